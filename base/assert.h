@@ -1,0 +1,21 @@
+// Assertions that stay on in every build. They state what must never be; bad input is reported as
+// an absl::Status instead.
+//
+// Thread-safety: all of this may be used from any thread.
+#pragma once
+
+namespace quorate::internal {
+
+// Prints "file:line: assertion failed: condition (message)" to stderr and aborts.
+[[noreturn]] void AssertionFailed(const char* file, int line, const char* condition,
+                                  const char* message);
+
+}  // namespace quorate::internal
+
+// ASSERT(condition) or ASSERT(condition, "why it holds").
+#define ASSERT(condition, ...)                                                              \
+  do {                                                                                      \
+    if (!(condition)) [[unlikely]] {                                                        \
+      ::quorate::internal::AssertionFailed(__FILE__, __LINE__, #condition, "" __VA_ARGS__); \
+    }                                                                                       \
+  } while (false)

@@ -1,0 +1,66 @@
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/crc32c.h"
+#include "base/slice.h"
+#include "base/strong_int.h"
+
+namespace quorate {
+namespace {
+
+TEST_CASE("CRC-32C has the check value of its definition") {
+  CHECK(Crc32c("123456789") == 0xE3069283u);
+  CHECK(internal::Crc32cPortable("123456789", 0) == 0xE3069283u);
+}
+
+TEST_CASE("CRC-32C goes on from a prefix, and both forms agree at each length") {
+  std::string bytes;
+  for (int i = 0; i < 100; ++i) {
+    uint32_t whole = Crc32c(bytes);
+    CHECK(whole == internal::Crc32cPortable(bytes, 0));
+    size_t half = bytes.size() / 2;
+    std::string_view view = bytes;
+    CHECK(Crc32c(view.substr(half), Crc32c(view.substr(0, half))) == whole);
+    bytes.push_back(static_cast<char>(i * 37));
+  }
+}
+
+TEST_CASE("a reader returns what a writer wrote, in either byte order") {
+  std::string little;
+  LittleEndianWriter writer(&little);
+  writer.Int<uint16_t>(0x1234);
+  writer.String("abc");
+  CHECK(little == std::string("\x34\x12\x03\0\0\0abc", 9));
+
+  std::string big;
+  BigEndianWriter(&big).Int<int32_t>(-2);
+  CHECK(big == std::string("\xff\xff\xff\xfe", 4));
+  CHECK(BigEndianReader(big).Int<int32_t>() == -2);
+
+  LittleEndianReader reader(little);
+  CHECK(reader.Int<uint16_t>() == 0x1234);
+  CHECK(reader.String() == "abc");
+  CHECK(reader.empty());
+  CHECK(reader.ok());
+}
+
+TEST_CASE("a reader that runs out of bytes says so and stays empty") {
+  std::string bytes("\xff\0\0\0rest", 8);
+  LittleEndianReader reader(bytes);
+  CHECK(reader.String().empty());
+  CHECK_FALSE(reader.ok());
+  CHECK(reader.Int<uint8_t>() == 0);
+}
+
+TEST_CASE("a slice keeps its buffer alive") {
+  Slice part;
+  {
+    auto buffer = std::make_shared<const std::string>("0123456789 and more than fits inline");
+    part = Slice(buffer, 3, 4);
+  }
+  CHECK(part.view() == "3456");
+}
+
+}  // namespace
+}  // namespace quorate

@@ -1,0 +1,259 @@
+#include "consensus/core/message.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "base/assert.h"
+#include "base/bytes.h"
+#include "consensus/core/describe.h"
+#include "consensus/core/limits.h"
+
+namespace quorate::consensus {
+namespace {
+
+// The first byte of a message: the alternative of Message::body, from 1 so that zeros are no
+// message.
+constexpr uint8_t TypeByte(size_t alternative) { return static_cast<uint8_t>(alternative + 1); }
+
+// index, term, kind, payload length.
+constexpr size_t kEntryHeaderBytes = 8 + 8 + 1 + 4;
+
+// --- Text ----------------------------------------------------------------------------------------
+
+struct BodyText {
+  std::string operator()(const VoteRequest& body) const {
+    return std::string(body.pre_vote ? " PreVoteRequest" : " VoteRequest") +
+           (body.leadership_transfer ? " (transfer)" : "") +
+           " last=" + DescribePosition(body.last_index, body.last_term);
+  }
+  std::string operator()(const VoteResponse& body) const {
+    return std::string(body.pre_vote ? " PreVoteResponse" : " VoteResponse") +
+           (body.granted ? " granted" : " rejected");
+  }
+  std::string operator()(const AppendRequest& body) const {
+    return " AppendRequest prev=" + DescribePosition(body.prev_index, body.prev_term) +
+           " commit=" + Describe(body.commit) + (body.commit_news ? " news" : "") +
+           (body.entries.empty() ? "" : " " + DescribeEntries(body.entries));
+  }
+  std::string operator()(const AppendResponse& body) const {
+    if (body.success) {
+      return " AppendResponse match=" + Describe(body.match_index) +
+             (body.hint_index == body.match_index ? "" : " received=" + Describe(body.hint_index));
+    }
+    return " AppendResponse rejected=" + Describe(body.rejected_prev_index) +
+           " hint=" + DescribePosition(body.hint_index, body.hint_term);
+  }
+  std::string operator()(const Heartbeat& body) const {
+    return " Heartbeat commit=" + Describe(body.commit) + " round=" + Describe(body.read_round);
+  }
+  std::string operator()(const HeartbeatResponse& body) const {
+    return " HeartbeatResponse round=" + Describe(body.read_round);
+  }
+  std::string operator()(const ReadIndexRequest& body) const {
+    return " ReadIndexRequest id=" + std::to_string(body.request_id);
+  }
+  std::string operator()(const ReadIndexResponse& body) const {
+    return " ReadIndexResponse id=" + std::to_string(body.request_id) +
+           " index=" + Describe(body.index);
+  }
+  std::string operator()(const TimeoutNow&) const { return " TimeoutNow"; }
+};
+
+// --- Bytes ---------------------------------------------------------------------------------------
+
+size_t EncodedEntriesBytes(const Message& message) {
+  size_t bytes = 0;
+  if (const auto* append = std::get_if<AppendRequest>(&message.body)) {
+    for (const Entry& entry : append->entries) bytes += kEntryHeaderBytes + entry.payload.size();
+  }
+  return bytes;
+}
+
+struct BodyWriter {
+  LittleEndianWriter& out;
+
+  void Bool(bool value) const { out.Int<uint8_t>(value ? 1 : 0); }
+
+  void operator()(const VoteRequest& body) const {
+    Bool(body.pre_vote);
+    Bool(body.leadership_transfer);
+    out.Int(body.last_index.value());
+    out.Int(body.last_term.value());
+  }
+  void operator()(const VoteResponse& body) const {
+    Bool(body.pre_vote);
+    Bool(body.granted);
+  }
+  void operator()(const AppendRequest& body) const {
+    out.Int(body.prev_index.value());
+    out.Int(body.prev_term.value());
+    out.Int(body.commit.value());
+    Bool(body.commit_news);
+    out.Int(static_cast<uint32_t>(body.entries.size()));
+    for (const Entry& entry : body.entries) {
+      out.Int(entry.index.value());
+      out.Int(entry.term.value());
+      out.Int(static_cast<uint8_t>(entry.kind));
+      out.String(entry.payload.view());
+    }
+  }
+  void operator()(const AppendResponse& body) const {
+    Bool(body.success);
+    out.Int(body.match_index.value());
+    out.Int(body.rejected_prev_index.value());
+    out.Int(body.hint_index.value());
+    out.Int(body.hint_term.value());
+  }
+  void operator()(const Heartbeat& body) const {
+    out.Int(body.commit.value());
+    out.Int(body.read_round.value());
+  }
+  void operator()(const HeartbeatResponse& body) const { out.Int(body.read_round.value()); }
+  void operator()(const ReadIndexRequest& body) const { out.Int(body.request_id); }
+  void operator()(const ReadIndexResponse& body) const {
+    out.Int(body.request_id);
+    out.Int(body.index.value());
+  }
+  void operator()(const TimeoutNow&) const {}
+};
+
+class BodyReader {
+ public:
+  BodyReader(const Slice::Buffer& buffer, LittleEndianReader* in) : buffer_(buffer), in_(*in) {}
+
+  void Read(VoteRequest* body) {
+    body->pre_vote = Bool();
+    body->leadership_transfer = Bool();
+    Read(&body->last_index);
+    Read(&body->last_term);
+  }
+  void Read(VoteResponse* body) {
+    body->pre_vote = Bool();
+    body->granted = Bool();
+  }
+  void Read(AppendRequest* body) {
+    Read(&body->prev_index);
+    Read(&body->prev_term);
+    Read(&body->commit);
+    body->commit_news = Bool();
+    const auto count = in_.Int<uint32_t>();
+    // The count is not believed further than there are bytes for it.
+    body->entries.reserve(std::min<size_t>(count, in_.rest().size() / kEntryHeaderBytes));
+    for (uint32_t i = 0; i < count && in_.ok(); ++i) {
+      Entry entry;
+      Read(&entry.index);
+      Read(&entry.term);
+      const auto kind = in_.Int<uint8_t>();
+      const std::string_view payload = in_.String();
+      const uint64_t expected = body->prev_index.value() + 1 + i;
+      // An index that wrapped around is no successor.
+      if (kind > static_cast<uint8_t>(EntryKind::kCommand) ||
+          expected <= body->prev_index.value() || entry.index.value() != expected ||
+          payload.size() > kEntryPayloadBytesMax) {
+        in_.Fail();
+        return;
+      }
+      entry.kind = static_cast<EntryKind>(kind);
+      if (!payload.empty()) {
+        entry.payload =
+            Slice(buffer_, static_cast<size_t>(payload.data() - buffer_->data()), payload.size());
+      }
+      body->entries.push_back(std::move(entry));
+    }
+  }
+  void Read(AppendResponse* body) {
+    body->success = Bool();
+    Read(&body->match_index);
+    Read(&body->rejected_prev_index);
+    Read(&body->hint_index);
+    Read(&body->hint_term);
+  }
+  void Read(Heartbeat* body) {
+    Read(&body->commit);
+    Read(&body->read_round);
+  }
+  void Read(HeartbeatResponse* body) { Read(&body->read_round); }
+  void Read(ReadIndexRequest* body) { body->request_id = in_.Int<uint64_t>(); }
+  void Read(ReadIndexResponse* body) {
+    body->request_id = in_.Int<uint64_t>();
+    Read(&body->index);
+  }
+  void Read(TimeoutNow*) {}
+
+  template <class Tag, class Rep>
+  void Read(StrongInt<Tag, Rep>* value) {
+    *value = StrongInt<Tag, Rep>(in_.Int<Rep>());
+  }
+
+ private:
+  bool Bool() {
+    const auto value = in_.Int<uint8_t>();
+    if (value > 1) in_.Fail();
+    return value == 1;
+  }
+
+  const Slice::Buffer& buffer_;
+  LittleEndianReader& in_;
+};
+
+// Makes `body` the alternative of `type` and reads it. False if there is no such alternative.
+template <size_t I = 0>
+bool ReadBody(uint8_t type, BodyReader* reader, decltype(Message::body)* body) {
+  if constexpr (I < std::variant_size_v<decltype(Message::body)>) {
+    if (type != TypeByte(I)) return ReadBody<I + 1>(type, reader, body);
+    reader->Read(&body->emplace<I>());
+    return true;
+  } else {
+    return false;
+  }
+}
+
+}  // namespace
+
+std::string ToString(const Message& message) {
+  return Describe(message.from) + "->" + Describe(message.to) + " term=" + Describe(message.term) +
+         std::visit(BodyText{}, message.body);
+}
+
+void EncodeMessage(const Message& message, std::string* out) {
+  ASSERT(out != nullptr);
+  ASSERT(!message.body.valueless_by_exception());
+  // Without a reserve, a long AppendRequest would be copied again each time the string grows.
+  const size_t size = out->size() + 64 + EncodedEntriesBytes(message);
+  if (size > out->capacity()) out->reserve(std::max(size, 2 * out->capacity()));
+  LittleEndianWriter writer(out);
+  writer.Int(TypeByte(message.body.index()));
+  writer.Int(message.from.value());
+  writer.Int(message.to.value());
+  writer.Int(message.term.value());
+  std::visit(BodyWriter{writer}, message.body);
+}
+
+absl::StatusOr<Message> DecodeMessage(const Slice::Buffer& buffer, std::string_view bytes) {
+  ASSERT(buffer != nullptr);
+  ASSERT(bytes.empty() || (bytes.data() >= buffer->data() &&
+                           bytes.data() + bytes.size() <= buffer->data() + buffer->size()));
+  LittleEndianReader in(bytes);
+  Message message;
+  const auto type = in.Int<uint8_t>();
+  message.from = MemberId(in.Int<uint32_t>());
+  message.to = MemberId(in.Int<uint32_t>());
+  message.term = Term(in.Int<uint64_t>());
+  BodyReader reader(buffer, &in);
+  if (!ReadBody(type, &reader, &message.body)) {
+    return absl::InvalidArgumentError("peer message of " + std::to_string(bytes.size()) +
+                                      " bytes has the unknown type " + std::to_string(type) +
+                                      "; are both members of the same version?");
+  }
+  if (!in.ok() || !in.empty()) {
+    return absl::InvalidArgumentError(
+        "peer message of type " + std::to_string(type) + " from member " + Describe(message.from) +
+        " and of " + std::to_string(bytes.size()) + " bytes is malformed" +
+        (in.ok() ? ": " + std::to_string(in.rest().size()) + " bytes are left over" : ""));
+  }
+  return message;
+}
+
+}  // namespace quorate::consensus

@@ -1,0 +1,109 @@
+// What members say to each other, as plain structs in one variant, and their bytes.
+//
+// Thread-safety: values; the functions keep no state.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "consensus/core/types.h"
+
+namespace quorate::consensus {
+
+// Asks for a vote (paper 5.2), or, with `pre_vote`, whether a vote would be given: then
+// Message::term is the term the sender would campaign in, and nobody's state changes (thesis 9.6).
+struct VoteRequest {
+  bool pre_vote = false;
+  bool leadership_transfer =
+      false;  // granted although the receiver hears from a leader (thesis 4.2.3)
+  Index last_index;
+  Term last_term;
+  friend bool operator==(const VoteRequest&, const VoteRequest&) = default;
+};
+
+// A granted pre-vote carries the term of the request, everything else the sender's own term.
+struct VoteResponse {
+  bool pre_vote = false;
+  bool granted = false;
+  friend bool operator==(const VoteResponse&, const VoteResponse&) = default;
+};
+
+// Entries after (prev_index, prev_term). May be empty (a probe, or news of the commit index).
+struct AppendRequest {
+  Index prev_index;
+  Term prev_term;
+  Index commit;
+  std::vector<Entry> entries;  // contiguous from prev_index + 1
+  // Only tells the commit index, without entries, to a follower that is being replicated to: if it
+  // fits, there is nothing to answer.
+  bool commit_news = false;
+  friend bool operator==(const AppendRequest&, const AppendRequest&) = default;
+};
+
+// `success`: the sender's log is durable and equal to the leader's up to `match_index`, and equal,
+// durable or not, up to `hint_index` (not below match_index): what need not be sent again.
+// Otherwise the request with `rejected_prev_index` did not fit; (hint_index, hint_term) is the
+// sender's last entry that could still agree with the leader's log.
+struct AppendResponse {
+  bool success = false;
+  Index match_index;
+  Index rejected_prev_index;
+  Index hint_index;
+  Term hint_term;
+  friend bool operator==(const AppendResponse&, const AppendResponse&) = default;
+};
+
+// Not behind the log on its way: keeps leadership and confirms reads while a disk stalls.
+struct Heartbeat {
+  Index commit;  // never above what the receiver is known to hold
+  ReadRound read_round;
+  friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
+};
+
+struct HeartbeatResponse {
+  ReadRound read_round;
+  friend bool operator==(const HeartbeatResponse&, const HeartbeatResponse&) = default;
+};
+
+// A member that does not lead asks for an index that is safe to read at.
+struct ReadIndexRequest {
+  uint64_t request_id = 0;
+  friend bool operator==(const ReadIndexRequest&, const ReadIndexRequest&) = default;
+};
+
+struct ReadIndexResponse {
+  uint64_t request_id = 0;
+  Index index;
+  friend bool operator==(const ReadIndexResponse&, const ReadIndexResponse&) = default;
+};
+
+// The receiver is up to date and shall campaign at once (thesis 3.10).
+struct TimeoutNow {
+  friend bool operator==(const TimeoutNow&, const TimeoutNow&) = default;
+};
+
+struct Message {
+  MemberId from;
+  MemberId to;
+  Term term;
+  std::variant<VoteRequest, VoteResponse, AppendRequest, AppendResponse, Heartbeat,
+               HeartbeatResponse, ReadIndexRequest, ReadIndexResponse, TimeoutNow>
+      body;
+  friend bool operator==(const Message&, const Message&) = default;
+};
+
+// One line, deterministic: used by test scripts and logs.
+std::string ToString(const Message& message);
+
+// Appends the bytes of `message` to `*out`. Little-endian, versioned by the transport's handshake.
+void EncodeMessage(const Message& message, std::string* out);
+
+// Reads one message that spans all of `bytes`. Entry payloads become slices of `buffer`, within
+// which `bytes` lies. Errors: InvalidArgument for anything that EncodeMessage cannot have written,
+// including entries that are not contiguous after prev_index.
+absl::StatusOr<Message> DecodeMessage(const Slice::Buffer& buffer, std::string_view bytes);
+
+}  // namespace quorate::consensus

@@ -1,0 +1,186 @@
+#include "consensus/core/message.h"
+
+#include <catch2/catch.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "consensus/core/output.h"
+#include "consensus/core/test_member.h"
+
+namespace quorate::consensus {
+namespace {
+
+Entry Command(uint64_t index, uint64_t term, std::string payload) {
+  return {Index{index}, Term{term}, EntryKind::kCommand, Slice(std::move(payload))};
+}
+
+template <typename Body>
+Message Make(Body body) {
+  return {MemberId{1}, MemberId{2}, Term{7}, std::move(body)};
+}
+
+// One of each kind, with all fields set.
+std::vector<Message> Samples() {
+  return {
+      Make(VoteRequest{true, false, Index{3}, Term{2}}),
+      Make(VoteRequest{false, true, Index{3}, Term{2}}),
+      Make(VoteResponse{true, false}),
+      Make(VoteResponse{false, true}),
+      Make(AppendRequest{Index{3}, Term{2}, Index{1}, {}}),
+      Make(AppendRequest{Index{3}, Term{2}, Index{3}, {}, /*commit_news=*/true}),
+      Make(AppendRequest{Index{3},
+                         Term{2},
+                         Index{1},
+                         {Entry{Index{4}, Term{2}, EntryKind::kNoOp, {}}, Command(5, 6, "a\"\x01"),
+                          Command(6, 7, std::string(50, 'x'))}}),
+      Make(AppendResponse{true, Index{5}, Index{}, Index{6}, Term{}}),
+      Make(AppendResponse{false, Index{}, Index{9}, Index{4}, Term{2}}),
+      Make(Heartbeat{Index{4}, ReadRound{8}}),
+      Make(HeartbeatResponse{ReadRound{8}}),
+      Make(ReadIndexRequest{~uint64_t{0}}),
+      Make(ReadIndexResponse{77, Index{4}}),
+      Make(TimeoutNow{}),
+  };
+}
+
+absl::StatusOr<Message> Decode(std::string bytes) {
+  auto buffer = std::make_shared<const std::string>(std::move(bytes));
+  return DecodeMessage(buffer, *buffer);
+}
+
+std::string Encode(const Message& message) {
+  std::string bytes;
+  EncodeMessage(message, &bytes);
+  return bytes;
+}
+
+TEST_CASE("each kind of message comes back from its bytes") {
+  for (const Message& message : Samples()) {
+    const absl::StatusOr<Message> decoded = Decode(Encode(message));
+    REQUIRE(decoded.ok());
+    CHECK(*decoded == message);
+  }
+}
+
+TEST_CASE("the bytes of a message do not change from version to version by accident") {
+  CHECK(Encode(Make(Heartbeat{Index{4}, ReadRound{8}})) ==
+        std::string("\x05\x01\0\0\0\x02\0\0\0\x07\0\0\0\0\0\0\0"
+                    "\x04\0\0\0\0\0\0\0\x08\0\0\0\0\0\0\0",
+                    33));
+}
+
+TEST_CASE("encoding appends, and decoding reads from the middle of a buffer without copying") {
+  const Message message = Make(AppendRequest{Index{3}, Term{2}, {}, {Command(4, 2, "payload")}});
+  std::string bytes = "before";
+  EncodeMessage(message, &bytes);
+  const size_t end = bytes.size();
+  bytes += "after";
+  const auto buffer = std::make_shared<const std::string>(std::move(bytes));
+  const absl::StatusOr<Message> decoded =
+      DecodeMessage(buffer, std::string_view(*buffer).substr(6, end - 6));
+  REQUIRE(decoded.ok());
+  CHECK(*decoded == message);
+  const Slice& payload = std::get<AppendRequest>(decoded->body).entries[0].payload;
+  CHECK(payload.data() >= buffer->data());
+  CHECK(payload.data() + payload.size() <= buffer->data() + buffer->size());
+}
+
+TEST_CASE("bytes that are too short, too long or of no kind are refused") {
+  for (const Message& message : Samples()) {
+    const std::string bytes = Encode(message);
+    for (size_t size = 0; size < bytes.size(); ++size) {
+      CHECK(absl::IsInvalidArgument(Decode(bytes.substr(0, size)).status()));
+    }
+    CHECK(absl::IsInvalidArgument(Decode(bytes + '\0').status()));
+  }
+  for (int type : {0, 10, 255}) {
+    std::string bytes = Encode(Make(TimeoutNow{}));
+    bytes[0] = static_cast<char>(type);
+    CHECK(absl::IsInvalidArgument(Decode(bytes).status()));
+  }
+}
+
+TEST_CASE("entries that do not follow each other are refused") {
+  auto refused = [](AppendRequest request) {
+    return absl::IsInvalidArgument(Decode(Encode(Make(std::move(request)))).status());
+  };
+  CHECK(refused({Index{3}, Term{2}, {}, {Command(5, 2, "a")}}));
+  CHECK(refused({Index{3}, Term{2}, {}, {Command(3, 2, "a")}}));
+  CHECK(refused({Index{3}, Term{2}, {}, {Command(4, 2, "a"), Command(6, 2, "b")}}));
+  CHECK(refused({Index{~uint64_t{0}}, Term{2}, {}, {Command(0, 2, "a")}}));
+  Entry strange = Command(4, 2, "a");
+  strange.kind = static_cast<EntryKind>(2);
+  CHECK(refused({Index{3}, Term{2}, {}, {strange}}));
+}
+
+TEST_CASE("whatever bytes come, decoding refuses them or they are those of a message") {
+  TestRandom random(3);
+  const std::vector<Message> samples = Samples();
+  int accepted = 0;
+  for (int i = 0; i < 20000; ++i) {
+    std::string bytes = Encode(samples[random.Below(samples.size())]);
+    for (uint64_t n = 1 + random.Below(3); n > 0; --n) {
+      bytes[random.Below(bytes.size())] = static_cast<char>(random.Below(256));
+    }
+    if (random.OneIn(4)) bytes.resize(random.Below(bytes.size() + 8), '\x7f');
+    const absl::StatusOr<Message> decoded = Decode(bytes);
+    if (!decoded.ok()) continue;
+    ++accepted;
+    REQUIRE(Encode(*decoded) == bytes);
+    REQUIRE_FALSE(ToString(*decoded).empty());
+  }
+  CHECK(accepted > 1000);
+}
+
+TEST_CASE("a message is described on one line") {
+  std::vector<std::string> lines;
+  for (const Message& message : Samples()) lines.push_back(ToString(message));
+  const std::vector<std::string> expected = {
+      "1->2 term=7 PreVoteRequest last=3@2",
+      "1->2 term=7 VoteRequest (transfer) last=3@2",
+      "1->2 term=7 PreVoteResponse rejected",
+      "1->2 term=7 VoteResponse granted",
+      "1->2 term=7 AppendRequest prev=3@2 commit=1",
+      "1->2 term=7 AppendRequest prev=3@2 commit=3 news",
+      "1->2 term=7 AppendRequest prev=3@2 commit=1 [4@2 no-op, 5@6 \"a\\\"\\x01\", 6@7 \"" +
+          std::string(40, 'x') + "\"...(50 bytes)]",
+      "1->2 term=7 AppendResponse match=5 received=6",
+      "1->2 term=7 AppendResponse rejected=9 hint=4@2",
+      "1->2 term=7 Heartbeat commit=4 round=8",
+      "1->2 term=7 HeartbeatResponse round=8",
+      "1->2 term=7 ReadIndexRequest id=18446744073709551615",
+      "1->2 term=7 ReadIndexResponse id=77 index=4",
+      "1->2 term=7 TimeoutNow",
+  };
+  CHECK(lines == expected);
+}
+
+TEST_CASE("an output is described by one line for each part") {
+  Output output;
+  CHECK(ToString(output).empty());
+  output.status = Status{Role::kLeader, Term{2}, MemberId{1}, true};
+  output.persist_id = PersistId{4};
+  output.hard_state = HardState{Term{2}, MemberId{1}, Index{3}};
+  output.truncate_after = Index{5};
+  output.entries = {Command(6, 2, "x")};
+  output.messages_after_persist = {Make(TimeoutNow{})};
+  output.messages_now = {Make(HeartbeatResponse{})};
+  output.apply = ApplyRange{Index{2}, Index{3}, {}};
+  output.log_reads = {{MemberId{3}, Index{1}, Index{2}, 100}};
+  output.reads = {{8, true, Index{3}}, {9, false, Index{}}};
+  CHECK(ToString(output) ==
+        "status leader term=2 leader=1 established\n"
+        "persist #4 {term=2 vote=1 commit=3} truncate_after=5 [6@2 \"x\"]\n"
+        "send after #4 1->2 term=7 TimeoutNow\n"
+        "send 1->2 term=7 HeartbeatResponse round=0\n"
+        "apply 2..3 from the log\n"
+        "read log 1..2 for 3 bytes<=100\n"
+        "read 8 at 3\n"
+        "read 9 failed\n");
+  const Membership membership{{MemberId{1}, MemberId{2}}, {MemberId{3}}};
+  CHECK(ToString(membership) == "voters=[1 2] learners=[3]");
+}
+
+}  // namespace
+}  // namespace quorate::consensus

@@ -1,0 +1,52 @@
+#include "consensus/core/output.h"
+
+#include "consensus/core/describe.h"
+
+namespace quorate::consensus {
+
+std::string ToString(const ApplyRange& range) {
+  std::string out = "apply " + Describe(range.first) + ".." + Describe(range.last);
+  return out + (range.entries.empty() ? " from the log" : " " + DescribeEntries(range.entries));
+}
+
+std::string ToString(const LogReadRequest& request) {
+  return "read log " + Describe(request.first) + ".." + Describe(request.last) + " for " +
+         Describe(request.follower) + " bytes<=" + std::to_string(request.bytes_max);
+}
+
+std::string ToString(const ReadResult& result) {
+  std::string out = "read " + std::to_string(result.request_id);
+  return out + (result.ok ? " at " + Describe(result.index) : " failed");
+}
+
+std::string ToString(const Status& status) {
+  std::string out = "status " + ToString(status.role) + " term=" + Describe(status.term) +
+                    " leader=" + Describe(status.leader);
+  return out + (status.leader_established ? " established" : "");
+}
+
+std::string ToString(const Output& output) {
+  std::string out;
+  auto line = [&out](const std::string& text) {
+    out += text;
+    out += '\n';
+  };
+  if (output.status) line(ToString(*output.status));
+  if (output.persist_id) {
+    std::string text = "persist #" + Describe(*output.persist_id);
+    if (output.hard_state) text += " {" + ToString(*output.hard_state) + "}";
+    if (output.truncate_after) text += " truncate_after=" + Describe(*output.truncate_after);
+    if (!output.entries.empty()) text += " " + DescribeEntries(output.entries);
+    line(text);
+  }
+  for (const Message& message : output.messages_after_persist) {
+    line("send after #" + Describe(*output.persist_id) + " " + ToString(message));
+  }
+  for (const Message& message : output.messages_now) line("send " + ToString(message));
+  if (output.apply) line(ToString(*output.apply));
+  for (const LogReadRequest& request : output.log_reads) line(ToString(request));
+  for (const ReadResult& result : output.reads) line(ToString(result));
+  return out;
+}
+
+}  // namespace quorate::consensus

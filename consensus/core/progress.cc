@@ -1,0 +1,148 @@
+#include "consensus/core/progress.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+#include "consensus/core/describe.h"
+
+namespace quorate::consensus {
+
+Progress::Progress(MemberId member, bool voter, Index last_index, size_t inflight_messages_max,
+                   size_t inflight_bytes_max)
+    : member_(member),
+      voter_(voter),
+      inflight_messages_max_(inflight_messages_max),
+      inflight_bytes_max_(inflight_bytes_max),
+      next_(last_index + 1) {
+  ASSERT(member_ != kNoMember);
+  ASSERT(inflight_messages_max_ > 0 && inflight_bytes_max_ > 0);
+}
+
+bool Progress::WindowFull() const {
+  return inflight_.size() >= inflight_messages_max_ || inflight_bytes_ >= inflight_bytes_max_;
+}
+
+void Progress::Sent(Index last, size_t entry_bytes, Index commit) {
+  ASSERT(last + 1 >= next_);
+  ASSERT((entry_bytes == 0) == (last + 1 == next_));
+  commit_told_ = std::max(commit_told_, std::min(commit, last));
+  if (state_ == State::kProbe) {
+    // `next` stays: it is what the answer is compared with.
+    ASSERT(!probe_sent_);
+    probe_sent_ = true;
+    return;
+  }
+  if (entry_bytes == 0) return;
+  ASSERT(!WindowFull());
+  if (inflight_.empty()) ticks_since_progress_ = 0;
+  inflight_.push_back({last, entry_bytes});
+  inflight_bytes_ += entry_bytes;
+  next_ = last + 1;
+}
+
+void Progress::FreeWindow() {
+  while (!inflight_.empty() && inflight_.front().last <= match_) {
+    ASSERT(inflight_bytes_ >= inflight_.front().bytes);
+    inflight_bytes_ -= inflight_.front().bytes;
+    inflight_.pop_front();
+  }
+}
+
+bool Progress::Acknowledged(Index match, Index received) {
+  ASSERT(match <= received);
+  const bool grew = match > match_;
+  if (grew) {
+    match_ = match;
+    ticks_since_progress_ = 0;
+    FreeWindow();
+  }
+  // In probe an answer to something older says nothing about next - 1.
+  if (state_ == State::kProbe && received + 1 >= next_) {
+    state_ = State::kReplicate;
+    probe_is_empty_ = false;
+    ticks_since_progress_ = 0;
+    next_ = std::max(next_, received + 1);
+  }
+  next_ = std::max(next_, match_ + 1);
+  return grew;
+}
+
+bool Progress::Rejected(Index rejected_prev, Index candidate) {
+  // What is acknowledged was accepted before: the rejection is older.
+  if (rejected_prev <= match_) return false;
+  // Only one probe is under way. In replicate the first rejection leads here to probe, and those
+  // of the requests behind it end here.
+  if (state_ == State::kProbe ? rejected_prev + 1 != next_ : rejected_prev >= next_) return false;
+  next_ = std::max(match_ + 1, std::min(candidate + 1, rejected_prev));
+  ASSERT(next_ > match_);
+  state_ = State::kProbe;
+  probe_sent_ = false;
+  probe_is_empty_ = false;
+  inflight_.clear();
+  inflight_bytes_ = 0;
+  commit_told_ = std::min(commit_told_, match_);
+  return true;
+}
+
+void Progress::Heard(int silence_ticks) {
+  ASSERT(silence_ticks > 0);
+  if (ticks_since_heard_ >= silence_ticks && !inflight_.empty()) DoubtDelivery();
+  ticks_since_heard_ = 0;
+}
+
+void Progress::DoubtDelivery() {
+  commit_told_ = std::min(commit_told_, match_);
+  if (state_ == State::kProbe) return;
+  state_ = State::kProbe;
+  probe_sent_ = false;
+  probe_is_empty_ = true;
+}
+
+void Progress::Tick(int election_ticks) {
+  ASSERT(election_ticks > 0);
+  if (ticks_since_heard_ < election_ticks) ++ticks_since_heard_;
+  if (state_ != State::kReplicate || inflight_.empty()) return;
+  if (++ticks_since_progress_ >= election_ticks) DoubtDelivery();
+}
+
+void Progress::ProbeAgain() {
+  if (state_ != State::kProbe || !probe_sent_) return;
+  probe_sent_ = false;
+  // Whether the entries of the first one arrived is asked without them.
+  probe_is_empty_ = true;
+}
+
+bool Progress::LogReadAnswered(Index first) {
+  ASSERT(first > Index{0});
+  if (first == log_read_first_) log_read_first_ = Index{0};
+  return first == next_;
+}
+
+void Progress::RoundAnswered(ReadRound round) { read_round_ = std::max(read_round_, round); }
+
+void Progress::CheckInvariants(Index last_index) const {
+  ASSERT(match_ < next_);
+  ASSERT(next_ <= last_index + 1);
+  ASSERT(match_ <= last_index);
+  ASSERT(inflight_.size() <= inflight_messages_max_);
+  size_t bytes = 0;
+  Index previous = match_;
+  for (const Request& request : inflight_) {
+    ASSERT(request.last > previous, "requests under way ascend and are not acknowledged");
+    previous = request.last;
+    bytes += request.bytes;
+  }
+  ASSERT(previous < next_);
+  ASSERT(bytes == inflight_bytes_);
+}
+
+std::string Progress::ToString() const {
+  std::string out = Describe(member_) + ":";
+  out += state_ == State::kProbe ? "probe" : "replicate";
+  out += " match=" + Describe(match_) + " next=" + Describe(next_);
+  if (!inflight_.empty()) out += " inflight=" + std::to_string(inflight_.size());
+  return out;
+}
+
+}  // namespace quorate::consensus

@@ -1,0 +1,127 @@
+// What a leader knows of one follower, and the flow of AppendRequests to it.
+//
+//   probe      where the logs agree is not known, or it is doubtful whether what was sent arrived:
+//              one request is under way at a time, sent again at each heartbeat.
+//   replicate  requests follow each other without waiting for answers, within a window; `next`
+//              runs ahead of what is acknowledged.
+//
+// probe -> replicate: an answer shows that the logs agree up to next - 1.
+// replicate -> probe: a rejection (with a lower `next`); or, while requests are under way, a lost
+//              connection, a sign of life after a silence, nothing acknowledged for an election
+//              timeout. In these doubtful cases `next` stays: the probe is empty and asks whether
+//              everything sent has arrived, so that a follower whose disk is slow does not get
+//              the same entries again and again.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "consensus/core/types.h"
+
+namespace quorate::consensus {
+
+class Progress {
+ public:
+  enum class State : uint8_t { kProbe, kReplicate };
+
+  // Probing after `last_index`, the leader's last entry before its own first one.
+  Progress(MemberId member, bool voter, Index last_index, size_t inflight_messages_max,
+           size_t inflight_bytes_max);
+
+  MemberId member() const { return member_; }
+  bool voter() const { return voter_; }
+  State state() const { return state_; }
+  // Durable at the follower and equal to the leader's log.
+  Index match() const { return match_; }
+  // The first entry that the next request carries. match() < next().
+  Index next() const { return next_; }
+
+  // --- Sending ---
+  // In probe: whether a request may leave now. It should carry entries unless probe_is_empty().
+  bool ProbeDue() const { return state_ == State::kProbe && !probe_sent_; }
+  bool probe_is_empty() const { return probe_is_empty_; }
+  // In replicate: whether no request with entries may leave. It is open if nothing is under way; a
+  // window that has room for one byte takes one whole request.
+  bool WindowFull() const;
+  // The largest commit index which the follower was told and could use.
+  Index commit_told() const { return commit_told_; }
+
+  // A request up to `last` (next() - 1 if it is empty) left, telling `commit`.
+  void Sent(Index last, size_t entry_bytes, Index commit);
+
+  // --- Answers ---
+  // The follower has the leader's log up to `match` durably, and up to `received` in memory.
+  // Returns whether match() grew. REQUIRES: match <= received.
+  bool Acknowledged(Index match, Index received);
+  // A request after `rejected_prev` did not fit; `candidate` is the last index which may fit.
+  // Returns false if that is old news.
+  bool Rejected(Index rejected_prev, Index candidate);
+  // Some message came. After a silence of `silence_ticks` what is under way may have been lost with
+  // whatever caused the silence.
+  void Heard(int silence_ticks);
+  // What was sent may be lost.
+  void DoubtDelivery();
+
+  // --- Time ---
+  // REQUIRES: election_ticks > 0.
+  void Tick(int election_ticks);
+  void ProbeAgain();
+  int ticks_since_heard() const { return ticks_since_heard_; }
+
+  // --- Entries that must be read from the log for it ---
+  bool log_read_outstanding() const { return log_read_first_ != Index{0}; }
+  void LogReadRequested() { log_read_first_ = next_; }
+  // The answer to the request for entries from `first` on came: true if it is still wanted.
+  bool LogReadAnswered(Index first);
+  void KeepReadEntries(std::vector<Entry> entries) { read_entries_ = std::move(entries); }
+  // Whether entries from next() on were read; taking them is REQUIRED to follow HasReadEntries().
+  bool HasReadEntries() const {
+    return !read_entries_.empty() && read_entries_.front().index == next_;
+  }
+  std::vector<Entry> TakeReadEntries() { return std::exchange(read_entries_, {}); }
+
+  // --- Confirmation rounds ---
+  ReadRound read_round() const { return read_round_; }
+  void RoundAnswered(ReadRound round);
+
+  // Aborts if what must hold does not. `last_index`: the leader's.
+  void CheckInvariants(Index last_index) const;
+  std::string ToString() const;
+
+ private:
+  struct Request {
+    Index last;
+    size_t bytes;
+  };
+  void FreeWindow();
+
+  MemberId member_;
+  bool voter_;
+  size_t inflight_messages_max_;
+  size_t inflight_bytes_max_;
+
+  State state_ = State::kProbe;
+  Index match_;
+  Index next_;
+  Index commit_told_;
+  bool probe_sent_ = false;
+  bool probe_is_empty_ = false;
+
+  // Requests with entries above match(), oldest first. They are kept over a doubt, because what
+  // arrived still takes the follower's memory.
+  std::deque<Request> inflight_;
+  size_t inflight_bytes_ = 0;
+  int ticks_since_progress_ = 0;
+
+  int ticks_since_heard_ = 0;
+  ReadRound read_round_;
+  Index log_read_first_;  // 0: none outstanding
+  std::vector<Entry> read_entries_;
+};
+
+}  // namespace quorate::consensus

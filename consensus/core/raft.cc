@@ -1,0 +1,453 @@
+#include "consensus/core/raft.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+#include "consensus/core/describe.h"
+#include "consensus/core/limits.h"
+#include "consensus/core/raft_impl.h"
+
+namespace quorate::consensus {
+namespace {
+
+constexpr uint32_t kMemberIdMax = 254;
+
+absl::Status CheckMembers(const std::vector<MemberId>& members, const char* field) {
+  MemberId previous = kNoMember;
+  for (MemberId member : members) {
+    if (member <= previous || member.value() > kMemberIdMax) {
+      return absl::InvalidArgumentError(std::string(field) +
+                                        " must be ascending and in 1 to 254; " + Describe(member) +
+                                        " after " + Describe(previous));
+    }
+    previous = member;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+// --- Options -------------------------------------------------------------------------------------
+
+RaftOptions::RaftOptions()
+    : append_bytes_max(kAppendBytesMax),
+      inflight_messages_max(kInflightMessagesMax),
+      inflight_bytes_max(kInflightBytesMax),
+      uncommitted_bytes_max(kUncommittedBytesMax),
+      cached_bytes_max(kCachedBytesMax),
+      apply_bytes_max(kApplyBytesMax) {}
+
+absl::Status RaftOptions::Validate() const {
+  if (membership.voters.empty()) return absl::InvalidArgumentError("membership.voters is empty");
+  if (absl::Status status = CheckMembers(membership.voters, "membership.voters"); !status.ok()) {
+    return status;
+  }
+  if (absl::Status status = CheckMembers(membership.learners, "membership.learners");
+      !status.ok()) {
+    return status;
+  }
+  for (MemberId learner : membership.learners) {
+    if (membership.IsVoter(learner)) {
+      return absl::InvalidArgumentError("membership.learners contains the voter " +
+                                        Describe(learner));
+    }
+  }
+  if (!membership.Contains(self)) {
+    return absl::InvalidArgumentError("self is " + Describe(self) + ", which is not in membership");
+  }
+  if (heartbeat_ticks <= 0 || heartbeat_ticks >= election_ticks) {
+    return absl::InvalidArgumentError("heartbeat_ticks is " + std::to_string(heartbeat_ticks) +
+                                      "; it must be positive and less than election_ticks, " +
+                                      std::to_string(election_ticks));
+  }
+  if (cluster_id_if_new.size() > kEntryPayloadBytesMax) {
+    return absl::InvalidArgumentError("cluster_id_if_new is larger than an entry may be");
+  }
+  const std::pair<const char*, size_t> bounds[] = {
+      {"append_bytes_max", append_bytes_max},     {"inflight_messages_max", inflight_messages_max},
+      {"inflight_bytes_max", inflight_bytes_max}, {"uncommitted_bytes_max", uncommitted_bytes_max},
+      {"cached_bytes_max", cached_bytes_max},     {"apply_bytes_max", apply_bytes_max},
+  };
+  for (const auto& [field, value] : bounds) {
+    if (value == 0) return absl::InvalidArgumentError(std::string(field) + " must not be 0");
+  }
+  if (append_bytes_max > inflight_bytes_max) {
+    return absl::InvalidArgumentError("append_bytes_max is " + std::to_string(append_bytes_max) +
+                                      ", more than inflight_bytes_max, " +
+                                      std::to_string(inflight_bytes_max));
+  }
+  return absl::OkStatus();
+}
+
+// --- The public class ----------------------------------------------------------------------------
+
+Raft::Raft(RaftOptions options, InitialState state, RandomSource* random)
+    : impl_(std::make_unique<Impl>(std::move(options), std::move(state), random)) {}
+Raft::~Raft() = default;
+void Raft::Tick() { impl_->Tick(); }
+void Raft::Step(Message message) { impl_->Step(std::move(message)); }
+absl::Status Raft::Propose(std::vector<Slice> payloads) {
+  return impl_->Propose(std::move(payloads));
+}
+void Raft::ReadIndex(uint64_t request_id) { impl_->ReadIndex(request_id); }
+void Raft::Persisted(PersistId id) { impl_->Persisted(id); }
+void Raft::Applied(Index index) { impl_->Applied(index); }
+void Raft::LogRead(MemberId follower, std::vector<Entry> entries) {
+  impl_->LogRead(follower, std::move(entries));
+}
+void Raft::PeerUnreachable(MemberId member) { impl_->PeerUnreachable(member); }
+absl::Status Raft::TransferLeadership(MemberId target) { return impl_->TransferLeadership(target); }
+bool Raft::HasOutput() const { return impl_->HasOutput(); }
+Output Raft::TakeOutput() { return impl_->TakeOutput(); }
+Role Raft::role() const { return impl_->role(); }
+Term Raft::term() const { return impl_->term(); }
+MemberId Raft::leader() const { return impl_->leader(); }
+Index Raft::commit_index() const { return impl_->commit_index(); }
+Index Raft::last_index() const { return impl_->last_index(); }
+Index Raft::durable_index() const { return impl_->durable_index(); }
+int Raft::ticks_since_leader() const { return impl_->ticks_since_leader(); }
+Index Raft::match_index(MemberId member) const { return impl_->match_index(member); }
+std::string Raft::ToString() const { return impl_->ToString(); }
+void Raft::CheckInvariants() const { impl_->CheckInvariants(); }
+
+// --- Construction --------------------------------------------------------------------------------
+
+Raft::Impl::Impl(RaftOptions options, InitialState state, RandomSource* random)
+    : options_(std::move(options)),
+      random_(*random),
+      term_(state.hard_state.term),
+      vote_(state.hard_state.vote),
+      role_(FollowerRole{}),
+      terms_(std::move(state.term_runs), state.last_index),
+      cache_(state.last_index),
+      // The hint was committed when it was written, and is never ahead of what was durable then.
+      commit_(std::max(std::min(state.hard_state.commit, state.last_index), state.applied)),
+      durable_(state.last_index),
+      handed_(state.last_index),
+      commit_hint_(state.hard_state.commit),
+      applied_(state.applied),
+      apply_handed_(state.applied) {
+  ASSERT(options_.Validate().ok());
+  ASSERT(terms_.last_term() <= term_, "the hard state is written before entries of its term");
+  ASSERT(applied_ <= state.last_index, "what is applied is in the log");
+  ASSERT(vote_ == kNoMember || term_ > Term{0});
+  ResetElectionTimer();
+}
+
+// --- Terms and roles -----------------------------------------------------------------------------
+
+Role Raft::Impl::role() const {
+  static_assert(
+      std::is_same_v<decltype(role_),
+                     std::variant<FollowerRole, PreCandidateRole, CandidateRole, LeaderRole>>,
+      "the alternatives are in the order of Role");
+  return static_cast<Role>(role_.index());
+}
+
+void Raft::Impl::SetTerm(Term term) {
+  ASSERT(term > term_, "terms only grow");
+  term_ = term;
+  vote_ = kNoMember;
+  hard_state_changed_ = true;
+}
+
+void Raft::Impl::SetLeader(MemberId leader) {
+  ASSERT(leader == kNoMember || options_.membership.IsVoter(leader));
+  if (leader == leader_) return;
+  // Another leader does not know of them.
+  FailForwardedReads();
+  leader_ = leader;
+}
+
+void Raft::Impl::BecomeFollower(Term term, MemberId leader) {
+  ASSERT(term >= term_);
+  const bool new_term = term > term_;
+  const bool was_follower = role() == Role::kFollower;
+  if (const auto* old = std::get_if<LeaderRole>(&role_)) FailLeaderReads(*old);
+  if (new_term) SetTerm(term);
+  // What was acknowledged counts for one leader only.
+  if (new_term || !was_follower || leader != leader_) role_ = FollowerRole{};
+  SetLeader(leader);
+  if (!was_follower) {
+    ticks_since_leader_ = 0;
+    ResetElectionTimer();
+  }
+}
+
+bool Raft::Impl::AcceptLeader(MemberId from) {
+  // Two leaders in one term, or one that is no voter, cannot be.
+  if (role() == Role::kLeader || !options_.membership.IsVoter(from)) return false;
+  if (leader_ != kNoMember && leader_ != from) return false;
+  BecomeFollower(term_, from);
+  ticks_since_leader_ = 0;
+  ResetElectionTimer();
+  return true;
+}
+
+void Raft::Impl::AnswerOldTerm(const Message& message) {
+  ASSERT(message.term < term_);
+  // Without an answer an old leader would not learn the new term: it may be that nobody else has
+  // anything to tell it, and that this member does not get elected.
+  if (std::holds_alternative<AppendRequest>(message.body)) {
+    Send(message.from, AppendResponse{});
+  } else if (std::holds_alternative<Heartbeat>(message.body)) {
+    Send(message.from, HeartbeatResponse{});
+  }
+}
+
+void Raft::Impl::Step(Message message) {
+  if (message.to != options_.self || message.from == options_.self) return;
+  if (!options_.membership.Contains(message.from)) return;
+  if (const auto* request = std::get_if<VoteRequest>(&message.body)) {
+    HandleVoteRequest(message.from, message.term, *request);
+    return;
+  }
+  const auto* vote = std::get_if<VoteResponse>(&message.body);
+  if (vote != nullptr && vote->pre_vote && vote->granted) {
+    // Its term is one that nobody may have reached yet.
+    HandlePreVoteGranted(message.from, message.term);
+    return;
+  }
+  if (message.term < term_) {
+    AnswerOldTerm(message);
+    return;
+  }
+  if (message.term > term_) BecomeFollower(message.term, kNoMember);
+  ASSERT(message.term == term_);
+  if (Progress* progress = FindProgress(message.from)) {
+    // Two heartbeats without an answer.
+    progress->Heard(std::min(2 * options_.heartbeat_ticks, options_.election_ticks));
+  }
+  std::visit([&](auto& body) { Handle(message.from, body); }, message.body);
+}
+
+void Raft::Impl::Tick() {
+  ++now_ticks_;
+  ExpireForwardedReads();
+  if (auto* leader = std::get_if<LeaderRole>(&role_)) {
+    TickLeader(leader);
+    return;
+  }
+  constexpr int kTicksMax = 1 << 30;
+  ticks_since_leader_ = std::min(ticks_since_leader_ + 1, kTicksMax);
+  ++election_elapsed_;
+  if (IsOnlyVoter()) {
+    // Nobody else can lead, so there is nothing to wait for but its own vote.
+    if (role() != Role::kCandidate) Campaign(false);
+    return;
+  }
+  if (election_elapsed_ < election_timeout_) return;
+  if (IsVoter()) {
+    StartPreVote();
+  } else {
+    BecomeFollower(term_, kNoMember);
+    ResetElectionTimer();
+  }
+}
+
+// --- Durability ----------------------------------------------------------------------------------
+
+bool Raft::Impl::PersistDue() const {
+  const bool due = hard_state_changed_ || truncate_after_ || handed_ < last_index();
+  ASSERT(due || messages_after_persist_.empty());
+  return due;
+}
+
+void Raft::Impl::TakePersistBatch(Output* output) {
+  ASSERT(PersistDue());
+  ++last_batch_;
+  output->persist_id = last_batch_;
+  // Only what is durable already: the hard state may become durable without the log that is
+  // written with it, and would then call committed what the log is yet to replace.
+  const Index hint = std::max(std::min(commit_, durable_), commit_hint_);
+  if (hard_state_changed_ || hint - commit_hint_ >= options_.commit_hint_entries) {
+    output->hard_state = HardState{term_, vote_, hint};
+    commit_hint_ = hint;
+  }
+  if (hard_state_changed_) {
+    vote_batch_ = last_batch_;
+    if (auto* candidate = std::get_if<CandidateRole>(&role_); candidate != nullptr) {
+      if (!candidate->own_vote_batch) candidate->own_vote_batch = last_batch_;
+    }
+  }
+  hard_state_changed_ = false;
+  output->truncate_after = std::exchange(truncate_after_, std::nullopt);
+  if (handed_ < last_index()) {
+    output->entries = cache_.Collect(handed_ + 1, last_index(), cache_.BytesAfter(handed_));
+    ASSERT(output->entries.size() == last_index() - handed_);
+    handed_ = last_index();
+  }
+  in_progress_.push_back({last_batch_, handed_});
+  output->messages_after_persist = std::exchange(messages_after_persist_, {});
+}
+
+void Raft::Impl::Persisted(PersistId id) {
+  ASSERT(id <= last_batch_, "a batch that was handed out");
+  if (id <= persisted_) return;
+  persisted_ = id;
+  while (!in_progress_.empty() && in_progress_.front().id <= id) {
+    durable_ = std::max(durable_, in_progress_.front().last);
+    in_progress_.pop_front();
+  }
+  ASSERT(durable_ <= handed_);
+  OwnVoteDurable(id);
+  if (role() == Role::kLeader) CommitByCounting();
+  if (auto* follower = std::get_if<FollowerRole>(&role_)) {
+    // What an earlier leader sent becomes durable under this one: nothing else would tell it.
+    if (std::min(follower->matched, durable_) > follower->acked) follower->ack_due = true;
+  }
+  TrimCache();
+}
+
+// --- Output --------------------------------------------------------------------------------------
+
+Status Raft::Impl::CurrentStatus() const {
+  Status status{role(), term_, leader_, false};
+  if (const auto* leader = std::get_if<LeaderRole>(&role_)) {
+    status.leader_established = IsEstablished(*leader);
+  }
+  return status;
+}
+
+bool Raft::Impl::LeaderHasOutput(const LeaderRole& leader) const {
+  if (leader.heartbeat_due || ReadRoundDue(leader) || TimeoutNowDue(leader)) return true;
+  return std::any_of(leader.followers.begin(), leader.followers.end(),
+                     [&](const Progress& p) { return NextSending(p) != Sending::kNothing; });
+}
+
+void Raft::Impl::TakeLeaderOutput(LeaderRole* leader, Output* output) {
+  // A regular heartbeat takes along what waits, lest reads depend on one round that got lost.
+  const bool round = ReadRoundDue(*leader) ||
+                     (leader->heartbeat_due && IsEstablished(*leader) && !leader->waiting.empty());
+  if (round) StartReadRound(leader);
+  if (round || leader->heartbeat_due) SendHeartbeats(leader);
+  if (round) ConfirmReads(leader);
+  for (Progress& progress : leader->followers) SendAppends(&progress, output);
+  if (TimeoutNowDue(*leader)) {
+    leader->transfer->timeout_now_sent = true;
+    Send(leader->transfer->target, TimeoutNow{});
+  }
+}
+
+bool Raft::Impl::HasOutput() const {
+  if (!messages_now_.empty() || !reads_.empty() || PersistDue() || ApplyDue()) return true;
+  if (const auto* leader = std::get_if<LeaderRole>(&role_); leader && LeaderHasOutput(*leader)) {
+    return true;
+  }
+  if (const auto* follower = std::get_if<FollowerRole>(&role_); follower && follower->ack_due) {
+    return true;
+  }
+  return last_status_ != CurrentStatus();
+}
+
+Output Raft::Impl::TakeOutput() {
+  Output output;
+  if (auto* leader = std::get_if<LeaderRole>(&role_)) TakeLeaderOutput(leader, &output);
+  if (auto* follower = std::get_if<FollowerRole>(&role_)) TakeAcknowledgement(follower);
+  if (PersistDue()) TakePersistBatch(&output);
+  if (ApplyDue()) output.apply = TakeApplyRange();
+  output.messages_now = std::exchange(messages_now_, {});
+  output.reads = std::exchange(reads_, {});
+  if (Status status = CurrentStatus(); last_status_ != status) {
+    last_status_ = status;
+    output.status = status;
+  }
+  ASSERT(output.persist_id || output.messages_after_persist.empty());
+  ASSERT(!HasOutput() || ApplyDue(), "only apply is taken in pieces");
+  return output;
+}
+
+// --- What it knows -------------------------------------------------------------------------------
+
+Progress* Raft::Impl::FindProgress(MemberId member) {
+  return const_cast<Progress*>(std::as_const(*this).FindProgress(member));
+}
+
+const Progress* Raft::Impl::FindProgress(MemberId member) const {
+  const auto* leader = std::get_if<LeaderRole>(&role_);
+  if (leader == nullptr) return nullptr;
+  const auto found = std::lower_bound(leader->followers.begin(), leader->followers.end(), member,
+                                      [](const Progress& p, MemberId m) { return p.member() < m; });
+  return found != leader->followers.end() && found->member() == member ? &*found : nullptr;
+}
+
+int Raft::Impl::ticks_since_leader() const {
+  return role() == Role::kLeader ? 0 : ticks_since_leader_;
+}
+
+Index Raft::Impl::match_index(MemberId member) const {
+  if (role() == Role::kLeader && member == options_.self) return durable_;
+  const Progress* progress = FindProgress(member);
+  return progress == nullptr ? Index{0} : progress->match();
+}
+
+std::string Raft::Impl::ToString() const {
+  std::string out = Describe(options_.self) + " " + consensus::ToString(role()) +
+                    " term=" + Describe(term_) + " vote=" + Describe(vote_) +
+                    " leader=" + Describe(leader_) +
+                    " last=" + DescribePosition(last_index(), terms_.last_term()) +
+                    " commit=" + Describe(commit_) + " durable=" + Describe(durable_) +
+                    " applied=" + Describe(applied_);
+  if (const auto* leader = std::get_if<LeaderRole>(&role_)) {
+    for (const Progress& progress : leader->followers) out += " [" + progress.ToString() + "]";
+    if (leader->transfer) out += " transfer=" + Describe(leader->transfer->target);
+  }
+  return out;
+}
+
+// --- Invariants ----------------------------------------------------------------------------------
+
+void Raft::Impl::CheckLogInvariants() const {
+  ASSERT(applied_ <= apply_handed_);
+  ASSERT(apply_handed_ <= commit_);
+  ASSERT(commit_ <= last_index());
+  ASSERT(durable_ <= handed_);
+  ASSERT(handed_ <= last_index());
+  ASSERT(cache_.last_index() == last_index());
+  ASSERT(cache_.first_index() <= durable_ + 1, "what is not durable is in memory");
+  ASSERT(terms_.last_term() <= term_);
+  ASSERT(applying_.empty() == (applied_ == apply_handed_));
+  ASSERT(!truncate_after_ || *truncate_after_ <= handed_);
+  PersistId previous = persisted_;
+  for (const PersistBatch& batch : in_progress_) {
+    ASSERT(batch.id > previous);
+    ASSERT(batch.last <= handed_);
+    previous = batch.id;
+  }
+  ASSERT(persisted_ <= last_batch_);
+  ASSERT(previous == last_batch_);
+}
+
+void Raft::Impl::CheckRoleInvariants() const {
+  ASSERT((leader_ == options_.self) == (role() == Role::kLeader));
+  ASSERT(role() == Role::kFollower || IsVoter());
+  if (const auto* follower = std::get_if<FollowerRole>(&role_)) {
+    ASSERT(follower->matched <= last_index());
+    ASSERT(follower->acked <= follower->matched);
+    ASSERT(follower->matched == Index{0} || term_ > Term{0});
+  } else if (role() == Role::kLeader) {
+    const auto& leader = std::get<LeaderRole>(role_);
+    ASSERT(vote_ == options_.self);
+    ASSERT(leader.first_index <= last_index());
+    ASSERT(terms_.TermAt(leader.first_index) == term_);
+    ASSERT(terms_.last_term() == term_);
+    ASSERT(!truncate_after_ || *truncate_after_ < leader.first_index, "a leader only appends");
+    for (const Progress& progress : leader.followers) {
+      progress.CheckInvariants(last_index());
+      ASSERT(progress.read_round() <= leader.round);
+    }
+  } else {
+    ASSERT(leader_ == kNoMember);
+    ASSERT(role() != Role::kCandidate || vote_ == options_.self);
+  }
+  ASSERT(leader_ != kNoMember || forwarded_reads_.empty());
+}
+
+void Raft::Impl::CheckInvariants() const {
+  CheckLogInvariants();
+  CheckRoleInvariants();
+  ASSERT(messages_after_persist_.empty() || PersistDue());
+}
+
+}  // namespace quorate::consensus

@@ -1,0 +1,146 @@
+// The Raft algorithm (Ongaro and Ousterhout 2014; "thesis" is Ongaro's), pure and deterministic:
+// inputs go in by the functions below, and what is to be done comes out as one Output batch. No
+// I/O, thread, clock, lock or callback; equal inputs give equal outputs, to the byte.
+//
+// Storage is asynchronous: a leader sends entries to its followers while its own write runs, and
+// counts itself towards a quorum only when Persisted() says its own copy is durable, in a cluster
+// of one too. Whatever promises durability (a granted vote, an append acknowledgement, a
+// candidate's vote request and its vote for itself) leaves after the write.
+//
+// Thread-safety: none; one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "consensus/core/message.h"
+#include "consensus/core/output.h"
+#include "consensus/core/types.h"
+
+namespace quorate::consensus {
+
+// The randomness of election timeouts, injected.
+class RandomSource {
+ public:
+  virtual ~RandomSource() = default;
+  // Any 64 bits.
+  virtual uint64_t Next() = 0;
+};
+
+struct RaftOptions {
+  MemberId self;
+  Membership membership;
+  // An election starts after a random time in [election_ticks, 2 * election_ticks) without word
+  // from a leader; a leader that does not hear from a quorum for election_ticks steps down.
+  int election_ticks = 20;
+  // REQUIRES: 0 < heartbeat_ticks < election_ticks.
+  int heartbeat_ticks = 4;
+  // Payload of the no-op that a leader with an empty log appends at index 1.
+  std::string cluster_id_if_new;
+  // Bounds; see limits.h for the reasons. Tests and simulation make them tiny.
+  size_t append_bytes_max;
+  size_t inflight_messages_max;
+  size_t inflight_bytes_max;
+  size_t uncommitted_bytes_max;
+  size_t cached_bytes_max;
+  size_t apply_bytes_max;
+  // A batch that is made anyway takes the commit hint along once it grew by so many entries (a
+  // change of term or vote always does): a hard state may cost the storage a sync of its own.
+  size_t commit_hint_entries = 4096;
+
+  RaftOptions();  // the values of limits.h
+  // InvalidArgument, naming the field, if a value or a relation is not allowed.
+  absl::Status Validate() const;
+};
+
+// A run of the log in one term: entries from `first` up to the next run (or the end) have `term`.
+struct TermRun {
+  Index first;
+  Term term;
+};
+
+// What a member finds on its disk at start. All of it is durable.
+struct InitialState {
+  HardState hard_state;
+  Index last_index;                // 0: empty log
+  std::vector<TermRun> term_runs;  // ascending; empty if and only if the log is
+  Index applied;                   // what the state machine holds already
+};
+
+class Raft {
+ public:
+  // `random` must outlive the object. REQUIRES: options.Validate().ok(), state is consistent.
+  Raft(RaftOptions options, InitialState state, RandomSource* random);
+  ~Raft();
+  Raft(const Raft&) = delete;
+  Raft& operator=(const Raft&) = delete;
+
+  // One unit of time has passed.
+  void Tick();
+
+  // A message from another member. Anything may arrive: old, duplicated, reordered; a message from
+  // an unknown member or not meant for this one is ignored.
+  void Step(Message message);
+
+  // Appends commands to the log, in order. Either all are taken or none.
+  // Errors: FailedPrecondition if this member does not lead (or is handing leadership over),
+  // ResourceExhausted if too much is uncommitted (try again after commits), InvalidArgument if a
+  // payload is larger than kEntryPayloadBytesMax.
+  absl::Status Propose(std::vector<Slice> payloads);
+
+  // Asks for a linearizable read point (thesis 6.4): answered by one ReadResult in some later
+  // Output, at this member whether it leads or not. `request_id` must be new, also after a restart.
+  void ReadIndex(uint64_t request_id);
+
+  // The batch of that id, and all before it, are durable. Ids come in order; some may be skipped.
+  void Persisted(PersistId id);
+
+  // The state machine holds everything up to `index`. REQUIRES: it was handed out for apply.
+  void Applied(Index index);
+
+  // The answer to a LogReadRequest: entries as they were asked for, from `first` on (never empty).
+  // Ignored if the follower no longer needs them.
+  void LogRead(MemberId follower, std::vector<Entry> entries);
+
+  // The transport lost its connection to `member`, which a process that dies causes at once: stop
+  // pipelining to it until it answers; if it leads, stand ready to elect another within a heartbeat
+  // instead of an election timeout.
+  void PeerUnreachable(MemberId member);
+
+  // Hands leadership to `target` (thesis 3.10), or to the most up-to-date voter if kNoMember.
+  // Given up after an election timeout. Errors: FailedPrecondition if this member does not lead or
+  // there is no such voter.
+  absl::Status TransferLeadership(MemberId target);
+
+  // Whether TakeOutput would return anything.
+  bool HasOutput() const;
+  Output TakeOutput();
+
+  // --- What it knows; for status pages and tests -----------------------------------------------
+  Role role() const;
+  Term term() const;
+  MemberId leader() const;
+  Index commit_index() const;
+  Index last_index() const;
+  Index durable_index() const;
+  // Ticks since a leader was last heard from (0 at a leader that has its quorum).
+  int ticks_since_leader() const;
+  // At a leader: how far `member`'s durable log is known to match; 0 elsewhere.
+  Index match_index(MemberId member) const;
+  // All of it on one line.
+  std::string ToString() const;
+
+  // Checks what must hold after every step; aborts with a message if it does not. O(members).
+  void CheckInvariants() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace quorate::consensus

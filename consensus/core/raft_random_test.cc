@@ -1,0 +1,578 @@
+// Random runs of small clusters, checked after each step against what Raft promises (paper, figure
+// 3) and against the disks themselves. The network loses, repeats and reorders; writes take their
+// time and are torn by crashes; limits are tiny. Each run is a function of its seed alone.
+//
+// Then everything heals, and the cluster must come to rest with equal logs: what merely does not
+// go wrong because nothing happens fails there.
+//
+// QUORATE_RAFT_SEED=n runs one seed, QUORATE_RAFT_RUNS=n that many.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/assert.h"
+#include "consensus/core/quorum.h"
+#include "consensus/core/test_member.h"
+
+namespace quorate::consensus {
+namespace {
+
+class Run {
+ public:
+  // `traced`: trace_hash() is kept, which takes most of the time.
+  explicit Run(uint64_t seed, bool traced = false);
+
+  // Faults, for `steps` steps.
+  void Chaos(int steps);
+  // No more faults; false if the cluster does not come to rest.
+  bool Heals();
+
+  struct Totals {
+    size_t committed = 0, terms = 0, reads_ok = 0, crashes = 0, ranges_from_log = 0, log_reads = 0,
+           truncations = 0, transfers = 0;
+  };
+  Totals totals() const;
+  uint64_t trace_hash() const { return trace_hash_; }
+  std::string Describe() const;
+
+ private:
+  struct Committed {
+    Entry entry;
+    Term term;  // of the leader that committed it
+  };
+  struct Before {
+    size_t truncations = 0;
+    Index commit;
+    Role role = Role::kFollower;
+  };
+  struct Packet {
+    Message message;
+    uint64_t not_before;  // in steps
+  };
+  // How often each input is chosen, and each fault: drawn for each run, so that runs differ.
+  struct Mix {
+    uint64_t tick, persist, apply, propose, read, deliver;
+    uint64_t log_read = 1, unreachable = 1, transfer = 1;
+    uint64_t loss_one_in, repeat_one_in, delay_one_in, crash_one_in, partition_one_in;
+  };
+
+  TestMember& Any() { return members_[random_.Below(members_.size())]; }
+  bool Cut(MemberId a, MemberId b) const { return cut_.contains({a, b}); }
+  void OneStep();
+  void Input(TestMember* member, uint64_t choice);
+  void Deliver();
+  void CrashOrRestart(TestMember* member);
+  // The moments at which a crash, a cut or a read is most likely to find a mistake.
+  void StrikeAt(TestMember* member);
+  void ReadAtDeposedLeaders();
+  void Partition();
+  void Propose(TestMember* member);
+  void Read(TestMember* member);
+  void AfterStep(TestMember* member);
+  void TakeMessages(TestMember* member);
+  void CheckSending(const TestMember& member, const Message& message);
+  void CheckLog(TestMember* member);
+  void CheckCommit(const TestMember& member);
+  void CheckLeader(const TestMember& member);
+  void CheckReads(TestMember* member);
+  void Hash(const std::string& text);
+  bool AtRest() const;
+
+  const bool traced_;
+  TestRandom random_;
+  std::vector<TestRandom> timeouts_;
+  Membership membership_;
+  std::vector<TestMember> members_;
+  std::vector<Packet> network_;
+  uint64_t step_ = 0;
+  std::vector<Before> before_;
+  Mix mix_;
+  std::vector<uint64_t> tick_one_in_;  // clocks differ
+  MemberId stopped_clock_;             // and one may stand still for a while
+  std::set<std::pair<MemberId, MemberId>> cut_;
+  bool faults_ = true;
+
+  std::vector<Committed> committed_;
+  std::map<Term, MemberId> leaders_;
+  std::map<std::pair<MemberId, Term>, MemberId> votes_;
+  // (index, term) -> payload and the term of the entry before: by induction, equal logs up to it.
+  std::map<std::pair<Index, Term>, std::pair<Slice, Term>> entries_;
+  std::map<MemberId, std::vector<Entry>> checked_log_;
+  std::map<MemberId, Index> checked_commit_;
+  std::map<uint64_t, std::pair<MemberId, Index>> reads_;  // open: where asked, at least what index
+  uint64_t next_read_ = 1;
+  uint64_t next_value_ = 1;
+  Totals totals_;
+  uint64_t trace_hash_ = 14695981039346656037u;
+};
+
+Run::Run(uint64_t seed, bool traced) : traced_(traced), random_(seed) {
+  const uint32_t voters = random_.OneIn(8) ? 1 : random_.OneIn(3) ? 5 : 3;
+  for (uint32_t i = 1; i <= voters; ++i) membership_.voters.push_back(MemberId{i});
+  if (random_.OneIn(4)) membership_.learners.push_back(MemberId{voters + 1});
+  const size_t count = membership_.voters.size() + membership_.learners.size();
+  RaftOptions options;
+  options.membership = membership_;
+  options.election_ticks = 3 + static_cast<int>(random_.Below(8));
+  options.heartbeat_ticks = 1 + static_cast<int>(random_.Below(2));
+  options.cluster_id_if_new = "cluster";
+  options.append_bytes_max = 1 + random_.Below(300);
+  options.inflight_messages_max = 1 + random_.Below(5);
+  options.inflight_bytes_max = options.append_bytes_max + random_.Below(500);
+  options.uncommitted_bytes_max = 100 + random_.Below(1000);
+  options.cached_bytes_max = 1 + random_.Below(random_.OneIn(2) ? 200 : 2000);
+  options.apply_bytes_max = 1 + random_.Below(3000);
+  options.commit_hint_entries = 1 + random_.Below(random_.OneIn(2) ? 1 : 20);
+  auto weight = [this](uint64_t max) { return 1 + random_.Below(max); };
+  mix_.tick = 10 + weight(50);
+  mix_.persist = weight(8);
+  mix_.apply = weight(4);
+  mix_.propose = 5 + weight(10);
+  mix_.read = weight(10);
+  mix_.deliver = 20 + weight(30);
+  mix_.loss_one_in = random_.OneIn(3) ? 1000 : 4 + random_.Below(30);
+  mix_.repeat_one_in = random_.OneIn(3) ? 1000 : 3 + random_.Below(30);
+  mix_.delay_one_in = random_.OneIn(3) ? 1000 : 3 + random_.Below(30);
+  mix_.crash_one_in = 200 + random_.Below(1000);
+  mix_.partition_one_in = 200 + random_.Below(1200);
+  before_.resize(count);
+  timeouts_.reserve(count);
+  members_.reserve(count);
+  for (uint32_t i = 1; i <= count; ++i) {
+    timeouts_.emplace_back(random_.Next());
+    options.self = MemberId{i};
+    tick_one_in_.push_back(random_.OneIn(3) ? 1 + random_.Below(12) : 1);
+    members_.emplace_back(options, TestMember::Disk{}, &timeouts_.back());
+  }
+}
+
+void Run::Hash(const std::string& text) {
+  for (char c : text) trace_hash_ = (trace_hash_ ^ static_cast<unsigned char>(c)) * 1099511628211u;
+}
+
+std::string Run::Describe() const {
+  std::string out;
+  for (const TestMember& member : members_) {
+    out += member.running() ? member.raft().ToString() : "down";
+    out += '\n';
+  }
+  return out + "open reads: " + std::to_string(reads_.size());
+}
+
+Run::Totals Run::totals() const {
+  Totals totals = totals_;
+  totals.committed = committed_.size();
+  totals.terms = leaders_.size();
+  for (const TestMember& member : members_) {
+    totals.ranges_from_log += member.ranges_from_log;
+    totals.log_reads += member.log_reads_answered;
+  }
+  return totals;
+}
+
+// --- Steps ---------------------------------------------------------------------------------------
+
+void Run::Chaos(int steps) {
+  for (int i = 0; i < steps; ++i) OneStep();
+}
+
+void Run::OneStep() {
+  ++step_;
+  if (random_.OneIn(mix_.partition_one_in)) return Partition();
+  TestMember& member = Any();
+  if (random_.OneIn(member.running() ? mix_.crash_one_in : 30)) return CrashOrRestart(&member);
+  const uint64_t weights = mix_.tick + mix_.persist + mix_.apply + mix_.propose + mix_.read +
+                           mix_.log_read + mix_.unreachable + mix_.transfer + mix_.deliver;
+  uint64_t choice = random_.Below(weights);
+  if (choice < mix_.deliver) {
+    for (uint64_t i = random_.Below(14); i > 0; --i) Deliver();
+    return;
+  }
+  choice -= mix_.deliver;
+  // Most of what happens, but time, shall happen to those who (think that they) lead.
+  TestMember* chosen = &member;
+  for (int i = choice < mix_.tick ? 3 : 0;
+       i < 3 && !(chosen->running() && chosen->raft().role() == Role::kLeader); ++i) {
+    if (random_.OneIn(2)) chosen = &Any();
+  }
+  if (!chosen->running()) return;
+  Input(chosen, choice);
+  AfterStep(chosen);
+}
+
+void Run::Input(TestMember* member, uint64_t choice) {
+  Raft& raft = member->raft();
+  auto is = [&choice](uint64_t weight) {
+    const bool chosen = choice < weight;
+    choice -= weight;  // wraps around once something is chosen, and is not looked at any more
+    return chosen;
+  };
+  if (is(mix_.tick)) {
+    const bool ticks = member->id != stopped_clock_;
+    if (ticks && random_.OneIn(tick_one_in_[member->id.value() - 1])) raft.Tick();
+  } else if (is(mix_.persist)) {
+    if (member->unpersisted() > 0) member->Persist(1 + random_.Below(member->unpersisted()));
+  } else if (is(mix_.apply)) {
+    if (member->can_apply()) member->ApplyOne();
+  } else if (is(mix_.propose)) {
+    Propose(member);
+  } else if (is(mix_.read)) {
+    Read(member);
+  } else if (is(mix_.log_read)) {
+    if (member->can_read_log()) member->AnswerLogRead();
+  } else if (is(mix_.unreachable)) {
+    raft.PeerUnreachable(Any().id);
+  } else if (raft.TransferLeadership(MemberId{0}).ok()) {
+    ++totals_.transfers;
+  }
+}
+
+void Run::Deliver() {
+  // The older ones first, mostly.
+  std::vector<size_t> ready;
+  const size_t ready_max = random_.OneIn(4) ? network_.size() : 4;
+  for (size_t i = 0; i < network_.size() && ready.size() < ready_max; ++i) {
+    if (!faults_ || network_[i].not_before <= step_) ready.push_back(i);
+  }
+  if (ready.empty()) return;
+  const size_t position = ready[random_.Below(ready.size())];
+  Message message = network_[position].message;
+  if (faults_ && random_.OneIn(mix_.repeat_one_in)) {
+    network_[position].not_before = step_ + random_.Below(400);
+  } else {
+    network_.erase(network_.begin() + static_cast<std::ptrdiff_t>(position));
+  }
+  if (faults_ && (random_.OneIn(mix_.loss_one_in) || Cut(message.from, message.to))) return;
+  TestMember& member = members_[message.to.value() - 1];
+  if (!member.running()) return;
+  if (random_.OneIn(4)) {
+    std::string bytes;
+    EncodeMessage(message, &bytes);
+    auto buffer = std::make_shared<const std::string>(std::move(bytes));
+    absl::StatusOr<Message> decoded = DecodeMessage(buffer, *buffer);
+    ASSERT(decoded.ok());
+    ASSERT(*decoded == message);
+    message = *std::move(decoded);
+  }
+  if (traced_) Hash(ToString(message));
+  member.raft().Step(std::move(message));
+  AfterStep(&member);
+}
+
+void Run::CrashOrRestart(TestMember* member) {
+  if (!member->running()) {
+    member->Restart(Index{random_.Below(member->applied().size() + 1)});
+    checked_log_[member->id] = {};
+    checked_commit_[member->id] = Index{0};
+    before_[member->id.value() - 1] = {};
+    CheckLog(member);
+    CheckCommit(*member);
+    return;
+  }
+  ++totals_.crashes;
+  TestMember::Torn torn;
+  const size_t waiting = member->unpersisted();
+  torn.whole_batches = random_.Below(waiting + 1);
+  torn.hard_states = random_.Below(waiting - std::min(waiting, torn.whole_batches) + 1);
+  torn.cut = random_.OneIn(2);
+  torn.entries = random_.Below(4);
+  member->Crash(torn);
+  for (auto read = reads_.begin(); read != reads_.end();) {
+    read = read->second.first == member->id ? reads_.erase(read) : std::next(read);
+  }
+}
+
+void Run::Partition() {
+  cut_.clear();
+  stopped_clock_ = kNoMember;
+  const uint64_t kind = random_.Below(6);
+  if (kind == 0 || kind > 3) return;
+  // Two sides, one of them a single member or a leader; or some pairs in some direction, so that
+  // there are also members that hear and are not heard.
+  std::set<MemberId> side;
+  if (kind == 1) side.insert(Any().id);
+  for (const TestMember& member : members_) {
+    const bool leads = member.running() && member.raft().role() == Role::kLeader;
+    if (kind == 2 && leads) side.insert(member.id);
+    // A leader that does not notice.
+    if (kind == 2 && leads && random_.OneIn(2)) stopped_clock_ = member.id;
+  }
+  for (const TestMember& a : members_) {
+    for (const TestMember& b : members_) {
+      const bool cut = kind == 3 ? random_.OneIn(3) : side.contains(a.id) != side.contains(b.id);
+      if (cut) cut_.insert({a.id, b.id});
+    }
+  }
+}
+
+void Run::Propose(TestMember* member) {
+  std::vector<Slice> payloads;
+  for (uint64_t i = random_.Below(4); i > 0; --i) {
+    payloads.emplace_back(std::to_string(next_value_++) + std::string(random_.Below(30), '.'));
+  }
+  const absl::Status status = member->raft().Propose(std::move(payloads));
+  const bool leads = member->raft().role() == Role::kLeader;
+  ASSERT(leads || status.code() == absl::StatusCode::kFailedPrecondition);
+}
+
+void Run::Read(TestMember* member) {
+  const uint64_t id = next_read_++;
+  reads_[id] = {member->id, Index{committed_.size()}};
+  member->raft().ReadIndex(id);
+}
+
+// --- Checks --------------------------------------------------------------------------------------
+
+void Run::AfterStep(TestMember* member) {
+  member->raft().CheckInvariants();
+  // The order of steps and outputs is a matter of chance, too.
+  if (random_.OneIn(4)) {
+    // What was ready to be sent without an output still is.
+    TakeMessages(member);
+    return;
+  }
+  std::string trace;
+  member->Collect(traced_ ? &trace : nullptr);
+  Hash(trace);
+  TakeMessages(member);
+  CheckLog(member);
+  CheckCommit(*member);
+  CheckLeader(*member);
+  CheckReads(member);
+  if (faults_) StrikeAt(member);
+}
+
+void Run::StrikeAt(TestMember* member) {
+  const size_t number = member->id.value() - 1;
+  const Before before = std::exchange(
+      before_[number], {member->truncations, member->raft().commit_index(), member->raft().role()});
+  totals_.truncations += member->truncations - before.truncations;
+  const bool leads = member->raft().role() == Role::kLeader;
+  const bool elected = leads && before.role != Role::kLeader;
+  const bool committed = leads && member->raft().commit_index() > before.commit;
+  if (elected && random_.OneIn(4)) {
+    // It holds an entry that nobody else has.
+    if (member->unpersisted() > 0) member->Persist(member->unpersisted());
+    member->outbox.clear();
+    return CrashOrRestart(member);
+  }
+  if (elected) ReadAtDeposedLeaders();
+  if (committed && random_.OneIn(20)) return CrashOrRestart(member);
+  if (committed && random_.OneIn(4)) ReadAtDeposedLeaders();
+  if (member->truncations > before.truncations && random_.OneIn(3)) return CrashOrRestart(member);
+}
+
+void Run::ReadAtDeposedLeaders() {
+  for (TestMember& member : members_) {
+    if (!member.running() || member.raft().role() != Role::kLeader) continue;
+    if (member.raft().term() == leaders_.rbegin()->first) continue;
+    Read(&member);
+    member.Collect();
+    TakeMessages(&member);
+    CheckReads(&member);
+  }
+}
+
+void Run::TakeMessages(TestMember* member) {
+  for (Message& message : member->outbox) {
+    CheckSending(*member, message);
+    const bool late = faults_ && random_.OneIn(mix_.delay_one_in);
+    network_.push_back({std::move(message), late ? step_ + random_.Below(400) : step_});
+  }
+  member->outbox.clear();
+}
+
+// One vote a term, over restarts too. (That what a message promises is on the disk when it leaves
+// is checked by TestMember.)
+void Run::CheckSending(const TestMember& member, const Message& message) {
+  const auto* response = std::get_if<VoteResponse>(&message.body);
+  const auto* request = std::get_if<VoteRequest>(&message.body);
+  MemberId candidate = kNoMember;
+  if (response && response->granted && !response->pre_vote) candidate = message.to;
+  if (request && !request->pre_vote) candidate = member.id;
+  if (candidate == kNoMember) return;
+  const auto vote = votes_.emplace(std::pair(member.id, message.term), candidate);
+  ASSERT(vote.first->second == candidate, "one vote a term");
+}
+
+// Log matching; and a leader's log only grows.
+void Run::CheckLog(TestMember* member) {
+  std::vector<Entry>& before = checked_log_[member->id];
+  const std::vector<Entry>& now = member->log();
+  size_t same = std::min(before.size(), now.size());
+  while (same > 0 && before[same - 1].term != now[same - 1].term) --same;
+  before.resize(same);
+  for (size_t i = same; i < now.size(); ++i) {
+    const Term previous = i == 0 ? Term{0} : now[i - 1].term;
+    const auto known =
+        entries_.emplace(std::pair(now[i].index, now[i].term), std::pair(now[i].payload, previous));
+    ASSERT(known.first->second == std::pair(now[i].payload, previous), "log matching");
+    before.push_back(now[i]);
+  }
+}
+
+// State machine safety; and what is committed is on a majority of the disks.
+void Run::CheckCommit(const TestMember& member) {
+  Index& checked = checked_commit_[member.id];
+  const Index commit = member.raft().commit_index();
+  ASSERT(commit >= checked, "the commit index only grows");
+  for (Index i = checked + 1; i <= commit; ++i) {
+    const Entry& entry = member.log()[i.value() - 1];
+    if (i.value() <= committed_.size()) {
+      ASSERT(committed_[i.value() - 1].entry == entry, "state machine safety");
+      continue;
+    }
+    ASSERT(i.value() == committed_.size() + 1);
+    size_t holders = 0;
+    for (const TestMember& other : members_) {
+      if (!membership_.IsVoter(other.id) || other.disk().log.size() < i.value()) continue;
+      if (other.disk().log[i.value() - 1] == entry) ++holders;
+    }
+    ASSERT(holders >= MajorityOf(membership_.voters.size()), "committed means durable");
+    committed_.push_back({entry, member.raft().term()});
+  }
+  checked = commit;
+  const std::vector<Entry>& applied = member.applied();
+  ASSERT(applied.size() <= commit.value());
+  if (!applied.empty()) ASSERT(committed_[applied.size() - 1].entry == applied.back());
+}
+
+// Election safety and leader completeness.
+void Run::CheckLeader(const TestMember& member) {
+  if (member.raft().role() != Role::kLeader) return;
+  const Term term = member.raft().term();
+  const auto [known, is_new] = leaders_.emplace(term, member.id);
+  ASSERT(known->second == member.id, "election safety");
+  if (!is_new) return;
+  const HardState& hard_state = member.disk().hard_state;
+  ASSERT(hard_state.term == term, "its own vote counts once it is durable");
+  ASSERT(hard_state.vote == member.id, "its own vote counts once it is durable");
+  for (const Committed& committed : committed_) {
+    if (committed.term >= term) continue;
+    const size_t position = committed.entry.index.value() - 1;
+    ASSERT(position < member.log().size(), "leader completeness");
+    ASSERT(member.log()[position] == committed.entry, "leader completeness");
+  }
+}
+
+// A read sees at least what was committed when it was asked for.
+void Run::CheckReads(TestMember* member) {
+  for (const ReadResult& read : member->reads) {
+    const auto open = reads_.find(read.request_id);
+    ASSERT(open != reads_.end(), "a read is answered once");
+    ASSERT(open->second.first == member->id, "and where it was asked");
+    if (read.ok) {
+      ++totals_.reads_ok;
+      ASSERT(read.index >= open->second.second, "linearizable");
+      ASSERT(read.index.value() <= committed_.size());
+    }
+    reads_.erase(open);
+  }
+  member->reads.clear();
+}
+
+// --- Liveness ------------------------------------------------------------------------------------
+
+bool Run::AtRest() const {
+  if (!reads_.empty() || !network_.empty()) return false;
+  bool established = false;
+  for (const TestMember& member : members_) {
+    if (member.applied().size() != committed_.size()) return false;
+    if (member.log().size() != committed_.size() || member.unpersisted() > 0) return false;
+    established = established || member.status.leader_established;
+  }
+  return established;
+}
+
+bool Run::Heals() {
+  faults_ = false;
+  cut_.clear();
+  for (TestMember& member : members_) {
+    if (!member.running()) CrashOrRestart(&member);
+  }
+  bool proposed = false;
+  // With the narrowest limits, entries go to a member that lags one by one.
+  const size_t ticks_max = 400 + 2 * committed_.size();
+  for (size_t tick = 0; tick < ticks_max; ++tick) {
+    for (TestMember& member : members_) {
+      member.raft().Tick();
+      if (!proposed && member.status.leader_established && tick > 100) {
+        // A new entry, and a read at each member, must get through.
+        proposed = member.raft().Propose({Slice("last")}).ok();
+        for (TestMember& reader : members_) Read(&reader);
+      }
+      AfterStep(&member);
+    }
+    for (int round = 0; round < 4; ++round) {
+      for (int i = 0; i < 100 && !network_.empty(); ++i) Deliver();
+      for (TestMember& member : members_) {
+        if (member.unpersisted() > 0) member.Persist(1);
+        if (member.can_read_log()) member.AnswerLogRead();
+        if (member.can_apply()) member.ApplyOne();
+        AfterStep(&member);
+      }
+    }
+    if (proposed && AtRest()) return true;
+  }
+  return false;
+}
+
+uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
+}
+
+TEST_CASE("random runs keep what Raft promises, and heal") {
+  const uint64_t first = FromEnvironment("QUORATE_RAFT_SEED", 1);
+  const bool one = std::getenv("QUORATE_RAFT_SEED") != nullptr;
+  const uint64_t runs = FromEnvironment("QUORATE_RAFT_RUNS", one ? 1 : 1000);
+  Run::Totals sum;
+  for (uint64_t seed = first; seed < first + runs; ++seed) {
+    INFO("QUORATE_RAFT_SEED=" << seed);
+    Run run(seed);
+    run.Chaos(6000);
+    const bool heals = run.Heals();
+    INFO(run.Describe());
+    REQUIRE(heals);
+    const Run::Totals totals = run.totals();
+    sum.committed += totals.committed;
+    sum.terms += totals.terms;
+    sum.reads_ok += totals.reads_ok;
+    sum.crashes += totals.crashes;
+    sum.ranges_from_log += totals.ranges_from_log;
+    sum.log_reads += totals.log_reads;
+    sum.truncations += totals.truncations;
+    sum.transfers += totals.transfers;
+  }
+  if (one) return;
+  // The runs reached what they are there for.
+  CAPTURE(sum.committed, sum.terms, sum.reads_ok, sum.crashes, sum.ranges_from_log, sum.log_reads,
+          sum.truncations, sum.transfers);
+  CHECK(sum.committed > 20 * runs);
+  CHECK(sum.terms > 2 * runs);
+  CHECK(sum.reads_ok > 10 * runs);
+  CHECK(sum.crashes > runs);
+  CHECK(sum.ranges_from_log > runs / 2);
+  CHECK(sum.log_reads > runs / 2);
+  CHECK(sum.truncations > runs / 5);
+  CHECK(sum.transfers > runs / 4);
+}
+
+TEST_CASE("a run is a function of its seed") {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    Run first(seed, true);
+    first.Chaos(600);
+    Run second(seed, true);
+    second.Chaos(600);
+    CHECK(first.trace_hash() == second.trace_hash());
+  }
+}
+
+}  // namespace
+}  // namespace quorate::consensus

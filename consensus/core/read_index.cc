@@ -1,0 +1,137 @@
+// Linearizable reads without a log entry: thesis 6.4. A leader learns by a round of heartbeats that
+// it still led after the reads came; rounds have numbers, so that an answer to an older heartbeat,
+// or one that came twice, confirms nothing.
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+#include "consensus/core/limits.h"
+#include "consensus/core/raft_impl.h"
+
+namespace quorate::consensus {
+
+void Raft::Impl::ReadIndex(uint64_t request_id) {
+  if (auto* leader = std::get_if<LeaderRole>(&role_)) {
+    if (leader->waiting.size() >= kPendingReadsMax) {
+      reads_.push_back({request_id, false, {}});
+    } else {
+      leader->waiting.push_back({request_id, options_.self});
+    }
+    return;
+  }
+  if (leader_ == kNoMember || forwarded_reads_.size() >= kPendingReadsMax) {
+    reads_.push_back({request_id, false, {}});
+    return;
+  }
+  const bool is_new = forwarded_reads_.emplace(request_id, now_ticks_).second;
+  ASSERT(is_new, "a request id is used once");
+  forwarded_order_.emplace_back(now_ticks_, request_id);
+  Send(leader_, ReadIndexRequest{request_id});
+}
+
+// --- Rounds at the leader ------------------------------------------------------------------------
+
+bool Raft::Impl::ReadRoundDue(const LeaderRole& leader) const {
+  // Until an entry of its term is committed, a leader may not know the newest commit index.
+  return !leader.waiting.empty() && leader.confirming.empty() && IsEstablished(leader);
+}
+
+void Raft::Impl::StartReadRound(LeaderRole* leader) {
+  ASSERT(IsEstablished(*leader));
+  ASSERT(!leader->waiting.empty());
+  ++leader->round;
+  leader->confirming.push_back({leader->round, commit_, std::exchange(leader->waiting, {})});
+}
+
+void Raft::Impl::SendHeartbeats(LeaderRole* leader) {
+  for (const Progress& progress : leader->followers) {
+    // Learners confirm nothing; they are spared the rounds between heartbeats.
+    if (!progress.voter() && !leader->heartbeat_due) continue;
+    Send(progress.member(), Heartbeat{std::min(progress.match(), commit_), leader->round});
+  }
+  leader->heartbeat_due = false;
+}
+
+void Raft::Impl::ConfirmReads(LeaderRole* leader) {
+  if (leader->confirming.empty()) return;
+  std::vector<ReadRound> rounds;
+  rounds.reserve(options_.membership.voters.size());
+  rounds.push_back(leader->round);
+  for (const Progress& progress : leader->followers) {
+    if (progress.voter()) rounds.push_back(progress.read_round());
+  }
+  ASSERT(rounds.size() == options_.membership.voters.size());
+  const ReadRound confirmed = ReachedByMajority<ReadRound>(rounds);
+  while (!leader->confirming.empty() && leader->confirming.front().round <= confirmed) {
+    const ReadBatch& batch = leader->confirming.front();
+    ASSERT(batch.index <= commit_);
+    for (const PendingRead& read : batch.reads) {
+      if (read.from == options_.self) {
+        reads_.push_back({read.request_id, true, batch.index});
+      } else {
+        Send(read.from, ReadIndexResponse{read.request_id, batch.index});
+      }
+    }
+    leader->confirming.pop_front();
+  }
+}
+
+void Raft::Impl::FailLeaderReads(const LeaderRole& leader) {
+  // Those who forwarded theirs notice by themselves that the leader changed.
+  auto fail = [this](const std::vector<PendingRead>& reads) {
+    for (const PendingRead& read : reads) {
+      if (read.from == options_.self) reads_.push_back({read.request_id, false, {}});
+    }
+  };
+  for (const ReadBatch& batch : leader.confirming) fail(batch.reads);
+  fail(leader.waiting);
+}
+
+// --- Forwarded reads at the others ---------------------------------------------------------------
+
+void Raft::Impl::FailForwardedReads() {
+  for (const auto& [request_id, ticks] : forwarded_reads_) {
+    reads_.push_back({request_id, false, {}});
+  }
+  forwarded_reads_.clear();
+  forwarded_order_.clear();
+}
+
+void Raft::Impl::ExpireForwardedReads() {
+  const auto timeout = static_cast<uint64_t>(options_.election_ticks);
+  while (!forwarded_order_.empty() && now_ticks_ - forwarded_order_.front().first >= timeout) {
+    const uint64_t request_id = forwarded_order_.front().second;
+    forwarded_order_.pop_front();
+    if (forwarded_reads_.erase(request_id) > 0) reads_.push_back({request_id, false, {}});
+  }
+}
+
+// --- Messages ------------------------------------------------------------------------------------
+
+void Raft::Impl::Handle(MemberId from, const Heartbeat& heartbeat) {
+  if (!AcceptLeader(from)) return;
+  // The leader knows that this member holds it; a commit index beyond the log cannot be meant.
+  if (heartbeat.commit > commit_ && heartbeat.commit <= last_index()) CommitTo(heartbeat.commit);
+  Send(from, HeartbeatResponse{heartbeat.read_round});
+}
+
+void Raft::Impl::Handle(MemberId from, const HeartbeatResponse& response) {
+  auto* leader = std::get_if<LeaderRole>(&role_);
+  Progress* progress = FindProgress(from);
+  if (leader == nullptr || progress == nullptr || response.read_round > leader->round) return;
+  progress->RoundAnswered(response.read_round);
+  ConfirmReads(leader);
+}
+
+void Raft::Impl::Handle(MemberId from, const ReadIndexRequest& request) {
+  auto* leader = std::get_if<LeaderRole>(&role_);
+  if (leader == nullptr || leader->waiting.size() >= kPendingReadsMax) return;
+  leader->waiting.push_back({request.request_id, from});
+}
+
+void Raft::Impl::Handle(MemberId from, const ReadIndexResponse& response) {
+  if (from != leader_ || forwarded_reads_.erase(response.request_id) == 0) return;
+  reads_.push_back({response.request_id, true, response.index});
+}
+
+}  // namespace quorate::consensus

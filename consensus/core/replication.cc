@@ -1,0 +1,280 @@
+// The replicated log: paper 5.3 and 5.4.
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+#include "consensus/core/describe.h"
+#include "consensus/core/limits.h"
+#include "consensus/core/raft_impl.h"
+
+namespace quorate::consensus {
+namespace {
+
+// Ranges handed out for apply at a time: one that is being applied and one that waits, so that the
+// state machine does not.
+constexpr size_t kApplyRangesMax = 2;
+// What an entry that is no longer in memory is reckoned at when a range is bounded.
+constexpr size_t kUnknownEntryBytes = 1024;
+
+}  // namespace
+
+// --- The log -------------------------------------------------------------------------------------
+
+void Raft::Impl::AppendEntry(Entry entry) {
+  ASSERT(entry.index == last_index() + 1);
+  ASSERT(entry.term <= term_);
+  terms_.Append(entry.term);
+  cache_.Append(std::move(entry));
+}
+
+void Raft::Impl::TruncateLog(Index index) {
+  ASSERT(index >= commit_, "a committed entry is never replaced");
+  ASSERT(role() == Role::kFollower, "a leader only appends");
+  terms_.TruncateAfter(index);
+  cache_.TruncateAfter(index);
+  durable_ = std::min(durable_, index);
+  for (PersistBatch& batch : in_progress_) batch.last = std::min(batch.last, index);
+  if (handed_ > index) {
+    truncate_after_ = truncate_after_ ? std::min(*truncate_after_, index) : index;
+    handed_ = index;
+  }
+}
+
+void Raft::Impl::CommitTo(Index index) {
+  ASSERT(index >= commit_);
+  ASSERT(index <= last_index());
+  commit_ = index;
+}
+
+void Raft::Impl::CommitByCounting() {
+  const auto& leader = std::get<LeaderRole>(role_);
+  std::vector<Index> matches;
+  matches.reserve(options_.membership.voters.size());
+  matches.push_back(durable_);
+  for (const Progress& progress : leader.followers) {
+    if (progress.voter()) matches.push_back(progress.match());
+  }
+  ASSERT(matches.size() == options_.membership.voters.size());
+  const Index index = ReachedByMajority<Index>(matches);
+  // Entries of earlier terms are committed only along with one of this term (paper 5.4.2).
+  if (index > commit_ && terms_.TermAt(index) == term_) CommitTo(index);
+}
+
+void Raft::Impl::TrimCache() {
+  cache_.Trim(std::min(durable_, applied_), options_.cached_bytes_max);
+  // A state machine that falls this far behind reads from the log; memory stays bounded.
+  const size_t bytes_max = options_.cached_bytes_max + options_.uncommitted_bytes_max;
+  cache_.Trim(std::min(durable_, commit_), bytes_max);
+}
+
+absl::Status Raft::Impl::Propose(std::vector<Slice> payloads) {
+  const auto* leader = std::get_if<LeaderRole>(&role_);
+  if (leader == nullptr) {
+    return absl::FailedPreconditionError("member " + Describe(options_.self) +
+                                         " does not lead; leader: " + Describe(leader_));
+  }
+  if (leader->transfer) {
+    return absl::FailedPreconditionError("member " + Describe(options_.self) +
+                                         " is handing leadership over to member " +
+                                         Describe(leader->transfer->target));
+  }
+  size_t bytes = 0;
+  for (const Slice& payload : payloads) {
+    if (payload.size() > kEntryPayloadBytesMax) {
+      return absl::InvalidArgumentError("a payload of " + std::to_string(payload.size()) +
+                                        " bytes is larger than " +
+                                        std::to_string(kEntryPayloadBytesMax));
+    }
+    bytes += Entry{{}, {}, EntryKind::kCommand, payload}.ByteSize();
+  }
+  const size_t uncommitted = cache_.BytesAfter(commit_);
+  if (uncommitted > 0 && uncommitted + bytes > options_.uncommitted_bytes_max) {
+    return absl::ResourceExhaustedError(
+        std::to_string(uncommitted) + " bytes are not committed yet and " + std::to_string(bytes) +
+        " more would exceed " + std::to_string(options_.uncommitted_bytes_max) +
+        "; try again after commits");
+  }
+  for (Slice& payload : payloads) {
+    AppendEntry({last_index() + 1, term_, EntryKind::kCommand, std::move(payload)});
+  }
+  return absl::OkStatus();
+}
+
+// --- At a follower -------------------------------------------------------------------------------
+
+bool Raft::Impl::IsPlausible(const AppendRequest& request) const {
+  if ((request.prev_index == Index{0}) != (request.prev_term == Term{0})) return false;
+  Index index = request.prev_index;
+  Term term = request.prev_term;
+  for (const Entry& entry : request.entries) {
+    if (entry.index != index + 1 || entry.index <= index) return false;
+    if (entry.term < term || entry.term == Term{0}) return false;
+    index = entry.index;
+    term = entry.term;
+  }
+  return term <= term_;
+}
+
+void Raft::Impl::Handle(MemberId from, AppendRequest& request) {
+  if (!IsPlausible(request) || !AcceptLeader(from)) return;
+  auto& follower = std::get<FollowerRole>(role_);
+  const Index prev = request.prev_index;
+  if (prev > last_index() || terms_.TermAt(prev) != request.prev_term) {
+    const Index hint = terms_.LastWithTermUpTo(prev, request.prev_term);
+    Send(from, AppendResponse{false, {}, prev, hint, terms_.TermAt(hint)});
+    return;
+  }
+  std::vector<Entry>& entries = request.entries;
+  const Index received = prev + entries.size();
+  // Old and repeated requests bring what is there; only a real conflict cuts the log (paper 5.3).
+  size_t i = 0;
+  while (i < entries.size() && entries[i].index <= last_index() &&
+         terms_.TermAt(entries[i].index) == entries[i].term) {
+    ++i;
+  }
+  if (i < entries.size() && entries[i].index <= last_index()) {
+    // One leader cannot take back what it sent.
+    if (entries[i].index <= follower.matched) return;
+    TruncateLog(entries[i].index - 1);
+  }
+  for (; i < entries.size(); ++i) AppendEntry(std::move(entries[i]));
+  // News of the commit index that brings nothing new was acknowledged with its entries.
+  if (!request.commit_news || received > follower.matched) follower.ack_due = true;
+  follower.matched = std::max(follower.matched, received);
+  // Beyond what this request covers the log may differ from the leader's.
+  if (const Index commit = std::min(request.commit, received); commit > commit_) CommitTo(commit);
+  ASSERT(follower.matched <= last_index());
+}
+
+void Raft::Impl::TakeAcknowledgement(FollowerRole* follower) {
+  if (!std::exchange(follower->ack_due, false) || leader_ == kNoMember) return;
+  // With new entries there is a batch to wait for, after which all of the log is durable. Else
+  // what is durable is acknowledged now; the rest follows when its batch is.
+  const bool wait = handed_ < last_index() && follower->matched > durable_;
+  const Index match = wait ? follower->matched : std::min(follower->matched, durable_);
+  const AppendResponse response{true, match, {}, follower->matched, {}};
+  follower->acked = std::max(follower->acked, match);
+  if (wait) {
+    SendAfterPersist(leader_, response);
+  } else {
+    Send(leader_, response);
+  }
+}
+
+// --- At the leader -------------------------------------------------------------------------------
+
+void Raft::Impl::Handle(MemberId from, const AppendResponse& response) {
+  Progress* progress = FindProgress(from);
+  if (progress == nullptr) return;
+  if (!response.success) {
+    // By term on both sides: nothing above the follower's hint, nor above our last entry of the
+    // hint's term or before, can be common. Each probe settles a whole term of either log.
+    const Index candidate = terms_.LastWithTermUpTo(response.hint_index, response.hint_term);
+    progress->Rejected(response.rejected_prev_index, candidate);
+    return;
+  }
+  const Index received = response.hint_index;
+  if (response.match_index > received || received > last_index()) return;
+  if (progress->Acknowledged(response.match_index, received)) CommitByCounting();
+}
+
+Raft::Impl::Sending Raft::Impl::NextSending(const Progress& progress) const {
+  if (progress.state() == Progress::State::kProbe) {
+    return progress.ProbeDue() ? Sending::kProbe : Sending::kNothing;
+  }
+  if (progress.next() <= last_index() && !progress.WindowFull()) {
+    if (cache_.Has(progress.next()) || progress.HasReadEntries()) return Sending::kEntries;
+    if (!progress.log_read_outstanding()) return Sending::kLogRead;
+  }
+  // A follower answers its own clients once it knows the commit: it does not wait for a heartbeat.
+  if (std::min(commit_, progress.next() - 1) > progress.commit_told()) return Sending::kCommitNews;
+  return Sending::kNothing;
+}
+
+void Raft::Impl::SendAppends(Progress* progress, Output* output) {
+  auto from_memory = [&] {
+    return cache_.Collect(progress->next(), last_index(), options_.append_bytes_max);
+  };
+  for (Sending next; (next = NextSending(*progress)) != Sending::kNothing;) {
+    if (next == Sending::kLogRead) {
+      const Index last = cache_.first_index() - 1;
+      ASSERT(last <= durable_);
+      ASSERT(progress->next() <= last);
+      output->log_reads.push_back(
+          {progress->member(), progress->next(), last, options_.append_bytes_max});
+      progress->LogReadRequested();
+    } else if (next == Sending::kEntries) {
+      SendAppend(progress,
+                 cache_.Has(progress->next()) ? from_memory() : progress->TakeReadEntries());
+    } else if (next == Sending::kProbe && !progress->probe_is_empty() &&
+               cache_.Has(progress->next())) {
+      SendAppend(progress, from_memory());
+    } else {
+      SendAppend(progress, {});
+    }
+  }
+}
+
+void Raft::Impl::SendAppend(Progress* progress, std::vector<Entry> entries) {
+  const Index prev = progress->next() - 1;
+  ASSERT(entries.empty() || entries.front().index == progress->next());
+  size_t bytes = 0;
+  for (const Entry& entry : entries) bytes += entry.ByteSize();
+  const bool news = entries.empty() && progress->state() == Progress::State::kReplicate;
+  progress->Sent(prev + entries.size(), bytes, commit_);
+  Send(progress->member(),
+       AppendRequest{prev, terms_.TermAt(prev), commit_, std::move(entries), news});
+}
+
+void Raft::Impl::LogRead(MemberId follower, std::vector<Entry> entries) {
+  ASSERT(!entries.empty());
+  Progress* progress = FindProgress(follower);
+  if (progress == nullptr || !progress->LogReadAnswered(entries.front().index)) return;
+  // It may have been asked for by an earlier leadership of this member, of a log cut since.
+  Index expected = progress->next();
+  for (const Entry& entry : entries) {
+    ASSERT(entry.index == expected, "entries as they were asked for");
+    if (entry.index > last_index() || terms_.TermAt(entry.index) != entry.term) return;
+    ++expected;
+  }
+  progress->KeepReadEntries(std::move(entries));
+}
+
+void Raft::Impl::PeerUnreachable(MemberId member) {
+  if (Progress* progress = FindProgress(member)) progress->DoubtDelivery();
+  if (role() == Role::kFollower && member == leader_) DoubtLeader();
+}
+
+// --- Apply ---------------------------------------------------------------------------------------
+
+bool Raft::Impl::ApplyDue() const {
+  return apply_handed_ < commit_ && applying_.size() < kApplyRangesMax;
+}
+
+ApplyRange Raft::Impl::TakeApplyRange() {
+  ASSERT(ApplyDue());
+  ApplyRange range;
+  range.first = apply_handed_ + 1;
+  if (cache_.Has(range.first)) {
+    range.entries = cache_.Collect(range.first, commit_, options_.apply_bytes_max);
+    range.last = range.entries.back().index;
+  } else {
+    const uint64_t count_max = std::max<uint64_t>(1, options_.apply_bytes_max / kUnknownEntryBytes);
+    range.last = std::min({commit_, cache_.first_index() - 1, apply_handed_ + count_max});
+    ASSERT(range.last <= durable_, "what is not in memory is in the log");
+  }
+  ASSERT(range.first <= range.last);
+  apply_handed_ = range.last;
+  applying_.push_back(range.last);
+  return range;
+}
+
+void Raft::Impl::Applied(Index index) {
+  ASSERT(index <= apply_handed_, "what was handed out");
+  ASSERT(index >= applied_);
+  applied_ = index;
+  while (!applying_.empty() && applying_.front() <= index) applying_.pop_front();
+  TrimCache();
+}
+
+}  // namespace quorate::consensus

@@ -1,0 +1,126 @@
+// For tests: a member with a disk and a state machine that are plain values, and whose every step
+// (output, write, apply, log read, crash) the test decides.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "consensus/core/message.h"
+#include "consensus/core/output.h"
+#include "consensus/core/raft.h"
+
+namespace quorate::consensus {
+
+// A fixed sequence for a seed (splitmix64): the same on every platform.
+class TestRandom final : public RandomSource {
+ public:
+  explicit TestRandom(uint64_t seed) : state_(seed) {}
+  uint64_t Next() override;
+  // In [0, bound).
+  uint64_t Below(uint64_t bound) { return Next() % bound; }
+  bool OneIn(uint64_t n) { return Below(n) == 0; }
+
+ private:
+  uint64_t state_;
+};
+
+// Always the same value, so that election timeouts are known: 0 makes them election_ticks.
+class FixedRandom final : public RandomSource {
+ public:
+  explicit FixedRandom(uint64_t value) : value_(value) {}
+  uint64_t Next() override { return value_; }
+
+ private:
+  uint64_t value_;
+};
+
+std::vector<TermRun> RunsOf(const std::vector<Entry>& log);
+
+class TestMember {
+ public:
+  // What survives a crash. The entry of index i is at log[i - 1].
+  struct Disk {
+    HardState hard_state;
+    std::vector<Entry> log;
+  };
+  // How much of what was being written reached the disk at a crash, in the order of the driver's
+  // contract: hard state, then the cut, then entries.
+  struct Torn {
+    size_t whole_batches = 0;
+    // The hard state of the batches behind those is written, up to this many of them.
+    size_t hard_states = 0;
+    // Of the first batch that is not whole (only if its hard state is): the cut, and entries.
+    bool cut = false;
+    size_t entries = 0;
+  };
+
+  // Starts with `disk`. `random` must outlive it.
+  TestMember(RaftOptions options, Disk disk, RandomSource* random);
+
+  const MemberId id;
+  bool running() const { return raft_ != nullptr; }
+  Raft& raft() { return *raft_; }
+  const Raft& raft() const { return *raft_; }
+
+  // Takes all outputs there are, and adds to what is public below. Their text goes to *trace.
+  void Collect(std::string* trace = nullptr);
+  // Makes the oldest `count` batches durable with one sync. REQUIRES: so many wait.
+  void Persist(size_t count = 1);
+  size_t unpersisted() const { return batches_.size(); }
+  // Applies the oldest range. REQUIRES: can_apply().
+  void ApplyOne();
+  bool can_apply() const { return !applying_.empty(); }
+  // Answers the oldest log read from the disk. REQUIRES: can_read_log().
+  void AnswerLogRead();
+  bool can_read_log() const { return !log_reads_.empty(); }
+
+  void Crash(const Torn& torn);
+  // The state machine starts with what it had applied up to `applied`, which is cut to what is on
+  // disk.
+  void Restart(Index applied);
+
+  const Disk& disk() const { return disk_; }
+  // The log as of the last output, durable or not.
+  const std::vector<Entry>& log() const { return log_; }
+  const std::vector<Entry>& applied() const { return applied_; }
+
+  // Messages which may leave, in order; the test takes them.
+  std::vector<Message> outbox;
+  std::vector<ReadResult> reads;
+  Status status;
+  size_t ranges_from_log = 0;
+  size_t log_reads_answered = 0;
+  size_t truncations = 0;  // since the start
+
+ private:
+  struct Batch {
+    PersistId id;
+    std::optional<HardState> hard_state;
+    std::optional<Index> truncate_after;
+    std::vector<Entry> entries;
+    std::vector<Message> messages;
+  };
+  void Start(Index applied);
+  // Puts a message into the outbox. What it promises must be on the disk by now.
+  void Release(Message message);
+  void Take(Output output);
+
+  RaftOptions options_;
+  RandomSource& random_;
+  std::unique_ptr<Raft> raft_;
+  Disk disk_;
+  std::vector<Entry> log_;
+  std::vector<Entry> applied_;
+  std::deque<Batch> batches_;
+  std::deque<ApplyRange> applying_;
+  std::deque<LogReadRequest> log_reads_;
+  Index handed_out_;
+  PersistId last_batch_;
+};
+
+}  // namespace quorate::consensus

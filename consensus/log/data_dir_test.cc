@@ -1,0 +1,283 @@
+#include "consensus/log/data_dir.h"
+
+#include <catch2/catch.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "base/bytes.h"
+#include "base/crc32c.h"
+#include "consensus/log/fault_env.h"
+#include "consensus/log/hard_state_file.h"
+#include "consensus/log/log_test_util.h"
+
+namespace quorate::consensus {
+namespace {
+
+constexpr MemberId kMember{2};
+const std::string kPath = "/srv/quorate";
+const std::string kClusterId = "0123456789abcdef";
+const std::string kOtherClusterId = "fedcba9876543210";
+
+std::unique_ptr<DataDir> Open(Env* env, MemberId member = kMember) {
+  return Require(DataDir::Open(env, kPath, member, {16384}));
+}
+
+absl::Status OpenError(Env* env, MemberId member = kMember) {
+  return DataDir::Open(env, kPath, member, {16384}).status();
+}
+
+void MakeFile(Env* env, const std::string& name, std::string_view content = "x") {
+  Require(env->CreateDirectories(kPath));
+  auto file = Require(env->OpenFile(absl::StrCat(kPath, "/", name), /*create=*/true));
+  Require(file->Truncate(0));
+  Require(file->WriteAt(0, {&content, 1}));
+  Require(file->Sync());
+  Require(env->SyncDirectory(kPath));
+}
+
+std::string ReadFile(Env* env, const std::string& path) {
+  auto file = Require(env->OpenFile(path, /*create=*/false));
+  std::string bytes(Require(file->Size()), '\0');
+  Require(file->ReadAt(0, bytes.size(), bytes.data()));
+  return bytes;
+}
+
+TEST_CASE("a new directory is formatted, and keeps what it was given") {
+  FaultEnv env;
+  {
+    auto dir = Open(&env);
+    CHECK(dir->path() == kPath);
+    CHECK(dir->cluster_id().empty());
+    CHECK(dir->hard_state() == HardState{});
+    CHECK(dir->initial_state().last_index == Index{0});
+    CHECK(dir->initial_state().term_runs.empty());
+    const HardState state{Term{5}, MemberId{3}, Index{9}};
+    Require(dir->WriteHardState(state, Index{0}));
+    Require(dir->log().Append(TestEntries(1, 3, 4, 10)));
+    Require(dir->log().Sync());
+    Require(dir->SetClusterId(kClusterId));
+  }
+  env.Crash(0);
+  auto dir = Open(&env);
+  CHECK(dir->cluster_id() == kClusterId);
+  CHECK(dir->hard_state() == HardState{Term{5}, MemberId{3}, Index{9}});
+  const InitialState initial = dir->initial_state();
+  CHECK(initial.hard_state.term == Term{5});
+  CHECK(initial.hard_state.vote == MemberId{3});
+  CHECK(initial.hard_state.commit == Index{3});  // the hint goes beyond what is here
+  CHECK(initial.last_index == Index{3});
+  REQUIRE(initial.term_runs.size() == 1);
+  CHECK(initial.term_runs[0].term == Term{4});
+  CHECK(ReadAll(dir->log()) == TestEntries(1, 3, 4, 10));
+}
+
+TEST_CASE("a directory in use is refused") {
+  FaultEnv env;
+  auto dir = Open(&env);
+  const absl::Status error = OpenError(&env);
+  CHECK(absl::IsFailedPrecondition(error));
+  CHECK(Contains(error, kPath));
+  CHECK(Contains(error, "in use by a running server"));
+  dir.reset();
+  CHECK(OpenError(&env).ok());
+}
+
+TEST_CASE("another member's directory is refused, naming both") {
+  FaultEnv env;
+  Open(&env);
+  const absl::Status error = OpenError(&env, MemberId{3});
+  CHECK(absl::IsFailedPrecondition(error));
+  CHECK(Contains(error, kPath));
+  CHECK(Contains(error, "belongs to member 2"));
+  CHECK(Contains(error, "this server is member 3"));
+  CHECK(OpenError(&env).ok());
+}
+
+TEST_CASE("a directory is bound to one cluster") {
+  FaultEnv env;
+  auto dir = Open(&env);
+  CHECK(absl::IsInvalidArgument(dir->SetClusterId("short")));
+  Require(dir->SetClusterId(kClusterId));
+  const uint64_t operations = env.operations();
+  Require(dir->SetClusterId(kClusterId));
+  CHECK(env.operations() == operations);
+  const absl::Status error = dir->SetClusterId(kOtherClusterId);
+  CHECK(absl::IsFailedPrecondition(error));
+  CHECK(Contains(error, "30313233343536373839616263646566"));
+  CHECK(Contains(error, "66656463626139383736353433323130"));
+  CHECK(dir->cluster_id() == kClusterId);
+}
+
+TEST_CASE("what others leave in a data directory does not stop formatting") {
+  FaultEnv env;
+  for (const char* name : {"myid", "zoo.cfg", "zoo.cfg.dynamic", "server.log"}) {
+    MakeFile(&env, name);
+  }
+  Require(env.CreateDirectories(kPath + "/lost+found"));
+  Open(&env);
+  CHECK(ReadFile(&env, kPath + "/myid") == "x");
+}
+
+TEST_CASE("a directory that is somebody else's is refused and left alone") {
+  FaultEnv env;
+  std::string named;
+  SECTION("ZooKeeper's") {
+    Require(env.CreateDirectories(kPath + "/version-2"));
+    named = "ZooKeeper data directory";
+  }
+  SECTION("any other") {
+    MakeFile(&env, "photos");
+    named = "photos";
+  }
+  SECTION("with a log of its own") {
+    Require(env.CreateDirectories(kPath + "/log"));
+    named = "it holds log";
+  }
+  const std::vector<std::string> before = Require(env.List(kPath));
+  const absl::Status error = OpenError(&env);
+  CHECK(absl::IsFailedPrecondition(error));
+  CHECK(Contains(error, named));
+  CHECK(Contains(error, "empty directory"));
+  CHECK(Require(env.List(kPath)) == before);
+}
+
+TEST_CASE("a newer format is refused by its version, a damaged identity as damage") {
+  FaultEnv env;
+  Open(&env);
+  std::string bytes = ReadFile(&env, kPath + "/identity");
+  SECTION("newer") {
+    bytes.resize(bytes.size() - 4);
+    bytes[8] = static_cast<char>(kDataDirFormatVersion + 1);
+    bytes += "unknown";
+    LittleEndianWriter(&bytes).Int(Crc32c(bytes));
+    MakeFile(&env, "identity", bytes);
+    const absl::Status error = OpenError(&env);
+    CHECK(absl::IsFailedPrecondition(error));
+    CHECK(Contains(error, "format version 2, this program knows up to 1"));
+  }
+  SECTION("damaged") {
+    for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+      env.FlipBit(kPath + "/identity", bit);
+      const absl::Status error = OpenError(&env);
+      CAPTURE(bit, error.ToString());
+      REQUIRE(absl::IsDataLoss(error));
+      REQUIRE(Contains(error, kPath + "/identity"));
+      env.FlipBit(kPath + "/identity", bit);
+    }
+    CHECK(OpenError(&env).ok());
+  }
+  SECTION("empty") {
+    MakeFile(&env, "identity", "");
+    CHECK(absl::IsDataLoss(OpenError(&env)));
+  }
+}
+
+TEST_CASE("parts of a used directory that vanished are data loss") {
+  FaultEnv env;
+  {
+    auto dir = Open(&env);
+    Require(dir->WriteHardState({Term{1}, kMember, Index{0}}, Index{0}));
+    Require(dir->log().Append(TestEntries(1, 3, 1, 10)));
+    Require(dir->log().Sync());
+  }
+  std::string vanished;
+  SECTION("identity") { vanished = kPath + "/identity"; }
+  SECTION("hard state") { vanished = kPath + "/hard_state"; }
+  SECTION("log") { vanished = SegmentFiles(&env, kPath + "/log").front(); }
+  Require(env.Remove(vanished));
+  const absl::Status error = OpenError(&env);
+  CHECK(absl::IsDataLoss(error));
+  CHECK(Contains(error, "is missing"));
+  CHECK(Contains(error, "To rejoin"));
+}
+
+TEST_CASE("damage to the log below the mark in the hard state is data loss") {
+  FaultEnv env;
+  {
+    auto dir = Open(&env);
+    Require(dir->WriteHardState({Term{1}, kMember, Index{0}}, Index{0}));
+    Require(dir->log().Append(TestEntries(1, 3, 1, 10)));
+    Require(dir->log().Sync());
+    Require(dir->WriteHardState({Term{1}, kMember, Index{0}}, Index{3}));
+  }
+  env.FlipBit(SegmentFiles(&env, kPath + "/log").front(), (4096 + 2 * 48 + 4) * 8);
+  const absl::Status error = OpenError(&env);
+  CHECK(absl::IsDataLoss(error));
+  CHECK(Contains(error, "entry 3 at offset 4192"));
+}
+
+TEST_CASE("a hard state that is older than the log is data loss") {
+  FaultEnv env;
+  auto dir = Open(&env);
+  Require(dir->WriteHardState({Term{1}, kMember, Index{0}}, Index{0}));
+  const std::string old = ReadFile(&env, kPath + "/hard_state");
+  Require(dir->WriteHardState({Term{2}, kMember, Index{0}}, Index{0}));
+  Require(dir->log().Append(TestEntries(1, 1, 2, 10)));
+  Require(dir->log().Sync());
+  dir.reset();
+  MakeFile(&env, "hard_state", old);
+  const absl::Status error = OpenError(&env);
+  CHECK(absl::IsDataLoss(error));
+  CHECK(Contains(error, "knows terms up to 1 only"));
+}
+
+TEST_CASE("damage to either copy of the hard state loses nothing") {
+  // Also of the newer one, whichever it is: both hold the last state once they are written.
+  for (uint64_t writes = 1; writes <= 4; ++writes) {
+    for (size_t copy : {0, 1}) {
+      CAPTURE(writes, copy);
+      FaultEnv env;
+      HardState state;
+      {
+        auto dir = Open(&env);
+        for (uint64_t i = 1; i <= writes; ++i) {
+          state = {Term{i}, MemberId{static_cast<uint32_t>(i)}, Index{i}};
+          Require(dir->WriteHardState(state, Index{0}));
+        }
+      }
+      env.Kill();
+      const std::string path = kPath + "/hard_state";
+      env.FlipBit(path, (copy * kHardStateCopyBytes + 20) * 8);
+      CHECK(Open(&env)->hard_state() == state);
+      // Opening made both whole again.
+      env.FlipBit(path, ((1 - copy) * kHardStateCopyBytes + 20) * 8);
+      CHECK(Open(&env)->hard_state() == state);
+      env.FlipBit(path, 20 * 8);
+      env.FlipBit(path, (kHardStateCopyBytes + 20) * 8);
+      const absl::Status error = OpenError(&env);
+      CHECK(absl::IsDataLoss(error));
+      CHECK(Contains(error, path));
+      CHECK(Contains(error, "both copies"));
+    }
+  }
+}
+
+TEST_CASE("each write of the hard state is one sync, and an error in it is final") {
+  FaultEnv env;
+  auto dir = Open(&env);
+  const uint64_t syncs = env.syncs();
+  Require(dir->WriteHardState({Term{1}, kMember, Index{0}}, Index{0}));
+  CHECK(env.syncs() == syncs + 1);
+  env.FailSyncAfter(0, absl::InternalError("bad sync"));
+  CHECK(Contains(dir->WriteHardState({Term{2}, kMember, Index{0}}, Index{0}), "bad sync"));
+  CHECK(Contains(dir->WriteHardState({Term{3}, kMember, Index{0}}, Index{0}), "bad sync"));
+  CHECK(dir->hard_state().term == Term{1});
+}
+
+TEST_CASE("a hard state of a newer version is refused") {
+  FaultEnv env;
+  Open(&env);
+  std::string bytes = ReadFile(&env, kPath + "/hard_state");
+  for (size_t copy : {0, 1}) {
+    char* page = bytes.data() + copy * kHardStateCopyBytes;
+    page[8] = 2;
+    StoreInt<std::endian::little>(page + kHardStateCopyBytes - 4,
+                                  Crc32c({page, kHardStateCopyBytes - 4}));
+  }
+  MakeFile(&env, "hard_state", bytes);
+  const absl::Status error = OpenError(&env);
+  CHECK(absl::IsFailedPrecondition(error));
+  CHECK(Contains(error, "format version 2"));
+}
+
+}  // namespace
+}  // namespace quorate::consensus

@@ -1,0 +1,67 @@
+// Files and directories, as little of them as the log needs, behind an interface that tests replace
+// with a disk that loses, tears and refuses.
+//
+// Thread-safety: an Env may be used from any thread; one file object from one thread at a time,
+// except where it says otherwise.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace quorate::consensus {
+
+// A file open for reading and writing at any offset.
+class File {
+ public:
+  virtual ~File() = default;
+  // Writes all the pieces one after another from `offset` on. Not durable before Sync.
+  virtual absl::Status WriteAt(uint64_t offset, std::span<const std::string_view> pieces) = 0;
+  // Reads up to `size` bytes into `to` (which has room for them); returns how many, fewer only at
+  // the end of the file. May be called from several threads, also during WriteAt elsewhere in the
+  // file.
+  virtual absl::StatusOr<size_t> ReadAt(uint64_t offset, size_t size, char* to) const = 0;
+  // Reserves zero-filled space so that later writes below `size` do not change the file's length.
+  // What the file holds already stays; it never gets shorter.
+  virtual absl::Status Preallocate(uint64_t size) = 0;
+  virtual absl::Status Truncate(uint64_t size) = 0;
+  // Makes all bytes written so far durable (fdatasync).
+  virtual absl::Status Sync() = 0;
+  virtual absl::StatusOr<uint64_t> Size() const = 0;
+};
+
+// A lock held on a directory until destroyed.
+class DirectoryLock {
+ public:
+  virtual ~DirectoryLock() = default;
+};
+
+class Env {
+ public:
+  virtual ~Env() = default;
+  // The real file system.
+  static Env* Posix();
+
+  // Opens a file, creating it if `create`; NotFound if it is missing and `create` is false.
+  virtual absl::StatusOr<std::unique_ptr<File>> OpenFile(const std::string& path, bool create) = 0;
+  // Creates the directory and its parents if they are missing. What it creates is durable when it
+  // returns.
+  virtual absl::Status CreateDirectories(const std::string& path) = 0;
+  // Names (not paths) in a directory, sorted.
+  virtual absl::StatusOr<std::vector<std::string>> List(const std::string& path) = 0;
+  virtual bool Exists(const std::string& path) = 0;
+  virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
+  virtual absl::Status Remove(const std::string& path) = 0;
+  // Makes creations, renames and removals in a directory durable.
+  virtual absl::Status SyncDirectory(const std::string& path) = 0;
+  // FailedPrecondition if another process (or this one) holds it; the message names the directory.
+  virtual absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const std::string& path) = 0;
+};
+
+}  // namespace quorate::consensus

@@ -1,0 +1,105 @@
+// An Env in memory whose disk loses, tears and refuses what a real one may: for tests and for the
+// simulator. Deterministic: the same calls with the same seeds give the same disk, to the byte.
+//
+// The model. A write goes to the cache at once, where all reads see it, and waits there in order:
+//  - WriteAt, Preallocate and Truncate of a file wait until Sync of that file,
+//  - creations, renames and removals wait until SyncDirectory of the directory they are in
+//    (directories themselves are durable at once, as Env::CreateDirectories promises).
+// Crash() is a power failure: what waits may or may not have reached the disk. Each write is taken
+// apart into sectors of kSectorBytes, each of which was written whole or not at all, whatever
+// became of its neighbours and of earlier and later writes; changes of length and of directories
+// likewise, one by one. The seed decides; some seeds keep everything, nothing, or everything up to
+// a point, because these are the likely cases. A file whose directory entry is lost is gone with
+// all its synced bytes, and one whose removal is lost is back.
+//
+// After Crash() or Kill() every File and DirectoryLock from before is dead: each call on it fails.
+//
+// How a test crashes at each point of a workload:
+//
+//   for (uint64_t n = 0;; ++n) {
+//     FaultEnv env;
+//     env.PowerOffAfter(n);
+//     RunWorkload(&env);            // sees errors from operation n + 1 on
+//     bool done = !env.powered_off();
+//     env.Crash(seed);              // decides what is left, and switches on again
+//     CheckWhatIsLeft(&env);
+//     if (done) break;
+//   }
+//
+// Operations, as they are counted here, are the calls that change something: CreateDirectories and
+// OpenFile if they create, WriteAt, Preallocate, Truncate, Sync, Rename, Remove, SyncDirectory.
+//
+// Thread-safety: all of it may be used from any thread; the order of calls decides the result.
+// Files and locks must not outlive the FaultEnv.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "consensus/log/env.h"
+
+namespace quorate::consensus {
+
+class FaultEnv : public Env {
+ public:
+  static constexpr uint64_t kSectorBytes = 512;
+
+  FaultEnv();
+  ~FaultEnv() override;
+
+  // --- Faults ----------------------------------------------------------------------------------
+
+  // Power fails: decides by `seed` what of the unsynced changes is on the disk, forgets the rest,
+  // and switches on again. Faults that were asked for and did not happen are forgotten too; the
+  // capacity stays.
+  void Crash(uint64_t seed);
+  // The process dies, the machine goes on: nothing is lost, but files and locks are closed.
+  void Kill();
+
+  // After `operations` more operations, the power goes off in the middle of the next one: it fails,
+  // having done its part in the cache, if any; a Sync has made nothing certain. Everything after
+  // that, reads included, fails without any effect, until Crash().
+  void PowerOffAfter(uint64_t operations);
+  bool powered_off() const;
+
+  // After `operations` more operations the next one fails with `error`, without effect. Once.
+  void FailAfter(uint64_t operations, absl::Status error);
+  // The same, counting only syncs of files. What the failing Sync should have written is then
+  // lost, as on Linux: reads still see it, but no later Sync writes it, and Crash() forgets it.
+  void FailSyncAfter(uint64_t syncs, absl::Status error);
+  // The next `count` reads fail with `error`.
+  void FailReads(uint64_t count, absl::Status error);
+
+  // The files' lengths together may not grow beyond this; a write that would fails with
+  // ResourceExhausted, after what still fits.
+  void SetCapacity(uint64_t bytes);
+
+  // Turns one bit of a file over, in the cache and on the disk (not in writes that still wait).
+  // REQUIRES: the file exists and is long enough.
+  void FlipBit(const std::string& path, uint64_t bit);
+
+  // --- What it has seen ------------------------------------------------------------------------
+  uint64_t operations() const;
+  uint64_t syncs() const;   // of files
+  uint64_t writes() const;  // calls of WriteAt
+
+  // --- Env -------------------------------------------------------------------------------------
+  absl::StatusOr<std::unique_ptr<File>> OpenFile(const std::string& path, bool create) override;
+  absl::Status CreateDirectories(const std::string& path) override;
+  absl::StatusOr<std::vector<std::string>> List(const std::string& path) override;
+  bool Exists(const std::string& path) override;
+  absl::Status Rename(const std::string& from, const std::string& to) override;
+  absl::Status Remove(const std::string& path) override;
+  absl::Status SyncDirectory(const std::string& path) override;
+  absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const std::string& path) override;
+
+ private:
+  class Disk;
+  const std::unique_ptr<Disk> disk_;
+};
+
+}  // namespace quorate::consensus

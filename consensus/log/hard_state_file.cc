@@ -1,0 +1,125 @@
+#include "consensus/log/hard_state_file.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/assert.h"
+#include "base/bytes.h"
+#include "base/crc32c.h"
+#include "base/strings.h"
+#include "consensus/log/segment.h"
+
+namespace quorate::consensus {
+namespace {
+
+constexpr std::string_view kMagic = "QuorHrd\n";
+constexpr uint32_t kFormatVersion = 1;
+constexpr size_t kCopies = 2;
+constexpr size_t kCrcAt = kHardStateCopyBytes - 4;
+
+}  // namespace
+
+std::string HardStateFile::Encode(const Copy& copy) {
+  std::string bytes;
+  LittleEndianWriter writer(&bytes);
+  writer.Raw(kMagic);
+  writer.Int(kFormatVersion);
+  writer.Int(copy.sequence);
+  writer.Int(copy.content.state.term.value());
+  writer.Int(copy.content.state.vote.value());
+  writer.Int(copy.content.state.commit.value());
+  writer.Int(copy.content.durable_index.value());
+  ASSERT(bytes.size() < kCrcAt);
+  bytes.resize(kCrcAt, '\0');
+  writer.Int(Crc32c(bytes));
+  ASSERT(bytes.size() == kHardStateCopyBytes);
+  return bytes;
+}
+
+absl::StatusOr<std::unique_ptr<HardStateFile>> HardStateFile::Create(Env* env, std::string path) {
+  absl::StatusOr<std::unique_ptr<File>> file = env->OpenFile(path, /*create=*/true);
+  if (!file.ok()) return file.status();
+  if (absl::Status s = (*file)->Truncate(0); !s.ok()) return s;
+  if (absl::Status s = (*file)->Preallocate(kCopies * kHardStateCopyBytes); !s.ok()) return s;
+  std::unique_ptr<HardStateFile> result(new HardStateFile(std::move(path), *std::move(file)));
+  if (absl::Status s = result->Write(Content{}); !s.ok()) return s;
+  return result;
+}
+
+absl::StatusOr<std::unique_ptr<HardStateFile>> HardStateFile::Open(Env* env, std::string path) {
+  absl::StatusOr<std::unique_ptr<File>> file = env->OpenFile(path, /*create=*/false);
+  if (!file.ok()) return file.status();
+  std::unique_ptr<HardStateFile> result(new HardStateFile(std::move(path), *std::move(file)));
+  if (absl::Status s = result->Recover(); !s.ok()) return s;
+  return result;
+}
+
+absl::Status HardStateFile::Recover() {
+  std::string bytes(kCopies * kHardStateCopyBytes, '\0');
+  absl::StatusOr<size_t> got = file_->ReadAt(0, bytes.size(), bytes.data());
+  if (!got.ok()) return got.status();
+  std::optional<Copy> newest;
+  size_t newest_place = 0;
+  for (size_t place = 0; place < kCopies; ++place) {
+    const std::string_view page =
+        std::string_view(bytes).substr(place * kHardStateCopyBytes, kHardStateCopyBytes);
+    // Magic and CRC stand at the same place in every version.
+    if (!page.starts_with(kMagic) || LoadInt<std::endian::little, uint32_t>(page.data() + kCrcAt) !=
+                                         Crc32c(page.substr(0, kCrcAt))) {
+      continue;
+    }
+    LittleEndianReader reader(page.substr(kMagic.size()));
+    const uint32_t version = reader.Int<uint32_t>();
+    if (version > kFormatVersion) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(path_, ": has format version ", version, ", this program knows up to ",
+                       kFormatVersion, ": run the version that wrote it, or newer"));
+    }
+    Copy copy;
+    copy.sequence = reader.Int<uint64_t>();
+    copy.content.state.term = Term(reader.Int<uint64_t>());
+    copy.content.state.vote = MemberId(reader.Int<uint32_t>());
+    copy.content.state.commit = Index(reader.Int<uint64_t>());
+    copy.content.durable_index = Index(reader.Int<uint64_t>());
+    ASSERT(reader.ok());
+    // Of two copies with one number, the one in its first place is known to be durable.
+    if (!newest.has_value() || copy.sequence > newest->sequence ||
+        (copy.sequence == newest->sequence && place == PlaceOf(copy.sequence))) {
+      newest = copy;
+      newest_place = place;
+    }
+  }
+  if (!newest.has_value()) {
+    return absl::DataLossError(
+        absl::StrCat(path_, ": both copies of term and vote, at offsets 0 and ",
+                     kHardStateCopyBytes, ", are damaged", ToAbsl(kRejoinAdvice)));
+  }
+  // The next write must leave alone the copy that was found.
+  next_sequence_ = newest->sequence + 1;
+  if (PlaceOf(next_sequence_) == newest_place) ++next_sequence_;
+  return Write(newest->content);
+}
+
+absl::Status HardStateFile::WriteCopy(size_t place, const Copy& copy) {
+  ASSERT(place < kCopies);
+  const std::string bytes = Encode(copy);
+  const std::string_view piece = bytes;
+  return file_->WriteAt(place * kHardStateCopyBytes, {&piece, 1});
+}
+
+absl::Status HardStateFile::Write(const Content& content) {
+  if (!status_.ok()) return status_;
+  const Copy copy{next_sequence_, content};
+  const size_t place = PlaceOf(copy.sequence);
+  status_ = WriteCopy(place, copy);
+  if (status_.ok()) status_ = file_->Sync();
+  if (status_.ok()) status_ = WriteCopy(1 - place, copy);
+  if (!status_.ok()) return status_;
+  content_ = content;
+  ++next_sequence_;
+  return absl::OkStatus();
+}
+
+}  // namespace quorate::consensus

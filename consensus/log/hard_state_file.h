@@ -1,0 +1,65 @@
+// The file that keeps term, vote, commit hint and durable mark.
+//
+// Two copies, each in a page of its own, checksummed and numbered. A write first replaces the older
+// copy and makes it durable; from then on it counts. Then the other copy is written too, and
+// becomes durable sometime later (at the latest with the next write), so that damage to either copy
+// alone does not take the state back to an older vote. At each moment at least one copy is whole on
+// the disk, and it is never older than the last write that returned.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "consensus/core/types.h"
+#include "consensus/log/env.h"
+
+namespace quorate::consensus {
+
+inline constexpr size_t kHardStateCopyBytes = 4096;
+
+class HardStateFile {
+ public:
+  struct Content {
+    HardState state;
+    Index durable_index;
+    friend bool operator==(const Content&, const Content&) = default;
+  };
+
+  // Makes a file of zeros (replacing what stands there) and makes its content durable, not its
+  // directory entry.
+  static absl::StatusOr<std::unique_ptr<HardStateFile>> Create(Env* env, std::string path);
+  // Reads the newest whole copy, and makes it durable in both. Errors: NotFound if there is no
+  // file, DataLoss if both copies are damaged, FailedPrecondition if a newer version wrote it.
+  static absl::StatusOr<std::unique_ptr<HardStateFile>> Open(Env* env, std::string path);
+
+  const Content& content() const { return content_; }
+  // Durable when it returns. After an error every later call returns that error.
+  absl::Status Write(const Content& content);
+
+ private:
+  struct Copy {
+    uint64_t sequence = 0;
+    Content content;
+  };
+
+  HardStateFile(std::string path, std::unique_ptr<File> file)
+      : path_(std::move(path)), file_(std::move(file)) {}
+  // The copy with number N is first written to place N % 2.
+  static size_t PlaceOf(uint64_t sequence) { return sequence % 2; }
+  static std::string Encode(const Copy& copy);
+  absl::Status WriteCopy(size_t place, const Copy& copy);
+  absl::Status Recover();
+
+  const std::string path_;
+  const std::unique_ptr<File> file_;
+  uint64_t next_sequence_ = 1;
+  Content content_;
+  absl::Status status_;
+};
+
+}  // namespace quorate::consensus

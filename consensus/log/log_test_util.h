@@ -1,0 +1,38 @@
+// What the tests of the log share.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "consensus/core/types.h"
+#include "consensus/log/env.h"
+#include "consensus/log/segment_log.h"
+
+namespace quorate::consensus {
+
+// An entry whose payload is a function of the other three, so that one that was never appended, or
+// is put together from two, is recognised.
+Entry TestEntry(uint64_t index, uint64_t term, size_t payload_bytes);
+std::vector<Entry> TestEntries(uint64_t first, uint64_t last, uint64_t term, size_t payload_bytes);
+
+// Fails the running test case, with the message, unless `status` is OK.
+void Require(const absl::Status& status);
+
+template <class T>
+T Require(absl::StatusOr<T> value) {
+  Require(value.status());
+  return *std::move(value);
+}
+
+// Every entry of the log, read with several sizes of bite; they must agree.
+std::vector<Entry> ReadAll(const SegmentLog& log);
+
+// Paths of the segment files in `directory`, in order of their names.
+std::vector<std::string> SegmentFiles(Env* env, const std::string& directory);
+uint64_t FileSize(Env* env, const std::string& path);
+
+bool Contains(const absl::Status& status, const std::string& text);
+
+}  // namespace quorate::consensus

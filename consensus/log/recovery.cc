@@ -1,0 +1,246 @@
+// What may be wrong after a crash, and is put right here without a word:
+//
+//  - The newest segment has no header: its creation was interrupted. No record is written before
+//    the header and the directory entry are durable, so that nothing is lost with it.
+//  - The last segment ends in records that are torn or missing in part. They are cut: zeros are
+//    written over all that follows the last good record, and made durable before anything is
+//    appended, so that no stale record can ever stand behind a new one.
+//  - Segments that a newer generation replaces are still there, because their removal was not
+//    durable.
+//
+// Everything else is damage, because every segment is made durable to its end before a newer one is
+// begun: a segment that is not the last one must hold all its records, and the last one all up to
+// the durable mark. The mark is the highest of what the caller knows, what any valid record of the
+// segment says (also one behind the damaged place), and what the name of a newer segment proves.
+//
+// What cannot be told from a torn write, and is cut: damage to the records of the very last syncs,
+// if no later record was written and the hard state not since then. Nothing on this disk knows that
+// they were durable. (It also cannot be detected by keeping a mark elsewhere without a second sync
+// for each batch.) And a newest segment that never got a record is taken for an unfinished one if
+// its header is damaged; it holds nothing.
+#include "consensus/log/recovery.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/assert.h"
+#include "base/strings.h"
+
+namespace quorate::consensus {
+namespace {
+
+constexpr uint64_t kCopyBytes = 1u << 20;
+constexpr Index kNever{std::numeric_limits<uint64_t>::max()};
+
+class Recovery {
+ public:
+  Recovery(Env* env, const std::string& path, Index durable_index)
+      : env_(*env), path_(path), durable_index_(durable_index) {}
+
+  absl::StatusOr<RecoveredLog> Run() {
+    if (absl::Status s = ListSegments(); !s.ok()) return s;
+    if (absl::Status s = SetAsideUnfinished(); !s.ok()) return s;
+    ChooseChain();
+    for (size_t i = 0; i < chain_.size(); ++i) {
+      if (absl::Status s = Load(i); !s.ok()) return s;
+    }
+    if (log_.last_index < durable_index_) return EntriesMissing();
+    if (absl::Status s = Repair(); !s.ok()) return s;
+    ASSERT(log_.term_runs.empty() == (log_.last_index == Index{0}));
+    return std::move(log_);
+  }
+
+ private:
+  std::string PathOf(SegmentName name) const { return absl::StrCat(path_, "/", ToFileName(name)); }
+
+  absl::Status ListSegments() {
+    absl::StatusOr<std::vector<std::string>> files = env_.List(path_);
+    if (!files.ok()) return files.status();
+    for (const std::string& file : *files) {
+      if (std::optional<SegmentName> name = ParseSegmentFileName(file)) names_.push_back(*name);
+    }
+    std::sort(names_.begin(), names_.end(), [](const SegmentName& a, const SegmentName& b) {
+      return a.generation < b.generation;
+    });
+    auto same = std::adjacent_find(
+        names_.begin(), names_.end(),
+        [](const SegmentName& a, const SegmentName& b) { return a.generation == b.generation; });
+    if (same != names_.end()) {
+      return absl::DataLossError(absl::StrCat(PathOf(*same), " and ", PathOf(*std::next(same)),
+                                              ": two segments of one generation; one of them is "
+                                              "a copy or renamed: move it away"));
+    }
+    if (!names_.empty()) log_.last_generation = names_.back().generation;
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::shared_ptr<Segment>> OpenSegment(SegmentName name,
+                                                       std::optional<SegmentHeader>* header) {
+    auto segment = std::make_shared<Segment>();
+    segment->name = name;
+    segment->path = PathOf(name);
+    segment->next = name.first;
+    absl::StatusOr<std::unique_ptr<File>> file = env_.OpenFile(segment->path, /*create=*/false);
+    if (!file.ok()) return file.status();
+    segment->file = *std::move(file);
+    absl::StatusOr<uint64_t> size = segment->file->Size();
+    if (!size.ok()) return size.status();
+    segment->capacity = *size;
+    std::string bytes(kSegmentHeaderBytes, '\0');
+    absl::StatusOr<size_t> got = segment->file->ReadAt(0, bytes.size(), bytes.data());
+    if (!got.ok()) return got.status();
+    bytes.resize(*got);
+    absl::StatusOr<std::optional<SegmentHeader>> parsed = ParseSegmentHeader(segment->path, bytes);
+    if (!parsed.ok()) return parsed.status();
+    *header = *parsed;
+    return segment;
+  }
+
+  // The newest segment may be without a header; then it is none.
+  absl::Status SetAsideUnfinished() {
+    if (names_.empty()) return absl::OkStatus();
+    const SegmentName name = names_.back();
+    std::optional<SegmentHeader> header;
+    absl::StatusOr<std::shared_ptr<Segment>> segment = OpenSegment(name, &header);
+    if (!segment.ok()) return segment.status();
+    if (header.has_value()) return absl::OkStatus();
+    absl::StatusOr<SegmentScan> scan = ScanSegment(segment->get(), Term{0}, kNever);
+    if (!scan.ok()) return scan.status();
+    if (!(*segment)->empty() || scan->record_after_garbage || durable_index_ >= name.first) {
+      return absl::DataLossError(absl::StrCat(
+          (*segment)->path, ": the header at offset 0 is damaged; the segment holds entries from ",
+          name.first.value(), " on", ToAbsl(kRejoinAdvice)));
+    }
+    obsolete_.push_back(name);
+    names_.pop_back();
+    // Its creation began when everything before it was durable.
+    durable_index_ = std::max(durable_index_, name.first - 1);
+    return absl::OkStatus();
+  }
+
+  // What is left when each segment replaces what older ones hold from its first index on.
+  void ChooseChain() {
+    for (const SegmentName& name : names_) {
+      while (!chain_.empty() && chain_.back().first >= name.first) {
+        obsolete_.push_back(chain_.back());
+        chain_.pop_back();
+      }
+      chain_.push_back(name);
+    }
+  }
+
+  absl::Status Load(size_t i) {
+    const SegmentName name = chain_[i];
+    const bool is_last = i + 1 == chain_.size();
+    std::optional<SegmentHeader> header;
+    absl::StatusOr<std::shared_ptr<Segment>> opened = OpenSegment(name, &header);
+    if (!opened.ok()) return opened.status();
+    Segment& segment = **opened;
+    if (!header.has_value() || header->name != name) {
+      return absl::DataLossError(absl::StrCat(
+          segment.path, ": the header at offset 0 is damaged or of another segment; ",
+          "entries from ", name.first.value(), " on are lost with it", ToAbsl(kRejoinAdvice)));
+    }
+    if (name.first != log_.last_index + 1 || header->previous_term != log_.last_term) {
+      return absl::DataLossError(absl::StrCat(
+          segment.path, ": begins with entry ", name.first.value(), " after one of term ",
+          header->previous_term.value(), ", but the log before it ends with entry ",
+          log_.last_index.value(), " of term ", log_.last_term.value(),
+          ": a segment file is missing", ToAbsl(kRejoinAdvice)));
+    }
+    const Index stop = is_last ? kNever : chain_[i + 1].first;
+    absl::StatusOr<SegmentScan> scan = ScanSegment(&segment, log_.last_term, stop);
+    if (!scan.ok()) return scan.status();
+    durable_index_ = std::max({durable_index_, name.first - 1, scan->marked_durable});
+    if (segment.next - 1 < (is_last ? durable_index_ : stop - 1)) {
+      return absl::DataLossError(
+          absl::StrCat(segment.path, ": the record of entry ", segment.next.value(), " at offset ",
+                       segment.end, " is damaged or missing, though entries up to ",
+                       (is_last ? durable_index_ : std::max(durable_index_, stop - 1)).value(),
+                       " were durable", ToAbsl(kRejoinAdvice)));
+    }
+    for (const TermRun& run : scan->term_runs) {
+      if (log_.term_runs.empty() || log_.term_runs.back().term != run.term) {
+        log_.term_runs.push_back(run);
+      }
+    }
+    log_.last_index = segment.next - 1;
+    log_.last_term = scan->last_term;
+    log_.segments.push_back(*std::move(opened));
+    garbage_end_ = scan->garbage_end;
+    return absl::OkStatus();
+  }
+
+  absl::Status EntriesMissing() const {
+    return absl::DataLossError(absl::StrCat(
+        path_, ": the log ends with entry ", log_.last_index.value(), ", though entries up to ",
+        durable_index_.value(), " were durable: a segment file is missing", ToAbsl(kRejoinAdvice)));
+  }
+
+  absl::Status Repair() {
+    if (!log_.segments.empty()) {
+      if (absl::Status s = RewriteTail(*log_.segments.back()); !s.ok()) return s;
+      if (absl::Status s = ZeroGarbage(*log_.segments.back()); !s.ok()) return s;
+      if (absl::Status s = log_.segments.back()->file->Sync(); !s.ok()) return s;
+    }
+    // Also for entries that an earlier process made but did not live to sync.
+    if (absl::Status s = env_.SyncDirectory(path_); !s.ok()) return s;
+    for (const SegmentName& name : obsolete_) {
+      if (absl::Status s = env_.Remove(PathOf(name)); !s.ok()) return s;
+    }
+    return obsolete_.empty() ? absl::OkStatus() : env_.SyncDirectory(path_);
+  }
+
+  // Writes the records that are not known to be durable once more. They were read, but perhaps from
+  // the page cache only: after a failed fsync Linux keeps such pages there and calls them clean, so
+  // that without new writes the next fsync would succeed and do nothing.
+  absl::Status RewriteTail(const Segment& segment) {
+    uint64_t offset = 0;  // the header too, if the segment may be new
+    if (durable_index_ >= segment.name.first) {
+      if (durable_index_ + 1 >= segment.next) return absl::OkStatus();
+      offset = segment.CheckpointBefore(durable_index_ + 1).offset;
+    }
+    std::string bytes;
+    while (offset < segment.end) {
+      bytes.resize(std::min(kCopyBytes, segment.end - offset));
+      absl::StatusOr<size_t> got = segment.file->ReadAt(offset, bytes.size(), bytes.data());
+      if (!got.ok()) return got.status();
+      ASSERT(*got == bytes.size(), "the scan has read as far");
+      const std::string_view piece = bytes;
+      if (absl::Status s = segment.file->WriteAt(offset, {&piece, 1}); !s.ok()) return s;
+      offset += bytes.size();
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ZeroGarbage(const Segment& segment) {
+    ASSERT(garbage_end_ >= segment.end);
+    const std::string zeros(std::min(kCopyBytes, garbage_end_ - segment.end), '\0');
+    for (uint64_t offset = segment.end; offset < garbage_end_;) {
+      const std::string_view piece(zeros.data(), std::min(zeros.size(), garbage_end_ - offset));
+      if (absl::Status s = segment.file->WriteAt(offset, {&piece, 1}); !s.ok()) return s;
+      offset += piece.size();
+    }
+    return absl::OkStatus();
+  }
+
+  Env& env_;
+  const std::string& path_;
+  Index durable_index_;             // everything up to it was durable
+  std::vector<SegmentName> names_;  // by generation
+  std::vector<SegmentName> chain_;  // the log, ascending
+  std::vector<SegmentName> obsolete_;
+  uint64_t garbage_end_ = 0;  // of the last segment
+  RecoveredLog log_;
+};
+
+}  // namespace
+
+absl::StatusOr<RecoveredLog> RecoverLog(Env* env, const std::string& path, Index durable_index) {
+  return Recovery(env, path, durable_index).Run();
+}
+
+}  // namespace quorate::consensus

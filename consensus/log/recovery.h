@@ -1,0 +1,31 @@
+// What the log finds on the disk at start, and how it is made whole.
+//
+// Thread-safety: a function; it must be alone on the directory.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "consensus/core/raft.h"
+#include "consensus/core/types.h"
+#include "consensus/log/env.h"
+#include "consensus/log/segment.h"
+
+namespace quorate::consensus {
+
+struct RecoveredLog {
+  std::vector<std::shared_ptr<Segment>>
+      segments;  // ascending, without gaps; empty if there is none
+  std::vector<TermRun> term_runs;
+  Index last_index;
+  Term last_term;
+  uint64_t last_generation = 0;  // the highest that was ever seen
+};
+
+// Reads all segments in `path`, cuts a torn tail and removes what is replaced or unfinished.
+// Everything in the result is durable. Errors: as SegmentLog::Open.
+absl::StatusOr<RecoveredLog> RecoverLog(Env* env, const std::string& path, Index durable_index);
+
+}  // namespace quorate::consensus

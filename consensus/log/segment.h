@@ -1,0 +1,101 @@
+// One segment file of the log: its name, its header and the scan of its records.
+//
+// A segment is named <first index>.<generation>.log. Generations grow by one with each segment that
+// is ever made in a directory, whatever its first index: a segment replaces everything that older
+// generations hold from its first index on. The header takes a page of its own, so that no later
+// write touches it.
+//
+// Thread-safety: see each; a Segment belongs to its log.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "consensus/core/raft.h"
+#include "consensus/core/types.h"
+#include "consensus/log/env.h"
+
+namespace quorate::consensus {
+
+inline constexpr uint32_t kSegmentFormatVersion = 1;
+inline constexpr size_t kSegmentHeaderBytes = 4096;
+// A segment remembers the offset of one record in about this many bytes.
+inline constexpr uint64_t kCheckpointBytes = 4096;
+// What a member's operator does when acknowledged data is damaged.
+inline constexpr std::string_view kRejoinAdvice =
+    "; the data of this member can no longer be trusted. To rejoin: stop this member, move its "
+    "data directory away, and start it again, so that it is rebuilt from the other members";
+
+struct SegmentName {
+  Index first;
+  uint64_t generation = 0;
+  friend bool operator==(const SegmentName&, const SegmentName&) = default;
+};
+
+std::string ToFileName(SegmentName name);
+// Nothing if it is not the name of a segment.
+std::optional<SegmentName> ParseSegmentFileName(std::string_view file_name);
+
+// The first kSegmentHeaderBytes of a segment. `previous_term` is the term of the entry before
+// name.first, 0 if there is none.
+std::string EncodeSegmentHeader(SegmentName name, Term previous_term);
+
+struct SegmentHeader {
+  SegmentName name;
+  Term previous_term;
+};
+// Nothing if the bytes are not a whole header (torn, damaged or never written).
+// FailedPrecondition, naming `path`, if a newer version wrote it.
+absl::StatusOr<std::optional<SegmentHeader>> ParseSegmentHeader(const std::string& path,
+                                                                std::string_view bytes);
+
+// Where a record begins.
+struct Checkpoint {
+  Index index;
+  uint64_t offset = 0;
+};
+
+// A segment in memory. Thread-safety: written by the log's thread under the log's lock; other
+// threads read under that lock. `file` may be read without.
+struct Segment {
+  SegmentName name;
+  std::string path;
+  std::unique_ptr<File> file;
+  uint64_t capacity = 0;                  // bytes that are allocated
+  uint64_t end = kSegmentHeaderBytes;     // where the next record goes
+  Index next;                             // its index
+  std::vector<Checkpoint> checkpoints{};  // ascending; the first record has one
+
+  bool empty() const { return next == name.first; }
+  // Notes that the record of `index` begins at `offset`.
+  void NoteRecord(Index index, uint64_t offset);
+  // The last checkpoint at or before `index`. REQUIRES: `index` is in the segment.
+  const Checkpoint& CheckpointBefore(Index index) const;
+  // Where the first checkpoint above `index` begins, or else `end`.
+  uint64_t OffsetAfter(Index index) const;
+};
+
+// What a scan of the records found, besides what it put into the Segment.
+struct SegmentScan {
+  std::vector<TermRun> term_runs;  // of its records; runs that go on from before are not merged
+  Term last_term;                  // of the last record, or of the entry before the segment
+  Index marked_durable;            // the highest durable mark of any valid record
+  // Only if it went on to the end of the file: the end of the last byte behind the last good record
+  // that is not zero (seg.end if there is none), and whether a valid record stands there.
+  uint64_t garbage_end = 0;
+  bool record_after_garbage = false;
+};
+
+// Reads the records of `segment` from its beginning, and fills in end, next and checkpoints. Stops
+// before the first record that is not valid or not in sequence, and at `stop` (an index).
+// Then, if `stop` was not reached, searches the rest of the file for valid records.
+// Errors: of reading; FailedPrecondition for an entry of a kind that this version does not know.
+absl::StatusOr<SegmentScan> ScanSegment(Segment* segment, Term previous_term, Index stop);
+
+}  // namespace quorate::consensus

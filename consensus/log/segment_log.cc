@@ -1,0 +1,507 @@
+// How the log stays whole through crashes:
+//
+//  - A new segment is made only when everything before it is durable, and takes records only when
+//    its own header and directory entry are. So at any time only the end of the newest segment is
+//    in doubt, and recovery (recovery.cc) can be strict about all the rest.
+//  - A truncation is such a new segment: its first index is the one after the last entry that
+//    stays, and its generation is the highest, so that it replaces all that older segments hold
+//    from there on. The log is the old one until the new header is valid on the disk, and the
+//    truncated one from then on; no byte of a record is ever written over, so that a reader that
+//    runs at the same time never meets half of a new one. That costs a file for each truncation,
+//    which Raft does only after a leader failed with entries that it could not commit. What was
+//    replaced is removed afterwards; recovery does the same if a crash brings it back.
+//  - Records of different segments cannot be mixed up: the CRC of each covers the generation of its
+//    segment and its offset.
+//  - After a crash nothing is appended before the bytes behind the last good record are durably
+//    zero.
+#include "consensus/log/segment_log.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/assert.h"
+#include "base/mutex.h"
+#include "base/strings.h"
+#include "consensus/core/limits.h"
+#include "consensus/log/record.h"
+#include "consensus/log/recovery.h"
+#include "consensus/log/segment.h"
+
+namespace quorate::consensus {
+namespace {
+
+// Payloads up to this size are copied next to their headers; an iovec of their own costs more.
+constexpr size_t kCopiedPayloadMax = 4096;
+// The write buffer is given back if one batch made it larger than this.
+constexpr size_t kKeptBufferBytes = 4u << 20;
+
+}  // namespace
+
+class SegmentLog::Impl {
+ public:
+  Impl(Env* env, std::string path, SegmentLogOptions options, RecoveredLog recovered)
+      : env_(*env),
+        path_(std::move(path)),
+        options_(options),
+        durable_(recovered.last_index),
+        last_term_(recovered.last_term),
+        last_generation_(recovered.last_generation),
+        segments_(std::move(recovered.segments)),
+        term_runs_(std::move(recovered.term_runs)),
+        last_index_(recovered.last_index) {}
+
+  // Makes the newest segment ready for records.
+  absl::Status Start() {
+    if (segments_.empty()) {
+      ASSERT(last_index_ == Index{0});
+      return Fail(Extend());
+    }
+    Segment& segment = *segments_.back();
+    if (segment.capacity >= options_.segment_bytes) return absl::OkStatus();
+    segment.capacity = options_.segment_bytes;
+    return Fail(segment.file->Preallocate(segment.capacity));
+  }
+
+  Index first_index() const {
+    MutexLock lock(&mutex_);
+    return segments_.front()->name.first;
+  }
+  Index last_index() const {
+    MutexLock lock(&mutex_);
+    return last_index_;
+  }
+  std::vector<TermRun> term_runs() const {
+    MutexLock lock(&mutex_);
+    return term_runs_;
+  }
+
+  absl::Status Append(std::span<const Entry> entries) {
+    if (absl::Status s = status(); !s.ok()) return s;
+    CheckSequence(entries);
+    while (!entries.empty()) {
+      Segment& segment = *segments_.back();
+      const size_t count = CountFitting(segment, entries);
+      if (count > 0) {
+        if (absl::Status s = Fail(WriteRecords(&segment, entries.first(count))); !s.ok()) return s;
+        entries = entries.subspan(count);
+      } else if (segment.empty()) {
+        segment.capacity = segment.end + RecordBytes(entries.front().payload.size());
+        if (absl::Status s = Fail(segment.file->Preallocate(segment.capacity)); !s.ok()) return s;
+      } else {
+        if (absl::Status s = Fail(Roll()); !s.ok()) return s;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status TruncateAfter(Index index) {
+    if (absl::Status s = status(); !s.ok()) return s;
+    ASSERT(index + 1 >= segments_.front()->name.first);
+    if (index >= last_index_) return absl::OkStatus();
+    absl::StatusOr<uint64_t> end = EndOf(index);
+    if (!end.ok()) return Fail(end.status());
+    last_term_ = TermAt(index);
+    if (absl::Status s = Fail(SyncData()); !s.ok()) return s;
+    const size_t kept = KeptSegments(index);
+    absl::StatusOr<std::shared_ptr<Segment>> segment = MakeSegment(index + 1);
+    if (!segment.ok()) return Fail(segment.status());
+    std::vector<std::shared_ptr<Segment>> replaced;
+    {
+      MutexLock lock(&mutex_);
+      if (kept > 0) {
+        Segment& cut = *segments_[kept - 1];
+        cut.end = *end;
+        cut.next = index + 1;
+        std::erase_if(cut.checkpoints, [&](const Checkpoint& c) { return c.index > index; });
+      }
+      replaced.assign(segments_.begin() + static_cast<ptrdiff_t>(kept), segments_.end());
+      segments_.resize(kept);
+      segments_.push_back(*std::move(segment));
+      while (!term_runs_.empty() && term_runs_.back().first > index) term_runs_.pop_back();
+      last_index_ = index;
+      ++truncations_;
+    }
+    durable_ = index;
+    // Newest first: whatever a crash leaves of them is contiguous.
+    for (auto old = replaced.rbegin(); old != replaced.rend(); ++old) {
+      if (absl::Status s = Fail(env_.Remove((*old)->path)); !s.ok()) return s;
+      directory_changed_ = true;
+    }
+    return kept == 0 ? absl::OkStatus() : Fail(Trim(segments_[kept - 1].get()));
+  }
+
+  absl::Status Sync() {
+    if (absl::Status s = status(); !s.ok()) return s;
+    if (absl::Status s = Fail(SyncData()); !s.ok()) return s;
+    if (directory_changed_) {
+      if (absl::Status s = Fail(env_.SyncDirectory(path_)); !s.ok()) return s;
+      directory_changed_ = false;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<Entry>> Read(Index first, Index last, size_t bytes_max) {
+    for (;;) {
+      absl::StatusOr<ReadPlan> plan = PlanRead(first, last, bytes_max);
+      if (!plan.ok()) return plan.status();
+      absl::StatusOr<std::vector<Entry>> entries = Execute(*plan, first, bytes_max);
+      if (entries.ok()) {
+        ASSERT(!entries->empty() && entries->front().index == first);
+        return entries;
+      }
+      // What was planned may have been cut meanwhile; that is no damage.
+      if (truncations() == plan->truncations) return Fail(entries.status());
+    }
+  }
+
+ private:
+  // Whole records of one segment that stand one after another.
+  struct Run {
+    std::shared_ptr<Segment> segment;
+    uint64_t offset = 0;
+    uint64_t size = 0;
+    Index first;
+  };
+  struct ReadPlan {
+    std::vector<Run> runs;
+    uint64_t size = 0;  // of all of them
+    Index last;
+    uint64_t truncations = 0;
+  };
+
+  absl::Status status() const {
+    MutexLock lock(&mutex_);
+    return status_;
+  }
+
+  uint64_t truncations() const {
+    MutexLock lock(&mutex_);
+    return truncations_;
+  }
+
+  // Keeps the first error: what the disk holds is unknown from then on.
+  absl::Status Fail(absl::Status status) {
+    if (status.ok()) return status;
+    MutexLock lock(&mutex_);
+    if (status_.ok()) status_ = std::move(status);
+    return status_;
+  }
+
+  absl::Status NotInLog(Index index) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return absl::OutOfRangeError(
+        absl::StrCat(path_, ": entry ", index.value(), " is not in the log, which has entries ",
+                     segments_.front()->name.first.value(), " to ", last_index_.value()));
+  }
+
+  void CheckSequence(std::span<const Entry> entries) const {
+    Index next = last_index_ + 1;
+    Term term = last_term_;
+    for (const Entry& entry : entries) {
+      ASSERT(entry.index == next, "entries are appended without gaps");
+      ASSERT(entry.term >= term, "terms do not go back within a log");
+      ASSERT(entry.payload.size() <= kEntryPayloadBytesMax);
+      ++next;
+      term = entry.term;
+    }
+  }
+
+  static size_t CountFitting(const Segment& segment, std::span<const Entry> entries) {
+    size_t count = 0;
+    for (uint64_t end = segment.end; count < entries.size(); ++count) {
+      end += RecordBytes(entries[count].payload.size());
+      if (end > segment.capacity) break;
+    }
+    return count;
+  }
+
+  // Writes the entries behind the segment's last record, with one write.
+  absl::Status WriteRecords(Segment* segment, std::span<const Entry> entries) {
+    ASSERT(!entries.empty());
+    size_t copied_bytes = 0;
+    for (const Entry& entry : entries) {
+      const size_t payload = entry.payload.size();
+      copied_bytes += kRecordHeaderBytes + RecordPadding(payload).size();
+      if (payload <= kCopiedPayloadMax) copied_bytes += payload;
+    }
+    if (buffer_.size() < copied_bytes) buffer_.resize(std::max(copied_bytes, 2 * buffer_.size()));
+    pieces_.clear();
+    char* to = buffer_.data();
+    const char* piece = to;
+    uint64_t offset = segment->end;
+    for (const Entry& entry : entries) {
+      const std::string_view payload = entry.payload.view();
+      const std::string_view padding = RecordPadding(payload.size());
+      EncodeRecordHeader(entry, durable_, {segment->name.generation, offset}, to);
+      to += kRecordHeaderBytes;
+      if (payload.size() <= kCopiedPayloadMax) {
+        to = std::copy(payload.begin(), payload.end(), to);
+      } else {
+        pieces_.emplace_back(piece, static_cast<size_t>(to - piece));
+        pieces_.push_back(payload);
+        piece = to;
+      }
+      to = std::copy(padding.begin(), padding.end(), to);
+      offset += RecordBytes(payload.size());
+    }
+    if (to != piece) pieces_.emplace_back(piece, static_cast<size_t>(to - piece));
+    ASSERT(to == buffer_.data() + copied_bytes && offset <= segment->capacity);
+    dirty_ = true;
+    absl::Status written = segment->file->WriteAt(segment->end, pieces_);
+    if (buffer_.size() > kKeptBufferBytes) std::string().swap(buffer_);
+    if (written.ok()) Publish(segment, entries, offset);
+    return written;
+  }
+
+  // Lets readers see what was written up to `end`.
+  void Publish(Segment* segment, std::span<const Entry> entries, uint64_t end) {
+    MutexLock lock(&mutex_);
+    uint64_t offset = segment->end;
+    for (const Entry& entry : entries) {
+      segment->NoteRecord(entry.index, offset);
+      offset += RecordBytes(entry.payload.size());
+      if (term_runs_.empty() || term_runs_.back().term != entry.term) {
+        term_runs_.push_back({entry.index, entry.term});
+      }
+    }
+    ASSERT(offset == end);
+    segment->end = end;
+    segment->next = entries.back().index + 1;
+    last_index_ = entries.back().index;
+    last_term_ = entries.back().term;
+  }
+
+  absl::Status SyncData() {
+    if (!dirty_) return absl::OkStatus();
+    if (absl::Status s = segments_.back()->file->Sync(); !s.ok()) return s;
+    dirty_ = false;
+    durable_ = last_index_;
+    return absl::OkStatus();
+  }
+
+  // Goes on in a new segment.
+  absl::Status Roll() {
+    if (absl::Status s = SyncData(); !s.ok()) return s;
+    Segment* full = segments_.back().get();
+    if (absl::Status s = Extend(); !s.ok()) return s;
+    return Trim(full);
+  }
+
+  absl::Status Extend() {
+    absl::StatusOr<std::shared_ptr<Segment>> segment = MakeSegment(last_index_ + 1);
+    if (!segment.ok()) return segment.status();
+    MutexLock lock(&mutex_);
+    segments_.push_back(*std::move(segment));
+    return absl::OkStatus();
+  }
+
+  // Gives the space behind the last record back. Need not be durable.
+  static absl::Status Trim(Segment* segment) {
+    if (segment->capacity == segment->end) return absl::OkStatus();
+    segment->capacity = segment->end;
+    return segment->file->Truncate(segment->end);
+  }
+
+  // Makes a segment for the entries from `first` on, durably. The entry before it has last_term_.
+  // REQUIRES: all entries before `first` are durable.
+  absl::StatusOr<std::shared_ptr<Segment>> MakeSegment(Index first) {
+    ASSERT(!dirty_);
+    auto segment = std::make_shared<Segment>();
+    segment->name = {first, ++last_generation_};
+    segment->path = absl::StrCat(path_, "/", ToFileName(segment->name));
+    segment->next = first;
+    segment->capacity = std::max<uint64_t>(options_.segment_bytes, kSegmentHeaderBytes);
+    absl::StatusOr<std::unique_ptr<File>> file = env_.OpenFile(segment->path, /*create=*/true);
+    if (!file.ok()) return file.status();
+    segment->file = *std::move(file);
+    if (absl::Status s = segment->file->Preallocate(segment->capacity); !s.ok()) return s;
+    const std::string header = EncodeSegmentHeader(segment->name, last_term_);
+    const std::string_view piece = header;
+    if (absl::Status s = segment->file->WriteAt(0, {&piece, 1}); !s.ok()) return s;
+    if (absl::Status s = segment->file->Sync(); !s.ok()) return s;
+    if (absl::Status s = env_.SyncDirectory(path_); !s.ok()) return s;
+    directory_changed_ = false;
+    return segment;
+  }
+
+  Term TermAt(Index index) const {
+    Term term{0};
+    for (const TermRun& run : term_runs_) {
+      if (run.first <= index) term = run.term;
+    }
+    return term;
+  }
+
+  // How many segments have an entry at or below `index`, or begin right there.
+  size_t KeptSegments(Index index) const {
+    return static_cast<size_t>(
+        std::count_if(segments_.begin(), segments_.end(),
+                      [&](const auto& segment) { return segment->name.first <= index; }));
+  }
+
+  // Where the record of `index` ends in its segment; 0 if there is no such segment.
+  absl::StatusOr<uint64_t> EndOf(Index index) {
+    const size_t kept = KeptSegments(index);
+    if (kept == 0) return 0;
+    const std::shared_ptr<Segment>& segment = segments_[kept - 1];
+    ASSERT(index < segment->next);
+    if (index + 1 == segment->next) return segment->end;
+    const Checkpoint& checkpoint = segment->CheckpointBefore(index);
+    const Run run{segment, checkpoint.offset,
+                  segment->OffsetAfter(checkpoint.index) - checkpoint.offset, checkpoint.index};
+    std::string bytes(run.size, '\0');
+    if (absl::Status s = ReadRun(run, bytes.data()); !s.ok()) return s;
+    uint64_t at = 0;
+    for (Index next = checkpoint.index; next <= index; ++next) {
+      absl::StatusOr<RecordView> record = RecordAt(run, bytes, at, next);
+      if (!record.ok()) return record.status();
+      at += record->size;
+    }
+    return run.offset + at;
+  }
+
+  absl::StatusOr<ReadPlan> PlanRead(Index first, Index last, size_t bytes_max) const {
+    MutexLock lock(&mutex_);
+    if (!status_.ok()) return status_;
+    if (first < segments_.front()->name.first || first > last_index_) return NotInLog(first);
+    ReadPlan plan;
+    plan.last = std::min(std::max(first, last), last_index_);
+    plan.truncations = truncations_;
+    auto at = std::upper_bound(segments_.begin(), segments_.end(), first,
+                               [](Index i, const auto& s) { return i < s->name.first; });
+    ASSERT(at != segments_.begin());
+    for (--at; at != segments_.end(); ++at) {
+      const Segment& segment = **at;
+      if (segment.empty() || segment.name.first > plan.last) break;
+      const Index from = std::max(first, segment.name.first);
+      const Checkpoint begin = segment.CheckpointBefore(from);
+      const uint64_t end = RunEnd(segment, begin, from, plan, bytes_max);
+      ASSERT(end > begin.offset && end <= segment.end);
+      plan.runs.push_back({*at, begin.offset, end - begin.offset, begin.index});
+      plan.size += end - begin.offset;
+      if (end < segment.end || plan.size >= bytes_max) break;
+    }
+    return plan;
+  }
+
+  // Where to stop reading in `segment`: behind plan.last, or when there is enough; in any case
+  // behind the record of `from`.
+  static uint64_t RunEnd(const Segment& segment, const Checkpoint& begin, Index from,
+                         const ReadPlan& plan, size_t bytes_max) {
+    const uint64_t wanted = bytes_max - std::min<uint64_t>(bytes_max, plan.size);
+    const uint64_t behind_from = segment.OffsetAfter(from);
+    auto enough = std::partition_point(
+        segment.checkpoints.begin(), segment.checkpoints.end(), [&](const Checkpoint& c) {
+          return c.offset < behind_from || c.offset - begin.offset < wanted;
+        });
+    const uint64_t end = enough == segment.checkpoints.end() ? segment.end : enough->offset;
+    return std::min(end, std::max(behind_from, segment.OffsetAfter(plan.last)));
+  }
+
+  static absl::Status ReadRun(const Run& run, char* to) {
+    absl::StatusOr<size_t> got = run.segment->file->ReadAt(run.offset, run.size, to);
+    if (!got.ok()) return got.status();
+    if (*got == run.size) return absl::OkStatus();
+    return absl::DataLossError(absl::StrCat(
+        run.segment->path, ": ends at offset ", run.offset + *got, ", in or after entry ",
+        run.first.value(), ", before its records do", ToAbsl(kRejoinAdvice)));
+  }
+
+  // The record at `at` in the bytes of `run`, which must be the one of `index`.
+  static absl::StatusOr<RecordView> RecordAt(const Run& run, std::string_view bytes, uint64_t at,
+                                             Index index) {
+    const uint64_t offset = run.offset + at;
+    RecordView record = ParseRecord(bytes.substr(at), {run.segment->name.generation, offset});
+    if (record.state == RecordView::State::kValid && record.index == index) return record;
+    return absl::DataLossError(absl::StrCat(run.segment->path, ": the record of entry ",
+                                            index.value(), " at offset ", offset, " is damaged",
+                                            ToAbsl(kRejoinAdvice)));
+  }
+
+  static absl::StatusOr<std::vector<Entry>> Execute(const ReadPlan& plan, Index first,
+                                                    size_t bytes_max) {
+    auto writable = std::make_shared<std::string>();
+    writable->resize(plan.size);
+    uint64_t filled = 0;
+    for (const Run& run : plan.runs) {
+      if (absl::Status s = ReadRun(run, writable->data() + filled); !s.ok()) return s;
+      filled += run.size;
+    }
+    ASSERT(filled == plan.size);
+    const Slice::Buffer buffer = std::move(writable);
+    std::vector<Entry> entries;
+    uint64_t begin = 0;
+    uint64_t bytes = 0;
+    for (const Run& run : plan.runs) {
+      const std::string_view view = std::string_view(*buffer).substr(begin, run.size);
+      Index next = run.first;
+      for (uint64_t at = 0; at < run.size && next <= plan.last; ++next) {
+        absl::StatusOr<RecordView> record = RecordAt(run, view, at, next);
+        if (!record.ok()) return record.status();
+        if (next >= first) {
+          const size_t payload_at = begin + at + kRecordHeaderBytes;
+          Entry entry{record->index, record->term, record->kind,
+                      Slice(buffer, payload_at, record->payload.size())};
+          bytes += entry.ByteSize();
+          if (bytes > bytes_max && !entries.empty()) return entries;
+          entries.push_back(std::move(entry));
+        }
+        at += record->size;
+      }
+      begin += run.size;
+    }
+    return entries;
+  }
+
+  Env& env_;
+  const std::string path_;
+  const SegmentLogOptions options_;
+
+  // --- The log's thread only ---
+  Index durable_;  // everything up to it is
+  Term last_term_;
+  uint64_t last_generation_;
+  bool dirty_ = false;              // the newest segment has unsynced writes
+  bool directory_changed_ = false;  // unsynced removals
+  std::string buffer_;              // headers and small payloads of one write; only grows
+  std::vector<std::string_view> pieces_;
+
+  // --- Written by the log's thread with mutex_ held; it alone reads them without ---
+  mutable Mutex mutex_;
+  std::vector<std::shared_ptr<Segment>> segments_;  // ascending, not empty after Start
+  std::vector<TermRun> term_runs_;
+  Index last_index_;
+  uint64_t truncations_ = 0;
+
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);  // the first error
+};
+
+SegmentLog::SegmentLog(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+SegmentLog::~SegmentLog() = default;
+
+absl::StatusOr<std::unique_ptr<SegmentLog>> SegmentLog::Open(Env* env, std::string path,
+                                                             SegmentLogOptions options,
+                                                             Index durable_index) {
+  ASSERT(env != nullptr && !path.empty());
+  if (absl::Status s = env->CreateDirectories(path); !s.ok()) return s;
+  absl::StatusOr<RecoveredLog> recovered = RecoverLog(env, path, durable_index);
+  if (!recovered.ok()) return recovered.status();
+  auto impl = std::make_unique<Impl>(env, std::move(path), options, *std::move(recovered));
+  if (absl::Status s = impl->Start(); !s.ok()) return s;
+  return std::unique_ptr<SegmentLog>(new SegmentLog(std::move(impl)));
+}
+
+Index SegmentLog::first_index() const { return impl_->first_index(); }
+Index SegmentLog::last_index() const { return impl_->last_index(); }
+std::vector<TermRun> SegmentLog::term_runs() const { return impl_->term_runs(); }
+absl::Status SegmentLog::Append(std::span<const Entry> entries) { return impl_->Append(entries); }
+absl::Status SegmentLog::TruncateAfter(Index index) { return impl_->TruncateAfter(index); }
+absl::Status SegmentLog::Sync() { return impl_->Sync(); }
+absl::StatusOr<std::vector<Entry>> SegmentLog::Read(Index first, Index last,
+                                                    size_t bytes_max) const {
+  return impl_->Read(first, last, bytes_max);
+}
+
+}  // namespace quorate::consensus

@@ -1,0 +1,155 @@
+// One running member: the threads that drive the pure Raft object, the log and the state machine.
+//
+//   node thread   owns Raft; takes everything that queued while it was busy, steps it, hands on one
+//   Output log thread    writes and syncs all batches that queued during the last sync (group
+//   commit), then sends
+//                 what had to wait for it
+//   apply thread  gives committed entries to the state machine
+//   read thread   reads old entries from the log for a follower that lags
+//
+// Between them there is one hand-off for a batch, never one for a request. A stalled disk holds up
+// the log thread only: heartbeats, reads and commits that a majority has go on.
+//
+// Thread-safety: each function says from which thread it may be called.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/mutex.h"
+#include "consensus/core/output.h"
+#include "consensus/core/raft.h"
+#include "consensus/core/state_machine.h"
+#include "consensus/log/data_dir.h"
+
+namespace quorate::consensus {
+
+// Carries messages to other members. May lose, duplicate and reorder them.
+class PeerTransport {
+ public:
+  virtual ~PeerTransport() = default;
+  // Called from the node thread and from the log thread; must not block on the network.
+  virtual void Send(std::vector<Message> messages) = 0;
+};
+
+// Told about what happens, on the node thread unless it says otherwise.
+class NodeObserver {
+ public:
+  virtual ~NodeObserver() = default;
+  virtual void OnStatus(const Status& status) = 0;
+  virtual void OnReads(const std::vector<ReadResult>& reads) = 0;
+  // The state machine has applied everything up to `index`.
+  virtual void OnApplied(Index index) = 0;
+  // Once each tick, after Raft's.
+  virtual void OnTick() = 0;
+  // On the log thread: the cluster's id is known and durable (at most once in a process).
+  virtual void OnClusterId(const std::string& cluster_id) = 0;
+  // On any of the threads: the log cannot be written or read; the process must end.
+  virtual void OnFatal(const absl::Status& error) = 0;
+};
+
+struct NodeOptions {
+  RaftOptions raft;
+  int tick_ms = 15;
+};
+
+class Node {
+ public:
+  // All pointers must outlive the node. `data_dir` is used by the node's threads alone from Start
+  // on.
+  Node(NodeOptions options, DataDir* data_dir, RandomSource* random, StateMachine* state_machine,
+       PeerTransport* transport, NodeObserver* observer);
+  // Stops it if it runs.
+  ~Node();
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  void Start();
+  // Ends all threads; what was not yet persisted is lost, as in a crash. Not from a thread of the
+  // node.
+  void Stop();
+
+  // From any thread: messages from other members.
+  void Deliver(std::vector<Message> messages);
+  // From any thread: runs `task` on the node thread.
+  void Post(std::function<void()> task);
+  // From any thread: the connection to `member` broke.
+  void PeerUnreachable(MemberId member);
+
+  // On the node thread only (in a posted task or an observer's call).
+  Raft& raft() { return *raft_; }
+
+ private:
+  struct Persisted {
+    PersistId id;
+  };
+  struct Applied {
+    Index index;
+  };
+  struct Unreachable {
+    MemberId member;
+  };
+  struct LogReadDone {
+    MemberId follower;
+    std::vector<Entry> entries;
+  };
+  using Event = std::variant<std::vector<Message>, std::function<void()>, Persisted, Applied,
+                             Unreachable, LogReadDone>;
+
+  struct LogBatch {
+    Output output;                 // its persistent part
+    bool bind_cluster_id = false;  // entry 1 is committed: the directory belongs to its cluster
+  };
+
+  // A queue of which the reader takes everything at once.
+  template <class T>
+  class BatchQueue {
+   public:
+    void Push(T item);
+    // Waits for items, the stop, or `deadline` (if not null); false after Close and nothing is
+    // left.
+    bool TakeAll(std::vector<T>* items, const std::chrono::steady_clock::time_point* deadline);
+    void Close();
+
+   private:
+    Mutex mutex_;
+    std::condition_variable changed_;
+    std::vector<T> items_ ABSL_GUARDED_BY(mutex_);
+    bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+    bool waiting_ ABSL_GUARDED_BY(mutex_) = false;
+  };
+
+  void RunNode();
+  void RunLog();
+  void RunApply();
+  void RunReads();
+  void Handle(Event event);
+  void DispatchOutputs();
+  void Dispatch(Output output);
+  absl::Status Persist(std::vector<LogBatch>& batches);
+  absl::Status BindClusterId();
+  absl::Status ApplyOne(const ApplyRange& range);
+
+  const NodeOptions options_;
+  DataDir* const data_dir_;
+  StateMachine* const state_machine_;
+  PeerTransport* const transport_;
+  NodeObserver* const observer_;
+  const std::unique_ptr<Raft> raft_;  // node thread
+
+  BatchQueue<Event> events_;
+  BatchQueue<LogBatch> log_batches_;
+  BatchQueue<ApplyRange> apply_ranges_;
+  BatchQueue<LogReadRequest> log_reads_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace quorate::consensus

@@ -1,0 +1,270 @@
+#include "consensus/runtime/node.h"
+
+#include <catch2/catch.hpp>
+#include <condition_variable>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/assert.h"
+#include "base/mutex.h"
+
+namespace quorate::consensus {
+namespace {
+
+class SeededRandom : public RandomSource {
+ public:
+  explicit SeededRandom(uint64_t seed) : engine_(seed) {}
+  uint64_t Next() override { return engine_(); }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+class Member;
+
+// Members in one process; messages are handed over directly, as far as the link is up.
+class Cluster {
+ public:
+  explicit Cluster(int size);
+  ~Cluster();
+
+  Member& member(int id) { return *members_.at(id); }
+  void Start(int id);
+  void Crash(int id);  // threads end, the files stay
+  void Route(std::vector<Message> messages);
+  // The member that leads, once one does.
+  int WaitForLeader();
+  // Proposes at the leader until a leader takes it.
+  void Propose(const std::string& text);
+  // Waits until the condition holds; conditions are checked after each event of a member.
+  void Await(const std::function<bool()>& condition);
+  void Changed();
+
+  Mutex mutex;
+
+ private:
+  std::condition_variable changed_;
+  std::string root_;
+  std::map<int, std::unique_ptr<Member>> members_;
+  std::vector<MemberId> voters_;
+};
+
+class Member : public StateMachine, public PeerTransport, public NodeObserver {
+ public:
+  Member(Cluster* cluster, int id, std::vector<MemberId> voters, std::string path)
+      : cluster_(cluster), random_(static_cast<uint64_t>(id)) {
+    auto opened = DataDir::Open(Env::Posix(), path, MemberId(static_cast<uint32_t>(id)), {});
+    REQUIRE(opened.ok());
+    data_dir_ = *std::move(opened);
+    NodeOptions options;
+    options.tick_ms = 2;
+    options.raft.self = MemberId(static_cast<uint32_t>(id));
+    options.raft.membership.voters = std::move(voters);
+    options.raft.cluster_id_if_new = std::string(kClusterIdBytes, static_cast<char>('A' + id));
+    node_ = std::make_unique<Node>(options, data_dir_.get(), &random_, this, this, this);
+    node_->Start();
+  }
+
+  void Apply(std::span<const Entry> entries) override {
+    MutexLock lock(&cluster_->mutex);
+    for (const Entry& entry : entries) {
+      ASSERT(entry.index == last_applied + 1);
+      last_applied = entry.index;
+      if (entry.kind == EntryKind::kCommand) applied.emplace_back(entry.payload.view());
+    }
+    cluster_->Changed();
+  }
+  void Send(std::vector<Message> messages) override { cluster_->Route(std::move(messages)); }
+  void OnStatus(const Status& s) override {
+    MutexLock lock(&cluster_->mutex);
+    status = s;
+    cluster_->Changed();
+  }
+  void OnReads(const std::vector<ReadResult>& results) override {
+    MutexLock lock(&cluster_->mutex);
+    reads.insert(reads.end(), results.begin(), results.end());
+    cluster_->Changed();
+  }
+  void OnApplied(Index) override {}
+  void OnTick() override {}
+  void OnClusterId(const std::string& id) override {
+    MutexLock lock(&cluster_->mutex);
+    cluster_id = id;
+    cluster_->Changed();
+  }
+  void OnFatal(const absl::Status& error) override {
+    ASSERT(error.ok(), "no disk fails in these tests");
+  }
+
+  Node& node() { return *node_; }
+  DataDir& data_dir() { return *data_dir_; }
+
+  // Guarded by the cluster's mutex.
+  std::vector<std::string> applied;
+  Index last_applied;
+  Status status;
+  std::string cluster_id;
+  std::vector<ReadResult> reads;
+
+ private:
+  Cluster* const cluster_;
+  SeededRandom random_;
+  std::unique_ptr<DataDir> data_dir_;
+  std::unique_ptr<Node> node_;
+};
+
+Cluster::Cluster(int size) {
+  root_ = std::string(std::getenv("TEST_TMPDIR")) + "/node_test";
+  std::filesystem::remove_all(root_);
+  for (int id = 1; id <= size; ++id) voters_.push_back(MemberId(static_cast<uint32_t>(id)));
+  for (int id = 1; id <= size; ++id) Start(id);
+}
+
+Cluster::~Cluster() {
+  while (!members_.empty()) Crash(members_.begin()->first);
+}
+
+void Cluster::Start(int id) {
+  auto member = std::make_unique<Member>(this, id, voters_, root_ + "/" + std::to_string(id));
+  MutexLock lock(&mutex);
+  members_[id] = std::move(member);
+}
+
+void Cluster::Crash(int id) {
+  std::unique_ptr<Member> member;
+  {
+    MutexLock lock(&mutex);
+    member = std::move(members_.at(id));
+    members_.erase(id);
+  }
+  member->node().Stop();
+}
+
+void Cluster::Route(std::vector<Message> messages) {
+  MutexLock lock(&mutex);
+  for (Message& message : messages) {
+    auto to = members_.find(static_cast<int>(message.to.value()));
+    if (to != members_.end()) to->second->node().Deliver({std::move(message)});
+  }
+}
+
+void Cluster::Changed() { changed_.notify_all(); }
+
+void Cluster::Await(const std::function<bool()>& condition) {
+  std::unique_lock<std::mutex> lock(mutex.native());
+  changed_.wait(lock, condition);
+}
+
+int Cluster::WaitForLeader() {
+  int leader = 0;
+  Await([&] {
+    leader = 0;
+    for (auto& [id, member] : members_) {
+      if (member->status.leader_established) leader = id;
+    }
+    return leader != 0;
+  });
+  return leader;
+}
+
+void Cluster::Propose(const std::string& text) {
+  for (bool taken = false; !taken;) {
+    Member& leader = member(WaitForLeader());
+    bool done = false;
+    leader.node().Post([&] {
+      const bool ok = leader.node().raft().Propose({Slice(text)}).ok();
+      MutexLock lock(&mutex);
+      taken = ok;
+      done = true;
+      Changed();
+    });
+    Await([&] { return done; });
+  }
+}
+
+std::vector<std::string> Numbers(int from, int to) {
+  std::vector<std::string> numbers;
+  for (int i = from; i <= to; ++i) numbers.push_back(std::to_string(i));
+  return numbers;
+}
+
+TEST_CASE("a cluster of one persists, applies and recovers what it applied") {
+  Cluster cluster(1);
+  for (const std::string& text : Numbers(1, 20)) cluster.Propose(text);
+  cluster.Await([&] { return cluster.member(1).applied == Numbers(1, 20); });
+  cluster.Crash(1);
+  cluster.Start(1);
+  cluster.Await([&] { return cluster.member(1).applied == Numbers(1, 20); });
+  CHECK(cluster.member(1).data_dir().cluster_id() == std::string(kClusterIdBytes, 'B'));
+}
+
+TEST_CASE("all members of a cluster apply the same and learn the same cluster id") {
+  Cluster cluster(3);
+  for (const std::string& text : Numbers(1, 50)) cluster.Propose(text);
+  for (int id = 1; id <= 3; ++id) {
+    cluster.Await([&] { return cluster.member(id).applied == Numbers(1, 50); });
+    cluster.Await([&] { return !cluster.member(id).cluster_id.empty(); });
+  }
+  CHECK(cluster.member(1).cluster_id == cluster.member(2).cluster_id);
+  CHECK(cluster.member(1).cluster_id == cluster.member(3).cluster_id);
+}
+
+TEST_CASE("a cluster goes on without its leader, which catches up when it is back") {
+  Cluster cluster(3);
+  for (const std::string& text : Numbers(1, 10)) cluster.Propose(text);
+  const int first = cluster.WaitForLeader();
+  cluster.Await([&] { return cluster.member(first).applied == Numbers(1, 10); });
+  cluster.Crash(first);
+  const int second = cluster.WaitForLeader();
+  CHECK(second != first);
+  for (const std::string& text : Numbers(11, 20)) cluster.Propose(text);
+  cluster.Start(first);
+  for (int id = 1; id <= 3; ++id) {
+    cluster.Await([&] { return cluster.member(id).applied == Numbers(1, 20); });
+  }
+}
+
+TEST_CASE("after all members stop, everything that was applied is there again") {
+  Cluster cluster(3);
+  for (const std::string& text : Numbers(1, 30)) cluster.Propose(text);
+  cluster.Await([&] { return cluster.member(1).applied == Numbers(1, 30); });
+  for (int id = 1; id <= 3; ++id) cluster.Crash(id);
+  for (int id = 1; id <= 3; ++id) cluster.Start(id);
+  for (int id = 1; id <= 3; ++id) {
+    cluster.Await([&] { return cluster.member(id).applied == Numbers(1, 30); });
+  }
+}
+
+TEST_CASE("any member finds a read point that covers what was applied before") {
+  Cluster cluster(3);
+  cluster.Propose("x");
+  const int leader = cluster.WaitForLeader();
+  cluster.Await([&] { return cluster.member(leader).applied.size() == 1; });
+  Index applied;
+  {
+    MutexLock lock(&cluster.mutex);
+    applied = cluster.member(leader).last_applied;
+  }
+  const int follower = leader % 3 + 1;
+  Member& asked = cluster.member(follower);
+  uint64_t request_id = 0;
+  // A follower that does not know the leader yet refuses; the caller asks anew.
+  while (true) {
+    ++request_id;
+    asked.node().Post([&asked, request_id] { asked.node().raft().ReadIndex(request_id); });
+    cluster.Await([&] { return asked.reads.size() == request_id; });
+    MutexLock lock(&cluster.mutex);
+    CHECK(asked.reads.back().request_id == request_id);
+    if (!asked.reads.back().ok) continue;
+    CHECK(asked.reads.back().index >= applied);
+    break;
+  }
+}
+
+}  // namespace
+}  // namespace quorate::consensus

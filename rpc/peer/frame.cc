@@ -1,0 +1,130 @@
+#include "rpc/peer/frame.h"
+
+#include "base/assert.h"
+#include "base/bytes.h"
+#include "base/crc32c.h"
+
+namespace quorate::rpc {
+namespace {
+
+enum class FrameType : uint8_t { kHello = 1, kMessage = 2, kForward = 3, kTouch = 4 };
+
+constexpr size_t kChecksumBytes = 4;
+
+// Appends the type and room for the length; returns where the payload starts.
+size_t BeginFrame(FrameType type, std::string* out) {
+  if (out->empty()) out->append(kChecksumBytes, '\0');
+  LittleEndianWriter writer(out);
+  writer.Int(static_cast<uint8_t>(type));
+  writer.Int<uint32_t>(0);
+  return out->size();
+}
+
+void EndFrame(size_t payload, std::string* out) {
+  StoreInt<std::endian::little>(out->data() + payload - 4,
+                                static_cast<uint32_t>(out->size() - payload));
+}
+
+absl::Status DecodeForward(const std::shared_ptr<std::string>& buffer, std::string_view payload,
+                           PeerBatch* batch) {
+  CommandBatch& forward = batch->forwards.emplace_back();
+  forward.bytes = buffer;
+  LittleEndianReader reader(payload);
+  const uint32_t count = reader.Int<uint32_t>();
+  for (uint32_t i = 0; i < count && reader.ok(); ++i) {
+    std::string_view command = reader.String();
+    forward.commands.push_back(
+        {static_cast<size_t>(command.data() - buffer->data()), command.size()});
+  }
+  if (!reader.ok() || !reader.empty()) {
+    return absl::InvalidArgumentError("a frame of forwarded writes does not decode");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DecodeFrame(const std::shared_ptr<std::string>& buffer, FrameType type,
+                         std::string_view payload, PeerBatch* batch) {
+  LittleEndianReader reader(payload);
+  switch (type) {
+    case FrameType::kHello:
+      batch->has_hello = true;
+      batch->hello.protocol_version = reader.Int<uint32_t>();
+      batch->hello.from = consensus::MemberId(reader.Int<uint32_t>());
+      batch->hello.to = consensus::MemberId(reader.Int<uint32_t>());
+      batch->hello.cluster_id = std::string(reader.String());
+      return reader.ok() ? absl::OkStatus()
+                         : absl::InvalidArgumentError("a hello frame does not decode");
+    case FrameType::kMessage: {
+      absl::StatusOr<consensus::Message> message = consensus::DecodeMessage(buffer, payload);
+      if (!message.ok()) return message.status();
+      batch->messages.push_back(*std::move(message));
+      return absl::OkStatus();
+    }
+    case FrameType::kForward:
+      return DecodeForward(buffer, payload, batch);
+    case FrameType::kTouch:
+      if (payload.size() % sizeof(int64_t) != 0) {
+        return absl::InvalidArgumentError("a frame of session touches does not decode");
+      }
+      while (!reader.empty()) batch->touched_sessions.push_back(reader.Int<int64_t>());
+      return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError("a frame between servers has an unknown type " +
+                                    std::to_string(static_cast<int>(type)));
+}
+
+}  // namespace
+
+void AppendHelloFrame(const Hello& hello, std::string* out) {
+  const size_t payload = BeginFrame(FrameType::kHello, out);
+  LittleEndianWriter writer(out);
+  writer.Int(hello.protocol_version);
+  writer.Int(hello.from.value());
+  writer.Int(hello.to.value());
+  writer.String(hello.cluster_id);
+  EndFrame(payload, out);
+}
+
+void AppendMessageFrame(const consensus::Message& message, std::string* out) {
+  const size_t payload = BeginFrame(FrameType::kMessage, out);
+  consensus::EncodeMessage(message, out);
+  EndFrame(payload, out);
+}
+
+void AppendForwardFrame(const std::vector<std::string_view>& commands, std::string* out) {
+  const size_t payload = BeginFrame(FrameType::kForward, out);
+  LittleEndianWriter writer(out);
+  writer.Int(static_cast<uint32_t>(commands.size()));
+  for (std::string_view command : commands) writer.String(command);
+  EndFrame(payload, out);
+}
+
+void AppendTouchFrame(const std::vector<int64_t>& sessions, std::string* out) {
+  const size_t payload = BeginFrame(FrameType::kTouch, out);
+  LittleEndianWriter writer(out);
+  for (int64_t session : sessions) writer.Int(session);
+  EndFrame(payload, out);
+}
+
+void SealFrames(std::string* out) {
+  ASSERT(out->size() > kChecksumBytes);
+  StoreInt<std::endian::little>(out->data(), Crc32c(std::string_view(*out).substr(kChecksumBytes)));
+}
+
+absl::StatusOr<PeerBatch> DecodeFrames(std::shared_ptr<std::string> buffer) {
+  LittleEndianReader reader(*buffer);
+  const uint32_t checksum = reader.Int<uint32_t>();
+  if (!reader.ok() || Crc32c(reader.rest()) != checksum) {
+    return absl::DataLossError("the checksum of a message between servers does not match");
+  }
+  PeerBatch batch;
+  while (!reader.empty()) {
+    const auto type = static_cast<FrameType>(reader.Int<uint8_t>());
+    std::string_view payload = reader.String();
+    if (!reader.ok()) return absl::InvalidArgumentError("a frame between servers is cut short");
+    if (absl::Status s = DecodeFrame(buffer, type, payload, &batch); !s.ok()) return s;
+  }
+  return batch;
+}
+
+}  // namespace quorate::rpc

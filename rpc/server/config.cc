@@ -1,0 +1,342 @@
+#include "rpc/server/config.h"
+
+#include <algorithm>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace quorate::rpc {
+namespace {
+
+// Keys of ZooKeeper that change nothing here, each with the reason a reader of the log wants.
+const std::map<std::string, std::string>& IgnoredKeys() {
+  static const auto* keys = new std::map<std::string, std::string>{
+      {"electionAlg", "elections are Raft's"},
+      {"electionPortBindRetry", "there is no election port"},
+      {"cnxTimeout", "there is no election port"},
+      {"initLimit", "a server catches up in its own time"},
+      {"syncLimit", "electionTimeoutMs and heartbeatMs decide"},
+      {"globalOutstandingLimit", "what waits is bounded in bytes"},
+      {"grpcPort", "the gRPC door is not in this version"},
+      {"admin.serverPort", "the HTTP door is not in this version"},
+      {"leaderServes", "the leader always serves clients"},
+      {"preAllocSize", "log segments are preallocated in a size of their own"},
+      {"snapCount", "the log is not followed by dumps of the whole tree"},
+      {"snapSizeLimitInKb", "the log is not followed by dumps of the whole tree"},
+      {"autopurge.snapRetainCount", "old data is removed without a job"},
+      {"autopurge.purgeInterval", "old data is removed without a job"},
+      {"forceSync", "every acknowledged write is synced"},
+      {"syncEnabled", "observers always keep a log"},
+      {"standaloneEnabled", "one server line or none is standalone"},
+      {"admin.enableServer", "the HTTP door is not in this version"},
+      {"admin.serverAddress", "the HTTP door is not in this version"},
+      {"admin.commandURL", "the HTTP door is not in this version"},
+      {"admin.idleTimeout", "the HTTP door is not in this version"},
+      {"reconfigEnabled", "the change of members at run time is not in this version"},
+      {"dynamicConfigFile", "the change of members at run time is not in this version"},
+      {"skipACL", "ACLs are always checked"},
+      {"secureClientPort", "TLS is not in this version"},
+      {"sslQuorum", "TLS is not in this version"},
+      {"readonlymode.enabled", "read-only mode is not in this version"},
+      {"localSessionsEnabled", "all sessions are global"},
+      {"metricsProvider.className", "metrics over HTTP are not in this version"},
+      {"metricsProvider.httpPort", "metrics over HTTP are not in this version"},
+  };
+  return *keys;
+}
+
+class Parser {
+ public:
+  Parser(const std::string& file, ReadFile read_file) : read_file_(read_file) {
+    config_.file = file;
+  }
+
+  absl::StatusOr<Config> Parse(std::string_view text) {
+    for (absl::string_view line :
+         absl::StrSplit(absl::string_view(text.data(), text.size()), '\n')) {
+      ++line_;
+      line = absl::StripAsciiWhitespace(line);
+      if (line.empty() || line.front() == '#' || line.front() == '!') continue;
+      if (absl::Status s = ParseLine(line); !s.ok()) return s;
+    }
+    line_ = 0;
+    if (absl::Status s = Finish(); !s.ok()) return s;
+    return std::move(config_);
+  }
+
+ private:
+  absl::Status Error(absl::string_view key, absl::string_view problem) const {
+    std::string place = config_.file;
+    if (line_ > 0) absl::StrAppend(&place, ":", line_);
+    return absl::InvalidArgumentError(absl::StrCat(place, ": ", key, ": ", problem));
+  }
+
+  absl::Status ParseLine(absl::string_view line) {
+    const size_t separator = line.find('=');
+    if (separator == absl::string_view::npos) {
+      return Error(line, "not a setting; a line is key=value, or a comment that starts with #");
+    }
+    const std::string key(absl::StripAsciiWhitespace(line.substr(0, separator)));
+    const std::string value(absl::StripAsciiWhitespace(line.substr(separator + 1)));
+    if (absl::StartsWith(key, "server.")) return ParseServer(key, value);
+    return ParseSetting(key, value);
+  }
+
+  absl::Status ParseInt(const std::string& key, const std::string& value, int64_t min, int64_t max,
+                        const char* unit, int* to) {
+    int64_t number = 0;
+    if (!absl::SimpleAtoi(value, &number) || number < min || number > max) {
+      return Error(key, absl::StrCat("\"", value, "\" is not allowed; it has to be a whole number",
+                                     unit, " from ", min, " to ", max));
+    }
+    *to = static_cast<int>(number);
+    return absl::OkStatus();
+  }
+
+  absl::Status ParsePort(const std::string& key, const std::string& value, uint16_t* to) {
+    int port = 0;
+    if (absl::Status s = ParseInt(key, value, 0, 65535, "", &port); !s.ok()) return s;
+    *to = static_cast<uint16_t>(port);
+    return absl::OkStatus();
+  }
+
+  absl::Status ParseBool(const std::string& key, const std::string& value, bool* to) {
+    if (!absl::SimpleAtob(value, to)) {
+      return Error(key, absl::StrCat("\"", value, "\" is not allowed; it has to be true or false"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ParseSetting(const std::string& key, const std::string& value) {
+    constexpr int kHour = 3600 * 1000;
+    constexpr const char* kMs = " of milliseconds";
+    if (key == "dataDir") return SetText(key, value, &config_.data_dir);
+    if (key == "dataLogDir") return SetText(key, value, &config_.log_dir);
+    if (key == "clientPortAddress") return SetText(key, value, &config_.client_address);
+    if (key == "clientPort") return ParsePort(key, value, &config_.client_port);
+    if (key == "tickTime") return ParseInt(key, value, 1, kHour, kMs, &config_.tick_time_ms);
+    if (key == "minSessionTimeout") {
+      return ParseInt(key, value, -1, 24 * kHour, kMs, &config_.min_session_timeout_ms);
+    }
+    if (key == "maxSessionTimeout") {
+      return ParseInt(key, value, -1, 24 * kHour, kMs, &config_.max_session_timeout_ms);
+    }
+    if (key == "maxClientCnxns") {
+      return ParseInt(key, value, 0, 1 << 30, "", &config_.max_client_connections);
+    }
+    if (key == "jute.maxbuffer") {
+      return ParseInt(key, value, 1024, 60 << 20, " of bytes", &config_.jute_max_buffer_bytes);
+    }
+    if (key == "electionTimeoutMs") {
+      return ParseInt(key, value, 20, kHour, kMs, &config_.election_timeout_ms);
+    }
+    if (key == "heartbeatMs") return ParseInt(key, value, 5, kHour, kMs, &config_.heartbeat_ms);
+    if (key == "ioThreads") return ParseInt(key, value, 0, 128, " of threads", &config_.io_threads);
+    if (key == "quorumListenOnAllIPs") {
+      return ParseBool(key, value, &config_.quorum_listen_on_all_ips);
+    }
+    if (key == "4lw.commands.whitelist") {
+      config_.four_letter_words.clear();
+      for (absl::string_view word : absl::StrSplit(value, ',', absl::SkipWhitespace())) {
+        config_.four_letter_words.emplace_back(absl::StripAsciiWhitespace(word));
+      }
+      return absl::OkStatus();
+    }
+    if (absl::Status s = CheckUnused(key, value); !s.ok()) return s;
+    auto ignored = IgnoredKeys().find(key);
+    Warn(key, ignored == IgnoredKeys().end() ? "not a key that this server knows; it has no effect"
+                                             : absl::StrCat("has no effect: ", ignored->second));
+    return absl::OkStatus();
+  }
+
+  // What will have an effect in a later version must not be wrong then.
+  absl::Status CheckUnused(const std::string& key, const std::string& value) {
+    uint16_t port = 0;
+    int number = 0;
+    if (key == "grpcPort" || key == "admin.serverPort") return ParsePort(key, value, &port);
+    if (key == "initLimit" || key == "syncLimit") {
+      return ParseInt(key, value, 1, 1000000, " of ticks", &number);
+    }
+    if (key == "globalOutstandingLimit") return ParseInt(key, value, 1, 1 << 30, "", &number);
+    return absl::OkStatus();
+  }
+
+  void Warn(absl::string_view key, absl::string_view text) {
+    config_.warnings.push_back(absl::StrCat(config_.file, ":", line_, ": ", key, ": ", text));
+  }
+
+  absl::Status SetText(const std::string& key, const std::string& value, std::string* to) {
+    if (value.empty()) return Error(key, "it has no value");
+    *to = value;
+    return absl::OkStatus();
+  }
+
+  // "host:port", "[v6]:port" -> host and the rest after the colon.
+  static bool SplitHost(absl::string_view text, std::string* host, absl::string_view* rest) {
+    size_t end;
+    if (absl::StartsWith(text, "[")) {
+      end = text.find(']');
+      if (end == absl::string_view::npos) return false;
+      *host = std::string(text.substr(1, end - 1));
+      ++end;
+    } else {
+      end = text.find(':');
+      if (end == absl::string_view::npos) return false;
+      *host = std::string(text.substr(0, end));
+    }
+    if (host->empty() || end >= text.size() || text[end] != ':') return false;
+    *rest = text.substr(end + 1);
+    return true;
+  }
+
+  absl::Status ParseServer(const std::string& key, const std::string& value) {
+    constexpr const char* kForm =
+        "it has to be host:peerPort:electionPort[:participant|:observer][;[clientHost:]clientPort]";
+    int id = 0;
+    if (absl::Status s = ParseInt(key, key.substr(7), 1, 254, " (the N of server.N)", &id);
+        !s.ok()) {
+      return s;
+    }
+    ServerLine server;
+    std::vector<std::string> parts = absl::StrSplit(value, ';');
+    absl::string_view rest;
+    if (parts.size() > 2 || !SplitHost(absl::StripAsciiWhitespace(parts[0]), &server.host, &rest)) {
+      return Error(key, absl::StrCat("\"", value, "\" is not allowed; ", kForm));
+    }
+    std::vector<std::string> fields = absl::StrSplit(rest, ':');
+    if (fields.size() > 3) return Error(key, absl::StrCat("\"", value, "\": ", kForm));
+    if (absl::Status s = ParsePort(key, fields[0], &server.peer_port); !s.ok()) return s;
+    if (fields.size() > 1) {
+      uint16_t election_port = 0;  // accepted and not used
+      if (absl::Status s = ParsePort(key, fields[1], &election_port); !s.ok()) return s;
+    }
+    if (fields.size() > 2) {
+      server.observer = fields[2] == "observer";
+      if (!server.observer && fields[2] != "participant") {
+        return Error(key, absl::StrCat("\"", fields[2], "\" is not allowed; ", kForm));
+      }
+    }
+    if (parts.size() == 2) {
+      absl::string_view port = absl::StripAsciiWhitespace(parts[1]);
+      absl::string_view after;
+      if (SplitHost(port, &server.client_host, &after)) port = after;
+      if (absl::Status s = ParsePort(key, std::string(port), &server.client_port); !s.ok())
+        return s;
+    }
+    if (!config_.servers.emplace(static_cast<uint32_t>(id), std::move(server)).second) {
+      return Error(key, "this server is there twice");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadMyId() {
+    const std::string path = config_.data_dir + "/myid";
+    absl::StatusOr<std::string> text = read_file_(path);
+    if (!text.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          config_.file, ": there are server.N lines, but no file ", path,
+          "; it has to hold the number of this server (the N of its server.N line) and no more"));
+    }
+    int id = 0;
+    if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(*text), &id) || id < 1 || id > 254) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": it has to hold one number from 1 to 254"));
+    }
+    config_.my_id = static_cast<uint32_t>(id);
+    if (config_.servers.count(config_.my_id) == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": it says ", id, ", but ", config_.file, " has no line server.", id));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Finish() {
+    if (config_.data_dir.empty()) return Error("dataDir", "it is missing");
+    if (config_.log_dir.empty()) config_.log_dir = config_.data_dir;
+    // As ZooKeeper does: one participant alone is a standalone server.
+    if (config_.servers.size() == 1 && !config_.servers.begin()->second.observer) {
+      config_.servers.clear();
+    }
+    if (!config_.servers.empty()) {
+      if (absl::Status s = ReadMyId(); !s.ok()) return s;
+      if (std::all_of(config_.servers.begin(), config_.servers.end(),
+                      [](const auto& server) { return server.second.observer; })) {
+        return Error("server", "all are observers; at least one has to be a participant");
+      }
+      const ServerLine& own = config_.servers.at(config_.my_id);
+      if (config_.client_port == 0) {
+        config_.client_port = own.client_port;
+        if (!own.client_host.empty()) config_.client_address = own.client_host;
+      }
+    }
+    if (config_.client_port == 0) return Error("clientPort", "it is missing");
+    return FinishTimes();
+  }
+
+  absl::Status FinishTimes() {
+    if (config_.min_session_timeout_ms <= 0) {
+      config_.min_session_timeout_ms = 2 * config_.tick_time_ms;
+    }
+    if (config_.max_session_timeout_ms <= 0) {
+      config_.max_session_timeout_ms = 20 * config_.tick_time_ms;
+    }
+    if (config_.min_session_timeout_ms > config_.max_session_timeout_ms) {
+      return Error("minSessionTimeout",
+                   absl::StrCat(config_.min_session_timeout_ms, " is above maxSessionTimeout, ",
+                                config_.max_session_timeout_ms));
+    }
+    if (config_.heartbeat_ms * 2 > config_.election_timeout_ms) {
+      return Error("heartbeatMs",
+                   absl::StrCat(config_.heartbeat_ms, " is not allowed; at most half of ",
+                                "electionTimeoutMs, ", config_.election_timeout_ms));
+    }
+    if (config_.io_threads == 0) {
+      config_.io_threads =
+          static_cast<int>(std::clamp(std::thread::hardware_concurrency() / 2, 1u, 8u));
+    }
+    return absl::OkStatus();
+  }
+
+  Config config_;
+  ReadFile read_file_;
+  int line_ = 0;
+};
+
+absl::StatusOr<std::string> ReadRealFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return absl::NotFoundError(absl::StrCat(path, ": cannot be read"));
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+}  // namespace
+
+bool Config::AllowsFourLetterWord(std::string_view word) const {
+  return std::any_of(four_letter_words.begin(), four_letter_words.end(),
+                     [&](const std::string& allowed) { return allowed == "*" || allowed == word; });
+}
+
+absl::StatusOr<Config> ParseConfig(const std::string& file, std::string_view text,
+                                   ReadFile read_file) {
+  return Parser(file, read_file).Parse(text);
+}
+
+absl::StatusOr<Config> LoadConfig(const std::string& file) {
+  absl::StatusOr<std::string> text = ReadRealFile(file);
+  if (!text.ok()) {
+    return absl::NotFoundError(
+        absl::StrCat(file, ": the configuration file cannot be read; give the path of a zoo.cfg"));
+  }
+  return ParseConfig(file, *text, ReadRealFile);
+}
+
+}  // namespace quorate::rpc

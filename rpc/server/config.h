@@ -1,0 +1,62 @@
+// A server's configuration: a ZooKeeper zoo.cfg (key=value lines, '#' comments) and dataDir/myid.
+//
+// Thread-safety: values.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace quorate::rpc {
+
+// One server.N=host:peerPort[:electionPort][:participant|observer][;[clientHost:]clientPort] line.
+struct ServerLine {
+  std::string host;
+  uint16_t peer_port = 0;
+  bool observer = false;
+  std::string client_host;
+  uint16_t client_port = 0;  // 0: not given in this line
+};
+
+struct Config {
+  std::string file;
+  std::string data_dir;
+  std::string log_dir;  // after Parse: dataDir if dataLogDir is not given
+  uint32_t my_id = 1;
+  std::map<uint32_t, ServerLine> servers;  // empty: standalone
+
+  std::string client_address = "0.0.0.0";
+  uint16_t client_port = 0;
+
+  int tick_time_ms = 3000;
+  int min_session_timeout_ms = 0;  // after Parse: the default if not given
+  int max_session_timeout_ms = 0;
+  int max_client_connections = 60;  // from one address; 0: no limit
+  int jute_max_buffer_bytes = 1048575;
+  int election_timeout_ms = 300;
+  int heartbeat_ms = 60;
+  int io_threads = 0;  // after Parse: chosen by the machine if not given
+  bool quorum_listen_on_all_ips = false;
+  std::vector<std::string> four_letter_words = {"srvr"};  // "*": all
+
+  std::vector<std::string> warnings;  // about keys that are not implemented or not known
+
+  bool standalone() const { return servers.empty(); }
+  bool AllowsFourLetterWord(std::string_view word) const;
+};
+
+// Reads and checks a configuration file, and dataDir/myid if there are server lines. Errors name
+// the file, the line, the key and what is allowed.
+absl::StatusOr<Config> LoadConfig(const std::string& file);
+
+// The same for text already read; myid is read through `read_file` (NotFound if there is no such
+// file).
+using ReadFile = absl::StatusOr<std::string> (*)(const std::string& path);
+absl::StatusOr<Config> ParseConfig(const std::string& file, std::string_view text,
+                                   ReadFile read_file);
+
+}  // namespace quorate::rpc

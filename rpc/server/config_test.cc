@@ -1,0 +1,98 @@
+#include "rpc/server/config.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+namespace quorate::rpc {
+namespace {
+
+absl::StatusOr<std::string> MyIdIsTwo(const std::string& path) {
+  if (path == "/data/myid") return std::string("2\n");
+  return absl::NotFoundError(path);
+}
+absl::StatusOr<std::string> NoFile(const std::string& path) { return absl::NotFoundError(path); }
+
+constexpr char kThree[] =
+    "# three servers\n"
+    "tickTime=1000\n"
+    "dataDir = /data \n"
+    "clientPort=2181\n"
+    "server.1=127.0.0.1:2888:3888\n"
+    "server.2=[::1]:2889:3889:participant;2182\n"
+    "server.3=host3:2890:3890:observer;0.0.0.0:2183\n"
+    "4lw.commands.whitelist=ruok, mntr\n";
+
+std::string Problem(const std::string& text, ReadFile read_file = NoFile) {
+  auto config = ParseConfig("zoo.cfg", text, read_file);
+  REQUIRE_FALSE(config.ok());
+  return std::string(config.status().message());
+}
+
+TEST_CASE("a configuration of three servers is read as ZooKeeper reads it") {
+  auto config = ParseConfig("zoo.cfg", kThree, MyIdIsTwo);
+  REQUIRE(config.ok());
+  CHECK(config->my_id == 2);
+  CHECK(config->data_dir == "/data");
+  CHECK(config->log_dir == "/data");
+  CHECK(config->tick_time_ms == 1000);
+  CHECK(config->min_session_timeout_ms == 2000);
+  CHECK(config->max_session_timeout_ms == 20000);
+  REQUIRE(config->servers.size() == 3);
+  CHECK(config->servers.at(2).host == "::1");
+  CHECK(config->servers.at(2).client_port == 2182);
+  CHECK(config->servers.at(3).observer);
+  CHECK(config->servers.at(3).client_host == "0.0.0.0");
+  CHECK(config->client_port == 2181);
+  CHECK(config->AllowsFourLetterWord("mntr"));
+  CHECK_FALSE(config->AllowsFourLetterWord("stat"));
+  CHECK(config->warnings.empty());
+}
+
+TEST_CASE("without server lines, or with one, a server is standalone and needs no myid") {
+  auto none = ParseConfig("zoo.cfg", "dataDir=/d\nclientPort=2181\n", NoFile);
+  REQUIRE(none.ok());
+  CHECK(none->standalone());
+  auto one = ParseConfig("zoo.cfg", "dataDir=/d\nserver.1=a:1:2;2181\nclientPort=2181\n", NoFile);
+  REQUIRE(one.ok());
+  CHECK(one->standalone());
+}
+
+TEST_CASE("keys that have no effect are warned of by name, with the line") {
+  auto config = ParseConfig(
+      "zoo.cfg", "dataDir=/d\nclientPort=1\nsnapCount=5\nnoSuchKey=1\ngrpcPort=2281\n", NoFile);
+  REQUIRE(config.ok());
+  REQUIRE(config->warnings.size() == 3);
+  CHECK(config->warnings[0].find("zoo.cfg:3: snapCount") == 0);
+  CHECK(config->warnings[1].find("zoo.cfg:4: noSuchKey") == 0);
+  CHECK(config->warnings[2].find("zoo.cfg:5: grpcPort") == 0);
+}
+
+TEST_CASE("a bad value is an error that names file, line, key and what is allowed") {
+  const std::string rest = "\ndataDir=/d\nclientPort=1\n";
+  CHECK(Problem("tickTime=fast" + rest).find("zoo.cfg:1: tickTime: \"fast\"") == 0);
+  CHECK(Problem("tickTime=fast" + rest).find("from 1 to") != std::string::npos);
+  CHECK(Problem("tickTime=0" + rest).find("zoo.cfg:1: tickTime") == 0);
+  CHECK(Problem("clientPort=70000" + rest).find("zoo.cfg:1: clientPort") == 0);
+  CHECK(Problem("just words" + rest).find("zoo.cfg:1: just words: not a setting") == 0);
+  CHECK(Problem("grpcPort=70000" + rest).find("zoo.cfg:1: grpcPort") == 0);
+  CHECK(Problem("quorumListenOnAllIPs=maybe" + rest).find("true or false") != std::string::npos);
+  CHECK(Problem("server.300=a:1:2" + rest).find("zoo.cfg:1: server.300") == 0);
+  CHECK(Problem("server.1=a" + rest).find("host:peerPort") != std::string::npos);
+  CHECK(Problem("server.1=a:1:2:spectator" + rest).find("spectator") != std::string::npos);
+  CHECK(Problem("server.1=a:1:2\nserver.1=a:1:2" + rest).find("zoo.cfg:2: server.1") == 0);
+  CHECK(Problem("heartbeatMs=200" + rest).find("heartbeatMs") != std::string::npos);
+  CHECK(Problem("minSessionTimeout=9\nmaxSessionTimeout=8" + rest).find("maxSessionTimeout") !=
+        std::string::npos);
+  CHECK(Problem("clientPort=1\n").find("dataDir") != std::string::npos);
+  CHECK(Problem("dataDir=/d\n").find("clientPort") != std::string::npos);
+}
+
+TEST_CASE("a missing or wrong myid is explained") {
+  const std::string two = "dataDir=/x\nclientPort=1\nserver.1=a:1:2\nserver.3=b:1:2\n";
+  CHECK(Problem(two).find("/x/myid") != std::string::npos);
+  const std::string data = "dataDir=/data\nclientPort=1\nserver.1=a:1:2\nserver.3=b:1:2\n";
+  CHECK(Problem(data, MyIdIsTwo).find("server.2") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace quorate::rpc

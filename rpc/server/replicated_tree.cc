@@ -1,0 +1,83 @@
+#include "rpc/server/replicated_tree.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+
+namespace quorate::rpc {
+namespace {
+
+// Entries applied under one hold of the lock: bounds how long a read can wait.
+constexpr size_t kEntriesPerLockMax = 256;
+
+}  // namespace
+
+void ReplicatedTree::Apply(std::span<const consensus::Entry> entries) {
+  ASSERT(door_ != nullptr);
+  while (!entries.empty()) {
+    const size_t count = std::min(entries.size(), kEntriesPerLockMax);
+    ApplySome(entries.first(count));
+    entries = entries.subspan(count);
+    door_->OnBatchApplied();
+  }
+  MutexLock lock(&news_mutex_);
+  news_.own_sequence = pending_.own_sequence;
+  news_.no_op_term = pending_.no_op_term;
+  news_.later_incarnation = pending_.later_incarnation;
+  if (news_.sessions.empty()) {
+    news_.sessions.swap(pending_.sessions);
+  } else {
+    news_.sessions.insert(news_.sessions.end(), pending_.sessions.begin(), pending_.sessions.end());
+    pending_.sessions.clear();
+  }
+}
+
+void ReplicatedTree::ApplySome(std::span<const consensus::Entry> entries) {
+  WriterLock lock(&mutex_);
+  for (const consensus::Entry& entry : entries) {
+    const tree::Zxid zxid(static_cast<int64_t>(entry.index.value()));
+    if (entry.kind == consensus::EntryKind::kCommand) {
+      tree_.Apply(zxid, entry.payload.view(), self_, this);
+      NoteOrigin(entry.payload.view());
+    } else {
+      tree_.Skip(zxid);
+      pending_.no_op_term = entry.term;
+    }
+  }
+}
+
+void ReplicatedTree::NoteOrigin(std::string_view command) {
+  const tree::Origin origin = tree::OriginOf(command);
+  if (origin.member == self_.member && origin.incarnation > self_.incarnation) {
+    pending_.later_incarnation = origin.incarnation;
+  }
+}
+
+ReplicatedTree::News ReplicatedTree::TakeNews() {
+  MutexLock lock(&news_mutex_);
+  News news = news_;
+  news_.sessions.clear();
+  return news;
+}
+
+void ReplicatedTree::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid) {
+  door_->OnNodeEvent(type, path, zxid);
+}
+
+void ReplicatedTree::OnSessionAttached(const tree::SessionInfo& session) {
+  pending_.sessions.push_back({false, session});
+  door_->OnSessionAttached(session);
+}
+
+void ReplicatedTree::OnSessionClosed(tree::SessionId session, tree::Zxid zxid) {
+  pending_.sessions.push_back({true, {session, 0, zxid, 0, 0}});
+  door_->OnSessionClosed(session, zxid);
+}
+
+void ReplicatedTree::OnResult(tree::ApplyResult result) {
+  pending_.own_sequence = std::max(pending_.own_sequence, result.header.sequence);
+  door_->OnResult(std::move(result));
+}
+
+}  // namespace quorate::rpc

@@ -1,0 +1,63 @@
+// Joins consensus to the tree: applies committed entries and tells the doors, and keeps count of
+// what the node thread wants to know.
+//
+// Thread-safety: Apply from the apply thread; the accessors of tree and lock from anywhere (reads
+// under the shared side); TakeNews from the node thread.
+#pragma once
+
+#include <vector>
+
+#include "base/mutex.h"
+#include "consensus/core/state_machine.h"
+#include "consensus/core/types.h"
+#include "rpc/server/service.h"
+#include "tree/tree.h"
+
+namespace quorate::rpc {
+
+class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListener {
+ public:
+  // `self`: commands of this origin have results here.
+  explicit ReplicatedTree(tree::Origin self) : self_(self) {}
+
+  // The door that is told; before the first Apply. It must outlive the applying.
+  void SetDoor(Door* door) { door_ = door; }
+
+  void Apply(std::span<const consensus::Entry> entries) override;
+
+  const tree::Tree& tree() const { return tree_; }
+  SharedMutex& mutex() { return mutex_; }
+
+  // What happened since the last call.
+  struct News {
+    uint64_t own_sequence = 0;       // commands of this server are applied up to here
+    consensus::Term no_op_term;      // of the newest no-op applied
+    uint64_t later_incarnation = 0;  // of this server, seen in the log: this process is outdated
+    struct SessionChange {
+      bool closed = false;
+      tree::SessionInfo session;
+    };
+    std::vector<SessionChange> sessions;  // in order
+  };
+  News TakeNews();
+
+ private:
+  void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid) override;
+  void OnSessionAttached(const tree::SessionInfo& session) override;
+  void OnSessionClosed(tree::SessionId session, tree::Zxid zxid) override;
+  void OnResult(tree::ApplyResult result) override;
+
+  void ApplySome(std::span<const consensus::Entry> entries);
+  void NoteOrigin(std::string_view command);
+
+  const tree::Origin self_;
+  Door* door_ = nullptr;
+  SharedMutex mutex_;
+  tree::Tree tree_;
+  News pending_;  // of the batch being applied; apply thread
+
+  Mutex news_mutex_;
+  News news_ ABSL_GUARDED_BY(news_mutex_);
+};
+
+}  // namespace quorate::rpc

@@ -1,0 +1,70 @@
+// What the server offers to its doors (the places where clients come in), and what it tells them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/mutex.h"
+#include "consensus/core/limits.h"
+#include "rpc/peer/frame.h"
+#include "tree/tree.h"
+
+namespace quorate::rpc {
+
+// The largest command that the log takes.
+inline constexpr size_t kCommandBytesMax = consensus::kEntryPayloadBytesMax;
+
+// A door learns of what is applied. All calls come from the apply thread while it holds the write
+// side of the tree, in log order, except where it says otherwise: what a door queues to a client in
+// them is queued before any read can see the change.
+class Door : public tree::ApplyListener {
+ public:
+  // After a batch, when the tree is free again: wake up whoever has something to send.
+  virtual void OnBatchApplied() = 0;
+  // On the node thread: the sync `sync_id` that a connection asked for by Service::Sync is done.
+  // Everything up to `zxid` is applied, and the doors were told of it before.
+  virtual void OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) = 0;
+};
+
+// How the cluster looks from this server; a snapshot.
+struct ServerStatus {
+  bool leader_known = false;
+  bool is_leader = false;  // and its own first entry is committed
+  bool standalone = false;
+  int64_t leader_contact_age_ms = 0;  // since a leader was last heard from and could be reached
+  bool in_touch = false;              // that was so recently that new clients are welcome
+  size_t voters = 0;
+  size_t followers_in_sync = 0;  // at a leader: voters besides it that are up to date
+};
+
+// Thread-safety: all functions may be called from any thread.
+class Service {
+ public:
+  virtual ~Service() = default;
+
+  // The tree and its lock: reads take the shared side, once for a batch of them.
+  virtual const tree::Tree& tree() const = 0;
+  virtual SharedMutex& tree_mutex() = 0;
+
+  // What goes into the header of each command that is submitted here.
+  virtual tree::Origin origin() const = 0;
+  // Takes commands for the log, in order; each is applied exactly once, if a majority stays alive,
+  // whatever happens to leaders meanwhile. The server writes their sequence numbers; the buffer is
+  // its own from now on.
+  virtual void Submit(CommandBatch batch) = 0;
+  // Whether so much waits to be applied that doors should stop reading from clients for a while.
+  virtual bool congested() const = 0;
+
+  // A linearizable barrier: Door::OnSyncDone follows once everything that was committed anywhere
+  // before this call is applied here, confirmed by a quorum.
+  virtual void Sync(uint32_t origin_tag, uint64_t sync_id) = 0;
+
+  // Sessions that were heard from.
+  virtual void Touch(std::vector<int64_t> sessions) = 0;
+
+  virtual ServerStatus status() const = 0;
+};
+
+}  // namespace quorate::rpc

@@ -1,0 +1,63 @@
+// Who is alive: kept by every member, used by the leader, which expires sessions that have been
+// silent for their timeout. A new leader gives each session its full timeout, for it cannot know
+// what the old one heard.
+//
+// Its time is the sum of ticks that really ran: while this process is paused, or the node thread is
+// stuck, no session grows older, since nobody could have been heard.
+//
+// Thread-safety: none; all calls come from the node thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "tree/tree.h"
+#include "tree/types.h"
+
+namespace quorate::rpc {
+
+class SessionTracker {
+ public:
+  // Expiry happens at multiples of `granularity_ms` (ZooKeeper: tickTime), so that a silent session
+  // ends between its timeout and one granularity more.
+  explicit SessionTracker(int64_t granularity_ms);
+
+  // A session was created or attached to a server: it has its full timeout from now.
+  void OnAttached(tree::SessionId session, int32_t timeout_ms, tree::Zxid attach_zxid);
+  void OnClosed(tree::SessionId session);
+  // Somebody heard from it. Unknown sessions are ignored.
+  void Touch(tree::SessionId session);
+  // Leadership begins: everyone has a full timeout.
+  void TouchAll();
+
+  struct Expired {
+    tree::SessionId session;
+    tree::Zxid attach_zxid;
+  };
+  // `elapsed_ms` have passed. Returns the sessions whose time is up, at most `max` of them. Such a
+  // session gets another full timeout in case its end does not get into the log.
+  std::vector<Expired> Advance(int64_t elapsed_ms, size_t max);
+
+  size_t size() const { return sessions_.size(); }
+
+ private:
+  struct Session {
+    int32_t timeout_ms = 0;
+    tree::Zxid attach_zxid;
+    int64_t deadline_ms = 0;  // in the tracker's time, a multiple of the granularity
+    int64_t bucket_ms = 0;    // where it is queued; at or before the deadline
+  };
+
+  int64_t DeadlineFor(int32_t timeout_ms) const;
+
+  const int64_t granularity_ms_;
+  int64_t now_ms_ = 0;
+  absl::flat_hash_map<tree::SessionId, Session> sessions_;
+  // A session stays in its bucket when it is touched and is moved on when the bucket is due: a
+  // touch costs one look-up.
+  std::map<int64_t, std::vector<tree::SessionId>> buckets_;
+};
+
+}  // namespace quorate::rpc

@@ -1,0 +1,165 @@
+#include "rpc/server/write_router.h"
+
+#include <utility>
+
+#include "base/assert.h"
+
+namespace quorate::rpc {
+namespace {
+
+// Commands of one frame to the leader.
+constexpr size_t kForwardBytesMax = 1u << 20;
+
+bool Decodes(const tree::CommandHeader& header, std::string_view command) {
+  switch (header.kind) {
+    case tree::CommandKind::kCreateSession:
+    case tree::CommandKind::kAttachSession:
+      return tree::DecodeSessionBody(command).ok();
+    case tree::CommandKind::kRequest:
+      return tree::DecodeRequest(command).ok();
+    case tree::CommandKind::kCloseSession:
+    case tree::CommandKind::kExpireSession:
+      return true;  // no body
+  }
+  return false;
+}
+
+// A private copy of the commands as log entries: the bytes in the log must not change when the same
+// commands are stamped and sent once more.
+class EntryBuilder {
+ public:
+  void Add(std::string_view command, int64_t now_ms) {
+    const size_t offset = bytes_.size();
+    bytes_.append(command);
+    tree::StampTime(bytes_.data() + offset, now_ms);
+    ranges_.push_back({offset, command.size()});
+  }
+  std::vector<Slice> Finish() {
+    auto buffer = std::make_shared<const std::string>(std::move(bytes_));
+    std::vector<Slice> slices;
+    slices.reserve(ranges_.size());
+    for (const auto& range : ranges_) slices.emplace_back(buffer, range.offset, range.size);
+    return slices;
+  }
+
+ private:
+  std::string bytes_;
+  std::vector<CommandBatch::Range> ranges_;
+};
+
+}  // namespace
+
+WriteRouter::WriteRouter(tree::Origin origin, int resend_ticks, Actions* actions)
+    : origin_(origin), resend_ticks_(resend_ticks), actions_(actions) {
+  ASSERT(origin.member != 0);
+  ASSERT(resend_ticks > 0);
+}
+
+void WriteRouter::Submit(CommandBatch batch) {
+  for (const CommandBatch::Range& range : batch.commands) {
+    tree::StampSequence(batch.bytes->data() + range.offset, next_sequence_);
+    waiting_.push_back({next_sequence_, range, batch.bytes});
+    waiting_bytes_ += range.size;
+    ++next_sequence_;
+  }
+  if (ReadyToSend()) SendUnsent();
+}
+
+bool WriteRouter::ReadyToSend() const {
+  return status_.leader != consensus::kNoMember && applied_term_ == status_.term;
+}
+
+void WriteRouter::SendUnsent() {
+  const bool lead = status_.role == consensus::Role::kLeader;
+  while (sent_count_ < waiting_.size()) {
+    size_t bytes = 0;
+    size_t end = sent_count_;
+    if (lead) {
+      EntryBuilder entries;
+      const int64_t now_ms = actions_->NowMs();
+      for (; end < waiting_.size() && bytes < kForwardBytesMax; ++end) {
+        entries.Add(waiting_[end].view(), now_ms);
+        bytes += waiting_[end].range.size;
+      }
+      if (!actions_->Propose(entries.Finish()).ok()) return;  // tried again at the next tick
+    } else {
+      std::vector<std::string_view> commands;
+      for (; end < waiting_.size() && bytes < kForwardBytesMax; ++end) {
+        commands.push_back(waiting_[end].view());
+        bytes += waiting_[end].range.size;
+      }
+      actions_->Forward(status_.leader, commands);
+    }
+    sent_count_ = end;
+  }
+}
+
+void WriteRouter::SendAllAgain() {
+  sent_count_ = 0;
+  ticks_without_progress_ = 0;
+  if (ReadyToSend()) SendUnsent();
+}
+
+void WriteRouter::OnForward(consensus::MemberId from, CommandBatch batch) {
+  if (status_.role != consensus::Role::kLeader) return;
+  EntryBuilder entries;
+  const int64_t now_ms = actions_->NowMs();
+  auto next = taken_;
+  bool any = false;
+  for (const CommandBatch::Range& range : batch.commands) {
+    absl::StatusOr<tree::CommandHeader> header = tree::DecodeHeader(batch.view(range));
+    // Nothing may enter the log that the tree cannot apply: it would end every member.
+    if (!header.ok() || header->origin.member != from.value() ||
+        !Decodes(*header, batch.view(range))) {
+      continue;
+    }
+    Taken& taken = next[header->origin.member];
+    const uint64_t sequence = header->sequence;
+    // What was proposed in this term cannot be lost in this term: it is not proposed again. A gap
+    // means that a frame was lost; its sender will notice and begin again from there. That may be
+    // before the first number taken in this term.
+    const bool begins = taken.incarnation != header->origin.incarnation || sequence < taken.first;
+    if (!begins && sequence != taken.next) continue;
+    if (begins) taken = {header->origin.incarnation, sequence, sequence};
+    taken.next = sequence + 1;
+    entries.Add(batch.view(range), now_ms);
+    any = true;
+  }
+  if (any && actions_->Propose(entries.Finish()).ok()) taken_ = std::move(next);
+}
+
+void WriteRouter::OnStatus(const consensus::Status& status) {
+  const bool changed = status.term != status_.term || status.leader != status_.leader;
+  status_ = status;
+  if (!changed) return;
+  taken_.clear();
+  SendAllAgain();
+}
+
+void WriteRouter::OnTermApplied(consensus::Term term) {
+  applied_term_ = term;
+  SendAllAgain();
+}
+
+void WriteRouter::OnApplied(uint64_t sequence) {
+  while (!waiting_.empty() && waiting_.front().sequence <= sequence) {
+    waiting_bytes_ -= waiting_.front().range.size;
+    waiting_.pop_front();
+    if (sent_count_ > 0) --sent_count_;
+    ticks_without_progress_ = 0;
+  }
+}
+
+void WriteRouter::OnPeerUp(consensus::MemberId member) {
+  if (member == status_.leader) SendAllAgain();
+}
+
+void WriteRouter::OnTick() {
+  if (waiting_.empty() || !ReadyToSend()) return;
+  if (sent_count_ < waiting_.size()) SendUnsent();
+  // What a leader has proposed itself is not lost but slow.
+  if (status_.role == consensus::Role::kLeader) return;
+  if (++ticks_without_progress_ >= resend_ticks_) SendAllAgain();
+}
+
+}  // namespace quorate::rpc

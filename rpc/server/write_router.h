@@ -1,0 +1,99 @@
+// Gets the writes of this server's clients into the log, exactly once each: proposes them if this
+// member leads, sends them to the leader if another does, and after a change of leader submits
+// again what was not seen applied. The tree drops what it has applied already (tree/command.h), so
+// that sending again is always safe; this class sees to it that nothing is sent out of order and
+// nothing is forgotten.
+//
+// Pure decisions: no thread, no clock, no I/O.
+//
+// Thread-safety: none; all calls come from the node thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/slice.h"
+#include "consensus/core/output.h"
+#include "consensus/core/types.h"
+#include "rpc/peer/frame.h"
+#include "tree/command.h"
+
+namespace quorate::rpc {
+
+class WriteRouter {
+ public:
+  // How the router acts; implemented by the server.
+  class Actions {
+   public:
+    virtual ~Actions() = default;
+    // Puts commands, complete but for the time, into the log here. Errors as Raft::Propose.
+    virtual absl::Status Propose(std::vector<Slice> commands) = 0;
+    virtual void Forward(consensus::MemberId leader,
+                         const std::vector<std::string_view>& commands) = 0;
+    // Wall clock, milliseconds since the epoch.
+    virtual int64_t NowMs() = 0;
+  };
+
+  // What was sent and is not applied after `resend_ticks` is sent again.
+  WriteRouter(tree::Origin origin, int resend_ticks, Actions* actions);
+
+  // Commands of this server's clients, in order.
+  void Submit(CommandBatch batch);
+  // Commands that another server forwarded to us as the leader. They are taken only if we lead, and
+  // from each origin only without a gap.
+  void OnForward(consensus::MemberId from, CommandBatch batch);
+
+  // Who leads has changed.
+  void OnStatus(const consensus::Status& status);
+  // The no-op with which a leader began `term` has been applied here: whatever of earlier terms has
+  // survived is applied too.
+  void OnTermApplied(consensus::Term term);
+  // Our commands up to `sequence` have been applied.
+  void OnApplied(uint64_t sequence);
+  // The stream to `member` is new: what was on the old one may be lost.
+  void OnPeerUp(consensus::MemberId member);
+  void OnTick();
+
+  size_t waiting_count() const { return waiting_.size(); }
+  size_t waiting_bytes() const { return waiting_bytes_; }
+
+ private:
+  struct Waiting {
+    uint64_t sequence = 0;
+    CommandBatch::Range range;
+    std::shared_ptr<std::string> bytes;
+    std::string_view view() const {
+      return std::string_view(*bytes).substr(range.offset, range.size);
+    }
+  };
+
+  bool ReadyToSend() const;
+  void SendUnsent();
+  void SendAllAgain();
+
+  const tree::Origin origin_;
+  const int resend_ticks_;
+  Actions* const actions_;
+
+  consensus::Status status_;
+  consensus::Term applied_term_;
+  uint64_t next_sequence_ = 1;
+  std::deque<Waiting> waiting_;  // not seen applied, ascending by sequence
+  size_t waiting_bytes_ = 0;
+  size_t sent_count_ = 0;  // of waiting_, from the front
+  int ticks_without_progress_ = 0;
+  // At a leader: what it has taken from a server in this term, numbers `first` to `next` - 1
+  // without a gap.
+  struct Taken {
+    uint64_t incarnation = 0;
+    uint64_t first = 0;
+    uint64_t next = 0;
+  };
+  std::map<uint16_t, Taken> taken_;  // by member
+};
+
+}  // namespace quorate::rpc

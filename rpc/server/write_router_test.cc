@@ -1,0 +1,194 @@
+#include "rpc/server/write_router.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+namespace quorate::rpc {
+namespace {
+
+using consensus::MemberId;
+using consensus::Role;
+using consensus::Term;
+
+constexpr tree::Origin kSelf{1, 77};
+constexpr int kResendTicks = 3;
+
+class Recorder : public WriteRouter::Actions {
+ public:
+  absl::Status Propose(std::vector<Slice> commands) override {
+    if (refuse) return absl::ResourceExhaustedError("full");
+    for (const Slice& command : commands) {
+      auto header = tree::DecodeHeader(command.view());
+      REQUIRE(header.ok());
+      CHECK(header->time_ms == now_ms);
+      proposed.push_back(header->sequence);
+    }
+    return absl::OkStatus();
+  }
+  void Forward(MemberId leader, const std::vector<std::string_view>& commands) override {
+    CHECK(leader == MemberId(2));
+    for (std::string_view command : commands) {
+      forwarded.push_back(tree::DecodeHeader(command)->sequence);
+    }
+  }
+  int64_t NowMs() override { return now_ms; }
+
+  bool refuse = false;
+  int64_t now_ms = 1000;
+  std::vector<uint64_t> proposed;
+  std::vector<uint64_t> forwarded;
+};
+
+using Sequences = std::vector<uint64_t>;
+
+CommandBatch Batch(size_t count, tree::Origin origin = kSelf, uint64_t first_sequence = 0) {
+  CommandBatch batch;
+  for (size_t i = 0; i < count; ++i) {
+    tree::CommandHeader header;
+    header.kind = tree::CommandKind::kCloseSession;
+    header.origin = origin;
+    header.session = tree::SessionId(5);
+    header.sequence = first_sequence == 0 ? 0 : first_sequence + i;
+    const size_t offset = batch.bytes->size();
+    tree::AppendCloseSession(header, batch.bytes.get());
+    batch.commands.push_back({offset, batch.bytes->size() - offset});
+  }
+  return batch;
+}
+
+consensus::Status Leads(uint32_t leader, uint64_t term) {
+  consensus::Status status;
+  status.role = leader == 1 ? Role::kLeader : Role::kFollower;
+  status.leader = MemberId(leader);
+  status.term = Term(term);
+  return status;
+}
+
+TEST_CASE("writes wait for a leader whose first entry is applied here") {
+  Recorder actions;
+  WriteRouter router(kSelf, kResendTicks, &actions);
+  router.Submit(Batch(2));
+  router.OnStatus(Leads(1, 4));
+  CHECK(actions.proposed.empty());
+  router.OnTermApplied(Term(3));
+  CHECK(actions.proposed.empty());
+  router.OnTermApplied(Term(4));
+  CHECK(actions.proposed == Sequences{1, 2});
+  router.Submit(Batch(1));
+  CHECK(actions.proposed == Sequences{1, 2, 3});
+}
+
+TEST_CASE("after a change of leader only what was not applied is sent again, in order") {
+  Recorder actions;
+  WriteRouter router(kSelf, kResendTicks, &actions);
+  router.OnStatus(Leads(2, 1));
+  router.OnTermApplied(Term(1));
+  router.Submit(Batch(4));
+  CHECK(actions.forwarded == Sequences{1, 2, 3, 4});
+  router.OnApplied(2);
+  router.OnStatus(Leads(1, 2));
+  router.OnApplied(3);  // survived the change
+  router.OnTermApplied(Term(2));
+  CHECK(actions.proposed == Sequences{4});
+  router.OnApplied(4);
+  CHECK(router.waiting_count() == 0);
+  CHECK(router.waiting_bytes() == 0);
+}
+
+TEST_CASE("a refused proposal is tried again at the next tick and nothing overtakes it") {
+  Recorder actions;
+  WriteRouter router(kSelf, kResendTicks, &actions);
+  router.OnStatus(Leads(1, 1));
+  router.OnTermApplied(Term(1));
+  actions.refuse = true;
+  router.Submit(Batch(1));
+  router.Submit(Batch(1));
+  actions.refuse = false;
+  router.OnTick();
+  CHECK(actions.proposed == Sequences{1, 2});
+}
+
+TEST_CASE("forwarded writes that are not applied in time, or whose stream broke, are sent again") {
+  Recorder actions;
+  WriteRouter router(kSelf, kResendTicks, &actions);
+  router.OnStatus(Leads(2, 1));
+  router.OnTermApplied(Term(1));
+  router.Submit(Batch(2));
+  for (int i = 0; i < kResendTicks; ++i) router.OnTick();
+  CHECK(actions.forwarded == Sequences{1, 2, 1, 2});
+  router.OnApplied(1);
+  router.OnPeerUp(MemberId(3));
+  CHECK(actions.forwarded.size() == 4);
+  router.OnPeerUp(MemberId(2));
+  CHECK(actions.forwarded == Sequences{1, 2, 1, 2, 2});
+}
+
+TEST_CASE(
+    "a leader takes forwarded writes without gaps only, and again from where they were lost") {
+  Recorder actions;
+  WriteRouter router(kSelf, kResendTicks, &actions);
+  const tree::Origin other{3, 9};
+  router.OnForward(MemberId(3), Batch(1, other, 1));
+  CHECK(actions.proposed.empty());  // does not lead
+  router.OnStatus(Leads(1, 1));
+  router.OnForward(MemberId(3), Batch(2, other, 1));
+  router.OnForward(MemberId(3), Batch(1, other, 4));  // 3 was lost
+  CHECK(actions.proposed == Sequences{1, 2});
+  router.OnForward(MemberId(3), Batch(2, other, 3));
+  CHECK(actions.proposed == Sequences{1, 2, 3, 4});
+  router.OnForward(MemberId(2), Batch(1, other, 5));  // not its own
+  CHECK(actions.proposed == Sequences{1, 2, 3, 4});
+  router.OnForward(MemberId(3), Batch(5, other, 1));  // sent again: only 5 is new
+  CHECK(actions.proposed == Sequences{1, 2, 3, 4, 5});
+}
+
+TEST_CASE("a leader whose first frame of a term was lost begins again before it") {
+  Recorder actions;
+  WriteRouter router(kSelf, kResendTicks, &actions);
+  const tree::Origin other{3, 9};
+  router.OnStatus(Leads(1, 1));
+  router.OnForward(MemberId(3), Batch(2, other, 7));
+  router.OnForward(MemberId(3), Batch(4, other, 5));
+  CHECK(actions.proposed == Sequences{7, 8, 5, 6, 7, 8});
+  router.OnForward(MemberId(3), Batch(1, tree::Origin{3, 10}, 1));  // it was started anew
+  CHECK(actions.proposed == Sequences{7, 8, 5, 6, 7, 8, 1});
+}
+
+TEST_CASE("forwarded bytes that the tree could not apply do not enter the log") {
+  Recorder actions;
+  WriteRouter router(kSelf, kResendTicks, &actions);
+  router.OnStatus(Leads(1, 1));
+  CommandBatch batch = Batch(1, tree::Origin{3, 9}, 1);
+  (*batch.bytes)[1] = static_cast<char>(tree::CommandKind::kRequest);
+  router.OnForward(MemberId(3), std::move(batch));
+  CHECK(actions.proposed.empty());
+}
+
+TEST_CASE("a leader that waits for its disk does not propose the same again") {
+  Recorder actions;
+  WriteRouter router(kSelf, kResendTicks, &actions);
+  router.OnStatus(Leads(1, 1));
+  router.OnTermApplied(Term(1));
+  router.Submit(Batch(2));
+  for (int i = 0; i < 10 * kResendTicks; ++i) router.OnTick();
+  CHECK(actions.proposed == Sequences{1, 2});
+}
+
+TEST_CASE("what a leader could not propose it expects to come again") {
+  Recorder actions;
+  WriteRouter router(kSelf, kResendTicks, &actions);
+  const tree::Origin other{3, 9};
+  router.OnStatus(Leads(1, 1));
+  router.OnForward(MemberId(3), Batch(1, other, 1));
+  actions.refuse = true;
+  router.OnForward(MemberId(3), Batch(1, other, 2));
+  actions.refuse = false;
+  router.OnForward(MemberId(3), Batch(1, other, 3));
+  CHECK(actions.proposed == Sequences{1});
+  router.OnForward(MemberId(3), Batch(2, other, 2));
+  CHECK(actions.proposed == Sequences{1, 2, 3});
+}
+
+}  // namespace
+}  // namespace quorate::rpc

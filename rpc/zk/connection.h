@@ -1,0 +1,159 @@
+// One client connection: its handshake, its session and its pipeline of requests. Knows bytes, not
+// sockets.
+//
+// Pipeline: requests of a connection are answered in their order. Writes go to the log as they
+// come, any number at once. A read that follows a write which is still on its way waits until that
+// write is applied here, and a write that follows a waiting read waits for the read, so that the
+// read sees exactly what came before it.
+//
+// Thread-safety: none; everything runs on the connection's I/O thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "rpc/server/service.h"
+#include "rpc/zk/protocol.h"
+#include "tree/tree.h"
+#include "tree/watch_table.h"
+
+namespace quorate::rpc::zk {
+
+class IoThread;
+
+class Connection {
+ public:
+  // `io` must outlive the connection. `address` is the client's, without the port.
+  Connection(IoThread* io, uint32_t tag, std::string address);
+
+  // Takes bytes from the client. What it answers is appended to out(). An error means that the
+  // connection has to be closed (after out() is sent).
+  absl::Status OnBytes(std::string_view bytes);
+
+  // --- From the inbox ----------------------------------------------------------------------------
+  absl::Status OnResult(tree::ApplyResult result);
+  void OnSyncDone(uint64_t sync_id);
+  void OnWatchEvent(tree::EventType type, std::string_view path, tree::Zxid zxid);
+  // Whether there is something for Continue to do.
+  bool CanContinue() const;
+  // Goes on with held requests and with bytes that were received and not looked at yet: because the
+  // session was not up, or because there was too much to send or to wait for. REQUIRES: the tree is
+  // locked, so that everything that was applied is in out() already.
+  absl::Status Continue();
+  // The session ended; false if its own closeSession is under way and will be answered.
+  bool OnSessionClosed();
+  // The session was attached by the command of `attach_zxid`; true if that was another connection.
+  bool IsOvertaken(tree::Zxid attach_zxid) const;
+
+  // From time to time: whether the connection has to be closed, with the reason (the server has
+  // lost touch with the cluster for so long that the session may be ended elsewhere; no handshake
+  // came; ...).
+  absl::Status CheckTime(std::chrono::steady_clock::time_point now, int64_t leader_contact_age_ms);
+  // A client that has seen more than this server waits in the handshake; tries again.
+  absl::Status RetryHandshake();
+
+  uint32_t tag() const { return tag_; }
+  const std::string& address() const { return address_; }
+  std::string& out() { return out_; }
+  bool has_session() const { return state_ == State::kUp; }
+  tree::SessionId session() const { return session_; }
+  // Whether a packet came since the last call.
+  bool TakeTouched() { return std::exchange(touched_, false); }
+  // Close as soon as out() is sent.
+  void SetFinished() { state_ = State::kFinished; }
+  bool finished() const { return state_ == State::kFinished; }
+  bool waits_for_catch_up() const { return state_ == State::kCatchingUp; }
+  // Whether no more should be read from the client for now.
+  bool IsFull() const;
+  // A client that takes what it is sent is alive, also if it is too busy to say so.
+  void SetTouched() { touched_ = true; }
+  int64_t packets_received() const { return packets_received_; }
+  int64_t packets_sent() const { return packets_sent_; }
+  size_t queued() const { return pipeline_.size(); }
+
+ private:
+  enum class State {
+    kHandshake,   // nothing but bytes of a connect request (or a four-letter word) so far
+    kCatchingUp,  // the client has seen more than this server has applied
+    kConnecting,  // the session's entry is on its way through the log
+    kUp,
+    kFinished,
+  };
+  enum class Stage : uint8_t {
+    kHeld,      // waits for what is before it; `bytes` is the request's body
+    kInFlight,  // on its way through the log, or a sync
+    kDone,      // waits for what is before it; `bytes` is the reply
+  };
+  struct Pending {
+    Stage stage = Stage::kHeld;
+    int32_t xid = 0;
+    OpCode op = OpCode::kPing;
+    uint64_t sync_id = 0;
+    std::chrono::steady_clock::time_point received;
+    std::vector<OpCode> shapes;  // of a multi in flight
+    std::string bytes;
+  };
+  enum class Progress { kAnswered, kInFlight, kMustWait };
+
+  absl::Status OnPacket(std::string_view packet);
+  absl::Status OnConnectRequest(std::string_view packet);
+  absl::Status BeginSession();
+  absl::Status OnSessionResult(const tree::ApplyResult& result);
+  absl::Status OnRequest(std::string_view packet);
+  absl::Status OnAuth(int32_t xid, std::string_view body);
+  bool AnswerFourLetterWord(std::string_view bytes);
+
+  // Begins to serve a request. `alone`: nothing before it is unanswered, so that it may be answered
+  // at once; otherwise only what goes through the log may begin. Fills in `*pending` for what is
+  // then in flight.
+  absl::StatusOr<Progress> Start(std::string_view body, bool alone, Pending* pending);
+  absl::StatusOr<Progress> StartWrite(std::string_view body, bool alone, Pending* pending);
+  absl::StatusOr<Progress> AnswerNow(int32_t xid, OpCode op, std::string_view body);
+  void Hold(Pending pending, std::string_view body);
+  void Read(int32_t xid, OpCode op, std::string_view body);
+  void ReadChildren(int32_t xid, OpCode op, const ReadRequest& request);
+  void SetWatches(int32_t xid, std::string_view body);
+  void Watch(std::string_view path, tree::WatchKind kind);
+  void ReplyError(int32_t xid, tree::ErrorCode error);
+  absl::Status OnRequestResult(const tree::ApplyResult& result);
+  // Begins what waited and need not any more.
+  absl::Status StartHeld();
+  // Whether the client has so much to fetch that nothing more is answered for now.
+  bool HasMuchToSend() const;
+  // Sends what is done at the front of the pipeline.
+  void SendDone();
+  tree::CommandHeader Header(tree::CommandKind kind) const;
+
+  IoThread* const io_;
+  const uint32_t tag_;
+  const std::string address_;
+  const std::chrono::steady_clock::time_point opened_ = std::chrono::steady_clock::now();
+
+  State state_ = State::kHandshake;
+  std::string in_;   // an incomplete packet
+  std::string out_;  // not yet sent
+  ConnectRequest connect_;
+  tree::SessionId session_;
+  tree::Zxid attach_zxid_;
+  int32_t timeout_ms_ = 0;
+  bool touched_ = false;
+  bool unread_ = false;  // in_ may hold whole packets
+  std::vector<tree::Identity> identities_;
+  size_t identity_bytes_ = 0;
+  std::deque<Pending> pipeline_;
+  size_t held_count_ = 0;
+  size_t held_bytes_ = 0;
+  bool held_paused_ = false;  // only because there was much to send
+  uint64_t next_sync_id_ = 1;
+  int64_t packets_received_ = 0;
+  int64_t packets_sent_ = 0;
+};
+
+}  // namespace quorate::rpc::zk

@@ -1,0 +1,134 @@
+// The ZooKeeper wire protocol: what is in a packet, without its length prefix. Jute encoding:
+// big-endian integers, strings and buffers with an int32 length of which -1 is null.
+//
+// Thread-safety: functions and values without shared state.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/bytes.h"
+#include "tree/command.h"
+#include "tree/tree.h"
+#include "tree/types.h"
+
+namespace quorate::rpc::zk {
+
+enum class OpCode : int32_t {
+  kNotification = 0,
+  kCreate = 1,
+  kDelete = 2,
+  kExists = 3,
+  kGetData = 4,
+  kSetData = 5,
+  kGetAcl = 6,
+  kSetAcl = 7,
+  kGetChildren = 8,
+  kSync = 9,
+  kPing = 11,
+  kGetChildren2 = 12,
+  kCheck = 13,
+  kMulti = 14,
+  kCreate2 = 15,
+  kAuth = 100,
+  kSetWatches = 101,
+  kCloseSession = -11,
+};
+
+inline constexpr int32_t kNotificationXid = -1;
+inline constexpr int32_t kPingXid = -2;
+
+struct ConnectRequest {
+  int32_t protocol_version = 0;
+  int64_t last_zxid_seen = 0;
+  int32_t timeout_ms = 0;
+  int64_t session_id = 0;  // 0: a new session
+  std::string password;
+  bool has_read_only = false;  // clients before 3.4 do not send the flag, and do not expect it back
+  bool read_only = false;
+};
+
+// Errors: InvalidArgument if it does not decode.
+absl::StatusOr<ConnectRequest> DecodeConnectRequest(std::string_view packet);
+
+// A refused session has timeout 0, id 0 and a password of zeros.
+struct ConnectResponse {
+  int32_t timeout_ms = 0;
+  int64_t session_id = 0;
+  std::string password = std::string(tree::kPasswordBytes, '\0');
+  bool has_read_only = true;
+};
+// Appends the packet with its length prefix.
+void AppendConnectResponse(const ConnectResponse& response, std::string* out);
+
+struct RequestHeader {
+  int32_t xid = 0;
+  OpCode op = OpCode::kPing;
+};
+
+// exists, getData, getChildren, getChildren2, getACL (without a flag), sync (without a flag).
+struct ReadRequest {
+  std::string_view path;
+  bool watch = false;
+};
+// False if it does not decode.
+bool DecodeReadRequest(std::string_view body, bool has_watch_flag, ReadRequest* request);
+
+struct AuthRequest {
+  std::string_view scheme;
+  std::string_view credentials;
+};
+bool DecodeAuthRequest(std::string_view body, AuthRequest* request);
+
+struct SetWatchesRequest {
+  int64_t relative_zxid = 0;
+  std::vector<std::string_view> data_watches;
+  std::vector<std::string_view> exist_watches;
+  std::vector<std::string_view> child_watches;
+};
+bool DecodeSetWatches(std::string_view body, SetWatchesRequest* request);
+
+// Whether an operation changes the tree and goes through the log.
+bool IsWrite(OpCode op);
+
+// A write as the tree takes it. `shapes` gets the opcode of each operation, which decides how its
+// result looks. Returns kOk, or kMarshallingError if it does not decode or a multi holds what it
+// may not.
+tree::ErrorCode DecodeWrite(OpCode op, std::string_view body, tree::Request* request,
+                            std::vector<OpCode>* shapes);
+
+// Writes one reply packet: length prefix, header, and whatever is put into body() while it lives.
+class ReplyWriter {
+ public:
+  ReplyWriter(std::string* out, int32_t xid, tree::Zxid zxid, tree::ErrorCode error);
+  ~ReplyWriter();
+  ReplyWriter(const ReplyWriter&) = delete;
+  ReplyWriter& operator=(const ReplyWriter&) = delete;
+
+  BigEndianWriter& body() { return body_; }
+
+ private:
+  std::string& out_;
+  const size_t start_;
+  BigEndianWriter body_;
+};
+
+void WriteStat(const tree::Stat& stat, BigEndianWriter& to);
+void WriteAcl(const std::vector<tree::Acl>& acl, BigEndianWriter& to);
+// Null data has length -1.
+void WriteData(bool has_data, std::string_view data, BigEndianWriter& to);
+
+// The result of one operation outside a multi; nothing if it failed.
+void WriteOpResult(OpCode shape, const tree::OpResult& result, BigEndianWriter& to);
+// The body of a multi's reply, of success or failure.
+void WriteMultiResult(const std::vector<OpCode>& shapes, const std::vector<tree::OpResult>& results,
+                      BigEndianWriter& to);
+
+// A watch event, as a whole packet.
+void AppendNotification(tree::EventType type, std::string_view path, tree::Zxid zxid,
+                        std::string* out);
+
+}  // namespace quorate::rpc::zk

@@ -1,0 +1,157 @@
+#!/usr/bin/python3 -B
+"""Kazoo's Queue and LockingQueue with several producers and consumers.
+
+Queue: an item is given out at most once; one that was put is lost only if a consumer lost its
+connection in the middle of taking it, which is what Kazoo says of it.
+LockingQueue: every item that was put is consumed exactly once, whatever happens to connections."""
+
+import collections
+import time
+
+from kazoo.exceptions import ConnectionLoss, NoNodeError, OperationTimeoutError
+
+import kazoo_common as common
+
+PRODUCERS, CONSUMERS = 2, 3
+UNKNOWN = (ConnectionLoss, OperationTimeoutError)
+DRAINED_SECONDS = 1.0
+PAUSE_SECONDS = 0.005
+
+
+def producer(hosts, recipe, path, end, number):
+    """Returns the items that were put, and those of which nobody knows."""
+    put, unknown = [], []
+    with common.Client(hosts) as client:
+        queue = getattr(client, recipe)(path)
+        count = 0
+        while time.monotonic() < end:
+            item = f"{number}-{count}"
+            count += 1
+            try:
+                queue.put(item.encode())
+                put.append(item)
+            except UNKNOWN:
+                unknown.append(item)
+            time.sleep(PAUSE_SECONDS)
+    return put, unknown
+
+
+def consumer(hosts, path, end, _number):
+    """Takes items until the producers are done and there is none left for a while."""
+    taken = []
+    with common.Client(hosts) as client:
+        queue = client.Queue(path)
+        last = time.monotonic()
+        while time.monotonic() < max(end, last + DRAINED_SECONDS):
+            item = queue.get()
+            if item is None:
+                time.sleep(PAUSE_SECONDS)
+            else:
+                taken.append(item.decode())
+                last = time.monotonic()
+    return taken, client.connection_losses
+
+
+def locking_consumer(hosts, path, end, _number):
+    taken = []
+    with common.Client(hosts) as client:
+        queue = client.LockingQueue(path)
+        last = time.monotonic()
+        while time.monotonic() < max(end, last + DRAINED_SECONDS):
+            try:
+                item = queue.get(timeout=0.5)
+            except UNKNOWN:
+                item = None
+            if item is None:
+                # Nothing there; or it is locked for us by a call whose answer was lost.
+                release_unknown_locks(client, queue, path)
+                continue
+            consume(queue)
+            taken.append(item.decode())
+            last = time.monotonic()
+        release_unknown_locks(client, queue, path)
+    return taken, client.connection_losses
+
+
+def consume(queue):
+    """Consumes the item that this queue holds; a lost answer is asked for again."""
+    while True:
+        try:
+            common.check(queue.consume(), "a lock on an item was lost with no session lost")
+            return
+        except UNKNOWN:
+            continue
+        except NoNodeError:
+            # The lock is gone, so the transaction that removes item and lock was done.
+            queue.processing_element = None
+            return
+
+
+def release_unknown_locks(client, queue, path):
+    """Gives back items that Kazoo does not know to be locked for us (it forgets the lock when the
+    answer to its create is lost), so that they can be had again."""
+    for name in client.retry(client.get_children, f"{path}/taken"):
+        lock = f"{path}/taken/{name}"
+        while True:
+            try:
+                # Looked at again before each try: if a delete was done and its answer lost, the
+                # next lock of that name is somebody else's.
+                if client.retry(client.get, lock)[0] == queue.id:
+                    client.delete(lock)
+                break
+            except NoNodeError:
+                break
+            except UNKNOWN:
+                continue
+
+
+def items_left(hosts, path):
+    with common.Client(hosts) as client:
+        client.sync(path)
+        return [client.get(f"{path}/{name}")[0].decode() for name in client.get_children(path)
+                if name.startswith("entry")]
+
+
+def check_items(produced, consumed, left, may_lose):
+    put = [item for items, _ in produced for item in items]
+    unknown = {item for _, items in produced for item in items}
+    taken = [item for items, _ in consumed for item in items]
+    losses = sum(count for _, count in consumed)
+    twice = [item for item, times in collections.Counter(taken).items() if times > 1]
+    common.check(not twice, f"given out more than once: {common.some(twice)}")
+    strangers = set(taken) - set(put) - unknown
+    common.check(not strangers, f"given out, but never put: {common.some(strangers)}")
+    missing = set(put) - set(taken) - set(left)
+    allowed = losses if may_lose else 0
+    common.check(len(missing) <= allowed, f"items lost, of which {allowed} may be: {common.some(missing)}")
+    common.check(len(taken) > len(left), f"{len(left)} items were left in the queue, {len(taken)} taken")
+    doubly = set(taken) & set(left)
+    common.check(not doubly, f"given out, and still in the queue: {common.some(doubly)}")
+    return f"{len(put)} put, {len(unknown)} unknown, {len(missing)} lost, {losses} connection losses"
+
+
+def run(hosts, seconds, recipe, path, consume_function):
+    workers = common.Workers()
+    end = time.monotonic() + seconds
+    for number in range(PRODUCERS):
+        workers.start(producer, hosts, recipe, path, end, number)
+    for number in range(CONSUMERS):
+        workers.start(consume_function, hosts, path, end, number)
+    results = workers.results(seconds + common.PATIENCE_SECONDS)
+    left = items_left(hosts, path if recipe == "Queue" else f"{path}/entries")
+    return check_items(results[:PRODUCERS], results[PRODUCERS:], left, recipe == "Queue")
+
+
+def program(hosts, seconds):
+    with common.Client(hosts) as client:
+        client.delete("/interop", recursive=True)
+        client.ensure_path("/interop/queue")
+        for part in ("entries", "taken"):
+            client.ensure_path(f"/interop/locking/{part}")
+    plain = run(hosts, seconds / 2, "Queue", "/interop/queue", consumer)
+    locking = run(hosts, seconds / 2, "LockingQueue", "/interop/locking", locking_consumer)
+    return f"Queue: {plain}; LockingQueue: {locking}"
+
+
+if __name__ == "__main__":
+    common.main(program)

@@ -1,0 +1,65 @@
+#!/usr/bin/python3 -B
+"""Kazoo's DataWatch in several processes while another one writes: what a watcher is shown never
+goes back, whichever member it moves to, and the last thing that it is shown is the last value."""
+
+import time
+
+import kazoo_common as common
+
+WATCHERS = 4
+PATH = "/interop/watched"
+LAST = b"last"
+
+
+def watcher(hosts, deadline):
+    """Returns [(mzxid, version, data)] as shown."""
+    shown = []
+    with common.Client(hosts) as client:
+        client.DataWatch(PATH, lambda data, stat: shown.append((stat.mzxid, stat.version, data)))
+        while not shown or shown[-1][2] != LAST:
+            common.check(time.monotonic() < deadline, f"the last value never came; last: {shown[-1:]}")
+            time.sleep(0.01)
+    return shown, client.connection_losses
+
+
+def writer(hosts, end):
+    """Returns {version: data}, of the writes whose answer came."""
+    written = {}
+    with common.Client(hosts) as client:
+        count = 0
+        while time.monotonic() < end:
+            count += 1
+            data = b"%d" % count
+            stat = client.retry(client.set, PATH, data)
+            written[stat.version] = data
+            time.sleep(0.002)
+        written[client.retry(client.set, PATH, LAST).version] = LAST
+    return written, client.connection_losses
+
+
+def program(hosts, seconds):
+    with common.Client(hosts) as client:
+        client.delete("/interop", recursive=True)
+        client.create(PATH, b"0", makepath=True)
+    workers = common.Workers()
+    end = time.monotonic() + seconds
+    for _ in range(WATCHERS):
+        workers.start(watcher, hosts, end + common.PATIENCE_SECONDS / 2)
+    workers.start(writer, hosts, end)
+    *watched, (written, losses) = workers.results(seconds + common.PATIENCE_SECONDS)
+    for shown, watcher_losses in watched:
+        losses += watcher_losses
+        for before, after in zip(shown, shown[1:]):
+            common.check(before[0] < after[0] and before[1] < after[1],
+                         f"shown version {after[1]} (zxid {after[0]}) after version {before[1]} "
+                         f"(zxid {before[0]})")
+        for _, version, data in shown:
+            common.check(written.get(version, data) == data,
+                         f"version {version} was shown as {data}, but written as {written.get(version)}")
+        common.check(len(shown) > 2, "a watcher saw almost nothing")
+    return (f"{len(written)} writes, {sum(len(shown) for shown, _ in watched)} values shown to "
+            f"{WATCHERS} watchers, {losses} connection losses")
+
+
+if __name__ == "__main__":
+    common.main(program)

@@ -1,0 +1,52 @@
+/* The single-threaded C client in a program's own select() loop: the library owns no thread, says
+ * what it waits for (zookeeper_interest), and works when it is told to (zookeeper_process). */
+#include <stddef.h>
+#include <sys/select.h>
+#include <sys/time.h>
+
+#include "async_client.h"
+
+static zhandle_t* handle;
+
+static void notify(void) {}
+
+/* One turn of the loop. */
+static void turn(long long end_ms) {
+  int fd = -1, interest = 0, events = 0;
+  struct timeval wait;
+  /* Connection errors are the library's to handle: it tries the next server in the next turn. */
+  const int result = zookeeper_interest(handle, &fd, &interest, &wait);
+  if (result == ZINVALIDSTATE) fail("the session is over");
+  const long long left_ms = end_ms - now_ms();
+  if (left_ms <= 0) return;
+  if (wait.tv_sec * 1000LL + wait.tv_usec / 1000 > left_ms) {
+    wait.tv_sec = left_ms / 1000;
+    wait.tv_usec = left_ms % 1000 * 1000;
+  }
+  fd_set readable, writable;
+  FD_ZERO(&readable);
+  FD_ZERO(&writable);
+  if (fd >= 0) {
+    if (interest & ZOOKEEPER_READ) FD_SET(fd, &readable);
+    if (interest & ZOOKEEPER_WRITE) FD_SET(fd, &writable);
+  }
+  if (select(fd + 1, &readable, &writable, NULL, &wait) > 0) {
+    if (FD_ISSET(fd, &readable)) events |= ZOOKEEPER_READ;
+    if (FD_ISSET(fd, &writable)) events |= ZOOKEEPER_WRITE;
+  }
+  zookeeper_process(handle, events);
+}
+
+static int wait_until(int (*ready)(void*), void* context, int timeout_ms) {
+  const long long end_ms = now_ms() + timeout_ms;
+  while (!ready(context) && now_ms() < end_ms) turn(end_ms);
+  return ready(context);
+}
+
+int main(int argc, char** argv) {
+  parse_arguments(argc, argv);
+  static const struct delivery delivery = {wait_until, notify};
+  handle =
+      zookeeper_init(hosts_argument(), async_session_watcher, SESSION_TIMEOUT_MS, NULL, NULL, 0);
+  return run_async_scenario("st_select", handle, &delivery);
+}

@@ -1,0 +1,303 @@
+"""What the tests with real processes share: clusters on free ports that are always cleaned up, a
+killer that takes members down one at a time, and a runner that prints a line a test."""
+
+import argparse
+import atexit
+import contextlib
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+TOOL = os.path.join(ROOT, "tools/cluster")
+SERVERS = {
+    "quorate": os.path.join(ROOT, ".bazel/opt-bin/rpc/server/quorated"),
+    "zookeeper": os.path.join(ROOT, "tests/lib/zookeeper_server"),
+}
+HOST = "127.0.0.1"
+PORTS_EACH = 500  # of a cluster: base + 1 to base + 499
+# Below the range from which the kernel takes ports for outgoing connections.
+FIRST_PORT, LAST_PORT = 12000, 32000
+
+
+def end_of(text, lines=25):
+    return "\n".join(text.splitlines()[-lines:])
+
+
+def run_in_group(command, seconds, directory):
+    """Runs a program with temporary files in `directory`. (0 or what went wrong, the end of its
+    output.)
+    When this returns or raises, the program and all that it has started are gone."""
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True, errors="replace",
+                               start_new_session=True, env=dict(os.environ, TMPDIR=directory))
+    try:
+        output, _ = process.communicate(timeout=seconds)
+        return (f"exit status {process.returncode}" if process.returncode else 0), end_of(output)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return f"not done after {seconds} s", end_of(process.communicate()[0])
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+class Reservation:
+    """A range of free ports. A socket bound to its base, which no member uses, holds it against
+    other test runs for as long as this object lives."""
+
+    def __init__(self, members):
+        bases = list(range(FIRST_PORT, LAST_PORT, PORTS_EACH))
+        random.shuffle(bases)
+        for base in bases:
+            holder = socket.socket()
+            try:
+                holder.bind((HOST, base))
+                for offset in (0, 100, 200, 300, 400):
+                    for i in range(1, members + 1):
+                        with socket.socket() as probe:
+                            probe.bind((HOST, base + offset + i))
+            except OSError:
+                holder.close()
+                continue
+            self.base, self.holder = base, holder
+            return
+        raise RuntimeError(f"no free range of ports between {FIRST_PORT} and {LAST_PORT}")
+
+    def release(self):
+        self.holder.close()
+
+
+class Cluster:
+    """A running cluster, driven through tools/cluster. Use as a context manager."""
+
+    def __init__(self, server="quorate", size=3, settings=(), start=True):
+        self.size = size
+        # What Quorate promises and ZooKeeper does not: clients of other members stay connected when
+        # the leader dies.
+        self.keeps_connections = server == "quorate"
+        self.environment = dict(os.environ)
+        if server != "quorate":
+            self.environment["QUORATED"] = SERVERS[server]
+        self.ports = Reservation(size)
+        self.parent = tempfile.mkdtemp(prefix="quorate-test-")
+        self.dir = os.path.join(self.parent, "cluster")
+        self.settings = list(settings)
+        atexit.register(self.remove)
+        if start:
+            self.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind is not None and issubclass(kind, Exception):
+            print(self.diagnosis(), flush=True)
+        self.remove()
+
+    def command(self, *arguments, check=True, timeout=90):
+        """Runs tools/cluster; its standard output. CalledProcessError shows what it said."""
+        result = subprocess.run(
+            [TOOL, "--dir", self.dir, *map(str, arguments)], env=self.environment,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False)
+        if check and result.returncode != 0:
+            raise RuntimeError(f"tools/cluster {' '.join(map(str, arguments))} failed with status "
+                               f"{result.returncode}:\n{result.stdout}{result.stderr}")
+        return result.stdout.strip() if check else result
+
+    def start(self):
+        settings = [word for line in self.settings for word in ("--set", line)]
+        self.command("start", self.size, "--base-port", self.ports.base, *settings)
+
+    def address(self, member):
+        return f"{HOST}:{self.ports.base + member}"
+
+    def hosts(self):
+        return ",".join(self.address(i) for i in self.numbers())
+
+    def numbers(self):
+        return range(1, self.size + 1)
+
+    def leader(self, timeout=15):
+        """The number of the leader; waits for one."""
+        deadline = time.monotonic() + timeout
+        while True:
+            result = self.command("leader", check=False)
+            if result.returncode == 0:
+                return int(result.stdout)
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"no leader within {timeout} s: {result.stderr}")
+            time.sleep(0.05)
+
+    def followers(self):
+        leader = self.leader()
+        return [i for i in self.numbers() if i != leader]
+
+    def pids(self):
+        return [int(pid) for pid in self.command("pids").split()]
+
+    def kill(self, member):
+        self.command("kill", member)
+
+    def restart(self, member):
+        self.command("restart", member)
+
+    def member_dir(self, member):
+        return os.path.join(self.dir, str(member))
+
+    def log(self, member):
+        try:
+            with open(os.path.join(self.member_dir(member), "server.log"), encoding="utf-8",
+                      errors="replace") as file:
+                return file.read()
+        except FileNotFoundError:
+            return ""
+
+    def check_alive(self):
+        """Raises if a member has died by itself (the tests restart those that they kill), with the
+        end of its log; starts it again, so that the next test is not the victim."""
+        dead = [i for i, pid in zip(self.numbers(), self.pids()) if not pid]
+        if not dead:
+            return
+        logs = "\n".join(f"--- server.log of member {i}\n" + "\n".join(self.log(i).splitlines()[-25:])
+                         for i in dead)
+        for i in dead:
+            self.command("restart", i, check=False)
+        raise AssertionError(f"member {dead} died by itself\n{logs}")
+
+    def diagnosis(self, lines=12):
+        """The state of the members and the end of their logs."""
+        status = self.command("status", check=False)
+        parts = [status.stdout + status.stderr]
+        for i in self.numbers():
+            tail = self.log(i).splitlines()[-lines:]
+            parts.append("\n".join([f"    --- server.log of member {i}"] + ["    " + t for t in tail]))
+        return "\n".join(parts)
+
+    def remove(self):
+        if not os.path.exists(self.parent):
+            return
+        if os.path.exists(os.path.join(self.dir, "cluster.conf")):
+            with contextlib.suppress(Exception):
+                for i, pid in zip(self.numbers(), self.pids()):
+                    if pid:
+                        self.command("kill", i, check=False)
+                self.command("wipe", check=False)
+        shutil.rmtree(self.parent, ignore_errors=True)
+        self.ports.release()
+
+
+class Killer:
+    """Kills members with SIGKILL and restarts them, one at a time, each as often as the others and
+    the leader first, for `seconds` or until it is stopped. At most one member is down at any time. Raises from stop() what went
+    wrong in it."""
+
+    def __init__(self, cluster, seconds, down_seconds=0.4, settle_seconds=0.6):
+        self.cluster, self.seconds = cluster, seconds
+        self.down_seconds, self.settle_seconds = down_seconds, settle_seconds
+        self.kills = 0
+        self.error = None
+        self.stopping = threading.Event()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self):
+        self.thread.start()
+
+    def _run(self):
+        try:
+            end = time.monotonic() + self.seconds
+            killed = dict.fromkeys(self.cluster.numbers(), 0)
+            self.stopping.wait(self.settle_seconds)
+            while not self.stopping.is_set() and time.monotonic() < end:
+                self.cluster.check_alive()
+                leader = self.cluster.leader()
+                victim = min(self.cluster.numbers(), key=lambda i: (killed[i], i != leader))
+                self.cluster.kill(victim)
+                killed[victim] += 1
+                self.kills += 1
+                self.stopping.wait(self.down_seconds)
+                self.cluster.restart(victim)
+                self.stopping.wait(self.settle_seconds)
+        except Exception as error:  # reported by stop()
+            self.error = error
+
+    def stop(self):
+        self.stopping.set()
+        self.thread.join()
+        if self.error:
+            raise self.error
+        return self.kills
+
+
+class Skipped(Exception):
+    """The test does not apply to this server."""
+
+
+class Runner:
+    """Runs tests in order, a line each, and counts."""
+
+    def __init__(self, pattern=""):
+        self.pattern = pattern
+        self.passed, self.failed = 0, []
+
+    def wants(self, name):
+        return self.pattern in name
+
+    def run(self, name, function, *arguments):
+        if not self.wants(name):
+            return
+        started = time.monotonic()
+        try:
+            note = function(*arguments) or ""
+        except Skipped as reason:
+            print(f"skip {name}: {reason}", flush=True)
+            return
+        except Exception:
+            self.failed.append(name)
+            print("".join("     " + line for line in traceback.format_exc().splitlines(True)))
+            print(f"FAIL {name}  ({time.monotonic() - started:.1f} s)", flush=True)
+            return
+        self.passed += 1
+        print(f"ok   {name}  ({time.monotonic() - started:.1f} s)  {note}".rstrip(), flush=True)
+
+    def abort(self, names, error):
+        """Counts as failed the tests of `names` that a broken cluster kept from running."""
+        for name in names:
+            self.failed.append(name)
+            print(f"FAIL {name}  (its cluster is broken)", flush=True)
+        print(f"     {error}", flush=True)
+
+    def finish(self):
+        for name in self.failed:
+            print(f"failed: {name}")
+        print(f"{self.passed} passed, {len(self.failed)} failed", flush=True)
+        return 1 if self.failed or not self.passed else 0
+
+
+def arguments(description):
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--server", choices=sorted(SERVERS), default="quorate",
+                        help="zookeeper: run the same tests against Debian's ZooKeeper, which shows "
+                        "that the tests are right")
+    parser.add_argument("--filter", default="", metavar="TEXT", help="only tests with TEXT in the name")
+    return parser
+
+
+def prepare(server):
+    """Makes interruption clean up, and fails early if there is no server to test."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    path = SERVERS[server]
+    if server == "quorate":
+        path = os.environ.get("QUORATED", path)
+    if not os.access(path, os.X_OK):
+        sys.exit(f"{path} is missing: bazel build --config=opt //rpc/server:quorated")

@@ -1,0 +1,370 @@
+"""The ZooKeeper wire protocol, spoken by hand: what the tests use to say exactly what they mean.
+
+A Connection is one TCP connection with one session on it. It sends and waits in one thread, does
+not reconnect, and hides nothing: the end of the connection is Closed, an error code is ZkError.
+Frames can be made (request_*) and taken apart without a socket, and sent raw.
+"""
+
+import collections
+import socket
+import struct
+import time
+
+# Operations.
+CREATE, DELETE, EXISTS, GET_DATA, SET_DATA, GET_CHILDREN, SYNC = 1, 2, 3, 4, 5, 8, 9
+PING, GET_CHILDREN2, CHECK, MULTI, SET_WATCHES, AUTH, CLOSE = 11, 12, 13, 14, 101, 100, -11
+
+# Create flags.
+PERSISTENT, EPHEMERAL, SEQUENTIAL, EPHEMERAL_SEQUENTIAL = 0, 1, 2, 3
+
+# xids with a meaning of their own.
+XID_EVENT, XID_PING, XID_AUTH, XID_SET_WATCHES = -1, -2, -4, -8
+
+# Error codes.
+OK, UNIMPLEMENTED, NO_NODE, BAD_VERSION = 0, -6, -101, -103
+NODE_EXISTS, SESSION_EXPIRED, AUTH_FAILED = -110, -112, -115
+
+# Event types.
+NODE_CREATED, NODE_DELETED, NODE_DATA_CHANGED, NODE_CHILDREN_CHANGED = 1, 2, 3, 4
+
+MAX_FRAME_BYTES = 0xFFFFF
+NO_PASSWORD = bytes(16)
+
+
+class ZkError(Exception):
+    """The server answered with an error code."""
+
+    def __init__(self, code, what=""):
+        super().__init__(f"error {code}{' in ' + what if what else ''}")
+        self.code = code
+
+
+class Closed(Exception):
+    """The connection has ended, or nothing came in time."""
+
+
+class SessionRefused(Closed):
+    """The server answered the handshake with "no such session"."""
+
+
+Stat = collections.namedtuple("Stat", "czxid mzxid ctime mtime version cversion aversion "
+                              "ephemeral_owner data_length num_children pzxid")
+Event = collections.namedtuple("Event", "type state path zxid")
+Reply = collections.namedtuple("Reply", "xid zxid err body")
+
+
+# --- encoding ---------------------------------------------------------------------------------
+
+
+def buffer(data):
+    return struct.pack(">i", -1) if data is None else struct.pack(">i", len(data)) + data
+
+
+def ustring(text):
+    return buffer(None if text is None else text.encode())
+
+
+def vector(items):
+    return struct.pack(">i", len(items)) + b"".join(items)
+
+
+def acl(perms=31, scheme="world", ident="anyone"):
+    return struct.pack(">i", perms) + ustring(scheme) + ustring(ident)
+
+
+def frame(body):
+    return struct.pack(">i", len(body)) + body
+
+
+def header(xid, operation):
+    return struct.pack(">ii", xid, operation)
+
+
+def connect_request(timeout_ms, session_id=0, password=NO_PASSWORD, last_zxid=0):
+    return (struct.pack(">iqiq", 0, last_zxid, timeout_ms, session_id) + buffer(password) + b"\0")
+
+
+def connect_response(timeout_ms, session_id, password):
+    return struct.pack(">iiq", 0, timeout_ms, session_id) + buffer(password) + b"\0"
+
+
+def request_create(path, data, flags=PERSISTENT, acls=None):
+    return (ustring(path) + buffer(data) + vector(acls or [acl()]) + struct.pack(">i", flags))
+
+
+def request_path_watch(path, watch):
+    return ustring(path) + (b"\1" if watch else b"\0")
+
+
+def request_delete(path, version):
+    return ustring(path) + struct.pack(">i", version)
+
+
+def request_set(path, data, version):
+    return ustring(path) + buffer(data) + struct.pack(">i", version)
+
+
+def request_auth(scheme, credentials):
+    return struct.pack(">i", 0) + ustring(scheme) + buffer(credentials)
+
+
+def request_multi(operations):
+    """The body of a multi; `operations` are (operation, request body)."""
+    items = [multi_header(operation, False, -1) + body for operation, body in operations]
+    return b"".join(items) + multi_header(-1, True, -1)
+
+
+def multi_header(operation, done, err):
+    return struct.pack(">i?i", operation, done, err)
+
+
+def request_set_watches(relative_zxid, data=(), exist=(), child=()):
+    return struct.pack(">q", relative_zxid) + b"".join(
+        vector([ustring(path) for path in paths]) for paths in (data, exist, child))
+
+
+# --- decoding ---------------------------------------------------------------------------------
+
+
+class Reader:
+    """Reads fields from a record, in order."""
+
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def take(self, layout):
+        values = struct.unpack_from(layout, self.data, self.at)
+        self.at += struct.calcsize(layout)
+        return values if len(values) > 1 else values[0]
+
+    def buffer(self):
+        length = self.take(">i")
+        if length < 0:
+            return None
+        data = self.data[self.at:self.at + length]
+        if len(data) != length:
+            raise ValueError(f"a field of {length} bytes in a record that has only {len(data)} left")
+        self.at += length
+        return data
+
+    def ustring(self):
+        data = self.buffer()
+        return None if data is None else data.decode()
+
+    def strings(self):
+        return [self.ustring() for _ in range(max(0, self.take(">i")))]
+
+    def stat(self):
+        return Stat(*self.take(">qqqqiiiqiiq"))
+
+    def at_end(self):
+        return self.at == len(self.data)
+
+
+def decode_reply(body):
+    xid, zxid, err = struct.unpack_from(">iqi", body)
+    return Reply(xid, zxid, err, body[16:])
+
+
+def decode_event(reply):
+    reader = Reader(reply.body)
+    kind, state = reader.take(">ii")
+    return Event(kind, state, reader.ustring(), reply.zxid)
+
+
+# --- connections ------------------------------------------------------------------------------
+
+
+class RawConnection:
+    """A TCP connection that sends any bytes and receives frames."""
+
+    def __init__(self, address, timeout=10.0):
+        host, _, port = address.rpartition(":")
+        self.timeout = timeout
+        try:
+            self.socket = socket.create_connection((host, int(port)), timeout=timeout)
+        except OSError as error:
+            raise Closed(f"{address}: {error}") from error
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.received = b""
+
+    def send(self, data):
+        try:
+            self.socket.sendall(data)
+        except OSError as error:
+            raise Closed(str(error)) from error
+
+    def _receive(self, count, deadline):
+        while len(self.received) < count:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise Closed("no answer in time")
+            self.socket.settimeout(left)
+            try:
+                chunk = self.socket.recv(65536)
+            except OSError as error:
+                raise Closed(str(error) or "no answer in time") from error
+            if not chunk:
+                raise Closed("the server closed the connection")
+            self.received += chunk
+
+    def receive_frame(self, timeout=None):
+        deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
+        self._receive(4, deadline)
+        length = struct.unpack_from(">i", self.received)[0]
+        if not 0 <= length <= 64 << 20:
+            raise Closed(f"the server sent a frame of {length} bytes")
+        self._receive(4 + length, deadline)
+        body, self.received = self.received[4:4 + length], self.received[4 + length:]
+        return body
+
+    def is_closed_by_peer(self, timeout):
+        """Whether the server ends the connection within `timeout` s; drops what it sends first."""
+        deadline = time.monotonic() + timeout
+        while (left := deadline - time.monotonic()) > 0:
+            self.socket.settimeout(left)
+            try:
+                if not self.socket.recv(65536):
+                    return True
+            except socket.timeout:
+                return False
+            except OSError:
+                return True
+        return False
+
+    def abandon(self):
+        """Closes the socket and leaves the session alone, as a client does that dies."""
+        self.socket.close()
+
+
+class Connection(RawConnection):
+    """A session: opens or resumes it, calls operations, collects events.
+
+    `timeout` bounds the wait for each answer, in seconds.
+    """
+
+    def __init__(self, address, timeout_ms=10000, session=None, last_zxid=0, timeout=10.0):
+        """`session` is (session id, password) to resume."""
+        super().__init__(address, timeout)
+        self.address = address
+        self.xid = 0
+        self.last_zxid = last_zxid
+        self.events = []
+        session_id, password = session or (0, NO_PASSWORD)
+        self.send(frame(connect_request(timeout_ms, session_id, password, last_zxid)))
+        reader = Reader(self.receive_frame())
+        _, self.timeout_ms, self.session_id = reader.take(">iiq")
+        self.password = reader.buffer()
+        if self.timeout_ms <= 0:
+            self.abandon()
+            raise SessionRefused(f"the server does not know session 0x{session_id:x} with that password")
+
+    @property
+    def session(self):
+        return self.session_id, self.password
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.abandon()
+
+    # Sending and receiving apart, for pipelines.
+
+    def submit(self, operation, body=b"", xid=None):
+        if xid is None:
+            self.xid += 1
+            xid = self.xid
+        self.send(frame(header(xid, operation) + body))
+        return xid
+
+    def receive(self, timeout=None):
+        """The next reply. Events that come before it go to self.events."""
+        deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
+        while True:
+            reply = decode_reply(self.receive_frame(max(0.0, deadline - time.monotonic())))
+            if reply.xid != XID_EVENT:
+                if reply.zxid > 0:
+                    if reply.zxid < self.last_zxid:
+                        raise AssertionError(f"zxid went back from {self.last_zxid} to {reply.zxid}")
+                    self.last_zxid = reply.zxid
+                return reply
+            self.events.append(decode_event(reply))
+
+    def wait_event(self, timeout=10.0):
+        """The oldest event not taken yet; waits for it if there is none."""
+        deadline = time.monotonic() + timeout
+        while not self.events:
+            reply = decode_reply(self.receive_frame(max(0.0, deadline - time.monotonic())))
+            if reply.xid == XID_EVENT:
+                self.events.append(decode_event(reply))
+            elif reply.xid != XID_PING:
+                raise AssertionError(f"an answer to xid {reply.xid} that nobody waits for")
+        return self.events.pop(0)
+
+    def call(self, operation, body=b"", xid=None):
+        sent = self.submit(operation, body, xid)
+        reply = self.receive()
+        while reply.xid == XID_PING != sent:
+            reply = self.receive()
+        if reply.xid != sent:
+            raise AssertionError(f"answer to xid {reply.xid}, but xid {sent} is the oldest outstanding")
+        if reply.err != OK:
+            raise ZkError(reply.err, f"operation {operation}")
+        return Reader(reply.body)
+
+    # Operations.
+
+    def create(self, path, data=b"", flags=PERSISTENT):
+        return self.call(CREATE, request_create(path, data, flags)).ustring()
+
+    def delete(self, path, version=-1):
+        self.call(DELETE, request_delete(path, version))
+
+    def exists(self, path, watch=False):
+        """The Stat, or None."""
+        try:
+            return self.call(EXISTS, request_path_watch(path, watch)).stat()
+        except ZkError as error:
+            if error.code == NO_NODE:
+                return None
+            raise
+
+    def get(self, path, watch=False):
+        reader = self.call(GET_DATA, request_path_watch(path, watch))
+        return reader.buffer(), reader.stat()
+
+    def set(self, path, data, version=-1):
+        return self.call(SET_DATA, request_set(path, data, version)).stat()
+
+    def children(self, path, watch=False):
+        return self.call(GET_CHILDREN, request_path_watch(path, watch)).strings()
+
+    def sync(self, path="/"):
+        return self.call(SYNC, ustring(path)).ustring()
+
+    def ping(self):
+        self.call(PING, xid=XID_PING)
+
+    def close(self):
+        """Ends the session and the connection."""
+        self.call(CLOSE)
+        self.abandon()
+
+
+def four_letter(address, word, timeout=2.0):
+    """The answer to a four-letter word."""
+    connection = RawConnection(address, timeout)
+    try:
+        connection.send(word.encode())
+        answer = b""
+        while True:
+            connection.socket.settimeout(timeout)
+            chunk = connection.socket.recv(65536)
+            if not chunk:
+                return answer.decode()
+            answer += chunk
+    except OSError as error:
+        raise Closed(str(error)) from error
+    finally:
+        connection.abandon()

@@ -1,0 +1,33 @@
+// The rules of access control lists.
+//
+// Thread-safety: functions without state.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tree/types.h"
+
+namespace quorate::tree {
+
+// What a create or setAcl that asks for `wanted` stores: duplicates removed, "auth" entries
+// replaced by one for each of the caller's digest, x509 and sasl identities. False (kInvalidAcl)
+// if the list is empty, has an "auth" entry without such an identity, an unknown scheme or a
+// malformed id.
+bool ResolveAcl(std::span<const Acl> wanted, std::span<const Identity> identities,
+                std::vector<Acl>* resolved);
+
+// Whether `acl` gives the caller any of `permissions` (bits). An identity of scheme "super" is
+// given everything.
+bool IsAllowed(std::span<const Acl> acl, std::span<const Identity> identities, int32_t permissions);
+
+// Whether `id` is well-formed for an ACL entry of `scheme`, which is neither "world" nor "auth".
+bool IsValidId(std::string_view scheme, std::string_view id);
+
+// "user:hash" -> "user:x": how those who may not change an ACL see its digest ids.
+std::string MaskDigestId(std::string_view id);
+
+}  // namespace quorate::tree

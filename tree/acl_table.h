@@ -1,0 +1,54 @@
+// The ACL lists that nodes have: each distinct list is kept once and counted.
+//
+// Thread-safety: none inside; const functions may be called together.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "tree/types.h"
+
+namespace quorate::tree {
+
+// The id of {ALL, world, anyone}, which is not counted.
+inline constexpr uint32_t kOpenAclId = 0;
+
+class AclTable {
+ public:
+  AclTable();
+  AclTable(const AclTable&) = delete;
+  AclTable& operator=(const AclTable&) = delete;
+
+  // The id of `acl`, with one reference more.
+  uint32_t Ref(const std::vector<Acl>& acl);
+  // Drops a reference; the last one frees the id for another list. REQUIRES: it is referenced.
+  void Unref(uint32_t id);
+
+  // REQUIRES: it is referenced.
+  const std::vector<Acl>& Get(uint32_t id) const;
+  // A hash of the list, which unlike the id is the same on each member.
+  uint64_t Hash(uint32_t id) const;
+
+  // Distinct lists, the open one included.
+  size_t size() const { return ids_.size(); }
+
+ private:
+  struct Entry {
+    const std::vector<Acl>* acl = nullptr;  // a key of ids_; nullptr: free
+    uint64_t hash = 0;
+    uint64_t references = 0;
+  };
+
+  uint32_t Add(const std::vector<Acl>& acl);
+
+  std::map<std::vector<Acl>, uint32_t> ids_;
+  std::vector<Entry> entries_;
+  std::vector<uint32_t> free_;
+};
+
+// Whether `acl` is {ALL, world, anyone}.
+bool IsOpenAcl(std::span<const Acl> acl);
+
+}  // namespace quorate::tree

@@ -1,0 +1,156 @@
+// The children of one znode, in 16 bytes, found by name.
+//
+// Most nodes have none or one child: none and one are inline. Up to 16 are an array that is
+// searched from end to end, more are a hash table with open addressing. A table does not grow past
+// a segment of some hundred children: it is split in two, and a directory leads from bits of the
+// hash to the segment (extendible hashing). So no insertion among ten million children moves more
+// than one segment's worth of them, or copies more than the directory's pointers.
+//
+// A slot holds a pointer in its low 48 bits and a tag, the top 16 bits of the name's hash, above
+// it: other children are rarely looked at in a search, and tables grow and shrink without touching
+// the nodes.
+//
+// Thread-safety: none inside; const functions may be called together.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/assert.h"
+
+namespace quorate::tree {
+
+struct Znode;
+
+// Does not own the nodes.
+class ChildSet {
+ public:
+  ChildSet() = default;
+  ~ChildSet() { Clear(); }
+  ChildSet(const ChildSet&) = delete;
+  ChildSet& operator=(const ChildSet&) = delete;
+
+  // The child of that name, or nullptr. Expected O(1).
+  Znode* Find(std::string_view name) const;
+  // REQUIRES: there is no child of its name yet; the name does not change while it is here.
+  void Insert(Znode* child);
+  // REQUIRES: `child` is here.
+  void Erase(Znode* child);
+  // Forgets all children.
+  void Clear();
+
+  uint32_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+
+  // Calls `visit(Znode*)` for each child, in no order that means anything. `visit` must not change
+  // the set.
+  template <typename Visit>
+  void ForEach(Visit visit) const;
+
+ private:
+  using Slot = uint64_t;  // 0: empty
+
+  enum class Layout : uint8_t {
+    kInline,     // word_ is a slot, if size_ is 1
+    kArray,      // word_ points to 2^array_log2_ slots, the first size_ of them in use
+    kSegment,    // word_ points to a Segment
+    kDirectory,  // word_ points to a Directory
+  };
+
+  // A hash table with linear probing. Its slots stand behind it.
+  struct Segment {
+    uint32_t size = 0;
+    uint32_t capacity = 0;  // a power of two
+    uint32_t depth = 0;     // all its children agree in so many low bits of the hash
+
+    Slot* slots() { return reinterpret_cast<Slot*>(this + 1); }
+    const Slot* slots() const { return reinterpret_cast<const Slot*>(this + 1); }
+    uint32_t padding = 0;  // the slots are aligned to 8 bytes
+  };
+  static_assert(sizeof(Segment) % alignof(Slot) == 0);
+
+  struct Directory {
+    uint32_t depth = 0;             // there are 2^depth entries
+    uint32_t deepest = 0;           // how many segments have that depth: those with one entry
+    std::vector<Segment*> entries;  // by the low bits of the hash
+  };
+
+  static constexpr uint32_t kPointerBits = 48;
+  static constexpr Slot kPointerMask = (Slot{1} << kPointerBits) - 1;
+
+  static Slot MakeSlot(Znode* child, uint64_t hash);
+  static Znode* Child(Slot slot) { return reinterpret_cast<Znode*>(slot & kPointerMask); }
+  static uint32_t Tag(Slot slot) { return static_cast<uint32_t>(slot >> kPointerBits); }
+
+  static Segment* NewSegment(uint32_t capacity, uint32_t depth);
+  // A segment that has room for some more than `count` children.
+  static Segment* NewSegmentFor(uint32_t count, uint32_t depth);
+  static void DeleteSegment(Segment* segment);
+  static Znode* FindIn(const Segment& segment, std::string_view name, uint32_t tag);
+  static void InsertIn(Segment* segment, Slot slot);
+  static void InsertAll(const Segment& from, Segment* to);
+  static void EraseIn(Segment* segment, Slot slot);
+
+  Slot* array() const { return reinterpret_cast<Slot*>(word_); }
+  Segment* segment() const { return reinterpret_cast<Segment*>(word_); }
+  Directory* directory() const { return reinterpret_cast<Directory*>(word_); }
+  template <typename T>
+  void SetWord(T* pointer, Layout layout) {
+    word_ = reinterpret_cast<uint64_t>(pointer);
+    layout_ = layout;
+  }
+
+  Segment* SegmentOf(uint64_t hash) const;
+  // Puts `to` wherever the segment of `hash`, of depth `depth`, is.
+  void ReplaceSegment(uint64_t hash, uint32_t depth, Segment* to);
+  void InsertInArray(Slot slot, uint64_t hash);
+  void InsertHashed(Slot slot, uint64_t hash);
+  bool MaySplit(const Segment& segment) const;
+  void Resize(Segment* segment, uint64_t hash);
+  void Split(Segment* segment, uint64_t hash);
+  void EraseFromArray(Slot slot);
+  // After an erasure from the segment of `hash`: gives back what is no longer needed.
+  void Shrink(uint64_t hash);
+  // Joins the segment of `hash` with the one it was split from. False if they are too full.
+  bool Merge(uint64_t hash);
+  void ShrinkDirectory();
+  void SegmentToArray();
+
+  uint64_t word_ = 0;
+  uint32_t size_ = 0;
+  Layout layout_ = Layout::kInline;
+  uint8_t array_log2_ = 0;
+};
+
+static_assert(sizeof(ChildSet) == 16);
+
+template <typename Visit>
+void ChildSet::ForEach(Visit visit) const {
+  const auto visit_segment = [&visit](const Segment& segment) {
+    for (uint32_t i = 0; i < segment.capacity; ++i) {
+      if (segment.slots()[i] != 0) visit(Child(segment.slots()[i]));
+    }
+  };
+  switch (layout_) {
+    case Layout::kInline:
+      if (size_ == 1) visit(Child(word_));
+      return;
+    case Layout::kArray:
+      for (uint32_t i = 0; i < size_; ++i) visit(Child(array()[i]));
+      return;
+    case Layout::kSegment:
+      visit_segment(*segment());
+      return;
+    case Layout::kDirectory:
+      // A segment of less depth has several entries; the first is the one without further bits.
+      for (size_t i = 0; i < directory()->entries.size(); ++i) {
+        const Segment& at = *directory()->entries[i];
+        if ((i >> at.depth) == 0) visit_segment(at);
+      }
+      return;
+  }
+}
+
+}  // namespace quorate::tree

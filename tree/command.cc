@@ -1,0 +1,289 @@
+#include "tree/command.h"
+
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "base/assert.h"
+#include "base/bytes.h"
+#include "base/strings.h"
+
+namespace quorate::tree {
+namespace {
+
+constexpr uint8_t kFormat = 1;
+constexpr size_t kTimeOffset = 8;
+constexpr size_t kSequenceOffset = 24;
+constexpr size_t kMaxStringBytes = std::numeric_limits<int32_t>::max();
+
+// The fewest bytes that an element of a list takes: a count that promises more than the rest of the
+// command can hold is refused before memory is set aside for it.
+constexpr size_t kMinIdentityBytes = 8;
+constexpr size_t kMinAclBytes = 12;
+constexpr size_t kMinOpBytes = 9;
+
+void AppendHeader(const CommandHeader& header, CommandKind kind, std::string* out) {
+  LittleEndianWriter writer(out);
+  writer.Int(kFormat);
+  writer.Int(static_cast<uint8_t>(kind));
+  writer.Int(header.origin.member);
+  writer.Int(header.origin_tag);
+  writer.Int(header.time_ms);
+  writer.Int(header.origin.incarnation);
+  writer.Int(header.sequence);
+  writer.Int(header.session.value());
+  writer.Int(header.attach_zxid.value());
+}
+
+void AppendString(std::string_view bytes, LittleEndianWriter* writer) {
+  ASSERT(bytes.size() <= kMaxStringBytes, "doors limit the size of a request");
+  writer->String(bytes);
+}
+
+void AppendSessionBody(const CommandHeader& header, CommandKind kind, int32_t timeout_ms,
+                       std::string_view password, std::string* out) {
+  ASSERT(header.session != kNoSession, "a session has an id");
+  AppendHeader(header, kind, out);
+  LittleEndianWriter writer(out);
+  writer.Int(timeout_ms);
+  AppendString(password, &writer);
+}
+
+void AppendAcl(const std::vector<Acl>& acl, LittleEndianWriter* writer) {
+  writer->Int(static_cast<uint32_t>(acl.size()));
+  for (const Acl& entry : acl) {
+    writer->Int(entry.permissions);
+    AppendString(entry.identity.scheme, writer);
+    AppendString(entry.identity.id, writer);
+  }
+}
+
+void AppendData(const Op& op, LittleEndianWriter* writer) {
+  ASSERT(op.has_data || op.data.empty(), "null data has no bytes");
+  writer->Int(static_cast<uint8_t>(op.has_data));
+  if (op.has_data) AppendString(op.data, writer);
+}
+
+void AppendOp(const Op& op, LittleEndianWriter* writer) {
+  writer->Int(static_cast<uint8_t>(op.kind));
+  AppendString(op.path, writer);
+  switch (op.kind) {
+    case OpKind::kCreate:
+      writer->Int(static_cast<int32_t>(op.mode));
+      AppendData(op, writer);
+      AppendAcl(op.acl, writer);
+      return;
+    case OpKind::kDelete:
+    case OpKind::kCheck:
+      writer->Int(op.version);
+      return;
+    case OpKind::kSetData:
+      writer->Int(op.version);
+      AppendData(op, writer);
+      return;
+    case OpKind::kSetAcl:
+      writer->Int(op.version);
+      AppendAcl(op.acl, writer);
+      return;
+  }
+  ASSERT(false, "unknown kind of operation");
+}
+
+std::string_view ReadString(LittleEndianReader* reader) {
+  const std::string_view bytes = reader->String();
+  if (bytes.size() > kMaxStringBytes) reader->Fail();
+  return bytes;
+}
+
+bool ReadBool(LittleEndianReader* reader) {
+  const uint8_t value = reader->Int<uint8_t>();
+  if (value > 1) reader->Fail();
+  return value == 1;
+}
+
+// The number of elements of a list, 0 if the rest cannot hold so many.
+uint32_t ReadCount(size_t min_element_bytes, LittleEndianReader* reader) {
+  const uint32_t count = reader->Int<uint32_t>();
+  if (count > reader->rest().size() / min_element_bytes) {
+    reader->Fail();
+    return 0;
+  }
+  return count;
+}
+
+Identity ReadIdentity(LittleEndianReader* reader) {
+  Identity identity;
+  identity.scheme = ReadString(reader);
+  identity.id = ReadString(reader);
+  return identity;
+}
+
+void ReadAcl(LittleEndianReader* reader, std::vector<Acl>* acl) {
+  const uint32_t count = ReadCount(kMinAclBytes, reader);
+  acl->reserve(count);
+  for (uint32_t i = 0; i < count && reader->ok(); ++i) {
+    Acl& entry = acl->emplace_back();
+    entry.permissions = reader->Int<int32_t>();
+    entry.identity = ReadIdentity(reader);
+  }
+}
+
+void ReadData(LittleEndianReader* reader, Op* op) {
+  op->has_data = ReadBool(reader);
+  if (op->has_data) op->data = ReadString(reader);
+}
+
+void ReadOp(LittleEndianReader* reader, Op* op) {
+  op->kind = static_cast<OpKind>(reader->Int<uint8_t>());
+  op->path = ReadString(reader);
+  switch (op->kind) {
+    case OpKind::kCreate:
+      op->mode = static_cast<CreateMode>(reader->Int<int32_t>());
+      ReadData(reader, op);
+      ReadAcl(reader, &op->acl);
+      return;
+    case OpKind::kDelete:
+    case OpKind::kCheck:
+      op->version = reader->Int<int32_t>();
+      return;
+    case OpKind::kSetData:
+      op->version = reader->Int<int32_t>();
+      ReadData(reader, op);
+      return;
+    case OpKind::kSetAcl:
+      op->version = reader->Int<int32_t>();
+      ReadAcl(reader, &op->acl);
+      return;
+  }
+  reader->Fail();
+}
+
+bool IsKnownKind(uint8_t kind) {
+  return kind >= static_cast<uint8_t>(CommandKind::kCreateSession) &&
+         kind <= static_cast<uint8_t>(CommandKind::kRequest);
+}
+
+absl::Status BadCommand(std::string_view what, std::string_view command) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("command of ", command.size(), " bytes ", ToAbsl(what),
+                   ": written by another version of the program, or damaged"));
+}
+
+}  // namespace
+
+void AppendCreateSession(const CommandHeader& header, int32_t timeout_ms, std::string_view password,
+                         std::string* out) {
+  AppendSessionBody(header, CommandKind::kCreateSession, timeout_ms, password, out);
+}
+
+void AppendAttachSession(const CommandHeader& header, int32_t timeout_ms, std::string_view password,
+                         std::string* out) {
+  AppendSessionBody(header, CommandKind::kAttachSession, timeout_ms, password, out);
+}
+
+void AppendCloseSession(const CommandHeader& header, std::string* out) {
+  ASSERT(header.kind == CommandKind::kCloseSession || header.kind == CommandKind::kExpireSession,
+         "only these two end a session");
+  AppendHeader(header, header.kind, out);
+}
+
+void AppendRequest(const CommandHeader& header, const Request& request, std::string* out) {
+  ASSERT(request.multi || request.ops.size() == 1, "several operations are a multi");
+  AppendHeader(header, CommandKind::kRequest, out);
+  LittleEndianWriter writer(out);
+  writer.Int(static_cast<uint8_t>(request.multi));
+  writer.Int(static_cast<uint32_t>(request.identities.size()));
+  for (const Identity& identity : request.identities) {
+    AppendString(identity.scheme, &writer);
+    AppendString(identity.id, &writer);
+  }
+  writer.Int(static_cast<uint32_t>(request.ops.size()));
+  for (const Op& op : request.ops) AppendOp(op, &writer);
+}
+
+void StampTime(char* command, int64_t time_ms) {
+  ASSERT(command != nullptr);
+  ASSERT(static_cast<uint8_t>(command[0]) == kFormat, "the bytes are those of a command");
+  StoreInt<std::endian::little>(command + kTimeOffset, time_ms);
+}
+
+void StampSequence(char* command, uint64_t sequence) {
+  ASSERT(command != nullptr);
+  ASSERT(static_cast<uint8_t>(command[0]) == kFormat, "the bytes are those of a command");
+  StoreInt<std::endian::little>(command + kSequenceOffset, sequence);
+}
+
+Origin OriginOf(std::string_view command) {
+  ASSERT(command.size() >= kCommandHeaderBytes);
+  return {LoadInt<std::endian::little, uint16_t>(command.data() + 2),
+          LoadInt<std::endian::little, uint64_t>(command.data() + 16)};
+}
+
+absl::StatusOr<CommandHeader> DecodeHeader(std::string_view command) {
+  if (command.size() < kCommandHeaderBytes) {
+    return BadCommand("is shorter than its header", command);
+  }
+  LittleEndianReader reader(command);
+  const uint8_t format = reader.Int<uint8_t>();
+  const uint8_t kind = reader.Int<uint8_t>();
+  CommandHeader header;
+  header.kind = static_cast<CommandKind>(kind);
+  header.origin.member = reader.Int<uint16_t>();
+  header.origin_tag = reader.Int<uint32_t>();
+  header.time_ms = reader.Int<int64_t>();
+  header.origin.incarnation = reader.Int<uint64_t>();
+  header.sequence = reader.Int<uint64_t>();
+  header.session = SessionId(reader.Int<int64_t>());
+  header.attach_zxid = Zxid(reader.Int<int64_t>());
+  ASSERT(reader.ok(), "the size was checked");
+  if (format != kFormat) return BadCommand("has an unknown format", command);
+  if (!IsKnownKind(kind)) return BadCommand("has an unknown kind", command);
+  const bool opens =
+      header.kind == CommandKind::kCreateSession || header.kind == CommandKind::kAttachSession;
+  if (opens && header.session == kNoSession) return BadCommand("opens session 0", command);
+  const bool ends =
+      header.kind == CommandKind::kCloseSession || header.kind == CommandKind::kExpireSession;
+  if (ends && command.size() != kCommandHeaderBytes) {
+    return BadCommand("ends a session but has a body", command);
+  }
+  return header;
+}
+
+absl::StatusOr<SessionBody> DecodeSessionBody(std::string_view command) {
+  absl::StatusOr<CommandHeader> header = DecodeHeader(command);
+  if (!header.ok()) return header.status();
+  if (header->kind != CommandKind::kCreateSession && header->kind != CommandKind::kAttachSession) {
+    return BadCommand("does not open a session", command);
+  }
+  LittleEndianReader reader(command.substr(kCommandHeaderBytes));
+  SessionBody body;
+  body.timeout_ms = reader.Int<int32_t>();
+  body.password = ReadString(&reader);
+  if (!reader.ok()) return BadCommand("has a session body that is cut short", command);
+  if (!reader.empty()) return BadCommand("has bytes after its session body", command);
+  return body;
+}
+
+absl::StatusOr<Request> DecodeRequest(std::string_view command) {
+  absl::StatusOr<CommandHeader> header = DecodeHeader(command);
+  if (!header.ok()) return header.status();
+  if (header->kind != CommandKind::kRequest) return BadCommand("is not a request", command);
+  LittleEndianReader reader(command.substr(kCommandHeaderBytes));
+  Request request;
+  request.multi = ReadBool(&reader);
+  const uint32_t identities = ReadCount(kMinIdentityBytes, &reader);
+  request.identities.reserve(identities);
+  for (uint32_t i = 0; i < identities && reader.ok(); ++i) {
+    request.identities.push_back(ReadIdentity(&reader));
+  }
+  const uint32_t ops = ReadCount(kMinOpBytes, &reader);
+  request.ops.reserve(ops);
+  for (uint32_t i = 0; i < ops && reader.ok(); ++i) ReadOp(&reader, &request.ops.emplace_back());
+  if (!reader.ok()) return BadCommand("has a request that is cut short or malformed", command);
+  if (!reader.empty()) return BadCommand("has bytes after its request", command);
+  if (!request.multi && ops != 1) {
+    return BadCommand("is no multi but has not exactly one operation", command);
+  }
+  return request;
+}
+
+}  // namespace quorate::tree

@@ -1,0 +1,115 @@
+// What the log carries: requests that change the tree, as the server that accepted them wrote them.
+// The bytes are made once and are the same in the log, between servers and at apply.
+//
+// Layout, little-endian:
+//   0  u8   format (1)          1  u8   kind            2  u16  origin member
+//   4  u32  origin tag          8  i64  time_ms, written by the leader when it proposes
+//  16  u64  origin incarnation 24  u64  origin sequence
+//  32  i64  session id         40  i64  attach zxid
+//  48  body by kind
+//
+// Origin: each server numbers what it submits 1, 2, 3, ... within an incarnation (a number that
+// grows with each start of that server). The tree applies number n of an incarnation only right
+// after n - 1 and only once: a command that was sent again, or that overtook a lost one, changes
+// nothing. So a server may send again whatever it has not seen applied, in order, and each is
+// applied exactly once.
+//
+// Member 0 is nobody's origin: such a command has no sequence (0) and is always applied; for
+// commands that may be applied again without harm (the expiry of a session, which the leader
+// decides).
+//
+// Origin tag: whatever the origin wants to find again in the result; the tree ignores it.
+//
+// Thread-safety: values and functions without state.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tree/types.h"
+
+namespace quorate::tree {
+
+enum class CommandKind : uint8_t {
+  kCreateSession = 1,  // body: i32 timeout_ms, password
+  kAttachSession = 2,  // body: i32 timeout_ms, password. The session moves to the origin server;
+                       // its attach zxid becomes the zxid of this command
+  kCloseSession = 3,   // no body. By the client
+  kExpireSession = 4,  // no body. By the leader; only if the attach zxid is still the session's
+  kRequest = 5,        // body: a Request
+};
+
+struct Origin {
+  uint16_t member = 0;
+  uint64_t incarnation = 0;
+  friend bool operator==(const Origin&, const Origin&) = default;
+};
+
+struct CommandHeader {
+  CommandKind kind = CommandKind::kRequest;
+  Origin origin;
+  uint32_t origin_tag = 0;
+  uint64_t sequence = 0;  // from 1 within the origin's incarnation
+  int64_t time_ms = 0;    // since the epoch
+  SessionId session;
+  Zxid attach_zxid;  // which attachment of the session this belongs to: the zxid of the command
+                     // that created or last attached it. A request of an older attachment is
+                     // refused with kSessionMoved: its client has gone to another connection
+};
+
+inline constexpr size_t kCommandHeaderBytes = 48;
+
+// `acl` and strings of an operation. The views must outlive it.
+enum class OpKind : uint8_t { kCreate = 1, kDelete = 2, kSetData = 3, kCheck = 4, kSetAcl = 5 };
+
+struct Op {
+  OpKind kind = OpKind::kCheck;
+  std::string_view path;
+  bool has_data = false;  // null data is not the same as empty data
+  std::string_view data;
+  std::vector<Acl> acl;                       // create, setAcl
+  CreateMode mode = CreateMode::kPersistent;  // create
+  int32_t version = kAnyVersion;              // delete, setData, check, setAcl (of the ACL)
+};
+
+// One operation, or with `multi` any number that succeed or fail as a whole.
+struct Request {
+  bool multi = false;
+  std::vector<Op> ops;
+  // Who asks, besides world:anyone.
+  std::vector<Identity> identities;
+};
+
+// Each appends a whole command (header and body) to `*out`.
+void AppendCreateSession(const CommandHeader& header, int32_t timeout_ms, std::string_view password,
+                         std::string* out);
+void AppendAttachSession(const CommandHeader& header, int32_t timeout_ms, std::string_view password,
+                         std::string* out);
+void AppendCloseSession(const CommandHeader& header, std::string* out);  // kind: close or expire
+void AppendRequest(const CommandHeader& header, const Request& request, std::string* out);
+
+// Writes the leader's time into a command in place. REQUIRES: size >= kCommandHeaderBytes.
+void StampTime(char* command, int64_t time_ms);
+
+// Writes the origin's sequence number into a command in place. REQUIRES as StampTime.
+void StampSequence(char* command, uint64_t sequence);
+
+// Whose command it is. REQUIRES as StampTime.
+Origin OriginOf(std::string_view command);
+
+// The header alone. InvalidArgument if it is too short, of an unknown format or kind.
+absl::StatusOr<CommandHeader> DecodeHeader(std::string_view command);
+
+struct SessionBody {
+  int32_t timeout_ms = 0;
+  std::string_view password;
+};
+absl::StatusOr<SessionBody> DecodeSessionBody(std::string_view command);
+// Views point into `command`. InvalidArgument for whatever AppendRequest cannot have written.
+absl::StatusOr<Request> DecodeRequest(std::string_view command);
+
+}  // namespace quorate::tree

@@ -1,0 +1,250 @@
+#include "tree/command.h"
+
+#include <catch2/catch.hpp>
+#include <random>
+#include <string>
+
+#include "base/bytes.h"
+
+namespace quorate::tree {
+namespace {
+
+CommandHeader SampleHeader() {
+  CommandHeader header;
+  header.origin = Origin{3, 0x1122334455667788};
+  header.origin_tag = 0xAABBCCDD;
+  header.sequence = 42;
+  header.time_ms = 1'700'000'000'123;
+  header.session = SessionId(0x0100000000000007);
+  header.attach_zxid = Zxid(99);
+  return header;
+}
+
+Request SampleMulti() {
+  Request request;
+  request.multi = true;
+  request.identities = {Identity{"ip", "127.0.0.1"}, Identity{"digest", "u:h"}};
+  Op create;
+  create.kind = OpKind::kCreate;
+  create.path = "/a";
+  create.has_data = true;
+  create.data = std::string_view("x\0y", 3);
+  create.acl = {Acl{31, Identity{"world", "anyone"}}, Acl{1, Identity{"auth", ""}}};
+  create.mode = CreateMode::kEphemeralSequential;
+  Op remove;
+  remove.kind = OpKind::kDelete;
+  remove.path = "/b";
+  remove.version = 5;
+  Op set;
+  set.kind = OpKind::kSetData;
+  set.path = "/c";
+  set.version = -1;
+  Op empty = set;
+  empty.has_data = true;
+  Op check;
+  check.kind = OpKind::kCheck;
+  check.path = "/d";
+  check.version = 7;
+  Op set_acl;
+  set_acl.kind = OpKind::kSetAcl;
+  set_acl.path = "/e";
+  set_acl.acl = {Acl{31, Identity{"ip", "10.0.0.0/8"}}};
+  set_acl.version = 2;
+  request.ops = {create, remove, set, empty, check, set_acl};
+  return request;
+}
+
+void RequireSame(const Request& a, const Request& b) {
+  REQUIRE(a.multi == b.multi);
+  REQUIRE(a.identities == b.identities);
+  REQUIRE(a.ops.size() == b.ops.size());
+  for (size_t i = 0; i < a.ops.size(); ++i) {
+    CAPTURE(i);
+    REQUIRE(a.ops[i].kind == b.ops[i].kind);
+    REQUIRE(a.ops[i].path == b.ops[i].path);
+    REQUIRE(a.ops[i].has_data == b.ops[i].has_data);
+    REQUIRE(a.ops[i].data == b.ops[i].data);
+    REQUIRE(a.ops[i].acl == b.ops[i].acl);
+    REQUIRE(a.ops[i].mode == b.ops[i].mode);
+    REQUIRE(a.ops[i].version == b.ops[i].version);
+  }
+}
+
+TEST_CASE("a header is read as it was written, at the documented offsets") {
+  CommandHeader header = SampleHeader();
+  header.kind = CommandKind::kExpireSession;
+  std::string bytes;
+  AppendCloseSession(header, &bytes);
+  REQUIRE(bytes.size() == kCommandHeaderBytes);
+  CHECK(bytes[0] == 1);
+  CHECK(bytes[1] == 4);
+  CHECK(LoadInt<std::endian::little, uint16_t>(bytes.data() + 2) == 3);
+  CHECK(LoadInt<std::endian::little, uint32_t>(bytes.data() + 4) == 0xAABBCCDD);
+  CHECK(LoadInt<std::endian::little, int64_t>(bytes.data() + 8) == header.time_ms);
+  CHECK(LoadInt<std::endian::little, uint64_t>(bytes.data() + 16) == header.origin.incarnation);
+  CHECK(LoadInt<std::endian::little, uint64_t>(bytes.data() + 24) == 42);
+  CHECK(LoadInt<std::endian::little, int64_t>(bytes.data() + 32) == header.session.value());
+  CHECK(LoadInt<std::endian::little, int64_t>(bytes.data() + 40) == 99);
+
+  const absl::StatusOr<CommandHeader> read = DecodeHeader(bytes);
+  REQUIRE(read.ok());
+  CHECK(read->kind == CommandKind::kExpireSession);
+  CHECK(read->origin == header.origin);
+  CHECK(read->origin_tag == header.origin_tag);
+  CHECK(read->sequence == header.sequence);
+  CHECK(read->time_ms == header.time_ms);
+  CHECK(read->session == header.session);
+  CHECK(read->attach_zxid == header.attach_zxid);
+}
+
+TEST_CASE("time and sequence are written in place") {
+  std::string bytes;
+  AppendCreateSession(SampleHeader(), 4000, "secret", &bytes);
+  const std::string before = bytes;
+  StampTime(bytes.data(), 5);
+  StampSequence(bytes.data(), 6);
+  const absl::StatusOr<CommandHeader> read = DecodeHeader(bytes);
+  REQUIRE(read.ok());
+  CHECK(read->time_ms == 5);
+  CHECK(read->sequence == 6);
+  StampTime(bytes.data(), SampleHeader().time_ms);
+  StampSequence(bytes.data(), SampleHeader().sequence);
+  CHECK(bytes == before);
+}
+
+TEST_CASE("session commands carry a timeout and a password") {
+  std::string bytes;
+  AppendCreateSession(SampleHeader(), 4000, "secret", &bytes);
+  absl::StatusOr<SessionBody> body = DecodeSessionBody(bytes);
+  REQUIRE(body.ok());
+  CHECK(body->timeout_ms == 4000);
+  CHECK(body->password == "secret");
+  CHECK_FALSE(DecodeRequest(bytes).ok());
+  CHECK_FALSE(DecodeSessionBody(bytes + "x").ok());
+  CHECK_FALSE(DecodeSessionBody(bytes.substr(0, bytes.size() - 1)).ok());
+
+  std::string attach;
+  AppendAttachSession(SampleHeader(), 5000, "", &attach);
+  REQUIRE(DecodeHeader(attach)->kind == CommandKind::kAttachSession);
+  CHECK(DecodeSessionBody(attach)->timeout_ms == 5000);
+}
+
+TEST_CASE("headers that no version writes are refused") {
+  std::string good;
+  AppendCreateSession(SampleHeader(), 4000, "secret", &good);
+  CHECK_FALSE(DecodeHeader("").ok());
+  CHECK_FALSE(DecodeHeader(std::string_view(good).substr(0, kCommandHeaderBytes - 1)).ok());
+  for (char kind : {0, 6, 100}) {
+    std::string bad = good;
+    bad[1] = kind;
+    CHECK_FALSE(DecodeHeader(bad).ok());
+  }
+  std::string format = good;
+  format[0] = 2;
+  CHECK(DecodeHeader(format).status().code() == absl::StatusCode::kInvalidArgument);
+  std::string no_session = good;
+  StoreInt<std::endian::little>(no_session.data() + 32, int64_t{0});
+  CHECK_FALSE(DecodeHeader(no_session).ok());
+  std::string close_with_body = good;
+  close_with_body[1] = 3;
+  CHECK_FALSE(DecodeHeader(close_with_body).ok());
+}
+
+TEST_CASE("a request is read as it was written") {
+  const Request request = SampleMulti();
+  std::string bytes;
+  AppendRequest(SampleHeader(), request, &bytes);
+  REQUIRE(DecodeHeader(bytes)->kind == CommandKind::kRequest);
+  const absl::StatusOr<Request> read = DecodeRequest(bytes);
+  REQUIRE(read.ok());
+  RequireSame(*read, request);
+  CHECK_FALSE(read->ops[2].has_data);
+  CHECK(read->ops[3].has_data);
+  const char* data = read->ops[0].data.data();
+  CHECK((data >= bytes.data() && data < bytes.data() + bytes.size()));
+
+  std::string empty;
+  AppendRequest(SampleHeader(), Request{true, {}, {}}, &empty);
+  REQUIRE(DecodeRequest(empty).ok());
+  CHECK(DecodeRequest(empty)->ops.empty());
+}
+
+TEST_CASE("a request that is cut short, or has more behind it, is refused") {
+  std::string bytes;
+  AppendRequest(SampleHeader(), SampleMulti(), &bytes);
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    CAPTURE(size);
+    REQUIRE_FALSE(DecodeRequest(std::string_view(bytes).substr(0, size)).ok());
+  }
+  CHECK_FALSE(DecodeRequest(bytes + '\0').ok());
+}
+
+TEST_CASE("a request that is no multi has exactly one operation") {
+  std::string bytes;
+  AppendRequest(SampleHeader(), SampleMulti(), &bytes);
+  bytes[kCommandHeaderBytes] = 0;
+  CHECK_FALSE(DecodeRequest(bytes).ok());
+  std::string empty;
+  AppendRequest(SampleHeader(), Request{true, {}, {}}, &empty);
+  empty[kCommandHeaderBytes] = 0;
+  CHECK_FALSE(DecodeRequest(empty).ok());
+}
+
+// Whatever decodes is what AppendRequest would have written; nothing else may pass, or crash.
+TEST_CASE("decoding stands any bytes") {
+  std::string good;
+  AppendRequest(SampleHeader(), SampleMulti(), &good);
+  std::mt19937_64 random(20240229);
+  int accepted = 0;
+  for (int round = 0; round < 200'000; ++round) {
+    std::string bytes = good;
+    const int changes = 1 + static_cast<int>(random() % 3);
+    for (int i = 0; i < changes; ++i) {
+      const size_t at = random() % bytes.size();
+      switch (random() % 4) {
+        case 0:
+          bytes[at] = static_cast<char>(random());
+          break;
+        case 1:
+          bytes[at] = static_cast<char>(bytes[at] ^ (1 << random() % 8));
+          break;
+        case 2:
+          bytes.erase(at, 1 + random() % 8);
+          break;
+        default:
+          bytes.insert(at, 1 + random() % 8, static_cast<char>(random() % 3));
+      }
+      if (bytes.empty()) bytes = good;
+    }
+    // On the heap and of the exact size, so that a sanitizer sees a read beyond the end.
+    const std::vector<char> exact(bytes.begin(), bytes.end());
+    const std::string_view view(exact.data(), exact.size());
+    const absl::StatusOr<Request> read = DecodeRequest(view);
+    static_cast<void>(DecodeSessionBody(view));
+    if (!read.ok()) {
+      REQUIRE(read.status().code() == absl::StatusCode::kInvalidArgument);
+      continue;
+    }
+    ++accepted;
+    std::string again;
+    AppendRequest(*DecodeHeader(view), *read, &again);
+    REQUIRE(again == bytes);
+  }
+  CHECK(accepted > 1000);
+}
+
+TEST_CASE("a count that the command cannot hold takes no memory") {
+  std::string bytes;
+  AppendRequest(SampleHeader(), Request{true, {}, {}}, &bytes);
+  StoreInt<std::endian::little>(bytes.data() + kCommandHeaderBytes + 1, uint32_t{0xFFFFFFFF});
+  CHECK_FALSE(DecodeRequest(bytes).ok());
+}
+
+TEST_CASE("errors have names") {
+  CHECK(ToString(ErrorCode::kNoNode) == "no node");
+  CHECK(ToString(static_cast<ErrorCode>(-999)) == "unknown error");
+  CHECK(OpenAcl() == std::vector<Acl>{Acl{31, Identity{"world", "anyone"}}});
+}
+
+}  // namespace
+}  // namespace quorate::tree

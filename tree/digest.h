@@ -1,0 +1,45 @@
+// The digest of the tree: the sum of a hash of each node, session and origin, and of the time. A
+// change takes out the old hash of what it touches and adds the new one, so that the digest costs
+// as much as the change.
+//
+// Thread-safety: functions without state.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "tree/hash.h"
+#include "tree/znode.h"
+
+namespace quorate::tree {
+
+// What a term of the sum is about, so that two things with the same numbers differ.
+inline constexpr uint64_t kNodeTerm = 1;
+inline constexpr uint64_t kSessionTerm = 2;
+inline constexpr uint64_t kOriginTerm = 3;
+inline constexpr uint64_t kTimeTerm = 4;
+
+// Znode::content_hash.
+inline uint64_t HashContent(std::string_view path, const ZnodeData& data) {
+  return HashBytes(data.view(), HashBytes(path) + (data.has_data() ? 1 : 0));
+}
+
+// A node's term. The numbers of children and bytes follow from the rest.
+inline uint64_t HashNode(const Znode& node, uint64_t content_hash, uint64_t acl_hash) {
+  const auto pair = [](int32_t high, int32_t low) {
+    return uint64_t{static_cast<uint32_t>(high)} << 32 | static_cast<uint32_t>(low);
+  };
+  return HashNumbers<10>(
+      kNodeTerm,
+      {content_hash, acl_hash, static_cast<uint64_t>(node.czxid.value()),
+       static_cast<uint64_t>(node.mzxid.value()), static_cast<uint64_t>(node.pzxid.value()),
+       static_cast<uint64_t>(node.ctime_ms), static_cast<uint64_t>(node.mtime_ms),
+       static_cast<uint64_t>(node.ephemeral_owner.value()),
+       pair(node.version, node.created_children), pair(node.aversion, 0)});
+}
+
+inline uint64_t HashTime(int64_t time_ms) {
+  return HashNumbers<1>(kTimeTerm, {static_cast<uint64_t>(time_ms)});
+}
+
+}  // namespace quorate::tree

@@ -1,0 +1,38 @@
+// Which command of each server was applied last: what makes a command that was sent twice count
+// once, and one that overtook a lost one count not at all.
+//
+// Thread-safety: none inside; const functions may be called together.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "tree/command.h"
+
+namespace quorate::tree {
+
+// Nobody's commands carry this: they have no sequence and are always applied.
+inline constexpr uint16_t kNoMember = 0;
+
+class OriginTable {
+ public:
+  struct Last {
+    uint64_t incarnation = 0;
+    uint64_t sequence = 0;
+  };
+
+  // Whether the command is nobody's, or else the next of its origin: one more than the last of its
+  // incarnation, or number 1 of a greater one. Then it is its origin's last from now on. `*digest`
+  // follows the table.
+  bool Accept(const Origin& origin, uint64_t sequence, uint64_t* digest);
+
+  // The table's part of the digest, anew.
+  uint64_t Hash() const;
+
+ private:
+  static uint64_t HashOne(uint16_t member, const Last& last);
+
+  std::map<uint16_t, Last> last_;
+};
+
+}  // namespace quorate::tree

@@ -1,0 +1,128 @@
+#include "tree/tree.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+#include "tree/acl.h"
+#include "tree/digest.h"
+#include "tree/path.h"
+#include "tree/tree_impl.h"
+
+namespace quorate::tree {
+
+Tree::Impl::Impl() {
+  root_ = Znode::New(nullptr, "", kNoSession);
+  root_->data.Set(true, "");
+  root_->content_hash = HashContent("/", root_->data);
+  totals_.nodes = 1;
+  totals_.digest = HashTime(time_ms_);
+  PutIn(*root_);
+  AddSystemNode("/zookeeper");
+  AddSystemNode("/zookeeper/quota");
+  AddSystemNode("/zookeeper/config");
+  // ZooKeeper gives the configuration this ACL with version -1, and clients show it.
+  Znode* config = Lookup("/zookeeper/config");
+  TakeOut(*config);
+  config->acl_id = acls_.Ref({Acl{permission::kRead, Identity{"world", "anyone"}}});
+  config->aversion = -1;
+  PutIn(*config);
+}
+
+Tree::Impl::~Impl() {
+  // Not by recursion: a path can be deeper than the stack.
+  std::vector<Znode*> doomed = {root_};
+  while (!doomed.empty()) {
+    Znode* node = doomed.back();
+    doomed.pop_back();
+    std::as_const(*node).children().ForEach([&doomed](Znode* child) { doomed.push_back(child); });
+    Znode::Delete(node);
+  }
+}
+
+// They do not count as created children of their parents, just as in ZooKeeper.
+void Tree::Impl::AddSystemNode(std::string_view path) {
+  Znode* parent = Lookup(ParentPath(path));
+  ASSERT(parent != nullptr, "parents are added first");
+  ASSERT(parent->children().Find(LastSegment(path)) == nullptr, "each is added once");
+  Znode* node = Znode::New(parent, LastSegment(path), kNoSession);
+  node->data.Set(true, "");
+  node->content_hash = HashContent(path, node->data);
+  parent->children().Insert(node);
+  ++totals_.nodes;
+  totals_.data_bytes += node->name_length;
+  PutIn(*node);
+}
+
+uint64_t Tree::Impl::NodeTerm(const Znode& node) const {
+  return HashNode(node, node.content_hash, acls_.Hash(node.acl_id));
+}
+
+void Tree::Impl::AdvanceTime(int64_t time_ms) {
+  if (time_ms <= time_ms_) return;
+  totals_.digest -= HashTime(time_ms_);
+  time_ms_ = time_ms;
+  totals_.digest += HashTime(time_ms_);
+}
+
+void Tree::Impl::Skip(Zxid zxid) {
+  ASSERT(zxid > last_zxid_, "each zxid is applied once, in order");
+  last_zxid_ = zxid;
+}
+
+Znode* Tree::Impl::Lookup(std::string_view path) const {
+  if (path.empty() || path == "/") return root_;
+  if (path.front() != '/') return nullptr;
+  const Znode* at = root_;
+  size_t start = 1;
+  while (true) {
+    const size_t slash = path.find('/', start);
+    const size_t end = std::min(slash, path.size());
+    // No node has an empty name, so "//" and a slash at the end find nothing.
+    Znode* child = at->children().Find(path.substr(start, end - start));
+    if (child == nullptr || slash == std::string_view::npos) return child;
+    at = child;
+    start = end + 1;
+  }
+}
+
+bool Tree::Impl::IsPermitted(const Znode& node, std::span<const Identity> identities,
+                             int32_t permissions) const {
+  if (node.acl_id == kOpenAclId) return true;
+  return IsAllowed(acls_.Get(node.acl_id), identities, permissions);
+}
+
+uint64_t Tree::Impl::ComputeDigest() const {
+  uint64_t sum = HashTime(time_ms_) + origins_.Hash();
+  for (const auto& [id, session] : sessions_.all()) sum += session->Hash();
+  std::vector<const Znode*> left = {root_};
+  size_t nodes = 0;
+  while (!left.empty()) {
+    const Znode* node = left.back();
+    left.pop_back();
+    ++nodes;
+    const uint64_t content_hash = HashContent(node->Path(), node->data);
+    sum += HashNode(*node, content_hash, acls_.Hash(node->acl_id));
+    node->children().ForEach([&left](Znode* child) { left.push_back(child); });
+  }
+  ASSERT(nodes == totals_.nodes, "each node is counted");
+  return sum;
+}
+
+Tree::Tree() : impl_(std::make_unique<Impl>()) {}
+Tree::~Tree() = default;
+
+void Tree::Apply(Zxid zxid, std::string_view command, const Origin& self, ApplyListener* listener) {
+  impl_->Apply(zxid, command, self, listener);
+}
+void Tree::Skip(Zxid zxid) { impl_->Skip(zxid); }
+Zxid Tree::last_zxid() const { return impl_->last_zxid(); }
+int64_t Tree::time_ms() const { return impl_->time_ms(); }
+size_t Tree::node_count() const { return impl_->node_count(); }
+size_t Tree::ephemeral_count() const { return impl_->ephemeral_count(); }
+size_t Tree::session_count() const { return impl_->sessions().size(); }
+size_t Tree::data_bytes() const { return impl_->data_bytes(); }
+uint64_t Tree::digest() const { return impl_->digest(); }
+uint64_t Tree::ComputeDigest() const { return impl_->ComputeDigest(); }
+
+}  // namespace quorate::tree

@@ -1,0 +1,121 @@
+// The replicated state machine: znodes and sessions. Pure and deterministic: the same commands at
+// the same zxids make the same tree, to the digest, whatever the machine; time and randomness come
+// in with the commands.
+//
+// Thread-safety: none inside. Any number of threads may call const functions together; Apply
+// excludes all else (rpc/server holds a SharedMutex around it, once a batch).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tree/command.h"
+#include "tree/types.h"
+
+namespace quorate::tree {
+
+struct OpResult {
+  ErrorCode error = ErrorCode::kOk;
+  std::string path;  // create: the final path, with the sequence number
+  Stat stat;         // create, setData, setAcl, when error is kOk
+};
+
+// What became of a command.
+struct ApplyResult {
+  Zxid zxid;
+  CommandHeader header;
+  // A session command: kOk or kSessionExpired (no such session, or wrong password). A request:
+  // kSessionExpired or kSessionMoved if the session cannot act, and then `ops` is empty; otherwise
+  // kOk, and each operation has its own. In a failed multi, operations before the failing one have
+  // kOk, the failing one its own error, later ones kRuntimeInconsistency.
+  ErrorCode error = ErrorCode::kOk;
+  int32_t timeout_ms = 0;  // create and attach of a session: its timeout
+  std::vector<OpResult> ops;
+};
+
+struct SessionInfo {
+  SessionId id;
+  int32_t timeout_ms = 0;
+  Zxid attach_zxid;
+  uint16_t member = 0;  // the server to which it is attached
+  size_t ephemerals = 0;
+};
+
+// Learns what an Apply did, as it does it. Calls come in the order of the changes; string views are
+// valid only during the call.
+class ApplyListener {
+ public:
+  virtual ~ApplyListener() = default;
+  // A node changed: kNodeCreated, kNodeDeleted or kNodeDataChanged. A created or deleted node has
+  // changed its parent's children too; there is no call of its own for that. In a multi, calls come
+  // only if the whole succeeded. Not called for a change of ACL.
+  virtual void OnNodeEvent(EventType type, std::string_view path, Zxid zxid) = 0;
+  // A session was created, attached (moved), closed or expired.
+  virtual void OnSessionAttached(const SessionInfo& session) = 0;
+  virtual void OnSessionClosed(SessionId session, Zxid zxid) = 0;
+  // The result of a command whose origin is the one passed to Apply; after the events it caused.
+  // A duplicate or out-of-sequence command has no result.
+  virtual void OnResult(ApplyResult result) = 0;
+};
+
+class Tree {
+ public:
+  // Holds "/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config", all of zxid 0.
+  Tree();
+  ~Tree();
+  Tree(const Tree&) = delete;
+  Tree& operator=(const Tree&) = delete;
+
+  // Applies one committed command. REQUIRES: zxid > last_zxid(). A command that does not decode
+  // aborts: it was checked before it entered the log, so memory or log is damaged.
+  void Apply(Zxid zxid, std::string_view command, const Origin& self, ApplyListener* listener);
+  // An entry without a command (a no-op of consensus) took this zxid.
+  void Skip(Zxid zxid);
+
+  Zxid last_zxid() const;
+  // The newest time that a command carried; time never goes back (a smaller one counts as this).
+  int64_t time_ms() const;
+
+  // --- Reads. `identities` is who asks, besides world:anyone ------------------------------------
+  ErrorCode Exists(std::string_view path, std::span<const Identity> identities, Stat* stat) const;
+  // `*data` stays valid until the next Apply; `*has_data` is false for null data.
+  ErrorCode GetData(std::string_view path, std::span<const Identity> identities,
+                    std::string_view* data, bool* has_data, Stat* stat) const;
+  // Calls `child` with each child's name.
+  ErrorCode GetChildren(std::string_view path, std::span<const Identity> identities,
+                        const std::function<void(std::string_view)>& child, Stat* stat) const;
+  ErrorCode GetAcl(std::string_view path, std::span<const Identity> identities,
+                   std::vector<Acl>* acl, Stat* stat) const;
+  // Without a permission check: what a watch needs to know. False if there is no such node.
+  bool FindStat(std::string_view path, Stat* stat) const;
+
+  // False if there is no such session.
+  bool FindSession(SessionId id, SessionInfo* info) const;
+  bool CheckPassword(SessionId id, std::string_view password) const;
+  // All sessions, ascending by id.
+  std::vector<SessionInfo> Sessions() const;
+  // Paths of the ephemerals of a session, in the order of creation.
+  std::vector<std::string> Ephemerals(SessionId id) const;
+
+  // --- Counters, all O(1) ------------------------------------------------------------------------
+  size_t node_count() const;
+  size_t ephemeral_count() const;
+  size_t session_count() const;
+  size_t data_bytes() const;  // names and data
+  // A hash of the whole tree and of the sessions; kept incrementally, equal on all members at a
+  // zxid.
+  uint64_t digest() const;
+  // The same, computed anew from everything: a check for tests and tools. O(size of the tree).
+  uint64_t ComputeDigest() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace quorate::tree

@@ -1,0 +1,411 @@
+#include <utility>
+
+#include "base/assert.h"
+#include "tree/acl.h"
+#include "tree/digest.h"
+#include "tree/path.h"
+#include "tree/sequence.h"
+#include "tree/tree.h"
+#include "tree/tree_impl.h"
+
+namespace quorate::tree {
+namespace {
+
+bool IsKnown(CreateMode mode) {
+  return mode == CreateMode::kPersistent || mode == CreateMode::kEphemeral ||
+         mode == CreateMode::kPersistentSequential || mode == CreateMode::kEphemeralSequential;
+}
+
+bool IsSequential(CreateMode mode) {
+  return mode == CreateMode::kPersistentSequential || mode == CreateMode::kEphemeralSequential;
+}
+
+bool IsEphemeral(CreateMode mode) {
+  return mode == CreateMode::kEphemeral || mode == CreateMode::kEphemeralSequential;
+}
+
+bool IsSystemPath(std::string_view path) {
+  return path == "/" || path == "/zookeeper" || path == "/zookeeper/quota" ||
+         path == "/zookeeper/config";
+}
+
+// What ZooKeeper looks at before it takes a path apart: the rest it finds out by not finding it.
+bool HasParent(std::string_view path) {
+  return path.find('/') != std::string_view::npos && path.find('\0') == std::string_view::npos;
+}
+
+bool VersionDiffers(int32_t expected, int32_t actual) {
+  return expected != kAnyVersion && expected != actual;
+}
+
+int32_t NextVersion(int32_t version) {
+  return static_cast<int32_t>(static_cast<uint32_t>(version) + 1);
+}
+
+}  // namespace
+
+void Tree::Impl::Apply(Zxid zxid, std::string_view command, const Origin& self,
+                       ApplyListener* listener) {
+  ASSERT(zxid > last_zxid_, "each zxid is applied once, in order");
+  ASSERT(listener != nullptr);
+  const absl::StatusOr<CommandHeader> header = DecodeHeader(command);
+  ASSERT(header.ok(), "a committed command decodes, or memory or log is damaged");
+  last_zxid_ = zxid;
+  if (!origins_.Accept(header->origin, header->sequence, &totals_.digest)) return;
+  AdvanceTime(header->time_ms);
+
+  ApplyResult result;
+  result.zxid = zxid;
+  result.header = *header;
+  const bool wanted = header->origin == self;
+  switch (header->kind) {
+    case CommandKind::kCreateSession:
+    case CommandKind::kAttachSession:
+      ApplyOpenSession(*header, command, zxid, listener, &result);
+      break;
+    case CommandKind::kCloseSession:
+    case CommandKind::kExpireSession:
+      ApplyEndSession(*header, zxid, listener, &result);
+      break;
+    case CommandKind::kRequest:
+      ApplyRequest(*header, command, zxid, wanted, listener, &result);
+      break;
+  }
+  if (wanted) listener->OnResult(std::move(result));
+}
+
+void Tree::Impl::ApplyOpenSession(const CommandHeader& header, std::string_view command, Zxid zxid,
+                                  ApplyListener* listener, ApplyResult* result) {
+  const absl::StatusOr<SessionBody> body = DecodeSessionBody(command);
+  ASSERT(body.ok(), "a committed command decodes, or memory or log is damaged");
+  Session* session = sessions_.Find(header.session);
+  if (session == nullptr && header.kind == CommandKind::kCreateSession) {
+    session = sessions_.Add(header.session);
+    session->password = body->password;
+  } else if (session == nullptr || session->password != body->password) {
+    result->error = ErrorCode::kSessionExpired;
+    return;
+  } else {
+    totals_.digest -= session->Hash();
+  }
+  // A session that was created twice by its own client is attached by the second.
+  session->timeout_ms = body->timeout_ms;
+  session->attach_zxid = zxid;
+  session->member = header.origin.member;
+  totals_.digest += session->Hash();
+  result->timeout_ms = session->timeout_ms;
+  listener->OnSessionAttached(ToInfo(*session));
+}
+
+void Tree::Impl::ApplyEndSession(const CommandHeader& header, Zxid zxid, ApplyListener* listener,
+                                 ApplyResult* result) {
+  Session* session = sessions_.Find(header.session);
+  if (session == nullptr) {
+    result->error = ErrorCode::kSessionExpired;
+    return;
+  }
+  const bool any_attachment =
+      header.kind == CommandKind::kCloseSession && header.attach_zxid == Zxid(0);
+  if (!any_attachment && header.attach_zxid != session->attach_zxid) {
+    result->error = ErrorCode::kSessionMoved;
+    return;
+  }
+  while (session->first != nullptr) {
+    const std::string path = session->first->Path();
+    Detach(session->first, zxid);
+    Commit();
+    listener->OnNodeEvent(EventType::kNodeDeleted, path, zxid);
+  }
+  totals_.digest -= session->Hash();
+  sessions_.Remove(session);
+  listener->OnSessionClosed(header.session, zxid);
+}
+
+void Tree::Impl::ApplyRequest(const CommandHeader& header, std::string_view command, Zxid zxid,
+                              bool wanted, ApplyListener* listener, ApplyResult* result) {
+  const absl::StatusOr<Request> request = DecodeRequest(command);
+  ASSERT(request.ok(), "a committed command decodes, or memory or log is damaged");
+  Context context{zxid, sessions_.Find(header.session), request->identities};
+  if (context.session == nullptr) {
+    result->error = ErrorCode::kSessionExpired;
+    return;
+  }
+  if (context.session->attach_zxid != header.attach_zxid) {
+    result->error = ErrorCode::kSessionMoved;
+    return;
+  }
+
+  ASSERT(undo_.empty(), "the request before was committed or rolled back");
+  events_.clear();
+  numbered_paths_.clear();
+  const Totals before = totals_;
+  const size_t count = request->ops.size();
+  if (wanted) result->ops.resize(count);
+  ErrorCode error = ErrorCode::kOk;
+  size_t done = 0;
+  for (; done < count; ++done) {
+    error = ApplyOp(request->ops[done], context, wanted ? &result->ops[done] : nullptr);
+    if (error != ErrorCode::kOk) break;
+  }
+  if (error == ErrorCode::kOk) {
+    Commit();
+    for (const Event& event : events_) listener->OnNodeEvent(event.type, event.path, zxid);
+    return;
+  }
+  Rollback(before);
+  if (!wanted) return;
+  for (size_t i = 0; i < count; ++i) {
+    result->ops[i] = OpResult{};
+    if (i == done) result->ops[i].error = error;
+    if (i > done) result->ops[i].error = ErrorCode::kRuntimeInconsistency;
+  }
+}
+
+ErrorCode Tree::Impl::ApplyOp(const Op& op, const Context& context, OpResult* result) {
+  switch (op.kind) {
+    case OpKind::kCreate:
+      return Create(op, context, result);
+    case OpKind::kDelete:
+      return Delete(op, context);
+    case OpKind::kSetData:
+      return SetData(op, context, result);
+    case OpKind::kCheck:
+      return CheckVersion(op, context);
+    case OpKind::kSetAcl:
+      return SetAcl(op, context, result);
+  }
+  ASSERT(false, "decoding refuses other kinds");
+}
+
+std::string_view Tree::Impl::NumberedPath(const Op& op, const Znode& parent) {
+  if (!IsSequential(op.mode)) return op.path;
+  std::string& path = numbered_paths_.emplace_back(op.path);
+  AppendSequence(parent.created_children, &path);
+  return path;
+}
+
+bool Tree::Impl::ResolveOpAcl(const Op& op, const Context& context) {
+  if (!IsOpenAcl(op.acl)) return ResolveAcl(op.acl, context.identities, &resolved_acl_);
+  resolved_acl_.assign(op.acl.begin(), op.acl.end());
+  return true;
+}
+
+ErrorCode Tree::Impl::Create(const Op& op, const Context& context, OpResult* result) {
+  if (!IsKnown(op.mode) || !HasParent(op.path)) return ErrorCode::kBadArguments;
+  if (!ResolveOpAcl(op, context)) return ErrorCode::kInvalidAcl;
+  Znode* parent = Lookup(op.path.substr(0, op.path.rfind('/')));
+  if (parent == nullptr) return ErrorCode::kNoNode;
+  if (!IsPermitted(*parent, context.identities, permission::kCreate)) return ErrorCode::kNoAuth;
+  const std::string_view path = NumberedPath(op, *parent);
+  if (!IsValidPath(path)) return ErrorCode::kBadArguments;
+  if (path == "/" || std::as_const(*parent).children().Find(LastSegment(path)) != nullptr) {
+    return ErrorCode::kNodeExists;
+  }
+  if (parent->is_ephemeral()) return ErrorCode::kNoChildrenForEphemerals;
+
+  const Znode* node = Attach(parent, path, op, context);
+  events_.push_back(Event{EventType::kNodeCreated, path});
+  if (result != nullptr) {
+    result->path = path;
+    result->stat = node->ToStat();
+  }
+  return ErrorCode::kOk;
+}
+
+Znode* Tree::Impl::Attach(Znode* parent, std::string_view path, const Op& op,
+                          const Context& context) {
+  const SessionId owner = IsEphemeral(op.mode) ? context.session->id : kNoSession;
+  Znode* node = Znode::New(parent, LastSegment(path), owner);
+  node->data.Set(op.has_data, op.data);
+  node->acl_id = acls_.Ref(resolved_acl_);
+  node->czxid = node->mzxid = node->pzxid = context.zxid;
+  node->ctime_ms = node->mtime_ms = time_ms_;
+  node->content_hash = HashContent(path, node->data);
+
+  Undo& undo = undo_.emplace_back();
+  undo.kind = OpKind::kCreate;
+  undo.node = node;
+  undo.pzxid = parent->pzxid;
+  undo.created_children = parent->created_children;
+
+  TakeOut(*parent);
+  parent->children().Insert(node);
+  parent->created_children = NextVersion(parent->created_children);
+  parent->pzxid = context.zxid;
+  PutIn(*parent);
+  PutIn(*node);
+  ++totals_.nodes;
+  totals_.data_bytes += node->name_length + node->data.size();
+  if (node->is_ephemeral()) {
+    context.session->Link(node);
+    ++totals_.ephemerals;
+  }
+  return node;
+}
+
+ErrorCode Tree::Impl::Delete(const Op& op, const Context& context) {
+  if (!HasParent(op.path) || IsSystemPath(op.path)) return ErrorCode::kBadArguments;
+  const size_t slash = op.path.rfind('/');
+  const std::string_view parent_path = op.path.substr(0, slash);
+  const Znode* parent = Lookup(parent_path);
+  if (parent == nullptr) return ErrorCode::kNoNode;
+  if (!IsPermitted(*parent, context.identities, permission::kDelete)) return ErrorCode::kNoAuth;
+  // The parent of "//a" is the root, and yet there is no such node.
+  if (parent_path == "/") return ErrorCode::kNoNode;
+  Znode* node = parent->children().Find(op.path.substr(slash + 1));
+  if (node == nullptr) return ErrorCode::kNoNode;
+  if (VersionDiffers(op.version, node->version)) return ErrorCode::kBadVersion;
+  if (!std::as_const(*node).children().empty()) return ErrorCode::kNotEmpty;
+
+  Detach(node, context.zxid);
+  events_.push_back(Event{EventType::kNodeDeleted, op.path});
+  return ErrorCode::kOk;
+}
+
+void Tree::Impl::Detach(Znode* node, Zxid zxid) {
+  Znode* parent = node->parent;
+  ASSERT(parent != nullptr, "the root stays");
+  ASSERT(std::as_const(*node).children().empty(), "only a leaf can go");
+  Undo& undo = undo_.emplace_back();
+  undo.kind = OpKind::kDelete;
+  undo.node = node;
+  undo.pzxid = parent->pzxid;
+  undo.created_children = parent->created_children;
+
+  TakeOut(*node);
+  TakeOut(*parent);
+  parent->children().Erase(node);
+  parent->pzxid = zxid;
+  PutIn(*parent);
+  --totals_.nodes;
+  totals_.data_bytes -= node->name_length + node->data.size();
+  if (node->is_ephemeral()) {
+    Session* owner = sessions_.Find(node->ephemeral_owner);
+    ASSERT(owner != nullptr, "an ephemeral does not outlive its session");
+    owner->Unlink(node);
+    --totals_.ephemerals;
+  }
+}
+
+ErrorCode Tree::Impl::SetData(const Op& op, const Context& context, OpResult* result) {
+  if (!IsValidPath(op.path)) return ErrorCode::kBadArguments;
+  Znode* node = Lookup(op.path);
+  if (node == nullptr) return ErrorCode::kNoNode;
+  if (!IsPermitted(*node, context.identities, permission::kWrite)) return ErrorCode::kNoAuth;
+  if (VersionDiffers(op.version, node->version)) return ErrorCode::kBadVersion;
+
+  Undo& undo = undo_.emplace_back();
+  undo.kind = OpKind::kSetData;
+  undo.node = node;
+  undo.content_hash = node->content_hash;
+  undo.mzxid = node->mzxid;
+  undo.mtime_ms = node->mtime_ms;
+  undo.version = node->version;
+  TakeOut(*node);
+  totals_.data_bytes -= node->data.size();
+  undo.data.Set(op.has_data, op.data);
+  undo.data.Swap(&node->data);
+  node->content_hash = HashContent(op.path, node->data);
+  node->version = NextVersion(node->version);
+  node->mzxid = context.zxid;
+  node->mtime_ms = time_ms_;
+  totals_.data_bytes += node->data.size();
+  PutIn(*node);
+
+  events_.push_back(Event{EventType::kNodeDataChanged, op.path});
+  if (result != nullptr) result->stat = node->ToStat();
+  return ErrorCode::kOk;
+}
+
+ErrorCode Tree::Impl::SetAcl(const Op& op, const Context& context, OpResult* result) {
+  if (!IsValidPath(op.path)) return ErrorCode::kBadArguments;
+  if (!ResolveOpAcl(op, context)) return ErrorCode::kInvalidAcl;
+  Znode* node = Lookup(op.path);
+  if (node == nullptr) return ErrorCode::kNoNode;
+  if (!IsPermitted(*node, context.identities, permission::kAdmin)) return ErrorCode::kNoAuth;
+  if (VersionDiffers(op.version, node->aversion)) return ErrorCode::kBadVersion;
+
+  Undo& undo = undo_.emplace_back();
+  undo.kind = OpKind::kSetAcl;
+  undo.node = node;
+  undo.version = node->aversion;
+  undo.acl_id = node->acl_id;
+  TakeOut(*node);
+  node->acl_id = acls_.Ref(resolved_acl_);
+  node->aversion = NextVersion(node->aversion);
+  PutIn(*node);
+  if (result != nullptr) result->stat = node->ToStat();
+  return ErrorCode::kOk;
+}
+
+ErrorCode Tree::Impl::CheckVersion(const Op& op, const Context& context) {
+  if (!IsValidPath(op.path)) return ErrorCode::kBadArguments;
+  const Znode* node = Lookup(op.path);
+  if (node == nullptr) return ErrorCode::kNoNode;
+  if (!IsPermitted(*node, context.identities, permission::kRead)) return ErrorCode::kNoAuth;
+  return VersionDiffers(op.version, node->version) ? ErrorCode::kBadVersion : ErrorCode::kOk;
+}
+
+void Tree::Impl::Commit() {
+  for (const Undo& undo : undo_) {
+    if (undo.kind == OpKind::kDelete) {
+      acls_.Unref(undo.node->acl_id);
+      Znode::Delete(undo.node);
+    } else if (undo.kind == OpKind::kSetAcl) {
+      acls_.Unref(undo.acl_id);
+    }
+  }
+  undo_.clear();
+}
+
+void Tree::Impl::Rollback(const Totals& before) {
+  while (!undo_.empty()) {
+    UndoOne(&undo_.back());
+    undo_.pop_back();
+  }
+  totals_ = before;
+}
+
+void Tree::Impl::UndoOne(Undo* undo) {
+  Znode* node = undo->node;
+  ASSERT(node != nullptr);
+  switch (undo->kind) {
+    case OpKind::kCreate:
+    case OpKind::kDelete: {
+      const bool created = undo->kind == OpKind::kCreate;
+      node->parent->pzxid = undo->pzxid;
+      node->parent->created_children = undo->created_children;
+      if (created) {
+        node->parent->children().Erase(node);
+      } else {
+        node->parent->children().Insert(node);
+      }
+      if (node->is_ephemeral()) {
+        Session* owner = sessions_.Find(node->ephemeral_owner);
+        ASSERT(owner != nullptr, "an ephemeral does not outlive its session");
+        created ? owner->Unlink(node) : owner->Relink(node);
+      }
+      if (!created) return;
+      acls_.Unref(node->acl_id);
+      Znode::Delete(node);
+      return;
+    }
+    case OpKind::kSetData:
+      node->data.Swap(&undo->data);
+      node->content_hash = undo->content_hash;
+      node->version = undo->version;
+      node->mzxid = undo->mzxid;
+      node->mtime_ms = undo->mtime_ms;
+      return;
+    case OpKind::kSetAcl:
+      acls_.Unref(node->acl_id);
+      node->acl_id = undo->acl_id;
+      node->aversion = undo->version;
+      return;
+    case OpKind::kCheck:
+      break;
+  }
+  ASSERT(false, "a check changes nothing");
+}
+
+}  // namespace quorate::tree

@@ -1,0 +1,145 @@
+// What is behind Tree. tree.cc has the life of the tree and its digest, tree_apply.cc the changes,
+// tree_read.cc the reads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tree/acl_table.h"
+#include "tree/command.h"
+#include "tree/origins.h"
+#include "tree/sessions.h"
+#include "tree/tree.h"
+#include "tree/types.h"
+#include "tree/znode.h"
+
+namespace quorate::tree {
+
+SessionInfo ToInfo(const Session& session);
+
+class Tree::Impl {
+ public:
+  Impl();
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  void Apply(Zxid zxid, std::string_view command, const Origin& self, ApplyListener* listener);
+  void Skip(Zxid zxid);
+
+  // The node of a path; "" is the root too, as in ZooKeeper. nullptr if there is none, whether the
+  // path is legal or not.
+  Znode* Lookup(std::string_view path) const;
+  bool IsPermitted(const Znode& node, std::span<const Identity> identities,
+                   int32_t permissions) const;
+  // The node if it is there and may be read; else nullptr and why.
+  const Znode* FindReadable(std::string_view path, std::span<const Identity> identities,
+                            ErrorCode* error) const;
+
+  const AclTable& acls() const { return acls_; }
+  const SessionTable& sessions() const { return sessions_; }
+  Zxid last_zxid() const { return last_zxid_; }
+  int64_t time_ms() const { return time_ms_; }
+  size_t node_count() const { return totals_.nodes; }
+  size_t ephemeral_count() const { return totals_.ephemerals; }
+  size_t data_bytes() const { return totals_.data_bytes; }
+  uint64_t digest() const { return totals_.digest; }
+  uint64_t ComputeDigest() const;
+
+ private:
+  // Sums that follow each change, and go back as one when a multi fails.
+  struct Totals {
+    size_t nodes = 0;
+    size_t ephemerals = 0;
+    size_t data_bytes = 0;  // of names and data
+    uint64_t digest = 0;
+  };
+
+  // Who does something, and when.
+  struct Context {
+    Zxid zxid;
+    Session* session = nullptr;
+    std::span<const Identity> identities;
+  };
+
+  // How to take back one change, or to free what it replaced.
+  struct Undo {
+    OpKind kind = OpKind::kCheck;
+    Znode* node = nullptr;
+    // Create and delete: of the parent.
+    Zxid pzxid;
+    int32_t created_children = 0;
+    // SetData.
+    ZnodeData data;
+    uint64_t content_hash = 0;
+    Zxid mzxid;
+    int64_t mtime_ms = 0;
+    // SetData: the version. SetAcl: that of the ACL.
+    int32_t version = 0;
+    // SetAcl.
+    uint32_t acl_id = 0;
+  };
+
+  struct Event {
+    EventType type = EventType::kNodeCreated;
+    std::string_view path;
+  };
+
+  void AddSystemNode(std::string_view path);
+  uint64_t NodeTerm(const Znode& node) const;
+  // Takes a node's term out of the digest before its metadata change, and puts it in after.
+  void TakeOut(const Znode& node) { totals_.digest -= NodeTerm(node); }
+  void PutIn(const Znode& node) { totals_.digest += NodeTerm(node); }
+  void AdvanceTime(int64_t time_ms);
+
+  void ApplyOpenSession(const CommandHeader& header, std::string_view command, Zxid zxid,
+                        ApplyListener* listener, ApplyResult* result);
+  void ApplyEndSession(const CommandHeader& header, Zxid zxid, ApplyListener* listener,
+                       ApplyResult* result);
+  // `*result` gets what the operations answer only with `wanted`.
+  void ApplyRequest(const CommandHeader& header, std::string_view command, Zxid zxid, bool wanted,
+                    ApplyListener* listener, ApplyResult* result);
+
+  // Each checks in ZooKeeper's order, and changes nothing unless it returns kOk. `result` may be
+  // nullptr.
+  ErrorCode ApplyOp(const Op& op, const Context& context, OpResult* result);
+  ErrorCode Create(const Op& op, const Context& context, OpResult* result);
+  ErrorCode Delete(const Op& op, const Context& context);
+  ErrorCode SetData(const Op& op, const Context& context, OpResult* result);
+  ErrorCode SetAcl(const Op& op, const Context& context, OpResult* result);
+  ErrorCode CheckVersion(const Op& op, const Context& context);
+
+  // A path that stays where it is until the end of the request: `path` itself, or with a sequence
+  // number behind it.
+  std::string_view NumberedPath(const Op& op, const Znode& parent);
+  // Resolves the ACL of an operation into resolved_acl_.
+  bool ResolveOpAcl(const Op& op, const Context& context);
+  Znode* Attach(Znode* parent, std::string_view path, const Op& op, const Context& context);
+  void Detach(Znode* node, Zxid zxid);
+  // Makes what the undo log holds final.
+  void Commit();
+  // Takes all of it back, newest first, and restores the totals.
+  void Rollback(const Totals& before);
+  void UndoOne(Undo* undo);
+
+  Znode* root_ = nullptr;
+  AclTable acls_;
+  SessionTable sessions_;
+  OriginTable origins_;
+  Totals totals_;
+  Zxid last_zxid_;
+  int64_t time_ms_ = 0;
+
+  // Of the request that is being applied; kept so that their memory is used again.
+  std::deque<Undo> undo_;
+  std::vector<Event> events_;
+  std::deque<std::string> numbered_paths_;
+  std::vector<Acl> resolved_acl_;
+};
+
+}  // namespace quorate::tree

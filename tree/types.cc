@@ -1,0 +1,45 @@
+#include "tree/types.h"
+
+namespace quorate::tree {
+
+std::string_view ToString(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kOk:
+      return "ok";
+    case ErrorCode::kSystemError:
+      return "system error";
+    case ErrorCode::kRuntimeInconsistency:
+      return "runtime inconsistency";
+    case ErrorCode::kMarshallingError:
+      return "marshalling error";
+    case ErrorCode::kUnimplemented:
+      return "unimplemented";
+    case ErrorCode::kBadArguments:
+      return "bad arguments";
+    case ErrorCode::kNoNode:
+      return "no node";
+    case ErrorCode::kNoAuth:
+      return "not authorized";
+    case ErrorCode::kBadVersion:
+      return "bad version";
+    case ErrorCode::kNoChildrenForEphemerals:
+      return "no children for ephemerals";
+    case ErrorCode::kNodeExists:
+      return "node exists";
+    case ErrorCode::kNotEmpty:
+      return "not empty";
+    case ErrorCode::kSessionExpired:
+      return "session expired";
+    case ErrorCode::kInvalidAcl:
+      return "invalid ACL";
+    case ErrorCode::kAuthFailed:
+      return "authentication failed";
+    case ErrorCode::kSessionMoved:
+      return "session moved";
+  }
+  return "unknown error";
+}
+
+std::vector<Acl> OpenAcl() { return {Acl{permission::kAll, Identity{"world", "anyone"}}}; }
+
+}  // namespace quorate::tree
