@@ -66,25 +66,33 @@ def locking_consumer(hosts, path, end, _number):
                 # Nothing there; or it is locked for us by a call whose answer was lost.
                 release_unknown_locks(client, queue, path)
                 continue
-            consume(queue)
+            consume(client, queue, path)
             taken.append(item.decode())
             last = time.monotonic()
         release_unknown_locks(client, queue, path)
     return taken, client.connection_losses
 
 
-def consume(queue):
+def consume(client, queue, path):
     """Consumes the item that this queue holds; a lost answer is asked for again."""
+    name = queue.processing_element[0]
+    unknown = False
     while True:
         try:
-            common.check(queue.consume(), "a lock on an item was lost with no session lost")
-            return
+            if queue.consume():
+                return
+            # Somebody else's lock. Another consumer that looked before the item was consumed may lock
+            # it afterwards, for the moment until it finds that the item is gone: so this proves
+            # nothing if our transaction may have been done and has taken the item away.
+            done = unknown and client.retry(client.exists, f"{path}/entries/{name}") is None
+            common.check(done, "a lock on an item was lost with no session lost")
+            break
         except UNKNOWN:
-            continue
+            unknown = True
         except NoNodeError:
             # The lock is gone, so the transaction that removes item and lock was done.
-            queue.processing_element = None
-            return
+            break
+    queue.processing_element = None
 
 
 def release_unknown_locks(client, queue, path):
