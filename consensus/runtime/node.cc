@@ -50,6 +50,18 @@ bool Node::BatchQueue<T>::TakeAll(std::vector<T>* items, const Clock::time_point
 }
 
 template <class T>
+std::vector<T> Node::BatchQueue<T>::TakeQueued() {
+  MutexLock lock(&mutex_);
+  return std::exchange(items_, {});
+}
+
+template <class T>
+bool Node::BatchQueue<T>::HasItems() const {
+  MutexLock lock(&mutex_);
+  return !items_.empty();
+}
+
+template <class T>
 void Node::BatchQueue<T>::Close() {
   MutexLock lock(&mutex_);
   closed_ = true;
@@ -71,9 +83,9 @@ Node::~Node() { Stop(); }
 
 void Node::Start() {
   ASSERT(threads_.empty(), "started once");
-  threads_.emplace_back([this] { RunLog(); });
-  threads_.emplace_back([this] { RunApply(); });
-  threads_.emplace_back([this] { RunReads(); });
+  threads_.emplace_back([this] { RunQueue(&log_batches_, &Node::HandleLog); });
+  threads_.emplace_back([this] { RunQueue(&apply_ranges_, &Node::HandleApply); });
+  threads_.emplace_back([this] { RunQueue(&log_reads_, &Node::HandleReads); });
   threads_.emplace_back([this] { RunNode(); });
 }
 
@@ -102,12 +114,80 @@ void Node::RunNode() {
         next_tick = now + tick;
         break;
       }
-      raft_->Tick();
-      observer_->OnTick();
+      Tick();
     }
     DispatchOutputs();
   }
 }
+
+void Node::Tick() {
+  raft_->Tick();
+  observer_->OnTick();
+}
+
+template <class T>
+void Node::RunQueue(BatchQueue<T>* queue, absl::Status (Node::*handle)(std::vector<T>& batches)) {
+  std::vector<T> batches;
+  while (queue->TakeAll(&batches, nullptr)) {
+    if (absl::Status status = (this->*handle)(batches); !status.ok()) {
+      observer_->OnFatal(status);
+      return;
+    }
+  }
+}
+
+// --- Without threads -----------------------------------------------------------------------------
+
+bool Node::HasWork(Work work) const {
+  if (failed_) return false;
+  switch (work) {
+    case Work::kNode:
+      return events_.HasItems() || raft_->HasOutput();
+    case Work::kLog:
+      return log_batches_.HasItems();
+    case Work::kApply:
+      return apply_ranges_.HasItems();
+    case Work::kRead:
+      return log_reads_.HasItems();
+  }
+  return false;
+}
+
+void Node::Step(Work work) {
+  ASSERT(threads_.empty(), "either threads or steps");
+  if (failed_) return;
+  switch (work) {
+    case Work::kNode:
+      for (Event& event : events_.TakeQueued()) Handle(std::move(event));
+      DispatchOutputs();
+      return;
+    case Work::kLog:
+      return StepQueue(&log_batches_, &Node::HandleLog);
+    case Work::kApply:
+      return StepQueue(&apply_ranges_, &Node::HandleApply);
+    case Work::kRead:
+      return StepQueue(&log_reads_, &Node::HandleReads);
+  }
+}
+
+template <class T>
+void Node::StepQueue(BatchQueue<T>* queue, absl::Status (Node::*handle)(std::vector<T>& batches)) {
+  std::vector<T> batches = queue->TakeQueued();
+  if (batches.empty()) return;
+  if (absl::Status status = (this->*handle)(batches); !status.ok()) {
+    failed_ = true;
+    observer_->OnFatal(status);
+  }
+}
+
+void Node::TickNow() {
+  ASSERT(threads_.empty(), "either threads or steps");
+  if (failed_) return;
+  Tick();
+  DispatchOutputs();
+}
+
+// --- The work ------------------------------------------------------------------------------------
 
 void Node::Handle(Event event) {
   if (auto* messages = std::get_if<std::vector<Message>>(&event)) {
@@ -144,27 +224,22 @@ void Node::Dispatch(Output output) {
   if (apply.has_value()) apply_ranges_.Push(*std::move(apply));
 }
 
-void Node::RunLog() {
-  std::vector<LogBatch> batches;
-  while (log_batches_.TakeAll(&batches, nullptr)) {
-    if (absl::Status status = Persist(batches); !status.ok()) {
-      observer_->OnFatal(status);
-      return;
+absl::Status Node::HandleLog(std::vector<LogBatch>& batches) {
+  if (absl::Status status = Persist(batches); !status.ok()) return status;
+  std::vector<Message> messages;
+  std::optional<PersistId> persisted;
+  for (LogBatch& batch : batches) {
+    auto& waiting = batch.output.messages_after_persist;
+    if (messages.empty()) {
+      messages = std::move(waiting);
+    } else {
+      for (Message& message : waiting) messages.push_back(std::move(message));
     }
-    std::vector<Message> messages;
-    std::optional<PersistId> persisted;
-    for (LogBatch& batch : batches) {
-      auto& waiting = batch.output.messages_after_persist;
-      if (messages.empty()) {
-        messages = std::move(waiting);
-      } else {
-        for (Message& message : waiting) messages.push_back(std::move(message));
-      }
-      if (batch.output.persist_id.has_value()) persisted = batch.output.persist_id;
-    }
-    if (!messages.empty()) transport_->Send(std::move(messages));
-    if (persisted.has_value()) events_.Push(Persisted{*persisted});
+    if (batch.output.persist_id.has_value()) persisted = batch.output.persist_id;
   }
+  if (!messages.empty()) transport_->Send(std::move(messages));
+  if (persisted.has_value()) events_.Push(Persisted{*persisted});
+  return absl::OkStatus();
 }
 
 absl::Status Node::Persist(std::vector<LogBatch>& batches) {
@@ -218,17 +293,12 @@ absl::Status Node::BindClusterId() {
   return absl::OkStatus();
 }
 
-void Node::RunApply() {
-  std::vector<ApplyRange> ranges;
-  while (apply_ranges_.TakeAll(&ranges, nullptr)) {
-    for (const ApplyRange& range : ranges) {
-      if (absl::Status status = ApplyOne(range); !status.ok()) {
-        observer_->OnFatal(status);
-        return;
-      }
-      events_.Push(Applied{range.last});
-    }
+absl::Status Node::HandleApply(std::vector<ApplyRange>& ranges) {
+  for (const ApplyRange& range : ranges) {
+    if (absl::Status status = ApplyOne(range); !status.ok()) return status;
+    events_.Push(Applied{range.last});
   }
+  return absl::OkStatus();
 }
 
 absl::Status Node::ApplyOne(const ApplyRange& range) {
@@ -247,21 +317,16 @@ absl::Status Node::ApplyOne(const ApplyRange& range) {
   return absl::OkStatus();
 }
 
-void Node::RunReads() {
-  std::vector<LogReadRequest> requests;
-  while (log_reads_.TakeAll(&requests, nullptr)) {
-    for (const LogReadRequest& request : requests) {
-      absl::StatusOr<std::vector<Entry>> entries =
-          data_dir_->log().Read(request.first, request.last, request.bytes_max);
-      // Entries that were truncated meanwhile are no longer wanted either; damage is.
-      if (absl::IsOutOfRange(entries.status())) continue;
-      if (!entries.ok()) {
-        observer_->OnFatal(entries.status());
-        return;
-      }
-      events_.Push(LogReadDone{request.follower, *std::move(entries)});
-    }
+absl::Status Node::HandleReads(std::vector<LogReadRequest>& requests) {
+  for (const LogReadRequest& request : requests) {
+    absl::StatusOr<std::vector<Entry>> entries =
+        data_dir_->log().Read(request.first, request.last, request.bytes_max);
+    // Entries that were truncated meanwhile are no longer wanted either; damage is.
+    if (absl::IsOutOfRange(entries.status())) continue;
+    if (!entries.ok()) return entries.status();
+    events_.Push(LogReadDone{request.follower, *std::move(entries)});
   }
+  return absl::OkStatus();
 }
 
 }  // namespace quorate::consensus

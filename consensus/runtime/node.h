@@ -1,14 +1,17 @@
 // One running member: the threads that drive the pure Raft object, the log and the state machine.
 //
-//   node thread   owns Raft; takes everything that queued while it was busy, steps it, hands on one
-//   Output log thread    writes and syncs all batches that queued during the last sync (group
-//   commit), then sends
-//                 what had to wait for it
+//   node thread   owns Raft; takes everything that queued while it was busy, steps it, hands on the
+//                 outputs
+//   log thread    writes and syncs all batches that queued during the last sync (group commit),
+//                 then sends what had to wait for it
 //   apply thread  gives committed entries to the state machine
 //   read thread   reads old entries from the log for a follower that lags
 //
 // Between them there is one hand-off for a batch, never one for a request. A stalled disk holds up
 // the log thread only: heartbeats, reads and commits that a majority has go on.
+//
+// Without threads, for a simulation: instead of Start, its owner calls Step for one of the queues
+// at a time, and TickNow; the same code runs.
 //
 // Thread-safety: each function says from which thread it may be called.
 #pragma once
@@ -77,6 +80,16 @@ class Node {
   // node.
   void Stop();
 
+  // --- Instead of Start, all on one thread -------------------------------------------------------
+  // The queues, by the thread that empties them.
+  enum class Work : uint8_t { kNode, kLog, kApply, kRead };
+  // Whether Step would do anything. Never again after OnFatal.
+  bool HasWork(Work work) const;
+  // What the thread of that queue does when it wakes up: handles all that is queued there.
+  void Step(Work work);
+  // A tick of Raft and of the observer, and what follows from it.
+  void TickNow();
+
   // From any thread: messages from other members.
   void Deliver(std::vector<Message> messages);
   // From any thread: runs `task` on the node thread.
@@ -117,10 +130,13 @@ class Node {
     // Waits for items, the stop, or `deadline` (if not null); false after Close and nothing is
     // left.
     bool TakeAll(std::vector<T>* items, const std::chrono::steady_clock::time_point* deadline);
+    // Takes what there is, without waiting.
+    std::vector<T> TakeQueued();
+    bool HasItems() const;
     void Close();
 
    private:
-    Mutex mutex_;
+    mutable Mutex mutex_;
     std::condition_variable changed_;
     std::vector<T> items_ ABSL_GUARDED_BY(mutex_);
     bool closed_ ABSL_GUARDED_BY(mutex_) = false;
@@ -128,9 +144,15 @@ class Node {
   };
 
   void RunNode();
-  void RunLog();
-  void RunApply();
-  void RunReads();
+  // Takes batches from `queue` until it is closed or one could not be handled.
+  template <class T>
+  void RunQueue(BatchQueue<T>* queue, absl::Status (Node::*handle)(std::vector<T>& batches));
+  template <class T>
+  void StepQueue(BatchQueue<T>* queue, absl::Status (Node::*handle)(std::vector<T>& batches));
+  absl::Status HandleLog(std::vector<LogBatch>& batches);
+  absl::Status HandleApply(std::vector<ApplyRange>& ranges);
+  absl::Status HandleReads(std::vector<LogReadRequest>& requests);
+  void Tick();
   void Handle(Event event);
   void DispatchOutputs();
   void Dispatch(Output output);
@@ -150,6 +172,7 @@ class Node {
   BatchQueue<ApplyRange> apply_ranges_;
   BatchQueue<LogReadRequest> log_reads_;
   std::vector<std::thread> threads_;
+  bool failed_ = false;  // in a step
 };
 
 }  // namespace quorate::consensus
