@@ -2,7 +2,10 @@
 #include <string>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/crc32c.h"
+#include "base/manual_clock.h"
+#include "base/random.h"
 #include "base/slice.h"
 #include "base/strong_int.h"
 
@@ -60,6 +63,27 @@ TEST_CASE("a slice keeps its buffer alive") {
     part = Slice(buffer, 3, 4);
   }
   CHECK(part.view() == "3456");
+}
+
+TEST_CASE("a manual clock moves only when it is told to, and the wall time can jump alone") {
+  ManualClock clock(1000);
+  const auto begin = clock.Now();
+  clock.Advance(50);
+  CHECK(clock.Now() - begin == std::chrono::milliseconds(50));
+  CHECK(clock.WallMs() == 1050);
+  clock.SetWallMs(7);
+  CHECK(clock.Now() - begin == std::chrono::milliseconds(50));
+  CHECK(clock.WallMs() == 7);
+}
+
+TEST_CASE("the system's clock goes on and its bytes differ") {
+  const auto begin = Clock::System()->Now();
+  CHECK(Clock::System()->Now() >= begin);
+  CHECK(Clock::System()->WallMs() > 1'700'000'000'000);
+  const std::string bytes = RandomBytes::System()->Make(1000);
+  CHECK(bytes.size() == 1000);
+  CHECK(bytes.substr(0, 16) != bytes.substr(984));
+  CHECK(bytes != RandomBytes::System()->Make(1000));
 }
 
 }  // namespace

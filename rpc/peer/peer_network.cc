@@ -5,12 +5,15 @@
 #include <grpcpp/grpcpp.h>
 #include <spdlog/spdlog.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
+#include "base/mutex.h"
+#include "rpc/peer/frame.h"
 
 namespace quorate::rpc {
 namespace {

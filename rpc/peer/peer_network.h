@@ -7,17 +7,15 @@
 // threads and must be brief.
 #pragma once
 
-#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "base/mutex.h"
 #include "consensus/core/types.h"
-#include "consensus/runtime/node.h"
-#include "rpc/peer/frame.h"
+#include "rpc/peer/peer_links.h"
 
 namespace quorate::rpc {
 
@@ -25,26 +23,13 @@ namespace quorate::rpc {
 // itself, and forwarded writes are sent again when they are not applied in time.
 inline constexpr size_t kPeerQueueBytesMax = 64u << 20;
 
-class PeerHandler {
- public:
-  virtual ~PeerHandler() = default;
-  virtual void OnPeerBatch(consensus::MemberId from, PeerBatch batch) = 0;
-  // Our stream to `member` was accepted.
-  virtual void OnPeerUp(consensus::MemberId member) = 0;
-  // Our stream to `member`, or its stream to us, broke. For the latter the call comes after its
-  // last batch.
-  virtual void OnPeerDown(consensus::MemberId member) = 0;
-  // `member` refused us because it belongs to another cluster (16 bytes).
-  virtual void OnOtherCluster(consensus::MemberId member, const std::string& cluster_id) = 0;
-};
-
 struct PeerNetworkOptions {
   consensus::MemberId self;
   std::string listen_address;                            // host:port
   std::map<consensus::MemberId, std::string> addresses;  // of the others, host:port
 };
 
-class PeerNetwork : public consensus::PeerTransport {
+class PeerNetwork : public PeerLinks {
  public:
   // `handler` must outlive the object.
   PeerNetwork(PeerNetworkOptions options, PeerHandler* handler);
@@ -57,19 +42,13 @@ class PeerNetwork : public consensus::PeerTransport {
   // Breaks all streams and waits until no handler call can come any more.
   void Stop();
 
-  // Streams opened from now on carry this id, and others are refused.
-  void SetClusterId(const std::string& cluster_id);
-
+  // PeerLinks
   void Send(std::vector<consensus::Message> messages) override;
-  // Sends writes to the leader. They may be lost like anything else.
-  void Forward(consensus::MemberId to, const std::vector<std::string_view>& commands);
-  void SendTouches(consensus::MemberId to, const std::vector<int64_t>& sessions);
-
-  // Opens broken streams again when it is time. To be called every few milliseconds.
-  void Tick();
-  // How long our stream to `member` has been down; 0 if it is up, or for a member that is not
-  // known.
-  int64_t DownForMs(consensus::MemberId member) const;
+  void Forward(consensus::MemberId to, const std::vector<std::string_view>& commands) override;
+  void SendTouches(consensus::MemberId to, const std::vector<int64_t>& sessions) override;
+  void Tick() override;
+  int64_t DownForMs(consensus::MemberId member) const override;
+  void SetClusterId(const std::string& cluster_id) override;
 
  private:
   class Link;

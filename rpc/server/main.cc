@@ -6,13 +6,17 @@
 
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <thread>
 
 #include "absl/synchronization/mutex.h"
+#include "base/clock.h"
+#include "base/random.h"
 #include "rpc/server/config.h"
 #include "rpc/server/server.h"
 #include "rpc/zk/door.h"
+#include "rpc/zk/listener.h"
 
 namespace {
 
@@ -31,14 +35,17 @@ class ZkDoorFactory : public quorate::rpc::DoorFactory {
  public:
   quorate::rpc::Door* Make(const quorate::rpc::Config& config,
                            quorate::rpc::Service* service) override {
-    door_ = std::make_unique<quorate::rpc::zk::ZkDoor>(config, service);
+    door_ = std::make_unique<quorate::rpc::zk::ZkDoor>(config, service, quorate::Clock::System(),
+                                                       quorate::RandomBytes::System());
+    listener_ = std::make_unique<quorate::rpc::zk::ZkListener>(door_.get());
     return door_.get();
   }
-  absl::Status Open() override { return door_->Start(); }
-  void Close() override { door_->Stop(); }
+  absl::Status Open() override { return listener_->Start(); }
+  void Close() override { listener_->Stop(); }
 
  private:
   std::unique_ptr<quorate::rpc::zk::ZkDoor> door_;
+  std::unique_ptr<quorate::rpc::zk::ZkListener> listener_;
 };
 
 // Each client is a descriptor; the soft limit is often far below the hard one.

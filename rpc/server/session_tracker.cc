@@ -37,6 +37,7 @@ void SessionTracker::Touch(tree::SessionId id) {
 }
 
 void SessionTracker::TouchAll() {
+  // In any order: only the deadlines change, not the places in the buckets.
   for (auto& [id, session] : sessions_) session.deadline_ms = DeadlineFor(session.timeout_ms);
 }
 

@@ -1,7 +1,6 @@
 #include "rpc/zk/connection.h"
 
 #include <openssl/evp.h>
-#include <openssl/rand.h>
 #include <openssl/sha.h>
 
 #include <algorithm>
@@ -9,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
-#include "rpc/zk/io_thread.h"
+#include "rpc/zk/connection_loop.h"
 
 namespace quorate::rpc::zk {
 namespace {
@@ -28,13 +27,6 @@ constexpr size_t kIdentityBytesMax = 64u << 10;
 constexpr auto kHandshakeTimeout = std::chrono::seconds(30);
 constexpr auto kCatchUpTimeout = std::chrono::seconds(2);
 
-std::string RandomPassword() {
-  std::string password(tree::kPasswordBytes, '\0');
-  ASSERT(RAND_bytes(reinterpret_cast<unsigned char*>(password.data()),
-                    static_cast<int>(password.size())) == 1);
-  return password;
-}
-
 // "user:password" -> "user:" + base64(sha1("user:password")), as ZooKeeper stores it.
 std::string DigestId(std::string_view credentials) {
   unsigned char hash[SHA_DIGEST_LENGTH];
@@ -51,8 +43,8 @@ bool IsLowerCaseWord(std::string_view bytes) {
 
 }  // namespace
 
-Connection::Connection(IoThread* io, uint32_t tag, std::string address)
-    : io_(io), tag_(tag), address_(std::move(address)) {
+Connection::Connection(ConnectionLoop* loop, uint32_t tag, std::string address)
+    : loop_(loop), tag_(tag), address_(std::move(address)), opened_(loop->now()) {
   identities_.push_back({"ip", address_});
 }
 
@@ -94,10 +86,10 @@ absl::Status Connection::OnBytes(std::string_view bytes) {
       break;
     }
     const int32_t length = LoadInt<std::endian::big, int32_t>(bytes.data() + used);
-    if (length < 0 || length > io_->door().config().jute_max_buffer_bytes) {
+    if (length < 0 || length > loop_->door().config().jute_max_buffer_bytes) {
       return absl::InvalidArgumentError(absl::StrCat("a packet claims to have ", length,
                                                      " bytes; jute.maxbuffer is ",
-                                                     io_->door().config().jute_max_buffer_bytes));
+                                                     loop_->door().config().jute_max_buffer_bytes));
     }
     if (bytes.size() - used - kLengthBytes < static_cast<size_t>(length)) break;
     const std::string_view packet = bytes.substr(used + kLengthBytes, static_cast<size_t>(length));
@@ -121,7 +113,7 @@ absl::Status Connection::OnPacket(std::string_view packet) {
 
 bool Connection::AnswerFourLetterWord(std::string_view word) {
   if (!IsLowerCaseWord(word)) return false;
-  out_ += io_->door().AnswerFourLetterWord(word);
+  out_ += loop_->door().AnswerFourLetterWord(word);
   return true;
 }
 
@@ -131,10 +123,10 @@ absl::Status Connection::OnConnectRequest(std::string_view packet) {
   absl::StatusOr<ConnectRequest> request = DecodeConnectRequest(packet);
   if (!request.ok()) return request.status();
   connect_ = *std::move(request);
-  if (!io_->door().service().status().in_touch) {
+  if (!loop_->door().service().status().in_touch) {
     return absl::UnavailableError("this server is out of touch with a majority of the servers");
   }
-  if (connect_.last_zxid_seen > io_->LockTree().last_zxid().value()) {
+  if (connect_.last_zxid_seen > loop_->LockTree().last_zxid().value()) {
     state_ = State::kCatchingUp;
     return absl::OkStatus();
   }
@@ -143,23 +135,23 @@ absl::Status Connection::OnConnectRequest(std::string_view packet) {
 
 absl::Status Connection::RetryHandshake() {
   ASSERT(state_ == State::kCatchingUp);
-  const tree::Zxid applied = io_->LockTree().last_zxid();
+  const tree::Zxid applied = loop_->LockTree().last_zxid();
   if (connect_.last_zxid_seen <= applied.value()) return BeginSession();
-  if (io_->now() - opened_ < kCatchUpTimeout) return absl::OkStatus();
+  if (loop_->now() - opened_ < kCatchUpTimeout) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("the client has seen zxid ", connect_.last_zxid_seen, ", this server has only ",
                    applied.value(), "; the client will try another server"));
 }
 
 absl::Status Connection::BeginSession() {
-  const Config& config = io_->door().config();
+  const Config& config = loop_->door().config();
   timeout_ms_ =
       std::clamp(connect_.timeout_ms, config.min_session_timeout_ms, config.max_session_timeout_ms);
-  std::string& to = io_->command_bytes();
+  std::string& to = loop_->command_bytes();
   const size_t offset = to.size();
   if (connect_.session_id == 0) {
-    session_ = io_->door().NewSessionId();
-    connect_.password = RandomPassword();
+    session_ = loop_->door().NewSessionId();
+    connect_.password = loop_->door().random().Make(tree::kPasswordBytes);
     tree::AppendCreateSession(Header(tree::CommandKind::kCreateSession), timeout_ms_,
                               connect_.password, &to);
   } else {
@@ -167,7 +159,7 @@ absl::Status Connection::BeginSession() {
     tree::AppendAttachSession(Header(tree::CommandKind::kAttachSession), timeout_ms_,
                               connect_.password, &to);
   }
-  io_->AddedCommand(offset);
+  loop_->AddedCommand(offset);
   state_ = State::kConnecting;
   return absl::OkStatus();
 }
@@ -215,7 +207,7 @@ absl::Status Connection::CheckTime(std::chrono::steady_clock::time_point now,
   // The client has to learn in time that its session may end elsewhere: it looks for another server
   // when nothing comes for two thirds of the timeout.
   const int64_t limit_ms =
-      std::max<int64_t>(timeout_ms_ / 2, 3 * io_->door().config().election_timeout_ms);
+      std::max<int64_t>(timeout_ms_ / 2, 3 * loop_->door().config().election_timeout_ms);
   if (state_ != State::kHandshake && leader_contact_age_ms > limit_ms) {
     return absl::UnavailableError(
         absl::StrCat("no leader was heard from for ", leader_contact_age_ms, " ms"));
@@ -226,7 +218,7 @@ absl::Status Connection::CheckTime(std::chrono::steady_clock::time_point now,
 tree::CommandHeader Connection::Header(tree::CommandKind kind) const {
   tree::CommandHeader header;
   header.kind = kind;
-  header.origin = io_->door().service().origin();
+  header.origin = loop_->door().service().origin();
   header.origin_tag = tag_;
   header.session = session_;
   header.attach_zxid = attach_zxid_;
@@ -240,10 +232,10 @@ absl::Status Connection::OnRequest(std::string_view packet) {
   Pending pending;
   pending.xid = reader.Int<int32_t>();
   pending.op = static_cast<OpCode>(reader.Int<int32_t>());
-  pending.received = io_->now();
+  pending.received = loop_->now();
   if (!reader.ok()) return absl::InvalidArgumentError("a request is shorter than its header");
   if (pending.op == OpCode::kPing) {
-    ReplyWriter reply(&out_, kPingXid, io_->seen_zxid(), ErrorCode::kOk);
+    ReplyWriter reply(&out_, kPingXid, loop_->seen_zxid(), ErrorCode::kOk);
     ++packets_sent_;
     return absl::OkStatus();
   }
@@ -275,10 +267,10 @@ absl::StatusOr<Connection::Progress> Connection::Start(std::string_view body, bo
                                                        Pending* pending) {
   if (IsWrite(pending->op)) return StartWrite(body, alone, pending);
   if (pending->op == OpCode::kCloseSession) {
-    std::string& to = io_->command_bytes();
+    std::string& to = loop_->command_bytes();
     const size_t offset = to.size();
     tree::AppendCloseSession(Header(tree::CommandKind::kCloseSession), &to);
-    io_->AddedCommand(offset);
+    loop_->AddedCommand(offset);
     return Progress::kInFlight;
   }
   if (pending->op == OpCode::kSync) {
@@ -286,7 +278,7 @@ absl::StatusOr<Connection::Progress> Connection::Start(std::string_view body, bo
     if (DecodeReadRequest(body, /*has_watch_flag=*/false, &request)) {
       pending->sync_id = next_sync_id_++;
       pending->bytes.assign(request.path);
-      io_->door().service().Sync(tag_, pending->sync_id);
+      loop_->door().service().Sync(tag_, pending->sync_id);
       return Progress::kInFlight;
     }
   }
@@ -304,7 +296,7 @@ absl::StatusOr<Connection::Progress> Connection::StartWrite(std::string_view bod
     return Progress::kAnswered;
   }
   request.identities = identities_;
-  std::string& to = io_->command_bytes();
+  std::string& to = loop_->command_bytes();
   const size_t offset = to.size();
   tree::AppendRequest(Header(tree::CommandKind::kRequest), request, &to);
   if (to.size() - offset > kCommandBytesMax) {
@@ -314,7 +306,7 @@ absl::StatusOr<Connection::Progress> Connection::StartWrite(std::string_view bod
     return absl::InvalidArgumentError(
         absl::StrCat("a write of ", size, " bytes is larger than ", kCommandBytesMax));
   }
-  io_->AddedCommand(offset);
+  loop_->AddedCommand(offset);
   return Progress::kInFlight;
 }
 
@@ -371,20 +363,20 @@ absl::Status Connection::OnAuth(int32_t xid, std::string_view body) {
 }
 
 void Connection::ReplyError(int32_t xid, ErrorCode error) {
-  ReplyWriter reply(&out_, xid, io_->seen_zxid(), error);
+  ReplyWriter reply(&out_, xid, loop_->seen_zxid(), error);
   ++packets_sent_;
 }
 
 // --- Reads ---------------------------------------------------------------------------------------
 
 void Connection::Watch(std::string_view path, tree::WatchKind kind) {
-  Watches& watches = io_->door().watches();
+  Watches& watches = loop_->door().watches();
   MutexLock lock(&watches.mutex);
   watches.table.Add(tag_, path, kind);
 }
 
 void Connection::Read(int32_t xid, OpCode op, std::string_view body) {
-  const tree::Tree& tree = io_->LockTree();
+  const tree::Tree& tree = loop_->LockTree();
   ReadRequest request;
   if (!DecodeReadRequest(body, op != OpCode::kGetAcl, &request)) {
     ReplyError(xid, ErrorCode::kMarshallingError);
@@ -411,7 +403,7 @@ void Connection::Read(int32_t xid, OpCode op, std::string_view body) {
       (error == ErrorCode::kOk || (op == OpCode::kExists && error == ErrorCode::kNoNode))) {
     Watch(request.path, tree::WatchKind::kData);
   }
-  ReplyWriter reply(&out_, xid, io_->seen_zxid(), error);
+  ReplyWriter reply(&out_, xid, loop_->seen_zxid(), error);
   ++packets_sent_;
   if (error != ErrorCode::kOk) return;
   if (op == OpCode::kGetData) WriteData(has_data, data, reply.body());
@@ -424,7 +416,7 @@ void Connection::ReadChildren(int32_t xid, OpCode op, const ReadRequest& request
   std::string names;
   int32_t count = 0;
   BigEndianWriter names_writer(&names);
-  const ErrorCode error = io_->LockTree().GetChildren(
+  const ErrorCode error = loop_->LockTree().GetChildren(
       request.path, identities_,
       [&](std::string_view name) {
         names_writer.String(name);
@@ -432,7 +424,7 @@ void Connection::ReadChildren(int32_t xid, OpCode op, const ReadRequest& request
       },
       &stat);
   if (request.watch && error == ErrorCode::kOk) Watch(request.path, tree::WatchKind::kChild);
-  ReplyWriter reply(&out_, xid, io_->seen_zxid(), error);
+  ReplyWriter reply(&out_, xid, loop_->seen_zxid(), error);
   ++packets_sent_;
   if (error != ErrorCode::kOk) return;
   reply.body().Int(count);
@@ -441,7 +433,7 @@ void Connection::ReadChildren(int32_t xid, OpCode op, const ReadRequest& request
 }
 
 void Connection::SetWatches(int32_t xid, std::string_view body) {
-  const tree::Tree& tree = io_->LockTree();
+  const tree::Tree& tree = loop_->LockTree();
   SetWatchesRequest request;
   if (!DecodeSetWatches(body, &request)) {
     ReplyError(xid, ErrorCode::kMarshallingError);
@@ -477,7 +469,7 @@ void Connection::SetWatches(int32_t xid, std::string_view body) {
       Watch(path, tree::WatchKind::kChild);
     }
   }
-  ReplyWriter reply(&out_, xid, io_->seen_zxid(), ErrorCode::kOk);
+  ReplyWriter reply(&out_, xid, loop_->seen_zxid(), ErrorCode::kOk);
   ++packets_sent_;
 }
 
@@ -518,8 +510,8 @@ absl::Status Connection::OnRequestResult(const tree::ApplyResult& result) {
     }
   }
   pending->stage = Stage::kDone;
-  io_->door().statistics().AddLatency(
-      std::chrono::duration_cast<std::chrono::milliseconds>(io_->now() - pending->received)
+  loop_->door().statistics().AddLatency(
+      std::chrono::duration_cast<std::chrono::milliseconds>(loop_->now() - pending->received)
           .count());
   if (result.error == ErrorCode::kSessionExpired) state_ = State::kFinished;
   SendDone();
@@ -534,7 +526,7 @@ void Connection::OnSyncDone(uint64_t sync_id) {
   ASSERT(pending != pipeline_.end());
   std::string reply_bytes;
   {
-    ReplyWriter reply(&reply_bytes, pending->xid, io_->seen_zxid(), ErrorCode::kOk);
+    ReplyWriter reply(&reply_bytes, pending->xid, loop_->seen_zxid(), ErrorCode::kOk);
     reply.body().String(pending->bytes);  // the path as it was sent
   }
   if (pending == pipeline_.begin()) {
@@ -554,7 +546,7 @@ void Connection::SendDone() {
       // It waited for a reply with a newer zxid; a client must not see zxids go back.
       char* zxid = pending.bytes.data() + kReplyZxidOffset;
       StoreInt<std::endian::big>(
-          zxid, std::max(LoadInt<std::endian::big, int64_t>(zxid), io_->seen_zxid().value()));
+          zxid, std::max(LoadInt<std::endian::big, int64_t>(zxid), loop_->seen_zxid().value()));
       out_ += pending.bytes;
     }
     first = false;

@@ -6,7 +6,7 @@
 // write is applied here, and a write that follows a waiting read waits for the read, so that the
 // read sees exactly what came before it.
 //
-// Thread-safety: none; everything runs on the connection's I/O thread.
+// Thread-safety: none; everything runs on the thread of the connection's loop.
 #pragma once
 
 #include <chrono>
@@ -26,12 +26,12 @@
 
 namespace quorate::rpc::zk {
 
-class IoThread;
+class ConnectionLoop;
 
 class Connection {
  public:
-  // `io` must outlive the connection. `address` is the client's, without the port.
-  Connection(IoThread* io, uint32_t tag, std::string address);
+  // `loop` must outlive the connection. `address` is the client's, without the port.
+  Connection(ConnectionLoop* loop, uint32_t tag, std::string address);
 
   // Takes bytes from the client. What it answers is appended to out(). An error means that the
   // connection has to be closed (after out() is sent).
@@ -131,10 +131,10 @@ class Connection {
   void SendDone();
   tree::CommandHeader Header(tree::CommandKind kind) const;
 
-  IoThread* const io_;
+  ConnectionLoop* const loop_;
   const uint32_t tag_;
   const std::string address_;
-  const std::chrono::steady_clock::time_point opened_ = std::chrono::steady_clock::now();
+  const std::chrono::steady_clock::time_point opened_;
 
   State state_ = State::kHandshake;
   std::string in_;   // an incomplete packet

@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 
-#include <boost/asio/ip/address.hpp>
 #include <chrono>
 #include <filesystem>
 #include <utility>
@@ -11,105 +10,39 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/assert.h"
-#include "rpc/zk/io_thread.h"
+#include "rpc/zk/connection_loop.h"
 
 namespace quorate::rpc::zk {
 namespace {
 
-using boost::asio::ip::tcp;
-
 // What we say we are: clients and monitoring tools look for a ZooKeeper version.
 constexpr char kVersion[] = "3.8.0-quorate, built on 2026-11-21";
 
-constexpr auto kAcceptPause = std::chrono::seconds(1);
-// Descriptors kept for the segments of the log, the other servers and the administrator: this part
-// of the limit, and at least so many.
-constexpr int64_t kReservedPart = 8;
-constexpr int64_t kReservedDescriptorsMin = 128;
-
-// How many clients the limit of open files leaves room for. It can be changed while the server
-// runs.
-int64_t ConnectionsMax() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return INT64_MAX;
-  const auto all = static_cast<int64_t>(limit.rlim_cur);
-  return std::max<int64_t>(all - std::max(all / kReservedPart, kReservedDescriptorsMin), 1);
-}
-
-int64_t FirstSessionId(uint32_t member) {
-  const int64_t now_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
-                             std::chrono::system_clock::now().time_since_epoch())
-                             .count();
+int64_t FirstSessionId(uint32_t member, int64_t now_ms) {
   return static_cast<int64_t>((static_cast<uint64_t>(now_ms) << 24 >> 8) & 0x00FFFFFFFFFFFFFF) |
          (static_cast<int64_t>(member) << 56);
 }
 
 }  // namespace
 
-ZkDoor::ZkDoor(const Config& config, Service* service)
-    : config_(config), service_(service), next_session_(FirstSessionId(config.my_id)) {
-  for (int i = 0; i < config_.io_threads; ++i) {
-    threads_.push_back(std::make_unique<IoThread>(this, static_cast<size_t>(i)));
-  }
-  ASSERT(!threads_.empty());
+ZkDoor::ZkDoor(const Config& config, Service* service, const Clock* clock, RandomBytes* random)
+    : config_(config),
+      service_(service),
+      clock_(clock),
+      random_(random),
+      next_session_(FirstSessionId(config.my_id, clock->WallMs())),
+      started_(clock->Now()) {}
+
+size_t ZkDoor::AddLoop(ConnectionLoop* loop) {
+  ASSERT(next_tag_.load() == 0, "tags tell the loops apart by their number");
+  loops_.push_back(loop);
+  return loops_.size() - 1;
 }
 
-ZkDoor::~ZkDoor() { Stop(); }
+ConnectionLoop& ZkDoor::LoopOf(uint32_t tag) { return *loops_[tag % loops_.size()]; }
 
-absl::Status ZkDoor::Start() {
-  boost::system::error_code error;
-  const auto address = boost::asio::ip::make_address(
-      config_.client_address == "localhost" ? "127.0.0.1" : config_.client_address, error);
-  if (error) {
-    return absl::InvalidArgumentError(absl::StrCat(config_.file, ": clientPortAddress: \"",
-                                                   config_.client_address,
-                                                   "\" is not an IP address of this machine"));
-  }
-  const tcp::endpoint endpoint(address, config_.client_port);
-  acceptor_ = std::make_unique<tcp::acceptor>(threads_[0]->context());
-  accept_pause_ = std::make_unique<boost::asio::steady_timer>(threads_[0]->context());
-  acceptor_->open(endpoint.protocol(), error);
-  if (!error) acceptor_->set_option(tcp::acceptor::reuse_address(true), error);
-  if (!error) acceptor_->bind(endpoint, error);
-  if (!error) acceptor_->listen(boost::asio::socket_base::max_listen_connections, error);
-  if (error) {
-    return absl::UnavailableError(absl::StrCat("cannot listen for clients on ",
-                                               config_.client_address, ":", config_.client_port,
-                                               ": ", error.message()));
-  }
-  Accept();
-  for (auto& thread : threads_) thread->Start();
-  return absl::OkStatus();
-}
-
-void ZkDoor::Stop() {
-  for (auto& thread : threads_) thread->Stop();
-}
-
-void ZkDoor::Accept() {
-  acceptor_->async_accept([this](const boost::system::error_code& error, tcp::socket socket) {
-    if (!error) {
-      threads_[next_thread_]->Adopt(std::move(socket));
-      next_thread_ = (next_thread_ + 1) % threads_.size();
-    } else if (error == boost::asio::error::operation_aborted) {
-      return;
-    } else {
-      // Out of descriptors, most likely: it does not get better by trying at once.
-      spdlog::warn("a connection could not be accepted: {}", error.message());
-      accept_pause_->expires_after(kAcceptPause);
-      accept_pause_->async_wait([this](const boost::system::error_code& stopped) {
-        if (!stopped) Accept();
-      });
-      return;
-    }
-    Accept();
-  });
-}
-
-IoThread& ZkDoor::ThreadOf(uint32_t tag) { return *threads_[tag % threads_.size()]; }
-
-uint32_t ZkDoor::NewTag(size_t io_thread) {
-  return static_cast<uint32_t>(next_tag_.fetch_add(1) * threads_.size() + io_thread);
+uint32_t ZkDoor::NewTag(size_t loop) {
+  return static_cast<uint32_t>(next_tag_.fetch_add(1) * loops_.size() + loop);
 }
 
 tree::SessionId ZkDoor::NewSessionId() { return tree::SessionId(next_session_.fetch_add(1)); }
@@ -122,7 +55,7 @@ void ZkDoor::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid
   watches_.table.Fire(
       type, path, [&](tree::WatcherId watcher, tree::EventType event, std::string_view where) {
         const auto tag = static_cast<uint32_t>(watcher);
-        ThreadOf(tag).Push(IoThread::WatchEvent{tag, event, std::string(where), zxid});
+        LoopOf(tag).Push(ConnectionLoop::WatchEvent{tag, event, std::string(where), zxid});
       });
 }
 
@@ -130,7 +63,7 @@ void ZkDoor::OnSessionAttached(const tree::SessionInfo& session) {
   MutexLock lock(&sessions_mutex_);
   auto it = session_tags_.find(session.id);
   if (it == session_tags_.end()) return;
-  ThreadOf(it->second).Push(IoThread::SessionAttached{it->second, session.attach_zxid});
+  LoopOf(it->second).Push(ConnectionLoop::SessionAttached{it->second, session.attach_zxid});
   session_tags_.erase(it);
 }
 
@@ -138,7 +71,7 @@ void ZkDoor::OnSessionClosed(tree::SessionId session, tree::Zxid) {
   MutexLock lock(&sessions_mutex_);
   auto it = session_tags_.find(session);
   if (it == session_tags_.end()) return;
-  ThreadOf(it->second).Push(IoThread::SessionClosed{it->second});
+  LoopOf(it->second).Push(ConnectionLoop::SessionClosed{it->second});
   session_tags_.erase(it);
 }
 
@@ -150,17 +83,17 @@ void ZkDoor::OnResult(tree::ApplyResult result) {
     MutexLock lock(&sessions_mutex_);
     session_tags_[result.header.session] = tag;
   }
-  ThreadOf(tag).Push(std::move(result));
+  LoopOf(tag).Push(std::move(result));
 }
 
 void ZkDoor::OnBatchApplied() {
-  for (auto& thread : threads_) thread->Wake();
+  for (ConnectionLoop* loop : loops_) loop->Wake();
 }
 
 void ZkDoor::OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) {
-  IoThread& thread = ThreadOf(origin_tag);
-  thread.Push(IoThread::SyncDone{origin_tag, sync_id, zxid});
-  thread.Wake();
+  ConnectionLoop& loop = LoopOf(origin_tag);
+  loop.Push(ConnectionLoop::SyncDone{origin_tag, sync_id, zxid});
+  loop.Wake();
 }
 
 // --- Connections ---------------------------------------------------------------------------------
@@ -172,13 +105,6 @@ void ZkDoor::ForgetSession(tree::SessionId session, uint32_t tag) {
 }
 
 bool ZkDoor::AdmitAddress(const std::string& address) {
-  if (statistics_.connections.load() >= ConnectionsMax()) {
-    spdlog::warn(
-        "refusing a connection of {}: {} are open, and the limit of open files leaves no room",
-        address, statistics_.connections.load());
-    statistics_.connections_refused.fetch_add(1);
-    return false;
-  }
   MutexLock lock(&addresses_mutex_);
   int& count = addresses_[address];
   if (config_.max_client_connections > 0 && count >= config_.max_client_connections) {
@@ -323,9 +249,8 @@ std::string ZkDoor::MonitorLines(const ServerStatus& status) {
                                   std::filesystem::directory_iterator{});
   add("open_file_descriptor_count", open);
   add("max_file_descriptor_count", limit.rlim_cur);
-  add("uptime", std::chrono::duration_cast<std::chrono::milliseconds>(
-                    std::chrono::steady_clock::now() - started_)
-                    .count());
+  add("uptime",
+      std::chrono::duration_cast<std::chrono::milliseconds>(clock_->Now() - started_).count());
   if (status.is_leader) {
     add("learners", status.followers_in_sync);
     add("synced_followers", status.followers_in_sync);

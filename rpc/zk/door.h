@@ -1,28 +1,28 @@
-// The ZooKeeper door: listens on the client port and runs the I/O threads.
+// The ZooKeeper door: what all connections have in common, and where news of the tree is handed to
+// them. It has no threads and no sockets: those are in listener.h and io_thread.h, or a
+// simulation's.
 //
-// A connection belongs to one I/O thread for its life. That thread reads its requests, answers
-// reads from the tree at once, collects the writes of all its connections into one batch for the
-// log, and sends whatever is ready in one system call a connection. The apply thread hands it
-// results and watch events through an inbox, with one wake-up a batch; the inbox is emptied before
-// any read of a newer tree is answered.
+// A connection belongs to one loop (connection_loop.h) for its life. That loop reads its requests,
+// answers reads from the tree at once, collects the writes of all its connections into one batch
+// for the log, and sends whatever is ready in one system call a connection. The apply thread hands
+// it results and watch events through an inbox, with one wake-up a batch; the inbox is emptied
+// before any read of a newer tree is answered.
 //
-// Thread-safety: Start and Stop from one thread; the Door functions as rpc/server/service.h says.
+// Thread-safety: the Door functions as rpc/server/service.h says; AddLoop before any other call;
+// the rest from any thread.
 #pragma once
 
 #include <atomic>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <map>
-#include <memory>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/status/status.h"
+#include "base/clock.h"
 #include "base/mutex.h"
+#include "base/random.h"
 #include "base/strings.h"
 #include "rpc/server/config.h"
 #include "rpc/server/service.h"
@@ -32,9 +32,9 @@
 namespace quorate::rpc::zk {
 
 class Connection;
-class IoThread;
+class ConnectionLoop;
 
-// The watches of all connections. An I/O thread holds the read side of the tree and then this
+// The watches of all connections. A loop holds the read side of the tree and then this
 // mutex; the apply thread holds the write side of the tree, which excludes all others, and takes
 // the mutex for form.
 struct Watches {
@@ -44,14 +44,8 @@ struct Watches {
 
 class ZkDoor : public Door {
  public:
-  // All must outlive the door.
-  ZkDoor(const Config& config, Service* service);
-  ~ZkDoor() override;
-
-  // Unavailable, naming address and port, if it cannot listen there.
-  absl::Status Start();
-  // Closes all connections and ends the threads.
-  void Stop();
+  // All must outlive the door. `random` makes passwords.
+  ZkDoor(const Config& config, Service* service, const Clock* clock, RandomBytes* random);
 
   void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid) override;
   void OnSessionAttached(const tree::SessionInfo& session) override;
@@ -60,15 +54,19 @@ class ZkDoor : public Door {
   void OnBatchApplied() override;
   void OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) override;
 
-  // --- For the I/O threads ----------------------------------------------------------------------
+  // --- For the loops -----------------------------------------------------------------------------
+  // Returns the loop's number. It must outlive all other calls.
+  size_t AddLoop(ConnectionLoop* loop);
   const Config& config() const { return config_; }
+  const Clock& clock() const { return *clock_; }
+  RandomBytes& random() { return *random_; }
   Service& service() { return *service_; }
   Watches& watches() { return watches_; }
   Statistics& statistics() { return statistics_; }
   // A new session id: the server's number in the top byte, then the start time, then a count.
   tree::SessionId NewSessionId();
-  // A number for a connection, which says to which of the threads it belongs.
-  uint32_t NewTag(size_t io_thread);
+  // A number for a connection, which says to which of the loops it belongs.
+  uint32_t NewTag(size_t loop);
   // The connection is gone: it no longer stands for its session.
   void ForgetSession(tree::SessionId session, uint32_t tag);
   // Counts connections by address; false if this one would be too many.
@@ -82,8 +80,7 @@ class ZkDoor : public Door {
   std::string AnswerFourLetterWord(std::string_view word);
 
  private:
-  IoThread& ThreadOf(uint32_t tag);
-  void Accept();
+  ConnectionLoop& LoopOf(uint32_t tag);
   std::string ModeName(const ServerStatus& status) const;
   std::string ServerLines(const ServerStatus& status, bool with_clients);
   std::string EnvironmentLines() const;
@@ -98,15 +95,14 @@ class ZkDoor : public Door {
 
   const Config& config_;
   Service* const service_;
+  const Clock* const clock_;
+  RandomBytes* const random_;
   Watches watches_;
   Statistics statistics_;
-  std::vector<std::unique_ptr<IoThread>> threads_;
-  std::unique_ptr<boost::asio::ip::tcp::acceptor> acceptor_;
-  std::unique_ptr<boost::asio::steady_timer> accept_pause_;
-  size_t next_thread_ = 0;  // accepting thread
+  std::vector<ConnectionLoop*> loops_;
   std::atomic<int64_t> next_session_;
   std::atomic<uint32_t> next_tag_{0};
-  const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  const std::chrono::steady_clock::time_point started_;
 
   Mutex sessions_mutex_;
   // Which connection here stands for a session; written by the apply thread, so that it is never

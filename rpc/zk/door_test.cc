@@ -15,9 +15,13 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
+#include "base/random.h"
 #include "rpc/server/config.h"
 #include "rpc/server/server.h"
+#include "rpc/zk/listener.h"
 #include "rpc/zk/protocol.h"
+#include "rpc/zk/test_packets.h"
 
 namespace quorate::rpc::zk {
 namespace {
@@ -58,24 +62,19 @@ class TestServer : private DoorFactory {
 
  private:
   Door* Make(const Config& config, Service* service) override {
-    door_ = std::make_unique<ZkDoor>(config, service);
+    door_ = std::make_unique<ZkDoor>(config, service, Clock::System(), RandomBytes::System());
+    listener_ = std::make_unique<ZkListener>(door_.get());
     return door_.get();
   }
-  absl::Status Open() override { return door_->Start(); }
-  void Close() override { door_->Stop(); }
+  absl::Status Open() override { return listener_->Start(); }
+  void Close() override { listener_->Stop(); }
 
   const uint16_t port_;
   std::unique_ptr<ZkDoor> door_;
+  std::unique_ptr<ZkListener> listener_;
   std::unique_ptr<Server> server_;
   absl::Status result_;
   std::thread thread_;
-};
-
-struct Packet {
-  int32_t xid = 0;
-  int64_t zxid = 0;
-  ErrorCode error = ErrorCode::kOk;
-  std::string body;
 };
 
 // A client that sends exactly what it is told to. Call and Next check by Catch's macros, which only
@@ -96,25 +95,19 @@ class Client {
   // session.
   bool Connect(int64_t session = 0, std::string password = std::string(16, '\0'),
                int64_t last_zxid = 0, bool with_read_only = true, bool with_queued = false) {
-    std::string packet;
-    BigEndianWriter writer(&packet);
-    writer.Int<int32_t>(0);
-    writer.Int(last_zxid);
-    writer.Int<int32_t>(1000);
-    writer.Int(session);
-    writer.String(password);
-    if (with_read_only) writer.Int<uint8_t>(0);
-    std::string framed;
-    BigEndianWriter(&framed).String(packet);
-    SendRaw(framed + (with_queued ? std::exchange(queued_, {}) : ""));
+    SendRaw(ConnectPacket({.session = session,
+                           .password = std::move(password),
+                           .last_zxid = last_zxid,
+                           .with_read_only = with_read_only}) +
+            (with_queued ? std::exchange(queued_, {}) : ""));
     std::string reply;
-    if (!ReadFrame(&reply)) return false;
-    if (reply.size() != (with_read_only ? 37u : 36u)) return false;
-    BigEndianReader reader(reply);
-    reader.Int<int32_t>();
-    timeout_ms = reader.Int<int32_t>();
-    session_id = reader.Int<int64_t>();
-    password_ = std::string(reader.String());
+    ConnectResponse response;
+    if (!ReadFrame(&reply) || !DecodeConnectResponse(reply, with_read_only, &response)) {
+      return false;
+    }
+    timeout_ms = response.timeout_ms;
+    session_id = response.session_id;
+    password_ = response.password;
     return true;
   }
   // A server that has just started hangs up until it serves.
@@ -135,12 +128,7 @@ class Client {
   }
   // Appends a request to what Flush sends in one go.
   Client& Add(int32_t xid, OpCode op, const std::string& body) {
-    std::string packet;
-    BigEndianWriter writer(&packet);
-    writer.Int(xid);
-    writer.Int(static_cast<int32_t>(op));
-    writer.Raw(body);
-    BigEndianWriter(&queued_).String(packet);
+    queued_ += RequestPacket(xid, op, body);
     return *this;
   }
   void Flush() { SendRaw(std::exchange(queued_, {})); }
@@ -158,13 +146,7 @@ class Client {
   Packet Next() {
     std::string frame;
     REQUIRE(ReadFrame(&frame));
-    BigEndianReader reader(frame);
-    Packet packet;
-    packet.xid = reader.Int<int32_t>();
-    packet.zxid = reader.Int<int64_t>();
-    packet.error = static_cast<ErrorCode>(reader.Int<int32_t>());
-    packet.body = std::string(reader.rest());
-    return packet;
+    return DecodePacket(frame);
   }
   Packet Call(OpCode op, const std::string& body) {
     Add(++last_xid_, op, body);
@@ -194,36 +176,6 @@ class Client {
   std::string queued_;
   int32_t last_xid_ = 1000;
 };
-
-std::string Create(const std::string& path, const std::string& data, int32_t flags = 0) {
-  std::string body;
-  BigEndianWriter writer(&body);
-  writer.String(path);
-  writer.String(data);
-  WriteAcl(tree::OpenAcl(), writer);
-  writer.Int(flags);
-  return body;
-}
-std::string SetData(const std::string& path, const std::string& data) {
-  std::string body;
-  BigEndianWriter writer(&body);
-  writer.String(path);
-  writer.String(data);
-  writer.Int<int32_t>(-1);
-  return body;
-}
-std::string Path(const std::string& path) {
-  std::string body;
-  BigEndianWriter(&body).String(path);
-  return body;
-}
-std::string PathAndWatch(const std::string& path, bool watch) {
-  return Path(path) + std::string(1, watch ? '\1' : '\0');
-}
-std::string DataOf(const Packet& packet) {
-  BigEndianReader reader(packet.body);
-  return std::string(reader.String());
-}
 
 TEST_CASE(
     "pipelined requests are answered in order, and each read sees exactly what came before it") {

@@ -1,0 +1,341 @@
+#include "rpc/server/replica.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "base/assert.h"
+
+namespace quorate::rpc {
+namespace {
+
+using consensus::MemberId;
+
+// Bytes accepted from clients and not applied at which doors stop reading.
+constexpr size_t kWaitingBytesMax = 64u << 20;
+// Sessions whose end is proposed in one tick.
+constexpr size_t kExpiriesAtOnceMax = 512;
+// No cluster gets there by elections; a term near the end of the numbers is nonsense that must not
+// be adopted.
+constexpr consensus::Term kTermMax{uint64_t{1} << 62};
+// Forwarded writes that are not applied within this many election timeouts are sent again.
+constexpr int kResendElections = 4;
+// A server that has been without a leader for so many of them sends new clients elsewhere.
+constexpr int kInTouchElections = 3;
+
+// Ticks fine enough for the heartbeat, and no finer: an idle server should sleep.
+int TickMs(const Config& config) { return std::max(1, config.heartbeat_ms / 4); }
+
+}  // namespace
+
+ReplicaOptions MakeReplicaOptions(const Config& config, std::string cluster_id_if_new) {
+  consensus::NodeOptions node;
+  node.tick_ms = TickMs(config);
+  node.raft.self = MemberId(config.my_id);
+  for (const auto& [id, server] : config.servers) {
+    auto& group = server.observer ? node.raft.membership.learners : node.raft.membership.voters;
+    group.push_back(MemberId(id));
+  }
+  if (config.standalone()) node.raft.membership.voters = {node.raft.self};
+  node.raft.heartbeat_ticks = std::max(1, config.heartbeat_ms / node.tick_ms);
+  node.raft.election_ticks =
+      std::max(node.raft.heartbeat_ticks + 1, config.election_timeout_ms / node.tick_ms);
+  node.raft.cluster_id_if_new = std::move(cluster_id_if_new);
+  return {.node = std::move(node),
+          .standalone = config.standalone(),
+          .tick_time_ms = config.tick_time_ms,
+          .election_timeout_ms = config.election_timeout_ms,
+          .data_dir = config.log_dir};
+}
+
+Replica::Replica(ReplicaOptions options, uint64_t incarnation, consensus::DataDir* data_dir,
+                 consensus::RandomSource* random, const Clock* clock, PeerLinks* links,
+                 ReplicaHost* host)
+    : options_(std::move(options)),
+      origin_{static_cast<uint16_t>(options_.node.raft.self.value()), incarnation},
+      clock_(clock),
+      links_(links),
+      host_(host),
+      replicated_(origin_),
+      router_(origin_, kResendElections * options_.node.raft.election_ticks, this),
+      tracker_(options_.tick_time_ms),
+      last_tick_(clock->Now()) {
+  status_.standalone = options_.standalone;
+  status_.voters = options_.node.raft.membership.voters.size();
+  status_.leader_contact_age_ms = INT32_MAX;
+  node_ = std::make_unique<consensus::Node>(options_.node, data_dir, random, &replicated_, links_,
+                                            static_cast<consensus::NodeObserver*>(this));
+}
+
+Replica::~Replica() = default;
+
+void Replica::SetDoor(Door* door) {
+  door_ = door;
+  replicated_.SetDoor(door);
+}
+
+void Replica::HandLeadershipOver() {
+  node_->Post([this] {
+    if (node_->raft().TransferLeadership(consensus::kNoMember).ok()) {
+      spdlog::info("handing leadership over before the stop");
+    }
+  });
+}
+
+// --- Service -------------------------------------------------------------------------------------
+
+void Replica::Submit(CommandBatch batch) {
+  size_t bytes = 0;
+  for (const CommandBatch::Range& range : batch.commands) bytes += range.size;
+  waiting_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  auto shared = std::make_shared<CommandBatch>(std::move(batch));
+  node_->Post([this, shared] { router_.Submit(std::move(*shared)); });
+}
+
+bool Replica::congested() const {
+  return waiting_bytes_.load(std::memory_order_relaxed) > kWaitingBytesMax;
+}
+
+void Replica::Sync(uint32_t origin_tag, uint64_t sync_id) {
+  node_->Post([this, origin_tag, sync_id] { StartSync({origin_tag, sync_id}); });
+}
+
+void Replica::StartSync(PendingSync sync) {
+  const uint64_t request_id = next_read_++;
+  reads_[request_id] = sync;
+  node_->raft().ReadIndex(request_id);
+}
+
+void Replica::Touch(std::vector<int64_t> sessions) {
+  auto shared = std::make_shared<std::vector<int64_t>>(std::move(sessions));
+  node_->Post([this, shared] {
+    TouchOnNodeThread(*shared);
+    if (raft_status_.leader != consensus::kNoMember &&
+        raft_status_.leader != options_.node.raft.self) {
+      links_->SendTouches(raft_status_.leader, *shared);
+    }
+  });
+}
+
+void Replica::TouchOnNodeThread(const std::vector<int64_t>& sessions) {
+  for (int64_t session : sessions) tracker_.Touch(tree::SessionId(session));
+}
+
+ServerStatus Replica::status() const {
+  MutexLock lock(&status_mutex_);
+  return status_;
+}
+
+// --- consensus::NodeObserver ---------------------------------------------------------------------
+
+void Replica::OnStatus(const consensus::Status& status) {
+  if (status.leader != raft_status_.leader || status.role != raft_status_.role) {
+    if (status.leader_established) {
+      spdlog::info("leading in term {}", status.term.value());
+    } else if (status.leader != consensus::kNoMember && status.leader != options_.node.raft.self) {
+      spdlog::info("following server {} in term {}", status.leader.value(), status.term.value());
+    } else if (status.leader == consensus::kNoMember &&
+               raft_status_.leader != consensus::kNoMember) {
+      spdlog::info("no leader (term {})", status.term.value());
+    }
+  }
+  raft_status_ = status;
+  router_.OnStatus(status);
+  BeginToLead();
+  PublishStatus();
+}
+
+void Replica::BeginToLead() {
+  // Not before everything of earlier terms is applied here: after a restart, the sessions come back
+  // with the replay, and their clients can attach only after it.
+  const bool leads = raft_status_.leader_established && applied_term_ == raft_status_.term;
+  if (leads && !judges_sessions_) tracker_.TouchAll();
+  judges_sessions_ = leads;
+}
+
+void Replica::OnReads(const std::vector<consensus::ReadResult>& reads) {
+  const uint64_t applied = applied_.value();
+  for (const consensus::ReadResult& read : reads) {
+    auto it = reads_.find(read.request_id);
+    if (it == reads_.end()) continue;
+    const PendingSync sync = it->second;
+    reads_.erase(it);
+    if (!read.ok) {
+      refused_reads_.push_back(sync);
+    } else if (read.index.value() <= applied) {
+      door_->OnSyncDone(sync.origin_tag, sync.sync_id, tree::Zxid(static_cast<int64_t>(applied)));
+    } else {
+      syncs_.emplace(read.index.value(), sync);
+    }
+  }
+}
+
+void Replica::OnApplied(consensus::Index index) {
+  applied_ = index;
+  ReplicatedTree::News news = replicated_.TakeNews();
+  for (const auto& change : news.sessions) {
+    if (change.closed) {
+      tracker_.OnClosed(change.session.id);
+    } else {
+      tracker_.OnAttached(change.session.id, change.session.timeout_ms, change.session.attach_zxid);
+    }
+  }
+  if (news.later_incarnation != 0) EndAsOutdated(news.later_incarnation);
+  router_.OnApplied(news.own_sequence);
+  if (news.no_op_term != applied_term_) {
+    applied_term_ = news.no_op_term;
+    router_.OnTermApplied(applied_term_);
+    BeginToLead();
+  }
+  waiting_bytes_.store(router_.waiting_bytes(), std::memory_order_relaxed);
+  while (!syncs_.empty() && syncs_.begin()->first <= index.value()) {
+    const PendingSync sync = syncs_.begin()->second;
+    syncs_.erase(syncs_.begin());
+    door_->OnSyncDone(sync.origin_tag, sync.sync_id,
+                      tree::Zxid(static_cast<int64_t>(index.value())));
+  }
+}
+
+void Replica::EndAsOutdated(uint64_t incarnation) {
+  // This server has been started before with a greater number: its disk was lost and its clock is
+  // behind. Nothing that it submits now would be applied; the greater number on disk cures that at
+  // the next start.
+  absl::Status saved = host_->SaveIncarnation(incarnation);
+  host_->OnEnd(absl::FailedPreconditionError(absl::StrCat(
+      "this server has been started before with incarnation ", incarnation, ", and has ",
+      origin_.incarnation, " now; was its disk lost while its clock is behind? ",
+      saved.ok() ? "Set the clock right and start it again" : std::string(saved.message()))));
+}
+
+void Replica::OnTick() {
+  for (const PendingSync& sync : std::exchange(refused_reads_, {})) StartSync(sync);
+  router_.OnTick();
+  links_->Tick();
+  ExpireSessions();
+  PublishStatus();
+}
+
+void Replica::ExpireSessions() {
+  // Only time in which this thread ran counts: a pause of the process makes nobody older.
+  const auto now = clock_->Now();
+  const auto elapsed_ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(now - last_tick_).count();
+  if (elapsed_ms <= 0) return;
+  last_tick_ = now;
+  const auto expired = tracker_.Advance(std::min<int64_t>(elapsed_ms, 3 * options_.node.tick_ms),
+                                        kExpiriesAtOnceMax);
+  if (!judges_sessions_ || expired.empty()) return;
+  std::vector<Slice> commands;
+  for (const SessionTracker::Expired& session : expired) {
+    spdlog::info("session 0x{:x} expires: nothing was heard of it for its timeout",
+                 session.session.value());
+    tree::CommandHeader header;
+    header.kind = tree::CommandKind::kExpireSession;
+    header.session = session.session;
+    header.attach_zxid = session.attach_zxid;
+    header.time_ms = NowMs();
+    std::string command;
+    tree::AppendCloseSession(header, &command);
+    commands.emplace_back(std::move(command));
+  }
+  // If it is refused, the tracker comes back to these sessions after another timeout.
+  if (absl::Status s = Propose(std::move(commands)); !s.ok()) {
+    spdlog::warn("sessions could not be expired now: {}", std::string(s.message()));
+  }
+}
+
+void Replica::PublishStatus() {
+  UpdateStatus();
+  host_->OnStatusPublished();
+}
+
+void Replica::UpdateStatus() {
+  const consensus::Raft& raft = node_->raft();
+  MutexLock lock(&status_mutex_);
+  status_.leader_known = raft_status_.leader != consensus::kNoMember;
+  status_.is_leader = raft_status_.leader_established;
+  // To be in touch takes both directions: a leader that we hear but cannot reach does nothing for
+  // our clients.
+  status_.leader_contact_age_ms =
+      raft_status_.role == consensus::Role::kLeader
+          ? 0
+          : std::max<int64_t>(
+                static_cast<int64_t>(raft.ticks_since_leader()) * options_.node.tick_ms,
+                links_->DownForMs(raft_status_.leader));
+  status_.in_touch =
+      status_.leader_contact_age_ms <= kInTouchElections * options_.election_timeout_ms;
+  status_.followers_in_sync = 0;
+  if (status_.is_leader) {
+    for (MemberId voter : options_.node.raft.membership.voters) {
+      if (voter != options_.node.raft.self && raft.match_index(voter) >= raft.commit_index()) {
+        ++status_.followers_in_sync;
+      }
+    }
+  }
+}
+
+void Replica::OnClusterId(const std::string& cluster_id) {
+  spdlog::info("this is cluster {}", absl::BytesToHexString(cluster_id));
+  links_->SetClusterId(cluster_id);
+}
+
+void Replica::OnFatal(const absl::Status& error) { host_->OnFatal(error); }
+
+// --- PeerHandler ---------------------------------------------------------------------------------
+
+void Replica::OnPeerBatch(MemberId from, PeerBatch batch) {
+  std::erase_if(batch.messages, [&](const consensus::Message& message) {
+    return message.from != from || message.term > kTermMax;
+  });
+  if (!batch.messages.empty()) node_->Deliver(std::move(batch.messages));
+  if (batch.forwards.empty() && batch.touched_sessions.empty()) return;
+  auto shared = std::make_shared<PeerBatch>(std::move(batch));
+  node_->Post([this, from, shared] {
+    for (CommandBatch& forward : shared->forwards) router_.OnForward(from, std::move(forward));
+    TouchOnNodeThread(shared->touched_sessions);
+  });
+}
+
+void Replica::OnPeerUp(MemberId member) {
+  node_->Post([this, member] { router_.OnPeerUp(member); });
+  MutexLock lock(&other_clusters_mutex_);
+  other_clusters_.erase(member);
+}
+
+void Replica::OnPeerDown(MemberId member) { node_->PeerUnreachable(member); }
+
+void Replica::OnOtherCluster(MemberId member, const std::string& cluster_id) {
+  size_t others;
+  {
+    MutexLock lock(&other_clusters_mutex_);
+    other_clusters_[member] = cluster_id;
+    others = static_cast<size_t>(
+        std::count_if(other_clusters_.begin(), other_clusters_.end(),
+                      [&](const auto& other) { return other.second == cluster_id; }));
+  }
+  // One that differs from us may itself be the stranger; a majority is not.
+  const auto& membership = options_.node.raft.membership;
+  if (others * 2 <= membership.voters.size() + membership.learners.size()) return;
+  host_->OnEnd(absl::FailedPreconditionError(absl::StrCat(
+      "data directory ", options_.data_dir, " belongs to another cluster than the other servers (",
+      absl::BytesToHexString(cluster_id),
+      "); point dataDir to this member's own directory, or move it away and start again, and the "
+      "member is rebuilt from the others")));
+}
+
+// --- WriteRouter::Actions ------------------------------------------------------------------------
+
+absl::Status Replica::Propose(std::vector<Slice> commands) {
+  return node_->raft().Propose(std::move(commands));
+}
+
+void Replica::Forward(MemberId leader, const std::vector<std::string_view>& commands) {
+  links_->Forward(leader, commands);
+}
+
+int64_t Replica::NowMs() { return clock_->WallMs(); }
+
+}  // namespace quorate::rpc

@@ -1,0 +1,158 @@
+// One member of the cluster: consensus, the tree, the sessions and the way of the writes, wired
+// together. It has no threads, files or sockets of its own: the node's threads drive it in a
+// server, and a simulation steps it by hand (consensus/runtime/node.h), on a clock, a disk and
+// links of its own. Nothing in it waits for another thread, except for the locks.
+//
+// Thread-safety: the constructor, SetDoor and the destructor from one thread while the node does
+// not run. Service and PeerHandler may be called from any thread. The rest are interfaces that the
+// node calls as its own header says.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "consensus/log/data_dir.h"
+#include "consensus/runtime/node.h"
+#include "rpc/peer/peer_links.h"
+#include "rpc/server/config.h"
+#include "rpc/server/replicated_tree.h"
+#include "rpc/server/service.h"
+#include "rpc/server/session_tracker.h"
+#include "rpc/server/write_router.h"
+
+namespace quorate::rpc {
+
+struct ReplicaOptions {
+  consensus::NodeOptions node;
+  bool standalone = false;        // how it calls itself
+  int tick_time_ms = 3000;        // sessions expire at multiples of it
+  int election_timeout_ms = 300;  // as configured; node.raft has it in ticks
+  // For messages to the administrator.
+  std::string data_dir;
+};
+
+// What a server of this configuration runs with. `cluster_id_if_new` (consensus::kClusterIdBytes)
+// is the id of the cluster that it founds if it leads an empty one.
+ReplicaOptions MakeReplicaOptions(const Config& config, std::string cluster_id_if_new);
+
+// What only the process around a replica can do.
+class ReplicaHost {
+ public:
+  virtual ~ReplicaHost() = default;
+  // On any thread of the node: the log cannot be written or read. The process must end, and nothing
+  // may be tidied up: what the disk holds is unknown.
+  virtual void OnFatal(const absl::Status& error) = 0;
+  // On any thread, and any number of times: this server cannot go on, and should stop; `why` is for
+  // the administrator.
+  virtual void OnEnd(absl::Status why) = 0;
+  // On the node thread: keeps `incarnation`, so that the next start has a greater one.
+  virtual absl::Status SaveIncarnation(uint64_t incarnation) = 0;
+  // On the node thread, at least once a tick: Service::status() is new.
+  virtual void OnStatusPublished() = 0;
+};
+
+class Replica final : public Service,
+                      public PeerHandler,
+                      private consensus::NodeObserver,
+                      private WriteRouter::Actions {
+ public:
+  // All pointers must outlive the object. `incarnation` is greater than at any earlier start of
+  // this member (rpc/server/incarnation.h). `random` is for election timeouts. REQUIRES:
+  // options.node.raft.Validate().ok().
+  Replica(ReplicaOptions options, uint64_t incarnation, consensus::DataDir* data_dir,
+          consensus::RandomSource* random, const Clock* clock, PeerLinks* links, ReplicaHost* host);
+  ~Replica() override;
+  Replica(const Replica&) = delete;
+  Replica& operator=(const Replica&) = delete;
+
+  // The door through which all clients come; before the node runs, and for as long.
+  void SetDoor(Door* door);
+  // To be started and stopped, or stepped. Nothing may call the replica while it is destroyed.
+  consensus::Node& node() { return *node_; }
+
+  // From any thread: asks another server to lead, if this one does. status() shows when it is done.
+  void HandLeadershipOver();
+
+  // Service
+  const tree::Tree& tree() const override { return replicated_.tree(); }
+  SharedMutex& tree_mutex() override { return replicated_.mutex(); }
+  tree::Origin origin() const override { return origin_; }
+  void Submit(CommandBatch batch) override;
+  bool congested() const override;
+  void Sync(uint32_t origin_tag, uint64_t sync_id) override;
+  void Touch(std::vector<int64_t> sessions) override;
+  ServerStatus status() const override;
+
+  // PeerHandler
+  void OnPeerBatch(consensus::MemberId from, PeerBatch batch) override;
+  void OnPeerUp(consensus::MemberId member) override;
+  void OnPeerDown(consensus::MemberId member) override;
+  void OnOtherCluster(consensus::MemberId member, const std::string& cluster_id) override;
+
+ private:
+  // consensus::NodeObserver
+  void OnStatus(const consensus::Status& status) override;
+  void OnReads(const std::vector<consensus::ReadResult>& reads) override;
+  void OnApplied(consensus::Index index) override;
+  void OnTick() override;
+  void OnClusterId(const std::string& cluster_id) override;
+  void OnFatal(const absl::Status& error) override;
+
+  // WriteRouter::Actions
+  absl::Status Propose(std::vector<Slice> commands) override;
+  void Forward(consensus::MemberId leader, const std::vector<std::string_view>& commands) override;
+  int64_t NowMs() override;
+
+  struct PendingSync {
+    uint32_t origin_tag = 0;
+    uint64_t sync_id = 0;
+  };
+  void StartSync(PendingSync sync);
+  void TouchOnNodeThread(const std::vector<int64_t>& sessions);
+  void BeginToLead();
+  void EndAsOutdated(uint64_t incarnation);
+  void ExpireSessions();
+  void PublishStatus();
+  void UpdateStatus();
+
+  const ReplicaOptions options_;
+  const tree::Origin origin_;
+  const Clock* const clock_;
+  PeerLinks* const links_;
+  ReplicaHost* const host_;
+  ReplicatedTree replicated_;
+  Door* door_ = nullptr;
+
+  // Node thread.
+  WriteRouter router_;
+  SessionTracker tracker_;
+  consensus::Status raft_status_;
+  consensus::Index applied_;
+  consensus::Term applied_term_;
+  bool judges_sessions_ = false;  // leads, and has applied what came before
+  std::chrono::steady_clock::time_point last_tick_;
+  uint64_t next_read_ = 1;
+  std::map<uint64_t, PendingSync> reads_;       // asked of Raft, by request id
+  std::vector<PendingSync> refused_reads_;      // to be asked again at the next tick
+  std::multimap<uint64_t, PendingSync> syncs_;  // wait for an index to be applied
+
+  std::atomic<size_t> waiting_bytes_{0};
+
+  mutable Mutex status_mutex_;
+  ServerStatus status_ ABSL_GUARDED_BY(status_mutex_);
+
+  Mutex other_clusters_mutex_;
+  std::map<consensus::MemberId, std::string> other_clusters_ ABSL_GUARDED_BY(other_clusters_mutex_);
+
+  std::unique_ptr<consensus::Node> node_;  // last: it uses all of the above
+};
+
+}  // namespace quorate::rpc

@@ -1,0 +1,356 @@
+#include "rpc/zk/connection_loop.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/assert.h"
+
+namespace quorate::rpc::zk {
+namespace {
+
+// What is kept of the memory of an out() that was sent.
+constexpr size_t kOutKeptBytesMax = 256u << 10;
+// Unsent bytes of a connection (events, which nothing holds back) at which it is given up.
+constexpr size_t kUnsentBytesMax = 256u << 20;
+constexpr auto kRefusalLogPeriod = std::chrono::seconds(5);
+// How long a connection that is to be closed may take to accept the last bytes.
+constexpr int kTimersToSendTheRest = 40;
+
+}  // namespace
+
+struct ConnectionLoop::Client {
+  Client(ConnectionLoop* loop, uint32_t tag, std::string address)
+      : connection(loop, tag, std::move(address)) {}
+
+  Connection connection;
+  std::list<std::shared_ptr<Client>>::iterator in_order;
+  bool open = true;
+  bool receiving = true;  // the socket was told to
+  bool blocked = false;   // waits for OnWritable
+  bool dirty = false;     // in dirty_
+  size_t sent = 0;        // of connection.out()
+  int timers_finished = 0;
+};
+
+ConnectionLoop::ConnectionLoop(ZkDoor* door, Sockets* sockets)
+    : door_(door), sockets_(sockets), clock_(&door->clock()), number_(door->AddLoop(this)) {
+  now_ = touches_sent_ = clock_->Now();
+}
+
+ConnectionLoop::~ConnectionLoop() = default;
+
+// --- From other threads --------------------------------------------------------------------------
+
+void ConnectionLoop::Push(Item item) {
+  MutexLock lock(&inbox_mutex_);
+  inbox_.push_back(std::move(item));
+  inbox_filled_.store(true, std::memory_order_release);
+}
+
+void ConnectionLoop::Wake() {
+  if (!inbox_filled_.load(std::memory_order_acquire)) return;
+  if (wake_pending_.exchange(true)) return;
+  sockets_->Wake();
+}
+
+void ConnectionLoop::OnWake() {
+  wake_pending_.store(false);
+  BeginTurn();
+  DrainInbox();
+}
+
+// --- From the sockets ----------------------------------------------------------------------------
+
+std::optional<uint32_t> ConnectionLoop::Open(std::string address, uint16_t port) {
+  BeginTurn();
+  if (!door_->AdmitAddress(address)) return std::nullopt;
+  const uint32_t tag = door_->NewTag(number_);
+  door_->AddConnection(tag, absl::StrCat(address, ":", port));
+  auto client = std::make_shared<Client>(this, tag, std::move(address));
+  client->in_order = in_order_.insert(in_order_.end(), client);
+  clients_[tag] = std::move(client);
+  return tag;
+}
+
+void ConnectionLoop::OnBytes(uint32_t tag, std::string_view bytes) {
+  BeginTurn();
+  Client& client = *clients_.at(tag);
+  client.receiving = false;
+  const absl::Status status = client.connection.OnBytes(bytes);
+  UnlockTree();
+  MarkDirty(client);
+  if (!status.ok()) Finish(client, status);
+}
+
+void ConnectionLoop::OnWritable(uint32_t tag) {
+  BeginTurn();
+  Client& client = *clients_.at(tag);
+  client.blocked = false;
+  // It makes room by reading. That bytes could be sent, to a buffer, would not show that it lives.
+  client.connection.SetTouched();
+  // Not at each turn: moving the rest costs as much as sending it.
+  std::string& out = client.connection.out();
+  if (client.sent > out.size() / 2) {
+    out.erase(0, client.sent);
+    client.sent = 0;
+  }
+  MarkDirty(client);
+}
+
+void ConnectionLoop::OnClosed(uint32_t tag) {
+  BeginTurn();
+  Close(*clients_.at(tag));
+}
+
+// --- Connections ---------------------------------------------------------------------------------
+
+void ConnectionLoop::MaybeReceive(Client& client) {
+  if (!client.open || client.receiving || client.connection.IsFull()) return;
+  // Congestion is made by writes: clients that wait for none are still heard.
+  if (client.connection.queued() > 0 && door_->service().congested()) return;
+  client.receiving = true;
+  sockets_->Receive(client.connection.tag());
+}
+
+void ConnectionLoop::Flush(Client& client) {
+  std::string& out = client.connection.out();
+  if (!client.blocked && client.sent < out.size()) {
+    const std::optional<size_t> sent =
+        sockets_->Send(client.connection.tag(), std::string_view(out).substr(client.sent));
+    if (!sent.has_value()) {
+      Close(client);
+      return;
+    }
+    client.sent += *sent;
+    client.blocked = client.sent < out.size();
+  }
+  if (client.sent == out.size()) {
+    out.clear();
+    if (out.capacity() > kOutKeptBytesMax) out.shrink_to_fit();
+    client.sent = 0;
+    if (client.connection.finished()) Close(client);
+  } else if (out.size() - client.sent > kUnsentBytesMax) {
+    Finish(client, absl::ResourceExhaustedError("the client does not read what it is sent"));
+    Close(client);
+  }
+}
+
+void ConnectionLoop::Finish(Client& client, const absl::Status& why) {
+  if (!client.open) return;
+  LogClosing(client.connection, why);
+  client.connection.SetFinished();
+  MarkDirty(client);  // what it was told before is sent, then it is closed
+}
+
+void ConnectionLoop::LogClosing(const Connection& connection, const absl::Status& why) {
+  const std::string reason(why.message());
+  if (connection.has_session()) {
+    spdlog::info("closing the connection of {}, session 0x{:x}: {}", connection.address(),
+                 connection.session().value(), reason);
+    return;
+  }
+  // Clients that are turned away come back at once, many times a second.
+  if (now_ - refusal_logged_ < kRefusalLogPeriod) {
+    ++refusals_not_logged_;
+    return;
+  }
+  refusal_logged_ = now_;
+  spdlog::info(
+      "turning away {}{}: {}", connection.address(),
+      refusals_not_logged_ > 0 ? fmt::format(" (and {} before)", refusals_not_logged_) : "",
+      reason);
+  refusals_not_logged_ = 0;
+}
+
+void ConnectionLoop::Close(Client& client) {
+  if (!client.open) return;
+  client.open = false;
+  const uint32_t tag = client.connection.tag();
+  {
+    LockTree();  // watches may be touched only while nothing is applied
+    MutexLock lock(&door_->watches().mutex);
+    door_->watches().table.RemoveWatcher(tag);
+  }
+  UnlockTree();
+  door_->ForgetSession(client.connection.session(), tag);
+  door_->RemoveConnection(tag);
+  door_->ReleaseAddress(client.connection.address());
+  sockets_->Close(tag);
+  in_order_.erase(client.in_order);
+  clients_.erase(tag);
+}
+
+// --- Turns ---------------------------------------------------------------------------------------
+
+void ConnectionLoop::BeginTurn() { now_ = clock_->Now(); }
+
+void ConnectionLoop::MarkDirty(Client& client) {
+  if (client.dirty || !client.open) return;
+  client.dirty = true;
+  dirty_.push_back(*client.in_order);
+  ScheduleTurnEnd();
+}
+
+// The end of a turn comes after the handlers of all sockets that were ready together, so that their
+// writes go to the log as one batch.
+void ConnectionLoop::ScheduleTurnEnd() {
+  if (turn_end_scheduled_) return;
+  turn_end_scheduled_ = true;
+  sockets_->EndTurnSoon();
+}
+
+void ConnectionLoop::EndTurn() {
+  turn_end_scheduled_ = false;
+  ContinueConnections();
+  if (!batch_.empty()) {
+    const size_t bytes = batch_.bytes->size();
+    door_->service().Submit(std::exchange(batch_, CommandBatch{}));
+    batch_.bytes->reserve(bytes);
+  }
+  std::vector<std::shared_ptr<Client>> dirty;
+  dirty.swap(dirty_);
+  // Closing one of them empties the inbox, which may have something for any of the others.
+  for (const std::shared_ptr<Client>& client : dirty) client->dirty = false;
+  for (const std::shared_ptr<Client>& client : dirty) {
+    if (!client->open) continue;
+    Flush(*client);
+    if (!client->open) continue;
+    door_->UpdateConnection(client->connection);
+    if (client->connection.CanContinue()) MarkDirty(*client);
+    MaybeReceive(*client);
+  }
+}
+
+// Only here, when the tree is locked and the inbox empty: a request that is answered while results
+// are being handed out could overtake an event.
+void ConnectionLoop::ContinueConnections() {
+  const auto can_continue = [](const std::shared_ptr<Client>& client) {
+    return client->open && client->connection.CanContinue();
+  };
+  if (std::none_of(dirty_.begin(), dirty_.end(), can_continue)) return;
+  LockTree();  // may add to dirty_
+  for (size_t i = 0; i < dirty_.size(); ++i) {
+    if (!can_continue(dirty_[i])) continue;
+    if (absl::Status status = dirty_[i]->connection.Continue(); !status.ok()) {
+      Finish(*dirty_[i], status);
+    }
+  }
+  UnlockTree();
+}
+
+void ConnectionLoop::AddedCommand(size_t offset) {
+  ASSERT(offset < batch_.bytes->size());
+  batch_.commands.push_back({offset, batch_.bytes->size() - offset});
+  ScheduleTurnEnd();
+}
+
+const tree::Tree& ConnectionLoop::LockTree() {
+  const tree::Tree& tree = door_->service().tree();
+  if (tree_locked_) return tree;
+  door_->service().tree_mutex().ReaderLock();
+  tree_locked_ = true;
+  DrainInbox();
+  seen_zxid_ = tree.last_zxid();
+  return tree;
+}
+
+void ConnectionLoop::UnlockTree() {
+  if (!tree_locked_) return;
+  tree_locked_ = false;
+  door_->service().tree_mutex().ReaderUnlock();
+}
+
+// --- Inbox ---------------------------------------------------------------------------------------
+
+void ConnectionLoop::DrainInbox() {
+  if (!inbox_filled_.load(std::memory_order_acquire)) return;
+  ASSERT(draining_.empty());
+  {
+    MutexLock lock(&inbox_mutex_);
+    draining_.swap(inbox_);
+    inbox_filled_.store(false, std::memory_order_release);
+  }
+  for (Item& item : draining_) HandleItem(item);
+  draining_.clear();
+}
+
+void ConnectionLoop::HandleItem(Item& item) {
+  const auto find = [this](uint32_t tag) -> Client* {
+    auto it = clients_.find(tag);
+    return it == clients_.end() ? nullptr : it->second.get();
+  };
+  absl::Status status;
+  Client* client = nullptr;
+  if (auto* result = std::get_if<tree::ApplyResult>(&item)) {
+    seen_zxid_ = std::max(seen_zxid_, result->zxid);
+    client = find(result->header.origin_tag);
+    if (client != nullptr) status = client->connection.OnResult(std::move(*result));
+  } else if (auto* event = std::get_if<WatchEvent>(&item)) {
+    client = find(event->tag);
+    if (client != nullptr) {
+      client->connection.OnWatchEvent(event->type, event->path, event->zxid);
+    }
+  } else if (auto* sync = std::get_if<SyncDone>(&item)) {
+    seen_zxid_ = std::max(seen_zxid_, sync->zxid);
+    client = find(sync->tag);
+    if (client != nullptr) client->connection.OnSyncDone(sync->sync_id);
+  } else if (auto* attached = std::get_if<SessionAttached>(&item)) {
+    client = find(attached->tag);
+    if (client != nullptr && client->connection.IsOvertaken(attached->attach_zxid)) {
+      status = absl::AbortedError("the session has moved to another connection");
+    }
+  } else {
+    client = find(std::get<SessionClosed>(item).tag);
+    if (client != nullptr && client->connection.OnSessionClosed()) {
+      status = absl::AbortedError("the session has expired or was closed elsewhere");
+    }
+  }
+  if (client == nullptr) return;
+  MarkDirty(*client);
+  if (!status.ok()) Finish(*client, status);
+}
+
+// --- From time to time ---------------------------------------------------------------------------
+
+void ConnectionLoop::OnTimer() {
+  BeginTurn();
+  const ServerStatus status = door_->service().status();
+  const std::vector<std::shared_ptr<Client>> clients(in_order_.begin(), in_order_.end());
+  for (const std::shared_ptr<Client>& client : clients) {
+    absl::Status problem = client->connection.CheckTime(now_, status.leader_contact_age_ms);
+    if (problem.ok() && client->connection.waits_for_catch_up()) {
+      problem = client->connection.RetryHandshake();
+      MarkDirty(*client);
+    }
+    if (!problem.ok()) Finish(*client, problem);
+    if (client->connection.finished() && ++client->timers_finished > kTimersToSendTheRest) {
+      Close(*client);
+    }
+    MaybeReceive(*client);  // in case it was paused
+  }
+  UnlockTree();
+  SendTouches();
+}
+
+void ConnectionLoop::SendTouches() {
+  // Often enough for the shortest session, and at most twice in a tick.
+  const Config& config = door_->config();
+  const auto period = std::chrono::milliseconds(
+      std::min(config.tick_time_ms / 2, config.min_session_timeout_ms / 6));
+  if (now_ - touches_sent_ < period) return;
+  touches_sent_ = now_;
+  std::vector<int64_t> touched;
+  for (const std::shared_ptr<Client>& client : in_order_) {
+    if (client->connection.TakeTouched() && client->connection.has_session()) {
+      touched.push_back(client->connection.session().value());
+    }
+  }
+  if (touched.empty()) return;
+  std::sort(touched.begin(), touched.end());
+  door_->service().Touch(std::move(touched));
+}
+
+}  // namespace quorate::rpc::zk

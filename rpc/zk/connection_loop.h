@@ -1,0 +1,169 @@
+// The connections of one I/O thread of the ZooKeeper door, without the thread and without sockets:
+// their inbox, their turns, the batch of their writes and what happens from time to time. It knows
+// bytes and tags. IoThread drives it from sockets; a simulation drives it by hand.
+//
+// A turn begins with whatever comes in (OnBytes, OnWritable, OnWake, OnTimer) and ends with
+// EndTurn, once all that came together was handed in: the writes of all connections then go to the
+// log as one batch, and each connection sends all it has ready at once.
+//
+// Thread-safety: Push and Wake may be called from any thread; everything else runs on one thread,
+// also what it calls of Sockets, except for Sockets::Wake. Nothing here waits for another thread,
+// except for the locks.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "rpc/zk/connection.h"
+#include "rpc/zk/door.h"
+
+namespace quorate::rpc::zk {
+
+// How a loop reaches its clients. Calls come from within the loop's functions; they must not call
+// back into the loop, except where it says so.
+class Sockets {
+ public:
+  virtual ~Sockets() = default;
+
+  // From any thread: OnWake is to be called soon, on the loop's thread.
+  virtual void Wake() = 0;
+  // EndTurn is to be called soon, once: after everything that is ready now was handed in.
+  virtual void EndTurnSoon() = 0;
+
+  // The connection takes bytes again: the next ones that come (once) are to be given to OnBytes, or
+  // the end of the stream to OnClosed.
+  virtual void Receive(uint32_t tag) = 0;
+  // Sends what it can of `bytes`, which is not empty, without waiting. Returns how much that was;
+  // if it is not all of it, OnWritable is to be called when there is room again. No value: the
+  // connection is broken; the loop closes it.
+  virtual std::optional<size_t> Send(uint32_t tag, std::string_view bytes) = 0;
+  // The loop has forgotten the connection: no call for this tag must follow. Comes exactly once for
+  // each connection, also after OnClosed, but not from the loop's destructor.
+  virtual void Close(uint32_t tag) = 0;
+};
+
+class ConnectionLoop {
+ public:
+  // How often OnTimer is to be called.
+  static constexpr auto kTimerPeriod = std::chrono::milliseconds(50);
+
+  // Both must outlive the loop, and no call of the door's may come any more when it is destroyed.
+  // The loops of a door are all made before the first connection.
+  ConnectionLoop(ZkDoor* door, Sockets* sockets);
+  ~ConnectionLoop();
+  ConnectionLoop(const ConnectionLoop&) = delete;
+  ConnectionLoop& operator=(const ConnectionLoop&) = delete;
+
+  // --- From the sockets --------------------------------------------------------------------------
+  // A client connected from `address`, `port`. Returns the tag of the new connection, which takes
+  // bytes as after Sockets::Receive; no value if it is refused, because there are too many.
+  std::optional<uint32_t> Open(std::string address, uint16_t port);
+  // `bytes`, not empty, came; once after each Receive.
+  void OnBytes(uint32_t tag, std::string_view bytes);
+  // There is room for more after a Send that did not take everything.
+  void OnWritable(uint32_t tag);
+  // The client has gone.
+  void OnClosed(uint32_t tag);
+  // Follows each Sockets::Wake.
+  void OnWake();
+  // Follows each Sockets::EndTurnSoon.
+  void EndTurn();
+  // Time-outs, and touches to the leader.
+  void OnTimer();
+
+  size_t connection_count() const { return clients_.size(); }
+
+  // --- Any thread --------------------------------------------------------------------------------
+  struct WatchEvent {
+    uint32_t tag;
+    tree::EventType type;
+    std::string path;
+    tree::Zxid zxid;
+  };
+  struct SessionClosed {
+    uint32_t tag;
+  };
+  struct SessionAttached {
+    uint32_t tag;
+    tree::Zxid attach_zxid;
+  };
+  struct SyncDone {
+    uint32_t tag;
+    uint64_t sync_id;
+    tree::Zxid zxid;
+  };
+  using Item =
+      std::variant<tree::ApplyResult, WatchEvent, SessionClosed, SessionAttached, SyncDone>;
+  // Queues without waking the loop.
+  void Push(Item item);
+  // Wakes the loop if something is queued and it does not know.
+  void Wake();
+
+  // --- For connections ---------------------------------------------------------------------------
+  ZkDoor& door() { return *door_; }
+  // The tree, locked for reading until the end of this call into the loop; everything that was
+  // applied before has been put into the out() of its connections.
+  const tree::Tree& LockTree();
+  // The newest zxid that a reply may show: all events up to it are in out() of their connections.
+  tree::Zxid seen_zxid() const { return seen_zxid_; }
+  // The batch that goes to the log at the end of this turn. Call AddedCommand after each one
+  // appended to its bytes.
+  std::string& command_bytes() { return *batch_.bytes; }
+  void AddedCommand(size_t offset);
+  std::chrono::steady_clock::time_point now() const { return now_; }
+
+ private:
+  struct Client;
+
+  void MaybeReceive(Client& client);
+  void Flush(Client& client);
+  void Finish(Client& client, const absl::Status& why);
+  void LogClosing(const Connection& connection, const absl::Status& why);
+  void Close(Client& client);
+  void MarkDirty(Client& client);
+  void BeginTurn();
+  void ScheduleTurnEnd();
+  void ContinueConnections();
+  void UnlockTree();
+  void DrainInbox();
+  void HandleItem(Item& item);
+  void SendTouches();
+
+  ZkDoor* const door_;
+  Sockets* const sockets_;
+  const Clock* const clock_;
+  const size_t number_;
+  // Looked up by tag only; whatever goes through all of them follows the order of opening.
+  absl::flat_hash_map<uint32_t, std::shared_ptr<Client>> clients_;
+  std::list<std::shared_ptr<Client>> in_order_;
+
+  CommandBatch batch_;
+  std::vector<std::shared_ptr<Client>> dirty_;
+  bool turn_end_scheduled_ = false;
+  bool tree_locked_ = false;
+  tree::Zxid seen_zxid_;
+  std::chrono::steady_clock::time_point now_;
+  std::chrono::steady_clock::time_point touches_sent_;
+  std::chrono::steady_clock::time_point refusal_logged_;
+  int refusals_not_logged_ = 0;
+
+  Mutex inbox_mutex_;
+  std::vector<Item> inbox_ ABSL_GUARDED_BY(inbox_mutex_);
+  std::vector<Item> draining_;
+  std::atomic<bool> inbox_filled_{false};
+  std::atomic<bool> wake_pending_{false};
+};
+
+}  // namespace quorate::rpc::zk

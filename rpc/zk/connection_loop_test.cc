@@ -1,0 +1,400 @@
+// The connections of one loop, driven by hand in front of a tree that applies when it is told to.
+#include "rpc/zk/connection_loop.h"
+
+#include <catch2/catch.hpp>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/manual_clock.h"
+#include "base/random.h"
+#include "rpc/zk/door.h"
+#include "rpc/zk/manual_sockets.h"
+#include "rpc/zk/test_packets.h"
+
+namespace quorate::rpc::zk {
+namespace {
+
+using tree::ErrorCode;
+
+constexpr int64_t kStartMs = 1'700'000'000'000;
+
+class CountingBytes : public RandomBytes {
+ public:
+  void Fill(char* bytes, size_t size) override {
+    ++count_;
+    std::fill_n(bytes, size, static_cast<char>('a' + count_));
+  }
+
+ private:
+  int count_ = 0;
+};
+
+// Keeps what is submitted until Apply.
+class FakeService : public Service {
+ public:
+  const tree::Tree& tree() const override { return tree_; }
+  SharedMutex& tree_mutex() override { return mutex_; }
+  tree::Origin origin() const override { return {1, 5}; }
+  void Submit(CommandBatch batch) override { batches.push_back(std::move(batch)); }
+  bool congested() const override { return is_congested; }
+  void Sync(uint32_t origin_tag, uint64_t sync_id) override {
+    syncs.emplace_back(origin_tag, sync_id);
+  }
+  void Touch(std::vector<int64_t> sessions) override { touches.push_back(std::move(sessions)); }
+  ServerStatus status() const override { return current; }
+
+  void Apply(Door* door) {
+    {
+      WriterLock lock(&mutex_);
+      for (CommandBatch& batch : std::exchange(batches, {})) {
+        for (const CommandBatch::Range& range : batch.commands) {
+          tree::StampSequence(batch.bytes->data() + range.offset, ++sequence_);
+          tree::StampTime(batch.bytes->data() + range.offset, kStartMs);
+          tree_.Apply(tree::Zxid(static_cast<int64_t>(sequence_)), batch.view(range), origin(),
+                      door);
+        }
+      }
+    }
+    door->OnBatchApplied();
+  }
+
+  std::vector<CommandBatch> batches;
+  std::vector<std::pair<uint32_t, uint64_t>> syncs;
+  std::vector<std::vector<int64_t>> touches;
+  ServerStatus current;
+  bool is_congested = false;
+
+ private:
+  tree::Tree tree_;
+  SharedMutex mutex_;
+  uint64_t sequence_ = 0;
+};
+
+Config TestConfig() {
+  Config config;
+  config.my_id = 3;
+  config.tick_time_ms = 2000;
+  config.min_session_timeout_ms = 1200;
+  config.max_session_timeout_ms = 6000;
+  return config;
+}
+
+class Fixture {
+ public:
+  explicit Fixture(Config c = TestConfig()) : config(std::move(c)) {
+    service.current.in_touch = true;
+    sockets.SetLoop(&loop);
+  }
+
+  // Runs turns, and applies what comes of them, until nothing is left.
+  void Settle() {
+    sockets.RunTurns();
+    while (!service.batches.empty()) {
+      service.Apply(&door);
+      sockets.RunTurns();
+    }
+  }
+  uint32_t Connect() {
+    const auto tag = sockets.Connect();
+    REQUIRE(tag.has_value());
+    return *tag;
+  }
+  // A connection with a session, which is also returned.
+  uint32_t ConnectSession(ConnectResponse* response, ConnectPacketOptions options = {}) {
+    const uint32_t tag = Connect();
+    sockets.Write(tag, ConnectPacket(options));
+    Settle();
+    REQUIRE(DecodeConnectResponse(Frame(tag), true, response));
+    REQUIRE(response->session_id != 0);
+    return tag;
+  }
+  uint32_t ConnectSession() {
+    ConnectResponse ignored;
+    return ConnectSession(&ignored);
+  }
+  void Write(uint32_t tag, int32_t xid, OpCode op, const std::string& body) {
+    sockets.Write(tag, RequestPacket(xid, op, body));
+  }
+  std::string Frame(uint32_t tag) {
+    std::string frame;
+    REQUIRE(TakeFrame(&sockets.received(tag), &frame));
+    return frame;
+  }
+  Packet Next(uint32_t tag) { return DecodePacket(Frame(tag)); }
+  Packet Call(uint32_t tag, OpCode op, const std::string& body) {
+    Write(tag, 77, op, body);
+    Settle();
+    const Packet packet = Next(tag);
+    CHECK(packet.xid == 77);
+    return packet;
+  }
+  void Pass(int64_t ms) {
+    clock.Advance(ms);
+    loop.OnTimer();
+    Settle();
+  }
+
+  const Config config;
+  ManualClock clock{kStartMs};
+  CountingBytes random;
+  FakeService service;
+  ZkDoor door{config, &service, &clock, &random};
+  ManualSockets sockets;
+  ConnectionLoop loop{&door, &sockets};
+};
+
+TEST_CASE("a session is there once its entry is applied, with the password that it was given") {
+  Fixture f;
+  const uint32_t tag = f.Connect();
+  const std::string packet = ConnectPacket({.timeout_ms = 10'000});
+  f.sockets.Write(tag, packet.substr(0, 9));
+  f.sockets.RunTurns();
+  CHECK(f.service.batches.empty());
+  f.sockets.Write(tag, packet.substr(9));
+  f.sockets.RunTurns();
+  REQUIRE(f.service.batches.size() == 1);
+  CHECK(f.sockets.received(tag).empty());
+  CHECK_FALSE(f.sockets.receiving(tag));
+  f.service.Apply(&f.door);
+  CHECK(f.sockets.received(tag).empty());
+  f.sockets.RunTurns();
+  ConnectResponse response;
+  REQUIRE(DecodeConnectResponse(f.Frame(tag), true, &response));
+  CHECK(response.session_id >> 56 == 3);
+  CHECK(response.password == std::string(tree::kPasswordBytes, 'b'));
+  CHECK(response.timeout_ms == 6000);
+  CHECK(f.service.tree().CheckPassword(tree::SessionId(response.session_id), response.password));
+  CHECK(f.sockets.receiving(tag));
+}
+
+TEST_CASE("the first session id follows from the clock") {
+  Fixture f;
+  Fixture again;
+  ConnectResponse response;
+  ConnectResponse response_again;
+  f.ConnectSession(&response);
+  again.ConnectSession(&response_again);
+  CHECK(response.session_id == response_again.session_id);
+  ManualClock clock(kStartMs + 1);
+  ZkDoor other(f.config, &f.service, &clock, &f.random);
+  CHECK(other.NewSessionId().value() == response.session_id + (1 << 16));
+}
+
+TEST_CASE("pipelined requests are answered in order, and a read waits for what came before it") {
+  Fixture f;
+  const uint32_t tag = f.ConnectSession();
+  f.Write(tag, 1, OpCode::kCreate, Create("/a", "0"));
+  f.Write(tag, 2, OpCode::kSetData, SetData("/a", "1"));
+  f.Write(tag, 3, OpCode::kGetData, PathAndWatch("/a", false));
+  f.Write(tag, 4, OpCode::kSync, Path("/a"));
+  f.Write(tag, 5, OpCode::kSetData, SetData("/a", "2"));
+  f.Write(tag, 6, OpCode::kGetData, PathAndWatch("/a", false));
+  f.sockets.RunTurns();
+  REQUIRE(f.service.batches.size() == 1);
+  CHECK(f.service.batches[0].commands.size() == 2);  // the third write waits for the read
+  CHECK(f.sockets.received(tag).empty());
+  f.service.Apply(&f.door);
+  f.sockets.RunTurns();
+  CHECK(f.Next(tag).xid == 1);
+  CHECK(f.Next(tag).xid == 2);
+  CHECK(DataOf(f.Next(tag)) == "1");
+  CHECK(f.sockets.received(tag).empty());
+  REQUIRE(f.service.batches.size() == 1);
+  f.service.Apply(&f.door);
+  f.sockets.RunTurns();
+  CHECK(f.sockets.received(tag).empty());  // the sync is before it
+  REQUIRE(f.service.syncs.size() == 1);
+  CHECK(f.service.syncs[0].first == tag);
+  f.door.OnSyncDone(tag, f.service.syncs[0].second, f.service.tree().last_zxid());
+  f.sockets.RunTurns();
+  CHECK(f.Next(tag).xid == 4);
+  CHECK(f.Next(tag).xid == 5);
+  CHECK(DataOf(f.Next(tag)) == "2");
+}
+
+TEST_CASE("the writes that came in one turn, of any connection, are one batch in their order") {
+  Fixture f;
+  const uint32_t first = f.ConnectSession();
+  const uint32_t second = f.ConnectSession();
+  f.Write(second, 1, OpCode::kCreate, Create("/b", ""));
+  f.Write(first, 1, OpCode::kCreate, Create("/a", ""));
+  f.Write(first, 2, OpCode::kCreate, Create("/a/a", ""));
+  f.sockets.RunTurns();
+  REQUIRE(f.service.batches.size() == 1);
+  const CommandBatch& batch = f.service.batches[0];
+  std::vector<uint32_t> tags;
+  for (const auto& range : batch.commands) {
+    tags.push_back(tree::DecodeHeader(batch.view(range))->origin_tag);
+  }
+  CHECK(tags == std::vector<uint32_t>{first, first, second});
+}
+
+TEST_CASE("a watch event comes before the read that would show the change") {
+  Fixture f;
+  const uint32_t writer = f.ConnectSession();
+  const uint32_t reader = f.ConnectSession();
+  REQUIRE(f.Call(writer, OpCode::kCreate, Create("/w", "0")).error == ErrorCode::kOk);
+  REQUIRE(f.Call(reader, OpCode::kGetData, PathAndWatch("/w", true)).error == ErrorCode::kOk);
+  f.Write(writer, 1, OpCode::kSetData, SetData("/w", "1"));
+  f.sockets.RunTurns();
+  f.service.Apply(&f.door);
+  // The loop was told to wake up; the read comes first.
+  f.Write(reader, 9, OpCode::kGetData, PathAndWatch("/w", false));
+  REQUIRE(f.sockets.HandIn(reader));
+  f.sockets.RunTurns();
+  const Packet event = f.Next(reader);
+  CHECK(event.xid == kNotificationXid);
+  const Packet reply = f.Next(reader);
+  CHECK(reply.xid == 9);
+  CHECK(DataOf(reply) == "1");
+  CHECK(f.Next(writer).xid == 1);
+}
+
+TEST_CASE("touches name each session once, in ascending order, and only those heard from") {
+  Fixture f;
+  std::vector<ConnectResponse> sessions(40);
+  std::vector<uint32_t> tags(sessions.size());
+  for (size_t i = 0; i < sessions.size(); ++i) tags[i] = f.ConnectSession(&sessions[i]);
+  // They come back in another order.
+  for (uint32_t tag : tags) f.sockets.HangUp(tag);
+  CHECK(f.loop.connection_count() == 0);
+  for (size_t i = sessions.size(); i-- > 0;) {
+    ConnectResponse ignored;
+    tags[i] = f.ConnectSession(
+        &ignored, {.session = sessions[i].session_id, .password = sessions[i].password});
+  }
+  f.Pass(199);  // a sixth of the shortest timeout, 1200 ms, has not passed yet
+  CHECK(f.service.touches.empty());
+  f.Pass(1);
+  REQUIRE(f.service.touches.size() == 1);
+  std::vector<int64_t> all;
+  for (const ConnectResponse& session : sessions) all.push_back(session.session_id);
+  CHECK(f.service.touches[0] == all);
+  f.Pass(200);
+  CHECK(f.service.touches.size() == 1);
+  f.Write(tags[7], kPingXid, OpCode::kPing, "");
+  f.Pass(199);
+  CHECK(f.service.touches.size() == 1);
+  f.Pass(1);
+  REQUIRE(f.service.touches.size() == 2);
+  CHECK(f.service.touches[1] == std::vector<int64_t>{sessions[7].session_id});
+}
+
+TEST_CASE("a client that sends no connect request is closed after 30 s") {
+  Fixture f;
+  const uint32_t silent = f.Connect();
+  f.Pass(20'000);
+  const uint32_t later = f.Connect();
+  f.Pass(10'000);
+  CHECK(f.sockets.open(silent));
+  f.Pass(1);
+  CHECK_FALSE(f.sockets.open(silent));
+  CHECK(f.sockets.open(later));
+}
+
+TEST_CASE("a client is closed before its session ends at a leader that this server has lost") {
+  Fixture f;
+  const uint32_t tag = f.ConnectSession();
+  f.service.current.leader_contact_age_ms = 700;
+  f.Pass(50);
+  CHECK(f.sockets.open(tag));
+  f.service.current.leader_contact_age_ms = 1200;
+  f.Pass(50);
+  CHECK_FALSE(f.sockets.open(tag));
+}
+
+TEST_CASE("a client that has seen more than the server is served once the server is as far") {
+  Fixture f;
+  const uint32_t writer = f.ConnectSession();
+  const uint32_t ahead = f.Connect();
+  const uint32_t far_ahead = f.Connect();
+  f.sockets.Write(ahead, ConnectPacket({.last_zxid = 2}));
+  f.sockets.Write(far_ahead, ConnectPacket({.last_zxid = 1000}));
+  f.Pass(50);
+  CHECK(f.service.batches.empty());
+  f.Call(writer, OpCode::kCreate, Create("/a", ""));
+  f.Pass(50);
+  ConnectResponse response;
+  CHECK(DecodeConnectResponse(f.Frame(ahead), true, &response));
+  f.Pass(1899);
+  CHECK(f.sockets.open(far_ahead));
+  f.Pass(1);
+  CHECK_FALSE(f.sockets.open(far_ahead));
+  CHECK(f.sockets.open(ahead));
+}
+
+TEST_CASE("what does not fit into a socket is sent when there is room, and all of it") {
+  Fixture f;
+  const uint32_t tag = f.ConnectSession();
+  const std::string data(1000, 'd');
+  f.Call(tag, OpCode::kCreate, Create("/a", data));
+  f.sockets.SetRoom(tag, 10);
+  for (int32_t xid = 1; xid <= 3; ++xid) {
+    f.Write(tag, xid, OpCode::kGetData, PathAndWatch("/a", false));
+  }
+  f.Settle();
+  CHECK(f.sockets.received(tag).size() == 10);
+  f.Write(tag, 4, OpCode::kGetData, PathAndWatch("/a", false));
+  for (int sends = 0; sends < 7; ++sends) {
+    f.sockets.SetRoom(tag, 700);
+    f.Settle();
+  }
+  f.sockets.SetRoom(tag, ManualSockets::kNoLimit);
+  f.Settle();
+  for (int32_t xid = 1; xid <= 4; ++xid) {
+    const Packet packet = f.Next(tag);
+    CHECK(packet.xid == xid);
+    CHECK(DataOf(packet) == data);
+  }
+  CHECK(f.sockets.received(tag).empty());
+}
+
+TEST_CASE("a connection that is to be closed is given 2 s to take its last answer") {
+  Fixture f;
+  const uint32_t tag = f.ConnectSession();
+  const uint32_t broken = f.ConnectSession();
+  f.sockets.SetRoom(tag, 0);
+  f.Write(tag, 1, OpCode::kCloseSession, "");
+  f.Settle();
+  for (int i = 0; i < 40; ++i) f.Pass(50);
+  CHECK(f.sockets.open(tag));
+  f.Pass(50);
+  CHECK_FALSE(f.sockets.open(tag));
+  f.sockets.Break(broken);
+  f.Write(broken, 1, OpCode::kExists, PathAndWatch("/", false));
+  f.Settle();
+  CHECK_FALSE(f.sockets.open(broken));
+  CHECK(f.loop.connection_count() == 0);
+}
+
+TEST_CASE("a server with too much on its way reads on only from clients that wait for nothing") {
+  Fixture f;
+  const uint32_t writer = f.ConnectSession();
+  const uint32_t reader = f.ConnectSession();
+  f.service.is_congested = true;
+  f.Write(writer, 1, OpCode::kCreate, Create("/a", ""));
+  f.Write(reader, 1, OpCode::kExists, PathAndWatch("/", false));
+  f.sockets.RunTurns();
+  CHECK_FALSE(f.sockets.receiving(writer));
+  CHECK(f.sockets.receiving(reader));
+  f.service.is_congested = false;
+  f.loop.OnTimer();
+  CHECK(f.sockets.receiving(writer));
+}
+
+TEST_CASE("more connections of one address than allowed are refused, until one has gone") {
+  Config config = TestConfig();
+  config.max_client_connections = 2;
+  Fixture f(config);
+  const uint32_t first = f.Connect();
+  f.Connect();
+  CHECK_FALSE(f.sockets.Connect().has_value());
+  CHECK(f.sockets.Connect("10.0.0.2").has_value());
+  f.sockets.HangUp(first);
+  CHECK(f.sockets.Connect().has_value());
+}
+
+}  // namespace
+}  // namespace quorate::rpc::zk

@@ -1,0 +1,81 @@
+#include "rpc/zk/listener.h"
+
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/ip/address.hpp>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/assert.h"
+
+namespace quorate::rpc::zk {
+namespace {
+
+using boost::asio::ip::tcp;
+
+constexpr auto kAcceptPause = std::chrono::seconds(1);
+
+}  // namespace
+
+ZkListener::ZkListener(ZkDoor* door) : door_(door) {
+  for (int i = 0; i < door_->config().io_threads; ++i) {
+    threads_.push_back(std::make_unique<IoThread>(door_));
+  }
+  ASSERT(!threads_.empty());
+}
+
+ZkListener::~ZkListener() { Stop(); }
+
+absl::Status ZkListener::Start() {
+  const Config& config = door_->config();
+  boost::system::error_code error;
+  const auto address = boost::asio::ip::make_address(
+      config.client_address == "localhost" ? "127.0.0.1" : config.client_address, error);
+  if (error) {
+    return absl::InvalidArgumentError(absl::StrCat(config.file, ": clientPortAddress: \"",
+                                                   config.client_address,
+                                                   "\" is not an IP address of this machine"));
+  }
+  const tcp::endpoint endpoint(address, config.client_port);
+  acceptor_ = std::make_unique<tcp::acceptor>(threads_[0]->context());
+  accept_pause_ = std::make_unique<boost::asio::steady_timer>(threads_[0]->context());
+  acceptor_->open(endpoint.protocol(), error);
+  if (!error) acceptor_->set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor_->bind(endpoint, error);
+  if (!error) acceptor_->listen(boost::asio::socket_base::max_listen_connections, error);
+  if (error) {
+    return absl::UnavailableError(absl::StrCat("cannot listen for clients on ",
+                                               config.client_address, ":", config.client_port, ": ",
+                                               error.message()));
+  }
+  Accept();
+  for (auto& thread : threads_) thread->Start();
+  return absl::OkStatus();
+}
+
+void ZkListener::Stop() {
+  for (auto& thread : threads_) thread->Stop();
+}
+
+void ZkListener::Accept() {
+  acceptor_->async_accept([this](const boost::system::error_code& error, tcp::socket socket) {
+    if (!error) {
+      threads_[next_thread_]->Adopt(std::move(socket));
+      next_thread_ = (next_thread_ + 1) % threads_.size();
+    } else if (error == boost::asio::error::operation_aborted) {
+      return;
+    } else {
+      // Out of descriptors, most likely: it does not get better by trying at once.
+      spdlog::warn("a connection could not be accepted: {}", error.message());
+      accept_pause_->expires_after(kAcceptPause);
+      accept_pause_->async_wait([this](const boost::system::error_code& stopped) {
+        if (!stopped) Accept();
+      });
+      return;
+    }
+    Accept();
+  });
+}
+
+}  // namespace quorate::rpc::zk

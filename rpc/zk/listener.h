@@ -1,0 +1,40 @@
+// Listens on the client port and runs the I/O threads of the ZooKeeper door.
+//
+// Thread-safety: all functions from one thread.
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "rpc/zk/door.h"
+#include "rpc/zk/io_thread.h"
+
+namespace quorate::rpc::zk {
+
+class ZkListener {
+ public:
+  // Adds the threads' loops to `door`, which must outlive the object.
+  explicit ZkListener(ZkDoor* door);
+  ~ZkListener();
+  ZkListener(const ZkListener&) = delete;
+  ZkListener& operator=(const ZkListener&) = delete;
+
+  // Unavailable, naming address and port, if it cannot listen there.
+  absl::Status Start();
+  // Closes all connections and ends the threads.
+  void Stop();
+
+ private:
+  void Accept();
+
+  ZkDoor* const door_;
+  std::vector<std::unique_ptr<IoThread>> threads_;
+  std::unique_ptr<boost::asio::ip::tcp::acceptor> acceptor_;
+  std::unique_ptr<boost::asio::steady_timer> accept_pause_;
+  size_t next_thread_ = 0;  // accepting thread
+};
+
+}  // namespace quorate::rpc::zk

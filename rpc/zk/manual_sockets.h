@@ -1,0 +1,127 @@
+// The clients of a ConnectionLoop that a test drives by hand: what either side sends waits in a
+// string until the other takes it.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/assert.h"
+#include "rpc/zk/connection_loop.h"
+
+namespace quorate::rpc::zk {
+
+class ManualSockets final : public Sockets {
+ public:
+  static constexpr size_t kNoLimit = SIZE_MAX;
+
+  // Before all else. The loop must outlive the calls of Connect and RunTurns.
+  void SetLoop(ConnectionLoop* loop) { loop_ = loop; }
+
+  // --- The clients' side -------------------------------------------------------------------------
+  // Returns the connection's tag; no value if it is refused.
+  std::optional<uint32_t> Connect(const std::string& address = "10.0.0.1", uint16_t port = 7000) {
+    const std::optional<uint32_t> tag = loop_->Open(address, port);
+    if (tag.has_value()) sockets_[*tag] = {};
+    return tag;
+  }
+  // The server gets the bytes as soon as it takes some.
+  void Write(uint32_t tag, std::string_view bytes) { sockets_.at(tag).to_server.append(bytes); }
+  // What the server has sent; the test takes it out.
+  std::string& received(uint32_t tag) { return sockets_.at(tag).to_client; }
+  void HangUp(uint32_t tag) { loop_->OnClosed(tag); }
+  bool open(uint32_t tag) const { return sockets_.at(tag).open; }
+  bool receiving(uint32_t tag) const { return sockets_.at(tag).receiving; }
+  // From now on there is room for so many bytes to this client.
+  void SetRoom(uint32_t tag, size_t bytes) {
+    Socket& socket = sockets_.at(tag);
+    socket.room = bytes;
+    if (bytes > 0 && std::exchange(socket.blocked, false)) loop_->OnWritable(tag);
+  }
+  // As if the network were broken: the next Send fails.
+  void Break(uint32_t tag) { sockets_.at(tag).broken = true; }
+
+  // Hands in what waits for this connection, before all else. False if there is nothing, or the
+  // loop takes nothing.
+  bool HandIn(uint32_t tag) {
+    Socket& socket = sockets_.at(tag);
+    if (!socket.open || !socket.receiving || socket.to_server.empty()) return false;
+    socket.receiving = false;
+    loop_->OnBytes(tag, std::exchange(socket.to_server, {}));
+    return true;
+  }
+  // Runs turns of the loop until nothing is left to do: first whatever came in, then the turn's
+  // end.
+  void RunTurns() {
+    while (RunTurn()) {
+    }
+  }
+
+  // --- The loop's side ---------------------------------------------------------------------------
+  void Wake() override { wake_ = true; }
+  void EndTurnSoon() override {
+    ASSERT(!turn_end_, "asked for once a turn");
+    turn_end_ = true;
+  }
+  void Receive(uint32_t tag) override {
+    Socket& socket = sockets_.at(tag);
+    ASSERT(socket.open);
+    ASSERT(!socket.receiving, "asked for once");
+    socket.receiving = true;
+  }
+  std::optional<size_t> Send(uint32_t tag, std::string_view bytes) override {
+    Socket& socket = sockets_.at(tag);
+    ASSERT(socket.open);
+    ASSERT(!socket.blocked);
+    ASSERT(!bytes.empty());
+    if (socket.broken) return std::nullopt;
+    const size_t count = std::min(bytes.size(), socket.room);
+    socket.to_client.append(bytes.substr(0, count));
+    if (socket.room != kNoLimit) socket.room -= count;
+    socket.blocked = count < bytes.size();
+    return count;
+  }
+  void Close(uint32_t tag) override {
+    Socket& socket = sockets_.at(tag);
+    ASSERT(socket.open, "closed once");
+    socket.open = false;
+  }
+
+ private:
+  struct Socket {
+    std::string to_server;
+    std::string to_client;
+    size_t room = kNoLimit;
+    bool receiving = true;
+    bool blocked = false;
+    bool broken = false;
+    bool open = true;
+  };
+
+  bool RunTurn() {
+    bool moved = false;
+    if (std::exchange(wake_, false)) {
+      loop_->OnWake();
+      moved = true;
+    }
+    for (const auto& [tag, socket] : sockets_) moved |= HandIn(tag);
+    if (std::exchange(turn_end_, false)) {
+      loop_->EndTurn();
+      moved = true;
+    }
+    return moved;
+  }
+
+  ConnectionLoop* loop_ = nullptr;
+  std::map<uint32_t, Socket> sockets_;  // by tag, also closed ones
+  bool wake_ = false;
+  bool turn_end_ = false;
+};
+
+}  // namespace quorate::rpc::zk
