@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <utility>
 
 #include "tree/command.h"
 
@@ -20,11 +21,17 @@ class OriginTable {
     uint64_t incarnation = 0;
     uint64_t sequence = 0;
   };
+  using Map = std::map<uint16_t, Last>;
 
   // Whether the command is nobody's, or else the next of its origin: one more than the last of its
   // incarnation, or number 1 of a greater one. Then it is its origin's last from now on. `*digest`
   // follows the table.
   bool Accept(const Origin& origin, uint64_t sequence, uint64_t* digest);
+
+  // Ascending by member.
+  const Map& all() const { return last_; }
+  // Replaces the table. REQUIRES: no member is kNoMember, no sequence 0.
+  void Restore(Map last) { last_ = std::move(last); }
 
   // The table's part of the digest, anew.
   uint64_t Hash() const;
@@ -32,7 +39,7 @@ class OriginTable {
  private:
   static uint64_t HashOne(uint16_t member, const Last& last);
 
-  std::map<uint16_t, Last> last_;
+  Map last_;
 };
 
 }  // namespace quorate::tree

@@ -15,6 +15,8 @@ Tree::Impl::Impl() {
   root_ = Znode::New(nullptr, "", kNoSession);
   root_->data.Set(true, "");
   root_->content_hash = HashContent("/", root_->data);
+  root_->ordinal = created_++;
+  changes_.OnNodeCreated(root_);
   totals_.nodes = 1;
   totals_.digest = HashTime(time_ms_);
   PutIn(*root_);
@@ -31,7 +33,8 @@ Tree::Impl::Impl() {
 
 Tree::Impl::~Impl() {
   // Not by recursion: a path can be deeper than the stack.
-  std::vector<Znode*> doomed = {root_};
+  std::vector<Znode*> doomed;
+  if (root_ != nullptr) doomed.push_back(root_);
   while (!doomed.empty()) {
     Znode* node = doomed.back();
     doomed.pop_back();
@@ -48,6 +51,8 @@ void Tree::Impl::AddSystemNode(std::string_view path) {
   Znode* node = Znode::New(parent, LastSegment(path), kNoSession);
   node->data.Set(true, "");
   node->content_hash = HashContent(path, node->data);
+  node->ordinal = created_++;
+  changes_.OnNodeCreated(node);
   parent->children().Insert(node);
   ++totals_.nodes;
   totals_.data_bytes += node->name_length;
@@ -110,6 +115,7 @@ uint64_t Tree::Impl::ComputeDigest() const {
 }
 
 Tree::Tree() : impl_(std::make_unique<Impl>()) {}
+Tree::Tree(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Tree::~Tree() = default;
 
 void Tree::Apply(Zxid zxid, std::string_view command, const Origin& self, ApplyListener* listener) {

@@ -2,19 +2,22 @@
 // the same zxids make the same tree, to the digest, whatever the machine; time and randomness come
 // in with the commands.
 //
-// Thread-safety: none inside. Any number of threads may call const functions together; Apply
-// excludes all else (rpc/server holds a SharedMutex around it, once a batch).
+// Thread-safety: none inside. Any number of threads may call const functions together; Apply and
+// whatever else is not const excludes all else, unless it says otherwise (rpc/server holds a
+// SharedMutex around it, once a batch).
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tree/command.h"
+#include "tree/origins.h"
 #include "tree/types.h"
 
 namespace quorate::tree {
@@ -99,6 +102,8 @@ class Tree {
   bool CheckPassword(SessionId id, std::string_view password) const;
   // All sessions, ascending by id.
   std::vector<SessionInfo> Sessions() const;
+  // The last command of a member's server that was applied; zeros if there was none.
+  OriginTable::Last LastOf(uint16_t member) const;
   // Paths of the ephemerals of a session, in the order of creation.
   std::vector<std::string> Ephemerals(SessionId id) const;
 
@@ -113,8 +118,39 @@ class Tree {
   // The same, computed anew from everything: a check for tests and tools. O(size of the tree).
   uint64_t ComputeDigest() const;
 
+  // --- The tree as records (tree/record.h says what they are)
+  // ------------------------------------- A store keeps the records. What changed since the picture
+  // before is a picture, so that the cost of keeping the store up to date follows the change. To
+  // begin with, everything is changed, or nothing if the tree was loaded: then the store has what
+  // it was loaded from.
+
+  // Absent `value`: the record of that key is to be removed. Views are valid during the call.
+  using RecordFunction =
+      std::function<void(std::string_view key, std::optional<std::string_view> value)>;
+
+  // Calls `record` for everything, in the order of keys. O(n log n) and 24 bytes a node for a tree
+  // of n nodes.
+  void ForEachRecord(const RecordFunction& record) const;
+
+  // Makes everything that changed since the last picture a picture of now: with the records of the
+  // pictures before it, what ForEachRecord would say now. O(members), like Apply it excludes all
+  // else. REQUIRES: no picture is begun and not ended.
+  void BeginPicture();
+  // Hands out the next records of the picture, each key once, in no order, until they are at least
+  // `bytes_max` bytes. Returns whether there may be more. Between two calls the tree may change: a
+  // record of the picture that changes before it was handed out is kept as it was, which takes
+  // memory. May run together with const functions, but not with itself. REQUIRES: a picture is
+  // begun.
+  bool NextPictureRecords(size_t bytes_max, const RecordFunction& record);
+  // Forgets the picture. Excludes all else. `durable`: the store has its records for good; O(1) but
+  // for freeing its list. Otherwise they count as changed again and are part of the next picture:
+  // O(size of the picture). REQUIRES: a picture is begun; if `durable`, all was handed out.
+  void EndPicture(bool durable);
+
  private:
+  friend class TreeLoader;
   class Impl;
+  explicit Tree(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -51,6 +51,7 @@ void Tree::Impl::Apply(Zxid zxid, std::string_view command, const Origin& self,
   const absl::StatusOr<CommandHeader> header = DecodeHeader(command);
   ASSERT(header.ok(), "a committed command decodes, or memory or log is damaged");
   last_zxid_ = zxid;
+  created_ = 0;
   if (!origins_.Accept(header->origin, header->sequence, &totals_.digest)) return;
   AdvanceTime(header->time_ms);
 
@@ -80,12 +81,14 @@ void Tree::Impl::ApplyOpenSession(const CommandHeader& header, std::string_view 
   ASSERT(body.ok(), "a committed command decodes, or memory or log is damaged");
   Session* session = sessions_.Find(header.session);
   if (session == nullptr && header.kind == CommandKind::kCreateSession) {
+    changes_.BeforeSessionChange(header.session);
     session = sessions_.Add(header.session);
     session->password = body->password;
   } else if (session == nullptr || session->password != body->password) {
     result->error = ErrorCode::kSessionExpired;
     return;
   } else {
+    changes_.BeforeSessionChange(header.session);
     totals_.digest -= session->Hash();
   }
   // A session that was created twice by its own client is attached by the second.
@@ -117,7 +120,9 @@ void Tree::Impl::ApplyEndSession(const CommandHeader& header, Zxid zxid, ApplyLi
     listener->OnNodeEvent(EventType::kNodeDeleted, path, zxid);
   }
   totals_.digest -= session->Hash();
+  changes_.BeforeSessionChange(header.session);
   sessions_.Remove(session);
+  changes_.OnSessionRemoved(header.session);
   listener->OnSessionClosed(header.session, zxid);
 }
 
@@ -221,6 +226,9 @@ Znode* Tree::Impl::Attach(Znode* parent, std::string_view path, const Op& op,
   node->czxid = node->mzxid = node->pzxid = context.zxid;
   node->ctime_ms = node->mtime_ms = time_ms_;
   node->content_hash = HashContent(path, node->data);
+  node->ordinal = created_++;
+  changes_.BeforeNodeChange(parent);
+  changes_.OnNodeCreated(node);
 
   Undo& undo = undo_.emplace_back();
   undo.kind = OpKind::kCreate;
@@ -266,6 +274,8 @@ void Tree::Impl::Detach(Znode* node, Zxid zxid) {
   Znode* parent = node->parent;
   ASSERT(parent != nullptr, "the root stays");
   ASSERT(std::as_const(*node).children().empty(), "only a leaf can go");
+  changes_.BeforeNodeChange(node);
+  changes_.BeforeNodeChange(parent);
   Undo& undo = undo_.emplace_back();
   undo.kind = OpKind::kDelete;
   undo.node = node;
@@ -301,6 +311,7 @@ ErrorCode Tree::Impl::SetData(const Op& op, const Context& context, OpResult* re
   undo.mzxid = node->mzxid;
   undo.mtime_ms = node->mtime_ms;
   undo.version = node->version;
+  changes_.BeforeNodeChange(node);
   TakeOut(*node);
   totals_.data_bytes -= node->data.size();
   undo.data.Set(op.has_data, op.data);
@@ -330,6 +341,7 @@ ErrorCode Tree::Impl::SetAcl(const Op& op, const Context& context, OpResult* res
   undo.node = node;
   undo.version = node->aversion;
   undo.acl_id = node->acl_id;
+  changes_.BeforeNodeChange(node);
   TakeOut(*node);
   node->acl_id = acls_.Ref(resolved_acl_);
   node->aversion = NextVersion(node->aversion);
@@ -349,6 +361,7 @@ ErrorCode Tree::Impl::CheckVersion(const Op& op, const Context& context) {
 void Tree::Impl::Commit() {
   for (const Undo& undo : undo_) {
     if (undo.kind == OpKind::kDelete) {
+      changes_.OnNodeFreed(undo.node);
       acls_.Unref(undo.node->acl_id);
       Znode::Delete(undo.node);
     } else if (undo.kind == OpKind::kSetAcl) {
@@ -386,6 +399,7 @@ void Tree::Impl::UndoOne(Undo* undo) {
         created ? owner->Unlink(node) : owner->Relink(node);
       }
       if (!created) return;
+      changes_.OnNodeFreed(node);
       acls_.Unref(node->acl_id);
       Znode::Delete(node);
       return;

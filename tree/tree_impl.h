@@ -1,5 +1,5 @@
 // What is behind Tree. tree.cc has the life of the tree and its digest, tree_apply.cc the changes,
-// tree_read.cc the reads.
+// tree_read.cc the reads, snapshot.cc the way into records and out of them.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "tree/acl_table.h"
+#include "tree/change_tracker.h"
 #include "tree/command.h"
 #include "tree/origins.h"
+#include "tree/record.h"
 #include "tree/sessions.h"
 #include "tree/tree.h"
 #include "tree/types.h"
@@ -25,6 +27,9 @@ SessionInfo ToInfo(const Session& session);
 class Tree::Impl {
  public:
   Impl();
+  // Without any node, for TreeLoader to fill.
+  struct Bare {};
+  explicit Impl(Bare) {}
   ~Impl();
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -41,8 +46,14 @@ class Tree::Impl {
   const Znode* FindReadable(std::string_view path, std::span<const Identity> identities,
                             ErrorCode* error) const;
 
+  // The record of the head, as the tree is now.
+  HeadRecord Head() const;
+  void ForEachRecord(const RecordFunction& record) const;
+  ChangeTracker& changes() { return changes_; }
+
   const AclTable& acls() const { return acls_; }
   const SessionTable& sessions() const { return sessions_; }
+  const OriginTable& origins() const { return origins_; }
   Zxid last_zxid() const { return last_zxid_; }
   int64_t time_ms() const { return time_ms_; }
   size_t node_count() const { return totals_.nodes; }
@@ -52,6 +63,8 @@ class Tree::Impl {
   uint64_t ComputeDigest() const;
 
  private:
+  friend class TreeLoader;
+
   // Sums that follow each change, and go back as one when a multi fails.
   struct Totals {
     size_t nodes = 0;
@@ -131,9 +144,12 @@ class Tree::Impl {
   AclTable acls_;
   SessionTable sessions_;
   OriginTable origins_;
+  ChangeTracker changes_{&acls_, &sessions_};
   Totals totals_;
   Zxid last_zxid_;
   int64_t time_ms_ = 0;
+
+  uint32_t created_ = 0;  // nodes, by the command that is being applied
 
   // Of the request that is being applied; kept so that their memory is used again.
   std::deque<Undo> undo_;

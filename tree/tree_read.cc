@@ -98,6 +98,12 @@ std::vector<SessionInfo> Tree::Sessions() const {
   return infos;
 }
 
+OriginTable::Last Tree::LastOf(uint16_t member) const {
+  const OriginTable::Map& all = impl_->origins().all();
+  auto it = all.find(member);
+  return it == all.end() ? OriginTable::Last{} : it->second;
+}
+
 std::vector<std::string> Tree::Ephemerals(SessionId id) const {
   std::vector<std::string> paths;
   const Session* session = impl_->sessions().Find(id);

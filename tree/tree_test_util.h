@@ -118,6 +118,7 @@ class RecordingListener : public ApplyListener {
 class Server {
  public:
   const Tree& tree() const { return tree_; }
+  Tree& mutable_tree() { return tree_; }
   const std::vector<std::string>& events() const { return listener_.events; }
   const RecordingListener& listener() const { return listener_; }
 

@@ -1,4 +1,4 @@
-// One node of the tree: 112 bytes, followed by its name in the same allocation.
+// One node of the tree: 120 bytes, followed by its name in the same allocation.
 //
 // Thread-safety: none inside; const functions may be called together.
 #pragma once
@@ -74,6 +74,8 @@ struct Znode {
   int32_t created_children = 0;  // ever; ZooKeeper's stored cversion
   int32_t aversion = 0;
   const uint32_t name_length;
+  uint32_t ordinal = 0;     // among the nodes that the command of czxid created
+  uint32_t changed_at = 0;  // ChangeTracker's, and means nothing without it
 
  private:
   Znode(Znode* parent_node, SessionId owner, uint32_t length);
@@ -85,7 +87,7 @@ struct Znode {
   };
 };
 
-static_assert(sizeof(Znode) == 112, "as documented above");
+static_assert(sizeof(Znode) == 120, "as documented above");
 static_assert(sizeof(Znode) <= 128, "the memory that a node may take beside its name and data");
 
 }  // namespace quorate::tree

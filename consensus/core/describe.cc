@@ -1,5 +1,8 @@
 #include "consensus/core/describe.h"
 
+#include "base/assert.h"
+#include "consensus/core/membership.h"
+
 namespace quorate::consensus {
 namespace {
 
@@ -30,6 +33,16 @@ std::string DescribeBytes(std::string_view bytes) {
   out += '"';
   if (bytes.size() > kShownBytesMax) out += "...(" + std::to_string(bytes.size()) + " bytes)";
   return out;
+}
+
+std::string DescribeControl(const Entry& entry) {
+  ASSERT(IsControl(entry.kind));
+  if (entry.kind == EntryKind::kMembership) {
+    const auto membership = DecodeMembership(entry.payload.view());
+    return membership.ok() ? "membership " + ToString(*membership) : "malformed membership";
+  }
+  const auto version = DecodeVersion(entry.payload.view());
+  return version.ok() ? "version " + std::to_string(*version) : "malformed version";
 }
 
 std::string DescribeEntries(std::span<const Entry> entries) {

@@ -34,33 +34,60 @@ void Raft::Impl::DoubtLeader() {
 
 // --- Campaigns -----------------------------------------------------------------------------------
 
-void Raft::Impl::StartPreVote() {
-  ASSERT(IsVoter());
-  ASSERT(role() != Role::kLeader);
-  SetLeader(kNoMember);
-  role_ = PreCandidateRole{VoteTally(options_.membership.voters)};
-  ResetElectionTimer();
-  // Nothing is promised and no state changes (thesis 9.6): nothing waits for the disk.
-  for (MemberId voter : options_.membership.voters) {
-    if (voter == options_.self) continue;
-    SendAtTerm(voter, term_ + 1, VoteRequest{true, false, last_index(), terms_.last_term()});
-  }
-  CountVote(options_.self, true);
+bool Raft::Impl::MayCampaign() const {
+  if (standing_ == Standing::kRecovering || installing_ || DiskStalls()) return false;
+  // A leader must be able to apply what it commits.
+  if (versions_.newest() > options_.version) return false;
+  // One whose removal is not committed may be the only one who can be elected (thesis 4.2.2).
+  const auto& settings = memberships_.settings();
+  return std::any_of(settings.rbegin(), settings.rend(), [&](const auto& setting) {
+    const bool in_force = &setting.second == &memberships_.At(commit_) || setting.first > commit_;
+    return in_force && setting.second.IsVoter(options_.self);
+  });
 }
 
-void Raft::Impl::Campaign(bool leadership_transfer) {
-  ASSERT(IsVoter());
+std::pair<Term, Index> Raft::Impl::LastPosition() const {
+  const std::pair own(terms_.last_term(), last_index());
+  if (!installing_) return own;
+  return std::max(own, std::pair(installing_->term, installing_->index));
+}
+
+std::vector<MemberId> Raft::Impl::OtherVoters() const {
+  std::vector<MemberId> voters = membership().Members();
+  std::erase_if(voters, [this](MemberId member) {
+    return member == options_.self || !membership().IsVoter(member);
+  });
+  return voters;
+}
+
+void Raft::Impl::StartPreVote() {
+  ASSERT(MayCampaign());
   ASSERT(role() != Role::kLeader);
+  SetLeader(kNoMember);
+  role_ = PreCandidateRole{VoteTally(membership())};
+  ResetElectionTimer();
+  // Nothing is promised and no state changes (thesis 9.6): nothing waits for the disk.
+  for (MemberId voter : OtherVoters()) {
+    SendAtTerm(voter, term_ + 1, VoteRequest{true, false, last_index(), terms_.last_term()});
+  }
+  CountVote(options_.self, true, standing_ == Standing::kFull);
+}
+
+void Raft::Impl::Campaign(bool leadership_transfer, bool founding) {
+  ASSERT(MayCampaign());
+  ASSERT(role() != Role::kLeader);
+  ASSERT(standing_ == Standing::kFull || founding);
+  ASSERT(!founding || last_index() == Index{0});
   SetTerm(term_ + 1);
   SetLeader(kNoMember);
   vote_ = options_.self;
-  role_ = CandidateRole{VoteTally(options_.membership.voters), std::nullopt};
+  if (standing_ != Standing::kFull) SetStanding(Standing::kFull);
+  role_ = CandidateRole{VoteTally(membership()), std::nullopt};
   ResetElectionTimer();
   // The vote for itself counts, here and in the eyes of others, once it cannot be forgotten.
-  for (MemberId voter : options_.membership.voters) {
-    if (voter == options_.self) continue;
-    SendAfterPersist(voter,
-                     VoteRequest{false, leadership_transfer, last_index(), terms_.last_term()});
+  for (MemberId voter : OtherVoters()) {
+    SendAfterPersist(
+        voter, VoteRequest{false, leadership_transfer, last_index(), terms_.last_term(), founding});
   }
 }
 
@@ -71,12 +98,12 @@ void Raft::Impl::OwnVoteDurable(PersistId id) {
   CountVote(options_.self, true);
 }
 
-void Raft::Impl::CountVote(MemberId voter, bool granted) {
+void Raft::Impl::CountVote(MemberId voter, bool granted, bool reliable) {
   auto* pre_candidate = std::get_if<PreCandidateRole>(&role_);
   auto* candidate = std::get_if<CandidateRole>(&role_);
   ASSERT(pre_candidate != nullptr || candidate != nullptr);
   VoteTally& votes = pre_candidate != nullptr ? pre_candidate->votes : candidate->votes;
-  votes.Record(voter, granted);
+  votes.Record(voter, granted, reliable);
   switch (votes.outcome()) {
     case VoteOutcome::kPending:
       return;
@@ -86,8 +113,11 @@ void Raft::Impl::CountVote(MemberId voter, bool granted) {
     case VoteOutcome::kWon:
       if (candidate != nullptr) {
         BecomeLeader();
-      } else {
-        Campaign(false);
+      } else if (!MayCampaign()) {
+        // Its disk began to stall meanwhile.
+        BecomeFollower(term_, kNoMember);
+      } else if (standing_ == Standing::kFull || votes.unanimous()) {
+        Campaign(false, last_index() == Index{0} && votes.unanimous());
       }
       return;
   }
@@ -99,12 +129,7 @@ void Raft::Impl::BecomeLeader() {
   LeaderRole leader;
   const Index last = last_index();
   leader.first_index = last + 1;
-  for (uint32_t id = 1; id <= 254; ++id) {
-    const MemberId member(id);
-    if (member == options_.self || !options_.membership.Contains(member)) continue;
-    leader.followers.emplace_back(member, options_.membership.IsVoter(member), last,
-                                  options_.inflight_messages_max, options_.inflight_bytes_max);
-  }
+  SyncFollowers(&leader);
   role_ = std::move(leader);
   SetLeader(options_.self);
   // An entry of its own term is what commits those of earlier terms (paper 5.4.2), and tells it
@@ -116,24 +141,77 @@ void Raft::Impl::BecomeLeader() {
 
 // --- At the leader -------------------------------------------------------------------------------
 
-bool Raft::Impl::HasQuorum(const LeaderRole& leader) const {
-  size_t heard = 1;
+bool Raft::Impl::HasQuorum() const {
+  ASSERT(role() == Role::kLeader);
+  return quorum().Has([this](MemberId member) {
+    if (member == options_.self) return true;
+    const Progress* progress = FindProgress(member);
+    return CountsForQuorum(progress) && progress->ticks_since_heard() < options_.election_ticks;
+  });
+}
+
+bool Raft::Impl::CountsForQuorum(const Progress* progress) const {
+  // A recovering member's log may lack what its lost disk had: see standing.cc.
+  return progress != nullptr && progress->voting();
+}
+
+bool Raft::Impl::DiskStalls() const {
+  const int stall_ticks =
+      options_.disk_stall_ticks > 0 ? options_.disk_stall_ticks : 10 * options_.election_ticks;
+  return !in_progress_.empty() &&
+         now_ticks_ - in_progress_.front().handed_ticks >= static_cast<uint64_t>(stall_ticks);
+}
+
+const Progress* Raft::Impl::BestSuccessor(const LeaderRole& leader) const {
+  // One that can be heard, and among those the one that has the most.
+  auto rank = [this](const Progress& p) {
+    return std::pair(p.ticks_since_heard() < options_.election_ticks, p.match());
+  };
+  const Progress* best = nullptr;
   for (const Progress& progress : leader.followers) {
-    if (progress.voter() && progress.ticks_since_heard() < options_.election_ticks) ++heard;
+    if (!membership().IsVoter(progress.member()) || !CountsForQuorum(&progress)) continue;
+    if (best == nullptr || rank(*best) < rank(progress)) best = &progress;
   }
-  return heard >= MajorityOf(options_.membership.voters.size());
+  return best;
+}
+
+void Raft::Impl::LeaveLeadership(LeaderRole* leader) {
+  if (leader->transfer && leader->transfer->must_leave) return;
+  const Progress* best = BestSuccessor(*leader);
+  if (best == nullptr) {
+    BecomeFollower(term_, kNoMember);
+    return;
+  }
+  leader->transfer = Transfer{best->member()};
+  leader->transfer->must_leave = true;
 }
 
 void Raft::Impl::TickLeader(LeaderRole* leader) {
   ASSERT(leader_ == options_.self);
   for (Progress& progress : leader->followers) progress.Tick(options_.election_ticks);
-  if (!HasQuorum(*leader)) {
+  if (!HasQuorum()) {
     // Its clients had better ask the leader that the others may have by now (thesis 6.2).
     BecomeFollower(term_, kNoMember);
     return;
   }
+  std::erase_if(leader->followers, [&](Progress& progress) {
+    return progress.leaving() && memberships_.newest_index() <= commit_ &&
+           progress.TickLeaving() >= options_.election_ticks;
+  });
+  if (leader->followers.empty()) leader->heartbeat_due = false;
+  leader->snapshot_budget_bytes = std::min<int64_t>(0, leader->snapshot_budget_bytes) +
+                                  static_cast<int64_t>(options_.snapshot_bytes_per_tick);
   if (leader->transfer && ++leader->transfer->ticks >= options_.election_ticks) {
+    if (leader->transfer->must_leave) {
+      BecomeFollower(term_, kNoMember);
+      return;
+    }
     leader->transfer.reset();
+  }
+  // The others' disks commit without this one's, but each of its own promises waits for it.
+  if (DiskStalls() && !IsOnlyVoter()) {
+    LeaveLeadership(leader);
+    if (role() != Role::kLeader) return;
   }
   if (++leader->ticks_since_heartbeat < options_.heartbeat_ticks) return;
   leader->ticks_since_heartbeat = 0;
@@ -149,25 +227,29 @@ absl::Status Raft::Impl::TransferLeadership(MemberId target) {
                                          " does not lead; leader: " + Describe(leader_));
   }
   if (target == kNoMember) {
-    // One that can be heard, and among those the one that has the most.
-    auto rank = [this](const Progress& p) {
-      return std::pair(p.ticks_since_heard() < options_.election_ticks, p.match());
-    };
-    const Progress* best = nullptr;
-    for (const Progress& progress : leader->followers) {
-      if (!progress.voter()) continue;
-      if (best == nullptr || rank(*best) < rank(progress)) best = &progress;
-    }
-    if (best != nullptr) target = best->member();
+    if (const Progress* best = BestSuccessor(*leader); best != nullptr) target = best->member();
   }
   const Progress* progress = FindProgress(target);
-  if (progress == nullptr || !progress->voter()) {
+  if (progress == nullptr || !membership().IsVoter(target)) {
     return absl::FailedPreconditionError("no voter to hand leadership to: member " +
                                          Describe(target) + " is none besides this one");
   }
+  if (!CountsForQuorum(progress)) {
+    return absl::FailedPreconditionError("member " + Describe(target) +
+                                         " is recovering and cannot lead yet");
+  }
   if (leader->transfer && leader->transfer->target == target) return absl::OkStatus();
+  const bool must_leave = leader->transfer && leader->transfer->must_leave;
   leader->transfer = Transfer{target};
+  leader->transfer->must_leave = must_leave;
   return absl::OkStatus();
+}
+
+void Raft::Impl::CancelTransfer() {
+  auto* leader = std::get_if<LeaderRole>(&role_);
+  if (leader != nullptr && leader->transfer && !leader->transfer->must_leave) {
+    leader->transfer.reset();
+  }
 }
 
 bool Raft::Impl::TimeoutNowDue(const LeaderRole& leader) const {
@@ -179,18 +261,22 @@ bool Raft::Impl::TimeoutNowDue(const LeaderRole& leader) const {
 
 // --- Messages ------------------------------------------------------------------------------------
 
-void Raft::Impl::HandleVoteRequest(MemberId from, Term term, const VoteRequest& request) {
+void Raft::Impl::HandleVoteRequest(const Message& message, const VoteRequest& request) {
+  const MemberId from = message.from;
+  const Term term = message.term;
   if (request.last_term > term) return;
+  if (request.last_index > Index{0}) NoteCluster();
   // A member that was cut off must not depose a leader which others hear (thesis 4.2.3).
   if (term > term_ && HearsFromLeader() && !request.leadership_transfer) return;
   if (term > term_ && !request.pre_vote) BecomeFollower(term, kNoMember);
-  const bool up_to_date = std::pair(request.last_term, request.last_index) >=
-                          std::pair(terms_.last_term(), last_index());
+  const bool up_to_date = std::pair(request.last_term, request.last_index) >= LastPosition();
+  const bool may_vote = standing_ == Standing::kFull ||
+                        (standing_ == Standing::kBlank && (request.pre_vote || request.founding));
   // In the current term it can only have the one vote; a pre-vote asks about a later term.
   const bool vote_is_free =
       term > term_ ||
       (term == term_ && (vote_ == from || (vote_ == kNoMember && leader_ == kNoMember)));
-  if (!up_to_date || !vote_is_free) {
+  if (!up_to_date || !vote_is_free || !may_vote) {
     // Also for an older term: the sender must learn the newer one, or it would ask for ever.
     Send(from, VoteResponse{request.pre_vote, false});
   } else if (request.pre_vote) {
@@ -208,6 +294,8 @@ void Raft::Impl::GrantVote(MemberId candidate) {
     vote_ = candidate;
     hard_state_changed_ = true;
   }
+  // It takes part in founding the cluster: what it promises from now on counts.
+  if (standing_ == Standing::kBlank) SetStanding(Standing::kFull);
   const VoteResponse response{false, true};
   if (hard_state_changed_) {
     SendAfterPersist(candidate, response);
@@ -217,9 +305,9 @@ void Raft::Impl::GrantVote(MemberId candidate) {
   // Else the answer to the first request is on its way with the batch.
 }
 
-void Raft::Impl::HandlePreVoteGranted(MemberId from, Term term) {
-  if (role() != Role::kPreCandidate || term != term_ + 1) return;
-  CountVote(from, true);
+void Raft::Impl::HandlePreVoteGranted(const Message& message) {
+  if (role() != Role::kPreCandidate || message.term != term_ + 1) return;
+  CountVote(message.from, true, message.voting);
 }
 
 void Raft::Impl::Handle(MemberId from, const VoteResponse& response) {
@@ -229,9 +317,9 @@ void Raft::Impl::Handle(MemberId from, const VoteResponse& response) {
 }
 
 void Raft::Impl::Handle(MemberId from, const TimeoutNow&) {
-  if (!IsVoter() || !AcceptLeader(from)) return;
+  if (!MayCampaign() || standing_ != Standing::kFull || !AcceptLeader(from)) return;
   // The leader asks for it, so there is nobody to be disturbed: no pre-vote.
-  Campaign(true);
+  Campaign(true, false);
 }
 
 }  // namespace quorate::consensus

@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "consensus/core/describe.h"
 #include "consensus/core/limits.h"
+#include "consensus/core/membership.h"
 
 namespace quorate::consensus {
 namespace {
@@ -25,7 +26,7 @@ constexpr size_t kEntryHeaderBytes = 8 + 8 + 1 + 4;
 struct BodyText {
   std::string operator()(const VoteRequest& body) const {
     return std::string(body.pre_vote ? " PreVoteRequest" : " VoteRequest") +
-           (body.leadership_transfer ? " (transfer)" : "") +
+           (body.leadership_transfer ? " (transfer)" : "") + (body.founding ? " (founding)" : "") +
            " last=" + DescribePosition(body.last_index, body.last_term);
   }
   std::string operator()(const VoteResponse& body) const {
@@ -52,19 +53,34 @@ struct BodyText {
     return " HeartbeatResponse round=" + Describe(body.read_round);
   }
   std::string operator()(const ReadIndexRequest& body) const {
-    return " ReadIndexRequest id=" + std::to_string(body.request_id);
+    return " ReadIndexRequest id=" + std::to_string(body.request_id) +
+           (body.recovering ? " recovering" : "");
   }
   std::string operator()(const ReadIndexResponse& body) const {
     return " ReadIndexResponse id=" + std::to_string(body.request_id) +
            " index=" + Describe(body.index);
   }
   std::string operator()(const TimeoutNow&) const { return " TimeoutNow"; }
+  std::string operator()(const SnapshotChunk& body) const {
+    return " SnapshotChunk {" + ToString(body.meta) + "} offset=" + std::to_string(body.offset) +
+           " bytes=" + std::to_string(body.bytes.size()) + (body.last ? " last" : "");
+  }
+  std::string operator()(const SnapshotAck& body) const {
+    return " SnapshotAck index=" + Describe(body.index) +
+           (body.done ? " done" : " next_offset=" + std::to_string(body.next_offset));
+  }
+  std::string operator()(const StandingRequest&) const { return " StandingRequest"; }
+  std::string operator()(const StandingResponse& body) const {
+    return " StandingResponse birth=" + std::to_string(body.birth) +
+           " known=" + std::to_string(body.known_birth);
+  }
 };
 
 // --- Bytes ---------------------------------------------------------------------------------------
 
-size_t EncodedEntriesBytes(const Message& message) {
+size_t EncodedPayloadBytes(const Message& message) {
   size_t bytes = 0;
+  if (const auto* chunk = std::get_if<SnapshotChunk>(&message.body)) bytes = chunk->bytes.size();
   if (const auto* append = std::get_if<AppendRequest>(&message.body)) {
     for (const Entry& entry : append->entries) bytes += kEntryHeaderBytes + entry.payload.size();
   }
@@ -81,6 +97,7 @@ struct BodyWriter {
     Bool(body.leadership_transfer);
     out.Int(body.last_index.value());
     out.Int(body.last_term.value());
+    Bool(body.founding);
   }
   void operator()(const VoteResponse& body) const {
     Bool(body.pre_vote);
@@ -111,12 +128,31 @@ struct BodyWriter {
     out.Int(body.read_round.value());
   }
   void operator()(const HeartbeatResponse& body) const { out.Int(body.read_round.value()); }
-  void operator()(const ReadIndexRequest& body) const { out.Int(body.request_id); }
+  void operator()(const ReadIndexRequest& body) const {
+    out.Int(body.request_id);
+    Bool(body.recovering);
+  }
   void operator()(const ReadIndexResponse& body) const {
     out.Int(body.request_id);
     out.Int(body.index.value());
   }
   void operator()(const TimeoutNow&) const {}
+  void operator()(const SnapshotChunk& body) const {
+    out.String(EncodeSnapshotMeta(body.meta));
+    out.Int(body.offset);
+    Bool(body.last);
+    out.String(body.bytes.view());
+  }
+  void operator()(const SnapshotAck& body) const {
+    out.Int(body.index.value());
+    out.Int(body.next_offset);
+    Bool(body.done);
+  }
+  void operator()(const StandingRequest&) const {}
+  void operator()(const StandingResponse& body) const {
+    out.Int(body.birth);
+    out.Int(body.known_birth);
+  }
 };
 
 class BodyReader {
@@ -128,6 +164,7 @@ class BodyReader {
     body->leadership_transfer = Bool();
     Read(&body->last_index);
     Read(&body->last_term);
+    body->founding = Bool();
   }
   void Read(VoteResponse* body) {
     body->pre_vote = Bool();
@@ -149,17 +186,14 @@ class BodyReader {
       const std::string_view payload = in_.String();
       const uint64_t expected = body->prev_index.value() + 1 + i;
       // An index that wrapped around is no successor.
-      if (kind > static_cast<uint8_t>(EntryKind::kCommand) ||
-          expected <= body->prev_index.value() || entry.index.value() != expected ||
-          payload.size() > kEntryPayloadBytesMax) {
+      if (kind > static_cast<uint8_t>(kEntryKindLast) || expected <= body->prev_index.value() ||
+          entry.index.value() != expected || payload.size() > kEntryPayloadBytesMax) {
         in_.Fail();
         return;
       }
       entry.kind = static_cast<EntryKind>(kind);
-      if (!payload.empty()) {
-        entry.payload =
-            Slice(buffer_, static_cast<size_t>(payload.data() - buffer_->data()), payload.size());
-      }
+      entry.payload = Share(payload);
+      if (IsControl(entry.kind) && !ValidateControl(entry).ok()) in_.Fail();
       body->entries.push_back(std::move(entry));
     }
   }
@@ -175,23 +209,54 @@ class BodyReader {
     Read(&body->read_round);
   }
   void Read(HeartbeatResponse* body) { Read(&body->read_round); }
-  void Read(ReadIndexRequest* body) { body->request_id = in_.Int<uint64_t>(); }
+  void Read(ReadIndexRequest* body) {
+    body->request_id = in_.Int<uint64_t>();
+    body->recovering = Bool();
+  }
   void Read(ReadIndexResponse* body) {
     body->request_id = in_.Int<uint64_t>();
     Read(&body->index);
   }
   void Read(TimeoutNow*) {}
+  void Read(SnapshotChunk* body) {
+    absl::StatusOr<SnapshotMeta> meta = DecodeSnapshotMeta(in_.String());
+    body->offset = in_.Int<uint64_t>();
+    body->last = Bool();
+    const std::string_view bytes = in_.String();
+    if (!meta.ok() || bytes.size() > kEntryPayloadBytesMax ||
+        body->offset + bytes.size() < body->offset) {
+      in_.Fail();
+      return;
+    }
+    body->meta = *std::move(meta);
+    body->bytes = Share(bytes);
+  }
+  void Read(SnapshotAck* body) {
+    Read(&body->index);
+    body->next_offset = in_.Int<uint64_t>();
+    body->done = Bool();
+  }
+  void Read(StandingRequest*) {}
+  void Read(StandingResponse* body) {
+    body->birth = in_.Int<uint64_t>();
+    body->known_birth = in_.Int<uint64_t>();
+  }
 
   template <class Tag, class Rep>
   void Read(StrongInt<Tag, Rep>* value) {
     *value = StrongInt<Tag, Rep>(in_.Int<Rep>());
   }
 
- private:
   bool Bool() {
     const auto value = in_.Int<uint8_t>();
     if (value > 1) in_.Fail();
     return value == 1;
+  }
+
+ private:
+  Slice Share(std::string_view bytes) const {
+    if (bytes.empty()) return {};
+    return Slice(buffer_, static_cast<size_t>(bytes.data() - buffer_->data()), bytes.size());
   }
 
   const Slice::Buffer& buffer_;
@@ -214,20 +279,23 @@ bool ReadBody(uint8_t type, BodyReader* reader, decltype(Message::body)* body) {
 
 std::string ToString(const Message& message) {
   return Describe(message.from) + "->" + Describe(message.to) + " term=" + Describe(message.term) +
-         std::visit(BodyText{}, message.body);
+         (message.voting ? "" : " (not voting)") + std::visit(BodyText{}, message.body);
 }
 
 void EncodeMessage(const Message& message, std::string* out) {
   ASSERT(out != nullptr);
   ASSERT(!message.body.valueless_by_exception());
   // Without a reserve, a long AppendRequest would be copied again each time the string grows.
-  const size_t size = out->size() + 64 + EncodedEntriesBytes(message);
+  const size_t size = out->size() + 64 + EncodedPayloadBytes(message);
   if (size > out->capacity()) out->reserve(std::max(size, 2 * out->capacity()));
   LittleEndianWriter writer(out);
   writer.Int(TypeByte(message.body.index()));
   writer.Int(message.from.value());
   writer.Int(message.to.value());
   writer.Int(message.term.value());
+  writer.Int(message.birth);
+  writer.Int(message.version);
+  writer.Int<uint8_t>(message.voting ? 1 : 0);
   std::visit(BodyWriter{writer}, message.body);
 }
 
@@ -241,7 +309,10 @@ absl::StatusOr<Message> DecodeMessage(const Slice::Buffer& buffer, std::string_v
   message.from = MemberId(in.Int<uint32_t>());
   message.to = MemberId(in.Int<uint32_t>());
   message.term = Term(in.Int<uint64_t>());
+  message.birth = in.Int<uint64_t>();
+  message.version = in.Int<uint32_t>();
   BodyReader reader(buffer, &in);
+  message.voting = reader.Bool();
   if (!ReadBody(type, &reader, &message.body)) {
     return absl::InvalidArgumentError("peer message of " + std::to_string(bytes.size()) +
                                       " bytes has the unknown type " + std::to_string(type) +

@@ -21,6 +21,8 @@ struct VoteRequest {
       false;  // granted although the receiver hears from a leader (thesis 4.2.3)
   Index last_index;
   Term last_term;
+  // All voters said that their logs are empty: also blank members may vote (standing.cc).
+  bool founding = false;
   friend bool operator==(const VoteRequest&, const VoteRequest&) = default;
 };
 
@@ -71,6 +73,7 @@ struct HeartbeatResponse {
 // A member that does not lead asks for an index that is safe to read at.
 struct ReadIndexRequest {
   uint64_t request_id = 0;
+  bool recovering = false;  // the index shall also cover the newest membership (standing.cc)
   friend bool operator==(const ReadIndexRequest&, const ReadIndexRequest&) = default;
 };
 
@@ -85,13 +88,47 @@ struct TimeoutNow {
   friend bool operator==(const TimeoutNow&, const TimeoutNow&) = default;
 };
 
+// Part of a checkpoint for a follower that needs entries which the leader's log no longer holds
+// (paper 7).
+struct SnapshotChunk {
+  SnapshotMeta meta;
+  uint64_t offset = 0;  // of `bytes` in the whole
+  bool last = false;
+  Slice bytes;
+  friend bool operator==(const SnapshotChunk&, const SnapshotChunk&) = default;
+};
+
+// Of the snapshot of `index`, everything before `next_offset` is staged. `done`: the follower has
+// everything up to `index`, durable or not (what is durable is acknowledged by AppendResponse).
+struct SnapshotAck {
+  Index index;
+  uint64_t next_offset = 0;
+  bool done = false;
+  friend bool operator==(const SnapshotAck&, const SnapshotAck&) = default;
+};
+
+// "Note my birth": the receiver drops from now on whatever carries an older one.
+struct StandingRequest {
+  friend bool operator==(const StandingRequest&, const StandingRequest&) = default;
+};
+
+struct StandingResponse {
+  uint64_t birth = 0;        // of the request
+  uint64_t known_birth = 0;  // the greatest that the sender knows of the asking member
+  friend bool operator==(const StandingResponse&, const StandingResponse&) = default;
+};
+
 struct Message {
   MemberId from;
   MemberId to;
   Term term;
   std::variant<VoteRequest, VoteResponse, AppendRequest, AppendResponse, Heartbeat,
-               HeartbeatResponse, ReadIndexRequest, ReadIndexResponse, TimeoutNow>
+               HeartbeatResponse, ReadIndexRequest, ReadIndexResponse, TimeoutNow, SnapshotChunk,
+               SnapshotAck, StandingRequest, StandingResponse>
       body;
+  uint64_t birth = 1;                 // of the sender's data directory (RaftOptions::birth)
+  uint32_t version = kVersionNewest;  // the newest that the sender understands
+  bool voting = true;                 // the sender's standing is full, durably
   friend bool operator==(const Message&, const Message&) = default;
 };
 
@@ -103,7 +140,7 @@ void EncodeMessage(const Message& message, std::string* out);
 
 // Reads one message that spans all of `bytes`. Entry payloads become slices of `buffer`, within
 // which `bytes` lies. Errors: InvalidArgument for anything that EncodeMessage cannot have written,
-// including entries that are not contiguous after prev_index.
+// including entries that are not contiguous after prev_index, and malformed control entries.
 absl::StatusOr<Message> DecodeMessage(const Slice::Buffer& buffer, std::string_view bytes);
 
 }  // namespace quorate::consensus

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "consensus/core/membership.h"
 #include "consensus/core/output.h"
 #include "consensus/core/test_member.h"
 
@@ -20,11 +21,26 @@ Message Make(Body body) {
   return {MemberId{1}, MemberId{2}, Term{7}, std::move(body)};
 }
 
+Membership SomeMembership() {
+  return {{MemberId{1}, MemberId{2}},
+          {MemberId{4}},
+          {MemberId{2}, MemberId{3}},
+          {{MemberId{1}, "one:1"}, {MemberId{3}, ""}}};
+}
+SnapshotMeta SomeMeta() { return {Index{9}, Term{2}, SomeMembership(), 2}; }
+Entry Changed(uint64_t index) {
+  return {Index{index}, Term{2}, EntryKind::kMembership, Slice(EncodeMembership(SomeMembership()))};
+}
+Entry NewVersion(uint64_t index) {
+  return {Index{index}, Term{2}, EntryKind::kVersion, Slice(EncodeVersion(2))};
+}
+
 // One of each kind, with all fields set.
 std::vector<Message> Samples() {
   return {
       Make(VoteRequest{true, false, Index{3}, Term{2}}),
       Make(VoteRequest{false, true, Index{3}, Term{2}}),
+      Make(VoteRequest{false, false, Index{}, Term{}, true}),
       Make(VoteResponse{true, false}),
       Make(VoteResponse{false, true}),
       Make(AppendRequest{Index{3}, Term{2}, Index{1}, {}}),
@@ -39,8 +55,17 @@ std::vector<Message> Samples() {
       Make(Heartbeat{Index{4}, ReadRound{8}}),
       Make(HeartbeatResponse{ReadRound{8}}),
       Make(ReadIndexRequest{~uint64_t{0}}),
+      Make(ReadIndexRequest{5, true}),
       Make(ReadIndexResponse{77, Index{4}}),
       Make(TimeoutNow{}),
+      Make(AppendRequest{Index{3}, Term{2}, Index{1}, {Changed(4), NewVersion(5)}}),
+      Make(SnapshotChunk{SomeMeta(), 1000, true, Slice("bytes")}),
+      Make(SnapshotChunk{SomeMeta(), 0, false, {}}),
+      Make(SnapshotAck{Index{9}, 1005, false}),
+      Make(SnapshotAck{Index{9}, 0, true}),
+      Make(StandingRequest{}),
+      Make(StandingResponse{5, 6}),
+      Message{MemberId{3}, MemberId{1}, Term{4}, TimeoutNow{}, 77, 1, false},
   };
 }
 
@@ -66,8 +91,9 @@ TEST_CASE("each kind of message comes back from its bytes") {
 TEST_CASE("the bytes of a message do not change from version to version by accident") {
   CHECK(Encode(Make(Heartbeat{Index{4}, ReadRound{8}})) ==
         std::string("\x05\x01\0\0\0\x02\0\0\0\x07\0\0\0\0\0\0\0"
+                    "\x01\0\0\0\0\0\0\0\x02\0\0\0\x01"
                     "\x04\0\0\0\0\0\0\0\x08\0\0\0\0\0\0\0",
-                    33));
+                    46));
 }
 
 TEST_CASE("encoding appends, and decoding reads from the middle of a buffer without copying") {
@@ -94,7 +120,7 @@ TEST_CASE("bytes that are too short, too long or of no kind are refused") {
     }
     CHECK(absl::IsInvalidArgument(Decode(bytes + '\0').status()));
   }
-  for (int type : {0, 10, 255}) {
+  for (int type : {0, 14, 255}) {
     std::string bytes = Encode(Make(TimeoutNow{}));
     bytes[0] = static_cast<char>(type);
     CHECK(absl::IsInvalidArgument(Decode(bytes).status()));
@@ -110,7 +136,7 @@ TEST_CASE("entries that do not follow each other are refused") {
   CHECK(refused({Index{3}, Term{2}, {}, {Command(4, 2, "a"), Command(6, 2, "b")}}));
   CHECK(refused({Index{~uint64_t{0}}, Term{2}, {}, {Command(0, 2, "a")}}));
   Entry strange = Command(4, 2, "a");
-  strange.kind = static_cast<EntryKind>(2);
+  strange.kind = static_cast<EntryKind>(4);
   CHECK(refused({Index{3}, Term{2}, {}, {strange}}));
 }
 
@@ -136,9 +162,12 @@ TEST_CASE("whatever bytes come, decoding refuses them or they are those of a mes
 TEST_CASE("a message is described on one line") {
   std::vector<std::string> lines;
   for (const Message& message : Samples()) lines.push_back(ToString(message));
+  const std::string kMembership =
+      "voters=[1 2] learners=[4] outgoing=[2 3] addresses=[1:\"one:1\" 3:\"\"]";
   const std::vector<std::string> expected = {
       "1->2 term=7 PreVoteRequest last=3@2",
       "1->2 term=7 VoteRequest (transfer) last=3@2",
+      "1->2 term=7 VoteRequest (founding) last=0@0",
       "1->2 term=7 PreVoteResponse rejected",
       "1->2 term=7 VoteResponse granted",
       "1->2 term=7 AppendRequest prev=3@2 commit=1",
@@ -150,8 +179,18 @@ TEST_CASE("a message is described on one line") {
       "1->2 term=7 Heartbeat commit=4 round=8",
       "1->2 term=7 HeartbeatResponse round=8",
       "1->2 term=7 ReadIndexRequest id=18446744073709551615",
+      "1->2 term=7 ReadIndexRequest id=5 recovering",
       "1->2 term=7 ReadIndexResponse id=77 index=4",
       "1->2 term=7 TimeoutNow",
+      "1->2 term=7 AppendRequest prev=3@2 commit=1 [4@2 membership " + kMembership +
+          ", 5@2 version 2]",
+      "1->2 term=7 SnapshotChunk {9@2 version=2 " + kMembership + "} offset=1000 bytes=5 last",
+      "1->2 term=7 SnapshotChunk {9@2 version=2 " + kMembership + "} offset=0 bytes=0",
+      "1->2 term=7 SnapshotAck index=9 next_offset=1005",
+      "1->2 term=7 SnapshotAck index=9 done",
+      "1->2 term=7 StandingRequest",
+      "1->2 term=7 StandingResponse birth=5 known=6",
+      "3->1 term=4 (not voting) TimeoutNow",
   };
   CHECK(lines == expected);
 }
@@ -178,7 +217,7 @@ TEST_CASE("an output is described by one line for each part") {
         "read log 1..2 for 3 bytes<=100\n"
         "read 8 at 3\n"
         "read 9 failed\n");
-  const Membership membership{{MemberId{1}, MemberId{2}}, {MemberId{3}}};
+  const Membership membership{{MemberId{1}, MemberId{2}}, {MemberId{3}}, {}, {}};
   CHECK(ToString(membership) == "voters=[1 2] learners=[3]");
 }
 

@@ -14,6 +14,17 @@ std::string ToString(const LogReadRequest& request) {
          Describe(request.follower) + " bytes<=" + std::to_string(request.bytes_max);
 }
 
+std::string ToString(const SnapshotReadRequest& request) {
+  return "read snapshot " + Describe(request.index) + " offset=" + std::to_string(request.offset) +
+         " for " + Describe(request.follower) + " bytes<=" + std::to_string(request.bytes_max);
+}
+
+std::string ToString(const SnapshotWriteRequest& request) {
+  return "stage snapshot {" + ToString(request.meta) +
+         "} offset=" + std::to_string(request.offset) +
+         " bytes=" + std::to_string(request.bytes.size()) + (request.last ? " last" : "");
+}
+
 std::string ToString(const ReadResult& result) {
   std::string out = "read " + std::to_string(result.request_id);
   return out + (result.ok ? " at " + Describe(result.index) : " failed");
@@ -22,7 +33,12 @@ std::string ToString(const ReadResult& result) {
 std::string ToString(const Status& status) {
   std::string out = "status " + ToString(status.role) + " term=" + Describe(status.term) +
                     " leader=" + Describe(status.leader);
-  return out + (status.leader_established ? " established" : "");
+  if (status.leader_established) out += " established";
+  if (status.standing != Standing::kFull) out += " " + ToString(status.standing);
+  if (status.removed) out += " removed";
+  if (status.later_birth != 0) out += " later_birth=" + std::to_string(status.later_birth);
+  if (status.version_needed != 0) out += " version_needed=" + std::to_string(status.version_needed);
+  return out;
 }
 
 std::string ToString(const Output& output) {
@@ -32,6 +48,7 @@ std::string ToString(const Output& output) {
     out += '\n';
   };
   if (output.status) line(ToString(*output.status));
+  if (output.membership) line("membership " + ToString(*output.membership));
   if (output.persist_id) {
     std::string text = "persist #" + Describe(*output.persist_id);
     if (output.hard_state) text += " {" + ToString(*output.hard_state) + "}";
@@ -45,6 +62,10 @@ std::string ToString(const Output& output) {
   for (const Message& message : output.messages_now) line("send " + ToString(message));
   if (output.apply) line(ToString(*output.apply));
   for (const LogReadRequest& request : output.log_reads) line(ToString(request));
+  for (const SnapshotReadRequest& request : output.snapshot_reads) line(ToString(request));
+  if (output.snapshot_write) line(ToString(*output.snapshot_write));
+  if (output.install) line("install {" + ToString(*output.install) + "}");
+  if (output.compact_to) line("compact to " + Describe(*output.compact_to));
   for (const ReadResult& result : output.reads) line(ToString(result));
   return out;
 }

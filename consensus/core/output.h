@@ -28,6 +28,25 @@ struct LogReadRequest {
   size_t bytes_max = 0;
 };
 
+// A follower needs a checkpoint: read the one of `index` (0: the newest) from `offset` on, about
+// `bytes_max` bytes, and hand them to Raft::SnapshotRead; or call Raft::SnapshotReadFailed if there
+// is no such checkpoint (any more).
+struct SnapshotReadRequest {
+  MemberId follower;
+  Index index;
+  uint64_t offset = 0;
+  size_t bytes_max = 0;
+};
+
+// Part of a snapshot that the leader sends: keep it (CheckpointStore::Stage), then call
+// Raft::SnapshotWritten. Offset 0 discards what was staged before.
+struct SnapshotWriteRequest {
+  SnapshotMeta meta;
+  uint64_t offset = 0;
+  Slice bytes;
+  bool last = false;
+};
+
 // A read may be served once the state machine has applied `index`; `ok` is false if leadership
 // could not be confirmed (no leader, or it changed): ask again with a new request id.
 struct ReadResult {
@@ -42,6 +61,16 @@ struct Status {
   Term term;
   MemberId leader;                  // kNoMember if unknown
   bool leader_established = false;  // this member leads and its own first entry is committed
+  Standing standing = Standing::kFull;
+  // The committed membership, as far as this member knows it, is without it (and it is not the one
+  // that the cluster began with). A member that is being added, or catches up, may say so
+  // meanwhile.
+  bool removed = false;
+  // Not 0: the others know a later directory of this member. The driver ends the process: there
+  // must be one only.
+  uint64_t later_birth = 0;
+  // Not 0: the log holds an entry that this program is too old for; nothing from it on is applied.
+  uint32_t version_needed = 0;
   friend bool operator==(const Status&, const Status&) = default;
 };
 
@@ -53,6 +82,13 @@ struct Status {
 //  2. `messages_now` may leave at once, before or during that write.
 //  3. Messages may be lost, duplicated and reordered, but not altered.
 //  4. Each `apply` range goes to the state machine in order; call Raft::Applied afterwards.
+//  5. `snapshot_write` is staged, in order; call Raft::SnapshotWritten afterwards.
+//  6. `install`: the snapshot is staged completely. After everything that was handed out before is
+//     persisted and applied, replace the state machine by it (durably), then reset the log so that
+//     it begins behind install->index, then call Raft::SnapshotInstalled. Until then no batch to
+//     persist and no range to apply is given out.
+//  7. `compact_to`: entries up to it may be dropped from the log, at leisure. They are not asked
+//     for any more, but for what was asked for before (which may then be left without an answer).
 //  If `persist_id` is not set, hard_state, truncate_after, entries and messages_after_persist are
 //  empty.
 struct Output {
@@ -66,11 +102,19 @@ struct Output {
   std::optional<ApplyRange> apply;
   std::vector<LogReadRequest> log_reads;
   std::vector<ReadResult> reads;
+  std::vector<SnapshotReadRequest> snapshot_reads;
+  std::optional<SnapshotWriteRequest> snapshot_write;
+  std::optional<SnapshotMeta> install;
+  std::optional<Index> compact_to;
+  // The newest in the log, committed or not, when it changed; also in the first Output.
+  std::optional<Membership> membership;
   std::optional<Status> status;  // set when it differs from the last one given out
 };
 
 std::string ToString(const ApplyRange& range);
 std::string ToString(const LogReadRequest& request);
+std::string ToString(const SnapshotReadRequest& request);
+std::string ToString(const SnapshotWriteRequest& request);
 std::string ToString(const ReadResult& result);
 std::string ToString(const Status& status);
 // Several lines, one for each part that is not empty.

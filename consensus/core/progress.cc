@@ -8,10 +8,9 @@
 
 namespace quorate::consensus {
 
-Progress::Progress(MemberId member, bool voter, Index last_index, size_t inflight_messages_max,
+Progress::Progress(MemberId member, Index last_index, size_t inflight_messages_max,
                    size_t inflight_bytes_max)
     : member_(member),
-      voter_(voter),
       inflight_messages_max_(inflight_messages_max),
       inflight_bytes_max_(inflight_bytes_max),
       next_(last_index + 1) {
@@ -69,6 +68,7 @@ bool Progress::Acknowledged(Index match, Index received) {
 }
 
 bool Progress::Rejected(Index rejected_prev, Index candidate) {
+  if (state_ == State::kSnapshot) return false;
   // What is acknowledged was accepted before: the rejection is older.
   if (rejected_prev <= match_) return false;
   // Only one probe is under way. In replicate the first rejection leads here to probe, and those
@@ -79,34 +79,72 @@ bool Progress::Rejected(Index rejected_prev, Index candidate) {
   state_ = State::kProbe;
   probe_sent_ = false;
   probe_is_empty_ = false;
+  ForgetInflight();
+  return true;
+}
+
+void Progress::ForgetInflight() {
   inflight_.clear();
   inflight_bytes_ = 0;
   commit_told_ = std::min(commit_told_, match_);
-  return true;
+}
+
+void Progress::Note(uint32_t version, bool voting) {
+  version_ = version;
+  voting_ = voting;
 }
 
 void Progress::Heard(int silence_ticks) {
   ASSERT(silence_ticks > 0);
-  if (ticks_since_heard_ >= silence_ticks && !inflight_.empty()) DoubtDelivery();
+  if (ticks_since_heard_ >= silence_ticks && AwaitsAcknowledgement()) DoubtDelivery();
   ticks_since_heard_ = 0;
 }
 
 void Progress::DoubtDelivery() {
   commit_told_ = std::min(commit_told_, match_);
-  if (state_ == State::kProbe) return;
+  if (state_ != State::kReplicate) return;
   state_ = State::kProbe;
   probe_sent_ = false;
   probe_is_empty_ = true;
 }
 
+void Progress::BecomeSnapshot() {
+  ASSERT(state_ != State::kSnapshot);
+  state_ = State::kSnapshot;
+  transfer_ = SnapshotTransfer{};
+  ForgetInflight();
+  log_read_first_ = Index{0};
+  read_entries_.clear();
+}
+
+void Progress::LeaveSnapshot(Index index) {
+  ASSERT(state_ == State::kSnapshot);
+  ASSERT(index >= match_);
+  state_ = State::kProbe;
+  probe_sent_ = false;
+  probe_is_empty_ = false;
+  next_ = index + 1;
+  transfer_ = SnapshotTransfer{};
+}
+
+void Progress::SetLeaving(bool leaving) {
+  if (leaving == leaving_) return;
+  leaving_ = leaving;
+  leaving_ticks_ = 0;
+}
+
 void Progress::Tick(int election_ticks) {
   ASSERT(election_ticks > 0);
   if (ticks_since_heard_ < election_ticks) ++ticks_since_heard_;
-  if (state_ != State::kReplicate || inflight_.empty()) return;
+  if (state_ == State::kSnapshot) ++transfer_.ticks;
+  if (state_ != State::kReplicate || !AwaitsAcknowledgement()) return;
   if (++ticks_since_progress_ >= election_ticks) DoubtDelivery();
 }
 
 void Progress::ProbeAgain() {
+  if (state_ == State::kSnapshot && transfer_.phase == SnapshotTransfer::Phase::kWait) {
+    transfer_.phase = SnapshotTransfer::Phase::kRead;
+  }
   if (state_ != State::kProbe || !probe_sent_) return;
   probe_sent_ = false;
   // Whether the entries of the first one arrived is asked without them.
@@ -126,6 +164,10 @@ void Progress::CheckInvariants(Index last_index) const {
   ASSERT(next_ <= last_index + 1);
   ASSERT(match_ <= last_index);
   ASSERT(inflight_.size() <= inflight_messages_max_);
+  if (state_ == State::kSnapshot) {
+    ASSERT(inflight_.empty());
+    ASSERT(transfer_.index > Index{0} || transfer_.offset == 0);
+  }
   size_t bytes = 0;
   Index previous = match_;
   for (const Request& request : inflight_) {
@@ -139,8 +181,13 @@ void Progress::CheckInvariants(Index last_index) const {
 
 std::string Progress::ToString() const {
   std::string out = Describe(member_) + ":";
-  out += state_ == State::kProbe ? "probe" : "replicate";
+  out += state_ == State::kProbe ? "probe" : state_ == State::kReplicate ? "replicate" : "snapshot";
   out += " match=" + Describe(match_) + " next=" + Describe(next_);
+  if (state_ == State::kSnapshot) {
+    out += " sending=" + Describe(transfer_.index) + " offset=" + std::to_string(transfer_.offset);
+  }
+  if (!voting_) out += " not voting";
+  if (leaving_) out += " leaving";
   if (!inflight_.empty()) out += " inflight=" + std::to_string(inflight_.size());
   return out;
 }

@@ -5,12 +5,17 @@
 //   replicate  requests follow each other without waiting for answers, within a window; `next`
 //              runs ahead of what is acknowledged.
 //
+//   snapshot   it needs entries that the log no longer holds: a checkpoint is sent instead, chunk
+//   by
+//              chunk (snapshot.cc); no requests meanwhile.
+//
 // probe -> replicate: an answer shows that the logs agree up to next - 1.
 // replicate -> probe: a rejection (with a lower `next`); or, while requests are under way, a lost
 //              connection, a sign of life after a silence, nothing acknowledged for an election
 //              timeout. In these doubtful cases `next` stays: the probe is empty and asks whether
 //              everything sent has arrived, so that a follower whose disk is slow does not get
 //              the same entries again and again.
+// any -> snapshot: `next` lies at or below the log's base. snapshot -> probe: it has it all.
 //
 // Thread-safety: none.
 #pragma once
@@ -19,22 +24,40 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "consensus/core/types.h"
 
 namespace quorate::consensus {
 
+// How far the sending of a checkpoint to one follower has come.
+struct SnapshotTransfer {
+  enum class Phase : uint8_t {
+    kRead,     // the next chunk is to be read
+    kReading,  // the driver reads it
+    kSend,     // it is to be sent
+    kSent,     // it was sent, and is sent again if no answer comes
+    kWait,     // there was no such checkpoint: to be asked for again after a heartbeat
+  };
+  Phase phase = Phase::kRead;
+  Index index;  // of the checkpoint; 0: the newest, whichever that is
+  uint64_t offset = 0;
+  SnapshotMeta meta;  // these three: the chunk at `offset`
+  Slice bytes;
+  bool last = false;
+  int ticks = 0;  // since it was sent
+};
+
 class Progress {
  public:
-  enum class State : uint8_t { kProbe, kReplicate };
+  enum class State : uint8_t { kProbe, kReplicate, kSnapshot };
 
   // Probing after `last_index`, the leader's last entry before its own first one.
-  Progress(MemberId member, bool voter, Index last_index, size_t inflight_messages_max,
+  Progress(MemberId member, Index last_index, size_t inflight_messages_max,
            size_t inflight_bytes_max);
 
   MemberId member() const { return member_; }
-  bool voter() const { return voter_; }
   State state() const { return state_; }
   // Durable at the follower and equal to the leader's log.
   Index match() const { return match_; }
@@ -61,6 +84,14 @@ class Progress {
   // A request after `rejected_prev` did not fit; `candidate` is the last index which may fit.
   // Returns false if that is old news.
   bool Rejected(Index rejected_prev, Index candidate);
+  // A message says: the newest version that the follower understands, and whether its
+  // acknowledgements count.
+  void Note(uint32_t version, bool voting);
+  // 0: it was not heard yet.
+  uint32_t version() const { return version_; }
+  // True until the follower says something else, but then it has acknowledged nothing either.
+  bool voting() const { return voting_; }
+
   // Some message came. After a silence of `silence_ticks` what is under way may have been lost with
   // whatever caused the silence.
   void Heard(int silence_ticks);
@@ -72,6 +103,22 @@ class Progress {
   void Tick(int election_ticks);
   void ProbeAgain();
   int ticks_since_heard() const { return ticks_since_heard_; }
+
+  // --- Snapshots ---
+  // The log no longer holds what comes next. REQUIRES: state() != kSnapshot.
+  void BecomeSnapshot();
+  // The follower has everything up to `index` >= match(), durable or not. REQUIRES: kSnapshot.
+  void LeaveSnapshot(Index index);
+  // REQUIRES: state() == kSnapshot.
+  SnapshotTransfer& transfer() { return transfer_; }
+  const SnapshotTransfer& transfer() const { return transfer_; }
+
+  // --- Leaving ---
+  // It is no member any more, and is kept for a while so that it learns of it; or it is one again.
+  void SetLeaving(bool leaving);
+  bool leaving() const { return leaving_; }
+  // Ticks since the removal was committed, which the caller counts here.
+  int TickLeaving() { return ++leaving_ticks_; }
 
   // --- Entries that must be read from the log for it ---
   bool log_read_outstanding() const { return log_read_first_ != Index{0}; }
@@ -98,10 +145,13 @@ class Progress {
     Index last;
     size_t bytes;
   };
+  // Also of entries that it said it received but that were not durable then: the acknowledgement
+  // of those may be lost, too, though no request is under way.
+  bool AwaitsAcknowledgement() const { return match_ + 1 < next_; }
   void FreeWindow();
+  void ForgetInflight();
 
   MemberId member_;
-  bool voter_;
   size_t inflight_messages_max_;
   size_t inflight_bytes_max_;
 
@@ -117,6 +167,12 @@ class Progress {
   std::deque<Request> inflight_;
   size_t inflight_bytes_ = 0;
   int ticks_since_progress_ = 0;
+
+  uint32_t version_ = 0;
+  bool voting_ = true;
+  SnapshotTransfer transfer_;
+  bool leaving_ = false;
+  int leaving_ticks_ = 0;
 
   int ticks_since_heard_ = 0;
   ReadRound read_round_;

@@ -10,7 +10,7 @@ constexpr size_t kBytesMax = 1000;
 constexpr int kElectionTicks = 10;
 
 Progress Probing(uint64_t last) {
-  return Progress(MemberId{2}, true, Index{last}, kMessagesMax, kBytesMax);
+  return Progress(MemberId{2}, Index{last}, kMessagesMax, kBytesMax);
 }
 
 // In replicate, with everything up to `match` acknowledged.
@@ -103,6 +103,16 @@ TEST_CASE("silence about what is under way leads to an empty probe that keeps ne
   progress.Sent(Index{5}, 100, Index{2});
   progress.Sent(Index{6}, 100, Index{2});
   CHECK(progress.WindowFull());
+}
+
+TEST_CASE("an acknowledgement that is awaited may be lost although no request is under way") {
+  Progress progress = Probing(5);
+  progress.Sent(Index{7}, 200, Index{3});
+  CHECK(progress.Acknowledged(Index{5}, Index{7}));
+  REQUIRE(progress.state() == Progress::State::kReplicate);
+  for (int i = 0; i < kElectionTicks; ++i) progress.Tick(kElectionTicks);
+  CHECK(progress.ProbeDue());
+  CHECK(progress.probe_is_empty());
 }
 
 TEST_CASE("a sign of life after a silence casts doubt on what is under way") {

@@ -1,27 +1,45 @@
 #include "consensus/core/quorum.h"
 
+#include <utility>
+
 namespace quorate::consensus {
 
-VoteTally::VoteTally(std::span<const MemberId> voters)
-    : voters_(voters.size()), unanswered_(voters.begin(), voters.end()) {
-  ASSERT(voters_ > 0);
+VoteTally::VoteTally(Membership membership) : membership_(std::move(membership)) {
+  ASSERT(!membership_.voters.empty());
 }
 
-void VoteTally::Record(MemberId voter, bool granted) {
-  const auto position = std::find(unanswered_.begin(), unanswered_.end(), voter);
-  if (position == unanswered_.end()) return;
-  unanswered_.erase(position);
-  ++(granted ? granted_ : rejected_);
-  ASSERT(granted_ + rejected_ + unanswered_.size() == voters_);
+void VoteTally::Record(MemberId voter, bool granted, bool reliable) {
+  if (!membership_.IsVoter(voter)) return;
+  answers_.emplace(voter, !granted   ? Answer::kRejection
+                          : reliable ? Answer::kGrant
+                                     : Answer::kUnreliableGrant);
+}
+
+bool VoteTally::unanimous() const {
+  auto granted = [this](MemberId member) {
+    const auto answer = answers_.find(member);
+    return answer != answers_.end() && answer->second != Answer::kRejection;
+  };
+  return std::all_of(membership_.voters.begin(), membership_.voters.end(), granted) &&
+         std::all_of(membership_.outgoing.begin(), membership_.outgoing.end(), granted);
 }
 
 VoteOutcome VoteTally::outcome() const {
-  const size_t majority = MajorityOf(voters_);
-  ASSERT(granted_ + rejected_ <= voters_);
-  if (granted_ >= majority) return VoteOutcome::kWon;
-  // Even with all that is open, no majority is left.
-  if (voters_ - rejected_ < majority) return VoteOutcome::kLost;
-  return VoteOutcome::kPending;
+  const Quorum quorum(membership_);
+  const bool won = quorum.Has([this](MemberId member) {
+    const auto answer = answers_.find(member);
+    return answer != answers_.end() && answer->second == Answer::kGrant;
+  });
+  if (won || unanimous()) return VoteOutcome::kWon;
+  // Even with all that is open, no quorum is left.
+  const bool possible = quorum.Has([this](MemberId member) {
+    const auto answer = answers_.find(member);
+    return answer == answers_.end() || answer->second == Answer::kGrant;
+  });
+  const bool rejected = std::any_of(answers_.begin(), answers_.end(), [](const auto& answer) {
+    return answer.second == Answer::kRejection;
+  });
+  return possible || !rejected ? VoteOutcome::kPending : VoteOutcome::kLost;
 }
 
 }  // namespace quorate::consensus

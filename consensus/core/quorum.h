@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -29,25 +30,63 @@ T ReachedByMajority(std::span<T> values) {
   return *position;
 }
 
+// A majority of the voters of a membership; during a change one of the old voters, too (thesis
+// 4.3). The only place that knows how a membership decides. The membership must outlive it.
+class Quorum {
+ public:
+  // REQUIRES: at least one voter.
+  explicit Quorum(const Membership& membership)
+      : voters_(membership.voters), outgoing_(membership.outgoing) {
+    ASSERT(!voters_.empty());
+  }
+
+  // The largest value that it has reached: value_of(member) is the one that a member has reached,
+  // the least there is for one that does not count. O(voters).
+  template <typename ValueOf>
+  auto Reached(const ValueOf& value_of) const {
+    const auto reached = ReachedBy(voters_, value_of);
+    return outgoing_.empty() ? reached : std::min(reached, ReachedBy(outgoing_, value_of));
+  }
+  // Whether those of whom agrees(member) is true decide.
+  template <typename Agrees>
+  bool Has(const Agrees& agrees) const {
+    return Reached([&](MemberId member) { return agrees(member) ? 1 : 0; }) == 1;
+  }
+
+ private:
+  template <typename ValueOf>
+  static auto ReachedBy(std::span<const MemberId> voters, const ValueOf& value_of) {
+    using T = decltype(value_of(MemberId{}));
+    std::vector<T> values;
+    values.reserve(voters.size());
+    for (MemberId voter : voters) values.push_back(value_of(voter));
+    return ReachedByMajority<T>(values);
+  }
+
+  std::span<const MemberId> voters_;
+  std::span<const MemberId> outgoing_;
+};
+
 enum class VoteOutcome : uint8_t { kPending, kWon, kLost };
 
 // The answers to one candidate's request. Each voter's first answer counts.
 class VoteTally {
  public:
   // REQUIRES: at least one voter.
-  explicit VoteTally(std::span<const MemberId> voters);
+  explicit VoteTally(Membership membership);
 
-  // An answer of one that is not a voter is not counted.
-  void Record(MemberId voter, bool granted);
+  // An answer of one that is not a voter is not counted. A grant that is not `reliable` (it comes
+  // from a blank member) helps only if the whole membership is of one mind.
+  void Record(MemberId voter, bool granted, bool reliable = true);
   VoteOutcome outcome() const;
-  size_t granted() const { return granted_; }
-  size_t rejected() const { return rejected_; }
+  // Every voter granted.
+  bool unanimous() const;
 
  private:
-  size_t voters_;
-  std::vector<MemberId> unanswered_;
-  size_t granted_ = 0;
-  size_t rejected_ = 0;
+  enum class Answer : uint8_t { kUnreliableGrant, kGrant, kRejection };
+
+  Membership membership_;
+  std::map<MemberId, Answer> answers_;
 };
 
 }  // namespace quorate::consensus

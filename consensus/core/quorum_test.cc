@@ -1,6 +1,7 @@
 #include "consensus/core/quorum.h"
 
 #include <catch2/catch.hpp>
+#include <map>
 #include <vector>
 
 #include "consensus/core/test_member.h"
@@ -32,9 +33,44 @@ TEST_CASE("what a majority reached is the largest value that enough voters reach
   }
 }
 
+TEST_CASE("during a change both the new and the old voters must decide") {
+  const Membership joint{
+      {MemberId{1}, MemberId{4}, MemberId{5}}, {}, {MemberId{1}, MemberId{2}, MemberId{3}}, {}};
+  auto reached = [&](std::map<uint32_t, uint64_t> matches) {
+    return Quorum(joint).Reached([&](MemberId m) { return Index{matches[m.value()]}; });
+  };
+  CHECK(reached({{1, 9}, {4, 9}, {5, 9}}) == Index{0});
+  CHECK(reached({{1, 9}, {2, 9}, {3, 9}}) == Index{0});
+  CHECK(reached({{1, 9}, {2, 7}, {4, 8}}) == Index{7});
+  CHECK(reached({{2, 5}, {3, 6}, {4, 8}, {5, 8}}) == Index{5});
+  CHECK(Quorum(joint).Has([](MemberId m) { return m.value() != 1 && m.value() != 5; }) == false);
+  VoteTally tally(joint);
+  for (uint32_t voter : {1, 4, 5}) tally.Record(MemberId{voter}, true);
+  CHECK(tally.outcome() == VoteOutcome::kPending);
+  VoteTally lost = tally;
+  tally.Record(MemberId{3}, true);
+  CHECK(tally.outcome() == VoteOutcome::kWon);
+  lost.Record(MemberId{2}, false);
+  lost.Record(MemberId{3}, false);
+  CHECK(lost.outcome() == VoteOutcome::kLost);
+}
+
+TEST_CASE("grants of blank members help only if all are of one mind") {
+  VoteTally tally(Membership{{MemberId{1}, MemberId{2}, MemberId{3}}, {}, {}, {}});
+  tally.Record(MemberId{1}, true);
+  tally.Record(MemberId{2}, true, /*reliable=*/false);
+  CHECK(tally.outcome() == VoteOutcome::kPending);
+  VoteTally refused = tally;
+  refused.Record(MemberId{3}, false);
+  CHECK(refused.outcome() == VoteOutcome::kLost);
+  tally.Record(MemberId{3}, true, /*reliable=*/false);
+  CHECK(tally.unanimous());
+  CHECK(tally.outcome() == VoteOutcome::kWon);
+}
+
 TEST_CASE("an election is won or lost as soon as nothing can change that") {
-  const std::vector<MemberId> voters = {MemberId{1}, MemberId{2}, MemberId{3}, MemberId{4}};
-  VoteTally tally(voters);
+  const Membership membership{{MemberId{1}, MemberId{2}, MemberId{3}, MemberId{4}}, {}, {}, {}};
+  VoteTally tally(membership);
   tally.Record(MemberId{1}, true);
   tally.Record(MemberId{2}, true);
   CHECK(tally.outcome() == VoteOutcome::kPending);

@@ -6,28 +6,10 @@
 #include "base/assert.h"
 #include "consensus/core/describe.h"
 #include "consensus/core/limits.h"
+#include "consensus/core/membership.h"
 #include "consensus/core/raft_impl.h"
 
 namespace quorate::consensus {
-namespace {
-
-constexpr uint32_t kMemberIdMax = 254;
-
-absl::Status CheckMembers(const std::vector<MemberId>& members, const char* field) {
-  MemberId previous = kNoMember;
-  for (MemberId member : members) {
-    if (member <= previous || member.value() > kMemberIdMax) {
-      return absl::InvalidArgumentError(std::string(field) +
-                                        " must be ascending and in 1 to 254; " + Describe(member) +
-                                        " after " + Describe(previous));
-    }
-    previous = member;
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
-
 // --- Options -------------------------------------------------------------------------------------
 
 RaftOptions::RaftOptions()
@@ -39,35 +21,39 @@ RaftOptions::RaftOptions()
       apply_bytes_max(kApplyBytesMax) {}
 
 absl::Status RaftOptions::Validate() const {
-  if (membership.voters.empty()) return absl::InvalidArgumentError("membership.voters is empty");
-  if (absl::Status status = CheckMembers(membership.voters, "membership.voters"); !status.ok()) {
-    return status;
+  if (absl::Status status = ValidateMembership(membership); !status.ok()) return status;
+  if (membership.joint()) {
+    return absl::InvalidArgumentError("membership.outgoing must be empty at the beginning");
   }
-  if (absl::Status status = CheckMembers(membership.learners, "membership.learners");
-      !status.ok()) {
-    return status;
-  }
-  for (MemberId learner : membership.learners) {
-    if (membership.IsVoter(learner)) {
-      return absl::InvalidArgumentError("membership.learners contains the voter " +
-                                        Describe(learner));
-    }
-  }
-  if (!membership.Contains(self)) {
-    return absl::InvalidArgumentError("self is " + Describe(self) + ", which is not in membership");
+  if (self == kNoMember || self.value() > kMemberIdMax) {
+    return absl::InvalidArgumentError("self is " + Describe(self) + "; it must be in 1 to 254");
   }
   if (heartbeat_ticks <= 0 || heartbeat_ticks >= election_ticks) {
     return absl::InvalidArgumentError("heartbeat_ticks is " + std::to_string(heartbeat_ticks) +
                                       "; it must be positive and less than election_ticks, " +
                                       std::to_string(election_ticks));
   }
+  if (disk_stall_ticks < 0) return absl::InvalidArgumentError("disk_stall_ticks is negative");
+  if (retained_entries_max < trailing_entries) {
+    return absl::InvalidArgumentError(
+        "retained_entries_max is " + std::to_string(retained_entries_max) +
+        ", less than trailing_entries, " + std::to_string(trailing_entries));
+  }
   if (cluster_id_if_new.size() > kEntryPayloadBytesMax) {
     return absl::InvalidArgumentError("cluster_id_if_new is larger than an entry may be");
   }
   const std::pair<const char*, size_t> bounds[] = {
-      {"append_bytes_max", append_bytes_max},     {"inflight_messages_max", inflight_messages_max},
-      {"inflight_bytes_max", inflight_bytes_max}, {"uncommitted_bytes_max", uncommitted_bytes_max},
-      {"cached_bytes_max", cached_bytes_max},     {"apply_bytes_max", apply_bytes_max},
+      {"append_bytes_max", append_bytes_max},
+      {"inflight_messages_max", inflight_messages_max},
+      {"inflight_bytes_max", inflight_bytes_max},
+      {"uncommitted_bytes_max", uncommitted_bytes_max},
+      {"cached_bytes_max", cached_bytes_max},
+      {"apply_bytes_max", apply_bytes_max},
+      {"birth", birth},
+      {"version", version},
+      {"snapshot_chunk_bytes", snapshot_chunk_bytes},
+      {"snapshot_bytes_per_tick", snapshot_bytes_per_tick},
+      {"compaction_step_entries", compaction_step_entries},
   };
   for (const auto& [field, value] : bounds) {
     if (value == 0) return absl::InvalidArgumentError(std::string(field) + " must not be 0");
@@ -98,6 +84,20 @@ void Raft::LogRead(MemberId follower, std::vector<Entry> entries) {
 }
 void Raft::PeerUnreachable(MemberId member) { impl_->PeerUnreachable(member); }
 absl::Status Raft::TransferLeadership(MemberId target) { return impl_->TransferLeadership(target); }
+void Raft::CancelTransfer() { impl_->CancelTransfer(); }
+absl::Status Raft::ChangeMembership(Membership target) {
+  return impl_->ChangeMembership(std::move(target));
+}
+void Raft::Checkpointed(Index index) { impl_->Checkpointed(index); }
+void Raft::SnapshotRead(MemberId follower, SnapshotMeta meta, uint64_t offset, Slice bytes,
+                        bool last) {
+  impl_->SnapshotRead(follower, std::move(meta), offset, std::move(bytes), last);
+}
+void Raft::SnapshotReadFailed(MemberId follower) { impl_->SnapshotReadFailed(follower); }
+void Raft::SnapshotWritten(Index index, uint64_t next_offset) {
+  impl_->SnapshotWritten(index, next_offset);
+}
+void Raft::SnapshotInstalled(Index index) { impl_->SnapshotInstalled(index); }
 bool Raft::HasOutput() const { return impl_->HasOutput(); }
 Output Raft::TakeOutput() { return impl_->TakeOutput(); }
 Role Raft::role() const { return impl_->role(); }
@@ -106,6 +106,10 @@ MemberId Raft::leader() const { return impl_->leader(); }
 Index Raft::commit_index() const { return impl_->commit_index(); }
 Index Raft::last_index() const { return impl_->last_index(); }
 Index Raft::durable_index() const { return impl_->durable_index(); }
+Index Raft::base_index() const { return impl_->base_index(); }
+const Membership& Raft::membership() const { return impl_->membership(); }
+Standing Raft::standing() const { return impl_->standing(); }
+uint32_t Raft::active_version() const { return impl_->active_version(); }
 int Raft::ticks_since_leader() const { return impl_->ticks_since_leader(); }
 Index Raft::match_index(MemberId member) const { return impl_->match_index(member); }
 std::string Raft::ToString() const { return impl_->ToString(); }
@@ -119,7 +123,12 @@ Raft::Impl::Impl(RaftOptions options, InitialState state, RandomSource* random)
       term_(state.hard_state.term),
       vote_(state.hard_state.vote),
       role_(FollowerRole{}),
-      terms_(std::move(state.term_runs), state.last_index),
+      memberships_(state.checkpoint ? state.checkpoint->index : Index{0},
+                   state.checkpoint ? state.checkpoint->membership : options_.membership),
+      versions_(state.checkpoint ? state.checkpoint->index : Index{0},
+                state.checkpoint ? state.checkpoint->version : kVersionBase),
+      standing_(state.hard_state.standing),
+      terms_(state.base_index, state.base_term, std::move(state.term_runs), state.last_index),
       cache_(state.last_index),
       // The hint was committed when it was written, and is never ahead of what was durable then.
       commit_(std::max(std::min(state.hard_state.commit, state.last_index), state.applied)),
@@ -127,11 +136,22 @@ Raft::Impl::Impl(RaftOptions options, InitialState state, RandomSource* random)
       handed_(state.last_index),
       commit_hint_(state.hard_state.commit),
       applied_(state.applied),
-      apply_handed_(state.applied) {
+      apply_handed_(state.applied),
+      checkpoint_(state.checkpoint ? state.checkpoint->index : Index{0}) {
   ASSERT(options_.Validate().ok());
   ASSERT(terms_.last_term() <= term_, "the hard state is written before entries of its term");
   ASSERT(applied_ <= state.last_index, "what is applied is in the log");
+  ASSERT(applied_ >= base_index(), "what the log lost is in the checkpoint");
+  ASSERT(checkpoint_ >= base_index() && checkpoint_ <= last_index());
   ASSERT(vote_ == kNoMember || term_ > Term{0});
+  commit_ = std::max(commit_, checkpoint_);
+  for (const Entry& entry : state.control_entries) {
+    // Up to there the checkpoint says it.
+    if (entry.index > checkpoint_) FollowControl(entry);
+  }
+  if (standing_ == Standing::kRecovering) recovery_.emplace();
+  // Applied and in a checkpoint before the hard state of its batch was durable.
+  if (last_index() > Index{0}) NoteCluster();
   ResetElectionTimer();
 }
 
@@ -150,10 +170,11 @@ void Raft::Impl::SetTerm(Term term) {
   term_ = term;
   vote_ = kNoMember;
   hard_state_changed_ = true;
+  // Another leader's picture may have other bytes.
+  AbandonStaging();
 }
 
 void Raft::Impl::SetLeader(MemberId leader) {
-  ASSERT(leader == kNoMember || options_.membership.IsVoter(leader));
   if (leader == leader_) return;
   // Another leader does not know of them.
   FailForwardedReads();
@@ -176,8 +197,9 @@ void Raft::Impl::BecomeFollower(Term term, MemberId leader) {
 }
 
 bool Raft::Impl::AcceptLeader(MemberId from) {
-  // Two leaders in one term, or one that is no voter, cannot be.
-  if (role() == Role::kLeader || !options_.membership.IsVoter(from)) return false;
+  // Two leaders in one term cannot be. One that is not in this member's membership can
+  // (thesis 4.1).
+  if (role() == Role::kLeader) return false;
   if (leader_ != kNoMember && leader_ != from) return false;
   BecomeFollower(term_, from);
   ticks_since_leader_ = 0;
@@ -193,20 +215,59 @@ void Raft::Impl::AnswerOldTerm(const Message& message) {
     Send(message.from, AppendResponse{});
   } else if (std::holds_alternative<Heartbeat>(message.body)) {
     Send(message.from, HeartbeatResponse{});
+  } else if (std::holds_alternative<SnapshotChunk>(message.body)) {
+    Send(message.from, SnapshotAck{});
+  } else if (const auto* request = std::get_if<StandingRequest>(&message.body)) {
+    Handle(message.from, *request);
   }
+}
+
+bool Raft::Impl::NoteSender(const Message& message) {
+  Peer& peer = peers_[message.from];
+  if (message.birth < peer.birth) {
+    // Of a directory that was lost, or of a second process that must not be: it learns of it.
+    Send(message.from, StandingResponse{message.birth, peer.birth});
+    return false;
+  }
+  Progress* progress = FindProgress(message.from);
+  if (message.birth > peer.birth && peer.birth != 0 && progress != nullptr) {
+    // What the lost one acknowledged is worth nothing any more.
+    const bool leaving = progress->leaving();
+    *progress = MakeProgress(message.from);
+    progress->SetLeaving(leaving);
+  }
+  peer = {message.birth, message.version};
+  if (progress != nullptr) {
+    const bool votes_again = message.voting && !progress->voting();
+    progress->Note(message.version, message.voting);
+    if (votes_again) CommitByCounting();
+  }
+  return true;
 }
 
 void Raft::Impl::Step(Message message) {
   if (message.to != options_.self || message.from == options_.self) return;
-  if (!options_.membership.Contains(message.from)) return;
+  // The sender need not be in this member's membership: either may be out of date (thesis 4.1).
+  if (message.from == kNoMember || message.from.value() > kMemberIdMax) return;
+  if (!NoteSender(message)) return;
+  StepNoted(std::move(message));
+  Advance();
+}
+
+void Raft::Impl::StepNoted(Message message) {
   if (const auto* request = std::get_if<VoteRequest>(&message.body)) {
-    HandleVoteRequest(message.from, message.term, *request);
+    HandleVoteRequest(message, *request);
     return;
+  }
+  if (std::holds_alternative<AppendRequest>(message.body) ||
+      std::holds_alternative<Heartbeat>(message.body) ||
+      std::holds_alternative<SnapshotChunk>(message.body)) {
+    NoteCluster();
   }
   const auto* vote = std::get_if<VoteResponse>(&message.body);
   if (vote != nullptr && vote->pre_vote && vote->granted) {
     // Its term is one that nobody may have reached yet.
-    HandlePreVoteGranted(message.from, message.term);
+    HandlePreVoteGranted(message);
     return;
   }
   if (message.term < term_) {
@@ -225,6 +286,19 @@ void Raft::Impl::Step(Message message) {
 void Raft::Impl::Tick() {
   ++now_ticks_;
   ExpireForwardedReads();
+  TickRole();
+  TickRecovery();
+  Advance();
+}
+
+void Raft::Impl::Advance() {
+  if (auto* leader = std::get_if<LeaderRole>(&role_)) AdvanceVersion(leader);
+  if (auto* leader = std::get_if<LeaderRole>(&role_)) AdvanceMembership(leader);
+  AdvanceRecovery();
+  Compact();
+}
+
+void Raft::Impl::TickRole() {
   if (auto* leader = std::get_if<LeaderRole>(&role_)) {
     TickLeader(leader);
     return;
@@ -232,13 +306,13 @@ void Raft::Impl::Tick() {
   constexpr int kTicksMax = 1 << 30;
   ticks_since_leader_ = std::min(ticks_since_leader_ + 1, kTicksMax);
   ++election_elapsed_;
-  if (IsOnlyVoter()) {
+  if (IsOnlyVoter() && MayCampaign()) {
     // Nobody else can lead, so there is nothing to wait for but its own vote.
-    if (role() != Role::kCandidate) Campaign(false);
+    if (role() != Role::kCandidate) Campaign(false, standing_ == Standing::kBlank);
     return;
   }
   if (election_elapsed_ < election_timeout_) return;
-  if (IsVoter()) {
+  if (MayCampaign()) {
     StartPreVote();
   } else {
     BecomeFollower(term_, kNoMember);
@@ -248,11 +322,16 @@ void Raft::Impl::Tick() {
 
 // --- Durability ----------------------------------------------------------------------------------
 
-bool Raft::Impl::PersistDue() const {
+bool Raft::Impl::HasUnpersisted() const {
   const bool due = hard_state_changed_ || truncate_after_ || handed_ < last_index();
   ASSERT(due || messages_after_persist_.empty());
   return due;
 }
+
+bool Raft::Impl::PersistDue() const { return HasUnpersisted() && !install_handed_; }
+
+// In an Output of its own, so that everything else comes before it.
+bool Raft::Impl::InstallDue() const { return installing_ && !install_handed_ && !PersistDue(); }
 
 void Raft::Impl::TakePersistBatch(Output* output) {
   ASSERT(PersistDue());
@@ -262,7 +341,7 @@ void Raft::Impl::TakePersistBatch(Output* output) {
   // written with it, and would then call committed what the log is yet to replace.
   const Index hint = std::max(std::min(commit_, durable_), commit_hint_);
   if (hard_state_changed_ || hint - commit_hint_ >= options_.commit_hint_entries) {
-    output->hard_state = HardState{term_, vote_, hint};
+    output->hard_state = HardState{term_, vote_, hint, standing_};
     commit_hint_ = hint;
   }
   if (hard_state_changed_) {
@@ -271,6 +350,7 @@ void Raft::Impl::TakePersistBatch(Output* output) {
       if (!candidate->own_vote_batch) candidate->own_vote_batch = last_batch_;
     }
   }
+  if (std::exchange(standing_changed_, false)) standing_batch_ = last_batch_;
   hard_state_changed_ = false;
   output->truncate_after = std::exchange(truncate_after_, std::nullopt);
   if (handed_ < last_index()) {
@@ -278,7 +358,7 @@ void Raft::Impl::TakePersistBatch(Output* output) {
     ASSERT(output->entries.size() == last_index() - handed_);
     handed_ = last_index();
   }
-  in_progress_.push_back({last_batch_, handed_});
+  in_progress_.push_back({last_batch_, handed_, now_ticks_});
   output->messages_after_persist = std::exchange(messages_after_persist_, {});
 }
 
@@ -295,25 +375,35 @@ void Raft::Impl::Persisted(PersistId id) {
   if (role() == Role::kLeader) CommitByCounting();
   if (auto* follower = std::get_if<FollowerRole>(&role_)) {
     // What an earlier leader sent becomes durable under this one: nothing else would tell it.
-    if (std::min(follower->matched, durable_) > follower->acked) follower->ack_due = true;
+    const Index matched = std::min({follower->matched, DurableInTerm(), LastUnderstood()});
+    if (matched > follower->acked) follower->ack_due = true;
   }
   TrimCache();
+  Advance();
 }
 
 // --- Output --------------------------------------------------------------------------------------
 
 Status Raft::Impl::CurrentStatus() const {
-  Status status{role(), term_, leader_, false};
+  Status status;
+  status.role = role();
+  status.term = term_;
+  status.leader = leader_;
   if (const auto* leader = std::get_if<LeaderRole>(&role_)) {
     status.leader_established = IsEstablished(*leader);
   }
+  status.standing = standing_;
+  status.removed = IsRemoved();
+  status.later_birth = later_birth_;
+  status.version_needed = versions_.newest() > options_.version ? versions_.newest() : 0;
   return status;
 }
 
 bool Raft::Impl::LeaderHasOutput(const LeaderRole& leader) const {
   if (leader.heartbeat_due || ReadRoundDue(leader) || TimeoutNowDue(leader)) return true;
-  return std::any_of(leader.followers.begin(), leader.followers.end(),
-                     [&](const Progress& p) { return NextSending(p) != Sending::kNothing; });
+  return std::any_of(leader.followers.begin(), leader.followers.end(), [&](const Progress& p) {
+    return NextSending(leader, p) != Sending::kNothing;
+  });
 }
 
 void Raft::Impl::TakeLeaderOutput(LeaderRole* leader, Output* output) {
@@ -323,7 +413,7 @@ void Raft::Impl::TakeLeaderOutput(LeaderRole* leader, Output* output) {
   if (round) StartReadRound(leader);
   if (round || leader->heartbeat_due) SendHeartbeats(leader);
   if (round) ConfirmReads(leader);
-  for (Progress& progress : leader->followers) SendAppends(&progress, output);
+  for (Progress& progress : leader->followers) SendAppends(leader, &progress, output);
   if (TimeoutNowDue(*leader)) {
     leader->transfer->timeout_now_sent = true;
     Send(leader->transfer->target, TimeoutNow{});
@@ -332,6 +422,8 @@ void Raft::Impl::TakeLeaderOutput(LeaderRole* leader, Output* output) {
 
 bool Raft::Impl::HasOutput() const {
   if (!messages_now_.empty() || !reads_.empty() || PersistDue() || ApplyDue()) return true;
+  if (membership_changed_ || compact_to_ || InstallDue()) return true;
+  if (staging_ && staging_->write) return true;
   if (const auto* leader = std::get_if<LeaderRole>(&role_); leader && LeaderHasOutput(*leader)) {
     return true;
   }
@@ -343,18 +435,28 @@ bool Raft::Impl::HasOutput() const {
 
 Output Raft::Impl::TakeOutput() {
   Output output;
+  if (InstallDue()) {
+    install_handed_ = true;
+    output.install = installing_;
+  }
   if (auto* leader = std::get_if<LeaderRole>(&role_)) TakeLeaderOutput(leader, &output);
   if (auto* follower = std::get_if<FollowerRole>(&role_)) TakeAcknowledgement(follower);
   if (PersistDue()) TakePersistBatch(&output);
   if (ApplyDue()) output.apply = TakeApplyRange();
   output.messages_now = std::exchange(messages_now_, {});
   output.reads = std::exchange(reads_, {});
+  output.compact_to = std::exchange(compact_to_, std::nullopt);
+  if (staging_ && staging_->write) {
+    output.snapshot_write = std::exchange(staging_->write, std::nullopt);
+    staging_->writing = true;
+  }
+  if (std::exchange(membership_changed_, false)) output.membership = membership();
   if (Status status = CurrentStatus(); last_status_ != status) {
     last_status_ = status;
     output.status = status;
   }
   ASSERT(output.persist_id || output.messages_after_persist.empty());
-  ASSERT(!HasOutput() || ApplyDue(), "only apply is taken in pieces");
+  ASSERT(!HasOutput() || ApplyDue() || InstallDue(), "only apply is taken in pieces");
   return output;
 }
 
@@ -389,6 +491,10 @@ std::string Raft::Impl::ToString() const {
                     " last=" + DescribePosition(last_index(), terms_.last_term()) +
                     " commit=" + Describe(commit_) + " durable=" + Describe(durable_) +
                     " applied=" + Describe(applied_);
+  if (base_index() > Index{0}) out += " base=" + Describe(base_index());
+  if (standing_ != Standing::kFull) out += " " + consensus::ToString(standing_);
+  if (membership().joint()) out += " joint";
+  if (installing_) out += " installing=" + Describe(installing_->index);
   if (const auto* leader = std::get_if<LeaderRole>(&role_)) {
     for (const Progress& progress : leader->followers) out += " [" + progress.ToString() + "]";
     if (leader->transfer) out += " transfer=" + Describe(leader->transfer->target);
@@ -399,6 +505,7 @@ std::string Raft::Impl::ToString() const {
 // --- Invariants ----------------------------------------------------------------------------------
 
 void Raft::Impl::CheckLogInvariants() const {
+  ASSERT(base_index() <= applied_);
   ASSERT(applied_ <= apply_handed_);
   ASSERT(apply_handed_ <= commit_);
   ASSERT(commit_ <= last_index());
@@ -421,7 +528,6 @@ void Raft::Impl::CheckLogInvariants() const {
 
 void Raft::Impl::CheckRoleInvariants() const {
   ASSERT((leader_ == options_.self) == (role() == Role::kLeader));
-  ASSERT(role() == Role::kFollower || IsVoter());
   if (const auto* follower = std::get_if<FollowerRole>(&role_)) {
     ASSERT(follower->matched <= last_index());
     ASSERT(follower->acked <= follower->matched);
@@ -430,12 +536,14 @@ void Raft::Impl::CheckRoleInvariants() const {
     const auto& leader = std::get<LeaderRole>(role_);
     ASSERT(vote_ == options_.self);
     ASSERT(leader.first_index <= last_index());
-    ASSERT(terms_.TermAt(leader.first_index) == term_);
+    ASSERT(leader.first_index <= base_index() || terms_.TermAt(leader.first_index) == term_);
     ASSERT(terms_.last_term() == term_);
     ASSERT(!truncate_after_ || *truncate_after_ < leader.first_index, "a leader only appends");
     for (const Progress& progress : leader.followers) {
       progress.CheckInvariants(last_index());
       ASSERT(progress.read_round() <= leader.round);
+      ASSERT((progress.state() == Progress::State::kSnapshot) == NeedsSnapshot(progress));
+      ASSERT(membership().Contains(progress.member()) != progress.leaving());
     }
   } else {
     ASSERT(leader_ == kNoMember);
@@ -447,7 +555,22 @@ void Raft::Impl::CheckRoleInvariants() const {
 void Raft::Impl::CheckInvariants() const {
   CheckLogInvariants();
   CheckRoleInvariants();
-  ASSERT(messages_after_persist_.empty() || PersistDue());
+  CheckSettingInvariants();
+  ASSERT(messages_after_persist_.empty() || HasUnpersisted());
+}
+
+void Raft::Impl::CheckSettingInvariants() const {
+  ASSERT(memberships_.settings().front().first <= commit_);
+  ASSERT(memberships_.newest_index() <= last_index());
+  ASSERT(versions_.newest_index() <= last_index());
+  ASSERT(ValidateMembership(membership()).ok());
+  ASSERT(recovery_.has_value() == (standing_ == Standing::kRecovering));
+  ASSERT(standing_ != Standing::kBlank || last_index() == Index{0}, "a log is evidence");
+  ASSERT(standing_ == Standing::kFull || role() == Role::kFollower ||
+         (standing_ == Standing::kBlank && role() == Role::kPreCandidate));
+  ASSERT(!install_handed_ || installing_);
+  ASSERT(!installing_ || (role() == Role::kFollower && installing_->index > commit_));
+  ASSERT(!installing_ || !staging_);
 }
 
 }  // namespace quorate::consensus

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -33,8 +34,13 @@ class RandomSource {
 };
 
 struct RaftOptions {
-  MemberId self;
+  MemberId self;  // need not be in `membership`
+  // With which a cluster begins: used if neither checkpoint nor log holds a membership.
   Membership membership;
+  // Number of this member's data directory: greater for one that was made later.
+  uint64_t birth = 1;
+  // The newest version that this program understands.
+  uint32_t version = kVersionNewest;
   // An election starts after a random time in [election_ticks, 2 * election_ticks) without word
   // from a leader; a leader that does not hear from a quorum for election_ticks steps down.
   int election_ticks = 20;
@@ -42,6 +48,20 @@ struct RaftOptions {
   int heartbeat_ticks = 4;
   // Payload of the no-op that a leader with an empty log appends at index 1.
   std::string cluster_id_if_new;
+  // Entries kept in the log behind a checkpoint, for followers that lag a little.
+  uint64_t trailing_entries = 5000;
+  // Entries kept behind a checkpoint at most for a follower that was heard lately and needs them.
+  uint64_t retained_entries_max = 1'000'000;
+  // A log is compacted by at least so many entries at once.
+  uint64_t compaction_step_entries = 1000;
+  // A learner that becomes a voter may lag by so many entries.
+  uint64_t promotion_lag_entries = 1000;
+  // Bytes of one SnapshotChunk, and of all that leave between two ticks.
+  size_t snapshot_chunk_bytes = 256u << 10;
+  size_t snapshot_bytes_per_tick = 1u << 20;
+  // A leader whose oldest write is not durable for so long hands leadership over. 0: ten times
+  // election_ticks.
+  int disk_stall_ticks = 0;
   // Bounds; see limits.h for the reasons. Tests and simulation make them tiny.
   size_t append_bytes_max;
   size_t inflight_messages_max;
@@ -64,12 +84,19 @@ struct TermRun {
   Term term;
 };
 
-// What a member finds on its disk at start. All of it is durable.
+// What a member finds on its disk at start. All of it is durable. If the log does not contain the
+// entry that the checkpoint stands for, the driver resets it to begin behind that, first.
 struct InitialState {
   HardState hard_state;
-  Index last_index;                // 0: empty log
-  std::vector<TermRun> term_runs;  // ascending; empty if and only if the log is
-  Index applied;                   // what the state machine holds already
+  Index base_index;  // the log begins behind it (0: with the first entry of all)
+  Term base_term;
+  Index last_index;                    // base_index if the log is empty
+  std::vector<TermRun> term_runs;      // ascending; empty if and only if the log is
+  std::vector<Entry> control_entries;  // those of the log with IsControl(kind), ascending
+  // The newest durable one. base_index <= checkpoint->index <= last_index; without one, base_index
+  // is 0.
+  std::optional<SnapshotMeta> checkpoint;
+  Index applied;  // what the state machine holds already: at least base_index
 };
 
 class Raft {
@@ -117,6 +144,34 @@ class Raft {
   // there is no such voter.
   absl::Status TransferLeadership(MemberId target);
 
+  // Gives up a transfer that is under way: proposals are taken again. (The target may have been
+  // told already, and win.)
+  void CancelTransfer();
+
+  // Changes the membership to `target`, by way of a joint one if voters change (thesis 4.3). The
+  // change is done when the committed membership says so (Output::membership, status); a later
+  // leader finishes one that was begun.
+  // Errors: InvalidArgument if target is not valid or is joint; FailedPrecondition if this member
+  // does not lead, has not committed an entry of its term yet, hands leadership over, if another
+  // change is under way, if the version in force does not allow it or a new member does not
+  // understand it (the members that hold it back are named); Unavailable if a new voter is no
+  // learner yet, was not heard lately, is recovering, or lags by more than promotion_lag_entries:
+  // try again later.
+  absl::Status ChangeMembership(Membership target);
+
+  // A durable checkpoint of the state machine covers everything up to `index`, which was applied.
+  void Checkpointed(Index index);
+
+  // The answer to a SnapshotReadRequest. Ignored if it is no longer wanted.
+  void SnapshotRead(MemberId follower, SnapshotMeta meta, uint64_t offset, Slice bytes, bool last);
+  // There is no such checkpoint (any more).
+  void SnapshotReadFailed(MemberId follower);
+  // The answer to a SnapshotWriteRequest for the snapshot of `index`: everything before
+  // `next_offset` is staged, durably if it was the last chunk. 0: staging must begin anew.
+  void SnapshotWritten(Index index, uint64_t next_offset);
+  // The answer to Output::install.
+  void SnapshotInstalled(Index index);
+
   // Whether TakeOutput would return anything.
   bool HasOutput() const;
   Output TakeOutput();
@@ -128,6 +183,13 @@ class Raft {
   Index commit_index() const;
   Index last_index() const;
   Index durable_index() const;
+  // The log begins behind it.
+  Index base_index() const;
+  // The newest in the log: effective, whether committed or not (thesis 4.1).
+  const Membership& membership() const;
+  Standing standing() const;
+  // The newest version that is committed.
+  uint32_t active_version() const;
   // Ticks since a leader was last heard from (0 at a leader that has its quorum).
   int ticks_since_leader() const;
   // At a leader: how far `member`'s durable log is known to match; 0 elsewhere.

@@ -4,6 +4,9 @@
 //   election.cc     votes, pre-votes, check-quorum, leadership transfer
 //   replication.cc  the log: proposals, append, acknowledgement, commit, apply
 //   read_index.cc   linearizable reads
+//   reconfiguration.cc  changes of membership and of the version in force
+//   snapshot.cc     compaction of the log, transfer of checkpoints
+//   standing.cc     blank and recovering members: new and lost disks
 //
 // What only a leader, a candidate or a follower has lives in that alternative of `role_`, so that
 // it ends with the role. Messages whose content depends on the state (appends, acknowledgements,
@@ -15,12 +18,15 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "consensus/core/entry_cache.h"
+#include "consensus/core/membership.h"
 #include "consensus/core/message.h"
 #include "consensus/core/output.h"
 #include "consensus/core/progress.h"
@@ -44,6 +50,13 @@ class Raft::Impl {
   void LogRead(MemberId follower, std::vector<Entry> entries);
   void PeerUnreachable(MemberId member);
   absl::Status TransferLeadership(MemberId target);
+  void CancelTransfer();
+  absl::Status ChangeMembership(Membership target);
+  void Checkpointed(Index index);
+  void SnapshotRead(MemberId follower, SnapshotMeta meta, uint64_t offset, Slice bytes, bool last);
+  void SnapshotReadFailed(MemberId follower);
+  void SnapshotWritten(Index index, uint64_t next_offset);
+  void SnapshotInstalled(Index index);
   bool HasOutput() const;
   Output TakeOutput();
 
@@ -53,6 +66,10 @@ class Raft::Impl {
   Index commit_index() const { return commit_; }
   Index last_index() const { return terms_.last_index(); }
   Index durable_index() const { return durable_; }
+  Index base_index() const { return terms_.base_index(); }
+  const Membership& membership() const { return memberships_.newest(); }
+  Standing standing() const { return standing_; }
+  uint32_t active_version() const { return versions_.At(commit_); }
   int ticks_since_leader() const;
   Index match_index(MemberId member) const;
   std::string ToString() const;
@@ -77,6 +94,8 @@ class Raft::Impl {
   struct PendingRead {
     uint64_t request_id;
     MemberId from;  // this member, or the follower that forwarded it
+    // Asked by a recovering member: it must also learn the newest membership.
+    bool recovering = false;
   };
   struct ReadBatch {
     ReadRound round;
@@ -87,16 +106,46 @@ class Raft::Impl {
     MemberId target;
     int ticks = 0;
     bool timeout_now_sent = false;
+    // It leads on in no case: it was removed, or its disk stalls.
+    bool must_leave = false;
   };
   struct LeaderRole {
-    std::vector<Progress> followers;  // voters and learners but this member, ascending
-    Index first_index;                // of the no-op that began this leadership
+    // All members but this one, and those that were removed lately; ascending.
+    std::vector<Progress> followers;
+    Index first_index;  // of the no-op that began this leadership
     int ticks_since_heartbeat = 0;
     bool heartbeat_due = false;
     ReadRound round;                   // the newest that was begun
     std::vector<PendingRead> waiting;  // not yet in a round
     std::deque<ReadBatch> confirming;  // ascending rounds
     std::optional<Transfer> transfer;
+    // Bytes of snapshots that may leave before the next tick.
+    int64_t snapshot_budget_bytes = 0;
+  };
+  // A snapshot that is being received from the leader of the current term.
+  struct Staging {
+    SnapshotMeta meta;
+    uint64_t next_offset = 0;                   // everything before it is staged
+    std::optional<SnapshotWriteRequest> write;  // to be given out
+    bool writing = false;                       // given out
+    bool last = false;                          // the one under way is the last chunk
+  };
+  // What a member knows of another's process, from its messages.
+  struct Peer {
+    uint64_t birth = 0;    // the greatest
+    uint32_t version = 0;  // the newest that it understands; 0: not heard
+  };
+  // A member that recovers (standing.cc).
+  struct Recovery {
+    std::set<MemberId> echoed;  // they drop what this member's lost directory has sent
+    int ticks_since_request = 0;
+    int ticks_since_read = 0;
+    // The read index, once it was asked for: of whom, in what term, and who had echoed by then.
+    std::optional<uint64_t> request_id;
+    MemberId leader;
+    Term term;
+    std::set<MemberId> echoed_before;
+    std::optional<Index> index;
   };
   // A batch that was handed out and is not known to be durable.
   struct PersistBatch {
@@ -104,12 +153,24 @@ class Raft::Impl {
     // The log up to here is durable once the batch is. Cut back when entries are replaced: the
     // entry of that index in an older batch is another one than the log's (the ABA case).
     Index last;
+    uint64_t handed_ticks;  // when it was given out
   };
-  enum class Sending : uint8_t { kNothing, kProbe, kEntries, kLogRead, kCommitNews };
+  enum class Sending : uint8_t {
+    kNothing,
+    kProbe,
+    kEntries,
+    kLogRead,
+    kCommitNews,
+    kSnapshotRead,
+    kSnapshotChunk
+  };
 
   // --- raft.cc ---
-  bool IsVoter() const { return options_.membership.IsVoter(options_.self); }
-  bool IsOnlyVoter() const { return options_.membership.voters.size() == 1 && IsVoter(); }
+  bool IsVoter() const { return membership().IsVoter(options_.self); }
+  bool IsOnlyVoter() const { return IsVoter() && OtherVoters().empty(); }
+  Quorum quorum() const { return Quorum(membership()); }
+  // What follows from an input, whatever it was.
+  void Advance();
   void SetTerm(Term term);
   void SetLeader(MemberId leader);
   void BecomeFollower(Term term, MemberId leader);
@@ -122,21 +183,33 @@ class Raft::Impl {
   }
   template <typename Body>
   void SendAtTerm(MemberId to, Term term, Body body) {
-    messages_now_.push_back({options_.self, to, term, std::move(body)});
+    messages_now_.push_back(MakeMessage(to, term, std::move(body)));
   }
   // REQUIRES: something is to be persisted, so that there is a batch to wait for.
   template <typename Body>
   void SendAfterPersist(MemberId to, Body body) {
-    messages_after_persist_.push_back({options_.self, to, term_, std::move(body)});
+    messages_after_persist_.push_back(MakeMessage(to, term_, std::move(body)));
   }
+  template <typename Body>
+  Message MakeMessage(MemberId to, Term term, Body body) const {
+    return {options_.self,  to, term, std::move(body), options_.birth, options_.version,
+            IsDurablyFull()};
+  }
+  // Notes what `message` says of its sender. False if it is from an older directory of it.
+  bool NoteSender(const Message& message);
   Progress* FindProgress(MemberId member);
   const Progress* FindProgress(MemberId member) const;
   Status CurrentStatus() const;
+  bool HasUnpersisted() const;
   bool PersistDue() const;
+  bool InstallDue() const;
   void TakePersistBatch(Output* output);
   void TakeLeaderOutput(LeaderRole* leader, Output* output);
   bool LeaderHasOutput(const LeaderRole& leader) const;
   void CheckRoleInvariants() const;
+  void CheckSettingInvariants() const;
+  void StepNoted(Message message);
+  void TickRole();
   void CheckLogInvariants() const;
 
   // --- election.cc ---
@@ -145,17 +218,27 @@ class Raft::Impl {
   void DoubtLeader();
   // Whether a leader was heard from so recently that no other is wanted.
   bool HearsFromLeader() const;
+  // Whether it may become leader: a voter that can be relied on.
+  bool MayCampaign() const;
+  // The term and index of the last entry, or of what is being installed in its place.
+  std::pair<Term, Index> LastPosition() const;
+  std::vector<MemberId> OtherVoters() const;
   void StartPreVote();
-  void Campaign(bool leadership_transfer);
-  void CountVote(MemberId voter, bool granted);
+  void Campaign(bool leadership_transfer, bool founding);
+  void CountVote(MemberId voter, bool granted, bool reliable = true);
   void OwnVoteDurable(PersistId id);
   void BecomeLeader();
   void TickLeader(LeaderRole* leader);
-  bool HasQuorum(const LeaderRole& leader) const;
+  bool HasQuorum() const;
   bool TimeoutNowDue(const LeaderRole& leader) const;
-  void HandleVoteRequest(MemberId from, Term term, const VoteRequest& request);
+  bool CountsForQuorum(const Progress* progress) const;
+  const Progress* BestSuccessor(const LeaderRole& leader) const;
+  // Begins to hand leadership over for good; steps down at once if there is nobody.
+  void LeaveLeadership(LeaderRole* leader);
+  bool DiskStalls() const;
+  void HandleVoteRequest(const Message& message, const VoteRequest& request);
   void GrantVote(MemberId candidate);
-  void HandlePreVoteGranted(MemberId from, Term term);
+  void HandlePreVoteGranted(const Message& message);
   void Handle(MemberId from, const VoteResponse& response);
   void Handle(MemberId from, const TimeoutNow&);
   // Votes are dealt with before terms are compared.
@@ -171,12 +254,18 @@ class Raft::Impl {
   bool IsPlausible(const AppendRequest& request) const;
   void Handle(MemberId from, AppendRequest& request);
   void Handle(MemberId from, const AppendResponse& response);
+  // Cuts away what lies before this log's base: it is committed, so that it is equal.
+  void DropCompacted(AppendRequest* request) const;
   void TakeAcknowledgement(FollowerRole* follower);
-  Sending NextSending(const Progress& progress) const;
-  void SendAppends(Progress* progress, Output* output);
+  // What of the log may be acknowledged in this term: none of it before the term is durable, too.
+  Index DurableInTerm() const;
+  Sending NextSending(const LeaderRole& leader, const Progress& progress) const;
+  void SendAppends(LeaderRole* leader, Progress* progress, Output* output);
   void SendAppend(Progress* progress, std::vector<Entry> entries);
   bool ApplyDue() const;
   ApplyRange TakeApplyRange();
+  // The last entry that this program is new enough for, if the log holds another one.
+  Index LastUnderstood() const;
 
   // --- read_index.cc ---
   bool IsEstablished(const LeaderRole& leader) const { return commit_ >= leader.first_index; }
@@ -192,6 +281,44 @@ class Raft::Impl {
   void Handle(MemberId from, const ReadIndexRequest& request);
   void Handle(MemberId from, const ReadIndexResponse& response);
 
+  // --- reconfiguration.cc ---
+  void FollowControl(const Entry& entry);
+  Progress MakeProgress(MemberId member) const;
+  void SyncFollowers(LeaderRole* leader);
+  void AppendControl(EntryKind kind, std::string payload);
+  // The members that do not understand `version`, or were not heard yet, as text; empty if none.
+  std::string HoldingBack(const LeaderRole& leader, uint32_t version) const;
+  absl::Status CheckNewMembers(const Membership& target) const;
+  void AdvanceMembership(LeaderRole* leader);
+  void AdvanceVersion(LeaderRole* leader);
+  bool IsRemoved() const;
+
+  // --- snapshot.cc ---
+  void Compact();
+  void ResetLog(const SnapshotMeta& meta);
+  bool NeedsSnapshot(const Progress& progress) const { return progress.next() <= base_index(); }
+  void CheckSnapshotNeed(Progress* progress);
+  Sending NextSnapshotSending(const LeaderRole& leader, const Progress& progress) const;
+  void RequestSnapshotRead(Progress* progress, Output* output);
+  void SendSnapshotChunk(LeaderRole* leader, Progress* progress);
+  // Whether the log, or what lies before it, contains what `meta` stands for.
+  bool HasAllOf(const SnapshotMeta& meta) const;
+  void StagingComplete();
+  void AbandonStaging();
+  void Handle(MemberId from, const SnapshotChunk& chunk);
+  void Handle(MemberId from, const SnapshotAck& ack);
+
+  // --- standing.cc ---
+  bool IsDurablyFull() const;
+  void SetStanding(Standing standing);
+  void NoteCluster();
+  std::vector<MemberId> EchoesNeeded() const;
+  void TickRecovery();
+  void RequestEchoes();
+  void AdvanceRecovery();
+  void Handle(MemberId from, const StandingRequest& request);
+  void Handle(MemberId from, const StandingResponse& response);
+
   const RaftOptions options_;
   RandomSource& random_;
 
@@ -204,6 +331,18 @@ class Raft::Impl {
   int ticks_since_leader_ = 0;
   int election_elapsed_ = 0;  // since the timer was reset, which also votes and campaigns do
   int election_timeout_ = 0;
+
+  // What the log says of membership and version; the first of each is committed.
+  SettingHistory<Membership> memberships_;
+  SettingHistory<uint32_t> versions_;
+  bool membership_changed_ = true;  // since the last Output
+
+  Standing standing_;
+  bool standing_changed_ = false;  // since the last batch
+  PersistId standing_batch_;       // the last with a change of it
+  std::optional<Recovery> recovery_;
+  std::map<MemberId, Peer> peers_;
+  uint64_t later_birth_ = 0;
 
   // The log: terms of all, the newest entries themselves. commit_ <= last_index().
   TermHistory terms_;
@@ -225,6 +364,14 @@ class Raft::Impl {
   Index applied_;
   Index apply_handed_;
   std::deque<Index> applying_;  // the ends of the ranges given out and not yet applied
+
+  // Checkpoints and snapshots.
+  Index checkpoint_;                 // of the newest durable checkpoint
+  std::optional<Index> compact_to_;  // to be told
+  std::optional<Staging> staging_;
+  uint64_t abandoned_writes_ = 0;  // given out for an earlier staging, and not answered yet
+  std::optional<SnapshotMeta> installing_;
+  bool install_handed_ = false;
 
   // Reads forwarded to the leader: when, by id; and in order, for their expiry.
   std::map<uint64_t, uint64_t> forwarded_reads_;

@@ -110,6 +110,7 @@ class Server {
     for (uint32_t i = 1; i <= cluster_size; ++i) options.membership.voters.push_back(MemberId{i});
     options.election_ticks = kElectionTicks;
     options.heartbeat_ticks = kHeartbeatTicks;
+    options.version = kVersionBase;  // no entries but those of the test
     return options;
   }
 

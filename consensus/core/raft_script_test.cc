@@ -6,7 +6,10 @@
 //   add-members N [key=value ...]  members 1..N, before anything else. Keys: learners,
 //                                  election-ticks (10), heartbeat-ticks (3), append-bytes,
 //                                  inflight-messages, cached-bytes, uncommitted-bytes, apply-bytes,
-//                                  commit-hint
+//                                  commit-hint, version (1), others (the last so many are in no
+//                                  membership, and blank), blank (1: all are), trailing, retained,
+//                                  compaction-step (1), chunk-bytes, tick-bytes, stall-ticks,
+//                                  promotion-lag
 //   campaign I                     ticks I until its election timeout
 //   tick I [N]                     N ticks
 //   propose I DATA ...             entries, one for each word
@@ -21,9 +24,18 @@
 //   isolate I | heal               messages from and to I are lost as they are sent | no more
 //   read-log I                     I's storage answers its oldest log read
 //   crash I [hard-state]           I loses what is not durable [but the oldest batch's hard state]
-//   restart I                      and starts from its disk with an empty state machine
-//   stabilize [I ...]              persists, reads the log and delivers among these (default: all)
-//                                  until nothing is left to do
+//   restart I [VERSION]            and starts from its disk with an empty state machine, or with
+//   its
+//                                  checkpoint; VERSION: with a program of that version
+//   lose-disk I                    starts with an empty directory, made later. It was crashed.
+//   change I voters=A,B,... [learners=C,...]  I changes the membership
+//   checkpoint I                   a checkpoint of what I has applied is durable
+//   read-snapshot I                I's storage answers its oldest snapshot read
+//   stage I | install I            I's storage stages a chunk | installs what is staged
+//   forget-pictures I              I's storage keeps its newest checkpoint only
+//   stabilize [I ...]              persists, reads the log, moves snapshots and delivers among
+//   these
+//                                  (default: all) until nothing is left to do
 //   status [I]                     what a member knows, on one line
 //   log I                          its log; a bar stands behind what is durable
 //
@@ -86,6 +98,13 @@ class Interpreter {
   void ReadLog(const Words& words);
   void Crash(const Words& words);
   void Restart(const Words& words);
+  void LoseDisk(const Words& words);
+  void Change(const Words& words);
+  void Checkpoint(const Words& words);
+  void ReadSnapshot(const Words& words);
+  void Stage(const Words& words);
+  void Install(const Words& words);
+  void ForgetPictures(const Words& words);
   void Stabilize(const Words& words);
   void Status(const Words& words);
   void Log(const Words& words);
@@ -129,6 +148,13 @@ const std::map<std::string, Interpreter::Command>& Interpreter::Commands() {
       {"read-log", &Interpreter::ReadLog},
       {"crash", &Interpreter::Crash},
       {"restart", &Interpreter::Restart},
+      {"lose-disk", &Interpreter::LoseDisk},
+      {"change", &Interpreter::Change},
+      {"checkpoint", &Interpreter::Checkpoint},
+      {"read-snapshot", &Interpreter::ReadSnapshot},
+      {"stage", &Interpreter::Stage},
+      {"install", &Interpreter::Install},
+      {"forget-pictures", &Interpreter::ForgetPictures},
       {"stabilize", &Interpreter::Stabilize},
       {"status", &Interpreter::Status},
       {"log", &Interpreter::Log},
@@ -227,16 +253,29 @@ void Interpreter::AddMembers(const Words& words) {
   options.uncommitted_bytes_max = take("uncommitted-bytes", options.uncommitted_bytes_max);
   options.apply_bytes_max = take("apply-bytes", options.apply_bytes_max);
   options.commit_hint_entries = take("commit-hint", options.commit_hint_entries);
+  options.version = static_cast<uint32_t>(take("version", kVersionBase));
   const uint64_t count = Number(words.at(1));
+  options.trailing_entries = take("trailing", options.trailing_entries);
+  options.retained_entries_max = take("retained", options.retained_entries_max);
+  options.compaction_step_entries = take("compaction-step", 1);
+  options.snapshot_chunk_bytes = take("chunk-bytes", options.snapshot_chunk_bytes);
+  options.snapshot_bytes_per_tick = take("tick-bytes", options.snapshot_bytes_per_tick);
+  options.disk_stall_ticks = static_cast<int>(take("stall-ticks", 0));
+  options.promotion_lag_entries = take("promotion-lag", options.promotion_lag_entries);
   const uint64_t learners = take("learners", 0);
+  const uint64_t others = take("others", 0);
+  const bool blank = take("blank", 0) != 0;
+  const uint64_t members = count - others;
   ASSERT(keys.empty(), "an unknown key");
-  for (uint32_t i = 1; i <= count; ++i) {
-    (i + learners > count ? options.membership.learners : options.membership.voters)
+  for (uint32_t i = 1; i <= members; ++i) {
+    (i + learners > members ? options.membership.learners : options.membership.voters)
         .push_back(MemberId{i});
   }
   for (uint32_t i = 1; i <= count; ++i) {
     options.self = MemberId{i};
-    members_.emplace_back(options, TestMember::Disk{}, &random_);
+    TestMember::Disk disk;
+    if (blank || i > members) disk.hard_state.standing = Standing::kBlank;
+    members_.emplace_back(options, std::move(disk), &random_);
     std::string discarded;
     members_.back().Collect(&discarded);
   }
@@ -331,9 +370,62 @@ void Interpreter::Crash(const Words& words) {
 
 void Interpreter::Restart(const Words& words) {
   TestMember& member = Member(words.at(1));
+  if (words.size() > 2) member.SetVersion(static_cast<uint32_t>(Number(words[2])));
   member.Restart(Index{0});
   Collect(&member);
 }
+
+void Interpreter::LoseDisk(const Words& words) {
+  TestMember& member = Member(words.at(1));
+  member.RestartBlank();
+  Collect(&member);
+}
+
+void Interpreter::Change(const Words& words) {
+  TestMember& member = Member(words.at(1));
+  Membership target;
+  for (size_t i = 2; i < words.size(); ++i) {
+    const size_t equals = words[i].find('=');
+    const std::string key = words[i].substr(0, equals);
+    REQUIRE((key == "voters" || key == "learners"));
+    std::istringstream list(words[i].substr(equals + 1));
+    for (std::string id; std::getline(list, id, ',');) {
+      (key == "voters" ? target.voters : target.learners).emplace_back(Number(id));
+    }
+  }
+  const absl::Status status = member.raft().ChangeMembership(target);
+  if (!status.ok()) Line("refused: " + std::string(status.message()));
+  Collect(&member);
+}
+
+void Interpreter::Checkpoint(const Words& words) {
+  TestMember& member = Member(words.at(1));
+  member.Checkpoint();
+  Collect(&member);
+}
+
+void Interpreter::ReadSnapshot(const Words& words) {
+  TestMember& member = Member(words.at(1));
+  REQUIRE(member.can_read_snapshot());
+  member.AnswerSnapshotRead();
+  Collect(&member);
+}
+
+void Interpreter::Stage(const Words& words) {
+  TestMember& member = Member(words.at(1));
+  REQUIRE(member.can_stage());
+  member.StageOne();
+  Collect(&member);
+}
+
+void Interpreter::Install(const Words& words) {
+  TestMember& member = Member(words.at(1));
+  Line(Describe(member.id) + ": installed");
+  member.Install();
+  Collect(&member);
+}
+
+void Interpreter::ForgetPictures(const Words& words) { Member(words.at(1)).ForgetPictures(); }
 
 void Interpreter::Stabilize(const Words& words) {
   std::vector<MemberId> among;
@@ -354,6 +446,9 @@ void Interpreter::Stabilize(const Words& words) {
         member.AnswerLogRead();
         Collect(&member);
       }
+      for (; member.can_read_snapshot(); busy = true) ReadSnapshot({"", Describe(id)});
+      for (; member.can_stage(); busy = true) Stage({"", Describe(id)});
+      for (; member.can_install(); busy = true) Install({"", Describe(id)});
     }
     for (Message& message : TakeMessages("all", SIZE_MAX)) {
       if (takes_part(message.from) && takes_part(message.to)) {
@@ -378,8 +473,10 @@ void Interpreter::Log(const Words& words) {
   const std::vector<Entry>& log = member.running() ? member.log() : member.disk().log;
   const size_t durable = member.running() ? member.raft().durable_index().value() : log.size();
   std::string text;
-  for (size_t i = 0; i <= log.size(); ++i) {
-    if (i > 0) text += ToString(log[i - 1]) + " ";
+  const size_t base = member.running() ? member.raft().base_index().value() : 0;
+  if (base > 0) text += "(" + std::to_string(base) + ") ";
+  for (size_t i = base; i <= log.size(); ++i) {
+    if (i > base) text += ToString(log[i - 1]) + " ";
     if (i == durable) text += "| ";
   }
   Line(text.substr(0, text.size() - 1));
@@ -425,7 +522,7 @@ TEST_CASE("each script does what it says") {
   for (const auto& file : std::filesystem::directory_iterator(directory)) {
     if (file.path().extension() == ".txt") scripts.insert(file.path());
   }
-  REQUIRE(scripts.size() >= 12);
+  REQUIRE(scripts.size() >= 35);
   for (const std::filesystem::path& path : scripts) {
     INFO(path.string());
     const std::string expected = ReadFile(path);

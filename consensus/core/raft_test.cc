@@ -21,6 +21,7 @@ RaftOptions Options(uint32_t self, uint32_t voters, uint32_t learners = 0) {
   }
   options.election_ticks = 10;
   options.heartbeat_ticks = 3;
+  options.version = kVersionBase;  // no entries but those of the test
   return options;
 }
 
@@ -69,7 +70,7 @@ TEST_CASE("options are checked, and the field is named") {
     return std::string(status.message());
   };
   using Catch::Matchers::Contains;
-  CHECK_THAT(field([](RaftOptions* o) { o->self = MemberId{9}; }), Contains("self"));
+  CHECK_THAT(field([](RaftOptions* o) { o->self = MemberId{255}; }), Contains("self"));
   CHECK_THAT(field([](RaftOptions* o) { o->membership.voters.clear(); }), Contains("voters"));
   CHECK_THAT(field([](RaftOptions* o) {
                o->membership.voters = {MemberId{2}, MemberId{1}};
@@ -230,7 +231,8 @@ TEST_CASE("messages from strangers, to others, and without sense change nothing"
   Alone alone(Options(1, 3), disk);
   const std::string before = alone.member.raft().ToString();
   const Entry entry{Index{2}, Term{2}, EntryKind::kCommand, Slice("b")};
-  alone.Receive(9, 1, 5, Heartbeat{});
+  alone.Receive(0, 1, 5, Heartbeat{});
+  alone.Receive(255, 1, 5, Heartbeat{});
   alone.Receive(1, 1, 5, Heartbeat{});
   alone.Receive(2, 3, 5, Heartbeat{});
   // A gap, a falling term, a term beyond the sender's, and a term at index 0.
@@ -288,6 +290,28 @@ TEST_CASE("what an earlier leader sent is acknowledged to the next one once it i
   CHECK(last.to == MemberId{3});
   CHECK(last.term == Term{2});
   CHECK(std::get<AppendResponse>(last.body).match_index == Index{1});
+}
+
+TEST_CASE("nothing is acknowledged to a leader as long as a crash could take its term back") {
+  Alone alone(Options(1, 3));
+  const Entry entry{Index{1}, Term{1}, EntryKind::kNoOp, {}};
+  alone.Receive(2, 1, 1, AppendRequest{{}, {}, {}, {entry}});
+  alone.Settle();
+  alone.member.outbox.clear();
+  // The entry is durable, the term in which it is asked for is not.
+  alone.Receive(3, 1, 5, AppendRequest{Index{1}, Term{1}, {}, {}});
+  for (int i = 0; i < 2; ++i) {
+    alone.member.Collect();
+    REQUIRE(alone.member.outbox.size() == 1);
+    const auto& response = std::get<AppendResponse>(alone.member.outbox[0].body);
+    CHECK(response.success);
+    CHECK(response.match_index == Index{0});
+    alone.member.outbox.clear();
+    alone.Receive(3, 1, 5, AppendRequest{Index{1}, Term{1}, {}, {}});
+  }
+  alone.member.outbox.clear();
+  alone.Settle();
+  CHECK(std::get<AppendResponse>(alone.member.outbox.back().body).match_index == Index{1});
 }
 
 TEST_CASE("ticks since a leader was heard from") {

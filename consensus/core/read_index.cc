@@ -46,7 +46,7 @@ void Raft::Impl::StartReadRound(LeaderRole* leader) {
 void Raft::Impl::SendHeartbeats(LeaderRole* leader) {
   for (const Progress& progress : leader->followers) {
     // Learners confirm nothing; they are spared the rounds between heartbeats.
-    if (!progress.voter() && !leader->heartbeat_due) continue;
+    if (!membership().IsVoter(progress.member()) && !leader->heartbeat_due) continue;
     Send(progress.member(), Heartbeat{std::min(progress.match(), commit_), leader->round});
   }
   leader->heartbeat_due = false;
@@ -54,14 +54,11 @@ void Raft::Impl::SendHeartbeats(LeaderRole* leader) {
 
 void Raft::Impl::ConfirmReads(LeaderRole* leader) {
   if (leader->confirming.empty()) return;
-  std::vector<ReadRound> rounds;
-  rounds.reserve(options_.membership.voters.size());
-  rounds.push_back(leader->round);
-  for (const Progress& progress : leader->followers) {
-    if (progress.voter()) rounds.push_back(progress.read_round());
-  }
-  ASSERT(rounds.size() == options_.membership.voters.size());
-  const ReadRound confirmed = ReachedByMajority<ReadRound>(rounds);
+  const ReadRound confirmed = quorum().Reached([&](MemberId member) {
+    if (member == options_.self) return leader->round;
+    const Progress* progress = FindProgress(member);
+    return CountsForQuorum(progress) ? progress->read_round() : ReadRound{0};
+  });
   while (!leader->confirming.empty() && leader->confirming.front().round <= confirmed) {
     const ReadBatch& batch = leader->confirming.front();
     ASSERT(batch.index <= commit_);
@@ -69,7 +66,8 @@ void Raft::Impl::ConfirmReads(LeaderRole* leader) {
       if (read.from == options_.self) {
         reads_.push_back({read.request_id, true, batch.index});
       } else {
-        Send(read.from, ReadIndexResponse{read.request_id, batch.index});
+        const Index newest = read.recovering ? memberships_.newest_index() : Index{0};
+        Send(read.from, ReadIndexResponse{read.request_id, std::max(batch.index, newest)});
       }
     }
     leader->confirming.pop_front();
@@ -111,7 +109,11 @@ void Raft::Impl::ExpireForwardedReads() {
 void Raft::Impl::Handle(MemberId from, const Heartbeat& heartbeat) {
   if (!AcceptLeader(from)) return;
   // The leader knows that this member holds it; a commit index beyond the log cannot be meant.
-  if (heartbeat.commit > commit_ && heartbeat.commit <= last_index()) CommitTo(heartbeat.commit);
+  // A recovering one's lost disk held it, which says nothing of the new one.
+  const Index held = recovery_ ? std::get<FollowerRole>(role_).matched : last_index();
+  if (!installing_ && heartbeat.commit > commit_ && heartbeat.commit <= held) {
+    CommitTo(heartbeat.commit);
+  }
   Send(from, HeartbeatResponse{heartbeat.read_round});
 }
 
@@ -126,10 +128,14 @@ void Raft::Impl::Handle(MemberId from, const HeartbeatResponse& response) {
 void Raft::Impl::Handle(MemberId from, const ReadIndexRequest& request) {
   auto* leader = std::get_if<LeaderRole>(&role_);
   if (leader == nullptr || leader->waiting.size() >= kPendingReadsMax) return;
-  leader->waiting.push_back({request.request_id, from});
+  leader->waiting.push_back({request.request_id, from, request.recovering});
 }
 
 void Raft::Impl::Handle(MemberId from, const ReadIndexResponse& response) {
+  if (recovery_ && recovery_->request_id == response.request_id) {
+    if (from == recovery_->leader && term_ == recovery_->term) recovery_->index = response.index;
+    return;
+  }
   if (from != leader_ || forwarded_reads_.erase(response.request_id) == 0) return;
   reads_.push_back({response.request_id, true, response.index});
 }

@@ -24,6 +24,7 @@ void Raft::Impl::AppendEntry(Entry entry) {
   ASSERT(entry.index == last_index() + 1);
   ASSERT(entry.term <= term_);
   terms_.Append(entry.term);
+  if (IsControl(entry.kind)) FollowControl(entry);
   cache_.Append(std::move(entry));
 }
 
@@ -32,6 +33,9 @@ void Raft::Impl::TruncateLog(Index index) {
   ASSERT(role() == Role::kFollower, "a leader only appends");
   terms_.TruncateAfter(index);
   cache_.TruncateAfter(index);
+  membership_changed_ |= memberships_.newest_index() > index;
+  memberships_.TruncateAfter(index);
+  versions_.TruncateAfter(index);
   durable_ = std::min(durable_, index);
   for (PersistBatch& batch : in_progress_) batch.last = std::min(batch.last, index);
   if (handed_ > index) {
@@ -47,15 +51,12 @@ void Raft::Impl::CommitTo(Index index) {
 }
 
 void Raft::Impl::CommitByCounting() {
-  const auto& leader = std::get<LeaderRole>(role_);
-  std::vector<Index> matches;
-  matches.reserve(options_.membership.voters.size());
-  matches.push_back(durable_);
-  for (const Progress& progress : leader.followers) {
-    if (progress.voter()) matches.push_back(progress.match());
-  }
-  ASSERT(matches.size() == options_.membership.voters.size());
-  const Index index = ReachedByMajority<Index>(matches);
+  ASSERT(role() == Role::kLeader);
+  const Index index = quorum().Reached([this](MemberId member) {
+    if (member == options_.self) return durable_;
+    const Progress* progress = FindProgress(member);
+    return CountsForQuorum(progress) ? progress->match() : Index{0};
+  });
   // Entries of earlier terms are committed only along with one of this term (paper 5.4.2).
   if (index > commit_ && terms_.TermAt(index) == term_) CommitTo(index);
 }
@@ -109,6 +110,7 @@ bool Raft::Impl::IsPlausible(const AppendRequest& request) const {
   for (const Entry& entry : request.entries) {
     if (entry.index != index + 1 || entry.index <= index) return false;
     if (entry.term < term || entry.term == Term{0}) return false;
+    if (IsControl(entry.kind) && !ValidateControl(entry).ok()) return false;
     index = entry.index;
     term = entry.term;
   }
@@ -117,10 +119,13 @@ bool Raft::Impl::IsPlausible(const AppendRequest& request) const {
 
 void Raft::Impl::Handle(MemberId from, AppendRequest& request) {
   if (!IsPlausible(request) || !AcceptLeader(from)) return;
+  if (installing_) return;
   auto& follower = std::get<FollowerRole>(role_);
+  DropCompacted(&request);
   const Index prev = request.prev_index;
   if (prev > last_index() || terms_.TermAt(prev) != request.prev_term) {
-    const Index hint = terms_.LastWithTermUpTo(prev, request.prev_term);
+    // What is before the base is committed, and so in the leader's log, too.
+    const Index hint = std::max(base_index(), terms_.LastWithTermUpTo(prev, request.prev_term));
     Send(from, AppendResponse{false, {}, prev, hint, terms_.TermAt(hint)});
     return;
   }
@@ -146,13 +151,31 @@ void Raft::Impl::Handle(MemberId from, AppendRequest& request) {
   ASSERT(follower.matched <= last_index());
 }
 
+void Raft::Impl::DropCompacted(AppendRequest* request) const {
+  if (request->prev_index >= base_index()) return;
+  std::vector<Entry>& entries = request->entries;
+  const uint64_t drop = std::min<uint64_t>(base_index() - request->prev_index, entries.size());
+  entries.erase(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(drop));
+  request->prev_index = base_index();
+  request->prev_term = terms_.TermAt(base_index());
+}
+
+Index Raft::Impl::DurableInTerm() const {
+  // A crash would take the member back to an earlier term, in which an older leader may still cut
+  // what this one was promised.
+  const bool term_is_durable = !hard_state_changed_ && vote_batch_ <= persisted_;
+  return term_is_durable ? durable_ : Index{0};
+}
+
 void Raft::Impl::TakeAcknowledgement(FollowerRole* follower) {
   if (!std::exchange(follower->ack_due, false) || leader_ == kNoMember) return;
+  const Index matched = std::min(follower->matched, LastUnderstood());
   // With new entries there is a batch to wait for, after which all of the log is durable. Else
   // what is durable is acknowledged now; the rest follows when its batch is.
-  const bool wait = handed_ < last_index() && follower->matched > durable_;
-  const Index match = wait ? follower->matched : std::min(follower->matched, durable_);
-  const AppendResponse response{true, match, {}, follower->matched, {}};
+  const Index durable = DurableInTerm();
+  const bool wait = handed_ < last_index() && matched > durable;
+  const Index match = wait ? matched : std::min(matched, durable);
+  const AppendResponse response{true, match, {}, matched, {}};
   follower->acked = std::max(follower->acked, match);
   if (wait) {
     SendAfterPersist(leader_, response);
@@ -171,14 +194,21 @@ void Raft::Impl::Handle(MemberId from, const AppendResponse& response) {
     // hint's term or before, can be common. Each probe settles a whole term of either log.
     const Index candidate = terms_.LastWithTermUpTo(response.hint_index, response.hint_term);
     progress->Rejected(response.rejected_prev_index, candidate);
+    CheckSnapshotNeed(progress);
     return;
   }
   const Index received = response.hint_index;
   if (response.match_index > received || received > last_index()) return;
-  if (progress->Acknowledged(response.match_index, received)) CommitByCounting();
+  const bool grew = progress->Acknowledged(response.match_index, received);
+  // It turned out to have what it seemed to need a snapshot for.
+  const bool waits = progress->state() == Progress::State::kSnapshot;
+  if (waits && progress->match() >= base_index()) progress->LeaveSnapshot(progress->match());
+  if (grew) CommitByCounting();
 }
 
-Raft::Impl::Sending Raft::Impl::NextSending(const Progress& progress) const {
+Raft::Impl::Sending Raft::Impl::NextSending(const LeaderRole& leader,
+                                            const Progress& progress) const {
+  if (progress.state() == Progress::State::kSnapshot) return NextSnapshotSending(leader, progress);
   if (progress.state() == Progress::State::kProbe) {
     return progress.ProbeDue() ? Sending::kProbe : Sending::kNothing;
   }
@@ -191,12 +221,16 @@ Raft::Impl::Sending Raft::Impl::NextSending(const Progress& progress) const {
   return Sending::kNothing;
 }
 
-void Raft::Impl::SendAppends(Progress* progress, Output* output) {
+void Raft::Impl::SendAppends(LeaderRole* leader, Progress* progress, Output* output) {
   auto from_memory = [&] {
     return cache_.Collect(progress->next(), last_index(), options_.append_bytes_max);
   };
-  for (Sending next; (next = NextSending(*progress)) != Sending::kNothing;) {
-    if (next == Sending::kLogRead) {
+  for (Sending next; (next = NextSending(*leader, *progress)) != Sending::kNothing;) {
+    if (next == Sending::kSnapshotRead) {
+      RequestSnapshotRead(progress, output);
+    } else if (next == Sending::kSnapshotChunk) {
+      SendSnapshotChunk(leader, progress);
+    } else if (next == Sending::kLogRead) {
       const Index last = cache_.first_index() - 1;
       ASSERT(last <= durable_);
       ASSERT(progress->next() <= last);
@@ -230,6 +264,7 @@ void Raft::Impl::LogRead(MemberId follower, std::vector<Entry> entries) {
   ASSERT(!entries.empty());
   Progress* progress = FindProgress(follower);
   if (progress == nullptr || !progress->LogReadAnswered(entries.front().index)) return;
+  if (NeedsSnapshot(*progress)) return;
   // It may have been asked for by an earlier leadership of this member, of a log cut since.
   Index expected = progress->next();
   for (const Entry& entry : entries) {
@@ -248,19 +283,28 @@ void Raft::Impl::PeerUnreachable(MemberId member) {
 // --- Apply ---------------------------------------------------------------------------------------
 
 bool Raft::Impl::ApplyDue() const {
-  return apply_handed_ < commit_ && applying_.size() < kApplyRangesMax;
+  return apply_handed_ < std::min(commit_, LastUnderstood()) && !installing_ &&
+         applying_.size() < kApplyRangesMax;
+}
+
+Index Raft::Impl::LastUnderstood() const {
+  for (const auto& [index, version] : versions_.settings()) {
+    if (version > options_.version) return index - std::min<uint64_t>(1, index.value());
+  }
+  return last_index();
 }
 
 ApplyRange Raft::Impl::TakeApplyRange() {
   ASSERT(ApplyDue());
   ApplyRange range;
   range.first = apply_handed_ + 1;
+  const Index limit = std::min(commit_, LastUnderstood());
   if (cache_.Has(range.first)) {
-    range.entries = cache_.Collect(range.first, commit_, options_.apply_bytes_max);
+    range.entries = cache_.Collect(range.first, limit, options_.apply_bytes_max);
     range.last = range.entries.back().index;
   } else {
     const uint64_t count_max = std::max<uint64_t>(1, options_.apply_bytes_max / kUnknownEntryBytes);
-    range.last = std::min({commit_, cache_.first_index() - 1, apply_handed_ + count_max});
+    range.last = std::min({limit, cache_.first_index() - 1, apply_handed_ + count_max});
     ASSERT(range.last <= durable_, "what is not in memory is in the log");
   }
   ASSERT(range.first <= range.last);
@@ -270,11 +314,12 @@ ApplyRange Raft::Impl::TakeApplyRange() {
 }
 
 void Raft::Impl::Applied(Index index) {
+  if (index <= applied_) return;  // of before a snapshot that was installed
   ASSERT(index <= apply_handed_, "what was handed out");
-  ASSERT(index >= applied_);
   applied_ = index;
   while (!applying_.empty() && applying_.front() <= index) applying_.pop_front();
   TrimCache();
+  Advance();
 }
 
 }  // namespace quorate::consensus

@@ -1,8 +1,14 @@
-// The interface through which consensus drives whatever it replicates.
+// The interfaces through which consensus drives whatever it replicates.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
+#include <string_view>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "consensus/core/types.h"
 
 namespace quorate::consensus {
@@ -12,9 +18,51 @@ class StateMachine {
  public:
   virtual ~StateMachine() = default;
 
-  // Applies committed entries, contiguous from the last call. No-ops are included, for their index
-  // counts. Must be deterministic in what it replicates. `entries` is not empty.
+  // Applies committed entries, contiguous from the last call, or from the installed snapshot. All
+  // kinds are included, for their indexes count. Must be deterministic in what it replicates.
+  // `entries` is not empty.
   virtual void Apply(std::span<const Entry> entries) = 0;
+};
+
+// A part of a snapshot's bytes.
+struct SnapshotChunkData {
+  SnapshotMeta meta;
+  uint64_t offset = 0;
+  Slice bytes;
+  bool last = false;
+};
+
+// Durable pictures of the state machine. The newest one is what a restart begins from.
+//
+// Thread-safety: Begin and Install from the apply thread; Finish and Stage from the checkpoint
+// thread; Read from the read thread; newest from any.
+class CheckpointStore {
+ public:
+  virtual ~CheckpointStore() = default;
+
+  // The newest durable checkpoint; nullopt if there is none.
+  virtual std::optional<SnapshotMeta> newest() const = 0;
+
+  // Takes a picture of the state machine as it is now: meta.index is what it has applied. Cheap;
+  // nothing is durable yet. REQUIRES: no picture is unfinished.
+  virtual void Begin(const SnapshotMeta& meta) = 0;
+  // Makes that picture the newest durable one.
+  virtual absl::Status Finish() = 0;
+
+  // Bytes of the checkpoint of `index` (0: of the newest, which is kept readable while it is being
+  // read) from `offset` on, about bytes_max. NotFound if there is no such checkpoint any more:
+  // begin again with index 0 and offset 0.
+  virtual absl::StatusOr<SnapshotChunkData> Read(Index index, uint64_t offset,
+                                                 size_t bytes_max) = 0;
+
+  // Keeps a chunk of a snapshot that is being received; offset 0 begins anew and forgets what was
+  // there. The last one is checked and made durable with all before it. Returns the offset of the
+  // next chunk. InvalidArgument if it does not follow on the one before.
+  virtual absl::StatusOr<uint64_t> Stage(const SnapshotMeta& meta, uint64_t offset,
+                                         std::string_view bytes, bool last) = 0;
+  // Replaces the state machine by the staged snapshot and makes it the newest checkpoint,
+  // atomically with respect to crashes.
+  virtual absl::Status Install(const SnapshotMeta& meta) = 0;
 };
 
 }  // namespace quorate::consensus

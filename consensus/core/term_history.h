@@ -13,30 +13,37 @@ namespace quorate::consensus {
 
 class TermHistory {
  public:
-  // REQUIRES: runs ascend in index and term, the first starts at 1, the last at or before
-  // `last_index`; no runs if and only if `last_index` is 0.
-  TermHistory(std::vector<TermRun> runs, Index last_index);
+  // Of a log that begins behind (base_index, base_term). REQUIRES: runs ascend in index and term,
+  // the first starts at base_index + 1, the last at or before `last_index`; no runs if and only if
+  // the log is empty, which is to say that last_index is base_index.
+  TermHistory(Index base_index, Term base_term, std::vector<TermRun> runs, Index last_index);
 
+  Index base_index() const { return base_index_; }
   Index last_index() const { return last_index_; }
-  // 0 for an empty log.
-  Term last_term() const { return runs_.empty() ? Term{} : runs_.back().term; }
-  // 0 for index 0. O(log runs), O(1) in the newest run. REQUIRES: index <= last_index().
+  // 0 if there never was an entry.
+  Term last_term() const { return runs_.empty() ? base_term_ : runs_.back().term; }
+  // 0 for index 0. O(log runs), O(1) in the newest run. REQUIRES: base_index() <= index <=
+  // last_index().
   Term TermAt(Index index) const;
 
   // REQUIRES: term >= last_term(), term > 0.
   void Append(Term term);
-  // REQUIRES: index <= last_index().
+  // REQUIRES: base_index() <= index <= last_index().
   void TruncateAfter(Index index);
+  // Makes `index` the base. REQUIRES: base_index() <= index <= last_index().
+  void CompactTo(Index index);
 
-  // The largest index <= `index` whose entry has a term <= `term` (0 if there is none): as terms
-  // ascend in every log, no entry above it can equal one of a log that has `term` at `index`.
-  // `index` may lie beyond the log.
+  // The largest index <= `index` whose entry has, or below the base may have, a term <= `term` (0
+  // if there is none): as terms ascend in every log, no entry above it can equal one of a log that
+  // has `term` at `index`. `index` may lie beyond the log.
   Index LastWithTermUpTo(Index index, Term term) const;
 
  private:
-  // The run that holds `index`. REQUIRES: 0 < index <= last_index().
+  // The run that holds `index`. REQUIRES: base_index() < index <= last_index().
   std::vector<TermRun>::const_iterator RunOf(Index index) const;
 
+  Index base_index_;
+  Term base_term_;
   std::vector<TermRun> runs_;
   Index last_index_;
 };

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "consensus/core/membership.h"
 
 namespace quorate::consensus {
 
@@ -15,7 +16,7 @@ uint64_t TestRandom::Next() {
   return z ^ (z >> 31);
 }
 
-std::vector<TermRun> RunsOf(const std::vector<Entry>& log) {
+std::vector<TermRun> RunsOf(std::span<const Entry> log) {
   std::vector<TermRun> runs;
   for (const Entry& entry : log) {
     if (runs.empty() || runs.back().term != entry.term) runs.push_back({entry.index, entry.term});
@@ -28,17 +29,65 @@ TestMember::TestMember(RaftOptions options, Disk disk, RandomSource* random)
   Start(Index{0});
 }
 
+std::string PictureOf(std::span<const Entry> applied) {
+  Message message;
+  AppendRequest request;
+  request.entries.assign(applied.begin(), applied.end());
+  message.body = std::move(request);
+  std::string bytes;
+  EncodeMessage(message, &bytes);
+  return bytes;
+}
+
+namespace {
+
+std::vector<Entry> EntriesOf(std::string picture) {
+  const auto buffer = std::make_shared<const std::string>(std::move(picture));
+  absl::StatusOr<Message> message = DecodeMessage(buffer, *buffer);
+  ASSERT(message.ok(), "a picture arrives as it was sent");
+  return std::get<AppendRequest>(message->body).entries;
+}
+
+}  // namespace
+
+void TestMember::AlignLog(const SnapshotMeta& meta) {
+  const size_t index = meta.index.value();
+  if (disk_.log.size() >= index && disk_.log[index - 1].term == meta.term) return;
+  ASSERT(applied_.size() >= index);
+  disk_.log.assign(applied_.begin(), applied_.begin() + static_cast<std::ptrdiff_t>(index));
+  disk_.base = meta.index;
+}
+
 void TestMember::Start(Index applied) {
   ASSERT(!running());
+  if (disk_.checkpoint) AlignLog(*disk_.checkpoint);
   ASSERT(applied.value() <= disk_.log.size());
   ASSERT(applied.value() <= applied_.size());
   applied_.resize(applied.value());
   log_ = disk_.log;
   handed_out_ = applied;
   last_batch_ = PersistId{0};
+  followed_ = SnapshotMeta{{}, {}, options_.membership, kVersionBase};
+  for (const Entry& entry : applied_) Follow(entry, &followed_);
   status = Status{};
   truncations = 0;
-  const InitialState state{disk_.hard_state, Index{disk_.log.size()}, RunsOf(disk_.log), applied};
+  InitialState state;
+  state.hard_state = disk_.hard_state;
+  if (disk_.checkpoint && disk_.checkpoint->term > disk_.hard_state.term) {
+    // It was taken before the hard state of its term was written: no vote was given in it.
+    state.hard_state.term = disk_.checkpoint->term;
+    state.hard_state.vote = kNoMember;
+  }
+  state.last_index = Index{disk_.log.size()};
+  state.base_index = disk_.base;
+  if (disk_.base > Index{0}) state.base_term = disk_.log[disk_.base.value() - 1].term;
+  const auto kept = std::span(disk_.log).subspan(disk_.base.value());
+  state.term_runs = RunsOf(kept);
+  for (const Entry& entry : kept) {
+    if (IsControl(entry.kind)) state.control_entries.push_back(entry);
+  }
+  state.checkpoint = disk_.checkpoint;
+  state.applied = applied;
   raft_ = std::make_unique<Raft>(options_, state, &random_);
   raft_->CheckInvariants();
 }
@@ -47,7 +96,9 @@ void TestMember::Collect(std::string* trace) {
   while (raft_->HasOutput()) {
     Output output = raft_->TakeOutput();
     raft_->CheckInvariants();
-    ASSERT(output.persist_id || output.apply || output.status || !output.messages_now.empty() ||
+    ASSERT(output.persist_id || output.apply || output.status || output.membership ||
+               output.install || output.snapshot_write || output.compact_to ||
+               !output.snapshot_reads.empty() || !output.messages_now.empty() ||
                !output.log_reads.empty() || !output.reads.empty(),
            "HasOutput says that there is something");
     if (trace != nullptr) *trace += ToString(output);
@@ -57,6 +108,7 @@ void TestMember::Collect(std::string* trace) {
 
 void TestMember::Take(Output output) {
   if (output.persist_id) {
+    ASSERT(!installing_, "nothing is written while a snapshot is installed");
     ASSERT(*output.persist_id == last_batch_ + 1);
     last_batch_ = *output.persist_id;
     if (output.truncate_after) {
@@ -77,11 +129,31 @@ void TestMember::Take(Output output) {
   ASSERT(Index{log_.size()} == raft_->last_index());
   for (Message& message : output.messages_now) Release(std::move(message));
   if (output.apply) {
+    ASSERT(!installing_);
     ASSERT(output.apply->first == handed_out_ + 1, "apply has no gaps");
     handed_out_ = output.apply->last;
     applying_.push_back(std::move(*output.apply));
   }
   for (const LogReadRequest& request : output.log_reads) log_reads_.push_back(request);
+  for (const SnapshotReadRequest& request : output.snapshot_reads) {
+    snapshot_reads_.push_back(request);
+  }
+  if (output.snapshot_write) snapshot_writes_.push_back(std::move(*output.snapshot_write));
+  if (output.compact_to) {
+    ASSERT(disk_.checkpoint && *output.compact_to <= disk_.checkpoint->index);
+    ASSERT(output.compact_to->value() <= disk_.log.size(), "only what is durable is compacted");
+    ASSERT(*output.compact_to > disk_.base);
+    disk_.base = *output.compact_to;
+    ++compactions;
+  }
+  if (output.install) {
+    ASSERT(!installing_ && !output.persist_id && !output.apply);
+    installing_ = std::move(output.install);
+  }
+  if (output.membership) {
+    membership = std::move(output.membership);
+  }
+  ASSERT(membership == raft_->membership());
   for (const ReadResult& read : output.reads) reads.push_back(read);
   if (output.status) {
     ASSERT(*output.status != status || *output.status == Status{});
@@ -94,6 +166,7 @@ void TestMember::Release(Message message) {
   const Term term = disk_.hard_state.term;
   if (const auto* ack = std::get_if<AppendResponse>(&message.body); ack && ack->success) {
     ASSERT(ack->match_index.value() <= disk_.log.size(), "no acknowledgement before durability");
+    ASSERT(!message.voting || disk_.hard_state.standing == Standing::kFull);
   }
   const auto* response = std::get_if<VoteResponse>(&message.body);
   if (response && response->granted && !response->pre_vote) {
@@ -129,12 +202,15 @@ void TestMember::ApplyOne() {
   if (range.entries.empty()) {
     ++ranges_from_log;
     ASSERT(range.last.value() <= disk_.log.size(), "only what is durable is left to the log");
+    ASSERT(range.first > disk_.base, "and what is not compacted");
     range.entries.assign(disk_.log.begin() + static_cast<std::ptrdiff_t>(range.first.value() - 1),
                          disk_.log.begin() + static_cast<std::ptrdiff_t>(range.last.value()));
   }
   ASSERT(range.entries.back().index == range.last);
   for (Entry& entry : range.entries) {
     ASSERT(entry.index.value() == applied_.size() + 1);
+    Follow(entry, &followed_);
+    ASSERT(followed_.version <= options_.version, "only what this program understands");
     applied_.push_back(std::move(entry));
   }
   raft_->Applied(range.last);
@@ -146,6 +222,8 @@ void TestMember::AnswerLogRead() {
   log_reads_.pop_front();
   std::vector<Entry> entries;
   size_t bytes = 0;
+  // What was compacted meanwhile is out of range.
+  if (request.first <= disk_.base) return;
   for (Index i = request.first; i <= request.last && i.value() <= disk_.log.size(); ++i) {
     const Entry& entry = disk_.log[i.value() - 1];
     bytes += entry.ByteSize();
@@ -156,6 +234,63 @@ void TestMember::AnswerLogRead() {
   if (entries.empty()) return;
   ++log_reads_answered;
   raft_->LogRead(request.follower, std::move(entries));
+}
+
+void TestMember::Checkpoint() {
+  ASSERT(!applied_.empty() && !installing_);
+  disk_.checkpoint = followed_;
+  pictures_[followed_.index] = {followed_, PictureOf(applied_)};
+  raft_->Checkpointed(followed_.index);
+}
+
+void TestMember::AnswerSnapshotRead() {
+  ASSERT(can_read_snapshot());
+  const SnapshotReadRequest request = snapshot_reads_.front();
+  snapshot_reads_.pop_front();
+  const Index newest = disk_.checkpoint ? disk_.checkpoint->index : Index{0};
+  const auto picture = pictures_.find(request.index == Index{0} ? newest : request.index);
+  if (picture == pictures_.end()) return raft_->SnapshotReadFailed(request.follower);
+  const auto& [meta, bytes] = picture->second;
+  ASSERT(request.offset <= bytes.size());
+  const std::string chunk = bytes.substr(request.offset, request.bytes_max);
+  const bool last = request.offset + chunk.size() == bytes.size();
+  ++chunks_read;
+  raft_->SnapshotRead(request.follower, meta, request.offset, Slice(chunk), last);
+}
+
+void TestMember::StageOne() {
+  ASSERT(can_stage());
+  const SnapshotWriteRequest request = std::move(snapshot_writes_.front());
+  snapshot_writes_.pop_front();
+  if (request.offset == 0) staged_.clear();
+  if (request.offset == 0) staged_meta_ = request.meta;
+  ASSERT(staged_meta_ == request.meta);
+  ASSERT(request.offset == staged_.size(), "a chunk follows on the one before");
+  staged_ += request.bytes.view();
+  raft_->SnapshotWritten(request.meta.index, staged_.size());
+}
+
+void TestMember::Install() {
+  ASSERT(can_install());
+  if (!batches_.empty()) Persist(batches_.size());
+  while (can_apply()) ApplyOne();
+  const SnapshotMeta meta = *installing_;
+  ASSERT(staged_meta_ == meta);
+  installing_.reset();
+  applied_ = EntriesOf(staged_);
+  ASSERT(Index{applied_.size()} == meta.index);
+  followed_ = SnapshotMeta{{}, {}, options_.membership, kVersionBase};
+  for (const Entry& entry : applied_) Follow(entry, &followed_);
+  ASSERT(followed_ == meta, "a snapshot says what the log would have said");
+  disk_.checkpoint = meta;
+  pictures_.clear();
+  pictures_[meta.index] = {meta, staged_};
+  disk_.log = applied_;
+  disk_.base = meta.index;
+  log_ = applied_;
+  handed_out_ = meta.index;
+  ++installs;
+  raft_->SnapshotInstalled(meta.index);
 }
 
 void TestMember::Crash(const Torn& torn) {
@@ -178,12 +313,27 @@ void TestMember::Crash(const Torn& torn) {
   batches_.clear();
   applying_.clear();
   log_reads_.clear();
+  snapshot_reads_.clear();
+  snapshot_writes_.clear();
+  installing_.reset();
   outbox.clear();
   reads.clear();
 }
 
 void TestMember::Restart(Index applied) {
-  Start(std::min({applied, Index{applied_.size()}, Index{disk_.log.size()}}));
+  applied = std::min({applied, Index{applied_.size()}, Index{disk_.log.size()}});
+  if (disk_.checkpoint) applied = std::max(applied, disk_.checkpoint->index);
+  Start(applied);
+}
+
+void TestMember::RestartBlank() {
+  ASSERT(!running());
+  disk_ = Disk{};
+  disk_.hard_state.standing = Standing::kBlank;
+  applied_.clear();
+  pictures_.clear();
+  ++options_.birth;
+  Start(Index{0});
 }
 
 }  // namespace quorate::consensus

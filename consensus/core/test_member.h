@@ -5,8 +5,10 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,14 +41,21 @@ class FixedRandom final : public RandomSource {
   uint64_t value_;
 };
 
-std::vector<TermRun> RunsOf(const std::vector<Entry>& log);
+std::vector<TermRun> RunsOf(std::span<const Entry> log);
+
+// The bytes of a snapshot: the entries it stands for, so that each picture is known by heart.
+std::string PictureOf(std::span<const Entry> applied);
 
 class TestMember {
  public:
-  // What survives a crash. The entry of index i is at log[i - 1].
+  // What survives a crash. The entry of index i is at log[i - 1]. Entries up to `base` are gone
+  // from the log: they are kept here for the checks of tests only, as those of the state machine
+  // whose checkpoint stands in for them.
   struct Disk {
     HardState hard_state;
     std::vector<Entry> log;
+    Index base{};
+    std::optional<SnapshotMeta> checkpoint = std::nullopt;
   };
   // How much of what was being written reached the disk at a crash, in the order of the driver's
   // contract: hard state, then the cut, then entries.
@@ -79,13 +88,35 @@ class TestMember {
   void AnswerLogRead();
   bool can_read_log() const { return !log_reads_.empty(); }
 
+  // Takes a durable checkpoint of what is applied. REQUIRES: something is.
+  void Checkpoint();
+  // Reads a chunk for the oldest request. REQUIRES: can_read_snapshot().
+  void AnswerSnapshotRead();
+  bool can_read_snapshot() const { return !snapshot_reads_.empty(); }
+  // Stages the oldest chunk. REQUIRES: can_stage().
+  void StageOne();
+  bool can_stage() const { return !snapshot_writes_.empty(); }
+  // Installs what is staged, after everything before is durable and applied. REQUIRES:
+  // can_install().
+  void Install();
+  bool can_install() const { return installing_.has_value(); }
+  // Pictures but the newest can no longer be read.
+  void ForgetPictures() {
+    std::erase_if(pictures_, [this](const auto& p) { return p.first != disk_.checkpoint->index; });
+  }
+
   void Crash(const Torn& torn);
   // The state machine starts with what it had applied up to `applied`, which is cut to what is on
-  // disk.
+  // disk, and is at least the checkpoint.
   void Restart(Index applied);
+  // Starts with an empty directory, made later than the last. REQUIRES: !running().
+  void RestartBlank();
+  // Of the program that the next start runs.
+  void SetVersion(uint32_t version) { options_.version = version; }
+  const RaftOptions& options() const { return options_; }
 
   const Disk& disk() const { return disk_; }
-  // The log as of the last output, durable or not.
+  // The log as of the last output, durable or not; from index 1, see Disk.
   const std::vector<Entry>& log() const { return log_; }
   const std::vector<Entry>& applied() const { return applied_; }
 
@@ -96,6 +127,11 @@ class TestMember {
   size_t ranges_from_log = 0;
   size_t log_reads_answered = 0;
   size_t truncations = 0;  // since the start
+  size_t compactions = 0;
+  size_t installs = 0;
+  size_t chunks_read = 0;
+  // What the driver learns of the membership.
+  std::optional<Membership> membership;
 
  private:
   struct Batch {
@@ -106,6 +142,8 @@ class TestMember {
     std::vector<Message> messages;
   };
   void Start(Index applied);
+  // The log holds (meta.index, meta.term), or begins behind it.
+  void AlignLog(const SnapshotMeta& meta);
   // Puts a message into the outbox. What it promises must be on the disk by now.
   void Release(Message message);
   void Take(Output output);
@@ -119,6 +157,13 @@ class TestMember {
   std::deque<Batch> batches_;
   std::deque<ApplyRange> applying_;
   std::deque<LogReadRequest> log_reads_;
+  std::deque<SnapshotReadRequest> snapshot_reads_;
+  std::deque<SnapshotWriteRequest> snapshot_writes_;
+  std::optional<SnapshotMeta> installing_;
+  std::optional<SnapshotMeta> staged_meta_;
+  std::string staged_;
+  SnapshotMeta followed_;                                           // of what is applied
+  std::map<Index, std::pair<SnapshotMeta, std::string>> pictures_;  // readable ones
   Index handed_out_;
   PersistId last_batch_;
 };

@@ -1,18 +1,36 @@
 #include "consensus/core/types.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/assert.h"
 #include "consensus/core/describe.h"
 
 namespace quorate::consensus {
 
+namespace {
+
+bool Has(const std::vector<MemberId>& members, MemberId member) {
+  return std::binary_search(members.begin(), members.end(), member);
+}
+
+}  // namespace
+
 bool Membership::IsVoter(MemberId member) const {
-  return std::binary_search(voters.begin(), voters.end(), member);
+  return Has(voters, member) || Has(outgoing, member);
 }
 
 bool Membership::Contains(MemberId member) const {
-  return IsVoter(member) || std::binary_search(learners.begin(), learners.end(), member);
+  return IsVoter(member) || Has(learners, member);
+}
+
+std::vector<MemberId> Membership::Members() const {
+  std::vector<MemberId> members = voters;
+  members.insert(members.end(), learners.begin(), learners.end());
+  members.insert(members.end(), outgoing.begin(), outgoing.end());
+  std::sort(members.begin(), members.end());
+  members.erase(std::unique(members.begin(), members.end()), members.end());
+  return members;
 }
 
 std::string ToString(Role role) {
@@ -32,6 +50,7 @@ std::string ToString(Role role) {
 std::string ToString(const Entry& entry) {
   std::string out = DescribePosition(entry.index, entry.term);
   if (entry.kind == EntryKind::kNoOp) out += " no-op";
+  if (IsControl(entry.kind)) return out + " " + DescribeControl(entry);
   if (entry.kind == EntryKind::kCommand || !entry.payload.empty()) {
     out += ' ';
     out += DescribeBytes(entry.payload.view());
@@ -41,7 +60,20 @@ std::string ToString(const Entry& entry) {
 
 std::string ToString(const HardState& state) {
   return "term=" + Describe(state.term) + " vote=" + Describe(state.vote) +
-         " commit=" + Describe(state.commit);
+         " commit=" + Describe(state.commit) +
+         (state.standing == Standing::kFull ? "" : " " + ToString(state.standing));
+}
+
+std::string ToString(Standing standing) {
+  switch (standing) {
+    case Standing::kBlank:
+      return "blank";
+    case Standing::kRecovering:
+      return "recovering";
+    case Standing::kFull:
+      return "full";
+  }
+  ASSERT(false, "a standing has one of the three values");
 }
 
 std::string ToString(const Membership& membership) {
@@ -55,7 +87,20 @@ std::string ToString(const Membership& membership) {
   };
   std::string out = "voters=" + list(membership.voters);
   if (!membership.learners.empty()) out += " learners=" + list(membership.learners);
-  return out;
+  if (membership.joint()) out += " outgoing=" + list(membership.outgoing);
+  if (membership.addresses.empty()) return out;
+  out += " addresses=[";
+  bool first = true;
+  for (const auto& [member, address] : membership.addresses) {
+    out += std::exchange(first, false) ? "" : " ";
+    out += Describe(member) + ":" + DescribeBytes(address);
+  }
+  return out + "]";
+}
+
+std::string ToString(const SnapshotMeta& meta) {
+  return DescribePosition(meta.index, meta.term) + " version=" + std::to_string(meta.version) +
+         " " + ToString(meta.membership);
 }
 
 }  // namespace quorate::consensus

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,8 +30,20 @@ inline constexpr MemberId kNoMember{0};
 enum class EntryKind : uint8_t {
   kNoOp = 0,  // appended by a new leader (thesis 6.4); the payload of the entry at index 1 is the
               // cluster id, any other has none
-  kCommand = 1,  // opaque bytes of the state machine
+  kCommand = 1,     // opaque bytes of the state machine
+  kMembership = 2,  // a Membership (membership.h); effective as soon as it is in the log
+  kVersion = 3,     // a version (uint32); in force once it is committed
 };
+inline constexpr EntryKind kEntryKindLast = EntryKind::kVersion;
+
+// Those that consensus itself reads: a log tells them to Raft when it is opened.
+constexpr bool IsControl(EntryKind kind) { return kind > EntryKind::kCommand; }
+
+// What the entries of a log, and messages, may hold. Every member of a cluster understands the
+// version that is in force; a leader raises it once all do.
+inline constexpr uint32_t kVersionBase = 1;        // commands and no-ops
+inline constexpr uint32_t kVersionMembership = 2;  // membership entries, snapshot transfer
+inline constexpr uint32_t kVersionNewest = 2;
 
 struct Entry {
   Index index;
@@ -44,23 +57,50 @@ struct Entry {
   friend bool operator==(const Entry&, const Entry&) = default;
 };
 
+// Whether a member's vote and its acknowledgements can be relied on (standing.cc).
+enum class Standing : uint8_t {
+  kBlank = 0,  // a new directory, which has seen nothing: it may take part in founding a cluster
+  kRecovering = 1,  // a new directory in a cluster that exists: perhaps a lost disk
+  kFull = 2,
+};
+
 // What must not be forgotten, besides the log (Raft paper, figure 2).
 struct HardState {
   Term term;
   MemberId vote;  // whom this member voted for in `term`
   Index commit;   // a hint: some commit index that was reached; need not be the newest
+  Standing standing = Standing::kFull;
 
   friend bool operator==(const HardState&, const HardState&) = default;
 };
 
-// The voting members. Fixed for the life of a Raft object; the change of membership is an entry of
-// its own kind in a later format.
+// Who takes part. During a change of voters (joint consensus, thesis 4.3) `outgoing` is not empty,
+// and a majority of `voters` AND one of `outgoing` decide. Algebra and bytes: membership.h.
 struct Membership {
-  std::vector<MemberId> voters;    // ascending, not empty
-  std::vector<MemberId> learners;  // ascending: receive the log, do not vote
+  std::vector<MemberId> voters;    // ascending, not empty; the new set during a change
+  std::vector<MemberId> learners;  // ascending: receive the log, do not vote. None is in `voters`
+  std::vector<MemberId> outgoing;  // ascending; the old voters, only during a change
+  std::map<MemberId, std::string> addresses;  // for the transport; consensus does not look at them
 
+  bool joint() const { return !outgoing.empty(); }
+  // In voters or in outgoing.
   bool IsVoter(MemberId member) const;
+  // In any of the three.
   bool Contains(MemberId member) const;
+  // All of them, ascending, each once.
+  std::vector<MemberId> Members() const;
+  friend bool operator==(const Membership&, const Membership&) = default;
+};
+
+// What a checkpoint of the state machine stands for: all that a log cut after `index` must
+// remember.
+struct SnapshotMeta {
+  Index index;  // applied up to here
+  Term term;    // of the entry at `index`
+  Membership membership;
+  uint32_t version = kVersionBase;
+  std::string cluster_id = {};  // the payload of the entry at index 1
+  friend bool operator==(const SnapshotMeta&, const SnapshotMeta&) = default;
 };
 
 enum class Role : uint8_t { kFollower, kPreCandidate, kCandidate, kLeader };
@@ -69,6 +109,8 @@ enum class Role : uint8_t { kFollower, kPreCandidate, kCandidate, kLeader };
 std::string ToString(Role role);
 std::string ToString(const Entry& entry);
 std::string ToString(const HardState& state);
+std::string ToString(Standing standing);
 std::string ToString(const Membership& membership);
+std::string ToString(const SnapshotMeta& meta);
 
 }  // namespace quorate::consensus

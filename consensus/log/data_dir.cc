@@ -46,9 +46,13 @@ bool IsTolerated(std::string_view name) {
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
+// Of a directory that was formatted before there were births: it is older than all that have one.
+constexpr uint64_t kBirthOfVersion1 = 1;
+
 struct Identity {
   MemberId member;
   std::string cluster_id;
+  uint64_t birth = kBirthOfVersion1;
 };
 
 std::string EncodeIdentity(const Identity& identity) {
@@ -58,6 +62,7 @@ std::string EncodeIdentity(const Identity& identity) {
   writer.Int(kDataDirFormatVersion);
   writer.Int(identity.member.value());
   writer.String(identity.cluster_id);
+  writer.Int(identity.birth);
   writer.Int(Crc32c(bytes));
   return bytes;
 }
@@ -85,6 +90,7 @@ absl::StatusOr<Identity> ParseIdentity(const std::string& path, std::string_view
   Identity identity;
   identity.member = MemberId(reader.Int<uint32_t>());
   identity.cluster_id = std::string(reader.String());
+  if (version > 1) identity.birth = reader.Int<uint64_t>();
   if (!reader.ok() || !reader.empty() ||
       (!identity.cluster_id.empty() && identity.cluster_id.size() != kClusterIdBytes)) {
     return damaged;
@@ -96,9 +102,10 @@ absl::StatusOr<Identity> ParseIdentity(const std::string& path, std::string_view
 
 class DataDir::Impl {
  public:
-  Impl(Env* env, std::string path, MemberId member)
-      : env_(*env), path_(std::move(path)), identity_{member, {}} {
+  Impl(Env* env, std::string path, MemberId member, uint64_t birth_if_new)
+      : env_(*env), path_(std::move(path)), identity_{member, {}, birth_if_new} {
     ASSERT(member != kNoMember);
+    ASSERT(birth_if_new > 0);
   }
 
   absl::Status Open(SegmentLogOptions options) {
@@ -128,7 +135,7 @@ class DataDir::Impl {
                        ": give this server the addresses of its own cluster, or an empty directory "
                        "to join the other one"));
     }
-    return WriteIdentity({identity_.member, cluster_id});
+    return WriteIdentity({identity_.member, cluster_id, identity_.birth});
   }
 
   absl::Status WriteHardState(const HardState& state, Index durable_index) {
@@ -136,22 +143,65 @@ class DataDir::Impl {
     ASSERT(state.term >= old.term, "a term is never forgotten");
     ASSERT(state.term > old.term || old.vote == kNoMember || state.vote == old.vote,
            "one vote in a term");
+    ASSERT(state.standing >= old.standing, "a standing is not lost");
     ASSERT(durable_index <= log_->last_index());
     return hard_state_->Write({state, durable_index});
   }
 
   const std::string& path() const { return path_; }
   const std::string& cluster_id() const { return identity_.cluster_id; }
+  uint64_t birth() const { return identity_.birth; }
   const HardState& hard_state() const { return hard_state_->content().state; }
   SegmentLog& log() { return *log_; }
 
-  InitialState initial_state() const {
+  absl::Status AlignLog(Index checkpoint_index, Term checkpoint_term) {
+    const Index base_index = log_->base_index();
+    const std::optional<Term> term = log_->TermAt(checkpoint_index);
+    if (checkpoint_index < base_index ||
+        (checkpoint_index == base_index && term != checkpoint_term)) {
+      return absl::DataLossError(absl::StrCat(
+          PathOf(kLog), ": begins behind entry ", base_index.value(), " of term ",
+          log_->base_term().value(), ", but the newest checkpoint of the state machine ",
+          checkpoint_index == Index{0} ? "is missing"
+                                       : absl::StrCat("ends with entry ", checkpoint_index.value(),
+                                                      " of term ", checkpoint_term.value()),
+          ": entries are lost", ToAbsl(kRejoinAdvice)));
+    }
+    HardStateFile::Content content = hard_state_->content();
+    if (term != checkpoint_term) {
+      content.durable_index = std::min(content.durable_index, checkpoint_index);
+    }
+    if (checkpoint_term > content.state.term) {
+      content.state.term = checkpoint_term;
+      content.state.vote = kNoMember;
+    }
+    if (content != hard_state_->content()) {
+      if (absl::Status s = hard_state_->Write(content); !s.ok()) return s;
+    }
+    if (term == checkpoint_term) return absl::OkStatus();
+    if (absl::Status s = log_->Reset(checkpoint_index, checkpoint_term); !s.ok()) return s;
+    return log_->Sync();
+  }
+
+  InitialState initial_state(std::optional<SnapshotMeta> checkpoint) const {
     InitialState initial;
     initial.hard_state = hard_state();
+    initial.base_index = log_->base_index();
+    initial.base_term = log_->base_term();
     initial.last_index = log_->last_index();
-    // The hint is written before the entries it speaks of are durable here.
-    initial.hard_state.commit = std::min(initial.hard_state.commit, initial.last_index);
     initial.term_runs = log_->term_runs();
+    initial.control_entries = log_->control_entries();
+    if (checkpoint.has_value()) {
+      ASSERT(log_->TermAt(checkpoint->index) == checkpoint->term);
+      ASSERT(checkpoint->term <= initial.hard_state.term);
+      initial.applied = checkpoint->index;
+    }
+    ASSERT(initial.base_index <= initial.applied);
+    // The hint is written before the entries it speaks of are durable here, and may be older than
+    // the checkpoint.
+    initial.hard_state.commit =
+        std::clamp(initial.hard_state.commit, initial.applied, initial.last_index);
+    initial.checkpoint = std::move(checkpoint);
     return initial;
   }
 
@@ -187,7 +237,7 @@ class DataDir::Impl {
         SegmentLog::Open(&env_, PathOf(kLog), options, Index{0});
     if (!log.ok()) return log.status();
     log_ = *std::move(log);
-    if (hard_state_->content() != HardStateFile::Content{} || log_->last_index() != Index{0}) {
+    if (hard_state_->content() != HardStateFile::Blank() || log_->last_index() != Index{0}) {
       return absl::DataLossError(
           absl::StrCat(PathOf(kIdentity), ": is missing, though the directory was in use (term ",
                        hard_state().term.value(), ", last entry ", log_->last_index().value(), ")",
@@ -298,8 +348,9 @@ DataDir::DataDir(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 DataDir::~DataDir() = default;
 
 absl::StatusOr<std::unique_ptr<DataDir>> DataDir::Open(Env* env, std::string path, MemberId member,
-                                                       SegmentLogOptions options) {
-  auto impl = std::make_unique<Impl>(env, std::move(path), member);
+                                                       SegmentLogOptions options,
+                                                       uint64_t birth_if_new) {
+  auto impl = std::make_unique<Impl>(env, std::move(path), member, birth_if_new);
   if (absl::Status s = impl->Open(options); !s.ok()) return s;
   return std::unique_ptr<DataDir>(new DataDir(std::move(impl)));
 }
@@ -309,11 +360,17 @@ const std::string& DataDir::cluster_id() const { return impl_->cluster_id(); }
 absl::Status DataDir::SetClusterId(const std::string& cluster_id) {
   return impl_->SetClusterId(cluster_id);
 }
+uint64_t DataDir::birth() const { return impl_->birth(); }
 const HardState& DataDir::hard_state() const { return impl_->hard_state(); }
 absl::Status DataDir::WriteHardState(const HardState& state, Index durable_index) {
   return impl_->WriteHardState(state, durable_index);
 }
 SegmentLog& DataDir::log() { return impl_->log(); }
-InitialState DataDir::initial_state() const { return impl_->initial_state(); }
+absl::Status DataDir::AlignLog(Index checkpoint_index, Term checkpoint_term) {
+  return impl_->AlignLog(checkpoint_index, checkpoint_term);
+}
+InitialState DataDir::initial_state(std::optional<SnapshotMeta> checkpoint) const {
+  return impl_->initial_state(std::move(checkpoint));
+}
 
 }  // namespace quorate::consensus

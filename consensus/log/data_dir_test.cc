@@ -13,16 +13,18 @@ namespace quorate::consensus {
 namespace {
 
 constexpr MemberId kMember{2};
+constexpr uint64_t kBirth = 1700;
+const std::optional<SnapshotMeta> kNoCheckpoint;
 const std::string kPath = "/srv/quorate";
 const std::string kClusterId = "0123456789abcdef";
 const std::string kOtherClusterId = "fedcba9876543210";
 
 std::unique_ptr<DataDir> Open(Env* env, MemberId member = kMember) {
-  return Require(DataDir::Open(env, kPath, member, {16384}));
+  return Require(DataDir::Open(env, kPath, member, {16384}, kBirth));
 }
 
 absl::Status OpenError(Env* env, MemberId member = kMember) {
-  return DataDir::Open(env, kPath, member, {16384}).status();
+  return DataDir::Open(env, kPath, member, {16384}, kBirth).status();
 }
 
 void MakeFile(Env* env, const std::string& name, std::string_view content = "x") {
@@ -47,9 +49,9 @@ TEST_CASE("a new directory is formatted, and keeps what it was given") {
     auto dir = Open(&env);
     CHECK(dir->path() == kPath);
     CHECK(dir->cluster_id().empty());
-    CHECK(dir->hard_state() == HardState{});
-    CHECK(dir->initial_state().last_index == Index{0});
-    CHECK(dir->initial_state().term_runs.empty());
+    CHECK(dir->hard_state() == HardState{Term{0}, kNoMember, Index{0}, Standing::kBlank});
+    CHECK(dir->initial_state(kNoCheckpoint).last_index == Index{0});
+    CHECK(dir->initial_state(kNoCheckpoint).term_runs.empty());
     const HardState state{Term{5}, MemberId{3}, Index{9}};
     Require(dir->WriteHardState(state, Index{0}));
     Require(dir->log().Append(TestEntries(1, 3, 4, 10)));
@@ -60,7 +62,7 @@ TEST_CASE("a new directory is formatted, and keeps what it was given") {
   auto dir = Open(&env);
   CHECK(dir->cluster_id() == kClusterId);
   CHECK(dir->hard_state() == HardState{Term{5}, MemberId{3}, Index{9}});
-  const InitialState initial = dir->initial_state();
+  const InitialState initial = dir->initial_state(kNoCheckpoint);
   CHECK(initial.hard_state.term == Term{5});
   CHECK(initial.hard_state.vote == MemberId{3});
   CHECK(initial.hard_state.commit == Index{3});  // the hint goes beyond what is here
@@ -68,6 +70,135 @@ TEST_CASE("a new directory is formatted, and keeps what it was given") {
   REQUIRE(initial.term_runs.size() == 1);
   CHECK(initial.term_runs[0].term == Term{4});
   CHECK(ReadAll(dir->log()) == TestEntries(1, 3, 4, 10));
+}
+
+TEST_CASE("a directory keeps the birth that it was formatted with") {
+  FaultEnv env;
+  CHECK(Open(&env)->birth() == kBirth);
+  auto dir = Require(DataDir::Open(&env, kPath, kMember, {16384}, kBirth + 1));
+  CHECK(dir->birth() == kBirth);
+  Require(dir->SetClusterId(kClusterId));
+  dir.reset();
+  CHECK(Open(&env)->birth() == kBirth);
+}
+
+TEST_CASE("a directory of format version 1 is opened as the oldest of all, and of full standing") {
+  FaultEnv env;
+  {
+    auto dir = Open(&env);
+    Require(dir->WriteHardState({Term{1}, kMember, Index{0}}, Index{0}));
+  }
+  // The hard state of a full member is that of version 1 anyway.
+  CHECK(ReadFile(&env, kPath + "/hard_state")[8] == 1);
+  std::string bytes = ReadFile(&env, kPath + "/identity");
+  bytes.resize(bytes.size() - 12);
+  bytes[8] = 1;
+  LittleEndianWriter(&bytes).Int(Crc32c(bytes));
+  MakeFile(&env, "identity", bytes);
+  auto dir = Open(&env);
+  CHECK(dir->birth() == 1);
+  CHECK(dir->hard_state() == HardState{Term{1}, kMember, Index{0}, Standing::kFull});
+  Require(dir->SetClusterId(kClusterId));
+  dir.reset();
+  CHECK(Open(&env)->birth() == 1);
+}
+
+TEST_CASE("the standing is part of the hard state") {
+  FaultEnv env;
+  for (Standing standing : {Standing::kBlank, Standing::kRecovering, Standing::kFull}) {
+    const HardState state{Term{3}, kNoMember, Index{0}, standing};
+    Require(Open(&env)->WriteHardState(state, Index{0}));
+    env.Crash(0);
+    CHECK(Open(&env)->hard_state() == state);
+  }
+}
+
+// A directory in term 4 with entries 1 to 20 of term 3, which are known to be durable.
+std::unique_ptr<DataDir> OpenFilled(Env* env) {
+  auto dir = Open(env);
+  Require(dir->WriteHardState({Term{4}, MemberId{3}, Index{10}}, Index{0}));
+  Require(dir->log().Append(TestEntries(1, 20, 3, 1000)));
+  Require(dir->log().Sync());
+  Require(dir->WriteHardState({Term{4}, MemberId{3}, Index{10}}, Index{20}));
+  return dir;
+}
+
+TEST_CASE("a log that holds the checkpoint's entry is left alone") {
+  FaultEnv env;
+  auto dir = OpenFilled(&env);
+  const uint64_t operations = env.operations();
+  Require(dir->AlignLog(Index{0}, Term{0}));
+  Require(dir->AlignLog(Index{20}, Term{3}));
+  Require(dir->AlignLog(Index{15}, Term{3}));
+  CHECK(env.operations() == operations);
+  const SnapshotMeta checkpoint{Index{15}, Term{3}, {{kMember}, {}, {}, {}}, 2};
+  const InitialState initial = dir->initial_state(checkpoint);
+  CHECK(initial.hard_state == HardState{Term{4}, MemberId{3}, Index{15}});
+  CHECK(initial.applied == Index{15});
+  CHECK(initial.checkpoint == checkpoint);
+  CHECK(initial.base_index == Index{0});
+  CHECK(initial.last_index == Index{20});
+}
+
+TEST_CASE("a log that does not hold the checkpoint's entry is reset behind it, durably") {
+  FaultEnv env;
+  auto dir = OpenFilled(&env);
+  SnapshotMeta checkpoint{Index{50}, Term{4}, {{kMember}, {}, {}, {}}, 2};
+  SECTION("it ends before") {}
+  SECTION("it has another one") { checkpoint.index = Index{12}; }
+  SECTION("the checkpoint is of a term that the hard state does not know") {
+    checkpoint.term = Term{6};
+  }
+  Require(dir->AlignLog(checkpoint.index, checkpoint.term));
+  for (int life = 0; life < 2; ++life) {
+    const InitialState initial = dir->initial_state(checkpoint);
+    CHECK(initial.hard_state.term == checkpoint.term);
+    CHECK(initial.hard_state.vote == (checkpoint.term == Term{4} ? MemberId{3} : kNoMember));
+    CHECK(initial.hard_state.commit == checkpoint.index);
+    CHECK(initial.base_index == checkpoint.index);
+    CHECK(initial.base_term == checkpoint.term);
+    CHECK(initial.last_index == checkpoint.index);
+    CHECK(initial.applied == checkpoint.index);
+    CHECK(initial.term_runs.empty());
+    dir.reset();
+    env.Crash(0);
+    dir = Open(&env);
+    Require(dir->AlignLog(checkpoint.index, checkpoint.term));
+  }
+  const uint64_t next = checkpoint.index.value() + 1;
+  Require(dir->log().Append(TestEntries(next, next, checkpoint.term.value(), 10)));
+  Require(dir->log().Sync());
+  dir.reset();
+  CHECK(Open(&env)->log().last_index() == Index{next});
+}
+
+TEST_CASE("a log that begins behind the checkpoint is data loss") {
+  FaultEnv env;
+  auto dir = OpenFilled(&env);
+  Require(dir->log().CompactTo(Index{20}));
+  const Index base = dir->log().base_index();
+  REQUIRE(base > Index{5});
+  Require(dir->AlignLog(base, Term{3}));
+  std::string found;
+  absl::Status error;
+  SECTION("the checkpoint is an old one") {
+    error = dir->AlignLog(base - 1, Term{3});
+    found = absl::StrCat("ends with entry ", base.value() - 1);
+  }
+  SECTION("there is none") {
+    error = dir->AlignLog(Index{0}, Term{0});
+    found = "checkpoint of the state machine is missing";
+  }
+  SECTION("it is of another history") {
+    error = dir->AlignLog(base, Term{4});
+    found = "of term 4";
+  }
+  CAPTURE(error.ToString());
+  CHECK(absl::IsDataLoss(error));
+  CHECK(Contains(error, kPath + "/log"));
+  CHECK(Contains(error, found));
+  CHECK(Contains(error, absl::StrCat("begins behind entry ", base.value(), " of term 3")));
+  CHECK(Contains(error, "To rejoin"));
 }
 
 TEST_CASE("a directory in use is refused") {
@@ -152,7 +283,7 @@ TEST_CASE("a newer format is refused by its version, a damaged identity as damag
     MakeFile(&env, "identity", bytes);
     const absl::Status error = OpenError(&env);
     CHECK(absl::IsFailedPrecondition(error));
-    CHECK(Contains(error, "format version 2, this program knows up to 1"));
+    CHECK(Contains(error, "format version 3, this program knows up to 2"));
   }
   SECTION("damaged") {
     for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
@@ -269,14 +400,14 @@ TEST_CASE("a hard state of a newer version is refused") {
   std::string bytes = ReadFile(&env, kPath + "/hard_state");
   for (size_t copy : {0, 1}) {
     char* page = bytes.data() + copy * kHardStateCopyBytes;
-    page[8] = 2;
+    page[8] = 3;
     StoreInt<std::endian::little>(page + kHardStateCopyBytes - 4,
                                   Crc32c({page, kHardStateCopyBytes - 4}));
   }
   MakeFile(&env, "hard_state", bytes);
   const absl::Status error = OpenError(&env);
   CHECK(absl::IsFailedPrecondition(error));
-  CHECK(Contains(error, "format version 2"));
+  CHECK(Contains(error, "format version 3"));
 }
 
 }  // namespace

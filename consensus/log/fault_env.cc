@@ -33,12 +33,15 @@ class Dice {
   uint64_t state_;
 };
 
-// The content of a file; pages that were never written take no memory.
+// The content of a file; pages that were never written take neither memory nor time.
 class SparseBytes {
  public:
+  static constexpr size_t kPageBytes = 4096;
+
   uint64_t size() const { return size_; }
 
   void Write(uint64_t offset, std::string_view bytes) {
+    if (bytes.empty()) return;
     size_ = std::max(size_, offset + bytes.size());
     ForEachPage(offset, bytes.size(), [&](uint64_t page, size_t at, size_t done, size_t count) {
       std::string& content = pages_[page];
@@ -50,15 +53,37 @@ class SparseBytes {
   size_t Read(uint64_t offset, size_t size, char* to) const {
     if (offset >= size_) return 0;
     const size_t total = std::min<uint64_t>(size, size_ - offset);
-    ForEachPage(offset, total, [&](uint64_t page, size_t at, size_t done, size_t count) {
-      auto found = pages_.find(page);
-      if (found == pages_.end()) {
-        std::memset(to + done, 0, count);
-      } else {
-        std::memcpy(to + done, found->second.data() + at, count);
-      }
-    });
+    size_t done = 0;
+    for (auto page = pages_.lower_bound(offset / kPageBytes); page != pages_.end(); ++page) {
+      const uint64_t begin = page->first * kPageBytes;
+      if (begin >= offset + total) break;
+      const size_t zeros_end = std::max(begin, offset) - offset;
+      std::memset(to + done, 0, zeros_end - done);
+      const size_t at = offset + zeros_end - begin;
+      const size_t count = std::min(total - zeros_end, kPageBytes - at);
+      std::memcpy(to + zeros_end, page->second.data() + at, count);
+      done = zeros_end + count;
+    }
+    std::memset(to + done, 0, total - done);
     return total;
+  }
+
+  // Makes a page what it is in `other`.
+  void CopyPage(uint64_t page, const SparseBytes& other) {
+    auto found = other.pages_.find(page);
+    if (found == other.pages_.end()) {
+      pages_.erase(page);
+    } else {
+      pages_[page] = found->second;
+    }
+  }
+  // Pages that SetSize(size) would change.
+  std::vector<uint64_t> PagesFrom(uint64_t size) const {
+    std::vector<uint64_t> pages;
+    for (auto page = pages_.lower_bound(size / kPageBytes); page != pages_.end(); ++page) {
+      pages.push_back(page->first);
+    }
+    return pages;
   }
 
   void SetSize(uint64_t size) {
@@ -75,8 +100,6 @@ class SparseBytes {
   }
 
  private:
-  static constexpr size_t kPageBytes = 4096;
-
   template <class Visit>
   static void ForEachPage(uint64_t offset, size_t size, Visit visit) {
     for (size_t done = 0; done < size;) {
@@ -112,6 +135,45 @@ struct Inode {
   SparseBytes cache;
   SparseBytes disk;
   std::vector<FileChange> waiting;
+  // Pages that may be different in cache and disk; may hold some twice. So a crash costs as much as
+  // what was written since the last sync, and not as the file.
+  std::vector<uint64_t> differing;
+  bool lost_writes = false;  // a sync failed: the cache has what will never be on the disk
+
+  void Do(FileChange change) {
+    if (change.kind == FileChange::Kind::kWrite) {
+      const uint64_t end = change.offset + change.bytes.size();
+      for (uint64_t page = change.offset / SparseBytes::kPageBytes;
+           page * SparseBytes::kPageBytes < end; ++page) {
+        if (differing.empty() || differing.back() != page) differing.push_back(page);
+      }
+    } else if (change.kind == FileChange::Kind::kTruncate) {
+      const std::vector<uint64_t> pages = cache.PagesFrom(change.offset);
+      differing.insert(differing.end(), pages.begin(), pages.end());
+    }
+    change.Apply(&cache);
+    waiting.push_back(std::move(change));
+  }
+
+  void Sync() {
+    for (const FileChange& change : waiting) change.Apply(&disk);
+    waiting.clear();
+    if (!lost_writes) differing.clear();
+  }
+
+  void FailSync() {
+    waiting.clear();
+    lost_writes = true;
+  }
+
+  // After a crash, when the disk has what it will ever have.
+  void ForgetCache() {
+    waiting.clear();
+    cache.SetSize(disk.size());
+    for (uint64_t page : differing) cache.CopyPage(page, disk);
+    differing.clear();
+    lost_writes = false;
+  }
 };
 
 using Names = std::map<std::string, std::shared_ptr<Inode>>;
@@ -134,6 +196,16 @@ struct Directory {
   Names cache;
   Names disk;
   std::vector<DirectoryChange> waiting;
+
+  void Do(DirectoryChange change) {
+    change.Apply(&cache);
+    waiting.push_back(std::move(change));
+  }
+
+  void Sync() {
+    for (const DirectoryChange& change : waiting) change.Apply(&disk);
+    waiting.clear();
+  }
 };
 
 // What reached the disk when the power failed.
@@ -195,15 +267,17 @@ class FaultEnv::Disk {
     };
     std::set<const Inode*> seen;
     std::vector<Inode*> inodes;  // in order of their names, so that the dice fall alike each time
+    auto visit = [&](const std::shared_ptr<Inode>& inode) {
+      if (!seen.insert(inode.get()).second) return;
+      inodes.push_back(inode.get());
+      note(inode->waiting);
+    };
     for (auto& [path, directory] : directories_) {
       note(directory.waiting);
-      for (const Names* names : {&directory.disk, &directory.cache}) {
-        for (const auto& [name, inode] : *names) {
-          if (!seen.insert(inode.get()).second) continue;
-          inodes.push_back(inode.get());
-          note(inode->waiting);
-        }
-      }
+      for (const auto& [name, inode] : directory.disk) visit(inode);
+      for (const auto& [name, inode] : directory.cache) visit(inode);
+      // Also one that was made and removed again: perhaps only the former is durable.
+      for (const DirectoryChange& change : directory.waiting) visit(change.inode);
     }
     Survival survival(seed, std::min(first, next_sequence_), next_sequence_);
     for (Inode* inode : inodes) Lose(inode, &survival);
@@ -211,15 +285,18 @@ class FaultEnv::Disk {
       for (const DirectoryChange& change : directory.waiting) {
         if (survival.Keeps(change.sequence)) change.Apply(&directory.disk);
       }
+      if (directory.waiting.empty()) continue;
       directory.waiting.clear();
       directory.cache = directory.disk;
     }
     EndLife();
     powered_off_ = false;
-    power_off_at_.reset();
-    fail_at_.reset();
-    fail_sync_at_.reset();
-    failing_reads_ = 0;
+    ForgetFaults();
+  }
+
+  void CancelFaults() {
+    MutexLock lock(&mutex_);
+    ForgetFaults();
   }
 
   void Kill() {
@@ -262,12 +339,45 @@ class FaultEnv::Disk {
     MutexLock lock(&mutex_);
     const std::shared_ptr<Inode> inode = Find(path);
     ASSERT(inode != nullptr);
+    ASSERT(bit / 8 < inode->cache.size());
     for (SparseBytes* bytes : {&inode->cache, &inode->disk}) {
       char byte = 0;
-      ASSERT(bytes->Read(bit / 8, 1, &byte) == 1);
+      if (bytes->Read(bit / 8, 1, &byte) == 0) continue;
       byte = static_cast<char>(byte ^ (1 << (bit % 8)));
       bytes->Write(bit / 8, {&byte, 1});
     }
+  }
+
+  // REQUIRES: `to` is new.
+  void CloneDurable(Disk* to) const {
+    MutexLock lock(&mutex_);
+    MutexLock other_lock(&to->mutex_);
+    for (const auto& [path, directory] : directories_) {
+      Directory& copy = to->directories_[path];
+      for (const auto& [name, inode] : directory.disk) {
+        copy.disk[name] = std::make_shared<Inode>(Inode{inode->disk, inode->disk, {}, {}, false});
+      }
+      copy.cache = copy.disk;
+    }
+  }
+
+  std::vector<std::string> Files() const {
+    MutexLock lock(&mutex_);
+    std::vector<std::string> files;
+    for (const auto& [path, directory] : directories_) {
+      for (const auto& [name, inode] : directory.cache) {
+        if (inode->cache.size() > 0) files.push_back(path + "/" + name);
+      }
+    }
+    return files;
+  }
+  uint64_t used_bytes() const {
+    MutexLock lock(&mutex_);
+    uint64_t bytes = 0;
+    for (const auto& [path, directory] : directories_) {
+      for (const auto& [name, inode] : directory.cache) bytes += inode->cache.size();
+    }
+    return bytes;
   }
 
   uint64_t operations() const {
@@ -292,12 +402,15 @@ class FaultEnv::Disk {
     if (!cut.ok()) return cut.status();
     ++writes_;
     FileChange change{next_sequence_++, FileChange::Kind::kWrite, offset};
+    size_t size = 0;
+    for (std::string_view piece : pieces) size += piece.size();
+    change.bytes.reserve(size);
     for (std::string_view piece : pieces) change.bytes += piece;
     const uint64_t end = offset + change.bytes.size();
     const uint64_t allowed = AllowedSize(*inode, end);
     const bool full = allowed < end;
     if (full) change.bytes.resize(std::max(allowed, offset) - offset);
-    Do(inode, std::move(change));
+    inode->Do(std::move(change));
     if (full) return NoSpace(path);
     return *cut ? PowerIsOff(path) : absl::OkStatus();
   }
@@ -319,7 +432,7 @@ class FaultEnv::Disk {
     absl::StatusOr<bool> cut = Begin(life, path);
     if (!cut.ok()) return cut.status();
     if (AllowedSize(*inode, size) < size) return NoSpace(path);
-    Do(inode, FileChange{next_sequence_++, kind, size});
+    inode->Do(FileChange{next_sequence_++, kind, size});
     return *cut ? PowerIsOff(path) : absl::OkStatus();
   }
 
@@ -329,11 +442,10 @@ class FaultEnv::Disk {
     if (!cut.ok()) return cut.status();
     if (*cut) return PowerIsOff(path);
     if (fail_sync_at_ == syncs_++) {
-      inode->waiting.clear();
+      inode->FailSync();
       return Named(fail_sync_error_, path);
     }
-    for (const FileChange& change : inode->waiting) change.Apply(&inode->disk);
-    inode->waiting.clear();
+    inode->Sync();
     return absl::OkStatus();
   }
 
@@ -360,7 +472,7 @@ class FaultEnv::Disk {
     absl::StatusOr<bool> cut = Begin(life_, path);
     if (!cut.ok()) return cut.status();
     auto inode = std::make_shared<Inode>();
-    Do(&directory->second, DirectoryChange{next_sequence_++, {}, name, inode});
+    directory->second.Do({next_sequence_++, {}, name, inode});
     if (*cut) return PowerIsOff(path);
     return Opened{std::move(inode), life_};
   }
@@ -412,7 +524,7 @@ class FaultEnv::Disk {
     const auto [parent, name] = SplitPath(from);
     const auto [to_parent, to_name] = SplitPath(to);
     ASSERT(to.empty() || to_parent == parent, "renames stay within a directory");
-    Do(&directories_[parent], DirectoryChange{next_sequence_++, name, to_name, inode});
+    directories_[parent].Do({next_sequence_++, name, to_name, inode});
     return *cut ? PowerIsOff(from) : absl::OkStatus();
   }
 
@@ -423,8 +535,7 @@ class FaultEnv::Disk {
     auto directory = directories_.find(path);
     if (directory == directories_.end()) return NotFound(path);
     if (*cut) return PowerIsOff(path);
-    directory->second.disk = directory->second.cache;
-    directory->second.waiting.clear();
+    directory->second.Sync();
     return absl::OkStatus();
   }
 
@@ -480,6 +591,13 @@ class FaultEnv::Disk {
     return false;
   }
 
+  void ForgetFaults() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    power_off_at_.reset();
+    fail_at_.reset();
+    fail_sync_at_.reset();
+    failing_reads_ = 0;
+  }
+
   void EndLife() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     ++life_;
     locks_.clear();
@@ -491,15 +609,6 @@ class FaultEnv::Disk {
     if (directory == directories_.end()) return nullptr;
     auto file = directory->second.cache.find(name);
     return file == directory->second.cache.end() ? nullptr : file->second;
-  }
-
-  static void Do(Inode* inode, FileChange change) {
-    change.Apply(&inode->cache);
-    inode->waiting.push_back(std::move(change));
-  }
-  static void Do(Directory* directory, DirectoryChange change) {
-    change.Apply(&directory->cache);
-    directory->waiting.push_back(std::move(change));
   }
 
   // How much of `size` the file may have.
@@ -531,8 +640,7 @@ class FaultEnv::Disk {
         done += count;
       }
     }
-    inode->waiting.clear();
-    inode->cache = inode->disk;
+    inode->ForgetCache();
   }
 
   mutable Mutex mutex_;
@@ -614,8 +722,16 @@ void FaultEnv::FailSyncAfter(uint64_t syncs, absl::Status error) {
 void FaultEnv::FailReads(uint64_t count, absl::Status error) {
   disk_->FailReads(count, std::move(error));
 }
+void FaultEnv::CancelFaults() { disk_->CancelFaults(); }
 void FaultEnv::SetCapacity(uint64_t bytes) { disk_->SetCapacity(bytes); }
 void FaultEnv::FlipBit(const std::string& path, uint64_t bit) { disk_->FlipBit(path, bit); }
+std::unique_ptr<FaultEnv> FaultEnv::CloneDurable() const {
+  auto clone = std::make_unique<FaultEnv>();
+  disk_->CloneDurable(clone->disk_.get());
+  return clone;
+}
+std::vector<std::string> FaultEnv::Files() const { return disk_->Files(); }
+uint64_t FaultEnv::used_bytes() const { return disk_->used_bytes(); }
 uint64_t FaultEnv::operations() const { return disk_->operations(); }
 uint64_t FaultEnv::syncs() const { return disk_->syncs(); }
 uint64_t FaultEnv::writes() const { return disk_->writes(); }

@@ -74,6 +74,9 @@ class FaultEnv : public Env {
   // The next `count` reads fail with `error`.
   void FailReads(uint64_t count, absl::Status error);
 
+  // Forgets the faults that were asked for and have not happened.
+  void CancelFaults();
+
   // The files' lengths together may not grow beyond this; a write that would fails with
   // ResourceExhausted, after what still fits.
   void SetCapacity(uint64_t bytes);
@@ -81,6 +84,14 @@ class FaultEnv : public Env {
   // Turns one bit of a file over, in the cache and on the disk (not in writes that still wait).
   // REQUIRES: the file exists and is long enough.
   void FlipBit(const std::string& path, uint64_t bit);
+
+  // Another disk, as a power failure at this moment leaves it if nothing that waits survives. This
+  // one goes on.
+  std::unique_ptr<FaultEnv> CloneDurable() const;
+
+  // Paths of all files, and how long they are together.
+  std::vector<std::string> Files() const;
+  uint64_t used_bytes() const;
 
   // --- What it has seen ------------------------------------------------------------------------
   uint64_t operations() const;

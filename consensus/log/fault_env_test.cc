@@ -105,6 +105,128 @@ TEST_CASE("unsynced creations, renames and removals may be lost") {
   CHECK(removed == std::set<std::string>{"missing", "old"});
 }
 
+TEST_CASE(
+    "a file that was made and removed, neither durably, may come back, without what it lost") {
+  std::set<std::string> seen;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    FaultEnv env;
+    MakeFile(&env, "old");
+    auto file = env.OpenFile("/d/new", /*create=*/true);
+    REQUIRE(file.ok());
+    Write(**file, 0, "new");
+    REQUIRE(env.Remove("/d/new").ok());
+    env.Crash(seed);
+    seen.insert(Content(&env, "/d/new"));
+    const std::string before = Content(&env, "/d/new");
+    env.Crash(seed + 1);
+    REQUIRE(Content(&env, "/d/new") == before);
+  }
+  CHECK(seen == std::set<std::string>{"missing", "", "new"});
+}
+
+TEST_CASE("an unsynced truncation is kept or undone as a whole") {
+  const std::string old(3 * 4096, 'o');
+  std::set<std::string> seen;
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    FaultEnv env;
+    auto file = MakeFile(&env, old);
+    REQUIRE(file->Truncate(5000).ok());
+    env.Crash(seed);
+    seen.insert(Content(&env, "/d/f"));
+  }
+  CHECK(seen == std::set<std::string>{old, old.substr(0, 5000)});
+}
+
+TEST_CASE("a crash takes every file back to its own disk, whatever was done to it") {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    CAPTURE(seed);
+    // One file with large gaps, so that pages come and go.
+    FaultEnv env;
+    auto file = MakeFile(&env, std::string(9000, 'o'));
+    auto other = env.OpenFile("/d/g", /*create=*/true);
+    REQUIRE(other.ok());
+    Write(**other, 0, "other");
+    REQUIRE((*other)->Sync().ok());
+    REQUIRE(env.SyncDirectory("/d").ok());
+    uint64_t state = seed;
+    auto below = [&](uint64_t bound) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      return (state >> 33) % bound;
+    };
+    std::string durable = Content(&env, "/d/f");
+    bool failed = false;
+    for (int i = 0; i < 12; ++i) {
+      const uint64_t dice = below(8);
+      if (dice < 4) {
+        Write(*file, below(30000), std::string(1 + below(6000), static_cast<char>('a' + i)));
+      } else if (dice < 6) {
+        REQUIRE(file->Truncate(below(20000)).ok());
+      } else if (dice == 6) {
+        REQUIRE(file->Preallocate(below(40000)).ok());
+      } else if (below(4) == 0) {
+        env.FailSyncAfter(0, absl::InternalError("lost"));
+        CHECK_FALSE(file->Sync().ok());
+        failed = true;
+      } else {
+        REQUIRE(file->Sync().ok());
+        if (!failed) durable = Content(&env, "/d/f");
+      }
+    }
+    REQUIRE(file->Sync().ok());
+    if (!failed) durable = Content(&env, "/d/f");
+    env.Crash(seed);
+    const std::string after = Content(&env, "/d/f");
+    if (!failed) REQUIRE(after == durable);
+    CHECK(Content(&env, "/d/g") == "other");
+    // What reads see is what the disk has: nothing changes any more.
+    env.Crash(seed + 1);
+    REQUIRE(Content(&env, "/d/f") == after);
+  }
+}
+
+TEST_CASE("faults of one file leave the others alone") {
+  FaultEnv env;
+  auto file = MakeFile(&env, "old");
+  auto second = env.OpenFile("/d/f", /*create=*/false);  // the same file, opened twice
+  auto other = env.OpenFile("/d/g", /*create=*/true);
+  REQUIRE(second.ok());
+  REQUIRE(other.ok());
+  REQUIRE(env.SyncDirectory("/d").ok());
+  Write(*file, 0, "new");
+  Write(**other, 0, "other");
+  SECTION("a failed sync loses what that file waited for") {
+    env.FailSyncAfter(1, absl::InternalError("lost"));
+    REQUIRE((*other)->Sync().ok());
+    CHECK_FALSE(file->Sync().ok());
+    env.Crash(1);
+    CHECK(Content(&env, "/d/f") == "old");
+    CHECK(Content(&env, "/d/g") == "other");
+  }
+  SECTION("a sync through either of two descriptors is one of the file") {
+    REQUIRE((*second)->Sync().ok());
+    env.Crash(0);
+    CHECK(Content(&env, "/d/f") == "new");
+  }
+  SECTION("a full disk counts all of them") {
+    env.SetCapacity(10);
+    const std::string_view bytes = "0123456789";
+    CHECK(absl::IsResourceExhausted((*other)->WriteAt(0, {&bytes, 1})));
+    CHECK(Content(&env, "/d/g") == "0123456");
+    CHECK(Content(&env, "/d/f") == "new");
+  }
+  SECTION("the power goes off for all of them") {
+    env.PowerOffAfter(0);
+    CHECK_FALSE((*other)->Sync().ok());
+    CHECK_FALSE(file->Sync().ok());
+    CHECK_FALSE((*second)->Size().ok());
+  }
+  SECTION("a flipped bit is in that file only") {
+    env.FlipBit("/d/g", 0);
+    CHECK(Content(&env, "/d/f") == "new");
+    CHECK(Content(&env, "/d/g") == "nther");
+  }
+}
+
 TEST_CASE("equal seeds give equal disks") {
   auto run = [](uint64_t seed) {
     FaultEnv env;

@@ -1,4 +1,4 @@
-// The file that keeps term, vote, commit hint and durable mark.
+// The file that keeps term, vote, commit hint, standing and durable mark.
 //
 // Two copies, each in a page of its own, checksummed and numbered. A write first replaces the older
 // copy and makes it durable; from then on it counts. Then the other copy is written too, and
@@ -30,8 +30,8 @@ class HardStateFile {
     friend bool operator==(const Content&, const Content&) = default;
   };
 
-  // Makes a file of zeros (replacing what stands there) and makes its content durable, not its
-  // directory entry.
+  // Makes a file for a member that has seen nothing, kBlank (replacing what stands there), and
+  // makes its content durable, not its directory entry.
   static absl::StatusOr<std::unique_ptr<HardStateFile>> Create(Env* env, std::string path);
   // Reads the newest whole copy, and makes it durable in both. Errors: NotFound if there is no
   // file, DataLoss if both copies are damaged, FailedPrecondition if a newer version wrote it.
@@ -40,6 +40,8 @@ class HardStateFile {
   const Content& content() const { return content_; }
   // Durable when it returns. After an error every later call returns that error.
   absl::Status Write(const Content& content);
+  // What Create writes.
+  static Content Blank() { return {{Term{0}, kNoMember, Index{0}, Standing::kBlank}, Index{0}}; }
 
  private:
   struct Copy {

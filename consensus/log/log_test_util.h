@@ -12,6 +12,11 @@
 
 namespace quorate::consensus {
 
+// Payloads of these sizes make a TestEntry a membership or a version entry (by kind, not by
+// content).
+inline constexpr size_t kMembershipBytes = 37;
+inline constexpr size_t kVersionBytes = 38;
+
 // An entry whose payload is a function of the other three, so that one that was never appended, or
 // is put together from two, is recognised.
 Entry TestEntry(uint64_t index, uint64_t term, size_t payload_bytes);

@@ -120,16 +120,16 @@ TEST_CASE("a data directory lives on the real file system") {
   const SegmentLogOptions options{64 << 10};
   const std::vector<Entry> entries = TestEntries(1, 500, 1, 300);
   {
-    auto dir = Require(DataDir::Open(Env::Posix(), path, MemberId{1}, options));
+    auto dir = Require(DataDir::Open(Env::Posix(), path, MemberId{1}, options, 1));
     Require(dir->WriteHardState({Term{1}, MemberId{1}, Index{0}}, Index{0}));
     Require(dir->log().Append(entries));
     Require(dir->log().Sync());
     Require(dir->log().TruncateAfter(Index{400}));
     Require(dir->log().Sync());
     CHECK(absl::IsFailedPrecondition(
-        DataDir::Open(Env::Posix(), path, MemberId{1}, options).status()));
+        DataDir::Open(Env::Posix(), path, MemberId{1}, options, 1).status()));
   }
-  auto dir = Require(DataDir::Open(Env::Posix(), path, MemberId{1}, options));
+  auto dir = Require(DataDir::Open(Env::Posix(), path, MemberId{1}, options, 1));
   CHECK(ReadAll(dir->log()) == TestEntries(1, 400, 1, 300));
   CHECK(dir->hard_state().vote == MemberId{1});
 }

@@ -84,10 +84,14 @@ TEST_CASE("segment names sort by index and come back") {
   const SegmentName name{Index{1234}, 56};
   CHECK(ToFileName(name) == "00000000000000001234.000000000056.log");
   CHECK(ParseSegmentFileName(ToFileName(name)) == name);
+  const SegmentName first{Index{1234}, 56, /*begins_log=*/true};
+  CHECK(ToFileName(first) == "00000000000000001234.000000000056.first.log");
+  CHECK(ParseSegmentFileName(ToFileName(first)) == first);
   const std::string good = ToFileName(name);
   for (const std::string& bad :
        {std::string(), good + "x", good.substr(1), "x" + good.substr(1), ToFileName({Index{0}, 1}),
-        ToFileName({Index{1}, 0}), std::string("99999999999999999999.000000000056.log")}) {
+        ToFileName({Index{1}, 0}), ToFileName(first) + "x", ToFileName(first).substr(0, 39),
+        good.substr(0, 20), std::string("99999999999999999999.000000000056.log")}) {
     CAPTURE(bad);
     CHECK_FALSE(ParseSegmentFileName(bad).has_value());
   }
@@ -99,7 +103,8 @@ TEST_CASE("a segment header comes back, and a flipped bit in it is noticed") {
   const auto header = ParseSegmentHeader("p", good);
   REQUIRE(header.ok());
   REQUIRE(header->has_value());
-  CHECK((*header)->name == name);
+  CHECK((*header)->first == name.first);
+  CHECK((*header)->generation == name.generation);
   CHECK((*header)->previous_term == Term{9});
   for (size_t bit = 0; bit < good.size() * 8; ++bit) {
     std::string bad = good;

@@ -6,11 +6,13 @@
 //    written over all that follows the last good record, and made durable before anything is
 //    appended, so that no stale record can ever stand behind a new one.
 //  - Segments that a newer generation replaces are still there, because their removal was not
-//    durable.
+//    durable: from its first index on, or altogether if its name says that it begins the log.
 //
 // Everything else is damage, because every segment is made durable to its end before a newer one is
 // begun: a segment that is not the last one must hold all its records, and the last one all up to
-// the durable mark. The mark is the highest of what the caller knows, what any valid record of the
+// the durable mark. And the first one must begin with entry 1, or be named as the one that begins
+// the log: only compaction and reset give that name, durably, before they remove anything. The
+// mark is the highest of what the caller knows, what any valid record of the
 // segment says (also one behind the damaged place), and what the name of a newer segment proves.
 //
 // What cannot be told from a torn write, and is cut: damage to the records of the very last syncs,
@@ -49,7 +51,7 @@ class Recovery {
     }
     if (log_.last_index < durable_index_) return EntriesMissing();
     if (absl::Status s = Repair(); !s.ok()) return s;
-    ASSERT(log_.term_runs.empty() == (log_.last_index == Index{0}));
+    ASSERT(log_.term_runs.empty() == (log_.last_index == log_.base_index));
     return std::move(log_);
   }
 
@@ -109,21 +111,33 @@ class Recovery {
     if (header.has_value()) return absl::OkStatus();
     absl::StatusOr<SegmentScan> scan = ScanSegment(segment->get(), Term{0}, kNever);
     if (!scan.ok()) return scan.status();
-    if (!(*segment)->empty() || scan->record_after_garbage || durable_index_ >= name.first) {
+    // Whatever a segment replaces is removed only when its header is durable.
+    const bool alone = name.begins_log && names_.size() == 1;
+    if (!(*segment)->empty() || scan->record_after_garbage || durable_index_ >= name.first ||
+        alone) {
       return absl::DataLossError(absl::StrCat(
           (*segment)->path, ": the header at offset 0 is damaged; the segment holds entries from ",
           name.first.value(), " on", ToAbsl(kRejoinAdvice)));
     }
     obsolete_.push_back(name);
     names_.pop_back();
-    // Its creation began when everything before it was durable.
-    durable_index_ = std::max(durable_index_, name.first - 1);
+    // Its creation began when everything before it was durable, except for one that was to replace
+    // the whole log.
+    if (!name.begins_log) durable_index_ = std::max(durable_index_, name.first - 1);
     return absl::OkStatus();
   }
 
   // What is left when each segment replaces what older ones hold from its first index on.
   void ChooseChain() {
+    uint64_t begin = 0;  // the generation that begins the log
     for (const SegmentName& name : names_) {
+      if (name.begins_log) begin = name.generation;
+    }
+    for (const SegmentName& name : names_) {
+      if (name.generation < begin) {
+        obsolete_.push_back(name);
+        continue;
+      }
       while (!chain_.empty() && chain_.back().first >= name.first) {
         obsolete_.push_back(chain_.back());
         chain_.pop_back();
@@ -139,10 +153,15 @@ class Recovery {
     absl::StatusOr<std::shared_ptr<Segment>> opened = OpenSegment(name, &header);
     if (!opened.ok()) return opened.status();
     Segment& segment = **opened;
-    if (!header.has_value() || header->name != name) {
+    if (!header.has_value() || header->first != name.first ||
+        header->generation != name.generation) {
       return absl::DataLossError(absl::StrCat(
           segment.path, ": the header at offset 0 is damaged or of another segment; ",
           "entries from ", name.first.value(), " on are lost with it", ToAbsl(kRejoinAdvice)));
+    }
+    if (i == 0 && name.begins_log) {
+      log_.base_index = log_.last_index = name.first - 1;
+      log_.base_term = log_.last_term = header->previous_term;
     }
     if (name.first != log_.last_index + 1 || header->previous_term != log_.last_term) {
       return absl::DataLossError(absl::StrCat(
@@ -167,8 +186,11 @@ class Recovery {
         log_.term_runs.push_back(run);
       }
     }
+    log_.control_entries.insert(log_.control_entries.end(), scan->control_entries.begin(),
+                                scan->control_entries.end());
     log_.last_index = segment.next - 1;
     log_.last_term = scan->last_term;
+    if (!log_.segments.empty()) log_.segments.back()->file.reset();  // not all at a time
     log_.segments.push_back(*std::move(opened));
     garbage_end_ = scan->garbage_end;
     return absl::OkStatus();

@@ -16,9 +16,12 @@
 namespace quorate::consensus {
 
 struct RecoveredLog {
-  std::vector<std::shared_ptr<Segment>>
-      segments;  // ascending, without gaps; empty if there is none
+  // Ascending, without gaps; empty if there is none. The file of the last one is open.
+  std::vector<std::shared_ptr<Segment>> segments;
+  Index base_index;  // the entry before the first
+  Term base_term;
   std::vector<TermRun> term_runs;
+  std::vector<Entry> control_entries;
   Index last_index;
   Term last_term;
   uint64_t last_generation = 0;  // the highest that was ever seen

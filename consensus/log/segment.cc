@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::string_view kMagic = "QuorLog\n";
 constexpr std::string_view kSuffix = ".log";
+constexpr std::string_view kBeginSuffix = ".first.log";
 constexpr size_t kIndexDigits = 20;
 constexpr size_t kGenerationDigits = 12;
 constexpr size_t kHeaderCrcAt = kSegmentHeaderBytes - 4;
@@ -130,16 +131,16 @@ absl::Status ScanRest(const Segment& segment, uint64_t size, FileWindow* window,
 }  // namespace
 
 std::string ToFileName(SegmentName name) {
-  return absl::StrFormat("%020d.%012d.log", name.first.value(), name.generation);
+  return absl::StrFormat("%020d.%012d", name.first.value(), name.generation)
+      .append(name.begins_log ? kBeginSuffix : kSuffix);
 }
 
 std::optional<SegmentName> ParseSegmentFileName(std::string_view file_name) {
   constexpr size_t kDotAt = kIndexDigits;
   constexpr size_t kSuffixAt = kDotAt + 1 + kGenerationDigits;
-  if (file_name.size() != kSuffixAt + kSuffix.size() || file_name[kDotAt] != '.' ||
-      file_name.substr(kSuffixAt) != kSuffix) {
-    return std::nullopt;
-  }
+  if (file_name.size() < kSuffixAt || file_name[kDotAt] != '.') return std::nullopt;
+  const std::string_view suffix = file_name.substr(kSuffixAt);
+  if (suffix != kSuffix && suffix != kBeginSuffix) return std::nullopt;
   uint64_t first = 0;
   uint64_t generation = 0;
   if (!ParseDigits(file_name.substr(0, kIndexDigits), &first) ||
@@ -147,7 +148,7 @@ std::optional<SegmentName> ParseSegmentFileName(std::string_view file_name) {
       generation == 0) {
     return std::nullopt;
   }
-  return SegmentName{Index(first), generation};
+  return SegmentName{Index(first), generation, suffix == kBeginSuffix};
 }
 
 std::string EncodeSegmentHeader(SegmentName name, Term previous_term) {
@@ -182,8 +183,8 @@ absl::StatusOr<std::optional<SegmentHeader>> ParseSegmentHeader(const std::strin
                      kSegmentFormatVersion, ": run the version that wrote it, or newer"));
   }
   SegmentHeader header;
-  header.name.first = Index(reader.Int<uint64_t>());
-  header.name.generation = reader.Int<uint64_t>();
+  header.first = Index(reader.Int<uint64_t>());
+  header.generation = reader.Int<uint64_t>();
   header.previous_term = Term(reader.Int<uint64_t>());
   ASSERT(reader.ok());
   return header;
@@ -227,8 +228,10 @@ absl::StatusOr<SegmentScan> ScanSegment(Segment* segment, Term previous_term, In
         record->term < scan.last_term) {
       break;
     }
-    if (record->kind != EntryKind::kNoOp && record->kind != EntryKind::kCommand) {
-      return UnknownKind(*segment, *record);
+    if (record->kind > kEntryKindLast) return UnknownKind(*segment, *record);
+    if (IsControl(record->kind)) {
+      scan.control_entries.push_back(
+          {record->index, record->term, record->kind, Slice(std::string(record->payload))});
     }
     if (scan.term_runs.empty() || record->term != scan.last_term) {
       scan.term_runs.push_back({record->index, record->term});

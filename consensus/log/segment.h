@@ -2,8 +2,9 @@
 //
 // A segment is named <first index>.<generation>.log. Generations grow by one with each segment that
 // is ever made in a directory, whatever its first index: a segment replaces everything that older
-// generations hold from its first index on. The header takes a page of its own, so that no later
-// write touches it.
+// generations hold from its first index on. One that is named <first index>.<generation>.first.log
+// begins the log: it replaces everything that older generations hold, also before its first index.
+// The header takes a page of its own, so that no later write touches it.
 //
 // Thread-safety: see each; a Segment belongs to its log.
 #pragma once
@@ -35,6 +36,7 @@ inline constexpr std::string_view kRejoinAdvice =
 struct SegmentName {
   Index first;
   uint64_t generation = 0;
+  bool begins_log = false;  // not in the header: a segment can come to begin the log by a rename
   friend bool operator==(const SegmentName&, const SegmentName&) = default;
 };
 
@@ -47,7 +49,8 @@ std::optional<SegmentName> ParseSegmentFileName(std::string_view file_name);
 std::string EncodeSegmentHeader(SegmentName name, Term previous_term);
 
 struct SegmentHeader {
-  SegmentName name;
+  Index first;
+  uint64_t generation = 0;
   Term previous_term;
 };
 // Nothing if the bytes are not a whole header (torn, damaged or never written).
@@ -62,11 +65,11 @@ struct Checkpoint {
 };
 
 // A segment in memory. Thread-safety: written by the log's thread under the log's lock; other
-// threads read under that lock. `file` may be read without.
+// threads read under that lock. `path`, `file` and name.begins_log have the lock of SegmentFiles.
 struct Segment {
   SegmentName name;
   std::string path;
-  std::unique_ptr<File> file;
+  std::shared_ptr<File> file;             // null while it is closed
   uint64_t capacity = 0;                  // bytes that are allocated
   uint64_t end = kSegmentHeaderBytes;     // where the next record goes
   Index next;                             // its index
@@ -83,9 +86,10 @@ struct Segment {
 
 // What a scan of the records found, besides what it put into the Segment.
 struct SegmentScan {
-  std::vector<TermRun> term_runs;  // of its records; runs that go on from before are not merged
-  Term last_term;                  // of the last record, or of the entry before the segment
-  Index marked_durable;            // the highest durable mark of any valid record
+  std::vector<TermRun> term_runs;      // of its records; runs that go on from before are not merged
+  std::vector<Entry> control_entries;  // those with IsControl(kind)
+  Term last_term;                      // of the last record, or of the entry before the segment
+  Index marked_durable;                // the highest durable mark of any valid record
   // Only if it went on to the end of the file: the end of the last byte behind the last good record
   // that is not zero (seg.end if there is none), and whether a valid record stands there.
   uint64_t garbage_end = 0;

@@ -10,6 +10,11 @@
 //    runs at the same time never meets half of a new one. That costs a file for each truncation,
 //    which Raft does only after a leader failed with entries that it could not commit. What was
 //    replaced is removed afterwards; recovery does the same if a crash brings it back.
+//  - A compaction first gives the segment that will be the first one its name as such, durably, and
+//    removes the older ones then. So no order in which their removals reach the disk leaves a gap,
+//    and a segment that is missing otherwise is noticed.
+//  - A reset is a new segment that has such a name from the beginning. The log is the old one until
+//    its header is valid on the disk, and the new one from then on.
 //  - Records of different segments cannot be mixed up: the CRC of each covers the generation of its
 //    segment and its offset.
 //  - After a crash nothing is appended before the bytes behind the last good record are durably
@@ -29,6 +34,7 @@
 #include "consensus/log/record.h"
 #include "consensus/log/recovery.h"
 #include "consensus/log/segment.h"
+#include "consensus/log/segment_files.h"
 
 namespace quorate::consensus {
 namespace {
@@ -46,10 +52,14 @@ class SegmentLog::Impl {
       : env_(*env),
         path_(std::move(path)),
         options_(options),
+        files_(env, path_, options.open_files_max),
         durable_(recovered.last_index),
         last_term_(recovered.last_term),
         last_generation_(recovered.last_generation),
+        control_entries_(std::move(recovered.control_entries)),
         segments_(std::move(recovered.segments)),
+        base_index_(recovered.base_index),
+        base_term_(recovered.base_term),
         term_runs_(std::move(recovered.term_runs)),
         last_index_(recovered.last_index) {}
 
@@ -60,14 +70,20 @@ class SegmentLog::Impl {
       return Fail(Extend());
     }
     Segment& segment = *segments_.back();
+    newest_file_ = segment.file;
+    files_.Adopt(segments_.back());
     if (segment.capacity >= options_.segment_bytes) return absl::OkStatus();
     segment.capacity = options_.segment_bytes;
-    return Fail(segment.file->Preallocate(segment.capacity));
+    return Fail(newest_file_->Preallocate(segment.capacity));
   }
 
-  Index first_index() const {
+  Index base_index() const {
     MutexLock lock(&mutex_);
-    return segments_.front()->name.first;
+    return base_index_;
+  }
+  Term base_term() const {
+    MutexLock lock(&mutex_);
+    return base_term_;
   }
   Index last_index() const {
     MutexLock lock(&mutex_);
@@ -76,6 +92,15 @@ class SegmentLog::Impl {
   std::vector<TermRun> term_runs() const {
     MutexLock lock(&mutex_);
     return term_runs_;
+  }
+  const std::vector<Entry>& control_entries() const { return control_entries_; }
+
+  std::optional<Term> TermAt(Index index) const {
+    MutexLock lock(&mutex_);
+    if (index < base_index_ || index > last_index_) return std::nullopt;
+    auto above = std::upper_bound(term_runs_.begin(), term_runs_.end(), index,
+                                  [](Index i, const TermRun& run) { return i < run.first; });
+    return above == term_runs_.begin() ? base_term_ : std::prev(above)->term;
   }
 
   absl::Status Append(std::span<const Entry> entries) {
@@ -89,7 +114,7 @@ class SegmentLog::Impl {
         entries = entries.subspan(count);
       } else if (segment.empty()) {
         segment.capacity = segment.end + RecordBytes(entries.front().payload.size());
-        if (absl::Status s = Fail(segment.file->Preallocate(segment.capacity)); !s.ok()) return s;
+        if (absl::Status s = Fail(newest_file_->Preallocate(segment.capacity)); !s.ok()) return s;
       } else {
         if (absl::Status s = Fail(Roll()); !s.ok()) return s;
       }
@@ -99,14 +124,15 @@ class SegmentLog::Impl {
 
   absl::Status TruncateAfter(Index index) {
     if (absl::Status s = status(); !s.ok()) return s;
-    ASSERT(index + 1 >= segments_.front()->name.first);
+    ASSERT(index >= base_index_);
     if (index >= last_index_) return absl::OkStatus();
     absl::StatusOr<uint64_t> end = EndOf(index);
     if (!end.ok()) return Fail(end.status());
-    last_term_ = TermAt(index);
+    last_term_ = TermAt(index).value();
     if (absl::Status s = Fail(SyncData()); !s.ok()) return s;
     const size_t kept = KeptSegments(index);
-    absl::StatusOr<std::shared_ptr<Segment>> segment = MakeSegment(index + 1);
+    const bool begins_log = kept == 0 && base_index_ > Index{0};
+    absl::StatusOr<std::shared_ptr<Segment>> segment = MakeSegment(index + 1, begins_log);
     if (!segment.ok()) return Fail(segment.status());
     std::vector<std::shared_ptr<Segment>> replaced;
     {
@@ -122,25 +148,64 @@ class SegmentLog::Impl {
       segments_.push_back(*std::move(segment));
       while (!term_runs_.empty() && term_runs_.back().first > index) term_runs_.pop_back();
       last_index_ = index;
-      ++truncations_;
+      ++removals_;
     }
     durable_ = index;
-    // Newest first: whatever a crash leaves of them is contiguous.
-    for (auto old = replaced.rbegin(); old != replaced.rend(); ++old) {
-      if (absl::Status s = Fail(env_.Remove((*old)->path)); !s.ok()) return s;
-      directory_changed_ = true;
+    std::erase_if(control_entries_, [&](const Entry& entry) { return entry.index > index; });
+    if (absl::Status s = Fail(RemoveFiles(replaced)); !s.ok()) return s;
+    return kept == 0 ? absl::OkStatus() : Fail(Trim(segments_[kept - 1]));
+  }
+
+  absl::Status CompactTo(Index index) {
+    if (absl::Status s = status(); !s.ok()) return s;
+    ASSERT(index <= last_index_);
+    ptrdiff_t count = 0;
+    for (size_t i = 0; i + 1 < segments_.size() && segments_[i]->next <= index + 1; ++i) ++count;
+    if (count == 0) return absl::OkStatus();
+    const std::shared_ptr<Segment> front = segments_[static_cast<size_t>(count)];
+    if (absl::Status s = Fail(files_.RenameToBegin(front.get())); !s.ok()) return s;
+    if (absl::Status s = Fail(SyncDirectory()); !s.ok()) return s;
+    const Index base_index = front->name.first - 1;
+    const Term base_term = TermAt(base_index).value();
+    const std::vector<std::shared_ptr<Segment>> dropped(segments_.begin(),
+                                                        segments_.begin() + count);
+    {
+      MutexLock lock(&mutex_);
+      segments_.erase(segments_.begin(), segments_.begin() + count);
+      base_index_ = base_index;
+      base_term_ = base_term;
+      DropTermRuns();
+      ++removals_;
     }
-    return kept == 0 ? absl::OkStatus() : Fail(Trim(segments_[kept - 1].get()));
+    std::erase_if(control_entries_, [&](const Entry& entry) { return entry.index <= base_index; });
+    return Fail(RemoveFiles(dropped));
+  }
+
+  absl::Status Reset(Index index, Term term) {
+    if (absl::Status s = status(); !s.ok()) return s;
+    dirty_ = false;  // what was not synced is forgotten too
+    last_term_ = term;
+    absl::StatusOr<std::shared_ptr<Segment>> segment = MakeSegment(index + 1, /*begins_log=*/true);
+    if (!segment.ok()) return Fail(segment.status());
+    std::vector<std::shared_ptr<Segment>> replaced{*std::move(segment)};
+    {
+      MutexLock lock(&mutex_);
+      segments_.swap(replaced);
+      base_index_ = index;
+      base_term_ = term;
+      term_runs_.clear();
+      last_index_ = index;
+      ++removals_;
+    }
+    durable_ = index;
+    control_entries_.clear();
+    return Fail(RemoveFiles(replaced));
   }
 
   absl::Status Sync() {
     if (absl::Status s = status(); !s.ok()) return s;
     if (absl::Status s = Fail(SyncData()); !s.ok()) return s;
-    if (directory_changed_) {
-      if (absl::Status s = Fail(env_.SyncDirectory(path_)); !s.ok()) return s;
-      directory_changed_ = false;
-    }
-    return absl::OkStatus();
+    return directory_changed_ ? Fail(SyncDirectory()) : absl::OkStatus();
   }
 
   absl::StatusOr<std::vector<Entry>> Read(Index first, Index last, size_t bytes_max) {
@@ -152,8 +217,8 @@ class SegmentLog::Impl {
         ASSERT(!entries->empty() && entries->front().index == first);
         return entries;
       }
-      // What was planned may have been cut meanwhile; that is no damage.
-      if (truncations() == plan->truncations) return Fail(entries.status());
+      // What was planned may have been cut or dropped meanwhile; that is no damage.
+      if (removals() == plan->removals) return Fail(entries.status());
     }
   }
 
@@ -169,7 +234,7 @@ class SegmentLog::Impl {
     std::vector<Run> runs;
     uint64_t size = 0;  // of all of them
     Index last;
-    uint64_t truncations = 0;
+    uint64_t removals = 0;
   };
 
   absl::Status status() const {
@@ -177,9 +242,9 @@ class SegmentLog::Impl {
     return status_;
   }
 
-  uint64_t truncations() const {
+  uint64_t removals() const {
     MutexLock lock(&mutex_);
-    return truncations_;
+    return removals_;
   }
 
   // Keeps the first error: what the disk holds is unknown from then on.
@@ -191,9 +256,9 @@ class SegmentLog::Impl {
   }
 
   absl::Status NotInLog(Index index) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return absl::OutOfRangeError(
-        absl::StrCat(path_, ": entry ", index.value(), " is not in the log, which has entries ",
-                     segments_.front()->name.first.value(), " to ", last_index_.value()));
+    return absl::OutOfRangeError(absl::StrCat(
+        path_, ": entry ", index.value(), " is not in the log, which begins behind entry ",
+        base_index_.value(), " and ends with entry ", last_index_.value()));
   }
 
   void CheckSequence(std::span<const Entry> entries) const {
@@ -249,7 +314,7 @@ class SegmentLog::Impl {
     if (to != piece) pieces_.emplace_back(piece, static_cast<size_t>(to - piece));
     ASSERT(to == buffer_.data() + copied_bytes && offset <= segment->capacity);
     dirty_ = true;
-    absl::Status written = segment->file->WriteAt(segment->end, pieces_);
+    absl::Status written = newest_file_->WriteAt(segment->end, pieces_);
     if (buffer_.size() > kKeptBufferBytes) std::string().swap(buffer_);
     if (written.ok()) Publish(segment, entries, offset);
     return written;
@@ -275,22 +340,50 @@ class SegmentLog::Impl {
 
   absl::Status SyncData() {
     if (!dirty_) return absl::OkStatus();
-    if (absl::Status s = segments_.back()->file->Sync(); !s.ok()) return s;
+    if (absl::Status s = newest_file_->Sync(); !s.ok()) return s;
     dirty_ = false;
     durable_ = last_index_;
     return absl::OkStatus();
   }
 
+  absl::Status SyncDirectory() {
+    if (absl::Status s = env_.SyncDirectory(path_); !s.ok()) return s;
+    directory_changed_ = false;
+    return absl::OkStatus();
+  }
+
+  absl::Status RemoveFiles(const std::vector<std::shared_ptr<Segment>>& segments) {
+    for (const std::shared_ptr<Segment>& segment : segments) {
+      if (absl::Status s = files_.Remove(segment); !s.ok()) return s;
+      directory_changed_ = true;
+    }
+    return absl::OkStatus();
+  }
+
+  // Leaves the runs of entries that are in the log, after base_index_ moved.
+  void DropTermRuns() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    auto above = std::upper_bound(term_runs_.begin(), term_runs_.end(), base_index_ + 1,
+                                  [](Index i, const TermRun& run) { return i < run.first; });
+    ASSERT(above != term_runs_.begin(), "the entries that were dropped had one");
+    term_runs_.erase(term_runs_.begin(), std::prev(above));
+    if (base_index_ == last_index_) {
+      term_runs_.clear();
+    } else {
+      term_runs_.front().first = base_index_ + 1;
+    }
+  }
+
   // Goes on in a new segment.
   absl::Status Roll() {
     if (absl::Status s = SyncData(); !s.ok()) return s;
-    Segment* full = segments_.back().get();
+    const std::shared_ptr<Segment> full = segments_.back();
     if (absl::Status s = Extend(); !s.ok()) return s;
     return Trim(full);
   }
 
   absl::Status Extend() {
-    absl::StatusOr<std::shared_ptr<Segment>> segment = MakeSegment(last_index_ + 1);
+    absl::StatusOr<std::shared_ptr<Segment>> segment =
+        MakeSegment(last_index_ + 1, /*begins_log=*/false);
     if (!segment.ok()) return segment.status();
     MutexLock lock(&mutex_);
     segments_.push_back(*std::move(segment));
@@ -298,18 +391,19 @@ class SegmentLog::Impl {
   }
 
   // Gives the space behind the last record back. Need not be durable.
-  static absl::Status Trim(Segment* segment) {
+  absl::Status Trim(const std::shared_ptr<Segment>& segment) {
     if (segment->capacity == segment->end) return absl::OkStatus();
     segment->capacity = segment->end;
-    return segment->file->Truncate(segment->end);
+    absl::StatusOr<std::shared_ptr<File>> file = files_.Get(segment);
+    return file.ok() ? (*file)->Truncate(segment->end) : file.status();
   }
 
   // Makes a segment for the entries from `first` on, durably. The entry before it has last_term_.
-  // REQUIRES: all entries before `first` are durable.
-  absl::StatusOr<std::shared_ptr<Segment>> MakeSegment(Index first) {
+  // REQUIRES: all entries before `first` are durable, or it begins the log.
+  absl::StatusOr<std::shared_ptr<Segment>> MakeSegment(Index first, bool begins_log) {
     ASSERT(!dirty_);
     auto segment = std::make_shared<Segment>();
-    segment->name = {first, ++last_generation_};
+    segment->name = {first, ++last_generation_, begins_log};
     segment->path = absl::StrCat(path_, "/", ToFileName(segment->name));
     segment->next = first;
     segment->capacity = std::max<uint64_t>(options_.segment_bytes, kSegmentHeaderBytes);
@@ -321,17 +415,10 @@ class SegmentLog::Impl {
     const std::string_view piece = header;
     if (absl::Status s = segment->file->WriteAt(0, {&piece, 1}); !s.ok()) return s;
     if (absl::Status s = segment->file->Sync(); !s.ok()) return s;
-    if (absl::Status s = env_.SyncDirectory(path_); !s.ok()) return s;
-    directory_changed_ = false;
+    if (absl::Status s = SyncDirectory(); !s.ok()) return s;
+    newest_file_ = segment->file;
+    files_.Adopt(segment);  // from here on, readers of others may close it
     return segment;
-  }
-
-  Term TermAt(Index index) const {
-    Term term{0};
-    for (const TermRun& run : term_runs_) {
-      if (run.first <= index) term = run.term;
-    }
-    return term;
   }
 
   // How many segments have an entry at or below `index`, or begin right there.
@@ -365,10 +452,10 @@ class SegmentLog::Impl {
   absl::StatusOr<ReadPlan> PlanRead(Index first, Index last, size_t bytes_max) const {
     MutexLock lock(&mutex_);
     if (!status_.ok()) return status_;
-    if (first < segments_.front()->name.first || first > last_index_) return NotInLog(first);
+    if (first <= base_index_ || first > last_index_) return NotInLog(first);
     ReadPlan plan;
     plan.last = std::min(std::max(first, last), last_index_);
-    plan.truncations = truncations_;
+    plan.removals = removals_;
     auto at = std::upper_bound(segments_.begin(), segments_.end(), first,
                                [](Index i, const auto& s) { return i < s->name.first; });
     ASSERT(at != segments_.begin());
@@ -400,28 +487,29 @@ class SegmentLog::Impl {
     return std::min(end, std::max(behind_from, segment.OffsetAfter(plan.last)));
   }
 
-  static absl::Status ReadRun(const Run& run, char* to) {
-    absl::StatusOr<size_t> got = run.segment->file->ReadAt(run.offset, run.size, to);
+  absl::Status ReadRun(const Run& run, char* to) {
+    absl::StatusOr<std::shared_ptr<File>> file = files_.Get(run.segment);
+    if (!file.ok()) return file.status();
+    absl::StatusOr<size_t> got = (*file)->ReadAt(run.offset, run.size, to);
     if (!got.ok()) return got.status();
     if (*got == run.size) return absl::OkStatus();
     return absl::DataLossError(absl::StrCat(
-        run.segment->path, ": ends at offset ", run.offset + *got, ", in or after entry ",
+        files_.PathOf(*run.segment), ": ends at offset ", run.offset + *got, ", in or after entry ",
         run.first.value(), ", before its records do", ToAbsl(kRejoinAdvice)));
   }
 
   // The record at `at` in the bytes of `run`, which must be the one of `index`.
-  static absl::StatusOr<RecordView> RecordAt(const Run& run, std::string_view bytes, uint64_t at,
-                                             Index index) {
+  absl::StatusOr<RecordView> RecordAt(const Run& run, std::string_view bytes, uint64_t at,
+                                      Index index) const {
     const uint64_t offset = run.offset + at;
     RecordView record = ParseRecord(bytes.substr(at), {run.segment->name.generation, offset});
     if (record.state == RecordView::State::kValid && record.index == index) return record;
-    return absl::DataLossError(absl::StrCat(run.segment->path, ": the record of entry ",
+    return absl::DataLossError(absl::StrCat(files_.PathOf(*run.segment), ": the record of entry ",
                                             index.value(), " at offset ", offset, " is damaged",
                                             ToAbsl(kRejoinAdvice)));
   }
 
-  static absl::StatusOr<std::vector<Entry>> Execute(const ReadPlan& plan, Index first,
-                                                    size_t bytes_max) {
+  absl::StatusOr<std::vector<Entry>> Execute(const ReadPlan& plan, Index first, size_t bytes_max) {
     auto writable = std::make_shared<std::string>();
     writable->resize(plan.size);
     uint64_t filled = 0;
@@ -458,22 +546,27 @@ class SegmentLog::Impl {
   Env& env_;
   const std::string path_;
   const SegmentLogOptions options_;
+  SegmentFiles files_;
 
   // --- The log's thread only ---
   Index durable_;  // everything up to it is
   Term last_term_;
   uint64_t last_generation_;
-  bool dirty_ = false;              // the newest segment has unsynced writes
-  bool directory_changed_ = false;  // unsynced removals
-  std::string buffer_;              // headers and small payloads of one write; only grows
+  std::shared_ptr<File> newest_file_;   // of the newest segment
+  std::vector<Entry> control_entries_;  // as control_entries() says
+  bool dirty_ = false;                  // the newest segment has unsynced writes
+  bool directory_changed_ = false;      // unsynced removals
+  std::string buffer_;                  // headers and small payloads of one write; only grows
   std::vector<std::string_view> pieces_;
 
   // --- Written by the log's thread with mutex_ held; it alone reads them without ---
   mutable Mutex mutex_;
   std::vector<std::shared_ptr<Segment>> segments_;  // ascending, not empty after Start
+  Index base_index_;
+  Term base_term_;
   std::vector<TermRun> term_runs_;
   Index last_index_;
-  uint64_t truncations_ = 0;
+  uint64_t removals_ = 0;  // of entries, by TruncateAfter, CompactTo and Reset
 
   absl::Status status_ ABSL_GUARDED_BY(mutex_);  // the first error
 };
@@ -493,12 +586,18 @@ absl::StatusOr<std::unique_ptr<SegmentLog>> SegmentLog::Open(Env* env, std::stri
   return std::unique_ptr<SegmentLog>(new SegmentLog(std::move(impl)));
 }
 
-Index SegmentLog::first_index() const { return impl_->first_index(); }
+Index SegmentLog::base_index() const { return impl_->base_index(); }
+Term SegmentLog::base_term() const { return impl_->base_term(); }
+Index SegmentLog::first_index() const { return impl_->base_index() + 1; }
 Index SegmentLog::last_index() const { return impl_->last_index(); }
 std::vector<TermRun> SegmentLog::term_runs() const { return impl_->term_runs(); }
+std::optional<Term> SegmentLog::TermAt(Index index) const { return impl_->TermAt(index); }
+const std::vector<Entry>& SegmentLog::control_entries() const { return impl_->control_entries(); }
 absl::Status SegmentLog::Append(std::span<const Entry> entries) { return impl_->Append(entries); }
 absl::Status SegmentLog::TruncateAfter(Index index) { return impl_->TruncateAfter(index); }
 absl::Status SegmentLog::Sync() { return impl_->Sync(); }
+absl::Status SegmentLog::CompactTo(Index index) { return impl_->CompactTo(index); }
+absl::Status SegmentLog::Reset(Index index, Term term) { return impl_->Reset(index, term); }
 absl::StatusOr<std::vector<Entry>> SegmentLog::Read(Index first, Index last,
                                                     size_t bytes_max) const {
   return impl_->Read(first, last, bytes_max);

@@ -11,12 +11,20 @@
 // with DataLoss, naming file, offset and index, and how to rejoin the member. It is never cut
 // silently.
 //
-// Thread-safety: Append, Sync, TruncateAfter from one thread (the log thread). Read may run in any
-// thread at the same time, for entries that were durable when it was called and are not truncated.
+// Compaction and reset: a log may begin behind any entry, its base, whose index and term it
+// remembers. Whether entries were dropped on purpose is in the name of the segment that now comes
+// first, durably, before anything is removed: a segment that is missing for another reason is
+// DataLoss, also the first.
+//
+// Thread-safety: all that writes, and control_entries, from one thread (the log thread). Read and
+// the other queries may run in any thread at the same time; Read for entries that were durable when
+// it was called. Of entries that are truncated or dropped meanwhile it may return some, or say that
+// they are OutOfRange.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,6 +39,9 @@ namespace quorate::consensus {
 
 struct SegmentLogOptions {
   uint64_t segment_bytes = 64u << 20;  // a new segment starts when the current one has this many
+  // Files of segments that are kept open, besides the one that is written and those in which reads
+  // are running.
+  size_t open_files_max = 8;
 };
 
 class SegmentLog {
@@ -42,10 +53,18 @@ class SegmentLog {
                                                           Index durable_index);
   ~SegmentLog();
 
-  Index first_index() const;  // 1 unless compacted; last_index() + 1 if empty
-  Index last_index() const;   // 0 if empty and never written
+  // The entry before first_index(): 0 and 0 unless the log was compacted or reset.
+  Index base_index() const;
+  Term base_term() const;
+  Index first_index() const;  // base_index() + 1
+  Index last_index() const;   // base_index() if empty
+  // The term of the entry at `index`, which may also be the base; nothing if it is neither.
+  std::optional<Term> TermAt(Index index) const;
   // The runs of terms of all entries, as Raft wants them at start.
   std::vector<TermRun> term_runs() const;
+  // The entries with IsControl(kind) that Open found, ascending, without those that were truncated
+  // or dropped since.
+  const std::vector<Entry>& control_entries() const;
 
   // Writes entries; not durable before Sync. REQUIRES: contiguous, the first at last_index() + 1.
   absl::Status Append(std::span<const Entry> entries);
@@ -54,6 +73,13 @@ class SegmentLog {
   absl::Status TruncateAfter(Index index);
   // Makes everything so far durable: data, and the directory if segments were made or removed.
   absl::Status Sync();
+  // Drops entries up to `index` or, as whole segments only are removed, up to one before it. A
+  // crash leaves the log with or without them. REQUIRES: index <= last_index().
+  absl::Status CompactTo(Index index);
+  // Forgets every entry: the log goes on behind `index`, whose term is `term`. After a crash before
+  // the next Sync either the old log or the new empty one is there. The durable mark of the caller
+  // must not be above `index`, or else the entries up to it will be missed at the next Open.
+  absl::Status Reset(Index index, Term term);
 
   // Entries from `first` to at most `last`, stopping after about `bytes_max` bytes but returning at
   // least one. Payloads share one buffer. Errors: OutOfRange if `first` is not in the log, DataLoss

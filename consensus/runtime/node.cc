@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "consensus/core/membership.h"
 
 namespace quorate::consensus {
 namespace {
@@ -16,6 +17,17 @@ using Clock = std::chrono::steady_clock;
 constexpr int kTicksAtOnceMax = 2;
 // Entries read from the log for apply at once.
 constexpr size_t kApplyReadBytes = 4u << 20;
+
+std::optional<SnapshotMeta> NewestCheckpoint(const CheckpointStore* checkpoints) {
+  return checkpoints == nullptr ? std::nullopt : checkpoints->newest();
+}
+
+template <class... Functions>
+struct Overloaded : Functions... {
+  using Functions::operator()...;
+};
+template <class... Functions>
+Overloaded(Functions...) -> Overloaded<Functions...>;
 
 }  // namespace
 
@@ -69,31 +81,41 @@ void Node::BatchQueue<T>::Close() {
 }
 
 Node::Node(NodeOptions options, DataDir* data_dir, RandomSource* random,
-           StateMachine* state_machine, PeerTransport* transport, NodeObserver* observer)
+           StateMachine* state_machine, CheckpointStore* checkpoints, PeerTransport* transport,
+           NodeObserver* observer)
     : options_(std::move(options)),
       data_dir_(data_dir),
       state_machine_(state_machine),
+      checkpoints_(checkpoints),
       transport_(transport),
       observer_(observer),
-      raft_(std::make_unique<Raft>(options_.raft, data_dir->initial_state(), random)) {
+      raft_(std::make_unique<Raft>(
+          options_.raft, data_dir->initial_state(NewestCheckpoint(checkpoints)), random)) {
   ASSERT(options_.tick_ms > 0);
+  if (std::optional<SnapshotMeta> newest = NewestCheckpoint(checkpoints)) {
+    applied_ = *std::move(newest);
+  } else {
+    applied_.membership = options_.raft.membership;
+  }
 }
 
 Node::~Node() { Stop(); }
 
 void Node::Start() {
   ASSERT(threads_.empty(), "started once");
-  threads_.emplace_back([this] { RunQueue(&log_batches_, &Node::HandleLog); });
-  threads_.emplace_back([this] { RunQueue(&apply_ranges_, &Node::HandleApply); });
-  threads_.emplace_back([this] { RunQueue(&log_reads_, &Node::HandleReads); });
+  threads_.emplace_back([this] { RunQueue(&log_work_, &Node::HandleLog); });
+  threads_.emplace_back([this] { RunQueue(&apply_work_, &Node::HandleApply); });
+  threads_.emplace_back([this] { RunQueue(&read_work_, &Node::HandleReads); });
+  threads_.emplace_back([this] { RunQueue(&checkpoint_work_, &Node::HandleCheckpoints); });
   threads_.emplace_back([this] { RunNode(); });
 }
 
 void Node::Stop() {
   events_.Close();
-  log_batches_.Close();
-  apply_ranges_.Close();
-  log_reads_.Close();
+  log_work_.Close();
+  apply_work_.Close();
+  read_work_.Close();
+  checkpoint_work_.Close();
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
 }
@@ -144,11 +166,13 @@ bool Node::HasWork(Work work) const {
     case Work::kNode:
       return events_.HasItems() || raft_->HasOutput();
     case Work::kLog:
-      return log_batches_.HasItems();
+      return log_work_.HasItems();
     case Work::kApply:
-      return apply_ranges_.HasItems();
+      return apply_work_.HasItems();
     case Work::kRead:
-      return log_reads_.HasItems();
+      return read_work_.HasItems();
+    case Work::kCheckpoint:
+      return checkpoint_work_.HasItems();
   }
   return false;
 }
@@ -162,11 +186,13 @@ void Node::Step(Work work) {
       DispatchOutputs();
       return;
     case Work::kLog:
-      return StepQueue(&log_batches_, &Node::HandleLog);
+      return StepQueue(&log_work_, &Node::HandleLog);
     case Work::kApply:
-      return StepQueue(&apply_ranges_, &Node::HandleApply);
+      return StepQueue(&apply_work_, &Node::HandleApply);
     case Work::kRead:
-      return StepQueue(&log_reads_, &Node::HandleReads);
+      return StepQueue(&read_work_, &Node::HandleReads);
+    case Work::kCheckpoint:
+      return StepQueue(&checkpoint_work_, &Node::HandleCheckpoints);
   }
 }
 
@@ -190,21 +216,35 @@ void Node::TickNow() {
 // --- The work ------------------------------------------------------------------------------------
 
 void Node::Handle(Event event) {
-  if (auto* messages = std::get_if<std::vector<Message>>(&event)) {
-    for (Message& message : *messages) raft_->Step(std::move(message));
-  } else if (auto* task = std::get_if<std::function<void()>>(&event)) {
-    (*task)();
-  } else if (auto* persisted = std::get_if<Persisted>(&event)) {
-    raft_->Persisted(persisted->id);
-  } else if (auto* applied = std::get_if<Applied>(&event)) {
-    raft_->Applied(applied->index);
-    observer_->OnApplied(applied->index);
-  } else if (auto* unreachable = std::get_if<Unreachable>(&event)) {
-    raft_->PeerUnreachable(unreachable->member);
-  } else {
-    auto& read = std::get<LogReadDone>(event);
-    raft_->LogRead(read.follower, std::move(read.entries));
-  }
+  std::visit(
+      Overloaded{
+          [this](std::vector<Message>& messages) {
+            for (Message& message : messages) raft_->Step(std::move(message));
+          },
+          [](std::function<void()>& task) { task(); },
+          [this](const Persisted& done) { raft_->Persisted(done.id); },
+          [this](const Applied& done) {
+            raft_->Applied(done.index);
+            observer_->OnApplied(done.index);
+          },
+          [this](const Unreachable& peer) { raft_->PeerUnreachable(peer.member); },
+          [this](LogReadDone& done) { raft_->LogRead(done.follower, std::move(done.entries)); },
+          [this](SnapshotReadDone& done) {
+            if (!done.chunk.has_value()) return raft_->SnapshotReadFailed(done.follower);
+            SnapshotChunkData& chunk = *done.chunk;
+            raft_->SnapshotRead(done.follower, std::move(chunk.meta), chunk.offset,
+                                std::move(chunk.bytes), chunk.last);
+          },
+          [this](const SnapshotWritten& done) {
+            raft_->SnapshotWritten(done.index, done.next_offset);
+          },
+          [this](const SnapshotInstalled& done) {
+            raft_->SnapshotInstalled(done.index);
+            observer_->OnApplied(done.index);
+          },
+          [this](const Checkpointed& done) { raft_->Checkpointed(done.index); },
+      },
+      event);
 }
 
 void Node::DispatchOutputs() {
@@ -214,17 +254,51 @@ void Node::DispatchOutputs() {
 void Node::Dispatch(Output output) {
   if (!output.messages_now.empty()) transport_->Send(std::move(output.messages_now));
   std::optional<ApplyRange> apply = std::move(output.apply);
+  std::optional<SnapshotMeta> install = std::move(output.install);
+  const std::optional<Index> compact_to = output.compact_to;
   const bool first_entry = apply.has_value() && apply->first == Index{1};
-  for (LogReadRequest& read : output.log_reads) log_reads_.Push(read);
+  for (const LogReadRequest& read : output.log_reads) read_work_.Push(read);
+  for (const SnapshotReadRequest& read : output.snapshot_reads) read_work_.Push(read);
+  if (output.snapshot_write.has_value()) {
+    checkpoint_work_.Push(*std::exchange(output.snapshot_write, std::nullopt));
+  }
+  if (output.membership.has_value()) observer_->OnMembership(*output.membership);
   if (output.status.has_value()) observer_->OnStatus(*output.status);
   if (!output.reads.empty()) observer_->OnReads(output.reads);
   if (output.persist_id.has_value() || first_entry) {
-    log_batches_.Push(LogBatch{std::move(output), first_entry});
+    log_work_.Push(LogBatch{std::move(output), first_entry});
   }
-  if (apply.has_value()) apply_ranges_.Push(*std::move(apply));
+  if (compact_to.has_value()) log_work_.Push(LogCompaction{*compact_to});
+  if (apply.has_value()) apply_work_.Push(*std::move(apply));
+  // By way of the log thread, so that all batches before it are durable; then after all ranges
+  // before it are applied.
+  if (install.has_value()) log_work_.Push(LogReset{*std::move(install)});
 }
 
-absl::Status Node::HandleLog(std::vector<LogBatch>& batches) {
+// --- The log thread ------------------------------------------------------------------------------
+
+absl::Status Node::HandleLog(std::vector<LogWork>& work) {
+  std::vector<LogBatch> batches;  // that one sync makes durable
+  for (LogWork& item : work) {
+    if (auto* batch = std::get_if<LogBatch>(&item)) {
+      batches.push_back(std::move(*batch));
+      continue;
+    }
+    if (absl::Status status = PersistAndSend(batches); !status.ok()) return status;
+    batches.clear();
+    absl::Status status;
+    if (const auto* compaction = std::get_if<LogCompaction>(&item)) {
+      status = data_dir_->log().CompactTo(compaction->to);
+    } else {
+      status = Reset(std::get<LogReset>(item));
+    }
+    if (!status.ok()) return status;
+  }
+  return PersistAndSend(batches);
+}
+
+absl::Status Node::PersistAndSend(std::vector<LogBatch>& batches) {
+  if (batches.empty()) return absl::OkStatus();
   if (absl::Status status = Persist(batches); !status.ok()) return status;
   std::vector<Message> messages;
   std::optional<PersistId> persisted;
@@ -239,6 +313,19 @@ absl::Status Node::HandleLog(std::vector<LogBatch>& batches) {
   }
   if (!messages.empty()) transport_->Send(std::move(messages));
   if (persisted.has_value()) events_.Push(Persisted{*persisted});
+  return absl::OkStatus();
+}
+
+absl::Status Node::Reset(const LogReset& reset) {
+  if (!reset.installed) {
+    apply_work_.Push(reset.meta);
+    return absl::OkStatus();
+  }
+  // A crash before this finds a checkpoint that the log does not contain, and does the same.
+  if (absl::Status s = data_dir_->AlignLog(reset.meta.index, reset.meta.term); !s.ok()) return s;
+  // A log that begins behind a snapshot does not have the entry that says it.
+  if (absl::Status s = BindClusterId(reset.meta.cluster_id); !s.ok()) return s;
+  events_.Push(SnapshotInstalled{reset.meta.index});
   return absl::OkStatus();
 }
 
@@ -279,31 +366,41 @@ absl::Status Node::Persist(std::vector<LogBatch>& batches) {
   if (wrote) {
     if (absl::Status s = log.Sync(); !s.ok()) return s;
   }
-  return bind_cluster_id ? BindClusterId() : absl::OkStatus();
+  return bind_cluster_id ? BindToFirstEntry() : absl::OkStatus();
 }
 
-absl::Status Node::BindClusterId() {
-  if (!data_dir_->cluster_id().empty()) return absl::OkStatus();
+absl::Status Node::BindToFirstEntry() {
   absl::StatusOr<std::vector<Entry>> first = data_dir_->log().Read(Index{1}, Index{1}, 1);
   if (!first.ok()) return first.status();
   ASSERT(first->front().kind == EntryKind::kNoOp, "a leader's no-op opens the log");
-  const std::string cluster_id(first->front().payload.view());
+  return BindClusterId(std::string(first->front().payload.view()));
+}
+
+absl::Status Node::BindClusterId(const std::string& cluster_id) {
+  const bool is_new = data_dir_->cluster_id().empty();
   if (absl::Status s = data_dir_->SetClusterId(cluster_id); !s.ok()) return s;
-  observer_->OnClusterId(cluster_id);
+  if (is_new) observer_->OnClusterId(cluster_id);
   return absl::OkStatus();
 }
 
-absl::Status Node::HandleApply(std::vector<ApplyRange>& ranges) {
-  for (const ApplyRange& range : ranges) {
-    if (absl::Status status = ApplyOne(range); !status.ok()) return status;
-    events_.Push(Applied{range.last});
+// --- The apply thread ----------------------------------------------------------------------------
+
+absl::Status Node::HandleApply(std::vector<ApplyWork>& work) {
+  for (const ApplyWork& item : work) {
+    if (const auto* range = std::get_if<ApplyRange>(&item)) {
+      if (absl::Status status = Apply(*range); !status.ok()) return status;
+      BeginPictureIfDue();
+      events_.Push(Applied{range->last});
+    } else if (absl::Status status = Install(std::get<SnapshotMeta>(item)); !status.ok()) {
+      return status;
+    }
   }
   return absl::OkStatus();
 }
 
-absl::Status Node::ApplyOne(const ApplyRange& range) {
+absl::Status Node::Apply(const ApplyRange& range) {
   if (!range.entries.empty()) {
-    state_machine_->Apply(range.entries);
+    ApplyEntries(range.entries);
     return absl::OkStatus();
   }
   for (Index next = range.first; next <= range.last;) {
@@ -311,21 +408,109 @@ absl::Status Node::ApplyOne(const ApplyRange& range) {
         data_dir_->log().Read(next, range.last, kApplyReadBytes);
     if (!entries.ok()) return entries.status();
     ASSERT(entries->front().index == next);
-    state_machine_->Apply(*entries);
+    ApplyEntries(*entries);
     next = entries->back().index + 1;
   }
   return absl::OkStatus();
 }
 
-absl::Status Node::HandleReads(std::vector<LogReadRequest>& requests) {
-  for (const LogReadRequest& request : requests) {
-    absl::StatusOr<std::vector<Entry>> entries =
-        data_dir_->log().Read(request.first, request.last, request.bytes_max);
-    // Entries that were truncated meanwhile are no longer wanted either; damage is.
-    if (absl::IsOutOfRange(entries.status())) continue;
-    if (!entries.ok()) return entries.status();
-    events_.Push(LogReadDone{request.follower, *std::move(entries)});
+void Node::ApplyEntries(const std::vector<Entry>& entries) {
+  ASSERT(entries.front().index == applied_.index + 1);
+  state_machine_->Apply(entries);
+  for (const Entry& entry : entries) {
+    Follow(entry, &applied_);
+    bytes_since_picture_ += entry.ByteSize();
   }
+  entries_since_picture_ += entries.size();
+}
+
+void Node::BeginPictureIfDue() {
+  if (checkpoints_ == nullptr || picture_unfinished_.load(std::memory_order_acquire)) return;
+  if (entries_since_picture_ < options_.checkpoint_entries &&
+      bytes_since_picture_ < options_.checkpoint_bytes) {
+    return;
+  }
+  entries_since_picture_ = 0;
+  bytes_since_picture_ = 0;
+  picture_unfinished_.store(true, std::memory_order_release);
+  checkpoints_->Begin(applied_);
+  checkpoint_work_.Push(FinishPicture{applied_.index});
+}
+
+absl::Status Node::Install(const SnapshotMeta& meta) {
+  if (picture_unfinished_.load(std::memory_order_acquire)) {
+    checkpoint_work_.Push(InstallAfter{meta});  // and here again
+    return absl::OkStatus();
+  }
+  ASSERT(meta.index > applied_.index, "a snapshot takes nobody back");
+  if (absl::Status s = checkpoints_->Install(meta); !s.ok()) return s;
+  applied_ = meta;
+  entries_since_picture_ = 0;
+  bytes_since_picture_ = 0;
+  log_work_.Push(LogReset{meta, /*installed=*/true});
+  return absl::OkStatus();
+}
+
+// --- The read thread -----------------------------------------------------------------------------
+
+absl::Status Node::HandleReads(std::vector<ReadWork>& work) {
+  for (const ReadWork& item : work) {
+    const auto* entries = std::get_if<LogReadRequest>(&item);
+    absl::Status status =
+        entries != nullptr ? ReadLog(*entries) : ReadSnapshot(std::get<SnapshotReadRequest>(item));
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Node::ReadLog(const LogReadRequest& request) {
+  absl::StatusOr<std::vector<Entry>> entries =
+      data_dir_->log().Read(request.first, request.last, request.bytes_max);
+  // Entries that were truncated or compacted meanwhile are no longer wanted either; damage is.
+  if (absl::IsOutOfRange(entries.status())) return absl::OkStatus();
+  if (!entries.ok()) return entries.status();
+  events_.Push(LogReadDone{request.follower, *std::move(entries)});
+  return absl::OkStatus();
+}
+
+absl::Status Node::ReadSnapshot(const SnapshotReadRequest& request) {
+  ASSERT(checkpoints_ != nullptr, "who compacts its log has checkpoints");
+  absl::StatusOr<SnapshotChunkData> chunk =
+      checkpoints_->Read(request.index, request.offset, request.bytes_max);
+  if (absl::IsNotFound(chunk.status())) {
+    events_.Push(SnapshotReadDone{request.follower, std::nullopt});
+    return absl::OkStatus();
+  }
+  if (!chunk.ok()) return chunk.status();
+  events_.Push(SnapshotReadDone{request.follower, *std::move(chunk)});
+  return absl::OkStatus();
+}
+
+// --- The checkpoint thread -----------------------------------------------------------------------
+
+absl::Status Node::HandleCheckpoints(std::vector<CheckpointWork>& work) {
+  for (const CheckpointWork& item : work) {
+    if (const auto* picture = std::get_if<FinishPicture>(&item)) {
+      if (absl::Status status = checkpoints_->Finish(); !status.ok()) return status;
+      picture_unfinished_.store(false, std::memory_order_release);
+      events_.Push(Checkpointed{picture->index});
+    } else if (const auto* chunk = std::get_if<SnapshotWriteRequest>(&item)) {
+      if (absl::Status status = Stage(*chunk); !status.ok()) return status;
+    } else {
+      apply_work_.Push(std::get<InstallAfter>(item).meta);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Node::Stage(const SnapshotWriteRequest& request) {
+  if (checkpoints_ == nullptr) return absl::OkStatus();  // the leader gives up after a while
+  absl::StatusOr<uint64_t> next =
+      checkpoints_->Stage(request.meta, request.offset, request.bytes.view(), request.last);
+  // What does not fit, or is damaged, is asked for anew.
+  if (absl::IsInvalidArgument(next.status()) || absl::IsDataLoss(next.status())) next = 0;
+  if (!next.ok()) return next.status();
+  events_.Push(SnapshotWritten{request.meta.index, *next});
   return absl::OkStatus();
 }
 

@@ -3,8 +3,10 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/assert.h"
@@ -23,22 +25,123 @@ class SeededRandom : public RandomSource {
   std::mt19937_64 engine_;
 };
 
+constexpr Node::Work kAllWork[] = {Node::Work::kNode, Node::Work::kLog, Node::Work::kApply,
+                                   Node::Work::kRead, Node::Work::kCheckpoint};
+
+// What a member has applied, as text, and its checkpoints. They are durable when Finish or Install
+// returns; what was only begun or staged is gone after a restart.
+class Texts : public StateMachine, public CheckpointStore {
+ public:
+  void Apply(std::span<const Entry> entries) override {
+    for (const Entry& entry : entries) {
+      ASSERT(entry.index == last_ + 1);
+      last_ = entry.index;
+      if (entry.kind == EntryKind::kCommand) texts.emplace_back(entry.payload.view());
+    }
+  }
+  std::optional<SnapshotMeta> newest() const override {
+    return durable_.has_value() ? std::optional(durable_->meta) : std::nullopt;
+  }
+  void Begin(const SnapshotMeta& meta) override {
+    REQUIRE(meta.index == last_);
+    REQUIRE_FALSE(begun_.has_value());
+    begun_ = Picture{meta, texts};
+  }
+  absl::Status Finish() override {
+    durable_ = *std::exchange(begun_, std::nullopt);
+    ++checkpoints;
+    return absl::OkStatus();
+  }
+  absl::StatusOr<SnapshotChunkData> Read(Index index, uint64_t offset, size_t bytes_max) override {
+    if (!durable_ || (index != Index{0} && index != durable_->meta.index)) {
+      return absl::NotFoundError("no such checkpoint");
+    }
+    const std::string bytes = durable_->Bytes();
+    if (offset > bytes.size()) return absl::NotFoundError("not so long");
+    const std::string part = bytes.substr(offset, bytes_max);
+    return SnapshotChunkData{durable_->meta, offset, Slice(part),
+                             offset + part.size() == bytes.size()};
+  }
+  absl::StatusOr<uint64_t> Stage(const SnapshotMeta& meta, uint64_t offset, std::string_view bytes,
+                                 bool last) override {
+    if (offset == 0) staged_ = {meta, ""};
+    if (staged_.first != meta || offset != staged_.second.size()) {
+      return absl::InvalidArgumentError("does not follow");
+    }
+    staged_.second.append(bytes);
+    staged_whole_ = last;
+    return staged_.second.size();
+  }
+  absl::Status Install(const SnapshotMeta& meta) override {
+    REQUIRE_FALSE(begun_.has_value());
+    REQUIRE(staged_whole_);
+    REQUIRE(staged_.first == meta);
+    durable_ = Picture{meta, {}};
+    for (char c : staged_.second) {
+      if (c == ';') {
+        durable_->texts.emplace_back();
+      } else {
+        durable_->texts.back().push_back(c);
+      }
+    }
+    Load();
+    ++installs;
+    return absl::OkStatus();
+  }
+  // A restart.
+  void Load() {
+    begun_.reset();
+    staged_whole_ = false;
+    texts = durable_ ? durable_->texts : std::vector<std::string>();
+    last_ = durable_ ? durable_->meta.index : Index{0};
+  }
+
+  std::vector<std::string> texts;
+  int checkpoints = 0;
+  int installs = 0;
+
+ private:
+  struct Picture {
+    SnapshotMeta meta;
+    std::vector<std::string> texts;
+    std::string Bytes() const {
+      std::string bytes;
+      for (const std::string& text : texts) bytes += ";" + text;
+      return bytes;
+    }
+  };
+  Index last_;
+  std::optional<Picture> durable_;
+  std::optional<Picture> begun_;
+  std::pair<SnapshotMeta, std::string> staged_;
+  bool staged_whole_ = false;
+};
+
 // One member and its disk.
-class Member : public StateMachine, public PeerTransport, public NodeObserver {
+class Member : public PeerTransport, public NodeObserver {
  public:
   Member(MemberId id, std::vector<MemberId> voters, uint64_t seed, std::deque<Message>* network)
       : id_(id), voters_(std::move(voters)), random_(seed + id.value()), network_(network) {}
 
   void Start() {
-    auto opened = DataDir::Open(&env, "data", id_, {});
+    auto opened = DataDir::Open(&env, "data", id_, {.segment_bytes = 4096}, /*birth_if_new=*/1);
     REQUIRE(opened.ok());
     data_dir_ = *std::move(opened);
-    applied.clear();
+    state.Load();
+    if (const auto newest = state.newest()) {
+      REQUIRE(data_dir_->AlignLog(newest->index, newest->term).ok());
+    }
     NodeOptions options;
+    options.checkpoint_entries = 10;
+    options.raft.trailing_entries = 5;
+    options.raft.retained_entries_max = 20;
+    options.raft.compaction_step_entries = 1;
+    options.raft.snapshot_chunk_bytes = 7;
+    options.raft.birth = data_dir_->birth();
     options.raft.self = id_;
     options.raft.membership.voters = voters_;
     options.raft.cluster_id_if_new = std::string(kClusterIdBytes, 'x');
-    node = std::make_unique<Node>(options, data_dir_.get(), &random_, this, this, this);
+    node = std::make_unique<Node>(options, data_dir_.get(), &random_, &state, &state, this, this);
   }
   void Stop() {
     node.reset();
@@ -46,15 +149,11 @@ class Member : public StateMachine, public PeerTransport, public NodeObserver {
   }
   bool leads() const { return node != nullptr && status.leader_established; }
 
-  void Apply(std::span<const Entry> entries) override {
-    for (const Entry& entry : entries) {
-      if (entry.kind == EntryKind::kCommand) applied.emplace_back(entry.payload.view());
-    }
-  }
   void Send(std::vector<Message> messages) override {
     for (Message& message : messages) network_->push_back(std::move(message));
   }
   void OnStatus(const Status& s) override { status = s; }
+  void OnMembership(const Membership&) override {}
   void OnReads(const std::vector<ReadResult>&) override {}
   void OnApplied(Index) override {}
   void OnTick() override {}
@@ -63,7 +162,7 @@ class Member : public StateMachine, public PeerTransport, public NodeObserver {
 
   FaultEnv env;
   std::unique_ptr<Node> node;
-  std::vector<std::string> applied;
+  Texts state;
   Status status;
   absl::Status fatal;
 
@@ -90,8 +189,8 @@ class Cluster {
   void Move() {
     std::vector<std::pair<MemberId, Node::Work>> ready;
     for (auto& [id, member] : members) {
-      for (Node::Work work :
-           {Node::Work::kNode, Node::Work::kLog, Node::Work::kApply, Node::Work::kRead}) {
+      if (member->node == nullptr) continue;
+      for (Node::Work work : kAllWork) {
         if (member->node->HasWork(work)) ready.emplace_back(id, work);
       }
     }
@@ -102,13 +201,14 @@ class Cluster {
       trace += std::to_string(id.value()) + "." + std::to_string(static_cast<int>(work)) + " ";
     } else if (choice == ready.size()) {
       auto member = std::next(members.begin(), static_cast<int>(random_() % members.size()));
-      member->second->node->TickNow();
+      if (member->second->node != nullptr) member->second->node->TickNow();
       trace += std::to_string(member->first.value()) + ".t ";
     } else {
       Message message = std::move(network_.front());
       network_.pop_front();
       trace += ToString(message) + " ";
-      members.at(message.to)->node->Deliver({std::move(message)});
+      Member& to = *members.at(message.to);
+      if (to.node != nullptr) to.node->Deliver({std::move(message)});
     }
   }
   Member* Leader() {
@@ -149,7 +249,7 @@ std::string RunOnce(uint64_t seed) {
     cluster.Propose(proposed.back());
   }
   for (auto& [id, member] : cluster.members) {
-    cluster.MoveUntil([&] { return member->applied == proposed; });
+    cluster.MoveUntil([&] { return member->state.texts == proposed; });
   }
   return cluster.trace;
 }
@@ -183,15 +283,14 @@ TEST_CASE(
   Cluster cluster(2);
   cluster.Propose("x");
   Member* leader = cluster.Leader();
-  cluster.MoveUntil([&] { return leader->applied.size() == 1; });
+  cluster.MoveUntil([&] { return leader->state.texts.size() == 1; });
   leader->env.PowerOffAfter(0);
   REQUIRE(leader->node->raft().Propose({Slice(std::string("y"))}).ok());
   leader->node->Step(Node::Work::kNode);
   leader->node->Step(Node::Work::kLog);
   CHECK_FALSE(leader->fatal.ok());
   leader->node->TickNow();
-  for (Node::Work work :
-       {Node::Work::kNode, Node::Work::kLog, Node::Work::kApply, Node::Work::kRead}) {
+  for (Node::Work work : kAllWork) {
     CHECK_FALSE(leader->node->HasWork(work));
   }
   leader->Stop();
@@ -199,8 +298,94 @@ TEST_CASE(
   leader->env.Crash(7);
   leader->Start();
   cluster.Propose("z");
-  cluster.MoveUntil([&] { return !leader->applied.empty() && leader->applied.back() == "z"; });
-  CHECK(leader->applied.front() == "x");
+  cluster.MoveUntil(
+      [&] { return !leader->state.texts.empty() && leader->state.texts.back() == "z"; });
+  CHECK(leader->state.texts.front() == "x");
+}
+
+std::vector<std::string> ProposeMany(Cluster* cluster, int count) {
+  std::vector<std::string> proposed;
+  for (int i = 0; i < count; ++i) {
+    proposed.push_back("text" + std::to_string(i));
+    cluster->Propose(proposed.back());
+  }
+  return proposed;
+}
+
+TEST_CASE("checkpoints let the log be cut, and a restart goes on from the newest") {
+  Cluster cluster(3);
+  const std::vector<std::string> proposed = ProposeMany(&cluster, 200);
+  for (auto& [id, member] : cluster.members) {
+    cluster.MoveUntil([&] { return member->state.texts == proposed; });
+    cluster.MoveUntil([&] { return member->state.checkpoints > 2; });
+    cluster.MoveUntil([&] { return member->node->raft().base_index() > Index{100}; });
+    member->Stop();
+    member->env.Crash(11);
+    member->Start();
+    CHECK(member->state.texts.size() > 100);
+    CHECK(member->node->raft().base_index() > Index{0});
+    cluster.MoveUntil([&] { return member->state.texts == proposed; });
+  }
+}
+
+TEST_CASE("a member that lags behind the others' logs gets a snapshot and goes on from there") {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    INFO("seed " << seed);
+    Cluster cluster(seed);
+    cluster.Propose("first");
+    Member* lagging = nullptr;
+    for (auto& [id, member] : cluster.members) {
+      if (!member->leads()) lagging = member.get();
+    }
+    cluster.MoveUntil([&] { return lagging->state.texts.size() == 1; });
+    lagging->Stop();
+    lagging->status = {};
+    std::vector<std::string> proposed = ProposeMany(&cluster, 100);
+    proposed.insert(proposed.begin(), "first");
+    cluster.MoveUntil([&] {
+      Member* leader = cluster.Leader();
+      return leader != nullptr && leader->node->raft().base_index() > Index{50};
+    });
+    lagging->env.Crash(seed);
+    lagging->Start();
+    cluster.MoveUntil([&] { return lagging->state.installs > 0; });
+    cluster.Propose("last");
+    proposed.emplace_back("last");
+    for (auto& [id, member] : cluster.members) {
+      cluster.MoveUntil([&] { return member->state.texts == proposed; });
+    }
+  }
+}
+
+TEST_CASE("a crash at any point of an installation leaves a member that catches up") {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    INFO("seed " << seed);
+    Cluster cluster(seed);
+    cluster.Propose("first");
+    Member* lagging = nullptr;
+    for (auto& [id, member] : cluster.members) {
+      if (!member->leads()) lagging = member.get();
+    }
+    cluster.MoveUntil([&] { return lagging->state.texts.size() == 1; });
+    lagging->Stop();
+    lagging->status = {};
+    std::vector<std::string> proposed = ProposeMany(&cluster, 60);
+    proposed.insert(proposed.begin(), "first");
+    lagging->Start();
+    // Power goes off somewhere in the installation or after it, more than once.
+    for (uint64_t crash = 0; crash < 4; ++crash) {
+      lagging->env.PowerOffAfter((seed * 7 + crash * 3) % 12);
+      cluster.MoveUntil([&] { return !lagging->fatal.ok() || lagging->state.texts == proposed; });
+      lagging->Stop();
+      lagging->status = {};
+      lagging->fatal = absl::OkStatus();
+      lagging->env.Crash(seed + crash);
+      lagging->Start();
+    }
+    for (auto& [id, member] : cluster.members) {
+      cluster.MoveUntil([&] { return member->state.texts == proposed; });
+    }
+  }
 }
 
 }  // namespace

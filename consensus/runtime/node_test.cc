@@ -58,7 +58,8 @@ class Member : public StateMachine, public PeerTransport, public NodeObserver {
  public:
   Member(Cluster* cluster, int id, std::vector<MemberId> voters, std::string path)
       : cluster_(cluster), random_(static_cast<uint64_t>(id)) {
-    auto opened = DataDir::Open(Env::Posix(), path, MemberId(static_cast<uint32_t>(id)), {});
+    auto opened = DataDir::Open(Env::Posix(), path, MemberId(static_cast<uint32_t>(id)), {},
+                                /*birth_if_new=*/1);
     REQUIRE(opened.ok());
     data_dir_ = *std::move(opened);
     NodeOptions options;
@@ -66,7 +67,7 @@ class Member : public StateMachine, public PeerTransport, public NodeObserver {
     options.raft.self = MemberId(static_cast<uint32_t>(id));
     options.raft.membership.voters = std::move(voters);
     options.raft.cluster_id_if_new = std::string(kClusterIdBytes, static_cast<char>('A' + id));
-    node_ = std::make_unique<Node>(options, data_dir_.get(), &random_, this, this, this);
+    node_ = std::make_unique<Node>(options, data_dir_.get(), &random_, this, nullptr, this, this);
     node_->Start();
   }
 
@@ -85,6 +86,7 @@ class Member : public StateMachine, public PeerTransport, public NodeObserver {
     status = s;
     cluster_->Changed();
   }
+  void OnMembership(const Membership&) override {}
   void OnReads(const std::vector<ReadResult>& results) override {
     MutexLock lock(&cluster_->mutex);
     reads.insert(reads.end(), results.begin(), results.end());

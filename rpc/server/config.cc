@@ -31,8 +31,7 @@ const std::map<std::string, std::string>& IgnoredKeys() {
       {"admin.serverPort", "the HTTP door is not in this version"},
       {"leaderServes", "the leader always serves clients"},
       {"preAllocSize", "log segments are preallocated in a size of their own"},
-      {"snapCount", "the log is not followed by dumps of the whole tree"},
-      {"snapSizeLimitInKb", "the log is not followed by dumps of the whole tree"},
+      {"snapSizeLimitInKb", "a checkpoint follows a fixed number of bytes, or snapCount entries"},
       {"autopurge.snapRetainCount", "old data is removed without a job"},
       {"autopurge.purgeInterval", "old data is removed without a job"},
       {"forceSync", "every acknowledged write is synced"},
@@ -142,6 +141,12 @@ class Parser {
     }
     if (key == "heartbeatMs") return ParseInt(key, value, 5, kHour, kMs, &config_.heartbeat_ms);
     if (key == "ioThreads") return ParseInt(key, value, 0, 128, " of threads", &config_.io_threads);
+    if (key == "snapCount") {
+      return ParseInt(key, value, 2, 1 << 30, " of entries", &config_.snap_count);
+    }
+    if (key == "logSegmentBytes") {
+      return ParseInt(key, value, 64 << 10, 1 << 30, " of bytes", &config_.log_segment_bytes);
+    }
     if (key == "quorumListenOnAllIPs") {
       return ParseBool(key, value, &config_.quorum_listen_on_all_ips);
     }

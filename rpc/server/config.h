@@ -24,8 +24,8 @@ struct ServerLine {
 
 struct Config {
   std::string file;
-  std::string data_dir;
-  std::string log_dir;  // after Parse: dataDir if dataLogDir is not given
+  std::string data_dir;  // checkpoints and myid
+  std::string log_dir;   // the log; after Parse: dataDir if dataLogDir is not given
   uint32_t my_id = 1;
   std::map<uint32_t, ServerLine> servers;  // empty: standalone
 
@@ -39,7 +39,9 @@ struct Config {
   int jute_max_buffer_bytes = 1048575;
   int election_timeout_ms = 300;
   int heartbeat_ms = 60;
-  int io_threads = 0;  // after Parse: chosen by the machine if not given
+  int io_threads = 0;         // after Parse: chosen by the machine if not given
+  int snap_count = 0;         // entries between checkpoints; 0: not given
+  int log_segment_bytes = 0;  // of a file of the log; 0: not given
   bool quorum_listen_on_all_ips = false;
   std::vector<std::string> four_letter_words = {"srvr"};  // "*": all
 

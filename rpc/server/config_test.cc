@@ -57,12 +57,25 @@ TEST_CASE("without server lines, or with one, a server is standalone and needs n
   CHECK(one->standalone());
 }
 
+TEST_CASE("checkpoints and segments have the sizes that are given") {
+  auto config = ParseConfig(
+      "zoo.cfg", "dataDir=/d\nclientPort=1\nsnapCount=50\nlogSegmentBytes=65536\n", NoFile);
+  REQUIRE(config.ok());
+  CHECK(config->warnings.empty());
+  CHECK(config->snap_count == 50);
+  CHECK(config->log_segment_bytes == 65536);
+  auto none = ParseConfig("zoo.cfg", "dataDir=/d\nclientPort=1\n", NoFile);
+  REQUIRE(none.ok());
+  CHECK(none->snap_count == 0);
+  CHECK(none->log_segment_bytes == 0);
+}
+
 TEST_CASE("keys that have no effect are warned of by name, with the line") {
   auto config = ParseConfig(
-      "zoo.cfg", "dataDir=/d\nclientPort=1\nsnapCount=5\nnoSuchKey=1\ngrpcPort=2281\n", NoFile);
+      "zoo.cfg", "dataDir=/d\nclientPort=1\npreAllocSize=5\nnoSuchKey=1\ngrpcPort=2281\n", NoFile);
   REQUIRE(config.ok());
   REQUIRE(config->warnings.size() == 3);
-  CHECK(config->warnings[0].find("zoo.cfg:3: snapCount") == 0);
+  CHECK(config->warnings[0].find("zoo.cfg:3: preAllocSize") == 0);
   CHECK(config->warnings[1].find("zoo.cfg:4: noSuchKey") == 0);
   CHECK(config->warnings[2].find("zoo.cfg:5: grpcPort") == 0);
 }
@@ -76,6 +89,8 @@ TEST_CASE("a bad value is an error that names file, line, key and what is allowe
   CHECK(Problem("just words" + rest).find("zoo.cfg:1: just words: not a setting") == 0);
   CHECK(Problem("grpcPort=70000" + rest).find("zoo.cfg:1: grpcPort") == 0);
   CHECK(Problem("quorumListenOnAllIPs=maybe" + rest).find("true or false") != std::string::npos);
+  CHECK(Problem("snapCount=1" + rest).find("zoo.cfg:1: snapCount") == 0);
+  CHECK(Problem("logSegmentBytes=64k" + rest).find("from 65536 to") != std::string::npos);
   CHECK(Problem("server.300=a:1:2" + rest).find("zoo.cfg:1: server.300") == 0);
   CHECK(Problem("server.1=a" + rest).find("host:peerPort") != std::string::npos);
   CHECK(Problem("server.1=a:1:2:spectator" + rest).find("spectator") != std::string::npos);

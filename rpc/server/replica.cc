@@ -29,6 +29,9 @@ constexpr int kInTouchElections = 3;
 // Ticks fine enough for the heartbeat, and no finer: an idle server should sleep.
 int TickMs(const Config& config) { return std::max(1, config.heartbeat_ms / 4); }
 
+// How much older a session may grow from one tick to the next.
+int64_t TrackedMsMax(const ReplicaOptions& options) { return 3 * options.node.tick_ms; }
+
 }  // namespace
 
 ReplicaOptions MakeReplicaOptions(const Config& config, std::string cluster_id_if_new) {
@@ -44,30 +47,79 @@ ReplicaOptions MakeReplicaOptions(const Config& config, std::string cluster_id_i
   node.raft.election_ticks =
       std::max(node.raft.heartbeat_ticks + 1, config.election_timeout_ms / node.tick_ms);
   node.raft.cluster_id_if_new = std::move(cluster_id_if_new);
+  if (config.snap_count > 0) node.checkpoint_entries = static_cast<uint64_t>(config.snap_count);
   return {.node = std::move(node),
           .standalone = config.standalone(),
           .tick_time_ms = config.tick_time_ms,
           .election_timeout_ms = config.election_timeout_ms,
-          .data_dir = config.log_dir};
+          .data_dir = config.log_dir,
+          .checkpoint_dir = config.data_dir + "/checkpoints"};
 }
 
 Replica::Replica(ReplicaOptions options, uint64_t incarnation, consensus::DataDir* data_dir,
-                 consensus::RandomSource* random, const Clock* clock, PeerLinks* links,
-                 ReplicaHost* host)
+                 tree::RecordStore* store, consensus::RandomSource* random, const Clock* clock,
+                 PeerLinks* links, ReplicaHost* host)
     : options_(std::move(options)),
       origin_{static_cast<uint16_t>(options_.node.raft.self.value()), incarnation},
       clock_(clock),
       links_(links),
       host_(host),
+      data_dir_(data_dir),
+      random_(random),
       replicated_(origin_),
       router_(origin_, kResendElections * options_.node.raft.election_ticks, this),
-      tracker_(options_.tick_time_ms),
-      last_tick_(clock->Now()) {
+      tracker_(options_.tick_time_ms, TrackedMsMax(options_)),
+      last_tick_(clock->Now()),
+      leaderless_since_(clock->Now()) {
   status_.standalone = options_.standalone;
   status_.voters = options_.node.raft.membership.voters.size();
   status_.leader_contact_age_ms = INT32_MAX;
-  node_ = std::make_unique<consensus::Node>(options_.node, data_dir, random, &replicated_, links_,
-                                            static_cast<consensus::NodeObserver*>(this));
+  if (store != nullptr) checkpoints_.emplace(store, &replicated_, clock);
+}
+
+absl::Status Replica::Load() {
+  ASSERT(node_ == nullptr, "once");
+  std::optional<consensus::SnapshotMeta> newest;
+  if (checkpoints_.has_value()) {
+    if (absl::Status s = checkpoints_->Load(); !s.ok()) return s;
+    newest = checkpoints_->newest();
+  }
+  if (newest.has_value()) {
+    if (absl::Status s = CheckBelongs(*newest); !s.ok()) return s;
+    if (absl::Status s = data_dir_->AlignLog(newest->index, newest->term); !s.ok()) return s;
+  } else if (data_dir_->log().base_index() > consensus::Index{0}) {
+    return absl::DataLossError(absl::StrCat(
+        options_.data_dir, ": the log begins behind entry ", data_dir_->log().base_index().value(),
+        ", and there is no checkpoint of what was before; move the directory away and start again, "
+        "and the member is rebuilt from the others"));
+  }
+  const uint64_t loaded = newest.has_value() ? newest->index.value() : 0;
+  const uint64_t last = data_dir_->log().last_index().value();
+  if (last > loaded) spdlog::info("log replay from entry {} to {}", loaded + 1, last);
+  node_ = std::make_unique<consensus::Node>(options_.node, data_dir_, random_, &replicated_,
+                                            checkpoints_.has_value() ? &*checkpoints_ : nullptr,
+                                            links_, static_cast<consensus::NodeObserver*>(this));
+  if (newest.has_value()) OnApplied(newest->index);
+  return absl::OkStatus();
+}
+
+absl::Status Replica::CheckBelongs(const consensus::SnapshotMeta& newest) const {
+  const std::string& cluster_id = data_dir_->cluster_id();
+  if (!cluster_id.empty() && !newest.cluster_id.empty() && newest.cluster_id != cluster_id) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(options_.checkpoint_dir, ": the checkpoint is of cluster ",
+                     absl::BytesToHexString(newest.cluster_id), ", but the log in ",
+                     options_.data_dir, " of cluster ", absl::BytesToHexString(cluster_id),
+                     "; point dataDir and dataLogDir to directories that belong together"));
+  }
+  // What it promised to others was lost with the old log.
+  if (data_dir_->hard_state().standing == consensus::Standing::kBlank) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        options_.checkpoint_dir, ": there is a checkpoint, but the log in ", options_.data_dir,
+        " is new; point dataLogDir to the log that belongs to it, or move both directories away "
+        "and start again, and the member is rebuilt from the others"));
+  }
+  return absl::OkStatus();
 }
 
 Replica::~Replica() = default;
@@ -142,10 +194,44 @@ void Replica::OnStatus(const consensus::Status& status) {
       spdlog::info("no leader (term {})", status.term.value());
     }
   }
+  CheckStanding(status);
   raft_status_ = status;
   router_.OnStatus(status);
   BeginToLead();
   PublishStatus();
+}
+
+void Replica::CheckStanding(const consensus::Status& status) {
+  if (status.later_birth > 0) {
+    host_->OnEnd(absl::FailedPreconditionError(absl::StrCat(
+        "the other servers know a later data directory of this server than ", options_.data_dir,
+        ": this is an old copy, or the clock was set back before it was made. Start the server on "
+        "the later one; or set the clock right, move this one away and start again, and the member "
+        "is rebuilt from the others")));
+  }
+  if (status.version_needed > 0) {
+    host_->OnEnd(absl::FailedPreconditionError(absl::StrCat(
+        "the cluster uses version ", status.version_needed, " of the log, and this program knows ",
+        options_.node.raft.version, " at most; start a newer program on the same data")));
+  }
+  if (status.standing != raft_status_.standing) {
+    if (status.standing == consensus::Standing::kRecovering) {
+      spdlog::info(
+          "this server's data directory is new to a cluster that exists: it catches up, and "
+          "neither "
+          "votes nor counts until it has heard from every other voter");
+    } else if (raft_status_.standing == consensus::Standing::kRecovering) {
+      spdlog::info("this server has caught up, and counts as a member again");
+    }
+  }
+  if (status.removed && !raft_status_.removed) {
+    spdlog::warn("this server was removed from the cluster");
+  }
+}
+
+void Replica::OnMembership(const consensus::Membership& membership) {
+  spdlog::info("members: {}", consensus::ToString(membership));
+  UpdateStatus();
 }
 
 void Replica::BeginToLead() {
@@ -176,6 +262,7 @@ void Replica::OnReads(const std::vector<consensus::ReadResult>& reads) {
 void Replica::OnApplied(consensus::Index index) {
   applied_ = index;
   ReplicatedTree::News news = replicated_.TakeNews();
+  if (news.replaced) tracker_.Clear();
   for (const auto& change : news.sessions) {
     if (change.closed) {
       tracker_.OnClosed(change.session.id);
@@ -215,7 +302,33 @@ void Replica::OnTick() {
   router_.OnTick();
   links_->Tick();
   ExpireSessions();
+  SayWhoIsMissing();
   PublishStatus();
+}
+
+void Replica::SayWhoIsMissing() {
+  // Once all are there it takes a moment; nobody waits for a message then.
+  constexpr auto kPatience = std::chrono::seconds(3);
+  const consensus::Raft& raft = node_->raft();
+  const auto now = clock_->Now();
+  if (raft.standing() == consensus::Standing::kFull || raft.leader() != consensus::kNoMember) {
+    leaderless_since_ = now;
+    return;
+  }
+  if (now - leaderless_since_ < kPatience) return;
+  leaderless_since_ = now;
+  std::string missing;
+  for (MemberId voter : raft.membership().voters) {
+    if (voter == options_.node.raft.self || links_->DownForMs(voter) == 0) continue;
+    absl::StrAppend(&missing, missing.empty() ? "" : ", ", voter.value());
+  }
+  if (missing.empty()) return;
+  if (raft.standing() == consensus::Standing::kBlank) {
+    spdlog::info("a new cluster begins when all its voters are there; not reached yet: {}",
+                 missing);
+  } else {
+    spdlog::info("there is no leader to catch up from; not reached: {}", missing);
+  }
 }
 
 void Replica::ExpireSessions() {
@@ -225,8 +338,8 @@ void Replica::ExpireSessions() {
       std::chrono::duration_cast<std::chrono::milliseconds>(now - last_tick_).count();
   if (elapsed_ms <= 0) return;
   last_tick_ = now;
-  const auto expired = tracker_.Advance(std::min<int64_t>(elapsed_ms, 3 * options_.node.tick_ms),
-                                        kExpiriesAtOnceMax);
+  const auto expired =
+      tracker_.Advance(std::min<int64_t>(elapsed_ms, TrackedMsMax(options_)), kExpiriesAtOnceMax);
   if (!judges_sessions_ || expired.empty()) return;
   std::vector<Slice> commands;
   for (const SessionTracker::Expired& session : expired) {
@@ -267,9 +380,11 @@ void Replica::UpdateStatus() {
                 links_->DownForMs(raft_status_.leader));
   status_.in_touch =
       status_.leader_contact_age_ms <= kInTouchElections * options_.election_timeout_ms;
+  const std::vector<MemberId>& voters = raft.membership().voters;
+  status_.voters = voters.size();
   status_.followers_in_sync = 0;
   if (status_.is_leader) {
-    for (MemberId voter : options_.node.raft.membership.voters) {
+    for (MemberId voter : voters) {
       if (voter != options_.node.raft.self && raft.match_index(voter) >= raft.commit_index()) {
         ++status_.followers_in_sync;
       }

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,9 @@
 #include "rpc/server/replicated_tree.h"
 #include "rpc/server/service.h"
 #include "rpc/server/session_tracker.h"
+#include "rpc/server/tree_checkpoints.h"
 #include "rpc/server/write_router.h"
+#include "tree/store/record_store.h"
 
 namespace quorate::rpc {
 
@@ -37,6 +40,7 @@ struct ReplicaOptions {
   int election_timeout_ms = 300;  // as configured; node.raft has it in ticks
   // For messages to the administrator.
   std::string data_dir;
+  std::string checkpoint_dir;
 };
 
 // What a server of this configuration runs with. `cluster_id_if_new` (consensus::kClusterIdBytes)
@@ -64,18 +68,26 @@ class Replica final : public Service,
                       private consensus::NodeObserver,
                       private WriteRouter::Actions {
  public:
-  // All pointers must outlive the object. `incarnation` is greater than at any earlier start of
+  // All pointers must outlive the object. `store` keeps checkpoints; null: there are none, and the
+  // log is never cut. `incarnation` is greater than at any earlier start of
   // this member (rpc/server/incarnation.h). `random` is for election timeouts. REQUIRES:
   // options.node.raft.Validate().ok().
   Replica(ReplicaOptions options, uint64_t incarnation, consensus::DataDir* data_dir,
-          consensus::RandomSource* random, const Clock* clock, PeerLinks* links, ReplicaHost* host);
+          tree::RecordStore* store, consensus::RandomSource* random, const Clock* clock,
+          PeerLinks* links, ReplicaHost* host);
   ~Replica() override;
   Replica(const Replica&) = delete;
   Replica& operator=(const Replica&) = delete;
 
   // The door through which all clients come; before the node runs, and for as long.
   void SetDoor(Door* door);
-  // To be started and stopped, or stepped. Nothing may call the replica while it is destroyed.
+  // The same; for checks.
+  void SetApplyObserver(ApplyObserver* observer) { replicated_.SetObserver(observer); }
+  // Takes the newest checkpoint as what was applied, and makes the node. Once, before anything else
+  // is called but SetDoor. Errors: DataLoss if checkpoint or log are damaged or do not go together.
+  absl::Status Load();
+  // To be started and stopped, or stepped. REQUIRES: Load was called. Nothing may call the replica
+  // while it is destroyed.
   consensus::Node& node() { return *node_; }
 
   // From any thread: asks another server to lead, if this one does. status() shows when it is done.
@@ -100,6 +112,7 @@ class Replica final : public Service,
  private:
   // consensus::NodeObserver
   void OnStatus(const consensus::Status& status) override;
+  void OnMembership(const consensus::Membership& membership) override;
   void OnReads(const std::vector<consensus::ReadResult>& reads) override;
   void OnApplied(consensus::Index index) override;
   void OnTick() override;
@@ -115,10 +128,15 @@ class Replica final : public Service,
     uint32_t origin_tag = 0;
     uint64_t sync_id = 0;
   };
+  // FailedPrecondition if the newest checkpoint is not one of this log.
+  absl::Status CheckBelongs(const consensus::SnapshotMeta& newest) const;
   void StartSync(PendingSync sync);
   void TouchOnNodeThread(const std::vector<int64_t>& sessions);
   void BeginToLead();
   void EndAsOutdated(uint64_t incarnation);
+  void CheckStanding(const consensus::Status& status);
+  // A server that may not vote cannot help itself: its log says what it waits for.
+  void SayWhoIsMissing();
   void ExpireSessions();
   void PublishStatus();
   void UpdateStatus();
@@ -128,7 +146,10 @@ class Replica final : public Service,
   const Clock* const clock_;
   PeerLinks* const links_;
   ReplicaHost* const host_;
+  consensus::DataDir* const data_dir_;
+  consensus::RandomSource* const random_;
   ReplicatedTree replicated_;
+  std::optional<TreeCheckpoints> checkpoints_;
   Door* door_ = nullptr;
 
   // Node thread.
@@ -139,6 +160,7 @@ class Replica final : public Service,
   consensus::Term applied_term_;
   bool judges_sessions_ = false;  // leads, and has applied what came before
   std::chrono::steady_clock::time_point last_tick_;
+  std::chrono::steady_clock::time_point leaderless_since_;
   uint64_t next_read_ = 1;
   std::map<uint64_t, PendingSync> reads_;       // asked of Raft, by request id
   std::vector<PendingSync> refused_reads_;      // to be asked again at the next tick

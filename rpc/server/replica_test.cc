@@ -16,6 +16,7 @@
 #include "base/manual_clock.h"
 #include "base/random.h"
 #include "consensus/log/fault_env.h"
+#include "rpc/server/file_record_store.h"
 #include "rpc/server/incarnation.h"
 #include "rpc/zk/connection_loop.h"
 #include "rpc/zk/door.h"
@@ -54,7 +55,9 @@ struct Network {
     std::string bytes;
   };
   std::deque<Parcel> parcels;
-  uint32_t checksum = 0;  // of all that was ever sent, in its order
+  uint32_t checksum = 0;
+  MemberId cut = consensus::kNoMember;  // nothing reaches it or leaves it  // of all that was ever
+                                        // sent, in its order
 };
 
 class Links : public PeerLinks {
@@ -109,14 +112,17 @@ class Member : private ReplicaHost {
       : config_(MemberConfig(id, members)), random_(seed + id), clock_(clock), network_(network) {}
 
   void Start() {
-    auto incarnation_dir = env.CreateDirectories(config_.log_dir);
+    auto incarnation_dir = env->CreateDirectories(config_.log_dir);
     REQUIRE(incarnation_dir.ok());
     auto opened =
-        consensus::DataDir::Open(&env, config_.log_dir + "/log", MemberId(config_.my_id), {});
+        consensus::DataDir::Open(env.get(), config_.log_dir + "/log", MemberId(config_.my_id),
+                                 {.segment_bytes = 4096}, static_cast<uint64_t>(clock_->WallMs()));
     REQUIRE(opened.ok());
-    auto incarnation = NextIncarnation(&env, config_.log_dir, clock_->WallMs());
+    auto store = FileRecordStore::Open(env.get(), config_.log_dir + "/checkpoints");
+    REQUIRE(store.ok());
+    auto incarnation = NextIncarnation(env.get(), config_.log_dir, clock_->WallMs());
     REQUIRE(incarnation.ok());
-    running_ = std::make_unique<Running>(this, *std::move(opened), *incarnation);
+    running_ = std::make_unique<Running>(this, *std::move(opened), *std::move(store), *incarnation);
   }
   // Everything in memory is gone.
   void Stop() { running_.reset(); }
@@ -128,23 +134,38 @@ class Member : private ReplicaHost {
   const std::string& cluster_id() const { return running_->links.cluster_id(); }
   MemberId id() const { return MemberId(config_.my_id); }
 
-  consensus::FaultEnv env;
+  std::unique_ptr<consensus::FaultEnv> env = std::make_unique<consensus::FaultEnv>();
   absl::Status ended;
   absl::Status fatal;
 
  private:
   struct Running {
-    Running(Member* member, std::unique_ptr<consensus::DataDir> dir, uint64_t incarnation)
+    Running(Member* member, std::unique_ptr<consensus::DataDir> dir,
+            std::unique_ptr<FileRecordStore> records, uint64_t incarnation)
         : data_dir(std::move(dir)),
+          store(std::move(records)),
           links(member->id(), member->network_),
-          replica(
-              MakeReplicaOptions(member->config_, member->random_.Make(consensus::kClusterIdBytes)),
-              incarnation, data_dir.get(), &member->random_, member->clock_, &links, member),
+          replica(Options(member, *data_dir), incarnation, data_dir.get(), store.get(),
+                  &member->random_, member->clock_, &links, member),
           door(member->config_, &replica, member->clock_, &member->random_) {
       replica.SetDoor(&door);
       sockets.SetLoop(&loop);
+      REQUIRE(replica.Load().ok());
+    }
+    // Checkpoints are taken, and the log is cut, all the time.
+    static ReplicaOptions Options(Member* member, const consensus::DataDir& dir) {
+      ReplicaOptions options =
+          MakeReplicaOptions(member->config_, member->random_.Make(consensus::kClusterIdBytes));
+      options.node.checkpoint_entries = 7;
+      options.node.raft.birth = dir.birth();
+      options.node.raft.trailing_entries = 3;
+      options.node.raft.retained_entries_max = 20;
+      options.node.raft.compaction_step_entries = 1;
+      options.node.raft.snapshot_chunk_bytes = 100;
+      return options;
     }
     std::unique_ptr<consensus::DataDir> data_dir;
+    std::unique_ptr<FileRecordStore> store;
     Links links;
     Replica replica;
     zk::ZkDoor door;
@@ -155,7 +176,7 @@ class Member : private ReplicaHost {
   void OnFatal(const absl::Status& error) override { fatal = error; }
   void OnEnd(absl::Status why) override { ended = std::move(why); }
   absl::Status SaveIncarnation(uint64_t incarnation) override {
-    return rpc::SaveIncarnation(&env, config_.log_dir, incarnation);
+    return rpc::SaveIncarnation(env.get(), config_.log_dir, incarnation);
   }
   void OnStatusPublished() override {}
 
@@ -186,8 +207,8 @@ class Cluster {
         if (!member->runs()) continue;
         Member* m = member.get();
         m->sockets().RunTurns();
-        for (Node::Work work :
-             {Node::Work::kNode, Node::Work::kLog, Node::Work::kApply, Node::Work::kRead}) {
+        for (Node::Work work : {Node::Work::kNode, Node::Work::kLog, Node::Work::kApply,
+                                Node::Work::kRead, Node::Work::kCheckpoint}) {
           if (!m->replica().node().HasWork(work)) continue;
           ready.push_back([m, work] { m->replica().node().Step(work); });
         }
@@ -242,10 +263,17 @@ class Cluster {
   }
   void Kill(Member& member) {
     member.Stop();
-    member.env.Crash(random_());
+    member.env->Crash(random_());
     for (auto& [id, other] : members_) {
       if (other->runs()) other->replica().OnPeerDown(member.id());
     }
+  }
+  // The machine comes back with an empty disk.
+  void Wipe(Member& member) {
+    Kill(member);
+    clock.Advance(1);
+    member.env = std::make_unique<consensus::FaultEnv>();
+    Restart(member);
   }
   void Restart(Member& member) {
     member.Start();
@@ -265,6 +293,7 @@ class Cluster {
     network.parcels.pop_front();
     Member& to = *members_.at(parcel.to.value());
     if (!to.runs() || !members_.at(parcel.from.value())->runs()) return;
+    if (parcel.from == network.cut || parcel.to == network.cut) return;
     auto batch = DecodeFrames(std::make_shared<std::string>(std::move(parcel.bytes)));
     REQUIRE(batch.ok());
     to.replica().OnPeerBatch(parcel.from, *std::move(batch));
@@ -439,6 +468,61 @@ TEST_CASE("what was lost with a link to the leader is sent again as soon as ther
   cluster.Settle();
   client.HearAll();
   CHECK(client.heard.size() > heard);
+}
+
+TEST_CASE("a member that was away for too long gets a snapshot, and sends its clients elsewhere") {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    INFO("seed " << seed);
+    Cluster cluster(3, seed);
+    Member& leader = cluster.Leader();
+    Member& follower = cluster.Follower();
+    Client client(&cluster, &leader, {.timeout_ms = 4000});
+    REQUIRE(client.Call(OpCode::kCreate, zk::Create("/n", "")).error == ErrorCode::kOk);
+    cluster.Leader();
+    // Nothing reaches it for a while; those who are connected to it read on.
+    Client reader(&cluster, &follower, {.timeout_ms = 4000});
+    REQUIRE(reader.Call(OpCode::kGetData, zk::PathAndWatch("/n", true)).error == ErrorCode::kOk);
+    cluster.network.cut = follower.id();
+    for (int i = 0; i < 100; ++i) {
+      REQUIRE(client.Call(OpCode::kSetData, zk::SetData("/n", std::to_string(i))).error ==
+              ErrorCode::kOk);
+    }
+    REQUIRE(leader.replica().node().raft().base_index() >
+            follower.replica().node().raft().last_index());
+    cluster.network.cut = consensus::kNoMember;
+    cluster.PassUntil([&] {
+      return follower.replica().tree().last_zxid() == leader.replica().tree().last_zxid();
+    });
+    CHECK(follower.replica().tree().digest() == leader.replica().tree().digest());
+    // Its watch did not fire, so the client has to come back and ask.
+    reader.HearAll();
+    CHECK_FALSE(reader.open());
+    CHECK(client.open());
+    Client again(&cluster, &follower,
+                 {.session = reader.session.session_id, .password = reader.session.password});
+    CHECK(again.session.session_id == reader.session.session_id);
+    CHECK(zk::DataOf(again.Call(OpCode::kGetData, zk::PathAndWatch("/n", false))) == "99");
+    CHECK(again.Call(OpCode::kSetData, zk::SetData("/n", "last")).error == ErrorCode::kOk);
+  }
+}
+
+TEST_CASE("a member that lost its disk comes back, and counts only when it has caught up") {
+  Cluster cluster(3, 5);
+  Member& leader = cluster.Leader();
+  Member& lost = cluster.Follower();
+  Client client(&cluster, &leader, {.timeout_ms = 4000});
+  for (int i = 0; i < 50; ++i) {
+    REQUIRE(client.Call(OpCode::kCreate, zk::Create("/n" + std::to_string(i), "")).error ==
+            ErrorCode::kOk);
+  }
+  cluster.Wipe(lost);
+  cluster.PassUntil(
+      [&] { return lost.replica().node().raft().standing() == consensus::Standing::kFull; });
+  CHECK(lost.replica().tree().digest() == leader.replica().tree().digest());
+  // Without the old leader, the two others go on: one of them is the one that was lost.
+  cluster.Kill(leader);
+  Client other(&cluster, &lost);
+  CHECK(other.Call(OpCode::kCreate, zk::Create("/after", "")).error == ErrorCode::kOk);
 }
 
 // Members, clients, a crash: all that anybody said and heard, and the digests.

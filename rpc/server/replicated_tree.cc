@@ -21,16 +21,42 @@ void ReplicatedTree::Apply(std::span<const consensus::Entry> entries) {
     entries = entries.subspan(count);
     door_->OnBatchApplied();
   }
+  PublishNews();
+}
+
+void ReplicatedTree::PublishNews() {
   MutexLock lock(&news_mutex_);
   news_.own_sequence = pending_.own_sequence;
   news_.no_op_term = pending_.no_op_term;
   news_.later_incarnation = pending_.later_incarnation;
-  if (news_.sessions.empty()) {
+  if (pending_.replaced || news_.sessions.empty()) {
+    news_.replaced |= pending_.replaced;
     news_.sessions.swap(pending_.sessions);
   } else {
     news_.sessions.insert(news_.sessions.end(), pending_.sessions.begin(), pending_.sessions.end());
-    pending_.sessions.clear();
   }
+  pending_.replaced = false;
+  pending_.sessions.clear();
+}
+
+void ReplicatedTree::Replace(std::unique_ptr<tree::Tree> tree, consensus::Term term) {
+  const tree::OriginTable::Last last = tree->LastOf(self_.member);
+  pending_.own_sequence = last.incarnation == self_.incarnation ? last.sequence : 0;
+  if (last.incarnation > self_.incarnation) pending_.later_incarnation = last.incarnation;
+  // Whatever leader wrote that entry, its no-op came before it.
+  pending_.no_op_term = term;
+  pending_.replaced = true;
+  pending_.sessions.clear();
+  for (tree::SessionInfo& session : tree->Sessions()) {
+    pending_.sessions.push_back({false, std::move(session)});
+  }
+  {
+    WriterLock lock(&mutex_);
+    tree_.swap(tree);
+    if (door_ != nullptr) door_->OnTreeReplaced();
+  }
+  if (door_ != nullptr) door_->OnBatchApplied();
+  PublishNews();
 }
 
 void ReplicatedTree::ApplySome(std::span<const consensus::Entry> entries) {
@@ -38,12 +64,13 @@ void ReplicatedTree::ApplySome(std::span<const consensus::Entry> entries) {
   for (const consensus::Entry& entry : entries) {
     const tree::Zxid zxid(static_cast<int64_t>(entry.index.value()));
     if (entry.kind == consensus::EntryKind::kCommand) {
-      tree_.Apply(zxid, entry.payload.view(), self_, this);
+      tree_->Apply(zxid, entry.payload.view(), self_, this);
       NoteOrigin(entry.payload.view());
     } else {
-      tree_.Skip(zxid);
+      tree_->Skip(zxid);
       pending_.no_op_term = entry.term;
     }
+    if (observer_ != nullptr) observer_->OnEntryApplied(entry, *tree_);
   }
 }
 
@@ -58,6 +85,7 @@ ReplicatedTree::News ReplicatedTree::TakeNews() {
   MutexLock lock(&news_mutex_);
   News news = news_;
   news_.sessions.clear();
+  news_.replaced = false;
   return news;
 }
 

@@ -1,10 +1,11 @@
 // Joins consensus to the tree: applies committed entries and tells the doors, and keeps count of
 // what the node thread wants to know.
 //
-// Thread-safety: Apply from the apply thread; the accessors of tree and lock from anywhere (reads
-// under the shared side); TakeNews from the node thread.
+// Thread-safety: Apply and Replace from the apply thread; the accessors of tree and lock from
+// anywhere (reads under the shared side); TakeNews from the node thread.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "base/mutex.h"
@@ -15,6 +16,13 @@
 
 namespace quorate::rpc {
 
+// Sees each entry just after it was applied, while the tree is locked: for checks.
+class ApplyObserver {
+ public:
+  virtual ~ApplyObserver() = default;
+  virtual void OnEntryApplied(const consensus::Entry& entry, const tree::Tree& tree) = 0;
+};
+
 class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListener {
  public:
   // `self`: commands of this origin have results here.
@@ -23,9 +31,18 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
   // The door that is told; before the first Apply. It must outlive the applying.
   void SetDoor(Door* door) { door_ = door; }
 
+  // Before the first Apply. It must outlive the applying.
+  void SetObserver(ApplyObserver* observer) { observer_ = observer; }
+
   void Apply(std::span<const consensus::Entry> entries) override;
 
-  const tree::Tree& tree() const { return tree_; }
+  // Puts another tree, a later state of the cluster, in the place of this one: a checkpoint at the
+  // start, or a snapshot. `term` is of its last entry. The door learns that events may be missing.
+  void Replace(std::unique_ptr<tree::Tree> tree, consensus::Term term);
+
+  const tree::Tree& tree() const { return *tree_; }
+  // For pictures (rpc/server/tree_checkpoints.h).
+  tree::Tree& mutable_tree() { return *tree_; }
   SharedMutex& mutex() { return mutex_; }
 
   // What happened since the last call.
@@ -37,6 +54,8 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
       bool closed = false;
       tree::SessionInfo session;
     };
+    // The sessions are these alone, whatever was before: the tree was replaced.
+    bool replaced = false;
     std::vector<SessionChange> sessions;  // in order
   };
   News TakeNews();
@@ -49,11 +68,14 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
 
   void ApplySome(std::span<const consensus::Entry> entries);
   void NoteOrigin(std::string_view command);
+  // Adds pending_ to news_.
+  void PublishNews();
 
   const tree::Origin self_;
   Door* door_ = nullptr;
+  ApplyObserver* observer_ = nullptr;
   SharedMutex mutex_;
-  tree::Tree tree_;
+  std::unique_ptr<tree::Tree> tree_ = std::make_unique<tree::Tree>();
   News pending_;  // of the batch being applied; apply thread
 
   Mutex news_mutex_;

@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "consensus/log/env.h"
 #include "rpc/server/incarnation.h"
+#include "tree/store/rocks_record_store.h"
 
 namespace quorate::rpc {
 namespace {
@@ -44,32 +45,49 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(Config config, DoorFactor
       MakeReplicaOptions(config, RandomBytes::System()->Make(consensus::kClusterIdBytes));
   if (absl::Status s = options.node.raft.Validate(); !s.ok()) return s;
   consensus::Env* env = consensus::Env::Posix();
-  auto data_dir = consensus::DataDir::Open(env, config.log_dir, MemberId(config.my_id), {});
+  const int64_t now_ms = Clock::System()->WallMs();
+  consensus::SegmentLogOptions log_options;
+  if (config.log_segment_bytes > 0) {
+    log_options.segment_bytes = static_cast<uint64_t>(config.log_segment_bytes);
+  }
+  auto data_dir = consensus::DataDir::Open(env, config.log_dir, MemberId(config.my_id), log_options,
+                                           static_cast<uint64_t>(now_ms));
   if (!data_dir.ok()) return data_dir.status();
-  auto incarnation = NextIncarnation(env, config.log_dir, Clock::System()->WallMs());
+  if (absl::Status s = env->CreateDirectories(config.data_dir); !s.ok()) return s;
+  auto store = tree::RocksRecordStore::Open(options.checkpoint_dir);
+  if (!store.ok()) return store.status();
+  auto incarnation = NextIncarnation(env, config.log_dir, now_ms);
   if (!incarnation.ok()) return incarnation.status();
-  return std::unique_ptr<Server>(
-      new Server(std::move(config), std::move(options), doors, *std::move(data_dir), *incarnation));
+  options.node.raft.birth = (*data_dir)->birth();
+  auto server =
+      std::unique_ptr<Server>(new Server(std::move(config), std::move(options), doors,
+                                         *std::move(data_dir), *std::move(store), *incarnation));
+  if (absl::Status s = server->replica_->Load(); !s.ok()) return s;
+  return server;
 }
 
 Server::Server(Config config, ReplicaOptions options, DoorFactory* doors,
-               std::unique_ptr<consensus::DataDir> data_dir, uint64_t incarnation)
-    : config_(std::move(config)), doors_(doors), data_dir_(std::move(data_dir)) {
+               std::unique_ptr<consensus::DataDir> data_dir,
+               std::unique_ptr<tree::RecordStore> store, uint64_t incarnation)
+    : config_(std::move(config)),
+      doors_(doors),
+      data_dir_(std::move(data_dir)),
+      store_(std::move(store)) {
   network_ =
       std::make_unique<PeerNetwork>(MakePeerOptions(config_), static_cast<PeerHandler*>(this));
-  replica_ =
-      std::make_unique<Replica>(std::move(options), incarnation, data_dir_.get(), &random_,
-                                Clock::System(), network_.get(), static_cast<ReplicaHost*>(this));
+  replica_ = std::make_unique<Replica>(std::move(options), incarnation, data_dir_.get(),
+                                       store_.get(), &random_, Clock::System(), network_.get(),
+                                       static_cast<ReplicaHost*>(this));
   replica_->SetDoor(doors_->Make(config_, replica_.get()));
 }
 
 Server::~Server() = default;
 
 absl::Status Server::Run() {
-  spdlog::info("server {} of {}, data in {}, log entries up to {}", config_.my_id,
+  spdlog::info("server {} of {}, data in {}, log in {} up to entry {}", config_.my_id,
                config_.standalone() ? "a standalone cluster"
                                     : fmt::format("{} members", config_.servers.size()),
-               config_.log_dir, data_dir_->log().last_index().value());
+               config_.data_dir, config_.log_dir, data_dir_->log().last_index().value());
   if (absl::Status s = network_->Start(data_dir_->cluster_id()); !s.ok()) return s;
   replica_->node().Start();
   absl::Status result = doors_->Open();

@@ -19,6 +19,7 @@
 #include "rpc/server/config.h"
 #include "rpc/server/replica.h"
 #include "rpc/server/service.h"
+#include "tree/store/record_store.h"
 
 namespace quorate::rpc {
 
@@ -47,7 +48,8 @@ class Server : private PeerHandler, private ReplicaHost {
 
  private:
   Server(Config config, ReplicaOptions options, DoorFactory* doors,
-         std::unique_ptr<consensus::DataDir> data_dir, uint64_t incarnation);
+         std::unique_ptr<consensus::DataDir> data_dir, std::unique_ptr<tree::RecordStore> store,
+         uint64_t incarnation);
 
   // PeerHandler, for the network is made before the replica.
   void OnPeerBatch(consensus::MemberId from, PeerBatch batch) override;
@@ -75,6 +77,7 @@ class Server : private PeerHandler, private ReplicaHost {
   const Config config_;
   DoorFactory* const doors_;
   std::unique_ptr<consensus::DataDir> data_dir_;
+  std::unique_ptr<tree::RecordStore> store_;
   Random random_;
   std::unique_ptr<PeerNetwork> network_;
   std::unique_ptr<Replica> replica_;

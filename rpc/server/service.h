@@ -21,6 +21,10 @@ inline constexpr size_t kCommandBytesMax = consensus::kEntryPayloadBytesMax;
 // them is queued before any read can see the change.
 class Door : public tree::ApplyListener {
  public:
+  // The tree was replaced by a later one: what happened in between was not told, nor what became of
+  // commands that were under way. Every connection has to be closed before anything is read from
+  // the new tree on it; its client comes back, and learns what it missed from what it has seen.
+  virtual void OnTreeReplaced() = 0;
   // After a batch, when the tree is free again: wake up whoever has something to send.
   virtual void OnBatchApplied() = 0;
   // On the node thread: the sync `sync_id` that a connection asked for by Service::Sync is done.

@@ -7,12 +7,13 @@
 
 namespace quorate::rpc {
 
-SessionTracker::SessionTracker(int64_t granularity_ms) : granularity_ms_(granularity_ms) {
+SessionTracker::SessionTracker(int64_t granularity_ms, int64_t advance_max_ms)
+    : granularity_ms_(granularity_ms), advance_max_ms_(advance_max_ms) {
   ASSERT(granularity_ms > 0);
 }
 
 int64_t SessionTracker::DeadlineFor(int32_t timeout_ms) const {
-  const int64_t exact = now_ms_ + timeout_ms;
+  const int64_t exact = now_ms_ + advance_max_ms_ + timeout_ms;
   return (exact / granularity_ms_ + 1) * granularity_ms_;
 }
 
@@ -30,6 +31,11 @@ void SessionTracker::OnAttached(tree::SessionId id, int32_t timeout_ms, tree::Zx
 }
 
 void SessionTracker::OnClosed(tree::SessionId session) { sessions_.erase(session); }
+
+void SessionTracker::Clear() {
+  sessions_.clear();
+  buckets_.clear();
+}
 
 void SessionTracker::Touch(tree::SessionId id) {
   auto it = sessions_.find(id);

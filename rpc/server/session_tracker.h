@@ -21,12 +21,15 @@ namespace quorate::rpc {
 class SessionTracker {
  public:
   // Expiry happens at multiples of `granularity_ms` (ZooKeeper: tickTime), so that a silent session
-  // ends between its timeout and one granularity more.
-  explicit SessionTracker(int64_t granularity_ms);
+  // ends between its timeout and one granularity more. The tracker's time stands still between two
+  // calls of Advance, and then makes up for at most `advance_max_ms`: that much more is granted.
+  SessionTracker(int64_t granularity_ms, int64_t advance_max_ms);
 
   // A session was created or attached to a server: it has its full timeout from now.
   void OnAttached(tree::SessionId session, int32_t timeout_ms, tree::Zxid attach_zxid);
   void OnClosed(tree::SessionId session);
+  // Forgets all sessions.
+  void Clear();
   // Somebody heard from it. Unknown sessions are ignored.
   void Touch(tree::SessionId session);
   // Leadership begins: everyone has a full timeout.
@@ -53,6 +56,7 @@ class SessionTracker {
   int64_t DeadlineFor(int32_t timeout_ms) const;
 
   const int64_t granularity_ms_;
+  const int64_t advance_max_ms_;
   int64_t now_ms_ = 0;
   absl::flat_hash_map<tree::SessionId, Session> sessions_;
   // A session stays in its bucket when it is touched and is moved on when the bucket is due: a

@@ -17,7 +17,7 @@ std::vector<int64_t> Ids(const std::vector<SessionTracker::Expired>& expired) {
 }
 
 TEST_CASE("a silent session expires between its timeout and one granularity more") {
-  SessionTracker tracker(100);
+  SessionTracker tracker(100, 0);
   tracker.OnAttached(SessionId(1), 250, Zxid(7));
   CHECK(tracker.Advance(250, 10).empty());
   const auto expired = tracker.Advance(100, 10);
@@ -26,7 +26,7 @@ TEST_CASE("a silent session expires between its timeout and one granularity more
 }
 
 TEST_CASE("a touch gives the full timeout from then on") {
-  SessionTracker tracker(100);
+  SessionTracker tracker(100, 0);
   tracker.OnAttached(SessionId(1), 200, Zxid(1));
   for (int i = 0; i < 20; ++i) {
     CHECK(tracker.Advance(150, 10).empty());
@@ -36,8 +36,18 @@ TEST_CASE("a touch gives the full timeout from then on") {
   CHECK(Ids(tracker.Advance(100, 10)) == std::vector<int64_t>{1});
 }
 
+TEST_CASE("a touch just before time is made up for gives the full timeout too") {
+  SessionTracker tracker(10, 45);
+  tracker.OnAttached(SessionId(1), 100, Zxid(1));
+  // Up to 45 ms have passed that the tracker does not know of.
+  tracker.Touch(SessionId(1));
+  CHECK(tracker.Advance(45, 10).empty());
+  CHECK(tracker.Advance(99, 10).empty());
+  CHECK(Ids(tracker.Advance(11, 10)) == std::vector<int64_t>{1});
+}
+
 TEST_CASE("a new leader's TouchAll gives everyone a full timeout") {
-  SessionTracker tracker(10);
+  SessionTracker tracker(10, 0);
   tracker.OnAttached(SessionId(1), 100, Zxid(1));
   tracker.OnAttached(SessionId(2), 100, Zxid(1));
   tracker.Advance(95, 10);
@@ -47,7 +57,7 @@ TEST_CASE("a new leader's TouchAll gives everyone a full timeout") {
 }
 
 TEST_CASE("a session that is attached again has its new timeout, also a shorter one") {
-  SessionTracker tracker(10);
+  SessionTracker tracker(10, 0);
   tracker.OnAttached(SessionId(1), 1000, Zxid(1));
   tracker.OnAttached(SessionId(1), 100, Zxid(2));
   const auto expired = tracker.Advance(110, 10);
@@ -56,7 +66,7 @@ TEST_CASE("a session that is attached again has its new timeout, also a shorter 
 }
 
 TEST_CASE("closed sessions are forgotten, and expiries are limited at once without losing any") {
-  SessionTracker tracker(10);
+  SessionTracker tracker(10, 0);
   for (int64_t id = 1; id <= 5; ++id) tracker.OnAttached(SessionId(id), 100, Zxid(1));
   tracker.OnClosed(SessionId(3));
   CHECK(tracker.size() == 4);
@@ -68,7 +78,7 @@ TEST_CASE("closed sessions are forgotten, and expiries are limited at once witho
 }
 
 TEST_CASE("a session whose end did not get into the log expires once more") {
-  SessionTracker tracker(10);
+  SessionTracker tracker(10, 0);
   tracker.OnAttached(SessionId(1), 100, Zxid(1));
   CHECK(tracker.Advance(110, 10).size() == 1);
   CHECK(tracker.Advance(50, 10).empty());

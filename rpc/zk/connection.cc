@@ -235,7 +235,7 @@ absl::Status Connection::OnRequest(std::string_view packet) {
   pending.received = loop_->now();
   if (!reader.ok()) return absl::InvalidArgumentError("a request is shorter than its header");
   if (pending.op == OpCode::kPing) {
-    ReplyWriter reply(&out_, kPingXid, loop_->seen_zxid(), ErrorCode::kOk);
+    ReplyWriter reply(&out_, kPingXid, SeenZxid(), ErrorCode::kOk);
     ++packets_sent_;
     return absl::OkStatus();
   }
@@ -363,7 +363,7 @@ absl::Status Connection::OnAuth(int32_t xid, std::string_view body) {
 }
 
 void Connection::ReplyError(int32_t xid, ErrorCode error) {
-  ReplyWriter reply(&out_, xid, loop_->seen_zxid(), error);
+  ReplyWriter reply(&out_, xid, SeenZxid(), error);
   ++packets_sent_;
 }
 
@@ -403,7 +403,7 @@ void Connection::Read(int32_t xid, OpCode op, std::string_view body) {
       (error == ErrorCode::kOk || (op == OpCode::kExists && error == ErrorCode::kNoNode))) {
     Watch(request.path, tree::WatchKind::kData);
   }
-  ReplyWriter reply(&out_, xid, loop_->seen_zxid(), error);
+  ReplyWriter reply(&out_, xid, SeenZxid(), error);
   ++packets_sent_;
   if (error != ErrorCode::kOk) return;
   if (op == OpCode::kGetData) WriteData(has_data, data, reply.body());
@@ -424,7 +424,7 @@ void Connection::ReadChildren(int32_t xid, OpCode op, const ReadRequest& request
       },
       &stat);
   if (request.watch && error == ErrorCode::kOk) Watch(request.path, tree::WatchKind::kChild);
-  ReplyWriter reply(&out_, xid, loop_->seen_zxid(), error);
+  ReplyWriter reply(&out_, xid, SeenZxid(), error);
   ++packets_sent_;
   if (error != ErrorCode::kOk) return;
   reply.body().Int(count);
@@ -469,7 +469,7 @@ void Connection::SetWatches(int32_t xid, std::string_view body) {
       Watch(path, tree::WatchKind::kChild);
     }
   }
-  ReplyWriter reply(&out_, xid, loop_->seen_zxid(), ErrorCode::kOk);
+  ReplyWriter reply(&out_, xid, SeenZxid(), ErrorCode::kOk);
   ++packets_sent_;
 }
 
@@ -477,8 +477,11 @@ void Connection::SetWatches(int32_t xid, std::string_view body) {
 
 void Connection::OnWatchEvent(tree::EventType type, std::string_view path, tree::Zxid zxid) {
   AppendNotification(type, path, zxid, &out_);
+  event_zxid_ = zxid;
   ++packets_sent_;
 }
+
+tree::Zxid Connection::SeenZxid() const { return std::max(loop_->seen_zxid(), event_zxid_); }
 
 absl::Status Connection::OnResult(tree::ApplyResult result) {
   const tree::CommandKind kind = result.header.kind;
@@ -526,7 +529,7 @@ void Connection::OnSyncDone(uint64_t sync_id) {
   ASSERT(pending != pipeline_.end());
   std::string reply_bytes;
   {
-    ReplyWriter reply(&reply_bytes, pending->xid, loop_->seen_zxid(), ErrorCode::kOk);
+    ReplyWriter reply(&reply_bytes, pending->xid, SeenZxid(), ErrorCode::kOk);
     reply.body().String(pending->bytes);  // the path as it was sent
   }
   if (pending == pipeline_.begin()) {
@@ -546,7 +549,7 @@ void Connection::SendDone() {
       // It waited for a reply with a newer zxid; a client must not see zxids go back.
       char* zxid = pending.bytes.data() + kReplyZxidOffset;
       StoreInt<std::endian::big>(
-          zxid, std::max(LoadInt<std::endian::big, int64_t>(zxid), loop_->seen_zxid().value()));
+          zxid, std::max(LoadInt<std::endian::big, int64_t>(zxid), SeenZxid().value()));
       out_ += pending.bytes;
     }
     first = false;

@@ -125,6 +125,9 @@ class Connection {
   absl::Status OnRequestResult(const tree::ApplyResult& result);
   // Begins what waited and need not any more.
   absl::Status StartHeld();
+  // The zxid of a reply that has none of its own: not below what the client has seen. (The loop's is
+  // below that of an event while more of the same change may be in the inbox.)
+  tree::Zxid SeenZxid() const;
   // Whether the client has so much to fetch that nothing more is answered for now.
   bool HasMuchToSend() const;
   // Sends what is done at the front of the pipeline.
@@ -142,6 +145,7 @@ class Connection {
   ConnectRequest connect_;
   tree::SessionId session_;
   tree::Zxid attach_zxid_;
+  tree::Zxid event_zxid_;  // of the last event that was sent
   int32_t timeout_ms_ = 0;
   bool touched_ = false;
   bool unread_ = false;  // in_ may hold whole packets

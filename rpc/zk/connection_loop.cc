@@ -282,6 +282,11 @@ void ConnectionLoop::HandleItem(Item& item) {
     auto it = clients_.find(tag);
     return it == clients_.end() ? nullptr : it->second.get();
   };
+  if (std::holds_alternative<TreeReplaced>(item)) {
+    FinishAll(absl::AbortedError(
+        "this server was far behind and has skipped what its clients have to be told"));
+    return;
+  }
   absl::Status status;
   Client* client = nullptr;
   if (auto* result = std::get_if<tree::ApplyResult>(&item)) {
@@ -311,6 +316,10 @@ void ConnectionLoop::HandleItem(Item& item) {
   if (client == nullptr) return;
   MarkDirty(*client);
   if (!status.ok()) Finish(*client, status);
+}
+
+void ConnectionLoop::FinishAll(const absl::Status& why) {
+  for (const std::shared_ptr<Client>& client : in_order_) Finish(*client, why);
 }
 
 // --- From time to time ---------------------------------------------------------------------------

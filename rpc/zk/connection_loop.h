@@ -104,8 +104,9 @@ class ConnectionLoop {
     uint64_t sync_id;
     tree::Zxid zxid;
   };
-  using Item =
-      std::variant<tree::ApplyResult, WatchEvent, SessionClosed, SessionAttached, SyncDone>;
+  struct TreeReplaced {};
+  using Item = std::variant<tree::ApplyResult, WatchEvent, SessionClosed, SessionAttached, SyncDone,
+                            TreeReplaced>;
   // Queues without waking the loop.
   void Push(Item item);
   // Wakes the loop if something is queued and it does not know.
@@ -139,6 +140,7 @@ class ConnectionLoop {
   void UnlockTree();
   void DrainInbox();
   void HandleItem(Item& item);
+  void FinishAll(const absl::Status& why);
   void SendTouches();
 
   ZkDoor* const door_;

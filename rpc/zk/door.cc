@@ -18,9 +18,11 @@ namespace {
 // What we say we are: clients and monitoring tools look for a ZooKeeper version.
 constexpr char kVersion[] = "3.8.0-quorate, built on 2026-11-21";
 
-int64_t FirstSessionId(uint32_t member, int64_t now_ms) {
-  return static_cast<int64_t>((static_cast<uint64_t>(now_ms) << 24 >> 8) & 0x00FFFFFFFFFFFFFF) |
-         (static_cast<int64_t>(member) << 56);
+// As ZooKeeper makes them, of the server's number and a time; but of its incarnation, a time that
+// grows with each start, lest a clock that went back hands out the same ids again.
+int64_t FirstSessionId(const tree::Origin& origin) {
+  return static_cast<int64_t>((origin.incarnation << 24 >> 8) & 0x00FFFFFFFFFFFFFF) |
+         (static_cast<int64_t>(origin.member) << 56);
 }
 
 }  // namespace
@@ -30,7 +32,7 @@ ZkDoor::ZkDoor(const Config& config, Service* service, const Clock* clock, Rando
       service_(service),
       clock_(clock),
       random_(random),
-      next_session_(FirstSessionId(config.my_id, clock->WallMs())),
+      next_session_(FirstSessionId(service->origin())),
       started_(clock->Now()) {}
 
 size_t ZkDoor::AddLoop(ConnectionLoop* loop) {
@@ -84,6 +86,10 @@ void ZkDoor::OnResult(tree::ApplyResult result) {
     session_tags_[result.header.session] = tag;
   }
   LoopOf(tag).Push(std::move(result));
+}
+
+void ZkDoor::OnTreeReplaced() {
+  for (ConnectionLoop* loop : loops_) loop->Push(ConnectionLoop::TreeReplaced{});
 }
 
 void ZkDoor::OnBatchApplied() {

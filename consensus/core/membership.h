@@ -1,0 +1,95 @@
+// Memberships and versions in the log: their bytes, what is a valid membership, how one leads to
+// the next (joint consensus, thesis 4.3), and which one holds at each index.
+//
+// Thread-safety: values; no shared state.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/assert.h"
+#include "consensus/core/types.h"
+
+namespace quorate::consensus {
+
+// Members have the numbers 1 to this.
+inline constexpr uint32_t kMemberIdMax = 254;
+// Longest address of a member.
+inline constexpr size_t kAddressBytesMax = 1024;
+
+// InvalidArgument, naming the field, if one of the relations that types.h states does not hold, or
+// if there is an address of one that is not a member.
+absl::Status ValidateMembership(const Membership& membership);
+
+// The payload of a kMembership entry. REQUIRES: the membership is valid.
+std::string EncodeMembership(const Membership& membership);
+// InvalidArgument for anything that EncodeMembership cannot have written.
+absl::StatusOr<Membership> DecodeMembership(std::string_view bytes);
+
+// The payload of a kVersion entry.
+std::string EncodeVersion(uint32_t version);
+// InvalidArgument for anything that EncodeVersion cannot have written; version 0 is none.
+absl::StatusOr<uint32_t> DecodeVersion(std::string_view bytes);
+
+// InvalidArgument if the payload of a control entry is malformed.
+absl::Status ValidateControl(const Entry& entry);
+
+// InvalidArgument for anything that EncodeSnapshotMeta cannot have written of a valid one: index
+// and term are not 0.
+std::string EncodeSnapshotMeta(const SnapshotMeta& meta);
+absl::StatusOr<SnapshotMeta> DecodeSnapshotMeta(std::string_view bytes);
+
+// Takes `entry` into account, the one after meta->index: for those who apply entries and take
+// checkpoints. REQUIRES: entry.index == meta->index + 1, and its payload was validated.
+void Follow(const Entry& entry, SnapshotMeta* meta);
+
+// The membership of the first half of a change from `from` to `target`: both sets of voters decide.
+// REQUIRES: both are valid and neither is joint.
+Membership JoinMemberships(const Membership& from, const Membership& target);
+// The membership that ends the change. REQUIRES: joint.joint().
+Membership LeaveJoint(const Membership& joint);
+
+// A value that entries of the log set: which one holds at each index.
+template <typename T>
+class SettingHistory {
+ public:
+  // `value` holds at `index` and before.
+  SettingHistory(Index index, T value) { settings_.emplace_back(index, std::move(value)); }
+
+  const T& newest() const { return settings_.back().second; }
+  // Of the entry that set it; at most the base if none in the log did.
+  Index newest_index() const { return settings_.back().first; }
+  const std::vector<std::pair<Index, T>>& settings() const { return settings_; }
+  // What holds once the entries up to `index` are in force.
+  const T& At(Index index) const {
+    size_t i = settings_.size() - 1;
+    while (i > 0 && settings_[i].first > index) --i;
+    return settings_[i].second;
+  }
+
+  // REQUIRES: index > newest_index().
+  void Append(Index index, T value) {
+    ASSERT(index > newest_index());
+    settings_.emplace_back(index, std::move(value));
+  }
+  // The entries above `index` are no more. The first setting, which is committed, stays.
+  void TruncateAfter(Index index) {
+    while (settings_.size() > 1 && settings_.back().first > index) settings_.pop_back();
+  }
+  // Nobody asks any more about what is before `index`.
+  void CompactTo(Index index) {
+    size_t i = 0;
+    while (i + 1 < settings_.size() && settings_[i + 1].first <= index) ++i;
+    settings_.erase(settings_.begin(), settings_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+
+ private:
+  std::vector<std::pair<Index, T>> settings_;  // ascending; the first is committed
+};
+
+}  // namespace quorate::consensus

@@ -1,0 +1,533 @@
+// Rules of membership, compaction, snapshots, versions and standing that a single member keeps; the
+// test plays the others. What takes several members is in testdata/.
+#include <catch2/catch.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "consensus/core/membership.h"
+#include "consensus/core/test_member.h"
+
+namespace quorate::consensus {
+namespace {
+
+constexpr int kElectionTicks = 10;
+constexpr int kHeartbeatTicks = 3;
+
+std::vector<MemberId> Ids(std::initializer_list<uint32_t> ids) {
+  std::vector<MemberId> members;
+  for (uint32_t id : ids) members.emplace_back(id);
+  return members;
+}
+
+RaftOptions Options(Membership membership) {
+  RaftOptions options;
+  options.self = MemberId{1};
+  options.membership = std::move(membership);
+  options.election_ticks = kElectionTicks;
+  options.heartbeat_ticks = kHeartbeatTicks;
+  options.trailing_entries = 0;
+  options.retained_entries_max = 5;
+  options.compaction_step_entries = 1;
+  return options;
+}
+
+TestMember::Disk DiskOf(Standing standing) {
+  TestMember::Disk disk;
+  disk.hard_state.standing = standing;
+  return disk;
+}
+
+// Member 1, everything of which is durable and applied at once.
+class Server {
+ public:
+  explicit Server(Membership membership = {Ids({1, 2, 3}), {}, {}, {}},
+                  Standing standing = Standing::kFull)
+      : Server(Options(std::move(membership)), DiskOf(standing)) {}
+  Server(RaftOptions options, TestMember::Disk disk)
+      : member_(std::move(options), std::move(disk), &random_) {
+    Take();
+  }
+
+  Raft& raft() { return member_.raft(); }
+  TestMember& member() { return member_; }
+
+  void Receive(Message message) {
+    raft().Step(std::move(message));
+    raft().CheckInvariants();
+  }
+  template <typename Body>
+  void Receive(uint32_t from, uint64_t term, Body body, bool voting = true, uint64_t birth = 1) {
+    Receive(
+        {MemberId{from}, MemberId{1}, Term{term}, std::move(body), birth, kVersionNewest, voting});
+  }
+  void Tick(int ticks) {
+    for (; ticks > 0; --ticks) raft().Tick();
+    raft().CheckInvariants();
+  }
+  std::vector<Message> Take() {
+    std::vector<Message> all;
+    do {
+      if (member_.unpersisted() > 0) member_.Persist(member_.unpersisted());
+      member_.Collect();
+      while (member_.can_apply()) member_.ApplyOne();
+      for (Message& message : std::exchange(member_.outbox, {})) all.push_back(std::move(message));
+    } while (member_.unpersisted() > 0 || raft().HasOutput());
+    return all;
+  }
+  template <typename Body>
+  std::vector<std::pair<MemberId, Body>> TakeBodies() {
+    std::vector<std::pair<MemberId, Body>> bodies;
+    for (const Message& message : Take()) {
+      if (const auto* body = std::get_if<Body>(&message.body))
+        bodies.emplace_back(message.to, *body);
+    }
+    return bodies;
+  }
+  void Acknowledge(uint32_t from, uint64_t match, bool voting = true, uint64_t birth = 1) {
+    Receive(from, raft().term().value(), AppendResponse{true, Index{match}, {}, Index{match}, {}},
+            voting, birth);
+  }
+  // Leads, with version 2 in force; everybody has everything.
+  void Lead() {
+    while (raft().role() == Role::kFollower) raft().Tick();
+    for (uint32_t id = 2; raft().role() == Role::kPreCandidate; ++id) {
+      Receive(id, raft().term().value() + 1, VoteResponse{true, true});
+    }
+    Take();
+    for (uint32_t id = 2; raft().role() == Role::kCandidate; ++id) {
+      Receive(id, raft().term().value(), VoteResponse{false, true});
+    }
+    REQUIRE(raft().role() == Role::kLeader);
+    Take();
+    AcknowledgeAll();
+    AcknowledgeAll();
+    REQUIRE(raft().active_version() == kVersionMembership);
+  }
+  void AcknowledgeAll() {
+    Take();
+    for (MemberId member : raft().membership().Members()) {
+      if (member != MemberId{1}) Acknowledge(member.value(), raft().last_index().value());
+    }
+    Take();
+  }
+  absl::Status Change(std::vector<MemberId> voters, std::vector<MemberId> learners = {}) {
+    const absl::Status status =
+        raft().ChangeMembership({std::move(voters), std::move(learners), {}, {}});
+    raft().CheckInvariants();
+    return status;
+  }
+  void Propose(int count) {
+    for (; count > 0; --count) REQUIRE(raft().Propose({Slice("x")}).ok());
+    Take();
+  }
+
+ private:
+  FixedRandom random_{0};
+  TestMember member_;
+};
+
+Entry Control(uint64_t index, uint64_t term, const Membership& membership) {
+  return {Index{index}, Term{term}, EntryKind::kMembership, Slice(EncodeMembership(membership))};
+}
+
+// --- Membership ----------------------------------------------------------------------------------
+
+TEST_CASE("a membership is effective when it is in the log, and no more when it is cut away") {
+  Server server;
+  const Membership grown{Ids({1, 2, 3}), Ids({4}), {}, {}};
+  const Entry first{Index{1}, Term{1}, EntryKind::kNoOp, {}};
+  server.Receive(2, 1, AppendRequest{{}, {}, {}, {first, Control(2, 1, grown)}});
+  CHECK(server.raft().membership() == grown);
+  server.Receive(3, 2, AppendRequest{Index{1}, Term{1}, {}, {{Index{2}, Term{2}, {}, {}}}});
+  CHECK(server.raft().membership() == Membership{Ids({1, 2, 3}), {}, {}, {}});
+  server.Take();
+  CHECK(server.member().membership == server.raft().membership());
+}
+
+TEST_CASE("a joint membership commits, reads and keeps its leader by both majorities") {
+  Server server({Ids({1, 2, 3}), Ids({4, 5}), {}, {}});
+  server.Lead();
+  const Index before = server.raft().commit_index();
+  REQUIRE(server.Change(Ids({1, 4, 5})).ok());
+  server.Take();
+  const uint64_t last = server.raft().last_index().value();
+  server.Acknowledge(4, last);
+  server.Acknowledge(5, last);
+  CHECK(server.raft().commit_index() == before);
+  // A read round.
+  server.raft().ReadIndex(1);
+  server.Take();
+  for (uint32_t from : {4, 5}) server.Receive(from, 1, HeartbeatResponse{ReadRound{1}});
+  server.Take();
+  CHECK(server.member().reads.empty());
+  server.Receive(2, 1, HeartbeatResponse{ReadRound{1}});
+  server.Take();
+  CHECK(server.member().reads.size() == 1);
+  server.Acknowledge(2, last);
+  // Committed; the final one follows, and counts already.
+  CHECK(server.raft().commit_index() == Index{last});
+  CHECK_FALSE(server.raft().membership().joint());
+  CHECK(server.raft().last_index() == Index{last + 1});
+}
+
+TEST_CASE("a leader that hears only the new voters during a change steps down") {
+  for (bool hears_old : {false, true}) {
+    Server server({Ids({1, 2, 3}), Ids({4, 5}), {}, {}});
+    server.Lead();
+    REQUIRE(server.Change(Ids({1, 4, 5})).ok());
+    for (int i = 0; i < 2 * kElectionTicks; ++i) {
+      for (uint32_t from : {4, 5}) server.Receive(from, 1, HeartbeatResponse{});
+      if (hears_old) server.Receive(2, 1, HeartbeatResponse{});
+      server.Tick(1);
+    }
+    CHECK((server.raft().role() == Role::kLeader) == hears_old);
+  }
+}
+
+TEST_CASE("changes are refused, and say why") {
+  using Catch::Matchers::Contains;
+  Server server({Ids({1, 2, 3}), Ids({4}), {}, {}});
+  CHECK(absl::IsFailedPrecondition(server.Change(Ids({1, 2}))));  // it does not lead
+  server.Lead();
+  CHECK(absl::IsInvalidArgument(server.Change({})));
+  CHECK(absl::IsInvalidArgument(
+      server.raft().ChangeMembership({Ids({1, 2}), {}, Ids({1, 2, 3}), {}})));
+  CHECK(absl::IsUnavailable(server.Change(Ids({1, 2, 3, 9}))));  // no learner
+  server.Acknowledge(4, server.raft().last_index().value(), /*voting=*/false);
+  CHECK_THAT(std::string(server.Change(Ids({1, 2, 3, 4})).message()), Contains("recovering"));
+  server.AcknowledgeAll();
+  server.Propose(1001);
+  for (uint32_t from : {2, 3}) server.Acknowledge(from, server.raft().last_index().value());
+  CHECK_THAT(std::string(server.Change(Ids({1, 2, 3, 4})).message()), Contains("lags by 1001"));
+  server.AcknowledgeAll();
+  server.raft().TransferLeadership(MemberId{3}).IgnoreError();
+  CHECK(absl::IsFailedPrecondition(server.Change(Ids({1, 2, 3, 4}))));
+  server.raft().CancelTransfer();
+  CHECK(server.Change(Ids({1, 2, 3, 4})).ok());
+  CHECK_THAT(std::string(server.Change(Ids({1, 2})).message()), Contains("under way"));
+}
+
+TEST_CASE("a quorum of the new voters must have been heard") {
+  Server server({Ids({1, 2, 3}), {}, {}, {}});
+  server.Lead();
+  for (int i = 0; i < kElectionTicks; ++i) {
+    server.Tick(1);
+    server.Receive(2, 1, HeartbeatResponse{});
+  }
+  CHECK(absl::IsUnavailable(server.Change(Ids({1, 3}))));
+  CHECK(server.Change(Ids({1, 2})).ok());
+}
+
+TEST_CASE(
+    "a removed leader hands over once its removal is committed, and says that it is removed") {
+  Server server;
+  server.Lead();
+  REQUIRE(server.Change(Ids({2, 3})).ok());
+  server.AcknowledgeAll();
+  CHECK_FALSE(server.raft().membership().joint());
+  CHECK_FALSE(server.member().status.removed);
+  server.Take();
+  // It does not count itself: one of two is no majority.
+  server.Acknowledge(2, server.raft().last_index().value());
+  server.Take();
+  CHECK_FALSE(server.member().status.removed);
+  server.Acknowledge(3, server.raft().last_index().value());
+  CHECK(server.TakeBodies<TimeoutNow>().size() == 1);
+  CHECK(server.member().status.removed);
+  CHECK(absl::IsFailedPrecondition(server.raft().Propose({Slice("x")})));
+  for (int i = 0; i < kElectionTicks; ++i) {
+    for (uint32_t from : {2, 3}) server.Receive(from, 1, HeartbeatResponse{});
+    server.Tick(1);
+  }
+  CHECK(server.raft().role() == Role::kFollower);
+  server.Tick(10 * kElectionTicks);
+  CHECK(server.raft().role() == Role::kFollower);  // and does not campaign
+}
+
+TEST_CASE("one whose removal is not committed still campaigns") {
+  Server server;
+  const Membership without{Ids({2, 3, 4}), {}, {}, {}};
+  const Entry first{Index{1}, Term{1}, EntryKind::kNoOp, {}};
+  server.Receive(2, 1, AppendRequest{{}, {}, Index{1}, {first, Control(2, 1, without)}});
+  server.Take();
+  server.Tick(2 * kElectionTicks);
+  CHECK(server.raft().role() == Role::kPreCandidate);
+}
+
+// --- Compaction and snapshots --------------------------------------------------------------------
+
+TEST_CASE("the log is kept for a follower that was heard lately, up to a bound") {
+  Server server;
+  server.Lead();
+  server.Propose(20);
+  const uint64_t last = server.raft().last_index().value();
+  server.Acknowledge(2, last);
+  server.Acknowledge(3, last - 3);
+  server.Take();
+  server.member().Checkpoint();
+  server.Take();
+  CHECK(server.raft().base_index() == Index{last - 3});
+  server.Propose(20);
+  server.Acknowledge(2, last + 20);
+  server.Take();
+  server.member().Checkpoint();
+  server.Take();
+  CHECK(server.raft().base_index() == Index{last + 20 - 5});
+  // One that is silent holds nothing back.
+  for (int i = 0; i < kElectionTicks; ++i) {
+    server.Receive(2, 1, HeartbeatResponse{});
+    server.Tick(1);
+  }
+  CHECK(server.raft().base_index() == Index{last + 20});
+}
+
+SnapshotMeta SomeMeta(uint64_t index, uint64_t term) {
+  return {Index{index}, Term{term}, {Ids({1, 2, 3}), {}, {}, {}}, kVersionMembership};
+}
+
+TEST_CASE("a snapshot is taken from the leader of the current term only") {
+  Server server;
+  server.Receive(2, 5, Heartbeat{});
+  server.Take();
+  server.Receive(3, 4, SnapshotChunk{SomeMeta(9, 3), 0, false, Slice("x")});
+  server.Receive(3, 5, SnapshotChunk{SomeMeta(9, 3), 0, false, Slice("x")});  // a second leader
+  server.Receive(2, 5, SnapshotChunk{SomeMeta(9, 6), 0, false, Slice("x")});  // of a term to come
+  server.Take();
+  CHECK_FALSE(server.member().can_stage());
+  server.Receive(2, 5, SnapshotChunk{SomeMeta(9, 3), 7, false, Slice("x")});  // not the first
+  const auto acks = server.TakeBodies<SnapshotAck>();
+  REQUIRE(acks.size() == 1);
+  CHECK(acks[0].second == SnapshotAck{Index{9}, 0, false});
+  server.Receive(2, 5, SnapshotChunk{SomeMeta(9, 3), 0, false, Slice("x")});
+  server.Take();
+  CHECK(server.member().can_stage());
+}
+
+TEST_CASE("a snapshot of what is there already is not installed") {
+  Server server;
+  const std::vector<Entry> log = {{Index{1}, Term{1}, EntryKind::kNoOp, {}},
+                                  {Index{2}, Term{1}, EntryKind::kCommand, Slice("x")}};
+  server.Receive(2, 1, AppendRequest{{}, {}, Index{1}, log});
+  server.Take();
+  for (uint64_t index : {1, 2}) {
+    server.Receive(2, 1, SnapshotChunk{SomeMeta(index, 1), 0, true, Slice("x")});
+    const auto acks = server.TakeBodies<SnapshotAck>();
+    REQUIRE(acks.size() == 1);
+    CHECK(acks[0].second.done);
+    CHECK_FALSE(server.member().can_stage());
+  }
+}
+
+TEST_CASE("while a snapshot is installed, heartbeats are answered and nothing else happens") {
+  Server server;
+  std::vector<Entry> log;
+  SnapshotMeta meta{{}, {}, {Ids({1, 2, 3}), {}, {}, {}}, kVersionBase};
+  for (uint64_t i = 1; i <= 4; ++i) {
+    log.push_back({Index{i}, Term{2}, EntryKind::kCommand, Slice("x")});
+    Follow(log.back(), &meta);
+  }
+  const std::string picture = PictureOf(log);
+  server.Receive(2, 3, SnapshotChunk{meta, 0, false, Slice(picture.substr(0, 10))});
+  server.Take();
+  server.member().StageOne();
+  // Twice the same.
+  server.Receive(2, 3, SnapshotChunk{meta, 0, false, Slice(picture.substr(0, 10))});
+  const auto acks = server.TakeBodies<SnapshotAck>();
+  REQUIRE(acks.size() == 2);
+  CHECK(acks[1].second == SnapshotAck{Index{4}, 10, false});
+  server.Receive(2, 3, SnapshotChunk{meta, 10, true, Slice(picture.substr(10))});
+  server.Take();
+  server.member().StageOne();
+  server.Take();
+  REQUIRE(server.member().can_install());
+  server.Receive(2, 3, Heartbeat{Index{4}, ReadRound{2}});
+  CHECK(server.TakeBodies<HeartbeatResponse>().size() == 1);
+  server.Receive(2, 3, AppendRequest{{}, {}, {}, {log[0]}});
+  CHECK(server.raft().last_index() == Index{0});
+  // No vote for a log that is shorter than what is being installed.
+  server.Tick(kElectionTicks);
+  server.Receive(3, 4, VoteRequest{true, false, Index{3}, Term{2}});
+  const auto votes = server.TakeBodies<VoteResponse>();
+  REQUIRE(votes.size() == 1);
+  CHECK_FALSE(votes[0].second.granted);
+  server.Tick(10 * kElectionTicks);
+  CHECK(server.raft().role() == Role::kFollower);
+  server.Receive(2, 3, Heartbeat{});
+  server.member().Install();
+  server.Take();
+  CHECK(server.raft().base_index() == Index{4});
+  CHECK(server.raft().commit_index() == Index{4});
+  // The log goes on behind it; what lies before is known to be equal.
+  const Entry next{Index{5}, Term{3}, EntryKind::kCommand, Slice("y")};
+  server.Receive(2, 3, AppendRequest{Index{3}, Term{2}, Index{5}, {log[3], next}});
+  server.Take();
+  CHECK(server.raft().commit_index() == Index{5});
+}
+
+// --- Versions ------------------------------------------------------------------------------------
+
+TEST_CASE("a version is raised once every member understands it") {
+  RaftOptions options = Options({Ids({1}), Ids({2}), {}, {}});
+  Server server(options, {});
+  server.Tick(1);
+  server.Take();
+  REQUIRE(server.member().status.leader_established);
+  CHECK(server.raft().last_index() == Index{1});
+  server.Receive({MemberId{2}, MemberId{1}, Term{1}, HeartbeatResponse{}, 1, kVersionBase, true});
+  server.Take();
+  CHECK(server.raft().active_version() == kVersionBase);
+  const absl::Status refused = server.Change(Ids({1}));
+  CHECK(absl::IsFailedPrecondition(refused));
+  CHECK_THAT(std::string(refused.message()), Catch::Matchers::Contains("members: 2"));
+  server.Receive({MemberId{2}, MemberId{1}, Term{1}, HeartbeatResponse{}, 1, kVersionNewest, true});
+  server.Take();
+  CHECK(server.raft().active_version() == kVersionNewest);
+}
+
+// --- Standing ------------------------------------------------------------------------------------
+
+TEST_CASE("a blank member votes only for a founding candidate") {
+  Server server({Ids({1, 2, 3}), {}, {}, {}}, Standing::kBlank);
+  server.Receive(2, 1, VoteRequest{});
+  auto votes = server.TakeBodies<VoteResponse>();
+  REQUIRE(votes.size() == 1);
+  CHECK_FALSE(votes[0].second.granted);
+  CHECK(server.raft().standing() == Standing::kBlank);
+  server.Receive(2, 2, VoteRequest{false, false, {}, {}, /*founding=*/true});
+  votes = server.TakeBodies<VoteResponse>();
+  REQUIRE(votes.size() == 1);
+  CHECK(votes[0].second.granted);
+  CHECK(server.member().disk().hard_state.standing == Standing::kFull);
+}
+
+TEST_CASE("any sign of a cluster makes a blank member a recovering one, which does not vote") {
+  for (int sign = 0; sign < 4; ++sign) {
+    Server server({Ids({1, 2, 3}), {}, {}, {}}, Standing::kBlank);
+    if (sign == 0) server.Receive(2, 1, Heartbeat{});
+    if (sign == 1) server.Receive(2, 1, AppendRequest{});
+    if (sign == 2) server.Receive(2, 1, SnapshotChunk{SomeMeta(5, 1), 0, false, Slice("x")});
+    if (sign == 3) server.Receive(2, 2, VoteRequest{true, false, Index{1}, Term{1}});
+    server.Take();
+    CHECK(server.member().disk().hard_state.standing == Standing::kRecovering);
+    server.Tick(10 * kElectionTicks);
+    CHECK(server.raft().role() == Role::kFollower);
+    server.Take();
+    server.Receive(3, 7, VoteRequest{false, false, Index{9}, Term{6}, true});
+    const auto votes = server.TakeBodies<VoteResponse>();
+    REQUIRE(votes.size() == 1);
+    CHECK_FALSE(votes[0].second.granted);
+  }
+}
+
+TEST_CASE("a member recovers after all echoes, a read index, and a durable log, in this order") {
+  Server server({Ids({1, 2, 3}), {}, {}, {}}, Standing::kBlank);
+  const Entry first{Index{1}, Term{4}, EntryKind::kNoOp, {}};
+  server.Receive(2, 4, AppendRequest{{}, {}, Index{1}, {first}});
+  for (const Message& message : server.Take()) CHECK_FALSE(message.voting);
+  server.Tick(kHeartbeatTicks);
+  CHECK(server.TakeBodies<StandingRequest>().size() == 2);
+  server.Receive(2, 4, StandingResponse{1, 1});
+  server.Receive(3, 4, StandingResponse{0, 1});  // to an older directory
+  CHECK(server.TakeBodies<ReadIndexRequest>().empty());
+  server.Tick(kHeartbeatTicks);
+  const auto again = server.TakeBodies<StandingRequest>();
+  REQUIRE(again.size() == 1);
+  CHECK(again[0].first == MemberId{3});
+  server.Receive(3, 4, StandingResponse{1, 1});
+  const auto reads = server.TakeBodies<ReadIndexRequest>();
+  REQUIRE(reads.size() == 1);
+  CHECK(reads[0].second.recovering);
+  server.Receive(2, 4, ReadIndexResponse{reads[0].second.request_id, Index{2}});
+  server.Take();
+  CHECK(server.raft().standing() == Standing::kRecovering);
+  const Entry second{Index{2}, Term{4}, EntryKind::kCommand, Slice("x")};
+  server.Receive(2, 4, AppendRequest{Index{1}, Term{4}, Index{1}, {second}});
+  server.member().Collect();
+  CHECK(server.raft().standing() == Standing::kRecovering);  // not durable yet
+  server.Take();
+  CHECK(server.raft().standing() == Standing::kFull);
+  CHECK(server.member().disk().hard_state.vote == MemberId{2});
+  server.Receive(2, 4, Heartbeat{});
+  for (const Message& message : server.Take()) CHECK(message.voting);
+}
+
+TEST_CASE("a read index of a leader that is gone does not count") {
+  Server server({Ids({1, 2, 3}), {}, {}, {}}, Standing::kBlank);
+  const Entry first{Index{1}, Term{4}, EntryKind::kNoOp, {}};
+  server.Receive(2, 4, AppendRequest{{}, {}, Index{1}, {first}});
+  for (uint32_t from : {2, 3}) server.Receive(from, 4, StandingResponse{1, 1});
+  const auto reads = server.TakeBodies<ReadIndexRequest>();
+  REQUIRE(reads.size() == 1);
+  server.Receive(3, 5, Heartbeat{});
+  server.Receive(3, 5, ReadIndexResponse{reads[0].second.request_id, Index{1}});
+  server.Take();
+  CHECK(server.raft().standing() == Standing::kRecovering);
+}
+
+TEST_CASE("a leader counts no recovering member, and forgets what a lost directory acknowledged") {
+  Server server;
+  server.Lead();
+  server.Propose(1);
+  const uint64_t last = server.raft().last_index().value();
+  server.Acknowledge(2, last, /*voting=*/false, /*birth=*/2);
+  CHECK(server.raft().commit_index() == Index{last - 1});
+  CHECK(absl::IsFailedPrecondition(server.raft().TransferLeadership(MemberId{2})));
+  server.Acknowledge(2, last, /*voting=*/true, /*birth=*/1);
+  CHECK(server.raft().commit_index() == Index{last - 1});
+  const auto echo = server.TakeBodies<StandingResponse>();
+  REQUIRE(echo.size() == 1);
+  CHECK(echo[0].second == StandingResponse{1, 2});
+  // It is full now.
+  server.Receive(2, 1, HeartbeatResponse{}, /*voting=*/true, /*birth=*/2);
+  CHECK(server.raft().commit_index() == Index{last});
+  // A still later directory has nothing.
+  server.Receive(2, 1, HeartbeatResponse{}, /*voting=*/false, /*birth=*/3);
+  CHECK(server.raft().match_index(MemberId{2}) == Index{0});
+}
+
+TEST_CASE("a member that has a later directory somewhere learns of it") {
+  Server server;
+  server.Receive(2, 1, StandingResponse{1, 8});
+  server.Take();
+  CHECK(server.member().status.later_birth == 8);
+}
+
+TEST_CASE("a heartbeat meant for the lost directory commits nothing") {
+  Server server({Ids({1, 2, 3}), {}, {}, {}}, Standing::kBlank);
+  const Entry junk{Index{1}, Term{1}, EntryKind::kNoOp, {}};
+  server.Receive(3, 1, AppendRequest{{}, {}, {}, {junk}});
+  server.Receive(2, 2, Heartbeat{Index{1}, {}});
+  CHECK(server.raft().commit_index() == Index{0});
+}
+
+// --- Disk stall ----------------------------------------------------------------------------------
+
+TEST_CASE("a leader whose disk stalls hands leadership over, and steps down if nobody takes it") {
+  RaftOptions options = Options({Ids({1, 2, 3}), {}, {}, {}});
+  options.disk_stall_ticks = 5;
+  Server server(options, {});
+  server.Lead();
+  REQUIRE(server.raft().Propose({Slice("x")}).ok());
+  server.member().Collect();
+  const uint64_t last = server.raft().last_index().value();
+  auto tick = [&] {
+    for (uint32_t from : {2, 3}) server.Acknowledge(from, last);
+    server.Tick(1);
+    server.member().Collect();
+  };
+  for (int i = 0; i < 4; ++i) tick();
+  CHECK(server.raft().commit_index() == Index{last});  // by the others
+  CHECK(server.raft().Propose({}).ok());
+  tick();
+  CHECK(absl::IsFailedPrecondition(server.raft().Propose({Slice("y")})));
+  server.raft().CancelTransfer();
+  CHECK(absl::IsFailedPrecondition(server.raft().Propose({Slice("y")})));
+  for (int i = 0; i < kElectionTicks; ++i) tick();
+  CHECK(server.raft().role() == Role::kFollower);
+  server.Tick(10 * kElectionTicks);
+  CHECK(server.raft().role() == Role::kFollower);
+}
+
+}  // namespace
+}  // namespace quorate::consensus

@@ -1,0 +1,178 @@
+// Changes of membership by joint consensus (thesis 4.3), and of the version in force. Both are
+// entries of the log. A membership is effective as soon as it is in a member's log, committed or
+// not, and no longer if the entry is cut away (thesis 4.1).
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+#include "consensus/core/describe.h"
+#include "consensus/core/raft_impl.h"
+
+namespace quorate::consensus {
+
+// --- At every member -----------------------------------------------------------------------------
+
+void Raft::Impl::FollowControl(const Entry& entry) {
+  ASSERT(ValidateControl(entry).ok(), "checked when it came in");
+  if (entry.kind == EntryKind::kMembership) {
+    memberships_.Append(entry.index, *DecodeMembership(entry.payload.view()));
+    membership_changed_ = true;
+  } else {
+    const uint32_t version = *DecodeVersion(entry.payload.view());
+    versions_.Append(entry.index, std::max(version, versions_.newest()));
+  }
+}
+
+bool Raft::Impl::IsRemoved() const {
+  // What the cluster began with says nothing about one that is about to join it.
+  const auto& settings = memberships_.settings();
+  const auto committed = std::find_if(settings.rbegin(), settings.rend(),
+                                      [this](const auto& s) { return s.first <= commit_; });
+  ASSERT(committed != settings.rend());
+  return committed->first > Index{0} && !committed->second.Contains(options_.self);
+}
+
+// --- At the leader -------------------------------------------------------------------------------
+
+Progress Raft::Impl::MakeProgress(MemberId member) const {
+  return Progress(member, last_index(), options_.inflight_messages_max,
+                  options_.inflight_bytes_max);
+}
+
+void Raft::Impl::SyncFollowers(LeaderRole* leader) {
+  // Those who are no members any more stay for a while, so that they learn of it.
+  for (Progress& progress : leader->followers) {
+    progress.SetLeaving(!membership().Contains(progress.member()));
+  }
+  auto before = [](const Progress& progress, MemberId member) {
+    return progress.member() < member;
+  };
+  for (MemberId member : membership().Members()) {
+    if (member == options_.self) continue;
+    const auto place =
+        std::lower_bound(leader->followers.begin(), leader->followers.end(), member, before);
+    if (place != leader->followers.end() && place->member() == member) continue;
+    leader->followers.insert(place, MakeProgress(member));
+  }
+  const bool lost_target = leader->transfer && !membership().IsVoter(leader->transfer->target);
+  if (lost_target) leader->transfer.reset();
+}
+
+void Raft::Impl::AppendControl(EntryKind kind, std::string payload) {
+  ASSERT(role() == Role::kLeader);
+  AppendEntry({last_index() + 1, term_, kind, Slice(std::move(payload))});
+  SyncFollowers(&std::get<LeaderRole>(role_));
+}
+
+std::string Raft::Impl::HoldingBack(const LeaderRole& leader, uint32_t version) const {
+  std::string members;
+  auto check = [&](MemberId member, uint32_t understood) {
+    if (understood < version) members += (members.empty() ? "" : ", ") + Describe(member);
+  };
+  if (membership().Contains(options_.self)) check(options_.self, options_.version);
+  for (const Progress& progress : leader.followers) {
+    if (!progress.leaving()) check(progress.member(), progress.version());
+  }
+  return members;
+}
+
+absl::Status Raft::Impl::CheckNewMembers(const Membership& target) const {
+  for (MemberId member : target.Members()) {
+    const auto peer = peers_.find(member);
+    const bool is_new = !membership().Contains(member);
+    if (is_new && peer != peers_.end() && peer->second.version < active_version()) {
+      return absl::FailedPreconditionError("member " + Describe(member) + " understands version " +
+                                           std::to_string(peer->second.version) +
+                                           " only; version " + std::to_string(active_version()) +
+                                           " is in force: upgrade it first");
+    }
+  }
+  for (MemberId voter : target.voters) {
+    if (membership().IsVoter(voter)) continue;
+    const Progress* progress = FindProgress(voter);
+    auto unavailable = [&](const std::string& why) {
+      return absl::UnavailableError("member " + Describe(voter) +
+                                    " cannot become a voter yet: " + why);
+    };
+    if (progress == nullptr || progress->leaving()) {
+      return unavailable("it is no learner; add it as one first");
+    }
+    if (progress->version() == 0 || progress->ticks_since_heard() >= options_.election_ticks) {
+      return unavailable("it was not heard lately");
+    }
+    if (!progress->voting()) return unavailable("it is recovering");
+    if (const uint64_t lag = last_index() - progress->match();
+        lag > options_.promotion_lag_entries) {
+      return unavailable("it lags by " + std::to_string(lag) + " entries, more than " +
+                         std::to_string(options_.promotion_lag_entries));
+    }
+  }
+  const bool has_quorum = Quorum(target).Has([&](MemberId member) {
+    if (member == options_.self) return true;
+    const Progress* progress = FindProgress(member);
+    return CountsForQuorum(progress) && progress->version() > 0 &&
+           progress->ticks_since_heard() < options_.election_ticks;
+  });
+  if (!has_quorum) {
+    return absl::UnavailableError(
+        "too many of the voters of the new membership are recovering or were not heard lately");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Raft::Impl::ChangeMembership(Membership target) {
+  const auto* leader = std::get_if<LeaderRole>(&role_);
+  if (leader == nullptr) {
+    return absl::FailedPreconditionError("member " + Describe(options_.self) +
+                                         " does not lead; leader: " + Describe(leader_));
+  }
+  if (absl::Status status = ValidateMembership(target); !status.ok()) return status;
+  if (target.joint()) return absl::InvalidArgumentError("membership.outgoing must be empty");
+  if (!IsEstablished(*leader)) {
+    return absl::FailedPreconditionError("member " + Describe(options_.self) +
+                                         " has not committed an entry of its term yet");
+  }
+  if (leader->transfer) {
+    return absl::FailedPreconditionError("member " + Describe(options_.self) +
+                                         " is handing leadership over to member " +
+                                         Describe(leader->transfer->target));
+  }
+  if (membership().joint() || memberships_.newest_index() > commit_) {
+    return absl::FailedPreconditionError("another change of membership is under way: " +
+                                         consensus::ToString(membership()));
+  }
+  if (active_version() < kVersionMembership) {
+    return absl::FailedPreconditionError("version " + std::to_string(kVersionMembership) +
+                                         " is not in force yet; held back by the members: " +
+                                         HoldingBack(*leader, kVersionMembership));
+  }
+  if (absl::Status status = CheckNewMembers(target); !status.ok()) return status;
+  if (target == membership()) return absl::OkStatus();
+  const bool voters_change = target.voters != membership().voters;
+  AppendControl(EntryKind::kMembership,
+                EncodeMembership(voters_change ? JoinMemberships(membership(), target) : target));
+  return absl::OkStatus();
+}
+
+void Raft::Impl::AdvanceMembership(LeaderRole* leader) {
+  if (!IsEstablished(*leader) || memberships_.newest_index() > commit_) return;
+  if (membership().joint()) {
+    // Also one that an earlier leader began.
+    AppendControl(EntryKind::kMembership, EncodeMembership(LeaveJoint(membership())));
+    // In a cluster of which nobody but this member is left.
+    CommitByCounting();
+    return;
+  }
+  // It led on without counting itself until its own removal was committed (thesis 4.2.2).
+  if (!IsVoter()) LeaveLeadership(leader);
+}
+
+void Raft::Impl::AdvanceVersion(LeaderRole* leader) {
+  if (versions_.newest() >= options_.version || !IsEstablished(*leader)) return;
+  uint32_t version = options_.version;
+  while (version > versions_.newest() && !HoldingBack(*leader, version).empty()) --version;
+  if (version == versions_.newest()) return;
+  AppendControl(EntryKind::kVersion, EncodeVersion(version));
+}
+
+}  // namespace quorate::consensus

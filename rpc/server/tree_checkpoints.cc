@@ -1,0 +1,259 @@
+#include "rpc/server/tree_checkpoints.h"
+
+#include <spdlog/spdlog.h>
+
+#include <bit>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/assert.h"
+#include "base/bytes.h"
+#include "consensus/core/membership.h"
+
+namespace quorate::rpc {
+namespace {
+
+using consensus::Index;
+using consensus::SnapshotChunkData;
+using consensus::SnapshotMeta;
+using tree::RecordStore;
+
+constexpr uint8_t kFormat = 1;
+constexpr size_t kHeaderBytes = 1 + sizeof(uint64_t);
+// Of a picture that is read out under one hold of the tree's lock.
+constexpr size_t kPieceBytes = 64u << 10;
+// Snapshots kept open for followers that are being sent one.
+constexpr size_t kReadingsMax = 4;
+
+absl::StatusOr<SnapshotMeta> DecodeLabel(const RecordStore::Label& label) {
+  auto meta = consensus::DecodeSnapshotMeta(label.metadata);
+  if (!meta.ok()) {
+    return absl::DataLossError(absl::StrCat("the label of a checkpoint is damaged: ",
+                                            std::string(meta.status().message())));
+  }
+  return meta;
+}
+
+tree::Zxid ZxidOf(Index index) { return tree::Zxid(static_cast<int64_t>(index.value())); }
+
+// Calls `record` for each of the records that `bytes` holds whole.
+absl::Status ForEachRecordIn(std::string_view bytes, const RecordStore::RecordFunction& record) {
+  LittleEndianReader reader(bytes);
+  while (!reader.empty()) {
+    const std::string_view key = reader.String();
+    const std::string_view value = reader.String();
+    if (!reader.ok()) return absl::InvalidArgumentError("a record is cut off");
+    if (absl::Status status = record(key, value); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+TreeCheckpoints::TreeCheckpoints(RecordStore* store, ReplicatedTree* replicated, const Clock* clock)
+    : store_(store), replicated_(replicated), clock_(clock) {}
+
+int64_t TreeCheckpoints::MsSince(std::chrono::steady_clock::time_point start) const {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(clock_->Now() - start).count();
+}
+
+absl::Status TreeCheckpoints::Load() {
+  const std::optional<RecordStore::Label> label = store_->newest();
+  if (!label.has_value()) return absl::OkStatus();
+  auto meta = DecodeLabel(*label);
+  if (!meta.ok()) return meta.status();
+  const auto start = clock_->Now();
+  auto view = store_->OpenView();
+  if (!view.ok()) return view.status();
+  tree::TreeLoader loader;
+  for (bool more = true; more;) {
+    auto next = (*view)->Next(kPieceBytes, [&](std::string_view key, std::string_view value) {
+      return loader.Add(key, value);
+    });
+    if (!next.ok()) return next.status();
+    more = *next;
+  }
+  auto tree = loader.Finish(label->zxid, label->digest);
+  if (!tree.ok()) return tree.status();
+  spdlog::info("checkpoint of zxid 0x{:x}: {} znodes and {} sessions, loaded in {} ms",
+               label->zxid.value(), (*tree)->node_count(), (*tree)->session_count(),
+               MsSince(start));
+  replicated_->Replace(*std::move(tree), meta->term);
+  return absl::OkStatus();
+}
+
+std::optional<SnapshotMeta> TreeCheckpoints::newest() const {
+  const std::optional<RecordStore::Label> label = store_->newest();
+  if (!label.has_value()) return std::nullopt;
+  auto meta = DecodeLabel(*label);
+  ASSERT(meta.ok(), "it was decoded when it was loaded, or encoded here");
+  return *std::move(meta);
+}
+
+// --- Taking one ----------------------------------------------------------------------------------
+
+void TreeCheckpoints::Begin(const SnapshotMeta& meta) {
+  WriterLock lock(&replicated_->mutex());
+  tree::Tree& tree = replicated_->mutable_tree();
+  ASSERT(tree.last_zxid() == ZxidOf(meta.index));
+  tree.BeginPicture();
+  picture_ = {tree.last_zxid(), tree.digest(), consensus::EncodeSnapshotMeta(meta)};
+}
+
+absl::Status TreeCheckpoints::Finish() {
+  absl::Status status = WritePicture();
+  WriterLock lock(&replicated_->mutex());
+  replicated_->mutable_tree().EndPicture(status.ok());
+  return status;
+}
+
+absl::Status TreeCheckpoints::WritePicture() {
+  const auto start = clock_->Now();
+  tree::Tree& tree = replicated_->mutable_tree();
+  size_t records_written = 0;
+  size_t bytes_written = 0;
+  for (bool more = true; more;) {
+    std::vector<std::pair<std::string, std::optional<std::string>>> records;
+    {
+      ReaderLock lock(&replicated_->mutex());
+      more = tree.NextPictureRecords(
+          kPieceBytes, [&](std::string_view key, std::optional<std::string_view> value) {
+            records.emplace_back(key, value);
+          });
+    }
+    for (const auto& [key, value] : records) {
+      if (absl::Status s = store_->Write(key, value); !s.ok()) return s;
+      bytes_written += key.size() + (value.has_value() ? value->size() : 0);
+    }
+    records_written += records.size();
+  }
+  if (absl::Status s = store_->Commit(picture_); !s.ok()) return s;
+  spdlog::info("checkpoint of zxid 0x{:x}: {} records changed, {} KiB, written in {} ms",
+               picture_.zxid.value(), records_written, (bytes_written + 1023) / 1024,
+               MsSince(start));
+  return absl::OkStatus();
+}
+
+// --- Sending one ---------------------------------------------------------------------------------
+
+absl::StatusOr<std::list<TreeCheckpoints::Reading>::iterator> TreeCheckpoints::FindReading(
+    Index index, uint64_t offset) {
+  for (auto it = readings_.begin(); it != readings_.end(); ++it) {
+    if (it->meta.index != index) continue;
+    const bool again = it->next_offset > 0 && it->last_chunk.offset == offset;
+    if (it->next_offset <= offset || again) {
+      readings_.splice(readings_.begin(), readings_, it);
+      return readings_.begin();
+    }
+  }
+  const std::optional<SnapshotMeta> newest_meta = newest();
+  if (!newest_meta || (index == Index{0} ? offset != 0 : index != newest_meta->index)) {
+    return absl::NotFoundError(
+        absl::StrCat("there is no checkpoint of index ", index.value(), " any more"));
+  }
+  auto view = store_->OpenView();
+  if (!view.ok()) return view.status();
+  // A newer one may have become the newest meanwhile.
+  auto meta = DecodeLabel((*view)->label());
+  if (!meta.ok()) return meta.status();
+  if (readings_.size() == kReadingsMax) readings_.pop_back();
+  readings_.push_front({*std::move(meta), *std::move(view), 0, {}});
+  return readings_.begin();
+}
+
+absl::StatusOr<SnapshotChunkData> TreeCheckpoints::Read(Index index, uint64_t offset,
+                                                        size_t bytes_max) {
+  auto found = FindReading(index, offset);
+  if (!found.ok()) return found.status();
+  Reading& reading = **found;
+  if (offset < reading.next_offset) return reading.last_chunk;
+  // A follower may have the beginning of the same snapshot from another leader.
+  while (reading.next_offset < offset) {
+    if (reading.next_offset > 0 && reading.last_chunk.last) break;
+    if (absl::Status s = ReadChunk(/*bytes_max=*/1, &reading); !s.ok()) return s;
+  }
+  if (reading.next_offset != offset) {
+    readings_.erase(*found);
+    return absl::NotFoundError(absl::StrCat("the checkpoint of index ", index.value(),
+                                            " has no record at offset ", offset));
+  }
+  if (absl::Status s = ReadChunk(bytes_max, &reading); !s.ok()) return s;
+  return reading.last_chunk;
+}
+
+absl::Status TreeCheckpoints::ReadChunk(size_t bytes_max, Reading* reading) {
+  std::string bytes;
+  LittleEndianWriter writer(&bytes);
+  const uint64_t offset = reading->next_offset;
+  if (offset == 0) {
+    writer.Int(kFormat);
+    writer.Int(reading->view->label().digest);
+  }
+  auto more = reading->view->Next(bytes_max, [&](std::string_view key, std::string_view value) {
+    writer.String(key);
+    writer.String(value);
+    return absl::OkStatus();
+  });
+  if (!more.ok()) return more.status();
+  reading->next_offset = offset + bytes.size();
+  reading->last_chunk = {reading->meta, offset, Slice(std::move(bytes)), !*more};
+  return absl::OkStatus();
+}
+
+// --- Receiving one -------------------------------------------------------------------------------
+
+absl::StatusOr<uint64_t> TreeCheckpoints::Stage(const SnapshotMeta& meta, uint64_t offset,
+                                                std::string_view bytes, bool last) {
+  if (offset == 0) {
+    if (bytes.size() < kHeaderBytes || static_cast<uint8_t>(bytes.front()) != kFormat) {
+      return absl::InvalidArgumentError("a snapshot of an unknown format");
+    }
+    staging_ = std::make_unique<Staging>();
+    staging_->meta = meta;
+    staging_->digest = LoadInt<std::endian::little, uint64_t>(bytes.data() + 1);
+    if (absl::Status s = store_->BeginStaging(); !s.ok()) return s;
+  }
+  if (staging_ == nullptr || staging_->tree != nullptr || staging_->meta != meta ||
+      staging_->next_offset != offset) {
+    return absl::InvalidArgumentError("a chunk that does not follow the one before");
+  }
+  absl::Status status = StageRecords(offset == 0 ? bytes.substr(kHeaderBytes) : bytes);
+  if (status.ok() && last) status = FinishStaging();
+  if (!status.ok()) {
+    staging_.reset();
+    return status;
+  }
+  staging_->next_offset += bytes.size();
+  return staging_->next_offset;
+}
+
+absl::Status TreeCheckpoints::StageRecords(std::string_view bytes) {
+  return ForEachRecordIn(bytes, [this](std::string_view key, std::string_view value) {
+    if (absl::Status s = staging_->loader.Add(key, value); !s.ok()) return s;
+    return store_->Stage(key, value);
+  });
+}
+
+absl::Status TreeCheckpoints::FinishStaging() {
+  const tree::Zxid zxid = ZxidOf(staging_->meta.index);
+  auto tree = staging_->loader.Finish(zxid, staging_->digest);
+  if (!tree.ok()) return tree.status();
+  staging_->tree = *std::move(tree);
+  return store_->FinishStaging(
+      {zxid, staging_->digest, consensus::EncodeSnapshotMeta(staging_->meta)});
+}
+
+absl::Status TreeCheckpoints::Install(const SnapshotMeta& meta) {
+  ASSERT(staging_ != nullptr);
+  ASSERT(staging_->tree != nullptr, "it was staged completely");
+  ASSERT(staging_->meta == meta);
+  if (absl::Status s = store_->ReplaceByStaged(); !s.ok()) return s;
+  spdlog::info("snapshot of zxid 0x{:x} from the leader: {} znodes and {} sessions",
+               meta.index.value(), staging_->tree->node_count(), staging_->tree->session_count());
+  replicated_->Replace(std::move(staging_->tree), meta.term);
+  staging_.reset();
+  return absl::OkStatus();
+}
+
+}  // namespace quorate::rpc

@@ -1,0 +1,86 @@
+// The checkpoints of a replica's tree: joins the pictures that the tree gives of itself, the store
+// that keeps their records, and what consensus wants of both.
+//
+// A checkpoint is written from a picture in pieces, under the read side of the tree's lock: apply
+// waits for a piece at most, and reads for nothing.
+//
+// A snapshot as followers get it, its offsets being positions in these bytes:
+//   u8 format (1), u64 digest, then the records in key order: u32 and u32 lengths, key, value.
+// A chunk holds whole records. What is received goes to the store and into a new tree at once, so
+// that it is checked, by the digest too, before it replaces anything.
+//
+// Thread-safety: as consensus::CheckpointStore.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "base/slice.h"
+#include "consensus/core/state_machine.h"
+#include "rpc/server/replicated_tree.h"
+#include "tree/snapshot.h"
+#include "tree/store/record_store.h"
+
+namespace quorate::rpc {
+
+class TreeCheckpoints : public consensus::CheckpointStore {
+ public:
+  // All must outlive the object. `clock` is for what it logs.
+  TreeCheckpoints(tree::RecordStore* store, ReplicatedTree* replicated, const Clock* clock);
+
+  // Puts the newest checkpoint, if there is one, in the place of the tree. Before anything is
+  // applied. Errors: DataLoss if it is damaged, naming what is wrong; of reading.
+  absl::Status Load();
+
+  std::optional<consensus::SnapshotMeta> newest() const override;
+  void Begin(const consensus::SnapshotMeta& meta) override;
+  absl::Status Finish() override;
+  absl::StatusOr<consensus::SnapshotChunkData> Read(consensus::Index index, uint64_t offset,
+                                                    size_t bytes_max) override;
+  absl::StatusOr<uint64_t> Stage(const consensus::SnapshotMeta& meta, uint64_t offset,
+                                 std::string_view bytes, bool last) override;
+  absl::Status Install(const consensus::SnapshotMeta& meta) override;
+
+ private:
+  // A snapshot that is being sent.
+  struct Reading {
+    consensus::SnapshotMeta meta;
+    std::unique_ptr<tree::RecordStore::View> view;
+    uint64_t next_offset = 0;
+    consensus::SnapshotChunkData last_chunk;  // may be asked for again
+  };
+  // One that is being received.
+  struct Staging {
+    consensus::SnapshotMeta meta;
+    uint64_t next_offset = 0;
+    uint64_t digest = 0;
+    tree::TreeLoader loader;
+    std::unique_ptr<tree::Tree> tree;  // whole
+  };
+
+  int64_t MsSince(std::chrono::steady_clock::time_point start) const;
+  // Writes and commits all records of the picture.
+  absl::Status WritePicture();
+  absl::StatusOr<std::list<Reading>::iterator> FindReading(consensus::Index index, uint64_t offset);
+  // Reads the next records into last_chunk.
+  absl::Status ReadChunk(size_t bytes_max, Reading* reading);
+  absl::Status StageRecords(std::string_view bytes);
+  absl::Status FinishStaging();
+
+  tree::RecordStore* const store_;
+  ReplicatedTree* const replicated_;
+  const Clock* const clock_;
+  tree::RecordStore::Label picture_;  // that Begin took
+  std::list<Reading> readings_;       // the last used first
+  std::unique_ptr<Staging> staging_;
+};
+
+}  // namespace quorate::rpc

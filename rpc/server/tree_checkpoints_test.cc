@@ -1,0 +1,312 @@
+#include "rpc/server/tree_checkpoints.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "consensus/log/fault_env.h"
+#include "rpc/server/file_record_store.h"
+#include "tree/command.h"
+
+namespace quorate::rpc {
+namespace {
+
+using consensus::Entry;
+using consensus::EntryKind;
+using consensus::FaultEnv;
+using consensus::Index;
+using consensus::SnapshotChunkData;
+using consensus::SnapshotMeta;
+using consensus::Term;
+
+constexpr tree::Origin kOrigin{2, 7};
+constexpr tree::SessionId kSession{0x0200000000000001};
+
+class RecordingDoor : public Door {
+ public:
+  void OnNodeEvent(tree::EventType, std::string_view, tree::Zxid) override {}
+  void OnSessionAttached(const tree::SessionInfo&) override {}
+  void OnSessionClosed(tree::SessionId, tree::Zxid) override {}
+  void OnResult(tree::ApplyResult) override {}
+  void OnTreeReplaced() override { ++replaced; }
+  void OnBatchApplied() override {}
+  void OnSyncDone(uint32_t, uint64_t, tree::Zxid) override {}
+
+  int replaced = 0;
+};
+
+// A member's tree, with the checkpoints on its disk.
+struct Member {
+  explicit Member(tree::Origin self = kOrigin) : replicated(self) {
+    replicated.SetDoor(&door);
+    auto opened = FileRecordStore::Open(&env, "checkpoints");
+    REQUIRE(opened.ok());
+    store = *std::move(opened);
+    checkpoints = std::make_unique<TreeCheckpoints>(store.get(), &replicated, Clock::System());
+  }
+
+  void Apply(std::string command) {
+    ++index;
+    const Entry entry{index, Term(3), EntryKind::kCommand, Slice(std::move(command))};
+    replicated.Apply({&entry, 1});
+  }
+  void OpenSession() {
+    tree::CommandHeader header = Header(tree::CommandKind::kCreateSession);
+    std::string command;
+    tree::AppendCreateSession(header, 30000, std::string(tree::kPasswordBytes, 'p'), &command);
+    Apply(std::move(command));
+    attached = tree::Zxid(static_cast<int64_t>(index.value()));
+  }
+  void Create(const std::string& path, std::string_view data,
+              tree::CreateMode mode = tree::CreateMode::kPersistent) {
+    tree::Op op;
+    op.kind = tree::OpKind::kCreate;
+    op.path = path;
+    op.has_data = true;
+    op.data = data;
+    op.acl = tree::OpenAcl();
+    op.mode = mode;
+    Change(std::move(op));
+  }
+  void Delete(const std::string& path) {
+    tree::Op op;
+    op.kind = tree::OpKind::kDelete;
+    op.path = path;
+    Change(std::move(op));
+  }
+  void Change(tree::Op op) {
+    tree::Request request;
+    request.ops.push_back(std::move(op));
+    std::string command;
+    tree::AppendRequest(Header(tree::CommandKind::kRequest), request, &command);
+    Apply(std::move(command));
+  }
+  tree::CommandHeader Header(tree::CommandKind kind) {
+    tree::CommandHeader header;
+    header.kind = kind;
+    header.origin = kOrigin;
+    header.sequence = ++sequence;
+    header.time_ms = 1000 + static_cast<int64_t>(sequence);
+    header.session = kSession;
+    header.attach_zxid = attached;
+    return header;
+  }
+  SnapshotMeta Meta() const {
+    SnapshotMeta meta{index, Term(3), {}, 2, std::string(16, 'c')};
+    meta.membership.voters = {consensus::MemberId(1), consensus::MemberId(2)};
+    return meta;
+  }
+  void Checkpoint() {
+    checkpoints->Begin(Meta());
+    REQUIRE(checkpoints->Finish().ok());
+  }
+
+  FaultEnv env;
+  ReplicatedTree replicated;
+  RecordingDoor door;
+  std::unique_ptr<FileRecordStore> store;
+  std::unique_ptr<TreeCheckpoints> checkpoints;
+  Index index;
+  uint64_t sequence = 0;
+  tree::Zxid attached;
+};
+
+void Fill(Member* member) {
+  member->OpenSession();
+  for (int i = 0; i < 50; ++i) {
+    const std::string path = "/node" + std::to_string(i);
+    member->Create(path, std::string(100, 'x'));
+    if (i % 3 == 0) member->Create(path + "/e", "", tree::CreateMode::kEphemeral);
+    if (i % 5 == 4) member->Delete("/node" + std::to_string(i - 1));
+  }
+}
+
+// All chunks of the newest checkpoint.
+std::vector<SnapshotChunkData> ReadAll(Member* member, size_t bytes_max) {
+  std::vector<SnapshotChunkData> chunks;
+  Index index;
+  uint64_t offset = 0;
+  while (true) {
+    auto chunk = member->checkpoints->Read(index, offset, bytes_max);
+    REQUIRE(chunk.ok());
+    CHECK(chunk->offset == offset);
+    index = chunk->meta.index;
+    offset += chunk->bytes.size();
+    chunks.push_back(*chunk);
+    if (chunk->last) return chunks;
+  }
+}
+
+absl::Status StageAll(Member* member, const std::vector<SnapshotChunkData>& chunks) {
+  for (const SnapshotChunkData& chunk : chunks) {
+    auto next =
+        member->checkpoints->Stage(chunk.meta, chunk.offset, chunk.bytes.view(), chunk.last);
+    if (!next.ok()) return next.status();
+    CHECK(*next == chunk.offset + chunk.bytes.size());
+  }
+  return absl::OkStatus();
+}
+
+TEST_CASE("a checkpoint is of the entry at which it was begun, whatever is applied meanwhile") {
+  Member member;
+  Fill(&member);
+  const uint64_t digest = member.replicated.tree().digest();
+  const SnapshotMeta meta = member.Meta();
+  member.checkpoints->Begin(meta);
+  member.Create("/later", "y");
+  member.Delete("/node1");
+  REQUIRE(member.checkpoints->Finish().ok());
+  CHECK(member.checkpoints->newest() == meta);
+
+  // A restart, as another incarnation.
+  ReplicatedTree again(tree::Origin{2, 8});
+  auto store = FileRecordStore::Open(&member.env, "checkpoints");
+  REQUIRE(store.ok());
+  TreeCheckpoints checkpoints(store->get(), &again, Clock::System());
+  REQUIRE(checkpoints.Load().ok());
+  CHECK(again.tree().digest() == digest);
+  CHECK(again.tree().last_zxid() == tree::Zxid(static_cast<int64_t>(meta.index.value())));
+  CHECK(checkpoints.newest() == meta);
+  const ReplicatedTree::News news = again.TakeNews();
+  CHECK(news.replaced);
+  REQUIRE(news.sessions.size() == 1);
+  CHECK(news.sessions[0].session.id == kSession);
+  CHECK(news.own_sequence == 0);
+  CHECK(news.no_op_term == Term(3));
+}
+
+TEST_CASE("checkpoints that build on one another hold what was changed and removed") {
+  Member member;
+  Fill(&member);
+  for (int round = 0; round < 5; ++round) {
+    member.Create("/round" + std::to_string(round), "z");
+    member.Delete("/node" + std::to_string(10 + 5 * round));
+    member.Checkpoint();
+    ReplicatedTree again(kOrigin);
+    TreeCheckpoints checkpoints(member.store.get(), &again, Clock::System());
+    REQUIRE(checkpoints.Load().ok());
+    CHECK(again.tree().digest() == member.replicated.tree().digest());
+    CHECK(again.TakeNews().own_sequence == member.sequence);
+  }
+}
+
+TEST_CASE("a snapshot goes to another member in chunks and replaces its tree") {
+  for (size_t bytes_max : {1, 100, 5000, 1 << 20}) {
+    Member sender;
+    Fill(&sender);
+    sender.Checkpoint();
+    const uint64_t digest = sender.replicated.tree().digest();
+    Member receiver;
+    const std::vector<SnapshotChunkData> chunks = ReadAll(&sender, bytes_max);
+    REQUIRE(StageAll(&receiver, chunks).ok());
+    CHECK(receiver.checkpoints->newest() == std::nullopt);
+    CHECK(receiver.door.replaced == 0);
+    REQUIRE(receiver.checkpoints->Install(sender.Meta()).ok());
+    CHECK(receiver.door.replaced == 1);
+    CHECK(receiver.replicated.tree().digest() == digest);
+    CHECK(receiver.checkpoints->newest() == sender.Meta());
+    // And the next checkpoint there builds on it.
+    receiver.index = sender.index;
+    receiver.sequence = sender.sequence;
+    receiver.attached = sender.attached;
+    receiver.Create("/after", "a");
+    receiver.Checkpoint();
+    ReplicatedTree again(kOrigin);
+    TreeCheckpoints checkpoints(receiver.store.get(), &again, Clock::System());
+    REQUIRE(checkpoints.Load().ok());
+    CHECK(again.tree().digest() == receiver.replicated.tree().digest());
+  }
+}
+
+TEST_CASE("the last chunk can be read again, and a checkpoint that is gone is not found") {
+  Member member;
+  Fill(&member);
+  member.Checkpoint();
+  auto first = member.checkpoints->Read(Index{0}, 0, 300);
+  REQUIRE(first.ok());
+  const Index index = first->meta.index;
+  const uint64_t next = first->bytes.size();
+  CHECK(member.checkpoints->Read(index, 0, 300)->bytes == first->bytes);
+  auto second = member.checkpoints->Read(index, next, 300);
+  REQUIRE(second.ok());
+  CHECK(member.checkpoints->Read(index, next, 300)->bytes == second->bytes);
+  // One that is being read stays as it is when it is no longer the newest.
+  member.Create("/more", "m");
+  member.Checkpoint();
+  auto third = member.checkpoints->Read(index, next + second->bytes.size(), 300);
+  REQUIRE(third.ok());
+  CHECK(third->meta.index == index);
+  CHECK(absl::IsNotFound(member.checkpoints->Read(index, 12345678, 300).status()));
+  CHECK(absl::IsNotFound(member.checkpoints->Read(Index{1}, 0, 300).status()));
+  // Two at different places.
+  CHECK(member.checkpoints->Read(Index{0}, 0, 300)->meta.index == member.index);
+  CHECK(member.checkpoints->Read(index, next + second->bytes.size(), 300)->bytes == third->bytes);
+}
+
+TEST_CASE("a snapshot that is damaged or incomplete replaces nothing") {
+  Member sender;
+  Fill(&sender);
+  sender.Checkpoint();
+  const std::vector<SnapshotChunkData> chunks = ReadAll(&sender, 500);
+  REQUIRE(chunks.size() > 4);
+  for (size_t damaged = 0; damaged < chunks.size(); ++damaged) {
+    INFO("chunk " << damaged);
+    Member receiver;
+    std::vector<SnapshotChunkData> bad = chunks;
+    std::string bytes(bad[damaged].bytes.view());
+    bytes[bytes.size() / 2] ^= 1;
+    bad[damaged].bytes = Slice(bytes);
+    CHECK_FALSE(StageAll(&receiver, bad).ok());
+    // After which the whole can be sent again.
+    CHECK(StageAll(&receiver, chunks).ok());
+  }
+  for (size_t missing = 0; missing < chunks.size(); ++missing) {
+    INFO("chunk " << missing);
+    Member receiver;
+    std::vector<SnapshotChunkData> bad = chunks;
+    bad.erase(bad.begin() + static_cast<std::ptrdiff_t>(missing));
+    const bool last_is_missing = missing + 1 == chunks.size();
+    CHECK(StageAll(&receiver, bad).ok() == last_is_missing);
+  }
+}
+
+TEST_CASE("after a crash at any point there is one whole checkpoint") {
+  for (uint64_t operations = 0; operations < 30; ++operations) {
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      INFO("power off after " << operations << " operations, seed " << seed);
+      Member member;
+      Fill(&member);
+      member.Checkpoint();
+      std::vector<uint64_t> digests = {member.replicated.tree().digest()};
+      Member sender;
+      Fill(&sender);
+      sender.Create("/sent", "s");
+      sender.Checkpoint();
+      digests.push_back(sender.replicated.tree().digest());
+      member.Create("/second", "2");
+      digests.push_back(member.replicated.tree().digest());
+
+      member.env.PowerOffAfter(operations);
+      member.checkpoints->Begin(member.Meta());
+      absl::Status status = member.checkpoints->Finish();
+      if (status.ok()) status = StageAll(&member, ReadAll(&sender, 1000));
+      if (status.ok()) status = member.checkpoints->Install(sender.Meta());
+      const bool done = status.ok();
+      member.env.Crash(seed);
+
+      ReplicatedTree again(kOrigin);
+      auto store = FileRecordStore::Open(&member.env, "checkpoints");
+      REQUIRE(store.ok());
+      TreeCheckpoints checkpoints(store->get(), &again, Clock::System());
+      REQUIRE(checkpoints.Load().ok());
+      const uint64_t found = again.tree().digest();
+      CHECK(std::find(digests.begin(), digests.end(), found) != digests.end());
+      if (done) CHECK(found == digests[1]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quorate::rpc

@@ -1,0 +1,32 @@
+#include "tests/simulation/checkers/checkers.h"
+
+namespace quorate::simulation {
+
+Checkers::Checkers(World* world, const CheckerSettings& settings)
+    : history_(world),
+      replay_(&history_),
+      order_(&history_),
+      real_time_(&history_, &replay_),
+      watches_(&history_, &replay_.model()),
+      sessions_(&history_, &replay_, settings.clock_drift_max),
+      bank_(&history_, settings.accounts, settings.sum),
+      sequences_(&history_, settings.sequence_parents),
+      registers_(&history_, settings.register_prefix, settings.register_value) {}
+
+void Checkers::CheckFinal(const std::set<int64_t>& living) const {
+  World& world = history_.world();
+  for (size_t member = 0; member < world.member_count(); ++member) {
+    const tree::Tree* tree = world.tree(member);
+    if (tree == nullptr) continue;
+    replay_.CheckTree(member, *tree);
+    bank_.CheckTree(member, *tree);
+    // One that is not in the cluster any more may be behind.
+    if (tree->last_zxid().value() == model().last_zxid()) {
+      sessions_.CheckEphemerals(member, *tree, living);
+    }
+  }
+  registers_.CheckFinal();
+  if (bank_.sums_taken() > 0) world.Count("checker: the sum of the accounts was taken");
+}
+
+}  // namespace quorate::simulation

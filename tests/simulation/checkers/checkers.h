@@ -1,0 +1,62 @@
+// All checkers of a run.
+//
+// Thread-safety: none; one thread.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/simulation/checkers/bank_checker.h"
+#include "tests/simulation/checkers/history.h"
+#include "tests/simulation/checkers/order_checker.h"
+#include "tests/simulation/checkers/real_time_checker.h"
+#include "tests/simulation/checkers/register_checker.h"
+#include "tests/simulation/checkers/replay_checker.h"
+#include "tests/simulation/checkers/sequence_checker.h"
+#include "tests/simulation/checkers/session_checker.h"
+#include "tests/simulation/checkers/watch_checker.h"
+#include "tests/simulation/world.h"
+
+namespace quorate::simulation {
+
+// What the checkers know of the workload.
+struct CheckerSettings {
+  std::vector<std::string> accounts;
+  int64_t sum = 0;
+  std::string register_prefix;
+  std::string register_value;  // at first
+  std::vector<std::string> sequence_parents;
+  double clock_drift_max = 0;
+};
+
+class Checkers {
+ public:
+  // `world` must outlive it, and it the run.
+  Checkers(World* world, const CheckerSettings& settings);
+
+  History& history() { return history_; }
+  const Model& model() const { return replay_.model(); }
+  SessionChecker& sessions() { return sessions_; }
+  const SessionChecker& sessions() const { return sessions_; }
+  const RegisterChecker& registers() const { return registers_; }
+
+  // When all is quiet, clients have heard all that there is and the members have converged.
+  // `living`: the sessions that clients still have.
+  void CheckFinal(const std::set<int64_t>& living) const;
+
+ private:
+  History history_;
+  // The order is that in which they hear: the log is held against a reply before anything else.
+  ReplayChecker replay_;
+  OrderChecker order_;
+  RealTimeChecker real_time_;
+  WatchChecker watches_;
+  SessionChecker sessions_;
+  BankChecker bank_;
+  SequenceChecker sequences_;
+  RegisterChecker registers_;
+};
+
+}  // namespace quorate::simulation

@@ -1,0 +1,402 @@
+#include "tests/simulation/checkers/model.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+#include <utility>
+
+#include "base/assert.h"
+
+namespace quorate::simulation {
+namespace {
+
+using tree::ErrorCode;
+using tree::EventType;
+
+std::string ParentOf(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == 0 ? "/" : std::string(path.substr(0, slash));
+}
+
+// Simulated clients use letters, digits and slashes, so that only the shape can be wrong.
+bool IsWellFormed(std::string_view path) {
+  if (path == "/") return true;
+  return !path.empty() && path.front() == '/' && path.back() != '/' &&
+         path.find("//") == std::string_view::npos;
+}
+
+bool IsSystemPath(std::string_view path) {
+  return path == "/" || path == "/zookeeper" || path == "/zookeeper/quota" ||
+         path == "/zookeeper/config";
+}
+
+StepResult Failed(ErrorCode error) {
+  StepResult result;
+  result.error = error;
+  return result;
+}
+
+}  // namespace
+
+Model::Model() {
+  for (const char* path : {"/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"}) {
+    Version version;
+    version.exists = true;
+    version.node.has_data = true;
+    version.node.data = std::make_shared<const std::string>();
+    nodes_[path].push_back(version);
+  }
+  // Those that are there from the start count as created by nobody.
+  nodes_["/"].back().node.stat.num_children = 1;
+  nodes_["/zookeeper"].back().node.stat.num_children = 2;
+  nodes_["/"].back().node.stat.cversion = -1;
+  nodes_["/zookeeper"].back().node.stat.cversion = -2;
+  nodes_["/zookeeper/config"].back().node.stat.aversion = -1;
+}
+
+// --- Looking things up ---------------------------------------------------------------------------
+
+const Model::Version* Model::FindVersion(std::string_view path, int64_t zxid) const {
+  const auto found = nodes_.find(path);
+  if (found == nodes_.end()) return nullptr;
+  const History& versions = found->second;
+  const auto after = std::upper_bound(versions.begin(), versions.end(), zxid,
+                                      [](int64_t at, const Version& v) { return at < v.zxid; });
+  if (after == versions.begin()) return nullptr;
+  const Version& version = *std::prev(after);
+  return version.exists ? &version : nullptr;
+}
+
+const Model::Version* Model::Latest(std::string_view path) const {
+  const auto found = nodes_.find(path);
+  if (found == nodes_.end() || found->second.empty()) return nullptr;
+  return found->second.back().exists ? &found->second.back() : nullptr;
+}
+
+const Model::Node* Model::Find(std::string_view path, int64_t zxid) const {
+  const Version* version = FindVersion(path, zxid);
+  return version == nullptr ? nullptr : &version->node;
+}
+
+std::vector<std::string> Model::Paths() const {
+  std::vector<std::string> paths;
+  for (const auto& [path, versions] : nodes_) paths.push_back(path);
+  return paths;
+}
+
+Reply Model::Read(const Request& request, int64_t zxid) const {
+  ASSERT(zxid <= last_zxid_);
+  Reply reply;
+  reply.zxid = zxid;
+  const Node* node = Find(request.path, zxid);
+  if (node == nullptr) {
+    reply.error = ErrorCode::kNoNode;
+    return reply;
+  }
+  if (request.kind != OperationKind::kGetChildren || request.wants_stat) reply.stat = node->stat;
+  if (request.kind == OperationKind::kGetData) {
+    reply.has_data = node->has_data;
+    reply.data = *node->data;
+  }
+  if (request.kind != OperationKind::kGetChildren) return reply;
+  const std::string prefix = request.path == "/" ? "/" : request.path + "/";
+  for (auto it = nodes_.lower_bound(prefix); it != nodes_.end(); ++it) {
+    const std::string& path = it->first;
+    if (!path.starts_with(prefix)) break;
+    const std::string name = path.substr(prefix.size());
+    if (name.empty() || name.find('/') != std::string::npos) continue;
+    if (FindVersion(path, zxid) != nullptr) reply.children.push_back(name);
+  }
+  std::sort(reply.children.begin(), reply.children.end());
+  return reply;
+}
+
+std::vector<WatchEvent> Model::FindMissed(const Request& request, int64_t zxid) const {
+  std::vector<WatchEvent> missed;
+  const int64_t since = request.relative_zxid;
+  const auto add = [&missed](EventType type, const std::string& path) {
+    missed.push_back({-1, type, path});
+  };
+  for (const std::string& path : request.data_watches) {
+    const Node* node = Find(path, zxid);
+    if (node == nullptr) {
+      add(EventType::kNodeDeleted, path);
+    } else if (node->stat.mzxid.value() > since) {
+      add(EventType::kNodeDataChanged, path);
+    }
+  }
+  for (const std::string& path : request.exist_watches) {
+    if (Find(path, zxid) != nullptr) add(EventType::kNodeCreated, path);
+  }
+  for (const std::string& path : request.child_watches) {
+    const Node* node = Find(path, zxid);
+    if (node == nullptr) {
+      add(EventType::kNodeDeleted, path);
+    } else if (node->stat.pzxid.value() > since) {
+      add(EventType::kNodeChildrenChanged, path);
+    }
+  }
+  return missed;
+}
+
+std::optional<Model::Change> Model::FirstChange(std::string_view path, Table table,
+                                                int64_t zxid) const {
+  const auto found = changes_.find({std::string(path), table});
+  if (found == changes_.end()) return std::nullopt;
+  const auto& changes = found->second;
+  const auto after = std::upper_bound(changes.begin(), changes.end(), zxid,
+                                      [](int64_t at, const Change& c) { return at < c.zxid; });
+  if (after == changes.end()) return std::nullopt;
+  return *after;
+}
+
+// --- Applying ------------------------------------------------------------------------------------
+
+Model::Applied Model::Apply(const consensus::Entry& entry) {
+  ASSERT(static_cast<int64_t>(entry.index.value()) == last_zxid_ + 1, "entries come in order");
+  Applied applied;
+  applied.zxid = ++last_zxid_;
+  if (entry.kind != consensus::EntryKind::kCommand) return applied;
+  const std::string_view command = entry.payload.view();
+  const auto header = tree::DecodeHeader(command);
+  ASSERT(header.ok(), "a committed command decodes");
+  applied.header = *header;
+  applied.counts = Counts(*header);
+  if (!applied.counts) return applied;
+  time_ms_ = std::max(time_ms_, header->time_ms);
+  switch (header->kind) {
+    case tree::CommandKind::kCreateSession:
+    case tree::CommandKind::kAttachSession:
+      OpenSession(command, &applied);
+      break;
+    case tree::CommandKind::kCloseSession:
+    case tree::CommandKind::kExpireSession:
+      EndSession(&applied);
+      break;
+    case tree::CommandKind::kRequest: {
+      auto request = tree::DecodeRequest(command);
+      ASSERT(request.ok(), "a committed command decodes");
+      applied.request = *std::move(request);
+      ApplySteps(&applied);
+      break;
+    }
+  }
+  return applied;
+}
+
+// Each server numbers its commands 1, 2, 3, ... in each of its incarnations.
+bool Model::Counts(const tree::CommandHeader& header) {
+  if (header.origin.member == 0) return true;
+  Origin& last = origins_[header.origin.member];
+  if (header.origin.incarnation < last.incarnation) return false;
+  const bool same = header.origin.incarnation == last.incarnation;
+  if (header.sequence != (same ? last.sequence + 1 : 1)) return false;
+  last = {header.origin.incarnation, header.sequence};
+  return true;
+}
+
+void Model::OpenSession(std::string_view command, Applied* applied) {
+  const auto body = tree::DecodeSessionBody(command);
+  ASSERT(body.ok(), "a committed command decodes");
+  const int64_t id = applied->header.session.value();
+  auto found = sessions_.find(id);
+  if (found == sessions_.end() && applied->header.kind == tree::CommandKind::kCreateSession) {
+    found = sessions_.emplace(id, Session()).first;
+    found->second.password = body->password;
+  }
+  if (found == sessions_.end() || found->second.password != body->password) {
+    applied->error = ErrorCode::kSessionExpired;
+    return;
+  }
+  found->second.timeout_ms = body->timeout_ms;
+  found->second.attach_zxid = applied->zxid;
+}
+
+void Model::EndSession(Applied* applied) {
+  const tree::CommandHeader& header = applied->header;
+  const auto found = sessions_.find(header.session.value());
+  if (found == sessions_.end()) {
+    applied->error = ErrorCode::kSessionExpired;
+    return;
+  }
+  const bool close = header.kind == tree::CommandKind::kCloseSession;
+  const bool any_attachment = close && header.attach_zxid.value() == 0;
+  if (!any_attachment && header.attach_zxid.value() != found->second.attach_zxid) {
+    applied->error = ErrorCode::kSessionMoved;
+    return;
+  }
+  const std::vector<std::string> ephemerals = found->second.ephemerals;
+  for (const std::string& path : ephemerals) Unlink(path);
+  sessions_.erase(found);
+  ended_[header.session.value()] = {applied->zxid, !close};
+}
+
+void Model::ApplySteps(Applied* applied) {
+  const tree::CommandHeader& header = applied->header;
+  const auto found = sessions_.find(header.session.value());
+  if (found == sessions_.end()) {
+    applied->error = ErrorCode::kSessionExpired;
+    return;
+  }
+  if (found->second.attach_zxid != header.attach_zxid.value()) {
+    applied->error = ErrorCode::kSessionMoved;
+    return;
+  }
+  changed_paths_.clear();
+  told_.clear();
+  ephemerals_before_.clear();
+  for (const auto& [id, session] : sessions_)
+    ephemerals_before_.emplace_back(id, session.ephemerals);
+  bool failed = false;
+  for (const tree::Op& op : applied->request.ops) {
+    applied->steps.push_back(failed ? Failed(ErrorCode::kRuntimeInconsistency)
+                                    : ApplyStep(op, header.session.value()));
+    failed |= applied->steps.back().error != ErrorCode::kOk;
+  }
+  if (!failed) return;
+  Rollback();
+  // Those before the one that failed are told nothing but that it was not their fault.
+  for (StepResult& step : applied->steps) step = Failed(step.error);
+}
+
+StepResult Model::ApplyStep(const tree::Op& op, int64_t session) {
+  switch (op.kind) {
+    case tree::OpKind::kCreate:
+      return Create(op, session);
+    case tree::OpKind::kDelete:
+      return Delete(op);
+    default:
+      return Alter(op);
+  }
+}
+
+StepResult Model::Create(const tree::Op& op, int64_t session) {
+  const int32_t mode = static_cast<int32_t>(op.mode);
+  std::string path(op.path);
+  if (mode < 0 || mode > 3 || path.find('/') == std::string::npos) {
+    return Failed(ErrorCode::kBadArguments);
+  }
+  const std::string parent_path = ParentOf(path);
+  const Version* parent = Latest(parent_path);
+  if (parent == nullptr) return Failed(ErrorCode::kNoNode);
+  if (mode >= 2) {
+    char number[16];
+    std::snprintf(number, sizeof(number), "%010d", parent->created_children);
+    path += number;
+  }
+  if (!IsWellFormed(path)) return Failed(ErrorCode::kBadArguments);
+  if (Latest(path) != nullptr) return Failed(ErrorCode::kNodeExists);
+  if (parent->node.stat.ephemeral_owner != tree::kNoSession) {
+    return Failed(ErrorCode::kNoChildrenForEphemerals);
+  }
+  Version& above = Modify(parent_path);
+  ++above.created_children;
+  ++above.node.stat.num_children;
+  ++above.node.stat.cversion;
+  above.node.stat.pzxid = tree::Zxid(last_zxid_);
+  Version& created = Modify(path);
+  created.exists = true;
+  created.created_children = 0;
+  created.node = Node();
+  tree::Stat& stat = created.node.stat;
+  stat.czxid = stat.mzxid = stat.pzxid = tree::Zxid(last_zxid_);
+  stat.ctime_ms = stat.mtime_ms = time_ms_;
+  stat.data_length = static_cast<int32_t>(op.data.size());
+  created.node.has_data = op.has_data;
+  created.node.data = std::make_shared<const std::string>(op.data);
+  if (mode % 2 == 1) {
+    stat.ephemeral_owner = tree::SessionId(session);
+    sessions_.at(session).ephemerals.push_back(path);
+  }
+  Tell(path, Table::kData, EventType::kNodeCreated);
+  Tell(parent_path, Table::kChild, EventType::kNodeChildrenChanged);
+  StepResult result;
+  result.path = path;
+  result.stat = stat;
+  return result;
+}
+
+StepResult Model::Delete(const tree::Op& op) {
+  const std::string path(op.path);
+  if (path.find('/') == std::string::npos || IsSystemPath(path)) {
+    return Failed(ErrorCode::kBadArguments);
+  }
+  const Version* node = Latest(path);
+  if (node == nullptr || !IsWellFormed(path)) return Failed(ErrorCode::kNoNode);
+  if (op.version != tree::kAnyVersion && op.version != node->node.stat.version) {
+    return Failed(ErrorCode::kBadVersion);
+  }
+  if (node->node.stat.num_children > 0) return Failed(ErrorCode::kNotEmpty);
+  Unlink(path);
+  return StepResult();
+}
+
+// setData, setAcl and check.
+StepResult Model::Alter(const tree::Op& op) {
+  const std::string path(op.path);
+  if (!IsWellFormed(path)) return Failed(ErrorCode::kBadArguments);
+  const Version* latest = Latest(path);
+  if (latest == nullptr) return Failed(ErrorCode::kNoNode);
+  const bool of_acl = op.kind == tree::OpKind::kSetAcl;
+  const int32_t version = of_acl ? latest->node.stat.aversion : latest->node.stat.version;
+  if (op.version != tree::kAnyVersion && op.version != version) {
+    return Failed(ErrorCode::kBadVersion);
+  }
+  StepResult result;
+  if (op.kind == tree::OpKind::kCheck) return result;
+  Node& node = Modify(path).node;
+  if (of_acl) {
+    ++node.stat.aversion;
+  } else {
+    ++node.stat.version;
+    node.stat.mzxid = tree::Zxid(last_zxid_);
+    node.stat.mtime_ms = time_ms_;
+    node.stat.data_length = static_cast<int32_t>(op.data.size());
+    node.has_data = op.has_data;
+    node.data = std::make_shared<const std::string>(op.data);
+    Tell(path, Table::kData, EventType::kNodeDataChanged);
+  }
+  result.stat = node.stat;
+  return result;
+}
+
+void Model::Unlink(const std::string& path) {
+  const int64_t owner = Latest(path)->node.stat.ephemeral_owner.value();
+  if (owner != 0) std::erase(sessions_.at(owner).ephemerals, path);
+  Modify(path).exists = false;
+  const std::string parent_path = ParentOf(path);
+  Version& above = Modify(parent_path);
+  --above.node.stat.num_children;
+  ++above.node.stat.cversion;
+  above.node.stat.pzxid = tree::Zxid(last_zxid_);
+  Tell(path, Table::kData, EventType::kNodeDeleted);
+  Tell(path, Table::kChild, EventType::kNodeDeleted);
+  Tell(parent_path, Table::kChild, EventType::kNodeChildrenChanged);
+}
+
+Model::Version& Model::Modify(const std::string& path) {
+  History& versions = nodes_[path];
+  Version next = versions.empty() ? Version() : versions.back();
+  next.zxid = last_zxid_;
+  versions.push_back(std::move(next));
+  changed_paths_.push_back(path);
+  return versions.back();
+}
+
+void Model::Tell(const std::string& path, Table table, EventType type) {
+  changes_[{path, table}].push_back({last_zxid_, type});
+  told_.emplace_back(path, table);
+}
+
+void Model::Rollback() {
+  for (const std::string& path : changed_paths_) {
+    nodes_[path].pop_back();
+    if (nodes_[path].empty()) nodes_.erase(path);
+  }
+  for (const auto& told : told_) changes_[told].pop_back();
+  for (auto& [id, ephemerals] : ephemerals_before_) {
+    sessions_.at(id).ephemerals = std::move(ephemerals);
+  }
+}
+
+}  // namespace quorate::simulation

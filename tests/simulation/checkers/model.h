@@ -1,0 +1,127 @@
+// The reference: what the committed log says the tree is, at every zxid. A map from whole paths to
+// the versions of a node, written from the rules of ZooKeeper and not from the tree's code, and as
+// simple as they allow. Access control is left out: simulated clients use open lists only.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "consensus/core/types.h"
+#include "tests/simulation/clients/operation.h"
+#include "tree/command.h"
+#include "tree/types.h"
+
+namespace quorate::simulation {
+
+class Model {
+ public:
+  struct Session {
+    std::string password;
+    int32_t timeout_ms = 0;
+    int64_t attach_zxid = 0;
+    std::vector<std::string> ephemerals;  // in the order of creation
+  };
+  struct EndedSession {
+    int64_t zxid = 0;
+    bool expired = false;
+  };
+
+  // What an entry did.
+  struct Applied {
+    int64_t zxid = 0;
+    // False for an entry without a command, and for a command that does not count because it was
+    // sent twice or overtook a lost one.
+    bool counts = false;
+    tree::CommandHeader header;
+    tree::Request request;  // views into the entry
+    tree::ErrorCode error = tree::ErrorCode::kOk;
+    std::vector<StepResult> steps;  // as Reply::steps of a multi; one also for a single operation
+  };
+
+  // A change that watches hear of.
+  struct Change {
+    int64_t zxid = 0;
+    tree::EventType type = tree::EventType::kNodeCreated;
+  };
+  enum class Table : uint8_t { kData, kChild };
+
+  Model();
+
+  // Applies the next entry. REQUIRES: entries come in order, without a gap.
+  Applied Apply(const consensus::Entry& entry);
+
+  int64_t last_zxid() const { return last_zxid_; }
+
+  // What a read is answered at this zxid. REQUIRES: zxid <= last_zxid().
+  Reply Read(const Request& request, int64_t zxid) const;
+  // The events that setWatches finds at this zxid, in the order of the request; and nothing else.
+  std::vector<WatchEvent> FindMissed(const Request& set_watches, int64_t zxid) const;
+  // The first change of a path after `zxid` that a watch in `table` hears of.
+  std::optional<Change> FirstChange(std::string_view path, Table table, int64_t zxid) const;
+
+  // By id. Without those that have ended.
+  const std::map<int64_t, Session>& sessions() const { return sessions_; }
+  const std::map<int64_t, EndedSession>& ended_sessions() const { return ended_; }
+
+  struct Node {
+    tree::Stat stat;
+    bool has_data = false;
+    std::shared_ptr<const std::string> data;
+  };
+  // nullptr if there is none at this zxid.
+  const Node* Find(std::string_view path, int64_t zxid) const;
+  // All paths that were ever there, ascending.
+  std::vector<std::string> Paths() const;
+
+ private:
+  struct Version {
+    int64_t zxid = 0;
+    bool exists = false;
+    int32_t created_children = 0;
+    Node node;
+  };
+
+  using History = std::vector<Version>;
+
+  bool Counts(const tree::CommandHeader& header);
+  const Version* FindVersion(std::string_view path, int64_t zxid) const;
+  // The newest state of a path; a copy of it for this zxid, that may be changed.
+  const Version* Latest(std::string_view path) const;
+  Version& Modify(const std::string& path);
+  void Tell(const std::string& path, Table table, tree::EventType type);
+  void Unlink(const std::string& path);
+
+  void OpenSession(std::string_view command, Applied* applied);
+  void EndSession(Applied* applied);
+  void ApplySteps(Applied* applied);
+  StepResult ApplyStep(const tree::Op& op, int64_t session);
+  StepResult Create(const tree::Op& op, int64_t session);
+  StepResult Delete(const tree::Op& op);
+  StepResult Alter(const tree::Op& op);
+  void Rollback();
+
+  int64_t last_zxid_ = 0;
+  int64_t time_ms_ = 0;
+  std::map<std::string, History, std::less<>> nodes_;
+  std::map<std::pair<std::string, Table>, std::vector<Change>> changes_;
+  std::map<int64_t, Session> sessions_;
+  std::map<int64_t, EndedSession> ended_;
+  struct Origin {
+    uint64_t incarnation = 0;
+    uint64_t sequence = 0;
+  };
+  std::map<uint16_t, Origin> origins_;
+  // Of the request that is being applied.
+  std::vector<std::string> changed_paths_;
+  std::vector<std::pair<std::string, Table>> told_;
+  std::vector<std::pair<int64_t, std::vector<std::string>>> ephemerals_before_;
+};
+
+}  // namespace quorate::simulation

@@ -1,0 +1,345 @@
+#include "tests/simulation/checkers/replay_checker.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace quorate::simulation {
+namespace {
+
+using tree::ErrorCode;
+
+constexpr char kUserPrefix[] = "link";
+
+// The link that a command names; nothing if it names none.
+std::optional<LinkId> LinkOf(const tree::Request& request) {
+  for (const tree::Identity& identity : request.identities) {
+    if (identity.scheme != "digest" || !identity.id.starts_with(kUserPrefix)) continue;
+    const size_t begin = sizeof(kUserPrefix) - 1;
+    uint64_t link = 0;
+    if (absl::SimpleAtoi(identity.id.substr(begin, identity.id.find(':') - begin), &link)) {
+      return static_cast<LinkId>(link);
+    }
+  }
+  return std::nullopt;
+}
+
+tree::OpKind KindInLog(OperationKind kind) {
+  switch (kind) {
+    case OperationKind::kCreate:
+      return tree::OpKind::kCreate;
+    case OperationKind::kDelete:
+      return tree::OpKind::kDelete;
+    case OperationKind::kSetData:
+      return tree::OpKind::kSetData;
+    case OperationKind::kSetAcl:
+      return tree::OpKind::kSetAcl;
+    default:
+      return tree::OpKind::kCheck;
+  }
+}
+
+bool IsSame(const Step& step, const tree::Op& op) {
+  if (op.kind != KindInLog(step.kind) || op.path != step.path) return false;
+  const bool creates = step.kind == OperationKind::kCreate;
+  if (creates || step.kind == OperationKind::kSetData) {
+    if (op.has_data != step.has_data || (step.has_data && op.data != step.data)) return false;
+  }
+  return creates ? op.mode == step.mode : op.version == step.version;
+}
+
+bool IsSame(const Request& sent, const tree::Request& logged) {
+  return (sent.kind == OperationKind::kMulti) == logged.multi &&
+         std::equal(sent.steps.begin(), sent.steps.end(), logged.ops.begin(), logged.ops.end(),
+                    [](const Step& step, const tree::Op& op) { return IsSame(step, op); });
+}
+
+// What of a step's result is in the reply.
+StepResult Shown(const Step& step, StepResult result) {
+  const bool creates = step.kind == OperationKind::kCreate;
+  if (!creates) result.path.clear();
+  if ((creates && !step.wants_stat) || step.kind == OperationKind::kDelete ||
+      step.kind == OperationKind::kCheck) {
+    result.stat.reset();
+  }
+  return result;
+}
+
+bool IsSame(const Reply& a, const Reply& b) {
+  return a.error == b.error && a.steps == b.steps && a.has_data == b.has_data && a.data == b.data &&
+         a.stat == b.stat && a.children == b.children && a.path == b.path;
+}
+
+}  // namespace
+
+std::string LinkCredentials(LinkId link) { return absl::StrCat(kUserPrefix, link, ":secret"); }
+
+ReplayChecker::ReplayChecker(History* history) : history_(history) {
+  history->AddListener(this);
+  history->world().AddObserver(this);
+}
+
+int64_t ReplayChecker::LogZxid(OperationId operation) const {
+  const auto found = found_.find(operation);
+  return found == found_.end() ? 0 : found->second.zxid;
+}
+
+// --- The log -------------------------------------------------------------------------------------
+
+void ReplayChecker::OnCommitted(const consensus::Entry& entry) {
+  const Model::Applied applied = model_.Apply(entry);
+  if (applied.counts) {
+    if (applied.header.kind == tree::CommandKind::kRequest) FindRequest(applied);
+    if (applied.header.kind == tree::CommandKind::kCloseSession) FindClose(applied);
+  }
+  for (LogListener* listener : listeners_) listener->OnEntry(entry, applied);
+}
+
+void ReplayChecker::FindRequest(const Model::Applied& applied) {
+  const std::optional<LinkId> link = LinkOf(applied.request);
+  if (!link || *link >= links_.size()) {
+    history_->Fail("every command in the log was sent by a client",
+                   absl::StrCat("the request at zxid ", applied.zxid, " of session ",
+                                applied.header.session.value(), " names no link of a client"));
+  }
+  if (history_->link(*link).session != applied.header.session.value()) {
+    history_->Fail("a request acts for the session of its connection", history_->link(*link),
+                   absl::StrCat("the request at zxid ", applied.zxid, " acts for session ",
+                                applied.header.session.value()));
+  }
+  Match(*link, applied);
+}
+
+void ReplayChecker::FindClose(const Model::Applied& applied) {
+  // It names the session and not the link: the one whose turn it is to close.
+  for (LinkId link : links_of_session_[applied.header.session.value()]) {
+    const LinkState& state = links_[link];
+    if (state.attach_zxid != 0 && state.attach_zxid != applied.header.attach_zxid.value()) continue;
+    if (state.found == state.logged.size()) continue;
+    const Operation& next = history_->operation(state.logged[state.found]);
+    if (next.request.kind != OperationKind::kCloseSession) continue;
+    Match(link, applied);
+    return;
+  }
+  history_->Fail(
+      "a session is closed by its client only",
+      absl::StrCat("zxid ", applied.zxid, " closes session ", applied.header.session.value(),
+                   ", and no link of it has come to its closeSession in the log"));
+}
+
+void ReplayChecker::Match(LinkId id, const Model::Applied& applied) {
+  LinkState& state = links_[id];
+  const Link& link = history_->link(id);
+  const int64_t attach_zxid = applied.header.attach_zxid.value();
+  if (state.attach_zxid == 0) state.attach_zxid = attach_zxid;
+  if (state.attach_zxid != attach_zxid) {
+    history_->Fail("all requests of a connection belong to one attachment", link,
+                   absl::StrCat("zxid ", applied.zxid, " belongs to the attachment of ",
+                                attach_zxid, ", those before to ", state.attach_zxid));
+  }
+  const bool closes = applied.header.kind == tree::CommandKind::kCloseSession;
+  const auto is_it = [&](OperationId operation) {
+    const Request& sent = history_->operation(operation).request;
+    return closes ? sent.kind == OperationKind::kCloseSession
+                  : sent.kind != OperationKind::kCloseSession && IsSame(sent, applied.request);
+  };
+  if (state.found == state.logged.size() || !is_it(state.logged[state.found])) {
+    const bool again = state.found > 0 && is_it(state.logged[state.found - 1]);
+    const std::string details =
+        absl::StrCat("zxid ", applied.zxid, " is ",
+                     again ? "the command before once more" : "not the next of its connection",
+                     "; the log has ", state.found, " of ", state.logged.size(), " so far");
+    if (state.found < state.logged.size()) {
+      history_->Fail(again ? "no write is applied twice" : "writes enter the log in their order",
+                     history_->operation(state.logged[state.found]), details);
+    }
+    history_->Fail(again ? "no write is applied twice" : "writes enter the log in their order",
+                   link, details);
+  }
+  const OperationId operation = state.logged[state.found++];
+  found_[operation] = {applied.zxid, applied.error, applied.steps};
+  for (LogListener* listener : listeners_) {
+    listener->OnLogged(history_->operation(operation), applied.zxid);
+  }
+}
+
+// --- The clients ---------------------------------------------------------------------------------
+
+void ReplayChecker::OnLinkOpened(const Link& link) {
+  links_.resize(link.id + 1);
+  std::vector<LinkId>& links = links_of_session_[link.session];
+  if (link.new_session && !links.empty()) {
+    history_->Fail("session ids are unique", link,
+                   absl::StrCat("the same id as ", history_->Describe(history_->link(links[0]))));
+  }
+  links.push_back(link.id);
+  if (model_.ended_sessions().count(link.session) > 0) return;  // since it was accepted
+  const auto session = model_.sessions().find(link.session);
+  if (session == model_.sessions().end() || session->second.password != link.password) {
+    history_->Fail("an accepted session is in the log", link,
+                   session == model_.sessions().end() ? "there is no such session"
+                                                      : "it has another password");
+  }
+  if (session->second.timeout_ms != link.timeout_ms) {
+    history_->Fail("the timeout of a session is as negotiated", link,
+                   absl::StrCat("in the log it is ", session->second.timeout_ms, " ms"));
+  }
+}
+
+void ReplayChecker::OnInvoked(const Operation& operation) {
+  if (IsLogged(operation.request.kind)) links_[operation.link].logged.push_back(operation.id);
+}
+
+void ReplayChecker::OnAnswered(const Operation& operation) {
+  CheckCommitted(history_->link(operation.link), operation.reply.zxid);
+  if (IsLogged(operation.request.kind)) {
+    CheckWrite(operation);
+  } else if (IsRead(operation.request.kind)) {
+    CheckRead(operation);
+    CheckPlace(operation);
+  } else if (operation.reply.error != ErrorCode::kOk) {
+    history_->Fail("sync and setWatches succeed", operation, "it failed");
+  } else if (operation.request.kind == OperationKind::kSync &&
+             operation.reply.path != operation.request.path) {
+    history_->Fail("sync returns its path", operation, operation.reply.path);
+  }
+}
+
+void ReplayChecker::CheckWrite(const Operation& operation) const {
+  const auto found = found_.find(operation.id);
+  if (found == found_.end()) {
+    history_->Fail("an answered write is in the log", operation, "it is not there");
+  }
+  const Found& truth = found->second;
+  if (operation.reply.zxid < truth.zxid) {
+    history_->Fail("a write is answered after it is applied", operation,
+                   absl::StrCat("it is in the log at zxid ", truth.zxid));
+  }
+  if (truth.error == ErrorCode::kSessionMoved) {
+    history_->Fail("a request of an outdated attachment is not answered", operation,
+                   absl::StrCat("zxid ", truth.zxid, " came after the session had moved"));
+  }
+  Reply expected;
+  expected.error = truth.error;
+  const Request& request = operation.request;
+  if (truth.error == ErrorCode::kOk && request.kind == OperationKind::kMulti) {
+    const bool failed = std::any_of(truth.steps.begin(), truth.steps.end(),
+                                    [](const auto& step) { return step.error != ErrorCode::kOk; });
+    for (size_t i = 0; i < truth.steps.size(); ++i) {
+      expected.steps.push_back(failed ? truth.steps[i] : Shown(request.steps[i], truth.steps[i]));
+    }
+  } else if (truth.error == ErrorCode::kOk && request.kind != OperationKind::kCloseSession) {
+    expected.error = truth.steps.at(0).error;
+    if (expected.error == ErrorCode::kOk) {
+      expected.steps.push_back(Shown(request.steps[0], truth.steps[0]));
+    }
+  }
+  if (!IsSame(operation.reply, expected)) {
+    expected.zxid = truth.zxid;
+    history_->Fail("a write is answered what it did", operation,
+                   absl::StrCat("the log says: ", ToString(request, expected)));
+  }
+}
+
+void ReplayChecker::CheckRead(const Operation& operation) const {
+  const Reply expected = model_.Read(operation.request, operation.reply.zxid);
+  if (IsSame(operation.reply, expected)) return;
+  history_->Fail("a read shows the tree of its zxid", operation,
+                 absl::StrCat("the log says: ", ToString(operation.request, expected)));
+}
+
+void ReplayChecker::CheckPlace(const Operation& operation) const {
+  const std::vector<OperationId>& logged = links_[operation.link].logged;
+  const auto after = std::upper_bound(logged.begin(), logged.end(), operation.id);
+  const int64_t zxid = operation.reply.zxid;
+  if (after != logged.begin()) {
+    const int64_t before_zxid = LogZxid(*std::prev(after));
+    if (before_zxid == 0 || before_zxid > zxid) {
+      history_->Fail(
+          "a read sees the writes before it on its connection", operation,
+          absl::StrCat("the one before is ",
+                       before_zxid == 0 ? "not in the log" : absl::StrCat("at ", before_zxid)));
+    }
+  }
+  if (after != logged.end()) {
+    const int64_t after_zxid = LogZxid(*after);
+    if (after_zxid != 0 && after_zxid <= zxid) {
+      history_->Fail("a read does not see the writes after it on its connection", operation,
+                     absl::StrCat("the one after is at zxid ", after_zxid));
+    }
+  }
+}
+
+void ReplayChecker::CheckCommitted(const Link& link, int64_t zxid) const {
+  if (zxid <= model_.last_zxid()) return;
+  history_->Fail(
+      "servers show only what is committed", link,
+      absl::StrCat("a reply has zxid ", zxid, ", the last committed is ", model_.last_zxid()));
+}
+
+void ReplayChecker::OnPong(const Link& link, int64_t zxid) { CheckCommitted(link, zxid); }
+
+void ReplayChecker::OnEvent(const Link& link, const WatchEvent& event) {
+  CheckCommitted(link, event.zxid);
+}
+
+void ReplayChecker::OnSessionRefused(size_t client, int64_t session) {
+  if (model_.ended_sessions().count(session) > 0) return;
+  history_->Fail(
+      "a living session is not refused",
+      absl::StrCat("client ", client, " was told that session ", session,
+                   " has ended; the log up to zxid ", model_.last_zxid(), " does not end it"));
+}
+
+// --- The members ---------------------------------------------------------------------------------
+
+void ReplayChecker::CheckTree(size_t member, const tree::Tree& tree) const {
+  const int64_t zxid = tree.last_zxid().value();
+  const auto fail = [&](const std::string& path, const std::string& details) {
+    history_->Fail(
+        "the trees of the members are what the log says",
+        absl::StrCat(
+            "member ", member, " at zxid ", zxid, ", ", path, ": ", details, "\n",
+            history_->Lines(
+                [&](const Operation& operation) { return Touches(operation.request, path); }, 20)));
+  };
+  if (zxid > model_.last_zxid()) fail("/", absl::StrCat("the log ends at ", model_.last_zxid()));
+  size_t count = 0;
+  for (const std::string& path : model_.Paths()) {
+    const Model::Node* node = model_.Find(path, zxid);
+    tree::Stat stat;
+    const bool exists = tree.FindStat(path, &stat);
+    if (exists != (node != nullptr)) fail(path, exists ? "is there" : "is missing");
+    if (node == nullptr) continue;
+    ++count;
+    if (stat != node->stat) {
+      fail(path, absl::StrCat(ToString(stat), " instead of ", ToString(node->stat)));
+    }
+    std::string_view data;
+    bool has_data = false;
+    tree.GetData(path, {}, &data, &has_data, &stat);
+    if (data != *node->data || has_data != node->has_data) {
+      fail(path,
+           absl::StrCat("\"", Shortened(data), "\" instead of \"", Shortened(*node->data), "\""));
+    }
+  }
+  if (tree.node_count() != count) {
+    fail("/", absl::StrCat(tree.node_count(), " nodes instead of ", count));
+  }
+  if (zxid < model_.last_zxid()) return;
+  std::vector<int64_t> sessions;
+  for (const tree::SessionInfo& session : tree.Sessions()) sessions.push_back(session.id.value());
+  std::vector<int64_t> expected;
+  for (const auto& [id, session] : model_.sessions()) expected.push_back(id);
+  std::sort(sessions.begin(), sessions.end());
+  if (sessions != expected) {
+    fail("/", absl::StrCat("sessions ", absl::StrJoin(sessions, " "), " instead of ",
+                           absl::StrJoin(expected, " ")));
+  }
+}
+
+}  // namespace quorate::simulation

@@ -1,0 +1,180 @@
+#include "tests/simulation/checkers/session_checker.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace quorate::simulation {
+namespace {
+
+using tree::ErrorCode;
+
+constexpr int64_t kMsToUs = 1000;
+
+bool IsEphemeral(const Step& step) {
+  return step.kind == OperationKind::kCreate &&
+         (step.mode == tree::CreateMode::kEphemeral ||
+          step.mode == tree::CreateMode::kEphemeralSequential);
+}
+
+}  // namespace
+
+SessionChecker::SessionChecker(History* history, ReplayChecker* replay, double clock_drift_max)
+    : history_(history), replay_(replay), clock_drift_max_(clock_drift_max) {
+  history->AddListener(this);
+  replay->AddListener(this);
+}
+
+void SessionChecker::BeginCalm(int64_t settle_us) {
+  calm_from_us_ = history_->world().now_us() + settle_us;
+}
+
+// What is left of a timeout when a server's clock runs as fast as it can. Servers count in
+// milliseconds, so the last one may be cut.
+int64_t SessionChecker::LeastSilenceUs(int32_t timeout_ms) const {
+  return static_cast<int64_t>(static_cast<double>((timeout_ms - 2) * kMsToUs) /
+                              (1.0 + clock_drift_max_));
+}
+
+void SessionChecker::OnEntry(const consensus::Entry& entry, const Model::Applied& applied) {
+  const int64_t now_us = history_->world().now_us();
+  if (entry.kind == consensus::EntryKind::kNoOp) term_began_us_[entry.term.value()] = now_us;
+  if (!applied.counts || applied.error != ErrorCode::kOk) return;
+  const int64_t session = applied.header.session.value();
+  switch (applied.header.kind) {
+    case tree::CommandKind::kCreateSession:
+    case tree::CommandKind::kAttachSession:
+      attached_[session] = {now_us, replay_->model().sessions().at(session).timeout_ms};
+      break;
+    case tree::CommandKind::kExpireSession:
+      CheckExpiry(entry, session);
+      break;
+    default:
+      break;
+  }
+}
+
+void SessionChecker::CheckExpiry(const consensus::Entry& entry, int64_t session) const {
+  const int64_t now_us = history_->world().now_us();
+  const Attachment& attachment = attached_.at(session);
+  const int64_t least_us = LeastSilenceUs(attachment.timeout_ms);
+  const auto fail = [&](const std::string& details) {
+    const auto open = open_links_.find(session);
+    const std::string text = absl::StrCat("session ", session, " with a timeout of ",
+                                          attachment.timeout_ms, " ms was expired at zxid ",
+                                          entry.index.value(), ", ", now_us, "us: ", details);
+    if (open != open_links_.end()) {
+      history_->Fail("a session does not expire before its timeout", history_->link(open->second),
+                     text);
+    }
+    history_->Fail("a session does not expire before its timeout", text);
+  };
+  if (now_us - attachment.committed_us < least_us) {
+    fail(absl::StrCat("it was attached at ", attachment.committed_us, "us"));
+  }
+  const auto term = term_began_us_.find(entry.term.value());
+  if (term != term_began_us_.end() && now_us - term->second < least_us) {
+    fail(absl::StrCat("the leader's term ", entry.term.value(), " began at ", term->second, "us"));
+  }
+  const auto open = open_links_.find(session);
+  if (now_us < calm_from_us_ || open == open_links_.end()) return;
+  const Link& link = history_->link(open->second);
+  if (now_us - link.opened_us >= least_us && now_us - link.heard_us < least_us / 2) {
+    fail("all servers work, and its client was answered not long ago");
+  }
+}
+
+void SessionChecker::OnLinkOpened(const Link& link) { open_links_[link.session] = link.id; }
+
+void SessionChecker::OnLinkClosed(const Link& link) {
+  const auto open = open_links_.find(link.session);
+  if (open != open_links_.end() && open->second == link.id) open_links_.erase(open);
+}
+
+void SessionChecker::OnSessionAbandoned(size_t, int64_t session) {
+  abandoned_.insert(session);
+  open_links_.erase(session);
+}
+
+std::vector<int64_t> SessionChecker::LingeringSessions() const {
+  std::vector<int64_t> lingering;
+  for (int64_t session : abandoned_) {
+    if (replay_->model().ended_sessions().count(session) == 0) lingering.push_back(session);
+  }
+  return lingering;
+}
+
+// --- Ephemerals ----------------------------------------------------------------------------------
+
+void SessionChecker::OnInvoked(const Operation& operation) {
+  for (const Step& step : operation.request.steps) {
+    if (step.kind != OperationKind::kDelete) continue;
+    ++deletions_[step.path].open;
+    ephemerals_.erase(step.path);
+  }
+}
+
+void SessionChecker::OnAnswered(const Operation& operation) {
+  const Request& request = operation.request;
+  // A multi of which one step has failed has done nothing.
+  const bool done = operation.reply.error == ErrorCode::kOk &&
+                    operation.reply.steps.size() == request.steps.size() &&
+                    std::all_of(operation.reply.steps.begin(), operation.reply.steps.end(),
+                                [](const auto& step) { return step.error == ErrorCode::kOk; });
+  for (size_t i = 0; i < request.steps.size(); ++i) {
+    const Step& step = request.steps[i];
+    if (step.kind == OperationKind::kDelete) {
+      // A deletion that was answered is over; one that was lost may always happen.
+      --deletions_[step.path].open;
+      deletions_[step.path].answered_us = operation.completed_us;
+    }
+    if (!done || !IsEphemeral(step)) continue;
+    const std::string& path = operation.reply.steps[i].path;
+    if (path.empty()) continue;  // of a multi that failed
+    const auto deletions = deletions_.find(path);
+    if (deletions != deletions_.end() &&
+        (deletions->second.open > 0 || deletions->second.answered_us >= operation.invoked_us)) {
+      continue;  // which came first is not known
+    }
+    ephemerals_[path] = {history_->link(operation.link).session, operation.id};
+  }
+}
+
+void SessionChecker::CheckEphemerals(size_t member, const tree::Tree& tree,
+                                     const std::set<int64_t>& living) const {
+  for (const auto& [path, ephemeral] : ephemerals_) {
+    if (living.count(ephemeral.session) == 0) continue;
+    tree::Stat stat;
+    if (tree.FindStat(path, &stat) && stat.ephemeral_owner.value() == ephemeral.session) continue;
+    history_->Fail("an ephemeral node lives as long as its session",
+                   history_->operation(ephemeral.created_by),
+                   absl::StrCat("at member ", member, " it is gone, and session ",
+                                ephemeral.session, " lives"));
+  }
+  for (const tree::SessionInfo& session : tree.Sessions()) {
+    if (living.count(session.id.value()) > 0 || session.ephemerals == 0) continue;
+    history_->Fail("an ephemeral node lives as long as its session",
+                   absl::StrCat("member ", member, " has ", session.ephemerals,
+                                " ephemeral nodes of session ", session.id.value(),
+                                ", which no client has: ", tree.Ephemerals(session.id)[0]));
+  }
+  std::vector<std::string> paths{"/"};
+  while (!paths.empty()) {
+    const std::string path = paths.back();
+    paths.pop_back();
+    tree::Stat stat;
+    tree.GetChildren(
+        path, {},
+        [&](std::string_view name) {
+          paths.push_back(absl::StrCat(path == "/" ? "" : path, "/", std::string(name)));
+        },
+        &stat);
+    const int64_t owner = stat.ephemeral_owner.value();
+    if (owner == 0 || living.count(owner) > 0) continue;
+    history_->Fail("an ephemeral node lives as long as its session",
+                   absl::StrCat("member ", member, " has ", path, " of session ", owner,
+                                ", which no client has"));
+  }
+}
+
+}  // namespace quorate::simulation

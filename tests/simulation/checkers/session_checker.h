@@ -1,0 +1,79 @@
+// Sessions end when they may, and then they do: never before nothing was heard for the timeout, and
+// within bounded time when a client has gone for good. Ephemeral nodes are there if and only if
+// their session lives; that is held against the replies of clients, not against the log.
+//
+// When the leader last heard a client cannot be known from outside. What is known, and checked: a
+// leader gives each session its full timeout from the moment at which it applies the session's
+// attachment, and from the beginning of its own term.
+//
+// Thread-safety: none; one thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/simulation/checkers/history.h"
+#include "tests/simulation/checkers/replay_checker.h"
+#include "tree/tree.h"
+
+namespace quorate::simulation {
+
+class SessionChecker : public HistoryListener, public LogListener {
+ public:
+  // Adds itself to both, which must outlive it. `clock_drift_max`: clocks of servers run at most
+  // this part faster than time.
+  SessionChecker(History* history, ReplayChecker* replay, double clock_drift_max);
+
+  // From now on all servers work and reach each other: a session of a client that is heard from
+  // does not expire any more once `settle_us` have passed.
+  void BeginCalm(int64_t settle_us);
+
+  // The sessions that their clients have left without a word, and that have not ended yet.
+  std::vector<int64_t> LingeringSessions() const;
+  // Holds a member's ephemerals against what clients know, when all is quiet. `living`: the
+  // sessions that clients still have.
+  void CheckEphemerals(size_t member, const tree::Tree& tree,
+                       const std::set<int64_t>& living) const;
+
+  void OnEntry(const consensus::Entry& entry, const Model::Applied& applied) override;
+  void OnLinkOpened(const Link& link) override;
+  void OnLinkClosed(const Link& link) override;
+  void OnInvoked(const Operation& operation) override;
+  void OnAnswered(const Operation& operation) override;
+  void OnSessionAbandoned(size_t client, int64_t session) override;
+
+ private:
+  struct Attachment {
+    int64_t committed_us = 0;
+    int32_t timeout_ms = 0;
+  };
+  struct Ephemeral {
+    int64_t session = 0;
+    OperationId created_by = 0;
+  };
+
+  void CheckExpiry(const consensus::Entry& entry, int64_t session) const;
+  int64_t LeastSilenceUs(int32_t timeout_ms) const;
+
+  History* const history_;
+  const ReplayChecker* const replay_;
+  const double clock_drift_max_;
+  int64_t calm_from_us_ = INT64_MAX;
+  std::map<int64_t, Attachment> attached_;  // by session
+  std::map<uint64_t, int64_t> term_began_us_;
+  std::map<int64_t, LinkId> open_links_;  // by session
+  std::set<int64_t> abandoned_;
+  // By path: those that must be there if their session lives. A deletion that was asked for by
+  // anybody takes the path out.
+  std::map<std::string, Ephemeral> ephemerals_;
+  struct Deletions {
+    int open = 0;  // asked for, and may still happen
+    int64_t answered_us = -1;
+  };
+  std::map<std::string, Deletions> deletions_;  // by path
+};
+
+}  // namespace quorate::simulation

@@ -1,0 +1,136 @@
+// A simulated ZooKeeper client: one session after another, each on one connection after another.
+// Does what client libraries do: pings when it has nothing to say, looks for another server when
+// nothing comes for two thirds of the timeout or the connection breaks, takes its session along
+// with the last zxid it has seen, and renews its watches there. Reports all it does and hears to
+// the history.
+//
+// Thread-safety: none; one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "tests/simulation/checkers/history.h"
+#include "tests/simulation/clients/operation.h"
+#include "tests/simulation/clients/wire.h"
+#include "tests/simulation/world.h"
+
+namespace quorate::simulation {
+
+struct ClientSettings {
+  size_t number = 0;
+  int32_t timeout_ms = 4000;  // asked for
+  // Some libraries send setWatches with an xid of its own, others with an ordinary one.
+  bool set_watches_has_own_xid = false;
+  bool sends_read_only_flag = true;
+  // Whether a new session may not see less than the one before.
+  bool remembers_zxid = false;
+};
+
+class Client : public ConnectionHandler {
+ public:
+  // Called when an operation has been answered or lost.
+  using Done = std::function<void(const Operation&)>;
+
+  // All must outlive it, and it the simulation.
+  Client(World* world, Endpoint* endpoint, History* history, const ClientSettings& settings);
+
+  // Begins to connect.
+  void Start();
+
+  // Whether a session is up on a connection, so that operations can be sent.
+  bool connected() const { return state_ == State::kUp; }
+  // Nothing is unanswered.
+  bool idle() const { return outstanding_.empty(); }
+  size_t outstanding() const { return outstanding_.size(); }
+  size_t number() const { return settings_.number; }
+  // As asked for; servers may have given another.
+  int32_t timeout_ms() const { return settings_.timeout_ms; }
+  // 0 if there is none now.
+  int64_t session() const { return session_; }
+  // Of the connection that is up. REQUIRES: connected().
+  LinkId link() const { return link_; }
+  // One line on what it is doing.
+  std::string Describe() const;
+
+  // Sends a request. REQUIRES: connected(); not a closeSession.
+  void Submit(Request request, Done done = nullptr);
+  // Goes on at another server, any; what is unanswered is lost. REQUIRES: connected().
+  void Move();
+  // The same, but not before `away_us` have passed; the session may have ended then.
+  void Sleep(int64_t away_us);
+  // Closes the session, and begins a new one once that is answered or lost. REQUIRES: connected().
+  void CloseSession();
+  // Goes away without a word and begins a new session. With `silently` the connection stays open
+  // and nothing is said on it, until the server closes it. REQUIRES: connected().
+  void Abandon(bool silently);
+
+  void OnOpen(ConnectionId connection) override;
+  void OnBytes(ConnectionId connection, std::string_view bytes) override;
+  void OnClosed(ConnectionId connection) override;
+
+ private:
+  enum class State {
+    kWaiting,     // before the next attempt to connect
+    kConnecting,  // until the answer to the handshake
+    kUp,
+    kClosing,  // closeSession is under way
+    kSilent,   // the session is abandoned, the connection not
+  };
+  struct Outstanding {
+    OperationId operation = 0;
+    int32_t xid = 0;
+    Done done;
+  };
+
+  void ConnectLater(int64_t delay_us);
+  void Connect();
+  // Drops the connection, if there is one; the session stays.
+  void Disconnect();
+  void Reconnect();
+  void EndSession();
+  void OnHandshakeReply(std::string_view packet);
+  void OnPacket(std::string_view packet);
+  void OnReply(const ReplyHeader& header, std::string_view body);
+  void OnEvent(const ReplyHeader& header, std::string_view body);
+  void SendRequest(int32_t xid, Request request, Done done);
+  void SendSetWatches();
+  void Send(std::string bytes);
+  void KeepAlive();
+  void NoteWatch(const Request& request, const Reply& reply);
+  [[noreturn]] void FailProtocol(std::string_view details) const;
+
+  World* const world_;
+  Endpoint* const endpoint_;
+  History* const history_;
+  const ClientSettings settings_;
+  Random& random_;
+
+  State state_ = State::kWaiting;
+  uint64_t epoch_ = 0;  // grows with each change of state: what was scheduled before is outdated
+  size_t member_ = 0;
+  ConnectionId connection_ = 0;
+  PacketReader reader_;
+  LinkId link_ = 0;
+  int64_t sent_us_ = 0;
+  int64_t heard_us_ = 0;
+  int32_t last_xid_ = 0;
+  std::deque<Outstanding> outstanding_;
+
+  int64_t session_ = 0;
+  std::string password_;
+  int32_t timeout_ms_ = 0;
+  int64_t last_zxid_ = 0;
+  int64_t last_zxid_sent_ = 0;
+  // One-shot watches, by what they wait for. Ordered: they are sent.
+  std::set<std::string> data_watches_;
+  std::set<std::string> exist_watches_;
+  std::set<std::string> child_watches_;
+};
+
+}  // namespace quorate::simulation

@@ -1,0 +1,644 @@
+#include "tests/simulation/clients/fake_cluster.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/assert.h"
+#include "base/bytes.h"
+#include "tree/watch_table.h"
+
+namespace quorate::simulation {
+namespace {
+
+namespace zk = rpc::zk;
+using tree::ErrorCode;
+using tree::EventType;
+
+constexpr int64_t kMsToUs = 1000;
+constexpr int64_t kNetworkUs = 400;
+constexpr int64_t kExpiryPeriodUs = 50 * kMsToUs;
+constexpr int32_t kTimeoutMsMin = 1000;
+constexpr int32_t kTimeoutMsMax = 8000;
+
+}  // namespace
+
+struct FakeCluster::Connection {
+  struct Pending {
+    int32_t xid = 0;
+    zk::OpCode op = zk::OpCode::kPing;
+    std::string body;
+    std::vector<zk::OpCode> shapes;
+    bool in_flight = false;
+    bool answered_falsely = false;
+    std::optional<std::string> early_reply;
+    size_t sync_target = 0;
+    bool syncing = false;
+  };
+
+  ConnectionId id = 0;
+  size_t member = 0;
+  ConnectionHandler* handler = nullptr;
+  bool open = true;          // at the server
+  bool client_left = false;  // nothing is delivered any more
+  bool up = false;
+  bool connecting = false;
+  zk::ConnectRequest connect;
+  int64_t session = 0;
+  tree::Zxid attach_zxid;
+  std::vector<tree::Identity> identities;
+  std::string in;
+  std::string out;
+  std::string late_event;
+  bool close_when_sent = false;
+  int64_t last_delivery_us = 0;
+  std::deque<Pending> pipeline;
+};
+
+// One server. Its connections are known by their ids, which serve as origin tags.
+class FakeCluster::Member : public tree::ApplyListener {
+ public:
+  Member(FakeCluster* cluster, size_t number) : cluster_(cluster), number_(number) {}
+
+  const tree::Tree& tree() const { return tree_; }
+  size_t applied() const { return static_cast<size_t>(tree_.last_zxid().value()); }
+  uint64_t NextSequence() { return ++sequence_; }
+  tree::Origin origin() const { return {static_cast<uint16_t>(number_ + 1), 1}; }
+
+  void Apply(const consensus::Entry& entry) {
+    const tree::Zxid zxid(static_cast<int64_t>(entry.index.value()));
+    if (entry.kind != consensus::EntryKind::kCommand || cluster_->Lies(Lie::kTwoTrees)) {
+      tree_.Skip(zxid);
+    } else {
+      tree_.Apply(zxid, entry.payload.view(), origin(), this);
+    }
+    for (auto& [id, connection] : MyConnections()) {
+      StartMore(*connection);
+      cluster_->Deliver(connection);
+    }
+  }
+
+  void OnBytes(const std::shared_ptr<Connection>& connection, std::string_view bytes) {
+    connection->in.append(bytes);
+    while (connection->open && !connection->connecting && connection->in.size() >= 4) {
+      const auto length =
+          static_cast<size_t>(LoadInt<std::endian::big, int32_t>(connection->in.data()));
+      if (connection->in.size() < 4 + length) break;
+      const std::string packet = connection->in.substr(4, length);
+      connection->in.erase(0, 4 + length);
+      if (connection->up) {
+        cluster_->Heard(connection->session);
+        OnRequest(*connection, packet);
+      } else {
+        OnHandshake(connection, packet);
+      }
+    }
+    if (connection->open) cluster_->Deliver(connection);
+  }
+
+  void Forget(ConnectionId id) { watches_.RemoveWatcher(id); }
+
+ private:
+  std::map<ConnectionId, std::shared_ptr<Connection>> MyConnections() const {
+    std::map<ConnectionId, std::shared_ptr<Connection>> mine;
+    for (const auto& [id, connection] : cluster_->connections_) {
+      if (connection->member == number_) mine.emplace(id, connection);
+    }
+    return mine;
+  }
+  Connection* Find(ConnectionId id) const {
+    const auto found = cluster_->connections_.find(id);
+    return found == cluster_->connections_.end() ? nullptr : found->second.get();
+  }
+
+  tree::CommandHeader Header(const Connection& connection, tree::CommandKind kind) const {
+    tree::CommandHeader header;
+    header.kind = kind;
+    header.origin = origin();
+    header.origin_tag = static_cast<uint32_t>(connection.id);
+    header.session = tree::SessionId(connection.session);
+    header.attach_zxid = connection.attach_zxid;
+    return header;
+  }
+
+  // --- Requests ----------------------------------------------------------------------------------
+
+  void OnHandshake(const std::shared_ptr<Connection>& connection, std::string_view packet) {
+    connection->connect = zk::DecodeConnectRequest(packet).value();
+    const zk::ConnectRequest& request = connection->connect;
+    if (request.last_zxid_seen > tree_.last_zxid().value()) {
+      if (!cluster_->Lies(Lie::kOldMember)) {
+        cluster_->Break(connection);
+        return;
+      }
+    }
+    if (request.session_id != 0 && cluster_->Lies(Lie::kRefused)) {
+      zk::ConnectResponse response;
+      response.has_read_only = request.has_read_only;
+      zk::AppendConnectResponse(response, &connection->out);
+      connection->close_when_sent = true;
+      return;
+    }
+    connection->connecting = true;
+    const int32_t timeout_ms = std::clamp(request.timeout_ms, kTimeoutMsMin, kTimeoutMsMax);
+    std::string command;
+    if (request.session_id == 0) {
+      connection->session = cluster_->next_session_++;
+      connection->connect.password = std::string(16, static_cast<char>(connection->session));
+      tree::AppendCreateSession(Header(*connection, tree::CommandKind::kCreateSession), timeout_ms,
+                                connection->connect.password, &command);
+    } else {
+      connection->session = request.session_id;
+      tree::AppendAttachSession(Header(*connection, tree::CommandKind::kAttachSession), timeout_ms,
+                                connection->connect.password, &command);
+    }
+    cluster_->Submit(number_, std::move(command));
+  }
+
+  void OnRequest(Connection& connection, std::string_view packet) {
+    BigEndianReader reader(packet);
+    Connection::Pending pending;
+    pending.xid = reader.Int<int32_t>();
+    pending.op = static_cast<zk::OpCode>(reader.Int<int32_t>());
+    pending.body = reader.rest();
+    if (pending.op == zk::OpCode::kPing) {
+      zk::ReplyWriter(&connection.out, zk::kPingXid, tree_.last_zxid(), ErrorCode::kOk);
+    } else if (pending.op == zk::OpCode::kAuth) {
+      zk::AuthRequest request;
+      ASSERT(zk::DecodeAuthRequest(pending.body, &request));
+      const std::string_view user = request.credentials.substr(0, request.credentials.find(':'));
+      connection.identities.push_back({"digest", std::string(user) + ":hash"});
+      zk::ReplyWriter(&connection.out, pending.xid, tree::Zxid(0), ErrorCode::kOk);
+    } else {
+      connection.pipeline.push_back(std::move(pending));
+      StartMore(connection);
+    }
+  }
+
+  static bool IsLogged(zk::OpCode op) { return zk::IsWrite(op) || op == zk::OpCode::kCloseSession; }
+
+  void StartMore(Connection& connection) {
+    if (!connection.up) return;
+    auto& pipeline = connection.pipeline;
+    for (size_t i = 0; i < pipeline.size() && connection.open; ++i) {
+      Connection::Pending& pending = pipeline[i];
+      if (pending.in_flight) continue;
+      if (IsLogged(pending.op)) {
+        StartWrite(connection, i);
+      } else if (i == 0) {
+        if (!Answer(connection, pending)) return;
+        pipeline.pop_front();
+        --i;
+      } else {
+        if (zk::OpCode::kSync != pending.op && !pending.early_reply &&
+            cluster_->Lies(Lie::kEarlyRead)) {
+          std::string kept = std::exchange(connection.out, "");
+          Answer(connection, pending);
+          pending.early_reply = std::exchange(connection.out, kept);
+        }
+        return;
+      }
+    }
+  }
+
+  void StartWrite(Connection& connection, size_t at) {
+    Connection::Pending& pending = connection.pipeline[at];
+    pending.in_flight = true;
+    if (pending.op == zk::OpCode::kCloseSession) {
+      std::string command;
+      tree::AppendCloseSession(Header(connection, tree::CommandKind::kCloseSession), &command);
+      cluster_->Submit(number_, std::move(command));
+      return;
+    }
+    tree::Request request;
+    ASSERT(zk::DecodeWrite(pending.op, pending.body, &request, &pending.shapes) == ErrorCode::kOk);
+    request.identities = connection.identities;
+    if (pending.op == zk::OpCode::kSetData && at == 0 && cluster_->Lies(Lie::kLostWrite)) {
+      zk::ReplyWriter reply(&connection.out, pending.xid, tree_.last_zxid(), ErrorCode::kOk);
+      zk::WriteStat(tree::Stat(), reply.body());
+      pending.answered_falsely = true;
+      return;
+    }
+    tree::Request sent = request;
+    if (request.multi && request.ops.size() > 1 && cluster_->Lies(Lie::kHalfMulti)) {
+      sent.ops.pop_back();
+    }
+    std::string command;
+    tree::AppendRequest(Header(connection, tree::CommandKind::kRequest), sent, &command);
+    if (held_ && held_->first == connection.id) {
+      cluster_->Submit(number_, std::move(command));
+      cluster_->Submit(number_, std::exchange(held_, std::nullopt)->second);
+      return;
+    }
+    // Only if there is something to change places with.
+    if (!held_ && at + 1 < connection.pipeline.size() &&
+        zk::IsWrite(connection.pipeline[at + 1].op) &&
+        connection.pipeline[at + 1].body != pending.body && cluster_->Lies(Lie::kSwappedWrites)) {
+      held_ = {connection.id, std::move(command)};
+      return;
+    }
+    const bool twice = cluster_->Lies(Lie::kWriteTwice);
+    if (twice) cluster_->Submit(number_, command);
+    cluster_->Submit(number_, std::move(command));
+  }
+
+  // False if it cannot be answered yet.
+  bool Answer(Connection& connection, Connection::Pending& pending) {
+    if (pending.early_reply) {
+      connection.out += *pending.early_reply;
+      return true;
+    }
+    if (pending.op == zk::OpCode::kSync) return AnswerSync(connection, pending);
+    if (pending.op == zk::OpCode::kSetWatches) {
+      AnswerSetWatches(connection, pending);
+      return true;
+    }
+    zk::ReadRequest request;
+    ASSERT(zk::DecodeReadRequest(pending.body, true, &request));
+    std::string reply;
+    const bool children =
+        pending.op == zk::OpCode::kGetChildren || pending.op == zk::OpCode::kGetChildren2;
+    const ErrorCode error =
+        children ? ReadChildren(pending, request, &reply) : ReadNode(pending, request, &reply);
+    const bool found = error == ErrorCode::kOk;
+    if (request.watch && (found || pending.op == zk::OpCode::kExists)) {
+      watches_.Add(connection.id, request.path,
+                   children ? tree::WatchKind::kChild : tree::WatchKind::kData);
+    }
+    connection.out += reply;
+    connection.out += std::exchange(connection.late_event, "");
+    return true;
+  }
+
+  tree::Zxid ReplyZxid() const {
+    return tree_.last_zxid() + (cluster_->Lies(Lie::kFutureZxid) ? 1'000'000 : 0);
+  }
+
+  ErrorCode ReadNode(const Connection::Pending& pending, const zk::ReadRequest& request,
+                     std::string* out) const {
+    tree::Stat stat;
+    std::string_view data;
+    bool has_data = false;
+    const ErrorCode error = tree_.GetData(request.path, {}, &data, &has_data, &stat);
+    std::string shown(data);
+    zk::ReplyWriter reply(out, pending.xid, ReplyZxid(), error);
+    if (error != ErrorCode::kOk) return error;
+    if (pending.op == zk::OpCode::kGetData) {
+      if (!shown.empty() && cluster_->Lies(Lie::kWrongData)) shown.back() ^= 1;
+      zk::WriteData(has_data, shown, reply.body());
+    }
+    zk::WriteStat(stat, reply.body());
+    return error;
+  }
+
+  ErrorCode ReadChildren(const Connection::Pending& pending, const zk::ReadRequest& request,
+                         std::string* out) const {
+    tree::Stat stat;
+    std::vector<std::string> names;
+    const ErrorCode error = tree_.GetChildren(
+        request.path, {}, [&names](std::string_view name) { names.emplace_back(name); }, &stat);
+    if (!names.empty() && cluster_->Lies(Lie::kWrongChildren)) names.pop_back();
+    zk::ReplyWriter reply(out, pending.xid, ReplyZxid(), error);
+    if (error != ErrorCode::kOk) return error;
+    reply.body().Int(static_cast<int32_t>(names.size()));
+    for (const std::string& name : names) reply.body().String(name);
+    if (pending.op == zk::OpCode::kGetChildren2) zk::WriteStat(stat, reply.body());
+    return error;
+  }
+
+  bool AnswerSync(Connection& connection, Connection::Pending& pending) {
+    if (!pending.syncing) {
+      pending.syncing = true;
+      pending.sync_target = cluster_->committed_;
+    }
+    const bool behind = applied() < pending.sync_target;
+    if (behind && !cluster_->Lies(Lie::kOldSync)) return false;
+    zk::ReadRequest request;
+    ASSERT(zk::DecodeReadRequest(pending.body, false, &request));
+    zk::ReplyWriter reply(&connection.out, pending.xid, tree_.last_zxid(), ErrorCode::kOk);
+    reply.body().String(request.path);
+    return true;
+  }
+
+  void AnswerSetWatches(Connection& connection, const Connection::Pending& pending) {
+    zk::SetWatchesRequest request;
+    ASSERT(zk::DecodeSetWatches(pending.body, &request));
+    const auto missed = [&](EventType type, std::string_view path) {
+      if (cluster_->Lies(Lie::kMissedEvent)) return;
+      zk::AppendNotification(type, path, tree::Zxid(-1), &connection.out);
+    };
+    tree::Stat stat;
+    for (std::string_view path : request.data_watches) {
+      if (!tree_.FindStat(path, &stat)) {
+        missed(EventType::kNodeDeleted, path);
+      } else if (stat.mzxid.value() > request.relative_zxid) {
+        missed(EventType::kNodeDataChanged, path);
+      } else {
+        watches_.Add(connection.id, path, tree::WatchKind::kData);
+      }
+    }
+    for (std::string_view path : request.exist_watches) {
+      if (tree_.FindStat(path, &stat)) {
+        missed(EventType::kNodeCreated, path);
+      } else {
+        watches_.Add(connection.id, path, tree::WatchKind::kData);
+      }
+    }
+    for (std::string_view path : request.child_watches) {
+      if (!tree_.FindStat(path, &stat)) {
+        missed(EventType::kNodeDeleted, path);
+      } else if (stat.pzxid.value() > request.relative_zxid) {
+        missed(EventType::kNodeChildrenChanged, path);
+      } else {
+        watches_.Add(connection.id, path, tree::WatchKind::kChild);
+      }
+    }
+    zk::ReplyWriter(&connection.out, pending.xid, tree_.last_zxid(), ErrorCode::kOk);
+  }
+
+  // --- What is applied ---------------------------------------------------------------------------
+
+  void OnNodeEvent(EventType type, std::string_view path, tree::Zxid zxid) override {
+    watches_.Fire(type, path, [&](tree::WatcherId watcher, EventType event, std::string_view at) {
+      Connection* connection = Find(watcher);
+      if (connection == nullptr || cluster_->Lies(Lie::kLostEvent)) return;
+      if (event == EventType::kNodeDataChanged && cluster_->Lies(Lie::kWrongEvent)) {
+        event = EventType::kNodeDeleted;
+      }
+      if (cluster_->Lies(Lie::kLateEvent)) {
+        zk::AppendNotification(event, at, zxid, &connection->late_event);
+        return;
+      }
+      zk::AppendNotification(event, at, zxid, &connection->out);
+      if (cluster_->Lies(Lie::kEventTwice)) {
+        zk::AppendNotification(event, at, zxid, &connection->out);
+      }
+    });
+  }
+
+  void OnSessionAttached(const tree::SessionInfo& session) override {
+    cluster_->Heard(session.id.value());
+    EndOthers(session.id.value(), session.attach_zxid);
+  }
+  void OnSessionClosed(tree::SessionId session, tree::Zxid zxid) override {
+    EndOthers(session.value(), zxid);
+  }
+  // Closes the connections of a session, but for one that waits for the answer to its own close.
+  void EndOthers(int64_t session, tree::Zxid zxid) {
+    for (auto& [id, connection] : MyConnections()) {
+      if (!connection->up || connection->session != session || connection->attach_zxid == zxid) {
+        continue;
+      }
+      const auto& pipeline = connection->pipeline;
+      if (std::any_of(pipeline.begin(), pipeline.end(), [](const Connection::Pending& p) {
+            return p.op == zk::OpCode::kCloseSession;
+          })) {
+        continue;
+      }
+      cluster_->Break(connection);
+    }
+  }
+
+  void OnResult(tree::ApplyResult result) override {
+    Connection* connection = Find(result.header.origin_tag);
+    if (connection == nullptr || !connection->open) return;
+    if (result.header.kind == tree::CommandKind::kCreateSession ||
+        result.header.kind == tree::CommandKind::kAttachSession) {
+      OnSessionResult(*connection, result);
+      return;
+    }
+    auto& pipeline = connection->pipeline;
+    while (!pipeline.empty() && pipeline.front().answered_falsely) pipeline.pop_front();
+    if (pipeline.empty() || !pipeline.front().in_flight) return;  // of a lie
+    if (result.error == ErrorCode::kSessionMoved) {
+      connection->close_when_sent = true;
+      return;
+    }
+    const Connection::Pending pending = std::move(pipeline.front());
+    pipeline.pop_front();
+    WriteResult(*connection, pending, result);
+    connection->out += std::exchange(connection->late_event, "");
+    if (pending.op == zk::OpCode::kCloseSession || result.error == ErrorCode::kSessionExpired) {
+      connection->close_when_sent = true;
+    }
+  }
+
+  void WriteResult(Connection& connection, const Connection::Pending& pending,
+                   const tree::ApplyResult& result) {
+    const bool multi = pending.op == zk::OpCode::kMulti;
+    ErrorCode error = result.error;
+    if (error == ErrorCode::kOk && !multi && !result.ops.empty()) error = result.ops[0].error;
+    std::string bytes;
+    {
+      zk::ReplyWriter reply(&bytes, pending.xid, result.zxid, error);
+      if (error == ErrorCode::kOk && multi) {
+        zk::WriteMultiResult(pending.shapes, result.ops, reply.body());
+      } else if (error == ErrorCode::kOk && !result.ops.empty()) {
+        tree::OpResult shown = result.ops[0];
+        if (pending.op == zk::OpCode::kSetData && cluster_->Lies(Lie::kWrongAnswer)) {
+          ++shown.stat.version;
+        }
+        zk::WriteOpResult(pending.op, shown, reply.body());
+      }
+    }
+    // Behind the reply that comes next, which is always a write's.
+    if (connection.pipeline.size() > 0 && connection.pipeline.front().in_flight &&
+        swapped_.empty() && cluster_->Lies(Lie::kSwappedReplies)) {
+      swapped_ = bytes;
+      return;
+    }
+    connection.out += bytes + std::exchange(swapped_, "");
+  }
+
+  void OnSessionResult(Connection& connection, const tree::ApplyResult& result) {
+    connection.connecting = false;
+    zk::ConnectResponse response;
+    response.has_read_only = connection.connect.has_read_only;
+    if (result.error == ErrorCode::kOk) {
+      connection.up = true;
+      connection.attach_zxid = result.zxid;
+      response.timeout_ms = result.timeout_ms;
+      response.session_id = connection.session;
+      response.password = connection.connect.password;
+      cluster_->Heard(connection.session);
+    } else {
+      connection.close_when_sent = true;
+    }
+    zk::AppendConnectResponse(response, &connection.out);
+  }
+
+  FakeCluster* const cluster_;
+  const size_t number_;
+  tree::Tree tree_;
+  tree::WatchTable watches_;
+  uint64_t sequence_ = 0;
+  std::optional<std::pair<ConnectionId, std::string>> held_;  // Lie::kSwappedWrites
+  std::string swapped_;                                       // Lie::kSwappedReplies
+};
+
+FakeCluster::FakeCluster(FakeWorld* world, Lie lie, int64_t from_us)
+    : world_(world), lie_(lie), lie_from_us_(from_us), random_(world->random("cluster")) {
+  for (size_t i = 0; i < world->member_count(); ++i) {
+    members_.push_back(std::make_unique<Member>(this, i));
+    world->SetTree(i, &members_[i]->tree());
+  }
+  consensus::Entry entry;
+  entry.index = consensus::Index(1);
+  entry.term = consensus::Term(1);
+  entry.kind = consensus::EntryKind::kNoOp;
+  log_.push_back(entry);
+  for (size_t i = 0; i < members_.size(); ++i) {
+    world_->After(0, [this, i] { ApplyNext(i); });
+  }
+  world_->After(kExpiryPeriodUs, [this] { ExpireSessions(); });
+}
+
+FakeCluster::~FakeCluster() = default;
+
+bool FakeCluster::Lies(Lie lie) {
+  if (lie != lie_ || world_->now_us() < lie_from_us_) return false;
+  if (lie == Lie::kNoExpiry) return lied_ = true;
+  if (lied_) return false;
+  return lied_ = true;
+}
+
+bool FakeCluster::converged() const {
+  return std::all_of(members_.begin(), members_.end(),
+                     [this](const auto& member) { return member->applied() == log_.size(); });
+}
+
+void FakeCluster::Submit(size_t member, std::string command) {
+  tree::StampSequence(command.data(), members_[member]->NextSequence());
+  Append(std::move(command));
+}
+
+void FakeCluster::Append(std::string command) {
+  tree::StampTime(command.data(), world_->now_us() / kMsToUs);
+  consensus::Entry entry;
+  entry.index = consensus::Index(log_.size() + 1);
+  entry.term = consensus::Term(1);
+  entry.payload = Slice(std::move(command));
+  log_.push_back(std::move(entry));
+}
+
+// Each member applies entry by entry at its own pace.
+void FakeCluster::ApplyNext(size_t member) {
+  Member& self = *members_[member];
+  if (self.applied() < log_.size()) {
+    const consensus::Entry entry = log_[self.applied()];
+    if (entry.index.value() > committed_) {
+      committed_ = entry.index.value();
+      world_->Commit(entry);
+    }
+    self.Apply(entry);
+  }
+  const bool trouble = world_->now_us() < trouble_until_us_;
+  int64_t pause_us = random_.Between(50, 2000);
+  if (trouble && random_.Chance(0.001)) pause_us = 500 * kMsToUs;
+  if (!trouble) pause_us = 500;
+  world_->After(pause_us, [this, member] { ApplyNext(member); });
+}
+
+void FakeCluster::ExpireSessions() {
+  world_->After(kExpiryPeriodUs, [this] { ExpireSessions(); });
+  const Member* newest = nullptr;
+  for (const auto& member : members_) {
+    if (newest == nullptr || member->applied() > newest->applied()) newest = member.get();
+  }
+  for (const tree::SessionInfo& session : newest->tree().Sessions()) {
+    const auto heard = heard_us_.find(session.id.value());
+    const int64_t silent_us = world_->now_us() - (heard == heard_us_.end() ? 0 : heard->second);
+    const bool due = silent_us > session.timeout_ms * kMsToUs + kExpiryPeriodUs;
+    if (!due && !(silent_us < session.timeout_ms * kMsToUs / 3 && Lies(Lie::kEarlyExpiry)))
+      continue;
+    if (Lies(Lie::kNoExpiry)) continue;
+    if (heard == heard_us_.end()) {
+      // Made a moment ago, and its client has not been answered yet.
+      Heard(session.id.value());
+      continue;
+    }
+    tree::CommandHeader header;
+    header.kind = tree::CommandKind::kExpireSession;
+    header.session = session.id;
+    header.attach_zxid = session.attach_zxid;
+    std::string command;
+    tree::AppendCloseSession(header, &command);
+    Append(std::move(command));
+    Heard(session.id.value());
+  }
+}
+
+// --- Network -------------------------------------------------------------------------------------
+
+ConnectionId FakeCluster::Connect(size_t member, ConnectionHandler* handler) {
+  auto connection = std::make_shared<Connection>();
+  connection->id = next_connection_++;
+  connection->member = member;
+  connection->handler = handler;
+  connections_[connection->id] = connection;
+  world_->After(kNetworkUs, [connection] {
+    if (!connection->client_left) connection->handler->OnOpen(connection->id);
+  });
+  return connection->id;
+}
+
+void FakeCluster::Send(ConnectionId id, std::string bytes) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  const std::shared_ptr<Connection> connection = found->second;
+  if (world_->now_us() < trouble_until_us_ && random_.Chance(0.005)) {
+    Break(connection);
+    return;
+  }
+  world_->After(kNetworkUs, [this, connection, bytes = std::move(bytes)] {
+    if (connection->open) members_[connection->member]->OnBytes(connection, bytes);
+  });
+}
+
+void FakeCluster::Close(ConnectionId id) {
+  const auto found = left_.find(id);
+  if (found != left_.end()) found->second->client_left = true;
+  const auto open = connections_.find(id);
+  if (open == connections_.end()) return;
+  open->second->client_left = true;
+  Drop(open->second);
+}
+
+void FakeCluster::Drop(const std::shared_ptr<Connection>& connection) {
+  connection->open = false;
+  members_[connection->member]->Forget(connection->id);
+  connections_.erase(connection->id);
+}
+
+void FakeCluster::Break(const std::shared_ptr<Connection>& connection) {
+  if (!connection->open) return;
+  const std::shared_ptr<Connection> kept = connection;
+  left_[kept->id] = kept;
+  Drop(kept);
+  // What was sent before comes first.
+  const int64_t at_us = std::max(world_->now_us() + kNetworkUs, kept->last_delivery_us);
+  world_->After(at_us - world_->now_us(), [this, kept] {
+    left_.erase(kept->id);
+    if (!kept->client_left) kept->handler->OnClosed(kept->id);
+  });
+}
+
+void FakeCluster::Deliver(const std::shared_ptr<Connection>& connection) {
+  if (!connection->out.empty()) {
+    std::string bytes = std::exchange(connection->out, "");
+    const int64_t at_us = std::max(world_->now_us() + kNetworkUs + random_.Between(0, 500),
+                                   connection->last_delivery_us);
+    connection->last_delivery_us = at_us;
+    const size_t cut = random_.Below(bytes.size());
+    for (std::string& piece : std::vector<std::string>{bytes.substr(0, cut), bytes.substr(cut)}) {
+      world_->After(at_us - world_->now_us(), [connection, piece = std::move(piece)] {
+        if (!connection->client_left && !piece.empty()) {
+          connection->handler->OnBytes(connection->id, piece);
+        }
+      });
+    }
+  }
+  if (connection->close_when_sent) Break(connection);
+}
+
+}  // namespace quorate::simulation

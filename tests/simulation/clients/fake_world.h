@@ -1,0 +1,87 @@
+// A World for tests: virtual time and randomness, no servers. A failure is an exception.
+//
+// Thread-safety: none; one thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/assert.h"
+#include "tests/simulation/random.h"
+#include "tests/simulation/world.h"
+
+namespace quorate::simulation {
+
+struct InvariantFailure : std::runtime_error {
+  InvariantFailure(std::string_view name, std::string_view text)
+      : std::runtime_error(std::string(name) + ": " + std::string(text)),
+        invariant(name),
+        details(text) {}
+  std::string invariant;
+  std::string details;
+};
+
+class FakeWorld : public World {
+ public:
+  explicit FakeWorld(uint64_t seed, size_t member_count = 3)
+      : seed_(seed), trees_(member_count, nullptr) {}
+
+  int64_t now_us() const override { return now_us_; }
+  void After(int64_t delay_us, std::function<void()> task) override {
+    ASSERT(delay_us >= 0);
+    tasks_.emplace(std::pair(now_us_ + delay_us, next_task_++), std::move(task));
+  }
+  Random& random(std::string_view name) override {
+    std::unique_ptr<Random>& stream = streams_[std::string(name)];
+    if (stream == nullptr) stream = std::make_unique<Random>(seed_, name);
+    return *stream;
+  }
+  [[noreturn]] void Fail(std::string_view invariant, std::string_view details) override {
+    throw InvariantFailure(invariant, details);
+  }
+  bool tracing() const override { return true; }
+  void Trace(std::string_view line) override { last_line_ = line; }
+  void Mix(uint64_t number) override { hash_ = Spread(hash_ ^ number); }
+  void Count(std::string_view probe) override { ++counts_[std::string(probe)]; }
+  size_t member_count() const override { return trees_.size(); }
+  const tree::Tree* tree(size_t member) const override { return trees_.at(member); }
+  void AddObserver(ServerObserver* observer) override { observers_.push_back(observer); }
+
+  // Runs what is due until then.
+  void RunUntil(int64_t time_us) {
+    while (!tasks_.empty() && tasks_.begin()->first.first <= time_us) {
+      auto task = tasks_.extract(tasks_.begin());
+      now_us_ = task.key().first;
+      task.mapped()();
+    }
+    now_us_ = time_us;
+  }
+
+  void SetTree(size_t member, const tree::Tree* tree) { trees_.at(member) = tree; }
+  void Commit(const consensus::Entry& entry) {
+    for (ServerObserver* observer : observers_) observer->OnCommitted(entry);
+  }
+  uint64_t hash() const { return hash_; }
+  const std::map<std::string, uint64_t>& counts() const { return counts_; }
+
+ private:
+  const uint64_t seed_;
+  int64_t now_us_ = 0;
+  uint64_t next_task_ = 0;
+  std::map<std::pair<int64_t, uint64_t>, std::function<void()>> tasks_;
+  std::map<std::string, std::unique_ptr<Random>> streams_;
+  std::vector<const tree::Tree*> trees_;
+  std::vector<ServerObserver*> observers_;
+  std::map<std::string, uint64_t> counts_;
+  std::string last_line_;
+  uint64_t hash_ = 0;
+};
+
+}  // namespace quorate::simulation

@@ -1,0 +1,111 @@
+// What a simulated client asks a server for, and what it is answered: requests and replies as
+// values, without their encoding.
+//
+// Thread-safety: values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tree/types.h"
+
+namespace quorate::simulation {
+
+enum class OperationKind : uint8_t {
+  kCreate,
+  kDelete,
+  kSetData,
+  kSetAcl,
+  kCheck,  // in a multi only
+  kMulti,
+  kCloseSession,
+  kExists,
+  kGetData,
+  kGetChildren,
+  kSync,
+  kSetWatches,
+};
+
+// One change, alone or in a multi.
+struct Step {
+  OperationKind kind = OperationKind::kCheck;
+  std::string path;
+  std::string data;                                       // create, setData
+  bool has_data = true;                                   // null data is not empty data
+  tree::CreateMode mode = tree::CreateMode::kPersistent;  // create
+  bool wants_stat = false;                                // create: the reply has the stat as well
+  int32_t version = tree::kAnyVersion;  // delete, setData, check, setAcl (of the ACL)
+  friend bool operator==(const Step&, const Step&) = default;
+};
+
+struct Request {
+  OperationKind kind = OperationKind::kSync;
+  // Writes: one step, or any number in a multi.
+  std::vector<Step> steps;
+  // Reads and sync.
+  std::string path;
+  bool watch = false;
+  bool wants_stat = false;  // getChildren
+  // setWatches.
+  int64_t relative_zxid = 0;
+  std::vector<std::string> data_watches;
+  std::vector<std::string> exist_watches;
+  std::vector<std::string> child_watches;
+};
+
+// Whether it goes through the log.
+bool IsLogged(OperationKind kind);
+// Whether it is answered from what the server has applied.
+bool IsRead(OperationKind kind);
+
+struct StepResult {
+  tree::ErrorCode error = tree::ErrorCode::kOk;
+  std::string path;                // create
+  std::optional<tree::Stat> stat;  // create with stat, setData, setAcl
+  friend bool operator==(const StepResult&, const StepResult&) = default;
+};
+
+struct Reply {
+  int64_t zxid = 0;  // of the header
+  tree::ErrorCode error = tree::ErrorCode::kOk;
+  std::vector<StepResult> steps;  // writes; empty if the single one failed
+  std::string data;               // getData
+  bool has_data = false;
+  std::optional<tree::Stat> stat;     // reads
+  std::vector<std::string> children;  // getChildren, ascending
+  std::string path;                   // sync
+};
+
+struct WatchEvent {
+  int64_t zxid = 0;  // -1: found by setWatches
+  tree::EventType type = tree::EventType::kNodeCreated;
+  std::string path;
+  friend bool operator==(const WatchEvent&, const WatchEvent&) = default;
+};
+
+// Requests of one step.
+Request MakeCreate(std::string path, std::string data,
+                   tree::CreateMode mode = tree::CreateMode::kPersistent, bool wants_stat = true);
+Request MakeDelete(std::string path, int32_t version = tree::kAnyVersion);
+Request MakeSetData(std::string path, std::string data, int32_t version = tree::kAnyVersion);
+Request MakeSetAcl(std::string path, int32_t version = tree::kAnyVersion);
+Request MakeMulti(std::vector<Step> steps);
+Request MakeRead(OperationKind kind, std::string path, bool watch = false);
+Request MakeSync(std::string path);
+Request MakeCloseSession();
+Step MakeStep(OperationKind kind, std::string path, std::string data = "",
+              int32_t version = tree::kAnyVersion);
+
+// One line each; long data is cut.
+std::string ToString(OperationKind kind);
+std::string ToString(const Request& request);
+std::string ToString(const Request& request, const Reply& reply);
+std::string ToString(const WatchEvent& event);
+std::string ToString(const tree::Stat& stat);
+// At most some tens of bytes of it, and its length if that is not all.
+std::string Shortened(std::string_view data);
+
+}  // namespace quorate::simulation

@@ -1,0 +1,141 @@
+// What one simulated client does all day: a mix of operations that a seed chooses.
+//
+// Thread-safety: none; one thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/simulation/checkers/checkers.h"
+#include "tests/simulation/clients/client.h"
+#include "tests/simulation/clients/operation.h"
+#include "tests/simulation/random.h"
+#include "tests/simulation/world.h"
+
+namespace quorate::simulation {
+
+// The kinds of things that a client does.
+enum class Action : uint8_t {
+  kRegisterWrite,
+  kRegisterSwap,  // if the version is the one that was last seen
+  kRegisterRead,  // sync and read
+  kRead,
+  kTreeWrite,
+  kQueuePut,
+  kQueueTake,
+  kEphemeral,
+  kTransfer,
+  kAudit,
+  kMulti,
+  kBurst,
+  kLargeValue,
+  kMove,
+  kCloseSession,
+  kAbandon,
+  kSleep,  // until the session may have ended
+};
+inline constexpr size_t kActionCount = 17;
+
+// What all workers of a run share.
+struct Playground {
+  // How often each action is chosen, relative to the others.
+  std::array<uint64_t, kActionCount> weights{};
+  double operation_rate = 20;  // of one worker, per second
+  double watch_chance = 0.3;   // of a read
+  size_t outstanding_max = 64;
+  size_t large_bytes_max = 100'000;
+
+  size_t register_count = 0;
+  size_t current_register = 0;
+  bool set_up = false;
+  bool quiet = false;
+
+  static std::string Register(size_t number);
+  static std::string Account(size_t number);
+  static std::vector<std::string> Accounts();
+  static std::string ProofPath(size_t worker);
+};
+
+inline constexpr int64_t kOpeningBalance = 100;
+inline constexpr size_t kAccountCount = 4;
+inline constexpr char kRegisterPrefix[] = "/reg/";
+inline constexpr char kRegisterValue[] = "initial";
+inline constexpr char kQueuePath[] = "/queue";
+inline constexpr char kEphemeralPath[] = "/eph";
+inline constexpr char kTreePath[] = "/tree";
+
+// Weights in which some actions are frequent, some rare and some missing.
+std::array<uint64_t, kActionCount> ChooseWeights(Random& random);
+// The nodes that a run begins with, in one multi.
+Request MakeSetUp(const Playground& playground, size_t worker_count);
+
+class Worker {
+ public:
+  // All must outlive it.
+  Worker(World* world, Endpoint* endpoint, Checkers* checkers, Playground* playground,
+         const ClientSettings& settings, size_t worker_count);
+
+  void Start();
+
+  enum class QuietStage {
+    kWorking,  // or has to prove again that its session is usable
+    kProving,
+    kProved,  // a write through its session was answered
+    kReading,
+    kDone,  // and it has heard of everything that was written
+  };
+  // After Playground::quiet: takes the next step, if it can. `all_proved`: nobody will write any
+  // more.
+  void StepQuiet(bool all_proved);
+  QuietStage quiet_stage() const;
+  const Client& client() const { return client_; }
+
+ private:
+  void Loop();
+  void SetUp();
+  void Do(Action action);
+  void Submit(Request request, Client::Done done = nullptr);
+
+  void WriteRegister(bool swap);
+  void ReadRegister();
+  void Read();
+  void WriteTree();
+  void TakeFromQueue();
+  void UseEphemeral();
+  void Transfer();
+  void TransferNow(size_t from, size_t to);
+  void Audit();
+  void DoMulti();
+  void Burst();
+  void UseLargeValue();
+
+  // Fresh text that no other write has.
+  std::string NewValue();
+  std::string PickRegister();
+  std::string PickTreePath();
+  std::string PickPath();
+  Step PickTreeStep();
+  int32_t PickVersion();
+
+  World* const world_;
+  Checkers* const checkers_;
+  Playground* const playground_;
+  const size_t worker_count_;
+  Random& random_;
+  Client client_;
+  uint64_t values_ = 0;
+  bool setting_up_ = false;
+  struct Seen {
+    int32_t version = 0;
+    std::string data;
+  };
+  std::map<std::string, Seen> seen_;  // registers and accounts, as last read
+  QuietStage quiet_stage_ = QuietStage::kWorking;
+  LinkId quiet_link_ = 0;  // where the stage was reached
+};
+
+}  // namespace quorate::simulation

@@ -1,0 +1,120 @@
+#include "tests/simulation/clients/workload.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/assert.h"
+#include "tests/simulation/checkers/checkers.h"
+#include "tests/simulation/clients/worker.h"
+
+namespace quorate::simulation {
+namespace {
+
+constexpr size_t kRegisterCount = 40;
+constexpr int64_t kQuietStepUs = 20'000;
+
+CheckerSettings SettingsOf(const Options& options) {
+  CheckerSettings settings;
+  settings.accounts = Playground::Accounts();
+  settings.sum = kOpeningBalance * static_cast<int64_t>(kAccountCount);
+  settings.register_prefix = kRegisterPrefix;
+  settings.register_value = kRegisterValue;
+  settings.sequence_parents = {kQueuePath, kEphemeralPath};
+  settings.clock_drift_max = options.member.clock_drift_max;
+  return settings;
+}
+
+class MixedWorkload : public Workload {
+ public:
+  MixedWorkload(World* world, Endpoint* endpoint, const Options& options)
+      : world_(world), options_(options), checkers_(world, SettingsOf(options)) {
+    Random& random = world->random("workload");
+    playground_.weights = ChooseWeights(random);
+    playground_.operation_rate = options.clients.operation_rate;
+    playground_.watch_chance = random.Unit() * 0.6;
+    playground_.outstanding_max = static_cast<size_t>(random.Between(1, 100));
+    playground_.large_bytes_max = random.Chance(0.2) ? 500'000 : 20'000;
+    playground_.register_count = kRegisterCount;
+    const ClientOptions& limits = options.clients;
+    for (size_t i = 0; i < limits.count; ++i) {
+      ClientSettings settings;
+      settings.number = i;
+      // Mostly short ones, so that sessions end; outside the limits too.
+      settings.timeout_ms = static_cast<int32_t>(
+          random.Chance(0.8)
+              ? random.Between(limits.min_session_timeout_ms, 2 * limits.min_session_timeout_ms)
+              : random.Between(limits.min_session_timeout_ms / 2,
+                               limits.max_session_timeout_ms * 3 / 2));
+      settings.set_watches_has_own_xid = random.Chance(0.5);
+      settings.sends_read_only_flag = random.Chance(0.7);
+      settings.remembers_zxid = random.Chance(0.5);
+      workers_.push_back(std::make_unique<Worker>(world, endpoint, &checkers_, &playground_,
+                                                  settings, limits.count));
+    }
+  }
+
+  void Start() override {
+    for (auto& worker : workers_) worker->Start();
+  }
+
+  void BeginQuiet() override {
+    ASSERT(!playground_.quiet);
+    playground_.quiet = true;
+    // Sessions that ended while the servers were in trouble may still be found out.
+    checkers_.sessions().BeginCalm(3 * options_.clients.max_session_timeout_ms * int64_t{1000});
+    StepQuiet();
+  }
+
+  bool Idle() const override {
+    return playground_.quiet && checkers_.sessions().LingeringSessions().empty() &&
+           std::all_of(workers_.begin(), workers_.end(), [](const auto& worker) {
+             return worker->quiet_stage() == Worker::QuietStage::kDone;
+           });
+  }
+
+  std::string Describe() const override {
+    std::vector<std::string> waiting;
+    for (const auto& worker : workers_) {
+      if (worker->quiet_stage() == Worker::QuietStage::kDone) continue;
+      waiting.push_back(worker->client().Describe());
+    }
+    for (int64_t session : checkers_.sessions().LingeringSessions()) {
+      waiting.push_back(absl::StrCat("session ", session, " was abandoned and has not ended"));
+    }
+    return absl::StrJoin(waiting, "; ");
+  }
+
+  void CheckFinal() override {
+    std::set<int64_t> living;
+    for (const auto& worker : workers_) living.insert(worker->client().session());
+    checkers_.CheckFinal(living);
+  }
+
+ private:
+  void StepQuiet() {
+    const bool all_proved = checkers_.sessions().LingeringSessions().empty() &&
+                            std::all_of(workers_.begin(), workers_.end(), [](const auto& worker) {
+                              return worker->quiet_stage() >= Worker::QuietStage::kProved;
+                            });
+    for (auto& worker : workers_) worker->StepQuiet(all_proved);
+    world_->After(kQuietStepUs, [this] { StepQuiet(); });
+  }
+
+  World* const world_;
+  const Options options_;
+  Checkers checkers_;
+  Playground playground_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+}  // namespace
+
+std::unique_ptr<Workload> MakeWorkload(World* world, Endpoint* endpoint, const Options& options) {
+  return std::make_unique<MixedWorkload>(world, endpoint, options);
+}
+
+}  // namespace quorate::simulation

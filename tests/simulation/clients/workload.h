@@ -1,0 +1,32 @@
+// The simulated clients of a run, and what they check.
+//
+// Thread-safety: none; one thread.
+#pragma once
+
+#include <memory>
+
+#include "tests/simulation/options.h"
+#include "tests/simulation/world.h"
+
+namespace quorate::simulation {
+
+class Workload {
+ public:
+  virtual ~Workload() = default;
+  // Clients begin to connect and to work.
+  virtual void Start() = 0;
+  // No new operations from now on, but what is under way is finished; sessions are kept alive.
+  virtual void BeginQuiet() = 0;
+  // After BeginQuiet: every client is connected to a server, has a session that a write through it
+  // has just proved usable, and waits for nothing.
+  virtual bool Idle() const = 0;
+  // One line on what Idle still waits for.
+  virtual std::string Describe() const = 0;
+  // When all members have converged: judges the whole history, by World::Fail.
+  virtual void CheckFinal() = 0;
+};
+
+// Both must outlive the workload.
+std::unique_ptr<Workload> MakeWorkload(World* world, Endpoint* endpoint, const Options& options);
+
+}  // namespace quorate::simulation

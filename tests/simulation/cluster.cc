@@ -1,0 +1,114 @@
+#include "tests/simulation/cluster.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+#include "tests/simulation/process.h"
+
+namespace quorate::simulation {
+namespace {
+
+// How often it is looked whether the cluster has recovered.
+constexpr int64_t kLookUs = 20'000;
+// How long it may take. Long enough for sessions to time out, links to be found dead and a log to
+// be copied bit by bit; what takes longer does not end.
+constexpr int64_t kRecoveryUs = 120'000'000;
+
+}  // namespace
+
+Cluster::Cluster(Simulation* simulation)
+    : simulation_(*simulation),
+      network_(simulation, simulation->options().machines()),
+      peers_(&network_, simulation->options().machines()),
+      clients_(&network_, simulation->options().machines()),
+      checker_(simulation, &observers_),
+      nemesis_(simulation, &network_, &clients_, &machines_) {
+  const Site site{simulation, &network_, &peers_, &clients_, &checker_};
+  for (size_t i = 0; i < simulation_.options().machines(); ++i) {
+    machines_.push_back(std::make_unique<Machine>(site, i));
+    checker_.AddMachine(machines_.back().get());
+  }
+  simulation_.SetDescribe([this] { return Describe(); });
+  workload_ = MakeWorkload(this, &clients_, simulation_.options());
+}
+
+Cluster::~Cluster() { simulation_.SetDescribe(nullptr); }
+
+const tree::Tree* Cluster::tree(size_t member) const {
+  Process* process = machines_[member]->process();
+  return process == nullptr ? nullptr : &process->replica().tree();
+}
+
+void Cluster::Run() {
+  nemesis_.Start();
+  workload_->Start();
+  simulation_.RunUntil(simulation_.options().chaos_us, [] { return false; });
+
+  nemesis_.Stop();
+  workload_->BeginQuiet();
+  const std::vector<size_t> core = nemesis_.RepairCore();
+  Await(
+      "a repaired majority serves all clients", [this] { return workload_->Idle(); },
+      [this] { return workload_->Describe(); });
+  Await(
+      "a repaired majority agrees", [&] { return Agree(core); }, [this] { return Describe(); });
+
+  nemesis_.RepairAll();
+  std::vector<size_t> all;
+  for (const auto& machine : machines_) all.push_back(machine->number());
+  Await(
+      "all members agree when everything is repaired", [&] { return Agree(all); },
+      [this] { return Describe(); });
+  CheckAtTheEnd();
+  workload_->CheckFinal();
+}
+
+void Cluster::Await(std::string_view what, const std::function<bool()>& done,
+                    const std::function<std::string()>& describe) {
+  const int64_t deadline_us = now_us() + kRecoveryUs;
+  while (!done()) {
+    if (now_us() >= deadline_us) simulation_.Fail(what, describe());
+    simulation_.RunUntil(now_us() + kLookUs, [] { return false; });
+  }
+}
+
+bool Cluster::Agree(const std::vector<size_t>& members) {
+  const consensus::Index last = checker_.committed();
+  for (size_t member : members) {
+    Process* process = machines_[member]->process();
+    if (process == nullptr || process->applied() != last) return false;
+    if (process->raft().last_index() != last || process->raft().leader() == consensus::kNoMember) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void Cluster::CheckAtTheEnd() {
+  for (const auto& machine : machines_) {
+    Process& process = *machine->process();
+    checker_.CheckLog(machine->number(), process.data_dir(), checker_.committed());
+    const tree::Tree& tree = process.replica().tree();
+    if (tree.digest() != tree.ComputeDigest()) {
+      Fail("the digest is that of the tree",
+           fmt::format("server {} at {}", machine->number() + 1, tree.last_zxid().value()));
+    }
+  }
+}
+
+std::string Cluster::Describe() {
+  std::string text = fmt::format("committed: {}\n", checker_.committed().value());
+  for (const auto& machine : machines_) {
+    text += fmt::format("{}: ", machine->number() + 1);
+    if (Process* process = machine->process(); process != nullptr) {
+      text += fmt::format("{}applied={} {}\n", machine->paused() ? "(stands still) " : "",
+                          process->applied().value(), process->Describe());
+    } else {
+      text += machine->on() ? "no process\n" : "off\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace quorate::simulation

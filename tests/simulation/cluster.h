@@ -1,0 +1,79 @@
+// A whole simulated cluster with its clients and its faults: one run of one seed.
+//
+// A run has three parts. In the first, clients work while everything fails that the seed has
+// chosen. In the second, faults stop, a majority (the core) is repaired, and all else stays as
+// broken as it is for good: the core must elect a leader, serve every client and agree. In the
+// third, everything is repaired, and all members must agree.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/simulation/client_network.h"
+#include "tests/simulation/clients/workload.h"
+#include "tests/simulation/cluster_checker.h"
+#include "tests/simulation/machine.h"
+#include "tests/simulation/nemesis.h"
+#include "tests/simulation/network.h"
+#include "tests/simulation/peer_fabric.h"
+#include "tests/simulation/simulation.h"
+#include "tests/simulation/world.h"
+
+namespace quorate::simulation {
+
+class Cluster : public World {
+ public:
+  explicit Cluster(Simulation* simulation);
+  ~Cluster() override;
+
+  // The whole run. Does not return if it finds anything.
+  void Run();
+
+  std::vector<std::unique_ptr<Machine>>& machines() { return machines_; }
+
+  // World
+  int64_t now_us() const override { return simulation_.now_us(); }
+  void After(int64_t delay_us, std::function<void()> task) override {
+    simulation_.After(delay_us, std::move(task));
+  }
+  Random& random(std::string_view name) override { return simulation_.random(name); }
+  [[noreturn]] void Fail(std::string_view invariant, std::string_view details) override {
+    simulation_.Fail(invariant, details);
+  }
+  bool tracing() const override { return simulation_.tracing(); }
+  void Trace(std::string_view line) override { simulation_.Line("", "{}", line); }
+  void Mix(uint64_t number) override { simulation_.trace().Mix(number); }
+  void Count(std::string_view probe) override { simulation_.trace().Count(probe); }
+  size_t member_count() const override { return machines_.size(); }
+  const tree::Tree* tree(size_t member) const override;
+  void AddObserver(ServerObserver* observer) override { observers_.push_back(observer); }
+
+ private:
+  // Runs until `done`, which is looked at every few milliseconds; `what` names it if it does not
+  // come about in time.
+  void Await(std::string_view what, const std::function<bool()>& done,
+             const std::function<std::string()>& describe);
+  // Whether these members hold the same and nothing is under way among them.
+  bool Agree(const std::vector<size_t>& members);
+  std::string Describe();
+  void CheckAtTheEnd();
+
+  Simulation& simulation_;
+  std::vector<ServerObserver*> observers_;
+  Network network_;
+  PeerFabric peers_;
+  ClientNetwork clients_;
+  ClusterChecker checker_;
+  std::vector<std::unique_ptr<Machine>> machines_;
+  Nemesis nemesis_;
+  std::unique_ptr<Workload> workload_;
+};
+
+}  // namespace quorate::simulation

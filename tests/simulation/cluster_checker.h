@@ -1,0 +1,94 @@
+// What must hold of consensus in every run, whatever happens: seen from outside, over all members
+// and all their lives.
+//
+//   one leader a term        at most one member speaks as the leader of a term
+//   one vote a term          a member votes for at most one in a term, also across restarts
+//   leaders are complete     who begins to lead has every entry that was committed before
+//   equal logs               at an index, all members apply the same entry, and no other ever again
+//   equal trees              at an index, all members' trees have the same digest
+//   nothing is skipped       a member applies each index once in a life, in order
+//   promises are durable     what a member acknowledges or votes is on its disk, whatever a power
+//                            failure at that moment would leave of it
+//   commits are durable      what is applied anywhere is on the disks of a majority
+//   nothing goes back        term and commit index of a process
+//
+// Thread-safety: none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "consensus/core/message.h"
+#include "consensus/core/types.h"
+#include "consensus/log/data_dir.h"
+#include "consensus/log/fault_env.h"
+#include "tests/simulation/peer_fabric.h"
+#include "tests/simulation/simulation.h"
+#include "tests/simulation/world.h"
+
+namespace quorate::simulation {
+
+class Machine;
+
+class ClusterChecker : public MessageObserver {
+ public:
+  // `observers` are told what is applied. Both must outlive the checker.
+  ClusterChecker(Simulation* simulation, std::vector<ServerObserver*>* observers)
+      : simulation_(*simulation),
+        observers_(*observers),
+        random_(simulation->random("cluster checker")) {}
+
+  // In the order of their numbers; before anything happens.
+  void AddMachine(Machine* machine) { machines_.push_back(machine); }
+
+  // A message leaves a member.
+  void OnMessage(size_t member, const consensus::Message& message) override;
+  // A process has opened its directory.
+  void OnStart(size_t member, consensus::DataDir& data_dir);
+  // Its tree is that of a checkpoint or of another member, or new and empty.
+  void OnStateLoaded(size_t member, consensus::Index applied, uint64_t digest);
+  void OnApplied(size_t member, const consensus::Entry& entry, uint64_t digest);
+  // For the observers.
+  void OnSessionAttached(size_t member, const tree::SessionInfo& session);
+  void OnSessionClosed(size_t member, tree::SessionId session, tree::Zxid zxid, bool expired);
+  void OnResult(size_t member, const tree::ApplyResult& result);
+  // At some moment of a process, in which `previous` was its state before.
+  struct Progress {
+    consensus::Term term;
+    consensus::Index commit;
+  };
+  void OnProgress(size_t member, const Progress& previous, const Progress& now);
+
+  // The last index that was applied by any member.
+  consensus::Index committed() const { return consensus::Index(entries_.size()); }
+  // Compares a member's log on disk with what was committed.
+  void CheckLog(size_t member, consensus::DataDir& data_dir, consensus::Index last);
+
+ private:
+  struct Committed {
+    consensus::Term term;
+    uint64_t hash = 0;  // of kind and payload
+    uint64_t digest = 0;
+  };
+  void OnLeader(consensus::MemberId leader, consensus::Term term);
+  void OnVote(consensus::MemberId voter, consensus::Term term, consensus::MemberId candidate);
+  void CheckPromise(size_t member, const consensus::Message& message);
+  void CheckCommitIsDurable(const consensus::Entry& entry);
+  // What a power failure at this moment leaves at least; nullptr if there is no directory then.
+  std::unique_ptr<consensus::DataDir> OpenDurable(size_t member,
+                                                  std::unique_ptr<consensus::FaultEnv>* env);
+  static uint64_t HashOf(const consensus::Entry& entry);
+
+  Simulation& simulation_;
+  std::vector<ServerObserver*>& observers_;
+  Random& random_;
+  std::vector<Machine*> machines_;
+  std::map<consensus::Term, consensus::MemberId> leaders_;
+  std::map<std::pair<consensus::MemberId, consensus::Term>, consensus::MemberId> votes_;
+  std::vector<Committed> entries_;  // of index 1 and on
+};
+
+}  // namespace quorate::simulation

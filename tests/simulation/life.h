@@ -1,0 +1,57 @@
+// The life of a process: what it does later happens only while it lives, and waits while it stands
+// still.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <utility>
+
+#include "tests/simulation/simulation.h"
+
+namespace quorate::simulation {
+
+class Life : public std::enable_shared_from_this<Life> {
+ public:
+  explicit Life(Simulation* simulation) : simulation_(*simulation) {}
+
+  bool alive() const { return alive_; }
+  bool paused() const { return paused_; }
+
+  void After(int64_t delay_us, Scheduler::Task task) {
+    simulation_.After(delay_us,
+                      [self = shared_from_this(), task = std::move(task)] { self->Run(task); });
+  }
+  // Now, or when it goes on.
+  void Run(const Scheduler::Task& task) {
+    if (!alive_) return;
+    if (paused_) {
+      deferred_.push_back(task);
+    } else {
+      task();
+    }
+  }
+
+  void Pause() { paused_ = true; }
+  void Resume() {
+    paused_ = false;
+    // What is due all comes at once, in some order of its threads: that in which it was due is one.
+    for (const Scheduler::Task& task : std::exchange(deferred_, {})) {
+      if (alive_) Run(task);
+    }
+  }
+  void End() {
+    alive_ = false;
+    deferred_.clear();
+  }
+
+ private:
+  Simulation& simulation_;
+  bool alive_ = true;
+  bool paused_ = false;
+  std::deque<Scheduler::Task> deferred_;
+};
+
+}  // namespace quorate::simulation

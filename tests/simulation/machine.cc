@@ -1,0 +1,202 @@
+#include "tests/simulation/machine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+#include "tests/simulation/process.h"
+
+namespace quorate::simulation {
+namespace {
+
+int64_t ChooseSpeed(Simulation* simulation) {
+  const auto drift = static_cast<int64_t>(simulation->options().member.clock_drift_max * 1e6);
+  return 1'000'000 + simulation->random("clocks").Between(-drift, drift);
+}
+
+}  // namespace
+
+Machine::Machine(const Site& site, size_t number)
+    : site_(site),
+      simulation_(*site.simulation),
+      number_(number),
+      clock_(site.simulation, ChooseSpeed(site.simulation)),
+      env_(std::make_unique<consensus::FaultEnv>()) {}
+
+Machine::~Machine() { EndProcess(/*silent=*/true); }
+
+bool Machine::paused() const { return process_ != nullptr && process_->life().paused(); }
+
+// --- Power ---------------------------------------------------------------------------------------
+
+void Machine::Start() {
+  ASSERT(process_ == nullptr, "started once");
+  on_ = true;
+  site_.peers->host(number_).on = true;
+  site_.clients->host(number_).on = true;
+  if (disk_is_full_) {
+    env_->SetCapacity(~uint64_t{0});
+    disk_is_full_ = false;
+  }
+  ++starts_;
+  absl::StatusOr<std::unique_ptr<Process>> process = Process::Start(this);
+  if (!process.ok() && env_->powered_off()) {
+    simulation_.trace().Count("fault: power failure during the start");
+    env_->Crash(simulation_.random("crashes").Next());
+    process = Process::Start(this);
+  }
+  if (!process.ok() && absl::IsDataLoss(process.status()) && !disk_is_whole_) {
+    // As the message tells the administrator: move the directory away and start again.
+    simulation_.trace().Count("disk: damage was found at the start");
+    simulation_.Line(fmt::format("{}", number_ + 1), "cannot start: {}",
+                     std::string(process.status().message()));
+    LoseDisk();
+    process = Process::Start(this);
+  }
+  if (!process.ok()) {
+    simulation_.Fail(
+        "a member can start again",
+        fmt::format("server {}: {}", number_ + 1, std::string(process.status().message())));
+  }
+  process_ = *std::move(process);
+  site_.network->Wake();
+}
+
+void Machine::EndProcess(bool silent) {
+  if (process_ == nullptr) return;
+  process_->End(silent);
+  process_ = nullptr;
+}
+
+void Machine::PowerOff() {
+  if (!on_) return;
+  simulation_.Line(fmt::format("{}", number_ + 1), "power failure");
+  simulation_.trace().Count("fault: power failure");
+  EndProcess(/*silent=*/true);
+  on_ = false;
+  site_.peers->host(number_).on = false;
+  site_.clients->host(number_).on = false;
+  env_->Crash(simulation_.random("crashes").Next());
+  sync_fails_ = false;
+}
+
+void Machine::PowerOffWithin(uint64_t disk_operations) { env_->PowerOffAfter(disk_operations); }
+
+// A time, and so that a clock that goes back does no harm; what it does is the administrator's
+// business.
+uint64_t Machine::NewBirth() {
+  last_birth_ = std::max(last_birth_ + 1, static_cast<uint64_t>(clock_.WallMs()) * 1000);
+  return last_birth_;
+}
+
+void Machine::Kill() {
+  if (process_ == nullptr) return;
+  simulation_.Line(fmt::format("{}", number_ + 1), "the process is killed");
+  simulation_.trace().Count("fault: process killed");
+  EndProcess(/*silent=*/false);
+  EndLifeOfFiles();
+}
+
+void Machine::EndLifeOfFiles() {
+  if (!sync_fails_) return env_->Kill();
+  // What the disk holds is not what a process can read: only a new start of the machine shows it.
+  env_->Crash(simulation_.random("crashes").Next());
+  sync_fails_ = false;
+}
+
+void Machine::Pause() {
+  if (process_ == nullptr || paused()) return;
+  simulation_.Line(fmt::format("{}", number_ + 1), "stands still");
+  simulation_.trace().Count("fault: process paused");
+  process_->life().Pause();
+}
+
+void Machine::Resume() {
+  if (!paused()) return;
+  simulation_.Line(fmt::format("{}", number_ + 1), "goes on");
+  process_->life().Resume();
+  site_.network->Wake();
+}
+
+void Machine::DiesSoon(std::string why) {
+  Process* process = process_.get();
+  process->life().End();
+  simulation_.Line(fmt::format("{}", number_ + 1), "ends: {}", why);
+  simulation_.After(0, [this, starts = starts_, process, why = std::move(why)] {
+    if (starts != starts_ || process_.get() != process) return;
+    if (env_->powered_off()) {
+      simulation_.trace().Count("fault: power failure within a step");
+      PowerOff();
+    } else {
+      EndProcess(/*silent=*/false);
+      EndLifeOfFiles();
+    }
+    if (on_death_) on_death_();
+  });
+}
+
+// --- The disk ------------------------------------------------------------------------------------
+
+void Machine::StallDisk(int64_t until_us) {
+  simulation_.trace().Count("fault: disk stalls");
+  disk_stalled_until_us_ = until_us;
+}
+
+void Machine::FillDisk(uint64_t spare_bytes) {
+  simulation_.Line(fmt::format("{}", number_ + 1), "the disk is full");
+  simulation_.trace().Count("fault: disk full");
+  disk_is_full_ = true;
+  env_->SetCapacity(env_->used_bytes() + spare_bytes);
+}
+
+void Machine::FailSync() {
+  simulation_.trace().Count("fault: sync fails");
+  sync_fails_ = true;
+  env_->FailSyncAfter(0, absl::UnavailableError("Input/output error"));
+}
+
+void Machine::CancelDiskFaults() {
+  env_->SetCapacity(~uint64_t{0});
+  env_->CancelFaults();
+  disk_stalled_until_us_ = 0;
+  // They stay true for a process that has met the fault and is about to end.
+  if (process_ == nullptr || process_->life().alive()) disk_is_full_ = sync_fails_ = false;
+}
+
+bool Machine::FlipBit(Random* random) {
+  ASSERT(process_ == nullptr);
+  std::vector<std::string> files = env_->Files();
+  // The other files hold a few bytes each, which are worth a test of their own, and no luck.
+  std::erase_if(files, [](const std::string& file) {
+    return file.find("/log/") == std::string::npos && file.find("/checkpoint") == std::string::npos;
+  });
+  if (files.empty()) return false;
+  const std::string& path = files[random->Below(files.size())];
+  auto file = env_->OpenFile(path, /*create=*/false);
+  ASSERT(file.ok());
+  const uint64_t size = *(*file)->Size();
+  // Most of a segment is reserved space: look for something that was written.
+  uint64_t offset = 0;
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    offset = random->Below(size);
+    char byte = 0;
+    ASSERT((*file)->ReadAt(offset, 1, &byte).ok());
+    if (byte != 0) break;
+  }
+  simulation_.Line(fmt::format("{}", number_ + 1), "a bit of {} turns over at {}", path, offset);
+  simulation_.trace().Count("fault: bit flipped");
+  env_->FlipBit(path, offset * 8 + random->Below(8));
+  disk_is_whole_ = false;
+  return true;
+}
+
+void Machine::LoseDisk() {
+  ASSERT(process_ == nullptr);
+  simulation_.Line(fmt::format("{}", number_ + 1), "the disk is new");
+  simulation_.trace().Count("fault: disk lost");
+  old_disks_.push_back(std::move(env_));
+  env_ = std::make_unique<consensus::FaultEnv>();
+  disk_is_whole_ = false;
+}
+
+}  // namespace quorate::simulation

@@ -1,0 +1,144 @@
+// A simulated computer: its disk, its clocks, its power, and the server process that runs on it.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "consensus/log/fault_env.h"
+#include "tests/simulation/client_network.h"
+#include "tests/simulation/cluster_checker.h"
+#include "tests/simulation/peer_fabric.h"
+#include "tests/simulation/simulation.h"
+
+namespace quorate::simulation {
+
+class Process;
+
+// Runs faster or slower than virtual time, and its wall clock jumps.
+class MachineClock : public Clock {
+ public:
+  MachineClock(Simulation* simulation, int64_t parts_per_million)
+      : simulation_(*simulation), parts_per_million_(parts_per_million) {}
+
+  std::chrono::steady_clock::time_point Now() const override {
+    return std::chrono::steady_clock::time_point(std::chrono::microseconds(LocalUs()));
+  }
+  int64_t WallMs() const override { return kEpochMs + LocalUs() / 1000 + jump_ms_; }
+
+  void Jump(int64_t by_ms) { jump_ms_ += by_ms; }
+  // How long `local_us` of this clock take.
+  int64_t ToVirtualUs(int64_t local_us) const { return local_us * 1'000'000 / parts_per_million_; }
+
+ private:
+  static constexpr int64_t kEpochMs = 1'700'000'000'000;
+  int64_t LocalUs() const {
+    return kStartUs + simulation_.now_us() * parts_per_million_ / 1'000'000;
+  }
+  static constexpr int64_t kStartUs = 1'000'000'000;
+
+  Simulation& simulation_;
+  const int64_t parts_per_million_;
+  int64_t jump_ms_ = 0;
+};
+
+// What the machines of a cluster share.
+struct Site {
+  Simulation* simulation;
+  Network* network;
+  PeerFabric* peers;
+  ClientNetwork* clients;
+  ClusterChecker* checker;
+};
+
+class Machine {
+ public:
+  Machine(const Site& site, size_t number);
+  ~Machine();
+
+  size_t number() const { return number_; }
+  bool on() const { return on_; }
+  bool paused() const;
+  // nullptr while none runs.
+  Process* process() { return process_.get(); }
+  const Process* process() const { return process_.get(); }
+
+  // Switches on, if it is off, and starts the server.
+  void Start();
+  // Power failure: what was not synced is lost or not.
+  void PowerOff();
+  // Power failure after so many more operations of the disk.
+  void PowerOffWithin(uint64_t disk_operations);
+  // The process dies, the machine goes on.
+  void Kill();
+  void Pause();
+  void Resume();
+
+  // --- The disk --------------------------------------------------------------------------------
+  void StallDisk(int64_t until_us);
+  int64_t disk_stalled_until_us() const { return disk_stalled_until_us_; }
+  // No space but for `spare_bytes` more, until the process has died of it and is started again.
+  void FillDisk(uint64_t spare_bytes);
+  // The next sync fails: the process dies of it.
+  void FailSync();
+  // What was asked for and has not happened does not happen any more, and there is space.
+  void CancelDiskFaults();
+  // A bit of a file turns over, somewhere. REQUIRES: no process runs. False if there is no file.
+  bool FlipBit(Random* random);
+  // A new, empty disk. REQUIRES: no process runs.
+  void LoseDisk();
+  consensus::FaultEnv& env() { return *env_; }
+  bool disk_is_full() const { return disk_is_full_; }
+  bool sync_fails() const { return sync_fails_; }
+
+  // Whether the disk holds all that this member ever promised: not after a bit turned over or the
+  // disk was lost, until its state is rebuilt from the others.
+  bool disk_is_whole() const { return disk_is_whole_; }
+  void SetDiskWhole() { disk_is_whole_ = true; }
+
+  MachineClock& clock() { return clock_; }
+  const Site& site() const { return site_; }
+  // How often it was started.
+  uint64_t starts() const { return starts_; }
+  // Is called when the process has died by itself.
+  void OnDeath(std::function<void()> call) { on_death_ = std::move(call); }
+  // A number for a directory that is made now.
+  uint64_t NewBirth();
+  // The process starts as this version.
+  void SetVersion(uint32_t version) { version_ = version; }
+  uint32_t version() const { return version_; }
+
+ private:
+  friend class Process;
+
+  // The process has found that it must end; it is in the middle of something.
+  void DiesSoon(std::string why);
+  void EndProcess(bool silent);
+  void EndLifeOfFiles();
+
+  const Site site_;
+  Simulation& simulation_;
+  const size_t number_;
+  MachineClock clock_;
+  std::unique_ptr<consensus::FaultEnv> env_;
+  std::vector<std::unique_ptr<consensus::FaultEnv>> old_disks_;
+  std::unique_ptr<Process> process_;
+  bool on_ = false;
+  bool disk_is_whole_ = true;
+  bool disk_is_full_ = false;
+  bool sync_fails_ = false;
+  int64_t disk_stalled_until_us_ = 0;
+  uint64_t starts_ = 0;
+  uint64_t last_birth_ = 0;
+  uint32_t version_ = consensus::kVersionNewest;
+  std::function<void()> on_death_;
+};
+
+}  // namespace quorate::simulation

@@ -1,0 +1,62 @@
+// Makes things go wrong, as often as the seed has chosen, and in the end repairs them.
+//
+// What it may do to disks is limited, because no cluster survives everything: at any time more than
+// half of the voters have a disk that holds all they ever promised.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "tests/simulation/client_network.h"
+#include "tests/simulation/machine.h"
+#include "tests/simulation/network.h"
+#include "tests/simulation/simulation.h"
+
+namespace quorate::simulation {
+
+class Nemesis {
+ public:
+  Nemesis(Simulation* simulation, Network* network, ClientNetwork* clients,
+          std::vector<std::unique_ptr<Machine>>* machines);
+
+  // Everything is switched on, and faults begin.
+  void Start();
+  // Nothing new goes wrong. What is broken stays so.
+  void Stop();
+  // Chooses a majority, repairs it and the network within it and to the clients; returns it,
+  // ascending.
+  std::vector<size_t> RepairCore();
+  void RepairAll();
+
+ private:
+  void Repeat(double rate, std::function<void()> fault);
+  void StartMemberFaults(size_t member);
+  void StartDiskFaults(size_t member);
+  void StartNetworkFaults();
+  // It comes back after a while, unless the faults have stopped by then.
+  void BringBackLater(size_t member);
+  void BringBack(size_t member);
+  // What may happen to a disk while no process uses it.
+  void MaybeHarmDisk(size_t member);
+  bool MayHarmDisk(size_t member) const;
+  void Partition();
+  void CutBetween(size_t a, size_t b);
+  void SettleOthers(const std::vector<size_t>& core);
+  void RepairMember(size_t member);
+
+  Simulation& simulation_;
+  Network& network_;
+  ClientNetwork& clients_;
+  std::vector<std::unique_ptr<Machine>>& machines_;
+  const Options& options_;
+  Random& random_;
+  bool stopped_ = false;
+  std::vector<bool> repaired_;  // once it has stopped
+};
+
+}  // namespace quorate::simulation

@@ -1,0 +1,130 @@
+#include "tests/simulation/network.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace quorate::simulation {
+namespace {
+
+// TCP sends a lost packet again after so long, and after twice that, ...
+constexpr int64_t kRetransmissionUs = 200'000;
+constexpr int64_t kCalmDelayUs = 500;
+
+}  // namespace
+
+Network::Network(Simulation* simulation, size_t members)
+    : simulation_(*simulation),
+      random_(simulation->random("network")),
+      options_(simulation->options().network),
+      hosts_(members + 1),
+      paths_(hosts_ * hosts_) {
+  // Some paths are longer than others.
+  for (Path& path : paths_) path.delay_us = random_.Between(1, 2 * options_.delay_us);
+}
+
+void Network::Heal(size_t from, size_t to) {
+  path(from, to).cut = false;
+  Wake();
+}
+
+void Network::HealAll() {
+  for (Path& path : paths_) path.cut = false;
+  Wake();
+}
+
+void Network::Clog(size_t from, size_t to, int64_t until_us) {
+  path(from, to).clogged_until_us = until_us;
+}
+
+void Network::CalmDown() {
+  options_ = {};
+  for (Path& path : paths_) {
+    path.clogged_until_us = 0;
+    // Or else copying a log one entry at a time takes hours.
+    path.delay_us = std::min(path.delay_us, kCalmDelayUs);
+  }
+}
+
+int64_t Network::Delay(size_t from, size_t to) {
+  const Path& path = this->path(from, to);
+  int64_t delay = random_.LongTail(path.delay_us);
+  int64_t again = kRetransmissionUs;
+  for (; options_.loss > 0 && random_.Chance(options_.loss); again *= 2) {
+    simulation_.trace().Count("network: packet lost");
+    delay += again;
+  }
+  return std::max(delay, path.clogged_until_us - simulation_.now_us());
+}
+
+bool Network::Corrupt(std::string* packet) {
+  if (options_.corruption == 0 || !random_.Chance(options_.corruption)) return false;
+  simulation_.trace().Count("network: packet damaged");
+  (*packet)[random_.Below(packet->size())] ^= static_cast<char>(1u << random_.Below(8));
+  return true;
+}
+
+bool Network::LoseMessage() {
+  return options_.message_loss > 0 && random_.Chance(options_.message_loss);
+}
+
+bool Network::DuplicateMessage() {
+  return options_.message_duplication > 0 && random_.Chance(options_.message_duplication);
+}
+
+void Network::Wake() {
+  for (const std::shared_ptr<Pipe>& pipe : std::exchange(stalled_, {})) pipe->Resume();
+}
+
+// --- Pipe ----------------------------------------------------------------------------------------
+
+void Pipe::Send(std::string packet) { Add({0, false, std::move(packet)}); }
+void Pipe::SendEnd() { Add({0, true, {}}); }
+
+void Pipe::Add(Packet packet) {
+  if (end_ == nullptr) return;
+  last_arrival_us_ =
+      std::max(last_arrival_us_, network_.simulation().now_us() + network_.Delay(from_, to_));
+  packet.arrival_us = last_arrival_us_;
+  bytes_ += packet.bytes.size();
+  packets_.push_back(std::move(packet));
+  SchedulePump();
+}
+
+void Pipe::SchedulePump() {
+  if (scheduled_ || packets_.empty()) return;
+  scheduled_ = true;
+  Simulation& simulation = network_.simulation();
+  simulation.After(std::max<int64_t>(0, packets_.front().arrival_us - simulation.now_us()),
+                   [self = shared_from_this()] {
+                     self->scheduled_ = false;
+                     self->Pump();
+                   });
+}
+
+void Pipe::Resume() {
+  scheduled_ = false;
+  SchedulePump();
+}
+
+void Pipe::Pump() {
+  while (end_ != nullptr && !packets_.empty()) {
+    if (packets_.front().arrival_us > network_.simulation().now_us()) return SchedulePump();
+    if (!network_.IsOpen(from_, to_) || !end_->CanReceive()) {
+      scheduled_ = true;
+      network_.AddStalled(shared_from_this());
+      return;
+    }
+    Packet packet = std::move(packets_.front());
+    packets_.pop_front();
+    bytes_ -= packet.bytes.size();
+    if (packet.is_end) {
+      PipeEnd* end = std::exchange(end_, nullptr);
+      end->OnEnd();
+    } else {
+      end_->OnPacket(std::move(packet.bytes));
+      if (delivered_) delivered_();
+    }
+  }
+}
+
+}  // namespace quorate::simulation

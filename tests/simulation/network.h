@@ -1,0 +1,124 @@
+// The simulated network: hosts, the paths between them with their delays and cuts, and pipes, which
+// carry packets in order as TCP does.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/simulation/simulation.h"
+
+namespace quorate::simulation {
+
+class Pipe;
+
+// Hosts are numbered; the members come first, and then one host that stands for all clients.
+class Network {
+ public:
+  Network(Simulation* simulation, size_t members);
+
+  Simulation& simulation() { return simulation_; }
+  size_t client_host() const { return hosts_ - 1; }
+
+  // --- Faults ----------------------------------------------------------------------------------
+  void Cut(size_t from, size_t to) { path(from, to).cut = true; }
+  void Heal(size_t from, size_t to);
+  void HealAll();
+  // Nothing that is sent on this way arrives before `until_us`.
+  void Clog(size_t from, size_t to, int64_t until_us);
+  // From now on no packet is lost, altered or delayed for long. Cuts stay.
+  void CalmDown();
+
+  // --- For pipes and the like -------------------------------------------------------------------
+  bool IsOpen(size_t from, size_t to) const { return !path(from, to).cut; }
+  // How long a packet takes that is sent now: also for being sent again until it gets through.
+  int64_t Delay(size_t from, size_t to);
+  // Whether this packet shall be damaged on its way; if so, one bit of it has been turned over.
+  bool Corrupt(std::string* packet);
+  bool LoseMessage();
+  bool DuplicateMessage();
+  // The end of its way cannot take anything: tried again when something changes.
+  void AddStalled(std::shared_ptr<Pipe> pipe) { stalled_.push_back(std::move(pipe)); }
+  // A host can take packets again.
+  void Wake();
+
+ private:
+  struct Path {
+    bool cut = false;
+    int64_t clogged_until_us = 0;
+    int64_t delay_us = 0;
+  };
+  Path& path(size_t from, size_t to) { return paths_[from * hosts_ + to]; }
+  const Path& path(size_t from, size_t to) const { return paths_[from * hosts_ + to]; }
+
+  Simulation& simulation_;
+  Random& random_;
+  NetworkOptions options_;
+  const size_t hosts_;
+  std::vector<Path> paths_;
+  std::vector<std::shared_ptr<Pipe>> stalled_;
+};
+
+// What is at the end of a pipe.
+class PipeEnd {
+ public:
+  virtual ~PipeEnd() = default;
+  // Whether the host can take a packet now: it is on and not paused.
+  virtual bool CanReceive() const = 0;
+  virtual void OnPacket(std::string packet) = 0;
+  // The other side has closed the pipe, after all its packets.
+  virtual void OnEnd() = 0;
+};
+
+// One direction of a connection. Packets that cannot be delivered wait.
+class Pipe : public std::enable_shared_from_this<Pipe> {
+ public:
+  // `end` is forgotten by Abandon; until then it must live.
+  Pipe(Network* network, size_t from, size_t to, PipeEnd* end)
+      : network_(*network), from_(from), to_(to), end_(end) {}
+
+  void Send(std::string packet);
+  // Nothing follows.
+  void SendEnd();
+  // Nothing is delivered any more.
+  void Abandon() {
+    end_ = nullptr;
+    delivered_ = nullptr;
+    packets_.clear();
+    bytes_ = 0;
+  }
+  // Sent and not delivered.
+  size_t bytes() const { return bytes_; }
+  // Is called when something was delivered.
+  void OnDelivered(std::function<void()> call) { delivered_ = std::move(call); }
+  // Tries again to deliver what waits.
+  void Resume();
+
+ private:
+  struct Packet {
+    int64_t arrival_us = 0;
+    bool is_end = false;
+    std::string bytes;
+  };
+  void Add(Packet packet);
+  void SchedulePump();
+  void Pump();
+
+  Network& network_;
+  const size_t from_;
+  const size_t to_;
+  PipeEnd* end_;
+  std::function<void()> delivered_;
+  std::deque<Packet> packets_;
+  size_t bytes_ = 0;
+  int64_t last_arrival_us_ = 0;
+  bool scheduled_ = false;  // a pump is on its way, or the pipe is among the stalled
+};
+
+}  // namespace quorate::simulation

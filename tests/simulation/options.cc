@@ -1,0 +1,229 @@
+#include "tests/simulation/options.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+#include <vector>
+
+#include "tests/simulation/random.h"
+
+namespace quorate::simulation {
+namespace {
+
+// Whether servers know how to.
+constexpr bool kMembersChange = false;
+
+template <class T>
+T Pick(Random* random, const std::vector<T>& values) {
+  return values[random->Below(values.size())];
+}
+
+NetworkOptions ChooseNetwork(Random* random) {
+  NetworkOptions network;
+  network.delay_us = Pick<int64_t>(random, {50, 300, 1'000, 5'000, 20'000});
+  if (random->Chance(0.3)) network.loss = random->Unit() * 0.1;
+  if (random->Chance(0.1)) network.corruption = random->Unit() * 0.01;
+  if (random->Chance(0.4)) network.break_rate = random->Unit() * 0.1;
+  if (random->Chance(0.3)) {
+    network.clog_rate = random->Unit() * 0.1;
+    network.clog_us = Pick<int64_t>(random, {20'000, 200'000, 1'000'000});
+  }
+  if (random->Chance(0.3)) {
+    network.raft_is_datagrams = true;
+    if (random->Chance(0.7)) network.message_loss = random->Unit() * 0.2;
+    if (random->Chance(0.7)) network.message_duplication = random->Unit() * 0.3;
+  }
+  if (random->Chance(0.15)) {
+    network.window_bytes = Pick<size_t>(random, {500, 5'000, 50'000});
+    network.queue_bytes_max = Pick<size_t>(random, {500, 5'000, 50'000});
+  }
+  if (random->Chance(0.5)) {
+    network.partition_rate = random->Unit() * 0.5;
+    network.partition_us = Pick<int64_t>(random, {100'000, 700'000, 3'000'000, 8'000'000});
+    network.asymmetric_partitions = random->Chance(0.5);
+  }
+  return network;
+}
+
+DiskOptions ChooseDisk(Random* random) {
+  DiskOptions disk;
+  disk.write_us = Pick<int64_t>(random, {20, 200, 2'000, 10'000});
+  if (random->Chance(0.25)) {
+    disk.stall_rate = random->Unit() * 0.1;
+    disk.stall_us = Pick<int64_t>(random, {100'000, 1'000'000, 5'000'000});
+  }
+  if (random->Chance(0.1)) disk.full_rate = random->Unit() * 0.05;
+  if (random->Chance(0.15)) disk.sync_error_rate = random->Unit() * 0.05;
+  if (random->Chance(0.15)) disk.bit_flip_chance = random->Unit() * 0.5;
+  if (random->Chance(0.2)) disk.disk_loss_chance = random->Unit() * 0.5;
+  return disk;
+}
+
+MemberOptions ChooseMember(Random* random) {
+  MemberOptions member;
+  if (random->Chance(0.5)) member.crash_rate = random->Unit() * 0.1;
+  if (random->Chance(0.4)) member.crash_in_step_rate = random->Unit() * 0.1;
+  if (random->Chance(0.4)) member.kill_rate = random->Unit() * 0.1;
+  if (random->Chance(0.3)) member.pause_rate = random->Unit() * 0.05;
+  member.down_us = Pick<int64_t>(random, {20'000, 500'000, 3'000'000});
+  if (random->Chance(0.3)) member.clock_drift_max = Pick<double>(random, {0.01, 0.1, 0.4});
+  if (random->Chance(0.2)) {
+    member.clock_jump_rate = random->Unit() * 0.1;
+    member.clock_jump_ms = Pick<int64_t>(random, {50, 5'000, 86'400'000});
+  }
+  member.work_us = Pick<int64_t>(random, {5, 50, 500, 3'000});
+  return member;
+}
+
+ClusterOptions ChooseCluster(Random* random) {
+  ClusterOptions cluster;
+  cluster.voters = Pick<size_t>(random, {1, 2, 3, 3, 3, 3, 4, 5, 5, 7});
+  if (random->Chance(0.3)) cluster.learners = 1 + random->Below(2);
+  if (kMembersChange && random->Chance(0.3)) {
+    cluster.spares = random->Below(3);
+    cluster.membership_rate = random->Unit() * 0.5;
+  }
+  if (random->Chance(0.2)) cluster.transfer_rate = random->Unit() * 0.3;
+  if (random->Chance(0.2)) cluster.old_version_chance = random->Unit();
+  return cluster;
+}
+
+LimitOptions ChooseLimits(Random* random) {
+  LimitOptions limits;
+  // The time of an election is what the others are measured by.
+  limits.heartbeat_ticks = static_cast<int>(random->Between(1, 5));
+  limits.election_ticks = limits.heartbeat_ticks + static_cast<int>(random->Between(2, 20));
+  if (random->Chance(0.6)) limits.heartbeat_ticks = 4, limits.election_ticks = 20;
+  if (random->Chance(0.3)) limits.append_bytes_max = 1 + random->Below(400);
+  if (random->Chance(0.3)) limits.inflight_messages_max = 1 + random->Below(4);
+  if (random->Chance(0.3)) {
+    limits.inflight_bytes_max = 1 + random->Below(2'000);
+    // A window holds at least one full message.
+    limits.append_bytes_max = 1 + random->Below(limits.inflight_bytes_max);
+  }
+  if (random->Chance(0.2)) limits.uncommitted_bytes_max = 1 + random->Below(5'000);
+  if (random->Chance(0.4)) limits.cached_bytes_max = 1 + random->Below(3'000);
+  if (random->Chance(0.4)) limits.apply_bytes_max = 1 + random->Below(2'000);
+  limits.segment_bytes = Pick<uint64_t>(random, {4'096, 16'384, 65'536, 1u << 20});
+  if (random->Chance(0.7)) {
+    limits.checkpoint_entries = Pick<uint64_t>(random, {1, 5, 20, 100, 500});
+    limits.trailing_entries = Pick<uint64_t>(random, {0, 1, 10, 100});
+    limits.retained_entries_max = limits.trailing_entries + Pick<uint64_t>(random, {0, 10, 1'000});
+    limits.compaction_step_entries = Pick<uint64_t>(random, {1, 10, 100});
+    limits.snapshot_chunk_bytes = Pick<size_t>(random, {64, 500, 4'096, 65'536});
+    limits.snapshot_bytes_per_tick = limits.snapshot_chunk_bytes * (1 + random->Below(8));
+  }
+  return limits;
+}
+
+ClientOptions ChooseClients(Random* random) {
+  ClientOptions clients;
+  clients.count = 1 + random->Below(8);
+  clients.tick_time_ms = Pick<int>(random, {200, 500, 1'000, 2'000});
+  clients.min_session_timeout_ms = 2 * clients.tick_time_ms;
+  clients.max_session_timeout_ms = 20 * clients.tick_time_ms;
+  clients.operation_rate = Pick<double>(random, {2, 10, 50, 200});
+  return clients;
+}
+
+}  // namespace
+
+Options ChooseOptions(uint64_t seed) {
+  Random random(seed, "options");
+  Options options;
+  options.seed = seed;
+  options.chaos_us = Pick<int64_t>(&random, {2'000'000, 10'000'000, 20'000'000, 40'000'000});
+  options.network = ChooseNetwork(&random);
+  options.disk = ChooseDisk(&random);
+  options.member = ChooseMember(&random);
+  options.cluster = ChooseCluster(&random);
+  options.limits = ChooseLimits(&random);
+  options.clients = ChooseClients(&random);
+  return options;
+}
+
+std::string ToString(const Options& options) {
+  std::string out = fmt::format(
+      "cluster: {} voters, {} learners, {} spares; {} clients with {} operations a second; "
+      "{} s of faults\n",
+      options.cluster.voters, options.cluster.learners, options.cluster.spares,
+      options.clients.count, options.clients.operation_rate,
+      static_cast<double>(options.chaos_us) * 1e-6);
+  std::string line;
+  auto begin = [&](std::string_view name) { line = std::string(name) + ":"; };
+  auto add = [&](std::string_view name, auto value) {
+    if (value != decltype(value){}) line += fmt::format(" {}={}", name, value);
+  };
+  auto end = [&] { out += line + "\n"; };
+
+  const NetworkOptions& network = options.network;
+  begin("network");
+  add("delay_us", network.delay_us);
+  add("loss", network.loss);
+  add("corruption", network.corruption);
+  add("break_rate", network.break_rate);
+  add("clog_rate", network.clog_rate);
+  add("clog_us", network.clog_us);
+  add("raft_is_datagrams", network.raft_is_datagrams);
+  add("message_loss", network.message_loss);
+  add("message_duplication", network.message_duplication);
+  add("window_bytes", network.window_bytes);
+  add("queue_bytes_max", network.queue_bytes_max);
+  add("partition_rate", network.partition_rate);
+  add("partition_us", network.partition_us);
+  add("asymmetric_partitions", network.asymmetric_partitions);
+  end();
+
+  const DiskOptions& disk = options.disk;
+  begin("disk");
+  add("write_us", disk.write_us);
+  add("stall_rate", disk.stall_rate);
+  add("stall_us", disk.stall_us);
+  add("full_rate", disk.full_rate);
+  add("sync_error_rate", disk.sync_error_rate);
+  add("bit_flip_chance", disk.bit_flip_chance);
+  add("disk_loss_chance", disk.disk_loss_chance);
+  end();
+
+  const MemberOptions& member = options.member;
+  begin("member");
+  add("crash_rate", member.crash_rate);
+  add("crash_in_step_rate", member.crash_in_step_rate);
+  add("kill_rate", member.kill_rate);
+  add("pause_rate", member.pause_rate);
+  add("down_us", member.down_us);
+  add("clock_drift_max", member.clock_drift_max);
+  add("clock_jump_rate", member.clock_jump_rate);
+  add("clock_jump_ms", member.clock_jump_ms);
+  add("work_us", member.work_us);
+  end();
+
+  begin("cluster");
+  add("membership_rate", options.cluster.membership_rate);
+  add("transfer_rate", options.cluster.transfer_rate);
+  add("old_version_chance", options.cluster.old_version_chance);
+  end();
+
+  const LimitOptions& limits = options.limits;
+  begin("limits");
+  add("tick_ms", limits.tick_ms);
+  add("election_ticks", limits.election_ticks);
+  add("heartbeat_ticks", limits.heartbeat_ticks);
+  add("append_bytes_max", limits.append_bytes_max);
+  add("inflight_messages_max", limits.inflight_messages_max);
+  add("inflight_bytes_max", limits.inflight_bytes_max);
+  add("uncommitted_bytes_max", limits.uncommitted_bytes_max);
+  add("cached_bytes_max", limits.cached_bytes_max);
+  add("apply_bytes_max", limits.apply_bytes_max);
+  add("segment_bytes", limits.segment_bytes);
+  add("checkpoint_entries", limits.checkpoint_entries);
+  add("trailing_entries", limits.trailing_entries);
+  add("retained_entries_max", limits.retained_entries_max);
+  add("compaction_step_entries", limits.compaction_step_entries);
+  add("snapshot_chunk_bytes", limits.snapshot_chunk_bytes);
+  add("snapshot_bytes_per_tick", limits.snapshot_bytes_per_tick);
+  end();
+  return out;
+}
+
+}  // namespace quorate::simulation

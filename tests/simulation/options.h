@@ -1,0 +1,112 @@
+// What a seed chooses: the shape of the cluster, its limits, and the faults it suffers. Every kind
+// of fault is there in some seeds only (swarm testing: Groce and others 2012), so that one kind
+// cannot hide what another would show.
+//
+// Thread-safety: values.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace quorate::simulation {
+
+// Probabilities are for one link or member in one second of virtual time, unless they say
+// otherwise; 0 means that the fault does not occur.
+struct NetworkOptions {
+  int64_t delay_us = 300;              // mean of one way, with a long tail
+  double loss = 0;                     // of one packet: a stream then waits for it to be sent again
+  double corruption = 0;               // of one packet: one bit turns over
+  double break_rate = 0;               // a connection breaks
+  double clog_rate = 0;                // a link carries nothing for a while
+  int64_t clog_us = 0;                 // mean
+  bool raft_is_datagrams = false;      // each Raft message travels alone: may overtake, and
+  double message_loss = 0;             //   one may be lost
+  double message_duplication = 0;      //   or come twice
+  size_t window_bytes = 1 << 20;       // what a stream carries before the receiver has taken it
+  size_t queue_bytes_max = 64 << 20;   // what waits for a stream; more is dropped
+  double partition_rate = 0;           // for the whole cluster
+  int64_t partition_us = 0;            // mean
+  bool asymmetric_partitions = false;  // some cuts go one way only
+};
+
+struct DiskOptions {
+  int64_t write_us = 200;  // mean time of a batch of the log, with its sync
+  double stall_rate = 0;   // the disk does nothing for a while
+  int64_t stall_us = 0;    // mean
+  double full_rate = 0;    // there is no space for a while: the process ends, and comes back later
+  double sync_error_rate = 0;
+  double bit_flip_chance = 0;   // at a restart: a bit of the log or of a checkpoint turned over
+  double disk_loss_chance = 0;  // at a restart: the disk is new
+};
+
+struct MemberOptions {
+  double crash_rate = 0;          // power failure
+  double crash_in_step_rate = 0;  // power failure between two operations of the disk
+  double kill_rate = 0;           // the process dies
+  double pause_rate = 0;          // the process stands still (SIGSTOP)
+  int64_t down_us = 0;            // mean time until it is back, or goes on
+  double clock_drift_max = 0;     // clocks run between 1 - this and 1 + this times as fast
+  double clock_jump_rate = 0;     // the wall clock is set anew
+  int64_t clock_jump_ms = 0;      // by up to so much, in either direction
+  int64_t work_us = 50;           // mean time that a piece of work waits for its thread
+};
+
+struct ClusterOptions {
+  size_t voters = 3;              // at the beginning
+  size_t learners = 0;            // at the beginning
+  size_t spares = 0;              // machines that membership changes may bring in
+  double membership_rate = 0;     // changes of members, for the whole cluster
+  double transfer_rate = 0;       // leadership is handed over on request
+  double old_version_chance = 0;  // a process starts as the previous version, while that is allowed
+};
+
+// Limits of the real servers, often tiny, so that every boundary is met.
+struct LimitOptions {
+  int tick_ms = 15;
+  int election_ticks = 20;
+  int heartbeat_ticks = 4;
+  size_t append_bytes_max = 0;  // 0 in this struct: the server's own value
+  size_t inflight_messages_max = 0;
+  size_t inflight_bytes_max = 0;
+  size_t uncommitted_bytes_max = 0;
+  size_t cached_bytes_max = 0;
+  size_t apply_bytes_max = 0;
+  uint64_t segment_bytes = 0;
+  uint64_t checkpoint_entries = 0;  // 0: never
+  uint64_t trailing_entries = 0;
+  uint64_t retained_entries_max = 0;
+  uint64_t compaction_step_entries = 0;
+  size_t snapshot_chunk_bytes = 0;
+  size_t snapshot_bytes_per_tick = 0;
+};
+
+struct ClientOptions {
+  size_t count = 4;
+  int tick_time_ms = 1000;  // of the servers: sessions expire at multiples of it
+  int min_session_timeout_ms = 2000;
+  int max_session_timeout_ms = 20000;
+  double operation_rate = 20;  // of one client, per second
+};
+
+struct Options {
+  uint64_t seed = 0;
+  // How long faults and operations go on, before the cluster has to recover.
+  int64_t chaos_us = 20'000'000;
+  NetworkOptions network;
+  DiskOptions disk;
+  MemberOptions member;
+  ClusterOptions cluster;
+  LimitOptions limits;
+  ClientOptions clients;
+
+  size_t machines() const { return cluster.voters + cluster.learners + cluster.spares; }
+};
+
+// What `seed` chooses. The same on every machine.
+Options ChooseOptions(uint64_t seed);
+
+// Several lines: everything that is not as usual.
+std::string ToString(const Options& options);
+
+}  // namespace quorate::simulation

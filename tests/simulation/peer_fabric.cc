@@ -1,0 +1,369 @@
+#include "tests/simulation/peer_fabric.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+
+namespace quorate::simulation {
+namespace {
+
+using consensus::MemberId;
+
+// As in rpc/peer/peer_network.cc.
+constexpr int64_t kReconnectAfterUs = 60'000;
+constexpr int64_t kKeepaliveUs = 2'000'000;
+// A write takes this long to leave: what comes meanwhile goes together.
+constexpr int64_t kWriteUs = 20;
+
+size_t Number(MemberId member) { return member.value() - 1; }
+MemberId Id(size_t member) { return MemberId(static_cast<uint32_t>(member + 1)); }
+
+}  // namespace
+
+bool PeerFabric::CanReceive(size_t member) const {
+  const Host& host = hosts_[member];
+  return host.on && (host.links == nullptr || !host.links->paused());
+}
+
+bool PeerFabric::Answers(size_t from, size_t to) const {
+  return network_.IsOpen(from, to) && network_.IsOpen(to, from) && CanReceive(to);
+}
+
+// From `from` to `to`; the far end lives here too.
+class SimulatedLinks::Stream : public PipeEnd, public std::enable_shared_from_this<Stream> {
+ public:
+  Stream(SimulatedLinks* sender, size_t to)
+      : fabric_(sender->fabric_), from_(sender->self_), to_(to), sender_(sender) {}
+
+  void Open() {
+    pipe_ = std::make_shared<Pipe>(&fabric_.network(), from_, to_, this);
+    self_ = shared_from_this();
+    ScheduleKeepalive(false, false);
+  }
+
+  Pipe& pipe() { return *pipe_; }
+  bool accepted() const { return receiver_ != nullptr; }
+  SimulatedLinks* receiver() const { return receiver_; }
+  size_t from() const { return from_; }
+
+  // The process at one end is gone, or has closed it.
+  void SenderGone(bool silent) {
+    if (sender_ == nullptr) return;
+    CloseSender();
+    if (!silent) pipe_->SendEnd();
+    MaybeForget();
+  }
+  void ReceiverGone(bool silent) {
+    if (receiver_ == nullptr) return;
+    receiver_ = nullptr;
+    if (silent) {
+      MaybeForget();
+    } else {
+      Refuse("");
+    }
+  }
+
+  bool CanReceive() const override { return fabric_.CanReceive(to_); }
+
+  void OnPacket(std::string packet) override {
+    const std::shared_ptr<Stream> keep = shared_from_this();
+    SimulatedLinks* target = fabric_.host(to_).links;
+    if (target == nullptr || (was_bound_ && receiver_ == nullptr)) return Refuse("");
+    if (fabric_.network().Corrupt(&packet)) damaged_ = true;
+    absl::StatusOr<rpc::PeerBatch> batch =
+        rpc::DecodeFrames(std::make_shared<std::string>(std::move(packet)));
+    if (batch.ok() && std::exchange(damaged_, false)) {
+      fabric_.simulation().Fail("damage on the way is noticed", "a frame with a wrong bit decoded");
+    }
+    if (!batch.ok()) return BreakAtReceiver();
+    if (batch->has_hello && !was_bound_) {
+      was_bound_ = true;
+      if (std::string other = target->Check(batch->hello); !other.empty()) return Refuse(other);
+      receiver_ = target;
+      target->incoming_.push_back(shared_from_this());
+      Answer([this] {
+        if (sender_ != nullptr) sender_->OnUp(to_, this);
+      });
+    }
+    if (receiver_ == nullptr) return Refuse("");
+    receiver_->Tell([&] { receiver_->handler_->OnPeerBatch(Id(from_), *std::move(batch)); });
+  }
+
+  void OnEnd() override {
+    const std::shared_ptr<Stream> keep = shared_from_this();
+    CloseReceiver();
+    MaybeForget();
+  }
+
+ private:
+  // Something goes back to the sender.
+  void Answer(Scheduler::Task task) {
+    fabric_.simulation().After(fabric_.network().Delay(to_, from_),
+                               [self = shared_from_this(), task = std::move(task)] {
+                                 if (!self->fabric_.network().IsOpen(self->to_, self->from_))
+                                   return;
+                                 if (self->sender_ != nullptr) self->sender_->life_->Run(task);
+                               });
+  }
+  void Refuse(const std::string& other_cluster) {
+    pipe_->Abandon();
+    Answer([this, other_cluster] {
+      if (SimulatedLinks* sender = CloseSender(); sender != nullptr) {
+        sender->OnDone(to_, this, other_cluster);
+      }
+      MaybeForget();
+    });
+  }
+  void BreakAtReceiver() {
+    CloseReceiver();
+    Refuse("");
+  }
+  SimulatedLinks* CloseSender() {
+    pipe_->OnDelivered(nullptr);
+    return std::exchange(sender_, nullptr);
+  }
+  // After all that has come.
+  void CloseReceiver() {
+    SimulatedLinks* receiver = std::exchange(receiver_, nullptr);
+    if (receiver == nullptr) return;
+    std::erase_if(receiver->incoming_, [this](const auto& other) { return other.get() == this; });
+    receiver->Tell([&] { receiver->handler_->OnPeerDown(Id(from_)); });
+  }
+
+  void ScheduleKeepalive(bool sender_missed, bool receiver_missed) {
+    fabric_.simulation().After(
+        kKeepaliveUs * 3 / 4 +
+            fabric_.simulation().random("keepalive").Between(0, kKeepaliveUs / 2),
+        [self = shared_from_this(), sender_missed, receiver_missed] {
+          self->Keepalive(sender_missed, receiver_missed);
+        });
+  }
+  // Either end gives up at the second ping that is not answered.
+  void Keepalive(bool sender_missed, bool receiver_missed) {
+    const bool sender_misses = sender_ != nullptr && !sender_->paused() &&
+                               (!fabric_.Answers(from_, to_) || receiver_ == nullptr);
+    const bool receiver_misses = receiver_ != nullptr && !receiver_->paused() &&
+                                 (!fabric_.Answers(to_, from_) || sender_ == nullptr);
+    if (sender_misses && sender_missed) {
+      SimulatedLinks* sender = CloseSender();
+      pipe_->SendEnd();
+      sender->OnDone(to_, this, "");
+    }
+    if (receiver_misses && receiver_missed) {
+      pipe_->Abandon();
+      CloseReceiver();
+    }
+    MaybeForget();
+    if (self_ != nullptr) ScheduleKeepalive(sender_misses, receiver_misses);
+  }
+  void MaybeForget() {
+    if (sender_ != nullptr || receiver_ != nullptr) return;
+    pipe_->Abandon();
+    self_ = nullptr;
+  }
+
+  PeerFabric& fabric_;
+  const size_t from_;
+  const size_t to_;
+  SimulatedLinks* sender_;
+  SimulatedLinks* receiver_ = nullptr;
+  bool was_bound_ = false;
+  bool damaged_ = false;
+  std::shared_ptr<Pipe> pipe_;
+  std::shared_ptr<Stream> self_;  // while either end is open
+};
+
+SimulatedLinks::SimulatedLinks(PeerFabric* fabric, size_t self, std::shared_ptr<Life> life,
+                               MessageObserver* observer)
+    : fabric_(*fabric),
+      simulation_(fabric->simulation()),
+      random_(simulation_.random("peer links")),
+      self_(self),
+      life_(std::move(life)),
+      observer_(observer),
+      links_(fabric->size()) {
+  for (Link& link : links_) link.down_since_us = simulation_.now_us();
+}
+
+SimulatedLinks::~SimulatedLinks() { ASSERT(fabric_.host(self_).links != this, "closed before"); }
+
+void SimulatedLinks::Start(rpc::PeerHandler* handler, Scheduler::Task after_call,
+                           std::string cluster_id) {
+  handler_ = handler;
+  after_call_ = std::move(after_call);
+  cluster_id_ = std::move(cluster_id);
+  fabric_.host(self_).links = this;
+  Tick();
+}
+
+void SimulatedLinks::Close(bool silent) {
+  fabric_.host(self_).links = nullptr;
+  for (Link& link : links_) {
+    if (auto stream = std::exchange(link.stream, nullptr)) stream->SenderGone(silent);
+  }
+  for (const auto& stream : std::exchange(incoming_, {})) stream->ReceiverGone(silent);
+}
+
+void SimulatedLinks::BreakStream(size_t to) {
+  const std::shared_ptr<Stream> stream = links_[to].stream;
+  if (stream == nullptr) return;
+  stream->SenderGone(/*silent=*/false);
+  OnDone(to, stream.get(), "");
+}
+
+void SimulatedLinks::Tell(const Scheduler::Task& call) {
+  call();
+  after_call_();
+}
+
+// --- One link ------------------------------------------------------------------------------------
+
+void SimulatedLinks::Tick() {
+  for (size_t to = 0; to < links_.size(); ++to) {
+    if (to == self_ || links_[to].stream != nullptr) continue;
+    if (simulation_.now_us() >= links_[to].connect_at_us) Connect(to);
+  }
+}
+
+void SimulatedLinks::Connect(size_t to) {
+  Link& link = links_[to];
+  link.stream = std::make_shared<Stream>(this, to);
+  link.stream->Open();
+  link.stream->pipe().OnDelivered([this, to, stream = link.stream.get()] {
+    // The window may have room again.
+    if (links_[to].stream.get() == stream && !links_[to].writing) StartWrite(to);
+  });
+  link.pending.clear();
+  link.writing = false;
+  rpc::Hello hello;
+  hello.from = Id(self_);
+  hello.to = Id(to);
+  hello.cluster_id = cluster_id_;
+  Write(to, [&](std::string* out) { rpc::AppendHelloFrame(hello, out); });
+}
+
+template <class Append>
+void SimulatedLinks::Write(size_t to, Append append) {
+  Link& link = links_[to];
+  if (link.stream == nullptr) return;
+  if (link.pending.size() > simulation_.options().network.queue_bytes_max) {
+    simulation_.trace().Count("links: queue full");
+    return;
+  }
+  append(&link.pending);
+  if (!link.writing) StartWrite(to);
+}
+
+void SimulatedLinks::StartWrite(size_t to) {
+  Link& link = links_[to];
+  if (link.pending.empty()) return;
+  Pipe& pipe = link.stream->pipe();
+  if (pipe.bytes() > simulation_.options().network.window_bytes) return;
+  rpc::SealFrames(&link.pending);
+  simulation_.trace().Mix(link.pending);
+  pipe.Send(std::exchange(link.pending, {}));
+  link.writing = true;
+  life_->After(kWriteUs, [this, to, stream = link.stream] {
+    if (links_[to].stream == stream) WriteDone(to);
+  });
+}
+
+void SimulatedLinks::WriteDone(size_t to) {
+  links_[to].writing = false;
+  StartWrite(to);
+}
+
+void SimulatedLinks::OnUp(size_t to, const Stream* stream) {
+  Link& link = links_[to];
+  if (link.stream.get() != stream || link.up) return;
+  link.up = true;
+  simulation_.Line(fmt::format("{}", self_ + 1), "link to {} is up", to + 1);
+  Tell([&] { handler_->OnPeerUp(Id(to)); });
+}
+
+void SimulatedLinks::OnDone(size_t to, const Stream* stream, const std::string& other_cluster) {
+  Link& link = links_[to];
+  if (link.stream.get() != stream) return;
+  link.stream = nullptr;
+  link.pending.clear();
+  link.connect_at_us = simulation_.now_us() + kReconnectAfterUs;
+  const bool was_up = std::exchange(link.up, false);
+  if (was_up) {
+    link.down_since_us = simulation_.now_us();
+    simulation_.trace().Count("links: broken");
+    simulation_.Line(fmt::format("{}", self_ + 1), "link to {} is down", to + 1);
+  }
+  if (!other_cluster.empty()) {
+    Tell([&] { handler_->OnOtherCluster(Id(to), other_cluster); });
+  }
+  if (was_up) Tell([&] { handler_->OnPeerDown(Id(to)); });
+}
+
+std::string SimulatedLinks::Check(const rpc::Hello& hello) const {
+  ASSERT(hello.to == Id(self_));
+  if (hello.cluster_id.empty() || cluster_id_.empty() || hello.cluster_id == cluster_id_) return "";
+  return cluster_id_;
+}
+
+// --- PeerLinks -----------------------------------------------------------------------------------
+
+void SimulatedLinks::Send(std::vector<consensus::Message> messages) {
+  for (const consensus::Message& message : messages) {
+    observer_->OnMessage(self_, message);
+    if (message.to == consensus::kNoMember || Number(message.to) >= links_.size()) continue;
+    const size_t to = Number(message.to);
+    if (simulation_.options().network.raft_is_datagrams) {
+      SendAlone(message, to);
+    } else {
+      Write(to, [&](std::string* out) { rpc::AppendMessageFrame(message, out); });
+    }
+  }
+}
+
+void SimulatedLinks::SendAlone(const consensus::Message& message, size_t to) {
+  const std::shared_ptr<Stream>& stream = links_[to].stream;
+  if (stream == nullptr) return;
+  Network& network = fabric_.network();
+  if (network.LoseMessage()) return simulation_.trace().Count("network: message lost");
+  std::string packet;
+  rpc::AppendMessageFrame(message, &packet);
+  rpc::SealFrames(&packet);
+  simulation_.trace().Mix(packet);
+  int copies = 1;
+  for (; copies < 4 && network.DuplicateMessage(); ++copies) {
+    simulation_.trace().Count("network: message duplicated");
+  }
+  for (; copies > 0; --copies) {
+    simulation_.After(network.Delay(self_, to), [stream, packet, to, self = self_,
+                                                 fabric = &fabric_] {
+      SimulatedLinks* receiver = stream->receiver();
+      if (receiver == nullptr || !fabric->CanReceive(to) || !fabric->network().IsOpen(self, to)) {
+        return;
+      }
+      absl::StatusOr<rpc::PeerBatch> batch =
+          rpc::DecodeFrames(std::make_shared<std::string>(packet));
+      ASSERT(batch.ok(), "what was encoded decodes");
+      receiver->Tell([&] { receiver->handler_->OnPeerBatch(Id(self), *std::move(batch)); });
+    });
+  }
+}
+
+void SimulatedLinks::Forward(MemberId to, const std::vector<std::string_view>& commands) {
+  if (Number(to) >= links_.size()) return;
+  Write(Number(to), [&](std::string* out) { rpc::AppendForwardFrame(commands, out); });
+}
+
+void SimulatedLinks::SendTouches(MemberId to, const std::vector<int64_t>& sessions) {
+  if (Number(to) >= links_.size()) return;
+  Write(Number(to), [&](std::string* out) { rpc::AppendTouchFrame(sessions, out); });
+}
+
+int64_t SimulatedLinks::DownForMs(MemberId member) const {
+  if (member == consensus::kNoMember || Number(member) >= links_.size()) return 0;
+  const Link& link = links_[Number(member)];
+  if (Number(member) == self_ || link.up) return 0;
+  return (simulation_.now_us() - link.down_since_us) / 1000;
+}
+
+}  // namespace quorate::simulation

@@ -1,0 +1,110 @@
+// The links between simulated servers: what rpc/peer/peer_network.h is over gRPC, over the
+// simulated network, with the real frames.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "rpc/peer/peer_links.h"
+#include "tests/simulation/life.h"
+#include "tests/simulation/network.h"
+
+namespace quorate::simulation {
+
+class SimulatedLinks;
+
+// Sees every Raft message that leaves a member.
+class MessageObserver {
+ public:
+  virtual ~MessageObserver() = default;
+  virtual void OnMessage(size_t member, const consensus::Message& message) = 0;
+};
+
+// Who is where.
+class PeerFabric {
+ public:
+  PeerFabric(Network* network, size_t members) : network_(*network), hosts_(members) {}
+
+  struct Host {
+    SimulatedLinks* links = nullptr;  // of the process that runs there
+    bool on = false;                  // the machine; without a process it refuses connections
+  };
+  Host& host(size_t member) { return hosts_[member]; }
+  size_t size() const { return hosts_.size(); }
+  Network& network() { return network_; }
+  Simulation& simulation() { return network_.simulation(); }
+  // Whether the machine takes packets.
+  bool CanReceive(size_t member) const;
+  // Whether a ping from one to the other would be answered.
+  bool Answers(size_t from, size_t to) const;
+
+ private:
+  Network& network_;
+  std::vector<Host> hosts_;
+};
+
+class SimulatedLinks : public rpc::PeerLinks {
+ public:
+  // The links of member `self` (from 0; server self + 1) while it lives. `handler` may be called
+  // until Close; `after_call` follows each call.
+  SimulatedLinks(PeerFabric* fabric, size_t self, std::shared_ptr<Life> life,
+                 MessageObserver* observer);
+  ~SimulatedLinks() override;
+
+  void Start(rpc::PeerHandler* handler, Scheduler::Task after_call, std::string cluster_id);
+  // The process is gone. `silent`: so is the machine, and nobody is told.
+  void Close(bool silent);
+  bool paused() const { return life_->paused(); }
+  // A connection breaks, if there is one.
+  void BreakStream(size_t to);
+
+  void Send(std::vector<consensus::Message> messages) override;
+  void Forward(consensus::MemberId to, const std::vector<std::string_view>& commands) override;
+  void SendTouches(consensus::MemberId to, const std::vector<int64_t>& sessions) override;
+  void Tick() override;
+  int64_t DownForMs(consensus::MemberId member) const override;
+  void SetClusterId(const std::string& cluster_id) override { cluster_id_ = cluster_id; }
+
+ private:
+  class Stream;
+  struct Link {
+    std::shared_ptr<Stream> stream;
+    bool up = false;
+    bool writing = false;
+    std::string pending;
+    int64_t connect_at_us = 0;
+    int64_t down_since_us = 0;
+  };
+
+  void Connect(size_t to);
+  template <class Append>
+  void Write(size_t to, Append append);
+  void StartWrite(size_t to);
+  void WriteDone(size_t to);
+  void SendAlone(const consensus::Message& message, size_t to);
+  void OnUp(size_t to, const Stream* stream);
+  void OnDone(size_t to, const Stream* stream, const std::string& other_cluster);
+  // Why a stream that opens so is refused: empty if it is not.
+  std::string Check(const rpc::Hello& hello) const;
+  void Tell(const Scheduler::Task& call);
+
+  PeerFabric& fabric_;
+  Simulation& simulation_;
+  Random& random_;
+  const size_t self_;
+  const std::shared_ptr<Life> life_;
+  MessageObserver* const observer_;
+  rpc::PeerHandler* handler_ = nullptr;
+  Scheduler::Task after_call_;
+  std::string cluster_id_;
+  std::vector<Link> links_;
+  std::vector<std::shared_ptr<Stream>> incoming_;  // accepted
+};
+
+}  // namespace quorate::simulation

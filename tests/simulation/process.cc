@@ -1,0 +1,290 @@
+#include "tests/simulation/process.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+#include "rpc/server/incarnation.h"
+#include "tree/command.h"
+
+namespace quorate::simulation {
+namespace {
+
+using consensus::Index;
+using consensus::MemberId;
+
+constexpr char kDirectory[] = "/data";
+
+rpc::Config MakeConfig(const Options& options, size_t number) {
+  rpc::Config config;
+  config.data_dir = config.log_dir = kDirectory;
+  config.my_id = static_cast<uint32_t>(number + 1);
+  const ClusterOptions& cluster = options.cluster;
+  if (options.machines() > 1) {
+    for (size_t i = 0; i < cluster.voters + cluster.learners; ++i) {
+      rpc::ServerLine line;
+      line.host = fmt::format("machine{}", i + 1);
+      line.peer_port = 2888;
+      line.observer = i >= cluster.voters;
+      config.servers[static_cast<uint32_t>(i + 1)] = line;
+    }
+  }
+  config.client_port = 2181;
+  config.tick_time_ms = options.clients.tick_time_ms;
+  config.min_session_timeout_ms = options.clients.min_session_timeout_ms;
+  config.max_session_timeout_ms = options.clients.max_session_timeout_ms;
+  config.max_client_connections = 0;
+  config.io_threads = 1;
+  config.four_letter_words = {"*"};
+  config.heartbeat_ms = options.limits.heartbeat_ticks * options.limits.tick_ms;
+  config.election_timeout_ms = options.limits.election_ticks * options.limits.tick_ms;
+  return config;
+}
+
+template <class T>
+void SetIfGiven(T value, T* field) {
+  if (value != 0) *field = value;
+}
+
+rpc::ReplicaOptions MakeReplicaOptions(const Options& options, const rpc::Config& config,
+                                       Random* random) {
+  std::string cluster_id;
+  for (size_t i = 0; i < consensus::kClusterIdBytes; ++i) {
+    cluster_id += static_cast<char>(random->Next());
+  }
+  rpc::ReplicaOptions replica = rpc::MakeReplicaOptions(config, std::move(cluster_id));
+  const LimitOptions& limits = options.limits;
+  replica.node.tick_ms = limits.tick_ms;
+  replica.node.checkpoint_entries = limits.checkpoint_entries;
+  if (limits.checkpoint_entries == 0) {
+    replica.node.checkpoint_entries = replica.node.checkpoint_bytes = ~uint64_t{0};
+  }
+  consensus::RaftOptions& raft = replica.node.raft;
+  raft.election_ticks = limits.election_ticks;
+  raft.heartbeat_ticks = limits.heartbeat_ticks;
+  SetIfGiven(limits.append_bytes_max, &raft.append_bytes_max);
+  SetIfGiven(limits.inflight_messages_max, &raft.inflight_messages_max);
+  SetIfGiven(limits.inflight_bytes_max, &raft.inflight_bytes_max);
+  SetIfGiven(limits.uncommitted_bytes_max, &raft.uncommitted_bytes_max);
+  SetIfGiven(limits.cached_bytes_max, &raft.cached_bytes_max);
+  SetIfGiven(limits.apply_bytes_max, &raft.apply_bytes_max);
+  if (limits.checkpoint_entries > 0) {
+    raft.trailing_entries = limits.trailing_entries;
+    raft.retained_entries_max = limits.retained_entries_max;
+    raft.compaction_step_entries = limits.compaction_step_entries;
+    raft.snapshot_chunk_bytes = limits.snapshot_chunk_bytes;
+    raft.snapshot_bytes_per_tick = limits.snapshot_bytes_per_tick;
+  }
+  return replica;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<consensus::DataDir>> Process::OpenDataDir(Machine* machine,
+                                                                         consensus::Env* env) {
+  consensus::SegmentLogOptions options;
+  SetIfGiven(machine->site().simulation->options().limits.segment_bytes, &options.segment_bytes);
+  return consensus::DataDir::Open(env, kDirectory,
+                                  MemberId(static_cast<uint32_t>(machine->number() + 1)), options,
+                                  machine->NewBirth());
+}
+
+absl::StatusOr<std::unique_ptr<rpc::FileRecordStore>> Process::OpenStore(consensus::Env* env) {
+  return rpc::FileRecordStore::Open(env, std::string(kDirectory) + "/checkpoint");
+}
+
+absl::StatusOr<std::unique_ptr<Process>> Process::Start(Machine* machine) {
+  auto data_dir = OpenDataDir(machine, &machine->env());
+  if (!data_dir.ok()) return data_dir.status();
+  auto store = OpenStore(&machine->env());
+  if (!store.ok()) return store.status();
+  auto incarnation = rpc::NextIncarnation(&machine->env(), kDirectory, machine->clock().WallMs());
+  if (!incarnation.ok()) return incarnation.status();
+  auto process = std::unique_ptr<Process>(
+      new Process(machine, *std::move(data_dir), *std::move(store), *incarnation));
+  if (absl::Status status = process->Begin(); !status.ok()) {
+    process->End(/*silent=*/true);
+    return status;
+  }
+  return process;
+}
+
+Process::Process(Machine* machine, std::unique_ptr<consensus::DataDir> data_dir,
+                 std::unique_ptr<rpc::FileRecordStore> store, uint64_t incarnation)
+    : machine_(*machine),
+      simulation_(*machine->site().simulation),
+      checker_(*machine->site().checker),
+      latency_random_(simulation_.random("latency")),
+      number_(machine->number()),
+      life_(std::make_shared<Life>(&simulation_)),
+      config_(MakeConfig(simulation_.options(), number_)),
+      raft_random_(Random(simulation_.random("elections").Next())),
+      byte_random_(Random(simulation_.random("passwords").Next())),
+      data_dir_(std::move(data_dir)),
+      store_(std::move(store)),
+      links_(machine->site().peers, number_, life_, machine->site().checker),
+      sockets_(machine->site().clients, number_, life_) {
+  simulation_.Line(fmt::format("{}", number_ + 1), "starts: {}, log up to {}, incarnation {}",
+                   ToString(data_dir_->hard_state()), data_dir_->log().last_index().value(),
+                   incarnation);
+  checker_.OnStart(number_, *data_dir_);
+  rpc::ReplicaOptions options =
+      MakeReplicaOptions(simulation_.options(), config_, &simulation_.random("cluster ids"));
+  options.node.raft.birth = data_dir_->birth();
+  options.node.raft.version = machine->version();
+  replica_ = std::make_unique<rpc::Replica>(
+      std::move(options), incarnation, data_dir_.get(), store_.get(), &raft_random_, &machine->clock(), &links_, this);
+  door_ =
+      std::make_unique<rpc::zk::ZkDoor>(config_, replica_.get(), &machine->clock(), &byte_random_);
+  loop_ = std::make_unique<rpc::zk::ConnectionLoop>(door_.get(), &sockets_);
+  replica_->SetDoor(this);
+  replica_->SetApplyObserver(this);
+}
+
+absl::Status Process::Begin() {
+  if (absl::Status status = replica_->Load(); !status.ok()) return status;
+  if (applied_ == Index{0}) checker_.OnStateLoaded(number_, applied_, 0);
+  links_.Start(
+      replica_.get(), [this] { Poke(); }, data_dir_->cluster_id());
+  sockets_.Start(loop_.get(), [this] { Poke(); });
+  ScheduleTick();
+  Poke();
+  return absl::OkStatus();
+}
+
+Process::~Process() { ASSERT(ended_, "ended before"); }
+
+void Process::End(bool silent) {
+  life_->End();
+  links_.Close(silent);
+  sockets_.CloseAll(silent);
+  ended_ = true;
+}
+
+// --- Work ----------------------------------------------------------------------------------------
+
+void Process::ScheduleTick() {
+  const int64_t tick_us = int64_t{simulation_.options().limits.tick_ms} * 1000;
+  life_->After(machine_.clock().ToVirtualUs(tick_us), [this] {
+    ScheduleTick();
+    const ClusterChecker::Progress before{raft().term(), raft().commit_index()};
+    replica_->node().TickNow();
+    checker_.OnProgress(number_, before, {raft().term(), raft().commit_index()});
+    Poke();
+  });
+}
+
+void Process::Poke() {
+  if (!life_->alive()) return;
+  for (Work work : kWorks) {
+    bool& scheduled = scheduled_[static_cast<size_t>(work)];
+    if (scheduled || !replica_->node().HasWork(work)) continue;
+    scheduled = true;
+    life_->After(LatencyUs(work), [this, work] { Step(work); });
+  }
+}
+
+int64_t Process::LatencyUs(Work work) {
+  const Options& options = simulation_.options();
+  const int64_t latency = latency_random_.LongTail(options.member.work_us);
+  if (work != Work::kLog && work != Work::kCheckpoint) return latency;
+  return std::max(latency + latency_random_.LongTail(options.disk.write_us),
+                  machine_.disk_stalled_until_us() - simulation_.now_us());
+}
+
+void Process::Step(Work work) {
+  scheduled_[static_cast<size_t>(work)] = false;
+  simulation_.trace().Mix(number_ << 8 | static_cast<uint64_t>(work));
+  const ClusterChecker::Progress before{raft().term(), raft().commit_index()};
+  replica_->node().Step(work);
+  if (!life_->alive()) return;
+  if (work == Work::kNode) {
+    checker_.OnProgress(number_, before, {raft().term(), raft().commit_index()});
+    raft().CheckInvariants();
+    // What it lost is made up for.
+    if (!machine_.disk_is_whole() && raft().standing() == consensus::Standing::kFull &&
+        data_dir_->hard_state().standing == consensus::Standing::kFull) {
+      machine_.SetDiskWhole();
+    }
+  }
+  Poke();
+}
+
+std::string Process::Describe() { return raft().ToString(); }
+
+// --- rpc::ReplicaHost ----------------------------------------------------------------------------
+
+void Process::OnFatal(const absl::Status& error) {
+  if (!life_->alive()) return;
+  const bool expected = machine_.env().powered_off() || machine_.disk_is_full() ||
+                        machine_.sync_fails() || !machine_.disk_is_whole();
+  if (!expected) {
+    simulation_.Fail("a server does not end without a fault",
+                     fmt::format("server {}: {}", number_ + 1, std::string(error.message())));
+  }
+  simulation_.trace().Count("server: ended by its disk");
+  machine_.DiesSoon(std::string(error.message()));
+}
+
+void Process::OnEnd(absl::Status why) {
+  if (!life_->alive()) return;
+  simulation_.trace().Count("server: ended by itself");
+  machine_.DiesSoon(std::string(why.message()));
+}
+
+absl::Status Process::SaveIncarnation(uint64_t incarnation) {
+  return rpc::SaveIncarnation(&machine_.env(), kDirectory, incarnation);
+}
+
+// --- rpc::Door -----------------------------------------------------------------------------------
+
+void Process::OnTreeReplaced() {
+  const tree::Tree& tree = replica_->tree();
+  applied_ = Index{static_cast<uint64_t>(tree.last_zxid().value())};
+  closed_sessions_.clear();
+  checker_.OnStateLoaded(number_, applied_, tree.digest());
+  door_->OnTreeReplaced();
+}
+
+void Process::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid) {
+  door_->OnNodeEvent(type, path, zxid);
+}
+
+void Process::OnSessionAttached(const tree::SessionInfo& session) {
+  door_->OnSessionAttached(session);
+  checker_.OnSessionAttached(number_, session);
+}
+
+void Process::OnSessionClosed(tree::SessionId session, tree::Zxid zxid) {
+  door_->OnSessionClosed(session, zxid);
+  closed_sessions_.push_back(session);
+}
+
+void Process::OnResult(tree::ApplyResult result) {
+  checker_.OnResult(number_, result);
+  door_->OnResult(std::move(result));
+}
+
+void Process::OnBatchApplied() { door_->OnBatchApplied(); }
+
+void Process::OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) {
+  door_->OnSyncDone(origin_tag, sync_id, zxid);
+}
+
+void Process::OnEntryApplied(const consensus::Entry& entry, const tree::Tree& tree) {
+  if (entry.index != applied_ + 1) {
+    simulation_.Fail("nothing is skipped", fmt::format("server {} applies {} after {}", number_ + 1,
+                                                       ToString(entry), applied_.value()));
+  }
+  applied_ = entry.index;
+  checker_.OnApplied(number_, entry, tree.digest());
+  for (tree::SessionId session : std::exchange(closed_sessions_, {})) {
+    const auto header = tree::DecodeHeader(entry.payload.view());
+    ASSERT(header.ok(), "it was applied");
+    checker_.OnSessionClosed(number_, session,
+                             tree::Zxid(static_cast<int64_t>(entry.index.value())),
+                             header->kind == tree::CommandKind::kExpireSession);
+  }
+}
+
+}  // namespace quorate::simulation

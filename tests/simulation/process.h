@@ -1,0 +1,126 @@
+// A server process on a simulated machine: the real replica, door and log, stepped by hand. Each
+// piece of work is an event of its own, so that everything else can come in between.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/random.h"
+#include "consensus/log/data_dir.h"
+#include "rpc/server/config.h"
+#include "rpc/server/file_record_store.h"
+#include "rpc/server/replica.h"
+#include "rpc/zk/connection_loop.h"
+#include "rpc/zk/door.h"
+#include "tests/simulation/client_network.h"
+#include "tests/simulation/life.h"
+#include "tests/simulation/machine.h"
+#include "tests/simulation/peer_fabric.h"
+
+namespace quorate::simulation {
+
+class Process : public rpc::ReplicaHost, public rpc::Door, public rpc::ApplyObserver {
+ public:
+  // Opens the directory and starts serving. Errors: those of opening a data directory.
+  static absl::StatusOr<std::unique_ptr<Process>> Start(Machine* machine);
+  ~Process() override;
+
+  // Ends it. `silent`: nobody is told.
+  void End(bool silent);
+
+  rpc::Replica& replica() { return *replica_; }
+  consensus::Raft& raft() { return replica_->node().raft(); }
+  consensus::DataDir& data_dir() { return *data_dir_; }
+  SimulatedLinks& links() { return links_; }
+  Life& life() { return *life_; }
+  // Opens the data directory of a machine on `env`.
+  static absl::StatusOr<std::unique_ptr<consensus::DataDir>> OpenDataDir(Machine* machine,
+                                                                         consensus::Env* env);
+  // And what is beside it.
+  static absl::StatusOr<std::unique_ptr<rpc::FileRecordStore>> OpenStore(consensus::Env* env);
+  // What its state machine holds.
+  consensus::Index applied() const { return applied_; }
+
+  std::string Describe();
+
+ private:
+  using Work = consensus::Node::Work;
+  static constexpr std::array kWorks = {Work::kNode, Work::kLog, Work::kApply, Work::kRead,
+                                        Work::kCheckpoint};
+
+  Process(Machine* machine, std::unique_ptr<consensus::DataDir> data_dir,
+          std::unique_ptr<rpc::FileRecordStore> store, uint64_t incarnation);
+  absl::Status Begin();
+
+  void ScheduleTick();
+  // Schedules the work that has come up.
+  void Poke();
+  void Step(Work work);
+  int64_t LatencyUs(Work work);
+
+  // rpc::ReplicaHost
+  void OnFatal(const absl::Status& error) override;
+  void OnEnd(absl::Status why) override;
+  absl::Status SaveIncarnation(uint64_t incarnation) override;
+  void OnStatusPublished() override {}
+
+  // rpc::Door: the real one, and the checkers.
+  void OnTreeReplaced() override;
+  void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid) override;
+  void OnSessionAttached(const tree::SessionInfo& session) override;
+  void OnSessionClosed(tree::SessionId session, tree::Zxid zxid) override;
+  void OnResult(tree::ApplyResult result) override;
+  void OnBatchApplied() override;
+  void OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) override;
+
+  // rpc::ApplyObserver
+  void OnEntryApplied(const consensus::Entry& entry, const tree::Tree& tree) override;
+
+  class RaftRandom : public consensus::RandomSource {
+   public:
+    explicit RaftRandom(Random random) : random_(random) {}
+    uint64_t Next() override { return random_.Next(); }
+
+   private:
+    Random random_;
+  };
+  class ByteRandom : public RandomBytes {
+   public:
+    explicit ByteRandom(Random random) : random_(random) {}
+    void Fill(char* bytes, size_t size) override {
+      for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(random_.Next());
+    }
+
+   private:
+    Random random_;
+  };
+
+  Machine& machine_;
+  Simulation& simulation_;
+  ClusterChecker& checker_;
+  Random& latency_random_;
+  const size_t number_;
+  const std::shared_ptr<Life> life_;
+  const rpc::Config config_;
+  RaftRandom raft_random_;
+  ByteRandom byte_random_;
+  std::unique_ptr<consensus::DataDir> data_dir_;
+  std::unique_ptr<rpc::FileRecordStore> store_;
+  SimulatedLinks links_;
+  ServerSockets sockets_;
+  std::unique_ptr<rpc::Replica> replica_;
+  std::unique_ptr<rpc::zk::ZkDoor> door_;
+  std::unique_ptr<rpc::zk::ConnectionLoop> loop_;
+  std::array<bool, 8> scheduled_ = {};
+  consensus::Index applied_;
+  std::vector<tree::SessionId> closed_sessions_;  // by the entry that is being applied
+  bool ended_ = false;
+};
+
+}  // namespace quorate::simulation

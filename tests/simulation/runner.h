@@ -1,0 +1,36 @@
+// Runs seeds, each in a process of its own, so that a failed assertion of a server ends its run
+// only, and one run cannot colour the next.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/simulation/trace.h"
+
+namespace quorate::simulation {
+
+// What is known of a run.
+struct RunResult {
+  uint64_t seed = 0;
+  bool passed = false;
+  uint64_t hash = 0;
+  uint64_t events = 0;
+  int64_t virtual_us = 0;
+  std::map<std::string, uint64_t> counts;
+  std::string output;  // of a run that failed
+};
+
+// Runs one seed in this process; the process ends if the run fails.
+RunResult RunHere(uint64_t seed, Trace::Lines lines);
+
+// Runs seeds in processes of their own, `jobs` at a time. `done` is told of each, in no order, and
+// says whether to go on.
+void RunSeeds(uint64_t first, uint64_t last, size_t jobs, Trace::Lines lines,
+              const std::function<bool(const RunResult&)>& done);
+
+}  // namespace quorate::simulation

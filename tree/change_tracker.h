@@ -1,0 +1,149 @@
+// Which records changed since the last picture, and pictures: what those records were at exactly
+// one zxid, read out piece by piece while the tree changes on.
+//
+// A changed node is in a list, and knows its place there: it is in the list if the list has it at
+// that place. So a node needs four bytes, and nothing has to be cleared when a list is done with.
+// BeginPicture takes the whole list as the picture and starts an empty one; whoever changes a node
+// of the picture that was not yet handed out saves its record first.
+//
+// Keys of nodes never come back, so that a deleted one is a key and no more; and one that no
+// picture has ever had leaves no trace at all: the memory is bounded by the nodes that there are
+// and the deletions of such as a picture has had. Sessions are few, and the same id may come back:
+// they are an ordered map.
+//
+// Thread-safety: none inside; see Tree.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "base/assert.h"
+#include "tree/acl_table.h"
+#include "tree/record.h"
+#include "tree/sessions.h"
+#include "tree/types.h"
+#include "tree/znode.h"
+
+namespace quorate::tree {
+
+// A list in blocks: growing never moves what is there, and freeing is a few calls.
+template <typename T>
+class BlockList {
+ public:
+  size_t size() const { return size_; }
+  T& operator[](size_t at) { return (*blocks_[at / kBlock])[at % kBlock]; }
+  const T& operator[](size_t at) const { return (*blocks_[at / kBlock])[at % kBlock]; }
+  void Append(const T& value) {
+    if (size_ == blocks_.size() * kBlock)
+      blocks_.push_back(std::make_unique_for_overwrite<Block>());
+    (*this)[size_++] = value;
+  }
+  void DropLast() {
+    ASSERT(size_ > 0);
+    --size_;
+    // One block more than needed stays, so that the size may swing about its border.
+    if (size_ + 2 * kBlock == blocks_.size() * kBlock) blocks_.pop_back();
+  }
+
+ private:
+  static constexpr size_t kBlock = 4096;
+  using Block = std::array<T, kBlock>;
+  std::vector<std::unique_ptr<Block>> blocks_;
+  size_t size_ = 0;
+};
+
+class ChangeTracker {
+ public:
+  // The value is absent for a record that is to be removed.
+  using RecordFunction =
+      std::function<void(std::string_view key, std::optional<std::string_view> value)>;
+
+  // Both outlive the tracker.
+  ChangeTracker(const AclTable* acls, const SessionTable* sessions)
+      : acls_(*acls), sessions_(*sessions) {}
+
+  // A new node; its key is that of its record from now on.
+  void OnNodeCreated(Znode* node) { AppendChanged(node); }
+  // Before any change of a node's record. O(1), and the size of the record if a picture wants it.
+  void BeforeNodeChange(Znode* node) {
+    if (IsChanged(*node)) return;
+    if (picture_ != nullptr) LeavePicture(node);
+    AppendChanged(node);
+  }
+  // Before the node is freed. REQUIRES: BeforeNodeChange or OnNodeCreated was called for it.
+  void OnNodeFreed(Znode* node);
+
+  // Before a session is added, changed or removed.
+  void BeforeSessionChange(SessionId id);
+  // REQUIRES: BeforeSessionChange was called for it.
+  void OnSessionRemoved(SessionId id);
+
+  // Everything is as the records of `zxid` say: nothing is changed. REQUIRES: no picture.
+  void SetClean(Zxid zxid);
+
+  // As in Tree. `head` is the tree as it is.
+  void BeginPicture(const HeadRecord& head);
+  bool NextPictureRecords(size_t bytes_max, const RecordFunction& record);
+  void EndPicture(bool durable);
+
+ private:
+  // True for an id that no picture can have had.
+  using SessionMap = absl::btree_map<SessionId, bool>;
+
+  struct Changes {
+    BlockList<Znode*> nodes;
+    BlockList<NodeKey> deleted_nodes;
+    SessionMap sessions;
+  };
+
+  struct Picture {
+    Changes changes;  // nullptr among the nodes: changed meanwhile
+    // How far they were handed out.
+    size_t nodes_done = 0;
+    size_t deleted_nodes_done = 0;
+    std::optional<SessionId> last_session;
+    // Records that were saved before a change; no value: to be removed.
+    std::deque<std::pair<std::string, std::optional<std::string>>> saved;
+  };
+
+  static bool IsAt(const BlockList<Znode*>& nodes, const Znode& node) {
+    return node.changed_at < nodes.size() && nodes[node.changed_at] == &node;
+  }
+  // Mostly the node itself tells, and spares the look at the list.
+  bool IsChanged(const Znode& node) const {
+    return node.mzxid > pictured_zxid_ || node.pzxid > pictured_zxid_ || IsAt(changes_.nodes, node);
+  }
+  void AppendChanged(Znode* node);
+  void LeavePicture(Znode* node);
+  static bool IsSessionDone(const Picture& picture, SessionId id) {
+    return picture.last_session.has_value() && id <= *picture.last_session;
+  }
+  // A piece of what is left; each returns the bytes it handed out.
+  size_t HandOutSaved(const RecordFunction& record);
+  size_t HandOutNode(const RecordFunction& record);
+  size_t HandOutDeletedNode(const RecordFunction& record);
+  size_t HandOutSession(const RecordFunction& record);
+  bool IsSessionLeft() const;
+
+  const AclTable& acls_;
+  const SessionTable& sessions_;
+  Changes changes_;
+  std::unique_ptr<Picture> picture_;
+  // Of the newest picture: whatever changed later is among the changes, and no picture has had what
+  // was created later.
+  Zxid pictured_zxid_{-1};
+  std::string key_;
+  std::string value_;
+};
+
+}  // namespace quorate::tree

@@ -1,0 +1,111 @@
+// The tree as records: a key and a value each, which is what checkpoints, snapshots for followers
+// and backups are made of. One of them is the head; each session and each znode is one more.
+//
+// A znode's key is when it was created: the zxid, and its place among the creations of that
+// command. So
+//   - it never changes and never comes back, and a change of a znode touches one record (the
+//     creation or deletion of one touches its parent's too, whose stat changes);
+//   - a parent comes before its children, and the ephemerals of a session come in the order of
+//     creation: loading in key order needs no second pass, and the order needs no record;
+//   - it costs four bytes of memory, since a node knows its czxid anyway; it is short, whatever the
+//     depth; and what is new stands at the end of the key space, where an LSM tree likes it.
+// A node's ACL list stands in its own record, so that no list has a life of its own to be kept.
+//
+// Keys are compared as bytes; numbers in them are big-endian:
+//   u8 1                                    the head, which comes first
+//   u8 2, i64 id (with the sign bit turned)  a session
+//   u8 3, i64 czxid, u32 ordinal             a znode
+// Values are little-endian:
+//   head     u8 format (1), i64 zxid, i64 time_ms, u64 digest, u64 znodes, u64 sessions,
+//            u32 count, then for each origin: u16 member, u64 incarnation, u64 sequence
+//   session  i32 timeout_ms, i64 attach zxid, u16 member, the password
+//   znode    u8 flags, i64 czxid and u32 ordinal of the parent (the root's own for the root),
+//            i64 mzxid, pzxid, ctime_ms, mtime_ms, i32 version, created children, aversion,
+//            u32 children, [i64 owner], u32 length and name, [u32 count, then for each ACL entry:
+//            i32 permissions, u32 length and scheme, u32 length and id], the data
+//
+// Thread-safety: functions without state.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tree/acl_table.h"
+#include "tree/origins.h"
+#include "tree/sessions.h"
+#include "tree/types.h"
+#include "tree/znode.h"
+
+namespace quorate::tree {
+
+enum class RecordKind : uint8_t { kHead = 1, kSession = 2, kNode = 3 };
+
+struct NodeKey {
+  Zxid czxid;
+  uint32_t ordinal = 0;
+  friend auto operator<=>(const NodeKey&, const NodeKey&) = default;
+};
+
+inline NodeKey KeyOf(const Znode& node) { return {node.czxid, node.ordinal}; }
+
+struct HeadRecord {
+  Zxid zxid;
+  int64_t time_ms = 0;
+  uint64_t digest = 0;
+  uint64_t nodes = 0;
+  uint64_t sessions = 0;
+  OriginTable::Map origins;
+};
+
+struct SessionRecord {
+  SessionId id;
+  int32_t timeout_ms = 0;
+  Zxid attach_zxid;
+  uint16_t member = 0;
+  std::string_view password;
+};
+
+struct NodeRecord {
+  NodeKey key;
+  NodeKey parent;
+  Zxid mzxid;
+  Zxid pzxid;
+  int64_t ctime_ms = 0;
+  int64_t mtime_ms = 0;
+  int32_t version = 0;
+  int32_t created_children = 0;
+  int32_t aversion = 0;
+  uint32_t children = 0;
+  SessionId owner;
+  std::string_view name;
+  std::vector<Acl> acl;  // empty: the open one
+  bool has_data = false;
+  std::string_view data;
+};
+
+// Each replaces what `*key` and `*value` hold.
+void EncodeHeadKey(std::string* key);
+void EncodeSessionKey(SessionId id, std::string* key);
+void EncodeNodeKey(const NodeKey& node, std::string* key);
+void EncodeHead(const HeadRecord& head, std::string* value);
+void EncodeSession(const Session& session, std::string* value);
+// `acls` has the list of the node.
+void EncodeNode(const Znode& node, const AclTable& acls, std::string* value);
+
+// Each checks that key and value are what the functions above can have written, as far as that
+// shows in one record alone: DataLoss says what is wrong. Views point into key and value.
+absl::StatusOr<RecordKind> DecodeKind(std::string_view key);
+absl::StatusOr<HeadRecord> DecodeHead(std::string_view key, std::string_view value);
+absl::StatusOr<SessionRecord> DecodeSession(std::string_view key, std::string_view value);
+// Into `*record`, whose memory is used again. REQUIRES: `*record` is new or was decoded before.
+absl::Status DecodeNode(std::string_view key, std::string_view value, NodeRecord* record);
+
+// A DataLoss error that says what is wrong with a record and names it.
+absl::Status BadRecord(std::string_view what, std::string_view key);
+
+}  // namespace quorate::tree

@@ -1,0 +1,461 @@
+#include "tree/snapshot.h"
+
+#include <catch2/catch.hpp>
+#include <cstddef>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tree/change_tracker.h"
+#include "tree/record.h"
+#include "tree/tree_model.h"
+#include "tree/tree_test_util.h"
+
+namespace quorate::tree {
+namespace {
+
+// What a store would have.
+using Records = std::map<std::string, std::string>;
+
+Records RecordsOf(const Tree& tree) {
+  Records records;
+  std::string last;
+  tree.ForEachRecord([&](std::string_view key, std::optional<std::string_view> value) {
+    REQUIRE(key > last);
+    REQUIRE(value.has_value());
+    last = key;
+    records[last] = *value;
+  });
+  return records;
+}
+
+absl::StatusOr<std::unique_ptr<Tree>> Load(const Records& records, Zxid zxid, uint64_t digest) {
+  TreeLoader loader;
+  for (const auto& [key, value] : records) {
+    if (absl::Status added = loader.Add(key, value); !added.ok()) return added;
+  }
+  return loader.Finish(zxid, digest);
+}
+
+std::unique_ptr<Tree> Reload(const Tree& tree) {
+  absl::StatusOr<std::unique_ptr<Tree>> loaded =
+      Load(RecordsOf(tree), tree.last_zxid(), tree.digest());
+  INFO(loaded.status());
+  REQUIRE(loaded.ok());
+  REQUIRE((*loaded)->digest() == (*loaded)->ComputeDigest());
+  REQUIRE(RecordsOf(**loaded) == RecordsOf(tree));
+  return *std::move(loaded);
+}
+
+// Takes pictures of a tree into a store, a piece at a time.
+class Camera {
+ public:
+  void Begin(Tree* tree) {
+    tree->BeginPicture();
+    wanted_ = RecordsOf(*tree);
+    zxid_ = tree->last_zxid();
+    digest_ = tree->digest();
+    picture_.clear();
+  }
+
+  // Whether there may be more.
+  bool Take(Tree* tree, size_t bytes_max) {
+    return tree->NextPictureRecords(
+        bytes_max, [this](std::string_view key, std::optional<std::string_view> value) {
+          const auto [at, inserted] = picture_.emplace(key, value);
+          REQUIRE(inserted);
+        });
+  }
+
+  // With `kept`, the store has got the records, though nobody knows it unless `durable`.
+  void End(Tree* tree, bool durable, bool kept) {
+    tree->EndPicture(durable);
+    if (!kept) return;
+    for (const auto& [key, value] : picture_) {
+      if (value.has_value()) {
+        store_[key] = *value;
+      } else {
+        store_.erase(key);
+      }
+    }
+    if (!durable) return;
+    REQUIRE(store_ == wanted_);
+    const auto loaded = Load(store_, zxid_, digest_);
+    INFO(loaded.status());
+    REQUIRE(loaded.ok());
+  }
+
+  void TakeWhole(Tree* tree) {
+    Begin(tree);
+    while (Take(tree, 1000)) {
+    }
+    End(tree, true, true);
+  }
+
+  const Records& store() const { return store_; }
+  // The newest picture's records, by kind.
+  size_t Count(RecordKind kind, bool removed) const {
+    size_t count = 0;
+    for (const auto& [key, value] : picture_) {
+      const bool counts = key.front() == static_cast<char>(kind) && value.has_value() != removed;
+      count += counts ? 1 : 0;
+    }
+    return count;
+  }
+
+ private:
+  Records store_;
+  std::map<std::string, std::optional<std::string>> picture_;
+  Records wanted_;
+  Zxid zxid_;
+  uint64_t digest_ = 0;
+};
+
+TEST_CASE("a new tree survives a round trip") {
+  const Tree tree;
+  const std::unique_ptr<Tree> loaded = Reload(tree);
+  CHECK(loaded->last_zxid() == Zxid(0));
+  CHECK(loaded->node_count() == 4);
+}
+
+TEST_CASE("trees survive a round trip and go on as if nothing had been") {
+  for (uint64_t seed = 101; seed <= 104; ++seed) {
+    CAPTURE(seed);
+    Run run(seed);
+    for (int step = 0; step < 1500; ++step) {
+      CAPTURE(step);
+      run.Step();
+      if (step % 97 == 0) run.first() = Reload(*run.first());
+      if (step % 301 == 0) run.second() = Reload(*run.second());
+    }
+    run.Compare();
+  }
+}
+
+TEST_CASE("a picture is of one zxid while the tree changes on") {
+  size_t pictures = 0;
+  size_t restarts = 0;
+  for (uint64_t seed = 201; seed <= 208; ++seed) {
+    CAPTURE(seed);
+    Run run(seed);
+    Camera camera;
+    std::mt19937_64 random(seed);
+    for (int round = 0; round < 60; ++round) {
+      CAPTURE(round);
+      for (uint64_t steps = random() % 40; steps > 0; --steps) run.Step();
+      camera.Begin(run.first().get());
+      bool more = true;
+      // Some give up before the end.
+      const bool durable = random() % 4 > 0;
+      uint64_t pieces = durable ? ~uint64_t{0} : random() % 20;
+      while (more && pieces-- > 0) {
+        for (uint64_t steps = random() % 3; steps > 0; --steps) run.Step();
+        more = camera.Take(run.first().get(), random() % 3000);
+      }
+      camera.End(run.first().get(), durable, durable || random() % 2 == 0);
+      pictures += durable ? 1 : 0;
+      if (random() % 3 > 0) continue;
+      camera.TakeWhole(run.first().get());
+      auto loaded = Load(camera.store(), run.first()->last_zxid(), run.first()->digest());
+      REQUIRE(loaded.ok());
+      run.first() = *std::move(loaded);
+      ++restarts;
+    }
+    run.Compare();
+  }
+  CHECK(pictures > 200);
+  CHECK(restarts > 100);
+}
+
+TEST_CASE("a picture has what changed and no more") {
+  Server server;
+  server.OpenSession();
+  for (const char* path : {"/a", "/a/b", "/a/c", "/d"}) server.Do(MakeCreate(path));
+  Tree& tree = server.mutable_tree();
+  Camera camera;
+  camera.TakeWhole(&tree);
+  CHECK(camera.Count(RecordKind::kHead, false) == 1);
+  CHECK(camera.Count(RecordKind::kSession, false) == 1);
+  CHECK(camera.Count(RecordKind::kNode, false) == 8);
+
+  size_t nodes = 0, removed_nodes = 0, sessions = 0, removed_sessions = 0;
+  SECTION("nothing") {}
+  SECTION("a command without an effect") { server.Do(MakeCreate("/a")); }
+  SECTION("data") {
+    server.Do(MakeSetData("/a/b", "x"));
+    server.Do(MakeSetData("/a/b", "y"));
+    nodes = 1;
+  }
+  SECTION("an ACL") {
+    server.Do(MakeSetAcl("/a/b", {MakeAcl(31, "digest", "a:b")}));
+    nodes = 1;
+  }
+  SECTION("a node and its parent") {
+    server.Do(MakeCreate("/d/e"));
+    nodes = 2;
+  }
+  SECTION("a node that is gone, and its parent") {
+    server.Do(MakeSetData("/a/b", "x"));
+    server.Do(MakeDelete("/a/b"));
+    nodes = 1;
+    removed_nodes = 1;
+  }
+  SECTION("a node that is gone with its parent") {
+    for (const char* path : {"/a/b", "/a/c", "/a"}) server.Do(MakeDelete(path));
+    nodes = 1;
+    removed_nodes = 3;
+  }
+  SECTION("a node that went and came again") {
+    server.Do(MakeDelete("/a/b"));
+    server.Do(MakeCreate("/a/b"));
+    nodes = 2;
+    removed_nodes = 1;
+  }
+  SECTION("a node that came and went again leaves nothing but its parent") {
+    for (int i = 0; i < 100; ++i) {
+      server.Do(MakeCreate("/a/e"));
+      server.Do(MakeDelete("/a/e"));
+    }
+    nodes = 1;
+  }
+  SECTION("a node that came and went again in one multi, and once more") {
+    server.DoMulti({MakeCreate("/a/e"), MakeDelete("/a/e"), MakeCreate("/a/e")});
+    nodes = 2;
+  }
+  SECTION("a multi that failed counts its parents") {
+    server.DoMulti({MakeCreate("/a/e"), MakeDelete("/d"), MakeCheck("/none")});
+    nodes = 3;
+  }
+  SECTION("a session") {
+    server.OpenSession(kOtherSession);
+    server.AttachSession(kOtherSession);
+    sessions = 1;
+  }
+  SECTION("a session that is gone, with its ephemerals") {
+    server.Do(MakeCreate("/a/e", "", CreateMode::kEphemeral));
+    camera.TakeWhole(&tree);
+    server.EndSession(CommandKind::kCloseSession, kSession, Zxid(0));
+    nodes = 1;
+    removed_nodes = 1;
+    removed_sessions = 1;
+  }
+  SECTION("a session that went and came again") {
+    server.EndSession(CommandKind::kCloseSession, kSession, Zxid(0));
+    server.OpenSession();
+    sessions = 1;
+  }
+  SECTION("a session that went, came and went again") {
+    server.EndSession(CommandKind::kCloseSession, kSession, Zxid(0));
+    server.OpenSession();
+    server.EndSession(CommandKind::kCloseSession, kSession, Zxid(0));
+    removed_sessions = 1;
+  }
+  SECTION("a session that came and went leaves nothing") {
+    server.OpenSession(kOtherSession);
+    server.EndSession(CommandKind::kCloseSession, kOtherSession, Zxid(0));
+  }
+  camera.TakeWhole(&tree);
+  CHECK(camera.Count(RecordKind::kHead, false) == 1);
+  CHECK(camera.Count(RecordKind::kNode, false) == nodes);
+  CHECK(camera.Count(RecordKind::kNode, true) == removed_nodes);
+  CHECK(camera.Count(RecordKind::kSession, false) == sessions);
+  CHECK(camera.Count(RecordKind::kSession, true) == removed_sessions);
+}
+
+TEST_CASE("a session that comes and goes while a picture fails leaves nothing in the store") {
+  Server server;
+  server.OpenSession();
+  server.OpenSession(kOtherSession);
+  Tree& tree = server.mutable_tree();
+  Camera camera;
+  camera.TakeWhole(&tree);
+  server.EndSession(CommandKind::kCloseSession, kOtherSession, Zxid(0));
+  camera.Begin(&tree);
+  const bool read = GENERATE(false, true);
+  while (read && camera.Take(&tree, 1)) {
+  }
+  server.OpenSession(kOtherSession);
+  server.EndSession(CommandKind::kCloseSession, kOtherSession, Zxid(0));
+  camera.End(&tree, false, false);
+  camera.TakeWhole(&tree);
+  CHECK(camera.Count(RecordKind::kSession, true) == 1);
+}
+
+TEST_CASE("pieces are of the size that was asked for") {
+  Server server;
+  server.OpenSession();
+  const std::string data(1000, 'd');
+  for (int i = 0; i < 50; ++i) server.Do(MakeCreate("/" + std::to_string(i), data));
+  Tree& tree = server.mutable_tree();
+  tree.BeginPicture();
+  size_t pieces = 0;
+  bool more = true;
+  while (more) {
+    size_t bytes = 0;
+    more = tree.NextPictureRecords(
+        5000, [&](std::string_view key, std::optional<std::string_view> value) {
+          bytes += key.size() + value->size();
+        });
+    ++pieces;
+    CHECK(bytes < 6500);
+    CHECK((bytes >= 5000 || !more));
+  }
+  CHECK(pieces >= 10);
+  tree.EndPicture(true);
+}
+
+// A tree with everything in it.
+void Fill(Server* server) {
+  server->OpenSession();
+  server->OpenSession(kOtherSession);
+  server->OpenSession(SessionId(-5));
+  server->Do(MakeCreate("/a", "data"));
+  server->Do(MakeCreate("/a/b", "", CreateMode::kPersistent, {MakeAcl(31, "digest", "u:p")}));
+  Op null_data = MakeCreate("/a/null");
+  null_data.has_data = false;
+  server->Do(null_data);
+  for (SessionId owner : {kSession, kOtherSession, SessionId(-5)}) {
+    server->Do(MakeCreate("/a/e", "e", CreateMode::kEphemeralSequential), owner);
+    server->Do(MakeCreate("/a/e", "f", CreateMode::kEphemeralSequential), owner);
+  }
+  std::vector<Op> ops;
+  const std::vector<std::string> paths = {"/m", "/m/1", "/m/1/2", "/m/1/2/3"};
+  for (const std::string& path : paths) ops.push_back(MakeCreate(path));
+  server->DoMulti(ops);
+}
+
+TEST_CASE("hostile records give errors") {
+  Server server;
+  Fill(&server);
+  const Tree& tree = server.tree();
+  const Records whole = RecordsOf(tree);
+  REQUIRE(Load(whole, tree.last_zxid(), tree.digest()).ok());
+  std::mt19937_64 random(7);
+  const auto pick = [&random](size_t below) { return static_cast<size_t>(random() % below); };
+  const auto spoil = [&](std::string bytes) {
+    static constexpr char kLikely[] = {0, 1, 2, 3, 4, '/', '.', '\x7f', '\x80', '\xff'};
+    for (size_t count = 1 + pick(3); count > 0; --count) {
+      const size_t what = bytes.empty() ? 5 : pick(6);
+      if (what < 2) bytes[pick(bytes.size())] ^= static_cast<char>(1 << pick(8));
+      if (what == 2) bytes[pick(bytes.size())] = kLikely[pick(sizeof(kLikely))];
+      if (what == 3) bytes.resize(pick(bytes.size()));
+      if (what == 4) bytes.erase(pick(bytes.size()), 1 + pick(4));
+      if (what == 5) bytes.insert(pick(bytes.size() + 1), 1 + pick(4), kLikely[pick(3)]);
+    }
+    return bytes;
+  };
+  size_t refused = 0;
+  size_t refused_at_end = 0;
+  for (int i = 0; i < 20000; ++i) {
+    CAPTURE(i);
+    Records records = whole;
+    auto victim = records.begin();
+    std::advance(victim, static_cast<ptrdiff_t>(pick(records.size())));
+    const size_t what = pick(8);
+    if (what == 0) records.erase(victim);
+    if (what == 1 || what == 2) {
+      records[spoil(victim->first)] = victim->second;
+      if (what == 1) records.erase(victim);
+    }
+    if (what > 2) victim->second = spoil(victim->second);
+    if (what == 7) victim->second = whole.rbegin()->second;
+    if (records == whole) continue;
+    TreeLoader loader;
+    absl::Status status;
+    for (const auto& [key, value] : records) {
+      if (status = loader.Add(key, value); !status.ok()) break;
+    }
+    if (status.ok()) {
+      ++refused_at_end;
+      status = loader.Finish(tree.last_zxid(), tree.digest()).status();
+    }
+    CHECK(status.code() == absl::StatusCode::kDataLoss);
+    ++refused;
+  }
+  CHECK(refused > 15000);
+  CHECK(refused_at_end > 1000);
+}
+
+TEST_CASE("records that are sound one by one but not together are refused") {
+  Server server;
+  Fill(&server);
+  const Tree& tree = server.tree();
+  Records records = RecordsOf(tree);
+  Zxid zxid = tree.last_zxid();
+  uint64_t digest = tree.digest();
+  std::string head_key;
+  EncodeHeadKey(&head_key);
+  std::string message;
+  SECTION("another zxid") {
+    zxid = zxid + 1;
+    message = "another zxid";
+  }
+  SECTION("another digest") {
+    ++digest;
+    message = "digest differs";
+  }
+  SECTION("no head") {
+    records.erase(head_key);
+    message = "without a head";
+  }
+  SECTION("no records at all") {
+    records.clear();
+    message = "no head";
+  }
+  SECTION("a session is missing") {
+    records.erase(std::next(records.begin()));
+    message = "of no session";
+  }
+  SECTION("the last node is missing") {
+    records.erase(std::prev(records.end()));
+    message = "nodes are missing";
+  }
+  SECTION("a parent is missing") {
+    std::string key;
+    EncodeNodeKey({server.StatOf("/a").czxid, 0}, &key);
+    REQUIRE(records.erase(key) == 1);
+    message = "no parent";
+  }
+  SECTION("a node twice") {
+    std::string key;
+    EncodeNodeKey({server.StatOf("/a").czxid, 1}, &key);
+    records[key] = records[key.substr(0, key.size() - 1) + '\0'];
+    // Its parent counts it.
+    message = "namesake";
+  }
+  SECTION("the head counts other sessions") {
+    HeadRecord head = *DecodeHead(head_key, records[head_key]);
+    ++head.sessions;
+    EncodeHead(head, &records[head_key]);
+    message = "sessions are missing";
+  }
+  const auto loaded = Load(records, zxid, digest);
+  REQUIRE(loaded.status().code() == absl::StatusCode::kDataLoss);
+  CHECK_THAT(std::string(loaded.status().message()), Catch::Contains(message));
+}
+
+TEST_CASE("keys must ascend") {
+  const Tree tree;
+  const Records records = RecordsOf(tree);
+  TreeLoader loader;
+  const auto& [key, value] = *records.begin();
+  REQUIRE(loader.Add(key, value).ok());
+  CHECK(loader.Add(key, value).code() == absl::StatusCode::kDataLoss);
+}
+
+TEST_CASE("a list in blocks grows and shrinks") {
+  BlockList<int> list;
+  for (int i = 0; i < 20000; ++i) list.Append(i);
+  for (int i = 0; i < 19999; ++i) list.DropLast();
+  CHECK(list.size() == 1);
+  CHECK(list[0] == 0);
+  for (int i = 1; i < 9000; ++i) list.Append(i);
+  CHECK(list[8999] == 8999);
+}
+
+}  // namespace
+}  // namespace quorate::tree

@@ -1,0 +1,87 @@
+#include "tree/store/record_files.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/assert.h"
+#include "rocksdb/sst_file_writer.h"
+#include "tree/store/rocks.h"
+
+namespace quorate::tree {
+
+RecordFiles::RecordFiles(const rocksdb::Options& options, std::string directory,
+                         size_t buffer_bytes)
+    : options_(options), directory_(std::move(directory)), buffer_bytes_(buffer_bytes) {}
+
+RecordFiles::~RecordFiles() {
+  // What cannot be removed now is removed when the store is opened the next time.
+  RemoveDirectory(options_.env, directory_).IgnoreError();
+}
+
+std::string_view RecordFiles::Key(const Entry& entry) const {
+  return std::string_view(bytes_).substr(entry.at, entry.key_size);
+}
+
+absl::Status RecordFiles::Add(std::string_view key, std::optional<std::string_view> value) {
+  const std::string_view bytes = value.value_or(std::string_view());
+  ASSERT(key.size() <= std::numeric_limits<uint32_t>::max());
+  ASSERT(bytes.size() <= std::numeric_limits<uint32_t>::max());
+  entries_.push_back({bytes_.size(), static_cast<uint32_t>(key.size()),
+                      static_cast<uint32_t>(bytes.size()), !value.has_value()});
+  bytes_.append(key);
+  bytes_.append(bytes);
+  return bytes_.size() < buffer_bytes_ ? absl::OkStatus() : WriteFile();
+}
+
+void RecordFiles::Normalize() {
+  std::stable_sort(entries_.begin(), entries_.end(),
+                   [this](const Entry& a, const Entry& b) { return Key(a) < Key(b); });
+  // From the back, since it is the last one of each key that stays.
+  const auto kept =
+      std::unique(entries_.rbegin(), entries_.rend(),
+                  [this](const Entry& a, const Entry& b) { return Key(a) == Key(b); });
+  entries_.erase(entries_.begin(), kept.base());
+}
+
+absl::Status RecordFiles::WriteFile() {
+  rocksdb::Status status;
+  if (paths_.empty()) {
+    if (absl::Status removed = RemoveDirectory(options_.env, directory_); !removed.ok()) {
+      return removed;
+    }
+    status = options_.env->CreateDir(directory_);
+    if (!status.ok()) return ToStatus(status, "creating " + directory_);
+  }
+  Normalize();
+  const std::string& path =
+      paths_.emplace_back(directory_ + "/" + std::to_string(paths_.size()) + ".sst");
+  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(options_), options_);
+  status = writer.Open(path);
+  for (const Entry& entry : entries_) {
+    if (!status.ok()) break;
+    const std::string_view value =
+        std::string_view(bytes_).substr(entry.at + entry.key_size, entry.value_size);
+    status = entry.removed ? writer.Delete(ToSlice(Key(entry)))
+                           : writer.Put(ToSlice(Key(entry)), ToSlice(value));
+  }
+  // This syncs the file.
+  if (status.ok()) status = writer.Finish();
+  entries_.clear();
+  bytes_.clear();
+  return ToStatus(status, "writing " + path);
+}
+
+absl::Status RecordFiles::TakeInto(rocksdb::DB* db) {
+  if (!entries_.empty()) {
+    if (absl::Status written = WriteFile(); !written.ok()) return written;
+  }
+  if (paths_.empty()) return absl::OkStatus();
+  rocksdb::IngestExternalFileOptions options;
+  options.move_files = true;
+  // Files are not written to any more once they are synced.
+  options.write_global_seqno = false;
+  return ToStatus(db->IngestExternalFile(paths_, options), "taking files into " + db->GetName());
+}
+
+}  // namespace quorate::tree

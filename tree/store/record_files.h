@@ -1,0 +1,60 @@
+// Records on their way into a database: table files that it can take in as they are, all of them in
+// one atomic step.
+//
+// Thread-safety: none inside.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "rocksdb/db.h"
+#include "rocksdb/options.h"
+
+namespace quorate::tree {
+
+class RecordFiles {
+ public:
+  // The files will be in `directory`, which is made anew. `options` are those of the database.
+  // Memory: about `buffer_bytes` of records, and 24 bytes for each of them.
+  RecordFiles(const rocksdb::Options& options, std::string directory, size_t buffer_bytes);
+  // Removes whatever was not taken in.
+  ~RecordFiles();
+  RecordFiles(const RecordFiles&) = delete;
+  RecordFiles& operator=(const RecordFiles&) = delete;
+
+  // Absent `value`: the record of that key is to be removed. In any order; of a key that comes
+  // again, the last one counts. Writes a file when the buffer is full. REQUIRES: no error was
+  // returned before.
+  absl::Status Add(std::string_view key, std::optional<std::string_view> value);
+
+  // Makes what was added part of `db`: all of it or, after an error or a crash, none. When this
+  // returns OK, it is durable. REQUIRES: no error was returned before; called once.
+  absl::Status TakeInto(rocksdb::DB* db);
+
+ private:
+  struct Entry {
+    size_t at = 0;  // in bytes_: the key, then the value
+    uint32_t key_size = 0;
+    uint32_t value_size = 0;
+    bool removed = false;
+  };
+
+  std::string_view Key(const Entry& entry) const;
+  // Sorts what is buffered, and drops what came again later.
+  void Normalize();
+  absl::Status WriteFile();
+
+  const rocksdb::Options options_;
+  const std::string directory_;
+  const size_t buffer_bytes_;
+  std::string bytes_;
+  std::vector<Entry> entries_;
+  std::vector<std::string> paths_;
+};
+
+}  // namespace quorate::tree

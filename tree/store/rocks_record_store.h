@@ -1,0 +1,96 @@
+// Records in RocksDB, with the label of the checkpoint that they are.
+//
+// A checkpoint appears whole or not at all. It is not written through RocksDB's log and memory, of
+// which parts could become durable before the rest: its records, the label among them, go into
+// table files beside the database, of which the database knows nothing. When all are written and
+// synced, it takes them in with one record in its manifest. A crash before that record is durable
+// leaves the checkpoint before it, and files that the next Open removes; a crash after it leaves
+// the new one. No record is written twice but by RocksDB's own compaction, and memory is bounded by
+// one file's worth.
+//
+// What is staged becomes a database of its own, in a directory of its own ("store.2" after
+// "store.1"). The file "current" says which directory is the store; replacing it by a rename is the
+// atomic switch. What "current" does not name is not part of the store, and the next Open removes
+// it.
+//
+// Thread-safety: as RecordStore.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/mutex.h"
+#include "tree/store/record_store.h"
+
+namespace rocksdb {
+class Env;
+}  // namespace rocksdb
+
+namespace quorate::tree {
+
+class Database;
+class RecordFiles;
+
+class RocksRecordStore : public RecordStore {
+ public:
+  struct Options {
+    rocksdb::Env* env = nullptr;  // nullptr: this machine's. Outlives the store and its views
+    // Memory for the records of one file.
+    size_t buffer_bytes = size_t{32} << 20;
+  };
+
+  // Opens the store in directory `path`, which is made if it is not there; its parent is there. One
+  // process at a time. FailedPrecondition if another one has it, DataLoss if it is damaged,
+  // ResourceExhausted if the disk is full, Internal if another file operation failed; each names
+  // the path.
+  static absl::StatusOr<std::unique_ptr<RocksRecordStore>> Open(std::string path);
+  static absl::StatusOr<std::unique_ptr<RocksRecordStore>> Open(std::string path, Options options);
+  ~RocksRecordStore() override;
+  RocksRecordStore(const RocksRecordStore&) = delete;
+  RocksRecordStore& operator=(const RocksRecordStore&) = delete;
+
+  std::optional<Label> newest() const override;
+  absl::StatusOr<std::unique_ptr<View>> OpenView() const override;
+  absl::Status Write(std::string_view key, std::optional<std::string_view> value) override;
+  absl::Status Commit(const Label& label) override;
+  absl::Status BeginStaging() override;
+  absl::Status Stage(std::string_view key, std::string_view value) override;
+  absl::Status FinishStaging(const Label& label) override;
+  absl::Status ReplaceByStaged() override;
+
+ private:
+  class DatabaseView;
+
+  RocksRecordStore(std::string path, const Options& options);
+
+  absl::Status OpenCurrent();
+  // The name in "current"; no value if there is no store yet.
+  absl::StatusOr<std::optional<std::string>> ReadCurrent() const;
+  absl::Status RemoveLeftovers() const;
+  std::string PathOf(std::string_view name) const;
+  std::unique_ptr<RecordFiles> NewFiles(std::string_view name) const;
+  std::shared_ptr<Database> database() const;
+  void SetNewest(std::shared_ptr<Database> database, std::optional<Label> label);
+
+  const std::string path_;
+  const Options options_;
+
+  uint64_t number_ = 1;                   // of the directory that is the store
+  std::unique_ptr<RecordFiles> changes_;  // null: none since the last Commit
+  std::unique_ptr<RecordFiles> staging_;  // between BeginStaging and FinishStaging
+  std::shared_ptr<Database> staged_;      // after FinishStaging
+  Label staged_label_;
+
+  mutable Mutex mutex_;
+  std::shared_ptr<Database> database_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Label> newest_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace quorate::tree

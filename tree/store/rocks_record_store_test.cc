@@ -1,0 +1,384 @@
+#include "tree/store/rocks_record_store.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace quorate::tree {
+namespace {
+
+namespace fs = std::filesystem;
+using Label = RecordStore::Label;
+using Records = std::map<std::string, std::string>;
+
+// A directory that goes with the test.
+class TestDirectory {
+ public:
+  TestDirectory() {
+    const char* base = std::getenv("TEST_TMPDIR");
+    std::string name = std::string(base != nullptr ? base : "/tmp") + "/store-XXXXXX";
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  ~TestDirectory() { fs::remove_all(path_); }
+  std::string Path(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+// Small enough that a checkpoint takes several files.
+RocksRecordStore::Options SmallOptions() {
+  RocksRecordStore::Options options;
+  options.buffer_bytes = 700;
+  return options;
+}
+
+std::unique_ptr<RocksRecordStore> MustOpen(const std::string& path) {
+  auto opened = RocksRecordStore::Open(path, SmallOptions());
+  INFO(opened.status());
+  REQUIRE(opened.ok());
+  return *std::move(opened);
+}
+
+absl::Status StatusOfOpen(const std::string& path) {
+  return RocksRecordStore::Open(path, SmallOptions()).status();
+}
+
+Label LabelOf(int64_t zxid) { return {Zxid(zxid), static_cast<uint64_t>(zxid) * 7, "metadata"}; }
+
+absl::StatusOr<Records> ReadAll(RecordStore::View* view, size_t bytes_max) {
+  Records records;
+  while (true) {
+    size_t bytes = 0;
+    auto more = view->Next(bytes_max, [&](std::string_view key, std::string_view value) {
+      CHECK(bytes < bytes_max);
+      CHECK((records.empty() || records.rbegin()->first < key));
+      records.emplace(key, value);
+      bytes += key.size() + value.size();
+      return absl::OkStatus();
+    });
+    if (!more.ok()) return more.status();
+    if (!*more) return records;
+  }
+}
+
+Records RecordsOf(const RocksRecordStore& store, size_t bytes_max = 300) {
+  auto view = store.OpenView();
+  REQUIRE(view.ok());
+  CHECK((*view)->label() == store.newest());
+  auto records = ReadAll(view->get(), bytes_max);
+  INFO(records.status());
+  REQUIRE(records.ok());
+  return *std::move(records);
+}
+
+// Changes `records` and the store alike.
+void WriteRandom(uint64_t count, std::mt19937_64* random, RocksRecordStore* store,
+                 Records* records) {
+  for (; count > 0; --count) {
+    const std::string key = "k" + std::to_string((*random)() % 100);
+    if ((*random)() % 3 == 0) {
+      REQUIRE(store->Write(key, std::nullopt).ok());
+      records->erase(key);
+    } else {
+      const std::string value((*random)() % 50, static_cast<char>((*random)()));
+      REQUIRE(store->Write(key, value).ok());
+      (*records)[key] = value;
+    }
+  }
+}
+
+void StageRecords(RocksRecordStore* store, const Records& records, const Label& label) {
+  REQUIRE(store->BeginStaging().ok());
+  for (const auto& [key, value] : records) REQUIRE(store->Stage(key, value).ok());
+  const absl::Status finished = store->FinishStaging(label);
+  INFO(finished);
+  REQUIRE(finished.ok());
+}
+
+std::set<std::string> NamesIn(const std::string& path) {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(path)) names.insert(entry.path().filename());
+  return names;
+}
+
+TEST_CASE("a new store has no checkpoint") {
+  const TestDirectory directory;
+  for (int i = 0; i < 2; ++i) {
+    const auto store = MustOpen(directory.Path("tree"));
+    CHECK_FALSE(store->newest().has_value());
+    CHECK(absl::IsFailedPrecondition(store->OpenView().status()));
+  }
+}
+
+TEST_CASE("a store is opened once at a time") {
+  const TestDirectory directory;
+  const auto store = MustOpen(directory.Path("tree"));
+  const absl::Status status = StatusOfOpen(directory.Path("tree"));
+  CHECK(absl::IsFailedPrecondition(status));
+  CHECK(status.message().find(directory.Path("tree")) != absl::string_view::npos);
+}
+
+TEST_CASE("a checkpoint without records is one") {
+  const TestDirectory directory;
+  const auto store = MustOpen(directory.Path("tree"));
+  REQUIRE(store->Commit(LabelOf(5)).ok());
+  CHECK(store->newest() == LabelOf(5));
+  CHECK(RecordsOf(*store).empty());
+}
+
+TEST_CASE("of changes of the same key the last one counts, across files too") {
+  const TestDirectory directory;
+  const auto store = MustOpen(directory.Path("tree"));
+  Records wanted;
+  for (int i = 0; i < 100; ++i) {
+    const std::string value = "value " + std::to_string(i);
+    REQUIRE(store->Write("same", value).ok());
+    REQUIRE(store->Write("gone", value).ok());
+    REQUIRE(store->Write("removed and back", std::nullopt).ok());
+    wanted["same"] = wanted["removed and back"] = value;
+    REQUIRE(store->Write("removed and back", value).ok());
+    REQUIRE(store->Write("gone", std::nullopt).ok());
+  }
+  REQUIRE(store->Commit(LabelOf(1)).ok());
+  CHECK(RecordsOf(*store) == wanted);
+}
+
+TEST_CASE("random changes come back as they were committed") {
+  const TestDirectory directory;
+  for (uint64_t seed = 301; seed <= 303; ++seed) {
+    CAPTURE(seed);
+    const std::string path = directory.Path(std::to_string(seed));
+    auto store = MustOpen(path);
+    std::mt19937_64 random(seed);
+    Records records;
+    std::optional<Label> label;
+    for (int round = 1; round <= 60; ++round) {
+      CAPTURE(round);
+      Records next = records;
+      WriteRandom(random() % 150, &random, store.get(), &next);
+      if (random() % 4 > 0) {
+        records = std::move(next);
+        label = LabelOf(round);
+        REQUIRE(store->Commit(*label).ok());
+      } else {
+        // What is not committed is forgotten, as by a crash.
+        store.reset();
+        store = MustOpen(path);
+        CHECK(NamesIn(path) == std::set<std::string>{"current", "store.1"});
+      }
+      REQUIRE(store->newest() == label);
+      if (label.has_value()) REQUIRE(RecordsOf(*store, 1 + random() % 1000) == records);
+    }
+  }
+}
+
+TEST_CASE("a view stays as it is while others are committed, and outlives the store") {
+  const TestDirectory directory;
+  auto store = MustOpen(directory.Path("tree"));
+  std::mt19937_64 random(3);
+  Records records;
+  std::vector<std::pair<std::unique_ptr<RecordStore::View>, Records>> views;
+  for (int round = 1; round <= 30; ++round) {
+    WriteRandom(50, &random, store.get(), &records);
+    // What is written and not committed is in no view.
+    if (round > 1) views.emplace_back(*store->OpenView(), views.back().second);
+    REQUIRE(store->Commit(LabelOf(round)).ok());
+    views.emplace_back(*store->OpenView(), records);
+  }
+  store.reset();
+  for (auto& [view, wanted] : views) {
+    const auto found = ReadAll(view.get(), 200);
+    REQUIRE(found.ok());
+    CHECK(*found == wanted);
+  }
+}
+
+TEST_CASE("what is staged replaces the store, if it comes to that") {
+  const TestDirectory directory;
+  const std::string path = directory.Path("to");
+  auto store = MustOpen(path);
+  std::mt19937_64 random(4);
+  Records old;
+  WriteRandom(100, &random, store.get(), &old);
+  REQUIRE(store->Commit(LabelOf(10)).ok());
+  Records wanted;
+  for (int i = 0; i < 90; ++i) wanted["s" + std::to_string(i)] = std::string(40, 's');
+  // Some of it, and then from the beginning.
+  REQUIRE(store->BeginStaging().ok());
+  for (int i = 0; i < 50; ++i) REQUIRE(store->Stage("x" + std::to_string(i), "x").ok());
+  StageRecords(store.get(), wanted, LabelOf(20));
+  CHECK(store->newest() == LabelOf(10));
+
+  SECTION("it is forgotten at a restart") {
+    store.reset();
+    store = MustOpen(path);
+    CHECK(store->newest() == LabelOf(10));
+    CHECK(RecordsOf(*store) == old);
+    CHECK(NamesIn(path) == std::set<std::string>{"current", "store.1"});
+  }
+  SECTION("checkpoints go on meanwhile") {
+    WriteRandom(100, &random, store.get(), &old);
+    REQUIRE(store->Commit(LabelOf(11)).ok());
+    CHECK(RecordsOf(*store) == old);
+    REQUIRE(store->ReplaceByStaged().ok());
+    CHECK(RecordsOf(*store) == wanted);
+  }
+  SECTION("another one takes its place") {
+    wanted.erase("s5");
+    StageRecords(store.get(), wanted, LabelOf(30));
+    REQUIRE(store->ReplaceByStaged().ok());
+    CHECK(store->newest() == LabelOf(30));
+    CHECK(RecordsOf(*store) == wanted);
+  }
+  SECTION("an old view is still read, and then the old one goes") {
+    auto view = *store->OpenView();
+    REQUIRE(store->ReplaceByStaged().ok());
+    CHECK(store->newest() == LabelOf(20));
+    CHECK(RecordsOf(*store) == wanted);
+    CHECK(view->label() == LabelOf(10));
+    const auto found = ReadAll(view.get(), 100);
+    REQUIRE(found.ok());
+    CHECK(*found == old);
+    CHECK(NamesIn(path) == std::set<std::string>{"current", "store.1", "store.2"});
+    view.reset();
+    CHECK(NamesIn(path) == std::set<std::string>{"current", "store.2"});
+  }
+  SECTION("and life goes on") {
+    REQUIRE(store->ReplaceByStaged().ok());
+    WriteRandom(100, &random, store.get(), &wanted);
+    REQUIRE(store->Commit(LabelOf(21)).ok());
+    StageRecords(store.get(), old, LabelOf(40));
+    REQUIRE(store->ReplaceByStaged().ok());
+    store.reset();
+    store = MustOpen(path);
+    CHECK(store->newest() == LabelOf(40));
+    CHECK(RecordsOf(*store) == old);
+    CHECK(NamesIn(path) == std::set<std::string>{"current", "store.3"});
+  }
+}
+
+TEST_CASE("one writes and stages, others read, at the same time") {
+  const TestDirectory directory;
+  const auto store = MustOpen(directory.Path("tree"));
+  // Every record of a checkpoint says which it is of.
+  const auto records_of = [](int64_t zxid) {
+    Records records;
+    for (int i = 0; i < 40; ++i) records["k" + std::to_string(i)] = std::to_string(zxid);
+    return records;
+  };
+  const auto commit = [&](int64_t zxid) {
+    for (const auto& [key, value] : records_of(zxid)) REQUIRE(store->Write(key, value).ok());
+    REQUIRE(store->Commit(LabelOf(zxid)).ok());
+  };
+  commit(1);
+  std::atomic<bool> stop = false;
+  std::atomic<int> errors = 0;
+  std::atomic<int> reads = 0;
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 2; ++i) {
+    readers.emplace_back([&] {
+      int64_t last = 0;
+      while (!stop) {
+        auto view = store->OpenView();
+        Records found;
+        bool more = view.ok();
+        while (more) {
+          auto next = (*view)->Next(100, [&](std::string_view key, std::string_view value) {
+            found.emplace(key, value);
+            return absl::OkStatus();
+          });
+          errors += next.ok() ? 0 : 1;
+          more = next.ok() && *next;
+        }
+        const int64_t zxid = view.ok() ? (*view)->label().zxid.value() : 0;
+        errors += zxid >= last && found == records_of(zxid) ? 0 : 1;
+        last = zxid;
+        ++reads;
+      }
+    });
+  }
+  for (int64_t zxid = 2; zxid < 30 || reads < 20; ++zxid) {
+    if (zxid % 5 == 0) {
+      StageRecords(store.get(), records_of(zxid), LabelOf(zxid));
+      REQUIRE(store->ReplaceByStaged().ok());
+    } else {
+      commit(zxid);
+    }
+  }
+  stop = true;
+  for (std::thread& reader : readers) reader.join();
+  CHECK(errors == 0);
+}
+
+TEST_CASE("an error of whoever reads ends it and is returned") {
+  const TestDirectory directory;
+  const auto store = MustOpen(directory.Path("tree"));
+  REQUIRE(store->Write("a", "1").ok());
+  REQUIRE(store->Write("b", "2").ok());
+  REQUIRE(store->Commit(LabelOf(1)).ok());
+  auto view = store->OpenView();
+  REQUIRE(view.ok());
+  int calls = 0;
+  const auto next = (*view)->Next(1000, [&](std::string_view, std::string_view) {
+    ++calls;
+    return absl::DataLossError("wrong");
+  });
+  CHECK(next.status() == absl::DataLossError("wrong"));
+  CHECK(calls == 1);
+}
+
+TEST_CASE("damage on the disk is found") {
+  const TestDirectory directory;
+  const std::string path = directory.Path("tree");
+  auto store = MustOpen(path);
+  std::mt19937_64 random(5);
+  Records records;
+  WriteRandom(100, &random, store.get(), &records);
+  REQUIRE(store->Commit(LabelOf(1)).ok());
+  store.reset();
+  SECTION("in a record") {
+    for (const auto& entry : fs::directory_iterator(path + "/store.1")) {
+      if (entry.path().extension() != ".sst") continue;
+      std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(30);
+      file.put('\x55');
+    }
+    absl::Status status = StatusOfOpen(path);
+    if (status.ok()) {
+      auto view = MustOpen(path)->OpenView();
+      status = view.ok() ? ReadAll(view->get(), 100).status() : view.status();
+    }
+    CHECK(absl::IsDataLoss(status));
+    CHECK(status.message().find(path) != absl::string_view::npos);
+  }
+  SECTION("in the name of the store") {
+    std::ofstream(path + "/current") << "store.x";
+    CHECK(absl::IsDataLoss(StatusOfOpen(path)));
+  }
+  SECTION("the name of a store is lost") {
+    fs::rename(path + "/store.1", path + "/store.2");
+    fs::remove(path + "/current");
+    CHECK(absl::IsDataLoss(StatusOfOpen(path)));
+    CHECK(fs::exists(path + "/store.2"));
+  }
+  SECTION("the store is lost") {
+    fs::remove_all(path + "/store.1");
+    CHECK_FALSE(StatusOfOpen(path).ok());
+  }
+}
+
+}  // namespace
+}  // namespace quorate::tree

@@ -1,0 +1,545 @@
+// Random commands for tests, applied to trees and to a model that is so simple that it is plainly
+// right: a map from whole paths to nodes, of which a multi makes a copy first.
+#pragma once
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tree/tree.h"
+#include "tree/tree_test_util.h"
+
+namespace quorate::tree {
+
+struct ModelNode {
+  bool has_data = true;
+  std::string data;
+  std::vector<Acl> acl = OpenAcl();
+  Zxid czxid, mzxid, pzxid;
+  int64_t ctime_ms = 0, mtime_ms = 0;
+  int32_t version = 0, creates = 0, aversion = 0;
+  SessionId owner;
+};
+
+struct ModelSession {
+  std::string password;
+  int32_t timeout_ms = 0;
+  Zxid attach_zxid;
+  uint16_t member = 0;
+  std::vector<std::string> ephemerals;
+};
+
+// Everything that a failed multi must leave alone.
+struct State {
+  std::map<std::string, ModelNode> nodes;
+  std::map<SessionId, ModelSession> sessions;
+  std::vector<std::string> events;
+};
+
+inline std::string ParentOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
+class Model {
+ public:
+  Model() {
+    for (const char* path : {"/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"}) {
+      state.nodes[path];
+    }
+    state.nodes["/zookeeper/config"].aversion = -1;
+    state.nodes["/zookeeper/config"].acl = {MakeAcl(1, "world", "anyone")};
+  }
+
+  ModelNode* Find(const std::string& path) {
+    const auto found = state.nodes.find(path.empty() ? "/" : path);
+    return found == state.nodes.end() ? nullptr : &found->second;
+  }
+
+  std::vector<std::string> Children(const std::string& path) const {
+    const std::string prefix = path == "/" ? "/" : path + "/";
+    std::vector<std::string> names;
+    for (const auto& [at, node] : state.nodes) {
+      if (at.size() > prefix.size() && at.starts_with(prefix) &&
+          at.find('/', prefix.size()) == std::string::npos) {
+        names.push_back(at.substr(prefix.size()));
+      }
+    }
+    return names;
+  }
+
+  Stat StatOf(const std::string& path) {
+    const ModelNode& node = *Find(path);
+    const int32_t children = static_cast<int32_t>(Children(path).size());
+    Stat stat;
+    stat.czxid = node.czxid;
+    stat.mzxid = node.mzxid;
+    stat.pzxid = node.pzxid;
+    stat.ctime_ms = node.ctime_ms;
+    stat.mtime_ms = node.mtime_ms;
+    stat.version = node.version;
+    stat.cversion = 2 * node.creates - children;
+    stat.aversion = node.aversion;
+    stat.ephemeral_owner = node.owner;
+    stat.data_length = static_cast<int32_t>(node.data.size());
+    stat.num_children = children;
+    return stat;
+  }
+
+  static bool Allowed(const ModelNode& node, const std::vector<Identity>& who, int32_t wanted) {
+    for (const Acl& acl : node.acl) {
+      if ((acl.permissions & wanted) == 0) continue;
+      if (acl.identity.scheme == "world") return true;
+      if (std::find(who.begin(), who.end(), acl.identity) != who.end()) return true;
+    }
+    return false;
+  }
+
+  // The paths of this test have no character that is illegal in itself.
+  static bool Valid(const std::string& path) {
+    if (path == "/") return true;
+    if (path.empty() || path[0] != '/') return false;
+    std::string rest = path.substr(1) + "/";
+    for (size_t at = 0; at < rest.size();) {
+      const size_t end = rest.find('/', at);
+      const std::string segment = rest.substr(at, end - at);
+      if (segment.empty() || segment == "." || segment == "..") return false;
+      at = end + 1;
+    }
+    return true;
+  }
+
+  // This test's lists have entries of world, digest and auth, and one that is not valid.
+  static bool Resolve(const std::vector<Acl>& acl, const std::vector<Identity>& who,
+                      std::vector<Acl>* out) {
+    std::vector<Acl> seen;
+    for (const Acl& entry : acl) {
+      if (std::find(seen.begin(), seen.end(), entry) != seen.end()) continue;
+      seen.push_back(entry);
+      if (entry.identity.scheme == "bad") return false;
+      if (entry.identity.scheme != "auth") {
+        out->push_back(entry);
+        continue;
+      }
+      if (who.empty()) return false;
+      for (const Identity& identity : who) out->push_back(Acl{entry.permissions, identity});
+    }
+    return !out->empty();
+  }
+
+  void Remove(const std::string& path, Zxid zxid) {
+    const ModelNode node = *Find(path);
+    if (node.owner != kNoSession) std::erase(state.sessions[node.owner].ephemerals, path);
+    state.nodes.erase(path);
+    Find(ParentOf(path))->pzxid = zxid;
+    state.events.push_back("deleted " + path);
+  }
+
+  ErrorCode Create(const Op& op, const std::vector<Identity>& who, SessionId session, Zxid zxid,
+                   OpResult* result) {
+    std::string path(op.path);
+    const int32_t mode = static_cast<int32_t>(op.mode);
+    if (mode < 0 || mode > 3) return ErrorCode::kBadArguments;
+    if (path.find('/') == std::string::npos) return ErrorCode::kBadArguments;
+    ModelNode node;
+    node.acl.clear();
+    if (!Resolve(op.acl, who, &node.acl)) return ErrorCode::kInvalidAcl;
+    ModelNode* parent = Find(ParentOf(path));
+    if (parent == nullptr) return ErrorCode::kNoNode;
+    if (!Allowed(*parent, who, permission::kCreate)) return ErrorCode::kNoAuth;
+    if (mode >= 2) {
+      char number[16];
+      std::snprintf(number, sizeof(number), "%010d", parent->creates);
+      path += number;
+    }
+    if (!Valid(path)) return ErrorCode::kBadArguments;
+    if (Find(path) != nullptr) return ErrorCode::kNodeExists;
+    if (parent->owner != kNoSession) return ErrorCode::kNoChildrenForEphemerals;
+    node.has_data = op.has_data;
+    node.data = op.data;
+    node.czxid = node.mzxid = node.pzxid = zxid;
+    node.ctime_ms = node.mtime_ms = time_ms;
+    if (mode % 2 == 1) {
+      node.owner = session;
+      state.sessions[session].ephemerals.push_back(path);
+    }
+    ++parent->creates;
+    parent->pzxid = zxid;
+    state.nodes[path] = node;
+    state.events.push_back("created " + path);
+    result->path = path;
+    result->stat = StatOf(path);
+    result->stat.pzxid = zxid;
+    return ErrorCode::kOk;
+  }
+
+  ErrorCode Delete(const Op& op, const std::vector<Identity>& who, Zxid zxid) {
+    const std::string path(op.path);
+    static const std::set<std::string> kSystem = {"/", "/zookeeper", "/zookeeper/quota",
+                                                  "/zookeeper/config"};
+    if (path.find('/') == std::string::npos || kSystem.count(path) > 0) {
+      return ErrorCode::kBadArguments;
+    }
+    const ModelNode* parent = Find(ParentOf(path));
+    if (parent == nullptr) return ErrorCode::kNoNode;
+    if (!Allowed(*parent, who, permission::kDelete)) return ErrorCode::kNoAuth;
+    const ModelNode* node = Find(path);
+    if (node == nullptr) return ErrorCode::kNoNode;
+    if (op.version != -1 && op.version != node->version) return ErrorCode::kBadVersion;
+    if (!Children(path).empty()) return ErrorCode::kNotEmpty;
+    Remove(path, zxid);
+    return ErrorCode::kOk;
+  }
+
+  // setData, check and setAcl.
+  ErrorCode Change(const Op& op, const std::vector<Identity>& who, Zxid zxid, OpResult* result) {
+    const std::string path(op.path);
+    if (!Valid(path)) return ErrorCode::kBadArguments;
+    std::vector<Acl> acl;
+    const bool set_acl = op.kind == OpKind::kSetAcl;
+    if (set_acl && !Resolve(op.acl, who, &acl)) return ErrorCode::kInvalidAcl;
+    ModelNode* node = Find(path);
+    if (node == nullptr) return ErrorCode::kNoNode;
+    const int32_t wanted = set_acl                     ? permission::kAdmin
+                           : op.kind == OpKind::kCheck ? permission::kRead
+                                                       : permission::kWrite;
+    if (!Allowed(*node, who, wanted)) return ErrorCode::kNoAuth;
+    int32_t& version = set_acl ? node->aversion : node->version;
+    if (op.version != -1 && op.version != version) return ErrorCode::kBadVersion;
+    if (op.kind == OpKind::kCheck) return ErrorCode::kOk;
+    ++version;
+    if (set_acl) {
+      node->acl = acl;
+    } else {
+      node->has_data = op.has_data;
+      node->data = op.data;
+      node->mzxid = zxid;
+      node->mtime_ms = time_ms;
+      state.events.push_back("changed " + path);
+    }
+    result->stat = StatOf(path);
+    return ErrorCode::kOk;
+  }
+
+  ErrorCode ApplyRequest(const Request& request, SessionId session, Zxid attach_zxid, Zxid zxid,
+                         std::vector<OpResult>* results) {
+    const auto found = state.sessions.find(session);
+    if (found == state.sessions.end()) return ErrorCode::kSessionExpired;
+    if (found->second.attach_zxid != attach_zxid) return ErrorCode::kSessionMoved;
+    const State before = state;
+    results->resize(request.ops.size());
+    for (size_t i = 0; i < request.ops.size(); ++i) {
+      const Op& op = request.ops[i];
+      OpResult* result = &(*results)[i];
+      const std::vector<Identity>& who = request.identities;
+      result->error = op.kind == OpKind::kCreate   ? Create(op, who, session, zxid, result)
+                      : op.kind == OpKind::kDelete ? Delete(op, who, zxid)
+                                                   : Change(op, who, zxid, result);
+      if (result->error == ErrorCode::kOk) continue;
+      state = before;
+      for (size_t j = 0; j < i; ++j) (*results)[j] = OpResult{};
+      for (size_t j = i + 1; j < results->size(); ++j) {
+        (*results)[j].error = ErrorCode::kRuntimeInconsistency;
+      }
+      break;
+    }
+    return ErrorCode::kOk;
+  }
+
+  ErrorCode OpenSession(bool create, SessionId id, const std::string& password, int32_t timeout_ms,
+                        uint16_t member, Zxid zxid) {
+    auto found = state.sessions.find(id);
+    if (found == state.sessions.end() && create) {
+      found = state.sessions.emplace(id, ModelSession{password, 0, Zxid(0), 0, {}}).first;
+    }
+    if (found == state.sessions.end() || found->second.password != password) {
+      return ErrorCode::kSessionExpired;
+    }
+    found->second.timeout_ms = timeout_ms;
+    found->second.attach_zxid = zxid;
+    found->second.member = member;
+    state.events.push_back("attached " + std::to_string(id.value()));
+    return ErrorCode::kOk;
+  }
+
+  ErrorCode EndSession(bool close, SessionId id, Zxid attach_zxid, Zxid zxid) {
+    const auto found = state.sessions.find(id);
+    if (found == state.sessions.end()) return ErrorCode::kSessionExpired;
+    if (attach_zxid != found->second.attach_zxid && !(close && attach_zxid == Zxid(0))) {
+      return ErrorCode::kSessionMoved;
+    }
+    const std::vector<std::string> ephemerals = found->second.ephemerals;
+    for (const std::string& path : ephemerals) Remove(path, zxid);
+    state.sessions.erase(id);
+    state.events.push_back("closed " + std::to_string(id.value()));
+    return ErrorCode::kOk;
+  }
+
+  State state;
+  int64_t time_ms = 0;
+};
+
+// Makes random commands, and applies each to the model and to two trees: one of which gets
+// duplicates where the other gets entries without a command.
+class Run {
+ public:
+  explicit Run(uint64_t seed) : random_(seed) {}
+
+  void Step() {
+    model_.state.events.clear();
+    listener_ = RecordingListener();
+    time_ms_ += static_cast<int64_t>(Pick(5)) - 1;
+    model_.time_ms = std::max(model_.time_ms, time_ms_);
+    const uint64_t what = Pick(100);
+    if (what < 3) {
+      OpenSession(true);
+    } else if (what < 5) {
+      OpenSession(false);
+    } else if (what < 7) {
+      EndSession();
+    } else if (what < 10 && !sent_.empty()) {
+      Duplicate();
+    } else {
+      DoRequest();
+    }
+    if (++steps_ % 16 == 0) Compare();
+  }
+
+  // Either may be replaced by an equal one.
+  std::unique_ptr<Tree>& first() { return first_; }
+  std::unique_ptr<Tree>& second() { return second_; }
+
+  void Compare() {
+    REQUIRE(first_->digest() == first_->ComputeDigest());
+    REQUIRE(first_->digest() == second_->digest());
+    REQUIRE(first_->time_ms() == model_.time_ms);
+    const std::vector<Identity> super = {{"super", ""}};
+    size_t data_bytes = 0;
+    size_t ephemerals = 0;
+    for (const auto& [path, node] : model_.state.nodes) {
+      CAPTURE(path);
+      Stat stat;
+      std::string_view data;
+      bool has_data = false;
+      REQUIRE(first_->GetData(path, super, &data, &has_data, &stat) == ErrorCode::kOk);
+      REQUIRE(stat == model_.StatOf(path));
+      REQUIRE(data == node.data);
+      REQUIRE(has_data == node.has_data);
+      std::vector<Acl> acl;
+      REQUIRE(first_->GetAcl(path, super, &acl, &stat) == ErrorCode::kOk);
+      REQUIRE(acl == node.acl);
+      std::vector<std::string> names;
+      const auto add = [&names](std::string_view name) { names.emplace_back(name); };
+      REQUIRE(first_->GetChildren(path, super, add, &stat) == ErrorCode::kOk);
+      std::sort(names.begin(), names.end());
+      REQUIRE(names == model_.Children(path));
+      data_bytes += path.size() - path.rfind('/') - 1 + data.size();
+      ephemerals += node.owner == kNoSession ? 0 : 1;
+    }
+    REQUIRE(first_->node_count() == model_.state.nodes.size());
+    REQUIRE(first_->data_bytes() == data_bytes);
+    REQUIRE(first_->ephemeral_count() == ephemerals);
+    REQUIRE(first_->session_count() == model_.state.sessions.size());
+    for (const auto& [id, session] : model_.state.sessions) {
+      SessionInfo info;
+      REQUIRE(first_->FindSession(id, &info));
+      REQUIRE(info.timeout_ms == session.timeout_ms);
+      REQUIRE(info.attach_zxid == session.attach_zxid);
+      REQUIRE(info.member == session.member);
+      REQUIRE(info.ephemerals == session.ephemerals.size());
+      REQUIRE(first_->CheckPassword(id, session.password));
+      REQUIRE(first_->Ephemerals(id) == session.ephemerals);
+    }
+  }
+
+  // How often each error came up: a run that never fails or never succeeds tests little.
+  const std::map<ErrorCode, int>& errors() const { return errors_; }
+
+ private:
+  uint64_t Pick(uint64_t below) { return random_() % below; }
+  SessionId PickSession() { return SessionId(1 + static_cast<int64_t>(Pick(4))); }
+  template <typename T>
+  T PickFrom(const std::vector<T>& from) {
+    return from[Pick(from.size())];
+  }
+
+  // Mostly a legal path of few names, so that they meet; sometimes a spoilt one.
+  std::string PickPath() {
+    static const std::vector<std::string> kNames = {"a", "b", "c", "n0000000001", "zookeeper"};
+    static const std::vector<std::string> kSpoilt = {"",      "/",   "//",   "a",
+                                                     "//a",   "/a/", "/a//", "/a/.",
+                                                     "/../a", "a/b", "/b/",  "/zookeeper/config"};
+    if (Pick(20) == 0) return PickFrom(kSpoilt);
+    if (Pick(2) == 0) {
+      // One that is there.
+      auto at = model_.state.nodes.begin();
+      std::advance(at, static_cast<ptrdiff_t>(Pick(model_.state.nodes.size())));
+      if (Pick(3) == 0) return (at->first == "/" ? "" : at->first) + "/" + PickFrom(kNames);
+      return at->first;
+    }
+    std::string path;
+    for (uint64_t depth = 1 + Pick(3); depth > 0; --depth) path += "/" + PickFrom(kNames);
+    return path;
+  }
+
+  std::vector<Acl> PickAcl() {
+    static const std::vector<std::vector<Acl>> kLists = {
+        {MakeAcl(31, "digest", "alice:x")},
+        {MakeAcl(31, "digest", "alice:x"), MakeAcl(7, "world", "anyone")},
+        {MakeAcl(31, "world", "anyone"), MakeAcl(31, "world", "anyone")},
+        {MakeAcl(31, "auth", "")},
+        {MakeAcl(29, "world", "anyone")},
+        {MakeAcl(1, "world", "anyone"), MakeAcl(30, "auth", "")},
+        {MakeAcl(31, "bad", "id")},
+        {},
+    };
+    return Pick(3) > 0 ? OpenAcl() : PickFrom(kLists);
+  }
+
+  Op PickOp(std::string_view path, std::string_view data) {
+    Op op;
+    static const std::vector<OpKind> kKinds = {OpKind::kCreate,  OpKind::kCreate, OpKind::kCreate,
+                                               OpKind::kDelete,  OpKind::kDelete, OpKind::kSetData,
+                                               OpKind::kSetData, OpKind::kCheck,  OpKind::kSetAcl};
+    op.kind = PickFrom(kKinds);
+    op.path = path;
+    if (op.kind == OpKind::kCreate || op.kind == OpKind::kSetData) {
+      op.has_data = Pick(5) > 0;
+      if (op.has_data) op.data = data;
+    }
+    if (op.kind == OpKind::kCreate || op.kind == OpKind::kSetAcl) op.acl = PickAcl();
+    if (op.kind == OpKind::kCreate) {
+      op.mode = static_cast<CreateMode>(Pick(50) == 0 ? 4 : Pick(4));
+    } else if (Pick(3) == 0) {
+      op.version = static_cast<int32_t>(Pick(3));
+    }
+    return op;
+  }
+
+  CommandHeader Next(SessionId session) {
+    CommandHeader header;
+    const uint16_t member = static_cast<uint16_t>(1 + Pick(2));
+    if (Pick(200) == 0) {
+      ++incarnation_[member];
+      sequence_[member] = 0;
+    }
+    header.origin = Origin{member, incarnation_[member]};
+    header.sequence = ++sequence_[member];
+    header.time_ms = time_ms_;
+    header.session = session;
+    const auto found = model_.state.sessions.find(session);
+    if (found != model_.state.sessions.end()) header.attach_zxid = found->second.attach_zxid;
+    if (Pick(50) == 0) header.attach_zxid = Zxid(static_cast<int64_t>(Pick(3)));
+    return header;
+  }
+
+  Zxid NextZxid() const { return first_->last_zxid() + 1; }
+
+  void Apply(const CommandHeader& header, const std::string& command, ErrorCode error,
+             const std::vector<OpResult>& ops) {
+    const Zxid zxid = NextZxid();
+    first_->Apply(zxid, command, header.origin, &listener_);
+    RecordingListener other;
+    second_->Apply(zxid, command, Origin{9, 9}, &other);
+    sent_.push_back(command);
+    REQUIRE(listener_.events == model_.state.events);
+    REQUIRE(other.events == model_.state.events);
+    REQUIRE_FALSE(other.result.has_value());
+    REQUIRE(listener_.result.has_value());
+    REQUIRE(listener_.result->zxid == zxid);
+    REQUIRE(listener_.result->error == error);
+    REQUIRE(listener_.result->ops.size() == ops.size());
+    ++errors_[error];
+    for (size_t i = 0; i < ops.size(); ++i) {
+      CAPTURE(i);
+      REQUIRE(listener_.result->ops[i].error == ops[i].error);
+      REQUIRE(listener_.result->ops[i].path == ops[i].path);
+      REQUIRE(listener_.result->ops[i].stat == ops[i].stat);
+      ++errors_[ops[i].error];
+    }
+  }
+
+  void DoRequest() {
+    Request request;
+    request.multi = Pick(4) == 0;
+    const uint64_t count = request.multi ? Pick(8) : 1;
+    if (Pick(3) > 0) request.identities.push_back(Identity{"digest", "alice:x"});
+    if (Pick(4) == 0) request.identities.push_back(Identity{"digest", "bob:y"});
+    std::vector<std::string> strings;
+    strings.reserve(count * 2);
+    for (uint64_t i = 0; i < count; ++i) {
+      const std::string& path = strings.emplace_back(PickPath());
+      const std::string& data = strings.emplace_back(Pick(300), 'd');
+      request.ops.push_back(PickOp(path, data));
+    }
+    const SessionId session = PickSession();
+    const CommandHeader header = Next(session);
+    std::string command;
+    AppendRequest(header, request, &command);
+    std::vector<OpResult> results;
+    const ErrorCode error =
+        model_.ApplyRequest(request, session, header.attach_zxid, NextZxid(), &results);
+    Apply(header, command, error, results);
+  }
+
+  void OpenSession(bool create) {
+    const SessionId session = PickSession();
+    const CommandHeader header = Next(session);
+    const std::string password = Pick(4) == 0 ? "wrong" : std::string(kPassword);
+    const int32_t timeout_ms = 1000 + static_cast<int32_t>(Pick(9));
+    std::string command;
+    if (create) {
+      AppendCreateSession(header, timeout_ms, password, &command);
+    } else {
+      AppendAttachSession(header, timeout_ms, password, &command);
+    }
+    const ErrorCode error =
+        model_.OpenSession(create, session, password, timeout_ms, header.origin.member, NextZxid());
+    Apply(header, command, error, {});
+  }
+
+  void EndSession() {
+    CommandHeader header = Next(PickSession());
+    const bool close = Pick(2) == 0;
+    header.kind = close ? CommandKind::kCloseSession : CommandKind::kExpireSession;
+    if (Pick(3) == 0) header.attach_zxid = Zxid(0);
+    std::string command;
+    AppendCloseSession(header, &command);
+    const ErrorCode error =
+        model_.EndSession(close, header.session, header.attach_zxid, NextZxid());
+    Apply(header, command, error, {});
+  }
+
+  // Something that was sent before, or skips a number.
+  void Duplicate() {
+    std::string command = PickFrom(sent_);
+    if (Pick(3) == 0) {
+      const uint16_t member = DecodeHeader(command)->origin.member;
+      StampSequence(command.data(), sequence_[member] + 2 + Pick(2));
+    }
+    // The command does not count, so neither does its time.
+    model_.time_ms = first_->time_ms();
+    const Zxid zxid = NextZxid();
+    first_->Apply(zxid, command, DecodeHeader(command)->origin, &listener_);
+    second_->Skip(zxid);
+    REQUIRE(listener_.events.empty());
+    REQUIRE_FALSE(listener_.result.has_value());
+  }
+
+  std::mt19937_64 random_;
+  Model model_;
+  std::unique_ptr<Tree> first_ = std::make_unique<Tree>();
+  std::unique_ptr<Tree> second_ = std::make_unique<Tree>();
+  RecordingListener listener_;
+  std::vector<std::string> sent_;
+  std::map<uint16_t, uint64_t> incarnation_ = {{1, 1}, {2, 1}};
+  std::map<uint16_t, uint64_t> sequence_;
+  std::map<ErrorCode, int> errors_;
+  int64_t time_ms_ = kStartMs;
+  uint64_t steps_ = 0;
+};
+
+}  // namespace quorate::tree
