@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/planted_fault.h"
 #include "consensus/core/describe.h"
 #include "consensus/core/raft_impl.h"
 
@@ -269,8 +270,9 @@ void Raft::Impl::HandleVoteRequest(const Message& message, const VoteRequest& re
   // A member that was cut off must not depose a leader which others hear (thesis 4.2.3).
   if (term > term_ && HearsFromLeader() && !request.leadership_transfer) return;
   if (term > term_ && !request.pre_vote) BecomeFollower(term, kNoMember);
-  const bool up_to_date = std::pair(request.last_term, request.last_index) >= LastPosition();
-  const bool may_vote = standing_ == Standing::kFull ||
+  const bool up_to_date = std::pair(request.last_term, request.last_index) >= LastPosition() ||
+                          PlantedFault("votes for a shorter log");
+  const bool may_vote = standing_ == Standing::kFull || PlantedFault("a lost disk votes at once") ||
                         (standing_ == Standing::kBlank && (request.pre_vote || request.founding));
   // In the current term it can only have the one vote; a pre-vote asks about a later term.
   const bool vote_is_free =

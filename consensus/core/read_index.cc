@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/planted_fault.h"
 #include "consensus/core/limits.h"
 #include "consensus/core/raft_impl.h"
 
@@ -41,6 +42,7 @@ void Raft::Impl::StartReadRound(LeaderRole* leader) {
   ASSERT(!leader->waiting.empty());
   ++leader->round;
   leader->confirming.push_back({leader->round, commit_, std::exchange(leader->waiting, {})});
+  if (PlantedFault("read without a quorum")) ConfirmReads(leader);
 }
 
 void Raft::Impl::SendHeartbeats(LeaderRole* leader) {
@@ -55,7 +57,7 @@ void Raft::Impl::SendHeartbeats(LeaderRole* leader) {
 void Raft::Impl::ConfirmReads(LeaderRole* leader) {
   if (leader->confirming.empty()) return;
   const ReadRound confirmed = quorum().Reached([&](MemberId member) {
-    if (member == options_.self) return leader->round;
+    if (member == options_.self || PlantedFault("read without a quorum")) return leader->round;
     const Progress* progress = FindProgress(member);
     return CountsForQuorum(progress) ? progress->read_round() : ReadRound{0};
   });

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/planted_fault.h"
 #include "consensus/core/describe.h"
 #include "consensus/core/limits.h"
 #include "consensus/core/raft_impl.h"
@@ -34,7 +35,7 @@ void Raft::Impl::TruncateLog(Index index) {
   terms_.TruncateAfter(index);
   cache_.TruncateAfter(index);
   membership_changed_ |= memberships_.newest_index() > index;
-  memberships_.TruncateAfter(index);
+  if (!PlantedFault("membership stays after truncation")) memberships_.TruncateAfter(index);
   versions_.TruncateAfter(index);
   durable_ = std::min(durable_, index);
   for (PersistBatch& batch : in_progress_) batch.last = std::min(batch.last, index);
@@ -53,12 +54,17 @@ void Raft::Impl::CommitTo(Index index) {
 void Raft::Impl::CommitByCounting() {
   ASSERT(role() == Role::kLeader);
   const Index index = quorum().Reached([this](MemberId member) {
-    if (member == options_.self) return durable_;
+    if (member == options_.self) {
+      return PlantedFault("the leader counts what is not durable") ? last_index() : durable_;
+    }
     const Progress* progress = FindProgress(member);
     return CountsForQuorum(progress) ? progress->match() : Index{0};
   });
   // Entries of earlier terms are committed only along with one of this term (paper 5.4.2).
-  if (index > commit_ && terms_.TermAt(index) == term_) CommitTo(index);
+  if (index > commit_ &&
+      (terms_.TermAt(index) == term_ || PlantedFault("commit of an old term by counting"))) {
+    CommitTo(index);
+  }
 }
 
 void Raft::Impl::TrimCache() {

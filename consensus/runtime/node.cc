@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/planted_fault.h"
 #include "consensus/core/membership.h"
 
 namespace quorate::consensus {
@@ -92,6 +93,7 @@ Node::Node(NodeOptions options, DataDir* data_dir, RandomSource* random,
       raft_(std::make_unique<Raft>(
           options_.raft, data_dir->initial_state(NewestCheckpoint(checkpoints)), random)) {
   ASSERT(options_.tick_ms > 0);
+  log_durable_ = data_dir_->log().last_index();
   if (std::optional<SnapshotMeta> newest = NewestCheckpoint(checkpoints)) {
     applied_ = *std::move(newest);
   } else {
@@ -300,6 +302,7 @@ absl::Status Node::HandleLog(std::vector<LogWork>& work) {
 absl::Status Node::PersistAndSend(std::vector<LogBatch>& batches) {
   if (batches.empty()) return absl::OkStatus();
   if (absl::Status status = Persist(batches); !status.ok()) return status;
+  log_durable_.store(data_dir_->log().last_index(), std::memory_order_release);
   std::vector<Message> messages;
   std::optional<PersistId> persisted;
   for (LogBatch& batch : batches) {
@@ -323,6 +326,7 @@ absl::Status Node::Reset(const LogReset& reset) {
   }
   // A crash before this finds a checkpoint that the log does not contain, and does the same.
   if (absl::Status s = data_dir_->AlignLog(reset.meta.index, reset.meta.term); !s.ok()) return s;
+  log_durable_.store(data_dir_->log().last_index(), std::memory_order_release);
   // A log that begins behind a snapshot does not have the entry that says it.
   if (absl::Status s = BindClusterId(reset.meta.cluster_id); !s.ok()) return s;
   events_.Push(SnapshotInstalled{reset.meta.index});
@@ -347,7 +351,7 @@ absl::Status Node::Persist(std::vector<LogBatch>& batches) {
       changed = true;
     }
   }
-  if (changed) {
+  if (changed && !PlantedFault("vote not persisted")) {
     if (absl::Status s = data_dir_->WriteHardState(hard_state, durable); !s.ok()) return s;
   }
   bool wrote = false;
@@ -363,7 +367,7 @@ absl::Status Node::Persist(std::vector<LogBatch>& batches) {
       wrote = true;
     }
   }
-  if (wrote) {
+  if (wrote && !PlantedFault("acknowledged before the sync")) {
     if (absl::Status s = log.Sync(); !s.ok()) return s;
   }
   return bind_cluster_id ? BindToFirstEntry() : absl::OkStatus();
@@ -430,10 +434,15 @@ void Node::BeginPictureIfDue() {
       bytes_since_picture_ < options_.checkpoint_bytes) {
     return;
   }
+  // What others have on their disks is applied before this one's has it. A checkpoint ahead of the
+  // log would be safe, but look as if the log it belongs to were lost.
+  if (applied_.index > log_durable_.load(std::memory_order_acquire)) return;
   entries_since_picture_ = 0;
   bytes_since_picture_ = 0;
   picture_unfinished_.store(true, std::memory_order_release);
-  checkpoints_->Begin(applied_);
+  SnapshotMeta meta = applied_;
+  if (PlantedFault("a snapshot has the wrong term")) meta.term = Term{1};
+  checkpoints_->Begin(meta);
   checkpoint_work_.Push(FinishPicture{applied_.index});
 }
 

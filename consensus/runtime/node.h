@@ -240,6 +240,8 @@ class Node {
   SnapshotMeta applied_;
   uint64_t entries_since_picture_ = 0;
   uint64_t bytes_since_picture_ = 0;
+  // How far the log was durable when the log thread last looked.
+  std::atomic<Index> log_durable_{Index{0}};
   // A picture was begun and is not durable. Set by the apply thread, cleared by the other.
   std::atomic<bool> picture_unfinished_{false};
 

@@ -238,7 +238,10 @@ void Replica::BeginToLead() {
   // Not before everything of earlier terms is applied here: after a restart, the sessions come back
   // with the replay, and their clients can attach only after it.
   const bool leads = raft_status_.leader_established && applied_term_ == raft_status_.term;
-  if (leads && !judges_sessions_) tracker_.TouchAll();
+  if (leads && !judges_sessions_) {
+    tracker_.TouchAll();
+    expiries_proposed_ = consensus::Index{0};
+  }
   judges_sessions_ = leads;
 }
 
@@ -338,8 +341,11 @@ void Replica::ExpireSessions() {
       std::chrono::duration_cast<std::chrono::milliseconds>(now - last_tick_).count();
   if (elapsed_ms <= 0) return;
   last_tick_ = now;
-  const auto expired =
-      tracker_.Advance(std::min<int64_t>(elapsed_ms, TrackedMsMax(options_)), kExpiriesAtOnceMax);
+  // While ends that were proposed are on their way, no more are: or else a log that is slow would
+  // get the same ones again and again, and become slower.
+  const bool outstanding = judges_sessions_ && applied_ < expiries_proposed_;
+  const auto expired = tracker_.Advance(std::min<int64_t>(elapsed_ms, TrackedMsMax(options_)),
+                                        outstanding ? 0 : kExpiriesAtOnceMax);
   if (!judges_sessions_ || expired.empty()) return;
   std::vector<Slice> commands;
   for (const SessionTracker::Expired& session : expired) {
@@ -355,9 +361,11 @@ void Replica::ExpireSessions() {
     commands.emplace_back(std::move(command));
   }
   // If it is refused, the tracker comes back to these sessions after another timeout.
-  if (absl::Status s = Propose(std::move(commands)); !s.ok()) {
-    spdlog::warn("sessions could not be expired now: {}", std::string(s.message()));
+  if (absl::Status status = Propose(std::move(commands)); !status.ok()) {
+    spdlog::warn("sessions could not be expired now: {}", std::string(status.message()));
+    return;
   }
+  expiries_proposed_ = node_->raft().last_index();
 }
 
 void Replica::PublishStatus() {

@@ -158,7 +158,8 @@ class Replica final : public Service,
   consensus::Status raft_status_;
   consensus::Index applied_;
   consensus::Term applied_term_;
-  bool judges_sessions_ = false;  // leads, and has applied what came before
+  bool judges_sessions_ = false;        // leads, and has applied what came before
+  consensus::Index expiries_proposed_;  // as a leader: the last of them is at or before it
   std::chrono::steady_clock::time_point last_tick_;
   std::chrono::steady_clock::time_point leaderless_since_;
   uint64_t next_read_ = 1;

@@ -139,19 +139,30 @@ absl::Status TreeCheckpoints::WritePicture() {
 
 absl::StatusOr<std::list<TreeCheckpoints::Reading>::iterator> TreeCheckpoints::FindReading(
     Index index, uint64_t offset) {
+  auto behind = readings_.end();  // one that would have to skip something
   for (auto it = readings_.begin(); it != readings_.end(); ++it) {
     if (it->meta.index != index) continue;
     const bool again = it->next_offset > 0 && it->last_chunk.offset == offset;
-    if (it->next_offset <= offset || again) {
-      readings_.splice(readings_.begin(), readings_, it);
-      return readings_.begin();
-    }
+    if (it->next_offset == offset || again) return Use(it);
+    if (it->next_offset < offset) behind = it;
   }
   const std::optional<SnapshotMeta> newest_meta = newest();
-  if (!newest_meta || (index == Index{0} ? offset != 0 : index != newest_meta->index)) {
-    return absl::NotFoundError(
-        absl::StrCat("there is no checkpoint of index ", index.value(), " any more"));
+  if (newest_meta && (index == Index{0} ? offset == 0 : index == newest_meta->index)) {
+    return OpenReading();
   }
+  // Another follower may be at work with it; that one begins again then, with a newer one.
+  if (behind != readings_.end()) return Use(behind);
+  return absl::NotFoundError(
+      absl::StrCat("there is no checkpoint of index ", index.value(), " any more"));
+}
+
+std::list<TreeCheckpoints::Reading>::iterator TreeCheckpoints::Use(
+    std::list<Reading>::iterator reading) {
+  readings_.splice(readings_.begin(), readings_, reading);
+  return readings_.begin();
+}
+
+absl::StatusOr<std::list<TreeCheckpoints::Reading>::iterator> TreeCheckpoints::OpenReading() {
   auto view = store_->OpenView();
   if (!view.ok()) return view.status();
   // A newer one may have become the newest meanwhile.

@@ -70,6 +70,9 @@ class TreeCheckpoints : public consensus::CheckpointStore {
   // Writes and commits all records of the picture.
   absl::Status WritePicture();
   absl::StatusOr<std::list<Reading>::iterator> FindReading(consensus::Index index, uint64_t offset);
+  // It is the last used now.
+  std::list<Reading>::iterator Use(std::list<Reading>::iterator reading);
+  absl::StatusOr<std::list<Reading>::iterator> OpenReading();
   // Reads the next records into last_chunk.
   absl::Status ReadChunk(size_t bytes_max, Reading* reading);
   absl::Status StageRecords(std::string_view bytes);

@@ -238,11 +238,18 @@ TEST_CASE("the last chunk can be read again, and a checkpoint that is gone is no
   auto third = member.checkpoints->Read(index, next + second->bytes.size(), 300);
   REQUIRE(third.ok());
   CHECK(third->meta.index == index);
-  CHECK(absl::IsNotFound(member.checkpoints->Read(index, 12345678, 300).status()));
   CHECK(absl::IsNotFound(member.checkpoints->Read(Index{1}, 0, 300).status()));
-  // Two at different places.
+  // Two at different places do not get in each other's way.
   CHECK(member.checkpoints->Read(Index{0}, 0, 300)->meta.index == member.index);
   CHECK(member.checkpoints->Read(index, next + second->bytes.size(), 300)->bytes == third->bytes);
+  auto other = member.checkpoints->Read(member.index, 0, 500);
+  REQUIRE(other.ok());
+  auto ahead = member.checkpoints->Read(member.index, other->bytes.size(), 500);
+  REQUIRE(ahead.ok());
+  CHECK(member.checkpoints->Read(member.index, 0, 300)->offset == 0);
+  CHECK(member.checkpoints->Read(member.index, other->bytes.size(), 500)->bytes == ahead->bytes);
+  // There is no record at any place.
+  CHECK(absl::IsNotFound(member.checkpoints->Read(index, 12345678, 300).status()));
 }
 
 TEST_CASE("a snapshot that is damaged or incomplete replaces nothing") {

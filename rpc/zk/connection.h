@@ -125,8 +125,8 @@ class Connection {
   absl::Status OnRequestResult(const tree::ApplyResult& result);
   // Begins what waited and need not any more.
   absl::Status StartHeld();
-  // The zxid of a reply that has none of its own: not below what the client has seen. (The loop's is
-  // below that of an event while more of the same change may be in the inbox.)
+  // The zxid of a reply that has none of its own: not below what the client has seen. (The loop's
+  // is below that of an event while more of the same change may be in the inbox.)
   tree::Zxid SeenZxid() const;
   // Whether the client has so much to fetch that nothing more is answered for now.
   bool HasMuchToSend() const;

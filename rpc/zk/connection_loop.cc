@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
+#include "base/planted_fault.h"
 
 namespace quorate::rpc::zk {
 namespace {
@@ -252,7 +253,7 @@ const tree::Tree& ConnectionLoop::LockTree() {
   if (tree_locked_) return tree;
   door_->service().tree_mutex().ReaderLock();
   tree_locked_ = true;
-  DrainInbox();
+  if (!PlantedFault("data before its event")) DrainInbox();
   seen_zxid_ = tree.last_zxid();
   return tree;
 }

@@ -73,7 +73,7 @@ class Writer(threading.Thread):
         self.connection.abandon()
 
 
-def _check_all_there(cluster, parent, writers):
+def check_all_there(cluster, parent, writers):
     """Every member has every acknowledged node, with its data, and none that was never sent."""
     wanted = {path for writer in writers for path in writer.acknowledged}
     possible = wanted | {path for writer in writers for path in writer.unknown}
@@ -91,7 +91,7 @@ def _check_all_there(cluster, parent, writers):
     return len(wanted)
 
 
-def _with_writers(cluster, parent, disturb):
+def with_writers(cluster, parent, disturb):
     """Runs disturb() with a writer on each member. Returns the writers, finished."""
     with zk.Connection(cluster.address(1)) as connection:
         connection.create(parent)
@@ -116,8 +116,8 @@ def _kill_one(cluster, victim, parent):
         time.sleep(ROUND_SECONDS)
         cluster.restart(victim)
         time.sleep(ROUND_SECONDS)
-    writers = _with_writers(cluster, parent, disturb)
-    total = _check_all_there(cluster, parent, writers)
+    writers = with_writers(cluster, parent, disturb)
+    total = check_all_there(cluster, parent, writers)
     others = [writer for writer in writers if writer.member != victim]
     if cluster.keeps_connections:
         dropped = [writer.member for writer in others if writer.disconnects]
@@ -143,8 +143,8 @@ def shared_members_are_killed_again_and_again_under_writes(cluster):
         killer.start()
         time.sleep(8)
         kills.append(killer.stop())
-    writers = _with_writers(cluster, "/many-kills", disturb)
-    return f"{_check_all_there(cluster, '/many-kills', writers)} writes acknowledged, {kills[0]} kills"
+    writers = with_writers(cluster, "/many-kills", disturb)
+    return f"{check_all_there(cluster, '/many-kills', writers)} writes acknowledged, {kills[0]} kills"
 
 
 def shared_all_are_killed_and_come_back_with_data_and_sessions(cluster):
@@ -160,8 +160,8 @@ def shared_all_are_killed_and_come_back_with_data_and_sessions(cluster):
             os.kill(pid, signal.SIGKILL)
         cluster.command("start")
         time.sleep(ROUND_SECONDS)
-    writers = _with_writers(cluster, "/all-killed", disturb)
-    total = _check_all_there(cluster, "/all-killed", writers)
+    writers = with_writers(cluster, "/all-killed", disturb)
+    total = check_all_there(cluster, "/all-killed", writers)
     for number, (session, zxid, path) in enumerate(owners):
         # At another member than the one where it was opened.
         address = cluster.address(1 + (number + 1) % cluster.size)
@@ -257,10 +257,10 @@ def shared_a_cluster_without_quorum_acknowledges_nothing(cluster):
 def shared_sigterm_stops_a_member_cleanly(cluster):
     leader = cluster.leader()
     home = cluster.followers()[0]
-    writers = _with_writers(cluster, "/leader-stopped", lambda: (
+    writers = with_writers(cluster, "/leader-stopped", lambda: (
         time.sleep(ROUND_SECONDS), cluster.command("stop", leader), time.sleep(ROUND_SECONDS),
         cluster.restart(leader)))
-    total = _check_all_there(cluster, "/leader-stopped", writers)
+    total = check_all_there(cluster, "/leader-stopped", writers)
     result = next(writer for writer in writers if writer.member == home)
     if cluster.keeps_connections:
         assert not result.disconnects, f"the client of member {home} was disconnected"
@@ -270,9 +270,9 @@ def shared_sigterm_stops_a_member_cleanly(cluster):
 def alone_a_cluster_of_one_keeps_what_it_acknowledged(server):
     with harness.Cluster(server, size=1) as cluster:
         for turn in range(3):
-            writers = _with_writers(cluster, f"/alone-{turn}", lambda: (
+            writers = with_writers(cluster, f"/alone-{turn}", lambda: (
                 time.sleep(0.5), cluster.kill(1), cluster.command("start")))
-            _check_all_there(cluster, f"/alone-{turn}", writers)
+            check_all_there(cluster, f"/alone-{turn}", writers)
 
 
 def alone_a_backup_of_all_directories_is_a_cluster(server):

@@ -46,6 +46,7 @@ void Cluster::Run() {
   simulation_.RunUntil(simulation_.options().chaos_us, [] { return false; });
 
   nemesis_.Stop();
+  simulation_.SetCalm();
   workload_->BeginQuiet();
   const std::vector<size_t> core = nemesis_.RepairCore();
   Await(
@@ -75,20 +76,32 @@ void Cluster::Await(std::string_view what, const std::function<bool()>& done,
 
 bool Cluster::Agree(const std::vector<size_t>& members) {
   const consensus::Index last = checker_.committed();
+  const consensus::Membership current = nemesis_.CurrentMembership();
+  if (current.voters.empty()) return false;
+  const bool fixed = simulation_.options().cluster.membership_rate == 0;
   for (size_t member : members) {
+    // Who was removed, or never added, need not know anything.
+    if (!fixed && !current.Contains(consensus::MemberId(static_cast<uint32_t>(member + 1)))) {
+      continue;
+    }
     Process* process = machines_[member]->process();
     if (process == nullptr || process->applied() != last) return false;
-    if (process->raft().last_index() != last || process->raft().leader() == consensus::kNoMember) {
-      return false;
-    }
+    const consensus::Raft& raft = process->raft();
+    if (raft.last_index() != last || raft.leader() == consensus::kNoMember) return false;
+    // What is applied may still be on its way to a slow disk.
+    if (raft.durable_index() != last) return false;
   }
   return true;
 }
 
 void Cluster::CheckAtTheEnd() {
   for (const auto& machine : machines_) {
+    if (machine->process() == nullptr) continue;
     Process& process = *machine->process();
-    checker_.CheckLog(machine->number(), process.data_dir(), checker_.committed());
+    // Who is no member any more may have what was never committed; and what is committed may be on
+    // its way to the disk.
+    checker_.CheckLog(machine->number(), process.data_dir(),
+                      std::min(process.raft().commit_index(), process.raft().durable_index()));
     const tree::Tree& tree = process.replica().tree();
     if (tree.digest() != tree.ComputeDigest()) {
       Fail("the digest is that of the tree",

@@ -32,7 +32,9 @@ uint64_t ClusterChecker::HashOf(const consensus::Entry& entry) {
 
 void ClusterChecker::OnMessage(size_t member, const consensus::Message& message) {
   simulation_.trace().Mix(member << 32 | message.body.index());
-  simulation_.Line(fmt::format("{}", member + 1), "{}", ToString(message));
+  if (simulation_.tracing()) {
+    simulation_.Line(fmt::format("{}", member + 1), "{}", ToString(message));
+  }
   if (std::holds_alternative<consensus::AppendRequest>(message.body) ||
       std::holds_alternative<consensus::Heartbeat>(message.body)) {
     OnLeader(message.from, message.term);
@@ -47,7 +49,7 @@ void ClusterChecker::OnMessage(size_t member, const consensus::Message& message)
       CheckPromise(member, message);
     }
   } else if (const auto* append = std::get_if<consensus::AppendResponse>(&message.body)) {
-    if (append->success) CheckPromise(member, message);
+    if (append->success && append->match_index > Index{0}) CheckPromise(member, message);
   }
 }
 
@@ -131,7 +133,9 @@ void ClusterChecker::CheckLog(size_t member, consensus::DataDir& data_dir, Index
 }
 
 void ClusterChecker::OnApplied(size_t member, const consensus::Entry& entry, uint64_t digest) {
-  simulation_.Line(fmt::format("{}", member + 1), "applies {}", ToString(entry));
+  if (simulation_.tracing()) {
+    simulation_.Line(fmt::format("{}", member + 1), "applies {}", ToString(entry));
+  }
   const uint64_t hash = HashOf(entry);
   simulation_.trace().Mix(hash ^ digest);
   if (entry.index <= committed()) {
@@ -217,7 +221,7 @@ void ClusterChecker::CheckPromise(size_t member, const consensus::Message& messa
         last = std::max(last, Index{static_cast<uint64_t>(newest->zxid.value())});
       }
     }
-    kept = last >= append->match_index;
+    kept = last >= append->match_index && state.term >= message.term;
   } else {
     const bool own = std::holds_alternative<consensus::VoteRequest>(message.body);
     kept = state.term > message.term ||

@@ -186,7 +186,7 @@ bool Machine::FlipBit(Random* random) {
   simulation_.Line(fmt::format("{}", number_ + 1), "a bit of {} turns over at {}", path, offset);
   simulation_.trace().Count("fault: bit flipped");
   env_->FlipBit(path, offset * 8 + random->Below(8));
-  disk_is_whole_ = false;
+  disk_is_whole_ = counts_ = false;
   return true;
 }
 
@@ -196,7 +196,7 @@ void Machine::LoseDisk() {
   simulation_.trace().Count("fault: disk lost");
   old_disks_.push_back(std::move(env_));
   env_ = std::make_unique<consensus::FaultEnv>();
-  disk_is_whole_ = false;
+  disk_is_whole_ = counts_ = false;
 }
 
 }  // namespace quorate::simulation

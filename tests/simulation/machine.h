@@ -101,7 +101,9 @@ class Machine {
   // Whether the disk holds all that this member ever promised: not after a bit turned over or the
   // disk was lost, until its state is rebuilt from the others.
   bool disk_is_whole() const { return disk_is_whole_; }
-  void SetDiskWhole() { disk_is_whole_ = true; }
+  // Whether the member is one of those who may vote and count: also a new one has to become it.
+  bool counts() const { return counts_; }
+  void SetCounts() { disk_is_whole_ = counts_ = true; }
 
   MachineClock& clock() { return clock_; }
   const Site& site() const { return site_; }
@@ -132,6 +134,7 @@ class Machine {
   std::unique_ptr<Process> process_;
   bool on_ = false;
   bool disk_is_whole_ = true;
+  bool counts_ = false;
   bool disk_is_full_ = false;
   bool sync_fails_ = false;
   int64_t disk_stalled_until_us_ = 0;

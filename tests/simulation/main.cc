@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/planted_fault.h"
+#include "tests/simulation/planted_faults.h"
 #include "tests/simulation/runner.h"
 
 namespace quorate::simulation {
@@ -27,7 +29,9 @@ constexpr char kUsage[] =
     "       simulation --seeds A..B [--jobs J] [--failures-max N]\n"
     "                                              all of them\n"
     "       simulation --seeds A..B --check-determinism\n"
-    "                                              each twice, which must be the same\n";
+    "                                              each twice, which must be the same\n"
+    "       simulation --list-faults                what --fault takes (--config=planted)\n"
+    "       simulation --fault NAME ...             the same with that fault in the servers\n";
 
 [[noreturn]] void Usage() {
   std::fprintf(stderr, "%s", kUsage);
@@ -58,6 +62,14 @@ Arguments Parse(int argc, char** argv) {
       arguments.verbose = true;
     } else if (name == "--check-determinism") {
       arguments.check_determinism = true;
+    } else if (name == "--fault") {
+      if (!kFaultsArePlanted) Usage();
+      PlantFault(value());
+    } else if (name == "--list-faults") {
+      for (const PlantedFaultCase& fault : kPlantedFaults) {
+        std::printf("%-40s within %lu seeds\n", fault.name, fault.seeds_max);
+      }
+      std::exit(0);
     } else {
       Usage();
     }

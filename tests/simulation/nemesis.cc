@@ -6,9 +6,7 @@
 #include "tests/simulation/process.h"
 
 namespace quorate::simulation {
-namespace {
-
-}  // namespace
+namespace {}  // namespace
 
 Nemesis::Nemesis(Simulation* simulation, Network* network, ClientNetwork* clients,
                  std::vector<std::unique_ptr<Machine>>* machines)
@@ -27,7 +25,9 @@ void Nemesis::Start() {
     StartMemberFaults(member);
     StartDiskFaults(member);
   }
+  StartLeaderFaults();
   StartNetworkFaults();
+  StartClusterChanges();
 }
 
 void Nemesis::Stop() {
@@ -62,18 +62,33 @@ void Nemesis::StartMemberFaults(size_t member) {
     machine.Kill();
     BringBackLater(member);
   });
-  Repeat(options_.member.pause_rate, [this, &machine] {
-    machine.Pause();
-    simulation_.After(random_.LongTail(options_.member.down_us), [this, &machine] {
-      if (!stopped_) machine.Resume();
-    });
-  });
+  Repeat(options_.member.pause_rate, [this, &machine] { PauseForAWhile(&machine); });
   Repeat(options_.member.clock_jump_rate, [this, &machine, member] {
     const int64_t by_ms =
         random_.Between(-options_.member.clock_jump_ms, options_.member.clock_jump_ms);
     simulation_.Line(fmt::format("{}", member + 1), "the wall clock jumps by {} ms", by_ms);
     simulation_.trace().Count("fault: wall clock jumps");
     machine.clock().Jump(by_ms);
+  });
+}
+
+// What happens to whoever leads is what elections are for.
+void Nemesis::StartLeaderFaults() {
+  Repeat(options_.member.crash_rate, [this] {
+    if (Machine* leader = Leader(); leader != nullptr) {
+      leader->PowerOff();
+      BringBackLater(leader->number());
+    }
+  });
+  Repeat(options_.member.pause_rate * 2, [this] {
+    if (Machine* leader = Leader(); leader != nullptr) PauseForAWhile(leader);
+  });
+}
+
+void Nemesis::PauseForAWhile(Machine* machine) {
+  machine->Pause();
+  simulation_.After(random_.LongTail(options_.member.down_us), [this, machine] {
+    if (!stopped_) machine->Resume();
   });
 }
 
@@ -87,6 +102,13 @@ void Nemesis::BringBack(size_t member) {
   Machine& machine = *machines_[member];
   if (machine.process() != nullptr) return;
   if (!stopped_) MaybeHarmDisk(member);
+  // Nobody goes back to an older version.
+  if (machine.starts() == 0 && random_.Chance(options_.cluster.old_version_chance)) {
+    simulation_.trace().Count("cluster: begins as the previous version");
+    machine.SetVersion(consensus::kVersionBase);
+  } else if (stopped_ || random_.Chance(0.5)) {
+    machine.SetVersion(consensus::kVersionNewest);
+  }
   machine.Start();
 }
 
@@ -114,7 +136,7 @@ bool Nemesis::MayHarmDisk(size_t member) const {
   const size_t voters = options_.cluster.voters;
   size_t harmed = 0;
   for (size_t i = 0; i < voters; ++i) {
-    if (i == member || !machines_[i]->disk_is_whole()) ++harmed;
+    if (i == member || !machines_[i]->counts()) ++harmed;
   }
   return harmed * 2 < voters;
 }
@@ -173,7 +195,9 @@ void Nemesis::Partition() {
   std::vector<uint64_t> side(members);
   switch (random_.Below(5)) {
     case 0: {  // one is alone
-      const size_t alone = random_.Below(members);
+      Machine* leader = Leader();
+      const size_t alone =
+          leader != nullptr && random_.Chance(0.5) ? leader->number() : random_.Below(members);
       side[alone] = 1;
       // Perhaps its clients are with it.
       if (random_.Chance(0.5)) CutBetween(alone, network_.client_host());
@@ -218,17 +242,109 @@ void Nemesis::Partition() {
   simulation_.Line("net", "partition: {}", description);
 }
 
+// --- Changes that are no faults ------------------------------------------------------------------
+
+void Nemesis::StartClusterChanges() {
+  Repeat(options_.cluster.membership_rate, [this] { ChangeMembership(); });
+  Repeat(options_.cluster.transfer_rate, [this] {
+    Machine* leader = Leader();
+    if (leader == nullptr) return;
+    const consensus::MemberId target(static_cast<uint32_t>(random_.Below(machines_.size() + 1)));
+    Process* process = leader->process();
+    process->Post([this, process, target] {
+      const bool begun = process->raft().TransferLeadership(target).ok();
+      simulation_.trace().Count(begun ? "cluster: transfer begun" : "cluster: transfer refused");
+    });
+  });
+}
+
+Machine* Nemesis::Leader() {
+  Machine* newest = nullptr;
+  for (const auto& machine : machines_) {
+    Process* process = machine->process();
+    if (process == nullptr || machine->paused()) continue;
+    if (process->raft().role() != consensus::Role::kLeader) continue;
+    if (newest == nullptr || newest->process()->raft().term() < process->raft().term()) {
+      newest = machine.get();
+    }
+  }
+  return newest;
+}
+
+consensus::Membership Nemesis::CurrentMembership() {
+  Machine* leader = Leader();
+  return leader == nullptr ? consensus::Membership{} : leader->process()->raft().membership();
+}
+
+void Nemesis::ChangeMembership() {
+  Machine* leader = Leader();
+  if (leader == nullptr) return;
+  consensus::Membership target = leader->process()->raft().membership();
+  if (target.joint()) return;
+  auto& voters = target.voters;
+  auto& learners = target.learners;
+  auto take = [this](std::vector<consensus::MemberId>* from) {
+    const auto place = from->begin() + static_cast<ptrdiff_t>(random_.Below(from->size()));
+    const consensus::MemberId taken = *place;
+    from->erase(place);
+    return taken;
+  };
+  auto put = [](consensus::MemberId member, std::vector<consensus::MemberId>* to) {
+    to->insert(std::lower_bound(to->begin(), to->end(), member), member);
+  };
+  // One to three steps at once: a member may be replaced, or several.
+  for (int64_t steps = random_.Between(1, 3); steps > 0; --steps) {
+    const consensus::MemberId any(static_cast<uint32_t>(1 + random_.Below(machines_.size())));
+    switch (random_.Below(4)) {
+      case 0:
+        if (!target.Contains(any)) put(any, &learners);
+        break;
+      case 1:
+        if (!learners.empty()) put(take(&learners), &voters);
+        break;
+      case 2:
+        if (voters.size() > 1) put(take(&voters), &learners);
+        break;
+      default:
+        if (random_.Chance(0.5) && voters.size() > 1) {
+          take(&voters);
+        } else if (!learners.empty()) {
+          take(&learners);
+        }
+    }
+  }
+  Process* process = leader->process();
+  process->Post([this, process, target] {
+    const absl::Status status = process->raft().ChangeMembership(target);
+    simulation_.trace().Count(status.ok() ? "cluster: membership change begun"
+                                          : "cluster: membership change refused");
+    simulation_.Line("", "members shall be {}: {}", ToString(target),
+                     status.ok() ? "begun" : std::string(status.message()));
+  });
+}
+
 // --- Repair --------------------------------------------------------------------------------------
 
 std::vector<size_t> Nemesis::RepairCore() {
   const size_t voters = options_.cluster.voters;
+  if (options_.cluster.membership_rate > 0) {
+    // Which members are a majority is not known: several memberships may be on their disks.
+    network_.CalmDown();
+    RepairAll();
+    std::vector<size_t> all(machines_.size());
+    for (size_t i = 0; i < all.size(); ++i) all[i] = i;
+    return all;
+  }
   // A majority of the voters that have their disks, and some others.
   std::vector<size_t> candidates(voters);
   for (size_t i = 0; i < voters; ++i) candidates[i] = i;
   for (size_t i = voters; i > 1; --i) std::swap(candidates[i - 1], candidates[random_.Below(i)]);
   std::stable_partition(candidates.begin(), candidates.end(),
-                        [&](size_t i) { return machines_[i]->disk_is_whole(); });
-  candidates.resize(voters / 2 + 1 + random_.Below(voters - voters / 2));
+                        [&](size_t i) { return machines_[i]->counts(); });
+  // Who does not count yet has to hear from every voter first.
+  if (machines_[candidates[voters / 2]]->counts()) {
+    candidates.resize(voters / 2 + 1 + random_.Below(voters - voters / 2));
+  }
   for (size_t i = voters; i < machines_.size(); ++i) {
     if (random_.Chance(0.5)) candidates.push_back(i);
   }
@@ -269,6 +385,11 @@ void Nemesis::RepairMember(size_t member) {
   Machine& machine = *machines_[member];
   repaired_[member] = true;
   machine.CancelDiskFaults();
+  if (machine.version() != consensus::kVersionNewest) {
+    // The upgrade is completed: a member of the old version cannot be sent a snapshot.
+    machine.Kill();
+    machine.SetVersion(consensus::kVersionNewest);
+  }
   if (machine.process() == nullptr) machine.Start();
   machine.Resume();
 }

@@ -32,12 +32,21 @@ class Nemesis {
   // ascending.
   std::vector<size_t> RepairCore();
   void RepairAll();
+  // The membership that whoever leads goes by; empty if nobody does.
+  consensus::Membership CurrentMembership();
 
  private:
   void Repeat(double rate, std::function<void()> fault);
   void StartMemberFaults(size_t member);
+  void StartLeaderFaults();
+  void PauseForAWhile(Machine* machine);
   void StartDiskFaults(size_t member);
   void StartNetworkFaults();
+  void StartClusterChanges();
+  // Asks who leads for another membership.
+  void ChangeMembership();
+  // Whoever leads, and is able to say so.
+  Machine* Leader();
   // It comes back after a while, unless the faults have stopped by then.
   void BringBackLater(size_t member);
   void BringBack(size_t member);

@@ -10,12 +10,14 @@
 namespace quorate::simulation {
 namespace {
 
-// Whether servers know how to.
-constexpr bool kMembersChange = false;
-
 template <class T>
 T Pick(Random* random, const std::vector<T>& values) {
   return values[random->Below(values.size())];
+}
+
+// Mostly rare, so that a cluster gets somewhere in between; sometimes not.
+double ChooseRate(Random* random, double usual_max) {
+  return random->Unit() * usual_max * (random->Chance(0.15) ? 15 : 1);
 }
 
 NetworkOptions ChooseNetwork(Random* random) {
@@ -23,7 +25,7 @@ NetworkOptions ChooseNetwork(Random* random) {
   network.delay_us = Pick<int64_t>(random, {50, 300, 1'000, 5'000, 20'000});
   if (random->Chance(0.3)) network.loss = random->Unit() * 0.1;
   if (random->Chance(0.1)) network.corruption = random->Unit() * 0.01;
-  if (random->Chance(0.4)) network.break_rate = random->Unit() * 0.1;
+  if (random->Chance(0.4)) network.break_rate = ChooseRate(random, 0.1);
   if (random->Chance(0.3)) {
     network.clog_rate = random->Unit() * 0.1;
     network.clog_us = Pick<int64_t>(random, {20'000, 200'000, 1'000'000});
@@ -61,10 +63,10 @@ DiskOptions ChooseDisk(Random* random) {
 
 MemberOptions ChooseMember(Random* random) {
   MemberOptions member;
-  if (random->Chance(0.5)) member.crash_rate = random->Unit() * 0.1;
-  if (random->Chance(0.4)) member.crash_in_step_rate = random->Unit() * 0.1;
-  if (random->Chance(0.4)) member.kill_rate = random->Unit() * 0.1;
-  if (random->Chance(0.3)) member.pause_rate = random->Unit() * 0.05;
+  if (random->Chance(0.5)) member.crash_rate = ChooseRate(random, 0.1);
+  if (random->Chance(0.4)) member.crash_in_step_rate = ChooseRate(random, 0.1);
+  if (random->Chance(0.4)) member.kill_rate = ChooseRate(random, 0.1);
+  if (random->Chance(0.3)) member.pause_rate = ChooseRate(random, 0.05);
   member.down_us = Pick<int64_t>(random, {20'000, 500'000, 3'000'000});
   if (random->Chance(0.3)) member.clock_drift_max = Pick<double>(random, {0.01, 0.1, 0.4});
   if (random->Chance(0.2)) {
@@ -79,9 +81,9 @@ ClusterOptions ChooseCluster(Random* random) {
   ClusterOptions cluster;
   cluster.voters = Pick<size_t>(random, {1, 2, 3, 3, 3, 3, 4, 5, 5, 7});
   if (random->Chance(0.3)) cluster.learners = 1 + random->Below(2);
-  if (kMembersChange && random->Chance(0.3)) {
+  if (random->Chance(0.3)) {
     cluster.spares = random->Below(3);
-    cluster.membership_rate = random->Unit() * 0.5;
+    cluster.membership_rate = ChooseRate(random, 0.5);
   }
   if (random->Chance(0.2)) cluster.transfer_rate = random->Unit() * 0.3;
   if (random->Chance(0.2)) cluster.old_version_chance = random->Unit();
@@ -110,7 +112,7 @@ LimitOptions ChooseLimits(Random* random) {
     limits.trailing_entries = Pick<uint64_t>(random, {0, 1, 10, 100});
     limits.retained_entries_max = limits.trailing_entries + Pick<uint64_t>(random, {0, 10, 1'000});
     limits.compaction_step_entries = Pick<uint64_t>(random, {1, 10, 100});
-    limits.snapshot_chunk_bytes = Pick<size_t>(random, {64, 500, 4'096, 65'536});
+    limits.snapshot_chunk_bytes = Pick<size_t>(random, {200, 1'000, 4'096, 65'536});
     limits.snapshot_bytes_per_tick = limits.snapshot_chunk_bytes * (1 + random->Below(8));
   }
   return limits;
@@ -119,10 +121,10 @@ LimitOptions ChooseLimits(Random* random) {
 ClientOptions ChooseClients(Random* random) {
   ClientOptions clients;
   clients.count = 1 + random->Below(8);
-  clients.tick_time_ms = Pick<int>(random, {200, 500, 1'000, 2'000});
+  clients.tick_time_ms = Pick<int>(random, {200, 300, 500});
   clients.min_session_timeout_ms = 2 * clients.tick_time_ms;
   clients.max_session_timeout_ms = 20 * clients.tick_time_ms;
-  clients.operation_rate = Pick<double>(random, {2, 10, 50, 200});
+  clients.operation_rate = Pick<double>(random, {2, 10, 40, 100});
   return clients;
 }
 
@@ -132,13 +134,17 @@ Options ChooseOptions(uint64_t seed) {
   Random random(seed, "options");
   Options options;
   options.seed = seed;
-  options.chaos_us = Pick<int64_t>(&random, {2'000'000, 10'000'000, 20'000'000, 40'000'000});
+  options.chaos_us = Pick<int64_t>(&random, {2'000'000, 5'000'000, 10'000'000, 20'000'000});
   options.network = ChooseNetwork(&random);
   options.disk = ChooseDisk(&random);
   options.member = ChooseMember(&random);
   options.cluster = ChooseCluster(&random);
   options.limits = ChooseLimits(&random);
   options.clients = ChooseClients(&random);
+  if (options.cluster.membership_rate > 0) {
+    // How many disks may be harmed depends on who the members are.
+    options.disk.disk_loss_chance = options.disk.bit_flip_chance = 0;
+  }
   return options;
 }
 

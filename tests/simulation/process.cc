@@ -14,6 +14,7 @@ using consensus::Index;
 using consensus::MemberId;
 
 constexpr char kDirectory[] = "/data";
+constexpr int64_t kCalmWorkUs = 100;
 
 rpc::Config MakeConfig(const Options& options, size_t number) {
   rpc::Config config;
@@ -132,8 +133,9 @@ Process::Process(Machine* machine, std::unique_ptr<consensus::DataDir> data_dir,
       MakeReplicaOptions(simulation_.options(), config_, &simulation_.random("cluster ids"));
   options.node.raft.birth = data_dir_->birth();
   options.node.raft.version = machine->version();
-  replica_ = std::make_unique<rpc::Replica>(
-      std::move(options), incarnation, data_dir_.get(), store_.get(), &raft_random_, &machine->clock(), &links_, this);
+  replica_ =
+      std::make_unique<rpc::Replica>(std::move(options), incarnation, data_dir_.get(), store_.get(),
+                                     &raft_random_, &machine->clock(), &links_, this);
   door_ =
       std::make_unique<rpc::zk::ZkDoor>(config_, replica_.get(), &machine->clock(), &byte_random_);
   loop_ = std::make_unique<rpc::zk::ConnectionLoop>(door_.get(), &sockets_);
@@ -186,7 +188,9 @@ void Process::Poke() {
 
 int64_t Process::LatencyUs(Work work) {
   const Options& options = simulation_.options();
-  const int64_t latency = latency_random_.LongTail(options.member.work_us);
+  const int64_t work_us =
+      simulation_.calm() ? std::min(options.member.work_us, kCalmWorkUs) : options.member.work_us;
+  const int64_t latency = latency_random_.LongTail(work_us);
   if (work != Work::kLog && work != Work::kCheckpoint) return latency;
   return std::max(latency + latency_random_.LongTail(options.disk.write_us),
                   machine_.disk_stalled_until_us() - simulation_.now_us());
@@ -201,12 +205,17 @@ void Process::Step(Work work) {
   if (work == Work::kNode) {
     checker_.OnProgress(number_, before, {raft().term(), raft().commit_index()});
     raft().CheckInvariants();
-    // What it lost is made up for.
-    if (!machine_.disk_is_whole() && raft().standing() == consensus::Standing::kFull &&
+    // What it may have lost is made up for.
+    if (!machine_.counts() && raft().standing() == consensus::Standing::kFull &&
         data_dir_->hard_state().standing == consensus::Standing::kFull) {
-      machine_.SetDiskWhole();
+      machine_.SetCounts();
     }
   }
+  Poke();
+}
+
+void Process::Post(std::function<void()> task) {
+  replica_->node().Post(std::move(task));
   Poke();
 }
 

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -39,6 +40,8 @@ class Process : public rpc::ReplicaHost, public rpc::Door, public rpc::ApplyObse
   consensus::DataDir& data_dir() { return *data_dir_; }
   SimulatedLinks& links() { return links_; }
   Life& life() { return *life_; }
+  // Runs `task` on its node thread.
+  void Post(std::function<void()> task);
   // Opens the data directory of a machine on `env`.
   static absl::StatusOr<std::unique_ptr<consensus::DataDir>> OpenDataDir(Machine* machine,
                                                                          consensus::Env* env);

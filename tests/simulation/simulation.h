@@ -51,6 +51,10 @@ class Simulation {
     return true;
   }
 
+  // From now on the cluster shall recover: nothing is slow any more.
+  void SetCalm() { calm_ = true; }
+  bool calm() const { return calm_; }
+
   // The stream of that name; the same object at each call.
   Random& random(std::string_view name) {
     auto found = randoms_.find(name);
@@ -82,6 +86,7 @@ class Simulation {
   Trace trace_;
   std::map<std::string, Random, std::less<>> randoms_;
   std::function<std::string()> describe_;
+  bool calm_ = false;
 };
 
 }  // namespace quorate::simulation

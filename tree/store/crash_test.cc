@@ -207,7 +207,7 @@ TEST_CASE("after a crash there is exactly one whole checkpoint") {
   CAPTURE(keeps_all);
   uint64_t crashes = 0;
   // An odd distance meets all kinds of operations.
-  for (uint64_t operation = 1;; operation += keeps_all ? 17 : 7) {
+  for (uint64_t operation = 1;; operation += keeps_all ? 11 : 7) {
     CAPTURE(operation);
     if (!CrashAt(operation, keeps_all, shared)) break;
     ++crashes;

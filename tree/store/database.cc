@@ -20,6 +20,7 @@ rocksdb::Options DatabaseOptions(rocksdb::Env* env) {
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
   options.max_manifest_file_size = 1 << 20;
+  options.manifest_preallocation_size = 64 << 10;
   // Nothing is written through the memtable.
   options.write_buffer_size = 64 << 10;
   // Files go to the disk while they are written, not all at once at the end, when whoever else
@@ -57,6 +58,10 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const rocksdb::Options&
                      ": is in use; stop the server that runs on it, or give this one a "
                      "dataDir of its own (",
                      status.ToString(), ")"));
+  }
+  if (status.IsInvalidArgument() && !create) {
+    // So it says that files are missing.
+    return ToStatus(rocksdb::Status::Corruption(status.ToString()), "opening " + path);
   }
   if (!status.ok()) return ToStatus(status, "opening " + path);
   // Merging files is for times when nobody else needs the processor.

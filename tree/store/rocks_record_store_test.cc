@@ -376,7 +376,7 @@ TEST_CASE("damage on the disk is found") {
   }
   SECTION("the store is lost") {
     fs::remove_all(path + "/store.1");
-    CHECK_FALSE(StatusOfOpen(path).ok());
+    CHECK(absl::IsDataLoss(StatusOfOpen(path)));
   }
 }
 

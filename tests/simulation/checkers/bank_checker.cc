@@ -1,6 +1,7 @@
 #include "tests/simulation/checkers/bank_checker.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -47,8 +48,16 @@ void BankChecker::OnAnswered(const Operation& operation) {
     }
     same->to_zxid = std::max(same->to_zxid, holding.to_zxid);
   }
-  TakeSum(holding.from_zxid, operation);
-  TakeSum(holding.to_zxid, operation);
+  // Wherever one of the replies begins or ends to hold, while this one does.
+  std::set<int64_t> zxids{holding.from_zxid, holding.to_zxid};
+  for (const auto& [account, others] : holdings_) {
+    for (const Holding& other : others) {
+      for (int64_t zxid : {other.from_zxid, other.to_zxid}) {
+        if (holding.from_zxid <= zxid && zxid <= holding.to_zxid) zxids.insert(zxid);
+      }
+    }
+  }
+  for (int64_t zxid : zxids) TakeSum(zxid, operation);
 }
 
 void BankChecker::TakeSum(int64_t zxid, const Operation& operation) {

@@ -130,7 +130,6 @@ void SessionChecker::OnAnswered(const Operation& operation) {
     }
     if (!done || !IsEphemeral(step)) continue;
     const std::string& path = operation.reply.steps[i].path;
-    if (path.empty()) continue;  // of a multi that failed
     const auto deletions = deletions_.find(path);
     if (deletions != deletions_.end() &&
         (deletions->second.open > 0 || deletions->second.answered_us >= operation.invoked_us)) {

@@ -127,10 +127,8 @@ class FakeCluster::Member : public tree::ApplyListener {
     connection->connect = zk::DecodeConnectRequest(packet).value();
     const zk::ConnectRequest& request = connection->connect;
     if (request.last_zxid_seen > tree_.last_zxid().value()) {
-      if (!cluster_->Lies(Lie::kOldMember)) {
-        cluster_->Break(connection);
-        return;
-      }
+      cluster_->Break(connection);
+      return;
     }
     if (request.session_id != 0 && cluster_->Lies(Lie::kRefused)) {
       zk::ConnectResponse response;
@@ -162,7 +160,8 @@ class FakeCluster::Member : public tree::ApplyListener {
     pending.op = static_cast<zk::OpCode>(reader.Int<int32_t>());
     pending.body = reader.rest();
     if (pending.op == zk::OpCode::kPing) {
-      zk::ReplyWriter(&connection.out, zk::kPingXid, tree_.last_zxid(), ErrorCode::kOk);
+      const int64_t back = cluster_->Lies(Lie::kOldZxid) ? 100 : 0;
+      zk::ReplyWriter(&connection.out, zk::kPingXid, tree_.last_zxid() - back, ErrorCode::kOk);
     } else if (pending.op == zk::OpCode::kAuth) {
       zk::AuthRequest request;
       ASSERT(zk::DecodeAuthRequest(pending.body, &request));

@@ -31,7 +31,7 @@ enum class Lie : uint8_t {
   kWrongData,       // a read shows other data
   kWrongChildren,   // a read leaves a child out
   kEarlyRead,       // a read does not wait for the write before it
-  kOldMember,       // a member takes a client that has seen more
+  kOldZxid,         // a ping is answered with a zxid of the past
   kOldSync,         // sync does not wait
   kSwappedReplies,  // two replies change places
   kFutureZxid,      // a reply has a zxid that nobody has reached

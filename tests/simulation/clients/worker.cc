@@ -21,6 +21,8 @@ constexpr char kBankPath[] = "/bank";
 constexpr size_t kRegisterOperationsMax = 100;
 constexpr size_t kEphemeralNames = 5;
 constexpr size_t kBurstMax = 50;
+// Long timeouts are not waited for.
+constexpr int64_t kSleepUsMax = 15'000'000;
 
 bool IsAnswered(const Operation& operation, ErrorCode error) {
   return operation.outcome == Outcome::kAnswered && operation.reply.error == error;
@@ -165,7 +167,8 @@ void Worker::Do(Action action) {
     case Action::kAbandon:
       return client_.Abandon(random_.Chance(0.5));
     case Action::kSleep:
-      return client_.Sleep(random_.Between(0, int64_t{3} * 1000 * client_.timeout_ms()));
+      return client_.Sleep(
+          random_.Between(0, std::min(kSleepUsMax, int64_t{3} * 1000 * client_.timeout_ms())));
   }
 }
 

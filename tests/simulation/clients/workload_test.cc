@@ -101,7 +101,7 @@ TEST_CASE("Each lie is found out") {
       {Lie::kWrongData, "a read shows the tree of its zxid"},
       {Lie::kWrongChildren, "a read shows the tree of its zxid"},
       {Lie::kEarlyRead, "a read sees the writes before it on its connection"},
-      {Lie::kOldMember, "a session does not see time go back"},
+      {Lie::kOldZxid, "a session does not see time go back"},
       {Lie::kOldSync, "sync shows all that was seen before it began"},
       {Lie::kSwappedReplies, "servers speak the protocol"},
       {Lie::kFutureZxid, "servers show only what is committed"},
@@ -117,7 +117,7 @@ TEST_CASE("Each lie is found out") {
     CAPTURE(static_cast<int>(each.lie), each.invariant);
     int told = 0;
     int found = 0;
-    // A seed may give no occasion, and an old member may happen to be asked nothing.
+    // A seed may give no occasion.
     for (uint64_t seed = 1; seed <= 40 && found < 2; ++seed) {
       const Outcome outcome = RunSeed(seed, each.lie, 15 * kSecondUs);
       told += outcome.lied ? 1 : 0;
@@ -140,7 +140,7 @@ TEST_CASE("A member that has another tree is found out, by a read or in the end"
     CHECK(outcome.lied);
     found += outcome.invariant.empty() ? 0 : 1;
   }
-  CHECK(found >= 8);
+  CHECK(found >= 5);  // the entry may be one that failed
 }
 
 TEST_CASE("Sessions that do not end are waited for") {

@@ -1,0 +1,200 @@
+// The checkers that look at replies only: accounts, sequence numbers, registers.
+#include "tests/simulation/checkers/bank_checker.h"
+#include "tests/simulation/checkers/checker_test_util.h"
+#include "tests/simulation/checkers/register_checker.h"
+#include "tests/simulation/checkers/sequence_checker.h"
+
+namespace quorate::simulation {
+namespace {
+
+// --- Accounts ------------------------------------------------------------------------------------
+
+constexpr char kSum[] = "a multi happens as a whole: the sum of the accounts stays the same";
+
+class Bank : public Script {
+ public:
+  std::string Read(const std::string& account, int64_t zxid, int64_t mzxid, int64_t balance) {
+    const OperationId read = Ask(link, MakeRead(OperationKind::kGetData, account));
+    return Broken([&] { AnswerData(read, zxid, std::to_string(balance), MakeStat(1, mzxid, 0)); });
+  }
+  BankChecker checker{&history, {"/bank/0", "/bank/1"}, 200};
+  LinkId link = Open(1);
+};
+
+TEST_CASE("The sum of the accounts stays the same") {
+  Bank script;
+  CHECK(script.Read("/bank/0", 10, 3, 100) == "");
+  CHECK(script.checker.sums_taken() == 0);
+  CHECK(script.Read("/bank/1", 12, 3, 100) == "");
+  CHECK(script.checker.sums_taken() > 0);
+  // A transfer at 15, of which one half was read before and one after: no sum can be taken.
+  const size_t before = script.checker.sums_taken();
+  CHECK(script.Read("/bank/0", 16, 15, 70) == "");
+  CHECK(script.checker.sums_taken() == before);
+  CHECK(script.Read("/bank/1", 17, 15, 130) == "");
+  CHECK(script.checker.sums_taken() > before);
+}
+
+TEST_CASE("Half a transfer is found") {
+  Bank script;
+  script.Read("/bank/0", 10, 3, 100);
+  script.Read("/bank/1", 12, 3, 100);
+  script.Read("/bank/0", 16, 15, 70);
+  SECTION("by a reply that overlaps") { CHECK(script.Read("/bank/1", 16, 3, 100) == kSum); }
+  SECTION("by one that comes later and tells of the time between") {
+    CHECK(script.Read("/bank/1", 20, 14, 100) == kSum);
+  }
+  SECTION("two balances of one change") { CHECK(script.Read("/bank/0", 17, 15, 71) == kSum); }
+}
+
+// --- Sequence numbers ----------------------------------------------------------------------------
+
+class Queue : public Script {
+ public:
+  OperationId Put() {
+    return Ask(link, MakeCreate("/queue/item-", "", tree::CreateMode::kPersistentSequential));
+  }
+  std::string Got(OperationId operation, const std::string& path, int64_t czxid) {
+    return Broken([&] { AnswerStep(operation, czxid, path, MakeStat(czxid, czxid, 0)); });
+  }
+  SequenceChecker checker{&history, {"/queue"}};
+  LinkId link = Open(1);
+};
+
+TEST_CASE("Sequence numbers are unique and grow") {
+  Queue script;
+  const OperationId first = script.Put();
+  const OperationId second = script.Put();
+  CHECK(script.Got(second, "/queue/item-0000000005", 9) == "");
+  CHECK(script.Got(first, "/queue/item-0000000002", 4) == "");
+  const OperationId third = script.Put();
+  SECTION("good") { CHECK(script.Got(third, "/queue/item-0000000006", 10) == ""); }
+  SECTION("given before") {
+    CHECK(script.Got(third, "/queue/item-0000000005", 10) == "a sequence number is given once");
+  }
+  SECTION("less than one given before it began") {
+    CHECK(script.Got(third, "/queue/item-0000000004", 10) == "sequence numbers grow");
+  }
+  SECTION("not in the order of zxids") {
+    CHECK(script.Got(third, "/queue/item-0000000006", 8) == "sequence numbers grow");
+  }
+  SECTION("no number at all") {
+    CHECK(script.Got(third, "/queue/item-", 10) == "a sequential node has a number of ten digits");
+  }
+}
+
+// --- Registers -----------------------------------------------------------------------------------
+
+RegisterOperation Write(int64_t call, int64_t end, const std::string& value, int32_t version,
+                        int32_t expected = tree::kAnyVersion) {
+  RegisterOperation operation;
+  operation.call_us = call;
+  operation.return_us = end;
+  operation.write = true;
+  operation.value = value;
+  operation.version = version;
+  operation.expected_version = expected;
+  return operation;
+}
+RegisterOperation Refused(int64_t call, int64_t end, int32_t expected) {
+  RegisterOperation operation = Write(call, end, "refused", 0, expected);
+  operation.refused = true;
+  return operation;
+}
+RegisterOperation Lost(int64_t call, const std::string& value,
+                       int32_t expected = tree::kAnyVersion) {
+  RegisterOperation operation = Write(call, call, value, 0, expected);
+  operation.lost = true;
+  return operation;
+}
+RegisterOperation Read(int64_t call, int64_t end, const std::string& value, int32_t version) {
+  RegisterOperation operation = Write(call, end, value, version);
+  operation.write = false;
+  return operation;
+}
+
+Verdict Judge(const std::vector<RegisterOperation>& operations) {
+  return CheckRegister(operations, "i", 10'000);
+}
+
+TEST_CASE("Histories of a register that have an order") {
+  CHECK(Judge({}) == Verdict::kLinearizable);
+  CHECK(Judge({Read(1, 2, "i", 0)}) == Verdict::kLinearizable);
+  CHECK(Judge({Write(1, 2, "a", 1), Read(3, 4, "a", 1)}) == Verdict::kLinearizable);
+  // Concurrent: either order will do.
+  CHECK(Judge({Write(1, 9, "a", 1), Read(2, 3, "i", 0), Read(4, 5, "a", 1)}) ==
+        Verdict::kLinearizable);
+  CHECK(Judge({Write(1, 9, "a", 2), Write(1, 9, "b", 1), Read(10, 11, "a", 2)}) ==
+        Verdict::kLinearizable);
+  CHECK(Judge({Write(1, 2, "a", 1, 0), Refused(3, 4, 0), Write(5, 6, "b", 2, 1)}) ==
+        Verdict::kLinearizable);
+  // A lost one that happened late, and one that never did.
+  CHECK(Judge({Lost(1, "a"), Read(5, 6, "i", 0), Read(7, 8, "a", 1)}) == Verdict::kLinearizable);
+  CHECK(Judge({Lost(1, "a"), Write(5, 6, "b", 1), Read(7, 8, "b", 1)}) == Verdict::kLinearizable);
+  CHECK(Judge({Lost(1, "a"), Write(5, 6, "b", 2), Read(7, 8, "b", 2)}) == Verdict::kLinearizable);
+  CHECK(Judge({Lost(1, "a", 0), Refused(2, 3, 0)}) == Verdict::kLinearizable);
+}
+
+TEST_CASE("Histories of a register that have none") {
+  // An old read.
+  CHECK(Judge({Write(1, 2, "a", 1), Read(3, 4, "i", 0)}) == Verdict::kNotLinearizable);
+  // A read of what was not written yet.
+  CHECK(Judge({Read(1, 2, "a", 1), Write(3, 4, "a", 1)}) == Verdict::kNotLinearizable);
+  // New, then old.
+  CHECK(Judge({Write(1, 9, "a", 1), Read(2, 3, "a", 1), Read(4, 5, "i", 0)}) ==
+        Verdict::kNotLinearizable);
+  // A lost update: both swaps succeed.
+  CHECK(Judge({Write(1, 2, "a", 1, 0), Write(3, 4, "b", 1, 0)}) == Verdict::kNotLinearizable);
+  // A write that was acknowledged and is gone.
+  CHECK(Judge({Write(1, 2, "a", 1), Write(3, 4, "b", 1)}) == Verdict::kNotLinearizable);
+  // One that took effect twice.
+  CHECK(Judge({Write(1, 2, "a", 1), Read(3, 4, "a", 2)}) == Verdict::kNotLinearizable);
+  // Refused without a reason.
+  CHECK(Judge({Refused(1, 2, 0)}) == Verdict::kNotLinearizable);
+  // A lost one takes effect before it was called.
+  CHECK(Judge({Read(1, 2, "a", 1), Lost(3, "a")}) == Verdict::kNotLinearizable);
+}
+
+TEST_CASE("A search that is too hard is given up") {
+  std::vector<RegisterOperation> operations;
+  for (int i = 0; i < 14; ++i) operations.push_back(Lost(1, "v" + std::to_string(i)));
+  operations.push_back(Read(100, 101, "never written", 7));
+  CHECK(CheckRegister(operations, "i", 100) == Verdict::kTooHard);
+}
+
+TEST_CASE("Register operations are collected from the history") {
+  Script script;
+  RegisterChecker checker(&script.history, "/reg/", "i");
+  const LinkId link = script.Open(1);
+  const auto write = [&](const std::string& value, int32_t version) {
+    const OperationId operation = script.Ask(link, MakeSetData("/reg/0", value));
+    script.AnswerStep(operation, version, "", MakeStat(1, version, version));
+  };
+  const auto read = [&](const std::string& value, int32_t version) {
+    const OperationId operation = script.Ask(link, MakeRead(OperationKind::kGetData, "/reg/0"));
+    script.AnswerData(operation, version, value, MakeStat(1, version, version));
+  };
+  const auto sync = [&] { script.Answer(script.Ask(link, MakeSync("/reg/0")), 1); };
+  write("a", 1);
+  write("b", 2);
+  script.Ask(link, MakeSetData("/reg/0", "lost"));
+  // Without sync a read may be old, and does not count.
+  const OperationId old_read = script.Ask(link, MakeRead(OperationKind::kGetData, "/reg/0"));
+  script.AnswerData(old_read, 1, "a", MakeStat(1, 1, 1));
+  CHECK(checker.size("/reg/0") == 2);
+  sync();
+  SECTION("good") {
+    read("b", 2);
+    script.history.CloseLink(link);
+    CHECK(checker.size("/reg/0") == 4);
+    CHECK(Broken([&] { checker.CheckFinal(); }) == "");
+    CHECK(script.world.counts().at("checker: a register was judged") == 1);
+  }
+  SECTION("bad") {
+    read("a", 1);
+    CHECK(Broken([&] { checker.CheckFinal(); }) == "a register is linearizable");
+  }
+}
+
+}  // namespace
+}  // namespace quorate::simulation

@@ -1,0 +1,157 @@
+#include "tests/simulation/checkers/session_checker.h"
+
+#include "tests/simulation/checkers/checker_test_util.h"
+#include "tests/simulation/clients/fake_world.h"
+
+namespace quorate::simulation {
+namespace {
+
+constexpr int64_t kTimeoutUs = 1'000'000;  // of all sessions of a Script
+
+class Sessions : public Script {
+ public:
+  explicit Sessions(double drift = 0) : checker(&history, &replay, drift) {
+    LogNoOp();
+    LogSession(1);
+    link = Open(1);
+  }
+  std::string Expire() {
+    return Broken([&] { LogEnd(1, /*expire=*/true); });
+  }
+
+  ReplayChecker replay{&history};
+  SessionChecker checker;
+  LinkId link = 0;
+};
+
+constexpr char kTooEarly[] = "a session does not expire before its timeout";
+
+TEST_CASE("A session has its timeout from its attachment") {
+  Sessions script;
+  SECTION("it was used up") {
+    script.Wait(kTimeoutUs);
+    CHECK(script.Expire() == "");
+  }
+  SECTION("it was not") {
+    script.Wait(kTimeoutUs / 2);
+    CHECK(script.Expire() == kTooEarly);
+  }
+  SECTION("it moved since") {
+    script.Wait(kTimeoutUs);
+    script.LogSession(1, /*attach=*/true);
+    script.Wait(kTimeoutUs / 2);
+    CHECK(script.Expire() == kTooEarly);
+  }
+}
+
+TEST_CASE("A new leader gives each session its timeout again") {
+  Sessions script;
+  script.Wait(kTimeoutUs);
+  script.LogNoOp(/*term=*/2);
+  script.Wait(kTimeoutUs / 2);
+  SECTION("and not less") { CHECK(script.Expire() == kTooEarly); }
+  SECTION("and not more") {
+    script.Wait(kTimeoutUs / 2);
+    CHECK(script.Expire() == "");
+  }
+}
+
+TEST_CASE("A server's clock may be fast, by so much") {
+  Sessions script(0.1);
+  script.Wait(kTimeoutUs * 10 / 11);
+  CHECK(script.Expire() == "");
+  Sessions other(0.1);
+  other.Wait(kTimeoutUs * 9 / 11);
+  CHECK(other.Expire() == kTooEarly);
+}
+
+TEST_CASE("When all servers work, a session that is heard from does not end") {
+  Sessions script;
+  script.Wait(2 * kTimeoutUs);
+  script.history.Pong(script.link, 1);
+  SECTION("while there is trouble it may") { CHECK(script.Expire() == ""); }
+  SECTION("in the calm it may not") {
+    script.checker.BeginCalm(0);
+    CHECK(script.Expire() == kTooEarly);
+  }
+  SECTION("in the calm, but it is silent") {
+    script.checker.BeginCalm(0);
+    script.Wait(2 * kTimeoutUs);
+    CHECK(script.Expire() == "");
+  }
+  SECTION("in the calm, but the connection is broken") {
+    script.checker.BeginCalm(0);
+    script.history.CloseLink(script.link);
+    CHECK(script.Expire() == "");
+  }
+}
+
+TEST_CASE("Abandoned sessions linger until they end") {
+  Sessions script;
+  script.history.AbandonSession(0, 1);
+  CHECK(script.checker.LingeringSessions() == std::vector<int64_t>{1});
+  script.Wait(2 * kTimeoutUs);
+  CHECK(script.Expire() == "");
+  CHECK(script.checker.LingeringSessions().empty());
+}
+
+// --- Ephemerals ----------------------------------------------------------------------------------
+
+constexpr char kEphemerals[] = "an ephemeral node lives as long as its session";
+
+// A member's tree with the session 1, and with its node if `has_node`.
+void Fill(tree::Tree* tree, bool has_node) {
+  struct Listener : tree::ApplyListener {
+    void OnNodeEvent(tree::EventType, std::string_view, tree::Zxid) override {}
+    void OnSessionAttached(const tree::SessionInfo&) override {}
+    void OnSessionClosed(tree::SessionId, tree::Zxid) override {}
+    void OnResult(tree::ApplyResult) override {}
+  } listener;
+  tree::CommandHeader header;
+  header.kind = tree::CommandKind::kCreateSession;
+  header.session = tree::SessionId(1);
+  std::string command;
+  tree::AppendCreateSession(header, 1000, std::string(16, 'p'), &command);
+  tree->Apply(tree::Zxid(2), command, {9, 9}, &listener);
+  if (!has_node) return;
+  header.kind = tree::CommandKind::kRequest;
+  header.attach_zxid = tree::Zxid(2);
+  tree::Request request;
+  tree::Op& op = request.ops.emplace_back();
+  op.kind = tree::OpKind::kCreate;
+  op.path = "/e";
+  op.has_data = true;
+  op.acl = tree::OpenAcl();
+  op.mode = tree::CreateMode::kEphemeral;
+  command.clear();
+  tree::AppendRequest(header, request, &command);
+  tree->Apply(tree::Zxid(3), command, {9, 9}, &listener);
+}
+
+TEST_CASE("Ephemeral nodes are there if and only if their session lives") {
+  Sessions script;
+  tree::Tree with_node;
+  Fill(&with_node, true);
+  tree::Tree without_node;
+  Fill(&without_node, false);
+  const auto check = [&script](const tree::Tree& tree, std::set<int64_t> living) {
+    return Broken([&] { script.checker.CheckEphemerals(0, tree, living); });
+  };
+  const Request create = MakeCreate("/e", "", tree::CreateMode::kEphemeral);
+  const OperationId created = script.Ask(script.link, create);
+  // Not answered: it may be there or not.
+  CHECK(check(without_node, {1}) == "");
+  CHECK(check(with_node, {1}) == "");
+  const int64_t zxid = script.LogRequest(script.link, create);
+  script.AnswerStep(created, zxid, "/e", script.replay.model().Find("/e", zxid)->stat);
+  CHECK(check(with_node, {1}) == "");
+  CHECK(check(without_node, {1}) == kEphemerals);
+  CHECK(check(with_node, {}) == kEphemerals);
+  CHECK(check(without_node, {}) == "");
+  // Somebody asked for its deletion: again, both may be.
+  script.Ask(script.link, MakeDelete("/e"));
+  CHECK(check(without_node, {1}) == "");
+}
+
+}  // namespace
+}  // namespace quorate::simulation

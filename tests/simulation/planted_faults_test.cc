@@ -1,0 +1,40 @@
+// Each planted fault is found, within the seeds that it may take.
+#include "tests/simulation/planted_faults.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <thread>
+
+#include "base/planted_fault.h"
+#include "tests/simulation/runner.h"
+
+int main() {
+  using namespace quorate;
+  using namespace quorate::simulation;
+  if (!kFaultsArePlanted) {
+    std::printf("built without planted faults (--config=planted): nothing to do\n");
+    return 0;
+  }
+  const size_t jobs = std::max(1u, std::thread::hardware_concurrency());
+  int missed = 0;
+  for (const PlantedFaultCase& fault : kPlantedFaults) {
+    PlantFault(fault.name);
+    uint64_t runs = 0;
+    std::string found;
+    RunSeeds(1, fault.seeds_max, jobs, Trace::Lines::kNone, [&](const RunResult& result) {
+      ++runs;
+      if (result.passed) return true;
+      if (found.empty()) found = result.output;
+      return false;
+    });
+    const size_t begin = found.find("FAILED: ");
+    std::printf("%-40s %s after %lu seeds%s%s\n", fault.name, found.empty() ? "MISSED" : "found",
+                runs, found.empty() ? "" : ": ",
+                begin == std::string::npos
+                    ? ""
+                    : found.substr(begin + 8, found.find('\n', begin) - begin - 8).c_str());
+    std::fflush(stdout);
+    if (found.empty()) ++missed;
+  }
+  return missed == 0 ? 0 : 1;
+}
