@@ -272,7 +272,7 @@ void Raft::Impl::HandleVoteRequest(const Message& message, const VoteRequest& re
   if (term > term_ && !request.pre_vote) BecomeFollower(term, kNoMember);
   const bool up_to_date = std::pair(request.last_term, request.last_index) >= LastPosition() ||
                           PlantedFault("votes for a shorter log");
-  const bool may_vote = standing_ == Standing::kFull || PlantedFault("a lost disk votes at once") ||
+  const bool may_vote = standing_ == Standing::kFull ||
                         (standing_ == Standing::kBlank && (request.pre_vote || request.founding));
   // In the current term it can only have the one vote; a pre-vote asks about a later term.
   const bool vote_is_free =

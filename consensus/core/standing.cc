@@ -25,6 +25,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/planted_fault.h"
 #include "consensus/core/raft_impl.h"
 
 namespace quorate::consensus {
@@ -45,7 +46,7 @@ void Raft::Impl::SetStanding(Standing standing) {
 void Raft::Impl::NoteCluster() {
   if (standing_ != Standing::kBlank) return;
   if (role() != Role::kFollower) BecomeFollower(term_, kNoMember);
-  SetStanding(Standing::kRecovering);
+  SetStanding(PlantedFault("a lost disk counts at once") ? Standing::kFull : Standing::kRecovering);
 }
 
 std::vector<MemberId> Raft::Impl::EchoesNeeded() const {

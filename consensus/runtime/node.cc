@@ -283,6 +283,11 @@ absl::Status Node::HandleLog(std::vector<LogWork>& work) {
   std::vector<LogBatch> batches;  // that one sync makes durable
   for (LogWork& item : work) {
     if (auto* batch = std::get_if<LogBatch>(&item)) {
+      // What was promised before a cut has to have been durable once.
+      if (batch->output.truncate_after.has_value()) {
+        if (absl::Status status = PersistAndSend(batches); !status.ok()) return status;
+        batches.clear();
+      }
       batches.push_back(std::move(*batch));
       continue;
     }

@@ -92,6 +92,9 @@ ReplicatedTree::News ReplicatedTree::TakeNews() {
 }
 
 void ReplicatedTree::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid) {
+  if (PlantedFault("the event of a deletion is lost") && type == tree::EventType::kNodeDeleted) {
+    return;
+  }
   door_->OnNodeEvent(type, path, zxid);
 }
 

@@ -41,6 +41,7 @@ const tree::Tree* Cluster::tree(size_t member) const {
 }
 
 void Cluster::Run() {
+  checker_.OnElection([this](size_t member) { nemesis_.OnElection(member); });
   nemesis_.Start();
   workload_->Start();
   simulation_.RunUntil(simulation_.options().chaos_us, [] { return false; });

@@ -70,6 +70,7 @@ void ClusterChecker::OnLeader(MemberId leader, Term term) {
                     leader.value(), term.value(), process->raft().last_index().value(),
                     committed().value()));
   }
+  if (on_election_) on_election_(leader.value() - 1);
 }
 
 void ClusterChecker::OnVote(MemberId voter, Term term, MemberId candidate) {

@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -43,6 +44,9 @@ class ClusterChecker : public MessageObserver {
 
   // In the order of their numbers; before anything happens.
   void AddMachine(Machine* machine) { machines_.push_back(machine); }
+
+  // Is told of whoever begins to lead.
+  void OnElection(std::function<void(size_t member)> call) { on_election_ = std::move(call); }
 
   // A message leaves a member.
   void OnMessage(size_t member, const consensus::Message& message) override;
@@ -86,6 +90,7 @@ class ClusterChecker : public MessageObserver {
   std::vector<ServerObserver*>& observers_;
   Random& random_;
   std::vector<Machine*> machines_;
+  std::function<void(size_t member)> on_election_;
   std::map<consensus::Term, consensus::MemberId> leaders_;
   std::map<std::pair<consensus::MemberId, consensus::Term>, consensus::MemberId> votes_;
   std::vector<Committed> entries_;  // of index 1 and on

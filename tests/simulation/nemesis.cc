@@ -85,6 +85,47 @@ void Nemesis::StartLeaderFaults() {
   });
 }
 
+void Nemesis::OnElection(size_t member) {
+  if (stopped_ || !random_.Chance(options_.member.strike_chance)) return;
+  // While it replicates its first entries.
+  const int64_t round_us = 2 * options_.network.delay_us + options_.disk.write_us;
+  simulation_.After(random_.Between(0, 4 * round_us), [this, member] {
+    if (!stopped_ && machines_[member]->process() != nullptr) Strike(member);
+  });
+}
+
+void Nemesis::Strike(size_t member) {
+  simulation_.trace().Count("fault: a new leader is struck");
+  Machine& machine = *machines_[member];
+  switch (random_.Below(4)) {
+    case 0:
+      PauseForAWhile(&machine);
+      break;
+    case 1:
+      Isolate(member);
+      break;
+    default:
+      machine.PowerOff();
+      BringBackLater(member);
+  }
+}
+
+void Nemesis::Isolate(size_t member) {
+  simulation_.Line("net", "{} is cut off from the other members", member + 1);
+  for (const auto& machine : machines_) {
+    const size_t other = machine->number();
+    if (other == member) continue;
+    network_.Cut(member, other);
+    network_.Cut(other, member);
+    if (machine->process() != nullptr && !machine->paused()) {
+      machine->process()->links().BreakStream(member);
+    }
+  }
+  simulation_.After(random_.LongTail(1'000'000), [this] {
+    if (!stopped_) network_.HealAll();
+  });
+}
+
 void Nemesis::PauseForAWhile(Machine* machine) {
   machine->Pause();
   simulation_.After(random_.LongTail(options_.member.down_us), [this, machine] {

@@ -28,6 +28,8 @@ class Nemesis {
   void Start();
   // Nothing new goes wrong. What is broken stays so.
   void Stop();
+  // A member begins to lead.
+  void OnElection(size_t member);
   // Chooses a majority, repairs it and the network within it and to the clients; returns it,
   // ascending.
   std::vector<size_t> RepairCore();
@@ -39,6 +41,9 @@ class Nemesis {
   void Repeat(double rate, std::function<void()> fault);
   void StartMemberFaults(size_t member);
   void StartLeaderFaults();
+  void Strike(size_t member);
+  // It reaches no other member any more, and these notice; its clients do not.
+  void Isolate(size_t member);
   void PauseForAWhile(Machine* machine);
   void StartDiskFaults(size_t member);
   void StartNetworkFaults();

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <vector>
 
@@ -67,6 +68,7 @@ MemberOptions ChooseMember(Random* random) {
   if (random->Chance(0.4)) member.crash_in_step_rate = ChooseRate(random, 0.1);
   if (random->Chance(0.4)) member.kill_rate = ChooseRate(random, 0.1);
   if (random->Chance(0.3)) member.pause_rate = ChooseRate(random, 0.05);
+  if (random->Chance(0.2)) member.strike_chance = random->Unit() * 0.8;
   member.down_us = Pick<int64_t>(random, {20'000, 500'000, 3'000'000});
   if (random->Chance(0.3)) member.clock_drift_max = Pick<double>(random, {0.01, 0.1, 0.4});
   if (random->Chance(0.2)) {
@@ -113,7 +115,9 @@ LimitOptions ChooseLimits(Random* random) {
     limits.retained_entries_max = limits.trailing_entries + Pick<uint64_t>(random, {0, 10, 1'000});
     limits.compaction_step_entries = Pick<uint64_t>(random, {1, 10, 100});
     limits.snapshot_chunk_bytes = Pick<size_t>(random, {200, 1'000, 4'096, 65'536});
-    limits.snapshot_bytes_per_tick = limits.snapshot_chunk_bytes * (1 + random->Below(8));
+    // Enough for the largest snapshots, one after another, within the time of the recovery.
+    limits.snapshot_bytes_per_tick =
+        std::max<size_t>(2'000, limits.snapshot_chunk_bytes * (1 + random->Below(8)));
   }
   return limits;
 }
@@ -197,6 +201,7 @@ std::string ToString(const Options& options) {
   add("crash_in_step_rate", member.crash_in_step_rate);
   add("kill_rate", member.kill_rate);
   add("pause_rate", member.pause_rate);
+  add("strike_chance", member.strike_chance);
   add("down_us", member.down_us);
   add("clock_drift_max", member.clock_drift_max);
   add("clock_jump_rate", member.clock_jump_rate);
