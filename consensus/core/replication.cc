@@ -61,10 +61,7 @@ void Raft::Impl::CommitByCounting() {
     return CountsForQuorum(progress) ? progress->match() : Index{0};
   });
   // Entries of earlier terms are committed only along with one of this term (paper 5.4.2).
-  if (index > commit_ &&
-      (terms_.TermAt(index) == term_ || PlantedFault("commit of an old term by counting"))) {
-    CommitTo(index);
-  }
+  if (index > commit_ && terms_.TermAt(index) == term_) CommitTo(index);
 }
 
 void Raft::Impl::TrimCache() {

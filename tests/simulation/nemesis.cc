@@ -80,6 +80,9 @@ void Nemesis::StartLeaderFaults() {
       BringBackLater(leader->number());
     }
   });
+  Repeat(options_.network.partition_rate, [this] {
+    if (Machine* leader = Leader(); leader != nullptr) Isolate(leader->number());
+  });
   Repeat(options_.member.pause_rate * 2, [this] {
     if (Machine* leader = Leader(); leader != nullptr) PauseForAWhile(leader);
   });
@@ -111,6 +114,7 @@ void Nemesis::Strike(size_t member) {
 }
 
 void Nemesis::Isolate(size_t member) {
+  simulation_.trace().Count("fault: a leader is cut off");
   simulation_.Line("net", "{} is cut off from the other members", member + 1);
   for (const auto& machine : machines_) {
     const size_t other = machine->number();
