@@ -62,15 +62,24 @@ void ClusterChecker::OnLeader(MemberId leader, Term term) {
   }
   if (!inserted) return;
   simulation_.trace().Count("election: won");
-  Process* process = machines_[leader.value() - 1]->process();
-  if (process->raft().last_index() < committed()) {
-    simulation_.Fail(
-        "leaders are complete",
-        fmt::format("server {} leads in term {} with a log up to {}, but {} was committed before",
-                    leader.value(), term.value(), process->raft().last_index().value(),
-                    committed().value()));
+  const Index last = machines_[leader.value() - 1]->process()->raft().last_index();
+  const Index required = CommittedBefore(term);
+  if (last < required) {
+    simulation_.Fail("leaders are complete",
+                     fmt::format("server {} leads in term {} with a log up to {}, but {} was "
+                                 "committed in an earlier term",
+                                 leader.value(), term.value(), last.value(), required.value()));
   }
   if (on_election_) on_election_(leader.value() - 1);
+}
+
+Index ClusterChecker::CommittedBefore(Term term) const {
+  Index committed;
+  for (const auto& [committed_in, index] : commits_) {
+    if (committed_in >= term) break;
+    committed = std::max(committed, index);
+  }
+  return committed;
 }
 
 void ClusterChecker::OnVote(MemberId voter, Term term, MemberId candidate) {
@@ -187,6 +196,10 @@ void ClusterChecker::OnProgress(size_t member, const Progress& previous, const P
         "nothing goes back",
         fmt::format("server {}: term {} -> {}, commit {} -> {}", member + 1, previous.term.value(),
                     now.term.value(), previous.commit.value(), now.commit.value()));
+  }
+  if (now.commit > previous.commit) {
+    Index& highest = commits_[now.term];
+    highest = std::max(highest, now.commit);
   }
 }
 

@@ -3,7 +3,7 @@
 //
 //   one leader a term        at most one member speaks as the leader of a term
 //   one vote a term          a member votes for at most one in a term, also across restarts
-//   leaders are complete     who begins to lead has every entry that was committed before
+//   leaders are complete     who leads in a term has every entry that was committed in an earlier term
 //   equal logs               at an index, all members apply the same entry, and no other ever again
 //   equal trees              at an index, all members' trees have the same digest
 //   nothing is skipped       a member applies each index once in a life, in order
@@ -78,6 +78,10 @@ class ClusterChecker : public MessageObserver {
     uint64_t digest = 0;
   };
   void OnLeader(consensus::MemberId leader, consensus::Term term);
+  // What a leader of `term` must hold: everything known to be committed in an earlier term. Not all
+  // that was committed earlier in time: who won and then stood still may speak of it after a leader
+  // of a later term has committed more.
+  consensus::Index CommittedBefore(consensus::Term term) const;
   void OnVote(consensus::MemberId voter, consensus::Term term, consensus::MemberId candidate);
   void CheckPromise(size_t member, const consensus::Message& message);
   void CheckCommitIsDurable(const consensus::Entry& entry);
@@ -94,6 +98,9 @@ class ClusterChecker : public MessageObserver {
   std::map<consensus::Term, consensus::MemberId> leaders_;
   std::map<std::pair<consensus::MemberId, consensus::Term>, consensus::MemberId> votes_;
   std::vector<Committed> entries_;  // of index 1 and on
+  // The highest commit index that was seen in a process of a term: those entries were committed in
+  // this term or before.
+  std::map<consensus::Term, consensus::Index> commits_;
 };
 
 }  // namespace quorate::simulation
