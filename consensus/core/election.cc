@@ -268,7 +268,10 @@ void Raft::Impl::HandleVoteRequest(const Message& message, const VoteRequest& re
   if (request.last_term > term) return;
   if (request.last_index > Index{0}) NoteCluster();
   // A member that was cut off must not depose a leader which others hear (thesis 4.2.3).
-  if (term > term_ && HearsFromLeader() && !request.leadership_transfer) return;
+  if (term > term_ && HearsFromLeader() && !request.leadership_transfer &&
+      !PlantedFault("no pre-vote")) {
+    return;
+  }
   if (term > term_ && !request.pre_vote) BecomeFollower(term, kNoMember);
   const bool up_to_date = std::pair(request.last_term, request.last_index) >= LastPosition() ||
                           PlantedFault("votes for a shorter log");

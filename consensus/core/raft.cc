@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/planted_fault.h"
 #include "consensus/core/describe.h"
 #include "consensus/core/limits.h"
 #include "consensus/core/membership.h"
@@ -312,7 +313,9 @@ void Raft::Impl::TickRole() {
     return;
   }
   if (election_elapsed_ < election_timeout_) return;
-  if (MayCampaign()) {
+  if (MayCampaign() && standing_ == Standing::kFull && PlantedFault("no pre-vote")) {
+    Campaign(false, false);
+  } else if (MayCampaign()) {
     StartPreVote();
   } else {
     BecomeFollower(term_, kNoMember);

@@ -8,6 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
+#include "base/planted_fault.h"
 
 namespace quorate::rpc {
 namespace {
@@ -344,7 +345,9 @@ void Replica::ExpireSessions() {
   // While ends that were proposed are on their way, no more are: or else a log that is slow would
   // get the same ones again and again, and become slower.
   const bool outstanding = judges_sessions_ && applied_ < expiries_proposed_;
-  const auto expired = tracker_.Advance(std::min<int64_t>(elapsed_ms, TrackedMsMax(options_)),
+  const int64_t tracked_ms_max =
+      PlantedFault("sessions age in a pause") ? elapsed_ms : TrackedMsMax(options_);
+  const auto expired = tracker_.Advance(std::min<int64_t>(elapsed_ms, tracked_ms_max),
                                         outstanding ? 0 : kExpiriesAtOnceMax);
   if (!judges_sessions_ || expired.empty()) return;
   std::vector<Slice> commands;

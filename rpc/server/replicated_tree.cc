@@ -60,14 +60,28 @@ void ReplicatedTree::Replace(std::unique_ptr<tree::Tree> tree, consensus::Term t
   PublishNews();
 }
 
+// The command of the entry; in the wrong order if that is planted.
+std::string_view ReplicatedTree::CommandOf(std::span<const consensus::Entry> entries,
+                                           size_t i) const {
+  if (PlantedFault("entries are applied in the wrong order") && self_.member == 2) {
+    const size_t neighbour = i ^ 1;
+    if (neighbour < entries.size() && entries[neighbour].kind == consensus::EntryKind::kCommand) {
+      i = neighbour;
+    }
+  }
+  return entries[i].payload.view();
+}
+
 void ReplicatedTree::ApplySome(std::span<const consensus::Entry> entries) {
   WriterLock lock(&mutex_);
-  for (const consensus::Entry& entry : entries) {
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const consensus::Entry& entry = entries[i];
     const tree::Zxid zxid(static_cast<int64_t>(entry.index.value()));
     if (entry.kind == consensus::EntryKind::kCommand &&
         !(PlantedFault("an entry is not applied") && self_.member == 2 && zxid.value() % 50 == 0)) {
-      tree_->Apply(zxid, entry.payload.view(), self_, this);
-      NoteOrigin(entry.payload.view());
+      const std::string_view command = CommandOf(entries, i);
+      tree_->Apply(zxid, command, self_, this);
+      NoteOrigin(command);
     } else {
       tree_->Skip(zxid);
       pending_.no_op_term = entry.term;

@@ -66,6 +66,7 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
   void OnSessionClosed(tree::SessionId session, tree::Zxid zxid) override;
   void OnResult(tree::ApplyResult result) override;
 
+  std::string_view CommandOf(std::span<const consensus::Entry> entries, size_t i) const;
   void ApplySome(std::span<const consensus::Entry> entries);
   void NoteOrigin(std::string_view command);
   // Adds pending_ to news_.

@@ -279,9 +279,11 @@ void ConnectionLoop::DrainInbox() {
 }
 
 void ConnectionLoop::HandleItem(Item& item) {
+  // Who is about to be closed hears nothing more: it may have missed what came before.
   const auto find = [this](uint32_t tag) -> Client* {
     auto it = clients_.find(tag);
-    return it == clients_.end() ? nullptr : it->second.get();
+    if (it == clients_.end() || it->second->connection.finished()) return nullptr;
+    return it->second.get();
   };
   if (std::holds_alternative<TreeReplaced>(item)) {
     FinishAll(absl::AbortedError(

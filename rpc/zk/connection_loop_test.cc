@@ -250,6 +250,23 @@ TEST_CASE("a watch event comes before the read that would show the change") {
   CHECK(f.Next(writer).xid == 1);
 }
 
+TEST_CASE("who missed what a snapshot has skipped is told nothing that came after it") {
+  Fixture f;
+  const uint32_t writer = f.ConnectSession();
+  const uint32_t watcher = f.ConnectSession();
+  REQUIRE(f.Call(writer, OpCode::kCreate, Create("/w", "0")).error == ErrorCode::kOk);
+  REQUIRE(f.Call(watcher, OpCode::kGetData, PathAndWatch("/w", true)).error == ErrorCode::kOk);
+  f.Write(writer, 1, OpCode::kSetData, SetData("/w", "1"));
+  f.sockets.RunTurns();
+  f.door.OnTreeReplaced();
+  f.service.Apply(&f.door);
+  f.sockets.RunTurns();
+  for (const uint32_t tag : {writer, watcher}) {
+    CHECK(f.sockets.received(tag).empty());
+    CHECK_FALSE(f.sockets.open(tag));
+  }
+}
+
 TEST_CASE("touches name each session once, in ascending order, and only those heard from") {
   Fixture f;
   std::vector<ConnectResponse> sessions(40);

@@ -14,6 +14,10 @@ constexpr int64_t kLookUs = 20'000;
 // How long it may take. Long enough for sessions to time out, links to be found dead and a log to
 // be copied bit by bit; what takes longer does not end.
 constexpr int64_t kRecoveryUs = 120'000'000;
+// So many election timeouts long it is watched whether a leader stays, and so often it may change:
+// a member may just have come back.
+constexpr int kLeaderStaysElections = 20;
+constexpr uint64_t kElectionsWhenCalmMax = 3;
 
 }  // namespace
 
@@ -55,6 +59,7 @@ void Cluster::Run() {
       [this] { return workload_->Describe(); });
   Await(
       "a repaired majority agrees", [&] { return Agree(core); }, [this] { return Describe(); });
+  CheckLeaderStays(core);
 
   nemesis_.RepairAll();
   std::vector<size_t> all;
@@ -93,6 +98,33 @@ bool Cluster::Agree(const std::vector<size_t>& members) {
     if (raft.durable_index() != last) return false;
   }
   return true;
+}
+
+void Cluster::CheckLeaderStays(const std::vector<size_t>& core) {
+  const Options& options = simulation_.options();
+  const LimitOptions& limits = options.limits;
+  // A leader whose clock is slow looks dead to followers whose clocks are fast.
+  const double drift = options.member.clock_drift_max;
+  const double heartbeat_ticks = limits.heartbeat_ticks * (1 + drift) / (1 - drift);
+  if (heartbeat_ticks * 2 > limits.election_ticks) return;
+  const auto term = [&] {
+    consensus::Term newest;
+    for (size_t member : core) {
+      Process* process = machines_[member]->process();
+      if (process != nullptr) newest = std::max(newest, process->raft().term());
+    }
+    return newest;
+  };
+  const consensus::Term first = term();
+  const int64_t watch_us =
+      int64_t{kLeaderStaysElections} * limits.election_ticks * limits.tick_ms * 1000;
+  simulation_.RunUntil(now_us() + watch_us, [] { return false; });
+  simulation_.trace().Count("checker: the leader of a repaired majority was watched");
+  const uint64_t elections = term().value() - first.value();
+  if (elections <= kElectionsWhenCalmMax) return;
+  Fail("a repaired majority keeps its leader",
+       fmt::format("the term went from {} to {} within {} us\n{}", first.value(), term().value(),
+                   watch_us, Describe()));
 }
 
 void Cluster::CheckAtTheEnd() {

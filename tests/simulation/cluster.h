@@ -62,6 +62,9 @@ class Cluster : public World {
              const std::function<std::string()>& describe);
   // Whether these members hold the same and nothing is under way among them.
   bool Agree(const std::vector<size_t>& members);
+  // While nothing goes wrong any more, whoever leads goes on to do so, whatever those try who are
+  // not repaired. REQUIRES: `core` agrees.
+  void CheckLeaderStays(const std::vector<size_t>& core);
   std::string Describe();
   void CheckAtTheEnd();
 

@@ -70,6 +70,7 @@ void ClusterChecker::OnLeader(MemberId leader, Term term) {
                                  "committed in an earlier term",
                                  leader.value(), term.value(), last.value(), required.value()));
   }
+  for (ServerObserver* observer : observers_) observer->OnLeads(leader.value() - 1, term);
   if (on_election_) on_election_(leader.value() - 1);
 }
 
@@ -190,6 +191,10 @@ void ClusterChecker::OnResult(size_t member, const tree::ApplyResult& result) {
   for (ServerObserver* observer : observers_) observer->OnResult(member, result);
 }
 
+void ClusterChecker::OnStoodStill(size_t member, int64_t from_us) {
+  for (ServerObserver* observer : observers_) observer->OnStoodStill(member, from_us);
+}
+
 void ClusterChecker::OnProgress(size_t member, const Progress& previous, const Progress& now) {
   if (now.term < previous.term || now.commit < previous.commit) {
     simulation_.Fail(
@@ -201,6 +206,7 @@ void ClusterChecker::OnProgress(size_t member, const Progress& previous, const P
     Index& highest = commits_[now.term];
     highest = std::max(highest, now.commit);
   }
+  if (now.leads) OnLeader(MemberId(static_cast<uint32_t>(member + 1)), now.term);
 }
 
 // --- Durability ----------------------------------------------------------------------------------

@@ -3,11 +3,11 @@
 //
 //   one leader a term        at most one member speaks as the leader of a term
 //   one vote a term          a member votes for at most one in a term, also across restarts
-//   leaders are complete     who leads in a term has every entry that was committed in an earlier term
-//   equal logs               at an index, all members apply the same entry, and no other ever again
-//   equal trees              at an index, all members' trees have the same digest
-//   nothing is skipped       a member applies each index once in a life, in order
-//   promises are durable     what a member acknowledges or votes is on its disk, whatever a power
+//   leaders are complete     who leads in a term has every entry that was committed in an earlier
+//   term equal logs               at an index, all members apply the same entry, and no other ever
+//   again equal trees              at an index, all members' trees have the same digest nothing is
+//   skipped       a member applies each index once in a life, in order promises are durable what a
+//   member acknowledges or votes is on its disk, whatever a power
 //                            failure at that moment would leave of it
 //   commits are durable      what is applied anywhere is on the disks of a majority
 //   nothing goes back        term and commit index of a process
@@ -63,7 +63,9 @@ class ClusterChecker : public MessageObserver {
   struct Progress {
     consensus::Term term;
     consensus::Index commit;
+    bool leads;
   };
+  void OnStoodStill(size_t member, int64_t from_us);
   void OnProgress(size_t member, const Progress& previous, const Progress& now);
 
   // The last index that was applied by any member.

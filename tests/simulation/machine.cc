@@ -109,11 +109,13 @@ void Machine::Pause() {
   simulation_.Line(fmt::format("{}", number_ + 1), "stands still");
   simulation_.trace().Count("fault: process paused");
   process_->life().Pause();
+  paused_from_us_ = simulation_.now_us();
 }
 
 void Machine::Resume() {
   if (!paused()) return;
   simulation_.Line(fmt::format("{}", number_ + 1), "goes on");
+  site_.checker->OnStoodStill(number_, paused_from_us_);
   process_->life().Resume();
   site_.network->Wake();
 }

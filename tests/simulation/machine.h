@@ -138,6 +138,7 @@ class Machine {
   bool disk_is_full_ = false;
   bool sync_fails_ = false;
   int64_t disk_stalled_until_us_ = 0;
+  int64_t paused_from_us_ = 0;
   uint64_t starts_ = 0;
   uint64_t last_birth_ = 0;
   uint32_t version_ = consensus::kVersionNewest;

@@ -6,8 +6,6 @@
 #include "tests/simulation/process.h"
 
 namespace quorate::simulation {
-namespace {}  // namespace
-
 Nemesis::Nemesis(Simulation* simulation, Network* network, ClientNetwork* clients,
                  std::vector<std::unique_ptr<Machine>>* machines)
     : simulation_(*simulation),
@@ -89,12 +87,25 @@ void Nemesis::StartLeaderFaults() {
 }
 
 void Nemesis::OnElection(size_t member) {
-  if (stopped_ || !random_.Chance(options_.member.strike_chance)) return;
+  const bool takes_turn = options_.member.take_turns;
+  if (stopped_ || (!takes_turn && !random_.Chance(options_.member.strike_chance))) return;
   // While it replicates its first entries.
   const int64_t round_us = 2 * options_.network.delay_us + options_.disk.write_us;
-  simulation_.After(random_.Between(0, 4 * round_us), [this, member] {
-    if (!stopped_ && machines_[member]->process() != nullptr) Strike(member);
+  simulation_.After(random_.Between(0, 4 * round_us), [this, member, takes_turn] {
+    if (stopped_ || machines_[member]->process() == nullptr) return;
+    if (takes_turn) {
+      TakeTurn(member);
+    } else {
+      Strike(member);
+    }
   });
+}
+
+void Nemesis::TakeTurn(size_t member) {
+  simulation_.trace().Count("fault: leaders take turns");
+  machines_[member]->PowerOff();
+  if (struck_.has_value() && *struck_ != member) BringBack(*struck_);
+  struck_ = member;
 }
 
 void Nemesis::Strike(size_t member) {

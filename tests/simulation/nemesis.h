@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "tests/simulation/client_network.h"
@@ -42,6 +43,8 @@ class Nemesis {
   void StartMemberFaults(size_t member);
   void StartLeaderFaults();
   void Strike(size_t member);
+  // It loses power, and whoever lost it before is back.
+  void TakeTurn(size_t member);
   // It reaches no other member any more, and these notice; its clients do not.
   void Isolate(size_t member);
   void PauseForAWhile(Machine* machine);
@@ -70,7 +73,8 @@ class Nemesis {
   const Options& options_;
   Random& random_;
   bool stopped_ = false;
-  std::vector<bool> repaired_;  // once it has stopped
+  std::optional<size_t> struck_;  // the leader whose turn it was last
+  std::vector<bool> repaired_;    // once it has stopped
 };
 
 }  // namespace quorate::simulation

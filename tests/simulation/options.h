@@ -45,6 +45,8 @@ struct MemberOptions {
   double crash_in_step_rate = 0;  // power failure between two operations of the disk
   double kill_rate = 0;           // the process dies
   double strike_chance = 0;       // of whoever begins to lead: something happens to it at once
+  bool take_turns = false;        // whoever begins to lead loses power soon, and is back when the
+                                  //   next one does
   double pause_rate = 0;          // the process stands still (SIGSTOP)
   int64_t down_us = 0;            // mean time until it is back, or goes on
   double clock_drift_max = 0;     // clocks run between 1 - this and 1 + this times as fast

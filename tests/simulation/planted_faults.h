@@ -28,6 +28,10 @@ inline constexpr PlantedFaultCase kPlantedFaults[] = {
     {"sessions age too fast", 50},
     {"the event of a deletion is lost", 100},
     {"a follower commits what it receives", 50},
+    {"an earlier term is committed by counting", 5000},
+    {"no pre-vote", 2000},
+    {"entries are applied in the wrong order", 50},
+    {"sessions age in a pause", 2000},
 };
 
 }  // namespace quorate::simulation

@@ -169,9 +169,9 @@ void Process::ScheduleTick() {
   const int64_t tick_us = int64_t{simulation_.options().limits.tick_ms} * 1000;
   life_->After(machine_.clock().ToVirtualUs(tick_us), [this] {
     ScheduleTick();
-    const ClusterChecker::Progress before{raft().term(), raft().commit_index()};
+    const ClusterChecker::Progress before = progress();
     replica_->node().TickNow();
-    checker_.OnProgress(number_, before, {raft().term(), raft().commit_index()});
+    checker_.OnProgress(number_, before, progress());
     Poke();
   });
 }
@@ -196,14 +196,18 @@ int64_t Process::LatencyUs(Work work) {
                   machine_.disk_stalled_until_us() - simulation_.now_us());
 }
 
+ClusterChecker::Progress Process::progress() {
+  return {raft().term(), raft().commit_index(), raft().role() == consensus::Role::kLeader};
+}
+
 void Process::Step(Work work) {
   scheduled_[static_cast<size_t>(work)] = false;
   simulation_.trace().Mix(number_ << 8 | static_cast<uint64_t>(work));
-  const ClusterChecker::Progress before{raft().term(), raft().commit_index()};
+  const ClusterChecker::Progress before = progress();
   replica_->node().Step(work);
   if (!life_->alive()) return;
   if (work == Work::kNode) {
-    checker_.OnProgress(number_, before, {raft().term(), raft().commit_index()});
+    checker_.OnProgress(number_, before, progress());
     raft().CheckInvariants();
     // What it may have lost is made up for.
     if (!machine_.counts() && raft().standing() == consensus::Standing::kFull &&

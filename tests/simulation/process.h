@@ -63,6 +63,7 @@ class Process : public rpc::ReplicaHost, public rpc::Door, public rpc::ApplyObse
 
   void ScheduleTick();
   // Schedules the work that has come up.
+  ClusterChecker::Progress progress();
   void Poke();
   void Step(Work work);
   int64_t LatencyUs(Work work);

@@ -72,6 +72,10 @@ class ServerObserver {
   virtual void OnResult(size_t member, const tree::ApplyResult& result) {
     (void)member, (void)result;
   }
+  // The member leads in this term.
+  virtual void OnLeads(size_t member, consensus::Term term) { (void)member, (void)term; }
+  // The member's process stood still from then until now.
+  virtual void OnStoodStill(size_t member, int64_t from_us) { (void)member, (void)from_us; }
   // An entry is committed, as the first member that applied it showed; once for each index, in
   // order.
   virtual void OnCommitted(const consensus::Entry& entry) { (void)entry; }

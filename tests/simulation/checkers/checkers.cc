@@ -8,7 +8,7 @@ Checkers::Checkers(World* world, const CheckerSettings& settings)
       order_(&history_),
       real_time_(&history_, &replay_),
       watches_(&history_, &replay_.model()),
-      sessions_(&history_, &replay_, settings.clock_drift_max),
+      sessions_(&history_, &replay_, settings.clock_drift_max, settings.unnoticed_us),
       bank_(&history_, settings.accounts, settings.sum),
       sequences_(&history_, settings.sequence_parents),
       registers_(&history_, settings.register_prefix, settings.register_value) {}

@@ -29,6 +29,7 @@ struct CheckerSettings {
   std::string register_value;  // at first
   std::vector<std::string> sequence_parents;
   double clock_drift_max = 0;
+  int64_t unnoticed_us = 0;  // see SessionChecker
 };
 
 class Checkers {

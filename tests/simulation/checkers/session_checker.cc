@@ -19,10 +19,36 @@ bool IsEphemeral(const Step& step) {
 
 }  // namespace
 
-SessionChecker::SessionChecker(History* history, ReplayChecker* replay, double clock_drift_max)
-    : history_(history), replay_(replay), clock_drift_max_(clock_drift_max) {
+SessionChecker::SessionChecker(History* history, ReplayChecker* replay, double clock_drift_max,
+                               int64_t unnoticed_us)
+    : history_(history),
+      replay_(replay),
+      clock_drift_max_(clock_drift_max),
+      unnoticed_us_(unnoticed_us) {
   history->AddListener(this);
   replay->AddListener(this);
+  history->world().AddObserver(this);
+}
+
+void SessionChecker::OnLeads(size_t member, consensus::Term term) {
+  leaders_.emplace(term, member);
+}
+
+void SessionChecker::OnStoodStill(size_t member, int64_t from_us) {
+  pauses_[member].push_back({from_us, history_->world().now_us()});
+}
+
+int64_t SessionChecker::LeaderRanUs(consensus::Term term, int64_t from_us) const {
+  int64_t ran_us = history_->world().now_us() - from_us;
+  const auto leader = leaders_.find(term);
+  if (leader == leaders_.end()) return ran_us;
+  const auto pauses = pauses_.find(leader->second);
+  if (pauses == pauses_.end()) return ran_us;
+  for (const Pause& pause : pauses->second) {
+    const int64_t stood_us = pause.to_us - std::max(pause.from_us, from_us);
+    ran_us -= std::max<int64_t>(0, stood_us - unnoticed_us_);
+  }
+  return ran_us;
 }
 
 void SessionChecker::BeginCalm(int64_t settle_us) {
@@ -69,11 +95,13 @@ void SessionChecker::CheckExpiry(const consensus::Entry& entry, int64_t session)
     }
     history_->Fail("a session does not expire before its timeout", text);
   };
-  if (now_us - attachment.committed_us < least_us) {
-    fail(absl::StrCat("it was attached at ", attachment.committed_us, "us"));
+  const int64_t ran_us = LeaderRanUs(entry.term, attachment.committed_us);
+  if (ran_us < least_us) {
+    fail(absl::StrCat("it was attached at ", attachment.committed_us, "us, and the leader of term ",
+                      entry.term.value(), " has been at work for ", ran_us, "us since"));
   }
   const auto term = term_began_us_.find(entry.term.value());
-  if (term != term_began_us_.end() && now_us - term->second < least_us) {
+  if (term != term_began_us_.end() && LeaderRanUs(entry.term, term->second) < least_us) {
     fail(absl::StrCat("the leader's term ", entry.term.value(), " began at ", term->second, "us"));
   }
   const auto open = open_links_.find(session);

@@ -4,7 +4,8 @@
 //
 // When the leader last heard a client cannot be known from outside. What is known, and checked: a
 // leader gives each session its full timeout from the moment at which it applies the session's
-// attachment, and from the beginning of its own term.
+// attachment, and from the beginning of its own term; and while it stands still, which it notices
+// when it goes on, no session grows older.
 //
 // Thread-safety: none; one thread.
 #pragma once
@@ -17,15 +18,18 @@
 
 #include "tests/simulation/checkers/history.h"
 #include "tests/simulation/checkers/replay_checker.h"
+#include "tests/simulation/world.h"
 #include "tree/tree.h"
 
 namespace quorate::simulation {
 
-class SessionChecker : public HistoryListener, public LogListener {
+class SessionChecker : public HistoryListener, public LogListener, public ServerObserver {
  public:
-  // Adds itself to both, which must outlive it. `clock_drift_max`: clocks of servers run at most
-  // this part faster than time.
-  SessionChecker(History* history, ReplayChecker* replay, double clock_drift_max);
+  // Adds itself to both and to their world, which must outlive it. `clock_drift_max`: clocks of
+  // servers run at most this part faster than time. `unnoticed_us`: so much of the time for which
+  // it stood still a server may take for time that it ran.
+  SessionChecker(History* history, ReplayChecker* replay, double clock_drift_max,
+                 int64_t unnoticed_us);
 
   // From now on all servers work and reach each other: a session of a client that is heard from
   // does not expire any more once `settle_us` have passed.
@@ -44,6 +48,8 @@ class SessionChecker : public HistoryListener, public LogListener {
   void OnInvoked(const Operation& operation) override;
   void OnAnswered(const Operation& operation) override;
   void OnSessionAbandoned(size_t client, int64_t session) override;
+  void OnLeads(size_t member, consensus::Term term) override;
+  void OnStoodStill(size_t member, int64_t from_us) override;
 
  private:
   struct Attachment {
@@ -57,14 +63,23 @@ class SessionChecker : public HistoryListener, public LogListener {
 
   void CheckExpiry(const consensus::Entry& entry, int64_t session) const;
   int64_t LeastSilenceUs(int32_t timeout_ms) const;
+  // For how long the leader of a term has been at work since `from_us`.
+  int64_t LeaderRanUs(consensus::Term term, int64_t from_us) const;
 
   History* const history_;
   const ReplayChecker* const replay_;
   const double clock_drift_max_;
+  const int64_t unnoticed_us_;
   int64_t calm_from_us_ = INT64_MAX;
   std::map<int64_t, Attachment> attached_;  // by session
   std::map<uint64_t, int64_t> term_began_us_;
-  std::map<int64_t, LinkId> open_links_;  // by session
+  std::map<consensus::Term, size_t> leaders_;
+  struct Pause {
+    int64_t from_us;
+    int64_t to_us;
+  };
+  std::map<size_t, std::vector<Pause>> pauses_;  // by member
+  std::map<int64_t, LinkId> open_links_;         // by session
   std::set<int64_t> abandoned_;
   // By path: those that must be there if their session lives. A deletion that was asked for by
   // anybody takes the path out.

@@ -7,10 +7,11 @@ namespace quorate::simulation {
 namespace {
 
 constexpr int64_t kTimeoutUs = 1'000'000;  // of all sessions of a Script
+constexpr int64_t kUnnoticedUs = 45'000;
 
 class Sessions : public Script {
  public:
-  explicit Sessions(double drift = 0) : checker(&history, &replay, drift) {
+  explicit Sessions(double drift = 0) : checker(&history, &replay, drift, kUnnoticedUs) {
     LogNoOp();
     LogSession(1);
     link = Open(1);
@@ -35,6 +36,29 @@ TEST_CASE("A session has its timeout from its attachment") {
   SECTION("it was not") {
     script.Wait(kTimeoutUs / 2);
     CHECK(script.Expire() == kTooEarly);
+  }
+  SECTION("it was, but not while its leader was at work") {
+    script.checker.OnLeads(0, consensus::Term(1));
+    const int64_t from_us = script.world.now_us();
+    script.Wait(kTimeoutUs);
+    script.checker.OnStoodStill(0, from_us);
+    script.Wait(kTimeoutUs / 2);
+    CHECK(script.Expire() == kTooEarly);
+  }
+  SECTION("it was, with time that the leader did not notice to pass") {
+    script.checker.OnLeads(0, consensus::Term(1));
+    const int64_t from_us = script.world.now_us();
+    script.Wait(kTimeoutUs);
+    script.checker.OnStoodStill(0, from_us);
+    script.Wait(kTimeoutUs - kUnnoticedUs);
+    CHECK(script.Expire() == "");
+  }
+  SECTION("it was, and another member stood still") {
+    script.checker.OnLeads(0, consensus::Term(1));
+    const int64_t from_us = script.world.now_us();
+    script.Wait(kTimeoutUs);
+    script.checker.OnStoodStill(1, from_us);
+    CHECK(script.Expire() == "");
   }
   SECTION("it moved since") {
     script.Wait(kTimeoutUs);

@@ -25,6 +25,8 @@ CheckerSettings SettingsOf(const Options& options) {
   settings.register_value = kRegisterValue;
   settings.sequence_parents = {kQueuePath, kEphemeralPath};
   settings.clock_drift_max = options.member.clock_drift_max;
+  // Servers count what a tick finds to have passed, but not more than three ticks of it.
+  settings.unnoticed_us = int64_t{3} * options.limits.tick_ms * 1000;
   return settings;
 }
 
