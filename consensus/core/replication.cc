@@ -61,8 +61,8 @@ void Raft::Impl::CommitByCounting() {
     return CountsForQuorum(progress) ? progress->match() : Index{0};
   });
   // Entries of earlier terms are committed only along with one of this term (paper 5.4.2).
-  if (index > commit_ && (terms_.TermAt(index) == term_ ||
-                          PlantedFault("an earlier term is committed by counting"))) {
+  if (index > commit_ &&
+      (terms_.TermAt(index) == term_ || PlantedFault("an earlier term is committed by counting"))) {
     CommitTo(index);
   }
 }

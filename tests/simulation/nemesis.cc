@@ -6,6 +6,13 @@
 #include "tests/simulation/process.h"
 
 namespace quorate::simulation {
+namespace {
+
+// How often other members are asked for while a leader has its turn.
+constexpr int kChangesInTurn = 3;
+
+}  // namespace
+
 Nemesis::Nemesis(Simulation* simulation, Network* network, ClientNetwork* clients,
                  std::vector<std::unique_ptr<Machine>>* machines)
     : simulation_(*simulation),
@@ -87,25 +94,36 @@ void Nemesis::StartLeaderFaults() {
 }
 
 void Nemesis::OnElection(size_t member) {
-  const bool takes_turn = options_.member.take_turns;
-  if (stopped_ || (!takes_turn && !random_.Chance(options_.member.strike_chance))) return;
   // While it replicates its first entries.
-  const int64_t round_us = 2 * options_.network.delay_us + options_.disk.write_us;
-  simulation_.After(random_.Between(0, 4 * round_us), [this, member, takes_turn] {
-    if (stopped_ || machines_[member]->process() == nullptr) return;
-    if (takes_turn) {
-      TakeTurn(member);
-    } else {
-      Strike(member);
-    }
-  });
+  const int64_t soon_us = 4 * (2 * options_.network.delay_us + options_.disk.write_us);
+  if (options_.member.take_turns) {
+    BeginTurn(member, soon_us);
+  } else if (!stopped_ && random_.Chance(options_.member.strike_chance)) {
+    simulation_.After(random_.Between(0, soon_us), [this, member] {
+      if (!stopped_ && machines_[member]->process() != nullptr) Strike(member);
+    });
+  }
 }
 
-void Nemesis::TakeTurn(size_t member) {
-  simulation_.trace().Count("fault: leaders take turns");
-  machines_[member]->PowerOff();
-  if (struck_.has_value() && *struck_ != member) BringBack(*struck_);
-  struck_ = member;
+void Nemesis::BeginTurn(size_t member, int64_t soon_us) {
+  const bool changes_members = options_.cluster.membership_rate > 0;
+  if (changes_members) {
+    for (int i = 0; i < kChangesInTurn; ++i) {
+      simulation_.After(random_.Between(0, 2 * soon_us), [this] {
+        if (!stopped_) ChangeMembership();
+      });
+    }
+  }
+  const int64_t length_us = random_.Between(0, changes_members ? 2 * soon_us : soon_us);
+  simulation_.After(length_us, [this, member, changes_members] {
+    if (stopped_ || machines_[member]->process() == nullptr) return;
+    simulation_.trace().Count("fault: leaders take turns");
+    machines_[member]->PowerOff();
+    if (struck_.has_value() && *struck_ != member) BringBack(*struck_);
+    struck_ = member;
+    // The others may not be able to lead without it.
+    if (changes_members) BringBackLater(member);
+  });
 }
 
 void Nemesis::Strike(size_t member) {

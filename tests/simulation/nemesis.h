@@ -43,8 +43,8 @@ class Nemesis {
   void StartMemberFaults(size_t member);
   void StartLeaderFaults();
   void Strike(size_t member);
-  // It loses power, and whoever lost it before is back.
-  void TakeTurn(size_t member);
+  // Soon it loses power, and whoever lost it before is back.
+  void BeginTurn(size_t member, int64_t soon_us);
   // It reaches no other member any more, and these notice; its clients do not.
   void Isolate(size_t member);
   void PauseForAWhile(Machine* machine);

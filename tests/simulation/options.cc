@@ -133,13 +133,19 @@ ClientOptions ChooseClients(Random* random) {
 }
 
 // Three members, of which two are up at a time, and who leads is struck before its first entries
-// are everywhere: the way to figure 8 of the Raft paper, which other faults hardly ever find.
+// are everywhere: the way to figure 8 of the Raft paper, which other faults hardly ever find. Or it
+// is asked for other members at once, so that who comes back has to forget a membership again.
 void LetLeadersTakeTurns(Random* random, Options* options) {
   const int64_t work_us = options->member.work_us;
   options->member = {};
   options->member.work_us = work_us;
   options->member.take_turns = true;
+  options->member.down_us = 1'000'000;
   options->cluster = {};
+  if (random->Chance(0.5)) {
+    options->cluster.spares = 1;
+    options->cluster.membership_rate = 0.2;
+  }
   options->disk.disk_loss_chance = options->disk.bit_flip_chance = 0;
   options->disk.full_rate = options->disk.sync_error_rate = options->disk.stall_rate = 0;
   options->network.partition_rate = 0;
