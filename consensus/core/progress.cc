@@ -69,11 +69,15 @@ bool Progress::Acknowledged(Index match, Index received) {
 
 bool Progress::Rejected(Index rejected_prev, Index candidate) {
   if (state_ == State::kSnapshot) return false;
-  // What is acknowledged was accepted before: the rejection is older.
-  if (rejected_prev <= match_) return false;
+  // What is acknowledged was accepted before: the rejection is older. Unless just that is being
+  // probed: then the follower's disk has lost what it had acknowledged, and gets it again. (Should
+  // it be old news after all, the next answer says so.)
+  const bool lost = state_ == State::kProbe && rejected_prev == match_ && candidate < match_;
+  if (rejected_prev <= match_ && !lost) return false;
   // Only one probe is under way. In replicate the first rejection leads here to probe, and those
   // of the requests behind it end here.
   if (state_ == State::kProbe ? rejected_prev + 1 != next_ : rejected_prev >= next_) return false;
+  if (lost) match_ = candidate;
   next_ = std::max(match_ + 1, std::min(candidate + 1, rejected_prev));
   ASSERT(next_ > match_);
   state_ = State::kProbe;

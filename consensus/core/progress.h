@@ -82,7 +82,8 @@ class Progress {
   // Returns whether match() grew. REQUIRES: match <= received.
   bool Acknowledged(Index match, Index received);
   // A request after `rejected_prev` did not fit; `candidate` is the last index which may fit.
-  // Returns false if that is old news.
+  // Returns false if that is old news. match() goes back only if a follower turns out to have lost
+  // what it acknowledged.
   bool Rejected(Index rejected_prev, Index candidate);
   // A message says: the newest version that the follower understands, and whether its
   // acknowledgements count.

@@ -84,6 +84,28 @@ TEST_CASE("a rejection lowers next, once, and not below what is acknowledged") {
   CHECK(progress.next() == Index{3});
 }
 
+TEST_CASE("a follower whose disk has lost what it acknowledged gets it again") {
+  Progress progress = Replicating(5);
+  progress.Sent(Index{6}, 100, Index{5});
+  CHECK_FALSE(progress.Rejected(Index{5}, Index{4}));  // from before it was acknowledged
+  progress.DoubtDelivery();
+  REQUIRE(progress.state() == Progress::State::kProbe);
+  // Everything up to 6 was sent: that is asked first, then what is acknowledged.
+  REQUIRE(progress.next() == Index{7});
+  progress.Sent(Index{6}, 0, Index{5});
+  REQUIRE(progress.Rejected(Index{6}, Index{3}));
+  REQUIRE(progress.next() == Index{6});
+  CHECK(progress.match() == Index{5});
+  progress.Sent(Index{5}, 0, Index{5});
+  CHECK(progress.Rejected(Index{5}, Index{3}));
+  CHECK(progress.match() == Index{3});
+  CHECK(progress.next() == Index{4});
+  progress.CheckInvariants(Index{6});
+  progress.Sent(Index{6}, 100, Index{5});
+  CHECK(progress.Acknowledged(Index{6}, Index{6}));
+  CHECK(progress.state() == Progress::State::kReplicate);
+}
+
 TEST_CASE("silence about what is under way leads to an empty probe that keeps next") {
   Progress progress = Replicating(2);
   for (int i = 0; i < 3 * kElectionTicks; ++i) progress.Tick(kElectionTicks);

@@ -49,7 +49,11 @@ void ClusterChecker::OnMessage(size_t member, const consensus::Message& message)
       CheckPromise(member, message);
     }
   } else if (const auto* append = std::get_if<consensus::AppendResponse>(&message.body)) {
-    if (append->success && append->match_index > Index{0}) CheckPromise(member, message);
+    if (append->success && append->match_index > Index{0}) {
+      Index& acknowledged = acknowledged_[member];
+      acknowledged = std::max(acknowledged, append->match_index);
+      CheckPromise(member, message);
+    }
   }
 }
 
@@ -81,6 +85,11 @@ Index ClusterChecker::CommittedBefore(Term term) const {
     committed = std::max(committed, index);
   }
   return committed;
+}
+
+Index ClusterChecker::Needed(size_t member) const {
+  const auto found = acknowledged_.find(member);
+  return found == acknowledged_.end() ? committed() : std::max(committed(), found->second);
 }
 
 void ClusterChecker::OnVote(MemberId voter, Term term, MemberId candidate) {

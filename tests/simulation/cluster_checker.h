@@ -70,6 +70,9 @@ class ClusterChecker : public MessageObserver {
 
   // The last index that was applied by any member.
   consensus::Index committed() const { return consensus::Index(entries_.size()); }
+  // What a member must have to be one who never lost anything: all that was committed by now or
+  // that it acknowledged.
+  consensus::Index Needed(size_t member) const;
   // Compares a member's log on disk with what was committed.
   void CheckLog(size_t member, consensus::DataDir& data_dir, consensus::Index last);
 
@@ -103,6 +106,7 @@ class ClusterChecker : public MessageObserver {
   // The highest commit index that was seen in a process of a term: those entries were committed in
   // this term or before.
   std::map<consensus::Term, consensus::Index> commits_;
+  std::map<size_t, consensus::Index> acknowledged_;  // by member, the highest
 };
 
 }  // namespace quorate::simulation

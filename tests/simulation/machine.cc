@@ -189,6 +189,7 @@ bool Machine::FlipBit(Random* random) {
   simulation_.trace().Count("fault: bit flipped");
   env_->FlipBit(path, offset * 8 + random->Below(8));
   disk_is_whole_ = counts_ = false;
+  whole_with_ = site_.checker->Needed(number_);
   return true;
 }
 
@@ -199,6 +200,7 @@ void Machine::LoseDisk() {
   old_disks_.push_back(std::move(env_));
   env_ = std::make_unique<consensus::FaultEnv>();
   disk_is_whole_ = counts_ = false;
+  whole_with_ = {};  // the new one makes up for it by itself
 }
 
 }  // namespace quorate::simulation

@@ -104,6 +104,9 @@ class Machine {
   // Whether the member is one of those who may vote and count: also a new one has to become it.
   bool counts() const { return counts_; }
   void SetCounts() { disk_is_whole_ = counts_ = true; }
+  // With a log up to here nothing is missing any more of what a bit that turned over took away: at
+  // the end of a log that looks like a write that was never finished.
+  consensus::Index whole_with() const { return whole_with_; }
 
   MachineClock& clock() { return clock_; }
   const Site& site() const { return site_; }
@@ -135,6 +138,7 @@ class Machine {
   bool on_ = false;
   bool disk_is_whole_ = true;
   bool counts_ = false;
+  consensus::Index whole_with_;
   bool disk_is_full_ = false;
   bool sync_fails_ = false;
   int64_t disk_stalled_until_us_ = 0;

@@ -210,7 +210,8 @@ void Process::Step(Work work) {
     checker_.OnProgress(number_, before, progress());
     raft().CheckInvariants();
     // What it may have lost is made up for.
-    if (!machine_.counts() && raft().standing() == consensus::Standing::kFull &&
+    if (!machine_.counts() && raft().durable_index() >= machine_.whole_with() &&
+        raft().standing() == consensus::Standing::kFull &&
         data_dir_->hard_state().standing == consensus::Standing::kFull) {
       machine_.SetCounts();
     }
