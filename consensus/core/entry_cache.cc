@@ -23,6 +23,7 @@ uint64_t EntryCache::BytesEnd() const { return slots_.empty() ? 0 : slots_.back(
 
 void EntryCache::Append(Entry entry) {
   ASSERT(entry.index == last_index() + 1, "the log has no gaps");
+  largest_entry_bytes_ = std::max(largest_entry_bytes_, entry.ByteSize());
   const uint64_t bytes_end = BytesEnd() + entry.ByteSize();
   ASSERT(bytes_end > BytesEnd());
   slots_.push_back({std::move(entry), bytes_end});

@@ -35,6 +35,8 @@ class EntryCache {
   // Bytes (Entry::ByteSize) of all entries, and of those above `index`. O(1).
   size_t ByteSize() const { return BytesAfter(Index{0}); }
   size_t BytesAfter(Index index) const;
+  // Of the largest entry that ever was in it.
+  size_t largest_entry_bytes() const { return largest_entry_bytes_; }
 
   // Entries from `first` to at most `last`: as many as fit into bytes_max, but at least one.
   // REQUIRES: Has(first), last_index() >= last >= first.
@@ -51,6 +53,7 @@ class EntryCache {
 
   Index first_;
   std::deque<Slot> slots_;
+  size_t largest_entry_bytes_ = 0;
 };
 
 }  // namespace quorate::consensus

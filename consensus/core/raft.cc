@@ -516,6 +516,7 @@ void Raft::Impl::CheckLogInvariants() const {
   ASSERT(handed_ <= last_index());
   ASSERT(cache_.last_index() == last_index());
   ASSERT(cache_.first_index() <= durable_ + 1, "what is not durable is in memory");
+  CheckMemoryInvariants();
   ASSERT(terms_.last_term() <= term_);
   ASSERT(applying_.empty() == (applied_ == apply_handed_));
   ASSERT(!truncate_after_ || *truncate_after_ <= handed_);
@@ -527,6 +528,20 @@ void Raft::Impl::CheckLogInvariants() const {
   }
   ASSERT(persisted_ <= last_batch_);
   ASSERT(previous == last_batch_);
+}
+
+void Raft::Impl::CheckMemoryInvariants() const {
+  // A disk that lags behind the majority's keeps entries in memory until it stalls too long.
+  if (durable_ < commit_) return;
+  // Several leaders may have filled their windows one after another, and each window and limit
+  // takes one entry of any size.
+  constexpr size_t kWindows = 16;
+  constexpr size_t kControlBytes = 4096;
+  const size_t window_bytes =
+      options_.inflight_bytes_max + options_.append_bytes_max + cache_.largest_entry_bytes();
+  const size_t bytes_max = options_.cached_bytes_max + 2 * options_.uncommitted_bytes_max +
+                           kWindows * window_bytes + kControlBytes;
+  ASSERT(cache_.ByteSize() <= bytes_max, "what is kept in memory is bounded");
 }
 
 void Raft::Impl::CheckRoleInvariants() const {

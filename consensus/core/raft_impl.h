@@ -206,6 +206,7 @@ class Raft::Impl {
   void TakePersistBatch(Output* output);
   void TakeLeaderOutput(LeaderRole* leader, Output* output);
   bool LeaderHasOutput(const LeaderRole& leader) const;
+  void CheckMemoryInvariants() const;
   void CheckRoleInvariants() const;
   void CheckSettingInvariants() const;
   void StepNoted(Message message);

@@ -32,6 +32,7 @@ inline constexpr PlantedFaultCase kPlantedFaults[] = {
     {"no pre-vote", 500},
     {"entries are applied in the wrong order", 50},
     {"sessions age in a pause", 2000},
+    {"nothing leaves memory", 2000},
 };
 
 }  // namespace quorate::simulation
