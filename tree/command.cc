@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "base/strings.h"
+#include "tree/node_kind.h"
 
 namespace quorate::tree {
 namespace {
@@ -20,6 +21,10 @@ constexpr size_t kMaxStringBytes = std::numeric_limits<int32_t>::max();
 constexpr size_t kMinIdentityBytes = 8;
 constexpr size_t kMinAclBytes = 12;
 constexpr size_t kMinOpBytes = 9;
+
+// The first byte of a request. Without the second flag it is what it was when there were no quotas.
+constexpr uint8_t kIsMulti = 1;
+constexpr uint8_t kEnforcesQuota = 2;
 
 void AppendHeader(const CommandHeader& header, CommandKind kind, std::string* out) {
   LittleEndianWriter writer(out);
@@ -68,9 +73,12 @@ void AppendOp(const Op& op, LittleEndianWriter* writer) {
   AppendString(op.path, writer);
   switch (op.kind) {
     case OpKind::kCreate:
+    case OpKind::kCreateContainer:
+    case OpKind::kCreateTtl:
       writer->Int(static_cast<int32_t>(op.mode));
       AppendData(op, writer);
       AppendAcl(op.acl, writer);
+      if (op.kind == OpKind::kCreateTtl) writer->Int(op.ttl_ms);
       return;
     case OpKind::kDelete:
     case OpKind::kCheck:
@@ -137,9 +145,12 @@ void ReadOp(LittleEndianReader* reader, Op* op) {
   op->path = ReadString(reader);
   switch (op->kind) {
     case OpKind::kCreate:
+    case OpKind::kCreateContainer:
+    case OpKind::kCreateTtl:
       op->mode = static_cast<CreateMode>(reader->Int<int32_t>());
       ReadData(reader, op);
       ReadAcl(reader, &op->acl);
+      if (op->kind == OpKind::kCreateTtl) op->ttl_ms = reader->Int<int64_t>();
       return;
     case OpKind::kDelete:
     case OpKind::kCheck:
@@ -159,7 +170,7 @@ void ReadOp(LittleEndianReader* reader, Op* op) {
 
 bool IsKnownKind(uint8_t kind) {
   return kind >= static_cast<uint8_t>(CommandKind::kCreateSession) &&
-         kind <= static_cast<uint8_t>(CommandKind::kRequest);
+         kind <= static_cast<uint8_t>(CommandKind::kDeleteContainer);
 }
 
 absl::Status BadCommand(std::string_view what, std::string_view command) {
@@ -169,6 +180,16 @@ absl::Status BadCommand(std::string_view what, std::string_view command) {
 }
 
 }  // namespace
+
+bool IsValidCreate(const Op& op) {
+  const CreateMode mode = op.mode;
+  if (mode < CreateMode::kPersistent || mode > CreateMode::kPersistentSequentialWithTtl)
+    return false;
+  const bool has_ttl =
+      mode == CreateMode::kPersistentWithTtl || mode == CreateMode::kPersistentSequentialWithTtl;
+  if (has_ttl != (op.kind == OpKind::kCreateTtl)) return false;
+  return !has_ttl || IsValidTtl(op.ttl_ms);
+}
 
 void AppendCreateSession(const CommandHeader& header, int32_t timeout_ms, std::string_view password,
                          std::string* out) {
@@ -190,7 +211,8 @@ void AppendRequest(const CommandHeader& header, const Request& request, std::str
   ASSERT(request.multi || request.ops.size() == 1, "several operations are a multi");
   AppendHeader(header, CommandKind::kRequest, out);
   LittleEndianWriter writer(out);
-  writer.Int(static_cast<uint8_t>(request.multi));
+  writer.Int(static_cast<uint8_t>((request.multi ? kIsMulti : 0) |
+                                  (request.enforces_quota ? kEnforcesQuota : 0)));
   writer.Int(static_cast<uint32_t>(request.identities.size()));
   for (const Identity& identity : request.identities) {
     AppendString(identity.scheme, &writer);
@@ -198,6 +220,12 @@ void AppendRequest(const CommandHeader& header, const Request& request, std::str
   }
   writer.Int(static_cast<uint32_t>(request.ops.size()));
   for (const Op& op : request.ops) AppendOp(op, &writer);
+}
+
+void AppendDeleteContainer(const CommandHeader& header, std::string_view path, std::string* out) {
+  AppendHeader(header, CommandKind::kDeleteContainer, out);
+  LittleEndianWriter writer(out);
+  AppendString(path, &writer);
 }
 
 void StampTime(char* command, int64_t time_ms) {
@@ -240,6 +268,10 @@ absl::StatusOr<CommandHeader> DecodeHeader(std::string_view command) {
   const bool opens =
       header.kind == CommandKind::kCreateSession || header.kind == CommandKind::kAttachSession;
   if (opens && header.session == kNoSession) return BadCommand("opens session 0", command);
+  if (header.kind == CommandKind::kCreateSession &&
+      KindOf(header.session) != NodeKind::kEphemeral) {
+    return BadCommand("creates a session of an id that stands for something else", command);
+  }
   const bool ends =
       header.kind == CommandKind::kCloseSession || header.kind == CommandKind::kExpireSession;
   if (ends && command.size() != kCommandHeaderBytes) {
@@ -269,7 +301,10 @@ absl::StatusOr<Request> DecodeRequest(std::string_view command) {
   if (header->kind != CommandKind::kRequest) return BadCommand("is not a request", command);
   LittleEndianReader reader(command.substr(kCommandHeaderBytes));
   Request request;
-  request.multi = ReadBool(&reader);
+  const uint8_t flags = reader.Int<uint8_t>();
+  if ((flags & ~(kIsMulti | kEnforcesQuota)) != 0) reader.Fail();
+  request.multi = (flags & kIsMulti) != 0;
+  request.enforces_quota = (flags & kEnforcesQuota) != 0;
   const uint32_t identities = ReadCount(kMinIdentityBytes, &reader);
   request.identities.reserve(identities);
   for (uint32_t i = 0; i < identities && reader.ok(); ++i) {
@@ -284,6 +319,19 @@ absl::StatusOr<Request> DecodeRequest(std::string_view command) {
     return BadCommand("is no multi but has not exactly one operation", command);
   }
   return request;
+}
+
+absl::StatusOr<std::string_view> DecodeDeleteContainer(std::string_view command) {
+  absl::StatusOr<CommandHeader> header = DecodeHeader(command);
+  if (!header.ok()) return header.status();
+  if (header->kind != CommandKind::kDeleteContainer) {
+    return BadCommand("does not delete a container", command);
+  }
+  LittleEndianReader reader(command.substr(kCommandHeaderBytes));
+  const std::string_view path = ReadString(&reader);
+  if (!reader.ok()) return BadCommand("has a path that is cut short", command);
+  if (!reader.empty()) return BadCommand("has bytes after its path", command);
+  return path;
 }
 
 }  // namespace quorate::tree

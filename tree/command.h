@@ -35,12 +35,14 @@
 namespace quorate::tree {
 
 enum class CommandKind : uint8_t {
-  kCreateSession = 1,  // body: i32 timeout_ms, password
-  kAttachSession = 2,  // body: i32 timeout_ms, password. The session moves to the origin server;
-                       // its attach zxid becomes the zxid of this command
-  kCloseSession = 3,   // no body. By the client
-  kExpireSession = 4,  // no body. By the leader; only if the attach zxid is still the session's
-  kRequest = 5,        // body: a Request
+  kCreateSession = 1,    // body: i32 timeout_ms, password
+  kAttachSession = 2,    // body: i32 timeout_ms, password. The session moves to the origin server;
+                         // its attach zxid becomes the zxid of this command
+  kCloseSession = 3,     // no body. By the client
+  kExpireSession = 4,    // no body. By the leader; only if the attach zxid is still the session's
+  kRequest = 5,          // body: a Request
+  kDeleteContainer = 6,  // body: the path. By the leader; only if the node there is still one of
+                         // Tree::FindExpired
 };
 
 struct Origin {
@@ -63,18 +65,36 @@ struct CommandHeader {
 
 inline constexpr size_t kCommandHeaderBytes = 48;
 
+// As in ZooKeeper, what is created is decided by the operation and the mode together:
+//   kCreate           what the mode says; but a persistent node for kContainer, and no TTLs
+//   kCreateContainer  a container, sequential if the mode says so; no TTLs
+//   kCreateTtl        a node with a TTL; the mode is one of those
+// Anything else is kBadArguments.
+enum class OpKind : uint8_t {
+  kCreate = 1,
+  kDelete = 2,
+  kSetData = 3,
+  kCheck = 4,
+  kSetAcl = 5,
+  kCreateContainer = 6,
+  kCreateTtl = 7,
+};
+
 // `acl` and strings of an operation. The views must outlive it.
-enum class OpKind : uint8_t { kCreate = 1, kDelete = 2, kSetData = 3, kCheck = 4, kSetAcl = 5 };
 
 struct Op {
   OpKind kind = OpKind::kCheck;
   std::string_view path;
   bool has_data = false;  // null data is not the same as empty data
   std::string_view data;
-  std::vector<Acl> acl;                       // create, setAcl
-  CreateMode mode = CreateMode::kPersistent;  // create
+  std::vector<Acl> acl;                       // creates, setAcl
+  CreateMode mode = CreateMode::kPersistent;  // creates
+  int64_t ttl_ms = 0;                         // createTtl
   int32_t version = kAnyVersion;              // delete, setData, check, setAcl (of the ACL)
 };
+
+// Whether operation, mode and TTL of a create go together. REQUIRES: op.kind is one of the creates.
+bool IsValidCreate(const Op& op);
 
 // One operation, or with `multi` any number that succeed or fail as a whole.
 struct Request {
@@ -82,6 +102,9 @@ struct Request {
   std::vector<Op> ops;
   // Who asks, besides world:anyone.
   std::vector<Identity> identities;
+  // Whether hard limits of quotas are kept to, as the server that took the request is configured:
+  // what becomes of it must not depend on who applies it.
+  bool enforces_quota = false;
 };
 
 // Each appends a whole command (header and body) to `*out`.
@@ -91,6 +114,7 @@ void AppendAttachSession(const CommandHeader& header, int32_t timeout_ms, std::s
                          std::string* out);
 void AppendCloseSession(const CommandHeader& header, std::string* out);  // kind: close or expire
 void AppendRequest(const CommandHeader& header, const Request& request, std::string* out);
+void AppendDeleteContainer(const CommandHeader& header, std::string_view path, std::string* out);
 
 // Writes the leader's time into a command in place. REQUIRES: size >= kCommandHeaderBytes.
 void StampTime(char* command, int64_t time_ms);
@@ -111,5 +135,7 @@ struct SessionBody {
 absl::StatusOr<SessionBody> DecodeSessionBody(std::string_view command);
 // Views point into `command`. InvalidArgument for whatever AppendRequest cannot have written.
 absl::StatusOr<Request> DecodeRequest(std::string_view command);
+// The path, which points into `command`. InvalidArgument if it is not an AppendDeleteContainer.
+absl::StatusOr<std::string_view> DecodeDeleteContainer(std::string_view command);
 
 }  // namespace quorate::tree

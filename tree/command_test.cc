@@ -50,12 +50,20 @@ Request SampleMulti() {
   set_acl.path = "/e";
   set_acl.acl = {Acl{31, Identity{"ip", "10.0.0.0/8"}}};
   set_acl.version = 2;
-  request.ops = {create, remove, set, empty, check, set_acl};
+  Op container = create;
+  container.kind = OpKind::kCreateContainer;
+  container.mode = CreateMode::kContainer;
+  Op ttl = create;
+  ttl.kind = OpKind::kCreateTtl;
+  ttl.mode = CreateMode::kPersistentWithTtl;
+  ttl.ttl_ms = 0x0102030405;
+  request.ops = {create, remove, set, empty, check, set_acl, container, ttl};
   return request;
 }
 
 void RequireSame(const Request& a, const Request& b) {
   REQUIRE(a.multi == b.multi);
+  REQUIRE(a.enforces_quota == b.enforces_quota);
   REQUIRE(a.identities == b.identities);
   REQUIRE(a.ops.size() == b.ops.size());
   for (size_t i = 0; i < a.ops.size(); ++i) {
@@ -67,6 +75,7 @@ void RequireSame(const Request& a, const Request& b) {
     REQUIRE(a.ops[i].acl == b.ops[i].acl);
     REQUIRE(a.ops[i].mode == b.ops[i].mode);
     REQUIRE(a.ops[i].version == b.ops[i].version);
+    REQUIRE(a.ops[i].ttl_ms == b.ops[i].ttl_ms);
   }
 }
 
@@ -134,7 +143,7 @@ TEST_CASE("headers that no version writes are refused") {
   AppendCreateSession(SampleHeader(), 4000, "secret", &good);
   CHECK_FALSE(DecodeHeader("").ok());
   CHECK_FALSE(DecodeHeader(std::string_view(good).substr(0, kCommandHeaderBytes - 1)).ok());
-  for (char kind : {0, 6, 100}) {
+  for (char kind : {0, 7, 100}) {
     std::string bad = good;
     bad[1] = kind;
     CHECK_FALSE(DecodeHeader(bad).ok());
@@ -145,9 +154,27 @@ TEST_CASE("headers that no version writes are refused") {
   std::string no_session = good;
   StoreInt<std::endian::little>(no_session.data() + 32, int64_t{0});
   CHECK_FALSE(DecodeHeader(no_session).ok());
+  for (uint64_t taken : {uint64_t{1} << 63, uint64_t{0xFF} << 56 | 5}) {
+    std::string other_kind = good;
+    StoreInt<std::endian::little>(other_kind.data() + 32, taken);
+    CHECK_FALSE(DecodeHeader(other_kind).ok());
+  }
   std::string close_with_body = good;
   close_with_body[1] = 3;
   CHECK_FALSE(DecodeHeader(close_with_body).ok());
+}
+
+TEST_CASE("the removal of a container carries its path") {
+  std::string bytes;
+  AppendDeleteContainer(SampleHeader(), "/a/b", &bytes);
+  REQUIRE(DecodeHeader(bytes)->kind == CommandKind::kDeleteContainer);
+  REQUIRE(DecodeDeleteContainer(bytes).ok());
+  CHECK(*DecodeDeleteContainer(bytes) == "/a/b");
+  CHECK_FALSE(DecodeDeleteContainer(bytes + "x").ok());
+  CHECK_FALSE(DecodeDeleteContainer(bytes.substr(0, bytes.size() - 1)).ok());
+  CHECK_FALSE(DecodeRequest(bytes).ok());
+  bytes[1] = static_cast<char>(CommandKind::kRequest);
+  CHECK_FALSE(DecodeDeleteContainer(bytes).ok());
 }
 
 TEST_CASE("a request is read as it was written") {
@@ -158,6 +185,15 @@ TEST_CASE("a request is read as it was written") {
   const absl::StatusOr<Request> read = DecodeRequest(bytes);
   REQUIRE(read.ok());
   RequireSame(*read, request);
+  Request enforced = request;
+  enforced.enforces_quota = true;
+  std::string other;
+  AppendRequest(SampleHeader(), enforced, &other);
+  REQUIRE(DecodeRequest(other).ok());
+  RequireSame(*DecodeRequest(other), enforced);
+  other[kCommandHeaderBytes] = 4;
+  CHECK_FALSE(DecodeRequest(other).ok());
+
   CHECK_FALSE(read->ops[2].has_data);
   CHECK(read->ops[3].has_data);
   const char* data = read->ops[0].data.data();

@@ -34,8 +34,7 @@ inline uint64_t HashNode(const Znode& node, uint64_t content_hash, uint64_t acl_
       {content_hash, acl_hash, static_cast<uint64_t>(node.czxid.value()),
        static_cast<uint64_t>(node.mzxid.value()), static_cast<uint64_t>(node.pzxid.value()),
        static_cast<uint64_t>(node.ctime_ms), static_cast<uint64_t>(node.mtime_ms),
-       static_cast<uint64_t>(node.ephemeral_owner.value()),
-       pair(node.version, node.created_children),
+       static_cast<uint64_t>(node.owner.value()), pair(node.version, node.created_children),
        uint64_t{static_cast<uint32_t>(node.aversion)} << 32 | node.ordinal});
 }
 

@@ -59,8 +59,13 @@ absl::Status CheckNode(std::string_view key, const NodeRecord& node) {
     return BadRecord("was changed before it was created", key);
   }
   if (node.data.size() > kMaxStringBytes) return BadRecord("has too much data", key);
-  if (node.owner != kNoSession && (node.children > 0 || is_root)) {
+  const NodeKind kind = KindOf(node.owner);
+  if (is_root && kind != NodeKind::kPersistent) return BadRecord("is a root that can go", key);
+  if (kind == NodeKind::kEphemeral && node.children > 0) {
     return BadRecord("is ephemeral and has children", key);
+  }
+  if (kind == NodeKind::kTtl && !IsValidTtl(TtlOf(node.owner))) {
+    return BadRecord("has an impossible TTL", key);
   }
   return absl::OkStatus();
 }
@@ -121,11 +126,12 @@ void EncodeSession(const Session& session, std::string* value) {
 
 void EncodeNode(const Znode& node, const AclTable& acls, std::string* value) {
   const bool has_acl = node.acl_id != kOpenAclId;
+  const bool has_owner = node.owner != kNoSession;
   const NodeKey parent = KeyOf(node.parent == nullptr ? node : *node.parent);
   value->clear();
   LittleEndianWriter writer(value);
   writer.Int(static_cast<uint8_t>((node.data.has_data() ? kHasData : 0) |
-                                  (node.is_ephemeral() ? kHasOwner : 0) | (has_acl ? kHasAcl : 0)));
+                                  (has_owner ? kHasOwner : 0) | (has_acl ? kHasAcl : 0)));
   writer.Int(parent.czxid.value());
   writer.Int(parent.ordinal);
   writer.Int(node.mzxid.value());
@@ -136,7 +142,7 @@ void EncodeNode(const Znode& node, const AclTable& acls, std::string* value) {
   writer.Int(node.created_children);
   writer.Int(node.aversion);
   writer.Int(node.children().size());
-  if (node.is_ephemeral()) writer.Int(node.ephemeral_owner.value());
+  if (has_owner) writer.Int(node.owner.value());
   writer.String(node.name());
   if (has_acl) {
     const std::vector<Acl>& acl = acls.Get(node.acl_id);

@@ -81,7 +81,7 @@ struct NodeRecord {
   int32_t created_children = 0;
   int32_t aversion = 0;
   uint32_t children = 0;
-  SessionId owner;
+  SessionId owner;  // as Znode::owner
   std::string_view name;
   std::vector<Acl> acl;  // empty: the open one
   bool has_data = false;

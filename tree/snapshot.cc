@@ -162,7 +162,7 @@ absl::Status TreeLoader::AddNode(std::string_view key, std::string_view value) {
   const bool is_root = record.key == NodeKey{};
   if (is_root != (impl.root_ == nullptr)) return BadRecord("comes without a root", key);
   Session* owner = nullptr;
-  if (record.owner != kNoSession) {
+  if (KindOf(record.owner) == NodeKind::kEphemeral) {
     owner = impl.sessions_.Find(record.owner);
     if (owner == nullptr) return BadRecord("is an ephemeral of no session", key);
   }
@@ -204,10 +204,15 @@ Znode* TreeLoader::State::NewNode(const NodeRecord& from, Znode* parent) {
     node->content_hash = HashContent(path, node->data);
   }
   impl->PutIn(*node);
+  impl->NoteQuotaNode(*node, true);
   ++impl->totals_.nodes;
   impl->totals_.ephemerals += node->is_ephemeral() ? 1 : 0;
   impl->totals_.data_bytes += node->name_length + node->data.size();
-  if (from.children > 0) parents.push_back({from.key, node, from.children});
+  if (from.children > 0) {
+    parents.push_back({from.key, node, from.children});
+  } else {
+    impl->expiry_.Add(*node);
+  }
   return node;
 }
 

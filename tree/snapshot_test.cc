@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cstddef>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <memory>
 #include <random>
@@ -312,19 +313,22 @@ TEST_CASE("pieces are of the size that was asked for") {
 void Fill(Server* server) {
   server->OpenSession();
   server->OpenSession(kOtherSession);
-  server->OpenSession(SessionId(-5));
+  constexpr SessionId kNegative(std::numeric_limits<int64_t>::min() + 5);
+  server->OpenSession(kNegative);
   server->Do(MakeCreate("/a", "data"));
   server->Do(MakeCreate("/a/b", "", CreateMode::kPersistent, {MakeAcl(31, "digest", "u:p")}));
   Op null_data = MakeCreate("/a/null");
   null_data.has_data = false;
   server->Do(null_data);
-  for (SessionId owner : {kSession, kOtherSession, SessionId(-5)}) {
+  for (SessionId owner : {kSession, kOtherSession, kNegative}) {
     server->Do(MakeCreate("/a/e", "e", CreateMode::kEphemeralSequential), owner);
     server->Do(MakeCreate("/a/e", "f", CreateMode::kEphemeralSequential), owner);
   }
   std::vector<Op> ops;
   const std::vector<std::string> paths = {"/m", "/m/1", "/m/1/2", "/m/1/2/3"};
   for (const std::string& path : paths) ops.push_back(MakeCreate(path));
+  ops.push_back(MakeCreateContainer("/c"));
+  ops.push_back(MakeCreateTtl("/t", 77));
   server->DoMulti(ops);
 }
 

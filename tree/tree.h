@@ -32,7 +32,8 @@ struct OpResult {
 struct ApplyResult {
   Zxid zxid;
   CommandHeader header;
-  // A session command: kOk or kSessionExpired (no such session, or wrong password). A request:
+  // A session command: kOk or kSessionExpired (no such session, or wrong password). A
+  // deleteContainer: kOk, kNoNode or kNotEmpty (it is not, or no longer, to be removed). A request:
   // kSessionExpired or kSessionMoved if the session cannot act, and then `ops` is empty; otherwise
   // kOk, and each operation has its own. In a failed multi, operations before the failing one have
   // kOk, the failing one its own error, later ones kRuntimeInconsistency.
@@ -49,6 +50,22 @@ struct SessionInfo {
   size_t ephemerals = 0;
 };
 
+// The access control lists of the node that an event is about, and of its parent (empty for the
+// root).
+struct EventAcls {
+  std::span<const Acl> node;
+  std::span<const Acl> parent;
+};
+
+// A quota that a write exceeds.
+struct QuotaExcess {
+  std::string_view path;  // whose quota it is
+  bool is_bytes = false;  // else of the number of nodes
+  bool is_hard = false;   // and yet the write is made if it is not to be enforced
+  int64_t value = 0;      // what it would be with this write
+  int64_t limit = 0;
+};
+
 // Learns what an Apply did, as it does it. Calls come in the order of the changes; string views are
 // valid only during the call.
 class ApplyListener {
@@ -56,11 +73,14 @@ class ApplyListener {
   virtual ~ApplyListener() = default;
   // A node changed: kNodeCreated, kNodeDeleted or kNodeDataChanged. A created or deleted node has
   // changed its parent's children too; there is no call of its own for that. In a multi, calls come
-  // only if the whole succeeded. Not called for a change of ACL.
-  virtual void OnNodeEvent(EventType type, std::string_view path, Zxid zxid) = 0;
+  // only if the whole succeeded. Not called for a change of ACL. `acls` is valid during the call.
+  virtual void OnNodeEvent(EventType type, std::string_view path, Zxid zxid,
+                           const EventAcls& acls) = 0;
   // A session was created, attached (moved), closed or expired.
   virtual void OnSessionAttached(const SessionInfo& session) = 0;
   virtual void OnSessionClosed(SessionId session, Zxid zxid) = 0;
+  // A command whose origin is the one passed to Apply exceeds a quota, whether it succeeds or not.
+  virtual void OnQuotaExceeded(const QuotaExcess& excess) { static_cast<void>(excess); }
   // The result of a command whose origin is the one passed to Apply; after the events it caused.
   // A duplicate or out-of-sequence command has no result.
   virtual void OnResult(ApplyResult result) = 0;
@@ -85,7 +105,8 @@ class Tree {
   int64_t time_ms() const;
 
   // --- Reads. `identities` is who asks, besides world:anyone ------------------------------------
-  ErrorCode Exists(std::string_view path, std::span<const Identity> identities, Stat* stat) const;
+  // No permission is needed, as in ZooKeeper 3.8: whether a node is there is no secret.
+  ErrorCode Exists(std::string_view path, Stat* stat) const;
   // `*data` stays valid until the next Apply; `*has_data` is false for null data.
   ErrorCode GetData(std::string_view path, std::span<const Identity> identities,
                     std::string_view* data, bool* has_data, Stat* stat) const;
@@ -94,6 +115,10 @@ class Tree {
                         const std::function<void(std::string_view)>& child, Stat* stat) const;
   ErrorCode GetAcl(std::string_view path, std::span<const Identity> identities,
                    std::vector<Acl>* acl, Stat* stat) const;
+  // How many nodes are below a node, at any depth. O(1) for the root, else O(the answer), as in
+  // ZooKeeper; whoever holds a lock around this holds it as long.
+  ErrorCode CountDescendants(std::string_view path, std::span<const Identity> identities,
+                             size_t* count) const;
   // Without a permission check: what a watch needs to know. False if there is no such node.
   bool FindStat(std::string_view path, Stat* stat) const;
 
@@ -106,6 +131,12 @@ class Tree {
   OriginTable::Last LastOf(uint16_t member) const;
   // Paths of the ephemerals of a session, in the order of creation.
   std::vector<std::string> Ephemerals(SessionId id) const;
+  // Those of them that start with `prefix`, be it a whole path or not; all if it is blank or "/".
+  std::vector<std::string> EphemeralsUnder(SessionId id, std::string_view prefix) const;
+
+  // Paths of containers and nodes with a TTL that a deleteContainer removes at `time_ms`, at most
+  // `max`; O(max).
+  std::vector<std::string> FindExpired(int64_t time_ms, size_t max) const;
 
   // --- Counters, all O(1) ------------------------------------------------------------------------
   size_t node_count() const;

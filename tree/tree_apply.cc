@@ -11,17 +11,24 @@
 namespace quorate::tree {
 namespace {
 
-bool IsKnown(CreateMode mode) {
-  return mode == CreateMode::kPersistent || mode == CreateMode::kEphemeral ||
-         mode == CreateMode::kPersistentSequential || mode == CreateMode::kEphemeralSequential;
-}
-
 bool IsSequential(CreateMode mode) {
-  return mode == CreateMode::kPersistentSequential || mode == CreateMode::kEphemeralSequential;
+  return mode == CreateMode::kPersistentSequential || mode == CreateMode::kEphemeralSequential ||
+         mode == CreateMode::kPersistentSequentialWithTtl;
 }
 
 bool IsEphemeral(CreateMode mode) {
   return mode == CreateMode::kEphemeral || mode == CreateMode::kEphemeralSequential;
+}
+
+// Whose the new node is (tree/node_kind.h). False if operation, mode and TTL do not go together.
+bool FindOwner(const Op& op, SessionId session, SessionId* owner) {
+  if (!IsValidCreate(op)) return false;
+  const bool is_ttl = op.kind == OpKind::kCreateTtl;
+  *owner = is_ttl                                ? TtlOwner(op.ttl_ms)
+           : op.kind == OpKind::kCreateContainer ? kContainerOwner
+           : IsEphemeral(op.mode)                ? session
+                                                 : kNoSession;
+  return true;
 }
 
 bool IsSystemPath(std::string_view path) {
@@ -71,6 +78,9 @@ void Tree::Impl::Apply(Zxid zxid, std::string_view command, const Origin& self,
     case CommandKind::kRequest:
       ApplyRequest(*header, command, zxid, wanted, listener, &result);
       break;
+    case CommandKind::kDeleteContainer:
+      ApplyDeleteContainer(command, zxid, listener, &result);
+      break;
   }
   if (wanted) listener->OnResult(std::move(result));
 }
@@ -114,10 +124,13 @@ void Tree::Impl::ApplyEndSession(const CommandHeader& header, Zxid zxid, ApplyLi
     return;
   }
   while (session->first != nullptr) {
-    const std::string path = session->first->Path();
-    Detach(session->first, zxid);
+    Znode* node = session->first;
+    const std::string path = node->Path();
+    const int64_t bytes = node->data.size();
+    Detach(node, zxid);
+    UpdateQuota(path, -bytes, -1);
+    listener->OnNodeEvent(EventType::kNodeDeleted, path, zxid, AclsOf(*node));
     Commit();
-    listener->OnNodeEvent(EventType::kNodeDeleted, path, zxid);
   }
   totals_.digest -= session->Hash();
   changes_.BeforeSessionChange(header.session);
@@ -126,11 +139,31 @@ void Tree::Impl::ApplyEndSession(const CommandHeader& header, Zxid zxid, ApplyLi
   listener->OnSessionClosed(header.session, zxid);
 }
 
+void Tree::Impl::ApplyDeleteContainer(std::string_view command, Zxid zxid, ApplyListener* listener,
+                                      ApplyResult* result) {
+  const absl::StatusOr<std::string_view> path = DecodeDeleteContainer(command);
+  ASSERT(path.ok(), "a committed command decodes, or memory or log is damaged");
+  Znode* node = Lookup(*path);
+  // It may have changed since the leader looked: only what it is now counts.
+  if (node == nullptr) {
+    result->error = ErrorCode::kNoNode;
+  } else if (!ExpiryIndex::IsExpired(*node, time_ms_)) {
+    result->error = ErrorCode::kNotEmpty;
+  } else {
+    const int64_t bytes = node->data.size();
+    Detach(node, zxid);
+    UpdateQuota(*path, -bytes, -1);
+    listener->OnNodeEvent(EventType::kNodeDeleted, *path, zxid, AclsOf(*node));
+    Commit();
+  }
+}
+
 void Tree::Impl::ApplyRequest(const CommandHeader& header, std::string_view command, Zxid zxid,
                               bool wanted, ApplyListener* listener, ApplyResult* result) {
   const absl::StatusOr<Request> request = DecodeRequest(command);
   ASSERT(request.ok(), "a committed command decodes, or memory or log is damaged");
-  Context context{zxid, sessions_.Find(header.session), request->identities};
+  const Context context{zxid, sessions_.Find(header.session), request->identities,
+                        request->enforces_quota, wanted ? listener : nullptr};
   if (context.session == nullptr) {
     result->error = ErrorCode::kSessionExpired;
     return;
@@ -153,8 +186,10 @@ void Tree::Impl::ApplyRequest(const CommandHeader& header, std::string_view comm
     if (error != ErrorCode::kOk) break;
   }
   if (error == ErrorCode::kOk) {
+    for (const Event& event : events_) {
+      listener->OnNodeEvent(event.type, event.path, zxid, AclsOf(*event.node));
+    }
     Commit();
-    for (const Event& event : events_) listener->OnNodeEvent(event.type, event.path, zxid);
     return;
   }
   Rollback(before);
@@ -169,6 +204,8 @@ void Tree::Impl::ApplyRequest(const CommandHeader& header, std::string_view comm
 ErrorCode Tree::Impl::ApplyOp(const Op& op, const Context& context, OpResult* result) {
   switch (op.kind) {
     case OpKind::kCreate:
+    case OpKind::kCreateContainer:
+    case OpKind::kCreateTtl:
       return Create(op, context, result);
     case OpKind::kDelete:
       return Delete(op, context);
@@ -196,7 +233,10 @@ bool Tree::Impl::ResolveOpAcl(const Op& op, const Context& context) {
 }
 
 ErrorCode Tree::Impl::Create(const Op& op, const Context& context, OpResult* result) {
-  if (!IsKnown(op.mode) || !HasParent(op.path)) return ErrorCode::kBadArguments;
+  SessionId owner;
+  if (!FindOwner(op, context.session->id, &owner) || !HasParent(op.path)) {
+    return ErrorCode::kBadArguments;
+  }
   if (!ResolveOpAcl(op, context)) return ErrorCode::kInvalidAcl;
   Znode* parent = Lookup(op.path.substr(0, op.path.rfind('/')));
   if (parent == nullptr) return ErrorCode::kNoNode;
@@ -208,18 +248,25 @@ ErrorCode Tree::Impl::Create(const Op& op, const Context& context, OpResult* res
   }
   if (parent->is_ephemeral()) return ErrorCode::kNoChildrenForEphemerals;
 
-  const Znode* node = Attach(parent, path, op, context);
-  events_.push_back(Event{EventType::kNodeCreated, path});
+  const int64_t bytes = static_cast<int64_t>(op.data.size());
+  if (const ErrorCode error = CheckQuota(path, bytes, 1, context); error != ErrorCode::kOk) {
+    return error;
+  }
+
+  Znode* node = Attach(parent, path, owner, op, context);
+  events_.push_back(Event{EventType::kNodeCreated, path, node});
   if (result != nullptr) {
     result->path = path;
     result->stat = node->ToStat();
   }
+  // The answer is about the node as it was asked for, also if it is the statistics of a quota.
+  if (node->name() == kStatsName) CountQuota(node, path);
+  UpdateQuota(path, bytes, 1);
   return ErrorCode::kOk;
 }
 
-Znode* Tree::Impl::Attach(Znode* parent, std::string_view path, const Op& op,
+Znode* Tree::Impl::Attach(Znode* parent, std::string_view path, SessionId owner, const Op& op,
                           const Context& context) {
-  const SessionId owner = IsEphemeral(op.mode) ? context.session->id : kNoSession;
   Znode* node = Znode::New(parent, LastSegment(path), owner);
   node->data.Set(op.has_data, op.data);
   node->acl_id = acls_.Ref(resolved_acl_);
@@ -237,11 +284,14 @@ Znode* Tree::Impl::Attach(Znode* parent, std::string_view path, const Op& op,
   undo.created_children = parent->created_children;
 
   TakeOut(*parent);
+  expiry_.Remove(*parent);
   parent->children().Insert(node);
   parent->created_children = NextVersion(parent->created_children);
   parent->pzxid = context.zxid;
   PutIn(*parent);
   PutIn(*node);
+  expiry_.Add(*node);
+  NoteQuotaNode(*node, true);
   ++totals_.nodes;
   totals_.data_bytes += node->name_length + node->data.size();
   if (node->is_ephemeral()) {
@@ -265,8 +315,10 @@ ErrorCode Tree::Impl::Delete(const Op& op, const Context& context) {
   if (VersionDiffers(op.version, node->version)) return ErrorCode::kBadVersion;
   if (!std::as_const(*node).children().empty()) return ErrorCode::kNotEmpty;
 
+  const int64_t bytes = node->data.size();
   Detach(node, context.zxid);
-  events_.push_back(Event{EventType::kNodeDeleted, op.path});
+  UpdateQuota(op.path, -bytes, -1);
+  events_.push_back(Event{EventType::kNodeDeleted, op.path, node});
   return ErrorCode::kOk;
 }
 
@@ -287,10 +339,13 @@ void Tree::Impl::Detach(Znode* node, Zxid zxid) {
   parent->children().Erase(node);
   parent->pzxid = zxid;
   PutIn(*parent);
+  expiry_.Remove(*node);
+  expiry_.Add(*parent);
+  NoteQuotaNode(*node, false);
   --totals_.nodes;
   totals_.data_bytes -= node->name_length + node->data.size();
   if (node->is_ephemeral()) {
-    Session* owner = sessions_.Find(node->ephemeral_owner);
+    Session* owner = sessions_.Find(node->owner);
     ASSERT(owner != nullptr, "an ephemeral does not outlive its session");
     owner->Unlink(node);
     --totals_.ephemerals;
@@ -302,6 +357,11 @@ ErrorCode Tree::Impl::SetData(const Op& op, const Context& context, OpResult* re
   Znode* node = Lookup(op.path);
   if (node == nullptr) return ErrorCode::kNoNode;
   if (!IsPermitted(*node, context.identities, permission::kWrite)) return ErrorCode::kNoAuth;
+  const int64_t bytes_added = static_cast<int64_t>(op.data.size()) - node->data.size();
+  if (const ErrorCode error = CheckQuota(op.path, bytes_added, 0, context);
+      error != ErrorCode::kOk) {
+    return error;
+  }
   if (VersionDiffers(op.version, node->version)) return ErrorCode::kBadVersion;
 
   Undo& undo = undo_.emplace_back();
@@ -313,6 +373,7 @@ ErrorCode Tree::Impl::SetData(const Op& op, const Context& context, OpResult* re
   undo.version = node->version;
   changes_.BeforeNodeChange(node);
   TakeOut(*node);
+  expiry_.Remove(*node);
   totals_.data_bytes -= node->data.size();
   undo.data.Set(op.has_data, op.data);
   undo.data.Swap(&node->data);
@@ -322,9 +383,11 @@ ErrorCode Tree::Impl::SetData(const Op& op, const Context& context, OpResult* re
   node->mtime_ms = time_ms_;
   totals_.data_bytes += node->data.size();
   PutIn(*node);
+  expiry_.Add(*node);
 
-  events_.push_back(Event{EventType::kNodeDataChanged, op.path});
+  events_.push_back(Event{EventType::kNodeDataChanged, op.path, node});
   if (result != nullptr) result->stat = node->ToStat();
+  UpdateQuota(op.path, bytes_added, 0);
   return ErrorCode::kOk;
 }
 
@@ -358,6 +421,12 @@ ErrorCode Tree::Impl::CheckVersion(const Op& op, const Context& context) {
   return VersionDiffers(op.version, node->version) ? ErrorCode::kBadVersion : ErrorCode::kOk;
 }
 
+EventAcls Tree::Impl::AclsOf(const Znode& node) const {
+  EventAcls acls{acls_.Get(node.acl_id), {}};
+  if (node.parent != nullptr) acls.parent = acls_.Get(node.parent->acl_id);
+  return acls;
+}
+
 void Tree::Impl::Commit() {
   for (const Undo& undo : undo_) {
     if (undo.kind == OpKind::kDelete) {
@@ -386,15 +455,19 @@ void Tree::Impl::UndoOne(Undo* undo) {
     case OpKind::kCreate:
     case OpKind::kDelete: {
       const bool created = undo->kind == OpKind::kCreate;
-      node->parent->pzxid = undo->pzxid;
-      node->parent->created_children = undo->created_children;
+      Znode* parent = node->parent;
+      expiry_.Remove(created ? *node : *parent);
+      parent->pzxid = undo->pzxid;
+      parent->created_children = undo->created_children;
       if (created) {
-        node->parent->children().Erase(node);
+        parent->children().Erase(node);
       } else {
-        node->parent->children().Insert(node);
+        parent->children().Insert(node);
       }
+      expiry_.Add(created ? *parent : *node);
+      NoteQuotaNode(*node, !created);
       if (node->is_ephemeral()) {
-        Session* owner = sessions_.Find(node->ephemeral_owner);
+        Session* owner = sessions_.Find(node->owner);
         ASSERT(owner != nullptr, "an ephemeral does not outlive its session");
         created ? owner->Unlink(node) : owner->Relink(node);
       }
@@ -405,11 +478,13 @@ void Tree::Impl::UndoOne(Undo* undo) {
       return;
     }
     case OpKind::kSetData:
+      expiry_.Remove(*node);
       node->data.Swap(&undo->data);
       node->content_hash = undo->content_hash;
       node->version = undo->version;
       node->mzxid = undo->mzxid;
       node->mtime_ms = undo->mtime_ms;
+      expiry_.Add(*node);
       return;
     case OpKind::kSetAcl:
       acls_.Unref(node->acl_id);
@@ -417,9 +492,11 @@ void Tree::Impl::UndoOne(Undo* undo) {
       node->aversion = undo->version;
       return;
     case OpKind::kCheck:
+    case OpKind::kCreateContainer:
+    case OpKind::kCreateTtl:
       break;
   }
-  ASSERT(false, "a check changes nothing");
+  ASSERT(false, "a check changes nothing, and all creates are of one kind here");
 }
 
 }  // namespace quorate::tree

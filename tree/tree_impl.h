@@ -1,5 +1,5 @@
 // What is behind Tree. tree.cc has the life of the tree and its digest, tree_apply.cc the changes,
-// tree_read.cc the reads, snapshot.cc the way into records and out of them.
+// tree_quota.cc quotas, tree_read.cc the reads, snapshot.cc the way into records and out of them.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,9 @@
 #include "tree/acl_table.h"
 #include "tree/change_tracker.h"
 #include "tree/command.h"
+#include "tree/expiry_index.h"
 #include "tree/origins.h"
+#include "tree/quota.h"
 #include "tree/record.h"
 #include "tree/sessions.h"
 #include "tree/tree.h"
@@ -54,6 +56,7 @@ class Tree::Impl {
   const AclTable& acls() const { return acls_; }
   const SessionTable& sessions() const { return sessions_; }
   const OriginTable& origins() const { return origins_; }
+  const ExpiryIndex& expiry() const { return expiry_; }
   Zxid last_zxid() const { return last_zxid_; }
   int64_t time_ms() const { return time_ms_; }
   size_t node_count() const { return totals_.nodes; }
@@ -78,6 +81,8 @@ class Tree::Impl {
     Zxid zxid;
     Session* session = nullptr;
     std::span<const Identity> identities;
+    bool enforces_quota = false;
+    ApplyListener* listener = nullptr;  // if the command is of the server that applies it
   };
 
   // How to take back one change, or to free what it replaced.
@@ -101,6 +106,7 @@ class Tree::Impl {
   struct Event {
     EventType type = EventType::kNodeCreated;
     std::string_view path;
+    const Znode* node = nullptr;  // there until Commit, even if it was deleted
   };
 
   void AddSystemNode(std::string_view path);
@@ -118,6 +124,9 @@ class Tree::Impl {
   void ApplyRequest(const CommandHeader& header, std::string_view command, Zxid zxid, bool wanted,
                     ApplyListener* listener, ApplyResult* result);
 
+  void ApplyDeleteContainer(std::string_view command, Zxid zxid, ApplyListener* listener,
+                            ApplyResult* result);
+
   // Each checks in ZooKeeper's order, and changes nothing unless it returns kOk. `result` may be
   // nullptr.
   ErrorCode ApplyOp(const Op& op, const Context& context, OpResult* result);
@@ -132,8 +141,21 @@ class Tree::Impl {
   std::string_view NumberedPath(const Op& op, const Znode& parent);
   // Resolves the ACL of an operation into resolved_acl_.
   bool ResolveOpAcl(const Op& op, const Context& context);
-  Znode* Attach(Znode* parent, std::string_view path, const Op& op, const Context& context);
+  Znode* Attach(Znode* parent, std::string_view path, SessionId owner, const Op& op,
+                const Context& context);
   void Detach(Znode* node, Zxid zxid);
+  // REQUIRES: what happened to the node was not made final yet.
+  EventAcls AclsOf(const Znode& node) const;
+  // Follows the nodes that are limits of a quota, as they come and go.
+  void NoteQuotaNode(const Znode& node, bool is_there);
+  // Whether a write that adds so much to `path` keeps to its quota: kOk or kQuotaExceeded.
+  ErrorCode CheckQuota(std::string_view path, int64_t bytes_added, int64_t nodes_added,
+                       const Context& context);
+  // The write was made: changes the statistics of the quota.
+  void UpdateQuota(std::string_view path, int64_t bytes_added, int64_t nodes_added);
+  // Makes new statistics what they should be. O(nodes below the path of the quota).
+  void CountQuota(Znode* stats_node, std::string_view stats_path);
+  void WriteQuotaStats(Znode* node, std::string_view path, std::string_view text);
   // Makes what the undo log holds final.
   void Commit();
   // Takes all of it back, newest first, and restores the totals.
@@ -145,6 +167,8 @@ class Tree::Impl {
   SessionTable sessions_;
   OriginTable origins_;
   ChangeTracker changes_{&acls_, &sessions_};
+  ExpiryIndex expiry_;
+  QuotaIndex quotas_;
   Totals totals_;
   Zxid last_zxid_;
   int64_t time_ms_ = 0;

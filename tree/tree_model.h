@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <random>
@@ -24,7 +25,9 @@ struct ModelNode {
   Zxid czxid, mzxid, pzxid;
   int64_t ctime_ms = 0, mtime_ms = 0;
   int32_t version = 0, creates = 0, aversion = 0;
-  SessionId owner;
+  SessionId owner;  // of an ephemeral
+  bool container = false;
+  int64_t ttl_ms = 0;  // 0: none
 };
 
 struct ModelSession {
@@ -130,19 +133,78 @@ class Model {
     return !out->empty();
   }
 
+  // The longest path that has limits and is `path` or above it; "" if there is none.
+  std::string QuotaOf(std::string path) {
+    while (path.size() > 1 && Find("/zookeeper/quota" + path + "/zookeeper_limits") == nullptr) {
+      path = ParentOf(path);
+    }
+    return path == "/" ? "" : path;
+  }
+
+  // This test's texts have numbers everywhere, or no key at all.
+  static int64_t NumberIn(const std::string& text, const std::string& key) {
+    std::string pairs = "," + text;
+    std::replace(pairs.begin(), pairs.end(), ';', ',');
+    const size_t at = pairs.find("," + key + "=");
+    return at == std::string::npos ? -1 : std::atoll(pairs.c_str() + at + key.size() + 2);
+  }
+
+  void AddToQuota(const std::string& path, int64_t bytes, int64_t nodes) {
+    const std::string quota = QuotaOf(path);
+    ModelNode* stats =
+        quota.empty() ? nullptr : Find("/zookeeper/quota" + quota + "/zookeeper_stats");
+    if (stats == nullptr) return;
+    bytes += NumberIn(stats->data, "bytes");
+    nodes += NumberIn(stats->data, "count");
+    stats->has_data = true;
+    stats->data = "count=" + std::to_string(nodes) + ",bytes=" + std::to_string(bytes);
+  }
+
+  ErrorCode CheckQuota(const std::string& path, int64_t bytes, int64_t nodes) {
+    const std::string quota = enforces_quota ? QuotaOf(path) : "";
+    const std::string prefix = "/zookeeper/quota" + quota;
+    if (quota.empty() || Find(prefix + "/zookeeper_stats") == nullptr) return ErrorCode::kOk;
+    const std::string limits = Find(prefix + "/zookeeper_limits")->data;
+    const std::string stats = Find(prefix + "/zookeeper_stats")->data;
+    const int64_t count_limit = NumberIn(limits, "countHardLimit");
+    const int64_t byte_limit = NumberIn(limits, "byteHardLimit");
+    const bool many = nodes != 0 && NumberIn(stats, "count") + nodes > count_limit;
+    const bool large = bytes != 0 && NumberIn(stats, "bytes") + bytes > byte_limit;
+    const bool refused = (many && count_limit != -1) || (large && byte_limit != -1);
+    return refused ? ErrorCode::kQuotaExceeded : ErrorCode::kOk;
+  }
+
+  // New statistics count everything.
+  void CountQuota(const std::string& path) {
+    const std::string quota = ParentOf(path).substr(std::string("/zookeeper/quota").size());
+    if (quota.empty()) return;
+    int64_t count = 0;
+    int64_t bytes = 0;
+    for (const auto& [at, node] : state.nodes) {
+      if (at != quota && !at.starts_with(quota + "/")) continue;
+      ++count;
+      bytes += static_cast<int64_t>(node.data.size());
+    }
+    Find(path)->has_data = true;
+    Find(path)->data = "count=" + std::to_string(count) + ",bytes=" + std::to_string(bytes);
+  }
+
   void Remove(const std::string& path, Zxid zxid) {
     const ModelNode node = *Find(path);
     if (node.owner != kNoSession) std::erase(state.sessions[node.owner].ephemerals, path);
     state.nodes.erase(path);
     Find(ParentOf(path))->pzxid = zxid;
     state.events.push_back("deleted " + path);
+    AddToQuota(path, -static_cast<int64_t>(node.data.size()), -1);
   }
 
   ErrorCode Create(const Op& op, const std::vector<Identity>& who, SessionId session, Zxid zxid,
                    OpResult* result) {
     std::string path(op.path);
     const int32_t mode = static_cast<int32_t>(op.mode);
-    if (mode < 0 || mode > 3) return ErrorCode::kBadArguments;
+    const bool has_ttl = op.kind == OpKind::kCreateTtl;
+    if (mode < 0 || mode > 6 || (mode >= 5) != has_ttl) return ErrorCode::kBadArguments;
+    if (has_ttl && (op.ttl_ms < 1 || op.ttl_ms > 0xFFFFFFFFFF)) return ErrorCode::kBadArguments;
     if (path.find('/') == std::string::npos) return ErrorCode::kBadArguments;
     ModelNode node;
     node.acl.clear();
@@ -150,7 +212,7 @@ class Model {
     ModelNode* parent = Find(ParentOf(path));
     if (parent == nullptr) return ErrorCode::kNoNode;
     if (!Allowed(*parent, who, permission::kCreate)) return ErrorCode::kNoAuth;
-    if (mode >= 2) {
+    if (mode == 2 || mode == 3 || mode == 6) {
       char number[16];
       std::snprintf(number, sizeof(number), "%010d", parent->creates);
       path += number;
@@ -158,11 +220,17 @@ class Model {
     if (!Valid(path)) return ErrorCode::kBadArguments;
     if (Find(path) != nullptr) return ErrorCode::kNodeExists;
     if (parent->owner != kNoSession) return ErrorCode::kNoChildrenForEphemerals;
+    const int64_t bytes = static_cast<int64_t>(op.data.size());
+    if (const ErrorCode error = CheckQuota(path, bytes, 1); error != ErrorCode::kOk) return error;
     node.has_data = op.has_data;
     node.data = op.data;
     node.czxid = node.mzxid = node.pzxid = zxid;
     node.ctime_ms = node.mtime_ms = time_ms;
-    if (mode % 2 == 1) {
+    if (has_ttl) {
+      node.ttl_ms = op.ttl_ms;
+    } else if (op.kind == OpKind::kCreateContainer) {
+      node.container = true;
+    } else if (mode == 1 || mode == 3) {
       node.owner = session;
       state.sessions[session].ephemerals.push_back(path);
     }
@@ -173,6 +241,9 @@ class Model {
     result->path = path;
     result->stat = StatOf(path);
     result->stat.pzxid = zxid;
+    const bool is_stats = path.ends_with("/zookeeper_stats");
+    if (is_stats && path.starts_with("/zookeeper/quota/")) CountQuota(path);
+    AddToQuota(path, bytes, 1);
     return ErrorCode::kOk;
   }
 
@@ -194,6 +265,17 @@ class Model {
     return ErrorCode::kOk;
   }
 
+  bool IsExpired(const std::string& path, int64_t now_ms) {
+    const ModelNode& node = *Find(path);
+    const bool due =
+        node.container ? node.creates > 0 : node.ttl_ms > 0 && now_ms - node.mtime_ms > node.ttl_ms;
+    return due && Children(path).empty();
+  }
+
+  void DeleteContainer(const std::string& path, Zxid zxid) {
+    if (Find(path) != nullptr && IsExpired(path, time_ms)) Remove(path, zxid);
+  }
+
   // setData, check and setAcl.
   ErrorCode Change(const Op& op, const std::vector<Identity>& who, Zxid zxid, OpResult* result) {
     const std::string path(op.path);
@@ -207,6 +289,9 @@ class Model {
                            : op.kind == OpKind::kCheck ? permission::kRead
                                                        : permission::kWrite;
     if (!Allowed(*node, who, wanted)) return ErrorCode::kNoAuth;
+    const bool set_data = op.kind == OpKind::kSetData;
+    const int64_t bytes = static_cast<int64_t>(op.data.size() - node->data.size());
+    if (set_data && CheckQuota(path, bytes, 0) != ErrorCode::kOk) return ErrorCode::kQuotaExceeded;
     int32_t& version = set_acl ? node->aversion : node->version;
     if (op.version != -1 && op.version != version) return ErrorCode::kBadVersion;
     if (op.kind == OpKind::kCheck) return ErrorCode::kOk;
@@ -221,7 +306,13 @@ class Model {
       state.events.push_back("changed " + path);
     }
     result->stat = StatOf(path);
+    if (set_data) AddToQuota(path, bytes, 0);
     return ErrorCode::kOk;
+  }
+
+  static bool IsCreate(OpKind kind) {
+    return kind == OpKind::kCreate || kind == OpKind::kCreateContainer ||
+           kind == OpKind::kCreateTtl;
   }
 
   ErrorCode ApplyRequest(const Request& request, SessionId session, Zxid attach_zxid, Zxid zxid,
@@ -230,12 +321,13 @@ class Model {
     if (found == state.sessions.end()) return ErrorCode::kSessionExpired;
     if (found->second.attach_zxid != attach_zxid) return ErrorCode::kSessionMoved;
     const State before = state;
+    enforces_quota = request.enforces_quota;
     results->resize(request.ops.size());
     for (size_t i = 0; i < request.ops.size(); ++i) {
       const Op& op = request.ops[i];
       OpResult* result = &(*results)[i];
       const std::vector<Identity>& who = request.identities;
-      result->error = op.kind == OpKind::kCreate   ? Create(op, who, session, zxid, result)
+      result->error = IsCreate(op.kind)            ? Create(op, who, session, zxid, result)
                       : op.kind == OpKind::kDelete ? Delete(op, who, zxid)
                                                    : Change(op, who, zxid, result);
       if (result->error == ErrorCode::kOk) continue;
@@ -280,6 +372,7 @@ class Model {
 
   State state;
   int64_t time_ms = 0;
+  bool enforces_quota = false;
 };
 
 // Makes random commands, and applies each to the model and to two trees: one of which gets
@@ -302,6 +395,8 @@ class Run {
       EndSession();
     } else if (what < 10 && !sent_.empty()) {
       Duplicate();
+    } else if (what < 16) {
+      DeleteContainer();
     } else {
       DoRequest();
     }
@@ -339,6 +434,7 @@ class Run {
       data_bytes += path.size() - path.rfind('/') - 1 + data.size();
       ephemerals += node.owner == kNoSession ? 0 : 1;
     }
+    CompareExpired();
     REQUIRE(first_->node_count() == model_.state.nodes.size());
     REQUIRE(first_->data_bytes() == data_bytes);
     REQUIRE(first_->ephemeral_count() == ephemerals);
@@ -355,6 +451,21 @@ class Run {
     }
   }
 
+  // The same ones as looking at every node gives, in their order.
+  void CompareExpired() {
+    const int64_t now_ms = model_.time_ms + static_cast<int64_t>(Pick(100));
+    std::set<std::string> expected;
+    for (const auto& [path, node] : model_.state.nodes) {
+      if (model_.IsExpired(path, now_ms)) expected.insert(path);
+    }
+    const std::vector<std::string> found = first_->FindExpired(now_ms, 1000);
+    REQUIRE(std::set<std::string>(found.begin(), found.end()) == expected);
+    REQUIRE(found.size() == expected.size());
+    REQUIRE(second_->FindExpired(now_ms, 1000) == found);
+  }
+
+  // How often a node was removed by a deleteContainer.
+  int expired() const { return expired_; }
   // How often each error came up: a run that never fails or never succeeds tests little.
   const std::map<ErrorCode, int>& errors() const { return errors_; }
 
@@ -372,7 +483,14 @@ class Run {
     static const std::vector<std::string> kSpoilt = {"",      "/",   "//",   "a",
                                                      "//a",   "/a/", "/a//", "/a/.",
                                                      "/../a", "a/b", "/b/",  "/zookeeper/config"};
+    static const std::vector<std::string> kQuotas = {"/a",
+                                                     "/a/b",
+                                                     "/a/zookeeper_limits",
+                                                     "/a/zookeeper_stats",
+                                                     "/a/b/zookeeper_limits",
+                                                     "/a/b/zookeeper_stats"};
     if (Pick(20) == 0) return PickFrom(kSpoilt);
+    if (Pick(6) == 0) return "/zookeeper/quota" + PickFrom(kQuotas);
     if (Pick(2) == 0) {
       // One that is there.
       auto at = model_.state.nodes.begin();
@@ -383,6 +501,17 @@ class Run {
     std::string path;
     for (uint64_t depth = 1 + Pick(3); depth > 0; --depth) path += "/" + PickFrom(kNames);
     return path;
+  }
+
+  std::string PickData(const std::string& path) {
+    static const std::vector<std::string> kLimits = {
+        "count=3,bytes=100=;byteHardLimit=0",
+        "count=-1,bytes=-1=;byteHardLimit=300;countHardLimit=2",
+        "count=2,bytes=5=;countHardLimit=0", "junk"};
+    static const std::vector<std::string> kStats = {"count=0,bytes=0", "count=5,bytes=-70", "junk"};
+    if (path.ends_with("/zookeeper_limits")) return PickFrom(kLimits);
+    if (path.ends_with("/zookeeper_stats")) return PickFrom(kStats);
+    return std::string(Pick(300), 'd');
   }
 
   std::vector<Acl> PickAcl() {
@@ -401,18 +530,25 @@ class Run {
 
   Op PickOp(std::string_view path, std::string_view data) {
     Op op;
-    static const std::vector<OpKind> kKinds = {OpKind::kCreate,  OpKind::kCreate, OpKind::kCreate,
-                                               OpKind::kDelete,  OpKind::kDelete, OpKind::kSetData,
-                                               OpKind::kSetData, OpKind::kCheck,  OpKind::kSetAcl};
+    static const std::vector<OpKind> kKinds = {
+        OpKind::kCreate,  OpKind::kCreate,  OpKind::kCreateContainer, OpKind::kCreateTtl,
+        OpKind::kDelete,  OpKind::kDelete,  OpKind::kDelete,          OpKind::kSetData,
+        OpKind::kSetData, OpKind::kSetData, OpKind::kCheck,           OpKind::kSetAcl};
     op.kind = PickFrom(kKinds);
+    // It takes several of them, all at once, to make a quota.
+    const bool makes_quota = path.starts_with("/zookeeper/quota/") && Pick(20) > 0;
+    if (makes_quota) op.kind = Pick(3) == 0 ? OpKind::kSetData : OpKind::kCreate;
     op.path = path;
-    if (op.kind == OpKind::kCreate || op.kind == OpKind::kSetData) {
+    const bool creates = Model::IsCreate(op.kind);
+    if (creates || op.kind == OpKind::kSetData) {
       op.has_data = Pick(5) > 0;
       if (op.has_data) op.data = data;
     }
-    if (op.kind == OpKind::kCreate || op.kind == OpKind::kSetAcl) op.acl = PickAcl();
-    if (op.kind == OpKind::kCreate) {
-      op.mode = static_cast<CreateMode>(Pick(50) == 0 ? 4 : Pick(4));
+    if (creates || op.kind == OpKind::kSetAcl) op.acl = makes_quota ? OpenAcl() : PickAcl();
+    if (creates) {
+      const uint64_t usual = op.kind == OpKind::kCreateTtl ? 5 + Pick(2) : Pick(5);
+      op.mode = static_cast<CreateMode>(makes_quota ? 0 : Pick(20) == 0 ? Pick(9) : usual);
+      if (op.kind == OpKind::kCreateTtl) op.ttl_ms = static_cast<int64_t>(Pick(60));
     } else if (Pick(3) == 0) {
       op.version = static_cast<int32_t>(Pick(3));
     }
@@ -465,6 +601,7 @@ class Run {
   void DoRequest() {
     Request request;
     request.multi = Pick(4) == 0;
+    request.enforces_quota = Pick(3) > 0;
     const uint64_t count = request.multi ? Pick(8) : 1;
     if (Pick(3) > 0) request.identities.push_back(Identity{"digest", "alice:x"});
     if (Pick(4) == 0) request.identities.push_back(Identity{"digest", "bob:y"});
@@ -472,7 +609,7 @@ class Run {
     strings.reserve(count * 2);
     for (uint64_t i = 0; i < count; ++i) {
       const std::string& path = strings.emplace_back(PickPath());
-      const std::string& data = strings.emplace_back(Pick(300), 'd');
+      const std::string& data = strings.emplace_back(PickData(path));
       request.ops.push_back(PickOp(path, data));
     }
     const SessionId session = PickSession();
@@ -513,6 +650,26 @@ class Run {
     Apply(header, command, error, {});
   }
 
+  // By the leader, for a node that is to go or for any other.
+  void DeleteContainer() {
+    CommandHeader header;
+    header.kind = CommandKind::kDeleteContainer;
+    header.time_ms = time_ms_;
+    const std::vector<std::string> expired = first_->FindExpired(time_ms_, 4);
+    const std::string path = expired.empty() || Pick(3) == 0 ? PickPath() : PickFrom(expired);
+    std::string command;
+    AppendDeleteContainer(header, path, &command);
+    model_.DeleteContainer(path, NextZxid());
+    expired_ += static_cast<int>(model_.state.events.size());
+    const Zxid zxid = NextZxid();
+    RecordingListener other;
+    first_->Apply(zxid, command, Origin{1, 1}, &listener_);
+    second_->Apply(zxid, command, Origin{9, 9}, &other);
+    REQUIRE(listener_.events == model_.state.events);
+    REQUIRE(other.events == model_.state.events);
+    REQUIRE_FALSE(listener_.result.has_value());
+  }
+
   // Something that was sent before, or skips a number.
   void Duplicate() {
     std::string command = PickFrom(sent_);
@@ -539,6 +696,7 @@ class Run {
   std::map<uint16_t, uint64_t> sequence_;
   std::map<ErrorCode, int> errors_;
   int64_t time_ms_ = kStartMs;
+  int expired_ = 0;
   uint64_t steps_ = 0;
 };
 

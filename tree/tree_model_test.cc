@@ -10,6 +10,7 @@ namespace {
 
 TEST_CASE("trees agree with a model and with each other") {
   std::map<ErrorCode, int> errors;
+  int expired = 0;
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     CAPTURE(seed);
     Run run(seed);
@@ -19,15 +20,18 @@ TEST_CASE("trees agree with a model and with each other") {
     }
     run.Compare();
     for (const auto& [error, count] : run.errors()) errors[error] += count;
+    expired += run.expired();
   }
   for (ErrorCode error :
        {ErrorCode::kOk, ErrorCode::kRuntimeInconsistency, ErrorCode::kBadArguments,
         ErrorCode::kNoNode, ErrorCode::kNoAuth, ErrorCode::kBadVersion,
         ErrorCode::kNoChildrenForEphemerals, ErrorCode::kNodeExists, ErrorCode::kNotEmpty,
-        ErrorCode::kSessionExpired, ErrorCode::kInvalidAcl, ErrorCode::kSessionMoved}) {
+        ErrorCode::kSessionExpired, ErrorCode::kInvalidAcl, ErrorCode::kSessionMoved,
+        ErrorCode::kQuotaExceeded}) {
     CAPTURE(error);
     CHECK(errors[error] > 20);
   }
+  CHECK(expired > 100);
 }
 
 }  // namespace

@@ -29,12 +29,9 @@ const Znode* Tree::Impl::FindReadable(std::string_view path, std::span<const Ide
   return *error == ErrorCode::kOk ? node : nullptr;
 }
 
-ErrorCode Tree::Exists(std::string_view path, std::span<const Identity> identities,
-                       Stat* stat) const {
-  ErrorCode error;
-  const Znode* node = impl_->FindReadable(path, identities, &error);
-  if (node != nullptr) *stat = node->ToStat();
-  return error;
+ErrorCode Tree::Exists(std::string_view path, Stat* stat) const {
+  if (path.find('\0') != std::string_view::npos) return ErrorCode::kBadArguments;
+  return FindStat(path, stat) ? ErrorCode::kOk : ErrorCode::kNoNode;
 }
 
 ErrorCode Tree::GetData(std::string_view path, std::span<const Identity> identities,
@@ -70,6 +67,28 @@ ErrorCode Tree::GetAcl(std::string_view path, std::span<const Identity> identiti
   if (impl_->IsPermitted(*node, identities, permission::kAdmin)) return ErrorCode::kOk;
   for (Acl& entry : *acl) {
     if (entry.identity.scheme == "digest") entry.identity.id = MaskDigestId(entry.identity.id);
+  }
+  return ErrorCode::kOk;
+}
+
+ErrorCode Tree::CountDescendants(std::string_view path, std::span<const Identity> identities,
+                                 size_t* count) const {
+  ErrorCode error;
+  const Znode* node = impl_->FindReadable(path, identities, &error);
+  if (node == nullptr) return error;
+  if (node->parent == nullptr) {
+    *count = impl_->node_count() - 1;
+    return ErrorCode::kOk;
+  }
+  *count = 0;
+  std::vector<const Znode*> left = {node};
+  while (!left.empty()) {
+    const Znode* at = left.back();
+    left.pop_back();
+    *count += at->children().size();
+    at->children().ForEach([&left](const Znode* child) {
+      if (!child->children().empty()) left.push_back(child);
+    });
   }
   return ErrorCode::kOk;
 }
@@ -113,6 +132,22 @@ std::vector<std::string> Tree::Ephemerals(SessionId id) const {
     paths.push_back(node->Path());
   }
   ASSERT(paths.size() == session->ephemeral_count, "each is counted");
+  return paths;
+}
+
+std::vector<std::string> Tree::FindExpired(int64_t time_ms, size_t max) const {
+  return impl_->expiry().FindExpired(time_ms, max);
+}
+
+std::vector<std::string> Tree::EphemeralsUnder(SessionId id, std::string_view prefix) const {
+  std::vector<std::string> paths = Ephemerals(id);
+  // ZooKeeper trims the prefix, but only to see whether all are meant.
+  const auto is_blank = [](char c) { return static_cast<unsigned char>(c) <= ' '; };
+  std::string_view trimmed = prefix;
+  while (!trimmed.empty() && is_blank(trimmed.front())) trimmed.remove_prefix(1);
+  while (!trimmed.empty() && is_blank(trimmed.back())) trimmed.remove_suffix(1);
+  if (trimmed.empty() || trimmed == "/") return paths;
+  std::erase_if(paths, [prefix](const std::string& path) { return !path.starts_with(prefix); });
   return paths;
 }
 

@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -116,6 +117,27 @@ TEST_CASE("a session takes its ephemerals with it, in the order of creation") {
   CHECK(server.tree().Ephemerals(kOtherSession) == Strings{"/other"});
 }
 
+TEST_CASE("the ephemerals of a session under a prefix") {
+  Server server;
+  server.OpenSession();
+  server.Do(MakeCreate("/p"));
+  server.Do(MakeCreate("/p/kept"));
+  for (std::string_view path : {"/p/a", "/pq", "/b", "/p/ab"}) {
+    server.Do(MakeCreate(path, "", CreateMode::kEphemeral));
+  }
+  const auto under = [&](std::string_view prefix) {
+    return server.tree().EphemeralsUnder(kSession, prefix);
+  };
+  const Strings all = {"/p/a", "/pq", "/b", "/p/ab"};
+  for (std::string_view prefix : {"", "/", "  ", " / "}) CHECK(under(prefix) == all);
+  CHECK(under("/p") == Strings{"/p/a", "/pq", "/p/ab"});
+  CHECK(under("/p/") == Strings{"/p/a", "/p/ab"});
+  CHECK(under("/p/a") == Strings{"/p/a", "/p/ab"});
+  CHECK(under(" /p").empty());
+  CHECK(under("p").empty());
+  CHECK(server.tree().EphemeralsUnder(kOtherSession, "").empty());
+}
+
 TEST_CASE("closing needs the attachment, or none") {
   Server server;
   const CommandKind close = CommandKind::kCloseSession;
@@ -150,13 +172,14 @@ TEST_CASE("expiry spares a session that was attached again") {
 TEST_CASE("sessions are listed by id") {
   Server server;
   server.OpenSession(SessionId(9));
-  server.OpenSession(SessionId(-4));
+  constexpr SessionId kNegative(std::numeric_limits<int64_t>::min() + 4);
+  server.OpenSession(kNegative);
   server.OpenSession(SessionId(2));
   Strings ids;
   for (const SessionInfo& info : server.tree().Sessions()) {
     ids.push_back(std::to_string(info.id.value()));
   }
-  CHECK(ids == Strings{"-4", "2", "9"});
+  CHECK(ids == Strings{std::to_string(kNegative.value()), "2", "9"});
 }
 
 TEST_CASE("a command of a server is applied once, and only after the one before it") {

@@ -101,7 +101,7 @@ TEST_CASE("create: the first error in ZooKeeper's order wins") {
   const CreateMode sequential = CreateMode::kPersistentSequential;
 
   // The mode comes first, then whether there is a parent, then the ACL.
-  CHECK(Error(&server, MakeCreate("x", "", static_cast<CreateMode>(4), bad)) ==
+  CHECK(Error(&server, MakeCreate("x", "", static_cast<CreateMode>(7), bad)) ==
         ErrorCode::kBadArguments);
   CHECK(Error(&server, MakeCreate("/x", "", static_cast<CreateMode>(-1))) ==
         ErrorCode::kBadArguments);
@@ -290,7 +290,9 @@ TEST_CASE("setAcl: the list and its version, and nothing else") {
   const std::vector<Identity> admin = {{"digest", "u:h"}};
   REQUIRE(server.tree().GetAcl("/a", admin, &acl, &stat) == ErrorCode::kOk);
   CHECK(acl == std::vector<Acl>{MakeAcl(permission::kAdmin, "digest", "u:h")});
-  CHECK(server.tree().Exists("/a", admin, &stat) == ErrorCode::kNoAuth);
+  std::string_view data;
+  bool has_data = false;
+  CHECK(server.tree().GetData("/a", admin, &data, &has_data, &stat) == ErrorCode::kNoAuth);
 }
 
 TEST_CASE("reads: what they need, and what they say") {
@@ -306,16 +308,17 @@ TEST_CASE("reads: what they need, and what they say") {
   std::string_view data;
   bool has_data = false;
   const auto ignore = [](std::string_view) {};
-  CHECK(tree.Exists("/a", {}, &stat) == ErrorCode::kOk);
+  CHECK(tree.Exists("/a", &stat) == ErrorCode::kOk);
   CHECK(stat == server.StatOf("/a"));
   for (std::string_view path : {"/none", "/a/none", "/a/b/c", "/a/", "//a", "a", "/a//b"}) {
     CAPTURE(path);
-    CHECK(tree.Exists(path, {}, &stat) == ErrorCode::kNoNode);
+    CHECK(tree.Exists(path, &stat) == ErrorCode::kNoNode);
     CHECK(tree.GetData(path, {}, &data, &has_data, &stat) == ErrorCode::kNoNode);
     CHECK(tree.GetChildren(path, {}, ignore, &stat) == ErrorCode::kNoNode);
     CHECK_FALSE(tree.FindStat(path, &stat));
   }
-  CHECK(tree.Exists("/closed", {}, &stat) == ErrorCode::kNoAuth);
+  CHECK(tree.Exists("/closed", &stat) == ErrorCode::kOk);
+  CHECK(tree.Exists(std::string_view("/a\0b", 4), &stat) == ErrorCode::kBadArguments);
   CHECK(tree.GetData("/closed", {}, &data, &has_data, &stat) == ErrorCode::kNoAuth);
   CHECK(tree.GetChildren("/closed", {}, ignore, &stat) == ErrorCode::kNoAuth);
   CHECK(tree.FindStat("/closed", &stat));
@@ -323,6 +326,28 @@ TEST_CASE("reads: what they need, and what they say") {
   CHECK(tree.GetData("/closed", super, &data, &has_data, &stat) == ErrorCode::kOk);
   CHECK(data == "secret");
   CHECK(ChildrenOf(server, "/a") == Strings{"b", "c"});
+}
+
+TEST_CASE("reads: how many nodes are below one") {
+  Server server;
+  server.OpenSession();
+  const auto count = [&](std::string_view path) {
+    size_t nodes = 0;
+    REQUIRE(server.tree().CountDescendants(path, {}, &nodes) == ErrorCode::kOk);
+    return nodes;
+  };
+  CHECK(count("/") == 3);
+  for (std::string_view path : {"/a", "/a/b", "/a/b/c", "/a/d", "/ab"}) server.Do(MakeCreate(path));
+  server.Do(MakeCreate("/a/d/e", "", CreateMode::kEphemeral));
+  CHECK(count("/") == 9);
+  CHECK(count("/a") == 4);
+  CHECK(count("/a/b") == 1);
+  CHECK(count("/ab") == 0);
+  CHECK(count("/a/d/e") == 0);
+  size_t nodes = 0;
+  CHECK(server.tree().CountDescendants("/none", {}, &nodes) == ErrorCode::kNoNode);
+  server.Do(MakeSetAcl("/a", {MakeAcl(permission::kWrite, "world", "anyone")}));
+  CHECK(server.tree().CountDescendants("/a", {}, &nodes) == ErrorCode::kNoAuth);
 }
 
 TEST_CASE("multi: all of it, with one zxid, each seeing those before it") {
@@ -408,6 +433,33 @@ TEST_CASE("multi: nothing of it") {
   Stat stat;
   REQUIRE(server.tree().GetAcl("/private", server.identities, &acl, &stat) == ErrorCode::kOk);
   CHECK(acl == std::vector<Acl>{MakeAcl(31, "digest", "u:h")});
+}
+
+TEST_CASE("events come with the lists of the node and of its parent, also when it is gone") {
+  Server server;
+  server.OpenSession();
+  server.identities = {{"digest", "u:h"}};
+  const std::vector<Acl> own = {MakeAcl(permission::kAll, "digest", "u:h")};
+  const std::vector<Acl> other = {MakeAcl(permission::kRead, "world", "anyone"),
+                                  MakeAcl(permission::kAll, "digest", "u:h")};
+  const auto told = [&server](const std::vector<Acl>& node, const std::vector<Acl>& parent) {
+    CHECK(server.listener().last_event_acl == node);
+    CHECK(server.listener().last_event_parent_acl == parent);
+  };
+  server.Do(MakeCreate("/p", "", CreateMode::kPersistent, own));
+  told(own, OpenAcl());
+  server.Do(MakeCreate("/p/c", "", CreateMode::kPersistent, other));
+  told(other, own);
+  server.Do(MakeSetData("/p/c", "1"));
+  told(other, own);
+  server.Do(MakeDelete("/p/c"));
+  told(other, own);
+  server.Do(MakeSetData("/", "1"));
+  told(OpenAcl(), {});
+  server.Do(MakeCreate("/p/e", "", CreateMode::kEphemeral, other));
+  server.Do(MakeSetData("/", "2"));
+  server.EndSession(CommandKind::kCloseSession, kSession, server.AttachZxid());
+  told(other, own);
 }
 
 TEST_CASE("a failed request leaves the digest of one that was not made") {

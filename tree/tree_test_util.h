@@ -51,6 +51,20 @@ inline Op MakeCreate(std::string_view path, std::string_view data = "",
   return op;
 }
 
+inline Op MakeCreateContainer(std::string_view path, CreateMode mode = CreateMode::kContainer) {
+  Op op = MakeCreate(path, "", mode);
+  op.kind = OpKind::kCreateContainer;
+  return op;
+}
+
+inline Op MakeCreateTtl(std::string_view path, int64_t ttl_ms,
+                        CreateMode mode = CreateMode::kPersistentWithTtl) {
+  Op op = MakeCreate(path, "", mode);
+  op.kind = OpKind::kCreateTtl;
+  op.ttl_ms = ttl_ms;
+  return op;
+}
+
 inline Op MakeSetData(std::string_view path, std::string_view data, int32_t version = kAnyVersion) {
   Op op;
   op.kind = OpKind::kSetData;
@@ -89,12 +103,15 @@ inline Op MakeSetAcl(std::string_view path, std::vector<Acl> acl, int32_t versio
 // Remembers what it is told, in order.
 class RecordingListener : public ApplyListener {
  public:
-  void OnNodeEvent(EventType type, std::string_view path, Zxid zxid) override {
+  void OnNodeEvent(EventType type, std::string_view path, Zxid zxid,
+                   const EventAcls& acls) override {
     static constexpr std::string_view kNames[] = {"created ", "deleted ", "changed "};
     const auto index = static_cast<size_t>(type) - 1;
     REQUIRE(index < 3);
     events.push_back(std::string(kNames[index]) + std::string(path));
     last_event_zxid = zxid;
+    last_event_acl.assign(acls.node.begin(), acls.node.end());
+    last_event_parent_acl.assign(acls.parent.begin(), acls.parent.end());
   }
   void OnSessionAttached(const SessionInfo& session) override {
     events.push_back("attached " + std::to_string(session.id.value()));
@@ -104,14 +121,22 @@ class RecordingListener : public ApplyListener {
     events.push_back("closed " + std::to_string(session.value()));
     last_event_zxid = zxid;
   }
+  void OnQuotaExceeded(const QuotaExcess& excess) override {
+    excesses.push_back(std::string(excess.path) + (excess.is_hard ? " hard " : " soft ") +
+                       (excess.is_bytes ? "bytes " : "count ") + std::to_string(excess.value) +
+                       " > " + std::to_string(excess.limit));
+  }
   void OnResult(ApplyResult applied) override {
     REQUIRE_FALSE(result.has_value());
     result = std::move(applied);
   }
 
   std::vector<std::string> events;
+  std::vector<std::string> excesses;
   std::vector<SessionInfo> attached;
   Zxid last_event_zxid;
+  std::vector<Acl> last_event_acl;
+  std::vector<Acl> last_event_parent_acl;
   std::optional<ApplyResult> result;
 };
 
@@ -170,6 +195,15 @@ class Server {
     return ApplyOwn(command);
   }
 
+  // As the leader does it: of no origin, so that there is no result.
+  void DeleteContainer(std::string_view path) {
+    CommandHeader header;
+    header.time_ms = time_ms;
+    std::string command;
+    AppendDeleteContainer(header, path, &command);
+    REQUIRE_FALSE(ApplyBytes(command).has_value());
+  }
+
   Zxid AttachZxid(SessionId session = kSession) const {
     SessionInfo info;
     return tree_.FindSession(session, &info) ? info.attach_zxid : Zxid(0);
@@ -181,13 +215,14 @@ class Server {
     return ApplyOwn(command);
   }
   OpResult Do(const Op& op, SessionId session = kSession) {
-    const ApplyResult result = DoRequest(Request{false, {op}, identities}, session);
+    const ApplyResult result = DoRequest(Request{false, {op}, identities, enforces_quota}, session);
     REQUIRE(result.error == ErrorCode::kOk);
     REQUIRE(result.ops.size() == 1);
     return result.ops[0];
   }
   std::vector<OpResult> DoMulti(std::vector<Op> ops, SessionId session = kSession) {
-    const ApplyResult result = DoRequest(Request{true, std::move(ops), identities}, session);
+    const ApplyResult result =
+        DoRequest(Request{true, std::move(ops), identities, enforces_quota}, session);
     REQUIRE(result.error == ErrorCode::kOk);
     return result.ops;
   }
@@ -215,6 +250,7 @@ class Server {
   uint64_t sequence = 0;
   int64_t time_ms = kStartMs;
   std::vector<Identity> identities;
+  bool enforces_quota = false;
 
  private:
   Tree tree_;

@@ -36,6 +36,14 @@ std::string_view ToString(ErrorCode code) {
       return "authentication failed";
     case ErrorCode::kSessionMoved:
       return "session moved";
+    case ErrorCode::kNoWatcher:
+      return "no watcher";
+    case ErrorCode::kReconfigDisabled:
+      return "reconfiguration is disabled";
+    case ErrorCode::kQuotaExceeded:
+      return "quota exceeded";
+    case ErrorCode::kNotReadOnly:
+      return "server serves reads only";
   }
   return "unknown error";
 }

@@ -41,6 +41,10 @@ enum class ErrorCode : int32_t {
   kInvalidAcl = -114,
   kAuthFailed = -115,
   kSessionMoved = -118,
+  kNotReadOnly = -119,
+  kNoWatcher = -121,
+  kReconfigDisabled = -123,
+  kQuotaExceeded = -125,
 };
 
 // "no node" and the like, for logs and messages.
@@ -51,6 +55,9 @@ enum class CreateMode : int32_t {
   kEphemeral = 1,
   kPersistentSequential = 2,
   kEphemeralSequential = 3,
+  kContainer = 4,
+  kPersistentWithTtl = 5,
+  kPersistentSequentialWithTtl = 6,
 };
 
 // What exists, getData and the like report. `cversion` is the number seen on the wire: creates plus
@@ -63,7 +70,7 @@ struct Stat {
   int32_t version = 0;
   int32_t cversion = 0;
   int32_t aversion = 0;
-  SessionId ephemeral_owner;
+  SessionId ephemeral_owner;  // of an ephemeral node; kNoSession for all others
   int32_t data_length = 0;
   int32_t num_children = 0;
   Zxid pzxid;

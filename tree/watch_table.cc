@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "base/assert.h"
 #include "base/strings.h"
 #include "tree/path.h"
@@ -18,11 +17,22 @@ namespace {
 struct Path;
 struct Watcher;
 
-// One watch: in the list of its path and kind, and in that of its watcher.
+// A path has a list of each of these. Recursive watches have their own, so that a search for them
+// on the way to the root passes no others.
+enum class List : uint8_t { kNode, kChildren, kRecursive };
+constexpr size_t kLists = 3;
+
+// Whether a watch in a list lasts; one that was set both ways has both.
+using Modes = uint8_t;
+constexpr Modes kOneShot = 1;
+constexpr Modes kLasting = 2;
+
+// One watch: in a list of its path, and in that of its watcher.
 struct Watch {
   Path* path = nullptr;
   Watcher* watcher = nullptr;
-  WatchKind kind = WatchKind::kData;
+  List list = List::kNode;
+  Modes modes = 0;
   Watch* previous_of_path = nullptr;
   Watch* next_of_path = nullptr;
   Watch* previous_of_watcher = nullptr;
@@ -32,36 +42,53 @@ struct Watch {
 // A path that is watched: kept once, however many watch it.
 struct Path {
   std::string text;
-  std::array<Watch*, 2> first = {nullptr, nullptr};  // by kind
+  std::array<Watch*, kLists> first = {};
 
-  Watch*& first_of(WatchKind kind) { return first[kind == WatchKind::kData ? 0 : 1]; }
-  bool unwatched() const { return first[0] == nullptr && first[1] == nullptr; }
+  Watch*& first_of(List list) { return first[static_cast<size_t>(list)]; }
+  bool unwatched() const {
+    return std::all_of(first.begin(), first.end(), [](const Watch* w) { return w == nullptr; });
+  }
+  bool node_watched() const {
+    return first[static_cast<size_t>(List::kNode)] != nullptr ||
+           first[static_cast<size_t>(List::kRecursive)] != nullptr;
+  }
 };
 
 struct Watcher {
   WatcherId id = 0;
   Watch* first = nullptr;
+  size_t node_watches = 0;
 };
 
 struct WatchKey {
   const Path* path = nullptr;
   const Watcher* watcher = nullptr;
-  WatchKind kind = WatchKind::kData;
+  List list = List::kNode;
   friend bool operator==(const WatchKey&, const WatchKey&) = default;
   template <typename H>
   friend H AbslHashValue(H h, const WatchKey& key) {
-    return H::combine(std::move(h), key.path, key.watcher, key.kind);
+    return H::combine(std::move(h), key.path, key.watcher, key.list);
   }
 };
 
-WatchKey KeyOf(const Watch& watch) { return {watch.path, watch.watcher, watch.kind}; }
+WatchKey KeyOf(const Watch& watch) { return {watch.path, watch.watcher, watch.list}; }
+
+// A part of what a watcher type means.
+struct Selection {
+  List list;
+  Modes modes;
+};
+
+void SortAndUnite(std::vector<WatcherId>* ids) {
+  std::sort(ids->begin(), ids->end());
+  ids->erase(std::unique(ids->begin(), ids->end()), ids->end());
+}
 
 }  // namespace
 
 class WatchTable::Impl {
  public:
-  void Add(WatcherId id, std::string_view text, WatchKind kind) {
-    ASSERT(kind == WatchKind::kData || kind == WatchKind::kChild, "these two tables");
+  void Add(WatcherId id, std::string_view text, List list, Modes modes) {
     Path* path = FindPath(text);
     if (path == nullptr) {
       auto created = std::make_unique<Path>();
@@ -70,20 +97,44 @@ class WatchTable::Impl {
       paths_.emplace(path->text, std::move(created));
     }
     std::unique_ptr<Watcher>& watcher = watchers_[id];
-    if (watcher == nullptr) watcher = std::make_unique<Watcher>(Watcher{id, nullptr});
-    std::unique_ptr<Watch>& watch = watches_[WatchKey{path, watcher.get(), kind}];
-    if (watch != nullptr) return;
+    if (watcher == nullptr) watcher = std::make_unique<Watcher>(Watcher{.id = id});
+    std::unique_ptr<Watch>& watch = watches_[WatchKey{path, watcher.get(), list}];
+    if (watch != nullptr) {
+      watch->modes |= modes;
+      return;
+    }
     watch = std::make_unique<Watch>();
     watch->path = path;
     watch->watcher = watcher.get();
-    watch->kind = kind;
-    Watch*& first_of_path = path->first_of(kind);
+    watch->list = list;
+    watch->modes = modes;
+    if (list != List::kChildren) {
+      ++node_watch_count_;
+      if (!path->node_watched()) ++node_path_count_;
+      if (watcher->node_watches++ == 0) ++node_watcher_count_;
+    }
+    Watch*& first_of_path = path->first_of(list);
     watch->next_of_path = first_of_path;
     if (first_of_path != nullptr) first_of_path->previous_of_path = watch.get();
     first_of_path = watch.get();
     watch->next_of_watcher = watcher->first;
     if (watcher->first != nullptr) watcher->first->previous_of_watcher = watch.get();
     watcher->first = watch.get();
+    if (list == List::kRecursive) ++recursive_count_;
+  }
+
+  Watch* Find(WatcherId id, std::string_view text, const Selection& selection) const {
+    Path* path = FindPath(text);
+    const auto watcher = watchers_.find(id);
+    if (path == nullptr || watcher == watchers_.end()) return nullptr;
+    const auto found = watches_.find(WatchKey{path, watcher->second.get(), selection.list});
+    if (found == watches_.end() || (found->second->modes & selection.modes) == 0) return nullptr;
+    return found->second.get();
+  }
+
+  void Remove(Watch* watch, Modes modes) {
+    watch->modes &= static_cast<Modes>(~modes);
+    if (watch->modes == 0) Erase(watch);
   }
 
   void RemoveWatcher(WatcherId id) {
@@ -94,27 +145,51 @@ class WatchTable::Impl {
     // The last watch takes the watcher with it.
     for (Watch* watch = watcher->first; watch != nullptr;) {
       Watch* next = watch->next_of_watcher;
-      Remove(watch);
+      Erase(watch);
       watch = next;
     }
   }
 
-  // Removes the watches of one kind on a path, and appends who had them.
-  void Take(std::string_view text, WatchKind kind, std::vector<WatcherId>* ids) {
+  // Appends the watchers in a list of a path; their watches of one shot are spent.
+  void Take(std::string_view text, List list, std::vector<WatcherId>* ids) {
     Path* path = FindPath(text);
     if (path == nullptr) return;
     // The last watch takes the path with it.
-    for (Watch* watch = path->first_of(kind); watch != nullptr;) {
+    for (Watch* watch = path->first_of(list); watch != nullptr;) {
       Watch* next = watch->next_of_path;
       ids->push_back(watch->watcher->id);
-      Remove(watch);
+      Remove(watch, kOneShot);
       watch = next;
     }
+  }
+
+  // Appends who watches `path` or anything above it recursively.
+  void TakeRecursive(std::string_view path, std::vector<WatcherId>* ids) {
+    while (recursive_count_ > 0) {
+      Take(path, List::kRecursive, ids);
+      if (path == "/") return;
+      path = ParentPath(path);
+    }
+  }
+
+  bool ForEachNodeWatch(const std::function<bool(WatcherId, std::string_view)>& function) const {
+    for (const auto& [text, path] : paths_) {
+      for (List list : {List::kNode, List::kRecursive}) {
+        for (const Watch* watch = path->first_of(list); watch != nullptr;
+             watch = watch->next_of_path) {
+          if (!function(watch->watcher->id, text)) return false;
+        }
+      }
+    }
+    return true;
   }
 
   size_t watch_count() const { return watches_.size(); }
   size_t path_count() const { return paths_.size(); }
   size_t watcher_count() const { return watchers_.size(); }
+  size_t node_watch_count() const { return node_watch_count_; }
+  size_t node_path_count() const { return node_path_count_; }
+  size_t node_watcher_count() const { return node_watcher_count_; }
 
  private:
   Path* FindPath(std::string_view text) const {
@@ -122,13 +197,14 @@ class WatchTable::Impl {
     return found == paths_.end() ? nullptr : found->second.get();
   }
 
-  void Remove(Watch* watch) {
+  void Erase(Watch* watch) {
     Path* path = watch->path;
     Watcher* watcher = watch->watcher;
+    if (watch->list == List::kRecursive) --recursive_count_;
     if (watch->next_of_path != nullptr) {
       watch->next_of_path->previous_of_path = watch->previous_of_path;
     }
-    (watch->previous_of_path == nullptr ? path->first_of(watch->kind)
+    (watch->previous_of_path == nullptr ? path->first_of(watch->list)
                                         : watch->previous_of_path->next_of_path) =
         watch->next_of_path;
     if (watch->next_of_watcher != nullptr) {
@@ -137,6 +213,11 @@ class WatchTable::Impl {
     (watch->previous_of_watcher == nullptr ? watcher->first
                                            : watch->previous_of_watcher->next_of_watcher) =
         watch->next_of_watcher;
+    if (watch->list != List::kChildren) {
+      --node_watch_count_;
+      if (!path->node_watched()) --node_path_count_;
+      if (--watcher->node_watches == 0) --node_watcher_count_;
+    }
     const size_t erased = watches_.erase(KeyOf(*watch));
     ASSERT(erased == 1, "the watch was in the table");
     if (path->unwatched()) paths_.erase(paths_.find(std::string_view(path->text)));
@@ -147,13 +228,81 @@ class WatchTable::Impl {
       paths_;  // by Path::text
   absl::flat_hash_map<WatcherId, std::unique_ptr<Watcher>> watchers_;
   absl::flat_hash_map<WatchKey, std::unique_ptr<Watch>> watches_;
+  size_t recursive_count_ = 0;
+  size_t node_watch_count_ = 0;
+  size_t node_path_count_ = 0;
+  size_t node_watcher_count_ = 0;
 };
+
+namespace {
+
+// What a type means, in groups: the first group of which there is any is what is meant.
+std::vector<std::vector<Selection>> Meaning(WatcherType type) {
+  constexpr Selection kOneShotData{List::kNode, kOneShot};
+  constexpr Selection kOneShotChild{List::kChildren, kOneShot};
+  constexpr Selection kLastingData{List::kNode, kLasting};
+  constexpr Selection kLastingChild{List::kChildren, kLasting};
+  constexpr Selection kRecursive{List::kRecursive, kLasting};
+  switch (type) {
+    case WatcherType::kChildren:
+      return {{kOneShotChild}, {kLastingChild}};
+    case WatcherType::kData:
+      return {{kOneShotData}, {kLastingData}, {kRecursive}};
+    case WatcherType::kAny:
+      return {{kOneShotData, kOneShotChild, kLastingData, kLastingChild, kRecursive}};
+    case WatcherType::kPersistent:
+      return {{kLastingData, kLastingChild}};
+    case WatcherType::kPersistentRecursive:
+      return {{kRecursive}};
+  }
+  ASSERT(false, "the door knows the types");
+}
+
+}  // namespace
 
 WatchTable::WatchTable() : impl_(std::make_unique<Impl>()) {}
 WatchTable::~WatchTable() = default;
 
 void WatchTable::Add(WatcherId watcher, std::string_view path, WatchKind kind) {
-  impl_->Add(watcher, path, kind);
+  switch (kind) {
+    case WatchKind::kData:
+      impl_->Add(watcher, path, List::kNode, kOneShot);
+      return;
+    case WatchKind::kChild:
+      impl_->Add(watcher, path, List::kChildren, kOneShot);
+      return;
+    case WatchKind::kPersistent:
+      impl_->Add(watcher, path, List::kNode, kLasting);
+      impl_->Add(watcher, path, List::kChildren, kLasting);
+      return;
+    case WatchKind::kPersistentRecursive:
+      impl_->Add(watcher, path, List::kRecursive, kLasting);
+      return;
+  }
+  ASSERT(false, "there are no other kinds");
+}
+
+bool WatchTable::Remove(WatcherId watcher, std::string_view path, WatcherType type) {
+  for (const std::vector<Selection>& group : Meaning(type)) {
+    bool removed = false;
+    for (const Selection& selection : group) {
+      Watch* watch = impl_->Find(watcher, path, selection);
+      if (watch == nullptr) continue;
+      impl_->Remove(watch, selection.modes);
+      removed = true;
+    }
+    if (removed) return true;
+  }
+  return false;
+}
+
+bool WatchTable::Contains(WatcherId watcher, std::string_view path, WatcherType type) const {
+  for (const std::vector<Selection>& group : Meaning(type)) {
+    for (const Selection& selection : group) {
+      if (impl_->Find(watcher, path, selection) != nullptr) return true;
+    }
+  }
+  return false;
 }
 
 void WatchTable::RemoveWatcher(WatcherId watcher) { impl_->RemoveWatcher(watcher); }
@@ -163,25 +312,32 @@ void WatchTable::Fire(
     const std::function<void(WatcherId, EventType, std::string_view path)>& tell) {
   ASSERT(type != EventType::kNodeChildrenChanged, "it follows from the creation or deletion");
   const bool deleted = type == EventType::kNodeDeleted;
-  const bool children_changed = deleted || type == EventType::kNodeCreated;
   std::vector<WatcherId> of_path;
-  impl_->Take(path, WatchKind::kData, &of_path);
-  if (deleted) impl_->Take(path, WatchKind::kChild, &of_path);
-  std::sort(of_path.begin(), of_path.end());
-  of_path.erase(std::unique(of_path.begin(), of_path.end()), of_path.end());
+  impl_->Take(path, List::kNode, &of_path);
+  impl_->TakeRecursive(path, &of_path);
+  if (deleted) impl_->Take(path, List::kChildren, &of_path);
+  SortAndUnite(&of_path);
   for (WatcherId watcher : of_path) tell(watcher, type, path);
 
-  if (!children_changed) return;
+  if (type == EventType::kNodeDataChanged) return;
   const std::string_view parent = ParentPath(path);
   std::vector<WatcherId> of_parent;
-  impl_->Take(parent, WatchKind::kChild, &of_parent);
-  std::sort(of_parent.begin(), of_parent.end());
+  impl_->Take(parent, List::kChildren, &of_parent);
+  SortAndUnite(&of_parent);
   for (WatcherId watcher : of_parent) tell(watcher, EventType::kNodeChildrenChanged, parent);
+}
+
+bool WatchTable::ForEachNodeWatch(
+    const std::function<bool(WatcherId, std::string_view path)>& watch) const {
+  return impl_->ForEachNodeWatch(watch);
 }
 
 bool WatchTable::empty() const { return impl_->watch_count() == 0; }
 size_t WatchTable::watch_count() const { return impl_->watch_count(); }
 size_t WatchTable::path_count() const { return impl_->path_count(); }
 size_t WatchTable::watcher_count() const { return impl_->watcher_count(); }
+size_t WatchTable::node_watch_count() const { return impl_->node_watch_count(); }
+size_t WatchTable::node_path_count() const { return impl_->node_path_count(); }
+size_t WatchTable::node_watcher_count() const { return impl_->node_watcher_count(); }
 
 }  // namespace quorate::tree

@@ -16,10 +16,22 @@ namespace quorate::tree {
 // One connection, by a number of its own that is never used again.
 using WatcherId = uint64_t;
 
-// Which table a one-shot watch is in (ZooKeeper keeps two).
+// How a watch was set, which decides what it is told and how often.
 enum class WatchKind : uint8_t {
-  kData = 1,   // getData, exists
-  kChild = 2,  // getChildren
+  kData,                 // getData, exists: one event of the node
+  kChild,                // getChildren: one event of the node's children, or its deletion
+  kPersistent,           // addWatch: every event of the node and of its children
+  kPersistentRecursive,  // addWatch: every event of the node and of all below it, but none of
+                         // kNodeChildrenChanged
+};
+
+// Which watches checkWatches and removeWatches mean; the numbers are those of the protocol.
+enum class WatcherType : int32_t {
+  kChildren = 1,
+  kData = 2,
+  kAny = 3,
+  kPersistent = 4,
+  kPersistentRecursive = 5,
 };
 
 class WatchTable {
@@ -29,23 +41,42 @@ class WatchTable {
   WatchTable(const WatchTable&) = delete;
   WatchTable& operator=(const WatchTable&) = delete;
 
-  // Sets a one-shot watch; setting it twice is the same as once.
+  // Sets a watch; setting it twice is the same as once. A connection may have watches of all kinds
+  // on one path. O(1).
   void Add(WatcherId watcher, std::string_view path, WatchKind kind);
+  // Drops watches of a connection on a path; false if it had none of the type. A persistent watch
+  // is two, of the node and of its children: kChildren and kData mean those of one shot, and where
+  // there is none that half of the persistent one. kData means a recursive one in the last place.
+  // O(1).
+  bool Remove(WatcherId watcher, std::string_view path, WatcherType type);
+  // Whether Remove would find any. O(1).
+  bool Contains(WatcherId watcher, std::string_view path, WatcherType type) const;
   // Drops all watches of a connection that is gone. O(its watches).
   void RemoveWatcher(WatcherId watcher);
 
-  // Tells the watchers of a change, in ZooKeeper's order: created -> data watchers of the path
-  // (kNodeCreated), child watchers of the parent (kNodeChildrenChanged); deleted -> data and child
-  // watchers of the path, each connection once (kNodeDeleted), child watchers of the parent; data
-  // changed -> data watchers. What fired is removed. Watchers of one path are told in ascending
-  // order. O(watchers that fire).
+  // Tells the watchers of a change, in ZooKeeper's order: created -> watchers of the node
+  // (kNodeCreated), child watchers of the parent (kNodeChildrenChanged); deleted -> watchers of the
+  // node and child watchers of it (kNodeDeleted), child watchers of the parent; data changed ->
+  // watchers of the node. Recursive watchers of the node or of any node above it count as watchers
+  // of the node. Each connection is told of each of the two once, in ascending order. Watches of
+  // one shot that fired are removed. O(watchers that are told); where anyone watches recursively,
+  // and only then, O(depth of the path) more.
   void Fire(EventType type, std::string_view path,
             const std::function<void(WatcherId, EventType, std::string_view path)>& tell);
 
+  // Calls `watch` for each connection and path with a watch of the node, once or twice (if it
+  // watches recursively too), path by path, in no other order, until it returns false. Returns
+  // whether all were shown. O(paths that are passed and watches that are shown).
+  bool ForEachNodeWatch(const std::function<bool(WatcherId, std::string_view path)>& watch) const;
+
   bool empty() const;
-  size_t watch_count() const;    // watches set
+  size_t watch_count() const;    // watches set; a persistent one is two
   size_t path_count() const;     // distinct paths watched
   size_t watcher_count() const;  // connections with at least one watch
+  // The same of watches of nodes alone.
+  size_t node_watch_count() const;
+  size_t node_path_count() const;
+  size_t node_watcher_count() const;
 
  private:
   class Impl;

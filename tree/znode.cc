@@ -37,8 +37,8 @@ void ZnodeData::Swap(ZnodeData* other) {
   std::swap(size_, other->size_);
 }
 
-Znode::Znode(Znode* parent_node, SessionId owner, uint32_t length)
-    : parent(parent_node), ephemeral_owner(owner), name_length(length) {
+Znode::Znode(Znode* parent_node, SessionId node_owner, uint32_t length)
+    : parent(parent_node), owner(node_owner), name_length(length) {
   if (is_ephemeral()) {
     new (&links_) EphemeralLinks;
   } else {
@@ -102,7 +102,7 @@ Stat Znode::ToStat() const {
   stat.cversion =
       static_cast<int32_t>(2 * static_cast<uint32_t>(created_children) - children().size());
   stat.aversion = aversion;
-  stat.ephemeral_owner = ephemeral_owner;
+  stat.ephemeral_owner = is_ephemeral() ? owner : kNoSession;
   stat.data_length = static_cast<int32_t>(data.size());
   stat.num_children = static_cast<int32_t>(children().size());
   stat.pzxid = pzxid;

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "tree/child_set.h"
+#include "tree/node_kind.h"
 #include "tree/types.h"
 
 namespace quorate::tree {
@@ -40,13 +41,14 @@ struct EphemeralLinks {
 };
 
 struct Znode {
-  // `owner` is the session of an ephemeral node, kNoSession otherwise.
+  // `owner` says what kind of node it is (tree/node_kind.h).
   static Znode* New(Znode* parent, std::string_view name, SessionId owner);
   // Frees the node alone; its children are the caller's affair.
   static void Delete(Znode* node);
 
   std::string_view name() const { return {reinterpret_cast<const char*>(this + 1), name_length}; }
-  bool is_ephemeral() const { return ephemeral_owner != kNoSession; }
+  NodeKind kind() const { return KindOf(owner); }
+  bool is_ephemeral() const { return kind() == NodeKind::kEphemeral; }
   // REQUIRES: not ephemeral: such nodes have no children.
   ChildSet& children();
   // Those of an ephemeral node are none.
@@ -66,7 +68,7 @@ struct Znode {
   Zxid pzxid;
   int64_t ctime_ms = 0;
   int64_t mtime_ms = 0;
-  const SessionId ephemeral_owner;
+  const SessionId owner;  // the session of an ephemeral node, or another kind's mark
   // Of the path and the data: with it a change of the metadata, such as that of the parent at each
   // create, costs the digest no second look at them.
   uint64_t content_hash = 0;
@@ -78,7 +80,7 @@ struct Znode {
   uint32_t changed_at = 0;  // ChangeTracker's, and means nothing without it
 
  private:
-  Znode(Znode* parent_node, SessionId owner, uint32_t length);
+  Znode(Znode* parent_node, SessionId node_owner, uint32_t length);
   ~Znode();
 
   union {

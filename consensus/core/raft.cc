@@ -150,7 +150,7 @@ Raft::Impl::Impl(RaftOptions options, InitialState state, RandomSource* random)
     // Up to there the checkpoint says it.
     if (entry.index > checkpoint_) FollowControl(entry);
   }
-  if (standing_ == Standing::kRecovering) recovery_.emplace();
+  if (standing_ == Standing::kRecovering) recovery_.emplace(Recovery{});
   // Applied and in a checkpoint before the hard state of its batch was durable.
   if (last_index() > Index{0}) NoteCluster();
   ResetElectionTimer();

@@ -40,7 +40,7 @@ void Raft::Impl::SetStanding(Standing standing) {
   standing_changed_ = true;
   hard_state_changed_ = true;
   recovery_.reset();
-  if (standing == Standing::kRecovering) recovery_.emplace();
+  if (standing == Standing::kRecovering) recovery_.emplace(Recovery{});
 }
 
 void Raft::Impl::NoteCluster() {

@@ -14,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 namespace quorate::rpc {
 namespace {
@@ -26,7 +27,6 @@ const std::map<std::string, std::string>& IgnoredKeys() {
       {"cnxTimeout", "there is no election port"},
       {"initLimit", "a server catches up in its own time"},
       {"syncLimit", "electionTimeoutMs and heartbeatMs decide"},
-      {"globalOutstandingLimit", "what waits is bounded in bytes"},
       {"grpcPort", "the gRPC door is not in this version"},
       {"admin.serverPort", "the HTTP door is not in this version"},
       {"leaderServes", "the leader always serves clients"},
@@ -43,10 +43,11 @@ const std::map<std::string, std::string>& IgnoredKeys() {
       {"admin.idleTimeout", "the HTTP door is not in this version"},
       {"reconfigEnabled", "the change of members at run time is not in this version"},
       {"dynamicConfigFile", "the change of members at run time is not in this version"},
-      {"skipACL", "ACLs are always checked"},
+      {"extendedTypesEnabled", "nodes with a TTL can always be created"},
+      {"zookeeper.extendedTypesEnabled", "nodes with a TTL can always be created"},
+      {"znode.container.maxNeverUsedIntervalMs", "containers stay until they were used"},
       {"secureClientPort", "TLS is not in this version"},
       {"sslQuorum", "TLS is not in this version"},
-      {"readonlymode.enabled", "read-only mode is not in this version"},
       {"localSessionsEnabled", "all sessions are global"},
       {"metricsProvider.className", "metrics over HTTP are not in this version"},
       {"metricsProvider.httpPort", "metrics over HTTP are not in this version"},
@@ -74,6 +75,12 @@ class Parser {
   }
 
  private:
+  // What ZooKeeper takes as a system property is accepted with its prefix too.
+  static bool IsProperty(absl::string_view key, absl::string_view name) {
+    absl::ConsumePrefix(&key, "zookeeper.");
+    return key == name;
+  }
+
   absl::Status Error(absl::string_view key, absl::string_view problem) const {
     std::string place = config_.file;
     if (line_ > 0) absl::StrAppend(&place, ":", line_);
@@ -116,6 +123,14 @@ class Parser {
     return absl::OkStatus();
   }
 
+  // As Java reads it, which takes hexadecimal numbers too.
+  absl::Status ParseMaxBuffer(const std::string& key, const std::string& value) {
+    uint64_t number = 0;
+    const bool hex = absl::StartsWithIgnoreCase(value, "0x");
+    return ParseInt(key, hex && absl::SimpleHexAtoi(value, &number) ? absl::StrCat(number) : value,
+                    1024, 60 << 20, " of bytes", &config_.jute_max_buffer_bytes);
+  }
+
   absl::Status ParseSetting(const std::string& key, const std::string& value) {
     constexpr int kHour = 3600 * 1000;
     constexpr const char* kMs = " of milliseconds";
@@ -133,8 +148,13 @@ class Parser {
     if (key == "maxClientCnxns") {
       return ParseInt(key, value, 0, 1 << 30, "", &config_.max_client_connections);
     }
-    if (key == "jute.maxbuffer") {
-      return ParseInt(key, value, 1024, 60 << 20, " of bytes", &config_.jute_max_buffer_bytes);
+    if (key == "maxCnxns") return ParseInt(key, value, 0, 1 << 30, "", &config_.max_connections);
+    if (key == "globalOutstandingLimit") {
+      return ParseInt(key, value, 1, 1 << 30, " of requests", &config_.global_outstanding_limit);
+    }
+    if (IsProperty(key, "jute.maxbuffer")) return ParseMaxBuffer(key, value);
+    if (IsProperty(key, "readonlymode.enabled")) {
+      return ParseBool(key, value, &config_.read_only_mode);
     }
     if (key == "electionTimeoutMs") {
       return ParseInt(key, value, 20, kHour, kMs, &config_.election_timeout_ms);
@@ -146,6 +166,23 @@ class Parser {
     }
     if (key == "logSegmentBytes") {
       return ParseInt(key, value, 64 << 10, 1 << 30, " of bytes", &config_.log_segment_bytes);
+    }
+    if (IsProperty(key, "enforceQuota")) {
+      return ParseBool(key, value, &config_.enforce_quota);
+    }
+    if (IsProperty(key, "znode.container.checkIntervalMs")) {
+      return ParseInt(key, value, 1, 24 * kHour, kMs, &config_.container_check_interval_ms);
+    }
+    if (IsProperty(key, "znode.container.maxPerMinute")) {
+      return ParseInt(key, value, 1, 1 << 30, "", &config_.container_max_per_minute);
+    }
+    if (IsProperty(key, "DigestAuthenticationProvider.superDigest")) {
+      return SetText(key, value, &config_.super_digest);
+    }
+    if (IsProperty(key, "skipACL")) {
+      config_.skip_acl = value == "yes";
+      if (config_.skip_acl || value == "no") return absl::OkStatus();
+      return Error(key, absl::StrCat("\"", value, "\" is not allowed; it has to be yes or no"));
     }
     if (key == "quorumListenOnAllIPs") {
       return ParseBool(key, value, &config_.quorum_listen_on_all_ips);
@@ -167,12 +204,11 @@ class Parser {
   // What will have an effect in a later version must not be wrong then.
   absl::Status CheckUnused(const std::string& key, const std::string& value) {
     uint16_t port = 0;
-    int number = 0;
+    int* limit = key == "initLimit" ? &config_.init_limit : &config_.sync_limit;
     if (key == "grpcPort" || key == "admin.serverPort") return ParsePort(key, value, &port);
     if (key == "initLimit" || key == "syncLimit") {
-      return ParseInt(key, value, 1, 1000000, " of ticks", &number);
+      return ParseInt(key, value, 1, 1000000, " of ticks", limit);
     }
-    if (key == "globalOutstandingLimit") return ParseInt(key, value, 1, 1 << 30, "", &number);
     return absl::OkStatus();
   }
 
@@ -222,8 +258,7 @@ class Parser {
     if (fields.size() > 3) return Error(key, absl::StrCat("\"", value, "\": ", kForm));
     if (absl::Status s = ParsePort(key, fields[0], &server.peer_port); !s.ok()) return s;
     if (fields.size() > 1) {
-      uint16_t election_port = 0;  // accepted and not used
-      if (absl::Status s = ParsePort(key, fields[1], &election_port); !s.ok()) return s;
+      if (absl::Status s = ParsePort(key, fields[1], &server.election_port); !s.ok()) return s;
     }
     if (fields.size() > 2) {
       server.observer = fields[2] == "observer";
@@ -285,6 +320,8 @@ class Parser {
       }
     }
     if (config_.client_port == 0) return Error("clientPort", "it is missing");
+    // Clients that may only read ask with it for a server where they may write.
+    if (config_.read_only_mode) config_.four_letter_words.emplace_back("isro");
     return FinishTimes();
   }
 
@@ -317,6 +354,11 @@ class Parser {
   int line_ = 0;
 };
 
+// IPv6 addresses are in brackets, so that a port can follow.
+std::string InBrackets(const std::string& host) {
+  return absl::StrContains(host, ':') ? absl::StrCat("[", host, "]") : host;
+}
+
 absl::StatusOr<std::string> ReadRealFile(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return absl::NotFoundError(absl::StrCat(path, ": cannot be read"));
@@ -324,6 +366,23 @@ absl::StatusOr<std::string> ReadRealFile(const std::string& path) {
 }
 
 }  // namespace
+
+std::string Config::MembersText() const {
+  if (standalone()) return "";
+  std::string text;
+  for (const auto& [id, server] : servers) {
+    absl::StrAppend(&text, "server.", id, "=", InBrackets(server.host), ":", server.peer_port, ":",
+                    server.election_port, server.observer ? ":observer" : ":participant");
+    if (server.client_port != 0) {
+      absl::StrAppend(&text, ";",
+                      server.client_host.empty() ? "0.0.0.0" : InBrackets(server.client_host), ":",
+                      server.client_port);
+    }
+    text += '\n';
+  }
+  // The members are those of the configuration file, which have no zxid.
+  return text + "version=0";
+}
 
 bool Config::AllowsFourLetterWord(std::string_view word) const {
   return std::any_of(four_letter_words.begin(), four_letter_words.end(),

@@ -17,6 +17,7 @@ namespace quorate::rpc {
 struct ServerLine {
   std::string host;
   uint16_t peer_port = 0;
+  uint16_t election_port = 0;  // shown and not used; 0: not given
   bool observer = false;
   std::string client_host;
   uint16_t client_port = 0;  // 0: not given in this line
@@ -33,21 +34,37 @@ struct Config {
   uint16_t client_port = 0;
 
   int tick_time_ms = 3000;
+  // In ticks; shown and not used. 0: not given.
+  int init_limit = 0;
+  int sync_limit = 0;
   int min_session_timeout_ms = 0;  // after Parse: the default if not given
   int max_session_timeout_ms = 0;
   int max_client_connections = 60;  // from one address; 0: no limit
+  int max_connections = 0;          // 0: no limit but that of open files
+  // Requests of all clients that were received and not answered, at which clients that wait for
+  // answers are not read from; 0: what waits is bounded in bytes alone.
+  int global_outstanding_limit = 0;
+  bool read_only_mode = false;  // without a quorum, serve reads to clients that accept that
   int jute_max_buffer_bytes = 1048575;
   int election_timeout_ms = 300;
   int heartbeat_ms = 60;
-  int io_threads = 0;         // after Parse: chosen by the machine if not given
-  int snap_count = 0;         // entries between checkpoints; 0: not given
-  int log_segment_bytes = 0;  // of a file of the log; 0: not given
+  int io_threads = 0;                        // after Parse: chosen by the machine if not given
+  int snap_count = 0;                        // entries between checkpoints; 0: not given
+  int log_segment_bytes = 0;                 // of a file of the log; 0: not given
+  bool enforce_quota = false;                // hard limits of quotas are kept to
+  int container_check_interval_ms = 60'000;  // how often empty containers are looked for
+  int container_max_per_minute = 10'000;     // removed at most
   bool quorum_listen_on_all_ips = false;
+  // The digest id of whoever passes every access control list; empty: nobody does.
+  std::string super_digest;
+  bool skip_acl = false;  // clients of this server pass every access control list
   std::vector<std::string> four_letter_words = {"srvr"};  // "*": all
 
   std::vector<std::string> warnings;  // about keys that are not implemented or not known
 
   bool standalone() const { return servers.empty(); }
+  // The members as /zookeeper/config shows them, in ZooKeeper's form; empty if standalone.
+  std::string MembersText() const;
   bool AllowsFourLetterWord(std::string_view word) const;
 };
 

@@ -70,6 +70,90 @@ TEST_CASE("checkpoints and segments have the sizes that are given") {
   CHECK(none->log_segment_bytes == 0);
 }
 
+TEST_CASE("properties of ZooKeeper are taken with and without their prefix") {
+  auto config = ParseConfig("zoo.cfg",
+                            "dataDir=/d\nclientPort=1\nznode.container.checkIntervalMs=500\n"
+                            "zookeeper.znode.container.maxPerMinute=7\n"
+                            "zookeeper.enforceQuota=true\n",
+                            NoFile);
+  REQUIRE(config.ok());
+  CHECK(config->warnings.empty());
+  CHECK(config->container_check_interval_ms == 500);
+  CHECK(config->container_max_per_minute == 7);
+  CHECK(config->enforce_quota);
+  CHECK(Problem("dataDir=/d\nclientPort=1\nznode.container.maxPerMinute=0\n")
+            .find("zoo.cfg:3: znode.container.maxPerMinute") == 0);
+}
+
+TEST_CASE("who is super, and whether lists are checked at all") {
+  const std::string common = "dataDir=/d\nclientPort=1\n";
+  for (const std::string prefix : {"", "zookeeper."}) {
+    auto config = ParseConfig("zoo.cfg",
+                              common + prefix + "DigestAuthenticationProvider.superDigest=s:h=\n" +
+                                  prefix + "skipACL=yes\n",
+                              NoFile);
+    REQUIRE(config.ok());
+    CHECK(config->warnings.empty());
+    CHECK(config->super_digest == "s:h=");
+    CHECK(config->skip_acl);
+  }
+  auto none = ParseConfig("zoo.cfg", common + "skipACL=no\n", NoFile);
+  REQUIRE(none.ok());
+  CHECK(none->super_digest.empty());
+  CHECK_FALSE(none->skip_acl);
+  CHECK(Problem(common + "skipACL=true\n").find("yes or no") != std::string::npos);
+}
+
+TEST_CASE("the members are shown in ZooKeeper's form") {
+  const auto one = [](const std::string&) -> absl::StatusOr<std::string> { return "1"; };
+  auto config = ParseConfig("zoo.cfg",
+                            "dataDir=/d\nclientPort=1\nserver.1=a:2888:3888\n"
+                            "server.10=b:2888:3888:observer;2181\n"
+                            "server.2=[fe80::1]:2888:3888:participant;[::]:2182\n",
+                            one);
+  REQUIRE(config.ok());
+  CHECK(config->MembersText() ==
+        "server.1=a:2888:3888:participant\n"
+        "server.2=[fe80::1]:2888:3888:participant;[::]:2182\n"
+        "server.10=b:2888:3888:observer;0.0.0.0:2181\n"
+        "version=0");
+  auto standalone = ParseConfig("zoo.cfg", "dataDir=/d\nclientPort=1\n", NoFile);
+  REQUIRE(standalone.ok());
+  CHECK(standalone->MembersText().empty());
+}
+
+TEST_CASE("limits and read-only mode are what they are said to be") {
+  const std::string common = "dataDir=/d\nclientPort=1\n";
+  auto none = ParseConfig("zoo.cfg", common, NoFile);
+  REQUIRE(none.ok());
+  CHECK(none->max_client_connections == 60);
+  CHECK(none->max_connections == 0);
+  CHECK(none->global_outstanding_limit == 0);
+  CHECK(none->jute_max_buffer_bytes == 0xfffff);
+  CHECK_FALSE(none->read_only_mode);
+  CHECK_FALSE(none->AllowsFourLetterWord("isro"));
+  for (const std::string prefix : {"", "zookeeper."}) {
+    auto config =
+        ParseConfig("zoo.cfg",
+                    common + "maxClientCnxns=0\nmaxCnxns=7\nglobalOutstandingLimit=9\n" + prefix +
+                        "jute.maxbuffer=0x200000\n" + prefix + "readonlymode.enabled=true\n",
+                    NoFile);
+    REQUIRE(config.ok());
+    CHECK(config->warnings.empty());
+    CHECK(config->max_client_connections == 0);
+    CHECK(config->max_connections == 7);
+    CHECK(config->global_outstanding_limit == 9);
+    CHECK(config->jute_max_buffer_bytes == 2 << 20);
+    CHECK(config->read_only_mode);
+    CHECK(config->AllowsFourLetterWord("isro"));
+    CHECK(config->AllowsFourLetterWord("srvr"));
+    CHECK_FALSE(config->AllowsFourLetterWord("stat"));
+  }
+  CHECK(Problem(common + "jute.maxbuffer=1m").find("from 1024 to") != std::string::npos);
+  CHECK(Problem(common + "jute.maxbuffer=0xzz").find("jute.maxbuffer") != std::string::npos);
+  CHECK(Problem(common + "globalOutstandingLimit=0").find("from 1 to") != std::string::npos);
+}
+
 TEST_CASE("keys that have no effect are warned of by name, with the line") {
   auto config = ParseConfig(
       "zoo.cfg", "dataDir=/d\nclientPort=1\npreAllocSize=5\nnoSuchKey=1\ngrpcPort=2281\n", NoFile);

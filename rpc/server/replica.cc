@@ -30,6 +30,14 @@ constexpr int kInTouchElections = 3;
 // Ticks fine enough for the heartbeat, and no finer: an idle server should sleep.
 int TickMs(const Config& config) { return std::max(1, config.heartbeat_ms / 4); }
 
+int64_t MsBetween(std::chrono::steady_clock::time_point from,
+                  std::chrono::steady_clock::time_point to) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(to - from).count();
+}
+
+// As ZooKeeper: so long, or a tick if that is longer.
+constexpr int kReadOnlyAfterMsMin = 2000;
+
 // How much older a session may grow from one tick to the next.
 int64_t TrackedMsMax(const ReplicaOptions& options) { return 3 * options.node.tick_ms; }
 
@@ -53,6 +61,11 @@ ReplicaOptions MakeReplicaOptions(const Config& config, std::string cluster_id_i
           .standalone = config.standalone(),
           .tick_time_ms = config.tick_time_ms,
           .election_timeout_ms = config.election_timeout_ms,
+          .container_check_interval_ms = config.container_check_interval_ms,
+          .container_max_per_minute = config.container_max_per_minute,
+          .read_only_after_ms = config.read_only_mode && !config.standalone()
+                                    ? std::max(kReadOnlyAfterMsMin, config.tick_time_ms)
+                                    : 0,
           .data_dir = config.log_dir,
           .checkpoint_dir = config.data_dir + "/checkpoints"};
 }
@@ -70,8 +83,12 @@ Replica::Replica(ReplicaOptions options, uint64_t incarnation, consensus::DataDi
       replicated_(origin_),
       router_(origin_, kResendElections * options_.node.raft.election_ticks, this),
       tracker_(options_.tick_time_ms, TrackedMsMax(options_)),
+      containers_(options_.container_check_interval_ms, options_.container_max_per_minute),
       last_tick_(clock->Now()),
-      leaderless_since_(clock->Now()) {
+      leaderless_since_(clock->Now()),
+      not_serving_since_(clock->Now()),
+      looking_since_(clock->Now()) {
+  counts_.lookings = 1;
   status_.standalone = options_.standalone;
   status_.voters = options_.node.raft.membership.voters.size();
   status_.leader_contact_age_ms = INT32_MAX;
@@ -101,6 +118,7 @@ absl::Status Replica::Load() {
                                             checkpoints_.has_value() ? &*checkpoints_ : nullptr,
                                             links_, static_cast<consensus::NodeObserver*>(this));
   if (newest.has_value()) OnApplied(newest->index);
+  counts_.commits = 0;
   return absl::OkStatus();
 }
 
@@ -182,6 +200,17 @@ ServerStatus Replica::status() const {
   return status_;
 }
 
+ServerMetrics Replica::metrics() const {
+  ServerMetrics metrics;
+  {
+    MutexLock lock(&status_mutex_);
+    metrics = metrics_;
+  }
+  if (options_.sync_times != nullptr) metrics.fsync = options_.sync_times();
+  if (checkpoints_.has_value()) metrics.snapshot = checkpoints_->times();
+  return metrics;
+}
+
 // --- consensus::NodeObserver ---------------------------------------------------------------------
 
 void Replica::OnStatus(const consensus::Status& status) {
@@ -196,10 +225,38 @@ void Replica::OnStatus(const consensus::Status& status) {
     }
   }
   CheckStanding(status);
+  MeasureElection(status);
   raft_status_ = status;
   router_.OnStatus(status);
   BeginToLead();
+  MeasureServing();
   PublishStatus();
+}
+
+void Replica::MeasureElection(const consensus::Status& status) {
+  const auto now = clock_->Now();
+  const bool had_leader = raft_status_.leader != consensus::kNoMember;
+  const bool has_leader = status.leader != consensus::kNoMember;
+  if (had_leader && !has_leader) {
+    ++counts_.lookings;
+    looking_since_ = now;
+    unavailable_ = true;
+  } else if (!had_leader && has_leader) {
+    counts_.election.Add(MsBetween(looking_since_, now));
+  }
+  if (status.leader_established && !raft_status_.leader_established) {
+    leader_since_ = now;
+    counts_.proposal_bytes_last = counts_.proposal_bytes_min = counts_.proposal_bytes_max = -1;
+  }
+}
+
+void Replica::MeasureServing() {
+  if (!unavailable_ || raft_status_.leader == consensus::kNoMember ||
+      applied_term_ != raft_status_.term) {
+    return;
+  }
+  unavailable_ = false;
+  counts_.unavailable.Add(MsBetween(looking_since_, clock_->Now()));
 }
 
 void Replica::CheckStanding(const consensus::Status& status) {
@@ -242,6 +299,8 @@ void Replica::BeginToLead() {
   if (leads && !judges_sessions_) {
     tracker_.TouchAll();
     expiries_proposed_ = consensus::Index{0};
+    containers_.Reset();
+    container_deletions_proposed_ = consensus::Index{0};
   }
   judges_sessions_ = leads;
 }
@@ -264,6 +323,7 @@ void Replica::OnReads(const std::vector<consensus::ReadResult>& reads) {
 }
 
 void Replica::OnApplied(consensus::Index index) {
+  counts_.commits += index.value() - applied_.value();
   applied_ = index;
   ReplicatedTree::News news = replicated_.TakeNews();
   if (news.replaced) tracker_.Clear();
@@ -280,6 +340,7 @@ void Replica::OnApplied(consensus::Index index) {
     applied_term_ = news.no_op_term;
     router_.OnTermApplied(applied_term_);
     BeginToLead();
+    MeasureServing();
   }
   waiting_bytes_.store(router_.waiting_bytes(), std::memory_order_relaxed);
   while (!syncs_.empty() && syncs_.begin()->first <= index.value()) {
@@ -305,7 +366,15 @@ void Replica::OnTick() {
   for (const PendingSync& sync : std::exchange(refused_reads_, {})) StartSync(sync);
   router_.OnTick();
   links_->Tick();
-  ExpireSessions();
+  // Only time in which this thread ran counts: a pause of the process makes nobody older.
+  const auto now = clock_->Now();
+  const auto elapsed_ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(now - last_tick_).count();
+  if (elapsed_ms > 0) {
+    last_tick_ = now;
+    ExpireSessions(elapsed_ms);
+    DeleteContainers(elapsed_ms);
+  }
   SayWhoIsMissing();
   PublishStatus();
 }
@@ -335,13 +404,7 @@ void Replica::SayWhoIsMissing() {
   }
 }
 
-void Replica::ExpireSessions() {
-  // Only time in which this thread ran counts: a pause of the process makes nobody older.
-  const auto now = clock_->Now();
-  const auto elapsed_ms =
-      std::chrono::duration_cast<std::chrono::milliseconds>(now - last_tick_).count();
-  if (elapsed_ms <= 0) return;
-  last_tick_ = now;
+void Replica::ExpireSessions(int64_t elapsed_ms) {
   // While ends that were proposed are on their way, no more are: or else a log that is slow would
   // get the same ones again and again, and become slower.
   const bool outstanding = judges_sessions_ && applied_ < expiries_proposed_;
@@ -369,6 +432,37 @@ void Replica::ExpireSessions() {
     return;
   }
   expiries_proposed_ = node_->raft().last_index();
+  counts_.sessions_expired += expired.size();
+}
+
+void Replica::DeleteContainers(int64_t elapsed_ms) {
+  if (!judges_sessions_) return;
+  containers_.Advance(elapsed_ms);
+  // While deletions are on their way, the tree would name the same nodes again.
+  const size_t allowed = containers_.allowed();
+  if (allowed == 0 || applied_ < container_deletions_proposed_) return;
+  tree::CommandHeader header;
+  header.time_ms = NowMs();
+  std::vector<std::string> paths;
+  {
+    ReaderLock lock(&replicated_.mutex());
+    paths = replicated_.tree().FindExpired(header.time_ms, allowed);
+  }
+  containers_.OnFound(paths.size());
+  if (paths.empty()) return;
+  std::vector<Slice> commands;
+  for (const std::string& path : paths) {
+    std::string command;
+    tree::AppendDeleteContainer(header, path, &command);
+    commands.emplace_back(std::move(command));
+  }
+  // Whether it is so when the command is applied, each member's tree decides for itself.
+  spdlog::info("{} containers or nodes with a TTL are removed, {} first", paths.size(), paths[0]);
+  if (absl::Status status = Propose(std::move(commands)); !status.ok()) {
+    spdlog::warn("containers could not be removed now: {}", std::string(status.message()));
+    return;
+  }
+  container_deletions_proposed_ = node_->raft().last_index();
 }
 
 void Replica::PublishStatus() {
@@ -391,6 +485,8 @@ void Replica::UpdateStatus() {
                 links_->DownForMs(raft_status_.leader));
   status_.in_touch =
       status_.leader_contact_age_ms <= kInTouchElections * options_.election_timeout_ms;
+  UpdateReadOnly();
+  UpdateMetrics();
   const std::vector<MemberId>& voters = raft.membership().voters;
   status_.voters = voters.size();
   status_.followers_in_sync = 0;
@@ -400,6 +496,34 @@ void Replica::UpdateStatus() {
         ++status_.followers_in_sync;
       }
     }
+  }
+}
+
+void Replica::UpdateReadOnly() {
+  const auto now = clock_->Now();
+  if (status_.serving()) not_serving_since_ = now;
+  // One that has lost its data, or was removed, may not know even what was long ago.
+  const bool knows = raft_status_.standing == consensus::Standing::kFull && !raft_status_.removed;
+  status_.read_only = options_.read_only_after_ms > 0 && knows && !status_.serving() &&
+                      MsBetween(not_serving_since_, now) >= options_.read_only_after_ms;
+}
+
+void Replica::UpdateMetrics() {
+  metrics_ = counts_;
+  metrics_.pending_syncs = reads_.size() + refused_reads_.size() + syncs_.size();
+  if (!status_.is_leader) return;
+  const consensus::Raft& raft = node_->raft();
+  metrics_.leader_uptime_ms = MsBetween(leader_since_, clock_->Now());
+  const auto is_other_and_there = [this](MemberId member) {
+    return member != options_.node.raft.self && links_->DownForMs(member) == 0;
+  };
+  for (MemberId voter : raft.membership().voters) {
+    if (is_other_and_there(voter)) ++metrics_.learners;
+  }
+  for (MemberId learner : raft.membership().learners) {
+    if (!is_other_and_there(learner)) continue;
+    ++metrics_.learners;
+    if (raft.match_index(learner) >= raft.commit_index()) ++metrics_.observers_in_sync;
   }
 }
 
@@ -455,6 +579,14 @@ void Replica::OnOtherCluster(MemberId member, const std::string& cluster_id) {
 // --- WriteRouter::Actions ------------------------------------------------------------------------
 
 absl::Status Replica::Propose(std::vector<Slice> commands) {
+  for (const Slice& command : commands) {
+    const auto bytes = static_cast<int64_t>(command.size());
+    counts_.proposal_bytes_last = bytes;
+    counts_.proposal_bytes_max = std::max(counts_.proposal_bytes_max, bytes);
+    counts_.proposal_bytes_min =
+        counts_.proposal_bytes_min < 0 ? bytes : std::min(counts_.proposal_bytes_min, bytes);
+  }
+  counts_.proposals += commands.size();
   return node_->raft().Propose(std::move(commands));
 }
 

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -24,6 +25,7 @@
 #include "consensus/runtime/node.h"
 #include "rpc/peer/peer_links.h"
 #include "rpc/server/config.h"
+#include "rpc/server/container_manager.h"
 #include "rpc/server/replicated_tree.h"
 #include "rpc/server/service.h"
 #include "rpc/server/session_tracker.h"
@@ -38,6 +40,13 @@ struct ReplicaOptions {
   bool standalone = false;        // how it calls itself
   int tick_time_ms = 3000;        // sessions expire at multiples of it
   int election_timeout_ms = 300;  // as configured; node.raft has it in ticks
+  // When the leader removes containers and nodes with a TTL (rpc/server/container_manager.h).
+  int container_check_interval_ms = 60'000;
+  int container_max_per_minute = 10'000;
+  // How long this member has to be without a leader to serve reads alone; 0: it never does.
+  int read_only_after_ms = 0;
+  // How long syncs of the log took, for people; null: that is not measured.
+  std::function<TimeSummary()> sync_times = nullptr;
   // For messages to the administrator.
   std::string data_dir;
   std::string checkpoint_dir;
@@ -102,6 +111,7 @@ class Replica final : public Service,
   void Sync(uint32_t origin_tag, uint64_t sync_id) override;
   void Touch(std::vector<int64_t> sessions) override;
   ServerStatus status() const override;
+  ServerMetrics metrics() const override;
 
   // PeerHandler
   void OnPeerBatch(consensus::MemberId from, PeerBatch batch) override;
@@ -137,9 +147,16 @@ class Replica final : public Service,
   void CheckStanding(const consensus::Status& status);
   // A server that may not vote cannot help itself: its log says what it waits for.
   void SayWhoIsMissing();
-  void ExpireSessions();
+  // Both have nothing to do unless this member leads.
+  void ExpireSessions(int64_t elapsed_ms);
+  void DeleteContainers(int64_t elapsed_ms);
+  // Counts and measures elections.
+  void MeasureElection(const consensus::Status& status);
+  void MeasureServing();
   void PublishStatus();
   void UpdateStatus();
+  void UpdateReadOnly() ABSL_EXCLUSIVE_LOCKS_REQUIRED(status_mutex_);
+  void UpdateMetrics() ABSL_EXCLUSIVE_LOCKS_REQUIRED(status_mutex_);
 
   const ReplicaOptions options_;
   const tree::Origin origin_;
@@ -155,22 +172,32 @@ class Replica final : public Service,
   // Node thread.
   WriteRouter router_;
   SessionTracker tracker_;
+  ContainerManager containers_;
   consensus::Status raft_status_;
   consensus::Index applied_;
   consensus::Term applied_term_;
-  bool judges_sessions_ = false;        // leads, and has applied what came before
-  consensus::Index expiries_proposed_;  // as a leader: the last of them is at or before it
+  bool judges_sessions_ = false;  // leads, and has applied what came before
+  // As a leader: the last of them is at or before it.
+  consensus::Index expiries_proposed_;
+  consensus::Index container_deletions_proposed_;
   std::chrono::steady_clock::time_point last_tick_;
   std::chrono::steady_clock::time_point leaderless_since_;
+  std::chrono::steady_clock::time_point not_serving_since_;
   uint64_t next_read_ = 1;
   std::map<uint64_t, PendingSync> reads_;       // asked of Raft, by request id
   std::vector<PendingSync> refused_reads_;      // to be asked again at the next tick
   std::multimap<uint64_t, PendingSync> syncs_;  // wait for an index to be applied
 
+  ServerMetrics counts_;
+  std::chrono::steady_clock::time_point looking_since_;
+  bool unavailable_ = true;  // since then
+  std::chrono::steady_clock::time_point leader_since_;
+
   std::atomic<size_t> waiting_bytes_{0};
 
   mutable Mutex status_mutex_;
   ServerStatus status_ ABSL_GUARDED_BY(status_mutex_);
+  ServerMetrics metrics_ ABSL_GUARDED_BY(status_mutex_);  // counts_ and more, once a tick
 
   Mutex other_clusters_mutex_;
   std::map<consensus::MemberId, std::string> other_clusters_ ABSL_GUARDED_BY(other_clusters_mutex_);

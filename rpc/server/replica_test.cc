@@ -101,6 +101,7 @@ Config MemberConfig(uint32_t id, uint32_t members) {
   config.tick_time_ms = 200;
   config.min_session_timeout_ms = 400;
   config.max_session_timeout_ms = 4000;
+  config.container_check_interval_ms = 1000;
   if (members == 1) return config;
   for (uint32_t other = 1; other <= members; ++other) config.servers[other] = {};
   return config;
@@ -405,6 +406,63 @@ TEST_CASE("a session expires when its client was silent for its timeout in the m
   cluster.Pass(15);
   CHECK_FALSE(silent.open());
   CHECK(watcher.open());
+}
+
+// A createTTL, in its own record.
+std::string CreateTtl(const std::string& path, int64_t ttl_ms) {
+  std::string body = zk::Create(path, "", 5);
+  BigEndianWriter(&body).Int(ttl_ms);
+  return body;
+}
+
+TEST_CASE("containers and nodes with a TTL go when their time has come, under any leader") {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    INFO("seed " << seed);
+    Cluster cluster(3, seed);
+    Member& follower = cluster.Follower();
+    Client client(&cluster, &follower, {.timeout_ms = 4000});
+    const auto has = [&](const std::string& path) {
+      return client.Call(OpCode::kExists, zk::PathAndWatch(path, false)).error == ErrorCode::kOk;
+    };
+    const auto pass = [&](int64_t ms) {
+      for (int64_t passed = 0; passed < ms; passed += 500) {
+        cluster.Pass(500);
+        client.Write(zk::kPingXid, OpCode::kPing, "");
+        REQUIRE(client.Next().xid == zk::kPingXid);
+      }
+    };
+    REQUIRE(client.Call(OpCode::kCreateContainer, zk::Create("/c", "", 4)).error == ErrorCode::kOk);
+    REQUIRE(client.Call(OpCode::kCreateContainer, zk::Create("/new", "", 4)).error ==
+            ErrorCode::kOk);
+    REQUIRE(client.Call(OpCode::kCreate, zk::Create("/c/x", "")).error == ErrorCode::kOk);
+    REQUIRE(client.Call(OpCode::kCreateTtl, CreateTtl("/t", 100)).error == ErrorCode::kOk);
+    REQUIRE(client.Call(OpCode::kCreateTtl, CreateTtl("/late", 8000)).error == ErrorCode::kOk);
+    CHECK(client.Call(OpCode::kDeleteContainer, zk::Path("/c")).error == ErrorCode::kBadArguments);
+    CHECK(has("/t"));
+    pass(1500);
+    CHECK_FALSE(has("/t"));
+    CHECK(has("/c"));
+    // The one who has removed some dies, and another goes on.
+    Member& leader = cluster.Leader();
+    REQUIRE(client.Call(OpCode::kDelete, zk::Path("/c/x") + std::string(4, '\xff')).error ==
+            ErrorCode::kOk);
+    cluster.Kill(leader);
+    client.Write(1000, OpCode::kSync, zk::Path("/"));
+    REQUIRE(client.Next().xid == 1000);
+    CHECK(has("/c"));
+    CHECK(has("/late"));
+    pass(2000);
+    CHECK_FALSE(has("/c"));
+    CHECK(has("/late"));
+    pass(8000);
+    CHECK_FALSE(has("/late"));
+    CHECK(has("/new"));
+    cluster.Restart(leader);
+    cluster.Leader();
+    pass(500);
+    const uint64_t digest = follower.replica().tree().digest();
+    CHECK(leader.replica().tree().digest() == digest);
+  }
 }
 
 TEST_CASE("a follower's clients keep their connections when the leader dies, and lose no write") {

@@ -1,6 +1,9 @@
 #include "rpc/server/replicated_tree.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "base/assert.h"
@@ -11,6 +14,9 @@ namespace {
 
 // Entries applied under one hold of the lock: bounds how long a read can wait.
 constexpr size_t kEntriesPerLockMax = 256;
+// One path's quota is complained about this often, of so many paths.
+constexpr int64_t kQuotaLogIntervalMs = 15 * 60 * 1000;
+constexpr size_t kQuotasLoggedMax = 1000;
 
 }  // namespace
 
@@ -105,11 +111,12 @@ ReplicatedTree::News ReplicatedTree::TakeNews() {
   return news;
 }
 
-void ReplicatedTree::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid) {
+void ReplicatedTree::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
+                                 const tree::EventAcls& acls) {
   if (PlantedFault("the event of a deletion is lost") && type == tree::EventType::kNodeDeleted) {
     return;
   }
-  door_->OnNodeEvent(type, path, zxid);
+  door_->OnNodeEvent(type, path, zxid, acls);
 }
 
 void ReplicatedTree::OnSessionAttached(const tree::SessionInfo& session) {
@@ -120,6 +127,16 @@ void ReplicatedTree::OnSessionAttached(const tree::SessionInfo& session) {
 void ReplicatedTree::OnSessionClosed(tree::SessionId session, tree::Zxid zxid) {
   pending_.sessions.push_back({true, {session, 0, zxid, 0, 0}});
   door_->OnSessionClosed(session, zxid);
+}
+
+void ReplicatedTree::OnQuotaExceeded(const tree::QuotaExcess& excess) {
+  const int64_t now_ms = tree_->time_ms();
+  const auto logged = quotas_logged_ms_.find(excess.path);
+  if (logged != quotas_logged_ms_.end() && now_ms - logged->second < kQuotaLogIntervalMs) return;
+  if (logged == quotas_logged_ms_.end() && quotas_logged_ms_.size() >= kQuotasLoggedMax) return;
+  quotas_logged_ms_[std::string(excess.path)] = now_ms;
+  spdlog::warn("quota exceeded: {} would have {} {}, its {} limit is {}", excess.path, excess.value,
+               excess.is_bytes ? "bytes" : "nodes", excess.is_hard ? "hard" : "soft", excess.limit);
 }
 
 void ReplicatedTree::OnResult(tree::ApplyResult result) {

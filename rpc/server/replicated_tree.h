@@ -5,7 +5,10 @@
 // anywhere (reads under the shared side); TakeNews from the node thread.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/mutex.h"
@@ -61,9 +64,11 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
   News TakeNews();
 
  private:
-  void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid) override;
+  void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
+                   const tree::EventAcls& acls) override;
   void OnSessionAttached(const tree::SessionInfo& session) override;
   void OnSessionClosed(tree::SessionId session, tree::Zxid zxid) override;
+  void OnQuotaExceeded(const tree::QuotaExcess& excess) override;
   void OnResult(tree::ApplyResult result) override;
 
   std::string_view CommandOf(std::span<const consensus::Entry> entries, size_t i) const;
@@ -78,6 +83,8 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
   SharedMutex mutex_;
   std::unique_ptr<tree::Tree> tree_ = std::make_unique<tree::Tree>();
   News pending_;  // of the batch being applied; apply thread
+  // When the log last said that a quota was exceeded, in the tree's time; apply thread.
+  std::map<std::string, int64_t, std::less<>> quotas_logged_ms_;
 
   Mutex news_mutex_;
   News news_ ABSL_GUARDED_BY(news_mutex_);

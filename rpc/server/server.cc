@@ -44,33 +44,35 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(Config config, DoorFactor
   ReplicaOptions options =
       MakeReplicaOptions(config, RandomBytes::System()->Make(consensus::kClusterIdBytes));
   if (absl::Status s = options.node.raft.Validate(); !s.ok()) return s;
-  consensus::Env* env = consensus::Env::Posix();
+  auto env = std::make_unique<MeasuredEnv>(consensus::Env::Posix(), Clock::System());
+  options.sync_times = [measured = env.get()] { return measured->sync_times(); };
   const int64_t now_ms = Clock::System()->WallMs();
   consensus::SegmentLogOptions log_options;
   if (config.log_segment_bytes > 0) {
     log_options.segment_bytes = static_cast<uint64_t>(config.log_segment_bytes);
   }
-  auto data_dir = consensus::DataDir::Open(env, config.log_dir, MemberId(config.my_id), log_options,
-                                           static_cast<uint64_t>(now_ms));
+  auto data_dir = consensus::DataDir::Open(env.get(), config.log_dir, MemberId(config.my_id),
+                                           log_options, static_cast<uint64_t>(now_ms));
   if (!data_dir.ok()) return data_dir.status();
   if (absl::Status s = env->CreateDirectories(config.data_dir); !s.ok()) return s;
   auto store = tree::RocksRecordStore::Open(options.checkpoint_dir);
   if (!store.ok()) return store.status();
-  auto incarnation = NextIncarnation(env, config.log_dir, now_ms);
+  auto incarnation = NextIncarnation(env.get(), config.log_dir, now_ms);
   if (!incarnation.ok()) return incarnation.status();
   options.node.raft.birth = (*data_dir)->birth();
-  auto server =
-      std::unique_ptr<Server>(new Server(std::move(config), std::move(options), doors,
-                                         *std::move(data_dir), *std::move(store), *incarnation));
+  auto server = std::unique_ptr<Server>(new Server(std::move(config), std::move(options), doors,
+                                                   std::move(env), *std::move(data_dir),
+                                                   *std::move(store), *incarnation));
   if (absl::Status s = server->replica_->Load(); !s.ok()) return s;
   return server;
 }
 
 Server::Server(Config config, ReplicaOptions options, DoorFactory* doors,
-               std::unique_ptr<consensus::DataDir> data_dir,
+               std::unique_ptr<MeasuredEnv> env, std::unique_ptr<consensus::DataDir> data_dir,
                std::unique_ptr<tree::RecordStore> store, uint64_t incarnation)
     : config_(std::move(config)),
       doors_(doors),
+      env_(std::move(env)),
       data_dir_(std::move(data_dir)),
       store_(std::move(store)) {
   network_ =

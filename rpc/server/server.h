@@ -17,6 +17,7 @@
 #include "consensus/log/data_dir.h"
 #include "rpc/peer/peer_network.h"
 #include "rpc/server/config.h"
+#include "rpc/server/measured_env.h"
 #include "rpc/server/replica.h"
 #include "rpc/server/service.h"
 #include "tree/store/record_store.h"
@@ -48,8 +49,8 @@ class Server : private PeerHandler, private ReplicaHost {
 
  private:
   Server(Config config, ReplicaOptions options, DoorFactory* doors,
-         std::unique_ptr<consensus::DataDir> data_dir, std::unique_ptr<tree::RecordStore> store,
-         uint64_t incarnation);
+         std::unique_ptr<MeasuredEnv> env, std::unique_ptr<consensus::DataDir> data_dir,
+         std::unique_ptr<tree::RecordStore> store, uint64_t incarnation);
 
   // PeerHandler, for the network is made before the replica.
   void OnPeerBatch(consensus::MemberId from, PeerBatch batch) override;
@@ -76,6 +77,7 @@ class Server : private PeerHandler, private ReplicaHost {
 
   const Config config_;
   DoorFactory* const doors_;
+  const std::unique_ptr<MeasuredEnv> env_;
   std::unique_ptr<consensus::DataDir> data_dir_;
   std::unique_ptr<tree::RecordStore> store_;
   Random random_;

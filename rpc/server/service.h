@@ -1,6 +1,7 @@
 // What the server offers to its doors (the places where clients come in), and what it tells them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -41,6 +42,46 @@ struct ServerStatus {
   bool in_touch = false;              // that was so recently that new clients are welcome
   size_t voters = 0;
   size_t followers_in_sync = 0;  // at a leader: voters besides it that are up to date
+  // This server has had no leader for so long that it serves reads alone, if it is configured to.
+  bool read_only = false;
+
+  bool serving() const { return leader_known && in_touch; }
+};
+
+// How often something took how long.
+struct TimeSummary {
+  int64_t count = 0;
+  int64_t sum_ms = 0;
+  int64_t min_ms = 0;
+  int64_t max_ms = 0;
+
+  void Add(int64_t ms) {
+    min_ms = count == 0 ? ms : std::min(min_ms, ms);
+    max_ms = std::max(max_ms, ms);
+    ++count;
+    sum_ms += ms;
+  }
+};
+
+// What a member counts and measures for people; a snapshot. Since its start, but for what only a
+// leader has: since it leads.
+struct ServerMetrics {
+  int64_t leader_uptime_ms = 0;
+  size_t learners = 0;  // other members that this leader hears from
+  size_t observers_in_sync = 0;
+  size_t pending_syncs = 0;
+  // Bytes of a command in the log; -1 if there was none.
+  int64_t proposal_bytes_last = -1;
+  int64_t proposal_bytes_min = -1;
+  int64_t proposal_bytes_max = -1;
+  uint64_t proposals = 0;
+  uint64_t commits = 0;
+  uint64_t lookings = 0;  // how often it was without a leader
+  uint64_t sessions_expired = 0;
+  TimeSummary election;     // from having no leader to knowing one
+  TimeSummary unavailable;  // from having no leader to serving
+  TimeSummary fsync;        // of the log
+  TimeSummary snapshot;     // of a checkpoint
 };
 
 // Thread-safety: all functions may be called from any thread.
@@ -69,6 +110,7 @@ class Service {
   virtual void Touch(std::vector<int64_t> sessions) = 0;
 
   virtual ServerStatus status() const = 0;
+  virtual ServerMetrics metrics() const = 0;
 };
 
 }  // namespace quorate::rpc

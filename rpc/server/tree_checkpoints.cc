@@ -132,7 +132,14 @@ absl::Status TreeCheckpoints::WritePicture() {
   spdlog::info("checkpoint of zxid 0x{:x}: {} records changed, {} KiB, written in {} ms",
                picture_.zxid.value(), records_written, (bytes_written + 1023) / 1024,
                MsSince(start));
+  MutexLock lock(&times_mutex_);
+  times_.Add(MsSince(start));
   return absl::OkStatus();
+}
+
+TimeSummary TreeCheckpoints::times() const {
+  MutexLock lock(&times_mutex_);
+  return times_;
 }
 
 // --- Sending one ---------------------------------------------------------------------------------

@@ -23,9 +23,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "base/slice.h"
 #include "consensus/core/state_machine.h"
 #include "rpc/server/replicated_tree.h"
+#include "rpc/server/service.h"
 #include "tree/snapshot.h"
 #include "tree/store/record_store.h"
 
@@ -48,6 +50,9 @@ class TreeCheckpoints : public consensus::CheckpointStore {
   absl::StatusOr<uint64_t> Stage(const consensus::SnapshotMeta& meta, uint64_t offset,
                                  std::string_view bytes, bool last) override;
   absl::Status Install(const consensus::SnapshotMeta& meta) override;
+
+  // How long it took to write checkpoints. From any thread.
+  TimeSummary times() const;
 
  private:
   // A snapshot that is being sent.
@@ -84,6 +89,9 @@ class TreeCheckpoints : public consensus::CheckpointStore {
   tree::RecordStore::Label picture_;  // that Begin took
   std::list<Reading> readings_;       // the last used first
   std::unique_ptr<Staging> staging_;
+
+  mutable Mutex times_mutex_;
+  TimeSummary times_ ABSL_GUARDED_BY(times_mutex_);
 };
 
 }  // namespace quorate::rpc

@@ -26,7 +26,8 @@ constexpr tree::SessionId kSession{0x0200000000000001};
 
 class RecordingDoor : public Door {
  public:
-  void OnNodeEvent(tree::EventType, std::string_view, tree::Zxid) override {}
+  void OnNodeEvent(tree::EventType, std::string_view, tree::Zxid, const tree::EventAcls&) override {
+  }
   void OnSessionAttached(const tree::SessionInfo&) override {}
   void OnSessionClosed(tree::SessionId, tree::Zxid) override {}
   void OnResult(tree::ApplyResult) override {}

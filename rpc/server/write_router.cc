@@ -20,6 +20,8 @@ bool Decodes(const tree::CommandHeader& header, std::string_view command) {
     case tree::CommandKind::kCloseSession:
     case tree::CommandKind::kExpireSession:
       return true;  // no body
+    case tree::CommandKind::kDeleteContainer:
+      return tree::DecodeDeleteContainer(command).ok();
   }
   return false;
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
 #include "rpc/zk/connection_loop.h"
+#include "tree/acl.h"
 
 namespace quorate::rpc::zk {
 namespace {
@@ -16,15 +17,22 @@ namespace {
 using tree::ErrorCode;
 
 constexpr size_t kLengthBytes = 4;
+constexpr tree::Zxid kNoZxid{-1};       // of the answer to what is no operation
 constexpr size_t kReplyZxidOffset = 8;  // after length and xid
 // What one connection may have in its pipeline before no more is read from it.
 constexpr size_t kPipelineRequestsMax = 4096;
 constexpr size_t kHeldBytesMax = 8u << 20;
+// What is kept of the memory of a packet that came in parts.
+constexpr size_t kInKeptBytesMax = 64u << 10;
 // Unsent bytes at which no more requests are answered.
 constexpr size_t kUnsentBytesPause = 4u << 20;
 constexpr size_t kIdentitiesMax = 128;
 constexpr size_t kIdentityBytesMax = 64u << 10;
 constexpr auto kHandshakeTimeout = std::chrono::seconds(30);
+// In which the answer to a four-letter word has to be fetched.
+constexpr auto kWordTimeout = std::chrono::seconds(60);
+// Unsent bytes at which the next piece of such an answer waits.
+constexpr size_t kWordBytesPause = 64u << 10;
 constexpr auto kCatchUpTimeout = std::chrono::seconds(2);
 
 // "user:password" -> "user:" + base64(sha1("user:password")), as ZooKeeper stores it.
@@ -37,15 +45,26 @@ std::string DigestId(std::string_view credentials) {
          reinterpret_cast<const char*>(text);
 }
 
-bool IsLowerCaseWord(std::string_view bytes) {
-  return std::all_of(bytes.begin(), bytes.end(), [](char c) { return c >= 'a' && c <= 'z'; });
+int64_t MsSinceEpoch(std::chrono::steady_clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
 }
 
 }  // namespace
 
-Connection::Connection(ConnectionLoop* loop, uint32_t tag, std::string address)
-    : loop_(loop), tag_(tag), address_(std::move(address)), opened_(loop->now()) {
+Connection::Connection(ConnectionLoop* loop, uint32_t tag, std::string address,
+                       std::shared_ptr<ConnectionStatistics> statistics)
+    : loop_(loop),
+      tag_(tag),
+      address_(std::move(address)),
+      opened_(loop->now()),
+      statistics_(std::move(statistics)) {
+  // The writes carry it: whether lists are skipped is not for the members to decide at apply.
+  if (loop_->door().config().skip_acl) identities_.push_back({"super", ""});
   identities_.push_back({"ip", address_});
+}
+
+Connection::~Connection() {
+  if (local_) loop_->door().AddReadOnlySessions(-1);
 }
 
 bool Connection::HasMuchToSend() const { return out_.size() > kUnsentBytesPause; }
@@ -56,6 +75,7 @@ bool Connection::IsFull() const {
 }
 
 bool Connection::CanContinue() const {
+  if (state_ == State::kAnsweringWord) return out_.size() < kWordBytesPause;
   if (state_ != State::kUp || HasMuchToSend()) return false;
   // A held request waits for results as long as something is before it.
   if (held_count_ > 0 && (held_paused_ || pipeline_.size() == held_count_)) return true;
@@ -63,6 +83,13 @@ bool Connection::CanContinue() const {
 }
 
 absl::Status Connection::Continue() {
+  if (state_ == State::kAnsweringWord) {
+    if (!word_pieces_(&out_)) {
+      word_pieces_ = nullptr;
+      state_ = State::kFinished;
+    }
+    return absl::OkStatus();
+  }
   if (absl::Status s = StartHeld(); !s.ok()) return s;
   return unread_ && !IsFull() ? OnBytes({}) : absl::OkStatus();
 }
@@ -74,11 +101,7 @@ absl::Status Connection::OnBytes(std::string_view bytes) {
     bytes = in_;
   }
   size_t used = 0;
-  if (state_ == State::kHandshake && bytes.size() >= kLengthBytes &&
-      AnswerFourLetterWord(bytes.substr(0, kLengthBytes))) {
-    state_ = State::kFinished;
-    return absl::OkStatus();
-  }
+  if (state_ == State::kHandshake && TakeFourLetterWord(bytes)) return absl::OkStatus();
   unread_ = false;
   while (bytes.size() - used >= kLengthBytes) {
     if (IsFull()) {
@@ -87,6 +110,7 @@ absl::Status Connection::OnBytes(std::string_view bytes) {
     }
     const int32_t length = LoadInt<std::endian::big, int32_t>(bytes.data() + used);
     if (length < 0 || length > loop_->door().config().jute_max_buffer_bytes) {
+      loop_->statistics().large_requests_rejected.Add(1);
       return absl::InvalidArgumentError(absl::StrCat("a packet claims to have ", length,
                                                      " bytes; jute.maxbuffer is ",
                                                      loop_->door().config().jute_max_buffer_bytes));
@@ -101,6 +125,7 @@ absl::Status Connection::OnBytes(std::string_view bytes) {
     in_.assign(bytes.substr(used));
   } else {
     in_.erase(0, used);
+    if (in_.empty() && in_.capacity() > kInKeptBytesMax) in_.shrink_to_fit();
   }
   return absl::OkStatus();
 }
@@ -108,13 +133,47 @@ absl::Status Connection::OnBytes(std::string_view bytes) {
 absl::Status Connection::OnPacket(std::string_view packet) {
   ++packets_received_;
   touched_ = true;
+  heard_ = loop_->now();
   return state_ == State::kUp ? OnRequest(packet) : OnConnectRequest(packet);
 }
 
-bool Connection::AnswerFourLetterWord(std::string_view word) {
-  if (!IsLowerCaseWord(word)) return false;
-  out_ += loop_->door().AnswerFourLetterWord(word);
+bool Connection::TakeFourLetterWord(std::string_view bytes) {
+  FourLetterWords& words = loop_->door().words();
+  if (bytes.size() < FourLetterWords::kWordBytes) return false;
+  const size_t size = words.BytesOf(bytes.substr(0, FourLetterWords::kWordBytes));
+  if (size == 0) return false;
+  if (bytes.size() < size) {
+    if (in_.empty()) in_.assign(bytes);
+    return true;
+  }
+  ++packets_received_;
+  word_pieces_ = words.Answer(bytes.substr(0, size), &out_);
+  state_ = word_pieces_ == nullptr ? State::kFinished : State::kAnsweringWord;
   return true;
+}
+
+void Connection::CountReply(const Pending& pending, size_t bytes) {
+  LoopStatistics& all = loop_->statistics();
+  const int64_t resets = loop_->door().statistics().connection_resets();
+  if (statistics_->resets_seen.value() != resets) {
+    statistics_->Clear();
+    statistics_->resets_seen.Set(resets);
+  }
+  const int64_t ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(loop_->now() - pending.received)
+          .count();
+  all.latency_ms.Add(ms);
+  if (IsWrite(pending.op)) {
+    all.update_latency_ms.Add(ms);
+  } else if (pending.op != OpCode::kPing) {
+    all.read_latency_ms.Add(ms);
+  }
+  all.response_bytes.Add(static_cast<int64_t>(bytes));
+  statistics_->AddLatency(ms);
+  statistics_->last_operation.Set(static_cast<int64_t>(pending.op));
+  if (pending.xid >= 0) statistics_->last_xid.Set(pending.xid);
+  statistics_->last_zxid.Set(SeenZxid().value());
+  statistics_->last_response_ms.Set(MsSinceEpoch(loop_->now()));
 }
 
 // --- The session ---------------------------------------------------------------------------------
@@ -123,7 +182,8 @@ absl::Status Connection::OnConnectRequest(std::string_view packet) {
   absl::StatusOr<ConnectRequest> request = DecodeConnectRequest(packet);
   if (!request.ok()) return request.status();
   connect_ = *std::move(request);
-  if (!loop_->door().service().status().in_touch) {
+  const ServerStatus status = loop_->door().service().status();
+  if (status.read_only ? !connect_.read_only : !status.in_touch) {
     return absl::UnavailableError("this server is out of touch with a majority of the servers");
   }
   if (connect_.last_zxid_seen > loop_->LockTree().last_zxid().value()) {
@@ -144,11 +204,15 @@ absl::Status Connection::RetryHandshake() {
 }
 
 absl::Status Connection::BeginSession() {
+  if (loop_->door().service().status().read_only) return BeginReadOnlySession();
   const Config& config = loop_->door().config();
   timeout_ms_ =
       std::clamp(connect_.timeout_ms, config.min_session_timeout_ms, config.max_session_timeout_ms);
   std::string& to = loop_->command_bytes();
   const size_t offset = to.size();
+  LoopStatistics& statistics = loop_->statistics();
+  (connect_.session_id == 0 ? statistics.sessions_requested : statistics.sessions_revalidated)
+      .Add(1);
   if (connect_.session_id == 0) {
     session_ = loop_->door().NewSessionId();
     connect_.password = loop_->door().random().Make(tree::kPasswordBytes);
@@ -164,25 +228,68 @@ absl::Status Connection::BeginSession() {
   return absl::OkStatus();
 }
 
+absl::Status Connection::BeginReadOnlySession() {
+  const Config& config = loop_->door().config();
+  timeout_ms_ =
+      std::clamp(connect_.timeout_ms, config.min_session_timeout_ms, config.max_session_timeout_ms);
+  if (!connect_.read_only) return absl::UnavailableError("this server serves reads only now");
+  if (connect_.session_id == 0) {
+    session_ = loop_->door().NewSessionId();
+    connect_.password = loop_->door().random().Make(tree::kPasswordBytes);
+    local_ = true;
+    loop_->door().AddReadOnlySessions(1);
+  } else {
+    session_ = tree::SessionId(connect_.session_id);
+    tree::SessionInfo info;
+    const tree::Tree& tree = loop_->LockTree();
+    // Whether a session that is not known here has ended only the majority can tell.
+    if (!tree.FindSession(session_, &info)) {
+      return absl::NotFoundError("this server has no quorum, and does not know the session");
+    }
+    if (!tree.CheckPassword(session_, connect_.password)) {
+      ConnectResponse refusal;
+      refusal.has_read_only = connect_.has_read_only;
+      refusal.read_only = true;
+      AppendConnectResponse(refusal, &out_);
+      ++packets_sent_;
+      state_ = State::kFinished;
+      return absl::OkStatus();
+    }
+  }
+  BeUp(/*read_only=*/true);
+  return absl::OkStatus();
+}
+
+void Connection::BeUp(bool read_only) {
+  read_only_ = read_only;
+  AppendConnectResponse({.timeout_ms = timeout_ms_,
+                         .session_id = session_.value(),
+                         .password = connect_.password,
+                         .has_read_only = connect_.has_read_only,
+                         .read_only = read_only},
+                        &out_);
+  ++packets_sent_;
+  statistics_->session_id.Set(session_.value());
+  statistics_->established_ms.Set(loop_->door().clock().WallMs());
+  statistics_->timeout_ms.Set(timeout_ms_);
+  state_ = State::kUp;
+  touched_ = true;
+  unread_ = true;  // what the client has sent on already
+}
+
 absl::Status Connection::OnSessionResult(const tree::ApplyResult& result) {
   if (state_ != State::kConnecting) return absl::OkStatus();  // closed meanwhile
-  ConnectResponse response;
-  response.has_read_only = connect_.has_read_only;
-  ++packets_sent_;
   if (result.error != ErrorCode::kOk) {
-    AppendConnectResponse(response, &out_);
+    ConnectResponse refusal;
+    refusal.has_read_only = connect_.has_read_only;
+    AppendConnectResponse(refusal, &out_);
+    ++packets_sent_;
     state_ = State::kFinished;
     return absl::OkStatus();
   }
   attach_zxid_ = result.zxid;
-  response.timeout_ms = result.timeout_ms;
-  response.session_id = session_.value();
-  response.password = connect_.password;
   timeout_ms_ = result.timeout_ms;
-  AppendConnectResponse(response, &out_);
-  state_ = State::kUp;
-  touched_ = true;
-  unread_ = true;  // what the client has sent on already
+  BeUp(/*read_only=*/false);
   return absl::OkStatus();
 }
 
@@ -202,7 +309,19 @@ bool Connection::IsOvertaken(tree::Zxid attach_zxid) const {
 absl::Status Connection::CheckTime(std::chrono::steady_clock::time_point now,
                                    int64_t leader_contact_age_ms) {
   if (state_ == State::kHandshake && now - opened_ > kHandshakeTimeout) {
+    loop_->statistics().handshakes_timed_out.Add(1);
     return absl::DeadlineExceededError("no connect request came");
+  }
+  if (read_only_ && state_ == State::kUp) {
+    if (!loop_->door().service().status().read_only) {
+      return absl::UnavailableError("the server has a quorum again, and this client may only read");
+    }
+    if (now - heard_ <= std::chrono::milliseconds(timeout_ms_)) return absl::OkStatus();
+    return absl::DeadlineExceededError("nothing was heard of the client for its timeout");
+  }
+  if (state_ == State::kAnsweringWord) {
+    if (now - opened_ <= kWordTimeout) return absl::OkStatus();
+    return absl::DeadlineExceededError("the answer to a four-letter word is not fetched");
   }
   // The client has to learn in time that its session may end elsewhere: it looks for another server
   // when nothing comes for two thirds of the timeout.
@@ -233,10 +352,12 @@ absl::Status Connection::OnRequest(std::string_view packet) {
   pending.xid = reader.Int<int32_t>();
   pending.op = static_cast<OpCode>(reader.Int<int32_t>());
   pending.received = loop_->now();
+  const size_t out_before = out_.size();
   if (!reader.ok()) return absl::InvalidArgumentError("a request is shorter than its header");
   if (pending.op == OpCode::kPing) {
-    ReplyWriter reply(&out_, kPingXid, SeenZxid(), ErrorCode::kOk);
+    { ReplyWriter reply(&out_, kPingXid, SeenZxid(), ErrorCode::kOk); }
     ++packets_sent_;
+    CountReply(pending, out_.size() - out_before);
     return absl::OkStatus();
   }
   if (pending.op == OpCode::kAuth) return OnAuth(pending.xid, reader.rest());
@@ -251,6 +372,8 @@ absl::Status Connection::OnRequest(std::string_view packet) {
   } else if (*progress == Progress::kInFlight) {
     pending.stage = Stage::kInFlight;
     pipeline_.push_back(std::move(pending));
+  } else {
+    CountReply(pending, out_.size() - out_before);
   }
   return absl::OkStatus();
 }
@@ -265,6 +388,7 @@ void Connection::Hold(Pending pending, std::string_view body) {
 
 absl::StatusOr<Connection::Progress> Connection::Start(std::string_view body, bool alone,
                                                        Pending* pending) {
+  if (read_only_ && RefuseReadOnly(*pending)) return Progress::kAnswered;
   if (IsWrite(pending->op)) return StartWrite(body, alone, pending);
   if (pending->op == OpCode::kCloseSession) {
     std::string& to = loop_->command_bytes();
@@ -277,6 +401,7 @@ absl::StatusOr<Connection::Progress> Connection::Start(std::string_view body, bo
     ReadRequest request;
     if (DecodeReadRequest(body, /*has_watch_flag=*/false, &request)) {
       pending->sync_id = next_sync_id_++;
+      pending->has_path = request.has_path;
       pending->bytes.assign(request.path);
       loop_->door().service().Sync(tag_, pending->sync_id);
       return Progress::kInFlight;
@@ -284,6 +409,24 @@ absl::StatusOr<Connection::Progress> Connection::Start(std::string_view body, bo
   }
   if (!alone) return Progress::kMustWait;
   return AnswerNow(pending->xid, pending->op, body);
+}
+
+bool Connection::RefuseReadOnly(const Pending& pending) {
+  switch (pending.op) {
+    case OpCode::kCloseSession:
+      // Only a majority can end a session that others know.
+      ReplyError(pending.xid, local_ ? ErrorCode::kOk : ErrorCode::kNotReadOnly);
+      if (local_) state_ = State::kFinished;
+      return true;
+    case OpCode::kSync:
+    case OpCode::kCheck:
+    case OpCode::kReconfig:
+      break;
+    default:
+      if (!IsWrite(pending.op)) return false;
+  }
+  ReplyError(pending.xid, ErrorCode::kNotReadOnly);
+  return true;
 }
 
 absl::StatusOr<Connection::Progress> Connection::StartWrite(std::string_view body, bool alone,
@@ -296,6 +439,7 @@ absl::StatusOr<Connection::Progress> Connection::StartWrite(std::string_view bod
     return Progress::kAnswered;
   }
   request.identities = identities_;
+  request.enforces_quota = loop_->door().config().enforce_quota;
   std::string& to = loop_->command_bytes();
   const size_t offset = to.size();
   tree::AppendRequest(Header(tree::CommandKind::kRequest), request, &to);
@@ -320,15 +464,50 @@ absl::StatusOr<Connection::Progress> Connection::AnswerNow(int32_t xid, OpCode o
     case OpCode::kGetChildren2:
       Read(xid, op, body);
       break;
-    case OpCode::kSetWatches:
-      SetWatches(xid, body);
+    case OpCode::kMultiRead:
+      MultiRead(xid, body);
       break;
+    case OpCode::kGetEphemerals:
+      GetEphemerals(xid, body);
+      break;
+    case OpCode::kGetAllChildrenNumber:
+      GetAllChildrenNumber(xid, body);
+      break;
+    case OpCode::kWhoAmI:
+      WhoAmI(xid);
+      break;
+    case OpCode::kSetWatches:
+    case OpCode::kSetWatches2:
+      SetWatches(xid, op, body);
+      break;
+    case OpCode::kAddWatch:
+      AddWatch(xid, body);
+      break;
+    case OpCode::kCheckWatches:
+    case OpCode::kRemoveWatches:
+      CheckOrRemoveWatches(xid, op, body);
+      break;
+    case OpCode::kReconfig:
+      ReplyError(
+          xid, DecodeReconfig(body) ? ErrorCode::kReconfigDisabled : ErrorCode::kMarshallingError);
+      break;
+    case OpCode::kSasl: {
+      if (!DecodeSaslRequest(body)) {
+        return absl::InvalidArgumentError("a SASL request does not decode");
+      }
+      // There is nobody to talk to, and the client goes on without.
+      ReplyWriter reply(&out_, xid, tree::Zxid(0), ErrorCode::kOk);
+      ++packets_sent_;
+      WriteData(/*has_data=*/false, {}, reply.body());
+      break;
+    }
     case OpCode::kSync:
       ReplyError(xid, ErrorCode::kMarshallingError);  // it did not decode
       break;
     default:
       // As ZooKeeper: the client is told, and loses its connection but not its session.
-      ReplyError(xid, ErrorCode::kUnimplemented);
+      ReplyWriter(&out_, xid, kNoZxid, ErrorCode::kUnimplemented);
+      ++packets_sent_;
       return absl::UnimplementedError(
           absl::StrCat("operation ", static_cast<int32_t>(op), " is not one that is served"));
   }
@@ -337,29 +516,40 @@ absl::StatusOr<Connection::Progress> Connection::AnswerNow(int32_t xid, OpCode o
 
 absl::Status Connection::OnAuth(int32_t xid, std::string_view body) {
   AuthRequest request;
-  const bool decodes = DecodeAuthRequest(body, &request);
-  if (decodes && request.scheme == "digest" && request.credentials.find(':') != std::string::npos) {
+  if (!DecodeAuthRequest(body, &request)) {
+    return absl::InvalidArgumentError("an authentication request does not decode");
+  }
+  absl::Status status;
+  if (request.scheme == "digest" && request.has_credentials) {
     tree::Identity identity{"digest", DigestId(request.credentials)};
-    if (std::find(identities_.begin(), identities_.end(), identity) == identities_.end()) {
-      // Every write of the connection carries them all.
-      if (identity_bytes_ + identity.id.size() > kIdentityBytesMax ||
-          identities_.size() >= kIdentitiesMax) {
-        ReplyWriter reply(&out_, xid, tree::Zxid(0), ErrorCode::kAuthFailed);
-        return absl::ResourceExhaustedError(absl::StrCat("a connection may have ", kIdentitiesMax,
+    const bool is_super = identity.id == loop_->door().config().super_digest;
+    if ((is_super && !AddIdentity({"super", ""})) || !AddIdentity(std::move(identity))) {
+      status = absl::ResourceExhaustedError(absl::StrCat("a connection may have ", kIdentitiesMax,
                                                          " identities of together ",
                                                          kIdentityBytesMax, " bytes"));
-      }
-      identity_bytes_ += identity.id.size();
-      identities_.push_back(std::move(identity));
     }
-  } else if (!decodes || request.scheme != "ip") {
-    ReplyWriter reply(&out_, xid, tree::Zxid(0), ErrorCode::kAuthFailed);
-    return absl::UnauthenticatedError(
+  } else if (request.scheme != "ip") {
+    loop_->statistics().auth_failures.Add(1);
+    status = absl::UnauthenticatedError(
         absl::StrCat("authentication failed; scheme \"", std::string(request.scheme), "\""));
   }
-  ReplyWriter reply(&out_, xid, tree::Zxid(0), ErrorCode::kOk);
+  ReplyWriter reply(&out_, xid, tree::Zxid(0),
+                    status.ok() ? ErrorCode::kOk : ErrorCode::kAuthFailed);
   ++packets_sent_;
-  return absl::OkStatus();
+  return status;
+}
+
+bool Connection::AddIdentity(tree::Identity identity) {
+  const auto shown = identities_.begin() + (loop_->door().config().skip_acl ? 1 : 0);
+  if (std::find(shown, identities_.end(), identity) != identities_.end()) return true;
+  // Every write of the connection carries them all.
+  if (identity_bytes_ + identity.id.size() > kIdentityBytesMax ||
+      identities_.size() >= kIdentitiesMax) {
+    return false;
+  }
+  identity_bytes_ += identity.id.size();
+  identities_.push_back(std::move(identity));
+  return true;
 }
 
 void Connection::ReplyError(int32_t xid, ErrorCode error) {
@@ -367,115 +557,13 @@ void Connection::ReplyError(int32_t xid, ErrorCode error) {
   ++packets_sent_;
 }
 
-// --- Reads ---------------------------------------------------------------------------------------
-
-void Connection::Watch(std::string_view path, tree::WatchKind kind) {
-  Watches& watches = loop_->door().watches();
-  MutexLock lock(&watches.mutex);
-  watches.table.Add(tag_, path, kind);
-}
-
-void Connection::Read(int32_t xid, OpCode op, std::string_view body) {
-  const tree::Tree& tree = loop_->LockTree();
-  ReadRequest request;
-  if (!DecodeReadRequest(body, op != OpCode::kGetAcl, &request)) {
-    ReplyError(xid, ErrorCode::kMarshallingError);
-    return;
-  }
-  if (op == OpCode::kGetChildren || op == OpCode::kGetChildren2) {
-    ReadChildren(xid, op, request);
-    return;
-  }
-  tree::Stat stat;
-  std::string_view data;
-  bool has_data = false;
-  std::vector<tree::Acl> acl;
-  ErrorCode error;
-  if (op == OpCode::kExists) {
-    error = tree.Exists(request.path, identities_, &stat);
-  } else if (op == OpCode::kGetData) {
-    error = tree.GetData(request.path, identities_, &data, &has_data, &stat);
-  } else {
-    error = tree.GetAcl(request.path, identities_, &acl, &stat);
-  }
-  // exists leaves a watch for the creation of what is not there.
-  if (request.watch &&
-      (error == ErrorCode::kOk || (op == OpCode::kExists && error == ErrorCode::kNoNode))) {
-    Watch(request.path, tree::WatchKind::kData);
-  }
-  ReplyWriter reply(&out_, xid, SeenZxid(), error);
-  ++packets_sent_;
-  if (error != ErrorCode::kOk) return;
-  if (op == OpCode::kGetData) WriteData(has_data, data, reply.body());
-  if (op == OpCode::kGetAcl) WriteAcl(acl, reply.body());
-  WriteStat(stat, reply.body());
-}
-
-void Connection::ReadChildren(int32_t xid, OpCode op, const ReadRequest& request) {
-  tree::Stat stat;
-  std::string names;
-  int32_t count = 0;
-  BigEndianWriter names_writer(&names);
-  const ErrorCode error = loop_->LockTree().GetChildren(
-      request.path, identities_,
-      [&](std::string_view name) {
-        names_writer.String(name);
-        ++count;
-      },
-      &stat);
-  if (request.watch && error == ErrorCode::kOk) Watch(request.path, tree::WatchKind::kChild);
-  ReplyWriter reply(&out_, xid, SeenZxid(), error);
-  ++packets_sent_;
-  if (error != ErrorCode::kOk) return;
-  reply.body().Int(count);
-  reply.body().Raw(names);
-  if (op == OpCode::kGetChildren2) WriteStat(stat, reply.body());
-}
-
-void Connection::SetWatches(int32_t xid, std::string_view body) {
-  const tree::Tree& tree = loop_->LockTree();
-  SetWatchesRequest request;
-  if (!DecodeSetWatches(body, &request)) {
-    ReplyError(xid, ErrorCode::kMarshallingError);
-    return;
-  }
-  // What has changed while the client was away is told now, the rest is watched again. Such events
-  // carry no zxid: they stand for any number of changes.
-  constexpr tree::Zxid kNone{-1};
-  const tree::Zxid since(request.relative_zxid);
-  tree::Stat stat;
-  for (std::string_view path : request.data_watches) {
-    if (!tree.FindStat(path, &stat)) {
-      AppendNotification(tree::EventType::kNodeDeleted, path, kNone, &out_);
-    } else if (stat.mzxid > since) {
-      AppendNotification(tree::EventType::kNodeDataChanged, path, kNone, &out_);
-    } else {
-      Watch(path, tree::WatchKind::kData);
-    }
-  }
-  for (std::string_view path : request.exist_watches) {
-    if (tree.FindStat(path, &stat)) {
-      AppendNotification(tree::EventType::kNodeCreated, path, kNone, &out_);
-    } else {
-      Watch(path, tree::WatchKind::kData);
-    }
-  }
-  for (std::string_view path : request.child_watches) {
-    if (!tree.FindStat(path, &stat)) {
-      AppendNotification(tree::EventType::kNodeDeleted, path, kNone, &out_);
-    } else if (stat.pzxid > since) {
-      AppendNotification(tree::EventType::kNodeChildrenChanged, path, kNone, &out_);
-    } else {
-      Watch(path, tree::WatchKind::kChild);
-    }
-  }
-  ReplyWriter reply(&out_, xid, SeenZxid(), ErrorCode::kOk);
-  ++packets_sent_;
-}
-
 // --- What comes back -----------------------------------------------------------------------------
 
-void Connection::OnWatchEvent(tree::EventType type, std::string_view path, tree::Zxid zxid) {
+void Connection::OnWatchEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
+                              const Readers& readers) {
+  if (readers != nullptr && !tree::IsAllowed(*readers, identities_, tree::permission::kRead)) {
+    return;
+  }
   AppendNotification(type, path, zxid, &out_);
   event_zxid_ = zxid;
   ++packets_sent_;
@@ -501,6 +589,7 @@ absl::Status Connection::OnRequestResult(const tree::ApplyResult& result) {
     return absl::AbortedError("the session has moved to another connection");
   }
   std::string* to = pending == pipeline_.begin() ? &out_ : &pending->bytes;
+  const size_t out_before = out_.size();
   const bool multi = pending->op == OpCode::kMulti;
   ErrorCode error = result.error;
   if (error == ErrorCode::kOk && !multi && !result.ops.empty()) error = result.ops[0].error;
@@ -513,11 +602,8 @@ absl::Status Connection::OnRequestResult(const tree::ApplyResult& result) {
     }
   }
   pending->stage = Stage::kDone;
-  loop_->door().statistics().AddLatency(
-      std::chrono::duration_cast<std::chrono::milliseconds>(loop_->now() - pending->received)
-          .count());
   if (result.error == ErrorCode::kSessionExpired) state_ = State::kFinished;
-  SendDone();
+  SendDone(out_.size() - out_before);
   return absl::OkStatus();
 }
 
@@ -530,18 +616,19 @@ void Connection::OnSyncDone(uint64_t sync_id) {
   std::string reply_bytes;
   {
     ReplyWriter reply(&reply_bytes, pending->xid, SeenZxid(), ErrorCode::kOk);
-    reply.body().String(pending->bytes);  // the path as it was sent
+    WriteData(pending->has_path, pending->bytes, reply.body());  // the path as it was sent
   }
+  const size_t reply_size = reply_bytes.size();
   if (pending == pipeline_.begin()) {
     out_ += reply_bytes;
   } else {
     pending->bytes = std::move(reply_bytes);
   }
   pending->stage = Stage::kDone;
-  SendDone();
+  SendDone(reply_size);
 }
 
-void Connection::SendDone() {
+void Connection::SendDone(size_t sent) {
   bool first = true;  // the reply of the first one that is done is in out_ already
   while (!pipeline_.empty() && pipeline_.front().stage == Stage::kDone) {
     Pending& pending = pipeline_.front();
@@ -552,6 +639,7 @@ void Connection::SendDone() {
           zxid, std::max(LoadInt<std::endian::big, int64_t>(zxid), SeenZxid().value()));
       out_ += pending.bytes;
     }
+    CountReply(pending, first ? sent : pending.bytes.size());
     first = false;
     ++packets_sent_;
     if (pending.op == OpCode::kCloseSession) state_ = State::kFinished;
@@ -570,6 +658,7 @@ absl::Status Connection::StartHeld() {
     Pending& pending = pipeline_[position];
     std::string body = std::move(pending.bytes);
     pending.bytes.clear();
+    const size_t out_before = out_.size();
     absl::StatusOr<Progress> progress = Start(body, position == 0, &pending);
     if (!progress.ok()) return progress.status();
     if (*progress == Progress::kMustWait) {
@@ -581,6 +670,7 @@ absl::Status Connection::StartHeld() {
     if (*progress == Progress::kInFlight) {
       pending.stage = Stage::kInFlight;
     } else {
+      CountReply(pending, out_.size() - out_before);
       pipeline_.pop_front();
     }
   }

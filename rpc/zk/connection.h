@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,7 +21,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "rpc/server/service.h"
+#include "rpc/zk/four_letter_words.h"
 #include "rpc/zk/protocol.h"
+#include "rpc/zk/statistics.h"
 #include "tree/tree.h"
 #include "tree/watch_table.h"
 
@@ -28,10 +31,17 @@ namespace quorate::rpc::zk {
 
 class ConnectionLoop;
 
+// The access control list that decides who is told of an event; nullptr: everybody.
+using Readers = std::shared_ptr<const std::vector<tree::Acl>>;
+
 class Connection {
  public:
   // `loop` must outlive the connection. `address` is the client's, without the port.
-  Connection(ConnectionLoop* loop, uint32_t tag, std::string address);
+  Connection(ConnectionLoop* loop, uint32_t tag, std::string address,
+             std::shared_ptr<ConnectionStatistics> statistics);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
 
   // Takes bytes from the client. What it answers is appended to out(). An error means that the
   // connection has to be closed (after out() is sent).
@@ -40,7 +50,9 @@ class Connection {
   // --- From the inbox ----------------------------------------------------------------------------
   absl::Status OnResult(tree::ApplyResult result);
   void OnSyncDone(uint64_t sync_id);
-  void OnWatchEvent(tree::EventType type, std::string_view path, tree::Zxid zxid);
+  // `readers`: an event of what a client may not read is not for it.
+  void OnWatchEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
+                    const Readers& readers);
   // Whether there is something for Continue to do.
   bool CanContinue() const;
   // Goes on with held requests and with bytes that were received and not looked at yet: because the
@@ -63,6 +75,8 @@ class Connection {
   const std::string& address() const { return address_; }
   std::string& out() { return out_; }
   bool has_session() const { return state_ == State::kUp; }
+  // Whether it may only read, for the server had no quorum when it came.
+  bool read_only() const { return read_only_; }
   tree::SessionId session() const { return session_; }
   // Whether a packet came since the last call.
   bool TakeTouched() { return std::exchange(touched_, false); }
@@ -77,6 +91,7 @@ class Connection {
   int64_t packets_received() const { return packets_received_; }
   int64_t packets_sent() const { return packets_sent_; }
   size_t queued() const { return pipeline_.size(); }
+  ConnectionStatistics& statistics() { return *statistics_; }
 
  private:
   enum class State {
@@ -84,6 +99,7 @@ class Connection {
     kCatchingUp,  // the client has seen more than this server has applied
     kConnecting,  // the session's entry is on its way through the log
     kUp,
+    kAnsweringWord,  // a four-letter word
     kFinished,
   };
   enum class Stage : uint8_t {
@@ -96,6 +112,7 @@ class Connection {
     int32_t xid = 0;
     OpCode op = OpCode::kPing;
     uint64_t sync_id = 0;
+    bool has_path = false;  // of a sync in flight, whose `bytes` are its path; else it was null
     std::chrono::steady_clock::time_point received;
     std::vector<OpCode> shapes;  // of a multi in flight
     std::string bytes;
@@ -105,10 +122,21 @@ class Connection {
   absl::Status OnPacket(std::string_view packet);
   absl::Status OnConnectRequest(std::string_view packet);
   absl::Status BeginSession();
+  // The same, of a client that may read only: the server has no quorum. A new session is known here
+  // alone, and ends with its connection.
+  absl::Status BeginReadOnlySession();
+  void BeUp(bool read_only);
+  // Serves a request that a server without a quorum cannot serve; false if it can.
+  bool RefuseReadOnly(const Pending& pending);
   absl::Status OnSessionResult(const tree::ApplyResult& result);
   absl::Status OnRequest(std::string_view packet);
   absl::Status OnAuth(int32_t xid, std::string_view body);
-  bool AnswerFourLetterWord(std::string_view bytes);
+  // False if the connection has too many.
+  bool AddIdentity(tree::Identity identity);
+  // Whether `bytes` begin with a four-letter word, which is then answered as soon as it is whole.
+  bool TakeFourLetterWord(std::string_view bytes);
+  // The reply to a request was put into out(), or what is to be sent after others: `bytes` of it.
+  void CountReply(const Pending& pending, size_t bytes);
 
   // Begins to serve a request. `alone`: nothing before it is unanswered, so that it may be answered
   // at once; otherwise only what goes through the log may begin. Fills in `*pending` for what is
@@ -119,7 +147,16 @@ class Connection {
   void Hold(Pending pending, std::string_view body);
   void Read(int32_t xid, OpCode op, std::string_view body);
   void ReadChildren(int32_t xid, OpCode op, const ReadRequest& request);
-  void SetWatches(int32_t xid, std::string_view body);
+  void MultiRead(int32_t xid, std::string_view body);
+  void GetEphemerals(int32_t xid, std::string_view body);
+  void GetAllChildrenNumber(int32_t xid, std::string_view body);
+  void WhoAmI(int32_t xid);
+  // Nobody writes to /zookeeper/config: its data is in the configuration.
+  void CompleteConfigNode(std::string_view path, tree::Stat* stat, std::string_view* data = nullptr,
+                          bool* has_data = nullptr) const;
+  void SetWatches(int32_t xid, OpCode op, std::string_view body);
+  void AddWatch(int32_t xid, std::string_view body);
+  void CheckOrRemoveWatches(int32_t xid, OpCode op, std::string_view body);
   void Watch(std::string_view path, tree::WatchKind kind);
   void ReplyError(int32_t xid, tree::ErrorCode error);
   absl::Status OnRequestResult(const tree::ApplyResult& result);
@@ -130,14 +167,15 @@ class Connection {
   tree::Zxid SeenZxid() const;
   // Whether the client has so much to fetch that nothing more is answered for now.
   bool HasMuchToSend() const;
-  // Sends what is done at the front of the pipeline.
-  void SendDone();
+  // Sends what is done at the front of the pipeline; the first `sent` bytes of it are in out().
+  void SendDone(size_t sent);
   tree::CommandHeader Header(tree::CommandKind kind) const;
 
   ConnectionLoop* const loop_;
   const uint32_t tag_;
   const std::string address_;
   const std::chrono::steady_clock::time_point opened_;
+  const std::shared_ptr<ConnectionStatistics> statistics_;
 
   State state_ = State::kHandshake;
   std::string in_;   // an incomplete packet
@@ -148,9 +186,14 @@ class Connection {
   tree::Zxid event_zxid_;  // of the last event that was sent
   int32_t timeout_ms_ = 0;
   bool touched_ = false;
+  bool read_only_ = false;
+  bool local_ = false;  // the session is known to this server alone
+  std::chrono::steady_clock::time_point heard_;
   bool unread_ = false;  // in_ may hold whole packets
+  // With skipACL the first one passes every list, and is not shown to the client.
   std::vector<tree::Identity> identities_;
   size_t identity_bytes_ = 0;
+  FourLetterWords::Pieces word_pieces_;  // kAnsweringWord: the rest of the answer
   std::deque<Pending> pipeline_;
   size_t held_count_ = 0;
   size_t held_bytes_ = 0;

@@ -16,6 +16,9 @@ namespace {
 constexpr size_t kOutKeptBytesMax = 256u << 10;
 // Unsent bytes of a connection (events, which nothing holds back) at which it is given up.
 constexpr size_t kUnsentBytesMax = 256u << 20;
+// The same of all connections of a loop together, and of one at which that is held against it.
+constexpr size_t kUnsentBytesAllMax = 512u << 20;
+constexpr size_t kUnsentBytesOfMany = 16u << 20;
 constexpr auto kRefusalLogPeriod = std::chrono::seconds(5);
 // How long a connection that is to be closed may take to accept the last bytes.
 constexpr int kTimersToSendTheRest = 40;
@@ -23,21 +26,32 @@ constexpr int kTimersToSendTheRest = 40;
 }  // namespace
 
 struct ConnectionLoop::Client {
-  Client(ConnectionLoop* loop, uint32_t tag, std::string address)
-      : connection(loop, tag, std::move(address)) {}
+  Client(ConnectionLoop* loop, uint32_t tag, std::string address,
+         std::shared_ptr<ConnectionStatistics> statistics)
+      : connection(loop, tag, std::move(address), std::move(statistics)) {}
 
   Connection connection;
   std::list<std::shared_ptr<Client>>::iterator in_order;
   bool open = true;
-  bool receiving = true;  // the socket was told to
-  bool blocked = false;   // waits for OnWritable
-  bool dirty = false;     // in dirty_
-  size_t sent = 0;        // of connection.out()
+  bool receiving = true;      // the socket was told to
+  bool blocked = false;       // waits for OnWritable
+  bool dirty = false;         // in dirty_
+  bool throttled = false;     // is not read from, for there is too much on its way
+  size_t sent = 0;            // of connection.out()
+  size_t unsent_counted = 0;  // in the loop's unsent_
   int timers_finished = 0;
+  // What of the connection's counts is in the loop's statistics.
+  int64_t received_counted = 0;
+  int64_t sent_counted = 0;
+  int64_t queued_counted = 0;
 };
 
 ConnectionLoop::ConnectionLoop(ZkDoor* door, Sockets* sockets)
-    : door_(door), sockets_(sockets), clock_(&door->clock()), number_(door->AddLoop(this)) {
+    : door_(door),
+      sockets_(sockets),
+      clock_(&door->clock()),
+      number_(door->AddLoop(this)),
+      statistics_(door->statistics().AddLoop()) {
   now_ = touches_sent_ = clock_->Now();
 }
 
@@ -69,8 +83,8 @@ std::optional<uint32_t> ConnectionLoop::Open(std::string address, uint16_t port)
   BeginTurn();
   if (!door_->AdmitAddress(address)) return std::nullopt;
   const uint32_t tag = door_->NewTag(number_);
-  door_->AddConnection(tag, absl::StrCat(address, ":", port));
-  auto client = std::make_shared<Client>(this, tag, std::move(address));
+  auto statistics = door_->statistics().AddConnection(tag, absl::StrCat(address, ":", port));
+  auto client = std::make_shared<Client>(this, tag, std::move(address), std::move(statistics));
   client->in_order = in_order_.insert(in_order_.end(), client);
   clients_[tag] = std::move(client);
   return tag;
@@ -80,6 +94,7 @@ void ConnectionLoop::OnBytes(uint32_t tag, std::string_view bytes) {
   BeginTurn();
   Client& client = *clients_.at(tag);
   client.receiving = false;
+  statistics_->bytes_received.Add(static_cast<int64_t>(bytes.size()));
   const absl::Status status = client.connection.OnBytes(bytes);
   UnlockTree();
   MarkDirty(client);
@@ -111,9 +126,18 @@ void ConnectionLoop::OnClosed(uint32_t tag) {
 void ConnectionLoop::MaybeReceive(Client& client) {
   if (!client.open || client.receiving || client.connection.IsFull()) return;
   // Congestion is made by writes: clients that wait for none are still heard.
-  if (client.connection.queued() > 0 && door_->service().congested()) return;
+  if (client.connection.queued() > 0 && IsCongested()) {
+    if (!std::exchange(client.throttled, true)) statistics_->throttle_waits.Add(1);
+    return;
+  }
+  client.throttled = false;
   client.receiving = true;
   sockets_->Receive(client.connection.tag());
+}
+
+bool ConnectionLoop::IsCongested() const {
+  const int limit = door_->config().global_outstanding_limit;
+  return door_->service().congested() || (limit > 0 && door_->statistics().outstanding() > limit);
 }
 
 void ConnectionLoop::Flush(Client& client) {
@@ -126,6 +150,7 @@ void ConnectionLoop::Flush(Client& client) {
       return;
     }
     client.sent += *sent;
+    statistics_->bytes_sent.Add(static_cast<int64_t>(*sent));
     client.blocked = client.sent < out.size();
   }
   if (client.sent == out.size()) {
@@ -133,8 +158,13 @@ void ConnectionLoop::Flush(Client& client) {
     if (out.capacity() > kOutKeptBytesMax) out.shrink_to_fit();
     client.sent = 0;
     if (client.connection.finished()) Close(client);
-  } else if (out.size() - client.sent > kUnsentBytesMax) {
-    Finish(client, absl::ResourceExhaustedError("the client does not read what it is sent"));
+  }
+  if (!client.open) return;
+  const size_t unsent = out.size() - client.sent;
+  unsent_ += unsent - std::exchange(client.unsent_counted, unsent);
+  if (unsent > kUnsentBytesMax || (unsent_ > kUnsentBytesAllMax && unsent > kUnsentBytesOfMany)) {
+    Finish(client, absl::ResourceExhaustedError(absl::StrCat(
+                       "the client does not read what it is sent: ", unsent, " bytes")));
     Close(client);
   }
 }
@@ -177,7 +207,9 @@ void ConnectionLoop::Close(Client& client) {
   }
   UnlockTree();
   door_->ForgetSession(client.connection.session(), tag);
-  door_->RemoveConnection(tag);
+  door_->statistics().RemoveConnection(tag);
+  statistics_->outstanding.Add(-client.queued_counted);
+  unsent_ -= client.unsent_counted;
   door_->ReleaseAddress(client.connection.address());
   sockets_->Close(tag);
   in_order_.erase(client.in_order);
@@ -186,7 +218,13 @@ void ConnectionLoop::Close(Client& client) {
 
 // --- Turns ---------------------------------------------------------------------------------------
 
-void ConnectionLoop::BeginTurn() { now_ = clock_->Now(); }
+void ConnectionLoop::BeginTurn() {
+  now_ = clock_->Now();
+  const int64_t resets = door_->statistics().server_resets();
+  if (statistics_->resets_seen.value() == resets) return;
+  statistics_->Clear();
+  statistics_->resets_seen.Set(resets);
+}
 
 void ConnectionLoop::MarkDirty(Client& client) {
   if (client.dirty || !client.open) return;
@@ -217,12 +255,28 @@ void ConnectionLoop::EndTurn() {
   for (const std::shared_ptr<Client>& client : dirty) client->dirty = false;
   for (const std::shared_ptr<Client>& client : dirty) {
     if (!client->open) continue;
+    UpdateStatistics(*client);  // before it may be closed
     Flush(*client);
     if (!client->open) continue;
-    door_->UpdateConnection(client->connection);
     if (client->connection.CanContinue()) MarkDirty(*client);
     MaybeReceive(*client);
   }
+}
+
+void ConnectionLoop::UpdateStatistics(Client& client) {
+  const Connection& connection = client.connection;
+  ConnectionStatistics& shown = client.connection.statistics();
+  const int64_t received = connection.packets_received() -
+                           std::exchange(client.received_counted, connection.packets_received());
+  const int64_t sent =
+      connection.packets_sent() - std::exchange(client.sent_counted, connection.packets_sent());
+  const auto queued = static_cast<int64_t>(connection.queued());
+  statistics_->packets_received.Add(received);
+  statistics_->packets_sent.Add(sent);
+  statistics_->outstanding.Add(queued - std::exchange(client.queued_counted, queued));
+  shown.received.Add(received);
+  shown.sent.Add(sent);
+  shown.queued.Set(queued);
 }
 
 // Only here, when the tree is locked and the inbox empty: a request that is answered while results
@@ -299,7 +353,7 @@ void ConnectionLoop::HandleItem(Item& item) {
   } else if (auto* event = std::get_if<WatchEvent>(&item)) {
     client = find(event->tag);
     if (client != nullptr) {
-      client->connection.OnWatchEvent(event->type, event->path, event->zxid);
+      client->connection.OnWatchEvent(event->type, event->path, event->zxid, event->readers);
     }
   } else if (auto* sync = std::get_if<SyncDone>(&item)) {
     seen_zxid_ = std::max(seen_zxid_, sync->zxid);
@@ -356,7 +410,8 @@ void ConnectionLoop::SendTouches() {
   touches_sent_ = now_;
   std::vector<int64_t> touched;
   for (const std::shared_ptr<Client>& client : in_order_) {
-    if (client->connection.TakeTouched() && client->connection.has_session()) {
+    if (client->connection.TakeTouched() && client->connection.has_session() &&
+        !client->connection.read_only()) {
       touched.push_back(client->connection.session().value());
     }
   }

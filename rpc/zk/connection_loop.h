@@ -84,6 +84,8 @@ class ConnectionLoop {
   void OnTimer();
 
   size_t connection_count() const { return clients_.size(); }
+  // What the loop has done. For its connections.
+  LoopStatistics& statistics() { return *statistics_; }
 
   // --- Any thread --------------------------------------------------------------------------------
   struct WatchEvent {
@@ -91,6 +93,7 @@ class ConnectionLoop {
     tree::EventType type;
     std::string path;
     tree::Zxid zxid;
+    Readers readers;
   };
   struct SessionClosed {
     uint32_t tag;
@@ -129,6 +132,10 @@ class ConnectionLoop {
   struct Client;
 
   void MaybeReceive(Client& client);
+  // Whether no more should be read from clients that wait for answers.
+  bool IsCongested() const;
+  // Brings the statistics up to what the connection has done.
+  void UpdateStatistics(Client& client);
   void Flush(Client& client);
   void Finish(Client& client, const absl::Status& why);
   void LogClosing(const Connection& connection, const absl::Status& why);
@@ -147,12 +154,14 @@ class ConnectionLoop {
   Sockets* const sockets_;
   const Clock* const clock_;
   const size_t number_;
+  LoopStatistics* const statistics_;
   // Looked up by tag only; whatever goes through all of them follows the order of opening.
   absl::flat_hash_map<uint32_t, std::shared_ptr<Client>> clients_;
   std::list<std::shared_ptr<Client>> in_order_;
 
   CommandBatch batch_;
   std::vector<std::shared_ptr<Client>> dirty_;
+  size_t unsent_ = 0;  // bytes of all connections
   bool turn_end_scheduled_ = false;
   bool tree_locked_ = false;
   tree::Zxid seen_zxid_;

@@ -7,144 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "base/manual_clock.h"
-#include "base/random.h"
-#include "rpc/zk/door.h"
-#include "rpc/zk/manual_sockets.h"
-#include "rpc/zk/test_packets.h"
+#include "rpc/zk/loop_fixture.h"
 
 namespace quorate::rpc::zk {
 namespace {
 
 using tree::ErrorCode;
-
-constexpr int64_t kStartMs = 1'700'000'000'000;
-
-class CountingBytes : public RandomBytes {
- public:
-  void Fill(char* bytes, size_t size) override {
-    ++count_;
-    std::fill_n(bytes, size, static_cast<char>('a' + count_));
-  }
-
- private:
-  int count_ = 0;
-};
-
-// Keeps what is submitted until Apply.
-class FakeService : public Service {
- public:
-  const tree::Tree& tree() const override { return tree_; }
-  SharedMutex& tree_mutex() override { return mutex_; }
-  tree::Origin origin() const override { return {3, incarnation}; }
-  void Submit(CommandBatch batch) override { batches.push_back(std::move(batch)); }
-  bool congested() const override { return is_congested; }
-  void Sync(uint32_t origin_tag, uint64_t sync_id) override {
-    syncs.emplace_back(origin_tag, sync_id);
-  }
-  void Touch(std::vector<int64_t> sessions) override { touches.push_back(std::move(sessions)); }
-  ServerStatus status() const override { return current; }
-
-  void Apply(Door* door) {
-    {
-      WriterLock lock(&mutex_);
-      for (CommandBatch& batch : std::exchange(batches, {})) {
-        for (const CommandBatch::Range& range : batch.commands) {
-          tree::StampSequence(batch.bytes->data() + range.offset, ++sequence_);
-          tree::StampTime(batch.bytes->data() + range.offset, kStartMs);
-          tree_.Apply(tree::Zxid(static_cast<int64_t>(sequence_)), batch.view(range), origin(),
-                      door);
-        }
-      }
-    }
-    door->OnBatchApplied();
-  }
-
-  std::vector<CommandBatch> batches;
-  std::vector<std::pair<uint32_t, uint64_t>> syncs;
-  std::vector<std::vector<int64_t>> touches;
-  ServerStatus current;
-  bool is_congested = false;
-  uint64_t incarnation = 5;
-
- private:
-  tree::Tree tree_;
-  SharedMutex mutex_;
-  uint64_t sequence_ = 0;
-};
-
-Config TestConfig() {
-  Config config;
-  config.my_id = 3;
-  config.tick_time_ms = 2000;
-  config.min_session_timeout_ms = 1200;
-  config.max_session_timeout_ms = 6000;
-  return config;
-}
-
-class Fixture {
- public:
-  explicit Fixture(Config c = TestConfig()) : config(std::move(c)) {
-    service.current.in_touch = true;
-    sockets.SetLoop(&loop);
-  }
-
-  // Runs turns, and applies what comes of them, until nothing is left.
-  void Settle() {
-    sockets.RunTurns();
-    while (!service.batches.empty()) {
-      service.Apply(&door);
-      sockets.RunTurns();
-    }
-  }
-  uint32_t Connect() {
-    const auto tag = sockets.Connect();
-    REQUIRE(tag.has_value());
-    return *tag;
-  }
-  // A connection with a session, which is also returned.
-  uint32_t ConnectSession(ConnectResponse* response, ConnectPacketOptions options = {}) {
-    const uint32_t tag = Connect();
-    sockets.Write(tag, ConnectPacket(options));
-    Settle();
-    REQUIRE(DecodeConnectResponse(Frame(tag), true, response));
-    REQUIRE(response->session_id != 0);
-    return tag;
-  }
-  uint32_t ConnectSession() {
-    ConnectResponse ignored;
-    return ConnectSession(&ignored);
-  }
-  void Write(uint32_t tag, int32_t xid, OpCode op, const std::string& body) {
-    sockets.Write(tag, RequestPacket(xid, op, body));
-  }
-  std::string Frame(uint32_t tag) {
-    std::string frame;
-    REQUIRE(TakeFrame(&sockets.received(tag), &frame));
-    return frame;
-  }
-  Packet Next(uint32_t tag) { return DecodePacket(Frame(tag)); }
-  Packet Call(uint32_t tag, OpCode op, const std::string& body) {
-    Write(tag, 77, op, body);
-    Settle();
-    const Packet packet = Next(tag);
-    CHECK(packet.xid == 77);
-    return packet;
-  }
-  void Pass(int64_t ms) {
-    clock.Advance(ms);
-    loop.OnTimer();
-    Settle();
-  }
-
-  const Config config;
-  ManualClock clock{kStartMs};
-  CountingBytes random;
-  FakeService service;
-  ZkDoor door{config, &service, &clock, &random};
-  ManualSockets sockets;
-  ConnectionLoop loop{&door, &sockets};
-};
 
 TEST_CASE("a session is there once its entry is applied, with the password that it was given") {
   Fixture f;
@@ -397,6 +265,45 @@ TEST_CASE("a server with too much on its way reads on only from clients that wai
   f.service.is_congested = false;
   f.loop.OnTimer();
   CHECK(f.sockets.receiving(writer));
+}
+
+TEST_CASE("above the limit of outstanding requests, clients that wait are read from no more") {
+  Config config = TestConfig();
+  config.global_outstanding_limit = 3;
+  Fixture f(config);
+  const uint32_t first = f.ConnectSession();
+  const uint32_t second = f.ConnectSession();
+  for (int i = 1; i <= 2; ++i) {
+    f.Write(first, i, OpCode::kCreate, Create("/f" + std::to_string(i), ""));
+    f.Write(second, i, OpCode::kCreate, Create("/s" + std::to_string(i), ""));
+  }
+  f.sockets.RunTurns();
+  CHECK(f.door.statistics().outstanding() == 4);
+  f.Write(first, 3, OpCode::kCreate, Create("/f3", ""));
+  f.sockets.RunTurns();
+  CHECK_FALSE(f.sockets.receiving(second));
+  CHECK(f.door.statistics().outstanding() <= 5);
+  CHECK(f.door.statistics().Sum().throttle_waits > 0);
+  const uint32_t idle = f.ConnectSession();
+  CHECK(f.sockets.receiving(idle));
+  f.Settle();
+  CHECK(f.door.statistics().outstanding() == 0);
+  for (int i = 1; i <= 3; ++i) CHECK(f.Next(first).xid == i);
+  for (int i = 1; i <= 2; ++i) CHECK(f.Next(second).xid == i);
+  CHECK(f.sockets.receiving(first));
+  CHECK(f.sockets.receiving(second));
+}
+
+TEST_CASE("there is a limit to all connections together") {
+  Config config = TestConfig();
+  config.max_connections = 2;
+  Fixture f(config);
+  const uint32_t first = f.Connect();
+  CHECK(f.sockets.Connect("10.0.0.2").has_value());
+  CHECK_FALSE(f.sockets.Connect("10.0.0.3").has_value());
+  CHECK(f.door.statistics().connections_refused == 1);
+  f.sockets.HangUp(first);
+  CHECK(f.sockets.Connect("10.0.0.3").has_value());
 }
 
 TEST_CASE("more connections of one address than allowed are refused, until one has gone") {

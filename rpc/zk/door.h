@@ -14,7 +14,7 @@
 
 #include <atomic>
 #include <chrono>
-#include <map>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,12 +26,12 @@
 #include "base/strings.h"
 #include "rpc/server/config.h"
 #include "rpc/server/service.h"
+#include "rpc/zk/four_letter_words.h"
 #include "rpc/zk/statistics.h"
 #include "tree/watch_table.h"
 
 namespace quorate::rpc::zk {
 
-class Connection;
 class ConnectionLoop;
 
 // The watches of all connections. A loop holds the read side of the tree and then this
@@ -47,7 +47,8 @@ class ZkDoor : public Door {
   // All must outlive the door. `random` makes passwords.
   ZkDoor(const Config& config, Service* service, const Clock* clock, RandomBytes* random);
 
-  void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid) override;
+  void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
+                   const tree::EventAcls& acls) override;
   void OnSessionAttached(const tree::SessionInfo& session) override;
   void OnSessionClosed(tree::SessionId session, tree::Zxid zxid) override;
   void OnResult(tree::ApplyResult result) override;
@@ -59,6 +60,8 @@ class ZkDoor : public Door {
   // Returns the loop's number. It must outlive all other calls.
   size_t AddLoop(ConnectionLoop* loop);
   const Config& config() const { return config_; }
+  // What /zookeeper/config holds; empty if standalone.
+  const std::string& members_text() const { return members_text_; }
   const Clock& clock() const { return *clock_; }
   RandomBytes& random() { return *random_; }
   Service& service() { return *service_; }
@@ -72,29 +75,24 @@ class ZkDoor : public Door {
   void ForgetSession(tree::SessionId session, uint32_t tag);
   // Counts connections by address; false if this one would be too many.
   bool AdmitAddress(const std::string& address);
+  // A connection is refused: counts that, and says so, but not for each one of a flood.
+  void Refuse(const std::string& address, const std::string& why);
   void ReleaseAddress(const std::string& address);
-  // The list of connections that stat shows, and the sums of their counters.
-  void AddConnection(uint32_t tag, std::string peer);
-  void UpdateConnection(const Connection& connection);
-  void RemoveConnection(uint32_t tag);
-  // The answer to a four-letter word.
-  std::string AnswerFourLetterWord(std::string_view word);
+  FourLetterWords& words() { return words_; }
+  // Sessions of this server alone, which has no quorum (Connection::read_only).
+  int64_t read_only_sessions() const { return read_only_sessions_.load(); }
+  void AddReadOnlySessions(int64_t count) { read_only_sessions_.fetch_add(count); }
+
+  // Calls `watch` for the watches of nodes, path by path, until there are no more or
+  // so many, or paths of so many bytes, were shown. False if there are more.
+  bool ForEachNodeWatch(size_t count_max, size_t bytes_max,
+                        const std::function<void(std::string_view path, int64_t session)>& watch);
 
  private:
   ConnectionLoop& LoopOf(uint32_t tag);
-  std::string ModeName(const ServerStatus& status) const;
-  std::string ServerLines(const ServerStatus& status, bool with_clients);
-  std::string EnvironmentLines() const;
-  std::string MonitorLines(const ServerStatus& status);
-
-  struct ConnectionLine {
-    std::string peer;
-    int64_t received = 0;
-    int64_t sent = 0;
-    int64_t queued = 0;
-  };
 
   const Config& config_;
+  const std::string members_text_;
   Service* const service_;
   const Clock* const clock_;
   RandomBytes* const random_;
@@ -103,7 +101,8 @@ class ZkDoor : public Door {
   std::vector<ConnectionLoop*> loops_;
   std::atomic<int64_t> next_session_;
   std::atomic<uint32_t> next_tag_{0};
-  const std::chrono::steady_clock::time_point started_;
+  std::atomic<int64_t> read_only_sessions_{0};
+  FourLetterWords words_;
 
   Mutex sessions_mutex_;
   // Which connection here stands for a session; written by the apply thread, so that it is never
@@ -113,8 +112,9 @@ class ZkDoor : public Door {
   Mutex addresses_mutex_;
   StringMap<int> addresses_ ABSL_GUARDED_BY(addresses_mutex_);
 
-  Mutex connections_mutex_;
-  std::map<uint32_t, ConnectionLine> connections_ ABSL_GUARDED_BY(connections_mutex_);
+  Mutex refusals_mutex_;
+  std::chrono::steady_clock::time_point refusal_logged_ ABSL_GUARDED_BY(refusals_mutex_);
+  int refusals_not_logged_ ABSL_GUARDED_BY(refusals_mutex_) = 0;
 };
 
 }  // namespace quorate::rpc::zk

@@ -31,6 +31,13 @@ int64_t ConnectionsMax() {
   return std::max<int64_t>(all - std::max(all / kReservedPart, kReservedDescriptorsMin), 1);
 }
 
+// An IPv4 client that came in through an IPv6 socket is the same client.
+std::string AddressOf(const tcp::endpoint& remote) {
+  const boost::asio::ip::address address = remote.address();
+  if (!address.is_v6() || !address.to_v6().is_v4_mapped()) return address.to_string();
+  return boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, address.to_v6()).to_string();
+}
+
 }  // namespace
 
 struct IoThread::Socket {
@@ -90,7 +97,7 @@ void IoThread::Adopt(tcp::socket accepted) {
     if (!problem) socket.set_option(tcp::no_delay(true), problem);
     if (!problem) socket.non_blocking(true, problem);
     if (problem) return;  // the client is gone already
-    const std::string address = remote.address().to_string();
+    const std::string address = AddressOf(remote);
     if (!HasRoomFor(address)) return;
     const std::optional<uint32_t> tag = loop_.Open(address, remote.port());
     if (!tag.has_value()) return;
@@ -102,12 +109,10 @@ void IoThread::Adopt(tcp::socket accepted) {
 }
 
 bool IoThread::HasRoomFor(const std::string& address) {
-  const int64_t open = door_->statistics().connections.load();
+  const int64_t open = door_->statistics().connections();
   if (open < ConnectionsMax()) return true;
-  spdlog::warn(
-      "refusing a connection of {}: {} are open, and the limit of open files leaves no room",
-      address, open);
-  door_->statistics().connections_refused.fetch_add(1);
+  door_->Refuse(address,
+                fmt::format("{} are open, and the limit of open files leaves no room", open));
   return false;
 }
 

@@ -2,8 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
-#include <boost/asio/ip/address.hpp>
 #include <chrono>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -30,14 +30,16 @@ ZkListener::~ZkListener() { Stop(); }
 absl::Status ZkListener::Start() {
   const Config& config = door_->config();
   boost::system::error_code error;
-  const auto address = boost::asio::ip::make_address(
-      config.client_address == "localhost" ? "127.0.0.1" : config.client_address, error);
-  if (error) {
-    return absl::InvalidArgumentError(absl::StrCat(config.file, ": clientPortAddress: \"",
-                                                   config.client_address,
-                                                   "\" is not an IP address of this machine"));
+  // A number, or a name of this machine.
+  const auto found = tcp::resolver(threads_[0]->context())
+                         .resolve(config.client_address, std::to_string(config.client_port),
+                                  tcp::resolver::passive, error);
+  if (error || found.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(config.file, ": clientPortAddress: \"", config.client_address,
+                     "\" is neither an IP address nor a name that is known: ", error.message()));
   }
-  const tcp::endpoint endpoint(address, config.client_port);
+  const tcp::endpoint endpoint = found.begin()->endpoint();
   acceptor_ = std::make_unique<tcp::acceptor>(threads_[0]->context());
   accept_pause_ = std::make_unique<boost::asio::steady_timer>(threads_[0]->context());
   acceptor_->open(endpoint.protocol(), error);

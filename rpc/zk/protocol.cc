@@ -20,21 +20,30 @@ std::string_view ReadBuffer(BigEndianReader& reader, bool* has = nullptr) {
   return reader.Raw(static_cast<size_t>(length));
 }
 
-// The count of a vector whose elements take at least `element_bytes_min` each; null is empty.
-size_t ReadCount(BigEndianReader& reader, size_t element_bytes_min) {
+// The count of a vector whose elements take at least `element_bytes_min` each. Null (-1) is empty,
+// and so, in ZooKeeper, is whatever else is negative. `*has` (if given) is whether it is not null.
+size_t ReadCount(BigEndianReader& reader, size_t element_bytes_min, bool* has = nullptr) {
   const int32_t count = reader.Int<int32_t>();
-  if (count == -1) return 0;
-  if (count < -1 || static_cast<size_t>(count) > reader.rest().size() / element_bytes_min) {
+  if (has != nullptr) *has = count != -1;
+  if (count <= 0) return 0;
+  if (static_cast<size_t>(count) > reader.rest().size() / element_bytes_min) {
     reader.Fail();
     return 0;
   }
   return static_cast<size_t>(count);
 }
 
-std::vector<std::string_view> ReadStrings(BigEndianReader& reader) {
-  std::vector<std::string_view> strings;
-  for (size_t left = ReadCount(reader, 4); left > 0; --left) strings.push_back(ReadBuffer(reader));
-  return strings;
+// Paths, none of which is null, nor is the vector.
+std::vector<std::string_view> ReadPaths(BigEndianReader& reader) {
+  std::vector<std::string_view> paths;
+  bool has = false;
+  size_t left = ReadCount(reader, 4, &has);
+  if (!has) reader.Fail();
+  for (; left > 0; --left) {
+    paths.push_back(ReadBuffer(reader, &has));
+    if (!has) reader.Fail();
+  }
+  return paths;
 }
 
 void ReadAcl(BigEndianReader& reader, std::vector<tree::Acl>* acl) {
@@ -42,20 +51,39 @@ void ReadAcl(BigEndianReader& reader, std::vector<tree::Acl>* acl) {
     tree::Acl& entry = acl->emplace_back();
     entry.permissions = reader.Int<int32_t>();
     entry.identity.scheme = std::string(ReadBuffer(reader));
-    entry.identity.id = std::string(ReadBuffer(reader));
+    bool has_id = false;
+    entry.identity.id = std::string(ReadBuffer(reader, &has_id));
+    // Only where the id is looked at is null an error of its own.
+    const std::string& scheme = entry.identity.scheme;
+    if (!has_id && (scheme == "world" || scheme == "digest" || scheme == "ip")) reader.Fail();
   }
 }
 
-// Reads the record of one operation; false if there is none for this opcode.
-bool ReadOp(OpCode code, BigEndianReader& reader, tree::Op* op) {
-  op->path = ReadBuffer(reader);
+bool IsCreate(OpCode code) {
+  return code == OpCode::kCreate || code == OpCode::kCreate2 || code == OpCode::kCreateContainer ||
+         code == OpCode::kCreateTtl;
+}
+
+// Reads the record of one operation; false if there is none for this opcode. `*has_path` is false
+// if the path is null and that is not to be noticed here.
+bool ReadOp(OpCode code, BigEndianReader& reader, tree::Op* op, bool* has_path) {
+  op->path = ReadBuffer(reader, has_path);
+  // Where ZooKeeper checks a path before it does anything else with it, null is a bad one.
+  const bool checks_path =
+      code == OpCode::kSetData || code == OpCode::kSetAcl || code == OpCode::kCheck;
+  if (!*has_path && !checks_path && !IsCreate(code)) reader.Fail();
   switch (code) {
     case OpCode::kCreate:
     case OpCode::kCreate2:
-      op->kind = tree::OpKind::kCreate;
+    case OpCode::kCreateContainer:
+    case OpCode::kCreateTtl:
+      op->kind = code == OpCode::kCreateContainer ? tree::OpKind::kCreateContainer
+                 : code == OpCode::kCreateTtl     ? tree::OpKind::kCreateTtl
+                                                  : tree::OpKind::kCreate;
       op->data = ReadBuffer(reader, &op->has_data);
       ReadAcl(reader, &op->acl);
       op->mode = static_cast<tree::CreateMode>(reader.Int<int32_t>());
+      if (code == OpCode::kCreateTtl) op->ttl_ms = reader.Int<int64_t>();
       return true;
     case OpCode::kDelete:
       op->kind = tree::OpKind::kDelete;
@@ -101,12 +129,26 @@ void WriteMultiHeader(const MultiHeader& header, BigEndianWriter& to) {
 }
 
 bool AllowedInMulti(OpCode code) {
-  return code == OpCode::kCreate || code == OpCode::kCreate2 || code == OpCode::kDelete ||
-         code == OpCode::kSetData || code == OpCode::kCheck;
+  return IsCreate(code) || code == OpCode::kDelete || code == OpCode::kSetData ||
+         code == OpCode::kCheck;
 }
 
-bool KnownMode(tree::CreateMode mode) {
-  return mode >= tree::CreateMode::kPersistent && mode <= tree::CreateMode::kEphemeralSequential;
+// In a multi, ZooKeeper looks at the flags alone to tell the kinds of creates apart, and answers as
+// if it had been asked for that kind: with a stat for a container or a TTL. A create2 it answers
+// without; but the C client reads a stat there, and loses its place in the reply if none comes, so
+// that it gets one here. False if the operation has no TTL but flags that want one.
+bool ResolveCreateInMulti(OpCode code, tree::Op* op, OpCode* shape) {
+  using tree::CreateMode;
+  const bool has_ttl = op->mode == CreateMode::kPersistentWithTtl ||
+                       op->mode == CreateMode::kPersistentSequentialWithTtl;
+  if (has_ttl && code != OpCode::kCreateTtl) return false;
+  const bool is_container = op->mode == CreateMode::kContainer;
+  op->kind = has_ttl        ? tree::OpKind::kCreateTtl
+             : is_container ? tree::OpKind::kCreateContainer
+                            : tree::OpKind::kCreate;
+  const bool has_stat = has_ttl || is_container || code == OpCode::kCreate2;
+  *shape = has_stat ? OpCode::kCreate2 : OpCode::kCreate;
+  return true;
 }
 
 tree::ErrorCode DecodeMulti(std::string_view body, tree::Request* request,
@@ -117,12 +159,14 @@ tree::ErrorCode DecodeMulti(std::string_view body, tree::Request* request,
     const MultiHeader header = ReadMultiHeader(reader);
     if (!reader.ok()) return tree::ErrorCode::kMarshallingError;
     if (header.done) break;
-    const auto code = static_cast<OpCode>(header.type);
+    auto code = static_cast<OpCode>(header.type);
     if (!AllowedInMulti(code)) return tree::ErrorCode::kMarshallingError;
     tree::Op& op = request->ops.emplace_back();
-    if (!ReadOp(code, reader, &op) || !reader.ok()) return tree::ErrorCode::kMarshallingError;
-    // ZooKeeper refuses bad create flags in a multi while it reads them.
-    if (op.kind == tree::OpKind::kCreate && !KnownMode(op.mode)) {
+    bool has_path = false;
+    if (!ReadOp(code, reader, &op, &has_path) || !reader.ok()) {
+      return tree::ErrorCode::kMarshallingError;
+    }
+    if (IsCreate(code) && (!has_path || !ResolveCreateInMulti(code, &op, &code))) {
       return tree::ErrorCode::kMarshallingError;
     }
     shapes->push_back(code);
@@ -155,12 +199,12 @@ void AppendConnectResponse(const ConnectResponse& response, std::string* out) {
   writer.Int(response.timeout_ms);
   writer.Int(response.session_id);
   writer.String(response.password);
-  if (response.has_read_only) writer.Int<uint8_t>(0);
+  if (response.has_read_only) writer.Int<uint8_t>(response.read_only ? 1 : 0);
 }
 
 bool DecodeReadRequest(std::string_view body, bool has_watch_flag, ReadRequest* request) {
   BigEndianReader reader(body);
-  request->path = ReadBuffer(reader);
+  request->path = ReadBuffer(reader, &request->has_path);
   if (has_watch_flag) request->watch = reader.Int<uint8_t>() != 0;
   return reader.ok();
 }
@@ -169,16 +213,50 @@ bool DecodeAuthRequest(std::string_view body, AuthRequest* request) {
   BigEndianReader reader(body);
   reader.Int<int32_t>();  // type, not used
   request->scheme = ReadBuffer(reader);
-  request->credentials = ReadBuffer(reader);
+  request->credentials = ReadBuffer(reader, &request->has_credentials);
   return reader.ok();
 }
 
-bool DecodeSetWatches(std::string_view body, SetWatchesRequest* request) {
+bool DecodeSetWatches(OpCode op, std::string_view body, SetWatchesRequest* request) {
   BigEndianReader reader(body);
   request->relative_zxid = reader.Int<int64_t>();
-  request->data_watches = ReadStrings(reader);
-  request->exist_watches = ReadStrings(reader);
-  request->child_watches = ReadStrings(reader);
+  request->data_watches = ReadPaths(reader);
+  request->exist_watches = ReadPaths(reader);
+  request->child_watches = ReadPaths(reader);
+  if (op == OpCode::kSetWatches2) {
+    request->persistent_watches = ReadPaths(reader);
+    request->persistent_recursive_watches = ReadPaths(reader);
+  }
+  return reader.ok();
+}
+
+bool DecodeWatchRequest(std::string_view body, WatchRequest* request) {
+  BigEndianReader reader(body);
+  request->path = ReadBuffer(reader, &request->has_path);
+  request->mode_or_type = reader.Int<int32_t>();
+  return reader.ok();
+}
+
+bool DecodeMultiRead(std::string_view body, std::vector<MultiReadItem>* items) {
+  BigEndianReader reader(body);
+  while (true) {
+    const MultiHeader header = ReadMultiHeader(reader);
+    if (!reader.ok()) return false;
+    if (header.done) return true;
+    MultiReadItem& item = items->emplace_back();
+    item.op = static_cast<OpCode>(header.type);
+    if (item.op != OpCode::kGetData && item.op != OpCode::kGetChildren) return false;
+    bool has_path = false;
+    item.path = ReadBuffer(reader, &has_path);
+    reader.Int<uint8_t>();  // whether to watch
+    if (!has_path) return false;
+  }
+}
+
+bool DecodeReconfig(std::string_view body) {
+  BigEndianReader reader(body);
+  for (int text = 0; text < 3; ++text) ReadBuffer(reader);  // joining, leaving, new members
+  reader.Int<int64_t>();                                    // the version to replace
   return reader.ok();
 }
 
@@ -186,9 +264,13 @@ bool IsWrite(OpCode op) {
   switch (op) {
     case OpCode::kCreate:
     case OpCode::kCreate2:
+    case OpCode::kCreateContainer:
+    case OpCode::kDeleteContainer:
+    case OpCode::kCreateTtl:
     case OpCode::kDelete:
     case OpCode::kSetData:
     case OpCode::kSetAcl:
+    case OpCode::kCheck:
     case OpCode::kMulti:
       return true;
     default:
@@ -200,11 +282,23 @@ tree::ErrorCode DecodeWrite(OpCode op, std::string_view body, tree::Request* req
                             std::vector<OpCode>* shapes) {
   ASSERT(IsWrite(op));
   if (op == OpCode::kMulti) return DecodeMulti(body, request, shapes);
+  if (op == OpCode::kDeleteContainer) return tree::ErrorCode::kBadArguments;
   BigEndianReader reader(body);
-  if (!ReadOp(op, reader, &request->ops.emplace_back()) || !reader.ok()) {
+  tree::Op& only = request->ops.emplace_back();
+  bool has_path = false;
+  if (!ReadOp(op, reader, &only, &has_path) || !reader.ok()) {
     return tree::ErrorCode::kMarshallingError;
   }
-  return tree::ErrorCode::kOk;
+  if (has_path || !IsCreate(op)) return tree::ErrorCode::kOk;
+  // ZooKeeper looks at the mode before the path.
+  return tree::IsValidCreate(only) ? tree::ErrorCode::kMarshallingError
+                                   : tree::ErrorCode::kBadArguments;
+}
+
+bool DecodeSaslRequest(std::string_view body) {
+  BigEndianReader reader(body);
+  ReadBuffer(reader);  // the token
+  return reader.ok();
 }
 
 ReplyWriter::ReplyWriter(std::string* out, int32_t xid, tree::Zxid zxid, tree::ErrorCode error)
@@ -252,11 +346,23 @@ void WriteData(bool has_data, std::string_view data, BigEndianWriter& to) {
 
 void WriteOpResult(OpCode shape, const tree::OpResult& result, BigEndianWriter& to) {
   if (result.error != tree::ErrorCode::kOk) return;
-  if (shape == OpCode::kCreate || shape == OpCode::kCreate2) to.String(result.path);
-  if (shape == OpCode::kCreate2 || shape == OpCode::kSetData || shape == OpCode::kSetAcl) {
+  if (IsCreate(shape)) to.String(result.path);
+  if ((IsCreate(shape) && shape != OpCode::kCreate) || shape == OpCode::kSetData ||
+      shape == OpCode::kSetAcl) {
     WriteStat(result.stat, to);
   }
 }
+
+void WriteMultiResultHeader(OpCode shape, BigEndianWriter& to) {
+  WriteMultiHeader({static_cast<int32_t>(shape), false, 0}, to);
+}
+
+void WriteMultiError(tree::ErrorCode error, BigEndianWriter& to) {
+  WriteMultiHeader({kErrorItem, false, static_cast<int32_t>(error)}, to);
+  to.Int(static_cast<int32_t>(error));
+}
+
+void WriteMultiEnd(BigEndianWriter& to) { WriteMultiHeader({kErrorItem, true, -1}, to); }
 
 void WriteMultiResult(const std::vector<OpCode>& shapes, const std::vector<tree::OpResult>& results,
                       BigEndianWriter& to) {
@@ -265,15 +371,13 @@ void WriteMultiResult(const std::vector<OpCode>& shapes, const std::vector<tree:
   for (const tree::OpResult& result : results) failed |= result.error != tree::ErrorCode::kOk;
   for (size_t i = 0; i < results.size(); ++i) {
     if (failed) {
-      const auto error = static_cast<int32_t>(results[i].error);
-      WriteMultiHeader({kErrorItem, false, error}, to);
-      to.Int(error);
+      WriteMultiError(results[i].error, to);
     } else {
-      WriteMultiHeader({static_cast<int32_t>(shapes[i]), false, 0}, to);
+      WriteMultiResultHeader(shapes[i], to);
       WriteOpResult(shapes[i], results[i], to);
     }
   }
-  WriteMultiHeader({kErrorItem, true, -1}, to);
+  WriteMultiEnd(to);
 }
 
 void AppendNotification(tree::EventType type, std::string_view path, tree::Zxid zxid,

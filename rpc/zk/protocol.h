@@ -33,8 +33,21 @@ enum class OpCode : int32_t {
   kCheck = 13,
   kMulti = 14,
   kCreate2 = 15,
+  kReconfig = 16,
+  kCheckWatches = 17,
+  kRemoveWatches = 18,
+  kCreateContainer = 19,
+  kDeleteContainer = 20,  // the servers' own; refused
+  kCreateTtl = 21,
+  kMultiRead = 22,
   kAuth = 100,
   kSetWatches = 101,
+  kSasl = 102,
+  kGetEphemerals = 103,
+  kGetAllChildrenNumber = 104,
+  kSetWatches2 = 105,
+  kAddWatch = 106,
+  kWhoAmI = 107,
   kCloseSession = -11,
 };
 
@@ -60,6 +73,7 @@ struct ConnectResponse {
   int64_t session_id = 0;
   std::string password = std::string(tree::kPasswordBytes, '\0');
   bool has_read_only = true;
+  bool read_only = false;  // the server serves reads only
 };
 // Appends the packet with its length prefix.
 void AppendConnectResponse(const ConnectResponse& response, std::string* out);
@@ -69,8 +83,10 @@ struct RequestHeader {
   OpCode op = OpCode::kPing;
 };
 
-// exists, getData, getChildren, getChildren2, getACL (without a flag), sync (without a flag).
+// exists, getData, getChildren, getChildren2, and without a flag getACL, sync, getEphemerals and
+// getAllChildrenNumber.
 struct ReadRequest {
+  bool has_path = false;  // it is not null
   std::string_view path;
   bool watch = false;
 };
@@ -79,6 +95,7 @@ bool DecodeReadRequest(std::string_view body, bool has_watch_flag, ReadRequest* 
 
 struct AuthRequest {
   std::string_view scheme;
+  bool has_credentials = false;  // they are not null
   std::string_view credentials;
 };
 bool DecodeAuthRequest(std::string_view body, AuthRequest* request);
@@ -88,15 +105,42 @@ struct SetWatchesRequest {
   std::vector<std::string_view> data_watches;
   std::vector<std::string_view> exist_watches;
   std::vector<std::string_view> child_watches;
+  // setWatches2 only.
+  std::vector<std::string_view> persistent_watches;
+  std::vector<std::string_view> persistent_recursive_watches;
 };
-bool DecodeSetWatches(std::string_view body, SetWatchesRequest* request);
+bool DecodeSetWatches(OpCode op, std::string_view body, SetWatchesRequest* request);
 
-// Whether an operation changes the tree and goes through the log.
+// addWatch (a mode), checkWatches and removeWatches (a type of watcher).
+struct WatchRequest {
+  bool has_path = false;  // it is not null
+  std::string_view path;
+  int32_t mode_or_type = 0;
+};
+bool DecodeWatchRequest(std::string_view body, WatchRequest* request);
+
+// One read of a multiRead: getData or getChildren. That they may ask for a watch is ignored.
+struct MultiReadItem {
+  OpCode op = OpCode::kGetData;
+  std::string_view path;
+};
+// False if it does not decode or holds anything else.
+bool DecodeMultiRead(std::string_view body, std::vector<MultiReadItem>* items);
+// Before each result of a multi and multiRead, or in its place if it failed, and after the last.
+void WriteMultiResultHeader(OpCode shape, BigEndianWriter& to);
+void WriteMultiError(tree::ErrorCode error, BigEndianWriter& to);
+void WriteMultiEnd(BigEndianWriter& to);
+
+// Whether these decode; what is in them makes no difference.
+bool DecodeReconfig(std::string_view body);
+bool DecodeSaslRequest(std::string_view body);
+
+// Whether an operation changes the tree, or might in a multi, and goes through the log.
 bool IsWrite(OpCode op);
 
-// A write as the tree takes it. `shapes` gets the opcode of each operation, which decides how its
-// result looks. Returns kOk, or kMarshallingError if it does not decode or a multi holds what it
-// may not.
+// A write as the tree takes it. For a multi, `shapes` gets an opcode for each operation, which
+// decides how its result looks. Returns kOk; kMarshallingError if it does not decode or a multi
+// holds what it may not; kBadArguments for what only servers may do.
 tree::ErrorCode DecodeWrite(OpCode op, std::string_view body, tree::Request* request,
                             std::vector<OpCode>* shapes);
 

@@ -1,8 +1,10 @@
 #include "rpc/zk/protocol.h"
 
 #include <catch2/catch.hpp>
+#include <optional>
 #include <random>
 #include <string>
+#include <vector>
 
 namespace quorate::rpc::zk {
 namespace {
@@ -138,16 +140,113 @@ TEST_CASE("a multi may hold only what ZooKeeper allows in it") {
   // getData (4) among writes
   const std::string reads = FromHex("00000004 00 ffffffff 00000002 2f61 00 ffffffff 01 ffffffff");
   CHECK(DecodeWrite(OpCode::kMulti, reads, &request, &shapes) == ErrorCode::kMarshallingError);
-  // create with flags 9
-  const std::string flags =
-      FromHex("00000001 00 ffffffff 00000002 2f61 ffffffff 00000000 00000009 ffffffff 01 ffffffff");
+  // deleteContainer
+  const std::string removal = FromHex("00000014 00 ffffffff 00000002 2f61 ffffffff 01 ffffffff");
   request = {};
-  CHECK(DecodeWrite(OpCode::kMulti, flags, &request, &shapes) == ErrorCode::kMarshallingError);
+  CHECK(DecodeWrite(OpCode::kMulti, removal, &request, &shapes) == ErrorCode::kMarshallingError);
   // an empty one is legal
   request = {};
   CHECK(DecodeWrite(OpCode::kMulti, FromHex("ffffffff 01 ffffffff"), &request, &shapes) ==
         ErrorCode::kOk);
   CHECK(request.ops.empty());
+}
+
+// A createTTL if `ttl_ms` is there, without its opcode.
+std::string CreateRecord(int32_t flags, std::optional<int64_t> ttl_ms) {
+  std::string body;
+  BigEndianWriter writer(&body);
+  writer.String("/a");
+  writer.Int<int32_t>(-1);
+  writer.Int<int32_t>(0);
+  writer.Int(flags);
+  if (ttl_ms.has_value()) writer.Int(*ttl_ms);
+  return body;
+}
+
+TEST_CASE("the opcode says what kind of node is created") {
+  const auto kind_of = [](OpCode code, const std::string& body) {
+    tree::Request request;
+    std::vector<OpCode> shapes;
+    REQUIRE(DecodeWrite(code, body, &request, &shapes) == ErrorCode::kOk);
+    return request.ops.at(0).kind;
+  };
+  for (int32_t flags : {0, 3, 4, 9}) {
+    const std::string record = CreateRecord(flags, std::nullopt);
+    CHECK(kind_of(OpCode::kCreate, record) == tree::OpKind::kCreate);
+    CHECK(kind_of(OpCode::kCreate2, record) == tree::OpKind::kCreate);
+    CHECK(kind_of(OpCode::kCreateContainer, record) == tree::OpKind::kCreateContainer);
+  }
+  CHECK(kind_of(OpCode::kCreateTtl, CreateRecord(0, 7)) == tree::OpKind::kCreateTtl);
+
+  tree::Request request;
+  std::vector<OpCode> shapes;
+  REQUIRE(DecodeWrite(OpCode::kCreateTtl, CreateRecord(6, 1234), &request, &shapes) ==
+          ErrorCode::kOk);
+  CHECK(request.ops[0].mode == tree::CreateMode::kPersistentSequentialWithTtl);
+  CHECK(request.ops[0].ttl_ms == 1234);
+  request = {};
+  CHECK(DecodeWrite(OpCode::kCreateTtl, CreateRecord(6, std::nullopt), &request, &shapes) ==
+        ErrorCode::kMarshallingError);
+  request = {};
+  CHECK(DecodeWrite(OpCode::kDeleteContainer, FromHex("00000002 2f61"), &request, &shapes) ==
+        ErrorCode::kBadArguments);
+
+  tree::OpResult result;
+  result.path = "/a";
+  for (OpCode code : {OpCode::kCreate2, OpCode::kCreateContainer, OpCode::kCreateTtl}) {
+    std::string out;
+    BigEndianWriter writer(&out);
+    WriteOpResult(code, result, writer);
+    CHECK(out.size() == 6 + 68);
+  }
+}
+
+TEST_CASE("in a multi the flags say what kind of node is created") {
+  struct Case {
+    OpCode code;
+    int32_t flags;
+    std::optional<int64_t> ttl_ms;
+    tree::OpKind kind;
+    OpCode shape;
+  };
+  using tree::OpKind;
+  const std::vector<Case> cases = {
+      {OpCode::kCreate, 1, std::nullopt, OpKind::kCreate, OpCode::kCreate},
+      {OpCode::kCreate2, 0, std::nullopt, OpKind::kCreate, OpCode::kCreate2},
+      {OpCode::kCreate, 4, std::nullopt, OpKind::kCreateContainer, OpCode::kCreate2},
+      {OpCode::kCreateContainer, 4, std::nullopt, OpKind::kCreateContainer, OpCode::kCreate2},
+      {OpCode::kCreateContainer, 0, std::nullopt, OpKind::kCreate, OpCode::kCreate},
+      {OpCode::kCreateTtl, 5, 10, OpKind::kCreateTtl, OpCode::kCreate2},
+      {OpCode::kCreateTtl, 6, 0, OpKind::kCreateTtl, OpCode::kCreate2},
+      {OpCode::kCreateTtl, 4, 10, OpKind::kCreateContainer, OpCode::kCreate2},
+      {OpCode::kCreateTtl, 2, 10, OpKind::kCreate, OpCode::kCreate},
+      {OpCode::kCreate, 9, std::nullopt, OpKind::kCreate, OpCode::kCreate},
+  };
+  const auto decode = [](OpCode code, const std::string& record, tree::Request* request,
+                         std::vector<OpCode>* shapes) {
+    std::string body;
+    BigEndianWriter writer(&body);
+    writer.Int(static_cast<int32_t>(code));
+    writer.Raw(FromHex("00 ffffffff"));
+    writer.Raw(record);
+    writer.Raw(FromHex("ffffffff 01 ffffffff"));
+    return DecodeWrite(OpCode::kMulti, body, request, shapes);
+  };
+  for (const Case& each : cases) {
+    CAPTURE(static_cast<int32_t>(each.code), each.flags);
+    tree::Request request;
+    std::vector<OpCode> shapes;
+    const std::string record = CreateRecord(each.flags, each.ttl_ms);
+    REQUIRE(decode(each.code, record, &request, &shapes) == ErrorCode::kOk);
+    CHECK(request.ops.at(0).kind == each.kind);
+    CHECK(shapes == std::vector<OpCode>{each.shape});
+  }
+  for (OpCode code : {OpCode::kCreate, OpCode::kCreate2, OpCode::kCreateContainer}) {
+    tree::Request request;
+    std::vector<OpCode> shapes;
+    CHECK(decode(code, CreateRecord(5, std::nullopt), &request, &shapes) ==
+          ErrorCode::kMarshallingError);
+  }
 }
 
 TEST_CASE("null and empty data are told apart") {
@@ -171,10 +270,10 @@ TEST_CASE("any bytes either decode or are refused") {
     AuthRequest auth;
     DecodeAuthRequest(bytes, &auth);
     SetWatchesRequest watches;
-    DecodeSetWatches(bytes, &watches);
+    DecodeSetWatches(OpCode::kSetWatches2, bytes, &watches);
     (void)DecodeConnectRequest(bytes);
-    for (OpCode op :
-         {OpCode::kCreate, OpCode::kDelete, OpCode::kSetData, OpCode::kSetAcl, OpCode::kMulti}) {
+    for (OpCode op : {OpCode::kCreate, OpCode::kCreateTtl, OpCode::kDelete, OpCode::kSetData,
+                      OpCode::kSetAcl, OpCode::kMulti}) {
       tree::Request request;
       std::vector<OpCode> shapes;
       if (DecodeWrite(op, bytes, &request, &shapes) != ErrorCode::kOk) continue;

@@ -1,45 +1,205 @@
-// What srvr, stat and mntr report of the door's work.
+// What srvr, stat, cons and mntr report of the door's work.
 //
-// Thread-safety: all functions may be called from any thread. Counters are relaxed: they are added
-// to once a batch, and read by people.
+// Each number has one writer, the thread of a loop (or the apply thread), and any readers: writing
+// costs a plain store, and nothing is locked for a request.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
 
 namespace quorate::rpc::zk {
 
-class Statistics {
+// A number with one writer. Thread-safety: Add and Set from the writer's thread, value from any.
+class Counter {
  public:
-  std::atomic<int64_t> packets_received{0};
-  std::atomic<int64_t> packets_sent{0};
-  std::atomic<int64_t> connections{0};
-  std::atomic<int64_t> outstanding{0};  // requests received and not answered
-  std::atomic<int64_t> connections_refused{0};
-
-  // A request that went through the log was answered after `latency_ms`.
-  void AddLatency(int64_t latency_ms) {
-    latency_count_.fetch_add(1, std::memory_order_relaxed);
-    latency_sum_ms_.fetch_add(latency_ms, std::memory_order_relaxed);
-    int64_t max = latency_max_ms_.load(std::memory_order_relaxed);
-    while (latency_ms > max && !latency_max_ms_.compare_exchange_weak(max, latency_ms)) {
-    }
-    int64_t min = latency_min_ms_.load(std::memory_order_relaxed);
-    while (latency_ms < min && !latency_min_ms_.compare_exchange_weak(min, latency_ms)) {
-    }
-  }
-  int64_t latency_min_ms() const { return latency_count_ == 0 ? 0 : latency_min_ms_.load(); }
-  int64_t latency_max_ms() const { return latency_max_ms_; }
-  double latency_average_ms() const {
-    const int64_t count = latency_count_;
-    return count == 0 ? 0 : static_cast<double>(latency_sum_ms_) / static_cast<double>(count);
-  }
+  explicit Counter(int64_t value = 0) : value_(value) {}
+  void Add(int64_t count) { Set(value() + count); }
+  void Set(int64_t value) { value_.store(value, std::memory_order_relaxed); }
+  int64_t value() const { return value_.load(std::memory_order_relaxed); }
 
  private:
-  std::atomic<int64_t> latency_count_{0};
-  std::atomic<int64_t> latency_sum_ms_{0};
-  std::atomic<int64_t> latency_max_ms_{0};
-  std::atomic<int64_t> latency_min_ms_{INT64_MAX};
+  std::atomic<int64_t> value_;
+};
+
+// How values are distributed: exactly below 16, in steps of a quarter to a sixth above. A value.
+class Distribution {
+ public:
+  static constexpr size_t kBuckets = 128;
+  static size_t BucketOf(int64_t value);
+
+  int64_t count = 0;
+  int64_t sum = 0;
+  int64_t min = INT64_MAX;  // without values: shown as 0
+  int64_t max = 0;
+  std::array<int64_t, kBuckets> buckets{};
+
+  void Merge(const Distribution& other);
+  int64_t shown_min() const { return count == 0 ? 0 : min; }
+  double average() const {
+    return count == 0 ? 0 : static_cast<double>(sum) / static_cast<double>(count);
+  }
+  // The value below or at which `part` (0 to 1) of all are; 0 if there are none.
+  int64_t Percentile(double part) const;
+};
+
+// The same with one writer. Thread-safety: Add and Clear from the writer's thread, value from any;
+// what it returns may lack parts of an Add that is going on.
+class LiveDistribution {
+ public:
+  // REQUIRES: value >= 0.
+  void Add(int64_t value);
+  void Clear();
+  Distribution value() const;
+
+ private:
+  Counter count_;
+  Counter sum_;
+  Counter min_{INT64_MAX};
+  Counter max_;
+  std::array<Counter, Distribution::kBuckets> buckets_;
+};
+
+// The least, greatest and last of some sizes; -1 if there is none, as ZooKeeper shows it.
+// Thread-safety: as LiveDistribution.
+class LiveSizes {
+ public:
+  void Add(int64_t size);
+  void Clear();
+  int64_t last() const { return last_.value(); }
+  int64_t min() const { return min_.value(); }
+  int64_t max() const { return max_.value(); }
+
+ private:
+  Counter last_{-1};
+  Counter min_{-1};
+  Counter max_{-1};
+};
+
+// What a loop has done since the statistics were reset. Thread-safety: written on the loop's
+// thread.
+struct LoopStatistics {
+  Counter packets_received;
+  Counter packets_sent;
+  Counter bytes_received;
+  Counter bytes_sent;
+  Counter sessions_requested;
+  Counter sessions_revalidated;
+  Counter auth_failures;
+  Counter large_requests_rejected;
+  Counter handshakes_timed_out;
+  Counter throttle_waits;
+  LiveDistribution latency_ms;  // of all requests
+  LiveDistribution read_latency_ms;
+  LiveDistribution update_latency_ms;
+  LiveSizes response_bytes;
+  Counter resets_seen;  // not reset: how many resets this is behind
+
+  // Not reset: requests received and not answered.
+  Counter outstanding;
+
+  void Clear();
+};
+
+// A connection, as cons and stat show it. Thread-safety: written on the thread of its loop, but for
+// what is const.
+struct ConnectionStatistics {
+  explicit ConnectionStatistics(std::string peer_name) : peer(std::move(peer_name)) {}
+
+  const std::string peer;  // address:port
+  Counter queued;
+  Counter session_id;  // 0: none yet
+  Counter established_ms;
+  Counter timeout_ms;
+  Counter last_operation;  // an OpCode, or kNoOperation
+  Counter last_xid{-1};
+  Counter last_zxid;
+  Counter last_response_ms;  // in the time of the machine, as ZooKeeper: not of the day
+
+  // These are reset.
+  Counter received;
+  Counter sent;
+  Counter latency_count;
+  Counter latency_sum_ms;
+  Counter latency_min_ms{INT64_MAX};
+  Counter latency_max_ms;
+  Counter last_latency_ms;
+  Counter resets_seen;
+
+  static constexpr int64_t kNoOperation = INT64_MIN;
+  void AddLatency(int64_t ms);
+  void Clear();
+};
+
+// All loops and connections of a door. Thread-safety: any thread.
+class Statistics {
+ public:
+  // One for each loop, before the first connection. Lives as long as this object.
+  LoopStatistics* AddLoop();
+  std::shared_ptr<ConnectionStatistics> AddConnection(uint32_t tag, std::string peer);
+  void RemoveConnection(uint32_t tag);
+  int64_t connections() const { return connections_count_.load(std::memory_order_relaxed); }
+
+  // Loops and connections clear theirs when they see that this has grown; until then they are
+  // shown as cleared.
+  void ResetServer() { server_resets_.fetch_add(1); }
+  void ResetConnections() { connection_resets_.fetch_add(1); }
+  int64_t server_resets() const { return server_resets_.load(std::memory_order_relaxed); }
+  int64_t connection_resets() const { return connection_resets_.load(std::memory_order_relaxed); }
+
+  // The sums of all loops.
+  struct Totals {
+    int64_t packets_received = 0;
+    int64_t packets_sent = 0;
+    int64_t bytes_received = 0;
+    int64_t bytes_sent = 0;
+    int64_t sessions_requested = 0;
+    int64_t sessions_revalidated = 0;
+    int64_t auth_failures = 0;
+    int64_t large_requests_rejected = 0;
+    int64_t handshakes_timed_out = 0;
+    int64_t throttle_waits = 0;
+    Distribution latency_ms;
+    Distribution read_latency_ms;
+    Distribution update_latency_ms;
+    int64_t response_bytes_last = -1;
+    int64_t response_bytes_min = -1;
+    int64_t response_bytes_max = -1;
+  };
+  Totals Sum() const;
+  // Requests received and not answered; cheap.
+  int64_t outstanding() const;
+
+  // Calls `connection` for up to `count_max` connections in the order of their tags, from
+  // `from_tag` on. Returns the tag to go on with; no value if that was all. `cleared`: what is
+  // reset counts as 0.
+  using ConnectionFunction =
+      std::function<void(const ConnectionStatistics& connection, bool cleared)>;
+  std::optional<uint32_t> Visit(uint32_t from_tag, size_t count_max,
+                                const ConnectionFunction& connection) const;
+
+  // The session of a connection; 0 if there is none.
+  int64_t SessionOf(uint32_t tag) const;
+
+  std::atomic<int64_t> connections_refused{0};
+
+ private:
+  std::vector<std::unique_ptr<LoopStatistics>> loops_;
+  std::atomic<int64_t> server_resets_{0};
+  std::atomic<int64_t> connection_resets_{0};
+  std::atomic<int64_t> connections_count_{0};
+
+  mutable Mutex mutex_;
+  std::map<uint32_t, std::shared_ptr<ConnectionStatistics>> connections_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace quorate::rpc::zk

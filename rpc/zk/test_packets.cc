@@ -33,7 +33,7 @@ std::string ConnectPacket(const ConnectPacketOptions& options) {
   writer.Int(options.timeout_ms);
   writer.Int(options.session);
   writer.String(options.password);
-  if (options.with_read_only) writer.Int<uint8_t>(0);
+  if (options.with_read_only) writer.Int<uint8_t>(options.read_only ? 1 : 0);
   return WithLength(packet);
 }
 
@@ -46,6 +46,7 @@ bool DecodeConnectResponse(const std::string& frame, bool with_read_only,
   response->session_id = reader.Int<int64_t>();
   response->password = std::string(reader.String());
   response->has_read_only = with_read_only;
+  response->read_only = with_read_only && reader.Int<uint8_t>() != 0;
   return true;
 }
 

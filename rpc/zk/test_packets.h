@@ -28,6 +28,7 @@ struct ConnectPacketOptions {
   int64_t last_zxid = 0;
   int32_t timeout_ms = 1000;
   bool with_read_only = true;
+  bool read_only = false;
 };
 std::string ConnectPacket(const ConnectPacketOptions& options);
 // The answer to it, without its length. False if it does not have the right size.

@@ -260,8 +260,9 @@ void Process::OnTreeReplaced() {
   door_->OnTreeReplaced();
 }
 
-void Process::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid) {
-  door_->OnNodeEvent(type, path, zxid);
+void Process::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
+                          const tree::EventAcls& acls) {
+  door_->OnNodeEvent(type, path, zxid, acls);
 }
 
 void Process::OnSessionAttached(const tree::SessionInfo& session) {

@@ -76,7 +76,8 @@ class Process : public rpc::ReplicaHost, public rpc::Door, public rpc::ApplyObse
 
   // rpc::Door: the real one, and the checkers.
   void OnTreeReplaced() override;
-  void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid) override;
+  void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
+                   const tree::EventAcls& acls) override;
   void OnSessionAttached(const tree::SessionInfo& session) override;
   void OnSessionClosed(tree::SessionId session, tree::Zxid zxid) override;
   void OnResult(tree::ApplyResult result) override;

@@ -180,6 +180,8 @@ Model::Applied Model::Apply(const consensus::Entry& entry) {
       ApplySteps(&applied);
       break;
     }
+    case tree::CommandKind::kDeleteContainer:
+      ASSERT(false, "these clients make no containers");
   }
   return applied;
 }

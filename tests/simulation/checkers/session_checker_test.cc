@@ -126,7 +126,8 @@ constexpr char kEphemerals[] = "an ephemeral node lives as long as its session";
 // A member's tree with the session 1, and with its node if `has_node`.
 void Fill(tree::Tree* tree, bool has_node) {
   struct Listener : tree::ApplyListener {
-    void OnNodeEvent(tree::EventType, std::string_view, tree::Zxid) override {}
+    void OnNodeEvent(tree::EventType, std::string_view, tree::Zxid,
+                     const tree::EventAcls&) override {}
     void OnSessionAttached(const tree::SessionInfo&) override {}
     void OnSessionClosed(tree::SessionId, tree::Zxid) override {}
     void OnResult(tree::ApplyResult) override {}

@@ -321,7 +321,7 @@ class FakeCluster::Member : public tree::ApplyListener {
 
   void AnswerSetWatches(Connection& connection, const Connection::Pending& pending) {
     zk::SetWatchesRequest request;
-    ASSERT(zk::DecodeSetWatches(pending.body, &request));
+    ASSERT(zk::DecodeSetWatches(zk::OpCode::kSetWatches, pending.body, &request));
     const auto missed = [&](EventType type, std::string_view path) {
       if (cluster_->Lies(Lie::kMissedEvent)) return;
       zk::AppendNotification(type, path, tree::Zxid(-1), &connection.out);
@@ -357,7 +357,8 @@ class FakeCluster::Member : public tree::ApplyListener {
 
   // --- What is applied ---------------------------------------------------------------------------
 
-  void OnNodeEvent(EventType type, std::string_view path, tree::Zxid zxid) override {
+  void OnNodeEvent(EventType type, std::string_view path, tree::Zxid zxid,
+                   const tree::EventAcls&) override {
     watches_.Fire(type, path, [&](tree::WatcherId watcher, EventType event, std::string_view at) {
       Connection* connection = Find(watcher);
       if (connection == nullptr || cluster_->Lies(Lie::kLostEvent)) return;

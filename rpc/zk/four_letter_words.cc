@@ -1,0 +1,569 @@
+#include "rpc/zk/four_letter_words.h"
+
+#include <pwd.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/assert.h"
+#include "base/bytes.h"
+#include "rpc/zk/door.h"
+
+namespace quorate::rpc::zk {
+namespace {
+
+// What we say we are: clients and monitoring tools look for a ZooKeeper version.
+constexpr char kVersion[] = "3.8.0-quorate, built on 2026-11-21";
+constexpr std::string_view kWords[] = {"conf", "cons", "crst", "dirs", "dump", "envi",
+                                       "gtmk", "hash", "isro", "mntr", "ruok", "srst",
+                                       "srvr", "stat", "stmk", "wchc", "wchp", "wchs"};
+constexpr std::string_view kSetTraceMask = "stmk";
+constexpr size_t kTraceMaskBytes = 8;
+// As ZooKeeper begins. It has no effect here.
+constexpr int64_t kTraceMaskDefault = 306;
+// Lines of one piece.
+constexpr size_t kPieceLines = 500;
+// A table that changes all the time cannot be shown in pieces; so it is shown in part.
+constexpr size_t kWatchesShownMax = 100'000;
+constexpr size_t kWatchBytesShownMax = 16u << 20;
+constexpr char kMoreWatches[] = "(there are more watches than are shown)\n";
+
+// As Java prints a number with up to four decimals: at least one.
+std::string Decimal(double value) {
+  std::string text = absl::StrFormat("%.4f", value);
+  while (text.back() == '0' && text[text.size() - 2] != '.') text.pop_back();
+  return text;
+}
+
+std::string Hex(int64_t value) { return absl::StrFormat("0x%x", static_cast<uint64_t>(value)); }
+
+// As cons calls the last operation of a connection.
+std::string_view OperationName(int64_t operation) {
+  switch (operation) {
+    case -11:
+      return "CLOS";
+    case -10:
+      return "SESS";
+    case 1:
+    case 15:
+    case 19:
+    case 21:
+      return "CREA";
+    case 2:
+    case 20:
+      return "DELE";
+    case 3:
+      return "EXIS";
+    case 4:
+      return "GETD";
+    case 5:
+      return "SETD";
+    case 6:
+      return "GETA";
+    case 7:
+      return "SETA";
+    case 8:
+    case 12:
+      return "GETC";
+    case 9:
+      return "SYNC";
+    case 11:
+      return "PING";
+    case 13:
+      return "CHEC";
+    case 14:
+      return "MULT";
+    case 16:
+      return "RECO";
+    case 17:
+      return "CHKW";
+    case 18:
+      return "REMW";
+    case 22:
+      return "MLTR";
+    case 101:
+      return "SETW";
+    case 103:
+      return "GETE";
+    case 104:
+      return "GETACN";
+    case 105:
+      return "STW2";
+    case 106:
+      return "ADDW";
+    default:
+      return "NA";
+  }
+}
+
+void AppendConnection(const ConnectionStatistics& connection, bool cleared, bool whole,
+                      std::string* to) {
+  absl::StrAppend(to, " /", connection.peer, "[1](queued=", connection.queued.value(),
+                  ",recved=", cleared ? 0 : connection.received.value(),
+                  ",sent=", cleared ? 0 : connection.sent.value());
+  if (whole && connection.session_id.value() != 0) {
+    const int64_t count = cleared ? 0 : connection.latency_count.value();
+    const auto shown = [&](const Counter& counter) { return count == 0 ? 0 : counter.value(); };
+    absl::StrAppend(to, ",sid=", Hex(connection.session_id.value()),
+                    ",lop=", std::string(OperationName(connection.last_operation.value())),
+                    ",est=", connection.established_ms.value(),
+                    ",to=", connection.timeout_ms.value());
+    if (connection.last_xid.value() >= 0) {
+      absl::StrAppend(to, ",lcxid=", Hex(connection.last_xid.value()));
+    }
+    absl::StrAppend(to, ",lzxid=", Hex(connection.last_zxid.value()),
+                    ",lresp=", connection.last_response_ms.value(),
+                    ",llat=", shown(connection.last_latency_ms),
+                    ",minlat=", shown(connection.latency_min_ms),
+                    ",avglat=", count == 0 ? 0 : connection.latency_sum_ms.value() / count,
+                    ",maxlat=", shown(connection.latency_max_ms));
+  }
+  absl::StrAppend(to, ")\n");
+}
+
+// A function that appends a line for each connection, in pieces, and then `end`.
+FourLetterWords::Pieces ConnectionLines(const Statistics* statistics, bool whole,
+                                        std::function<std::string()> end) {
+  return [statistics, whole, end = std::move(end), next = uint32_t{0}](std::string* to) mutable {
+    const std::optional<uint32_t> tag = statistics->Visit(
+        next, kPieceLines, [&](const ConnectionStatistics& connection, bool cleared) {
+          AppendConnection(connection, cleared, whole, to);
+        });
+    if (tag.has_value()) {
+      next = *tag;
+      return true;
+    }
+    *to += end();
+    return false;
+  };
+}
+
+int64_t FileBytes(const std::string& directory) {
+  int64_t bytes = 0;
+  std::error_code error;
+  std::filesystem::recursive_directory_iterator files(directory, error);
+  for (; !error && files != std::filesystem::recursive_directory_iterator();
+       files.increment(error)) {
+    // A file may be removed meanwhile.
+    std::error_code ignored;
+    if (!files->is_regular_file(ignored)) continue;
+    const uintmax_t size = files->file_size(ignored);
+    if (!ignored) bytes += static_cast<int64_t>(size);
+  }
+  return bytes;
+}
+
+// The lines of mntr.
+class MonitorLines {
+ public:
+  void Add(std::string_view key, const absl::AlphaNum& value) {
+    absl::StrAppend(&text_, "zk_", std::string(key), "\t", value, "\n");
+  }
+  void AddSummary(const std::string& key, int64_t count, int64_t sum, int64_t min, int64_t max) {
+    const double average = count == 0 ? 0 : static_cast<double>(sum) / static_cast<double>(count);
+    Add("avg_" + key, Decimal(average));
+    Add("min_" + key, min);
+    Add("max_" + key, max);
+    Add("cnt_" + key, count);
+    Add("sum_" + key, sum);
+  }
+  void AddSummary(const std::string& key, const TimeSummary& times) {
+    AddSummary(key, times.count, times.sum_ms, times.min_ms, times.max_ms);
+  }
+  void AddSummary(const std::string& key, const Distribution& values) {
+    AddSummary(key, values.count, values.sum, values.shown_min(), values.max);
+  }
+  void AddPercentiles(const std::string& key, const Distribution& values) {
+    AddSummary(key, values);
+    Add("p50_" + key, values.Percentile(0.5));
+    Add("p95_" + key, values.Percentile(0.95));
+    Add("p99_" + key, values.Percentile(0.99));
+    Add("p999_" + key, values.Percentile(0.999));
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+void AddMetrics(const ServerStatus& status, const ServerMetrics& metrics, MonitorLines* lines) {
+  if (status.is_leader) {
+    lines->Add("leader_uptime", metrics.leader_uptime_ms);
+    lines->Add("learners", metrics.learners);
+    lines->Add("synced_followers", status.followers_in_sync);
+    lines->Add("synced_observers", metrics.observers_in_sync);
+    lines->Add("synced_non_voting_followers", 0);
+    lines->Add("quorum_size", status.voters);
+    lines->Add("pending_syncs", metrics.pending_syncs);
+    lines->Add("last_proposal_size", metrics.proposal_bytes_last);
+    lines->Add("min_proposal_size", metrics.proposal_bytes_min);
+    lines->Add("max_proposal_size", metrics.proposal_bytes_max);
+  }
+  lines->Add("proposal_count", metrics.proposals);
+  lines->Add("commit_count", metrics.commits);
+  lines->Add("snap_count", metrics.snapshot.count);
+  lines->Add("looking_count", metrics.lookings);
+  lines->Add("stale_sessions_expired", metrics.sessions_expired);
+  lines->AddSummary("election_time", metrics.election);
+  lines->AddSummary("unavailable_time", metrics.unavailable);
+  lines->AddSummary("fsynctime", metrics.fsync);
+  lines->AddSummary("snapshottime", metrics.snapshot);
+}
+
+void AddTotals(const Statistics& statistics, const Statistics::Totals& totals,
+               MonitorLines* lines) {
+  lines->Add("avg_latency", Decimal(totals.latency_ms.average()));
+  lines->Add("max_latency", totals.latency_ms.max);
+  lines->Add("min_latency", totals.latency_ms.shown_min());
+  lines->Add("packets_received", totals.packets_received);
+  lines->Add("packets_sent", totals.packets_sent);
+  lines->Add("num_alive_connections", statistics.connections());
+  lines->Add("outstanding_requests", statistics.outstanding());
+  lines->Add("last_client_response_size", totals.response_bytes_last);
+  lines->Add("max_client_response_size", totals.response_bytes_max);
+  lines->Add("min_client_response_size", totals.response_bytes_min);
+  lines->Add("connection_rejected", statistics.connections_refused.load());
+  lines->Add("connection_request_count", totals.sessions_requested);
+  lines->Add("connection_revalidate_count", totals.sessions_revalidated);
+  lines->Add("sessionless_connections_expired", totals.handshakes_timed_out);
+  lines->Add("large_requests_rejected", totals.large_requests_rejected);
+  lines->Add("request_throttle_wait_count", totals.throttle_waits);
+  lines->Add("auth_failed_count", totals.auth_failures);
+  lines->Add("bytes_received_count", totals.bytes_received);
+  lines->Add("response_bytes", totals.bytes_sent);
+  lines->AddPercentiles("readlatency", totals.read_latency_ms);
+  lines->AddPercentiles("updatelatency", totals.update_latency_ms);
+}
+
+}  // namespace
+
+FourLetterWords::FourLetterWords(ZkDoor* door)
+    : door_(*door), started_(door->clock().Now()), trace_mask_(kTraceMaskDefault) {}
+
+size_t FourLetterWords::BytesOf(std::string_view word) const {
+  ASSERT(word.size() == kWordBytes);
+  if (std::find(std::begin(kWords), std::end(kWords), word) == std::end(kWords)) return 0;
+  const bool has_argument = word == kSetTraceMask && door_.config().AllowsFourLetterWord(word);
+  return kWordBytes + (has_argument ? kTraceMaskBytes : 0);
+}
+
+FourLetterWords::Pieces FourLetterWords::Answer(std::string_view bytes, std::string* to) {
+  const std::string_view word = bytes.substr(0, kWordBytes);
+  if (!door_.config().AllowsFourLetterWord(word)) {
+    absl::StrAppend(to, std::string(word),
+                    " is not executed because it is not in the whitelist.\n");
+    return nullptr;
+  }
+  const ServerStatus status = door_.service().status();
+  const bool serving = status.serving() || status.read_only;
+  if (word == "ruok") {
+    *to += "imok";
+  } else if (word == "isro") {
+    *to += !serving ? "null" : status.read_only ? "ro" : "rw";
+  } else if (word == "envi") {
+    *to += Environment();
+  } else if (word == "gtmk") {
+    absl::StrAppend(to, trace_mask_.load());
+  } else if (word == kSetTraceMask) {
+    trace_mask_ = LoadInt<std::endian::big, int64_t>(bytes.data() + kWordBytes);
+    absl::StrAppend(to, trace_mask_.load());
+  } else if (!serving) {
+    *to += "This ZooKeeper instance is not currently serving requests\n";
+  } else {
+    return AnswerServing(word, status, to);
+  }
+  return nullptr;
+}
+
+FourLetterWords::Pieces FourLetterWords::AnswerServing(std::string_view word,
+                                                       const ServerStatus& status,
+                                                       std::string* to) {
+  if (word == "srvr") {
+    return [this, status](std::string* text) {
+      *text += VersionLines(status) + ServerLines(status);
+      return false;
+    };
+  }
+  if (word == "stat") return Status(status);
+  if (word == "mntr") return Monitor(status);
+  if (word == "cons") return Connections();
+  if (word == "dump") return Dump();
+  if (word == "wchc") return WatchesByConnection();
+  if (word == "wchp") return WatchesByPath();
+  if (word == "wchs") {
+    return [this](std::string* text) {
+      MutexLock lock(&door_.watches().mutex);
+      const tree::WatchTable& table = door_.watches().table;
+      absl::StrAppend(text, table.node_watcher_count(), " connections watching ",
+                      table.node_path_count(), " paths\nTotal watches:", table.node_watch_count(),
+                      "\n");
+      return false;
+    };
+  }
+  if (word == "hash") {
+    return [this](std::string* text) {
+      const tree::Tree& tree = door_.service().tree();
+      absl::StrAppend(text, absl::StrFormat("%x: %d\n", tree.last_zxid().value(), tree.digest()));
+      return false;
+    };
+  }
+  if (word == "conf") {
+    *to += Configuration();
+  } else if (word == "dirs") {
+    *to += Directories();
+  } else if (word == "crst") {
+    door_.statistics().ResetConnections();
+    *to += "Connection stats reset.\n";
+  } else {
+    ASSERT(word == "srst");
+    door_.statistics().ResetServer();
+    *to += "Server stats reset.\n";
+  }
+  return nullptr;
+}
+
+// --- The server ----------------------------------------------------------------------------------
+
+std::string_view FourLetterWords::ModeName(const ServerStatus& status) const {
+  if (status.read_only) return "read-only";
+  if (status.standalone) return "standalone";
+  if (status.is_leader) return "leader";
+  const Config& config = door_.config();
+  const auto own = config.servers.find(config.my_id);
+  return own != config.servers.end() && own->second.observer ? "observer" : "follower";
+}
+
+std::string FourLetterWords::VersionLines(const ServerStatus& status) const {
+  return absl::StrCat("Zookeeper version: ", kVersion, "\n",
+                      status.read_only ? "READ-ONLY mode; serving only read-only clients\n" : "");
+}
+
+std::string FourLetterWords::ServerLines(const ServerStatus& status) {
+  const Statistics& statistics = door_.statistics();
+  const Statistics::Totals totals = statistics.Sum();
+  const tree::Tree& tree = door_.service().tree();
+  std::string text = absl::StrCat(
+      "Latency min/avg/max: ", totals.latency_ms.shown_min(), "/",
+      Decimal(totals.latency_ms.average()), "/", totals.latency_ms.max,
+      "\nReceived: ", totals.packets_received, "\nSent: ", totals.packets_sent,
+      "\nConnections: ", statistics.connections(), "\nOutstanding: ", statistics.outstanding(),
+      "\nZxid: ", Hex(tree.last_zxid().value()), "\nMode: ");
+  absl::StrAppend(&text, std::string(ModeName(status)), "\nNode count: ", tree.node_count(), "\n");
+  if (status.is_leader && !status.standalone) {
+    const ServerMetrics metrics = door_.service().metrics();
+    absl::StrAppend(&text, "Proposal sizes last/min/max: ", metrics.proposal_bytes_last, "/",
+                    metrics.proposal_bytes_min, "/", metrics.proposal_bytes_max, "\n");
+  }
+  return text;
+}
+
+FourLetterWords::Pieces FourLetterWords::Status(const ServerStatus& status) {
+  Pieces lines = ConnectionLines(&door_.statistics(), /*whole=*/false,
+                                 [this, status] { return "\n" + ServerLines(status); });
+  return [this, status, lines = std::move(lines), begun = false](std::string* to) mutable {
+    if (!std::exchange(begun, true)) *to += VersionLines(status) + "Clients:\n";
+    return lines(to);
+  };
+}
+
+FourLetterWords::Pieces FourLetterWords::Connections() {
+  return ConnectionLines(&door_.statistics(), /*whole=*/true, [] { return std::string("\n"); });
+}
+
+FourLetterWords::Pieces FourLetterWords::Monitor(const ServerStatus& status) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  std::error_code ignored;
+  const auto open_files =
+      std::distance(std::filesystem::directory_iterator("/proc/self/fd", ignored),
+                    std::filesystem::directory_iterator{});
+  return [this, status, limit, open_files](std::string* to) {
+    MonitorLines lines;
+    lines.Add("version", kVersion);
+    lines.Add("server_state", std::string(ModeName(status)));
+    if (!status.read_only && !status.standalone) {
+      lines.Add("peer_state", status.is_leader                 ? "leading - broadcast"
+                              : ModeName(status) == "observer" ? "observing - broadcast"
+                                                               : "following - broadcast");
+    }
+    AddTotals(door_.statistics(), door_.statistics().Sum(), &lines);
+    const tree::Tree& tree = door_.service().tree();
+    lines.Add("znode_count", tree.node_count());
+    lines.Add("ephemerals_count", tree.ephemeral_count());
+    lines.Add("approximate_data_size", tree.data_bytes());
+    lines.Add("global_sessions", tree.session_count());
+    lines.Add("local_sessions", door_.read_only_sessions());
+    {
+      MutexLock lock(&door_.watches().mutex);
+      lines.Add("watch_count", door_.watches().table.watch_count());
+    }
+    lines.Add("open_file_descriptor_count", open_files);
+    lines.Add("max_file_descriptor_count", limit.rlim_cur);
+    lines.Add("uptime",
+              std::chrono::duration_cast<std::chrono::milliseconds>(door_.clock().Now() - started_)
+                  .count());
+    AddMetrics(status, door_.service().metrics(), &lines);
+    *to += lines.text();
+    return false;
+  };
+}
+
+// --- The process ---------------------------------------------------------------------------------
+
+std::string FourLetterWords::Configuration() {
+  const Config& config = door_.config();
+  std::string text = absl::StrCat(
+      "clientPort=", config.client_port, "\nsecureClientPort=-1\ndataDir=", config.data_dir,
+      "\ndataDirSize=", FileBytes(config.data_dir), "\ndataLogDir=", config.log_dir,
+      "\ndataLogSize=", FileBytes(config.log_dir), "\ntickTime=", config.tick_time_ms,
+      "\nmaxClientCnxns=", config.max_client_connections,
+      "\nminSessionTimeout=", config.min_session_timeout_ms,
+      "\nmaxSessionTimeout=", config.max_session_timeout_ms);
+  absl::StrAppend(&text, "\nclientPortListenBacklog=-1\nserverId=", config.my_id, "\n");
+  if (config.standalone()) return text;
+  const ServerLine& own = config.servers.at(config.my_id);
+  absl::StrAppend(&text, "initLimit=", config.init_limit, "\nsyncLimit=", config.sync_limit,
+                  "\nelectionAlg=3\nelectionPort=", own.election_port,
+                  "\nquorumPort=", own.peer_port, "\npeerType=", own.observer ? 1 : 0,
+                  "\nmembership: \n", config.MembersText());
+  return text;
+}
+
+std::string FourLetterWords::Environment() const {
+  std::string text = absl::StrCat("Environment:\nzookeeper.version=", kVersion, "\n");
+  utsname system{};
+  if (uname(&system) == 0) {
+    absl::StrAppend(&text, "host.name=", system.nodename, "\nos.name=", system.sysname,
+                    "\nos.arch=", system.machine, "\nos.version=", system.release, "\n");
+  }
+  passwd entry{};
+  passwd* user = nullptr;
+  char buffer[4096];
+  if (getpwuid_r(geteuid(), &entry, buffer, sizeof(buffer), &user) == 0 && user != nullptr) {
+    absl::StrAppend(&text, "user.name=", user->pw_name, "\nuser.home=", user->pw_dir, "\n");
+  }
+  std::error_code removed;
+  absl::StrAppend(&text, "user.dir=", std::filesystem::current_path(removed).string(), "\n");
+  return text;
+}
+
+std::string FourLetterWords::Directories() const {
+  return absl::StrCat("datadir_size: ", FileBytes(door_.config().data_dir),
+                      "\nlogdir_size: ", FileBytes(door_.config().log_dir), "\n");
+}
+
+// --- Sessions ------------------------------------------------------------------------------------
+
+FourLetterWords::Pieces FourLetterWords::Dump() {
+  // The sessions as they are at first, with their ephemeral nodes as they are when their turn
+  // comes.
+  struct Progress {
+    bool begun = false;
+    bool ephemerals_begun = false;
+    std::vector<tree::SessionInfo> sessions;
+    size_t with_ephemerals = 0;
+    size_t listed = 0;
+    size_t dumped = 0;
+    Pieces connections;
+  };
+  auto progress = std::make_shared<Progress>();
+  progress->connections = [statistics = &door_.statistics(),
+                           next = uint32_t{0}](std::string* to) mutable {
+    if (next == 0) {
+      absl::StrAppend(to, "Connections dump:\nConnections (", statistics->connections(), "):\n");
+    }
+    const std::optional<uint32_t> tag =
+        statistics->Visit(next, kPieceLines, [&](const ConnectionStatistics& connection, bool) {
+          absl::StrAppend(to, "\tip: /", connection.peer,
+                          " sessionId: ", Hex(connection.session_id.value()), "\n");
+        });
+    next = tag.value_or(0);
+    return tag.has_value();
+  };
+  return [this, progress](std::string* to) {
+    Progress& p = *progress;
+    const tree::Tree& tree = door_.service().tree();
+    if (!std::exchange(p.begun, true)) {
+      p.sessions = tree.Sessions();
+      p.with_ephemerals = static_cast<size_t>(
+          std::count_if(p.sessions.begin(), p.sessions.end(),
+                        [](const tree::SessionInfo& s) { return s.ephemerals > 0; }));
+      absl::StrAppend(to, "SessionTracker dump:\nGlobal Sessions(", p.sessions.size(), "):\n");
+    }
+    size_t lines = 0;
+    for (; p.listed < p.sessions.size() && lines < kPieceLines; ++p.listed, ++lines) {
+      const tree::SessionInfo& session = p.sessions[p.listed];
+      absl::StrAppend(to, Hex(session.id.value()), "\t", session.timeout_ms, "ms\n");
+    }
+    if (p.listed < p.sessions.size()) return true;
+    if (!std::exchange(p.ephemerals_begun, true)) {
+      absl::StrAppend(to, "ephemeral nodes dump:\nSessions with Ephemerals (", p.with_ephemerals,
+                      "):\n");
+    }
+    for (; p.dumped < p.sessions.size() && lines < kPieceLines; ++p.dumped) {
+      const tree::SessionInfo& session = p.sessions[p.dumped];
+      if (session.ephemerals == 0) continue;
+      absl::StrAppend(to, Hex(session.id.value()), ":\n");
+      for (const std::string& path : tree.Ephemerals(session.id)) {
+        absl::StrAppend(to, "\t", path, "\n");
+        ++lines;
+      }
+    }
+    if (p.dumped < p.sessions.size()) return true;
+    return p.connections(to);
+  };
+}
+
+// --- Watches -------------------------------------------------------------------------------------
+// As ZooKeeper: those of nodes, not those of their children.
+
+FourLetterWords::Pieces FourLetterWords::WatchesByPath() {
+  return [this](std::string* to) {
+    std::string path_shown;
+    std::set<int64_t> sessions;  // that watch it
+    const auto show = [&] {
+      if (!sessions.empty()) absl::StrAppend(to, path_shown, "\n");
+      for (int64_t session : sessions) absl::StrAppend(to, "\t", Hex(session), "\n");
+      sessions.clear();
+    };
+    const auto add = [&](std::string_view path, int64_t session) {
+      if (path != path_shown) show();
+      path_shown = path;
+      sessions.insert(session);
+    };
+    const bool all = door_.ForEachNodeWatch(kWatchesShownMax, kWatchBytesShownMax, add);
+    show();
+    absl::StrAppend(to, all ? "" : kMoreWatches, "\n");
+    return false;
+  };
+}
+
+FourLetterWords::Pieces FourLetterWords::WatchesByConnection() {
+  return [this](std::string* to) {
+    std::map<int64_t, std::set<std::string>> paths;
+    const bool all = door_.ForEachNodeWatch(
+        kWatchesShownMax, kWatchBytesShownMax,
+        [&](std::string_view path, int64_t session) { paths[session].emplace(path); });
+    for (const auto& [session, of_session] : paths) {
+      absl::StrAppend(to, Hex(session), "\n");
+      for (const std::string& path : of_session) absl::StrAppend(to, "\t", path, "\n");
+    }
+    absl::StrAppend(to, all ? "" : kMoreWatches, "\n");
+    return false;
+  };
+}
+
+}  // namespace quorate::rpc::zk

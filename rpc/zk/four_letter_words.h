@@ -1,0 +1,64 @@
+// The four-letter words: a client that sends one of them instead of a connect request gets a text
+// for people and for monitoring, as ZooKeeper's, and is disconnected.
+//
+// Answers may be long (a line for each connection, or for each ephemeral node). They are made in
+// pieces, each when the one before it was sent, so that neither the memory nor the time for which
+// the tree is locked grows with their length.
+//
+// Thread-safety: an object may be used from any thread, a function that it returned from one.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "rpc/server/service.h"
+
+namespace quorate::rpc::zk {
+
+class ZkDoor;
+
+class FourLetterWords {
+ public:
+  static constexpr size_t kWordBytes = 4;
+
+  // `door` must outlive the object.
+  explicit FourLetterWords(ZkDoor* door);
+
+  // How long `word` is together with its argument; 0 if it is none of the words. REQUIRES:
+  // word.size() == kWordBytes.
+  size_t BytesOf(std::string_view word) const;
+
+  // Appends the next piece to `*to`, and returns whether there are more.
+  // REQUIRES: the tree is locked for reading.
+  using Pieces = std::function<bool(std::string* to)>;
+  // Begins to answer `word`, of the length that BytesOf says: appends to `*to` what can be said at
+  // once. What it returns, if not null, makes the rest. Looks at files; REQUIRES: the calling
+  // thread has not locked the tree.
+  Pieces Answer(std::string_view word, std::string* to);
+
+ private:
+  std::string_view ModeName(const ServerStatus& status) const;
+  Pieces AnswerServing(std::string_view word, const ServerStatus& status, std::string* to);
+  std::string Configuration();
+  std::string Environment() const;
+  std::string Directories() const;
+  std::string ServerLines(const ServerStatus& status);
+  std::string VersionLines(const ServerStatus& status) const;
+  Pieces Monitor(const ServerStatus& status);
+  Pieces Connections();
+  Pieces Status(const ServerStatus& status);
+  Pieces Dump();
+  Pieces WatchesByPath();
+  Pieces WatchesByConnection();
+
+  ZkDoor& door_;
+  const std::chrono::steady_clock::time_point started_;
+  std::atomic<int64_t> trace_mask_;
+};
+
+}  // namespace quorate::rpc::zk

@@ -1,0 +1,106 @@
+"""The limits that are configured, and those of the machine."""
+
+import resource
+import time
+
+import bystander as by
+import harness
+import zkwire as zk
+
+
+def _open(address, count):
+    """`count` sessions; those that the server refuses are None."""
+    sessions = []
+    for _ in range(count):
+        try:
+            sessions.append(zk.Connection(address))
+        except zk.Closed:
+            sessions.append(None)
+    return sessions
+
+
+def alone_connections_of_an_address(server):
+    with harness.Cluster(server, size=1, settings=["maxClientCnxns=4"]) as cluster:
+        address = cluster.address(1)
+        sessions = _open(address, 6)
+        assert sessions[:4].count(None) == 0 and sessions[4:] == [None, None], (
+            f"served: {[s is not None for s in sessions]}")
+        for session in sessions[:4]:
+            session.ping()
+        sessions[0].close()
+        deadline = time.monotonic() + by.PATIENCE_SECONDS
+        while _open(address, 1) == [None]:
+            assert time.monotonic() < deadline, "the place of one that has gone is not given away"
+
+
+def alone_requests_above_the_buffer(server):
+    with harness.Cluster(server, size=1, settings=["jute.maxbuffer=5000"]) as cluster:
+        address = cluster.address(1)
+        with by.Bystander(address) as client:
+            with zk.Connection(address) as session:
+                session.create("/small", b"x" * 4900, zk.EPHEMERAL)
+                session.submit(zk.CREATE, zk.request_create("/large", b"x" * 5000, zk.EPHEMERAL))
+                assert session.is_closed_by_peer(by.PATIENCE_SECONDS), "a request above the limit"
+            with zk.Connection(address) as session:
+                assert not session.exists("/large")
+                # What the server sends may be longer.
+                session.call(zk.MULTI, zk.request_multi(
+                    [(zk.CREATE, zk.request_create(f"/{i}-" + "n" * 40, b"", zk.EPHEMERAL))
+                     for i in range(40)]))
+                session.call(zk.MULTI, zk.request_multi(
+                    [(zk.CREATE, zk.request_create(f"/{i}-" + "n" * 41, b"", zk.EPHEMERAL))
+                     for i in range(40)]))
+                for i in range(3):
+                    session.create(f"/{i}-" + "m" * 900, b"", zk.EPHEMERAL)
+                assert len(session.children("/")) >= 80
+                session.close()
+            client.progress()
+
+
+def alone_outstanding_requests(server):
+    with harness.Cluster(server, size=3, settings=["globalOutstandingLimit=50"]) as cluster:
+        address = cluster.address(cluster.followers()[0])
+        with by.Bystander(address) as client:
+            sessions = [zk.Connection(address, 30000, timeout=30) for _ in range(8)]
+            for session in sessions:
+                session.path = session.create("/flood-", b"", zk.EPHEMERAL_SEQUENTIAL)
+            count = 2000
+            for session in sessions:
+                for _ in range(count):
+                    session.submit(zk.SET_DATA, zk.request_set(session.path, b"x" * 100, -1))
+            client.progress()
+            # None that was accepted is dropped.
+            for session in sessions:
+                for i in range(count):
+                    reply = session.receive()
+                    assert (reply.xid, reply.err) == (i + 2, zk.OK), f"{reply} is number {i}"
+                session.close()
+            client.progress()
+
+
+def alone_descriptors(server):
+    if server != "quorate":
+        raise harness.Skipped("ZooKeeper does not come back from it")
+    with harness.Cluster(server, size=1, settings=["maxClientCnxns=0"]) as cluster:
+        address = cluster.address(1)
+        pid = cluster.pids()[0]
+        before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        with by.Bystander(address) as client:
+            # There is room for some clients, and the log keeps its own.
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (300, before[1]))
+            sessions = _open(address, 300)
+            served = sum(session is not None for session in sessions)
+            assert 50 < served < 250, f"{served} of 300 clients are served with 300 descriptors"
+            client.progress()
+            # Not even a connection can be accepted.
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (20, before[1]))
+            waiting = [zk.RawConnection(address) for _ in range(5)]
+            client.progress()
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+            deadline = time.monotonic() + by.PATIENCE_SECONDS
+            while _open(address, 1) == [None]:
+                assert time.monotonic() < deadline, "no client is accepted after the shortage"
+            client.progress()
+            for connection in waiting:
+                connection.abandon()
+            return f"{served} of 300 clients served"
