@@ -1,0 +1,97 @@
+// One client of one server: a TCP connection and the session it holds.
+//
+// Thread-safety: belongs to one thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/differential/answer.h"
+#include "tests/differential/operation.h"
+#include "tests/lib/wire/wire.h"
+
+namespace quorate::differential {
+
+// A TCP connection that sends bytes and receives packets.
+class Connection {
+ public:
+  Connection() = default;
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+  Connection(Connection&& other) noexcept { *this = std::move(other); }
+  Connection& operator=(Connection&& other) noexcept;
+
+  // `address` is host:port, the host a numeric IPv4 address. A refused connection counts as one
+  // that the server has closed.
+  static Connection To(const std::string& address);
+
+  void Send(std::string_view bytes);
+  enum class Received { kPacket, kClosed, kNothing };
+  // Waits for a packet for at most ten seconds.
+  Received Receive(std::string* packet);
+  bool open() const { return socket_ >= 0; }
+  void Close();
+
+ private:
+  int socket_ = -1;
+  wire::PacketReader reader_;
+};
+
+class Client {
+ public:
+  // Barriers show on the connection all that happened before them at `address`; at one of several
+  // servers that takes a sync.
+  Client(std::string address, bool alone) : address_(std::move(address)), alone_(alone) {}
+
+  // The two halves of an operation, so that both servers can be at work at once. What is not of
+  // kind kConnect needs a connection.
+  void Begin(const Operation& operation);
+  // What came, up to the point at which all is done. Replies to pings and auth packets may overtake
+  // others: they come last.
+  std::vector<Answer> End(const Operation& operation);
+
+  // The same for what others' operations may have caused here. A connection that End found closed
+  // has nothing more to say.
+  void BeginBarrier();
+  std::vector<Answer> EndBarrier();
+  // The same for the connection that a connect has replaced, which is dropped then.
+  bool HasOldConnection() const { return old_.open(); }
+  void BeginOldBarrier();
+  std::vector<Answer> EndOldBarrier();
+
+  bool connected() const { return connection_.open(); }
+  bool has_session() const { return session_ != 0; }
+  void Drop() { connection_.Close(); }
+  // Drops the connection and forgets the session.
+  void Forget();
+
+ private:
+  struct Expected {
+    int32_t xid;
+    int32_t op;
+    bool answered = false;
+  };
+
+  void BeginConnect(const Operation& operation);
+  std::vector<Answer> EndConnect(const Operation& operation);
+  std::string Encode(const Request& request) const;
+  std::string EncodeBarrier() const;
+  std::vector<Answer> Collect(Connection* connection);
+  // True if it is the answer to the barrier.
+  bool Take(const std::string& packet, std::vector<Answer>* answers,
+            std::vector<Answer>* overtaking);
+
+  const std::string address_;
+  const bool alone_;
+  Connection connection_;
+  Connection old_;
+  int64_t session_ = 0;
+  std::string password_;
+  int64_t last_zxid_ = 0;
+  std::vector<Expected> expected_;
+};
+
+}  // namespace quorate::differential

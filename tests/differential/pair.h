@@ -1,0 +1,61 @@
+// The same clients at both servers: does each operation at both and compares what comes of it.
+//
+// Thread-safety: belongs to one thread.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/differential/client.h"
+#include "tests/differential/comparison.h"
+#include "tests/differential/operation.h"
+#include "tests/differential/planted.h"
+#include "tests/differential/servers.h"
+
+namespace quorate::differential {
+
+class Pair {
+ public:
+  // `comparison` and `planted` must outlive it.
+  Pair(const Addresses& addresses, Comparison* comparison, Planted* planted);
+
+  // Does it at both servers, and asks all clients what they have seen of it.
+  std::vector<Difference> Do(const Operation& operation);
+
+  // Compares the trees, as a client that may see everything.
+  std::vector<Difference> CompareTrees();
+
+  // Drops all connections, and with them watches and identities, in which the servers may differ
+  // unnoticed. Sessions of which only one server knows end.
+  void DropConnections();
+
+  // Ends all sessions, removes all nodes, and makes the versions of what cannot be removed equal.
+  // False if the servers could not be made equal.
+  bool Reset();
+
+ private:
+  static constexpr size_t kReference = 0;
+  static constexpr size_t kOurs = 1;
+  static constexpr std::array<size_t, 2> kBoth{kReference, kOurs};
+
+  std::vector<Difference> DoConnected(const Operation& operation);
+  void Observe(const Operation& operation, int asked, std::vector<Difference>* differences);
+  void Settle(int slot);
+  void EndSession(size_t server, int slot);
+  // Answers of one server to one request of the client that may do everything.
+  Answer Ask(size_t server, Request request);
+  bool ConnectAdmin();
+  void RemoveTree(size_t server, const std::string& path, bool itself);
+  bool Equalize(const std::string& path);
+  void RaiseVersions(size_t server, const std::string& path, int64_t version, int64_t aversion,
+                     int64_t creates);
+
+  Comparison& comparison_;
+  Planted& planted_;
+  std::array<std::vector<Client>, 2> clients_;
+  std::array<std::unique_ptr<Client>, 2> admins_;
+};
+
+}  // namespace quorate::differential

@@ -1,0 +1,50 @@
+// Encodes requests. Each has a text for people beside its bytes; none has an xid yet.
+//
+// Thread-safety: functions without state.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/differential/operation.h"
+
+namespace quorate::differential {
+
+// No value is null, which the protocol tells from empty.
+using Text = std::optional<std::string>;
+
+struct AclEntry {
+  int32_t perms = 31;
+  std::string scheme = "world";
+  std::string id = "anyone";
+};
+using AclEntries = std::optional<std::vector<AclEntry>>;
+
+// `op` is one of the creates.
+Request MakeCreate(int32_t op, const Text& path, const Text& data, const AclEntries& acl,
+                   int32_t flags, int64_t ttl_ms = 0);
+// delete, check.
+Request MakeVersioned(int32_t op, const Text& path, int32_t version);
+Request MakeSetData(const Text& path, const Text& data, int32_t version);
+Request MakeSetAcl(const Text& path, const AclEntries& acl, int32_t version);
+// exists, getData, getChildren, getChildren2.
+Request MakeRead(int32_t op, const Text& path, bool watch);
+// getACL, sync, getEphemerals, getAllChildrenNumber.
+Request MakePathOnly(int32_t op, const Text& path);
+// addWatch, with a mode; checkWatches and removeWatches, with a type.
+Request MakeWatch(int32_t op, const Text& path, int32_t mode_or_type);
+Request MakeAuth(const Text& scheme, const Text& credentials);
+// setWatches (three lists), setWatches2 (five). `relative_zxid`: none for the last that was seen.
+Request MakeSetWatches(int32_t op, std::optional<int64_t> relative_zxid,
+                       const std::vector<std::vector<std::string>>& lists);
+// multi, multiRead.
+Request MakeMulti(int32_t op, const std::vector<Request>& items);
+Request MakeReconfig(const Text& joining, const Text& leaving, const Text& members,
+                     int64_t configuration);
+// ping, whoAmI, closeSession, and what is not known.
+Request MakeEmpty(int32_t op);
+
+}  // namespace quorate::differential
