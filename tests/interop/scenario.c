@@ -17,7 +17,8 @@ static const struct client_ops* ops;
 static const char* hosts;
 static long minimum_rounds = 3;
 static long minimum_seconds = 0;
-static long losses; /* calls that ended with ZCONNECTIONLOSS */
+static long long end_ms; /* of minimum_seconds, counted from the arguments */
+static long losses;      /* calls that ended with ZCONNECTIONLOSS */
 
 void fail(const char* format, ...) {
   va_list arguments;
@@ -222,17 +223,19 @@ void parse_arguments(int argc, char** argv) {
     exit(2);
   }
   hosts = argv[1];
+  end_ms = now_ms() + minimum_seconds * 1000;
   zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
 }
 
 const char* hosts_argument(void) { return hosts; }
 
+int wants_more(long rounds) { return rounds < minimum_rounds || now_ms() < end_ms; }
+
 int run_scenario(const char* name, const struct client_ops* client) {
   ops = client;
   remove_all();
-  const long long end_ms = now_ms() + minimum_seconds * 1000;
   long round = 0;
-  while (round < minimum_rounds || now_ms() < end_ms) run_round(++round);
+  while (wants_more(round)) run_round(++round);
   printf("%s: %ld rounds, %ld calls lost and made again\n", name, round, losses);
   return 0;
 }

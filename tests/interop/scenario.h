@@ -63,6 +63,8 @@ void copy_names(struct child_names* children, const struct String_vector* string
 /* Reads "HOSTS [ROUNDS [SECONDS]]", exits with status 2 if they make no sense. */
 void parse_arguments(int argc, char** argv);
 const char* hosts_argument(void);
+/* Whether another round is wanted after `rounds` of them. */
+int wants_more(long rounds);
 
 /* Runs at least ROUNDS rounds and for at least SECONDS. Exits with status 1 at the first result
  * that is wrong; prints a summary and returns 0 otherwise. */

@@ -1,0 +1,98 @@
+"""Debian's zkCli.sh against a server and against Debian's ZooKeeper: it has to print the same."""
+
+import difflib
+import os
+import re
+import subprocess
+
+import harness
+import jvm
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+JARS = ("zookeeper", "zookeeper-jute", "slf4j-api", "slf4j-nop")
+TIMEOUT_SECONDS = 60
+# The same switches on both sides; ZooKeeper makes system properties of them.
+SETTINGS = ("extendedTypesEnabled=true", "enforceQuota=true")
+
+
+def sections():
+    """What zkcli.txt has typed: pairs of a name and lines."""
+    found = []
+    with open(os.path.join(HERE, "zkcli.txt"), encoding="utf-8") as file:
+        for line in file.read().splitlines():
+            if line.startswith("["):
+                found.append((line.strip("[]"), []))
+            elif line and not line.startswith("#"):
+                found[-1][1].append(line)
+    return found
+
+
+def run_cli(cluster, lines):
+    """What the program prints when `lines` are typed."""
+    command = [*jvm.command("org.apache.zookeeper.ZooKeeperMain", JARS), "-waitforconnection",
+               "-server", cluster.address(1)]
+    result = subprocess.run(command, input="\n".join(lines) + "\n", stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, text=True, timeout=TIMEOUT_SECONDS,
+                            check=False, cwd=cluster.parent)
+    return result.stdout
+
+
+def sorted_list(line):
+    """A list of names in order: servers promise none, and the program sorts only some."""
+    names = re.fullmatch(r"\[(.*)\]", line)
+    return f"[{', '.join(sorted(names[1].split(', ')))}]" if names else line
+
+
+def sorted_identities(lines):
+    """What whoami prints, in order."""
+    result = []
+    for line in lines:
+        if result and result[-1][0] == "Auth scheme: User" and re.fullmatch(r"\w+: \S+", line):
+            result[-1].append(line)
+        else:
+            result.append([line])
+    return [line for first, *others in result for line in (first, *sorted(others))]
+
+
+def normalised(output, cluster):
+    """The output with what differs from run to run replaced, the watch events after everything
+    else: they come from another thread."""
+    zxids = sorted({int(zxid, 16) for zxid in re.findall(r"Zxid = (0x[0-9a-f]+)", output)})
+
+    def port(match):
+        return f"port+{int(match[1]) - cluster.ports.base}"
+
+    output = re.sub(r"Zxid = (0x[0-9a-f]+)",
+                    lambda match: f"Zxid = number {zxids.index(int(match[1], 16))}", output)
+    output = re.sub(r"(ctime|mtime) = .*", r"\1 = a time", output)
+    output = re.sub(r"ephemeralOwner = 0x[0-9a-f]{2,}", "ephemeralOwner = a session", output)
+    output = re.sub(r"(?<=127\.0\.0\.1:)(\d+)", port, output)
+    output = re.sub(r"(?<=:)(\d{5})(?=:participant)", port, output)
+    output = re.sub(r"version=[0-9a-f]+", "version=V", output)
+    lines = [sorted_list(line) for line in output.splitlines() if line and line != "WATCHER::"]
+    # The last event of a session comes while the program ends.
+    lines = [line for line in lines if "state:Closed" not in line]
+    lines = sorted_identities(lines)
+    events = [line for line in lines if line.startswith("WatchedEvent")]
+    return [line for line in lines if not line.startswith("WatchedEvent")] + events
+
+
+def compare(name, lines, cluster, reference):
+    """Types `lines` on both sides; fails with the difference between what they print."""
+    wanted = normalised(run_cli(reference, lines), reference)
+    found = normalised(run_cli(cluster, lines), cluster)
+    if found != wanted:
+        difference = "\n".join(difflib.unified_diff(wanted, found, "ZooKeeper", "here", n=2,
+                                                    lineterm=""))
+        raise AssertionError(f"zkCli.sh prints something else in [{name}]:\n{difference}")
+    return f"{len(lines)} commands, {len(wanted)} lines"
+
+
+def run(runner, server):
+    wanted = [(f"interop zkCli {name}", name, lines) for name, lines in sections()]
+    if not any(runner.wants(label) for label, _, _ in wanted):
+        return
+    with harness.Cluster(server, settings=SETTINGS) as cluster, \
+            harness.Cluster("zookeeper", settings=SETTINGS) as reference:
+        for label, name, lines in wanted:
+            runner.run(label, compare, name, lines, cluster, reference)
