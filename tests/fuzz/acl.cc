@@ -1,0 +1,37 @@
+// Access control lists and identities as clients make them up.
+#include "tree/acl.h"
+
+#include <string>
+#include <vector>
+
+#include "base/assert.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace quorate::fuzz {
+
+void Run(Input input) {
+  std::vector<tree::Identity> identities;
+  for (int count = input.Take<uint8_t>() % 4; count > 0; --count) {
+    const std::string scheme(input.TakePiece());
+    const std::string id(input.TakePiece());
+    // The server makes up identities itself.
+    if (scheme != "auth" && tree::IsValidId(scheme, id)) identities.push_back({scheme, id});
+  }
+  std::vector<tree::Acl> wanted;
+  while (!input.empty()) {
+    const auto permissions = input.Take<int32_t>();
+    const std::string scheme(input.TakePiece());
+    wanted.push_back({permissions, {scheme, std::string(input.TakePiece())}});
+  }
+  std::vector<tree::Acl> resolved;
+  const bool is_valid = tree::ResolveAcl(wanted, identities, &resolved);
+  tree::IsAllowed(wanted, identities, 1);
+  if (!is_valid) return;
+  ASSERT(!resolved.empty(), "an empty list would let everybody in");
+  for (const tree::Acl& acl : resolved) tree::MaskDigestId(acl.identity.id);
+  std::vector<tree::Acl> again;
+  ASSERT(tree::ResolveAcl(resolved, {}, &again), "what is stored is valid");
+  ASSERT(again.size() <= resolved.size(), "and only loses what is there twice");
+}
+
+}  // namespace quorate::fuzz

@@ -1,0 +1,50 @@
+#include "tests/fuzz/front.h"
+
+#include <spdlog/spdlog.h>
+
+namespace quorate::fuzz {
+namespace {
+
+rpc::Config FuzzConfig() {
+  spdlog::set_level(spdlog::level::off);
+  rpc::Config config;
+  config.tick_time_ms = 2000;
+  config.min_session_timeout_ms = 4000;
+  config.max_session_timeout_ms = 40000;
+  config.jute_max_buffer_bytes = 1 << 16;
+  config.four_letter_words = {"*"};
+  return config;
+}
+
+}  // namespace
+
+Front::Front() : config_(FuzzConfig()) { sockets_.SetLoop(&loop_); }
+
+bool Front::TreeService::Work(rpc::Door* door) {
+  const auto batches = std::exchange(batches_, {});
+  const auto syncs = std::exchange(syncs_, {});
+  if (batches.empty() && syncs.empty()) return false;
+  {
+    WriterLock lock(&mutex_);
+    for (const rpc::CommandBatch& batch : batches) {
+      for (const rpc::CommandBatch::Range& range : batch.commands) {
+        char* command = batch.bytes->data() + range.offset;
+        ++zxid_;
+        tree::StampSequence(command, static_cast<uint64_t>(zxid_));
+        tree::StampTime(command, zxid_);
+        tree_.Apply(tree::Zxid(zxid_), batch.view(range), origin(), door);
+      }
+    }
+  }
+  door->OnBatchApplied();
+  for (const auto& [tag, id] : syncs) door->OnSyncDone(tag, id, tree::Zxid(zxid_));
+  return true;
+}
+
+void Front::Settle() {
+  do {
+    sockets_.RunTurns();
+  } while (service_.Work(&door_));
+}
+
+}  // namespace quorate::fuzz

@@ -1,0 +1,73 @@
+// The ZooKeeper door without threads and sockets, in front of a tree that applies at once.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/manual_clock.h"
+#include "base/mutex.h"
+#include "base/random.h"
+#include "rpc/zk/connection_loop.h"
+#include "rpc/zk/door.h"
+#include "rpc/zk/manual_sockets.h"
+#include "tree/command.h"
+#include "tree/tree.h"
+
+namespace quorate::fuzz {
+
+class Front {
+ public:
+  Front();
+
+  // Lets the server do all that there is to do.
+  void Settle();
+
+  rpc::zk::ManualSockets& sockets() { return sockets_; }
+  rpc::zk::ConnectionLoop& loop() { return loop_; }
+  ManualClock& clock() { return clock_; }
+
+ private:
+  class TreeService final : public rpc::Service {
+   public:
+    const tree::Tree& tree() const override { return tree_; }
+    SharedMutex& tree_mutex() override { return mutex_; }
+    tree::Origin origin() const override { return {1, 1}; }
+    void Submit(rpc::CommandBatch batch) override { batches_.push_back(std::move(batch)); }
+    bool congested() const override { return false; }
+    void Sync(uint32_t origin_tag, uint64_t sync_id) override {
+      syncs_.emplace_back(origin_tag, sync_id);
+    }
+    void Touch(std::vector<int64_t>) override {}
+    rpc::ServerStatus status() const override { return status_; }
+    rpc::ServerMetrics metrics() const override { return {}; }
+
+    // Applies what was submitted. Whether there was anything.
+    bool Work(rpc::Door* door);
+
+   private:
+    tree::Tree tree_;
+    SharedMutex mutex_;
+    std::vector<rpc::CommandBatch> batches_;
+    std::vector<std::pair<uint32_t, uint64_t>> syncs_;
+    rpc::ServerStatus status_{.leader_known = true, .is_leader = true, .in_touch = true};
+    int64_t zxid_ = 0;
+  };
+
+  class SameBytes final : public RandomBytes {
+   public:
+    void Fill(char* bytes, size_t size) override { std::fill_n(bytes, size, 'r'); }
+  };
+
+  const rpc::Config config_;
+  ManualClock clock_{1'700'000'000'000};
+  SameBytes random_;
+  TreeService service_;
+  rpc::zk::ZkDoor door_{config_, &service_, &clock_, &random_};
+  rpc::zk::ManualSockets sockets_;
+  rpc::zk::ConnectionLoop loop_{&door_, &sockets_};
+};
+
+}  // namespace quorate::fuzz

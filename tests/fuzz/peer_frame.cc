@@ -1,0 +1,26 @@
+// Frames between servers, with and without the right checksum.
+#include <memory>
+#include <string>
+
+#include "base/assert.h"
+#include "rpc/peer/frame.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace quorate::fuzz {
+
+void Run(Input input) {
+  const bool sealed = input.Take<uint8_t>() % 4 != 0;
+  auto bytes = std::make_shared<std::string>(input.rest());
+  if (sealed && bytes->size() > sizeof(uint32_t)) rpc::SealFrames(bytes.get());
+  const auto batch = rpc::DecodeFrames(bytes);
+  if (!batch.ok()) return;
+  for (const rpc::CommandBatch& forward : batch->forwards) {
+    for (const rpc::CommandBatch::Range& range : forward.commands) {
+      ASSERT(range.offset <= forward.bytes->size());
+      ASSERT(range.size <= forward.bytes->size() - range.offset);
+    }
+  }
+  for (const consensus::Message& message : batch->messages) consensus::ToString(message);
+}
+
+}  // namespace quorate::fuzz

@@ -1,0 +1,33 @@
+// The records of a checkpoint or of a snapshot from another server.
+#include <string>
+
+#include "base/assert.h"
+#include "tests/fuzz/fuzz.h"
+#include "tree/record.h"
+#include "tree/snapshot.h"
+
+namespace quorate::fuzz {
+
+// A zxid and a digest, and then the records: keys after a byte, values after two that say how long
+// they are.
+void Run(Input input) {
+  const tree::Zxid zxid(input.Take<uint16_t>());
+  const auto digest = input.Take<uint64_t>();
+  tree::TreeLoader loader;
+  while (!input.empty()) {
+    const std::string_view key = input.TakePiece();
+    const auto size = input.Take<uint16_t>();
+    const std::string_view value = input.TakeBytes(size);
+    if (tree::DecodeKind(key).ok()) {
+      tree::DecodeHead(key, value).status().IgnoreError();
+      tree::DecodeSession(key, value).status().IgnoreError();
+      tree::NodeRecord record;
+      tree::DecodeNode(key, value, &record).IgnoreError();
+    }
+    if (!loader.Add(key, value).ok()) return;
+  }
+  const auto loaded = loader.Finish(zxid, digest);
+  if (loaded.ok()) ASSERT((*loaded)->last_zxid() == zxid);
+}
+
+}  // namespace quorate::fuzz
