@@ -70,9 +70,10 @@ void Raft::Impl::CommitByCounting() {
 void Raft::Impl::TrimCache() {
   if (PlantedFault("nothing leaves memory")) return;
   cache_.Trim(std::min(durable_, applied_), options_.cached_bytes_max);
-  // A state machine that falls this far behind reads from the log; memory stays bounded.
+  // A state machine that falls this far behind reads from the log, and so does a leader that does
+  // not know how much of a long log is committed; memory stays bounded.
   const size_t bytes_max = options_.cached_bytes_max + options_.uncommitted_bytes_max;
-  cache_.Trim(std::min(durable_, commit_), bytes_max);
+  cache_.Trim(durable_, bytes_max);
 }
 
 absl::Status Raft::Impl::Propose(std::vector<Slice> payloads) {

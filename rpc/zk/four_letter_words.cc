@@ -305,8 +305,9 @@ FourLetterWords::Pieces FourLetterWords::AnswerServing(std::string_view word,
   if (word == "wchp") return WatchesByPath();
   if (word == "wchs") {
     return [this](std::string* text) {
-      MutexLock lock(&door_.watches().mutex);
-      const tree::WatchTable& table = door_.watches().table;
+      Watches& watches = door_.watches();
+      MutexLock lock(&watches.mutex);
+      const tree::WatchTable& table = watches.table;
       absl::StrAppend(text, table.node_watcher_count(), " connections watching ",
                       table.node_path_count(), " paths\nTotal watches:", table.node_watch_count(),
                       "\n");
