@@ -307,10 +307,9 @@ FourLetterWords::Pieces FourLetterWords::AnswerServing(std::string_view word,
     return [this](std::string* text) {
       Watches& watches = door_.watches();
       MutexLock lock(&watches.mutex);
-      const tree::WatchTable& table = watches.table;
-      absl::StrAppend(text, table.node_watcher_count(), " connections watching ",
-                      table.node_path_count(), " paths\nTotal watches:", table.node_watch_count(),
-                      "\n");
+      absl::StrAppend(text, watches.table.node_watcher_count(), " connections watching ",
+                      watches.table.node_path_count(),
+                      " paths\nTotal watches:", watches.table.node_watch_count(), "\n");
       return false;
     };
   }
