@@ -16,6 +16,7 @@ class ABSL_LOCKABLE Mutex {
  public:
   void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }
   void Unlock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
+  bool TryLock() ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) { return mutex_.try_lock(); }
   // For std::condition_variable.
   std::mutex& native() ABSL_LOCK_RETURNED(this) { return mutex_; }
 
@@ -55,6 +56,9 @@ class ABSL_LOCKABLE SharedMutex {
 
   void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { ASSERT(pthread_rwlock_wrlock(&lock_) == 0); }
   void Unlock() ABSL_UNLOCK_FUNCTION() { ASSERT(pthread_rwlock_unlock(&lock_) == 0); }
+  bool TryLock() ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) {
+    return pthread_rwlock_trywrlock(&lock_) == 0;
+  }
   void ReaderLock() ABSL_SHARED_LOCK_FUNCTION() { ASSERT(pthread_rwlock_rdlock(&lock_) == 0); }
   void ReaderUnlock() ABSL_UNLOCK_FUNCTION() { ASSERT(pthread_rwlock_unlock(&lock_) == 0); }
 

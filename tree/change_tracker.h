@@ -121,7 +121,8 @@ class ChangeTracker {
   }
   // Mostly the node itself tells, and spares the look at the list.
   bool IsChanged(const Znode& node) const {
-    return node.mzxid > pictured_zxid_ || node.pzxid > pictured_zxid_ || IsAt(changes_.nodes, node);
+    return node.mzxid > pictured_zxid_ || node.pzxid() > pictured_zxid_ ||
+           IsAt(changes_.nodes, node);
   }
   void AppendChanged(Znode* node);
   void LeavePicture(Znode* node);

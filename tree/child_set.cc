@@ -1,6 +1,7 @@
 #include "tree/child_set.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <new>
 
@@ -17,6 +18,9 @@ constexpr uint32_t kBackToArray = 8;
 constexpr uint32_t kMinSlots = 32;
 // A full segment of this capacity is split rather than grown.
 constexpr uint32_t kSplitSlots = 512;
+// Reserved segments are to have at most about this many children: chance gives some of them more,
+// and those shall not be split either.
+constexpr uint32_t kReservedFill = kSplitSlots / 4 * 3;
 // Two segments that were one are joined once they have together at most this many children.
 constexpr uint32_t kMergeSize = kSplitSlots / 4;
 // Doubling the directory must leave at least this many children for an entry: names chosen so that
@@ -38,6 +42,12 @@ ChildSet::Slot ChildSet::MakeSlot(Znode* child, uint64_t hash) {
   return pointer | (hash & ~kPointerMask);
 }
 
+ChildSet::SegmentPointer::SegmentPointer(Segment* segment)
+    : word_(reinterpret_cast<uint64_t>(segment) |
+            static_cast<uint64_t>(std::countr_zero(segment->capacity)) << kPointerBits) {
+  ASSERT(get() == segment, "user addresses have 48 bits");
+}
+
 ChildSet::Segment* ChildSet::NewSegment(uint32_t capacity, uint32_t depth) {
   ASSERT(capacity >= kMinSlots && (capacity & (capacity - 1)) == 0, "a power of two");
   const size_t slot_bytes = size_t{capacity} * sizeof(Slot);
@@ -56,9 +66,9 @@ ChildSet::Segment* ChildSet::NewSegmentFor(uint32_t count, uint32_t depth) {
 
 void ChildSet::DeleteSegment(Segment* segment) { ::operator delete(segment); }
 
-Znode* ChildSet::FindIn(const Segment& segment, std::string_view name, uint32_t tag) {
-  const uint32_t mask = segment.capacity - 1;
-  const Slot* slots = segment.slots();
+Znode* ChildSet::FindIn(SegmentPointer segment, std::string_view name, uint32_t tag) {
+  const uint32_t mask = segment.capacity() - 1;
+  const Slot* slots = segment->slots();
   for (uint32_t i = tag & mask; slots[i] != 0; i = (i + 1) & mask) {
     if (Tag(slots[i]) == tag && Child(slots[i])->name() == name) return Child(slots[i]);
   }
@@ -100,18 +110,18 @@ void ChildSet::EraseIn(Segment* segment, Slot slot) {
   --segment->size;
 }
 
-ChildSet::Segment* ChildSet::SegmentOf(uint64_t hash) const {
+ChildSet::SegmentPointer ChildSet::SegmentOf(uint64_t hash) const {
   if (layout_ == Layout::kSegment) return segment();
   ASSERT(layout_ == Layout::kDirectory, "only these two have segments");
   return directory()->entries[LowBits(hash, directory()->depth)];
 }
 
-void ChildSet::ReplaceSegment(uint64_t hash, uint32_t depth, Segment* to) {
+void ChildSet::ReplaceSegment(uint64_t hash, uint32_t depth, SegmentPointer to) {
   if (layout_ == Layout::kSegment) {
-    SetWord(to, Layout::kSegment);
+    SetSegment(to);
     return;
   }
-  std::vector<Segment*>& entries = directory()->entries;
+  std::vector<SegmentPointer>& entries = directory()->entries;
   const size_t step = size_t{1} << depth;
   for (size_t i = LowBits(hash, depth); i < entries.size(); i += step) entries[i] = to;
 }
@@ -120,9 +130,13 @@ Znode* ChildSet::Find(std::string_view name) const {
   if (layout_ == Layout::kInline) {
     return size_ == 1 && Child(word_)->name() == name ? Child(word_) : nullptr;
   }
-  const uint64_t hash = HashBytes(name);
+  return FindHash(name, HashBytes(name));
+}
+
+Znode* ChildSet::FindHash(std::string_view name, uint64_t hash) const {
+  ASSERT(layout_ != Layout::kInline, "that is quicker without a hash");
   const uint32_t tag = Tag(hash);
-  if (layout_ != Layout::kArray) return FindIn(*SegmentOf(hash), name, tag);
+  if (layout_ != Layout::kArray) return FindIn(SegmentOf(hash), name, tag);
   for (uint32_t i = 0; i < size_; ++i) {
     const Slot slot = array()[i];
     if (Tag(slot) == tag && Child(slot)->name() == name) return Child(slot);
@@ -132,9 +146,38 @@ Znode* ChildSet::Find(std::string_view name) const {
 
 void ChildSet::Insert(Znode* child) {
   ASSERT(child != nullptr);
+  InsertHash(child, HashBytes(child->name()));
+}
+
+Znode* ChildSet::FindOrInsert(Znode* child) {
+  ASSERT(child != nullptr);
+  const uint64_t hash = HashBytes(child->name());
+  Znode* found = layout_ == Layout::kInline ? Find(child->name()) : FindHash(child->name(), hash);
+  if (found == nullptr) InsertHash(child, hash);
+  return found;
+}
+
+void ChildSet::Reserve(uint32_t count) {
+  ASSERT(size_ == 0 && layout_ == Layout::kInline, "there is nothing that would have to move");
+  if (count <= kMaxArray) return;
+  if (count < kSplitSlots / 8 * 7) {
+    uint32_t capacity = kMinSlots;
+    while (IsFull(count, capacity)) capacity *= 2;
+    SetSegment(SegmentPointer(NewSegment(capacity, 0)));
+    return;
+  }
+  uint32_t depth = 1;
+  while (count >> depth > kReservedFill) ++depth;
+  auto* dir = new Directory{depth, 1u << depth, {}};
+  for (size_t i = 0; i < size_t{1} << depth; ++i) {
+    dir->entries.emplace_back(NewSegment(kSplitSlots, depth));
+  }
+  SetDirectory(dir);
+}
+
+void ChildSet::InsertHash(Znode* child, uint64_t hash) {
   ASSERT(size_ < static_cast<uint32_t>(std::numeric_limits<int32_t>::max()),
          "the number of children is a signed 32-bit number on the wire");
-  const uint64_t hash = HashBytes(child->name());
   const Slot slot = MakeSlot(child, hash);
   switch (layout_) {
     case Layout::kInline:
@@ -164,7 +207,7 @@ void ChildSet::InsertInArray(Slot slot, uint64_t hash) {
     Segment* table = NewSegment(kMinSlots, 0);
     for (uint32_t i = 0; i < size_; ++i) InsertIn(table, from[i]);
     delete[] array();
-    SetWord(table, Layout::kSegment);
+    SetSegment(SegmentPointer(table));
     InsertHashed(slot, hash);
     return;
   }
@@ -173,18 +216,18 @@ void ChildSet::InsertInArray(Slot slot, uint64_t hash) {
   larger[size_] = slot;
   if (layout_ == Layout::kArray) delete[] array();
   array_log2_ = layout_ == Layout::kInline ? 1 : array_log2_ + 1;
-  SetWord(larger, Layout::kArray);
+  SetArray(larger);
 }
 
 void ChildSet::InsertHashed(Slot slot, uint64_t hash) {
-  Segment* at = SegmentOf(hash);
+  Segment* at = SegmentOf(hash).get();
   while (IsFull(at->size, at->capacity)) {
     if (at->capacity >= kSplitSlots && MaySplit(*at)) {
       Split(at, hash);
     } else {
       Resize(at, hash);
     }
-    at = SegmentOf(hash);
+    at = SegmentOf(hash).get();
   }
   InsertIn(at, slot);
 }
@@ -197,13 +240,13 @@ bool ChildSet::MaySplit(const Segment& segment) const {
 void ChildSet::Resize(Segment* segment, uint64_t hash) {
   Segment* resized = NewSegmentFor(segment->size, segment->depth);
   InsertAll(*segment, resized);
-  ReplaceSegment(hash, segment->depth, resized);
+  ReplaceSegment(hash, segment->depth, SegmentPointer(resized));
   DeleteSegment(segment);
 }
 
 void ChildSet::Split(Segment* segment, uint64_t hash) {
   if (layout_ == Layout::kSegment) {
-    SetWord(new Directory{0, 1, {segment}}, Layout::kDirectory);
+    SetDirectory(new Directory{0, 1, {SegmentPointer(segment)}});
   }
   Directory* dir = directory();
   const uint32_t depth = segment->depth;
@@ -225,7 +268,7 @@ void ChildSet::Split(Segment* segment, uint64_t hash) {
     const uint32_t count = static_cast<uint32_t>(sides[side].size());
     Segment* part = NewSegmentFor(count, depth + 1);
     for (Slot slot : sides[side]) InsertIn(part, slot);
-    ReplaceSegment(low | side << depth, depth + 1, part);
+    ReplaceSegment(low | side << depth, depth + 1, SegmentPointer(part));
   }
   if (depth + 1 == dir->depth) dir->deepest += 2;
   DeleteSegment(segment);
@@ -247,7 +290,7 @@ void ChildSet::Erase(Znode* child) {
       return;
     case Layout::kSegment:
     case Layout::kDirectory:
-      EraseIn(SegmentOf(hash), slot);
+      EraseIn(SegmentOf(hash).get(), slot);
       --size_;
       Shrink(hash);
       return;
@@ -269,22 +312,22 @@ void ChildSet::EraseFromArray(Slot slot) {
 void ChildSet::Shrink(uint64_t hash) {
   while (layout_ == Layout::kDirectory && Merge(hash)) {
   }
-  Segment* at = SegmentOf(hash);
+  Segment* at = SegmentOf(hash).get();
   if (at->capacity > kMinSlots && at->size < at->capacity / 8) Resize(at, hash);
   if (layout_ == Layout::kSegment && size_ <= kBackToArray) SegmentToArray();
 }
 
 bool ChildSet::Merge(uint64_t hash) {
   Directory* dir = directory();
-  Segment* at = SegmentOf(hash);
+  Segment* at = SegmentOf(hash).get();
   ASSERT(at->depth > 0, "a directory has more than one segment");
   const uint32_t depth = at->depth;
-  Segment* buddy = dir->entries[LowBits(hash, depth) ^ (1u << (depth - 1))];
+  Segment* buddy = dir->entries[LowBits(hash, depth) ^ (1u << (depth - 1))].get();
   if (buddy->depth != depth || at->size + buddy->size > kMergeSize) return false;
   Segment* joined = NewSegmentFor(at->size + buddy->size, depth - 1);
   InsertAll(*at, joined);
   InsertAll(*buddy, joined);
-  ReplaceSegment(hash, depth - 1, joined);
+  ReplaceSegment(hash, depth - 1, SegmentPointer(joined));
   DeleteSegment(at);
   DeleteSegment(buddy);
   if (depth == dir->depth) {
@@ -299,18 +342,18 @@ void ChildSet::ShrinkDirectory() {
   while (dir->depth > 0 && dir->deepest == 0) {
     --dir->depth;
     dir->entries.resize(dir->entries.size() / 2);
-    for (const Segment* at : dir->entries) dir->deepest += at->depth == dir->depth ? 1 : 0;
+    for (const SegmentPointer at : dir->entries) dir->deepest += at->depth == dir->depth ? 1 : 0;
   }
   if (dir->depth > 0) {
     if (dir->entries.size() < dir->entries.capacity() / 2) dir->entries.shrink_to_fit();
     return;
   }
-  SetWord(dir->entries[0], Layout::kSegment);
+  SetSegment(dir->entries[0]);
   delete dir;
 }
 
 void ChildSet::SegmentToArray() {
-  Segment* table = segment();
+  Segment* table = segment().get();
   Slot* slots = new Slot[kMaxArray];
   uint32_t count = 0;
   for (uint32_t i = 0; i < table->capacity; ++i) {
@@ -318,7 +361,7 @@ void ChildSet::SegmentToArray() {
   }
   ASSERT(count == size_ && count > 1, "an array holds more than one");
   array_log2_ = 4;
-  SetWord(slots, Layout::kArray);
+  SetArray(slots);
   DeleteSegment(table);
 }
 
@@ -330,13 +373,13 @@ void ChildSet::Clear() {
       delete[] array();
       break;
     case Layout::kSegment:
-      DeleteSegment(segment());
+      DeleteSegment(segment().get());
       break;
     case Layout::kDirectory: {
       Directory* dir = directory();
       // From the end, so that a segment is deleted at its first entry, when no other is left.
       for (size_t i = dir->entries.size(); i-- > 0;) {
-        if ((i >> dir->entries[i]->depth) == 0) DeleteSegment(dir->entries[i]);
+        if ((i >> dir->entries[i]->depth) == 0) DeleteSegment(dir->entries[i].get());
       }
       delete dir;
       break;

@@ -36,6 +36,11 @@ class ChildSet {
   Znode* Find(std::string_view name) const;
   // REQUIRES: there is no child of its name yet; the name does not change while it is here.
   void Insert(Znode* child);
+  // Inserts `child` unless there is one of its name, which is returned then. REQUIRES: as above.
+  Znode* FindOrInsert(Znode* child);
+  // Makes room for `count` children, which are about to come. REQUIRES: there are none, and none is
+  // erased before that many came.
+  void Reserve(uint32_t count);
   // REQUIRES: `child` is here.
   void Erase(Znode* child);
   // Forgets all children.
@@ -55,7 +60,7 @@ class ChildSet {
   enum class Layout : uint8_t {
     kInline,     // word_ is a slot, if size_ is 1
     kArray,      // word_ points to 2^array_log2_ slots, the first size_ of them in use
-    kSegment,    // word_ points to a Segment
+    kSegment,    // word_ is a SegmentPointer
     kDirectory,  // word_ points to a Directory
   };
 
@@ -71,14 +76,33 @@ class ChildSet {
   };
   static_assert(sizeof(Segment) % alignof(Slot) == 0);
 
-  struct Directory {
-    uint32_t depth = 0;             // there are 2^depth entries
-    uint32_t deepest = 0;           // how many segments have that depth: those with one entry
-    std::vector<Segment*> entries;  // by the low bits of the hash
-  };
-
   static constexpr uint32_t kPointerBits = 48;
   static constexpr Slot kPointerMask = (Slot{1} << kPointerBits) - 1;
+
+  // Has the logarithm of the capacity above the pointer: a search looks at slots, not at the head
+  // of the segment, which would have to be fetched from memory too.
+  class SegmentPointer {
+   public:
+    SegmentPointer() = default;
+    explicit SegmentPointer(Segment* segment);
+    // REQUIRES: `word` is the word() of another.
+    explicit SegmentPointer(uint64_t word) : word_(word) {}
+
+    Segment* get() const { return reinterpret_cast<Segment*>(word_ & kPointerMask); }
+    Segment* operator->() const { return get(); }
+    Segment& operator*() const { return *get(); }
+    uint32_t capacity() const { return uint32_t{1} << (word_ >> kPointerBits); }
+    uint64_t word() const { return word_; }
+
+   private:
+    uint64_t word_ = 0;
+  };
+
+  struct Directory {
+    uint32_t depth = 0;                   // there are 2^depth entries
+    uint32_t deepest = 0;                 // segments that have that depth: those with one entry
+    std::vector<SegmentPointer> entries;  // by the low bits of the hash
+  };
 
   static Slot MakeSlot(Znode* child, uint64_t hash);
   static Znode* Child(Slot slot) { return reinterpret_cast<Znode*>(slot & kPointerMask); }
@@ -88,23 +112,29 @@ class ChildSet {
   // A segment that has room for some more than `count` children.
   static Segment* NewSegmentFor(uint32_t count, uint32_t depth);
   static void DeleteSegment(Segment* segment);
-  static Znode* FindIn(const Segment& segment, std::string_view name, uint32_t tag);
+  static Znode* FindIn(SegmentPointer segment, std::string_view name, uint32_t tag);
   static void InsertIn(Segment* segment, Slot slot);
   static void InsertAll(const Segment& from, Segment* to);
   static void EraseIn(Segment* segment, Slot slot);
 
   Slot* array() const { return reinterpret_cast<Slot*>(word_); }
-  Segment* segment() const { return reinterpret_cast<Segment*>(word_); }
+  SegmentPointer segment() const { return SegmentPointer(word_); }
   Directory* directory() const { return reinterpret_cast<Directory*>(word_); }
-  template <typename T>
-  void SetWord(T* pointer, Layout layout) {
-    word_ = reinterpret_cast<uint64_t>(pointer);
+  void SetArray(Slot* slots) { SetWord(reinterpret_cast<uint64_t>(slots), Layout::kArray); }
+  void SetSegment(SegmentPointer segment) { SetWord(segment.word(), Layout::kSegment); }
+  void SetDirectory(Directory* directory) {
+    SetWord(reinterpret_cast<uint64_t>(directory), Layout::kDirectory);
+  }
+  void SetWord(uint64_t word, Layout layout) {
+    word_ = word;
     layout_ = layout;
   }
 
-  Segment* SegmentOf(uint64_t hash) const;
+  Znode* FindHash(std::string_view name, uint64_t hash) const;
+  void InsertHash(Znode* child, uint64_t hash);
+  SegmentPointer SegmentOf(uint64_t hash) const;
   // Puts `to` wherever the segment of `hash`, of depth `depth`, is.
-  void ReplaceSegment(uint64_t hash, uint32_t depth, Segment* to);
+  void ReplaceSegment(uint64_t hash, uint32_t depth, SegmentPointer to);
   void InsertInArray(Slot slot, uint64_t hash);
   void InsertHashed(Slot slot, uint64_t hash);
   bool MaySplit(const Segment& segment) const;

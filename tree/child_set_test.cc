@@ -21,11 +21,12 @@ class Nodes {
     for (Znode* node : all_) Znode::Delete(node);
   }
   Znode* New(const std::string& name) {
-    all_.push_back(Znode::New(nullptr, name, kNoSession));
+    all_.push_back(Znode::New(&memory_, nullptr, name, kNoSession));
     return all_.back();
   }
 
  private:
+  NodeMemory memory_;
   std::vector<Znode*> all_;
 };
 
@@ -37,22 +38,32 @@ std::vector<std::string> Names(const ChildSet& set) {
 }
 
 TEST_CASE("child sets of all sizes find, list and forget") {
+  const bool reserves = GENERATE(false, true);
   for (size_t count : {0, 1, 2, 3, 8, 9, 16, 17, 18, 100, 447, 448, 449, 1000, 5000, 100'000}) {
     CAPTURE(count);
     Nodes nodes;
     std::vector<Znode*> children;
     std::vector<std::string> names;
     ChildSet set;
+    if (reserves) set.Reserve(static_cast<uint32_t>(count));
     for (size_t i = 0; i < count; ++i) {
       names.push_back("node-" + std::to_string(i));
       children.push_back(nodes.New(names.back()));
       REQUIRE(set.Find(names.back()) == nullptr);
-      set.Insert(children.back());
+      if (i % 2 == 0) {
+        set.Insert(children.back());
+      } else {
+        REQUIRE(set.FindOrInsert(children.back()) == nullptr);
+      }
       REQUIRE(set.Find(names.back()) == children.back());
     }
     REQUIRE(set.size() == count);
     REQUIRE(set.empty() == (count == 0));
     for (size_t i = 0; i < count; ++i) REQUIRE(set.Find(names[i]) == children[i]);
+    for (size_t i = 0; i < count; ++i) {
+      REQUIRE(set.FindOrInsert(nodes.New(names[i])) == children[i]);
+    }
+    REQUIRE(set.size() == count);
     REQUIRE(set.Find("node-") == nullptr);
     REQUIRE(set.Find("") == nullptr);
     std::vector<std::string> sorted = names;

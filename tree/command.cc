@@ -1,6 +1,8 @@
 #include "tree/command.h"
 
+#include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
@@ -20,7 +22,7 @@ constexpr size_t kMaxStringBytes = std::numeric_limits<int32_t>::max();
 // command can hold is refused before memory is set aside for it.
 constexpr size_t kMinIdentityBytes = 8;
 constexpr size_t kMinAclBytes = 12;
-constexpr size_t kMinOpBytes = 9;
+constexpr size_t kMinOpBytes = 5;
 
 // The first byte of a request. Without the second flag it is what it was when there were no quotas.
 constexpr uint8_t kIsMulti = 1;
@@ -81,8 +83,18 @@ void AppendOp(const Op& op, LittleEndianWriter* writer) {
       if (op.kind == OpKind::kCreateTtl) writer->Int(op.ttl_ms);
       return;
     case OpKind::kDelete:
+    case OpKind::kDeleteRecursive:
     case OpKind::kCheck:
       writer->Int(op.version);
+      return;
+    case OpKind::kCheckAbsent:
+      return;
+    case OpKind::kCheckCreated:
+      writer->Int(op.created_zxid.value());
+      return;
+    case OpKind::kRefused:
+      ASSERT(IsRefusal(op.refusal));
+      writer->Int(static_cast<int32_t>(op.refusal));
       return;
     case OpKind::kSetData:
       writer->Int(op.version);
@@ -94,6 +106,19 @@ void AppendOp(const Op& op, LittleEndianWriter* writer) {
       return;
   }
   ASSERT(false, "unknown kind of operation");
+}
+
+void AppendRequestBody(const Request& request, LittleEndianWriter* writer) {
+  ASSERT(request.multi || request.ops.size() == 1, "several operations are a multi");
+  writer->Int(static_cast<uint8_t>((request.multi ? kIsMulti : 0) |
+                                   (request.enforces_quota ? kEnforcesQuota : 0)));
+  writer->Int(static_cast<uint32_t>(request.identities.size()));
+  for (const Identity& identity : request.identities) {
+    AppendString(identity.scheme, writer);
+    AppendString(identity.id, writer);
+  }
+  writer->Int(static_cast<uint32_t>(request.ops.size()));
+  for (const Op& op : request.ops) AppendOp(op, writer);
 }
 
 std::string_view ReadString(LittleEndianReader* reader) {
@@ -153,8 +178,18 @@ void ReadOp(LittleEndianReader* reader, Op* op) {
       if (op->kind == OpKind::kCreateTtl) op->ttl_ms = reader->Int<int64_t>();
       return;
     case OpKind::kDelete:
+    case OpKind::kDeleteRecursive:
     case OpKind::kCheck:
       op->version = reader->Int<int32_t>();
+      return;
+    case OpKind::kCheckAbsent:
+      return;
+    case OpKind::kCheckCreated:
+      op->created_zxid = Zxid(reader->Int<int64_t>());
+      return;
+    case OpKind::kRefused:
+      op->refusal = static_cast<ErrorCode>(reader->Int<int32_t>());
+      if (!IsRefusal(op->refusal)) reader->Fail();
       return;
     case OpKind::kSetData:
       op->version = reader->Int<int32_t>();
@@ -168,15 +203,59 @@ void ReadOp(LittleEndianReader* reader, Op* op) {
   reader->Fail();
 }
 
+uint32_t VersionNeeded(OpKind kind) {
+  switch (kind) {
+    case OpKind::kCreate:
+    case OpKind::kDelete:
+    case OpKind::kSetData:
+    case OpKind::kCheck:
+    case OpKind::kSetAcl:
+      return kVersionFirst;
+    case OpKind::kCreateContainer:
+    case OpKind::kCreateTtl:
+      return kVersionExpiry;
+    case OpKind::kCheckAbsent:
+    case OpKind::kDeleteRecursive:
+      return kVersionNumbered;
+    case OpKind::kCheckCreated:
+    case OpKind::kRefused:
+      return kVersionCheckCreated;
+  }
+  ASSERT(false, "decoding refuses other kinds");
+}
+
 bool IsKnownKind(uint8_t kind) {
   return kind >= static_cast<uint8_t>(CommandKind::kCreateSession) &&
-         kind <= static_cast<uint8_t>(CommandKind::kDeleteContainer);
+         kind <= static_cast<uint8_t>(CommandKind::kSequencedRequest);
 }
 
 absl::Status BadCommand(std::string_view what, std::string_view command) {
   return absl::InvalidArgumentError(
       absl::StrCat("command of ", command.size(), " bytes ", ToAbsl(what),
                    ": written by another version of the program, or damaged"));
+}
+
+// The rest of `command`, which `reader` is to end with.
+absl::StatusOr<Request> ReadRequestBody(std::string_view command, LittleEndianReader* reader) {
+  Request request;
+  const uint8_t flags = reader->Int<uint8_t>();
+  if ((flags & ~(kIsMulti | kEnforcesQuota)) != 0) reader->Fail();
+  request.multi = (flags & kIsMulti) != 0;
+  request.enforces_quota = (flags & kEnforcesQuota) != 0;
+  const uint32_t identities = ReadCount(kMinIdentityBytes, reader);
+  request.identities.reserve(identities);
+  for (uint32_t i = 0; i < identities && reader->ok(); ++i) {
+    request.identities.push_back(ReadIdentity(reader));
+  }
+  const uint32_t ops = ReadCount(kMinOpBytes, reader);
+  request.ops.reserve(ops);
+  for (uint32_t i = 0; i < ops && reader->ok(); ++i) ReadOp(reader, &request.ops.emplace_back());
+  if (!reader->ok()) return BadCommand("has a request that is cut short or malformed", command);
+  if (!reader->empty()) return BadCommand("has bytes after its request", command);
+  if (!request.multi && ops != 1) {
+    return BadCommand("is no multi but has not exactly one operation", command);
+  }
+  return request;
 }
 
 }  // namespace
@@ -189,6 +268,44 @@ bool IsValidCreate(const Op& op) {
       mode == CreateMode::kPersistentWithTtl || mode == CreateMode::kPersistentSequentialWithTtl;
   if (has_ttl != (op.kind == OpKind::kCreateTtl)) return false;
   return !has_ttl || IsValidTtl(op.ttl_ms);
+}
+
+bool AddsData(const Request& request) {
+  return std::any_of(request.ops.begin(), request.ops.end(), [](const Op& op) {
+    switch (op.kind) {
+      case OpKind::kDelete:
+      case OpKind::kDeleteRecursive:
+      case OpKind::kCheck:
+      case OpKind::kCheckAbsent:
+      case OpKind::kCheckCreated:
+      case OpKind::kRefused:
+        return false;
+      default:
+        return true;
+    }
+  });
+}
+
+bool IsRefusal(ErrorCode error) {
+  return error == ErrorCode::kBadArguments || error == ErrorCode::kTooLarge ||
+         error == ErrorCode::kNoSpace || error == ErrorCode::kUnimplemented;
+}
+
+uint32_t VersionNeeded(CommandKind kind) {
+  if (kind == CommandKind::kSequencedRequest) return kVersionNumbered;
+  return kind == CommandKind::kDeleteContainer ? kVersionExpiry : kVersionFirst;
+}
+
+uint32_t VersionNeeded(const Request& request) {
+  uint32_t needed = request.enforces_quota ? kVersionExpiry : kVersionFirst;
+  for (const Op& op : request.ops) needed = std::max(needed, VersionNeeded(op.kind));
+  return needed;
+}
+
+uint32_t VersionNeeded(const CommandHeader& header, const Request& request) {
+  const uint32_t needed = std::max(VersionNeeded(header.kind), VersionNeeded(request));
+  // Older members take one without a session for one of a session that has ended.
+  return header.session == kNoSession ? std::max(needed, kVersionNumbered) : needed;
 }
 
 void AppendCreateSession(const CommandHeader& header, int32_t timeout_ms, std::string_view password,
@@ -208,18 +325,20 @@ void AppendCloseSession(const CommandHeader& header, std::string* out) {
 }
 
 void AppendRequest(const CommandHeader& header, const Request& request, std::string* out) {
-  ASSERT(request.multi || request.ops.size() == 1, "several operations are a multi");
   AppendHeader(header, CommandKind::kRequest, out);
   LittleEndianWriter writer(out);
-  writer.Int(static_cast<uint8_t>((request.multi ? kIsMulti : 0) |
-                                  (request.enforces_quota ? kEnforcesQuota : 0)));
-  writer.Int(static_cast<uint32_t>(request.identities.size()));
-  for (const Identity& identity : request.identities) {
-    AppendString(identity.scheme, &writer);
-    AppendString(identity.id, &writer);
-  }
-  writer.Int(static_cast<uint32_t>(request.ops.size()));
-  for (const Op& op : request.ops) AppendOp(op, &writer);
+  AppendRequestBody(request, &writer);
+}
+
+void AppendSequencedRequest(const CommandHeader& header, uint64_t sequence, uint64_t acknowledged,
+                            const Request& request, std::string* out) {
+  ASSERT(header.session != kNoSession, "a number is one within a session");
+  ASSERT(sequence > 0, "numbers begin at 1");
+  AppendHeader(header, CommandKind::kSequencedRequest, out);
+  LittleEndianWriter writer(out);
+  writer.Int(sequence);
+  writer.Int(acknowledged);
+  AppendRequestBody(request, &writer);
 }
 
 void AppendDeleteContainer(const CommandHeader& header, std::string_view path, std::string* out) {
@@ -268,6 +387,9 @@ absl::StatusOr<CommandHeader> DecodeHeader(std::string_view command) {
   const bool opens =
       header.kind == CommandKind::kCreateSession || header.kind == CommandKind::kAttachSession;
   if (opens && header.session == kNoSession) return BadCommand("opens session 0", command);
+  if (header.kind == CommandKind::kSequencedRequest && header.session == kNoSession) {
+    return BadCommand("is numbered but of no session", command);
+  }
   if (header.kind == CommandKind::kCreateSession &&
       KindOf(header.session) != NodeKind::kEphemeral) {
     return BadCommand("creates a session of an id that stands for something else", command);
@@ -291,6 +413,7 @@ absl::StatusOr<SessionBody> DecodeSessionBody(std::string_view command) {
   body.timeout_ms = reader.Int<int32_t>();
   body.password = ReadString(&reader);
   if (!reader.ok()) return BadCommand("has a session body that is cut short", command);
+  if (body.timeout_ms < 0) return BadCommand("has a negative timeout", command);
   if (!reader.empty()) return BadCommand("has bytes after its session body", command);
   return body;
 }
@@ -300,25 +423,24 @@ absl::StatusOr<Request> DecodeRequest(std::string_view command) {
   if (!header.ok()) return header.status();
   if (header->kind != CommandKind::kRequest) return BadCommand("is not a request", command);
   LittleEndianReader reader(command.substr(kCommandHeaderBytes));
-  Request request;
-  const uint8_t flags = reader.Int<uint8_t>();
-  if ((flags & ~(kIsMulti | kEnforcesQuota)) != 0) reader.Fail();
-  request.multi = (flags & kIsMulti) != 0;
-  request.enforces_quota = (flags & kEnforcesQuota) != 0;
-  const uint32_t identities = ReadCount(kMinIdentityBytes, &reader);
-  request.identities.reserve(identities);
-  for (uint32_t i = 0; i < identities && reader.ok(); ++i) {
-    request.identities.push_back(ReadIdentity(&reader));
+  return ReadRequestBody(command, &reader);
+}
+
+absl::StatusOr<SequencedRequest> DecodeSequencedRequest(std::string_view command) {
+  absl::StatusOr<CommandHeader> header = DecodeHeader(command);
+  if (!header.ok()) return header.status();
+  if (header->kind != CommandKind::kSequencedRequest) {
+    return BadCommand("is not a sequenced request", command);
   }
-  const uint32_t ops = ReadCount(kMinOpBytes, &reader);
-  request.ops.reserve(ops);
-  for (uint32_t i = 0; i < ops && reader.ok(); ++i) ReadOp(&reader, &request.ops.emplace_back());
-  if (!reader.ok()) return BadCommand("has a request that is cut short or malformed", command);
-  if (!reader.empty()) return BadCommand("has bytes after its request", command);
-  if (!request.multi && ops != 1) {
-    return BadCommand("is no multi but has not exactly one operation", command);
-  }
-  return request;
+  LittleEndianReader reader(command.substr(kCommandHeaderBytes));
+  SequencedRequest sequenced;
+  sequenced.sequence = reader.Int<uint64_t>();
+  sequenced.acknowledged = reader.Int<uint64_t>();
+  if (reader.ok() && sequenced.sequence == 0) return BadCommand("has the number 0", command);
+  absl::StatusOr<Request> request = ReadRequestBody(command, &reader);
+  if (!request.ok()) return request.status();
+  sequenced.request = *std::move(request);
+  return sequenced;
 }
 
 absl::StatusOr<std::string_view> DecodeDeleteContainer(std::string_view command) {

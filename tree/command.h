@@ -35,15 +35,27 @@
 namespace quorate::tree {
 
 enum class CommandKind : uint8_t {
-  kCreateSession = 1,    // body: i32 timeout_ms, password
-  kAttachSession = 2,    // body: i32 timeout_ms, password. The session moves to the origin server;
-                         // its attach zxid becomes the zxid of this command
-  kCloseSession = 3,     // no body. By the client
-  kExpireSession = 4,    // no body. By the leader; only if the attach zxid is still the session's
-  kRequest = 5,          // body: a Request
-  kDeleteContainer = 6,  // body: the path. By the leader; only if the node there is still one of
-                         // Tree::FindExpired
+  kCreateSession = 1,     // body: i32 timeout_ms, password
+  kAttachSession = 2,     // body: i32 timeout_ms, password. The session moves to the origin server;
+                          // its attach zxid becomes the zxid of this command
+  kCloseSession = 3,      // no body. By the client
+  kExpireSession = 4,     // no body. By the leader; only if the attach zxid is still the session's
+  kRequest = 5,           // body: a Request. Without a session (session and attach zxid 0) it may
+                          // do all but create ephemerals
+  kDeleteContainer = 6,   // body: the path. By the leader; only if the node there is still one of
+                          // Tree::FindExpired
+  kSequencedRequest = 7,  // body: u64 number within the session, u64 acknowledged, a Request.
+                          // Applied once, whoever sends it how often (SequencedRequest)
 };
+
+// Versions of the cluster in which commands changed: what an older member does not know may enter
+// the log only when every member is as new. They are counted along with all else that members must
+// agree on (consensus/core/types.h has the numbers).
+inline constexpr uint32_t kVersionFirst = 1;
+inline constexpr uint32_t kVersionExpiry = 3;  // containers, nodes with a TTL, hard quotas
+// Numbered writes, requests without a session, recursive deletes, checks for absence.
+inline constexpr uint32_t kVersionNumbered = 4;
+inline constexpr uint32_t kVersionCheckCreated = 5;  // and refusals that say why
 
 struct Origin {
   uint16_t member = 0;
@@ -70,6 +82,7 @@ inline constexpr size_t kCommandHeaderBytes = 48;
 //   kCreateContainer  a container, sequential if the mode says so; no TTLs
 //   kCreateTtl        a node with a TTL; the mode is one of those
 // Anything else is kBadArguments.
+// A check with kAnyVersion asks that there is a node, and that it may be read.
 enum class OpKind : uint8_t {
   kCreate = 1,
   kDelete = 2,
@@ -78,6 +91,12 @@ enum class OpKind : uint8_t {
   kSetAcl = 5,
   kCreateContainer = 6,
   kCreateTtl = 7,
+  kCheckAbsent = 8,      // kNodeExists if there is a node
+  kDeleteRecursive = 9,  // the node and all below it, within the bounds of tree/limits.h
+  kCheckCreated = 10,    // kBadVersion if the node there is of another creation (`created_zxid`).
+                         // As with kCheckAbsent, nobody has to be permitted to ask
+  kRefused = 11,  // fails with `refusal`: stands for a numbered write that a door refused, and
+                  // whose number is used up by that
 };
 
 // `acl` and strings of an operation. The views must outlive it.
@@ -90,9 +109,13 @@ struct Op {
   std::vector<Acl> acl;                       // creates, setAcl
   CreateMode mode = CreateMode::kPersistent;  // creates
   int64_t ttl_ms = 0;                         // createTtl
-  int32_t version = kAnyVersion;              // delete, setData, check, setAcl (of the ACL)
+  int32_t version = kAnyVersion;  // deletes (of the top node), setData, check, setAcl (of the ACL)
+  Zxid created_zxid;              // checkCreated
+  ErrorCode refusal = ErrorCode::kBadArguments;  // refused
 };
 
+// Whether a write may be refused with this error.
+bool IsRefusal(ErrorCode error);
 // Whether operation, mode and TTL of a create go together. REQUIRES: op.kind is one of the creates.
 bool IsValidCreate(const Op& op);
 
@@ -107,6 +130,24 @@ struct Request {
   bool enforces_quota = false;
 };
 
+// Whether it may make the tree larger.
+bool AddsData(const Request& request);
+
+// The version that every member must understand before such a command may be proposed.
+uint32_t VersionNeeded(CommandKind kind);
+uint32_t VersionNeeded(const Request& request);  // of a session
+// REQUIRES: the header's kind is one with a Request.
+uint32_t VersionNeeded(const CommandHeader& header, const Request& request);
+
+// A request that a session has numbered: 1, 2, 3, ... in its life, whichever server it sends them
+// through. The tree applies number n only right after n - 1, and once; its answer is kept until a
+// later request says that the client has it, and given again whenever the same number comes again.
+struct SequencedRequest {
+  uint64_t sequence = 0;      // from 1
+  uint64_t acknowledged = 0;  // the client has the answers up to this number
+  Request request;
+};
+
 // Each appends a whole command (header and body) to `*out`.
 void AppendCreateSession(const CommandHeader& header, int32_t timeout_ms, std::string_view password,
                          std::string* out);
@@ -114,6 +155,9 @@ void AppendAttachSession(const CommandHeader& header, int32_t timeout_ms, std::s
                          std::string* out);
 void AppendCloseSession(const CommandHeader& header, std::string* out);  // kind: close or expire
 void AppendRequest(const CommandHeader& header, const Request& request, std::string* out);
+// REQUIRES: header.session is a session, sequence is not 0.
+void AppendSequencedRequest(const CommandHeader& header, uint64_t sequence, uint64_t acknowledged,
+                            const Request& request, std::string* out);
 void AppendDeleteContainer(const CommandHeader& header, std::string_view path, std::string* out);
 
 // Writes the leader's time into a command in place. REQUIRES: size >= kCommandHeaderBytes.
@@ -135,6 +179,8 @@ struct SessionBody {
 absl::StatusOr<SessionBody> DecodeSessionBody(std::string_view command);
 // Views point into `command`. InvalidArgument for whatever AppendRequest cannot have written.
 absl::StatusOr<Request> DecodeRequest(std::string_view command);
+// Likewise, for AppendSequencedRequest.
+absl::StatusOr<SequencedRequest> DecodeSequencedRequest(std::string_view command);
 // The path, which points into `command`. InvalidArgument if it is not an AppendDeleteContainer.
 absl::StatusOr<std::string_view> DecodeDeleteContainer(std::string_view command);
 

@@ -57,7 +57,20 @@ Request SampleMulti() {
   ttl.kind = OpKind::kCreateTtl;
   ttl.mode = CreateMode::kPersistentWithTtl;
   ttl.ttl_ms = 0x0102030405;
-  request.ops = {create, remove, set, empty, check, set_acl, container, ttl};
+  Op check_absent;
+  check_absent.kind = OpKind::kCheckAbsent;
+  check_absent.path = "/f";
+  Op remove_all = remove;
+  remove_all.kind = OpKind::kDeleteRecursive;
+  Op check_created;
+  check_created.kind = OpKind::kCheckCreated;
+  check_created.path = "/g";
+  check_created.created_zxid = Zxid(0x0102030405060708);
+  Op refused;
+  refused.kind = OpKind::kRefused;
+  refused.refusal = ErrorCode::kNoSpace;
+  request.ops = {create,    remove, set,          empty,      check,         set_acl,
+                 container, ttl,    check_absent, remove_all, check_created, refused};
   return request;
 }
 
@@ -76,6 +89,8 @@ void RequireSame(const Request& a, const Request& b) {
     REQUIRE(a.ops[i].mode == b.ops[i].mode);
     REQUIRE(a.ops[i].version == b.ops[i].version);
     REQUIRE(a.ops[i].ttl_ms == b.ops[i].ttl_ms);
+    REQUIRE(a.ops[i].created_zxid == b.ops[i].created_zxid);
+    REQUIRE(a.ops[i].refusal == b.ops[i].refusal);
   }
 }
 
@@ -143,7 +158,7 @@ TEST_CASE("headers that no version writes are refused") {
   AppendCreateSession(SampleHeader(), 4000, "secret", &good);
   CHECK_FALSE(DecodeHeader("").ok());
   CHECK_FALSE(DecodeHeader(std::string_view(good).substr(0, kCommandHeaderBytes - 1)).ok());
-  for (char kind : {0, 7, 100}) {
+  for (char kind : {0, 8, 100}) {
     std::string bad = good;
     bad[1] = kind;
     CHECK_FALSE(DecodeHeader(bad).ok());
@@ -162,6 +177,12 @@ TEST_CASE("headers that no version writes are refused") {
   std::string close_with_body = good;
   close_with_body[1] = 3;
   CHECK_FALSE(DecodeHeader(close_with_body).ok());
+}
+
+TEST_CASE("a negative timeout is refused") {
+  std::string bytes;
+  AppendCreateSession(SampleHeader(), -1, "secret", &bytes);
+  CHECK(DecodeSessionBody(bytes).status().code() == absl::StatusCode::kInvalidArgument);
 }
 
 TEST_CASE("the removal of a container carries its path") {
@@ -205,6 +226,38 @@ TEST_CASE("a request is read as it was written") {
   CHECK(DecodeRequest(empty)->ops.empty());
 }
 
+TEST_CASE("a sequenced request is read as it was written, at the documented offsets") {
+  const Request request = SampleMulti();
+  std::string bytes;
+  AppendSequencedRequest(SampleHeader(), 0x1122334455667788, 0x99, request, &bytes);
+  REQUIRE(DecodeHeader(bytes)->kind == CommandKind::kSequencedRequest);
+  CHECK(bytes[1] == 7);
+  CHECK(LoadInt<std::endian::little, uint64_t>(bytes.data() + 48) == 0x1122334455667788);
+  CHECK(LoadInt<std::endian::little, uint64_t>(bytes.data() + 56) == 0x99);
+  absl::StatusOr<SequencedRequest> read = DecodeSequencedRequest(bytes);
+  REQUIRE(read.ok());
+  CHECK(read->sequence == 0x1122334455667788);
+  CHECK(read->acknowledged == 0x99);
+  RequireSame(read->request, request);
+  // The rest is what a request without a number has.
+  std::string plain;
+  AppendRequest(SampleHeader(), request, &plain);
+  CHECK(bytes.substr(64) == plain.substr(48));
+  CHECK_FALSE(DecodeRequest(bytes).ok());
+  CHECK_FALSE(DecodeSequencedRequest(plain).ok());
+
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    CAPTURE(size);
+    REQUIRE_FALSE(DecodeSequencedRequest(std::string_view(bytes).substr(0, size)).ok());
+  }
+  CHECK_FALSE(DecodeSequencedRequest(bytes + '\0').ok());
+  std::string no_session = bytes;
+  StoreInt<std::endian::little>(no_session.data() + 32, int64_t{0});
+  CHECK_FALSE(DecodeHeader(no_session).ok());
+  StoreInt<std::endian::little>(bytes.data() + 48, uint64_t{0});
+  CHECK(DecodeSequencedRequest(bytes).status().code() == absl::StatusCode::kInvalidArgument);
+}
+
 TEST_CASE("a request that is cut short, or has more behind it, is refused") {
   std::string bytes;
   AppendRequest(SampleHeader(), SampleMulti(), &bytes);
@@ -213,6 +266,20 @@ TEST_CASE("a request that is cut short, or has more behind it, is refused") {
     REQUIRE_FALSE(DecodeRequest(std::string_view(bytes).substr(0, size)).ok());
   }
   CHECK_FALSE(DecodeRequest(bytes + '\0').ok());
+}
+
+TEST_CASE("many short operations are read") {
+  Request request;
+  request.multi = true;
+  for (int i = 0; i < 100; ++i) {
+    Op& op = request.ops.emplace_back();
+    op.kind = OpKind::kCheckAbsent;
+    op.path = "/";
+  }
+  std::string bytes;
+  AppendRequest(SampleHeader(), request, &bytes);
+  REQUIRE(DecodeRequest(bytes).ok());
+  RequireSame(*DecodeRequest(bytes), request);
 }
 
 TEST_CASE("a request that is no multi has exactly one operation") {
@@ -274,6 +341,31 @@ TEST_CASE("a count that the command cannot hold takes no memory") {
   AppendRequest(SampleHeader(), Request{true, {}, {}}, &bytes);
   StoreInt<std::endian::little>(bytes.data() + kCommandHeaderBytes + 1, uint32_t{0xFFFFFFFF});
   CHECK_FALSE(DecodeRequest(bytes).ok());
+}
+
+TEST_CASE("what older members do not know needs a newer version, alone and within a multi") {
+  Request request = SampleMulti();
+  CommandHeader numbered = SampleHeader();
+  numbered.kind = CommandKind::kSequencedRequest;
+  CHECK(VersionNeeded(request) == kVersionCheckCreated);
+  CHECK(VersionNeeded(numbered, request) == kVersionCheckCreated);
+  request.ops.resize(10);
+  CHECK(VersionNeeded(request) == kVersionNumbered);
+  request.ops.resize(8);
+  CHECK(VersionNeeded(request) == kVersionExpiry);
+  request.ops.resize(6);
+  CHECK(VersionNeeded(request) == kVersionFirst);
+  request.enforces_quota = true;
+  CHECK(VersionNeeded(request) == kVersionExpiry);
+  CHECK(VersionNeeded(SampleHeader(), request) == kVersionExpiry);
+  CommandHeader no_session = SampleHeader();
+  no_session.session = kNoSession;
+  CHECK(VersionNeeded(no_session, request) == kVersionNumbered);
+  CHECK(VersionNeeded(numbered, request) == kVersionNumbered);
+  CHECK(VersionNeeded(CommandKind::kSequencedRequest) == kVersionNumbered);
+  CHECK(VersionNeeded(CommandKind::kRequest) == kVersionFirst);
+  CHECK(VersionNeeded(CommandKind::kExpireSession) == kVersionFirst);
+  CHECK(VersionNeeded(CommandKind::kDeleteContainer) == kVersionExpiry);
 }
 
 TEST_CASE("errors have names") {

@@ -1,4 +1,5 @@
-// The digest of the tree: the sum of a hash of each node, session and origin, and of the time. A
+// The digest of the tree: the sum of a hash of each node, session, answer
+// and origin, and of the time. A
 // change takes out the old hash of what it touches and adds the new one, so that the digest costs
 // as much as the change.
 //
@@ -18,6 +19,8 @@ inline constexpr uint64_t kNodeTerm = 1;
 inline constexpr uint64_t kSessionTerm = 2;
 inline constexpr uint64_t kOriginTerm = 3;
 inline constexpr uint64_t kTimeTerm = 4;
+inline constexpr uint64_t kAnswersTerm = 5;  // which answers a session has
+inline constexpr uint64_t kAnswerTerm = 6;
 
 // Znode::content_hash.
 inline uint64_t HashContent(std::string_view path, const ZnodeData& data) {
@@ -32,10 +35,10 @@ inline uint64_t HashNode(const Znode& node, uint64_t content_hash, uint64_t acl_
   return HashNumbers<10>(
       kNodeTerm,
       {content_hash, acl_hash, static_cast<uint64_t>(node.czxid.value()),
-       static_cast<uint64_t>(node.mzxid.value()), static_cast<uint64_t>(node.pzxid.value()),
+       static_cast<uint64_t>(node.mzxid.value()), static_cast<uint64_t>(node.pzxid().value()),
        static_cast<uint64_t>(node.ctime_ms), static_cast<uint64_t>(node.mtime_ms),
-       static_cast<uint64_t>(node.owner.value()), pair(node.version, node.created_children),
-       uint64_t{static_cast<uint32_t>(node.aversion)} << 32 | node.ordinal});
+       static_cast<uint64_t>(node.owner().value()), pair(node.version, node.created_children()),
+       uint64_t{static_cast<uint32_t>(node.aversion())} << 32 | node.ordinal});
 }
 
 inline uint64_t HashTime(int64_t time_ms) {

@@ -10,7 +10,7 @@ bool ExpiryIndex::IsConcerned(const Znode& node) {
     case NodeKind::kEphemeral:
       return false;
     case NodeKind::kContainer:
-      return node.created_children > 0 && node.children().empty();
+      return node.created_children() > 0 && node.children().empty();
     case NodeKind::kTtl:
       return node.children().empty();
   }
@@ -19,7 +19,7 @@ bool ExpiryIndex::IsConcerned(const Znode& node) {
 
 int64_t ExpiryIndex::DueMs(const Znode& node) {
   if (node.kind() == NodeKind::kContainer) return std::numeric_limits<int64_t>::min();
-  const int64_t ttl_ms = TtlOf(node.owner);
+  const int64_t ttl_ms = TtlOf(node.owner());
   const bool is_never = node.mtime_ms > std::numeric_limits<int64_t>::max() - ttl_ms;
   return is_never ? std::numeric_limits<int64_t>::max() : node.mtime_ms + ttl_ms;
 }

@@ -1,5 +1,6 @@
 #include "tree/record.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -14,6 +15,7 @@ namespace quorate::tree {
 namespace {
 
 constexpr uint8_t kFormat = 1;
+constexpr int32_t kSessionFormat = -2;  // of a session with numbered writes
 constexpr size_t kOriginBytes = 18;
 constexpr size_t kMinAclBytes = 12;
 constexpr size_t kMaxStringBytes = std::numeric_limits<int32_t>::max();
@@ -39,7 +41,16 @@ void ReadAcl(LittleEndianReader* reader, std::vector<Acl>* acl) {
   }
 }
 
+// Whether nothing in it needs a closer look: letters, digits and what is mostly seen between them.
+bool IsPlainName(std::string_view name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_';
+  });
+}
+
 bool IsValidName(std::string_view name) {
+  if (IsPlainName(name)) return true;
   if (name.empty() || name.find('/') != std::string_view::npos) return false;
   std::string path = "/";
   path.append(name);
@@ -116,17 +127,26 @@ void EncodeHead(const HeadRecord& head, std::string* value) {
 }
 
 void EncodeSession(const Session& session, std::string* value) {
+  ASSERT(session.timeout_ms >= 0, "a negative number says what the format is");
   value->clear();
   LittleEndianWriter writer(value);
+  if (session.answers != nullptr) writer.Int(kSessionFormat);
   writer.Int(session.timeout_ms);
   writer.Int(session.attach_zxid.value());
   writer.Int(session.member);
-  writer.Raw(session.password);
+  if (session.answers == nullptr) {
+    writer.Raw(session.password);
+    return;
+  }
+  writer.String(session.password);
+  writer.Int(session.answers->last_sequence());
+  writer.Int(session.answers->acknowledged());
+  writer.Raw(session.answers->bytes());
 }
 
 void EncodeNode(const Znode& node, const AclTable& acls, std::string* value) {
   const bool has_acl = node.acl_id != kOpenAclId;
-  const bool has_owner = node.owner != kNoSession;
+  const bool has_owner = node.owner() != kNoSession;
   const NodeKey parent = KeyOf(node.parent == nullptr ? node : *node.parent);
   value->clear();
   LittleEndianWriter writer(value);
@@ -135,14 +155,14 @@ void EncodeNode(const Znode& node, const AclTable& acls, std::string* value) {
   writer.Int(parent.czxid.value());
   writer.Int(parent.ordinal);
   writer.Int(node.mzxid.value());
-  writer.Int(node.pzxid.value());
+  writer.Int(node.pzxid().value());
   writer.Int(node.ctime_ms);
   writer.Int(node.mtime_ms);
   writer.Int(node.version);
-  writer.Int(node.created_children);
-  writer.Int(node.aversion);
+  writer.Int(node.created_children());
+  writer.Int(node.aversion());
   writer.Int(node.children().size());
-  if (has_owner) writer.Int(node.owner.value());
+  if (has_owner) writer.Int(node.owner().value());
   writer.String(node.name());
   if (has_acl) {
     const std::vector<Acl>& acl = acls.Get(node.acl_id);
@@ -201,11 +221,23 @@ absl::StatusOr<SessionRecord> DecodeSession(std::string_view key, std::string_vi
   if (!key_reader.ok() || !key_reader.empty()) return BadRecord("has a key of wrong size", key);
   if (session.id == kNoSession) return BadRecord("is a session of id 0", key);
   LittleEndianReader reader(value);
-  session.timeout_ms = reader.Int<int32_t>();
+  const int32_t first = reader.Int<int32_t>();
+  const bool has_answers = first == kSessionFormat;
+  session.timeout_ms = has_answers ? reader.Int<int32_t>() : first;
+  if (session.timeout_ms < 0) return BadRecord("has an unknown format", key);
   session.attach_zxid = Zxid(reader.Int<int64_t>());
   session.member = reader.Int<uint16_t>();
+  session.password = has_answers ? reader.String() : reader.rest();
+  if (has_answers) {
+    session.last_sequence = reader.Int<uint64_t>();
+    session.acknowledged = reader.Int<uint64_t>();
+    session.answers = reader.rest();
+  }
   if (!reader.ok()) return BadRecord("is too short", key);
-  session.password = reader.rest();
+  if (has_answers && !AnswerTable::IsValid(session.last_sequence, session.acknowledged,
+                                           session.answers, &session.answered_zxid)) {
+    return BadRecord("has impossible answers", key);
+  }
   return session;
 }
 

@@ -18,7 +18,10 @@
 // Values are little-endian:
 //   head     u8 format (1), i64 zxid, i64 time_ms, u64 digest, u64 znodes, u64 sessions,
 //            u32 count, then for each origin: u16 member, u64 incarnation, u64 sequence
-//   session  i32 timeout_ms, i64 attach zxid, u16 member, the password
+//   session  i32 timeout_ms, i64 attach zxid, u16 member, the password; if it has made numbered
+//            writes: i32 -2 (a format, which no timeout can be taken for), i32 timeout_ms, i64
+//            attach zxid, u16 member, u32 length and password, u64 last sequence, u64 acknowledged,
+//            AnswerTable::bytes()
 //   znode    u8 flags, i64 czxid and u32 ordinal of the parent (the root's own for the root),
 //            i64 mzxid, pzxid, ctime_ms, mtime_ms, i32 version, created children, aversion,
 //            u32 children, [i64 owner], u32 length and name, [u32 count, then for each ACL entry:
@@ -68,6 +71,11 @@ struct SessionRecord {
   Zxid attach_zxid;
   uint16_t member = 0;
   std::string_view password;
+  // Of numbered writes; zeros if there was none.
+  uint64_t last_sequence = 0;
+  uint64_t acknowledged = 0;
+  std::string_view answers;
+  Zxid answered_zxid;  // the newest of the answers'
 };
 
 struct NodeRecord {

@@ -10,7 +10,7 @@ namespace quorate::tree {
 void Session::Link(Znode* node) {
   EphemeralLinks& links = node->links();
   ASSERT(links.previous == nullptr && links.next == nullptr && first != node, "in no list yet");
-  ASSERT(node->owner == id, "a node of this session");
+  ASSERT(node->owner() == id, "a node of this session");
   links.previous = last;
   (last == nullptr ? first : last->links().next) = node;
   last = node;
@@ -19,7 +19,7 @@ void Session::Link(Znode* node) {
 
 void Session::Unlink(Znode* node) {
   ASSERT(ephemeral_count > 0, "the node is in the list");
-  ASSERT(node->owner == id, "a node of this session");
+  ASSERT(node->owner() == id, "a node of this session");
   const EphemeralLinks& links = node->links();
   (links.previous == nullptr ? first : links.previous->links().next) = links.next;
   (links.next == nullptr ? last : links.next->links().previous) = links.previous;
@@ -27,7 +27,7 @@ void Session::Unlink(Znode* node) {
 }
 
 void Session::Relink(Znode* node) {
-  ASSERT(node->owner == id, "a node of this session");
+  ASSERT(node->owner() == id, "a node of this session");
   const EphemeralLinks& links = node->links();
   Znode*& from_previous = links.previous == nullptr ? first : links.previous->links().next;
   Znode*& from_next = links.next == nullptr ? last : links.next->links().previous;
@@ -37,11 +37,17 @@ void Session::Relink(Znode* node) {
   ++ephemeral_count;
 }
 
-uint64_t Session::Hash() const {
+uint64_t Session::OwnHash() const {
   return HashNumbers<5>(
       kSessionTerm,
       {static_cast<uint64_t>(id.value()), static_cast<uint64_t>(timeout_ms),
        static_cast<uint64_t>(attach_zxid.value()), uint64_t{member}, HashBytes(password)});
+}
+
+uint64_t Session::Hash() const { return OwnHash() + (answers == nullptr ? 0 : answers->Hash()); }
+
+uint64_t Session::ComputeHash() const {
+  return OwnHash() + (answers == nullptr ? 0 : answers->ComputeHash());
 }
 
 Session* SessionTable::Find(SessionId id) const {

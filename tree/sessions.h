@@ -1,4 +1,5 @@
-// The sessions of all members' clients, and which ephemeral nodes each has.
+// The sessions of all members' clients: which ephemeral nodes each has, and the answers to its
+// numbered writes.
 //
 // Thread-safety: none inside; const functions may be called together.
 #pragma once
@@ -10,6 +11,7 @@
 #include <string_view>
 
 #include "absl/container/btree_map.h"
+#include "tree/answers.h"
 #include "tree/types.h"
 #include "tree/znode.h"
 
@@ -25,6 +27,12 @@ struct Session {
   Znode* first = nullptr;
   Znode* last = nullptr;
   size_t ephemeral_count = 0;
+  // From its first numbered write on; nullptr before.
+  std::unique_ptr<AnswerTable> answers;
+
+  // Of its numbered writes: 0 if there was none.
+  uint64_t last_sequence() const { return answers == nullptr ? 0 : answers->last_sequence(); }
+  uint64_t acknowledged() const { return answers == nullptr ? 0 : answers->acknowledged(); }
 
   // Appends a new node. REQUIRES: it is in no list.
   void Link(Znode* node);
@@ -33,8 +41,13 @@ struct Session {
   // Undoes an Unlink. REQUIRES: all that happened to the list since then has been undone.
   void Relink(Znode* node);
 
-  // The session's part of the digest.
+  // The session's part of the digest: O(1), and computed anew.
   uint64_t Hash() const;
+  uint64_t ComputeHash() const;
+
+ private:
+  // Without its answers.
+  uint64_t OwnHash() const;
 };
 
 class SessionTable {

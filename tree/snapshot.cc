@@ -14,6 +14,13 @@
 
 namespace quorate::tree {
 
+namespace {
+
+// Children that get their room before they come: 16 bytes each.
+constexpr uint64_t kReservedChildrenMax = 16u << 20;
+
+}  // namespace
+
 HeadRecord Tree::Impl::Head() const {
   HeadRecord head;
   head.zxid = last_zxid_;
@@ -90,10 +97,14 @@ struct TreeLoader::State {
     return &*found;
   }
 
+  // nullptr if the parent has a child of that name.
   Znode* NewNode(const NodeRecord& record, Znode* parent);
+  // Makes room for them, if it is no more than damage may promise in vain.
+  void Reserve(Znode* node, uint32_t children);
 
   std::unique_ptr<Tree::Impl> impl = std::make_unique<Tree::Impl>(Tree::Impl::Bare{});
   std::string last_key;
+  uint64_t reservable = kReservedChildrenMax;
   bool has_head = false;
   HeadRecord head;
   NodeRecord record;
@@ -140,13 +151,18 @@ absl::Status TreeLoader::AddSession(std::string_view key, std::string_view value
   if (!state_->has_head) return BadRecord("comes without a head", key);
   const absl::StatusOr<SessionRecord> record = DecodeSession(key, value);
   if (!record.ok()) return record.status();
-  if (record->attach_zxid > state_->head.zxid) return BadRecord("is newer than the head", key);
+  if (std::max(record->attach_zxid, record->answered_zxid) > state_->head.zxid)
+    return BadRecord("is newer than the head", key);
   Tree::Impl& impl = *state_->impl;
   Session* session = impl.sessions_.Add(record->id);
   session->timeout_ms = record->timeout_ms;
   session->attach_zxid = record->attach_zxid;
   session->member = record->member;
   session->password = record->password;
+  if (record->last_sequence > 0) {
+    session->answers = AnswerTable::Restore(record->id, record->last_sequence, record->acknowledged,
+                                            record->answers);
+  }
   impl.totals_.digest += session->Hash();
   return absl::OkStatus();
 }
@@ -172,32 +188,38 @@ absl::Status TreeLoader::AddNode(std::string_view key, std::string_view value) {
     if (found == nullptr) return BadRecord("has no parent", key);
     if (found->missing == 0) return BadRecord("is a child too many", key);
     parent = found->node;
-    if (parent->children().Find(record.name) != nullptr) return BadRecord("is a namesake", key);
     --found->missing;
   }
   Znode* node = state_->NewNode(record, parent);
+  if (node == nullptr) return BadRecord("is a namesake", key);
   if (owner != nullptr) owner->Link(node);
   return absl::OkStatus();
 }
 
 Znode* TreeLoader::State::NewNode(const NodeRecord& from, Znode* parent) {
-  Znode* node = Znode::New(parent, from.name, from.owner);
-  node->data.Set(from.has_data, from.data);
+  Znode* node = Znode::New(&impl->memory_, parent, from.name, from.owner);
+  if (parent != nullptr && parent->Extend(&impl->memory_).children.FindOrInsert(node) != nullptr) {
+    Znode::Delete(node);
+    return nullptr;
+  }
+  node->data.Set(&impl->memory_, from.has_data, from.data);
   if (!from.acl.empty()) node->acl_id = impl->acls_.Ref(from.acl);
   node->czxid = from.key.czxid;
   node->ordinal = from.key.ordinal;
   node->mzxid = from.mzxid;
-  node->pzxid = from.pzxid;
+  node->SetPzxid(&impl->memory_, from.pzxid);
   node->ctime_ms = from.ctime_ms;
   node->mtime_ms = from.mtime_ms;
   node->version = from.version;
-  node->created_children = from.created_children;
-  node->aversion = from.aversion;
+  if (from.created_children != 0 || from.aversion != 0) {
+    ZnodeExtra& extra = node->Extend(&impl->memory_);
+    extra.created_children = from.created_children;
+    extra.aversion = from.aversion;
+  }
   if (parent == nullptr) {
     impl->root_ = node;
     node->content_hash = HashContent("/", node->data);
   } else {
-    parent->children().Insert(node);
     path.resize(parent_path_bytes);
     path += '/';
     path += from.name;
@@ -210,10 +232,17 @@ Znode* TreeLoader::State::NewNode(const NodeRecord& from, Znode* parent) {
   impl->totals_.data_bytes += node->name_length + node->data.size();
   if (from.children > 0) {
     parents.push_back({from.key, node, from.children});
+    Reserve(node, from.children);
   } else {
     impl->expiry_.Add(*node);
   }
   return node;
+}
+
+void TreeLoader::State::Reserve(Znode* node, uint32_t children) {
+  if (children > reservable) return;
+  reservable -= children;
+  node->Extend(&impl->memory_).children.Reserve(children);
 }
 
 uint64_t TreeLoader::nodes() const { return state_->impl->node_count(); }

@@ -244,6 +244,25 @@ TEST_CASE("a picture has what changed and no more") {
     removed_nodes = 1;
     removed_sessions = 1;
   }
+  SECTION("a numbered write, and one that comes again") {
+    const Request request{false, {MakeSetData("/a/b", "x")}, {}};
+    for (uint64_t number : {1, 1, 2}) server.DoSequenced(number, 0, request);
+    nodes = 1;
+    sessions = 1;
+  }
+  SECTION("what a refused write acknowledges") {
+    server.DoSequenced(1, 0, Request{false, {MakeCheck("/a")}, {}});
+    camera.TakeWhole(&tree);
+    CHECK(camera.Count(RecordKind::kSession, false) == 1);
+    server.DoSequenced(5, 1, Request{false, {MakeCheck("/a")}, {}});
+    sessions = 1;
+  }
+  SECTION("a write out of sequence, and a repeated one") {
+    server.DoSequenced(1, 0, Request{false, {MakeCheck("/a")}, {}});
+    camera.TakeWhole(&tree);
+    server.DoSequenced(5, 0, Request{false, {MakeCheck("/a")}, {}});
+    server.DoSequenced(1, 0, Request{false, {MakeCheck("/a")}, {}});
+  }
   SECTION("a session that went and came again") {
     server.EndSession(CommandKind::kCloseSession, kSession, Zxid(0));
     server.OpenSession();
@@ -330,6 +349,11 @@ void Fill(Server* server) {
   ops.push_back(MakeCreateContainer("/c"));
   ops.push_back(MakeCreateTtl("/t", 77));
   server->DoMulti(ops);
+  for (uint64_t number = 1; number <= 3; ++number) {
+    const Request request{false, {MakeSetData("/a", "data")}, {}};
+    server->DoSequenced(number, number / 2, request, kOtherSession);
+    server->DoSequenced(number, number - 1, request, kNegative);
+  }
 }
 
 TEST_CASE("hostile records give errors") {
@@ -431,6 +455,25 @@ TEST_CASE("records that are sound one by one but not together are refused") {
     // Its parent counts it.
     message = "namesake";
   }
+  SECTION("an answer is newer than the head") {
+    HeadRecord head = *DecodeHead(head_key, records[head_key]);
+    head.zxid = Zxid(head.zxid.value() - 1);
+    EncodeHead(head, &records[head_key]);
+    message = "newer than the head";
+  }
+  SECTION("an answer is another one") {
+    std::string key;
+    EncodeSessionKey(kOtherSession, &key);
+    records[key].back() ^= 2;
+    message = "digest differs";
+  }
+  SECTION("an answer is missing") {
+    std::string key;
+    EncodeSessionKey(kOtherSession, &key);
+    const SessionRecord session = *DecodeSession(key, records[key]);
+    records[key].resize(records[key].size() - session.answers.size() / 2);
+    message = "impossible answers";
+  }
   SECTION("the head counts other sessions") {
     HeadRecord head = *DecodeHead(head_key, records[head_key]);
     ++head.sessions;
@@ -440,6 +483,62 @@ TEST_CASE("records that are sound one by one but not together are refused") {
   const auto loaded = Load(records, zxid, digest);
   REQUIRE(loaded.status().code() == absl::StatusCode::kDataLoss);
   CHECK_THAT(std::string(loaded.status().message()), Catch::Contains(message));
+}
+
+TEST_CASE("answers survive a round trip") {
+  Server server;
+  server.OpenSession();
+  std::vector<ApplyResult> answers;
+  const auto ask = [&server](uint64_t number, uint64_t acknowledged) {
+    return server.DoSequenced(
+        number, acknowledged,
+        Request{true, {MakeCreate("/s", "", CreateMode::kPersistentSequential)}, {}});
+  };
+  for (uint64_t number = 1; number <= 5; ++number) answers.push_back(ask(number, number / 2));
+  std::string command;
+  for (uint64_t number = 1; number <= 5; ++number) {
+    CAPTURE(number);
+    const std::unique_ptr<Tree> loaded = Reload(server.tree());
+    command.clear();
+    AppendSequencedRequest(server.Next(kSession, server.AttachZxid()), number, 0,
+                           Request{false, {MakeCheck("/")}, {}}, &command);
+    --server.sequence;
+    RecordingListener listener;
+    loaded->Apply(loaded->last_zxid() + 1, command, server.self, &listener);
+    REQUIRE(listener.result.has_value());
+    CHECK(listener.result->repeated == (number > 2));
+    const ErrorCode expected = number > 2 ? ErrorCode::kOk : ErrorCode::kAlreadyAcknowledged;
+    CHECK(listener.result->error == expected);
+    if (number <= 2) continue;
+    CHECK(listener.result->zxid == answers[number - 1].zxid);
+    CHECK((listener.result->ops == answers[number - 1].ops));
+  }
+}
+
+TEST_CASE("a session without answers has the record that it always had") {
+  Server server;
+  server.OpenSession(kSession, kPassword, 4000);
+  std::string key, value;
+  EncodeSessionKey(kSession, &key);
+  const Records records = RecordsOf(server.tree());
+  const std::string old =
+      std::string("\xa0\x0f\0\0\1\0\0\0\0\0\0\0\1\0", 14) + std::string(kPassword);
+  REQUIRE(records.at(key) == old);
+  server.DoSequenced(1, 0, Request{false, {MakeCheck("/")}, {}});
+  const std::string changed = RecordsOf(server.tree()).at(key);
+  REQUIRE(changed != old);
+  const auto decoded = DecodeSession(key, changed);
+  REQUIRE(decoded.ok());
+  CHECK(decoded->timeout_ms == 4000);
+  CHECK(decoded->password == kPassword);
+  CHECK(decoded->last_sequence == 1);
+  CHECK(decoded->acknowledged == 0);
+  CHECK(decoded->answered_zxid == server.tree().last_zxid());
+  // A format that is not known yet.
+  std::string newer = changed;
+  newer[0] = '\xfd';
+  CHECK_THAT(std::string(DecodeSession(key, newer).status().message()),
+             Catch::Contains("unknown format"));
 }
 
 TEST_CASE("keys must ascend") {

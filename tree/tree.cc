@@ -12,8 +12,8 @@
 namespace quorate::tree {
 
 Tree::Impl::Impl() {
-  root_ = Znode::New(nullptr, "", kNoSession);
-  root_->data.Set(true, "");
+  root_ = Znode::New(&memory_, nullptr, "", kNoSession);
+  root_->data.Set(&memory_, true, "");
   root_->content_hash = HashContent("/", root_->data);
   root_->ordinal = created_++;
   changes_.OnNodeCreated(root_);
@@ -27,7 +27,7 @@ Tree::Impl::Impl() {
   Znode* config = Lookup("/zookeeper/config");
   TakeOut(*config);
   config->acl_id = acls_.Ref({Acl{permission::kRead, Identity{"world", "anyone"}}});
-  config->aversion = -1;
+  config->Extend(&memory_).aversion = -1;
   PutIn(*config);
 }
 
@@ -38,7 +38,7 @@ Tree::Impl::~Impl() {
   while (!doomed.empty()) {
     Znode* node = doomed.back();
     doomed.pop_back();
-    std::as_const(*node).children().ForEach([&doomed](Znode* child) { doomed.push_back(child); });
+    node->children().ForEach([&doomed](Znode* child) { doomed.push_back(child); });
     Znode::Delete(node);
   }
 }
@@ -48,12 +48,12 @@ void Tree::Impl::AddSystemNode(std::string_view path) {
   Znode* parent = Lookup(ParentPath(path));
   ASSERT(parent != nullptr, "parents are added first");
   ASSERT(parent->children().Find(LastSegment(path)) == nullptr, "each is added once");
-  Znode* node = Znode::New(parent, LastSegment(path), kNoSession);
-  node->data.Set(true, "");
+  Znode* node = Znode::New(&memory_, parent, LastSegment(path), kNoSession);
+  node->data.Set(&memory_, true, "");
   node->content_hash = HashContent(path, node->data);
   node->ordinal = created_++;
   changes_.OnNodeCreated(node);
-  parent->children().Insert(node);
+  parent->Extend(&memory_).children.Insert(node);
   ++totals_.nodes;
   totals_.data_bytes += node->name_length;
   PutIn(*node);
@@ -99,7 +99,7 @@ bool Tree::Impl::IsPermitted(const Znode& node, std::span<const Identity> identi
 
 uint64_t Tree::Impl::ComputeDigest() const {
   uint64_t sum = HashTime(time_ms_) + origins_.Hash();
-  for (const auto& [id, session] : sessions_.all()) sum += session->Hash();
+  for (const auto& [id, session] : sessions_.all()) sum += session->ComputeHash();
   std::vector<const Znode*> left = {root_};
   size_t nodes = 0;
   while (!left.empty()) {
@@ -128,6 +128,7 @@ size_t Tree::node_count() const { return impl_->node_count(); }
 size_t Tree::ephemeral_count() const { return impl_->ephemeral_count(); }
 size_t Tree::session_count() const { return impl_->sessions().size(); }
 size_t Tree::data_bytes() const { return impl_->data_bytes(); }
+size_t Tree::node_memory_bytes() const { return impl_->node_memory_bytes(); }
 uint64_t Tree::digest() const { return impl_->digest(); }
 uint64_t Tree::ComputeDigest() const { return impl_->ComputeDigest(); }
 

@@ -22,24 +22,21 @@
 
 namespace quorate::tree {
 
-struct OpResult {
-  ErrorCode error = ErrorCode::kOk;
-  std::string path;  // create: the final path, with the sequence number
-  Stat stat;         // create, setData, setAcl, when error is kOk
-};
-
 // What became of a command.
 struct ApplyResult {
-  Zxid zxid;
+  Zxid zxid;  // of the command; if `repeated`, of the one that was applied in its place
   CommandHeader header;
   // A session command: kOk or kSessionExpired (no such session, or wrong password). A
   // deleteContainer: kOk, kNoNode or kNotEmpty (it is not, or no longer, to be removed). A request:
   // kSessionExpired or kSessionMoved if the session cannot act, and then `ops` is empty; otherwise
   // kOk, and each operation has its own. In a failed multi, operations before the failing one have
-  // kOk, the failing one its own error, later ones kRuntimeInconsistency.
+  // kOk, the failing one its own error, later ones kRuntimeInconsistency. A sequenced request: also
+  // kAlreadyAcknowledged, kOutOfSequence or kTooManyUnacknowledged, and then `ops` is empty.
   ErrorCode error = ErrorCode::kOk;
   int32_t timeout_ms = 0;  // create and attach of a session: its timeout
   std::vector<OpResult> ops;
+  uint64_t client_sequence = 0;  // a sequenced request: its number within its session
+  bool repeated = false;         // it was applied before: this is the answer that it got then
 };
 
 struct SessionInfo {
@@ -48,6 +45,9 @@ struct SessionInfo {
   Zxid attach_zxid;
   uint16_t member = 0;  // the server to which it is attached
   size_t ephemerals = 0;
+  // Of its sequenced requests: the last that was applied, and up to which it has the answers.
+  uint64_t last_sequence = 0;
+  uint64_t acknowledged = 0;
 };
 
 // The access control lists of the node that an event is about, and of its parent (empty for the
@@ -141,8 +141,13 @@ class Tree {
   // --- Counters, all O(1) ------------------------------------------------------------------------
   size_t node_count() const;
   size_t ephemeral_count() const;
+  // Of one session; 0 if there is none.
+  size_t EphemeralCount(SessionId id) const;
   size_t session_count() const;
   size_t data_bytes() const;  // names and data
+  // The memory of all nodes with their names and data, but for their places among the children of
+  // their parents.
+  size_t node_memory_bytes() const;
   // A hash of the whole tree and of the sessions; kept incrementally, equal on all members at a
   // zxid.
   uint64_t digest() const;

@@ -1,8 +1,12 @@
+#include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/assert.h"
 #include "tree/acl.h"
 #include "tree/digest.h"
+#include "tree/limits.h"
 #include "tree/path.h"
 #include "tree/sequence.h"
 #include "tree/tree.h"
@@ -20,7 +24,8 @@ bool IsEphemeral(CreateMode mode) {
   return mode == CreateMode::kEphemeral || mode == CreateMode::kEphemeralSequential;
 }
 
-// Whose the new node is (tree/node_kind.h). False if operation, mode and TTL do not go together.
+// Whose the new node is (tree/node_kind.h). False if operation, mode and TTL do not go together, or
+// it would be an ephemeral of nobody.
 bool FindOwner(const Op& op, SessionId session, SessionId* owner) {
   if (!IsValidCreate(op)) return false;
   const bool is_ttl = op.kind == OpKind::kCreateTtl;
@@ -28,7 +33,8 @@ bool FindOwner(const Op& op, SessionId session, SessionId* owner) {
            : op.kind == OpKind::kCreateContainer ? kContainerOwner
            : IsEphemeral(op.mode)                ? session
                                                  : kNoSession;
-  return true;
+  const bool is_ephemeral = op.kind == OpKind::kCreate && IsEphemeral(op.mode);
+  return !is_ephemeral || session != kNoSession;
 }
 
 bool IsSystemPath(std::string_view path) {
@@ -77,6 +83,9 @@ void Tree::Impl::Apply(Zxid zxid, std::string_view command, const Origin& self,
       break;
     case CommandKind::kRequest:
       ApplyRequest(*header, command, zxid, wanted, listener, &result);
+      break;
+    case CommandKind::kSequencedRequest:
+      ApplySequencedRequest(*header, command, zxid, wanted, listener, &result);
       break;
     case CommandKind::kDeleteContainer:
       ApplyDeleteContainer(command, zxid, listener, &result);
@@ -162,43 +171,50 @@ void Tree::Impl::ApplyRequest(const CommandHeader& header, std::string_view comm
                               bool wanted, ApplyListener* listener, ApplyResult* result) {
   const absl::StatusOr<Request> request = DecodeRequest(command);
   ASSERT(request.ok(), "a committed command decodes, or memory or log is damaged");
-  const Context context{zxid, sessions_.Find(header.session), request->identities,
-                        request->enforces_quota, wanted ? listener : nullptr};
-  if (context.session == nullptr) {
-    result->error = ErrorCode::kSessionExpired;
-    return;
-  }
-  if (context.session->attach_zxid != header.attach_zxid) {
-    result->error = ErrorCode::kSessionMoved;
-    return;
-  }
+  Session* session = nullptr;
+  result->error = FindAttached(header, &session);
+  if (result->error != ErrorCode::kOk) return;
+  const Context context{zxid, session, request->identities, request->enforces_quota,
+                        wanted ? listener : nullptr};
+  if (TryOps(*request, context, wanted ? &result->ops : nullptr)) CommitRequest(zxid, listener);
+}
 
+ErrorCode Tree::Impl::FindAttached(const CommandHeader& header, Session** session) {
+  if (header.session == kNoSession && header.attach_zxid == Zxid(0)) return ErrorCode::kOk;
+  *session = sessions_.Find(header.session);
+  if (*session == nullptr) return ErrorCode::kSessionExpired;
+  const bool attached = (*session)->attach_zxid == header.attach_zxid;
+  return attached ? ErrorCode::kOk : ErrorCode::kSessionMoved;
+}
+
+bool Tree::Impl::TryOps(const Request& request, const Context& context,
+                        std::vector<OpResult>* results) {
   ASSERT(undo_.empty(), "the request before was committed or rolled back");
   events_.clear();
   numbered_paths_.clear();
+  recursive_nodes_ = 0;
+  recursive_path_bytes_ = 0;
   const Totals before = totals_;
-  const size_t count = request->ops.size();
-  if (wanted) result->ops.resize(count);
-  ErrorCode error = ErrorCode::kOk;
-  size_t done = 0;
-  for (; done < count; ++done) {
-    error = ApplyOp(request->ops[done], context, wanted ? &result->ops[done] : nullptr);
-    if (error != ErrorCode::kOk) break;
-  }
-  if (error == ErrorCode::kOk) {
-    for (const Event& event : events_) {
-      listener->OnNodeEvent(event.type, event.path, zxid, AclsOf(*event.node));
-    }
-    Commit();
-    return;
-  }
-  Rollback(before);
-  if (!wanted) return;
+  const size_t count = request.ops.size();
+  if (results != nullptr) results->assign(count, OpResult{});
   for (size_t i = 0; i < count; ++i) {
-    result->ops[i] = OpResult{};
-    if (i == done) result->ops[i].error = error;
-    if (i > done) result->ops[i].error = ErrorCode::kRuntimeInconsistency;
+    const ErrorCode error =
+        ApplyOp(request.ops[i], context, results == nullptr ? nullptr : &(*results)[i]);
+    if (error == ErrorCode::kOk) continue;
+    Rollback(before);
+    if (results != nullptr) SetFailed(error, i, *results);
+    return false;
   }
+  return true;
+}
+
+void Tree::Impl::CommitRequest(Zxid zxid, ApplyListener* listener) {
+  for (const Event& event : events_) {
+    const std::string path = event.path.empty() ? event.node->Path() : std::string();
+    listener->OnNodeEvent(event.type, event.path.empty() ? path : event.path, zxid,
+                          AclsOf(*event.node));
+  }
+  Commit();
 }
 
 ErrorCode Tree::Impl::ApplyOp(const Op& op, const Context& context, OpResult* result) {
@@ -209,10 +225,18 @@ ErrorCode Tree::Impl::ApplyOp(const Op& op, const Context& context, OpResult* re
       return Create(op, context, result);
     case OpKind::kDelete:
       return Delete(op, context);
+    case OpKind::kDeleteRecursive:
+      return DeleteRecursive(op, context, result);
     case OpKind::kSetData:
       return SetData(op, context, result);
     case OpKind::kCheck:
       return CheckVersion(op, context);
+    case OpKind::kCheckAbsent:
+      return CheckAbsent(op);
+    case OpKind::kCheckCreated:
+      return CheckCreated(op);
+    case OpKind::kRefused:
+      return op.refusal;
     case OpKind::kSetAcl:
       return SetAcl(op, context, result);
   }
@@ -222,7 +246,7 @@ ErrorCode Tree::Impl::ApplyOp(const Op& op, const Context& context, OpResult* re
 std::string_view Tree::Impl::NumberedPath(const Op& op, const Znode& parent) {
   if (!IsSequential(op.mode)) return op.path;
   std::string& path = numbered_paths_.emplace_back(op.path);
-  AppendSequence(parent.created_children, &path);
+  AppendSequence(parent.created_children(), &path);
   return path;
 }
 
@@ -234,7 +258,8 @@ bool Tree::Impl::ResolveOpAcl(const Op& op, const Context& context) {
 
 ErrorCode Tree::Impl::Create(const Op& op, const Context& context, OpResult* result) {
   SessionId owner;
-  if (!FindOwner(op, context.session->id, &owner) || !HasParent(op.path)) {
+  const SessionId session = context.session == nullptr ? kNoSession : context.session->id;
+  if (!FindOwner(op, session, &owner) || !HasParent(op.path)) {
     return ErrorCode::kBadArguments;
   }
   if (!ResolveOpAcl(op, context)) return ErrorCode::kInvalidAcl;
@@ -243,7 +268,7 @@ ErrorCode Tree::Impl::Create(const Op& op, const Context& context, OpResult* res
   if (!IsPermitted(*parent, context.identities, permission::kCreate)) return ErrorCode::kNoAuth;
   const std::string_view path = NumberedPath(op, *parent);
   if (!IsValidPath(path)) return ErrorCode::kBadArguments;
-  if (path == "/" || std::as_const(*parent).children().Find(LastSegment(path)) != nullptr) {
+  if (path == "/" || parent->children().Find(LastSegment(path)) != nullptr) {
     return ErrorCode::kNodeExists;
   }
   if (parent->is_ephemeral()) return ErrorCode::kNoChildrenForEphemerals;
@@ -267,10 +292,11 @@ ErrorCode Tree::Impl::Create(const Op& op, const Context& context, OpResult* res
 
 Znode* Tree::Impl::Attach(Znode* parent, std::string_view path, SessionId owner, const Op& op,
                           const Context& context) {
-  Znode* node = Znode::New(parent, LastSegment(path), owner);
-  node->data.Set(op.has_data, op.data);
+  Znode* node = Znode::New(&memory_, parent, LastSegment(path), owner);
+  node->data.Set(&memory_, op.has_data, op.data);
   node->acl_id = acls_.Ref(resolved_acl_);
-  node->czxid = node->mzxid = node->pzxid = context.zxid;
+  node->czxid = node->mzxid = context.zxid;
+  node->SetPzxid(&memory_, context.zxid);
   node->ctime_ms = node->mtime_ms = time_ms_;
   node->content_hash = HashContent(path, node->data);
   node->ordinal = created_++;
@@ -280,14 +306,15 @@ Znode* Tree::Impl::Attach(Znode* parent, std::string_view path, SessionId owner,
   Undo& undo = undo_.emplace_back();
   undo.kind = OpKind::kCreate;
   undo.node = node;
-  undo.pzxid = parent->pzxid;
-  undo.created_children = parent->created_children;
+  undo.pzxid = parent->pzxid();
+  undo.created_children = parent->created_children();
 
   TakeOut(*parent);
   expiry_.Remove(*parent);
-  parent->children().Insert(node);
-  parent->created_children = NextVersion(parent->created_children);
-  parent->pzxid = context.zxid;
+  ZnodeExtra& of_parent = parent->Extend(&memory_);
+  of_parent.children.Insert(node);
+  of_parent.created_children = NextVersion(of_parent.created_children);
+  of_parent.pzxid = context.zxid;
   PutIn(*parent);
   PutIn(*node);
   expiry_.Add(*node);
@@ -301,7 +328,7 @@ Znode* Tree::Impl::Attach(Znode* parent, std::string_view path, SessionId owner,
   return node;
 }
 
-ErrorCode Tree::Impl::Delete(const Op& op, const Context& context) {
+ErrorCode Tree::Impl::FindDoomed(const Op& op, const Context& context, Znode** node) {
   if (!HasParent(op.path) || IsSystemPath(op.path)) return ErrorCode::kBadArguments;
   const size_t slash = op.path.rfind('/');
   const std::string_view parent_path = op.path.substr(0, slash);
@@ -310,10 +337,15 @@ ErrorCode Tree::Impl::Delete(const Op& op, const Context& context) {
   if (!IsPermitted(*parent, context.identities, permission::kDelete)) return ErrorCode::kNoAuth;
   // The parent of "//a" is the root, and yet there is no such node.
   if (parent_path == "/") return ErrorCode::kNoNode;
-  Znode* node = parent->children().Find(op.path.substr(slash + 1));
-  if (node == nullptr) return ErrorCode::kNoNode;
-  if (VersionDiffers(op.version, node->version)) return ErrorCode::kBadVersion;
-  if (!std::as_const(*node).children().empty()) return ErrorCode::kNotEmpty;
+  *node = parent->children().Find(op.path.substr(slash + 1));
+  if (*node == nullptr) return ErrorCode::kNoNode;
+  return VersionDiffers(op.version, (*node)->version) ? ErrorCode::kBadVersion : ErrorCode::kOk;
+}
+
+ErrorCode Tree::Impl::Delete(const Op& op, const Context& context) {
+  Znode* node = nullptr;
+  if (const ErrorCode error = FindDoomed(op, context, &node); error != ErrorCode::kOk) return error;
+  if (!node->children().empty()) return ErrorCode::kNotEmpty;
 
   const int64_t bytes = node->data.size();
   Detach(node, context.zxid);
@@ -322,22 +354,74 @@ ErrorCode Tree::Impl::Delete(const Op& op, const Context& context) {
   return ErrorCode::kOk;
 }
 
+ErrorCode Tree::Impl::DeleteRecursive(const Op& op, const Context& context, OpResult* result) {
+  Znode* top = nullptr;
+  if (const ErrorCode error = FindDoomed(op, context, &top); error != ErrorCode::kOk) return error;
+  if (!CollectSubtree(top, op.path.size())) return ErrorCode::kTooLarge;
+  for (const Znode* node : subtree_) {
+    if (node->children().empty()) continue;
+    if (!IsPermitted(*node, context.identities, permission::kDelete)) return ErrorCode::kNoAuth;
+  }
+  for (Znode* node : subtree_) {
+    const int64_t bytes = node->data.size();
+    Detach(node, context.zxid);
+    if (!quotas_.empty()) UpdateQuota(node->Path(), -bytes, -1);
+    // Its path is made when it is told: all at once would be much memory.
+    events_.push_back(Event{EventType::kNodeDeleted, {}, node});
+  }
+  if (result != nullptr) result->removed = subtree_.size();
+  return ErrorCode::kOk;
+}
+
+bool Tree::Impl::CollectSubtree(Znode* top, size_t path_bytes) {
+  // Each node after its parent, and a node's children in the order of their names, from the last to
+  // the first: turned around, children go first and in their order.
+  struct Left {
+    Znode* node;
+    size_t path_bytes;
+  };
+  std::vector<Left> left = {{top, path_bytes}};
+  subtree_.clear();
+  while (!left.empty()) {
+    const Left at = left.back();
+    left.pop_back();
+    subtree_.push_back(at.node);
+    ++recursive_nodes_;
+    recursive_path_bytes_ += at.path_bytes;
+    const ChildSet& children = at.node->children();
+    // Also what is left to look at counts: a node can have millions of children.
+    if (recursive_nodes_ + left.size() + children.size() > kDeleteRecursiveMax ||
+        recursive_path_bytes_ > kDeleteRecursivePathBytesMax) {
+      return false;
+    }
+    const size_t first = left.size();
+    children.ForEach([&](Znode* child) {
+      left.push_back({child, at.path_bytes + 1 + child->name_length});
+    });
+    std::sort(left.begin() + static_cast<ptrdiff_t>(first), left.end(),
+              [](const Left& a, const Left& b) { return a.node->name() < b.node->name(); });
+  }
+  std::reverse(subtree_.begin(), subtree_.end());
+  return true;
+}
+
 void Tree::Impl::Detach(Znode* node, Zxid zxid) {
   Znode* parent = node->parent;
   ASSERT(parent != nullptr, "the root stays");
-  ASSERT(std::as_const(*node).children().empty(), "only a leaf can go");
+  ASSERT(node->children().empty(), "only a leaf can go");
   changes_.BeforeNodeChange(node);
   changes_.BeforeNodeChange(parent);
   Undo& undo = undo_.emplace_back();
   undo.kind = OpKind::kDelete;
   undo.node = node;
-  undo.pzxid = parent->pzxid;
-  undo.created_children = parent->created_children;
+  undo.pzxid = parent->pzxid();
+  undo.created_children = parent->created_children();
 
   TakeOut(*node);
   TakeOut(*parent);
-  parent->children().Erase(node);
-  parent->pzxid = zxid;
+  ZnodeExtra& of_parent = parent->Extend(&memory_);
+  of_parent.children.Erase(node);
+  of_parent.pzxid = zxid;
   PutIn(*parent);
   expiry_.Remove(*node);
   expiry_.Add(*parent);
@@ -345,7 +429,7 @@ void Tree::Impl::Detach(Znode* node, Zxid zxid) {
   --totals_.nodes;
   totals_.data_bytes -= node->name_length + node->data.size();
   if (node->is_ephemeral()) {
-    Session* owner = sessions_.Find(node->owner);
+    Session* owner = sessions_.Find(node->owner());
     ASSERT(owner != nullptr, "an ephemeral does not outlive its session");
     owner->Unlink(node);
     --totals_.ephemerals;
@@ -375,7 +459,7 @@ ErrorCode Tree::Impl::SetData(const Op& op, const Context& context, OpResult* re
   TakeOut(*node);
   expiry_.Remove(*node);
   totals_.data_bytes -= node->data.size();
-  undo.data.Set(op.has_data, op.data);
+  undo.data.Set(&memory_, op.has_data, op.data);
   undo.data.Swap(&node->data);
   node->content_hash = HashContent(op.path, node->data);
   node->version = NextVersion(node->version);
@@ -397,20 +481,32 @@ ErrorCode Tree::Impl::SetAcl(const Op& op, const Context& context, OpResult* res
   Znode* node = Lookup(op.path);
   if (node == nullptr) return ErrorCode::kNoNode;
   if (!IsPermitted(*node, context.identities, permission::kAdmin)) return ErrorCode::kNoAuth;
-  if (VersionDiffers(op.version, node->aversion)) return ErrorCode::kBadVersion;
+  if (VersionDiffers(op.version, node->aversion())) return ErrorCode::kBadVersion;
 
   Undo& undo = undo_.emplace_back();
   undo.kind = OpKind::kSetAcl;
   undo.node = node;
-  undo.version = node->aversion;
+  undo.version = node->aversion();
   undo.acl_id = node->acl_id;
   changes_.BeforeNodeChange(node);
   TakeOut(*node);
   node->acl_id = acls_.Ref(resolved_acl_);
-  node->aversion = NextVersion(node->aversion);
+  node->Extend(&memory_).aversion = NextVersion(node->aversion());
   PutIn(*node);
   if (result != nullptr) result->stat = node->ToStat();
   return ErrorCode::kOk;
+}
+
+ErrorCode Tree::Impl::CheckAbsent(const Op& op) const {
+  if (!IsValidPath(op.path)) return ErrorCode::kBadArguments;
+  return Lookup(op.path) == nullptr ? ErrorCode::kOk : ErrorCode::kNodeExists;
+}
+
+ErrorCode Tree::Impl::CheckCreated(const Op& op) const {
+  if (!IsValidPath(op.path)) return ErrorCode::kBadArguments;
+  const Znode* node = Lookup(op.path);
+  if (node == nullptr) return ErrorCode::kNoNode;
+  return node->czxid == op.created_zxid ? ErrorCode::kOk : ErrorCode::kBadVersion;
 }
 
 ErrorCode Tree::Impl::CheckVersion(const Op& op, const Context& context) {
@@ -457,17 +553,18 @@ void Tree::Impl::UndoOne(Undo* undo) {
       const bool created = undo->kind == OpKind::kCreate;
       Znode* parent = node->parent;
       expiry_.Remove(created ? *node : *parent);
-      parent->pzxid = undo->pzxid;
-      parent->created_children = undo->created_children;
+      ZnodeExtra& of_parent = parent->Extend(&memory_);
+      of_parent.pzxid = undo->pzxid;
+      of_parent.created_children = undo->created_children;
       if (created) {
-        parent->children().Erase(node);
+        of_parent.children.Erase(node);
       } else {
-        parent->children().Insert(node);
+        of_parent.children.Insert(node);
       }
       expiry_.Add(created ? *parent : *node);
       NoteQuotaNode(*node, !created);
       if (node->is_ephemeral()) {
-        Session* owner = sessions_.Find(node->owner);
+        Session* owner = sessions_.Find(node->owner());
         ASSERT(owner != nullptr, "an ephemeral does not outlive its session");
         created ? owner->Unlink(node) : owner->Relink(node);
       }
@@ -489,14 +586,18 @@ void Tree::Impl::UndoOne(Undo* undo) {
     case OpKind::kSetAcl:
       acls_.Unref(node->acl_id);
       node->acl_id = undo->acl_id;
-      node->aversion = undo->version;
+      node->Extend(&memory_).aversion = undo->version;
       return;
     case OpKind::kCheck:
+    case OpKind::kCheckAbsent:
+    case OpKind::kCheckCreated:
+    case OpKind::kRefused:
     case OpKind::kCreateContainer:
     case OpKind::kCreateTtl:
+    case OpKind::kDeleteRecursive:
       break;
   }
-  ASSERT(false, "a check changes nothing, and all creates are of one kind here");
+  ASSERT(false, "checks change nothing, and creates and deletes are of one kind each here");
 }
 
 }  // namespace quorate::tree

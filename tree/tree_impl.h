@@ -1,5 +1,6 @@
 // What is behind Tree. tree.cc has the life of the tree and its digest, tree_apply.cc the changes,
-// tree_quota.cc quotas, tree_read.cc the reads, snapshot.cc the way into records and out of them.
+// tree_sequenced.cc those that come once however often they are sent, tree_quota.cc quotas,
+// tree_read.cc the reads, snapshot.cc the way into records and out of them.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +15,7 @@
 #include "tree/change_tracker.h"
 #include "tree/command.h"
 #include "tree/expiry_index.h"
+#include "tree/node_memory.h"
 #include "tree/origins.h"
 #include "tree/quota.h"
 #include "tree/record.h"
@@ -62,6 +64,7 @@ class Tree::Impl {
   size_t node_count() const { return totals_.nodes; }
   size_t ephemeral_count() const { return totals_.ephemerals; }
   size_t data_bytes() const { return totals_.data_bytes; }
+  size_t node_memory_bytes() const { return memory_.bytes_used(); }
   uint64_t digest() const { return totals_.digest; }
   uint64_t ComputeDigest() const;
 
@@ -79,7 +82,7 @@ class Tree::Impl {
   // Who does something, and when.
   struct Context {
     Zxid zxid;
-    Session* session = nullptr;
+    Session* session = nullptr;  // of a request without one: nobody
     std::span<const Identity> identities;
     bool enforces_quota = false;
     ApplyListener* listener = nullptr;  // if the command is of the server that applies it
@@ -105,7 +108,7 @@ class Tree::Impl {
 
   struct Event {
     EventType type = EventType::kNodeCreated;
-    std::string_view path;
+    std::string_view path;        // empty: it is the node's
     const Znode* node = nullptr;  // there until Commit, even if it was deleted
   };
 
@@ -123,6 +126,24 @@ class Tree::Impl {
   // `*result` gets what the operations answer only with `wanted`.
   void ApplyRequest(const CommandHeader& header, std::string_view command, Zxid zxid, bool wanted,
                     ApplyListener* listener, ApplyResult* result);
+  void ApplySequencedRequest(const CommandHeader& header, std::string_view command, Zxid zxid,
+                             bool wanted, ApplyListener* listener, ApplyResult* result);
+  // Forgets the answers that the client has.
+  void Acknowledge(Session* session, uint64_t sequence);
+  // kOk if number `sequence` is the next of the session, and there may be room for its answer. Else
+  // what is the matter, or, if it was applied before, kOk and `result->repeated`, and `*result` is
+  // what it was then.
+  static ErrorCode CheckSequence(const Session& session, uint64_t sequence, ApplyResult* result);
+  // Makes the encoded answer that of the session's next number.
+  void KeepAnswer(Session* session);
+
+  // Who acts by a request, and whether it may: kOk, kSessionExpired or kSessionMoved. Nobody, with
+  // kOk, for a request without a session. REQUIRES: *session is nullptr.
+  ErrorCode FindAttached(const CommandHeader& header, Session** session);
+  // Applies all operations of a request, or none. `*results` gets what they answer unless it is
+  // nullptr. Returns whether all succeeded: then CommitRequest or Rollback must follow.
+  bool TryOps(const Request& request, const Context& context, std::vector<OpResult>* results);
+  void CommitRequest(Zxid zxid, ApplyListener* listener);
 
   void ApplyDeleteContainer(std::string_view command, Zxid zxid, ApplyListener* listener,
                             ApplyResult* result);
@@ -132,9 +153,20 @@ class Tree::Impl {
   ErrorCode ApplyOp(const Op& op, const Context& context, OpResult* result);
   ErrorCode Create(const Op& op, const Context& context, OpResult* result);
   ErrorCode Delete(const Op& op, const Context& context);
+  ErrorCode DeleteRecursive(const Op& op, const Context& context, OpResult* result);
   ErrorCode SetData(const Op& op, const Context& context, OpResult* result);
   ErrorCode SetAcl(const Op& op, const Context& context, OpResult* result);
   ErrorCode CheckVersion(const Op& op, const Context& context);
+  ErrorCode CheckAbsent(const Op& op) const;
+  ErrorCode CheckCreated(const Op& op) const;
+
+  // The node that a delete is about, whether it has children or not; what both kinds of delete look
+  // at first.
+  ErrorCode FindDoomed(const Op& op, const Context& context, Znode** node);
+  // Makes subtree_ the node and all below it, children before their parent and in the order of
+  // their names. `path_bytes` is the size of the node's path. False if the request's recursive
+  // deletes come to more than they may.
+  bool CollectSubtree(Znode* top, size_t path_bytes);
 
   // A path that stays where it is until the end of the request: `path` itself, or with a sequence
   // number behind it.
@@ -162,6 +194,7 @@ class Tree::Impl {
   void Rollback(const Totals& before);
   void UndoOne(Undo* undo);
 
+  NodeMemory memory_;  // outlives all that has a part of it
   Znode* root_ = nullptr;
   AclTable acls_;
   SessionTable sessions_;
@@ -180,6 +213,11 @@ class Tree::Impl {
   std::vector<Event> events_;
   std::deque<std::string> numbered_paths_;
   std::vector<Acl> resolved_acl_;
+  std::vector<Znode*> subtree_;
+  size_t recursive_nodes_ = 0;  // of all its recursive deletes
+  size_t recursive_path_bytes_ = 0;
+  std::vector<OpResult> results_;  // if nobody is told of them
+  std::string answer_;             // encoded
 };
 
 }  // namespace quorate::tree

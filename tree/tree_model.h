@@ -30,12 +30,20 @@ struct ModelNode {
   int64_t ttl_ms = 0;  // 0: none
 };
 
+struct ModelAnswer {
+  Zxid zxid;
+  std::vector<OpResult> ops;
+};
+
 struct ModelSession {
   std::string password;
   int32_t timeout_ms = 0;
   Zxid attach_zxid;
   uint16_t member = 0;
   std::vector<std::string> ephemerals;
+  uint64_t last_sequence = 0;
+  uint64_t acknowledged = 0;
+  std::map<uint64_t, ModelAnswer> answers = {};  // those of (acknowledged, last_sequence]
 };
 
 // Everything that a failed multi must leave alone.
@@ -206,6 +214,8 @@ class Model {
     if (mode < 0 || mode > 6 || (mode >= 5) != has_ttl) return ErrorCode::kBadArguments;
     if (has_ttl && (op.ttl_ms < 1 || op.ttl_ms > 0xFFFFFFFFFF)) return ErrorCode::kBadArguments;
     if (path.find('/') == std::string::npos) return ErrorCode::kBadArguments;
+    const bool ephemeral = op.kind == OpKind::kCreate && (mode == 1 || mode == 3);
+    if (ephemeral && session == kNoSession) return ErrorCode::kBadArguments;
     ModelNode node;
     node.acl.clear();
     if (!Resolve(op.acl, who, &node.acl)) return ErrorCode::kInvalidAcl;
@@ -230,7 +240,7 @@ class Model {
       node.ttl_ms = op.ttl_ms;
     } else if (op.kind == OpKind::kCreateContainer) {
       node.container = true;
-    } else if (mode == 1 || mode == 3) {
+    } else if (ephemeral) {
       node.owner = session;
       state.sessions[session].ephemerals.push_back(path);
     }
@@ -247,7 +257,8 @@ class Model {
     return ErrorCode::kOk;
   }
 
-  ErrorCode Delete(const Op& op, const std::vector<Identity>& who, Zxid zxid) {
+  // All that both kinds of delete ask for.
+  ErrorCode CheckDelete(const Op& op, const std::vector<Identity>& who) {
     const std::string path(op.path);
     static const std::set<std::string> kSystem = {"/", "/zookeeper", "/zookeeper/quota",
                                                   "/zookeeper/config"};
@@ -260,8 +271,38 @@ class Model {
     const ModelNode* node = Find(path);
     if (node == nullptr) return ErrorCode::kNoNode;
     if (op.version != -1 && op.version != node->version) return ErrorCode::kBadVersion;
+    return ErrorCode::kOk;
+  }
+
+  ErrorCode Delete(const Op& op, const std::vector<Identity>& who, Zxid zxid) {
+    if (const ErrorCode error = CheckDelete(op, who); error != ErrorCode::kOk) return error;
+    const std::string path(op.path);
     if (!Children(path).empty()) return ErrorCode::kNotEmpty;
     Remove(path, zxid);
+    return ErrorCode::kOk;
+  }
+
+  // The node and all below it, each after its children.
+  std::vector<std::string> Subtree(const std::string& path) const {
+    std::vector<std::string> paths;
+    for (const std::string& name : Children(path)) {
+      for (const std::string& below : Subtree(path + "/" + name)) paths.push_back(below);
+    }
+    paths.push_back(path);
+    return paths;
+  }
+
+  // The nodes of this test are far fewer than one may remove.
+  ErrorCode DeleteRecursive(const Op& op, const std::vector<Identity>& who, Zxid zxid,
+                            OpResult* result) {
+    if (const ErrorCode error = CheckDelete(op, who); error != ErrorCode::kOk) return error;
+    const std::vector<std::string> paths = Subtree(std::string(op.path));
+    for (const std::string& path : paths) {
+      const bool allowed = Allowed(*Find(path), who, permission::kDelete);
+      if (!allowed && !Children(path).empty()) return ErrorCode::kNoAuth;
+    }
+    for (const std::string& path : paths) Remove(path, zxid);
+    result->removed = paths.size();
     return ErrorCode::kOk;
   }
 
@@ -310,26 +351,60 @@ class Model {
     return ErrorCode::kOk;
   }
 
+  // Whether it is there and has children; other than those that every tree has.
+  static bool ParentOfSome(const State& state, std::string_view path) {
+    const auto below = state.nodes.lower_bound(std::string(path) + "/");
+    return path.size() > 1 && !path.starts_with("/zookeeper") && below != state.nodes.end() &&
+           below->first.starts_with(std::string(path) + "/");
+  }
+
+  ErrorCode CheckAbsent(const Op& op) {
+    const std::string path(op.path);
+    if (!Valid(path)) return ErrorCode::kBadArguments;
+    return Find(path) == nullptr ? ErrorCode::kOk : ErrorCode::kNodeExists;
+  }
+
+  ErrorCode CheckCreated(const Op& op) {
+    const std::string path(op.path);
+    if (!Valid(path)) return ErrorCode::kBadArguments;
+    const ModelNode* node = Find(path);
+    if (node == nullptr) return ErrorCode::kNoNode;
+    return node->czxid == op.created_zxid ? ErrorCode::kOk : ErrorCode::kBadVersion;
+  }
+
   static bool IsCreate(OpKind kind) {
     return kind == OpKind::kCreate || kind == OpKind::kCreateContainer ||
            kind == OpKind::kCreateTtl;
   }
 
-  ErrorCode ApplyRequest(const Request& request, SessionId session, Zxid attach_zxid, Zxid zxid,
-                         std::vector<OpResult>* results) {
+  ErrorCode ApplyOp(const Op& op, const std::vector<Identity>& who, SessionId session, Zxid zxid,
+                    OpResult* result) {
+    if (IsCreate(op.kind)) return Create(op, who, session, zxid, result);
+    if (op.kind == OpKind::kDelete) return Delete(op, who, zxid);
+    if (op.kind == OpKind::kDeleteRecursive) return DeleteRecursive(op, who, zxid, result);
+    if (op.kind == OpKind::kCheckAbsent) return CheckAbsent(op);
+    if (op.kind == OpKind::kCheckCreated) return CheckCreated(op);
+    if (op.kind == OpKind::kRefused) return op.refusal;
+    return Change(op, who, zxid, result);
+  }
+
+  ErrorCode CheckSession(SessionId session, Zxid attach_zxid) {
     const auto found = state.sessions.find(session);
     if (found == state.sessions.end()) return ErrorCode::kSessionExpired;
-    if (found->second.attach_zxid != attach_zxid) return ErrorCode::kSessionMoved;
+    return found->second.attach_zxid == attach_zxid ? ErrorCode::kOk : ErrorCode::kSessionMoved;
+  }
+
+  ErrorCode ApplyRequest(const Request& request, SessionId session, Zxid attach_zxid, Zxid zxid,
+                         std::vector<OpResult>* results) {
+    const bool has_session = session != kNoSession || attach_zxid != Zxid(0);
+    const ErrorCode refused = has_session ? CheckSession(session, attach_zxid) : ErrorCode::kOk;
+    if (refused != ErrorCode::kOk) return refused;
     const State before = state;
     enforces_quota = request.enforces_quota;
     results->resize(request.ops.size());
     for (size_t i = 0; i < request.ops.size(); ++i) {
-      const Op& op = request.ops[i];
       OpResult* result = &(*results)[i];
-      const std::vector<Identity>& who = request.identities;
-      result->error = IsCreate(op.kind)            ? Create(op, who, session, zxid, result)
-                      : op.kind == OpKind::kDelete ? Delete(op, who, zxid)
-                                                   : Change(op, who, zxid, result);
+      result->error = ApplyOp(request.ops[i], request.identities, session, zxid, result);
       if (result->error == ErrorCode::kOk) continue;
       state = before;
       for (size_t j = 0; j < i; ++j) (*results)[j] = OpResult{};
@@ -339,6 +414,36 @@ class Model {
       break;
     }
     return ErrorCode::kOk;
+  }
+
+  // The numbers of this test stay far below the bounds of a session's answers.
+  ApplyResult ApplySequenced(const SequencedRequest& sequenced, SessionId session, Zxid attach_zxid,
+                             Zxid zxid) {
+    ApplyResult result;
+    result.zxid = zxid;
+    result.client_sequence = sequenced.sequence;
+    result.error = CheckSession(session, attach_zxid);
+    if (result.error != ErrorCode::kOk) return result;
+    ModelSession& known = state.sessions[session];
+    known.acknowledged =
+        std::max(known.acknowledged, std::min(sequenced.acknowledged, known.last_sequence));
+    known.answers.erase(known.answers.begin(), known.answers.upper_bound(known.acknowledged));
+    if (sequenced.sequence <= known.acknowledged) {
+      result.error = ErrorCode::kAlreadyAcknowledged;
+    } else if (sequenced.sequence > known.last_sequence + 1) {
+      result.error = ErrorCode::kOutOfSequence;
+    } else if (const auto at = known.answers.find(sequenced.sequence); at != known.answers.end()) {
+      result.repeated = true;
+      result.zxid = at->second.zxid;
+      result.ops = at->second.ops;
+    } else {
+      ApplyRequest(sequenced.request, session, attach_zxid, zxid, &result.ops);
+      // Not `known`: a request that fails puts another in its place.
+      ModelSession& after = state.sessions[session];
+      after.last_sequence = sequenced.sequence;
+      after.answers[sequenced.sequence] = {zxid, result.ops};
+    }
+    return result;
   }
 
   ErrorCode OpenSession(bool create, SessionId id, const std::string& password, int32_t timeout_ms,
@@ -397,6 +502,8 @@ class Run {
       Duplicate();
     } else if (what < 16) {
       DeleteContainer();
+    } else if (what < 32) {
+      DoSequenced();
     } else {
       DoRequest();
     }
@@ -446,6 +553,8 @@ class Run {
       REQUIRE(info.attach_zxid == session.attach_zxid);
       REQUIRE(info.member == session.member);
       REQUIRE(info.ephemerals == session.ephemerals.size());
+      REQUIRE(info.last_sequence == session.last_sequence);
+      REQUIRE(info.acknowledged == session.acknowledged);
       REQUIRE(first_->CheckPassword(id, session.password));
       REQUIRE(first_->Ephemerals(id) == session.ephemerals);
     }
@@ -464,8 +573,11 @@ class Run {
     REQUIRE(second_->FindExpired(now_ms, 1000) == found);
   }
 
-  // How often a node was removed by a deleteContainer.
+  // How often a node was removed by a deleteContainer, one with others below it by one operation,
+  // and a sequenced request answered once more.
   int expired() const { return expired_; }
+  int subtrees() const { return subtrees_; }
+  int repeated() const { return repeated_; }
   // How often each error came up: a run that never fails or never succeeds tests little.
   const std::map<ErrorCode, int>& errors() const { return errors_; }
 
@@ -531,14 +643,19 @@ class Run {
   Op PickOp(std::string_view path, std::string_view data) {
     Op op;
     static const std::vector<OpKind> kKinds = {
-        OpKind::kCreate,  OpKind::kCreate,  OpKind::kCreateContainer, OpKind::kCreateTtl,
-        OpKind::kDelete,  OpKind::kDelete,  OpKind::kDelete,          OpKind::kSetData,
-        OpKind::kSetData, OpKind::kSetData, OpKind::kCheck,           OpKind::kSetAcl};
+        OpKind::kCreate,      OpKind::kCreate,       OpKind::kCreateContainer, OpKind::kCreateTtl,
+        OpKind::kDelete,      OpKind::kDelete,       OpKind::kDelete,          OpKind::kSetData,
+        OpKind::kSetData,     OpKind::kSetData,      OpKind::kCheck,           OpKind::kSetAcl,
+        OpKind::kCheckAbsent, OpKind::kCheckCreated, OpKind::kRefused};
     op.kind = PickFrom(kKinds);
     // It takes several of them, all at once, to make a quota.
     const bool makes_quota = path.starts_with("/zookeeper/quota/") && Pick(20) > 0;
     if (makes_quota) op.kind = Pick(3) == 0 ? OpKind::kSetData : OpKind::kCreate;
     op.path = path;
+    // Not so often that nothing grows, but mostly of a node with children.
+    if (Model::ParentOfSome(model_.state, path) && Pick(6) == 0) {
+      op.kind = OpKind::kDeleteRecursive;
+    }
     const bool creates = Model::IsCreate(op.kind);
     if (creates || op.kind == OpKind::kSetData) {
       op.has_data = Pick(5) > 0;
@@ -549,7 +666,12 @@ class Run {
       const uint64_t usual = op.kind == OpKind::kCreateTtl ? 5 + Pick(2) : Pick(5);
       op.mode = static_cast<CreateMode>(makes_quota ? 0 : Pick(20) == 0 ? Pick(9) : usual);
       if (op.kind == OpKind::kCreateTtl) op.ttl_ms = static_cast<int64_t>(Pick(60));
-    } else if (Pick(3) == 0) {
+    } else if (op.kind == OpKind::kCheckCreated) {
+      const ModelNode* node = model_.Find(std::string(path));
+      op.created_zxid = node != nullptr && Pick(3) > 0 ? node->czxid : Zxid(1);
+    } else if (op.kind == OpKind::kRefused) {
+      op.refusal = Pick(2) == 0 ? ErrorCode::kNoSpace : ErrorCode::kTooLarge;
+    } else if (op.kind != OpKind::kCheckAbsent && Pick(3) == 0) {
       op.version = static_cast<int32_t>(Pick(3));
     }
     return op;
@@ -574,8 +696,8 @@ class Run {
 
   Zxid NextZxid() const { return first_->last_zxid() + 1; }
 
-  void Apply(const CommandHeader& header, const std::string& command, ErrorCode error,
-             const std::vector<OpResult>& ops) {
+  // `expected` of the model; its header is not looked at.
+  void Apply(const CommandHeader& header, const std::string& command, const ApplyResult& expected) {
     const Zxid zxid = NextZxid();
     first_->Apply(zxid, command, header.origin, &listener_);
     RecordingListener other;
@@ -585,41 +707,75 @@ class Run {
     REQUIRE(other.events == model_.state.events);
     REQUIRE_FALSE(other.result.has_value());
     REQUIRE(listener_.result.has_value());
-    REQUIRE(listener_.result->zxid == zxid);
-    REQUIRE(listener_.result->error == error);
-    REQUIRE(listener_.result->ops.size() == ops.size());
-    ++errors_[error];
-    for (size_t i = 0; i < ops.size(); ++i) {
+    const ApplyResult& result = *listener_.result;
+    REQUIRE(result.zxid == expected.zxid);
+    REQUIRE(result.error == expected.error);
+    REQUIRE(result.client_sequence == expected.client_sequence);
+    REQUIRE(result.repeated == expected.repeated);
+    REQUIRE(result.ops.size() == expected.ops.size());
+    repeated_ += result.repeated ? 1 : 0;
+    ++errors_[result.error];
+    for (size_t i = 0; i < result.ops.size(); ++i) {
       CAPTURE(i);
-      REQUIRE(listener_.result->ops[i].error == ops[i].error);
-      REQUIRE(listener_.result->ops[i].path == ops[i].path);
-      REQUIRE(listener_.result->ops[i].stat == ops[i].stat);
-      ++errors_[ops[i].error];
+      REQUIRE(result.ops[i] == expected.ops[i]);
+      ++errors_[result.ops[i].error];
+      subtrees_ += result.ops[i].removed > 1 ? 1 : 0;
     }
   }
+  void Apply(const CommandHeader& header, const std::string& command, ErrorCode error) {
+    ApplyResult expected;
+    expected.zxid = NextZxid();
+    expected.error = error;
+    Apply(header, command, expected);
+  }
 
-  void DoRequest() {
+  // `*strings` gets what the request points to.
+  Request PickRequest(std::vector<std::string>* strings) {
     Request request;
     request.multi = Pick(4) == 0;
     request.enforces_quota = Pick(3) > 0;
     const uint64_t count = request.multi ? Pick(8) : 1;
     if (Pick(3) > 0) request.identities.push_back(Identity{"digest", "alice:x"});
     if (Pick(4) == 0) request.identities.push_back(Identity{"digest", "bob:y"});
-    std::vector<std::string> strings;
-    strings.reserve(count * 2);
+    strings->reserve(count * 2);
     for (uint64_t i = 0; i < count; ++i) {
-      const std::string& path = strings.emplace_back(PickPath());
-      const std::string& data = strings.emplace_back(PickData(path));
+      const std::string& path = strings->emplace_back(PickPath());
+      const std::string& data = strings->emplace_back(PickData(path));
       request.ops.push_back(PickOp(path, data));
     }
-    const SessionId session = PickSession();
+    return request;
+  }
+
+  void DoRequest() {
+    std::vector<std::string> strings;
+    const Request request = PickRequest(&strings);
+    const SessionId session = Pick(16) == 0 ? kNoSession : PickSession();
     const CommandHeader header = Next(session);
     std::string command;
     AppendRequest(header, request, &command);
-    std::vector<OpResult> results;
-    const ErrorCode error =
-        model_.ApplyRequest(request, session, header.attach_zxid, NextZxid(), &results);
-    Apply(header, command, error, results);
+    ApplyResult expected;
+    expected.zxid = NextZxid();
+    expected.error =
+        model_.ApplyRequest(request, session, header.attach_zxid, NextZxid(), &expected.ops);
+    Apply(header, command, expected);
+  }
+
+  void DoSequenced() {
+    std::vector<std::string> strings;
+    SequencedRequest sequenced;
+    sequenced.request = PickRequest(&strings);
+    const SessionId session = PickSession();
+    const CommandHeader header = Next(session);
+    const auto found = model_.state.sessions.find(session);
+    const uint64_t last = found == model_.state.sessions.end() ? 0 : found->second.last_sequence;
+    sequenced.sequence = Pick(3) > 0 ? last + 1 : 1 + Pick(last + 3);
+    // Mostly all but a few, never or seldom more than there is.
+    sequenced.acknowledged = Pick(30) == 0 ? Pick(last + 5) : last - std::min(last, Pick(6));
+    std::string command;
+    AppendSequencedRequest(header, sequenced.sequence, sequenced.acknowledged, sequenced.request,
+                           &command);
+    Apply(header, command,
+          model_.ApplySequenced(sequenced, session, header.attach_zxid, NextZxid()));
   }
 
   void OpenSession(bool create) {
@@ -635,7 +791,7 @@ class Run {
     }
     const ErrorCode error =
         model_.OpenSession(create, session, password, timeout_ms, header.origin.member, NextZxid());
-    Apply(header, command, error, {});
+    Apply(header, command, error);
   }
 
   void EndSession() {
@@ -647,7 +803,7 @@ class Run {
     AppendCloseSession(header, &command);
     const ErrorCode error =
         model_.EndSession(close, header.session, header.attach_zxid, NextZxid());
-    Apply(header, command, error, {});
+    Apply(header, command, error);
   }
 
   // By the leader, for a node that is to go or for any other.
@@ -697,6 +853,8 @@ class Run {
   std::map<ErrorCode, int> errors_;
   int64_t time_ms_ = kStartMs;
   int expired_ = 0;
+  int subtrees_ = 0;
+  int repeated_ = 0;
   uint64_t steps_ = 0;
 };
 

@@ -11,7 +11,9 @@ namespace {
 TEST_CASE("trees agree with a model and with each other") {
   std::map<ErrorCode, int> errors;
   int expired = 0;
-  for (uint64_t seed = 1; seed <= 12; ++seed) {
+  int subtrees = 0;
+  int repeated = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
     CAPTURE(seed);
     Run run(seed);
     for (int step = 0; step < 2000; ++step) {
@@ -21,17 +23,21 @@ TEST_CASE("trees agree with a model and with each other") {
     run.Compare();
     for (const auto& [error, count] : run.errors()) errors[error] += count;
     expired += run.expired();
+    subtrees += run.subtrees();
+    repeated += run.repeated();
   }
   for (ErrorCode error :
        {ErrorCode::kOk, ErrorCode::kRuntimeInconsistency, ErrorCode::kBadArguments,
         ErrorCode::kNoNode, ErrorCode::kNoAuth, ErrorCode::kBadVersion,
         ErrorCode::kNoChildrenForEphemerals, ErrorCode::kNodeExists, ErrorCode::kNotEmpty,
         ErrorCode::kSessionExpired, ErrorCode::kInvalidAcl, ErrorCode::kSessionMoved,
-        ErrorCode::kQuotaExceeded}) {
+        ErrorCode::kQuotaExceeded, ErrorCode::kAlreadyAcknowledged, ErrorCode::kOutOfSequence}) {
     CAPTURE(error);
     CHECK(errors[error] > 20);
   }
   CHECK(expired > 100);
+  CHECK(subtrees > 10);
+  CHECK(repeated > 100);
 }
 
 }  // namespace

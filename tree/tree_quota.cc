@@ -109,7 +109,7 @@ void Tree::Impl::WriteQuotaStats(Znode* node, std::string_view path, std::string
   changes_.BeforeNodeChange(node);
   TakeOut(*node);
   totals_.data_bytes -= node->data.size();
-  undo.data.Set(true, text);
+  undo.data.Set(&memory_, true, text);
   undo.data.Swap(&node->data);
   node->content_hash = HashContent(path, node->data);
   totals_.data_bytes += node->data.size();

@@ -14,6 +14,8 @@ SessionInfo ToInfo(const Session& session) {
   info.attach_zxid = session.attach_zxid;
   info.member = session.member;
   info.ephemerals = session.ephemeral_count;
+  info.last_sequence = session.last_sequence();
+  info.acknowledged = session.acknowledged();
   return info;
 }
 
@@ -133,6 +135,11 @@ std::vector<std::string> Tree::Ephemerals(SessionId id) const {
   }
   ASSERT(paths.size() == session->ephemeral_count, "each is counted");
   return paths;
+}
+
+size_t Tree::EphemeralCount(SessionId id) const {
+  const Session* session = impl_->sessions().Find(id);
+  return session == nullptr ? 0 : session->ephemeral_count;
 }
 
 std::vector<std::string> Tree::FindExpired(int64_t time_ms, size_t max) const {

@@ -30,6 +30,11 @@ inline std::ostream& operator<<(std::ostream& out, const Stat& s) {
              << s.data_length << ", children " << s.num_children << ", pzxid " << s.pzxid << "}";
 }
 
+inline std::ostream& operator<<(std::ostream& out, const OpResult& result) {
+  return out << "{" << result.error << ", path '" << result.path << "', " << result.stat
+             << ", removed " << result.removed << "}";
+}
+
 inline constexpr SessionId kSession{0x0100000000000001};
 inline constexpr SessionId kOtherSession{0x0100000000000002};
 inline constexpr std::string_view kPassword = "0123456789abcdef";
@@ -171,7 +176,7 @@ class Server {
   ApplyResult ApplyOwn(std::string_view command) {
     std::optional<ApplyResult> result = ApplyBytes(command);
     REQUIRE(result.has_value());
-    REQUIRE(result->zxid == tree_.last_zxid());
+    REQUIRE((result->repeated || result->zxid == tree_.last_zxid()));
     return *std::move(result);
   }
 
@@ -212,6 +217,14 @@ class Server {
   ApplyResult DoRequest(const Request& request, SessionId session = kSession) {
     std::string command;
     AppendRequest(Next(session, AttachZxid(session)), request, &command);
+    return ApplyOwn(command);
+  }
+  // Number `number` of the session's, of which it has the answers up to `acknowledged`.
+  ApplyResult DoSequenced(uint64_t number, uint64_t acknowledged, const Request& request,
+                          SessionId session = kSession) {
+    std::string command;
+    AppendSequencedRequest(Next(session, AttachZxid(session)), number, acknowledged, request,
+                           &command);
     return ApplyOwn(command);
   }
   OpResult Do(const Op& op, SessionId session = kSession) {

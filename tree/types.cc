@@ -1,5 +1,7 @@
 #include "tree/types.h"
 
+#include "base/assert.h"
+
 namespace quorate::tree {
 
 std::string_view ToString(ErrorCode code) {
@@ -44,8 +46,27 @@ std::string_view ToString(ErrorCode code) {
       return "quota exceeded";
     case ErrorCode::kNotReadOnly:
       return "server serves reads only";
+    case ErrorCode::kAlreadyAcknowledged:
+      return "already acknowledged";
+    case ErrorCode::kOutOfSequence:
+      return "out of sequence";
+    case ErrorCode::kTooManyUnacknowledged:
+      return "too many unacknowledged writes";
+    case ErrorCode::kTooLarge:
+      return "too large";
+    case ErrorCode::kNoSpace:
+      return "no space";
   }
   return "unknown error";
+}
+
+void SetFailed(ErrorCode error, size_t place, std::span<OpResult> results) {
+  ASSERT(place < results.size(), "one of them failed");
+  for (size_t i = 0; i < results.size(); ++i) {
+    results[i] = OpResult{};
+    if (i == place) results[i].error = error;
+    if (i > place) results[i].error = ErrorCode::kRuntimeInconsistency;
+  }
 }
 
 std::vector<Acl> OpenAcl() { return {Acl{permission::kAll, Identity{"world", "anyone"}}}; }

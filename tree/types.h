@@ -5,7 +5,9 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,7 +25,8 @@ inline constexpr SessionId kNoSession{0};
 inline constexpr int32_t kAnyVersion = -1;
 inline constexpr size_t kPasswordBytes = 16;
 
-// ZooKeeper's error codes (those that a server can send).
+// ZooKeeper's error codes (those that a server can send), and our own below -1000, which come of
+// requests that ZooKeeper does not have: its clients must never see one.
 enum class ErrorCode : int32_t {
   kOk = 0,
   kSystemError = -1,
@@ -45,7 +48,17 @@ enum class ErrorCode : int32_t {
   kNoWatcher = -121,
   kReconfigDisabled = -123,
   kQuotaExceeded = -125,
+  // Of a numbered write; nothing is applied, and the number can be used again.
+  kAlreadyAcknowledged = -1001,    // its answer was forgotten, since the client said it has it
+  kOutOfSequence = -1002,          // the writes before it have not come yet
+  kTooManyUnacknowledged = -1003,  // too many answers are kept, or too large ones
+  // An operation asks for more than tree/limits.h allows, or its answer would be that large.
+  kTooLarge = -1004,
+  kNoSpace = -1005,  // the disks are nearly full; only of a write that was refused (kRefused)
 };
+
+// Whether an error is one of ours.
+inline constexpr bool IsOwnError(ErrorCode code) { return static_cast<int32_t>(code) < -1000; }
 
 // "no node" and the like, for logs and messages.
 std::string_view ToString(ErrorCode code);
@@ -76,6 +89,20 @@ struct Stat {
   Zxid pzxid;
   friend bool operator==(const Stat&, const Stat&) = default;
 };
+
+// What became of one operation of a request.
+struct OpResult {
+  ErrorCode error = ErrorCode::kOk;
+  std::string path;      // create: the final path, with the sequence number
+  Stat stat;             // create, setData, setAcl, when error is kOk
+  uint64_t removed = 0;  // deleteRecursive: how many nodes, when error is kOk
+  friend bool operator==(const OpResult&, const OpResult&) = default;
+};
+
+// Makes `results` those of a request of which the operation at `place` failed: no other did
+// anything. Those before it have kOk, those after it kRuntimeInconsistency.
+// REQUIRES: place < results.size().
+void SetFailed(ErrorCode error, size_t place, std::span<OpResult> results);
 
 namespace permission {
 inline constexpr int32_t kRead = 1;

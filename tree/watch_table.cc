@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "base/assert.h"
 #include "base/strings.h"
 #include "tree/path.h"
+#include "tree/sharded_map.h"
 
 namespace quorate::tree {
 namespace {
@@ -94,11 +95,11 @@ class WatchTable::Impl {
       auto created = std::make_unique<Path>();
       created->text = text;
       path = created.get();
-      paths_.emplace(path->text, std::move(created));
+      paths_.FindOrMake(path->text) = std::move(created);
     }
-    std::unique_ptr<Watcher>& watcher = watchers_[id];
+    std::unique_ptr<Watcher>& watcher = watchers_.FindOrMake(id);
     if (watcher == nullptr) watcher = std::make_unique<Watcher>(Watcher{.id = id});
-    std::unique_ptr<Watch>& watch = watches_[WatchKey{path, watcher.get(), list}];
+    std::unique_ptr<Watch>& watch = watches_.FindOrMake(WatchKey{path, watcher.get(), list});
     if (watch != nullptr) {
       watch->modes |= modes;
       return;
@@ -125,11 +126,11 @@ class WatchTable::Impl {
 
   Watch* Find(WatcherId id, std::string_view text, const Selection& selection) const {
     Path* path = FindPath(text);
-    const auto watcher = watchers_.find(id);
-    if (path == nullptr || watcher == watchers_.end()) return nullptr;
-    const auto found = watches_.find(WatchKey{path, watcher->second.get(), selection.list});
-    if (found == watches_.end() || (found->second->modes & selection.modes) == 0) return nullptr;
-    return found->second.get();
+    const auto* watcher = watchers_.Find(id);
+    if (path == nullptr || watcher == nullptr) return nullptr;
+    const auto* found = watches_.Find(WatchKey{path, watcher->get(), selection.list});
+    if (found == nullptr || ((*found)->modes & selection.modes) == 0) return nullptr;
+    return found->get();
   }
 
   void Remove(Watch* watch, Modes modes) {
@@ -138,9 +139,9 @@ class WatchTable::Impl {
   }
 
   void RemoveWatcher(WatcherId id) {
-    const auto found = watchers_.find(id);
-    if (found == watchers_.end()) return;
-    Watcher* watcher = found->second.get();
+    const auto* found = watchers_.Find(id);
+    if (found == nullptr) return;
+    Watcher* watcher = found->get();
     ASSERT(watcher->first != nullptr, "a watcher without watches is forgotten");
     // The last watch takes the watcher with it.
     for (Watch* watch = watcher->first; watch != nullptr;) {
@@ -173,15 +174,15 @@ class WatchTable::Impl {
   }
 
   bool ForEachNodeWatch(const std::function<bool(WatcherId, std::string_view)>& function) const {
-    for (const auto& [text, path] : paths_) {
+    return paths_.ForEach([&function](std::string_view text, const std::unique_ptr<Path>& path) {
       for (List list : {List::kNode, List::kRecursive}) {
         for (const Watch* watch = path->first_of(list); watch != nullptr;
              watch = watch->next_of_path) {
           if (!function(watch->watcher->id, text)) return false;
         }
       }
-    }
-    return true;
+      return true;
+    });
   }
 
   size_t watch_count() const { return watches_.size(); }
@@ -193,8 +194,8 @@ class WatchTable::Impl {
 
  private:
   Path* FindPath(std::string_view text) const {
-    const auto found = paths_.find(text);
-    return found == paths_.end() ? nullptr : found->second.get();
+    const auto* found = paths_.Find(text);
+    return found == nullptr ? nullptr : found->get();
   }
 
   void Erase(Watch* watch) {
@@ -218,16 +219,15 @@ class WatchTable::Impl {
       if (!path->node_watched()) --node_path_count_;
       if (--watcher->node_watches == 0) --node_watcher_count_;
     }
-    const size_t erased = watches_.erase(KeyOf(*watch));
-    ASSERT(erased == 1, "the watch was in the table");
-    if (path->unwatched()) paths_.erase(paths_.find(std::string_view(path->text)));
-    if (watcher->first == nullptr) watchers_.erase(watcher->id);
+    const bool erased = watches_.Erase(KeyOf(*watch));
+    ASSERT(erased, "the watch was in the table");
+    if (path->unwatched()) paths_.Erase(path->text);
+    if (watcher->first == nullptr) watchers_.Erase(watcher->id);
   }
 
-  absl::flat_hash_map<std::string_view, std::unique_ptr<Path>, StringViewHash, std::equal_to<>>
-      paths_;  // by Path::text
-  absl::flat_hash_map<WatcherId, std::unique_ptr<Watcher>> watchers_;
-  absl::flat_hash_map<WatchKey, std::unique_ptr<Watch>> watches_;
+  ShardedMap<std::string_view, std::unique_ptr<Path>, StringViewHash> paths_;  // by Path::text
+  ShardedMap<WatcherId, std::unique_ptr<Watcher>> watchers_;
+  ShardedMap<WatchKey, std::unique_ptr<Watch>> watches_;
   size_t recursive_count_ = 0;
   size_t node_watch_count_ = 0;
   size_t node_path_count_ = 0;

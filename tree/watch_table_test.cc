@@ -2,7 +2,6 @@
 
 #include <array>
 #include <catch2/catch.hpp>
-#include <chrono>
 #include <random>
 #include <set>
 #include <string>
@@ -365,32 +364,6 @@ TEST_CASE("the watch table agrees with a list of all watches") {
     REQUIRE(table.watcher_count() == counts[2]);
     REQUIRE(table.empty() == (counts[0] == 0));
   }
-}
-
-TEST_CASE("how long events take among a million watches", "[.][measure]") {
-  constexpr uint64_t kPaths = 1'000'000;
-  constexpr uint64_t kEvents = 200'000;
-  const auto path_of = [](uint64_t i) {
-    return "/services/" + std::to_string(i % 1000) + "/" + std::to_string(i);
-  };
-  const auto measure = [&](const char* what, WatchTable* table, uint64_t offset) {
-    std::vector<std::string> paths;
-    for (uint64_t i = 0; i < kEvents; ++i) paths.push_back(path_of(i * 5 % kPaths + offset));
-    size_t told = 0;
-    const auto start = std::chrono::steady_clock::now();
-    for (const std::string& path : paths) {
-      table->Fire(EventType::kNodeDataChanged, path,
-                  [&told](WatcherId, EventType, std::string_view) { ++told; });
-    }
-    const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
-    WARN(what << ": " << spent.count() / kEvents << " ns an event, " << told << " told");
-  };
-  WatchTable table;
-  for (uint64_t i = 0; i < kPaths; ++i) table.Add(i % 5000, path_of(i), WatchKind::kData);
-  measure("nobody watches", &table, kPaths);
-  measure("one watches", &table, 0);
-  table.Add(7, "/services", WatchKind::kPersistentRecursive);
-  measure("one watches all recursively", &table, kPaths);
 }
 
 }  // namespace

@@ -19,17 +19,25 @@ const ChildSet kNoChildren;
 
 }  // namespace
 
-ZnodeData::~ZnodeData() { Set(false, {}); }
+ZnodeData::~ZnodeData() { Clear(); }
 
-void ZnodeData::Set(bool has_data, std::string_view bytes) {
+void ZnodeData::Set(NodeMemory* memory, bool has_data, std::string_view bytes) {
   ASSERT(has_data || bytes.empty(), "null data has no bytes");
   ASSERT(bytes.size() <= static_cast<size_t>(std::numeric_limits<int32_t>::max()));
   char* copy = nullptr;
-  if (has_data) copy = bytes.empty() ? &empty_data : new char[bytes.size()];
+  if (has_data) {
+    copy = bytes.empty() ? &empty_data : static_cast<char*>(memory->Allocate(bytes.size()));
+  }
   if (!bytes.empty()) std::memcpy(copy, bytes.data(), bytes.size());
-  if (bytes_ != &empty_data) delete[] bytes_;
+  Clear();
   bytes_ = copy;
   size_ = static_cast<uint32_t>(bytes.size());
+}
+
+void ZnodeData::Clear() {
+  if (size_ > 0) NodeMemory::Free(bytes_, size_);
+  bytes_ = nullptr;
+  size_ = 0;
 }
 
 void ZnodeData::Swap(ZnodeData* other) {
@@ -37,43 +45,65 @@ void ZnodeData::Swap(ZnodeData* other) {
   std::swap(size_, other->size_);
 }
 
-Znode::Znode(Znode* parent_node, SessionId node_owner, uint32_t length)
-    : parent(parent_node), owner(node_owner), name_length(length) {
-  if (is_ephemeral()) {
-    new (&links_) EphemeralLinks;
+ZnodeExtra::ZnodeExtra(bool is_ephemeral, Zxid node_pzxid) : pzxid(node_pzxid) {
+  if (is_ephemeral) {
+    new (&links) EphemeralLinks;
   } else {
-    new (&children_) ChildSet;
+    new (&children) ChildSet;
   }
 }
 
-Znode::~Znode() {
-  if (!is_ephemeral()) children_.~ChildSet();
-}
-
-Znode* Znode::New(Znode* parent, std::string_view name, SessionId owner) {
-  ASSERT(name.size() <= std::numeric_limits<uint32_t>::max());
-  void* memory = ::operator new(sizeof(Znode) + name.size());
-  Znode* node = new (memory) Znode(parent, owner, static_cast<uint32_t>(name.size()));
-  if (!name.empty()) std::memcpy(reinterpret_cast<char*>(node + 1), name.data(), name.size());
+Znode* Znode::New(NodeMemory* memory, Znode* parent, std::string_view name, SessionId owner) {
+  ASSERT(name.size() <= kNameMax);
+  const bool has_owner = owner != kNoSession;
+  Znode* node = new (memory->Allocate(BlockBytes(name.size(), has_owner)))
+      Znode(parent, static_cast<uint32_t>(name.size()), has_owner);
+  char* behind = reinterpret_cast<char*>(node + 1);
+  if (!name.empty()) std::memcpy(behind, name.data(), name.size());
+  if (has_owner) {
+    std::memcpy(behind + name.size(), &owner, sizeof(owner));
+    node->Extend(memory);
+  }
   return node;
 }
 
 void Znode::Delete(Znode* node) {
   ASSERT(node != nullptr);
+  if (node->extra_ != nullptr) {
+    if (!node->is_ephemeral()) node->extra_->children.~ChildSet();
+    node->extra_->~ZnodeExtra();
+    NodeMemory::Free(node->extra_, sizeof(ZnodeExtra));
+  }
+  const size_t bytes = BlockBytes(node->name_length, node->has_owner_);
   node->~Znode();
-  ::operator delete(node);
+  NodeMemory::Free(node, bytes);
 }
 
-ChildSet& Znode::children() {
-  ASSERT(!is_ephemeral(), "an ephemeral node has no children");
-  return children_;
+SessionId Znode::StoredOwner() const {
+  SessionId owner;
+  // Not aligned.
+  std::memcpy(&owner, name().data() + name_length, sizeof(owner));
+  return owner;
 }
 
-const ChildSet& Znode::children() const { return is_ephemeral() ? kNoChildren : children_; }
+const ChildSet& Znode::children() const {
+  return extra_ == nullptr || is_ephemeral() ? kNoChildren : extra_->children;
+}
 
 EphemeralLinks& Znode::links() {
   ASSERT(is_ephemeral(), "only an ephemeral node is in a session's list");
-  return links_;
+  return extra_->links;
+}
+
+ZnodeExtra& Znode::Extend(NodeMemory* memory) {
+  if (extra_ == nullptr) {
+    extra_ = new (memory->Allocate(sizeof(ZnodeExtra))) ZnodeExtra(is_ephemeral(), czxid);
+  }
+  return *extra_;
+}
+
+void Znode::SetPzxid(NodeMemory* memory, Zxid pzxid) {
+  if (pzxid != this->pzxid()) Extend(memory).pzxid = pzxid;
 }
 
 std::string Znode::Path() const {
@@ -100,12 +130,12 @@ Stat Znode::ToStat() const {
   stat.version = version;
   // Creates plus deletes: every child that was created and is gone was deleted.
   stat.cversion =
-      static_cast<int32_t>(2 * static_cast<uint32_t>(created_children) - children().size());
-  stat.aversion = aversion;
-  stat.ephemeral_owner = is_ephemeral() ? owner : kNoSession;
+      static_cast<int32_t>(2 * static_cast<uint32_t>(created_children()) - children().size());
+  stat.aversion = aversion();
+  stat.ephemeral_owner = is_ephemeral() ? owner() : kNoSession;
   stat.data_length = static_cast<int32_t>(data.size());
   stat.num_children = static_cast<int32_t>(children().size());
-  stat.pzxid = pzxid;
+  stat.pzxid = pzxid();
   return stat;
 }
 

@@ -25,46 +25,50 @@ TEST_CASE("sequence numbers have ten characters, the sign among them") {
 }
 
 TEST_CASE("cversion is creates plus deletes, and wraps") {
-  Znode* parent = Znode::New(nullptr, "", kNoSession);
-  Znode* child = Znode::New(parent, "c", kNoSession);
-  parent->children().Insert(child);
-  parent->created_children = 5;
+  NodeMemory memory;
+  Znode* parent = Znode::New(&memory, nullptr, "", kNoSession);
+  Znode* child = Znode::New(&memory, parent, "c", kNoSession);
+  ZnodeExtra& extra = parent->Extend(&memory);
+  extra.children.Insert(child);
+  extra.created_children = 5;
   CHECK(parent->ToStat().cversion == 9);
   CHECK(parent->ToStat().num_children == 1);
-  parent->created_children = std::numeric_limits<int32_t>::max();
+  extra.created_children = std::numeric_limits<int32_t>::max();
   CHECK(parent->ToStat().cversion == -3);
-  parent->created_children = std::numeric_limits<int32_t>::min();
+  extra.created_children = std::numeric_limits<int32_t>::min();
   CHECK(parent->ToStat().cversion == -1);
   Znode::Delete(child);
   Znode::Delete(parent);
 }
 
 TEST_CASE("a node's path is made of the names above it") {
-  Znode* root = Znode::New(nullptr, "", kNoSession);
-  Znode* a = Znode::New(root, "a", kNoSession);
-  Znode* leaf = Znode::New(a, "leaf", SessionId(7));
+  NodeMemory memory;
+  Znode* root = Znode::New(&memory, nullptr, "", kNoSession);
+  Znode* a = Znode::New(&memory, root, "a", kNoSession);
+  Znode* leaf = Znode::New(&memory, a, "leaf", SessionId(7));
   CHECK(root->Path() == "/");
   CHECK(a->Path() == "/a");
   CHECK(leaf->Path() == "/a/leaf");
   CHECK(leaf->is_ephemeral());
-  CHECK(static_cast<const Znode*>(leaf)->children().empty());
+  CHECK(leaf->children().empty());
   CHECK(leaf->ToStat().ephemeral_owner == SessionId(7));
   for (Znode* node : {leaf, a, root}) Znode::Delete(node);
 }
 
 TEST_CASE("null and empty data differ") {
+  NodeMemory memory;
   ZnodeData data;
   CHECK_FALSE(data.has_data());
-  data.Set(true, "");
+  data.Set(&memory, true, "");
   CHECK(data.has_data());
   CHECK(data.size() == 0);
-  data.Set(true, "abc");
+  data.Set(&memory, true, "abc");
   CHECK(data.view() == "abc");
   ZnodeData other;
   data.Swap(&other);
   CHECK_FALSE(data.has_data());
   CHECK(other.view() == "abc");
-  other.Set(false, "");
+  other.Clear();
   CHECK_FALSE(other.has_data());
 }
 

@@ -36,7 +36,7 @@ void Raft::Impl::DoubtLeader() {
 // --- Campaigns -----------------------------------------------------------------------------------
 
 bool Raft::Impl::MayCampaign() const {
-  if (standing_ == Standing::kRecovering || installing_ || DiskStalls()) return false;
+  if (standing_ == Standing::kRecovering || installing_ || lost_ || DiskStalls()) return false;
   // A leader must be able to apply what it commits.
   if (versions_.newest() > options_.version) return false;
   // One whose removal is not committed may be the only one who can be elected (thesis 4.2.2).
@@ -48,9 +48,10 @@ bool Raft::Impl::MayCampaign() const {
 }
 
 std::pair<Term, Index> Raft::Impl::LastPosition() const {
-  const std::pair own(terms_.last_term(), last_index());
-  if (!installing_) return own;
-  return std::max(own, std::pair(installing_->term, installing_->index));
+  std::pair position(terms_.last_term(), last_index());
+  if (installing_) position = std::max(position, std::pair(installing_->term, installing_->index));
+  if (lost_) position = std::max(position, std::pair(lost_->last_term, lost_->last));
+  return position;
 }
 
 std::vector<MemberId> Raft::Impl::OtherVoters() const {

@@ -16,7 +16,7 @@ inline constexpr size_t kInflightBytesMax = 16u << 20;
 // Appended by a leader and not yet committed. A proposal beyond it is refused, except the first.
 inline constexpr size_t kUncommittedBytesMax = 256u << 20;
 // Entries kept in memory that are durable, applied and possibly still wanted by a follower.
-inline constexpr size_t kCachedBytesMax = 64u << 20;
+inline constexpr size_t kCachedBytesMax = 24u << 20;
 // Entries handed out for apply in one Output.
 inline constexpr size_t kApplyBytesMax = 4u << 20;
 // Reads waiting for one confirmation round.

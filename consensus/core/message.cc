@@ -74,6 +74,9 @@ struct BodyText {
     return " StandingResponse birth=" + std::to_string(body.birth) +
            " known=" + std::to_string(body.known_birth);
   }
+  std::string operator()(const LossNotice& body) const {
+    return " LossNotice acknowledged=" + DescribePosition(body.index, body.term);
+  }
 };
 
 // --- Bytes ---------------------------------------------------------------------------------------
@@ -152,6 +155,10 @@ struct BodyWriter {
   void operator()(const StandingResponse& body) const {
     out.Int(body.birth);
     out.Int(body.known_birth);
+  }
+  void operator()(const LossNotice& body) const {
+    out.Int(body.index.value());
+    out.Int(body.term.value());
   }
 };
 
@@ -240,6 +247,10 @@ class BodyReader {
   void Read(StandingResponse* body) {
     body->birth = in_.Int<uint64_t>();
     body->known_birth = in_.Int<uint64_t>();
+  }
+  void Read(LossNotice* body) {
+    Read(&body->index);
+    Read(&body->term);
   }
 
   template <class Tag, class Rep>

@@ -118,13 +118,20 @@ struct StandingResponse {
   friend bool operator==(const StandingResponse&, const StandingResponse&) = default;
 };
 
+// To a follower that lacks what it had acknowledged: everything up to the entry (`index`, `term`).
+struct LossNotice {
+  Index index;
+  Term term;
+  friend bool operator==(const LossNotice&, const LossNotice&) = default;
+};
+
 struct Message {
   MemberId from;
   MemberId to;
   Term term;
   std::variant<VoteRequest, VoteResponse, AppendRequest, AppendResponse, Heartbeat,
                HeartbeatResponse, ReadIndexRequest, ReadIndexResponse, TimeoutNow, SnapshotChunk,
-               SnapshotAck, StandingRequest, StandingResponse>
+               SnapshotAck, StandingRequest, StandingResponse, LossNotice>
       body;
   uint64_t birth = 1;                 // of the sender's data directory (RaftOptions::birth)
   uint32_t version = kVersionNewest;  // the newest that the sender understands

@@ -35,7 +35,11 @@ std::string ToString(const Status& status) {
                     " leader=" + Describe(status.leader);
   if (status.leader_established) out += " established";
   if (status.standing != Standing::kFull) out += " " + ToString(status.standing);
+  if (status.version != kVersionBase) out += " version=" + std::to_string(status.version);
   if (status.removed) out += " removed";
+  if (status.lost_last > Index{0}) {
+    out += " lost=" + Describe(status.lost_first) + ".." + Describe(status.lost_last);
+  }
   if (status.later_birth != 0) out += " later_birth=" + std::to_string(status.later_birth);
   if (status.version_needed != 0) out += " version_needed=" + std::to_string(status.version_needed);
   return out;

@@ -62,10 +62,15 @@ struct Status {
   MemberId leader;                  // kNoMember if unknown
   bool leader_established = false;  // this member leads and its own first entry is committed
   Standing standing = Standing::kFull;
+  // In force: the newest that is committed.
+  uint32_t version = kVersionBase;
   // The committed membership, as far as this member knows it, is without it (and it is not the one
   // that the cluster began with). A member that is being added, or catches up, may say so
   // meanwhile.
   bool removed = false;
+  // Not 0: this member's log lacks these entries, though it had acknowledged them (loss.cc).
+  Index lost_first;
+  Index lost_last;
   // Not 0: the others know a later directory of this member. The driver ends the process: there
   // must be one only.
   uint64_t later_birth = 0;

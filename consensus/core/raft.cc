@@ -100,6 +100,9 @@ void Raft::SnapshotWritten(Index index, uint64_t next_offset) {
 }
 void Raft::SnapshotInstalled(Index index) { impl_->SnapshotInstalled(index); }
 bool Raft::HasOutput() const { return impl_->HasOutput(); }
+bool Raft::ApplyWaits() const { return impl_->ApplyWaits(); }
+bool Raft::PersistWaits() const { return impl_->PersistWaits(); }
+int Raft::IdleTicks() const { return impl_->IdleTicks(); }
 Output Raft::TakeOutput() { return impl_->TakeOutput(); }
 Role Raft::role() const { return impl_->role(); }
 Term Raft::term() const { return impl_->term(); }
@@ -111,6 +114,7 @@ Index Raft::base_index() const { return impl_->base_index(); }
 const Membership& Raft::membership() const { return impl_->membership(); }
 Standing Raft::standing() const { return impl_->standing(); }
 uint32_t Raft::active_version() const { return impl_->active_version(); }
+uint32_t Raft::version_of(MemberId member) const { return impl_->version_of(member); }
 int Raft::ticks_since_leader() const { return impl_->ticks_since_leader(); }
 Index Raft::match_index(MemberId member) const { return impl_->match_index(member); }
 std::string Raft::ToString() const { return impl_->ToString(); }
@@ -186,15 +190,15 @@ void Raft::Impl::BecomeFollower(Term term, MemberId leader) {
   ASSERT(term >= term_);
   const bool new_term = term > term_;
   const bool was_follower = role() == Role::kFollower;
+  const bool was_leader = role() == Role::kLeader;
   if (const auto* old = std::get_if<LeaderRole>(&role_)) FailLeaderReads(*old);
   if (new_term) SetTerm(term);
   // What was acknowledged counts for one leader only.
   if (new_term || !was_follower || leader != leader_) role_ = FollowerRole{};
   SetLeader(leader);
-  if (!was_follower) {
-    ticks_since_leader_ = 0;
-    ResetElectionTimer();
-  }
+  // Who was refused votes has heard of no leader by that, and its clients have to learn it in time.
+  if (was_leader) ticks_since_leader_ = 0;
+  if (!was_follower) ResetElectionTimer();
 }
 
 bool Raft::Impl::AcceptLeader(MemberId from) {
@@ -292,10 +296,25 @@ void Raft::Impl::Tick() {
   Advance();
 }
 
+int Raft::Impl::IdleTicks() const {
+  if (HasOutput() || recovery_ || lost_ || !forwarded_order_.empty()) return 0;
+  if (const auto* leader = std::get_if<LeaderRole>(&role_)) {
+    // What leaves of a snapshot is bounded for each tick.
+    const bool sends_snapshot = std::any_of(
+        leader->followers.begin(), leader->followers.end(),
+        [](const auto& progress) { return progress.state() == Progress::State::kSnapshot; });
+    if (leader->transfer || sends_snapshot) return 0;
+    return std::max(0, options_.heartbeat_ticks - leader->ticks_since_heartbeat - 1);
+  }
+  if (IsOnlyVoter()) return 0;
+  return std::max(0, election_timeout_ - election_elapsed_ - 1);
+}
+
 void Raft::Impl::Advance() {
   if (auto* leader = std::get_if<LeaderRole>(&role_)) AdvanceVersion(leader);
   if (auto* leader = std::get_if<LeaderRole>(&role_)) AdvanceMembership(leader);
   AdvanceRecovery();
+  AdvanceLoss();
   Compact();
 }
 
@@ -396,7 +415,12 @@ Status Raft::Impl::CurrentStatus() const {
     status.leader_established = IsEstablished(*leader);
   }
   status.standing = standing_;
+  status.version = active_version();
   status.removed = IsRemoved();
+  if (lost_) {
+    status.lost_first = lost_->first;
+    status.lost_last = lost_->last;
+  }
   status.later_birth = later_birth_;
   status.version_needed = versions_.newest() > options_.version ? versions_.newest() : 0;
   return status;
@@ -475,6 +499,11 @@ const Progress* Raft::Impl::FindProgress(MemberId member) const {
   const auto found = std::lower_bound(leader->followers.begin(), leader->followers.end(), member,
                                       [](const Progress& p, MemberId m) { return p.member() < m; });
   return found != leader->followers.end() && found->member() == member ? &*found : nullptr;
+}
+
+uint32_t Raft::Impl::version_of(MemberId member) const {
+  const auto peer = peers_.find(member);
+  return peer == peers_.end() ? 0 : peer->second.version;
 }
 
 int Raft::Impl::ticks_since_leader() const {
@@ -586,6 +615,7 @@ void Raft::Impl::CheckSettingInvariants() const {
   ASSERT(standing_ != Standing::kBlank || last_index() == Index{0}, "a log is evidence");
   ASSERT(standing_ == Standing::kFull || role() == Role::kFollower ||
          (standing_ == Standing::kBlank && role() == Role::kPreCandidate));
+  ASSERT(!lost_ || role() == Role::kFollower);
   ASSERT(!install_handed_ || installing_);
   ASSERT(!installing_ || (role() == Role::kFollower && installing_->index > commit_));
   ASSERT(!installing_ || !staging_);

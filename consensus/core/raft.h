@@ -109,6 +109,11 @@ class Raft {
 
   // One unit of time has passed.
   void Tick();
+  // So many ticks from now on do nothing that could not wait for the one after them, unless
+  // something else happens first: they begin no election and send no heartbeat. What they look
+  // after besides (a quorum that is lost, a disk that stalls, a message that was lost, what can be
+  // compacted) is seen that much later.
+  int IdleTicks() const;
 
   // A message from another member. Anything may arrive: old, duplicated, reordered; a message from
   // an unknown member or not meant for this one is ignored.
@@ -126,9 +131,14 @@ class Raft {
 
   // The batch of that id, and all before it, are durable. Ids come in order; some may be skipped.
   void Persisted(PersistId id);
+  // Whether something waits for Persisted at this member: not what leaves with the batch, nor a
+  // leader's entries that enough of the others do not hold yet.
+  bool PersistWaits() const;
 
   // The state machine holds everything up to `index`. REQUIRES: it was handed out for apply.
   void Applied(Index index);
+  // Whether something that is committed is handed out only after more was applied.
+  bool ApplyWaits() const;
 
   // The answer to a LogReadRequest: entries as they were asked for, from `first` on (never empty).
   // Ignored if the follower no longer needs them.
@@ -190,6 +200,8 @@ class Raft {
   Standing standing() const;
   // The newest version that is committed.
   uint32_t active_version() const;
+  // The newest version that `member` understands, as the last message from it said; 0 if none came.
+  uint32_t version_of(MemberId member) const;
   // Ticks since a leader was last heard from (0 at a leader that has its quorum).
   int ticks_since_leader() const;
   // At a leader: how far `member`'s durable log is known to match; 0 elsewhere.

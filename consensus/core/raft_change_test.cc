@@ -1,5 +1,5 @@
-// Rules of membership, compaction, snapshots, versions and standing that a single member keeps; the
-// test plays the others. What takes several members is in testdata/.
+// Rules of membership, compaction, snapshots, versions, standing and losses that a single member
+// keeps; the test plays the others. What takes several members is in testdata/.
 #include <catch2/catch.hpp>
 #include <string>
 #include <utility>
@@ -88,7 +88,7 @@ class Server {
     Receive(from, raft().term().value(), AppendResponse{true, Index{match}, {}, Index{match}, {}},
             voting, birth);
   }
-  // Leads, with version 2 in force; everybody has everything.
+  // Leads, with the newest version in force; everybody has everything.
   void Lead() {
     while (raft().role() == Role::kFollower) raft().Tick();
     for (uint32_t id = 2; raft().role() == Role::kPreCandidate; ++id) {
@@ -102,7 +102,7 @@ class Server {
     Take();
     AcknowledgeAll();
     AcknowledgeAll();
-    REQUIRE(raft().active_version() == kVersionMembership);
+    REQUIRE(raft().active_version() == kVersionNewest);
   }
   void AcknowledgeAll() {
     Take();
@@ -527,6 +527,106 @@ TEST_CASE("a leader whose disk stalls hands leadership over, and steps down if n
   CHECK(server.raft().role() == Role::kFollower);
   server.Tick(10 * kElectionTicks);
   CHECK(server.raft().role() == Role::kFollower);
+}
+
+// --- Lost entries --------------------------------------------------------------------------------
+
+// A follower with three entries of term 4 that learns that it had acknowledged five.
+class Loser : public Server {
+ public:
+  Loser() {
+    Append(1, 3);
+    Receive(2, 4, LossNotice{Index{5}, Term{4}});
+    Take();
+  }
+  void Append(uint64_t first, uint64_t last) {
+    AppendRequest request{Index{first - 1}, Term{first == 1 ? 0u : 4u}, Index{first - 1}, {}};
+    for (uint64_t i = first; i <= last; ++i) {
+      request.entries.push_back({Index{i}, Term{4}, EntryKind::kNoOp, {}});
+    }
+    Receive(2, 4, std::move(request));
+  }
+  // Whether it votes for member 3 in `term`.
+  bool VotesFor(uint64_t term, Term last_term, Index last_index) {
+    Tick(2 * kElectionTicks);
+    Take();
+    Receive(3, term, VoteRequest{false, false, last_index, last_term});
+    const auto votes = TakeBodies<VoteResponse>();
+    REQUIRE(votes.size() == 1);
+    return votes[0].second.granted;
+  }
+  bool lacks_entries() { return member().status.lost_last > Index{0}; }
+};
+
+TEST_CASE("who has lost what it acknowledged says so, and votes for nobody who lacks it") {
+  Loser server;
+  CHECK(server.member().status.lost_first == Index{4});
+  CHECK(server.member().status.lost_last == Index{5});
+  CHECK_FALSE(server.VotesFor(5, Term{4}, Index{4}));
+  CHECK(server.VotesFor(6, Term{4}, Index{5}));
+  CHECK(server.lacks_entries());
+}
+
+TEST_CASE("who has lost what it acknowledged does not campaign") {
+  Loser server;
+  server.Tick(10 * kElectionTicks);
+  CHECK(server.raft().role() == Role::kFollower);
+  server.Receive(2, 4, TimeoutNow{});
+  CHECK(server.raft().role() == Role::kFollower);
+}
+
+TEST_CASE("a loss is made up for when the entries are durable again") {
+  Loser server;
+  server.Append(4, 4);
+  server.Take();
+  CHECK(server.lacks_entries());
+  server.Append(5, 5);
+  server.member().Collect();
+  CHECK(server.lacks_entries());
+  server.Take();
+  CHECK_FALSE(server.lacks_entries());
+  CHECK_FALSE(server.VotesFor(5, Term{4}, Index{4}));
+}
+
+TEST_CASE("a loss is made up for when a later leader has committed something else there") {
+  Loser server;
+  const Entry other{Index{4}, Term{6}, EntryKind::kNoOp, {}};
+  server.Receive(3, 6, AppendRequest{Index{3}, Term{4}, Index{3}, {other}});
+  server.Take();
+  CHECK(server.lacks_entries());
+  server.Receive(3, 6, Heartbeat{Index{4}, ReadRound{1}});
+  server.Take();
+  CHECK_FALSE(server.lacks_entries());
+}
+
+TEST_CASE("a notice of a loss that comes late or again changes nothing") {
+  Loser server;
+  server.Append(4, 5);
+  server.Take();
+  server.Receive(2, 4, LossNotice{Index{5}, Term{4}});
+  server.Receive(2, 3, LossNotice{Index{9}, Term{3}});
+  server.Receive(2, 4, LossNotice{Index{9}, Term{5}});
+  server.Take();
+  CHECK_FALSE(server.lacks_entries());
+}
+
+TEST_CASE("a leader tells a follower that rejects what it acknowledged, if that understands it") {
+  const uint32_t version = GENERATE(kVersionLossNotice - 1, kVersionLossNotice);
+  Server server;
+  server.Lead();
+  server.Take();
+  const Index last = server.raft().last_index();
+  server.raft().PeerUnreachable(MemberId{2});
+  server.Take();
+  const AppendResponse rejection{false, {}, last, Index{1}, Term{1}};
+  server.Receive({MemberId{2}, MemberId{1}, server.raft().term(), rejection, 1, version, true});
+  const auto notices = server.TakeBodies<LossNotice>();
+  REQUIRE(notices.size() == (version == kVersionLossNotice ? 1 : 0));
+  for (const auto& [to, notice] : notices) {
+    CHECK(to == MemberId{2});
+    CHECK(notice == LossNotice{last, server.raft().term()});
+  }
+  CHECK(server.raft().match_index(MemberId{2}) < last);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 //   read_index.cc   linearizable reads
 //   reconfiguration.cc  changes of membership and of the version in force
 //   snapshot.cc     compaction of the log, transfer of checkpoints
+//   loss.cc         a follower that lost what it had acknowledged
 //   standing.cc     blank and recovering members: new and lost disks
 //
 // What only a leader, a candidate or a follower has lives in that alternative of `role_`, so that
@@ -58,6 +59,9 @@ class Raft::Impl {
   void SnapshotWritten(Index index, uint64_t next_offset);
   void SnapshotInstalled(Index index);
   bool HasOutput() const;
+  bool ApplyWaits() const;
+  bool PersistWaits() const;
+  int IdleTicks() const;
   Output TakeOutput();
 
   Role role() const;
@@ -70,6 +74,7 @@ class Raft::Impl {
   const Membership& membership() const { return memberships_.newest(); }
   Standing standing() const { return standing_; }
   uint32_t active_version() const { return versions_.At(commit_); }
+  uint32_t version_of(MemberId member) const;
   int ticks_since_leader() const;
   Index match_index(MemberId member) const;
   std::string ToString() const;
@@ -147,6 +152,13 @@ class Raft::Impl {
     std::set<MemberId> echoed_before;
     std::optional<Index> index;
   };
+  // What this member had acknowledged and has not (loss.cc).
+  struct Loss {
+    Index first;
+    Index last;
+    Term last_term;  // of the last of them
+    Term told_in;
+  };
   // A batch that was handed out and is not known to be durable.
   struct PersistBatch {
     PersistId id;
@@ -221,7 +233,8 @@ class Raft::Impl {
   bool HearsFromLeader() const;
   // Whether it may become leader: a voter that can be relied on.
   bool MayCampaign() const;
-  // The term and index of the last entry, or of what is being installed in its place.
+  // The term and index of the last entry, or of what is being installed in its place, or of what it
+  // should be.
   std::pair<Term, Index> LastPosition() const;
   std::vector<MemberId> OtherVoters() const;
   void StartPreVote();
@@ -250,6 +263,8 @@ class Raft::Impl {
   void TruncateLog(Index index);
   void CommitTo(Index index);
   // Commits what a majority holds (paper 5.3, 5.4.2).
+  // What a majority holds, if this member's log is durable up to `own`.
+  Index ReachedWith(Index own) const;
   void CommitByCounting();
   void TrimCache();
   bool IsPlausible(const AppendRequest& request) const;
@@ -309,6 +324,12 @@ class Raft::Impl {
   void Handle(MemberId from, const SnapshotChunk& chunk);
   void Handle(MemberId from, const SnapshotAck& ack);
 
+  // --- loss.cc ---
+  // `member` had acknowledged everything up to there.
+  void TellLoss(MemberId member, Index acknowledged);
+  void AdvanceLoss();
+  void Handle(MemberId from, const LossNotice& notice);
+
   // --- standing.cc ---
   bool IsDurablyFull() const;
   void SetStanding(Standing standing);
@@ -342,6 +363,7 @@ class Raft::Impl {
   bool standing_changed_ = false;  // since the last batch
   PersistId standing_batch_;       // the last with a change of it
   std::optional<Recovery> recovery_;
+  std::optional<Loss> lost_;
   std::map<MemberId, Peer> peers_;
   uint64_t later_birth_ = 0;
 

@@ -320,10 +320,90 @@ TEST_CASE("ticks since a leader was heard from") {
   CHECK(alone.member.raft().ticks_since_leader() == 1);
   alone.Receive(2, 1, 1, Heartbeat{});
   CHECK(alone.member.raft().ticks_since_leader() == 0);
+  // Votes that are refused are no sign of one.
+  int ticks = 0;
+  while (alone.member.raft().role() == Role::kFollower) {
+    alone.member.raft().Tick();
+    ++ticks;
+  }
+  for (uint32_t voter : {2, 3}) alone.Receive(voter, 1, 1, VoteResponse{true, false});
+  CHECK(alone.member.raft().role() == Role::kFollower);
+  CHECK(alone.member.raft().ticks_since_leader() == ticks);
   Alone leader(Options(1, 1));
   leader.Lead();
   leader.member.raft().Tick();
   CHECK(leader.member.raft().ticks_since_leader() == 0);
+}
+
+TEST_CASE("idle ticks do nothing but count") {
+  Alone alone(Options(1, 3));
+  Raft& raft = alone.member.raft();
+  alone.Receive(2, 1, 1, Heartbeat{});
+  alone.Settle();
+  for (int heard : {0, 4}) {
+    for (int i = 0; i < heard; ++i) raft.Tick();
+    if (heard > 0) alone.Receive(2, 1, 1, Heartbeat{});
+    alone.Settle();
+    const int idle = raft.IdleTicks();
+    CHECK(idle > 0);
+    for (int i = 0; i < idle; ++i) {
+      raft.Tick();
+      CHECK_FALSE(raft.HasOutput());
+      CHECK(raft.IdleTicks() == idle - 1 - i);
+    }
+  }
+  raft.Tick();
+  CHECK(raft.HasOutput());
+  CHECK(raft.IdleTicks() == 0);
+}
+
+// Makes member 1 the leader of three.
+void LeadThree(Alone* alone) {
+  Raft& raft = alone->member.raft();
+  while (!raft.HasOutput()) raft.Tick();
+  alone->Settle();
+  alone->Receive(2, 1, raft.term().value() + 1, VoteResponse{true, true});
+  alone->Settle();
+  alone->Receive(2, 1, raft.term().value(), VoteResponse{false, true});
+  REQUIRE(raft.role() == Role::kLeader);
+}
+
+TEST_CASE("a leader sleeps from heartbeat to heartbeat") {
+  Alone alone(Options(1, 3));
+  LeadThree(&alone);
+  CHECK(alone.member.raft().IdleTicks() == 0);  // it has things to send
+  alone.Settle();
+  int ticks = 0;
+  for (alone.member.outbox.clear(); alone.member.outbox.empty(); ++ticks) {
+    const int idle = alone.member.raft().IdleTicks();
+    INFO("tick " << ticks);
+    CHECK(idle == 2 - ticks);
+    alone.member.raft().Tick();
+    CHECK(alone.member.raft().HasOutput() == (idle == 0));
+    alone.Settle();
+  }
+  CHECK(ticks == 3);
+}
+
+TEST_CASE("a leader waits for its own disk only when others hold what it has") {
+  Alone alone(Options(1, 3));
+  LeadThree(&alone);
+  alone.member.Collect();
+  REQUIRE(alone.member.unpersisted() > 0);
+  CHECK_FALSE(alone.member.raft().PersistWaits());
+  const uint64_t last = alone.member.raft().last_index().value();
+  alone.Receive(2, 1, alone.member.raft().term().value(),
+                AppendResponse{true, Index{last}, {}, Index{last}, {}});
+  CHECK(alone.member.raft().PersistWaits());
+  CHECK(alone.member.raft().commit_index() < Index{last});
+  alone.Settle();
+  CHECK(alone.member.raft().commit_index() == Index{last});
+  CHECK_FALSE(alone.member.raft().PersistWaits());
+  // Alone, it waits for nobody else.
+  Alone single(Options(1, 1));
+  single.Lead();
+  REQUIRE(single.member.raft().Propose(Payloads(1, 10)).ok());
+  CHECK(single.member.raft().PersistWaits());
 }
 
 }  // namespace

@@ -51,15 +51,24 @@ void Raft::Impl::CommitTo(Index index) {
   commit_ = index;
 }
 
-void Raft::Impl::CommitByCounting() {
-  ASSERT(role() == Role::kLeader);
-  const Index index = quorum().Reached([this](MemberId member) {
-    if (member == options_.self) {
-      return PlantedFault("the leader counts what is not durable") ? last_index() : durable_;
-    }
+Index Raft::Impl::ReachedWith(Index own) const {
+  return quorum().Reached([&](MemberId member) {
+    if (member == options_.self) return own;
     const Progress* progress = FindProgress(member);
     return CountsForQuorum(progress) ? progress->match() : Index{0};
   });
+}
+
+bool Raft::Impl::PersistWaits() const {
+  // A follower's promise leaves with the log thread.
+  if (role() == Role::kFollower) return false;
+  return role() != Role::kLeader || ReachedWith(last_index()) > commit_;
+}
+
+void Raft::Impl::CommitByCounting() {
+  ASSERT(role() == Role::kLeader);
+  const Index index =
+      ReachedWith(PlantedFault("the leader counts what is not durable") ? last_index() : durable_);
   // Entries of earlier terms are committed only along with one of this term (paper 5.4.2).
   if (index > commit_ &&
       (terms_.TermAt(index) == term_ || PlantedFault("an earlier term is committed by counting"))) {
@@ -203,7 +212,9 @@ void Raft::Impl::Handle(MemberId from, const AppendResponse& response) {
     // By term on both sides: nothing above the follower's hint, nor above our last entry of the
     // hint's term or before, can be common. Each probe settles a whole term of either log.
     const Index candidate = terms_.LastWithTermUpTo(response.hint_index, response.hint_term);
+    const Index acknowledged = progress->match();
     progress->Rejected(response.rejected_prev_index, candidate);
+    if (progress->match() < acknowledged) TellLoss(from, acknowledged);
     CheckSnapshotNeed(progress);
     return;
   }
@@ -296,6 +307,8 @@ bool Raft::Impl::ApplyDue() const {
   return apply_handed_ < std::min(commit_, LastUnderstood()) && !installing_ &&
          applying_.size() < kApplyRangesMax;
 }
+
+bool Raft::Impl::ApplyWaits() const { return apply_handed_ < commit_ && !applying_.empty(); }
 
 Index Raft::Impl::LastUnderstood() const {
   for (const auto& [index, version] : versions_.settings()) {

@@ -13,7 +13,7 @@
 
 namespace quorate::consensus {
 
-// Called from one thread (the apply thread), in log order, each entry exactly once.
+// Called by one thread at a time, in log order, each entry exactly once.
 class StateMachine {
  public:
   virtual ~StateMachine() = default;
@@ -22,6 +22,8 @@ class StateMachine {
   // kinds are included, for their indexes count. Must be deterministic in what it replicates.
   // `entries` is not empty.
   virtual void Apply(std::span<const Entry> entries) = 0;
+  // The same, if it need not wait for anybody; else does nothing and returns false.
+  virtual bool TryApply(std::span<const Entry> entries) = 0;
 };
 
 // A part of a snapshot's bytes.
@@ -46,7 +48,9 @@ class CheckpointStore {
   // Takes a picture of the state machine as it is now: meta.index is what it has applied. Cheap;
   // nothing is durable yet. REQUIRES: no picture is unfinished.
   virtual void Begin(const SnapshotMeta& meta) = 0;
-  // Makes that picture the newest durable one.
+  // Makes that picture the newest durable one. ResourceExhausted if the disk is full: then the one
+  // before is the newest still, what the picture held is part of the next one, and that can be
+  // begun.
   virtual absl::Status Finish() = 0;
 
   // Bytes of the checkpoint of `index` (0: of the newest, which is kept readable while it is being
@@ -57,7 +61,8 @@ class CheckpointStore {
 
   // Keeps a chunk of a snapshot that is being received; offset 0 begins anew and forgets what was
   // there. The last one is checked and made durable with all before it. Returns the offset of the
-  // next chunk. InvalidArgument if it does not follow on the one before.
+  // next chunk. InvalidArgument if it does not follow on the one before, ResourceExhausted if the
+  // disk is full; nothing is staged then.
   virtual absl::StatusOr<uint64_t> Stage(const SnapshotMeta& meta, uint64_t offset,
                                          std::string_view bytes, bool last) = 0;
   // Replaces the state machine by the staged snapshot and makes it the newest checkpoint,

@@ -43,7 +43,10 @@ constexpr bool IsControl(EntryKind kind) { return kind > EntryKind::kCommand; }
 // version that is in force; a leader raises it once all do.
 inline constexpr uint32_t kVersionBase = 1;        // commands and no-ops
 inline constexpr uint32_t kVersionMembership = 2;  // membership entries, snapshot transfer
-inline constexpr uint32_t kVersionNewest = 2;
+inline constexpr uint32_t kVersionLossNotice = 3;
+// What is built on consensus, the state machine's commands and other messages between members,
+// shares the numbering: 4 and 5 are of the tree's alone.
+inline constexpr uint32_t kVersionNewest = 5;
 
 struct Entry {
   Index index;

@@ -9,93 +9,22 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
-#include "base/bytes.h"
-#include "base/crc32c.h"
 #include "base/strings.h"
+#include "consensus/log/file_names.h"
 #include "consensus/log/hard_state_file.h"
+#include "consensus/log/identity.h"
 #include "consensus/log/segment.h"
 
 namespace quorate::consensus {
 namespace {
 
-constexpr std::string_view kIdentity = "identity";
-constexpr std::string_view kIdentityTemporary = "identity.tmp";
-constexpr std::string_view kHardState = "hard_state";
-constexpr std::string_view kLog = "log";
-constexpr std::string_view kLock = "LOCK";
-constexpr std::string_view kZooKeeperData = "version-2";
-
-// What may stand in a directory that is not yet formatted, because an operator or ZooKeeper's
-// conventions put it there.
-constexpr std::string_view kToleratedNames[] = {"myid", "lost+found"};
-constexpr std::string_view kToleratedPrefixes[] = {"zoo.cfg", "server.log"};
-constexpr std::string_view kToleratedSuffix = ".pid";
-
-constexpr std::string_view kIdentityMagic = "QuorDir\n";
-constexpr size_t kIdentityCrcBytes = 4;
-
 bool Has(const std::vector<std::string>& names, std::string_view name) {
   return std::binary_search(names.begin(), names.end(), name, std::less<>());
 }
 
-bool IsTolerated(std::string_view name) {
-  return std::find(std::begin(kToleratedNames), std::end(kToleratedNames), name) !=
-             std::end(kToleratedNames) ||
-         name.ends_with(kToleratedSuffix) ||
-         std::any_of(std::begin(kToleratedPrefixes), std::end(kToleratedPrefixes),
-                     [&](std::string_view prefix) { return name.starts_with(prefix); });
-}
-
-// Of a directory that was formatted before there were births: it is older than all that have one.
-constexpr uint64_t kBirthOfVersion1 = 1;
-
-struct Identity {
-  MemberId member;
-  std::string cluster_id;
-  uint64_t birth = kBirthOfVersion1;
-};
-
-std::string EncodeIdentity(const Identity& identity) {
-  std::string bytes;
-  LittleEndianWriter writer(&bytes);
-  writer.Raw(kIdentityMagic);
-  writer.Int(kDataDirFormatVersion);
-  writer.Int(identity.member.value());
-  writer.String(identity.cluster_id);
-  writer.Int(identity.birth);
-  writer.Int(Crc32c(bytes));
-  return bytes;
-}
-
-// Magic, version and the CRC at the end are the same in every version, so that damage is told from
-// a newer format.
-absl::StatusOr<Identity> ParseIdentity(const std::string& path, std::string_view bytes) {
-  const absl::Status damaged = absl::DataLossError(absl::StrCat(
-      path, ": is damaged: it no longer says whose directory this is", ToAbsl(kRejoinAdvice)));
-  if (bytes.size() < kIdentityMagic.size() + kIdentityCrcBytes ||
-      !bytes.starts_with(kIdentityMagic)) {
-    return damaged;
-  }
-  const std::string_view body = bytes.substr(0, bytes.size() - kIdentityCrcBytes);
-  if (Crc32c(body) != LoadInt<std::endian::little, uint32_t>(body.data() + body.size())) {
-    return damaged;
-  }
-  LittleEndianReader reader(body.substr(kIdentityMagic.size()));
-  const uint32_t version = reader.Int<uint32_t>();
-  if (version > kDataDirFormatVersion) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        path, ": the directory has format version ", version, ", this program knows up to ",
-        kDataDirFormatVersion, ": run the version that wrote it, or newer"));
-  }
-  Identity identity;
-  identity.member = MemberId(reader.Int<uint32_t>());
-  identity.cluster_id = std::string(reader.String());
-  if (version > 1) identity.birth = reader.Int<uint64_t>();
-  if (!reader.ok() || !reader.empty() ||
-      (!identity.cluster_id.empty() && identity.cluster_id.size() != kClusterIdBytes)) {
-    return damaged;
-  }
-  return identity;
+bool HasAside(const std::vector<std::string>& names) {
+  return std::any_of(names.begin(), names.end(),
+                     [](const std::string& name) { return name.starts_with(kAsidePrefix); });
 }
 
 }  // namespace
@@ -119,7 +48,7 @@ class DataDir::Impl {
     lock_ = *std::move(lock);
     names = env_.List(path_);
     if (!names.ok()) return names.status();
-    return Has(*names, kIdentity) ? OpenFormatted(options) : Format(*names, options);
+    return Has(*names, kIdentityName) ? OpenFormatted(options) : Format(*names, options);
   }
 
   absl::Status SetClusterId(const std::string& cluster_id) {
@@ -160,7 +89,7 @@ class DataDir::Impl {
     if (checkpoint_index < base_index ||
         (checkpoint_index == base_index && term != checkpoint_term)) {
       return absl::DataLossError(absl::StrCat(
-          PathOf(kLog), ": begins behind entry ", base_index.value(), " of term ",
+          PathOf(kLogName), ": begins behind entry ", base_index.value(), " of term ",
           log_->base_term().value(), ", but the newest checkpoint of the state machine ",
           checkpoint_index == Index{0} ? "is missing"
                                        : absl::StrCat("ends with entry ", checkpoint_index.value(),
@@ -209,22 +138,29 @@ class DataDir::Impl {
   std::string PathOf(std::string_view name) const { return absl::StrCat(path_, "/", ToAbsl(name)); }
 
   absl::Status CheckOurs(const std::vector<std::string>& names) const {
-    if (Has(names, kIdentity)) return absl::OkStatus();
-    if (Has(names, kZooKeeperData)) {
+    if (Has(names, kUnfinishedName)) {
       return absl::FailedPreconditionError(absl::StrCat(
-          path_, ": is a ZooKeeper data directory (it holds ", ToAbsl(kZooKeeperData),
+          path_, ": is not whole (it holds ", ToAbsl(kUnfinishedName),
+          "): what was to fill it, like `quorate restore` or `quorate import`, was interrupted. "
+          "Run that again: it begins anew"));
+    }
+    if (Has(names, kIdentityName)) return absl::OkStatus();
+    if (Has(names, kZooKeeperDataName)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          path_, ": is a ZooKeeper data directory (it holds ", ToAbsl(kZooKeeperDataName),
           "); it is not touched. Give this server an empty directory, and import ZooKeeper's data "
           "into the running cluster"));
     }
     for (const std::string& name : names) {
       // Formatting makes the hard state before the log.
-      if (name == kLock || name == kIdentityTemporary || name == kHardState ||
-          (name == kLog && Has(names, kHardState)) || IsTolerated(name)) {
+      if (name == kLockName || name == kIdentityTemporaryName || name == kHardStateName ||
+          (name == kLogName && Has(names, kHardStateName)) || MayStandInNewDirectory(name)) {
         continue;
       }
       return absl::FailedPreconditionError(absl::StrCat(
           path_, ": is neither empty nor a Quorate directory (it holds ", name, " and no ",
-          ToAbsl(kIdentity), "); it is not touched. Give this server an empty directory"));
+          ToAbsl(kIdentityName), "); it is not touched. Give this server an empty directory",
+          HasAside(names) ? ", or run `quorate rebuild` again if it was interrupted" : ""));
     }
     return absl::OkStatus();
   }
@@ -234,51 +170,51 @@ class DataDir::Impl {
     if (absl::Status s = CheckOurs(names); !s.ok()) return s;
     if (absl::Status s = FormatHardState(names); !s.ok()) return s;
     absl::StatusOr<std::unique_ptr<SegmentLog>> log =
-        SegmentLog::Open(&env_, PathOf(kLog), options, Index{0});
+        SegmentLog::Open(&env_, PathOf(kLogName), options, Index{0});
     if (!log.ok()) return log.status();
     log_ = *std::move(log);
     if (hard_state_->content() != HardStateFile::Blank() || log_->last_index() != Index{0}) {
-      return absl::DataLossError(
-          absl::StrCat(PathOf(kIdentity), ": is missing, though the directory was in use (term ",
-                       hard_state().term.value(), ", last entry ", log_->last_index().value(), ")",
-                       ToAbsl(kRejoinAdvice)));
+      return absl::DataLossError(absl::StrCat(
+          PathOf(kIdentityName), ": is missing, though the directory was in use (term ",
+          hard_state().term.value(), ", last entry ", log_->last_index().value(), ")",
+          ToAbsl(kRejoinAdvice)));
     }
     return WriteIdentity(identity_);
   }
 
   absl::Status FormatHardState(const std::vector<std::string>& names) {
     absl::StatusOr<std::unique_ptr<HardStateFile>> file = absl::NotFoundError("");
-    if (Has(names, kHardState)) {
-      file = HardStateFile::Open(&env_, PathOf(kHardState));
+    if (Has(names, kHardStateName)) {
+      file = HardStateFile::Open(&env_, PathOf(kHardStateName));
       // Without a log, this is the file of a formatting that was interrupted.
-      if (!file.ok() && (!absl::IsDataLoss(file.status()) || Has(names, kLog))) {
+      if (!file.ok() && (!absl::IsDataLoss(file.status()) || Has(names, kLogName))) {
         return file.status();
       }
     }
-    if (!file.ok()) file = HardStateFile::Create(&env_, PathOf(kHardState));
+    if (!file.ok()) file = HardStateFile::Create(&env_, PathOf(kHardStateName));
     if (!file.ok()) return file.status();
     hard_state_ = *std::move(file);
     return env_.SyncDirectory(path_);
   }
 
   absl::Status OpenFormatted(SegmentLogOptions options) {
-    if (absl::Status s = ReadIdentity(); !s.ok()) return s;
+    if (absl::Status s = CheckIdentity(); !s.ok()) return s;
     // The process that renamed it may not have lived to do this.
     if (absl::Status s = env_.SyncDirectory(path_); !s.ok()) return s;
     absl::StatusOr<std::unique_ptr<HardStateFile>> file =
-        HardStateFile::Open(&env_, PathOf(kHardState));
-    if (absl::IsNotFound(file.status())) return Missing(kHardState, "term and vote are lost");
+        HardStateFile::Open(&env_, PathOf(kHardStateName));
+    if (absl::IsNotFound(file.status())) return Missing(kHardStateName, "term and vote are lost");
     if (!file.ok()) return file.status();
     hard_state_ = *std::move(file);
-    if (!HasSegment()) return Missing(kLog, "the log is lost");
+    if (!HasSegment()) return Missing(kLogName, "the log is lost");
     absl::StatusOr<std::unique_ptr<SegmentLog>> log =
-        SegmentLog::Open(&env_, PathOf(kLog), options, hard_state_->content().durable_index);
+        SegmentLog::Open(&env_, PathOf(kLogName), options, hard_state_->content().durable_index);
     if (!log.ok()) return log.status();
     log_ = *std::move(log);
     const std::vector<TermRun> runs = log_->term_runs();
     if (!runs.empty() && runs.back().term > hard_state().term) {
       return absl::DataLossError(absl::StrCat(
-          PathOf(kHardState), ": knows terms up to ", hard_state().term.value(),
+          PathOf(kHardStateName), ": knows terms up to ", hard_state().term.value(),
           " only, but the log has entries of term ", runs.back().term.value(),
           ": an old copy was put back, and the votes given since are lost", ToAbsl(kRejoinAdvice)));
     }
@@ -291,50 +227,30 @@ class DataDir::Impl {
   }
 
   bool HasSegment() {
-    absl::StatusOr<std::vector<std::string>> names = env_.List(PathOf(kLog));
+    absl::StatusOr<std::vector<std::string>> names = env_.List(PathOf(kLogName));
     return names.ok() && std::any_of(names->begin(), names->end(), [](const std::string& name) {
              return ParseSegmentFileName(name).has_value();
            });
   }
 
-  absl::Status ReadIdentity() {
-    const std::string path = PathOf(kIdentity);
-    absl::StatusOr<std::unique_ptr<File>> file = env_.OpenFile(path, /*create=*/false);
-    if (!file.ok()) return file.status();
-    absl::StatusOr<uint64_t> size = (*file)->Size();
-    if (!size.ok()) return size.status();
-    // A whole one is far smaller; more need not be read to see that it is damaged.
-    std::string bytes(std::min<uint64_t>(*size, kIdentityBytesMax), '\0');
-    absl::StatusOr<size_t> got = (*file)->ReadAt(0, bytes.size(), bytes.data());
-    if (!got.ok()) return got.status();
-    bytes.resize(*got);
-    absl::StatusOr<Identity> identity = ParseIdentity(path, bytes);
+  absl::Status CheckIdentity() {
+    absl::StatusOr<Identity> identity = ReadIdentityFile(&env_, path_);
     if (!identity.ok()) return identity.status();
     if (identity->member != identity_.member) {
       return absl::FailedPreconditionError(absl::StrCat(
           path_, ": belongs to member ", identity->member.value(), ", but this server is member ",
-          identity_.member.value(), ": correct its member id, or give it a directory of its own"));
+          identity_.member.value(),
+          ": correct its number (in the file myid), or give it a directory of its own"));
     }
     identity_ = *std::move(identity);
     return absl::OkStatus();
   }
 
   absl::Status WriteIdentity(const Identity& identity) {
-    const std::string temporary = PathOf(kIdentityTemporary);
-    absl::StatusOr<std::unique_ptr<File>> file = env_.OpenFile(temporary, /*create=*/true);
-    if (!file.ok()) return file.status();
-    const std::string bytes = EncodeIdentity(identity);
-    const std::string_view piece = bytes;
-    if (absl::Status s = (*file)->Truncate(0); !s.ok()) return s;
-    if (absl::Status s = (*file)->WriteAt(0, {&piece, 1}); !s.ok()) return s;
-    if (absl::Status s = (*file)->Sync(); !s.ok()) return s;
-    if (absl::Status s = env_.Rename(temporary, PathOf(kIdentity)); !s.ok()) return s;
-    if (absl::Status s = env_.SyncDirectory(path_); !s.ok()) return s;
+    if (absl::Status s = WriteIdentityFile(&env_, path_, identity); !s.ok()) return s;
     identity_ = identity;
     return absl::OkStatus();
   }
-
-  static constexpr uint64_t kIdentityBytesMax = 4096;
 
   Env& env_;
   const std::string path_;

@@ -5,7 +5,7 @@
 //   <path>/hard_state   term, vote, commit hint, standing, durable index: two checksummed copies,
 //                       written alternately with a growing sequence number, so that a torn write
 //                       leaves the other copy
-//   <path>/log/         segments
+//   <path>/log/         segments, and perhaps a spare: room for one more (spare_file.h)
 //
 // Thread-safety: as SegmentLog; everything that writes, from one thread.
 #pragma once
@@ -20,13 +20,10 @@
 #include "consensus/core/raft.h"
 #include "consensus/core/types.h"
 #include "consensus/log/env.h"
+#include "consensus/log/identity.h"
 #include "consensus/log/segment_log.h"
 
 namespace quorate::consensus {
-
-inline constexpr uint32_t kDataDirFormatVersion = 2;  // 1 had no birth
-// Bytes of a cluster id.
-inline constexpr size_t kClusterIdBytes = 16;
 
 class DataDir {
  public:
@@ -34,8 +31,9 @@ class DataDir {
   // `birth_if_new`, which must be greater than that of any directory that was made before for this
   // member (so, a time). Recovers the log. REQUIRES: birth_if_new > 0.
   // Errors, each naming the path and the way out: FailedPrecondition if a running server holds it,
-  // if it belongs to another member than `member`, has a newer format, or is not empty and not a
-  // Quorate directory; DataLoss if identity, hard state (both copies) or log are damaged.
+  // if it belongs to another member than `member`, has a newer format, is not whole
+  // (new_data_dir.h), or is not empty and not a Quorate directory; DataLoss if identity, hard state
+  // (both copies) or log are damaged.
   static absl::StatusOr<std::unique_ptr<DataDir>> Open(Env* env, std::string path, MemberId member,
                                                        SegmentLogOptions options,
                                                        uint64_t birth_if_new);

@@ -198,7 +198,7 @@ TEST_CASE("a log that begins behind the checkpoint is data loss") {
   CHECK(Contains(error, kPath + "/log"));
   CHECK(Contains(error, found));
   CHECK(Contains(error, absl::StrCat("begins behind entry ", base.value(), " of term 3")));
-  CHECK(Contains(error, "To rejoin"));
+  CHECK(Contains(error, "quorate rebuild"));
 }
 
 TEST_CASE("a directory in use is refused") {
@@ -318,7 +318,7 @@ TEST_CASE("parts of a used directory that vanished are data loss") {
   const absl::Status error = OpenError(&env);
   CHECK(absl::IsDataLoss(error));
   CHECK(Contains(error, "is missing"));
-  CHECK(Contains(error, "To rejoin"));
+  CHECK(Contains(error, "quorate rebuild"));
 }
 
 TEST_CASE("damage to the log below the mark in the hard state is data loss") {

@@ -47,6 +47,9 @@ class Env {
   virtual ~Env() = default;
   // The real file system.
   static Env* Posix();
+  // The same to look at: files are opened for reading alone, and whatever changes something fails
+  // with PermissionDenied. Its lock keeps servers out, and no one else who only looks.
+  static Env* PosixReadOnly();
 
   // Opens a file, creating it if `create`; NotFound if it is missing and `create` is false.
   virtual absl::StatusOr<std::unique_ptr<File>> OpenFile(const std::string& path, bool create) = 0;

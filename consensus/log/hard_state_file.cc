@@ -1,7 +1,6 @@
 #include "consensus/log/hard_state_file.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,7 +18,6 @@ constexpr std::string_view kMagic = "QuorHrd\n";
 // back to the version of the program that knows no other.
 constexpr uint32_t kFormatVersion = 2;
 constexpr uint32_t kFormatVersionFull = 1;
-constexpr size_t kCopies = 2;
 constexpr size_t kCrcAt = kHardStateCopyBytes - 4;
 
 }  // namespace
@@ -61,44 +59,66 @@ absl::StatusOr<std::unique_ptr<HardStateFile>> HardStateFile::Open(Env* env, std
   return result;
 }
 
-absl::Status HardStateFile::Recover() {
+absl::StatusOr<std::optional<HardStateFile::Copy>> HardStateFile::Decode(const std::string& path,
+                                                                         std::string_view page) {
+  // Magic and CRC stand at the same place in every version.
+  if (page.size() != kHardStateCopyBytes || !page.starts_with(kMagic) ||
+      LoadInt<std::endian::little, uint32_t>(page.data() + kCrcAt) !=
+          Crc32c(page.substr(0, kCrcAt))) {
+    return std::nullopt;
+  }
+  LittleEndianReader reader(page.substr(kMagic.size()));
+  const uint32_t version = reader.Int<uint32_t>();
+  if (version > kFormatVersion) {
+    return absl::FailedPreconditionError(absl::StrCat(path, ": has format version ", version,
+                                                      ", this program knows up to ", kFormatVersion,
+                                                      ": run the version that wrote it, or newer"));
+  }
+  Copy copy;
+  copy.sequence = reader.Int<uint64_t>();
+  copy.content.state.term = Term(reader.Int<uint64_t>());
+  copy.content.state.vote = MemberId(reader.Int<uint32_t>());
+  copy.content.state.commit = Index(reader.Int<uint64_t>());
+  copy.content.durable_index = Index(reader.Int<uint64_t>());
+  if (version > kFormatVersionFull) {
+    copy.content.state.standing = static_cast<Standing>(reader.Int<uint8_t>());
+  }
+  ASSERT(reader.ok());
+  return copy;
+}
+
+absl::StatusOr<HardStateFile::Found> HardStateFile::Find(const std::string& path,
+                                                         const File& file) {
   std::string bytes(kCopies * kHardStateCopyBytes, '\0');
-  absl::StatusOr<size_t> got = file_->ReadAt(0, bytes.size(), bytes.data());
+  absl::StatusOr<size_t> got = file.ReadAt(0, bytes.size(), bytes.data());
   if (!got.ok()) return got.status();
-  std::optional<Copy> newest;
-  size_t newest_place = 0;
+  Found found;
   for (size_t place = 0; place < kCopies; ++place) {
-    const std::string_view page =
-        std::string_view(bytes).substr(place * kHardStateCopyBytes, kHardStateCopyBytes);
-    // Magic and CRC stand at the same place in every version.
-    if (!page.starts_with(kMagic) || LoadInt<std::endian::little, uint32_t>(page.data() + kCrcAt) !=
-                                         Crc32c(page.substr(0, kCrcAt))) {
-      continue;
-    }
-    LittleEndianReader reader(page.substr(kMagic.size()));
-    const uint32_t version = reader.Int<uint32_t>();
-    if (version > kFormatVersion) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(path_, ": has format version ", version, ", this program knows up to ",
-                       kFormatVersion, ": run the version that wrote it, or newer"));
-    }
-    Copy copy;
-    copy.sequence = reader.Int<uint64_t>();
-    copy.content.state.term = Term(reader.Int<uint64_t>());
-    copy.content.state.vote = MemberId(reader.Int<uint32_t>());
-    copy.content.state.commit = Index(reader.Int<uint64_t>());
-    copy.content.durable_index = Index(reader.Int<uint64_t>());
-    if (version > kFormatVersionFull) {
-      copy.content.state.standing = static_cast<Standing>(reader.Int<uint8_t>());
-    }
-    ASSERT(reader.ok());
+    absl::StatusOr<std::optional<Copy>> copy = Decode(
+        path, std::string_view(bytes).substr(place * kHardStateCopyBytes, kHardStateCopyBytes));
+    if (!copy.ok()) return copy.status();
+    found.copies[place] = *copy;
+    if (!copy->has_value()) continue;
     // Of two copies with one number, the one in its first place is known to be durable.
-    if (!newest.has_value() || copy.sequence > newest->sequence ||
-        (copy.sequence == newest->sequence && place == PlaceOf(copy.sequence))) {
-      newest = copy;
-      newest_place = place;
+    const std::optional<Copy>& newest = found.copies[found.newest_place];
+    if (!newest.has_value() || (*copy)->sequence > newest->sequence ||
+        ((*copy)->sequence == newest->sequence && place == PlaceOf((*copy)->sequence))) {
+      found.newest_place = place;
     }
   }
+  return found;
+}
+
+absl::StatusOr<HardStateFile::Found> HardStateFile::Examine(Env* env, const std::string& path) {
+  absl::StatusOr<std::unique_ptr<File>> file = env->OpenFile(path, /*create=*/false);
+  if (!file.ok()) return file.status();
+  return Find(path, **file);
+}
+
+absl::Status HardStateFile::Recover() {
+  absl::StatusOr<Found> found = Find(path_, *file_);
+  if (!found.ok()) return found.status();
+  const std::optional<Copy>& newest = found->newest();
   if (!newest.has_value()) {
     return absl::DataLossError(
         absl::StrCat(path_, ": both copies of term and vote, at offsets 0 and ",
@@ -106,7 +126,7 @@ absl::Status HardStateFile::Recover() {
   }
   // The next write must leave alone the copy that was found.
   next_sequence_ = newest->sequence + 1;
-  if (PlaceOf(next_sequence_) == newest_place) ++next_sequence_;
+  if (PlaceOf(next_sequence_) == found->newest_place) ++next_sequence_;
   return Write(newest->content);
 }
 
@@ -124,6 +144,8 @@ absl::Status HardStateFile::Write(const Content& content) {
   status_ = WriteCopy(place, copy);
   if (status_.ok()) status_ = file_->Sync();
   if (status_.ok()) status_ = WriteCopy(1 - place, copy);
+  // Whatever it was, a full disk too: one of the copies is half written, perhaps.
+  if (absl::IsResourceExhausted(status_)) status_ = absl::InternalError(status_.message());
   if (!status_.ok()) return status_;
   content_ = content;
   ++next_sequence_;

@@ -9,9 +9,12 @@
 // Thread-safety: none.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -30,12 +33,28 @@ class HardStateFile {
     friend bool operator==(const Content&, const Content&) = default;
   };
 
+  struct Copy {
+    uint64_t sequence = 0;
+    Content content;
+  };
+  static constexpr size_t kCopies = 2;
+  // What is in a file: each copy, if it is whole.
+  struct Found {
+    std::array<std::optional<Copy>, kCopies> copies;
+    size_t newest_place = 0;
+    // Nothing if both copies are damaged.
+    const std::optional<Copy>& newest() const { return copies[newest_place]; }
+  };
+
   // Makes a file for a member that has seen nothing, kBlank (replacing what stands there), and
   // makes its content durable, not its directory entry.
   static absl::StatusOr<std::unique_ptr<HardStateFile>> Create(Env* env, std::string path);
   // Reads the newest whole copy, and makes it durable in both. Errors: NotFound if there is no
   // file, DataLoss if both copies are damaged, FailedPrecondition if a newer version wrote it.
   static absl::StatusOr<std::unique_ptr<HardStateFile>> Open(Env* env, std::string path);
+
+  // What Open would find; changes nothing. Errors: those of the disk; as Open, but for DataLoss.
+  static absl::StatusOr<Found> Examine(Env* env, const std::string& path);
 
   const Content& content() const { return content_; }
   // Durable when it returns. After an error every later call returns that error.
@@ -44,16 +63,14 @@ class HardStateFile {
   static Content Blank() { return {{Term{0}, kNoMember, Index{0}, Standing::kBlank}, Index{0}}; }
 
  private:
-  struct Copy {
-    uint64_t sequence = 0;
-    Content content;
-  };
-
   HardStateFile(std::string path, std::unique_ptr<File> file)
       : path_(std::move(path)), file_(std::move(file)) {}
   // The copy with number N is first written to place N % 2.
   static size_t PlaceOf(uint64_t sequence) { return sequence % 2; }
   static std::string Encode(const Copy& copy);
+  // Nothing if the bytes are not a whole copy.
+  static absl::StatusOr<std::optional<Copy>> Decode(const std::string& path, std::string_view page);
+  static absl::StatusOr<Found> Find(const std::string& path, const File& file);
   absl::Status WriteCopy(size_t place, const Copy& copy);
   absl::Status Recover();
 

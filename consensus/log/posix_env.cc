@@ -176,6 +176,12 @@ class PosixEnv : public Env {
     return std::make_unique<PosixFile>(path, fd);
   }
 
+  absl::StatusOr<std::unique_ptr<File>> OpenFileToRead(const std::string& path) const {
+    const int fd = Retry([&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC); });
+    if (fd < 0) return PathError(errno, path, "open");
+    return std::make_unique<PosixFile>(path, fd);
+  }
+
   absl::Status CreateDirectories(const std::string& path) override {
     ASSERT(!path.empty());
     for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
@@ -240,28 +246,35 @@ class PosixEnv : public Env {
         Retry([&] { return open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kFileMode); });
     if (fd < 0) return PathError(errno, lock_path, "open or create");
     auto lock = std::make_unique<PosixDirectoryLock>(fd);
-    // flock belongs to the open file, so that it also excludes a second user in this process.
-    if (Retry([&] { return flock(fd, LOCK_EX | LOCK_NB); }) != 0) {
-      if (errno != EWOULDBLOCK) return PathError(errno, lock_path, "lock");
-      return absl::FailedPreconditionError(
-          absl::StrCat(path, ": the directory is in use by a running server", HolderOf(fd),
-                       "; stop that server, or give this one another directory"));
-    }
-    // The process id is only for that message; its loss does no harm.
+    if (absl::Status s = Lock(path, fd, LOCK_EX); !s.ok()) return s;
+    // The process id is only for that message; its loss does no harm. Where one stands already, it
+    // is written over, which needs no room.
     char text[24];
     const int size = std::snprintf(text, sizeof(text), "%d\n", static_cast<int>(getpid()));
     ASSERT(size > 0 && static_cast<size_t>(size) < sizeof(text));
-    if (ftruncate(fd, 0) != 0 || pwrite(fd, text, static_cast<size_t>(size), 0) != size) {
+    const ssize_t written = pwrite(fd, text, static_cast<size_t>(size), 0);
+    const bool is_full = written < 0 && errno == ENOSPC;
+    if ((written != size && !is_full) || (written == size && ftruncate(fd, size) != 0)) {
       return PathError(errno, lock_path, "write the process id");
     }
     return lock;
   }
 
- private:
+ protected:
   static std::string Parent(const std::string& path) {
     const size_t slash = path.find_last_of('/');
     if (slash == std::string::npos) return ".";
     return slash == 0 ? "/" : path.substr(0, slash);
+  }
+
+  // `kind` is LOCK_EX or LOCK_SH.
+  static absl::Status Lock(const std::string& path, int fd, int kind) {
+    // flock belongs to the open file, so that it also excludes a second user in this process.
+    if (Retry([&] { return flock(fd, kind | LOCK_NB); }) == 0) return absl::OkStatus();
+    if (errno != EWOULDBLOCK) return PathError(errno, path + "/LOCK", "lock");
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": the directory is in use by a running server", HolderOf(fd),
+                     "; stop that server, or give another directory"));
   }
 
   // " (process 123)" as the lock file says, or nothing.
@@ -276,7 +289,40 @@ class PosixEnv : public Env {
   }
 };
 
+// Changes nothing.
+class ReadOnlyPosixEnv : public PosixEnv {
+ public:
+  absl::StatusOr<std::unique_ptr<File>> OpenFile(const std::string& path, bool create) override {
+    if (create) return Refuse(path);
+    return OpenFileToRead(path);
+  }
+  absl::Status CreateDirectories(const std::string& path) override { return Refuse(path); }
+  absl::Status Rename(const std::string& from, const std::string&) override { return Refuse(from); }
+  absl::Status Remove(const std::string& path) override { return Refuse(path); }
+  absl::Status SyncDirectory(const std::string& path) override { return Refuse(path); }
+  absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const std::string& path) override {
+    const std::string lock_path = path + "/LOCK";
+    const int fd = Retry([&] { return open(lock_path.c_str(), O_RDONLY | O_CLOEXEC); });
+    // Whoever would hold it has made the file.
+    if (fd < 0 && errno == ENOENT) return std::make_unique<DirectoryLock>();
+    if (fd < 0) return PathError(errno, lock_path, "open");
+    auto lock = std::make_unique<PosixDirectoryLock>(fd);
+    if (absl::Status s = Lock(path, fd, LOCK_SH); !s.ok()) return s;
+    return lock;
+  }
+
+ private:
+  static absl::Status Refuse(const std::string& path) {
+    return absl::PermissionDeniedError(path + ": is only looked at, not changed");
+  }
+};
+
 }  // namespace
+
+Env* Env::PosixReadOnly() {
+  static ReadOnlyPosixEnv env;
+  return &env;
+}
 
 Env* Env::Posix() {
   static PosixEnv env;

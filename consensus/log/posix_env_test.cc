@@ -115,6 +115,44 @@ TEST_CASE("a directory is locked once, also within one process") {
   Require(env->LockDirectory(top));
 }
 
+TEST_CASE("a lock says who holds it also where a longer number stood") {
+  Env* env = Env::Posix();
+  const std::string top = NewDirectory();
+  {
+    auto file = Require(env->OpenFile(top + "/LOCK", /*create=*/true));
+    const std::string_view piece = "1234567890123\n";
+    Require(file->WriteAt(0, {&piece, 1}));
+  }
+  auto lock = Require(env->LockDirectory(top));
+  const std::string text = absl::StrCat(getpid(), "\n");
+  CHECK(Require(Require(env->OpenFile(top + "/LOCK", /*create=*/false))->Size()) == text.size());
+  CHECK(Contains(env->LockDirectory(top).status(), absl::StrCat("(process ", getpid(), ")")));
+}
+
+TEST_CASE("who only looks cannot change anything, and keeps servers out") {
+  Env* env = Env::PosixReadOnly();
+  const std::string top = NewDirectory();
+  Require(env->LockDirectory(top));
+  CHECK_FALSE(env->Exists(top + "/LOCK"));
+  Require(Env::Posix()->OpenFile(top + "/file", /*create=*/true));
+  auto file = Require(env->OpenFile(top + "/file", /*create=*/false));
+  const std::string_view piece = "x";
+  CHECK_FALSE(file->WriteAt(0, {&piece, 1}).ok());
+  CHECK_FALSE(file->Truncate(0).ok());
+  CHECK(absl::IsPermissionDenied(env->OpenFile(top + "/new", /*create=*/true).status()));
+  CHECK(absl::IsPermissionDenied(env->CreateDirectories(top + "/new")));
+  CHECK(absl::IsPermissionDenied(env->Rename(top + "/file", top + "/new")));
+  CHECK(absl::IsPermissionDenied(env->Remove(top + "/file")));
+  auto server = Require(Env::Posix()->LockDirectory(top));
+  const absl::Status error = env->LockDirectory(top).status();
+  CHECK(absl::IsFailedPrecondition(error));
+  CHECK(Contains(error, absl::StrCat("(process ", getpid(), ")")));
+  server.reset();
+  auto looking = Require(env->LockDirectory(top));
+  Require(env->LockDirectory(top));
+  CHECK(absl::IsFailedPrecondition(Env::Posix()->LockDirectory(top).status()));
+}
+
 TEST_CASE("a data directory lives on the real file system") {
   const std::string path = NewDirectory() + "/srv/quorate";
   const SegmentLogOptions options{64 << 10};

@@ -43,20 +43,61 @@ class Recovery {
       : env_(*env), path_(path), durable_index_(durable_index) {}
 
   absl::StatusOr<RecoveredLog> Run() {
+    if (absl::Status s = Find(); !s.ok()) return s;
+    if (absl::Status s = Repair(); !s.ok()) return s;
+    ASSERT(log_.term_runs.empty() == (log_.last_index == log_.base_index));
+    return std::move(log_);
+  }
+
+  LogExamination Examine() {
+    LogExamination result;
+    result.status = Find();
+    result.damaged_path = std::move(damaged_path_);
+    result.damaged_offset = damaged_offset_;
+    for (const SegmentName& name : chain_) {
+      const size_t i = result.segments.size();
+      // The one that is damaged was scanned as far as it goes.
+      result.segments.push_back(i < log_.segments.size() ? log_.segments[i] : ScanAlone(name));
+    }
+    for (const SegmentName& name : obsolete_) result.replaced.push_back(PathOf(name));
+    if (!log_.segments.empty()) {
+      result.torn_bytes = garbage_end_ - std::min(garbage_end_, log_.segments.back()->end);
+    }
+    result.durable_index = durable_index_;
+    result.log = std::move(log_);
+    return result;
+  }
+
+ private:
+  std::string PathOf(SegmentName name) const { return absl::StrCat(path_, "/", ToFileName(name)); }
+
+  // What is wrong, and where. `what` goes on after the path.
+  absl::Status Damaged(std::string path, std::optional<uint64_t> offset, std::string_view what) {
+    damaged_path_ = std::move(path);
+    damaged_offset_ = offset;
+    return absl::DataLossError(absl::StrCat(damaged_path_, ToAbsl(what), ToAbsl(kRejoinAdvice)));
+  }
+
+  absl::Status Find() {
     if (absl::Status s = ListSegments(); !s.ok()) return s;
     if (absl::Status s = SetAsideUnfinished(); !s.ok()) return s;
     ChooseChain();
     for (size_t i = 0; i < chain_.size(); ++i) {
       if (absl::Status s = Load(i); !s.ok()) return s;
     }
-    if (log_.last_index < durable_index_) return EntriesMissing();
-    if (absl::Status s = Repair(); !s.ok()) return s;
-    ASSERT(log_.term_runs.empty() == (log_.last_index == log_.base_index));
-    return std::move(log_);
+    return log_.last_index < durable_index_ ? EntriesMissing() : absl::OkStatus();
   }
 
- private:
-  std::string PathOf(SegmentName name) const { return absl::StrCat(path_, "/", ToFileName(name)); }
+  // As far as it can be read without what is before it.
+  std::shared_ptr<Segment> ScanAlone(SegmentName name) {
+    std::optional<SegmentHeader> header;
+    absl::StatusOr<std::shared_ptr<Segment>> segment = OpenSegment(name, &header);
+    if (!segment.ok()) return nullptr;
+    const Term previous_term = header.has_value() ? header->previous_term : Term{0};
+    if (!ScanSegment(segment->get(), previous_term, kNever).ok()) return nullptr;
+    (*segment)->file.reset();
+    return *std::move(segment);
+  }
 
   absl::Status ListSegments() {
     absl::StatusOr<std::vector<std::string>> files = env_.List(path_);
@@ -71,7 +112,8 @@ class Recovery {
         names_.begin(), names_.end(),
         [](const SegmentName& a, const SegmentName& b) { return a.generation == b.generation; });
     if (same != names_.end()) {
-      return absl::DataLossError(absl::StrCat(PathOf(*same), " and ", PathOf(*std::next(same)),
+      damaged_path_ = PathOf(*same);
+      return absl::DataLossError(absl::StrCat(damaged_path_, " and ", PathOf(*std::next(same)),
                                               ": two segments of one generation; one of them is "
                                               "a copy or renamed: move it away"));
     }
@@ -115,9 +157,10 @@ class Recovery {
     const bool alone = name.begins_log && names_.size() == 1;
     if (!(*segment)->empty() || scan->record_after_garbage || durable_index_ >= name.first ||
         alone) {
-      return absl::DataLossError(absl::StrCat(
-          (*segment)->path, ": the header at offset 0 is damaged; the segment holds entries from ",
-          name.first.value(), " on", ToAbsl(kRejoinAdvice)));
+      return Damaged((*segment)->path, 0,
+                     absl::StrCat(": the header at offset 0 is damaged; the segment holds entries "
+                                  "from ",
+                                  name.first.value(), " on"));
     }
     obsolete_.push_back(name);
     names_.pop_back();
@@ -155,31 +198,34 @@ class Recovery {
     Segment& segment = **opened;
     if (!header.has_value() || header->first != name.first ||
         header->generation != name.generation) {
-      return absl::DataLossError(absl::StrCat(
-          segment.path, ": the header at offset 0 is damaged or of another segment; ",
-          "entries from ", name.first.value(), " on are lost with it", ToAbsl(kRejoinAdvice)));
+      return Damaged(segment.path, 0,
+                     absl::StrCat(": the header at offset 0 is damaged or of another segment; "
+                                  "entries from ",
+                                  name.first.value(), " on are lost with it"));
     }
     if (i == 0 && name.begins_log) {
       log_.base_index = log_.last_index = name.first - 1;
       log_.base_term = log_.last_term = header->previous_term;
     }
     if (name.first != log_.last_index + 1 || header->previous_term != log_.last_term) {
-      return absl::DataLossError(absl::StrCat(
-          segment.path, ": begins with entry ", name.first.value(), " after one of term ",
-          header->previous_term.value(), ", but the log before it ends with entry ",
-          log_.last_index.value(), " of term ", log_.last_term.value(),
-          ": a segment file is missing", ToAbsl(kRejoinAdvice)));
+      return Damaged(
+          segment.path, std::nullopt,
+          absl::StrCat(": begins with entry ", name.first.value(), " after one of term ",
+                       header->previous_term.value(), ", but the log before it ends with entry ",
+                       log_.last_index.value(), " of term ", log_.last_term.value(),
+                       ": a segment file is missing"));
     }
     const Index stop = is_last ? kNever : chain_[i + 1].first;
     absl::StatusOr<SegmentScan> scan = ScanSegment(&segment, log_.last_term, stop);
     if (!scan.ok()) return scan.status();
     durable_index_ = std::max({durable_index_, name.first - 1, scan->marked_durable});
     if (segment.next - 1 < (is_last ? durable_index_ : stop - 1)) {
-      return absl::DataLossError(
-          absl::StrCat(segment.path, ": the record of entry ", segment.next.value(), " at offset ",
-                       segment.end, " is damaged or missing, though entries up to ",
+      return Damaged(
+          segment.path, segment.end,
+          absl::StrCat(": the record of entry ", segment.next.value(), " at offset ", segment.end,
+                       " is damaged or missing, though entries up to ",
                        (is_last ? durable_index_ : std::max(durable_index_, stop - 1)).value(),
-                       " were durable", ToAbsl(kRejoinAdvice)));
+                       " were durable"));
     }
     for (const TermRun& run : scan->term_runs) {
       if (log_.term_runs.empty() || log_.term_runs.back().term != run.term) {
@@ -196,10 +242,11 @@ class Recovery {
     return absl::OkStatus();
   }
 
-  absl::Status EntriesMissing() const {
-    return absl::DataLossError(absl::StrCat(
-        path_, ": the log ends with entry ", log_.last_index.value(), ", though entries up to ",
-        durable_index_.value(), " were durable: a segment file is missing", ToAbsl(kRejoinAdvice)));
+  absl::Status EntriesMissing() {
+    return Damaged(path_, std::nullopt,
+                   absl::StrCat(": the log ends with entry ", log_.last_index.value(),
+                                ", though entries up to ", durable_index_.value(),
+                                " were durable: a segment file is missing"));
   }
 
   absl::Status Repair() {
@@ -256,6 +303,8 @@ class Recovery {
   std::vector<SegmentName> chain_;  // the log, ascending
   std::vector<SegmentName> obsolete_;
   uint64_t garbage_end_ = 0;  // of the last segment
+  std::string damaged_path_;
+  std::optional<uint64_t> damaged_offset_;
   RecoveredLog log_;
 };
 
@@ -263,6 +312,10 @@ class Recovery {
 
 absl::StatusOr<RecoveredLog> RecoverLog(Env* env, const std::string& path, Index durable_index) {
   return Recovery(env, path, durable_index).Run();
+}
+
+LogExamination ExamineLog(Env* env, const std::string& path, Index durable_index) {
+  return Recovery(env, path, durable_index).Examine();
 }
 
 }  // namespace quorate::consensus

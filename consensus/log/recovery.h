@@ -1,9 +1,11 @@
-// What the log finds on the disk at start, and how it is made whole.
+// What the log finds on the disk at start, and how it is made whole; or only what it would find.
 //
-// Thread-safety: a function; it must be alone on the directory.
+// Thread-safety: functions; each must be alone on the directory.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,5 +32,21 @@ struct RecoveredLog {
 // Reads all segments in `path`, cuts a torn tail and removes what is replaced or unfinished.
 // Everything in the result is durable. Errors: as SegmentLog::Open.
 absl::StatusOr<RecoveredLog> RecoverLog(Env* env, const std::string& path, Index durable_index);
+
+struct LogExamination {
+  absl::Status status;       // what RecoverLog would return, but for errors of its repairs
+  std::string damaged_path;  // if the status is DataLoss: of what
+  std::optional<uint64_t> damaged_offset;
+  RecoveredLog log;     // as far as it is whole
+  Index durable_index;  // the highest that anything says was durable
+  // In the order of the log, also behind the damage; there without regard to what is before. Null:
+  // not readable at all.
+  std::vector<std::shared_ptr<Segment>> segments;
+  std::vector<std::string> replaced;  // files that RecoverLog removes
+  uint64_t torn_bytes = 0;            // behind the last record, which RecoverLog overwrites
+};
+
+// The same without changing anything.
+LogExamination ExamineLog(Env* env, const std::string& path, Index durable_index);
 
 }  // namespace quorate::consensus

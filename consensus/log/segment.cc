@@ -11,7 +11,6 @@
 #include "base/bytes.h"
 #include "base/crc32c.h"
 #include "base/strings.h"
-#include "consensus/log/record.h"
 
 namespace quorate::consensus {
 namespace {
@@ -247,6 +246,24 @@ absl::StatusOr<SegmentScan> ScanSegment(Segment* segment, Term previous_term, In
     if (absl::Status s = ScanRest(*segment, *size, &window, &scan); !s.ok()) return s;
   }
   return scan;
+}
+
+absl::Status ForEachRecord(
+    const Segment& segment,
+    const std::function<absl::Status(const RecordView& record, uint64_t offset)>& record) {
+  ASSERT(segment.file != nullptr);
+  FileWindow window(*segment.file, segment.end);
+  for (uint64_t offset = kSegmentHeaderBytes; offset < segment.end;) {
+    absl::StatusOr<RecordView> view = window.Record(offset, segment.name.generation);
+    if (!view.ok()) return view.status();
+    if (view->state != RecordView::State::kValid) {
+      return absl::DataLossError(
+          absl::StrCat(segment.path, ": changed at offset ", offset, " while it was read"));
+    }
+    if (absl::Status s = record(*view, offset); !s.ok()) return s;
+    offset += view->size;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace quorate::consensus

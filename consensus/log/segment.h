@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +22,7 @@
 #include "consensus/core/raft.h"
 #include "consensus/core/types.h"
 #include "consensus/log/env.h"
+#include "consensus/log/record.h"
 
 namespace quorate::consensus {
 
@@ -30,8 +32,9 @@ inline constexpr size_t kSegmentHeaderBytes = 4096;
 inline constexpr uint64_t kCheckpointBytes = 4096;
 // What a member's operator does when acknowledged data is damaged.
 inline constexpr std::string_view kRejoinAdvice =
-    "; the data of this member can no longer be trusted. To rejoin: stop this member, move its "
-    "data directory away, and start it again, so that it is rebuilt from the other members";
+    "; the data of this member can no longer be trusted. Stop it; `quorate verify` with its data "
+    "directory shows all that is wrong, and `quorate rebuild` puts its data aside, so that it is "
+    "filled again by the other members when it starts";
 
 struct SegmentName {
   Index first;
@@ -65,11 +68,13 @@ struct Checkpoint {
 };
 
 // A segment in memory. Thread-safety: written by the log's thread under the log's lock; other
-// threads read under that lock. `path`, `file` and name.begins_log have the lock of SegmentFiles.
+// threads read under that lock. `path`, `file`, `removed` and name.begins_log have the lock of
+// SegmentFiles.
 struct Segment {
   SegmentName name;
   std::string path;
   std::shared_ptr<File> file;             // null while it is closed
+  bool removed = false;                   // the file is, or is about to be
   uint64_t capacity = 0;                  // bytes that are allocated
   uint64_t end = kSegmentHeaderBytes;     // where the next record goes
   Index next;                             // its index
@@ -101,5 +106,11 @@ struct SegmentScan {
 // Then, if `stop` was not reached, searches the rest of the file for valid records.
 // Errors: of reading; FailedPrecondition for an entry of a kind that this version does not know.
 absl::StatusOr<SegmentScan> ScanSegment(Segment* segment, Term previous_term, Index stop);
+
+// Calls `record` for each record that a scan of the segment found, with its offset; views are valid
+// during the call. An error of `record` ends it and is returned. REQUIRES: segment.file is set.
+absl::Status ForEachRecord(
+    const Segment& segment,
+    const std::function<absl::Status(const RecordView& record, uint64_t offset)>& record);
 
 }  // namespace quorate::consensus

@@ -7,6 +7,11 @@
 #include "base/assert.h"
 
 namespace quorate::consensus {
+namespace {
+
+constexpr uint64_t kStepBytes = 4u << 20;
+
+}  // namespace
 
 SegmentFiles::SegmentFiles(Env* env, std::string directory, size_t open_max)
     : env_(*env), directory_(std::move(directory)), open_max_(std::max<size_t>(open_max, 1)) {}
@@ -14,6 +19,8 @@ SegmentFiles::SegmentFiles(Env* env, std::string directory, size_t open_max)
 absl::StatusOr<std::shared_ptr<File>> SegmentFiles::Get(const std::shared_ptr<Segment>& segment) {
   MutexLock lock(&mutex_);
   if (segment->file == nullptr) {
+    // A reader may have found it before, and would keep its space taken.
+    if (segment->removed) return absl::NotFoundError(absl::StrCat(segment->path, ": was removed"));
     absl::StatusOr<std::unique_ptr<File>> file = env_.OpenFile(segment->path, /*create=*/false);
     if (!file.ok()) return file.status();
     segment->file = *std::move(file);
@@ -41,10 +48,38 @@ absl::Status SegmentFiles::RenameToBegin(Segment* segment) {
 }
 
 absl::Status SegmentFiles::Remove(const std::shared_ptr<Segment>& segment) {
-  MutexLock lock(&mutex_);
-  std::erase(open_, segment);
-  segment->file.reset();
-  return env_.Remove(segment->path);
+  std::shared_ptr<File> file;
+  return Remove(segment, &file);
+}
+
+absl::Status SegmentFiles::Remove(const std::shared_ptr<Segment>& segment,
+                                  std::shared_ptr<File>* file) {
+  std::string path;
+  {
+    MutexLock lock(&mutex_);
+    std::erase(open_, segment);
+    *file = std::move(segment->file);
+    segment->removed = true;
+    path = segment->path;
+  }
+  return env_.Remove(path);
+}
+
+absl::Status SegmentFiles::RemoveInSteps(const std::shared_ptr<Segment>& segment) {
+  // An open file keeps its room when its name is gone.
+  Get(segment).IgnoreError();
+  std::shared_ptr<File> file;
+  if (absl::Status s = Remove(segment, &file); !s.ok()) return s;
+  // A file system that tells the disk what is free may hold up every sync until all of the file is
+  // told: some ten milliseconds. A reader that still has the file gives it back when it is done.
+  if (file == nullptr || file.use_count() > 1) return absl::OkStatus();
+  const absl::StatusOr<uint64_t> size = file->Size();
+  for (uint64_t left = size.ok() ? *size : 0; left > kStepBytes;) {
+    left -= kStepBytes;
+    // Whatever is left when this fails goes when the file is closed.
+    if (!file->Truncate(left).ok()) break;
+  }
+  return absl::OkStatus();
 }
 
 std::string SegmentFiles::PathOf(const Segment& segment) const {

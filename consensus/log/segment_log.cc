@@ -10,11 +10,13 @@
 //    runs at the same time never meets half of a new one. That costs a file for each truncation,
 //    which Raft does only after a leader failed with entries that it could not commit. What was
 //    replaced is removed afterwards; recovery does the same if a crash brings it back.
-//  - A compaction first gives the segment that will be the first one its name as such, durably, and
-//    removes the older ones then. So no order in which their removals reach the disk leaves a gap,
-//    and a segment that is missing otherwise is noticed.
+//  - A compaction only forgets what it drops; the chores do the rest. They first give the segment
+//    that is the first one now its name as such, durably, and remove the older ones then. So no
+//    order in which their removals reach the disk leaves a gap, and a segment that is missing
+//    otherwise is noticed.
 //  - A reset is a new segment that has such a name from the beginning. The log is the old one until
 //    its header is valid on the disk, and the new one from then on.
+//  - The spare file becomes a segment by a rename, and has its header by then.
 //  - Records of different segments cannot be mixed up: the CRC of each covers the generation of its
 //    segment and its offset.
 //  - After a crash nothing is appended before the bytes behind the last good record are durably
@@ -22,6 +24,7 @@
 #include "consensus/log/segment_log.h"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -45,6 +48,10 @@ constexpr size_t kCopiedPayloadMax = 4096;
 // The write buffer is given back if one batch made it larger than this.
 constexpr size_t kKeptBufferBytes = 4u << 20;
 
+uint64_t SegmentBytes(const SegmentLogOptions& options) {
+  return std::max<uint64_t>(options.segment_bytes, kSegmentHeaderBytes);
+}
+
 }  // namespace
 
 class SegmentLog::Impl {
@@ -54,6 +61,7 @@ class SegmentLog::Impl {
         path_(std::move(path)),
         options_(options),
         files_(env, path_, options.open_files_max),
+        spare_(env, path_, SegmentBytes(options)),
         durable_(recovered.last_index),
         last_term_(recovered.last_term),
         last_generation_(recovered.last_generation),
@@ -68,14 +76,17 @@ class SegmentLog::Impl {
   absl::Status Start() {
     if (segments_.empty()) {
       ASSERT(last_index_ == Index{0});
-      return Fail(Extend());
+      return FailUnlessFull(Extend());
     }
     Segment& segment = *segments_.back();
     newest_file_ = segment.file;
     files_.Adopt(segments_.back());
     if (segment.capacity >= options_.segment_bytes) return absl::OkStatus();
-    segment.capacity = options_.segment_bytes;
-    return Fail(newest_file_->Preallocate(segment.capacity));
+    absl::Status allocated = newest_file_->Preallocate(options_.segment_bytes);
+    // On a full disk the log can be read all the same, and the next entries need a new segment.
+    if (absl::IsResourceExhausted(allocated)) return absl::OkStatus();
+    if (allocated.ok()) segment.capacity = options_.segment_bytes;
+    return Fail(allocated);
   }
 
   Index base_index() const {
@@ -114,10 +125,11 @@ class SegmentLog::Impl {
         if (absl::Status s = Fail(WriteRecords(&segment, entries.first(count))); !s.ok()) return s;
         entries = entries.subspan(count);
       } else if (segment.empty()) {
-        segment.capacity = segment.end + RecordBytes(entries.front().payload.size());
-        if (absl::Status s = Fail(newest_file_->Preallocate(segment.capacity)); !s.ok()) return s;
+        const uint64_t needed = segment.end + RecordBytes(entries.front().payload.size());
+        if (absl::Status s = FailUnlessFull(newest_file_->Preallocate(needed)); !s.ok()) return s;
+        segment.capacity = needed;
       } else {
-        if (absl::Status s = Fail(Roll()); !s.ok()) return s;
+        if (absl::Status s = Roll(); !s.ok()) return s;
       }
     }
     return absl::OkStatus();
@@ -127,14 +139,18 @@ class SegmentLog::Impl {
     if (absl::Status s = status(); !s.ok()) return s;
     ASSERT(index >= base_index_);
     if (index >= last_index_) return absl::OkStatus();
+    // Which files there are is not to change meanwhile.
+    if (absl::Status s = DoChores(); !s.ok()) return s;
     absl::StatusOr<uint64_t> end = EndOf(index);
     if (!end.ok()) return Fail(end.status());
-    last_term_ = TermAt(index).value();
     if (absl::Status s = Fail(SyncData()); !s.ok()) return s;
     const size_t kept = KeptSegments(index);
     const bool begins_log = kept == 0 && base_index_ > Index{0};
-    absl::StatusOr<std::shared_ptr<Segment>> segment = MakeSegment(index + 1, begins_log);
-    if (!segment.ok()) return Fail(segment.status());
+    const Term term = TermAt(index).value();
+    absl::StatusOr<std::shared_ptr<Segment>> segment =
+        MakeSegment(index + 1, term, begins_log, /*makes_room=*/false);
+    if (!segment.ok()) return segment.status();
+    last_term_ = term;
     std::vector<std::shared_ptr<Segment>> replaced;
     {
       MutexLock lock(&mutex_);
@@ -164,30 +180,70 @@ class SegmentLog::Impl {
     for (size_t i = 0; i + 1 < segments_.size() && segments_[i]->next <= index + 1; ++i) ++count;
     if (count == 0) return absl::OkStatus();
     const std::shared_ptr<Segment> front = segments_[static_cast<size_t>(count)];
-    if (absl::Status s = Fail(files_.RenameToBegin(front.get())); !s.ok()) return s;
-    if (absl::Status s = Fail(SyncDirectory()); !s.ok()) return s;
     const Index base_index = front->name.first - 1;
     const Term base_term = TermAt(base_index).value();
-    const std::vector<std::shared_ptr<Segment>> dropped(segments_.begin(),
-                                                        segments_.begin() + count);
     {
       MutexLock lock(&mutex_);
+      dropped_.insert(dropped_.end(), segments_.begin(), segments_.begin() + count);
       segments_.erase(segments_.begin(), segments_.begin() + count);
       base_index_ = base_index;
       base_term_ = base_term;
       DropTermRuns();
       ++removals_;
+      beginning_ = front;
     }
     std::erase_if(control_entries_, [&](const Entry& entry) { return entry.index <= base_index; });
-    return Fail(RemoveFiles(dropped));
+    return absl::OkStatus();
   }
+
+  bool HasChores() const {
+    MutexLock lock(&mutex_);
+    return status_.ok() && beginning_ != nullptr;
+  }
+
+  absl::Status DoChores() {
+    MutexLock chores_lock(&chores_mutex_);
+    std::vector<std::shared_ptr<Segment>> dropped;
+    std::shared_ptr<Segment> beginning;
+    {
+      MutexLock lock(&mutex_);
+      if (!status_.ok()) return status_;
+      dropped.swap(dropped_);
+      beginning.swap(beginning_);
+    }
+    if (beginning == nullptr) return absl::OkStatus();
+    if (absl::Status s = FailUnlessFull(files_.RenameToBegin(beginning.get())); !s.ok()) {
+      // For the next time, unless a later compaction has a later beginning.
+      MutexLock lock(&mutex_);
+      dropped_.insert(dropped_.begin(), dropped.begin(), dropped.end());
+      if (beginning_ == nullptr) beginning_ = beginning;
+      return s;
+    }
+    if (absl::Status s = Fail(SyncDirectoryNow()); !s.ok()) return s;
+    for (const std::shared_ptr<Segment>& segment : dropped) {
+      if (absl::Status s = Fail(files_.RemoveInSteps(segment)); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status MakeSpare() {
+    if (absl::Status s = status(); !s.ok()) return s;
+    return FailUnlessFull(spare_.Make());
+  }
+  void AllowSpare(bool allowed, const SpareFile* first) {
+    comes_first_.store(allowed ? first : nullptr);
+    spare_allowed_.store(allowed);
+  }
+  const SpareFile& spare() const { return spare_; }
 
   absl::Status Reset(Index index, Term term) {
     if (absl::Status s = status(); !s.ok()) return s;
+    if (absl::Status s = DoChores(); !s.ok()) return s;
+    absl::StatusOr<std::shared_ptr<Segment>> segment =
+        MakeSegment(index + 1, term, /*begins_log=*/true, /*makes_room=*/true);
+    if (!segment.ok()) return segment.status();
     dirty_ = false;  // what was not synced is forgotten too
     last_term_ = term;
-    absl::StatusOr<std::shared_ptr<Segment>> segment = MakeSegment(index + 1, /*begins_log=*/true);
-    if (!segment.ok()) return Fail(segment.status());
     std::vector<std::shared_ptr<Segment>> replaced{*std::move(segment)};
     {
       MutexLock lock(&mutex_);
@@ -251,6 +307,8 @@ class SegmentLog::Impl {
   // Keeps the first error: what the disk holds is unknown from then on.
   absl::Status Fail(absl::Status status) {
     if (status.ok()) return status;
+    // A full disk that shows here is no reason to try again: something was half done.
+    if (absl::IsResourceExhausted(status)) status = absl::InternalError(status.message());
     MutexLock lock(&mutex_);
     if (status_.ok()) status_ = std::move(status);
     return status_;
@@ -260,6 +318,11 @@ class SegmentLog::Impl {
     return absl::OutOfRangeError(absl::StrCat(
         path_, ": entry ", index.value(), " is not in the log, which begins behind entry ",
         base_index_.value(), " and ends with entry ", last_index_.value()));
+  }
+
+  // For what has changed nothing yet if there was no room for it: then it can be tried again.
+  absl::Status FailUnlessFull(absl::Status status) {
+    return absl::IsResourceExhausted(status) ? status : Fail(std::move(status));
   }
 
   void CheckSequence(std::span<const Entry> entries) const {
@@ -348,10 +411,15 @@ class SegmentLog::Impl {
   }
 
   absl::Status SyncDirectory() {
-    if (PlantedFault("the directory is not synced")) return absl::OkStatus();
-    if (absl::Status s = env_.SyncDirectory(path_); !s.ok()) return s;
+    if (absl::Status s = SyncDirectoryNow(); !s.ok()) return s;
     directory_changed_ = false;
     return absl::OkStatus();
+  }
+
+  // From any thread.
+  absl::Status SyncDirectoryNow() {
+    if (PlantedFault("the directory is not synced")) return absl::OkStatus();
+    return env_.SyncDirectory(path_);
   }
 
   absl::Status RemoveFiles(const std::vector<std::shared_ptr<Segment>>& segments) {
@@ -377,15 +445,15 @@ class SegmentLog::Impl {
 
   // Goes on in a new segment.
   absl::Status Roll() {
-    if (absl::Status s = SyncData(); !s.ok()) return s;
+    if (absl::Status s = Fail(SyncData()); !s.ok()) return s;
     const std::shared_ptr<Segment> full = segments_.back();
     if (absl::Status s = Extend(); !s.ok()) return s;
-    return Trim(full);
+    return Fail(Trim(full));
   }
 
   absl::Status Extend() {
     absl::StatusOr<std::shared_ptr<Segment>> segment =
-        MakeSegment(last_index_ + 1, /*begins_log=*/false);
+        MakeSegment(last_index_ + 1, last_term_, /*begins_log=*/false, /*makes_room=*/false);
     if (!segment.ok()) return segment.status();
     MutexLock lock(&mutex_);
     segments_.push_back(*std::move(segment));
@@ -400,27 +468,67 @@ class SegmentLog::Impl {
     return file.ok() ? (*file)->Truncate(segment->end) : file.status();
   }
 
-  // Makes a segment for the entries from `first` on, durably. The entry before it has last_term_.
-  // REQUIRES: all entries before `first` are durable, or it begins the log.
-  absl::StatusOr<std::shared_ptr<Segment>> MakeSegment(Index first, bool begins_log) {
-    ASSERT(!dirty_);
+  // Makes a segment for the entries from `first` on, durably. The entry before it has `term`.
+  // ResourceExhausted if there is no room for it, nor a spare that it takes: then all is as before.
+  // One that makes room, for it replaces others, takes what there is. REQUIRES: all entries before
+  // `first` are durable, or it begins the log.
+  absl::StatusOr<std::shared_ptr<Segment>> MakeSegment(Index first, Term term, bool begins_log,
+                                                       bool makes_room) {
+    ASSERT(!dirty_ || begins_log);
     auto segment = std::make_shared<Segment>();
-    segment->name = {first, ++last_generation_, begins_log};
+    segment->name = {first, last_generation_ + 1, begins_log};
     segment->path = absl::StrCat(path_, "/", ToFileName(segment->name));
     segment->next = first;
-    segment->capacity = std::max<uint64_t>(options_.segment_bytes, kSegmentHeaderBytes);
-    absl::StatusOr<std::unique_ptr<File>> file = env_.OpenFile(segment->path, /*create=*/true);
-    if (!file.ok()) return file.status();
-    segment->file = *std::move(file);
-    if (absl::Status s = segment->file->Preallocate(segment->capacity); !s.ok()) return s;
-    const std::string header = EncodeSegmentHeader(segment->name, last_term_);
-    const std::string_view piece = header;
-    if (absl::Status s = segment->file->WriteAt(0, {&piece, 1}); !s.ok()) return s;
-    if (absl::Status s = segment->file->Sync(); !s.ok()) return s;
-    if (absl::Status s = SyncDirectory(); !s.ok()) return s;
+    const std::string header = EncodeSegmentHeader(segment->name, term);
+    const bool takes_spare = makes_room || spare_allowed_.load();
+    absl::Status made = AllocateFile(segment.get(), makes_room ? nullptr : comes_first_.load());
+    if (made.ok()) {
+      const std::string_view piece = header;
+      if (absl::Status s = segment->file->WriteAt(0, {&piece, 1}); !s.ok()) return Fail(s);
+      if (absl::Status s = segment->file->Sync(); !s.ok()) return Fail(s);
+    } else if (absl::IsResourceExhausted(made) && takes_spare && spare_.exists()) {
+      made = TakeSpare(segment.get(), header);
+    }
+    if (absl::IsResourceExhausted(made)) return GiveUpFile(*segment, made);
+    if (!made.ok()) return Fail(made);
+    if (absl::Status s = SyncDirectory(); !s.ok()) return Fail(s);
+    ++last_generation_;
     newest_file_ = segment->file;
     files_.Adopt(segment);  // from here on, readers of others may close it
     return segment;
+  }
+
+  // Not before `first` is there, unless that is null.
+  absl::Status AllocateFile(Segment* segment, const SpareFile* first) {
+    if (first != nullptr && !first->exists()) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(segment->path, ": the disk is full; what is free is for a checkpoint"));
+    }
+    absl::StatusOr<std::unique_ptr<File>> file = env_.OpenFile(segment->path, /*create=*/true);
+    if (!file.ok()) return file.status();
+    segment->file = *std::move(file);
+    segment->capacity = SegmentBytes(options_);
+    return segment->file->Preallocate(segment->capacity);
+  }
+
+  absl::Status TakeSpare(Segment* segment, const std::string& header) {
+    absl::StatusOr<std::unique_ptr<File>> file = spare_.TurnInto(segment->path, header);
+    if (!file.ok()) return file.status();
+    segment->file = *std::move(file);
+    absl::StatusOr<uint64_t> size = segment->file->Size();
+    if (!size.ok()) return size.status();
+    segment->capacity = *size;
+    return absl::OkStatus();
+  }
+
+  // Removes the file of a segment for which there is no room. Durably, or else it could come back
+  // beside another one of the same generation. Returns why there is none.
+  absl::Status GiveUpFile(const Segment& segment, const absl::Status& why) {
+    if (env_.Exists(segment.path)) {
+      if (absl::Status s = env_.Remove(segment.path); !s.ok()) return Fail(s);
+      if (absl::Status s = SyncDirectory(); !s.ok()) return Fail(s);
+    }
+    return why;
   }
 
   // How many segments have an entry at or below `index`, or begin right there.
@@ -549,6 +657,9 @@ class SegmentLog::Impl {
   const std::string path_;
   const SegmentLogOptions options_;
   SegmentFiles files_;
+  SpareFile spare_;
+  std::atomic<bool> spare_allowed_{false};
+  std::atomic<const SpareFile*> comes_first_{nullptr};
 
   // --- The log's thread only ---
   Index durable_;  // everything up to it is
@@ -569,6 +680,12 @@ class SegmentLog::Impl {
   std::vector<TermRun> term_runs_;
   Index last_index_;
   uint64_t removals_ = 0;  // of entries, by TruncateAfter, CompactTo and Reset
+
+  // --- What DoChores is to do; it holds chores_mutex_ all the time, and that before mutex_ ---
+  Mutex chores_mutex_;
+  std::vector<std::shared_ptr<Segment>> dropped_ ABSL_GUARDED_BY(mutex_);  // files to be removed
+  // The first segment, if its name and the files before it do not say yet that it is.
+  std::shared_ptr<Segment> beginning_ ABSL_GUARDED_BY(mutex_);
 
   absl::Status status_ ABSL_GUARDED_BY(mutex_);  // the first error
 };
@@ -599,7 +716,16 @@ absl::Status SegmentLog::Append(std::span<const Entry> entries) { return impl_->
 absl::Status SegmentLog::TruncateAfter(Index index) { return impl_->TruncateAfter(index); }
 absl::Status SegmentLog::Sync() { return impl_->Sync(); }
 absl::Status SegmentLog::CompactTo(Index index) { return impl_->CompactTo(index); }
+absl::Status SegmentLog::DoChores() { return impl_->DoChores(); }
+bool SegmentLog::HasChores() const { return impl_->HasChores(); }
 absl::Status SegmentLog::Reset(Index index, Term term) { return impl_->Reset(index, term); }
+absl::Status SegmentLog::MakeSpare() { return impl_->MakeSpare(); }
+void SegmentLog::AllowSpare(bool allowed, const SpareFile* first) {
+  impl_->AllowSpare(allowed, first);
+}
+bool SegmentLog::has_spare() const { return impl_->spare().exists(); }
+bool SegmentLog::spare_used() const { return impl_->spare().used(); }
+const SpareFile& SegmentLog::spare() const { return impl_->spare(); }
 absl::StatusOr<std::vector<Entry>> SegmentLog::Read(Index first, Index last,
                                                     size_t bytes_max) const {
   return impl_->Read(first, last, bytes_max);

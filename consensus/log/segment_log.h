@@ -5,6 +5,16 @@
 // (group commit). Any write or sync error is final: the object refuses everything afterwards,
 // because what the disk then holds is unknown; the process is expected to end.
 //
+// A full disk is no such error if it shows where it should, when room for the next segment is
+// reserved: nothing was promised of it. Append, TruncateAfter and Reset return ResourceExhausted
+// then, with all before them durable, and can be called again when there is room.
+//
+// For what must go on even then, the room of one more segment may be kept in a spare file
+// (spare_file.h) beside the segments, which becomes the next segment when the disk has no room for
+// one, if that is allowed. It is the last that the log gets on a full disk, and is for entries that
+// make room, as deletions do: whoever allows it must not add data any more. A reset takes it in any
+// case, for the log that it replaces gives back more.
+//
 // Recovery: records after the durable mark may be torn by a crash; the log is cut there. The
 // durable mark (kept in the hard state file and in the segments' own structure) tells a torn tail
 // from damage: a bad record at or below it means that acknowledged data is gone, and Open fails
@@ -34,6 +44,7 @@
 #include "consensus/core/raft.h"
 #include "consensus/core/types.h"
 #include "consensus/log/env.h"
+#include "consensus/log/spare_file.h"
 
 namespace quorate::consensus {
 
@@ -66,20 +77,42 @@ class SegmentLog {
   // or dropped since.
   const std::vector<Entry>& control_entries() const;
 
-  // Writes entries; not durable before Sync. REQUIRES: contiguous, the first at last_index() + 1.
+  // Writes entries; not durable before Sync. ResourceExhausted if the disk is full: those up to
+  // last_index() were written, and the rest may be appended later. REQUIRES: contiguous, the first
+  // at last_index() + 1.
   absl::Status Append(std::span<const Entry> entries);
   // Drops every entry above `index`; later appends go on from there. A crash before the next Sync
   // may or may not undo it, but never leaves a mixture. REQUIRES: index >= first_index() - 1.
   absl::Status TruncateAfter(Index index);
   // Makes everything so far durable: data, and the directory if segments were made or removed.
   absl::Status Sync();
-  // Drops entries up to `index` or, as whole segments only are removed, up to one before it. A
-  // crash leaves the log with or without them. REQUIRES: index <= last_index().
+  // Drops entries up to `index` or, as whole segments only are removed, up to one before it. No
+  // file is touched before DoChores: a crash leaves the log with or without them. REQUIRES:
+  // index <= last_index().
   absl::Status CompactTo(Index index);
+  // Makes a compaction durable and removes its files, which takes the system long enough to be
+  // noticed by whoever waits for a Sync. From any thread, while the others go on.
+  // ResourceExhausted if the disk is full: nothing is done, and all may go on.
+  absl::Status DoChores();
+  // Whether it would do anything. From any thread.
+  bool HasChores() const;
   // Forgets every entry: the log goes on behind `index`, whose term is `term`. After a crash before
   // the next Sync either the old log or the new empty one is there. The durable mark of the caller
   // must not be above `index`, or else the entries up to it will be missed at the next Open.
   absl::Status Reset(Index index, Term term);
+
+  // --- The spare; all from any thread ---
+  // Makes it, durably, if it is not there. ResourceExhausted if there is no room for it, and that
+  // is all.
+  absl::Status MakeSpare();
+  // Whether it may be taken for entries; at first it may not. As long as it may, the log takes what
+  // else is free only if `first`, unless that is null, is there: it comes before the log. `first`
+  // outlives the log.
+  void AllowSpare(bool allowed, const SpareFile* first);
+  bool has_spare() const;
+  // Whether it was taken since Open, and no other one was made since.
+  bool spare_used() const;
+  const SpareFile& spare() const;
 
   // Entries from `first` to at most `last`, stopping after about `bytes_max` bytes but returning at
   // least one. Payloads share one buffer. Errors: OutOfRange if `first` is not in the log, DataLoss

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include "base/assert.h"
 #include "base/planted_fault.h"
+#include "base/thread.h"
 #include "consensus/core/membership.h"
 
 namespace quorate::consensus {
@@ -16,11 +18,25 @@ using Clock = std::chrono::steady_clock;
 // After a pause of the process the ticks that were missed are not made up: a member that slept has
 // learnt nothing about the others, and must not time out on the strength of its own sleep.
 constexpr int kTicksAtOnceMax = 2;
+// How often a full disk is tried again, with the log and with a checkpoint.
+constexpr int kLogRetryMs = 250;
+constexpr int kCheckpointRetryMs = 2000;
 // Entries read from the log for apply at once.
 constexpr size_t kApplyReadBytes = 4u << 20;
 
 std::optional<SnapshotMeta> NewestCheckpoint(const CheckpointStore* checkpoints) {
   return checkpoints == nullptr ? std::nullopt : checkpoints->newest();
+}
+
+// Moves the answers to candidates from `messages` to `votes`. They promise nothing but what stands
+// in the hard state, and so need not wait with entries for which there is no room.
+void TakeVotes(std::vector<Message>* messages, std::vector<Message>* votes) {
+  const auto rest = std::stable_partition(
+      messages->begin(), messages->end(),
+      [](const Message& message) { return !std::holds_alternative<VoteResponse>(message.body); });
+  votes->insert(votes->end(), std::make_move_iterator(rest),
+                std::make_move_iterator(messages->end()));
+  messages->erase(rest, messages->end());
 }
 
 template <class... Functions>
@@ -30,26 +46,50 @@ struct Overloaded : Functions... {
 template <class... Functions>
 Overloaded(Functions...) -> Overloaded<Functions...>;
 
+// How much counts as applied since a checkpoint when a node starts. Members that begin together
+// would otherwise take their checkpoints together, too, when two could go on while the third is
+// busy with its own.
+uint64_t ShareBefore(const RaftOptions& options, uint64_t whole) {
+  const std::vector<MemberId>& voters = options.membership.voters;
+  const auto before = std::count_if(voters.begin(), voters.end(),
+                                    [&options](MemberId voter) { return voter < options.self; });
+  const auto place = static_cast<uint64_t>(before);
+  return whole / std::max<uint64_t>(voters.size(), place + 1) * place;
+}
+
 }  // namespace
 
 template <class T>
 void Node::BatchQueue<T>::Push(T item) {
-  bool wake;
+  PushQuietly(std::move(item));
+  Wake();
+}
+
+template <class T>
+void Node::BatchQueue<T>::Wake() {
   {
     MutexLock lock(&mutex_);
-    if (closed_) return;
-    items_.push_back(std::move(item));
-    wake = waiting_;
-    waiting_ = false;
+    if (!std::exchange(waiting_, false)) return;
   }
-  if (wake) changed_.notify_one();
+  if (event_loop_ != nullptr) {
+    event_loop_->Wake();
+  } else {
+    changed_.notify_one();
+  }
+}
+
+template <class T>
+void Node::BatchQueue<T>::PushQuietly(T item) {
+  MutexLock lock(&mutex_);
+  if (!closed_) items_.push_back(std::move(item));
 }
 
 template <class T>
 bool Node::BatchQueue<T>::TakeAll(std::vector<T>* items, const Clock::time_point* deadline) {
   items->clear();
+  if (event_loop_ != nullptr) ServeEvents(*deadline);
   std::unique_lock<std::mutex> lock(mutex_.native());
-  while (items_.empty() && !closed_) {
+  while (event_loop_ == nullptr && items_.empty() && !closed_) {
     waiting_ = true;
     if (deadline == nullptr) {
       changed_.wait(lock);
@@ -60,6 +100,16 @@ bool Node::BatchQueue<T>::TakeAll(std::vector<T>* items, const Clock::time_point
   waiting_ = false;
   items->swap(items_);
   return !closed_ || !items->empty();
+}
+
+template <class T>
+void Node::BatchQueue<T>::ServeEvents(Clock::time_point deadline) {
+  {
+    MutexLock lock(&mutex_);
+    waiting_ = items_.empty() && !closed_;
+    if (!waiting_) deadline = Clock::time_point::min();
+  }
+  event_loop_->HandleEvents(deadline);
 }
 
 template <class T>
@@ -76,9 +126,12 @@ bool Node::BatchQueue<T>::HasItems() const {
 
 template <class T>
 void Node::BatchQueue<T>::Close() {
-  MutexLock lock(&mutex_);
-  closed_ = true;
-  changed_.notify_all();
+  {
+    MutexLock lock(&mutex_);
+    if (std::exchange(closed_, true)) return;
+    changed_.notify_all();
+  }
+  if (event_loop_ != nullptr) event_loop_->Wake();
 }
 
 Node::Node(NodeOptions options, DataDir* data_dir, RandomSource* random,
@@ -93,6 +146,8 @@ Node::Node(NodeOptions options, DataDir* data_dir, RandomSource* random,
       raft_(std::make_unique<Raft>(
           options_.raft, data_dir->initial_state(NewestCheckpoint(checkpoints)), random)) {
   ASSERT(options_.tick_ms > 0);
+  entries_since_picture_ = ShareBefore(options_.raft, options_.checkpoint_entries);
+  bytes_since_picture_ = ShareBefore(options_.raft, options_.checkpoint_bytes);
   log_durable_ = data_dir_->log().last_index();
   if (std::optional<SnapshotMeta> newest = NewestCheckpoint(checkpoints)) {
     applied_ = *std::move(newest);
@@ -103,13 +158,18 @@ Node::Node(NodeOptions options, DataDir* data_dir, RandomSource* random,
 
 Node::~Node() { Stop(); }
 
-void Node::Start() {
+void Node::Start(EventLoop* event_loop) {
   ASSERT(threads_.empty(), "started once");
-  threads_.emplace_back([this] { RunQueue(&log_work_, &Node::HandleLog); });
-  threads_.emplace_back([this] { RunQueue(&apply_work_, &Node::HandleApply); });
-  threads_.emplace_back([this] { RunQueue(&read_work_, &Node::HandleReads); });
-  threads_.emplace_back([this] { RunQueue(&checkpoint_work_, &Node::HandleCheckpoints); });
-  threads_.emplace_back([this] { RunNode(); });
+  event_loop_ = event_loop;
+  events_.SetEventLoop(event_loop);
+  const auto start = [this](const char* name, auto* queue, auto handle) {
+    threads_.push_back(StartThread(name, [=, this] { RunQueue(queue, handle); }));
+  };
+  start("log", &log_work_, &Node::HandleLog);
+  start("apply", &apply_work_, &Node::HandleApplies);
+  start("log-read", &read_work_, &Node::HandleReads);
+  start("checkpoint", &checkpoint_work_, &Node::HandleCheckpoints);
+  node_thread_ = StartThread("node", [this] { RunNode(); });
 }
 
 void Node::Stop() {
@@ -118,6 +178,11 @@ void Node::Stop() {
   apply_work_.Close();
   read_work_.Close();
   checkpoint_work_.Close();
+  if (node_thread_.joinable()) {
+    node_thread_.join();
+    // The others learn at once that this member is gone, however long its disk takes now.
+    if (event_loop_ != nullptr) event_loop_->End();
+  }
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
 }
@@ -126,25 +191,77 @@ void Node::Deliver(std::vector<Message> messages) { events_.Push(std::move(messa
 void Node::Post(std::function<void()> task) { events_.Push(std::move(task)); }
 void Node::PeerUnreachable(MemberId member) { events_.Push(Unreachable{member}); }
 
+void Node::RequestCheckpoint(Index index, std::function<void()> done) {
+  ASSERT(checkpoints_ != nullptr);
+  Post([this, index, done = std::move(done)] {
+    checkpoint_waiters_.emplace(index, done);
+    ReleaseCheckpointWaiters();
+    AskForCheckpoint();
+  });
+}
+
 void Node::RunNode() {
   const auto tick = std::chrono::milliseconds(options_.tick_ms);
   Clock::time_point next_tick = Clock::now() + tick;
+  int idle_ticks = 0;
   std::vector<Event> events;
-  while (events_.TakeAll(&events, &next_tick)) {
+  for (Clock::time_point deadline = next_tick; events_.TakeAll(&events, &deadline);
+       deadline = next_tick + idle_ticks * tick) {
+    // Those that were slept over come before what happened after them. A thread that was meant to
+    // wake up earlier has been paused.
+    const Clock::time_point woken = Clock::now();
+    int ticks_max = woken < deadline + tick ? idle_ticks + kTicksAtOnceMax : kTicksAtOnceMax;
+    for (; idle_ticks > 0 && ticks_max > 0 && next_tick <= woken; next_tick += tick) {
+      Tick();
+      --idle_ticks;
+      --ticks_max;
+    }
     for (Event& event : events) Handle(std::move(event));
     const Clock::time_point now = Clock::now();
-    for (int ticks = 0; next_tick <= now; next_tick += tick) {
-      if (++ticks > kTicksAtOnceMax) {
+    for (; next_tick <= now; next_tick += tick) {
+      if (--ticks_max < 0) {
         next_tick = now + tick;
         break;
       }
       Tick();
     }
     DispatchOutputs();
+    NoteAwaited();
+    idle_ticks = IdleTicks();
   }
 }
 
+int Node::IdleTicks() const {
+  return observer_->AwaitsTick() ? 0 : std::min(kIdleTicksMax, raft_->IdleTicks());
+}
+
+void Node::NoteAwaited() {
+  persisted_awaited_.store(raft_->PersistWaits() || !checkpoint_waiters_.empty());
+  applied_awaited_.store(raft_->ApplyWaits() || !checkpoint_waiters_.empty() ||
+                         observer_->AwaitsApplied());
+}
+
+template <class T>
+void Node::Report(T event, const std::atomic<bool>& is_awaited) {
+  // In this order: either what the node thread notes is seen here, or it sees the event before it
+  // waits.
+  events_.PushQuietly(event);
+  if (is_awaited.load()) events_.Wake();
+}
+
 void Node::Tick() {
+  const uint64_t ticks = ticks_.fetch_add(1, std::memory_order_relaxed);
+  const auto retry_ticks = static_cast<uint64_t>(std::max(1, kLogRetryMs / options_.tick_ms));
+  const bool log_waits =
+      log_full_.load(std::memory_order_relaxed) || binding_waits_.load(std::memory_order_relaxed);
+  if (log_waits && ticks % retry_ticks == 0) log_work_.Push(LogRetry{});
+  // Also if nothing is applied meanwhile, since for that the log may need the room.
+  if (picture_failed_.load(std::memory_order_relaxed) &&
+      !picture_unfinished_.load(std::memory_order_acquire) && ticks >= next_picture_ticks_) {
+    PushApply(CheckpointRetry{});
+  }
+  const uint64_t answer_ticks = late_answer_ticks_.load(std::memory_order_relaxed);
+  if (answer_ticks != 0 && ticks >= answer_ticks) checkpoint_work_.Push(AnswerLate{});
   raft_->Tick();
   observer_->OnTick();
 }
@@ -190,7 +307,7 @@ void Node::Step(Work work) {
     case Work::kLog:
       return StepQueue(&log_work_, &Node::HandleLog);
     case Work::kApply:
-      return StepQueue(&apply_work_, &Node::HandleApply);
+      return StepQueue(&apply_work_, &Node::HandleApplies);
     case Work::kRead:
       return StepQueue(&read_work_, &Node::HandleReads);
     case Work::kCheckpoint:
@@ -224,10 +341,17 @@ void Node::Handle(Event event) {
             for (Message& message : messages) raft_->Step(std::move(message));
           },
           [](std::function<void()>& task) { task(); },
-          [this](const Persisted& done) { raft_->Persisted(done.id); },
+          [this](const Persisted& done) {
+            raft_->Persisted(done.id);
+            AskForCheckpoint();
+          },
           [this](const Applied& done) {
+            // What the apply thread did may be heard of after what was applied here behind it.
+            if (done.index <= applied_told_) return;
+            applied_told_ = done.index;
             raft_->Applied(done.index);
             observer_->OnApplied(done.index);
+            AskForCheckpoint();
           },
           [this](const Unreachable& peer) { raft_->PeerUnreachable(peer.member); },
           [this](LogReadDone& done) { raft_->LogRead(done.follower, std::move(done.entries)); },
@@ -242,11 +366,33 @@ void Node::Handle(Event event) {
           },
           [this](const SnapshotInstalled& done) {
             raft_->SnapshotInstalled(done.index);
+            applied_told_ = done.index;
             observer_->OnApplied(done.index);
+            ReleaseCheckpointWaiters();
           },
-          [this](const Checkpointed& done) { raft_->Checkpointed(done.index); },
+          [this](const Checkpointed& done) {
+            raft_->Checkpointed(done.index);
+            ReleaseCheckpointWaiters();
+            AskForCheckpoint();
+          },
       },
       event);
+}
+
+void Node::ReleaseCheckpointWaiters() {
+  if (checkpoint_waiters_.empty()) return;
+  const std::optional<SnapshotMeta> newest = checkpoints_->newest();
+  if (!newest.has_value()) return;
+  const auto end = checkpoint_waiters_.upper_bound(newest->index);
+  std::vector<std::function<void()>> ready;
+  for (auto it = checkpoint_waiters_.begin(); it != end; ++it) ready.push_back(it->second);
+  checkpoint_waiters_.erase(checkpoint_waiters_.begin(), end);
+  for (const auto& done : ready) done();
+}
+
+void Node::AskForCheckpoint() {
+  if (checkpoint_waiters_.empty()) return;
+  PushApply(CheckpointRequest{checkpoint_waiters_.rbegin()->first});
 }
 
 void Node::DispatchOutputs() {
@@ -271,46 +417,124 @@ void Node::Dispatch(Output output) {
     log_work_.Push(LogBatch{std::move(output), first_entry});
   }
   if (compact_to.has_value()) log_work_.Push(LogCompaction{*compact_to});
-  if (apply.has_value()) apply_work_.Push(*std::move(apply));
+  if (apply.has_value() && !ApplyHere(*apply)) PushApply(*std::move(apply));
   // By way of the log thread, so that all batches before it are durable; then after all ranges
   // before it are applied.
   if (install.has_value()) log_work_.Push(LogReset{*std::move(install)});
 }
 
+void Node::PushApply(ApplyWork work) {
+  apply_pending_.fetch_add(1);
+  apply_work_.Push(std::move(work));
+}
+
+bool Node::ApplyHere(const ApplyRange& range) {
+  if (range.entries.empty() || range.entries.size() > options_.apply_here_entries_max) return false;
+  size_t bytes = 0;
+  for (const Entry& entry : range.entries) bytes += entry.ByteSize();
+  if (bytes > options_.apply_here_bytes_max) return false;
+  // Only this thread queues entries: nothing can come before these any more.
+  if (apply_pending_.load() > 0) return false;
+  if (!apply_turn_.TryLock()) return false;
+  const bool applied = state_machine_->TryApply(range.entries);
+  if (applied) {
+    FollowApplied(range.entries);
+    if (IsPictureDue()) PushApply(CheckpointRetry{});
+  }
+  apply_turn_.Unlock();
+  if (applied) Handle(Applied{range.last});
+  return applied;
+}
+
 // --- The log thread ------------------------------------------------------------------------------
 
 absl::Status Node::HandleLog(std::vector<LogWork>& work) {
-  std::vector<LogBatch> batches;  // that one sync makes durable
+  bool retry = !log_full_.load(std::memory_order_relaxed);
   for (LogWork& item : work) {
-    if (auto* batch = std::get_if<LogBatch>(&item)) {
-      // What was promised before a cut has to have been durable once.
-      if (batch->output.truncate_after.has_value()) {
-        if (absl::Status status = PersistAndSend(batches); !status.ok()) return status;
-        batches.clear();
-      }
-      batches.push_back(std::move(*batch));
-      continue;
+    // What is removed may make room for what waits.
+    retry |= std::holds_alternative<LogRetry>(item) || std::holds_alternative<LogCompaction>(item);
+    // Nor does a vote need any.
+    const auto* batch = std::get_if<LogBatch>(&item);
+    retry |= batch != nullptr && batch->output.hard_state.has_value();
+    if (std::holds_alternative<LogRetry>(item) && !unbound_cluster_id_.empty()) {
+      if (absl::Status s = BindClusterId(unbound_cluster_id_); !s.ok()) return s;
     }
-    if (absl::Status status = PersistAndSend(batches); !status.ok()) return status;
-    batches.clear();
-    absl::Status status;
-    if (const auto* compaction = std::get_if<LogCompaction>(&item)) {
-      status = data_dir_->log().CompactTo(compaction->to);
-    } else {
-      status = Reset(std::get<LogReset>(item));
-    }
-    if (!status.ok()) return status;
+    if (!std::holds_alternative<LogRetry>(item)) log_backlog_.push_back(std::move(item));
   }
-  return PersistAndSend(batches);
+  if (!retry) return absl::OkStatus();
+  if (log_full_.load(std::memory_order_relaxed)) {
+    if (absl::Status status = CompactAhead(); !status.ok()) return status;
+  }
+  const absl::Status status = WorkOffLog();
+  const bool full = absl::IsResourceExhausted(status);
+  if (!full && !status.ok()) return status;
+  if (log_full_.exchange(full, std::memory_order_relaxed) != full) observer_->OnLogFull(status);
+  QueueChoresIfDue();
+  return absl::OkStatus();
 }
 
-absl::Status Node::PersistAndSend(std::vector<LogBatch>& batches) {
-  if (batches.empty()) return absl::OkStatus();
-  if (absl::Status status = Persist(batches); !status.ok()) return status;
+void Node::QueueChoresIfDue() {
+  if (!data_dir_->log().HasChores()) return;
+  if (!chores_queued_.exchange(true)) read_work_.Push(LogChores{});
+}
+
+absl::Status Node::CompactAhead() {
+  for (auto item = log_backlog_.begin(); item != log_backlog_.end();) {
+    const auto* compaction = std::get_if<LogCompaction>(&*item);
+    if (compaction == nullptr || compaction->to > data_dir_->log().last_index()) {
+      ++item;
+      continue;
+    }
+    if (absl::Status s = data_dir_->log().CompactTo(compaction->to); !s.ok()) return s;
+    item = log_backlog_.erase(item);
+  }
+  const absl::Status status = data_dir_->log().DoChores();
+  return absl::IsResourceExhausted(status) ? absl::OkStatus() : status;
+}
+
+absl::Status Node::WorkOffLog() {
+  while (!log_backlog_.empty()) {
+    absl::Status status;
+    if (const auto* compaction = std::get_if<LogCompaction>(&log_backlog_.front())) {
+      status = data_dir_->log().CompactTo(compaction->to);
+    } else if (const auto* reset = std::get_if<LogReset>(&log_backlog_.front())) {
+      status = Reset(*reset);
+    } else {
+      if (status = PersistAndSend(TakeBatches()); !status.ok()) return status;
+      continue;
+    }
+    if (!status.ok()) return status;
+    log_backlog_.pop_front();
+  }
+  return absl::OkStatus();
+}
+
+std::vector<Node::LogBatch> Node::TakeBatches() {
+  std::vector<LogBatch> batches;
+  while (!log_backlog_.empty()) {
+    auto* batch = std::get_if<LogBatch>(&log_backlog_.front());
+    if (batch == nullptr) break;
+    // What was promised before a cut has to have been durable once.
+    if (!batches.empty() && batch->output.truncate_after.has_value()) break;
+    batches.push_back(std::move(*batch));
+    log_backlog_.pop_front();
+  }
+  return batches;
+}
+
+absl::Status Node::PersistAndSend(std::vector<LogBatch> batches) {
+  std::vector<LogBatch> done;
+  const absl::Status status = Persist(batches, &done);
+  if (!status.ok() && !absl::IsResourceExhausted(status)) return status;
+  std::vector<Message> votes;
+  for (LogBatch& batch : batches) TakeVotes(&batch.output.messages_after_persist, &votes);
+  if (!votes.empty()) transport_->Send(std::move(votes));
+  log_backlog_.insert(log_backlog_.begin(), std::make_move_iterator(batches.begin()),
+                      std::make_move_iterator(batches.end()));
   log_durable_.store(data_dir_->log().last_index(), std::memory_order_release);
   std::vector<Message> messages;
   std::optional<PersistId> persisted;
-  for (LogBatch& batch : batches) {
+  for (LogBatch& batch : done) {
     auto& waiting = batch.output.messages_after_persist;
     if (messages.empty()) {
       messages = std::move(waiting);
@@ -320,13 +544,13 @@ absl::Status Node::PersistAndSend(std::vector<LogBatch>& batches) {
     if (batch.output.persist_id.has_value()) persisted = batch.output.persist_id;
   }
   if (!messages.empty()) transport_->Send(std::move(messages));
-  if (persisted.has_value()) events_.Push(Persisted{*persisted});
-  return absl::OkStatus();
+  if (persisted.has_value()) Report(Persisted{*persisted}, persisted_awaited_);
+  return status;
 }
 
 absl::Status Node::Reset(const LogReset& reset) {
   if (!reset.installed) {
-    apply_work_.Push(reset.meta);
+    PushApply(reset.meta);
     return absl::OkStatus();
   }
   // A crash before this finds a checkpoint that the log does not contain, and does the same.
@@ -338,7 +562,7 @@ absl::Status Node::Reset(const LogReset& reset) {
   return absl::OkStatus();
 }
 
-absl::Status Node::Persist(std::vector<LogBatch>& batches) {
+absl::Status Node::Persist(std::vector<LogBatch>& batches, std::vector<LogBatch>* done) {
   // The newest term and vote go first: a log that knows a term its hard state does not is worse
   // than a promise without entries. The durable mark is lowered before entries below it are cut, or
   // else they would look lost after a crash in between.
@@ -359,23 +583,40 @@ absl::Status Node::Persist(std::vector<LogBatch>& batches) {
   if (changed && !PlantedFault("vote not persisted")) {
     if (absl::Status s = data_dir_->WriteHardState(hard_state, durable); !s.ok()) return s;
   }
-  bool wrote = false;
   bool bind_cluster_id = false;
-  for (LogBatch& batch : batches) {
+  absl::Status status;
+  size_t written = 0;
+  for (; written < batches.size(); ++written) {
+    LogBatch& batch = batches[written];
+    if (status = Write(batch); !status.ok()) break;
     bind_cluster_id |= batch.bind_cluster_id;
-    if (batch.output.truncate_after.has_value()) {
-      if (absl::Status s = log.TruncateAfter(*batch.output.truncate_after); !s.ok()) return s;
-      wrote = true;
-    }
-    if (!batch.output.entries.empty()) {
-      if (absl::Status s = log.Append(batch.output.entries); !s.ok()) return s;
-      wrote = true;
-    }
   }
-  if (wrote && !PlantedFault("acknowledged before the sync")) {
+  if (!status.ok() && !absl::IsResourceExhausted(status)) return status;
+  if (!PlantedFault("acknowledged before the sync")) {
     if (absl::Status s = log.Sync(); !s.ok()) return s;
   }
-  return bind_cluster_id ? BindToFirstEntry() : absl::OkStatus();
+  const auto rest = batches.begin() + static_cast<ptrdiff_t>(written);
+  done->assign(std::make_move_iterator(batches.begin()), std::make_move_iterator(rest));
+  batches.erase(batches.begin(), rest);
+  if (bind_cluster_id) {
+    if (absl::Status s = BindToFirstEntry(); !s.ok()) return s;
+  }
+  return status;
+}
+
+absl::Status Node::Write(LogBatch& batch) {
+  SegmentLog& log = data_dir_->log();
+  Output& output = batch.output;
+  if (output.truncate_after.has_value()) {
+    if (absl::Status s = log.TruncateAfter(*output.truncate_after); !s.ok()) return s;
+    output.truncate_after.reset();
+  }
+  if (output.entries.empty()) return absl::OkStatus();
+  absl::Status status = log.Append(output.entries);
+  // What is written is not written again.
+  const Index last = log.last_index();
+  std::erase_if(output.entries, [&](const Entry& entry) { return entry.index <= last; });
+  return status;
 }
 
 absl::Status Node::BindToFirstEntry() {
@@ -385,24 +626,45 @@ absl::Status Node::BindToFirstEntry() {
   return BindClusterId(std::string(first->front().payload.view()));
 }
 
-absl::Status Node::BindClusterId(const std::string& cluster_id) {
+absl::Status Node::BindClusterId(std::string cluster_id) {
   const bool is_new = data_dir_->cluster_id().empty();
-  if (absl::Status s = data_dir_->SetClusterId(cluster_id); !s.ok()) return s;
+  const absl::Status bound = data_dir_->SetClusterId(cluster_id);
+  if (absl::IsResourceExhausted(bound)) {
+    // Nothing depends on it meanwhile: the log says the same.
+    unbound_cluster_id_ = std::move(cluster_id);
+    binding_waits_.store(true, std::memory_order_relaxed);
+    return absl::OkStatus();
+  }
+  if (!bound.ok()) return bound;
+  unbound_cluster_id_.clear();
+  binding_waits_.store(false, std::memory_order_relaxed);
   if (is_new) observer_->OnClusterId(cluster_id);
   return absl::OkStatus();
 }
 
 // --- The apply thread ----------------------------------------------------------------------------
 
-absl::Status Node::HandleApply(std::vector<ApplyWork>& work) {
+absl::Status Node::HandleApplies(std::vector<ApplyWork>& work) {
   for (const ApplyWork& item : work) {
-    if (const auto* range = std::get_if<ApplyRange>(&item)) {
-      if (absl::Status status = Apply(*range); !status.ok()) return status;
-      BeginPictureIfDue();
-      events_.Push(Applied{range->last});
-    } else if (absl::Status status = Install(std::get<SnapshotMeta>(item)); !status.ok()) {
-      return status;
-    }
+    MutexLock turn(&apply_turn_);
+    if (absl::Status status = HandleApply(item); !status.ok()) return status;
+    apply_pending_.fetch_sub(1);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Node::HandleApply(const ApplyWork& item) {
+  if (const auto* range = std::get_if<ApplyRange>(&item)) {
+    if (absl::Status status = Apply(*range); !status.ok()) return status;
+    // Before its checkpoint, which may be done in no time.
+    Report(Applied{range->last}, applied_awaited_);
+    BeginPictureIfDue();
+  } else if (const auto* request = std::get_if<CheckpointRequest>(&item)) {
+    BeginPictureIfRequested(request->index);
+  } else if (std::holds_alternative<CheckpointRetry>(item)) {
+    BeginPictureIfDue();
+  } else {
+    return Install(std::get<SnapshotMeta>(item));
   }
   return absl::OkStatus();
 }
@@ -424,8 +686,12 @@ absl::Status Node::Apply(const ApplyRange& range) {
 }
 
 void Node::ApplyEntries(const std::vector<Entry>& entries) {
-  ASSERT(entries.front().index == applied_.index + 1);
   state_machine_->Apply(entries);
+  FollowApplied(entries);
+}
+
+void Node::FollowApplied(const std::vector<Entry>& entries) {
+  ASSERT(entries.front().index == applied_.index + 1);
   for (const Entry& entry : entries) {
     Follow(entry, &applied_);
     bytes_since_picture_ += entry.ByteSize();
@@ -433,15 +699,38 @@ void Node::ApplyEntries(const std::vector<Entry>& entries) {
   entries_since_picture_ += entries.size();
 }
 
+bool Node::IsPictureDue() const {
+  const bool wanted = picture_failed_.load(std::memory_order_relaxed)
+                          ? !PictureWaits()
+                          : entries_since_picture_ >= options_.checkpoint_entries ||
+                                bytes_since_picture_ >= options_.checkpoint_bytes;
+  return wanted && CanBeginPicture();
+}
+
 void Node::BeginPictureIfDue() {
-  if (checkpoints_ == nullptr || picture_unfinished_.load(std::memory_order_acquire)) return;
-  if (entries_since_picture_ < options_.checkpoint_entries &&
-      bytes_since_picture_ < options_.checkpoint_bytes) {
-    return;
-  }
+  if (IsPictureDue()) BeginPicture();
+}
+
+void Node::BeginPictureIfRequested(Index index) {
+  // Whoever asked asks again after everything that can be missing here.
+  if (applied_.index < index || PictureWaits() || !CanBeginPicture()) return;
+  const std::optional<SnapshotMeta> newest = checkpoints_->newest();
+  if (!newest.has_value() || newest->index < index) BeginPicture();
+}
+
+bool Node::PictureWaits() const {
+  return picture_failed_.load(std::memory_order_relaxed) &&
+         ticks_.load(std::memory_order_relaxed) < next_picture_ticks_;
+}
+
+bool Node::CanBeginPicture() const {
+  if (checkpoints_ == nullptr || picture_unfinished_.load(std::memory_order_acquire)) return false;
   // What others have on their disks is applied before this one's has it. A checkpoint ahead of the
   // log would be safe, but look as if the log it belongs to were lost.
-  if (applied_.index > log_durable_.load(std::memory_order_acquire)) return;
+  return applied_.index <= log_durable_.load(std::memory_order_acquire);
+}
+
+void Node::BeginPicture() {
   entries_since_picture_ = 0;
   bytes_since_picture_ = 0;
   picture_unfinished_.store(true, std::memory_order_release);
@@ -469,12 +758,23 @@ absl::Status Node::Install(const SnapshotMeta& meta) {
 
 absl::Status Node::HandleReads(std::vector<ReadWork>& work) {
   for (const ReadWork& item : work) {
-    const auto* entries = std::get_if<LogReadRequest>(&item);
-    absl::Status status =
-        entries != nullptr ? ReadLog(*entries) : ReadSnapshot(std::get<SnapshotReadRequest>(item));
+    const absl::Status status =
+        std::visit(Overloaded{
+                       [this](const LogReadRequest& request) { return ReadLog(request); },
+                       [this](const SnapshotReadRequest& request) { return ReadSnapshot(request); },
+                       [this](const LogChores&) { return DoChores(); },
+                   },
+                   item);
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
+}
+
+absl::Status Node::DoChores() {
+  chores_queued_.store(false);
+  const absl::Status status = data_dir_->log().DoChores();
+  // The log thread asks again.
+  return absl::IsResourceExhausted(status) ? absl::OkStatus() : status;
 }
 
 absl::Status Node::ReadLog(const LogReadRequest& request) {
@@ -505,22 +805,49 @@ absl::Status Node::ReadSnapshot(const SnapshotReadRequest& request) {
 absl::Status Node::HandleCheckpoints(std::vector<CheckpointWork>& work) {
   for (const CheckpointWork& item : work) {
     if (const auto* picture = std::get_if<FinishPicture>(&item)) {
-      if (absl::Status status = checkpoints_->Finish(); !status.ok()) return status;
-      picture_unfinished_.store(false, std::memory_order_release);
-      events_.Push(Checkpointed{picture->index});
+      if (absl::Status status = Finish(picture->index); !status.ok()) return status;
     } else if (const auto* chunk = std::get_if<SnapshotWriteRequest>(&item)) {
       if (absl::Status status = Stage(*chunk); !status.ok()) return status;
+    } else if (const auto* install = std::get_if<InstallAfter>(&item)) {
+      PushApply(install->meta);
     } else {
-      apply_work_.Push(std::get<InstallAfter>(item).meta);
+      AnswerLateNow();
     }
   }
   return absl::OkStatus();
 }
 
+void Node::AnswerLateNow() {
+  late_answer_ticks_.store(0, std::memory_order_relaxed);
+  if (late_answer_.has_value()) events_.Push(*std::exchange(late_answer_, std::nullopt));
+}
+
+uint64_t Node::CheckpointRetryTicks() const {
+  const auto wait = static_cast<uint64_t>(std::max(1, kCheckpointRetryMs / options_.tick_ms));
+  return ticks_.load(std::memory_order_relaxed) + wait;
+}
+
+absl::Status Node::Finish(Index index) {
+  const absl::Status status = checkpoints_->Finish();
+  const bool full = absl::IsResourceExhausted(status);
+  if (!status.ok() && !full) return status;
+  if (full) next_picture_ticks_ = CheckpointRetryTicks();
+  picture_failed_.store(full, std::memory_order_relaxed);
+  picture_unfinished_.store(false, std::memory_order_release);
+  if (!full) events_.Push(Checkpointed{index});
+  return absl::OkStatus();
+}
+
 absl::Status Node::Stage(const SnapshotWriteRequest& request) {
   if (checkpoints_ == nullptr) return absl::OkStatus();  // the leader gives up after a while
+  AnswerLateNow();                                       // answers keep their order
   absl::StatusOr<uint64_t> next =
       checkpoints_->Stage(request.meta, request.offset, request.bytes.view(), request.last);
+  if (absl::IsResourceExhausted(next.status())) {
+    late_answer_ = SnapshotWritten{request.meta.index, 0};
+    late_answer_ticks_.store(CheckpointRetryTicks(), std::memory_order_relaxed);
+    return absl::OkStatus();
+  }
   // What does not fit, or is damaged, is asked for anew.
   if (absl::IsInvalidArgument(next.status()) || absl::IsDataLoss(next.status())) next = 0;
   if (!next.ok()) return next.status();

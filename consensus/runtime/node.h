@@ -1,14 +1,20 @@
 // One running member: the threads that drive the pure Raft object, the log and the state machine.
 //
 //   node thread   owns Raft; takes everything that queued while it was busy, steps it, hands on the
-//                 outputs
+//                 outputs; waits in an EventLoop, if there is one, and serves its events
 //   log thread    writes and syncs all batches that queued during the last sync (group commit),
 //                 then sends what had to wait for it
-//   apply thread  gives committed entries to the state machine, and takes pictures of it
+//   apply thread  gives committed entries to the state machine, and takes pictures of it. A few at
+//                 a time are applied on the node thread, if that need not wait for anything: small
+//                 loads are mostly made of wake-ups
 //   read thread   reads old entries from the log, and parts of a checkpoint, for a follower that
-//                 lags
+//                 lags; removes files of the log that a compaction left
 //   checkpoint thread
 //                 makes pictures durable, and what is received of a snapshot
+//
+// A disk that is full holds up the log thread too, but for votes, or a checkpoint, or the note of
+// the cluster's id in the directory; all try again by themselves, and nothing is lost. Any other
+// error of the disk ends the process.
 //
 // Between them there is one hand-off for a batch, never one for a request. A stalled disk holds up
 // the log thread only: heartbeats, reads and commits that a majority has go on.
@@ -20,9 +26,11 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -47,6 +55,21 @@ class PeerTransport {
   virtual void Send(std::vector<Message> messages) = 0;
 };
 
+// What the node thread waits with: a server's sockets to the other members, so that a message from
+// there wakes no thread but the one that steps it.
+class EventLoop {
+ public:
+  virtual ~EventLoop() = default;
+  // On the node thread: handles some of the events that are there. If there are none, waits for
+  // one, for Wake, or until `deadline`.
+  virtual void HandleEvents(std::chrono::steady_clock::time_point deadline) = 0;
+  // From any thread: the HandleEvents that waits now, or else the next, comes back at once.
+  virtual void Wake() = 0;
+  // From the thread that stops the node: the last HandleEvents is over. Other threads may still
+  // finish what they have to do.
+  virtual void End() = 0;
+};
+
 // Told about what happens, on the node thread unless it says otherwise.
 class NodeObserver {
  public:
@@ -57,21 +80,38 @@ class NodeObserver {
   virtual void OnReads(const std::vector<ReadResult>& reads) = 0;
   // The state machine has applied everything up to `index`.
   virtual void OnApplied(Index index) = 0;
-  // Once each tick, after Raft's.
+  // Whether something waits for the next OnApplied; else it may come a tick later. Asked when what
+  // there was to do is done.
+  virtual bool AwaitsApplied() const = 0;
+  // Whether OnTick has something to do at the next tick; else it may come a few ticks later.
+  virtual bool AwaitsTick() const = 0;
+  // Once each tick, after Raft's. When the thread slept over some that had nothing to do, the calls
+  // follow one another.
   virtual void OnTick() = 0;
   // On the log thread: the cluster's id is known and durable (at most once in a process).
   virtual void OnClusterId(const std::string& cluster_id) = 0;
+  // On the log thread: the disk is full, and what would make the log longer waits (`why` says
+  // where); or that is over (OK).
+  virtual void OnLogFull(const absl::Status& why) = 0;
   // On any of the threads: the log cannot be written or read; the process must end.
   virtual void OnFatal(const absl::Status& error) = 0;
 };
 
 struct NodeOptions {
   RaftOptions raft;
-  int tick_ms = 15;
-  // A checkpoint is taken when so much was applied since the last one, and that is durable.
+  int tick_ms = 30;
+  // A checkpoint is taken when so much was applied since the last one, and that is durable; the
+  // first one of a node's life after less, which is different for each voter.
   uint64_t checkpoint_entries = 200'000;
   uint64_t checkpoint_bytes = 64u << 20;
+  // What is committed at once and has at most so many entries and bytes is applied on the node
+  // thread, if nothing is in the way. 0: never.
+  size_t apply_here_entries_max = 32;
+  size_t apply_here_bytes_max = 32u << 10;
 };
+
+// So many ticks in a row the node thread may sleep over, if they have nothing to do.
+inline constexpr int kIdleTicksMax = 3;
 
 class Node {
  public:
@@ -86,7 +126,8 @@ class Node {
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  void Start();
+  // `event_loop` must outlive the threads; none: there are no events but the node's own.
+  void Start(EventLoop* event_loop = nullptr);
   // Ends all threads; what was not yet persisted is lost, as in a crash. Not from a thread of the
   // node.
   void Stop();
@@ -107,6 +148,11 @@ class Node {
   void Post(std::function<void()> task);
   // From any thread: the connection to `member` broke.
   void PeerUnreachable(MemberId member);
+  // From any thread: takes a checkpoint now, unless the newest covers `index` already; all who ask
+  // while one is written share the next. `done` is called on the node thread once there is a
+  // durable one at or behind `index`; never if the node stops before. REQUIRES: there are
+  // checkpoints.
+  void RequestCheckpoint(Index index, std::function<void()> done);
 
   // On the node thread only (in a posted task or an observer's call).
   Raft& raft() { return *raft_; }
@@ -155,11 +201,17 @@ class Node {
     SnapshotMeta meta;
     bool installed = false;  // false: the state machine comes first
   };
-  using LogWork = std::variant<LogBatch, LogCompaction, LogReset>;
+  struct LogRetry {};  // there may be room again
+  using LogWork = std::variant<LogBatch, LogCompaction, LogReset, LogRetry>;
 
-  // For the apply thread: committed entries, or a snapshot to install.
-  using ApplyWork = std::variant<ApplyRange, SnapshotMeta>;
-  using ReadWork = std::variant<LogReadRequest, SnapshotReadRequest>;
+  // For the apply thread: committed entries, a snapshot to install, or a picture to take.
+  struct CheckpointRequest {
+    Index index;
+  };
+  struct CheckpointRetry {};  // the last one found the disk full
+  using ApplyWork = std::variant<ApplyRange, SnapshotMeta, CheckpointRequest, CheckpointRetry>;
+  struct LogChores {};
+  using ReadWork = std::variant<LogReadRequest, SnapshotReadRequest, LogChores>;
 
   // For the checkpoint thread, in order.
   struct FinishPicture {
@@ -168,15 +220,23 @@ class Node {
   struct InstallAfter {  // a picture was unfinished when the snapshot could have been installed
     SnapshotMeta meta;
   };
-  using CheckpointWork = std::variant<FinishPicture, SnapshotWriteRequest, InstallAfter>;
+  struct AnswerLate {};  // late_answer_ is due
+  using CheckpointWork =
+      std::variant<FinishPicture, SnapshotWriteRequest, InstallAfter, AnswerLate>;
 
   // A queue of which the reader takes everything at once.
   template <class T>
   class BatchQueue {
    public:
+    // Whoever takes items waits in the loop. REQUIRES: nobody uses the queue yet.
+    void SetEventLoop(EventLoop* event_loop) { event_loop_ = event_loop; }
     void Push(T item);
-    // Waits for items, the stop, or `deadline` (if not null); false after Close and nothing is
-    // left.
+    // Nobody is woken: it is taken with the next item, or at the deadline.
+    void PushQuietly(T item);
+    // Whoever waits takes what there is.
+    void Wake();
+    // Waits for items, the stop, `deadline` (if not null), or an event of the loop; false after
+    // Close and nothing is left. REQUIRES: with a loop, there is a deadline.
     bool TakeAll(std::vector<T>* items, const std::chrono::steady_clock::time_point* deadline);
     // Takes what there is, without waiting.
     std::vector<T> TakeQueued();
@@ -184,6 +244,10 @@ class Node {
     void Close();
 
    private:
+    // Serves the loop, and waits there if there is nothing else to do.
+    void ServeEvents(std::chrono::steady_clock::time_point deadline);
+
+    EventLoop* event_loop_ = nullptr;
     mutable Mutex mutex_;
     std::condition_variable changed_;
     std::vector<T> items_ ABSL_GUARDED_BY(mutex_);
@@ -192,34 +256,73 @@ class Node {
   };
 
   void RunNode();
+  // How many ticks from now on have nothing to do.
+  int IdleTicks() const;
   // Takes batches from `queue` until it is closed or one could not be handled.
   template <class T>
   void RunQueue(BatchQueue<T>* queue, absl::Status (Node::*handle)(std::vector<T>& batches));
   template <class T>
   void StepQueue(BatchQueue<T>* queue, absl::Status (Node::*handle)(std::vector<T>& batches));
   absl::Status HandleLog(std::vector<LogWork>& work);
-  absl::Status HandleApply(std::vector<ApplyWork>& work);
+  absl::Status HandleApplies(std::vector<ApplyWork>& work);
+  absl::Status HandleApply(const ApplyWork& item) ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
   absl::Status HandleReads(std::vector<ReadWork>& work);
   absl::Status HandleCheckpoints(std::vector<CheckpointWork>& work);
   void Tick();
   void Handle(Event event);
+  // Notes what the node thread, before it waits, wants to be woken for.
+  void NoteAwaited();
+  // From the thread that has done it. Small loads are mostly made of wake-ups: of those that are
+  // for nothing there are three for each write at each member.
+  template <class T>
+  void Report(T event, const std::atomic<bool>& is_awaited);
   void DispatchOutputs();
   void Dispatch(Output output);
+  void PushApply(ApplyWork work);
+  // Applies it on the node thread; false if that would have to wait, or take long.
+  bool ApplyHere(const ApplyRange& range);
+  // Tells those whose checkpoint is there.
+  void ReleaseCheckpointWaiters();
+  // Something happened that a checkpoint may have waited for.
+  void AskForCheckpoint();
   // Log thread.
-  absl::Status PersistAndSend(std::vector<LogBatch>& batches);
-  absl::Status Persist(std::vector<LogBatch>& batches);
+  absl::Status WorkOffLog();
+  absl::Status CompactAhead();
+  // The batches at the front of log_backlog_ that one sync makes durable.
+  std::vector<LogBatch> TakeBatches();
+  absl::Status PersistAndSend(std::vector<LogBatch> batches);
+  // On a full disk, the first batches are done, which leave `batches`, and it can be called again;
+  // the hard state of all of them is durable.
+  absl::Status Persist(std::vector<LogBatch>& batches, std::vector<LogBatch>* done);
+  absl::Status Write(LogBatch& batch);
   absl::Status BindToFirstEntry();
-  absl::Status BindClusterId(const std::string& cluster_id);
+  // On a full disk, that is tried again.
+  absl::Status BindClusterId(std::string cluster_id);
   absl::Status Reset(const LogReset& reset);
   // Apply thread.
   absl::Status Apply(const ApplyRange& range);
   void ApplyEntries(const std::vector<Entry>& entries);
+  // The state machine holds them.
+  void FollowApplied(const std::vector<Entry>& entries);
+  bool IsPictureDue() const;
   void BeginPictureIfDue();
+  void BeginPictureIfRequested(Index index);
+  // Whether the last one found the disk full a moment ago.
+  bool PictureWaits() const;
+  // False if it has to wait: for the picture before it, or for the log.
+  bool CanBeginPicture() const;
+  void BeginPicture();
   absl::Status Install(const SnapshotMeta& meta);
+  void QueueChoresIfDue();
   // Read thread.
+  absl::Status DoChores();
   absl::Status ReadLog(const LogReadRequest& request);
   absl::Status ReadSnapshot(const SnapshotReadRequest& request);
   // Checkpoint thread.
+  absl::Status Finish(Index index);
+  void AnswerLateNow();
+  // When what failed now is tried again, in ticks.
+  uint64_t CheckpointRetryTicks() const;
   absl::Status Stage(const SnapshotWriteRequest& request);
 
   const NodeOptions options_;
@@ -229,24 +332,50 @@ class Node {
   PeerTransport* const transport_;
   NodeObserver* const observer_;
   const std::unique_ptr<Raft> raft_;  // node thread
+  Index applied_told_;                // the last OnApplied; node thread
+  // By the index that a checkpoint has to cover; node thread.
+  std::multimap<Index, std::function<void()>> checkpoint_waiters_;
 
   BatchQueue<Event> events_;
+  std::atomic<bool> persisted_awaited_{true};
+  std::atomic<bool> applied_awaited_{true};
   BatchQueue<LogWork> log_work_;
   BatchQueue<ApplyWork> apply_work_;
   BatchQueue<ReadWork> read_work_;
   BatchQueue<CheckpointWork> checkpoint_work_;
 
-  // Apply thread.
+  // Log thread.
+  std::deque<LogWork> log_backlog_;
+  std::atomic<bool> log_full_{false};
+  std::string unbound_cluster_id_;          // there was no room for it
+  std::atomic<bool> binding_waits_{false};  // it is not empty
+
+  // Apply thread, or the node thread while the other has nothing to do: whoever holds the turn.
+  Mutex apply_turn_;
+  // What was queued for the apply thread and is not done.
+  std::atomic<size_t> apply_pending_{0};
   SnapshotMeta applied_;
   uint64_t entries_since_picture_ = 0;
   uint64_t bytes_since_picture_ = 0;
   // How far the log was durable when the log thread last looked.
   std::atomic<Index> log_durable_{Index{0}};
+  // Set by the log thread, cleared by the read thread.
+  std::atomic<bool> chores_queued_{false};
   // A picture was begun and is not durable. Set by the apply thread, cleared by the other.
   std::atomic<bool> picture_unfinished_{false};
+  // The last one found the disk full; when the next one may be begun, in ticks.
+  std::atomic<bool> picture_failed_{false};
+  std::atomic<uint64_t> next_picture_ticks_{0};
+  std::atomic<uint64_t> ticks_{0};
+  // Checkpoint thread: there was no room for a part of a snapshot. That is said only after a while,
+  // or else it would come again at once.
+  std::optional<SnapshotWritten> late_answer_;
+  std::atomic<uint64_t> late_answer_ticks_{0};  // when; 0: there is none
 
-  std::vector<std::thread> threads_;
-  bool failed_ = false;  // in a step
+  EventLoop* event_loop_ = nullptr;
+  std::thread node_thread_;
+  std::vector<std::thread> threads_;  // the others
+  bool failed_ = false;               // in a step
 };
 
 }  // namespace quorate::consensus

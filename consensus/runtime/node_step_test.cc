@@ -1,4 +1,5 @@
 // Nodes without threads: stepped by hand, on a disk in memory.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <deque>
 #include <map>
@@ -11,6 +12,7 @@
 
 #include "base/assert.h"
 #include "consensus/log/fault_env.h"
+#include "consensus/log/record.h"
 #include "consensus/runtime/node.h"
 
 namespace quorate::consensus {
@@ -39,6 +41,10 @@ class Texts : public StateMachine, public CheckpointStore {
       if (entry.kind == EntryKind::kCommand) texts.emplace_back(entry.payload.view());
     }
   }
+  bool TryApply(std::span<const Entry> entries) override {
+    Apply(entries);
+    return true;
+  }
   std::optional<SnapshotMeta> newest() const override {
     return durable_.has_value() ? std::optional(durable_->meta) : std::nullopt;
   }
@@ -48,6 +54,10 @@ class Texts : public StateMachine, public CheckpointStore {
     begun_ = Picture{meta, texts};
   }
   absl::Status Finish() override {
+    if (IsFull()) {
+      begun_.reset();
+      return absl::ResourceExhaustedError("no room for a checkpoint");
+    }
     durable_ = *std::exchange(begun_, std::nullopt);
     ++checkpoints;
     return absl::OkStatus();
@@ -64,6 +74,10 @@ class Texts : public StateMachine, public CheckpointStore {
   }
   absl::StatusOr<uint64_t> Stage(const SnapshotMeta& meta, uint64_t offset, std::string_view bytes,
                                  bool last) override {
+    if (IsFull()) {
+      staged_ = {};
+      return absl::ResourceExhaustedError("no room for a snapshot");
+    }
     if (offset == 0) staged_ = {meta, ""};
     if (staged_.first != meta || offset != staged_.second.size()) {
       return absl::InvalidArgumentError("does not follow");
@@ -97,6 +111,7 @@ class Texts : public StateMachine, public CheckpointStore {
   }
 
   std::vector<std::string> texts;
+  int full_next = 0;  // so many of the next calls find the disk full
   int checkpoints = 0;
   int installs = 0;
 
@@ -110,6 +125,12 @@ class Texts : public StateMachine, public CheckpointStore {
       return bytes;
     }
   };
+  bool IsFull() {
+    if (full_next == 0) return false;
+    --full_next;
+    return true;
+  }
+
   Index last_;
   std::optional<Picture> durable_;
   std::optional<Picture> begun_;
@@ -120,8 +141,13 @@ class Texts : public StateMachine, public CheckpointStore {
 // One member and its disk.
 class Member : public PeerTransport, public NodeObserver {
  public:
-  Member(MemberId id, std::vector<MemberId> voters, uint64_t seed, std::deque<Message>* network)
-      : id_(id), voters_(std::move(voters)), random_(seed + id.value()), network_(network) {}
+  Member(MemberId id, std::vector<MemberId> voters, uint64_t seed, uint64_t checkpoint_entries,
+         std::deque<Message>* network)
+      : id_(id),
+        voters_(std::move(voters)),
+        checkpoint_entries_(checkpoint_entries),
+        random_(seed + id.value()),
+        network_(network) {}
 
   void Start() {
     auto opened = DataDir::Open(&env, "data", id_, {.segment_bytes = 4096}, /*birth_if_new=*/1);
@@ -132,7 +158,7 @@ class Member : public PeerTransport, public NodeObserver {
       REQUIRE(data_dir_->AlignLog(newest->index, newest->term).ok());
     }
     NodeOptions options;
-    options.checkpoint_entries = 10;
+    options.checkpoint_entries = checkpoint_entries_;
     options.raft.trailing_entries = 5;
     options.raft.retained_entries_max = 20;
     options.raft.compaction_step_entries = 1;
@@ -144,6 +170,8 @@ class Member : public PeerTransport, public NodeObserver {
     node = std::make_unique<Node>(options, data_dir_.get(), &random_, &state, &state, this, this);
   }
   void Stop() {
+    log_full = false;
+    last_told = Index{0};
     node.reset();
     data_dir_.reset();
   }
@@ -155,9 +183,21 @@ class Member : public PeerTransport, public NodeObserver {
   void OnStatus(const Status& s) override { status = s; }
   void OnMembership(const Membership&) override {}
   void OnReads(const std::vector<ReadResult>&) override {}
-  void OnApplied(Index) override {}
+  void OnApplied(Index index) override {
+    CHECK(index > last_told);
+    last_told = index;
+  }
+  bool AwaitsApplied() const override { return false; }
+  bool AwaitsTick() const override { return false; }
   void OnTick() override {}
-  void OnClusterId(const std::string&) override {}
+  void OnClusterId(const std::string& id) override {
+    CHECK(data_dir_->cluster_id() == id);
+    cluster_id = id;
+  }
+  void OnLogFull(const absl::Status& why) override {
+    CHECK(why.ok() == log_full);
+    log_full = !why.ok();
+  }
   void OnFatal(const absl::Status& error) override { fatal = error; }
 
   FaultEnv env;
@@ -165,10 +205,14 @@ class Member : public PeerTransport, public NodeObserver {
   Texts state;
   Status status;
   absl::Status fatal;
+  bool log_full = false;
+  Index last_told;         // by OnApplied
+  std::string cluster_id;  // once it is durable
 
  private:
   const MemberId id_;
   const std::vector<MemberId> voters_;
+  const uint64_t checkpoint_entries_;
   SeededRandom random_;
   std::deque<Message>* const network_;
   std::unique_ptr<DataDir> data_dir_;
@@ -177,10 +221,10 @@ class Member : public PeerTransport, public NodeObserver {
 // A cluster whose every move is drawn from one seed.
 class Cluster {
  public:
-  explicit Cluster(uint64_t seed) : random_(seed) {
+  explicit Cluster(uint64_t seed, uint64_t checkpoint_entries = 10) : random_(seed) {
     const std::vector<MemberId> voters = {MemberId(1), MemberId(2), MemberId(3)};
     for (MemberId id : voters) {
-      members[id] = std::make_unique<Member>(id, voters, seed, &network_);
+      members[id] = std::make_unique<Member>(id, voters, seed, checkpoint_entries, &network_);
       members[id]->Start();
     }
   }
@@ -263,6 +307,46 @@ TEST_CASE("nodes that are stepped by hand serve, and the same seed gives the sam
   }
 }
 
+TEST_CASE("news of what was applied does not go back") {
+  std::deque<Message> network;
+  Member member(MemberId(1), {MemberId(1)}, /*seed=*/1, /*checkpoint_entries=*/10, &network);
+  member.Start();
+  Node& node = *member.node;
+  const auto work_off = [&] {
+    for (bool any = true; any;) {
+      any = false;
+      for (Node::Work work : kAllWork) {
+        if (!node.HasWork(work)) continue;
+        node.Step(work);
+        any = true;
+      }
+    }
+  };
+  while (!member.leads()) {
+    node.TickNow();
+    work_off();
+  }
+  const auto propose = [&](size_t count) {
+    REQUIRE(node.raft().Propose(std::vector<Slice>(count, Slice(std::string("x")))).ok());
+    node.Step(Node::Work::kNode);
+    node.Step(Node::Work::kLog);
+  };
+  // Too many to be applied on the node thread.
+  propose(NodeOptions().apply_here_entries_max + 1);
+  node.Step(Node::Work::kNode);
+  REQUIRE(node.HasWork(Node::Work::kApply));
+  propose(1);
+  // The apply thread is done with them when the node thread has taken its events, and is about to
+  // see what is committed behind them.
+  node.Post([&] { node.Step(Node::Work::kApply); });
+  node.Step(Node::Work::kNode);
+  CHECK_FALSE(node.HasWork(Node::Work::kApply));
+  CHECK(member.last_told == node.raft().commit_index());
+  work_off();
+  CHECK(member.last_told == node.raft().commit_index());
+  member.Stop();
+}
+
 TEST_CASE("nothing is acknowledged by a node whose log step has not run") {
   Cluster cluster(1);
   cluster.MoveUntil([&] { return cluster.Leader() != nullptr; });
@@ -328,6 +412,73 @@ TEST_CASE("checkpoints let the log be cut, and a restart goes on from the newest
   }
 }
 
+TEST_CASE("members that begin together take their checkpoints one after another") {
+  Cluster cluster(4);
+  std::map<MemberId, size_t> first;  // how many had been proposed
+  for (size_t proposed = 1; first.size() < cluster.members.size(); ++proposed) {
+    REQUIRE(proposed < 20);
+    cluster.Propose(std::to_string(proposed));
+    for (auto& [id, member] : cluster.members) {
+      Member* const waits = member.get();
+      cluster.MoveUntil([&] {
+        return waits->state.texts.size() == proposed &&
+               !waits->node->HasWork(Node::Work::kCheckpoint);
+      });
+      if (member->state.checkpoints > 0) first.emplace(id, proposed);
+    }
+  }
+  CHECK(first[MemberId(3)] + 2 <= first[MemberId(2)]);
+  CHECK(first[MemberId(2)] + 2 <= first[MemberId(1)]);
+}
+
+TEST_CASE("a checkpoint that is asked for covers what it has to, and several askers share it") {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    INFO("seed " << seed);
+    // Of so many that no checkpoint is taken by itself.
+    Cluster cluster(seed, 1000);
+    const std::vector<std::string> proposed = ProposeMany(&cluster, 3);
+    for (auto& [id, member] : cluster.members) {
+      cluster.MoveUntil([&] { return member->state.texts == proposed; });
+      REQUIRE(member->state.checkpoints == 0);
+      const Index applied = member->node->raft().last_index();
+      int done = 0;
+      for (int i = 0; i < 3; ++i) {
+        member->node->RequestCheckpoint(applied, [&] {
+          CHECK(member->state.newest()->index >= applied);
+          ++done;
+        });
+      }
+      cluster.MoveUntil([&] { return done == 3; });
+      CHECK(member->state.checkpoints == 1);
+      // What there is already is not made again.
+      member->node->RequestCheckpoint(applied, [&] { ++done; });
+      cluster.MoveUntil([&] { return done == 4; });
+      CHECK(member->state.checkpoints == 1);
+    }
+  }
+}
+
+TEST_CASE("a checkpoint that is asked for while another is written is made after it") {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    INFO("seed " << seed);
+    Cluster cluster(seed);
+    std::vector<std::string> proposed = ProposeMany(&cluster, 1);
+    Member* member = cluster.Leader();
+    cluster.MoveUntil([&] { return member->state.texts == proposed; });
+    std::vector<Index> asked;
+    size_t done = 0;
+    for (int i = 0; i < 5; ++i) {
+      cluster.Propose("more");
+      asked.push_back(member->node->raft().last_index());
+      member->node->RequestCheckpoint(asked.back(), [&, index = asked.back()] {
+        CHECK(member->state.newest()->index >= index);
+        ++done;
+      });
+    }
+    cluster.MoveUntil([&] { return done == asked.size(); });
+  }
+}
+
 TEST_CASE("a member that lags behind the others' logs gets a snapshot and goes on from there") {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     INFO("seed " << seed);
@@ -354,6 +505,154 @@ TEST_CASE("a member that lags behind the others' logs gets a snapshot and goes o
     for (auto& [id, member] : cluster.members) {
       cluster.MoveUntil([&] { return member->state.texts == proposed; });
     }
+  }
+}
+
+TEST_CASE("members whose disks are full wait, and go on by themselves when there is room") {
+  constexpr uint64_t kPlenty = 100u << 20;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    INFO("seed " << seed);
+    Cluster cluster(seed);
+    std::vector<std::string> proposed = ProposeMany(&cluster, 20);
+    // One, two or all three of them.
+    std::vector<Member*> full;
+    for (auto& [id, member] : cluster.members) {
+      if (full.size() <= seed % 3) full.push_back(member.get());
+    }
+    for (Member* member : full) member->env.SetCapacity(member->env.used_bytes() + seed * 50);
+    for (int i = 0; i < 20; ++i) {
+      proposed.push_back("more" + std::to_string(i));
+      cluster.Propose(proposed.back());
+    }
+    for (Member* member : full) {
+      cluster.MoveUntil([&] { return member->log_full; });
+    }
+    for (int i = 0; i < 2000; ++i) cluster.Move();
+    for (auto& [id, member] : cluster.members) {
+      CHECK(member->fatal.ok());
+      const bool has_room = std::find(full.begin(), full.end(), member.get()) == full.end();
+      // Room comes too when a log is cut.
+      CHECK((!member->log_full || !has_room));
+    }
+    if (seed % 2 == 0) {
+      Member* member = full.front();
+      member->Stop();
+      member->status = {};
+      member->env.Crash(seed);
+      member->env.SetCapacity(kPlenty);
+      member->Start();
+    }
+    for (Member* member : full) member->env.SetCapacity(kPlenty);
+    for (auto& [id, member] : cluster.members) {
+      cluster.MoveUntil([&] { return member->state.texts.size() >= proposed.size(); });
+      cluster.MoveUntil([&] { return !member->log_full; });
+      CHECK(member->state.texts == cluster.members.begin()->second->state.texts);
+    }
+  }
+}
+
+TEST_CASE("a member whose log is full votes all the same") {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    INFO("seed " << seed);
+    Cluster cluster(seed);
+    ProposeMany(&cluster, 20);
+    cluster.MoveUntil([&] { return cluster.Leader() != nullptr; });
+    Member* leader = cluster.Leader();
+    Member* full = nullptr;
+    Member* other = nullptr;
+    for (auto& [id, member] : cluster.members) {
+      if (member.get() != leader) (full == nullptr ? full : other) = member.get();
+    }
+    full->env.SetCapacity(full->env.used_bytes());
+    for (int i = 0; !full->log_full && i < 1000; ++i) {
+      if (leader->leads())
+        leader->node->raft().Propose({Slice(std::string(500, 'x'))}).IgnoreError();
+      for (int move = 0; move < 50; ++move) cluster.Move();
+    }
+    REQUIRE(full->log_full);
+    leader->Stop();
+    leader->status = {};
+    // Who has more wins, whatever became of what the full one could not write.
+    cluster.MoveUntil([&] { return other->node->raft().role() == Role::kLeader; });
+    CHECK(full->fatal.ok());
+    CHECK(full->node->raft().term() == other->node->raft().term());
+  }
+}
+
+TEST_CASE("a cluster's id for which there is no room is kept as soon as there is") {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    INFO("seed " << seed);
+    Cluster cluster(seed);
+    for (auto& [id, member] : cluster.members) {
+      // For the entry that says it, and for nothing else.
+      member->env.SetCapacity(member->env.used_bytes() + RecordBytes(kClusterIdBytes));
+    }
+    for (auto& [id, member] : cluster.members) {
+      cluster.MoveUntil([&] { return member->node->raft().commit_index() == Index{1}; });
+    }
+    for (int i = 0; i < 500; ++i) cluster.Move();
+    for (auto& [id, member] : cluster.members) {
+      CHECK(member->fatal.ok());
+      CHECK(member->cluster_id.empty());
+      member->env.SetCapacity(100u << 20);
+    }
+    for (auto& [id, member] : cluster.members) {
+      cluster.MoveUntil([&] { return member->cluster_id == std::string(kClusterIdBytes, 'x'); });
+    }
+  }
+}
+
+TEST_CASE("a checkpoint for which there is no room is tried again") {
+  Cluster cluster(4);
+  Member* member = cluster.members.begin()->second.get();
+  member->state.full_next = 3;
+  std::vector<std::string> proposed = ProposeMany(&cluster, 40);
+  const auto more = [&] {
+    proposed.push_back("more" + std::to_string(proposed.size()));
+    cluster.Propose(proposed.back());
+    return member->state.checkpoints > 0;
+  };
+  while (!more()) REQUIRE(proposed.size() < 10'000);
+  CHECK(member->state.full_next == 0);
+  CHECK(member->fatal.ok());
+  cluster.MoveUntil([&] { return member->state.texts == proposed; });
+}
+
+TEST_CASE("it is tried again also if nothing is applied meanwhile") {
+  Cluster cluster(4);
+  Member* member = cluster.members.begin()->second.get();
+  member->state.full_next = 1'000'000;
+  const std::vector<std::string> proposed = ProposeMany(&cluster, 20);
+  cluster.MoveUntil([&] { return member->state.texts == proposed; });
+  CHECK(member->state.checkpoints == 0);
+  const Index last = member->node->raft().last_index();
+  member->state.full_next = 2;
+  cluster.MoveUntil([&] { return member->state.checkpoints > 0; });
+  // Unless another leader had to be elected.
+  CHECK(member->node->raft().last_index() <= last + 1);
+}
+
+TEST_CASE("a snapshot for which there is no room is asked for again") {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    INFO("seed " << seed);
+    Cluster cluster(seed);
+    cluster.Propose("first");
+    Member* lagging = cluster.members.begin()->second.get();
+    cluster.MoveUntil([&] { return lagging->state.texts.size() == 1; });
+    lagging->Stop();
+    lagging->status = {};
+    std::vector<std::string> proposed = ProposeMany(&cluster, 100);
+    proposed.insert(proposed.begin(), "first");
+    cluster.MoveUntil([&] {
+      Member* leader = cluster.Leader();
+      return leader != nullptr && leader->node->raft().base_index() > Index{50};
+    });
+    lagging->Start();
+    cluster.MoveUntil([&] { return lagging->node->HasWork(Node::Work::kCheckpoint); });
+    lagging->state.full_next = 1 + static_cast<int>(seed % 4);
+    cluster.MoveUntil([&] { return lagging->state.texts == proposed; });
+    CHECK(lagging->state.full_next == 0);
+    CHECK(lagging->fatal.ok());
   }
 }
 

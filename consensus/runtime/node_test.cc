@@ -1,6 +1,8 @@
 #include "consensus/runtime/node.h"
 
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
@@ -25,12 +27,16 @@ class SeededRandom : public RandomSource {
   std::mt19937_64 engine_;
 };
 
+// A range for apply has a few entries of these tests.
+constexpr size_t kApplyBytes = 100;
+
 class Member;
 
 // Members in one process; messages are handed over directly, as far as the link is up.
 class Cluster {
  public:
-  explicit Cluster(int size);
+  // The members' threads wait in `event_loop`, if there is one.
+  explicit Cluster(int size, EventLoop* event_loop = nullptr);
   ~Cluster();
 
   Member& member(int id) { return *members_.at(id); }
@@ -49,6 +55,7 @@ class Cluster {
 
  private:
   std::condition_variable changed_;
+  EventLoop* const event_loop_;
   std::string root_;
   std::map<int, std::unique_ptr<Member>> members_;
   std::vector<MemberId> voters_;
@@ -56,7 +63,8 @@ class Cluster {
 
 class Member : public StateMachine, public PeerTransport, public NodeObserver {
  public:
-  Member(Cluster* cluster, int id, std::vector<MemberId> voters, std::string path)
+  Member(Cluster* cluster, int id, std::vector<MemberId> voters, std::string path,
+         EventLoop* event_loop)
       : cluster_(cluster), random_(static_cast<uint64_t>(id)) {
     auto opened = DataDir::Open(Env::Posix(), path, MemberId(static_cast<uint32_t>(id)), {},
                                 /*birth_if_new=*/1);
@@ -64,11 +72,12 @@ class Member : public StateMachine, public PeerTransport, public NodeObserver {
     data_dir_ = *std::move(opened);
     NodeOptions options;
     options.tick_ms = 2;
+    options.raft.apply_bytes_max = kApplyBytes;
     options.raft.self = MemberId(static_cast<uint32_t>(id));
     options.raft.membership.voters = std::move(voters);
     options.raft.cluster_id_if_new = std::string(kClusterIdBytes, static_cast<char>('A' + id));
     node_ = std::make_unique<Node>(options, data_dir_.get(), &random_, this, nullptr, this, this);
-    node_->Start();
+    node_->Start(event_loop);
   }
 
   void Apply(std::span<const Entry> entries) override {
@@ -79,6 +88,10 @@ class Member : public StateMachine, public PeerTransport, public NodeObserver {
       if (entry.kind == EntryKind::kCommand) applied.emplace_back(entry.payload.view());
     }
     cluster_->Changed();
+  }
+  bool TryApply(std::span<const Entry> entries) override {
+    Apply(entries);
+    return true;
   }
   void Send(std::vector<Message> messages) override { cluster_->Route(std::move(messages)); }
   void OnStatus(const Status& s) override {
@@ -92,13 +105,24 @@ class Member : public StateMachine, public PeerTransport, public NodeObserver {
     reads.insert(reads.end(), results.begin(), results.end());
     cluster_->Changed();
   }
-  void OnApplied(Index) override {}
-  void OnTick() override {}
+  void OnApplied(Index index) override {
+    MutexLock lock(&cluster_->mutex);
+    last_told = index;
+    cluster_->Changed();
+  }
+  bool AwaitsApplied() const override { return awaits_applied; }
+  bool AwaitsTick() const override { return false; }
+  void OnTick() override {
+    MutexLock lock(&cluster_->mutex);
+    ++ticks;
+    cluster_->Changed();
+  }
   void OnClusterId(const std::string& id) override {
     MutexLock lock(&cluster_->mutex);
     cluster_id = id;
     cluster_->Changed();
   }
+  void OnLogFull(const absl::Status&) override {}
   void OnFatal(const absl::Status& error) override {
     ASSERT(error.ok(), "no disk fails in these tests");
   }
@@ -109,9 +133,12 @@ class Member : public StateMachine, public PeerTransport, public NodeObserver {
   // Guarded by the cluster's mutex.
   std::vector<std::string> applied;
   Index last_applied;
+  Index last_told;  // by OnApplied
+  std::atomic<bool> awaits_applied{false};
   Status status;
   std::string cluster_id;
   std::vector<ReadResult> reads;
+  int ticks = 0;
 
  private:
   Cluster* const cluster_;
@@ -120,7 +147,7 @@ class Member : public StateMachine, public PeerTransport, public NodeObserver {
   std::unique_ptr<Node> node_;
 };
 
-Cluster::Cluster(int size) {
+Cluster::Cluster(int size, EventLoop* event_loop) : event_loop_(event_loop) {
   root_ = std::string(std::getenv("TEST_TMPDIR")) + "/node_test";
   std::filesystem::remove_all(root_);
   for (int id = 1; id <= size; ++id) voters_.push_back(MemberId(static_cast<uint32_t>(id)));
@@ -132,7 +159,8 @@ Cluster::~Cluster() {
 }
 
 void Cluster::Start(int id) {
-  auto member = std::make_unique<Member>(this, id, voters_, root_ + "/" + std::to_string(id));
+  auto member =
+      std::make_unique<Member>(this, id, voters_, root_ + "/" + std::to_string(id), event_loop_);
   MutexLock lock(&mutex);
   members_[id] = std::move(member);
 }
@@ -240,6 +268,89 @@ TEST_CASE("after all members stop, everything that was applied is there again") 
   for (int id = 1; id <= 3; ++id) {
     cluster.Await([&] { return cluster.member(id).applied == Numbers(1, 30); });
   }
+}
+
+// Wakes its thread in time, or, once it sleeps deeply, when it is told to and not otherwise.
+class SleepyLoop : public EventLoop {
+ public:
+  void HandleEvents(std::chrono::steady_clock::time_point deadline) override {
+    std::unique_lock<std::mutex> lock(mutex_.native());
+    const auto is_woken = [this] { return woken_; };
+    if (!sleeps_deeply_) {
+      changed_.wait_until(lock, deadline, is_woken);
+    } else if (deadline > std::chrono::steady_clock::time_point::min()) {
+      changed_.wait(lock, is_woken);
+    }
+    woken_ = false;
+  }
+  void Wake() override {
+    MutexLock lock(&mutex_);
+    woken_ = true;
+    changed_.notify_one();
+  }
+  void End() override {}
+  void SleepDeeply(bool deeply) {
+    MutexLock lock(&mutex_);
+    sleeps_deeply_ = deeply;
+    woken_ = true;
+    changed_.notify_one();
+  }
+
+ private:
+  Mutex mutex_;
+  std::condition_variable changed_;
+  bool woken_ ABSL_GUARDED_BY(mutex_) = false;
+  bool sleeps_deeply_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+TEST_CASE("the node thread is woken for all that waits for it") {
+  SleepyLoop loop;
+  Cluster cluster(1, &loop);
+  cluster.Propose("0");
+  Member& member = cluster.member(1);
+  cluster.Await([&] { return member.applied.size() == 1; });
+  loop.SleepDeeply(true);
+  // Far more than the ranges that are applied at a time, at once: no tick comes to help.
+  member.awaits_applied = true;
+  member.node().Post([&] {
+    std::vector<Slice> entries;
+    for (const std::string& text : Numbers(1, 100)) entries.emplace_back(text);
+    REQUIRE(member.node().raft().Propose(std::move(entries)).ok());
+  });
+  cluster.Await([&] { return member.applied.size() == 101; });
+  cluster.Await([&] { return member.last_told == member.last_applied; });
+  // Nobody waits for the news: it comes with whatever is next.
+  member.awaits_applied = false;
+  member.node().Post([&] { REQUIRE(member.node().raft().Propose({Slice("last")}).ok()); });
+  cluster.Await([&] { return member.applied.size() == 102; });
+  loop.SleepDeeply(false);
+  cluster.Await([&] { return member.last_told == member.last_applied; });
+}
+
+// Notes how long it may sleep, and sleeps so long.
+class NotingLoop : public SleepyLoop {
+ public:
+  void HandleEvents(std::chrono::steady_clock::time_point deadline) override {
+    const auto now = std::chrono::steady_clock::now();
+    if (deadline > now && deadline - now > longest_.load()) longest_ = deadline - now;
+    SleepyLoop::HandleEvents(deadline);
+  }
+  std::chrono::steady_clock::duration longest() const { return longest_.load(); }
+
+ private:
+  std::atomic<std::chrono::steady_clock::duration> longest_{};
+};
+
+TEST_CASE("the node thread sleeps over ticks that have nothing to do") {
+  NotingLoop loop;
+  Cluster cluster(1, &loop);
+  cluster.Propose("0");
+  Member& member = cluster.member(1);
+  cluster.Await([&] { return member.applied.size() == 1; });
+  // A tick is 2 ms; a heartbeat is due at each fourth.
+  cluster.Await([&] { return member.ticks >= 50; });
+  CHECK(loop.longest() > std::chrono::milliseconds(2));
+  CHECK(loop.longest() <= std::chrono::milliseconds(2) * (1 + kIdleTicksMax));
 }
 
 TEST_CASE("any member finds a read point that covers what was applied before") {

@@ -7,9 +7,21 @@
 namespace quorate::rpc {
 namespace {
 
-enum class FrameType : uint8_t { kHello = 1, kMessage = 2, kForward = 3, kTouch = 4 };
+enum class FrameType : uint8_t {
+  kHello = 1,
+  kMessage = 2,
+  kForward = 3,
+  kTouch = 4,
+  kDigest = 5,
+  kDisk = 6,
+  kAnswer = 7
+};
 
 constexpr size_t kChecksumBytes = 4;
+
+// Bits of a disk frame.
+constexpr uint8_t kDiskLow = 1;
+constexpr uint8_t kDataRefused = 2;
 
 // Appends the type and room for the length; returns where the payload starts.
 size_t BeginFrame(FrameType type, std::string* out) {
@@ -42,18 +54,49 @@ absl::Status DecodeForward(const std::shared_ptr<std::string>& buffer, std::stri
   return absl::OkStatus();
 }
 
+absl::Status DecodeDigest(std::string_view payload, PeerBatch* batch) {
+  LittleEndianReader reader(payload);
+  DigestNote note;
+  const uint8_t kind = reader.Int<uint8_t>();
+  note.kind = static_cast<DigestNote::Kind>(kind);
+  note.zxid = reader.Int<int64_t>();
+  const uint8_t is_known = reader.Int<uint8_t>();
+  const uint64_t digest = reader.Int<uint64_t>();
+  if (is_known == 1) note.digest = digest;
+  const bool is_kind = kind >= static_cast<uint8_t>(DigestNote::Kind::kQuestion) &&
+                       kind <= static_cast<uint8_t>(DigestNote::Kind::kConfirmation);
+  const bool may_lack =
+      note.kind == DigestNote::Kind::kAnswer || note.kind == DigestNote::Kind::kConfirmation;
+  const uint8_t needed = note.kind == DigestNote::Kind::kVerdict ? 1 : 0;
+  const bool has_digest = may_lack ? is_known <= 1 : is_known == needed;
+  if (!reader.ok() || !reader.empty() || !is_kind || !has_digest || note.zxid <= 0) {
+    return absl::InvalidArgumentError("a frame about digests does not decode");
+  }
+  batch->digests.push_back(note);
+  return absl::OkStatus();
+}
+
 absl::Status DecodeFrame(const std::shared_ptr<std::string>& buffer, FrameType type,
                          std::string_view payload, PeerBatch* batch) {
   LittleEndianReader reader(payload);
   switch (type) {
-    case FrameType::kHello:
-      batch->has_hello = true;
-      batch->hello.protocol_version = reader.Int<uint32_t>();
-      batch->hello.from = consensus::MemberId(reader.Int<uint32_t>());
-      batch->hello.to = consensus::MemberId(reader.Int<uint32_t>());
-      batch->hello.cluster_id = std::string(reader.String());
+    case FrameType::kHello: {
+      Hello& hello = batch->hello.emplace();
+      hello.protocol_version = reader.Int<uint32_t>();
+      hello.from = consensus::MemberId(reader.Int<uint32_t>());
+      hello.to = consensus::MemberId(reader.Int<uint32_t>());
+      hello.cluster_id = std::string(reader.String());
       return reader.ok() ? absl::OkStatus()
                          : absl::InvalidArgumentError("a hello frame does not decode");
+    }
+    case FrameType::kAnswer: {
+      HelloAnswer& answer = batch->answer.emplace();
+      answer.accepted = reader.Int<uint8_t>() != 0;
+      answer.reason = std::string(reader.String());
+      answer.cluster_id = std::string(reader.String());
+      return reader.ok() ? absl::OkStatus()
+                         : absl::InvalidArgumentError("an answer to a hello does not decode");
+    }
     case FrameType::kMessage: {
       absl::StatusOr<consensus::Message> message = consensus::DecodeMessage(buffer, payload);
       if (!message.ok()) return message.status();
@@ -68,6 +111,14 @@ absl::Status DecodeFrame(const std::shared_ptr<std::string>& buffer, FrameType t
       }
       while (!reader.empty()) batch->touched_sessions.push_back(reader.Int<int64_t>());
       return absl::OkStatus();
+    case FrameType::kDigest:
+      return DecodeDigest(payload, batch);
+    case FrameType::kDisk: {
+      const uint8_t bits = reader.Int<uint8_t>();
+      if (!reader.ok()) return absl::InvalidArgumentError("a frame about disks does not decode");
+      batch->disk_report = DiskReport{(bits & kDiskLow) != 0, (bits & kDataRefused) != 0};
+      return absl::OkStatus();
+    }
   }
   return absl::InvalidArgumentError("a frame between servers has an unknown type " +
                                     std::to_string(static_cast<int>(type)));
@@ -82,6 +133,15 @@ void AppendHelloFrame(const Hello& hello, std::string* out) {
   writer.Int(hello.from.value());
   writer.Int(hello.to.value());
   writer.String(hello.cluster_id);
+  EndFrame(payload, out);
+}
+
+void AppendAnswerFrame(const HelloAnswer& answer, std::string* out) {
+  const size_t payload = BeginFrame(FrameType::kAnswer, out);
+  LittleEndianWriter writer(out);
+  writer.Int(static_cast<uint8_t>(answer.accepted));
+  writer.String(answer.reason);
+  writer.String(answer.cluster_id);
   EndFrame(payload, out);
 }
 
@@ -103,6 +163,23 @@ void AppendTouchFrame(const std::vector<int64_t>& sessions, std::string* out) {
   const size_t payload = BeginFrame(FrameType::kTouch, out);
   LittleEndianWriter writer(out);
   for (int64_t session : sessions) writer.Int(session);
+  EndFrame(payload, out);
+}
+
+void AppendDigestFrame(const DigestNote& note, std::string* out) {
+  const size_t payload = BeginFrame(FrameType::kDigest, out);
+  LittleEndianWriter writer(out);
+  writer.Int(static_cast<uint8_t>(note.kind));
+  writer.Int(note.zxid);
+  writer.Int(static_cast<uint8_t>(note.digest.has_value()));
+  writer.Int(note.digest.value_or(0));
+  EndFrame(payload, out);
+}
+
+void AppendDiskFrame(const DiskReport& report, std::string* out) {
+  const size_t payload = BeginFrame(FrameType::kDisk, out);
+  LittleEndianWriter(out).Int(static_cast<uint8_t>((report.disk_low ? kDiskLow : 0) |
+                                                   (report.data_refused ? kDataRefused : 0)));
   EndFrame(payload, out);
 }
 

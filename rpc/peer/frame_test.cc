@@ -13,9 +13,18 @@ using consensus::MemberId;
 using consensus::Message;
 using consensus::Term;
 
+std::vector<DigestNote> Notes() {
+  return {{DigestNote::Kind::kQuestion, 5},
+          {DigestNote::Kind::kAnswer, 6, 0x8877665544332211},
+          {DigestNote::Kind::kAnswer, 7, std::nullopt},
+          {DigestNote::Kind::kVerdict, 8, 0},
+          {DigestNote::Kind::kConfirmation, 8, 1}};
+}
+
 std::string AllFrames() {
   std::string bytes;
   AppendHelloFrame({kPeerProtocolVersion, MemberId(1), MemberId(2), "0123456789abcdef"}, &bytes);
+  AppendAnswerFrame({false, "no", "fedcba9876543210"}, &bytes);
   consensus::AppendRequest append;
   append.prev_index = Index(4);
   append.prev_term = Term(2);
@@ -24,6 +33,8 @@ std::string AllFrames() {
   AppendMessageFrame(Message{MemberId(1), MemberId(2), Term(3), append}, &bytes);
   AppendForwardFrame({"first", "second"}, &bytes);
   AppendTouchFrame({7, -8}, &bytes);
+  for (const DigestNote& note : Notes()) AppendDigestFrame(note, &bytes);
+  AppendDiskFrame({true, false}, &bytes);
   SealFrames(&bytes);
   return bytes;
 }
@@ -31,9 +42,13 @@ std::string AllFrames() {
 TEST_CASE("frames come out as they went in") {
   auto batch = DecodeFrames(std::make_shared<std::string>(AllFrames()));
   REQUIRE(batch.ok());
-  CHECK(batch->has_hello);
-  CHECK(batch->hello.cluster_id == "0123456789abcdef");
-  CHECK(batch->hello.to == MemberId(2));
+  REQUIRE(batch->hello.has_value());
+  CHECK(batch->hello->cluster_id == "0123456789abcdef");
+  CHECK(batch->hello->to == MemberId(2));
+  REQUIRE(batch->answer.has_value());
+  CHECK(!batch->answer->accepted);
+  CHECK(batch->answer->reason == "no");
+  CHECK(batch->answer->cluster_id == "fedcba9876543210");
   REQUIRE(batch->messages.size() == 1);
   const auto& append = std::get<consensus::AppendRequest>(batch->messages[0].body);
   REQUIRE(append.entries.size() == 1);
@@ -42,6 +57,22 @@ TEST_CASE("frames come out as they went in") {
   REQUIRE(batch->forwards[0].commands.size() == 2);
   CHECK(batch->forwards[0].view(batch->forwards[0].commands[1]) == "second");
   CHECK(batch->touched_sessions == std::vector<int64_t>{7, -8});
+  CHECK(batch->disk_report == DiskReport{true, false});
+  CHECK(batch->digests == Notes());
+}
+
+TEST_CASE("a note about digests that says what no member says is refused") {
+  const DigestNote bad[] = {{DigestNote::Kind::kQuestion, 5, 1},
+                            {DigestNote::Kind::kVerdict, 5, std::nullopt},
+                            {DigestNote::Kind::kAnswer, 0, 1},
+                            {DigestNote::Kind{0}, 5, std::nullopt},
+                            {DigestNote::Kind{5}, 5, 1}};
+  for (const DigestNote& note : bad) {
+    auto bytes = std::make_shared<std::string>();
+    AppendDigestFrame(note, bytes.get());
+    SealFrames(bytes.get());
+    CHECK_FALSE(DecodeFrames(bytes).ok());
+  }
 }
 
 TEST_CASE("each flipped bit of a message is noticed") {

@@ -1,5 +1,5 @@
 // The links to the other servers, as a replica uses them, and what comes in on them. PeerNetwork
-// makes them of gRPC streams.
+// makes them of TCP connections.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "consensus/core/types.h"
 #include "consensus/runtime/node.h"
 #include "rpc/peer/frame.h"
@@ -23,6 +24,10 @@ class PeerLinks : public consensus::PeerTransport {
   virtual void Forward(consensus::MemberId to, const std::vector<std::string_view>& commands) = 0;
   // Sends the ids of sessions that were heard from.
   virtual void SendTouches(consensus::MemberId to, const std::vector<int64_t>& sessions) = 0;
+  virtual void SendDiskReport(consensus::MemberId to, const DiskReport& report) = 0;
+
+  // Sends a note. REQUIRES: the version that `to` understands is at least kVersionDigests.
+  virtual void SendDigest(consensus::MemberId to, const DigestNote& note) = 0;
 
   // Opens broken links again when it is time. To be called every few milliseconds.
   virtual void Tick() = 0;
@@ -36,7 +41,9 @@ class PeerLinks : public consensus::PeerTransport {
 class PeerHandler {
  public:
   virtual ~PeerHandler() = default;
-  virtual void OnPeerBatch(consensus::MemberId from, PeerBatch batch) = 0;
+  // An error, which says what is wrong with the batch, closes the link of `from`; what can be used
+  // of the batch may have been.
+  virtual absl::Status OnPeerBatch(consensus::MemberId from, PeerBatch batch) = 0;
   // Our link to `member` was accepted.
   virtual void OnPeerUp(consensus::MemberId member) = 0;
   // Our link to `member`, or its link to us, broke. For the latter the call comes after its last

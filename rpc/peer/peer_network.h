@@ -1,35 +1,48 @@
-// The connections between servers, over gRPC: each server opens one stream to each other one and
-// only writes on it; what the other says comes on the stream that the other opened. A stream
-// carries Raft messages, forwarded writes and session touches, everything that waited in one gRPC
-// message.
+// The connections between servers, over TCP: each server opens one to each other one and writes on
+// it; what the other says comes on the connection that the other opened. It carries Raft messages,
+// forwarded writes and session touches: everything that waited goes as one batch.
 //
-// Thread-safety: all functions may be called from any thread; handler calls come from gRPC's
-// threads and must be brief.
+// There is no thread of its own: the thread that steps Raft waits here, so that a message is
+// stepped by the thread that received it, and a thread that sends writes to the socket itself.
+// (gRPC wakes two more threads for each message, at several times the processor time.)
+//
+// Thread-safety: HandleEvents and Tick belong to one thread, the event loop's, on which all handler
+// calls come; Start before it runs, End after it has ended; the rest may be called from any
+// thread.
 #pragma once
 
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/mutex.h"
 #include "consensus/core/types.h"
+#include "consensus/runtime/node.h"
+#include "rpc/peer/peer_link.h"
 #include "rpc/peer/peer_links.h"
+#include "rpc/peer/peer_receiver.h"
+#include "rpc/peer/peer_socket.h"
 
 namespace quorate::rpc {
 
-// Bytes that wait for a peer that does not read. What comes on top is dropped: Raft sends again by
-// itself, and forwarded writes are sent again when they are not applied in time.
-inline constexpr size_t kPeerQueueBytesMax = 64u << 20;
-
 struct PeerNetworkOptions {
   consensus::MemberId self;
-  std::string listen_address;                            // host:port
-  std::map<consensus::MemberId, std::string> addresses;  // of the others, host:port
+  PeerAddress listen_address;                            // without a host: all of this machine
+  std::map<consensus::MemberId, PeerAddress> addresses;  // of the others
 };
 
-class PeerNetwork : public PeerLinks {
+class PeerNetwork : public PeerLinks, public consensus::EventLoop, private PeerReceiver::Owner {
  public:
   // `handler` must outlive the object.
   PeerNetwork(PeerNetworkOptions options, PeerHandler* handler);
@@ -39,26 +52,66 @@ class PeerNetwork : public PeerLinks {
 
   // Listens and begins to connect. Unavailable, naming the address, if it cannot listen there.
   absl::Status Start(const std::string& cluster_id);
-  // Breaks all streams and waits until no handler call can come any more.
-  void Stop();
+
+  // consensus::EventLoop
+  void HandleEvents(std::chrono::steady_clock::time_point deadline) override;
+  void Wake() override;
+  // Closes all connections; no handler call comes any more when it returns.
+  void End() override;
 
   // PeerLinks
   void Send(std::vector<consensus::Message> messages) override;
   void Forward(consensus::MemberId to, const std::vector<std::string_view>& commands) override;
   void SendTouches(consensus::MemberId to, const std::vector<int64_t>& sessions) override;
+  void SendDigest(consensus::MemberId to, const DigestNote& note) override;
+  void SendDiskReport(consensus::MemberId to, const DiskReport& report) override;
   void Tick() override;
   int64_t DownForMs(consensus::MemberId member) const override;
   void SetClusterId(const std::string& cluster_id) override;
 
  private:
-  class Link;
-  class Receiver;
-  class Service;
+  using Clock = std::chrono::steady_clock;
+
+  // PeerReceiver::Owner
+  HelloAnswer OnHello(const Hello& hello) override;
+  void OnAccepted(PeerReceiver* receiver) override;
+  void OnRefused(const std::string& where, const std::string& why) override;
+  void OnEnd(PeerReceiver* receiver) override;
+
+  struct Listener {
+    boost::asio::ip::tcp::acceptor acceptor;
+    bool is_accepting = false;
+  };
+
+  absl::Status Listen();
+  // What is to be listened on.
+  std::vector<boost::asio::ip::tcp::endpoint> ListenEndpoints(
+      boost::system::error_code* error) const;
+  boost::system::error_code ListenOn(const boost::asio::ip::tcp::endpoint& endpoint);
+  void Accept(Listener* listener);
+  void Adopt(boost::asio::ip::tcp::socket socket);
+  // Closes the oldest connection on which no server has said hello, if there are too many.
+  void MakeRoomForStranger();
+  // The link to `member`; null for one that is not known.
+  PeerLink* LinkTo(consensus::MemberId member) const;
 
   const PeerNetworkOptions options_;
   PeerHandler* const handler_;
-  std::unique_ptr<Service> service_;
-  std::map<consensus::MemberId, std::shared_ptr<Link>> links_;
+  boost::asio::io_context context_{1};
+  // It is not out of work when there is no connection.
+  const boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{
+      context_.get_executor()};
+  std::map<consensus::MemberId, std::shared_ptr<PeerLink>> links_;
+
+  // Event loop.
+  std::vector<std::unique_ptr<Listener>> listeners_;
+  std::map<const PeerReceiver*, std::shared_ptr<PeerReceiver>> receivers_;
+  std::optional<Clock::time_point> refusal_logged_at_;
+  bool is_ended_ = false;
+
+  std::atomic<std::thread::id> loop_thread_{};
+  Mutex mutex_;
+  std::string cluster_id_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace quorate::rpc

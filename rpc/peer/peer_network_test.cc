@@ -1,12 +1,19 @@
 #include "rpc/peer/peer_network.h"
 
+#include <algorithm>
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <condition_variable>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <set>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,18 +28,52 @@ using consensus::Message;
 using consensus::ReadRound;
 using consensus::Term;
 
-std::string FreeAddress() {
+using boost::asio::ip::tcp;
+
+tcp::endpoint Loopback(uint16_t port) { return {boost::asio::ip::make_address("127.0.0.1"), port}; }
+
+PeerAddress FreeAddress() {
   boost::asio::io_context context;
-  boost::asio::ip::tcp::acceptor acceptor(context, {boost::asio::ip::make_address("127.0.0.1"), 0});
-  return "127.0.0.1:" + std::to_string(acceptor.local_endpoint().port());
+  return {"127.0.0.1", tcp::acceptor(context, Loopback(0)).local_endpoint().port()};
 }
+
+// A network with a thread that runs it, as a node thread does.
+class RunningNetwork {
+ public:
+  RunningNetwork(const PeerNetworkOptions& options, PeerHandler* handler)
+      : network_(options, handler) {}
+  ~RunningNetwork() {
+    stop_ = true;
+    network_.Wake();
+    if (thread_.joinable()) thread_.join();
+    network_.End();
+  }
+
+  absl::Status Start(const std::string& cluster_id) {
+    absl::Status status = network_.Start(cluster_id);
+    if (!status.ok()) return status;
+    thread_ = std::thread([this] {
+      while (!stop_) {
+        network_.HandleEvents(std::chrono::steady_clock::now() + std::chrono::milliseconds(5));
+        network_.Tick();
+      }
+    });
+    return status;
+  }
+  PeerNetwork& network() { return network_; }
+
+ private:
+  PeerNetwork network_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
 
 // Two servers' ends of the network, and what they were told.
 class Pair {
  public:
   struct End : public PeerHandler {
     explicit End(Pair* p) : pair(p) {}
-    void OnPeerBatch(MemberId, PeerBatch batch) override {
+    absl::Status OnPeerBatch(MemberId, PeerBatch batch) override {
       MutexLock lock(&pair->mutex_);
       for (const Message& message : batch.messages) {
         rounds.push_back(std::get<consensus::Heartbeat>(message.body).read_round.value());
@@ -41,7 +82,9 @@ class Pair {
         for (const auto& range : forward.commands) commands.emplace_back(forward.view(range));
       }
       for (int64_t session : batch.touched_sessions) touched.push_back(session);
+      for (const DigestNote& note : batch.digests) digests.push_back(note);
       pair->changed_.notify_all();
+      return answer;
     }
     void OnPeerUp(MemberId) override { Count(&ups); }
     void OnPeerDown(MemberId) override { Count(&downs); }
@@ -60,56 +103,53 @@ class Pair {
     std::vector<uint64_t> rounds;
     std::vector<std::string> commands;
     std::vector<int64_t> touched;
+    std::vector<DigestNote> digests;
+    absl::Status answer;
     int ups = 0;
     int downs = 0;
     std::string other_cluster;
   };
 
-  ~Pair() {
-    for (auto& [id, network] : networks_) network->Stop();
-  }
-
   void Start(uint32_t id, const std::string& cluster_id) {
     PeerNetworkOptions options;
     options.self = MemberId(id);
     options.listen_address = addresses_[id];
+    if (listen_everywhere_) options.listen_address.host.clear();
     options.addresses = {{MemberId(3 - id), addresses_[3 - id]}};
-    MutexLock lock(&mutex_);
-    networks_[id] = std::make_unique<PeerNetwork>(options, &ends_.at(id));
+    networks_[id] = std::make_unique<RunningNetwork>(options, &ends_.at(id));
     REQUIRE(networks_[id]->Start(cluster_id).ok());
   }
-  void Stop(uint32_t id) {
-    std::unique_ptr<PeerNetwork> network;
-    {
-      MutexLock lock(&mutex_);
-      network = std::move(networks_[id]);
-      networks_.erase(id);
-    }
-    network->Stop();
-  }
+  void Stop(uint32_t id) { networks_.erase(id); }
 
-  // Ticks the networks, as servers do, until the condition holds.
   void Await(const std::function<bool()>& condition) {
     std::unique_lock<std::mutex> lock(mutex_.native());
-    while (!changed_.wait_for(lock, std::chrono::milliseconds(5), condition)) {
-      for (auto& [id, network] : networks_) network->Tick();
-    }
+    changed_.wait(lock, condition);
+  }
+  // How the others know it.
+  void Name(uint32_t id, const std::string& host) { addresses_.at(id).host = host; }
+  void ListenEverywhere() { listen_everywhere_ = true; }
+  template <class T>
+  T Locked(T& value) {
+    MutexLock lock(&mutex_);
+    return value;
   }
 
-  PeerNetwork& network(uint32_t id) { return *networks_.at(id); }
+  PeerNetwork& network(uint32_t id) { return networks_.at(id)->network(); }
+  const PeerAddress& address(uint32_t id) const { return addresses_.at(id); }
   End& end(uint32_t id) { return ends_.at(id); }
 
  private:
+  bool listen_everywhere_ = false;
   Mutex mutex_;
   std::condition_variable changed_;
-  std::map<uint32_t, std::string> addresses_{{1, FreeAddress()}, {2, FreeAddress()}};
+  std::map<uint32_t, PeerAddress> addresses_{{1, FreeAddress()}, {2, FreeAddress()}};
   std::map<uint32_t, End> ends_ = [this] {
     std::map<uint32_t, End> ends;
     ends.try_emplace(1, this);
     ends.try_emplace(2, this);
     return ends;
   }();
-  std::map<uint32_t, std::unique_ptr<PeerNetwork>> networks_;
+  std::map<uint32_t, std::unique_ptr<RunningNetwork>> networks_;
 };
 
 Message HeartbeatOf(uint64_t round) {
@@ -131,7 +171,10 @@ TEST_CASE("messages, writes and touches arrive in order, each once") {
   }
   pair.network(1).Forward(MemberId(2), {"first", "second"});
   pair.network(1).SendTouches(MemberId(2), {5, 6});
-  pair.Await([&] { return pair.end(2).touched.size() == 2; });
+  const DigestNote note{DigestNote::Kind::kVerdict, 9, 7};
+  pair.network(1).SendDigest(MemberId(2), note);
+  pair.Await([&] { return pair.end(2).digests.size() == 1; });
+  CHECK(pair.end(2).digests[0] == note);
   CHECK(pair.end(2).rounds == sent);
   CHECK(pair.end(2).commands == std::vector<std::string>{"first", "second"});
   CHECK(pair.end(2).touched == std::vector<int64_t>{5, 6});
@@ -154,6 +197,18 @@ TEST_CASE("a peer that stops is noticed, and found again when it is back") {
   CHECK(pair.end(2).rounds == std::vector<uint64_t>{2});
 }
 
+TEST_CASE("a link on which something comes that cannot be taken is closed") {
+  Pair pair;
+  pair.Start(1, kCluster);
+  pair.Start(2, kCluster);
+  pair.Await([&] { return pair.end(1).ups == 1 && pair.end(2).ups == 1; });
+  pair.end(2).answer = absl::InvalidArgumentError("rubbish");
+  pair.network(1).Forward(MemberId(2), {"rubbish"});
+  // At both ends; and it is opened again.
+  pair.Await([&] { return pair.end(1).downs > 0 && pair.end(2).downs > 0; });
+  pair.Await([&] { return pair.end(1).ups > 1; });
+}
+
 TEST_CASE("a member of another cluster is refused and learns whose cluster it is") {
   Pair pair;
   pair.Start(1, kCluster);
@@ -163,12 +218,140 @@ TEST_CASE("a member of another cluster is refused and learns whose cluster it is
   CHECK(pair.end(1).ups == 0);
 }
 
-TEST_CASE("an address that is taken is an error that names it") {
-  const std::string address = FreeAddress();
+TEST_CASE(
+    "what is more than the network takes at once arrives whole, and what is written meanwhile") {
+  Pair pair;
+  pair.Start(1, kCluster);
+  pair.Start(2, kCluster);
+  pair.Await([&] { return pair.end(1).ups == 1; });
+  const std::string large(20u << 20, 'x');
+  std::vector<std::thread> writers;
+  for (int writer = 0; writer < 2; ++writer) {
+    writers.emplace_back([&] {
+      pair.network(1).Forward(MemberId(2), {large});
+      for (int small = 0; small < 100; ++small) pair.network(1).Forward(MemberId(2), {"small"});
+    });
+  }
+  for (std::thread& writer : writers) writer.join();
+  pair.Await([&] { return pair.end(2).commands.size() == 202; });
+  const std::vector<std::string>& commands = pair.end(2).commands;
+  CHECK(std::count(commands.begin(), commands.end(), "small") == 200);
+  CHECK(std::count(commands.begin(), commands.end(), large) == 2);
+}
+
+// What member 1 says to bytes from a stranger until it closes the connection.
+std::string AnswerTo(const Pair& pair, const std::string& bytes) {
   boost::asio::io_context context;
-  const auto port = static_cast<uint16_t>(std::stoi(address.substr(address.find(':') + 1)));
-  boost::asio::ip::tcp::acceptor taken(context, {boost::asio::ip::make_address("127.0.0.1"), port},
-                                       false);
+  tcp::socket stranger(context);
+  stranger.connect(Loopback(pair.address(1).port));
+  boost::asio::write(stranger, boost::asio::buffer(bytes));
+  std::string answer;
+  boost::system::error_code error;
+  boost::asio::read(stranger, boost::asio::dynamic_buffer(answer), error);
+  return answer;
+}
+
+// With its length in front; `append` appends frames.
+std::string Batch(const std::function<void(std::string*)>& append) {
+  std::string frames;
+  append(&frames);
+  SealFrames(&frames);
+  REQUIRE(frames.size() < 128);
+  return std::string{static_cast<char>(frames.size()), 0, 0, 0} + frames;
+}
+
+TEST_CASE("a connection that is no server's is closed, and harms nobody") {
+  Pair pair;
+  pair.Start(1, kCluster);
+  using Catch::Contains;
+  CHECK_THAT(AnswerTo(pair, "GET / HTTP/1.1\r\n\r\n"), Contains("a batch of"));
+  CHECK_THAT(AnswerTo(pair, std::string("\x04\0\0\0quit", 8)), Contains("checksum"));
+  const std::string no_hello = Batch([](std::string* out) { AppendTouchFrame({1}, out); });
+  CHECK_THAT(AnswerTo(pair, no_hello), Contains("begin with a hello"));
+  const auto hello = [](uint32_t version, uint32_t from) {
+    return Batch([&](std::string* out) {
+      AppendHelloFrame({version, MemberId(from), MemberId(1), kCluster}, out);
+    });
+  };
+  CHECK_THAT(AnswerTo(pair, hello(kPeerProtocolVersion, 3)), Contains("we (server 3)"));
+  CHECK_THAT(AnswerTo(pair, hello(kPeerProtocolVersion + 1, 2)), Contains("version"));
+  CHECK(pair.Locked(pair.end(1).touched).empty());
+  pair.Start(2, kCluster);
+  pair.Await([&] { return pair.end(1).ups == 1 && pair.end(2).ups == 1; });
+}
+
+TEST_CASE("strangers who say nothing make room for a server") {
+  Pair pair;
+  pair.Start(1, kCluster);
+  boost::asio::io_context context;
+  std::vector<tcp::socket> strangers;
+  for (int i = 0; i < 100; ++i) {
+    strangers.emplace_back(context).connect(Loopback(pair.address(1).port));
+  }
+  pair.Start(2, kCluster);
+  pair.Await([&] { return pair.end(1).ups == 1 && pair.end(2).ups == 1; });
+  char byte;
+  boost::system::error_code error;
+  strangers.front().read_some(boost::asio::buffer(&byte, 1), error);
+  CHECK(error);  // the oldest had to go
+}
+
+// The local port of a connection that is being made to `port`, and has not been answered; empty:
+// there is none.
+std::string PortOfAttempt(uint16_t port) {
+  std::ifstream connections("/proc/net/tcp");
+  std::string line;
+  while (std::getline(connections, line)) {
+    std::istringstream words(line);
+    std::string number, local, remote, state;
+    words >> number >> local >> remote >> state;
+    const size_t colon = remote.find(':');
+    if (state != "02" || colon == std::string::npos) continue;  // SYN_SENT
+    if (std::stoul(remote.substr(colon + 1), nullptr, 16) == port) return local;
+  }
+  return "";
+}
+
+TEST_CASE("an attempt that nobody answers is given up, and the next one made") {
+  Pair pair;
+  const tcp::endpoint deaf_at = Loopback(pair.address(2).port);
+  {
+    boost::asio::io_context context;
+    tcp::acceptor deaf(context, deaf_at.protocol());
+    deaf.set_option(tcp::acceptor::reuse_address(true));
+    deaf.bind(deaf_at);
+    deaf.listen(0);
+    tcp::socket stranger(context);
+    stranger.connect(deaf_at);  // there is no room for a second one
+    pair.Start(1, kCluster);
+    const auto next_attempt = [&](const std::string& last) {
+      std::string attempt;
+      while ((attempt = PortOfAttempt(deaf_at.port())).empty() || attempt == last) {
+        std::this_thread::yield();
+      }
+      return attempt;
+    };
+    const std::string first = next_attempt("");
+    CHECK(next_attempt(first) != first);
+  }
+  pair.Start(2, kCluster);
+  pair.Await([&] { return pair.end(1).ups == 1 && pair.end(2).ups == 1; });
+}
+
+TEST_CASE("servers find each other by name, on all addresses of a machine") {
+  Pair pair;
+  pair.Name(1, "localhost");
+  pair.Name(2, "localhost");
+  pair.ListenEverywhere();
+  pair.Start(1, kCluster);
+  pair.Start(2, kCluster);
+  pair.Await([&] { return pair.end(1).ups == 1 && pair.end(2).ups == 1; });
+}
+
+TEST_CASE("an address that is taken is an error that names it") {
+  const PeerAddress address = FreeAddress();
+  boost::asio::io_context context;
+  tcp::acceptor taken(context, Loopback(address.port), false);
   PeerNetworkOptions options;
   options.self = MemberId(1);
   options.listen_address = address;
@@ -177,7 +360,7 @@ TEST_CASE("an address that is taken is an error that names it") {
   PeerNetwork network(options, &unused.end(1));
   const absl::Status status = network.Start("");
   CHECK(absl::IsUnavailable(status));
-  CHECK(status.ToString().find(address) != std::string::npos);
+  CHECK(status.ToString().find(address.ToString()) != std::string::npos);
 }
 
 }  // namespace

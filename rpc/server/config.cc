@@ -27,7 +27,6 @@ const std::map<std::string, std::string>& IgnoredKeys() {
       {"cnxTimeout", "there is no election port"},
       {"initLimit", "a server catches up in its own time"},
       {"syncLimit", "electionTimeoutMs and heartbeatMs decide"},
-      {"grpcPort", "the gRPC door is not in this version"},
       {"admin.serverPort", "the HTTP door is not in this version"},
       {"leaderServes", "the leader always serves clients"},
       {"preAllocSize", "log segments are preallocated in a size of their own"},
@@ -138,6 +137,7 @@ class Parser {
     if (key == "dataLogDir") return SetText(key, value, &config_.log_dir);
     if (key == "clientPortAddress") return SetText(key, value, &config_.client_address);
     if (key == "clientPort") return ParsePort(key, value, &config_.client_port);
+    if (key == "grpcPort") return ParsePort(key, value, &config_.grpc_port);
     if (key == "tickTime") return ParseInt(key, value, 1, kHour, kMs, &config_.tick_time_ms);
     if (key == "minSessionTimeout") {
       return ParseInt(key, value, -1, 24 * kHour, kMs, &config_.min_session_timeout_ms);
@@ -166,6 +166,12 @@ class Parser {
     }
     if (key == "logSegmentBytes") {
       return ParseInt(key, value, 64 << 10, 1 << 30, " of bytes", &config_.log_segment_bytes);
+    }
+    if (key == "eventHistoryBytes") {
+      return ParseInt(key, value, 0, 1 << 30, " of bytes", &config_.event_history_bytes);
+    }
+    if (key == "diskReserveMb") {
+      return ParseInt(key, value, 0, 1 << 20, " of MiB", &config_.disk_reserve_mb);
     }
     if (IsProperty(key, "enforceQuota")) {
       return ParseBool(key, value, &config_.enforce_quota);
@@ -205,7 +211,7 @@ class Parser {
   absl::Status CheckUnused(const std::string& key, const std::string& value) {
     uint16_t port = 0;
     int* limit = key == "initLimit" ? &config_.init_limit : &config_.sync_limit;
-    if (key == "grpcPort" || key == "admin.serverPort") return ParsePort(key, value, &port);
+    if (key == "admin.serverPort") return ParsePort(key, value, &port);
     if (key == "initLimit" || key == "syncLimit") {
       return ParseInt(key, value, 1, 1000000, " of ticks", limit);
     }

@@ -3,6 +3,7 @@
 // Thread-safety: values.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -32,6 +33,7 @@ struct Config {
 
   std::string client_address = "0.0.0.0";
   uint16_t client_port = 0;
+  uint16_t grpc_port = 0;  // on client_address; 0: there is no gRPC door
 
   int tick_time_ms = 3000;
   // In ticks; shown and not used. 0: not given.
@@ -51,6 +53,7 @@ struct Config {
   int io_threads = 0;                        // after Parse: chosen by the machine if not given
   int snap_count = 0;                        // entries between checkpoints; 0: not given
   int log_segment_bytes = 0;                 // of a file of the log; 0: not given
+  int disk_reserve_mb = -1;                  // MiB; -1: chosen by the size of the log's files
   bool enforce_quota = false;                // hard limits of quotas are kept to
   int container_check_interval_ms = 60'000;  // how often empty containers are looked for
   int container_max_per_minute = 10'000;     // removed at most
@@ -58,11 +61,16 @@ struct Config {
   // The digest id of whoever passes every access control list; empty: nobody does.
   std::string super_digest;
   bool skip_acl = false;  // clients of this server pass every access control list
+  // Of recent events, which watches of gRPC clients go on from when a stream breaks.
+  int event_history_bytes = 16 << 20;
   std::vector<std::string> four_letter_words = {"srvr"};  // "*": all
 
   std::vector<std::string> warnings;  // about keys that are not implemented or not known
 
   bool standalone() const { return servers.empty(); }
+  // How often the leader is told which sessions were heard from: often enough for the shortest
+  // session, and at most twice in a tick.
+  int touch_period_ms() const { return std::min(tick_time_ms / 2, min_session_timeout_ms / 6); }
   // The members as /zookeeper/config shows them, in ZooKeeper's form; empty if standalone.
   std::string MembersText() const;
   bool AllowsFourLetterWord(std::string_view word) const;

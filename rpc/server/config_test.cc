@@ -59,15 +59,26 @@ TEST_CASE("without server lines, or with one, a server is standalone and needs n
 
 TEST_CASE("checkpoints and segments have the sizes that are given") {
   auto config = ParseConfig(
-      "zoo.cfg", "dataDir=/d\nclientPort=1\nsnapCount=50\nlogSegmentBytes=65536\n", NoFile);
+      "zoo.cfg", "dataDir=/d\nclientPort=1\nsnapCount=50\nlogSegmentBytes=65536\ndiskReserveMb=9\n",
+      NoFile);
   REQUIRE(config.ok());
   CHECK(config->warnings.empty());
   CHECK(config->snap_count == 50);
   CHECK(config->log_segment_bytes == 65536);
+  CHECK(config->disk_reserve_mb == 9);
   auto none = ParseConfig("zoo.cfg", "dataDir=/d\nclientPort=1\n", NoFile);
   REQUIRE(none.ok());
   CHECK(none->snap_count == 0);
   CHECK(none->log_segment_bytes == 0);
+}
+
+TEST_CASE("the events that are kept for gRPC clients are bounded") {
+  const std::string rest = "dataDir=/d\nclientPort=1\n";
+  auto config = ParseConfig("zoo.cfg", rest + "eventHistoryBytes=1000\n", NoFile);
+  REQUIRE(config.ok());
+  CHECK(config->warnings.empty());
+  CHECK(config->event_history_bytes == 1000);
+  CHECK(ParseConfig("zoo.cfg", rest, NoFile)->event_history_bytes == 16 << 20);
 }
 
 TEST_CASE("properties of ZooKeeper are taken with and without their prefix") {
@@ -156,12 +167,21 @@ TEST_CASE("limits and read-only mode are what they are said to be") {
 
 TEST_CASE("keys that have no effect are warned of by name, with the line") {
   auto config = ParseConfig(
-      "zoo.cfg", "dataDir=/d\nclientPort=1\npreAllocSize=5\nnoSuchKey=1\ngrpcPort=2281\n", NoFile);
+      "zoo.cfg", "dataDir=/d\nclientPort=1\npreAllocSize=5\nnoSuchKey=1\nadmin.serverPort=8080\n",
+      NoFile);
   REQUIRE(config.ok());
   REQUIRE(config->warnings.size() == 3);
   CHECK(config->warnings[0].find("zoo.cfg:3: preAllocSize") == 0);
   CHECK(config->warnings[1].find("zoo.cfg:4: noSuchKey") == 0);
-  CHECK(config->warnings[2].find("zoo.cfg:5: grpcPort") == 0);
+  CHECK(config->warnings[2].find("zoo.cfg:5: admin.serverPort") == 0);
+}
+
+TEST_CASE("there is a gRPC door if its port is given") {
+  const std::string common = "dataDir=/d\nclientPort=1\n";
+  CHECK(ParseConfig("zoo.cfg", common, NoFile)->grpc_port == 0);
+  const auto config = ParseConfig("zoo.cfg", common + "grpcPort=2281\n", NoFile);
+  CHECK(config->grpc_port == 2281);
+  CHECK(config->warnings.empty());
 }
 
 TEST_CASE("a bad value is an error that names file, line, key and what is allowed") {
@@ -174,6 +194,8 @@ TEST_CASE("a bad value is an error that names file, line, key and what is allowe
   CHECK(Problem("grpcPort=70000" + rest).find("zoo.cfg:1: grpcPort") == 0);
   CHECK(Problem("quorumListenOnAllIPs=maybe" + rest).find("true or false") != std::string::npos);
   CHECK(Problem("snapCount=1" + rest).find("zoo.cfg:1: snapCount") == 0);
+  CHECK(Problem("eventHistoryBytes=-1" + rest).find("eventHistoryBytes") != std::string::npos);
+  CHECK(Problem("diskReserveMb=1G" + rest).find("from 0 to") != std::string::npos);
   CHECK(Problem("logSegmentBytes=64k" + rest).find("from 65536 to") != std::string::npos);
   CHECK(Problem("server.300=a:1:2" + rest).find("zoo.cfg:1: server.300") == 0);
   CHECK(Problem("server.1=a" + rest).find("host:peerPort") != std::string::npos);

@@ -44,6 +44,10 @@ class FileRecordStore::CheckpointView : public View {
     }
     return next_ != checkpoint_->records.end();
   }
+  absl::Status SeekBehind(std::string_view key) override {
+    next_ = checkpoint_->records.upper_bound(key);
+    return absl::OkStatus();
+  }
 
  private:
   const std::shared_ptr<const Checkpoint> checkpoint_;

@@ -10,21 +10,44 @@
 namespace quorate::rpc {
 namespace {
 
-std::string IncarnationPath(const std::string& dir) { return dir + "/incarnation"; }
+std::string IncarnationPath(const std::string& dir) { return dir + "/" + kIncarnationName; }
+
+absl::Status WriteText(consensus::File* file, uint64_t incarnation) {
+  const std::string text = std::to_string(incarnation);
+  const std::string_view pieces[] = {text};
+  if (absl::Status s = file->WriteAt(0, pieces); !s.ok()) return s;
+  return file->Sync();
+}
+
+absl::Status SaveAnew(consensus::Env* env, const std::string& dir, uint64_t incarnation) {
+  const std::string temporary = dir + "/" + kIncarnationTemporaryName;
+  auto file = env->OpenFile(temporary, /*create=*/true);
+  if (!file.ok()) return file.status();
+  if (absl::Status s = (*file)->Truncate(0); !s.ok()) return s;
+  if (absl::Status s = WriteText(file->get(), incarnation); !s.ok()) return s;
+  return env->Rename(temporary, IncarnationPath(dir));
+}
+
+// Takes no room: a few bytes within one sector, which is written whole or not at all. A greater
+// number is never shorter.
+absl::Status SaveInPlace(consensus::Env* env, const std::string& dir, uint64_t incarnation) {
+  const std::string temporary = dir + "/" + kIncarnationTemporaryName;
+  if (env->Exists(temporary)) {
+    if (absl::Status s = env->Remove(temporary); !s.ok()) return s;
+  }
+  auto file = env->OpenFile(IncarnationPath(dir), /*create=*/false);
+  if (!file.ok()) return file.status();
+  return WriteText(file->get(), incarnation);
+}
 
 }  // namespace
 
 absl::Status SaveIncarnation(consensus::Env* env, const std::string& dir, uint64_t incarnation) {
-  const std::string temporary = IncarnationPath(dir) + ".new";
-  auto file = env->OpenFile(temporary, /*create=*/true);
-  if (!file.ok()) return file.status();
-  const std::string text = std::to_string(incarnation);
-  const std::string_view pieces[] = {text};
-  if (absl::Status s = (*file)->Truncate(0); !s.ok()) return s;
-  if (absl::Status s = (*file)->WriteAt(0, pieces); !s.ok()) return s;
-  if (absl::Status s = (*file)->Sync(); !s.ok()) return s;
-  if (absl::Status s = env->Rename(temporary, IncarnationPath(dir)); !s.ok()) return s;
-  return env->SyncDirectory(dir);
+  absl::Status saved = SaveAnew(env, dir, incarnation);
+  if (absl::IsResourceExhausted(saved) && env->Exists(IncarnationPath(dir))) {
+    saved = SaveInPlace(env, dir, incarnation);
+  }
+  return saved.ok() ? env->SyncDirectory(dir) : saved;
 }
 
 absl::StatusOr<uint64_t> NextIncarnation(consensus::Env* env, const std::string& dir,

@@ -14,13 +14,18 @@
 
 namespace quorate::rpc {
 
+// The name of the file, and of what it is made from.
+inline constexpr char kIncarnationName[] = "incarnation";
+inline constexpr char kIncarnationTemporaryName[] = "incarnation.new";
+
 // A number that is greater at each start, also when the clock went back (the file) and when the
 // disk was lost (the clock); durable when it returns. `wall_ms` is the time since the epoch.
-// Errors: those of the disk; DataLoss if the file holds no number.
+// On a full disk the number before it is written over. Errors: those of the disk, ResourceExhausted
+// only if there is no such number; DataLoss if the file holds no number.
 absl::StatusOr<uint64_t> NextIncarnation(consensus::Env* env, const std::string& dir,
                                          int64_t wall_ms);
 
-// Durably keeps `incarnation` as the last one used.
+// Durably keeps `incarnation` as the last one used; on a full disk as above.
 absl::Status SaveIncarnation(consensus::Env* env, const std::string& dir, uint64_t incarnation);
 
 }  // namespace quorate::rpc

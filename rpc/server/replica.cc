@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
 #include "base/planted_fault.h"
+#include "rpc/server/checkpoint_label.h"
 
 namespace quorate::rpc {
 namespace {
@@ -27,8 +28,12 @@ constexpr int kResendElections = 4;
 // A server that has been without a leader for so many of them sends new clients elsewhere.
 constexpr int kInTouchElections = 3;
 
+static_assert(tree::kVersionFirst == consensus::kVersionBase);
+static_assert(tree::kVersionCheckCreated == consensus::kVersionNewest, "one numbering for all");
+static_assert(kVersionDigests <= consensus::kVersionNewest);
+
 // Ticks fine enough for the heartbeat, and no finer: an idle server should sleep.
-int TickMs(const Config& config) { return std::max(1, config.heartbeat_ms / 4); }
+int TickMs(const Config& config) { return std::max(1, config.heartbeat_ms / 2); }
 
 int64_t MsBetween(std::chrono::steady_clock::time_point from,
                   std::chrono::steady_clock::time_point to) {
@@ -37,9 +42,35 @@ int64_t MsBetween(std::chrono::steady_clock::time_point from,
 
 // As ZooKeeper: so long, or a tick if that is longer.
 constexpr int kReadOnlyAfterMsMin = 2000;
+// Entries that a server without others keeps in memory after they were applied: nobody wants them.
+constexpr size_t kStandaloneCachedBytes = 1u << 20;
+
+// How often a log that is short of room asks for a checkpoint.
+constexpr int kShortLogCheckpointMs = 2000;
+
+// How often members report that a disk is low, when such a report is forgotten, and how long a
+// leader tries to hand leadership over before it refuses to add to its own log.
+constexpr int kDiskReportMs = 200;
+constexpr int kDiskForgetMs = 2000;
+constexpr int kDiskPatienceMs = 5000;
+
+DiskGuard::Options DiskGuardOptions(const ReplicaOptions& options) {
+  const auto ticks = [&](int ms) { return std::max(1, ms / options.node.tick_ms); };
+  return {options.node.raft.self, ticks(kDiskReportMs), ticks(kDiskForgetMs),
+          ticks(kDiskPatienceMs)};
+}
 
 // How much older a session may grow from one tick to the next.
 int64_t TrackedMsMax(const ReplicaOptions& options) { return 3 * options.node.tick_ms; }
+
+// What is kept free by default: room for the next files of the log, and for a checkpoint.
+uint64_t DiskReserve(const Config& config) {
+  constexpr uint64_t kMiB = 1u << 20;
+  if (config.disk_reserve_mb >= 0) return static_cast<uint64_t>(config.disk_reserve_mb) * kMiB;
+  constexpr uint64_t kSegments = 2;
+  return kSegments * (config.log_segment_bytes > 0 ? static_cast<uint64_t>(config.log_segment_bytes)
+                                                   : consensus::SegmentLogOptions().segment_bytes);
+}
 
 }  // namespace
 
@@ -51,12 +82,20 @@ ReplicaOptions MakeReplicaOptions(const Config& config, std::string cluster_id_i
     auto& group = server.observer ? node.raft.membership.learners : node.raft.membership.voters;
     group.push_back(MemberId(id));
   }
-  if (config.standalone()) node.raft.membership.voters = {node.raft.self};
+  if (config.standalone()) {
+    node.raft.membership.voters = {node.raft.self};
+    node.raft.cached_bytes_max = kStandaloneCachedBytes;
+  }
   node.raft.heartbeat_ticks = std::max(1, config.heartbeat_ms / node.tick_ms);
   node.raft.election_ticks =
       std::max(node.raft.heartbeat_ticks + 1, config.election_timeout_ms / node.tick_ms);
   node.raft.cluster_id_if_new = std::move(cluster_id_if_new);
   if (config.snap_count > 0) node.checkpoint_entries = static_cast<uint64_t>(config.snap_count);
+  // What has changed is to have room in the spare file.
+  if (config.log_segment_bytes > 0) {
+    node.checkpoint_bytes =
+        std::min(node.checkpoint_bytes, static_cast<uint64_t>(config.log_segment_bytes));
+  }
   return {.node = std::move(node),
           .standalone = config.standalone(),
           .tick_time_ms = config.tick_time_ms,
@@ -66,8 +105,9 @@ ReplicaOptions MakeReplicaOptions(const Config& config, std::string cluster_id_i
           .read_only_after_ms = config.read_only_mode && !config.standalone()
                                     ? std::max(kReadOnlyAfterMsMin, config.tick_time_ms)
                                     : 0,
+          .disk_reserve_bytes = DiskReserve(config),
           .data_dir = config.log_dir,
-          .checkpoint_dir = config.data_dir + "/checkpoints"};
+          .checkpoint_dir = CheckpointDirectory(config.data_dir)};
 }
 
 Replica::Replica(ReplicaOptions options, uint64_t incarnation, consensus::DataDir* data_dir,
@@ -84,6 +124,8 @@ Replica::Replica(ReplicaOptions options, uint64_t incarnation, consensus::DataDi
       router_(origin_, kResendElections * options_.node.raft.election_ticks, this),
       tracker_(options_.tick_time_ms, TrackedMsMax(options_)),
       containers_(options_.container_check_interval_ms, options_.container_max_per_minute),
+      digests_(options_.node.raft.self, options_.digests, this),
+      disk_guard_(DiskGuardOptions(options_)),
       last_tick_(clock->Now()),
       leaderless_since_(clock->Now()),
       not_serving_since_(clock->Now()),
@@ -92,7 +134,11 @@ Replica::Replica(ReplicaOptions options, uint64_t incarnation, consensus::DataDi
   status_.standalone = options_.standalone;
   status_.voters = options_.node.raft.membership.voters.size();
   status_.leader_contact_age_ms = INT32_MAX;
-  if (store != nullptr) checkpoints_.emplace(store, &replicated_, clock);
+  cluster_view_.self = options_.node.raft.self;
+  cluster_view_.cluster_id = data_dir_->cluster_id();
+  if (store != nullptr) {
+    checkpoints_.emplace(store, &replicated_, clock, options_.checkpoint_spare);
+  }
 }
 
 absl::Status Replica::Load() {
@@ -108,8 +154,9 @@ absl::Status Replica::Load() {
   } else if (data_dir_->log().base_index() > consensus::Index{0}) {
     return absl::DataLossError(absl::StrCat(
         options_.data_dir, ": the log begins behind entry ", data_dir_->log().base_index().value(),
-        ", and there is no checkpoint of what was before; move the directory away and start again, "
-        "and the member is rebuilt from the others"));
+        ", and there is no checkpoint of what was before; `quorate verify` with the data directory "
+        "shows all that is wrong, and `quorate rebuild` puts the data aside, so that the member is "
+        "filled again by the others"));
   }
   const uint64_t loaded = newest.has_value() ? newest->index.value() : 0;
   const uint64_t last = data_dir_->log().last_index().value();
@@ -180,6 +227,15 @@ void Replica::StartSync(PendingSync sync) {
   node_->raft().ReadIndex(request_id);
 }
 
+void Replica::FinishSync(const PendingSync& sync, consensus::Index applied) {
+  const tree::Zxid zxid(static_cast<int64_t>(applied.value()));
+  if (sync.done != nullptr) {
+    sync.done(zxid);
+  } else {
+    door_->OnSyncDone(sync.origin_tag, sync.sync_id, zxid);
+  }
+}
+
 void Replica::Touch(std::vector<int64_t> sessions) {
   auto shared = std::make_shared<std::vector<int64_t>>(std::move(sessions));
   node_->Post([this, shared] {
@@ -211,10 +267,41 @@ ServerMetrics Replica::metrics() const {
   return metrics;
 }
 
+// --- Administration ------------------------------------------------------------------------------
+
+ClusterView Replica::cluster_view() const {
+  MutexLock lock(&status_mutex_);
+  return cluster_view_;
+}
+
+void Replica::TransferLeadership(MemberId target, std::function<void(absl::Status)> done) {
+  node_->Post([this, target, done = std::move(done)] {
+    absl::Status begun = node_->raft().TransferLeadership(target);
+    if (begun.ok()) spdlog::info("handing leadership over, as it was asked to");
+    done(std::move(begun));
+  });
+}
+
+void Replica::Barrier(std::function<void(tree::Zxid)> done) {
+  node_->Post([this, done = std::move(done)] { StartSync({.done = done}); });
+}
+
+void Replica::RequestCheckpoint(tree::Zxid zxid, std::function<void()> done) {
+  node_->RequestCheckpoint(consensus::Index(static_cast<uint64_t>(zxid.value())), std::move(done));
+}
+
+tree::Zxid Replica::checkpoint_zxid() const {
+  const auto newest = checkpoints_->newest();
+  return tree::Zxid(newest.has_value() ? static_cast<int64_t>(newest->index.value()) : 0);
+}
+
+absl::StatusOr<CheckpointView> Replica::OpenCheckpoint() const { return checkpoints_->OpenView(); }
+
 // --- consensus::NodeObserver ---------------------------------------------------------------------
 
 void Replica::OnStatus(const consensus::Status& status) {
-  if (status.leader != raft_status_.leader || status.role != raft_status_.role) {
+  if (status.leader != raft_status_.leader || status.role != raft_status_.role ||
+      status.leader_established != raft_status_.leader_established) {
     if (status.leader_established) {
       spdlog::info("leading in term {}", status.term.value());
     } else if (status.leader != consensus::kNoMember && status.leader != options_.node.raft.self) {
@@ -226,6 +313,8 @@ void Replica::OnStatus(const consensus::Status& status) {
   }
   CheckStanding(status);
   MeasureElection(status);
+  // Doors rely on it as soon as what follows is applied.
+  version_in_force_.store(status.version);
   raft_status_ = status;
   router_.OnStatus(status);
   BeginToLead();
@@ -282,8 +371,24 @@ void Replica::CheckStanding(const consensus::Status& status) {
       spdlog::info("this server has caught up, and counts as a member again");
     }
   }
+  SayWhatIsLost(status);
   if (status.removed && !raft_status_.removed) {
     spdlog::warn("this server was removed from the cluster");
+  }
+}
+
+void Replica::SayWhatIsLost(const consensus::Status& status) {
+  if (status.lost_last == raft_status_.lost_last) return;
+  if (status.lost_last > consensus::Index{0}) {
+    ++counts_.log_losses;
+    spdlog::error(
+        "the log in {} has lost the entries {} to {}, which this server had acknowledged: the disk "
+        "forgot what it had reported as written (a write cache without power protection?), or the "
+        "end of the log was damaged. They come again from the leader; until then this server votes "
+        "only for those who have them",
+        options_.data_dir, status.lost_first.value(), status.lost_last.value());
+  } else {
+    spdlog::info("the log has again what it had lost");
   }
 }
 
@@ -315,7 +420,7 @@ void Replica::OnReads(const std::vector<consensus::ReadResult>& reads) {
     if (!read.ok) {
       refused_reads_.push_back(sync);
     } else if (read.index.value() <= applied) {
-      door_->OnSyncDone(sync.origin_tag, sync.sync_id, tree::Zxid(static_cast<int64_t>(applied)));
+      FinishSync(sync, consensus::Index(applied));
     } else {
       syncs_.emplace(read.index.value(), sync);
     }
@@ -342,13 +447,24 @@ void Replica::OnApplied(consensus::Index index) {
     BeginToLead();
     MeasureServing();
   }
+  digests_.OnApplied(tree::Zxid(static_cast<int64_t>(index.value())));
   waiting_bytes_.store(router_.waiting_bytes(), std::memory_order_relaxed);
   while (!syncs_.empty() && syncs_.begin()->first <= index.value()) {
     const PendingSync sync = syncs_.begin()->second;
     syncs_.erase(syncs_.begin());
-    door_->OnSyncDone(sync.origin_tag, sync.sync_id,
-                      tree::Zxid(static_cast<int64_t>(index.value())));
+    FinishSync(sync, index);
   }
+}
+
+bool Replica::AwaitsApplied() const {
+  // A sync, the beginning of a term, and clients that are held back until fewer writes wait.
+  return !syncs_.empty() || applied_term_ != raft_status_.term ||
+         router_.waiting_bytes() > kWaitingBytesMax / 2;
+}
+
+bool Replica::AwaitsTick() const {
+  // What is asked for, or sent, again.
+  return !refused_reads_.empty() || router_.waiting_bytes() > 0;
 }
 
 void Replica::EndAsOutdated(uint64_t incarnation) {
@@ -358,8 +474,9 @@ void Replica::EndAsOutdated(uint64_t incarnation) {
   absl::Status saved = host_->SaveIncarnation(incarnation);
   host_->OnEnd(absl::FailedPreconditionError(absl::StrCat(
       "this server has been started before with incarnation ", incarnation, ", and has ",
-      origin_.incarnation, " now; was its disk lost while its clock is behind? ",
-      saved.ok() ? "Set the clock right and start it again" : std::string(saved.message()))));
+      origin_.incarnation, " now: its disk was lost, and its clock was ahead before or is behind. ",
+      saved.ok() ? "It has a greater one from now on: start it again"
+                 : std::string(saved.message()))));
 }
 
 void Replica::OnTick() {
@@ -374,7 +491,9 @@ void Replica::OnTick() {
     last_tick_ = now;
     ExpireSessions(elapsed_ms);
     DeleteContainers(elapsed_ms);
+    digests_.OnTick(elapsed_ms, judges_sessions_, node_->raft().membership());
   }
+  GuardDisk();
   SayWhoIsMissing();
   PublishStatus();
 }
@@ -438,6 +557,8 @@ void Replica::ExpireSessions(int64_t elapsed_ms) {
 void Replica::DeleteContainers(int64_t elapsed_ms) {
   if (!judges_sessions_) return;
   containers_.Advance(elapsed_ms);
+  const uint32_t needed = tree::VersionNeeded(tree::CommandKind::kDeleteContainer);
+  if (node_->raft().active_version() < needed) return;
   // While deletions are on their way, the tree would name the same nodes again.
   const size_t allowed = containers_.allowed();
   if (allowed == 0 || applied_ < container_deletions_proposed_) return;
@@ -465,6 +586,135 @@ void Replica::DeleteContainers(int64_t elapsed_ms) {
   container_deletions_proposed_ = node_->raft().last_index();
 }
 
+// --- Full disks ----------------------------------------------------------------------------------
+
+void Replica::OnDiskSpace(DiskRoom room) {
+  constexpr uint64_t kMiB = 1u << 20;
+  if (absl::Status s = MakeSpares(room); !s.ok()) return OnFatal(s);
+  const uint64_t free_bytes = std::min(room.log_bytes, room.checkpoint_bytes);
+  const std::string& path =
+      room.log_bytes <= room.checkpoint_bytes ? options_.data_dir : options_.checkpoint_dir;
+  disk_free_bytes_.store(static_cast<int64_t>(free_bytes), std::memory_order_relaxed);
+  // Some more than the reserve has to be free before it counts as enough again.
+  const uint64_t reserve = options_.disk_reserve_bytes;
+  const bool was_low = disk_low_.load(std::memory_order_relaxed);
+  const bool low = free_bytes < (was_low ? reserve + reserve / 4 : reserve);
+  if (low == was_low) return;
+  disk_low_.store(low, std::memory_order_relaxed);
+  if (low) {
+    spdlog::warn(
+        "the disk of {} is almost full: {} MiB are free, less than diskReserveMb ({}). Make room; "
+        "until then this server does not lead if another one can, and if that goes for a majority, "
+        "writes that add data are refused",
+        path, free_bytes / kMiB, reserve / kMiB);
+  } else {
+    spdlog::info("the disk of {} has room again: {} MiB are free", path, free_bytes / kMiB);
+  }
+}
+
+bool Replica::HasRoomFor(const consensus::SpareFile& spare, uint64_t free_bytes) const {
+  // The first one must not make low what was not.
+  const uint64_t reserve = options_.disk_reserve_bytes + options_.disk_reserve_bytes / 4;
+  return free_bytes >= spare.bytes() + (spare.used() ? 0 : reserve);
+}
+
+absl::Status Replica::MakeSpares(DiskRoom room) {
+  consensus::SegmentLog& log = data_dir_->log();
+  consensus::SpareFile* first = options_.checkpoint_spare;
+  if (first != nullptr && !first->exists()) {
+    absl::Status made = absl::ResourceExhaustedError("too little is free");
+    if (!checkpoints_->needs_room() && HasRoomFor(*first, room.checkpoint_bytes)) {
+      made = first->Make();
+    }
+    if (!made.ok() && !absl::IsResourceExhausted(made)) return made;
+    if (options_.shares_disk) {
+      if (!made.ok()) return absl::OkStatus();
+      room.log_bytes -= std::min(room.log_bytes, first->bytes());
+    }
+  }
+  if (log.has_spare() || !HasRoomFor(log.spare(), room.log_bytes)) return absl::OkStatus();
+  absl::Status made = log.MakeSpare();
+  return absl::IsResourceExhausted(made) ? absl::OkStatus() : made;
+}
+
+void Replica::OnLogFull(const absl::Status& why) {
+  log_full_.store(!why.ok(), std::memory_order_relaxed);
+  if (why.ok()) {
+    spdlog::info("the log goes on");
+  } else {
+    spdlog::error(
+        "the disk is full, and the log cannot go on: {}. Make room; nothing is lost, and the "
+        "server goes on by itself",
+        std::string(why.message()));
+  }
+}
+
+bool Replica::IsDiskLow() const {
+  return disk_low_.load(std::memory_order_relaxed) || log_full_.load(std::memory_order_relaxed) ||
+         data_dir_->log().spare_used();
+}
+
+void Replica::GuardLog() {
+  consensus::SegmentLog& log = data_dir_->log();
+  const bool refuses = disk_guard_.refuses_data();
+  log.AllowSpare(refuses, options_.shares_disk ? options_.checkpoint_spare : nullptr);
+  // It lets go of the log before it. Not every one can, for some entries are kept behind it; and
+  // what stands still for want of room makes none due.
+  const bool is_short = refuses && (!log.has_spare() || log_full_.load(std::memory_order_relaxed));
+  if (!is_short) {
+    ticks_to_checkpoint_ = 0;
+  } else if (--ticks_to_checkpoint_ <= 0 && !awaits_checkpoint_ && checkpoints_.has_value()) {
+    ticks_to_checkpoint_ = std::max(1, kShortLogCheckpointMs / options_.node.tick_ms);
+    awaits_checkpoint_ = true;
+    node_->RequestCheckpoint(applied_, [this] { awaits_checkpoint_ = false; });
+  }
+  const bool used = log.spare_used();
+  if (std::exchange(log_spare_used_, used) == used) return;
+  if (!used) {
+    spdlog::info("there is room for a file of the log again");
+  } else {
+    spdlog::error(
+        "the disk of {} is full, and the log goes on in the spare file that was kept for that. "
+        "Make "
+        "room on the disk, or delete nodes",
+        options_.data_dir);
+  }
+}
+
+void Replica::GuardDisk() {
+  const consensus::Raft& raft = node_->raft();
+  DiskGuard::View view;
+  view.leader = raft_status_.leader;
+  view.membership = &raft.membership();
+  view.follows = [this](MemberId member) { return links_->DownForMs(member) == 0; };
+  view.own_disk_low = IsDiskLow();
+  const DiskGuard::Actions actions = disk_guard_.Tick(view);
+  HandOverTo(actions.successors);
+  for (MemberId member : actions.report_to) {
+    // What does not know the frame breaks the stream.
+    if (options_.node.raft.version < kVersionDigests) break;
+    if (raft.version_of(member) < kVersionDigests) continue;
+    links_->SendDiskReport(member, actions.report);
+  }
+  GuardLog();
+  const bool refuses = disk_guard_.refuses_data();
+  if (refuses == refuses_data_.exchange(refuses, std::memory_order_relaxed)) return;
+  if (refuses) {
+    spdlog::warn("writes that add data are refused: too few servers have room on their disks");
+  } else {
+    spdlog::info("writes that add data are taken again");
+  }
+}
+
+void Replica::HandOverTo(const std::vector<MemberId>& successors) {
+  consensus::Raft& raft = node_->raft();
+  const auto best = std::max_element(
+      successors.begin(), successors.end(),
+      [&](MemberId a, MemberId b) { return raft.match_index(a) < raft.match_index(b); });
+  // If it cannot be now, it is tried again.
+  if (best != successors.end()) raft.TransferLeadership(*best).IgnoreError();
+}
+
 void Replica::PublishStatus() {
   UpdateStatus();
   host_->OnStatusPublished();
@@ -485,8 +735,11 @@ void Replica::UpdateStatus() {
                 links_->DownForMs(raft_status_.leader));
   status_.in_touch =
       status_.leader_contact_age_ms <= kInTouchElections * options_.election_timeout_ms;
+  status_.disk_low = IsDiskLow();
+  status_.data_refused = refuses_data();
   UpdateReadOnly();
   UpdateMetrics();
+  UpdateClusterView();
   const std::vector<MemberId>& voters = raft.membership().voters;
   status_.voters = voters.size();
   status_.followers_in_sync = 0;
@@ -510,6 +763,10 @@ void Replica::UpdateReadOnly() {
 
 void Replica::UpdateMetrics() {
   metrics_ = counts_;
+  metrics_.digest_compared_zxid = digests_.compared().value();
+  metrics_.digest_mismatches = digests_.mismatches();
+  metrics_.digest_is_undecided = digests_.undecided();
+  metrics_.disk_free_bytes = disk_free_bytes_.load(std::memory_order_relaxed);
   metrics_.pending_syncs = reads_.size() + refused_reads_.size() + syncs_.size();
   if (!status_.is_leader) return;
   const consensus::Raft& raft = node_->raft();
@@ -527,7 +784,34 @@ void Replica::UpdateMetrics() {
   }
 }
 
+void Replica::UpdateClusterView() {
+  const consensus::Raft& raft = node_->raft();
+  ClusterView& view = cluster_view_;
+  view.leader = raft_status_.leader;
+  view.is_leader = raft_status_.leader_established;
+  view.term = raft.term();
+  view.commit_index = raft.commit_index();
+  view.applied_index = applied_;
+  view.changing = raft.membership().joint();
+  const consensus::Membership& membership = raft.membership();
+  view.members.clear();
+  for (MemberId id : membership.Members()) {
+    ClusterView::Member& member = view.members.emplace_back();
+    member.id = id;
+    member.observer = !membership.IsVoter(id);
+    const bool self = id == options_.node.raft.self;
+    member.reachable = self || links_->DownForMs(id) == 0;
+    if (!view.is_leader) continue;
+    member.match_index = self ? raft.durable_index() : raft.match_index(id);
+    member.in_sync = member.reachable && member.match_index >= view.commit_index;
+  }
+}
+
 void Replica::OnClusterId(const std::string& cluster_id) {
+  {
+    MutexLock lock(&status_mutex_);
+    cluster_view_.cluster_id = cluster_id;
+  }
   spdlog::info("this is cluster {}", absl::BytesToHexString(cluster_id));
   links_->SetClusterId(cluster_id);
 }
@@ -536,21 +820,61 @@ void Replica::OnFatal(const absl::Status& error) { host_->OnFatal(error); }
 
 // --- PeerHandler ---------------------------------------------------------------------------------
 
-void Replica::OnPeerBatch(MemberId from, PeerBatch batch) {
+absl::Status Replica::OnPeerBatch(MemberId from, PeerBatch batch) {
   std::erase_if(batch.messages, [&](const consensus::Message& message) {
     return message.from != from || message.term > kTermMax;
   });
   if (!batch.messages.empty()) node_->Deliver(std::move(batch.messages));
-  if (batch.forwards.empty() && batch.touched_sessions.empty()) return;
-  auto shared = std::make_shared<PeerBatch>(std::move(batch));
-  node_->Post([this, from, shared] {
-    for (CommandBatch& forward : shared->forwards) router_.OnForward(from, std::move(forward));
-    TouchOnNodeThread(shared->touched_sessions);
+  if (batch.forwards.empty() && batch.touched_sessions.empty() && batch.digests.empty() &&
+      !batch.disk_report) {
+    return absl::OkStatus();
+  }
+  struct Work {
+    std::vector<ForwardedCommands> forwards;
+    std::vector<int64_t> touched_sessions;
+    std::vector<DigestNote> digests;
+    std::optional<DiskReport> disk_report;
+  };
+  auto work = std::make_shared<Work>();
+  absl::Status status;
+  for (CommandBatch& forward : batch.forwards) {
+    auto checked = ForwardedCommands::Check(from, std::move(forward));
+    status = checked.status();
+    if (!status.ok()) break;
+    work->forwards.push_back(*std::move(checked));
+  }
+  work->touched_sessions = std::move(batch.touched_sessions);
+  work->digests = std::move(batch.digests);
+  work->disk_report = batch.disk_report;
+  node_->Post([this, from, work] {
+    for (const ForwardedCommands& forward : work->forwards) router_.OnForward(forward);
+    TouchOnNodeThread(work->touched_sessions);
+    for (const DigestNote& note : work->digests) {
+      digests_.OnNote(from, note, node_->raft().membership());
+    }
+    if (work->disk_report) disk_guard_.OnReport(from, *work->disk_report);
   });
+  if (!status.ok()) SayRefused(from, status);
+  return status;
+}
+
+void Replica::SayRefused(MemberId from, const absl::Status& error) {
+  // It will send it again as soon as it has a new link.
+  constexpr auto kInterval = std::chrono::seconds(10);
+  const auto now = clock_->Now();
+  MutexLock lock(&refusals_mutex_);
+  const auto last = refusals_.find(from);
+  if (last != refusals_.end() && now - last->second < kInterval) return;
+  refusals_[from] = now;
+  spdlog::error("server {} forwards a write that cannot be applied, and is refused: {}",
+                from.value(), std::string(error.message()));
 }
 
 void Replica::OnPeerUp(MemberId member) {
-  node_->Post([this, member] { router_.OnPeerUp(member); });
+  node_->Post([this, member] {
+    router_.OnPeerUp(member);
+    digests_.OnPeerUp(member);
+  });
   MutexLock lock(&other_clusters_mutex_);
   other_clusters_.erase(member);
 }
@@ -593,6 +917,8 @@ absl::Status Replica::Propose(std::vector<Slice> commands) {
 void Replica::Forward(MemberId leader, const std::vector<std::string_view>& commands) {
   links_->Forward(leader, commands);
 }
+
+uint32_t Replica::VersionInForce() { return node_->raft().active_version(); }
 
 int64_t Replica::NowMs() { return clock_->WallMs(); }
 

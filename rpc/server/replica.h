@@ -4,8 +4,8 @@
 // links of its own. Nothing in it waits for another thread, except for the locks.
 //
 // Thread-safety: the constructor, SetDoor and the destructor from one thread while the node does
-// not run. Service and PeerHandler may be called from any thread. The rest are interfaces that the
-// node calls as its own header says.
+// not run. Service, Administration and PeerHandler may be called from any thread. The rest are
+// interfaces that the node calls as its own header says.
 #pragma once
 
 #include <atomic>
@@ -22,10 +22,15 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "consensus/log/data_dir.h"
+#include "consensus/log/spare_file.h"
 #include "consensus/runtime/node.h"
 #include "rpc/peer/peer_links.h"
+#include "rpc/server/administration.h"
 #include "rpc/server/config.h"
 #include "rpc/server/container_manager.h"
+#include "rpc/server/digest_comparison.h"
+#include "rpc/server/disk_guard.h"
+#include "rpc/server/divergence_marker.h"
 #include "rpc/server/replicated_tree.h"
 #include "rpc/server/service.h"
 #include "rpc/server/session_tracker.h"
@@ -35,6 +40,12 @@
 
 namespace quorate::rpc {
 
+// The bytes that are free on the disks of log and checkpoints, which may be one.
+struct DiskRoom {
+  uint64_t log_bytes = 0;
+  uint64_t checkpoint_bytes = 0;
+};
+
 struct ReplicaOptions {
   consensus::NodeOptions node;
   bool standalone = false;        // how it calls itself
@@ -43,8 +54,16 @@ struct ReplicaOptions {
   // When the leader removes containers and nodes with a TTL (rpc/server/container_manager.h).
   int container_check_interval_ms = 60'000;
   int container_max_per_minute = 10'000;
+  // How often the trees of members are compared.
+  DigestComparisonOptions digests = {};
   // How long this member has to be without a leader to serve reads alone; 0: it never does.
   int read_only_after_ms = 0;
+  // Of free space on the disk; 0: it is not watched (rpc/server/disk_guard.h).
+  uint64_t disk_reserve_bytes = 0;
+  // What a checkpoint may give up when it finds no room; null: nothing. Outlives the replica.
+  consensus::SpareFile* checkpoint_spare = nullptr;
+  // Whether log and checkpoints are on one disk, so that what one takes is missing to the other.
+  bool shares_disk = true;
   // How long syncs of the log took, for people; null: that is not measured.
   std::function<TimeSummary()> sync_times = nullptr;
   // For messages to the administrator.
@@ -68,13 +87,19 @@ class ReplicaHost {
   virtual void OnEnd(absl::Status why) = 0;
   // On the node thread: keeps `incarnation`, so that the next start has a greater one.
   virtual absl::Status SaveIncarnation(uint64_t incarnation) = 0;
+  // On the node thread: this member's tree differs from a majority's. It must not serve any more,
+  // also after a restart: keep the marker (rpc/server/divergence_marker.h) and end the process at
+  // once. There is nothing to be tidied up: what the tree holds is wrong.
+  virtual void OnDiverged(const Divergence& divergence) = 0;
   // On the node thread, at least once a tick: Service::status() is new.
   virtual void OnStatusPublished() = 0;
 };
 
 class Replica final : public Service,
+                      public Administration,
                       public PeerHandler,
                       private consensus::NodeObserver,
+                      private DigestComparison::Actions,
                       private WriteRouter::Actions {
  public:
   // All pointers must outlive the object. `store` keeps checkpoints; null: there are none, and the
@@ -102,19 +127,34 @@ class Replica final : public Service,
   // From any thread: asks another server to lead, if this one does. status() shows when it is done.
   void HandLeadershipOver();
 
+  // From one thread at a time: so much is free. Makes spare files of it, if there are none
+  // (rpc/server/disk_guard.h).
+  void OnDiskSpace(DiskRoom room);
+
   // Service
   const tree::Tree& tree() const override { return replicated_.tree(); }
   SharedMutex& tree_mutex() override { return replicated_.mutex(); }
   tree::Origin origin() const override { return origin_; }
+  uint32_t version_in_force() const override { return version_in_force_.load(); }
   void Submit(CommandBatch batch) override;
   bool congested() const override;
+  bool refuses_data() const override { return refuses_data_.load(std::memory_order_relaxed); }
   void Sync(uint32_t origin_tag, uint64_t sync_id) override;
   void Touch(std::vector<int64_t> sessions) override;
   ServerStatus status() const override;
   ServerMetrics metrics() const override;
 
+  // Administration
+  ClusterView cluster_view() const override;
+  void TransferLeadership(consensus::MemberId target,
+                          std::function<void(absl::Status)> done) override;
+  void Barrier(std::function<void(tree::Zxid)> done) override;
+  void RequestCheckpoint(tree::Zxid zxid, std::function<void()> done) override;
+  tree::Zxid checkpoint_zxid() const override;
+  absl::StatusOr<CheckpointView> OpenCheckpoint() const override;
+
   // PeerHandler
-  void OnPeerBatch(consensus::MemberId from, PeerBatch batch) override;
+  absl::Status OnPeerBatch(consensus::MemberId from, PeerBatch batch) override;
   void OnPeerUp(consensus::MemberId member) override;
   void OnPeerDown(consensus::MemberId member) override;
   void OnOtherCluster(consensus::MemberId member, const std::string& cluster_id) override;
@@ -125,38 +165,62 @@ class Replica final : public Service,
   void OnMembership(const consensus::Membership& membership) override;
   void OnReads(const std::vector<consensus::ReadResult>& reads) override;
   void OnApplied(consensus::Index index) override;
+  bool AwaitsApplied() const override;
+  bool AwaitsTick() const override;
   void OnTick() override;
   void OnClusterId(const std::string& cluster_id) override;
+  void OnLogFull(const absl::Status& why) override;
   void OnFatal(const absl::Status& error) override;
+
+  // DigestComparison::Actions (replica_digests.cc)
+  std::optional<uint64_t> DigestAt(tree::Zxid zxid) override;
+  void SendDigest(consensus::MemberId to, const DigestNote& note) override;
+  void OnDiverged(const Divergence& divergence) override;
+  void OnOtherDiverged(consensus::MemberId member, const Divergence& divergence) override;
+  void OnUndecided(tree::Zxid zxid, const DigestComparison::Digests& digests) override;
 
   // WriteRouter::Actions
   absl::Status Propose(std::vector<Slice> commands) override;
   void Forward(consensus::MemberId leader, const std::vector<std::string_view>& commands) override;
+  uint32_t VersionInForce() override;
   int64_t NowMs() override;
 
   struct PendingSync {
     uint32_t origin_tag = 0;
     uint64_t sync_id = 0;
+    std::function<void(tree::Zxid)> done = nullptr;  // not null: instead of the door
   };
   // FailedPrecondition if the newest checkpoint is not one of this log.
   absl::Status CheckBelongs(const consensus::SnapshotMeta& newest) const;
   void StartSync(PendingSync sync);
+  void FinishSync(const PendingSync& sync, consensus::Index applied);
   void TouchOnNodeThread(const std::vector<int64_t>& sessions);
   void BeginToLead();
   void EndAsOutdated(uint64_t incarnation);
   void CheckStanding(const consensus::Status& status);
+  void SayWhatIsLost(const consensus::Status& status);
   // A server that may not vote cannot help itself: its log says what it waits for.
   void SayWhoIsMissing();
   // Both have nothing to do unless this member leads.
   void ExpireSessions(int64_t elapsed_ms);
   void DeleteContainers(int64_t elapsed_ms);
+  bool IsDiskLow() const;
+  absl::Status MakeSpares(DiskRoom room);
+  // Whether so much as `spare` takes may be taken of `free_bytes`.
+  bool HasRoomFor(const consensus::SpareFile& spare, uint64_t free_bytes) const;
+  void GuardDisk();
+  void GuardLog();
+  void HandOverTo(const std::vector<consensus::MemberId>& successors);
   // Counts and measures elections.
   void MeasureElection(const consensus::Status& status);
   void MeasureServing();
+  // Once a while for each server, on any thread.
+  void SayRefused(consensus::MemberId from, const absl::Status& error);
   void PublishStatus();
   void UpdateStatus();
   void UpdateReadOnly() ABSL_EXCLUSIVE_LOCKS_REQUIRED(status_mutex_);
   void UpdateMetrics() ABSL_EXCLUSIVE_LOCKS_REQUIRED(status_mutex_);
+  void UpdateClusterView() ABSL_EXCLUSIVE_LOCKS_REQUIRED(status_mutex_);
 
   const ReplicaOptions options_;
   const tree::Origin origin_;
@@ -173,6 +237,12 @@ class Replica final : public Service,
   WriteRouter router_;
   SessionTracker tracker_;
   ContainerManager containers_;
+  DigestComparison digests_;
+  DiskGuard disk_guard_;
+  bool log_spare_used_ = false;  // and that was said
+  // Until the log of a full disk asks for a checkpoint again; and whether it waits for one.
+  int ticks_to_checkpoint_ = 0;
+  bool awaits_checkpoint_ = false;
   consensus::Status raft_status_;
   consensus::Index applied_;
   consensus::Term applied_term_;
@@ -194,10 +264,20 @@ class Replica final : public Service,
   std::chrono::steady_clock::time_point leader_since_;
 
   std::atomic<size_t> waiting_bytes_{0};
+  std::atomic<uint32_t> version_in_force_{consensus::kVersionBase};
+  std::atomic<int64_t> disk_free_bytes_{-1};
+  std::atomic<bool> disk_low_{false};  // less than the reserve
+  std::atomic<bool> log_full_{false};
+  std::atomic<bool> refuses_data_{false};
 
   mutable Mutex status_mutex_;
   ServerStatus status_ ABSL_GUARDED_BY(status_mutex_);
   ServerMetrics metrics_ ABSL_GUARDED_BY(status_mutex_);  // counts_ and more, once a tick
+  ClusterView cluster_view_ ABSL_GUARDED_BY(status_mutex_);
+
+  Mutex refusals_mutex_;
+  std::map<consensus::MemberId, std::chrono::steady_clock::time_point> refusals_
+      ABSL_GUARDED_BY(refusals_mutex_);
 
   Mutex other_clusters_mutex_;
   std::map<consensus::MemberId, std::string> other_clusters_ ABSL_GUARDED_BY(other_clusters_mutex_);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -55,6 +56,8 @@ struct Network {
     std::string bytes;
   };
   std::deque<Parcel> parcels;
+  // Each answer about a digest is that of another tree.
+  bool changes_digests = false;
   uint32_t checksum = 0;
   MemberId cut = consensus::kNoMember;  // nothing reaches it or leaves it  // of all that was ever
                                         // sent, in its order
@@ -72,8 +75,16 @@ class Links : public PeerLinks {
   void Forward(MemberId to, const std::vector<std::string_view>& commands) override {
     Post(to, [&](std::string* out) { AppendForwardFrame(commands, out); });
   }
+  void SendDigest(MemberId to, const DigestNote& said) override {
+    DigestNote note = said;
+    if (network_->changes_digests && note.kind == DigestNote::Kind::kAnswer) *note.digest ^= 1;
+    Post(to, [&](std::string* out) { AppendDigestFrame(note, out); });
+  }
   void SendTouches(MemberId to, const std::vector<int64_t>& sessions) override {
     Post(to, [&](std::string* out) { AppendTouchFrame(sessions, out); });
+  }
+  void SendDiskReport(MemberId to, const DiskReport& report) override {
+    Post(to, [&](std::string* out) { AppendDiskFrame(report, out); });
   }
   void Tick() override {}
   int64_t DownForMs(MemberId) const override { return 0; }
@@ -136,8 +147,10 @@ class Member : private ReplicaHost {
   MemberId id() const { return MemberId(config_.my_id); }
 
   std::unique_ptr<consensus::FaultEnv> env = std::make_unique<consensus::FaultEnv>();
+  uint32_t version = consensus::kVersionNewest;  // that it is started as
   absl::Status ended;
   absl::Status fatal;
+  std::optional<Divergence> diverged;
 
  private:
   struct Running {
@@ -159,6 +172,7 @@ class Member : private ReplicaHost {
           MakeReplicaOptions(member->config_, member->random_.Make(consensus::kClusterIdBytes));
       options.node.checkpoint_entries = 7;
       options.node.raft.birth = dir.birth();
+      options.node.raft.version = member->version;
       options.node.raft.trailing_entries = 3;
       options.node.raft.retained_entries_max = 20;
       options.node.raft.compaction_step_entries = 1;
@@ -179,6 +193,7 @@ class Member : private ReplicaHost {
   absl::Status SaveIncarnation(uint64_t incarnation) override {
     return rpc::SaveIncarnation(env.get(), config_.log_dir, incarnation);
   }
+  void OnDiverged(const Divergence& divergence) override { diverged = divergence; }
   void OnStatusPublished() override {}
 
   const Config config_;
@@ -192,9 +207,11 @@ class Member : private ReplicaHost {
 // the seed, or a tick.
 class Cluster {
  public:
-  Cluster(uint32_t members, uint64_t seed) : random_(seed) {
+  Cluster(uint32_t members, uint64_t seed, uint32_t version = consensus::kVersionNewest)
+      : random_(seed) {
     for (uint32_t id = 1; id <= members; ++id) {
       members_[id] = std::make_unique<Member>(id, members, seed, &clock, &network);
+      members_[id]->version = version;
       members_[id]->Start();
     }
   }
@@ -297,7 +314,7 @@ class Cluster {
     if (parcel.from == network.cut || parcel.to == network.cut) return;
     auto batch = DecodeFrames(std::make_shared<std::string>(std::move(parcel.bytes)));
     REQUIRE(batch.ok());
-    to.replica().OnPeerBatch(parcel.from, *std::move(batch));
+    CHECK(to.replica().OnPeerBatch(parcel.from, *std::move(batch)).ok());
   }
 
   std::mt19937_64 random_;
@@ -353,6 +370,20 @@ class Client {
   uint32_t tag_ = 0;
   int32_t last_xid_ = 0;
 };
+
+int64_t ComparedAt(Member& member) { return member.replica().metrics().digest_compared_zxid; }
+
+// All that run have held their trees against a majority's, up to what is applied.
+bool AllCompared(Cluster* cluster) {
+  bool all = true;
+  for (uint32_t id = 1; id <= 3; ++id) {
+    Member& member = cluster->member(id);
+    if (!member.runs()) continue;
+    const int64_t compared = ComparedAt(member);
+    all &= compared > 0 && compared == member.replica().tree().last_zxid().value();
+  }
+  return all;
+}
 
 TEST_CASE("a standalone member serves, and after a crash it has what it acknowledged") {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
@@ -413,6 +444,55 @@ std::string CreateTtl(const std::string& path, int64_t ttl_ms) {
   std::string body = zk::Create(path, "", 5);
   BigEndianWriter(&body).Int(ttl_ms);
   return body;
+}
+
+TEST_CASE("what an old member does not know waits until it is upgraded") {
+  Cluster old(3, 4, tree::kVersionExpiry - 1);
+  Member& leader = old.Leader();
+  Client client(&old, &leader, {.timeout_ms = 4000});
+  const auto create = [&](Client& by, const std::string& path) {
+    return by.Call(OpCode::kCreateContainer, zk::Create(path, "", 4)).error;
+  };
+  CHECK(create(client, "/c") == ErrorCode::kUnimplemented);
+  // One after the other is upgraded, the leader last.
+  for (uint32_t id = 1; id <= 3; ++id) {
+    Member& member = old.member(id);
+    if (&member == &leader) continue;
+    CHECK(create(client, "/c") == ErrorCode::kUnimplemented);
+    CHECK(ComparedAt(member) == 0);
+    old.Kill(member);
+    member.version = consensus::kVersionNewest;
+    old.Restart(member);
+    old.Leader();
+  }
+  old.Pass(3000);
+  old.Kill(leader);
+  leader.version = consensus::kVersionNewest;
+  old.Restart(leader);
+  Client last(&old, &old.Leader(), {.timeout_ms = 4000});
+  old.Pass(1000);
+  CHECK(create(last, "/c") == ErrorCode::kOk);
+  old.PassUntil([&] { return AllCompared(&old); });
+}
+
+TEST_CASE("a forwarded write that cannot be applied closes the link, and enters no log") {
+  Cluster cluster(3, 9);
+  Member& leader = cluster.Leader();
+  const MemberId from = cluster.Follower().id();
+  const auto last = leader.replica().node().raft().last_index();
+  tree::CommandHeader header;
+  header.origin = {static_cast<uint16_t>(from.value()), ~uint64_t{0}};
+  header.sequence = 1;
+  PeerBatch batch;
+  CommandBatch& forward = batch.forwards.emplace_back();
+  tree::Request request;
+  request.ops.emplace_back().path = "/a";
+  tree::AppendRequest(header, request, forward.bytes.get());
+  forward.bytes->pop_back();
+  forward.commands.push_back({0, forward.bytes->size()});
+  CHECK(absl::IsInvalidArgument(leader.replica().OnPeerBatch(from, std::move(batch))));
+  cluster.Settle();
+  CHECK(leader.replica().node().raft().last_index() == last);
 }
 
 TEST_CASE("containers and nodes with a TTL go when their time has come, under any leader") {
@@ -581,6 +661,68 @@ TEST_CASE("a member that lost its disk comes back, and counts only when it has c
   cluster.Kill(leader);
   Client other(&cluster, &lost);
   CHECK(other.Call(OpCode::kCreate, zk::Create("/after", "")).error == ErrorCode::kOk);
+}
+
+TEST_CASE("trees are compared while all goes on, over restarts, snapshots and lost disks") {
+  Cluster cluster(3, 7);
+  Member& leader = cluster.Leader();
+  Member& follower = cluster.Follower();
+  cluster.PassUntil([&] { return AllCompared(&cluster); });
+  Client client(&cluster, &leader, {.timeout_ms = 4000});
+  const auto write = [&] {
+    REQUIRE(client.Call(OpCode::kSetData, zk::SetData("/", "")).error == ErrorCode::kOk);
+  };
+  for (int i = 0; i < 50; ++i) write();
+  cluster.PassUntil([&] { return AllCompared(&cluster); });
+  // A quiet cluster, of which one member begins anew: from its checkpoint and log, from nothing.
+  cluster.Kill(follower);
+  cluster.Pass(3000);
+  cluster.Restart(follower);
+  CHECK(ComparedAt(follower) == 0);
+  cluster.PassUntil([&] { return AllCompared(&cluster); });
+  cluster.Wipe(follower);
+  cluster.PassUntil([&] {
+    return AllCompared(&cluster) &&
+           follower.replica().node().raft().standing() == consensus::Standing::kFull;
+  });
+  cluster.Kill(leader);
+  cluster.Leader();
+  cluster.PassUntil([&] { return AllCompared(&cluster); });
+  for (uint32_t id = 1; id <= 3; ++id) {
+    CHECK(cluster.member(id).diverged == std::nullopt);
+    if (!cluster.member(id).runs()) continue;
+    CHECK(cluster.member(id).replica().metrics().digest_mismatches == 0);
+  }
+}
+
+TEST_CASE("a member that differs from a majority learns of it, whether it leads or not") {
+  Cluster cluster(3, 8);
+  Member& leader = cluster.Leader();
+  Client client(&cluster, &leader, {.timeout_ms = 4000});
+  cluster.PassUntil([&] { return AllCompared(&cluster); });
+  // The others say that they have something else.
+  const auto last = [&] { return leader.replica().tree().last_zxid().value(); };
+  const uint64_t other = leader.replica().tree().digest() ^ 1;
+  SECTION("a follower is told what the majority has") {
+    Member& follower = cluster.Follower();
+    PeerBatch batch;
+    batch.digests.push_back({DigestNote::Kind::kVerdict, last(), other});
+    CHECK(follower.replica().OnPeerBatch(leader.id(), std::move(batch)).ok());
+    cluster.Settle();
+    CHECK(follower.diverged == Divergence{last(), other ^ 1, other});
+    CHECK(leader.diverged == std::nullopt);
+    CHECK(follower.replica().metrics().digest_mismatches == 0);  // as of the last tick
+    cluster.Pass(100);
+    CHECK(follower.replica().metrics().digest_mismatches == 1);
+  }
+  SECTION("a leader hears it from the followers") {
+    cluster.network.changes_digests = true;
+    REQUIRE(client.Call(OpCode::kSetData, zk::SetData("/", "")).error == ErrorCode::kOk);
+    cluster.PassUntil([&] { return leader.diverged.has_value(); });
+    CHECK(leader.diverged->zxid == last());
+    CHECK(leader.diverged->own_digest == leader.replica().tree().digest());
+    CHECK(leader.diverged->majority_digest == (leader.replica().tree().digest() ^ 1));
+  }
 }
 
 // Members, clients, a crash: all that anybody said and heard, and the digests.

@@ -1,19 +1,22 @@
 // Joins consensus to the tree: applies committed entries and tells the doors, and keeps count of
 // what the node thread wants to know.
 //
-// Thread-safety: Apply and Replace from the apply thread; the accessors of tree and lock from
-// anywhere (reads under the shared side); TakeNews from the node thread.
+// Thread-safety: Apply, TryApply and Replace from one thread at a time (the one that applies); the
+// accessors of tree and lock from anywhere (reads under the shared side); TakeNews from the node
+// thread.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/mutex.h"
 #include "consensus/core/state_machine.h"
 #include "consensus/core/types.h"
+#include "rpc/server/digest_history.h"
 #include "rpc/server/service.h"
 #include "tree/tree.h"
 
@@ -29,7 +32,9 @@ class ApplyObserver {
 class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListener {
  public:
   // `self`: commands of this origin have results here.
-  explicit ReplicatedTree(tree::Origin self) : self_(self) {}
+  explicit ReplicatedTree(tree::Origin self) : self_(self) {
+    digests_.Restart(tree_->last_zxid(), tree_->digest());
+  }
 
   // The door that is told; before the first Apply. It must outlive the applying.
   void SetDoor(Door* door) { door_ = door; }
@@ -38,6 +43,8 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
   void SetObserver(ApplyObserver* observer) { observer_ = observer; }
 
   void Apply(std::span<const consensus::Entry> entries) override;
+  // Also false if it could take long.
+  bool TryApply(std::span<const consensus::Entry> entries) override;
 
   // Puts another tree, a later state of the cluster, in the place of this one: a checkpoint at the
   // start, or a snapshot. `term` is of its last entry. The door learns that events may be missing.
@@ -47,6 +54,9 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
   // For pictures (rpc/server/tree_checkpoints.h).
   tree::Tree& mutable_tree() { return *tree_; }
   SharedMutex& mutex() { return mutex_; }
+  // The digest that the tree has, or had, at `zxid`; nullopt if it is not known (any more, or yet).
+  // From any thread.
+  std::optional<uint64_t> DigestAt(tree::Zxid zxid) const { return digests_.At(zxid); }
 
   // What happened since the last call.
   struct News {
@@ -72,7 +82,11 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
   void OnResult(tree::ApplyResult result) override;
 
   std::string_view CommandOf(std::span<const consensus::Entry> entries, size_t i) const;
+  // How much it may do.
+  size_t Changes(const consensus::Entry& entry) const;
   void ApplySome(std::span<const consensus::Entry> entries);
+  // REQUIRES: not too many, and the writer's side of the lock is held.
+  void ApplyLocked(std::span<const consensus::Entry> entries);
   void NoteOrigin(std::string_view command);
   // Adds pending_ to news_.
   void PublishNews();
@@ -82,6 +96,7 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
   ApplyObserver* observer_ = nullptr;
   SharedMutex mutex_;
   std::unique_ptr<tree::Tree> tree_ = std::make_unique<tree::Tree>();
+  DigestHistory digests_;
   News pending_;  // of the batch being applied; apply thread
   // When the log last said that a quota was exceeded, in the tree's time; apply thread.
   std::map<std::string, int64_t, std::less<>> quotas_logged_ms_;

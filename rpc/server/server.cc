@@ -1,16 +1,23 @@
 #include "rpc/server/server.h"
 
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <cstdlib>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/clock.h"
 #include "base/random.h"
 #include "consensus/log/env.h"
+#include "consensus/log/new_data_dir.h"
+#include "rpc/server/divergence_marker.h"
 #include "rpc/server/incarnation.h"
+#include "rpc/server/unfinished.h"
 #include "tree/store/rocks_record_store.h"
 
 namespace quorate::rpc {
@@ -19,6 +26,17 @@ namespace {
 using consensus::MemberId;
 
 constexpr auto kHandOverTimeout = std::chrono::seconds(2);
+constexpr int kDiskSpaceIntervalMs = 500;
+// The spare of checkpoints in files of the log: one is due when so much was written as one holds,
+// and more comes until it is written.
+constexpr uint64_t kCheckpointSpareFiles = 2;
+
+// What cannot be looked at counts as one: then the log leaves room to checkpoints.
+bool AreOnOneDisk(const std::string& a, const std::string& b) {
+  struct stat a_info, b_info;
+  return stat(a.c_str(), &a_info) != 0 || stat(b.c_str(), &b_info) != 0 ||
+         a_info.st_dev == b_info.st_dev;
+}
 
 }  // namespace
 
@@ -26,20 +44,30 @@ PeerNetworkOptions Server::MakePeerOptions(const Config& config) {
   PeerNetworkOptions options;
   options.self = MemberId(config.my_id);
   for (const auto& [id, server] : config.servers) {
-    const bool v6 = server.host.find(':') != std::string::npos;
-    const std::string address =
-        absl::StrCat(v6 ? "[" : "", server.host, v6 ? "]" : "", ":", server.peer_port);
+    const auto port = static_cast<uint16_t>(server.peer_port);
     if (id != config.my_id) {
-      options.addresses[MemberId(id)] = address;
+      options.addresses[MemberId(id)] = {server.host, port};
     } else {
-      options.listen_address =
-          config.quorum_listen_on_all_ips ? absl::StrCat("0.0.0.0:", server.peer_port) : address;
+      options.listen_address = {config.quorum_listen_on_all_ips ? "" : server.host, port};
     }
   }
   return options;
 }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(Config config, DoorFactory* doors) {
+  const std::set<std::string> dirs{config.log_dir, config.data_dir};
+  auto server = Open(std::move(config), doors);
+  if (!absl::IsResourceExhausted(server.status())) return server;
+  // A server that was there before needs none, but for a log that has to begin anew.
+  return absl::ResourceExhaustedError(absl::StrCat(server.status().message(),
+                                                   ". The disk is full, and this step of the start "
+                                                   "cannot do without room; nothing is lost. Make "
+                                                   "room on the disks of ",
+                                                   absl::StrJoin(dirs, " and "),
+                                                   ", and start the server again"));
+}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Open(Config config, DoorFactory* doors) {
   for (const std::string& warning : config.warnings) spdlog::warn("{}", warning);
   ReplicaOptions options =
       MakeReplicaOptions(config, RandomBytes::System()->Make(consensus::kClusterIdBytes));
@@ -51,28 +79,50 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(Config config, DoorFactor
   if (config.log_segment_bytes > 0) {
     log_options.segment_bytes = static_cast<uint64_t>(config.log_segment_bytes);
   }
+  if (absl::Status s = CheckNotDiverged(env.get(), config.log_dir); !s.ok()) return s;
+  if (absl::Status s = CheckWhole(env.get(), config.log_dir, config.data_dir); !s.ok()) return s;
   auto data_dir = consensus::DataDir::Open(env.get(), config.log_dir, MemberId(config.my_id),
                                            log_options, static_cast<uint64_t>(now_ms));
   if (!data_dir.ok()) return data_dir.status();
   if (absl::Status s = env->CreateDirectories(config.data_dir); !s.ok()) return s;
+  // What made the directories was killed when all was done but this.
+  if (consensus::NewDataDir::IsMarked(env.get(), config.data_dir)) {
+    absl::Status s = consensus::NewDataDir::Unmark(env.get(), config.data_dir);
+    if (!s.ok()) return s;
+  }
   auto store = tree::RocksRecordStore::Open(options.checkpoint_dir);
   if (!store.ok()) return store.status();
+  const tree::RocksRecordStore& opened_store = **store;
+  if (opened_store.waits_for_room()) {
+    spdlog::error(
+        "the disk of {} is full: the server starts, but its checkpoints wait for room. Make room; "
+        "nothing is lost, and it goes on by itself",
+        options.checkpoint_dir);
+  }
   auto incarnation = NextIncarnation(env.get(), config.log_dir, now_ms);
   if (!incarnation.ok()) return incarnation.status();
   options.node.raft.birth = (*data_dir)->birth();
-  auto server = std::unique_ptr<Server>(new Server(std::move(config), std::move(options), doors,
-                                                   std::move(env), *std::move(data_dir),
-                                                   *std::move(store), *incarnation));
-  if (absl::Status s = server->replica_->Load(); !s.ok()) return s;
+  auto checkpoint_spare = std::make_unique<consensus::SpareFile>(
+      env.get(), options.checkpoint_dir, kCheckpointSpareFiles * log_options.segment_bytes);
+  options.checkpoint_spare = checkpoint_spare.get();
+  options.shares_disk = AreOnOneDisk(config.log_dir, options.checkpoint_dir);
+  auto server = std::unique_ptr<Server>(
+      new Server(std::move(config), std::move(options), doors, std::move(env), *std::move(data_dir),
+                 *std::move(store), std::move(checkpoint_spare), *incarnation));
+  if (absl::Status s = server->replica_->Load(); !s.ok()) {
+    return absl::IsDataLoss(s) ? opened_store.WithOrigin(s) : s;
+  }
   return server;
 }
 
 Server::Server(Config config, ReplicaOptions options, DoorFactory* doors,
                std::unique_ptr<MeasuredEnv> env, std::unique_ptr<consensus::DataDir> data_dir,
-               std::unique_ptr<tree::RecordStore> store, uint64_t incarnation)
+               std::unique_ptr<tree::RecordStore> store,
+               std::unique_ptr<consensus::SpareFile> checkpoint_spare, uint64_t incarnation)
     : config_(std::move(config)),
       doors_(doors),
       env_(std::move(env)),
+      checkpoint_spare_(std::move(checkpoint_spare)),
       data_dir_(std::move(data_dir)),
       store_(std::move(store)) {
   network_ =
@@ -80,7 +130,13 @@ Server::Server(Config config, ReplicaOptions options, DoorFactory* doors,
   replica_ = std::make_unique<Replica>(std::move(options), incarnation, data_dir_.get(),
                                        store_.get(), &random_, Clock::System(), network_.get(),
                                        static_cast<ReplicaHost*>(this));
-  replica_->SetDoor(doors_->Make(config_, replica_.get()));
+  replica_->SetDoor(doors_->Make(config_, replica_.get(), replica_.get()));
+  disk_space_ = std::make_unique<DiskSpace>(
+      std::vector<std::string>{config_.log_dir, config_.data_dir}, kDiskSpaceIntervalMs,
+      [this](const std::vector<std::optional<uint64_t>>& free_bytes) {
+        if (!free_bytes[0].has_value() || !free_bytes[1].has_value()) return;
+        replica_->OnDiskSpace({*free_bytes[0], *free_bytes[1]});
+      });
 }
 
 Server::~Server() = default;
@@ -91,7 +147,8 @@ absl::Status Server::Run() {
                                     : fmt::format("{} members", config_.servers.size()),
                config_.data_dir, config_.log_dir, data_dir_->log().last_index().value());
   if (absl::Status s = network_->Start(data_dir_->cluster_id()); !s.ok()) return s;
-  replica_->node().Start();
+  disk_space_->Start();
+  replica_->node().Start(config_.standalone() ? nullptr : network_.get());
   absl::Status result = doors_->Open();
   if (result.ok()) {
     spdlog::info("clients are welcome on {}:{}", config_.client_address, config_.client_port);
@@ -100,8 +157,9 @@ absl::Status Server::Run() {
     result = end_reason_;
   }
   if (result.ok()) HandLeadershipOver();
-  // Whoever calls into something else stops before it does: streams, threads of the node, doors.
-  network_->Stop();
+  // Whoever calls into something else stops before it does: threads of the node (and the
+  // connections that one of them serves), doors.
+  disk_space_->Stop();
   replica_->node().Stop();
   doors_->Close();
   spdlog::info("stopped");
@@ -140,15 +198,26 @@ absl::Status Server::SaveIncarnation(uint64_t incarnation) {
   return rpc::SaveIncarnation(consensus::Env::Posix(), config_.log_dir, incarnation);
 }
 
+void Server::OnDiverged(const Divergence& divergence) {
+  const absl::Status kept =
+      WriteDivergenceMarker(consensus::Env::Posix(), config_.log_dir, divergence);
+  if (!kept.ok()) {
+    spdlog::error("the next start will not know of it: {}", std::string(kept.message()));
+  }
+  // Its clients must not read on, and the others elect a leader as soon as its connections break.
+  OnFatal(DivergenceError(config_.log_dir, divergence));
+}
+
 void Server::OnStatusPublished() {
+  doors_->OnStatusPublished();
   MutexLock lock(&mutex_);
   status_changed_.notify_all();
 }
 
 // --- PeerHandler ---------------------------------------------------------------------------------
 
-void Server::OnPeerBatch(MemberId from, PeerBatch batch) {
-  replica_->OnPeerBatch(from, std::move(batch));
+absl::Status Server::OnPeerBatch(MemberId from, PeerBatch batch) {
+  return replica_->OnPeerBatch(from, std::move(batch));
 }
 
 void Server::OnPeerUp(MemberId member) { replica_->OnPeerUp(member); }

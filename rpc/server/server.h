@@ -15,8 +15,11 @@
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
 #include "consensus/log/data_dir.h"
+#include "consensus/log/spare_file.h"
 #include "rpc/peer/peer_network.h"
+#include "rpc/server/administration.h"
 #include "rpc/server/config.h"
+#include "rpc/server/disk_space.h"
 #include "rpc/server/measured_env.h"
 #include "rpc/server/replica.h"
 #include "rpc/server/service.h"
@@ -28,17 +31,20 @@ namespace quorate::rpc {
 class DoorFactory {
  public:
   virtual ~DoorFactory() = default;
-  // The door through which all clients come. `service` outlives it.
-  virtual Door* Make(const Config& config, Service* service) = 0;
+  // The door through which all clients come. `config`, `service` and `administration` outlive it.
+  virtual Door* Make(const Config& config, Service* service, Administration* administration) = 0;
   // Opens it; errors name address and port.
   virtual absl::Status Open() = 0;
   virtual void Close() = 0;
+  // On the node thread, which runs between Make and Close: Service::status() is new.
+  virtual void OnStatusPublished() = 0;
 };
 
 class Server : private PeerHandler, private ReplicaHost {
  public:
   // Opens the data directory and prepares everything; nothing listens yet. `doors` must outlive the
-  // server.
+  // server. On a full disk too, if the member was there before: it serves what it has then, and
+  // goes on when there is room. ResourceExhausted, naming the disk, if it was not.
   static absl::StatusOr<std::unique_ptr<Server>> Create(Config config, DoorFactory* doors);
   ~Server() override;
 
@@ -50,10 +56,13 @@ class Server : private PeerHandler, private ReplicaHost {
  private:
   Server(Config config, ReplicaOptions options, DoorFactory* doors,
          std::unique_ptr<MeasuredEnv> env, std::unique_ptr<consensus::DataDir> data_dir,
-         std::unique_ptr<tree::RecordStore> store, uint64_t incarnation);
+         std::unique_ptr<tree::RecordStore> store,
+         std::unique_ptr<consensus::SpareFile> checkpoint_spare, uint64_t incarnation);
+
+  static absl::StatusOr<std::unique_ptr<Server>> Open(Config config, DoorFactory* doors);
 
   // PeerHandler, for the network is made before the replica.
-  void OnPeerBatch(consensus::MemberId from, PeerBatch batch) override;
+  absl::Status OnPeerBatch(consensus::MemberId from, PeerBatch batch) override;
   void OnPeerUp(consensus::MemberId member) override;
   void OnPeerDown(consensus::MemberId member) override;
   void OnOtherCluster(consensus::MemberId member, const std::string& cluster_id) override;
@@ -62,6 +71,7 @@ class Server : private PeerHandler, private ReplicaHost {
   void OnFatal(const absl::Status& error) override;
   void OnEnd(absl::Status why) override;
   absl::Status SaveIncarnation(uint64_t incarnation) override;
+  void OnDiverged(const Divergence& divergence) override;
   void OnStatusPublished() override;
 
   void HandLeadershipOver();
@@ -78,11 +88,13 @@ class Server : private PeerHandler, private ReplicaHost {
   const Config config_;
   DoorFactory* const doors_;
   const std::unique_ptr<MeasuredEnv> env_;
+  const std::unique_ptr<consensus::SpareFile> checkpoint_spare_;  // outlives the log
   std::unique_ptr<consensus::DataDir> data_dir_;
   std::unique_ptr<tree::RecordStore> store_;
   Random random_;
   std::unique_ptr<PeerNetwork> network_;
   std::unique_ptr<Replica> replica_;
+  std::unique_ptr<DiskSpace> disk_space_;
 
   Mutex mutex_;
   std::condition_variable status_changed_;  // the replica's

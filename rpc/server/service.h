@@ -14,14 +14,21 @@
 
 namespace quorate::rpc {
 
+// A door with more watches than these is not quick.
+inline constexpr size_t kQuickWatchesMax = 10'000;
+
 // The largest command that the log takes.
 inline constexpr size_t kCommandBytesMax = consensus::kEntryPayloadBytesMax;
 
-// A door learns of what is applied. All calls come from the apply thread while it holds the write
-// side of the tree, in log order, except where it says otherwise: what a door queues to a client in
-// them is queued before any read can see the change.
+// A door learns of what is applied. All calls come from the thread that applies, one at a time (the
+// apply thread or the node thread), while it holds the write side of the tree, in log order, except
+// where it says otherwise: what a door queues to a client in them is queued before any read can see
+// the change.
 class Door : public tree::ApplyListener {
  public:
+  // Whether the calls that a few changes make are short now: there are few watches, and nobody
+  // looks through them.
+  virtual bool IsQuick() const = 0;
   // The tree was replaced by a later one: what happened in between was not told, nor what became of
   // commands that were under way. Every connection has to be closed before anything is read from
   // the new tree on it; its client comes back, and learns what it missed from what it has seen.
@@ -44,6 +51,8 @@ struct ServerStatus {
   size_t followers_in_sync = 0;  // at a leader: voters besides it that are up to date
   // This server has had no leader for so long that it serves reads alone, if it is configured to.
   bool read_only = false;
+  bool disk_low = false;      // of this server: less is free than the reserve
+  bool data_refused = false;  // as Service::refuses_data
 
   bool serving() const { return leader_known && in_touch; }
 };
@@ -78,10 +87,15 @@ struct ServerMetrics {
   uint64_t commits = 0;
   uint64_t lookings = 0;  // how often it was without a leader
   uint64_t sessions_expired = 0;
-  TimeSummary election;     // from having no leader to knowing one
-  TimeSummary unavailable;  // from having no leader to serving
-  TimeSummary fsync;        // of the log
-  TimeSummary snapshot;     // of a checkpoint
+  uint64_t log_losses = 0;           // times that the log lacked what was acknowledged
+  int64_t digest_compared_zxid = 0;  // where the tree had the digest of a majority, the last
+  uint64_t digest_mismatches = 0;    // members that differed from a majority
+  bool digest_is_undecided = false;  // members differ, and there is no majority
+  int64_t disk_free_bytes = -1;      // where there is the least; -1: not measured
+  TimeSummary election;              // from having no leader to knowing one
+  TimeSummary unavailable;           // from having no leader to serving
+  TimeSummary fsync;                 // of the log
+  TimeSummary snapshot;              // of a checkpoint
 };
 
 // Thread-safety: all functions may be called from any thread.
@@ -95,12 +109,19 @@ class Service {
 
   // What goes into the header of each command that is submitted here.
   virtual tree::Origin origin() const = 0;
+  // The version that every member is known to understand: it only grows.
+  virtual uint32_t version_in_force() const = 0;
   // Takes commands for the log, in order; each is applied exactly once, if a majority stays alive,
   // whatever happens to leaders meanwhile. The server writes their sequence numbers; the buffer is
-  // its own from now on.
+  // its own from now on. REQUIRES: none needs a newer version (tree::VersionNeeded) than the one in
+  // force.
   virtual void Submit(CommandBatch batch) = 0;
   // Whether so much waits to be applied that doors should stop reading from clients for a while.
   virtual bool congested() const = 0;
+
+  // Whether disks are so full that writes which add data are to be refused: the door says so to the
+  // client, and submits everything else.
+  virtual bool refuses_data() const = 0;
 
   // A linearizable barrier: Door::OnSyncDone follows once everything that was committed anywhere
   // before this call is applied here, confirmed by a quorum.

@@ -9,7 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
 #include "base/bytes.h"
-#include "consensus/core/membership.h"
+#include "rpc/server/checkpoint_label.h"
+#include "tree/store/load.h"
 
 namespace quorate::rpc {
 namespace {
@@ -23,19 +24,49 @@ constexpr uint8_t kFormat = 1;
 constexpr size_t kHeaderBytes = 1 + sizeof(uint64_t);
 // Of a picture that is read out under one hold of the tree's lock.
 constexpr size_t kPieceBytes = 64u << 10;
+// A start says this often how far it is.
+constexpr int64_t kProgressIntervalMs = 1000;
 // Snapshots kept open for followers that are being sent one.
 constexpr size_t kReadingsMax = 4;
 
-absl::StatusOr<SnapshotMeta> DecodeLabel(const RecordStore::Label& label) {
-  auto meta = consensus::DecodeSnapshotMeta(label.metadata);
-  if (!meta.ok()) {
-    return absl::DataLossError(absl::StrCat("the label of a checkpoint is damaged: ",
-                                            std::string(meta.status().message())));
+// Records of a picture, in memory that the next piece uses again: what is done while the tree is
+// locked has to be quick.
+class Piece {
+ public:
+  void Clear() {
+    bytes_.clear();
+    sizes_.clear();
   }
-  return meta;
-}
+  void Add(std::string_view key, std::optional<std::string_view> value) {
+    sizes_.push_back({key.size(), value.has_value() ? std::optional(value->size()) : std::nullopt});
+    bytes_.append(key);
+    if (value.has_value()) bytes_.append(*value);
+  }
+  absl::Status WriteTo(RecordStore* store) const {
+    std::string_view rest = bytes_;
+    for (const Sizes& sizes : sizes_) {
+      const std::string_view key = rest.substr(0, sizes.key);
+      rest.remove_prefix(sizes.key);
+      std::optional<std::string_view> value;
+      if (sizes.value.has_value()) {
+        value = rest.substr(0, *sizes.value);
+        rest.remove_prefix(*sizes.value);
+      }
+      if (absl::Status s = store->Write(key, value); !s.ok()) return s;
+    }
+    return absl::OkStatus();
+  }
+  size_t bytes() const { return bytes_.size(); }
+  size_t records() const { return sizes_.size(); }
 
-tree::Zxid ZxidOf(Index index) { return tree::Zxid(static_cast<int64_t>(index.value())); }
+ private:
+  struct Sizes {
+    size_t key;
+    std::optional<size_t> value;  // none: the record is to be removed
+  };
+  std::string bytes_;
+  std::vector<Sizes> sizes_;
+};
 
 // Calls `record` for each of the records that `bytes` holds whole.
 absl::Status ForEachRecordIn(std::string_view bytes, const RecordStore::RecordFunction& record) {
@@ -51,8 +82,9 @@ absl::Status ForEachRecordIn(std::string_view bytes, const RecordStore::RecordFu
 
 }  // namespace
 
-TreeCheckpoints::TreeCheckpoints(RecordStore* store, ReplicatedTree* replicated, const Clock* clock)
-    : store_(store), replicated_(replicated), clock_(clock) {}
+TreeCheckpoints::TreeCheckpoints(RecordStore* store, ReplicatedTree* replicated, const Clock* clock,
+                                 consensus::SpareFile* spare)
+    : store_(store), replicated_(replicated), clock_(clock), spare_(spare) {}
 
 int64_t TreeCheckpoints::MsSince(std::chrono::steady_clock::time_point start) const {
   return std::chrono::duration_cast<std::chrono::milliseconds>(clock_->Now() - start).count();
@@ -66,15 +98,14 @@ absl::Status TreeCheckpoints::Load() {
   const auto start = clock_->Now();
   auto view = store_->OpenView();
   if (!view.ok()) return view.status();
-  tree::TreeLoader loader;
-  for (bool more = true; more;) {
-    auto next = (*view)->Next(kPieceBytes, [&](std::string_view key, std::string_view value) {
-      return loader.Add(key, value);
-    });
-    if (!next.ok()) return next.status();
-    more = *next;
-  }
-  auto tree = loader.Finish(label->zxid, label->digest);
+  auto reported = start;
+  auto tree = tree::LoadTree(view->get(), [&](uint64_t nodes, uint64_t nodes_total) {
+    if (MsSince(reported) < kProgressIntervalMs || nodes_total == 0) return;
+    reported = clock_->Now();
+    spdlog::info("loading the checkpoint of zxid 0x{:x}: {} of {} znodes, {} %, {} a second",
+                 label->zxid.value(), nodes, nodes_total, nodes * 100 / nodes_total,
+                 nodes * 1000 / static_cast<uint64_t>(MsSince(start)));
+  });
   if (!tree.ok()) return tree.status();
   spdlog::info("checkpoint of zxid 0x{:x}: {} znodes and {} sessions, loaded in {} ms",
                label->zxid.value(), (*tree)->node_count(), (*tree)->session_count(),
@@ -98,14 +129,32 @@ void TreeCheckpoints::Begin(const SnapshotMeta& meta) {
   tree::Tree& tree = replicated_->mutable_tree();
   ASSERT(tree.last_zxid() == ZxidOf(meta.index));
   tree.BeginPicture();
-  picture_ = {tree.last_zxid(), tree.digest(), consensus::EncodeSnapshotMeta(meta)};
+  picture_ = MakeLabel(meta, tree.digest());
 }
 
 absl::Status TreeCheckpoints::Finish() {
   absl::Status status = WritePicture();
+  if (absl::IsResourceExhausted(status)) {
+    spdlog::error("no checkpoint could be written: {}; it is tried again",
+                  std::string(status.message()));
+    if (absl::Status s = GiveSpareUp(); !s.ok()) status = s;
+  }
+  needs_room_.store(!status.ok(), std::memory_order_relaxed);
   WriterLock lock(&replicated_->mutex());
   replicated_->mutable_tree().EndPicture(status.ok());
   return status;
+}
+
+absl::Status TreeCheckpoints::GiveSpareUp() {
+  if (spare_ == nullptr) return absl::OkStatus();
+  // First, so that nobody makes it again.
+  needs_room_.store(true, std::memory_order_relaxed);
+  const absl::StatusOr<bool> given_up = spare_->GiveUp();
+  if (given_up.value_or(false))
+    spdlog::warn(
+        "the spare file of the checkpoints is given up for that, and made again when there is "
+        "room");
+  return given_up.status();
 }
 
 absl::Status TreeCheckpoints::WritePicture() {
@@ -113,20 +162,19 @@ absl::Status TreeCheckpoints::WritePicture() {
   tree::Tree& tree = replicated_->mutable_tree();
   size_t records_written = 0;
   size_t bytes_written = 0;
+  Piece piece;
   for (bool more = true; more;) {
-    std::vector<std::pair<std::string, std::optional<std::string>>> records;
+    piece.Clear();
     {
       ReaderLock lock(&replicated_->mutex());
       more = tree.NextPictureRecords(
           kPieceBytes, [&](std::string_view key, std::optional<std::string_view> value) {
-            records.emplace_back(key, value);
+            piece.Add(key, value);
           });
     }
-    for (const auto& [key, value] : records) {
-      if (absl::Status s = store_->Write(key, value); !s.ok()) return s;
-      bytes_written += key.size() + (value.has_value() ? value->size() : 0);
-    }
-    records_written += records.size();
+    if (absl::Status s = piece.WriteTo(store_); !s.ok()) return s;
+    bytes_written += piece.bytes();
+    records_written += piece.records();
   }
   if (absl::Status s = store_->Commit(picture_); !s.ok()) return s;
   spdlog::info("checkpoint of zxid 0x{:x}: {} records changed, {} KiB, written in {} ms",
@@ -169,14 +217,20 @@ std::list<TreeCheckpoints::Reading>::iterator TreeCheckpoints::Use(
   return readings_.begin();
 }
 
-absl::StatusOr<std::list<TreeCheckpoints::Reading>::iterator> TreeCheckpoints::OpenReading() {
+absl::StatusOr<CheckpointView> TreeCheckpoints::OpenView() const {
   auto view = store_->OpenView();
   if (!view.ok()) return view.status();
   // A newer one may have become the newest meanwhile.
   auto meta = DecodeLabel((*view)->label());
   if (!meta.ok()) return meta.status();
+  return CheckpointView{*std::move(meta), *std::move(view)};
+}
+
+absl::StatusOr<std::list<TreeCheckpoints::Reading>::iterator> TreeCheckpoints::OpenReading() {
+  auto view = OpenView();
+  if (!view.ok()) return view.status();
   if (readings_.size() == kReadingsMax) readings_.pop_back();
-  readings_.push_front({*std::move(meta), *std::move(view), 0, {}});
+  readings_.push_front({std::move(view->meta), std::move(view->records), 0, {}});
   return readings_.begin();
 }
 
@@ -239,7 +293,11 @@ absl::StatusOr<uint64_t> TreeCheckpoints::Stage(const SnapshotMeta& meta, uint64
   absl::Status status = StageRecords(offset == 0 ? bytes.substr(kHeaderBytes) : bytes);
   if (status.ok() && last) status = FinishStaging();
   if (!status.ok()) {
+    spdlog::error("a snapshot from the leader could not be kept: {}; it is asked for again",
+                  std::string(status.message()));
     staging_.reset();
+    // What it takes on the disk may be what is missing there.
+    if (absl::Status s = store_->BeginStaging(); !s.ok()) return s;
     return status;
   }
   staging_->next_offset += bytes.size();
@@ -258,8 +316,7 @@ absl::Status TreeCheckpoints::FinishStaging() {
   auto tree = staging_->loader.Finish(zxid, staging_->digest);
   if (!tree.ok()) return tree.status();
   staging_->tree = *std::move(tree);
-  return store_->FinishStaging(
-      {zxid, staging_->digest, consensus::EncodeSnapshotMeta(staging_->meta)});
+  return store_->FinishStaging(MakeLabel(staging_->meta, staging_->digest));
 }
 
 absl::Status TreeCheckpoints::Install(const SnapshotMeta& meta) {

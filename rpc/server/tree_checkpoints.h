@@ -12,6 +12,7 @@
 // Thread-safety: as consensus::CheckpointStore.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <list>
@@ -26,6 +27,8 @@
 #include "base/mutex.h"
 #include "base/slice.h"
 #include "consensus/core/state_machine.h"
+#include "consensus/log/spare_file.h"
+#include "rpc/server/administration.h"
 #include "rpc/server/replicated_tree.h"
 #include "rpc/server/service.h"
 #include "tree/snapshot.h"
@@ -35,8 +38,10 @@ namespace quorate::rpc {
 
 class TreeCheckpoints : public consensus::CheckpointStore {
  public:
-  // All must outlive the object. `clock` is for what it logs.
-  TreeCheckpoints(tree::RecordStore* store, ReplicatedTree* replicated, const Clock* clock);
+  // All must outlive the object. `clock` is for what it logs. `spare` may be null: it is given up
+  // when a checkpoint finds no room, so that the next attempt has it.
+  TreeCheckpoints(tree::RecordStore* store, ReplicatedTree* replicated, const Clock* clock,
+                  consensus::SpareFile* spare = nullptr);
 
   // Puts the newest checkpoint, if there is one, in the place of the tree. Before anything is
   // applied. Errors: DataLoss if it is damaged, naming what is wrong; of reading.
@@ -50,6 +55,12 @@ class TreeCheckpoints : public consensus::CheckpointStore {
   absl::StatusOr<uint64_t> Stage(const consensus::SnapshotMeta& meta, uint64_t offset,
                                  std::string_view bytes, bool last) override;
   absl::Status Install(const consensus::SnapshotMeta& meta) override;
+
+  // The newest checkpoint, for a backup. From any thread. FailedPrecondition if there is none.
+  absl::StatusOr<CheckpointView> OpenView() const;
+
+  // Whether the last one found no room, so that what is free is for the next one. From any thread.
+  bool needs_room() const { return needs_room_.load(std::memory_order_relaxed); }
 
   // How long it took to write checkpoints. From any thread.
   TimeSummary times() const;
@@ -74,6 +85,7 @@ class TreeCheckpoints : public consensus::CheckpointStore {
   int64_t MsSince(std::chrono::steady_clock::time_point start) const;
   // Writes and commits all records of the picture.
   absl::Status WritePicture();
+  absl::Status GiveSpareUp();
   absl::StatusOr<std::list<Reading>::iterator> FindReading(consensus::Index index, uint64_t offset);
   // It is the last used now.
   std::list<Reading>::iterator Use(std::list<Reading>::iterator reading);
@@ -86,6 +98,8 @@ class TreeCheckpoints : public consensus::CheckpointStore {
   tree::RecordStore* const store_;
   ReplicatedTree* const replicated_;
   const Clock* const clock_;
+  consensus::SpareFile* const spare_;
+  std::atomic<bool> needs_room_{false};
   tree::RecordStore::Label picture_;  // that Begin took
   std::list<Reading> readings_;       // the last used first
   std::unique_ptr<Staging> staging_;

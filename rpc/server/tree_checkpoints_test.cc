@@ -26,6 +26,7 @@ constexpr tree::SessionId kSession{0x0200000000000001};
 
 class RecordingDoor : public Door {
  public:
+  bool IsQuick() const override { return true; }
   void OnNodeEvent(tree::EventType, std::string_view, tree::Zxid, const tree::EventAcls&) override {
   }
   void OnSessionAttached(const tree::SessionInfo&) override {}
@@ -280,6 +281,27 @@ TEST_CASE("a snapshot that is damaged or incomplete replaces nothing") {
   }
 }
 
+TEST_CASE("a checkpoint for which there is no room is whole the next time") {
+  Member member;
+  member.OpenSession();
+  member.Create("/a", "1");
+  member.Checkpoint();
+  const auto before = member.store->newest();
+  member.Create("/b", std::string(1000, 'b'));
+  member.Delete("/a");
+  member.env.SetCapacity(member.env.used_bytes());
+  member.checkpoints->Begin(member.Meta());
+  CHECK(absl::IsResourceExhausted(member.checkpoints->Finish()));
+  CHECK(member.store->newest() == before);
+  member.Create("/c", "3");
+  member.env.SetCapacity(1u << 20);
+  member.Checkpoint();
+  ReplicatedTree again(kOrigin);
+  TreeCheckpoints checkpoints(member.store.get(), &again, Clock::System());
+  REQUIRE(checkpoints.Load().ok());
+  CHECK(again.tree().digest() == member.replicated.tree().digest());
+}
+
 TEST_CASE("after a crash at any point there is one whole checkpoint") {
   for (uint64_t operations = 0; operations < 30; ++operations) {
     for (uint64_t seed = 1; seed <= 3; ++seed) {
@@ -314,6 +336,26 @@ TEST_CASE("after a crash at any point there is one whole checkpoint") {
       if (done) CHECK(found == digests[1]);
     }
   }
+}
+
+TEST_CASE("a checkpoint that finds no room has that of the spare file at the next attempt") {
+  Member member;
+  consensus::SpareFile spare(&member.env, "checkpoints", 3000);
+  TreeCheckpoints checkpoints(member.store.get(), &member.replicated, Clock::System(), &spare);
+  member.OpenSession();
+  for (int i = 0; i < 10; ++i) {
+    member.Create("/" + std::to_string(i), std::string(100, 'x'));
+  }
+  REQUIRE(spare.Make().ok());
+  member.env.SetCapacity(member.env.used_bytes());
+  checkpoints.Begin(member.Meta());
+  CHECK(absl::IsResourceExhausted(checkpoints.Finish()));
+  CHECK(checkpoints.needs_room());
+  CHECK_FALSE(spare.exists());
+  checkpoints.Begin(member.Meta());
+  REQUIRE(checkpoints.Finish().ok());
+  CHECK_FALSE(checkpoints.needs_room());
+  CHECK(checkpoints.newest() == member.Meta());
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "rpc/server/write_router.h"
 
+#include <spdlog/spdlog.h>
+
 #include <utility>
 
 #include "base/assert.h"
@@ -9,22 +11,6 @@ namespace {
 
 // Commands of one frame to the leader.
 constexpr size_t kForwardBytesMax = 1u << 20;
-
-bool Decodes(const tree::CommandHeader& header, std::string_view command) {
-  switch (header.kind) {
-    case tree::CommandKind::kCreateSession:
-    case tree::CommandKind::kAttachSession:
-      return tree::DecodeSessionBody(command).ok();
-    case tree::CommandKind::kRequest:
-      return tree::DecodeRequest(command).ok();
-    case tree::CommandKind::kCloseSession:
-    case tree::CommandKind::kExpireSession:
-      return true;  // no body
-    case tree::CommandKind::kDeleteContainer:
-      return tree::DecodeDeleteContainer(command).ok();
-  }
-  return false;
-}
 
 // A private copy of the commands as log entries: the bytes in the log must not change when the same
 // commands are stamped and sent once more.
@@ -102,29 +88,30 @@ void WriteRouter::SendAllAgain() {
   if (ReadyToSend()) SendUnsent();
 }
 
-void WriteRouter::OnForward(consensus::MemberId from, CommandBatch batch) {
+void WriteRouter::OnForward(const ForwardedCommands& forward) {
   if (status_.role != consensus::Role::kLeader) return;
   EntryBuilder entries;
   const int64_t now_ms = actions_->NowMs();
+  const uint32_t version = actions_->VersionInForce();
   auto next = taken_;
   bool any = false;
-  for (const CommandBatch::Range& range : batch.commands) {
-    absl::StatusOr<tree::CommandHeader> header = tree::DecodeHeader(batch.view(range));
-    // Nothing may enter the log that the tree cannot apply: it would end every member.
-    if (!header.ok() || header->origin.member != from.value() ||
-        !Decodes(*header, batch.view(range))) {
-      continue;
+  for (const ForwardedCommands::Command& command : forward.commands()) {
+    // Its sender is to wait until the version is in force there, and that is later than here.
+    if (command.version_needed > version) {
+      spdlog::error("server {} forwards command number {}, which needs version {}; {} is in force",
+                    command.origin.member, command.sequence, command.version_needed, version);
+      break;
     }
-    Taken& taken = next[header->origin.member];
-    const uint64_t sequence = header->sequence;
+    Taken& taken = next[command.origin.member];
+    const uint64_t sequence = command.sequence;
     // What was proposed in this term cannot be lost in this term: it is not proposed again. A gap
     // means that a frame was lost; its sender will notice and begin again from there. That may be
     // before the first number taken in this term.
-    const bool begins = taken.incarnation != header->origin.incarnation || sequence < taken.first;
+    const bool begins = taken.incarnation != command.origin.incarnation || sequence < taken.first;
     if (!begins && sequence != taken.next) continue;
-    if (begins) taken = {header->origin.incarnation, sequence, sequence};
+    if (begins) taken = {command.origin.incarnation, sequence, sequence};
     taken.next = sequence + 1;
-    entries.Add(batch.view(range), now_ms);
+    entries.Add(forward.view(command), now_ms);
     any = true;
   }
   if (any && actions_->Propose(entries.Finish()).ok()) taken_ = std::move(next);

@@ -20,6 +20,7 @@
 #include "consensus/core/output.h"
 #include "consensus/core/types.h"
 #include "rpc/peer/frame.h"
+#include "rpc/server/forwarded_commands.h"
 #include "tree/command.h"
 
 namespace quorate::rpc {
@@ -34,6 +35,8 @@ class WriteRouter {
     virtual absl::Status Propose(std::vector<Slice> commands) = 0;
     virtual void Forward(consensus::MemberId leader,
                          const std::vector<std::string_view>& commands) = 0;
+    // The version that every member understands.
+    virtual uint32_t VersionInForce() = 0;
     // Wall clock, milliseconds since the epoch.
     virtual int64_t NowMs() = 0;
   };
@@ -41,11 +44,13 @@ class WriteRouter {
   // What was sent and is not applied after `resend_ticks` is sent again.
   WriteRouter(tree::Origin origin, int resend_ticks, Actions* actions);
 
-  // Commands of this server's clients, in order.
+  // Commands of this server's clients, in order. REQUIRES: they decode, and need no newer version
+  // than the one in force here.
   void Submit(CommandBatch batch);
   // Commands that another server forwarded to us as the leader. They are taken only if we lead, and
-  // from each origin only without a gap.
-  void OnForward(consensus::MemberId from, CommandBatch batch);
+  // from each origin only without a gap, and no further than to one that needs a newer version than
+  // the one in force.
+  void OnForward(const ForwardedCommands& forward);
 
   // Who leads has changed.
   void OnStatus(const consensus::Status& status);

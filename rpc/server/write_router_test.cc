@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace quorate::rpc {
@@ -32,9 +33,11 @@ class Recorder : public WriteRouter::Actions {
       forwarded.push_back(tree::DecodeHeader(command)->sequence);
     }
   }
+  uint32_t VersionInForce() override { return version; }
   int64_t NowMs() override { return now_ms; }
 
   bool refuse = false;
+  uint32_t version = tree::kVersionExpiry;
   int64_t now_ms = 1000;
   std::vector<uint64_t> proposed;
   std::vector<uint64_t> forwarded;
@@ -55,6 +58,13 @@ CommandBatch Batch(size_t count, tree::Origin origin = kSelf, uint64_t first_seq
     batch.commands.push_back({offset, batch.bytes->size() - offset});
   }
   return batch;
+}
+
+// As it comes from member 3.
+ForwardedCommands Forward(CommandBatch batch) {
+  auto checked = ForwardedCommands::Check(MemberId(3), std::move(batch));
+  REQUIRE(checked.ok());
+  return *std::move(checked);
 }
 
 consensus::Status Leads(uint32_t leader, uint64_t term) {
@@ -129,17 +139,15 @@ TEST_CASE(
   Recorder actions;
   WriteRouter router(kSelf, kResendTicks, &actions);
   const tree::Origin other{3, 9};
-  router.OnForward(MemberId(3), Batch(1, other, 1));
+  router.OnForward(Forward(Batch(1, other, 1)));
   CHECK(actions.proposed.empty());  // does not lead
   router.OnStatus(Leads(1, 1));
-  router.OnForward(MemberId(3), Batch(2, other, 1));
-  router.OnForward(MemberId(3), Batch(1, other, 4));  // 3 was lost
+  router.OnForward(Forward(Batch(2, other, 1)));
+  router.OnForward(Forward(Batch(1, other, 4)));  // 3 was lost
   CHECK(actions.proposed == Sequences{1, 2});
-  router.OnForward(MemberId(3), Batch(2, other, 3));
+  router.OnForward(Forward(Batch(2, other, 3)));
   CHECK(actions.proposed == Sequences{1, 2, 3, 4});
-  router.OnForward(MemberId(2), Batch(1, other, 5));  // not its own
-  CHECK(actions.proposed == Sequences{1, 2, 3, 4});
-  router.OnForward(MemberId(3), Batch(5, other, 1));  // sent again: only 5 is new
+  router.OnForward(Forward(Batch(5, other, 1)));  // sent again: only 5 is new
   CHECK(actions.proposed == Sequences{1, 2, 3, 4, 5});
 }
 
@@ -148,21 +156,95 @@ TEST_CASE("a leader whose first frame of a term was lost begins again before it"
   WriteRouter router(kSelf, kResendTicks, &actions);
   const tree::Origin other{3, 9};
   router.OnStatus(Leads(1, 1));
-  router.OnForward(MemberId(3), Batch(2, other, 7));
-  router.OnForward(MemberId(3), Batch(4, other, 5));
+  router.OnForward(Forward(Batch(2, other, 7)));
+  router.OnForward(Forward(Batch(4, other, 5)));
   CHECK(actions.proposed == Sequences{7, 8, 5, 6, 7, 8});
-  router.OnForward(MemberId(3), Batch(1, tree::Origin{3, 10}, 1));  // it was started anew
+  router.OnForward(Forward(Batch(1, tree::Origin{3, 10}, 1)));  // it was started anew
   CHECK(actions.proposed == Sequences{7, 8, 5, 6, 7, 8, 1});
 }
 
-TEST_CASE("forwarded bytes that the tree could not apply do not enter the log") {
+// What is wrong with the only command of the batch, from member 3.
+std::string Refusal(CommandBatch batch) {
+  const auto checked = ForwardedCommands::Check(MemberId(3), std::move(batch));
+  REQUIRE(absl::IsInvalidArgument(checked.status()));
+  return std::string(checked.status().message());
+}
+
+TEST_CASE("forwarded commands are decoded to their end before they may enter the log") {
+  const tree::Origin other{3, 9};
+  CommandBatch bad_body = Batch(2, other, 7);
+  (*bad_body.bytes)[bad_body.commands[1].offset + 1] =
+      static_cast<char>(tree::CommandKind::kRequest);
+  CHECK(Refusal(std::move(bad_body)).find("command number 8") != std::string::npos);
+  CommandBatch bad_header = Batch(1, other, 1);
+  (*bad_header.bytes)[1] = 99;
+  CHECK(Refusal(std::move(bad_header)).find("unknown kind") != std::string::npos);
+  CommandBatch too_short = Batch(1, other, 1);
+  too_short.commands[0].size = 0;
+  CHECK(Refusal(std::move(too_short)).find("shorter") != std::string::npos);
+  CHECK(Refusal(Batch(1, tree::Origin{2, 9}, 1)).find("server 2") != std::string::npos);
+}
+
+TEST_CASE("nothing that needs a newer version than the one in force is proposed") {
+  Recorder actions;
+  actions.version = tree::kVersionExpiry - 1;
+  WriteRouter router(kSelf, kResendTicks, &actions);
+  router.OnStatus(Leads(1, 1));
+  const auto batch = [] {
+    CommandBatch commands = Batch(1, tree::Origin{3, 9}, 1);
+    tree::CommandHeader header;
+    header.origin = tree::Origin{3, 9};
+    header.session = tree::SessionId(5);
+    header.sequence = 2;
+    tree::Request request;
+    tree::Op& op = request.ops.emplace_back();
+    op.kind = tree::OpKind::kCreateContainer;
+    op.path = "/c";
+    op.mode = tree::CreateMode::kContainer;
+    const size_t offset = commands.bytes->size();
+    tree::AppendRequest(header, request, commands.bytes.get());
+    commands.commands.push_back({offset, commands.bytes->size() - offset});
+    header.sequence = 3;
+    const size_t last = commands.bytes->size();
+    header.kind = tree::CommandKind::kCloseSession;
+    tree::AppendCloseSession(header, commands.bytes.get());
+    commands.commands.push_back({last, commands.bytes->size() - last});
+    return commands;
+  };
+  router.OnForward(Forward(batch()));
+  CHECK(actions.proposed == Sequences{1});
+  actions.version = tree::kVersionExpiry;
+  router.OnForward(Forward(batch()));
+  CHECK(actions.proposed == Sequences{1, 2, 3});
+}
+
+TEST_CASE("what a numbered write holds counts as well as that it is numbered") {
   Recorder actions;
   WriteRouter router(kSelf, kResendTicks, &actions);
   router.OnStatus(Leads(1, 1));
-  CommandBatch batch = Batch(1, tree::Origin{3, 9}, 1);
-  (*batch.bytes)[1] = static_cast<char>(tree::CommandKind::kRequest);
-  router.OnForward(MemberId(3), std::move(batch));
+  const auto batch = [](tree::OpKind kind) {
+    CommandBatch commands;
+    tree::CommandHeader header;
+    header.origin = tree::Origin{3, 9};
+    header.session = tree::SessionId(5);
+    header.sequence = 1;
+    tree::Request request;
+    tree::Op& op = request.ops.emplace_back();
+    op.kind = kind;
+    op.path = "/a";
+    tree::AppendSequencedRequest(header, 1, 0, request, commands.bytes.get());
+    commands.commands.push_back({0, commands.bytes->size()});
+    return commands;
+  };
+  const auto [kind, needed] =
+      GENERATE(std::pair(tree::OpKind::kDelete, tree::kVersionNumbered),
+               std::pair(tree::OpKind::kCheckCreated, tree::kVersionCheckCreated));
+  actions.version = needed - 1;
+  router.OnForward(Forward(batch(kind)));
   CHECK(actions.proposed.empty());
+  actions.version = needed;
+  router.OnForward(Forward(batch(kind)));
+  CHECK(actions.proposed == Sequences{1});
 }
 
 TEST_CASE("a leader that waits for its disk does not propose the same again") {
@@ -180,13 +262,13 @@ TEST_CASE("what a leader could not propose it expects to come again") {
   WriteRouter router(kSelf, kResendTicks, &actions);
   const tree::Origin other{3, 9};
   router.OnStatus(Leads(1, 1));
-  router.OnForward(MemberId(3), Batch(1, other, 1));
+  router.OnForward(Forward(Batch(1, other, 1)));
   actions.refuse = true;
-  router.OnForward(MemberId(3), Batch(1, other, 2));
+  router.OnForward(Forward(Batch(1, other, 2)));
   actions.refuse = false;
-  router.OnForward(MemberId(3), Batch(1, other, 3));
+  router.OnForward(Forward(Batch(1, other, 3)));
   CHECK(actions.proposed == Sequences{1});
-  router.OnForward(MemberId(3), Batch(2, other, 2));
+  router.OnForward(Forward(Batch(2, other, 2)));
   CHECK(actions.proposed == Sequences{1, 2, 3});
 }
 

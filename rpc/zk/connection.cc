@@ -1,15 +1,11 @@
 #include "rpc/zk/connection.h"
 
-#include <openssl/evp.h>
-#include <openssl/sha.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
 #include "rpc/zk/connection_loop.h"
-#include "tree/acl.h"
 
 namespace quorate::rpc::zk {
 namespace {
@@ -26,24 +22,12 @@ constexpr size_t kHeldBytesMax = 8u << 20;
 constexpr size_t kInKeptBytesMax = 64u << 10;
 // Unsent bytes at which no more requests are answered.
 constexpr size_t kUnsentBytesPause = 4u << 20;
-constexpr size_t kIdentitiesMax = 128;
-constexpr size_t kIdentityBytesMax = 64u << 10;
 constexpr auto kHandshakeTimeout = std::chrono::seconds(30);
 // In which the answer to a four-letter word has to be fetched.
 constexpr auto kWordTimeout = std::chrono::seconds(60);
 // Unsent bytes at which the next piece of such an answer waits.
 constexpr size_t kWordBytesPause = 64u << 10;
 constexpr auto kCatchUpTimeout = std::chrono::seconds(2);
-
-// "user:password" -> "user:" + base64(sha1("user:password")), as ZooKeeper stores it.
-std::string DigestId(std::string_view credentials) {
-  unsigned char hash[SHA_DIGEST_LENGTH];
-  SHA1(reinterpret_cast<const unsigned char*>(credentials.data()), credentials.size(), hash);
-  unsigned char text[4 * ((SHA_DIGEST_LENGTH + 2) / 3) + 1];
-  EVP_EncodeBlock(text, hash, SHA_DIGEST_LENGTH);
-  return std::string(credentials.substr(0, credentials.find(':'))) + ":" +
-         reinterpret_cast<const char*>(text);
-}
 
 int64_t MsSinceEpoch(std::chrono::steady_clock::time_point time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
@@ -57,11 +41,8 @@ Connection::Connection(ConnectionLoop* loop, uint32_t tag, std::string address,
       tag_(tag),
       address_(std::move(address)),
       opened_(loop->now()),
-      statistics_(std::move(statistics)) {
-  // The writes carry it: whether lists are skipped is not for the members to decide at apply.
-  if (loop_->door().config().skip_acl) identities_.push_back({"super", ""});
-  identities_.push_back({"ip", address_});
-}
+      statistics_(std::move(statistics)),
+      identities_(loop->door().config(), address_) {}
 
 Connection::~Connection() {
   if (local_) loop_->door().AddReadOnlySessions(-1);
@@ -432,14 +413,25 @@ bool Connection::RefuseReadOnly(const Pending& pending) {
 absl::StatusOr<Connection::Progress> Connection::StartWrite(std::string_view body, bool alone,
                                                             Pending* pending) {
   tree::Request request;
-  const ErrorCode error = DecodeWrite(pending->op, body, &request, &pending->shapes);
+  pending->shapes.clear();  // of an earlier try, if it had to wait to be refused
+  ErrorCode error = DecodeWrite(pending->op, body, &request, &pending->shapes);
+  const uint32_t version = loop_->door().service().version_in_force();
+  if (error == ErrorCode::kOk && tree::VersionNeeded(request) > version) {
+    error = ErrorCode::kUnimplemented;
+  }
+  // Of ZooKeeper's errors the one that every client knows and that ends nothing: the session goes
+  // on, and so does the connection.
+  if (error == ErrorCode::kOk && tree::AddsData(request) &&
+      loop_->door().service().refuses_data()) {
+    error = ErrorCode::kSystemError;
+  }
   if (error != ErrorCode::kOk) {
     if (!alone) return Progress::kMustWait;  // the error has its turn
     ReplyError(pending->xid, error);
     return Progress::kAnswered;
   }
-  request.identities = identities_;
-  request.enforces_quota = loop_->door().config().enforce_quota;
+  request.identities = identities_.all();
+  request.enforces_quota = loop_->door().config().enforce_quota && version >= tree::kVersionExpiry;
   std::string& to = loop_->command_bytes();
   const size_t offset = to.size();
   tree::AppendRequest(Header(tree::CommandKind::kRequest), request, &to);
@@ -521,12 +513,10 @@ absl::Status Connection::OnAuth(int32_t xid, std::string_view body) {
   }
   absl::Status status;
   if (request.scheme == "digest" && request.has_credentials) {
-    tree::Identity identity{"digest", DigestId(request.credentials)};
-    const bool is_super = identity.id == loop_->door().config().super_digest;
-    if ((is_super && !AddIdentity({"super", ""})) || !AddIdentity(std::move(identity))) {
-      status = absl::ResourceExhaustedError(absl::StrCat("a connection may have ", kIdentitiesMax,
-                                                         " identities of together ",
-                                                         kIdentityBytesMax, " bytes"));
+    if (!identities_.AddDigest(request.credentials)) {
+      status = absl::ResourceExhaustedError(
+          absl::StrCat("a connection may have ", ClientIdentities::kCountMax,
+                       " identities of together ", ClientIdentities::kBytesMax, " bytes"));
     }
   } else if (request.scheme != "ip") {
     loop_->statistics().auth_failures.Add(1);
@@ -539,19 +529,6 @@ absl::Status Connection::OnAuth(int32_t xid, std::string_view body) {
   return status;
 }
 
-bool Connection::AddIdentity(tree::Identity identity) {
-  const auto shown = identities_.begin() + (loop_->door().config().skip_acl ? 1 : 0);
-  if (std::find(shown, identities_.end(), identity) != identities_.end()) return true;
-  // Every write of the connection carries them all.
-  if (identity_bytes_ + identity.id.size() > kIdentityBytesMax ||
-      identities_.size() >= kIdentitiesMax) {
-    return false;
-  }
-  identity_bytes_ += identity.id.size();
-  identities_.push_back(std::move(identity));
-  return true;
-}
-
 void Connection::ReplyError(int32_t xid, ErrorCode error) {
   ReplyWriter reply(&out_, xid, SeenZxid(), error);
   ++packets_sent_;
@@ -561,9 +538,7 @@ void Connection::ReplyError(int32_t xid, ErrorCode error) {
 
 void Connection::OnWatchEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                               const Readers& readers) {
-  if (readers != nullptr && !tree::IsAllowed(*readers, identities_, tree::permission::kRead)) {
-    return;
-  }
+  if (!identities_.MayRead(readers)) return;
   AppendNotification(type, path, zxid, &out_);
   event_zxid_ = zxid;
   ++packets_sent_;

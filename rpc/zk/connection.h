@@ -20,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "rpc/server/client_identities.h"
 #include "rpc/server/service.h"
 #include "rpc/zk/four_letter_words.h"
 #include "rpc/zk/protocol.h"
@@ -30,9 +31,6 @@
 namespace quorate::rpc::zk {
 
 class ConnectionLoop;
-
-// The access control list that decides who is told of an event; nullptr: everybody.
-using Readers = std::shared_ptr<const std::vector<tree::Acl>>;
 
 class Connection {
  public:
@@ -131,8 +129,6 @@ class Connection {
   absl::Status OnSessionResult(const tree::ApplyResult& result);
   absl::Status OnRequest(std::string_view packet);
   absl::Status OnAuth(int32_t xid, std::string_view body);
-  // False if the connection has too many.
-  bool AddIdentity(tree::Identity identity);
   // Whether `bytes` begin with a four-letter word, which is then answered as soon as it is whole.
   bool TakeFourLetterWord(std::string_view bytes);
   // The reply to a request was put into out(), or what is to be sent after others: `bytes` of it.
@@ -151,9 +147,6 @@ class Connection {
   void GetEphemerals(int32_t xid, std::string_view body);
   void GetAllChildrenNumber(int32_t xid, std::string_view body);
   void WhoAmI(int32_t xid);
-  // Nobody writes to /zookeeper/config: its data is in the configuration.
-  void CompleteConfigNode(std::string_view path, tree::Stat* stat, std::string_view* data = nullptr,
-                          bool* has_data = nullptr) const;
   void SetWatches(int32_t xid, OpCode op, std::string_view body);
   void AddWatch(int32_t xid, std::string_view body);
   void CheckOrRemoveWatches(int32_t xid, OpCode op, std::string_view body);
@@ -190,9 +183,7 @@ class Connection {
   bool local_ = false;  // the session is known to this server alone
   std::chrono::steady_clock::time_point heard_;
   bool unread_ = false;  // in_ may hold whole packets
-  // With skipACL the first one passes every list, and is not shown to the client.
-  std::vector<tree::Identity> identities_;
-  size_t identity_bytes_ = 0;
+  ClientIdentities identities_;
   FourLetterWords::Pieces word_pieces_;  // kAnsweringWord: the rest of the answer
   std::deque<Pending> pipeline_;
   size_t held_count_ = 0;

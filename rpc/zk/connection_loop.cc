@@ -21,7 +21,9 @@ constexpr size_t kUnsentBytesAllMax = 512u << 20;
 constexpr size_t kUnsentBytesOfMany = 16u << 20;
 constexpr auto kRefusalLogPeriod = std::chrono::seconds(5);
 // How long a connection that is to be closed may take to accept the last bytes.
-constexpr int kTimersToSendTheRest = 40;
+constexpr auto kTimeToSendTheRest = std::chrono::seconds(2);
+// Between calls of OnTimer for which nobody waits: an idle server should sleep.
+constexpr auto kIdleTimerPeriod = std::chrono::milliseconds(250);
 
 }  // namespace
 
@@ -39,7 +41,7 @@ struct ConnectionLoop::Client {
   bool throttled = false;     // is not read from, for there is too much on its way
   size_t sent = 0;            // of connection.out()
   size_t unsent_counted = 0;  // in the loop's unsent_
-  int timers_finished = 0;
+  std::chrono::steady_clock::time_point finished_at;  // when that was seen
   // What of the connection's counts is in the loop's statistics.
   int64_t received_counted = 0;
   int64_t sent_counted = 0;
@@ -59,20 +61,14 @@ ConnectionLoop::~ConnectionLoop() = default;
 
 // --- From other threads --------------------------------------------------------------------------
 
-void ConnectionLoop::Push(Item item) {
-  MutexLock lock(&inbox_mutex_);
-  inbox_.push_back(std::move(item));
-  inbox_filled_.store(true, std::memory_order_release);
-}
+void ConnectionLoop::Push(Item item) { inbox_.Push(std::move(item)); }
 
 void ConnectionLoop::Wake() {
-  if (!inbox_filled_.load(std::memory_order_acquire)) return;
-  if (wake_pending_.exchange(true)) return;
-  sockets_->Wake();
+  if (inbox_.WantsWake()) sockets_->Wake();
 }
 
 void ConnectionLoop::OnWake() {
-  wake_pending_.store(false);
+  inbox_.OnWake();
   BeginTurn();
   DrainInbox();
 }
@@ -321,13 +317,8 @@ void ConnectionLoop::UnlockTree() {
 // --- Inbox ---------------------------------------------------------------------------------------
 
 void ConnectionLoop::DrainInbox() {
-  if (!inbox_filled_.load(std::memory_order_acquire)) return;
   ASSERT(draining_.empty());
-  {
-    MutexLock lock(&inbox_mutex_);
-    draining_.swap(inbox_);
-    inbox_filled_.store(false, std::memory_order_release);
-  }
+  if (!inbox_.Take(&draining_)) return;
   for (Item& item : draining_) HandleItem(item);
   draining_.clear();
 }
@@ -381,10 +372,11 @@ void ConnectionLoop::FinishAll(const absl::Status& why) {
 
 // --- From time to time ---------------------------------------------------------------------------
 
-void ConnectionLoop::OnTimer() {
+std::chrono::milliseconds ConnectionLoop::OnTimer() {
   BeginTurn();
   const ServerStatus status = door_->service().status();
   const std::vector<std::shared_ptr<Client>> clients(in_order_.begin(), in_order_.end());
+  bool somebody_waits = false;
   for (const std::shared_ptr<Client>& client : clients) {
     absl::Status problem = client->connection.CheckTime(now_, status.leader_contact_age_ms);
     if (problem.ok() && client->connection.waits_for_catch_up()) {
@@ -392,21 +384,25 @@ void ConnectionLoop::OnTimer() {
       MarkDirty(*client);
     }
     if (!problem.ok()) Finish(*client, problem);
-    if (client->connection.finished() && ++client->timers_finished > kTimersToSendTheRest) {
-      Close(*client);
+    if (client->connection.finished()) {
+      if (client->finished_at == std::chrono::steady_clock::time_point()) {
+        client->finished_at = now_;
+      }
+      if (now_ - client->finished_at >= kTimeToSendTheRest) Close(*client);
     }
     MaybeReceive(*client);  // in case it was paused
+    somebody_waits |= client->connection.waits_for_catch_up() || !client->receiving;
   }
   UnlockTree();
   SendTouches();
+  if (somebody_waits) return kTimerPeriod;
+  // Short sessions have to be touched in time; the shortest make no busy loop of it.
+  return std::clamp(std::chrono::milliseconds(door_->config().touch_period_ms()), kTimerPeriod,
+                    kIdleTimerPeriod);
 }
 
 void ConnectionLoop::SendTouches() {
-  // Often enough for the shortest session, and at most twice in a tick.
-  const Config& config = door_->config();
-  const auto period = std::chrono::milliseconds(
-      std::min(config.tick_time_ms / 2, config.min_session_timeout_ms / 6));
-  if (now_ - touches_sent_ < period) return;
+  if (now_ - touches_sent_ < std::chrono::milliseconds(door_->config().touch_period_ms())) return;
   touches_sent_ = now_;
   std::vector<int64_t> touched;
   for (const std::shared_ptr<Client>& client : in_order_) {

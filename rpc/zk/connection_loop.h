@@ -11,7 +11,6 @@
 // except for the locks.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <list>
@@ -25,7 +24,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "base/clock.h"
-#include "base/mutex.h"
+#include "rpc/server/inbox.h"
 #include "rpc/zk/connection.h"
 #include "rpc/zk/door.h"
 
@@ -56,8 +55,8 @@ class Sockets {
 
 class ConnectionLoop {
  public:
-  // How often OnTimer is to be called.
-  static constexpr auto kTimerPeriod = std::chrono::milliseconds(50);
+  // When OnTimer is to be called for the first time.
+  static constexpr auto kTimerPeriod = std::chrono::milliseconds(100);
 
   // Both must outlive the loop, and no call of the door's may come any more when it is destroyed.
   // The loops of a door are all made before the first connection.
@@ -80,8 +79,8 @@ class ConnectionLoop {
   void OnWake();
   // Follows each Sockets::EndTurnSoon.
   void EndTurn();
-  // Time-outs, and touches to the leader.
-  void OnTimer();
+  // Time-outs, and touches to the leader. Returns after which time it is to be called again.
+  std::chrono::milliseconds OnTimer();
 
   size_t connection_count() const { return clients_.size(); }
   // What the loop has done. For its connections.
@@ -170,11 +169,8 @@ class ConnectionLoop {
   std::chrono::steady_clock::time_point refusal_logged_;
   int refusals_not_logged_ = 0;
 
-  Mutex inbox_mutex_;
-  std::vector<Item> inbox_ ABSL_GUARDED_BY(inbox_mutex_);
+  Inbox<Item> inbox_;
   std::vector<Item> draining_;
-  std::atomic<bool> inbox_filled_{false};
-  std::atomic<bool> wake_pending_{false};
 };
 
 }  // namespace quorate::rpc::zk

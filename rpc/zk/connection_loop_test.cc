@@ -2,6 +2,7 @@
 #include "rpc/zk/connection_loop.h"
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
@@ -250,6 +251,18 @@ TEST_CASE("a connection that is to be closed is given 2 s to take its last answe
   f.Settle();
   CHECK_FALSE(f.sockets.open(broken));
   CHECK(f.loop.connection_count() == 0);
+}
+
+TEST_CASE("an idle loop sleeps, but short sessions are touched in time") {
+  using std::chrono::milliseconds;
+  const auto [min_session_timeout_ms, period] =
+      GENERATE(std::pair(6000, milliseconds(250)), std::pair(900, milliseconds(150)),
+               std::pair(1, milliseconds(100)));
+  Config config = TestConfig();
+  config.tick_time_ms = 2000;
+  config.min_session_timeout_ms = min_session_timeout_ms;
+  Fixture f(config);
+  CHECK(f.loop.OnTimer() == period);
 }
 
 TEST_CASE("a server with too much on its way reads on only from clients that wait for nothing") {

@@ -1,8 +1,10 @@
 // What a connection answers at once, from the tree and the watches.
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "rpc/server/config_node.h"
 #include "rpc/zk/connection.h"
 #include "rpc/zk/connection_loop.h"
 
@@ -11,8 +13,6 @@ namespace {
 
 using tree::ErrorCode;
 
-constexpr std::string_view kConfigPath = "/zookeeper/config";
-constexpr int32_t kConfigVersion = -1;   // of the data that ZooKeeper puts there at a start
 constexpr int32_t kAddWatchModeMax = 1;  // persistent, persistent and recursive
 
 // The names of a node's children as they are in a reply. They are collected before the reply, whose
@@ -63,11 +63,12 @@ void Connection::Read(int32_t xid, OpCode op, std::string_view body) {
   if (op == OpCode::kExists) {
     error = tree.Exists(request.path, &stat);
   } else if (op == OpCode::kGetData) {
-    error = tree.GetData(request.path, identities_, &data, &has_data, &stat);
+    error = tree.GetData(request.path, identities_.all(), &data, &has_data, &stat);
   } else {
-    error = tree.GetAcl(request.path, identities_, &acl, &stat);
+    error = tree.GetAcl(request.path, identities_.all(), &acl, &stat);
   }
-  if (error == ErrorCode::kOk) CompleteConfigNode(request.path, &stat, &data, &has_data);
+  if (error == ErrorCode::kOk)
+    CompleteConfigNode(loop_->door().members_text(), request.path, &stat, &data, &has_data);
   // exists leaves a watch for the creation of what is not there.
   if (request.watch &&
       (error == ErrorCode::kOk || (op == OpCode::kExists && error == ErrorCode::kNoNode))) {
@@ -84,8 +85,10 @@ void Connection::Read(int32_t xid, OpCode op, std::string_view body) {
 void Connection::ReadChildren(int32_t xid, OpCode op, const ReadRequest& request) {
   tree::Stat stat;
   Children children;
-  const ErrorCode error = children.Collect(loop_->LockTree(), request.path, identities_, &stat);
-  if (error == ErrorCode::kOk) CompleteConfigNode(request.path, &stat);
+  const ErrorCode error =
+      children.Collect(loop_->LockTree(), request.path, identities_.all(), &stat);
+  if (error == ErrorCode::kOk)
+    CompleteConfigNode(loop_->door().members_text(), request.path, &stat);
   if (request.watch && error == ErrorCode::kOk) Watch(request.path, tree::WatchKind::kChild);
   ReplyWriter reply(&out_, xid, SeenZxid(), error);
   ++packets_sent_;
@@ -109,16 +112,16 @@ void Connection::MultiRead(int32_t xid, std::string_view body) {
     bool has_data = false;
     Children children;
     const bool reads_data = item.op == OpCode::kGetData;
-    const ErrorCode error = reads_data
-                                ? tree.GetData(item.path, identities_, &data, &has_data, &stat)
-                                : children.Collect(tree, item.path, identities_, &stat);
+    const ErrorCode error =
+        reads_data ? tree.GetData(item.path, identities_.all(), &data, &has_data, &stat)
+                   : children.Collect(tree, item.path, identities_.all(), &stat);
     if (error != ErrorCode::kOk) {
       WriteMultiError(error, reply.body());
       continue;
     }
     WriteMultiResultHeader(item.op, reply.body());
     if (reads_data) {
-      CompleteConfigNode(item.path, &stat, &data, &has_data);
+      CompleteConfigNode(loop_->door().members_text(), item.path, &stat, &data, &has_data);
       WriteData(has_data, data, reply.body());
       WriteStat(stat, reply.body());
     } else {
@@ -126,18 +129,6 @@ void Connection::MultiRead(int32_t xid, std::string_view body) {
     }
   }
   WriteMultiEnd(reply.body());
-}
-
-void Connection::CompleteConfigNode(std::string_view path, tree::Stat* stat, std::string_view* data,
-                                    bool* has_data) const {
-  if (path != kConfigPath) return;
-  const std::string& members = loop_->door().members_text();
-  // What an administrator has written is shown as it is.
-  if (members.empty() || stat->mzxid != tree::Zxid(0)) return;
-  stat->data_length = static_cast<int32_t>(members.size());
-  stat->version = kConfigVersion;
-  if (data != nullptr) *data = members;
-  if (has_data != nullptr) *has_data = true;
 }
 
 void Connection::GetEphemerals(int32_t xid, std::string_view body) {
@@ -162,7 +153,7 @@ void Connection::GetAllChildrenNumber(int32_t xid, std::string_view body) {
     return;
   }
   size_t count = 0;
-  const ErrorCode error = tree.CountDescendants(request.path, identities_, &count);
+  const ErrorCode error = tree.CountDescendants(request.path, identities_.all(), &count);
   ReplyWriter reply(&out_, xid, SeenZxid(), error);
   ++packets_sent_;
   // ZooKeeper knows the root by two names, and counts the one below the other.
@@ -174,14 +165,11 @@ void Connection::WhoAmI(int32_t xid) {
   loop_->LockTree();
   ReplyWriter reply(&out_, xid, SeenZxid(), ErrorCode::kOk);
   ++packets_sent_;
-  auto identity = identities_.begin() + (loop_->door().config().skip_acl ? 1 : 0);
-  reply.body().Int(static_cast<int32_t>(identities_.end() - identity));
-  for (; identity != identities_.end(); ++identity) {
-    reply.body().String(identity->scheme);
-    // The hash of a password is nobody's business.
-    std::string_view id = identity->id;
-    if (identity->scheme == "digest") id = id.substr(0, id.find(':'));
-    reply.body().String(id);
+  const std::span<const tree::Identity> identities = identities_.shown();
+  reply.body().Int(static_cast<int32_t>(identities.size()));
+  for (const tree::Identity& identity : identities) {
+    reply.body().String(identity.scheme);
+    reply.body().String(ClientIdentities::ShownId(identity));
   }
 }
 

@@ -2,14 +2,14 @@
 
 #include <spdlog/spdlog.h>
 
-#include <span>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
+#include "rpc/server/client_identities.h"
+#include "rpc/server/doors.h"
 #include "rpc/zk/connection_loop.h"
-#include "tree/acl.h"
 
 namespace quorate::rpc::zk {
 namespace {
@@ -21,12 +21,6 @@ constexpr auto kRefusalLogPeriod = std::chrono::seconds(5);
 int64_t FirstSessionId(const tree::Origin& origin) {
   return static_cast<int64_t>((origin.incarnation << 24 >> 8) & 0x00FFFFFFFFFFFFFF) |
          (static_cast<int64_t>(origin.member) << 56);
-}
-
-// Who is told of an event of a node with this list.
-Readers ReadersOf(std::span<const tree::Acl> acl) {
-  if (tree::IsAllowed(acl, {}, tree::permission::kRead)) return nullptr;
-  return std::make_shared<const std::vector<tree::Acl>>(acl.begin(), acl.end());
 }
 
 }  // namespace
@@ -46,15 +40,27 @@ size_t ZkDoor::AddLoop(ConnectionLoop* loop) {
   return loops_.size() - 1;
 }
 
-ConnectionLoop& ZkDoor::LoopOf(uint32_t tag) { return *loops_[tag % loops_.size()]; }
+ConnectionLoop& ZkDoor::LoopOf(uint32_t tag) {
+  return *loops_[(tag - kZooKeeperTags.first) % loops_.size()];
+}
 
 uint32_t ZkDoor::NewTag(size_t loop) {
-  return static_cast<uint32_t>(next_tag_.fetch_add(1) * loops_.size() + loop);
+  const auto loops = static_cast<uint32_t>(loops_.size());
+  // As many as every loop has, so that they can begin anew.
+  const uint32_t of_loop = next_tag_.fetch_add(1) % (kZooKeeperTags.count / loops);
+  return kZooKeeperTags.first + of_loop * loops + static_cast<uint32_t>(loop);
 }
 
 tree::SessionId ZkDoor::NewSessionId() { return tree::SessionId(next_session_.fetch_add(1)); }
 
 // --- What was applied ----------------------------------------------------------------------------
+
+bool ZkDoor::IsQuick() const {
+  if (!watches_.mutex.TryLock()) return false;
+  const bool quick = watches_.table.watch_count() <= kQuickWatchesMax;
+  watches_.mutex.Unlock();
+  return quick;
+}
 
 void ZkDoor::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                          const tree::EventAcls& acls) {
@@ -128,13 +134,11 @@ bool ZkDoor::AdmitAddress(const std::string& address) {
     Refuse(address, absl::StrCat(config_.max_connections, " are open (maxCnxns)"));
     return false;
   }
-  MutexLock lock(&addresses_mutex_);
-  int& count = addresses_[address];
-  if (config_.max_client_connections > 0 && count >= config_.max_client_connections) {
-    Refuse(address, absl::StrCat("it has ", count, " already (maxClientCnxns)"));
+  const int max = config_.max_client_connections;
+  if (!addresses_.Add(address, max)) {
+    Refuse(address, absl::StrCat("it has ", max, " already (maxClientCnxns)"));
     return false;
   }
-  ++count;
   return true;
 }
 
@@ -153,12 +157,7 @@ void ZkDoor::Refuse(const std::string& address, const std::string& why) {
   refusals_not_logged_ = 0;
 }
 
-void ZkDoor::ReleaseAddress(const std::string& address) {
-  MutexLock lock(&addresses_mutex_);
-  auto it = addresses_.find(address);
-  ASSERT(it != addresses_.end());
-  if (--it->second == 0) addresses_.erase(it);
-}
+void ZkDoor::ReleaseAddress(const std::string& address) { addresses_.Remove(address); }
 
 bool ZkDoor::ForEachNodeWatch(
     size_t count_max, size_t bytes_max,

@@ -23,7 +23,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/random.h"
-#include "base/strings.h"
+#include "rpc/server/address_counts.h"
 #include "rpc/server/config.h"
 #include "rpc/server/service.h"
 #include "rpc/zk/four_letter_words.h"
@@ -47,6 +47,7 @@ class ZkDoor : public Door {
   // All must outlive the door. `random` makes passwords.
   ZkDoor(const Config& config, Service* service, const Clock* clock, RandomBytes* random);
 
+  bool IsQuick() const override;
   void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                    const tree::EventAcls& acls) override;
   void OnSessionAttached(const tree::SessionInfo& session) override;
@@ -96,7 +97,7 @@ class ZkDoor : public Door {
   Service* const service_;
   const Clock* const clock_;
   RandomBytes* const random_;
-  Watches watches_;
+  mutable Watches watches_;
   Statistics statistics_;
   std::vector<ConnectionLoop*> loops_;
   std::atomic<int64_t> next_session_;
@@ -109,8 +110,7 @@ class ZkDoor : public Door {
   // behind.
   absl::flat_hash_map<tree::SessionId, uint32_t> session_tags_ ABSL_GUARDED_BY(sessions_mutex_);
 
-  Mutex addresses_mutex_;
-  StringMap<int> addresses_ ABSL_GUARDED_BY(addresses_mutex_);
+  AddressCounts addresses_;
 
   Mutex refusals_mutex_;
   std::chrono::steady_clock::time_point refusal_logged_ ABSL_GUARDED_BY(refusals_mutex_);

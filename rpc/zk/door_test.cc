@@ -61,13 +61,14 @@ class TestServer : private DoorFactory {
   uint16_t port() const { return port_; }
 
  private:
-  Door* Make(const Config& config, Service* service) override {
+  Door* Make(const Config& config, Service* service, Administration*) override {
     door_ = std::make_unique<ZkDoor>(config, service, Clock::System(), RandomBytes::System());
     listener_ = std::make_unique<ZkListener>(door_.get());
     return door_.get();
   }
   absl::Status Open() override { return listener_->Start(); }
   void Close() override { listener_->Stop(); }
+  void OnStatusPublished() override {}
 
   const uint16_t port_;
   std::unique_ptr<ZkDoor> door_;

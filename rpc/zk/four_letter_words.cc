@@ -217,6 +217,13 @@ void AddMetrics(const ServerStatus& status, const ServerMetrics& metrics, Monito
   lines->Add("snap_count", metrics.snapshot.count);
   lines->Add("looking_count", metrics.lookings);
   lines->Add("stale_sessions_expired", metrics.sessions_expired);
+  lines->Add("log_losses_count", metrics.log_losses);
+  lines->Add("digest_compared_zxid", metrics.digest_compared_zxid);
+  lines->Add("digest_mismatches_count", metrics.digest_mismatches);
+  lines->Add("digest_undecided", metrics.digest_is_undecided ? 1 : 0);
+  lines->Add("disk_free_bytes", metrics.disk_free_bytes);
+  lines->Add("disk_low", status.disk_low ? 1 : 0);
+  lines->Add("data_refused", status.data_refused ? 1 : 0);
   lines->AddSummary("election_time", metrics.election);
   lines->AddSummary("unavailable_time", metrics.unavailable);
   lines->AddSummary("fsynctime", metrics.fsync);

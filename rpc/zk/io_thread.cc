@@ -11,6 +11,8 @@
 #include <string>
 #include <utility>
 
+#include "base/thread.h"
+
 namespace quorate::rpc::zk {
 namespace {
 
@@ -53,8 +55,8 @@ IoThread::IoThread(ZkDoor* door) : door_(door), receive_buffer_(kReceiveBytes), 
 IoThread::~IoThread() { Stop(); }
 
 void IoThread::Start() {
-  StartTimer();
-  thread_ = std::thread([this] { Run(); });
+  StartTimer(ConnectionLoop::kTimerPeriod);
+  thread_ = StartThread("zk-io", [this] { Run(); });
 }
 
 void IoThread::Stop() {
@@ -70,12 +72,11 @@ void IoThread::Run() {
   }
 }
 
-void IoThread::StartTimer() {
-  timer_.expires_after(ConnectionLoop::kTimerPeriod);
+void IoThread::StartTimer(std::chrono::milliseconds period) {
+  timer_.expires_after(period);
   timer_.async_wait([this](const boost::system::error_code& error) {
     if (error) return;
-    loop_.OnTimer();
-    StartTimer();
+    StartTimer(loop_.OnTimer());
   });
 }
 

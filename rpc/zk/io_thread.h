@@ -52,7 +52,7 @@ class IoThread : private Sockets {
   void AwaitReadable(const std::shared_ptr<Socket>& socket);
   void OnReadable(const std::shared_ptr<Socket>& socket);
   void AwaitWritable(const std::shared_ptr<Socket>& socket);
-  void StartTimer();
+  void StartTimer(std::chrono::milliseconds period);
 
   ZkDoor* const door_;
   boost::asio::io_context context_{1};

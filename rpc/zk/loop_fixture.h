@@ -39,8 +39,10 @@ class FakeService : public Service {
   const tree::Tree& tree() const override { return tree_; }
   SharedMutex& tree_mutex() override { return mutex_; }
   tree::Origin origin() const override { return {3, incarnation}; }
+  uint32_t version_in_force() const override { return version; }
   void Submit(CommandBatch batch) override { batches.push_back(std::move(batch)); }
   bool congested() const override { return is_congested; }
+  bool refuses_data() const override { return is_refusing_data; }
   void Sync(uint32_t origin_tag, uint64_t sync_id) override {
     syncs.emplace_back(origin_tag, sync_id);
   }
@@ -68,6 +70,8 @@ class FakeService : public Service {
   std::vector<std::vector<int64_t>> touches;
   ServerStatus current;
   bool is_congested = false;
+  uint32_t version = consensus::kVersionNewest;
+  bool is_refusing_data = false;
   uint64_t incarnation = 5;
 
  private:

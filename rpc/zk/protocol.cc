@@ -303,6 +303,7 @@ bool DecodeSaslRequest(std::string_view body) {
 
 ReplyWriter::ReplyWriter(std::string* out, int32_t xid, tree::Zxid zxid, tree::ErrorCode error)
     : out_(*out), start_(out->size()), body_(out) {
+  ASSERT(!tree::IsOwnError(error), "ZooKeeper's clients do not know it");
   body_.Int<int32_t>(0);  // the length, written at the end
   body_.Int(xid);
   body_.Int(zxid.value());
@@ -358,6 +359,7 @@ void WriteMultiResultHeader(OpCode shape, BigEndianWriter& to) {
 }
 
 void WriteMultiError(tree::ErrorCode error, BigEndianWriter& to) {
+  ASSERT(!tree::IsOwnError(error), "ZooKeeper's clients do not know it");
   WriteMultiHeader({kErrorItem, false, static_cast<int32_t>(error)}, to);
   to.Int(static_cast<int32_t>(error));
 }

@@ -389,6 +389,17 @@ TEST_CASE("bytes that are left over behind a request are ignored, missing ones a
   }
 }
 
+TEST_CASE("what not all servers know yet is refused until they do") {
+  Fixture f;
+  const uint32_t tag = f.ConnectSession();
+  f.service.version = tree::kVersionExpiry - 1;
+  const std::string container = Create("/c", "", 4);
+  CHECK(f.Call(tag, OpCode::kCreateContainer, container).error == ErrorCode::kUnimplemented);
+  CHECK(f.Call(tag, OpCode::kCreate, Create("/n", "")).error == ErrorCode::kOk);
+  f.service.version = tree::kVersionExpiry;
+  CHECK(f.Call(tag, OpCode::kCreateContainer, container).error == ErrorCode::kOk);
+}
+
 TEST_CASE("operations that no client may ask for cost it the connection") {
   for (int32_t op : {0, 10, 23, 99, 108, 500, -1, -10, -100}) {
     CAPTURE(op);
@@ -412,6 +423,20 @@ TEST_CASE("a client that wants to authenticate by SASL is told that there is not
   f.Settle();
   CHECK(f.sockets.received(tag).empty());
   CHECK_FALSE(f.sockets.open(tag));
+}
+
+TEST_CASE("when disks are full, what adds data is refused in its turn, and all else is taken") {
+  Fixture f;
+  const uint32_t tag = f.ConnectSession();
+  CHECK(f.Call(tag, OpCode::kCreate, Create("/a", "data")).error == ErrorCode::kOk);
+  f.service.is_refusing_data = true;
+  CHECK(f.Call(tag, OpCode::kCreate, Create("/b", "")).error == ErrorCode::kSystemError);
+  CHECK(f.Call(tag, OpCode::kSetData, SetData("/a", "x")).error == ErrorCode::kSystemError);
+  CHECK(f.Call(tag, OpCode::kCreate, "").error == ErrorCode::kMarshallingError);
+  CHECK(DataOf(f.Call(tag, OpCode::kGetData, PathAndWatch("/a", false))) == "data");
+  CHECK(f.Call(f.ConnectSession(), OpCode::kDelete, Delete("/a")).error == ErrorCode::kOk);
+  f.service.is_refusing_data = false;
+  CHECK(f.Call(tag, OpCode::kCreate, Create("/b", "")).error == ErrorCode::kOk);
 }
 
 TEST_CASE("a check can stand alone") {

@@ -31,7 +31,7 @@ def _send_raw(data):
     def send(address):
         connection = zk.RawConnection(address)
         try:
-            connection.send(data)
+            connection.offer(data)
             assert connection.is_closed_by_peer(PATIENCE_SECONDS), "the connection stays open"
         finally:
             connection.abandon()
@@ -42,7 +42,7 @@ def _send_in_session(data, must_close=True):
     """The same on a connection with a session."""
     def send(address):
         with zk.Connection(address) as connection:
-            connection.send(data)
+            connection.offer(data)
             if must_close:
                 assert connection.is_closed_by_peer(PATIENCE_SECONDS), "the connection stays open"
     return send
@@ -149,8 +149,7 @@ def shared_random_bytes_in_sessions(cluster):
     def send(address):
         for data in frames:
             with zk.Connection(address) as connection:
-                connection.send(data)
-                connection.submit(zk.CLOSE)
+                connection.offer(data + zk.frame(zk.header(2, zk.CLOSE)))
                 # Nothing to expect but that the member lives; the bystander sees to that.
                 connection.is_closed_by_peer(0.5)
     _check_bystander(cluster, send)

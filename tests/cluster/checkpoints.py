@@ -39,7 +39,8 @@ def _wait_for(what, condition):
 
 
 def _segments(cluster, member):
-    return set(os.listdir(os.path.join(cluster.member_dir(member), "log")))
+    """The files of the log, without the spare one."""
+    return set(os.listdir(os.path.join(cluster.member_dir(member), "log"))) - {"spare"}
 
 
 class _Log:

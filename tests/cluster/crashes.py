@@ -28,6 +28,7 @@ class Writer(threading.Thread):
         self.longest_pause = 0.0
         self.error = None
         self.stopping = threading.Event()
+        self.progress = threading.Condition()
         self.connection = zk.Connection(self.address, 20000)
 
     def run(self):
@@ -44,7 +45,9 @@ class Writer(threading.Thread):
             count += 1
             try:
                 assert self.connection.create(path, path.encode()) == path
-                self.acknowledged.append(path)
+                with self.progress:
+                    self.acknowledged.append(path)
+                    self.progress.notify_all()
                 now = time.monotonic()
                 self.longest_pause, last = max(self.longest_pause, now - last), now
             except zk.Closed:
@@ -63,6 +66,13 @@ class Writer(threading.Thread):
                 raise
             except zk.Closed:
                 time.sleep(0.02)
+
+    def wait_for_writes(self, count, seconds=30):
+        """Until `count` more are acknowledged."""
+        with self.progress:
+            wanted = len(self.acknowledged) + count
+            assert self.progress.wait_for(lambda: len(self.acknowledged) >= wanted, seconds), (
+                f"the writer on member {self.member} gets nowhere: {self.error!r}")
 
     def finish(self):
         self.stopping.set()

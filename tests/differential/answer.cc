@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "rpc/zk/wire/wire.h"
 #include "tests/differential/operation.h"
-#include "tests/lib/wire/wire.h"
 
 namespace quorate::differential {
 namespace {

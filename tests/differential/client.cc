@@ -1,16 +1,7 @@
 #include "tests/differential/client.h"
 
-#include <arpa/inet.h>
-#include <netinet/tcp.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
-
-#include "base/assert.h"
 
 namespace quorate::differential {
 namespace {
@@ -34,61 +25,7 @@ bool EndsConnection(const Operation& operation) {
 
 }  // namespace
 
-Connection::~Connection() { Close(); }
-
-Connection& Connection::operator=(Connection&& other) noexcept {
-  Close();
-  socket_ = std::exchange(other.socket_, -1);
-  reader_ = std::exchange(other.reader_, {});
-  return *this;
-}
-
-Connection Connection::To(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  ASSERT(colon != std::string::npos, "an address is host:port");
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(static_cast<uint16_t>(std::atoi(address.c_str() + colon + 1)));
-  const int parsed = inet_pton(AF_INET, address.substr(0, colon).c_str(), &to.sin_addr);
-  ASSERT(parsed == 1, "the host of an address is numeric");
-  Connection connection;
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  ASSERT(fd >= 0, "there are descriptors left");
-  connection.socket_ = fd;
-  const int on = 1;
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) != 0) connection.Close();
-  return connection;
-}
-
-void Connection::Send(std::string_view bytes) {
-  while (!bytes.empty() && socket_ >= 0) {
-    const ssize_t sent = send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent < 0) return;  // Receive tells
-    bytes.remove_prefix(static_cast<size_t>(sent));
-  }
-}
-
-Connection::Received Connection::Receive(std::string* packet) {
-  while (!reader_.Next(packet)) {
-    if (socket_ < 0) return Received::kClosed;
-    pollfd readable{socket_, POLLIN, 0};
-    if (poll(&readable, 1, kPatienceMs) == 0) return Received::kNothing;
-    char bytes[64 << 10];
-    const ssize_t size = recv(socket_, bytes, sizeof(bytes), 0);
-    if (size <= 0) {
-      Close();
-      return Received::kClosed;
-    }
-    reader_.Add({bytes, static_cast<size_t>(size)});
-  }
-  return Received::kPacket;
-}
-
-void Connection::Close() {
-  if (socket_ >= 0) close(socket_);
-  socket_ = -1;
-}
+void Client::Drop() { connection_.CloseAndWait(kPatienceMs); }
 
 void Client::Begin(const Operation& operation) {
   switch (operation.kind) {
@@ -106,7 +43,7 @@ void Client::Begin(const Operation& operation) {
   }
   // ZooKeeper may forget to close a connection on which something more comes.
   if (!EndsConnection(operation)) bytes += EncodeBarrier();
-  connection_.Send(bytes);
+  connection_.Send(bytes, kPatienceMs);
 }
 
 std::vector<Answer> Client::End(const Operation& operation) {
@@ -125,7 +62,7 @@ std::vector<Answer> Client::End(const Operation& operation) {
 
 void Client::BeginConnect(const Operation& operation) {
   old_ = std::move(connection_);
-  connection_ = Connection::To(address_);
+  connection_ = wire::Connection::To(address_, kPatienceMs);
   wire::Handshake handshake;
   handshake.timeout_ms = operation.timeout_ms;
   handshake.with_read_only = operation.with_read_only;
@@ -137,13 +74,13 @@ void Client::BeginConnect(const Operation& operation) {
   if (operation.connect == ConnectKind::kWrongPassword) handshake.password[0] ^= 1;
   if (operation.connect == ConnectKind::kUnknownSession) handshake.session = kUnknownSession;
   if (operation.connect == ConnectKind::kZxidOfTheFuture) handshake.last_zxid_seen = kFutureZxid;
-  connection_.Send(wire::EncodeHandshake(handshake));
+  connection_.Send(wire::EncodeHandshake(handshake), kPatienceMs);
 }
 
 std::vector<Answer> Client::EndConnect(const Operation& operation) {
   std::vector<Answer> answers;
   std::string packet;
-  if (connection_.Receive(&packet) == Connection::Received::kPacket) {
+  if (connection_.Receive(&packet, kPatienceMs) == wire::Connection::Received::kPacket) {
     answers.push_back(DecodeHandshake(packet));
     wire::HandshakeReply reply;
     wire::DecodeHandshakeReply(packet, operation.with_read_only, &reply);
@@ -155,26 +92,26 @@ std::vector<Answer> Client::EndConnect(const Operation& operation) {
     }
   }
   expected_.clear();
-  connection_.Send(EncodeBarrier());
+  connection_.Send(EncodeBarrier(), kPatienceMs);
   std::vector<Answer> rest = Collect(&connection_);
   answers.insert(answers.end(), rest.begin(), rest.end());
   return answers;
 }
 
-void Client::BeginBarrier() { connection_.Send(EncodeBarrier()); }
+void Client::BeginBarrier() { connection_.Send(EncodeBarrier(), kPatienceMs); }
 std::vector<Answer> Client::EndBarrier() { return Collect(&connection_); }
 
-void Client::BeginOldBarrier() { old_.Send(EncodeBarrier()); }
+void Client::BeginOldBarrier() { old_.Send(EncodeBarrier(), kPatienceMs); }
 
 std::vector<Answer> Client::EndOldBarrier() {
   std::vector<Answer> answers = Collect(&old_);
-  old_.Close();
+  old_.CloseAndWait(kPatienceMs);
   return answers;
 }
 
 void Client::Forget() {
   Drop();
-  old_.Close();
+  old_.CloseAndWait(kPatienceMs);
   session_ = 0;
   password_.clear();
 }
@@ -204,19 +141,19 @@ std::string Client::EncodeBarrier() const {
   return wire::Framed(packet);
 }
 
-std::vector<Answer> Client::Collect(Connection* connection) {
+std::vector<Answer> Client::Collect(wire::Connection* connection) {
   std::vector<Answer> answers, overtaking;
   std::string packet;
   for (bool done = false; !done;) {
-    switch (connection->Receive(&packet)) {
-      case Connection::Received::kPacket:
+    switch (connection->Receive(&packet, kPatienceMs)) {
+      case wire::Connection::Received::kPacket:
         done = Take(packet, &answers, &overtaking);
         break;
-      case Connection::Received::kClosed:
+      case wire::Connection::Received::kClosed:
         overtaking.emplace_back().kind = AnswerKind::kClosed;
         done = true;
         break;
-      case Connection::Received::kNothing:
+      case wire::Connection::Received::kNothing:
         overtaking.emplace_back().kind = AnswerKind::kNothing;
         connection->Close();
         done = true;

@@ -8,37 +8,11 @@
 #include <string_view>
 #include <vector>
 
+#include "rpc/zk/wire/connection.h"
 #include "tests/differential/answer.h"
 #include "tests/differential/operation.h"
-#include "tests/lib/wire/wire.h"
 
 namespace quorate::differential {
-
-// A TCP connection that sends bytes and receives packets.
-class Connection {
- public:
-  Connection() = default;
-  ~Connection();
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
-  Connection(Connection&& other) noexcept { *this = std::move(other); }
-  Connection& operator=(Connection&& other) noexcept;
-
-  // `address` is host:port, the host a numeric IPv4 address. A refused connection counts as one
-  // that the server has closed.
-  static Connection To(const std::string& address);
-
-  void Send(std::string_view bytes);
-  enum class Received { kPacket, kClosed, kNothing };
-  // Waits for a packet for at most ten seconds.
-  Received Receive(std::string* packet);
-  bool open() const { return socket_ >= 0; }
-  void Close();
-
- private:
-  int socket_ = -1;
-  wire::PacketReader reader_;
-};
 
 class Client {
  public:
@@ -64,7 +38,9 @@ class Client {
 
   bool connected() const { return connection_.open(); }
   bool has_session() const { return session_ != 0; }
-  void Drop() { connection_.Close(); }
+  // ZooKeeper forgets who holds a session if it sees the end of the former connection only after
+  // the next one has taken the session over.
+  void Drop();
   // Drops the connection and forgets the session.
   void Forget();
 
@@ -79,15 +55,15 @@ class Client {
   std::vector<Answer> EndConnect(const Operation& operation);
   std::string Encode(const Request& request) const;
   std::string EncodeBarrier() const;
-  std::vector<Answer> Collect(Connection* connection);
+  std::vector<Answer> Collect(wire::Connection* connection);
   // True if it is the answer to the barrier.
   bool Take(const std::string& packet, std::vector<Answer>* answers,
             std::vector<Answer>* overtaking);
 
   const std::string address_;
   const bool alone_;
-  Connection connection_;
-  Connection old_;
+  wire::Connection connection_;
+  wire::Connection old_;
   int64_t session_ = 0;
   std::string password_;
   int64_t last_zxid_ = 0;

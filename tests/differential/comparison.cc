@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "rpc/zk/wire/wire.h"
 #include "tests/differential/excuses.h"
-#include "tests/lib/wire/wire.h"
 
 namespace quorate::differential {
 namespace {

@@ -5,12 +5,12 @@
 #include <set>
 #include <string>
 
+#include "rpc/zk/wire/wire.h"
 #include "tests/differential/answer.h"
 #include "tests/differential/generator.h"
 #include "tests/differential/operation.h"
 #include "tests/differential/relation.h"
 #include "tests/differential/requests.h"
-#include "tests/lib/wire/wire.h"
 
 namespace quorate::differential {
 namespace {

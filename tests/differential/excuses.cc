@@ -4,7 +4,7 @@
 #include <array>
 #include <string>
 
-#include "tests/lib/wire/wire.h"
+#include "rpc/zk/wire/wire.h"
 
 namespace quorate::differential {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "tests/lib/wire/wire.h"
+#include "rpc/zk/wire/wire.h"
 
 namespace quorate::differential {
 namespace {

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "rpc/zk/wire/wire.h"
 #include "tests/differential/generator.h"
 #include "tests/differential/requests.h"
-#include "tests/lib/wire/wire.h"
 
 namespace quorate::differential {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "tests/lib/wire/wire.h"
+#include "rpc/zk/wire/wire.h"
 
 namespace quorate::differential {
 namespace {

@@ -14,6 +14,10 @@ constexpr int kShrinkTrialsMax = 60;
 constexpr size_t kShownOperations = 12;
 constexpr char kTreePrefix[] = "tree: ";
 
+bool IsStallOfReference(const std::vector<Difference>& differences) {
+  return !differences.empty() && differences[0].reference == ToString(AnswerKind::kNothing);
+}
+
 }  // namespace
 
 Runner::Runner(RunOptions options, Planted planted, StartServers start)
@@ -36,15 +40,21 @@ absl::Status Runner::Run() {
   return absl::OkStatus();
 }
 
-absl::Status Runner::RunEpisode(uint64_t seed, int64_t count) {
+absl::Status Runner::RunEpisode(uint64_t seed, int64_t count, bool is_repeated) {
   if (absl::Status s = Reset(); !s.ok()) return s;
   Generator generator(seed, options_.without);
   std::vector<Operation> operations;
   for (int64_t i = 0; i < count; ++i) {
     operations.push_back(generator.Next());
     ++operations_;
-    const bool differs =
-        Record(pair_->Do(operations.back()), seed, operations, operations.size() - 1);
+    const std::vector<Difference> differences = pair_->Do(operations.back());
+    if (!is_repeated && IsStallOfReference(differences)) {
+      ++stalls_;
+      operations_ -= i + 1;
+      if (absl::Status s = Restart(); !s.ok()) return s;
+      return RunEpisode(seed, count, /*is_repeated=*/true);
+    }
+    const bool differs = Record(differences, seed, operations, operations.size() - 1);
     const bool last = i + 1 == count;
     if (differs || last || (i + 1) % options_.tree_operations == 0) {
       // After a difference the rest of the episode is worth something if the trees are the same.
@@ -140,10 +150,10 @@ absl::Status Runner::Shrink(const std::string& kind, Found* found) {
 }
 
 std::string Runner::Report() const {
-  std::string report =
-      absl::StrCat(operations_, " operations, ", comparison_->answers(), " answers compared (",
-                   comparison_->errors(), " errors, ", comparison_->events(), " events), seed ",
-                   options_.seed, ", ", restarts_, " restarts\n");
+  std::string report = absl::StrCat(
+      operations_, " operations, ", comparison_->answers(), " answers compared (",
+      comparison_->errors(), " errors, ", comparison_->events(), " events), seed ", options_.seed,
+      ", ", restarts_, " restarts, ", stalls_, " stalls of the reference\n");
   for (const auto& [name, count] : comparison_->excused()) {
     absl::StrAppend(&report, "intended: ", name, ": ", count, " times\n");
   }

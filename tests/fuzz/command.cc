@@ -28,6 +28,8 @@ bool Decodes(std::string_view command) {
       return tree::DecodeSessionBody(command).ok();
     case tree::CommandKind::kRequest:
       return tree::DecodeRequest(command).ok();
+    case tree::CommandKind::kSequencedRequest:
+      return tree::DecodeSequencedRequest(command).ok();
     case tree::CommandKind::kDeleteContainer:
       return tree::DecodeDeleteContainer(command).ok();
     case tree::CommandKind::kCloseSession:
@@ -54,6 +56,7 @@ void Run(Input input) {
     tree::StampTime(command.data(), zxid);
     tree.Apply(tree::Zxid(zxid), command, tree::OriginOf(command), &listener);
   }
+  ASSERT(tree.digest() == tree.ComputeDigest(), "the digest follows every change");
 }
 
 }  // namespace quorate::fuzz

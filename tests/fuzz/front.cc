@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 
 namespace quorate::fuzz {
-namespace {
 
 rpc::Config FuzzConfig() {
   spdlog::set_level(spdlog::level::off);
@@ -16,11 +15,9 @@ rpc::Config FuzzConfig() {
   return config;
 }
 
-}  // namespace
-
 Front::Front() : config_(FuzzConfig()) { sockets_.SetLoop(&loop_); }
 
-bool Front::TreeService::Work(rpc::Door* door) {
+bool TreeService::Work(rpc::Door* door) {
   const auto batches = std::exchange(batches_, {});
   const auto syncs = std::exchange(syncs_, {});
   if (batches.empty() && syncs.empty()) return false;

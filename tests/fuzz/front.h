@@ -18,6 +18,37 @@
 
 namespace quorate::fuzz {
 
+// A tree that applies what is submitted when it is told to.
+class TreeService final : public rpc::Service {
+ public:
+  const tree::Tree& tree() const override { return tree_; }
+  SharedMutex& tree_mutex() override { return mutex_; }
+  tree::Origin origin() const override { return {1, 1}; }
+  void Submit(rpc::CommandBatch batch) override { batches_.push_back(std::move(batch)); }
+  uint32_t version_in_force() const override { return consensus::kVersionNewest; }
+  bool congested() const override { return false; }
+  bool refuses_data() const override { return false; }
+  void Sync(uint32_t origin_tag, uint64_t sync_id) override {
+    syncs_.emplace_back(origin_tag, sync_id);
+  }
+  void Touch(std::vector<int64_t>) override {}
+  rpc::ServerStatus status() const override { return status_; }
+  rpc::ServerMetrics metrics() const override { return {}; }
+
+  // Applies what was submitted. Whether there was anything.
+  bool Work(rpc::Door* door);
+
+ private:
+  tree::Tree tree_;
+  SharedMutex mutex_;
+  std::vector<rpc::CommandBatch> batches_;
+  std::vector<std::pair<uint32_t, uint64_t>> syncs_;
+  rpc::ServerStatus status_{.leader_known = true, .is_leader = true, .in_touch = true};
+  int64_t zxid_ = 0;
+};
+
+rpc::Config FuzzConfig();
+
 class Front {
  public:
   Front();
@@ -30,32 +61,6 @@ class Front {
   ManualClock& clock() { return clock_; }
 
  private:
-  class TreeService final : public rpc::Service {
-   public:
-    const tree::Tree& tree() const override { return tree_; }
-    SharedMutex& tree_mutex() override { return mutex_; }
-    tree::Origin origin() const override { return {1, 1}; }
-    void Submit(rpc::CommandBatch batch) override { batches_.push_back(std::move(batch)); }
-    bool congested() const override { return false; }
-    void Sync(uint32_t origin_tag, uint64_t sync_id) override {
-      syncs_.emplace_back(origin_tag, sync_id);
-    }
-    void Touch(std::vector<int64_t>) override {}
-    rpc::ServerStatus status() const override { return status_; }
-    rpc::ServerMetrics metrics() const override { return {}; }
-
-    // Applies what was submitted. Whether there was anything.
-    bool Work(rpc::Door* door);
-
-   private:
-    tree::Tree tree_;
-    SharedMutex mutex_;
-    std::vector<rpc::CommandBatch> batches_;
-    std::vector<std::pair<uint32_t, uint64_t>> syncs_;
-    rpc::ServerStatus status_{.leader_known = true, .is_leader = true, .in_touch = true};
-    int64_t zxid_ = 0;
-  };
-
   class SameBytes final : public RandomBytes {
    public:
     void Fill(char* bytes, size_t size) override { std::fill_n(bytes, size, 'r'); }

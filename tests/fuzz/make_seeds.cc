@@ -3,15 +3,23 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "consensus/core/message.h"
 #include "rpc/peer/frame.h"
+#include "rpc/proto/quorate/v1/session.pb.h"
+#include "rpc/proto/quorate/v1/tree.pb.h"
 #include "rpc/zk/test_packets.h"
+#include "tools/zookeeper/snapshot_file.h"
+#include "tools/zookeeper/test_files.h"
 #include "tree/command.h"
 #include "tree/record.h"
+#include "tree/store/backup_file.h"
+#include "tree/tree.h"
 
 namespace quorate::fuzz {
 namespace {
@@ -31,11 +39,35 @@ class Corpus {
   const std::filesystem::path directory_;
 };
 
+class NobodyListens final : public tree::ApplyListener {
+ public:
+  void OnNodeEvent(tree::EventType, std::string_view, tree::Zxid, const tree::EventAcls&) override {
+  }
+  void OnSessionAttached(const tree::SessionInfo&) override {}
+  void OnSessionClosed(tree::SessionId, tree::Zxid) override {}
+  void OnResult(tree::ApplyResult) override {}
+};
+
 // `bytes` after their length, as fuzz::Input takes it.
 template <typename Length>
 std::string Piece(std::string_view bytes) {
   const auto length = static_cast<Length>(bytes.size());
   return std::string(reinterpret_cast<const char*>(&length), sizeof(length)).append(bytes);
+}
+
+void AddBackup(const Corpus& corpus) {
+  const std::string path = std::filesystem::temp_directory_path() / "make_seeds.backup";
+  const tree::BackupHeader header{std::string(16, 'c'), tree::Zxid(300), 2, 1, 1, {1, 2, 3}, {4}};
+  auto writer = tree::BackupFileWriter::Create(path, header);
+  if (!writer.ok() || !(*writer)->Add("key", "value").ok() || !(*writer)->Finish().ok()) {
+    std::cerr << path << ": it cannot be written\n";
+    return;
+  }
+  std::ostringstream bytes;
+  bytes << std::ifstream(path, std::ios::binary).rdbuf();
+  std::filesystem::remove(path);
+  corpus.Add("backup_file", "repaired", '\0' + bytes.str());
+  corpus.Add("backup_file", "as_it_is", '\1' + bytes.str());
 }
 
 void AddCommands(const Corpus& corpus) {
@@ -64,6 +96,27 @@ void AddCommands(const Corpus& corpus) {
   tree::AppendCloseSession(header, &close);
   corpus.Add("command", "session",
              Piece<uint16_t>(create) + Piece<uint16_t>(write) + Piece<uint16_t>(close));
+
+  std::string numbered;
+  std::string all = Piece<uint16_t>(create);
+  for (uint64_t sequence : {1, 2, 2, 4, 3, 1}) {
+    numbered.clear();
+    tree::AppendSequencedRequest(header, sequence, sequence / 2, request, &numbered);
+    all += Piece<uint16_t>(numbered);
+  }
+  corpus.Add("command", "sequenced", all + Piece<uint16_t>(close));
+
+  header.session = tree::kNoSession;
+  header.attach_zxid = tree::Zxid(0);
+  request.ops = {{.kind = tree::OpKind::kCheckAbsent, .path = "/a/b"},
+                 {.kind = tree::OpKind::kCreate, .path = "/a", .acl = tree::OpenAcl()},
+                 {.kind = tree::OpKind::kCreate, .path = "/a/b", .acl = tree::OpenAcl()},
+                 {.kind = tree::OpKind::kRefused, .refusal = tree::ErrorCode::kNoSpace},
+                 {.kind = tree::OpKind::kCheckCreated, .path = "/", .created_zxid = tree::Zxid(0)},
+                 {.kind = tree::OpKind::kDeleteRecursive, .path = "/a", .version = 0}};
+  write.clear();
+  tree::AppendRequest(header, request, &write);
+  corpus.Add("command", "recursive", Piece<uint16_t>(write) + Piece<uint16_t>(write));
 }
 
 std::vector<consensus::Message> Messages() {
@@ -142,6 +195,40 @@ void AddRequests(const Corpus& corpus) {
   corpus.Add("request", "set", std::string(1, '\5') + SetData("/a", "0"));
 }
 
+// A step of native_session.
+std::string Step(char choice, const google::protobuf::MessageLite& message) {
+  return choice + Piece<uint8_t>(message.SerializeAsString());
+}
+
+void AddNativeMessages(const Corpus& corpus) {
+  constexpr char kOfSession = 1;
+  constexpr char kOfGet = 4;  // four times the method
+  v1::SessionRequest watch;
+  watch.add_requests()->mutable_watch()->set_path("/");
+  watch.mutable_requests(0)->mutable_watch()->set_scope(v1::SUBTREE);
+  v1::SessionRequest write;
+  v1::Request::Write* both = write.add_requests()->mutable_write();
+  both->set_sequence(1);
+  both->add_operations()->mutable_create()->set_path("/a");
+  both->add_operations()->mutable_create()->set_path("/a/b");
+  write.add_requests()->mutable_list()->set_path("/");
+  write.add_requests()->mutable_get()->set_path("/a");
+  write.mutable_requests(2)->mutable_get()->set_linearizable(true);
+  write.add_requests()->mutable_sync();
+  write.add_requests()->mutable_who_am_i();
+  v1::SessionRequest remove;
+  remove.set_acknowledged_sequence(1);
+  v1::Request::Write* second = remove.add_requests()->mutable_write();
+  second->set_sequence(2);
+  second->add_operations()->mutable_delete_()->set_path("/a");
+  second->mutable_operations(0)->mutable_delete_()->set_recursive(true);
+  v1::GetRequest get;
+  get.set_path("/a");
+  corpus.Add("native_session", "requests",
+             Step(kOfSession, watch) + Step(kOfSession, write) + Step(kOfGet, get) +
+                 Step(kOfSession, remove));
+}
+
 void AddRecords(const Corpus& corpus) {
   std::string key, value;
   tree::EncodeHeadKey(&key);
@@ -156,6 +243,39 @@ void AddRecords(const Corpus& corpus) {
   tree::EncodeNodeKey({tree::Zxid(0), 0}, &key);
   bytes += Piece<uint8_t>(key) + Piece<uint16_t>(std::string(90, '\0'));
   corpus.Add("tree_record", "each_kind", bytes);
+}
+
+// A tree that loads, with a session that has answers.
+void AddTree(const Corpus& corpus) {
+  tree::Tree tree;
+  NobodyListens listener;
+  tree::CommandHeader header{.session = tree::SessionId(0x0100000000000001)};
+  std::string command;
+  tree::AppendCreateSession(header, 10'000, std::string(tree::kPasswordBytes, 'p'), &command);
+  tree.Apply(tree::Zxid(1), command, {}, &listener);
+  header.attach_zxid = tree::Zxid(1);
+  tree::Request request;
+  request.multi = true;
+  request.ops = {{.kind = tree::OpKind::kSetData, .path = "/zookeeper"},
+                 {.kind = tree::OpKind::kCreate,
+                  .path = "/a",
+                  .acl = tree::OpenAcl(),
+                  .mode = tree::CreateMode::kEphemeralSequential}};
+  for (uint64_t sequence = 1; sequence <= 3; ++sequence) {
+    command.clear();
+    tree::AppendSequencedRequest(header, sequence, sequence / 3, request, &command);
+    tree.Apply(tree.last_zxid() + 1, command, {}, &listener);
+    // The last fails.
+    if (sequence == 2) request.ops[0].path = "/none";
+  }
+  const auto zxid = static_cast<uint16_t>(tree.last_zxid().value());
+  const uint64_t digest = tree.digest();
+  std::string bytes(reinterpret_cast<const char*>(&zxid), sizeof(zxid));
+  bytes.append(reinterpret_cast<const char*>(&digest), sizeof(digest));
+  tree.ForEachRecord([&bytes](std::string_view key, std::optional<std::string_view> value) {
+    bytes += Piece<uint8_t>(key) + Piece<uint16_t>(*value);
+  });
+  corpus.Add("tree_record", "whole_tree", bytes);
 }
 
 void AddTexts(const Corpus& corpus) {
@@ -174,6 +294,72 @@ void AddTexts(const Corpus& corpus) {
                  acl("ip", "10.0.0.0/8") + acl("ip", "fe80::1/64"));
 }
 
+std::string ZookeeperSnapshot() {
+  using tools::zookeeper::DataTree;
+  std::string bytes;
+  tools::zookeeper::SnapshotWriter writer([&bytes](std::string_view piece) {
+    bytes += piece;
+    return absl::OkStatus();
+  });
+  const std::vector<tree::Acl> open = tree::OpenAcl();
+  const std::vector<tree::Acl> list = {{1, {"digest", "u:x"}}, {31, {"ip", "10.0.0.1"}}};
+  const tools::zookeeper::SnapshotWriter::Lists lists = {{list, 1}};
+  writer.Begin({{tree::SessionId(5), 1000}}, lists).IgnoreError();
+  for (std::string_view path : {"/", "/zookeeper", "/zookeeper/quota", "/a", "/a/b", "/a/e"}) {
+    DataTree::SnapshotNode node;
+    node.path = path;
+    node.has_data = true;
+    node.data = path;
+    node.acl = path == "/a/b" ? &list : &open;
+    node.stat.czxid = node.stat.mzxid = node.stat.pzxid = tree::Zxid(path[1] == 'a' ? 3 : 0);
+    node.stat.owner = tree::SessionId(path == "/a/e" ? 5 : 0);
+    writer.Node(node).IgnoreError();
+  }
+  writer.End(tree::Zxid(3)).IgnoreError();
+  return bytes;
+}
+
+void AddZookeeperFiles(const Corpus& corpus) {
+  const std::string snapshot = ZookeeperSnapshot();
+  corpus.Add("zookeeper_snapshot", "file", std::string(1, '\0') + snapshot);
+  // Without its last checksum, and without the digest and both.
+  corpus.Add("zookeeper_snapshot", "open", "1" + snapshot.substr(0, snapshot.size() - 13));
+  corpus.Add("zookeeper_snapshot", "old", "1" + snapshot.substr(0, snapshot.size() - 46));
+
+  using namespace tools::zookeeper;  // NOLINT: its builders, and each of its types is named below
+  using Type = TransactionType;
+  const std::string timeout = RecordBuilder().Int(1000).bytes();
+  const std::string list =
+      RecordBuilder().String("/b").AclList({{1, {"ip", "::1"}}}).Int(1).bytes();
+  const std::string closed = RecordBuilder().Int(1).String("/e").bytes();
+  RecordBuilder container, ttl;
+  container.String("/c").String("").AclList().Int(3);
+  ttl.String("/t").Null().AclList().Int(4).Long(5000);
+  int64_t zxid = 0;
+  std::string all(1, '1');
+  const auto add = [&](Type type, std::string_view record,
+                       std::optional<uint64_t> digest = std::nullopt) {
+    all += Piece<uint16_t>(TransactionBytes(++zxid, type, record, digest));
+  };
+  add(Type::kCreateSession, timeout);
+  add(Type::kCreate, CreateRecord("/b", "data", false, 1));
+  add(Type::kCreate2, CreateRecord("/e", "", true, 2), 7);
+  add(Type::kCreateContainer, container.bytes());
+  add(Type::kCreateTtl, ttl.bytes());
+  add(Type::kSetData, SetDataRecord("/b", "more", 1));
+  add(Type::kSetAcl, list);
+  add(Type::kMulti, MultiRecord({{Type::kCreate, CreateRecord("/a/m", "", false, 1)},
+                                 {Type::kCheck, RecordBuilder().String("/a/m").Int(0).bytes()},
+                                 {Type::kDelete, DeleteRecord("/a/m")}}));
+  add(Type::kError, RecordBuilder().Int(-101).bytes());
+  add(Type::kCloseSession, closed, 7);
+  add(Type::kDeleteContainer, DeleteRecord("/c"));
+  corpus.Add("zookeeper_log", "each_type", all);
+  corpus.Add("zookeeper_log", "file",
+             std::string(1, '\0') +
+                 LogBuilder().Add(1, Type::kCreate, CreateRecord("/b", "", false, 1)).Padded());
+}
+
 }  // namespace
 }  // namespace quorate::fuzz
 
@@ -183,10 +369,14 @@ int main(int argc, char** argv) {
     return 2;
   }
   const quorate::fuzz::Corpus corpus(argv[1]);
+  quorate::fuzz::AddBackup(corpus);
   quorate::fuzz::AddCommands(corpus);
   quorate::fuzz::AddMessages(corpus);
   quorate::fuzz::AddRequests(corpus);
+  quorate::fuzz::AddNativeMessages(corpus);
   quorate::fuzz::AddRecords(corpus);
+  quorate::fuzz::AddTree(corpus);
   quorate::fuzz::AddTexts(corpus);
+  quorate::fuzz::AddZookeeperFiles(corpus);
   return 0;
 }

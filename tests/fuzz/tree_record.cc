@@ -27,7 +27,9 @@ void Run(Input input) {
     if (!loader.Add(key, value).ok()) return;
   }
   const auto loaded = loader.Finish(zxid, digest);
-  if (loaded.ok()) ASSERT((*loaded)->last_zxid() == zxid);
+  if (!loaded.ok()) return;
+  ASSERT((*loaded)->last_zxid() == zxid);
+  ASSERT((*loaded)->digest() == (*loaded)->ComputeDigest());
 }
 
 }  // namespace quorate::fuzz

@@ -200,8 +200,8 @@ def shared_paths_of_a_megabyte(cluster):
             client.progress()
             session.close()
         with zk.Connection(address, TIMEOUT_MS) as session:
-            session.send(zk.frame(zk.header(1, zk.EXISTS) +
-                                  zk.request_path_watch("/" + "p" * zk.MAX_FRAME_BYTES, False)))
+            session.offer(zk.frame(zk.header(1, zk.EXISTS) +
+                                   zk.request_path_watch("/" + "p" * zk.MAX_FRAME_BYTES, False)))
             assert session.is_closed_by_peer(by.PATIENCE_SECONDS), "a path above jute.maxbuffer"
         client.progress()
         return memory.note(300)
@@ -261,19 +261,19 @@ def shared_lengths_that_cannot_be(cluster):
     with by.Bystander(address) as client:
         for name, length in FRAMES.items():
             raw = zk.RawConnection(address)
-            raw.send(struct.pack(">i", length) + b"x" * 1000)
+            raw.offer(struct.pack(">i", length) + b"x" * 1000)
             assert raw.is_closed_by_peer(by.PATIENCE_SECONDS), f"{name} length in the handshake"
             raw.abandon()
             with zk.Connection(address) as session:
-                session.send(struct.pack(">i", length) + b"x" * 1000)
+                session.offer(struct.pack(">i", length) + b"x" * 1000)
                 assert session.is_closed_by_peer(by.PATIENCE_SECONDS), f"{name} length in a session"
             client.progress(2)
         # Lengths inside a request that has room for none of it.
         for length in FRAMES.values():
             for operation in (zk.CREATE, zk.SET_DATA, zk.MULTI, zk.SET_WATCHES, zk.AUTH, 15, 22, 105):
                 with zk.Connection(address) as session:
-                    session.submit(operation, struct.pack(">i", length) * 3)
-                    session.submit(zk.CLOSE)
+                    session.offer(zk.frame(zk.header(1, operation) + struct.pack(">i", length) * 3) +
+                                  zk.frame(zk.header(2, zk.CLOSE)))
                     assert session.is_closed_by_peer(by.PATIENCE_SECONDS)
         client.progress()
 

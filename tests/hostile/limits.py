@@ -39,7 +39,8 @@ def alone_requests_above_the_buffer(server):
         with by.Bystander(address) as client:
             with zk.Connection(address) as session:
                 session.create("/small", b"x" * 4900, zk.EPHEMERAL)
-                session.submit(zk.CREATE, zk.request_create("/large", b"x" * 5000, zk.EPHEMERAL))
+                session.offer(zk.frame(zk.header(2, zk.CREATE) +
+                                       zk.request_create("/large", b"x" * 5000, zk.EPHEMERAL)))
                 assert session.is_closed_by_peer(by.PATIENCE_SECONDS), "a request above the limit"
             with zk.Connection(address) as session:
                 assert not session.exists("/large")

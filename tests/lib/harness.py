@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import os
 import random
+import select
 import shutil
 import signal
 import socket
@@ -51,6 +52,17 @@ def run_in_group(command, seconds, directory):
         process.wait()
 
 
+def wait_for_exit(process, seconds):
+    """Whether a process that this one started ends within that time."""
+    if process.poll() is None:
+        descriptor = os.pidfd_open(process.pid)
+        try:
+            select.select([descriptor], [], [], seconds)
+        finally:
+            os.close(descriptor)
+    return process.poll() is not None
+
+
 class Reservation:
     """A range of free ports. A socket bound to its base, which no member uses, holds it against
     other test runs for as long as this object lives."""
@@ -80,16 +92,19 @@ class Reservation:
 class Cluster:
     """A running cluster, driven through tools/cluster. Use as a context manager."""
 
-    def __init__(self, server="quorate", size=3, settings=(), start=True):
+    def __init__(self, server="quorate", size=3, settings=(), start=True, directory=None,
+                 environment=None):
+        """`directory`: where its files are, if not among the temporary ones. `environment`: what its
+        servers have in theirs beside what this process has."""
         self.size = size
         # What Quorate promises and ZooKeeper does not: clients of other members stay connected when
         # the leader dies.
         self.keeps_connections = server == "quorate"
-        self.environment = dict(os.environ)
+        self.environment = dict(os.environ, **(environment or {}))
         if server != "quorate":
             self.environment["QUORATED"] = SERVERS[server]
         self.ports = Reservation(size)
-        self.parent = tempfile.mkdtemp(prefix="quorate-test-")
+        self.parent = tempfile.mkdtemp(prefix="quorate-test-", dir=directory)
         self.dir = os.path.join(self.parent, "cluster")
         self.settings = list(settings)
         atexit.register(self.remove)

@@ -194,6 +194,13 @@ class RawConnection:
         except OSError as error:
             raise Closed(str(error)) from error
 
+    def offer(self, data):
+        """Sends `data` that the server may refuse: it may end the connection before it has it all."""
+        try:
+            self.send(data)
+        except Closed:
+            pass  # is_closed_by_peer() tells.
+
     def _receive(self, count, deadline):
         while len(self.received) < count:
             left = deadline - time.monotonic()

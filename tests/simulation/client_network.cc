@@ -252,7 +252,7 @@ void ServerSockets::Start(rpc::zk::ConnectionLoop* loop, Scheduler::Task after_c
   loop_ = loop;
   after_call_ = std::move(after_call);
   network_.host(member_).sockets = this;
-  ScheduleTimer();
+  ScheduleTimer(rpc::zk::ConnectionLoop::kTimerPeriod);
 }
 
 void ServerSockets::CloseAll(bool silent) {
@@ -262,11 +262,11 @@ void ServerSockets::CloseAll(bool silent) {
   }
 }
 
-void ServerSockets::ScheduleTimer() {
-  life_->After(std::chrono::microseconds(rpc::zk::ConnectionLoop::kTimerPeriod).count(), [this] {
-    loop_->OnTimer();
+void ServerSockets::ScheduleTimer(std::chrono::milliseconds period) {
+  life_->After(std::chrono::microseconds(period).count(), [this] {
+    const std::chrono::milliseconds next = loop_->OnTimer();
     after_call_();
-    ScheduleTimer();
+    ScheduleTimer(next);
   });
 }
 

@@ -70,7 +70,7 @@ class ServerSockets : public rpc::zk::Sockets {
  private:
   friend class ClientConnection;
 
-  void ScheduleTimer();
+  void ScheduleTimer(std::chrono::milliseconds period);
   // A piece of the loop's work, soon.
   void Soon(Scheduler::Task task);
   void DeliverSoon(uint32_t tag);

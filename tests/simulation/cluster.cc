@@ -44,6 +44,10 @@ const tree::Tree* Cluster::tree(size_t member) const {
   return process == nullptr ? nullptr : &process->replica().tree();
 }
 
+bool Cluster::MightRefuseData(size_t member, int64_t from_us, int64_t until_us) const {
+  return machines_[member]->refusal_times().Overlap(from_us, until_us);
+}
+
 void Cluster::Run() {
   checker_.OnElection([this](size_t member) { nemesis_.OnElection(member); });
   nemesis_.Start();
@@ -66,6 +70,10 @@ void Cluster::Run() {
   for (const auto& machine : machines_) all.push_back(machine->number());
   Await(
       "all members agree when everything is repaired", [&] { return Agree(all); },
+      [this] { return Describe(); });
+  const auto last = static_cast<int64_t>(checker_.committed().value());
+  Await(
+      "the trees are compared when everything is repaired", [&] { return Compared(all, last); },
       [this] { return Describe(); });
   CheckAtTheEnd();
   workload_->CheckFinal();
@@ -96,6 +104,18 @@ bool Cluster::Agree(const std::vector<size_t>& members) {
     if (raft.last_index() != last || raft.leader() == consensus::kNoMember) return false;
     // What is applied may still be on its way to a slow disk.
     if (raft.durable_index() != last) return false;
+  }
+  return true;
+}
+
+bool Cluster::Compared(const std::vector<size_t>& members, int64_t zxid) {
+  const consensus::Membership current = nemesis_.CurrentMembership();
+  if (current.Members().size() < 2) return true;
+  for (size_t member : members) {
+    if (!current.Contains(consensus::MemberId(static_cast<uint32_t>(member + 1)))) continue;
+    Process* process = machines_[member]->process();
+    if (process == nullptr) return false;
+    if (process->replica().metrics().digest_compared_zxid < zxid) return false;
   }
   return true;
 }

@@ -53,6 +53,7 @@ class Cluster : public World {
   void Count(std::string_view probe) override { simulation_.trace().Count(probe); }
   size_t member_count() const override { return machines_.size(); }
   const tree::Tree* tree(size_t member) const override;
+  bool MightRefuseData(size_t member, int64_t from_us, int64_t until_us) const override;
   void AddObserver(ServerObserver* observer) override { observers_.push_back(observer); }
 
  private:
@@ -62,6 +63,8 @@ class Cluster : public World {
              const std::function<std::string()>& describe);
   // Whether these members hold the same and nothing is under way among them.
   bool Agree(const std::vector<size_t>& members);
+  // Whether these members have held their trees against a majority's up to `zxid`.
+  bool Compared(const std::vector<size_t>& members, int64_t zxid);
   // While nothing goes wrong any more, whoever leads goes on to do so, whatever those try who are
   // not repaired. REQUIRES: `core` agrees.
   void CheckLeaderStays(const std::vector<size_t>& core);

@@ -50,6 +50,8 @@ class ClusterChecker : public MessageObserver {
 
   // A message leaves a member.
   void OnMessage(size_t member, const consensus::Message& message) override;
+  void OnDigestNote(size_t member, size_t to, const rpc::DigestNote& note) override;
+  void OnDiskReport(size_t member, size_t to, const rpc::DiskReport& report) override;
   // A process has opened its directory.
   void OnStart(size_t member, consensus::DataDir& data_dir);
   // Its tree is that of a checkpoint or of another member, or new and empty.
@@ -63,6 +65,7 @@ class ClusterChecker : public MessageObserver {
   struct Progress {
     consensus::Term term;
     consensus::Index commit;
+    consensus::Index durable;
     bool leads;
   };
   void OnStoodStill(size_t member, int64_t from_us);
@@ -73,6 +76,11 @@ class ClusterChecker : public MessageObserver {
   // What a member must have to be one who never lost anything: all that was committed by now or
   // that it acknowledged.
   consensus::Index Needed(size_t member) const;
+  // Whether a majority of the first `voters` members has on its disks all that was committed, also
+  // without this one.
+  bool IsKeptWithout(size_t member, size_t voters) const;
+  // It may have lost something, or everything.
+  void OnDiskHarmed(size_t member) { kept_.erase(member); }
   // Compares a member's log on disk with what was committed.
   void CheckLog(size_t member, consensus::DataDir& data_dir, consensus::Index last);
 
@@ -87,6 +95,8 @@ class ClusterChecker : public MessageObserver {
   // that was committed earlier in time: who won and then stood still may speak of it after a leader
   // of a later term has committed more.
   consensus::Index CommittedBefore(consensus::Term term) const;
+  // Fails if one of them is of a version that knows nothing of it.
+  void CheckKnows(size_t member, size_t to, std::string_view what);
   void OnVote(consensus::MemberId voter, consensus::Term term, consensus::MemberId candidate);
   void CheckPromise(size_t member, const consensus::Message& message);
   void CheckCommitIsDurable(const consensus::Entry& entry);
@@ -107,6 +117,7 @@ class ClusterChecker : public MessageObserver {
   // this term or before.
   std::map<consensus::Term, consensus::Index> commits_;
   std::map<size_t, consensus::Index> acknowledged_;  // by member, the highest
+  std::map<size_t, consensus::Index> kept_;  // by member: what is committed and durable there
 };
 
 }  // namespace quorate::simulation

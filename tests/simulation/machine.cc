@@ -149,6 +149,16 @@ void Machine::FillDisk(uint64_t spare_bytes) {
   simulation_.trace().Count("fault: disk full");
   disk_is_full_ = true;
   env_->SetCapacity(env_->used_bytes() + spare_bytes);
+  if (process_ != nullptr) process_->witness().OnFull();
+}
+
+void Machine::MakeRoom() {
+  // One that has ended of it gets room at its start.
+  if (!disk_is_full_ || process_ == nullptr || !process_->life().alive()) return;
+  simulation_.Line(fmt::format("{}", number_ + 1), "the disk has room again");
+  simulation_.trace().Count("disk: has room again");
+  env_->SetCapacity(~uint64_t{0});
+  disk_is_full_ = false;
 }
 
 void Machine::FailSync() {
@@ -190,6 +200,7 @@ bool Machine::FlipBit(Random* random) {
   env_->FlipBit(path, offset * 8 + random->Below(8));
   disk_is_whole_ = counts_ = false;
   whole_with_ = site_.checker->Needed(number_);
+  site_.checker->OnDiskHarmed(number_);
   return true;
 }
 
@@ -201,6 +212,7 @@ void Machine::LoseDisk() {
   env_ = std::make_unique<consensus::FaultEnv>();
   disk_is_whole_ = counts_ = false;
   whole_with_ = {};  // the new one makes up for it by itself
+  site_.checker->OnDiskHarmed(number_);
 }
 
 }  // namespace quorate::simulation

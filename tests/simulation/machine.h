@@ -16,6 +16,7 @@
 #include "tests/simulation/client_network.h"
 #include "tests/simulation/cluster_checker.h"
 #include "tests/simulation/peer_fabric.h"
+#include "tests/simulation/refusal_times.h"
 #include "tests/simulation/simulation.h"
 
 namespace quorate::simulation {
@@ -84,8 +85,10 @@ class Machine {
   // --- The disk --------------------------------------------------------------------------------
   void StallDisk(int64_t until_us);
   int64_t disk_stalled_until_us() const { return disk_stalled_until_us_; }
-  // No space but for `spare_bytes` more, until the process has died of it and is started again.
+  // No space but for `spare_bytes` more, until MakeRoom, or until a process that has died of it is
+  // started again.
   void FillDisk(uint64_t spare_bytes);
+  void MakeRoom();
   // The next sync fails: the process dies of it.
   void FailSync();
   // What was asked for and has not happened does not happen any more, and there is space.
@@ -97,6 +100,9 @@ class Machine {
   consensus::FaultEnv& env() { return *env_; }
   bool disk_is_full() const { return disk_is_full_; }
   bool sync_fails() const { return sync_fails_; }
+  // When the processes of this machine might refuse writes that add data.
+  RefusalTimes& refusal_times() { return refusal_times_; }
+  const RefusalTimes& refusal_times() const { return refusal_times_; }
 
   // Whether the disk holds all that this member ever promised: not after a bit turned over or the
   // disk was lost, until its state is rebuilt from the others.
@@ -141,6 +147,7 @@ class Machine {
   consensus::Index whole_with_;
   bool disk_is_full_ = false;
   bool sync_fails_ = false;
+  RefusalTimes refusal_times_;
   int64_t disk_stalled_until_us_ = 0;
   int64_t paused_from_us_ = 0;
   uint64_t starts_ = 0;

@@ -85,9 +85,11 @@ void Nemesis::StartLeaderFaults() {
       BringBackLater(leader->number());
     }
   });
-  Repeat(options_.network.partition_rate, [this] {
-    if (Machine* leader = Leader(); leader != nullptr) Isolate(leader->number());
-  });
+  for (double rate : {options_.network.partition_rate, options_.network.isolation_rate}) {
+    Repeat(rate, [this] {
+      if (Machine* leader = Leader(); leader != nullptr) Isolate(leader->number());
+    });
+  }
   Repeat(options_.member.pause_rate * 2, [this] {
     if (Machine* leader = Leader(); leader != nullptr) PauseForAWhile(leader);
   });
@@ -179,7 +181,8 @@ void Nemesis::BringBack(size_t member) {
   // Nobody goes back to an older version.
   if (machine.starts() == 0 && random_.Chance(options_.cluster.old_version_chance)) {
     simulation_.trace().Count("cluster: begins as the previous version");
-    machine.SetVersion(consensus::kVersionBase);
+    machine.SetVersion(random_.Chance(0.5) ? consensus::kVersionBase
+                                           : consensus::kVersionNewest - 1);
   } else if (stopped_ || random_.Chance(0.5)) {
     machine.SetVersion(consensus::kVersionNewest);
   }
@@ -198,6 +201,8 @@ void Nemesis::StartDiskFaults(size_t member) {
   Repeat(options_.disk.full_rate, [this, &machine] {
     if (machine.process() != nullptr && !machine.disk_is_full()) {
       machine.FillDisk(random_.Below(10'000));
+      simulation_.After(random_.LongTail(options_.member.down_us),
+                        [&machine] { machine.MakeRoom(); });
     }
   });
   Repeat(options_.disk.sync_error_rate, [&machine] {
@@ -215,10 +220,18 @@ bool Nemesis::MayHarmDisk(size_t member) const {
   return harmed * 2 < voters;
 }
 
+// A bit that turns over in what was written last looks like a write that a power failure has torn:
+// the member goes on without what it had acknowledged, and nobody knows. That is one fault; that
+// another voter is down or behind at that time is a second one.
+bool Nemesis::MayForget(size_t member) const {
+  return machines_[member]->site().checker->IsKeptWithout(member, options_.cluster.voters);
+}
+
 void Nemesis::MaybeHarmDisk(size_t member) {
   if (random_.Chance(options_.disk.disk_loss_chance) && MayHarmDisk(member)) {
     machines_[member]->LoseDisk();
-  } else if (random_.Chance(options_.disk.bit_flip_chance) && MayHarmDisk(member)) {
+  } else if (random_.Chance(options_.disk.bit_flip_chance) && MayHarmDisk(member) &&
+             MayForget(member)) {
     machines_[member]->FlipBit(&random_);
   }
 }

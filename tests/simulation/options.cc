@@ -55,7 +55,7 @@ DiskOptions ChooseDisk(Random* random) {
     disk.stall_rate = random->Unit() * 0.1;
     disk.stall_us = Pick<int64_t>(random, {100'000, 1'000'000, 5'000'000});
   }
-  if (random->Chance(0.1)) disk.full_rate = random->Unit() * 0.05;
+  if (random->Chance(0.1)) disk.full_rate = random->Unit() * 0.2;
   if (random->Chance(0.15)) disk.sync_error_rate = random->Unit() * 0.05;
   if (random->Chance(0.15)) disk.bit_flip_chance = random->Unit() * 0.5;
   if (random->Chance(0.2)) disk.disk_loss_chance = random->Unit() * 0.5;
@@ -155,6 +155,15 @@ void LetLeadersTakeTurns(Random* random, Options* options) {
   }
 }
 
+// Old leaders that still have clients, and clients that ask them: one that serves reads without its
+// quorum is found out only if nobody's write stands in the way of such a read.
+void LetLeadersLoseTouch(Random* random, Options* options) {
+  options->network.isolation_rate = 0.2 + 0.5 * random->Unit();
+  options->cluster.voters = std::max<size_t>(options->cluster.voters, 3);
+  options->clients.count = std::max<size_t>(options->clients.count, 4);
+  options->clients.onlooker_chance = 0.5;
+}
+
 }  // namespace
 
 Options ChooseOptions(uint64_t seed) {
@@ -167,21 +176,25 @@ Options ChooseOptions(uint64_t seed) {
   options.member = ChooseMember(&random);
   options.cluster = ChooseCluster(&random);
   options.limits = ChooseLimits(&random);
+  options.limits.applies_here = seed % 2 == 0;
   options.clients = ChooseClients(&random);
   if (options.cluster.membership_rate > 0) {
     // How many disks may be harmed depends on who the members are.
     options.disk.disk_loss_chance = options.disk.bit_flip_chance = 0;
   }
   if (random.Chance(0.06)) LetLeadersTakeTurns(&random, &options);
+  Random others(seed, "other options");
+  if (!options.member.take_turns && others.Chance(0.15)) LetLeadersLoseTouch(&others, &options);
   return options;
 }
 
 std::string ToString(const Options& options) {
   std::string out = fmt::format(
-      "cluster: {} voters, {} learners, {} spares; {} clients with {} operations a second; "
+      "cluster: {} voters, {} learners, {} spares; {} clients with {} operations a second{}; "
       "{} s of faults\n",
       options.cluster.voters, options.cluster.learners, options.cluster.spares,
       options.clients.count, options.clients.operation_rate,
+      options.clients.onlooker_chance > 0 ? ", some of which look on" : "",
       static_cast<double>(options.chaos_us) * 1e-6);
   std::string line;
   auto begin = [&](std::string_view name) { line = std::string(name) + ":"; };
@@ -206,6 +219,7 @@ std::string ToString(const Options& options) {
   add("partition_rate", network.partition_rate);
   add("partition_us", network.partition_us);
   add("asymmetric_partitions", network.asymmetric_partitions);
+  add("isolation_rate", network.isolation_rate);
   end();
 
   const DiskOptions& disk = options.disk;
@@ -258,6 +272,7 @@ std::string ToString(const Options& options) {
   add("compaction_step_entries", limits.compaction_step_entries);
   add("snapshot_chunk_bytes", limits.snapshot_chunk_bytes);
   add("snapshot_bytes_per_tick", limits.snapshot_bytes_per_tick);
+  add("applies_here", limits.applies_here);
   end();
   return out;
 }

@@ -28,13 +28,14 @@ struct NetworkOptions {
   double partition_rate = 0;           // for the whole cluster
   int64_t partition_us = 0;            // mean
   bool asymmetric_partitions = false;  // some cuts go one way only
+  double isolation_rate = 0;  // whoever leads loses touch with the others, not with clients
 };
 
 struct DiskOptions {
   int64_t write_us = 200;  // mean time of a batch of the log, with its sync
   double stall_rate = 0;   // the disk does nothing for a while
   int64_t stall_us = 0;    // mean
-  double full_rate = 0;    // there is no space for a while: the process ends, and comes back later
+  double full_rate = 0;    // there is no space for a while
   double sync_error_rate = 0;
   double bit_flip_chance = 0;   // at a restart: a bit of the log or of a checkpoint turned over
   double disk_loss_chance = 0;  // at a restart: the disk is new
@@ -82,6 +83,7 @@ struct LimitOptions {
   uint64_t compaction_step_entries = 0;
   size_t snapshot_chunk_bytes = 0;
   size_t snapshot_bytes_per_tick = 0;
+  bool applies_here = false;  // also on the node thread, as a server does
 };
 
 struct ClientOptions {
@@ -90,6 +92,7 @@ struct ClientOptions {
   int min_session_timeout_ms = 2000;
   int max_session_timeout_ms = 20000;
   double operation_rate = 20;  // of one client, per second
+  double onlooker_chance = 0;  // of a client: it writes nothing, and asks whoever leads
 };
 
 struct Options {

@@ -10,7 +10,7 @@ namespace {
 
 using consensus::MemberId;
 
-// As in rpc/peer/peer_network.cc.
+// As in rpc/peer/peer_link.cc and rpc/peer/peer_socket.cc.
 constexpr int64_t kReconnectAfterUs = 60'000;
 constexpr int64_t kKeepaliveUs = 2'000'000;
 // A write takes this long to leave: what comes meanwhile goes together.
@@ -77,9 +77,9 @@ class SimulatedLinks::Stream : public PipeEnd, public std::enable_shared_from_th
       fabric_.simulation().Fail("damage on the way is noticed", "a frame with a wrong bit decoded");
     }
     if (!batch.ok()) return BreakAtReceiver();
-    if (batch->has_hello && !was_bound_) {
+    if (batch->hello.has_value() && !was_bound_) {
       was_bound_ = true;
-      if (std::string other = target->Check(batch->hello); !other.empty()) return Refuse(other);
+      if (std::string other = target->Check(*batch->hello); !other.empty()) return Refuse(other);
       receiver_ = target;
       target->incoming_.push_back(shared_from_this());
       Answer([this] {
@@ -87,7 +87,13 @@ class SimulatedLinks::Stream : public PipeEnd, public std::enable_shared_from_th
       });
     }
     if (receiver_ == nullptr) return Refuse("");
-    receiver_->Tell([&] { receiver_->handler_->OnPeerBatch(Id(from_), *std::move(batch)); });
+    receiver_->Tell([&] {
+      const absl::Status status = receiver_->handler_->OnPeerBatch(Id(from_), *std::move(batch));
+      if (!status.ok()) {
+        fabric_.simulation().Fail("what members forward can be applied",
+                                  std::string(status.message()));
+      }
+    });
   }
 
   void OnEnd() override {
@@ -344,7 +350,10 @@ void SimulatedLinks::SendAlone(const consensus::Message& message, size_t to) {
       absl::StatusOr<rpc::PeerBatch> batch =
           rpc::DecodeFrames(std::make_shared<std::string>(packet));
       ASSERT(batch.ok(), "what was encoded decodes");
-      receiver->Tell([&] { receiver->handler_->OnPeerBatch(Id(self), *std::move(batch)); });
+      receiver->Tell([&] {
+        const absl::Status status = receiver->handler_->OnPeerBatch(Id(self), *std::move(batch));
+        ASSERT(status.ok(), "a Raft message is taken");
+      });
     });
   }
 }
@@ -357,6 +366,18 @@ void SimulatedLinks::Forward(MemberId to, const std::vector<std::string_view>& c
 void SimulatedLinks::SendTouches(MemberId to, const std::vector<int64_t>& sessions) {
   if (Number(to) >= links_.size()) return;
   Write(Number(to), [&](std::string* out) { rpc::AppendTouchFrame(sessions, out); });
+}
+
+void SimulatedLinks::SendDigest(MemberId to, const rpc::DigestNote& note) {
+  observer_->OnDigestNote(self_, Number(to), note);
+  if (Number(to) >= links_.size()) return;
+  Write(Number(to), [&](std::string* out) { rpc::AppendDigestFrame(note, out); });
+}
+
+void SimulatedLinks::SendDiskReport(MemberId to, const rpc::DiskReport& report) {
+  observer_->OnDiskReport(self_, Number(to), report);
+  if (Number(to) >= links_.size()) return;
+  Write(Number(to), [&](std::string* out) { rpc::AppendDiskFrame(report, out); });
 }
 
 int64_t SimulatedLinks::DownForMs(MemberId member) const {

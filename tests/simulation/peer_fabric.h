@@ -1,4 +1,4 @@
-// The links between simulated servers: what rpc/peer/peer_network.h is over gRPC, over the
+// The links between simulated servers: what rpc/peer/peer_network.h is over TCP, over the
 // simulated network, with the real frames.
 //
 // Thread-safety: none.
@@ -19,11 +19,14 @@ namespace quorate::simulation {
 
 class SimulatedLinks;
 
-// Sees every Raft message that leaves a member.
+// Sees every Raft message, every note about digests and every report about disks that leaves a
+// member.
 class MessageObserver {
  public:
   virtual ~MessageObserver() = default;
   virtual void OnMessage(size_t member, const consensus::Message& message) = 0;
+  virtual void OnDigestNote(size_t member, size_t to, const rpc::DigestNote& note) = 0;
+  virtual void OnDiskReport(size_t member, size_t to, const rpc::DiskReport& report) = 0;
 };
 
 // Who is where.
@@ -67,6 +70,8 @@ class SimulatedLinks : public rpc::PeerLinks {
   void Send(std::vector<consensus::Message> messages) override;
   void Forward(consensus::MemberId to, const std::vector<std::string_view>& commands) override;
   void SendTouches(consensus::MemberId to, const std::vector<int64_t>& sessions) override;
+  void SendDigest(consensus::MemberId to, const rpc::DigestNote& note) override;
+  void SendDiskReport(consensus::MemberId to, const rpc::DiskReport& report) override;
   void Tick() override;
   int64_t DownForMs(consensus::MemberId member) const override;
   void SetClusterId(const std::string& cluster_id) override { cluster_id_ = cluster_id; }

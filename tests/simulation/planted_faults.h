@@ -9,6 +9,8 @@ namespace quorate::simulation {
 struct PlantedFaultCase {
   const char* name;
   uint64_t seeds_max;
+  // What has to be found, if it matters.
+  const char* invariant = nullptr;
 };
 
 // With room: most are found within a tenth of these.
@@ -20,7 +22,7 @@ inline constexpr PlantedFaultCase kPlantedFaults[] = {
     {"votes for a shorter log", 200},
     {"a lost disk counts at once", 2000},
     {"membership stays after truncation", 3000},
-    {"read without a quorum", 1000},
+    {"read without a quorum", 300},
     {"a snapshot has the wrong term", 100},
     {"an entry is not applied", 50},
     {"duplicates are applied", 500},
@@ -33,6 +35,10 @@ inline constexpr PlantedFaultCase kPlantedFaults[] = {
     {"entries are applied in the wrong order", 50},
     {"sessions age in a pause", 2000},
     {"nothing leaves memory", 2000},
+    {"writes are refused for no reason", 50},
+    {"reports about disks are not forgotten", 1000},
+    {"one full disk counts as a majority", 500},
+    {"a tree differs unseen", 50, "no server finds that its tree differs"},
 };
 
 }  // namespace quorate::simulation

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string>
 #include <thread>
 
 #include "base/planted_fault.h"
@@ -24,6 +25,10 @@ int main() {
     RunSeeds(1, fault.seeds_max, jobs, Trace::Lines::kNone, [&](const RunResult& result) {
       ++runs;
       if (result.passed) return true;
+      if (fault.invariant != nullptr &&
+          result.output.find(std::string("FAILED: ") + fault.invariant) == std::string::npos) {
+        return true;
+      }
       if (found.empty()) found = result.output;
       return false;
     });

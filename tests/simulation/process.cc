@@ -15,6 +15,12 @@ using consensus::MemberId;
 
 constexpr char kDirectory[] = "/data";
 constexpr int64_t kCalmWorkUs = 100;
+// Trees are compared all the time.
+constexpr rpc::DigestComparisonOptions kDigestOptions{.entries = 20,
+                                                      .interval_ms = 100,
+                                                      .ask_again_ms = 300,
+                                                      .patience_ms = 3000,
+                                                      .complaint_ms = 1000};
 
 rpc::Config MakeConfig(const Options& options, size_t number) {
   rpc::Config config;
@@ -42,6 +48,9 @@ rpc::Config MakeConfig(const Options& options, size_t number) {
   return config;
 }
 
+// As the server does.
+constexpr int64_t kDiskSpaceIntervalMs = 500;
+
 template <class T>
 void SetIfGiven(T value, T* field) {
   if (value != 0) *field = value;
@@ -54,12 +63,15 @@ rpc::ReplicaOptions MakeReplicaOptions(const Options& options, const rpc::Config
     cluster_id += static_cast<char>(random->Next());
   }
   rpc::ReplicaOptions replica = rpc::MakeReplicaOptions(config, std::move(cluster_id));
+  replica.digests = kDigestOptions;
+  replica.disk_reserve_bytes = 0;  // only a log that is full, or in its spare file, counts as low
   const LimitOptions& limits = options.limits;
   replica.node.tick_ms = limits.tick_ms;
   replica.node.checkpoint_entries = limits.checkpoint_entries;
   if (limits.checkpoint_entries == 0) {
     replica.node.checkpoint_entries = replica.node.checkpoint_bytes = ~uint64_t{0};
   }
+  if (!limits.applies_here) replica.node.apply_here_entries_max = 0;
   consensus::RaftOptions& raft = replica.node.raft;
   raft.election_ticks = limits.election_ticks;
   raft.heartbeat_ticks = limits.heartbeat_ticks;
@@ -123,6 +135,7 @@ Process::Process(Machine* machine, std::unique_ptr<consensus::DataDir> data_dir,
       byte_random_(Random(simulation_.random("passwords").Next())),
       data_dir_(std::move(data_dir)),
       store_(std::move(store)),
+      witness_(MemberId(static_cast<uint32_t>(number_ + 1)), simulation_.options().limits.tick_ms),
       links_(machine->site().peers, number_, life_, machine->site().checker),
       sockets_(machine->site().clients, number_, life_) {
   simulation_.Line(fmt::format("{}", number_ + 1), "starts: {}, log up to {}, incarnation {}",
@@ -147,7 +160,7 @@ absl::Status Process::Begin() {
   if (absl::Status status = replica_->Load(); !status.ok()) return status;
   if (applied_ == Index{0}) checker_.OnStateLoaded(number_, applied_, 0);
   links_.Start(
-      replica_.get(), [this] { Poke(); }, data_dir_->cluster_id());
+      this, [this] { Poke(); }, data_dir_->cluster_id());
   sockets_.Start(loop_.get(), [this] { Poke(); });
   ScheduleTick();
   Poke();
@@ -160,6 +173,7 @@ void Process::End(bool silent) {
   life_->End();
   links_.Close(silent);
   sockets_.CloseAll(silent);
+  machine_.refusal_times().Set(false, simulation_.now_us());
   ended_ = true;
 }
 
@@ -169,11 +183,34 @@ void Process::ScheduleTick() {
   const int64_t tick_us = int64_t{simulation_.options().limits.tick_ms} * 1000;
   life_->After(machine_.clock().ToVirtualUs(tick_us), [this] {
     ScheduleTick();
+    MeasureDisk();
+    if (!life_->alive()) return;
+    TickWitness();
     const ClusterChecker::Progress before = progress();
     replica_->node().TickNow();
     checker_.OnProgress(number_, before, progress());
     Poke();
   });
+}
+
+void Process::MeasureDisk() {
+  const int64_t interval_ticks =
+      std::max<int64_t>(1, kDiskSpaceIntervalMs / simulation_.options().limits.tick_ms);
+  if (ticks_++ % interval_ticks != 0) return;
+  if (data_dir_->log().spare_used()) {
+    simulation_.trace().Count("disk: the log is in its spare file");
+  }
+  constexpr uint64_t kMuch = uint64_t{1} << 40;
+  const uint64_t free_bytes = machine_.disk_is_full() ? 0 : kMuch;
+  replica_->OnDiskSpace({free_bytes, free_bytes});
+}
+
+void Process::TickWitness() {
+  if (!replica_->node().HasWork(Work::kLog)) witness_.OnLogIdle();
+  const DiskWitness::View view{raft().leader(), raft().membership().voters,
+                               [this](MemberId member) { return links_.DownForMs(member) == 0; },
+                               machine_.disk_is_full()};
+  machine_.refusal_times().Set(witness_.Tick(view), simulation_.now_us());
 }
 
 void Process::Poke() {
@@ -197,7 +234,8 @@ int64_t Process::LatencyUs(Work work) {
 }
 
 ClusterChecker::Progress Process::progress() {
-  return {raft().term(), raft().commit_index(), raft().role() == consensus::Role::kLeader};
+  return {raft().term(), raft().commit_index(), raft().durable_index(),
+          raft().role() == consensus::Role::kLeader};
 }
 
 void Process::Step(Work work) {
@@ -206,6 +244,7 @@ void Process::Step(Work work) {
   const ClusterChecker::Progress before = progress();
   replica_->node().Step(work);
   if (!life_->alive()) return;
+  if (work == Work::kLog && !replica_->node().HasWork(Work::kLog)) witness_.OnLogIdle();
   if (work == Work::kNode) {
     checker_.OnProgress(number_, before, progress());
     raft().CheckInvariants();
@@ -225,6 +264,17 @@ void Process::Post(std::function<void()> task) {
 }
 
 std::string Process::Describe() { return raft().ToString(); }
+
+// --- rpc::PeerHandler ----------------------------------------------------------------------------
+
+absl::Status Process::OnPeerBatch(MemberId from, rpc::PeerBatch batch) {
+  if (batch.disk_report) {
+    // As the replica: when the node thread comes to it.
+    replica_->node().Post(
+        [this, from, report = *batch.disk_report] { witness_.OnReport(from, report); });
+  }
+  return replica_->OnPeerBatch(from, std::move(batch));
+}
 
 // --- rpc::ReplicaHost ----------------------------------------------------------------------------
 
@@ -248,6 +298,15 @@ void Process::OnEnd(absl::Status why) {
 
 absl::Status Process::SaveIncarnation(uint64_t incarnation) {
   return rpc::SaveIncarnation(&machine_.env(), kDirectory, incarnation);
+}
+
+void Process::OnDiverged(const rpc::Divergence& divergence) {
+  if (!life_->alive()) return;
+  simulation_.Fail("no server finds that its tree differs",
+                   fmt::format("server {} at {}, when {} is committed: digest {:x}, a majority's "
+                               "{:x}",
+                               number_ + 1, divergence.zxid, checker_.committed().value(),
+                               divergence.own_digest, divergence.majority_digest));
 }
 
 // --- rpc::Door -----------------------------------------------------------------------------------
@@ -279,6 +338,8 @@ void Process::OnResult(tree::ApplyResult result) {
   checker_.OnResult(number_, result);
   door_->OnResult(std::move(result));
 }
+
+bool Process::IsQuick() const { return door_->IsQuick(); }
 
 void Process::OnBatchApplied() { door_->OnBatchApplied(); }
 

@@ -20,13 +20,17 @@
 #include "rpc/zk/connection_loop.h"
 #include "rpc/zk/door.h"
 #include "tests/simulation/client_network.h"
+#include "tests/simulation/disk_witness.h"
 #include "tests/simulation/life.h"
 #include "tests/simulation/machine.h"
 #include "tests/simulation/peer_fabric.h"
 
 namespace quorate::simulation {
 
-class Process : public rpc::ReplicaHost, public rpc::Door, public rpc::ApplyObserver {
+class Process : public rpc::ReplicaHost,
+                public rpc::Door,
+                public rpc::ApplyObserver,
+                public rpc::PeerHandler {
  public:
   // Opens the directory and starts serving. Errors: those of opening a data directory.
   static absl::StatusOr<std::unique_ptr<Process>> Start(Machine* machine);
@@ -40,6 +44,7 @@ class Process : public rpc::ReplicaHost, public rpc::Door, public rpc::ApplyObse
   consensus::DataDir& data_dir() { return *data_dir_; }
   SimulatedLinks& links() { return links_; }
   Life& life() { return *life_; }
+  DiskWitness& witness() { return witness_; }
   // Runs `task` on its node thread.
   void Post(std::function<void()> task);
   // Opens the data directory of a machine on `env`.
@@ -67,14 +72,20 @@ class Process : public rpc::ReplicaHost, public rpc::Door, public rpc::ApplyObse
   void Poke();
   void Step(Work work);
   int64_t LatencyUs(Work work);
+  // What this member may say of disks in the tick that begins.
+  // As a server does now and then.
+  void MeasureDisk();
+  void TickWitness();
 
   // rpc::ReplicaHost
   void OnFatal(const absl::Status& error) override;
   void OnEnd(absl::Status why) override;
   absl::Status SaveIncarnation(uint64_t incarnation) override;
+  void OnDiverged(const rpc::Divergence& divergence) override;
   void OnStatusPublished() override {}
 
   // rpc::Door: the real one, and the checkers.
+  bool IsQuick() const override;
   void OnTreeReplaced() override;
   void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                    const tree::EventAcls& acls) override;
@@ -86,6 +97,14 @@ class Process : public rpc::ReplicaHost, public rpc::Door, public rpc::ApplyObse
 
   // rpc::ApplyObserver
   void OnEntryApplied(const consensus::Entry& entry, const tree::Tree& tree) override;
+
+  // rpc::PeerHandler: the replica, and the witness.
+  absl::Status OnPeerBatch(consensus::MemberId from, rpc::PeerBatch batch) override;
+  void OnPeerUp(consensus::MemberId member) override { replica_->OnPeerUp(member); }
+  void OnPeerDown(consensus::MemberId member) override { replica_->OnPeerDown(member); }
+  void OnOtherCluster(consensus::MemberId member, const std::string& cluster_id) override {
+    replica_->OnOtherCluster(member, cluster_id);
+  }
 
   class RaftRandom : public consensus::RandomSource {
    public:
@@ -117,12 +136,14 @@ class Process : public rpc::ReplicaHost, public rpc::Door, public rpc::ApplyObse
   ByteRandom byte_random_;
   std::unique_ptr<consensus::DataDir> data_dir_;
   std::unique_ptr<rpc::FileRecordStore> store_;
+  DiskWitness witness_;
   SimulatedLinks links_;
   ServerSockets sockets_;
   std::unique_ptr<rpc::Replica> replica_;
   std::unique_ptr<rpc::zk::ZkDoor> door_;
   std::unique_ptr<rpc::zk::ConnectionLoop> loop_;
   std::array<bool, 8> scheduled_ = {};
+  int64_t ticks_ = 0;
   consensus::Index applied_;
   std::vector<tree::SessionId> closed_sessions_;  // by the entry that is being applied
   bool ended_ = false;

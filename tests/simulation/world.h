@@ -110,6 +110,9 @@ class World {
   virtual size_t member_count() const = 0;
   // The tree of a member, nullptr while it is down. For checks at the end, not for clients.
   virtual const tree::Tree* tree(size_t member) const = 0;
+  // Whether, at some time of these, the member might refuse writes that add data because disks were
+  // full: by the truth about them, and not by what the member says.
+  virtual bool MightRefuseData(size_t member, int64_t from_us, int64_t until_us) const = 0;
   // Observers are told in the order in which they came; they must outlive the simulation's run.
   virtual void AddObserver(ServerObserver* observer) = 0;
 };

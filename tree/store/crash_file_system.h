@@ -9,25 +9,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "rocksdb/file_system.h"
+#include "tree/store/fault_file_system.h"
 
 namespace quorate::tree {
 
 inline constexpr int kCrashExitCode = 42;
 
-class CrashFileSystem : public rocksdb::FileSystemWrapper {
+class CrashFileSystem : public FaultFileSystem {
  public:
-  using IOStatus = rocksdb::IOStatus;
-  using IOOptions = rocksdb::IOOptions;
-  using IODebugContext = rocksdb::IODebugContext;
-
   // Crashes instead of doing operation number `crash_at`, counted from 1. `graveyard` is an empty
   // directory on the same disk for files that may have to come back. With `keeps_all` nothing is
   // lost, as if only the process had died.
@@ -35,30 +28,11 @@ class CrashFileSystem : public rocksdb::FileSystemWrapper {
 
   const char* Name() const override { return "CrashFileSystem"; }
 
-  IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
-                           std::unique_ptr<rocksdb::FSWritableFile>* file,
-                           IODebugContext* debug) override;
-  IOStatus NewDirectory(const std::string& name, const IOOptions& options,
-                        std::unique_ptr<rocksdb::FSDirectory>* directory,
-                        IODebugContext* debug) override;
-  IOStatus RenameFile(const std::string& from, const std::string& to, const IOOptions& options,
-                      IODebugContext* debug) override;
-  IOStatus LinkFile(const std::string& from, const std::string& to, const IOOptions& options,
-                    IODebugContext* debug) override;
-  IOStatus DeleteFile(const std::string& name, const IOOptions& options,
-                      IODebugContext* debug) override;
-
-  // For the files and directories.
-  void OnAppend(const std::string& name, size_t bytes);
-  void OnSync(const std::string& name);
-  void OnDirectorySync(const std::string& name);
-  std::recursive_mutex& mutex() { return mutex_; }
+ protected:
+  IOStatus Before(const Call& call, size_t* bytes_done) override;
+  void After(const Call& call) override;
 
  private:
-  struct Sizes {
-    uint64_t written = 0;
-    uint64_t synced = 0;
-  };
   struct Change {
     std::string directory;
     std::function<void()> undo;
@@ -71,14 +45,13 @@ class CrashFileSystem : public rocksdb::FileSystemWrapper {
   // A second name for a file that is about to lose its own.
   std::string Bury(const std::string& path);
 
-  std::recursive_mutex mutex_;
   const uint64_t crash_at_;
   const bool keeps_all_;
   const std::string graveyard_;
   std::mt19937_64 random_;
   uint64_t operations_ = 0;
   uint64_t buried_ = 0;
-  std::map<std::string, Sizes> files_;
+  std::string grave_;            // of what the operation under way replaces or removes
   std::vector<Change> changes_;  // not synced, in order
 };
 

@@ -9,22 +9,18 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
 
 #include "rocksdb/env.h"
 #include "tree/store/crash_file_system.h"
-#include "tree/store/rocks_record_store.h"
+#include "tree/store/store_scenario.h"
 
 namespace quorate::tree {
 namespace {
 
 namespace fs = std::filesystem;
-using Label = RecordStore::Label;
-using Records = std::map<std::string, std::string>;
 
 // What the writer had done, for the reader to compare with. RocksDB's threads do not survive a
 // fork, so that both are processes of their own, and this one never touches RocksDB.
@@ -47,122 +43,48 @@ void CheckOk(const absl::Status& status, const std::string& what) {
   Check(status.ok(), what + ": " + status.ToString());
 }
 
-RocksRecordStore::Options OptionsOf(rocksdb::Env* env) {
-  RocksRecordStore::Options options;
-  options.env = env;
-  options.buffer_bytes = 2000;
-  return options;
-}
-
-Label LabelOf(int64_t number) {
-  return {Zxid(number), static_cast<uint64_t>(number), "checkpoint " + std::to_string(number)};
-}
-
-// Some are staged as a whole.
-bool IsStaged(int64_t number) { return number % 3 == 0; }
-
-// What checkpoint `number` changes, or is as a whole if it is staged.
-std::map<std::string, std::optional<std::string>> ChangesOf(int64_t number) {
-  std::mt19937_64 random(static_cast<uint64_t>(number));
-  std::map<std::string, std::optional<std::string>> changes;
-  for (int i = 0; i < 60; ++i) {
-    auto& value = changes["key " + std::to_string(random() % 80)];
-    value = std::string(random() % 200, static_cast<char>('a' + number));
-    if (!IsStaged(number) && random() % 4 == 0) value.reset();
-  }
-  return changes;
-}
-
-Records RecordsOf(int64_t number) {
-  Records records;
-  for (int64_t i = 1; i <= number; ++i) {
-    if (IsStaged(i)) records.clear();
-    for (const auto& [key, value] : ChangesOf(i)) {
-      if (value.has_value()) {
-        records[key] = *value;
-      } else {
-        records.erase(key);
-      }
-    }
-  }
-  return records;
-}
-
-void Stage(int64_t number, RecordStore* store) {
-  CheckOk(store->BeginStaging(), "begin staging");
-  for (const auto& [key, value] : ChangesOf(number)) CheckOk(store->Stage(key, *value), "stage");
-  CheckOk(store->FinishStaging(LabelOf(number)), "finish staging");
-  CheckOk(store->ReplaceByStaged(), "replace");
-}
-
-void Commit(int64_t number, RecordStore* store) {
-  for (const auto& [key, value] : ChangesOf(number)) CheckOk(store->Write(key, value), "write");
-  CheckOk(store->Commit(LabelOf(number)), "commit");
-}
-
 [[noreturn]] void Write(const std::string& path, rocksdb::Env* env, Shared* shared) {
   // Opened more than once, since opening writes files too.
-  auto store = RocksRecordStore::Open(path, OptionsOf(env));
+  auto store = RocksRecordStore::Open(path, ScenarioOptions(env));
   CheckOk(store.status(), "open");
   store->reset();
-  store = RocksRecordStore::Open(path, OptionsOf(env));
+  store = RocksRecordStore::Open(path, ScenarioOptions(env));
   CheckOk(store.status(), "open again");
   for (int64_t number = 1; number <= kCheckpoints; ++number) {
     shared->begun = number;
-    if (IsStaged(number)) {
-      Stage(number, store->get());
-    } else {
-      Commit(number, store->get());
-    }
+    CheckOk(Make(number, store->get()), "make");
     shared->committed = number;
   }
   _exit(0);
 }
 
-Records ReadAll(const RecordStore& store) {
-  auto view = store.OpenView();
-  CheckOk(view.status(), "view");
-  Records records;
-  bool more = true;
-  while (more) {
-    auto next = (*view)->Next(1000, [&](std::string_view key, std::string_view value) {
-      records.emplace(key, value);
-      return absl::OkStatus();
-    });
-    CheckOk(next.status(), "next");
-    more = *next;
-  }
-  return records;
+void CheckRecords(const RecordStore& store, int64_t number) {
+  const auto records = ReadAll(store);
+  CheckOk(records.status(), "read");
+  Check(*records == RecordsOf(number), "the records of checkpoint " + std::to_string(number));
 }
 
 [[noreturn]] void Read(const std::string& path, const Shared& shared) {
-  auto store = RocksRecordStore::Open(path, OptionsOf(nullptr));
+  auto store = RocksRecordStore::Open(path, ScenarioOptions(nullptr));
   CheckOk(store.status(), "open after the crash");
-  size_t names = 0;
-  for (const auto& entry : fs::directory_iterator(path)) {
-    names += entry.path().filename() == "current.new" ? 0 : 1;
-  }
+  const auto names = std::distance(fs::directory_iterator(path), fs::directory_iterator());
   Check(names == 2, "leftovers");
-  const std::optional<Label> newest = (*store)->newest();
+  const std::optional<RecordStore::Label> newest = (*store)->newest();
   const int64_t number = newest.has_value() ? newest->zxid.value() : 0;
   Check(number == shared.committed || number == shared.begun, "a checkpoint is lost");
   if (number > 0) {
     Check(newest == LabelOf(number), "label");
-    Check(ReadAll(**store) == RecordsOf(number), "records");
+    CheckRecords(**store, number);
   }
   // And others can be written over what the crash left.
   for (int64_t next = number + 1; next <= number + 3; ++next) {
-    if (IsStaged(next)) {
-      Stage(next, store->get());
-    } else {
-      Commit(next, store->get());
-    }
+    CheckOk(Make(next, store->get()), "make another");
   }
   store->reset();
-  store = RocksRecordStore::Open(path, OptionsOf(nullptr));
+  store = RocksRecordStore::Open(path, ScenarioOptions(nullptr));
   CheckOk(store.status(), "open after that");
   Check((*store)->newest() == LabelOf(number + 3), "the label after the crash");
-  Check(ReadAll(**store) == RecordsOf(number + 3), "the records after the crash");
+  CheckRecords(**store, number + 3);
   _exit(0);
 }
 

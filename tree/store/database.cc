@@ -1,22 +1,158 @@
 #include "tree/store/database.h"
 
+#include <cstdarg>
+#include <limits>
 #include <utility>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "base/assert.h"
+#include "base/mutex.h"
+#include "rocksdb/file_system.h"
+#include "rocksdb/listener.h"
 #include "rocksdb/table.h"
+#include "rocksdb/utilities/checkpoint.h"
+#include "tree/store/record_files.h"
 #include "tree/store/rocks.h"
+#include "tree/store/table_check.h"
 
 namespace quorate::tree {
+namespace {
+
+// Of room, beyond what a merge of everything takes.
+constexpr uint64_t kMergeSpareBytes = 16 << 20;
+
+// Of the database in `path`; of what names it, if that cannot be read.
+std::string ManifestPath(rocksdb::Env* env, const std::string& path) {
+  const std::string current = path + "/CURRENT";
+  std::string name;
+  if (!rocksdb::ReadFileToString(env, current, &name).ok()) return current;
+  return absl::StrCat(path, "/", absl::CHexEscape(absl::StripTrailingAsciiWhitespace(name)));
+}
+
+absl::Status OpenError(const rocksdb::Status& status, const std::string& path,
+                       const std::string& manifest_path, bool create) {
+  std::string what = "opening " + path;
+  if (status.ToString().find(".sst") == std::string::npos) {
+    // RocksDB does not always say what it was reading.
+    absl::StrAppend(&what, " by ", manifest_path, ", which ", path, "/CURRENT names");
+  }
+  // So it says that files are missing.
+  const bool missing = !create && (status.IsInvalidArgument() || status.IsNotFound());
+  return ToStatus(missing ? rocksdb::Status::Corruption(status.ToString()) : status, what);
+}
+
+bool IsInUse(const rocksdb::Status& status) {
+  return status.IsIOError() && !status.IsNoSpace() &&
+         status.ToString().find("/LOCK") != std::string::npos;
+}
+
+absl::Status InUseError(const rocksdb::Status& status, const std::string& path) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(path,
+                   ": is in use; stop the server that runs on it, or give this one a dataDir of "
+                   "its own (",
+                   status.ToString(), ")"));
+}
+
+// RocksDB keeps no log of its doings: whoever asks is told of errors. RocksDB 7.8 ends the process
+// when it comes back to a log file that has found the disk full.
+class NoLog : public rocksdb::Logger {
+ public:
+  using rocksdb::Logger::Logv;
+  void Logv(const char*, va_list) override {}
+};
+
+}  // namespace
+
+// Hears of what RocksDB cannot write. It would try by itself to go on after its disk was full, in a
+// thread of its own and in the way of what is written meanwhile.
+class Database::Errors : public rocksdb::EventListener {
+ public:
+  void OnBackgroundError(rocksdb::BackgroundErrorReason reason,
+                         rocksdb::Status* /*error*/) override {
+    // RocksDB 7.8 may say after that that it goes on, and does not: it takes in files under number
+    // 0.
+    if (reason != rocksdb::BackgroundErrorReason::kCompaction) final = true;
+    present = true;
+  }
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason /*reason*/, rocksdb::Status /*error*/,
+                            bool* auto_recovery) override {
+    *auto_recovery = false;
+  }
+
+  std::atomic<bool> present = false;  // one that it has not recovered from
+  std::atomic<bool> final = false;    // after one of them nothing may be written any more
+};
+
+// Where the database's files are. What RocksDB could not note in its manifest may stand there all
+// the same, for a sync that failed has not always failed with all of it. So table files that it
+// took in and then takes back have to stay, or else the next start would miss them. It removes
+// them, if they are none of the database.
+class Database::Files : public rocksdb::FileSystemWrapper {
+ public:
+  using rocksdb::FileSystemWrapper::FileSystemWrapper;
+  const char* Name() const override { return "DatabaseFiles"; }
+
+  rocksdb::IOStatus DeleteFile(const std::string& name, const rocksdb::IOOptions& options,
+                               rocksdb::IODebugContext* debug) override {
+    {
+      MutexLock lock(&mutex_);
+      if (keeps_ && name.ends_with(".sst")) {
+        kept_.push_back(name);
+        return rocksdb::IOStatus::OK();
+      }
+    }
+    return FileSystemWrapper::DeleteFile(name, options, debug);
+  }
+
+  // From now on.
+  void Keep() {
+    MutexLock lock(&mutex_);
+    keeps_ = true;
+  }
+  // No longer. Removes what was kept, if it is not needed.
+  void Release(bool needed) {
+    std::vector<std::string> kept;
+    {
+      MutexLock lock(&mutex_);
+      keeps_ = false;
+      kept.swap(kept_);
+    }
+    if (needed) return;
+    for (const std::string& name : kept) {
+      // What is left now is removed at the next start.
+      FileSystemWrapper::DeleteFile(name, {}, nullptr).PermitUncheckedError();
+    }
+  }
+
+ private:
+  Mutex mutex_;
+  bool keeps_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::string> kept_ ABSL_GUARDED_BY(mutex_);
+};
+
+class Database::Lock {
+ public:
+  Lock(rocksdb::Env* env, rocksdb::FileLock* lock) : env_(env), lock_(lock) {}
+  ~Lock() { env_->UnlockFile(lock_).PermitUncheckedError(); }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  rocksdb::Env* const env_;
+  rocksdb::FileLock* const lock_;
+};
 
 rocksdb::Options DatabaseOptions(rocksdb::Env* env) {
   rocksdb::Options options;
   options.env = env;
   options.max_background_jobs = 2;
   options.max_open_files = 64;
-  // The log of RocksDB's own doings stays small.
-  options.info_log_level = rocksdb::WARN_LEVEL;
-  options.max_log_file_size = 1 << 20;
-  options.keep_log_file_num = 2;
+  options.info_log = std::make_shared<NoLog>();
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
   options.max_manifest_file_size = 1 << 20;
@@ -33,41 +169,133 @@ rocksdb::Options DatabaseOptions(rocksdb::Env* env) {
   // Records are read by scans: large blocks, and no use for filters or a cache.
   table.block_size = 32 << 10;
   table.no_block_cache = true;
+  SetCheckableFormat(&table);
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   return options;
 }
 
-Database::Database(rocksdb::Env* env, std::string path, std::unique_ptr<rocksdb::DB> db)
-    : env_(env), path_(std::move(path)), db_(std::move(db)) {}
+Database::Database(rocksdb::Env* env, std::string path, std::string manifest_path,
+                   std::shared_ptr<Errors> errors, std::shared_ptr<Files> files,
+                   std::unique_ptr<rocksdb::Env> own_env, std::unique_ptr<rocksdb::DB> db)
+    : env_(env),
+      path_(std::move(path)),
+      manifest_path_(std::move(manifest_path)),
+      errors_(std::move(errors)),
+      files_(std::move(files)),
+      own_env_(std::move(own_env)),
+      db_(std::move(db)) {}
 
 Database::~Database() {
+  if (!merges_) db_->ContinueBackgroundWork().PermitUncheckedError();
   db_.reset();
   // What cannot be removed now is removed when the store is opened the next time.
   if (obsolete_) RemoveDirectory(env_, path_).IgnoreError();
+}
+
+void Database::WatchSpace() {
+  if (is_read_only_) return;
+  uint64_t free_bytes = 0;
+  // Where it cannot be known, merging is worth the risk.
+  if (!env_->GetFreeSpace(path_, &free_bytes).ok()) return;
+  uint64_t size = 0;
+  db_->GetIntProperty(rocksdb::DB::Properties::kLiveSstFilesSize, &size);
+  const bool enough = free_bytes > size + kMergeSpareBytes;
+  if (enough == merges_) return;
+  merges_ = enough;
+  (enough ? db_->ContinueBackgroundWork() : db_->PauseBackgroundWork()).PermitUncheckedError();
+}
+
+absl::Status Database::TakeIn(RecordFiles* files) {
+  files_->Keep();
+  absl::Status status = files->TakeInto(db_.get());
+  files_->Release(/*needed=*/!status.ok());
+  return status;
+}
+
+absl::Status Database::Recover() {
+  if (!errors_->present.exchange(false)) return absl::OkStatus();
+  // This begins a new manifest if the one before may end with a part of a record.
+  const rocksdb::Status status = db_->Resume();
+  if (!status.ok()) errors_->present = true;
+  return ToStatus(status, "going on with " + path_);
+}
+
+bool Database::takes_no_more() const { return errors_->final; }
+
+absl::StatusOr<std::unique_ptr<Database>> Database::Copy(const rocksdb::Options& options,
+                                                         const std::string& path) {
+  rocksdb::Checkpoint* made = nullptr;
+  rocksdb::Status status = rocksdb::Checkpoint::Create(db_.get(), &made);
+  const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
+  // Without a flush: nothing is written through the memtable.
+  constexpr uint64_t kNoFlush = std::numeric_limits<uint64_t>::max();
+  if (status.ok()) status = checkpoint->CreateCheckpoint(path, kNoFlush);
+  if (!status.ok()) return ToStatus(status, "copying " + path_ + " to " + path);
+  return Open(options, path, /*create=*/false);
 }
 
 absl::StatusOr<std::unique_ptr<Database>> Database::Open(const rocksdb::Options& options,
                                                          const std::string& path, bool create) {
   rocksdb::Options open_options = options;
   open_options.create_if_missing = create;
+  const std::string manifest_path = ManifestPath(options.env, path);
+  auto errors = std::make_shared<Errors>();
+  open_options.listeners.push_back(errors);
+  auto files = std::make_shared<Files>(NewTableCheckingFileSystem(options.env->GetFileSystem()));
+  std::unique_ptr<rocksdb::Env> own_env = rocksdb::NewCompositeEnv(files);
+  open_options.env = own_env.get();
   rocksdb::DB* db = nullptr;
   const rocksdb::Status status = rocksdb::DB::Open(open_options, path, &db);
-  if (status.IsIOError() && status.ToString().find("/LOCK") != std::string::npos) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path,
-                     ": is in use; stop the server that runs on it, or give this one a "
-                     "dataDir of its own (",
-                     status.ToString(), ")"));
-  }
-  if (status.IsInvalidArgument() && !create) {
-    // So it says that files are missing.
-    return ToStatus(rocksdb::Status::Corruption(status.ToString()), "opening " + path);
-  }
-  if (!status.ok()) return ToStatus(status, "opening " + path);
+  if (IsInUse(status)) return InUseError(status, path);
+  if (!status.ok()) return OpenError(status, path, manifest_path, create);
   // Merging files is for times when nobody else needs the processor.
   options.env->LowerThreadPoolCPUPriority(rocksdb::Env::LOW);
+  return std::unique_ptr<Database>(new Database(options.env, path, manifest_path, std::move(errors),
+                                                std::move(files), std::move(own_env),
+                                                std::unique_ptr<rocksdb::DB>(db)));
+}
+
+absl::StatusOr<std::unique_ptr<Database>> Database::OpenToRead(const rocksdb::Options& options,
+                                                               const std::string& path) {
+  rocksdb::Options read_options = options;
+  const std::string manifest_path = ManifestPath(options.env, path);
+  std::unique_ptr<rocksdb::Env> own_env =
+      rocksdb::NewCompositeEnv(NewTableCheckingFileSystem(options.env->GetFileSystem()));
+  read_options.env = own_env.get();
+  rocksdb::DB* db = nullptr;
+  const rocksdb::Status status = rocksdb::DB::OpenForReadOnly(read_options, path, &db);
+  if (!status.ok()) return OpenError(status, path, manifest_path, /*create=*/false);
   return std::unique_ptr<Database>(
-      new Database(options.env, path, std::unique_ptr<rocksdb::DB>(db)));
+      new Database(options.env, path, manifest_path, std::make_shared<Errors>(), nullptr,
+                   std::move(own_env), std::unique_ptr<rocksdb::DB>(db)));
+}
+
+absl::StatusOr<std::unique_ptr<Database>> Database::OpenWithoutRoom(const rocksdb::Options& options,
+                                                                    const std::string& path) {
+  rocksdb::FileLock* locked = nullptr;
+  const rocksdb::Status status = options.env->LockFile(path + "/LOCK", &locked);
+  if (IsInUse(status)) return InUseError(status, path);
+  if (!status.ok()) return ToStatus(status, "locking " + path);
+  auto lock = std::make_unique<Lock>(options.env, locked);
+  rocksdb::Options all_open = options;
+  all_open.max_open_files = -1;
+  auto database = OpenToRead(all_open, path);
+  if (!database.ok()) return database.status();
+  (*database)->lock_ = std::move(lock);
+  (*database)->is_read_only_ = true;
+  return database;
+}
+
+absl::StatusOr<std::unique_ptr<Database>> Database::Reopen(const rocksdb::Options& options) {
+  ASSERT(is_read_only_);
+  lock_.reset();
+  auto database = Open(options, path_, /*create=*/false);
+  if (!absl::IsResourceExhausted(database.status())) return database;
+  rocksdb::FileLock* locked = nullptr;
+  const rocksdb::Status status = env_->LockFile(path_ + "/LOCK", &locked);
+  if (!status.ok()) return ToStatus(status, "locking " + path_);
+  lock_ = std::make_unique<Lock>(env_, locked);
+  return database;
 }
 
 }  // namespace quorate::tree

@@ -9,6 +9,19 @@
 #include "tree/store/rocks.h"
 
 namespace quorate::tree {
+namespace {
+
+// More than a database writes to its manifest for a checkpoint.
+constexpr size_t kRoomBytes = 256 << 10;
+
+}  // namespace
+
+namespace {
+
+// The record that fills a buffer goes beyond it, mostly by no more than that.
+constexpr size_t kSlackBytes = 64u << 10;
+
+}  // namespace
 
 RecordFiles::RecordFiles(const rocksdb::Options& options, std::string directory,
                          size_t buffer_bytes)
@@ -27,6 +40,8 @@ absl::Status RecordFiles::Add(std::string_view key, std::optional<std::string_vi
   const std::string_view bytes = value.value_or(std::string_view());
   ASSERT(key.size() <= std::numeric_limits<uint32_t>::max());
   ASSERT(bytes.size() <= std::numeric_limits<uint32_t>::max());
+  // Once and for all, instead of ever larger copies: it takes no memory before it is used.
+  if (bytes_.capacity() < buffer_bytes_) bytes_.reserve(buffer_bytes_ + kSlackBytes);
   entries_.push_back({bytes_.size(), static_cast<uint32_t>(key.size()),
                       static_cast<uint32_t>(bytes.size()), !value.has_value()});
   bytes_.append(key);
@@ -72,15 +87,30 @@ absl::Status RecordFiles::WriteFile() {
   return ToStatus(status, "writing " + path);
 }
 
-absl::Status RecordFiles::TakeInto(rocksdb::DB* db) {
+absl::Status RecordFiles::Finish() {
   if (!entries_.empty()) {
     if (absl::Status written = WriteFile(); !written.ok()) return written;
   }
+  if (paths_.empty()) return absl::OkStatus();
+  // Room that was there a moment ago will be there in a moment.
+  const std::string path = directory_ + "/room";
+  const std::string contents(kRoomBytes, 'r');
+  rocksdb::Status status =
+      rocksdb::WriteStringToFile(options_.env, contents, path, /*should_sync=*/true);
+  if (status.ok()) status = options_.env->DeleteFile(path);
+  return ToStatus(status, "writing " + path);
+}
+
+absl::Status RecordFiles::TakeInto(rocksdb::DB* db) {
+  ASSERT(entries_.empty(), "all is written");
   if (paths_.empty()) return absl::OkStatus();
   rocksdb::IngestExternalFileOptions options;
   options.move_files = true;
   // Files are not written to any more once they are synced.
   options.write_global_seqno = false;
+  // A file of which a part cannot be read would be taken in all the same, and be in the wrong
+  // place.
+  options.verify_checksums_before_ingest = true;
   return ToStatus(db->IngestExternalFile(paths_, options), "taking files into " + db->GetName());
 }
 

@@ -40,6 +40,9 @@ class RecordStore {
     // Calls `record` for the next ones, about `bytes_max` bytes of them but at least one; false if
     // there are none left after these. An error of `record` ends it and is returned.
     virtual absl::StatusOr<bool> Next(size_t bytes_max, const RecordFunction& record) = 0;
+    // Next goes on with the first record behind `key`, whether that is a record or not; an empty
+    // one: with the first of all.
+    virtual absl::Status SeekBehind(std::string_view key) = 0;
   };
 
   virtual ~RecordStore() = default;

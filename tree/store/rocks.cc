@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/strings.h"
+#include "tree/store/rocks_record_store.h"
 
 namespace quorate::tree {
 
@@ -12,10 +13,7 @@ absl::Status ToStatus(const rocksdb::Status& status, std::string_view what) {
   if (status.ok()) return absl::OkStatus();
   const std::string message = absl::StrCat(ToAbsl(what), ": ", status.ToString());
   if (status.IsCorruption()) {
-    return absl::DataLossError(
-        absl::StrCat(message,
-                     "; stop the server, move its data directory away and start it again, "
-                     "and it is rebuilt from the others"));
+    return absl::DataLossError(absl::StrCat(message, ToAbsl(kRebuildAdvice)));
   }
   if (status.IsNoSpace()) {
     return absl::ResourceExhaustedError(absl::StrCat(message, "; make room on the disk"));
@@ -30,14 +28,19 @@ absl::Status SyncDirectory(rocksdb::Env* env, const std::string& directory) {
   return ToStatus(status, "syncing " + directory);
 }
 
-absl::Status WriteFileDurably(rocksdb::Env* env, const std::string& directory,
-                              const std::string& name, std::string_view contents) {
+absl::Status PrepareFile(rocksdb::Env* env, const std::string& path, std::string_view suffix,
+                         std::string_view contents) {
+  const rocksdb::Status status =
+      rocksdb::WriteStringToFile(env, ToSlice(contents), path + std::string(suffix), true);
+  return ToStatus(status, "preparing " + path);
+}
+
+absl::Status ReplaceByPrepared(rocksdb::Env* env, const std::string& directory,
+                               const std::string& name, std::string_view suffix) {
   if (absl::Status synced = SyncDirectory(env, directory); !synced.ok()) return synced;
   const std::string path = directory + "/" + name;
-  const std::string draft = path + ".new";
-  rocksdb::Status status = rocksdb::WriteStringToFile(env, ToSlice(contents), draft, true);
-  if (status.ok()) status = env->RenameFile(draft, path);
-  if (!status.ok()) return ToStatus(status, "writing " + path);
+  const rocksdb::Status status = env->RenameFile(path + std::string(suffix), path);
+  if (!status.ok()) return ToStatus(status, "replacing " + path);
   return SyncDirectory(env, directory);
 }
 

@@ -23,10 +23,16 @@ absl::Status ToStatus(const rocksdb::Status& status, std::string_view what);
 // Makes the entries of a directory durable.
 absl::Status SyncDirectory(rocksdb::Env* env, const std::string& directory);
 
-// Replaces directory/name by a file of these contents: after a crash it is the old or the new one,
+// Writes, durably, what is to replace the file `path`: beside it, under its name with `suffix`
+// behind it.
+absl::Status PrepareFile(rocksdb::Env* env, const std::string& path, std::string_view suffix,
+                         std::string_view contents);
+
+// Replaces directory/name by what was prepared for it: after a crash it is the old or the new one,
 // and once this returned OK, the new one. What was in the directory before is durable by then too.
-absl::Status WriteFileDurably(rocksdb::Env* env, const std::string& directory,
-                              const std::string& name, std::string_view contents);
+// After an error it is unknown which of them it will be; one of want of space cannot be expected.
+absl::Status ReplaceByPrepared(rocksdb::Env* env, const std::string& directory,
+                               const std::string& name, std::string_view suffix);
 
 // Removes a directory and the files in it, if it is there. The directory has none in it.
 absl::Status RemoveDirectory(rocksdb::Env* env, const std::string& directory);

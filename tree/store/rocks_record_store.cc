@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
 #include "base/bytes.h"
@@ -21,6 +22,9 @@ constexpr std::string_view kCurrent = "current";
 constexpr std::string_view kStorePrefix = "store.";
 constexpr std::string_view kWriting = "writing";
 constexpr std::string_view kStaging = "staging";
+// What is to replace "current" stands beside it, with one of these behind its name.
+constexpr std::string_view kStagedSuffix = ".new";
+constexpr std::string_view kCopySuffix = ".copy";
 
 constexpr uint8_t kFormat = 1;
 // The record that holds the label: before all others.
@@ -59,9 +63,9 @@ absl::StatusOr<RecordStore::Label> DecodeLabel(std::string_view value, const std
   if (!reader.ok() || format != kFormat) {
     return absl::DataLossError(absl::StrCat(
         path,
-        ": the label of the checkpoint is damaged, or written by another version of the "
-        "program; start the version that wrote it, or move the data directory away, and the "
-        "server is rebuilt from the others"));
+        ": the label of the checkpoint is damaged, or written by another version of the program, "
+        "which can be started instead",
+        ToAbsl(kRebuildAdvice)));
   }
   return label;
 }
@@ -80,12 +84,13 @@ class RocksRecordStore::DatabaseView : public View {
     std::unique_ptr<rocksdb::Iterator> at(database->db()->NewIterator(options));
     at->SeekToFirst();
     if (!at->status().ok()) return ToStatus(at->status(), "reading " + database->path());
-    if (!at->Valid()) return absl::FailedPreconditionError("there is no checkpoint");
+    if (!at->Valid()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(database->path(), ": there is no checkpoint"));
+    }
     if (ToView(at->key()) != kLabelKey) {
-      return absl::DataLossError(absl::StrCat(database->path(),
-                                              ": there are records without a label; move the data "
-                                              "directory away, and the server is rebuilt from the "
-                                              "others"));
+      return absl::DataLossError(absl::StrCat(
+          database->path(), ": there are records without a label", ToAbsl(kRebuildAdvice)));
     }
     auto label = DecodeLabel(ToView(at->value()), database->path());
     if (!label.ok()) return label.status();
@@ -106,6 +111,15 @@ class RocksRecordStore::DatabaseView : public View {
     }
     if (!at_->status().ok()) return ToStatus(at_->status(), "reading " + database_->path());
     return at_->Valid();
+  }
+
+  absl::Status SeekBehind(std::string_view key) override {
+    // The label comes before all records, and is none.
+    const std::string_view from = key.empty() ? kLabelKey : key;
+    at_->Seek(ToSlice(from));
+    if (at_->Valid() && ToView(at_->key()) == from) at_->Next();
+    return at_->status().ok() ? absl::OkStatus()
+                              : ToStatus(at_->status(), "reading " + database_->path());
   }
 
  private:
@@ -142,6 +156,33 @@ absl::StatusOr<std::unique_ptr<RocksRecordStore>> RocksRecordStore::Open(std::st
   return store;
 }
 
+absl::StatusOr<std::unique_ptr<RecordStore::View>> RocksRecordStore::Look(std::string path,
+                                                                          LookOptions options) {
+  Options store_options;
+  store_options.env = options.env != nullptr ? options.env : rocksdb::Env::Default();
+  if (!store_options.env->FileExists(path).ok()) {
+    return absl::NotFoundError(absl::StrCat(path, ": there is no store"));
+  }
+  const RocksRecordStore store(std::move(path), store_options);
+  auto current = store.ReadCurrent();
+  if (!current.ok()) return current.status();
+  if (!current->has_value()) {
+    return absl::FailedPreconditionError(absl::StrCat(store.path_, ": there is no checkpoint"));
+  }
+  if (absl::Status s = store.CheckCurrent(**current); !s.ok()) return s;
+  auto opened = Database::OpenToRead(DatabaseOptions(store_options.env), store.PathOf(**current));
+  if (!opened.ok()) return opened.status();
+  if (options.check_files) {
+    rocksdb::ReadOptions read_options;
+    read_options.readahead_size = kReadAheadBytes;
+    const rocksdb::Status status = (*opened)->db()->VerifyChecksum(read_options);
+    if (!status.ok()) return ToStatus(status, "checking " + (*opened)->path());
+  }
+  auto view = DatabaseView::Open(*std::move(opened));
+  if (!view.ok()) return view.status();
+  return std::unique_ptr<View>(*std::move(view));
+}
+
 std::string RocksRecordStore::PathOf(std::string_view name) const {
   return absl::StrCat(path_, "/", ToAbsl(name));
 }
@@ -163,10 +204,18 @@ absl::StatusOr<std::optional<std::string>> RocksRecordStore::ReadCurrent() const
     // The first one may be there, if its making was interrupted.
     if (NumberOf(other).value_or(1) == 1) continue;
     return absl::DataLossError(
-        absl::StrCat(path, " is missing, though there is ", other,
-                     "; move the data directory away, and the server is rebuilt from the others"));
+        absl::StrCat(path, ": is missing, though there is ", other, ToAbsl(kRebuildAdvice)));
   }
   return std::optional<std::string>();
+}
+
+absl::Status RocksRecordStore::CheckCurrent(std::string_view name) const {
+  const bool is_name = NumberOf(name).has_value();
+  if (is_name && !options_.env->FileExists(PathOf(name)).IsNotFound()) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat(PathOf(kCurrent),
+                   is_name ? ": names a store that is not there: \"" : ": names no store but \"",
+                   absl::CHexEscape(ToAbsl(name)), "\"", ToAbsl(kRebuildAdvice)));
 }
 
 absl::Status RocksRecordStore::OpenCurrent() {
@@ -174,17 +223,18 @@ absl::Status RocksRecordStore::OpenCurrent() {
   if (!current.ok()) return current.status();
   const bool is_new = !current->has_value();
   const std::string name = current->value_or(NameOf(number_));
-  const std::optional<uint64_t> number = NumberOf(name);
-  if (!number) {
-    return absl::DataLossError(absl::StrCat(
-        PathOf(kCurrent), " does not name a store but \"", name,
-        "\"; move the data directory away, and the server is rebuilt from the others"));
-  }
-  number_ = *number;
+  if (absl::Status s = is_new ? absl::OkStatus() : CheckCurrent(name); !s.ok()) return s;
+  number_ = last_number_ = NumberOf(name).value();
   auto opened = Database::Open(DatabaseOptions(options_.env), PathOf(name), is_new);
+  if (!is_new && absl::IsResourceExhausted(opened.status())) {
+    opened = Database::OpenWithoutRoom(DatabaseOptions(options_.env), PathOf(name));
+  }
   if (!opened.ok()) return opened.status();
   if (is_new) {
-    absl::Status written = WriteFileDurably(options_.env, path_, std::string(kCurrent), name);
+    absl::Status written = PrepareFile(options_.env, PathOf(kCurrent), kStagedSuffix, name);
+    if (written.ok()) {
+      written = ReplaceByPrepared(options_.env, path_, std::string(kCurrent), kStagedSuffix);
+    }
     if (!written.ok()) return written;
   }
   std::shared_ptr<Database> database = *std::move(opened);
@@ -199,8 +249,15 @@ absl::Status RocksRecordStore::RemoveLeftovers() const {
   const rocksdb::Status listed = options_.env->GetChildren(path_, &names);
   if (!listed.ok()) return ToStatus(listed, "listing " + path_);
   for (const std::string& name : names) {
+    if (name.starts_with(kCurrent) && name != kCurrent) {
+      const rocksdb::Status removed = options_.env->DeleteFile(PathOf(name));
+      if (!removed.ok()) return ToStatus(removed, "removing " + PathOf(name));
+      continue;
+    }
     const bool is_other_store = NumberOf(name).value_or(number_) != number_;
-    if (!is_other_store && name != kWriting && name != kStaging) continue;
+    const bool is_copy =
+        name.starts_with(kStorePrefix) && name.ends_with(Database::kUnfinishedCopySuffix);
+    if (!is_other_store && !is_copy && name != kWriting && name != kStaging) continue;
     absl::Status removed = RemoveDirectory(options_.env, PathOf(name));
     if (!removed.ok()) return removed;
   }
@@ -225,6 +282,15 @@ std::optional<RecordStore::Label> RocksRecordStore::newest() const {
   return newest_;
 }
 
+bool RocksRecordStore::waits_for_room() const { return database()->is_read_only(); }
+
+absl::Status RocksRecordStore::WithOrigin(const absl::Status& status) const {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat(status.message(),
+                                                  ". Which checkpoint is the newest was read from ",
+                                                  database()->manifest_path()));
+}
+
 absl::StatusOr<std::unique_ptr<RecordStore::View>> RocksRecordStore::OpenView() const {
   return DatabaseView::Open(database());
 }
@@ -247,11 +313,61 @@ absl::Status RocksRecordStore::Write(std::string_view key, std::optional<std::st
 absl::Status RocksRecordStore::Commit(const Label& label) {
   if (changes_ == nullptr) changes_ = NewFiles(kWriting);
   const std::unique_ptr<RecordFiles> changes = std::move(changes_);
-  std::shared_ptr<Database> into = database();
+  database()->WatchSpace();
   absl::Status status = changes->Add(kLabelKey, EncodeLabel(label));
-  if (status.ok()) status = changes->TakeInto(into->db());
+  if (status.ok()) status = changes->Finish();
+  if (status.ok()) status = GoOn();
+  if (!status.ok()) return status;
+  std::shared_ptr<Database> into = database();
+  if (absl::Status s = into->Recover(); !s.ok()) return s;
+  if (into->takes_no_more()) return CommitToCopy(changes.get(), label);
+  status = into->TakeIn(changes.get());
   if (status.ok()) SetNewest(std::move(into), label);
   return status;
+}
+
+absl::Status RocksRecordStore::GoOn() {
+  const std::shared_ptr<Database> full = database();
+  if (!full->is_read_only()) return absl::OkStatus();
+  auto opened = full->Reopen(DatabaseOptions(options_.env));
+  if (!opened.ok()) return opened.status();
+  SetNewest(*std::move(opened), newest());
+  return absl::OkStatus();
+}
+
+absl::Status RocksRecordStore::CommitToCopy(RecordFiles* changes, const Label& label) {
+  Next next{nullptr, label, ++last_number_, kCopySuffix};
+  const std::string path = PathOf(NameOf(next.number));
+  auto copy = database()->Copy(DatabaseOptions(options_.env), path);
+  if (!copy.ok()) {
+    RemoveDirectory(options_.env, path).IgnoreError();  // or at the next Open
+    return copy.status();
+  }
+  next.database = *std::move(copy);
+  if (absl::Status s = FinishNext(next, changes); !s.ok()) return s;
+  const absl::Status replaced = ReplaceBy(std::move(next));
+  return absl::IsResourceExhausted(replaced) ? absl::InternalError(replaced.message()) : replaced;
+}
+
+absl::Status RocksRecordStore::FinishNext(const Next& next, RecordFiles* files) const {
+  // Until it is the store.
+  next.database->SetObsolete(true);
+  if (absl::Status s = next.database->TakeIn(files); !s.ok()) return s;
+  // Now, as long as a disk that is full is no more than that.
+  return PrepareFile(options_.env, PathOf(kCurrent), next.prepared_suffix, NameOf(next.number));
+}
+
+absl::Status RocksRecordStore::ReplaceBy(Next next) {
+  // From here on it may be the store, whatever is returned.
+  next.database->SetObsolete(false);
+  absl::Status replaced =
+      ReplaceByPrepared(options_.env, path_, std::string(kCurrent), next.prepared_suffix);
+  if (!replaced.ok()) return replaced;
+  number_ = next.number;
+  // Goes when its last view goes.
+  database()->SetObsolete(true);
+  SetNewest(std::move(next.database), std::move(next.label));
+  return absl::OkStatus();
 }
 
 // --- Another set of records ----------------------------------------------------------------------
@@ -273,35 +389,25 @@ absl::Status RocksRecordStore::Stage(std::string_view key, std::string_view valu
 absl::Status RocksRecordStore::FinishStaging(const Label& label) {
   ASSERT(staging_ != nullptr, "it was begun");
   const std::unique_ptr<RecordFiles> files = std::move(staging_);
-  const std::string path = PathOf(NameOf(number_ + 1));
-  // Of one that could not be removed when it was done with.
-  if (absl::Status removed = RemoveDirectory(options_.env, path); !removed.ok()) return removed;
+  if (absl::Status s = files->Add(kLabelKey, EncodeLabel(label)); !s.ok()) return s;
+  if (absl::Status s = files->Finish(); !s.ok()) return s;
+  Next next{nullptr, label, ++last_number_, kStagedSuffix};
+  const std::string path = PathOf(NameOf(next.number));
   auto opened = Database::Open(DatabaseOptions(options_.env), path, /*create=*/true);
-  if (!opened.ok()) return opened.status();
-  std::shared_ptr<Database> staged = *std::move(opened);
-  // Until it is the store.
-  staged->SetObsolete(true);
-  absl::Status status = files->Add(kLabelKey, EncodeLabel(label));
-  if (status.ok()) status = files->TakeInto(staged->db());
-  if (!status.ok()) return status;
-  staged_ = std::move(staged);
-  staged_label_ = label;
+  if (!opened.ok()) {
+    RemoveDirectory(options_.env, path).IgnoreError();  // or at the next Open
+    return opened.status();
+  }
+  next.database = *std::move(opened);
+  if (absl::Status s = FinishNext(next, files.get()); !s.ok()) return s;
+  staged_ = std::move(next);
   return absl::OkStatus();
 }
 
 absl::Status RocksRecordStore::ReplaceByStaged() {
-  ASSERT(staged_ != nullptr, "it is finished");
+  ASSERT(staged_.has_value(), "it is finished");
   ASSERT(changes_ == nullptr, "changes are of what is replaced");
-  // From here on it may be the store, whatever is returned.
-  staged_->SetObsolete(false);
-  absl::Status written =
-      WriteFileDurably(options_.env, path_, std::string(kCurrent), NameOf(number_ + 1));
-  if (!written.ok()) return written;
-  ++number_;
-  // Goes when its last view goes.
-  database()->SetObsolete(true);
-  SetNewest(std::exchange(staged_, nullptr), std::move(staged_label_));
-  return absl::OkStatus();
+  return ReplaceBy(*std::exchange(staged_, std::nullopt));
 }
 
 }  // namespace quorate::tree

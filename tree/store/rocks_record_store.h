@@ -13,6 +13,11 @@
 // atomic switch. What "current" does not name is not part of the store, and the next Open removes
 // it.
 //
+// A disk may be full: nothing is lost by that, and the next Commit or BeginStaging begins anew. A
+// database that could not write its manifest goes on as a copy of itself, of the same files, in the
+// next directory. One that finds no room when it is opened can be read, and is opened again by the
+// next Commit.
+//
 // Thread-safety: as RecordStore.
 #pragma once
 
@@ -35,6 +40,11 @@ class Env;
 
 namespace quorate::tree {
 
+// What is done when a store is damaged.
+inline constexpr std::string_view kRebuildAdvice =
+    "; stop the server: `quorate verify` with its data directory shows all that is wrong, and "
+    "`quorate rebuild` puts its data aside, so that it is filled again by the other members";
+
 class Database;
 class RecordFiles;
 
@@ -48,13 +58,31 @@ class RocksRecordStore : public RecordStore {
 
   // Opens the store in directory `path`, which is made if it is not there; its parent is there. One
   // process at a time. FailedPrecondition if another one has it, DataLoss if it is damaged,
-  // ResourceExhausted if the disk is full, Internal if another file operation failed; each names
-  // the path.
+  // ResourceExhausted if the disk is full and there is no store yet, Internal if another file
+  // operation failed; each names the path.
   static absl::StatusOr<std::unique_ptr<RocksRecordStore>> Open(std::string path);
   static absl::StatusOr<std::unique_ptr<RocksRecordStore>> Open(std::string path, Options options);
+
+  struct LookOptions {
+    rocksdb::Env* env = nullptr;  // as Options::env
+    // Reads every file to its end and compares its checksums first.
+    bool check_files = false;
+  };
+  // The newest checkpoint of the store in `path`, to look at: not one byte in the directory is
+  // changed. No server may run on it. NotFound if there is no store, FailedPrecondition if there is
+  // no checkpoint in it, DataLoss if it is damaged; each names the path.
+  static absl::StatusOr<std::unique_ptr<View>> Look(std::string path, LookOptions options);
+
   ~RocksRecordStore() override;
   RocksRecordStore(const RocksRecordStore&) = delete;
   RocksRecordStore& operator=(const RocksRecordStore&) = delete;
+
+  // Whether the disk was full when it was opened, and no Commit has found room since.
+  bool waits_for_room() const;
+
+  // An error that was found when the newest checkpoint was compared with something else: together
+  // with the file that said, at Open, which one is the newest.
+  absl::Status WithOrigin(const absl::Status& status) const;
 
   std::optional<Label> newest() const override;
   absl::StatusOr<std::unique_ptr<View>> OpenView() const override;
@@ -73,7 +101,24 @@ class RocksRecordStore : public RecordStore {
   absl::Status OpenCurrent();
   // The name in "current"; no value if there is no store yet.
   absl::StatusOr<std::optional<std::string>> ReadCurrent() const;
+  // An error, if "current" holds `name` and there is no such store.
+  absl::Status CheckCurrent(std::string_view name) const;
   absl::Status RemoveLeftovers() const;
+  // Opens a database that had no room to be written to.
+  absl::Status GoOn();
+  // Commits to a copy of the database, which takes its place.
+  absl::Status CommitToCopy(RecordFiles* changes, const Label& label);
+  // A database that may become the store.
+  struct Next {
+    std::shared_ptr<Database> database;
+    Label label;
+    uint64_t number = 0;               // of its directory
+    std::string_view prepared_suffix;  // of the file that is to replace "current"
+  };
+  // Makes `files` part of it, and prepares all else that needs room.
+  absl::Status FinishNext(const Next& next, RecordFiles* files) const;
+  // Makes it the store.
+  absl::Status ReplaceBy(Next next);
   std::string PathOf(std::string_view name) const;
   std::unique_ptr<RecordFiles> NewFiles(std::string_view name) const;
   std::shared_ptr<Database> database() const;
@@ -83,10 +128,10 @@ class RocksRecordStore : public RecordStore {
   const Options options_;
 
   uint64_t number_ = 1;                   // of the directory that is the store
+  uint64_t last_number_ = 1;              // that was given to one
   std::unique_ptr<RecordFiles> changes_;  // null: none since the last Commit
   std::unique_ptr<RecordFiles> staging_;  // between BeginStaging and FinishStaging
-  std::shared_ptr<Database> staged_;      // after FinishStaging
-  Label staged_label_;
+  std::optional<Next> staged_;            // after FinishStaging
 
   mutable Mutex mutex_;
   std::shared_ptr<Database> database_ ABSL_GUARDED_BY(mutex_);

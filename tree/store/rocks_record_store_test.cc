@@ -15,6 +15,9 @@
 #include <utility>
 #include <vector>
 
+#include "rocksdb/env.h"
+#include "rocksdb/file_system.h"
+
 namespace quorate::tree {
 namespace {
 
@@ -38,9 +41,70 @@ class TestDirectory {
   std::string path_;
 };
 
+// Does not make anything durable: that is for the tests with crashes, and takes long where others
+// use the disk.
+class UnsyncedFileSystem : public rocksdb::FileSystemWrapper {
+ public:
+  UnsyncedFileSystem() : rocksdb::FileSystemWrapper(rocksdb::FileSystem::Default()) {}
+  const char* Name() const override { return "UnsyncedFileSystem"; }
+
+  rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
+                                    std::unique_ptr<rocksdb::FSWritableFile>* file,
+                                    rocksdb::IODebugContext* debug) override {
+    std::unique_ptr<rocksdb::FSWritableFile> synced;
+    rocksdb::IOStatus status = FileSystemWrapper::NewWritableFile(name, options, &synced, debug);
+    if (status.ok()) *file = std::make_unique<WritableFile>(std::move(synced));
+    return status;
+  }
+  rocksdb::IOStatus NewDirectory(const std::string& name, const rocksdb::IOOptions& options,
+                                 std::unique_ptr<rocksdb::FSDirectory>* directory,
+                                 rocksdb::IODebugContext* debug) override {
+    std::unique_ptr<rocksdb::FSDirectory> synced;
+    rocksdb::IOStatus status = FileSystemWrapper::NewDirectory(name, options, &synced, debug);
+    if (status.ok()) *directory = std::make_unique<Directory>(std::move(synced));
+    return status;
+  }
+
+ private:
+  class WritableFile : public rocksdb::FSWritableFileOwnerWrapper {
+   public:
+    using rocksdb::FSWritableFileOwnerWrapper::FSWritableFileOwnerWrapper;
+    rocksdb::IOStatus Sync(const rocksdb::IOOptions& options,
+                           rocksdb::IODebugContext* debug) override {
+      return Flush(options, debug);
+    }
+    rocksdb::IOStatus Fsync(const rocksdb::IOOptions& options,
+                            rocksdb::IODebugContext* debug) override {
+      return Flush(options, debug);
+    }
+    rocksdb::IOStatus RangeSync(uint64_t /*offset*/, uint64_t /*bytes*/,
+                                const rocksdb::IOOptions& /*options*/,
+                                rocksdb::IODebugContext* /*debug*/) override {
+      return rocksdb::IOStatus::OK();
+    }
+  };
+  class Directory : public rocksdb::FSDirectoryWrapper {
+   public:
+    explicit Directory(std::unique_ptr<rocksdb::FSDirectory> directory)
+        : rocksdb::FSDirectoryWrapper(std::move(directory)) {}
+    rocksdb::IOStatus Fsync(const rocksdb::IOOptions& /*options*/,
+                            rocksdb::IODebugContext* /*debug*/) override {
+      return rocksdb::IOStatus::OK();
+    }
+    rocksdb::IOStatus FsyncWithDirOptions(const rocksdb::IOOptions& /*options*/,
+                                          rocksdb::IODebugContext* /*debug*/,
+                                          const rocksdb::DirFsyncOptions& /*more*/) override {
+      return rocksdb::IOStatus::OK();
+    }
+  };
+};
+
 // Small enough that a checkpoint takes several files.
 RocksRecordStore::Options SmallOptions() {
+  static const std::unique_ptr<rocksdb::Env> env =
+      rocksdb::NewCompositeEnv(std::make_shared<UnsyncedFileSystem>());
   RocksRecordStore::Options options;
+  options.env = env.get();
   options.buffer_bytes = 700;
   return options;
 }
@@ -206,6 +270,55 @@ TEST_CASE("a view stays as it is while others are committed, and outlives the st
   }
 }
 
+TEST_CASE("a checkpoint can be looked at without a byte being changed") {
+  TestDirectory directory;
+  const std::string path = directory.Path("tree");
+  const RocksRecordStore::LookOptions options{.env = nullptr, .check_files = true};
+  CHECK(absl::IsNotFound(RocksRecordStore::Look(path, options).status()));
+  CHECK_FALSE(fs::exists(path));
+  MustOpen(path);
+  CHECK(absl::IsFailedPrecondition(RocksRecordStore::Look(path, options).status()));
+  {
+    auto store = MustOpen(path);
+    REQUIRE(store->Write("k", "v").ok());
+    REQUIRE(store->Commit(LabelOf(1)).ok());
+  }
+  // A leftover, which the next Open removes.
+  fs::create_directory(path + "/staging");
+  const auto times = [&path] {
+    std::map<std::string, fs::file_time_type> result;
+    for (const auto& entry : fs::recursive_directory_iterator(path)) {
+      result[entry.path()] = entry.last_write_time();
+    }
+    return result;
+  };
+  const auto before = times();
+  auto view = RocksRecordStore::Look(path, options);
+  REQUIRE(view.ok());
+  CHECK((*view)->label() == LabelOf(1));
+  CHECK(*ReadAll(view->get(), 1000) == Records{{"k", "v"}});
+  view->reset();
+  CHECK(times() == before);
+}
+
+TEST_CASE("a view goes on behind any key") {
+  const TestDirectory directory;
+  auto store = MustOpen(directory.Path("tree"));
+  const Records records = {{"b", "1"}, {"d", "2"}, {"f", "3"}};
+  for (const auto& [key, value] : records) REQUIRE(store->Write(key, value).ok());
+  REQUIRE(store->Commit(LabelOf(1)).ok());
+  auto view = *store->OpenView();
+  REQUIRE(store->Write("e", "later").ok());
+  REQUIRE(store->Commit(LabelOf(2)).ok());
+  for (const char* key : {"", "a", "b", "c", "d", "f", "g"}) {
+    CAPTURE(key);
+    REQUIRE(view->SeekBehind(key).ok());
+    const auto found = ReadAll(view.get(), 100);
+    REQUIRE(found.ok());
+    CHECK(*found == Records(records.upper_bound(key), records.end()));
+  }
+}
+
 TEST_CASE("what is staged replaces the store, if it comes to that") {
   const TestDirectory directory;
   const std::string path = directory.Path("to");
@@ -224,6 +337,9 @@ TEST_CASE("what is staged replaces the store, if it comes to that") {
 
   SECTION("it is forgotten at a restart") {
     store.reset();
+    // And so is a copy that was not finished.
+    fs::create_directory(path + "/store.3.tmp");
+    std::ofstream(path + "/store.3.tmp/000001.sst") << "x";
     store = MustOpen(path);
     CHECK(store->newest() == LabelOf(10));
     CHECK(RecordsOf(*store) == old);

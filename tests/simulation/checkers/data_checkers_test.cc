@@ -85,11 +85,11 @@ TEST_CASE("Sequence numbers are unique and grow") {
 
 // --- Registers -----------------------------------------------------------------------------------
 
-RegisterOperation Write(int64_t call, int64_t end, const std::string& value, int32_t version,
+RegisterOperation Write(int64_t call, int64_t end, std::string_view value, int32_t version,
                         int32_t expected = tree::kAnyVersion) {
   RegisterOperation operation;
-  operation.call_us = call;
-  operation.return_us = end;
+  operation.call_time = call;
+  operation.return_time = end;
   operation.write = true;
   operation.value = value;
   operation.version = version;
@@ -101,13 +101,13 @@ RegisterOperation Refused(int64_t call, int64_t end, int32_t expected) {
   operation.refused = true;
   return operation;
 }
-RegisterOperation Lost(int64_t call, const std::string& value,
-                       int32_t expected = tree::kAnyVersion) {
-  RegisterOperation operation = Write(call, call, value, 0, expected);
+RegisterOperation Lost(int64_t call, std::string_view value, int32_t expected = tree::kAnyVersion,
+                       int64_t end = INT64_MAX) {
+  RegisterOperation operation = Write(call, end, value, 0, expected);
   operation.lost = true;
   return operation;
 }
-RegisterOperation Read(int64_t call, int64_t end, const std::string& value, int32_t version) {
+RegisterOperation Read(int64_t call, int64_t end, std::string_view value, int32_t version) {
   RegisterOperation operation = Write(call, end, value, version);
   operation.write = false;
   return operation;
@@ -133,6 +133,14 @@ TEST_CASE("Histories of a register that have an order") {
   CHECK(Judge({Lost(1, "a"), Write(5, 6, "b", 1), Read(7, 8, "b", 1)}) == Verdict::kLinearizable);
   CHECK(Judge({Lost(1, "a"), Write(5, 6, "b", 2), Read(7, 8, "b", 2)}) == Verdict::kLinearizable);
   CHECK(Judge({Lost(1, "a", 0), Refused(2, 3, 0)}) == Verdict::kLinearizable);
+  // Lost ones that nobody read fill the versions, each before the time at which it is over.
+  CHECK(Judge({Lost(1, "a"), Lost(2, "b", tree::kAnyVersion, 6), Read(3, 4, "i", 0),
+               Read(7, 8, "b", 1), Write(9, 10, "c", 3)}) == Verdict::kLinearizable);
+  CHECK(Judge({Lost(1, "a", 3), Lost(2, "b", 0), Lost(3, "c", 1), Write(4, 5, "d", 3),
+               Write(6, 7, "e", 5)}) == Verdict::kLinearizable);
+  // A refusal does not say that what came before it in time was over.
+  CHECK(Judge({Lost(1, "a", tree::kAnyVersion, 5), Refused(6, 20, 7), Read(7, 8, "a", 1)}) ==
+        Verdict::kLinearizable);
 }
 
 TEST_CASE("Histories of a register that have none") {
@@ -153,11 +161,49 @@ TEST_CASE("Histories of a register that have none") {
   CHECK(Judge({Refused(1, 2, 0)}) == Verdict::kNotLinearizable);
   // A lost one takes effect before it was called.
   CHECK(Judge({Read(1, 2, "a", 1), Lost(3, "a")}) == Verdict::kNotLinearizable);
+  // A lost one takes effect when it was over.
+  CHECK(Judge({Lost(1, "a", tree::kAnyVersion, 4), Read(5, 6, "i", 0), Read(7, 8, "a", 1)}) ==
+        Verdict::kNotLinearizable);
+  // One lost write cannot make two versions.
+  CHECK(Judge({Lost(1, "a"), Write(5, 6, "b", 3)}) == Verdict::kNotLinearizable);
+  // Two values of one version.
+  CHECK(Judge({Write(1, 9, "a", 1), Read(2, 9, "b", 1)}) == Verdict::kNotLinearizable);
+}
+
+TEST_CASE("A search that finds no order says how far it came") {
+  RegisterStuck stuck;
+  CHECK(CheckRegister({Write(1, 2, "a", 1), Write(3, 4, "b", 2), Read(5, 6, "a", 1)}, "i", 100,
+                      &stuck) == Verdict::kNotLinearizable);
+  CHECK(stuck.version == 1);
+  CHECK(stuck.operation == 1);  // it has to be next, but then the read would be wrong
+}
+
+TEST_CASE("Long histories are searched in a moment") {
+  std::vector<std::string> values;
+  for (int i = 0; i <= 10'000; ++i) values.push_back("v" + std::to_string(i));
+  std::vector<RegisterOperation> operations;
+  for (int i = 1; i <= 10'000; ++i) {
+    if (i % 10 == 0) {
+      operations.push_back(Lost(i * 10, values[static_cast<size_t>(i)]));
+    } else {
+      operations.push_back(Write(i * 10, i * 10 + 40, values[static_cast<size_t>(i)], i));
+    }
+    operations.push_back(Read(i * 10 + 5, i * 10 + 35, values[static_cast<size_t>(i)], i));
+  }
+  operations.push_back(Read(1, 200'000, "v8000", 8'000));  // keeps the window open
+  CHECK(CheckRegister(operations, "i", 200'000) == Verdict::kLinearizable);
+  operations.push_back(Read(95'000, 95'001, "v9000", 9'000));
+  CHECK(CheckRegister(operations, "i", 200'000) == Verdict::kNotLinearizable);
 }
 
 TEST_CASE("A search that is too hard is given up") {
   std::vector<RegisterOperation> operations;
-  for (int i = 0; i < 14; ++i) operations.push_back(Lost(1, "v" + std::to_string(i)));
+  const std::vector<std::string> values{"a", "b", "c", "d", "e", "f", "g", "h", "j", "k"};
+  // None of them is better than another one.
+  for (size_t i = 0; i < values.size(); ++i) {
+    const int64_t rank = static_cast<int64_t>(i);
+    operations.push_back(Lost(rank, values[i], tree::kAnyVersion, 300 - rank));
+  }
   operations.push_back(Read(100, 101, "never written", 7));
   CHECK(CheckRegister(operations, "i", 100) == Verdict::kTooHard);
 }

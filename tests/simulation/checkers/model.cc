@@ -58,8 +58,10 @@ Model::Model() {
 
 const Model::Version* Model::FindVersion(std::string_view path, int64_t zxid) const {
   const auto found = nodes_.find(path);
-  if (found == nodes_.end()) return nullptr;
-  const History& versions = found->second;
+  return found == nodes_.end() ? nullptr : FindVersion(found->second, zxid);
+}
+
+const Model::Version* Model::FindVersion(const History& versions, int64_t zxid) {
   const auto after = std::upper_bound(versions.begin(), versions.end(), zxid,
                                       [](int64_t at, const Version& v) { return at < v.zxid; });
   if (after == versions.begin()) return nullptr;
@@ -100,14 +102,20 @@ Reply Model::Read(const Request& request, int64_t zxid) const {
   }
   if (request.kind != OperationKind::kGetChildren) return reply;
   const std::string prefix = request.path == "/" ? "/" : request.path + "/";
-  for (auto it = nodes_.lower_bound(prefix); it != nodes_.end(); ++it) {
+  for (auto it = nodes_.upper_bound(prefix); it != nodes_.end();) {
     const std::string& path = it->first;
     if (!path.starts_with(prefix)) break;
-    const std::string name = path.substr(prefix.size());
-    if (name.empty() || name.find('/') != std::string::npos) continue;
-    if (FindVersion(path, zxid) != nullptr) reply.children.push_back(name);
+    const size_t slash = path.find('/', prefix.size());
+    if (slash != std::string::npos) {
+      // All below this child stand together.
+      it = nodes_.lower_bound(path.substr(0, slash) + static_cast<char>('/' + 1));
+      continue;
+    }
+    if (FindVersion(it->second, zxid) != nullptr) {
+      reply.children.push_back(path.substr(prefix.size()));
+    }
+    ++it;
   }
-  std::sort(reply.children.begin(), reply.children.end());
   return reply;
 }
 
@@ -182,6 +190,8 @@ Model::Applied Model::Apply(const consensus::Entry& entry) {
     }
     case tree::CommandKind::kDeleteContainer:
       ASSERT(false, "these clients make no containers");
+    case tree::CommandKind::kSequencedRequest:
+      ASSERT(false, "these clients number no writes");
   }
   return applied;
 }

@@ -92,6 +92,7 @@ class Model {
 
   bool Counts(const tree::CommandHeader& header);
   const Version* FindVersion(std::string_view path, int64_t zxid) const;
+  static const Version* FindVersion(const History& versions, int64_t zxid);
   // The newest state of a path; a copy of it for this zxid, that may be changed.
   const Version* Latest(std::string_view path) const;
   Version& Modify(const std::string& path);

@@ -43,6 +43,13 @@ tree::OpKind KindInLog(OperationKind kind) {
   }
 }
 
+// Whether it may be refused while disks are full.
+bool AddsData(const Request& request) {
+  return std::any_of(request.steps.begin(), request.steps.end(), [](const Step& step) {
+    return step.kind != OperationKind::kDelete && step.kind != OperationKind::kCheck;
+  });
+}
+
 bool IsSame(const Step& step, const tree::Op& op) {
   if (op.kind != KindInLog(step.kind) || op.path != step.path) return false;
   const bool creates = step.kind == OperationKind::kCreate;
@@ -119,9 +126,10 @@ void ReplayChecker::FindClose(const Model::Applied& applied) {
   for (LinkId link : links_of_session_[applied.header.session.value()]) {
     const LinkState& state = links_[link];
     if (state.attach_zxid != 0 && state.attach_zxid != applied.header.attach_zxid.value()) continue;
-    if (state.found == state.logged.size()) continue;
-    const Operation& next = history_->operation(state.logged[state.found]);
-    if (next.request.kind != OperationKind::kCloseSession) continue;
+    const size_t next = FindNext(state, [this](OperationId operation) {
+      return history_->operation(operation).request.kind == OperationKind::kCloseSession;
+    });
+    if (next == state.logged.size()) continue;
     Match(link, applied);
     return;
   }
@@ -147,7 +155,8 @@ void ReplayChecker::Match(LinkId id, const Model::Applied& applied) {
     return closes ? sent.kind == OperationKind::kCloseSession
                   : sent.kind != OperationKind::kCloseSession && IsSame(sent, applied.request);
   };
-  if (state.found == state.logged.size() || !is_it(state.logged[state.found])) {
+  const size_t next = FindNext(state, is_it);
+  if (next == state.logged.size()) {
     const bool again = state.found > 0 && is_it(state.logged[state.found - 1]);
     const std::string details =
         absl::StrCat("zxid ", applied.zxid, " is ",
@@ -160,6 +169,11 @@ void ReplayChecker::Match(LinkId id, const Model::Applied& applied) {
     history_->Fail(again ? "no write is applied twice" : "writes enter the log in their order",
                    link, details);
   }
+  // Those before it were refused, or else it would not be in the log.
+  const auto first = state.logged.begin() + static_cast<ptrdiff_t>(state.found);
+  const auto last = state.logged.begin() + static_cast<ptrdiff_t>(next);
+  refused_.insert(first, last);
+  state.logged.erase(first, last);
   const OperationId operation = state.logged[state.found++];
   found_[operation] = {applied.zxid, applied.error, applied.steps};
   for (LogListener* listener : listeners_) {
@@ -197,7 +211,7 @@ void ReplayChecker::OnInvoked(const Operation& operation) {
 void ReplayChecker::OnAnswered(const Operation& operation) {
   CheckCommitted(history_->link(operation.link), operation.reply.zxid);
   if (IsLogged(operation.request.kind)) {
-    CheckWrite(operation);
+    if (!IsRefused(operation)) CheckWrite(operation);
   } else if (IsRead(operation.request.kind)) {
     CheckRead(operation);
     CheckPlace(operation);
@@ -207,6 +221,40 @@ void ReplayChecker::OnAnswered(const Operation& operation) {
              operation.reply.path != operation.request.path) {
     history_->Fail("sync returns its path", operation, operation.reply.path);
   }
+}
+
+size_t ReplayChecker::FindNext(const LinkState& state,
+                               const std::function<bool(OperationId)>& is_it) const {
+  for (size_t at = state.found; at < state.logged.size(); ++at) {
+    if (is_it(state.logged[at])) return at;
+    if (!MightBeRefused(history_->operation(state.logged[at]))) break;
+  }
+  return state.logged.size();
+}
+
+bool ReplayChecker::MightBeRefused(const Operation& operation) const {
+  const World& world = history_->world();
+  return AddsData(operation.request) && world.MightRefuseData(history_->link(operation.link).member,
+                                                              operation.invoked_us, world.now_us());
+}
+
+bool ReplayChecker::IsRefused(const Operation& operation) {
+  if (operation.reply.error != ErrorCode::kSystemError || !AddsData(operation.request)) {
+    return false;
+  }
+  history_->world().Count("client: a write is refused");
+  if (refused_.contains(operation.id)) return true;
+  if (!MightBeRefused(operation)) {
+    history_->Fail("writes are refused only while disks are full", operation,
+                   "its server knew of no disks that would have been a reason");
+  }
+  LinkState& state = links_[operation.link];
+  const auto here = std::find(state.logged.begin() + static_cast<ptrdiff_t>(state.found),
+                              state.logged.end(), operation.id);
+  if (here == state.logged.end()) return false;
+  state.logged.erase(here);
+  refused_.insert(operation.id);
+  return true;
 }
 
 void ReplayChecker::CheckWrite(const Operation& operation) const {

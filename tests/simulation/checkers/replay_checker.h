@@ -11,8 +11,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -74,6 +76,13 @@ class ReplayChecker : public HistoryListener, public ServerObserver {
   void FindRequest(const Model::Applied& applied);
   void FindClose(const Model::Applied& applied);
   void Match(LinkId link, const Model::Applied& applied);
+  // The next one in the log: the place in `logged` of the first that `is_it`, unless there is one
+  // before it that cannot have been refused; then the size.
+  size_t FindNext(const LinkState& state, const std::function<bool(OperationId)>& is_it) const;
+  // Whether its server might have refused it by now, because disks were full.
+  bool MightBeRefused(const Operation& operation) const;
+  // Whether it was answered that disks are full, and is not in the log.
+  bool IsRefused(const Operation& operation);
   void CheckWrite(const Operation& operation) const;
   void CheckRead(const Operation& operation) const;
   // That a read saw the writes sent before it on the connection, and none sent after it.
@@ -85,6 +94,7 @@ class ReplayChecker : public HistoryListener, public ServerObserver {
   std::vector<LogListener*> listeners_;
   std::vector<LinkState> links_;
   std::map<OperationId, Found> found_;
+  std::set<OperationId> refused_;  // never in the log, since disks were full
   std::map<int64_t, std::vector<LinkId>> links_of_session_;
 };
 

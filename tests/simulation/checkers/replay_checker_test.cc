@@ -153,6 +153,60 @@ TEST_CASE("Each write is in the log once and in its order") {
   }
 }
 
+TEST_CASE("A write that adds data may be refused while disks are full") {
+  Replay script;
+  const Request create = MakeCreate("/a", "x");
+  const Request removal = MakeDelete("/b");
+  const std::string invariant = "writes are refused only while disks are full";
+
+  SECTION("not before") {
+    const OperationId early = script.Ask(script.link, create);
+    CHECK(Broken([&] { script.Answer(early, 2, ErrorCode::kSystemError); }) == invariant);
+  }
+  SECTION("not after") {
+    script.world.SetMightRefuse(true);
+    script.Wait(1000);
+    script.world.SetMightRefuse(false);
+    const OperationId late = script.Ask(script.link, create);
+    CHECK(Broken([&] { script.Answer(late, 2, ErrorCode::kSystemError); }) == invariant);
+  }
+  SECTION("if only they were for a moment while it was under way") {
+    const OperationId refused = script.Ask(script.link, create);
+    script.world.SetMightRefuse(true);
+    script.Wait(1000);
+    script.world.SetMightRefuse(false);
+    script.Answer(refused, 2, ErrorCode::kSystemError);
+    CHECK(Broken([&] { script.LogRequest(script.link, create); }) ==
+          "writes enter the log in their order");
+  }
+  SECTION("and those behind it are in the log before it is heard of") {
+    script.world.SetMightRefuse(true);
+    const OperationId refused = script.Ask(script.link, create);
+    const OperationId logged = script.Ask(script.link, removal);
+    const int64_t zxid = script.LogRequest(script.link, removal);
+    script.Answer(refused, 2, ErrorCode::kSystemError);
+    script.Answer(logged, zxid, ErrorCode::kNoNode);
+  }
+  SECTION("one that is answered was not refused") {
+    script.world.SetMightRefuse(true);
+    const OperationId refused = script.Ask(script.link, create);
+    script.Ask(script.link, removal);
+    script.LogRequest(script.link, removal);
+    CHECK(Broken([&] { script.AnswerStep(refused, 3, "/a", MakeStat(3, 3, 0)); }) ==
+          "an answered write is in the log");
+  }
+  SECTION("what adds none may not be refused") {
+    script.world.SetMightRefuse(true);
+    const OperationId refused = script.Ask(script.link, removal);
+    const Request next = MakeDelete("/c");
+    script.Ask(script.link, next);
+    CHECK(Broken([&] { script.LogRequest(script.link, next); }) ==
+          "writes enter the log in their order");
+    CHECK(Broken([&] { script.Answer(refused, 2, ErrorCode::kSystemError); }) ==
+          "an answered write is in the log");
+  }
+}
+
 TEST_CASE("A read has its place between the writes of its connection") {
   Replay script;
   const Request write = MakeCreate("/a", "x");

@@ -202,6 +202,15 @@ void Client::Move() {
   Reconnect();
 }
 
+void Client::MoveTo(size_t member) {
+  ASSERT(connected());
+  if (member == member_) return;
+  world_->Count("client: moves to the leader");
+  Disconnect();
+  member_ = member;
+  ConnectLater(random_.Between(0, kRetryUsMax));
+}
+
 void Client::Sleep(int64_t away_us) {
   ASSERT(connected());
   world_->Count("client: sleeps");

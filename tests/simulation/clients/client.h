@@ -62,6 +62,8 @@ class Client : public ConnectionHandler {
   void Submit(Request request, Done done = nullptr);
   // Goes on at another server, any; what is unanswered is lost. REQUIRES: connected().
   void Move();
+  // The same, at this one, unless it is there already.
+  void MoveTo(size_t member);
   // The same, but not before `away_us` have passed; the session may have ended then.
   void Sleep(int64_t away_us);
   // Closes the session, and begins a new one once that is answered or lost. REQUIRES: connected().

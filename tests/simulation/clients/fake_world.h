@@ -15,6 +15,7 @@
 
 #include "base/assert.h"
 #include "tests/simulation/random.h"
+#include "tests/simulation/refusal_times.h"
 #include "tests/simulation/world.h"
 
 namespace quorate::simulation {
@@ -52,6 +53,9 @@ class FakeWorld : public World {
   void Count(std::string_view probe) override { ++counts_[std::string(probe)]; }
   size_t member_count() const override { return trees_.size(); }
   const tree::Tree* tree(size_t member) const override { return trees_.at(member); }
+  bool MightRefuseData(size_t, int64_t from_us, int64_t until_us) const override {
+    return refusal_times_.Overlap(from_us, until_us);
+  }
   void AddObserver(ServerObserver* observer) override { observers_.push_back(observer); }
 
   // Runs what is due until then.
@@ -65,6 +69,8 @@ class FakeWorld : public World {
   }
 
   void SetTree(size_t member, const tree::Tree* tree) { trees_.at(member) = tree; }
+  // From now on all members might refuse writes that add data, or not any more.
+  void SetMightRefuse(bool might) { refusal_times_.Set(might, now_us_); }
   void Commit(const consensus::Entry& entry) {
     for (ServerObserver* observer : observers_) observer->OnCommitted(entry);
   }
@@ -80,6 +86,7 @@ class FakeWorld : public World {
   std::vector<const tree::Tree*> trees_;
   std::vector<ServerObserver*> observers_;
   std::map<std::string, uint64_t> counts_;
+  RefusalTimes refusal_times_;
   std::string last_line_;
   uint64_t hash_ = 0;
 };

@@ -138,6 +138,10 @@ std::string ToString(OperationKind kind) {
       return "sync";
     case OperationKind::kSetWatches:
       return "setWatches";
+    case OperationKind::kAddWatch:
+      return "addWatch";
+    case OperationKind::kMultiRead:
+      return "multiRead";
   }
   return "unknown";
 }
@@ -156,6 +160,9 @@ std::string ToString(const Request& request) {
                         absl::StrJoin(request.data_watches, " "), "] exist [",
                         absl::StrJoin(request.exist_watches, " "), "] child [",
                         absl::StrJoin(request.child_watches, " "), "]");
+  }
+  if (request.kind == OperationKind::kMultiRead) {
+    return absl::StrCat("multiRead [", absl::StrJoin(request.paths, " "), "]");
   }
   return absl::StrCat(ToString(request.kind), " ", request.path, request.watch ? " watch" : "");
 }

@@ -1,4 +1,4 @@
-// What a simulated client asks a server for, and what it is answered: requests and replies as
+// What a client of a test asks a server for, and what it is answered: requests and replies as
 // values, without their encoding.
 //
 // Thread-safety: values.
@@ -27,6 +27,8 @@ enum class OperationKind : uint8_t {
   kGetChildren,
   kSync,
   kSetWatches,
+  kAddWatch,   // persistent
+  kMultiRead,  // getData of several paths
 };
 
 // One change, alone or in a multi.
@@ -45,15 +47,19 @@ struct Request {
   OperationKind kind = OperationKind::kSync;
   // Writes: one step, or any number in a multi.
   std::vector<Step> steps;
-  // Reads and sync.
+  // Reads, sync and addWatch.
   std::string path;
   bool watch = false;
-  bool wants_stat = false;  // getChildren
+  bool recursive = false;          // addWatch
+  std::vector<std::string> paths;  // multiRead
+  bool wants_stat = false;         // getChildren
   // setWatches.
   int64_t relative_zxid = 0;
   std::vector<std::string> data_watches;
   std::vector<std::string> exist_watches;
   std::vector<std::string> child_watches;
+  std::vector<std::string> persistent_watches;
+  std::vector<std::string> recursive_watches;
 };
 
 // Whether it goes through the log.
@@ -68,6 +74,13 @@ struct StepResult {
   friend bool operator==(const StepResult&, const StepResult&) = default;
 };
 
+// Of one path of a multiRead.
+struct ReadResult {
+  tree::ErrorCode error = tree::ErrorCode::kOk;
+  std::string data;
+  tree::Stat stat;
+};
+
 struct Reply {
   int64_t zxid = 0;  // of the header
   tree::ErrorCode error = tree::ErrorCode::kOk;
@@ -76,6 +89,7 @@ struct Reply {
   bool has_data = false;
   std::optional<tree::Stat> stat;     // reads
   std::vector<std::string> children;  // getChildren, ascending
+  std::vector<ReadResult> reads;      // multiRead
   std::string path;                   // sync
 };
 

@@ -27,6 +27,10 @@ int32_t CodeOf(const Step& step) {
   }
 }
 
+bool HasPersistentWatches(const Request& request) {
+  return !request.persistent_watches.empty() || !request.recursive_watches.empty();
+}
+
 int32_t CodeOf(const Request& request) {
   switch (request.kind) {
     case OperationKind::kMulti:
@@ -42,7 +46,11 @@ int32_t CodeOf(const Request& request) {
     case OperationKind::kSync:
       return wire::kSync;
     case OperationKind::kSetWatches:
-      return wire::kSetWatches;
+      return HasPersistentWatches(request) ? wire::kSetWatches2 : wire::kSetWatches;
+    case OperationKind::kAddWatch:
+      return wire::kAddWatch;
+    case OperationKind::kMultiRead:
+      return wire::kMultiRead;
     default:
       ASSERT(request.steps.size() == 1, "a write outside a multi is one step");
       return CodeOf(request.steps[0]);
@@ -89,24 +97,51 @@ StepResult ReadStepResult(int32_t code, BigEndianReader& reader) {
   return result;
 }
 
-bool ReadMulti(BigEndianReader& reader, const Request& request, Reply* reply) {
-  for (const Step& step : request.steps) {
-    const int32_t type = reader.Int<int32_t>();
-    const bool done = reader.Int<uint8_t>() != 0;
-    const int32_t error = reader.Int<int32_t>();
-    if (done || !reader.ok()) return false;
-    if (type == wire::kErrorItem) {
-      if (reader.Int<int32_t>() != error) return false;
-      StepResult& result = reply->steps.emplace_back();
-      result.error = static_cast<tree::ErrorCode>(error);
-    } else {
-      if (type != CodeOf(step) || error != 0) return false;
-      reply->steps.push_back(ReadStepResult(type, reader));
-    }
+enum class Item { kResult, kError, kBad };
+// What is before each result of a multi or multiRead: kBad if it is neither that of an operation
+// with this code nor that of an error.
+Item ReadItemHeader(int32_t code, BigEndianReader& reader, tree::ErrorCode* error) {
+  const int32_t type = reader.Int<int32_t>();
+  const bool done = reader.Int<uint8_t>() != 0;
+  const int32_t number = reader.Int<int32_t>();
+  if (done || !reader.ok()) return Item::kBad;
+  *error = static_cast<tree::ErrorCode>(number);
+  if (type == wire::kErrorItem) {
+    return reader.Int<int32_t>() == number ? Item::kError : Item::kBad;
   }
+  return type == code && number == 0 ? Item::kResult : Item::kBad;
+}
+
+bool ReadMultiEnd(BigEndianReader& reader) {
   const int32_t type = reader.Int<int32_t>();
   const bool done = reader.Int<uint8_t>() != 0;
   return type == -1 && done && reader.Int<int32_t>() == -1;
+}
+
+bool ReadMulti(BigEndianReader& reader, const Request& request, Reply* reply) {
+  for (const Step& step : request.steps) {
+    tree::ErrorCode error{};
+    const Item item = ReadItemHeader(CodeOf(step), reader, &error);
+    if (item == Item::kBad) return false;
+    if (item == Item::kResult) {
+      reply->steps.push_back(ReadStepResult(CodeOf(step), reader));
+    } else {
+      reply->steps.emplace_back().error = error;
+    }
+  }
+  return ReadMultiEnd(reader);
+}
+
+bool ReadMultiRead(BigEndianReader& reader, const Request& request, Reply* reply) {
+  for (size_t i = 0; i < request.paths.size(); ++i) {
+    ReadResult& result = reply->reads.emplace_back();
+    const Item item = ReadItemHeader(wire::kGetData, reader, &result.error);
+    if (item == Item::kBad) return false;
+    if (item == Item::kError) continue;
+    result.data = wire::ReadBuffer(reader);
+    result.stat = wire::ReadStat(reader);
+  }
+  return ReadMultiEnd(reader);
 }
 
 }  // namespace
@@ -127,6 +162,19 @@ std::string EncodeRequest(int32_t xid, const Request& request) {
     WriteStrings(request.data_watches, writer);
     WriteStrings(request.exist_watches, writer);
     WriteStrings(request.child_watches, writer);
+    if (HasPersistentWatches(request)) {
+      WriteStrings(request.persistent_watches, writer);
+      WriteStrings(request.recursive_watches, writer);
+    }
+  } else if (request.kind == OperationKind::kMultiRead) {
+    for (const std::string& path : request.paths) {
+      WriteMultiHeader(wire::kGetData, false, writer);
+      wire::WriteRead(path, /*watch=*/false, writer);
+    }
+    WriteMultiHeader(-1, true, writer);
+  } else if (request.kind == OperationKind::kAddWatch) {
+    writer.String(request.path);
+    writer.Int<int32_t>(request.recursive ? 1 : 0);
   } else if (IsRead(request.kind) || request.kind == OperationKind::kSync) {
     writer.String(request.path);
     if (IsRead(request.kind)) writer.Int<uint8_t>(request.watch ? 1 : 0);
@@ -162,6 +210,12 @@ bool DecodeReply(const ReplyHeader& header, std::string_view body, const Request
       break;
     case OperationKind::kSync:
       reply->path = wire::ReadBuffer(reader);
+      break;
+    case OperationKind::kMultiRead:
+      if (!ReadMultiRead(reader, request, reply)) return false;
+      break;
+    case OperationKind::kAddWatch:
+      if (reader.Int<int32_t>() != 0) return false;
       break;
     case OperationKind::kSetWatches:
     case OperationKind::kCloseSession:

@@ -1,4 +1,4 @@
-// The requests and replies of simulated clients in the ZooKeeper protocol.
+// The requests and replies of clients of tests in the ZooKeeper protocol.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "tests/lib/wire/wire.h"
+#include "rpc/zk/wire/wire.h"
 #include "tests/simulation/clients/operation.h"
 
 namespace quorate::simulation {

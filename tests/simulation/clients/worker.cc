@@ -19,6 +19,8 @@ constexpr char kBankPath[] = "/bank";
 // A register gets a history of so many operations and is then left for the next one: the search
 // for an order is short, and contention stays high.
 constexpr size_t kRegisterOperationsMax = 100;
+// How often a second it looks who only looks: some times while an election lasts.
+constexpr double kLookRate = 50;
 constexpr size_t kEphemeralNames = 5;
 constexpr size_t kBurstMax = 50;
 // Long timeouts are not waited for.
@@ -87,11 +89,12 @@ Request MakeSetUp(const Playground& playground, size_t worker_count) {
 }
 
 Worker::Worker(World* world, Endpoint* endpoint, Checkers* checkers, Playground* playground,
-               const ClientSettings& settings, size_t worker_count)
+               const ClientSettings& settings, size_t worker_count, bool only_looks)
     : world_(world),
       checkers_(checkers),
       playground_(playground),
       worker_count_(worker_count),
+      only_looks_(only_looks),
       random_(world->random("workload")),
       client_(world, endpoint, &checkers->history(), settings) {}
 
@@ -102,7 +105,8 @@ void Worker::Start() {
 
 void Worker::Loop() {
   if (playground_->quiet) return;
-  const auto mean_us = static_cast<int64_t>(1e6 / playground_->operation_rate);
+  const double rate = only_looks_ ? kLookRate : playground_->operation_rate;
+  const auto mean_us = static_cast<int64_t>(1e6 / rate);
   world_->After(random_.LongTail(mean_us), [this] { Loop(); });
   if (!client_.connected()) return;
   if (!playground_->set_up) {
@@ -110,6 +114,7 @@ void Worker::Loop() {
     return;
   }
   if (client_.outstanding() >= playground_->outstanding_max) return;
+  if (only_looks_) return Look();
   uint64_t sum = 0;
   for (uint64_t weight : playground_->weights) sum += weight;
   uint64_t pick = random_.Below(sum);
@@ -170,6 +175,15 @@ void Worker::Do(Action action) {
       return client_.Sleep(
           random_.Between(0, std::min(kSleepUsMax, int64_t{3} * 1000 * client_.timeout_ms())));
   }
+}
+
+void Worker::Look() {
+  if (random_.Chance(0.5)) Submit(MakeSync("/"));
+  Read();
+}
+
+void Worker::LookAt(size_t member) {
+  if (!playground_->quiet && client_.connected()) client_.MoveTo(member);
 }
 
 void Worker::Submit(Request request, Client::Done done) {

@@ -75,9 +75,10 @@ Request MakeSetUp(const Playground& playground, size_t worker_count);
 
 class Worker {
  public:
-  // All must outlive it.
+  // All must outlive it. With `only_looks` it syncs and reads, and leaves writing to others: no
+  // write stands in the way of what a server answers that has lost touch with the rest.
   Worker(World* world, Endpoint* endpoint, Checkers* checkers, Playground* playground,
-         const ClientSettings& settings, size_t worker_count);
+         const ClientSettings& settings, size_t worker_count, bool only_looks);
 
   void Start();
 
@@ -92,12 +93,16 @@ class Worker {
   // more.
   void StepQuiet(bool all_proved);
   QuietStage quiet_stage() const;
+  bool only_looks() const { return only_looks_; }
+  // Goes on at this member, if it can.
+  void LookAt(size_t member);
   const Client& client() const { return client_; }
 
  private:
   void Loop();
   void SetUp();
   void Do(Action action);
+  void Look();
   void Submit(Request request, Client::Done done = nullptr);
 
   void WriteRegister(bool swap);
@@ -125,6 +130,7 @@ class Worker {
   Checkers* const checkers_;
   Playground* const playground_;
   const size_t worker_count_;
+  const bool only_looks_;
   Random& random_;
   Client client_;
   uint64_t values_ = 0;

@@ -16,6 +16,9 @@ namespace {
 
 constexpr size_t kRegisterCount = 40;
 constexpr int64_t kQuietStepUs = 20'000;
+// Of an onlooker: that it comes to a new leader, and when.
+constexpr double kFollowsChance = 0.7;
+constexpr int64_t kFollowAfterUs = 1'000'000;
 
 CheckerSettings SettingsOf(const Options& options) {
   CheckerSettings settings;
@@ -30,10 +33,11 @@ CheckerSettings SettingsOf(const Options& options) {
   return settings;
 }
 
-class MixedWorkload : public Workload {
+class MixedWorkload : public Workload, public ServerObserver {
  public:
   MixedWorkload(World* world, Endpoint* endpoint, const Options& options)
       : world_(world), options_(options), checkers_(world, SettingsOf(options)) {
+    world->AddObserver(this);
     Random& random = world->random("workload");
     playground_.weights = ChooseWeights(random);
     playground_.operation_rate = options.clients.operation_rate;
@@ -54,8 +58,19 @@ class MixedWorkload : public Workload {
       settings.set_watches_has_own_xid = random.Chance(0.5);
       settings.sends_read_only_flag = random.Chance(0.7);
       settings.remembers_zxid = random.Chance(0.5);
+      // The first one sets up what all use.
+      const bool only_looks = i > 0 && world->random("onlookers").Chance(limits.onlooker_chance);
       workers_.push_back(std::make_unique<Worker>(world, endpoint, &checkers_, &playground_,
-                                                  settings, limits.count));
+                                                  settings, limits.count, only_looks));
+    }
+  }
+
+  // Who looks on comes to whoever leads, so that it is there when the others have lost touch with
+  // that one; but not at once, and so stays with the one before for as long as it thinks it leads.
+  void OnLeads(size_t member, consensus::Term) override {
+    for (auto& worker : workers_) {
+      if (!worker->only_looks() || !world_->random("onlookers").Chance(kFollowsChance)) continue;
+      world_->After(kFollowAfterUs, [worker = worker.get(), member] { worker->LookAt(member); });
     }
   }
 

@@ -1,0 +1,23 @@
+// Threads with names, as top, ps, gdb and perf show them.
+#pragma once
+
+#include <pthread.h>
+
+#include <cstddef>
+#include <thread>
+#include <utility>
+
+namespace quorate {
+
+// Starts a thread that runs `function`. `name`: at most 15 bytes, or it is cut; a literal.
+template <class Function>
+std::thread StartThread(const char* name, Function function) {
+  return std::thread([name, function = std::move(function)]() mutable {
+    char cut[16] = {};
+    for (size_t i = 0; i + 1 < sizeof(cut) && name[i] != '\0'; ++i) cut[i] = name[i];
+    pthread_setname_np(pthread_self(), cut);
+    function();
+  });
+}
+
+}  // namespace quorate

@@ -1,0 +1,61 @@
+// A tree of a given shape and size, grown command by command as a server grows it: with 24-byte
+// names and 100-byte data.
+//
+// Thread-safety: none inside.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tree/command.h"
+#include "tree/tree.h"
+
+namespace quorate::bench {
+
+enum class Shape : uint8_t {
+  kFlat,         // all of them children of one node
+  kChains,       // chains of 20 nodes, each the only child of the one above
+  kDirectories,  // directories of 20 nodes
+};
+
+// "flat", "chains" or "directories".
+std::optional<Shape> ShapeOf(std::string_view name);
+
+class GrownTree {
+ public:
+  explicit GrownTree(Shape shape) : shape_(shape) { OpenSession(); }
+
+  // Adds nodes until there are `nodes` of them.
+  void GrowTo(uint64_t nodes);
+  // The path of node `i` of those that were added, from 0.
+  std::string PathOf(uint64_t i) const;
+
+  // A command about a path. It is not applied.
+  std::string CreateCommand(std::string_view path, std::string_view data);
+  std::string SetDataCommand(std::string_view path, std::string_view data);
+  std::string DeleteCommand(std::string_view path);
+  // Applies it with the next zxid.
+  void Apply(std::string_view command);
+
+  uint64_t size() const { return size_; }
+  tree::Tree& tree() { return *tree_; }
+  // Takes another tree, which was made of the records of this one.
+  void Replace(std::unique_ptr<tree::Tree> tree) { tree_ = std::move(tree); }
+  std::unique_ptr<tree::Tree> Release() { return std::move(tree_); }
+
+ private:
+  void OpenSession();
+  tree::CommandHeader NextHeader(tree::CommandKind kind);
+  std::string Command(tree::Op op);
+
+  const Shape shape_;
+  std::unique_ptr<tree::Tree> tree_ = std::make_unique<tree::Tree>();
+  uint64_t size_ = 0;
+  uint64_t sequence_ = 0;
+  tree::Zxid attach_zxid_;
+};
+
+}  // namespace quorate::bench

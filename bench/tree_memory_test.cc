@@ -1,0 +1,92 @@
+// What a node of the tree takes beside its name and data: counted, not seen from outside the
+// process, so that it is the same in each run.
+
+#include <malloc.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <new>
+#include <string>
+
+#include "bench/grown_tree.h"
+
+namespace {
+
+// In use by whatever was made with new, which is all but the tree's own memory. With the eight
+// bytes that malloc takes for itself.
+size_t new_bytes = 0;
+
+size_t BytesOf(void* block) { return malloc_usable_size(block) + sizeof(size_t); }
+
+}  // namespace
+
+// All forms but the aligned ones, so that each block is given back where it came from, whatever
+// else a sanitizer puts in their place.
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  void* block = std::malloc(bytes);
+  if (block != nullptr) new_bytes += BytesOf(block);
+  return block;
+}
+
+void* operator new(size_t bytes) {
+  void* block = operator new(bytes, std::nothrow);
+  if (block == nullptr) throw std::bad_alloc();
+  return block;
+}
+
+void* operator new[](size_t bytes) { return operator new(bytes); }
+
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept {
+  return operator new(bytes, std::nothrow);
+}
+
+void operator delete(void* block) noexcept {
+  if (block != nullptr) new_bytes -= BytesOf(block);
+  std::free(block);
+}
+
+void operator delete(void* block, size_t) noexcept { operator delete(block); }
+void operator delete(void* block, const std::nothrow_t&) noexcept { operator delete(block); }
+void operator delete[](void* block) noexcept { operator delete(block); }
+void operator delete[](void* block, size_t) noexcept { operator delete(block); }
+void operator delete[](void* block, const std::nothrow_t&) noexcept { operator delete(block); }
+
+namespace quorate::bench {
+namespace {
+
+// Bytes of memory for each node of a tree beside name and data.
+double BytesBeside(Shape shape, uint64_t nodes) {
+  const size_t before = new_bytes;
+  GrownTree grown(shape);
+  const size_t data_before = grown.tree().data_bytes();
+  grown.GrowTo(nodes);
+  // As after a checkpoint: the list of what changed is gone.
+  grown.tree().BeginPicture();
+  while (grown.tree().NextPictureRecords(1 << 20, [](auto, auto) {})) {
+  }
+  grown.tree().EndPicture(/*durable=*/true);
+  const size_t memory = new_bytes - before + grown.tree().node_memory_bytes();
+  const size_t data = grown.tree().data_bytes() - data_before;
+  return static_cast<double>(memory - data) / static_cast<double>(nodes);
+}
+
+TEST_CASE("a node takes at most 128 bytes beside its name and data, whatever the tree looks like") {
+  constexpr double kBytesMax = 128;
+  // As many as make what is there once count for little.
+  constexpr uint64_t kNodes = 200'000;
+  const Shape shape = GENERATE(Shape::kFlat, Shape::kChains, Shape::kDirectories);
+  const double bytes = BytesBeside(shape, kNodes);
+  INFO("shape " << static_cast<int>(shape));
+  CHECK(bytes <= kBytesMax);
+  // Less than the node itself would mean that it is not counted.
+  CHECK(bytes > 88);
+}
+
+TEST_CASE("what has gone takes no memory") {
+  const size_t before = new_bytes;
+  BytesBeside(Shape::kDirectories, 1000);
+  CHECK(new_bytes == before);
+}
+
+}  // namespace
+}  // namespace quorate::bench

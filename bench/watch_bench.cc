@@ -1,0 +1,75 @@
+// What an event costs among a million watches.
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "tree/watch_table.h"
+
+namespace quorate::bench {
+namespace {
+
+constexpr uint64_t kPaths = 1'000'000;
+constexpr uint64_t kWatchers = 5000;
+constexpr uint64_t kStride = 5;
+
+std::string PathOf(uint64_t i) {
+  return "/services/" + std::to_string(i % 1000) + "/" + std::to_string(i);
+}
+
+void Fire(benchmark::State& state, tree::WatchKind kind, uint64_t offset, bool recursive) {
+  tree::WatchTable table;
+  for (uint64_t i = 0; i < kPaths; ++i) table.Add(i % kWatchers, PathOf(i), kind);
+  if (recursive) table.Add(7, "/services", tree::WatchKind::kPersistentRecursive);
+  std::vector<std::string> paths;
+  for (uint64_t i = 0; i < kPaths / kStride; ++i) paths.push_back(PathOf(i * kStride + offset));
+  size_t next = 0;
+  size_t told = 0;
+  for (auto unused : state) {
+    table.Fire(tree::EventType::kNodeDataChanged, paths[next],
+               [&told](tree::WatcherId, tree::EventType, std::string_view) { ++told; });
+    next = (next + 1) % paths.size();
+  }
+  state.counters["told"] =
+      benchmark::Counter(static_cast<double>(told), benchmark::Counter::kAvgIterations);
+  state.SetItemsProcessed(state.iterations());
+}
+
+void BM_FireUnwatched(benchmark::State& state) {
+  Fire(state, tree::WatchKind::kData, kPaths, false);
+}
+void BM_FirePersistent(benchmark::State& state) {
+  Fire(state, tree::WatchKind::kPersistent, 0, false);
+}
+// As many as the table has paths that fire: each watch fires once.
+void BM_FireOneShot(benchmark::State& state) { Fire(state, tree::WatchKind::kData, 0, false); }
+void BM_FireRecursive(benchmark::State& state) {
+  Fire(state, tree::WatchKind::kData, kPaths, true);
+}
+BENCHMARK(BM_FireUnwatched);
+BENCHMARK(BM_FirePersistent);
+BENCHMARK(BM_FireOneShot)->Iterations(kPaths / kStride);
+BENCHMARK(BM_FireRecursive);
+
+// Whoever sets a watch holds up the others meanwhile: the longest is what counts.
+void BM_Add(benchmark::State& state) {
+  std::chrono::steady_clock::duration longest{};
+  for (auto unused : state) {
+    tree::WatchTable table;
+    for (uint64_t i = 0; i < kPaths; ++i) {
+      const std::string path = PathOf(i);
+      const auto start = std::chrono::steady_clock::now();
+      table.Add(i % kWatchers, path, tree::WatchKind::kData);
+      longest = std::max(longest, std::chrono::steady_clock::now() - start);
+    }
+  }
+  state.counters["longest_us"] = std::chrono::duration<double, std::micro>(longest).count();
+  state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(kPaths));
+}
+BENCHMARK(BM_Add)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace quorate::bench

@@ -1,0 +1,479 @@
+#include "client/client.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "client/engine.h"
+#include "client/paths.h"
+#include "client/translation.h"
+#include "rpc/proto/quorate/v1/session.pb.h"
+
+namespace quorate {
+namespace {
+
+using internal::CallState;
+using internal::Engine;
+using internal::FromProto;
+
+using RequestPtr = std::unique_ptr<v1::Request>;
+
+// The longest session that the servers can be asked for.
+constexpr int kSessionTimeoutMaxMs = 24 * 3600 * 1000;
+constexpr int kDestructorCloseMs = 2000;
+
+template <class T>
+std::shared_ptr<CallState<T>> NewState(const std::shared_ptr<Engine>& engine) {
+  auto state = std::make_shared<CallState<T>>();
+  state->thread = engine;
+  state->number = engine->NewCall();
+  return state;
+}
+
+// A call that fails before anything is sent.
+template <class T>
+Call<T> Failed(const std::shared_ptr<Engine>& engine, absl::Status status) {
+  auto state = NewState<T>(engine);
+  engine->Post([state, status = std::move(status)] { state->Complete(status); });
+  return Call<T>(state);
+}
+
+// Sends `request`; `parse` makes the result of its answer, on the engine's thread.
+template <class T, class Parse>
+Call<T> Send(const std::shared_ptr<Engine>& engine, RequestPtr request, int deadline_ms,
+             Parse parse) {
+  auto state = NewState<T>(engine);
+  engine->Submit(state->number, std::move(request), deadline_ms,
+                 [state, parse = std::move(parse)](absl::StatusOr<v1::Response> response) mutable {
+                   if (!response.ok()) {
+                     state->Complete(response.status());
+                   } else {
+                     state->Complete(parse(&*response));
+                   }
+                 });
+  return Call<T>(state);
+}
+
+absl::StatusOr<RequestPtr> WriteOf(const Transaction::Operation& operation,
+                                   std::string_view chroot) {
+  auto request = std::make_unique<v1::Request>();
+  v1::Operation* to = request->mutable_write()->add_operations();
+  if (absl::Status s = internal::ToProto(operation, chroot, to); !s.ok()) return s;
+  return request;
+}
+
+// Of a read: `message` is the one in the request.
+template <class Message>
+absl::Status FillRead(std::string_view chroot, std::string_view path, const ReadOptions& options,
+                      Message* message) {
+  if (absl::Status s = internal::CheckPath(path); !s.ok()) return s;
+  message->set_path(internal::AddChroot(chroot, path));
+  message->set_linearizable(options.linearizable);
+  return absl::OkStatus();
+}
+
+CreateResult CreateResultOf(const v1::Response& response, std::string_view chroot) {
+  const v1::OperationResult& result = response.write().results(0);
+  return {internal::StripChroot(chroot, result.path()), FromProto(result.stat()), response.zxid()};
+}
+
+// A create that makes its parents if they are missing.
+struct DeepCreate {
+  std::shared_ptr<Engine> engine;
+  std::shared_ptr<CallState<CreateResult>> state;
+  RequestPtr request;  // for the second time
+  std::string chroot;
+  int deadline_ms;
+  Engine::Clock::time_point begun = Engine::Clock::now();
+
+  void Finish(absl::StatusOr<v1::Response> response) {
+    if (!response.ok()) return state->Complete(response.status());
+    state->Complete(CreateResultOf(*response, chroot));
+  }
+  // On the engine's thread.
+  void CreateParents(std::shared_ptr<DeepCreate> self) {
+    const v1::Operation::Create& create = request->write().operations(0).create();
+    for (size_t slash = create.path().find('/', 1); slash != std::string::npos;
+         slash = create.path().find('/', slash + 1)) {
+      auto parent = std::make_unique<v1::Request>();
+      v1::Operation::Create* made = parent->mutable_write()->add_operations()->mutable_create();
+      made->set_path(create.path().substr(0, slash));
+      *made->mutable_acl() = create.acl();
+      // If it is not there afterwards, the last create says so.
+      engine->Submit(engine->NewCall(), std::move(parent), 0, [](const auto&) {});
+    }
+    const auto passed =
+        std::chrono::duration_cast<std::chrono::milliseconds>(Engine::Clock::now() - begun);
+    const int left_ms = deadline_ms <= 0
+                            ? deadline_ms
+                            : std::max(deadline_ms - static_cast<int>(passed.count()), 1);
+    engine->Submit(
+        state->number, std::move(request), left_ms,
+        [self](absl::StatusOr<v1::Response> response) { self->Finish(std::move(response)); });
+  }
+};
+
+// Between notifications and the end of their handle.
+template <class Notification>
+struct Told {
+  std::mutex mutex;  // held during notifications
+  bool is_ended = false;
+  absl::AnyInvocable<void(const Notification&)> callback;
+
+  void Tell(const Notification& notification) {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (!is_ended) callback(notification);
+  }
+};
+
+// What a handle does at its end; `remove` tells the engine.
+template <class Notification, class Remove>
+std::function<void()> EndOf(const std::shared_ptr<Engine>& engine,
+                            std::shared_ptr<Told<Notification>> told, Remove remove) {
+  return [engine = std::weak_ptr<Engine>(engine), told, remove] {
+    const std::shared_ptr<Engine> live = engine.lock();
+    if (live == nullptr) return;
+    if (live->IsOnItsThread()) {
+      told->is_ended = true;  // the lock is held if it is this one that is being told
+    } else {
+      std::lock_guard<std::mutex> lock(told->mutex);
+      told->is_ended = true;
+    }
+    remove(live.get());
+  };
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Connect(ClientOptions options) {
+  if (absl::Status s = internal::CallbackThread::CheckMayBlock(); !s.ok()) return s;
+  absl::StatusOr<internal::Servers> servers = internal::ParseServers(options.servers);
+  if (!servers.ok()) return servers.status();
+  if (options.session_timeout_ms < 1 || options.session_timeout_ms > kSessionTimeoutMaxMs) {
+    return absl::InvalidArgumentError("session_timeout_ms must be 1 ms to a day");
+  }
+  if (options.connect_timeout_ms < 0 || options.default_deadline_ms < 0) {
+    return absl::InvalidArgumentError("a timeout or deadline is 0, for none, or more");
+  }
+  for (const Credential& credential : options.credentials) {
+    v1::Credential checked;
+    if (absl::Status s = internal::ToProto(credential, &checked); !s.ok()) return s;
+  }
+  const int timeout_ms =
+      options.connect_timeout_ms > 0 ? options.connect_timeout_ms : options.session_timeout_ms;
+  const int default_deadline_ms = options.default_deadline_ms;
+  auto engine = std::make_shared<Engine>(std::move(servers->members), std::move(options));
+  engine->Start();
+  if (absl::Status s = engine->WaitUntilConnected(timeout_ms); !s.ok()) {
+    engine->Stop();
+    return s;
+  }
+  return std::unique_ptr<Client>(
+      new Client(std::move(engine), std::move(servers->chroot), default_deadline_ms));
+}
+
+Client::Client(std::shared_ptr<internal::Engine> engine, std::string chroot,
+               int default_deadline_ms)
+    : engine_(std::move(engine)),
+      chroot_(std::move(chroot)),
+      default_deadline_ms_(default_deadline_ms) {}
+
+Client::~Client() {
+  // If nobody answers, the session ends by its timeout.
+  Close({.deadline_ms = kDestructorCloseMs}).IgnoreError();
+  engine_->Stop();
+}
+
+int64_t Client::session_id() const { return engine_->session_id(); }
+int Client::session_timeout_ms() const { return engine_->session_timeout_ms(); }
+Client::State Client::state() const { return engine_->state(); }
+
+int Client::DeadlineOf(int deadline_ms) const {
+  return deadline_ms == 0 ? default_deadline_ms_ : deadline_ms;
+}
+
+// --- Writes --------------------------------------------------------------------------------------
+
+Call<CreateResult> Client::AsyncCreate(std::string_view path, std::string data,
+                                       CreateOptions options) {
+  Transaction::CreateOperation operation{std::string(path), std::move(data), options.mode,
+                                         std::move(options.acl), options.ttl_ms};
+  absl::StatusOr<RequestPtr> request = WriteOf(operation, chroot_);
+  if (!request.ok()) return Failed<CreateResult>(engine_, request.status());
+  const int deadline_ms = DeadlineOf(options.deadline_ms);
+  if (!options.create_parents) {
+    return Send<CreateResult>(
+        engine_, *std::move(request), deadline_ms,
+        [chroot = chroot_](v1::Response* response) { return CreateResultOf(*response, chroot); });
+  }
+  auto deep = std::make_shared<DeepCreate>();
+  deep->engine = engine_;
+  deep->state = NewState<CreateResult>(engine_);
+  deep->request = std::make_unique<v1::Request>(**request);
+  deep->chroot = chroot_;
+  deep->deadline_ms = deadline_ms;
+  engine_->Submit(deep->state->number, *std::move(request), deadline_ms,
+                  [deep](absl::StatusOr<v1::Response> response) {
+                    if (ErrorOf(response.status()) == ErrorCode::kNoNode) {
+                      deep->CreateParents(deep);
+                    } else {
+                      deep->Finish(std::move(response));
+                    }
+                  });
+  return Call<CreateResult>(deep->state);
+}
+
+Call<Stat> Client::AsyncSet(std::string_view path, std::string data, SetOptions options) {
+  Transaction::SetOperation operation{std::string(path), std::move(data), options.version};
+  absl::StatusOr<RequestPtr> request = WriteOf(operation, chroot_);
+  if (!request.ok()) return Failed<Stat>(engine_, request.status());
+  return Send<Stat>(engine_, *std::move(request), DeadlineOf(options.deadline_ms),
+                    [](v1::Response* r) { return FromProto(r->write().results(0).stat()); });
+}
+
+Call<Stat> Client::AsyncSetAcl(std::string_view path, std::vector<Acl> acl, SetOptions options) {
+  Transaction::SetAclOperation operation{std::string(path), std::move(acl), options.version};
+  absl::StatusOr<RequestPtr> request = WriteOf(operation, chroot_);
+  if (!request.ok()) return Failed<Stat>(engine_, request.status());
+  return Send<Stat>(engine_, *std::move(request), DeadlineOf(options.deadline_ms),
+                    [](v1::Response* r) { return FromProto(r->write().results(0).stat()); });
+}
+
+Call<uint32_t> Client::AsyncDelete(std::string_view path, DeleteOptions options) {
+  Transaction::DeleteOperation operation{std::string(path), options.version, options.recursive};
+  absl::StatusOr<RequestPtr> request = WriteOf(operation, chroot_);
+  if (!request.ok()) return Failed<uint32_t>(engine_, request.status());
+  return Send<uint32_t>(engine_, *std::move(request), DeadlineOf(options.deadline_ms),
+                        [](v1::Response* r) { return r->write().results(0).removed(); });
+}
+
+Call<TransactionResult> Client::AsyncCommit(const Transaction& transaction, CallOptions options) {
+  if (transaction.operations().empty()) {
+    return Failed<TransactionResult>(
+        engine_, absl::InvalidArgumentError("the transaction has no operation"));
+  }
+  auto request = std::make_unique<v1::Request>();
+  for (const Transaction::Operation& operation : transaction.operations()) {
+    v1::Operation* to = request->mutable_write()->add_operations();
+    if (absl::Status s = internal::ToProto(operation, chroot_, to); !s.ok()) {
+      return Failed<TransactionResult>(engine_, s);
+    }
+  }
+  return Send<TransactionResult>(
+      engine_, std::move(request), DeadlineOf(options.deadline_ms),
+      [chroot = chroot_](v1::Response* response) {
+        TransactionResult result;
+        result.zxid = response->zxid();
+        for (const v1::OperationResult& each : response->write().results()) {
+          result.results.push_back(
+              {internal::StripChroot(chroot, each.path()), FromProto(each.stat()), each.removed()});
+        }
+        return result;
+      });
+}
+
+// --- Reads ---------------------------------------------------------------------------------------
+
+Call<GetResult> Client::AsyncGet(std::string_view path, ReadOptions options) {
+  auto request = std::make_unique<v1::Request>();
+  if (absl::Status s = FillRead(chroot_, path, options, request->mutable_get()); !s.ok()) {
+    return Failed<GetResult>(engine_, s);
+  }
+  return Send<GetResult>(
+      engine_, std::move(request), DeadlineOf(options.deadline_ms), [](v1::Response* response) {
+        v1::GetResult* get = response->mutable_get();
+        return GetResult{std::move(*get->mutable_data()), FromProto(get->stat()), response->zxid()};
+      });
+}
+
+Call<std::optional<Stat>> Client::AsyncExists(std::string_view path, ReadOptions options) {
+  using Result = std::optional<Stat>;
+  auto request = std::make_unique<v1::Request>();
+  if (absl::Status s = FillRead(chroot_, path, options, request->mutable_exists()); !s.ok()) {
+    return Failed<Result>(engine_, s);
+  }
+  return Send<Result>(engine_, std::move(request), DeadlineOf(options.deadline_ms),
+                      [](v1::Response* response) -> Result {
+                        if (!response->exists().exists()) return std::nullopt;
+                        return FromProto(response->exists().stat());
+                      });
+}
+
+Call<ListResult> Client::AsyncList(std::string_view path, ReadOptions options) {
+  auto request = std::make_unique<v1::Request>();
+  if (absl::Status s = FillRead(chroot_, path, options, request->mutable_list()); !s.ok()) {
+    return Failed<ListResult>(engine_, s);
+  }
+  return Send<ListResult>(engine_, std::move(request), DeadlineOf(options.deadline_ms),
+                          [](v1::Response* response) {
+                            ListResult result;
+                            result.stat = FromProto(response->list().stat());
+                            result.zxid = response->zxid();
+                            auto* children = response->mutable_list()->mutable_children();
+                            result.children.reserve(static_cast<size_t>(children->size()));
+                            for (std::string& child : *children)
+                              result.children.push_back(std::move(child));
+                            return result;
+                          });
+}
+
+Call<GetAclResult> Client::AsyncGetAcl(std::string_view path, ReadOptions options) {
+  auto request = std::make_unique<v1::Request>();
+  if (absl::Status s = FillRead(chroot_, path, options, request->mutable_get_acl()); !s.ok()) {
+    return Failed<GetAclResult>(engine_, s);
+  }
+  return Send<GetAclResult>(engine_, std::move(request), DeadlineOf(options.deadline_ms),
+                            [](v1::Response* response) {
+                              return GetAclResult{FromProto(response->get_acl().acl()),
+                                                  FromProto(response->get_acl().stat())};
+                            });
+}
+
+// --- The session ---------------------------------------------------------------------------------
+
+Call<Done> Client::AsyncSync(CallOptions options) {
+  auto request = std::make_unique<v1::Request>();
+  request->mutable_sync();
+  return Send<Done>(engine_, std::move(request), DeadlineOf(options.deadline_ms),
+                    [](v1::Response*) { return Done(); });
+}
+
+Call<std::vector<Identity>> Client::AsyncWhoAmI(CallOptions options) {
+  using Identities = std::vector<Identity>;
+  auto request = std::make_unique<v1::Request>();
+  request->mutable_who_am_i();
+  return Send<Identities>(engine_, std::move(request), DeadlineOf(options.deadline_ms),
+                          [](v1::Response* response) {
+                            Identities identities;
+                            for (const auto& each : response->who_am_i().identities()) {
+                              identities.push_back({each.scheme(), each.id()});
+                            }
+                            return identities;
+                          });
+}
+
+Call<Done> Client::AsyncAddCredential(Credential credential, CallOptions options) {
+  auto request = std::make_unique<v1::Request>();
+  if (absl::Status s = internal::ToProto(credential, request->mutable_add_credential()); !s.ok()) {
+    return Failed<Done>(engine_, s);
+  }
+  return Send<Done>(engine_, std::move(request), DeadlineOf(options.deadline_ms),
+                    [engine = engine_.get(), credential](v1::Response*) {
+                      engine->KeepCredential(credential);
+                      return Done();
+                    });
+}
+
+Call<WatchHandle> Client::AsyncWatch(std::string_view path, WatchScope scope,
+                                     WatchCallback callback, WatchOptions options) {
+  absl::Status checked = internal::CheckPath(path);
+  if (checked.ok() && options.after_zxid < 0) {
+    checked = absl::InvalidArgumentError("after_zxid must not be negative");
+  }
+  if (!checked.ok()) return Failed<WatchHandle>(engine_, checked);
+  v1::Request::Watch watch;
+  watch.set_path(internal::AddChroot(chroot_, path));
+  watch.set_scope(static_cast<v1::WatchScope>(scope));
+  watch.set_after_zxid(options.after_zxid);
+  auto told = std::make_shared<Told<WatchNotification>>();
+  told->callback = std::move(callback);
+  auto notify = [told, chroot = chroot_](WatchNotification notification) {
+    if (Event* event = std::get_if<Event>(&notification)) {
+      event->path = internal::StripChroot(chroot, event->path);
+    }
+    told->Tell(notification);
+  };
+  auto state = NewState<WatchHandle>(engine_);
+  const uint64_t watch_id = engine_->NewWatch();
+  auto end = EndOf(engine_, std::move(told),
+                   [watch_id](Engine* engine) { engine->RemoveWatch(watch_id); });
+  engine_->SubmitWatch(state->number, watch_id, std::move(watch), DeadlineOf(options.deadline_ms),
+                       std::move(notify),
+                       [state, end = std::move(end)](absl::StatusOr<v1::Response> response) {
+                         if (response.ok()) {
+                           state->Complete(WatchHandle(end));
+                         } else {
+                           state->Complete(response.status());
+                         }
+                       });
+  return Call<WatchHandle>(state);
+}
+
+WatchHandle Client::ListenToSession(SessionCallback callback) {
+  auto told = std::make_shared<Told<SessionEvent>>();
+  told->callback = std::move(callback);
+  const uint64_t listener_id = engine_->NewWatch();
+  engine_->AddListener(listener_id, [told](const SessionEvent& event) { told->Tell(event); });
+  return WatchHandle(EndOf(engine_, std::move(told),
+                           [listener_id](Engine* engine) { engine->RemoveListener(listener_id); }));
+}
+
+absl::Status Client::Close(CallOptions options) {
+  if (absl::Status s = internal::CallbackThread::CheckMayBlock(); !s.ok()) return s;
+  auto request = std::make_unique<v1::Request>();
+  request->mutable_close();
+  const int deadline_ms =
+      options.deadline_ms == 0 ? engine_->session_timeout_ms() : options.deadline_ms;
+  return Send<Done>(engine_, std::move(request), deadline_ms, [](v1::Response*) { return Done(); })
+      .Wait()
+      .status();
+}
+
+// --- Calls that wait -----------------------------------------------------------------------------
+
+namespace {
+
+// Nothing is sent if the calling thread may not wait.
+template <class Begin>
+auto WaitFor(Begin begin) -> decltype(begin().Wait()) {
+  if (absl::Status s = internal::CallbackThread::CheckMayBlock(); !s.ok()) return s;
+  return begin().Wait();
+}
+
+}  // namespace
+
+absl::StatusOr<CreateResult> Client::Create(std::string_view path, std::string data,
+                                            CreateOptions options) {
+  return WaitFor([&] { return AsyncCreate(path, std::move(data), std::move(options)); });
+}
+absl::StatusOr<GetResult> Client::Get(std::string_view path, ReadOptions options) {
+  return WaitFor([&] { return AsyncGet(path, options); });
+}
+absl::StatusOr<std::optional<Stat>> Client::Exists(std::string_view path, ReadOptions options) {
+  return WaitFor([&] { return AsyncExists(path, options); });
+}
+absl::StatusOr<ListResult> Client::List(std::string_view path, ReadOptions options) {
+  return WaitFor([&] { return AsyncList(path, options); });
+}
+absl::StatusOr<GetAclResult> Client::GetAcl(std::string_view path, ReadOptions options) {
+  return WaitFor([&] { return AsyncGetAcl(path, options); });
+}
+absl::StatusOr<Stat> Client::Set(std::string_view path, std::string data, SetOptions options) {
+  return WaitFor([&] { return AsyncSet(path, std::move(data), options); });
+}
+absl::StatusOr<Stat> Client::SetAcl(std::string_view path, std::vector<Acl> acl,
+                                    SetOptions options) {
+  return WaitFor([&] { return AsyncSetAcl(path, std::move(acl), options); });
+}
+absl::StatusOr<uint32_t> Client::Delete(std::string_view path, DeleteOptions options) {
+  return WaitFor([&] { return AsyncDelete(path, options); });
+}
+absl::StatusOr<TransactionResult> Client::Commit(const Transaction& transaction,
+                                                 CallOptions options) {
+  return WaitFor([&] { return AsyncCommit(transaction, options); });
+}
+absl::Status Client::Sync(CallOptions options) {
+  return WaitFor([&] { return AsyncSync(options); }).status();
+}
+absl::StatusOr<std::vector<Identity>> Client::WhoAmI(CallOptions options) {
+  return WaitFor([&] { return AsyncWhoAmI(options); });
+}
+absl::Status Client::AddCredential(Credential credential, CallOptions options) {
+  return WaitFor([&] { return AsyncAddCredential(std::move(credential), options); }).status();
+}
+absl::StatusOr<WatchHandle> Client::Watch(std::string_view path, WatchScope scope,
+                                          WatchCallback callback, WatchOptions options) {
+  return WaitFor([&] { return AsyncWatch(path, scope, std::move(callback), options); });
+}
+
+}  // namespace quorate

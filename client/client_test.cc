@@ -1,0 +1,749 @@
+// The client against a server that breaks its streams, and does worse.
+
+#include "client/client.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <coroutine>
+#include <ctime>
+#include <filesystem>
+#include <future>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/scripted_server.h"
+#include "client/testing/collected.h"
+
+namespace quorate {
+namespace {
+
+using testing::Collected;
+using Moment = ScriptedServer::Moment;
+
+const grpc::Status kBroken(grpc::StatusCode::UNAVAILABLE, "broken by the script");
+
+std::unique_ptr<Client> Connect(const std::string& servers, ClientOptions options = {}) {
+  options.servers = servers;
+  absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect(std::move(options));
+  INFO(client.status().ToString());
+  REQUIRE(client.ok());
+  return *std::move(client);
+}
+
+// Takes connections, and says nothing.
+class SilentMember {
+ public:
+  SilentMember() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    REQUIRE(bind(socket_, reinterpret_cast<sockaddr*>(&address), size) == 0);
+    REQUIRE(listen(socket_, 8) == 0);
+    REQUIRE(getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+    port_ = ntohs(address.sin_port);
+  }
+  ~SilentMember() {
+    was_tried();
+    for (const int connection : connections_) close(connection);
+    close(socket_);
+  }
+  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+  // Whether somebody has connected since it was asked last.
+  bool was_tried() {
+    const size_t before = connections_.size();
+    for (int accepted = 0; (accepted = accept(socket_, nullptr, nullptr)) >= 0;) {
+      connections_.push_back(accepted);
+    }
+    return connections_.size() > before;
+  }
+
+ private:
+  const int socket_;
+  int port_ = 0;
+  std::vector<int> connections_;
+};
+
+std::string TextOf(const WatchNotification& notification) {
+  if (const Event* event = std::get_if<Event>(&notification)) {
+    return event->path + "@" + std::to_string(event->zxid);
+  }
+  return "reset@" + std::to_string(std::get<WatchReset>(notification).zxid);
+}
+
+std::vector<std::string> NumberedSets(int count) {
+  std::vector<std::string> changes{"create /a"};
+  for (int i = 0; i < count; ++i) changes.push_back("set /a=" + std::to_string(i));
+  return changes;
+}
+
+}  // namespace
+
+TEST_CASE("each write is made once wherever the stream breaks") {
+  constexpr int kWrites = 12;
+  for (int broken = 1; broken <= 40; ++broken) {
+    CAPTURE(broken);
+    ScriptedServer server({.at_moment = [broken](int number, Moment) {
+      return number == broken || number == broken + 2 ? kBroken : grpc::Status::OK;
+    }});
+    auto client = Connect(server.address());
+    std::vector<Call<Stat>> calls;
+    REQUIRE(client->Create("/a").ok());
+    for (int i = 0; i < kWrites / 2; ++i) CHECK(client->Set("/a", std::to_string(i)).ok());
+    for (int i = kWrites / 2; i < kWrites; ++i) {
+      calls.push_back(client->AsyncSet("/a", std::to_string(i)));
+    }
+    for (Call<Stat>& call : calls) CHECK(call.Wait().ok());
+    CHECK(client->Get("/a")->data == std::to_string(kWrites - 1));
+    CHECK(server.changes() == NumberedSets(kWrites));
+  }
+}
+
+TEST_CASE("each write is made once if streams never last") {
+  ScriptedServer server(
+      {.at_moment = [](int number, Moment) { return number % 9 == 0 ? kBroken : grpc::Status::OK; },
+       .sends_single_items = true});
+  auto client = Connect(server.address());
+  REQUIRE(client->Create("/a").ok());
+  for (int i = 0; i < 20; ++i) REQUIRE(client->Set("/a", std::to_string(i)).ok());
+  CHECK(server.changes() == NumberedSets(20));
+  CHECK(server.streams() > 5);
+}
+
+TEST_CASE("a watch tells each event once, in order, wherever the stream breaks") {
+  constexpr int kTransactions = 5;
+  for (int broken = 1; broken <= 60; ++broken) {
+    CAPTURE(broken);
+    ScriptedServer server({.at_moment =
+                               [broken](int number, Moment) {
+                                 return number == broken || number == broken + 7 ? kBroken
+                                                                                 : grpc::Status::OK;
+                               },
+                           .sends_single_items = true});
+    Collected<std::string> told;
+    auto client = Connect(server.address());
+    REQUIRE(client->Create("/a").ok());
+    auto watch = client->Watch("/", WatchScope::kSubtree,
+                               [&](const WatchNotification& n) { told.Add(TextOf(n)); });
+    REQUIRE(watch.ok());
+    std::vector<std::string> expected;
+    for (int i = 0; i < kTransactions; ++i) {
+      // Several events of one zxid.
+      const std::string name = "/a/" + std::to_string(i);
+      auto result = client->Commit(Transaction().Create(name).Set(name, "1").Set(name, "2"));
+      REQUIRE(result.ok());
+      for (int k = 0; k < 3; ++k) expected.push_back(name + "@" + std::to_string(result->zxid));
+      // Events come before the answer that could show the change.
+      CHECK(told.WaitFor(0).size() == expected.size());
+    }
+    CHECK(told.WaitFor(0) == expected);
+  }
+}
+
+TEST_CASE("a watch whose events are lost says so once, and goes on") {
+  std::atomic<bool> breaks{false};
+  ScriptedServer server({.at_moment = [&](int, Moment moment) {
+    return moment == Moment::kDone && breaks.exchange(false) ? kBroken : grpc::Status::OK;
+  }});
+  Collected<std::string> told;
+  auto client = Connect(server.address());
+  auto writer = Connect(server.address());
+  auto watch = client->Watch("/", WatchScope::kSubtree,
+                             [&](const WatchNotification& n) { told.Add(TextOf(n)); });
+  REQUIRE(watch.ok());
+  REQUIRE(writer->Create("/lost").ok());
+  server.ForgetEvents();
+  breaks = true;
+  REQUIRE(client->Sync().ok());
+  // Before any answer that may show what was lost.
+  CHECK(told.WaitFor(0) == std::vector<std::string>{"reset@101"});
+  REQUIRE(client->Create("/b").ok());
+  CHECK(told.WaitFor(2) == std::vector<std::string>{"reset@101", "/b@102"});
+
+  // Likewise one that begins too far back.
+  Collected<std::string> late;
+  auto second =
+      client->Watch("/", WatchScope::kSubtree,
+                    [&](const WatchNotification& n) { late.Add(TextOf(n)); }, {.after_zxid = 100});
+  REQUIRE(second.ok());
+  CHECK(late.WaitFor(0) == std::vector<std::string>{"reset@102"});
+}
+
+TEST_CASE("a watch that was told up to a zxid goes on from there, also without events of its own") {
+  std::atomic<bool> breaks{false};
+  ScriptedServer server({.at_moment = [&](int, Moment moment) {
+    return moment == Moment::kDone && breaks.exchange(false) ? kBroken : grpc::Status::OK;
+  }});
+  Collected<std::string> told;
+  auto client = Connect(server.address());
+  auto watch = client->Watch("/quiet", WatchScope::kSubtree,
+                             [&](const WatchNotification& n) { told.Add(TextOf(n)); });
+  REQUIRE(watch.ok());
+  REQUIRE(client->Create("/a").ok());
+  REQUIRE(client->Sync().ok());
+  server.ForgetEvents();
+  breaks = true;
+  REQUIRE(client->Create("/quiet").ok());
+  CHECK(told.WaitFor(0) == std::vector<std::string>{"/quiet@102"});
+}
+
+TEST_CASE("a watch from an earlier zxid tells what happened since") {
+  ScriptedServer server({});
+  auto client = Connect(server.address());
+  const int64_t before = client->Create("/a")->zxid;
+  REQUIRE(client->Set("/a", "1").ok());
+  Collected<std::string> told;
+  auto watch = client->Watch("/a", WatchScope::kNode,
+                             [&](const WatchNotification& n) { told.Add(TextOf(n)); },
+                             {.after_zxid = before});
+  REQUIRE(watch.ok());
+  CHECK(told.WaitFor(0) == std::vector<std::string>{"/a@102"});
+}
+
+TEST_CASE("a handle that is destroyed ends its watch") {
+  ScriptedServer server({});
+  auto client = Connect(server.address());
+  REQUIRE(client->Create("/a").ok());
+  Collected<std::string> told;
+  {
+    auto watch = client->Watch("/a", WatchScope::kNode,
+                               [&](const WatchNotification& n) { told.Add(TextOf(n)); });
+    REQUIRE(watch.ok());
+    REQUIRE(client->Set("/a", "1").ok());
+  }
+  REQUIRE(client->Set("/a", "2").ok());
+  CHECK(told.WaitFor(0).size() == 1);
+
+  // By itself, in its own callback.
+  WatchHandle handle;
+  auto watch = client->Watch("/a", WatchScope::kNode, [&](const WatchNotification& n) {
+    told.Add(TextOf(n));
+    handle.End();
+  });
+  REQUIRE(watch.ok());
+  handle = *std::move(watch);
+  REQUIRE(client->Set("/a", "3").ok());
+  REQUIRE(client->Set("/a", "4").ok());
+  CHECK(told.WaitFor(0).size() == 2);
+}
+
+TEST_CASE("the end of the session fails every call, and is told") {
+  std::atomic<bool> is_silent{false};
+  std::atomic<bool> breaks{false};
+  ScriptedServer server(
+      {.at_moment = [&](int, Moment) { return breaks ? kBroken : grpc::Status::OK; },
+       .is_silent = [&] { return is_silent.load(); }});
+  Collected<SessionEvent::Type> events;
+  ClientOptions options;
+  options.on_session_event = [&](const SessionEvent& event) { events.Add(event.type); };
+  auto client = Connect(server.address(), options);
+  breaks = true;
+  auto call = client->AsyncCreate("/a");
+  REQUIRE(events.WaitFor(2).back() == SessionEvent::Type::kSuspended);
+  CHECK(client->state() == Client::State::kSuspended);
+  server.ExpireSessions();
+  breaks = false;
+  const absl::Status status = call.Wait().status();
+  CHECK(status.code() == absl::StatusCode::kUnauthenticated);
+  CHECK(ErrorOf(status) == ErrorCode::kSessionExpired);
+  CHECK(events.WaitFor(3) == std::vector<SessionEvent::Type>{SessionEvent::Type::kConnected,
+                                                             SessionEvent::Type::kSuspended,
+                                                             SessionEvent::Type::kLost});
+  CHECK(client->Get("/a").status() == status);
+  CHECK(client->state() == Client::State::kLost);
+}
+
+TEST_CASE(
+    "several listen to the session, each until its handle ends, and later ones hear how it is") {
+  using Type = SessionEvent::Type;
+  std::atomic<bool> breaks{false};
+  ScriptedServer server(
+      {.at_moment = [&](int, Moment) { return breaks ? kBroken : grpc::Status::OK; }});
+  auto client = Connect(server.address());
+  Collected<Type> first, second, late, last;
+  auto listen = [&](Collected<Type>* heard) {
+    return client->ListenToSession([heard](const SessionEvent& event) { heard->Add(event.type); });
+  };
+  auto first_handle = listen(&first);
+  std::optional<WatchHandle> ends_itself;
+  ends_itself = client->ListenToSession([&](const SessionEvent& event) {
+    second.Add(event.type);
+    ends_itself->End();
+  });
+  REQUIRE(client->Sync().ok());
+  breaks = true;
+  auto call = client->AsyncCreate("/a");
+  REQUIRE(first.WaitFor(1) == std::vector<Type>{Type::kSuspended});
+  auto late_handle = listen(&late);
+  REQUIRE(late.WaitFor(1) == std::vector<Type>{Type::kSuspended});
+  server.ExpireSessions();
+  breaks = false;
+  REQUIRE(!call.Wait().ok());
+  // Before the call failed.
+  CHECK(first.WaitFor(0) == std::vector<Type>{Type::kSuspended, Type::kLost});
+  CHECK(late.WaitFor(0) == std::vector<Type>{Type::kSuspended, Type::kLost});
+  CHECK(second.WaitFor(0) == std::vector<Type>{Type::kSuspended});
+  auto last_handle = listen(&last);
+  CHECK(last.WaitFor(1) == std::vector<Type>{Type::kLost});
+  client.reset();
+  CHECK(first.WaitFor(0).size() == 2);
+}
+
+TEST_CASE("listeners hear that the client is closed, or destroyed") {
+  const bool closes = GENERATE(false, true);
+  CAPTURE(closes);
+  std::atomic<bool> is_silent{false};
+  ScriptedServer server({.is_silent = [&] { return is_silent.load(); }});
+  auto client = Connect(server.address());
+  Collected<SessionEvent::Type> heard;
+  auto handle = client->ListenToSession([&](const SessionEvent& event) { heard.Add(event.type); });
+  if (closes) {
+    REQUIRE(client->Close().ok());
+    CHECK(heard.WaitFor(0).size() == 1);
+  }
+  is_silent = true;
+  client.reset();
+  CHECK(heard.WaitFor(0) == std::vector<SessionEvent::Type>{SessionEvent::Type::kLost});
+}
+
+TEST_CASE("that no member serves is told in time, although some were not tried yet") {
+  std::atomic<bool> breaks{false};
+  ScriptedServer server(
+      {.at_moment = [&](int, Moment) { return breaks ? kBroken : grpc::Status::OK; }});
+  std::vector<std::unique_ptr<SilentMember>> silent;
+  std::string servers = server.address();
+  for (int i = 0; i < 5; ++i) {
+    silent.push_back(std::make_unique<SilentMember>());
+    servers += "," + silent.back()->address();
+  }
+  Collected<SessionEvent::Type> events;
+  ClientOptions options;
+  options.session_timeout_ms = 2000;
+  options.connect_timeout_ms = 20'000;
+  options.on_session_event = [&](const SessionEvent& event) { events.Add(event.type); };
+  auto client = Connect(servers, options);
+  const auto count_tried = [&silent] {
+    return std::count_if(silent.begin(), silent.end(),
+                         [](const auto& member) { return member->was_tried(); });
+  };
+  // If the one that serves was the last of its round, there is none left to be tried.
+  const bool is_round_over = count_tried() == 5;
+  breaks = true;
+  auto call = client->AsyncSync();
+  CHECK(events.WaitFor(2).back() == SessionEvent::Type::kSuspended);
+  const auto tried = count_tried();
+  CHECK(tried >= (is_round_over ? 0 : 1));
+  CHECK(tried < 5);
+  breaks = false;
+  CHECK(call.Wait().ok());
+}
+
+TEST_CASE("a deadline is honest about writes") {
+  std::atomic<bool> is_silent{false};
+  ScriptedServer server({.is_silent = [&] { return is_silent.load(); }});
+  auto client = Connect(server.address());
+  REQUIRE(client->Create("/a").ok());
+  is_silent = true;
+  auto sent = client->Set("/a", "1", {.deadline_ms = 30});
+  CHECK(sent.status().code() == absl::StatusCode::kDeadlineExceeded);
+  CHECK(std::string(sent.status().message()).find("may or may not be made") != std::string::npos);
+  auto read = client->Get("/a", {.deadline_ms = 1});
+  CHECK(read.status().code() == absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_CASE("a write that was not sent is not made after its deadline, or when it is cancelled") {
+  std::atomic<bool> breaks{false};
+  ScriptedServer server(
+      {.at_moment = [&](int, Moment) { return breaks ? kBroken : grpc::Status::OK; }});
+  Collected<SessionEvent::Type> events;
+  ClientOptions options;
+  options.on_session_event = [&](const SessionEvent& event) { events.Add(event.type); };
+  auto client = Connect(server.address(), options);
+  REQUIRE(client->Create("/a").ok());
+  breaks = true;
+  auto read = client->AsyncGet("/a");
+  REQUIRE(events.WaitFor(2).back() == SessionEvent::Type::kSuspended);
+  auto late = client->AsyncSet("/a", "late", {.deadline_ms = 1});
+  auto cancelled = client->AsyncSet("/a", "cancelled");
+  cancelled.Cancel();
+  const absl::Status late_status = late.Wait().status();
+  const absl::Status cancelled_status = cancelled.Wait().status();
+  CHECK(late_status.code() == absl::StatusCode::kDeadlineExceeded);
+  CHECK(cancelled_status.code() == absl::StatusCode::kCancelled);
+  for (const absl::Status& status : {late_status, cancelled_status}) {
+    CHECK(std::string(status.message()).find("will not be made") != std::string::npos);
+  }
+  breaks = false;
+  CHECK(read.Wait().ok());
+  CHECK(client->Set("/a", "made").ok());
+  CHECK(server.changes() == std::vector<std::string>{"create /a", "set /a=made"});
+}
+
+TEST_CASE("too many calls fail at once, and the others do not") {
+  std::atomic<bool> is_silent{false};
+  Collected<int> ignored;
+  ScriptedServer server({.is_silent = [&] {
+    const bool ignores = is_silent;
+    if (ignores) ignored.Add(1);
+    return ignores;
+  }});
+  ClientOptions options;
+  options.pending_calls_max = 2;
+  options.session_timeout_ms = 600;
+  auto client = Connect(server.address(), options);
+  is_silent = true;
+  auto first = client->AsyncCreate("/a");
+  auto second = client->AsyncCreate("/b");
+  CHECK(client->Get("/a").status().code() == absl::StatusCode::kResourceExhausted);
+  ignored.WaitFor(1);
+  is_silent = false;
+  // The silent stream is given up.
+  CHECK(first.Wait().ok());
+  CHECK(second.Wait().ok());
+  CHECK(client->Get("/a").ok());
+  CHECK(server.streams() == 2);
+}
+
+TEST_CASE("answers that the servers have no room for are fetched in smaller steps") {
+  std::atomic<int> refusals{0};
+  ScriptedServer server(
+      {.at_moment = nullptr, .at_answer = [&](const v1::Request& request, v1::Response* response) {
+         if (!request.has_write() || request.write().sequence() != 5) return;
+         if (refusals.fetch_add(1) >= 3) return;
+         response->Clear();
+         response->set_error(v1::TOO_MANY_UNACKNOWLEDGED);
+       }});
+  auto client = Connect(server.address());
+  REQUIRE(client->Create("/a").ok());
+  std::vector<Call<Stat>> calls;
+  for (int i = 0; i < 10; ++i) calls.push_back(client->AsyncSet("/a", std::to_string(i)));
+  for (Call<Stat>& call : calls) CHECK(call.Wait().ok());
+  CHECK(server.changes() == NumberedSets(10));
+}
+
+TEST_CASE("what was answered is acknowledged with the next message") {
+  ScriptedServer server({});
+  auto client = Connect(server.address());
+  REQUIRE(client->Create("/a").ok());
+  REQUIRE(client->Set("/a", "1").ok());
+  REQUIRE(client->Sync().ok());
+  CHECK(server.acknowledged() == 2);
+}
+
+TEST_CASE("blocking in a callback is an error instead of a deadlock") {
+  ScriptedServer server({});
+  auto client = Connect(server.address());
+  std::promise<absl::Status> blocked;
+  client->AsyncCreate("/a").Then([&](const absl::StatusOr<CreateResult>& created) {
+    CHECK(created.ok());
+    blocked.set_value(client->Get("/a").status());
+  });
+  CHECK(blocked.get_future().get().code() == absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_CASE("callbacks come in the order of the calls, and may make calls") {
+  ScriptedServer server({});
+  auto client = Connect(server.address());
+  REQUIRE(client->Create("/a").ok());
+  Collected<int> order;
+  for (int i = 0; i < 100; ++i) {
+    client->AsyncSet("/a", "").Then([&, i](const auto&) {
+      order.Add(i);
+      if (i == 99) client->AsyncSync().Then([&](const auto&) { order.Add(100); });
+    });
+  }
+  const std::vector<int> told = order.WaitFor(101);
+  REQUIRE(told.size() == 101);
+  CHECK(std::is_sorted(told.begin(), told.end()));
+}
+
+TEST_CASE("credentials are shown again on the next stream") {
+  std::atomic<bool> breaks{false};
+  ScriptedServer server({.at_moment = [&](int, Moment) {
+    return breaks.exchange(false) ? kBroken : grpc::Status::OK;
+  }});
+  ClientOptions options;
+  options.credentials = {{.secret = "one:1"}};
+  auto client = Connect(server.address(), options);
+  REQUIRE(client->AddCredential({.secret = "two:2"}).ok());
+  REQUIRE(client->AddCredential({.secret = "two:2"}).ok());
+  breaks = true;
+  REQUIRE(client->Sync().ok());
+  const std::vector<v1::Credential> shown = server.shown_credentials();
+  REQUIRE(shown.size() == 2);
+  CHECK(shown[0].secret() == "one:1");
+  CHECK(shown[1].secret() == "two:2");
+}
+
+TEST_CASE("a member that does not serve is left for another one") {
+  std::atomic<int> refused{0};
+  ScriptedServer bad({.at_moment = [&](int, Moment) {
+    ++refused;
+    return kBroken;
+  }});
+  ScriptedServer good({});
+  // Which member is tried first is random.
+  int clients = 0;
+  while (clients < 8 || refused == 0) {
+    auto client = Connect(bad.address() + "," + good.address());
+    CHECK(client->Sync().ok());
+    ++clients;
+  }
+  CHECK(good.streams() == clients);
+}
+
+TEST_CASE("members that are slow to open a stream get more time with each round") {
+  // More than a first attempt takes with this timeout, and less than a later one.
+  constexpr std::chrono::milliseconds kSlow{700};
+  std::promise<void> never;
+  const std::shared_future<void> end = never.get_future().share();
+  std::atomic<bool> is_slow{true};
+  ScriptedServer server({.at_moment = [&](int, Moment moment) {
+    if (is_slow && moment == Moment::kReceived) end.wait_for(kSlow);
+    return grpc::Status::OK;
+  }});
+  ClientOptions options;
+  options.session_timeout_ms = 1500;
+  options.connect_timeout_ms = 20'000;
+  auto client = Connect(server.address(), options);
+  is_slow = false;
+  CHECK(client->Sync().ok());
+}
+
+TEST_CASE("members are waited for no longer than at first when one of them has served") {
+  // With this timeout the third round takes 1,200 ms, and those after it 2,000 ms.
+  constexpr int kSessionTimeoutMs = 1500, kSilentRounds = 3;
+  // Two first attempts take less, one after the silent rounds takes more.
+  constexpr int kDeadlineMs = 1800;
+  std::atomic<int> unanswered_left{kSilentRounds}, unanswered{0};
+  std::atomic<bool> breaks{false};
+  ScriptedServer server({.at_moment =
+                             [&](int, Moment) {
+                               if (!breaks.exchange(false)) return grpc::Status::OK;
+                               unanswered_left = 1'000'000;
+                               return kBroken;
+                             },
+                         .is_silent =
+                             [&] {
+                               if (unanswered_left == 0) return false;
+                               --unanswered_left;
+                               ++unanswered;
+                               return true;
+                             }});
+  ClientOptions options;
+  options.session_timeout_ms = kSessionTimeoutMs;
+  options.connect_timeout_ms = 20'000;
+  auto client = Connect(server.address(), options);
+  REQUIRE(unanswered == kSilentRounds);
+  breaks = true;
+  CHECK(absl::IsDeadlineExceeded(client->Sync({.deadline_ms = kDeadlineMs})));
+  CHECK(unanswered >= kSilentRounds + 2);
+  unanswered_left = 0;
+  CHECK(client->Sync().ok());
+}
+
+TEST_CASE("answers that came while the client stood still are taken before the member is left") {
+  // More than members are waited for with this timeout, and less than their sessions last.
+  constexpr std::chrono::milliseconds kStandsStill{700};
+  ScriptedServer server({.sends_single_items = true});
+  ClientOptions options;
+  options.session_timeout_ms = 1500;
+  auto client = Connect(server.address(), options);
+  std::promise<void> never;
+  std::promise<absl::Status> answered;
+  // From a callback, so that both are sent together: the second answer comes while the first one's
+  // callback keeps the client from everything.
+  client->AsyncSync().Then([&](const auto&) {
+    client->AsyncSync().Then([&](const auto&) { never.get_future().wait_for(kStandsStill); });
+    client->AsyncExists("/a").Then(
+        [&](const auto& exists) { answered.set_value(exists.status()); });
+  });
+  CHECK(answered.get_future().get().ok());
+  CHECK(server.streams() == 1);
+}
+
+TEST_CASE("Connect names each member and what is wrong with it") {
+  ScriptedServer bad({.at_moment = [&](int, Moment) { return kBroken; }});
+  ClientOptions options;
+  options.servers = bad.address() + ",127.0.0.1:1";
+  std::string text;
+  const auto has = [&text](const std::string& part) {
+    return text.find(part) != std::string::npos;
+  };
+  // A busy machine takes its time until both of them were tried.
+  for (int ms = 200; ms <= 12'800 && !(has(bad.address() + ": UNAVAILABLE") && has(":1: UNAV"));
+       ms *= 2) {
+    options.connect_timeout_ms = ms;
+    const absl::Status status = Client::Connect(options).status();
+    CHECK(status.code() == absl::StatusCode::kDeadlineExceeded);
+    text = std::string(status.message());
+  }
+  INFO(text);
+  CHECK(has(bad.address() + ": UNAVAILABLE: broken by the script"));
+  CHECK(has("127.0.0.1:1: UNAVAILABLE"));
+}
+
+TEST_CASE("Close is done although its answer is lost, and later calls fail") {
+  for (const Moment moment : {Moment::kReceived, Moment::kDone}) {
+    std::atomic<bool> breaks{false};
+    ScriptedServer server({.at_moment = [&](int, Moment at) {
+      return at == moment && breaks.exchange(false) ? kBroken : grpc::Status::OK;
+    }});
+    auto client = Connect(server.address());
+    breaks = true;
+    CHECK(client->Close().ok());
+    CHECK(client->state() == Client::State::kClosed);
+    CHECK(!client->Get("/").ok());
+    CHECK(!client->Close().ok());
+  }
+}
+
+TEST_CASE("calls that are under way when the client is destroyed are cancelled") {
+  std::atomic<bool> is_silent{false};
+  ScriptedServer server({.is_silent = [&] { return is_silent.load(); }});
+  auto client = Connect(server.address());
+  is_silent = true;
+  auto call = client->AsyncGet("/");
+  Collected<std::string> told;
+  auto watch = client->AsyncWatch("/", WatchScope::kNode, [](const auto&) {});
+  client.reset();
+  CHECK(call.Wait().status().code() == absl::StatusCode::kCancelled);
+  CHECK(watch.Wait().status().code() == absl::StatusCode::kCancelled);
+}
+
+TEST_CASE("clients that wait take no time of the processor, with members or without") {
+  constexpr size_t kClients = 2;
+  const bool has_member = GENERATE(false, true);
+  CAPTURE(has_member);
+  std::atomic<bool> breaks{false};
+  ScriptedServer server(
+      {.at_moment = [&](int, Moment) { return breaks ? kBroken : grpc::Status::OK; }});
+  Collected<SessionEvent::Type> events;
+  std::vector<std::unique_ptr<Client>> clients;
+  for (size_t i = 0; i < kClients; ++i) {
+    clients.push_back(Connect(server.address(), {.on_session_event = [&](const auto& event) {
+                                events.Add(event.type);
+                              }}));
+  }
+  if (!has_member) {
+    breaks = true;
+    for (const auto& client : clients) client->AsyncSync().Then([](const auto&) {});
+    REQUIRE(events.WaitFor(2 * kClients).size() == 2 * kClients);
+  }
+  const std::clock_t before = std::clock();
+  std::promise<void> never;
+  never.get_future().wait_for(std::chrono::milliseconds(600));
+  // One thread that did not wait would take all of it.
+  CHECK(std::clock() - before < CLOCKS_PER_SEC / 8);
+}
+
+TEST_CASE("a client that is destroyed leaves no thread and no connection behind") {
+  constexpr int kClients = 40;
+  const auto count = [](const char* what) {
+    const std::filesystem::directory_iterator all(std::string("/proc/self/") + what);
+    return std::distance(begin(all), end(all));
+  };
+  ScriptedServer server({});
+  Connect(server.address());  // gRPC's own threads begin
+  const auto threads = count("task"), files = count("fd");
+  for (int i = 0; i < kClients; ++i) CHECK(Connect(server.address())->Sync().ok());
+  // The server's, and gRPC's own, come and go.
+  CHECK(count("task") < threads + kClients / 2);
+  CHECK(count("fd") < files + kClients / 2);
+}
+
+TEST_CASE("paths are below the chroot, and are checked before anything is sent") {
+  ScriptedServer server({});
+  auto plain = Connect(server.address());
+  auto client = Connect(server.address() + "/app");
+  auto created = client->Create("/a/b", "x", {.create_parents = true});
+  REQUIRE(created.ok());
+  CHECK(created->path == "/a/b");
+  CHECK(plain->Get("/app/a/b")->data == "x");
+  CHECK(ErrorOf(client->Create("/a/b").status()) == ErrorCode::kNodeExists);
+  CHECK(ErrorOf(client->Create("/c/d").status()) == ErrorCode::kNoNode);
+  for (const char* path : {"", "a", "/a/", "//", "/a/../b", "/\x01", "/\xff"}) {
+    CHECK(client->Get(path).status().code() == absl::StatusCode::kInvalidArgument);
+  }
+  for (const char* servers : {"", "host", "host:0", "host:1,", "host:1/a/", ":1"}) {
+    ClientOptions options;
+    options.servers = servers;
+    CHECK(Client::Connect(options).status().code() == absl::StatusCode::kInvalidArgument);
+  }
+}
+
+TEST_CASE("a transaction tells which operation failed, and can be committed again") {
+  ScriptedServer server({});
+  auto client = Connect(server.address());
+  const Transaction transaction = Transaction().Create("/a").Create("/a/b");
+  CHECK(client->Commit(transaction)->results.at(1).path == "/a/b");
+  const absl::Status again = client->Commit(transaction).status();
+  CHECK(ErrorOf(again) == ErrorCode::kNodeExists);
+  CHECK(FailedOperationOf(again) == 0);
+  CHECK(!client->Commit(Transaction()).ok());
+}
+
+namespace {
+
+struct Task {
+  struct promise_type {
+    Task get_return_object() { return {}; }
+    std::suspend_never initial_suspend() { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() { std::terminate(); }
+  };
+};
+
+Task CopyNode(Client* client, std::string from, std::string to,
+              std::promise<absl::StatusOr<std::string>>* done) {
+  absl::StatusOr<GetResult> read = co_await client->AsyncGet(from);
+  if (!read.ok()) {
+    done->set_value(read.status());
+    co_return;
+  }
+  absl::StatusOr<CreateResult> created = co_await client->AsyncCreate(to, read->data);
+  if (!created.ok()) {
+    done->set_value(created.status());
+  } else {
+    done->set_value(created->path);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a coroutine awaits calls") {
+  ScriptedServer server({});
+  auto client = Connect(server.address());
+  REQUIRE(client->Create("/a", "x").ok());
+  std::promise<absl::StatusOr<std::string>> copied, failed;
+  CopyNode(client.get(), "/a", "/b", &copied);
+  CHECK(*copied.get_future().get() == "/b");
+  CHECK(client->Get("/b")->data == "x");
+  CopyNode(client.get(), "/none", "/c", &failed);
+  CHECK(ErrorOf(failed.get_future().get().status()) == ErrorCode::kNoNode);
+}
+
+TEST_CASE("a server that makes no sense does not crash the client") {
+  const bool other_id = GENERATE(true, false);
+  std::atomic<int> answers{0};
+  ScriptedServer server({.at_answer = [&](const v1::Request& request, v1::Response* response) {
+    if (!request.has_write() || ++answers > 3) return;
+    if (other_id) {
+      response->set_error(v1::OUT_OF_SEQUENCE);
+    } else {
+      response->clear_write();
+    }
+  }});
+  auto client = Connect(server.address());
+  CHECK(client->Create("/a").ok());
+  CHECK(server.changes() == std::vector<std::string>{"create /a"});
+}
+
+}  // namespace quorate

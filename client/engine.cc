@@ -1,0 +1,575 @@
+#include "client/engine.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/assert.h"
+#include "base/thread.h"
+#include "client/error.h"
+#include "rpc/proto/errors.h"
+
+namespace quorate::internal {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Of a request, besides its message.
+constexpr size_t kPendingBytes = 200;
+// The servers take no longer message than 8 MB: a request may be as large as that, with what goes
+// with it. Many small ones go together up to a size that still flows.
+constexpr size_t kRequestBytesMax = 7u << 20;
+// How long there is no member before all of them are tried again.
+constexpr milliseconds kBackOffMin{10};
+constexpr milliseconds kBackOffMax{1000};
+// How long an attempt waits for a member at first, and at most.
+constexpr milliseconds kPatienceMin{250};
+constexpr milliseconds kPatienceMax{2000};
+// A member that was left sooner after it began to serve counts as one that does not.
+constexpr milliseconds kStable{1000};
+// Writes on a stream without an answer: the servers keep 1,024 answers of a session.
+constexpr size_t kWritesSentMax = 512;
+
+thread_local bool is_callback_thread = false;
+
+std::string NewPassword() {
+  constexpr size_t kPasswordBytes = 16;
+  std::random_device random;
+  std::string password;
+  while (password.size() < kPasswordBytes) password.push_back(static_cast<char>(random()));
+  return password;
+}
+
+// Long enough for a write through the log, and so short that some members can be tried before a
+// session with that timeout ends.
+milliseconds FirstPatience(milliseconds timeout) {
+  return std::clamp(timeout / 5, kPatienceMin, kPatienceMax);
+}
+
+gpr_timespec ToDeadline(Engine::Clock::time_point time) {
+  if (time == Engine::Clock::time_point::max()) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
+  const auto left = std::max(time - Engine::Clock::now(), Engine::Clock::duration::zero());
+  const int64_t left_us = std::chrono::ceil<std::chrono::microseconds>(left).count();
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_micros(left_us, GPR_TIMESPAN));
+}
+
+}  // namespace
+
+absl::Status CallbackThread::CheckMayBlock() {
+  if (!is_callback_thread) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "this thread is the one of callbacks, which must not block: use the Async function, or "
+      "another thread");
+}
+
+void CallbackThread::MarkThisThread() { is_callback_thread = true; }
+
+Engine::Engine(std::vector<std::string> members, ClientOptions options)
+    : options_(std::move(options)),
+      members_(std::move(members)),
+      random_(std::random_device{}()),
+      password_(NewPassword()),
+      session_timeout_ms_(options_.session_timeout_ms),
+      back_off_(kBackOffMin),
+      timeout_(options_.session_timeout_ms),
+      patience_(FirstPatience(timeout_)),
+      write_window_(kWritesSentMax) {
+  ASSERT(!members_.empty());
+}
+
+Engine::~Engine() { ASSERT(!thread_.joinable(), "it was stopped"); }
+
+void Engine::Start() {
+  ShuffleMembers();
+  thread_ = StartThread("quorate-client", [this] { Run(); });
+}
+
+absl::Status Engine::WaitUntilConnected(int timeout_ms) {
+  const Clock::time_point end = Clock::now() + milliseconds(timeout_ms);
+  std::unique_lock<std::mutex> lock(mutex_.native());
+  while (state() == Client::State::kConnecting) {
+    if (state_changed_.wait_until(lock, end) == std::cv_status::timeout) break;
+  }
+  const auto result = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::Status {
+    if (state() == Client::State::kLost) return failure_;
+    if (state() != Client::State::kConnecting) return absl::OkStatus();
+    std::string members;
+    for (const std::string& member : members_) {
+      const auto error = member_errors_.find(member);
+      absl::StrAppend(&members, "\n  ", member, ": ",
+                      error == member_errors_.end() ? "no answer" : error->second);
+    }
+    return absl::DeadlineExceededError(members);
+  }();
+  if (result.code() != absl::StatusCode::kDeadlineExceeded) return result;
+  return absl::DeadlineExceededError(
+      absl::StrCat("no member gave a session within ", timeout_ms, " ms:", result.message()));
+}
+
+void Engine::Stop() {
+  ASSERT(!IsOnItsThread(), "a Client is not destroyed by one of its own callbacks");
+  if (!thread_.joinable()) return;
+  Add({nullptr, [this] {
+         is_stopping_ = true;
+         const absl::Status destroyed = absl::CancelledError("the client was destroyed");
+         if (!is_over_) TellListeners({SessionEvent::Type::kLost, "", destroyed});
+         EndCalls(destroyed);
+         EndStream();
+         watches_.clear();
+         is_over_ = true;
+         next_attempt_ = Clock::time_point::max();
+       }});
+  thread_.join();
+}
+
+// --- From other threads --------------------------------------------------------------------------
+
+bool Engine::Add(Posted posted) {
+  MutexLock lock(&mutex_);
+  if (is_stopped_) return false;
+  inbox_.push_back(std::move(posted));
+  if (std::exchange(sleeps_, false) && !is_waking_) {
+    is_waking_ = true;
+    alarm_.Set(&queue_, gpr_inf_past(GPR_CLOCK_MONOTONIC), &alarm_);
+  }
+  return true;
+}
+
+void Engine::Post(absl::AnyInvocable<void()> callback) {
+  // Whether it is taken is only known under the lock, so it is shared until then.
+  auto shared = std::make_shared<absl::AnyInvocable<void()>>(std::move(callback));
+  if (!Add({nullptr, [shared] { (*shared)(); }})) (*shared)();
+}
+
+void Engine::Submit(uint64_t call, std::unique_ptr<v1::Request> request, int deadline_ms,
+                    Done done) {
+  auto pending = std::make_unique<Pending>();
+  pending->call = call;
+  pending->watch_id = request->watch().watch_id();
+  pending->bytes = kPendingBytes + request->ByteSizeLong();
+  pending->request = std::move(request);
+  pending->deadline_ms = deadline_ms;
+  if (deadline_ms > 0) pending->deadline = Clock::now() + milliseconds(deadline_ms);
+  pending->done = std::move(done);
+  absl::Status refused;
+  if (pending->bytes > kRequestBytesMax) {
+    refused = MakeError(v1::TOO_LARGE, Describe(*pending->request));
+  } else {
+    MutexLock lock(&mutex_);
+    if (is_stopped_) {
+      refused = absl::CancelledError("the client was destroyed");
+    } else if (calls_ >= options_.pending_calls_max ||
+               call_bytes_ + pending->bytes > options_.pending_bytes_max) {
+      refused = absl::ResourceExhaustedError(
+          absl::StrCat(calls_, " calls of ", call_bytes_,
+                       " bytes are pending: wait for some of them before there are more"));
+    } else {
+      ++calls_;
+      call_bytes_ += pending->bytes;
+    }
+  }
+  if (!refused.ok()) {
+    Post([done = std::move(pending->done), refused]() mutable {
+      if (done != nullptr) done(refused);
+    });
+    return;
+  }
+  Add({std::move(pending), nullptr});
+}
+
+void Engine::Cancel(uint64_t call) {
+  Add({nullptr, [this, call] { GiveUp(call); }});
+}
+
+void Engine::SetState(Client::State state) {
+  MutexLock lock(&mutex_);
+  state_.store(state, std::memory_order_release);
+  state_changed_.notify_all();
+}
+
+// --- The thread ----------------------------------------------------------------------------------
+
+void Engine::Run() {
+  MarkThisThread();
+  Attempt();
+  for (;;) {
+    TakeInbox();
+    CheckTime();
+    Send();
+    if (is_stopping_ && streams_.empty()) break;
+    {
+      MutexLock lock(&mutex_);
+      if (!inbox_.empty()) continue;
+      sleeps_ = true;
+    }
+    TakeEvent(NextTime());
+  }
+  {
+    MutexLock lock(&mutex_);
+    is_stopped_ = true;
+  }
+  TakeInbox();  // what came in between
+  queue_.Shutdown();
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue_.Next(&tag, &ok)) {
+  }
+}
+
+bool Engine::TakeEvent(Clock::time_point until) {
+  void* tag = nullptr;
+  bool ok = false;
+  const auto outcome = queue_.AsyncNext(&tag, &ok, ToDeadline(until));
+  const bool has_event = outcome == grpc::CompletionQueue::GOT_EVENT;
+  {
+    MutexLock lock(&mutex_);
+    sleeps_ = false;
+    if (has_event && tag == &alarm_) is_waking_ = false;
+  }
+  if (has_event && tag != &alarm_) Stream::Handle(tag, ok);
+  return has_event;
+}
+
+void Engine::TakeInbox() {
+  std::vector<Posted> inbox;
+  {
+    MutexLock lock(&mutex_);
+    inbox.swap(inbox_);
+  }
+  for (Posted& posted : inbox) {
+    if (posted.pending != nullptr) {
+      Begin(std::move(posted.pending));
+    } else {
+      posted.action();
+    }
+  }
+}
+
+void Engine::Begin(std::unique_ptr<Pending> pending) {
+  if (is_over_) return Complete(std::move(pending), end_status_);
+  if (is_closing_) {
+    return Complete(std::move(pending), absl::FailedPreconditionError("the client was closed"));
+  }
+  is_closing_ = pending->request->has_close();
+  if (pending->deadline != Clock::time_point::max()) {
+    deadlines_.insert({pending->deadline, pending.get()});
+  }
+  pending_.push_back(std::move(pending));
+}
+
+void Engine::Complete(std::unique_ptr<Pending> pending, absl::StatusOr<v1::Response> outcome) {
+  if (pending->deadline != Clock::time_point::max()) {
+    deadlines_.erase({pending->deadline, pending.get()});
+  }
+  if (pending->call != 0) {
+    MutexLock lock(&mutex_);
+    --calls_;
+    call_bytes_ -= pending->bytes;
+  }
+  if (pending->done == nullptr) return;
+  if (outcome.ok() && outcome->error() != v1::OK) {
+    outcome = MakeError(outcome->error(), Describe(*pending->request), &*outcome);
+  }
+  pending->done(std::move(outcome));
+}
+
+void Engine::GiveUp(uint64_t call) {
+  const auto found = std::find_if(pending_.begin(), pending_.end(),
+                                  [call](const auto& p) { return p->call == call; });
+  if (found == pending_.end()) return;
+  GiveUp(found, absl::StatusCode::kCancelled, "the call was cancelled");
+}
+
+void Engine::GiveUp(std::deque<std::unique_ptr<Pending>>::iterator found, absl::StatusCode code,
+                    const std::string& why) {
+  Pending& pending = **found;
+  if (pending.deadline != Clock::time_point::max()) {
+    deadlines_.erase({pending.deadline, &pending});
+    pending.deadline = Clock::time_point::max();
+  }
+  const uint64_t watch_id = pending.watch_id;
+  Done done = std::move(pending.done);
+  pending.done = nullptr;
+  absl::string_view fate;
+  if (pending.request->has_write()) {
+    fate = pending.was_sent ? "; it was sent, and may or may not be made"
+                            : "; it was not sent, and will not be made";
+  }
+  const absl::Status status(code, absl::StrCat(Describe(*pending.request), ": ", why, fate));
+  // What was sent keeps its place, and a write its number, until the answer.
+  if (!pending.was_sent) {
+    std::unique_ptr<Pending> owner = std::move(*found);
+    pending_.erase(found);
+    is_closing_ &= !owner->request->has_close();
+    Complete(std::move(owner), status);
+  }
+  if (watch_id != 0) EndWatch(watch_id);
+  if (done != nullptr) done(status);
+}
+
+void Engine::CheckDeadlines(Clock::time_point now) {
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    const Pending* pending = deadlines_.begin()->second;
+    const auto found = std::find_if(pending_.begin(), pending_.end(),
+                                    [pending](const auto& p) { return p.get() == pending; });
+    ASSERT(found != pending_.end());
+    GiveUp(found, absl::StatusCode::kDeadlineExceeded,
+           absl::StrCat("no answer within ", pending->deadline_ms, " ms"));
+  }
+}
+
+void Engine::CheckTime() {
+  const Clock::time_point now = Clock::now();
+  // What came while this thread, or the process, stood still is no silence of the member.
+  while (now >= SilenceTime()) {
+    if (!TakeEvent(now)) break;
+  }
+  CheckDeadlines(now);
+  if (now >= SuspensionTime()) Suspend();
+  if (now >= next_attempt_) Attempt();
+  if (now < SilenceTime()) return;
+  if (!is_up_) {
+    was_silent_ = true;
+    Abandon(absl::UnavailableError("it did not answer"));
+  } else {
+    Abandon(absl::UnavailableError(
+        absl::StrCat("nothing was heard from it for ", timeout_.count() / 3, " ms")));
+  }
+}
+
+Engine::Clock::time_point Engine::SilenceTime() const {
+  if (stream_ == nullptr) return Clock::time_point::max();
+  return is_up_ ? last_received_ + timeout_ / 3 : attempt_deadline_;
+}
+
+Engine::Clock::time_point Engine::SuspensionTime() const {
+  if (!was_up_ || is_up_ || is_suspended_ || is_over_) return Clock::time_point::max();
+  return disconnected_ + timeout_ / 4;
+}
+
+void Engine::Suspend() {
+  if (std::exchange(is_suspended_, true)) return;
+  SetState(Client::State::kSuspended);
+  Tell(SessionEvent::Type::kSuspended, absl::UnavailableError("no member serves"));
+}
+
+Engine::Clock::time_point Engine::NextTime() const {
+  Clock::time_point next = std::min({next_attempt_, SuspensionTime(), SilenceTime()});
+  if (!deadlines_.empty()) next = std::min(next, deadlines_.begin()->first);
+  if (stream_ == nullptr || !is_up_ || !stream_->ready()) return next;
+  return std::min(next, last_sent_ + timeout_ / 6);
+}
+
+void Engine::EndCalls(const absl::Status& status) {
+  if (!is_over_) end_status_ = status;
+  std::deque<std::unique_ptr<Pending>> pending;
+  pending.swap(pending_);
+  sent_ = writes_sent_ = 0;
+  for (auto& each : pending) Complete(std::move(each), status);
+}
+
+// --- Streams -------------------------------------------------------------------------------------
+
+void Engine::ShuffleMembers() { std::shuffle(members_.begin(), members_.end(), random_); }
+
+void Engine::Attempt() {
+  next_attempt_ = Clock::time_point::max();
+  const std::string& member = members_[attempts_++];
+  auto stream = std::make_unique<Stream>(member, &queue_, this);
+  stream_ = stream.get();
+  streams_[stream_] = std::move(stream);
+  is_open_sent_ = false;
+  attempt_deadline_ = Clock::now() + patience_;
+}
+
+void Engine::AttemptNext() {
+  if (attempts_ < members_.size()) return Attempt();
+  attempts_ = 0;
+  if (std::exchange(was_silent_, false)) patience_ = std::min(patience_ * 2, kPatienceMax);
+  ShuffleMembers();
+  if (was_up_) Suspend();
+  // Not all clients at the same time.
+  const auto half = static_cast<uint64_t>(back_off_.count()) / 2;
+  next_attempt_ = Clock::now() + milliseconds(static_cast<int64_t>(half + random_() % (half + 1)));
+  back_off_ = std::min(back_off_ * 2, kBackOffMax);
+}
+
+void Engine::KeepCredential(const Credential& credential) {
+  std::vector<Credential>& kept = options_.credentials;
+  const auto is_same = [&credential](const Credential& other) {
+    return other.scheme == credential.scheme && other.secret == credential.secret;
+  };
+  if (std::none_of(kept.begin(), kept.end(), is_same)) kept.push_back(credential);
+}
+
+void Engine::OnSent(Stream* stream) {
+  if (stream != stream_ || is_open_sent_) return;
+  is_open_sent_ = true;
+  v1::SessionRequest message;
+  v1::OpenSession* open = message.mutable_open();
+  open->set_session_id(session_id());
+  open->set_password(password_);
+  open->set_timeout_ms(options_.session_timeout_ms);
+  open->set_last_zxid(last_zxid_);
+  for (const Credential& credential : options_.credentials) {
+    v1::Credential* shown = open->add_credentials();
+    shown->set_scheme(credential.scheme);
+    shown->set_secret(credential.secret);
+  }
+  message.set_acknowledged_sequence(acknowledged_);
+  stream->Send(message);
+  last_sent_ = Clock::now();
+}
+
+void Engine::OnOpened(const v1::SessionOpened& opened) {
+  if (opened.last_sequence() < acknowledged_) {
+    return Fail(absl::DataLossError(
+        absl::StrCat("member ", opened.member(), " knows the session's writes up to number ",
+                     opened.last_sequence(), ", and number ", acknowledged_, " was acknowledged")));
+  }
+  is_up_ = true;
+  is_suspended_ = false;
+  up_since_ = last_received_;
+  timeout_ = milliseconds(std::max(opened.timeout_ms(), 1));
+  patience_ = FirstPatience(timeout_);
+  session_timeout_ms_.store(opened.timeout_ms(), std::memory_order_release);
+  session_id_.store(opened.session_id(), std::memory_order_release);
+  {
+    MutexLock lock(&mutex_);
+    member_errors_.clear();
+  }
+  stream_zxid_ = 0;
+  RewatchAll();
+  SetState(Client::State::kConnected);
+  Tell(std::exchange(was_up_, true) ? SessionEvent::Type::kReconnected
+                                    : SessionEvent::Type::kConnected);
+}
+
+void Engine::OnMessage(Stream* stream, v1::SessionResponse message) {
+  if (stream != stream_) return;
+  last_received_ = Clock::now();
+  if (message.has_opened() == is_up_) {
+    return Abandon(absl::InternalError("`opened` comes first, and once"));
+  }
+  if (message.has_opened()) OnOpened(message.opened());
+  for (v1::SessionItem& item : *message.mutable_items()) {
+    if (stream != stream_) return;
+    if (item.has_event()) {
+      OnEvent(item.event());
+    } else {
+      OnResponse(item.mutable_response());
+    }
+  }
+  if (stream != stream_) return;
+  stream_zxid_ = std::max(stream_zxid_, message.zxid());
+  last_zxid_ = std::max(last_zxid_, message.zxid());
+}
+
+void Engine::OnEnded(Stream* stream, const grpc::Status& grpc_status) {
+  const auto found = streams_.find(stream);
+  const std::unique_ptr<Stream> owner = std::move(found->second);
+  streams_.erase(found);
+  if (stream != stream_) return;
+  EndStream();
+  absl::Status status = v1::FromGrpc(grpc_status);
+  if (status.code() == absl::StatusCode::kUnauthenticated && !ErrorOf(status).has_value()) {
+    status = MakeError(v1::SESSION_EXPIRED, std::string(status.message()));
+  }
+  // Another member would say the same.
+  if (status.code() == absl::StatusCode::kUnauthenticated ||
+      status.code() == absl::StatusCode::kInvalidArgument) {
+    return Fail(status);
+  }
+  if (status.ok()) status = absl::UnavailableError("it ended the stream");
+  OnDisconnected(stream->address(), status);
+}
+
+void Engine::Abandon(const absl::Status& reason) {
+  const std::string address = stream_->address();
+  EndStream();
+  OnDisconnected(address, reason);
+}
+
+void Engine::EndStream() {
+  if (stream_ == nullptr) return;
+  stream_->Cancel();
+  stream_ = nullptr;
+  DetachWatches();
+  // The engine's own requests end with the stream.
+  std::erase_if(pending_, [](const auto& pending) { return pending->call == 0; });
+  sent_ = writes_sent_ = 0;
+}
+
+void Engine::OnDisconnected(const std::string& address, const absl::Status& reason) {
+  const Clock::time_point now = Clock::now();
+  {
+    MutexLock lock(&mutex_);
+    member_errors_[address] = reason.ToString();
+  }
+  if (is_up_) disconnected_ = now;
+  // A new round, with the one that failed as the last.
+  if (std::exchange(is_up_, false) && now - up_since_ >= kStable) {
+    attempts_ = 0;
+    back_off_ = kBackOffMin;
+    ShuffleMembers();
+    std::iter_swap(std::find(members_.begin(), members_.end(), address), members_.end() - 1);
+  }
+  AttemptNext();
+}
+
+void Engine::Fail(const absl::Status& status) {
+  EndStream();
+  is_up_ = false;
+  next_attempt_ = Clock::time_point::max();
+  const bool is_expired = ErrorOf(status) == ErrorCode::kSessionExpired;
+  // Its answer was lost: it was closed.
+  if (is_closing_ && is_expired && !pending_.empty() && pending_.back()->request->has_close() &&
+      pending_.back()->was_sent) {
+    std::unique_ptr<Pending> close = std::move(pending_.back());
+    pending_.pop_back();
+    TellListeners({SessionEvent::Type::kLost, "", status});
+    EndCalls(status);
+    is_over_ = true;
+    SetState(Client::State::kClosed);
+    return Complete(std::move(close), v1::Response());
+  }
+  {
+    MutexLock lock(&mutex_);
+    failure_ = status;
+  }
+  SetState(Client::State::kLost);
+  if (was_up_) Tell(SessionEvent::Type::kLost, status);
+  EndCalls(status);
+  is_over_ = true;
+  watches_.clear();
+}
+
+void Engine::Tell(SessionEvent::Type type, const absl::Status& reason) {
+  const SessionEvent event{type, stream_ == nullptr ? "" : stream_->address(), reason};
+  if (options_.on_session_event != nullptr) options_.on_session_event(event);
+  TellListeners(event);
+}
+
+// --- Listeners, which come and go only between two events ----------------------------------------
+
+void Engine::AddListener(uint64_t listener_id, Listen listen) {
+  Add({nullptr, [this, listener_id, listen = std::move(listen)]() mutable {
+         if (is_over_) {
+           listen({SessionEvent::Type::kLost, "", end_status_});
+         } else if (is_suspended_) {
+           listen({SessionEvent::Type::kSuspended, "", absl::UnavailableError("no member serves")});
+         }
+         listeners_[listener_id] = std::move(listen);
+       }});
+}
+
+void Engine::RemoveListener(uint64_t listener_id) {
+  Add({nullptr, [this, listener_id] { listeners_.erase(listener_id); }});
+}
+
+void Engine::TellListeners(const SessionEvent& event) {
+  for (auto& [listener_id, listen] : listeners_) listen(event);
+}
+
+}  // namespace quorate::internal

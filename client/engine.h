@@ -1,0 +1,248 @@
+// The session behind a Client: requests in their order, streams to members, watches, and the thread
+// on which all of it, and every callback, runs.
+//
+// A request stays in `pending_` until it is answered. The first `sent_` of them were sent on the
+// current stream, and answers come in that order; when the stream breaks, all of them are sent
+// again on the next one. A write has its number in the session from the first time that it is sent.
+//
+// Thread-safety: the functions of the first part from any thread; the rest on the engine's own.
+#pragma once
+
+#include <grpcpp/alarm.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/mutex.h"
+#include "client/client.h"
+#include "client/stream.h"
+#include "rpc/proto/quorate/v1/session.pb.h"
+
+namespace quorate::internal {
+
+class Engine final : public CallbackThread,
+                     public Stream::Owner,
+                     public std::enable_shared_from_this<Engine> {
+ public:
+  using Done = absl::AnyInvocable<void(absl::StatusOr<v1::Response>)>;
+  // Tells an event of a watch. Called on the engine's thread.
+  using Notify = absl::AnyInvocable<void(WatchNotification)>;
+  // Tells what becomes of the session. Called on the engine's thread.
+  using Listen = absl::AnyInvocable<void(const SessionEvent&)>;
+  using Clock = std::chrono::steady_clock;
+
+  // `members` are addresses, at least one; the rest is as in ClientOptions, without its servers.
+  Engine(std::vector<std::string> members, ClientOptions options);
+  // REQUIRES: Stop was called.
+  ~Engine() override;
+
+  // Begins to look for a member.
+  void Start();
+  // The session is there, or why it is not.
+  absl::Status WaitUntilConnected(int timeout_ms);
+  // Ends all calls with CANCELLED, and the thread. REQUIRES: this is not the engine's thread.
+  void Stop();
+
+  // The number of a call, for Submit and Cancel.
+  uint64_t NewCall() { return next_call_.fetch_add(1, std::memory_order_relaxed); }
+  // `done` gets an answer without error, or the status. 0: no deadline.
+  void Submit(uint64_t call, std::unique_ptr<v1::Request> request, int deadline_ms, Done done);
+  // The number of a watch, for SubmitWatch and RemoveWatch, or of a listener.
+  uint64_t NewWatch() { return next_watch_id_.fetch_add(1, std::memory_order_relaxed); }
+  // `done` gets the answer when the watch stands.
+  void SubmitWatch(uint64_t call, uint64_t watch_id, v1::Request::Watch watch, int deadline_ms,
+                   Notify notify, Done done);
+  void RemoveWatch(uint64_t watch_id);
+  void AddListener(uint64_t listener_id, Listen listen);
+  void RemoveListener(uint64_t listener_id);
+  void Cancel(uint64_t call) override;
+  void Post(absl::AnyInvocable<void()> callback) override;
+
+  Client::State state() const { return state_.load(std::memory_order_acquire); }
+  int64_t session_id() const { return session_id_.load(std::memory_order_acquire); }
+  // As granted; as wished, before there is a session.
+  int session_timeout_ms() const { return session_timeout_ms_.load(std::memory_order_acquire); }
+  bool IsOnItsThread() const { return std::this_thread::get_id() == thread_.get_id(); }
+
+  // To be shown again on later streams. REQUIRES: on the engine's thread.
+  void KeepCredential(const Credential& credential);
+
+ private:
+  struct Pending {
+    uint64_t call = 0;  // 0: the engine's own, which ends with the stream
+    std::unique_ptr<v1::Request> request;
+    uint64_t watch_id = 0;  // of one that sets a watch, 0 of any other
+    size_t bytes = 0;
+    bool was_sent = false;  // on any stream
+    Clock::time_point deadline = Clock::time_point::max();
+    int deadline_ms = 0;
+    Done done;  // none: nobody waits for it
+  };
+  // Position: all events up to `position` were told. Beyond it, `event_count` events of
+  // `event_zxid` were told, and all of those before that zxid.
+  struct Watched {
+    v1::Request::Watch watch;
+    Notify notify;
+    int64_t position = 0;
+    int64_t event_zxid = 0;
+    int event_count = 0;
+    int skip = 0;                 // events of event_zxid that are told again first
+    bool is_established = false;  // the user knows of it
+    bool is_live = false;         // on this stream
+    bool is_reset = false;        // events were lost, which is to be told
+  };
+  struct Posted {
+    std::unique_ptr<Pending> pending;
+    absl::AnyInvocable<void()> action;
+  };
+
+  // Of the stream.
+  void OnMessage(Stream* stream, v1::SessionResponse message) override;
+  void OnSent(Stream* stream) override;
+  void OnEnded(Stream* stream, const grpc::Status& status) override;
+
+  void Run();
+  // Puts it into the inbox and wakes the thread. False if that has ended.
+  bool Add(Posted posted);
+  // Waits for an event of the queue, and handles it. False if there was none until then; what is
+  // there is taken even if that time is over.
+  bool TakeEvent(Clock::time_point until);
+  void TakeInbox();
+  void Begin(std::unique_ptr<Pending> pending);
+  void GiveUp(uint64_t call);
+  void GiveUp(std::deque<std::unique_ptr<Pending>>::iterator pending, absl::StatusCode code,
+              const std::string& why);
+  void CheckTime();
+  void CheckDeadlines(Clock::time_point now);
+  Clock::time_point NextTime() const;
+  void EndCalls(const absl::Status& status);
+
+  // Streams.
+  void Attempt();
+  void AttemptNext();
+  void OnOpened(const v1::SessionOpened& opened);
+  // Leaves the member.
+  void Abandon(const absl::Status& reason);
+  void OnDisconnected(const std::string& address, const absl::Status& reason);
+  void EndStream();
+  // The session is over.
+  void Fail(const absl::Status& status);
+  void Tell(SessionEvent::Type type, const absl::Status& reason = absl::OkStatus());
+  void TellListeners(const SessionEvent& event);
+  // When the member has to be left if nothing was heard from it.
+  Clock::time_point SilenceTime() const;
+  // When it has to be told that no member serves, also if not all of them were tried yet: before
+  // the servers can have ended the session. A member that has no leader leaves a stream after half
+  // of the timeout, one that is silent is left after a third.
+  Clock::time_point SuspensionTime() const;
+  void Suspend();
+  void SetState(Client::State state);
+  void ShuffleMembers();
+
+  // Requests.
+  void Send();
+  // Adds what can be sent now. Returns how many were.
+  int AddRequests(v1::SessionRequest* message);
+  void AddOwn(std::unique_ptr<v1::Request> request);
+  void OnResponse(v1::Response* response);
+  // Whether the answer means that another member has to be asked.
+  bool IsRefusedByMember(const Pending& pending, const v1::Response& response);
+  void Complete(std::unique_ptr<Pending> pending, absl::StatusOr<v1::Response> outcome);
+
+  // Watches.
+  void RewatchAll();
+  // Whether the current stream does not have all the watches yet that there were before it. Until
+  // then no calls are sent: who hears an answer has been told all events before it, or that some
+  // are lost, which is told only when the watch has been asked for a second time.
+  bool IsRewatching();
+  bool PrepareWatch(Pending* pending);
+  // Takes the pending request, if it has to be sent again.
+  bool OnWatchAnswered(std::unique_ptr<Pending>* pending, const v1::Response& response);
+  void OnEvent(const v1::WatchEvent& event);
+  void EndWatch(uint64_t watch_id);
+  void DetachWatches();
+  void Unwatch(uint64_t watch_id);
+
+  ClientOptions options_;
+  std::vector<std::string> members_;
+  std::mt19937_64 random_;
+  std::string password_;
+
+  std::atomic<uint64_t> next_call_{1};
+  std::atomic<uint64_t> next_watch_id_{1};
+  std::atomic<Client::State> state_{Client::State::kConnecting};
+  std::atomic<int64_t> session_id_{0};
+  std::atomic<int> session_timeout_ms_;
+
+  Mutex mutex_;
+  std::condition_variable state_changed_;
+  std::vector<Posted> inbox_ ABSL_GUARDED_BY(mutex_);
+  bool sleeps_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_waking_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;  // nothing is taken any more
+  size_t calls_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t call_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, std::string> member_errors_ ABSL_GUARDED_BY(mutex_);
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);  // why the session is over
+
+  grpc::CompletionQueue queue_;
+  grpc::Alarm alarm_;
+  std::thread thread_;
+
+  // --- On the engine's thread --------------------------------------------------------------------
+  bool is_stopping_ = false;
+  bool is_closing_ = false;  // its Close was begun
+  bool is_over_ = false;     // closed, or failed
+  absl::Status end_status_;  // of calls from then on
+
+  absl::flat_hash_map<Stream*, std::unique_ptr<Stream>> streams_;  // also those that are ending
+  Stream* stream_ = nullptr;                                       // the current one
+  bool is_open_sent_ = false;
+  bool is_up_ = false;
+  bool was_up_ = false;  // ever
+  bool is_suspended_ = false;
+  bool is_rewatching_ = false;  // maybe: IsRewatching() looks
+  size_t attempts_ = 0;         // of this round through the members
+  Clock::time_point up_since_;
+  Clock::time_point disconnected_;  // since then no member has served
+  Clock::time_point attempt_deadline_ = Clock::time_point::max();
+  Clock::time_point next_attempt_ = Clock::time_point::max();
+  std::chrono::milliseconds back_off_;
+  Clock::time_point last_received_;
+  Clock::time_point last_sent_;
+  std::chrono::milliseconds timeout_;
+  // Of an attempt. It grows with rounds in which a member did not answer in time, for it may be
+  // slow.
+  std::chrono::milliseconds patience_;
+  bool was_silent_ = false;  // a member, in this round
+
+  std::deque<std::unique_ptr<Pending>> pending_;
+  size_t sent_ = 0;
+  size_t writes_sent_ = 0;
+  size_t write_window_;
+  std::set<std::pair<Clock::time_point, Pending*>> deadlines_;
+  uint64_t next_id_ = 1;
+  uint64_t next_sequence_ = 1;
+  uint64_t acknowledged_ = 0;
+  int64_t last_zxid_ = 0;
+  int64_t stream_zxid_ = 0;
+
+  std::map<uint64_t, Watched> watches_;
+  std::map<uint64_t, Listen> listeners_;
+};
+
+}  // namespace quorate::internal

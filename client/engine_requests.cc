@@ -1,0 +1,130 @@
+// Requests on a stream, and their answers.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/engine.h"
+#include "client/error.h"
+
+namespace quorate::internal {
+namespace {
+
+// Requests on a stream without an answer, and bytes of those that go into one message together.
+constexpr size_t kSentMax = 4096;
+constexpr size_t kMessageBytesMax = 1u << 20;
+
+}  // namespace
+
+void Engine::AddOwn(std::unique_ptr<v1::Request> request) {
+  auto pending = std::make_unique<Pending>();
+  pending->watch_id = request->watch().watch_id();
+  pending->bytes = request->ByteSizeLong();
+  pending->request = std::move(request);
+  pending_.insert(pending_.begin() + static_cast<ptrdiff_t>(sent_), std::move(pending));
+}
+
+void Engine::Send() {
+  if (stream_ == nullptr || !is_up_ || !stream_->ready()) return;
+  const Clock::time_point now = Clock::now();
+  const bool is_due = now - last_sent_ >= timeout_ / 6;
+  // Something that is answered, so that a dead stream shows.
+  if (is_due && sent_ == 0) {
+    auto ping = std::make_unique<v1::Request>();
+    ping->mutable_who_am_i();
+    AddOwn(std::move(ping));
+  }
+  v1::SessionRequest message;
+  const int added = AddRequests(&message);
+  if (added == 0 && !is_due) return;
+  message.set_acknowledged_sequence(acknowledged_);
+  stream_->Send(message);
+  last_sent_ = now;
+  // They stay with their owners.
+  std::vector<v1::Request*> requests(static_cast<size_t>(added));
+  message.mutable_requests()->UnsafeArenaExtractSubrange(0, added, requests.data());
+}
+
+int Engine::AddRequests(v1::SessionRequest* message) {
+  size_t bytes = 0;
+  int added = 0;
+  while (sent_ < pending_.size() && sent_ < kSentMax) {
+    Pending& pending = *pending_[sent_];
+    const bool is_write = pending.request->has_write();
+    if (pending.call != 0 && IsRewatching()) break;
+    if (is_write && writes_sent_ >= write_window_) break;
+    if (added > 0 && bytes + pending.bytes > kMessageBytesMax) break;
+    if (pending.watch_id != 0 && !PrepareWatch(&pending)) {
+      std::unique_ptr<Pending> ended = std::move(pending_[sent_]);
+      pending_.erase(pending_.begin() + static_cast<ptrdiff_t>(sent_));
+      Complete(std::move(ended), absl::CancelledError("the watch was ended"));
+      continue;
+    }
+    if (!std::exchange(pending.was_sent, true)) {
+      pending.request->set_id(next_id_++);
+      if (is_write) pending.request->mutable_write()->set_sequence(next_sequence_++);
+    }
+    message->mutable_requests()->UnsafeArenaAddAllocated(pending.request.get());
+    bytes += pending.bytes;
+    ++added;
+    ++sent_;
+    writes_sent_ += is_write ? 1 : 0;
+  }
+  return added;
+}
+
+bool Engine::IsRefusedByMember(const Pending& pending, const v1::Response& response) {
+  switch (response.error()) {
+    case v1::UNAVAILABLE:
+      // A watch after what nobody has made yet would go from member to member for ever.
+      return pending.watch_id == 0 || pending.request->watch().after_zxid() <= last_zxid_;
+    case v1::TOO_MANY_UNACKNOWLEDGED:
+      // The answers are large: fewer of them at a time.
+      write_window_ = std::max<size_t>(write_window_ / 2, 1);
+      return true;
+    case v1::OUT_OF_SEQUENCE:
+      return true;
+    default:
+      return false;
+  }
+}
+
+void Engine::OnResponse(v1::Response* response) {
+  if (sent_ == 0 || pending_.front()->request->id() != response->id()) {
+    return Abandon(absl::InternalError("it answered what it was not asked"));
+  }
+  if (IsRefusedByMember(*pending_.front(), *response)) {
+    return Abandon(absl::UnavailableError(absl::StrCat(Describe(*pending_.front()->request), ": ",
+                                                       v1::ErrorCode_Name(response->error()))));
+  }
+  if (response->error() == v1::SESSION_EXPIRED) {
+    return Fail(MakeError(v1::SESSION_EXPIRED, "the session has ended"));
+  }
+  const v1::Request& request = *pending_.front()->request;
+  if (response->error() == v1::OK && request.has_write() &&
+      response->write().results_size() != request.write().operations_size()) {
+    return Abandon(absl::InternalError("it answered a write without its results"));
+  }
+  std::unique_ptr<Pending> pending = std::move(pending_.front());
+  pending_.pop_front();
+  --sent_;
+  last_zxid_ = std::max(last_zxid_, response->zxid());
+  if (pending->request->has_write()) {
+    --writes_sent_;
+    acknowledged_ = pending->request->write().sequence();
+  }
+  if (pending->watch_id != 0 && OnWatchAnswered(&pending, *response)) return;
+  if (pending->request->has_close()) {
+    EndStream();
+    is_up_ = false;
+    const absl::Status closed = absl::FailedPreconditionError("the client was closed");
+    TellListeners({SessionEvent::Type::kLost, "", closed});
+    EndCalls(closed);
+    is_over_ = true;
+    watches_.clear();
+    SetState(Client::State::kClosed);
+  }
+  Complete(std::move(pending), std::move(*response));
+}
+
+}  // namespace quorate::internal

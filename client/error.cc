@@ -1,0 +1,102 @@
+#include "client/error.h"
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "base/strings.h"
+#include "client/types.h"
+#include "rpc/proto/errors.h"
+
+namespace quorate {
+namespace {
+
+static_assert(static_cast<int>(ErrorCode::kUnimplemented) == v1::UNIMPLEMENTED);
+static_assert(static_cast<int>(ErrorCode::kSessionExpired) == v1::SESSION_EXPIRED);
+
+std::string DescribeOperation(const v1::Operation& operation) {
+  switch (operation.kind_case()) {
+    case v1::Operation::kCreate:
+      return absl::StrCat("Create ", operation.create().path());
+    case v1::Operation::kSet:
+      return absl::StrCat("Set ", operation.set().path());
+    case v1::Operation::kSetAcl:
+      return absl::StrCat("SetAcl ", operation.set_acl().path());
+    case v1::Operation::kDelete:
+      return absl::StrCat("Delete ", operation.delete_().path());
+    case v1::Operation::kCheckCreated:
+      return absl::StrCat("Check ", operation.check_created().path());
+    default:
+      return absl::StrCat("Check ", operation.check().path());
+  }
+}
+
+}  // namespace
+
+std::optional<ErrorCode> ErrorOf(const absl::Status& status) {
+  const std::optional<v1::ErrorDetail> detail = v1::DetailOf(status);
+  if (!detail.has_value()) return std::nullopt;
+  return static_cast<ErrorCode>(detail->code());
+}
+
+std::optional<size_t> FailedOperationOf(const absl::Status& status) {
+  const std::optional<v1::ErrorDetail> detail = v1::DetailOf(status);
+  if (!detail.has_value()) return std::nullopt;
+  for (int i = 0; i < detail->results_size(); ++i) {
+    const v1::ErrorCode code = detail->results(i).error();
+    if (code != v1::OK && code != v1::NOT_ATTEMPTED) return static_cast<size_t>(i);
+  }
+  return std::nullopt;
+}
+
+std::string_view NameOf(ErrorCode code) {
+  const google::protobuf::EnumValueDescriptor* value =
+      v1::ErrorCode_descriptor()->FindValueByNumber(static_cast<int>(code));
+  return value == nullptr ? "UNKNOWN" : std::string_view(value->name());
+}
+
+namespace internal {
+
+absl::Status MakeError(v1::ErrorCode code, const std::string& what, const v1::Response* response) {
+  v1::ErrorDetail detail;
+  detail.set_code(code);
+  if (response != nullptr) *detail.mutable_results() = response->write().results();
+  absl::Status status(v1::CodeOf(code), absl::StrCat(what, ": ", ToAbsl(v1::TextOf(code))));
+  status.SetPayload(v1::kErrorDetailUrl, absl::Cord(detail.SerializeAsString()));
+  return status;
+}
+
+std::string Describe(const v1::Request& request) {
+  switch (request.kind_case()) {
+    case v1::Request::kGet:
+      return absl::StrCat("Get ", request.get().path());
+    case v1::Request::kExists:
+      return absl::StrCat("Exists ", request.exists().path());
+    case v1::Request::kList:
+      return absl::StrCat("List ", request.list().path());
+    case v1::Request::kGetAcl:
+      return absl::StrCat("GetAcl ", request.get_acl().path());
+    case v1::Request::kWatch:
+      return absl::StrCat("Watch ", request.watch().path());
+    case v1::Request::kAddCredential:
+      return "AddCredential";
+    case v1::Request::kSync:
+      return "Sync";
+    case v1::Request::kWhoAmI:
+      return "WhoAmI";
+    case v1::Request::kClose:
+      return "Close";
+    default:
+      break;
+  }
+  const int operations = request.write().operations_size();
+  if (operations == 0) return "Commit of nothing";
+  if (operations == 1) return DescribeOperation(request.write().operations(0));
+  // The last one is what conditions before it are for.
+  return absl::StrCat("Commit of ", operations, " operations, the last one ",
+                      DescribeOperation(request.write().operations(operations - 1)));
+}
+
+}  // namespace internal
+}  // namespace quorate

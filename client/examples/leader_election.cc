@@ -1,0 +1,61 @@
+// Three candidates, each with a session of its own. The leader fails, and the next one leads.
+//
+//   leader_election --servers 127.0.0.1:2281,127.0.0.1:2282
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/client.h"
+#include "client/recipes/election.h"
+
+using quorate::Client;
+using quorate::Election;
+
+namespace {
+
+struct Candidate {
+  std::unique_ptr<Client> client;
+  std::unique_ptr<Election> election;
+};
+
+absl::Status Run(const std::string& servers) {
+  std::vector<Candidate> candidates;
+  for (const std::string id : {"anna", "bert", "cleo"}) {
+    absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect({.servers = servers});
+    if (!client.ok()) return client.status();
+    // On the client's thread: real work belongs on another one.
+    auto print = [id](const quorate::ElectionEvent& event) {
+      std::printf("%s: %s\n", id.c_str(), std::string(NameOf(event.state)).c_str());
+    };
+    auto election = std::make_unique<Election>(
+        client->get(), "/examples/election",
+        quorate::ElectionOptions{.id = id, .listener = std::move(print)});
+    if (absl::Status s = election->Start(); !s.ok()) return s;
+    // One after another, so that the output is the same each time.
+    if (absl::Status s = (*client)->Sync(); !s.ok()) return s;
+    if (candidates.empty()) {
+      if (absl::Status s = election->AwaitLeadership(10'000).status(); !s.ok()) return s;
+    }
+    candidates.push_back({*std::move(client), std::move(election)});
+  }
+  for (size_t i = 1; i < candidates.size(); ++i) {
+    // Its session ends, as if it had crashed, but at once.
+    if (absl::Status s = candidates[i - 1].client->Close(); !s.ok()) return s;
+    absl::StatusOr<int64_t> token = candidates[i].election->AwaitLeadership(10'000);
+    if (!token.ok()) return token.status();
+    absl::StatusOr<quorate::Participant> leader = candidates[i].election->Leader();
+    if (!leader.ok()) return leader.status();
+    std::printf("now %s leads\n", leader->id.c_str());
+  }
+  return candidates.back().election->Stop(10'000);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const absl::Status status = Run(argc > 2 ? argv[2] : "127.0.0.1:2281");
+  if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  return status.ok() ? 0 : 1;
+}

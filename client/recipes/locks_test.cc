@@ -1,0 +1,220 @@
+// Read-write locks, semaphores, and several locks as one.
+
+#include <algorithm>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <future>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/recipes/lock_testing.h"
+#include "client/recipes/multi_lock.h"
+#include "client/recipes/mutex.h"
+#include "client/recipes/read_write_lock.h"
+#include "client/recipes/semaphore.h"
+
+namespace quorate {
+namespace {
+
+// Runs it on a thread of its own.
+template <class Function>
+auto Elsewhere(Function function) {
+  return std::async(std::launch::async, std::move(function));
+}
+
+// Until the client has heard of the deletion of a znode, and its owner has made sure of it.
+void WaitForDeletion(Client* client) {
+  REQUIRE(client->Sync().ok());
+  REQUIRE(client->Sync().ok());
+}
+
+}  // namespace
+
+TEST_CASE("readers share, writers do not, and nobody passes a writer who waits") {
+  const std::string path = "/read-write/order";
+  auto client = Connect();
+  auto other = Connect();
+  ReadWriteLock first(client.get(), path), second(other.get(), path);
+  REQUIRE(first.read_lock().Acquire().ok());
+  REQUIRE(*second.read_lock().TryAcquire());
+  std::promise<void> may_release;
+  auto writes = Elsewhere([&] {
+    const absl::Status acquired = first.write_lock().Acquire();
+    may_release.get_future().wait();
+    return acquired.ok() ? first.write_lock().Release() : acquired;
+  });
+  REQUIRE(WaitForChildren(client.get(), path, 3));
+  auto reads = Elsewhere([&] { return second.read_lock().Acquire(); });
+  REQUIRE(WaitForChildren(client.get(), path, 4));
+  CHECK(!*Elsewhere([&] { return first.read_lock().TryAcquire(); }).get());
+  CHECK(!*Elsewhere([&] { return first.write_lock().TryAcquire(); }).get());
+  CHECK(first.write_lock().ParticipantNodes()->size() == 4);
+
+  REQUIRE(first.read_lock().Release().ok());
+  CHECK(!first.write_lock().IsAcquiredInThisProcess());
+  REQUIRE(second.read_lock().Release().ok());
+  may_release.set_value();
+  CHECK(writes.get().ok());
+  CHECK(reads.get().ok());
+  CHECK(CountChildren(client.get(), path) == 1);
+}
+
+TEST_CASE("a reader whose last writer gives up waits for the one before") {
+  const std::string path = "/read-write/chain";
+  auto client = Connect();
+  auto other = Connect();
+  ReadWriteLock lock(client.get(), path), waiting(other.get(), path);
+  REQUIRE(lock.write_lock().Acquire().ok());
+  auto gives_up = Elsewhere([&] { return waiting.write_lock().Acquire(300); });
+  REQUIRE(WaitForChildren(client.get(), path, 2));
+  auto reads = Elsewhere([&] { return waiting.read_lock().Acquire(); });
+  REQUIRE(WaitForChildren(client.get(), path, 3));
+  CHECK(absl::IsDeadlineExceeded(gives_up.get()));
+  REQUIRE(WaitForChildren(client.get(), path, 2));
+  REQUIRE(other->Sync().ok());
+  CHECK(!waiting.read_lock().IsAcquiredInThisProcess());
+  REQUIRE(lock.write_lock().Release().ok());
+  CHECK(reads.get().ok());
+}
+
+TEST_CASE("a writer becomes a reader, and the writers who waited wait on") {
+  const std::string path = "/read-write/downgrade";
+  auto client = Connect();
+  auto other = Connect();
+  ReadWriteLock lock(client.get(), path), waiting(other.get(), path);
+  REQUIRE(lock.write_lock().Acquire().ok());
+  const int64_t token = *lock.write_lock().FencingToken();
+  auto writes = Elsewhere([&] { return waiting.write_lock().Acquire(); });
+  REQUIRE(WaitForChildren(client.get(), path, 2));
+  REQUIRE(lock.read_lock().Acquire().ok());
+  CHECK(*lock.read_lock().FencingToken() == token);
+  REQUIRE(lock.write_lock().Release().ok());
+  // The writer has seen that, and its request comes first.
+  REQUIRE(other->Sync().ok());
+  REQUIRE(other->Sync().ok());
+  CHECK(!waiting.write_lock().IsAcquiredInThisProcess());
+  CHECK(lock.read_lock().IsOwnedByThisThread());
+  // No way back.
+  CHECK(absl::IsFailedPrecondition(lock.write_lock().Acquire()));
+  CHECK(CountChildren(client.get(), path) == 2);
+  REQUIRE(lock.read_lock().Release().ok());
+  CHECK(writes.get().ok());
+  // Both at a time, released in the other order.
+  ReadWriteLock both(client.get(), path + "-2");
+  REQUIRE(both.write_lock().Acquire().ok());
+  REQUIRE(both.read_lock().Acquire().ok());
+  REQUIRE(both.write_lock().Acquire().ok());
+  REQUIRE(both.read_lock().Release().ok());
+  CHECK(both.write_lock().IsOwnedByThisThread());
+  CHECK(!*Elsewhere([&] { return both.read_lock().TryAcquire(); }).get());
+}
+
+TEST_CASE("a writer who has lost the lock does not become a reader") {
+  const std::string path = "/read-write/lost";
+  auto client = Connect();
+  auto other = Connect();
+  ReadWriteLock lock(client.get(), path);
+  REQUIRE(lock.write_lock().Acquire().ok());
+  REQUIRE(other->Delete(lock.write_lock().ParticipantNodes()->at(0)).ok());
+  WaitForDeletion(client.get());
+  CHECK(absl::IsAborted(lock.read_lock().Acquire()));
+  CHECK(absl::IsAborted(lock.write_lock().Release()));
+  CHECK(lock.read_lock().Acquire().ok());
+}
+
+TEST_CASE("as many have a lease as there are leases") {
+  constexpr int kLeases = 3, kThreads = 8, kRounds = 10;
+  auto client = Connect();
+  auto other = Connect();
+  std::atomic<int> holders{0}, most{0}, failures{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, at = i % 2 == 0 ? client.get() : other.get()] {
+      Semaphore semaphore(at, "/semaphore/limit", kLeases);
+      for (int round = 0; round < kRounds; ++round) {
+        auto lease = semaphore.Acquire();
+        if (!lease.ok()) {
+          ++failures;
+          continue;
+        }
+        const int now = ++holders;
+        if (now > kLeases) ++failures;
+        most = std::max(most.load(), now);
+        --holders;
+        if (!lease->Return().ok()) ++failures;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(failures == 0);
+  CHECK(most >= 1);
+  CHECK(CountChildren(client.get(), "/semaphore/limit/leases") == 0);
+}
+
+TEST_CASE("leases are returned by whoever has them, and by giving up") {
+  const std::string path = "/semaphore/return";
+  auto client = Connect();
+  auto other = Connect();
+  Collected<LockEvent::Type> told;
+  Semaphore semaphore(client.get(), path, 2,
+                      {.data = "a", .listener = [&](const LockEvent& e) { told.Add(e.type); }});
+  Semaphore there(other.get(), path, 2);
+  auto first = semaphore.Acquire();
+  auto second = semaphore.Acquire();
+  REQUIRE(first.ok());
+  REQUIRE(second.ok());
+  CHECK(second->is_held());
+  CHECK(client->Get(second->node())->data == "a");
+  CHECK(semaphore.ParticipantNodes()->size() == 2);
+  CHECK(absl::IsDeadlineExceeded(there.Acquire(100).status()));
+  CHECK(absl::IsDeadlineExceeded(there.AcquireMany(2, 100).status()));
+  CHECK(absl::IsInvalidArgument(there.AcquireMany(3).status()));
+  REQUIRE(other->Sync().ok());
+  CHECK(WaitForChildren(client.get(), path + "/leases", 2));
+  CHECK(WaitForChildren(client.get(), path + "/locks", 0));
+
+  auto waits = Elsewhere([&] { return there.AcquireMany(2).status(); });
+  REQUIRE(WaitForChildren(client.get(), path + "/leases", 3));
+  REQUIRE(first->Return().ok());
+  CHECK(absl::IsFailedPrecondition(first->Return()));
+  CHECK(!first->is_held());
+  *second = Lease(nullptr);
+  CHECK(waits.get().ok());
+  CHECK(told.WaitFor(4).size() == 4);
+
+  // With its session, and by somebody else.
+  auto last = there.Acquire();
+  REQUIRE(last.ok());
+  REQUIRE(client->Delete(last->node()).ok());
+  WaitForDeletion(other.get());
+  CHECK(!last->is_held());
+  CHECK(absl::IsAborted(last->Return()));
+}
+
+TEST_CASE("all of several locks, or none") {
+  auto client = Connect();
+  auto other = Connect();
+  InterProcessMutex a(client.get(), "/multi/a"), b(client.get(), "/multi/b");
+  ReadWriteLock c(client.get(), "/multi/c");
+  InterProcessMutex others_b(other.get(), "/multi/b");
+  MultiLock all({&a, &b, &c.read_lock()});
+  REQUIRE(others_b.Acquire().ok());
+  CHECK(absl::IsDeadlineExceeded(all.Acquire(100)));
+  CHECK(!a.IsAcquiredInThisProcess());
+  CHECK(!all.IsAcquiredInThisProcess());
+  CHECK(absl::IsFailedPrecondition(all.Release()));
+  REQUIRE(others_b.Release().ok());
+  REQUIRE(all.Acquire(20'000).ok());
+  CHECK(all.IsAcquiredInThisProcess());
+  CHECK(!*others_b.TryAcquire());
+  // One is lost: the others are released all the same.
+  REQUIRE(other->Delete(b.ParticipantNodes()->at(0)).ok());
+  WaitForDeletion(client.get());
+  CHECK(!all.IsAcquiredInThisProcess());
+  CHECK(absl::IsAborted(all.Release()));
+  CHECK(!a.IsAcquiredInThisProcess());
+  CHECK(!c.read_lock().IsAcquiredInThisProcess());
+}
+
+}  // namespace quorate

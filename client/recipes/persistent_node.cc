@@ -1,0 +1,440 @@
+#include "client/recipes/persistent_node.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/thread.h"
+#include "client/recipes/waiting.h"
+
+namespace quorate {
+namespace {
+
+constexpr int kNoDeadline = -1;
+constexpr int kDestructorCloseMs = 2000;
+
+// How long to wait after a refusal that may pass; twice as long after each next one.
+constexpr std::chrono::milliseconds kFirstPause{50}, kLongestPause{5000};
+
+// There was no room, in the client or on the servers, which may be otherwise later.
+bool MayPass(const absl::Status& status) { return absl::IsResourceExhausted(status); }
+
+}  // namespace
+
+// Makes the znode in a chain of calls of which at most one is under way (`is_busy_`); what happens
+// meanwhile lets the chain begin again when it is over (`is_stale_`).
+class PersistentNode::State : public std::enable_shared_from_this<State> {
+ public:
+  State(Client* client, std::string path, std::string data, Options options)
+      : client_(client),
+        path_(std::move(path)),
+        options_(std::move(options)),
+        takes_over_(options_.takes_over),
+        data_(std::move(data)) {}
+
+  absl::Status Begin() {
+    const std::weak_ptr<State> weak = weak_from_this();
+    session_ = client_->ListenToSession([weak](const SessionEvent& event) {
+      const std::shared_ptr<State> state = weak.lock();
+      if (state == nullptr || event.type != SessionEvent::Type::kLost) return;
+      state->OnCallback([&] {
+        {
+          std::lock_guard<std::mutex> lock(state->mutex_);
+          state->is_session_over_ = true;
+        }
+        state->Finish(event.reason.ok() ? absl::CancelledError("the client was closed")
+                                        : event.reason);
+      });
+    });
+    absl::StatusOr<WatchHandle> watch = client_->Watch(
+        path_, WatchScope::kNode,
+        [weak](const WatchNotification& notification) {
+          const auto* event = std::get_if<Event>(&notification);
+          const std::shared_ptr<State> state = weak.lock();
+          if (state == nullptr || (event != nullptr && event->type != EventType::kNodeDeleted)) {
+            return;
+          }
+          state->OnCallback([&] { state->Ensure(); });
+        },
+        {.deadline_ms = kNoDeadline});
+    if (!watch.ok()) return watch.status();
+    watch_ = *std::move(watch);
+    OnCallback([this] { Ensure(); });
+    return absl::OkStatus();
+  }
+
+  absl::Status WaitUntilThere(const internal::WaitDeadline& deadline) {
+    if (absl::Status s = internal::CallbackThread::CheckMayBlock(); !s.ok()) return s;
+    std::unique_lock<std::mutex> lock(mutex_);
+    const auto is_over = [this] { return is_there_ || !status_.ok() || !refusal_.ok(); };
+    if (!deadline.end().has_value()) {
+      changed_.wait(lock, is_over);
+    } else if (!changed_.wait_until(lock, *deadline.end(), is_over)) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("waited ", deadline.deadline_ms(), " ms for ", path_, " to be ours"));
+    }
+    return status_.ok() ? refusal_ : status_;
+  }
+  bool is_there() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return is_there_;
+  }
+
+  absl::Status SetData(std::string data) {
+    // Before the lock: who holds it may wait for the thread of callbacks.
+    if (absl::Status s = internal::CallbackThread::CheckMayBlock(); !s.ok()) return s;
+    std::lock_guard<std::mutex> setting(setting_mutex_);
+    Stat ours;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (!status_.ok()) return status_;
+      data_ = data;
+      ++data_version_;
+      if (!is_there_) return absl::OkStatus();
+      ours = ours_;
+    }
+    for (;;) {
+      const absl::Status status = client_->Commit(IfOurs(ours).Set(path_, data)).status();
+      if (status.ok() || ErrorOf(status) == ErrorCode::kNoNode) return absl::OkStatus();
+      if (!MustLookAgain(status)) return status;
+      const absl::StatusOr<std::optional<Stat>> stat = client_->Exists(path_);
+      if (!stat.ok()) return stat.status();
+      if (!stat->has_value() || !IsOurs(**stat)) return absl::OkStatus();
+      ours = **stat;
+    }
+  }
+
+  absl::Status Close(const internal::WaitDeadline& deadline) {
+    if (absl::Status s = internal::CallbackThread::CheckMayBlock(); !s.ok()) return s;
+    Stop();
+    std::unique_lock<std::mutex> lock(mutex_);
+    const auto is_idle = [this] { return !is_busy_; };
+    if (!deadline.end().has_value()) {
+      changed_.wait(lock, is_idle);
+    } else if (!changed_.wait_until(lock, *deadline.end(), is_idle)) {
+      return absl::DeadlineExceededError(
+          absl::StrCat(path_, " was being made, and may be there until the session ends"));
+    }
+    if (is_session_over_ || is_deleted_ || options_.mode != CreateMode::kEphemeral) {
+      return absl::OkStatus();
+    }
+    lock.unlock();
+    const absl::Status status = DeleteOurs(deadline);
+    lock.lock();
+    // Later ones do not delete what another has made there since.
+    if (status.ok()) is_deleted_ = true;
+    return status;
+  }
+
+ private:
+  // No callback does anything after this.
+  void Stop() {
+    std::lock_guard<std::mutex> stopping(stopping_mutex_);
+    watch_.End();
+    session_.End();
+    {
+      std::lock_guard<std::mutex> telling(telling_mutex_);
+      is_closed_ = true;
+    }
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      is_stopped_ = true;
+      changed_.notify_all();
+    }
+    if (retries_.joinable()) retries_.join();
+  }
+
+  absl::Status DeleteOurs(const internal::WaitDeadline& deadline) {
+    for (;;) {
+      const absl::StatusOr<std::optional<Stat>> stat =
+          client_->Exists(path_, {.deadline_ms = deadline.ReadDeadlineMs()});
+      if (!stat.ok()) return stat.status();
+      if (!stat->has_value() || !IsOurs(**stat)) return absl::OkStatus();
+      const absl::Status status =
+          client_->Commit(IfOurs(**stat).Delete(path_), {.deadline_ms = deadline.ReadDeadlineMs()})
+              .status();
+      if (ErrorOf(status) == ErrorCode::kNoNode) return absl::OkStatus();
+      if (status.ok() || !MustLookAgain(status)) return status;
+    }
+  }
+
+  // What is done by callbacks is done by one at a time, and not after Close.
+  template <class Function>
+  void OnCallback(Function function) {
+    std::lock_guard<std::mutex> telling(telling_mutex_);
+    if (!is_closed_) return function();
+    std::lock_guard<std::mutex> lock(mutex_);
+    is_busy_ = false;
+    changed_.notify_all();
+  }
+
+  bool IsOurs(const Stat& stat) const {
+    return options_.mode != CreateMode::kEphemeral ||
+           stat.ephemeral_session == client_->session_id();
+  }
+  // What is done to our znode begins with this. One that is not ephemeral is everybody's.
+  Transaction IfOurs(const Stat& ours) const {
+    Transaction transaction;
+    if (options_.mode != CreateMode::kEphemeral) return transaction;
+    if (servers_know_creations_)
+      return std::move(transaction.CheckCreated(path_, ours.created_zxid));
+    return std::move(transaction.CheckVersion(path_, ours.version));
+  }
+  // It is another's, ours was made again, or some servers are of a version that does not know
+  // CheckCreated; such a server itself says BAD_ARGUMENTS.
+  bool MustLookAgain(const absl::Status& status) {
+    const std::optional<ErrorCode> error = ErrorOf(status);
+    if (error == ErrorCode::kBadVersion) return true;
+    return options_.mode == CreateMode::kEphemeral &&
+           (error == ErrorCode::kUnimplemented || error == ErrorCode::kBadArguments) &&
+           servers_know_creations_.exchange(false);
+  }
+
+  // --- With telling_mutex_ held ------------------------------------------------------------------
+
+  void CallListener(bool is_there) const {
+    if (options_.listener != nullptr) options_.listener(is_there);
+  }
+
+  void BecomeGone() {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (!std::exchange(is_there_, false)) return;
+      changed_.notify_all();
+    }
+    CallListener(false);
+  }
+
+  // The chain begins, or begins again after the call that is under way.
+  void Ensure() {
+    BecomeGone();
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (!status_.ok()) return;
+      is_stale_ = std::exchange(is_busy_, true);
+      if (is_stale_) return;
+      refusal_ = absl::OkStatus();
+      retry_at_.reset();
+    }
+    Create();
+  }
+
+  void Create() {
+    std::string data;
+    uint64_t version = 0;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      data = data_;
+      version = data_version_;
+    }
+    const std::shared_ptr<State> self = shared_from_this();
+    client_
+        ->AsyncCreate(path_, std::move(data),
+                      {.mode = options_.mode,
+                       .acl = options_.acl,
+                       .create_parents = true,
+                       .deadline_ms = kNoDeadline})
+        .Then([self, version](absl::StatusOr<CreateResult> created) {
+          self->OnCallback([&] {
+            if (created.ok()) return self->BecomeThere(version, created->stat);
+            if (ErrorOf(created.status()) != ErrorCode::kNodeExists) {
+              return self->Finish(created.status());
+            }
+            self->Examine(std::nullopt);
+          });
+        });
+  }
+
+  // Whose is the znode that is there? `version` as for BecomeThere.
+  void Examine(std::optional<uint64_t> version) {
+    const std::shared_ptr<State> self = shared_from_this();
+    client_->AsyncExists(path_, {.deadline_ms = kNoDeadline})
+        .Then([self, version](absl::StatusOr<std::optional<Stat>> stat) {
+          self->OnCallback([&] {
+            if (!stat.ok()) return self->Finish(stat.status());
+            if (!stat->has_value()) return self->Create();
+            if (self->IsOurs(**stat)) return self->BecomeThere(version, **stat);
+            if (std::exchange(self->takes_over_, false)) return self->Replace();
+            // Its deletion is told.
+            self->Finish(absl::OkStatus());
+          });
+        });
+  }
+
+  void Replace() {
+    std::string data;
+    uint64_t version = 0;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      data = data_;
+      version = data_version_;
+    }
+    const std::shared_ptr<State> self = shared_from_this();
+    client_
+        ->AsyncCommit(
+            Transaction().Delete(path_).Create(path_, std::move(data), options_.mode, options_.acl),
+            {.deadline_ms = kNoDeadline})
+        .Then([self, version](absl::StatusOr<TransactionResult> replaced) {
+          self->OnCallback([&] {
+            if (replaced.ok()) return self->BecomeThere(version, replaced->results[1].stat);
+            if (ErrorOf(replaced.status()) != ErrorCode::kNoNode) {
+              return self->Finish(replaced.status());
+            }
+            self->Create();
+          });
+        });
+  }
+
+  // `version` is that of its data, if that is known.
+  void BecomeThere(std::optional<uint64_t> version, const Stat& stat) {
+    takes_over_ = false;  // from now on it is for others to replace ours
+    std::string data;
+    bool is_stale = false, is_set = false, is_new = false;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      ours_ = stat;
+      is_stale = std::exchange(is_stale_, false);
+      is_set = version == data_version_;
+      data = data_;
+      if (!is_set) version = data_version_;
+      // In one step with the look at the data: SetData after it sees that it has to set them.
+      if (!is_stale && is_set) {
+        is_new = !std::exchange(is_there_, true);
+        pause_ = kFirstPause;
+        changed_.notify_all();
+      }
+    }
+    // A deletion was told: of this one, or of another that was there before.
+    if (is_stale) return Examine(is_set ? version : std::nullopt);
+    if (is_set) {
+      if (is_new) CallListener(true);
+      return Finish(absl::OkStatus());
+    }
+    const std::shared_ptr<State> self = shared_from_this();
+    client_->AsyncCommit(IfOurs(stat).Set(path_, std::move(data)), {.deadline_ms = kNoDeadline})
+        .Then([self, version](absl::StatusOr<TransactionResult> set) {
+          self->OnCallback([&] {
+            if (set.ok()) return self->BecomeThere(version, set->results.back().stat);
+            if (ErrorOf(set.status()) == ErrorCode::kNoNode) return self->Create();
+            if (self->MustLookAgain(set.status())) return self->Examine(std::nullopt);
+            self->Finish(set.status());
+          });
+        });
+  }
+
+  // The end of the chain.
+  void Finish(const absl::Status& status) {
+    bool is_stale = false;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      is_busy_ = false;
+      is_stale = std::exchange(is_stale_, false) && status.ok();
+      if (MayPass(status)) {
+        refusal_ = status;
+        retry_at_ = std::chrono::steady_clock::now() + pause_;
+        pause_ = std::min(2 * pause_, kLongestPause);
+        // Few ever need it.
+        if (!retries_.joinable()) retries_ = StartThread("quorate-retry", [this] { Retry(); });
+      } else if (status_.ok()) {
+        status_ = status;
+      }
+      changed_.notify_all();
+    }
+    if (!status.ok()) BecomeGone();
+    if (is_stale) Ensure();
+  }
+
+  // --- On a thread of its own, which Stop ends ---------------------------------------------------
+
+  void Retry() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (!is_stopped_) {
+      if (!retry_at_.has_value()) {
+        changed_.wait(lock);
+      } else if (const auto at = *retry_at_; std::chrono::steady_clock::now() < at) {
+        changed_.wait_until(lock, at);
+      } else {
+        retry_at_.reset();
+        lock.unlock();
+        OnCallback([this] { EnsureAfterRefusal(); });
+        lock.lock();
+      }
+    }
+  }
+  // Unless it was begun again meanwhile, by a deletion.
+  void EnsureAfterRefusal() {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (is_busy_ || refusal_.ok()) return;
+    }
+    Ensure();
+  }
+
+  Client* const client_;
+  const std::string path_;
+  const Options options_;
+  WatchHandle watch_, session_;
+
+  // Otherwise ours is known by its version, which another's may have, too.
+  std::atomic<bool> servers_know_creations_{true};
+
+  std::mutex stopping_mutex_;
+  std::thread retries_;       // none until the first refusal that may pass
+  std::mutex setting_mutex_;  // held by SetData, so that the last data is set last
+  std::mutex telling_mutex_;
+  // Guarded by telling_mutex_.
+  bool is_closed_ = false;
+  bool takes_over_;  // the next one of another session that is met
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string data_;
+  uint64_t data_version_ = 0;
+  Stat ours_;  // of our znode, as it was seen last
+  bool is_there_ = false;
+  bool is_busy_ = false;
+  bool is_stale_ = false;
+  bool is_session_over_ = false;
+  bool is_stopped_ = false;
+  bool is_deleted_ = false;  // by Close
+  absl::Status status_;      // not OK: it will not be made any more
+  absl::Status refusal_;     // by which the last try ended, until the next one
+  std::optional<std::chrono::steady_clock::time_point> retry_at_;
+  std::chrono::milliseconds pause_ = kFirstPause;
+};
+
+PersistentNode::PersistentNode(std::shared_ptr<State> state) : state_(std::move(state)) {}
+PersistentNode::~PersistentNode() { Close(kDestructorCloseMs).IgnoreError(); }
+
+absl::StatusOr<std::unique_ptr<PersistentNode>> PersistentNode::Start(Client* client,
+                                                                      std::string path,
+                                                                      std::string data,
+                                                                      Options options) {
+  if (options.mode != CreateMode::kEphemeral && options.mode != CreateMode::kPersistent &&
+      options.mode != CreateMode::kContainer) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": a PersistentNode is ephemeral, persistent or a container"));
+  }
+  auto state =
+      std::make_shared<State>(client, std::move(path), std::move(data), std::move(options));
+  std::unique_ptr<PersistentNode> node(new PersistentNode(state));
+  if (absl::Status s = state->Begin(); !s.ok()) return s;
+  return node;
+}
+
+absl::Status PersistentNode::WaitUntilThere(int deadline_ms) {
+  return state_->WaitUntilThere(internal::WaitDeadline(deadline_ms));
+}
+bool PersistentNode::is_there() const { return state_->is_there(); }
+absl::Status PersistentNode::SetData(std::string data) { return state_->SetData(std::move(data)); }
+absl::Status PersistentNode::Close(int deadline_ms) {
+  return state_->Close(internal::WaitDeadline(deadline_ms));
+}
+
+}  // namespace quorate

@@ -1,0 +1,44 @@
+// A queue, first in, first out: what was added is taken once, by one of those who take.
+//
+//   quorate::Queue queue(client.get(), "/jobs");
+//   queue.Offer("job");                                // a producer
+//   absl::StatusOr<std::string> job = queue.Take();    // a consumer, which waits
+//
+// item_queue.h says how items are taken, what happens in a crash, and the layout. Interoperates
+// with Curator's DistributedQueue (kCurator), or with its SimpleDistributedQueue and the queue of
+// ZooKeeper's own recipes (kSimple: names `qn-`, the data as it is).
+//
+// Items of one producer are taken in their order, as seen by one consumer. Names that were listed
+// are kept, so that a queue that is long costs no more than a short one.
+//
+// Thread-safety: all functions from any thread but that of callbacks.
+#pragma once
+
+#include "client/recipes/item_queue.h"
+
+namespace quorate {
+
+class Queue final : public ItemQueue {
+ public:
+  enum class Layout { kCurator, kSimple };
+
+  // REQUIRES: `client` lives longer.
+  Queue(Client* client, std::string path, Layout layout = Layout::kCurator)
+      : ItemQueue(client, std::move(path),
+                  layout == Layout::kCurator ? Format::kFramed : Format::kRaw),
+        prefix_(layout == Layout::kCurator ? "queue-" : "qn-") {}
+
+  // Adds an item at the end, once.
+  absl::Status Offer(std::string_view data) { return Add(prefix_, data); }
+
+ private:
+  std::optional<Rank> RankOf(std::string_view name) const override {
+    if (!name.starts_with(prefix_)) return std::nullopt;
+    return Rank{0, prefix_};
+  }
+  bool is_first_in_first_out() const override { return true; }
+
+  const std::string prefix_;
+};
+
+}  // namespace quorate

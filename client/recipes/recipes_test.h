@@ -1,0 +1,56 @@
+// What the tests of recipes share: a server for all test cases of a program, and clients of it.
+//
+// Thread-safety: one thread at a time, but for Connect.
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "client/client.h"
+#include "client/recipes/waiting.h"
+#include "client/testing/server_fixture.h"
+
+namespace quorate::testing {
+
+// The server, which is started by the first call.
+inline ServerFixture& Servers() {
+  static const absl::StatusOr<std::unique_ptr<ServerFixture>> servers = ServerFixture::Start();
+  INFO(servers.status().ToString());
+  REQUIRE(servers.ok());
+  return **servers;
+}
+
+// A client below a chroot of its own test: what other test cases left is not seen.
+inline std::unique_ptr<Client> ConnectTo(const std::string& chroot, ClientOptions options = {}) {
+  auto root = Client::Connect({.servers = Servers().servers()});
+  REQUIRE(root.ok());
+  const absl::Status made = (*root)->Create(chroot, "", {.create_parents = true}).status();
+  if (ErrorOf(made) != ErrorCode::kNodeExists) REQUIRE(made.ok());
+  options.servers = Servers().servers() + chroot;
+  auto client = Client::Connect(std::move(options));
+  INFO(client.status().ToString());
+  REQUIRE(client.ok());
+  return *std::move(client);
+}
+
+// Waits until the znode at `path` has so many children: those who wait at a recipe are seen so.
+inline bool WaitForChildren(Client* client, const std::string& path, size_t count) {
+  return internal::WaitUntil(client, path, WatchScope::kChildren, internal::WaitDeadline(20'000),
+                             "children",
+                             [&]() -> absl::StatusOr<bool> {
+                               const auto list = client->List(path);
+                               return list.ok() && list->children.size() == count;
+                             })
+      .ok();
+}
+
+// Runs a blocking call on a thread of its own.
+template <class Function>
+auto Begin(Function function) {
+  return std::async(std::launch::async, std::move(function));
+}
+
+}  // namespace quorate::testing

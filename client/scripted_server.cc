@@ -1,0 +1,280 @@
+#include "client/scripted_server.h"
+
+#include <chrono>
+#include <utility>
+
+namespace quorate {
+namespace {
+
+bool Sees(const v1::Request::Watch& watch, const std::string& path) {
+  if (path == watch.path()) return true;
+  const std::string below = watch.path() == "/" ? "/" : watch.path() + "/";
+  if (watch.scope() == v1::NODE || !path.starts_with(below)) return false;
+  return watch.scope() == v1::SUBTREE || path.find('/', below.size()) == std::string::npos;
+}
+
+}  // namespace
+
+ScriptedServer::ScriptedServer(Script script) : script_(std::move(script)) {
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+  builder.RegisterService(this);
+  server_ = builder.BuildAndStart();
+}
+
+ScriptedServer::~ScriptedServer() {
+  server_->Shutdown(std::chrono::system_clock::now());
+  server_->Wait();
+}
+
+std::vector<std::string> ScriptedServer::changes() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return changes_;
+}
+
+std::vector<v1::Credential> ScriptedServer::shown_credentials() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return credentials_;
+}
+
+uint64_t ScriptedServer::acknowledged() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return acknowledged_;
+}
+
+int ScriptedServer::streams() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return streams_;
+}
+
+void ScriptedServer::ExpireSessions() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  sessions_.clear();
+}
+
+void ScriptedServer::ForgetEvents() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  oldest_ = zxid_;
+}
+
+grpc::Status ScriptedServer::At(Moment moment) {
+  int number = 0;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    number = ++moments_;
+  }
+  return script_.at_moment == nullptr ? grpc::Status::OK : script_.at_moment(number, moment);
+}
+
+grpc::Status ScriptedServer::Session(grpc::ServerContext* /*context*/, ServerStream* stream) {
+  Attached attached;
+  v1::SessionRequest message;
+  while (stream->Read(&message)) {
+    if (script_.is_silent != nullptr && script_.is_silent()) continue;
+    if (grpc::Status s = At(Moment::kReceived); !s.ok()) return s;
+    v1::SessionResponse response;
+    if (message.has_open()) {
+      if (grpc::Status s = Open(message.open(), &attached, &response); !s.ok()) return s;
+    }
+    const grpc::Status answered = Answer(message, &attached);
+    if (grpc::Status s = At(Moment::kDone); !s.ok()) return s;
+    if (grpc::Status s = Send(&attached, std::move(response), stream); !s.ok()) return s;
+    if (!answered.ok()) return answered;
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status ScriptedServer::Open(const v1::OpenSession& open, Attached* attached,
+                                  v1::SessionResponse* response) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  ++streams_;
+  credentials_.assign(open.credentials().begin(), open.credentials().end());
+  attached->session = open.session_id() == 0 ? ++last_session_ : open.session_id();
+  if (open.session_id() == 0) sessions_[attached->session].password = open.password();
+  const auto session = sessions_.find(attached->session);
+  if (session == sessions_.end() || session->second.password != open.password()) {
+    return {grpc::StatusCode::UNAUTHENTICATED, "no such session"};
+  }
+  attached->next_event = events_.size();
+  response->mutable_opened()->set_session_id(attached->session);
+  response->mutable_opened()->set_timeout_ms(open.timeout_ms());
+  response->mutable_opened()->set_member(1);
+  response->mutable_opened()->set_last_sequence(session->second.last_sequence);
+  return grpc::Status::OK;
+}
+
+grpc::Status ScriptedServer::Answer(const v1::SessionRequest& message, Attached* attached) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  acknowledged_ = std::max(acknowledged_, message.acknowledged_sequence());
+  const auto session = sessions_.find(attached->session);
+  if (session == sessions_.end()) {
+    return {grpc::StatusCode::UNAUTHENTICATED, "the session has ended"};
+  }
+  std::erase_if(session->second.answers, [&message](const auto& answer) {
+    return answer.first <= message.acknowledged_sequence();
+  });
+  for (const v1::Request& request : message.requests()) {
+    v1::Response response = Do(request, attached);
+    if (script_.at_answer != nullptr) script_.at_answer(request, &response);
+    SendEvents(attached->next_event, events_.size(), nullptr, attached);
+    attached->next_event = events_.size();
+    if (request.has_watch() && response.error() == v1::OK) {
+      attached->watches[request.watch().watch_id()] = request.watch();
+    }
+    response.set_id(request.id());
+    *attached->items.emplace_back().mutable_response() = response;
+  }
+  return grpc::Status::OK;
+}
+
+v1::Response ScriptedServer::Do(const v1::Request& request, Attached* attached) {
+  v1::Response response;
+  response.set_zxid(zxid_);
+  if (request.has_write()) return DoWrite(request.write(), attached->session);
+  if (request.has_get()) {
+    const auto node = nodes_.find(request.get().path());
+    if (node == nodes_.end()) {
+      response.set_error(v1::NO_NODE);
+    } else {
+      response.mutable_get()->set_data(node->second.data);
+    }
+  } else if (request.has_exists()) {
+    const auto node = nodes_.find(request.exists().path());
+    response.mutable_exists()->set_exists(node != nodes_.end());
+    if (node != nodes_.end()) *response.mutable_exists()->mutable_stat() = node->second.stat;
+  } else if (request.has_watch()) {
+    const int64_t after = request.watch().after_zxid();
+    if (after != 0 && after < oldest_) {
+      response.set_error(v1::EVENTS_LOST);
+      response.mutable_watch()->set_oldest_zxid(oldest_);
+    } else if (after != 0) {
+      size_t from = 0;
+      while (from < events_.size() && events_[from].zxid() <= after) ++from;
+      SendEvents(from, attached->next_event, &request.watch(), attached);
+    }
+  } else if (request.has_unwatch()) {
+    attached->watches.erase(request.unwatch().watch_id());
+  } else if (request.has_close()) {
+    sessions_.erase(attached->session);
+  }
+  return response;
+}
+
+v1::Response ScriptedServer::DoWrite(const v1::Request::Write& write, int64_t session_id) {
+  SessionState& session = sessions_[session_id];
+  if (write.sequence() <= session.last_sequence) {
+    const auto answer = session.answers.find(write.sequence());
+    if (answer != session.answers.end()) return answer->second;
+    v1::Response response;
+    response.set_error(v1::ALREADY_ACKNOWLEDGED);
+    return response;
+  }
+  v1::Response response;
+  if (write.sequence() != session.last_sequence + 1) {
+    response.set_error(v1::OUT_OF_SEQUENCE);
+    return response;
+  }
+  session.last_sequence = write.sequence();
+  response.set_zxid(++zxid_);
+  if (script_.refuses != nullptr) response.set_error(script_.refuses(write));
+  for (const v1::Operation& operation : write.operations()) {
+    if (response.error() != v1::OK) break;
+    v1::OperationResult* result = response.mutable_write()->add_results();
+    result->set_error(Apply(operation, session_id, result));
+    response.set_error(result->error());
+  }
+  session.answers[write.sequence()] = response;
+  return response;
+}
+
+v1::ErrorCode ScriptedServer::Create(const v1::Operation::Create& create, int64_t session_id,
+                                     v1::OperationResult* result) {
+  const std::string& path = create.path();
+  const std::string parent = path.substr(0, path.rfind('/'));
+  if (!parent.empty() && !nodes_.contains(parent)) return v1::NO_NODE;
+  const auto [node, fresh] = nodes_.try_emplace(path, Node{create.data(), {}});
+  if (!fresh) return v1::NODE_EXISTS;
+  node->second.stat.set_created_zxid(zxid_);
+  if (create.mode() == v1::EPHEMERAL) node->second.stat.set_ephemeral_session(session_id);
+  result->set_path(path);
+  *result->mutable_stat() = node->second.stat;
+  return v1::OK;
+}
+
+v1::ErrorCode ScriptedServer::Apply(const v1::Operation& operation, int64_t session_id,
+                                    v1::OperationResult* result) {
+  v1::Event event;
+  event.set_zxid(zxid_);
+  if (operation.has_create()) {
+    const v1::ErrorCode error = Create(operation.create(), session_id, result);
+    if (error != v1::OK) return error;
+    event.set_path(operation.create().path());
+    event.set_type(v1::NODE_CREATED);
+    changes_.push_back("create " + event.path());
+  } else if (operation.has_set()) {
+    const auto node = nodes_.find(operation.set().path());
+    if (node == nodes_.end()) return v1::NO_NODE;
+    node->second.data = operation.set().data();
+    node->second.stat.set_version(node->second.stat.version() + 1);
+    *result->mutable_stat() = node->second.stat;
+    event.set_path(node->first);
+    event.set_type(v1::NODE_DATA_CHANGED);
+    changes_.push_back("set " + node->first + "=" + node->second.data);
+  } else if (operation.has_delete_()) {
+    event.set_path(operation.delete_().path());
+    if (nodes_.erase(event.path()) == 0) return v1::NO_NODE;
+    event.set_type(v1::NODE_DELETED);
+    changes_.push_back("delete " + event.path());
+  } else {
+    const bool of_creation = operation.has_check_created();
+    const auto node =
+        nodes_.find(of_creation ? operation.check_created().path() : operation.check().path());
+    if (node == nodes_.end()) return v1::NO_NODE;
+    const v1::Stat& stat = node->second.stat;
+    const bool is_so = of_creation ? stat.created_zxid() == operation.check_created().created_zxid()
+                                   : stat.version() == operation.check().version();
+    return is_so ? v1::OK : v1::BAD_VERSION;
+  }
+  events_.push_back(event);
+  return v1::OK;
+}
+
+void ScriptedServer::SendEvents(size_t from, size_t to, const v1::Request::Watch* only,
+                                Attached* attached) {
+  for (size_t i = from; i < to; ++i) {
+    v1::WatchEvent told;
+    *told.mutable_event() = events_[i];
+    if (only != nullptr) {
+      if (Sees(*only, events_[i].path())) told.add_watch_ids(only->watch_id());
+    } else {
+      for (const auto& [id, watch] : attached->watches) {
+        if (Sees(watch, events_[i].path())) told.add_watch_ids(id);
+      }
+    }
+    if (told.watch_ids_size() > 0) *attached->items.emplace_back().mutable_event() = told;
+  }
+}
+
+grpc::Status ScriptedServer::Send(Attached* attached, v1::SessionResponse first,
+                                  ServerStream* stream) {
+  std::vector<v1::SessionItem> items = std::exchange(attached->items, {});
+  v1::SessionResponse response = std::move(first);
+  const auto send = [&]() -> grpc::Status {
+    if (!stream->Write(response)) return {grpc::StatusCode::CANCELLED, "the client is gone"};
+    response.Clear();
+    return At(Moment::kSent);
+  };
+  for (size_t i = 0; i < items.size(); ++i) {
+    response.add_items()->Swap(&items[i]);
+    if (!script_.sends_single_items || i + 1 == items.size()) continue;
+    if (grpc::Status s = send(); !s.ok()) return s;
+  }
+  if (!items.empty()) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (attached->next_event == events_.size()) response.set_zxid(zxid_);
+  }
+  if (!response.has_opened() && items.empty()) return grpc::Status::OK;
+  return send();
+}
+
+}  // namespace quorate

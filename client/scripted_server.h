@@ -1,0 +1,107 @@
+// A cluster of its own kind, for tests of the client: it has sessions, a few znodes and events, and
+// does what a script says instead of what it should.
+//
+// Thread-safety: all functions from any thread; `script` is set before there are clients.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "rpc/proto/quorate/v1/session.grpc.pb.h"
+
+namespace quorate {
+
+class ScriptedServer final : public v1::Sessions::Service {
+ public:
+  // Where a stream can be broken: a message has come; what it asked for was done; a message was
+  // sent.
+  enum class Moment { kReceived, kDone, kSent };
+  struct Script {
+    // Not OK: ends the stream with it. Called with the number of the moment in the server's life.
+    std::function<grpc::Status(int number, Moment moment)> at_moment{};
+    // Changes an answer before it is sent; not seen when a write is answered again.
+    std::function<void(const v1::Request& request, v1::Response* response)> at_answer{};
+    // Not OK: the write is refused with this instead of being made.
+    std::function<v1::ErrorCode(const v1::Request::Write& write)> refuses{};
+    // Answers nothing from now on, if it says so.
+    std::function<bool()> is_silent{};
+    // Each item in a message of its own.
+    bool sends_single_items = false;
+  };
+
+  explicit ScriptedServer(Script script);
+  ~ScriptedServer() override;
+
+  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+
+  // What was done to the znodes, in this order: "create /a", "set /a=x", "delete /a".
+  std::vector<std::string> changes();
+  std::vector<v1::Credential> shown_credentials();
+  uint64_t acknowledged();
+  int streams();
+  // The session ends; its stream says so at the next message.
+  void ExpireSessions();
+  // Events so far are forgotten.
+  void ForgetEvents();
+
+  grpc::Status Session(
+      grpc::ServerContext* context,
+      grpc::ServerReaderWriter<v1::SessionResponse, v1::SessionRequest>* stream) override;
+
+ private:
+  using ServerStream = grpc::ServerReaderWriter<v1::SessionResponse, v1::SessionRequest>;
+  struct SessionState {
+    std::string password;
+    uint64_t last_sequence = 0;
+    std::map<uint64_t, v1::Response> answers;
+  };
+  struct Node {
+    std::string data;
+    v1::Stat stat;  // when it was made and by whom, and its version
+  };
+  // Of one stream.
+  struct Attached {
+    int64_t session = 0;
+    size_t next_event = 0;
+    std::map<uint64_t, v1::Request::Watch> watches;
+    std::vector<v1::SessionItem> items;
+  };
+
+  grpc::Status At(Moment moment);
+  grpc::Status Open(const v1::OpenSession& open, Attached* attached, v1::SessionResponse* response);
+  grpc::Status Answer(const v1::SessionRequest& message, Attached* attached);
+  v1::Response Do(const v1::Request& request, Attached* attached);
+  v1::Response DoWrite(const v1::Request::Write& write, int64_t session_id);
+  v1::ErrorCode Apply(const v1::Operation& operation, int64_t session_id,
+                      v1::OperationResult* result);
+  v1::ErrorCode Create(const v1::Operation::Create& create, int64_t session_id,
+                       v1::OperationResult* result);
+  void SendEvents(size_t from, size_t to, const v1::Request::Watch* only, Attached* attached);
+  grpc::Status Send(Attached* attached, v1::SessionResponse first, ServerStream* stream);
+
+  const Script script_;
+  std::unique_ptr<grpc::Server> server_;
+  int port_ = 0;
+
+  std::mutex mutex_;
+  int moments_ = 0;
+  int streams_ = 0;
+  int64_t zxid_ = 100;
+  int64_t last_session_ = 0;
+  int64_t oldest_ = 0;
+  uint64_t acknowledged_ = 0;
+  std::map<int64_t, SessionState> sessions_;
+  std::map<std::string, Node> nodes_;
+  std::vector<v1::Event> events_;
+  std::vector<std::string> changes_;
+  std::vector<v1::Credential> credentials_;
+};
+
+}  // namespace quorate

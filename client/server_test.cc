@@ -1,0 +1,185 @@
+// The client, and its examples, with real servers.
+
+#include <catch2/catch.hpp>
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "client/client.h"
+#include "client/testing/server_fixture.h"
+
+namespace quorate {
+namespace {
+
+using testing::ServerFixture;
+
+std::unique_ptr<ServerFixture> StartServers(int members) {
+  auto servers = ServerFixture::Start({.members = members});
+  INFO(servers.status().ToString());
+  REQUIRE(servers.ok());
+  return *std::move(servers);
+}
+
+std::unique_ptr<Client> Connect(const ServerFixture& servers, ClientOptions options = {}) {
+  options.servers = servers.servers();
+  auto client = Client::Connect(std::move(options));
+  INFO(client.status().ToString());
+  REQUIRE(client.ok());
+  return *std::move(client);
+}
+
+// The member that serves a client.
+class Attachment {
+ public:
+  void Tell(const SessionEvent& event) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    server_ = event.server;
+    changed_.notify_all();
+  }
+  std::string server() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return server_;
+  }
+  std::string WaitForOtherThan(const std::string& server) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait_for(lock, std::chrono::seconds(20),
+                      [&] { return !server_.empty() && server_ != server; });
+    return server_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string server_;
+};
+
+int MemberAt(const ServerFixture& servers, const std::string& address) {
+  for (int i = 1; i <= servers.members(); ++i) {
+    if (servers.address(i) == address) return i;
+  }
+  FAIL("no member at " + address);
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("calls against one server") {
+  const auto servers = StartServers(1);
+  auto client = Connect(*servers);
+
+  auto created = client->Create("/a/b", "one", {.create_parents = true});
+  REQUIRE(created.ok());
+  CHECK(created->zxid == created->stat.created_zxid);
+  CHECK(client->Get("/a/b")->data == "one");
+  CHECK(client->Set("/a/b", "two", {.version = 0})->version == 1);
+  CHECK(ErrorOf(client->Set("/a/b", "", {.version = 0}).status()) == ErrorCode::kBadVersion);
+  CHECK(client->Get("/a/b", {.linearizable = true})->data == "two");
+  CHECK(client->Exists("/a/b")->has_value());
+  CHECK(!client->Exists("/none")->has_value());
+  CHECK(client->List("/a")->children == std::vector<std::string>{"b"});
+  CHECK(client->GetAcl("/a")->acl == std::vector<Acl>{Acl()});
+  CHECK(ErrorOf(client->Delete("/a").status()) == ErrorCode::kNotEmpty);
+  CHECK(*client->Delete("/a", {.recursive = true}) == 2);
+  CHECK(client->Sync().ok());
+
+  auto first = client->Create("/n-", "", {.mode = CreateMode::kPersistentSequential});
+  CHECK(first->path == "/n-0000000001");
+  const absl::Status failed =
+      client->Commit(Transaction().CheckAbsent("/none").CheckExists("/none")).status();
+  CHECK(ErrorOf(failed) == ErrorCode::kNoNode);
+  CHECK(FailedOperationOf(failed) == 1);
+
+  const int64_t created_zxid = client->Create("/a", "1")->stat.created_zxid;
+  CHECK(client->Commit(Transaction().CheckCreated("/a", created_zxid).Set("/a", "2")).ok());
+  REQUIRE(client->Delete("/a").ok());
+  REQUIRE(client->Create("/a", "1").ok());
+  const absl::Status other =
+      client->Commit(Transaction().CheckCreated("/a", created_zxid).Set("/a", "2")).status();
+  CHECK(ErrorOf(other) == ErrorCode::kBadVersion);
+  CHECK(client->Get("/a")->data == "1");
+}
+
+TEST_CASE("access control with credentials") {
+  const auto servers = StartServers(1);
+  auto owner = Connect(*servers);
+  auto other = Connect(*servers);
+  REQUIRE(owner->AddCredential({.secret = "me:secret"}).ok());
+  CHECK(owner->AddCredential({.scheme = "none"}).code() == absl::StatusCode::kUnauthenticated);
+  REQUIRE(owner->Create("/mine", "", {.acl = {{kPermissionAll, "auth", ""}}}).ok());
+  CHECK(ErrorOf(other->Get("/mine").status()) == ErrorCode::kNoAuth);
+  CHECK(owner->SetAcl("/mine", {Acl()}).ok());
+  CHECK(other->Get("/mine").ok());
+  CHECK(owner->WhoAmI()->size() == 2);
+  CHECK(Client::Connect({.servers = servers->servers(), .credentials = {{.scheme = "none"}}})
+            .status()
+            .code() == absl::StatusCode::kUnauthenticated);
+}
+
+TEST_CASE("ephemeral znodes end with Close") {
+  const auto servers = StartServers(1);
+  auto client = Connect(*servers);
+  auto watcher = Connect(*servers);
+  auto created = client->Create("/e", "", {.mode = CreateMode::kEphemeral});
+  REQUIRE(created.ok());
+  CHECK(created->stat.ephemeral_session == client->session_id());
+  REQUIRE(client->Close().ok());
+  CHECK(!watcher->Exists("/e", {.linearizable = true})->has_value());
+}
+
+TEST_CASE("a session, its writes and its watch go on when its member dies or hangs") {
+  const bool hangs = GENERATE(false, true);
+  CAPTURE(hangs);
+  const auto servers = StartServers(3);
+  Attachment attachment;
+  ClientOptions options;
+  options.session_timeout_ms = 4000;
+  options.on_session_event = [&](const SessionEvent& event) { attachment.Tell(event); };
+  auto client = Connect(*servers, options);
+  const int64_t session_id = client->session_id();
+  std::vector<int64_t> told;
+  auto watch = client->Watch("/", WatchScope::kChildren, [&](const WatchNotification& change) {
+    told.push_back(std::holds_alternative<Event>(change) ? std::get<Event>(change).zxid : -1);
+  });
+  REQUIRE(watch.ok());
+  std::vector<int64_t> made;
+  REQUIRE(client->Create("/e", "", {.mode = CreateMode::kEphemeral}).ok());
+  made.push_back((*client->Exists("/e"))->created_zxid);
+  for (int i = 0; i < 3; ++i) {
+    const std::string address = attachment.server();
+    const int member = MemberAt(*servers, address);
+    if (hangs) {
+      servers->Pause(member);
+    } else {
+      servers->Kill(member);
+    }
+    auto set = client->Set("/e", std::to_string(i));
+    REQUIRE(set.ok());
+    made.push_back(set->modified_zxid);
+    CHECK(attachment.WaitForOtherThan(address) != address);
+    if (hangs) {
+      servers->Resume(member);
+    } else {
+      REQUIRE(servers->Restart(member).ok());
+    }
+  }
+  REQUIRE(client->Sync().ok());
+  watch->End();
+  CHECK(told == made);
+  CHECK(client->session_id() == session_id);
+  CHECK(client->Get("/e")->stat.version == 3);
+}
+
+TEST_CASE("the examples run") {
+  const auto servers = StartServers(1);
+  const char* directory = std::getenv("EXAMPLES");
+  for (const char* example : {"basic", "async", "queue", "two_phase_commit", "service_discovery"}) {
+    const std::string command = std::string(directory == nullptr ? "client/examples" : directory) +
+                                "/" + example + " " + servers->servers();
+    CAPTURE(command);
+    CHECK(std::system(command.c_str()) == 0);
+  }
+}
+
+}  // namespace quorate

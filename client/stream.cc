@@ -1,0 +1,69 @@
+#include "client/stream.h"
+
+#include <limits>
+#include <utility>
+
+namespace quorate::internal {
+namespace {
+
+std::shared_ptr<grpc::Channel> NewChannel(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  // Connections of earlier attempts, and how long gRPC would wait after them, do not matter.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  // The servers' limit of data may be any.
+  arguments.SetMaxReceiveMessageSize(-1);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+}  // namespace
+
+Stream::Stream(const std::string& address, grpc::CompletionQueue* queue, Owner* owner)
+    : address_(address), owner_(owner), stub_(v1::Sessions::NewStub(NewChannel(address))) {
+  call_ = stub_->PrepareAsyncSession(&context_, queue);
+  call_->StartCall(&started_);
+}
+
+void Stream::Send(const v1::SessionRequest& message) {
+  is_sending_ = true;
+  call_->Write(message, &sent_);
+}
+
+void Stream::OnStarted(bool ok) {
+  if (!ok) return Finish();
+  is_started_ = true;
+  call_->Read(&incoming_, &received_);
+  owner_->OnSent(this);
+}
+
+void Stream::OnSent(bool ok) {
+  is_sending_ = false;
+  if (is_finished_) return TellIfEnded();
+  // If it failed, the read does too.
+  if (ok && !is_ending_) owner_->OnSent(this);
+}
+
+void Stream::OnReceived(bool ok) {
+  if (!ok) return Finish();
+  v1::SessionResponse message;
+  message.Swap(&incoming_);
+  call_->Read(&incoming_, &received_);
+  owner_->OnMessage(this, std::move(message));
+}
+
+void Stream::Finish() {
+  is_ending_ = true;
+  call_->Finish(&status_, &finished_);
+}
+
+void Stream::OnFinished(bool /*ok*/) {
+  is_finished_ = true;
+  TellIfEnded();
+}
+
+void Stream::TellIfEnded() {
+  if (is_finished_ && !is_sending_) owner_->OnEnded(this, status_);
+}
+
+}  // namespace quorate::internal

@@ -1,0 +1,79 @@
+// One stream of a session: a gRPC call to one member, driven by a completion queue.
+//
+// Thread-safety: none; everything on the thread that serves the queue.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "rpc/proto/quorate/v1/session.grpc.pb.h"
+
+namespace quorate::internal {
+
+class Stream {
+ public:
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    virtual void OnMessage(Stream* stream, v1::SessionResponse message) = 0;
+    // Another message can be sent.
+    virtual void OnSent(Stream* stream) = 0;
+    // It has ended. Called once; nothing is called after it, and the owner may destroy the stream.
+    virtual void OnEnded(Stream* stream, const grpc::Status& status) = 0;
+  };
+  // What comes out of the completion queue.
+  struct Tag {
+    Stream* stream = nullptr;
+    void (Stream::*done)(bool ok) = nullptr;
+  };
+
+  // Begins the call, over a connection of its own. All must outlive the stream.
+  Stream(const std::string& address, grpc::CompletionQueue* queue, Owner* owner);
+  // REQUIRES: it has ended.
+  ~Stream() = default;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  const std::string& address() const { return address_; }
+  // Whether a message can be sent.
+  bool ready() const { return is_started_ && !is_sending_ && !is_ending_; }
+  // The message is not needed any more when it returns. REQUIRES: ready().
+  void Send(const v1::SessionRequest& message);
+  // Ends it soon.
+  void Cancel() { context_.TryCancel(); }
+
+  // REQUIRES: `tag` came out of the queue.
+  static void Handle(void* tag, bool ok) {
+    const Tag* done = static_cast<Tag*>(tag);
+    (done->stream->*done->done)(ok);
+  }
+
+ private:
+  void OnStarted(bool ok);
+  void OnSent(bool ok);
+  void OnReceived(bool ok);
+  void OnFinished(bool ok);
+  void Finish();
+  void TellIfEnded();
+
+  const std::string address_;
+  Owner* const owner_;
+  Tag started_{this, &Stream::OnStarted};
+  Tag sent_{this, &Stream::OnSent};
+  Tag received_{this, &Stream::OnReceived};
+  Tag finished_{this, &Stream::OnFinished};
+  grpc::ClientContext context_;
+  std::unique_ptr<v1::Sessions::Stub> stub_;
+  std::unique_ptr<grpc::ClientAsyncReaderWriter<v1::SessionRequest, v1::SessionResponse>> call_;
+  v1::SessionResponse incoming_;
+  grpc::Status status_;
+  bool is_started_ = false;
+  bool is_sending_ = false;
+  bool is_ending_ = false;
+  bool is_finished_ = false;
+};
+
+}  // namespace quorate::internal

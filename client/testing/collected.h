@@ -1,0 +1,39 @@
+// What callbacks and listeners tell a test, in order, to be waited for.
+//
+// Thread-safety: all functions from any thread.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace quorate::testing {
+
+template <class T>
+class Collected {
+ public:
+  // Longer than anything takes that comes at all.
+  static constexpr std::chrono::seconds kPatience{20};
+
+  void Add(T item) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    items_.push_back(std::move(item));
+    changed_.notify_all();
+  }
+  // All, as soon as there are `count`; or those that there are, after `patience`.
+  std::vector<T> WaitFor(size_t count, std::chrono::milliseconds patience = kPatience) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait_for(lock, patience, [&] { return items_.size() >= count; });
+    return items_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<T> items_;
+};
+
+}  // namespace quorate::testing

@@ -1,0 +1,125 @@
+#include "client/translation.h"
+
+#include "client/paths.h"
+
+namespace quorate::internal {
+namespace {
+
+static_assert(static_cast<int>(CreateMode::kPersistentSequentialWithTtl) ==
+              v1::PERSISTENT_SEQUENTIAL_WITH_TTL);
+static_assert(static_cast<int>(EventType::kNodeDataChanged) == v1::NODE_DATA_CHANGED);
+static_assert(static_cast<int>(WatchScope::kSubtree) == v1::SUBTREE);
+
+bool IsSequential(CreateMode mode) {
+  return mode == CreateMode::kPersistentSequential || mode == CreateMode::kEphemeralSequential ||
+         mode == CreateMode::kPersistentSequentialWithTtl;
+}
+
+absl::Status ToProto(const std::vector<Acl>& acl, google::protobuf::RepeatedPtrField<v1::Acl>* to) {
+  for (const Acl& entry : acl) {
+    if (!IsUtf8(entry.scheme) || !IsUtf8(entry.id)) {
+      return absl::InvalidArgumentError("an access control list is UTF-8");
+    }
+    v1::Acl* added = to->Add();
+    added->set_permissions(entry.permissions);
+    added->set_scheme(entry.scheme);
+    added->set_id(entry.id);
+  }
+  return absl::OkStatus();
+}
+
+class Translator {
+ public:
+  Translator(std::string_view chroot, v1::Operation* to) : chroot_(chroot), to_(to) {}
+
+  absl::Status operator()(const Transaction::CreateOperation& from) {
+    v1::Operation::Create* create = to_->mutable_create();
+    create->set_data(from.data);
+    create->set_mode(static_cast<v1::CreateMode>(from.mode));
+    create->set_ttl_ms(from.ttl_ms);
+    if (absl::Status s = ToProto(from.acl, create->mutable_acl()); !s.ok()) return s;
+    return SetPath(from.path, create, IsSequential(from.mode));
+  }
+  absl::Status operator()(const Transaction::SetOperation& from) {
+    v1::Operation::Set* set = to_->mutable_set();
+    set->set_data(from.data);
+    if (from.version.has_value()) set->set_version(*from.version);
+    return SetPath(from.path, set);
+  }
+  absl::Status operator()(const Transaction::SetAclOperation& from) {
+    v1::Operation::SetAcl* set_acl = to_->mutable_set_acl();
+    if (from.acl_version.has_value()) set_acl->set_acl_version(*from.acl_version);
+    if (absl::Status s = ToProto(from.acl, set_acl->mutable_acl()); !s.ok()) return s;
+    return SetPath(from.path, set_acl);
+  }
+  absl::Status operator()(const Transaction::DeleteOperation& from) {
+    v1::Operation::Delete* deletion = to_->mutable_delete_();
+    if (from.version.has_value()) deletion->set_version(*from.version);
+    deletion->set_recursive(from.recursive);
+    return SetPath(from.path, deletion);
+  }
+  absl::Status operator()(const Transaction::CheckOperation& from) {
+    v1::Operation::Check* check = to_->mutable_check();
+    if (from.version.has_value()) check->set_version(*from.version);
+    check->set_absent(from.absent);
+    return SetPath(from.path, check);
+  }
+
+  absl::Status operator()(const Transaction::CheckCreatedOperation& from) {
+    v1::Operation::CheckCreated* check = to_->mutable_check_created();
+    check->set_created_zxid(from.created_zxid);
+    return SetPath(from.path, check);
+  }
+
+ private:
+  template <class Message>
+  absl::Status SetPath(const std::string& path, Message* message, bool is_sequential = false) {
+    if (absl::Status s = CheckPath(path, is_sequential); !s.ok()) return s;
+    message->set_path(is_sequential && path == "/" ? std::string(chroot_) + "/"
+                                                   : AddChroot(chroot_, path));
+    return absl::OkStatus();
+  }
+
+  const std::string_view chroot_;
+  v1::Operation* const to_;
+};
+
+}  // namespace
+
+Stat FromProto(const v1::Stat& stat) {
+  return {.created_zxid = stat.created_zxid(),
+          .modified_zxid = stat.modified_zxid(),
+          .children_modified_zxid = stat.children_modified_zxid(),
+          .created_ms = stat.created_ms(),
+          .modified_ms = stat.modified_ms(),
+          .version = stat.version(),
+          .children_version = stat.children_version(),
+          .acl_version = stat.acl_version(),
+          .ephemeral_session = stat.ephemeral_session(),
+          .data_bytes = stat.data_bytes(),
+          .children = stat.children()};
+}
+
+std::vector<Acl> FromProto(const google::protobuf::RepeatedPtrField<v1::Acl>& acl) {
+  std::vector<Acl> result;
+  for (const v1::Acl& entry : acl) {
+    result.push_back({entry.permissions(), entry.scheme(), entry.id()});
+  }
+  return result;
+}
+
+absl::Status ToProto(const Transaction::Operation& operation, std::string_view chroot,
+                     v1::Operation* to) {
+  return std::visit(Translator(chroot, to), operation);
+}
+
+absl::Status ToProto(const Credential& credential, v1::Credential* to) {
+  if (!IsUtf8(credential.scheme)) {
+    return absl::InvalidArgumentError("a credential's scheme is UTF-8");
+  }
+  to->set_scheme(credential.scheme);
+  to->set_secret(credential.secret);
+  return absl::OkStatus();
+}
+
+}  // namespace quorate::internal

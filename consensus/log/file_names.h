@@ -1,0 +1,30 @@
+// The names of what is in a member's directory.
+//
+// Thread-safety: constants.
+#pragma once
+
+#include <string_view>
+
+namespace quorate::consensus {
+
+inline constexpr std::string_view kIdentityName = "identity";
+inline constexpr std::string_view kIdentityTemporaryName = "identity.tmp";
+inline constexpr std::string_view kHardStateName = "hard_state";
+inline constexpr std::string_view kLogName = "log";
+inline constexpr std::string_view kLockName = "LOCK";
+// While it is there, the directory is being made by another program than a server, or that was
+// interrupted (new_data_dir.h).
+inline constexpr std::string_view kUnfinishedName = "unfinished";
+// Directories of what was put aside when the member was rebuilt.
+inline constexpr std::string_view kAsidePrefix = "aside-";
+// What ZooKeeper makes in a directory of its own.
+inline constexpr std::string_view kZooKeeperDataName = "version-2";
+
+// Whether something of that name may stand in a directory that is not yet formatted, because an
+// operator or ZooKeeper's conventions put it there.
+constexpr bool MayStandInNewDirectory(std::string_view name) {
+  return name == "myid" || name == "lost+found" || name.starts_with("zoo.cfg") ||
+         name.starts_with("server.log") || name.ends_with(".pid") || name.starts_with(kAsidePrefix);
+}
+
+}  // namespace quorate::consensus

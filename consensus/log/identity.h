@@ -1,0 +1,37 @@
+// The file that says whose directory it is in.
+//
+// Thread-safety: functions of their arguments.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "consensus/core/types.h"
+#include "consensus/log/env.h"
+
+namespace quorate::consensus {
+
+inline constexpr uint32_t kDataDirFormatVersion = 2;  // 1 had no birth
+// Bytes of a cluster id.
+inline constexpr size_t kClusterIdBytes = 16;
+// Of a directory that was formatted before there were births: it is older than all that have one.
+inline constexpr uint64_t kBirthOfVersion1 = 1;
+
+struct Identity {
+  MemberId member;
+  std::string cluster_id;  // kClusterIdBytes long; empty: not known yet
+  uint64_t birth = kBirthOfVersion1;
+};
+
+// The identity in `directory`. Errors: those of the disk, NotFound if there is none among them;
+// DataLoss if it is damaged; FailedPrecondition if a newer version wrote it.
+absl::StatusOr<Identity> ReadIdentityFile(Env* env, const std::string& directory);
+
+// Replaces the identity in `directory`. After a crash it is the old or the new one; durable when it
+// returns.
+absl::Status WriteIdentityFile(Env* env, const std::string& directory, const Identity& identity);
+
+}  // namespace quorate::consensus

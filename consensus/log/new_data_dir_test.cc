@@ -1,0 +1,139 @@
+#include "consensus/log/new_data_dir.h"
+
+#include <catch2/catch.hpp>
+
+#include "consensus/log/data_dir.h"
+#include "consensus/log/fault_env.h"
+#include "consensus/log/log_test_util.h"
+
+namespace quorate::consensus {
+namespace {
+
+const std::string kPath = "/srv/quorate";
+const std::string kClusterId = "0123456789abcdef";
+constexpr Index kIndex{0x500000123};
+constexpr Term kTerm{7};
+const Identity kIdentity{MemberId{2}, kClusterId, 1700};
+
+absl::Status Make(Env* env) {
+  auto dir = NewDataDir::Create(env, kPath);
+  if (!dir.ok()) return dir.status();
+  return (*dir)->Finish(kIdentity, kIndex, kTerm);
+}
+
+absl::StatusOr<std::unique_ptr<DataDir>> Open(Env* env) {
+  return DataDir::Open(env, kPath, kIdentity.member, {16384}, /*birth_if_new=*/1800);
+}
+
+void MakeFile(Env* env, const std::string& name) {
+  Require(env->CreateDirectories(kPath));
+  Require(env->OpenFile(kPath + "/" + name, /*create=*/true));
+}
+
+TEST_CASE("a directory that was made behind an entry goes on there") {
+  FaultEnv env;
+  MakeFile(&env, "myid");
+  MakeFile(&env, "zoo.cfg");
+  Require(Make(&env));
+  // A zxid of ZooKeeper is large; space is not taken by it.
+  CHECK(env.used_bytes() < 65536);
+  env.Crash(0);
+  auto dir = Require(Open(&env));
+  CHECK(dir->cluster_id() == kClusterId);
+  CHECK(dir->birth() == 1700);
+  CHECK(dir->hard_state() == HardState{kTerm, kNoMember, kIndex, Standing::kFull});
+  CHECK(dir->log().base_index() == kIndex);
+  CHECK(dir->log().base_term() == kTerm);
+  CHECK(dir->log().last_index() == kIndex);
+  Require(dir->AlignLog(kIndex, kTerm));
+  Require(
+      dir->log().Append(TestEntries(kIndex.value() + 1, kIndex.value() + 3, kTerm.value(), 10)));
+  Require(dir->log().Sync());
+  dir.reset();
+  CHECK(Require(Open(&env))->log().last_index() == kIndex + 3);
+}
+
+TEST_CASE("a directory with something in it is not touched") {
+  FaultEnv env;
+  MakeFile(&env, "notes");
+  const absl::Status status = Make(&env);
+  CHECK(absl::IsFailedPrecondition(status));
+  CHECK_THAT(std::string(status.message()),
+             Catch::Contains(kPath) && Catch::Contains("notes") && Catch::Contains("empty"));
+  CHECK(Require(env.List(kPath)) == std::vector<std::string>{"notes"});
+}
+
+TEST_CASE("a directory is not made twice, nor over one of a server") {
+  FaultEnv env;
+  Require(Make(&env));
+  CHECK(absl::IsFailedPrecondition(Make(&env)));
+  FaultEnv other;
+  Require(Open(&other));
+  CHECK(absl::IsFailedPrecondition(Make(&other)));
+}
+
+TEST_CASE("one that is unfinished is made anew, but what is in it for another reason is kept") {
+  FaultEnv env;
+  constexpr std::string_view kLeftovers[] = {"tree"};
+  for (int i = 0; i < 2; ++i) {
+    MakeFile(&env, "tree");
+    MakeFile(&env, "myid");
+    auto dir = NewDataDir::Create(&env, kPath, kLeftovers);
+    // Only where it is marked: a tree alone may be anything.
+    CHECK(dir.ok() == (i == 1));
+    if (i == 0) Require(NewDataDir::Mark(&env, kPath));
+  }
+  CHECK(env.Exists(kPath + "/tree"));
+  CHECK(absl::IsFailedPrecondition(Make(&env)));
+  MakeFile(&env, "notes");
+  CHECK(absl::IsFailedPrecondition(NewDataDir::Create(&env, kPath, kLeftovers).status()));
+  Require(env.Remove(kPath + "/notes"));
+  auto dir = Require(NewDataDir::Create(&env, kPath, kLeftovers));
+  CHECK(absl::IsFailedPrecondition(NewDataDir::Create(&env, kPath, kLeftovers).status()));
+  Require(dir->Finish(kIdentity, kIndex, kTerm));
+  CHECK_FALSE(NewDataDir::IsMarked(&env, kPath));
+}
+
+TEST_CASE("wherever the making of a directory is interrupted, it is refused or whole") {
+  uint64_t refused = 0;
+  for (uint64_t n = 0;; ++n) {
+    bool done = false;
+    for (uint64_t seed = 0; seed < 40; ++seed) {
+      CAPTURE(n, seed);
+      FaultEnv env;
+      env.PowerOffAfter(n);
+      const absl::Status made = Make(&env);
+      done = !env.powered_off();
+      env.Crash(seed);
+      const bool marked = env.Exists(kPath + "/unfinished");
+      auto dir = Open(&env);
+      if (done) {
+        Require(made);
+        Require(dir.status());
+      }
+      if (!dir.ok()) {
+        ++refused;
+        CHECK(absl::IsFailedPrecondition(dir.status()));
+        CHECK_THAT(std::string(dir.status().message()),
+                   Catch::Contains("interrupted") && Catch::Contains("unfinished"));
+        Require(Make(&env));
+        CHECK(Require(Open(&env))->log().base_index() == kIndex);
+        continue;
+      }
+      CHECK_FALSE(marked);
+      // Nothing was there yet, or all of it.
+      if ((*dir)->hard_state().standing == Standing::kBlank) {
+        CHECK((*dir)->log().last_index() == Index{0});
+        CHECK((*dir)->birth() == 1800);
+      } else {
+        CHECK((*dir)->log().base_index() == kIndex);
+        CHECK((*dir)->cluster_id() == kClusterId);
+      }
+    }
+    if (done) break;
+  }
+  CHECK(refused > 100);
+}
+
+}  // namespace
+}  // namespace quorate::consensus

@@ -1,0 +1,206 @@
+// The spare file of a log: what is written to it on a full disk is as durable as all else, whenever
+// power fails.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "consensus/log/fault_env.h"
+#include "consensus/log/log_test_util.h"
+#include "consensus/log/segment_log.h"
+#include "consensus/log/segment_log_test_util.h"
+#include "consensus/log/spare_file.h"
+
+namespace quorate::consensus {
+namespace {
+
+constexpr uint64_t kPlenty = 1u << 20;
+const std::string kSparePath = kPath + "/spare";
+
+// Appends one entry after the other, each durably, until one is refused.
+absl::Status AppendUntilError(SegmentLog* log) {
+  for (;;) {
+    const uint64_t next = log->last_index().value() + 1;
+    if (absl::Status s = log->Append({{TestEntry(next, 1, 100)}}); !s.ok()) return s;
+    if (absl::Status s = log->Sync(); !s.ok()) return s;
+  }
+}
+
+std::vector<Entry> EntriesTo(Index last) { return TestEntries(1, last.value(), 1, 100); }
+
+TEST_CASE("a log on a full disk goes on in its spare, once, and only if that is allowed") {
+  FaultEnv env;
+  auto log = Open(&env);
+  CHECK_FALSE(log->has_spare());
+  CHECK(log->spare().bytes() == kSmall.segment_bytes);
+  Require(log->MakeSpare());
+  CHECK(log->has_spare());
+  CHECK_FALSE(log->spare_used());
+  env.SetCapacity(env.used_bytes());
+  CHECK(absl::IsResourceExhausted(AppendUntilError(log.get())));
+  const Index without = log->last_index();
+  CHECK(log->has_spare());
+  if (GENERATE(false, true)) {
+    log.reset();
+    env.Crash(1);
+    log = Open(&env, without);
+    CHECK(log->has_spare());
+  }
+  log->AllowSpare(true, nullptr);
+  CHECK(absl::IsResourceExhausted(AppendUntilError(log.get())));
+  CHECK_FALSE(log->has_spare());
+  CHECK(log->spare_used());
+  const Index with = log->last_index();
+  CHECK(with > without + 5);
+  CHECK(ReadAll(*log) == EntriesTo(with));
+  CHECK(absl::IsResourceExhausted(log->MakeSpare()));
+  CHECK_FALSE(env.Exists(kSparePath));
+  CHECK(log->spare_used());
+  if (GENERATE(false, true)) {
+    log.reset();
+    env.Crash(2);
+    log = Open(&env, with);
+  }
+  env.SetCapacity(kPlenty);
+  Require(log->MakeSpare());
+  CHECK_FALSE(log->spare_used());
+  AppendSynced(log.get(), TestEntries(with.value() + 1, with.value() + 40, 1, 100));
+  CHECK(log->has_spare());
+  log.reset();
+  log = Open(&env, with + 40);
+  CHECK(log->has_spare());
+  CHECK(ReadAll(*log) == EntriesTo(with + 40));
+}
+
+TEST_CASE("a log that may take its spare leaves what else is free to another spare file") {
+  FaultEnv env;
+  auto log = Open(&env);
+  SpareFile other(&env, "/d", 1000);
+  Require(log->MakeSpare());
+  log->AllowSpare(true, &other);
+  CHECK(absl::IsResourceExhausted(AppendUntilError(log.get())));
+  CHECK(log->spare_used());
+  const Index last = log->last_index();
+  Require(other.Make());
+  AppendSynced(log.get(), TestEntries(last.value() + 1, last.value() + 40, 1, 100));
+  CHECK(Require(other.GiveUp()));
+  CHECK(absl::IsResourceExhausted(AppendUntilError(log.get())));
+  log->AllowSpare(false, &other);
+  const Index next = log->last_index() + 1;
+  AppendSynced(log.get(), TestEntries(next.value(), next.value() + 40, 1, 100));
+}
+
+TEST_CASE("a truncation takes the spare too, and a reset takes it whether that is allowed or not") {
+  FaultEnv env;
+  auto log = OpenFilled(&env);
+  Require(log->MakeSpare());
+  env.SetCapacity(env.used_bytes());
+  if (GENERATE(false, true)) {
+    log->AllowSpare(true, nullptr);
+    Require(log->TruncateAfter(Index{30}));
+    Require(log->Sync());
+    log = Open(&env, Index{30});
+    CHECK(log->last_index() == Index{30});
+  } else {
+    Require(log->Reset(Index{100}, Term{3}));
+    Require(log->Sync());
+    log = Open(&env, Index{100});
+    CHECK(log->base_index() == Index{100});
+    CHECK(log->base_term() == Term{3});
+  }
+  CHECK_FALSE(log->has_spare());
+}
+
+TEST_CASE("power fails at each step of a spare's life, and nothing that was durable is lost") {
+  int taken = 0;
+  int kept = 0;
+  bool done = false;
+  for (uint64_t operations = 0; !done; ++operations) {
+    for (uint64_t seed = 0; seed < 12; ++seed) {
+      CAPTURE(operations, seed);
+      FaultEnv env;
+      auto log = Open(&env);
+      AppendSynced(log.get(), TestEntries(1, 8, 1, 100));
+      env.PowerOffAfter(operations);
+      Index durable{8};
+      if (log->MakeSpare().ok()) {
+        env.SetCapacity(env.used_bytes());
+        log->AllowSpare(true, nullptr);
+        const bool full = absl::IsResourceExhausted(AppendUntilError(log.get()));
+        // The last of them may have been written, and not synced.
+        durable = full ? log->last_index() : log->last_index() - 1;
+        done = full;
+      }
+      log.reset();
+      env.Crash(seed);
+      log = Open(&env, durable);
+      REQUIRE(log->last_index() >= durable);
+      REQUIRE(ReadAll(*log) == EntriesTo(log->last_index()));
+      ++(log->has_spare() ? kept : taken);
+      // What is left of it is good for another time.
+      env.SetCapacity(kPlenty);
+      Require(log->MakeSpare());
+      env.SetCapacity(env.used_bytes());
+      log->AllowSpare(true, nullptr);
+      const Index before = log->last_index();
+      REQUIRE(absl::IsResourceExhausted(AppendUntilError(log.get())));
+      REQUIRE(log->last_index() > before + 5);
+      REQUIRE(log->spare_used());
+      const Index last = log->last_index();
+      log.reset();
+      env.Crash(seed + 1);
+      REQUIRE(ReadAll(*Open(&env, last)) == EntriesTo(last));
+    }
+  }
+  CHECK(taken > 20);
+  CHECK(kept > 20);
+}
+
+TEST_CASE("whatever stands in a spare is never taken for entries") {
+  FaultEnv env;
+  auto log = Open(&env);
+  AppendSynced(log.get(), TestEntries(1, 8, 1, 100));
+  Require(log->MakeSpare());
+  {
+    const std::string garbage(kSmall.segment_bytes, 'g');
+    const std::string_view piece = garbage;
+    Require(Require(env.OpenFile(kSparePath, /*create=*/false))->WriteAt(0, {&piece, 1}));
+  }
+  env.SetCapacity(env.used_bytes());
+  log->AllowSpare(true, nullptr);
+  CHECK(absl::IsResourceExhausted(AppendUntilError(log.get())));
+  const Index last = log->last_index();
+  CHECK(log->spare_used());
+  for (int i = 0; i < 2; ++i) {
+    log.reset();
+    env.Crash(5);
+    log = Open(&env, last);
+    CHECK(ReadAll(*log) == EntriesTo(last));
+  }
+}
+
+TEST_CASE("a spare file gives its room up, and is made again") {
+  FaultEnv env;
+  REQUIRE(env.CreateDirectories("/d").ok());
+  SpareFile spare(&env, "/d", 5000);
+  CHECK_FALSE(Require(spare.GiveUp()));
+  Require(spare.Make());
+  CHECK(env.used_bytes() == 5000);
+  CHECK(SpareFile(&env, "/d", 5000).exists());
+  CHECK_FALSE(SpareFile(&env, "/d", 5001).exists());  // and would be made longer
+  CHECK(Require(spare.GiveUp()));
+  CHECK(env.used_bytes() == 0);
+  CHECK(spare.used());
+  env.SetCapacity(4999);
+  CHECK(absl::IsResourceExhausted(spare.Make()));
+  CHECK(env.used_bytes() == 0);
+  CHECK(absl::IsNotFound(spare.TurnInto("/d/other", "head").status()));
+  env.SetCapacity(5000);
+  Require(spare.Make());
+  CHECK_FALSE(spare.used());
+  CHECK(Require(Require(spare.TurnInto("/d/other", "head"))->Size()) == 5000);
+  CHECK(env.Exists("/d/other"));
+  CHECK_FALSE(env.Exists("/d/spare"));
+}
+
+}  // namespace
+}  // namespace quorate::consensus

@@ -1,0 +1,37 @@
+// What the tests of SegmentLog share.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "consensus/log/fault_env.h"
+#include "consensus/log/segment.h"
+#include "consensus/log/segment_log.h"
+
+namespace quorate::consensus {
+
+// Where the log is.
+inline const std::string kPath = "/d/log";
+// Room for a header and some ten small records.
+inline constexpr SegmentLogOptions kSmall{kSegmentHeaderBytes + 1500};
+inline constexpr Index kUnknown{0};
+
+// Opens the log. Who only looks at it first finds the same, and changes nothing.
+absl::StatusOr<std::unique_ptr<SegmentLog>> OpenLog(FaultEnv* env, Index durable,
+                                                    SegmentLogOptions options);
+// The same, and fails the test case if it cannot be opened.
+std::unique_ptr<SegmentLog> Open(FaultEnv* env, Index durable = kUnknown,
+                                 SegmentLogOptions options = kSmall);
+std::unique_ptr<SegmentLog> Open(Env* env, Index durable = kUnknown,
+                                 SegmentLogOptions options = kSmall);
+absl::Status OpenError(FaultEnv* env, Index durable = kUnknown);
+
+void AppendSynced(SegmentLog* log, const std::vector<Entry>& entries);
+// A log of 40 entries in segments that begin with 1, 12, 23 and 34; terms 1 to 20, 2 from there on.
+std::unique_ptr<SegmentLog> OpenFilled(Env* env);
+
+// Offsets of the records of a segment file, and where they end.
+std::vector<uint64_t> RecordOffsets(Env* env, const std::string& path);
+
+}  // namespace quorate::consensus

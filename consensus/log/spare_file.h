@@ -1,0 +1,59 @@
+// A file that holds nothing but room on the disk, for the time when there is none: "spare" in a
+// directory. It is preallocated and durable, and never part of what the directory holds: whoever
+// reads the directory passes over it, and it may be removed at any time.
+//
+// Thread-safety: all of it may be used from any thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/mutex.h"
+#include "consensus/log/env.h"
+
+namespace quorate::consensus {
+
+inline constexpr std::string_view kSpareName = "spare";
+
+class SpareFile {
+ public:
+  // Of `bytes`, in `directory`, which need not be there before Make. One from an earlier process is
+  // found. `env` must outlive the object.
+  SpareFile(Env* env, std::string directory, uint64_t bytes);
+
+  uint64_t bytes() const { return bytes_; }
+  bool exists() const { return exists_; }
+  // Whether its room was used, and no other one was made since.
+  bool used() const { return used_; }
+
+  // Makes it, if it is not there; durable when it returns. ResourceExhausted if there is no room:
+  // then there is none. Other errors: those of the disk.
+  absl::Status Make();
+  // Removes it, if it is there, so that others have its room: returns whether it was.
+  absl::StatusOr<bool> GiveUp();
+  // Makes it the file `path` of the same directory, that begins with `head`: at any time either the
+  // spare is there, or that file with a durable head. The name is durable with the directory. It
+  // replaces a file that has the name already. NotFound if there is no spare, ResourceExhausted if
+  // even that needs room: nothing has changed then. Other errors: those of the disk.
+  absl::StatusOr<std::unique_ptr<File>> TurnInto(const std::string& path, std::string_view head);
+
+ private:
+  absl::Status Allocate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  Env& env_;
+  const std::string directory_;
+  const std::string path_;
+  const uint64_t bytes_;
+  Mutex mutex_;  // held while the disk works
+  // Written under the lock; to look at them waits for no disk.
+  std::atomic<bool> exists_{false};
+  std::atomic<bool> used_{false};
+};
+
+}  // namespace quorate::consensus

@@ -1,0 +1,355 @@
+#include "rpc/grpc/backup_sender.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/assert.h"
+#include "base/bytes.h"
+#include "base/crc32c.h"
+#include "base/thread.h"
+
+namespace quorate::rpc {
+namespace {
+
+constexpr size_t kBlockBytes = size_t{256} << 10;
+constexpr size_t kKeyBytesMax = 64;
+// Clients, elections and all else come first.
+constexpr int kThreadNice = 10;
+// How long a client that comes back waits for its broken stream to be noticed.
+constexpr auto kResumeTimeout = std::chrono::seconds(2);
+constexpr auto kResumeRetry = std::chrono::milliseconds(50);
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
+}
+
+// Ends at once.
+class Refusal : public grpc::ServerWriteReactor<v1::BackupResponse> {
+ public:
+  explicit Refusal(const grpc::Status& status) { Finish(status); }
+  void OnDone() override { delete this; }
+};
+
+}  // namespace
+
+// The members that change are guarded by the sender's mutex, or the thread's own.
+class BackupSender::Stream : public grpc::ServerWriteReactor<v1::BackupResponse> {
+ public:
+  Stream(BackupSender* owner, grpc::CallbackServerContext* call, const v1::BackupRequest& request,
+         uint64_t rate)
+      : sender(owner),
+        context(call),
+        resumes(request.has_resume()),
+        resume_zxid(request.resume().zxid()),
+        resume_key(request.resume().last_key()),
+        bytes_per_second(rate) {}
+
+  void OnWriteDone(bool ok) override {
+    Change([&] {
+      writing = false;
+      if (!ok) cancelled = true;
+    });
+  }
+  void OnCancel() override {
+    Change([&] { cancelled = true; });
+  }
+  void OnDone() override {
+    Change([&] { done = true; });
+  }
+
+  BackupSender* const sender;
+  grpc::CallbackServerContext* const context;
+  const bool resumes;
+  const tree::Zxid resume_zxid;
+  const std::string resume_key;
+  const uint64_t bytes_per_second;
+
+  // Under the sender's mutex.
+  bool waiting = false;    // for the checkpoint; until then nobody may forget the stream
+  bool writing = false;    // a message is on its way
+  bool cancelled = false;  // or broken
+  bool finishing = false;  // Finish was called
+  bool done = false;       // gRPC knows nothing of it any more
+
+  // The thread's.
+  Time write_began;
+  Time allowed_at;
+  Time resume_until;
+  bool stalled = false;
+  std::optional<CheckpointView> picture;
+  bool begun = false;  // the first message was sent
+  bool more = true;
+  uint64_t records = 0;
+  v1::BackupResponse response;  // stays until it is written
+
+ private:
+  template <typename Function>
+  void Change(Function function) {
+    MutexLock lock(&sender->mutex_);
+    function();
+    sender->woken_ = true;
+    sender->changed_.notify_one();
+  }
+};
+
+BackupSender::BackupSender(Administration* administration, const Clock* clock, Options options)
+    : administration_(administration), clock_(clock), options_(options) {}
+
+BackupSender::~BackupSender() { ASSERT(!thread_.joinable(), "it was stopped"); }
+
+void BackupSender::Start() {
+  thread_ = StartThread("backup", [this] { Run(); });
+}
+
+void BackupSender::Stop() {
+  if (!thread_.joinable()) return;
+  {
+    MutexLock lock(&mutex_);
+    stopping_ = true;
+    woken_ = true;
+    changed_.notify_one();
+  }
+  thread_.join();
+  MutexLock lock(&mutex_);
+  streams_.clear();
+}
+
+grpc::ServerWriteReactor<v1::BackupResponse>* BackupSender::Refuse(const grpc::Status& why) {
+  return new Refusal(why);
+}
+
+grpc::ServerWriteReactor<v1::BackupResponse>* BackupSender::Open(
+    grpc::CallbackServerContext* context, const v1::BackupRequest& request) {
+  if (request.resume().last_key().size() > kKeyBytesMax) {
+    return Refuse({grpc::StatusCode::INVALID_ARGUMENT, "resume.last_key is no key"});
+  }
+  const uint64_t wanted = request.bytes_per_second_max();
+  const uint64_t rate =
+      wanted == 0 ? options_.bytes_per_second : std::min(wanted, options_.bytes_per_second);
+  auto stream = std::make_shared<Stream>(this, context, request, rate);
+  stream->waiting = !stream->resumes;
+  stream->resume_until = clock_->Now() + kResumeTimeout;
+  {
+    MutexLock lock(&mutex_);
+    if (streams_.size() >= options_.streams_max) {
+      return Refuse({grpc::StatusCode::RESOURCE_EXHAUSTED,
+                     absl::StrCat("this member is sending ", streams_.size(),
+                                  " backups already; try another one, or later")});
+    }
+    streams_.push_back(stream);
+  }
+  Wake();
+  if (stream->resumes) return stream.get();
+  // What was acknowledged before this is applied here first, and then made part of a checkpoint.
+  administration_->Barrier([this, stream](tree::Zxid zxid) {
+    administration_->RequestCheckpoint(zxid, [this, stream] { OnCheckpoint(stream.get()); });
+  });
+  return stream.get();
+}
+
+void BackupSender::OnCheckpoint(Stream* stream) {
+  {
+    MutexLock lock(&mutex_);
+    stream->waiting = false;
+  }
+  Wake();
+}
+
+void BackupSender::Wake() {
+  MutexLock lock(&mutex_);
+  woken_ = true;
+  changed_.notify_one();
+}
+
+// --- The thread ----------------------------------------------------------------------------------
+
+void BackupSender::Run() {
+  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kThreadNice);
+  while (true) {
+    std::vector<std::pair<std::shared_ptr<Stream>, Step>> steps;
+    {
+      std::unique_lock<std::mutex> lock(mutex_.native());
+      if (stopping_) break;
+      woken_ = false;
+      const Time now = clock_->Now();
+      Time wake = Time::max();
+      RemoveEnded(now);
+      for (const Kept& kept : kept_) wake = std::min(wake, kept.until);
+      for (const auto& stream : streams_) {
+        const Step step = NextStep(stream.get(), now, &wake);
+        if (step != Step::kNone) steps.emplace_back(stream, step);
+      }
+      if (steps.empty()) {
+        const auto is_woken = [this] { return woken_; };
+        if (wake == Time::max()) {
+          changed_.wait(lock, is_woken);
+        } else {
+          changed_.wait_for(lock, wake - now, is_woken);
+        }
+      }
+    }
+    for (const auto& [stream, step] : steps) {
+      if (step == Step::kFinish) {
+        Finish(stream.get(), grpc::Status(grpc::StatusCode::CANCELLED, "the stream broke"));
+      } else {
+        Send(stream.get());
+      }
+    }
+  }
+  kept_.clear();
+}
+
+void BackupSender::RemoveEnded(Time now) {
+  std::erase_if(streams_, [](const auto& stream) { return stream->done && !stream->waiting; });
+  std::erase_if(kept_, [now](const Kept& kept) { return kept.until <= now; });
+}
+
+BackupSender::Step BackupSender::NextStep(Stream* stream, Time now, Time* wake) {
+  if (stream->finishing || stream->done) return Step::kNone;
+  if (stream->cancelled) return Step::kFinish;
+  if (stream->waiting) return Step::kNone;
+  if (stream->writing) {
+    const Time stalls_at = stream->write_began + options_.stall_timeout;
+    if (now < stalls_at) {
+      *wake = std::min(*wake, stalls_at);
+    } else if (!std::exchange(stream->stalled, true)) {
+      // Its status would wait behind what it does not read.
+      stream->context->TryCancel();
+    }
+    return Step::kNone;
+  }
+  const Time allowed_at = std::max(allowed_at_, stream->allowed_at);
+  if (now >= allowed_at) return Step::kSend;
+  *wake = std::min(*wake, allowed_at);
+  return Step::kNone;
+}
+
+void BackupSender::Send(Stream* stream) {
+  v1::BackupResponse& response = stream->response;
+  response.Clear();
+  if (!stream->begun) {
+    const auto found = FindPicture(stream);
+    if (!found.ok()) return Finish(stream, ToGrpc(found.status()));
+    if (!*found) {
+      stream->allowed_at = clock_->Now() + kResumeRetry;
+      return;
+    }
+    stream->begun = true;
+    const consensus::SnapshotMeta& meta = stream->picture->meta;
+    v1::BackupBegin* begin = response.mutable_begin();
+    begin->set_zxid(stream->picture->records->label().zxid.value());
+    begin->set_term(meta.term.value());
+    begin->set_digest(stream->picture->records->label().digest);
+    begin->set_cluster_id(meta.cluster_id);
+    for (consensus::MemberId id : meta.membership.voters) begin->add_voters(id.value());
+    for (consensus::MemberId id : meta.membership.learners) begin->add_observers(id.value());
+    begin->set_made_ms(clock_->WallMs());
+  } else if (stream->more) {
+    const absl::Status filled = FillBlock(stream, &response);
+    if (!filled.ok()) return Finish(stream, ToGrpc(filled));
+  } else {
+    response.mutable_end()->set_records(stream->records);
+    spdlog::info("the backup of zxid 0x{:x} was sent",
+                 stream->picture->records->label().zxid.value());
+    // The status follows with the next step, when this was written.
+    {
+      MutexLock lock(&mutex_);
+      stream->finishing = true;
+    }
+    stream->picture.reset();
+    stream->StartWriteAndFinish(&response, grpc::WriteOptions(), grpc::Status::OK);
+    return;
+  }
+  stream->write_began = clock_->Now();
+  {
+    MutexLock lock(&mutex_);
+    stream->writing = true;
+  }
+  stream->StartWrite(&response);
+}
+
+absl::StatusOr<bool> BackupSender::FindPicture(Stream* stream) {
+  if (!stream->resumes) {
+    auto opened = administration_->OpenCheckpoint();
+    if (!opened.ok()) return opened.status();
+    stream->picture = *std::move(opened);
+    spdlog::info("a backup of zxid 0x{:x} is sent to {}",
+                 stream->picture->records->label().zxid.value(), stream->context->peer());
+    return true;
+  }
+  stream->picture = TakeKept(stream->resume_zxid);
+  if (!stream->picture.has_value()) {
+    auto opened = administration_->OpenCheckpoint();
+    if (opened.ok() && opened->records->label().zxid == stream->resume_zxid) {
+      stream->picture = *std::move(opened);
+    }
+  }
+  if (!stream->picture.has_value()) {
+    // The stream that broke may not have been noticed yet.
+    if (clock_->Now() < stream->resume_until) return false;
+    return absl::NotFoundError(absl::StrCat("this member does not have the backup of zxid 0x",
+                                            absl::Hex(stream->resume_zxid.value()),
+                                            " any more; it has to begin anew"));
+  }
+  if (absl::Status s = stream->picture->records->SeekBehind(stream->resume_key); !s.ok()) return s;
+  spdlog::info("the backup of zxid 0x{:x} goes on", stream->resume_zxid.value());
+  return true;
+}
+
+std::optional<CheckpointView> BackupSender::TakeKept(tree::Zxid zxid) {
+  for (auto it = kept_.begin(); it != kept_.end(); ++it) {
+    if (it->picture.records->label().zxid != zxid) continue;
+    CheckpointView picture = std::move(it->picture);
+    kept_.erase(it);
+    return picture;
+  }
+  return std::nullopt;
+}
+
+absl::Status BackupSender::FillBlock(Stream* stream, v1::BackupResponse* response) {
+  std::string* bytes = response->mutable_records()->mutable_records();
+  LittleEndianWriter writer(bytes);
+  auto more = stream->picture->records->Next(kBlockBytes,
+                                             [&](std::string_view key, std::string_view value) {
+                                               writer.Int(static_cast<uint32_t>(key.size()));
+                                               writer.Int(static_cast<uint32_t>(value.size()));
+                                               writer.Raw(key);
+                                               writer.Raw(value);
+                                               ++stream->records;
+                                               return absl::OkStatus();
+                                             });
+  if (!more.ok()) return more.status();
+  stream->more = *more;
+  response->mutable_records()->set_crc32c(Crc32c(*bytes));
+  const Time now = clock_->Now();
+  const auto pause = [&](uint64_t rate) {
+    return std::chrono::nanoseconds(bytes->size() * 1'000'000'000 / rate);
+  };
+  allowed_at_ = std::max(allowed_at_, now) + pause(options_.bytes_per_second);
+  stream->allowed_at = std::max(stream->allowed_at, now) + pause(stream->bytes_per_second);
+  return absl::OkStatus();
+}
+
+void BackupSender::Finish(Stream* stream, const grpc::Status& status) {
+  if (stream->picture.has_value() && status.error_code() == grpc::StatusCode::CANCELLED) {
+    spdlog::info("the stream of the backup of zxid 0x{:x} broke",
+                 stream->picture->records->label().zxid.value());
+    if (kept_.size() >= options_.kept_max) kept_.pop_back();
+    kept_.push_front({*std::move(stream->picture), clock_->Now() + options_.keep_time});
+  } else if (!status.ok() && status.error_code() != grpc::StatusCode::CANCELLED) {
+    spdlog::warn("a backup could not be sent: {}", status.error_message());
+  }
+  stream->picture.reset();
+  {
+    MutexLock lock(&mutex_);
+    stream->finishing = true;
+  }
+  stream->grpc::ServerWriteReactor<v1::BackupResponse>::Finish(status);
+}
+
+}  // namespace quorate::rpc

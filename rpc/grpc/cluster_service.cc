@@ -1,0 +1,181 @@
+#include "rpc/grpc/cluster_service.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "rpc/server/version.h"
+
+namespace quorate::rpc {
+namespace {
+
+using consensus::MemberId;
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
+}
+
+std::string Address(const std::string& host, uint16_t port) {
+  if (host.empty() || port == 0) return "";
+  return absl::StrContains(host, ':') ? absl::StrCat("[", host, "]:", port)
+                                      : absl::StrCat(host, ":", port);
+}
+
+// A call that the node thread answers, or nobody if the server ends before.
+class TransferCall : public grpc::ServerUnaryReactor {
+ public:
+  // What is left of a call when it has ended.
+  class Handle {
+   public:
+    explicit Handle(TransferCall* call) : call_(call) {}
+    // The first answer counts.
+    void Finish(const grpc::Status& status) {
+      TransferCall* call = nullptr;
+      {
+        MutexLock lock(&mutex_);
+        call = std::exchange(call_, nullptr);
+      }
+      if (call != nullptr) call->ServerUnaryReactor::Finish(status);
+    }
+
+   private:
+    Mutex mutex_;
+    TransferCall* call_ ABSL_GUARDED_BY(mutex_);
+  };
+
+  std::shared_ptr<Handle> handle() const { return handle_; }
+  void OnCancel() override {
+    handle_->Finish(grpc::Status(grpc::StatusCode::CANCELLED, "the call was given up"));
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  const std::shared_ptr<Handle> handle_ = std::make_shared<Handle>(this);
+};
+
+}  // namespace
+
+ClusterService::ClusterService(const Config& config, rpc::Service* service,
+                               Administration* administration, BackupSender* backups,
+                               const Clock* clock)
+    : config_(config),
+      service_(service),
+      administration_(administration),
+      backups_(backups),
+      clock_(clock),
+      started_(clock->Now()) {}
+
+void ClusterService::SetDiskUse(DiskUse use) {
+  MutexLock lock(&mutex_);
+  disk_use_ = use;
+}
+
+v1::Role ClusterService::OwnRole(const ClusterView& view) const {
+  if (view.is_leader) return v1::ROLE_LEADER;
+  if (view.leader == consensus::kNoMember || view.leader == view.self) return v1::ROLE_LOOKING;
+  for (const ClusterView::Member& member : view.members) {
+    if (member.id == view.self && member.observer) return v1::ROLE_OBSERVER;
+  }
+  return v1::ROLE_FOLLOWER;
+}
+
+grpc::ServerUnaryReactor* ClusterService::Status(grpc::CallbackServerContext* context,
+                                                 const v1::StatusRequest* /*request*/,
+                                                 v1::StatusResponse* response) {
+  const ClusterView view = administration_->cluster_view();
+  response->set_member(view.self.value());
+  response->set_role(OwnRole(view));
+  response->set_serving(service_->status().serving());
+  response->set_leader(view.leader.value());
+  response->set_term(view.term.value());
+  response->set_commit_index(view.commit_index.value());
+  response->set_applied_index(view.applied_index.value());
+  response->set_cluster_id(view.cluster_id);
+  response->set_checkpoint_zxid(administration_->checkpoint_zxid().value());
+  {
+    ReaderLock lock(&service_->tree_mutex());
+    const tree::Tree& tree = service_->tree();
+    response->set_zxid(tree.last_zxid().value());
+    response->set_digest(tree.digest());
+    response->set_sessions(tree.session_count());
+    response->set_nodes(tree.node_count());
+    response->set_data_bytes(tree.data_bytes());
+  }
+  {
+    MutexLock lock(&mutex_);
+    response->set_disk_used_bytes(disk_use_.used);
+    response->set_disk_free_bytes(disk_use_.free);
+  }
+  response->set_version(kVersion);
+  response->set_uptime_ms(
+      std::chrono::duration_cast<std::chrono::milliseconds>(clock_->Now() - started_).count());
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* ClusterService::Members(grpc::CallbackServerContext* context,
+                                                  const v1::MembersRequest* /*request*/,
+                                                  v1::MembersResponse* response) {
+  const ClusterView view = administration_->cluster_view();
+  response->set_from_leader(view.is_leader);
+  response->set_answered_by(view.self.value());
+  response->set_leader(view.leader.value());
+  response->set_term(view.term.value());
+  response->set_changing(view.changing);
+  for (const ClusterView::Member& known : view.members) {
+    v1::Member* member = response->add_members();
+    member->set_id(known.id.value());
+    member->set_reachable(known.reachable);
+    member->set_in_sync(known.in_sync);
+    member->set_match_index(known.match_index.value());
+    if (known.id == view.self) {
+      member->set_role(OwnRole(view));
+    } else if (known.observer) {
+      member->set_role(v1::ROLE_OBSERVER);
+    } else if (known.id == view.leader) {
+      member->set_role(v1::ROLE_LEADER);
+    } else if (view.is_leader && known.reachable) {
+      member->set_role(v1::ROLE_FOLLOWER);
+    }
+    const auto line = config_.servers.find(known.id.value());
+    if (line != config_.servers.end()) {
+      const ServerLine& server = line->second;
+      member->set_peer_address(Address(server.host, server.peer_port));
+      member->set_client_address(Address(server.host, server.client_port));
+    }
+    // Every server knows its own port, whether its line says it or not.
+    if (known.id == view.self && member->client_address().empty()) {
+      const std::string& host = config_.standalone() || config_.client_address != "0.0.0.0"
+                                    ? config_.client_address
+                                    : line->second.host;
+      member->set_client_address(Address(host, config_.client_port));
+    }
+  }
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* ClusterService::TransferLeadership(
+    grpc::CallbackServerContext* /*context*/, const v1::TransferLeadershipRequest* request,
+    v1::TransferLeadershipResponse* /*response*/) {
+  auto* call = new TransferCall;
+  administration_->TransferLeadership(
+      MemberId(request->member()),
+      [handle = call->handle()](const absl::Status& begun) { handle->Finish(ToGrpc(begun)); });
+  return call;
+}
+
+grpc::ServerWriteReactor<v1::BackupResponse>* ClusterService::Backup(
+    grpc::CallbackServerContext* context, const v1::BackupRequest* request) {
+  if (!service_->status().serving()) {
+    return BackupSender::Refuse(
+        {grpc::StatusCode::UNAVAILABLE, "this member has no leader; try another one"});
+  }
+  return backups_->Open(context, *request);
+}
+
+}  // namespace quorate::rpc

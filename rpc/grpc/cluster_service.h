@@ -1,0 +1,69 @@
+// The gRPC service quorate.v1.Cluster of one member; rpc/proto/quorate/v1/cluster.proto says what
+// its methods do.
+//
+// Thread-safety: gRPC calls the methods from its threads; SetDiskUse from any thread.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <cstdint>
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "rpc/grpc/backup_sender.h"
+#include "rpc/proto/quorate/v1/cluster.grpc.pb.h"
+#include "rpc/server/administration.h"
+#include "rpc/server/config.h"
+#include "rpc/server/service.h"
+
+namespace quorate::rpc {
+
+// Of the directories of a member, in bytes.
+struct DiskUse {
+  uint64_t used = 0;
+  uint64_t free = 0;
+};
+
+class ClusterService : public v1::Cluster::CallbackService {
+ public:
+  // All must outlive the object.
+  ClusterService(const Config& config, rpc::Service* service, Administration* administration,
+                 BackupSender* backups, const Clock* clock);
+
+  // What Status reports from now on.
+  void SetDiskUse(DiskUse use);
+
+ private:
+  // The forms that are not of the callback kind.
+  using v1::Cluster::CallbackService::Backup;
+  using v1::Cluster::CallbackService::Members;
+  using v1::Cluster::CallbackService::Status;
+  using v1::Cluster::CallbackService::TransferLeadership;
+
+  grpc::ServerUnaryReactor* Status(grpc::CallbackServerContext* context,
+                                   const v1::StatusRequest* request,
+                                   v1::StatusResponse* response) override;
+  grpc::ServerUnaryReactor* Members(grpc::CallbackServerContext* context,
+                                    const v1::MembersRequest* request,
+                                    v1::MembersResponse* response) override;
+  grpc::ServerUnaryReactor* TransferLeadership(grpc::CallbackServerContext* context,
+                                               const v1::TransferLeadershipRequest* request,
+                                               v1::TransferLeadershipResponse* response) override;
+  grpc::ServerWriteReactor<v1::BackupResponse>* Backup(grpc::CallbackServerContext* context,
+                                                       const v1::BackupRequest* request) override;
+
+  v1::Role OwnRole(const ClusterView& view) const;
+
+  const Config& config_;
+  rpc::Service* const service_;
+  Administration* const administration_;
+  BackupSender* const backups_;
+  const Clock* const clock_;
+  const std::chrono::steady_clock::time_point started_;
+
+  Mutex mutex_;
+  DiskUse disk_use_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace quorate::rpc

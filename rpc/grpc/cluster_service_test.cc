@@ -1,0 +1,412 @@
+// The services of a gRPC port over a member that is made up.
+#include "rpc/grpc/cluster_service.h"
+
+#include <grpcpp/generic/generic_stub.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/crc32c.h"
+#include "rpc/grpc/grpc_server.h"
+
+namespace quorate::rpc {
+namespace {
+
+using consensus::Index;
+using consensus::MemberId;
+using consensus::Term;
+using Records = std::map<std::string, std::string>;
+
+class RecordsView : public tree::RecordStore::View {
+ public:
+  RecordsView(Records records, tree::Zxid zxid)
+      : records_(std::move(records)), label_{zxid, 0xd1d1, ""}, next_(records_.begin()) {}
+  const tree::RecordStore::Label& label() const override { return label_; }
+  absl::StatusOr<bool> Next(size_t bytes_max,
+                            const tree::RecordStore::RecordFunction& record) override {
+    for (size_t bytes = 0; next_ != records_.end() && (bytes == 0 || bytes < bytes_max); ++next_) {
+      if (absl::Status s = record(next_->first, next_->second); !s.ok()) return s;
+      bytes += next_->first.size() + next_->second.size();
+    }
+    return next_ != records_.end();
+  }
+  absl::Status SeekBehind(std::string_view key) override {
+    next_ = records_.upper_bound(std::string(key));
+    return absl::OkStatus();
+  }
+
+ private:
+  const Records records_;
+  const tree::RecordStore::Label label_;
+  Records::const_iterator next_;
+};
+
+// A member whose barrier and checkpoint are answered at once, unless the test keeps them back.
+class FakeMember : public rpc::Service, public Administration {
+ public:
+  const tree::Tree& tree() const override { return tree_; }
+  SharedMutex& tree_mutex() override { return tree_mutex_; }
+  tree::Origin origin() const override { return {}; }
+  void Submit(CommandBatch) override {}
+  uint32_t version_in_force() const override { return tree::kVersionExpiry; }
+  bool congested() const override { return false; }
+  bool refuses_data() const override { return false; }
+  void Sync(uint32_t, uint64_t) override {}
+  void Touch(std::vector<int64_t>) override {}
+  ServerStatus status() const override {
+    ServerStatus status;
+    status.leader_known = status.in_touch = serving;
+    return status;
+  }
+  ServerMetrics metrics() const override { return {}; }
+
+  ClusterView cluster_view() const override { return view; }
+  void TransferLeadership(MemberId target, std::function<void(absl::Status)> done) override {
+    done(target == MemberId(2) ? absl::OkStatus() : absl::FailedPreconditionError("not this one"));
+  }
+  void Barrier(std::function<void(tree::Zxid)> done) override {
+    ++barriers;
+    if (answers) done(zxid);
+  }
+  void RequestCheckpoint(tree::Zxid wanted, std::function<void()> done) override {
+    if (wanted == zxid) checkpoint = zxid;
+    done();
+  }
+  tree::Zxid checkpoint_zxid() const override { return checkpoint; }
+  absl::StatusOr<CheckpointView> OpenCheckpoint() const override {
+    if (checkpoint == tree::Zxid(0)) return absl::FailedPreconditionError("no checkpoint");
+    consensus::SnapshotMeta meta;
+    meta.index = Index(static_cast<uint64_t>(checkpoint.value()));
+    meta.term = Term(7);
+    meta.membership.voters = {MemberId(1), MemberId(2)};
+    meta.membership.learners = {MemberId(3)};
+    meta.cluster_id = std::string(16, 'c');
+    return CheckpointView{meta, std::make_unique<RecordsView>(records, checkpoint)};
+  }
+
+  std::atomic<bool> serving{true};
+  std::atomic<bool> answers{true};
+  std::atomic<int> barriers{0};
+  ClusterView view;
+  tree::Zxid zxid{50};
+  tree::Zxid checkpoint{0};
+  Records records;
+
+ private:
+  tree::Tree tree_;
+  SharedMutex tree_mutex_;
+};
+
+// Larger than what gRPC keeps for a client that does not read.
+Records ManyRecords() {
+  Records records;
+  for (int i = 0; i < 400; ++i) records["k" + std::to_string(1000 + i)] = std::string(50'000, 'v');
+  return records;
+}
+
+class Fixture {
+ public:
+  explicit Fixture(BackupSender::Options options = {})
+      : backups_(&member, Clock::System(), options),
+        service_(config, &member, &member, &backups_, Clock::System()) {
+    REQUIRE(server.Start("127.0.0.1:0", {&service_}).ok());
+    backups_.Start();
+    channel = grpc::CreateChannel("127.0.0.1:" + std::to_string(server.port()),
+                                  grpc::InsecureChannelCredentials());
+    stub = v1::Cluster::NewStub(channel);
+  }
+  ~Fixture() {
+    server.Stop();
+    backups_.Stop();
+  }
+
+  FakeMember member;
+  Config config;
+  GrpcServer server;
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<v1::Cluster::Stub> stub;
+
+ private:
+  BackupSender backups_;
+  ClusterService service_;
+};
+
+// A backup, message by message.
+class Reading {
+ public:
+  explicit Reading(Fixture* fixture, const v1::BackupRequest& request = {})
+      : reader_(fixture->stub->Backup(&context_, request)) {}
+
+  // False at the end of the stream.
+  bool Next() {
+    v1::BackupResponse response;
+    if (!reader_->Read(&response)) return false;
+    if (response.has_begin()) begin = response.begin();
+    if (response.has_end()) end = response.end();
+    if (response.has_records()) {
+      const std::string& bytes = response.records().records();
+      CHECK(response.records().crc32c() == Crc32c(bytes));
+      LittleEndianReader record(bytes);
+      while (!record.empty()) {
+        const auto key_size = record.Int<uint32_t>();
+        const auto value_size = record.Int<uint32_t>();
+        last_key = record.Raw(key_size);
+        records[last_key] = record.Raw(value_size);
+      }
+      CHECK(record.ok());
+    }
+    return true;
+  }
+  grpc::Status ReadAll() {
+    while (Next()) {
+    }
+    return Finish();
+  }
+  grpc::Status Finish() { return reader_->Finish(); }
+  grpc::Status Cancel() {
+    context_.TryCancel();
+    return Finish();
+  }
+
+  v1::BackupBegin begin;
+  v1::BackupEnd end;
+  Records records;
+  std::string last_key;
+
+ private:
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReader<v1::BackupResponse>> reader_;
+};
+
+v1::BackupRequest Resume(const Reading& reading) {
+  v1::BackupRequest request;
+  request.mutable_resume()->set_zxid(reading.begin.zxid());
+  request.mutable_resume()->set_last_key(reading.last_key);
+  return request;
+}
+
+TEST_CASE("a backup is of a checkpoint that was made behind a barrier") {
+  Fixture fixture;
+  fixture.member.records = ManyRecords();
+  Reading reading(&fixture);
+  REQUIRE(reading.ReadAll().ok());
+  CHECK(fixture.member.barriers == 1);
+  CHECK(reading.begin.zxid() == 50);
+  CHECK(reading.begin.term() == 7);
+  CHECK(reading.begin.digest() == 0xd1d1);
+  CHECK(reading.begin.cluster_id() == std::string(16, 'c'));
+  CHECK(reading.begin.voters_size() == 2);
+  CHECK(reading.begin.observers_size() == 1);
+  CHECK(reading.records == fixture.member.records);
+  CHECK(reading.end.records() == fixture.member.records.size());
+}
+
+TEST_CASE(
+    "a backup that broke goes on behind its last record, though there is a newer checkpoint") {
+  Fixture fixture;
+  fixture.member.records = ManyRecords();
+  Reading first(&fixture);
+  for (int i = 0; i < 5; ++i) REQUIRE(first.Next());
+  CHECK(first.Cancel().error_code() == grpc::StatusCode::CANCELLED);
+  fixture.member.zxid = fixture.member.checkpoint = tree::Zxid(60);
+  Reading second(&fixture, Resume(first));
+  REQUIRE(second.ReadAll().ok());
+  CHECK(second.begin.zxid() == 50);
+  CHECK(fixture.member.barriers == 1);
+  CHECK(first.records.size() + second.records.size() == fixture.member.records.size());
+  CHECK(second.end.records() == second.records.size());
+  second.records.merge(first.records);
+  CHECK(second.records == fixture.member.records);
+  SECTION("and once it was sent, nothing of it is kept") {
+    Reading third(&fixture, Resume(first));
+    CHECK(third.ReadAll().error_code() == grpc::StatusCode::NOT_FOUND);
+  }
+}
+
+TEST_CASE("a picture that is not there any more has to be begun anew") {
+  Fixture fixture;
+  v1::BackupRequest request;
+  request.mutable_resume()->set_zxid(49);
+  CHECK(Reading(&fixture, request).ReadAll().error_code() == grpc::StatusCode::NOT_FOUND);
+  request.mutable_resume()->set_last_key(std::string(65, 'k'));
+  CHECK(Reading(&fixture, request).ReadAll().error_code() == grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_CASE("a client that does not read is cut off, and may come back") {
+  BackupSender::Options options;
+  options.stall_timeout = std::chrono::milliseconds(50);
+  options.streams_max = 1;
+  Fixture fixture(options);
+  fixture.member.records = ManyRecords();
+  Reading stalled(&fixture);
+  REQUIRE(stalled.Next());
+  // It has the only place until it is cut off.
+  while (Reading(&fixture).ReadAll().error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED) {
+  }
+  CHECK(stalled.ReadAll().error_code() == grpc::StatusCode::CANCELLED);
+  // Whoever reads may be slow too, on a machine that is busy; and so has to come back more often.
+  Records records = stalled.records;
+  v1::BackupRequest request = Resume(stalled);
+  while (true) {
+    Reading again(&fixture, request);
+    const grpc::Status status = again.ReadAll();
+    records.merge(again.records);
+    if (status.ok()) break;
+    if (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED) continue;
+    REQUIRE(status.error_code() == grpc::StatusCode::CANCELLED);
+    if (!again.last_key.empty()) request.mutable_resume()->set_last_key(again.last_key);
+  }
+  CHECK(records == fixture.member.records);
+}
+
+TEST_CASE("so many at a time, and what waits for a barrier counts") {
+  BackupSender::Options options;
+  options.streams_max = 2;
+  Fixture fixture(options);
+  fixture.member.records = ManyRecords();
+  fixture.member.answers = false;
+  {
+    Reading waits(&fixture);
+    Reading waits_too(&fixture);
+    while (fixture.member.barriers < 2) std::this_thread::yield();
+    CHECK(Reading(&fixture).ReadAll().error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
+    CHECK(waits.Cancel().error_code() == grpc::StatusCode::CANCELLED);
+    CHECK(waits_too.Cancel().error_code() == grpc::StatusCode::CANCELLED);
+  }
+  // Their barriers were never answered: nobody may forget them.
+  CHECK(Reading(&fixture).ReadAll().error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
+}
+
+TEST_CASE("without a leader there is no backup") {
+  Fixture fixture;
+  fixture.member.serving = false;
+  CHECK(Reading(&fixture).ReadAll().error_code() == grpc::StatusCode::UNAVAILABLE);
+  CHECK(fixture.member.barriers == 0);
+}
+
+TEST_CASE("a server that stops ends backups that are under way") {
+  grpc::Status status;
+  {
+    auto fixture = std::make_unique<Fixture>();
+    fixture->member.answers = false;
+    Reading waits(fixture.get());
+    while (fixture->member.barriers < 1) std::this_thread::yield();
+    fixture->server.Stop();
+    status = waits.Finish();
+  }
+  CHECK_FALSE(status.ok());
+}
+
+TEST_CASE("status and members say what the member knows") {
+  Fixture fixture;
+  ClusterView& view = fixture.member.view;
+  view.self = MemberId(1);
+  view.leader = MemberId(1);
+  view.is_leader = true;
+  view.term = Term(9);
+  view.commit_index = Index(100);
+  view.applied_index = Index(99);
+  view.cluster_id = std::string(16, 'i');
+  view.members = {{MemberId(1), false, true, true, Index(100)},
+                  {MemberId(2), false, true, false, Index(90)},
+                  {MemberId(3), true, false, false, Index(0)}};
+  fixture.config.servers[1].host = "one";
+  fixture.config.servers[1].client_port = 21;
+  fixture.config.servers[2].host = "::2";
+  fixture.config.servers[2].peer_port = 12;
+  {
+    grpc::ClientContext context;
+    v1::StatusResponse status;
+    REQUIRE(fixture.stub->Status(&context, {}, &status).ok());
+    CHECK(status.member() == 1);
+    CHECK(status.role() == v1::ROLE_LEADER);
+    CHECK(status.serving());
+    CHECK(status.term() == 9);
+    CHECK(status.commit_index() == 100);
+    CHECK(status.applied_index() == 99);
+    CHECK(status.nodes() == fixture.member.tree().node_count());
+    CHECK(status.digest() == fixture.member.tree().digest());
+    CHECK(status.cluster_id() == std::string(16, 'i'));
+  }
+  grpc::ClientContext context;
+  v1::MembersResponse members;
+  REQUIRE(fixture.stub->Members(&context, {}, &members).ok());
+  CHECK(members.from_leader());
+  REQUIRE(members.members_size() == 3);
+  CHECK(members.members(0).role() == v1::ROLE_LEADER);
+  CHECK(members.members(0).client_address() == "one:21");
+  CHECK(members.members(1).role() == v1::ROLE_FOLLOWER);
+  CHECK(members.members(1).peer_address() == "[::2]:12");
+  CHECK(members.members(1).match_index() == 90);
+  CHECK_FALSE(members.members(1).in_sync());
+  CHECK(members.members(2).role() == v1::ROLE_OBSERVER);
+  CHECK_FALSE(members.members(2).reachable());
+  CHECK(members.members(2).peer_address().empty());
+}
+
+TEST_CASE("a transfer of leadership is answered as the member answers") {
+  Fixture fixture;
+  for (uint32_t target : {2, 3}) {
+    grpc::ClientContext context;
+    v1::TransferLeadershipRequest request;
+    request.set_member(target);
+    v1::TransferLeadershipResponse response;
+    const grpc::Status status = fixture.stub->TransferLeadership(&context, request, &response);
+    CHECK(status.error_code() ==
+          (target == 2 ? grpc::StatusCode::OK : grpc::StatusCode::FAILED_PRECONDITION));
+  }
+}
+
+// Calls a method of a service of which there is no generated code here.
+grpc::Status CallRaw(Fixture* fixture, const std::string& method, std::string* response) {
+  grpc::GenericStub stub(fixture->channel);
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  const grpc::ByteBuffer request(nullptr, 0);
+  auto call = stub.PrepareUnaryCall(&context, method, request, &queue);
+  grpc::ByteBuffer buffer;
+  grpc::Status status;
+  call->StartCall();
+  call->Finish(&buffer, &status, nullptr);
+  void* tag;
+  bool ok;
+  queue.Next(&tag, &ok);
+  std::vector<grpc::Slice> slices;
+  if (buffer.Dump(&slices).ok()) {
+    for (const grpc::Slice& slice : slices) {
+      response->append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+    }
+  }
+  return status;
+}
+
+TEST_CASE("the health service says whether the member serves") {
+  Fixture fixture;
+  for (const auto& [serving, wanted] :
+       {std::pair(true, "\x08\x01"), std::pair(false, "\x08\x02")}) {
+    fixture.server.SetServing(serving);
+    std::string response;
+    REQUIRE(CallRaw(&fixture, "/grpc.health.v1.Health/Check", &response).ok());
+    CHECK(response == wanted);
+  }
+}
+
+TEST_CASE("an address that is taken is an error that names it") {
+  Fixture fixture;
+  const std::string address = "127.0.0.1:" + std::to_string(fixture.server.port());
+  GrpcServer second;
+  const absl::Status status = second.Start(address, {});
+  CHECK(absl::IsUnavailable(status));
+  CHECK(status.message().find(address) != absl::string_view::npos);
+}
+
+}  // namespace
+}  // namespace quorate::rpc

@@ -1,0 +1,116 @@
+#include "rpc/grpc/door.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/thread.h"
+
+namespace quorate::rpc {
+namespace {
+
+constexpr auto kDiskUseInterval = std::chrono::seconds(5);
+
+// Files come and go meanwhile: those that cannot be looked at do not count.
+DiskUse LookAtDisk(const std::set<std::string>& directories) {
+  namespace fs = std::filesystem;
+  DiskUse use;
+  use.free = UINT64_MAX;
+  std::error_code error;
+  for (const std::string& directory : directories) {
+    const fs::space_info space = fs::space(directory, error);
+    if (!error) use.free = std::min<uint64_t>(use.free, space.available);
+    fs::recursive_directory_iterator at(directory, error);
+    for (const fs::recursive_directory_iterator end; !error && at != end; at.increment(error)) {
+      std::error_code vanished;
+      const uint64_t size = at->is_regular_file(vanished) ? at->file_size(vanished) : 0;
+      if (!vanished) use.used += size;
+    }
+  }
+  if (use.free == UINT64_MAX) use.free = 0;
+  return use;
+}
+
+std::string ListenAddress(const Config& config) {
+  const std::string& host = config.client_address;
+  return absl::StrContains(host, ':') ? absl::StrCat("[", host, "]:", config.grpc_port)
+                                      : absl::StrCat(host, ":", config.grpc_port);
+}
+
+}  // namespace
+
+GrpcDoor::GrpcDoor(const Config& config, Service* service, Administration* administration,
+                   const Clock* clock)
+    : config_(config),
+      service_(service),
+      backups_(administration, clock, BackupSender::Options()),
+      cluster_(config, service, administration, &backups_, clock) {}
+
+GrpcDoor::~GrpcDoor() { Close(); }
+
+absl::Status GrpcDoor::Open(std::vector<grpc::Service*> services) {
+  const std::string address = ListenAddress(config_);
+  services.push_back(&cluster_);
+  if (absl::Status s = server_.Start(address, services); !s.ok()) return s;
+  backups_.Start();
+  watcher_ = StartThread("grpc-health", [this] { Watch(); });
+  spdlog::info(
+      "gRPC clients are welcome on {}; whoever reaches it may copy the whole tree, whatever its "
+      "access control lists say",
+      address);
+  return absl::OkStatus();
+}
+
+void GrpcDoor::Close() {
+  if (!watcher_.joinable()) return;
+  {
+    MutexLock lock(&mutex_);
+    closing_ = true;
+    changed_.notify_one();
+  }
+  watcher_.join();
+  server_.Stop();
+  backups_.Stop();
+}
+
+void GrpcDoor::Watch() {
+  std::set<std::string> directories = {config_.data_dir, config_.log_dir};
+  // One inside the other is counted with it.
+  std::erase_if(directories, [&](const std::string& directory) {
+    return std::any_of(directories.begin(), directories.end(), [&](const std::string& other) {
+      return absl::StartsWith(directory, other + "/");
+    });
+  });
+  bool told = false;
+  auto look_at = std::chrono::steady_clock::time_point::min();
+  std::unique_lock<std::mutex> lock(mutex_.native());
+  while (!closing_) {
+    const bool serving = serving_;
+    lock.unlock();
+    if (serving != told) server_.SetServing(serving);
+    told = serving;
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= look_at) {
+      cluster_.SetDiskUse(LookAtDisk(directories));
+      look_at = now + kDiskUseInterval;
+    }
+    lock.lock();
+    changed_.wait_until(lock, look_at, [&] { return closing_ || serving_ != told; });
+  }
+}
+
+void GrpcDoor::OnStatusPublished() {
+  const bool serving = service_->status().serving();
+  MutexLock lock(&mutex_);
+  if (std::exchange(serving_, serving) != serving) changed_.notify_one();
+}
+
+}  // namespace quorate::rpc

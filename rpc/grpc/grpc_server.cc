@@ -1,0 +1,79 @@
+#include "rpc/grpc/grpc_server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
+
+#include <chrono>
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+#include "base/assert.h"
+
+namespace quorate::rpc {
+namespace {
+
+// The largest message that is taken: a write of a large value, and what goes with it.
+constexpr int kMessageBytesMax = 8 << 20;
+// Of buffers for all connections; beyond it gRPC slows them down and then refuses.
+constexpr size_t kMemoryBytesMax = size_t{256} << 20;
+// Reflection is not of the callback kind: a stream of it holds a thread.
+constexpr int kThreadsMax = 8;
+constexpr int kStreamsPerConnectionMax = 1000;
+// A client that is gone without a word is noticed within twice this time.
+constexpr int kKeepaliveMs = 10'000;
+// Clients may ask at such intervals whether the server lives.
+constexpr int kClientPingMs = 500;
+
+void EnablePlugins() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  });
+}
+
+}  // namespace
+
+GrpcServer::~GrpcServer() { ASSERT(server_ == nullptr, "it was stopped"); }
+
+absl::Status GrpcServer::Start(const std::string& address,
+                               const std::vector<grpc::Service*>& services) {
+  EnablePlugins();
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port_);
+  for (grpc::Service* service : services) builder.RegisterService(service);
+  builder.SetMaxReceiveMessageSize(kMessageBytesMax);
+  builder.SetResourceQuota(
+      grpc::ResourceQuota("clients").Resize(kMemoryBytesMax).SetMaxThreads(kThreadsMax));
+  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsPerConnectionMax);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kClientPingMs);
+  server_ = builder.BuildAndStart();
+  if (server_ != nullptr && port_ != 0) {
+    SetServing(false);  // until someone says otherwise
+    return absl::OkStatus();
+  }
+  Stop();
+  return absl::UnavailableError(absl::StrCat("grpcPort: cannot listen on ", address,
+                                             ": is another program running there, or is the "
+                                             "address not of this machine?"));
+}
+
+void GrpcServer::Stop() {
+  if (server_ == nullptr) return;
+  server_->Shutdown(std::chrono::system_clock::now());
+  server_->Wait();
+  server_.reset();
+}
+
+void GrpcServer::SetServing(bool serving) {
+  server_->GetHealthCheckService()->SetServingStatus(serving);
+}
+
+}  // namespace quorate::rpc

@@ -1,0 +1,41 @@
+// The gRPC server of one member: its port, its limits, and the services that everyone expects of
+// one (health and reflection) beside those that it is given.
+//
+// Thread-safety: Start and Stop from one thread; SetServing from any, between them.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace quorate::rpc {
+
+class GrpcServer {
+ public:
+  GrpcServer() = default;
+  // REQUIRES: it was stopped, or never started.
+  ~GrpcServer();
+  GrpcServer(const GrpcServer&) = delete;
+  GrpcServer& operator=(const GrpcServer&) = delete;
+
+  // Listens on `address` ("host:port") without TLS, for `services`, all of the callback kind; they
+  // must outlive Stop. Unavailable, naming the address, if it is not free or not of this machine.
+  absl::Status Start(const std::string& address, const std::vector<grpc::Service*>& services);
+  // What it listens on: also if that was left to the system, by port 0.
+  int port() const { return port_; }
+  // Cancels all calls and waits until they have ended.
+  void Stop();
+
+  // What the health service says of the server as a whole ("") and of each service.
+  void SetServing(bool serving);
+
+ private:
+  std::unique_ptr<grpc::Server> server_;
+  int port_ = 0;
+};
+
+}  // namespace quorate::rpc

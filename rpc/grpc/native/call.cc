@@ -1,0 +1,270 @@
+#include "rpc/grpc/native/call.h"
+
+#include <utility>
+
+#include "base/assert.h"
+#include "rpc/grpc/native/reads.h"
+#include "rpc/grpc/native/stream_loop.h"
+#include "rpc/grpc/native/translation.h"
+#include "rpc/grpc/native/writes.h"
+
+namespace quorate::rpc::native {
+namespace {
+
+constexpr char kUnknownOutcome[] =
+    "the write may or may not have been made: this member lost touch with the others before it "
+    "knew; read, or use a session, in which writes can be sent again";
+
+using Operations = google::protobuf::RepeatedPtrField<v1::Operation>;
+
+// What the operations of each kind of write are.
+Operations OperationsOf(v1::CreateRequest&& request) {
+  Operations operations;
+  *operations.Add()->mutable_create() = std::move(*request.mutable_create());
+  return operations;
+}
+
+Operations OperationsOf(v1::SetRequest&& request) {
+  Operations operations;
+  *operations.Add()->mutable_set() = std::move(*request.mutable_set());
+  return operations;
+}
+
+Operations OperationsOf(v1::DeleteRequest&& request) {
+  Operations operations;
+  *operations.Add()->mutable_delete_() = std::move(*request.mutable_delete_());
+  return operations;
+}
+
+Operations OperationsOf(v1::TxnRequest&& request) {
+  return std::move(*request.mutable_operations());
+}
+
+std::string PathOf(const v1::Operation& operation) {
+  switch (operation.kind_case()) {
+    case v1::Operation::kCreate:
+      return operation.create().path();
+    case v1::Operation::kSet:
+      return operation.set().path();
+    case v1::Operation::kSetAcl:
+      return operation.set_acl().path();
+    case v1::Operation::kDelete:
+      return operation.delete_().path();
+    case v1::Operation::kCheck:
+      return operation.check().path();
+    case v1::Operation::kCheckCreated:
+      return operation.check_created().path();
+    case v1::Operation::KIND_NOT_SET:
+      break;
+  }
+  return {};
+}
+
+absl::Status NotARequest() {
+  return absl::InvalidArgumentError("the message is not a request of this method");
+}
+
+}  // namespace
+
+Call::Call(StreamLoop* loop, uint32_t tag, std::string client_address, Method method)
+    : Stream(loop, tag, std::move(client_address)),
+      method_(method),
+      opened_(loop->now()),
+      identities_(loop->door().config(), address()) {}
+
+absl::Status Call::OnMessage(std::string_view bytes) {
+  if (state_ != State::kNew) return absl::InvalidArgumentError("a call has one request");
+  switch (method_) {
+    case Method::kGet:
+      return BeginRead<v1::GetRequest>(bytes);
+    case Method::kExists:
+      return BeginRead<v1::ExistsRequest>(bytes);
+    case Method::kList:
+      return BeginRead<v1::ListRequest>(bytes);
+    case Method::kCreate:
+      return BeginWrite<v1::CreateRequest>(bytes);
+    case Method::kSet:
+      return BeginWrite<v1::SetRequest>(bytes);
+    case Method::kDelete:
+      return BeginWrite<v1::DeleteRequest>(bytes);
+    case Method::kTxn:
+      return BeginWrite<v1::TxnRequest>(bytes);
+    case Method::kSession:
+    case Method::kWatch:
+      break;
+  }
+  ASSERT(false, "other methods are not calls");
+}
+
+absl::Status Call::AddCredentials(
+    const google::protobuf::RepeatedPtrField<v1::Credential>& credentials) {
+  for (const v1::Credential& credential : credentials) {
+    if (credential.scheme() != "digest" || !identities_.AddDigest(credential.secret())) {
+      return ToStatus(v1::AUTH_FAILED, {});
+    }
+  }
+  return absl::OkStatus();
+}
+
+// --- Reads ---------------------------------------------------------------------------------------
+
+template <class Request>
+absl::Status Call::BeginRead(std::string_view bytes) {
+  Request request;
+  if (!request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return NotARequest();
+  if (absl::Status s = AddCredentials(request.credentials()); !s.ok()) return s;
+  path_ = request.path();
+  options_ = request.options();
+  wants_to_continue_ = true;
+  state_ = State::kReady;
+  if (!options_.linearizable()) return absl::OkStatus();
+  if (!loop_->door().service().status().in_touch) return OutOfTouch();
+  state_ = State::kWaiting;
+  loop_->AddBarrier(tag());
+  return absl::OkStatus();
+}
+
+void Call::OnBarrierDone(uint64_t) {
+  state_ = State::kReady;
+  wants_to_continue_ = true;
+}
+
+absl::Status Call::Continue() {
+  wants_to_continue_ = false;
+  if (state_ != State::kReady) return absl::OkStatus();
+  const tree::Zxid wanted(options_.min_zxid());
+  if (wanted > loop_->seen_zxid()) {
+    if (loop_->now() - opened_ < kCatchUpTimeout) return absl::OkStatus();
+    return IsBehind(wanted, loop_->seen_zxid());
+  }
+  switch (method_) {
+    case Method::kGet:
+      return DoRead<v1::GetResponse>();
+    case Method::kExists:
+      return DoRead<v1::ExistsResponse>();
+    default:
+      return DoRead<v1::ListResponse>();
+  }
+}
+
+template <class Response>
+absl::Status Call::DoRead() {
+  Response response;
+  response.set_zxid(loop_->seen_zxid().value());
+  const v1::ErrorCode error = Read(loop_->tree(), path_, identities_, loop_->door().members_text(),
+                                   response.mutable_result());
+  if (error != v1::OK) {
+    v1::ErrorDetail detail;
+    detail.set_path(path_);
+    return ToStatus(error, {}, std::move(detail));
+  }
+  Send(response);
+  return absl::OkStatus();
+}
+
+// --- Writes --------------------------------------------------------------------------------------
+
+template <class Request>
+absl::Status Call::BeginWrite(std::string_view bytes) {
+  Request message;
+  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return NotARequest();
+  if (absl::Status s = AddCredentials(message.credentials()); !s.ok()) return s;
+  return BeginWrite(OperationsOf(std::move(message)));
+}
+
+absl::Status Call::BeginWrite(const Operations& operations) {
+  Service& service = loop_->door().service();
+  if (absl::Status s = CheckServing(service); !s.ok()) return s;
+  if (service.congested()) {
+    return ToStatus(v1::UNAVAILABLE,
+                    "this member has too much to do; the write was not made: try again");
+  }
+  for (const v1::Operation& operation : operations) paths_.push_back(PathOf(operation));
+  tree::Request request;
+  request.identities = identities_.all();
+  request.enforces_quota = loop_->door().config().enforce_quota;
+  const v1::ErrorCode refused = MakeRequest(operations, loop_->door().config(), service, &request);
+  if (refused != v1::OK) return Fail(refused, {});
+  asked_ = KindsOf(request);
+  tree::CommandHeader header;
+  header.kind = tree::CommandKind::kRequest;
+  header.origin = service.origin();
+  header.origin_tag = tag();
+  std::string& to = loop_->command_bytes();
+  const size_t offset = to.size();
+  tree::AppendRequest(header, request, &to);
+  if (!loop_->AddedCommand(offset)) return Fail(v1::TOO_LARGE, {});
+  state_ = State::kInFlight;
+  return absl::OkStatus();
+}
+
+absl::Status Call::OnResult(tree::ApplyResult result) {
+  ASSERT(state_ == State::kInFlight);
+  v1::TxnResponse response;
+  response.set_zxid(result.zxid.value());
+  v1::ErrorCode failed = ToProto(result.error);
+  if (failed == v1::OK) failed = ToProto(result.ops, asked_, response.mutable_results());
+  if (failed != v1::OK) {
+    v1::ErrorDetail detail;
+    detail.mutable_results()->Swap(response.mutable_results());
+    return Fail(failed, std::move(detail));
+  }
+  if (method_ == Method::kTxn) {
+    Send(response);
+    return absl::OkStatus();
+  }
+  v1::OperationResult& only = *response.mutable_results(0);
+  if (method_ == Method::kCreate) {
+    v1::CreateResponse created;
+    created.set_zxid(response.zxid());
+    created.set_path(std::move(*only.mutable_path()));
+    created.mutable_stat()->Swap(only.mutable_stat());
+    Send(created);
+  } else if (method_ == Method::kSet) {
+    v1::SetResponse set;
+    set.set_zxid(response.zxid());
+    set.mutable_stat()->Swap(only.mutable_stat());
+    Send(set);
+  } else {
+    v1::DeleteResponse removed;
+    removed.set_zxid(response.zxid());
+    removed.set_removed(only.removed());
+    Send(removed);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Call::Fail(v1::ErrorCode code, v1::ErrorDetail detail) const {
+  size_t failed = 0;
+  while (failed < static_cast<size_t>(detail.results_size()) &&
+         detail.results(static_cast<int>(failed)).error() == v1::OK) {
+    ++failed;
+  }
+  if (failed < paths_.size()) detail.set_path(paths_[failed]);
+  if (method_ != Method::kTxn) detail.clear_results();
+  return ToStatus(code, {}, std::move(detail));
+}
+
+absl::Status Call::OnTreeReplaced() {
+  if (state_ != State::kInFlight) return absl::OkStatus();
+  return ToStatus(v1::UNAVAILABLE, kUnknownOutcome);
+}
+
+absl::Status Call::CheckTime(std::chrono::steady_clock::time_point now,
+                             int64_t leader_contact_age_ms) {
+  if (state_ == State::kNew && now - opened_ > kOpenTimeout) {
+    return absl::DeadlineExceededError("no request came");
+  }
+  if (state_ == State::kReady) wants_to_continue_ = true;
+  if (leader_contact_age_ms <= kLeaderlessCallMs) return absl::OkStatus();
+  if (state_ == State::kInFlight) return ToStatus(v1::UNAVAILABLE, kUnknownOutcome);
+  return state_ == State::kWaiting ? OutOfTouch() : absl::OkStatus();
+}
+
+void Call::Send(const google::protobuf::MessageLite& response) {
+  response.AppendToString(outbox().Open());
+  outbox().Close();
+  Finish(absl::OkStatus());
+}
+
+}  // namespace quorate::rpc::native

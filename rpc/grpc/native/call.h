@@ -1,0 +1,65 @@
+// A unary call of the Tree service: one request, one response.
+//
+// Thread-safety: none; everything runs on the thread of the stream's loop.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "rpc/grpc/native/stream.h"
+#include "rpc/proto/quorate/v1/tree.pb.h"
+#include "rpc/server/client_identities.h"
+
+namespace quorate::rpc::native {
+
+class Call final : public Stream {
+ public:
+  // REQUIRES: `method` is one of Tree's unary ones.
+  Call(StreamLoop* loop, uint32_t tag, std::string address, Method method);
+
+  absl::Status OnMessage(std::string_view bytes) override;
+  absl::Status OnResult(tree::ApplyResult result) override;
+  void OnBarrierDone(uint64_t barrier) override;
+  absl::Status OnTreeReplaced() override;
+  absl::Status Continue() override;
+  absl::Status CheckTime(std::chrono::steady_clock::time_point now,
+                         int64_t leader_contact_age_ms) override;
+
+ private:
+  enum class State {
+    kNew,
+    kWaiting,   // for a barrier
+    kInFlight,  // a write is on its way through the log
+    kReady,     // a read can be done, if the member has caught up
+  };
+
+  // Each takes a request apart, and begins it.
+  template <class Request>
+  absl::Status BeginRead(std::string_view bytes);
+  template <class Request>
+  absl::Status BeginWrite(std::string_view bytes);
+  absl::Status BeginWrite(const google::protobuf::RepeatedPtrField<v1::Operation>& operations);
+  absl::Status AddCredentials(
+      const google::protobuf::RepeatedPtrField<v1::Credential>& credentials);
+  template <class Response>
+  absl::Status DoRead();
+  // `detail` has the results, if there are any.
+  absl::Status Fail(v1::ErrorCode code, v1::ErrorDetail detail) const;
+  void Send(const google::protobuf::MessageLite& response);
+
+  const Method method_;
+  const std::chrono::steady_clock::time_point opened_;
+  ClientIdentities identities_;
+  State state_ = State::kNew;
+  std::string path_;  // of a read
+  v1::ReadOptions options_;
+  std::vector<std::string> paths_;  // of a write's operations
+  std::vector<tree::OpKind> asked_;
+};
+
+}  // namespace quorate::rpc::native

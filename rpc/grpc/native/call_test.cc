@@ -1,0 +1,214 @@
+#include "rpc/grpc/native/call.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "rpc/grpc/native/fixture.h"
+
+namespace quorate::rpc::native {
+namespace {
+
+TEST_CASE("unary calls do what they say") {
+  Fixture f;
+  v1::CreateRequest create;
+  *create.mutable_create() = CreateOp("/a-", "data", v1::PERSISTENT_SEQUENTIAL).create();
+  v1::CreateResponse created;
+  REQUIRE(f.Unary(Method::kCreate, create, &created).ok());
+  CHECK(created.path() == "/a-0000000000");
+  CHECK(created.zxid() == f.zxid());
+  CHECK(created.stat().created_zxid() == f.zxid());
+
+  v1::SetRequest set;
+  set.mutable_set()->set_path(created.path());
+  set.mutable_set()->set_data("more");
+  set.mutable_set()->set_version(0);
+  v1::SetResponse was_set;
+  REQUIRE(f.Unary(Method::kSet, set, &was_set).ok());
+  CHECK(was_set.stat().version() == 1);
+  CHECK(f.Unary(Method::kSet, set, &was_set).code() == absl::StatusCode::kFailedPrecondition);
+
+  v1::GetRequest get;
+  get.set_path(created.path());
+  v1::GetResponse got;
+  REQUIRE(f.Unary(Method::kGet, get, &got).ok());
+  CHECK(got.result().data() == "more");
+  CHECK(got.zxid() == f.zxid());
+  get.mutable_options()->set_linearizable(true);
+  REQUIRE(f.Unary(Method::kGet, get, &got).ok());
+
+  f.Change(CreateOp("/b"));
+  v1::ListRequest list;
+  list.set_path("/");
+  v1::ListResponse listed;
+  REQUIRE(f.Unary(Method::kList, list, &listed).ok());
+  CHECK(listed.result().children_size() == 3);
+  CHECK(listed.result().children(0) == "a-0000000000");
+  CHECK(listed.result().children(1) == "b");
+  CHECK(listed.result().children(2) == "zookeeper");
+
+  v1::ExistsRequest exists;
+  exists.set_path("/nothing");
+  v1::ExistsResponse existing;
+  REQUIRE(f.Unary(Method::kExists, exists, &existing).ok());
+  CHECK_FALSE(existing.result().exists());
+  exists.set_path("/b");
+  REQUIRE(f.Unary(Method::kExists, exists, &existing).ok());
+  CHECK(existing.result().exists());
+
+  v1::DeleteRequest remove;
+  remove.mutable_delete_()->set_path("/b");
+  v1::DeleteResponse removed;
+  REQUIRE(f.Unary(Method::kDelete, remove, &removed).ok());
+  CHECK(removed.removed() == 1);
+  CHECK(f.loop.stream_count() == 0);
+}
+
+TEST_CASE("what fails has a canonical status, and says more in its details") {
+  Fixture f;
+  v1::GetRequest get;
+  get.set_path("/none");
+  v1::GetResponse got;
+  absl::Status status = f.Unary(Method::kGet, get, &got);
+  CHECK(status.code() == absl::StatusCode::kNotFound);
+  CHECK(DetailOf(status).code() == v1::NO_NODE);
+  CHECK(DetailOf(status).path() == "/none");
+
+  v1::TxnRequest txn;
+  *txn.add_operations() = CreateOp("/a");
+  *txn.add_operations() = CreateOp("/none/b");
+  *txn.add_operations() = CreateOp("/c");
+  v1::TxnResponse done;
+  status = f.Unary(Method::kTxn, txn, &done);
+  CHECK(status.code() == absl::StatusCode::kNotFound);
+  CHECK(DetailOf(status).path() == "/none/b");
+  REQUIRE(DetailOf(status).results_size() == 3);
+  CHECK(DetailOf(status).results(2).error() == v1::NOT_ATTEMPTED);
+
+  v1::CreateRequest create;
+  *create.mutable_create() = CreateOp("/e", "", v1::EPHEMERAL).create();
+  v1::CreateResponse created;
+  CHECK(f.Unary(Method::kCreate, create, &created).code() == absl::StatusCode::kInvalidArgument);
+  create.mutable_create()->set_mode(v1::PERSISTENT);
+  create.add_credentials()->set_scheme("kerberos");
+  CHECK(f.Unary(Method::kCreate, create, &created).code() == absl::StatusCode::kUnauthenticated);
+  const uint32_t tag = f.transport.Open(Method::kGet);
+  f.transport.Write(tag, "\xFF");
+  f.Settle();
+  CHECK(f.CodeOf(tag) == absl::StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("a call that not all members know is refused, and names its path") {
+  Fixture f;
+  v1::TxnRequest txn;
+  *txn.add_operations() = CheckCreatedOp("/", 0);
+  v1::TxnResponse done;
+  CHECK(f.Unary(Method::kTxn, txn, &done).ok());
+  *txn.add_operations() = CheckCreatedOp("/zookeeper", 77);
+  absl::Status status = f.Unary(Method::kTxn, txn, &done);
+  CHECK(status.code() == absl::StatusCode::kFailedPrecondition);
+  CHECK(DetailOf(status).path() == "/zookeeper");
+  f.service.version = tree::kVersionCheckCreated - 1;
+  status = f.Unary(Method::kTxn, txn, &done);
+  CHECK(status.code() == absl::StatusCode::kUnimplemented);
+  CHECK(DetailOf(status).code() == v1::UNIMPLEMENTED);
+}
+
+TEST_CASE("credentials of a call are its identities") {
+  Fixture f;
+  v1::CreateRequest create;
+  *create.mutable_create() = CreateOp("/mine", "secret").create();
+  v1::Acl* acl = create.mutable_create()->add_acl();
+  acl->set_permissions(31);
+  acl->set_scheme("auth");
+  v1::Credential* credential = create.add_credentials();
+  credential->set_scheme("digest");
+  credential->set_secret("alice:wonder");
+  v1::CreateResponse created;
+  REQUIRE(f.Unary(Method::kCreate, create, &created).ok());
+  v1::GetRequest get;
+  get.set_path("/mine");
+  v1::GetResponse got;
+  CHECK(f.Unary(Method::kGet, get, &got).code() == absl::StatusCode::kPermissionDenied);
+  *get.add_credentials() = *credential;
+  CHECK(f.Unary(Method::kGet, get, &got).ok());
+}
+
+TEST_CASE("a call that has seen more than this member waits for it") {
+  Fixture f;
+  f.Change(CreateOp("/a"));
+  v1::GetRequest get;
+  get.set_path("/a");
+  get.mutable_options()->set_min_zxid(f.zxid() + 1);
+  const uint32_t tag = f.transport.Open(Method::kGet);
+  f.transport.Write(tag, get.SerializeAsString());
+  f.Settle();
+  CHECK_FALSE(f.transport.outcome(tag).has_value());
+  SECTION("it comes") {
+    f.Change(SetOp("/a", ""));
+    f.Pass(50);
+    CHECK(f.CodeOf(tag) == absl::StatusCode::kOk);
+  }
+  SECTION("it does not") {
+    f.Pass(2001);
+    CHECK(f.CodeOf(tag) == absl::StatusCode::kUnavailable);
+  }
+}
+
+TEST_CASE("a member that cannot serve says whether a write may have been made") {
+  Fixture f;
+  v1::CreateRequest create;
+  *create.mutable_create() = CreateOp("/a").create();
+  v1::CreateResponse created;
+  SECTION("it is out of touch") {
+    f.service.current.in_touch = false;
+    CHECK(f.Unary(Method::kCreate, create, &created).code() == absl::StatusCode::kUnavailable);
+    CHECK(f.service.batches.empty());
+  }
+  SECTION("it has too much to do") {
+    f.service.is_congested = true;
+    const absl::Status status = f.Unary(Method::kCreate, create, &created);
+    CHECK(status.code() == absl::StatusCode::kUnavailable);
+    CHECK(std::string(status.message()).find("was not made") != std::string::npos);
+  }
+  SECTION("members of an older version may be part of the cluster") {
+    f.service.version = tree::kVersionNumbered - 1;
+    CHECK(f.Unary(Method::kCreate, create, &created).code() == absl::StatusCode::kUnavailable);
+    CHECK(f.service.batches.empty());
+  }
+  SECTION("disks are nearly full") {
+    f.service.is_refusing_data = true;
+    CHECK(f.Unary(Method::kCreate, create, &created).code() ==
+          absl::StatusCode::kResourceExhausted);
+    CHECK(f.service.batches.empty());
+  }
+  const uint32_t tag = f.transport.Open(Method::kCreate);
+  f.transport.Write(tag, create.SerializeAsString());
+  f.service.current.in_touch = true;
+  f.service.is_congested = false;
+  f.service.is_refusing_data = false;
+  f.service.version = tree::kVersionNumbered;
+  f.transport.RunTurns();
+  SECTION("it loses touch") {
+    f.service.current.leader_contact_age_ms = 6000;
+    f.clock.Advance(50);
+    f.loop.OnTimer();
+    f.transport.RunTurns();
+    CHECK(f.CodeOf(tag) == absl::StatusCode::kUnavailable);
+    CHECK(std::string(f.transport.outcome(tag)->message()).find("may or may not") !=
+          std::string::npos);
+  }
+  SECTION("its tree is replaced") {
+    f.door.OnTreeReplaced();
+    f.door.OnBatchApplied();
+    f.transport.RunTurns();
+    CHECK(f.CodeOf(tag) == absl::StatusCode::kUnavailable);
+  }
+  SECTION("its client has gone") {
+    f.transport.Cancel(tag);
+    f.Settle();
+    CHECK(f.service.tree().FindStat("/a", std::make_unique<tree::Stat>().get()));
+  }
+}
+
+}  // namespace
+}  // namespace quorate::rpc::native

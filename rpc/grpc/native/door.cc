@@ -1,0 +1,158 @@
+#include "rpc/grpc/native/door.h"
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/assert.h"
+#include "base/bytes.h"
+#include "rpc/grpc/native/stream_loop.h"
+#include "rpc/server/doors.h"
+
+namespace quorate::rpc::native {
+
+NativeDoor::NativeDoor(const Config& config, Service* service, const Clock* clock,
+                       RandomBytes* random)
+    : config_(config),
+      members_text_(config.MembersText()),
+      service_(service),
+      clock_(clock),
+      random_(random),
+      history_(static_cast<size_t>(config.event_history_bytes)) {}
+
+size_t NativeDoor::AddLoop(StreamLoop* loop) {
+  ASSERT(next_tag_.load() == 1, "tags tell the loops apart by their number");
+  loops_.push_back(loop);
+  return loops_.size() - 1;
+}
+
+StreamLoop& NativeDoor::LoopOf(uint32_t tag) {
+  return *loops_[(tag - kNativeTags.first) % loops_.size()];
+}
+
+uint32_t NativeDoor::TagOfLoop(size_t loop) const {
+  return kNativeTags.first + static_cast<uint32_t>(loop);
+}
+
+uint32_t NativeDoor::NewTag(size_t loop) {
+  const auto loops = static_cast<uint32_t>(loops_.size());
+  const uint32_t of_loop_max = kNativeTags.count / loops - 1;
+  return TagOfLoop(loop) + (1 + next_tag_.fetch_add(1) % of_loop_max) * loops;
+}
+
+tree::SessionId NativeDoor::NewSessionId() {
+  constexpr int kMemberShift = 56;
+  const std::string bytes = random_->Make(sizeof(uint64_t));
+  const auto drawn = LoadInt<std::endian::little, uint64_t>(bytes.data());
+  const uint64_t member = service_->origin().member;
+  return tree::SessionId(
+      static_cast<int64_t>(member << kMemberShift | drawn >> (64 - kMemberShift)));
+}
+
+// --- What was applied ----------------------------------------------------------------------------
+
+bool NativeDoor::IsQuick() const {
+  if (!watches_mutex_.TryLock()) return false;
+  const bool quick = watch_count_ <= kQuickWatchesMax;
+  watches_mutex_.Unlock();
+  return quick;
+}
+
+void NativeDoor::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
+                             const tree::EventAcls& acls) {
+  const uint64_t number = history_.next_number();
+  const std::shared_ptr<const Event> event = history_.Add(type, path, zxid, acls.node);
+  MutexLock lock(&watches_mutex_);
+  if (watches_.empty()) return;
+  watchers_.clear();
+  watches_.Find(path, &watchers_);
+  for (uint64_t watcher : watchers_) {
+    const auto tag = static_cast<uint32_t>(watcher);
+    LoopOf(tag).Push(StreamLoop::EventItem{tag, number, event});
+  }
+}
+
+void NativeDoor::OnSessionAttached(const tree::SessionInfo& session) {
+  MutexLock lock(&sessions_mutex_);
+  auto it = session_tags_.find(session.id);
+  if (it == session_tags_.end()) return;
+  LoopOf(it->second).Push(StreamLoop::SessionAttached{it->second, session.attach_zxid});
+  session_tags_.erase(it);
+}
+
+void NativeDoor::OnSessionClosed(tree::SessionId session, tree::Zxid) {
+  MutexLock lock(&sessions_mutex_);
+  auto it = session_tags_.find(session);
+  if (it == session_tags_.end()) return;
+  LoopOf(it->second).Push(StreamLoop::SessionClosed{it->second});
+  session_tags_.erase(it);
+}
+
+void NativeDoor::OnResult(tree::ApplyResult result) {
+  const uint32_t tag = result.header.origin_tag;
+  const tree::CommandKind kind = result.header.kind;
+  if ((kind == tree::CommandKind::kCreateSession || kind == tree::CommandKind::kAttachSession) &&
+      result.error == tree::ErrorCode::kOk) {
+    MutexLock lock(&sessions_mutex_);
+    session_tags_[result.header.session] = tag;
+  }
+  LoopOf(tag).Push(std::move(result));
+}
+
+void NativeDoor::OnTreeReplaced() {
+  history_.Clear(service_->tree().last_zxid());
+  for (StreamLoop* loop : loops_) loop->Push(StreamLoop::TreeReplaced{});
+}
+
+void NativeDoor::OnBatchApplied() {
+  for (StreamLoop* loop : loops_) loop->Wake();
+}
+
+void NativeDoor::OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid) {
+  StreamLoop& loop = LoopOf(origin_tag);
+  loop.Push(StreamLoop::BarrierDone{sync_id});
+  loop.Wake();
+}
+
+// --- Streams -------------------------------------------------------------------------------------
+
+absl::Status NativeDoor::Admit(const std::string& address) {
+  const int streams = streams_.fetch_add(1);
+  const int max = config_.max_connections;
+  if (max > 0 && streams >= max) {
+    streams_.fetch_sub(1);
+    return absl::ResourceExhaustedError(absl::StrCat(max, " streams are open (maxCnxns)"));
+  }
+  if (!addresses_.Add(address, config_.max_client_connections)) {
+    streams_.fetch_sub(1);
+    return absl::ResourceExhaustedError(absl::StrCat(
+        address, " has ", config_.max_client_connections, " streams already (maxClientCnxns)"));
+  }
+  return absl::OkStatus();
+}
+
+void NativeDoor::Release(const std::string& address) {
+  addresses_.Remove(address);
+  streams_.fetch_sub(1);
+}
+
+void NativeDoor::ForgetSession(tree::SessionId session, uint32_t tag) {
+  MutexLock lock(&sessions_mutex_);
+  auto it = session_tags_.find(session);
+  if (it != session_tags_.end() && it->second == tag) session_tags_.erase(it);
+}
+
+void NativeDoor::AddWatch(uint32_t tag, std::string_view path, Scope scope) {
+  MutexLock lock(&watches_mutex_);
+  watches_.Add(tag, path, scope);
+  ++watch_count_;
+}
+
+void NativeDoor::RemoveWatch(uint32_t tag, std::string_view path, Scope scope) {
+  MutexLock lock(&watches_mutex_);
+  watches_.Remove(tag, path, scope);
+  ASSERT(watch_count_ > 0, "each is removed once");
+  --watch_count_;
+}
+
+}  // namespace quorate::rpc::native

@@ -1,0 +1,38 @@
+// The native door of a server with its threads and services, in one piece.
+//
+// Thread-safety: all functions from one thread.
+#pragma once
+
+#include <grpcpp/impl/codegen/service_type.h>
+
+#include <vector>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "rpc/grpc/native/door.h"
+#include "rpc/grpc/native/services.h"
+#include "rpc/grpc/native/stream_thread.h"
+#include "rpc/server/config.h"
+#include "rpc/server/service.h"
+
+namespace quorate::rpc::native {
+
+class NativeEntrance {
+ public:
+  // All must outlive the object.
+  NativeEntrance(const Config& config, Service* service, const Clock* clock, RandomBytes* random);
+
+  // What is to be told of what is applied, from the first entry on.
+  Door* door() { return &door_; }
+  // For a server, which starts after Start and has ended before Stop.
+  std::vector<grpc::Service*> services() { return services_.services(); }
+  void Start() { threads_.Start(); }
+  void Stop() { threads_.Stop(); }
+
+ private:
+  NativeDoor door_;
+  StreamThreads threads_;
+  NativeServices services_;
+};
+
+}  // namespace quorate::rpc::native

@@ -1,0 +1,208 @@
+// One loop of the native door with its clients, driven by hand in front of a tree that applies when
+// it is told to.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/manual_clock.h"
+#include "rpc/grpc/native/door.h"
+#include "rpc/grpc/native/manual_transport.h"
+#include "rpc/grpc/native/stream_loop.h"
+#include "rpc/grpc/native/translation.h"
+#include "rpc/proto/errors.h"
+#include "rpc/proto/quorate/v1/session.pb.h"
+#include "rpc/proto/quorate/v1/tree.pb.h"
+#include "rpc/zk/loop_fixture.h"
+
+namespace quorate::rpc::native {
+
+inline const std::string kPassword = "0123456789abcdef";
+
+inline v1::Operation CreateOp(const std::string& path, const std::string& data = "",
+                              v1::CreateMode mode = v1::PERSISTENT) {
+  v1::Operation operation;
+  operation.mutable_create()->set_path(path);
+  operation.mutable_create()->set_data(data);
+  operation.mutable_create()->set_mode(mode);
+  return operation;
+}
+
+inline v1::Operation SetOp(const std::string& path, const std::string& data) {
+  v1::Operation operation;
+  operation.mutable_set()->set_path(path);
+  operation.mutable_set()->set_data(data);
+  return operation;
+}
+
+inline v1::Operation DeleteOp(const std::string& path, bool recursive = false) {
+  v1::Operation operation;
+  operation.mutable_delete_()->set_path(path);
+  operation.mutable_delete_()->set_recursive(recursive);
+  return operation;
+}
+
+inline v1::Operation CheckCreatedOp(const std::string& path, int64_t created_zxid) {
+  v1::Operation operation;
+  operation.mutable_check_created()->set_path(path);
+  operation.mutable_check_created()->set_created_zxid(created_zxid);
+  return operation;
+}
+
+inline v1::Request WriteRequest(uint64_t id, uint64_t sequence,
+                                const std::vector<v1::Operation>& operations) {
+  v1::Request request;
+  request.set_id(id);
+  request.mutable_write()->set_sequence(sequence);
+  for (const v1::Operation& operation : operations) {
+    *request.mutable_write()->add_operations() = operation;
+  }
+  return request;
+}
+
+inline v1::Request GetRequestOf(uint64_t id, const std::string& path, bool linearizable = false) {
+  v1::Request request;
+  request.set_id(id);
+  request.mutable_get()->set_path(path);
+  request.mutable_get()->set_linearizable(linearizable);
+  return request;
+}
+
+inline v1::Request WatchRequestOf(uint64_t id, uint64_t watch_id, const std::string& path,
+                                  v1::WatchScope scope, int64_t after_zxid = 0) {
+  v1::Request request;
+  request.set_id(id);
+  request.mutable_watch()->set_watch_id(watch_id);
+  request.mutable_watch()->set_path(path);
+  request.mutable_watch()->set_scope(scope);
+  request.mutable_watch()->set_after_zxid(after_zxid);
+  return request;
+}
+
+inline v1::SessionRequest MessageOf(const std::vector<v1::Request>& requests) {
+  v1::SessionRequest message;
+  for (const v1::Request& request : requests) *message.add_requests() = request;
+  return message;
+}
+
+inline v1::SessionRequest OpenMessage(int64_t session_id = 0) {
+  v1::SessionRequest message;
+  message.mutable_open()->set_session_id(session_id);
+  message.mutable_open()->set_password(kPassword);
+  message.mutable_open()->set_timeout_ms(4000);
+  return message;
+}
+
+class Fixture {
+ public:
+  explicit Fixture(Config c = zk::TestConfig()) : config(std::move(c)) {
+    service.current.in_touch = true;
+    transport.SetLoop(&loop);
+  }
+
+  // Runs turns, and applies what comes of them, until nothing is left.
+  void Settle() {
+    transport.RunTurns();
+    while (!service.batches.empty() || !service.syncs.empty()) {
+      if (!service.batches.empty()) service.Apply(told);
+      for (const auto& [tag, sync_id] : std::exchange(service.syncs, {})) {
+        told->OnSyncDone(tag, sync_id, service.tree().last_zxid());
+      }
+      transport.RunTurns();
+    }
+  }
+  void Send(uint32_t tag, const v1::SessionRequest& message) {
+    transport.Write(tag, message.SerializeAsString());
+  }
+  // What came on a session's stream since the last call, as one message.
+  v1::SessionResponse Received(uint32_t tag) {
+    v1::SessionResponse all;
+    for (const std::string& bytes : std::exchange(transport.received(tag), {})) {
+      REQUIRE(all.MergeFromString(bytes));
+    }
+    return all;
+  }
+  // Sends requests, and returns what came.
+  v1::SessionResponse Call(uint32_t tag, const std::vector<v1::Request>& requests) {
+    Send(tag, MessageOf(requests));
+    Settle();
+    return Received(tag);
+  }
+  v1::Response CallOne(uint32_t tag, const v1::Request& request) {
+    const v1::SessionResponse response = Call(tag, {request});
+    REQUIRE(response.items_size() >= 1);
+    const v1::SessionItem& item = response.items(response.items_size() - 1);
+    REQUIRE(item.has_response());
+    CHECK(item.response().id() == request.id());
+    return item.response();
+  }
+  // A session's stream, which is up.
+  uint32_t OpenSession(v1::SessionOpened* opened, int64_t session_id = 0) {
+    const uint32_t tag = transport.Open(Method::kSession);
+    Send(tag, OpenMessage(session_id));
+    Settle();
+    const v1::SessionResponse response = Received(tag);
+    REQUIRE(response.has_opened());
+    *opened = response.opened();
+    return tag;
+  }
+  uint32_t OpenSession() {
+    v1::SessionOpened ignored;
+    return OpenSession(&ignored);
+  }
+  // A unary call, to its end.
+  template <class Request, class Response>
+  absl::Status Unary(Method method, const Request& request, Response* response) {
+    const uint32_t tag = transport.Open(method);
+    transport.Write(tag, request.SerializeAsString());
+    Settle();
+    REQUIRE(transport.outcome(tag).has_value());
+    const absl::Status outcome = *transport.outcome(tag);
+    if (outcome.ok()) {
+      REQUIRE(transport.received(tag).size() == 1);
+      REQUIRE(response->ParseFromString(transport.received(tag)[0]));
+    }
+    transport.Forget(tag);
+    return outcome;
+  }
+  absl::StatusCode CodeOf(uint32_t tag) {
+    REQUIRE(transport.outcome(tag).has_value());
+    return transport.outcome(tag)->code();
+  }
+  // Makes the change by a client of its own, so that only its events are seen.
+  void Change(const v1::Operation& operation) {
+    v1::TxnRequest request;
+    *request.add_operations() = operation;
+    v1::TxnResponse response;
+    REQUIRE(Unary(Method::kTxn, request, &response).ok());
+  }
+  int64_t zxid() const { return service.tree().last_zxid().value(); }
+  void Pass(int64_t ms) {
+    clock.Advance(ms);
+    loop.OnTimer();
+    Settle();
+  }
+
+  const Config config;
+  ManualClock clock{zk::kStartMs};
+  zk::CountingBytes random;
+  zk::FakeService service;
+  NativeDoor door{config, &service, &clock, &random};
+  Door* told = &door;  // of what is applied
+  ManualTransport transport;
+  StreamLoop loop{&door, &transport};
+};
+
+inline v1::ErrorDetail DetailOf(const absl::Status& status) {
+  const std::optional<v1::ErrorDetail> detail = v1::DetailOf(status);
+  REQUIRE(detail.has_value());
+  return *detail;
+}
+
+}  // namespace quorate::rpc::native

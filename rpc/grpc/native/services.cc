@@ -1,0 +1,211 @@
+#include "rpc/grpc/native/services.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <string>
+#include <utility>
+
+#include "base/mutex.h"
+#include "rpc/proto/errors.h"
+#include "rpc/proto/quorate/v1/session.grpc.pb.h"
+#include "rpc/proto/quorate/v1/tree.grpc.pb.h"
+
+namespace quorate::rpc::native {
+namespace {
+
+grpc::ByteBuffer ToByteBuffer(std::string bytes) {
+  auto* owned = new std::string(std::move(bytes));
+  grpc::Slice slice(
+      owned->data(), owned->size(), [](void* p) { delete static_cast<std::string*>(p); }, owned);
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+std::string ToString(const grpc::ByteBuffer& buffer) {
+  std::string bytes;
+  std::vector<grpc::Slice> slices;
+  if (!buffer.Dump(&slices).ok()) return bytes;
+  bytes.reserve(buffer.Length());
+  for (const grpc::Slice& slice : slices) {
+    bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  }
+  return bytes;
+}
+
+// gRPC owns each of these until OnDone. The stream's loop is told of a cancellation, and answers it
+// by Finish, as it ends every stream.
+
+class SessionReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+                             public Channel {
+ public:
+  SessionReactor(StreamThreads* threads, grpc::CallbackServerContext* context)
+      : handle_(threads->NewHandle()) {
+    handle_.Open(Method::kSession, context->peer(), this);
+  }
+
+  void Read() override { StartRead(&incoming_); }
+  void Write(std::string message) override {
+    outgoing_ = ToByteBuffer(std::move(message));
+    StartWrite(&outgoing_);
+  }
+  void Finish(const absl::Status& outcome) override {
+    ServerBidiReactor::Finish(v1::ToGrpc(outcome));
+  }
+
+  void OnReadDone(bool ok) override {
+    if (ok) {
+      handle_.OnMessage(ToString(incoming_));
+    } else {
+      handle_.OnHalfClosed();
+    }
+  }
+  void OnWriteDone(bool) override { handle_.OnWritten(); }
+  void OnCancel() override { handle_.OnCancelled(); }
+  void OnDone() override { delete this; }
+
+ private:
+  const StreamHandle handle_;
+  grpc::ByteBuffer incoming_;
+  grpc::ByteBuffer outgoing_;
+};
+
+class WatchReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public Channel {
+ public:
+  WatchReactor(StreamThreads* threads, grpc::CallbackServerContext* context,
+               const grpc::ByteBuffer* request)
+      : handle_(threads->NewHandle()), request_(ToString(*request)) {
+    handle_.Open(Method::kWatch, context->peer(), this);
+  }
+
+  void Read() override {
+    if (std::exchange(has_read_, true)) {
+      handle_.OnHalfClosed();
+    } else {
+      handle_.OnMessage(std::move(request_));
+    }
+  }
+  void Write(std::string message) override {
+    outgoing_ = ToByteBuffer(std::move(message));
+    StartWrite(&outgoing_);
+  }
+  void Finish(const absl::Status& outcome) override {
+    ServerWriteReactor::Finish(v1::ToGrpc(outcome));
+  }
+
+  void OnWriteDone(bool) override { handle_.OnWritten(); }
+  void OnCancel() override { handle_.OnCancelled(); }
+  void OnDone() override { delete this; }
+
+ private:
+  const StreamHandle handle_;
+  std::string request_;
+  bool has_read_ = false;
+  grpc::ByteBuffer outgoing_;
+};
+
+class CallReactor final : public grpc::ServerUnaryReactor, public Channel {
+ public:
+  CallReactor(StreamThreads* threads, Method method, grpc::CallbackServerContext* context,
+              const grpc::ByteBuffer* request, grpc::ByteBuffer* response)
+      : handle_(threads->NewHandle()), request_(ToString(*request)), response_(response) {
+    handle_.Open(method, context->peer(), this);
+  }
+
+  void Read() override {
+    if (!std::exchange(has_read_, true)) handle_.OnMessage(std::move(request_));
+  }
+  void Write(std::string message) override {
+    *response_ = ToByteBuffer(std::move(message));
+    handle_.OnWritten();
+  }
+  void Finish(const absl::Status& outcome) override {
+    ServerUnaryReactor::Finish(v1::ToGrpc(outcome));
+  }
+
+  void OnCancel() override { handle_.OnCancelled(); }
+  void OnDone() override { delete this; }
+
+ private:
+  const StreamHandle handle_;
+  std::string request_;
+  bool has_read_ = false;
+  grpc::ByteBuffer* const response_;
+};
+
+// The generated service classes with every method as one that takes and gives bytes.
+using RawSessions = v1::Sessions::WithRawCallbackMethod_Session<v1::Sessions::Service>;
+using RawTree = v1::Tree::WithRawCallbackMethod_Get<
+    v1::Tree::WithRawCallbackMethod_Exists<v1::Tree::WithRawCallbackMethod_List<
+        v1::Tree::WithRawCallbackMethod_Create<v1::Tree::WithRawCallbackMethod_Set<
+            v1::Tree::WithRawCallbackMethod_Delete<v1::Tree::WithRawCallbackMethod_Txn<
+                v1::Tree::WithRawCallbackMethod_Watch<v1::Tree::Service>>>>>>>>;
+
+}  // namespace
+
+class NativeServices::Sessions final : public RawSessions {
+ public:
+  explicit Sessions(StreamThreads* threads) : threads_(threads) {}
+
+  using RawSessions::Session;  // those that gRPC does not call
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Session(
+      grpc::CallbackServerContext* context) override {
+    return new SessionReactor(threads_, context);
+  }
+
+ private:
+  StreamThreads* const threads_;
+};
+
+class NativeServices::Tree final : public RawTree {
+ public:
+  explicit Tree(StreamThreads* threads) : threads_(threads) {}
+
+  using RawTree::Create;  // those that gRPC does not call
+  using RawTree::Delete;
+  using RawTree::Exists;
+  using RawTree::Get;
+  using RawTree::List;
+  using RawTree::Set;
+  using RawTree::Txn;
+  using RawTree::Watch;
+
+  using Context = grpc::CallbackServerContext;
+  using Bytes = grpc::ByteBuffer;
+  using Reactor = grpc::ServerUnaryReactor;
+
+  Reactor* Get(Context* context, const Bytes* request, Bytes* response) override {
+    return new CallReactor(threads_, Method::kGet, context, request, response);
+  }
+  Reactor* Exists(Context* context, const Bytes* request, Bytes* response) override {
+    return new CallReactor(threads_, Method::kExists, context, request, response);
+  }
+  Reactor* List(Context* context, const Bytes* request, Bytes* response) override {
+    return new CallReactor(threads_, Method::kList, context, request, response);
+  }
+  Reactor* Create(Context* context, const Bytes* request, Bytes* response) override {
+    return new CallReactor(threads_, Method::kCreate, context, request, response);
+  }
+  Reactor* Set(Context* context, const Bytes* request, Bytes* response) override {
+    return new CallReactor(threads_, Method::kSet, context, request, response);
+  }
+  Reactor* Delete(Context* context, const Bytes* request, Bytes* response) override {
+    return new CallReactor(threads_, Method::kDelete, context, request, response);
+  }
+  Reactor* Txn(Context* context, const Bytes* request, Bytes* response) override {
+    return new CallReactor(threads_, Method::kTxn, context, request, response);
+  }
+  grpc::ServerWriteReactor<Bytes>* Watch(Context* context, const Bytes* request) override {
+    return new WatchReactor(threads_, context, request);
+  }
+
+ private:
+  StreamThreads* const threads_;
+};
+
+NativeServices::NativeServices(StreamThreads* threads)
+    : sessions_(std::make_unique<Sessions>(threads)), tree_(std::make_unique<Tree>(threads)) {}
+
+NativeServices::~NativeServices() = default;
+
+std::vector<grpc::Service*> NativeServices::services() { return {sessions_.get(), tree_.get()}; }
+
+}  // namespace quorate::rpc::native

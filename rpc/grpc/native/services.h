@@ -1,0 +1,38 @@
+// The native door's gRPC services, Sessions and Tree, to be registered into a server. They move
+// bytes between gRPC and the streams (stream_thread.h), and do no more.
+//
+// Order of things: the services are made, registered, the threads started, the server started; at
+// the end the server is shut down and has nothing under way any more, then the threads are stopped,
+// then the services are destroyed.
+//
+// Thread-safety: services() and the constructor from one thread; gRPC calls the rest from its own.
+#pragma once
+
+#include <grpcpp/impl/codegen/service_type.h>
+
+#include <memory>
+#include <vector>
+
+#include "rpc/grpc/native/stream_thread.h"
+
+namespace quorate::rpc::native {
+
+class NativeServices {
+ public:
+  // `threads` must outlive the object.
+  explicit NativeServices(StreamThreads* threads);
+  ~NativeServices();
+  NativeServices(const NativeServices&) = delete;
+  NativeServices& operator=(const NativeServices&) = delete;
+
+  // For grpc::ServerBuilder::RegisterService. They live as long as the object.
+  std::vector<grpc::Service*> services();
+
+ private:
+  class Sessions;
+  class Tree;
+  std::unique_ptr<Sessions> sessions_;
+  std::unique_ptr<Tree> tree_;
+};
+
+}  // namespace quorate::rpc::native

@@ -1,0 +1,502 @@
+#include "rpc/grpc/native/session_stream.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/wire_format_lite.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/assert.h"
+#include "rpc/grpc/native/reads.h"
+#include "rpc/grpc/native/stream_loop.h"
+#include "rpc/grpc/native/translation.h"
+#include "rpc/grpc/native/writes.h"
+
+namespace quorate::rpc::native {
+namespace {
+
+using Kind = v1::Request;
+
+// Requests that are answered in one go, while the tree is locked.
+constexpr int kAnsweredAtOnceMax = 1000;
+// Of a request in the pipeline, besides its message.
+constexpr size_t kPendingBytes = 256;
+
+// Whether a message has more requests than one may have: decoded, they would take far more memory
+// than the message.
+bool HasTooManyRequests(std::string_view bytes) {
+  using google::protobuf::internal::WireFormatLite;
+  google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(bytes.data()),
+                                            static_cast<int>(bytes.size()));
+  size_t requests = 0;
+  while (const uint32_t tag = in.ReadTag()) {
+    if (WireFormatLite::GetTagFieldNumber(tag) == v1::SessionRequest::kRequestsFieldNumber &&
+        ++requests > SessionStream::kMessageRequestsMax) {
+      return true;
+    }
+    if (!WireFormatLite::SkipField(&in, tag)) return false;  // it will not decode either
+  }
+  return false;
+}
+
+// Whether a request sees the tree or the watches as they are at its turn.
+bool IsRead(Kind::KindCase kind) {
+  switch (kind) {
+    case Kind::kWrite:
+    case Kind::kClose:
+    case Kind::kSync:
+    case Kind::kAddCredential:
+      return false;
+    default:
+      return true;
+  }
+}
+
+bool IsLinearizable(const v1::Request& request) {
+  switch (request.kind_case()) {
+    case Kind::kGet:
+      return request.get().linearizable();
+    case Kind::kExists:
+      return request.exists().linearizable();
+    case Kind::kList:
+      return request.list().linearizable();
+    case Kind::kGetAcl:
+      return request.get_acl().linearizable();
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+SessionStream::SessionStream(StreamLoop* loop, uint32_t tag, std::string client_address)
+    : Stream(loop, tag, std::move(client_address)),
+      opened_(loop->now()),
+      identities_(loop->door().config(), address()) {}
+
+SessionStream::~SessionStream() = default;
+
+bool SessionStream::HasMuchToSend() { return outbox().bytes() >= EventFeed::kUnsentBytesMax; }
+
+bool SessionStream::IsFull() const {
+  return pipeline_.size() >= kPipelineRequestsMax || held_bytes_ >= kHeldBytesMax;
+}
+
+bool SessionStream::TakeTouched() {
+  return std::exchange(touched_, false) && (state_ == State::kAttached || state_ == State::kUp);
+}
+
+// --- What comes in -------------------------------------------------------------------------------
+
+absl::Status SessionStream::OnMessage(std::string_view bytes) {
+  touched_ = true;
+  if (HasTooManyRequests(bytes)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a message may have ", kMessageRequestsMax, " requests"));
+  }
+  v1::SessionRequest message;
+  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return absl::InvalidArgumentError("a message is not a quorate.v1.SessionRequest");
+  }
+  if (message.has_open() != (state_ == State::kNew)) {
+    return absl::InvalidArgumentError("the first message of a stream, and no other, has `open`");
+  }
+  acknowledged_ = std::max(acknowledged_, message.acknowledged_sequence());
+  if (state_ == State::kNew) {
+    if (absl::Status s = OnOpen(message.open()); !s.ok()) return s;
+  }
+  std::vector<v1::Request*> requests(static_cast<size_t>(message.requests_size()));
+  message.mutable_requests()->ExtractSubrange(0, message.requests_size(), requests.data());
+  for (v1::Request* request : requests) {
+    Pending& pending = pipeline_.emplace_back();
+    pending.request.reset(request);
+    pending.kind = request->kind_case();
+    pending.id = request->id();
+    pending.bytes = kPendingBytes + request->ByteSizeLong();
+    held_bytes_ += pending.bytes;
+  }
+  wants_to_continue_ = true;
+  Begin();
+  return absl::OkStatus();
+}
+
+absl::Status SessionStream::OnHalfClosed() {
+  if (state_ == State::kNew) return absl::InvalidArgumentError("the stream has no message");
+  half_closed_ = true;
+  wants_to_continue_ = true;
+  return absl::OkStatus();
+}
+
+// --- The session ---------------------------------------------------------------------------------
+
+absl::Status SessionStream::OnOpen(const v1::OpenSession& open) {
+  open_ = open;
+  if (open.password().size() != tree::kPasswordBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a session's password has ", tree::kPasswordBytes, " bytes"));
+  }
+  for (const v1::Credential& credential : open.credentials()) {
+    if (credential.scheme() != "digest" || !identities_.AddDigest(credential.secret())) {
+      return ToStatus(v1::AUTH_FAILED, {});
+    }
+  }
+  if (absl::Status s = CheckServing(loop_->door().service()); !s.ok()) return s;
+  state_ = State::kCatchingUp;
+  if (open.last_zxid() <= loop_->seen_zxid().value()) return BeginSession();
+  return absl::OkStatus();
+}
+
+absl::Status SessionStream::TryToBegin() {
+  const tree::Zxid applied = loop_->seen_zxid();
+  if (open_.last_zxid() <= applied.value()) return BeginSession();
+  if (loop_->now() - opened_ < kCatchUpTimeout) return absl::OkStatus();
+  return IsBehind(tree::Zxid(open_.last_zxid()), applied);
+}
+
+absl::Status SessionStream::BeginSession() {
+  const Config& config = loop_->door().config();
+  timeout_ms_ =
+      std::clamp(open_.timeout_ms(), config.min_session_timeout_ms, config.max_session_timeout_ms);
+  const bool is_new = open_.session_id() == 0;
+  session_ = is_new ? loop_->door().NewSessionId() : tree::SessionId(open_.session_id());
+  std::string& to = loop_->command_bytes();
+  const size_t offset = to.size();
+  if (is_new) {
+    tree::AppendCreateSession(Header(tree::CommandKind::kCreateSession), timeout_ms_,
+                              open_.password(), &to);
+  } else {
+    tree::AppendAttachSession(Header(tree::CommandKind::kAttachSession), timeout_ms_,
+                              open_.password(), &to);
+  }
+  loop_->AddedCommand(offset);
+  state_ = State::kOpening;
+  return absl::OkStatus();
+}
+
+void SessionStream::SendOpened() {
+  tree::SessionInfo info;
+  // If it is not there any more, the stream is about to learn that it has ended.
+  if (!loop_->tree().FindSession(session_, &info)) return;
+  v1::SessionOpened opened;
+  opened.set_session_id(session_.value());
+  opened.set_timeout_ms(timeout_ms_);
+  opened.set_member(loop_->door().service().origin().member);
+  opened.set_last_sequence(info.last_sequence);
+  AppendField(v1::SessionResponse::kOpenedFieldNumber, opened, outbox().Open());
+  outbox().Close();
+  state_ = State::kUp;
+  touched_ = true;
+}
+
+absl::Status SessionStream::OnSessionClosed() {
+  if (closing_) return absl::OkStatus();  // it will be answered
+  return ToStatus(v1::SESSION_EXPIRED, "the session has expired or was closed elsewhere");
+}
+
+absl::Status SessionStream::OnSessionAttached(tree::Zxid attach_zxid) {
+  if (attach_zxid == attach_zxid_) return absl::OkStatus();
+  return ToStatus(v1::SESSION_MOVED, {});
+}
+
+absl::Status SessionStream::OnTreeReplaced() {
+  return absl::UnavailableError(
+      "this member was far behind and has skipped what its clients have to be told; open the "
+      "session again");
+}
+
+absl::Status SessionStream::CheckTime(std::chrono::steady_clock::time_point now,
+                                      int64_t leader_contact_age_ms) {
+  if (state_ == State::kNew) {
+    if (now - opened_ <= kOpenTimeout) return absl::OkStatus();
+    return absl::DeadlineExceededError("the session was not opened");
+  }
+  if (state_ == State::kCatchingUp) wants_to_continue_ = true;
+  // The client has to learn in time that its session may end elsewhere.
+  const int64_t limit_ms =
+      std::max<int64_t>(timeout_ms_ / 2, 3 * loop_->door().config().election_timeout_ms);
+  return leader_contact_age_ms > limit_ms ? OutOfTouch() : absl::OkStatus();
+}
+
+tree::CommandHeader SessionStream::Header(tree::CommandKind kind) const {
+  tree::CommandHeader header;
+  header.kind = kind;
+  header.origin = loop_->door().service().origin();
+  header.origin_tag = tag();
+  header.session = session_;
+  header.attach_zxid = attach_zxid_;
+  return header;
+}
+
+// --- Requests ------------------------------------------------------------------------------------
+
+bool SessionStream::CanBegin(const Pending& pending) const {
+  if (state_ != State::kUp || closing_) return false;
+  return IsRead(pending.kind) || pending.kind == Kind::kSync || reads_begun_ == 0;
+}
+
+void SessionStream::Begin() {
+  while (begun_ < pipeline_.size() && CanBegin(pipeline_[begun_])) {
+    BeginOne(&pipeline_[begun_++]);
+  }
+}
+
+void SessionStream::BeginOne(Pending* pending) {
+  pending->stage = Stage::kInFlight;
+  switch (pending->kind) {
+    case Kind::kWrite:
+      BeginWrite(pending);
+      return;
+    case Kind::kClose: {
+      std::string& to = loop_->command_bytes();
+      const size_t offset = to.size();
+      tree::AppendCloseSession(Header(tree::CommandKind::kCloseSession), &to);
+      loop_->AddedCommand(offset);
+      closing_ = true;
+      return;
+    }
+    case Kind::kSync:
+      pending->barrier = loop_->AddBarrier(tag());
+      return;
+    case Kind::kAddCredential:
+      AddCredential(pending);
+      return;
+    default:
+      ++reads_begun_;
+      if (IsLinearizable(*pending->request)) {
+        pending->barrier = loop_->AddBarrier(tag());
+      } else {
+        pending->stage = Stage::kReady;
+      }
+  }
+}
+
+void SessionStream::BeginWrite(Pending* pending) {
+  const std::unique_ptr<v1::Request> owner = Release(pending);
+  const v1::Request::Write& write = owner->write();
+  if (write.sequence() == 0) {
+    v1::Response response;
+    response.set_error(v1::BAD_ARGUMENTS);
+    Answer(std::move(response), pending);
+    return;
+  }
+  tree::Request request;
+  request.identities = identities_.all();
+  request.enforces_quota = loop_->door().config().enforce_quota;
+  pending->refused =
+      MakeRequest(write.operations(), loop_->door().config(), loop_->door().service(), &request);
+  pending->asked = KindsOf(request);
+  const uint32_t version = loop_->door().service().version_in_force();
+  if (pending->refused != v1::OK) MakeRefused(pending->refused, version, &request);
+  std::string& to = loop_->command_bytes();
+  const size_t offset = to.size();
+  const tree::CommandHeader header = Header(tree::CommandKind::kSequencedRequest);
+  tree::AppendSequencedRequest(header, write.sequence(), acknowledged_, request, &to);
+  if (loop_->AddedCommand(offset)) return;
+  pending->refused = v1::TOO_LARGE;
+  MakeRefused(pending->refused, version, &request);
+  tree::AppendSequencedRequest(header, write.sequence(), acknowledged_, request, &to);
+  const bool added = loop_->AddedCommand(offset);
+  ASSERT(added, "identities alone are bounded");
+}
+
+void SessionStream::AddCredential(Pending* pending) {
+  const v1::Credential& credential = pending->request->add_credential();
+  v1::Response response;
+  if (credential.scheme() != "digest" || !identities_.AddDigest(credential.secret())) {
+    response.set_error(v1::AUTH_FAILED);
+  }
+  response.set_zxid(loop_->seen_zxid().value());
+  Answer(std::move(response), pending);
+}
+
+void SessionStream::Answer(v1::Response response, Pending* pending) {
+  v1::SessionItem item;
+  item.mutable_response()->Swap(&response);
+  item.mutable_response()->set_id(pending->id);
+  AppendField(v1::SessionResponse::kItemsFieldNumber, item, &pending->answer);
+  pending->stage = Stage::kDone;
+  Release(pending);
+}
+
+std::unique_ptr<v1::Request> SessionStream::Release(Pending* pending) {
+  held_bytes_ -= std::exchange(pending->bytes, 0);
+  return std::move(pending->request);
+}
+
+// --- What comes back -----------------------------------------------------------------------------
+
+absl::Status SessionStream::OnResult(tree::ApplyResult result) {
+  const tree::CommandKind kind = result.header.kind;
+  wants_to_continue_ = true;
+  if (kind == tree::CommandKind::kCreateSession || kind == tree::CommandKind::kAttachSession) {
+    if (result.error != tree::ErrorCode::kOk) {
+      // A new one's id was in use; that happens once in the life of a universe.
+      if (open_.session_id() == 0) return BeginSession();
+      return ToStatus(v1::SESSION_EXPIRED, {});
+    }
+    attach_zxid_ = result.zxid;
+    timeout_ms_ = result.timeout_ms;
+    state_ = State::kAttached;
+    return absl::OkStatus();
+  }
+  auto pending = std::find_if(pipeline_.begin(), pipeline_.end(), [](const Pending& p) {
+    return p.stage == Stage::kInFlight && p.barrier == 0;
+  });
+  ASSERT(pending != pipeline_.end(), "results come in the order of the writes");
+  if (result.error == tree::ErrorCode::kSessionMoved ||
+      result.error == tree::ErrorCode::kSessionExpired) {
+    return ToStatus(ToProto(result.error), {});
+  }
+  v1::Response response;
+  response.set_zxid(result.zxid.value());
+  response.set_error(ToProto(result.error));
+  if (pending->kind == Kind::kWrite && result.error == tree::ErrorCode::kOk) {
+    // What is refused here may have been made before, if it was sent again: then it is answered as
+    // it was.
+    if (pending->refused != v1::OK && IsRefusalWithoutReason(result.ops)) {
+      response.set_error(pending->refused);
+    } else {
+      response.set_error(
+          ToProto(result.ops, pending->asked, response.mutable_write()->mutable_results()));
+    }
+  }
+  Answer(std::move(response), &*pending);
+  return absl::OkStatus();
+}
+
+void SessionStream::OnBarrierDone(uint64_t barrier) {
+  for (Pending& pending : pipeline_) {
+    if (pending.stage == Stage::kInFlight && pending.barrier == barrier) {
+      pending.stage = Stage::kReady;
+    }
+  }
+  wants_to_continue_ = true;
+}
+
+void SessionStream::OnEvent(uint64_t number, const Event& event) {
+  if (state_ != State::kUp || !feed_.Takes(number, outbox().bytes())) return;
+  SendIfSeen(event);
+}
+
+void SessionStream::SendIfSeen(const Event& event) {
+  std::vector<uint64_t> watch_ids;
+  watches_.Find(event.path, &watch_ids);
+  if (!watch_ids.empty()) SendEvent(event, watch_ids);
+}
+
+void SessionStream::SendEvent(const Event& event, const std::vector<uint64_t>& watch_ids) {
+  if (!identities_.MayRead(event.readers)) return;
+  v1::SessionItem item;
+  v1::WatchEvent* told = item.mutable_event();
+  told->mutable_watch_ids()->Add(watch_ids.begin(), watch_ids.end());
+  ToProto(event, told->mutable_event());
+  AppendField(v1::SessionResponse::kItemsFieldNumber, item, outbox().Open());
+  outbox().Close();
+}
+
+void SessionStream::OnRoom() {
+  wants_to_continue_ |= (paused_ || feed_.lagging()) && !HasMuchToSend();
+}
+
+absl::Status SessionStream::Continue() {
+  wants_to_continue_ = false;
+  if (state_ == State::kCatchingUp) return TryToBegin();
+  if (state_ == State::kAttached) SendOpened();
+  if (state_ != State::kUp) return absl::OkStatus();
+  paused_ = false;
+  // Events are before any answer that could show the change.
+  absl::Status caught_up = feed_.CatchUp(
+      loop_->door().history(), [this] { return !HasMuchToSend(); },
+      [this](const Event& event) { SendIfSeen(event); });
+  if (!caught_up.ok()) return caught_up;
+  if (feed_.lagging()) {
+    wants_to_continue_ = !HasMuchToSend();
+    return absl::OkStatus();
+  }
+  Begin();
+  for (int answered = 0; !wants_to_continue_; ++answered) {
+    paused_ = HasMuchToSend();
+    if (paused_ || !AnswerFirst()) break;
+    Begin();
+    wants_to_continue_ = answered == kAnsweredAtOnceMax;
+  }
+  if (half_closed_ && pipeline_.empty()) Finish(absl::OkStatus());
+  return absl::OkStatus();
+}
+
+bool SessionStream::AnswerFirst() {
+  if (pipeline_.empty()) return false;
+  Pending& first = pipeline_.front();
+  if (resumption_.has_value() || (first.stage == Stage::kReady && first.kind == Kind::kWatch)) {
+    DoWatches();
+  } else if (first.stage == Stage::kReady) {
+    DoRead(&first);
+  }
+  if (first.stage != Stage::kDone || resumption_.has_value()) return false;
+  outbox().Open()->append(first.answer);
+  outbox().Close();
+  if (first.kind == Kind::kClose) Finish(absl::OkStatus());
+  pipeline_.pop_front();
+  --begun_;
+  return !finished();
+}
+
+void SessionStream::DoRead(Pending* pending) {
+  const std::unique_ptr<v1::Request> request = Release(pending);
+  v1::Response response;
+  response.set_zxid(loop_->seen_zxid().value());
+  switch (pending->kind) {
+    case Kind::kGet:
+      DoRead(request->get().path(), response.mutable_get(), &response);
+      break;
+    case Kind::kExists:
+      DoRead(request->exists().path(), response.mutable_exists(), &response);
+      break;
+    case Kind::kList:
+      DoRead(request->list().path(), response.mutable_list(), &response);
+      break;
+    case Kind::kGetAcl:
+      DoRead(request->get_acl().path(), response.mutable_get_acl(), &response);
+      break;
+    case Kind::kUnwatch:
+      DoUnwatch(request->unwatch().watch_id(), &response);
+      break;
+    case Kind::kWhoAmI:
+      DoWhoAmI(&response);
+      break;
+    case Kind::kSync:
+      break;
+    default:
+      response.set_error(v1::BAD_ARGUMENTS);  // a kind of a later version, or none
+  }
+  AnswerRead(std::move(response), pending);
+}
+
+void SessionStream::AnswerRead(v1::Response response, Pending* pending) {
+  if (IsRead(pending->kind)) --reads_begun_;
+  Answer(std::move(response), pending);
+}
+
+template <class Result>
+void SessionStream::DoRead(const std::string& path, Result* result, v1::Response* response) {
+  const v1::ErrorCode error =
+      Read(loop_->tree(), path, identities_, loop_->door().members_text(), result);
+  if (error == v1::OK) return;
+  response->clear_kind();
+  response->set_error(error);
+}
+
+void SessionStream::DoWhoAmI(v1::Response* response) {
+  for (const tree::Identity& identity : identities_.shown()) {
+    v1::Response::WhoAmIResult::Identity* shown = response->mutable_who_am_i()->add_identities();
+    ToProto(identity, shown->mutable_scheme(), shown->mutable_id());
+  }
+}
+
+void SessionStream::Complete(std::string* message) {
+  if (state_ != State::kUp || feed_.lagging()) return;
+  AppendField(v1::SessionResponse::kZxidFieldNumber, loop_->seen_zxid().value(), message);
+}
+
+}  // namespace quorate::rpc::native

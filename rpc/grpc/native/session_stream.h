@@ -1,0 +1,158 @@
+// A session's stream: its opening and its pipeline of requests.
+//
+// Pipeline: requests are begun and answered in their order. Writes go to the log as they come, any
+// number at once, and barriers (of Sync and of linearizable reads) begin beside them. A read is
+// done when all before it is answered; what would change what it sees (a write, a credential) waits
+// for it.
+//
+// Thread-safety: none; everything runs on the thread of the stream's loop.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/status/status.h"
+#include "rpc/grpc/native/scoped_watches.h"
+#include "rpc/grpc/native/stream.h"
+#include "rpc/proto/quorate/v1/session.pb.h"
+#include "rpc/server/client_identities.h"
+
+namespace quorate::rpc::native {
+
+// Requests for watches at the front of a pipeline, of which some go on from a zxid: the history is
+// looked through once for all of them, a part of it in each turn.
+struct WatchResumption {
+  size_t requests = 0;
+  ScopedWatches watches;                        // those that go on
+  absl::btree_map<uint64_t, tree::Zxid> after;  // which each has seen, by id
+  uint64_t next = 0;                            // the next event's number
+};
+
+class SessionStream final : public Stream {
+ public:
+  // What one stream may have: requests in its pipeline and bytes of those that were not begun,
+  // before no more is read from it; requests in one message; watches, and bytes of their paths.
+  static constexpr size_t kPipelineRequestsMax = 4096;
+  static constexpr size_t kHeldBytesMax = 8u << 20;
+  static constexpr size_t kMessageRequestsMax = 16384;
+  static constexpr size_t kWatchesMax = 100'000;
+  static constexpr size_t kWatchBytesMax = 16u << 20;
+
+  SessionStream(StreamLoop* loop, uint32_t tag, std::string address);
+  ~SessionStream() override;
+
+  absl::Status OnMessage(std::string_view bytes) override;
+  absl::Status OnHalfClosed() override;
+  absl::Status OnResult(tree::ApplyResult result) override;
+  void OnEvent(uint64_t number, const Event& event) override;
+  void OnBarrierDone(uint64_t barrier) override;
+  absl::Status OnSessionClosed() override;
+  absl::Status OnSessionAttached(tree::Zxid attach_zxid) override;
+  absl::Status OnTreeReplaced() override;
+  absl::Status Continue() override;
+  void OnRoom() override;
+  absl::Status CheckTime(std::chrono::steady_clock::time_point now,
+                         int64_t leader_contact_age_ms) override;
+  void Complete(std::string* message) override;
+  void DropWatches() override;
+  tree::SessionId session() const override { return session_; }
+  bool TakeTouched() override;
+  bool IsFull() const override;
+  bool waits_for_log() const override { return !pipeline_.empty(); }
+
+ private:
+  enum class State {
+    kNew,         // nothing came
+    kCatchingUp,  // the client has seen more than this member has applied
+    kOpening,     // the session's entry is on its way through the log
+    kAttached,    // it is applied, and the client is not told yet
+    kUp,
+  };
+  enum class Stage : uint8_t {
+    kHeld,      // not begun
+    kInFlight,  // on its way through the log, or a barrier
+    kReady,     // to be done when it is the first
+    kDone,      // answered, when it is the first
+  };
+  struct Pending {
+    Stage stage = Stage::kHeld;
+    v1::Request::KindCase kind = v1::Request::KIND_NOT_SET;
+    uint64_t id = 0;
+    uint64_t barrier = 0;                  // in flight: which one; 0: the log
+    std::unique_ptr<v1::Request> request;  // until it is begun, of a read until it is done
+    size_t bytes = 0;                      // of it
+    std::vector<tree::OpKind> asked;       // of a write in flight
+    v1::ErrorCode refused = v1::OK;        // of a write in flight that only uses up its number
+    std::string answer;                    // done: a SessionResponse with it
+  };
+  struct WatchPlace {
+    std::string path;
+    Scope scope;
+  };
+
+  absl::Status OnOpen(const v1::OpenSession& open);
+  absl::Status BeginSession();
+  absl::Status TryToBegin();
+  void SendOpened();
+  // Begins what can be begun.
+  void Begin();
+  bool CanBegin(const Pending& pending) const;
+  void BeginOne(Pending* pending);
+  void BeginWrite(Pending* pending);
+  void AddCredential(Pending* pending);
+  // Does or sends what is first, as far as it goes. Returns whether anything was.
+  bool AnswerFirst();
+  void DoRead(Pending* pending);
+  template <class Result>
+  void DoRead(const std::string& path, Result* result, v1::Response* response);
+  void AnswerRead(v1::Response response, Pending* pending);
+  void DoWatches();
+  void TakeWatches();
+  v1::ErrorCode TakeWatch(const v1::Request::Watch& watch, v1::Response* response);
+  bool TellThePast();
+  void GiveUpWhatIsLost();
+  void DropWatch(uint64_t watch_id);
+  void DoUnwatch(uint64_t watch_id, v1::Response* response);
+  void DoWhoAmI(v1::Response* response);
+  void Answer(v1::Response response, Pending* pending);
+  // The request, which is not kept any longer.
+  std::unique_ptr<v1::Request> Release(Pending* pending);
+  void SendEvent(const Event& event, const std::vector<uint64_t>& watch_ids);
+  void SendIfSeen(const Event& event);
+  bool HasMuchToSend();
+  tree::CommandHeader Header(tree::CommandKind kind) const;
+
+  State state_ = State::kNew;
+  v1::OpenSession open_;
+  std::chrono::steady_clock::time_point opened_;
+  tree::SessionId session_;
+  tree::Zxid attach_zxid_;
+  int32_t timeout_ms_ = 0;
+  bool touched_ = false;
+  bool half_closed_ = false;
+  bool closing_ = false;  // its Close is on its way
+  ClientIdentities identities_;
+  uint64_t acknowledged_ = 0;
+
+  std::deque<Pending> pipeline_;
+  size_t begun_ = 0;        // of them, from the front
+  size_t reads_begun_ = 0;  // and not done
+  size_t held_bytes_ = 0;   // of requests that are kept
+  bool paused_ = false;     // there is too much to send
+
+  ScopedWatches watches_;                               // ids of those that were answered
+  absl::btree_map<uint64_t, WatchPlace> watch_places_;  // of all
+  std::optional<WatchResumption> resumption_;
+  size_t watch_bytes_ = 0;
+  EventFeed feed_;
+};
+
+}  // namespace quorate::rpc::native

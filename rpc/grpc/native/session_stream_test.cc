@@ -1,0 +1,500 @@
+#include "rpc/grpc/native/session_stream.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "rpc/grpc/native/fixture.h"
+#include "rpc/server/doors.h"
+#include "rpc/zk/door.h"
+
+namespace quorate::rpc::native {
+namespace {
+
+std::vector<uint64_t> IdsOf(const v1::SessionResponse& response) {
+  std::vector<uint64_t> ids;
+  for (const v1::SessionItem& item : response.items()) {
+    if (item.has_response()) ids.push_back(item.response().id());
+  }
+  return ids;
+}
+
+TEST_CASE("a new session is opened, with a timeout within the limits") {
+  Fixture f;
+  const uint32_t tag = f.transport.Open(Method::kSession);
+  v1::SessionRequest message = OpenMessage();
+  message.mutable_open()->set_timeout_ms(999'999);
+  f.Send(tag, message);
+  f.Settle();
+  const v1::SessionResponse response = f.Received(tag);
+  REQUIRE(response.has_opened());
+  CHECK(response.opened().timeout_ms() == 6000);
+  CHECK(response.opened().member() == 3);
+  CHECK(response.opened().last_sequence() == 0);
+  CHECK(static_cast<uint64_t>(response.opened().session_id()) >> 56 == 3);
+  CHECK(f.service.tree().session_count() == 1);
+}
+
+TEST_CASE("requests are answered in their order, reads after the writes before them") {
+  Fixture f;
+  const uint32_t tag = f.OpenSession();
+  f.Send(tag,
+         MessageOf({WriteRequest(1, 1, {CreateOp("/a", "1")}), GetRequestOf(2, "/a"),
+                    WriteRequest(3, 2, {SetOp("/a", "2")}), WriteRequest(4, 3, {SetOp("/a", "3")}),
+                    GetRequestOf(5, "/a"), GetRequestOf(6, "/none")}));
+  f.transport.RunTurns();
+  // The writes behind the read wait for it.
+  REQUIRE(f.service.batches.size() == 1);
+  CHECK(f.service.batches[0].commands.size() == 1);
+  f.service.Apply(&f.door);
+  f.transport.RunTurns();
+  REQUIRE(f.service.batches.size() == 1);
+  CHECK(f.service.batches[0].commands.size() == 2);
+  f.Settle();
+  const v1::SessionResponse response = f.Received(tag);
+  REQUIRE(IdsOf(response) == std::vector<uint64_t>{1, 2, 3, 4, 5, 6});
+  CHECK(response.items(0).response().write().results(0).path() == "/a");
+  CHECK(response.items(1).response().get().data() == "1");
+  CHECK(response.items(4).response().get().data() == "3");
+  CHECK(response.items(4).response().get().stat().version() == 2);
+  CHECK(response.items(5).response().error() == v1::NO_NODE);
+  CHECK(response.zxid() == f.zxid());
+}
+
+TEST_CASE("everything that is ready leaves in one message") {
+  Fixture f;
+  const uint32_t tag = f.OpenSession();
+  std::vector<v1::Request> requests;
+  for (uint64_t i = 1; i <= 100; ++i) requests.push_back(GetRequestOf(i, "/"));
+  f.Send(tag, MessageOf(requests));
+  f.Settle();
+  CHECK(f.transport.received(tag).size() == 1);
+  CHECK(f.Received(tag).items_size() == 100);
+}
+
+TEST_CASE("a linearizable read and a sync wait for a barrier, one for all of a turn") {
+  Fixture f;
+  const uint32_t tag = f.OpenSession();
+  f.Change(CreateOp("/a", "old"));
+  v1::Request sync;
+  sync.set_id(3);
+  sync.mutable_sync();
+  f.Send(tag, MessageOf({GetRequestOf(1, "/a", true), GetRequestOf(2, "/a", true), sync,
+                         WriteRequest(4, 1, {SetOp("/a", "mine")}), GetRequestOf(5, "/a")}));
+  f.transport.RunTurns();
+  REQUIRE(f.service.syncs.size() == 1);
+  CHECK(f.service.batches.empty());  // the write waits for the reads
+  CHECK(f.Received(tag).items_size() == 0);
+  f.Change(SetOp("/a", "new"));
+  const v1::SessionResponse response = f.Received(tag);
+  REQUIRE(IdsOf(response) == std::vector<uint64_t>{1, 2, 3, 4, 5});
+  CHECK(response.items(0).response().get().data() == "new");
+  CHECK(response.items(1).response().get().data() == "new");
+  CHECK(response.items(4).response().get().data() == "mine");
+}
+
+TEST_CASE("a write that is sent again is answered as it was, and not made again") {
+  Fixture f;
+  v1::SessionOpened opened;
+  const uint32_t first = f.OpenSession(&opened);
+  const auto write =
+      WriteRequest(1, 1, {CreateOp("/n-", "", v1::PERSISTENT_SEQUENTIAL), CreateOp("/b")});
+  const v1::Response answer = f.CallOne(first, write);
+  REQUIRE(answer.error() == v1::OK);
+  // Sent, and the stream breaks before the answer is there.
+  f.Send(first, MessageOf({WriteRequest(2, 2, {SetOp("/b", "x")})}));
+  f.transport.RunTurns();
+  f.transport.Cancel(first);
+  const uint32_t second = f.OpenSession(&opened, opened.session_id());
+  CHECK(opened.last_sequence() == 2);
+  const v1::SessionResponse again = f.Call(second, {write, WriteRequest(2, 2, {SetOp("/b", "x")})});
+  REQUIRE(again.items_size() == 2);
+  CHECK(again.items(0).response().SerializeAsString() == answer.SerializeAsString());
+  CHECK(again.items(1).response().error() == v1::OK);
+  CHECK(again.items(1).response().write().results(0).stat().version() == 1);
+  CHECK(f.CallOne(second, WriteRequest(3, 4, {SetOp("/b", "")})).error() == v1::OUT_OF_SEQUENCE);
+  CHECK(f.service.tree().node_count() == 6);  // the four that are always there
+}
+
+TEST_CASE("answers that were acknowledged are forgotten") {
+  Fixture f;
+  const uint32_t tag = f.OpenSession();
+  f.CallOne(tag, WriteRequest(1, 1, {CreateOp("/a")}));
+  v1::SessionRequest message = MessageOf({WriteRequest(2, 2, {CreateOp("/b")})});
+  message.set_acknowledged_sequence(1);
+  f.Send(tag, message);
+  f.Settle();
+  f.Received(tag);
+  CHECK(f.CallOne(tag, WriteRequest(3, 1, {CreateOp("/a")})).error() == v1::ALREADY_ACKNOWLEDGED);
+}
+
+TEST_CASE("a write that cannot be made uses up its number") {
+  Config config = zk::TestConfig();
+  config.jute_max_buffer_bytes = 1000;
+  Fixture f(config);
+  const uint32_t tag = f.OpenSession();
+  v1::Operation none;
+  v1::Operation bad_mode = CreateOp("/a");
+  bad_mode.mutable_create()->set_mode(static_cast<v1::CreateMode>(77));
+  const v1::SessionResponse response = f.Call(
+      tag, {WriteRequest(1, 1, {}), WriteRequest(2, 2, {none}), WriteRequest(3, 3, {bad_mode}),
+            WriteRequest(4, 4, {CreateOp("/a", std::string(1001, 'x'))}),
+            WriteRequest(5, 5, {CreateOp("not a path")}), WriteRequest(6, 6, {CreateOp("/a")}),
+            WriteRequest(7, 0, {CreateOp("/b")})});
+  REQUIRE(response.items_size() == 7);
+  const std::vector<v1::ErrorCode> expected = {v1::BAD_ARGUMENTS, v1::BAD_ARGUMENTS,
+                                               v1::BAD_ARGUMENTS, v1::TOO_LARGE,
+                                               v1::BAD_ARGUMENTS, v1::OK,
+                                               v1::BAD_ARGUMENTS};
+  for (int i = 0; i < 7; ++i) {
+    INFO(i);
+    CHECK(response.items(i).response().error() == expected[static_cast<size_t>(i)]);
+  }
+}
+
+TEST_CASE("a transaction that fails says which of its operations did") {
+  Fixture f;
+  const uint32_t tag = f.OpenSession();
+  const v1::Response response =
+      f.CallOne(tag, WriteRequest(1, 1, {CreateOp("/a"), SetOp("/none", ""), CreateOp("/b")}));
+  CHECK(response.error() == v1::NO_NODE);
+  REQUIRE(response.write().results_size() == 3);
+  CHECK(response.write().results(0).error() == v1::OK);
+  CHECK(response.write().results(1).error() == v1::NO_NODE);
+  CHECK(response.write().results(2).error() == v1::NOT_ATTEMPTED);
+  CHECK(f.CallOne(tag, GetRequestOf(2, "/a")).error() == v1::NO_NODE);
+}
+
+TEST_CASE("what not all members know is refused, and uses up its number") {
+  Fixture f;
+  const uint32_t tag = f.OpenSession();
+  const v1::Response created = f.CallOne(tag, WriteRequest(1, 1, {CreateOp("/a")}));
+  const int64_t zxid = created.write().results(0).stat().created_zxid();
+  f.service.version = tree::kVersionCheckCreated - 1;
+  const auto write = WriteRequest(2, 2, {CheckCreatedOp("/a", zxid), SetOp("/a", "new")});
+  CHECK(f.CallOne(tag, write).error() == v1::UNIMPLEMENTED);
+  CHECK(f.CallOne(tag, GetRequestOf(3, "/a")).get().data() == "");
+  CHECK(f.CallOne(tag, WriteRequest(4, 3, {SetOp("/a", "old")})).error() == v1::OK);
+  f.service.version = tree::kVersionCheckCreated;
+  // It is not made when it is sent again. What is kept of it is only that it was refused.
+  CHECK(f.CallOne(tag, write).error() == v1::BAD_ARGUMENTS);
+  CHECK(f.CallOne(tag, GetRequestOf(5, "/a")).get().data() == "old");
+}
+
+TEST_CASE("why a write was refused is answered again, whatever holds then") {
+  Fixture f;
+  const uint32_t tag = f.OpenSession();
+  f.CallOne(tag, WriteRequest(1, 1, {CreateOp("/a")}));
+  const bool is_kept = GENERATE(true, false);
+  if (!is_kept) f.service.version = tree::kVersionCheckCreated - 1;
+  f.service.is_refusing_data = true;
+  const auto write = WriteRequest(2, 2, {SetOp("/a", "new"), SetOp("/a", "newer")});
+  CHECK(f.CallOne(tag, write).error() == v1::NO_SPACE);
+  f.service.is_refusing_data = false;
+  const v1::Response again = f.CallOne(tag, write);
+  CHECK(again.error() == (is_kept ? v1::NO_SPACE : v1::BAD_ARGUMENTS));
+  CHECK(f.CallOne(tag, WriteRequest(3, 3, {SetOp("/a", "next")})).error() == v1::OK);
+  CHECK(f.CallOne(tag, GetRequestOf(4, "/a")).get().data() == "next");
+}
+
+TEST_CASE("a check of the creation") {
+  Fixture f;
+  const uint32_t tag = f.OpenSession();
+  const auto make = [](uint64_t sequence) {
+    return WriteRequest(1, sequence, {CreateOp("/a", "", v1::EPHEMERAL)});
+  };
+  const int64_t first = f.CallOne(tag, make(1)).write().results(0).stat().created_zxid();
+  f.CallOne(tag, WriteRequest(2, 2, {DeleteOp("/a")}));
+  const int64_t second = f.CallOne(tag, make(3)).write().results(0).stat().created_zxid();
+  REQUIRE(first != second);
+  const v1::Response refused =
+      f.CallOne(tag, WriteRequest(4, 4, {CheckCreatedOp("/a", first), SetOp("/a", "x")}));
+  CHECK(refused.error() == v1::BAD_VERSION);
+  CHECK(refused.write().results(0).error() == v1::BAD_VERSION);
+  const v1::Response done =
+      f.CallOne(tag, WriteRequest(5, 5, {CheckCreatedOp("/a", second), SetOp("/a", "x")}));
+  CHECK(done.error() == v1::OK);
+  CHECK(done.write().results(0).ByteSizeLong() == 0);
+  CHECK(f.CallOne(tag, WriteRequest(6, 6, {CheckCreatedOp("/none", 1)})).error() == v1::NO_NODE);
+}
+
+TEST_CASE("conditions and recursive deletes") {
+  Fixture f;
+  const uint32_t tag = f.OpenSession();
+  v1::Operation absent;
+  absent.mutable_check()->set_path("/a");
+  absent.mutable_check()->set_absent(true);
+  CHECK(f.CallOne(tag, WriteRequest(1, 1, {absent, CreateOp("/a"), CreateOp("/a/b")})).error() ==
+        v1::OK);
+  CHECK(f.CallOne(tag, WriteRequest(2, 2, {absent})).error() == v1::NODE_EXISTS);
+  CHECK(f.CallOne(tag, WriteRequest(3, 3, {DeleteOp("/a")})).error() == v1::NOT_EMPTY);
+  const v1::Response removed = f.CallOne(tag, WriteRequest(4, 4, {DeleteOp("/a", true)}));
+  CHECK(removed.error() == v1::OK);
+  CHECK(removed.write().results(0).removed() == 2);
+}
+
+// --- The session's life --------------------------------------------------------------------------
+
+TEST_CASE("a session that moves to another stream ends the first one") {
+  Fixture f;
+  v1::SessionOpened opened;
+  const uint32_t first = f.OpenSession(&opened);
+  const uint32_t second = f.OpenSession(&opened, opened.session_id());
+  CHECK(f.CodeOf(first) == absl::StatusCode::kAborted);
+  CHECK(f.CallOne(second, WriteRequest(1, 1, {CreateOp("/a")})).error() == v1::OK);
+  CHECK(f.service.tree().session_count() == 1);
+}
+
+TEST_CASE("a session moves between the doors") {
+  Fixture f;
+  zk::ZkDoor zk_door(f.config, &f.service, &f.clock, &f.random);
+  zk::ManualSockets sockets;
+  zk::ConnectionLoop zk_loop(&zk_door, &sockets);
+  sockets.SetLoop(&zk_loop);
+  Doors doors({{&zk_door, kZooKeeperTags}, {&f.door, kNativeTags}});
+  f.told = &doors;
+  v1::SessionOpened opened;
+  const uint32_t tag = f.OpenSession(&opened);
+  f.CallOne(tag, WriteRequest(1, 1, {CreateOp("/e", "", v1::EPHEMERAL)}));
+
+  const uint32_t connection = *sockets.Connect();
+  zk::ConnectPacketOptions options;
+  options.session = opened.session_id();
+  options.password = kPassword;
+  sockets.Write(connection, zk::ConnectPacket(options));
+  sockets.RunTurns();
+  f.Settle();
+  sockets.RunTurns();
+  CHECK(f.CodeOf(tag) == absl::StatusCode::kAborted);
+  CHECK(sockets.open(connection));
+  CHECK_FALSE(sockets.received(connection).empty());
+
+  f.OpenSession(&opened, opened.session_id());
+  sockets.RunTurns();
+  CHECK_FALSE(sockets.open(connection));
+  CHECK(f.service.tree().ephemeral_count() == 1);
+}
+
+TEST_CASE("who has no session learns that in time") {
+  Fixture f;
+  v1::SessionOpened opened;
+  const uint32_t tag = f.OpenSession(&opened);
+  SECTION("the password is wrong") {
+    const uint32_t other = f.transport.Open(Method::kSession);
+    v1::SessionRequest message = OpenMessage(opened.session_id());
+    message.mutable_open()->set_password("fedcba9876543210");
+    f.Send(other, message);
+    f.Settle();
+    CHECK(f.CodeOf(other) == absl::StatusCode::kUnauthenticated);
+    CHECK_FALSE(f.transport.outcome(tag).has_value());
+  }
+  SECTION("there is none") {
+    const uint32_t other = f.transport.Open(Method::kSession);
+    f.Send(other, OpenMessage(opened.session_id() + 1));
+    f.Settle();
+    CHECK(f.CodeOf(other) == absl::StatusCode::kUnauthenticated);
+  }
+  SECTION("it expires") {
+    CommandBatch batch;
+    tree::CommandHeader header;
+    header.kind = tree::CommandKind::kExpireSession;
+    header.session = tree::SessionId(opened.session_id());
+    tree::SessionInfo info;
+    REQUIRE(f.service.tree().FindSession(header.session, &info));
+    header.attach_zxid = info.attach_zxid;
+    header.origin = f.service.origin();
+    tree::AppendCloseSession(header, batch.bytes.get());
+    batch.commands.push_back({0, batch.bytes->size()});
+    f.service.Submit(std::move(batch));
+    f.Settle();
+    CHECK(f.CodeOf(tag) == absl::StatusCode::kUnauthenticated);
+  }
+  SECTION("no leader was heard from") {
+    f.service.current.leader_contact_age_ms = 60'000;
+    f.Pass(50);
+    CHECK(f.CodeOf(tag) == absl::StatusCode::kUnavailable);
+  }
+  SECTION("the tree was replaced") {
+    f.door.OnTreeReplaced();
+    f.door.OnBatchApplied();
+    f.Settle();
+    CHECK(f.CodeOf(tag) == absl::StatusCode::kUnavailable);
+  }
+}
+
+TEST_CASE("a close ends the session, its ephemerals and, after the answer, the stream") {
+  Fixture f;
+  const uint32_t tag = f.OpenSession();
+  v1::Request close;
+  close.set_id(9);
+  close.mutable_close();
+  const v1::SessionResponse response =
+      f.Call(tag, {WriteRequest(1, 1, {CreateOp("/e", "", v1::EPHEMERAL)}), close});
+  CHECK(IdsOf(response) == std::vector<uint64_t>{1, 9});
+  CHECK(f.CodeOf(tag) == absl::StatusCode::kOk);
+  CHECK(f.service.tree().session_count() == 0);
+  CHECK(f.service.tree().ephemeral_count() == 0);
+  CHECK(f.loop.stream_count() == 0);
+}
+
+TEST_CASE("a client that sends no more gets its answers, and keeps its session") {
+  Fixture f;
+  const uint32_t tag = f.OpenSession();
+  f.Send(tag, MessageOf({WriteRequest(1, 1, {CreateOp("/a")}), GetRequestOf(2, "/a")}));
+  f.transport.HalfClose(tag);
+  f.Settle();
+  CHECK(IdsOf(f.Received(tag)) == std::vector<uint64_t>{1, 2});
+  CHECK(f.CodeOf(tag) == absl::StatusCode::kOk);
+  CHECK(f.service.tree().session_count() == 1);
+}
+
+TEST_CASE("a client that has seen more than this member waits, and then goes elsewhere") {
+  Fixture f;
+  f.Change(CreateOp("/a"));
+  const uint32_t tag = f.transport.Open(Method::kSession);
+  v1::SessionRequest message = OpenMessage();
+  message.mutable_open()->set_last_zxid(f.zxid() + 1);
+  f.Send(tag, message);
+  f.Settle();
+  CHECK(f.Received(tag).opened().session_id() == 0);
+  SECTION("the member catches up") {
+    f.Change(SetOp("/a", ""));
+    f.Pass(50);
+    CHECK(f.Received(tag).opened().session_id() != 0);
+  }
+  SECTION("it does not") {
+    f.Pass(2001);
+    CHECK(f.CodeOf(tag) == absl::StatusCode::kUnavailable);
+  }
+}
+
+TEST_CASE("sessions that say anything are reported to the leader") {
+  Fixture f;
+  v1::SessionOpened opened;
+  const uint32_t tag = f.OpenSession(&opened);
+  f.Pass(1000);
+  REQUIRE(f.service.touches.size() == 1);
+  CHECK(f.service.touches[0] == std::vector<int64_t>{opened.session_id()});
+  f.Pass(1000);
+  CHECK(f.service.touches.size() == 1);
+  f.Send(tag, {});
+  f.Settle();
+  f.Pass(1000);
+  CHECK(f.service.touches.size() == 2);
+}
+
+TEST_CASE("messages that make no sense end the stream") {
+  Fixture f;
+  const uint32_t fresh = f.transport.Open(Method::kSession);
+  const uint32_t up = f.OpenSession();
+  SECTION("not a message") {
+    f.transport.Write(up, "\xFF\xFF\xFF");
+    f.Settle();
+    CHECK(f.CodeOf(up) == absl::StatusCode::kInvalidArgument);
+  }
+  SECTION("no open") {
+    f.Send(fresh, MessageOf({GetRequestOf(1, "/")}));
+    f.Settle();
+    CHECK(f.CodeOf(fresh) == absl::StatusCode::kInvalidArgument);
+  }
+  SECTION("two opens") {
+    f.Send(up, OpenMessage());
+    f.Settle();
+    CHECK(f.CodeOf(up) == absl::StatusCode::kInvalidArgument);
+  }
+  SECTION("nothing") {
+    f.transport.HalfClose(fresh);
+    f.Settle();
+    CHECK(f.CodeOf(fresh) == absl::StatusCode::kInvalidArgument);
+  }
+  SECTION("nothing for long") {
+    f.Pass(30'001);
+    CHECK(f.CodeOf(fresh) == absl::StatusCode::kDeadlineExceeded);
+  }
+  SECTION("a short password") {
+    v1::SessionRequest message = OpenMessage();
+    message.mutable_open()->set_password("short");
+    f.Send(fresh, message);
+    f.Settle();
+    CHECK(f.CodeOf(fresh) == absl::StatusCode::kInvalidArgument);
+  }
+  SECTION("more requests than a message may have") {
+    v1::SessionRequest message;
+    for (size_t i = 0; i <= SessionStream::kMessageRequestsMax; ++i) message.add_requests();
+    f.Send(up, message);
+    f.Settle();
+    CHECK(f.CodeOf(up) == absl::StatusCode::kInvalidArgument);
+  }
+  SECTION("a request of no kind is answered") {
+    v1::Request request;
+    request.set_id(4);
+    CHECK(f.CallOne(up, request).error() == v1::BAD_ARGUMENTS);
+  }
+}
+
+// --- Identities ----------------------------------------------------------------------------------
+
+TEST_CASE("a credential counts for what comes after it") {
+  Fixture f;
+  const uint32_t tag = f.OpenSession();
+  v1::Operation create = CreateOp("/mine", "secret");
+  v1::Acl* acl = create.mutable_create()->add_acl();
+  acl->set_permissions(31);
+  acl->set_scheme("auth");
+  v1::Request add;
+  add.set_id(2);
+  add.mutable_add_credential()->set_scheme("digest");
+  add.mutable_add_credential()->set_secret("alice:wonder");
+  v1::Request who;
+  who.set_id(4);
+  who.mutable_who_am_i();
+  v1::SessionResponse response =
+      f.Call(tag, {WriteRequest(1, 1, {create}), add, WriteRequest(3, 2, {create}), who});
+  REQUIRE(response.items_size() == 4);
+  CHECK(response.items(0).response().error() == v1::INVALID_ACL);
+  CHECK(response.items(1).response().error() == v1::OK);
+  CHECK(response.items(2).response().error() == v1::OK);
+  const auto& identities = response.items(3).response().who_am_i().identities();
+  REQUIRE(identities.size() == 2);
+  CHECK(identities[0].scheme() == "ip");
+  CHECK(identities[0].id() == "10.0.0.1");
+  CHECK(identities[1].id() == "alice");
+  CHECK(f.CallOne(tag, GetRequestOf(5, "/mine")).get().data() == "secret");
+
+  const uint32_t other = f.OpenSession();
+  const v1::SessionResponse refused =
+      f.Call(other, {GetRequestOf(1, "/mine"), add, GetRequestOf(3, "/mine")});
+  REQUIRE(refused.items_size() == 3);
+  CHECK(refused.items(0).response().error() == v1::NO_AUTH);
+  CHECK(refused.items(2).response().get().data() == "secret");
+  add.mutable_add_credential()->set_scheme("kerberos");
+  CHECK(f.CallOne(other, add).error() == v1::AUTH_FAILED);
+}
+
+TEST_CASE("streams are limited by address") {
+  Config config = zk::TestConfig();
+  config.max_client_connections = 2;
+  Fixture f(config);
+  f.transport.Open(Method::kSession, "10.0.0.1");
+  const uint32_t second = f.transport.Open(Method::kSession, "10.0.0.1");
+  CHECK(f.CodeOf(f.transport.Open(Method::kSession, "10.0.0.1")) ==
+        absl::StatusCode::kResourceExhausted);
+  CHECK_FALSE(f.transport.outcome(f.transport.Open(Method::kSession, "10.0.0.2")).has_value());
+  f.transport.Cancel(second);
+  CHECK_FALSE(f.transport.outcome(f.transport.Open(Method::kSession, "10.0.0.1")).has_value());
+}
+
+TEST_CASE("a congested server reads no more from those who wait for it") {
+  Fixture f;
+  const uint32_t tag = f.OpenSession();
+  f.service.is_congested = true;
+  f.Send(tag, MessageOf({WriteRequest(1, 1, {CreateOp("/a")})}));
+  f.transport.RunTurns();
+  CHECK_FALSE(f.transport.receiving(tag));
+  f.service.is_congested = false;
+  f.Settle();
+  CHECK(f.transport.receiving(tag));
+}
+
+}  // namespace
+}  // namespace quorate::rpc::native

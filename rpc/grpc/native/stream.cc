@@ -1,0 +1,61 @@
+#include "rpc/grpc/native/stream.h"
+
+#include <utility>
+
+#include "base/assert.h"
+
+namespace quorate::rpc::native {
+namespace {
+
+// Bytes of a message to which nothing more is added: with one more answer of the usual limits it is
+// below the four megabytes that gRPC's clients take if they are told nothing else.
+constexpr size_t kMessageBytes = 1u << 20;
+
+}  // namespace
+
+std::string* Outbox::Open() {
+  if (messages_.empty() || messages_.back().counted >= kMessageBytes) messages_.emplace_back();
+  return &messages_.back().bytes;
+}
+
+void Outbox::Close() {
+  ASSERT(!messages_.empty());
+  Message& last = messages_.back();
+  bytes_ += last.bytes.size() - std::exchange(last.counted, last.bytes.size());
+}
+
+void Outbox::Pop() {
+  bytes_ -= messages_.front().counted;
+  messages_.pop_front();
+}
+
+bool EventFeed::Takes(uint64_t number, size_t unsent_bytes) {
+  if (lagging_) return false;
+  if (unsent_bytes >= kUnsentBytesMax) GoBackTo(number);
+  return !lagging_;
+}
+
+void EventFeed::GoBackTo(uint64_t number) {
+  lagging_ = true;
+  next_ = number;
+}
+
+absl::Status EventFeed::Lost() {
+  return absl::ResourceExhaustedError(
+      "the client did not read its events while they were kept; watch again from what was "
+      "received, on a new stream");
+}
+
+Stream::Stream(StreamLoop* loop, uint32_t tag, std::string address)
+    : loop_(loop), tag_(tag), address_(std::move(address)) {}
+
+void Stream::OnEvent(uint64_t, const Event&) {}
+
+absl::Status Stream::OnSessionAttached(tree::Zxid) { return absl::OkStatus(); }
+
+void Stream::Finish(absl::Status outcome) {
+  if (std::exchange(finished_, true)) return;
+  outcome_ = std::move(outcome);
+}
+
+}  // namespace quorate::rpc::native

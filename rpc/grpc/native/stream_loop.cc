@@ -1,0 +1,362 @@
+#include "rpc/grpc/native/stream_loop.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+#include "rpc/grpc/native/call.h"
+#include "rpc/grpc/native/session_stream.h"
+#include "rpc/grpc/native/watch_stream.h"
+
+namespace quorate::rpc::native {
+namespace {
+
+// How long a stream that is to end may take to accept the last messages.
+constexpr int kTimersToSendTheRest = 40;
+
+std::unique_ptr<Stream> MakeStream(StreamLoop* loop, uint32_t tag, Method method,
+                                   std::string address) {
+  switch (method) {
+    case Method::kSession:
+      return std::make_unique<SessionStream>(loop, tag, std::move(address));
+    case Method::kWatch:
+      return std::make_unique<WatchStream>(loop, tag, std::move(address));
+    default:
+      return std::make_unique<Call>(loop, tag, std::move(address), method);
+  }
+}
+
+}  // namespace
+
+struct StreamLoop::Client {
+  std::unique_ptr<Stream> stream;
+  std::list<std::shared_ptr<Client>>::iterator in_order;
+  bool open = true;
+  bool receiving = true;     // the transport was told to
+  bool half_closed = false;  // nothing more will come
+  bool blocked = false;      // waits for OnWritable
+  bool dirty = false;        // in dirty_
+  int timers_finished = 0;
+};
+
+StreamLoop::StreamLoop(NativeDoor* door, Transport* transport)
+    : door_(door), transport_(transport), clock_(&door->clock()), number_(door->AddLoop(this)) {
+  now_ = touches_sent_ = clock_->Now();
+}
+
+StreamLoop::~StreamLoop() = default;
+
+// --- From other threads --------------------------------------------------------------------------
+
+void StreamLoop::Push(Item item) { inbox_.Push(std::move(item)); }
+
+void StreamLoop::Wake() {
+  if (inbox_.WantsWake()) transport_->Wake();
+}
+
+void StreamLoop::OnWake() {
+  now_ = clock_->Now();
+  inbox_.OnWake();
+  inbox_may_have_items_ = true;
+  ScheduleTurnEnd();
+}
+
+// --- From the transport --------------------------------------------------------------------------
+
+StreamLoop::Client* StreamLoop::Find(uint32_t tag) {
+  const auto it = clients_.find(tag);
+  return it == clients_.end() ? nullptr : it->second.get();
+}
+
+absl::StatusOr<uint32_t> StreamLoop::Open(Method method, std::string address) {
+  now_ = clock_->Now();
+  if (absl::Status s = door_->Admit(address); !s.ok()) return s;
+  // After very many calls they come again, and a session may live as long.
+  uint32_t tag = door_->NewTag(number_);
+  while (Find(tag) != nullptr) tag = door_->NewTag(number_);
+  auto client = std::make_shared<Client>();
+  client->stream = MakeStream(this, tag, method, std::move(address));
+  client->in_order = in_order_.insert(in_order_.end(), client);
+  clients_[tag] = std::move(client);
+  return tag;
+}
+
+void StreamLoop::OnMessage(uint32_t tag, std::string_view bytes) {
+  now_ = clock_->Now();
+  Client* client = Find(tag);
+  ASSERT(client != nullptr, "a stream is known until Transport::Finish");
+  client->receiving = false;
+  MarkDirty(*client);
+  if (!client->stream->finished()) FinishIfBad(*client, client->stream->OnMessage(bytes));
+}
+
+void StreamLoop::OnHalfClosed(uint32_t tag) {
+  now_ = clock_->Now();
+  Client* client = Find(tag);
+  ASSERT(client != nullptr);
+  client->receiving = false;
+  client->half_closed = true;
+  MarkDirty(*client);
+  if (!client->stream->finished()) FinishIfBad(*client, client->stream->OnHalfClosed());
+}
+
+void StreamLoop::OnWritable(uint32_t tag) {
+  now_ = clock_->Now();
+  Client* client = Find(tag);
+  ASSERT(client != nullptr);
+  client->blocked = false;
+  client->stream->OnRoom();
+  MarkDirty(*client);
+}
+
+void StreamLoop::OnClosed(uint32_t tag) {
+  now_ = clock_->Now();
+  Client* client = Find(tag);
+  ASSERT(client != nullptr);
+  LockTree();  // it has watches
+  Close(*client, absl::CancelledError("the client has gone"));
+  UnlockTree();
+}
+
+size_t StreamLoop::unsent_bytes() const {
+  size_t bytes = 0;
+  for (const std::shared_ptr<Client>& client : in_order_) bytes += client->stream->outbox().bytes();
+  return bytes;
+}
+
+// --- Streams -------------------------------------------------------------------------------------
+
+void StreamLoop::FinishIfBad(Client& client, const absl::Status& status) {
+  if (status.ok() || client.stream->finished()) return;
+  if (client.stream->session() != tree::kNoSession) {
+    spdlog::info("ending the stream of {}, session 0x{:x}: {}", client.stream->address(),
+                 client.stream->session().value(), std::string(status.message()));
+  }
+  client.stream->Finish(status);
+  MarkDirty(client);
+}
+
+void StreamLoop::Flush(Client& client) {
+  Stream& stream = *client.stream;
+  Outbox& outbox = stream.outbox();
+  while (!client.blocked && !outbox.empty()) {
+    std::string& message = outbox.front();
+    const size_t size = message.size();
+    // What is said of now is true once all that is before now was sent.
+    if (outbox.count() == 1) stream.Complete(&message);
+    if (transport_->Send(stream.tag(), &message)) {
+      outbox.Pop();
+      stream.OnRoom();
+    } else {
+      message.resize(size);
+      client.blocked = true;
+    }
+  }
+  if (!stream.finished() || !outbox.empty()) return;
+  LockTree();
+  Close(client, stream.outcome());
+  UnlockTree();
+}
+
+void StreamLoop::MaybeReceive(Client& client) {
+  if (!client.open || client.receiving || client.half_closed || client.stream->finished() ||
+      client.stream->IsFull()) {
+    return;
+  }
+  // Congestion is made by writes: clients that wait for none are still heard.
+  if (client.stream->waits_for_log() && door_->service().congested()) return;
+  client.receiving = true;
+  transport_->Receive(client.stream->tag());
+}
+
+void StreamLoop::Close(Client& client, const absl::Status& outcome) {
+  if (!client.open) return;
+  client.open = false;
+  const uint32_t tag = client.stream->tag();
+  client.stream->DropWatches();
+  if (client.stream->session() != tree::kNoSession) {
+    door_->ForgetSession(client.stream->session(), tag);
+  }
+  door_->Release(client.stream->address());
+  transport_->Finish(tag, outcome);
+  in_order_.erase(client.in_order);
+  clients_.erase(tag);
+}
+
+// --- Turns ---------------------------------------------------------------------------------------
+
+void StreamLoop::MarkDirty(Client& client) {
+  if (client.dirty || !client.open) return;
+  client.dirty = true;
+  dirty_.push_back(*client.in_order);
+  ScheduleTurnEnd();
+}
+
+void StreamLoop::ScheduleTurnEnd() {
+  if (turn_end_scheduled_) return;
+  turn_end_scheduled_ = true;
+  transport_->EndTurnSoon();
+}
+
+void StreamLoop::SubmitBatch() {
+  if (!batch_.empty()) {
+    const size_t bytes = batch_.bytes->size();
+    door_->service().Submit(std::exchange(batch_, CommandBatch{}));
+    batch_.bytes->reserve(bytes);
+  }
+  if (std::exchange(barrier_wanted_, false)) {
+    door_->service().Sync(door_->TagOfLoop(number_), next_barrier_++);
+  }
+}
+
+void StreamLoop::EndTurn() {
+  turn_end_scheduled_ = false;
+  SubmitBatch();
+  const auto wants_to_continue = [](const std::shared_ptr<Client>& client) {
+    return client->open && !client->stream->finished() && client->stream->wants_to_continue();
+  };
+  if (std::exchange(inbox_may_have_items_, false) ||
+      std::any_of(dirty_.begin(), dirty_.end(), wants_to_continue)) {
+    LockTree();  // may add to dirty_
+    for (size_t i = 0; i < dirty_.size(); ++i) {
+      if (!wants_to_continue(dirty_[i])) continue;
+      FinishIfBad(*dirty_[i], dirty_[i]->stream->Continue());
+    }
+    UnlockTree();
+    SubmitBatch();
+  }
+  std::vector<std::shared_ptr<Client>> dirty;
+  dirty.swap(dirty_);
+  // Closing one of them empties the inbox, which may have something for any of the others.
+  for (const std::shared_ptr<Client>& client : dirty) client->dirty = false;
+  for (const std::shared_ptr<Client>& client : dirty) {
+    if (!client->open) continue;
+    Flush(*client);
+    if (wants_to_continue(client)) MarkDirty(*client);
+    MaybeReceive(*client);
+  }
+}
+
+bool StreamLoop::AddedCommand(size_t offset) {
+  const size_t size = batch_.bytes->size() - offset;
+  if (size > kCommandBytesMax) {
+    batch_.bytes->resize(offset);
+    return false;
+  }
+  batch_.commands.push_back({offset, size});
+  ScheduleTurnEnd();
+  return true;
+}
+
+uint64_t StreamLoop::AddBarrier(uint32_t tag) {
+  std::vector<uint32_t>& waiting = barriers_[next_barrier_];
+  if (waiting.empty() || waiting.back() != tag) waiting.push_back(tag);
+  barrier_wanted_ = true;
+  ScheduleTurnEnd();
+  return next_barrier_;
+}
+
+const tree::Tree& StreamLoop::tree() const {
+  ASSERT(tree_locked_);
+  return door_->service().tree();
+}
+
+void StreamLoop::LockTree() {
+  if (tree_locked_) return;
+  door_->service().tree_mutex().ReaderLock();
+  tree_locked_ = true;
+  DrainInbox();
+  seen_zxid_ = tree().last_zxid();
+}
+
+void StreamLoop::UnlockTree() {
+  if (!tree_locked_) return;
+  tree_locked_ = false;
+  door_->service().tree_mutex().ReaderUnlock();
+}
+
+// --- Inbox ---------------------------------------------------------------------------------------
+
+void StreamLoop::DrainInbox() {
+  ASSERT(draining_.empty());
+  if (!inbox_.Take(&draining_)) return;
+  for (Item& item : draining_) HandleItem(item);
+  draining_.clear();
+}
+
+void StreamLoop::HandleItem(Item& item) {
+  // Who is about to end hears nothing more: it may have missed what came before.
+  const auto tell = [this](uint32_t tag, auto function) {
+    Client* client = Find(tag);
+    if (client == nullptr || client->stream->finished()) return;
+    MarkDirty(*client);
+    FinishIfBad(*client, function(*client->stream));
+  };
+  if (auto* result = std::get_if<tree::ApplyResult>(&item)) {
+    tell(result->header.origin_tag,
+         [&](Stream& stream) { return stream.OnResult(std::move(*result)); });
+  } else if (auto* event = std::get_if<EventItem>(&item)) {
+    tell(event->tag, [&](Stream& stream) {
+      stream.OnEvent(event->number, *event->event);
+      return absl::OkStatus();
+    });
+  } else if (auto* attached = std::get_if<SessionAttached>(&item)) {
+    tell(attached->tag,
+         [&](Stream& stream) { return stream.OnSessionAttached(attached->attach_zxid); });
+  } else if (auto* closed = std::get_if<SessionClosed>(&item)) {
+    tell(closed->tag, [](Stream& stream) { return stream.OnSessionClosed(); });
+  } else if (auto* done = std::get_if<BarrierDone>(&item)) {
+    // What one barrier shows, those before it have shown.
+    while (!barriers_.empty() && barriers_.begin()->first <= done->barrier) {
+      const auto [barrier, tags] = *barriers_.begin();
+      barriers_.erase(barriers_.begin());
+      for (uint32_t tag : tags) {
+        tell(tag, [number = barrier](Stream& stream) {
+          stream.OnBarrierDone(number);
+          return absl::OkStatus();
+        });
+      }
+    }
+  } else {
+    for (const std::shared_ptr<Client>& client : in_order_) {
+      tell(client->stream->tag(), [](Stream& stream) { return stream.OnTreeReplaced(); });
+    }
+  }
+}
+
+// --- From time to time ---------------------------------------------------------------------------
+
+void StreamLoop::OnTimer() {
+  now_ = clock_->Now();
+  const ServerStatus status = door_->service().status();
+  const std::vector<std::shared_ptr<Client>> clients(in_order_.begin(), in_order_.end());
+  for (const std::shared_ptr<Client>& client : clients) {
+    Stream& stream = *client->stream;
+    if (!stream.finished()) {
+      FinishIfBad(*client, stream.CheckTime(now_, status.leader_contact_age_ms));
+      if (stream.wants_to_continue()) MarkDirty(*client);
+    } else if (client->open && ++client->timers_finished > kTimersToSendTheRest) {
+      LockTree();
+      Close(*client, stream.outcome());
+      UnlockTree();
+    }
+    MaybeReceive(*client);  // in case it was paused
+  }
+  SendTouches();
+}
+
+void StreamLoop::SendTouches() {
+  if (now_ - touches_sent_ < std::chrono::milliseconds(door_->config().touch_period_ms())) return;
+  touches_sent_ = now_;
+  std::vector<int64_t> touched;
+  for (const std::shared_ptr<Client>& client : in_order_) {
+    if (client->stream->TakeTouched()) touched.push_back(client->stream->session().value());
+  }
+  if (touched.empty()) return;
+  std::sort(touched.begin(), touched.end());
+  door_->service().Touch(std::move(touched));
+}
+
+}  // namespace quorate::rpc::native

@@ -1,0 +1,259 @@
+#include "rpc/grpc/native/stream_thread.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <thread>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/assert.h"
+#include "base/mutex.h"
+#include "base/thread.h"
+#include "rpc/grpc/native/stream_loop.h"
+
+namespace quorate::rpc::native {
+
+class StreamThread final : public Transport {
+ public:
+  explicit StreamThread(NativeDoor* door) : loop_(door, this) {}
+  ~StreamThread() override { Stop(); }
+
+  void Start() {
+    thread_ = StartThread("grpc-streams", [this] { Run(); });
+  }
+  void Stop() {
+    {
+      MutexLock lock(&mutex_);
+      stopped_ = true;
+      filled_.notify_one();
+    }
+    if (thread_.joinable()) thread_.join();
+  }
+
+  // --- gRPC's threads ----------------------------------------------------------------------------
+  enum class What : uint8_t { kOpened, kMessage, kHalfClosed, kWritten, kCancelled };
+  struct News {
+    What what;
+    uint64_t id;          // of the handle
+    std::string bytes{};  // a message, or the address of what was opened
+    Method method{};      // opened
+    Channel* channel = nullptr;
+  };
+
+  void Push(News news) {
+    MutexLock lock(&mutex_);
+    news_.push_back(std::move(news));
+    if (std::exchange(sleeps_, false)) filled_.notify_one();
+  }
+  void OnWritten(uint64_t id) {
+    Ending ending;
+    {
+      MutexLock lock(&mutex_);
+      const auto found = writing_.find(id);
+      if (found == writing_.end()) return;
+      Writing& writing = found->second;
+      ending = std::move(writing.ending);
+      // It is only of interest if somebody waits for it.
+      if (writing.waited_for && ending.channel == nullptr) {
+        news_.push_back({What::kWritten, id});
+        if (std::exchange(sleeps_, false)) filled_.notify_one();
+      }
+      writing_.erase(found);
+    }
+    if (ending.channel != nullptr) ending.channel->Finish(ending.outcome);
+  }
+
+  // --- Transport ---------------------------------------------------------------------------------
+  void Wake() override {
+    MutexLock lock(&mutex_);
+    wake_ = true;
+    if (std::exchange(sleeps_, false)) filled_.notify_one();
+  }
+  void EndTurnSoon() override { turn_end_ = true; }
+  void Receive(uint32_t tag) override { streams_.at(tag).channel->Read(); }
+  bool Send(uint32_t tag, std::string* message) override {
+    const Served& stream = streams_.at(tag);
+    {
+      MutexLock lock(&mutex_);
+      const auto [writing, is_first] = writing_.try_emplace(stream.id);
+      if (!is_first) {
+        writing->second.waited_for = true;
+        return false;
+      }
+    }
+    stream.channel->Write(std::move(*message));
+    return true;
+  }
+  void Finish(uint32_t tag, const absl::Status& outcome) override {
+    const auto found = streams_.find(tag);
+    const Served stream = found->second;
+    streams_.erase(found);
+    tags_.erase(stream.id);
+    {
+      MutexLock lock(&mutex_);
+      const auto writing = writing_.find(stream.id);
+      if (writing != writing_.end()) {
+        writing->second.ending = {stream.channel, outcome};
+        return;
+      }
+    }
+    stream.channel->Finish(outcome);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  struct Served {
+    Channel* channel = nullptr;
+    uint64_t id = 0;
+  };
+  struct Ending {
+    Channel* channel = nullptr;  // none: it does not end
+    absl::Status outcome;
+  };
+  // Of a stream that sends a message.
+  struct Writing {
+    bool waited_for = false;  // the loop has more
+    Ending ending;            // as soon as it is sent
+  };
+
+  void Run() {
+    std::vector<News> news;
+    Clock::time_point timer = Clock::now();
+    for (;;) {
+      bool wake = false;
+      {
+        std::unique_lock<std::mutex> lock(mutex_.native());
+        const auto is_called = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+          return stopped_ || wake_ || !news_.empty();
+        };
+        while (!is_called() && !turn_end_) {
+          sleeps_ = true;
+          if (streams_.empty()) {
+            filled_.wait(lock);
+          } else if (filled_.wait_until(lock, timer) == std::cv_status::timeout) {
+            break;
+          }
+        }
+        sleeps_ = false;
+        if (stopped_) return;
+        news.swap(news_);
+        wake = std::exchange(wake_, false);
+      }
+      if (wake) loop_.OnWake();
+      for (News& item : news) Handle(item);
+      news.clear();
+      if (std::exchange(turn_end_, false)) loop_.EndTurn();
+      const Clock::time_point now = Clock::now();
+      if (now >= timer) {
+        loop_.OnTimer();
+        timer = now + StreamLoop::kTimerPeriod;
+      }
+    }
+  }
+
+  void Handle(News& news) {
+    if (news.what == What::kOpened) {
+      const absl::StatusOr<uint32_t> opened = loop_.Open(news.method, std::move(news.bytes));
+      if (opened.ok()) {
+        tags_[news.id] = *opened;
+        streams_[*opened] = {news.channel, news.id};
+        news.channel->Read();
+      } else {
+        news.channel->Finish(opened.status());
+      }
+      return;
+    }
+    const auto tag = tags_.find(news.id);
+    if (tag == tags_.end()) return;  // it has ended
+    switch (news.what) {
+      case What::kMessage:
+        loop_.OnMessage(tag->second, news.bytes);
+        break;
+      case What::kHalfClosed:
+        loop_.OnHalfClosed(tag->second);
+        break;
+      case What::kWritten:
+        loop_.OnWritable(tag->second);
+        break;
+      case What::kCancelled:
+        loop_.OnClosed(tag->second);
+        break;
+      case What::kOpened:
+        break;
+    }
+  }
+
+  StreamLoop loop_;
+  std::thread thread_;
+  // The loop's thread alone.
+  absl::flat_hash_map<uint32_t, Served> streams_;  // by tag
+  absl::flat_hash_map<uint64_t, uint32_t> tags_;   // by the id of the handle
+  bool turn_end_ = false;
+
+  Mutex mutex_;
+  std::condition_variable filled_;
+  std::vector<News> news_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<uint64_t, Writing> writing_ ABSL_GUARDED_BY(mutex_);
+  bool wake_ ABSL_GUARDED_BY(mutex_) = false;
+  bool sleeps_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+// --- Handles -------------------------------------------------------------------------------------
+
+void StreamHandle::Open(Method method, std::string_view peer, Channel* channel) const {
+  thread_->Push({StreamThread::What::kOpened, id_, AddressOf(peer), method, channel});
+}
+
+void StreamHandle::OnMessage(std::string bytes) const {
+  thread_->Push({StreamThread::What::kMessage, id_, std::move(bytes)});
+}
+
+void StreamHandle::OnHalfClosed() const { thread_->Push({StreamThread::What::kHalfClosed, id_}); }
+
+void StreamHandle::OnWritten() const { thread_->OnWritten(id_); }
+
+void StreamHandle::OnCancelled() const { thread_->Push({StreamThread::What::kCancelled, id_}); }
+
+// --- Threads -------------------------------------------------------------------------------------
+
+StreamThreads::StreamThreads(NativeDoor* door, size_t count) {
+  for (size_t i = 0; i < count; ++i) threads_.push_back(std::make_unique<StreamThread>(door));
+}
+
+StreamThreads::~StreamThreads() { Stop(); }
+
+void StreamThreads::Start() {
+  for (const auto& thread : threads_) thread->Start();
+}
+
+void StreamThreads::Stop() {
+  for (const auto& thread : threads_) thread->Stop();
+}
+
+StreamHandle StreamThreads::NewHandle() {
+  const uint64_t id = next_id_.fetch_add(1);
+  return {threads_[id % threads_.size()].get(), id};
+}
+
+std::string AddressOf(std::string_view peer) {
+  std::string_view rest = peer.substr(peer.find(':') + 1);
+  const bool has_port = peer.starts_with("ipv4:") || peer.starts_with("ipv6:");
+  if (has_port) rest = rest.substr(0, rest.rfind(':'));
+  for (std::string_view bracket : {"[", "%5B"}) {
+    if (rest.starts_with(bracket)) rest.remove_prefix(bracket.size());
+  }
+  for (std::string_view bracket : {"]", "%5D"}) {
+    if (rest.ends_with(bracket)) rest.remove_suffix(bracket.size());
+  }
+  // An IPv4 client that came in through an IPv6 socket is the same client.
+  constexpr std::string_view kMapped = "::ffff:";
+  if (rest.starts_with(kMapped) && rest.find('.') != std::string_view::npos) {
+    rest.remove_prefix(kMapped.size());
+  }
+  return std::string(rest);
+}
+
+}  // namespace quorate::rpc::native

@@ -1,0 +1,306 @@
+#include "rpc/grpc/native/translation.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/stubs/common.h>
+#include <google/protobuf/wire_format_lite.h>
+
+#include <utility>
+
+#include "absl/strings/cord.h"
+#include "base/assert.h"
+#include "base/strings.h"
+#include "rpc/proto/errors.h"
+#include "tree/acl.h"
+
+namespace quorate::rpc::native {
+namespace {
+
+using google::protobuf::internal::WireFormatLite;
+using google::protobuf::io::CodedOutputStream;
+
+// A tag and a number.
+constexpr size_t kHeadBytesMax = 16;
+
+std::string ShownText(std::string_view text) {
+  std::string shown(text);
+  if (google::protobuf::internal::IsStructurallyValidUTF8(shown.data(),
+                                                          static_cast<int>(shown.size()))) {
+    return shown;
+  }
+  for (char& c : shown) {
+    if ((static_cast<unsigned char>(c) & 0x80) != 0) c = '?';
+  }
+  return shown;
+}
+
+tree::Acl FromProto(const v1::Acl& acl) { return {acl.permissions(), {acl.scheme(), acl.id()}}; }
+
+template <class Acls>
+std::vector<tree::Acl> AclsFrom(const Acls& acls) {
+  std::vector<tree::Acl> to;
+  to.reserve(static_cast<size_t>(acls.size()));
+  for (const v1::Acl& acl : acls) to.push_back(FromProto(acl));
+  return to;
+}
+
+bool FromCreate(const v1::Operation::Create& create, tree::Op* op) {
+  op->kind = tree::OpKind::kCreate;
+  switch (create.mode()) {
+    case v1::PERSISTENT:
+      op->mode = tree::CreateMode::kPersistent;
+      break;
+    case v1::EPHEMERAL:
+      op->mode = tree::CreateMode::kEphemeral;
+      break;
+    case v1::PERSISTENT_SEQUENTIAL:
+      op->mode = tree::CreateMode::kPersistentSequential;
+      break;
+    case v1::EPHEMERAL_SEQUENTIAL:
+      op->mode = tree::CreateMode::kEphemeralSequential;
+      break;
+    case v1::CONTAINER:
+      op->kind = tree::OpKind::kCreateContainer;
+      op->mode = tree::CreateMode::kContainer;
+      break;
+    case v1::PERSISTENT_WITH_TTL:
+      op->kind = tree::OpKind::kCreateTtl;
+      op->mode = tree::CreateMode::kPersistentWithTtl;
+      break;
+    case v1::PERSISTENT_SEQUENTIAL_WITH_TTL:
+      op->kind = tree::OpKind::kCreateTtl;
+      op->mode = tree::CreateMode::kPersistentSequentialWithTtl;
+      break;
+    default:
+      return false;
+  }
+  op->path = create.path();
+  op->has_data = true;
+  op->data = create.data();
+  op->acl = create.acl().empty() ? tree::OpenAcl() : AclsFrom(create.acl());
+  op->ttl_ms = create.ttl_ms();
+  return op->kind == tree::OpKind::kCreateTtl || op->ttl_ms == 0;
+}
+
+}  // namespace
+
+v1::ErrorCode ToProto(tree::ErrorCode error) {
+  switch (error) {
+    case tree::ErrorCode::kOk:
+      return v1::OK;
+    case tree::ErrorCode::kRuntimeInconsistency:
+      return v1::NOT_ATTEMPTED;
+    case tree::ErrorCode::kBadArguments:
+    case tree::ErrorCode::kMarshallingError:
+      return v1::BAD_ARGUMENTS;
+    case tree::ErrorCode::kUnimplemented:
+      return v1::UNIMPLEMENTED;
+    case tree::ErrorCode::kNoNode:
+      return v1::NO_NODE;
+    case tree::ErrorCode::kNoAuth:
+      return v1::NO_AUTH;
+    case tree::ErrorCode::kBadVersion:
+      return v1::BAD_VERSION;
+    case tree::ErrorCode::kNoChildrenForEphemerals:
+      return v1::NO_CHILDREN_FOR_EPHEMERALS;
+    case tree::ErrorCode::kNodeExists:
+      return v1::NODE_EXISTS;
+    case tree::ErrorCode::kNotEmpty:
+      return v1::NOT_EMPTY;
+    case tree::ErrorCode::kSessionExpired:
+      return v1::SESSION_EXPIRED;
+    case tree::ErrorCode::kInvalidAcl:
+      return v1::INVALID_ACL;
+    case tree::ErrorCode::kAuthFailed:
+      return v1::AUTH_FAILED;
+    case tree::ErrorCode::kSessionMoved:
+      return v1::SESSION_MOVED;
+    case tree::ErrorCode::kQuotaExceeded:
+      return v1::QUOTA_EXCEEDED;
+    case tree::ErrorCode::kAlreadyAcknowledged:
+      return v1::ALREADY_ACKNOWLEDGED;
+    case tree::ErrorCode::kOutOfSequence:
+      return v1::OUT_OF_SEQUENCE;
+    case tree::ErrorCode::kTooManyUnacknowledged:
+      return v1::TOO_MANY_UNACKNOWLEDGED;
+    case tree::ErrorCode::kTooLarge:
+      return v1::TOO_LARGE;
+    case tree::ErrorCode::kNoSpace:
+      return v1::NO_SPACE;
+    case tree::ErrorCode::kSystemError:
+    case tree::ErrorCode::kNotReadOnly:
+    case tree::ErrorCode::kNoWatcher:
+    case tree::ErrorCode::kReconfigDisabled:
+      break;
+  }
+  return v1::SYSTEM_ERROR;
+}
+
+void ToProto(const tree::Stat& stat, v1::Stat* to) {
+  to->set_created_zxid(stat.czxid.value());
+  to->set_modified_zxid(stat.mzxid.value());
+  to->set_children_modified_zxid(stat.pzxid.value());
+  to->set_created_ms(stat.ctime_ms);
+  to->set_modified_ms(stat.mtime_ms);
+  to->set_version(stat.version);
+  to->set_children_version(stat.cversion);
+  to->set_acl_version(stat.aversion);
+  to->set_ephemeral_session(stat.ephemeral_owner.value());
+  to->set_data_bytes(stat.data_length);
+  to->set_children(stat.num_children);
+}
+
+void ToProto(const Event& event, v1::Event* to) {
+  switch (event.type) {
+    case tree::EventType::kNodeCreated:
+      to->set_type(v1::NODE_CREATED);
+      break;
+    case tree::EventType::kNodeDeleted:
+      to->set_type(v1::NODE_DELETED);
+      break;
+    case tree::EventType::kNodeDataChanged:
+      to->set_type(v1::NODE_DATA_CHANGED);
+      break;
+    case tree::EventType::kNodeChildrenChanged:
+      ASSERT(false, "the tree has no such event of its own");
+  }
+  to->set_path(event.path);
+  to->set_zxid(event.zxid.value());
+}
+
+void ToProto(const tree::Acl& acl, v1::Acl* to) {
+  to->set_permissions(acl.permissions);
+  to->set_scheme(ShownText(acl.identity.scheme));
+  to->set_id(ShownText(acl.identity.id));
+}
+
+void ToProto(const tree::Identity& identity, std::string* scheme, std::string* id) {
+  *scheme = ShownText(identity.scheme);
+  *id = ShownText(ClientIdentities::ShownId(identity));
+}
+
+void ToProto(const tree::OpResult& result, tree::OpKind asked, v1::OperationResult* to) {
+  to->set_error(ToProto(result.error));
+  if (result.error != tree::ErrorCode::kOk) return;
+  switch (asked) {
+    case tree::OpKind::kCreate:
+    case tree::OpKind::kCreateContainer:
+    case tree::OpKind::kCreateTtl:
+      to->set_path(result.path);
+      ToProto(result.stat, to->mutable_stat());
+      break;
+    case tree::OpKind::kSetData:
+    case tree::OpKind::kSetAcl:
+      ToProto(result.stat, to->mutable_stat());
+      break;
+    case tree::OpKind::kDelete:
+      to->set_removed(1);
+      break;
+    case tree::OpKind::kDeleteRecursive:
+      to->set_removed(static_cast<uint32_t>(result.removed));
+      break;
+    case tree::OpKind::kCheck:
+    case tree::OpKind::kCheckAbsent:
+    case tree::OpKind::kCheckCreated:
+    case tree::OpKind::kRefused:
+      break;
+  }
+}
+
+bool FromProto(const v1::Operation& operation, tree::Op* op) {
+  switch (operation.kind_case()) {
+    case v1::Operation::kCreate:
+      return FromCreate(operation.create(), op);
+    case v1::Operation::kSet: {
+      const v1::Operation::Set& set = operation.set();
+      op->kind = tree::OpKind::kSetData;
+      op->path = set.path();
+      op->has_data = true;
+      op->data = set.data();
+      op->version = set.has_version() ? set.version() : tree::kAnyVersion;
+      return true;
+    }
+    case v1::Operation::kSetAcl: {
+      const v1::Operation::SetAcl& set = operation.set_acl();
+      op->kind = tree::OpKind::kSetAcl;
+      op->path = set.path();
+      op->acl = AclsFrom(set.acl());
+      op->version = set.has_acl_version() ? set.acl_version() : tree::kAnyVersion;
+      return true;
+    }
+    case v1::Operation::kDelete: {
+      const v1::Operation::Delete& remove = operation.delete_();
+      op->kind = remove.recursive() ? tree::OpKind::kDeleteRecursive : tree::OpKind::kDelete;
+      op->path = remove.path();
+      op->version = remove.has_version() ? remove.version() : tree::kAnyVersion;
+      return true;
+    }
+    case v1::Operation::kCheck: {
+      const v1::Operation::Check& check = operation.check();
+      op->kind = check.absent() ? tree::OpKind::kCheckAbsent : tree::OpKind::kCheck;
+      op->path = check.path();
+      op->version = check.has_version() ? check.version() : tree::kAnyVersion;
+      return !(check.absent() && check.has_version());
+    }
+    case v1::Operation::kCheckCreated: {
+      const v1::Operation::CheckCreated& check = operation.check_created();
+      op->kind = tree::OpKind::kCheckCreated;
+      op->path = check.path();
+      op->created_zxid = tree::Zxid(check.created_zxid());
+      return true;
+    }
+    case v1::Operation::KIND_NOT_SET:
+      break;
+  }
+  return false;
+}
+
+bool FromProto(v1::WatchScope scope, Scope* to) {
+  switch (scope) {
+    case v1::NODE:
+      *to = Scope::kNode;
+      return true;
+    case v1::CHILDREN:
+      *to = Scope::kChildren;
+      return true;
+    case v1::SUBTREE:
+      *to = Scope::kSubtree;
+      return true;
+    default:
+      return false;
+  }
+}
+
+size_t DataBytesOf(const v1::Operation& operation) {
+  if (operation.has_create()) return operation.create().data().size();
+  return operation.has_set() ? operation.set().data().size() : 0;
+}
+
+absl::Status ToStatus(v1::ErrorCode code, std::string_view message, v1::ErrorDetail detail) {
+  ASSERT(code != v1::OK);
+  absl::Status status(v1::CodeOf(code), ToAbsl(message.empty() ? v1::TextOf(code) : message));
+  detail.set_code(code);
+  status.SetPayload(v1::kErrorDetailUrl, absl::Cord(detail.SerializeAsString()));
+  return status;
+}
+
+void AppendField(int number, const google::protobuf::MessageLite& message, std::string* to) {
+  const size_t size = message.ByteSizeLong();
+  uint8_t head[kHeadBytesMax];
+  uint8_t* end = CodedOutputStream::WriteTagToArray(
+      WireFormatLite::MakeTag(number, WireFormatLite::WIRETYPE_LENGTH_DELIMITED), head);
+  end = CodedOutputStream::WriteVarint32ToArray(static_cast<uint32_t>(size), end);
+  to->append(reinterpret_cast<const char*>(head), static_cast<size_t>(end - head));
+  const size_t offset = to->size();
+  to->resize(offset + size);
+  message.SerializeWithCachedSizesToArray(reinterpret_cast<uint8_t*>(to->data()) + offset);
+}
+
+void AppendField(int number, int64_t value, std::string* to) {
+  uint8_t bytes[kHeadBytesMax];
+  uint8_t* end = CodedOutputStream::WriteTagToArray(
+      WireFormatLite::MakeTag(number, WireFormatLite::WIRETYPE_VARINT), bytes);
+  end = CodedOutputStream::WriteVarint64ToArray(static_cast<uint64_t>(value), end);
+  to->append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(end - bytes));
+}
+
+}  // namespace quorate::rpc::native

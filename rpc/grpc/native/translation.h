@@ -1,0 +1,63 @@
+// Between the words of the published interface (rpc/proto/quorate/v1) and those of the tree.
+//
+// Thread-safety: functions without state.
+#pragma once
+
+#include <google/protobuf/message_lite.h>
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "rpc/grpc/native/event.h"
+#include "rpc/grpc/native/scope.h"
+#include "rpc/proto/quorate/v1/types.pb.h"
+#include "tree/tree.h"
+
+namespace quorate::rpc::native {
+
+v1::ErrorCode ToProto(tree::ErrorCode error);
+void ToProto(const tree::Stat& stat, v1::Stat* to);
+void ToProto(const Event& event, v1::Event* to);
+// Text that is not UTF-8, which no message can carry, is shown with question marks.
+void ToProto(const tree::Acl& acl, v1::Acl* to);
+
+// The id of a digest without its hash.
+void ToProto(const tree::Identity& identity, std::string* scheme, std::string* id);
+// What became of an operation of kind `asked`.
+void ToProto(const tree::OpResult& result, tree::OpKind asked, v1::OperationResult* to);
+// All results of a write. Returns the error of the operation that failed, OK if none did. `asked`
+// may be shorter than what was done, if a client that sends a write again has changed it.
+template <class Repeated>
+v1::ErrorCode ToProto(std::span<const tree::OpResult> results, std::span<const tree::OpKind> asked,
+                      Repeated* to) {
+  v1::ErrorCode failed = v1::OK;
+  for (size_t i = 0; i < results.size(); ++i) {
+    v1::OperationResult* result = to->Add();
+    ToProto(results[i], i < asked.size() ? asked[i] : tree::OpKind::kCheck, result);
+    if (failed == v1::OK && result->error() != v1::NOT_ATTEMPTED) failed = result->error();
+  }
+  return failed;
+}
+
+// Views point into `operation`, which must outlive `*op`. False if it is one that the tree cannot
+// be asked: none at all, or of an unknown mode.
+bool FromProto(const v1::Operation& operation, tree::Op* op);
+// False for an unknown scope.
+bool FromProto(v1::WatchScope scope, Scope* to);
+
+// Bytes of data in an operation.
+size_t DataBytesOf(const v1::Operation& operation);
+
+// The canonical status of an error, with an ErrorDetail among its details (v1::kErrorDetailUrl).
+// `code` is not OK.
+absl::Status ToStatus(v1::ErrorCode code, std::string_view message, v1::ErrorDetail detail = {});
+
+// Appends `message` to the bytes of another one, as an element of its field `number`.
+void AppendField(int number, const google::protobuf::MessageLite& message, std::string* to);
+// The same of a number.
+void AppendField(int number, int64_t value, std::string* to);
+
+}  // namespace quorate::rpc::native

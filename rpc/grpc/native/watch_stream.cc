@@ -1,0 +1,131 @@
+#include "rpc/grpc/native/watch_stream.h"
+
+#include <utility>
+
+#include "base/assert.h"
+#include "rpc/grpc/native/stream_loop.h"
+#include "rpc/grpc/native/translation.h"
+#include "rpc/grpc/native/writes.h"
+#include "tree/path.h"
+
+namespace quorate::rpc::native {
+namespace {
+
+// How often a client is told how far it is, if there is no event for it.
+constexpr auto kProgressPeriod = std::chrono::seconds(5);
+
+}  // namespace
+
+WatchStream::WatchStream(StreamLoop* loop, uint32_t tag, std::string client_address)
+    : Stream(loop, tag, std::move(client_address)),
+      opened_(loop->now()),
+      identities_(loop->door().config(), address()),
+      sent_(loop->now()) {}
+
+absl::Status WatchStream::OnMessage(std::string_view bytes) {
+  if (state_ != State::kNew) return absl::InvalidArgumentError("a watch has one request");
+  if (!request_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return absl::InvalidArgumentError("the message is not a quorate.v1.WatchRequest");
+  }
+  for (const v1::Credential& credential : request_.credentials()) {
+    if (credential.scheme() != "digest" || !identities_.AddDigest(credential.secret())) {
+      return ToStatus(v1::AUTH_FAILED, {});
+    }
+  }
+  if (!tree::IsValidPath(request_.path(), /*sequential=*/false) || request_.after_zxid() < 0 ||
+      !FromProto(request_.scope(), &scope_)) {
+    return ToStatus(v1::BAD_ARGUMENTS, {});
+  }
+  state_ = State::kStarting;
+  wants_to_continue_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status WatchStream::OnResult(tree::ApplyResult) { ASSERT(false, "a watch makes no command"); }
+
+absl::Status WatchStream::Start() {
+  const tree::Zxid after(request_.after_zxid());
+  const EventHistory& history = loop_->door().history();
+  if (after > loop_->seen_zxid()) {
+    if (loop_->now() - opened_ < kCatchUpTimeout) return absl::OkStatus();
+    return IsBehind(after, loop_->seen_zxid());
+  }
+  if (request_.after_zxid() != 0) {
+    if (after < history.oldest()) {
+      v1::ErrorDetail detail;
+      detail.set_path(request_.path());
+      detail.set_oldest_zxid(history.oldest().value());
+      return ToStatus(v1::EVENTS_LOST, {}, std::move(detail));
+    }
+    feed_.GoBackTo(history.NumberAfter(after));
+  }
+  loop_->door().AddWatch(tag(), request_.path(), scope_);
+  state_ = State::kUp;
+  AddMessage();  // the first one says from where on
+  return absl::OkStatus();
+}
+
+absl::Status WatchStream::Continue() {
+  wants_to_continue_ = false;
+  if (state_ == State::kStarting) {
+    if (absl::Status s = Start(); !s.ok()) return s;
+  }
+  if (state_ != State::kUp) return absl::OkStatus();
+  const auto has_room = [this] { return outbox().bytes() < EventFeed::kUnsentBytesMax; };
+  absl::Status status =
+      feed_.CatchUp(loop_->door().history(), has_room, [this](const Event& event) {
+        if (Sees(scope_, request_.path(), event.path)) Send(event);
+      });
+  wants_to_continue_ = feed_.lagging() && has_room();
+  if (loop_->now() - sent_ >= kProgressPeriod) {
+    sent_ = loop_->now();
+    if (outbox().empty() && loop_->seen_zxid() > sent_zxid_) AddMessage();
+  }
+  return status;
+}
+
+void WatchStream::AddMessage() {
+  outbox().Open();
+  outbox().Close();
+}
+
+void WatchStream::OnEvent(uint64_t number, const Event& event) {
+  if (state_ == State::kUp && feed_.Takes(number, outbox().bytes())) Send(event);
+}
+
+void WatchStream::Send(const Event& event) {
+  if (!identities_.MayRead(event.readers)) return;
+  v1::Event told;
+  ToProto(event, &told);
+  AppendField(v1::WatchResponse::kEventsFieldNumber, told, outbox().Open());
+  outbox().Close();
+}
+
+absl::Status WatchStream::OnTreeReplaced() {
+  return ToStatus(v1::UNAVAILABLE,
+                  "this member was far behind and has skipped events; watch again from the zxid "
+                  "that was received");
+}
+
+absl::Status WatchStream::CheckTime(std::chrono::steady_clock::time_point now, int64_t) {
+  if (state_ == State::kNew && now - opened_ > kOpenTimeout) {
+    return absl::DeadlineExceededError("no request came");
+  }
+  if (state_ == State::kStarting) wants_to_continue_ = true;
+  if (state_ == State::kUp && now - sent_ >= kProgressPeriod) wants_to_continue_ = true;
+  return absl::OkStatus();
+}
+
+void WatchStream::Complete(std::string* message) {
+  sent_ = loop_->now();
+  if (feed_.lagging()) return;
+  sent_zxid_ = loop_->seen_zxid();
+  AppendField(v1::WatchResponse::kZxidFieldNumber, sent_zxid_.value(), message);
+}
+
+void WatchStream::DropWatches() {
+  if (state_ == State::kUp) loop_->door().RemoveWatch(tag(), request_.path(), scope_);
+  state_ = State::kStarting;
+}
+
+}  // namespace quorate::rpc::native

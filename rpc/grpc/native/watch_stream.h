@@ -1,0 +1,57 @@
+// A watch of the Tree service: one request, then events until the client gives up.
+//
+// Thread-safety: none; everything runs on the thread of the stream's loop.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "rpc/grpc/native/scope.h"
+#include "rpc/grpc/native/stream.h"
+#include "rpc/proto/quorate/v1/tree.pb.h"
+#include "rpc/server/client_identities.h"
+
+namespace quorate::rpc::native {
+
+class WatchStream final : public Stream {
+ public:
+  WatchStream(StreamLoop* loop, uint32_t tag, std::string address);
+
+  absl::Status OnMessage(std::string_view bytes) override;
+  absl::Status OnResult(tree::ApplyResult result) override;
+  void OnEvent(uint64_t number, const Event& event) override;
+  void OnBarrierDone(uint64_t) override {}
+  absl::Status OnTreeReplaced() override;
+  absl::Status Continue() override;
+  void OnRoom() override { wants_to_continue_ |= feed_.lagging(); }
+  absl::Status CheckTime(std::chrono::steady_clock::time_point now,
+                         int64_t leader_contact_age_ms) override;
+  void Complete(std::string* message) override;
+  void DropWatches() override;
+
+ private:
+  enum class State {
+    kNew,
+    kStarting,  // not set yet; perhaps this member has to catch up
+    kUp,
+  };
+
+  absl::Status Start();
+  // One that tells how far the client is, at least.
+  void AddMessage();
+  void Send(const Event& event);
+
+  const std::chrono::steady_clock::time_point opened_;
+  ClientIdentities identities_;
+  State state_ = State::kNew;
+  v1::WatchRequest request_;
+  Scope scope_{};
+  EventFeed feed_;
+  tree::Zxid sent_zxid_;  // what the client was told last
+  std::chrono::steady_clock::time_point sent_;
+};
+
+}  // namespace quorate::rpc::native

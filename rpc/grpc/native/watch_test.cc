@@ -1,0 +1,358 @@
+// Watches: of sessions, and of the unary service.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "rpc/grpc/native/fixture.h"
+
+namespace quorate::rpc::native {
+namespace {
+
+// "created /a 5 [1,2]" for each event, "answer 7" for each response.
+std::vector<std::string> StoryOf(const v1::SessionResponse& response) {
+  std::vector<std::string> story;
+  for (const v1::SessionItem& item : response.items()) {
+    if (item.has_response()) {
+      story.push_back("answer " + std::to_string(item.response().id()));
+      continue;
+    }
+    const v1::Event& event = item.event().event();
+    std::string text = event.type() == v1::NODE_CREATED   ? "created "
+                       : event.type() == v1::NODE_DELETED ? "deleted "
+                                                          : "changed ";
+    text += event.path();
+    for (uint64_t id : item.event().watch_ids()) text += " " + std::to_string(id);
+    story.push_back(text);
+  }
+  return story;
+}
+
+using Story = std::vector<std::string>;
+
+TEST_CASE("watches see what their scope says, each event once for all of them") {
+  Fixture f;
+  const uint32_t tag = f.OpenSession();
+  f.Call(tag, {WatchRequestOf(1, 1, "/a", v1::NODE), WatchRequestOf(2, 2, "/a", v1::CHILDREN),
+               WatchRequestOf(3, 3, "/a", v1::SUBTREE)});
+  f.Change(CreateOp("/a"));
+  f.Change(CreateOp("/a/b"));
+  f.Change(CreateOp("/a/b/c"));
+  f.Change(SetOp("/a/b", "x"));
+  f.Change(CreateOp("/ab"));
+  f.Change(DeleteOp("/a", true));
+  CHECK(StoryOf(f.Received(tag)) ==
+        Story{"created /a 1 2 3", "created /a/b 2 3", "created /a/b/c 3", "changed /a/b 2 3",
+              "deleted /a/b/c 3", "deleted /a/b 2 3", "deleted /a 1 2 3"});
+  v1::Request unwatch;
+  unwatch.set_id(4);
+  unwatch.mutable_unwatch()->set_watch_id(3);
+  CHECK(f.CallOne(tag, unwatch).error() == v1::OK);
+  CHECK(f.CallOne(tag, unwatch).error() == v1::BAD_ARGUMENTS);
+  f.Change(CreateOp("/a"));
+  CHECK(StoryOf(f.Received(tag)) == Story{"created /a 1 2"});
+}
+
+TEST_CASE("an event comes before any answer that could show its change") {
+  Fixture f;
+  const uint32_t tag = f.OpenSession();
+  f.Call(tag, {WatchRequestOf(1, 1, "/", v1::SUBTREE)});
+  // The reads have come before the loop hears of the changes.
+  f.Send(tag, MessageOf({WriteRequest(2, 1, {CreateOp("/mine")}), GetRequestOf(3, "/mine")}));
+  f.transport.RunTurns();
+  CHECK(StoryOf(f.Call(tag, {})) == Story{"created /mine 1", "answer 2", "answer 3"});
+}
+
+TEST_CASE("a watch goes on from what was seen, without a gap and without a double") {
+  Fixture f;
+  f.Change(CreateOp("/a"));
+  const int64_t seen = f.zxid();
+  f.Change(CreateOp("/a/1"));
+  f.Change(CreateOp("/b"));
+  f.Change(CreateOp("/a/2"));
+  const uint32_t tag = f.OpenSession();
+  f.Send(tag, MessageOf({WatchRequestOf(1, 1, "/a", v1::CHILDREN, seen)}));
+  f.transport.RunTurns();
+  f.Change(CreateOp("/a/3"));
+  CHECK(StoryOf(f.Received(tag)) ==
+        Story{"created /a/1 1", "created /a/2 1", "answer 1", "created /a/3 1"});
+}
+
+TEST_CASE("watches that go on together are told the past once, each from where it was") {
+  Fixture f;
+  f.Change(CreateOp("/a"));
+  const int64_t seen = f.zxid();
+  f.Change(CreateOp("/a/1"));
+  f.Change(CreateOp("/a/2"));
+  const int64_t seen_later = f.zxid();
+  f.Change(CreateOp("/a/3"));
+  const uint32_t tag = f.OpenSession();
+  f.Send(tag, MessageOf({WatchRequestOf(1, 1, "/a", v1::CHILDREN, seen_later),
+                         WatchRequestOf(2, 2, "b", v1::NODE), GetRequestOf(3, "/a"),
+                         WatchRequestOf(4, 3, "/a", v1::CHILDREN, seen_later),
+                         WatchRequestOf(5, 4, "/a", v1::SUBTREE, seen),
+                         WatchRequestOf(6, 3, "/a", v1::NODE, seen),
+                         WatchRequestOf(7, 5, "/a/3", v1::NODE)}));
+  f.transport.RunTurns();
+  f.Change(CreateOp("/a/4"));
+  f.Change(SetOp("/a/3", ""));
+  CHECK(StoryOf(f.Received(tag)) == Story{"created /a/3 1", "answer 1", "answer 2", "answer 3",
+                                          "created /a/1 4", "created /a/2 4", "created /a/3 3 4",
+                                          "answer 4", "answer 5", "answer 6", "answer 7",
+                                          "created /a/4 1 3 4", "changed /a/3 1 3 4 5"});
+}
+
+TEST_CASE("a long past is told in turns, between which others have theirs") {
+  Config config = zk::TestConfig();
+  config.event_history_bytes = 64 << 20;
+  Fixture f(config);
+  f.Change(CreateOp("/a"));
+  f.Change(CreateOp("/b"));
+  const int64_t seen = f.zxid();
+  constexpr int kChanges = 25'000;
+  for (int i = 0; i < kChanges; ++i) f.Change(SetOp("/b", ""));
+  f.Change(SetOp("/a", ""));
+  const uint32_t tag = f.OpenSession();
+  const uint32_t other = f.OpenSession();
+  f.Send(tag, MessageOf({WatchRequestOf(1, 1, "/c", v1::NODE),
+                         WatchRequestOf(2, 2, "/a", v1::NODE, seen), GetRequestOf(3, "/a")}));
+  f.Send(other, MessageOf({GetRequestOf(1, "/a")}));
+  REQUIRE(f.transport.RunTurn());
+  CHECK(StoryOf(f.Received(other)) == Story{"answer 1"});
+  CHECK(StoryOf(f.Received(tag)).empty());
+  v1::TxnRequest change;
+  *change.add_operations() = SetOp("/a", "");
+  const uint32_t changing = f.transport.Open(Method::kTxn);
+  f.transport.Write(changing, change.SerializeAsString());
+  REQUIRE(f.transport.RunTurn());
+  REQUIRE(StoryOf(f.Received(tag)).empty());
+  REQUIRE_FALSE(f.service.batches.empty());
+  f.service.Apply(f.told);
+  f.Settle();
+  CHECK(StoryOf(f.Received(tag)) ==
+        Story{"changed /a 2", "changed /a 2", "answer 1", "answer 2", "answer 3"});
+}
+
+TEST_CASE("what is lost while the past is told is said") {
+  Config config = zk::TestConfig();
+  config.event_history_bytes = 12 << 20;
+  Fixture f(config);
+  const std::string name(1000, 'n');
+  f.Change(CreateOp("/" + name));
+  f.Change(CreateOp("/b"));
+  const int64_t seen = f.zxid();
+  for (int i = 0; i < 8000; ++i) f.Change(SetOp("/" + name, ""));
+  const int64_t seen_later = f.zxid();
+  const uint32_t tag = f.OpenSession();
+  f.transport.SetReads(tag, false);
+  f.Send(tag, MessageOf({WatchRequestOf(1, 1, "/", v1::SUBTREE, seen),
+                         WatchRequestOf(2, 2, "/b", v1::NODE, seen_later)}));
+  f.Settle();
+  for (int i = 0; i < 9000; ++i) f.Change(SetOp("/" + name, ""));
+  f.Change(SetOp("/b", ""));
+  std::vector<v1::Response> answers;
+  size_t events = 0;
+  do {
+    f.Settle();
+    const v1::SessionResponse response = f.Received(tag);
+    for (const v1::SessionItem& item : response.items()) {
+      if (item.has_response()) answers.push_back(item.response());
+      if (item.has_event()) ++events;
+    }
+  } while (f.transport.ReadOne(tag));
+  REQUIRE(answers.size() == 2);
+  CHECK(answers[0].error() == v1::EVENTS_LOST);
+  CHECK(answers[0].watch().oldest_zxid() > seen);
+  CHECK(answers[1].error() ==
+        (answers[0].watch().oldest_zxid() > seen_later ? v1::EVENTS_LOST : v1::OK));
+  CHECK(events >= 4000);
+  // The number of the watch is free again.
+  CHECK(f.CallOne(tag, WatchRequestOf(3, 1, "/b", v1::NODE)).error() == v1::OK);
+}
+
+TEST_CASE("a watch that cannot be set says why") {
+  Config config = zk::TestConfig();
+  config.event_history_bytes = 300;
+  Fixture f(config);
+  f.Change(CreateOp("/a"));
+  const int64_t seen = f.zxid();
+  for (int i = 0; i < 10; ++i) f.Change(SetOp("/a", ""));
+  const uint32_t tag = f.OpenSession();
+  const v1::Response lost = f.CallOne(tag, WatchRequestOf(1, 1, "/a", v1::NODE, seen));
+  CHECK(lost.error() == v1::EVENTS_LOST);
+  CHECK(lost.watch().oldest_zxid() > seen);
+  // The oldest one is one from which a watch can go on.
+  CHECK(f.CallOne(tag, WatchRequestOf(2, 1, "/a", v1::NODE, lost.watch().oldest_zxid())).error() ==
+        v1::OK);
+  CHECK(f.CallOne(tag, WatchRequestOf(3, 1, "/b", v1::NODE)).error() == v1::BAD_ARGUMENTS);
+  CHECK(f.CallOne(tag, WatchRequestOf(4, 2, "b", v1::NODE)).error() == v1::BAD_ARGUMENTS);
+  CHECK(f.CallOne(tag, WatchRequestOf(5, 2, "/b", static_cast<v1::WatchScope>(9))).error() ==
+        v1::BAD_ARGUMENTS);
+  CHECK(f.CallOne(tag, WatchRequestOf(6, 2, "/b", v1::NODE, f.zxid() + 1)).error() ==
+        v1::UNAVAILABLE);
+}
+
+TEST_CASE("events of what a client may not read are not for it") {
+  Fixture f;
+  const uint32_t tag = f.OpenSession();
+  f.Call(tag, {WatchRequestOf(1, 1, "/", v1::SUBTREE)});
+  const int64_t before = f.zxid();
+  v1::Operation create = CreateOp("/secret");
+  v1::Acl* acl = create.mutable_create()->add_acl();
+  acl->set_permissions(31);
+  acl->set_scheme("ip");
+  acl->set_id("10.9.9.9");
+  f.Change(create);
+  f.Change(CreateOp("/open"));
+  CHECK(StoryOf(f.Received(tag)) == Story{"created /open 1"});
+  CHECK(StoryOf(f.Call(tag, {WatchRequestOf(2, 2, "/", v1::SUBTREE, before)})) ==
+        Story{"created /open 2", "answer 2"});
+}
+
+TEST_CASE("watches go with their stream") {
+  Fixture f;
+  const uint32_t tag = f.OpenSession();
+  f.Call(tag, {WatchRequestOf(1, 1, "/", v1::SUBTREE), WatchRequestOf(2, 2, "/", v1::SUBTREE)});
+  f.transport.Cancel(tag);
+  f.Change(CreateOp("/a"));
+  CHECK(f.loop.stream_count() == 0);
+}
+
+// --- Slow readers --------------------------------------------------------------------------------
+
+TEST_CASE("a client that does not read costs bounded memory, and misses nothing") {
+  Config config = zk::TestConfig();
+  config.event_history_bytes = 64 << 20;
+  Fixture f(config);
+  const std::string name(1000, 'n');
+  f.Change(CreateOp("/" + name));
+  const uint32_t tag = f.OpenSession();
+  f.Call(tag, {WatchRequestOf(1, 1, "/", v1::SUBTREE)});
+  f.transport.SetReads(tag, false);
+  constexpr int kChanges = 20'000;
+  int64_t first = 0;
+  for (int i = 0; i < kChanges; ++i) {
+    f.Change(SetOp("/" + name, ""));
+    if (i == 0) first = f.zxid();
+    REQUIRE(f.loop.unsent_bytes() < (5u << 20));
+  }
+  // An answer waits for the events before it.
+  f.Send(tag, MessageOf({GetRequestOf(2, "/")}));
+  f.Settle();
+  std::vector<int64_t> zxids;
+  bool answered = false;
+  int64_t told = 0;
+  do {
+    f.Settle();
+    const v1::SessionResponse response = f.Received(tag);
+    for (const v1::SessionItem& item : response.items()) {
+      REQUIRE_FALSE(answered);
+      if (item.has_event()) zxids.push_back(item.event().event().zxid());
+      answered = item.has_response();
+    }
+    // What it says to have told, it has told.
+    told = std::max(told, response.zxid());
+    REQUIRE(told <= (answered ? f.zxid() : zxids.empty() ? told : zxids.back()));
+  } while (f.transport.ReadOne(tag));
+  CHECK(answered);
+  REQUIRE(zxids.size() == kChanges);
+  for (int i = 0; i < kChanges; ++i) REQUIRE(zxids[static_cast<size_t>(i)] == first + i);
+}
+
+TEST_CASE("a client that does not read for so long that events are lost is told so") {
+  Config config = zk::TestConfig();
+  config.event_history_bytes = 1 << 20;
+  Fixture f(config);
+  const std::string name(1000, 'n');
+  f.Change(CreateOp("/" + name));
+  const uint32_t tag = f.OpenSession();
+  f.Call(tag, {WatchRequestOf(1, 1, "/", v1::SUBTREE)});
+  f.transport.SetReads(tag, false);
+  for (int i = 0; i < 8000; ++i) f.Change(SetOp("/" + name, ""));
+  while (f.transport.ReadOne(tag)) f.Settle();
+  CHECK(f.CodeOf(tag) == absl::StatusCode::kResourceExhausted);
+}
+
+TEST_CASE("a client that does not read is not read from for ever") {
+  Fixture f;
+  f.Change(CreateOp("/big", std::string(50'000, 'x')));
+  const uint32_t tag = f.OpenSession();
+  f.transport.SetReads(tag, false);
+  for (uint64_t i = 1; i <= 6000; ++i) f.Send(tag, MessageOf({GetRequestOf(i, "/big")}));
+  f.Settle();
+  CHECK(f.loop.unsent_bytes() < (6u << 20));
+  CHECK_FALSE(f.transport.receiving(tag));
+  f.transport.SetReads(tag, true);
+  std::vector<uint64_t> ids;
+  do {
+    f.Settle();
+    const v1::SessionResponse response = f.Received(tag);
+    for (const v1::SessionItem& item : response.items()) ids.push_back(item.response().id());
+  } while (f.transport.ReadOne(tag));
+  REQUIRE(ids.size() == 6000);
+  for (uint64_t i = 0; i < 6000; ++i) REQUIRE(ids[i] == i + 1);
+}
+
+// --- Tree.Watch ----------------------------------------------------------------------------------
+
+v1::WatchResponse Told(Fixture& f, uint32_t tag) {
+  v1::WatchResponse all;
+  for (const std::string& bytes : std::exchange(f.transport.received(tag), {})) {
+    REQUIRE(all.MergeFromString(bytes));
+  }
+  return all;
+}
+
+uint32_t Watch(Fixture& f, const std::string& path, v1::WatchScope scope, int64_t after = 0) {
+  const uint32_t tag = f.transport.Open(Method::kWatch);
+  v1::WatchRequest request;
+  request.set_path(path);
+  request.set_scope(scope);
+  request.set_after_zxid(after);
+  f.transport.Write(tag, request.SerializeAsString());
+  f.transport.HalfClose(tag);
+  f.Settle();
+  return tag;
+}
+
+TEST_CASE("a watch without a session tells at once from where on, and then what happens") {
+  Fixture f;
+  f.Change(CreateOp("/a"));
+  const uint32_t tag = Watch(f, "/a", v1::SUBTREE);
+  CHECK(Told(f, tag).zxid() == f.zxid());
+  f.Change(CreateOp("/a/b"));
+  f.Change(CreateOp("/b"));
+  const v1::WatchResponse told = Told(f, tag);
+  REQUIRE(told.events_size() == 1);
+  CHECK(told.events(0).path() == "/a/b");
+  CHECK(told.zxid() >= told.events(0).zxid());
+  // Also if nothing happens that it sees.
+  for (int i = 0; i < 200; ++i) f.Pass(50);
+  CHECK(Told(f, tag).zxid() == f.zxid());
+  f.Pass(60'000);
+  CHECK(f.transport.received(tag).empty());
+  CHECK_FALSE(f.transport.outcome(tag).has_value());
+}
+
+TEST_CASE("a watch without a session goes on from what was seen") {
+  Config config = zk::TestConfig();
+  config.event_history_bytes = 2000;
+  Fixture f(config);
+  f.Change(CreateOp("/a"));
+  const int64_t seen = f.zxid();
+  f.Change(SetOp("/a", ""));
+  f.Change(SetOp("/a", ""));
+  uint32_t tag = Watch(f, "/a", v1::NODE, seen);
+  CHECK(Told(f, tag).events_size() == 2);
+  f.Change(SetOp("/a", ""));
+  CHECK(Told(f, tag).events_size() == 1);
+  for (int i = 0; i < 50; ++i) f.Change(SetOp("/a", ""));
+  tag = Watch(f, "/a", v1::NODE, seen);
+  CHECK(f.CodeOf(tag) == absl::StatusCode::kOutOfRange);
+  const v1::ErrorDetail detail = DetailOf(*f.transport.outcome(tag));
+  CHECK(detail.code() == v1::EVENTS_LOST);
+  CHECK(detail.oldest_zxid() > seen);
+  CHECK(f.CodeOf(Watch(f, "a", v1::NODE)) == absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace quorate::rpc::native

@@ -1,0 +1,87 @@
+#include "rpc/grpc/native/writes.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/assert.h"
+#include "rpc/grpc/native/translation.h"
+
+namespace quorate::rpc::native {
+namespace {
+
+tree::ErrorCode RefusalOf(v1::ErrorCode why) {
+  switch (why) {
+    case v1::BAD_ARGUMENTS:
+      return tree::ErrorCode::kBadArguments;
+    case v1::UNIMPLEMENTED:
+      return tree::ErrorCode::kUnimplemented;
+    case v1::TOO_LARGE:
+      return tree::ErrorCode::kTooLarge;
+    case v1::NO_SPACE:
+      return tree::ErrorCode::kNoSpace;
+    default:
+      break;
+  }
+  ASSERT(false, "MakeRequest has no other reasons");
+}
+
+}  // namespace
+
+absl::Status CheckServing(const Service& service) {
+  if (!service.status().in_touch) return OutOfTouch();
+  if (service.version_in_force() >= tree::kVersionNumbered) return absl::OkStatus();
+  return ToStatus(v1::UNAVAILABLE,
+                  "not all servers are known to be of a version that has this interface; update "
+                  "those that are not, and start those that are stopped");
+}
+
+absl::Status OutOfTouch() {
+  return ToStatus(v1::UNAVAILABLE,
+                  "this member is out of touch with a majority of the servers; try another one");
+}
+
+absl::Status IsBehind(tree::Zxid wanted, tree::Zxid applied) {
+  return ToStatus(v1::UNAVAILABLE,
+                  absl::StrCat("the client has seen zxid ", wanted.value(),
+                               ", this member has only ", applied.value(), "; try another one"));
+}
+
+v1::ErrorCode MakeRequest(const google::protobuf::RepeatedPtrField<v1::Operation>& operations,
+                          const Config& config, const Service& service, tree::Request* request) {
+  request->multi = operations.size() > 1;
+  request->ops.resize(static_cast<size_t>(operations.size()));
+  size_t data_bytes = 0;
+  bool is_good = !operations.empty();
+  for (int i = 0; is_good && i < operations.size(); ++i) {
+    is_good = FromProto(operations[i], &request->ops[static_cast<size_t>(i)]);
+    data_bytes += DataBytesOf(operations[i]);
+  }
+  if (!is_good) return v1::BAD_ARGUMENTS;
+  if (tree::VersionNeeded(*request) > service.version_in_force()) return v1::UNIMPLEMENTED;
+  if (data_bytes > static_cast<size_t>(config.jute_max_buffer_bytes)) return v1::TOO_LARGE;
+  return service.refuses_data() && tree::AddsData(*request) ? v1::NO_SPACE : v1::OK;
+}
+
+void MakeRefused(v1::ErrorCode why, uint32_t version, tree::Request* request) {
+  tree::Op op;
+  op.path = "";  // of no node
+  if (version >= tree::kVersionCheckCreated) {
+    op.kind = tree::OpKind::kRefused;
+    op.refusal = RefusalOf(why);
+  } else {
+    op.kind = tree::OpKind::kDelete;
+  }
+  request->multi = false;
+  request->ops.assign(1, op);
+}
+
+bool IsRefusalWithoutReason(std::span<const tree::OpResult> results) {
+  return results.size() == 1 && results[0].error == tree::ErrorCode::kBadArguments;
+}
+
+std::vector<tree::OpKind> KindsOf(const tree::Request& request) {
+  std::vector<tree::OpKind> kinds;
+  kinds.reserve(request.ops.size());
+  for (const tree::Op& op : request.ops) kinds.push_back(op.kind);
+  return kinds;
+}
+
+}  // namespace quorate::rpc::native

@@ -1,0 +1,282 @@
+#include "rpc/peer/peer_link.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <thread>
+
+#include "base/assert.h"
+#include "base/bytes.h"
+#include "base/thread.h"
+#include "rpc/peer/peer_socket.h"
+
+namespace quorate::rpc {
+namespace {
+
+using boost::asio::ip::tcp;
+using boost::system::error_code;
+
+constexpr auto kReconnectAfter = std::chrono::milliseconds(60);
+constexpr auto kAttemptTimeout = std::chrono::seconds(2);
+// A buffer that was larger, when the peer was slow, is given back.
+constexpr size_t kBufferBytesKept = 1u << 20;
+
+}  // namespace
+
+PeerLink::PeerLink(boost::asio::io_context* context, consensus::MemberId self,
+                   consensus::MemberId peer, PeerAddress address, PeerHandler* handler)
+    : context_(*context),
+      self_(self),
+      peer_(peer),
+      address_(std::move(address)),
+      handler_(handler) {
+  error_code is_name;
+  const auto numeric = boost::asio::ip::make_address(address_.host, is_name);
+  if (!is_name) endpoints_.emplace_back(numeric, address_.port);
+}
+
+void PeerLink::SetClusterId(const std::string& cluster_id) {
+  MutexLock lock(&mutex_);
+  cluster_id_ = cluster_id;
+}
+
+int64_t PeerLink::DownForMs(Clock::time_point now) const {
+  MutexLock lock(&mutex_);
+  if (connection_ != nullptr) return 0;
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now - down_since_).count();
+}
+
+void PeerLink::Tick(Clock::time_point now) {
+  if (is_stopped_) return;
+  if (lookup_ != nullptr && lookup_->is_done) TakeFound();
+  if (!is_busy_ && now >= next_attempt_) {
+    LookUp();
+    if (!endpoints_.empty()) ConnectTo(endpoints_[next_endpoint_++ % endpoints_.size()]);
+  }
+  if (attempt_ != nullptr && now >= attempt_ends_) Close(attempt_, "no answer");
+}
+
+void PeerLink::Stop() {
+  is_stopped_ = true;
+  std::shared_ptr<Connection> connection = attempt_;
+  if (connection == nullptr) {
+    MutexLock lock(&mutex_);
+    connection = connection_;
+  }
+  if (connection != nullptr) Close(connection, "we stop");
+}
+
+// --- Connecting ----------------------------------------------------------------------------------
+
+void PeerLink::LookUp() {
+  error_code is_name;
+  boost::asio::ip::make_address(address_.host, is_name);
+  if (!is_name || lookup_ != nullptr) return;
+  lookup_ = std::make_shared<Lookup>();
+  StartThread("peer-lookup", [lookup = lookup_, address = address_] {
+    error_code error;
+    boost::asio::io_context own;
+    tcp::resolver resolver(own);
+    const auto found = resolver.resolve(address.host, std::to_string(address.port), error);
+    lookup->found.assign(found.begin(), found.end());
+    if (error) lookup->problem = error.message();
+    lookup->is_done = true;
+  }).detach();
+}
+
+void PeerLink::TakeFound() {
+  const std::shared_ptr<Lookup> lookup = std::exchange(lookup_, nullptr);
+  if (!lookup->found.empty()) {
+    endpoints_ = lookup->found;
+  } else if (std::exchange(logged_problem_, lookup->problem) != lookup->problem) {
+    spdlog::error("the host {} of server {} is not found: {}", address_.host, peer_.value(),
+                  lookup->problem);
+  }
+}
+
+void PeerLink::ConnectTo(const tcp::endpoint& endpoint) {
+  is_busy_ = true;
+  attempt_ends_ = Clock::now() + kAttemptTimeout;
+  attempt_ = std::make_shared<Connection>(&context_);
+  attempt_->socket.async_connect(
+      endpoint, [self = shared_from_this(), connection = attempt_](const error_code& error) {
+        if (connection->is_closed) return;
+        error_code problem = error;
+        if (!problem) problem = ConfigurePeerSocket(&connection->socket);
+        if (problem) return self->Close(connection, problem.message());
+        self->OnConnected(connection);
+      });
+}
+
+void PeerLink::OnConnected(const std::shared_ptr<Connection>& connection) {
+  error_code error;
+  const tcp::endpoint local = connection->socket.local_endpoint(error);
+  if (error || local == connection->socket.remote_endpoint(error)) {
+    // Where nobody listens, a connection from a machine to itself may meet its own other end.
+    return Close(connection, "it is ourselves");
+  }
+  {
+    MutexLock lock(&mutex_);
+    AppendHelloFrame({kPeerProtocolVersion, self_, peer_, cluster_id_}, &connection->pending);
+  }
+  connection->is_sending = true;
+  ReadAnswer(connection);
+  SendPending(connection);
+}
+
+void PeerLink::BeginAgainLater() {
+  is_busy_ = false;
+  next_attempt_ = Clock::now() + kReconnectAfter;
+}
+
+void PeerLink::Close(std::shared_ptr<Connection> connection, const std::string& why) {
+  if (std::exchange(connection->is_closed, true)) return;
+  if (attempt_ == connection) attempt_ = nullptr;
+  bool was_up;
+  {
+    MutexLock lock(&mutex_);
+    was_up = connection_ == connection;
+    if (was_up) {
+      connection_ = nullptr;
+      down_since_ = Clock::now();
+    }
+  }
+  error_code ignored;
+  if (was_up) {
+    // Another thread may be about to send on it: the last that holds it closes the descriptor.
+    connection->socket.shutdown(tcp::socket::shutdown_both, ignored);
+    connection->socket.cancel(ignored);
+    spdlog::info("connection to server {} at {} lost: {}", peer_.value(), address_.ToString(), why);
+    handler_->OnPeerDown(peer_);
+  } else {
+    connection->socket.close(ignored);
+  }
+  BeginAgainLater();
+}
+
+// --- What the peer answers -----------------------------------------------------------------------
+
+void PeerLink::ReadAnswer(const std::shared_ptr<Connection>& connection) {
+  const std::span<char> space = connection->answers.Space();
+  connection->socket.async_read_some(
+      boost::asio::buffer(space.data(), space.size()),
+      [self = shared_from_this(), connection](const error_code& error, size_t count) {
+        if (connection->is_closed) return;
+        if (error) {
+          const bool at_end = error == boost::asio::error::eof;
+          return self->Close(connection, at_end ? "closed by it" : error.message());
+        }
+        connection->answers.Added(count);
+        if (self->OnAnswers(connection)) self->ReadAnswer(connection);
+      });
+}
+
+bool PeerLink::OnAnswers(const std::shared_ptr<Connection>& connection) {
+  while (!connection->is_closed) {
+    absl::StatusOr<std::shared_ptr<std::string>> bytes = connection->answers.Next();
+    if (bytes.ok() && *bytes == nullptr) return true;
+    absl::StatusOr<PeerBatch> batch = bytes.ok() ? DecodeFrames(*std::move(bytes)) : bytes.status();
+    if (batch.ok() && batch->answer.has_value()) {
+      OnAnswer(connection, *batch->answer);
+    } else {
+      Close(connection, batch.ok() ? "it answers out of turn" : batch.status().ToString());
+    }
+  }
+  return false;
+}
+
+void PeerLink::OnAnswer(const std::shared_ptr<Connection>& connection, const HelloAnswer& answer) {
+  if (answer.accepted) {
+    logged_problem_.clear();
+    attempt_ = nullptr;
+    {
+      MutexLock lock(&mutex_);
+      if (std::exchange(connection_, connection) == connection) return;
+    }
+    return handler_->OnPeerUp(peer_);
+  }
+  if (attempt_ == connection && std::exchange(logged_problem_, answer.reason) != answer.reason) {
+    spdlog::error("server {} at {} refuses us: {}", peer_.value(), address_.ToString(),
+                  answer.reason);
+  }
+  if (!answer.cluster_id.empty()) handler_->OnOtherCluster(peer_, answer.cluster_id);
+  Close(connection, answer.reason);
+}
+
+// --- Sending -------------------------------------------------------------------------------------
+
+void PeerLink::SendPending(const std::shared_ptr<Connection>& connection) {
+  while (connection->sent < connection->outgoing.size() + kBatchLengthBytes ||
+         TakePending(connection.get())) {
+    switch (SendTaken(connection.get())) {
+      case Progress::kDone:
+        break;
+      case Progress::kBlocked:
+        return boost::asio::post(
+            context_, [self = shared_from_this(), connection] { self->AwaitWritable(connection); });
+      case Progress::kFailed:
+        return boost::asio::post(context_, [self = shared_from_this(), connection, error = errno] {
+          self->Close(connection, error_code(error, boost::system::system_category()).message());
+        });
+    }
+  }
+}
+
+bool PeerLink::TakePending(Connection* connection) {
+  {
+    MutexLock lock(&mutex_);
+    if (connection->pending.empty()) {
+      connection->is_sending = false;
+      return false;
+    }
+    connection->outgoing.clear();
+    if (connection->outgoing.capacity() > kBufferBytesKept) connection->outgoing.shrink_to_fit();
+    connection->outgoing.swap(connection->pending);
+  }
+  SealFrames(&connection->outgoing);
+  StoreInt<std::endian::little>(connection->length,
+                                static_cast<uint32_t>(connection->outgoing.size()));
+  connection->sent = 0;
+  return true;
+}
+
+PeerLink::Progress PeerLink::SendTaken(Connection* connection) {
+  const size_t size = kBatchLengthBytes + connection->outgoing.size();
+  while (connection->sent < size) {
+    iovec parts[2];
+    size_t count = 0;
+    if (connection->sent < kBatchLengthBytes) {
+      parts[count++] = {connection->length + connection->sent,
+                        kBatchLengthBytes - connection->sent};
+    }
+    const size_t from = connection->sent - std::min<size_t>(connection->sent, kBatchLengthBytes);
+    parts[count++] = {connection->outgoing.data() + from, connection->outgoing.size() - from};
+    msghdr message{};
+    message.msg_iov = parts;
+    message.msg_iovlen = count;
+    const ssize_t sent =
+        ::sendmsg(connection->socket.native_handle(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) {
+      connection->sent += static_cast<size_t>(sent);
+    } else if (errno == EAGAIN) {
+      return Progress::kBlocked;
+    } else if (errno != EINTR) {
+      return Progress::kFailed;
+    }
+  }
+  return Progress::kDone;
+}
+
+void PeerLink::AwaitWritable(const std::shared_ptr<Connection>& connection) {
+  if (connection->is_closed) return;
+  connection->socket.async_wait(tcp::socket::wait_write,
+                                [self = shared_from_this(), connection](const error_code& error) {
+                                  if (!error && !connection->is_closed)
+                                    self->SendPending(connection);
+                                });
+}
+
+}  // namespace quorate::rpc

@@ -1,0 +1,143 @@
+// Our connection to one other server, on which we only write, and what waits for it. What the other
+// says comes on the connection that it opened (rpc/peer/peer_receiver.h); on this one it only
+// answers our hello.
+//
+// A thread that writes sends at once, without a hand-over. What is written while another thread
+// sends is taken along by that one; what the network does not take waits for the event loop.
+//
+// Thread-safety: Write, DownForMs and SetClusterId from any thread, the rest from the event loop's.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/mutex.h"
+#include "consensus/core/types.h"
+#include "rpc/peer/batch_reader.h"
+#include "rpc/peer/frame.h"
+#include "rpc/peer/peer_links.h"
+#include "rpc/peer/peer_socket.h"
+
+namespace quorate::rpc {
+
+// Bytes that wait for a peer that does not read. What comes on top is dropped: Raft sends again by
+// itself, and forwarded writes are sent again when they are not applied in time.
+inline constexpr size_t kPeerQueueBytesMax = 64u << 20;
+
+class PeerLink : public std::enable_shared_from_this<PeerLink> {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // `context` and `handler` must outlive the object.
+  PeerLink(boost::asio::io_context* context, consensus::MemberId self, consensus::MemberId peer,
+           PeerAddress address, PeerHandler* handler);
+  PeerLink(const PeerLink&) = delete;
+  PeerLink& operator=(const PeerLink&) = delete;
+
+  // The id with which connections from now on are opened.
+  void SetClusterId(const std::string& cluster_id);
+
+  // Appends frames by `append(std::string*)`, and sends them now if nobody else is sending. Without
+  // a connection that the peer has accepted they are dropped.
+  template <class Append>
+  void Write(Append append) {
+    std::shared_ptr<Connection> connection;
+    {
+      MutexLock lock(&mutex_);
+      if (connection_ == nullptr || connection_->pending.size() > kPeerQueueBytesMax) return;
+      append(&connection_->pending);
+      if (std::exchange(connection_->is_sending, true)) return;
+      connection = connection_;
+    }
+    SendPending(connection);
+  }
+
+  // Opens the connection if there is none and it is time, and gives up an attempt that takes too
+  // long.
+  void Tick(Clock::time_point now);
+  // How long there has been none that the peer accepted.
+  int64_t DownForMs(Clock::time_point now) const;
+  // Closes it for good.
+  void Stop();
+
+ private:
+  struct Connection {
+    explicit Connection(boost::asio::io_context* context) : socket(*context) {}
+
+    boost::asio::ip::tcp::socket socket;
+    BatchReader answers{kAnswerBytesMax};  // event loop
+    bool is_closed = false;                // event loop
+
+    // Under the link's lock.
+    std::string pending;
+    bool is_sending = false;
+    // Of the thread that set `is_sending`.
+    char length[kBatchLengthBytes];
+    std::string outgoing;             // a sealed batch
+    size_t sent = kBatchLengthBytes;  // of length and batch
+  };
+  static constexpr size_t kAnswerBytesMax = 64u << 10;
+
+  // The search for a host name, which may take long, by a thread that nobody waits for.
+  struct Lookup {
+    std::atomic<bool> is_done{false};
+    // Once it is done.
+    std::vector<boost::asio::ip::tcp::endpoint> found;
+    std::string problem;
+  };
+
+  enum class Progress : uint8_t { kDone, kBlocked, kFailed };
+
+  // Event loop.
+  void LookUp();
+  void TakeFound();
+  void ConnectTo(const boost::asio::ip::tcp::endpoint& endpoint);
+  void OnConnected(const std::shared_ptr<Connection>& connection);
+  void ReadAnswer(const std::shared_ptr<Connection>& connection);
+  // False if the connection ended by what came.
+  bool OnAnswers(const std::shared_ptr<Connection>& connection);
+  void OnAnswer(const std::shared_ptr<Connection>& connection, const HelloAnswer& answer);
+  void AwaitWritable(const std::shared_ptr<Connection>& connection);
+  // By value: `attempt_`, which this gives up, may be what is passed.
+  void Close(std::shared_ptr<Connection> connection, const std::string& why);
+  // The attempt, or the connection, is over; the next one may begin a little later.
+  void BeginAgainLater();
+
+  // REQUIRES: the caller has set `is_sending`.
+  void SendPending(const std::shared_ptr<Connection>& connection);
+  // Takes what is pending to be sent; false if there is nothing, and nobody is sending any more.
+  bool TakePending(Connection* connection);
+  static Progress SendTaken(Connection* connection);
+
+  boost::asio::io_context& context_;
+  const consensus::MemberId self_;
+  const consensus::MemberId peer_;
+  const PeerAddress address_;
+  PeerHandler* const handler_;
+
+  // Event loop.
+  std::shared_ptr<Lookup> lookup_;
+  // Where it was found last, a name server that is down notwithstanding; one is tried at a time.
+  std::vector<boost::asio::ip::tcp::endpoint> endpoints_;
+  size_t next_endpoint_ = 0;
+  std::shared_ptr<Connection> attempt_;  // connects, or waits for the answer to its hello
+  bool is_busy_ = false;                 // there is an attempt, or a connection
+  bool is_stopped_ = false;
+  Clock::time_point next_attempt_;
+  Clock::time_point attempt_ends_;
+  std::string logged_problem_;  // of the attempts since the last that was accepted
+
+  mutable Mutex mutex_;
+  std::shared_ptr<Connection> connection_ ABSL_GUARDED_BY(mutex_);  // if the peer has accepted one
+  Clock::time_point down_since_ ABSL_GUARDED_BY(mutex_) = Clock::now();
+  std::string cluster_id_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace quorate::rpc

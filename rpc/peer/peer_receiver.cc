@@ -1,0 +1,103 @@
+#include "rpc/peer/peer_receiver.h"
+
+#include <sys/socket.h>
+
+#include <boost/asio/buffer.hpp>
+#include <span>
+#include <utility>
+
+#include "base/bytes.h"
+#include "rpc/peer/peer_link.h"
+
+namespace quorate::rpc {
+namespace {
+
+using boost::asio::ip::tcp;
+using boost::system::error_code;
+
+// Of a stranger, and of a server. The latter sends at once what has waited, and to that the last
+// message is added whole.
+constexpr size_t kHelloBytesMax = 64u << 10;
+constexpr size_t kBatchBytesMax = 4 * kPeerQueueBytesMax;
+
+}  // namespace
+
+PeerReceiver::PeerReceiver(tcp::socket socket, std::string where, Owner* owner,
+                           PeerHandler* handler)
+    : socket_(std::move(socket)),
+      where_(std::move(where)),
+      owner_(owner),
+      handler_(handler),
+      reader_(kHelloBytesMax) {}
+
+void PeerReceiver::Close() {
+  if (std::exchange(is_closed_, true)) return;
+  error_code ignored;
+  socket_.close(ignored);
+  if (from_.has_value()) handler_->OnPeerDown(*from_);
+  owner_->OnEnd(this);
+}
+
+void PeerReceiver::Read() {
+  const std::span<char> space = reader_.Space();
+  socket_.async_read_some(boost::asio::buffer(space.data(), space.size()),
+                          [self = shared_from_this()](const error_code& error, size_t count) {
+                            if (self->is_closed_) return;
+                            if (error) return self->Close();
+                            self->reader_.Added(count);
+                            if (self->TakeBatches()) self->Read();
+                          });
+}
+
+bool PeerReceiver::TakeBatches() {
+  while (!is_closed_) {
+    absl::StatusOr<std::shared_ptr<std::string>> bytes = reader_.Next();
+    if (bytes.ok() && *bytes == nullptr) return true;
+    const absl::Status status = bytes.ok() ? OnBatch(*std::move(bytes)) : bytes.status();
+    if (status.ok()) continue;
+    const std::string why(status.message());
+    owner_->OnRefused(where_, why);
+    Answer({false, why, ""});
+    Close();
+  }
+  return false;
+}
+
+absl::Status PeerReceiver::OnBatch(std::shared_ptr<std::string> bytes) {
+  absl::StatusOr<PeerBatch> batch = DecodeFrames(std::move(bytes));
+  if (!batch.ok()) return batch.status();
+  if (!from_.has_value()) {
+    if (!batch->hello.has_value()) {
+      return absl::InvalidArgumentError("a connection between servers has to begin with a hello");
+    }
+    if (absl::Status s = OnHello(*batch->hello); !s.ok() || is_closed_) return s;
+  }
+  return handler_->OnPeerBatch(*from_, *std::move(batch));
+}
+
+absl::Status PeerReceiver::OnHello(const Hello& hello) {
+  const HelloAnswer answer = owner_->OnHello(hello);
+  Answer(answer);
+  if (!answer.accepted) {  // the other side says so in its log
+    Close();
+    return absl::OkStatus();
+  }
+  from_ = hello.from;
+  reader_.set_batch_bytes_max(kBatchBytesMax);
+  owner_->OnAccepted(this);
+  return absl::OkStatus();
+}
+
+void PeerReceiver::Answer(const HelloAnswer& answer) {
+  std::string batch;
+  AppendAnswerFrame(answer, &batch);
+  SealFrames(&batch);
+  std::string bytes(kBatchLengthBytes, '\0');
+  StoreInt<std::endian::little>(bytes.data(), static_cast<uint32_t>(batch.size()));
+  bytes += batch;
+  // A few bytes on a connection on which we say next to nothing: they fit what the kernel keeps.
+  [[maybe_unused]] const ssize_t sent =
+      ::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+}  // namespace quorate::rpc

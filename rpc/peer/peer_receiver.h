@@ -1,0 +1,70 @@
+// A connection that another server opened to us: its hello, our answer, and what it says then.
+//
+// Thread-safety: all functions on the event loop's thread.
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "consensus/core/types.h"
+#include "rpc/peer/batch_reader.h"
+#include "rpc/peer/frame.h"
+#include "rpc/peer/peer_links.h"
+
+namespace quorate::rpc {
+
+class PeerReceiver : public std::enable_shared_from_this<PeerReceiver> {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // The side that listens.
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    // What to answer to `hello`.
+    virtual HelloAnswer OnHello(const Hello& hello) = 0;
+    // It has been accepted as the connection of `from`.
+    virtual void OnAccepted(PeerReceiver* receiver) = 0;
+    // A connection is closed by us because of what came; rubbish from strangers included.
+    virtual void OnRefused(const std::string& where, const std::string& why) = 0;
+    // It is over: to be forgotten.
+    virtual void OnEnd(PeerReceiver* receiver) = 0;
+  };
+
+  // `owner` and `handler` must outlive the object; the socket is configured.
+  PeerReceiver(boost::asio::ip::tcp::socket socket, std::string where, Owner* owner,
+               PeerHandler* handler);
+  PeerReceiver(const PeerReceiver&) = delete;
+  PeerReceiver& operator=(const PeerReceiver&) = delete;
+
+  void Start() { Read(); }
+  void Close();
+
+  // Whom it belongs to; none before it was accepted.
+  const std::optional<consensus::MemberId>& from() const { return from_; }
+  Clock::time_point opened_at() const { return opened_at_; }
+  const std::string& where() const { return where_; }
+
+ private:
+  void Read();
+  // False if the connection ended by what came.
+  bool TakeBatches();
+  // The error closes the connection.
+  absl::Status OnBatch(std::shared_ptr<std::string> bytes);
+  absl::Status OnHello(const Hello& hello);
+  void Answer(const HelloAnswer& answer);
+
+  boost::asio::ip::tcp::socket socket_;
+  const std::string where_;
+  Owner* const owner_;
+  PeerHandler* const handler_;
+  const Clock::time_point opened_at_ = Clock::now();
+  BatchReader reader_;
+  std::optional<consensus::MemberId> from_;
+  bool is_closed_ = false;
+};
+
+}  // namespace quorate::rpc

@@ -1,0 +1,47 @@
+#include "rpc/peer/peer_socket.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+
+namespace quorate::rpc {
+namespace {
+
+struct Option {
+  int level;
+  int name;
+  int value;
+};
+
+constexpr Option kOptions[] = {
+    {IPPROTO_TCP, TCP_NODELAY, 1},          {SOL_SOCKET, SO_KEEPALIVE, 1},
+    {IPPROTO_TCP, TCP_KEEPIDLE, 2},          // seconds of silence until it is asked
+    {IPPROTO_TCP, TCP_KEEPINTVL, 1},         // seconds between questions
+    {IPPROTO_TCP, TCP_KEEPCNT, 2},           // questions without an answer
+    {IPPROTO_TCP, TCP_USER_TIMEOUT, 4'000},  // milliseconds that what was sent may stay unconfirmed
+};
+
+}  // namespace
+
+std::string PeerAddress::ToString() const {
+  const bool is_v6 = host.find(':') != std::string::npos;
+  return absl::StrCat(is_v6 ? "[" : "", host, is_v6 ? "]:" : ":", port);
+}
+
+boost::system::error_code ConfigurePeerSocket(boost::asio::ip::tcp::socket* socket) {
+  for (const Option& option : kOptions) {
+    if (::setsockopt(socket->native_handle(), option.level, option.name, &option.value,
+                     sizeof(option.value)) != 0) {
+      return {errno, boost::system::system_category()};
+    }
+  }
+  boost::system::error_code error;
+  socket->non_blocking(true, error);
+  return error;
+}
+
+}  // namespace quorate::rpc

@@ -1,0 +1,60 @@
+#include "rpc/server/doors.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+
+namespace quorate::rpc {
+
+Doors::Doors(std::vector<Entry> doors) : doors_(std::move(doors)) {
+  for (const Entry& a : doors_) {
+    for (const Entry& b : doors_) {
+      ASSERT(&a == &b || !a.tags.Contains(b.tags.first), "a tag belongs to one door");
+    }
+  }
+}
+
+Door& Doors::DoorOf(uint32_t tag) {
+  const auto entry = std::find_if(doors_.begin(), doors_.end(),
+                                  [&](const Entry& e) { return e.tags.Contains(tag); });
+  ASSERT(entry != doors_.end(), "commands carry tags of the doors");
+  return *entry->door;
+}
+
+bool Doors::IsQuick() const {
+  return std::all_of(doors_.begin(), doors_.end(),
+                     [](const Entry& entry) { return entry.door->IsQuick(); });
+}
+
+void Doors::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
+                        const tree::EventAcls& acls) {
+  for (const Entry& entry : doors_) entry.door->OnNodeEvent(type, path, zxid, acls);
+}
+
+void Doors::OnSessionAttached(const tree::SessionInfo& session) {
+  for (const Entry& entry : doors_) entry.door->OnSessionAttached(session);
+}
+
+void Doors::OnSessionClosed(tree::SessionId session, tree::Zxid zxid) {
+  for (const Entry& entry : doors_) entry.door->OnSessionClosed(session, zxid);
+}
+
+void Doors::OnResult(tree::ApplyResult result) {
+  Door& door = DoorOf(result.header.origin_tag);
+  door.OnResult(std::move(result));
+}
+
+void Doors::OnTreeReplaced() {
+  for (const Entry& entry : doors_) entry.door->OnTreeReplaced();
+}
+
+void Doors::OnBatchApplied() {
+  for (const Entry& entry : doors_) entry.door->OnBatchApplied();
+}
+
+void Doors::OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) {
+  DoorOf(origin_tag).OnSyncDone(origin_tag, sync_id, zxid);
+}
+
+}  // namespace quorate::rpc

@@ -1,0 +1,57 @@
+// Several doors of one server as one: each hears of everything that is applied, and gets the
+// results of its own commands. A server with one door needs none of this.
+//
+// Doors tell their commands apart by origin tags, and the doors themselves are told apart by them:
+// each takes its tags from a range of its own.
+//
+// Thread-safety: as rpc/server/service.h says.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "rpc/server/service.h"
+
+namespace quorate::rpc {
+
+// The origin tags of one door: `count` of them from `first` on.
+struct TagRange {
+  uint32_t first = 0;
+  uint32_t count = 0;
+
+  bool Contains(uint32_t tag) const { return tag >= first && tag - first < count; }
+};
+
+// The ZooKeeper door's, from 0 on as if there were no other, and the native door's.
+inline constexpr TagRange kZooKeeperTags{0, 0xF0000000};
+inline constexpr TagRange kNativeTags{0xF0000000, 0x10000000};
+
+class Doors final : public Door {
+ public:
+  struct Entry {
+    Door* door = nullptr;  // outlives the object
+    TagRange tags;
+  };
+  // REQUIRES: the ranges do not overlap.
+  explicit Doors(std::vector<Entry> doors);
+
+  bool IsQuick() const override;
+  void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
+                   const tree::EventAcls& acls) override;
+  void OnSessionAttached(const tree::SessionInfo& session) override;
+  void OnSessionClosed(tree::SessionId session, tree::Zxid zxid) override;
+  // REQUIRES: the tag is one of a door's.
+  void OnResult(tree::ApplyResult result) override;
+  void OnTreeReplaced() override;
+  void OnBatchApplied() override;
+  // REQUIRES as OnResult.
+  void OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) override;
+
+ private:
+  Door& DoorOf(uint32_t tag);
+
+  const std::vector<Entry> doors_;
+};
+
+}  // namespace quorate::rpc

@@ -1,0 +1,71 @@
+#include "rpc/server/doors.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace quorate::rpc {
+namespace {
+
+class RecordingDoor : public Door {
+ public:
+  bool IsQuick() const override { return quick; }
+  void OnNodeEvent(tree::EventType, std::string_view path, tree::Zxid,
+                   const tree::EventAcls&) override {
+    calls.push_back("event " + std::string(path));
+  }
+  void OnSessionAttached(const tree::SessionInfo&) override { calls.push_back("attached"); }
+  void OnSessionClosed(tree::SessionId, tree::Zxid) override { calls.push_back("closed"); }
+  void OnResult(tree::ApplyResult result) override {
+    calls.push_back("result " + std::to_string(result.header.origin_tag));
+  }
+  void OnTreeReplaced() override { calls.push_back("replaced"); }
+  void OnBatchApplied() override { calls.push_back("batch"); }
+  void OnSyncDone(uint32_t tag, uint64_t, tree::Zxid) override {
+    calls.push_back("sync " + std::to_string(tag));
+  }
+
+  bool quick = true;
+  std::vector<std::string> calls;
+};
+
+TEST_CASE("doors are quick if each of them is") {
+  RecordingDoor a, b;
+  Doors doors({{&a, {0, 100}}, {&b, {100, 50}}});
+  CHECK(doors.IsQuick());
+  b.quick = false;
+  CHECK_FALSE(doors.IsQuick());
+}
+
+TEST_CASE("all doors hear of what happens, and each gets the results of its own tags") {
+  RecordingDoor a, b;
+  Doors doors({{&a, {0, 100}}, {&b, {100, 50}}});
+  doors.OnNodeEvent(tree::EventType::kNodeCreated, "/x", tree::Zxid(1), {});
+  doors.OnSessionAttached({});
+  doors.OnSessionClosed(tree::SessionId(1), tree::Zxid(2));
+  for (uint32_t tag : {0u, 99u, 100u, 149u}) {
+    tree::ApplyResult result;
+    result.header.origin_tag = tag;
+    doors.OnResult(std::move(result));
+  }
+  doors.OnSyncDone(100, 1, tree::Zxid(3));
+  doors.OnSyncDone(7, 1, tree::Zxid(3));
+  doors.OnTreeReplaced();
+  doors.OnBatchApplied();
+  CHECK(a.calls == std::vector<std::string>{"event /x", "attached", "closed", "result 0",
+                                            "result 99", "sync 7", "replaced", "batch"});
+  CHECK(b.calls == std::vector<std::string>{"event /x", "attached", "closed", "result 100",
+                                            "result 149", "sync 100", "replaced", "batch"});
+}
+
+TEST_CASE("the ranges of the two doors take up all tags") {
+  CHECK(kZooKeeperTags.Contains(0));
+  CHECK(kZooKeeperTags.Contains(0xEFFFFFFF));
+  CHECK_FALSE(kZooKeeperTags.Contains(0xF0000000));
+  CHECK(kNativeTags.Contains(0xF0000000));
+  CHECK(kNativeTags.Contains(0xFFFFFFFF));
+}
+
+}  // namespace
+}  // namespace quorate::rpc

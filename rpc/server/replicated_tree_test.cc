@@ -1,0 +1,151 @@
+#include "rpc/server/replicated_tree.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tree/command.h"
+
+namespace quorate::rpc {
+namespace {
+
+using consensus::Entry;
+using consensus::EntryKind;
+using consensus::Index;
+using consensus::Term;
+
+constexpr tree::Origin kOrigin{1, 7};
+constexpr tree::SessionId kSession{0x0100000000000001};
+
+class CountingDoor : public Door {
+ public:
+  bool IsQuick() const override { return quick; }
+  void OnNodeEvent(tree::EventType, std::string_view, tree::Zxid, const tree::EventAcls&) override {
+  }
+  void OnSessionAttached(const tree::SessionInfo&) override {}
+  void OnSessionClosed(tree::SessionId, tree::Zxid) override {}
+  void OnResult(tree::ApplyResult) override { ++results; }
+  void OnTreeReplaced() override {}
+  void OnBatchApplied() override { ++batches; }
+  void OnSyncDone(uint32_t, uint64_t, tree::Zxid) override {}
+
+  bool quick = true;
+  int results = 0;
+  int batches = 0;
+};
+
+struct Fixture {
+  Fixture() : replicated(kOrigin) { replicated.SetDoor(&door); }
+
+  Entry Next(std::string command) {
+    ++index;
+    return {index, Term(1), EntryKind::kCommand, Slice(std::move(command))};
+  }
+  tree::CommandHeader Header(tree::CommandKind kind) {
+    tree::CommandHeader header;
+    header.kind = kind;
+    header.origin = kOrigin;
+    header.sequence = ++sequence;
+    header.time_ms = 1000;
+    header.session = kSession;
+    header.attach_zxid = attached;
+    return header;
+  }
+  Entry OpenSession() {
+    std::string command;
+    tree::AppendCreateSession(Header(tree::CommandKind::kCreateSession), 30000,
+                              std::string(tree::kPasswordBytes, 'p'), &command);
+    Entry entry = Next(std::move(command));
+    attached = tree::Zxid(static_cast<int64_t>(entry.index.value()));
+    return entry;
+  }
+  Entry CloseSession() {
+    std::string command;
+    tree::AppendCloseSession(Header(tree::CommandKind::kCloseSession), &command);
+    return Next(std::move(command));
+  }
+  Entry CreateEphemeral(int number) {
+    tree::Op op;
+    op.kind = tree::OpKind::kCreate;
+    const std::string path = "/e" + std::to_string(number);
+    op.path = path;
+    op.acl = tree::OpenAcl();
+    op.mode = tree::CreateMode::kEphemeral;
+    return Change(op);
+  }
+  Entry Change(const tree::Op& op) {
+    tree::Request request;
+    request.ops.push_back(op);
+    std::string command;
+    tree::AppendRequest(Header(tree::CommandKind::kRequest), request, &command);
+    return Next(std::move(command));
+  }
+  bool Try(const Entry& entry) { return replicated.TryApply({&entry, 1}); }
+
+  CountingDoor door;
+  ReplicatedTree replicated;
+  Index index;
+  uint64_t sequence = 0;
+  tree::Zxid attached;
+};
+
+TEST_CASE("what is applied at once is applied as ever") {
+  Fixture f;
+  REQUIRE(f.Try(f.OpenSession()));
+  REQUIRE(f.Try(f.CreateEphemeral(1)));
+  CHECK(f.replicated.tree().EphemeralCount(kSession) == 1);
+  CHECK(f.door.results == 2);
+  CHECK(f.door.batches == 2);
+  CHECK(f.replicated.TakeNews().own_sequence == 2);
+}
+
+TEST_CASE("nothing is applied at once while somebody reads") {
+  Fixture f;
+  const Entry entry = f.OpenSession();
+  {
+    ReaderLock lock(&f.replicated.mutex());
+    bool applied = true;
+    std::thread([&] { applied = f.Try(entry); }).join();
+    CHECK_FALSE(applied);
+  }
+  CHECK(f.door.results == 0);
+  CHECK(f.Try(entry));
+  CHECK(f.door.results == 1);
+}
+
+TEST_CASE("the end of a session that owns much is not applied at once") {
+  Fixture f;
+  const int owned = GENERATE(499, 500);
+  f.replicated.Apply(std::vector{f.OpenSession()});
+  for (int i = 0; i < owned; ++i) f.replicated.Apply(std::vector{f.CreateEphemeral(i)});
+  const Entry end = f.CloseSession();
+  const bool is_quick = owned == 499;
+  CHECK(f.Try(end) == is_quick);
+  CHECK(f.replicated.tree().EphemeralCount(kSession) == (is_quick ? 0 : 500));
+  if (is_quick) return;
+  f.replicated.Apply({&end, 1});
+  CHECK(f.replicated.tree().EphemeralCount(kSession) == 0);
+}
+
+TEST_CASE("what may delete much, or tell many, is not applied at once") {
+  Fixture f;
+  REQUIRE(f.Try(f.OpenSession()));
+  REQUIRE(f.Try(f.CreateEphemeral(1)));
+  f.door.quick = false;
+  const Entry create = f.CreateEphemeral(2);
+  CHECK_FALSE(f.Try(create));
+  f.replicated.Apply({&create, 1});
+  f.door.quick = true;
+  tree::Op op;
+  op.kind = tree::OpKind::kDeleteRecursive;
+  op.path = "/e1";
+  const Entry deep = f.Change(op);
+  CHECK_FALSE(f.Try(deep));
+  CHECK(f.replicated.tree().EphemeralCount(kSession) == 2);
+  f.replicated.Apply({&deep, 1});
+  CHECK(f.replicated.tree().EphemeralCount(kSession) == 1);
+}
+
+}  // namespace
+}  // namespace quorate::rpc

@@ -1,0 +1,144 @@
+// The client's side of the ZooKeeper protocol: handshakes, headers, packets. Written from the
+// protocol's description, not from the server's codec, so that the two can disagree.
+//
+// Thread-safety: functions without state; a PacketReader and a RequestWriter belong to one
+// connection.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/bytes.h"
+#include "tree/types.h"
+
+namespace quorate::wire {
+
+inline constexpr int32_t kNotificationXid = -1;
+inline constexpr int32_t kPingXid = -2;
+inline constexpr int32_t kAuthXid = -4;
+inline constexpr int32_t kSetWatchesXid = -8;
+
+// Operation codes as they are on the wire.
+inline constexpr int32_t kNotification = 0;
+inline constexpr int32_t kCreate = 1;
+inline constexpr int32_t kDelete = 2;
+inline constexpr int32_t kExists = 3;
+inline constexpr int32_t kGetData = 4;
+inline constexpr int32_t kSetData = 5;
+inline constexpr int32_t kGetAcl = 6;
+inline constexpr int32_t kSetAcl = 7;
+inline constexpr int32_t kGetChildren = 8;
+inline constexpr int32_t kSync = 9;
+inline constexpr int32_t kPing = 11;
+inline constexpr int32_t kGetChildrenWithStat = 12;
+inline constexpr int32_t kCheck = 13;
+inline constexpr int32_t kMulti = 14;
+inline constexpr int32_t kCreateWithStat = 15;
+inline constexpr int32_t kReconfig = 16;
+inline constexpr int32_t kCheckWatches = 17;
+inline constexpr int32_t kRemoveWatches = 18;
+inline constexpr int32_t kCreateContainer = 19;
+inline constexpr int32_t kDeleteContainer = 20;
+inline constexpr int32_t kCreateTtl = 21;
+inline constexpr int32_t kMultiRead = 22;
+inline constexpr int32_t kAuth = 100;
+inline constexpr int32_t kSetWatches = 101;
+inline constexpr int32_t kSasl = 102;
+inline constexpr int32_t kGetEphemerals = 103;
+inline constexpr int32_t kGetAllChildrenNumber = 104;
+inline constexpr int32_t kSetWatches2 = 105;
+inline constexpr int32_t kAddWatch = 106;
+inline constexpr int32_t kWhoAmI = 107;
+inline constexpr int32_t kCloseSession = -11;
+inline constexpr int32_t kErrorItem = -1;  // in a multi
+
+struct Handshake {
+  int64_t last_zxid_seen = 0;
+  int32_t timeout_ms = 0;
+  int64_t session = 0;  // 0: a new one
+  std::string password = std::string(tree::kPasswordBytes, '\0');
+  bool with_read_only = true;  // clients before 3.4 do not send this flag
+};
+
+struct HandshakeReply {
+  int32_t timeout_ms = 0;
+  int64_t session = 0;  // 0: refused
+  std::string password;
+};
+
+struct ReplyHeader {
+  int32_t xid = 0;
+  int64_t zxid = 0;
+  tree::ErrorCode error = tree::ErrorCode::kOk;
+};
+
+// Puts the length prefix before a packet.
+std::string Framed(std::string_view packet);
+
+// Each returns whole packets, with their length prefix.
+std::string EncodeHandshake(const Handshake& handshake);
+std::string EncodePing();
+std::string EncodeAuth(std::string_view scheme, std::string_view credentials);
+
+// Appends one request with its length prefix to a buffer: the header at once, then what is put into
+// body() while it lives.
+class RequestWriter {
+ public:
+  // `*out` outlives it, and nobody else changes it meanwhile.
+  RequestWriter(std::string* out, int32_t xid, int32_t op);
+  ~RequestWriter();
+  RequestWriter(const RequestWriter&) = delete;
+  RequestWriter& operator=(const RequestWriter&) = delete;
+
+  BigEndianWriter& body() { return body_; }
+
+ private:
+  std::string& out_;
+  const size_t start_;
+  BigEndianWriter body_;
+};
+
+// Bodies of requests that mean the same outside a multi and inside. The ACL is open to everybody; a
+// version of -1 is any.
+void WriteCreate(std::string_view path, std::string_view data, tree::CreateMode mode,
+                 BigEndianWriter& to);
+void WriteDelete(std::string_view path, int32_t version, BigEndianWriter& to);
+void WriteSetData(std::string_view path, std::string_view data, int32_t version,
+                  BigEndianWriter& to);
+// exists, getData, getChildren.
+void WriteRead(std::string_view path, bool watch, BigEndianWriter& to);
+// Before each operation of a multi, and after the last one.
+void WriteMultiHeader(int32_t op, BigEndianWriter& to);
+void WriteMultiEnd(BigEndianWriter& to);
+
+// Each takes a packet without its length prefix; false if it is not exactly what it has to be.
+bool DecodeHandshakeReply(std::string_view packet, bool with_read_only, HandshakeReply* reply);
+// `*body` is what follows the header.
+bool DecodeReplyHeader(std::string_view packet, ReplyHeader* header, std::string_view* body);
+
+// A buffer or string of the protocol; null, of length -1, is empty and makes `*has` false if it is
+// given. A worse length makes the reader fail.
+std::string_view ReadBuffer(BigEndianReader& reader, bool* has = nullptr);
+tree::Stat ReadStat(BigEndianReader& reader);
+
+enum class Cut { kPacket, kIncomplete, kBad };
+// Takes the next packet off the front of `*bytes`, without its length prefix. kBad: the length is
+// one that no reply has; then and with kIncomplete nothing is taken.
+Cut CutPacket(std::string_view* bytes, std::string_view* packet);
+
+// Cuts a stream of bytes into packets.
+class PacketReader {
+ public:
+  void Add(std::string_view bytes) { bytes_.append(bytes); }
+  // The next whole packet, without its length prefix; false if there is none yet. Fails for good
+  // (bad() is true) at a length that no reply has.
+  bool Next(std::string* packet);
+  bool bad() const { return bad_; }
+
+ private:
+  std::string bytes_;
+  bool bad_ = false;
+};
+
+}  // namespace quorate::wire

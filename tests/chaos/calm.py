@@ -1,0 +1,58 @@
+"""When a run was calm: no fault that servers or the network between them feel, and the same leader all
+along."""
+
+# After the end of a fault, or the first word of a leader: connections have to be made anew.
+SETTLE_NS = 1_000_000_000
+# Some faults are written down right after they were done.
+BEFORE_NS = 100_000_000
+# What must not matter: servers measure time with clocks that only grow, and a client that is stopped or
+# killed is like any other that says nothing.
+DOES_NOT_MATTER = ("clock", "worker-pause", "worker-kill")
+# A session that was left without a word is over after its timeout, whatever the timeout of the leader
+# before; this later at most (kEndsLateMs, checkers/ephemeral_check.cc).
+TIMEOUTS, ENDS_LATE_SECONDS = 2, 2.0
+MARGIN_SECONDS = 0.3
+
+
+def rest_seconds(timeout_seconds):
+    """So long after the last fault, sessions with that timeout that were left without a word are judged."""
+    return SETTLE_NS / 1e9 + TIMEOUTS * timeout_seconds + ENDS_LATE_SECONDS + MARGIN_SECONDS
+
+
+def periods(lines):
+    """[(from, to)] in ns of the log of a run (nemesis.jsonl)."""
+    return _follow(lines)[0]
+
+
+def since(lines):
+    """Since when (ns) there is no fault and the same leader, at the end of these lines; None: it is not so."""
+    return _follow(lines)[1]
+
+
+def _follow(lines):
+    found, active, leader, begin = [], set(), None, None
+
+    def disturbed(ns):
+        nonlocal begin
+        if begin is not None and ns - BEFORE_NS > begin + SETTLE_NS:
+            found.append((begin + SETTLE_NS, ns - BEFORE_NS))
+        begin = None
+
+    for line in list(lines):
+        what, ns = line["e"], line["t"]
+        if line.get("nemesis") in DOES_NOT_MATTER:
+            continue
+        if what == "fault":
+            active.add(line["fault"])
+            disturbed(ns)
+        elif what in ("died", "finished"):
+            disturbed(ns)
+        elif what == "leader":
+            disturbed(ns)
+            leader = line["member"]
+        elif what == "healed":
+            disturbed(ns)
+            active.discard(line["fault"])
+        if begin is None and not active and leader is not None and what != "finished":
+            begin = ns
+    return found, begin

@@ -1,0 +1,16 @@
+// Logs: a node whose data are entries, with a blank between two; an entry is appended by a set,
+// with the version that was read, to the old data and the entry. All readers see beginnings of one
+// log, in which each acknowledged entry is once, and no entry that nobody appended or that was
+// refused.
+//
+// Thread-safety: none; one thread.
+#pragma once
+
+#include "tests/chaos/checkers/report.h"
+#include "tests/chaos/checkers/run.h"
+
+namespace quorate::chaos {
+
+Verdicts CheckLogs(const Run& run);
+
+}  // namespace quorate::chaos

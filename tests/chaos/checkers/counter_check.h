@@ -1,0 +1,16 @@
+// Counters: additions, by a compare-and-set or an add that is made exactly once. Each addition
+// counts once: no read shows less than what was acknowledged before it, or more than what may have
+// been added by then; no two additions lead to the same value, and one leads to each; no session
+// sees a counter go down.
+//
+// Thread-safety: none; one thread.
+#pragma once
+
+#include "tests/chaos/checkers/report.h"
+#include "tests/chaos/checkers/run.h"
+
+namespace quorate::chaos {
+
+Verdicts CheckCounters(const Run& run);
+
+}  // namespace quorate::chaos

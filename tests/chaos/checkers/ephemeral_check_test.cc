@@ -1,0 +1,215 @@
+#include "tests/chaos/checkers/ephemeral_check.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/chaos/checkers/script.h"
+
+namespace quorate::chaos {
+namespace {
+
+constexpr char kEarly[] = "a session does not end before its timeout";
+constexpr char kLives[] = "an ephemeral node lives as long as its session";
+constexpr char kGone[] = "an ephemeral node goes with its session";
+
+constexpr int64_t kMs = 1'000'000;
+
+// Session 100 of client 1 has made /e/a at zxid 5, and sends something now and then; client 2
+// looks. Timeouts are four seconds.
+class Ephemerals : public Script {
+ public:
+  Ephemerals() : Script("ephemeral") {
+    Connect(1, 100);
+    Connect(2, 200);
+    Make("a", 5);
+  }
+  void Connect(int32_t client, int64_t session) {
+    Line line;
+    line.session = session;
+    line.door = "zookeeper";
+    line.timeout_ms = 4000;
+    Tell(client, What::kConnected, std::move(line));
+  }
+  void Make(const std::string& name, int64_t zxid) {
+    Line created = Created("/e/" + name, zxid);
+    created.stat->owner = 100;
+    Do(1, Create("/e/" + name, name, "ephemeral"), created);
+  }
+  void Touch(int count, int64_t every_ms = 500) {
+    for (int i = 0; i < count; ++i) {
+      Wait(every_ms);
+      Do(1, Get("/x"), Found("x", 2, 0, 5));
+    }
+  }
+  void Look(std::vector<std::string> names, int64_t zxid, bool linearizable = true) {
+    Line list = List("/e");
+    list.linearizable = linearizable;
+    Do(2, list, Children(std::move(names), 5, zxid));
+  }
+  void Close(int64_t zxid) {
+    Do(1, Call("close", ""), At(zxid));
+    End(1, What::kClosed, 100);
+  }
+  std::string Judge(std::vector<Calm> calms = {}) { return Broken(CheckEphemerals(run(), calms)); }
+};
+
+const Calm kAlways{0, 1'000'000 * kMs};
+
+TEST_CASE("Ephemerals: histories that are good") {
+  Ephemerals script;
+  SECTION("closed: gone for linearizable readers, others may be behind") {
+    script.Look({"a"}, 5);
+    script.Close(7);
+    script.Look({"a"}, 6, false);
+    script.Look({}, 7);
+  }
+  SECTION("a close that is under way") {
+    const int64_t close = script.Invoke(1, Call("close", ""));
+    script.Look({"a"}, 6);
+    script.Look({}, 7);
+    script.Ok(close, At(7));
+  }
+  SECTION("a close of which nobody knows") {
+    script.Unknown(script.Invoke(1, Call("close", "")));
+    script.Look({}, 7);
+  }
+  SECTION("expired after the timeout") {
+    script.Touch(20);
+    script.End(1, What::kDisconnected, 100);
+    script.Wait(4001);
+    script.Look({}, 8);
+    script.End(1, What::kExpired, 100);
+  }
+  SECTION("deleted") {
+    script.Do(1, Delete("/e/a"), At(6));
+    script.Look({}, 7);
+    script.Do(1, Get("/x"), Found("x", 2, 0, 8));
+  }
+  SECTION("abandoned: goes some time later") {
+    script.End(1, What::kAbandoned, 100);
+    script.Wait(8000);
+    script.Look({"a"}, 7);
+    script.Wait(1000);
+    script.Look({}, 8);
+  }
+  SECTION("another session makes it again, and then nobody knows whose it is") {
+    script.Close(7);
+    script.Do(2, Create("/e/a", "b"), Created("/e/a", 9));
+    script.Look({"a"}, 9);
+  }
+  SECTION("a member that does not have it yet") { script.Look({}, 4, false); }
+  CHECK(script.Judge({kAlways}) == "");
+}
+
+TEST_CASE("Ephemerals: histories that are bad") {
+  Ephemerals script;
+  std::string broken;
+  SECTION("it vanishes before its timeout") {
+    broken = kEarly;
+    script.Touch(20);
+    script.Look({}, 8);
+  }
+  SECTION("the client is told too early that the session has expired") {
+    broken = kEarly;
+    script.Touch(20);
+    script.End(1, What::kExpired, 100);
+  }
+  SECTION("it vanishes, and the session goes on") {
+    broken = kLives;
+    script.Look({}, 8);
+    script.Wait(1);
+    script.Do(1, Get("/x"), Found("x", 2, 0, 9));
+  }
+  SECTION("it vanishes, and the session does something that is confirmed") {
+    broken = kLives;
+    script.Look({}, 8);
+    script.Do(1, Linearizable(Exists("/x")), {});
+  }
+  SECTION("a watch tells that it vanished, and the session goes on") {
+    broken = kLives;
+    script.Event(2, "/e/a", "deleted", 8);
+    script.Do(1, Get("/x"), Found("x", 2, 0, 9));
+  }
+  SECTION("it is there after its session was closed") {
+    broken = kGone;
+    script.Close(7);
+    script.Look({"a"}, 8);
+  }
+  SECTION("it is there at a zxid after the close") {
+    broken = kGone;
+    script.Close(7);
+    script.Look({"a"}, 7, false);
+  }
+  SECTION("one whose creation was unknown") {
+    broken = kGone;
+    script.Unknown(script.Invoke(1, Create("/e/b", "b", "ephemeral")));
+    script.Close(7);
+    script.Look({"b"}, 8);
+  }
+  SECTION("it is there after its session expired") {
+    broken = kGone;
+    script.Touch(20);
+    script.Wait(5000);
+    script.End(1, What::kExpired, 100);
+    script.Look({"a"}, 8);
+  }
+  SECTION("it belongs to another session") {
+    broken = "an ephemeral node belongs to the session that made it";
+    Line found = Changed(5, 0);
+    found.stat->owner = 200;
+    script.Do(2, Exists("/e/a"), found);
+  }
+  SECTION("the id of a session comes back") {
+    broken = "the id of a session is given once, and does not come back";
+    script.Close(7);
+    script.Connect(1, 100);
+  }
+  CHECK(script.Judge() == broken);
+}
+
+TEST_CASE("Ephemerals: while all is calm, timeouts are exact") {
+  Ephemerals script;
+  SECTION("too early") {
+    script.Touch(10);
+    script.Wait(3990);
+    script.Look({}, 8);
+    CHECK(script.Judge() == "");
+    CHECK(Broken(CheckEphemerals(script.run(), {kAlways})) == kEarly);
+    CHECK(Broken(CheckEphemerals(script.run(), {{0, 8000 * kMs}})) == "");
+  }
+  SECTION("a message that may have come too late for the leader") {
+    script.Touch(1, 3900);
+    script.Wait(100);
+    script.Look({}, 8);
+    CHECK(Broken(CheckEphemerals(script.run(), {kAlways})) == "");
+  }
+  SECTION("of a session that was left without a word, it does not stay for ever") {
+    script.End(1, What::kAbandoned, 100);
+    script.Wait(14'000);
+    script.Look({"a"}, 8);
+    CHECK(script.Judge() == "");
+    CHECK(Broken(CheckEphemerals(script.run(), {kAlways})) == kGone);
+    CHECK(Broken(CheckEphemerals(script.run(), {{5000 * kMs, 99'000 * kMs}})) == "");
+  }
+}
+
+TEST_CASE("Ephemerals: sessions that were left without a word have to be judged") {
+  Ephemerals script;
+  script.End(1, What::kAbandoned, 100);
+  script.Wait(9'000);
+  script.Look({"a"}, 7);
+  int64_t judged = 0;
+  SECTION("the last list comes too early") {}
+  SECTION("in time") {
+    script.Wait(2'000);
+    script.Look({}, 8);
+    judged = 1;
+  }
+  const Verdicts verdicts = CheckEphemerals(script.run(), {kAlways});
+  CHECK(Broken(verdicts) == "");
+  CHECK(verdicts.counts().at("sessions left without a word") == 1);
+  CHECK(verdicts.counts().at("sessions left without a word that were judged") == judged);
+  CHECK(verdicts.undecided().size() == 1 - static_cast<size_t>(judged));
+}
+
+}  // namespace
+}  // namespace quorate::chaos

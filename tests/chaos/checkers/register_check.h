@@ -1,0 +1,26 @@
+// Registers: nodes that are created once and then only read and set.
+//
+// - Writes and linearizable reads of a register have an order that explains all answers, in which
+//   each is between its invocation and its answer. Unknown writes happened at some time while their
+//   session could still do something, or never.
+// - What is read, by any read, was written: by a write that began before the read was answered, was
+//   not refused, and led to the version that was read.
+//
+// Registers are also the logs, the counters and the accounts of other workloads.
+//
+// Thread-safety: none; one thread.
+#pragma once
+
+#include <cstddef>
+
+#include "tests/chaos/checkers/report.h"
+#include "tests/chaos/checkers/run.h"
+
+namespace quorate::chaos {
+
+// A search that needs more states is given up.
+inline constexpr size_t kRegisterStatesMax = 200'000;
+
+Verdicts CheckRegisters(const Run& run, size_t states_max = kRegisterStatesMax);
+
+}  // namespace quorate::chaos

@@ -1,0 +1,353 @@
+#include "tests/chaos/checkers/watch_check.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/chaos/checkers/script.h"
+
+namespace quorate::chaos {
+namespace {
+
+constexpr char kBefore[] = "an event comes before any answer that is as new as its change";
+constexpr char kOnce[] = "a watch fires once for a change, and only where it was set";
+constexpr char kFirst[] = "a watch tells of the first change after it was set";
+constexpr char kEach[] = "a lasting watch tells of each change, in their order";
+
+// Client 1 changes /w, which was made at zxid 1, at zxid 10, 20, 30; client 2 watches.
+class Watches : public Script {
+ public:
+  explicit Watches(const std::string& door = "zookeeper") : Script("watch") {
+    Connect(1, 100);
+    Connect(2, 200, door);
+    Do(1, Create("/w", "0"), Created("/w", 1));
+  }
+  void Watch(const std::string& kind, int64_t number, int64_t zxid, const std::string& path = "/w",
+             bool is_there = true) {
+    Line watch = Call("watch", path);
+    watch.kind = kind;
+    watch.watch = number;
+    Line answer = At(zxid);
+    answer.watch = number;
+    if (is_there && zxid > 0) answer.stat = MakeStat(1, 1, 0);
+    Do(2, watch, answer);
+  }
+  void Change() {
+    ++version_;
+    Do(1, Set("/w", std::to_string(version_)), Changed(10 * version_, version_));
+  }
+  void MakeItem(int64_t zxid) { Do(1, Create("/w/i", "x"), Created("/w/i", zxid)); }
+  void MakeEphemeral(int64_t zxid) {
+    Do(1, Create("/w/e", "x", "ephemeral"), Created("/w/e", zxid));
+  }
+  void Close(int64_t zxid) {
+    Do(1, Call("close", ""), At(zxid));
+    End(1, What::kClosed, 100);
+  }
+  void Answer(int64_t zxid) { Do(2, Get("/other"), Found("x", 1, 0, zxid)); }
+  void Tell(int64_t zxid, int64_t watch = 1) { Event(2, "/w", "changed", zxid, watch); }
+  void Move() {
+    End(2, What::kDisconnected, 200);
+    Connect(2, 200);
+  }
+  std::string Judge() { return Broken(CheckWatches(run())); }
+
+ private:
+  int32_t version_ = 0;
+};
+
+TEST_CASE("Watches that fire once: good") {
+  Watches script;
+  SECTION("the first change, before the answer") {
+    script.Watch("data", 1, 5);
+    script.Change();
+    script.Change();
+    script.Answer(9);
+    script.Tell(10);
+    script.Answer(20);
+    script.Watch("data", 2, 20);
+    script.Answer(20);
+  }
+  SECTION("found by the next member") {
+    script.Watch("data", 1, 5);
+    script.Move();
+    script.Change();
+    script.Tell(0);
+    script.Answer(10);
+  }
+  SECTION("for a node that is made") {
+    script.Watch("exist", 1, 5, "/w/i", false);
+    script.MakeItem(7);
+    script.Event(2, "/w/i", "created", 7, 1);
+    script.Answer(7);
+  }
+  SECTION("a node that came and went while the client was away") {
+    script.Watch("exist", 1, 5, "/w/i", false);
+    script.End(2, What::kDisconnected, 200);
+    script.MakeItem(7);
+    script.Do(1, Delete("/w/i"), At(8));
+    script.Connect(2, 200);
+    script.Answer(8);
+  }
+  SECTION("children; their data are no change of them") {
+    script.Watch("children", 1, 5);
+    script.Change();
+    script.Answer(10);
+    script.MakeItem(12);
+    script.Event(2, "/w", "children", 12, 1);
+    script.Answer(12);
+  }
+  SECTION("a node that goes with its session") {
+    script.MakeEphemeral(7);
+    script.Watch("data", 1, 7, "/w/e");
+    script.Close(9);
+    script.Event(2, "/w/e", "deleted", 9, 1);
+    script.Refused(script.Invoke(2, Get("/w/e")), "NoNode", 9);
+  }
+  SECTION("a node that goes with its session, nobody knows when") {
+    script.MakeEphemeral(7);
+    script.Watch("data", 1, 7, "/w/e");
+    script.End(1, What::kAbandoned, 100);
+    script.Answer(12);
+    script.Event(2, "/w/e", "deleted", 30, 1);
+    script.Refused(script.Invoke(2, Get("/w/e")), "NoNode", 30);
+  }
+  SECTION("a deletion of which nobody knows the zxid") {
+    script.MakeItem(7);
+    script.Watch("data", 1, 7, "/w/i");
+    script.Do(1, Delete("/w/i"), At(0));
+    script.Event(2, "/w/i", "deleted", 9, 1);
+    script.Change();
+  }
+  SECTION("they go with their session") {
+    script.Watch("data", 1, 5);
+    script.End(2, What::kExpired, 200);
+    script.Connect(2, 201);
+    script.Change();
+    script.Answer(10);
+  }
+  CHECK(script.Judge() == "");
+}
+
+TEST_CASE("Watches that fire once: bad") {
+  Watches script;
+  script.Watch("data", 1, 5);
+  std::string broken;
+  SECTION("an event comes after its data") {
+    broken = kBefore;
+    script.Change();
+    script.Answer(10);
+    script.Tell(10);
+  }
+  SECTION("an event is lost while the client moves") {
+    broken = kBefore;
+    script.Move();
+    script.Change();
+    script.Answer(10);
+  }
+  SECTION("the change is known only by a read") {
+    broken = kBefore;
+    script.Unknown(script.Invoke(1, Set("/w", "z")));
+    script.Do(2, Get("/w"), Found("z", 10, 1));
+  }
+  SECTION("it fires twice") {
+    broken = kOnce;
+    script.Change();
+    script.Change();
+    script.Tell(10);
+    script.Tell(20);
+  }
+  SECTION("it fires where it was not set") {
+    broken = kOnce;
+    script.Change();
+    script.Tell(10, 0);
+  }
+  SECTION("it fires where it was not set, after an operation in doubt") {
+    broken = kOnce;
+    script.Unknown(script.Invoke(2, Set("/other", "x")));
+    script.Change();
+    script.Tell(10, 0);
+  }
+  SECTION("the end of a session is not told") {
+    broken = kBefore;
+    script.MakeEphemeral(7);
+    script.Watch("data", 2, 7, "/w/e");
+    script.Close(9);
+    script.Answer(9);
+  }
+  SECTION("the end of a session is not told, and nobody knows its zxid") {
+    broken = kBefore;
+    script.MakeEphemeral(7);
+    script.Watch("data", 2, 7, "/w/e");
+    script.End(1, What::kAbandoned, 100);
+    script.Refused(script.Invoke(2, Get("/w/e")), "NoNode", 9);
+  }
+  SECTION("a node is there, and nobody was told that it was made") {
+    broken = kBefore;
+    script.Watch("exist", 2, 5, "/w/i", false);
+    script.Move();
+    script.Unknown(script.Invoke(1, Create("/w/i", "x")));
+    script.Do(2, Exists("/w/i"), Created("", 8));
+  }
+  SECTION("it tells of a deletion long before one of which nobody knows the zxid") {
+    broken = "an event tells of a change that somebody made";
+    script.MakeItem(7);
+    script.Watch("data", 2, 7, "/w/i");
+    script.Change();
+    script.Tell(10);
+    script.Event(2, "/w/i", "deleted", 9, 2);
+    script.Do(1, Delete("/w/i"), At(0));
+  }
+  SECTION("it tells of a deletion long after one of which nobody knows the zxid") {
+    broken = "an event tells of a change that somebody made";
+    script.MakeItem(7);
+    script.Watch("data", 2, 7, "/w/i");
+    script.Do(1, Delete("/w/i"), At(0));
+    script.Change();
+    script.Tell(10);
+    script.Event(2, "/w/i", "deleted", 11, 2);
+  }
+  SECTION("it tells of the second change") {
+    broken = kFirst;
+    script.Change();
+    script.Change();
+    script.Tell(20);
+  }
+  SECTION("it tells of what was before") {
+    broken = kFirst;
+    script.Change();
+    script.Tell(10);
+    script.Watch("data", 2, 15);
+    script.Tell(10, 2);
+  }
+  SECTION("it tells of what nobody did") {
+    broken = "an event tells of a change that somebody made";
+    script.Tell(10);
+  }
+  SECTION("a child is made and nobody is told") {
+    broken = kBefore;
+    script.Watch("children", 2, 5);
+    script.MakeItem(7);
+    script.Answer(7);
+  }
+  CHECK(script.Judge() == broken);
+}
+
+TEST_CASE("Lasting watches: good") {
+  SECTION("each change, in order, on the ZooKeeper door only while connected") {
+    Watches script;
+    script.Watch("persistent", 1, 5);
+    script.Change();
+    script.Tell(10);
+    script.Answer(10);
+    script.End(2, What::kDisconnected, 200);
+    script.Change();
+    script.Connect(2, 200);
+    script.Answer(20);
+    script.Change();
+    script.Tell(30);
+    script.MakeItem(35);
+    script.Event(2, "/w", "children", 35, 1);
+    script.Answer(35);
+    CHECK(script.Judge() == "");
+  }
+  SECTION("a door that does not tell zxids") {
+    Watches script;
+    script.Watch("persistent", 1, 5);
+    script.Change();
+    script.Change();
+    script.Tell(0);
+    script.Answer(10);
+    script.Tell(0);
+    script.Answer(20);
+    CHECK(script.Judge() == "");
+  }
+  SECTION("below a node; the native door does not say from where on, and nothing is missed") {
+    Watches script("native");
+    script.Watch("recursive", 1, 0);
+    script.Change();
+    script.Tell(10);
+    script.Move();
+    script.MakeItem(12);
+    script.Event(2, "/w/i", "created", 12, 1);
+    script.Answer(15);
+    CHECK(script.Judge() == "");
+  }
+  SECTION("events that the door has lost, and says so") {
+    Watches script("native");
+    script.Watch("persistent", 1, 0);
+    script.Answer(5);
+    script.Change();
+    Line reset = At(15);
+    reset.watch = 1;
+    script.Script::Tell(2, What::kWatchReset, reset);
+    script.Change();
+    script.Tell(20);
+    script.Answer(20);
+    CHECK(script.Judge() == "");
+  }
+}
+
+TEST_CASE("Lasting watches: bad") {
+  Watches script("native");
+  script.Watch("persistent", 1, 0);
+  script.Answer(5);
+  script.Change();
+  std::string broken;
+  SECTION("a change is not told, but the next one is") {
+    broken = kEach;
+    script.Change();
+    script.Tell(20);
+  }
+  SECTION("a change is not told, and an answer shows it") {
+    broken = kBefore;
+    script.Answer(10);
+  }
+  SECTION("a change is lost while the client moves") {
+    broken = kBefore;
+    script.Move();
+    script.Answer(12);
+  }
+  SECTION("one of two events without zxids is lost") {
+    broken = kBefore;
+    script.Tell(0);
+    script.Change();
+    script.Answer(20);
+  }
+  SECTION("a change is told twice") {
+    broken = kOnce;
+    script.Tell(10);
+    script.Tell(10);
+  }
+  SECTION("changes are told out of order") {
+    broken = std::string(kEach);
+    script.Change();
+    script.Tell(10);
+    script.Change();
+    script.Tell(20);
+    script.Tell(10);
+  }
+  SECTION("a node is gone, and no event says so") {
+    broken = kBefore;
+    script.Tell(10);
+    script.Do(2, Exists("/w"), Found("", 10, 1, 10));
+    script.Refused(script.Invoke(2, Get("/w")), "NoNode", 11);
+  }
+  SECTION("a node is there again, and no event says so") {
+    broken = kBefore;
+    script.Tell(10);
+    script.Do(1, Delete("/w"), At(11));
+    script.Event(2, "/w", "deleted", 11, 1);
+    script.Unknown(script.Invoke(1, Create("/w", "0")));
+    script.Do(2, Get("/w"), Found("0", 13, 0, 14));
+  }
+  SECTION("an event comes after its data") {
+    broken = kBefore;
+    script.Tell(10);
+    script.Change();
+    script.Answer(20);
+    script.Tell(20);
+  }
+  CHECK(script.Judge() == broken);
+}
+
+}  // namespace
+}  // namespace quorate::chaos

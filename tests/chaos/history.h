@@ -1,0 +1,219 @@
+// The history of a chaos run: what each client did and heard, one JSON object a line, one file a
+// process. Workers write it, the judge reads it.
+//
+//   {"t":81200312345,"p":1,"c":4,"e":"invoke","o":17,"w":"register","f":"set","path":"/r/3",
+//    "data":"1.4.17","version":6}
+//   {"t":81201207114,"p":1,"c":4,"e":"ok","o":17,"stat":{...,"version":7,...},"zxid":9120,
+//    "server":"10.8.0.2:2181"}
+//
+// What a writer promises, and the judge builds on:
+//  - Times are CLOCK_MONOTONIC, which all processes of a machine share. An "invoke" is written
+//    before the first byte is sent, an "ok" or a "refused" after the answer was received.
+//  - The lines of a client stand in the order in which it did and heard things: on one connection
+//    an event that came before an answer stands before it. (Lines of different clients may be
+//    mixed.)
+//  - A client has one session at a time: that of its last "connected" line, until the line that
+//    says how it ended. Its operations belong to that session, in the order of their invocations.
+//  - "refused" is only written of what surely did not and will not happen. In doubt it is
+//    "unknown".
+//  - All data written to one path are different, so that a write can be known by what was read;
+//    only creations of one path all have the same data. What stands first in the data of counters
+//    and accounts is a number: "17" or "17 4.231". Logs are entries with a blank between two.
+//  - On the native door too, lines are written on the thread on which the client library tells of
+//    answers and events, in their order.
+//  - Nodes are made by creations that are in the history too, also the ones that prepare a workload
+//    (all processes may try: one is made, the others are refused).
+//  - Operation numbers begin at 1 in each process, numbers of watches at 1 in each client.
+//
+// Thread-safety: the functions: any; HistoryWriter: any; HistoryReader: one thread.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace quorate::chaos {
+
+// What a line tells; "e".
+enum class What : uint8_t {
+  kInvoke,        // "invoke"
+  kOk,            // "ok": it happened, and this is the answer
+  kRefused,       // "refused": it did not happen and never will
+  kUnknown,       // "unknown": it may have happened, may still happen, or never
+  kEvent,         // "event"
+  kWatchReset,    // "watch-reset": the door says that events may have been missed
+  kConnected,     // "connected"
+  kDisconnected,  // "disconnected"
+  kExpired,       // "expired": a server says that the session has ended
+  kAbandoned,     // "abandoned": nothing more is said on the session, and it was not closed
+  kClosed,        // "closed": that the session was closed has been acknowledged
+  kEnd,           // "end": the last line of a client that ended in order
+};
+
+// As on the wire; {"czxid":,"mzxid":,"pzxid":,"version":,"cversion":,"owner":,"length":}.
+struct Stat {
+  int64_t czxid = 0;
+  int64_t mzxid = 0;
+  int64_t pzxid = 0;
+  int32_t version = 0;
+  int32_t cversion = 0;
+  int64_t owner = 0;  // session; 0: not ephemeral
+  int32_t length = 0;
+  friend bool operator==(const Stat&, const Stat&) = default;
+};
+
+// One step of a multi; {"f":,"path":,"data":,"version":,"mode":}.
+struct Step {
+  std::string function;  // "create", "set", "delete" or "check"
+  std::string path;
+  std::string data;
+  int32_t version = -1;
+  std::string mode;
+  friend bool operator==(const Step&, const Step&) = default;
+};
+
+// The answer to one step of a multi, or to one path of a multi-get;
+// {"path":,"data":,"stat":,"error":}.
+struct Result {
+  std::string path;  // of a creation
+  std::string data;  // of a read
+  std::optional<Stat> stat;
+  std::string error;
+  friend bool operator==(const Result&, const Result&) = default;
+};
+
+// A line. What does not apply has the value that is given here, and is not written.
+struct Line {
+  int64_t time_ns = 0;  // "t"
+  int32_t process = 0;  // "p"
+  int32_t client = 0;   // "c": unique in all processes
+  What what = What::kInvoke;
+
+  // --- Operations: invoke, ok, refused, unknown --------------------------------------------------
+  int64_t operation = 0;  // "o": unique in the process
+  std::string workload;   // "w", of an invoke: "register", "set", ...
+  // "f", of an invoke: "get", "exists", "list", "create", "set", "delete", "sync", "multi",
+  // "multi-get", "watch", "add", "close".
+  std::string function;
+  // Of an invoke, an event, a watch-reset. Of the ok of a create: the path that was made.
+  std::string path;
+  // Of an invoke: data to write. Of an ok: data read.
+  std::string data;
+  int32_t version = -1;            // of an invoke: the version it depends on; -1: any
+  bool linearizable = false;       // of an invoke of get, exists, list, multi-get
+  std::string mode;                // create: "persistent", "ephemeral", "sequential",
+                                   // "ephemeral-sequential"
+  std::string kind;                // watch: "data", "exist", "children", "persistent", "recursive"
+  int64_t delta = 0;               // add
+  std::vector<std::string> paths;  // multi-get
+  std::vector<Step> steps;         // multi
+  // Of an ok, and of a refused read: in the header of the reply. Of an event: of the change.
+  int64_t zxid = 0;
+  std::string server;                 // of an ok, a connected, a disconnected: as in --servers
+  std::optional<Stat> stat;           // of an ok of get, exists, list, create, set, watch
+  std::vector<std::string> children;  // of an ok of list: names, in any order
+  std::vector<Result> results;        // of an ok of multi, multi-get
+  int64_t value = 0;                  // of an ok of add: the value after it
+  std::string error;  // of refused, unknown: "NoNode", "BadVersion", "ConnectionLoss"
+
+  // --- Watches -----------------------------------------------------------------------------------
+
+  // Number of the watch: of the invoke of a watch, of an event, a watch-reset. The ok of a watch on
+  // the ZooKeeper door has the data and stat, or the children, of the read that set it.
+  int64_t watch = 0;
+  std::string type;  // of an event: "created", "deleted", "changed", "children"
+
+  // --- Sessions ----------------------------------------------------------------------------------
+
+  int64_t session = 0;
+  std::string door;          // of a connected: "zookeeper" or "native"
+  bool new_session = false;  // "new", of a connected
+  int32_t timeout_ms = 0;    // of a connected: as negotiated
+  // "answered", of a disconnected, an expired, an abandoned: when the last message that was
+  // answered on this session had been sent, pings too; the server has heard the client at that time
+  // or later.
+  int64_t answered_ns = 0;
+  std::string reason;  // of a disconnected: for the reader
+
+  friend bool operator==(const Line&, const Line&) = default;
+};
+
+// "invoke", "ok" and so on.
+std::string_view NameOf(What what);
+
+// CLOCK_MONOTONIC.
+int64_t NowNs();
+
+// One line, without the line's end. Bytes that are not UTF-8 are replaced.
+std::string Print(const Line& line);
+
+// The opposite. InvalidArgument if it is no such line, and says which field is wrong; fields that
+// are not known are ignored.
+absl::StatusOr<Line> Parse(std::string_view text);
+
+// Writes the history of a process.
+class HistoryWriter {
+ public:
+  // Makes the file at `path`, or appends to it. `process` goes into each line.
+  static absl::StatusOr<std::unique_ptr<HistoryWriter>> Open(const std::string& path,
+                                                             int32_t process);
+  ~HistoryWriter();
+  HistoryWriter(const HistoryWriter&) = delete;
+  HistoryWriter& operator=(const HistoryWriter&) = delete;
+
+  // Adds a line by one write(); it is there when this returns, even if the process is killed then.
+  // Without a time it gets that of now. Ends the process if the file cannot be written: a history
+  // with holes is worth nothing.
+  void Write(Line line);
+  // From 1; for Line::operation.
+  int64_t NextOperation();
+
+ private:
+  HistoryWriter(int file, int32_t process) : file_(file), process_(process) {}
+
+  const int file_;
+  const int32_t process_;
+  std::mutex mutex_;
+  int64_t operations_ = 0;  // guarded by mutex_
+};
+
+// Reads a history, line by line.
+class HistoryReader {
+ public:
+  static absl::StatusOr<std::unique_ptr<HistoryReader>> Open(const std::string& path);
+  ~HistoryReader();
+  HistoryReader(const HistoryReader&) = delete;
+  HistoryReader& operator=(const HistoryReader&) = delete;
+
+  // False at the end. A last line that is not whole is left out: the process was killed while it
+  // wrote it. Other lines that cannot be parsed: InvalidArgument with file and line.
+  absl::StatusOr<bool> Next(Line* line);
+  // Of the line that Next returned last; counts from 1.
+  int64_t line_number() const { return line_number_; }
+  // The line as it stands in the file; until the next call.
+  std::string_view text() const { return text_; }
+  // Where in the file it begins, in bytes.
+  int64_t offset() const { return offset_; }
+
+ private:
+  HistoryReader(std::FILE* file, std::string path) : file_(file), path_(std::move(path)) {}
+
+  std::FILE* const file_;
+  const std::string path_;
+  char* buffer_ = nullptr;  // getline's
+  size_t capacity_ = 0;
+  std::string_view text_;
+  int64_t line_number_ = 0;
+  int64_t offset_ = 0;
+  int64_t next_offset_ = 0;
+};
+
+}  // namespace quorate::chaos

@@ -1,0 +1,109 @@
+// Reads the histories of a run and says whether what clients saw is what was promised to them.
+//
+//   judge [--json] [--workload NAME,...] [--calm FROM-TO]... HISTORY...
+//
+// Exit status: 0 all is good, 1 something is wrong, 2 a history cannot be read.
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "nlohmann/json.hpp"
+#include "tests/chaos/checkers/judgement.h"
+
+namespace quorate::chaos {
+namespace {
+
+struct Options {
+  bool json = false;
+  std::vector<std::string> calms;
+  std::vector<std::string> histories;
+  JudgementSettings settings;
+};
+
+// "FROM-TO" in nanoseconds.
+bool ParseCalm(const std::string& text, Calm* calm) {
+  char rest = 0;
+  return std::sscanf(text.c_str(), "%ld-%ld%c", &calm->from_ns, &calm->to_ns, &rest) == 2 &&
+         calm->from_ns <= calm->to_ns;
+}
+
+nlohmann::ordered_json ToJson(const std::vector<Verdicts>& all, const Run& run, bool good,
+                              double seconds) {
+  nlohmann::ordered_json json;
+  json["ok"] = good;
+  json["lines"] = run.lines();
+  json["seconds"] = seconds;
+  json["checks"] = nlohmann::ordered_json::array();
+  for (const Verdicts& verdicts : all) json["checks"].push_back(verdicts.Json());
+  return json;
+}
+
+int Judge(const Options& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  Run run;
+  for (const std::string& history : options.histories) {
+    const absl::Status status = run.AddFile(history);
+    if (!status.ok()) {
+      std::fprintf(stderr, "judge: %s\n", std::string(status.message()).c_str());
+      return 2;
+    }
+  }
+  run.Finish();
+  const std::vector<Verdicts> all = JudgeRun(run, options.settings);
+  bool good = true;
+  std::string text;
+  for (const Verdicts& verdicts : all) {
+    good &= verdicts.good();
+    if (!options.json || !verdicts.good()) absl::StrAppend(&text, verdicts.Print());
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  if (options.json) {
+    std::printf("%s\n", ToJson(all, run, good, took.count()).dump(1).c_str());
+    std::fputs(text.c_str(), stderr);
+  } else {
+    std::fputs(text.c_str(), stdout);
+    std::puts(absl::StrFormat("%s: %d lines in %.1f s", good ? "all is good" : "SOMETHING IS WRONG",
+                              run.lines(), took.count())
+                  .c_str());
+  }
+  return good ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace quorate::chaos
+
+int main(int argc, char** argv) {
+  using quorate::chaos::Calm;
+  quorate::chaos::Options options;
+  CLI::App app("Judges the histories of a chaos run.");
+  app.add_flag("--json", options.json,
+               "the verdict of each check as JSON; what is wrong also on standard error, as text");
+  app.add_option("--workload", options.settings.workloads,
+                 "workloads that were asked for; each must have acknowledged operations")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--calm", options.calms,
+                 "FROM-TO: a time (CLOCK_MONOTONIC, ns) without faults, with a leader all along; "
+                 "timeouts of sessions are exact then")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("histories", options.histories, "history files")->required();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  for (const std::string& text : options.calms) {
+    Calm calm;
+    if (!quorate::chaos::ParseCalm(text, &calm)) {
+      std::fprintf(stderr, "judge: --calm %s: FROM-TO is needed, in nanoseconds\n", text.c_str());
+      return 2;
+    }
+    options.settings.calms.push_back(calm);
+  }
+  return quorate::chaos::Judge(options);
+}

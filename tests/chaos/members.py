@@ -1,0 +1,290 @@
+"""The members of a cluster, each on a node of the network, and what can be done to them."""
+
+import contextlib
+import os
+import re
+import select
+import shlex
+import signal
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import harness
+import zkwire as zk
+from full_disk import MIB, RESERVE_MIB, Disk
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+CLOCK_LIBRARY = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
+ANSWER_SECONDS = 0.7
+LEADING = ("leader", "standalone")
+SERVING = (*LEADING, "follower")
+# How servers may end: as they were told (a Java machine says so in its own way), or killed.
+ENDS = {"quorate": (0, -signal.SIGKILL), "zookeeper": (0, -signal.SIGKILL, 128 + signal.SIGTERM)}
+# Who is told to end so soon after its start may not have got to where it listens to that.
+BEGINS_SECONDS = 1.0
+# What a server says that wants to be started again: its disk is too full for it to start, as one that has lost its
+# data may find; or it has lost its data, its clock was ahead before that, and it has taken a greater number now.
+ENDS_TO_START_AGAIN = ("cannot do without room", "start it again")
+# Of logs that are cut and disks that are full there has to be something within minutes.
+SETTINGS = ["tickTime=500", "minSessionTimeout=1000"]
+QUORATE_SETTINGS = ["snapCount=3000", f"logSegmentBytes={MIB}"]
+DISK_SETTINGS = [f"diskReserveMb={RESERVE_MIB}"]
+
+# What is run in place of a server: it goes to the member's node, takes what is preloaded, and
+# becomes the server, under the same pid.
+SCRIPT = """#!/bin/sh
+. "$0.$(basename "$(dirname "$1")")"
+exec $prefix $variables {server} "$1"
+"""
+
+
+class Members(harness.Cluster):
+    """`network`: None for the loopback device. `faults`: which of "disk" (slow and stalled), "full-disk"
+    and "clock" will be used; what they need costs a little. `environment`: of the servers."""
+
+    def __init__(self, server, size, directory, network=None, faults=(), settings=(), environment=None):
+        self.exits = os.path.join(directory, "exits")
+        super().__init__(server, size=size, start=False, directory=directory, settings=[
+            *SETTINGS, *(QUORATE_SETTINGS if server == "quorate" else ()),
+            *(DISK_SETTINGS if "full-disk" in faults else ()), *settings])
+        self.server, self.network = server, network
+        self.nodes = network.members if network else []
+        self.disks = {}
+        os.makedirs(self.dir)
+        if "full-disk" in faults:
+            self._mount_disks()
+        self.controls = {i: DiskControl(os.path.join(self.parent, f"disk-{i}.control")) for i in self.numbers()}
+        program = self.environment.get("QUORATED", harness.SERVERS[server])
+        self.environment["QUORATED"] = self._write_script(program, faults, environment or {})
+        self.pool = ThreadPoolExecutor(size)
+        self.launched = {}  # of all processes, by pid: the member, and when
+        self.ended_early = set()  # pids that were told to end before they could listen
+
+    def _mount_disks(self):
+        for member in self.numbers():
+            self.disks[member] = Disk(os.path.join(self.parent, f"disk-{member}"))
+            os.symlink(self.disks[member].path, self.member_dir(member))
+            os.symlink(os.path.join(self.parent, f"log-{member}"),
+                       os.path.join(self.member_dir(member), "server.log"))
+
+    def _write_script(self, program, faults, environment):
+        script = os.path.join(self.parent, "server")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write(SCRIPT.format(server=shlex.quote(os.path.realpath(program))))
+        os.chmod(script, 0o755)
+        library = make_library(self.parent) if "disk" in faults else ""
+        for i in self.numbers():
+            variables, preloaded = {}, []
+            if library:
+                preloaded.append(library)
+                variables.update(DISK_DIRECTORY=os.path.realpath(self.member_dir(i)),
+                                 DISK_CONTROL=self.controls[i].path)
+            if "clock" in faults:
+                self.set_clock(i, 0)
+                variables.update(clock_environment(self._clock_file(i)))
+                preloaded.append(variables["LD_PRELOAD"])
+            if preloaded:
+                variables["LD_PRELOAD"] = ":".join(preloaded)
+            prefix = self.network.prefix(self.nodes[i - 1]) if self.network else []
+            words = ["env", *(f"{key}={value}" for key, value in variables.items())] if variables else []
+            with open(f"{script}.{i}", "w", encoding="utf-8") as file:
+                file.writelines(f"export {key}={shlex.quote(value)}\n" for key, value in environment.items())
+                file.write(f"prefix='{' '.join(prefix)}'\nvariables='{' '.join(words)}'\n")
+        return script
+
+    def start(self):
+        settings = [word for line in self.settings for word in ("--set", line)]
+        if self.network:
+            settings += ["--addresses", ",".join(self.network.addresses[node] for node in self.nodes)]
+        self.command("start", self.size, "--base-port", self.ports.base, *settings)
+        for member in self.numbers():
+            self._note_launch(member)
+
+    def address(self, member):
+        host = self.network.addresses[self.nodes[member - 1]] if self.network else harness.HOST
+        return f"{host}:{self.ports.base + member}"
+
+    # Processes
+
+    def last_pid(self, member):
+        """Of its last process, which may have ended; 0: there was none."""
+        with contextlib.suppress(OSError, ValueError):
+            with open(os.path.join(self.member_dir(member), "server.pid"), encoding="ascii") as file:
+                return int(file.read())
+        return 0
+
+    def pid(self, member):
+        """0 if it does not run."""
+        pid = self.last_pid(member)
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                return pid if file.read() else 0
+        return 0
+
+    def _note_launch(self, member):
+        pid = self.last_pid(member)
+        if pid:
+            self.launched.setdefault(pid, (member, time.monotonic()))
+
+    def _statuses(self):
+        """[(pid, status)] of all processes that have ended, as far as it is known (sandbox.enter)."""
+        with contextlib.suppress(OSError):
+            with open(self.exits, encoding="ascii") as file:
+                return [tuple(map(int, line.split())) for line in file if line.count(" ") == 1]
+        return []
+
+    def end_of(self, member):
+        """How its last process ended, as far as it is known: "signal 9"."""
+        pid = self.last_pid(member)
+        return next((_words_of(status) for ended, status in reversed(self._statuses()) if ended == pid),
+                    "nobody knows how")
+
+    def strange_ends(self):
+        """[(member, pid, how)] of all servers that did not end as a server ends that is told to, or killed, or wants to
+        be started again."""
+        found, to_start = [], {i: sum(map(self.log(i).count, ENDS_TO_START_AGAIN)) for i in self.numbers()}
+        for pid, status in self._statuses():
+            if (pid not in self.launched or status in ENDS[self.server]
+                    or (status == -signal.SIGTERM and pid in self.ended_early)):
+                continue
+            member = self.launched[pid][0]
+            if status == 1 and to_start.get(member, 0) > 0:
+                to_start[member] -= 1
+            else:
+                found.append((member, pid, _words_of(status)))
+        return found
+
+    def is_to_start_again(self, member):
+        """Whether it has ended saying so."""
+        end = harness.end_of(self.log(member), 2)
+        return any(words in end for words in ENDS_TO_START_AGAIN)
+
+    def running(self):
+        return [i for i in self.numbers() if self.pid(i)]
+
+    def signal(self, member, number):
+        """Whether it was running."""
+        pid = self.pid(member)
+        if number == signal.SIGTERM and time.monotonic() < self.launched.get(pid, (0, 0))[1] + BEGINS_SECONDS:
+            self.ended_early.add(pid)
+        with contextlib.suppress(ProcessLookupError):
+            if pid:
+                os.kill(pid, number)
+                return True
+        return False
+
+    def kill(self, member):
+        pid = self.pid(member)
+        if not pid:
+            return
+        descriptor = os.pidfd_open(pid)
+        try:
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+            if not select.select([descriptor], [], [], 15)[0]:
+                raise RuntimeError(f"member {member} survives SIGKILL")
+        finally:
+            os.close(descriptor)
+
+    def launch(self, member):
+        """Starts it, if it does not run, and does not wait for it. Raises if it cannot be."""
+        if not self.pid(member):
+            try:
+                self.command("launch", member)
+            finally:
+                self._note_launch(member)
+
+    # What they say of themselves
+
+    def ask(self, member, word):
+        """The answer to a four-letter word; "" if there is none."""
+        if not self.pid(member):
+            return ""
+        try:
+            return zk.four_letter(self.address(member), word, ANSWER_SECONDS)
+        except (OSError, zk.Closed):
+            return ""
+
+    def monitor(self, member):
+        """What mntr says, as {key without zk_: text}."""
+        lines = (line.split("\t", 1) for line in self.ask(member, "mntr").splitlines() if "\t" in line)
+        return {key.removeprefix("zk_"): value for key, value in lines}
+
+    def states(self):
+        """{member: (mode, zxid)}; a mode is "" if the member does not say."""
+        def state(member):
+            text = self.ask(member, "srvr")
+            facts = dict(re.findall(r"^([A-Za-z ]+): (.+)$", text, re.MULTILINE))
+            return facts.get("Mode", ""), int(facts.get("Zxid", "0x0"), 16)
+
+        return dict(zip(self.numbers(), self.pool.map(state, self.numbers())))
+
+    def leader_now(self):
+        """The number of the leader, or None. Of two that say so (one has just been deposed), the one with
+        the newer tree."""
+        leading = [(zxid, i) for i, (mode, zxid) in self.states().items() if mode in LEADING]
+        return max(leading)[1] if leading else None
+
+    def wait_until_all_serve(self, seconds):
+        """How long it took, in seconds. Raises with what they are if it takes longer."""
+        begin = time.monotonic()
+        while True:
+            modes = {i: mode or "silent" for i, (mode, _) in self.states().items()}
+            if all(mode in SERVING for mode in modes.values()) and set(LEADING) & set(modes.values()):
+                return time.monotonic() - begin
+            if time.monotonic() > begin + seconds:
+                raise AssertionError(f"{seconds} s after all faults were healed the members are {modes}")
+            time.sleep(0.1)
+
+    def has_caught_up(self, member, since):
+        """Whether a member that was wiped when its log had `since` characters counts as a member again."""
+        return "counts as a member again" in self.log(member)[since:]
+
+    # Clocks
+
+    def _clock_file(self, member):
+        return os.path.join(self.parent, f"clock-{member}")
+
+    def set_clock(self, member, seconds):
+        """The member's wall clock is off by so much, within a second or two."""
+        path = self._clock_file(member)
+        with open(path + ".new", "w", encoding="ascii") as file:
+            file.write(f"{seconds:+.3f}\n")
+        os.replace(path + ".new", path)
+
+    def remove(self):
+        super().remove()
+        for disk in self.disks.values():
+            disk.remove()
+
+
+def _words_of(status):
+    return f"signal {-status}" if status < 0 else f"exit status {status}"
+
+
+class DiskControl:
+    """Tells disk.c in a member what its disk is like."""
+
+    def __init__(self, path):
+        self.path = path
+        self.set()
+
+    def set(self, sync_ms=0, write_ms=0, stalled=False):
+        """So long each sync and each write takes, at most; stalled: they wait until they are not."""
+        words = (int(sync_ms), int(write_ms), int(stalled), 0)
+        data = b"".join(word.to_bytes(4, "little") for word in words)
+        with open(self.path, "r+b" if os.path.exists(self.path) else "w+b") as file:
+            file.write(data)
+
+
+def clock_environment(path):
+    """Of a process whose wall clock is off by what the file says; it is read again each second."""
+    return {"LD_PRELOAD": CLOCK_LIBRARY, "FAKETIME_TIMESTAMP_FILE": path, "FAKETIME_CACHE_DURATION": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+
+
+def make_library(directory):
+    library = os.path.join(directory, "disk.so")
+    subprocess.run(["cc", "-std=c11", "-O1", "-shared", "-fPIC", "-o", library,
+                    os.path.join(HERE, "disk.c"), "-ldl"], check=True)
+    return library

@@ -1,0 +1,328 @@
+"""What is done to members, their network, disks and clocks, and to the workers.
+
+A nemesis is a generator: it does its harm, yields how many seconds it wants to wait, as often as it
+likes, and heals in `finally`, so that it can be ended at any time. It is given the scene (runner.py)
+and its fault: `fault.chance` for what it picks, `fault.seconds` for how long, `fault.tell` for the log.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import time
+
+from members import SERVING
+
+# Of each lane one fault at a time: those of one lane would undo each other.
+LANES = {
+    "process": ("kill", "kill-leader", "kill-majority", "kill-all", "pause", "pause-leader", "rolling-restart",
+                "transfer", "wipe"),
+    "network": ("isolate-leader", "halves", "ring", "one-way", "delay", "loss", "duplicate", "reorder"),
+    "disk": ("slow-disk", "stalled-disk", "full-disk"),
+    "clock": ("clock",),
+    "workers": ("worker-pause", "worker-kill"),
+}
+NAMES = tuple(name for names in LANES.values() for name in names)
+LANE_OF = {name: lane for lane, names in LANES.items() for name in names}
+# What ZooKeeper cannot take, or has no door for.
+ONLY_QUORATE = ("transfer", "wipe", "full-disk")
+SERVE_SECONDS = 30
+STOP_SECONDS = 15
+MANY_SECONDS = 20  # members that were wiped have what the others have
+FULL_LEAVES_BYTES = 256 << 10
+FILL_TRIES = 10
+
+
+def function_of(name):
+    return globals()[name.replace("-", "_")]
+
+
+# Processes
+
+
+def _down(scene, fault, members):
+    fault.tell(members, "killed")
+    try:
+        for member in members:
+            scene.cluster.kill(member)
+        yield fault.seconds
+    finally:
+        scene.launch(members)
+
+
+def kill(scene, fault):
+    yield from _down(scene, fault, scene.some(fault, 1))
+
+
+def kill_leader(scene, fault):
+    yield from _down(scene, fault, scene.leader_or_any(fault))
+
+
+def kill_majority(scene, fault):
+    yield from _down(scene, fault, scene.some(fault, scene.cluster.size // 2 + 1))
+
+
+def kill_all(scene, fault):
+    members = list(scene.cluster.numbers())
+    fault.chance.shuffle(members)
+    yield from _down(scene, fault, members)
+
+
+def _paused(scene, fault, members):
+    fault.tell(members, "stopped")
+    try:
+        for member in members:
+            scene.cluster.signal(member, signal.SIGSTOP)
+        yield fault.seconds
+    finally:
+        for member in members:
+            scene.cluster.signal(member, signal.SIGCONT)
+
+
+def pause(scene, fault):
+    leader = scene.cluster.leader_now()
+    followers = [i for i in scene.cluster.numbers() if i != leader]
+    count = fault.chance.randint(1, max(1, (scene.cluster.size - 1) // 2))
+    yield from _paused(scene, fault, fault.chance.sample(followers, count))
+
+
+def pause_leader(scene, fault):
+    yield from _paused(scene, fault, scene.leader_or_any(fault))
+
+
+def rolling_restart(scene, fault):
+    fault.tell(scene.cluster.numbers(), "restarted in turn")
+    for member in fault.chance.sample(list(scene.cluster.numbers()), scene.cluster.size):
+        try:
+            scene.cluster.signal(member, signal.SIGTERM)
+            deadline = time.monotonic() + STOP_SECONDS
+            while scene.cluster.pid(member):
+                if time.monotonic() > deadline:
+                    raise AssertionError(f"member {member} does not end {STOP_SECONDS} s after SIGTERM")
+                yield 0.05
+        finally:
+            scene.cluster.kill(member)
+            scene.launch([member])
+        deadline = time.monotonic() + SERVE_SECONDS
+        # With other faults at the same time it may have to wait for their end.
+        while scene.cluster.states()[member][0] not in SERVING and time.monotonic() < deadline:
+            yield 0.1
+
+
+def transfer(scene, fault):
+    leader = scene.leader_or_any(fault)[0]
+    target = fault.chance.choice([i for i in scene.cluster.numbers() if i != leader])
+    fault.tell([leader], f"leadership to member {target}")
+    scene.transfer(leader, target)
+    yield 0.2
+
+
+def wipe(scene, fault):
+    # One at a time, and only while all others have their data: else acknowledged writes would be
+    # lost by right.
+    (member,) = scene.some(fault, 1)
+    fault.tell([member], "data removed")
+    scene.wiped[member] = len(scene.cluster.log(member))
+    try:
+        scene.cluster.kill(member)
+        directory = scene.cluster.member_dir(member)
+        for name in os.listdir(directory):
+            if name in ("myid", "zoo.cfg") or name.startswith("server."):
+                continue
+            path = os.path.join(directory, name)
+            with contextlib.suppress(NotADirectoryError):
+                shutil.rmtree(path)
+                continue
+            os.unlink(path)
+        yield min(fault.seconds, 2)
+    finally:
+        scene.launch([member])
+    deadline = time.monotonic() + MANY_SECONDS
+    while scene.cluster.states()[member][0] not in SERVING and time.monotonic() < deadline:
+        yield 0.1
+
+
+# The network
+
+
+@contextlib.contextmanager
+def _network(scene):
+    try:
+        yield scene.network
+    finally:
+        scene.network.heal()
+
+
+def _with_workers(scene, fault, side_of_members):
+    """The members, and in half of all cases some of the workers with them."""
+    nodes = [scene.network.members[i - 1] for i in side_of_members]
+    if fault.chance.random() < 0.5:
+        nodes += [worker for worker in scene.network.workers if fault.chance.random() < 0.5]
+    return nodes
+
+
+def _split(scene, fault, members):
+    side = _with_workers(scene, fault, members)
+    other = [scene.network.members[i - 1] for i in scene.cluster.numbers() if i not in members]
+    if fault.chance.random() < 0.5:  # these workers see all members
+        other += [worker for worker in scene.network.workers if worker not in side]
+    with _network(scene) as network:
+        network.cut(side, other)
+        fault.tell(members, f"{' '.join(side)} | {' '.join(other)}")
+        yield fault.seconds
+
+
+def isolate_leader(scene, fault):
+    yield from _split(scene, fault, scene.leader_or_any(fault))
+
+
+def halves(scene, fault):
+    yield from _split(scene, fault, scene.some(fault, scene.cluster.size // 2))
+
+
+def ring(scene, fault):
+    order = fault.chance.sample(scene.network.members, scene.cluster.size)
+    fault.tell(scene.cluster.numbers(), " ".join(order))
+    with _network(scene) as network:
+        for i, one in enumerate(order):
+            for j, other in enumerate(order):
+                if (i - j) % len(order) not in (0, 1, len(order) - 1):
+                    network.set([one], [other], "drop")
+        yield fault.seconds
+
+
+def one_way(scene, fault):
+    member = (scene.leader_or_any(fault) if fault.chance.random() < 0.5 else scene.some(fault, 1))[0]
+    node = [scene.network.members[member - 1]]
+    others = [other for other in scene.network.members if other not in node]
+    if fault.chance.random() < 0.5:
+        others += scene.network.workers
+    hears = fault.chance.random() < 0.5
+    fault.tell([member], "hears and is not heard" if hears else "is heard and does not hear")
+    with _network(scene) as network:
+        if hears:
+            network.set(node, others, "drop")
+        else:
+            network.set(others, node, "drop")
+        yield fault.seconds
+
+
+def _everywhere_or_at_one(scene, fault, rule):
+    everywhere = fault.chance.random() < 0.5
+    members = list(scene.cluster.numbers()) if everywhere else scene.some(fault, 1)
+    nodes = [scene.network.members[i - 1] for i in members]
+    others = scene.network.members + scene.network.workers
+    fault.tell(members, rule)
+    with _network(scene) as network:
+        network.set(nodes, others, rule)
+        network.set(others, nodes, rule)
+        yield fault.seconds
+
+
+def delay(scene, fault):
+    rule = f"delay={fault.chance.choice((10, 50, 120, 250))} jitter={fault.chance.choice((0, 20, 80))}"
+    yield from _everywhere_or_at_one(scene, fault, rule)
+
+
+def loss(scene, fault):
+    yield from _everywhere_or_at_one(scene, fault, f"loss={fault.chance.choice((0.02, 0.1, 0.25))}")
+
+
+def duplicate(scene, fault):
+    yield from _everywhere_or_at_one(scene, fault, f"duplicate={fault.chance.choice((0.1, 0.5))}")
+
+
+def reorder(scene, fault):
+    yield from _everywhere_or_at_one(scene, fault, f"reorder={fault.chance.choice((0.05, 0.3))}")
+
+
+# Disks
+
+
+def _on_disks(scene, fault, members, text, **control):
+    fault.tell(members, text)
+    try:
+        for member in members:
+            scene.cluster.controls[member].set(**control)
+        yield fault.seconds
+    finally:
+        for member in members:
+            scene.cluster.controls[member].set()
+
+
+def _some_or_leader(scene, fault):
+    draw = fault.chance.random()
+    if draw < 0.4:
+        return scene.leader_or_any(fault)
+    return scene.some(fault, 1 if draw < 0.8 else scene.cluster.size // 2 + 1)
+
+
+def slow_disk(scene, fault):
+    sync_ms = fault.chance.choice((20, 100, 400))
+    yield from _on_disks(scene, fault, _some_or_leader(scene, fault), f"a sync takes up to {sync_ms} ms",
+                         sync_ms=sync_ms, write_ms=sync_ms // 10)
+
+
+def stalled_disk(scene, fault):
+    yield from _on_disks(scene, fault, _some_or_leader(scene, fault), "nothing is answered", stalled=True)
+
+
+def _fill(disk, leave):
+    for _ in range(FILL_TRIES):
+        with contextlib.suppress(OSError):  # what was free a moment ago, the server has taken meanwhile
+            disk.fill(leave)
+            return
+
+
+def full_disk(scene, fault):
+    members = _some_or_leader(scene, fault)
+    leave = fault.chance.choice((FULL_LEAVES_BYTES, 4 << 20))
+    fault.tell(members, f"{leave >> 10} KiB left")
+    try:
+        for member in members:
+            _fill(scene.cluster.disks[member], leave)
+        yield fault.seconds
+    finally:
+        for member in members:
+            scene.cluster.disks[member].make_room()
+
+
+# Clocks
+
+
+def clock(scene, fault):
+    members = list(scene.cluster.numbers())
+    if fault.chance.random() < 0.6:
+        members = scene.some(fault, 1)
+    jump = fault.chance.choice((-1, 1)) * fault.chance.choice((0.2, 5, 60, 3600, 86400 * 30))
+    fault.tell(members, f"{jump:+g} s")
+    try:
+        for member in members:
+            scene.cluster.set_clock(member, jump)
+        yield fault.seconds
+    finally:
+        for member in members:
+            scene.cluster.set_clock(member, 0)
+
+
+# Workers
+
+
+def worker_pause(scene, fault):
+    worker = scene.a_worker(fault)
+    fault.tell([], f"{worker.label} stopped")
+    worker.signal(signal.SIGSTOP)
+    try:
+        yield fault.seconds
+    finally:
+        worker.signal(signal.SIGCONT)
+
+
+def worker_kill(scene, fault):
+    worker = scene.a_worker(fault)
+    fault.tell([], f"{worker.label} killed")
+    worker.kill()
+    try:
+        yield min(fault.seconds, 2)
+    finally:
+        scene.replace_worker(worker)

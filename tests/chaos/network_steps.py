@@ -1,0 +1,131 @@
+"""Each rule of the switch does what it says: seen by datagrams between two nodes."""
+
+import contextlib
+import functools
+import socket
+import threading
+import time
+
+import sandbox
+from network import Network
+
+PACKETS = 400
+PORT = 9
+SECONDS = 3
+
+
+class Line:
+    """Datagrams from the first node to the second, and back."""
+
+    def __init__(self, network):
+        self.network = network
+        self.sender, self.receiver = self._socket("member1"), self._socket("member2")
+
+    def _socket(self, node):
+        made = []
+
+        def make():  # a socket stays in the namespace in which it was made
+            sandbox.enter_network(self.network.spaces[node])
+            made.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            made[0].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+            made[0].bind((self.network.addresses[node], PORT))
+
+        thread = threading.Thread(target=make)
+        thread.start()
+        thread.join()
+        return made[0]
+
+    def send(self, count=PACKETS, back=False):
+        """Sends numbers, in order, and waits for what arrives: (number, ms under way)."""
+        sender, receiver, to = ((self.receiver, self.sender, "member1") if back else
+                                (self.sender, self.receiver, "member2"))
+        receiver.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while receiver.recv(100):
+                pass
+        for i in range(count):
+            sender.sendto(f"{i} {time.monotonic()}".encode(), (self.network.addresses[to], PORT))
+            if i % 20 == 19:
+                time.sleep(0.002)
+        arrived, deadline = [], time.monotonic() + SECONDS
+        while len(arrived) < 3 * count:
+            # Nothing for so long: that was all.
+            receiver.settimeout(max(0.001, min(0.4, deadline - time.monotonic())))
+            try:
+                number, sent = receiver.recv(100).split()
+            except socket.timeout:
+                break
+            arrived.append((int(number), (time.monotonic() - float(sent)) * 1000))
+        return arrived
+
+
+def _with_line(rule, both=False):
+    def wrapped(function):
+        @functools.wraps(function)
+        def run():
+            network = Network(2, 1, seed=1)
+            try:
+                line = Line(network)
+                network.set(["member1"], ["member2"], rule)
+                if both:
+                    network.set(["member2"], ["member1"], rule)
+                return function(line)
+            finally:
+                network.end()
+        return run
+    return wrapped
+
+
+def _numbers(arrived):
+    return [number for number, _ in arrived]
+
+
+@_with_line("")
+def passes(line):
+    assert _numbers(line.send()) == list(range(PACKETS)), "packets are lost or out of order"
+    assert line.network.delivered("member1", "member2") == PACKETS
+
+
+@_with_line("drop")
+def drop_is_one_way(line):
+    assert not line.send(), "what is dropped arrives"
+    assert len(line.send(back=True)) == PACKETS, "the other direction is cut too"
+    line.network.heal()
+    assert len(line.send()) == PACKETS, "it is not healed"
+
+
+@_with_line("loss=0.3")
+def loss_is_a_share(line):
+    arrived = len(line.send())
+    assert 0.55 * PACKETS < arrived < 0.85 * PACKETS, f"{arrived} of {PACKETS}"
+    return f"{arrived} of {PACKETS} arrive"
+
+
+@_with_line("delay=80 jitter=40")
+def delay_keeps_the_order(line):
+    arrived = line.send()
+    assert _numbers(arrived) == list(range(PACKETS)), "packets are lost or out of order"
+    times = [ms for _, ms in arrived]
+    assert min(times) >= 80 and max(times) - min(times) > 15, f"{min(times):.0f} to {max(times):.0f} ms"
+    return f"{min(times):.0f} to {max(times):.0f} ms"
+
+
+@_with_line("duplicate=0.5")
+def duplicates_come_twice(line):
+    numbers = _numbers(line.send())
+    assert set(numbers) == set(range(PACKETS)), "packets are lost"
+    assert 1.3 * PACKETS < len(numbers) < 1.7 * PACKETS, f"{len(numbers)} of {PACKETS}"
+    return f"{len(numbers)} of {PACKETS}"
+
+
+@_with_line("reorder=0.3")
+def reorder_changes_the_order_and_loses_nothing(line):
+    numbers = _numbers(line.send())
+    assert sorted(numbers) == list(range(PACKETS)), "packets are lost, or there twice"
+    overtaken = sum(a > b for a, b in zip(numbers, numbers[1:]))
+    assert overtaken > PACKETS / 40, f"{overtaken} were overtaken"
+    return f"{overtaken} of {PACKETS} are overtaken"
+
+
+TESTS = (passes, drop_is_one_way, loss_is_a_share, delay_keeps_the_order, duplicates_come_twice,
+         reorder_changes_the_order_and_loses_nothing)

@@ -1,0 +1,60 @@
+"""Which faults there are, and when: all of it follows from the seed, but for what only the run knows,
+such as who leads."""
+
+import collections
+import random
+
+import calm
+import nemeses
+
+CALM_SECONDS = (0.3, 1.6)  # between two episodes
+# Now and then, in runs that are not short, nothing happens for so long that sessions that were left without a
+# word are judged.
+REST, REST_MIN_SECONDS = 0.06, 60
+FIRST_SECONDS = 1.0  # before anything happens
+# Faults of several lanes meet so often.
+TOGETHER = 0.4
+LENGTHS = ("short", "middle", "long")
+AT_ONCE = ("transfer",)  # over as soon as they are done
+# A server looks once a second what its clock should say (members.clock_environment).
+LONGER = {"clock": 2.5}
+
+Planned = collections.namedtuple("Planned", "at seconds nemesis seed")
+
+
+def make(seed, seconds, names, timeout_seconds):
+    """The faults of a run of so many seconds, in order. `timeout_seconds`: of sessions; long faults are
+    longer."""
+    chance = random.Random(seed)
+    faults, at, bag = [], FIRST_SECONDS, []
+    while names and at < seconds - 2:
+        if not bag:  # each name comes as often as any other
+            bag = chance.sample(sorted(names), len(names))
+        picked = [bag.pop()]
+        if chance.random() < TOGETHER:
+            others = [name for name in sorted(names)
+                      if nemeses.LANE_OF[name] not in map(nemeses.LANE_OF.get, picked)]
+            for name in chance.sample(others, min(len(others), chance.choice((1, 1, 2)))):
+                if nemeses.LANE_OF[name] not in map(nemeses.LANE_OF.get, picked):
+                    picked.append(name)
+        end = at
+        for i, name in enumerate(picked):
+            begin = at + (chance.uniform(0, 1.5) if i else 0)
+            length = _length(chance, timeout_seconds)
+            length = max(length, LONGER.get(name, 0))
+            length = 0 if name in AT_ONCE else min(length, max(0.1, seconds - begin))
+            faults.append(Planned(round(begin, 3), round(length, 3), name, chance.randrange(1 << 32)))
+            end = max(end, begin + length)
+        at = end + chance.uniform(*CALM_SECONDS)
+        if chance.random() < REST and seconds >= REST_MIN_SECONDS:
+            at += calm.rest_seconds(timeout_seconds)
+    return sorted(faults)
+
+
+def _length(chance, timeout_seconds):
+    kind = chance.choices(LENGTHS, (4, 4, 2))[0]
+    if kind == "short":
+        return chance.uniform(0.1, 0.8)
+    if kind == "middle":
+        return chance.uniform(0.8, timeout_seconds)
+    return chance.uniform(1.2, 1.8) * timeout_seconds

@@ -1,0 +1,97 @@
+"""Whether clients got on: a cluster that answers nobody makes no mistake that a history could show."""
+
+import bisect
+import collections
+import re
+
+GAP_SECONDS = 30  # so long nobody may wait for an answer, whatever happens
+CALM_SECONDS = 3  # in a calm of that length each client has something acknowledged, if it does enough
+CALM_OPERATIONS = 15
+SETTLE_NS = 1_000_000_000  # of a worker that goes on
+# Of what clients would do if all were answered at once, in calm and in all. The second is for runs with all
+# faults, or none, that are not short: of some faults that come again and again it would be too much.
+SHARE_CALM, SHARE_ALL = 0.6, 0.4
+ALL_MIN_SECONDS = 60
+# More operations a second of all clients may be too much for the machine.
+RATE_MAX = 1200
+
+# The begin of a line that says that something was answered (history.h).
+ANSWER = re.compile(r'\{"t":(\d+),"p":\d+,"c":(\d+),"e":"(ok|refused)"')
+
+# A worker. `clients`: their numbers. `begin`, `end`: in ns, when it was at work; `pauses`: when it was stopped
+# meanwhile, as (begin, end).
+Source = collections.namedtuple("Source", "label path clients begin end pauses")
+
+
+class Progress:
+    """What clients of some workers got done, as figures, and `problems`."""
+
+    def __init__(self, sources, calms, rate):
+        """`calms`: (begin, end) in ns. `rate`: operations a second of a client, at most."""
+        self.rate, self.problems = rate, []
+        self.calm_seconds = sum(end - begin for begin, end in calms) / 1e9
+        self.waits, self.still = [], []  # (seconds, text), the longest wait of each client; texts
+        self.done, self.possible = collections.Counter(), collections.Counter()
+        for source in sources:
+            self._take(source, calms)
+        if self.waits and max(self.waits)[0] > GAP_SECONDS:
+            self.problems.append(f"{max(self.waits)[1]} was not answered for {max(self.waits)[0]:.0f} s")
+        if self.still:
+            self.problems.append(f"{self.still[0]}, and there was no fault (one of {len(self.still)} such times)")
+
+    def share(self, what="all"):
+        """Of what would have been possible; `what`: "all", or "calm". None: nothing would have been."""
+        return self.done[what] / self.possible[what] if self.possible[what] else None
+
+    def judge_shares(self, is_all_judged):
+        for what, least in (("calm", SHARE_CALM), ("all", SHARE_ALL)):
+            share = self.share(what)
+            if share is not None and share < least and (what == "calm" or is_all_judged):
+                self.problems.append(f"clients got {100 * share:.0f} % of the possible operations done"
+                                     f"{' while there was no fault' if what == 'calm' else ''}: "
+                                     f"{100 * least:.0f} % are the least that is expected")
+
+    def _take(self, source, calms):
+        answers = {client: [] for client in source.clients}
+        acknowledged = {client: [] for client in source.clients}
+        with open(source.path, encoding="utf-8", errors="replace") as file:
+            for text in file:
+                match = ANSWER.match(text)
+                if match and int(match[2]) in answers and source.begin <= int(match[1]) <= source.end:
+                    answers[int(match[2])].append(int(match[1]))
+                    if match[3] == "ok":
+                        acknowledged[int(match[2])].append(int(match[1]))
+        work = active(source)
+        calm = [(max(a, begin), min(b, end)) for a, b in work for begin, end in calms if begin < b and a < end]
+        for client in source.clients:
+            times = sorted(acknowledged[client])
+            self._count("all", times, work)
+            self._count("calm", times, calm)
+            waits = [source.begin, *sorted(answers[client]), source.end]
+            longest = max((b - a - stopped(source, a, b)) / 1e9 for a, b in zip(waits, waits[1:]))
+            self.waits.append((longest, f"client {client} of {source.label}"))
+            for begin, end in calm:
+                seconds = (end - begin) / 1e9
+                if (seconds >= CALM_SECONDS and seconds * self.rate >= CALM_OPERATIONS
+                        and bisect.bisect(times, end) == bisect.bisect(times, begin)):
+                    self.still.append(f"client {client} of {source.label} got nothing done from {begin} to {end} ns, "
+                                      f"in {seconds:.1f} s")
+
+    def _count(self, what, times, spans):
+        for begin, end in spans:
+            self.done[what] += bisect.bisect(times, end) - bisect.bisect(times, begin)
+            self.possible[what] += self.rate * (end - begin) / 1e9
+
+
+def active(source):
+    """When it was not stopped, and had time to come back afterwards."""
+    spans, begin = [], source.begin
+    for stop, go_on in sorted(source.pauses):
+        spans.append((begin, min(stop, source.end)))
+        begin = max(begin, go_on + SETTLE_NS)
+    spans.append((begin, source.end))
+    return [(a, b) for a, b in spans if a < b]
+
+
+def stopped(source, begin, end):
+    return sum(max(0, min(end, go_on) - max(begin, stop)) for stop, go_on in source.pauses)

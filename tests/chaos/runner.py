@@ -1,0 +1,483 @@
+"""One run: a cluster, workers, faults by the plan, and what came of it."""
+
+import contextlib
+import heapq
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import traceback
+
+import calm
+import harness
+import nemeses
+import plan
+import progress
+from members import Members
+from network import Network
+from recipes import Recipes
+from workers import Workers
+
+JUDGE = os.path.join(os.environ.get("QUORATE_BIN", os.path.join(harness.ROOT, ".bazel/opt-bin")),
+                     "tests/chaos/judge")
+SERVE_SECONDS = 40
+# Of a comparison of trees that nobody can answer any more, a leader waits 30 s before it makes the next.
+SAME_SECONDS = 45
+REST_PATIENCE_SECONDS = 15  # beyond what it takes if nobody else becomes leader
+JUDGE_SECONDS = 900
+LIVE_SECONDS = 1.0
+LEADER_SECONDS = 0.4
+LATER_SECONDS = 0.2
+# A process that is becoming another program does not seem to be there for a moment.
+BECOMES_SECONDS = 0.2
+DEATHS_MAX = 3
+ERROR_CHARACTERS = 4000
+
+
+class Log:
+    """What was done and when, a JSON line each: {"t": ns, "e": ..., ...}."""
+
+    def __init__(self, path):
+        self.path = path
+        self.file = open(path, "w", encoding="utf-8", buffering=1)  # pylint: disable=consider-using-with
+        self.lines = []
+
+    def write(self, what, **fields):
+        line = {"t": time.monotonic_ns(), "e": what, **fields}
+        self.lines.append(line)
+        self.file.write(json.dumps(line) + "\n")
+
+
+class Fault:
+    """One of the plan, that goes on."""
+
+    def __init__(self, number, planned, log):
+        self.number, self.planned, self.log = number, planned, log
+        self.nemesis, self.seconds = planned.nemesis, planned.seconds
+        self.chance = random.Random(planned.seed)
+        self.was_told = False
+
+    def tell(self, members, text):
+        """What is done, and to whom; right when it is done."""
+        self.was_told = True
+        self.log.write("fault", fault=self.number, nemesis=self.nemesis, members=list(members), text=text)
+
+    def ended(self):
+        if self.was_told:
+            self.log.write("healed", fault=self.number, nemesis=self.nemesis)
+
+
+class Scene:
+    """What nemeses see. `options`: of the command line (run)."""
+
+    def __init__(self, options, directory, log):
+        self.options, self.log = options, log
+        self.network, self.why_no_network = None, options.why_no_network
+        names = options.nemeses
+        with contextlib.ExitStack() as stack:
+            if not self.why_no_network:
+                self.network = Network(options.size, len(options.doors), options.seed)
+                stack.callback(self.network.end)
+                self.network.enter()
+            faults = {"disk"} if {"slow-disk", "stalled-disk"} & set(names) else set()
+            faults |= {"full-disk", "clock"} & set(names)
+            self.cluster = Members(options.server, options.size, directory, self.network, faults,
+                                   environment=options.environment)
+            stack.callback(self.cluster.remove)
+            self.cluster.start()
+            servers = {"zookeeper": self.cluster.hosts()}
+            if options.server == "quorate":
+                servers["native"] = self.cluster.command("grpc")
+            doors = options.doors if options.workloads else []
+            self.workers = Workers(doors, servers, options, options.output, self.network)
+            self.recipes = Recipes(options.recipes, self.cluster, options, self.network)
+            self.ending = stack.pop_all()
+        self.to_launch = set()
+        self.wiped = {}  # how long their logs were then, by member
+
+    def close(self):
+        self.ending.close()
+
+    # For nemeses
+
+    def some(self, fault, count):
+        """So many members, picked by the fault's chance."""
+        return fault.chance.sample(list(self.cluster.numbers()), count)
+
+    def leader_or_any(self, fault):
+        picked = self.some(fault, 1)
+        return [self.cluster.leader_now() or picked[0]]
+
+    def a_worker(self, fault):
+        """One of those that run: those of the recipes are many, and come half as often as all others."""
+        of_recipes, others = self.recipes.running(), self.workers.running()
+        is_recipe = fault.chance.random() < 1 / 3 if others else True
+        return fault.chance.choice(of_recipes if of_recipes and is_recipe else others)
+
+    def running_workers(self):
+        return self.workers.running() + self.recipes.running()
+
+    def replace_worker(self, worker):
+        (self.workers if worker in self.workers.all else self.recipes).replace(worker)
+
+    def launch(self, members):
+        """Starts them. What has no room on its disk to be started is started later."""
+        for member in members:
+            self.to_launch.add(member)
+        self.launch_missing()
+
+    def not_counting(self):
+        """Members that have lost their data, and do not count as members again yet."""
+        return [member for member, since in self.wiped.items() if not self.cluster.has_caught_up(member, since)]
+
+    def launch_missing(self):
+        for member in sorted(self.to_launch):
+            try:
+                self.cluster.launch(member)
+            except RuntimeError:
+                if member not in self.cluster.disks:
+                    raise
+                continue
+            self.to_launch.discard(member)
+
+    def transfer(self, leader, target):
+        # Here, so that what knows gRPC is loaded only if it is needed.
+        import administration  # pylint: disable=import-outside-toplevel
+        host, _, port = self.cluster.address(leader).rpartition(":")
+        error = administration.transfer_leadership(f"{host}:{int(port) + 100}", target)
+        self.log.write("note", text=f"the transfer says: {error or 'done'}")
+
+
+class Executor:
+    """Does what the plan says, in one thread."""
+
+    def __init__(self, scene, planned):
+        self.scene, self.log = scene, scene.log
+        self.waiting = list(planned)
+        self.active = []  # (when, number, fault, generator)
+        self.begun = 0
+
+    def step(self, now):
+        """Does what is due at `now`, in seconds since the begin; when there will be something again."""
+        while self.waiting and self.waiting[0].at <= now:
+            planned = self.waiting.pop(0)
+            lane = nemeses.LANE_OF[planned.nemesis]
+            if any(nemeses.LANE_OF[fault.nemesis] == lane for _, _, fault, _ in self.active):
+                # What it does depends on how long something takes, such as a rolling restart.
+                self.waiting = sorted([*self.waiting, planned._replace(at=now + LATER_SECONDS)])
+                continue
+            if planned.nemesis == "wipe" and self.scene.not_counting():
+                self.log.write("note", text="no wipe: not all have caught up after the last one")
+                continue
+            self.begun += 1
+            fault = Fault(self.begun, planned, self.log)
+            generator = nemeses.function_of(planned.nemesis)(self.scene, fault)
+            heapq.heappush(self.active, (now, self.begun, fault, generator))
+        while self.active and self.active[0][0] <= now:
+            _, number, fault, generator = heapq.heappop(self.active)
+            try:
+                seconds = next(generator)
+            except StopIteration:
+                fault.ended()
+            else:
+                heapq.heappush(self.active, (now + seconds, number, fault, generator))
+        self.scene.launch_missing()
+        times = [self.active[0][0]] if self.active else []
+        times += [self.waiting[0].at] if self.waiting else []
+        return min(times, default=now + LIVE_SECONDS)
+
+    def heal(self):
+        """Ends all faults at once."""
+        self.waiting.clear()
+        while self.active:
+            _, _, fault, generator = heapq.heappop(self.active)
+            generator.close()
+            fault.ended()
+        self.scene.launch_missing()
+
+    def downs(self):
+        """Members that a fault keeps from running now, or may have taken down."""
+        return set(self.scene.to_launch) | {i for _, _, fault, _ in self.active
+                                            for i in self.scene.cluster.numbers()
+                                            if nemeses.LANE_OF[fault.nemesis] == "process"}
+
+
+class Live:
+    """A line that changes, or lines from time to time where there is no terminal."""
+
+    def __init__(self, seconds):
+        self.seconds, self.last = seconds, 0
+        self.is_terminal = sys.stdout.isatty()
+
+    def show(self, now, scene, executor, is_quiet):
+        if is_quiet or now - self.last < (LIVE_SECONDS if self.is_terminal else 10):
+            return
+        self.last = now
+        totals, age = scene.workers.totals()
+        faults = ", ".join(sorted(fault.nemesis for _, _, fault, _ in executor.active)) or "-"
+        line = (f"{now:5.0f} of {self.seconds:.0f} s  ok {totals['ok']}  refused {totals['refused']}  "
+                f"unknown {totals['unknown']}  "
+                f"last write {'-' if age is None else f'{age:.1f} s ago'}  faults: {faults}")
+        print(f"\r\x1b[K{line}" if self.is_terminal else line, end="" if self.is_terminal else "\n", flush=True)
+
+    def end(self):
+        if self.is_terminal:
+            print("\r\x1b[K", end="", flush=True)
+
+
+class Outcome:
+    """What came of a run: `problems` (texts; none: all is well), verdicts of the judge, figures. `shortcomings`:
+    those of the problems that are none of a server by themselves."""
+
+    def __init__(self):
+        self.problems, self.verdict, self.totals, self.served_after = [], None, {}, None
+        self.faults, self.notes, self.shortcomings = 0, [], []
+        self.calm_seconds = self.share = self.share_calm = None  # of progress.Progress
+        self.died = set()  # pids of members whose death is among the problems
+
+    def save(self, directory):
+        with open(os.path.join(directory, "outcome.json"), "w", encoding="utf-8") as file:
+            json.dump(dict(vars(self), died=sorted(self.died)), file, indent=1)
+
+
+class LeaderWatch(threading.Thread):
+    """Writes down who leads, whenever it changes."""
+
+    def __init__(self, scene):
+        super().__init__(daemon=True)
+        self.scene, self.stopping = scene, threading.Event()
+        self.start()
+
+    def run(self):
+        last = None
+        while not self.stopping.wait(LEADER_SECONDS):
+            leader = self.scene.cluster.leader_now()
+            if leader != last:
+                self.scene.log.write("leader", member=leader)
+                last = leader
+
+    def end(self):
+        self.stopping.set()
+        self.join()
+
+
+def run(options, quiet=False):
+    """Does a run, and judges it; leaves everything in options.output. The Outcome."""
+    os.makedirs(options.output, exist_ok=True)
+    outcome, log = Outcome(), Log(os.path.join(options.output, "nemesis.jsonl"))
+    planned = plan.make(options.seed, options.seconds, options.nemeses, options.session_timeout_ms / 1000)
+    log.write("run", seed=options.seed, seconds=options.seconds, size=options.size, server=options.server,
+              workloads=options.workloads + options.recipes, nemeses=list(options.nemeses), doors=options.doors,
+              clients=options.clients, session_timeout_ms=options.session_timeout_ms,
+              left_out=options.left_out, environment=options.environment)
+    scene = Scene(options, options.directory, log)
+    try:
+        try:
+            _go(scene, options, planned, outcome, quiet)
+        except (AssertionError, RuntimeError) as error:
+            outcome.problems.append(str(error))
+        except Exception:  # of the tools: what was seen until then is judged and shown all the same
+            outcome.problems.append(traceback.format_exc())
+        check_ends(scene, outcome)
+        outcome.totals, _ = scene.workers.totals()
+        for worker in scene.running_workers():
+            worker.kill()
+        if options.workloads:
+            calms = calm.periods(log.lines)
+            judge_progress(scene, options, calms, outcome)
+            judge(scene.workers.histories(), options, calms, outcome)
+        log.write("judged", problems=outcome.problems)
+        outcome.save(options.output)
+        keep(scene, options, outcome)
+    finally:
+        scene.close()
+    return outcome
+
+
+def _go(scene, options, planned, outcome, quiet):
+    scene.workers.start()
+    scene.recipes.start()
+    begin = time.monotonic()
+    scene.log.write("begin")
+    executor, live, watch = Executor(scene, planned), Live(options.seconds), LeaderWatch(scene)
+    try:
+        try:
+            while (now := time.monotonic() - begin) < options.seconds:
+                due = executor.step(now)
+                live.show(now, scene, executor, quiet)
+                check_members(scene, executor, outcome)
+                scene.workers.check_alive()
+                # Events that are over in a moment need steps of a moment.
+                time.sleep(max(0.0, min(due - (time.monotonic() - begin), 0.25)))
+        finally:
+            outcome.faults = executor.begun
+            executor.heal()
+            scene.log.write("all healed")
+            live.end()
+        _end(scene, options, executor, outcome)
+    finally:
+        watch.end()
+    scene.log.write("finished")
+
+
+def _end(scene, options, executor, outcome):
+    """All faults are healed: everybody comes back, finishes, and agrees."""
+    outcome.served_after = scene.cluster.wait_until_all_serve(SERVE_SECONDS)
+    scene.log.write("serves", seconds=round(outcome.served_after, 2))
+    if {"ephemeral", "watch"} & set(options.workloads):
+        rest(scene, options, outcome)
+    scene.log.write("last reads")
+    outcome.problems += scene.workers.finish()
+    check_members(scene, executor, outcome)
+    problems, notes = scene.recipes.finish()
+    outcome.problems += problems
+    outcome.notes += notes
+    check_same(scene)
+    check_members(scene, executor, outcome)
+
+
+def rest(scene, options, outcome):
+    """Waits until what has no session any more has to have gone by itself."""
+    needed = calm.rest_seconds(options.session_timeout_ms / 1000)
+    deadline = time.monotonic() + needed + REST_PATIENCE_SECONDS
+    while True:
+        since = calm.since(scene.log.lines)
+        rested = (time.monotonic_ns() - since) / 1e9 if since is not None else 0
+        if rested >= needed:
+            return
+        if time.monotonic() > deadline:
+            outcome.notes.append(f"the leader changed at the end: it was not calm for {needed:.1f} s")
+            return
+        time.sleep(min(needed - rested, 0.2))
+
+
+def check_ends(scene, outcome):
+    """No server of the run ended otherwise than it was told to, also not while a fault went on in which it
+    might have been down anyway."""
+    for member, pid, how in scene.cluster.strange_ends():
+        if pid not in outcome.died:
+            outcome.problems.append(f"member {member}, process {pid}, ended with {how}, while a fault explained "
+                                    f"that it was not there; see server-{member}.log")
+
+
+def check_members(scene, executor, outcome):
+    """Nobody dies but by a fault."""
+    missing = set(scene.cluster.numbers()) - set(scene.cluster.running()) - executor.downs()
+    if missing:
+        time.sleep(BECOMES_SECONDS)
+    for member in missing - set(scene.cluster.running()):
+        if scene.cluster.is_to_start_again(member):
+            scene.to_launch.add(member)
+            continue
+        how = scene.cluster.end_of(member)
+        outcome.died.add(scene.cluster.last_pid(member))
+        outcome.problems.append(f"member {member} died by itself ({how}):\n" +
+                                harness.end_of(scene.cluster.log(member), 6))
+        scene.log.write("died", members=[member], text=how)
+        shutil.copyfile(os.path.join(scene.cluster.member_dir(member), "server.log"),
+                        os.path.join(scene.options.output, f"died-{member}-{time.monotonic_ns()}.log"))
+        if sum(line["e"] == "died" for line in scene.log.lines) >= DEATHS_MAX:
+            raise AssertionError(f"members died by themselves {DEATHS_MAX} times: the run ends")
+        scene.launch([member])
+
+
+def check_same(scene):
+    """All members come to have the same tree, have compared it to its end, and none has ever seen another
+    one. Who had lost its data counts again."""
+    if scene.options.server != "quorate":
+        return
+    deadline = time.monotonic() + SAME_SECONDS
+    while True:
+        monitored = {i: scene.cluster.monitor(i) for i in scene.cluster.numbers()}
+        zxids = {i: zxid for i, (_, zxid) in scene.cluster.states().items()}
+        wrong = not_same(zxids, monitored)
+        if scene.not_counting():
+            wrong = wrong or f"members {scene.not_counting()} lost their data and do not count as members again"
+        if not wrong:
+            break
+        assert time.monotonic() < deadline, f"{SAME_SECONDS} s after the workers have ended {wrong}"
+        time.sleep(0.2)
+    for member, facts in monitored.items():
+        assert facts.get("digest_mismatches_count") == "0", f"member {member} has seen trees that differ: {facts}"
+
+
+def not_same(zxids, monitored):
+    """What shows that members do not have the same tree, or have not compared it to its end; "" if nothing does.
+    `zxids`, and `monitored`, what mntr says, by member."""
+    if len(set(zxids.values())) != 1 or not min(zxids.values()):
+        return f"zxids are {zxids}"
+    if len(zxids) > 1:  # one alone has nobody to compare with
+        compared = {i: int(facts.get("digest_compared_zxid", -1)) for i, facts in monitored.items()}
+        late = {i: zxid for i, zxid in compared.items() if zxid < zxids[i]}
+        if late:
+            return f"trees were compared at zxids {late} only, and are at {min(zxids.values())}"
+    undecided = [i for i, facts in monitored.items() if facts.get("digest_undecided") != "0"]
+    return f"trees differ, and no majority has the same, says member {undecided[0]}" if undecided else ""
+
+
+def judge_progress(scene, options, calms, outcome):
+    """What clients got done: figures, and problems if they stood still."""
+    times = {line["e"]: line["t"] for line in scene.log.lines}
+    if "begin" not in times:
+        return
+    end = next((times[what] for what in ("last reads", "all healed") if what in times), time.monotonic_ns())
+    found = progress.Progress(scene.workers.sources(times["begin"], end), calms, options.rate)
+    outcome.calm_seconds, outcome.share = round(found.calm_seconds, 1), found.share()
+    outcome.share_calm = found.share("calm")
+    if options.rate * options.clients * len(options.doors) <= progress.RATE_MAX:
+        is_long = options.seconds >= progress.ALL_MIN_SECONDS
+        found.judge_shares(is_long and len(options.nemeses) + len(options.left_out) in (0, len(nemeses.NAMES)))
+    # What it takes another server to go on is its own affair.
+    if options.server == "quorate":
+        outcome.problems += found.problems
+        outcome.shortcomings += found.problems
+
+
+def judge(histories, options, calms, outcome):
+    """Lets the judge read the histories."""
+    command = [JUDGE, "--json", "--workload", ",".join(options.workloads)]
+    for begin, end in calms:
+        command += ["--calm", f"{begin}-{end}"]
+    try:
+        result = subprocess.run([*command, "--", *histories], capture_output=True, text=True,
+                                timeout=JUDGE_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        outcome.problems.append(f"the judge has no verdict after {JUDGE_SECONDS} s")
+        return
+    with contextlib.suppress(ValueError):
+        outcome.verdict = json.loads(result.stdout)
+    checks = (outcome.verdict or {}).get("checks", [])
+    # A rule that was not applied is not kept.
+    undecided = [f"{check['name']}: {len(check['undecided'])} not decided: {check['undecided'][0]}"
+                 for check in checks if check["undecided"]]
+    if options.server == "quorate":
+        outcome.problems += undecided
+        outcome.shortcomings += undecided
+    else:  # no read is linearizable there (--weak-sync), as some rules need it
+        outcome.notes += undecided
+    if result.returncode == 0:
+        return
+    wrong = [f"{check['name']}: {violation['invariant']}: {violation['details']}"
+             for check in checks for violation in check["violations"][:1]]
+    outcome.problems += wrong or [f"the judge ends with status {result.returncode}"]
+    outcome.problems[-1] += f"\n{result.stderr[:ERROR_CHARACTERS]}"
+
+
+def keep(scene, options, outcome):
+    """Of a run that failed, all that is needed to find out why."""
+    for member in scene.cluster.numbers():
+        log = os.path.join(scene.cluster.member_dir(member), "server.log")
+        if os.path.exists(log):
+            shutil.copyfile(log, os.path.join(options.output, f"server-{member}.log"))
+    if outcome.problems:
+        for path in scene.recipes.paths():
+            with contextlib.suppress(OSError):
+                shutil.copy(path, options.output)
+        for member in scene.cluster.numbers():
+            with contextlib.suppress(OSError, shutil.Error):
+                shutil.copytree(scene.cluster.member_dir(member), os.path.join(options.output, f"data-{member}"),
+                                ignore=shutil.ignore_patterns("server.log*"), dirs_exist_ok=True)

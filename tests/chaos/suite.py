@@ -1,0 +1,253 @@
+"""The suite: that the network, disks and clocks do what nemeses ask of them, that nothing is left behind,
+and short runs in which all of them happen. Two minutes."""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import harness
+import members
+import nemeses
+import network_steps
+import page
+import progress
+import recipes
+import recipes_data
+import runner
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+RUN_SECONDS = 18
+# Sessions shorter than by default: what has to be waited for at the end of a run is their end.
+SESSION_TIMEOUT_MS = 1500
+PATIENCE_SECONDS = 30
+# Name, what differs from other runs.
+RUNS = (
+    ("processes are killed, stopped, restarted and wiped", {"nemeses": nemeses.LANES["process"]}),
+    ("five members and a network that does what networks do",
+     {"nemeses": nemeses.LANES["network"] + ("kill-leader",), "size": 5}),
+    ("disks are slow, stalled and full, clocks jump, workers die",
+     {"nemeses": nemeses.LANES["disk"] + nemeses.LANES["clock"] + nemeses.LANES["workers"]}),
+    ("locks, queues and transactions under all of it",
+     {"nemeses": nemeses.NAMES, "workloads": [], "recipes": list(recipes.NAMES)}),
+)
+
+
+def run(options):
+    tests = harness.Runner(options.filter)
+    os.makedirs(options.output, exist_ok=True)
+    if not options.why_no_network:
+        for test in network_steps.TESTS:
+            tests.run(f"chaos network: {_words(test)}", test)
+        tests.run("chaos: nothing outlives a run that is killed", nothing_outlives_a_run, options)
+    tests.run("chaos disk: it stalls and goes on", disk_stalls, options)
+    tests.run("chaos clock: it jumps, time that only grows does not", clock_jumps, options)
+    tests.run("chaos recipes: a lost item is noticed, and one taken out of order", wrong_queues_are_noticed)
+    tests.run("chaos progress: who stands still is noticed", standing_still_is_noticed, options)
+    if options.is_sandboxed:
+        tests.run("chaos members: one that ends as it should not is noticed", strange_ends_are_noticed, options)
+    for number, (name, differs) in enumerate(RUNS, 1):
+        tests.run(f"chaos: {name}", one, options, number, differs)
+    return tests.finish()
+
+
+def _words(function):
+    return function.__name__.replace("_", " ")
+
+
+def one(options, number, differs):
+    """A short run."""
+    changed = argparse.Namespace(**vars(options))
+    changed.seconds, changed.seed = RUN_SECONDS, options.seed + number
+    changed.session_timeout_ms = SESSION_TIMEOUT_MS
+    changed.output = os.path.join(options.output, str(number))
+    changed.recipes = []
+    for key, value in differs.items():
+        setattr(changed, key, value)
+    changed.nemeses = list(changed.nemeses)
+    changed.left_out = options.leave_out(changed)
+    doors = ("zookeeper", "native") if changed.server == "quorate" else ("zookeeper",)
+    changed.doors = [doors[i % len(doors)] for i in range(changed.workers)]
+    if changed.recipes and changed.server != "quorate":
+        raise harness.Skipped("ZooKeeper has no native door")
+    outcome = runner.run(changed, quiet=True)
+    path = page.write(changed.output)
+    assert not outcome.problems, "\n".join([*outcome.problems, f"seed {changed.seed}, page: {path}"])
+    notes = [f"{n} {key}" for key, n in outcome.totals.items() if n] + outcome.notes
+    return f"seed {changed.seed}, {outcome.faults} faults, " + ", ".join(notes)
+
+
+def _processes_of(directory):
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                if directory.encode() in file.read():
+                    found.append(int(pid))
+        except OSError:
+            continue
+    return found
+
+
+def nothing_outlives_a_run(options):
+    directory = os.path.join(options.directory, "killed")
+    os.makedirs(directory)
+    output = os.path.join(options.output, "killed")
+    process = subprocess.Popen([os.path.join(HERE, "run"), "--minutes", "2", "--nemesis", "none", "--workload",
+                                "register", "--seed", "1", "--output", output, "--server", options.server],
+                               env=dict(os.environ, TMPDIR=directory), stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True)
+    try:
+        _await("clients at work", lambda: os.path.exists(os.path.join(output, "history-1.jsonl")))
+        assert len(_processes_of(directory)) >= 3, "the servers do not run"
+        process.kill()
+        process.wait()
+        _await("all processes ended", lambda: not _processes_of(directory))
+        with open("/proc/self/mountinfo", encoding="utf-8") as file:
+            assert directory not in file.read(), "something is still mounted"
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _await(what, condition):
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"after {PATIENCE_SECONDS} s: not yet {what}"
+        time.sleep(0.02)
+
+
+def disk_stalls(options):
+    """A program that syncs a file waits while its disk is stalled, and one elsewhere does not."""
+    control = members.DiskControl(os.path.join(options.directory, "test.control"))
+    environment = dict(os.environ, LD_PRELOAD=members.make_library(options.directory),
+                       DISK_DIRECTORY=os.path.join(options.directory, "stalled"), DISK_CONTROL=control.path)
+    program = "import os, sys; f = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY); os.write(f, b'x'); os.fsync(f)"
+
+    def write(name):
+        os.makedirs(os.path.join(options.directory, name), exist_ok=True)
+        return subprocess.Popen([sys.executable, "-c", program, os.path.join(options.directory, name, "file")],
+                                env=environment)
+
+    control.set(stalled=True)
+    waiting, elsewhere = write("stalled"), write("elsewhere")
+    try:
+        assert elsewhere.wait(PATIENCE_SECONDS) == 0
+        # It has surely come to its write: it sleeps, and the file is there, and empty.
+        path = os.path.join(options.directory, "stalled/file")
+        _await("a file", lambda: os.path.exists(path))
+        assert not harness.wait_for_exit(waiting, 0.3) and os.path.getsize(path) == 0, "the disk answers"
+        control.set()
+        assert waiting.wait(PATIENCE_SECONDS) == 0 and os.path.getsize(path) == 1
+        control.set(sync_ms=400)
+        begin = time.monotonic()
+        assert write("stalled").wait(PATIENCE_SECONDS) == 0
+        assert time.monotonic() - begin > 0.2, "a slow disk is fast"
+    finally:
+        waiting.send_signal(signal.SIGKILL)
+        waiting.wait()
+
+
+def wrong_queues_are_noticed():
+    """A consumer (process 2) that is killed excuses one item, which was there when it wanted one."""
+    class Worker:
+        ended = {2: 100 * 10**9}
+
+    def wrong_of(*lines):
+        history = []
+        for text in lines:
+            second, pid, thread, event, *words = text.split()
+            history.append(recipes_data.Line(int(second) * 10**9, int(pid), int(thread), event, words, Worker))
+        try:
+            recipes_data.check_items(sorted(history, key=lambda line: line.ns))
+        except AssertionError as error:
+            return str(error)
+        return ""
+
+    def item(second, name, queue="/queue", rank=0):
+        return (f"{second} 1 1 offering {name} {queue} {rank}", f"{second + 1} 1 1 offered {name} {queue} {rank}")
+
+    def take(second, name, queue="/queue"):
+        return f"{second} 3 1 taking {queue}", f"{second + 1} 3 1 took {name} {queue} 0"
+
+    end = "99 2 1 taking /queue"
+    good = [*item(1, "a"), *item(3, "b"), *take(10, "a"), *take(20, "b")]
+    assert wrong_of(*good, end) == ""
+    assert wrong_of(*good, *item(90, "c"), end) == ""
+    for lines in (
+            [*item(90, "c")],  # nobody was in the middle of anything
+            [*item(90, "c"), *item(92, "d"), end],  # one for two
+            [*item(110, "c"), end],  # that comes when the consumer has been dead for long
+            [*item(50, "c"), *item(60, "d"), *take(70, "d"), end],  # that was gone before
+            [*item(90, "c"), "99 2 1 taking /priority-queue"]):
+        assert "nobody took it" in wrong_of(*good, *lines), lines
+    assert "taken twice" in wrong_of(*good, *take(30, "a"))
+    assert "b was taken before a" in wrong_of(*item(1, "a"), *item(3, "b"), *take(10, "b"), *take(20, "a"))
+    late, urgent = item(1, "a", "/priority-queue", 1), item(3, "b", "/priority-queue", -1)
+    order = [take(10, "b", "/priority-queue"), take(20, "a", "/priority-queue")]
+    assert wrong_of(*late, *urgent, *order[0], *order[1]) == ""
+    order = [take(10, "a", "/priority-queue"), take(20, "b", "/priority-queue")]
+    assert "a was taken before b" in wrong_of(*late, *urgent, *order[0], *order[1])
+
+
+def standing_still_is_noticed(options):
+    """Two clients, of which one does not get on: for a while, or in calm, or each time."""
+    second, rate = 10**9, 10
+
+    def problems_of(lines, calms=(), pauses=()):
+        path = os.path.join(options.directory, "test.jsonl")
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(f'{{"t":{ns},"p":1,"c":{client},"e":"{what}","o":1}}\n' for ns, client, what in lines)
+        found = progress.Progress([progress.Source("worker 1", path, (1, 2), 0, 100 * second, pauses)], calms, rate)
+        found.judge_shares(True)
+        return found.problems
+
+    def line(tenth, client, what="ok"):
+        return tenth * second // 10, client, what
+
+    calms = [(20 * second, 30 * second)]
+    good = [line(i, client) for i in range(1000) for client in (1, 2)]
+    assert not problems_of(good, calms), problems_of(good, calms)
+    gap = [line(i, 1) for i in range(1000)] + [line(i, 2) for i in range(1000) if not 400 < i < 750]
+    assert "client 2 of worker 1 was not answered for 35 s" in problems_of(gap, calms)[0], problems_of(gap, calms)
+    assert not problems_of(gap, calms, [(41 * second, 74 * second)])
+    silent = [line(i, 1) for i in range(1000)]
+    assert "client 2 of worker 1 was not answered for 100 s" in problems_of(silent)[0]
+    refused = [line(i, client, "refused" if client == 2 and 190 < i < 310 else "ok")
+               for i in range(1000) for client in (1, 2)]
+    assert "client 2 of worker 1 got nothing done" in problems_of(refused, calms)[0], problems_of(refused, calms)
+    assert not problems_of(refused, [], ())
+    slow = [line(i, client) for i in range(0, 1000, 3) for client in (1, 2)]
+    assert "33 % of the possible" in problems_of(slow)[0], problems_of(slow)
+
+
+def strange_ends_are_noticed(options):
+    """A member is aborted, another process of it ends as it is told, and a third one is killed."""
+    cluster = members.Members(options.server, 1, options.directory)
+    try:
+        cluster.start()
+        pids = []
+        for number in (signal.SIGABRT, signal.SIGTERM, signal.SIGKILL):
+            cluster.launch(1)
+            cluster.wait_until_all_serve(PATIENCE_SECONDS)
+            pids.append(cluster.last_pid(1))
+            cluster.signal(1, number)
+            _await("its end", lambda: cluster.end_of(1) != "nobody knows how")
+        assert cluster.strange_ends() == [(1, pids[0], "signal 6")], f"{pids}: {cluster.strange_ends()}"
+    finally:
+        cluster.remove()
+
+
+def clock_jumps(options):
+    """Servers' wall clocks jump, and what they measure time with goes on."""
+    clock_file = os.path.join(options.directory, "test.clock")
+    with open(clock_file, "w", encoding="ascii") as file:
+        file.write("+86400\n")
+    output = subprocess.run(
+        [sys.executable, "-c", "import time; print(time.time(), time.monotonic())"], text=True, check=True,
+        capture_output=True, env=dict(os.environ, **members.clock_environment(clock_file))).stdout
+    wall, monotonic = map(float, output.split())
+    assert 86000 < wall - time.time() < 87000, f"the wall clock is off by {wall - time.time():.0f} s"
+    assert abs(monotonic - time.monotonic()) < 60, "the monotonic clock jumps too"

@@ -1,0 +1,20 @@
+// Between lines of the history and requests of the ZooKeeper door.
+//
+// Thread-safety: functions without state.
+#pragma once
+
+#include "tests/chaos/history.h"
+#include "tests/simulation/clients/operation.h"
+
+namespace quorate::chaos {
+
+// REQUIRES: `invoke` is an operation that the door has (all but "add").
+simulation::Request ToRequest(const Line& invoke);
+
+// The outcome: ok, refused or unknown, with the results.
+Line ToOutcome(const Line& invoke, const simulation::Reply& reply);
+
+// "changed" and so on.
+const char* NameOf(tree::EventType type);
+
+}  // namespace quorate::chaos

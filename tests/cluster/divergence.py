@@ -1,0 +1,156 @@
+"""A member whose tree differs from the others' finds out, stops, and serves again only when it was
+rebuilt."""
+
+import os
+import re
+import shutil
+import time
+
+import harness
+import zkwire as zk
+
+WAIT_SECONDS = 20
+MARKER = "diverged"
+DIFFERS = "this member's tree differs from that of a majority"
+ATTEMPTS = 5
+
+
+def _require_quorate(server):
+    if server != "quorate":
+        raise harness.Skipped("ZooKeeper does not stop")
+
+
+def _wait_for(what, condition):
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"after {WAIT_SECONDS} s: still not {what}"
+        time.sleep(0.05)
+
+
+def _write(cluster, prefix, count):
+    """Makes nodes, and returns when every member has them."""
+    with zk.Connection(cluster.address(1)) as connection:
+        for i in range(count):
+            connection.create(f"/{prefix}{i}", prefix.encode())
+        connection.close()
+    for member in cluster.numbers():
+        with zk.Connection(cluster.address(member)) as connection:
+            connection.sync()
+            assert connection.exists(f"/{prefix}{count - 1}")
+            connection.close()
+
+
+def _term(cluster, member):
+    """The last term in which the member has led or followed."""
+    terms = re.findall(r"(?:leading|following server \d+) in term (\d+)", cluster.log(member))
+    return int(terms[-1])
+
+
+def _mntr(cluster, member):
+    try:
+        lines = zk.four_letter(cluster.address(member), "mntr").splitlines()
+    except (OSError, zk.Closed):
+        return {}
+    return dict(line.split("\t") for line in lines if "\t" in line)
+
+
+def _compared(cluster, member):
+    return int(_mntr(cluster, member).get("zk_digest_compared_zxid", 0))
+
+
+class _Directories:
+    """Copies of members' directories, of servers that do not run."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+
+    def _path(self, name, member):
+        return os.path.join(self.cluster.parent, f"{name}-{member}")
+
+    def keep(self, name):
+        for member in self.cluster.numbers():
+            shutil.copytree(self.cluster.member_dir(member), self._path(name, member))
+
+    def put_back(self, name, member):
+        shutil.rmtree(self.cluster.member_dir(member))
+        shutil.copytree(self._path(name, member), self.cluster.member_dir(member))
+
+
+def _fork(cluster):
+    """Two histories that begin alike, of which member 3 ends up with the one and the others with the
+    other: somebody has put back a copy of a directory that has been in use elsewhere. The copied log
+    has other entries than the others', but at the same places and in the same term, so that
+    consensus cannot see it. Leaves all members stopped."""
+    directories = _Directories(cluster)
+    _write(cluster, "common", 3)
+    cluster.command("down")
+    directories.keep("common")
+    cluster.command("start")
+    _write(cluster, "elsewhere", 5)
+    term = _term(cluster, 3)
+    cluster.command("down")
+    directories.keep("elsewhere")
+    for _ in range(ATTEMPTS):
+        for member in cluster.numbers():
+            directories.put_back("common", member)
+        cluster.command("start")
+        _write(cluster, "here", 20)
+        same_term = _term(cluster, 3) == term
+        cluster.command("down")
+        if same_term:
+            directories.put_back("elsewhere", 3)
+            return
+    raise AssertionError(f"in {ATTEMPTS} attempts there was always another term than {term}")
+
+
+def alone_a_member_that_differs_stops_and_serves_again_when_it_was_rebuilt(server):
+    _require_quorate(server)
+    with harness.Cluster(server) as cluster:
+        _fork(cluster)
+        begin = len(cluster.log(3))
+        cluster.command("start", check=False)
+        _wait_for("stopped", lambda: not cluster.pids()[2])
+        said = cluster.log(3)[begin:]
+        assert DIFFERS in said and "quorate rebuild" in said, said
+        marker = os.path.join(cluster.member_dir(3), MARKER)
+        with open(marker, encoding="utf-8") as file:
+            zxid = int(re.search(r"^zxid (0x[0-9a-f]+)$", file.read(), re.MULTILINE).group(1), 16)
+        assert f"at zxid 0x{zxid:x} its digest is" in said, said
+
+        # It stays away; the others go on.
+        begin = len(cluster.log(3))
+        cluster.command("restart", 3, check=False)
+        _wait_for("refused", lambda: DIFFERS in cluster.log(3)[begin:])
+        _wait_for("stopped again", lambda: not cluster.pids()[2])
+        with zk.Connection(cluster.address(1)) as connection:
+            connection.create("/after")
+            connection.close()
+
+        # Rebuilt: all that it had is moved away.
+        kept = os.path.join(cluster.member_dir(3), "aside")
+        os.mkdir(kept)
+        for name in os.listdir(cluster.member_dir(3)):
+            if name not in ("aside", "myid", "server.log") and not name.startswith("zoo.cfg"):
+                shutil.move(os.path.join(cluster.member_dir(3), name), os.path.join(kept, name))
+        shutil.move(kept, os.path.join(cluster.parent, "aside"))
+        cluster.command("restart", 3)
+        with zk.Connection(cluster.address(3)) as connection:
+            connection.sync()
+            assert connection.exists("/after") and connection.exists("/here0")
+            assert not connection.exists("/elsewhere0")
+            connection.close()
+        _wait_for("compared", lambda: all(_compared(cluster, member) > zxid
+                                          for member in cluster.numbers()))
+        return f"found at zxid 0x{zxid:x}"
+
+
+def shared_equal_trees_are_compared_and_no_difference_is_seen(cluster):
+    with zk.Connection(cluster.address(1)) as connection:
+        connection.create("/compared")
+        zxid = connection.last_zxid
+        connection.close()
+    _wait_for("compared", lambda: all(_compared(cluster, i) >= zxid for i in cluster.numbers()))
+    for member in cluster.numbers():
+        values = _mntr(cluster, member)
+        assert values["zk_digest_mismatches_count"] == "0", values
+        assert values["zk_digest_undecided"] == "0", values

@@ -1,0 +1,60 @@
+// A history of what the workers of a test did: one line for each event on standard output,
+//
+//   NANOSECONDS PROCESS THREAD EVENT ARGUMENTS...
+//
+// with CLOCK_MONOTONIC, which all processes of a machine share. Fields are separated by one blank
+// and hold none. A line is written by one system call and is there if the process is killed right
+// afterwards; lines are at most kLineBytesMax long, so that lines of one pipe do not mix.
+//
+//   Print("acquired", token);   // "123456789 4711 2 acquired 42"
+//
+// Thread-safety: all functions from any thread.
+#pragma once
+
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace quorate::history {
+
+// PIPE_BUF: longer ones could be written in pieces.
+inline constexpr size_t kLineBytesMax = 4096;
+
+inline int64_t NowNs() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+// From 1, in the order in which threads ask first.
+inline int ThisThread() {
+  static std::atomic<int> last{0};
+  thread_local const int number = ++last;
+  return number;
+}
+
+// With the time `ns`, for events whose time is taken before they are known.
+template <class... Arguments>
+void PrintAt(int64_t ns, std::string_view event, const Arguments&... arguments) {
+  std::ostringstream text;
+  text << ns << ' ' << getpid() << ' ' << ThisThread() << ' ' << event;
+  ((text << ' ' << arguments), ...);
+  std::string line = std::move(text).str();
+  line.resize(line.size() < kLineBytesMax ? line.size() : kLineBytesMax - 1);
+  line.push_back('\n');
+  // Nobody reads it any more: the test is over.
+  if (write(STDOUT_FILENO, line.data(), line.size()) < 0) _exit(1);
+}
+
+template <class... Arguments>
+void Print(std::string_view event, const Arguments&... arguments) {
+  PrintAt(NowNs(), event, arguments...);
+}
+
+}  // namespace quorate::history

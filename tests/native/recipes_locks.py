@@ -1,0 +1,373 @@
+"""Locks, semaphores and elections of the C++ client, while members and workers are killed and workers
+are stopped for longer than their sessions last: what locks_worker.cc has printed is checked."""
+
+import collections
+import contextlib
+import glob
+import os
+import random
+import signal
+import subprocess
+import tempfile
+import time
+
+import harness
+import native
+
+WORKER = os.path.join(os.environ.get("QUORATE_BIN", os.path.join(harness.ROOT, ".bazel/opt-bin")),
+                      "tests/native/recipes/locks_worker")
+WORKERS = 4
+SECONDS = 6
+# It goes on for longer until so much was held, and so many who had something outlived their sessions:
+# not each time is it for the recipe to hear of it, for the deletion of the znode may be told first.
+HOLDS_MIN, OUTLIVED_MIN = 40, 3
+SECONDS_MAX = 60
+SESSION_TIMEOUT_MS = 1500
+STOPPED_SECONDS = 2.4  # the session is over then
+# So long without a tick: the worker did not run, and could not hear that it had lost what it had. Well
+# below the session's timeout, and above what a busy machine does.
+GAP_NS = 500_000_000
+# So long after a gap a worker may take answers that had come before it for news.
+GRACE_NS = 1_000_000_000
+FINISH_SECONDS = 40  # all workers have to end in them
+LEASES = 3
+
+Line = collections.namedtuple("Line", "ns process thread event arguments")
+# Somebody has something: `key` is process, kind and token.
+Hold = collections.namedtuple("Hold", "begin end key")
+
+
+class Worker:
+    """A process, and what it has printed."""
+
+    def __init__(self, arguments, directory, prefix=()):
+        """`prefix`: of its command, if it is to run somewhere else."""
+        self.path = tempfile.mktemp(dir=directory)
+        with open(self.path, "wb") as output:
+            self.process = subprocess.Popen([*prefix, WORKER, *map(str, arguments)], stdout=output,
+                                            stdin=subprocess.DEVNULL)
+        self.is_killed, self.stopped = False, None
+        self.killed_ns = None
+
+    def has_begun(self):
+        """Whether it has come so far that it takes signals."""
+        return os.path.getsize(self.path) > 0
+
+    def kill(self):
+        self.is_killed = True
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.killed_ns = time.monotonic_ns()
+
+    def go_on(self):
+        """Lets it go on, if it has stopped itself long ago. Whether it did."""
+        with open(f"/proc/{self.process.pid}/stat", encoding="utf-8") as file:
+            if file.read().rsplit(")", 1)[1].split()[0] != "T":
+                self.stopped = None
+                return False
+        self.stopped = self.stopped or time.monotonic()
+        if time.monotonic() < self.stopped + STOPPED_SECONDS:
+            return False
+        self.process.send_signal(signal.SIGCONT)
+        return True
+
+    def state(self):
+        """Where each of its threads is: the last lines, and what the kernel knows."""
+        last = {line.thread: line for line in self.lines()}
+        text = "".join(f"\n    thread {thread}: {line.ns} {line.event} {' '.join(line.arguments)}"
+                       for thread, line in sorted(last.items()))
+        for task in sorted(glob.glob(f"/proc/{self.process.pid}/task/*")):
+            with contextlib.suppress(OSError):  # one that has ended
+                with open(f"{task}/wchan", encoding="utf-8") as file:
+                    waits = file.read()
+                with open(f"{task}/status", encoding="utf-8") as file:
+                    fields = dict(line.split(":", 1) for line in file.read().splitlines())
+                text += f"\n    task {os.path.basename(task)} waits in {waits}"
+                for name in ("State", "SigPnd", "ShdPnd", "SigBlk"):
+                    text += f", {name} {fields[name].strip()}"
+        return text
+
+    def problem(self):
+        """What is wrong with it after it had time to end, or nothing. It runs no more."""
+        if self.process.poll() is None:
+            state = self.state()
+            self.kill()
+            return f"worker {self.process.pid} does not end:{state}"
+        status = self.process.returncode
+        # It may not have got to main yet.
+        if self.is_killed or status in (0, -signal.SIGTERM):
+            return None
+        return f"worker {self.process.pid} ended with status {status}"
+
+    def lines(self):
+        with open(self.path, encoding="utf-8") as file:
+            text = file.read()
+        lines = []
+        for line in text.splitlines():
+            ns, process, thread, event, *arguments = line.split(" ")
+            lines.append(Line(int(ns), int(process), int(thread), event, arguments))
+        return sorted(lines, key=lambda line: line.ns)
+
+
+def finish(workers):
+    """Lets all of them end by themselves; what is wrong with any."""
+    for worker in workers:
+        worker.process.send_signal(signal.SIGTERM)
+    deadline = time.monotonic() + FINISH_SECONDS
+    while running := [worker for worker in workers if worker.process.poll() is None]:
+        if time.monotonic() > deadline:
+            break
+        for worker in running:
+            worker.go_on()
+        time.sleep(0.02)
+    return [problem for worker in workers if (problem := worker.problem())]
+
+
+def gaps_of(worker, lines):
+    """When the worker did not run, as (begin, end)."""
+    # It does not tick any more when it is told to end; its last line shows when it went on.
+    ticks = [line.ns for line in lines if line.event == "tick"] + [line.ns for line in lines[-1:]]
+    gaps = [(a, b) for a, b in zip(ticks, ticks[1:]) if b - a > GAP_NS]
+    if worker.is_killed and ticks:
+        gaps.append((ticks[-1], worker.killed_ns))
+    return gaps
+
+
+def holds_of(worker, lines, begins, ends):
+    """What the worker had. `begins` and `ends` are names of events."""
+    gaps = gaps_of(worker, lines)
+    end_of_all = worker.killed_ns or (lines[-1].ns if lines else 0)
+    holds, open_, released = [], {}, set()
+
+    def end(key, ns):
+        begin = open_.pop(key, None)
+        if begin is None:
+            return
+        # Who does not run does nothing with what he has. What he does afterwards, before he has heard
+        # that it was lost, is what tokens are for.
+        for gap_begin, gap_end in gaps:
+            if gap_begin < ns and begin < gap_end + GRACE_NS:
+                ns = min(ns, gap_begin)
+        if ns > begin:
+            holds.append(Hold(begin, ns, key))
+
+    for line in lines:
+        key = (line.process, *line.arguments[:2])
+        if line.event in begins and key not in released:
+            open_[key] = line.ns
+        elif line.event in ends:
+            end(key, line.ns)
+            if line.event == "release":
+                released.add(key)
+    for key in list(open_):
+        end(key, end_of_all)
+    return holds
+
+
+def overlaps(holds):
+    """Each pair that was there at the same time."""
+    current, found = [], []
+    for hold in sorted(holds):
+        current = [other for other in current if other.end > hold.begin]
+        found += [(other, hold) for other in current]
+        current.append(hold)
+    return found
+
+
+def described(pair, histories):
+    """Two holds, and what their workers have printed about them."""
+    text = ""
+    for hold in pair:
+        text += f"\n  {hold}:"
+        for worker, lines in histories:
+            told = [line for line in lines if line.process == hold.key[0] and
+                    (tuple(line.arguments[:2]) == hold.key[1:] or line.event == "session")]
+            if told:
+                text += "".join(f"\n    {line.ns} {line.event}" for line in told)
+                text += f"\n    did not run: {gaps_of(worker, lines)}"
+    return text
+
+
+def check_tokens(workers, kind, begin, end):
+    """Who gets it later has a larger token. Not of those who did not run between `begin`, when they asked,
+    and `end`, when they had it: they may say so late."""
+    acquired = []
+    for worker, lines in workers:
+        gaps = gaps_of(worker, lines)
+        asked = {}
+        for line in lines:
+            if not line.arguments or line.arguments[0] != kind:
+                continue
+            if line.event == begin:
+                asked[line.thread] = line.ns
+            elif line.event == end:
+                since = asked.get(line.thread, line.ns)
+                if not any(a < line.ns and since < b + GRACE_NS for a, b in gaps):
+                    acquired.append((line.ns, int(line.arguments[1])))
+    acquired.sort()
+    for (_, before), (ns, token) in zip(acquired, acquired[1:]):
+        assert token > before, f"token {token} at {ns} ns comes after {before}"
+    return len(acquired)
+
+
+def is_enough(workers):
+    histories = [(worker, worker.lines()) for worker in workers]
+    if sum(line.event in ("outlived", "kept") for _, lines in histories for line in lines) < OUTLIVED_MIN:
+        return False
+    return len(all_holds(histories, ("acquired", "resumed", "elected"),
+                         ("release", "lost", "suspended", "deposed"))) >= HOLDS_MIN
+
+
+def run_workers(server, recipe, seed, *more):
+    """Runs workers while members and workers fail; pairs of a worker and its lines, and a note."""
+    chance = random.Random(seed)
+    with tempfile.TemporaryDirectory(prefix="quorate-locks-") as directory, \
+            harness.Cluster(server, settings=["tickTime=500"]) as cluster:
+        servers = cluster.command("grpc")
+        with native.Tree(servers.split(",")[0]) as tree:
+            tree.create("/resource")
+            tree.create("/recipe")
+
+        def start():
+            arguments = [recipe, "--servers", servers, "--path", "/recipe/shared", "--seed",
+                         chance.randrange(1 << 30), "--session-timeout-ms", SESSION_TIMEOUT_MS, *more]
+            return Worker(arguments, directory)
+
+        workers = [start() for _ in range(WORKERS)]
+        killer = harness.Killer(cluster, SECONDS, settle_seconds=2.2)
+        killer.start()
+        kills = stops = faults = 0
+        begin = next_fault = time.monotonic()
+        try:
+            while time.monotonic() < begin + SECONDS or (
+                    time.monotonic() < begin + SECONDS_MAX and not is_enough(workers)):
+                time.sleep(0.05)
+                running = [worker for worker in workers if not worker.is_killed and worker.has_begun()]
+                stops += sum(worker.go_on() for worker in running)
+                if time.monotonic() < next_fault + 0.5 or not running:
+                    continue
+                # Others have to wait until the session is over: not too often.
+                next_fault += chance.uniform(1.5, 2.5)
+                victim = chance.choice(running)
+                faults += 1
+                if faults == 1 or chance.random() < 0.6:
+                    victim.process.send_signal(signal.SIGUSR1)
+                else:
+                    victim.kill()
+                    workers.append(start())
+                    kills += 1
+            member_kills = killer.stop()
+        finally:
+            problems = finish(workers)
+        histories = [(worker, worker.lines()) for worker in workers]
+        assert not problems, "\n  ".join(problems)
+        check_nothing_left(servers)
+    kept, outlived = ([line for _, lines in histories for line in lines if line.event == event]
+                      for event in ("kept", "outlived"))
+    assert not kept, f"seed {seed}: had it when its session was over: {kept[0]}"
+    return histories, (f"seed {seed}: {member_kills} members and {kills} workers killed, {stops} stopped, "
+                       f"{len(outlived)} outlived their sessions")
+
+
+def check_nothing_left(servers):
+    """When all sessions have ended there is no znode of any of them."""
+    def left(tree, path):
+        try:
+            children = tree.list(path).result.children
+        except native.Failed:
+            return []
+        below = [f"{path}/{child}" for child in children]
+        return [p for p in below if "_c_" in p] + [p for b in below if "_c_" not in b for p in left(tree, b)]
+
+    with native.Tree(servers.split(",")[1]) as tree:
+        deadline = time.monotonic() + 15
+        while True:
+            tree.get("/", linearizable=True)
+            found = left(tree, "/recipe")
+            if not found:
+                return
+            assert time.monotonic() < deadline, f"left behind: {found}"
+            time.sleep(0.05)
+
+
+def new_seed():
+    return int(os.environ.get("SEED", random.randrange(1 << 30)))
+
+
+def all_holds(histories, begins=("acquired", "resumed"), ends=("release", "lost", "suspended")):
+    return [hold for worker, lines in histories for hold in holds_of(worker, lines, begins, ends)]
+
+
+def check_mutex(histories, note):
+    """One holder at a time, and a resource that takes what comes in the order of the tokens. What it saw;
+    `note` is told of a failure."""
+    found = overlaps(all_holds(histories))
+    assert not found, f"{note}: two have it: {described(found[0], histories)}"
+    acquired = check_tokens(histories, "mutex", "acquiring", "acquired")
+    # The resource takes what comes in the order of the tokens, and so does not take what a holder
+    # writes who was stopped, and has lost the lock.
+    wrote = sorted((int(line.arguments[1]), int(line.arguments[0])) for _, lines in histories
+                   for line in lines if line.event == "wrote")
+    assert [token for _, token in wrote] == sorted({token for _, token in wrote}), f"{note}: {wrote}"
+    refused = sum(line.event == "refused" for _, lines in histories for line in lines)
+    assert acquired > 10 and wrote, f"{note}: {acquired} acquired"
+    return f"{acquired} acquired, {len(wrote)} fenced writes, {refused} refused, {note}"
+
+
+def alone_a_mutex_has_one_holder(server):
+    return check_mutex(*run_workers(server, "mutex", new_seed(), "--resource", "/resource"))
+
+
+def alone_a_multi_lock_has_all_or_none(server):
+    histories, note = run_workers(server, "multi", new_seed())
+    broken = [line for _, lines in histories for line in lines if line.event == "broken"]
+    assert not broken, f"{note}: one lock was held without the other: {broken[0]}"
+    counts = []
+    for kind in ("first", "second"):
+        found = overlaps([hold for hold in all_holds(histories) if hold.key[1] == kind])
+        assert not found, f"{note}: two have it: {described(found[0], histories)}"
+        counts.append(sum(line.event == "acquired" and line.arguments[0] == kind
+                          for _, lines in histories for line in lines))
+    together = sum(line.event == "acquiring" and line.arguments[0] == "both"
+                   for _, lines in histories for line in lines)
+    assert min(counts) > 10 and together > 5, f"{note}: {counts}, {together} together"
+    return f"{counts[0]} and {counts[1]} acquired, {together} tries for both, {note}"
+
+
+def alone_a_read_write_lock_has_readers_or_a_writer(server):
+    histories, note = run_workers(server, "read-write", new_seed())
+    holds = all_holds(histories)
+    # Who writes and reads has the same token twice.
+    found = [(a, b) for a, b in overlaps(holds) if "write" in (a.key[1], b.key[1])
+             and not (a.key[0] == b.key[0] and a.key[2] == b.key[2])]
+    assert not found, f"{note}: a writer is not alone: {described(found[0], histories)}"
+    together = sum(a.key[1] == b.key[1] == "read" for a, b in overlaps(holds))
+    writes = check_tokens(histories, "write", "acquiring", "acquired")
+    assert together > 2 and writes > 2, f"{note}: {together} readers together, {writes} writes"
+    return f"{len(holds)} acquired, {writes} by writers, {together} pairs of readers, {note}"
+
+
+def alone_a_semaphore_has_no_more_holders_than_leases(server):
+    histories, note = run_workers(server, "semaphore", new_seed(), "--leases", LEASES)
+    holds = sorted(all_holds(histories))
+    most, current = 0, []
+    for hold in holds:
+        current = [other for other in current if other.end > hold.begin] + [hold]
+        most = max(most, len(current))
+        assert len(current) <= LEASES, f"{note}: {current}"
+    assert most > 1 and len(holds) > 10, f"{note}: {most} at a time, {len(holds)} in all"
+    return f"{len(holds)} acquired, up to {most} at a time, {note}"
+
+
+def alone_an_election_has_one_leader(server):
+    histories, note = run_workers(server, "election", new_seed())
+    counts = {}
+    for kind in ("election", "latch"):
+        holds = [hold for hold in all_holds(histories, ("elected",), ("deposed",)) if hold.key[1] == kind]
+        found = overlaps(holds)
+        assert not found, f"{note}: two lead: {described(found[0], histories)}"
+        counts[kind] = len(holds)
+        assert len({hold.key[0] for hold in holds}) > 1, f"{note}: who leads: {holds}"
+    check_tokens(histories, "election", "elected", "elected")
+    assert counts["election"] > 10, f"{note}: {counts}"
+    return f"{counts['election']} elections, {counts['latch']} of latches, {note}"

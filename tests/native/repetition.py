@@ -1,0 +1,107 @@
+"""Writes that are sent again, through whatever member, while leaders die: each is made exactly once."""
+
+import random
+import threading
+import time
+
+import harness
+import native
+from native import types
+
+CLIENTS = 6
+SECONDS = 15
+
+
+class Client(threading.Thread):
+    """Increments a counter of its own by transactions, and sends again what it has no answer to."""
+
+    def __init__(self, cluster, number, until):
+        super().__init__(daemon=True)
+        self.addresses = cluster.command("grpc").split(",")
+        self.path = f"/exactly-once/{number}"
+        self.random = random.Random(number)
+        self.until = until
+        self.session = None
+        self.id, self.password = 0, None
+        self.sequence, self.streams, self.paths, self.error = 0, 0, [], None
+
+    def run(self):
+        try:
+            self._write([native.create(self.path)])
+            while time.monotonic() < self.until:
+                answer = self._write([native.create(self.path + "/n-", b"", types.PERSISTENT_SEQUENTIAL)])
+                self.paths.append(answer.write.results[0].path)
+                # Not only leaders make streams end.
+                if self.random.random() < 0.02:
+                    self._break()
+            self.session = self.session or self._open()
+            self.session.close()
+        except Exception as error:  # reported by the test
+            self.error = error
+        finally:
+            self._break()
+
+    def _break(self):
+        if self.session:
+            self.session.break_off()
+        self.session = None
+
+    def _open(self):
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                session = native.Session(self.random.choice(self.addresses), self.id, self.password)
+                self.id, self.password = session.id, session.password
+                self.streams += 1
+                return session
+            except (native.Ended, TimeoutError) as end:
+                if getattr(end, "code", "") == "UNAUTHENTICATED" or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+
+    def _write(self, operations):
+        """Sends it until there is an answer; half of the time the stream breaks before it can come."""
+        self.sequence += 1
+        write = native.session.Request.Write(sequence=self.sequence, operations=operations)
+        while True:
+            self.session = self.session or self._open()
+            try:
+                [request] = self.session.send(native.session.Request(write=write),
+                                              acknowledged=self.sequence - 1)
+                if self.random.random() < 0.02:
+                    self._break()
+                    continue
+                answer = self.session.answer(request, 5)
+                assert native.name_of(answer.error) == "OK", answer
+                return answer
+            except (native.Ended, TimeoutError):
+                self._break()
+
+
+def alone_each_write_is_made_once_while_members_die(server):
+    with harness.Cluster(server) as cluster:
+        with native.Tree(cluster.command("grpc").split(",")[0]) as tree:
+            tree.create("/exactly-once")
+        killer = harness.Killer(cluster, SECONDS)
+        clients = [Client(cluster, i, time.monotonic() + SECONDS) for i in range(CLIENTS)]
+        killer.start()
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join(SECONDS + 60)
+        kills = killer.stop()
+        writes = streams = 0
+        with native.Tree(cluster.command("grpc").split(",")[1]) as tree:
+            tree.get("/", linearizable=True)
+            for client in clients:
+                assert not client.is_alive(), "a client hangs"
+                if client.error:
+                    raise client.error
+                there = [f"{client.path}/{name}" for name in tree.list(client.path).result.children]
+                assert sorted(client.paths) == there, (
+                    f"{client.path}: {len(client.paths)} were answered, {len(there)} are there")
+                assert client.paths == sorted(client.paths)
+                writes += len(there)
+                streams += client.streams
+        assert kills >= 3 and writes > 50, f"{kills} kills, {writes} writes"
+        return f"{writes} writes over {streams} streams, {kills} kills"

@@ -1,0 +1,74 @@
+#include "tests/simulation/disk_witness.h"
+
+#include <algorithm>
+
+namespace quorate::simulation {
+namespace {
+
+using consensus::MemberId;
+
+// As the servers promise: how soon a log that was refused room tries again, and has a spare file
+// again if it had to take that, how long a report is remembered, and how long a leader may lead on
+// with a full disk before it refuses.
+constexpr int64_t kRetryMs = 250;
+constexpr int64_t kSpareMs = 500;
+constexpr int64_t kForgetMs = 2000;
+constexpr int64_t kPatienceMs = 5000;
+
+}  // namespace
+
+int64_t DiskWitness::Ticks(int64_t ms) const { return std::max<int64_t>(1, ms / tick_ms_); }
+
+void DiskWitness::OnFull() {
+  is_short_ = true;
+  ticks_with_room_ = 0;
+}
+
+void DiskWitness::OnLogIdle() {
+  // A retry was among its work by now.
+  if (ticks_with_room_ > Ticks(std::max(kRetryMs, kSpareMs))) is_short_ = false;
+}
+
+void DiskWitness::OnReport(MemberId from, const rpc::DiskReport& report) {
+  heard_[from] = {report, now_ticks_};
+}
+
+bool DiskWitness::Tick(const View& view) {
+  ++now_ticks_;
+  if (!view.disk_is_full) ++ticks_with_room_;
+  std::erase_if(heard_, [this](const auto& item) {
+    return now_ticks_ - item.second.ticks > Ticks(kForgetMs);
+  });
+  leads_ = view.leader == self_;
+  if (!leads_ || !is_short_) {
+    leads_short_since_ticks_ = -1;
+  } else if (leads_short_since_ticks_ < 0) {
+    leads_short_since_ticks_ = now_ticks_;
+  }
+  if (leads_) {
+    may_refuse_ = MayRefuseAsLeader(view);
+  } else {
+    const auto leader = heard_.find(view.leader);
+    may_refuse_ = leader != heard_.end() && leader->second.report.data_refused;
+  }
+  return may_refuse_;
+}
+
+bool DiskWitness::MayRefuseAsLeader(const View& view) {
+  if (leads_short_since_ticks_ >= 0 && now_ticks_ - leads_short_since_ticks_ > Ticks(kPatienceMs)) {
+    return true;
+  }
+  size_t with_room = 0;
+  size_t without_room = 0;
+  for (MemberId voter : view.voters) {
+    const auto heard = heard_.find(voter);
+    if (voter == self_ ? is_short_ : heard != heard_.end() && heard->second.report.disk_low) {
+      ++without_room;
+    } else if (voter == self_ || view.is_connected(voter)) {
+      ++with_room;
+    }
+  }
+  return without_room > 0 && with_room * 2 <= view.voters.size();
+}
+
+}  // namespace quorate::simulation

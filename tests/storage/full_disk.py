@@ -1,0 +1,336 @@
+"""Disks that are full: writes are refused with an error, reads and sessions go on, nothing that was
+acknowledged is lost, and all is well again as soon as there is room. One full member of three is not
+noticed by clients."""
+
+import atexit
+import contextlib
+import os
+import shutil
+import subprocess
+import threading
+import time
+
+import harness
+import zkwire as zk
+
+# Or "ext4", on a loop device.
+FILE_SYSTEM = os.environ.get("QUORATE_TEST_FILE_SYSTEM", "tmpfs")
+MIB = 1 << 20
+DISK_MIB = 48
+RESERVE_MIB = 8
+SETTINGS = [f"diskReserveMb={RESERVE_MIB}", f"logSegmentBytes={MIB}", "snapCount=2000"]
+WAIT_SECONDS = 20
+SESSION_MS = 4000
+SYSTEM_ERROR = -1
+LEFT_BYTES = 256 << 10  # of a disk that is full: less than a file of the log
+NOTHING_LEFT_SECONDS = 3  # longer than any of those waits who try again
+
+
+class Disk:
+    """A small file system of its own; unmounted at the end."""
+
+    def __init__(self, path):
+        os.makedirs(path)
+        self.path = path
+        # Under a name that a server takes for no data.
+        self.filler = os.path.join(path, "server.log.filler")
+        if FILE_SYSTEM == "tmpfs":
+            source, mount_options = "quorate-test", f"size={DISK_MIB}m"
+        else:
+            source, mount_options = path + ".image", "loop"
+            with open(source, "wb") as image:
+                image.truncate(DISK_MIB * MIB)
+            # Without blocks that only root may use: the server may be root.
+            subprocess.run(["mkfs.ext4", "-q", "-m", "0", source], check=True)
+        result = subprocess.run(["mount", "-t", FILE_SYSTEM, "-o", mount_options, source, path],
+                                capture_output=True, text=True, check=False)
+        if result.returncode != 0:
+            raise harness.Skipped(f"file systems cannot be mounted here: {result.stderr.strip()}")
+        atexit.register(self.remove)
+        shutil.rmtree(os.path.join(path, "lost+found"), ignore_errors=True)
+
+    def remove(self):
+        if os.path.ismount(self.path):
+            subprocess.run(["umount", "-l", self.path], check=False)
+
+    def free(self):
+        info = os.statvfs(self.path)
+        return info.f_bavail * info.f_frsize
+
+    def fill(self, leave):
+        """Leaves `leave` bytes free. With 0, nothing at all, though the server may be at work."""
+        # Closed whatever happens: an open file that was removed takes its room all the same.
+        with open(self.filler, "ab", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            if self.free() > leave:
+                os.posix_fallocate(file.fileno(), size, self.free() - leave)
+            if leave == 0:
+                with contextlib.suppress(OSError):
+                    while file.write(b"x" * 512):
+                        pass
+
+    def make_room(self):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.filler)
+
+
+class DiskCluster(harness.Cluster):
+    """Each member on a disk of its own, but for its messages."""
+
+    def __init__(self, server, size, settings=()):
+        """`settings` come behind SETTINGS, and count."""
+        if server != "quorate":
+            raise harness.Skipped("ZooKeeper ends when its disk is full")
+        super().__init__(server, size=size, settings=[*SETTINGS, *settings], start=False)
+        self.disks = {}
+        os.makedirs(self.dir)
+        for member in self.numbers():
+            self.disks[member] = Disk(os.path.join(self.parent, f"disk-{member}"))
+            os.symlink(self.disks[member].path, self.member_dir(member))
+            os.symlink(os.path.join(self.parent, f"log-{member}"),
+                       os.path.join(self.member_dir(member), "server.log"))
+        self.start()
+
+    def remove(self):
+        super().remove()
+        for disk in self.disks.values():
+            disk.remove()
+
+    def monitor(self, member):
+        """What mntr says, as {key without zk_: text}."""
+        lines = zk.four_letter(self.address(member), "mntr").splitlines()
+        return dict(line[len("zk_"):].split("\t", 1) for line in lines if "\t" in line)
+
+    def wait_until(self, what, condition):
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not condition():
+            assert time.monotonic() < deadline, f"after {WAIT_SECONDS} s: not yet {what}"
+            time.sleep(0.05)
+
+    def wait_for_flags(self, member, low, refused):
+        def reached():
+            lines = self.monitor(member)
+            return (lines.get("disk_low"), lines.get("data_refused")) == (str(low), str(refused))
+        self.wait_until(f"disk_low {low} and data_refused {refused} at member {member}", reached)
+
+
+class Pinger(threading.Thread):
+    """A session that does nothing but live, and must not die."""
+
+    def __init__(self, address):
+        super().__init__(daemon=True)
+        self.connection = zk.Connection(address, SESSION_MS)
+        self.connection.create("/lives", b"", zk.EPHEMERAL)
+        self.stopping = threading.Event()
+        self.error = None
+        self.start()
+
+    def run(self):
+        try:
+            while not self.stopping.wait(SESSION_MS / 4000):
+                self.connection.ping()
+        except Exception as error:  # reported by finish()
+            self.error = error
+
+    def finish(self):
+        self.stopping.set()
+        self.join()
+        if self.error:
+            raise AssertionError(f"a session ended: {self.error!r}") from self.error
+        assert self.connection.exists("/lives"), "the node of a session that lives is gone"
+        self.connection.close()
+
+
+def _write(connection, parent, count, begin=0):
+    for i in range(begin, begin + count):
+        connection.create(f"{parent}/{i}", b"%d" % i + b"x" * 500)
+    return [f"{parent}/{i}" for i in range(begin, begin + count)]
+
+
+def _check_there(address, paths):
+    with zk.Connection(address, timeout=WAIT_SECONDS) as reader:
+        reader.sync()
+        for path in paths:
+            data, _ = reader.get(path)
+            assert data.startswith(path.rpartition("/")[2].encode() + b"x"), f"{path} holds something else"
+        reader.close()
+
+
+def _check_refused(address, path):
+    """What is refused of a full disk, and what is not."""
+    with zk.Connection(address) as connection:
+        for operation, body in ((zk.CREATE, zk.request_create("/refused", b"")),
+                                (zk.SET_DATA, zk.request_set(path, b"refused", -1)),
+                                (zk.MULTI, zk.request_multi([
+                                    (zk.DELETE, zk.request_delete(path, -1)),
+                                    (zk.CREATE, zk.request_create("/refused", b""))]))):
+            try:
+                connection.call(operation, body)
+            except zk.ZkError as error:
+                assert error.code == SYSTEM_ERROR, f"operation {operation} fails with {error.code}"
+            else:
+                raise AssertionError(f"operation {operation} was taken by a server without room")
+        # In order with what is not refused.
+        xids = [connection.submit(zk.DELETE, zk.request_delete("/none", -1)),
+                connection.submit(zk.CREATE, zk.request_create("/refused", b"")),
+                connection.submit(zk.GET_DATA, zk.request_path_watch(path, False))]
+        replies = [connection.receive() for _ in xids]
+        assert [reply.xid for reply in replies] == xids, "answers are out of order"
+        assert [reply.err for reply in replies] == [zk.NO_NODE, SYSTEM_ERROR, zk.OK]
+        connection.delete(path)
+        assert not connection.exists(path)
+        assert not connection.exists("/refused")
+        connection.close()
+
+
+def _elect_with(cluster, full):
+    """The leader dies, so that nobody is elected without the vote of a member that has no room.
+    Returns who died; it is back."""
+    old = cluster.leader()
+    candidate = next(i for i in cluster.numbers() if i not in (old, full))
+    elected = f"following server {candidate} in term"
+    before = cluster.log(full).count(elected)
+    cluster.kill(old)
+    # It leads, but can commit nothing.
+    cluster.wait_until(f"member {candidate} elected with the vote of member {full}",
+                       lambda: cluster.log(full).count(elected) > before)
+    cluster.restart(old)
+    return old
+
+
+def alone_a_server_without_room_refuses_data_and_serves_the_rest(server):
+    with DiskCluster(server, 1) as cluster:
+        disk, address = cluster.disks[1], cluster.address(1)
+        pids = cluster.pids()
+        with zk.Connection(address) as connection:
+            connection.create("/kept")
+            paths = _write(connection, "/kept", 3000)
+            connection.close()
+        pinger = Pinger(address)
+        disk.fill(RESERVE_MIB * MIB - MIB)
+        cluster.wait_for_flags(1, 1, 1)
+        _check_refused(address, paths.pop())
+        time.sleep(1.5 * SESSION_MS / 1000)
+        pinger.finish()
+        disk.make_room()
+        cluster.wait_for_flags(1, 0, 0)
+        with zk.Connection(address) as connection:
+            paths += _write(connection, "/kept", 500, begin=5000)
+            connection.close()
+        assert cluster.pids() == pids, "the server was not the same process all the time"
+        log = cluster.log(1)
+        assert log.count("is almost full") == 1 and log.count("has room again") == 1
+        cluster.kill(1)
+        cluster.command("start")
+        _check_there(address, paths)
+        return f"{len(paths)} nodes"
+
+
+def alone_a_log_that_is_full_waits_for_room(server):
+    with DiskCluster(server, 1) as cluster:
+        disk, address = cluster.disks[1], cluster.address(1)
+        pids = cluster.pids()
+        with zk.Connection(address) as connection:
+            connection.create("/kept")
+            paths = _write(connection, "/kept", 200)
+            connection.close()
+        pinger = Pinger(address)
+        reader = zk.Connection(address)
+        disk.fill(LEFT_BYTES)
+        cluster.wait_for_flags(1, 1, 1)
+        # Deletions are taken until there is no more log to write them to: what it lets go of, others
+        # take.
+        with zk.Connection(address, timeout=WAIT_SECONDS) as writer:
+            count = 0
+            while "the log cannot go on" not in cluster.log(1):
+                for _ in range(500):
+                    writer.submit(zk.DELETE, zk.request_delete("/none", -1))
+                count += 500
+                assert count < 100_000, "the log never becomes full"
+                disk.fill(0)
+                time.sleep(0.01)
+            # A connection that is there can read; what needs the log is not answered. The rest of
+            # the disk makes no difference.
+            reader.get(paths[0])
+            disk.fill(0)
+            time.sleep(NOTHING_LEFT_SECONDS)
+            reader.get(paths[0])
+            disk.make_room()
+            for _ in range(count):
+                assert writer.receive().err == zk.NO_NODE
+            cluster.wait_for_flags(1, 0, 0)
+            paths += _write(writer, "/kept", 300, begin=1000)
+            writer.close()
+        pinger.finish()
+        reader.close()
+        assert "the log goes on" in cluster.log(1)
+        assert cluster.pids() == pids, "the server was not the same process all the time"
+        cluster.kill(1)
+        cluster.command("start")
+        _check_there(address, paths)
+        return f"{len(paths)} nodes"
+
+
+def alone_one_full_member_of_three_is_no_matter_to_clients(server):
+    with DiskCluster(server, 3) as cluster:
+        pids = cluster.pids()
+        leader = cluster.leader()
+        home = cluster.followers()[0]
+        with zk.Connection(cluster.address(home), timeout=WAIT_SECONDS) as connection:
+            connection.create("/kept")
+            paths = _write(connection, "/kept", 500)
+            cluster.disks[leader].fill(RESERVE_MIB * MIB - MIB)
+            cluster.wait_for_flags(leader, 1, 0)
+            begin = len(paths)
+            cluster.wait_until("another leader", lambda: cluster.leader() != leader)
+            paths += _write(connection, "/kept", 500, begin=begin)
+            # And now nothing at all is left there: it lags.
+            cluster.disks[leader].fill(LEFT_BYTES)
+            begin = len(paths)
+            while "the log cannot go on" not in cluster.log(leader):
+                paths += _write(connection, "/kept", 200, begin=begin)
+                begin += 200
+                assert begin < 20_000, "its log never becomes full"
+            paths += _write(connection, "/kept", 300, begin=begin)
+            connection.close()
+        assert cluster.leader() != leader, "a member without room leads"
+        cluster.disks[leader].fill(0)
+        pids[_elect_with(cluster, leader) - 1] = 0
+        cluster.disks[leader].make_room()
+        cluster.wait_for_flags(leader, 0, 0)
+        _check_there(cluster.address(leader), paths)
+        now = cluster.pids()
+        assert all(pid in (0, now[i]) for i, pid in enumerate(pids)), (
+            "a member was not the same process all the time")
+        return f"{len(paths)} nodes"
+
+
+def alone_a_majority_without_room_refuses_data(server):
+    with DiskCluster(server, 3) as cluster:
+        leader = cluster.leader()
+        followers = cluster.followers()
+        with zk.Connection(cluster.address(followers[0])) as connection:
+            connection.create("/kept")
+            paths = _write(connection, "/kept", 300)
+            connection.close()
+        pinger = Pinger(cluster.address(followers[0]))
+        for member in followers:
+            cluster.disks[member].fill(RESERVE_MIB * MIB - MIB)
+        for member in cluster.numbers():
+            cluster.wait_for_flags(member, int(member != leader), 1)
+            _check_refused(cluster.address(member), paths.pop())
+        time.sleep(1.5 * SESSION_MS / 1000)
+        cluster.disks[followers[0]].make_room()
+        for member in cluster.numbers():
+            cluster.wait_for_flags(member, int(member == followers[1]), 0)
+        with zk.Connection(cluster.address(followers[1])) as connection:
+            paths += _write(connection, "/kept", 300, begin=1000)
+            connection.close()
+        pinger.finish()
+        cluster.disks[followers[1]].make_room()
+        for pid in cluster.pids():
+            os.kill(pid, 9)
+        cluster.command("start")
+        for member in cluster.numbers():
+            _check_there(cluster.address(member), paths)
+        return f"{len(paths)} nodes"

@@ -1,0 +1,186 @@
+// Preloaded into a server or a tool: kills the process with SIGKILL right before one of its
+// operations on the files below a directory, and says which one it was.
+//
+//   KILL_AT_DIRECTORY  the directory
+//   KILL_AT_STEP       "operation path", the path below the directory, with # for each number in
+//                      it; not set: every step
+//   KILL_AT            before the operation of that step that is so many, counted from 1; 0: never
+//   KILL_AT_REPORT     a file to which every step is added that happens, a line each
+//   KILL_AT_FULL       a file; while it is there, the operations of the step find the disk full
+//
+// Operations are those that change what a restart finds: making a file, writing, setting a length,
+// syncing, renaming, linking, removing.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static atomic_long operations;
+
+static void* next(const char* name) {
+  void* function = dlsym(RTLD_NEXT, name);
+  if (function == NULL) abort();
+  return function;
+}
+
+static void report(const char* line) {
+  const char* path = getenv("KILL_AT_REPORT");
+  if (path == NULL) return;
+  int (*real_open)(const char*, int, ...) = next("open");
+  ssize_t (*real_write)(int, const void*, size_t) = next("write");
+  const int fd = real_open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+  if (fd < 0) return;
+  (void)!real_write(fd, line, strlen(line));
+  close(fd);
+}
+
+// "operation path\n", with # for each number in the path.
+static void make_line(const char* operation, const char* path, char* line, size_t size) {
+  char* to = line + snprintf(line, size, "%s ", operation);
+  for (; *path != '\0' && to < line + size - 3; ++path) {
+    const int digit = *path >= '0' && *path <= '9';
+    if (digit && to[-1] == '#') continue;
+    *to++ = digit ? '#' : *path;
+  }
+  *to++ = '\n';
+  *to = '\0';
+}
+
+// Whether the operation is to find the disk full.
+static int count(const char* operation, const char* path) {
+  const char* directory = getenv("KILL_AT_DIRECTORY");
+  const char* at = getenv("KILL_AT");
+  const char* step = getenv("KILL_AT_STEP");
+  if (directory == NULL || at == NULL) return 0;
+  const size_t size = strlen(directory);
+  if (strncmp(path, directory, size) != 0 || path[size] != '/') return 0;
+  // The text logs are nothing that a restart reads.
+  if (strstr(path, "/LOG") != NULL || strstr(path, "/LOCK") != NULL) return 0;
+  if (strstr(path, "/server.log") != NULL) return 0;
+  char line[PATH_MAX];
+  make_line(operation, path + size + 1, line, sizeof(line));
+  report(line);
+  if (step != NULL) {
+    if (strncmp(line, step, strlen(step)) != 0 || line[strlen(step)] != '\n') return 0;
+  }
+  if (atomic_fetch_add(&operations, 1) + 1 == atol(at)) raise(SIGKILL);
+  const char* full = getenv("KILL_AT_FULL");
+  return full != NULL && access(full, F_OK) == 0;
+}
+
+static int count_fd(const char* operation, int fd) {
+  char link[64];
+  char path[PATH_MAX];
+  snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+  const ssize_t size = readlink(link, path, sizeof(path) - 1);
+  if (size <= 0) return 0;
+  path[size] = '\0';
+  return count(operation, path);
+}
+
+static int is_full(void) {
+  errno = ENOSPC;
+  return -1;
+}
+
+static void count_at(const char* operation, int directory, const char* name) {
+  char link[64];
+  char path[PATH_MAX];
+  if (name[0] == '/') {
+    count(operation, name);
+    return;
+  }
+  if (directory == AT_FDCWD) {
+    snprintf(link, sizeof(link), "/proc/self/cwd");
+  } else {
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", directory);
+  }
+  const ssize_t size = readlink(link, path, sizeof(path) - strlen(name) - 2);
+  if (size <= 0) return;
+  path[size] = '/';
+  strcpy(path + size + 1, name);
+  count(operation, path);
+}
+
+static int opened(const char* name, const char* path, int flags, mode_t mode) {
+  int (*real)(const char*, int, ...) = next(name);
+  if ((flags & O_CREAT) != 0 && access(path, F_OK) != 0 && count("create", path)) return is_full();
+  return real(path, flags, mode);
+}
+
+#define OPEN(name)                                                         \
+  int name(const char* path, int flags, ...) {                             \
+    va_list arguments;                                                     \
+    va_start(arguments, flags);                                            \
+    const mode_t mode = (flags & O_CREAT) ? va_arg(arguments, mode_t) : 0; \
+    va_end(arguments);                                                     \
+    return opened(#name, path, flags, mode);                               \
+  }
+OPEN(open)
+OPEN(open64)
+
+#define ON_FILE(type, name, parameters, arguments, operation) \
+  type name parameters {                                      \
+    type(*real) parameters = next(#name);                     \
+    if (count_fd(operation, fd)) return is_full();            \
+    return real arguments;                                    \
+  }
+ON_FILE(ssize_t, write, (int fd, const void* bytes, size_t size), (fd, bytes, size), "write")
+ON_FILE(ssize_t, pwrite, (int fd, const void* bytes, size_t size, off_t at), (fd, bytes, size, at),
+        "write")
+ON_FILE(ssize_t, pwrite64, (int fd, const void* bytes, size_t size, off64_t at),
+        (fd, bytes, size, at), "write")
+ON_FILE(ssize_t, pwritev, (int fd, const struct iovec* pieces, int n, off_t at),
+        (fd, pieces, n, at), "write")
+ON_FILE(ssize_t, pwritev64, (int fd, const struct iovec* pieces, int n, off64_t at),
+        (fd, pieces, n, at), "write")
+ON_FILE(int, ftruncate, (int fd, off_t size), (fd, size), "truncate")
+ON_FILE(int, ftruncate64, (int fd, off64_t size), (fd, size), "truncate")
+ON_FILE(int, fallocate, (int fd, int mode, off_t at, off_t size), (fd, mode, at, size), "allocate")
+ON_FILE(int, fallocate64, (int fd, int mode, off64_t at, off64_t size), (fd, mode, at, size),
+        "allocate")
+ON_FILE(int, fsync, (int fd), (fd), "sync")
+ON_FILE(int, fdatasync, (int fd), (fd), "sync")
+
+int rename(const char* from, const char* to) {
+  int (*real)(const char*, const char*) = next("rename");
+  return count("rename", from) ? is_full() : real(from, to);
+}
+
+int link(const char* from, const char* to) {
+  int (*real)(const char*, const char*) = next("link");
+  return count("link", to) ? is_full() : real(from, to);
+}
+
+int unlink(const char* path) {
+  int (*real)(const char*) = next("unlink");
+  count("remove", path);
+  return real(path);
+}
+
+int rmdir(const char* path) {
+  int (*real)(const char*) = next("rmdir");
+  count("remove", path);
+  return real(path);
+}
+
+int unlinkat(int directory, const char* name, int flags) {
+  int (*real)(int, const char*, int) = next("unlinkat");
+  count_at("remove", directory, name);
+  return real(directory, name, flags);
+}
+
+int mkdir(const char* path, mode_t mode) {
+  int (*real)(const char*, mode_t) = next("mkdir");
+  return count("create", path) ? is_full() : real(path, mode);
+}

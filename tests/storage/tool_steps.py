@@ -1,0 +1,382 @@
+#!/usr/bin/python3 -B
+"""`quorate restore`, `import` and `rebuild` are killed right before one of their operations on files.
+Each time the directory is as before, whole, or refused by a server, which says what to do; the same
+command once more does the rest, and a server has what it should have.
+
+  tests/storage/tool_steps.py [--filter TEXT]    every operation
+
+As a module of tests/storage/run it takes some of them."""
+
+import argparse
+import atexit
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path[:0] = [os.path.join(HERE, "../lib"), HERE]
+import crash_steps  # noqa: E402
+import harness  # noqa: E402
+import kills  # noqa: E402
+import zkwire as zk  # noqa: E402
+
+CLI = os.environ.get("QUORATE", os.path.join(harness.ROOT, ".bazel/opt-bin/tools/quorate"))
+SECONDS = 30
+NODES = 200
+SUITE_STEPS = 3  # of each command
+SUITE_SEED = 5
+# What a server says once it has read its directories, whatever the ports.
+ACCEPTED = re.compile(r"server \d+ of ")
+SERVING = re.compile("clients are welcome on")
+# What a directory may hold that nothing was done to.
+UNTOUCHED = {"LOCK", "myid", "zoo.cfg"}
+MEMBER_PARTS = {"identity", "hard_state", "log", "incarnation", "checkpoints"}
+
+
+class Material:
+    """A backup, the same as a ZooKeeper data directory, a member's directories, and their tree."""
+
+    def __init__(self):
+        assert os.access(CLI, os.X_OK), f"{CLI} is missing: bazel build --config=opt //tools:quorate"
+        self.directory = tempfile.mkdtemp(prefix="quorate-test-")
+        atexit.register(self.remove)
+        self.backup = self._path("backup")
+        self.zookeeper = self._path("zookeeper")
+        self.member = self._path("member")
+        self.killer = crash_steps.make_killer(self.directory)
+        self.ports = harness.Reservation(1)
+        self.address = f"{harness.HOST}:{self.ports.base + 1}"
+        with harness.Cluster("quorate", size=3, settings=crash_steps.SETTINGS) as cluster:
+            with zk.Connection(cluster.address(1)) as connection:
+                for i in range(NODES):
+                    connection.create(f"/node-{i}", os.urandom(100))
+                for i in range(3 * NODES):
+                    connection.set(f"/node-{i % NODES}", b"%d" % i)
+                connection.close()
+            grpc = f"{harness.HOST}:{cluster.ports.base + 101}"
+            self._run("--server", grpc, "backup", self.backup)
+            self.tree = self._walk(cluster.address(1))
+            cluster.command("down")
+            self._run("export", "--zookeeper-snapshot", self.zookeeper, self.backup)
+            shutil.copytree(cluster.member_dir(1), self.member,
+                            ignore=lambda _, names: set(names) - MEMBER_PARTS
+                            if "identity" in names else set())
+        assert set(os.listdir(self.member)) == MEMBER_PARTS
+
+    def _path(self, name):
+        return os.path.join(self.directory, name)
+
+    def remove(self):
+        self.ports.release()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _run(self, *arguments):
+        result = subprocess.run([CLI, *arguments], stdin=subprocess.DEVNULL, capture_output=True,
+                                text=True, timeout=SECONDS, check=False)
+        assert result.returncode == 0, f"{arguments[0]}: {result.stderr}"
+
+    @staticmethod
+    def _walk(address):
+        """Without what speaks of the servers, and the root, whose Stat counts them. Waits for a
+        leader."""
+        deadline = time.monotonic() + SECONDS
+        while True:
+            try:
+                return {path: node for path, node in kills.walk(address).items()
+                        if path != "/" and not path.startswith("/zookeeper")}
+            except zk.Closed:
+                assert time.monotonic() < deadline, "the server has no leader"
+                time.sleep(0.02)
+
+
+class Killing:
+    """One command, killed at one operation after the other."""
+
+    def __init__(self, material):
+        self.material = material
+        self.root = os.path.join(material.directory, type(self).__name__)
+        self.data = os.path.join(self.root, "data")
+        self.log = self.data
+        self.environment = dict(os.environ, LD_PRELOAD=material.killer, KILL_AT_DIRECTORY=self.root)
+
+    def begin(self):
+        """The place as it is before the command."""
+        shutil.rmtree(self.root, ignore_errors=True)
+        os.makedirs(self.root)
+
+    def command(self):
+        raise NotImplementedError
+
+    def members(self):
+        return (1,)
+
+    def directories(self):
+        """Data and log, each once."""
+        return sorted({self.data, self.log})
+
+    def untouched(self):
+        return not any(set(os.listdir(path)) - UNTOUCHED for path in self.directories()
+                       if os.path.exists(path))
+
+    def check_left(self, refusal):
+        """What a server found when the command had been killed."""
+        if self.untouched():
+            return "untouched"
+        if refusal is None:
+            return "whole"
+        assert self.advice() in refusal and self.root in refusal, f"it only says: {refusal}"
+        return "refused"
+
+    def advice(self):
+        raise NotImplementedError
+
+    def steps(self):
+        """What the command does to files, in order."""
+        self.begin()
+        report = self.root + ".steps"
+        if os.path.exists(report):
+            os.unlink(report)
+        result = self._run_command(dict(self.environment, KILL_AT="0", KILL_AT_REPORT=report))
+        assert result.returncode == 0, result.stderr
+        with open(report, encoding="utf-8") as file:
+            return file.read().splitlines()
+
+    def kill(self, operation):
+        """Kills it before operation number `operation`; what was left: untouched, refused or
+        whole."""
+        self.begin()
+        result = self._run_command(dict(self.environment, KILL_AT=str(operation)))
+        assert result.returncode == -9, f"not killed: {result.returncode} {result.stderr}"
+        copy = self.root + ".copy"
+        shutil.copytree(self.root, copy)
+        left = self.check_left(self._refusal())
+        # The server has left something, and was not meant to start.
+        shutil.rmtree(self.root)
+        os.rename(copy, self.root)
+        again = self._run_command(os.environ)
+        if left == "whole":
+            self.check_repeated_whole(again)
+        else:
+            assert again.returncode == 0, f"the second one, of what is {left}: {again.stderr}"
+        self.check_done()
+        return left
+
+    def check_repeated_whole(self, result):
+        assert result.returncode == 1 and "is not empty" in result.stderr, result.stderr
+
+    def check_done(self):
+        process = self._start(SERVING)
+        try:
+            tree = Material._walk(self.material.address)
+        finally:
+            process.kill()
+            process.communicate()
+        assert tree == self.material.tree, "the tree is another one"
+
+    def _run_command(self, environment):
+        return subprocess.run([CLI, *self.command()], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=SECONDS, env=environment, check=False)
+
+    def _start(self, until=ACCEPTED):
+        """A server on the directories, that has said `until`, or has ended. What it said is in
+        self.said."""
+        path = os.path.join(self.root, "zoo.cfg")
+        base = self.material.ports.base
+        lines = [f"dataDir={self.data}", f"dataLogDir={self.log}", f"clientPort={base + 1}",
+                 "diskReserveMb=0"]
+        if len(self.members()) > 1:
+            lines += [f"server.{i}={harness.HOST}:{base + 200 + i}:{base + 400 + i}"
+                      for i in self.members()]
+        with open(path, "w", encoding="ascii") as file:
+            file.write("\n".join(lines) + "\n")
+        if not os.path.exists(os.path.join(self.data, "myid")):
+            os.makedirs(self.data, exist_ok=True)
+            with open(os.path.join(self.data, "myid"), "w", encoding="ascii") as file:
+                file.write("1\n")
+        server = os.environ.get("QUORATED", harness.SERVERS["quorate"])
+        process = subprocess.Popen([server, path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, text=True, cwd=self.root)
+        self.said = []
+        for line in process.stdout:
+            self.said.append(line)
+            if until.search(line):
+                break
+        return process
+
+    def _refusal(self):
+        """What a server says that does not start on the directories; None if it does."""
+        untouched = self.untouched()
+        process = self._start()
+        accepted = bool(self.said) and ACCEPTED.search(self.said[-1])
+        if accepted:
+            process.kill()
+        process.communicate()
+        if untouched:  # the server may have made it what it found
+            for path in self.directories():
+                shutil.rmtree(path, ignore_errors=True)
+        return None if accepted else "".join(self.said)
+
+
+class Restore(Killing):
+    def command(self):
+        return ("restore", self.material.backup, "--data-dir", self.data, "--member", "1",
+                "--members", "1", *self._log_options())
+
+    def _log_options(self):
+        return ("--log-dir", self.log) if self.log != self.data else ()
+
+    def advice(self):
+        return "`quorate restore` or `quorate import`, was interrupted. Run that again"
+
+
+class RestoreApart(Restore):
+    """Data and log in directories of their own."""
+
+    def __init__(self, material):
+        super().__init__(material)
+        self.log = os.path.join(self.root, "log")
+
+    def check_left(self, refusal):
+        left = super().check_left(refusal)
+        mark = os.path.join(self.data, "unfinished")
+        if os.path.exists(mark):
+            assert left == "refused"
+            self.log, own = os.path.join(self.root, "other-log"), self.log
+            try:
+                assert self._refusal() is not None, "a server starts beside another log directory"
+            finally:
+                self.log = own
+            assert os.path.exists(mark), "and the mark is gone"
+        return left
+
+
+class Import(Restore):
+    def command(self):
+        return ("import", "--zookeeper-data", self.material.zookeeper, "--data-dir", self.data,
+                "--member", "1", "--members", "1")
+
+
+class Rebuild(Killing):
+    """Of a member that could still start: what is left of it must never be taken for whole."""
+
+    def begin(self):
+        super().begin()
+        shutil.copytree(self.material.member, self.data)
+        self.before = self._files([self.data])
+        if self.log != self.data:
+            os.makedirs(self.log)
+            for name in MEMBER_PARTS - {"checkpoints"}:
+                os.rename(os.path.join(self.data, name), os.path.join(self.log, name))
+
+    def command(self):
+        log = ("--log-dir", self.log) if self.log != self.data else ()
+        return ("rebuild", self.data, "--yes", *log)
+
+    def members(self):
+        return (1, 2, 3)
+
+    def _files(self, directories):
+        """{path below a member's or an aside directory: bytes}"""
+        found = {}
+        for directory in directories:
+            for parent, _, names in os.walk(directory):
+                for name in names:
+                    path = os.path.join(parent, name)
+                    short = re.sub(r"^aside-[0-9-]+/", "", os.path.relpath(path, directory))
+                    if short.split("/")[0] in MEMBER_PARTS:
+                        assert short not in found, f"{short} is there twice"
+                        with open(path, "rb") as file:
+                            found[short] = file.read()
+        return found
+
+    def _parts(self):
+        return {name for path in self.directories() for name in os.listdir(path)} & MEMBER_PARTS
+
+    def untouched(self):
+        return self._parts() == MEMBER_PARTS
+
+    def check_left(self, refusal):
+        if self.left == MEMBER_PARTS:
+            assert refusal is None, refusal
+            return "untouched"
+        if not self.left:
+            assert refusal is None, refusal
+            return "whole"
+        assert refusal is not None, f"a server starts with {self.left}"
+        assert "`quorate rebuild`" in refusal and self.root in refusal, f"it only says: {refusal}"
+        return "refused"
+
+    def _refusal(self):
+        self.left = self._parts()
+        process = self._start()
+        accepted = bool(self.said) and ACCEPTED.search(self.said[-1])
+        if accepted:
+            process.kill()
+        process.communicate()
+        return None if accepted else "".join(self.said)
+
+    def check_repeated_whole(self, result):
+        assert result.returncode == 1 and "holds nothing of a member" in result.stderr, result.stderr
+
+    def check_done(self):
+        assert not self._parts(), self._parts()
+        assert self._files(self.directories()) == self.before, "not all was put aside as it was"
+
+
+class RebuildApart(Rebuild):
+    def __init__(self, material):
+        super().__init__(material)
+        self.log = os.path.join(self.root, "log")
+
+
+KILLINGS = (Restore, RestoreApart, Import, Rebuild, RebuildApart)
+
+
+def alone_tools_are_killed_at_operations_on_files(server):
+    if server != "quorate":
+        raise harness.Skipped("about our own tools")
+    material = Material()
+    try:
+        chance, notes = random.Random(SUITE_SEED), []
+        for kind in KILLINGS:
+            killing = kind(material)
+            count = len(killing.steps())
+            left = [killing.kill(operation) for operation in
+                    chance.sample(range(1, count + 1), min(SUITE_STEPS, count))]
+            notes.append(f"{kind.__name__} {len(left)} of {count}, {left.count('refused')} refused")
+            assert "refused" in left, f"{kind.__name__}: nothing was ever refused"
+        return "; ".join(notes)
+    finally:
+        material.remove()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--filter", default="", metavar="TEXT", help="only commands with TEXT in it")
+    options = parser.parse_args()
+    harness.prepare("quorate")
+    material = Material()
+    for kind in KILLINGS:
+        if options.filter not in kind.__name__:
+            continue
+        killing = kind(material)
+        steps = killing.steps()
+        counts = {}
+        for operation, step in enumerate(steps, start=1):
+            left = killing.kill(operation)
+            counts[left] = counts.get(left, 0) + 1
+            print(f"{kind.__name__:13} {operation:4} {left:10} {step}", flush=True)
+        print(f"{kind.__name__}: {len(steps)} kills, all well: {json.dumps(counts)}", flush=True)
+    material.remove()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

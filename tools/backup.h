@@ -1,0 +1,11 @@
+// `quorate backup`.
+#pragma once
+
+#include "tools/command_line.h"
+
+namespace quorate::tools {
+
+// `command_line` outlives what it runs.
+void AddBackupCommand(CommandLine* command_line);
+
+}  // namespace quorate::tools

@@ -1,0 +1,369 @@
+#include "tools/bench/command.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "tools/bench/html.h"
+#include "tools/bench/options.h"
+#include "tools/bench/report.h"
+#include "tools/bench/run.h"
+#include "tools/bench/workload.h"
+
+namespace quorate::tools::bench {
+namespace {
+
+constexpr char kExamples[] =
+    "Examples:\n"
+    "  quorate bench --servers 127.0.0.1:2181                  write, read and mix\n"
+    "  quorate bench write --servers a:2181,b:2181,c:2181 --connections 30 --depth 32\n"
+    "  quorate bench write read --servers a:2181 --compare b:2181 --html result.html\n"
+    "                      both in turns, a second each, and the ratios of their figures\n"
+    "  quorate bench open-loop --servers a:2181 --rate 5000 --seconds 600\n"
+    "  quorate bench mix --native --servers a:2281             over gRPC\n"
+    "  quorate bench failover --cluster /tmp/cluster           a cluster of tools/cluster\n"
+    "\n"
+    "Latency counts from the time at which a request was begun until its answer was there, in an\n"
+    "open loop from the time at which it should have begun. \"server CPU/op\" is the processor "
+    "time\n"
+    "of all servers for each operation, known if they run on this machine; \"own CPU/op\" is that "
+    "of\n"
+    "this program. Nodes are made below a new node and removed at the end.";
+
+// As given on the command line.
+struct Arguments {
+  Options options;
+  ClusterOptions servers;
+  ClusterOptions compared;
+  std::string cluster;
+  std::string compared_cluster;
+  std::string cluster_tool = "tools/cluster";
+};
+
+std::string WorkloadList() {
+  std::string text = "Workloads:\n";
+  for (const WorkloadDescription& workload : AllWorkloads()) {
+    absl::StrAppendFormat(&text, "  %-11s %s\n", workload.name, workload.text);
+  }
+  return text;
+}
+
+std::string ShellQuoted(const std::string& text) {
+  return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
+}
+
+// What a program prints, without the end of the last line.
+absl::StatusOr<std::string> OutputOf(const std::string& command) {
+  FILE* output = popen(command.c_str(), "r");
+  if (output == nullptr) return absl::InternalError(absl::StrCat("cannot run ", command));
+  std::string text;
+  char buffer[4096];
+  for (size_t size; (size = fread(buffer, 1, sizeof(buffer), output)) > 0;) {
+    text.append(buffer, size);
+  }
+  const int status = pclose(output);
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("this failed: ", command));
+  }
+  text.erase(text.find_last_not_of('\n') + 1);
+  return text;
+}
+
+// Fills in what a directory of tools/cluster says about its cluster.
+absl::Status UseCluster(const std::string& directory, const std::string& tool,
+                        ClusterOptions* cluster) {
+  if (directory.empty()) return absl::OkStatus();
+  const std::string command = absl::StrCat(ShellQuoted(tool), " --dir ", ShellQuoted(directory));
+  if (cluster->servers.empty()) {
+    absl::StatusOr<std::string> hosts =
+        OutputOf(absl::StrCat(command, cluster->native ? " grpc" : " hosts"));
+    if (!hosts.ok()) return hosts.status();
+    cluster->servers = *hosts;
+  }
+  if (cluster->kill_command.empty()) cluster->kill_command = command + " kill {member}";
+  if (cluster->restart_command.empty()) cluster->restart_command = command + " restart {member}";
+  return absl::OkStatus();
+}
+
+absl::Status CheckWorkloads(const Options& options) {
+  for (const std::string& name : options.workloads) {
+    const auto& all = AllWorkloads();
+    const auto found = std::find_if(
+        all.begin(), all.end(), [&name](const auto& workload) { return name == workload.name; });
+    if (found == all.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("there is no workload \"", name, "\"\n", WorkloadList()));
+    }
+    for (const ClusterOptions& cluster : options.clusters) {
+      if (cluster.native && !found->has_native) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            name, " is not there over gRPC, only write, read and mix are: leave out ",
+            cluster.label == options.clusters[0].label ? "--native" : "--compare-native"));
+      }
+      if (name == "failover" && cluster.kill_command.empty()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("failover kills the leader of ", cluster.label,
+                         ": say how, with --cluster or --kill-command (of those compared: "
+                         "--compare-cluster, --compare-kill-command)"));
+      }
+      if (name == "failover" && cluster.restart_command.empty() && options.rounds > 1) {
+        return absl::InvalidArgumentError(
+            "more than one round of failover needs a --restart-command (or --rounds 1)");
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Complete(Arguments* arguments) {
+  Options& options = arguments->options;
+  const std::string& tool = arguments->cluster_tool;
+  if (absl::Status s = UseCluster(arguments->cluster, tool, &arguments->servers); !s.ok()) return s;
+  absl::Status s = UseCluster(arguments->compared_cluster, tool, &arguments->compared);
+  if (!s.ok()) return s;
+  if (arguments->servers.servers.empty()) {
+    return absl::InvalidArgumentError("name the servers: --servers HOST:PORT[,HOST:PORT...]");
+  }
+  options.clusters = {arguments->servers};
+  if (!arguments->compared.servers.empty()) options.clusters.push_back(arguments->compared);
+  if (options.clusters.size() == 2 && options.clusters[0].label == options.clusters[1].label) {
+    return absl::InvalidArgumentError("--label and --compare-label are the same");
+  }
+  for (const ClusterOptions& cluster : options.clusters) {
+    if (cluster.idle_sessions > 0 && cluster.native) {
+      return absl::InvalidArgumentError(cluster.label + ": idle sessions are not there over gRPC");
+    }
+    if (cluster.idle_watches > 0 && cluster.idle_sessions == 0) {
+      return absl::InvalidArgumentError(
+          cluster.label + ": idle sessions have the idle watches: say how many (--idle-sessions; " +
+          "of those compared: --compare-idle-sessions)");
+    }
+  }
+  if (options.workloads.empty()) options.workloads = {"write", "read", "mix"};
+  if (options.root.empty()) {
+    options.root = absl::StrFormat("/quorate-bench-%08x", std::random_device{}());
+  } else if (options.root.size() < 2 || options.root.front() != '/' || options.root.back() == '/') {
+    return absl::InvalidArgumentError("--root must be the path of a node, like /bench");
+  }
+  return CheckWorkloads(options);
+}
+
+// A line that is written over, if there is a terminal to see it.
+class ProgressLine {
+ public:
+  explicit ProgressLine(bool wanted) : is_shown_(wanted && isatty(STDERR_FILENO) != 0) {}
+  ~ProgressLine() { Clear(); }
+
+  void Show(const std::string& text) const {
+    if (!is_shown_) return;
+    std::fprintf(stderr, "\r\x1b[K%s", text.c_str());
+    std::fflush(stderr);
+  }
+  void Clear() const { Show(""); }
+
+ private:
+  const bool is_shown_;
+};
+
+absl::Status RunCommand(Arguments* arguments, bool json) {
+  if (absl::Status s = Complete(arguments); !s.ok()) return s;
+  const Options& options = arguments->options;
+  std::ofstream html;
+  if (!options.html_path.empty()) {
+    // Tried before it takes a long time.
+    html.open(options.html_path);
+    if (!html) return absl::InvalidArgumentError("cannot write " + options.html_path);
+  }
+  const ProgressLine progress(!json);
+  absl::StatusOr<Results> results =
+      Run(options, [&progress](const std::string& text) { progress.Show(text); });
+  progress.Clear();
+  if (!results.ok()) return results.status();
+
+  if (json) {
+    std::printf("%s\n", ToJson(*results, options).dump(2).c_str());
+  } else {
+    std::fputs(ReportHeading(*results).c_str(), stdout);
+    for (const WorkloadResult& result : results->workloads) {
+      std::fputs(ReportWorkload(result, *results, options).c_str(), stdout);
+    }
+  }
+  if (html.is_open()) {
+    html << ToHtml(*results, options);
+    html.close();
+    if (!html) return absl::InternalError("cannot write " + options.html_path);
+  }
+  uint64_t errors = 0;
+  for (const WorkloadResult& result : results->workloads) {
+    // A leader that dies may take requests with it: that is reported, and no failure.
+    if (result.name == "failover") continue;
+    for (const Measurement& measurement : result.measurements) errors += measurement.error_count();
+  }
+  if (errors == 0) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat(errors, " operations failed"));
+}
+
+void AddClusterOptions(CLI::App* command, Arguments* arguments) {
+  ClusterOptions& servers = arguments->servers;
+  ClusterOptions& compared = arguments->compared;
+  servers.label = "servers";
+  compared.label = "compared";
+  command->add_option("--servers", servers.servers,
+                      "Servers to measure: host:port[,host:port...], their client ports");
+  command->add_flag("--native", servers.native, "Those are gRPC ports: measure the native door");
+  command->add_option("--compare", compared.servers,
+                      "Servers to compare with, in turns: any that speak the ZooKeeper protocol");
+  command->add_flag("--compare-native", compared.native, "Those are gRPC ports");
+  command->add_option("--label", servers.label, "What to call the servers")->capture_default_str();
+  command->add_option("--compare-label", compared.label, "What to call those compared with")
+      ->capture_default_str();
+  command
+      ->add_option("--server-pids", servers.pids,
+                   "Processes of the servers, if they cannot be found by their ports")
+      ->delimiter(',');
+  command->add_option("--compare-server-pids", compared.pids, "Of those compared with")
+      ->delimiter(',');
+  const std::string group = "Failover";
+  command
+      ->add_option("--cluster", arguments->cluster,
+                   "Directory of tools/cluster: --servers is its hosts, and its leader is killed")
+      ->group(group);
+  command->add_option("--compare-cluster", arguments->compared_cluster, "Of those compared with")
+      ->group(group);
+  command->add_option("--cluster-tool", arguments->cluster_tool, "Path of tools/cluster")
+      ->capture_default_str()
+      ->group(group);
+  command
+      ->add_option("--kill-command", servers.kill_command,
+                   "Shell command that kills the leader; {member} is its number among --servers")
+      ->group(group);
+  command->add_option("--restart-command", servers.restart_command, "Starts it again")
+      ->group(group);
+  command->add_option("--compare-kill-command", compared.kill_command, "Of those compared with")
+      ->group(group);
+  command
+      ->add_option("--compare-restart-command", compared.restart_command, "Of those compared with")
+      ->group(group);
+  command->add_option("--rounds", arguments->options.rounds, "How often a leader is killed")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str()
+      ->group(group);
+}
+
+// What may be different at the two clusters.
+void AddSideOptions(CLI::App* command, Arguments* arguments) {
+  const std::string group = "Beside the load";
+  const auto add = [command, &group](const char* name, auto& value, const char* text, int most) {
+    command->add_option(name, value, text)->check(CLI::Range(0, most))->group(group);
+  };
+  constexpr int kSessionsMax = 100'000;
+  constexpr int kNumberMax = 9'999'999;
+  constexpr int kDataMax = 64 << 20;
+  ClusterOptions& servers = arguments->servers;
+  ClusterOptions& compared = arguments->compared;
+  add("--idle-sessions", servers.idle_sessions, "More sessions, which do nothing", kSessionsMax);
+  add("--compare-idle-sessions", compared.idle_sessions, "At those compared with", kSessionsMax);
+  add("--idle-watches", servers.idle_watches, "Watches of them, on paths without a node",
+      kNumberMax);
+  add("--compare-idle-watches", compared.idle_watches, "At those compared with", kNumberMax);
+  add("--compare-populated", compared.populated, "Nodes there, if not --populated", kNumberMax);
+  add("--compare-size", compared.data_bytes, "Bytes of data there, if not --size", kDataMax);
+}
+
+void AddLoadOptions(CLI::App* command, Options* options) {
+  const std::string group = "Load";
+  const auto add = [command, &group](const char* name, auto& value, const char* text, auto check) {
+    command->add_option(name, value, text)
+        ->check(check)
+        ->capture_default_str()
+        ->take_last()
+        ->group(group);
+  };
+  add("--connections", options->connections, "Sessions, spread over the servers",
+      CLI::Range(1, 100'000));
+  add("--depth", options->depth, "Requests under way on each of them", CLI::Range(1, 10'000));
+  add("--size", options->data_bytes, "Bytes of data in a node", CLI::Range(0, 64 << 20));
+  add("--keys", options->keys, "Nodes that are written and read", CLI::Range(1, 9'999'999));
+  add("--populated", options->populated,
+      "Write and read so many nodes which populate --keep has left below\n"
+      "--root (at those compared with: --root and \"-compared\")",
+      CLI::Range(0, 9'999'999));
+  add("--rate", options->rate, "Operations a second of open-loop and failover",
+      CLI::Range(0.1, 1e7));
+  command
+      ->add_option("--read-share", options->read_share,
+                   "Share of reads in mix (0.9) and open-loop (0.5)")
+      ->check(CLI::Range(0.0, 1.0))
+      ->group(group);
+  add("--children", options->children, "Children that are listed", CLI::Range(0, 9'999'999));
+  add("--multi-operations", options->multi_operations, "Operations of a transaction",
+      CLI::Range(1, 100'000));
+  add("--watchers", options->watchers, "Sessions that watch", CLI::Range(1, 100'000));
+  add("--count", options->count, "Nodes that populate creates", CLI::Range(1, 9'999'999));
+  std::vector<std::string> shapes;
+  for (const ShapeDescription& shape : AllShapes()) shapes.push_back(shape.name);
+  command
+      ->add_option_function<std::string>(
+          "--shape", [options](const std::string& name) { options->shape = *ShapeOf(name); },
+          "Tree that populate makes: all in one directory (flat), directories\n"
+          "of 20 or of 1,000 (large-directories), or chains of 20")
+      ->check(CLI::IsMember(shapes))
+      ->default_str(NameOf(options->shape))
+      ->take_last()
+      ->group(group);
+  add("--name-bytes", options->name_bytes, "Bytes in the name of a node of populate",
+      CLI::Range(8, 255));
+  add("--session-timeout-ms", options->session_timeout_ms, "Asked for by sessions",
+      CLI::Range(1000, 3'600'000));
+  command->add_option("--root", options->root, "Node below which all is made (a new one)")
+      ->group(group);
+  command->add_flag("--keep", options->keep, "Leave the nodes there")->group(group);
+}
+
+void AddTimeOptions(CLI::App* command, Options* options) {
+  const std::string group = "Time";
+  const auto add = [command, &group](const char* name, double& value, const char* text,
+                                     double least) {
+    command->add_option(name, value, text)
+        ->check(CLI::Range(least, 1e6))
+        ->capture_default_str()
+        ->take_last()
+        ->group(group);
+  };
+  add("--seconds", options->seconds, "How long each workload runs at each cluster", 0.01);
+  add("--warm-up-seconds", options->warm_up_seconds, "How long before that without counting", 0);
+  add("--slice-seconds", options->slice_seconds, "How long a turn is when two are compared", 0.01);
+}
+
+}  // namespace
+
+void AddBenchCommand(CommandLine* command_line) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command =
+      command_line->Add(command_line->root(), "bench",
+                        "Measure servers, and compare them with others", [arguments, command_line] {
+                          return RunCommand(arguments.get(), command_line->global().json);
+                        });
+  command->add_option("WORKLOAD", arguments->options.workloads,
+                      "What to do: see below (write, read and mix if none is named)");
+  AddClusterOptions(command, arguments.get());
+  AddSideOptions(command, arguments.get());
+  AddLoadOptions(command, &arguments->options);
+  AddTimeOptions(command, &arguments->options);
+  command->add_option("--html", arguments->options.html_path, "Write a page with charts");
+  command->footer(absl::StrCat(WorkloadList(), "\n", kExamples));
+}
+
+}  // namespace quorate::tools::bench

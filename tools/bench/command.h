@@ -1,0 +1,11 @@
+// `quorate bench`.
+#pragma once
+
+#include "tools/command_line.h"
+
+namespace quorate::tools::bench {
+
+// `command_line` outlives what it runs.
+void AddBenchCommand(CommandLine* command_line);
+
+}  // namespace quorate::tools::bench

@@ -1,0 +1,19 @@
+// Measures how long writes pause when the leader dies.
+//
+// Thread-safety: that of the engine.
+#pragma once
+
+#include "absl/status/status.h"
+#include "tools/bench/engine.h"
+#include "tools/bench/load.h"
+#include "tools/bench/options.h"
+#include "tools/bench/slice.h"
+
+namespace quorate::tools::bench {
+
+// One round: writes at a fixed rate, kills the leader, waits until writes are answered again, and
+// starts the member again. Adds to `*measurement`. `load` is prepared.
+absl::Status FailOver(const ClusterOptions& cluster, const std::vector<Endpoint>& servers,
+                      Engine* engine, Load* load, Measurement* measurement);
+
+}  // namespace quorate::tools::bench

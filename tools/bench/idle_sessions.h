@@ -1,0 +1,44 @@
+// Sessions that do nothing but stay, beside those of a workload: what the number of sessions and of
+// watches costs everybody else.
+//
+// Thread-safety: that of the engine.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "tools/bench/engine.h"
+
+namespace quorate::tools::bench {
+
+class IdleSessions : public ConnectionHandler {
+ public:
+  // `sessions` of them, spread over the servers. They share `watches` among them, each on a path of
+  // its own below `root` at which there is no node. `servers` and `*engine` must outlive it.
+  // REQUIRES: sessions > 0.
+  IdleSessions(size_t sessions, size_t watches, std::string root,
+               const std::vector<Endpoint>& servers, Engine* engine);
+  // Closes them.
+  ~IdleSessions() override;
+  IdleSessions(const IdleSessions&) = delete;
+  IdleSessions& operator=(const IdleSessions&) = delete;
+
+  // Waits until all are open and have their watches. Unavailable if the servers do not answer.
+  absl::Status Open();
+
+  void OnUp(Connection& connection, int64_t now_ns) override;
+  void OnReply(Connection& connection, const Request& request, tree::ErrorCode error,
+               std::string_view body, int64_t now_ns) override;
+
+ private:
+  const size_t watches_;
+  const std::string root_;
+  Engine& engine_;
+  Connections* const connections_;
+  int64_t progress_ns_ = 0;
+  absl::Status status_;
+};
+
+}  // namespace quorate::tools::bench

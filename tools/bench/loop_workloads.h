@@ -1,0 +1,77 @@
+// Workloads that keep a number of requests under way on each connection, or send them at a fixed
+// rate.
+//
+// Thread-safety: that of the engine.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/bench/workload.h"
+
+namespace quorate::tools::bench {
+
+// The next operation of a connection begins when an earlier one is over (closed loop), or when its
+// time has come (open loop, --rate over all connections): then its latency counts from that time,
+// also if it could not be sent yet. What was under way on a connection that broke is sent again on
+// the next one if that cannot do harm, with its old time.
+class LoopWorkload : public Workload {
+ public:
+  LoopWorkload(const Options& options, Engine* engine, bool open_loop);
+
+  bool HasStopped() const override;
+  void OnUp(Connection& connection, int64_t now_ns) override;
+  void OnLost(Connection& connection, const Request& request, int64_t now_ns) override;
+  void OnTurn(int64_t now_ns) override;
+  int64_t NextTurnNs(int64_t now_ns) const override;
+
+ protected:
+  void OnStart(int64_t now_ns) override;
+  void OnAnswer(Connection& connection, const Request& request, tree::ErrorCode error,
+                std::string_view body, int64_t now_ns) override;
+
+  // Begins a new operation.
+  virtual void Issue(Connection& connection, int64_t start_ns) = 0;
+  // Whether requests may be sent again, and how that is done.
+  virtual bool MayRepeat() const { return true; }
+  virtual void Repeat(Connection& connection, const Request& request) = 0;
+  // What is wrong with an answer without an error; null if nothing is.
+  virtual const char* Check(const Request&, std::string_view /*body*/) { return nullptr; }
+  // The series of a kind of request.
+  virtual size_t SeriesOf(int32_t /*kind*/) const { return 0; }
+  // Called for a request that was answered without an error: true if it began a request that
+  // belongs to the same operation.
+  virtual bool Continue(Connection&, const Request&, std::string_view /*body*/,
+                        int64_t /*now_ns*/) {
+    return false;
+  }
+
+  uint32_t Random(uint32_t below) { return static_cast<uint32_t>(random_() % below); }
+
+ private:
+  struct State {
+    std::deque<Request> again;
+    uint64_t due = 0;     // open loop: operations whose time has come
+    uint64_t issued = 0;  // and those that have begun
+  };
+  void Fill(Connection& connection, int64_t now_ns);
+  int64_t DueNs(uint64_t number) const;
+
+  const bool open_loop_;
+  const size_t depth_;
+  const double interval_ns_;
+  std::vector<State> states_;
+  int64_t start_ns_ = 0;
+  uint64_t due_ = 0;  // open loop: of all connections
+  std::minstd_rand random_;
+};
+
+// Null if it is none of these.
+std::unique_ptr<Workload> MakeLoopWorkload(const std::string& name, const Options& options,
+                                           Engine* engine);
+
+}  // namespace quorate::tools::bench

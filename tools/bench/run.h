@@ -1,0 +1,48 @@
+// The course of a measurement.
+//
+// Thread-safety: none inside.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tools/bench/comparison.h"
+#include "tools/bench/options.h"
+#include "tools/bench/slice.h"
+
+namespace quorate::tools::bench {
+
+// What was found out about a cluster.
+struct ClusterFacts {
+  std::string label;
+  std::string servers;
+  bool native = false;
+  size_t members = 0;
+  std::string version;  // as srvr says it; may be empty
+  // Whether the processor time of its servers can be seen.
+  bool has_processes = false;
+};
+
+struct WorkloadResult {
+  std::string name;
+  // One for each cluster.
+  std::vector<Measurement> measurements;
+  // If there are two.
+  std::optional<Ratios> ratios;
+};
+
+struct Results {
+  std::string machine;
+  std::vector<ClusterFacts> clusters;
+  std::vector<WorkloadResult> workloads;
+};
+
+// Runs all workloads, one after the other; two clusters take turns in each. `show` is called now
+// and then with a line that says how far it has come. Errors: InvalidArgument if the options make
+// no sense, Unavailable if a cluster does not answer.
+absl::StatusOr<Results> Run(const Options& options, std::function<void(const std::string&)> show);
+
+}  // namespace quorate::tools::bench

@@ -1,0 +1,92 @@
+// What was measured in one slice of time, and what remains of it: a run is a row of slices.
+//
+// Thread-safety: values without state of their own.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/bench/histogram.h"
+
+namespace quorate::tools::bench {
+
+// Filled while a workload runs. Operations count from `begin_ns` to `end_ns`; until the slice is
+// over, what is still under way at `end_ns` adds its latency, so that nothing slow is left out.
+struct Slice {
+  explicit Slice(size_t series) : latencies(series) {}
+
+  int64_t begin_ns = INT64_MAX;
+  int64_t end_ns = INT64_MAX;
+  uint64_t operations = 0;
+  // One for each series of the workload.
+  std::vector<Histogram> latencies;
+  // By what is wrong: "connection lost", "no node".
+  std::map<std::string, uint64_t> errors;
+  // When the last operation that counted was answered, and the longest time without one; negative:
+  // not known.
+  int64_t last_answer_ns = 0;
+  int64_t longest_pause_ns = -1;
+  // Processor time; of the servers only if all their processes are known.
+  double tool_cpu_seconds = 0;
+  std::optional<double> server_cpu_seconds;
+
+  // An operation is answered: it counts if it is the end of one and `now_ns` lies in the slice.
+  void Count(int64_t now_ns) {
+    if (now_ns < begin_ns || now_ns >= end_ns) return;
+    ++operations;
+    NotePause(now_ns);
+    last_answer_ns = now_ns;
+  }
+  // Its latency.
+  void Record(size_t series, int64_t start_ns, int64_t now_ns) {
+    if (now_ns >= begin_ns) latencies[series].Add(now_ns - start_ns);
+  }
+  // Notes a pause that ends now, or goes on: that does not make it an answer.
+  void NotePause(int64_t now_ns) {
+    const int64_t since = last_answer_ns == 0 ? begin_ns : last_answer_ns;
+    if (now_ns - since > longest_pause_ns) longest_pause_ns = now_ns - since;
+  }
+};
+
+// The figures of a slice by which two clusters are compared; a negative one is not known.
+struct SliceFigures {
+  double operations_per_second = -1;
+  double p50_us = -1;  // of the first series
+  double p99_us = -1;
+  double p999_us = -1;
+  double server_cpu_us = -1;  // for each operation
+};
+
+// All slices of one workload at one cluster.
+struct Measurement {
+  explicit Measurement(std::vector<std::string> names)
+      : series(std::move(names)), latencies(series.size()) {}
+
+  // Adds a finished slice of `seconds` in which operations counted.
+  void Add(const Slice& slice, double slice_seconds);
+
+  double operations_per_second() const {
+    return seconds > 0 ? static_cast<double>(operations) / seconds : 0;
+  }
+  uint64_t error_count() const;
+
+  // The names of the series, the most important one first.
+  std::vector<std::string> series;
+  std::vector<Histogram> latencies;
+  double seconds = 0;
+  uint64_t operations = 0;
+  std::map<std::string, uint64_t> errors;
+  int64_t longest_pause_ns = -1;  // negative: not known
+  double tool_cpu_seconds = 0;
+  std::optional<double> server_cpu_seconds = 0;
+  std::vector<SliceFigures> slices;
+  // failover: how long writes were not answered, a value for each round; and how many connections
+  // were dropped in all of them.
+  std::vector<double> pauses_ms;
+  uint64_t connections_dropped = 0;
+};
+
+}  // namespace quorate::tools::bench

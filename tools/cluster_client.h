@@ -1,0 +1,48 @@
+// Talks to the members of a cluster on their gRPC ports.
+//
+// Thread-safety: objects may be used by one thread at a time, different ones by different threads.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "rpc/proto/quorate/v1/cluster.grpc.pb.h"
+
+namespace quorate::tools {
+
+// "host:port,host:port". InvalidArgument if there is none, or one has no port.
+absl::StatusOr<std::vector<std::string>> ParseServers(const std::string& text);
+
+absl::Status FromGrpc(const grpc::Status& status);
+
+// One member.
+class ClusterClient {
+ public:
+  explicit ClusterClient(std::string address);
+
+  const std::string& address() const { return address_; }
+  v1::Cluster::Stub* stub() { return stub_.get(); }
+
+  // Errors name the address.
+  absl::StatusOr<v1::StatusResponse> Status();
+  absl::StatusOr<v1::MembersResponse> Members();
+
+ private:
+  const std::string address_;
+  std::unique_ptr<v1::Cluster::Stub> stub_;
+};
+
+struct StatusAnswer {
+  std::string address;
+  absl::StatusOr<v1::StatusResponse> status;
+};
+// Asks all of them at once; the answers are in the order of `addresses`.
+std::vector<StatusAnswer> AskAll(const std::vector<std::string>& addresses);
+
+}  // namespace quorate::tools

@@ -1,0 +1,28 @@
+// Reads a backup whole, and makes sure that it is one.
+//
+// Thread-safety: functions without state.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "tools/progress_bar.h"
+#include "tree/store/backup_file.h"
+#include "tree/tree.h"
+
+namespace quorate::tools {
+
+struct LoadedBackup {
+  tree::BackupHeader header;
+  tree::BackupTotals totals;
+  std::unique_ptr<tree::Tree> tree;
+};
+
+// Checks everything that can be checked without the cluster: the file itself, each record, that
+// they make a whole tree, and that its digest, computed anew, is the one that the cluster had.
+// Takes the memory of that tree. Errors: as tree::BackupFileReader; DataLoss if the records are not
+// right.
+absl::StatusOr<LoadedBackup> LoadBackup(const std::string& path, ProgressBar* progress);
+
+}  // namespace quorate::tools

@@ -1,0 +1,152 @@
+#include "tools/offline/commands.h"
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "tools/offline/log_dump.h"
+#include "tools/offline/member_examination.h"
+#include "tools/offline/printing.h"
+#include "tools/offline/rebuild.h"
+#include "tools/offline/snapshot_diff.h"
+#include "tools/offline/snapshot_dump.h"
+#include "tools/offline/verify.h"
+
+namespace quorate::tools {
+namespace {
+
+// Where options of a subcommand are put until it runs.
+struct MemberOptions {
+  std::string data_dir;
+  std::string log_dir;
+
+  void AddTo(CLI::App* command) {
+    command->add_option("DIR", data_dir, "The member's dataDir; its server is stopped")->required();
+    command->add_option("--log-dir", log_dir, "Its dataLogDir, if it has one");
+  }
+  MemberPaths paths() const { return MemberPaths::Of(data_dir, log_dir); }
+};
+
+absl::Status Flushed(absl::Status status) {
+  std::cout.flush();
+  if (!std::cout && status.ok()) return absl::InternalError("standard output cannot be written");
+  return status;
+}
+
+void AddVerify(CommandLine* command_line) {
+  auto options = std::make_shared<MemberOptions>();
+  CLI::App* command = command_line->Add(
+      command_line->root(), "verify",
+      "Say whether the data of a stopped member is whole; changes nothing",
+      [command_line, options] {
+        return Flushed(Verify(options->paths(), command_line->global().json, std::cout));
+      });
+  options->AddTo(command);
+}
+
+void AddLogDump(CommandLine* command_line, CLI::App* log) {
+  struct Options {
+    MemberOptions member;
+    LogDumpOptions dump;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* command = command_line->Add(
+      log, "dump", "Show the entries of a stopped member's log", [command_line, options] {
+        options->dump.json = command_line->global().json;
+        return Flushed(DumpLog(options->member.paths(), options->dump, std::cout));
+      });
+  options->member.AddTo(command);
+  command->add_option("--from", options->dump.from, "Only entries from this index on");
+  command->add_option("--to", options->dump.to, "Only entries up to this index");
+  command->add_flag("--data", options->dump.data, "Show what was written to znodes");
+}
+
+void AddSnapshotDump(CommandLine* command_line, CLI::App* snapshot) {
+  struct Options {
+    std::string source;
+    SnapshotDumpOptions dump;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* command = command_line->Add(
+      snapshot, "dump", "Show the tree in a stopped member's checkpoint, or in a backup",
+      [command_line, options] {
+        options->dump.json = command_line->global().json;
+        return Flushed(DumpSnapshot(options->source, options->dump, std::cout));
+      });
+  command->add_option("SOURCE", options->source, "The member's dataDir, or a backup file")
+      ->required();
+  command->add_option("--path", options->dump.path, "Only this znode and those below it");
+}
+
+void AddSnapshotDiff(CommandLine* command_line, CLI::App* snapshot) {
+  struct Options {
+    std::string a;
+    std::string b;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* command = command_line->Add(
+      snapshot, "diff", "Say in what two trees differ; exit status 1 if they do",
+      [command_line, options]() -> absl::Status {
+        auto differences =
+            DiffSnapshots(options->a, options->b, command_line->global().json, std::cout);
+        if (!differences.ok()) return differences.status();
+        if (*differences == 0) return Flushed(absl::OkStatus());
+        return Flushed(absl::AbortedError(absl::StrCat("the trees differ in ", *differences,
+                                                       *differences == 1 ? " thing" : " things")));
+      });
+  command->add_option("A", options->a, "A member's dataDir, or a backup file")->required();
+  command->add_option("B", options->b, "Another one")->required();
+}
+
+// Whether whoever sits at the terminal says yes.
+bool Ask() {
+  if (isatty(STDIN_FILENO) == 0) {
+    std::cerr << "nobody can be asked here: say --yes\n";
+    return false;
+  }
+  std::cout << "Type yes to go on: " << std::flush;
+  std::string answer;
+  return std::getline(std::cin, answer) && answer == "yes";
+}
+
+void AddRebuild(CommandLine* command_line) {
+  struct Options {
+    MemberOptions member;
+    RebuildOptions rebuild;
+    bool yes = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* command = command_line->Add(
+      command_line->root(), "rebuild",
+      "Put a stopped member's data aside, so that the others fill it again when it starts",
+      [command_line, options] {
+        RebuildOptions& rebuild = options->rebuild;
+        rebuild.json = command_line->global().json;
+        rebuild.now_ms = Clock::System()->WallMs();
+        rebuild.confirm = [options] { return options->yes || Ask(); };
+        return Flushed(Rebuild(options->member.paths(), rebuild, std::cout));
+      });
+  options->member.AddTo(command);
+  command->add_flag("--yes", options->yes, "Do it without asking");
+  command->add_flag("--delete", options->rebuild.remove, "Delete the data instead of keeping it");
+}
+
+}  // namespace
+
+void AddOfflineCommands(CommandLine* command_line) {
+  AddVerify(command_line);
+  CLI::App* log = command_line->AddGroup("log", "What is in the log of a stopped member");
+  AddLogDump(command_line, log);
+  CLI::App* snapshot =
+      command_line->AddGroup("snapshot", "What is in the tree of a stopped member");
+  AddSnapshotDump(command_line, snapshot);
+  AddSnapshotDiff(command_line, snapshot);
+  AddRebuild(command_line);
+}
+
+}  // namespace quorate::tools

@@ -1,0 +1,85 @@
+// Makes the directories of a member whose tree is not empty from the beginning: for a cluster that
+// is restored from a backup, or that takes over the data of another one. All members of such a
+// cluster are made with it, each with its own number and all the same records.
+//
+// Until Finish has returned, and after any error or crash, a server refuses the directories; and
+// they can be made again in the same place. For that, what was left is removed: the file
+// "unfinished" in both of them says that it is nothing else.
+//
+// Thread-safety: none inside.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "consensus/core/types.h"
+#include "consensus/log/env.h"
+#include "consensus/log/new_data_dir.h"
+#include "tree/store/rocks_record_store.h"
+#include "tree/types.h"
+
+namespace quorate::tools {
+
+struct NewMember {
+  std::string data_dir;
+  std::string log_dir;  // empty: data_dir
+  uint64_t member = 0;  // 1 to 254; among voters or observers
+  std::vector<uint64_t> voters;
+  std::vector<uint64_t> observers;
+  std::string cluster_id;  // consensus::kClusterIdBytes long; the same for all members, and new
+};
+
+// What tests replace. Both must outlive the writer.
+struct MemberDirectoryEnvs {
+  consensus::Env* env = consensus::Env::Posix();
+  rocksdb::Env* store_env = nullptr;  // nullptr: this machine's
+};
+
+class MemberDirectoryWriter {
+ public:
+  // Begins. The tree's records will be those of `zxid`, with `digest`; the log begins behind zxid,
+  // whose term is `term`: greater than 0, and the same for all members.
+  // Errors: InvalidArgument, naming it, for a value that makes no sense; FailedPrecondition if
+  // there is something in a directory that does not belong into a new one (configuration and myid
+  // do), naming both, or if a server runs on it; those of the disk.
+  static absl::StatusOr<std::unique_ptr<MemberDirectoryWriter>> Create(
+      NewMember member, tree::Zxid zxid, uint64_t term, uint64_t digest,
+      MemberDirectoryEnvs envs = {});
+
+  // The next record, in the order of keys (tree/record.h), beginning with the head, which must be
+  // of the zxid and digest that Create was told. InvalidArgument otherwise. That all records
+  // together are a tree with that digest is not checked here: a server does when it loads them.
+  absl::Status Add(std::string_view key, std::string_view value);
+
+  // Makes the directory one that a server starts from. Durable when it returns. REQUIRES: no error
+  // was returned before; called once, after at least the head was added.
+  absl::Status Finish();
+
+ private:
+  MemberDirectoryWriter(NewMember member, consensus::SnapshotMeta meta, uint64_t digest,
+                        MemberDirectoryEnvs envs);
+
+  absl::Status Begin();
+  bool is_apart() const;
+  absl::Status CheckMyId() const;
+  // Makes the data directory, marked, and without a store.
+  absl::Status PrepareDataDir() const;
+  absl::Status CheckHead(std::string_view key, std::string_view value);
+  absl::Status WriteMyId();
+
+  const NewMember member_;
+  const consensus::SnapshotMeta meta_;
+  const uint64_t digest_;
+  const MemberDirectoryEnvs envs_;
+  std::unique_ptr<consensus::NewDataDir> new_data_dir_;
+  std::unique_ptr<tree::RocksRecordStore> store_;
+  std::string last_key_;
+  uint64_t last_incarnation_ = 0;  // the highest in the tree
+};
+
+}  // namespace quorate::tools

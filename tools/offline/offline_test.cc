@@ -1,0 +1,560 @@
+// The tools for the directories of stopped members, on directories that real parts of a server have
+// written.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "consensus/core/membership.h"
+#include "consensus/log/data_dir.h"
+#include "rpc/server/checkpoint_label.h"
+#include "rpc/server/divergence_marker.h"
+#include "rpc/server/incarnation.h"
+#include "tools/offline/log_dump.h"
+#include "tools/offline/offline_test_util.h"
+#include "tools/offline/printing.h"
+#include "tools/offline/rebuild.h"
+#include "tools/offline/snapshot_diff.h"
+#include "tools/offline/snapshot_dump.h"
+#include "tools/offline/verify.h"
+#include "tree/store/backup_file.h"
+
+namespace quorate::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using consensus::DataDir;
+using consensus::Entry;
+using consensus::EntryKind;
+using consensus::Index;
+using consensus::Term;
+using nlohmann::json;
+
+constexpr int64_t kNowMs = 4'000'000'000'000;
+
+// {path: contents and time of change} of all that is under a directory.
+std::map<std::string, std::string> ContentsOf(const std::string& directory) {
+  std::map<std::string, std::string> contents;
+  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+    std::ostringstream text;
+    text << entry.last_write_time().time_since_epoch().count() << "\n";
+    if (entry.is_regular_file()) text << std::ifstream(entry.path()).rdbuf();
+    contents[entry.path()] = text.str();
+  }
+  return contents;
+}
+
+// Turns one bit of a file over.
+void Damage(const std::string& path, uint64_t offset) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(offset));
+  const char byte = static_cast<char>(file.get() ^ 4);
+  file.seekp(static_cast<std::streamoff>(offset));
+  file.put(byte);
+  REQUIRE(file.good());
+}
+
+std::string OnlySegment(const std::string& directory) {
+  std::vector<std::string> paths;
+  for (const auto& entry : fs::directory_iterator(directory + "/log")) {
+    paths.push_back(entry.path());
+  }
+  REQUIRE(paths.size() == 1);
+  return paths.front();
+}
+
+// A member with a checkpoint of kTestZxid and `entries` behind it, each a request of 100 bytes.
+class Member {
+ public:
+  explicit Member(std::vector<uint64_t> voters = {1, 2, 3}, uint64_t entries = 5) {
+    FillTree(kTestZxid, &server_);
+    REQUIRE(MakeMember(TestMember(path(), 1, std::move(voters)), server_.tree()).ok());
+    auto dir = Open();
+    std::vector<Entry> list;
+    for (uint64_t i = 1; i <= entries; ++i) {
+      const std::string data = i == 2 ? "\x1b[2J" : std::string(100, 'd');
+      tree::Request request;
+      request.ops.push_back(tree::MakeSetData("/app", data));
+      std::string command;
+      AppendRequest(server_.Next(tree::kSession, server_.AttachZxid()), request, &command);
+      list.push_back(
+          {First() + (i - 1), Term(kTestTerm + 1), EntryKind::kCommand, Slice(std::move(command))});
+    }
+    REQUIRE(dir->WriteHardState({Term(kTestTerm + 1), consensus::MemberId(1), First()}, First() - 1)
+                .ok());
+    // One by one, so that each record says that those before it were durable.
+    for (const Entry& entry : list) {
+      REQUIRE(dir->log().Append({&entry, 1}).ok());
+      REQUIRE(dir->log().Sync().ok());
+    }
+  }
+
+  static Index First() { return Index(static_cast<uint64_t>(kTestZxid.value()) + 1); }
+  const std::string& path() const { return directory_.path(); }
+  MemberPaths paths() const { return MemberPaths::Of(path(), ""); }
+  tree::Server& server() { return server_; }
+
+  std::unique_ptr<DataDir> Open() const {
+    auto dir = DataDir::Open(consensus::Env::Posix(), path(), consensus::MemberId(1), {65536}, 1);
+    REQUIRE(dir.ok());
+    return *std::move(dir);
+  }
+
+  absl::Status Verify(json* document) const {
+    std::ostringstream out;
+    absl::Status status = tools::Verify(paths(), /*json=*/true, out);
+    *document = json::parse(out.str(), nullptr, /*allow_exceptions=*/false);
+    return status;
+  }
+
+ private:
+  TestDirectory directory_;
+  tree::Server server_;
+};
+
+// The only problem that verify finds.
+json OnlyProblem(const Member& member) {
+  json document;
+  const absl::Status status = member.Verify(&document);
+  INFO(document.dump(2));
+  CHECK(absl::IsDataLoss(status));
+  CHECK(document["whole"] == false);
+  std::vector<json> problems;
+  for (const json& finding : document["findings"]) {
+    if (finding["problem"] == true) problems.push_back(finding);
+  }
+  REQUIRE(problems.size() == 1);
+  CHECK(!problems[0]["advice"].get<std::string>().empty());
+  return problems[0];
+}
+
+TEST_CASE("verify finds nothing wrong with a whole member, and changes not one byte") {
+  Member member;
+  // The spare file is none of what is looked at.
+  if (GENERATE(false, true)) REQUIRE(member.Open()->log().MakeSpare().ok());
+  const auto before = ContentsOf(member.path());
+  json document;
+  const absl::Status status = member.Verify(&document);
+  INFO(document.dump(2));
+  CHECK(status.ok());
+  CHECK(document["whole"] == true);
+  CHECK(document["findings"].empty());
+  CHECK(document["identity"]["member"] == 1);
+  CHECK(document["log"]["last_index"] == (Member::First() + 4).value());
+  CHECK(document["checkpoint"]["whole"] == true);
+  CHECK(document["checkpoint"]["znodes"] == member.server().tree().node_count());
+  CHECK(document["hard_state"]["whole_copies"] == 2);
+  std::ostringstream out;
+  CHECK(Verify(member.paths(), /*json=*/false, out).ok());
+  CHECK_THAT(out.str(), Catch::Contains("whole: a server can start from it") &&
+                            Catch::Contains("zxid 0x500000123"));
+  CHECK(DumpLog(member.paths(), {}, out).ok());
+  CHECK(DumpSnapshot(member.path(), {}, out).ok());
+  CHECK(ContentsOf(member.path()) == before);
+}
+
+TEST_CASE("what would be repaired at a start is only remarked upon, and stays") {
+  Member member;
+  // The last record was never followed by another one: it may be torn.
+  const std::string segment = OnlySegment(member.path());
+  json document;
+  REQUIRE(member.Verify(&document).ok());
+  std::ostringstream dump;
+  LogDumpOptions options;
+  options.json = true;
+  REQUIRE(DumpLog(member.paths(), options, dump).ok());
+  const uint64_t offset = json::parse(dump.str())["items"].back()["offset"];
+  Damage(segment, offset + 40);
+  Damage(member.path() + "/hard_state", 4096 + 20);
+  const auto before = ContentsOf(member.path());
+  const absl::Status status = member.Verify(&document);
+  INFO(document.dump(2));
+  CHECK(status.ok());
+  REQUIRE(document["findings"].size() == 2);
+  CHECK(document["findings"][0]["offset"] == 4096);
+  CHECK(document["findings"][1]["file"] == segment);
+  CHECK(document["findings"][1]["offset"] == offset);
+  CHECK(document["log"]["last_index"] == (Member::First() + 3).value());
+  std::ostringstream text;
+  CHECK(DumpLog(member.paths(), {}, text).ok());
+  CHECK_THAT(text.str(), Catch::Contains("-- torn: " + segment));
+  CHECK(ContentsOf(member.path()) == before);
+  // And a server starts from it.
+  CHECK(member.Open()->log().last_index() == Member::First() + 3);
+}
+
+TEST_CASE("verify tells damage from a torn tail, and says where it is and what is behind it") {
+  Member member;
+  const std::string segment = OnlySegment(member.path());
+  std::ostringstream dump;
+  LogDumpOptions options;
+  options.json = true;
+  REQUIRE(DumpLog(member.paths(), options, dump).ok());
+  const json items = json::parse(dump.str())["items"];
+  REQUIRE(items.size() == 5);
+  const uint64_t offset = items[2]["offset"];
+  Damage(segment, offset + 50);
+  const json problem = OnlyProblem(member);
+  CHECK(problem["file"] == segment);
+  CHECK(problem["offset"] == offset);
+  CHECK_THAT(problem["what"].get<std::string>(),
+             Catch::Contains("record of entry " + std::to_string(Member::First().value() + 2)));
+  CHECK_THAT(problem["advice"].get<std::string>(), Catch::Contains("quorate rebuild"));
+  // What a server says.
+  auto dir =
+      DataDir::Open(consensus::Env::Posix(), member.path(), consensus::MemberId(1), {65536}, 1);
+  CHECK(absl::IsDataLoss(dir.status()));
+  CHECK_THAT(std::string(dir.status().message()),
+             Catch::Contains("quorate verify") && Catch::Contains("quorate rebuild"));
+  std::ostringstream text;
+  CHECK(absl::IsDataLoss(DumpLog(member.paths(), {}, text)));
+  CHECK_THAT(text.str(), Catch::Contains(std::to_string(Member::First().value() + 1) + "  term") &&
+                             Catch::Contains("-- damage: " + segment));
+}
+
+TEST_CASE("verify explains each other thing that keeps a server from starting") {
+  Member member;
+  SECTION("the identity is damaged") {
+    Damage(member.path() + "/identity", 12);
+    CHECK(OnlyProblem(member)["file"] == member.path() + "/identity");
+  }
+  SECTION("the hard state is gone") {
+    fs::remove(member.path() + "/hard_state");
+    CHECK(OnlyProblem(member)["file"] == member.path() + "/hard_state");
+  }
+  SECTION("both copies of the hard state are damaged") {
+    Damage(member.path() + "/hard_state", 20);
+    Damage(member.path() + "/hard_state", 4096 + 20);
+    CHECK(OnlyProblem(member)["offset"] == 0);
+  }
+  SECTION("the log is gone") {
+    fs::remove_all(member.path() + "/log");
+    CHECK(OnlyProblem(member)["file"] == member.path() + "/log");
+  }
+  SECTION("the checkpoint is gone") {
+    fs::remove_all(member.path() + "/checkpoints");
+    CHECK_THAT(OnlyProblem(member)["what"].get<std::string>(), Catch::Contains("no checkpoint"));
+  }
+  SECTION("a file of the store is damaged") {
+    std::string largest;
+    for (const auto& entry : fs::recursive_directory_iterator(member.path() + "/checkpoints")) {
+      if (entry.path().extension() == ".sst") largest = entry.path();
+    }
+    Damage(largest, 30);
+    CHECK_THAT(OnlyProblem(member)["what"].get<std::string>(), Catch::Contains(".sst"));
+  }
+  SECTION("\"current\" names nothing") {
+    std::ofstream(member.path() + "/checkpoints/current") << "\x1b[31m";
+    CHECK(OnlyProblem(member)["file"] == member.path() + "/checkpoints");
+  }
+  SECTION("an old hard state was put back") {
+    const std::string path = member.path() + "/hard_state";
+    fs::remove(path);
+    auto file = consensus::HardStateFile::Create(consensus::Env::Posix(), path);
+    REQUIRE(file.ok());
+    REQUIRE((*file)->Write({{Term(1), consensus::kNoMember, Index(1)}, Index(1)}).ok());
+    CHECK_THAT(OnlyProblem(member)["what"].get<std::string>(), Catch::Contains("old copy"));
+  }
+  SECTION("it is marked as differing from the others") {
+    REQUIRE(rpc::WriteDivergenceMarker(consensus::Env::Posix(), member.path(), {5, 6, 7}).ok());
+    CHECK(OnlyProblem(member)["file"] == member.path() + "/diverged");
+  }
+  SECTION("the incarnation is no number") {
+    std::ofstream(member.path() + "/incarnation") << "many";
+    CHECK(OnlyProblem(member)["file"] == member.path() + "/incarnation");
+  }
+  SECTION("myid names another member") {
+    std::ofstream(member.path() + "/myid") << "2\n";
+    CHECK(OnlyProblem(member)["file"] == member.path() + "/myid");
+  }
+  SECTION("it was not finished") {
+    std::ofstream(member.path() + "/unfinished") << "";
+    CHECK(OnlyProblem(member)["file"] == member.path() + "/unfinished");
+  }
+  SECTION("an entry that nobody can apply") {
+    {
+      auto dir = member.Open();
+      const Entry entry{Member::First() + 5, Term(kTestTerm + 1), EntryKind::kCommand,
+                        Slice(std::string("nonsense"))};
+      REQUIRE(dir->log().Append({&entry, 1}).ok());
+      REQUIRE(dir->log().Sync().ok());
+    }
+    CHECK_THAT(OnlyProblem(member)["what"].get<std::string>(),
+               Catch::Contains("no server can apply it"));
+  }
+}
+
+TEST_CASE("the directory of a running member is refused by all of them") {
+  Member member;
+  auto running = member.Open();
+  json document;
+  std::ostringstream out;
+  const auto is_refusal = [](const absl::Status& status) {
+    CHECK_THAT(std::string(status.message()), Catch::Contains("running server"));
+    return absl::IsFailedPrecondition(status);
+  };
+  CHECK(is_refusal(member.Verify(&document)));
+  CHECK(is_refusal(DumpLog(member.paths(), {}, out)));
+  CHECK(is_refusal(DumpSnapshot(member.path(), {}, out)));
+  RebuildOptions options;
+  options.now_ms = kNowMs;
+  options.confirm = [] { return true; };
+  CHECK(is_refusal(Rebuild(member.paths(), options, out)));
+  CHECK(fs::exists(member.path() + "/identity"));
+}
+
+TEST_CASE("a line of the log says who did what, and is safe to look at") {
+  Member member;
+  std::ostringstream out;
+  LogDumpOptions options;
+  options.from = Member::First().value() + 1;
+  options.to = options.from;
+  options.data = true;
+  REQUIRE(DumpLog(member.paths(), options, out).ok());
+  CHECK(out.str() ==
+        "21474836773  term 8  2023-11-14 22:13:20.000 UTC  session "
+        "0x100000000000001  setData /app (4 bytes) hex:1b5b324a\n");
+  CHECK_THAT(out.str(), !Catch::Contains("\x1b"));
+}
+
+TEST_CASE("a dump of a tree shows znodes with all there is to them") {
+  Member member;
+  std::ostringstream out;
+  SnapshotDumpOptions options;
+  options.json = true;
+  REQUIRE(DumpSnapshot(member.path(), options, out).ok());
+  const json document = json::parse(out.str());
+  CHECK(document["head"]["zxid"] == "0x500000123");
+  CHECK(document["sessions"].size() == 1);
+  std::map<std::string, json> nodes;
+  for (const json& node : document["znodes"]) nodes[node["path"]] = node;
+  CHECK(nodes.size() == member.server().tree().node_count());
+  CHECK(nodes["/app"]["data"] == "text");
+  CHECK(nodes["/app"]["num_children"] == 3);
+  CHECK(nodes["/app"]["cversion"] == 3);
+  CHECK(nodes["/app/bytes"]["data_hex"] == "1b00ff");
+  CHECK(nodes["/app/ephemeral"]["ephemeral_owner"] == "0x100000000000001");
+  CHECK(nodes["/app/closed"]["acl"][0]["permissions"] == "r");
+  // Nothing secret.
+  CHECK_THAT(out.str(), !Catch::Contains(std::string(tree::kPassword)));
+
+  std::ostringstream part;
+  options = {};
+  options.path = "/app/bytes";
+  REQUIRE(DumpSnapshot(member.path(), options, part).ok());
+  CHECK_THAT(part.str(), Catch::Contains("data 3 bytes hex:1b00ff") &&
+                             !Catch::Contains("/app/closed") && !Catch::Contains("\x1b"));
+  options.path = "/nowhere";
+  CHECK(absl::IsNotFound(DumpSnapshot(member.path(), options, part)));
+}
+
+TEST_CASE("trees are compared to the last field, with a backup too") {
+  Member member;
+  const std::string backup =
+      member.path() + "/../backup-" + fs::path(member.path()).filename().string();
+  tree::BackupHeader header;
+  header.cluster_id = kTestClusterId;
+  header.zxid = kTestZxid;
+  header.term = kTestTerm;
+  const auto write_backup = [&](tree::Server& server) {
+    header.digest = server.tree().digest();
+    auto writer = tree::BackupFileWriter::Create(backup, header);
+    REQUIRE(writer.ok());
+    server.tree().ForEachRecord([&](std::string_view key, std::optional<std::string_view> value) {
+      REQUIRE((*writer)->Add(key, *value).ok());
+    });
+    REQUIRE((*writer)->Finish().ok());
+  };
+  const auto diff = [&](std::string* text) {
+    std::ostringstream out;
+    auto differences = DiffSnapshots(member.path(), backup, /*json=*/false, out);
+    REQUIRE(differences.ok());
+    *text = out.str();
+    return *differences;
+  };
+  std::string text;
+  write_backup(member.server());
+  CHECK(diff(&text) == 0);
+  CHECK(text.empty());
+
+  // As the one in the member, but for one value, one session and one node.
+  tree::Server other;
+  FillTree(tree::Zxid(50), &other);
+  other.Do(tree::MakeSetData("/app", "other"));
+  other.Do(tree::MakeCreate("/new", ""));
+  other.OpenSession(tree::kOtherSession);
+  write_backup(other);
+  CHECK(diff(&text) == 5);
+  CHECK_THAT(text, Catch::Contains("znode /app\n") && Catch::Contains("only in b: znode /new") &&
+                       Catch::Contains("data: \"text\" in a, \"other\" in b") &&
+                       Catch::Contains("only in b: session 0x100000000000002") &&
+                       Catch::Contains("znode /\n"));
+  std::ostringstream out;
+  REQUIRE(DiffSnapshots(backup, member.path(), /*json=*/true, out).ok());
+  const json document = json::parse(out.str());
+  CHECK(document["same"] == false);
+  CHECK(document["differences"].size() == 5);
+  std::ostringstream dump;
+  CHECK(DumpSnapshot(backup, {}, dump).ok());
+  CHECK_THAT(dump.str(), Catch::Contains("/new\n"));
+  Damage(backup, 300);
+  CHECK(absl::IsDataLoss(DumpSnapshot(backup, {}, dump)));
+  fs::remove(backup);
+}
+
+RebuildOptions Confirmed() {
+  RebuildOptions options;
+  options.now_ms = kNowMs;
+  options.confirm = [] { return true; };
+  return options;
+}
+
+TEST_CASE("rebuild puts a member's data aside, and it begins with nothing") {
+  Member member;
+  std::ofstream(member.path() + "/zoo.cfg") << "tickTime=2000\n";
+  REQUIRE(rpc::WriteDivergenceMarker(consensus::Env::Posix(), member.path(), {5, 6, 7}).ok());
+  std::ostringstream out;
+  RebuildOptions options = Confirmed();
+  SECTION("only if that is wanted") {
+    const auto before = ContentsOf(member.path() + "/log");
+    options.confirm = [] { return false; };
+    CHECK(absl::IsCancelled(Rebuild(member.paths(), options, out)));
+    CHECK_THAT(out.str(), Catch::Contains("CHECK FIRST") && Catch::Contains("voters are 1 2 3"));
+    CHECK(ContentsOf(member.path() + "/log") == before);
+    return;
+  }
+  options.remove = GENERATE(false, true);
+  const auto log_before = ContentsOf(member.path() + "/log").size();
+  REQUIRE(Rebuild(member.paths(), options, out).ok());
+  const std::string aside = member.path() + "/aside-20961002-070640";
+  CHECK(fs::exists(aside) != options.remove);
+  if (!options.remove) {
+    CHECK(ContentsOf(aside + "/log").size() == log_before);
+    for (const char* name : {"identity", "hard_state", "incarnation", "checkpoints", "diverged"}) {
+      CHECK(fs::exists(aside + "/" + name));
+    }
+  }
+  CHECK(fs::exists(member.path() + "/myid"));
+  CHECK(fs::exists(member.path() + "/zoo.cfg"));
+  auto dir = DataDir::Open(consensus::Env::Posix(), member.path(), consensus::MemberId(1), {65536},
+                           static_cast<uint64_t>(kNowMs));
+  REQUIRE(dir.ok());
+  CHECK((*dir)->hard_state().standing == consensus::Standing::kBlank);
+  CHECK((*dir)->cluster_id().empty());
+}
+
+TEST_CASE("what a rebuild must not do, it refuses") {
+  std::ostringstream out;
+  SECTION("the only voter has nobody to be filled by") {
+    Member alone({1});
+    const absl::Status status = Rebuild(alone.paths(), Confirmed(), out);
+    CHECK(absl::IsFailedPrecondition(status));
+    CHECK_THAT(std::string(status.message()), Catch::Contains("only voter"));
+    CHECK(fs::exists(alone.path() + "/identity"));
+  }
+  SECTION("a birth or incarnation in the future could not be surpassed") {
+    Member member;
+    REQUIRE(rpc::SaveIncarnation(consensus::Env::Posix(), member.path(), kNowMs).ok());
+    const absl::Status status = Rebuild(member.paths(), Confirmed(), out);
+    CHECK(absl::IsFailedPrecondition(status));
+    CHECK_THAT(std::string(status.message()), Catch::Contains("clock"));
+  }
+  SECTION("nothing is there") {
+    TestDirectory empty;
+    CHECK(absl::IsNotFound(Rebuild(MemberPaths::Of(empty.path(), ""), Confirmed(), out)));
+    CHECK(absl::IsNotFound(Rebuild(MemberPaths::Of(empty.path() + "/no", ""), Confirmed(), out)));
+  }
+}
+
+TEST_CASE("whenever a rebuild is interrupted, the rest is refused, and a second one ends it") {
+  // The order in which things are moved.
+  const std::vector<std::string> names = {"identity", "checkpoints", "hard_state", "log",
+                                          "incarnation"};
+  for (size_t moved = 1; moved < names.size(); ++moved) {
+    CAPTURE(moved);
+    Member member;
+    for (size_t i = 0; i < moved; ++i) {
+      fs::create_directory(member.path() + "/aside-before");
+      fs::rename(member.path() + "/" + names[i], member.path() + "/aside-before/" + names[i]);
+    }
+    CHECK_FALSE(
+        DataDir::Open(consensus::Env::Posix(), member.path(), consensus::MemberId(1), {65536}, 1)
+            .ok());
+    std::ostringstream out;
+    REQUIRE(Rebuild(member.paths(), Confirmed(), out).ok());
+    CHECK(DataDir::Open(consensus::Env::Posix(), member.path(), consensus::MemberId(1), {65536}, 1)
+              .ok());
+  }
+}
+
+TEST_CASE("an observer of the only voter is rebuilt, also once it was interrupted") {
+  const std::vector<std::string> names = {"identity", "checkpoints", "hard_state", "log"};
+  const bool is_observer = GENERATE(true, false);
+  for (size_t moved = 0; moved < names.size(); ++moved) {
+    CAPTURE(is_observer, moved);
+    const TestDirectory directory;
+    tree::Server server;
+    FillTree(kTestZxid, &server);
+    NewMember member = TestMember(directory.path(), is_observer ? 2 : 1, {1});
+    member.observers = {2};
+    REQUIRE(MakeMember(std::move(member), server.tree()).ok());
+    // Another one, long ago.
+    fs::create_directory(directory.path() + "/aside-20200101-000000");
+    fs::create_directory(directory.path() + "/aside-20960101-000000");
+    for (size_t i = 0; i < moved; ++i) {
+      fs::rename(directory.path() + "/" + names[i],
+                 directory.path() + "/aside-20960101-000000/" + names[i]);
+    }
+    std::ostringstream out;
+    const absl::Status status = Rebuild(MemberPaths::Of(directory.path(), ""), Confirmed(), out);
+    INFO(status);
+    // Who votes stands in the checkpoint here.
+    const bool is_known = moved < 2;
+    CHECK(status.ok() == (is_observer || !is_known));
+    CHECK(fs::exists(directory.path() + "/log") == !status.ok());
+  }
+}
+
+TEST_CASE("a rebuild takes the checkpoints before the log that would begin anew without them") {
+  const std::vector<std::string> names = {"identity", "checkpoints", "hard_state", "log",
+                                          "incarnation"};
+  Member member;
+  const std::string data_dir = member.path() + "-data";
+  fs::create_directory(data_dir);
+  fs::rename(member.path() + "/checkpoints", data_dir + "/checkpoints");
+  std::ostringstream out;
+  RebuildOptions options = Confirmed();
+  options.json = true;
+  REQUIRE(Rebuild(MemberPaths::Of(data_dir, member.path()), options, out).ok());
+  const json moved = json::parse(out.str())["moved"];
+  REQUIRE(moved.size() == names.size());
+  for (size_t i = 0; i < names.size(); ++i) {
+    const std::string& directory = names[i] == "checkpoints" ? data_dir : member.path();
+    CHECK(moved[i]["from"] == directory + "/" + names[i]);
+  }
+  fs::remove_all(data_dir);
+}
+
+TEST_CASE("bytes of strangers do nothing to a terminal") {
+  CHECK(Escape("plain \xC3\xA4\n\\") == "plain \xC3\xA4\\n\\\\");
+  CHECK(Escape("\x1b[31m") == "\\x1b[31m");
+  CHECK(Escape("\xC2\x9B") == "\\xc2\\x9b");           // one character that begins a sequence
+  CHECK(Escape("\xE2\x80\xAE") == "\\xe2\\x80\\xae");  // turns the direction of writing
+  CHECK(Escape("\xff\xC3") == "\\xff\\xc3");
+  CHECK(Escape(std::string_view("\0\x7f", 2)) == "\\x00\\x7f");
+  CHECK(TextOrHex("say \"hi\"") == "\"say \\\"hi\\\"\"");
+  CHECK(TextOrHex("\x1b") == "hex:1b");
+  CHECK(IsText("a\tb\n"));
+  CHECK_FALSE(IsText("\xED\xA0\x80"));  // half of a pair
+  CHECK_FALSE(IsText("\xC0\xAF"));
+  CHECK(TimeText(1'700'000'000'123) == "2023-11-14 22:13:20.123 UTC");
+  CHECK(TimeText(-5) == "-5 ms");
+}
+
+}  // namespace
+}  // namespace quorate::tools

@@ -1,0 +1,32 @@
+// quorate rebuild: puts what a stopped member has aside, so that it starts blank and the others
+// fill it again.
+//
+// Thread-safety: a function of its arguments.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <ostream>
+
+#include "absl/status/status.h"
+#include "tools/offline/member_examination.h"
+
+namespace quorate::tools {
+
+struct RebuildOptions {
+  bool remove = false;  // what was put aside is deleted
+  bool json = false;
+  int64_t now_ms = 0;  // since the epoch
+  // Asked once `out` says what will be done; nothing is done if it returns false.
+  std::function<bool()> confirm;
+};
+
+// Moves log, hard state, identity, incarnation, checkpoint and marks to aside-<time> beside them;
+// myid and configuration stay. Stopped at any point, it leaves a directory that a server refuses or
+// that is blank, and can be run again.
+// Errors: FailedPrecondition if a server runs there, if this is the only voter, or if the clock is
+// behind what the member has already used as its birth or incarnation (others would not listen to
+// it); NotFound if there is nothing of a member; Cancelled; those of the disk.
+absl::Status Rebuild(const MemberPaths& paths, const RebuildOptions& options, std::ostream& out);
+
+}  // namespace quorate::tools

@@ -1,0 +1,22 @@
+// quorate snapshot diff: says in what two trees differ.
+//
+// Thread-safety: a function of its arguments.
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace quorate::tools {
+
+// Writes each difference of the trees in `a` and `b` to `out`, and returns how many there are: in
+// zxid and digest, the writes of members that were last, sessions and znodes. Each is what
+// TreeRecords::Open takes. Both are read once, side by side: memory does not grow with the trees.
+// Errors: as TreeRecords::Open.
+absl::StatusOr<uint64_t> DiffSnapshots(const std::string& a, const std::string& b, bool json,
+                                       std::ostream& out);
+
+}  // namespace quorate::tools

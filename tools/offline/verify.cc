@@ -1,0 +1,140 @@
+#include "tools/offline/verify.h"
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/strings.h"
+#include "tools/offline/printing.h"
+
+namespace quorate::tools {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string ClusterText(const std::string& cluster_id) {
+  return cluster_id.empty() ? "none yet" : Hex(cluster_id);
+}
+
+ordered_json JsonOf(const MemberExamination& member) {
+  ordered_json document;
+  document["whole"] = member.problems() == 0;
+  document["data_dir"] = member.paths.data_dir;
+  document["log_dir"] = member.paths.log_dir;
+  if (member.identity.has_value()) {
+    document["identity"] = {{"member", member.identity->member.value()},
+                            {"cluster_id", Hex(member.identity->cluster_id)},
+                            {"birth", member.identity->birth}};
+  }
+  if (const auto content = NewestHardState(member)) {
+    int whole_copies = 0;
+    for (const auto& copy : member.hard_state->copies) whole_copies += copy.has_value() ? 1 : 0;
+    document["hard_state"] = {{"term", content->state.term.value()},
+                              {"vote", content->state.vote.value()},
+                              {"commit", content->state.commit.value()},
+                              {"standing", ToString(content->state.standing)},
+                              {"durable_index", content->durable_index.value()},
+                              {"whole_copies", whole_copies}};
+  }
+  if (member.log.has_value()) {
+    const consensus::RecoveredLog& log = member.log->log;
+    document["log"] = {
+        {"base_index", log.base_index.value()}, {"base_term", log.base_term.value()},
+        {"last_index", log.last_index.value()}, {"last_term", log.last_term.value()},
+        {"files", member.log->segments.size()}, {"torn_bytes", member.log->torn_bytes},
+        {"whole", member.log->status.ok()}};
+  }
+  if (member.checkpoint.has_value()) {
+    const CheckpointFacts& facts = *member.checkpoint;
+    ordered_json& checkpoint = document["checkpoint"];
+    checkpoint["zxid"] = HexNumber(static_cast<uint64_t>(facts.label.zxid.value()));
+    checkpoint["digest"] = HexNumber(facts.label.digest);
+    if (facts.meta.has_value()) checkpoint["term"] = facts.meta->term.value();
+    checkpoint["znodes"] = facts.nodes;
+    checkpoint["sessions"] = facts.sessions;
+    checkpoint["whole"] = facts.whole;
+  }
+  document["findings"] = ordered_json::array();
+  for (const Finding& finding : member.findings) {
+    ordered_json one = {{"problem", finding.is_problem}, {"file", finding.file}};
+    if (finding.offset.has_value()) one["offset"] = *finding.offset;
+    one["what"] = finding.what;
+    if (!finding.advice.empty()) one["advice"] = finding.advice;
+    document["findings"].push_back(std::move(one));
+  }
+  return document;
+}
+
+void WriteFacts(const MemberExamination& member, std::ostream& out) {
+  out << "directory   " << Escape(member.paths.data_dir);
+  if (member.paths.log_dir != member.paths.data_dir) {
+    out << ", log in " << Escape(member.paths.log_dir);
+  }
+  out << "\n";
+  if (member.identity.has_value()) {
+    out << "identity    member " << member.identity->member.value() << " of cluster "
+        << ClusterText(member.identity->cluster_id) << "\n";
+  }
+  if (const auto content = NewestHardState(member)) {
+    out << "hard state  " << ToString(content->state) << ", log durable up to entry "
+        << content->durable_index.value() << "\n";
+  }
+  if (member.log.has_value()) {
+    const consensus::RecoveredLog& log = member.log->log;
+    out << "log         ";
+    if (log.last_index == log.base_index) {
+      out << "no entries behind " << log.base_index.value();
+    } else {
+      out << "entries " << log.base_index.value() + 1 << " to " << log.last_index.value()
+          << ", the last of term " << log.last_term.value();
+    }
+    out << ", in " << Count(member.log->segments.size(), "file")
+        << (member.log->status.ok() ? "" : "; damaged behind that") << "\n";
+  }
+  if (member.checkpoint.has_value()) {
+    const CheckpointFacts& facts = *member.checkpoint;
+    out << "checkpoint  zxid " << HexNumber(static_cast<uint64_t>(facts.label.zxid.value()))
+        << " (entry " << facts.label.zxid.value() << "), ";
+    if (facts.whole) {
+      out << Count(facts.nodes, "znode") << ", " << Count(facts.sessions, "session") << ", digest "
+          << HexNumber(facts.label.digest) << " is right\n";
+    } else {
+      out << "damaged\n";
+    }
+  } else {
+    out << "checkpoint  none\n";
+  }
+}
+
+void WriteFindings(const MemberExamination& member, std::ostream& out) {
+  for (const Finding& finding : member.findings) {
+    out << "\n" << (finding.is_problem ? "PROBLEM " : "remark  ") << Escape(finding.file);
+    if (finding.offset.has_value()) out << " at offset " << *finding.offset;
+    out << "\n        " << Escape(finding.what) << "\n";
+    if (!finding.advice.empty()) out << "        what to do: " << Escape(finding.advice) << "\n";
+  }
+  out << "\n";
+}
+
+}  // namespace
+
+absl::Status Verify(const MemberPaths& paths, bool json, std::ostream& out) {
+  auto lock = MemberLock::Take(paths, consensus::Env::PosixReadOnly());
+  if (!lock.ok()) return lock.status();
+  Progress progress;
+  const MemberExamination member = ExamineMember(paths, &progress);
+  if (json) {
+    out << JsonOf(member).dump(2, ' ', /*ensure_ascii=*/true,
+                               ordered_json::error_handler_t::replace)
+        << "\n";
+  } else {
+    WriteFacts(member, out);
+    WriteFindings(member, out);
+    if (member.problems() == 0) out << "whole: a server can start from it\n";
+  }
+  if (member.problems() == 0) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat(paths.data_dir, ": ", Count(member.problems(), "problem")));
+}
+
+}  // namespace quorate::tools

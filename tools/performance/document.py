@@ -1,0 +1,571 @@
+"""Makes the document of what was measured: blocks that stand for headings, text, tables and charts,
+and their form in Markdown and in HTML.
+
+`results` is {name of a row: what was kept of it}, see rows.py."""
+
+import dataclasses
+import statistics
+
+import rows
+from rows import BUDGET, GROWTH, GROWTHS, ROWS
+
+LABELS = ("Quorate", "ZooKeeper")
+# What is compared: its name, its key among the ratios of `quorate bench`, whether more is better.
+FIGURES = (("rate", "operations_per_second", True), ("p50", "p50", False), ("p99", "p99", False),
+           ("p99.9", "p99.9", False), ("cpu", "server_cpu", False))
+GROWTH_FIGURES = tuple(figure for figure in FIGURES if figure[0] != "p99.9")
+NAMES = {"rate": "rate", "p50": "p50", "p99": "p99", "p99.9": "p99.9", "cpu": "server CPU",
+         "pause_ms": "pause", "bytes": "memory", "restart_seconds": "restart"}
+UNITS = {"pause_ms": " ms", "bytes": " B", "restart_seconds": " s"}
+AT_LEAST = ("rate",)
+SINGULAR = {"watches": "watch", "members": "member"}
+NOT_KNOWN = "–"
+
+
+@dataclasses.dataclass
+class Heading:
+    text: str
+
+
+@dataclasses.dataclass
+class Text:
+    text: str
+
+
+@dataclasses.dataclass
+class Items:
+    items: list
+
+
+@dataclasses.dataclass
+class Table:
+    header: list
+    rows: list
+
+
+@dataclasses.dataclass
+class Bar:
+    """A ratio on an axis around 1."""
+    label: str
+    series: int
+    median: float
+    quartile1: float
+    quartile3: float
+    limit: float = None
+
+
+@dataclasses.dataclass
+class Chart:
+    title: str
+    series: list
+    bars: list
+
+
+# --- Figures as text
+
+
+def number(value):
+    """Three digits that matter, and no exponent."""
+    if value is None:
+        return NOT_KNOWN
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 1 else f"{value:.3f}"
+
+
+def bold(text):
+    return f"**{text}**"
+
+
+def spread_text(spread):
+    if not spread:
+        return NOT_KNOWN
+    return (f"{number(spread['median'])} [{number(spread['quartile1'])} – "
+            f"{number(spread['quartile3'])}]")
+
+
+def is_behind(spread, more_is_better):
+    """Three quarters of the pairs say that Quorate is the worse one."""
+    if not spread:
+        return False
+    return spread["quartile3"] < 1 if more_is_better else spread["quartile1"] > 1
+
+
+def quotient(dividend, divisor):
+    return dividend / divisor if dividend is not None and divisor else None
+
+
+def size_text(size, unit):
+    return f"{size:,} {SINGULAR.get(unit, unit) if size == 1 else unit}"
+
+
+# --- What the budget says
+
+
+@dataclasses.dataclass
+class Verdict:
+    """One line of the budget, or one figure in which Quorate is behind."""
+    row: str
+    figure: str
+    value: float
+    limit: float = None
+
+    @property
+    def met(self):
+        return self.value >= self.limit if self.figure in AT_LEAST else self.value <= self.limit
+
+    @property
+    def words(self):
+        unit = UNITS.get(self.figure, "")
+        word = "not" if self.figure in AT_LEAST else "more than"
+        return f"{NAMES[self.figure]} {number(self.value)}{unit}, {word} {self.limit:g}{unit}"
+
+
+def budget_text(budget):
+    sign = {True: "≥", False: "≤"}
+    return ", ".join(f"{NAMES[figure]} {sign[figure in AT_LEAST]} {limit:g}{UNITS.get(figure, '')}"
+                     for figure, limit in budget.items())
+
+
+def result_cell(verdicts, behind):
+    parts = []
+    if verdicts:
+        missed = [verdict.words for verdict in verdicts if not verdict.met]
+        parts.append(bold("missed: " + "; ".join(missed)) if missed else "met")
+    if behind:
+        parts.append(bold("behind: " + ", ".join(NAMES[figure] for figure in behind)))
+    return "; ".join(parts)
+
+
+# --- The sections
+
+
+class Document:
+    """Collects blocks, verdicts, what Quorate is behind in, and what grows by more."""
+
+    def __init__(self, results):
+        self.results = results
+        self.blocks, self.verdicts, self.behind, self.growing = [], [], [], []
+        self.not_measured = []
+
+    def add(self, *blocks):
+        self.blocks += [block for block in blocks if not isinstance(block, Table) or block.rows]
+
+    def measured(self, section):
+        """[(row, result)] of a section, without those that could not be measured."""
+        found = []
+        for row in ROWS:
+            result = self.results.get(row.name) if row.section == section else None
+            if result is None:
+                continue
+            if "error" in result:
+                self.not_measured.append(f"{row.title}: {result['error'].splitlines()[0]}")
+            else:
+                found.append((row, result))
+        return found
+
+    def judge(self, row, values):
+        """The verdicts on {figure: value} of a row, as far as it has a budget for them."""
+        verdicts = [Verdict(row.title, figure, values[figure], limit)
+                    for figure, limit in row.budget.items() if values.get(figure) is not None]
+        self.verdicts += verdicts
+        return verdicts
+
+    def note_behind(self, row, figures):
+        if figures:
+            self.behind.append(f"{row.title}: {', '.join(NAMES[figure] for figure in figures)}")
+        return figures
+
+    # 1
+
+    def budget(self):
+        found = self.measured(BUDGET)
+        loads = [pair for pair in found if not pair[0].name.startswith("failover")]
+        failures = [pair for pair in found if pair[0].name.startswith("failover")]
+        if not found:
+            return
+        self.add(Heading("Quorate beside ZooKeeper"), Text(
+            "Each ratio is Quorate's figure divided by ZooKeeper's: the median of all pairs of "
+            "neighbouring slices of one run, and in brackets the middle half of the pairs. Of the rate "
+            "more is better, of all others less. \"30 x 32\" is 30 connections with 32 requests under way "
+            "on each, spread over three members; values have 100 bytes. Where a workload has several "
+            "latencies, it is the first one of those that `quorate bench` lists. Server CPU is "
+            "microseconds of processor time of all three servers together for each operation."))
+        header = ["work", "rate", "p50", "p99", "p99.9", "server CPU", "CPU/op, us: Quorate",
+                  "ZooKeeper", "budget", "result"]
+        table, bars = Table(header, []), []
+        for row, result in loads:
+            workload = result["runs"][0]["document"]["workloads"][0]
+            table.rows.append(self.load_cells(row, workload))
+            bars += ratio_bars(row, workload["ratios"])
+        self.add(table)
+        if bars:
+            self.add(Chart("Quorate / ZooKeeper", ["rate", "p99", "server CPU"], bars))
+        if failures:
+            self.failovers(failures)
+
+    def load_cells(self, row, workload):
+        ratios = dict(workload["ratios"])
+        if row.name == "open-loop":
+            ratios["operations_per_second"] = None  # is given
+        cells, behind, medians = [row.title], [], {}
+        for figure, key, more in FIGURES:
+            spread = ratios.get(key)
+            is_worse = is_behind(spread, more)
+            behind += [figure] if is_worse else []
+            medians[figure] = spread and spread["median"]
+            cells.append(bold(spread_text(spread)) if is_worse else spread_text(spread))
+        cells += [number(measurement["server_cpu_us"]) for measurement in workload["measurements"]]
+        verdicts = self.judge(row, medians)
+        return [*cells, budget_text(row.budget), result_cell(verdicts, self.note_behind(row, behind))]
+
+    def failovers(self, failures):
+        self.add(Text(
+            "When the leader dies or hangs: the longest time in which no write was answered over all 30 "
+            "connections, at 500 writes a second. These are times of timeouts and elections, so that they "
+            "may be read as they are; the median, then all rounds. The leader's own connections are lost "
+            "with it in any case, a third of them at first; they stay where they went, so that the next "
+            "leader may have had more."))
+        table = Table(["failure", "Quorate, ms", "ZooKeeper, ms", "ratio of medians",
+                       "connections dropped a round: Quorate", "ZooKeeper", "budget", "result"], [])
+        for row, result in failures:
+            measured = result["runs"][0]["document"]["workloads"][0]["measurements"]
+            medians = [statistics.median(m["pauses_ms"]) for m in measured]
+            verdicts = self.judge(row, {"pause_ms": medians[0]})
+            behind = ["pause_ms"] if medians[0] > medians[1] else []
+            table.rows.append([
+                row.title, *(f"{number(median)} ({', '.join(map(number, m['pauses_ms']))})"
+                             for median, m in zip(medians, measured)),
+                number(quotient(*medians)),
+                *(number(m["connections_dropped"] / len(m["pauses_ms"])) for m in measured),
+                budget_text(row.budget), result_cell(verdicts, self.note_behind(row, behind))])
+        self.add(table)
+
+    def where(self):
+        found = self.measured(rows.WHERE)
+        if not found:
+            return
+        self.add(Heading("Where the time goes"), Text(
+            "Quorate alone, at the same loads: microseconds of processor time of all three servers for each "
+            "operation, how much of it is spent in the kernel, and what `quorate bench` itself takes, which "
+            "shares the processors with them; how many operations a second that leaves room for, if no "
+            "processor ever had to wait; the threads that take it; how often threads run out of work "
+            "and are woken again; and the system calls."))
+        table = Table(["work", "operations/s", "server CPU/op, us", "in the kernel", "bench CPU/op, us",
+                       "room for, operations/s", "threads, us", "wake-ups/op", "system calls/op"], [])
+        for row, result in found:
+            table.rows.append([row.title, *where_cells(result)])
+        self.add(table, Text(WHERE_IT_GOES))
+
+    # 2
+
+    def idle(self):
+        for row, result in self.measured(rows.IDLE):
+            workload = result["runs"][0]["document"]["workloads"][0]
+            spread = workload["ratios"]["server_cpu"]
+            behind = ["cpu"] if is_behind(spread, False) else []
+            cells = [number(cpu_ms_a_second(m)) for m in workload["measurements"]]
+            self.add(Heading("Idle"), Text(
+                "Three members with 100 sessions that do nothing but stay: milliseconds of processor time "
+                "that all three servers use in a second. Quorate's members hear from one another every 60 ms, "
+                "which is what it costs to notice in 0.3 seconds that a leader hangs."))
+            self.add(Table(["", "Quorate, ms/s", "ZooKeeper, ms/s", "ratio", "result"], [
+                [row.title, *cells, spread_text(spread),
+                 result_cell([], self.note_behind(row, behind))]]))
+
+    # 3
+
+    def growth(self):
+        found = {(result["kind"], result["system"]): result
+                 for _, result in self.measured(GROWTH)}
+        if not found:
+            return
+        self.add(Heading("Growth"), Text(
+            "How each cost changes when one thing grows and all else stays: two clusters of the same system, "
+            "the large one and the base, are measured in turns in one run, and the figures of the large one "
+            "are divided by those of the base. 1 is: it makes no difference. \"Grows by more\" is where "
+            "Quorate gets worse by more than a tenth, and by more than ZooKeeper does: the middle halves "
+            "of the pairs do not meet. That is no word on which of them is the better one: how much "
+            "processor time Quorate needs for an operation beside ZooKeeper is in the last column but one. "
+            "The load is 30 x 8; \"watch\" has 100 watchers. Nodes to read and write are chosen at "
+            "random among 1,000, but where the number of znodes grows, among all that have come "
+            "last. Java goes on compiling while it runs: a ratio of ZooKeeper's just below 1 means "
+            "nothing."))
+        for kind in GROWTHS:
+            results = [found.get((kind, system)) for system in rows.SYSTEMS]
+            if any(results):
+                self.growth_of(kind, results)
+
+    def growth_of(self, kind, results):
+        title, unit = GROWTHS[kind][:2]
+        base = next(result for result in results if result)["runs"][0]["base"]
+        points = [growth_points(result) for result in results]
+        table, bars = Table(["work", "size", "", "rate", "p50", "p99", "server CPU", "CPU/op, us",
+                             "Quorate / ZooKeeper", "result"], []), []
+        for work, size in dict.fromkeys([*points[0], *points[1]]):
+            sides = [point.get((work, size)) for point in points]
+            label = f"{work}, {size_text(size, unit)}"
+            result, ratio = self.growth_result(f"{title}, {label}", sides)
+            for series, side in enumerate(sides):
+                if not side:
+                    continue
+                spreads = [side["ratios"][key] for _, key, _ in GROWTH_FIGURES]
+                table.rows.append([work, size_text(size, unit), LABELS[series],
+                                   *map(spread_text, spreads),
+                                   number(side["measurements"][0]["server_cpu_us"]),
+                                   *((ratio, result) if series == 0 else ("", ""))])
+                if spreads[-1]:
+                    bars.append(Bar(label, series, *(spreads[-1][k] for k in (
+                        "median", "quartile1", "quartile3"))))
+        self.add(Text(f"{bold(title)}, beside {size_text(base, unit)}:"), table)
+        if bars:
+            self.add(Chart(f"{title}: server CPU/op beside {size_text(base, unit)}", list(LABELS),
+                           bars))
+
+    def growth_result(self, label, sides):
+        """(what the table says of it, the ratio of processor time)."""
+        if not all(sides):
+            return "not measured beside ZooKeeper", NOT_KNOWN
+        worse = [NAMES[figure] for figure, key, more in GROWTH_FIGURES
+                 if grows_by_more(*(side["ratios"][key] for side in sides), more)]
+        ratio = quotient(*(side["measurements"][0]["server_cpu_us"] for side in sides))
+        parts = []
+        if worse:
+            parts.append(bold("grows by more: " + ", ".join(worse)))
+            self.growing.append(f"{label}: {', '.join(worse)}")
+        if ratio is not None and ratio > 1:
+            parts.append(bold("behind: server CPU"))
+            self.behind.append(f"{label}: server CPU {number(ratio)}")
+        return "; ".join(parts), number(ratio)
+
+    # 4
+
+    def tail(self):
+        for row, result in self.measured(rows.TAIL):
+            workload = result["runs"][0]["document"]["workloads"][0]
+            measured = workload["measurements"]
+            self.add(Heading("Tail"), Text(
+                f"{result['minutes']:g} minutes, half of them for each, of a steady load of "
+                f"{result['rate']:,} operations a second, half of them reads, over a tree of "
+                f"{result['nodes']:,} nodes. It is a quarter of the rate of writes that ZooKeeper could do. "
+                f"Every {result['snap_count']:,} writes a member takes a snapshot, begins new files "
+                "of the log and removes old ones. Latency counts from the time at which a request "
+                "should have begun. Read the ratios; the times in brackets are those of this machine."))
+            table = Table(["figure", "Quorate / ZooKeeper", "(Quorate, ZooKeeper)", "result"], [])
+            figures = [(f"{share} of {series}", [m["latencies"][series][f"{share}_us"] / 1000
+                                                 for m in measured], " ms")
+                       for series in ("setData", "getData") for share in ("p50", "p99", "p99.9", "max")]
+            figures += [("longest time without an answer", [m["longest_pause_ms"] for m in measured],
+                         " ms"),
+                        ("server CPU/op", [m["server_cpu_us"] for m in measured], " us")]
+            for name, values, unit in figures:
+                ratio = quotient(*values)
+                is_worse = ratio is not None and ratio > 1
+                if is_worse:
+                    self.behind.append(f"{row.title}: {name} {number(ratio)}")
+                table.rows.append([name, bold(number(ratio)) if is_worse else number(ratio),
+                                   f"{number(values[0])}{unit}, {number(values[1])}{unit}",
+                                   bold("behind") if is_worse else ""])
+            table.rows.append(["snapshots taken by the three members", NOT_KNOWN,
+                               ", ".join(map(str, result["snapshots"])), ""])
+            self.add(table)
+
+    # 5
+
+    def memory(self):
+        found = self.measured(rows.MEMORY)
+        if not found:
+            return
+        self.add(Heading("Memory and restart"), Text(
+            "One server each; nodes with 100 bytes of data and names of 24 bytes: all in one directory "
+            "(flat), in directories of 20, or in chains of 20, each the only child of the one above. "
+            "Memory is what the process has grown by since it was empty (RSS), for each node: "
+            "after the nodes were created, and after a restart. ZooKeeper's depends on how much heap it "
+            "is allowed (-Xmx4g here), so that what lives on its heap after a full collection stands "
+            "beside it. A restart is timed from the start of the process until it serves, after it was "
+            "stopped in good order, with its files in the page cache; the median."))
+        table = Table(["tree", "nodes", "B/node, created: Quorate", "ZooKeeper", "ratio",
+                       "B/node, restarted: Quorate", "ZooKeeper", "ratio",
+                       "B/node, ZooKeeper's live heap", "restart, s: Quorate", "ZooKeeper", "ratio",
+                       "budget", "result"], [])
+        for row, result in found:
+            points = [result["points"][system] for system in rows.SYSTEMS]
+            for i, pair in enumerate(zip(*points)):
+                table.rows.append(self.memory_cells(row, result["shape"], pair, is_first=i == 0))
+        self.add(table)
+
+    def memory_cells(self, row, shape, pair, is_first):
+        nodes = pair[0]["nodes"]
+        cells, behind = [shape, f"{nodes:,}"], []
+        for key in ("loaded_bytes", "restarted_bytes"):
+            each = [point[key] / nodes for point in pair]
+            cells += [*map(number, each), number(quotient(*each))]
+            behind += ["bytes"] if each[0] > each[1] and "bytes" not in behind else []
+        heap = pair[1].get("heap_bytes")
+        restart = [statistics.median(point["restart_seconds"]) for point in pair]
+        behind += ["restart_seconds"] if restart[0] > restart[1] else []
+        cells += [number(heap and heap / nodes), *map(number, restart), number(quotient(*restart))]
+        # A restart's budget is that of the smaller tree.
+        values = {"bytes": pair[0]["loaded_bytes"] / nodes,
+                  "restart_seconds": restart[0] if is_first else None}
+        verdicts = self.judge(row, values)
+        return [*cells, budget_text({v.figure: v.limit for v in verdicts}),
+                result_cell(verdicts, self.note_behind(row, behind))]
+
+
+def where_cells(result):
+    measurement = result["runs"][0]["document"]["workloads"][0]["measurements"][0]
+    threads = sorted(result["threads"].items(), key=lambda thread: -thread[1]["us"])
+    total = sum(figures["us"] for _, figures in threads)
+    kernel = sum(figures["kernel_us"] for _, figures in threads)
+    accounted = kernel + sum(figures["user_us"] for _, figures in threads)
+    # Names of kinds of threads; those that hardly do anything are left out.
+    shares = [f"{name} {number(figures['us'])}" for name, figures in threads
+              if figures["us"] > total / 50]
+    calls = sorted((result["calls"] or {}).items(), key=lambda call: -call[1])
+    texts = [f"{name} {number(count)}" for name, count in calls
+             if count > sum(count for _, count in calls) / 50]
+    share = quotient(kernel, accounted)
+    return [number(measurement["operations_per_second"]), number(total),
+            NOT_KNOWN if share is None else f"{share:.0%}", number(result["tool_cpu_us"]),
+            number(quotient(result["processors"] * 1e6, total + result["tool_cpu_us"])),
+            ", ".join(shares), number(sum(figures["sleeps"] for _, figures in threads)),
+            ", ".join(texts) or NOT_KNOWN]
+
+
+def ratio_bars(row, ratios):
+    bars = []
+    for series, key, figure in ((0, "operations_per_second", "rate"), (1, "p99", "p99"),
+                                (2, "server_cpu", "cpu")):
+        spread = ratios.get(key)
+        if spread and not (row.name == "open-loop" and figure == "rate"):
+            bars.append(Bar(row.title, series, spread["median"], spread["quartile1"],
+                            spread["quartile3"], row.budget.get(figure)))
+    return bars
+
+
+def cpu_ms_a_second(measurement):
+    if measurement["server_cpu_us"] is None:
+        return None
+    return measurement["server_cpu_us"] * measurement["operations"] / measurement["seconds"] / 1000
+
+
+def growth_points(result):
+    """{(workload, size): its part of the document}."""
+    return {(workload["name"], run["size"]): workload for run in (result or {}).get("runs", ())
+            for workload in run["document"]["workloads"]}
+
+
+def grows_by_more(ours, theirs, more_is_better):
+    """Whether growth makes Quorate worse by more than a tenth, and by more than ZooKeeper."""
+    if not ours or not theirs:
+        return False
+    if more_is_better:
+        return ours["median"] < 0.9 and ours["quartile3"] < theirs["quartile1"]
+    return ours["median"] > 1.1 and ours["quartile1"] > theirs["quartile3"]
+
+
+# --- The whole
+
+
+def head_blocks(results):
+    environments = {}
+    for result in results.values():
+        if "environment" in result:
+            environments.setdefault(tuple(result["environment"].items()), []).append(result)
+    blocks = [Heading("How it was measured")]
+    if len(environments) > 1:
+        blocks.append(Text(bold("The rows were measured in different environments, and do not belong "
+                                "together: measure all of them again.")))
+    if any(result.get("quick") for result in results.values()):
+        blocks.append(Text(bold("Rows were measured with --quick: short, and small. They show that "
+                                "the measurement works, not how fast anything is.")))
+    for facts, found in environments.items():
+        begun = sorted(result["begun"] for result in found)
+        loads = sorted(result["load_average"] for result in found)
+        table = Table(["", ""], [[key, value] for key, value in facts])
+        table.rows.append(["begun", begun[0] if begun[0] == begun[-1] else f"{begun[0]} to {begun[-1]}"])
+        table.rows.append(["load average when a row began",
+                           f"{loads[0]:.1f} to {loads[-1]:.1f}, with what it left of the row before"])
+        blocks.append(table)
+    return blocks
+
+
+def summary_blocks(document):
+    met = sum(verdict.met for verdict in document.verdicts)
+    blocks = [Heading("In short")]
+    if document.verdicts:
+        missed = [f"{v.row}: {v.words}" for v in document.verdicts if not v.met]
+        blocks.append(Text(f"{met} of {len(document.verdicts)} figures of the budget are met."
+                           + (" Missed:" if missed else "")))
+        blocks.append(Items(missed))
+    if document.behind:
+        blocks += [Text("Quorate is behind ZooKeeper in:"), Items(document.behind)]
+    else:
+        blocks.append(Text("There is no figure below in which Quorate is behind ZooKeeper."))
+    if document.growing:
+        blocks += [Text("What grows by more at Quorate than at ZooKeeper, where nothing is said of who is "
+                        "better:"), Items(document.growing)]
+    if document.not_measured:
+        blocks += [Text("What could not be measured:"), Items(document.not_measured)]
+    return [block for block in blocks if not isinstance(block, Items) or block.items]
+
+
+INTRODUCTION = (
+    "Quorate and Debian's Apache ZooKeeper, with three members each unless something else is said, and the "
+    "load generator on one machine, the data of both on one disk, each system with its own default "
+    "settings (all writes are synced), ZooKeeper with a heap of 1 to 5 GB a member. "
+    "`tools/performance/run` measures all of it and writes this page; `--help` tells how single rows are "
+    "measured again.")
+READING = (
+    "What is to be read from it: ratios of two systems that took turns within one run, a second each, on "
+    "the same machine with the same load; and processor time, which hardly depends on what else the "
+    "machine does. What is not: how many operations a second another machine does, or what a network "
+    "between members costs; the load generator takes its share of the processors, as it does for both. "
+    "Where the brackets reach from below 1 to above it, there is no difference to speak of.")
+
+
+WHERE_IT_GOES = (
+    "Where a budget is missed, this is why, and what would be needed. A *write with nothing else under way* is "
+    "a chain of threads that wake one another: the connection's, the node's and the log's on the leader, "
+    "node and log of a follower, and back again; each wake-up costs more than what is done after it. With "
+    "more under way each wake-up serves many, and nothing of this is left (30 x 32). Fewer are to be had by "
+    "syncing on the thread that talks to the other members, which then falls silent whenever a disk "
+    "stalls; by followers that hear only with the next write that a write is committed, whose clients "
+    "then read and hear late; or by threads that spin instead of sleeping, and an idle cluster that costs "
+    "as much as a busy one. None of it is worth it. *Connect and close* is two writes through the log "
+    "and a TCP connection; *watch* is a send for each event, and a receive and a send to set the watch "
+    "again. Their budgets are beyond the room that there is on this machine, with the client's own side of "
+    "TCP included, and would be so with half of the servers' processor time; fewer system calls for many "
+    "connections (io_uring) would come closer. The *tail at half of ZooKeeper's rate* is that of the "
+    "slowest syncs of one disk that six servers share.")
+
+
+def build(results):
+    """All blocks of the document."""
+    document = Document(results)
+    for section in (document.budget, document.where, document.idle, document.growth, document.tail,
+                    document.memory):
+        section()
+    commands = list(dict.fromkeys(run["command"] for row in ROWS if row.name in results
+                                  for run in results[row.name].get("runs", ())))
+    return [Text(INTRODUCTION), Text(READING), *summary_blocks(document), *head_blocks(results),
+            *document.blocks, Heading("Command lines"),
+            Text("Names in capitals stand for lists of servers and for directories."),
+            Items([f"`{command}`" for command in commands])]
+
+
+def to_markdown(blocks):
+    parts = ["# Performance"]
+    for block in blocks:
+        if isinstance(block, Heading):
+            parts.append(f"## {block.text}")
+        elif isinstance(block, Text):
+            parts.append(block.text)
+        elif isinstance(block, Items):
+            parts.append("\n".join(f"- {item}" for item in block.items))
+        elif isinstance(block, Table):
+            lines = [block.header, ["---"] + ["--:"] * (len(block.header) - 1), *block.rows]
+            parts.append("\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |"
+                                   for line in lines))
+    return "\n\n".join(parts) + "\n"

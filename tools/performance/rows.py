@@ -1,0 +1,315 @@
+"""The rows of the document: what is measured, and the budget that it has to meet.
+
+A row's `measure(bench, scale, results)` returns what is kept of it; `results` gives the rows that
+were measured before. Ratios are always Quorate's figure divided by ZooKeeper's, in one run."""
+
+import dataclasses
+from typing import Callable
+
+import measuring
+import where
+from measuring import SYSTEMS, Failure
+
+BUDGET, WHERE, IDLE, GROWTH, TAIL, MEMORY = "budget", "where", "idle", "growth", "tail", "memory"
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    name: str
+    section: str
+    title: str
+    measure: Callable
+    seconds: int  # about, without --quick
+    # {figure: limit}: of ratios "rate" at least, "p50", "p99.9" and "cpu" at most; of Quorate alone
+    # "pause_ms", "bytes" and "restart_seconds" at most.
+    budget: dict = dataclasses.field(default_factory=dict)
+    # Another row whose figures it needs.
+    needs: str = ""
+
+
+# --- 1. The budget
+
+
+def bench_row(name, title, workload, options, budget=None, seconds=15):
+    def measure(bench, scale, _):
+        ours, theirs = bench.pair()
+        return {"runs": [bench.compare([workload], ours, theirs, [*options, *scale.time_options])]}
+
+    return Row(name, BUDGET, title, measure, seconds, budget or {})
+
+
+def load_row(workload, connections, depth, budget=None):
+    title = f"{workload}, {connections} x {depth}"
+    return bench_row(f"{workload}-{connections}x{depth}", title, workload,
+                     ["--connections", connections, "--depth", depth], budget)
+
+
+def best_rate_of_zookeeper(results):
+    """Writes a second, of all rows that were measured."""
+    rates = [run["document"]["workloads"][0]["measurements"][1]["operations_per_second"]
+             for name in ("write-1x1", "write-30x1", "write-30x32") if name in results
+             for run in results[name].get("runs", ())]
+    if not rates:
+        raise Failure("no row of writes was measured, whose best rate is needed")
+    return max(rates)
+
+
+def measure_open_loop(bench, scale, results):
+    ours, theirs = bench.pair()
+    rate = round(best_rate_of_zookeeper(results) / 2)
+    options = ["--connections", 30, "--read-share", 0, "--rate", rate, "--seconds", 3 * scale.seconds,
+               "--slice-seconds", 2 * scale.slice_seconds, "--warm-up-seconds",
+               scale.warm_up_seconds]
+    return {"runs": [bench.compare(["open-loop"], ours, theirs, options)], "rate": rate}
+
+
+FAILOVER_LOAD = ["--connections", 30, "--rate", 500, "--session-timeout-ms", 6000]
+
+
+def measure_kill(bench, scale, _):
+    return {"runs": [bench.fail_over(("kill", "restart"), scale.kill_rounds, FAILOVER_LOAD)]}
+
+
+def measure_freeze(bench, scale, _):
+    return {"runs": [bench.fail_over(("pause", "resume"), scale.freeze_rounds, FAILOVER_LOAD)]}
+
+
+def measure_populate(bench, scale, _):
+    ours, theirs = bench.pair()
+    options = ["--count", scale.populate, "--connections", 30, "--depth", 32, "--slice-seconds",
+               scale.slice_seconds]
+    return {"runs": [bench.compare(["populate"], ours, theirs, options)]}
+
+
+BUDGET_ROWS = [
+    load_row("write", 1, 1, {"p50": 0.43, "cpu": 0.25}),
+    load_row("write", 30, 1, {"rate": 4, "cpu": 0.19}),
+    load_row("write", 30, 32, {"rate": 5, "cpu": 0.18}),
+    load_row("read", 1, 1),
+    load_row("read", 30, 1),
+    load_row("read", 30, 32, {"rate": 4, "cpu": 0.14}),
+    load_row("mix", 30, 1),
+    load_row("mix", 30, 32),
+    load_row("ephemeral", 30, 32),
+    load_row("multi", 30, 32),
+    load_row("children", 30, 32),
+    bench_row("connect", "connect and close, 10 at a time", "connect", ["--connections", 10],
+              {"rate": 10}),
+    bench_row("watch", "one write, 1,000 watchers: events", "watch", ["--watchers", 1000],
+              {"rate": 10}),
+    bench_row("lock", "lock, 20 contenders: hand-overs", "lock", ["--connections", 20]),
+    Row("populate", BUDGET, "create nodes, 30 x 32", measure_populate, 15),
+    Row("open-loop", BUDGET, "writes at half of ZooKeeper's best rate", measure_open_loop, 35,
+        {"p99.9": 0.1}, needs="write-30x32"),
+    Row("failover-kill", BUDGET, "the leader is killed (SIGKILL)", measure_kill, 110,
+        {"pause_ms": 300}),
+    Row("failover-freeze", BUDGET, "the leader hangs (SIGSTOP)", measure_freeze, 75,
+        {"pause_ms": 500}),
+]
+
+
+# --- Where the time goes
+
+
+def where_row(name, title, workload, options):
+    def measure(bench, scale, _):
+        return where.measure(bench, scale, workload, options)
+
+    return Row(f"where-{name}", WHERE, title, measure, 20)
+
+
+# --- 2. Idle
+
+
+def measure_idle(bench, scale, _):
+    ours, theirs = bench.pair()
+    options = ["--connections", 100, "--seconds", scale.idle_seconds, "--slice-seconds",
+               scale.idle_seconds / 4, "--warm-up-seconds", scale.warm_up_seconds]
+    return {"runs": [bench.compare(["idle"], ours, theirs, options)]}
+
+
+# --- 3. Growth: the same system, large beside small
+
+
+GROWTH_WORKLOADS = ["write", "read", "children", "connect", "watch"]
+
+
+def compare_sizes(bench, scale, large, base, options=(), workloads=None):
+    return bench.compare(
+        workloads or GROWTH_WORKLOADS, large, base,
+        ["--connections", 30, "--depth", 8, "--watchers", scale.growth_watchers,
+         *scale.growth_time_options, *options], labels=("large", "base"))
+
+
+def heap_for(system, nodes):
+    """GB of heap for each member; ZooKeeper needs some 450 bytes a node, and room to collect."""
+    return 1 if system != "zookeeper" or nodes <= 100_000 else 2 if nodes <= 1_000_000 else 5
+
+
+def grow_nodes(system, bench, scale):
+    sizes = [n for n in scale.nodes if system == "quorate" or n <= scale.zookeeper_nodes]
+    runs, there = [], 0
+    # The large one gets warm by the nodes that are created.
+    with bench.cluster(system, warm_ups=4) as base, bench.cluster(
+            system, heap_gb=heap_for(system, max(sizes))) as large:
+        for size in sizes:
+            bench.say(f"creating {size - there:,} nodes at {system}")
+            root = f"/populated-{size}"
+            bench.populate(large, size - there, root)
+            # The base has its own few nodes again, below the root that the other one's belongs to.
+            bench.populate(base, scale.nodes_base // len(sizes), f"{root}-compared")
+            run = compare_sizes(bench, scale, large, base, [
+                "--root", root, "--keep", "--populated", size - there,
+                "--compare-populated", scale.nodes_base // len(sizes)])
+            there = size
+            runs.append({"size": size, "base": scale.nodes_base, **run})
+    return runs
+
+
+def grow_sessions(system, bench, scale):
+    runs = []
+    with bench.cluster(system) as base, bench.cluster(system) as large:
+        for size in scale.sessions:
+            run = compare_sizes(bench, scale, large, base, [
+                "--idle-sessions", size, "--compare-idle-sessions", scale.sessions_base])
+            runs.append({"size": size, "base": scale.sessions_base, **run})
+    return runs
+
+
+def grow_watches(system, bench, scale):
+    runs = []
+    with bench.cluster(system) as base, bench.cluster(system, heap_gb=2) as large:
+        for size in scale.watches:
+            run = compare_sizes(bench, scale, large, base, [
+                "--idle-sessions", 100, "--idle-watches", size,
+                "--compare-idle-sessions", 100, "--compare-idle-watches", 1])
+            runs.append({"size": size, "base": 1, **run})
+    return runs
+
+
+def grow_values(system, bench, scale):
+    runs = []
+    with bench.cluster(system) as base, bench.cluster(system) as large:
+        for size in (1_000, 100_000):
+            run = compare_sizes(bench, scale, large, base, [
+                "--keys", 100, "--size", size, "--compare-size", 100], ["write", "read"])
+            runs.append({"size": size, "base": 100, **run})
+    return runs
+
+
+def grow_members(system, bench, scale):
+    runs = []
+    with bench.cluster(system, 1) as base:
+        for size in (3, 5):
+            with bench.cluster(system, size) as large:
+                run = compare_sizes(bench, scale, large, base)
+            runs.append({"size": size, "base": 1, **run})
+    return runs
+
+
+# name: (title, unit of the size, how it is measured, seconds for each system)
+GROWTHS = {
+    "nodes": ("Znodes in the tree", "znodes", grow_nodes, (130, 110)),
+    "sessions": ("Sessions that do nothing beside", "sessions", grow_sessions, (65, 85)),
+    "watches": ("Watches set beside, by 100 sessions", "watches", grow_watches, (35, 65)),
+    "values": ("Bytes of data in a node", "B", grow_values, (25, 35)),
+    "members": ("Members", "members", grow_members, (50, 75)),
+}
+
+
+def growth_row(kind, system):
+    title, _, grow, seconds = GROWTHS[kind]
+
+    def measure(bench, scale, _):
+        bench.close_pair()
+        return {"kind": kind, "system": system, "runs": grow(system, bench, scale)}
+
+    return Row(f"growth-{kind}-{system}", GROWTH, f"{title}: {system}", measure,
+               seconds[SYSTEMS.index(system)])
+
+
+# --- 4. Tail
+
+
+def measure_tail(bench, scale, results):
+    """Both keep taking snapshots and cutting their logs while a steady load goes on."""
+    rate = round(best_rate_of_zookeeper(results) / 4)
+    bench.close_pair()
+    count = scale.tail_snap_count
+    with bench.cluster("quorate", settings=[
+            f"snapCount={count}", f"logSegmentBytes={4 << 20}"]) as ours, bench.cluster(
+                "zookeeper", settings=[f"snapCount={count}", "preAllocSize=4096",
+                                       "autopurge.purgeInterval=1"]) as theirs:
+        for cluster in (ours, theirs):
+            bench.populate(cluster, scale.tail_nodes, "/populated")
+        before = [snapshots(cluster) for cluster in (ours, theirs)]
+        seconds = scale.tail_minutes * 60 / 2
+        run = bench.compare(["open-loop"], ours, theirs, [
+            "--connections", 30, "--rate", rate, "--read-share", 0.5, "--keys", 10_000,
+            "--seconds", seconds, "--slice-seconds", min(15, seconds / 4),
+            "--warm-up-seconds", scale.warm_up_seconds])
+        taken = [snapshots(cluster) - earlier for cluster, earlier in zip((ours, theirs), before)]
+    return {"runs": [run], "rate": rate, "snap_count": count, "nodes": scale.tail_nodes,
+            "minutes": scale.tail_minutes, "snapshots": taken}
+
+
+def snapshots(cluster):
+    """How many its members have taken, together."""
+    return round(sum(measuring.metric(cluster.address(i), "cnt_snapshottime") or 0
+                     for i in cluster.numbers()))
+
+
+# --- 5. Memory and restart
+
+
+def measure_memory_of(system, bench, scale, shape, sizes):
+    points, there = [], 0
+    with bench.cluster(system, size=1, heap_gb=4) as cluster:
+        [pid] = cluster.pids()
+        empty = measuring.resident_bytes(pid)
+        for size in sizes:
+            bench.say(f"creating {size - there:,} nodes at {system}")
+            bench.populate(cluster, size - there, f"/populated-{size}",
+                           ["--shape", shape, "--name-bytes", 24])
+            there = size
+            [pid] = cluster.pids()
+            point = {"nodes": size, "loaded_bytes": measuring.resident_bytes(pid) - empty}
+            if system == "zookeeper":
+                point["heap_bytes"] = measuring.java_heap_bytes(pid)
+            seconds = [measuring.restart_seconds(cluster) for _ in range(scale.restarts)]
+            [pid] = cluster.pids()
+            point["restart_seconds"] = seconds
+            point["restarted_bytes"] = measuring.resident_bytes(pid) - empty
+            points.append(point)
+    return points
+
+
+def memory_row(shape, sizes_of, seconds, budget):
+    def measure(bench, scale, _):
+        bench.close_pair()
+        sizes = sizes_of(scale)
+        return {"shape": shape,
+                "points": {system: measure_memory_of(system, bench, scale, shape, sizes)
+                           for system in SYSTEMS}}
+
+    return Row(f"memory-{shape}", MEMORY, f"memory and restart, {shape}", measure, seconds, budget)
+
+
+ROWS = [
+    *BUDGET_ROWS,
+    where_row("write-1x1", "write, 1 x 1", "write", ["--connections", 1]),
+    where_row("write-30x1", "write, 30 x 1", "write", ["--connections", 30]),
+    where_row("write-30x32", "write, 30 x 32", "write", ["--connections", 30, "--depth", 32]),
+    where_row("connect", "connect and close, 10 at a time", "connect", ["--connections", 10]),
+    where_row("watch", "one write, 1,000 watchers: events", "watch", ["--watchers", 1000]),
+    Row("idle", IDLE, "100 sessions that do nothing", measure_idle, 45),
+    *(growth_row(kind, system) for kind in GROWTHS for system in SYSTEMS),
+    Row("tail", TAIL, "steady load while snapshots are taken", measure_tail, 620,
+        needs="write-30x32"),
+    memory_row("flat", lambda scale: scale.memory_nodes, 75,
+               {"bytes": 300, "restart_seconds": 0.5}),
+    memory_row("directories", lambda scale: scale.memory_nodes[:1], 35, {"bytes": 300}),
+    memory_row("chains", lambda scale: scale.memory_nodes[:1], 35, {"bytes": 300}),
+]
+BY_NAME = {row.name: row for row in ROWS}
+

@@ -1,0 +1,199 @@
+#include "tools/restore.h"
+
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "rpc/server/config.h"
+#include "tools/load_backup.h"
+#include "tools/offline/member_directory.h"
+#include "tools/progress_bar.h"
+#include "tools/text.h"
+#include "tree/command.h"
+
+namespace quorate::tools {
+namespace {
+
+struct Options {
+  std::string file;
+  std::string config;
+  std::string data_dir;
+  std::string log_dir;
+  uint64_t member = 0;
+  std::vector<uint64_t> members;
+  std::vector<uint64_t> observers;
+  std::string cluster_name;
+  bool without_sessions = false;
+};
+
+// Who the member is, by a configuration file or by the options.
+absl::StatusOr<NewMember> MemberOf(const Options& options) {
+  NewMember member;
+  if (!options.config.empty()) {
+    auto config = rpc::LoadConfig(options.config);
+    if (!config.ok()) return absl::FailedPreconditionError(config.status().message());
+    member.data_dir = config->data_dir;
+    member.log_dir = config->log_dir;
+    member.member = config->my_id;
+    for (const auto& [id, server] : config->servers) {
+      (server.observer ? member.observers : member.voters).push_back(id);
+    }
+    if (config->standalone()) member.voters = {config->my_id};
+    return member;
+  }
+  if (options.data_dir.empty() || options.member == 0 || options.members.empty()) {
+    return absl::InvalidArgumentError(
+        "say which member to make: --config zoo.cfg, or --data-dir, --member and --members");
+  }
+  member.data_dir = options.data_dir;
+  member.log_dir = options.log_dir;
+  member.member = options.member;
+  member.voters = options.members;
+  member.observers = options.observers;
+  return member;
+}
+
+// The same for all members of the new cluster, and another one than that of the cluster which the
+// backup is of, of another backup, or of other members.
+std::string NewClusterId(const tree::BackupTotals& totals, const NewMember& member,
+                         const std::string& cluster_name) {
+  tree::BackupChecksum id;
+  id.Add("cluster");
+  id.Add(totals.checksum);
+  for (uint64_t voter : member.voters) id.Add(absl::StrCat("voter ", voter, ";"));
+  for (uint64_t observer : member.observers) id.Add(absl::StrCat("observer ", observer, ";"));
+  id.Add(cluster_name);
+  return id.Value();
+}
+
+class NoListener : public tree::ApplyListener {
+ public:
+  void OnNodeEvent(tree::EventType, std::string_view, tree::Zxid, const tree::EventAcls&) override {
+  }
+  void OnSessionAttached(const tree::SessionInfo&) override {}
+  void OnSessionClosed(tree::SessionId, tree::Zxid) override {}
+  void OnResult(tree::ApplyResult) override {}
+};
+
+// As if each of them had been closed after the backup: their ephemerals go too.
+void CloseSessions(tree::Tree* tree) {
+  NoListener listener;
+  for (const tree::SessionInfo& session : tree->Sessions()) {
+    tree::CommandHeader header;
+    header.kind = tree::CommandKind::kExpireSession;
+    header.session = session.id;
+    header.attach_zxid = session.attach_zxid;
+    header.time_ms = tree->time_ms();
+    std::string command;
+    tree::AppendCloseSession(header, &command);
+    tree->Apply(tree->last_zxid() + 1, command, {}, &listener);
+  }
+}
+
+absl::Status Write(const NewMember& member, const tree::Tree& tree, uint64_t term,
+                   const tree::BackupTotals& totals) {
+  auto writer = MemberDirectoryWriter::Create(member, tree.last_zxid(), term, tree.digest());
+  if (!writer.ok()) return writer.status();
+  ProgressBar progress("writing");
+  absl::Status status;
+  uint64_t records = 0;
+  uint64_t bytes = 0;
+  tree.ForEachRecord([&](std::string_view key, std::optional<std::string_view> value) {
+    if (!status.ok()) return;
+    status = (*writer)->Add(key, *value);
+    bytes += key.size() + value->size();
+    progress.Update(++records, totals.records, bytes);
+  });
+  if (status.ok()) status = (*writer)->Finish();
+  if (status.ok()) progress.Finish();
+  return status;
+}
+
+void Print(const NewMember& member, const tree::Tree& tree, bool json) {
+  const auto zxid = static_cast<uint64_t>(tree.last_zxid().value());
+  if (json) {
+    const nlohmann::ordered_json document = {
+        {"member", member.member},
+        {"data_dir", member.data_dir},
+        {"log_dir", member.log_dir.empty() ? member.data_dir : member.log_dir},
+        {"voters", member.voters},
+        {"observers", member.observers},
+        {"cluster_id", HexBytes(member.cluster_id)},
+        {"zxid", Hex(zxid)},
+        {"digest", Hex(tree.digest())},
+        {"nodes", tree.node_count()},
+        {"sessions", tree.session_count()},
+    };
+    std::cout << document.dump(2) << "\n";
+    return;
+  }
+  std::cout << member.data_dir << ": member " << member.member << " of new cluster "
+            << HexBytes(member.cluster_id) << ", zxid " << Hex(zxid) << ", " << tree.node_count()
+            << " znodes, " << tree.session_count() << " sessions, digest " << Hex(tree.digest())
+            << "\n";
+}
+
+absl::Status RunRestore(const GlobalOptions& global, const Options& options) {
+  auto member = MemberOf(options);
+  if (!member.ok()) return member.status();
+  ProgressBar progress("reading");
+  auto backup = LoadBackup(options.file, &progress);
+  // Damage of the file is no wrong usage.
+  if (absl::IsInvalidArgument(backup.status())) {
+    return absl::FailedPreconditionError(backup.status().message());
+  }
+  if (!backup.ok()) return backup.status();
+  member->cluster_id = NewClusterId(backup->totals, *member, options.cluster_name);
+  if (options.without_sessions) CloseSessions(backup->tree.get());
+  if (absl::Status s = Write(*member, *backup->tree, backup->header.term, backup->totals);
+      !s.ok()) {
+    return s;
+  }
+  Print(*member, *backup->tree, global.json);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddRestoreCommand(CommandLine* command_line) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = command_line->Add(
+      command_line->root(), "restore", "Makes the data directory of a member from a backup",
+      [command_line, options] { return RunRestore(command_line->global(), *options); });
+  command->add_option("file", options->file, "The backup")->required();
+  CLI::Option* config =
+      command->add_option("--config", options->config,
+                          "The member's zoo.cfg: its directories, its number, its cluster");
+  const auto instead = [&](CLI::Option* option) { option->excludes(config); };
+  instead(command->add_option("--data-dir", options->data_dir, "Its data directory"));
+  instead(command->add_option("--log-dir", options->log_dir,
+                              "Its log directory, if that is another one"));
+  instead(command->add_option("--member", options->member, "Its number"));
+  instead(command->add_option("--members", options->members, "The numbers of all voters: 1,2,3")
+              ->delimiter(',')
+              ->allow_extra_args(false));
+  instead(command->add_option("--observers", options->observers, "The numbers of all observers")
+              ->delimiter(',')
+              ->allow_extra_args(false));
+  command->add_option("--cluster-name", options->cluster_name,
+                      "Any text; clusters that are restored from one file under different names "
+                      "are different ones");
+  command->add_flag("--without-sessions", options->without_sessions,
+                    "Leave out the sessions, and the ephemeral nodes with them");
+  command->footer(
+      "To be run once for each member of a new cluster, with the same file and the same members;\n"
+      "then start them all. Directories must be empty but for configuration and myid. Sessions "
+      "are\n"
+      "kept: clients come back to them, or they expire. This is for a new cluster only: a member "
+      "that\nlost its disk later starts with an empty directory, and the others fill it; restoring "
+      "it alone\ncould lose what was written since.");
+}
+
+}  // namespace quorate::tools

@@ -1,0 +1,11 @@
+// `quorate lock` and `quorate elect`: run a command under a lock, or on the leader only.
+#pragma once
+
+#include "tools/command_line.h"
+
+namespace quorate::tools {
+
+void AddLockCommand(CommandLine* command_line);
+void AddElectCommand(CommandLine* command_line);
+
+}  // namespace quorate::tools

@@ -1,0 +1,242 @@
+// Commands on single znodes: ls, get, set, create, delete, stat, sync.
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tools/shell/command.h"
+#include "tools/shell/printing.h"
+#include "tools/shell/shell.h"
+#include "tools/shell/walk.h"
+
+namespace quorate::tools::shell {
+namespace {
+
+absl::Status Usage(const Invocation& invocation, const std::string& why) {
+  return absl::InvalidArgumentError(absl::StrCat(why, "\nusage: ", UsageOf(invocation.command())));
+}
+
+void PutStat(const Stat& stat, Invocation& invocation) {
+  if (invocation.Has('s')) invocation.Line(ToText(stat));
+  invocation.json()["stat"] = ToJson(stat);
+}
+
+absl::Status ListSubtree(Invocation& invocation) {
+  auto& paths = invocation.json()["paths"] = nlohmann::ordered_json::array();
+  return WalkSubtree(invocation.client(), invocation.path(), [&](const std::string& path) {
+    invocation.Line(path);
+    if (invocation.shell().options().json) paths.push_back(path);
+  });
+}
+
+absl::Status Ls(Invocation& invocation) {
+  if (invocation.Has('R')) {
+    if (invocation.Has('s') || invocation.Has('w')) {
+      return Usage(invocation, "-R goes with no other option");
+    }
+    return ListSubtree(invocation);
+  }
+  auto list = invocation.client().List(invocation.path());
+  if (!list.ok()) return list.status();
+  if (invocation.Has('w')) {
+    if (absl::Status s = invocation.shell().watches().Add(invocation.client(), invocation.path(),
+                                                          WatchKind::kChildren, list->zxid);
+        !s.ok()) {
+      return s;
+    }
+  }
+  invocation.Line(ListText(list->children));
+  invocation.json()["children"] = list->children;
+  PutStat(list->stat, invocation);
+  return absl::OkStatus();
+}
+
+absl::Status Get(Invocation& invocation) {
+  auto read = invocation.client().Get(invocation.path());
+  if (!read.ok()) return read.status();
+  if (invocation.Has('w')) {
+    if (absl::Status s = invocation.shell().watches().Add(invocation.client(), invocation.path(),
+                                                          WatchKind::kData, read->zxid);
+        !s.ok()) {
+      return s;
+    }
+  }
+  invocation.Line(read->data);
+  PutData(read->data, &invocation.json());
+  PutStat(read->stat, invocation);
+  return absl::OkStatus();
+}
+
+absl::Status Set(Invocation& invocation) {
+  const auto version = invocation.Version();
+  if (!version.ok()) return version.status();
+  auto stat =
+      invocation.client().Set(invocation.path(), invocation.arguments()[1], {.version = *version});
+  if (!stat.ok()) return stat.status();
+  PutStat(*stat, invocation);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CreateMode> ModeOf(const Invocation& invocation, bool has_ttl) {
+  const bool is_ephemeral = invocation.Has('e');
+  const bool is_sequential = invocation.Has('s');
+  if (invocation.Has('c')) {
+    if (is_ephemeral || is_sequential || has_ttl) {
+      return Usage(invocation, "-c cannot be combined with -s, -e or -t");
+    }
+    return CreateMode::kContainer;
+  }
+  if (has_ttl) {
+    if (is_ephemeral) return Usage(invocation, "TTLs cannot be used with Ephemeral znodes");
+    return is_sequential ? CreateMode::kPersistentSequentialWithTtl
+                         : CreateMode::kPersistentWithTtl;
+  }
+  if (is_ephemeral) {
+    return is_sequential ? CreateMode::kEphemeralSequential : CreateMode::kEphemeral;
+  }
+  return is_sequential ? CreateMode::kPersistentSequential : CreateMode::kPersistent;
+}
+
+absl::Status Create(Invocation& invocation) {
+  constexpr int64_t kTtlMaxMs = 1099511627775;
+  const auto ttl = invocation.Number('t');
+  if (!ttl.ok()) return ttl.status();
+  if (ttl->has_value() && (**ttl <= 0 || **ttl > kTtlMaxMs)) {
+    return Usage(invocation,
+                 absl::StrCat("ttl must be positive and cannot be larger than: ", kTtlMaxMs));
+  }
+  const auto mode = ModeOf(invocation, ttl->has_value());
+  if (!mode.ok()) return mode.status();
+  CreateOptions options;
+  options.mode = *mode;
+  options.ttl_ms = ttl->value_or(0);
+  options.create_parents = invocation.Has('p');
+  if (const auto text = invocation.argument(2)) {
+    auto acl = ParseAcls(*text);
+    if (!acl.ok()) return acl.status();
+    options.acl = *std::move(acl);
+  }
+  // As it was typed: of a sequential znode the name may be empty.
+  auto created = invocation.client().Create(invocation.arguments()[0],
+                                            invocation.argument(1).value_or(""), options);
+  if (!created.ok()) return created.status();
+  if (invocation.Has('e')) invocation.shell().ephemerals().insert(created->path);
+  invocation.Line("Created " + created->path);
+  invocation.json()["created"] = created->path;
+  invocation.json()["stat"] = ToJson(created->stat);
+  return absl::OkStatus();
+}
+
+absl::Status Delete(Invocation& invocation) {
+  const auto version = invocation.Version();
+  if (!version.ok()) return version.status();
+  return invocation.client().Delete(invocation.path(), {.version = *version}).status();
+}
+
+absl::Status StatOf(Invocation& invocation) {
+  if (invocation.Has('w')) {
+    // Before it is read: the znode need not be there.
+    if (absl::Status s = invocation.shell().watches().Add(invocation.client(), invocation.path(),
+                                                          WatchKind::kData, 0);
+        !s.ok()) {
+      return s;
+    }
+  }
+  auto stat = invocation.client().Exists(invocation.path());
+  if (!stat.ok()) return stat.status();
+  if (!stat->has_value()) {
+    return absl::NotFoundError("Node does not exist: " + invocation.path());
+  }
+  invocation.Line(ToText(**stat));
+  invocation.json()["stat"] = ToJson(**stat);
+  return absl::OkStatus();
+}
+
+absl::Status Sync(Invocation& invocation) {
+  if (absl::Status s = invocation.client().Sync(); !s.ok()) return s;
+  invocation.Line("Sync is OK");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<Command> NodeCommands() {
+  const Option with_stat = {'s', "", "print its metadata, too"};
+  return {
+      {.name = "ls",
+       .options = {with_stat,
+                   {'w', "", "watch: print the next change of the list"},
+                   {'R', "", "the paths of everything below it, level by level"}},
+       .arguments = "path",
+       .arguments_min = 1,
+       .arguments_max = 1,
+       .summary = "Lists the children of a znode",
+       .details = "",
+       .example = "ls /\nls -R /app",
+       .run = Ls},
+      {.name = "get",
+       .options = {with_stat, {'w', "", "watch: print the next change of the znode"}},
+       .arguments = "path",
+       .arguments_min = 1,
+       .arguments_max = 1,
+       .summary = "Prints the data of a znode",
+       .details = "",
+       .example = "get -s /app/config",
+       .run = Get},
+      {.name = "set",
+       .options = {with_stat,
+                   {'v', "version", "only if this is its version (dataVersion of stat)"}},
+       .arguments = "path data",
+       .arguments_min = 2,
+       .arguments_max = 2,
+       .summary = "Replaces the data of a znode",
+       .details = "",
+       .example = "set /app/config \"two words\"\nset -v 3 /app/config new",
+       .run = Set},
+      {.name = "create",
+       .options = {{'s', "", "sequential: ten digits are appended to the name"},
+                   {'e', "", "ephemeral: it ends with this session"},
+                   {'c', "", "container: it is removed some time after its last child was"},
+                   {'t', "ttl",
+                    "it is removed after that many milliseconds without children and "
+                    "changes"},
+                   {'p', "", "create what is missing above it, too"}},
+       .arguments = "path [data] [acl]",
+       .arguments_min = 1,
+       .arguments_max = 3,
+       .summary = "Creates a znode",
+       .details = "An access control list looks like world:anyone:r,auth::cdrwa (`help setAcl`).\n"
+                  "Without one, everybody may do everything.",
+       .example = "create /app/config first\ncreate -e -s /app/workers/worker- 10.0.0.7",
+       .run = Create},
+      {.name = "delete",
+       .options = {{'v', "version", "only if this is its version (dataVersion of stat)"}},
+       .arguments = "path",
+       .arguments_min = 1,
+       .arguments_max = 1,
+       .summary = "Deletes a znode that has no children",
+       .details = "",
+       .example = "delete /app/config",
+       .run = Delete},
+      {.name = "stat",
+       .options = {{'w', "", "watch: print the next change; the znode need not be there"}},
+       .arguments = "path",
+       .arguments_min = 1,
+       .arguments_max = 1,
+       .summary = "Prints the metadata of a znode",
+       .details = "",
+       .example = "stat /app/config",
+       .run = StatOf},
+      {.name = "sync",
+       .options = {},
+       .arguments = "path",
+       .arguments_min = 0,
+       .arguments_max = 1,
+       .summary = "Lets later reads see every write that was answered to anybody before",
+       .details = "It concerns the whole tree; a path is accepted as zkCli.sh has one.",
+       .example = "sync /app",
+       .run = Sync},
+  };
+}
+
+}  // namespace quorate::tools::shell

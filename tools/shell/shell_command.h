@@ -1,0 +1,10 @@
+// `quorate shell`: commands on znodes, typed, from a script, or one on the command line.
+#pragma once
+
+#include "tools/command_line.h"
+
+namespace quorate::tools {
+
+void AddShellCommand(CommandLine* command_line);
+
+}  // namespace quorate::tools

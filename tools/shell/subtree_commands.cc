@@ -1,0 +1,158 @@
+// Commands on everything below a znode, or of a session: deleteall, getAllChildrenNumber,
+// getEphemerals.
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tools/shell/command.h"
+#include "tools/shell/printing.h"
+#include "tools/shell/shell.h"
+#include "tools/shell/walk.h"
+
+namespace quorate::tools::shell {
+namespace {
+
+constexpr int64_t kBatchSize = 1000;
+constexpr size_t kBatchesAhead = 8;
+
+// Deletes paths[begin, end), which are there in the order of a walk, from the last one on; what
+// somebody else has deleted is no failure.
+absl::Status DeleteOneByOne(Client& client, const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    const absl::Status status = client.Delete(path).status();
+    if (!status.ok() && ErrorOf(status) != ErrorCode::kNoNode) return Failure(status, path);
+  }
+  return absl::OkStatus();
+}
+
+// A batch that is under way.
+struct Batch {
+  std::vector<std::string> paths;
+  Call<TransactionResult> call;
+};
+
+absl::Status Finish(Client& client, Batch batch) {
+  const absl::Status status = batch.call.Wait().status();
+  if (status.ok()) return status;
+  if (ErrorOf(status) == ErrorCode::kNoNode) return DeleteOneByOne(client, batch.paths);
+  const size_t failed = FailedOperationOf(status).value_or(0);
+  return Failure(status, batch.paths[std::min(failed, batch.paths.size() - 1)]);
+}
+
+// In transactions of `batch_size`, children before their parents.
+absl::StatusOr<size_t> DeleteInBatches(Client& client, const std::string& path, size_t batch_size) {
+  std::vector<std::string> paths;
+  if (absl::Status s =
+          WalkSubtree(client, path, [&paths](const std::string& found) { paths.push_back(found); });
+      !s.ok()) {
+    return s;
+  }
+  const size_t count = paths.size();
+  std::deque<Batch> batches;
+  absl::Status outcome;
+  while (outcome.ok() && (!paths.empty() || !batches.empty())) {
+    if (!paths.empty() && batches.size() < kBatchesAhead) {
+      Transaction transaction;
+      std::vector<std::string> chosen;
+      for (; !paths.empty() && chosen.size() < batch_size; paths.pop_back()) {
+        transaction.Delete(paths.back());
+        chosen.push_back(std::move(paths.back()));
+      }
+      batches.push_back({std::move(chosen), client.AsyncCommit(transaction)});
+      continue;
+    }
+    Batch first = std::move(batches.front());
+    batches.pop_front();
+    outcome = Finish(client, std::move(first));
+  }
+  if (!outcome.ok()) return outcome;
+  return count;
+}
+
+absl::Status DeleteAll(Invocation& invocation) {
+  const auto batch_size = invocation.Number('b');
+  if (!batch_size.ok()) return batch_size.status();
+  if (batch_size->has_value() && (**batch_size < 1 || **batch_size > 10'000)) {
+    return absl::InvalidArgumentError("deleteall: -b is 1 to 10000");
+  }
+  if (!batch_size->has_value()) {
+    auto removed = invocation.client().Delete(invocation.path(), {.recursive = true});
+    if (removed.ok()) invocation.json()["deleted"] = *removed;
+    if (ErrorOf(removed.status()) != ErrorCode::kTooLarge) return removed.status();
+  }
+  auto deleted = DeleteInBatches(invocation.client(), invocation.path(),
+                                 static_cast<size_t>(batch_size->value_or(kBatchSize)));
+  if (!deleted.ok()) return deleted.status();
+  invocation.json()["deleted"] = *deleted;
+  return absl::OkStatus();
+}
+
+absl::Status GetAllChildrenNumber(Invocation& invocation) {
+  int64_t count = -1;  // the znode itself does not count
+  if (absl::Status s = WalkSubtree(invocation.client(), invocation.path(),
+                                   [&count](const std::string&) { ++count; });
+      !s.ok()) {
+    return s;
+  }
+  invocation.Line(absl::StrCat(count));
+  invocation.json()["count"] = count;
+  return absl::OkStatus();
+}
+
+absl::Status GetEphemerals(Invocation& invocation) {
+  Client& client = invocation.client();
+  std::set<std::string>& created = invocation.shell().ephemerals();
+  std::vector<std::string> found;
+  for (auto path = created.begin(); path != created.end();) {
+    auto stat = client.Exists(*path);
+    if (!stat.ok()) return Failure(stat.status(), *path);
+    if (!stat->has_value() || (*stat)->ephemeral_session != client.session_id()) {
+      path = created.erase(path);
+      continue;
+    }
+    if (path->starts_with(invocation.argument(0).value_or("/"))) found.push_back(*path);
+    ++path;
+  }
+  invocation.Line(ListText(found));
+  invocation.json()["paths"] = found;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<Command> SubtreeCommands() {
+  return {
+      {.name = "deleteall",
+       .options = {{'b', "size", "in transactions of that many znodes, not all at once"}},
+       .arguments = "path",
+       .arguments_min = 1,
+       .arguments_max = 1,
+       .summary = "Deletes a znode with everything below it",
+       .details = "Up to 10,000 znodes go as one change, all or none. More go in transactions of\n"
+                  "1,000; if one of these fails, what was deleted before it stays deleted.",
+       .example = "deleteall /app/old",
+       .run = DeleteAll},
+      {.name = "getAllChildrenNumber",
+       .options = {},
+       .arguments = "path",
+       .arguments_min = 1,
+       .arguments_max = 1,
+       .summary = "Counts everything below a znode",
+       .details = "It reads every znode there: all of them must be readable.",
+       .example = "getAllChildrenNumber /app",
+       .run = GetAllChildrenNumber},
+      {.name = "getEphemerals",
+       .options = {},
+       .arguments = "[path]",
+       .arguments_min = 0,
+       .arguments_max = 1,
+       .summary = "Lists the ephemeral znodes of this session",
+       .details = "Only those whose paths begin with `path`, if there is one.",
+       .example = "getEphemerals /app",
+       .run = GetEphemerals},
+  };
+}
+
+}  // namespace quorate::tools::shell

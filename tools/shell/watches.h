@@ -1,0 +1,73 @@
+// The watches of a shell's session, which print what they see in the words of zkCli.sh.
+//
+// Thread-safety: one thread at a time; events are printed from the client's thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "client/client.h"
+#include "tools/shell/console.h"
+
+namespace quorate::tools::shell {
+
+enum class WatchKind {
+  kData,                 // one event of the znode itself (get -w, stat -w)
+  kChildren,             // one event of its list of children, or its end (ls -w)
+  kPersistent,           // all events of both kinds (addWatch -m PERSISTENT)
+  kPersistentRecursive,  // all events of it and everything below it
+};
+
+class Watches {
+ public:
+  Watches(Console* console, bool json);
+
+  // From after that zxid on; 0: from now on. A watch of the same kind there is replaced.
+  absl::Status Add(Client& client, const std::string& path, WatchKind kind, int64_t after_zxid);
+  // Ends one, which is printed as an event; whether there was one.
+  bool Remove(const std::string& path, WatchKind kind);
+  void RemoveAll() { watches_.clear(); }
+  // Whether events are printed (printwatches).
+  bool prints() const { return printer_->prints; }
+  void SetPrints(bool prints) { printer_->prints = prints; }
+
+ private:
+  // Prints each event once, however many watches see it. Of the client's thread, but for `prints`.
+  struct Printer {
+    Printer(Console* the_console, bool prints_json) : console(the_console), json(prints_json) {}
+
+    Console* const console;
+    const bool json;
+    std::atomic<bool> prints{true};
+    int64_t zxid = 0;
+    std::set<std::string> printed;  // of `zxid`
+
+    void Print(const std::string& type, const std::string& path, int64_t event_zxid);
+    void Show(const std::string& type, const std::string& path, int64_t event_zxid) const;
+  };
+  struct Watched {
+    std::string path;
+    WatchKind kind;
+    std::atomic<bool> has_fired{false};
+
+    bool is_once() const { return kind == WatchKind::kData || kind == WatchKind::kChildren; }
+  };
+  struct Entry {
+    std::shared_ptr<Watched> watched;
+    WatchHandle handle;
+  };
+
+  static void OnNotification(const WatchNotification& notification, Watched& watched,
+                             Printer& printer);
+
+  const std::shared_ptr<Printer> printer_;
+  std::map<std::pair<std::string, WatchKind>, Entry> watches_;
+};
+
+}  // namespace quorate::tools::shell

@@ -1,0 +1,30 @@
+// The two checksums of ZooKeeper's files.
+//
+// zlib takes a null pointer for the wish to begin anew, so that nothing must not be told to it.
+//
+// Thread-safety: functions without state.
+#pragma once
+
+#include <zlib.h>
+
+#include <cstdint>
+#include <string_view>
+
+namespace quorate::tools::zookeeper {
+
+inline constexpr uint32_t kAdler32OfNothing = 1;
+
+// Of all bytes whose checksum `before` is, and these behind them.
+inline uint32_t Adler32(std::string_view bytes, uint32_t before = kAdler32OfNothing) {
+  if (bytes.empty()) return before;
+  return static_cast<uint32_t>(
+      adler32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+inline uint32_t Crc32(std::string_view bytes, uint32_t before = 0) {
+  if (bytes.empty()) return before;
+  return static_cast<uint32_t>(
+      crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+}  // namespace quorate::tools::zookeeper

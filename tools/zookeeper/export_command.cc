@@ -1,0 +1,82 @@
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_format.h"
+#include "consensus/log/env.h"
+#include "tools/offline/progress.h"
+#include "tools/zookeeper/commands.h"
+#include "tools/zookeeper/export.h"
+#include "tools/zookeeper/facts.h"
+#include "tools/zookeeper/source_tree.h"
+
+namespace quorate::tools::zookeeper {
+namespace {
+
+constexpr char kFooter[] =
+    "SOURCE is the data directory of a stopped member, or a backup file. Writes a snapshot from\n"
+    "which ZooKeeper 3.5 to 3.9 starts, alone or as several servers: copy DIR/version-2 to the\n"
+    "empty dataDir of each. Nodes keep data, access control lists and Stat; new changes have\n"
+    "greater zxids than all old ones. Sessions are there, and so are their ephemerals, until "
+    "their\n"
+    "timeouts have passed: ZooKeeper takes back only clients whose password it would have given\n"
+    "itself, which are those that came from ZooKeeper.\n"
+    "\n"
+    "Nodes with a TTL need servers that run with -Dzookeeper.extendedTypesEnabled=true: others\n"
+    "delete them when they start.\n"
+    "\n"
+    "  quorate export --zookeeper-snapshot /tmp/back /var/lib/quorate";
+
+struct Options {
+  std::string directory;
+  std::string source;
+  std::string log_dir;
+};
+
+absl::Status Run(const Options& options, const GlobalOptions& global) {
+  Progress progress;
+  const auto tree = LoadSourceTree(options.source, options.log_dir, &progress);
+  if (!tree.ok()) return tree.status();
+  const auto exported = ExportSnapshot(**tree, options.directory, consensus::Env::Posix());
+  if (!exported.ok()) return exported.status();
+  if (exported->ttl_nodes > 0) {
+    std::cerr << "warning: " << exported->ttl_nodes
+              << " nodes have a TTL; start ZooKeeper with -Dzookeeper.extendedTypesEnabled=true, "
+                 "or it deletes them\n";
+  }
+  nlohmann::ordered_json json;
+  json["snapshot"] = exported->file;
+  json["zxid"] = absl::StrFormat("0x%x", exported->zxid.value());
+  json["epoch"] = exported->epoch;
+  json["nodes"] = exported->nodes;
+  json["ephemerals"] = exported->ephemerals;
+  json["ttl_nodes"] = exported->ttl_nodes;
+  json["sessions"] = exported->sessions;
+  json["bytes"] = exported->bytes;
+  PrintFacts(json, global.json);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddExportCommand(CommandLine* command_line) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = command_line->Add(
+      command_line->root(), "export", "Make ZooKeeper's data from a member's or a backup",
+      [options, command_line] { return Run(*options, command_line->global()); });
+  command
+      ->add_option("--zookeeper-snapshot", options->directory,
+                   "where version-2 with the snapshot is to be made")
+      ->required()
+      ->type_name("DIR");
+  command->add_option("source", options->source, "data directory of a stopped member, or a backup")
+      ->required()
+      ->type_name("SOURCE");
+  command->add_option("--log-dir", options->log_dir, "of that member, if its log is elsewhere")
+      ->type_name("DIR");
+  command->footer(kFooter);
+}
+
+}  // namespace quorate::tools::zookeeper

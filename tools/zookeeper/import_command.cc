@@ -1,0 +1,183 @@
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_format.h"
+#include "rpc/server/config.h"
+#include "tools/offline/member_directory.h"
+#include "tools/offline/progress.h"
+#include "tools/zookeeper/commands.h"
+#include "tools/zookeeper/facts.h"
+#include "tools/zookeeper/import.h"
+
+namespace quorate::tools::zookeeper {
+namespace {
+
+// The first term of the new cluster: what is imported counts as decided in it, and its first leader
+// is elected in a greater one. Terms of ZooKeeper (its epochs) mean nothing here: its servers take
+// no part.
+constexpr uint64_t kTerm = 1;
+
+constexpr char kFooter[] =
+    "Reads the newest whole snapshot and the logs behind it, as the ZooKeeper server would, and\n"
+    "makes the data of a new Quorate member of it: all nodes with data, access control lists and\n"
+    "Stat as they are, sessions with their ephemerals and their passwords, quotas. New changes\n"
+    "have greater zxids than all old ones. Clients keep their sessions if they come back within\n"
+    "their timeouts.\n"
+    "\n"
+    "Stop all ZooKeeper servers first, and take the data of the one with the greatest last zxid\n"
+    "(--check shows it; a stopped leader has it). Run the import once for each new member, always\n"
+    "from the same data, then start all members:\n"
+    "\n"
+    "  quorate import --zookeeper-data /var/lib/zookeeper --check\n"
+    "  quorate import --zookeeper-data /var/lib/zookeeper --config /etc/quorate/zoo.cfg\n"
+    "  quorate import --zookeeper-data /copy --data-dir /var/lib/quorate --member 2 \\\n"
+    "      --members 1,2,3\n"
+    "\n"
+    "Nothing in the ZooKeeper directories is changed. The new directories must be empty but for\n"
+    "myid and configuration.";
+
+struct Options {
+  DataDirectory source;
+  std::string config;
+  NewMember member;
+  bool check = false;
+};
+
+// Which member is to be made: by the configuration, or by what was said.
+absl::StatusOr<NewMember> MemberOf(const Options& options) {
+  NewMember member = options.member;
+  if (options.config.empty()) {
+    if (member.data_dir.empty() || member.member == 0 || member.voters.empty()) {
+      return absl::InvalidArgumentError(
+          "say which member is to be made: --config with its zoo.cfg, or --data-dir, --member and "
+          "--members; or only --check the data");
+    }
+    return member;
+  }
+  if (!member.data_dir.empty() || member.member != 0 || !member.voters.empty()) {
+    return absl::InvalidArgumentError(
+        "--config says all about the member; leave out --data-dir, --log-dir, --member, --members "
+        "and --observers");
+  }
+  const absl::StatusOr<rpc::Config> config = rpc::LoadConfig(options.config);
+  if (!config.ok()) return config.status();
+  member.data_dir = config->data_dir;
+  member.log_dir = config->log_dir;
+  member.member = config->my_id;
+  for (const auto& [number, line] : config->servers) {
+    (line.observer ? member.observers : member.voters).push_back(number);
+  }
+  if (config->standalone()) member.voters = {config->my_id};
+  return member;
+}
+
+nlohmann::ordered_json ToJson(const LoadedDirectory& loaded, const ImportedTree& tree,
+                              const std::vector<std::string>& warnings) {
+  nlohmann::ordered_json json;
+  json["snapshot"] = loaded.snapshot;
+  json["transactions"] = loaded.transactions;
+  json["digests_checked"] = loaded.digests_checked;
+  json["ephemerals_without_session"] = loaded.orphans;
+  json["last_zxid"] = absl::StrFormat("0x%x", tree.zxid.value());
+  json["nodes"] = tree.nodes;
+  json["ephemerals"] = tree.ephemerals;
+  json["containers"] = tree.containers;
+  json["ttl_nodes"] = tree.ttl_nodes;
+  json["sessions"] = tree.sessions;
+  json["data_bytes"] = tree.data_bytes;
+  json["digest"] = absl::StrFormat("%016x", tree.digest);
+  json["warnings"] = warnings;
+  return json;
+}
+
+// `*json` gets what is special about the member.
+absl::Status Write(const Importer& importer, NewMember member, Progress* progress,
+                   nlohmann::ordered_json* json) {
+  const ImportedTree& tree = importer.summary();
+  member.cluster_id = importer.ClusterId(member.voters, member.observers);
+  (*json)["cluster"] = absl::BytesToHexString(member.cluster_id);
+  (*json)["member"] = member.member;
+  (*json)["data_dir"] = member.data_dir;
+  auto writer = MemberDirectoryWriter::Create(member, tree.zxid, kTerm, tree.digest);
+  if (!writer.ok()) return writer.status();
+  absl::Status status = importer.ForEachRecord(
+      [&writer](std::string_view key, std::string_view value) {
+        return (*writer)->Add(key, value);
+      },
+      [progress](const std::string& line) { progress->Update([&line] { return line; }); });
+  return status.ok() ? (*writer)->Finish() : status;
+}
+
+absl::Status Run(const Options& options, const GlobalOptions& global) {
+  NewMember member;
+  if (!options.check) {
+    absl::StatusOr<NewMember> wanted = MemberOf(options);
+    if (!wanted.ok()) return wanted.status();
+    member = *std::move(wanted);
+  }
+  Progress progress;
+  absl::StatusOr<LoadedDirectory> loaded = LoadDirectory(
+      options.source,
+      [&progress](const std::string& line) { progress.Update([&line] { return line; }); });
+  if (!loaded.ok()) return loaded.status();
+  const absl::StatusOr<Importer> importer = Importer::Create(&*loaded);
+  if (!importer.ok()) return importer.status();
+  const ImportedTree& tree = importer->summary();
+  std::vector<std::string> warnings = loaded->warnings;
+  warnings.insert(warnings.end(), tree.warnings.begin(), tree.warnings.end());
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  if (tree.time_ms > std::chrono::duration_cast<std::chrono::milliseconds>(now).count()) {
+    warnings.push_back(
+        "there are times in the data that are still to come: TTLs stand still and "
+        "new nodes have that time until then");
+  }
+  nlohmann::ordered_json json = ToJson(*loaded, tree, warnings);
+  if (!options.check) {
+    if (absl::Status s = Write(*importer, std::move(member), &progress, &json); !s.ok()) return s;
+  }
+  for (const std::string& warning : warnings) std::cerr << "warning: " << warning << '\n';
+  PrintFacts(json, global.json);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddImportCommand(CommandLine* command_line) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = command_line->Add(
+      command_line->root(), "import", "Make the data of a new member from ZooKeeper's",
+      [options, command_line] { return Run(*options, command_line->global()); });
+  command
+      ->add_option("--zookeeper-data", options->source.data_dir,
+                   "dataDir of a stopped ZooKeeper server (3.4 to 3.9)")
+      ->required()
+      ->type_name("DIR");
+  command->add_option("--zookeeper-log", options->source.log_dir, "its dataLogDir, if it has one")
+      ->type_name("DIR");
+  command->add_flag("--check", options->check, "only read it, and say what there is");
+  command->add_flag("--ignore-digest", options->source.ignore_digest,
+                    "go on if ZooKeeper's own digest says that the tree is not right");
+  command->add_flag("--ignore-gaps", options->source.ignore_gaps,
+                    "go on if transactions are missing between others");
+  command->add_option("--config", options->config, "zoo.cfg of the new member")->type_name("FILE");
+  command->add_option("--data-dir", options->member.data_dir, "of the new member")
+      ->type_name("DIR");
+  command->add_option("--log-dir", options->member.log_dir, "likewise, if its log is elsewhere")
+      ->type_name("DIR");
+  command->add_option("--member", options->member.member, "its number")->type_name("N");
+  command->add_option("--members", options->member.voters, "the numbers of all voting members")
+      ->delimiter(',')
+      ->type_name("N,N,N");
+  command->add_option("--observers", options->member.observers, "the numbers of all observers")
+      ->delimiter(',')
+      ->type_name("N,N");
+  command->footer(kFooter);
+}
+
+}  // namespace quorate::tools::zookeeper

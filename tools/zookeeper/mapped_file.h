@@ -1,0 +1,30 @@
+// A file as bytes in memory, without reading it there.
+//
+// Thread-safety: immutable.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace quorate::tools::zookeeper {
+
+class MappedFile {
+ public:
+  // Errors name the path. The file must not become shorter while it is mapped.
+  static absl::StatusOr<std::unique_ptr<MappedFile>> Open(const std::string& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::string_view bytes() const { return bytes_; }
+
+ private:
+  explicit MappedFile(std::string_view bytes) : bytes_(bytes) {}
+
+  const std::string_view bytes_;
+};
+
+}  // namespace quorate::tools::zookeeper

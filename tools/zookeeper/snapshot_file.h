@@ -1,0 +1,69 @@
+// Reads and writes ZooKeeper's snapshot files.
+//
+// A snapshot is a header, the sessions, the access control lists with a number each, and the nodes,
+// parents before their children; then a checksum; and since 3.6 ZooKeeper's digest of the tree at
+// the moment when the last byte was written, with a checksum of its own.
+//
+// Thread-safety: functions without state.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tools/zookeeper/byte_source.h"
+#include "tools/zookeeper/data_tree.h"
+#include "tools/zookeeper/digest.h"
+#include "tree/types.h"
+
+namespace quorate::tools::zookeeper {
+
+// ZooKeeper's digest of a tree at some transaction.
+struct SnapshotDigest {
+  tree::Zxid zxid;      // 0: there is none
+  int32_t version = 0;  // of how it is made; ours is kDigestVersion
+  uint64_t digest = 0;
+};
+
+// Fills `*data_tree`, which is new, from the bytes of a snapshot; `name` is for messages, and
+// `progress` is called now and then with the number of nodes. DataLoss names file and offset (of
+// what is decompressed). After an error the tree is of no use.
+absl::StatusOr<SnapshotDigest> ReadSnapshot(const std::string& name, ByteSource* source,
+                                            DataTree* data_tree,
+                                            const std::function<void(size_t nodes)>& progress);
+
+// Writes a snapshot in pieces.
+class SnapshotWriter {
+ public:
+  // Takes what was made; an error ends it.
+  using Sink = std::function<absl::Status(std::string_view bytes)>;
+  using Lists = std::map<std::vector<tree::Acl>, int64_t>;
+
+  explicit SnapshotWriter(Sink sink) : sink_(std::move(sink)) {}
+
+  // In this order, each once, but for Node. `lists` has all lists of nodes with a number each, from
+  // 1 up, but for {ALL, world, anyone}; it outlives the writer.
+  absl::Status Begin(const std::map<tree::SessionId, int32_t>& sessions, const Lists& lists);
+  // REQUIRES: the root comes first, and each parent before its children; `node.acl` is there.
+  absl::Status Node(const DataTree::SnapshotNode& node);
+  // The digest is that of the nodes. `zxid` is that of the tree.
+  absl::Status End(tree::Zxid zxid);
+
+ private:
+  absl::Status Flush();
+  absl::Status Seal();
+
+  const Sink sink_;
+  const Lists* lists_ = nullptr;
+  std::string out_;
+  uint32_t checksum_ = 0;
+  uint64_t digest_ = 0;
+};
+
+}  // namespace quorate::tools::zookeeper

@@ -1,0 +1,62 @@
+// One transaction of a ZooKeeper log: what a server applied under one zxid.
+//
+// Thread-safety: values; functions without state.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tree/types.h"
+
+namespace quorate::tools::zookeeper {
+
+// ZooKeeper's numbers.
+enum class TransactionType : int32_t {
+  kCloseSession = -11,
+  kCreateSession = -10,
+  kError = -1,
+  kCreate = 1,
+  kDelete = 2,
+  kSetData = 5,
+  kSetAcl = 7,
+  kCheck = 13,
+  kMulti = 14,
+  kCreate2 = 15,
+  kReconfig = 16,
+  kCreateContainer = 19,
+  kDeleteContainer = 20,
+  kCreateTtl = 21,
+};
+
+// A change of one node. Views point into the bytes that were decoded.
+struct Operation {
+  // kCreate stands for all creates, kDelete and kSetData for their variants; or kSetAcl.
+  TransactionType type = TransactionType::kCreate;
+  std::string_view path;
+  bool has_data = false;
+  std::string_view data;
+  std::vector<tree::Acl> acl;
+  tree::SessionId owner;         // create: what sort of node it is (tree/node_kind.h)
+  int32_t parent_cversion = -1;  // create: the new one of the parent; -1: one more than it was
+  int32_t version = 0;           // setData, setAcl: the new one
+};
+
+struct Transaction {
+  tree::SessionId session;
+  tree::Zxid zxid;
+  int64_t time_ms = 0;
+  TransactionType type = TransactionType::kError;
+  int32_t timeout_ms = 0;                 // createSession
+  std::vector<std::string_view> closed;   // closeSession: nodes that go, as far as it says so
+  std::vector<Operation> operations;      // none if it failed
+  std::optional<int32_t> digest_version;  // of ZooKeeper's digest, if there is one
+  uint64_t digest = 0;                    // of the tree, once it is applied
+};
+
+// Into `*transaction`, whose memory is used again. DataLoss says what is wrong.
+absl::Status DecodeTransaction(std::string_view bytes, Transaction* transaction);
+
+}  // namespace quorate::tools::zookeeper

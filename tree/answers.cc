@@ -1,0 +1,307 @@
+#include "tree/answers.h"
+
+#include <limits>
+#include <utility>
+
+#include "base/assert.h"
+#include "tree/digest.h"
+#include "tree/limits.h"
+
+namespace quorate::tree {
+namespace {
+
+constexpr uint8_t kHasPath = 1;
+constexpr uint8_t kHasStat = 2;
+constexpr uint8_t kHasRemoved = 4;
+constexpr uint8_t kAllFlags = kHasPath | kHasStat | kHasRemoved;
+
+constexpr int kBitsOfByte = 7;
+constexpr uint8_t kMoreFollows = 1 << kBitsOfByte;
+constexpr size_t kNumberBytesMax = 10;
+
+// What a table without answers keeps of its memory, and how many bytes of forgotten answers it
+// carries along before it moves the others to the front.
+constexpr size_t kKeptBytes = 4096;
+
+void AppendNumber(uint64_t value, std::string* out) {
+  for (; value >= kMoreFollows; value >>= kBitsOfByte) {
+    out->push_back(static_cast<char>((value & (kMoreFollows - 1)) | kMoreFollows));
+  }
+  out->push_back(static_cast<char>(value));
+}
+
+void AppendSigned(int64_t value, std::string* out) {
+  const uint64_t bits = static_cast<uint64_t>(value) << 1;
+  AppendNumber(value < 0 ? ~bits : bits, out);
+}
+
+size_t NumberBytes(uint64_t value) {
+  size_t bytes = 1;
+  for (; value >= kMoreFollows; value >>= kBitsOfByte) ++bytes;
+  return bytes;
+}
+
+// Differences of any two numbers, the impossible ones too: what is read is what was written.
+int64_t Below(int64_t from, int64_t value) {
+  return static_cast<int64_t>(static_cast<uint64_t>(from) - static_cast<uint64_t>(value));
+}
+
+// Takes numbers off the front of bytes. The first that is not there, or not as AppendNumber writes
+// it, makes ok() false, and all that follow are 0.
+class NumberReader {
+ public:
+  explicit NumberReader(std::string_view bytes) : rest_(bytes) {}
+
+  uint64_t Number() {
+    uint64_t value = 0;
+    for (size_t i = 0; i < kNumberBytesMax && i < rest_.size(); ++i) {
+      const auto byte = static_cast<uint8_t>(rest_[i]);
+      const int shift = static_cast<int>(i) * kBitsOfByte;
+      const uint64_t bits = byte & (kMoreFollows - 1);
+      if ((bits << shift) >> shift != bits) break;
+      value |= bits << shift;
+      if ((byte & kMoreFollows) != 0) continue;
+      if (byte == 0 && i > 0) break;  // it would have been shorter
+      rest_.remove_prefix(i + 1);
+      return value;
+    }
+    Fail();
+    return 0;
+  }
+  int64_t Signed() {
+    const uint64_t bits = Number();
+    return static_cast<int64_t>((bits & 1) != 0 ? ~(bits >> 1) : bits >> 1);
+  }
+  int32_t Signed32() {
+    const int64_t value = Signed();
+    if (value < std::numeric_limits<int32_t>::min() ||
+        value > std::numeric_limits<int32_t>::max()) {
+      Fail();
+      return 0;
+    }
+    return static_cast<int32_t>(value);
+  }
+  std::string_view Bytes(uint64_t size) {
+    if (size > rest_.size()) {
+      Fail();
+      return {};
+    }
+    const std::string_view bytes = rest_.substr(0, static_cast<size_t>(size));
+    rest_.remove_prefix(bytes.size());
+    return bytes;
+  }
+
+  void Fail() {
+    ok_ = false;
+    rest_ = {};
+  }
+  bool ok() const { return ok_; }
+  std::string_view rest() const { return rest_; }
+
+ private:
+  std::string_view rest_;
+  bool ok_ = true;
+};
+
+void AppendStat(const Stat& stat, Zxid zxid, std::string* out) {
+  AppendSigned(Below(zxid.value(), stat.czxid.value()), out);
+  AppendSigned(Below(zxid.value(), stat.mzxid.value()), out);
+  AppendSigned(Below(zxid.value(), stat.pzxid.value()), out);
+  AppendSigned(stat.mtime_ms, out);
+  AppendSigned(Below(stat.mtime_ms, stat.ctime_ms), out);
+  AppendSigned(stat.version, out);
+  AppendSigned(stat.cversion, out);
+  AppendSigned(stat.aversion, out);
+  AppendSigned(stat.ephemeral_owner.value(), out);
+  AppendSigned(stat.data_length, out);
+  AppendSigned(stat.num_children, out);
+}
+
+Stat ReadStat(Zxid zxid, NumberReader* reader) {
+  Stat stat;
+  stat.czxid = Zxid(Below(zxid.value(), reader->Signed()));
+  stat.mzxid = Zxid(Below(zxid.value(), reader->Signed()));
+  stat.pzxid = Zxid(Below(zxid.value(), reader->Signed()));
+  stat.mtime_ms = reader->Signed();
+  stat.ctime_ms = Below(stat.mtime_ms, reader->Signed());
+  stat.version = reader->Signed32();
+  stat.cversion = reader->Signed32();
+  stat.aversion = reader->Signed32();
+  stat.ephemeral_owner = SessionId(reader->Signed());
+  stat.data_length = reader->Signed32();
+  stat.num_children = reader->Signed32();
+  return stat;
+}
+
+void AppendResult(const OpResult& result, Zxid zxid, std::string* out) {
+  const bool has_stat = result.stat != Stat{};
+  out->push_back(static_cast<char>((result.path.empty() ? 0 : kHasPath) |
+                                   (has_stat ? kHasStat : 0) |
+                                   (result.removed == 0 ? 0 : kHasRemoved)));
+  if (!result.path.empty()) {
+    AppendNumber(result.path.size(), out);
+    out->append(result.path);
+  }
+  if (has_stat) AppendStat(result.stat, zxid, out);
+  if (result.removed != 0) AppendNumber(result.removed, out);
+}
+
+void ReadResult(Zxid zxid, NumberReader* reader, OpResult* result) {
+  const std::string_view byte = reader->Bytes(1);
+  const uint8_t flags = byte.empty() ? 0 : static_cast<uint8_t>(byte.front());
+  if ((flags & ~kAllFlags) != 0) reader->Fail();
+  if ((flags & kHasPath) != 0) {
+    result->path = reader->Bytes(reader->Number());
+    if (result->path.empty()) reader->Fail();
+  }
+  if ((flags & kHasStat) != 0) {
+    result->stat = ReadStat(zxid, reader);
+    if (result->stat == Stat{}) reader->Fail();
+  }
+  if ((flags & kHasRemoved) != 0) {
+    result->removed = reader->Number();
+    if (result->removed == 0) reader->Fail();
+  }
+}
+
+}  // namespace
+
+void EncodeAnswer(Zxid zxid, std::span<const OpResult> results, std::string* answer) {
+  ASSERT(results.size() <= kAnswerOperationsMax, "a log entry cannot hold so many");
+  answer->clear();
+  size_t failed = 0;
+  while (failed < results.size() && results[failed].error == ErrorCode::kOk) ++failed;
+  AppendNumber(static_cast<uint64_t>(zxid.value()), answer);
+  AppendNumber(results.size(), answer);
+  AppendNumber(failed == results.size() ? 0 : failed + 1, answer);
+  if (failed < results.size()) {
+    AppendSigned(static_cast<int32_t>(results[failed].error), answer);
+  } else {
+    for (const OpResult& result : results) AppendResult(result, zxid, answer);
+  }
+}
+
+bool DecodeAnswer(std::string_view answer, Zxid* zxid, std::vector<OpResult>* results) {
+  NumberReader reader(answer);
+  *zxid = Zxid(static_cast<int64_t>(reader.Number()));
+  const uint64_t count = reader.Number();
+  const uint64_t failed = reader.Number();
+  if (!reader.ok() || *zxid <= Zxid(0) || failed > count || count > kAnswerOperationsMax) {
+    return false;
+  }
+  if (results != nullptr) results->clear();
+  if (failed == 0) {
+    // Each takes a byte at least: a count that promises more than there is gets no memory.
+    if (count > reader.rest().size()) return false;
+    if (results != nullptr) results->reserve(count);
+    for (uint64_t i = 0; i < count && reader.ok(); ++i) {
+      OpResult result;
+      ReadResult(*zxid, &reader, &result);
+      if (results != nullptr) results->push_back(std::move(result));
+    }
+    return reader.ok() && reader.rest().empty();
+  }
+  const auto error = static_cast<ErrorCode>(reader.Signed32());
+  if (!reader.ok() || !reader.rest().empty() || error == ErrorCode::kOk) return false;
+  if (results == nullptr) return true;
+  results->resize(count);
+  SetFailed(error, failed - 1, *results);
+  return true;
+}
+
+AnswerTable::AnswerTable(SessionId session) : session_(session) {
+  ASSERT(session != kNoSession, "writes without a session are not numbered");
+}
+
+bool AnswerTable::IsTooLarge(size_t answer_bytes) {
+  return answer_bytes + NumberBytes(answer_bytes) > kAnswerBytesMax;
+}
+
+bool AnswerTable::HasRoom(size_t answer_bytes) const {
+  return size() < kAnswersMax &&
+         bytes().size() + answer_bytes + NumberBytes(answer_bytes) <= kAnswerBytesMax;
+}
+
+void AnswerTable::Append(std::string_view answer) {
+  ASSERT(HasRoom(answer.size()), "the caller has looked");
+  AppendNumber(answer.size(), &bytes_);
+  bytes_.append(answer);
+  ++last_sequence_;
+  hash_sum_ += HashAnswer(last_sequence_, answer);
+}
+
+void AnswerTable::Acknowledge(uint64_t sequence) {
+  NumberReader reader(bytes());
+  while (acknowledged_ < sequence && acknowledged_ < last_sequence_) {
+    const std::string_view answer = reader.Bytes(reader.Number());
+    ASSERT(reader.ok(), "the table holds what was appended");
+    ++acknowledged_;
+    hash_sum_ -= HashAnswer(acknowledged_, answer);
+  }
+  begin_ = bytes_.size() - reader.rest().size();
+  if (begin_ == bytes_.size()) {
+    begin_ = 0;
+    if (bytes_.capacity() > kKeptBytes) {
+      bytes_ = std::string();
+    } else {
+      bytes_.clear();
+    }
+  } else if (begin_ > kKeptBytes && begin_ > bytes_.size() / 2) {
+    bytes_ = std::string(bytes());
+    begin_ = 0;
+  }
+}
+
+std::string_view AnswerTable::Find(uint64_t sequence) const {
+  ASSERT(sequence > acknowledged_, "it was forgotten");
+  ASSERT(sequence <= last_sequence_, "it was not appended yet");
+  NumberReader reader(bytes());
+  std::string_view answer;
+  for (uint64_t at = acknowledged_; at < sequence; ++at) answer = reader.Bytes(reader.Number());
+  ASSERT(reader.ok(), "the table holds what was appended");
+  return answer;
+}
+
+uint64_t AnswerTable::HashAnswer(uint64_t sequence, std::string_view answer) const {
+  return HashNumbers<3>(kAnswerTerm,
+                        {static_cast<uint64_t>(session_.value()), sequence, HashBytes(answer)});
+}
+
+uint64_t AnswerTable::Hash() const {
+  return hash_sum_ + HashNumbers<3>(kAnswersTerm, {static_cast<uint64_t>(session_.value()),
+                                                   last_sequence_, acknowledged_});
+}
+
+uint64_t AnswerTable::ComputeHash() const {
+  return Restore(session_, last_sequence_, acknowledged_, bytes())->Hash();
+}
+
+bool AnswerTable::IsValid(uint64_t last_sequence, uint64_t acknowledged, std::string_view bytes,
+                          Zxid* zxid) {
+  *zxid = Zxid(0);
+  if (last_sequence == 0 || acknowledged > last_sequence) return false;
+  if (last_sequence - acknowledged > kAnswersMax || bytes.size() > kAnswerBytesMax) return false;
+  NumberReader reader(bytes);
+  for (uint64_t at = acknowledged; at < last_sequence; ++at) {
+    const std::string_view answer = reader.Bytes(reader.Number());
+    const Zxid before = *zxid;
+    if (!reader.ok() || !DecodeAnswer(answer, zxid, nullptr) || *zxid <= before) return false;
+  }
+  return reader.rest().empty();
+}
+
+std::unique_ptr<AnswerTable> AnswerTable::Restore(SessionId session, uint64_t last_sequence,
+                                                  uint64_t acknowledged, std::string_view bytes) {
+  auto table = std::make_unique<AnswerTable>(session);
+  table->last_sequence_ = last_sequence;
+  table->acknowledged_ = acknowledged;
+  table->bytes_ = bytes;
+  NumberReader reader(bytes);
+  for (uint64_t at = acknowledged; at < last_sequence; ++at) {
+    table->hash_sum_ += table->HashAnswer(at + 1, reader.Bytes(reader.Number()));
+  }
+  ASSERT(reader.ok(), "the caller has checked them");
+  return table;
+}
+
+}  // namespace quorate::tree

@@ -1,0 +1,275 @@
+#include "tree/answers.h"
+
+#include <catch2/catch.hpp>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tree/limits.h"
+
+namespace quorate::tree {
+namespace {
+
+constexpr SessionId kSession{0x0100000000000001};
+
+Stat LikelyStat(Zxid zxid) {
+  Stat stat;
+  stat.czxid = Zxid(zxid.value() - 123'456);
+  stat.mzxid = zxid;
+  stat.pzxid = stat.czxid;
+  stat.mtime_ms = 1'700'000'123'456;
+  stat.ctime_ms = 1'700'000'000'000;
+  stat.version = 4321;
+  stat.data_length = 100;
+  return stat;
+}
+
+Stat ExtremeStat() {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+  constexpr int32_t kLeast32 = std::numeric_limits<int32_t>::min();
+  Stat stat;
+  stat.czxid = Zxid(kLeast);
+  stat.mzxid = Zxid(kMost);
+  stat.pzxid = Zxid(-1);
+  stat.ctime_ms = kLeast;
+  stat.mtime_ms = kMost;
+  stat.version = stat.cversion = stat.aversion = kLeast32;
+  stat.ephemeral_owner = SessionId(kLeast);
+  stat.data_length = std::numeric_limits<int32_t>::max();
+  stat.num_children = kLeast32;
+  return stat;
+}
+
+std::string Encode(Zxid zxid, const std::vector<OpResult>& results) {
+  std::string answer;
+  EncodeAnswer(zxid, results, &answer);
+  return answer;
+}
+
+void RequireSurvives(Zxid zxid, const std::vector<OpResult>& results) {
+  const std::string answer = Encode(zxid, results);
+  Zxid read_zxid;
+  std::vector<OpResult> read = {OpResult{}};
+  REQUIRE(DecodeAnswer(answer, &read_zxid, &read));
+  CHECK(read_zxid == zxid);
+  CHECK((read == results));
+  for (size_t size = 0; size < answer.size(); ++size) {
+    REQUIRE_FALSE(DecodeAnswer(answer.substr(0, size), &read_zxid, nullptr));
+  }
+  REQUIRE_FALSE(DecodeAnswer(answer + '\0', &read_zxid, nullptr));
+}
+
+TEST_CASE("answers are read as they were written") {
+  const Zxid zxid(5'000'000);
+  OpResult create;
+  create.path = "/a/n0000000007";
+  create.stat = LikelyStat(zxid);
+  OpResult set;
+  set.stat = ExtremeStat();
+  OpResult remove;
+  OpResult removed_many;
+  removed_many.removed = 10'000;
+  RequireSurvives(zxid, {create});
+  RequireSurvives(zxid, {remove});
+  RequireSurvives(Zxid(1), {set});
+  RequireSurvives(Zxid(std::numeric_limits<int64_t>::max()), {set, create, remove, removed_many});
+  RequireSurvives(zxid, {});
+}
+
+TEST_CASE("the answer of a request that failed is short, whatever its size") {
+  for (size_t place : {size_t{0}, size_t{3}, size_t{4999}}) {
+    std::vector<OpResult> results(5000);
+    SetFailed(ErrorCode::kBadVersion, place, results);
+    CHECK(results[place].error == ErrorCode::kBadVersion);
+    RequireSurvives(Zxid(70'000), results);
+    CHECK(Encode(Zxid(70'000), results).size() < 16);
+  }
+}
+
+TEST_CASE("the answer of a setData takes few bytes") {
+  OpResult set;
+  set.stat = LikelyStat(Zxid(3'000'000'000));
+  CHECK(Encode(Zxid(3'000'000'000), {set}).size() <= 40);
+  // That of an ephemeral node too.
+  set.stat.ephemeral_owner = kSession;
+  CHECK(Encode(Zxid(3'000'000'000), {set}).size() <= 64);
+  set.stat = ExtremeStat();
+  CHECK(Encode(Zxid(std::numeric_limits<int64_t>::max()), {set}).size() < kAnswerNumbersBytesMax);
+}
+
+// Whatever decodes is what EncodeAnswer writes; nothing else passes, crashes or takes much memory.
+TEST_CASE("decoding answers stands any bytes") {
+  OpResult create;
+  create.path = "/a";
+  create.stat = LikelyStat(Zxid(200'000));
+  OpResult removed_many;
+  removed_many.removed = 300;
+  std::vector<OpResult> failed(3);
+  SetFailed(ErrorCode::kNoNode, 1, failed);
+  const std::vector<std::string> good = {Encode(Zxid(200'000), {create, removed_many}),
+                                         Encode(Zxid(200'000), failed)};
+  std::mt19937_64 random(20240301);
+  int accepted = 0;
+  for (int round = 0; round < 30'000; ++round) {
+    std::string bytes = good[round % 2];
+    for (uint64_t changes = 1 + random() % 2; changes > 0; --changes) {
+      const size_t at = random() % bytes.size();
+      if (random() % 3 > 0) {
+        bytes[at] = static_cast<char>(random());
+      } else if (random() % 2 == 0) {
+        bytes.insert(at, 1, static_cast<char>(random()));
+      } else if (bytes.size() > 1) {
+        bytes.erase(at, 1);
+      }
+    }
+    const std::vector<char> exact(bytes.begin(), bytes.end());
+    Zxid zxid;
+    std::vector<OpResult> results;
+    const std::string_view view(exact.data(), exact.size());
+    const bool is_sound = DecodeAnswer(view, &zxid, nullptr);
+    // A short answer of a failure may be that of a million operations, which take long to compare.
+    if (round % 2 == 1) continue;
+    REQUIRE(is_sound == DecodeAnswer(view, &zxid, &results));
+    if (!is_sound) continue;
+    ++accepted;
+    REQUIRE(Encode(zxid, results) == bytes);
+  }
+  CHECK(accepted > 1000);
+}
+
+// Like the table, but plain.
+struct Expected {
+  std::vector<std::string> answers;  // number n at n - 1
+  uint64_t acknowledged = 0;
+};
+
+void RequireSame(const AnswerTable& table, const Expected& expected) {
+  REQUIRE(table.last_sequence() == expected.answers.size());
+  REQUIRE(table.acknowledged() == expected.acknowledged);
+  for (uint64_t n = expected.acknowledged + 1; n <= expected.answers.size(); ++n) {
+    REQUIRE(table.Find(n) == expected.answers[n - 1]);
+  }
+  REQUIRE(table.Hash() == table.ComputeHash());
+}
+
+TEST_CASE("a table keeps what was not acknowledged") {
+  AnswerTable table(kSession);
+  Expected expected;
+  std::mt19937_64 random(1);
+  for (int round = 0; round < 3000; ++round) {
+    const uint64_t size = random() % (random() % 50 == 0 ? 5000 : 60);
+    std::string answer(size, static_cast<char>(random()));
+    if (table.HasRoom(answer.size())) {
+      table.Append(answer);
+      expected.answers.push_back(std::move(answer));
+    }
+    if (random() % 4 == 0) {
+      const uint64_t up_to = random() % 8 == 0 ? table.last_sequence() + random() % 5
+                                               : random() % (table.last_sequence() + 1);
+      table.Acknowledge(up_to);
+      expected.acknowledged =
+          std::max(expected.acknowledged, std::min<uint64_t>(up_to, expected.answers.size()));
+    }
+    if (round % 10 == 0) RequireSame(table, expected);
+  }
+  RequireSame(table, expected);
+}
+
+TEST_CASE("tables that differ have different hashes") {
+  AnswerTable table(kSession);
+  table.Append("one");
+  table.Append("two");
+  AnswerTable same(kSession);
+  same.Append("one");
+  same.Append("two");
+  CHECK(same.Hash() == table.Hash());
+  same.Acknowledge(1);
+  CHECK(same.Hash() != table.Hash());
+  table.Acknowledge(1);
+  CHECK(same.Hash() == table.Hash());
+  AnswerTable other_session(SessionId(2));
+  other_session.Append("one");
+  other_session.Append("two");
+  other_session.Acknowledge(1);
+  CHECK(other_session.Hash() != table.Hash());
+  AnswerTable other_order(kSession);
+  other_order.Append("two");
+  other_order.Append("one");
+  AnswerTable order(kSession);
+  order.Append("one");
+  order.Append("two");
+  CHECK(other_order.Hash() != order.Hash());
+}
+
+TEST_CASE("a table has bounds in answers and in bytes") {
+  AnswerTable many(kSession);
+  while (many.HasRoom(0)) many.Append("");
+  CHECK(many.size() == kAnswersMax);
+  many.Acknowledge(1);
+  CHECK(many.HasRoom(0));
+
+  AnswerTable large(kSession);
+  const std::string answer(2000, 'a');
+  while (large.HasRoom(answer.size())) large.Append(answer);
+  CHECK(large.bytes().size() <= kAnswerBytesMax);
+  CHECK(large.bytes().size() + answer.size() + 2 > kAnswerBytesMax);
+  large.Acknowledge(2);
+  CHECK(large.HasRoom(answer.size()));
+
+  // The length takes three bytes.
+  CHECK_FALSE(AnswerTable::IsTooLarge(kAnswerBytesMax - 3));
+  CHECK(AnswerTable::IsTooLarge(kAnswerBytesMax - 2));
+  AnswerTable empty(kSession);
+  CHECK(empty.HasRoom(kAnswerBytesMax - 3));
+  CHECK_FALSE(empty.HasRoom(kAnswerBytesMax - 2));
+}
+
+TEST_CASE("what a table cannot hold is no table's bytes") {
+  AnswerTable table(kSession);
+  OpResult set;
+  for (int64_t zxid = 10; zxid < 14; ++zxid) {
+    set.stat = LikelyStat(Zxid(zxid));
+    table.Append(Encode(Zxid(zxid), {set}));
+  }
+  table.Acknowledge(1);
+  const std::string bytes(table.bytes());
+  Zxid newest;
+  REQUIRE(AnswerTable::IsValid(4, 1, bytes, &newest));
+  CHECK(newest == Zxid(13));
+  const auto restored = AnswerTable::Restore(kSession, 4, 1, bytes);
+  CHECK(restored->Hash() == table.Hash());
+  CHECK(restored->Find(3) == table.Find(3));
+
+  CHECK(AnswerTable::IsValid(4, 4, "", &newest));
+  CHECK(newest == Zxid(0));
+  CHECK_FALSE(AnswerTable::IsValid(0, 0, "", &newest));
+  CHECK_FALSE(AnswerTable::IsValid(4, 5, "", &newest));
+  CHECK_FALSE(AnswerTable::IsValid(4, 0, bytes, &newest));
+  CHECK_FALSE(AnswerTable::IsValid(4, 2, bytes, &newest));
+  CHECK_FALSE(AnswerTable::IsValid(std::numeric_limits<uint64_t>::max(), 0, bytes, &newest));
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    REQUIRE_FALSE(AnswerTable::IsValid(4, 1, bytes.substr(0, size), &newest));
+  }
+  // Out of order, and one zxid twice.
+  AnswerTable falling(kSession);
+  falling.Append(Encode(Zxid(11), {set}));
+  falling.Append(Encode(Zxid(10), {set}));
+  CHECK_FALSE(AnswerTable::IsValid(2, 0, falling.bytes(), &newest));
+  AnswerTable twice(kSession);
+  twice.Append(Encode(Zxid(11), {set}));
+  twice.Append(Encode(Zxid(11), {set}));
+  CHECK_FALSE(AnswerTable::IsValid(2, 0, twice.bytes(), &newest));
+  // More than a session may have, though each is sound.
+  std::string many;
+  for (int64_t zxid = 1; zxid <= static_cast<int64_t>(kAnswersMax) + 1; ++zxid) {
+    const std::string answer = Encode(Zxid(zxid), {OpResult{}});
+    many += static_cast<char>(answer.size());
+    many += answer;
+  }
+  CHECK_FALSE(AnswerTable::IsValid(kAnswersMax + 1, 0, many, &newest));
+}
+
+}  // namespace
+}  // namespace quorate::tree

@@ -1,0 +1,67 @@
+// A hash map that never keeps anyone waiting for long: in parts, each of which grows by itself, so
+// that no insertion among a million entries moves more than some thousands of them.
+//
+// Thread-safety: none inside; const functions may be called together.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
+
+namespace quorate::tree {
+
+// `Hash` has 64 good bits. What is found moves at the next insertion.
+template <typename Key, typename Value, typename Hash = absl::Hash<Key>>
+class ShardedMap {
+ public:
+  Value* Find(const Key& key) {
+    const size_t hash = Hash()(key);
+    Part& part = PartOf(hash);
+    const auto found = part.find(key, hash);
+    return found == part.end() ? nullptr : &found->second;
+  }
+  const Value* Find(const Key& key) const { return const_cast<ShardedMap*>(this)->Find(key); }
+
+  // The value of `key`, made if there is none.
+  Value& FindOrMake(const Key& key) {
+    if (Value* found = Find(key); found != nullptr) return *found;
+    ++size_;
+    return PartOf(Hash()(key))[key];
+  }
+
+  // False if there is none.
+  bool Erase(const Key& key) {
+    if (PartOf(Hash()(key)).erase(key) == 0) return false;
+    --size_;
+    return true;
+  }
+
+  size_t size() const { return size_; }
+
+  // Calls `visit(key, value)` for each, in no order that means anything, until it returns false.
+  // Returns whether all were shown.
+  template <typename Visit>
+  bool ForEach(Visit visit) const {
+    for (const Part& part : parts_) {
+      for (const auto& [key, value] : part) {
+        if (!visit(key, value)) return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  using Part = absl::flat_hash_map<Key, Value, Hash>;
+  static constexpr size_t kPartBits = 8;
+
+  // By bits that a part makes little use of.
+  Part& PartOf(size_t hash) { return parts_[hash >> (8 * sizeof(hash) - kPartBits)]; }
+
+  std::array<Part, size_t{1} << kPartBits> parts_;
+  size_t size_ = 0;
+};
+
+}  // namespace quorate::tree

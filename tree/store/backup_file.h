@@ -1,0 +1,161 @@
+// A backup: the records of a tree (tree/record.h) at one zxid in one file, written and read from
+// its beginning to its end without ever holding more than a block in memory. A file that was cut
+// off or damaged anywhere is recognised, and the error says where.
+//
+//   magic "QRTBACK1", u32 format (1), then parts:
+//   u8 kind, u32 number (0, 1, 2, ...), u32 size, that many bytes, u32 CRC-32C of all of these
+//
+//   kind 1  the header, number 0: 16 bytes cluster id, i64 zxid, u64 term, u64 digest,
+//           i64 made_ms, u32 count and u64 each voters, u32 count and u64 each observers
+//   kind 2  records in the order of their keys: u32 and u32 lengths, key, value
+//   kind 3  the trailer, the last part: u64 records, u64 their bytes, 16 bytes XXH3-128
+//           (big-endian) of the file up to this part. Nothing follows it
+//
+// Numbers are little-endian.
+//
+// Thread-safety: none inside.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <istream>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tree/types.h"
+
+namespace quorate::tree {
+
+inline constexpr size_t kBackupChecksumBytes = 16;
+// Records are gathered to blocks of about this size; a record that is larger has its own.
+inline constexpr size_t kBackupBlockBytes = size_t{256} << 10;
+// No key and value together are larger.
+inline constexpr size_t kBackupRecordBytesMax = size_t{128} << 20;
+
+// Of what and when a backup is.
+struct BackupHeader {
+  std::string cluster_id;  // 16 bytes
+  Zxid zxid;
+  uint64_t term = 0;    // of the log's entry at zxid
+  uint64_t digest = 0;  // of the tree
+  int64_t made_ms = 0;  // since the epoch
+  std::vector<uint64_t> voters;
+  std::vector<uint64_t> observers;
+  friend bool operator==(const BackupHeader&, const BackupHeader&) = default;
+};
+
+// What only the end of a backup tells.
+struct BackupTotals {
+  uint64_t records = 0;
+  uint64_t record_bytes = 0;  // keys and values
+  uint64_t file_bytes = 0;
+  std::string checksum;  // kBackupChecksumBytes; of the whole
+  friend bool operator==(const BackupTotals&, const BackupTotals&) = default;
+};
+
+// A checksum of bytes that come in pieces.
+class BackupChecksum {
+ public:
+  BackupChecksum();
+  ~BackupChecksum();
+  BackupChecksum(const BackupChecksum&) = delete;
+  BackupChecksum& operator=(const BackupChecksum&) = delete;
+  void Add(std::string_view bytes);
+  // Of all so far; kBackupChecksumBytes.
+  std::string Value() const;
+
+ private:
+  struct State;
+  const std::unique_ptr<State> state_;
+};
+
+class BackupFileWriter {
+ public:
+  // Makes the file `path`, or empties it; only its owner may read it, for there are passwords of
+  // sessions in it. Errors of all functions name the file: ResourceExhausted if the disk is full,
+  // Internal otherwise.
+  static absl::StatusOr<std::unique_ptr<BackupFileWriter>> Create(std::string path,
+                                                                  const BackupHeader& header);
+  // A file that was not finished stays as it is.
+  ~BackupFileWriter();
+  BackupFileWriter(const BackupFileWriter&) = delete;
+  BackupFileWriter& operator=(const BackupFileWriter&) = delete;
+
+  // REQUIRES: no error was returned before; keys ascend.
+  absl::Status Add(std::string_view key, std::string_view value);
+  // Writes the end, and makes the file durable (not its name: that takes SyncDirectoryOf).
+  // REQUIRES: as Add; called once, and nothing after it.
+  absl::StatusOr<BackupTotals> Finish();
+
+  // Of the file so far.
+  uint64_t bytes() const { return totals_.file_bytes + block_.size(); }
+
+ private:
+  BackupFileWriter(std::string path, int descriptor);
+
+  absl::Status WritePart(uint8_t kind, std::string_view body);
+  absl::Status Write(std::string_view bytes);
+  absl::Status FlushBlock();
+
+  const std::string path_;
+  const int descriptor_;
+  BackupChecksum checksum_;
+  BackupTotals totals_;
+  std::string block_;
+  std::string part_;
+  uint32_t next_number_ = 0;
+};
+
+class BackupFileReader {
+ public:
+  // NotFound if there is no such file. Errors of all functions name the file and the offset:
+  // InvalidArgument if it is no backup, or of a later format; DataLoss if it is cut off or damaged.
+  static absl::StatusOr<std::unique_ptr<BackupFileReader>> Open(const std::string& path);
+  // The same, from anything; `name` stands in errors.
+  static absl::StatusOr<std::unique_ptr<BackupFileReader>> Open(std::unique_ptr<std::istream> input,
+                                                                std::string name);
+  BackupFileReader(const BackupFileReader&) = delete;
+  BackupFileReader& operator=(const BackupFileReader&) = delete;
+
+  const BackupHeader& header() const { return header_; }
+  // Reads the next record; false after the last one, and then the whole file was right. The views
+  // are valid until the next call. REQUIRES: it returned true before, if it was called.
+  absl::StatusOr<bool> Next(std::string_view* key, std::string_view* value);
+  // REQUIRES: Next returned false.
+  const BackupTotals& totals() const { return totals_; }
+  // How far it has read.
+  uint64_t offset() const { return offset_; }
+
+ private:
+  BackupFileReader(std::unique_ptr<std::istream> input, std::string name);
+
+  absl::Status Damaged(std::string_view what) const;
+  absl::Status ReadMagic();
+  absl::Status ReadHeader();
+  absl::Status ReadTrailer();
+  // Exactly so many bytes.
+  absl::Status Read(size_t size, std::string* bytes);
+  // The next part as it is in the file, but for its CRC; its body is from kPartHeadBytes on.
+  absl::StatusOr<uint8_t> ReadPart();
+
+  const std::unique_ptr<std::istream> input_;
+  const std::string name_;
+  BackupChecksum checksum_;
+  BackupHeader header_;
+  BackupTotals totals_;  // in Next: what was read so far
+  uint64_t offset_ = 0;
+  uint64_t part_offset_ = 0;  // where the last part begins
+  std::string part_;
+  std::string_view block_;  // what is left of the records in part_
+  std::string last_key_;
+  uint32_t next_number_ = 0;
+};
+
+// Makes the name of a file durable. Errors name the directory.
+absl::Status SyncDirectoryOf(const std::string& path);
+
+}  // namespace quorate::tree

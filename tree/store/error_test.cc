@@ -1,0 +1,289 @@
+// Each operation on a file fails once while checkpoints are committed and replaced by staged ones:
+// whoever asked is told, with the path, or it did no harm. What is found afterwards is the
+// checkpoint that was committed last, or the one that was about to be, whole; and of a sync that
+// failed nothing counts, whatever was synced later.
+//
+//   bazel run //tree/store:error_test -- '[all]'    every operation, instead of some
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "rocksdb/env.h"
+#include "tree/store/error_file_system.h"
+#include "tree/store/store_scenario.h"
+
+namespace quorate::tree {
+namespace {
+
+using Fault = ErrorFileSystem::Fault;
+
+// With eight files and more RocksDB merges them.
+constexpr int64_t kCheckpoints = 8;
+
+bool IsFull(Fault fault) {
+  return fault == Fault::kNoSpace || fault == Fault::kFull || fault == Fault::kNoSpaceLate;
+}
+
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    const char* base = std::getenv("TEST_TMPDIR");
+    path_ = std::string(base != nullptr ? base : "/tmp") + "/error-XXXXXX";
+    REQUIRE(mkdtemp(path_.data()) != nullptr);
+  }
+  ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+struct Progress {
+  int64_t committed = 0;
+  int64_t begun = 0;
+};
+
+struct Counts {
+  int told = 0;
+  int harmless = 0;
+  int went_on = 0;  // after the disk was full
+};
+
+// Opens the store twice, since opening writes files too, and makes checkpoints until it fails.
+absl::Status Run(const std::string& path, const ErrorFileSystem& files, rocksdb::Env* env,
+                 std::unique_ptr<RocksRecordStore>* store, Progress* progress) {
+  for (int i = 0; i < 2; ++i) {
+    store->reset();
+    auto opened = RocksRecordStore::Open(path, ScenarioOptions(env));
+    if (!opened.ok()) return opened.status();
+    *store = *std::move(opened);
+  }
+  while (progress->committed < kCheckpoints) {
+    progress->begun = progress->committed + 1;
+    if (absl::Status s = Make(progress->begun, store->get()); !s.ok()) return s;
+    ++progress->committed;
+    auto records = ReadAll(**store);
+    if (!records.ok()) return records.status();
+    INFO(files.failed());
+    REQUIRE((*records == RecordsOf(progress->committed)));
+  }
+  return absl::OkStatus();
+}
+
+void CheckHolds(const RocksRecordStore& store, int64_t number) {
+  REQUIRE(store.newest() == (number == 0 ? std::nullopt : std::optional(LabelOf(number))));
+  if (number == 0) return;
+  auto records = ReadAll(store);
+  INFO(records.status());
+  REQUIRE(records.ok());
+  REQUIRE((*records == RecordsOf(number)));
+}
+
+// What is there for the next process, which can go on with it.
+void CheckLeft(const std::string& path, const Progress& progress) {
+  for (int64_t more = 0, number = 0; more <= 3; more += 3) {
+    auto store = RocksRecordStore::Open(path, ScenarioOptions(nullptr));
+    INFO(store.status());
+    REQUIRE(store.ok());
+    if (more == 0) {
+      const auto newest = (*store)->newest();
+      number = newest.has_value() ? newest->zxid.value() : 0;
+      REQUIRE((number == progress.committed || number == progress.begun));
+    }
+    CheckHolds(**store, number + more);
+    for (int64_t next = number + 1; more == 0 && next <= number + 3; ++next) {
+      REQUIRE(Make(next, store->get()).ok());
+    }
+  }
+}
+
+// Returns false if there was nothing left to fail.
+bool FailAt(Fault fault, uint64_t operation, Counts* counts) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/tree";
+  const auto files = std::make_shared<ErrorFileSystem>(fault, operation);
+  const std::unique_ptr<rocksdb::Env> env = rocksdb::NewCompositeEnv(files);
+  std::unique_ptr<RocksRecordStore> store;
+  Progress progress;
+  CAPTURE(operation);
+  const absl::Status status = Run(path, *files, env.get(), &store, &progress);
+  CAPTURE(files->failed(), status.ToString(), progress.begun);
+  const bool failed = files->has_failed();
+  REQUIRE((failed || status.ok()));
+  if (status.ok()) {
+    counts->harmless += failed ? 1 : 0;
+  } else {
+    CHECK(status.message().find(directory.path()) != absl::string_view::npos);
+    CHECK(absl::IsResourceExhausted(status) == IsFull(fault));
+    ++counts->told;
+  }
+  if (!status.ok() && IsFull(fault) && store != nullptr) {
+    CheckHolds(*store, progress.committed);
+    for (int i = 0; fault == Fault::kFull && i < 3; ++i) {
+      CHECK(absl::IsResourceExhausted(Make(progress.begun, store.get())));
+      CheckHolds(*store, progress.committed);
+    }
+    // There is room again, and this process goes on.
+    files->Heal();
+    for (progress.begun = progress.committed + 1; progress.begun <= kCheckpoints + 3;
+         ++progress.begun) {
+      const absl::Status next = Make(progress.begun, store.get());
+      INFO(next);
+      REQUIRE(next.ok());
+      progress.committed = progress.begun;
+    }
+    --progress.begun;
+    CheckHolds(*store, progress.committed);
+    ++counts->went_on;
+  }
+  files->Heal();
+  store.reset();
+  // Or not, if only the process ends.
+  if (operation % 3 == 1) files->LoseUnsynced();
+  CheckLeft(path, progress);
+  return failed;
+}
+
+void FailEach(Fault fault, uint64_t step) {
+  Counts counts;
+  uint64_t operation = 1;
+  while (FailAt(fault, operation, &counts)) operation += step;
+  std::cout << operation << " operations: " << counts.told << " errors, " << counts.harmless
+            << " without effect, " << counts.went_on << " after which it went on\n";
+  CHECK(counts.told > 5);
+  CHECK((counts.went_on > 5) == IsFull(fault));
+}
+
+TEST_CASE("after an error of the disk the store has the old checkpoint or the new one") {
+  // Odd distances meet all kinds of operations.
+  SECTION("one operation fails") { FailEach(Fault::kError, 23); }
+  SECTION("half is written") { FailEach(Fault::kShortWrite, 17); }
+  SECTION("everything fails") { FailEach(Fault::kDead, 31); }
+  SECTION("a file cannot be read") { FailEach(Fault::kUnreadable, 3); }
+}
+
+TEST_CASE("a store whose disk was full goes on when there is room") {
+  SECTION("for one operation") { FailEach(Fault::kNoSpace, 7); }
+  SECTION("from one operation on") { FailEach(Fault::kFull, 7); }
+  SECTION("which a sync finds out") { FailEach(Fault::kNoSpaceLate, 3); }
+}
+
+TEST_CASE("what is staged waits while a store whose disk was full becomes a copy of itself") {
+  int copies = 0;
+  for (uint64_t operation = 30; operation < 80; ++operation) {
+    CAPTURE(operation);
+    const TemporaryDirectory directory;
+    const std::string path = directory.path() + "/tree";
+    const auto files = std::make_shared<ErrorFileSystem>(Fault::kNoSpace, operation);
+    const std::unique_ptr<rocksdb::Env> env = rocksdb::NewCompositeEnv(files);
+    auto store = RocksRecordStore::Open(path, ScenarioOptions(env.get()));
+    if (!store.ok()) continue;
+    // Not installed before the others are committed.
+    absl::Status staged = (*store)->BeginStaging();
+    if (staged.ok()) staged = (*store)->Stage("k", "staged");
+    if (staged.ok()) staged = (*store)->FinishStaging(LabelOf(9));
+    if (!staged.ok()) continue;
+    for (int64_t number = 1; number <= 2; ++number) {
+      while (true) {
+        const absl::Status made = Make(number, store->get());
+        if (made.ok()) break;
+        INFO(made);
+        REQUIRE(absl::IsResourceExhausted(made));
+      }
+      CheckHolds(**store, number);
+    }
+    copies += std::filesystem::exists(path + "/store.3") ? 1 : 0;
+    REQUIRE((*store)->ReplaceByStaged().ok());
+    for (int i = 0; i < 2; ++i) {
+      INFO(files->failed());
+      REQUIRE((*store)->newest() == LabelOf(9));
+      REQUIRE((*ReadAll(**store) == Records{{"k", "staged"}}));
+      store->reset();
+      store = RocksRecordStore::Open(path, ScenarioOptions(nullptr));
+      REQUIRE(store.ok());
+    }
+  }
+  CHECK(copies > 0);
+}
+
+TEST_CASE("a store that is opened on a full disk can be read, and goes on when there is room") {
+  constexpr int64_t kThere = 5;  // its files are of several checkpoints
+  int without_room = 0;
+  for (uint64_t operation = 1; operation < 12; ++operation) {
+    CAPTURE(operation);
+    const TemporaryDirectory directory;
+    const std::string path = directory.path() + "/tree";
+    {
+      auto store = RocksRecordStore::Open(path, ScenarioOptions(nullptr));
+      REQUIRE(store.ok());
+      for (int64_t number = 1; number <= kThere; ++number) REQUIRE(Make(number, store->get()).ok());
+      CHECK_FALSE((*store)->waits_for_room());
+    }
+    const auto files = std::make_shared<ErrorFileSystem>(Fault::kFull, operation);
+    const std::unique_ptr<rocksdb::Env> env = rocksdb::NewCompositeEnv(files);
+    auto opened = RocksRecordStore::Open(path, ScenarioOptions(env.get()));
+    INFO(opened.status());
+    REQUIRE(opened.ok());
+    RocksRecordStore& store = **opened;
+    CheckHolds(store, kThere);
+    if (!store.waits_for_room()) continue;
+    ++without_room;
+    auto view = store.OpenView();
+    REQUIRE(view.ok());
+    const auto is_locked = [&] {
+      const auto other = RocksRecordStore::Open(path, ScenarioOptions(nullptr));
+      return absl::IsFailedPrecondition(other.status());
+    };
+    for (int i = 0; i < 3; ++i) {
+      CHECK(is_locked());
+      const absl::Status made = store.Commit(LabelOf(kThere));
+      INFO(made);
+      CHECK(absl::IsResourceExhausted(made));
+      CHECK(store.waits_for_room());
+      CheckHolds(store, kThere);
+    }
+    files->Heal();
+    // Merged with what comes now.
+    for (int64_t number = kThere + 1; number <= kThere + 10; ++number) {
+      if (IsStaged(number)) continue;
+      REQUIRE(store.Write("more", std::to_string(number)).ok());
+      REQUIRE(store.Commit(LabelOf(number)).ok());
+    }
+    CHECK_FALSE(store.waits_for_room());
+    CHECK(is_locked());
+    // What was read before is still the same, and nothing goes away with it.
+    Records records;
+    for (bool more = true; more;) {
+      auto next = (*view)->Next(1000, [&](std::string_view key, std::string_view value) {
+        records.emplace(key, value);
+        return absl::OkStatus();
+      });
+      REQUIRE(next.ok());
+      more = *next;
+    }
+    CHECK((records == RecordsOf(kThere)));
+    view->reset();
+    records["more"] = std::to_string(kThere + 9);
+    for (int i = 0; i < 2; ++i) {
+      CHECK((*opened)->newest() == LabelOf(kThere + 9));
+      CHECK((*ReadAll(**opened) == records));
+      opened->reset();
+      opened = RocksRecordStore::Open(path, ScenarioOptions(nullptr));
+      REQUIRE(opened.ok());
+    }
+  }
+  CHECK(without_room > 3);
+}
+
+TEST_CASE("the same for every operation", "[.all]") {
+  for (Fault fault : {Fault::kError, Fault::kShortWrite, Fault::kDead, Fault::kNoSpace,
+                      Fault::kFull, Fault::kNoSpaceLate, Fault::kUnreadable}) {
+    FailEach(fault, 1);
+  }
+}
+
+}  // namespace
+}  // namespace quorate::tree

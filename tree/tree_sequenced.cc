@@ -1,0 +1,88 @@
+// Tree::Impl's part for numbered writes.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/assert.h"
+#include "tree/answers.h"
+#include "tree/limits.h"
+#include "tree/tree_impl.h"
+
+namespace quorate::tree {
+
+void Tree::Impl::ApplySequencedRequest(const CommandHeader& header, std::string_view command,
+                                       Zxid zxid, bool wanted, ApplyListener* listener,
+                                       ApplyResult* result) {
+  const absl::StatusOr<SequencedRequest> sequenced = DecodeSequencedRequest(command);
+  ASSERT(sequenced.ok(), "a committed command decodes, or memory or log is damaged");
+  const Request& request = sequenced->request;
+  result->client_sequence = sequenced->sequence;
+  Session* session = nullptr;
+  result->error = FindAttached(header, &session);
+  if (result->error != ErrorCode::kOk) return;
+  Acknowledge(session, sequenced->acknowledged);
+  result->error = CheckSequence(*session, sequenced->sequence, result);
+  if (result->error != ErrorCode::kOk || result->repeated) return;
+
+  const Context context{zxid, session, request.identities, request.enforces_quota,
+                        wanted ? listener : nullptr};
+  // Every server keeps the answer, whichever gives it.
+  std::vector<OpResult>& results = wanted ? result->ops : results_;
+  const Totals before = totals_;
+  bool applied = TryOps(request, context, &results);
+  EncodeAnswer(zxid, results, &answer_);
+  if (AnswerTable::IsTooLarge(answer_.size())) {
+    // It would never fit, however long the client waited. That is a failure like any other.
+    ASSERT(applied, "the answer of a request that failed is short");
+    Rollback(before);
+    applied = false;
+    SetFailed(ErrorCode::kTooLarge, 0, results);
+    EncodeAnswer(zxid, results, &answer_);
+  }
+  if (session->answers != nullptr && !session->answers->HasRoom(answer_.size())) {
+    if (applied) Rollback(before);
+    result->error = ErrorCode::kTooManyUnacknowledged;
+    result->ops.clear();
+    return;
+  }
+  KeepAnswer(session);
+  if (applied) CommitRequest(zxid, listener);
+}
+
+void Tree::Impl::Acknowledge(Session* session, uint64_t sequence) {
+  if (std::min(sequence, session->last_sequence()) <= session->acknowledged()) return;
+  changes_.BeforeSessionChange(session->id);
+  totals_.digest -= session->answers->Hash();
+  session->answers->Acknowledge(sequence);
+  totals_.digest += session->answers->Hash();
+}
+
+ErrorCode Tree::Impl::CheckSequence(const Session& session, uint64_t sequence,
+                                    ApplyResult* result) {
+  if (sequence <= session.acknowledged()) return ErrorCode::kAlreadyAcknowledged;
+  if (sequence <= session.last_sequence()) {
+    result->repeated = true;
+    const bool decoded = DecodeAnswer(session.answers->Find(sequence), &result->zxid, &result->ops);
+    ASSERT(decoded, "what was kept is an answer");
+    return ErrorCode::kOk;
+  }
+  if (sequence - session.last_sequence() > 1) return ErrorCode::kOutOfSequence;
+  // Before the operations are tried for nothing.
+  const bool full = session.last_sequence() - session.acknowledged() == kAnswersMax;
+  return full ? ErrorCode::kTooManyUnacknowledged : ErrorCode::kOk;
+}
+
+void Tree::Impl::KeepAnswer(Session* session) {
+  changes_.BeforeSessionChange(session->id);
+  if (session->answers == nullptr) {
+    session->answers = std::make_unique<AnswerTable>(session->id);
+  } else {
+    totals_.digest -= session->answers->Hash();
+  }
+  session->answers->Append(answer_);
+  totals_.digest += session->answers->Hash();
+}
+
+}  // namespace quorate::tree
