@@ -17,6 +17,9 @@
 
 namespace quorate::consensus {
 
+// What a disk writes whole or not at all, at multiples of it, even if the power fails.
+inline constexpr uint64_t kSectorBytes = 512;
+
 // A file open for reading and writing at any offset.
 class File {
  public:

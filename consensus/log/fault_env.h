@@ -46,8 +46,6 @@ namespace quorate::consensus {
 
 class FaultEnv : public Env {
  public:
-  static constexpr uint64_t kSectorBytes = 512;
-
   FaultEnv();
   ~FaultEnv() override;
 

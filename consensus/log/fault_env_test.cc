@@ -40,7 +40,7 @@ TEST_CASE("what was synced survives every crash") {
 }
 
 TEST_CASE("unsynced writes are lost, kept and torn by sectors") {
-  constexpr uint64_t kSector = FaultEnv::kSectorBytes;
+  constexpr uint64_t kSector = kSectorBytes;
   std::set<std::string> seen;
   for (uint64_t seed = 0; seed < 100; ++seed) {
     FaultEnv env;
@@ -64,12 +64,12 @@ TEST_CASE("a later write can survive an earlier one that does not") {
   std::set<std::string> seen;
   for (uint64_t seed = 0; seed < 100; ++seed) {
     FaultEnv env;
-    auto file = MakeFile(&env, std::string(2 * FaultEnv::kSectorBytes, '.'));
+    auto file = MakeFile(&env, std::string(2 * kSectorBytes, '.'));
     Write(*file, 0, "1");
-    Write(*file, FaultEnv::kSectorBytes, "2");
+    Write(*file, kSectorBytes, "2");
     env.Crash(seed);
     const std::string content = Content(&env, "/d/f");
-    seen.insert({content[0], content[FaultEnv::kSectorBytes]});
+    seen.insert({content[0], content[kSectorBytes]});
   }
   CHECK(seen == std::set<std::string>{"..", "1.", ".2", "12"});
 }

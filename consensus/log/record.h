@@ -7,12 +7,12 @@
 //       16      8  term
 //       24      4  index minus the log's durable index when the record was written; 0: unknown
 //       28      1  kind
-//       29      3  zero
+//       29      3  check of the header: of the CRC-32C of bytes 4 to 28, the lower 24 bits
 //       32         payload, then zeros up to a multiple of 8
 //
-// Little-endian. The CRC goes on from one over the generation of the segment and the record's own
+// Little-endian. Both CRCs go on from one over the generation of the segment and the record's own
 // offset, so that bytes of another segment, or of this one at another place, are never taken for a
-// record.
+// record. The check of the header says whether its length is to be believed when the rest is not.
 //
 // A record says how far the log was durable before it was written. So a valid record proves that
 // whatever is damaged at or below that index had been durable: damage, and not a torn write.
@@ -68,8 +68,19 @@ struct RecordView {
 // What stands at the beginning of `bytes`, which were read at `place`.
 RecordView ParseRecord(std::string_view bytes, RecordPlace place);
 
+// Tells damage from a write that a crash has torn: whether `bytes`, which are no valid record and
+// were read at `place`, once were one. What was there before a record is zero, and a crash leaves
+// each sector (kSectorBytes) of a write either old or new. So a record was written whole if none of
+// the sectors that it touches is zero; a payload that holds a whole sector of zeros itself hides
+// that, and is still known by its CRC to be one turned bit away from what was written. (Of torn
+// records of n bits, n in 2^32 seem to be so by chance.) One set bit alone among zeros is no
+// record. `bytes` are those of the whole record if ParseRecord said that it is incomplete, and else
+// at least its header; what the file does not have counts as zero.
+bool WasRecord(std::string_view bytes, RecordPlace place);
+
 // A cheap look at a header, before its CRC is worth computing: whether it may be a record with an
 // index in [first, last] that ends within `bytes_max`.
-bool MayBeRecord(std::string_view header, Index first, Index last, uint64_t bytes_max);
+bool MayBeRecord(std::string_view header, RecordPlace place, Index first, Index last,
+                 uint64_t bytes_max);
 
 }  // namespace quorate::consensus

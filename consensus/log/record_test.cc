@@ -1,8 +1,10 @@
 #include "consensus/log/record.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "consensus/log/env.h"
 #include "consensus/log/segment.h"
 
 namespace quorate::consensus {
@@ -33,7 +35,7 @@ TEST_CASE("a record comes back as it was written, whatever its size") {
     CHECK(record.kind == entry.kind);
     CHECK(record.durable == Index{10});
     CHECK(record.payload == entry.payload.view());
-    CHECK(MayBeRecord(bytes, Index{12}, Index{12}, bytes.size()));
+    CHECK(MayBeRecord(bytes, kPlace, Index{12}, Index{12}, bytes.size()));
   }
 }
 
@@ -45,6 +47,62 @@ TEST_CASE("a flipped bit anywhere in a record is noticed") {
     bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << (bit % 8)));
     CAPTURE(bit);
     CHECK(ParseRecord(bad, kPlace).state != RecordView::State::kValid);
+  }
+}
+
+// Bytes in which a sector is neither zero nor missing, but for `zeros` of them from 600 on.
+std::string Payload(size_t size, size_t zeros) {
+  std::string payload(size, '\0');
+  for (size_t i = 0; i < size; ++i) payload[i] = static_cast<char>(i * 7 + i / 256 + 1);
+  for (size_t i = 600; i < std::min(size, 600 + zeros); ++i) payload[i] = '\0';
+  return payload;
+}
+
+TEST_CASE("a record in which a bit has turned over is told from a torn one") {
+  const uint64_t offset = GENERATE(4096, 4096 + 488, 4096 + 496, 4096 + 504);
+  const RecordPlace place{7, offset};
+  const Entry entry{Index{12}, Term{3}, EntryKind::kCommand,
+                    GENERATE(Slice(), Slice("hello"), Slice(Payload(3000, 0)),
+                             Slice(Payload(3000, 1500)), Slice(std::string(3000, '\0')))};
+  std::string good(kRecordHeaderBytes, '\0');
+  EncodeRecordHeader(entry, Index{10}, place, good.data());
+  good.append(entry.payload.view()).append(RecordPadding(entry.payload.size()));
+  for (size_t bit = 0; bit < good.size() * 8; ++bit) {
+    std::string bad = good;
+    bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << (bit % 8)));
+    if (WasRecord(bad, place)) continue;
+    CAPTURE(offset, bit);
+    FAIL("taken for a torn write");
+  }
+}
+
+TEST_CASE("a record of which a sector was not written is torn, whatever else was") {
+  const uint64_t offset = GENERATE(4096, 4096 + 488, 4096 + 496, 4096 + 504, 4096 + 100 * 8);
+  const RecordPlace place{7, offset};
+  const Entry entry{Index{12}, Term{3}, EntryKind::kCommand, Slice(Payload(1500, 0))};
+  std::string good(kRecordHeaderBytes, '\0');
+  EncodeRecordHeader(entry, Index{10}, place, good.data());
+  good.append(entry.payload.view()).append(RecordPadding(entry.payload.size()));
+  const uint64_t first = offset / kSectorBytes;
+  const uint64_t count = (offset + good.size() - 1) / kSectorBytes - first + 1;
+  REQUIRE(count >= 3);
+  for (uint64_t written = 0; written + 1 < uint64_t{1} << count; ++written) {
+    std::string torn = good;
+    for (size_t i = 0; i < torn.size(); ++i) {
+      const uint64_t sector = (offset + i) / kSectorBytes - first;
+      if ((written >> sector & 1) == 0) torn[i] = '\0';
+    }
+    if (torn == good) continue;  // the last sector holds nothing but padding
+    CAPTURE(offset, written);
+    CHECK_FALSE(WasRecord(torn, place));
+  }
+}
+
+TEST_CASE("a set bit among zeros is no record") {
+  for (size_t bit = 0; bit < kRecordHeaderBytes * 8; ++bit) {
+    std::string bytes(200, '\0');
+    bytes[bit / 8] = static_cast<char>(1 << (bit % 8));
+    CHECK_FALSE(WasRecord(bytes, kPlace));
   }
 }
 
@@ -60,7 +118,7 @@ TEST_CASE("a record is valid only in its own segment and at its own offset") {
 
 TEST_CASE("zeros are no record") {
   CHECK(ParseRecord(std::string(200, '\0'), kPlace).state == RecordView::State::kBad);
-  CHECK_FALSE(MayBeRecord(std::string(200, '\0'), Index{1}, Index{1000}, 200));
+  CHECK_FALSE(MayBeRecord(std::string(200, '\0'), kPlace, Index{1}, Index{1000}, 200));
 }
 
 TEST_CASE("a record that is cut short asks for as much as it needs") {

@@ -1,4 +1,4 @@
-// What may be wrong after a crash, and is put right here without a word:
+// What may be wrong after a crash, and is put right here:
 //
 //  - The newest segment has no header: its creation was interrupted. No record is written before
 //    the header and the directory entry are durable, so that nothing is lost with it.
@@ -15,11 +15,13 @@
 // mark is the highest of what the caller knows, what any valid record of the
 // segment says (also one behind the damaged place), and what the name of a newer segment proves.
 //
-// What cannot be told from a torn write, and is cut: damage to the records of the very last syncs,
-// if no later record was written and the hard state not since then. Nothing on this disk knows that
-// they were durable. (It also cannot be detected by keeping a mark elsewhere without a second sync
-// for each batch.) And a newest segment that never got a record is taken for an unfinished one if
-// its header is damaged; it holds nothing.
+// Of the records of the very last syncs no mark speaks, if no later record was written and the hard
+// state not since then. There the bytes themselves tell (WasRecord in record.h): a crash leaves
+// sectors of what it tears as they were before, zero, and damage does not. So what was written
+// whole and does not hold together is damage as well, whether it was ever acknowledged or not.
+//
+// A newest segment that never got a record is taken for an unfinished one if its header is damaged;
+// it holds nothing.
 #include "consensus/log/recovery.h"
 
 #include <algorithm>
@@ -60,9 +62,6 @@ class Recovery {
       result.segments.push_back(i < log_.segments.size() ? log_.segments[i] : ScanAlone(name));
     }
     for (const SegmentName& name : obsolete_) result.replaced.push_back(PathOf(name));
-    if (!log_.segments.empty()) {
-      result.torn_bytes = garbage_end_ - std::min(garbage_end_, log_.segments.back()->end);
-    }
     result.durable_index = durable_index_;
     result.log = std::move(log_);
     return result;
@@ -227,6 +226,13 @@ class Recovery {
                        (is_last ? durable_index_ : std::max(durable_index_, stop - 1)).value(),
                        " were durable"));
     }
+    if (is_last && scan->damaged) {
+      return Damaged(
+          segment.path, segment.end,
+          absl::StrCat(": the record of entry ", segment.next.value(), " at offset ", segment.end,
+                       " was written whole and is damaged; its entry may have been "
+                       "acknowledged"));
+    }
     for (const TermRun& run : scan->term_runs) {
       if (log_.term_runs.empty() || log_.term_runs.back().term != run.term) {
         log_.term_runs.push_back(run);
@@ -238,7 +244,7 @@ class Recovery {
     log_.last_term = scan->last_term;
     if (!log_.segments.empty()) log_.segments.back()->file.reset();  // not all at a time
     log_.segments.push_back(*std::move(opened));
-    garbage_end_ = scan->garbage_end;
+    log_.torn_bytes = scan->garbage_end - segment.end;
     return absl::OkStatus();
   }
 
@@ -286,10 +292,10 @@ class Recovery {
   }
 
   absl::Status ZeroGarbage(const Segment& segment) {
-    ASSERT(garbage_end_ >= segment.end);
-    const std::string zeros(std::min(kCopyBytes, garbage_end_ - segment.end), '\0');
-    for (uint64_t offset = segment.end; offset < garbage_end_;) {
-      const std::string_view piece(zeros.data(), std::min(zeros.size(), garbage_end_ - offset));
+    const uint64_t end = segment.end + log_.torn_bytes;
+    const std::string zeros(std::min(kCopyBytes, log_.torn_bytes), '\0');
+    for (uint64_t offset = segment.end; offset < end;) {
+      const std::string_view piece(zeros.data(), std::min(zeros.size(), end - offset));
       if (absl::Status s = segment.file->WriteAt(offset, {&piece, 1}); !s.ok()) return s;
       offset += piece.size();
     }
@@ -302,7 +308,6 @@ class Recovery {
   std::vector<SegmentName> names_;  // by generation
   std::vector<SegmentName> chain_;  // the log, ascending
   std::vector<SegmentName> obsolete_;
-  uint64_t garbage_end_ = 0;  // of the last segment
   std::string damaged_path_;
   std::optional<uint64_t> damaged_offset_;
   RecoveredLog log_;

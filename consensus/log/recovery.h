@@ -27,6 +27,7 @@ struct RecoveredLog {
   Index last_index;
   Term last_term;
   uint64_t last_generation = 0;  // the highest that was ever seen
+  uint64_t torn_bytes = 0;       // behind the last record, which RecoverLog overwrites
 };
 
 // Reads all segments in `path`, cuts a torn tail and removes what is replaced or unfinished.
@@ -43,7 +44,6 @@ struct LogExamination {
   // not readable at all.
   std::vector<std::shared_ptr<Segment>> segments;
   std::vector<std::string> replaced;  // files that RecoverLog removes
-  uint64_t torn_bytes = 0;            // behind the last record, which RecoverLog overwrites
 };
 
 // The same without changing anything.

@@ -94,6 +94,19 @@ size_t ZeroWords(std::string_view bytes) {
   return at;
 }
 
+// Whether the bytes at segment.end, where no record follows in sequence, were one.
+absl::StatusOr<bool> WasRecordAtEnd(const Segment& segment, FileWindow* window) {
+  const RecordPlace place{segment.name.generation, segment.end};
+  absl::StatusOr<std::string_view> bytes = window->View(segment.end, kRecordHeaderBytes);
+  if (!bytes.ok()) return bytes.status();
+  const RecordView record = ParseRecord(bytes->substr(0, kRecordHeaderBytes), place);
+  if (record.state == RecordView::State::kIncomplete) {
+    bytes = window->View(segment.end, record.size);
+    if (!bytes.ok()) return bytes.status();
+  }
+  return WasRecord(*bytes, place);
+}
+
 // Looks at every place behind segment.end where a record could begin.
 absl::Status ScanRest(const Segment& segment, uint64_t size, FileWindow* window,
                       SegmentScan* scan) {
@@ -112,7 +125,7 @@ absl::Status ScanRest(const Segment& segment, uint64_t size, FileWindow* window,
       scan->garbage_end = offset + word.find_last_not_of('\0') + 1;
     }
     uint64_t step = kRecordAlignment;
-    if (MayBeRecord(*bytes, segment.next, last, size - offset)) {
+    if (MayBeRecord(*bytes, {segment.name.generation, offset}, segment.next, last, size - offset)) {
       absl::StatusOr<RecordView> record = window->Record(offset, segment.name.generation);
       if (!record.ok()) return record.status();
       if (record->state == RecordView::State::kValid) {
@@ -181,6 +194,12 @@ absl::StatusOr<std::optional<SegmentHeader>> ParseSegmentHeader(const std::strin
         absl::StrCat(path, ": has format version ", version, ", this program knows up to ",
                      kSegmentFormatVersion, ": run the version that wrote it, or newer"));
   }
+  if (version < kSegmentFormatVersion) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path, ": has format version ", version, " of before the first release, this program knows ",
+        kSegmentFormatVersion,
+        ": take a backup with the program that wrote it (`quorate backup`), and restore that"));
+  }
   SegmentHeader header;
   header.first = Index(reader.Int<uint64_t>());
   header.generation = reader.Int<uint64_t>();
@@ -244,6 +263,9 @@ absl::StatusOr<SegmentScan> ScanSegment(Segment* segment, Term previous_term, In
   scan.garbage_end = segment->end;
   if (segment->next < stop) {
     if (absl::Status s = ScanRest(*segment, *size, &window, &scan); !s.ok()) return s;
+    absl::StatusOr<bool> damaged = WasRecordAtEnd(*segment, &window);
+    if (!damaged.ok()) return damaged.status();
+    scan.damaged = *damaged;
   }
   return scan;
 }

@@ -26,7 +26,7 @@
 
 namespace quorate::consensus {
 
-inline constexpr uint32_t kSegmentFormatVersion = 1;
+inline constexpr uint32_t kSegmentFormatVersion = 2;
 inline constexpr size_t kSegmentHeaderBytes = 4096;
 // A segment remembers the offset of one record in about this many bytes.
 inline constexpr uint64_t kCheckpointBytes = 4096;
@@ -57,7 +57,7 @@ struct SegmentHeader {
   Term previous_term;
 };
 // Nothing if the bytes are not a whole header (torn, damaged or never written).
-// FailedPrecondition, naming `path`, if a newer version wrote it.
+// FailedPrecondition, naming `path`, if a program with another format wrote it.
 absl::StatusOr<std::optional<SegmentHeader>> ParseSegmentHeader(const std::string& path,
                                                                 std::string_view bytes);
 
@@ -99,6 +99,9 @@ struct SegmentScan {
   // that is not zero (seg.end if there is none), and whether a valid record stands there.
   uint64_t garbage_end = 0;
   bool record_after_garbage = false;
+  // Whether what stands behind the last good record was a record and is damaged (WasRecord), rather
+  // than torn by a crash or never written.
+  bool damaged = false;
 };
 
 // Reads the records of `segment` from its beginning, and fills in end, next and checkpoints. Stops

@@ -70,7 +70,11 @@ class SegmentLog::Impl {
         base_index_(recovered.base_index),
         base_term_(recovered.base_term),
         term_runs_(std::move(recovered.term_runs)),
-        last_index_(recovered.last_index) {}
+        last_index_(recovered.last_index) {
+    if (recovered.torn_bytes == 0) return;
+    const Segment& last = *segments_.back();
+    cut_at_open_ = Cut{last.path, last.end, recovered.torn_bytes, last.next};
+  }
 
   // Makes the newest segment ready for records.
   absl::Status Start() {
@@ -106,6 +110,7 @@ class SegmentLog::Impl {
     return term_runs_;
   }
   const std::vector<Entry>& control_entries() const { return control_entries_; }
+  const std::optional<Cut>& cut_at_open() const { return cut_at_open_; }
 
   std::optional<Term> TermAt(Index index) const {
     MutexLock lock(&mutex_);
@@ -667,9 +672,10 @@ class SegmentLog::Impl {
   uint64_t last_generation_;
   std::shared_ptr<File> newest_file_;   // of the newest segment
   std::vector<Entry> control_entries_;  // as control_entries() says
-  bool dirty_ = false;                  // the newest segment has unsynced writes
-  bool directory_changed_ = false;      // unsynced removals
-  std::string buffer_;                  // headers and small payloads of one write; only grows
+  std::optional<Cut> cut_at_open_;
+  bool dirty_ = false;              // the newest segment has unsynced writes
+  bool directory_changed_ = false;  // unsynced removals
+  std::string buffer_;              // headers and small payloads of one write; only grows
   std::vector<std::string_view> pieces_;
 
   // --- Written by the log's thread with mutex_ held; it alone reads them without ---
@@ -712,6 +718,9 @@ Index SegmentLog::last_index() const { return impl_->last_index(); }
 std::vector<TermRun> SegmentLog::term_runs() const { return impl_->term_runs(); }
 std::optional<Term> SegmentLog::TermAt(Index index) const { return impl_->TermAt(index); }
 const std::vector<Entry>& SegmentLog::control_entries() const { return impl_->control_entries(); }
+const std::optional<SegmentLog::Cut>& SegmentLog::cut_at_open() const {
+  return impl_->cut_at_open();
+}
 absl::Status SegmentLog::Append(std::span<const Entry> entries) { return impl_->Append(entries); }
 absl::Status SegmentLog::TruncateAfter(Index index) { return impl_->TruncateAfter(index); }
 absl::Status SegmentLog::Sync() { return impl_->Sync(); }

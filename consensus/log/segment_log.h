@@ -15,11 +15,11 @@
 // make room, as deletions do: whoever allows it must not add data any more. A reset takes it in any
 // case, for the log that it replaces gives back more.
 //
-// Recovery: records after the durable mark may be torn by a crash; the log is cut there. The
-// durable mark (kept in the hard state file and in the segments' own structure) tells a torn tail
-// from damage: a bad record at or below it means that acknowledged data is gone, and Open fails
-// with DataLoss, naming file, offset and index, and how to rejoin the member. It is never cut
-// silently.
+// Recovery: records after the durable mark may be torn by a crash; the log is cut there, and
+// cut_at_open() says so. The durable mark (kept in the hard state file and in the segments' own
+// structure) tells a torn tail from damage: a bad record at or below it means that acknowledged
+// data is gone. So may one above it that was written whole (WasRecord in record.h). Open fails then
+// with DataLoss, naming file, offset and index, and how to rejoin the member.
 //
 // Compaction and reset: a log may begin behind any entry, its base, whose index and term it
 // remembers. Whether entries were dropped on purpose is in the name of the segment that now comes
@@ -76,6 +76,15 @@ class SegmentLog {
   // The entries with IsControl(kind) that Open found, ascending, without those that were truncated
   // or dropped since.
   const std::vector<Entry>& control_entries() const;
+
+  // Where and how much Open has cut of what a crash had torn.
+  struct Cut {
+    std::string path;
+    uint64_t offset = 0;
+    uint64_t bytes = 0;
+    Index index;  // of the entry that stood there
+  };
+  const std::optional<Cut>& cut_at_open() const;
 
   // Writes entries; not durable before Sync. ResourceExhausted if the disk is full: those up to
   // last_index() were written, and the rest may be appended later. REQUIRES: contiguous, the first

@@ -146,6 +146,13 @@ absl::Status Server::Run() {
                config_.standalone() ? "a standalone cluster"
                                     : fmt::format("{} members", config_.servers.size()),
                config_.data_dir, config_.log_dir, data_dir_->log().last_index().value());
+  if (const auto& cut = data_dir_->log().cut_at_open(); cut.has_value()) {
+    spdlog::warn(
+        "{}: {} bytes at offset {} were no whole record, as a power failure leaves what was not "
+        "written to the end; they were removed, and the log goes on with entry {}. Nobody was told "
+        "that they were durable",
+        cut->path, cut->bytes, cut->offset, cut->index.value());
+  }
   if (absl::Status s = network_->Start(data_dir_->cluster_id()); !s.ok()) return s;
   disk_space_->Start();
   replica_->node().Start(config_.standalone() ? nullptr : network_.get());

@@ -98,7 +98,11 @@ Request ToRequest(const Line& invoke) {
     return request;
   }
   if (function == "multi") {
-    for (const Step& step : invoke.steps) request.steps.push_back(ToStep(step));
+    for (const Step& step : invoke.steps) {
+      request.steps.push_back(ToStep(step));
+      // ZooKeeper answers every creation inside a multi without.
+      request.steps.back().wants_stat = false;
+    }
     request.kind = OperationKind::kMulti;
     return request;
   }

@@ -1,4 +1,5 @@
 // Records of the log, as found on a disk.
+#include <bit>
 #include <string>
 
 #include "base/assert.h"
@@ -12,7 +13,8 @@ using consensus::RecordView;
 // A place, an index and a term, a byte to change and how; the rest is read as it is, and put into a
 // record that is then damaged.
 void Run(Input input) {
-  const consensus::RecordPlace place{input.Take<uint64_t>(), input.Take<uint32_t>()};
+  const consensus::RecordPlace place{input.Take<uint64_t>(),
+                                     input.Take<uint32_t>() * consensus::kRecordAlignment};
   const consensus::Index index(input.Take<uint32_t>() + 1ull);
   const consensus::Term term(input.Take<uint32_t>() + 1ull);
   const auto where = input.Take<uint16_t>();
@@ -22,8 +24,9 @@ void Run(Input input) {
   const RecordView found = consensus::ParseRecord(bytes, place);
   if (found.state == RecordView::State::kValid) ASSERT(found.size <= bytes.size());
   if (bytes.size() >= consensus::kRecordHeaderBytes) {
-    consensus::MayBeRecord(bytes.substr(0, consensus::kRecordHeaderBytes), consensus::Index(1),
-                           index, bytes.size());
+    consensus::MayBeRecord(bytes.substr(0, consensus::kRecordHeaderBytes), place,
+                           consensus::Index(1), index, bytes.size());
+    consensus::WasRecord(bytes, place);
   }
 
   const consensus::Entry entry{.index = index, .term = term, .payload = Slice(std::string(bytes))};
@@ -42,6 +45,8 @@ void Run(Input input) {
   record[changed] = static_cast<char>(record[changed] ^ change);
   view = consensus::ParseRecord(record, place);
   ASSERT(view.state != RecordView::State::kValid, "damage of one byte is always seen");
+  ASSERT(consensus::WasRecord(record, place) || !std::has_single_bit(change),
+         "one turned bit is never taken for a torn write");
 }
 
 }  // namespace quorate::fuzz

@@ -151,10 +151,11 @@ void Cluster::CheckAtTheEnd() {
   for (const auto& machine : machines_) {
     if (machine->process() == nullptr) continue;
     Process& process = *machine->process();
-    // Who is no member any more may have what was never committed; and what is committed may be on
-    // its way to the disk.
+    // Who is no member any more may have what was never committed; what is committed may be on its
+    // way to the disk, and what a client has written at this moment was perhaps not applied yet.
     checker_.CheckLog(machine->number(), process.data_dir(),
-                      std::min(process.raft().commit_index(), process.raft().durable_index()));
+                      std::min({process.raft().commit_index(), process.raft().durable_index(),
+                                checker_.committed()}));
     const tree::Tree& tree = process.replica().tree();
     if (tree.digest() != tree.ComputeDigest()) {
       Fail("the digest is that of the tree",

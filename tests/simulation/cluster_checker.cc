@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/assert.h"
 #include "base/planted_fault.h"
 #include "tests/simulation/machine.h"
 #include "tests/simulation/process.h"
@@ -95,13 +96,6 @@ Index ClusterChecker::Needed(size_t member) const {
   return found == acknowledged_.end() ? committed() : std::max(committed(), found->second);
 }
 
-bool ClusterChecker::IsKeptWithout(size_t member, size_t voters) const {
-  const auto keeping = std::count_if(kept_.begin(), kept_.end(), [&](const auto& kept) {
-    return kept.first != member && kept.first < voters && kept.second >= committed();
-  });
-  return 2 * static_cast<size_t>(keeping) > voters;
-}
-
 void ClusterChecker::OnVote(MemberId voter, Term term, MemberId candidate) {
   const auto [found, inserted] = votes_.emplace(std::pair(voter, term), candidate);
   if (found->second != candidate) {
@@ -179,6 +173,7 @@ void ClusterChecker::OnStateLoaded(size_t member, Index applied, uint64_t digest
 }
 
 void ClusterChecker::CheckLog(size_t member, consensus::DataDir& data_dir, Index last) {
+  ASSERT(last <= committed());
   const consensus::SegmentLog& log = data_dir.log();
   last = std::min(last, log.last_index());
   for (Index next = log.first_index(); next <= last;) {
@@ -264,8 +259,6 @@ void ClusterChecker::OnProgress(size_t member, const Progress& previous, const P
     Index& highest = commits_[now.term];
     highest = std::max(highest, now.commit);
   }
-  Index& kept = kept_[member];
-  kept = std::max(kept, std::min(now.commit, now.durable));
   if (now.leads) OnLeader(MemberId(static_cast<uint32_t>(member + 1)), now.term);
 }
 

@@ -65,7 +65,6 @@ class ClusterChecker : public MessageObserver {
   struct Progress {
     consensus::Term term;
     consensus::Index commit;
-    consensus::Index durable;
     bool leads;
   };
   void OnStoodStill(size_t member, int64_t from_us);
@@ -76,12 +75,7 @@ class ClusterChecker : public MessageObserver {
   // What a member must have to be one who never lost anything: all that was committed by now or
   // that it acknowledged.
   consensus::Index Needed(size_t member) const;
-  // Whether a majority of the first `voters` members has on its disks all that was committed, also
-  // without this one.
-  bool IsKeptWithout(size_t member, size_t voters) const;
-  // It may have lost something, or everything.
-  void OnDiskHarmed(size_t member) { kept_.erase(member); }
-  // Compares a member's log on disk with what was committed.
+  // Compares a member's log on disk with what was committed. REQUIRES: last <= committed().
   void CheckLog(size_t member, consensus::DataDir& data_dir, consensus::Index last);
 
  private:
@@ -117,7 +111,6 @@ class ClusterChecker : public MessageObserver {
   // this term or before.
   std::map<consensus::Term, consensus::Index> commits_;
   std::map<size_t, consensus::Index> acknowledged_;  // by member, the highest
-  std::map<size_t, consensus::Index> kept_;  // by member: what is committed and durable there
 };
 
 }  // namespace quorate::simulation

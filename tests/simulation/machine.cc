@@ -200,7 +200,6 @@ bool Machine::FlipBit(Random* random) {
   env_->FlipBit(path, offset * 8 + random->Below(8));
   disk_is_whole_ = counts_ = false;
   whole_with_ = site_.checker->Needed(number_);
-  site_.checker->OnDiskHarmed(number_);
   return true;
 }
 
@@ -212,7 +211,6 @@ void Machine::LoseDisk() {
   env_ = std::make_unique<consensus::FaultEnv>();
   disk_is_whole_ = counts_ = false;
   whole_with_ = {};  // the new one makes up for it by itself
-  site_.checker->OnDiskHarmed(number_);
 }
 
 }  // namespace quorate::simulation

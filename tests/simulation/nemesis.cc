@@ -220,18 +220,10 @@ bool Nemesis::MayHarmDisk(size_t member) const {
   return harmed * 2 < voters;
 }
 
-// A bit that turns over in what was written last looks like a write that a power failure has torn:
-// the member goes on without what it had acknowledged, and nobody knows. That is one fault; that
-// another voter is down or behind at that time is a second one.
-bool Nemesis::MayForget(size_t member) const {
-  return machines_[member]->site().checker->IsKeptWithout(member, options_.cluster.voters);
-}
-
 void Nemesis::MaybeHarmDisk(size_t member) {
   if (random_.Chance(options_.disk.disk_loss_chance) && MayHarmDisk(member)) {
     machines_[member]->LoseDisk();
-  } else if (random_.Chance(options_.disk.bit_flip_chance) && MayHarmDisk(member) &&
-             MayForget(member)) {
+  } else if (random_.Chance(options_.disk.bit_flip_chance) && MayHarmDisk(member)) {
     machines_[member]->FlipBit(&random_);
   }
 }

@@ -61,8 +61,6 @@ class Nemesis {
   // What may happen to a disk while no process uses it.
   void MaybeHarmDisk(size_t member);
   bool MayHarmDisk(size_t member) const;
-  // Whether it may do without the last that it acknowledged.
-  bool MayForget(size_t member) const;
   void Partition();
   void CutBetween(size_t a, size_t b);
   void SettleOthers(const std::vector<size_t>& core);

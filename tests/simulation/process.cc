@@ -234,8 +234,7 @@ int64_t Process::LatencyUs(Work work) {
 }
 
 ClusterChecker::Progress Process::progress() {
-  return {raft().term(), raft().commit_index(), raft().durable_index(),
-          raft().role() == consensus::Role::kLeader};
+  return {raft().term(), raft().commit_index(), raft().role() == consensus::Role::kLeader};
 }
 
 void Process::Step(Work work) {

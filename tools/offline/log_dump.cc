@@ -358,10 +358,10 @@ absl::Status WriteSegments(const consensus::LogExamination& log, Writer* writer)
     }
   }
   if (!noted) NoteDamage(log, writer);
-  if (log.status.ok() && log.torn_bytes > 0) {
+  if (log.status.ok() && log.log.torn_bytes > 0) {
     const consensus::Segment& last = *log.segments.back();
     writer->Note("torn", last.path, last.end,
-                 absl::StrCat(log.torn_bytes,
+                 absl::StrCat(log.log.torn_bytes,
                               " bytes of what was being written when the server stopped; the next "
                               "start removes them"));
   }

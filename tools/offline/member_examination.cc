@@ -158,9 +158,9 @@ class Examiner {
     } else if (log.segments.empty() && result_.identity) {
       Problem(path, std::nullopt, "holds no file of the log: the log is lost");
     }
-    if (log.status.ok() && log.torn_bytes > 0) {
+    if (log.status.ok() && log.log.torn_bytes > 0) {
       Remark(log.log.segments.back()->path, log.log.segments.back()->end,
-             absl::StrCat("the last ", log.torn_bytes,
+             absl::StrCat("the last ", log.log.torn_bytes,
                           " bytes are no whole record, as after a crash while they were written; "
                           "nobody was told that they were durable. The next start removes them"));
     }

@@ -59,6 +59,14 @@ void Damage(const std::string& path, uint64_t offset) {
   REQUIRE(file.good());
 }
 
+// What a power failure leaves of bytes that were not written yet.
+void Erase(const std::string& path, uint64_t begin, uint64_t end) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(begin));
+  file << std::string(end - begin, '\0');
+  REQUIRE(file.good());
+}
+
 std::string OnlySegment(const std::string& directory) {
   std::vector<std::string> paths;
   for (const auto& entry : fs::directory_iterator(directory + "/log")) {
@@ -160,7 +168,7 @@ TEST_CASE("verify finds nothing wrong with a whole member, and changes not one b
 
 TEST_CASE("what would be repaired at a start is only remarked upon, and stays") {
   Member member;
-  // The last record was never followed by another one: it may be torn.
+  // The last record was never followed by another one: its write may be torn.
   const std::string segment = OnlySegment(member.path());
   json document;
   REQUIRE(member.Verify(&document).ok());
@@ -169,7 +177,7 @@ TEST_CASE("what would be repaired at a start is only remarked upon, and stays") 
   options.json = true;
   REQUIRE(DumpLog(member.paths(), options, dump).ok());
   const uint64_t offset = json::parse(dump.str())["items"].back()["offset"];
-  Damage(segment, offset + 40);
+  Erase(segment, offset, offset + 40);
   Damage(member.path() + "/hard_state", 4096 + 20);
   const auto before = ContentsOf(member.path());
   const absl::Status status = member.Verify(&document);

@@ -41,7 +41,7 @@ ordered_json JsonOf(const MemberExamination& member) {
     document["log"] = {
         {"base_index", log.base_index.value()}, {"base_term", log.base_term.value()},
         {"last_index", log.last_index.value()}, {"last_term", log.last_term.value()},
-        {"files", member.log->segments.size()}, {"torn_bytes", member.log->torn_bytes},
+        {"files", member.log->segments.size()}, {"torn_bytes", member.log->log.torn_bytes},
         {"whole", member.log->status.ok()}};
   }
   if (member.checkpoint.has_value()) {
