@@ -105,6 +105,21 @@ def alone_performance_document_hides_nothing(_):
         assert "measured in different environments" in text and "measured with --quick" in text
 
 
+def alone_performance_document_says_what_checkpoints_cost(_):
+    run = bench_run(workload="open-loop", longest_pause_ms=7.0)
+    for i, measurement in enumerate(run["document"]["workloads"][0]["measurements"]):
+        measurement["latencies"] = {"setData": {
+            "p50_us": 1000, "p99_us": 3000 - 1000 * i, "p99.9_us": 5000, "max_us": 9000}}
+    with tempfile.TemporaryDirectory() as directory:
+        keep(directory, "checkpoints", runs=[run], rate=2000, snap_count=8000, nodes=1_000_000, seconds=60,
+             snapshots=[15, 0])
+        performance(directory, "--render")
+        text = read(directory, "document.md")
+        assert "a tree of 1,000,000 nodes" in text and "every 8,000 writes" in text, text
+        assert line_with(text, "| p99 of setData |") == "| p99 of setData | 1.50 | 3.00 ms | 2.00 ms |", text
+        assert line_with(text, "| checkpoints of the three members |").endswith("| 15 | 0 |"), text
+
+
 def alone_performance_bad_arguments_and_files(_):
     with tempfile.TemporaryDirectory() as directory:
         assert "no row dance" in performance(directory, "--only", "dance", status=1)

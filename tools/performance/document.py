@@ -352,12 +352,7 @@ class Document:
                 "of the log and removes old ones. Latency counts from the time at which a request "
                 "should have begun. Read the ratios; the times in brackets are those of this machine."))
             table = Table(["figure", "Quorate / ZooKeeper", "(Quorate, ZooKeeper)", "result"], [])
-            figures = [(f"{share} of {series}", [m["latencies"][series][f"{share}_us"] / 1000
-                                                 for m in measured], " ms")
-                       for series in ("setData", "getData") for share in ("p50", "p99", "p99.9", "max")]
-            figures += [("longest time without an answer", [m["longest_pause_ms"] for m in measured],
-                         " ms"),
-                        ("server CPU/op", [m["server_cpu_us"] for m in measured], " us")]
+            figures = steady_figures(measured, ("setData", "getData"))
             for name, values, unit in figures:
                 ratio = quotient(*values)
                 is_worse = ratio is not None and ratio > 1
@@ -371,6 +366,22 @@ class Document:
             self.add(table)
 
     # 5
+
+    def checkpoints(self):
+        for _, result in self.measured(rows.CHECKPOINTS):
+            measured = result["runs"][0]["document"]["workloads"][0]["measurements"]
+            self.add(Heading("Checkpoints"), Text(
+                f"Quorate beside itself: two clusters of three, each with a tree of {result['nodes']:,} nodes "
+                f"and a steady load of {result['rate']:,} writes a second, {result['seconds']:g} seconds of it "
+                f"for each. The one takes a checkpoint every {result['snap_count']:,} writes, the other one "
+                "takes none. Latency counts from the time at which a request should have begun."))
+            table = Table(["figure", "with / without", "with", "without"], [
+                [name, number(quotient(*values)), *(f"{number(value)}{unit}" for value in values)]
+                for name, values, unit in steady_figures(measured, ("setData",))])
+            table.rows.append(["checkpoints of the three members", NOT_KNOWN, *map(str, result["snapshots"])])
+            self.add(table)
+
+    # 6
 
     def memory(self):
         found = self.measured(rows.MEMORY)
@@ -448,6 +459,16 @@ def cpu_ms_a_second(measurement):
     if measurement["server_cpu_us"] is None:
         return None
     return measurement["server_cpu_us"] * measurement["operations"] / measurement["seconds"] / 1000
+
+
+def steady_figures(measured, series):
+    """[(name, values, unit)] of a load at a fixed rate; a value for each measurement."""
+    figures = [(f"{share} of {name}", [m["latencies"][name][f"{share}_us"] / 1000 for m in measured],
+                " ms")
+               for name in series for share in ("p50", "p99", "p99.9", "max")]
+    return [*figures,
+            ("longest time without an answer", [m["longest_pause_ms"] for m in measured], " ms"),
+            ("server CPU/op", [m["server_cpu_us"] for m in measured], " us")]
 
 
 def growth_points(result):
@@ -545,7 +566,7 @@ def build(results):
     """All blocks of the document."""
     document = Document(results)
     for section in (document.budget, document.where, document.idle, document.growth, document.tail,
-                    document.memory):
+                    document.checkpoints, document.memory):
         section()
     commands = list(dict.fromkeys(run["command"] for row in ROWS if row.name in results
                                   for run in results[row.name].get("runs", ())))

@@ -69,6 +69,9 @@ class Scale:
         self.tail_minutes = tail_minutes or (0.5 if quick else 10)
         self.tail_nodes = 10_000 if quick else 100_000
         self.tail_snap_count = 5_000 if quick else 20_000
+        self.checkpoint_nodes = 20_000 if quick else 1_000_000
+        self.checkpoint_rate = 500 if quick else 2_000
+        self.checkpoint_seconds = 4 if quick else 60
         self.memory_nodes = (50_000,) if quick else (500_000, 1_000_000)
         self.restarts = 1 if quick else 3
         self.java_warm_up_seconds = 0.5 if quick else 4

@@ -10,7 +10,12 @@ import measuring
 import where
 from measuring import SYSTEMS, Failure
 
-BUDGET, WHERE, IDLE, GROWTH, TAIL, MEMORY = "budget", "where", "idle", "growth", "tail", "memory"
+BUDGET, WHERE, IDLE, GROWTH, TAIL, CHECKPOINTS, MEMORY = (
+    "budget", "where", "idle", "growth", "tail", "checkpoints", "memory")
+
+
+# As a number of log entries between checkpoints: none are taken because of it.
+NEVER = 1_000_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -253,13 +258,47 @@ def measure_tail(bench, scale, results):
             "minutes": scale.tail_minutes, "snapshots": taken}
 
 
+def snapshots_of_members(cluster):
+    return [round(measuring.metric(cluster.address(i), "cnt_snapshottime") or 0)
+            for i in cluster.numbers()]
+
+
 def snapshots(cluster):
     """How many its members have taken, together."""
-    return round(sum(measuring.metric(cluster.address(i), "cnt_snapshottime") or 0
-                     for i in cluster.numbers()))
+    return sum(snapshots_of_members(cluster))
 
 
-# --- 5. Memory and restart
+# --- 5. Checkpoints
+
+
+def measure_checkpoints(bench, scale, _):
+    """Two clusters of ours with a large tree and a steady load of writes; one takes a checkpoint every
+    few seconds, the other one none."""
+    bench.close_pair()
+    rate, count = scale.checkpoint_rate, scale.checkpoint_rate * 4
+    with bench.cluster("quorate", settings=[f"snapCount={count}"]) as often, bench.cluster(
+            "quorate", settings=[f"snapCount={NEVER}"]) as never:
+        for cluster in (often, never):
+            bench.say(f"creating {scale.checkpoint_nodes:,} nodes")
+            bench.populate(cluster, scale.checkpoint_nodes, "/populated")
+        # A checkpoint also follows some 64 MiB of log: all that is measured fits behind one.
+        before, more = snapshots_of_members(never), 0
+        while any(now == then for now, then in zip(snapshots_of_members(never), before)):
+            if more == 50:
+                raise Failure("a cluster takes no checkpoint, however much is written")
+            more += 1
+            bench.populate(never, 20_000, f"/more-{more}")
+        before = [snapshots(cluster) for cluster in (often, never)]
+        run = bench.compare(["open-loop"], often, never, [
+            "--connections", 30, "--rate", rate, "--read-share", 0, "--keys", 100_000,
+            "--seconds", scale.checkpoint_seconds, "--slice-seconds", min(10, scale.checkpoint_seconds / 2),
+            "--warm-up-seconds", scale.warm_up_seconds], labels=("with", "without"))
+        taken = [snapshots(cluster) - earlier for cluster, earlier in zip((often, never), before)]
+    return {"runs": [run], "rate": rate, "snap_count": count, "nodes": scale.checkpoint_nodes,
+            "seconds": scale.checkpoint_seconds, "snapshots": taken}
+
+
+# --- 6. Memory and restart
 
 
 def measure_memory_of(system, bench, scale, shape, sizes):
@@ -306,10 +345,12 @@ ROWS = [
     *(growth_row(kind, system) for kind in GROWTHS for system in SYSTEMS),
     Row("tail", TAIL, "steady load while snapshots are taken", measure_tail, 620,
         needs="write-30x32"),
+    Row("checkpoints", CHECKPOINTS, "a steady load with and without checkpoints", measure_checkpoints,
+        200),
     memory_row("flat", lambda scale: scale.memory_nodes, 75,
                {"bytes": 300, "restart_seconds": 0.5}),
-    memory_row("directories", lambda scale: scale.memory_nodes[:1], 35, {"bytes": 300}),
-    memory_row("chains", lambda scale: scale.memory_nodes[:1], 35, {"bytes": 300}),
+    memory_row("directories", lambda scale: scale.memory_nodes[-1:], 45, {"bytes": 300}),
+    memory_row("chains", lambda scale: scale.memory_nodes[-1:], 45, {"bytes": 300}),
 ]
 BY_NAME = {row.name: row for row in ROWS}
 
