@@ -4,7 +4,9 @@
 #include <signal.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "base/clock.h"
 #include "base/planted_fault.h"
@@ -89,18 +92,13 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-int Run(const std::string& config_file) {
+// Aborted: it is to be run again, by a new process.
+absl::Status Run(const std::string& config_file) {
   auto config = quorate::rpc::LoadConfig(config_file);
-  if (!config.ok()) {
-    std::fprintf(stderr, "quorated: %s\n", std::string(config.status().message()).c_str());
-    return 1;
-  }
+  if (!config.ok()) return config.status();
   ServerDoors doors;
   auto server = quorate::rpc::Server::Create(*std::move(config), &doors);
-  if (!server.ok()) {
-    std::fprintf(stderr, "quorated: %s\n", std::string(server.status().message()).c_str());
-    return 1;
-  }
+  if (!server.ok()) return server.status();
   sigset_t stop_signals;
   sigemptyset(&stop_signals);
   sigaddset(&stop_signals, SIGTERM);
@@ -113,9 +111,15 @@ int Run(const std::string& config_file) {
   const absl::Status result = (*server)->Run();
   pthread_kill(waiter.native_handle(), SIGTERM);  // in case Run ended by itself
   waiter.join();
-  if (result.ok()) return 0;
-  std::fprintf(stderr, "quorated: %s\n", std::string(result.message()).c_str());
-  return 1;
+  return result;
+}
+
+// Becomes a new process of the same program under the same id, so that who started it need not
+// know. Returns only if that fails.
+absl::Status StartAgain(char** argv) {
+  spdlog::default_logger()->flush();
+  execv("/proc/self/exe", argv);
+  return absl::ErrnoToStatus(errno, "the server ends, and could not start itself again");
 }
 
 // The mistake that a planted build is to make, so that tests with real servers can show that they
@@ -153,5 +157,12 @@ int main(int argc, char** argv) {
   spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %v");
   spdlog::flush_on(spdlog::level::info);
   RaiseDescriptorLimit();
-  return Run(argv[1]);
+  absl::Status result = Run(argv[1]);
+  if (absl::IsAborted(result)) {
+    spdlog::warn("starting again: {}", std::string(result.message()));
+    result = StartAgain(argv);
+  }
+  if (result.ok()) return 0;
+  std::fprintf(stderr, "quorated: %s\n", std::string(result.message()).c_str());
+  return 1;
 }

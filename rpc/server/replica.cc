@@ -471,12 +471,13 @@ void Replica::EndAsOutdated(uint64_t incarnation) {
   // This server has been started before with a greater number: its disk was lost and its clock is
   // behind. Nothing that it submits now would be applied; the greater number on disk cures that at
   // the next start.
-  absl::Status saved = host_->SaveIncarnation(incarnation);
-  host_->OnEnd(absl::FailedPreconditionError(absl::StrCat(
+  const absl::Status saved = host_->SaveIncarnation(incarnation);
+  const std::string found = absl::StrCat(
       "this server has been started before with incarnation ", incarnation, ", and has ",
-      origin_.incarnation, " now: its disk was lost, and its clock was ahead before or is behind. ",
-      saved.ok() ? "It has a greater one from now on: start it again"
-                 : std::string(saved.message()))));
+      origin_.incarnation, " now: its disk was lost, and its clock was ahead before or is behind");
+  host_->OnEnd(saved.ok() ? absl::AbortedError(found)
+                          : absl::FailedPreconditionError(absl::StrCat(
+                                found, ". A greater one could not be written: ", saved.message())));
 }
 
 void Replica::OnTick() {

@@ -83,7 +83,7 @@ class ReplicaHost {
   // may be tidied up: what the disk holds is unknown.
   virtual void OnFatal(const absl::Status& error) = 0;
   // On any thread, and any number of times: this server cannot go on, and should stop; `why` is for
-  // the administrator.
+  // the administrator. Aborted: it can if it is started again, which should be done at once.
   virtual void OnEnd(absl::Status why) = 0;
   // On the node thread: keeps `incarnation`, so that the next start has a greater one.
   virtual absl::Status SaveIncarnation(uint64_t incarnation) = 0;

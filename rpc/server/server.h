@@ -48,7 +48,8 @@ class Server : private PeerHandler, private ReplicaHost {
   static absl::StatusOr<std::unique_ptr<Server>> Create(Config config, DoorFactory* doors);
   ~Server() override;
 
-  // Serves until RequestStop, or until it cannot go on: then the error says why.
+  // Serves until RequestStop, or until it cannot go on: then the error says why. Aborted: another
+  // process can, at once.
   absl::Status Run();
   // Hands leadership over, if it has it, and ends Run.
   void RequestStop();

@@ -23,9 +23,9 @@ SERVING = (*LEADING, "follower")
 ENDS = {"quorate": (0, -signal.SIGKILL), "zookeeper": (0, -signal.SIGKILL, 128 + signal.SIGTERM)}
 # Who is told to end so soon after its start may not have got to where it listens to that.
 BEGINS_SECONDS = 1.0
-# What a server says that wants to be started again: its disk is too full for it to start, as one that has lost its
-# data may find; or it has lost its data, its clock was ahead before that, and it has taken a greater number now.
-ENDS_TO_START_AGAIN = ("cannot do without room", "start it again")
+# What a server says that wants to be started again when there is room: its disk is too full for it to start, as one
+# that has lost its data may find.
+ENDS_TO_START_AGAIN = "cannot do without room"
 # Of logs that are cut and disks that are full there has to be something within minutes.
 SETTINGS = ["tickTime=500", "minSessionTimeout=1000"]
 QUORATE_SETTINGS = ["snapCount=3000", f"logSegmentBytes={MIB}"]
@@ -143,7 +143,7 @@ class Members(harness.Cluster):
     def strange_ends(self):
         """[(member, pid, how)] of all servers that did not end as a server ends that is told to, or killed, or wants to
         be started again."""
-        found, to_start = [], {i: sum(map(self.log(i).count, ENDS_TO_START_AGAIN)) for i in self.numbers()}
+        found, to_start = [], {i: self.log(i).count(ENDS_TO_START_AGAIN) for i in self.numbers()}
         for pid, status in self._statuses():
             if (pid not in self.launched or status in ENDS[self.server]
                     or (status == -signal.SIGTERM and pid in self.ended_early)):
@@ -157,8 +157,7 @@ class Members(harness.Cluster):
 
     def is_to_start_again(self, member):
         """Whether it has ended saying so."""
-        end = harness.end_of(self.log(member), 2)
-        return any(words in end for words in ENDS_TO_START_AGAIN)
+        return ENDS_TO_START_AGAIN in harness.end_of(self.log(member), 2)
 
     def running(self):
         return [i for i in self.numbers() if self.pid(i)]

@@ -195,6 +195,47 @@ def alone_a_directory_of_another_cluster_is_refused(server):
             connection.close()
 
 
+def alone_a_member_whose_clock_was_ahead_before_its_disk_was_lost_starts_itself_again(server):
+    _require_quorate(server)
+    with harness.Cluster(server) as cluster:
+        directory = cluster.member_dir(3)
+
+        def write_through(member, path):
+            with zk.Connection(cluster.address(member)) as connection:
+                connection.create(path)
+                connection.close()
+
+        cluster.command("stop", 3)
+        with open(os.path.join(directory, "incarnation"), encoding="ascii") as file:
+            ahead = int(file.read()) + 10**9
+        with open(os.path.join(directory, "incarnation"), "w", encoding="ascii") as file:
+            file.write(str(ahead))
+        cluster.restart(3)
+        write_through(3, "/ahead")
+        cluster.kill(3)
+        for name in os.listdir(directory):
+            if name not in ("zoo.cfg", "myid", "server.log"):
+                path = os.path.join(directory, name)
+                if os.path.isdir(path):
+                    shutil.rmtree(path)
+                else:
+                    os.unlink(path)
+        cluster.restart(3)
+        deadline = time.monotonic() + REFUSAL_SECONDS
+        pid = cluster.pids()[2]
+        while "starting again" not in cluster.log(3):
+            assert pid and time.monotonic() < deadline, f"it does not start itself again:\n{cluster.log(3)}"
+            time.sleep(0.05)
+        write_through(1, "/goes-on")
+        while "Mode: follower" not in _answer(cluster.address(3), "srvr"):
+            assert time.monotonic() < deadline, f"it does not serve:\n{cluster.log(3)}"
+            time.sleep(0.05)
+        write_through(3, "/and-on")
+        assert cluster.pids()[2] == pid, "it is another process now"
+        with open(os.path.join(directory, "incarnation"), encoding="ascii") as file:
+            assert int(file.read()) > ahead, "its number is not greater"
+
+
 def _answer(address, word):
     try:
         return zk.four_letter(address, word)
