@@ -1,7 +1,7 @@
-// A follower whose log has lost entries that it had acknowledged. Damage at the end of a log looks
-// like a write that a power failure has interrupted (consensus/log/recovery.cc): the member starts,
-// and does not know that anything is missing. Its leader does, as soon as the member rejects what
-// it had acknowledged, and tells it.
+// A follower whose log has lost entries that it had acknowledged. A disk that forgets what it had
+// reported as written leaves a log that looks like one that was not written to the end when the
+// power failed (consensus/log/recovery.cc): the member starts, and does not know that anything is
+// missing. Its leader does, as soon as the member rejects what it had acknowledged, and tells it.
 //
 // The entries come again at once. Until they are there the member judges votes as if it still had
 // them: it votes only for those whose log is as complete as its own was, and does not campaign. So

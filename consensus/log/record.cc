@@ -14,7 +14,8 @@ namespace quorate::consensus {
 namespace {
 
 constexpr std::endian kLittle = std::endian::little;
-constexpr char kZeros[kRecordAlignment] = {};
+constexpr char kEnds[kRecordAlignment] = {kRecordEnd, kRecordEnd, kRecordEnd, kRecordEnd,
+                                          kRecordEnd, kRecordEnd, kRecordEnd, kRecordEnd};
 
 constexpr size_t kCrcAt = 0;
 constexpr size_t kLengthAt = 4;
@@ -57,24 +58,13 @@ bool IsZero(std::string_view bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](char c) { return c == 0; });
 }
 
-// Whether a sector that [place.offset, place.offset + size) touches is zero there, or missing.
+// Whether a sector that [place.offset, place.offset + size) touches is zero there, or missing, also
+// in part.
 bool HasZeroSector(std::string_view bytes, uint64_t size, RecordPlace place) {
   for (uint64_t at = 0; at < size;) {
     const uint64_t end = std::min(size, at + kSectorBytes - (place.offset + at) % kSectorBytes);
-    if (at >= bytes.size() || IsZero(bytes.substr(at, end - at))) return true;
+    if (end > bytes.size() || IsZero(bytes.substr(at, end - at))) return true;
     at = end;
-  }
-  return false;
-}
-
-// Whether turning over one bit of the last `bytes` bytes that a CRC-32C covers changes it by
-// `difference`.
-bool IsOneTurnedBit(uint32_t difference, uint64_t bytes) {
-  constexpr uint32_t kPolynomial = 0x82f63b78;  // reflected, as in crc32c.cc
-  uint32_t change = kPolynomial;                // by the very last bit
-  for (uint64_t bit = 0; bit < 8 * bytes; ++bit) {
-    if (change == difference) return true;
-    change = (change >> 1) ^ ((change & 1) != 0 ? kPolynomial : 0);
   }
   return false;
 }
@@ -88,7 +78,7 @@ size_t SetBits(std::string_view bytes) {
 }  // namespace
 
 std::string_view RecordPadding(size_t payload_bytes) {
-  return {kZeros, RecordBytes(payload_bytes) - kRecordHeaderBytes - payload_bytes};
+  return {kEnds, RecordBytes(payload_bytes) - kRecordHeaderBytes - payload_bytes};
 }
 
 void EncodeRecordHeader(const Entry& entry, Index durable, RecordPlace place, char* to) {
@@ -132,10 +122,10 @@ RecordView ParseRecord(std::string_view bytes, RecordPlace place) {
   }
   record.payload = bytes.substr(kRecordHeaderBytes, length);
   const size_t padded_at = kRecordHeaderBytes + length;
-  // The padding is outside the CRC; it is compared so that no flipped bit goes unnoticed.
+  // The end is outside the CRC; it is compared so that no flipped bit goes unnoticed.
   if (LoadInt<kLittle, uint32_t>(bytes.data() + kCrcAt) ==
           RecordCrc(bytes.data(), record.payload, header_crc) &&
-      IsZero(bytes.substr(padded_at, record.size - padded_at))) {
+      bytes.substr(padded_at, record.size - padded_at) == RecordPadding(length)) {
     record.state = RecordView::State::kValid;
   }
   return record;
@@ -147,13 +137,7 @@ bool WasRecord(std::string_view bytes, RecordPlace place) {
   const uint32_t header_crc = HeaderCrc(header.data(), place);
   if (!HeaderIsSound(header.data(), header_crc)) return true;
   const size_t length = LoadInt<kLittle, uint32_t>(header.data() + kLengthAt);
-  if (!HasZeroSector(bytes, kRecordHeaderBytes + length, place)) return true;
-  if (bytes.size() < kRecordHeaderBytes + length) return false;
-  const std::string_view payload = bytes.substr(kRecordHeaderBytes, length);
-  const uint32_t difference = LoadInt<kLittle, uint32_t>(header.data() + kCrcAt) ^
-                              RecordCrc(header.data(), payload, header_crc);
-  // The CRC itself, the padding, or the payload.
-  return std::popcount(difference) <= 1 || IsOneTurnedBit(difference, length);
+  return !HasZeroSector(bytes, RecordBytes(length), place);
 }
 
 bool MayBeRecord(std::string_view header, RecordPlace place, Index first, Index last,

@@ -8,7 +8,7 @@
 //       24      4  index minus the log's durable index when the record was written; 0: unknown
 //       28      1  kind
 //       29      3  check of the header: of the CRC-32C of bytes 4 to 28, the lower 24 bits
-//       32         payload, then zeros up to a multiple of 8
+//       32         payload, then one to 8 bytes kRecordEnd up to a multiple of 8
 //
 // Little-endian. Both CRCs go on from one over the generation of the segment and the record's own
 // offset, so that bytes of another segment, or of this one at another place, are never taken for a
@@ -30,6 +30,8 @@ namespace quorate::consensus {
 
 inline constexpr size_t kRecordHeaderBytes = 32;
 inline constexpr size_t kRecordAlignment = 8;
+// A record ends with it, so that what is in the last of its sectors is never zero.
+inline constexpr char kRecordEnd = '\xa5';
 
 // Where a record stands; part of what its CRC covers.
 struct RecordPlace {
@@ -39,11 +41,11 @@ struct RecordPlace {
 
 // Bytes of a record in the file, padding included.
 constexpr uint64_t RecordBytes(size_t payload_bytes) {
-  return (kRecordHeaderBytes + payload_bytes + kRecordAlignment - 1) / kRecordAlignment *
+  return (kRecordHeaderBytes + payload_bytes + kRecordAlignment) / kRecordAlignment *
          kRecordAlignment;
 }
 
-// The zeros that follow a payload of that size.
+// What follows a payload of that size.
 std::string_view RecordPadding(size_t payload_bytes);
 
 // Writes the kRecordHeaderBytes bytes before the payload of `entry` to `to`; `durable` is the index
@@ -69,17 +71,17 @@ struct RecordView {
 RecordView ParseRecord(std::string_view bytes, RecordPlace place);
 
 // Tells damage from a write that a crash has torn: whether `bytes`, which are no valid record and
-// were read at `place`, once were one. What was there before a record is zero, and a crash leaves
-// each sector (kSectorBytes) of a write either old or new. So a record was written whole if none of
-// the sectors that it touches is zero; a payload that holds a whole sector of zeros itself hides
-// that, and is still known by its CRC to be one turned bit away from what was written. (Of torn
-// records of n bits, n in 2^32 seem to be so by chance.) One set bit alone among zeros is no
-// record. `bytes` are those of the whole record if ParseRecord said that it is incomplete, and else
-// at least its header; what the file does not have counts as zero.
+// were read at `place`, were written as one to the end. What was there before is zero, and a crash
+// leaves each sector (kSectorBytes) of a write either old or new. So no sector that the record
+// touches is zero then, with one exception: a payload may hold a whole sector of zeros, and damage
+// to such a record, unless it is to the header, cannot be told from a torn write.
+// One set bit alone among zeros is no record.
+// `bytes` are those of the whole record if ParseRecord said that it is incomplete, and else at
+// least its header; what the file does not have counts as zero.
 bool WasRecord(std::string_view bytes, RecordPlace place);
 
-// A cheap look at a header, before its CRC is worth computing: whether it may be a record with an
-// index in [first, last] that ends within `bytes_max`.
+// A look at a header, before all that it speaks of is worth reading: whether it may be that of a
+// record with an index in [first, last] that ends within `bytes_max`.
 bool MayBeRecord(std::string_view header, RecordPlace place, Index first, Index last,
                  uint64_t bytes_max);
 

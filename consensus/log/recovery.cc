@@ -2,9 +2,11 @@
 //
 //  - The newest segment has no header: its creation was interrupted. No record is written before
 //    the header and the directory entry are durable, so that nothing is lost with it.
-//  - The last segment ends in records that are torn or missing in part. They are cut: zeros are
-//    written over all that follows the last good record, and made durable before anything is
-//    appended, so that no stale record can ever stand behind a new one.
+//  - The last segment ends in records that are torn or missing in part. They are cut: the log goes
+//    on in a new segment (SegmentLog), so that no stale record can ever stand behind a new one. If
+//    there is no room for one, zeros are written over all that follows the last good record, and
+//    made durable before anything is appended. That is second best: if the disk fails meanwhile,
+//    and the machine goes on, it may show zeros that are not on the disk.
 //  - Segments that a newer generation replaces are still there, because their removal was not
 //    durable: from its first index on, or altogether if its name says that it begins the log.
 //
@@ -17,8 +19,9 @@
 //
 // Of the records of the very last syncs no mark speaks, if no later record was written and the hard
 // state not since then. There the bytes themselves tell (WasRecord in record.h): a crash leaves
-// sectors of what it tears as they were before, zero, and damage does not. So what was written
-// whole and does not hold together is damage as well, whether it was ever acknowledged or not.
+// sectors of what it tears as they were before, zero. So a record that has none such, and does not
+// hold together, was written whole and damaged later, whether it was ever acknowledged or not. Of
+// damage to a record whose payload holds a whole sector of zeros that cannot be said: it is cut.
 //
 // A newest segment that never got a record is taken for an unfinished one if its header is damaged;
 // it holds nothing.
@@ -154,8 +157,8 @@ class Recovery {
     if (!scan.ok()) return scan.status();
     // Whatever a segment replaces is removed only when its header is durable.
     const bool alone = name.begins_log && names_.size() == 1;
-    if (!(*segment)->empty() || scan->record_after_garbage || durable_index_ >= name.first ||
-        alone) {
+    if (!(*segment)->empty() || scan->record_after_garbage || scan->damaged ||
+        durable_index_ >= name.first || alone) {
       return Damaged((*segment)->path, 0,
                      absl::StrCat(": the header at offset 0 is damaged; the segment holds entries "
                                   "from ",
@@ -258,7 +261,6 @@ class Recovery {
   absl::Status Repair() {
     if (!log_.segments.empty()) {
       if (absl::Status s = RewriteTail(*log_.segments.back()); !s.ok()) return s;
-      if (absl::Status s = ZeroGarbage(*log_.segments.back()); !s.ok()) return s;
       if (absl::Status s = log_.segments.back()->file->Sync(); !s.ok()) return s;
     }
     // Also for entries that an earlier process made but did not live to sync.
@@ -280,24 +282,14 @@ class Recovery {
     }
     std::string bytes;
     while (offset < segment.end) {
-      bytes.resize(std::min(kCopyBytes, segment.end - offset));
+      // Sector by sector, so that no crash leaves half of one.
+      bytes.resize(std::min(kCopyBytes - offset % kSectorBytes, segment.end - offset));
       absl::StatusOr<size_t> got = segment.file->ReadAt(offset, bytes.size(), bytes.data());
       if (!got.ok()) return got.status();
       ASSERT(*got == bytes.size(), "the scan has read as far");
       const std::string_view piece = bytes;
       if (absl::Status s = segment.file->WriteAt(offset, {&piece, 1}); !s.ok()) return s;
       offset += bytes.size();
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status ZeroGarbage(const Segment& segment) {
-    const uint64_t end = segment.end + log_.torn_bytes;
-    const std::string zeros(std::min(kCopyBytes, log_.torn_bytes), '\0');
-    for (uint64_t offset = segment.end; offset < end;) {
-      const std::string_view piece(zeros.data(), std::min(zeros.size(), end - offset));
-      if (absl::Status s = segment.file->WriteAt(offset, {&piece, 1}); !s.ok()) return s;
-      offset += piece.size();
     }
     return absl::OkStatus();
   }
@@ -317,6 +309,17 @@ class Recovery {
 
 absl::StatusOr<RecoveredLog> RecoverLog(Env* env, const std::string& path, Index durable_index) {
   return Recovery(env, path, durable_index).Run();
+}
+
+absl::Status ZeroTornBytes(const Segment& segment, uint64_t torn_bytes) {
+  const uint64_t end = segment.end + torn_bytes;
+  const std::string zeros(std::min(kCopyBytes, torn_bytes), '\0');
+  for (uint64_t offset = segment.end; offset < end;) {
+    const std::string_view piece(zeros.data(), std::min(zeros.size(), end - offset));
+    if (absl::Status s = segment.file->WriteAt(offset, {&piece, 1}); !s.ok()) return s;
+    offset += piece.size();
+  }
+  return segment.file->Sync();
 }
 
 LogExamination ExamineLog(Env* env, const std::string& path, Index durable_index) {

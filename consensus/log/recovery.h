@@ -27,12 +27,15 @@ struct RecoveredLog {
   Index last_index;
   Term last_term;
   uint64_t last_generation = 0;  // the highest that was ever seen
-  uint64_t torn_bytes = 0;       // behind the last record, which RecoverLog overwrites
+  uint64_t torn_bytes = 0;       // behind the last record: nothing is to be appended to them
 };
 
-// Reads all segments in `path`, cuts a torn tail and removes what is replaced or unfinished.
-// Everything in the result is durable. Errors: as SegmentLog::Open.
+// Reads all segments in `path`, and removes what is replaced or unfinished. Everything in the
+// result is durable. Errors: as SegmentLog::Open.
 absl::StatusOr<RecoveredLog> RecoverLog(Env* env, const std::string& path, Index durable_index);
+
+// Durably writes zeros over so many bytes behind the last record. REQUIRES: segment.file is set.
+absl::Status ZeroTornBytes(const Segment& segment, uint64_t torn_bytes);
 
 struct LogExamination {
   absl::Status status;       // what RecoverLog would return, but for errors of its repairs

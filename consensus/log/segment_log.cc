@@ -19,8 +19,8 @@
 //  - The spare file becomes a segment by a rename, and has its header by then.
 //  - Records of different segments cannot be mixed up: the CRC of each covers the generation of its
 //    segment and its offset.
-//  - After a crash nothing is appended before the bytes behind the last good record are durably
-//    zero.
+//  - Nothing is appended to what a crash has torn: the log goes on in a new segment or, if the disk
+//    has no room for one, where the torn bytes are durably zero.
 #include "consensus/log/segment_log.h"
 
 #include <algorithm>
@@ -85,6 +85,11 @@ class SegmentLog::Impl {
     Segment& segment = *segments_.back();
     newest_file_ = segment.file;
     files_.Adopt(segments_.back());
+    if (cut_at_open_.has_value()) {
+      absl::Status begun = BeginAnewAfter(last_index_);
+      if (!absl::IsResourceExhausted(begun)) return begun;
+      if (absl::Status s = Fail(ZeroTornBytes(segment, cut_at_open_->bytes)); !s.ok()) return s;
+    }
     if (segment.capacity >= options_.segment_bytes) return absl::OkStatus();
     absl::Status allocated = newest_file_->Preallocate(options_.segment_bytes);
     // On a full disk the log can be read all the same, and the next entries need a new segment.
@@ -143,7 +148,12 @@ class SegmentLog::Impl {
   absl::Status TruncateAfter(Index index) {
     if (absl::Status s = status(); !s.ok()) return s;
     ASSERT(index >= base_index_);
-    if (index >= last_index_) return absl::OkStatus();
+    return index >= last_index_ ? absl::OkStatus() : BeginAnewAfter(index);
+  }
+
+  // Goes on after `index` in a new segment, which replaces all that is behind it. REQUIRES:
+  // base_index_ <= index <= last_index_.
+  absl::Status BeginAnewAfter(Index index) {
     // Which files there are is not to change meanwhile.
     if (absl::Status s = DoChores(); !s.ok()) return s;
     absl::StatusOr<uint64_t> end = EndOf(index);

@@ -47,7 +47,31 @@ TEST_CASE("a torn tail is cut, and no stale record behind it can come back") {
   log = Open(&env, Index{6});
   CHECK(log->last_index() == Index{6});
   CHECK_FALSE(log->cut_at_open().has_value());
-  CHECK(RecordOffsets(&env, file).size() == 7);
+  CHECK(RecordOffsets(&env, file).size() == 6);
+  CHECK(SegmentFiles(&env, kPath).size() == 2);
+}
+
+TEST_CASE("what was torn does not come back, also if the disk fails while it is removed") {
+  constexpr SegmentLogOptions kLarge{kSegmentHeaderBytes + 8192};
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    CAPTURE(seed);
+    FaultEnv env;
+    AppendSynced(Open(&env, kUnknown, kLarge).get(), TestEntries(1, 4, 1, 100));
+    const std::string file = SegmentFiles(&env, kPath).front();
+    const uint64_t end = RecordOffsets(&env, file).back();
+    WriteRaw(&env, file, end + 512, std::string(2048, 'g'));  // of a record that had begun at `end`
+    env.Kill();
+    // From now on the zeros are seen, and are not on the disk.
+    env.FailSyncAfter(0, absl::InternalError("input/output error"));
+    REQUIRE_FALSE(SegmentLog::Open(&env, kPath, kLarge, Index{4}).ok());
+    env.Kill();
+    auto log = Open(&env, Index{4}, kLarge);
+    Require(log->Append(std::vector<Entry>{TestEntry(5, 2, 2500)}));
+    log.reset();
+    env.Crash(seed);
+    log = Open(&env, Index{4}, kLarge);
+    CHECK((log->last_index() == Index{4} || log->last_index() == Index{5}));
+  }
 }
 
 TEST_CASE("damage at or below the durable mark is data loss, and says where") {
@@ -106,13 +130,17 @@ TEST_CASE("damage to the last records is data loss, also if no mark says that th
 }
 
 TEST_CASE("a bit that turns over where nothing was written does no harm") {
-  FaultEnv env;
-  AppendSynced(Open(&env).get(), TestEntries(1, 4, 1, 100));
-  const std::string file = SegmentFiles(&env, kPath).front();
-  const uint64_t end = RecordOffsets(&env, file).back();
-  for (uint64_t bit = end * 8; bit < (end + 200) * 8; ++bit) {
-    env.FlipBit(file, bit);
-    REQUIRE(Open(&env)->last_index() == Index{4});
+  for (uint64_t bit = 0; bit < 8 * 200; ++bit) {
+    FaultEnv env;
+    AppendSynced(Open(&env).get(), TestEntries(1, 4, 1, 100));
+    const std::string file = SegmentFiles(&env, kPath).front();
+    env.FlipBit(file, RecordOffsets(&env, file).back() * 8 + bit);
+    auto log = Open(&env);
+    REQUIRE(log->last_index() == Index{4});
+    AppendSynced(log.get(), {TestEntry(5, 1, 100)});
+    log.reset();
+    env.Crash(bit);
+    REQUIRE(Open(&env)->last_index() == Index{5});
   }
 }
 
@@ -195,7 +223,8 @@ TEST_CASE("what a newer version wrote is refused, not cut") {
     entry.kind = static_cast<EntryKind>(9);
     std::string record(kRecordHeaderBytes, '\0');
     EncodeRecordHeader(entry, Index{2}, {1, at}, record.data());
-    WriteRaw(&env, file, at, record + std::string(entry.payload.view()));
+    record.append(entry.payload.view()).append(RecordPadding(entry.payload.size()));
+    WriteRaw(&env, file, at, record);
     const absl::Status error = OpenError(&env);
     CHECK(absl::IsFailedPrecondition(error));
     CHECK(Contains(error, "entry 3"));

@@ -157,15 +157,17 @@ TEST_CASE("power fails at each step of a spare's life, and nothing that was dura
 }
 
 TEST_CASE("whatever stands in a spare is never taken for entries") {
+  // After the last record that fits there is room for the header of one more.
+  constexpr SegmentLogOptions kRoomy{kSmall.segment_bytes + 100};
   FaultEnv env;
-  auto log = Open(&env);
+  auto log = Open(&env, kUnknown, kRoomy);
   AppendSynced(log.get(), TestEntries(1, 8, 1, 100));
   Require(log->MakeSpare());
   const bool one_bit = GENERATE(true, false);
   if (one_bit) {
-    env.FlipBit(kSparePath, 8 * (kSmall.segment_bytes - 100));  // where no record will get to
+    env.FlipBit(kSparePath, 8 * (kRoomy.segment_bytes - 50));  // where no record will get to
   } else {
-    const std::string garbage(kSmall.segment_bytes, 'g');
+    const std::string garbage(kRoomy.segment_bytes, 'g');
     const std::string_view piece = garbage;
     Require(Require(env.OpenFile(kSparePath, /*create=*/false))->WriteAt(0, {&piece, 1}));
   }
@@ -183,7 +185,7 @@ TEST_CASE("whatever stands in a spare is never taken for entries") {
       CHECK(Contains(error, absl::StrCat("entry ", last.value() + 1, " ")));
       continue;
     }
-    log = Open(&env, last);
+    log = Open(&env, last, kRoomy);
     CHECK(ReadAll(*log) == EntriesTo(last));
   }
 }

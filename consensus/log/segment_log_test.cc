@@ -100,8 +100,8 @@ TEST_CASE("payloads of one read share one buffer") {
   auto log = Open(&env, kUnknown, {1u << 20});
   AppendSynced(log.get(), TestEntries(1, 3, 1, 96));
   const std::vector<Entry> entries = Require(log->Read(Index{1}, Index{3}, 10000));
-  CHECK(entries[1].payload.data() - entries[0].payload.data() == 128);
-  CHECK(entries[2].payload.data() - entries[1].payload.data() == 128);
+  CHECK(entries[1].payload.data() - entries[0].payload.data() == 136);
+  CHECK(entries[2].payload.data() - entries[1].payload.data() == 136);
 }
 
 TEST_CASE("a truncation cuts at any index, and the log goes on from there") {

@@ -383,8 +383,8 @@ void Replica::SayWhatIsLost(const consensus::Status& status) {
     ++counts_.log_losses;
     spdlog::error(
         "the log in {} has lost the entries {} to {}, which this server had acknowledged: the disk "
-        "forgot what it had reported as written (a write cache without power protection?), or the "
-        "end of the log was damaged. They come again from the leader; until then this server votes "
+        "forgot what it had reported as written (a write cache without power protection?). They "
+        "come again from the leader; until then this server votes "
         "only for those who have them",
         options_.data_dir, status.lost_first.value(), status.lost_last.value());
   } else {

@@ -110,8 +110,8 @@ class Machine {
   // Whether the member is one of those who may vote and count: also a new one has to become it.
   bool counts() const { return counts_; }
   void SetCounts() { disk_is_whole_ = counts_ = true; }
-  // With a log up to here nothing is missing any more of what a bit that turned over took away: at
-  // the end of a log that looks like a write that was never finished.
+  // With a log up to here nothing is missing any more of what a bit that turned over took away:
+  // in a record with a sector of zeros, that looks like a write that was never finished.
   consensus::Index whole_with() const { return whole_with_; }
 
   MachineClock& clock() { return clock_; }
