@@ -17,6 +17,8 @@ import threading
 import time
 import traceback
 
+import zkwire as zk
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 TOOL = os.path.join(ROOT, "tools/cluster")
 SERVERS = {
@@ -24,6 +26,7 @@ SERVERS = {
     "zookeeper": os.path.join(ROOT, "tests/lib/zookeeper_server"),
 }
 HOST = "127.0.0.1"
+WAIT_SECONDS = 20  # for what does not take long
 PORTS_EACH = 500  # of a cluster: base + 1 to base + 499
 # Below the range from which the kernel takes ports for outgoing connections.
 FIRST_PORT, LAST_PORT = 12000, 32000
@@ -177,6 +180,18 @@ class Cluster:
         except FileNotFoundError:
             return ""
 
+    def monitor(self, member):
+        """What mntr says, as {key without zk_: text}."""
+        lines = zk.four_letter(self.address(member), "mntr").splitlines()
+        return dict(line[len("zk_"):].split("\t", 1) for line in lines if "\t" in line)
+
+    def wait_until(self, what, condition):
+        """For what is so within WAIT_SECONDS, or else is wrong."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not condition():
+            assert time.monotonic() < deadline, f"after {WAIT_SECONDS} s: not yet {what}"
+            time.sleep(0.05)
+
     def check_alive(self):
         """Raises if a member has died by itself (the tests restart those that they kill), with the
         end of its log; starts it again, so that the next test is not the victim."""
@@ -258,11 +273,12 @@ class Skipped(Exception):
 
 
 class Runner:
-    """Runs tests in order, a line each, and counts."""
+    """Runs tests in order, a line each, and counts. Those that were skipped are not passed, and the
+    last line says so."""
 
     def __init__(self, pattern=""):
         self.pattern = pattern
-        self.passed, self.failed = 0, []
+        self.passed, self.failed, self.skipped = 0, [], 0
 
     def wants(self, name):
         return self.pattern in name
@@ -274,6 +290,7 @@ class Runner:
         try:
             note = function(*arguments) or ""
         except Skipped as reason:
+            self.skipped += 1
             print(f"skip {name}: {reason}", flush=True)
             return
         except Exception:
@@ -294,7 +311,8 @@ class Runner:
     def finish(self):
         for name in self.failed:
             print(f"failed: {name}")
-        print(f"{self.passed} passed, {len(self.failed)} failed", flush=True)
+        skipped = f", {self.skipped} skipped" if self.skipped else ""
+        print(f"{self.passed} passed, {len(self.failed)} failed{skipped}", flush=True)
         return 1 if self.failed or not self.passed else 0
 
 
