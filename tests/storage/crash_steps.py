@@ -11,7 +11,6 @@ import argparse
 import atexit
 import itertools
 import os
-import random
 import shutil
 import subprocess
 import sys
@@ -22,6 +21,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path[:0] = [os.path.join(HERE, "../lib"), HERE]
 import harness  # noqa: E402
 import kills  # noqa: E402
+import seed  # noqa: E402
 import zkwire as zk  # noqa: E402
 
 SETTINGS = ["snapCount=500", "logSegmentBytes=65536", "diskReserveMb=0", "ioThreads=1"]
@@ -31,7 +31,6 @@ CUT_SECONDS = 40
 REACH_SECONDS = 20
 TIMES = (1, 2, 5)  # which of the operations of a step
 SUITE_STEPS = 5
-SUITE_SEED = 3
 
 # What a server does to its files, by what it does it for. All of it has to happen in a full run.
 SERVING = {
@@ -40,35 +39,61 @@ SERVING = {
     "cutting the log": ("rename log/#.#.log", "remove log/#.#.log", "remove log/#.#.first.log"),
     "checkpoint": ("create checkpoints/writing", "create checkpoints/writing/#.sst",
                    "write checkpoints/writing/#.sst", "sync checkpoints/writing/#.sst",
+                   "create checkpoints/writing/room", "write checkpoints/writing/room",
+                   "sync checkpoints/writing/room", "remove checkpoints/writing/room",
                    "link checkpoints/store.#/#.sst", "sync checkpoints/store.#",
                    "write checkpoints/store.#/MANIFEST-#", "sync checkpoints/store.#/MANIFEST-#",
                    "remove checkpoints/writing/#.sst", "remove checkpoints/writing"),
-    "merging": ("create checkpoints/store.#/#.sst", "write checkpoints/store.#/#.sst",
+    "merging": ("create checkpoints/store.#/#.sst", "allocate checkpoints/store.#/#.sst",
+                "write checkpoints/store.#/#.sst", "truncate checkpoints/store.#/#.sst",
                 "sync checkpoints/store.#/#.sst", "remove checkpoints/store.#/#.sst"),
-    "start": ("create incarnation.new", "write incarnation.new", "sync incarnation.new",
-              "rename incarnation.new", "create checkpoints/store.#/MANIFEST-#",
-              "create checkpoints/store.#/#.dbtmp", "rename checkpoints/store.#/#.dbtmp",
-              "remove checkpoints/store.#/MANIFEST-#"),
+    "start": ("create incarnation.new", "truncate incarnation.new", "write incarnation.new",
+              "sync incarnation.new", "rename incarnation.new",
+              "create checkpoints/store.#/MANIFEST-#", "allocate checkpoints/store.#/MANIFEST-#",
+              "create checkpoints/store.#/#.dbtmp", "write checkpoints/store.#/#.dbtmp",
+              "sync checkpoints/store.#/#.dbtmp", "rename checkpoints/store.#/#.dbtmp",
+              "create checkpoints/store.#/OPTIONS-#.dbtmp",
+              "write checkpoints/store.#/OPTIONS-#.dbtmp", "sync checkpoints/store.#/OPTIONS-#.dbtmp",
+              "rename checkpoints/store.#/OPTIONS-#.dbtmp", "create checkpoints/store.#/#.log",
+              "truncate checkpoints/store.#/#.log", "remove checkpoints/store.#/MANIFEST-#"),
 }
 INSTALLING = {
-    "new directory": ("create identity.tmp", "write identity.tmp", "sync identity.tmp",
-                      "rename identity.tmp", "create hard_state", "create log", "create checkpoints",
-                      "create checkpoints/store.#", "create checkpoints/current.new",
+    "new directory": ("create identity.tmp", "truncate identity.tmp", "write identity.tmp",
+                      "sync identity.tmp", "rename identity.tmp", "create hard_state",
+                      "truncate hard_state", "allocate hard_state", "create log",
+                      "create checkpoints", "create checkpoints/store.#",
+                      "create checkpoints/current.new",
                       "rename checkpoints/current.new"),
     "receiving": ("create checkpoints/staging", "create checkpoints/staging/#.sst",
                   "write checkpoints/staging/#.sst", "sync checkpoints/staging/#.sst",
+                  "create checkpoints/staging/room", "write checkpoints/staging/room",
+                  "sync checkpoints/staging/room", "remove checkpoints/staging/room",
                   "remove checkpoints/staging/#.sst", "remove checkpoints/staging"),
     "the new store": ("link checkpoints/store.#/#.sst", "write checkpoints/store.#/MANIFEST-#",
+                      "truncate checkpoints/store.#/MANIFEST-#",
                       "write checkpoints/current.new", "sync checkpoints/current.new",
                       "sync checkpoints"),
-    "the old store": ("remove checkpoints/store.#/MANIFEST-#", "remove checkpoints/store.#"),
-    "the log": ("create log/#.#.first.log", "write log/#.#.first.log", "sync log/#.#.first.log",
-                "remove log/#.#.log"),
+    "the old store": ("remove checkpoints/store.#/MANIFEST-#", "remove checkpoints/store.#/CURRENT",
+                      "remove checkpoints/store.#/IDENTITY", "remove checkpoints/store.#/OPTIONS-#",
+                      "remove checkpoints/store.#/#.log", "remove checkpoints/store.#"),
+    "the log": ("create log/#.#.first.log", "allocate log/#.#.first.log", "write log/#.#.first.log",
+                "sync log/#.#.first.log", "remove log/#.#.log"),
+    "spares": ("create log/spare", "allocate log/spare", "sync log/spare", "create checkpoints/spare",
+               "allocate checkpoints/spare", "sync checkpoints/spare"),
+}
+# What happens too, and why nobody is killed at it.
+LEFT_OUT = {
+    "truncate log/#.#.first.log": "only if the first file of the log was the last one too; it is as "
+                                  "that of any other file that is full",
 }
 
 
 def steps_of(table):
     return [step for steps in table.values() for step in steps]
+
+
+# Of all that servers do to their files, so that a new file is noticed.
+KNOWN = {*steps_of(SERVING), *steps_of(INSTALLING), *LEFT_OUT}
 
 
 def make_killer(directory):
@@ -131,7 +156,7 @@ class Base:
         """A client with nodes of its own, or None if `member` cannot make them now."""
         self.clients += 1
         try:
-            client = kills.Client(self.clients, [self.cluster.address(member)], SUITE_SEED)
+            client = kills.Client(self.clients, [self.cluster.address(member)], seed.number)
         except (zk.Closed, zk.ZkError):
             return None
         client.start()
@@ -144,6 +169,12 @@ class Base:
             os.environ, **self.preload, KILL_AT_DIRECTORY=self.cluster.member_dir(member),
             KILL_AT_STEP=step, KILL_AT=str(times)))
         return self.servers.processes.pop(member)
+
+    def check_steps(self):
+        """That whoever was to be killed did nothing that is unknown here."""
+        with open(self.report, encoding="utf-8") as file:
+            unknown = sorted(set(file.read().splitlines()) - KNOWN)
+        assert not unknown, f"in no table of crash_steps.py: {', '.join(unknown)}"
 
     def finish(self, client, member):
         """Starts `member` again, and checks what all of them hold."""
@@ -210,6 +241,7 @@ def serve(base, step, times):
             clients.append(client)
         return client is not None
     died = _until_dead(process, begin_work)
+    base.check_steps()
     base.finish(clients[0] if clients else None, 1)
     return died
 
@@ -222,6 +254,7 @@ def install(base, step, times):
         base.servers.start(member)
     process = base.start_to_be_killed(3, step, times)
     died = _until_dead(process)
+    base.check_steps()
     base.finish(None, 3)
     return died
 
@@ -231,7 +264,7 @@ def _some(server, size, table, run):
         raise harness.Skipped("about our own files")
     base = Base(size)
     try:
-        steps = random.Random(SUITE_SEED).sample(steps_of(table), SUITE_STEPS)
+        steps = seed.chance(run.__name__).sample(steps_of(table), SUITE_STEPS)
         missed = [step for step in steps if not run(base, step, 1)]
         assert not missed, f"steps that did not happen: {missed}"
         return ", ".join(steps)

@@ -21,6 +21,7 @@ import time
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path[:0] = [os.path.join(HERE, "../lib"), HERE]
 import harness  # noqa: E402
+import seed as suite_seed  # noqa: E402
 import zkwire as zk  # noqa: E402
 
 SETTINGS = ["snapCount=500", "logSegmentBytes=65536", "diskReserveMb=0", "ioThreads=1"]
@@ -33,7 +34,6 @@ SESSION_MS = 40000
 PROGRESS_SECONDS = 30
 CHECK_EVERY = 100  # kills
 KILLS_IN_SUITE = 40
-SUITE_SEED = 11
 # What of a member's directory is not its data.
 NOT_DATA = ("myid", "zoo.cfg", "server.log", "server.pid")
 RECOVERED = "counts as a member again"
@@ -256,39 +256,118 @@ def walk(address):
     return nodes
 
 
-class Killing:
-    def __init__(self, cluster, kills, seed, report=None):
-        self.cluster, self.kills, self.report = cluster, kills, report
-        self.random = random.Random(seed)
+class UnderLoad:
+    """Members that run, clients that write, and what must hold of both."""
+
+    def __init__(self, cluster, clients):
+        """Ends the servers of `cluster`, to start them by hand."""
+        self.cluster, self.clients = cluster, clients
         self.servers = Servers(cluster)
+        cluster.command("down")
+
+    def start(self, member):
+        self.servers.start(member)
+
+    def begin(self):
+        for member in self.cluster.numbers():
+            self.start(member)
+        for client in self.clients:
+            client.start()
+        self.await_progress()
+
+    def end(self):
+        for client in self.clients:
+            client.stopping.set()
+        self.servers.remove()
+        for client in self.clients:
+            client.join(20)
+
+    def await_progress(self, clients=None, writes=1):
+        """Until each of them has been answered so many times; no client: all of them."""
+        clients = self.clients if clients is None else clients
+        deadline = time.monotonic() + PROGRESS_SECONDS
+        wanted = [client.acknowledged + writes for client in clients]
+        while any(client.acknowledged < count for client, count in zip(clients, wanted)):
+            self.check_clients()
+            self.servers.check()
+            if time.monotonic() > deadline:
+                raise Wrong(f"no progress within {PROGRESS_SECONDS} s\n{self.cluster.diagnosis()}")
+            time.sleep(0.01)
+
+    def check_clients(self):
+        for client in self.clients:
+            if client.error:
+                raise Wrong(f"client {client.number}: {client.error}") from client.error
+
+    def pause(self):
+        """Until no client waits for an answer. REQUIRES: all servers that they need run."""
+        for client in self.clients:
+            client.pause.set()
+        for client in self.clients:
+            if not client.paused.wait(PROGRESS_SECONDS):
+                raise Wrong(f"client {client.number} is stuck")
+        self.check_clients()
+
+    def go_on(self):
+        for client in self.clients:
+            client.pause.clear()
+
+    def check_all(self):
+        """That all members hold what was acknowledged, and are equal."""
+        self.await_progress()
+        self.pause()
+        trees = {member: self._walk(member) for member in self.cluster.numbers()}
+        for member, tree in trees.items():
+            for client in self.clients:
+                client.check(tree, member)
+            different = [path for path in tree.keys() | trees[1].keys()
+                         if tree.get(path) != trees[1].get(path)]
+            if different:
+                path = min(different)
+                raise Wrong(f"members 1 and {member} differ in {len(different)} nodes; {path}: "
+                            f"{trees[1].get(path)} and {tree.get(path)}")
+        self.go_on()
+
+    def _walk(self, member):
+        deadline = time.monotonic() + PROGRESS_SECONDS
+        while True:
+            self.servers.check()
+            try:
+                return walk(self.cluster.address(member))
+            except zk.Closed:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+
+
+class Killing(UnderLoad):
+    def __init__(self, cluster, kills, seed, report=None):
+        addresses = [cluster.address(i) for i in cluster.numbers()]
+        super().__init__(cluster, [Client(i, addresses, seed) for i in range(CLIENTS)])
+        self.kills, self.report = kills, report
+        self.random = random.Random(seed)
         self.done = 0
         self.groups = collections.Counter()
         self.lost = None  # the last member whose disk was lost, and how often it had recovered
         self.disks_lost = 0
-        addresses = [cluster.address(i) for i in cluster.numbers()]
-        self.clients = [Client(i, addresses, seed) for i in range(CLIENTS)]
-        cluster.command("down")
 
     def run(self):
         try:
-            for member in self.cluster.numbers():
-                self.servers.start(member)
-            for client in self.clients:
-                client.start()
-            self._await_progress()
+            self.begin()
             while self.done < self.kills:
                 before = self.done
                 self._kill_some()
                 if before // CHECK_EVERY != self.done // CHECK_EVERY:
-                    self._check_all()
-            self._check_all()
+                    self._check()
+            self._check()
         finally:
-            for client in self.clients:
-                client.stopping.set()
-            self.servers.remove()
-            for client in self.clients:
-                client.join(20)
+            self.end()
         return self._summary()
+
+    def _check(self):
+        self.check_all()
+        if self.report:
+            self.report(self._summary())
 
     def _kill_some(self):
         """Kills a group, one after the other or at once, and starts it again; at times one of them
@@ -310,7 +389,7 @@ class Killing:
             self.servers.start(member)
         # Mostly until writes are acknowledged again; sometimes right in the middle of the start.
         if self.random.random() < 0.7:
-            self._await_progress()
+            self.await_progress()
             time.sleep(self.random.random() * 0.2)
         else:
             time.sleep(self.random.random() * 0.3)
@@ -324,54 +403,6 @@ class Killing:
         self.lost = member, self.cluster.log(member).count(RECOVERED)
         self.disks_lost += 1
         self.servers.lose_disk(member)
-
-    def _await_progress(self):
-        """Until each client has been answered."""
-        deadline = time.monotonic() + PROGRESS_SECONDS
-        before = [client.acknowledged for client in self.clients]
-        while any(client.acknowledged == count for client, count in zip(self.clients, before)):
-            for client in self.clients:
-                if client.error:
-                    raise Wrong(f"client {client.number}: {client.error}") from client.error
-            self.servers.check()
-            if time.monotonic() > deadline:
-                raise Wrong(f"no progress within {PROGRESS_SECONDS} s\n{self.cluster.diagnosis()}")
-            time.sleep(0.01)
-
-    def _check_all(self):
-        self._await_progress()
-        for client in self.clients:
-            client.pause.set()
-        for client in self.clients:
-            if not client.paused.wait(PROGRESS_SECONDS):
-                raise Wrong(f"client {client.number} is stuck")
-        trees = {member: self._walk(member) for member in self.cluster.numbers()}
-        for member, tree in trees.items():
-            for client in self.clients:
-                if client.error:
-                    raise Wrong(f"client {client.number}: {client.error}") from client.error
-                client.check(tree, member)
-            different = [path for path in tree.keys() | trees[1].keys()
-                         if tree.get(path) != trees[1].get(path)]
-            if different:
-                path = min(different)
-                raise Wrong(f"members 1 and {member} differ in {len(different)} nodes; {path}: "
-                            f"{trees[1].get(path)} and {tree.get(path)}")
-        for client in self.clients:
-            client.pause.clear()
-        if self.report:
-            self.report(self._summary())
-
-    def _walk(self, member):
-        deadline = time.monotonic() + PROGRESS_SECONDS
-        while True:
-            self.servers.check()
-            try:
-                return walk(self.cluster.address(member))
-            except zk.Closed:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.05)
 
     def _summary(self):
         def count(text):
@@ -388,7 +419,7 @@ def alone_members_are_killed_all_the_time(server):
     if server != "quorate":
         raise harness.Skipped("about our own checkpoints")
     with harness.Cluster(server, size=SIZE, settings=SETTINGS) as cluster:
-        return Killing(cluster, KILLS_IN_SUITE, SUITE_SEED).run()
+        return Killing(cluster, KILLS_IN_SUITE, suite_seed.number).run()
 
 
 def main():

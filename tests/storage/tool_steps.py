@@ -11,7 +11,6 @@ import argparse
 import atexit
 import json
 import os
-import random
 import re
 import shutil
 import subprocess
@@ -24,26 +23,49 @@ sys.path[:0] = [os.path.join(HERE, "../lib"), HERE]
 import crash_steps  # noqa: E402
 import harness  # noqa: E402
 import kills  # noqa: E402
+import seed  # noqa: E402
 import zkwire as zk  # noqa: E402
 
 CLI = os.environ.get("QUORATE", os.path.join(harness.ROOT, ".bazel/opt-bin/tools/quorate"))
 SECONDS = 30
 NODES = 200
 SUITE_STEPS = 3  # of each command
-SUITE_SEED = 5
 # What a server says once it has read its directories, whatever the ports.
 ACCEPTED = re.compile(r"server \d+ of ")
 SERVING = re.compile("clients are welcome on")
 # What a directory may hold that nothing was done to.
 UNTOUCHED = {"LOCK", "myid", "zoo.cfg"}
 MEMBER_PARTS = {"identity", "hard_state", "log", "incarnation", "checkpoints"}
+# What they do in a directory that servers do not (crash_steps.KNOWN).
+OWN_STEPS = {
+    "create unfinished", "sync unfinished", "remove unfinished", "create myid", "truncate myid",
+    "write myid", "sync myid", "create aside-#-#", "sync aside-#-#",
+    *(f"rename {part}" for part in MEMBER_PARTS),
+}
+
+
+def is_known(step):
+    """`step` is of a directory of data or log, or of what is in it."""
+    operation, _, path = step.partition(" ")
+    inside = path.partition("/")[2]
+    if not inside:
+        return operation in ("create", "sync")
+    return f"{operation} {inside}" in crash_steps.KNOWN | OWN_STEPS
+
+
+def run_tool(*arguments):
+    """What it prints."""
+    assert os.access(CLI, os.X_OK), f"{CLI} is missing: bazel build --config=opt //tools:quorate"
+    result = subprocess.run([CLI, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                            timeout=SECONDS, check=False)
+    assert result.returncode == 0, f"{arguments[0]}: {result.stderr}"
+    return result.stdout
 
 
 class Material:
     """A backup, the same as a ZooKeeper data directory, a member's directories, and their tree."""
 
     def __init__(self):
-        assert os.access(CLI, os.X_OK), f"{CLI} is missing: bazel build --config=opt //tools:quorate"
         self.directory = tempfile.mkdtemp(prefix="quorate-test-")
         atexit.register(self.remove)
         self.backup = self._path("backup")
@@ -60,10 +82,10 @@ class Material:
                     connection.set(f"/node-{i % NODES}", b"%d" % i)
                 connection.close()
             grpc = f"{harness.HOST}:{cluster.ports.base + 101}"
-            self._run("--server", grpc, "backup", self.backup)
+            run_tool("--server", grpc, "backup", self.backup)
             self.tree = self._walk(cluster.address(1))
             cluster.command("down")
-            self._run("export", "--zookeeper-snapshot", self.zookeeper, self.backup)
+            run_tool("export", "--zookeeper-snapshot", self.zookeeper, self.backup)
             shutil.copytree(cluster.member_dir(1), self.member,
                             ignore=lambda _, names: set(names) - MEMBER_PARTS
                             if "identity" in names else set())
@@ -75,11 +97,6 @@ class Material:
     def remove(self):
         self.ports.release()
         shutil.rmtree(self.directory, ignore_errors=True)
-
-    def _run(self, *arguments):
-        result = subprocess.run([CLI, *arguments], stdin=subprocess.DEVNULL, capture_output=True,
-                                text=True, timeout=SECONDS, check=False)
-        assert result.returncode == 0, f"{arguments[0]}: {result.stderr}"
 
     @staticmethod
     def _walk(address):
@@ -145,7 +162,10 @@ class Killing:
         result = self._run_command(dict(self.environment, KILL_AT="0", KILL_AT_REPORT=report))
         assert result.returncode == 0, result.stderr
         with open(report, encoding="utf-8") as file:
-            return file.read().splitlines()
+            steps = file.read().splitlines()
+        unknown = sorted(step for step in set(steps) if not is_known(step))
+        assert not unknown, f"not in OWN_STEPS, and nothing that servers do: {', '.join(unknown)}"
+        return steps
 
     def kill(self, operation):
         """Kills it before operation number `operation`; what was left: untouched, refused or
@@ -343,14 +363,17 @@ def alone_tools_are_killed_at_operations_on_files(server):
         raise harness.Skipped("about our own tools")
     material = Material()
     try:
-        chance, notes = random.Random(SUITE_SEED), []
+        chance, notes = seed.chance("tools"), []
         for kind in KILLINGS:
             killing = kind(material)
             count = len(killing.steps())
-            left = [killing.kill(operation) for operation in
-                    chance.sample(range(1, count + 1), min(SUITE_STEPS, count))]
-            notes.append(f"{kind.__name__} {len(left)} of {count}, {left.count('refused')} refused")
-            assert "refused" in left, f"{kind.__name__}: nothing was ever refused"
+            middle = count // 2
+            others = [operation for operation in range(1, count + 1) if operation != middle]
+            chosen = [middle, *chance.sample(others, SUITE_STEPS - 1)]
+            left = [killing.kill(operation) for operation in chosen]
+            notes.append(f"{kind.__name__} {', '.join(map(str, chosen))} of {count}, "
+                         f"{left.count('refused')} refused")
+            assert left[0] == "refused", f"{kind.__name__}: half of it is {left[0]}"
         return "; ".join(notes)
     finally:
         material.remove()
