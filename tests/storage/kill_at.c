@@ -7,6 +7,9 @@
 //   KILL_AT            before the operation of that step that is so many, counted from 1; 0: never
 //   KILL_AT_REPORT     a file to which every step is added that happens, a line each
 //   KILL_AT_FULL       a file; while it is there, the operations of the step find the disk full
+//   KILL_AT_ERROR      a file; while it is there, the operations of the step that is in it, or of
+//                      "read path", meet an I/O error. With "once " before the step it is the first
+//                      one of them, which takes the file away
 //
 // Operations are those that change what a restart finds: making a file, writing, setting a length,
 // syncing, renaming, linking, removing.
@@ -24,6 +27,8 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+static const char kRead[] = "read";
 
 static atomic_long operations;
 
@@ -56,7 +61,25 @@ static void make_line(const char* operation, const char* path, char* line, size_
   *to = '\0';
 }
 
-// Whether the operation is to find the disk full.
+// Whether the operation is to meet an I/O error.
+static int meets_error(const char* line) {
+  const char* path = getenv("KILL_AT_ERROR");
+  if (path == NULL) return 0;
+  int (*real_open)(const char*, int, ...) = next("open");
+  int (*real_unlink)(const char*) = next("unlink");
+  const int fd = real_open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  char step[PATH_MAX];
+  const ssize_t size = read(fd, step, sizeof(step) - 1);
+  close(fd);
+  if (size <= 0) return 0;
+  step[size] = '\0';
+  const char* once = "once ";
+  if (strncmp(step, once, strlen(once)) != 0) return strcmp(step, line) == 0;
+  return strcmp(step + strlen(once), line) == 0 && real_unlink(path) == 0;
+}
+
+// What the operation is to fail with: ENOSPC, EIO, or 0.
 static int count(const char* operation, const char* path) {
   const char* directory = getenv("KILL_AT_DIRECTORY");
   const char* at = getenv("KILL_AT");
@@ -69,13 +92,16 @@ static int count(const char* operation, const char* path) {
   if (strstr(path, "/server.log") != NULL) return 0;
   char line[PATH_MAX];
   make_line(operation, path + size + 1, line, sizeof(line));
+  if (meets_error(line)) return EIO;
+  // Changes nothing.
+  if (strcmp(operation, kRead) == 0) return 0;
   report(line);
   if (step != NULL) {
     if (strncmp(line, step, strlen(step)) != 0 || line[strlen(step)] != '\n') return 0;
   }
   if (atomic_fetch_add(&operations, 1) + 1 == atol(at)) raise(SIGKILL);
   const char* full = getenv("KILL_AT_FULL");
-  return full != NULL && access(full, F_OK) == 0;
+  return full != NULL && access(full, F_OK) == 0 ? ENOSPC : 0;
 }
 
 static int count_fd(const char* operation, int fd) {
@@ -88,34 +114,32 @@ static int count_fd(const char* operation, int fd) {
   return count(operation, path);
 }
 
-static int is_full(void) {
-  errno = ENOSPC;
+static int fail(int error) {
+  errno = error;
   return -1;
 }
 
-static void count_at(const char* operation, int directory, const char* name) {
+static int count_at(const char* operation, int directory, const char* name) {
   char link[64];
   char path[PATH_MAX];
-  if (name[0] == '/') {
-    count(operation, name);
-    return;
-  }
+  if (name[0] == '/') return count(operation, name);
   if (directory == AT_FDCWD) {
     snprintf(link, sizeof(link), "/proc/self/cwd");
   } else {
     snprintf(link, sizeof(link), "/proc/self/fd/%d", directory);
   }
   const ssize_t size = readlink(link, path, sizeof(path) - strlen(name) - 2);
-  if (size <= 0) return;
+  if (size <= 0) return 0;
   path[size] = '/';
   strcpy(path + size + 1, name);
-  count(operation, path);
+  return count(operation, path);
 }
 
 static int opened(const char* name, const char* path, int flags, mode_t mode) {
   int (*real)(const char*, int, ...) = next(name);
-  if ((flags & O_CREAT) != 0 && access(path, F_OK) != 0 && count("create", path)) return is_full();
-  return real(path, flags, mode);
+  const int makes = (flags & O_CREAT) != 0 && access(path, F_OK) != 0;
+  const int error = makes ? count("create", path) : 0;
+  return error != 0 ? fail(error) : real(path, flags, mode);
 }
 
 #define OPEN(name)                                                         \
@@ -132,9 +156,12 @@ OPEN(open64)
 #define ON_FILE(type, name, parameters, arguments, operation) \
   type name parameters {                                      \
     type(*real) parameters = next(#name);                     \
-    if (count_fd(operation, fd)) return is_full();            \
-    return real arguments;                                    \
+    const int error = count_fd(operation, fd);                \
+    return error != 0 ? fail(error) : real arguments;         \
   }
+ON_FILE(ssize_t, pread, (int fd, void* bytes, size_t size, off_t at), (fd, bytes, size, at), kRead)
+ON_FILE(ssize_t, pread64, (int fd, void* bytes, size_t size, off64_t at), (fd, bytes, size, at),
+        kRead)
 ON_FILE(ssize_t, write, (int fd, const void* bytes, size_t size), (fd, bytes, size), "write")
 ON_FILE(ssize_t, pwrite, (int fd, const void* bytes, size_t size, off_t at), (fd, bytes, size, at),
         "write")
@@ -154,33 +181,37 @@ ON_FILE(int, fdatasync, (int fd), (fd), "sync")
 
 int rename(const char* from, const char* to) {
   int (*real)(const char*, const char*) = next("rename");
-  return count("rename", from) ? is_full() : real(from, to);
+  const int error = count("rename", from);
+  return error != 0 ? fail(error) : real(from, to);
 }
 
 int link(const char* from, const char* to) {
   int (*real)(const char*, const char*) = next("link");
-  return count("link", to) ? is_full() : real(from, to);
+  const int error = count("link", to);
+  return error != 0 ? fail(error) : real(from, to);
 }
+
+// Which takes no room.
+static int fails_removal(int error) { return error != 0 && error != ENOSPC; }
 
 int unlink(const char* path) {
   int (*real)(const char*) = next("unlink");
-  count("remove", path);
-  return real(path);
+  return fails_removal(count("remove", path)) ? fail(EIO) : real(path);
 }
 
 int rmdir(const char* path) {
   int (*real)(const char*) = next("rmdir");
-  count("remove", path);
-  return real(path);
+  return fails_removal(count("remove", path)) ? fail(EIO) : real(path);
 }
 
 int unlinkat(int directory, const char* name, int flags) {
   int (*real)(int, const char*, int) = next("unlinkat");
-  count_at("remove", directory, name);
-  return real(directory, name, flags);
+  const int error = count_at("remove", directory, name);
+  return fails_removal(error) ? fail(EIO) : real(directory, name, flags);
 }
 
 int mkdir(const char* path, mode_t mode) {
   int (*real)(const char*, mode_t) = next("mkdir");
-  return count("create", path) ? is_full() : real(path, mode);
+  const int error = count("create", path);
+  return error != 0 ? fail(error) : real(path, mode);
 }

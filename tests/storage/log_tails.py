@@ -1,0 +1,134 @@
+"""The last record of a log, and what becomes of it on the disk of a server that was killed. What a power
+failure leaves of one that was being written is cut off, with a warning, and comes back from the other
+members. Damage to one that was written is refused, with the place and what to do."""
+
+import json
+import os
+import re
+
+import harness
+import kills
+import seed
+import tool_steps
+import zkwire as zk
+
+SIZE = 3
+SECONDS = 30
+HEADER_BYTES = 32
+SECTOR_BYTES = 512
+DATA_BYTES = 3 * SECTOR_BYTES  # so that the record does not end in the sector in which it begins
+TURNED_BITS = 4
+
+
+class LastRecord:
+    """Of the log of a member that was killed: a write to /last that all had acknowledged."""
+
+    def __init__(self, scene, member):
+        self.scene, self.member = scene, member
+        self.directory = scene.cluster.member_dir(member)
+        self.data = bytes(seed.chance("data").choices(range(1, 256), k=DATA_BYTES))
+        with zk.Connection(scene.cluster.address(member)) as connection:
+            connection.create("/last")
+            connection.set("/last", self.data)
+            # It may be committed by the others before it is written here.
+            scene.cluster.wait_until("in the log", self._is_written)
+            scene.servers.kill(member)
+        entries = json.loads(tool_steps.run_tool("log", "dump", "--json", self.directory))["items"]
+        last = entries[-1]
+        operations = last.get("operations", [{}])
+        assert (operations[0].get("operation"), operations[0].get("path")) == ("setData", "/last"), last
+        self.path, self.index, self.offset = self._newest(), last["index"], last["offset"]
+        self.end = self.offset + HEADER_BYTES + last["bytes"]
+
+    def _newest(self):
+        log = os.path.join(self.directory, "log")
+        names = [name for name in os.listdir(log) if name.endswith(".log")]
+        return os.path.join(log, max(names, key=lambda name: int(name.split(".")[1])))
+
+    def _is_written(self):
+        with open(self._newest(), "rb") as file:
+            return self.data in file.read()
+
+    def tear(self):
+        """The sector in which it begins is as it was before."""
+        with open(self.path, "r+b") as file:
+            file.seek(self.offset)
+            file.write(bytes(SECTOR_BYTES - self.offset % SECTOR_BYTES))
+
+    def turn(self, bit):
+        with open(self.path, "r+b") as file:
+            file.seek(self.offset + bit // 8)
+            byte = file.read(1)[0]
+            file.seek(self.offset + bit // 8)
+            file.write(bytes([byte ^ 1 << bit % 8]))
+
+    def start(self):
+        """Where its log goes on."""
+        said = len(self.scene.cluster.log(self.member))
+        self.scene.start(self.member)
+        return said
+
+    def check_back(self):
+        """That the member is, and has all that the others have."""
+        self.scene.check_all()
+        with zk.Connection(self.scene.cluster.address(self.member)) as connection:
+            assert connection.get("/last")[0] == self.data
+            connection.close()
+
+
+def _with_last_record(server, test):
+    if server != "quorate":
+        raise harness.Skipped("about our own files")
+    with harness.Cluster(server, size=SIZE) as cluster:
+        scene = kills.UnderLoad(cluster, [])
+        try:
+            scene.begin()
+            scene.check_all()  # they serve
+            return test(LastRecord(scene, seed.chance("member").choice(cluster.numbers())))
+        finally:
+            scene.end()
+
+
+def alone_a_torn_record_is_cut_off(server):
+    return _with_last_record(server, _tear)
+
+
+def _tear(record):
+    record.tear()
+    said = record.start()
+    record.check_back()
+    log = record.scene.cluster.log(record.member)[said:]
+    cut = re.search(re.escape(record.path) + r": (\d+) bytes at offset (\d+) were no whole record.* entry "
+                    r"(\d+)\.", log)
+    assert cut, f"it does not say that it has cut its log:\n{harness.end_of(log)}"
+    size, offset, index = map(int, cut.groups())
+    assert (offset, index) == (record.offset, record.index), cut.group()
+    assert SECTOR_BYTES < size <= record.end - record.offset, cut.group()
+    return f"{size} bytes of entry {index}"
+
+
+def alone_a_damaged_record_is_refused(server):
+    return _with_last_record(server, _damage)
+
+
+def _damage(record):
+    bits = seed.chance("bits").sample(range(8 * (record.end - record.offset)), TURNED_BITS)
+    for bit in bits:
+        record.turn(bit)
+        said = record.start()
+        process = record.scene.servers.processes.pop(record.member)
+        try:
+            assert harness.wait_for_exit(process, SECONDS), f"it starts, with bit {bit} turned over"
+        finally:
+            process.kill()
+            process.wait()
+        log = record.scene.cluster.log(record.member)[said:]
+        assert process.returncode == 1, log
+        for word in (record.path, f"offset {record.offset} ", "`quorate rebuild`"):
+            assert word in log, f"it does not say {word}:\n{log}"
+        record.turn(bit)
+    record.turn(bits[0])
+    tool_steps.run_tool("rebuild", record.directory, "--yes")
+    record.start()
+    record.check_back()
+    return f"bits {', '.join(map(str, bits))} of entry {record.index}"
