@@ -1,0 +1,105 @@
+"""The leader is killed again and again, and clients of another member notice nothing but a pause: no lost
+connection, no error, no call without an answer (mt_survivor.c, kazoo_survivor.py)."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+
+import administration
+import harness
+
+KILLS = 5
+ROUNDS_EACH = 2  # that begin after a kill and come to their ends
+PATIENCE_SECONDS = 60
+LINES_KEPT = 25
+
+
+class Program:
+    """A client that prints a line "round NANOSECONDS" as each of its rounds begins, until its standard input
+    ends. A context manager: at its end the program is gone."""
+
+    def __init__(self, command):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT, text=True, errors="replace",
+                                        start_new_session=True)
+        self.rounds, self.lines, self.has_ended = [], [], False
+        self.changed = threading.Condition()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self.reader.join()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+    def _read(self):
+        for line in self.process.stdout:
+            with self.changed:
+                if line.startswith("round "):
+                    self.rounds.append(int(line.split()[1]))
+                else:
+                    self.lines = [*self.lines, line][-LINES_KEPT:]
+                self.changed.notify_all()
+        with self.changed:
+            self.has_ended = True
+            self.changed.notify_all()
+
+    def wait_for_rounds_since(self, ns):
+        """Until ROUNDS_EACH rounds that began after that moment are over."""
+        def is_through():
+            return len(self.rounds) > ROUNDS_EACH and self.rounds[-ROUNDS_EACH - 1] > ns
+
+        with self.changed:
+            self.changed.wait_for(lambda: is_through() or self.has_ended, PATIENCE_SECONDS)
+            assert is_through(), f"it does not get on:\n{''.join(self.lines)}"
+
+    def finish(self):
+        """Lets it end; what it says of itself."""
+        self.process.stdin.close()
+        with self.changed:
+            self.changed.wait_for(lambda: self.has_ended, PATIENCE_SECONDS)
+            assert self.has_ended, f"it does not end:\n{''.join(self.lines)}"
+        status = self.process.wait()
+        assert status == 0, f"exit status {status}:\n{''.join(self.lines)}"
+        return self.lines[-1].strip()
+
+
+def _leader_other_than(cluster, home):
+    """The number of the leader; `home` hands leadership over, if it has it."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while (leader := cluster.leader()) == home:
+        assert time.monotonic() < deadline, f"member {home} keeps the leadership"
+        addresses = cluster.command("grpc").split(",")
+        # It may have lost it by itself meanwhile: who leads is what counts.
+        administration.transfer_leadership(addresses[home - 1], home % cluster.size + 1)
+    return leader
+
+
+def run(cluster, make_commands):
+    """`make_commands(hosts)`: of the programs."""
+    if not cluster.keeps_connections:
+        raise harness.Skipped("its followers drop their clients when the leader dies")
+    home = cluster.followers()[0]
+    with contextlib.ExitStack() as stack:
+        programs = [stack.enter_context(Program(command)) for command in make_commands(cluster.address(home))]
+        for program in programs:
+            program.wait_for_rounds_since(0)
+        for _ in range(KILLS):
+            leader = _leader_other_than(cluster, home)
+            cluster.kill(leader)
+            killed = time.monotonic_ns()
+            for program in programs:
+                program.wait_for_rounds_since(killed)
+            cluster.restart(leader)
+        facts = [program.finish() for program in programs]
+    cluster.check_alive()
+    return f"{KILLS} leaders killed; {'; '.join(facts)}"
