@@ -23,6 +23,7 @@ SERVING = (*LEADING, "follower")
 ENDS = {"quorate": (0, -signal.SIGKILL), "zookeeper": (0, -signal.SIGKILL, 128 + signal.SIGTERM)}
 # Who is told to end so soon after its start may not have got to where it listens to that.
 BEGINS_SECONDS = 1.0
+KILLED_SECONDS = 15
 # What a server says that wants to be started again when there is room: its disk is too full for it to start, as one
 # that has lost its data may find.
 ENDS_TO_START_AGAIN = "cannot do without room"
@@ -82,7 +83,7 @@ class Members(harness.Cluster):
                                  DISK_CONTROL=self.controls[i].path)
             if "clock" in faults:
                 self.set_clock(i, 0)
-                variables.update(clock_environment(self._clock_file(i)))
+                variables.update(clock_environment(self.clock_file(i)))
                 preloaded.append(variables["LD_PRELOAD"])
             if preloaded:
                 variables["LD_PRELOAD"] = ":".join(preloaded)
@@ -173,17 +174,20 @@ class Members(harness.Cluster):
                 return True
         return False
 
-    def kill(self, member):
-        pid = self.pid(member)
-        if not pid:
-            return
-        descriptor = os.pidfd_open(pid)
-        try:
-            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-            if not select.select([descriptor], [], [], 15)[0]:
-                raise RuntimeError(f"member {member} survives SIGKILL")
-        finally:
-            os.close(descriptor)
+    def kill(self, *members):
+        """All at once: each has the signal before the end of any is waited for."""
+        with contextlib.ExitStack() as stack:
+            ends = {}  # a descriptor that says when it has ended, by member
+            for member in members:
+                pid = self.pid(member)
+                if pid:
+                    ends[member] = os.pidfd_open(pid)
+                    stack.callback(os.close, ends[member])
+            for descriptor in ends.values():
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+            for member, descriptor in ends.items():
+                if not select.select([descriptor], [], [], KILLED_SECONDS)[0]:
+                    raise RuntimeError(f"member {member} survives SIGKILL")
 
     def launch(self, member):
         """Starts it, if it does not run, and does not wait for it. Raises if it cannot be."""
@@ -241,12 +245,12 @@ class Members(harness.Cluster):
 
     # Clocks
 
-    def _clock_file(self, member):
+    def clock_file(self, member):
         return os.path.join(self.parent, f"clock-{member}")
 
     def set_clock(self, member, seconds):
         """The member's wall clock is off by so much, within a second or two."""
-        path = self._clock_file(member)
+        path = self.clock_file(member)
         with open(path + ".new", "w", encoding="ascii") as file:
             file.write(f"{seconds:+.3f}\n")
         os.replace(path + ".new", path)

@@ -43,8 +43,7 @@ def function_of(name):
 def _down(scene, fault, members):
     fault.tell(members, "killed")
     try:
-        for member in members:
-            scene.cluster.kill(member)
+        scene.cluster.kill(*members)
         yield fault.seconds
     finally:
         scene.launch(members)

@@ -14,26 +14,28 @@ PORT = 9
 SECONDS = 3
 
 
+def socket_on(network, node):
+    """A socket for datagrams on that node."""
+    made = []
+
+    def make():  # a socket stays in the namespace in which it was made
+        sandbox.enter_network(network.spaces[node])
+        made.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        made[0].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        made[0].bind((network.addresses[node], PORT))
+
+    thread = threading.Thread(target=make)
+    thread.start()
+    thread.join()
+    return made[0]
+
+
 class Line:
     """Datagrams from the first node to the second, and back."""
 
     def __init__(self, network):
         self.network = network
-        self.sender, self.receiver = self._socket("member1"), self._socket("member2")
-
-    def _socket(self, node):
-        made = []
-
-        def make():  # a socket stays in the namespace in which it was made
-            sandbox.enter_network(self.network.spaces[node])
-            made.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-            made[0].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
-            made[0].bind((self.network.addresses[node], PORT))
-
-        thread = threading.Thread(target=make)
-        thread.start()
-        thread.join()
-        return made[0]
+        self.sender, self.receiver = socket_on(network, "member1"), socket_on(network, "member2")
 
     def send(self, count=PACKETS, back=False):
         """Sends numbers, in order, and waits for what arrives: (number, ms under way)."""

@@ -11,6 +11,7 @@ import time
 import harness
 import members
 import nemeses
+import nemesis_steps
 import network_steps
 import page
 import progress
@@ -46,6 +47,7 @@ def run(options):
     tests.run("chaos clock: it jumps, time that only grows does not", clock_jumps, options)
     tests.run("chaos recipes: a lost item is noticed, and one taken out of order", wrong_queues_are_noticed)
     tests.run("chaos progress: who stands still is noticed", standing_still_is_noticed, options)
+    nemesis_steps.run(tests, options)
     if options.is_sandboxed:
         tests.run("chaos members: one that ends as it should not is noticed", strange_ends_are_noticed, options)
     for number, (name, differs) in enumerate(RUNS, 1):

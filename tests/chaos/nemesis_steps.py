@@ -1,0 +1,437 @@
+"""Each nemesis does what it says, to whom it says, until it is ended: one step of each."""
+
+import argparse
+import contextlib
+import itertools
+import os
+import signal
+import time
+from unittest import mock
+
+import members
+import nemeses
+import plan
+import runner
+import zkwire as zk
+from full_disk import MIB, RESERVE_MIB
+from network import CONTROL, Network
+from network_steps import PORT, socket_on
+from workers import Worker
+
+PATIENCE_SECONDS = 30
+SECONDS = 60  # of a fault: it is ended before
+SEEDS = range(6)  # of what is left to chance
+LEADER = 2  # where nobody leads, somebody says so
+LEFT_BY_A_WIPE = ("myid", "zoo.cfg", "server.")
+
+
+def _await(what, condition):
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"after {PATIENCE_SECONDS} s: not yet {what}"
+        time.sleep(0.02)
+
+
+class _Log:
+    """Of the last fault: who it happens to, and what, as it was told."""
+
+    def write(self, what, **fields):
+        if what == "fault":
+            self.members, self.text = fields["members"], fields["text"]
+
+
+@contextlib.contextmanager
+def _begun(scene, name, seed=0):
+    """A fault that has done its harm; it is healed at the end."""
+    log = _Log()
+    fault = runner.Fault(1, plan.Planned(0, SECONDS, name, seed), log)
+    generator = nemeses.function_of(name)(scene, fault)
+    next(generator)
+    try:
+        yield log
+    finally:
+        generator.close()
+
+
+def _done(scene, name, seed=0, at_each_step=lambda: None):
+    """A fault that came to its end by itself."""
+    log = _Log()
+    fault = runner.Fault(1, plan.Planned(0, 0, name, seed), log)
+    for seconds in nemeses.function_of(name)(scene, fault):
+        at_each_step()
+        time.sleep(seconds)
+    return log
+
+
+# The network: nodes without servers.
+
+
+class _NetworkScene:
+    """Five members, one of which is said to lead, and two workers."""
+
+    def __init__(self):
+        self.network = Network(5, 2, seed=1)
+        self.cluster = argparse.Namespace(size=5, numbers=lambda: range(1, 6))
+        self.nodes = self.network.members + self.network.workers
+        self.sockets = {node: socket_on(self.network, node) for node in [*self.nodes, CONTROL]}
+        self.sockets[CONTROL].settimeout(PATIENCE_SECONDS)
+
+    def some(self, fault, count):
+        return fault.chance.sample(list(self.cluster.numbers()), count)
+
+    def leader_or_any(self, _):
+        return [LEADER]
+
+    def _send(self, sender, receiver):
+        self.sockets[sender].sendto(b"x", (self.network.addresses[receiver], PORT))
+
+    def passing(self):
+        """Pairs of nodes between which a packet comes through. What a node sends stays in its order, and what
+        it sends to the control node comes through always: the switch has seen all before it then."""
+        pairs = list(itertools.permutations(self.nodes, 2))
+        before = {pair: self.network.delivered(*pair) for pair in pairs}
+        for sender, receiver in pairs:
+            self._send(sender, receiver)
+        for node in self.nodes:
+            self._send(node, CONTROL)
+        for _ in self.nodes:
+            self.sockets[CONTROL].recv(1)
+        return {pair for pair in pairs if self.network.delivered(*pair) > before[pair]}
+
+
+def _check_network(name, check):
+    scene = _NetworkScene()
+    try:
+        everything = set(itertools.permutations(scene.nodes, 2))
+        assert scene.passing() == everything, "packets are lost before anything happens"
+        for seed in SEEDS:
+            with _begun(scene, name, seed) as fault:
+                cut = everything - scene.passing()
+                check(scene, fault, cut)
+            assert scene.passing() == everything, f"seed {seed}: it is not healed"
+    finally:
+        scene.network.end()
+
+
+def _check_split(scene, fault, cut):
+    sides = [side.split() for side in fault.text.split(" | ")]
+    assert cut == {pair for one, other in itertools.product(*sides) for pair in ((one, other), (other, one))}, fault.text
+    there = [node for side in sides for node in side if node in scene.network.members]
+    assert sorted(there) == scene.network.members, fault.text
+    assert [f"member{i}" for i in fault.members] == [node for node in sides[0] if node in there], fault.text
+
+
+def isolate_leader_cuts_it_off():
+    def check(scene, fault, cut):
+        assert fault.members == [LEADER], fault.members
+        _check_split(scene, fault, cut)
+    _check_network("isolate-leader", check)
+
+
+def halves_do_not_hear_each_other():
+    def check(scene, fault, cut):
+        assert len(fault.members) == 2, fault.members
+        _check_split(scene, fault, cut)
+    _check_network("halves", check)
+
+
+def ring_lets_each_see_its_neighbours():
+    def check(scene, fault, cut):
+        order = fault.text.split()
+        assert sorted(order) == scene.network.members
+        neighbours = set()
+        for one, other in zip(order, order[1:] + order[:1]):
+            neighbours |= {(one, other), (other, one)}
+        assert cut == set(itertools.permutations(scene.network.members, 2)) - neighbours, f"{order}: {sorted(cut)}"
+    _check_network("ring", check)
+
+
+def one_way_lets_a_member_hear_or_be_heard():
+    seen = set()
+
+    def check(scene, fault, cut):
+        (node,) = (f"member{i}" for i in fault.members)
+        hears = fault.text == "hears and is not heard"
+        others = {receiver if hears else sender for sender, receiver in cut}
+        assert cut == {(node, other) if hears else (other, node) for other in others}, f"{fault.text}: {sorted(cut)}"
+        assert others in (set(scene.network.members) - {node}, set(scene.nodes) - {node}), others
+        seen.add(hears)
+    _check_network("one-way", check)
+    assert seen == {True, False}, "other seeds are needed: this was one of the two ways only"
+
+
+def delay_loss_duplicate_and_reorder_are_in_force_at_whom_they_say():
+    """What the rules do is a matter of network_steps.py."""
+    scene = _NetworkScene()
+    try:
+        for name, seed in itertools.product(("delay", "loss", "duplicate", "reorder"), SEEDS):
+            rules = {}
+            set_all = scene.network.set
+
+            def note(senders, receivers, rule):
+                set_all(senders, receivers, rule)
+                rules.update({(a, b): rule for a, b in itertools.product(senders, receivers) if a != b})
+
+            with mock.patch.object(scene.network, "set", note), _begun(scene, name, seed) as fault:
+                nodes = {f"member{i}" for i in fault.members}
+                assert fault.text.startswith(f"{name}="), fault.text
+                assert rules == {pair: fault.text for pair in itertools.permutations(scene.nodes, 2)
+                                 if nodes & set(pair)}, f"{name}, seed {seed}"
+            with mock.patch.object(scene.network, "heal") as heal:
+                with _begun(scene, name, seed):
+                    heal.assert_not_called()
+                heal.assert_called_once_with()
+            scene.network.heal()
+    finally:
+        scene.network.end()
+
+
+# Workers
+
+
+def worker_pause_and_worker_kill_are_for_one_worker(options):
+    worker = Worker(1, 0, ["cat"], os.path.join(options.directory, "worker.jsonl"), [])
+    replaced = []
+    scene = argparse.Namespace(a_worker=lambda fault: worker, replace_worker=replaced.append)
+    try:
+        with _begun(scene, "worker-pause") as fault:
+            _await("a worker that is stopped", lambda: _state(worker.process.pid) == "T")
+            assert fault.text == "worker 1 stopped" and not fault.members
+        _await("a worker that goes on", lambda: _state(worker.process.pid) != "T")
+        assert not replaced, "there is another one in its place"
+        with _begun(scene, "worker-kill") as fault:
+            assert worker.process.returncode == -signal.SIGKILL and fault.text == "worker 1 killed"
+            assert not replaced, "there is another one already"
+        assert replaced == [worker], "there is no other one in its place"
+    finally:
+        worker.kill()
+
+
+def _state(pid):
+    """As in ps: T is stopped."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        return file.read().rsplit(")", 1)[1].split()[0]
+
+
+# Members of a cluster
+
+
+class _Steps:
+    """What is done to one cluster, a method a nemesis."""
+
+    def __init__(self, options):
+        self.server = options.server
+        log = runner.Log(os.path.join(options.output, "nemesis-steps.jsonl"))
+        names = [name for name in nemeses.NAMES if self.applies(name)]
+        self.scene = runner.Scene(argparse.Namespace(
+            server=options.server, size=3, seed=1, doors=["zookeeper"], workloads=[], recipes=[], nemeses=names,
+            why_no_network=options.why_no_network, environment={}, output=options.output, directory=options.directory,
+            session_timeout_ms=4000), options.directory, log)
+        self.cluster = self.scene.cluster
+
+    def applies(self, name):
+        return self.server == "quorate" or name not in nemeses.ONLY_QUORATE
+
+    def pids(self):
+        """All serve."""
+        self.cluster.wait_until_all_serve(PATIENCE_SECONDS)
+        return {i: self.cluster.pid(i) for i in self.cluster.numbers()}
+
+    def leader(self):
+        _await("a leader", self.cluster.leader_now)
+        return self.cluster.leader_now()
+
+    def _check_kill(self, name, count):
+        """So many are down, by SIGKILL, the others go on, and all come back. To whom it was done."""
+        before = self.pids()
+        with _begun(self.scene, name) as fault:
+            assert fault.text == "killed" and len(set(fault.members)) == count, fault.members
+            alive = {i: pid for i, pid in before.items() if i not in fault.members}
+            assert {i: self.cluster.pid(i) for i in self.cluster.running()} == alive, f"{fault.members}: {before}"
+            for i in fault.members:
+                _await("its end", lambda i=i: self.cluster.end_of(i) != "nobody knows how")
+                assert self.cluster.end_of(i) == "signal 9", f"member {i}: {self.cluster.end_of(i)}"
+        after = self.pids()
+        assert all((after[i] == pid) == (i not in fault.members) for i, pid in before.items()), f"{before}, {after}"
+        return fault.members
+
+    def kill(self):
+        self._check_kill("kill", 1)
+
+    def kill_leader(self):
+        leader = self.leader()
+        assert self._check_kill("kill-leader", 1) == [leader]
+
+    def kill_majority(self):
+        self._check_kill("kill-majority", 2)
+
+    def kill_all(self):
+        """None has time to notice that another one is gone."""
+        calls = []
+        send, wait = signal.pidfd_send_signal, members.select.select
+
+        def noting(what, function):
+            def noted(*arguments):
+                calls.append(what)
+                return function(*arguments)
+            return noted
+
+        with mock.patch.object(members.signal, "pidfd_send_signal", noting("signal", send)), \
+                mock.patch.object(members.select, "select", noting("wait", wait)):
+            self._check_kill("kill-all", 3)
+        assert calls[:6] == ["signal"] * 3 + ["wait"] * 3, calls
+
+    def pause(self):
+        leader, before = self.leader(), self.pids()
+        with _begun(self.scene, "pause") as fault:
+            (member,) = fault.members
+            assert member != leader, f"member {member} leads"
+            _await(f"member {member} stopped", lambda: _state(before[member]) == "T")
+            assert all(_state(before[i]) != "T" for i in before if i != member), "others are stopped too"
+        assert self.pids() == before
+
+    def pause_leader(self):
+        leader, before = self.leader(), self.pids()
+        with _begun(self.scene, "pause-leader") as fault:
+            assert fault.members == [leader], f"{fault.members}, leader {leader}"
+            _await(f"member {leader} stopped", lambda: _state(before[leader]) == "T")
+            _await("another leader", lambda: self.cluster.leader_now() not in (None, leader))
+        assert self.pids() == before
+
+    def rolling_restart(self):
+        before, running = self.pids(), []
+        fault = _done(self.scene, "rolling-restart", at_each_step=lambda: running.append(self.cluster.running()))
+        after = self.pids()
+        assert list(fault.members) == [1, 2, 3] and min(map(len, running)) >= 2, f"{fault.members}, {running}"
+        assert not set(before.values()) & set(after.values()), f"{before}, {after}"
+        assert not self.cluster.strange_ends(), self.cluster.strange_ends()
+
+    def transfer(self):
+        leader, before = self.leader(), self.pids()
+        fault = _done(self.scene, "transfer")
+        assert fault.members == [leader], fault.members
+        _await(fault.text, lambda: fault.text == f"leadership to member {self.cluster.leader_now()}")
+        assert self.pids() == before
+
+    def wipe(self):
+        self.pids()
+        with zk.Connection(self.cluster.address(self.leader())) as connection:
+            connection.create("/before-the-wipe")
+            connection.close()
+        log = _Log()
+        generator = nemeses.wipe(self.scene, runner.Fault(1, plan.Planned(0, 0, "wipe", 0), log))
+        next(generator)
+        (member,) = log.members
+        left = os.listdir(self.cluster.member_dir(member))
+        assert not self.cluster.pid(member) and all(name.startswith(LEFT_BY_A_WIPE) for name in left), left
+        assert self.scene.not_counting() == [member]
+        for seconds in generator:
+            time.sleep(seconds)
+        self.pids()
+        _await("a member that counts", lambda: not self.scene.not_counting())
+        with zk.Connection(self.cluster.address(member)) as connection:
+            connection.sync()
+            assert connection.exists("/before-the-wipe"), "it has not got its data back"
+            connection.close()
+
+    def full_disk(self):
+        self.pids()
+        for seed in SEEDS:
+            with _begun(self.scene, "full-disk", seed) as fault:
+                assert set(self._members_without_room()) == set(fault.members), f"{fault.members}: {fault.text}"
+            assert not self._members_without_room(), "it is not healed"
+
+    def _members_without_room(self):
+        """Below what servers keep free."""
+        return [member for member, disk in self.cluster.disks.items() if disk.free() < RESERVE_MIB * MIB]
+
+    def _controls(self):
+        """What the disks are told to do: {member: (ms of a sync, ms of a write, whether it is stalled)}."""
+        found = {}
+        for member in self.cluster.numbers():
+            with open(self.cluster.controls[member].path, "rb") as file:
+                data = file.read()
+            found[member] = tuple(int.from_bytes(data[i:i + 4], "little") for i in (0, 4, 8))
+        return found
+
+    def _check_disk(self, name, expected):
+        pids = self.pids()
+        for member, pid in pids.items():
+            with open(f"/proc/{pid}/maps", encoding="ascii") as file:
+                assert self.cluster.controls[member].path in file.read(), f"member {member} does not look at its control"
+        for seed in SEEDS:
+            with _begun(self.scene, name, seed) as fault:
+                assert self._controls() == {i: expected(fault.text) if i in fault.members else (0, 0, 0)
+                                            for i in self.cluster.numbers()}, f"{fault.members}: {fault.text}"
+            assert set(self._controls().values()) == {(0, 0, 0)}, "it is not healed"
+
+    def slow_disk(self):
+        def expected(text):
+            sync_ms = int(text.split()[-2])
+            return sync_ms, sync_ms // 10, 0
+        self._check_disk("slow-disk", expected)
+
+    def stalled_disk(self):
+        self._check_disk("stalled-disk", lambda _: (0, 0, 1))
+
+    def _clocks(self):
+        """By how many seconds they are off."""
+        found = {}
+        for member in self.cluster.numbers():
+            with open(self.cluster.clock_file(member), encoding="ascii") as file:
+                found[member] = float(file.read())
+        return found
+
+    def clock(self):
+        """What the leader writes has its time, which goes on in the tree only: from a jump back nothing is seen."""
+        self.pids()
+        right = dict.fromkeys(self.cluster.numbers(), 0)
+        with zk.Connection(self.cluster.address(self.leader()), timeout=PATIENCE_SECONDS) as connection:
+            connection.create("/clock")
+
+            def has_come_to(seconds):
+                before = time.time()
+                wall = connection.set("/clock", b"", -1).mtime / 1000
+                return before - 2 < wall - seconds < time.time() + 2
+
+            assert has_come_to(0), "it is off before anything happens"
+            was_seen = False
+            for seed in itertools.count():
+                with _begun(self.scene, "clock", seed) as fault:
+                    jump = float(fault.text.split()[0])
+                    assert self._clocks() == {**right, **dict.fromkeys(fault.members, jump)}, fault.text
+                    if not was_seen and jump >= 5 and len(fault.members) == 3:
+                        _await(f"a time that is {fault.text} ahead", lambda jump=jump: has_come_to(jump))
+                        was_seen = True
+                assert self._clocks() == right, "it is not healed"
+                if was_seen and seed >= max(SEEDS):
+                    break
+            connection.close()
+
+
+NETWORK = (isolate_leader_cuts_it_off, halves_do_not_hear_each_other, ring_lets_each_see_its_neighbours,
+           one_way_lets_a_member_hear_or_be_heard, delay_loss_duplicate_and_reorder_are_in_force_at_whom_they_say)
+# The first two are over soon; what needs a leader that stays comes before what makes them change.
+MEMBERS = ("slow-disk", "stalled-disk", "full-disk", "clock", "pause", "kill", "kill-leader", "kill-majority", "kill-all",
+           "pause-leader", "rolling-restart", "transfer", "wipe")
+
+
+def run(tests, options):
+    if not options.why_no_network:
+        for test in NETWORK:
+            tests.run(f"chaos nemesis: {test.__name__.replace('_', ' ')}", test)
+    tests.run("chaos nemesis: worker-pause and worker-kill", worker_pause_and_worker_kill_are_for_one_worker, options)
+    names = [f"chaos nemesis: {name}" for name in MEMBERS]
+    if not options.is_sandboxed or not any(map(tests.wants, names)):
+        return
+    try:
+        steps = _Steps(options)
+    except (AssertionError, RuntimeError) as error:
+        tests.abort(filter(tests.wants, names), error)
+        return
+    try:
+        for name, title in zip(MEMBERS, names):
+            if steps.applies(name):
+                tests.run(title, getattr(steps, name.replace("-", "_")))
+    finally:
+        steps.scene.close()
