@@ -15,8 +15,8 @@ import nemesis_steps
 import network_steps
 import page
 import progress
+import recipe_steps
 import recipes
-import recipes_data
 import runner
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -45,7 +45,8 @@ def run(options):
         tests.run("chaos: nothing outlives a run that is killed", nothing_outlives_a_run, options)
     tests.run("chaos disk: it stalls and goes on", disk_stalls, options)
     tests.run("chaos clock: it jumps, time that only grows does not", clock_jumps, options)
-    tests.run("chaos recipes: a lost item is noticed, and one taken out of order", wrong_queues_are_noticed)
+    for test in recipe_steps.TESTS:
+        tests.run(f"chaos recipes: {_words(test)}", test)
     tests.run("chaos progress: who stands still is noticed", standing_still_is_noticed, options)
     nemesis_steps.run(tests, options)
     if options.is_sandboxed:
@@ -150,48 +151,6 @@ def disk_stalls(options):
     finally:
         waiting.send_signal(signal.SIGKILL)
         waiting.wait()
-
-
-def wrong_queues_are_noticed():
-    """A consumer (process 2) that is killed excuses one item, which was there when it wanted one."""
-    class Worker:
-        ended = {2: 100 * 10**9}
-
-    def wrong_of(*lines):
-        history = []
-        for text in lines:
-            second, pid, thread, event, *words = text.split()
-            history.append(recipes_data.Line(int(second) * 10**9, int(pid), int(thread), event, words, Worker))
-        try:
-            recipes_data.check_items(sorted(history, key=lambda line: line.ns))
-        except AssertionError as error:
-            return str(error)
-        return ""
-
-    def item(second, name, queue="/queue", rank=0):
-        return (f"{second} 1 1 offering {name} {queue} {rank}", f"{second + 1} 1 1 offered {name} {queue} {rank}")
-
-    def take(second, name, queue="/queue"):
-        return f"{second} 3 1 taking {queue}", f"{second + 1} 3 1 took {name} {queue} 0"
-
-    end = "99 2 1 taking /queue"
-    good = [*item(1, "a"), *item(3, "b"), *take(10, "a"), *take(20, "b")]
-    assert wrong_of(*good, end) == ""
-    assert wrong_of(*good, *item(90, "c"), end) == ""
-    for lines in (
-            [*item(90, "c")],  # nobody was in the middle of anything
-            [*item(90, "c"), *item(92, "d"), end],  # one for two
-            [*item(110, "c"), end],  # that comes when the consumer has been dead for long
-            [*item(50, "c"), *item(60, "d"), *take(70, "d"), end],  # that was gone before
-            [*item(90, "c"), "99 2 1 taking /priority-queue"]):
-        assert "nobody took it" in wrong_of(*good, *lines), lines
-    assert "taken twice" in wrong_of(*good, *take(30, "a"))
-    assert "b was taken before a" in wrong_of(*item(1, "a"), *item(3, "b"), *take(10, "b"), *take(20, "a"))
-    late, urgent = item(1, "a", "/priority-queue", 1), item(3, "b", "/priority-queue", -1)
-    order = [take(10, "b", "/priority-queue"), take(20, "a", "/priority-queue")]
-    assert wrong_of(*late, *urgent, *order[0], *order[1]) == ""
-    order = [take(10, "a", "/priority-queue"), take(20, "b", "/priority-queue")]
-    assert "a was taken before b" in wrong_of(*late, *urgent, *order[0], *order[1])
 
 
 def standing_still_is_noticed(options):
