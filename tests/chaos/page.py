@@ -8,6 +8,7 @@ import os
 
 import nemeses
 import page_style
+import recipe_operations
 
 WIDTH, LEFT, RIGHT = 1160, 76, 12
 PLOT = WIDTH - LEFT - RIGHT
@@ -20,7 +21,7 @@ TRACK_PX, ROW_GAP_PX = 12, 10
 LETTER_PX = 5.5  # of labels, about
 STEPS_SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)
 END_NS = 10**9
-WRITES = ("create", "set", "delete", "multi", "add")
+WRITES = ("create", "set", "delete", "multi", "add", *recipe_operations.FUNCTIONS)
 
 
 def _lines(path):
@@ -43,7 +44,7 @@ class Timeline:
         self.latencies = [[] for _ in range(count)]
         self.writes, self.of_workload = [], collections.defaultdict(collections.Counter)
         for name in sorted(os.listdir(directory)):
-            if name.startswith("history-") and name.endswith(".jsonl"):
+            if name == "recipes.jsonl" or (name.startswith("history-") and name.endswith(".jsonl")):
                 self._read(os.path.join(directory, name))
         self.writes.sort()
 
@@ -285,17 +286,24 @@ def _table(head, rows, kind=""):
     return f'<table class="{kind}"><tr>{cells}</tr>{body}</table>'
 
 
+def checks_of(outcome):
+    """Of the judge, and of the recipes."""
+    return (outcome.get("verdict") or {}).get("checks", []) + outcome.get("recipes", [])
+
+
 def counts_of(check):
-    """What a check of the judge has counted, in words."""
+    """What a check has counted, in words."""
+    if "saw" in check:
+        return check["saw"]
     counts = [f"{_figure(n)} {what}" for what, n in check.items()
               if isinstance(n, int) and not isinstance(n, bool) and (n or what not in ("not decided", "wrong"))]
     return ", ".join(counts)
 
 
 def _verdicts(outcome):
-    """A row a check of the judge, with what it counted, and for what is wrong the lines that show it."""
+    """A row a check, with what it counted, and for what is wrong the lines that show it."""
     rows, windows = [], ""
-    for check in (outcome.get("verdict") or {}).get("checks", []):
+    for check in checks_of(outcome):
         mark = '<span class="good">✓</span>' if check["ok"] else '<span class="bad">✕</span>'
         rows.append((mark, html.escape(check["name"]), html.escape(counts_of(check))))
         for violation in check["violations"]:
@@ -320,8 +328,8 @@ def _fault_table(faults):
 
 
 def write(directory):
-    """Makes DIRECTORY/index.html from what a run has left there (nemesis.jsonl, outcome.json, histories); its
-    path."""
+    """Makes DIRECTORY/index.html from what a run has left there (nemesis.jsonl, outcome.json, histories, and
+    recipes.jsonl, which is one of the recipes); its path."""
     log = list(_lines(os.path.join(directory, "nemesis.jsonl")))
     with open(os.path.join(directory, "outcome.json"), encoding="utf-8") as file:
         outcome = json.load(file)

@@ -1,14 +1,22 @@
 """Locks, queues and transactions of the C++ client under the nemeses: the workers and the checks of
 tests/native, in this network."""
 
+import collections
+import os
 import random
 import signal
+import time
 
 import native
+import recipe_operations
 import recipes_data
 import recipes_locks
 
-NAMES = ("lock", "queue", "commit")
+# Of each workload, what is checked of it.
+INVARIANTS = {"lock": "one has the lock at a time, and tokens grow",
+              "queue": "each item is taken once, in its order",
+              "commit": "all decide alike, and commit only what all are for"}
+NAMES = tuple(INVARIANTS)
 LOCKERS = 3
 MEMBERS = 3  # of transactions
 # What was sent comes after the end of a fault of the network at the latest, and of what follows from it.
@@ -23,6 +31,10 @@ class _Data(recipes_data.Worker):
     @property
     def label(self):
         return f"{self.recipe} {self.name}"
+
+    def killed(self):
+        """[(pid, ns)] of its processes that were killed."""
+        return list(self.ended.items())
 
     def signal(self, number):
         if self.process.poll() is None:
@@ -39,6 +51,9 @@ class _Locker(recipes_locks.Worker):
     def label(self):
         return f"lock {self.process.pid}"
 
+    def killed(self):
+        return [(self.process.pid, self.killed_ns)] if self.is_killed else []
+
     def signal(self, number):
         if self.process.poll() is None:
             self.process.send_signal(number)
@@ -51,6 +66,7 @@ class Recipes:
         self.names, self.cluster, self.options, self.network = names, cluster, options, network
         self.chance = random.Random(options.seed)
         self.lockers, self.data = [], {}
+        self.operations = {}  # by path of their history
         self.places = 0
 
     def _prefix(self):
@@ -94,9 +110,37 @@ class Recipes:
         else:
             self.lockers.append(self._locker())
 
+    def _all(self):
+        return self.lockers + [worker for workers in self.data.values() for worker in workers]
+
+    def read(self):
+        """The operations until now."""
+        for worker in self._all():
+            killed = worker.killed()  # before what they have printed is read: that is all of it then
+            operations = self.operations.setdefault(worker.path, recipe_operations.Operations(worker.path))
+            operations.read()
+            for pid, ns in killed:
+                operations.end_killed(pid, ns)
+        return list(self.operations.values())
+
+    def totals(self):
+        """As Workers.totals()."""
+        all_operations = self.read()
+        totals = sum((operations.totals for operations in all_operations), collections.Counter())
+        last_ok = max((operations.last_ok_ns for operations in all_operations if operations.last_ok_ns), default=None)
+        age = None if last_ok is None else (time.monotonic_ns() - last_ok) / 1e9
+        return {key: totals[key] for key in ("ok", "refused", "unknown")}, age
+
+    def save(self, directory):
+        """Leaves the operations where the page finds them."""
+        if self.names:
+            recipe_operations.save([operation for operations in self.read() for operation in operations.all],
+                                   os.path.join(directory, "recipes.jsonl"))
+
     def finish(self):
-        """Lets all end, when all faults are healed; (problems, notes)."""
-        problems, notes = [], []
+        """Lets all end, when all faults are healed; (problems, checks). A check is like one of the judge, with what it
+        saw in words: {"name": "lock", "ok": False, "saw": "", "violations": [...]}."""
+        problems, checks = [], []
         for worker in self.running():
             worker.signal(signal.SIGCONT)
         problems += recipes_locks.finish(self.lockers)
@@ -104,21 +148,31 @@ class Recipes:
             for worker in workers:
                 self._attempt(problems, worker.finish)
         if self.lockers:
-            self._attempt(problems, lambda: notes.append("lock: " + recipes_locks.check_mutex(
-                [(worker, worker.lines()) for worker in self.lockers], f"seed {self.options.seed}")))
+            self._check(problems, checks, "lock", lambda: recipes_locks.check_mutex(
+                [(worker, worker.lines()) for worker in self.lockers], f"seed {self.options.seed}"))
         if "queue" in self.names:
             self._add("drain", 1)
             self._attempt(problems, self.data["drain"][0].wait)
-            self._attempt(problems, lambda: notes.append("queue: " + recipes_data.check_items(
-                self._history("produce", "consume", "drain"), LATE_SECONDS)))
+            self._check(problems, checks, "queue", lambda: recipes_data.check_items(
+                self._history("produce", "consume", "drain"), LATE_SECONDS))
         if "commit" in self.names:
-            self._attempt(problems, lambda: notes.append("commit: " + recipes_data.check_transactions(
-                self._history("coordinate", "participate"), MEMBERS)))
-        return problems, notes
+            self._check(problems, checks, "commit", lambda: recipes_data.check_transactions(
+                self._history("coordinate", "participate"), MEMBERS))
+        return problems, checks
 
     def _history(self, *recipes):
         return sorted((line for recipe in recipes for worker in self.data[recipe] for line in worker.history()),
                       key=lambda line: line.ns)
+
+    def _check(self, problems, checks, name, function):
+        saw, wrong = [], []
+        self._attempt(wrong, lambda: saw.append(function()))
+        violations = []
+        for text in wrong:
+            details, *window = text.splitlines()
+            violations.append({"invariant": INVARIANTS[name], "details": details, "window": window})
+        checks.append({"name": name, "ok": not wrong, "saw": "".join(saw), "violations": violations})
+        problems += [f"{name}: {INVARIANTS[name]}: {text}" for text in wrong]
 
     @staticmethod
     def _attempt(problems, function):
@@ -131,5 +185,4 @@ class Recipes:
 
     def paths(self):
         """Of the histories."""
-        return [worker.path for worker in self.lockers] + [
-            worker.path for workers in self.data.values() for worker in workers]
+        return [worker.path for worker in self._all()]

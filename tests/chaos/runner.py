@@ -17,6 +17,7 @@ import harness
 import nemeses
 import plan
 import progress
+import report
 from members import Members
 from network import Network
 from recipes import Recipes
@@ -121,6 +122,12 @@ class Scene:
     def running_workers(self):
         return self.workers.running() + self.recipes.running()
 
+    def totals(self):
+        """{"ok": ..., "refused": ..., "unknown": ...} of all workers, and how long ago a write was acknowledged."""
+        (totals, age), (of_recipes, recipes_age) = self.workers.totals(), self.recipes.totals()
+        ages = [a for a in (age, recipes_age) if a is not None]
+        return {key: n + of_recipes[key] for key, n in totals.items()}, min(ages, default=None)
+
     def replace_worker(self, worker):
         (self.workers if worker in self.workers.all else self.recipes).replace(worker)
 
@@ -217,11 +224,8 @@ class Live:
         if is_quiet or now - self.last < (LIVE_SECONDS if self.is_terminal else 10):
             return
         self.last = now
-        totals, age = scene.workers.totals()
-        faults = ", ".join(sorted(fault.nemesis for _, _, fault, _ in executor.active)) or "-"
-        line = (f"{now:5.0f} of {self.seconds:.0f} s  ok {totals['ok']}  refused {totals['refused']}  "
-                f"unknown {totals['unknown']}  "
-                f"last write {'-' if age is None else f'{age:.1f} s ago'}  faults: {faults}")
+        line = report.live_line(now, self.seconds, scene.totals(),
+                                [fault.nemesis for _, _, fault, _ in executor.active])
         print(f"\r\x1b[K{line}" if self.is_terminal else line, end="" if self.is_terminal else "\n", flush=True)
 
     def end(self):
@@ -230,12 +234,12 @@ class Live:
 
 
 class Outcome:
-    """What came of a run: `problems` (texts; none: all is well), verdicts of the judge, figures. `shortcomings`:
-    those of the problems that are none of a server by themselves."""
+    """What came of a run: `problems` (texts; none: all is well), verdicts of the judge, checks of the recipes (as
+    the judge's), figures. `shortcomings`: those of the problems that are none of a server by themselves."""
 
     def __init__(self):
         self.problems, self.verdict, self.totals, self.served_after = [], None, {}, None
-        self.faults, self.notes, self.shortcomings = 0, [], []
+        self.faults, self.notes, self.shortcomings, self.recipes = 0, [], [], []
         self.calm_seconds = self.share = self.share_calm = None  # of progress.Progress
         self.died = set()  # pids of members whose death is among the problems
 
@@ -283,7 +287,8 @@ def run(options, quiet=False):
         except Exception:  # of the tools: what was seen until then is judged and shown all the same
             outcome.problems.append(traceback.format_exc())
         check_ends(scene, outcome)
-        outcome.totals, _ = scene.workers.totals()
+        outcome.totals, _ = scene.totals()
+        scene.recipes.save(options.output)
         for worker in scene.running_workers():
             worker.kill()
         if options.workloads:
@@ -333,9 +338,8 @@ def _end(scene, options, executor, outcome):
     scene.log.write("last reads")
     outcome.problems += scene.workers.finish()
     check_members(scene, executor, outcome)
-    problems, notes = scene.recipes.finish()
+    problems, outcome.recipes = scene.recipes.finish()
     outcome.problems += problems
-    outcome.notes += notes
     check_same(scene)
     check_members(scene, executor, outcome)
 

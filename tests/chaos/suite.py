@@ -14,6 +14,7 @@ import nemeses
 import nemesis_steps
 import network_steps
 import page
+import page_steps
 import progress
 import recipe_steps
 import recipes
@@ -48,6 +49,8 @@ def run(options):
     for test in recipe_steps.TESTS:
         tests.run(f"chaos recipes: {_words(test)}", test)
     tests.run("chaos progress: who stands still is noticed", standing_still_is_noticed, options)
+    tests.run("chaos page: it shows what happened", page_steps.the_page_shows_what_happened, options)
+    tests.run("chaos terminal: it says what happened", page_steps.the_terminal_says_what_happened)
     nemesis_steps.run(tests, options)
     if options.is_sandboxed:
         tests.run("chaos members: one that ends as it should not is noticed", strange_ends_are_noticed, options)
@@ -78,7 +81,8 @@ def one(options, number, differs):
     outcome = runner.run(changed, quiet=True)
     path = page.write(changed.output)
     assert not outcome.problems, "\n".join([*outcome.problems, f"seed {changed.seed}, page: {path}"])
-    notes = [f"{n} {key}" for key, n in outcome.totals.items() if n] + outcome.notes
+    notes = [f"{n} {key}" for key, n in outcome.totals.items() if n]
+    notes += [f"{check['name']}: {check['saw']}" for check in outcome.recipes] + outcome.notes
     return f"seed {changed.seed}, {outcome.faults} faults, " + ", ".join(notes)
 
 

@@ -19,7 +19,8 @@ import native
 sys.path.append(os.path.join(harness.ROOT, "tests/interop"))
 import jvm  # noqa: E402  pylint: disable=wrong-import-position
 
-PROGRAMS = os.environ.get("RECIPES_BIN", os.path.join(harness.ROOT, ".bazel/opt-bin/tests/native/recipes"))
+PROGRAMS = os.environ.get("RECIPES_BIN", os.path.join(
+    os.environ.get("QUORATE_BIN", os.path.join(harness.ROOT, ".bazel/opt-bin")), "tests/native/recipes"))
 WORKER = os.environ.get("DATA_WORKER", os.path.join(PROGRAMS, "data_worker"))
 # Of Curator's classes.
 JARS = (*jvm.CURATOR, "curator-x-discovery", "jackson-core", "jackson-databind", "jackson-annotations")

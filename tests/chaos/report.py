@@ -1,0 +1,28 @@
+"""What a run says of itself on the terminal: while it goes on, and at its end."""
+
+import page
+
+
+def live_line(now, seconds, totals, nemeses):
+    """`totals`: as Scene.totals(). `nemeses`: of the faults that go on."""
+    counts, age = totals
+    return (f"{now:5.0f} of {seconds:.0f} s  ok {counts['ok']}  refused {counts['refused']}  "
+            f"unknown {counts['unknown']}  last write {'-' if age is None else f'{age:.1f} s ago'}  "
+            f"faults: {', '.join(sorted(nemeses)) or '-'}")
+
+
+def summary(outcome):
+    """The lines."""
+    lines = [f"{outcome.faults} faults; " + ", ".join(f"{n} {key}" for key, n in outcome.totals.items())]
+    if outcome.calm_seconds is not None:
+        shares = [f"{100 * share:.0f} % {when}" for share, when in (
+            (outcome.share, "in all"), (outcome.share_calm, "in calm")) if share is not None]
+        lines.append(f"{outcome.calm_seconds:.0f} s were calm; of the operations that were possible, clients got done "
+                     + ", ".join(shares))
+    if outcome.served_after is not None:
+        lines.append(f"all members served {outcome.served_after:.1f} s after the last fault was healed")
+    for check in page.checks_of(vars(outcome)):
+        lines.append(f"{'ok  ' if check['ok'] else 'FAIL'} {check['name']}: {page.counts_of(check)}")
+    lines += outcome.notes
+    lines += [f"PROBLEM: {problem}" for problem in outcome.problems]
+    return lines if outcome.problems else [*lines, "nothing is wrong"]
