@@ -2,6 +2,7 @@
 and short runs in which all of them happen. Two minutes."""
 
 import argparse
+import json
 import os
 import signal
 import subprocess
@@ -44,6 +45,8 @@ def run(options):
         for test in network_steps.TESTS:
             tests.run(f"chaos network: {_words(test)}", test)
         tests.run("chaos: nothing outlives a run that is killed", nothing_outlives_a_run, options)
+        tests.run("chaos: of a run that fails all is kept", all_is_kept_of_a_failure, options)
+        tests.run("chaos availability: pauses are measured", pauses_are_measured, options)
     tests.run("chaos disk: it stalls and goes on", disk_stalls, options)
     tests.run("chaos clock: it jumps, time that only grows does not", clock_jumps, options)
     for test in recipe_steps.TESTS:
@@ -86,12 +89,14 @@ def one(options, number, differs):
     return f"seed {changed.seed}, {outcome.faults} faults, " + ", ".join(notes)
 
 
-def _processes_of(directory):
+def _processes_of(*texts):
+    """Those with all of the texts in their command lines."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/cmdline", "rb") as file:
-                if directory.encode() in file.read():
+                command = file.read()
+                if all(text.encode() in command for text in texts):
                     found.append(int(pid))
         except OSError:
             continue
@@ -117,6 +122,62 @@ def nothing_outlives_a_run(options):
     finally:
         process.kill()
         process.communicate()
+
+
+def all_is_kept_of_a_failure(options):
+    """A member is killed, and not by a nemesis."""
+    directory, output = (os.path.join(parent, "failing") for parent in (options.directory, options.output))
+    os.makedirs(directory)
+    arguments = ["--minutes", "0.05", "--nemesis", "none", "--workload", "register", "--seed", "1", "--output", output,
+                 "--server", options.server]
+    with subprocess.Popen([os.path.join(HERE, "run"), *arguments], env=dict(os.environ, TMPDIR=directory), text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        try:
+            _await("clients at work", lambda: "ok" in _text_of(output, "history-1.jsonl"))
+            (pid,) = _processes_of(os.path.join("cluster", "1", "zoo.cfg"), directory)
+            os.kill(pid, signal.SIGKILL)
+            said, _ = process.communicate(timeout=PATIENCE_SECONDS)
+        finally:
+            process.kill()
+    assert process.returncode == 1, f"exit status {process.returncode}: {said}"
+    assert "PROBLEM: member 1 died by itself (signal 9)" in said, said
+    outcome = json.loads(_text_of(output, "outcome.json"))
+    assert outcome["problems"][0].startswith("member 1 died by itself (signal 9)"), outcome["problems"]
+    assert "member 1 died by itself (signal 9)" in _text_of(output, "index.html"), "the page does not show it"
+    lines = [json.loads(line) for line in _text_of(output, "nemesis.jsonl").splitlines()]
+    assert [line["members"] for line in lines if line["e"] == "died"] == [[1]], lines
+    kept = set(os.listdir(output))
+    died = [name for name in kept if name.startswith("died-1-")]
+    wanted = {f"server-{i}.log" for i in (1, 2, 3)} | {f"data-{i}" for i in (1, 2, 3)} | {"history-1.jsonl"}
+    assert wanted <= kept and died, f"kept are {sorted(kept)}"
+    for name in (*(f"server-{i}.log" for i in (1, 2, 3)), *died):
+        assert _text_of(output, name), f"{name} is empty"
+    for i in (1, 2, 3):
+        assert "myid" in os.listdir(os.path.join(output, f"data-{i}")), f"there is no data of member {i}"
+
+
+def _text_of(directory, name):
+    """"" if it is not there yet."""
+    try:
+        with open(os.path.join(directory, name), encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+def pauses_are_measured(options):
+    """tests/chaos/availability kills two leaders. How long the pauses are is not for a machine that does other things."""
+    path = os.path.join(options.output, "availability.json")
+    result = subprocess.run([os.path.join(HERE, "availability"), "--server", options.server, "--times", "2", "--what",
+                             "kill", "--json", path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                            timeout=4 * PATIENCE_SECONDS, check=False)
+    assert result.returncode == 0, result.stdout
+    figures = json.loads(_text_of(options.output, "availability.json"))[options.server]["kill"]
+    assert {who: each["count"] for who, each in figures.items()} == {"survivors": 4, "leaders_client": 2, "anybody": 2}
+    for who, each in figures.items():
+        assert 0 < each["p50_ms"] <= each["max_ms"], f"{who}: {each}"
+        assert f"{who:15} p50 {each['p50_ms']:6} ms" in result.stdout, result.stdout
+    return f"survivors' clients paused for {figures['survivors']['p50_ms']} ms"
 
 
 def _await(what, condition):
