@@ -136,7 +136,7 @@ def all_is_kept_of_a_failure(options):
             _await("clients at work", lambda: "ok" in _text_of(output, "history-1.jsonl"))
             (pid,) = _processes_of(os.path.join("cluster", "1", "zoo.cfg"), directory)
             os.kill(pid, signal.SIGKILL)
-            said, _ = process.communicate(timeout=PATIENCE_SECONDS)
+            said, _ = process.communicate(timeout=4 * PATIENCE_SECONDS)
         finally:
             process.kill()
     assert process.returncode == 1, f"exit status {process.returncode}: {said}"
