@@ -14,7 +14,7 @@ import time
 
 import kazoo_common as common
 
-PIPELINE_DEPTH, CALLS_A_ROUND = 16, 20
+PIPELINE_DEPTH, CALLS_A_ROUND = 16, 8
 
 
 class Watched:

@@ -19,7 +19,7 @@
 
 #define PIPELINE_DEPTH 16
 #define MAX_PATH 64
-#define CALLS_A_ROUND 20
+#define CALLS_A_ROUND 8
 
 struct connection {
   zhandle_t* handle;
