@@ -7,6 +7,7 @@ import shutil
 import time
 
 import harness
+import offline_tools
 import zkwire as zk
 
 WAIT_SECONDS = 20
@@ -126,21 +127,32 @@ def alone_a_member_that_differs_stops_and_serves_again_when_it_was_rebuilt(serve
             connection.create("/after")
             connection.close()
 
-        # Rebuilt: all that it had is moved away.
-        kept = os.path.join(cluster.member_dir(3), "aside")
-        os.mkdir(kept)
-        for name in os.listdir(cluster.member_dir(3)):
-            if name not in ("aside", "myid", "server.log") and not name.startswith("zoo.cfg"):
-                shutil.move(os.path.join(cluster.member_dir(3), name), os.path.join(kept, name))
-        shutil.move(kept, os.path.join(cluster.parent, "aside"))
+        # The one command that a user has for it.
+        offline_tools._quorate("rebuild", cluster.member_dir(3), "--yes")
+        aside = [name for name in os.listdir(cluster.member_dir(3)) if name.startswith("aside-")]
+        assert len(aside) == 1, aside
+        kept = os.listdir(os.path.join(cluster.member_dir(3), aside[0]))
+        assert {"identity", "hard_state", "log", MARKER} <= set(kept), kept
+        assert not os.path.exists(marker), "it is still marked"
+        begin = len(cluster.log(3))
         cluster.command("restart", 3)
         with zk.Connection(cluster.address(3)) as connection:
             connection.sync()
             assert connection.exists("/after") and connection.exists("/here0")
             assert not connection.exists("/elsewhere0")
             connection.close()
+        _wait_for("counted again", lambda: offline_tools.RECOVERED in cluster.log(3)[begin:])
         _wait_for("compared", lambda: all(_compared(cluster, member) > zxid
                                           for member in cluster.numbers()))
+        # Now a majority needs it.
+        cluster.kill(1)
+        with zk.Connection(cluster.address(3), timeout=WAIT_SECONDS) as connection:
+            connection.create("/with-the-rebuilt-one")
+            connection.close()
+        cluster.restart(1)
+        cluster.command("down")
+        for member in cluster.numbers():
+            offline_tools._quorate("verify", cluster.member_dir(member))
         return f"found at zxid 0x{zxid:x}"
 
 
