@@ -293,6 +293,7 @@ class Examiner {
                            ", but the checkpoint ends with entry ", meta.index.value(), " of term ",
                            meta.term.value(), ": entries in between are lost"));
     } else if (result_.log->status.ok() && term != meta.term) {
+      result_.log_is_replaced = true;
       Remark(path, std::nullopt,
              absl::StrCat("does not have the entry of the checkpoint, ", meta.index.value(),
                           " of term ", meta.term.value(),
@@ -426,6 +427,40 @@ std::optional<consensus::HardStateFile::Content> NewestHardState(const MemberExa
     return std::nullopt;
   }
   return member.hard_state->newest()->content;
+}
+
+std::optional<consensus::Membership> NewestMembership(
+    const std::optional<consensus::SnapshotMeta>& checkpoint,
+    const std::vector<consensus::Entry>& control_entries) {
+  std::optional<consensus::Membership> membership;
+  if (checkpoint.has_value()) membership = checkpoint->membership;
+  for (const consensus::Entry& entry : control_entries) {
+    if (entry.kind != consensus::EntryKind::kMembership) continue;
+    auto decoded = consensus::DecodeMembership(entry.payload.view());
+    if (decoded.ok()) membership = *std::move(decoded);
+  }
+  return membership;
+}
+
+std::optional<CommitFacts> CommitFactsOf(const MemberExamination& member) {
+  if (member.problems() > 0 || !member.identity.has_value() || !member.log.has_value()) {
+    return std::nullopt;
+  }
+  const consensus::RecoveredLog& log = member.log->log;
+  std::optional<consensus::SnapshotMeta> checkpoint;
+  if (member.checkpoint.has_value()) checkpoint = member.checkpoint->meta;
+  // What a checkpoint holds was applied, and what the log was cut behind is in one.
+  const Index applied = std::max(log.base_index, checkpoint ? checkpoint->index : Index{0});
+  if (member.log_is_replaced) return CommitFacts{applied, 0, false};
+  const Index last = std::max(applied, log.last_index);
+  const auto membership = NewestMembership(checkpoint, log.control_entries);
+  const bool only_voter = membership.has_value() && !membership->joint() &&
+                          membership->voters == std::vector{member.identity->member};
+  if (only_voter) return CommitFacts{last, 0, true};
+  const auto hard_state = NewestHardState(member);
+  const Index hint = std::min(hard_state ? hard_state->state.commit : Index{0}, last);
+  const Index known = std::max(applied, hint);
+  return CommitFacts{known, last - known, false};
 }
 
 absl::Status ForEachEntry(

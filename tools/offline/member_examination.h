@@ -52,6 +52,17 @@ struct CheckpointFacts {
   bool whole = false;  // the tree is, and its digest is the one in the label
 };
 
+// How much of what a member has the cluster has certainly decided on, as far as this member alone
+// can tell. A member writes down only now and then what is committed, since nothing depends on it;
+// so it has mostly seen more of the entries behind `known` committed and acknowledged. But if it
+// led and was cut off from the others, the last ones may be in no other log, and be replaced.
+struct CommitFacts {
+  consensus::Index known;  // of what it has, all up to here is committed
+  uint64_t open = 0;       // entries behind that, of which only a majority of the voters can tell
+  // It is the only voter, as far as its own data says who votes: what it has is committed.
+  bool only_voter = false;
+};
+
 struct MemberExamination {
   MemberPaths paths;
   std::vector<Finding> findings;
@@ -59,6 +70,9 @@ struct MemberExamination {
   std::optional<consensus::HardStateFile::Found> hard_state;
   std::optional<consensus::LogExamination> log;
   std::optional<CheckpointFacts> checkpoint;
+  // The log does not hold the checkpoint's entry: a start begins it anew behind the checkpoint, and
+  // no entry of it counts.
+  bool log_is_replaced = false;
 
   uint64_t problems() const;
 };
@@ -79,6 +93,16 @@ MemberExamination ExamineMember(const MemberPaths& paths, Progress* progress);
 
 // The newest hard state, if it can be read.
 std::optional<consensus::HardStateFile::Content> NewestHardState(const MemberExamination& member);
+
+// Who takes part, as the newest entry in `control_entries` about it says, or else the checkpoint;
+// nothing if neither does, which is so in a cluster whose members never changed and made no
+// checkpoint yet.
+std::optional<consensus::Membership> NewestMembership(
+    const std::optional<consensus::SnapshotMeta>& checkpoint,
+    const std::vector<consensus::Entry>& control_entries);
+
+// Nothing if there is no log, or a problem was found.
+std::optional<CommitFacts> CommitFactsOf(const MemberExamination& member);
 
 // Calls `entry` for each that a scan of the segment found, with its offset. Errors: of reading.
 absl::Status ForEachEntry(

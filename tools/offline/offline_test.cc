@@ -166,6 +166,35 @@ TEST_CASE("verify finds nothing wrong with a whole member, and changes not one b
   CHECK(ContentsOf(member.path()) == before);
 }
 
+TEST_CASE("verify says how much a member knows to be committed") {
+  const uint64_t first = Member::First().value();
+  json document;
+  std::ostringstream out;
+  SECTION("of several voters: as much as it has written down") {
+    Member member;
+    REQUIRE(member.Verify(&document).ok());
+    CHECK(document["committed"] ==
+          json({{"known", first}, {"open_entries", 4}, {"only_voter", false}}));
+    REQUIRE(Verify(member.paths(), /*json=*/false, out).ok());
+    CHECK_THAT(out.str(), Catch::Contains("committed   up to entry " + std::to_string(first) +
+                                          " for certain; of the rest, 4, only"));
+  }
+  SECTION("of one voter: all") {
+    Member member({1});
+    REQUIRE(member.Verify(&document).ok());
+    CHECK(document["committed"] ==
+          json({{"known", first + 4}, {"open_entries", 0}, {"only_voter", true}}));
+    REQUIRE(Verify(member.paths(), /*json=*/false, out).ok());
+    CHECK_THAT(out.str(), Catch::Contains("all that is there: no other member votes"));
+  }
+  SECTION("of a damaged one: nothing") {
+    Member member;
+    fs::remove(member.path() + "/hard_state");
+    CHECK_FALSE(member.Verify(&document).ok());
+    CHECK_FALSE(document.contains("committed"));
+  }
+}
+
 TEST_CASE("what would be repaired at a start is only remarked upon, and stays") {
   Member member;
   // The last record was never followed by another one: its write may be torn.

@@ -130,22 +130,19 @@ class Rebuilder {
 
   // The last membership that can be read, if there is any.
   std::optional<consensus::Membership> FindMembership() {
-    std::optional<consensus::Membership> membership;
+    std::optional<consensus::SnapshotMeta> checkpoint;
     auto view = tree::RocksRecordStore::Look(rpc::CheckpointDirectory(paths_.data_dir), {});
     if (view.ok()) {
       auto meta = rpc::DecodeLabel((*view)->label());
-      if (meta.ok()) membership = meta->membership;
+      if (meta.ok()) checkpoint = *std::move(meta);
     }
+    std::vector<consensus::Entry> control_entries;
     const std::string log_path = paths_.In(consensus::kLogName);
-    if (!env_.Exists(log_path)) return membership;
-    const consensus::LogExamination log =
-        consensus::ExamineLog(Env::PosixReadOnly(), log_path, consensus::Index{0});
-    for (const consensus::Entry& entry : log.log.control_entries) {
-      if (entry.kind != consensus::EntryKind::kMembership) continue;
-      auto decoded = consensus::DecodeMembership(entry.payload.view());
-      if (decoded.ok()) membership = *std::move(decoded);
+    if (env_.Exists(log_path)) {
+      control_entries = consensus::ExamineLog(Env::PosixReadOnly(), log_path, consensus::Index{0})
+                            .log.control_entries;
     }
-    return membership;
+    return NewestMembership(checkpoint, control_entries);
   }
 
   // Whose data it is, if that can be read. A rebuild that was interrupted has put it aside already.

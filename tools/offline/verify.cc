@@ -54,6 +54,11 @@ ordered_json JsonOf(const MemberExamination& member) {
     checkpoint["sessions"] = facts.sessions;
     checkpoint["whole"] = facts.whole;
   }
+  if (const auto facts = CommitFactsOf(member)) {
+    document["committed"] = {{"known", facts->known.value()},
+                             {"open_entries", facts->open},
+                             {"only_voter", facts->only_voter}};
+  }
   document["findings"] = ordered_json::array();
   for (const Finding& finding : member.findings) {
     ordered_json one = {{"problem", finding.is_problem}, {"file", finding.file}};
@@ -63,6 +68,17 @@ ordered_json JsonOf(const MemberExamination& member) {
     document["findings"].push_back(std::move(one));
   }
   return document;
+}
+
+void WriteCommitFacts(const CommitFacts& facts, std::ostream& out) {
+  out << "committed   up to entry " << facts.known.value();
+  if (facts.only_voter) {
+    out << ", all that is there: no other member votes";
+  } else if (facts.open > 0) {
+    out << " for certain; of the rest, " << facts.open
+        << ", only a majority of the voters together can tell";
+  }
+  out << "\n";
 }
 
 void WriteFacts(const MemberExamination& member, std::ostream& out) {
@@ -104,6 +120,7 @@ void WriteFacts(const MemberExamination& member, std::ostream& out) {
   } else {
     out << "checkpoint  none\n";
   }
+  if (const auto facts = CommitFactsOf(member)) WriteCommitFacts(*facts, out);
 }
 
 void WriteFindings(const MemberExamination& member, std::ostream& out) {

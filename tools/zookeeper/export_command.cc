@@ -2,8 +2,12 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "consensus/log/env.h"
 #include "tools/offline/progress.h"
@@ -24,6 +28,11 @@ constexpr char kFooter[] =
     "timeouts have passed: ZooKeeper takes back only clients whose password it would have given\n"
     "itself, which are those that came from ZooKeeper.\n"
     "\n"
+    "Of a member all that it has is exported, also what it does not know by itself to be "
+    "committed;\n"
+    "that is then said. Stop all members and take the one that has the last entry of the greatest\n"
+    "term (`quorate verify` shows it), and of those the greatest number; or take a backup.\n"
+    "\n"
     "Nodes with a TTL need servers that run with -Dzookeeper.extendedTypesEnabled=true: others\n"
     "delete them when they start.\n"
     "\n"
@@ -37,24 +46,29 @@ struct Options {
 
 absl::Status Run(const Options& options, const GlobalOptions& global) {
   Progress progress;
-  const auto tree = LoadSourceTree(options.source, options.log_dir, &progress);
-  if (!tree.ok()) return tree.status();
-  const auto exported = ExportSnapshot(**tree, options.directory, consensus::Env::Posix());
+  absl::StatusOr<SourceTree> source = LoadSourceTree(options.source, options.log_dir, &progress);
+  if (!source.ok()) return source.status();
+  const auto exported = ExportSnapshot(*source->tree, options.directory, consensus::Env::Posix());
   if (!exported.ok()) return exported.status();
+  std::vector<std::string> warnings = std::move(source->warnings);
   if (exported->ttl_nodes > 0) {
-    std::cerr << "warning: " << exported->ttl_nodes
-              << " nodes have a TTL; start ZooKeeper with -Dzookeeper.extendedTypesEnabled=true, "
-                 "or it deletes them\n";
+    warnings.push_back(absl::StrCat(exported->ttl_nodes,
+                                    " nodes have a TTL; start ZooKeeper with "
+                                    "-Dzookeeper.extendedTypesEnabled=true, or it deletes them"));
   }
+  for (const std::string& warning : warnings) std::cerr << "warning: " << warning << '\n';
   nlohmann::ordered_json json;
   json["snapshot"] = exported->file;
   json["zxid"] = absl::StrFormat("0x%x", exported->zxid.value());
   json["epoch"] = exported->epoch;
+  json["last_term"] = source->term;
+  json["open_entries"] = source->commit.open;
   json["nodes"] = exported->nodes;
   json["ephemerals"] = exported->ephemerals;
   json["ttl_nodes"] = exported->ttl_nodes;
   json["sessions"] = exported->sessions;
   json["bytes"] = exported->bytes;
+  json["warnings"] = warnings;
   PrintFacts(json, global.json);
   return absl::OkStatus();
 }

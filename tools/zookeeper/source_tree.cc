@@ -1,13 +1,14 @@
 #include "tools/zookeeper/source_tree.h"
 
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "consensus/log/env.h"
-#include "tools/offline/member_examination.h"
 #include "tools/offline/tree_records.h"
 #include "tree/record.h"
 #include "tree/snapshot.h"
@@ -24,7 +25,8 @@ class SilentListener : public tree::ApplyListener {
   void OnResult(tree::ApplyResult) override {}
 };
 
-absl::StatusOr<std::unique_ptr<tree::Tree>> LoadRecords(const std::string& path) {
+// Of a backup, or of a member's checkpoint.
+absl::StatusOr<SourceTree> LoadRecords(const std::string& path) {
   absl::StatusOr<TreeRecords> records = TreeRecords::Open(path);
   if (!records.ok()) return records.status();
   tree::TreeLoader loader;
@@ -39,7 +41,13 @@ absl::StatusOr<std::unique_ptr<tree::Tree>> LoadRecords(const std::string& path)
     head = *std::move(decoded);
   }
   if (!more.ok()) return more.status();
-  return loader.Finish(head.zxid, head.digest);
+  auto tree = loader.Finish(head.zxid, head.digest);
+  if (!tree.ok()) return tree.status();
+  SourceTree source;
+  source.tree = *std::move(tree);
+  source.term = records->source().term;
+  source.commit.known = consensus::Index(static_cast<uint64_t>(head.zxid.value()));
+  return source;
 }
 
 // Applies what the log has behind the tree.
@@ -64,8 +72,27 @@ absl::Status ApplyLog(const consensus::LogExamination& log, tree::Tree* tree, Pr
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<tree::Tree>> LoadMember(const MemberPaths& paths,
-                                                       Progress* progress) {
+// What cannot be known from this member alone.
+void AddWarnings(const MemberExamination& member, SourceTree* source) {
+  const auto hard_state = NewestHardState(member);
+  if (hard_state.has_value() && hard_state->state.standing != consensus::Standing::kFull) {
+    source->warnings.push_back(
+        "this member was still being filled by the others when it was stopped, and may lack what "
+        "they have; take the data of another one");
+  }
+  if (source->commit.open == 0) return;
+  const int64_t last = source->tree->last_zxid().value();
+  source->warnings.push_back(absl::StrFormat(
+      "of the last %d entries (zxid 0x%x to 0x%x, the last one of term %d) this member alone does "
+      "not know that they are committed. They are exported: if they are, to leave them out would "
+      "lose what was acknowledged. Unless it is the only member, make sure that it has everything "
+      "and nothing else: stop all members, compare what `quorate verify` says of their logs, and "
+      "export the one whose last entry has the greatest term, and of those the greatest number; or "
+      "export a backup of the running cluster (`quorate backup`)",
+      source->commit.open, source->commit.known.value() + 1, last, source->term));
+}
+
+absl::StatusOr<SourceTree> LoadMember(const MemberPaths& paths, Progress* progress) {
   absl::StatusOr<MemberLock> lock = MemberLock::Take(paths, consensus::Env::PosixReadOnly());
   if (!lock.ok()) return lock.status();
   const MemberExamination member = ExamineMember(paths, progress);
@@ -74,21 +101,30 @@ absl::StatusOr<std::unique_ptr<tree::Tree>> LoadMember(const MemberPaths& paths,
     return absl::DataLossError(absl::StrCat(finding.file, ": ", finding.what, "; ", finding.advice,
                                             " (`quorate verify` says more)"));
   }
-  if (!member.identity.has_value() || !member.log.has_value()) {
+  const std::optional<CommitFacts> commit = CommitFactsOf(member);
+  if (!commit.has_value()) {
     return absl::NotFoundError(absl::StrCat(paths.data_dir, " is no data directory of Quorate"));
   }
-  absl::StatusOr<std::unique_ptr<tree::Tree>> tree = std::make_unique<tree::Tree>();
-  if (member.checkpoint.has_value()) tree = LoadRecords(paths.data_dir);
-  if (!tree.ok()) return tree.status();
-  if (absl::Status s = ApplyLog(*member.log, tree->get(), progress); !s.ok()) return s;
-  return tree;
+  SourceTree source;
+  source.tree = std::make_unique<tree::Tree>();
+  if (member.checkpoint.has_value()) {
+    absl::StatusOr<SourceTree> checkpoint = LoadRecords(paths.data_dir);
+    if (!checkpoint.ok()) return checkpoint.status();
+    source = *std::move(checkpoint);
+  }
+  if (!member.log_is_replaced) {
+    if (absl::Status s = ApplyLog(*member.log, source.tree.get(), progress); !s.ok()) return s;
+    source.term = member.log->log.last_term.value();
+  }
+  source.commit = *commit;
+  AddWarnings(member, &source);
+  return source;
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<tree::Tree>> LoadSourceTree(const std::string& path,
-                                                           const std::string& log_dir,
-                                                           Progress* progress) {
+absl::StatusOr<SourceTree> LoadSourceTree(const std::string& path, const std::string& log_dir,
+                                          Progress* progress) {
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) return LoadRecords(path);
   return LoadMember(MemberPaths::Of(path, log_dir), progress);

@@ -1,0 +1,245 @@
+// What is exported of members, on directories that real parts of a server have written.
+#include "tools/zookeeper/source_tree.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "consensus/core/membership.h"
+#include "consensus/log/data_dir.h"
+#include "consensus/log/hard_state_file.h"
+#include "tools/offline/offline_test_util.h"
+#include "tree/store/backup_file.h"
+
+namespace quorate::tools::zookeeper {
+namespace {
+
+namespace fs = std::filesystem;
+using consensus::DataDir;
+using consensus::Entry;
+using consensus::EntryKind;
+using consensus::Index;
+using consensus::Term;
+using tree::Zxid;
+
+constexpr uint64_t kEntries = 5;
+constexpr uint64_t kLogTerm = kTestTerm + 1;
+
+Index At(uint64_t distance) { return Index(static_cast<uint64_t>(kTestZxid.value()) + distance); }
+
+// Member 1, with a checkpoint of kTestZxid and kEntries behind it, each of which makes the node /N,
+// N being its number.
+class Member {
+ public:
+  struct Shape {
+    std::vector<uint64_t> voters = {1, 2, 3};
+    std::vector<uint64_t> observers{};
+    Index commit_hint = At(0);
+    consensus::Standing standing = consensus::Standing::kFull;
+    // Takes the place of the last entry.
+    std::optional<consensus::Membership> last_membership{};
+  };
+
+  explicit Member(const Shape& shape) {
+    FillTree(kTestZxid, &server_);
+    NewMember member = TestMember(path(), 1, shape.voters);
+    member.observers = shape.observers;
+    REQUIRE(MakeMember(std::move(member), server_.tree()).ok());
+    auto dir = DataDir::Open(consensus::Env::Posix(), path(), consensus::MemberId(1), {65536}, 1);
+    REQUIRE(dir.ok());
+    const consensus::HardState state{Term(kLogTerm), consensus::MemberId(1), shape.commit_hint};
+    REQUIRE((*dir)->WriteHardState(state, At(0)).ok());
+    for (uint64_t i = 1; i <= kEntries; ++i) {
+      const bool is_membership = i == kEntries && shape.last_membership.has_value();
+      const Entry entry{At(i), Term(kLogTerm),
+                        is_membership ? EntryKind::kMembership : EntryKind::kCommand,
+                        Slice(is_membership ? EncodeMembership(*shape.last_membership)
+                                            : CreateCommand(absl::StrCat("/", i)))};
+      REQUIRE((*dir)->log().Append({&entry, 1}).ok());
+    }
+    REQUIRE((*dir)->log().Sync().ok());
+    dir->reset();
+    if (shape.standing != state.standing) LoseStanding(state, shape.standing);
+  }
+
+  const std::string& path() const { return directory_.path(); }
+
+  SourceTree Load() const {
+    Progress progress;
+    auto source = LoadSourceTree(path(), "", &progress);
+    INFO(source.status());
+    REQUIRE(source.ok());
+    return *std::move(source);
+  }
+
+ private:
+  // As no server does it to a directory that was full.
+  void LoseStanding(consensus::HardState state, consensus::Standing standing) const {
+    const std::string path = this->path() + "/hard_state";
+    fs::remove(path);
+    auto file = consensus::HardStateFile::Create(consensus::Env::Posix(), path);
+    REQUIRE(file.ok());
+    state.standing = standing;
+    REQUIRE((*file)->Write({state, At(0)}).ok());
+  }
+
+  std::string CreateCommand(const std::string& node) {
+    tree::Request request;
+    request.ops.push_back(tree::MakeCreate(node));
+    std::string command;
+    AppendRequest(server_.Next(tree::kSession, server_.AttachZxid()), request, &command);
+    return command;
+  }
+
+  TestDirectory directory_;
+  tree::Server server_;
+};
+
+bool Has(const SourceTree& source, const std::string& path) {
+  tree::Stat stat;
+  return source.tree->FindStat(path, &stat);
+}
+
+// All entries, and how many of them a member does not know to be committed.
+void CheckWhole(const SourceTree& source, uint64_t open) {
+  CHECK(source.tree->last_zxid() == Zxid(kTestZxid.value() + static_cast<int64_t>(kEntries)));
+  CHECK(source.tree->digest() == source.tree->ComputeDigest());
+  for (uint64_t i = 1; i < kEntries; ++i) CHECK(Has(source, absl::StrCat("/", i)));
+  CHECK(source.term == kLogTerm);
+  CHECK(source.commit.known == At(kEntries - open));
+  CHECK(source.commit.open == open);
+}
+
+TEST_CASE("entries that a member does not know to be committed are in the tree, and it is said") {
+  Member::Shape shape;
+  shape.commit_hint = At(2);
+  const SourceTree source = Member(shape).Load();
+  CheckWhole(source, 3);
+  CHECK(Has(source, "/5"));
+  REQUIRE(source.warnings.size() == 1);
+  CHECK_THAT(source.warnings[0],
+             Catch::Contains("the last 3 entries (zxid 0x500000126 to 0x500000128, the last one of "
+                             "term 8)") &&
+                 Catch::Contains("quorate verify") && Catch::Contains("quorate backup"));
+}
+
+TEST_CASE("what was applied at the checkpoint is committed, however old the hint is") {
+  Member::Shape shape;
+  shape.commit_hint = Index(1);
+  const SourceTree source = Member(shape).Load();
+  CheckWhole(source, kEntries);
+}
+
+TEST_CASE("a member that knows everything to be committed has nothing to warn of") {
+  Member::Shape shape;
+  shape.commit_hint = At(kEntries);
+  const SourceTree source = Member(shape).Load();
+  CheckWhole(source, 0);
+  CHECK(source.warnings.empty());
+}
+
+TEST_CASE("all that the only voter has is committed") {
+  Member::Shape shape;
+  SECTION("from the beginning") { shape.voters = {1}; }
+  SECTION("and has observers") {
+    shape.voters = {1};
+    shape.observers = {2};
+  }
+  SECTION("since the last entry") {
+    shape.last_membership.emplace().voters = {consensus::MemberId(1)};
+  }
+  const SourceTree source = Member(shape).Load();
+  CheckWhole(source, 0);
+  CHECK(source.commit.only_voter);
+  CHECK(source.warnings.empty());
+}
+
+TEST_CASE("the only voter's word counts for nobody else") {
+  Member::Shape shape;
+  SECTION("not for its observer") {
+    shape.voters = {2};
+    shape.observers = {1};
+  }
+  SECTION("nor while the old voters decide too") {
+    shape.last_membership.emplace().voters = {consensus::MemberId(1)};
+    shape.last_membership->outgoing = {consensus::MemberId(1), consensus::MemberId(2),
+                                       consensus::MemberId(3)};
+  }
+  const SourceTree source = Member(shape).Load();
+  CheckWhole(source, kEntries);
+  CHECK(source.warnings.size() == 1);
+}
+
+TEST_CASE("a member that was being filled is said to be one") {
+  Member::Shape shape;
+  shape.commit_hint = At(kEntries);
+  shape.standing = consensus::Standing::kRecovering;
+  const SourceTree source = Member(shape).Load();
+  CheckWhole(source, 0);
+  REQUIRE(source.warnings.size() == 1);
+  CHECK_THAT(source.warnings[0], Catch::Contains("being filled"));
+}
+
+TEST_CASE("a log that the checkpoint has replaced is not applied on top of it") {
+  // The entries of a leader that was deposed, and the snapshot that its successor sent: the server
+  // died before it began its log anew.
+  const Member member{Member::Shape()};
+  const TestDirectory other;
+  tree::Server successor;
+  FillTree(Zxid(kTestZxid.value() + 3), &successor);
+  auto writer = MemberDirectoryWriter::Create(TestMember(other.path(), 1, {1, 2, 3}),
+                                              successor.tree().last_zxid(), kLogTerm + 1,
+                                              successor.tree().digest());
+  REQUIRE(writer.ok());
+  successor.tree().ForEachRecord([&](std::string_view key, std::optional<std::string_view> value) {
+    REQUIRE((*writer)->Add(key, *value).ok());
+  });
+  REQUIRE((*writer)->Finish().ok());
+  writer->reset();
+  fs::remove_all(member.path() + "/checkpoints");
+  fs::rename(other.path() + "/checkpoints", member.path() + "/checkpoints");
+
+  const SourceTree source = member.Load();
+  CHECK(source.tree->last_zxid() == successor.tree().last_zxid());
+  CHECK(source.tree->digest() == successor.tree().digest());
+  CHECK_FALSE(Has(source, "/4"));
+  CHECK(source.term == kLogTerm + 1);
+  CHECK(source.commit.open == 0);
+  CHECK(source.warnings.empty());
+}
+
+TEST_CASE("a backup is committed, all of it") {
+  const TestDirectory directory;
+  tree::Server server;
+  FillTree(kTestZxid, &server);
+  tree::BackupHeader header;
+  header.cluster_id = kTestClusterId;
+  header.zxid = kTestZxid;
+  header.term = kTestTerm;
+  header.digest = server.tree().digest();
+  const std::string path = directory.path() + "/backup";
+  auto writer = tree::BackupFileWriter::Create(path, header);
+  REQUIRE(writer.ok());
+  server.tree().ForEachRecord([&](std::string_view key, std::optional<std::string_view> value) {
+    REQUIRE((*writer)->Add(key, *value).ok());
+  });
+  REQUIRE((*writer)->Finish().ok());
+
+  Progress progress;
+  const auto source = LoadSourceTree(path, "", &progress);
+  INFO(source.status());
+  REQUIRE(source.ok());
+  CHECK(source->tree->digest() == server.tree().digest());
+  CHECK(source->term == kTestTerm);
+  CHECK(source->commit.known == At(0));
+  CHECK(source->commit.open == 0);
+  CHECK(source->warnings.empty());
+}
+
+}  // namespace
+}  // namespace quorate::tools::zookeeper
