@@ -160,6 +160,13 @@ absl::Status Loader::ReplayLogs() {
       directory_.log_dir.empty() ? directory_.data_dir : directory_.log_dir;
   absl::StatusOr<std::vector<File>> files = ListFiles(VersionDirectory(directory), "log.");
   if (!files.ok()) return files.status();
+  if (files->empty()) {
+    Warn(absl::StrCat(VersionDirectory(directory),
+                      " has no log (files called log.<zxid>): what was written after the snapshot "
+                      "of zxid ",
+                      Hex(loaded_.last_zxid),
+                      " is not there; if zoo.cfg has a dataLogDir, give it with --zookeeper-log"));
+  }
   // The log that the snapshot was written during, and all that were begun later.
   const Zxid next(loaded_.last_zxid.value() + 1);
   const auto behind =

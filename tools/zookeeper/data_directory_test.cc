@@ -437,6 +437,24 @@ TEST_CASE("if the newest snapshot is damaged, the one before it is taken") {
   CHECK_THAT(loaded.warnings[0], Catch::Contains("snapshot.4"));
 }
 
+TEST_CASE("logs are found in a directory of their own, and missed if they are nowhere") {
+  const TemporaryDirectory data;
+  const TemporaryDirectory log;
+  data.Write("snapshot.0", OldSnapshot(SystemNodes()));
+  log.Write("log.1", LogBuilder().Add(1, Type::kCreate, CreateRecord("/a", "", false, 1)).Padded());
+  DataDirectory options = OptionsOf(data);
+  const absl::StatusOr<LoadedDirectory> without = Load(options);
+  REQUIRE(without.ok());
+  REQUIRE(without->warnings.size() == 1);
+  CHECK_THAT(without->warnings[0], Catch::Contains(data.path()) && Catch::Contains("has no log") &&
+                                       Catch::Contains("--zookeeper-log"));
+  options.log_dir = log.path();
+  const absl::StatusOr<LoadedDirectory> with = Load(options);
+  REQUIRE(with.ok());
+  CHECK(with->warnings.empty());
+  CHECK(with->data_tree->Find("/a") != nullptr);
+}
+
 TEST_CASE("a torn record ends a log, damage in it does not") {
   const TemporaryDirectory directory;
   directory.Write("snapshot.0", OldSnapshot(SystemNodes()));
