@@ -44,7 +44,9 @@ struct Options {
 };
 
 // Fetches a backup into a file: from one member, and anew from another one if that does not work
-// out.
+// out. What an earlier run has left is not gone on with, but replaced: it lacks what was
+// acknowledged since that run began, and the picture that it was read from is gone some minutes
+// after its connection.
 class Download {
  public:
   Download(std::vector<std::string> servers, std::string path, uint64_t bytes_per_second)
@@ -333,7 +335,15 @@ void AddBackupCommand(CommandLine* command_line) {
       "names are tried in turn, a follower before the leader; until it is whole and was read "
       "again, "
       "the\nfile has the name FILE.partial. It holds everything, whatever the access control lists "
-      "say, and\npasswords of sessions: keep it where only administrators can read it.");
+      "say, and\npasswords of sessions: keep it where only administrators can read it.\n"
+      "\n"
+      "While it runs, it goes on where it was when a connection breaks, and begins anew with "
+      "another\n"
+      "member when one dies. When the command itself has died, run it again: it begins anew, in "
+      "the\n"
+      "place of FILE.partial. To go on with that would be to break the first sentence: what was\n"
+      "written since the old run began would not be in the file. And no member has the rest of it\n"
+      "for long: what it reads from goes some minutes after the connection is lost.");
 }
 
 }  // namespace quorate::tools

@@ -230,7 +230,9 @@ def alone_a_backup_whose_connection_breaks_goes_on_and_one_whose_member_dies_beg
         assert victim != cluster.leader(), "it was made by the leader"
         assert process.returncode == 0, errors
         assert "beginning anew" in errors, errors
-        assert json.loads(output)["server"] != _grpc(cluster, victim)
+        source = json.loads(output)["server"]
+        assert source != _grpc(cluster, victim)
+        steps = _check_progress(lines, source)
         cluster.restart(victim)
         for made in (broken, path):
             with harness.Cluster(server, size=1, start=False) as restored:
@@ -238,11 +240,46 @@ def alone_a_backup_whose_connection_breaks_goes_on_and_one_whose_member_dies_beg
                 restored.start()
                 nodes = checkpoints._walk(restored, 1)
                 assert len([node for node in nodes if node.startswith("/tree/")]) == LARGE_NODES + 2
+        _kill_and_repeat(cluster)
         # No server is left: that is said, soon.
         cluster.command("down")
         _, errors = _quorate("--server", "127.0.0.1:1", "status", status=1)
         assert "127.0.0.1:1" in errors or "none of the servers" in errors, errors
-        return f"{proxy.cuts} connection cut, member {victim} killed"
+        return f"{proxy.cuts} connection cut, member {victim} killed, {steps} steps of progress"
+
+
+def _kill_and_repeat(cluster):
+    """A backup begins anew when the command has died, and has what was written meanwhile."""
+    path = os.path.join(cluster.parent, "killed")
+    command = [CLI, "--server", _servers(cluster), "backup", path, "--rate", "1"]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, text=True) as process:
+        shown = any(re.search(r": +[1-9]\d*%", line) for line in process.stderr)
+        process.kill()
+    assert shown and os.path.exists(path + ".partial") and not os.path.exists(path)
+    with zk.Connection(cluster.address(1)) as connection:
+        connection.create("/after-the-killed-one")
+        written = connection.exists("/after-the-killed-one").czxid
+        connection.close()
+    _, facts = _backup(cluster, "killed")
+    assert int(facts["zxid"], 16) >= written, f"{facts['zxid']}, before 0x{written:x}"
+
+
+def _check_progress(lines, source):
+    """What is said of a backup from `source` grows up to all of it; how often it was said. At the
+    lowest rate it takes longer than there is between two lines."""
+    units = {"B": 1, "KiB": 2**10, "MiB": 2**20}
+    shown = []
+    for line in lines:
+        step = re.fullmatch(rf"backup from {re.escape(source)}: +(\d+)%  ([0-9.]+) (B|KiB|MiB).*\n", line)
+        if step:
+            shown.append((int(step[1]), float(step[2]) * units[step[3]]))
+    assert len(shown) >= 2, f"no progress is shown:\n{''.join(lines)}"
+    assert all(before[0] <= after[0] and before[1] <= after[1]
+               for before, after in zip(shown, shown[1:])), f"progress goes back: {shown}"
+    assert shown[0][1] < shown[-1][1] and shown[0][0] < shown[-1][0] == 100, (
+        f"it does not grow up to all: {shown}")
+    return len(shown)
 
 
 def alone_damage_and_full_directories_are_refused_and_a_killed_restore_can_be_repeated(server):
