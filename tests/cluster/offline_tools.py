@@ -3,6 +3,8 @@ and set aside to be filled again by the others."""
 
 import json
 import os
+import re
+import signal
 import subprocess
 import time
 
@@ -17,6 +19,8 @@ SEGMENT_HEADER_BYTES, RECORD_HEADER_BYTES = 4096, 32
 NODES = 300
 WAIT_SECONDS = 30
 RECOVERED = "counts as a member again"
+# Writes that only a leader has, and how often they are tried: it may have no leadership left by then.
+TAIL, ATTEMPTS = 50, 5
 
 
 def _require_quorate(server):
@@ -41,6 +45,15 @@ def _run(*command, status=0):
 
 def _quorate(*arguments, status=0):
     return _run(_program("QUORATE", QUORATE), *arguments, status=status)
+
+
+def _apart(*arguments, status=0):
+    """(standard output, standard error) of the command line, which has to end with `status`."""
+    result = subprocess.run([_program("QUORATE", QUORATE), *map(str, arguments)], stdin=subprocess.DEVNULL,
+                            capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == status, (f"quorate {' '.join(map(str, arguments))} ended with "
+                                         f"{result.returncode}, not {status}:\n{result.stdout}{result.stderr}")
+    return result.stdout, result.stderr
 
 
 def _contents(directory):
@@ -172,3 +185,158 @@ def alone_a_damaged_member_is_explained_put_aside_and_filled_again(server):
         for member in cluster.numbers():
             _quorate("verify", cluster.member_dir(member))
         return f"{len(dump.splitlines())} lines of a damaged log"
+
+
+def _change_some(cluster):
+    with zk.Connection(cluster.address(1), timeout=WAIT_SECONDS) as connection:
+        connection.create("/made/new", b"\x1b[2J")
+        connection.set("/made/a", b"changed")
+        connection.close()
+
+
+def alone_trees_of_stopped_members_and_backups_are_compared(server):
+    _require_quorate(server)
+    with harness.Cluster(server, size=1, settings=["snapCount=2"], start=False) as cluster:
+        directory = cluster.member_dir(1)
+        twin = os.path.join(cluster.parent, "twin")
+        for path in (directory, twin):
+            _run(_program("MAKE_MEMBER", MAKE_MEMBER), path, "1", "1", "20")
+        before = _contents(twin)
+        assert _apart("snapshot", "diff", directory, twin) == ("", ""), "equal trees are silent"
+        output, errors = _apart("snapshot", "diff", directory, twin, "--json")
+        assert json.loads(output) == {"differences": [], "same": True} and not errors, (output, errors)
+
+        cluster.start()
+        _change_some(cluster)
+        backup = os.path.join(cluster.parent, "backup")
+        _apart("--server", f"{harness.HOST}:{cluster.ports.base + 101}", "backup", backup)
+        message = _apart("snapshot", "diff", directory, twin, status=1)[1]
+        assert "running server" in message and directory in message, message
+        cluster.command("down")
+
+        output, errors = _apart("snapshot", "diff", twin, backup, status=1)
+        assert errors.startswith("quorate snapshot diff: the trees differ in "), errors
+        assert "\x1b" not in output, "bytes of a znode reach the terminal"
+        for text in ("\nonly in b: znode /made/new\n", "\nznode /made/a\n",
+                     '    data: "from records" in a, "changed" in b\n', "    version: 0 in a, 1 in b\n"):
+            assert text in output, f"{text!r} is missing:\n{output}"
+        document = json.loads(_apart("snapshot", "diff", twin, backup, "--json", status=1)[0])
+        assert not document["same"], document
+        found = {(one["kind"], one.get("name")): one for one in document["differences"]}
+        assert len(found) == len(document["differences"]) == int(errors.split(" in ")[1].split()[0])
+        assert found["znode", "/made/new"]["only_in"] == "b", found
+        assert found["znode", "/made/a"]["fields"]["data"] == {"a": '"from records"', "b": '"changed"'}, found
+        assert found["head", None]["fields"]["zxid"]["a"] == "0x14", found
+        # The other way round.
+        document = json.loads(_apart("snapshot", "diff", backup, twin, "--json", status=1)[0])
+        turned = {(one["kind"], one.get("name")): one for one in document["differences"]}
+        assert turned.keys() == found.keys() and turned["znode", "/made/new"]["only_in"] == "a", turned
+        assert _contents(twin) == before, "looking has changed something"
+
+        nowhere = os.path.join(cluster.parent, "nowhere")
+        assert nowhere in _apart("snapshot", "diff", twin, nowhere, status=1)[1]
+        _apart("snapshot", "diff", twin, status=2)
+        return f"{len(found)} differences"
+
+
+def alone_the_log_of_a_stopped_member_is_dumped_for_programs(server):
+    _require_quorate(server)
+    with harness.Cluster(server, size=1) as cluster:
+        with zk.Connection(cluster.address(1)) as connection:
+            session = connection.session[0]
+            connection.create("/dumped", b"text")
+            connection.create("/dumped/s-", b"\xff\x00", zk.EPHEMERAL_SEQUENTIAL)
+            connection.set("/dumped", b"\x1b[2J", 0)
+            connection.call(zk.MULTI, zk.request_multi([
+                (zk.CREATE, zk.request_create("/dumped/m", b"")),
+                (zk.DELETE, zk.request_delete("/dumped/m", -1))]))
+            connection.close()
+        cluster.command("down")
+        directory = cluster.member_dir(1)
+        before = _contents(directory)
+        output, errors = _apart("log", "dump", directory, "--json")
+        assert not errors and "\x1b" not in output, errors
+        document = json.loads(output)
+        items = document["items"]
+        assert document["base_index"] == 0 and [item["index"] for item in items] == list(range(1, len(items) + 1))
+        assert all(a["offset"] + a["bytes"] < b["offset"] and a["term"] <= b["term"]
+                   for a, b in zip(items, items[1:])), items
+        mine = [item for item in items if item.get("session") == hex(session)]
+        assert [item["kind"] for item in mine] == ["createSession", *["request"] * 4, "closeSession"], mine
+        create, numbered, change, multi = (item["operations"] for item in mine[1:-1])
+        assert create == [{"operation": "create", "path": "/dumped", "mode": "persistent", "data_bytes": 4}], create
+        assert numbered[0]["mode"] == "ephemeral sequential" and numbered[0]["path"] == "/dumped/s-", numbered
+        assert change == [{"operation": "setData", "path": "/dumped", "version": 0, "data_bytes": 4}], change
+        assert [one["operation"] for one in multi] == ["create", "delete"] and mine[4]["multi"], multi
+
+        first, last = mine[1]["index"], mine[3]["index"]
+        part = json.loads(_apart("log", "dump", directory, "--json", "--data", "--from", first, "--to", last)[0])
+        assert [item["index"] for item in part["items"]] == list(range(first, last + 1)), part
+        data = [item["operations"][0] for item in part["items"] if "operations" in item]
+        assert (data[0]["data"], data[1]["data_hex"], data[2]["data_hex"]) == ("text", "ff00", "1b5b324a"), data
+        lines = _apart("log", "dump", directory)[0].splitlines()
+        assert len(lines) == len(items) and lines[first - 1].endswith("create /dumped (4 bytes)"), lines
+        assert _contents(directory) == before, "looking has changed something"
+        return f"{len(items)} entries"
+
+
+def _tail_of_a_deposed_leader(cluster):
+    """Writes of which no follower hears, for it was killed; the leader, who has them in its log and is
+    stopped, or nobody if none of them got there."""
+    leader = cluster.leader()
+    pids = cluster.pids()
+    with zk.Connection(cluster.address(leader), timeout=WAIT_SECONDS) as connection:
+        connection.create("/common-", b"", zk.SEQUENTIAL)
+        for member in cluster.followers():
+            os.kill(pids[member - 1], signal.SIGKILL)
+        for i in range(TAIL):
+            connection.submit(zk.CREATE, zk.request_create(f"/never-{i}", b""))
+        cluster.command("stop", leader)
+    log = json.loads(_apart("log", "dump", cluster.member_dir(leader), "--json")[0])["items"]
+    paths = [one.get("path", "") for item in log for one in item.get("operations", ())]
+    if any(path.startswith("/never-") for path in paths):
+        return leader
+    cluster.command("start")
+    return 0
+
+
+def alone_an_export_says_what_a_deposed_leader_cannot_know(server):
+    _require_quorate(server)
+    with harness.Cluster(server) as cluster:
+        deposed = next(filter(None, (_tail_of_a_deposed_leader(cluster) for _ in range(ATTEMPTS))), 0)
+        assert deposed, f"in {ATTEMPTS} attempts no write got into the leader's log only"
+        others = [member for member in cluster.numbers() if member != deposed]
+        cluster.command("launch", others[0])
+        cluster.restart(others[1])
+        with zk.Connection(cluster.address(others[0]), timeout=WAIT_SECONDS) as connection:
+            connection.create("/kept")
+            connection.close()
+        backup = os.path.join(cluster.parent, "backup")
+        _apart("--server", ",".join(f"{harness.HOST}:{cluster.ports.base + 100 + member}" for member in others),
+               "backup", backup)
+        cluster.command("down")
+
+        logs = {member: json.loads(_apart("verify", cluster.member_dir(member), "--json")[0])
+                for member in cluster.numbers()}
+        ends = {member: (log["log"]["last_term"], log["log"]["last_index"]) for member, log in logs.items()}
+        best = max(others, key=lambda member: ends[member])
+        assert ends[best] > ends[deposed], f"the rule takes the deposed leader {deposed}: {ends}"
+        exported = {}
+        for name, source in (("deposed", cluster.member_dir(deposed)), ("best", cluster.member_dir(best)),
+                             ("backup", backup)):
+            target = os.path.join(cluster.parent, f"export-{name}")
+            output, errors = _apart("export", "--zookeeper-snapshot", target, source, "--json")
+            facts = json.loads(output)
+            assert facts["warnings"] == re.findall("^warning: (.*)$", errors, re.MULTILINE), errors
+            with open(facts["snapshot"], "rb") as file:
+                exported[name] = (file.read(), facts)
+        content, facts = exported["deposed"]
+        assert b"/never-" in content and b"/kept" not in content
+        assert facts["open_entries"] == logs[deposed]["committed"]["open_entries"] > 0, facts
+        assert facts["last_term"] == ends[deposed][0], facts
+        assert f"the last {facts['open_entries']} entries" in facts["warnings"][0], facts
+        for name in ("best", "backup"):
+            content, facts = exported[name]
+            assert b"/kept" in content and b"/never-" not in content, name
+        assert facts["open_entries"] == 0 and not facts["warnings"], facts
+        return f"{exported['deposed'][1]['open_entries']} entries of member {deposed} are open"
