@@ -54,7 +54,8 @@ struct Stored {
     while (tree.NextPictureRecords(kPieceBytes, write)) {
     }
     ASSERT(written && store->Commit(label).ok());
-    tree.EndPicture(/*durable=*/true);
+    while (tree.EndPicture(/*durable=*/true, kPieceBytes)) {
+    }
   }
 
   TemporaryDirectory directory;

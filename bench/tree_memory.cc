@@ -46,7 +46,8 @@ void Measure(const std::string& name, Shape shape, uint64_t nodes) {
   grown.tree().BeginPicture();
   while (grown.tree().NextPictureRecords(1 << 20, [](auto, auto) {})) {
   }
-  grown.tree().EndPicture(/*durable=*/true);
+  while (grown.tree().EndPicture(/*durable=*/true, 1 << 20)) {
+  }
   malloc_trim(0);
   const double count = static_cast<double>(nodes);
   const double resident = static_cast<double>(ResidentBytes() - resident_before) / count;

@@ -64,7 +64,8 @@ double BytesBeside(Shape shape, uint64_t nodes) {
   grown.tree().BeginPicture();
   while (grown.tree().NextPictureRecords(1 << 20, [](auto, auto) {})) {
   }
-  grown.tree().EndPicture(/*durable=*/true);
+  while (grown.tree().EndPicture(/*durable=*/true, 1 << 20)) {
+  }
   const size_t memory = new_bytes - before + grown.tree().node_memory_bytes();
   const size_t data = grown.tree().data_bytes() - data_before;
   return static_cast<double>(memory - data) / static_cast<double>(nodes);

@@ -3,6 +3,12 @@
 #include <limits>
 
 namespace quorate::tree {
+namespace {
+
+// What an entry of a map counts for: finding its place costs more than its bytes.
+constexpr size_t kMapEntryBytes = 128;
+
+}  // namespace
 
 void ChangeTracker::AppendChanged(Znode* node) {
   ASSERT(changes_.nodes.size() < std::numeric_limits<uint32_t>::max(), "the place has 32 bits");
@@ -13,7 +19,8 @@ void ChangeTracker::AppendChanged(Znode* node) {
 void ChangeTracker::LeavePicture(Znode* node) {
   if (!IsAt(picture_->changes.nodes, *node)) return;
   picture_->changes.nodes[node->changed_at] = nullptr;
-  if (node->changed_at < picture_->nodes_done) return;
+  // It was handed out, or nobody wants it any more.
+  if (node->changed_at < picture_->nodes_done || picture_->durable.has_value()) return;
   EncodeNodeKey(KeyOf(*node), &key_);
   EncodeNode(*node, acls_, &value_);
   picture_->saved.emplace_back(key_, value_);
@@ -21,7 +28,7 @@ void ChangeTracker::LeavePicture(Znode* node) {
 
 void ChangeTracker::OnNodeFreed(Znode* node) {
   ASSERT(IsAt(changes_.nodes, *node), "its change was announced");
-  Znode* last = changes_.nodes[changes_.nodes.size() - 1];
+  Znode* last = changes_.nodes.Last();
   changes_.nodes[node->changed_at] = last;
   last->changed_at = node->changed_at;
   changes_.nodes.DropLast();
@@ -34,7 +41,7 @@ void ChangeTracker::BeforeSessionChange(SessionId id) {
     const auto found = picture_->changes.sessions.find(id);
     if (found != picture_->changes.sessions.end()) {
       unknown = false;
-      if (!IsSessionDone(*picture_, id)) {
+      if (!picture_->durable.has_value() && !IsSessionDone(*picture_, id)) {
         const Session* session = sessions_.Find(id);
         EncodeSessionKey(id, &key_);
         auto& saved = picture_->saved.emplace_back(key_, std::nullopt);
@@ -71,6 +78,7 @@ void ChangeTracker::BeginPicture(const HeadRecord& head) {
 
 bool ChangeTracker::NextPictureRecords(size_t bytes_max, const RecordFunction& record) {
   ASSERT(picture_ != nullptr, "BeginPicture comes first");
+  ASSERT(!picture_->durable.has_value(), "EndPicture comes last");
   const Changes& changes = picture_->changes;
   size_t bytes = 0;
   do {
@@ -135,25 +143,65 @@ size_t ChangeTracker::HandOutSession(const RecordFunction& record) {
   return key_.size() + value_.size();
 }
 
-void ChangeTracker::EndPicture(bool durable) {
+bool ChangeTracker::IsAllHandedOut() const {
+  const Changes& changes = picture_->changes;
+  return picture_->saved.empty() && picture_->nodes_done == changes.nodes.size() &&
+         picture_->deleted_nodes_done == changes.deleted_nodes.size() && !IsSessionLeft();
+}
+
+bool ChangeTracker::EndPicture(bool durable, size_t bytes_max) {
   ASSERT(picture_ != nullptr, "BeginPicture comes first");
-  const std::unique_ptr<Picture> ended = std::exchange(picture_, nullptr);
-  const Changes& changes = ended->changes;
-  if (durable) {
-    ASSERT(ended->saved.empty(), "all of it was handed out");
-    ASSERT(ended->nodes_done == changes.nodes.size(), "all of it was handed out");
-    ASSERT(ended->deleted_nodes_done == changes.deleted_nodes.size(), "all of it was handed out");
-    ASSERT(changes.sessions.empty() || IsSessionDone(*ended, changes.sessions.rbegin()->first),
-           "all of it was handed out");
-    return;
+  if (!picture_->durable.has_value()) {
+    ASSERT(!durable || IsAllHandedOut());
+    picture_->durable = durable;
   }
-  for (size_t i = 0; i < changes.nodes.size(); ++i) {
-    if (changes.nodes[i] != nullptr) AppendChanged(changes.nodes[i]);
-  }
-  for (size_t i = 0; i < changes.deleted_nodes.size(); ++i) {
-    changes_.deleted_nodes.Append(changes.deleted_nodes[i]);
-  }
-  for (const auto& [id, unknown] : changes.sessions) changes_.sessions.emplace(id, false);
+  ASSERT(durable == *picture_->durable, "it ends in one way");
+  const Changes& changes = picture_->changes;
+  size_t bytes = 0;
+  do {
+    if (!picture_->saved.empty()) {
+      bytes += EndSaved();
+    } else if (changes.nodes.size() > 0) {
+      bytes += EndNode();
+    } else if (changes.deleted_nodes.size() > 0) {
+      bytes += EndDeletedNode();
+    } else if (!changes.sessions.empty()) {
+      bytes += EndSession();
+    } else {
+      picture_.reset();
+      return false;
+    }
+  } while (bytes < bytes_max);
+  return true;
+}
+
+size_t ChangeTracker::EndSaved() {
+  const auto& [key, value] = picture_->saved.front();
+  const size_t bytes = sizeof(key) + sizeof(value) + key.size() + (value ? value->size() : 0);
+  picture_->saved.pop_front();
+  return bytes;
+}
+
+size_t ChangeTracker::EndNode() {
+  Znode* node = picture_->changes.nodes.Last();
+  picture_->changes.nodes.DropLast();
+  if (*picture_->durable || node == nullptr) return sizeof(node);
+  AppendChanged(node);
+  return sizeof(*node);
+}
+
+size_t ChangeTracker::EndDeletedNode() {
+  BlockList<NodeKey>& ended = picture_->changes.deleted_nodes;
+  if (!*picture_->durable) changes_.deleted_nodes.Append(ended.Last());
+  ended.DropLast();
+  return sizeof(NodeKey);
+}
+
+size_t ChangeTracker::EndSession() {
+  SessionMap& ended = picture_->changes.sessions;
+  if (!*picture_->durable) changes_.sessions.emplace(ended.begin()->first, false);
+  ended.erase(ended.begin());
+  return kMapEntryBytes;
 }
 
 }  // namespace quorate::tree

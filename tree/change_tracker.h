@@ -6,6 +6,9 @@
 // BeginPicture takes the whole list as the picture and starts an empty one; whoever changes a node
 // of the picture that was not yet handed out saves its record first.
 //
+// A picture ends as it is read, piece by piece: its list is taken apart from the back, and a node
+// of one that failed goes into the list of changes, unless it changed meanwhile and is there.
+//
 // Keys of nodes never come back, so that a deleted one is a key and no more; and one that no
 // picture has ever had leaves no trace at all: the memory is bounded by the nodes that there are
 // and the deletions of such as a picture has had. Sessions are few, and the same id may come back:
@@ -43,6 +46,8 @@ class BlockList {
   size_t size() const { return size_; }
   T& operator[](size_t at) { return (*blocks_[at / kBlock])[at % kBlock]; }
   const T& operator[](size_t at) const { return (*blocks_[at / kBlock])[at % kBlock]; }
+  // REQUIRES: it is not empty.
+  const T& Last() const { return (*this)[size_ - 1]; }
   void Append(const T& value) {
     if (size_ == blocks_.size() * kBlock)
       blocks_.push_back(std::make_unique_for_overwrite<Block>());
@@ -94,7 +99,7 @@ class ChangeTracker {
   // As in Tree. `head` is the tree as it is.
   void BeginPicture(const HeadRecord& head);
   bool NextPictureRecords(size_t bytes_max, const RecordFunction& record);
-  void EndPicture(bool durable);
+  bool EndPicture(bool durable, size_t bytes_max);
 
  private:
   // True for an id that no picture can have had.
@@ -114,6 +119,7 @@ class ChangeTracker {
     std::optional<SessionId> last_session;
     // Records that were saved before a change; no value: to be removed.
     std::deque<std::pair<std::string, std::optional<std::string>>> saved;
+    std::optional<bool> durable;  // once it ends
   };
 
   static bool IsAt(const BlockList<Znode*>& nodes, const Znode& node) {
@@ -135,6 +141,12 @@ class ChangeTracker {
   size_t HandOutDeletedNode(const RecordFunction& record);
   size_t HandOutSession(const RecordFunction& record);
   bool IsSessionLeft() const;
+  bool IsAllHandedOut() const;
+  // A piece of a picture that ends; each returns the bytes it went over.
+  size_t EndSaved();
+  size_t EndNode();
+  size_t EndDeletedNode();
+  size_t EndSession();
 
   const AclTable& acls_;
   const SessionTable& sessions_;

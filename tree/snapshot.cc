@@ -70,7 +70,9 @@ void Tree::BeginPicture() { impl_->changes().BeginPicture(impl_->Head()); }
 bool Tree::NextPictureRecords(size_t bytes_max, const RecordFunction& record) {
   return impl_->changes().NextPictureRecords(bytes_max, record);
 }
-void Tree::EndPicture(bool durable) { impl_->changes().EndPicture(durable); }
+bool Tree::EndPicture(bool durable, size_t bytes_max) {
+  return impl_->changes().EndPicture(durable, bytes_max);
+}
 
 struct TreeLoader::State {
   // A node that has children, and how many are yet to come.

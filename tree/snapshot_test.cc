@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <cstddef>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -72,9 +73,12 @@ class Camera {
         });
   }
 
-  // With `kept`, the store has got the records, though nobody knows it unless `durable`.
-  void End(Tree* tree, bool durable, bool kept) {
-    tree->EndPicture(durable);
+  // With `kept`, the store has got the records, though nobody knows it unless `durable`. Calls
+  // `between` before each piece but the first.
+  void End(
+      Tree* tree, bool durable, bool kept, size_t bytes_max = 1000,
+      const std::function<void()>& between = [] {}) {
+    while (tree->EndPicture(durable, bytes_max)) between();
     if (!kept) return;
     for (const auto& [key, value] : picture_) {
       if (value.has_value()) {
@@ -139,27 +143,32 @@ TEST_CASE("trees survive a round trip and go on as if nothing had been") {
 
 TEST_CASE("a picture is of one zxid while the tree changes on") {
   size_t pictures = 0;
+  size_t failures = 0;
+  size_t steps_at_end = 0;
   size_t restarts = 0;
   for (uint64_t seed = 201; seed <= 208; ++seed) {
     CAPTURE(seed);
     Run run(seed);
     Camera camera;
     std::mt19937_64 random(seed);
-    for (int round = 0; round < 60; ++round) {
+    for (int round = 0; round < 80; ++round) {
       CAPTURE(round);
       for (uint64_t steps = random() % 40; steps > 0; --steps) run.Step();
       camera.Begin(run.first().get());
       bool more = true;
-      // Some give up before the end.
-      const bool durable = random() % 4 > 0;
+      // Some give up before the end, often several in a row.
+      const bool durable = random() % 5 > 1;
       uint64_t pieces = durable ? ~uint64_t{0} : random() % 20;
       while (more && pieces-- > 0) {
         for (uint64_t steps = random() % 3; steps > 0; --steps) run.Step();
         more = camera.Take(run.first().get(), random() % 3000);
       }
-      camera.End(run.first().get(), durable, durable || random() % 2 == 0);
+      camera.End(run.first().get(), durable, durable || random() % 2 == 0, random() % 200, [&] {
+        for (uint64_t steps = random() % 3; steps > 0; --steps, ++steps_at_end) run.Step();
+      });
       pictures += durable ? 1 : 0;
-      if (random() % 3 > 0) continue;
+      failures += durable ? 0 : 1;
+      if (random() % 4 > 0) continue;
       camera.TakeWhole(run.first().get());
       auto loaded = Load(camera.store(), run.first()->last_zxid(), run.first()->digest());
       REQUIRE(loaded.ok());
@@ -169,6 +178,8 @@ TEST_CASE("a picture is of one zxid while the tree changes on") {
     run.Compare();
   }
   CHECK(pictures > 200);
+  CHECK(failures > 200);
+  CHECK(steps_at_end > 1000);
   CHECK(restarts > 100);
 }
 
@@ -298,9 +309,16 @@ TEST_CASE("a session that comes and goes while a picture fails leaves nothing in
   const bool read = GENERATE(false, true);
   while (read && camera.Take(&tree, 1)) {
   }
-  server.OpenSession(kOtherSession);
-  server.EndSession(CommandKind::kCloseSession, kOtherSession, Zxid(0));
-  camera.End(&tree, false, false);
+  const bool at_end = GENERATE(false, true);
+  bool came = false;
+  const auto come_and_go = [&] {
+    if (std::exchange(came, true)) return;
+    server.OpenSession(kOtherSession);
+    server.EndSession(CommandKind::kCloseSession, kOtherSession, Zxid(0));
+  };
+  if (!at_end) come_and_go();
+  camera.End(&tree, false, false, 1, come_and_go);
+  CHECK(came);
   camera.TakeWhole(&tree);
   CHECK(camera.Count(RecordKind::kSession, true) == 1);
 }
@@ -325,7 +343,7 @@ TEST_CASE("pieces are of the size that was asked for") {
     CHECK((bytes >= 5000 || !more));
   }
   CHECK(pieces >= 10);
-  tree.EndPicture(true);
+  CHECK_FALSE(tree.EndPicture(true, 1 << 20));
 }
 
 // A tree with everything in it.

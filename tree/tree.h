@@ -178,10 +178,12 @@ class Tree {
   // memory. May run together with const functions, but not with itself. REQUIRES: a picture is
   // begun.
   bool NextPictureRecords(size_t bytes_max, const RecordFunction& record);
-  // Forgets the picture. Excludes all else. `durable`: the store has its records for good; O(1) but
-  // for freeing its list. Otherwise they count as changed again and are part of the next picture:
-  // O(size of the picture). REQUIRES: a picture is begun; if `durable`, all was handed out.
-  void EndPicture(bool durable);
+  // Ends the picture, in pieces too: forgets what is about `bytes_max` bytes of it, and returns
+  // whether there is more. `durable`: the store has its records for good. Otherwise they count as
+  // changed again and are part of the next picture. Between two calls the tree may change. May run
+  // together with const functions, but not with itself. REQUIRES: a picture is begun; `durable` is
+  // the same in all calls; if it is true, all was handed out.
+  bool EndPicture(bool durable, size_t bytes_max);
 
  private:
   friend class TreeLoader;

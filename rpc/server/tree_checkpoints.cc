@@ -22,7 +22,7 @@ using tree::RecordStore;
 
 constexpr uint8_t kFormat = 1;
 constexpr size_t kHeaderBytes = 1 + sizeof(uint64_t);
-// Of a picture that is read out under one hold of the tree's lock.
+// Of a picture that is read out, or ended, under one hold of the tree's lock.
 constexpr size_t kPieceBytes = 64u << 10;
 // A start says this often how far it is.
 constexpr int64_t kProgressIntervalMs = 1000;
@@ -140,9 +140,16 @@ absl::Status TreeCheckpoints::Finish() {
     if (absl::Status s = GiveSpareUp(); !s.ok()) status = s;
   }
   needs_room_.store(!status.ok(), std::memory_order_relaxed);
-  WriterLock lock(&replicated_->mutex());
-  replicated_->mutable_tree().EndPicture(status.ok());
+  EndPicture(status.ok());
   return status;
+}
+
+void TreeCheckpoints::EndPicture(bool durable) {
+  tree::Tree& tree = replicated_->mutable_tree();
+  for (bool more = true; more;) {
+    ReaderLock lock(&replicated_->mutex());
+    more = tree.EndPicture(durable, kPieceBytes);
+  }
 }
 
 absl::Status TreeCheckpoints::GiveSpareUp() {

@@ -2,7 +2,8 @@
 // that keeps their records, and what consensus wants of both.
 //
 // A checkpoint is written from a picture in pieces, under the read side of the tree's lock: apply
-// waits for a piece at most, and reads for nothing.
+// waits for a piece at most, and reads for nothing. The picture ends in the same way, whether the
+// checkpoint is durable or failed.
 //
 // A snapshot as followers get it, its offsets being positions in these bytes:
 //   u8 format (1), u64 digest, then the records in key order: u32 and u32 lengths, key, value.
@@ -85,6 +86,7 @@ class TreeCheckpoints : public consensus::CheckpointStore {
   int64_t MsSince(std::chrono::steady_clock::time_point start) const;
   // Writes and commits all records of the picture.
   absl::Status WritePicture();
+  void EndPicture(bool durable);
   absl::Status GiveSpareUp();
   absl::StatusOr<std::list<Reading>::iterator> FindReading(consensus::Index index, uint64_t offset);
   // It is the last used now.
