@@ -44,8 +44,8 @@ constexpr Index kNever{std::numeric_limits<uint64_t>::max()};
 
 class Recovery {
  public:
-  Recovery(Env* env, const std::string& path, Index durable_index)
-      : env_(*env), path_(path), durable_index_(durable_index) {}
+  Recovery(Env* env, const std::string& path, Index durable_index, ScanObserver* observer)
+      : env_(*env), path_(path), observer_(observer), durable_index_(durable_index) {}
 
   absl::StatusOr<RecoveredLog> Run() {
     if (absl::Status s = Find(); !s.ok()) return s;
@@ -86,6 +86,7 @@ class Recovery {
     ChooseChain();
     for (size_t i = 0; i < chain_.size(); ++i) {
       if (absl::Status s = Load(i); !s.ok()) return s;
+      if (observer_ != nullptr) observer_->OnScanned(i + 1, chain_.size());
     }
     return log_.last_index < durable_index_ ? EntriesMissing() : absl::OkStatus();
   }
@@ -296,6 +297,7 @@ class Recovery {
 
   Env& env_;
   const std::string& path_;
+  ScanObserver* const observer_;
   Index durable_index_;             // everything up to it was durable
   std::vector<SegmentName> names_;  // by generation
   std::vector<SegmentName> chain_;  // the log, ascending
@@ -307,8 +309,9 @@ class Recovery {
 
 }  // namespace
 
-absl::StatusOr<RecoveredLog> RecoverLog(Env* env, const std::string& path, Index durable_index) {
-  return Recovery(env, path, durable_index).Run();
+absl::StatusOr<RecoveredLog> RecoverLog(Env* env, const std::string& path, Index durable_index,
+                                        ScanObserver* observer) {
+  return Recovery(env, path, durable_index, observer).Run();
 }
 
 absl::Status ZeroTornBytes(const Segment& segment, uint64_t torn_bytes) {
@@ -323,7 +326,7 @@ absl::Status ZeroTornBytes(const Segment& segment, uint64_t torn_bytes) {
 }
 
 LogExamination ExamineLog(Env* env, const std::string& path, Index durable_index) {
-  return Recovery(env, path, durable_index).Examine();
+  return Recovery(env, path, durable_index, nullptr).Examine();
 }
 
 }  // namespace quorate::consensus

@@ -14,6 +14,7 @@
 #include "consensus/core/types.h"
 #include "consensus/log/env.h"
 #include "consensus/log/segment.h"
+#include "consensus/log/segment_log.h"
 
 namespace quorate::consensus {
 
@@ -31,8 +32,10 @@ struct RecoveredLog {
 };
 
 // Reads all segments in `path`, and removes what is replaced or unfinished. Everything in the
-// result is durable. Errors: as SegmentLog::Open.
-absl::StatusOr<RecoveredLog> RecoverLog(Env* env, const std::string& path, Index durable_index);
+// result is durable. `observer`, which may be null, hears of each segment that was read. Errors: as
+// SegmentLog::Open.
+absl::StatusOr<RecoveredLog> RecoverLog(Env* env, const std::string& path, Index durable_index,
+                                        ScanObserver* observer);
 
 // Durably writes zeros over so many bytes behind the last record. REQUIRES: segment.file is set.
 absl::Status ZeroTornBytes(const Segment& segment, uint64_t torn_bytes);

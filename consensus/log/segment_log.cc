@@ -714,7 +714,8 @@ absl::StatusOr<std::unique_ptr<SegmentLog>> SegmentLog::Open(Env* env, std::stri
                                                              Index durable_index) {
   ASSERT(env != nullptr && !path.empty());
   if (absl::Status s = env->CreateDirectories(path); !s.ok()) return s;
-  absl::StatusOr<RecoveredLog> recovered = RecoverLog(env, path, durable_index);
+  absl::StatusOr<RecoveredLog> recovered =
+      RecoverLog(env, path, durable_index, options.scan_observer);
   if (!recovered.ok()) return recovered.status();
   auto impl = std::make_unique<Impl>(env, std::move(path), options, *std::move(recovered));
   if (absl::Status s = impl->Start(); !s.ok()) return s;

@@ -48,11 +48,20 @@
 
 namespace quorate::consensus {
 
+// Hears how far Open is, which reads all segments.
+class ScanObserver {
+ public:
+  virtual ~ScanObserver() = default;
+  // After each of them.
+  virtual void OnScanned(size_t segments, size_t segments_total) = 0;
+};
+
 struct SegmentLogOptions {
   uint64_t segment_bytes = 64u << 20;  // a new segment starts when the current one has this many
   // Files of segments that are kept open, besides the one that is written and those in which reads
   // are running.
   size_t open_files_max = 8;
+  ScanObserver* scan_observer = nullptr;  // outlives Open; null: nobody hears of it
 };
 
 class SegmentLog {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <utility>
+#include <vector>
 
 #include "consensus/log/fault_env.h"
 #include "consensus/log/log_test_util.h"
@@ -46,6 +48,22 @@ TEST_CASE("entries of all sizes come back, before and after a restart") {
   CHECK(ReadAll(*log) == expected);
   CHECK(log->term_runs().size() == 4);
   CHECK(log->term_runs()[3].first == Index{12});
+}
+
+TEST_CASE("whoever opens a log can hear how far it is read") {
+  struct Hearing : ScanObserver {
+    void OnScanned(size_t segments, size_t segments_total) override {
+      heard.emplace_back(segments, segments_total);
+    }
+    std::vector<std::pair<size_t, size_t>> heard;
+  };
+  FaultEnv env;
+  OpenFilled(&env);
+  Hearing hearing;
+  SegmentLogOptions options = kSmall;
+  options.scan_observer = &hearing;
+  Open(&env, kUnknown, options);
+  CHECK(hearing.heard == std::vector<std::pair<size_t, size_t>>{{1, 4}, {2, 4}, {3, 4}, {4, 4}});
 }
 
 TEST_CASE("segments fill, follow one another and are cut to what they hold") {

@@ -160,7 +160,9 @@ absl::Status Replica::Load() {
   }
   const uint64_t loaded = newest.has_value() ? newest->index.value() : 0;
   const uint64_t last = data_dir_->log().last_index().value();
-  if (last > loaded) spdlog::info("log replay from entry {} to {}", loaded + 1, last);
+  if (last > loaded) {
+    replicated_.ExpectReplay(consensus::Index(loaded + 1), consensus::Index(last), clock_);
+  }
   node_ = std::make_unique<consensus::Node>(options_.node, data_dir_, random_, &replicated_,
                                             checkpoints_.has_value() ? &*checkpoints_ : nullptr,
                                             links_, static_cast<consensus::NodeObserver*>(this));

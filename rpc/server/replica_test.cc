@@ -17,6 +17,7 @@
 #include "base/manual_clock.h"
 #include "base/random.h"
 #include "consensus/log/fault_env.h"
+#include "rpc/server/captured_log.h"
 #include "rpc/server/file_record_store.h"
 #include "rpc/server/incarnation.h"
 #include "rpc/zk/connection_loop.h"
@@ -400,8 +401,11 @@ TEST_CASE("a standalone member serves, and after a crash it has what it acknowle
     const std::string cluster_id = member.cluster_id();
 
     cluster.Kill(member);
+    const CapturedLog log;
     cluster.Restart(member);
     cluster.Leader();
+    REQUIRE(log.Lines("log replay").size() == 2);
+    CHECK_THAT(log.Lines("log replay")[1], Catch::EndsWith("entries, applied in 0 ms"));
     Client again(&cluster, &member,
                  {.session = client.session.session_id, .password = client.session.password});
     CHECK(again.session.session_id == client.session.session_id);

@@ -33,17 +33,22 @@ size_t ChangesOf(const tree::Request& request) {
 
 void ReplicatedTree::Apply(std::span<const consensus::Entry> entries) {
   ASSERT(door_ != nullptr);
+  if (replay_.has_value()) replay_->Begin();
   while (!entries.empty()) {
-    const size_t count = std::min(entries.size(), kEntriesPerLockMax);
-    ApplySome(entries.first(count));
-    entries = entries.subspan(count);
+    const std::span<const consensus::Entry> some =
+        entries.first(std::min(entries.size(), kEntriesPerLockMax));
+    ApplySome(some);
+    entries = entries.subspan(some.size());
     door_->OnBatchApplied();
+    NoteApplied(some.back().index);
   }
   PublishNews();
 }
 
 bool ReplicatedTree::TryApply(std::span<const consensus::Entry> entries) {
   ASSERT(door_ != nullptr);
+  // Apply says how far a replay is.
+  if (replay_.has_value()) return false;
   if (entries.size() > kEntriesPerLockMax || !door_->IsQuick() || !mutex_.TryLock()) return false;
   size_t changes = 0;
   for (const consensus::Entry& entry : entries) changes += Changes(entry);
@@ -103,6 +108,7 @@ void ReplicatedTree::Replace(std::unique_ptr<tree::Tree> tree, consensus::Term t
   // Whatever leader wrote that entry, its no-op came before it.
   pending_.no_op_term = term;
   pending_.replaced = true;
+  replay_.reset();
   pending_.sessions.clear();
   for (tree::SessionInfo& session : tree->Sessions()) {
     pending_.sessions.push_back({false, std::move(session)});
@@ -162,6 +168,10 @@ void ReplicatedTree::NoteOrigin(std::string_view command) {
   if (origin.member == self_.member && origin.incarnation > self_.incarnation) {
     pending_.later_incarnation = origin.incarnation;
   }
+}
+
+void ReplicatedTree::NoteApplied(consensus::Index index) {
+  if (replay_.has_value() && replay_->OnApplied(index)) replay_.reset();
 }
 
 ReplicatedTree::News ReplicatedTree::TakeNews() {

@@ -13,11 +13,13 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "consensus/core/state_machine.h"
 #include "consensus/core/types.h"
 #include "rpc/server/digest_history.h"
 #include "rpc/server/service.h"
+#include "rpc/server/start_progress.h"
 #include "tree/tree.h"
 
 namespace quorate::rpc {
@@ -41,6 +43,12 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
 
   // Before the first Apply. It must outlive the applying.
   void SetObserver(ApplyObserver* observer) { observer_ = observer; }
+
+  // Entries `first` to `last` are in the log at the start: says in the log how far applying them
+  // is. Before the first Apply. REQUIRES: first <= last. `clock` must outlive the applying.
+  void ExpectReplay(consensus::Index first, consensus::Index last, const Clock* clock) {
+    replay_.emplace(first, last, clock);
+  }
 
   void Apply(std::span<const consensus::Entry> entries) override;
   // Also false if it could take long.
@@ -88,6 +96,7 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
   // REQUIRES: not too many, and the writer's side of the lock is held.
   void ApplyLocked(std::span<const consensus::Entry> entries);
   void NoteOrigin(std::string_view command);
+  void NoteApplied(consensus::Index index);
   // Adds pending_ to news_.
   void PublishNews();
 
@@ -97,7 +106,8 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
   SharedMutex mutex_;
   std::unique_ptr<tree::Tree> tree_ = std::make_unique<tree::Tree>();
   DigestHistory digests_;
-  News pending_;  // of the batch being applied; apply thread
+  std::optional<ReplayProgress> replay_;  // until it is done; apply thread
+  News pending_;                          // of the batch being applied; apply thread
   // When the log last said that a quota was exceeded, in the tree's time; apply thread.
   std::map<std::string, int64_t, std::less<>> quotas_logged_ms_;
 

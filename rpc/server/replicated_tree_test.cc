@@ -1,10 +1,14 @@
 #include "rpc/server/replicated_tree.h"
 
 #include <catch2/catch.hpp>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "base/manual_clock.h"
+#include "rpc/server/captured_log.h"
 #include "tree/command.h"
 
 namespace quorate::rpc {
@@ -27,12 +31,17 @@ class CountingDoor : public Door {
   void OnSessionClosed(tree::SessionId, tree::Zxid) override {}
   void OnResult(tree::ApplyResult) override { ++results; }
   void OnTreeReplaced() override {}
-  void OnBatchApplied() override { ++batches; }
+  void OnBatchApplied() override {
+    ++batches;
+    clock.Advance(batch_ms);
+  }
   void OnSyncDone(uint32_t, uint64_t, tree::Zxid) override {}
 
   bool quick = true;
   int results = 0;
   int batches = 0;
+  int64_t batch_ms = 0;  // that one takes
+  ManualClock clock;
 };
 
 struct Fixture {
@@ -80,6 +89,13 @@ struct Fixture {
     std::string command;
     tree::AppendRequest(Header(tree::CommandKind::kRequest), request, &command);
     return Next(std::move(command));
+  }
+  std::vector<Entry> NoOps(size_t count) {
+    std::vector<Entry> entries;
+    for (size_t i = 0; i < count; ++i) {
+      entries.push_back({++index, Term(1), EntryKind::kNoOp, Slice()});
+    }
+    return entries;
   }
   bool Try(const Entry& entry) { return replicated.TryApply({&entry, 1}); }
 
@@ -145,6 +161,50 @@ TEST_CASE("what may delete much, or tell many, is not applied at once") {
   CHECK(f.replicated.tree().EphemeralCount(kSession) == 2);
   f.replicated.Apply({&deep, 1});
   CHECK(f.replicated.tree().EphemeralCount(kSession) == 1);
+}
+
+TEST_CASE("a long replay of the log says how far it is, and in the end what it was") {
+  using Lines = std::vector<std::string>;
+  Fixture f;
+  const CapturedLog log;
+  f.door.batch_ms = 400;
+  f.replicated.ExpectReplay(Index(1), Index(1300), &f.door.clock);
+  f.replicated.Apply(f.NoOps(1000));
+  const Lines begin{"log replay from entry 1 to 1300",
+                    "log replay: 768 of 1300 entries, 59 %, 640 a second"};
+  CHECK(log.Lines("") == begin);
+
+  SECTION("it ends") {
+    // What is applied at once is no exception.
+    CHECK_FALSE(f.replicated.TryApply(f.NoOps(100)));
+    f.index = Index(1000);
+    f.replicated.Apply(f.NoOps(100));
+    CHECK(log.Lines("") == begin);
+    f.replicated.Apply(f.NoOps(300));
+    Lines all = begin;
+    all.push_back("log replay: 1300 entries, applied in 2400 ms");
+    CHECK(log.Lines("") == all);
+    f.replicated.Apply(f.NoOps(5000));
+    CHECK(f.replicated.TryApply(f.NoOps(1)));
+    CHECK(log.Lines("") == all);
+  }
+  SECTION("a snapshot comes in its place") {
+    auto tree = std::make_unique<tree::Tree>();
+    tree->Skip(tree::Zxid(2000));
+    f.replicated.Replace(std::move(tree), Term(1));
+    f.index = Index(2000);
+    f.replicated.Apply(f.NoOps(1000));
+    CHECK(log.Lines("") == begin);
+  }
+}
+
+TEST_CASE("a short replay has a line for its beginning and one for its end") {
+  Fixture f;
+  const CapturedLog log;
+  f.replicated.ExpectReplay(Index(1), Index(3), &f.door.clock);
+  f.replicated.Apply(f.NoOps(4));
+  CHECK(log.Lines("") == std::vector<std::string>{"log replay from entry 1 to 3",
+                                                  "log replay: 3 entries, applied in 0 ms"});
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "consensus/log/new_data_dir.h"
 #include "rpc/server/divergence_marker.h"
 #include "rpc/server/incarnation.h"
+#include "rpc/server/start_progress.h"
 #include "rpc/server/unfinished.h"
 #include "tree/store/rocks_record_store.h"
 
@@ -81,6 +82,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Open(Config config, DoorFactory*
   }
   if (absl::Status s = CheckNotDiverged(env.get(), config.log_dir); !s.ok()) return s;
   if (absl::Status s = CheckWhole(env.get(), config.log_dir, config.data_dir); !s.ok()) return s;
+  LogScanProgress scan_progress(Clock::System());
+  log_options.scan_observer = &scan_progress;
   auto data_dir = consensus::DataDir::Open(env.get(), config.log_dir, MemberId(config.my_id),
                                            log_options, static_cast<uint64_t>(now_ms));
   if (!data_dir.ok()) return data_dir.status();

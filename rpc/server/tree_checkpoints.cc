@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "rpc/server/checkpoint_label.h"
+#include "rpc/server/start_progress.h"
 #include "tree/store/load.h"
 
 namespace quorate::rpc {
@@ -24,8 +25,6 @@ constexpr uint8_t kFormat = 1;
 constexpr size_t kHeaderBytes = 1 + sizeof(uint64_t);
 // Of a picture that is read out, or ended, under one hold of the tree's lock.
 constexpr size_t kPieceBytes = 64u << 10;
-// A start says this often how far it is.
-constexpr int64_t kProgressIntervalMs = 1000;
 // Snapshots kept open for followers that are being sent one.
 constexpr size_t kReadingsMax = 4;
 
@@ -95,21 +94,16 @@ absl::Status TreeCheckpoints::Load() {
   if (!label.has_value()) return absl::OkStatus();
   auto meta = DecodeLabel(*label);
   if (!meta.ok()) return meta.status();
-  const auto start = clock_->Now();
+  StartProgress progress(fmt::format("loading the checkpoint of zxid 0x{:x}", label->zxid.value()),
+                         "znodes", clock_);
   auto view = store_->OpenView();
   if (!view.ok()) return view.status();
-  auto reported = start;
-  auto tree = tree::LoadTree(view->get(), [&](uint64_t nodes, uint64_t nodes_total) {
-    if (MsSince(reported) < kProgressIntervalMs || nodes_total == 0) return;
-    reported = clock_->Now();
-    spdlog::info("loading the checkpoint of zxid 0x{:x}: {} of {} znodes, {} %, {} a second",
-                 label->zxid.value(), nodes, nodes_total, nodes * 100 / nodes_total,
-                 nodes * 1000 / static_cast<uint64_t>(MsSince(start)));
+  auto tree = tree::LoadTree(view->get(), [&progress](uint64_t nodes, uint64_t nodes_total) {
+    progress.Note(nodes, nodes_total);
   });
   if (!tree.ok()) return tree.status();
   spdlog::info("checkpoint of zxid 0x{:x}: {} znodes and {} sessions, loaded in {} ms",
-               label->zxid.value(), (*tree)->node_count(), (*tree)->session_count(),
-               MsSince(start));
+               label->zxid.value(), (*tree)->node_count(), (*tree)->session_count(), progress.ms());
   replicated_->Replace(*std::move(tree), meta->term);
   return absl::OkStatus();
 }

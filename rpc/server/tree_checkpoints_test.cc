@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "consensus/log/fault_env.h"
+#include "rpc/server/captured_log.h"
 #include "rpc/server/file_record_store.h"
 #include "tree/command.h"
 
@@ -177,6 +179,33 @@ TEST_CASE("a checkpoint is of the entry at which it was begun, whatever is appli
   CHECK(news.sessions[0].session.id == kSession);
   CHECK(news.own_sequence == 0);
   CHECK(news.no_op_term == Term(3));
+}
+
+// Each look at it takes a while.
+class SlowClock : public Clock {
+ public:
+  std::chrono::steady_clock::time_point Now() const override {
+    return std::chrono::steady_clock::time_point(std::chrono::milliseconds(700 * ++looks_));
+  }
+  int64_t WallMs() const override { return 0; }
+
+ private:
+  mutable int64_t looks_ = 0;
+};
+
+TEST_CASE("a start says what it has loaded, and how long that took") {
+  Member member;
+  Fill(&member);
+  member.Checkpoint();
+  const SlowClock clock;
+  ReplicatedTree again(kOrigin);
+  TreeCheckpoints checkpoints(member.store.get(), &again, &clock);
+  const CapturedLog log;
+  REQUIRE(checkpoints.Load().ok());
+  const std::string line =
+      fmt::format("checkpoint of zxid 0x{:x}: {} znodes and 1 sessions, loaded in 700 ms",
+                  member.index.value(), again.tree().node_count());
+  CHECK(log.Lines("") == std::vector<std::string>{line});
 }
 
 TEST_CASE("checkpoints that build on one another hold what was changed and removed") {
