@@ -460,7 +460,7 @@ void SessionStream::DoRead(Pending* pending) {
       DoRead(request->get_acl().path(), response.mutable_get_acl(), &response);
       break;
     case Kind::kUnwatch:
-      DoUnwatch(request->unwatch().watch_id(), &response);
+      DoUnwatch(request->unwatch().watch_id());
       break;
     case Kind::kWhoAmI:
       DoWhoAmI(&response);

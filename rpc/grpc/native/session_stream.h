@@ -120,7 +120,7 @@ class SessionStream final : public Stream {
   bool TellThePast();
   void GiveUpWhatIsLost();
   void DropWatch(uint64_t watch_id);
-  void DoUnwatch(uint64_t watch_id, v1::Response* response);
+  void DoUnwatch(uint64_t watch_id);
   void DoWhoAmI(v1::Response* response);
   void Answer(v1::Response response, Pending* pending);
   // The request, which is not kept any longer.

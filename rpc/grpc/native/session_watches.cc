@@ -134,12 +134,9 @@ void SessionStream::DropWatch(uint64_t watch_id) {
   watch_places_.erase(found);
 }
 
-void SessionStream::DoUnwatch(uint64_t watch_id, v1::Response* response) {
+void SessionStream::DoUnwatch(uint64_t watch_id) {
   const auto found = watch_places_.find(watch_id);
-  if (found == watch_places_.end()) {
-    response->set_error(v1::BAD_ARGUMENTS);
-    return;
-  }
+  if (found == watch_places_.end()) return;  // what was wanted is so already
   watches_.Remove(watch_id, found->second.path, found->second.scope);
   DropWatch(watch_id);
 }
