@@ -505,7 +505,7 @@ void Engine::OnDisconnected(const std::string& address, const absl::Status& reas
   const Clock::time_point now = Clock::now();
   {
     MutexLock lock(&mutex_);
-    member_errors_[address] = reason.ToString();
+    member_errors_[address] = reason.ToString(absl::StatusToStringMode::kWithNoExtraData);
   }
   if (is_up_) disconnected_ = now;
   // A new round, with the one that failed as the last.

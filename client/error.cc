@@ -2,8 +2,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
-#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "base/strings.h"
 #include "client/types.h"
@@ -12,7 +12,7 @@
 namespace quorate {
 namespace {
 
-static_assert(static_cast<int>(ErrorCode::kUnimplemented) == v1::UNIMPLEMENTED);
+static_assert(static_cast<int>(ErrorCode::kNoBackup) == v1::ErrorCode_MAX);
 static_assert(static_cast<int>(ErrorCode::kSessionExpired) == v1::SESSION_EXPIRED);
 
 std::string DescribeOperation(const v1::Operation& operation) {
@@ -60,11 +60,8 @@ namespace internal {
 
 absl::Status MakeError(v1::ErrorCode code, const std::string& what, const v1::Response* response) {
   v1::ErrorDetail detail;
-  detail.set_code(code);
   if (response != nullptr) *detail.mutable_results() = response->write().results();
-  absl::Status status(v1::CodeOf(code), absl::StrCat(what, ": ", ToAbsl(v1::TextOf(code))));
-  status.SetPayload(v1::kErrorDetailUrl, absl::Cord(detail.SerializeAsString()));
-  return status;
+  return v1::ToStatus(code, absl::StrCat(what, ": ", ToAbsl(v1::TextOf(code))), std::move(detail));
 }
 
 std::string Describe(const v1::Request& request) {

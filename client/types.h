@@ -139,6 +139,11 @@ enum class ErrorCode {
   kSystemError = 20,
   kNoSpace = 21,
   kUnimplemented = 22,
+  kTooManyStreams = 23,
+  kTooSlow = 24,
+  kNoRequest = 25,
+  kCannotTransfer = 26,
+  kNoBackup = 27,
 };
 
 // What the servers said, if `status` is a refusal by them (or one that they would have made);

@@ -1,5 +1,7 @@
 #include "tools/backup_stream.h"
 
+#include "rpc/proto/errors.h"
+
 namespace quorate::tools {
 
 BackupStream::BackupStream(ClusterClient* client, const v1::BackupRequest& request)
@@ -43,7 +45,7 @@ absl::StatusOr<bool> BackupStream::Next(v1::BackupResponse* response,
     reader_.StartRead(&reader_.incoming);
     return true;
   }
-  if (!reader_.status.ok()) return FromGrpc(reader_.status);
+  if (!reader_.status.ok()) return v1::FromGrpc(reader_.status);
   return false;
 }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "rpc/proto/errors.h"
 
 namespace quorate::tools {
 namespace {
@@ -48,10 +49,6 @@ absl::StatusOr<std::vector<std::string>> ParseServers(const std::string& text) {
   return servers;
 }
 
-absl::Status FromGrpc(const grpc::Status& status) {
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
-}
-
 ClusterClient::ClusterClient(std::string address)
     : address_(std::move(address)), stub_(v1::Cluster::NewStub(MakeChannel(address_))) {}
 
@@ -60,7 +57,7 @@ absl::StatusOr<v1::StatusResponse> ClusterClient::Status() {
   context.set_deadline(std::chrono::system_clock::now() + kAnswerTimeout);
   v1::StatusResponse response;
   const grpc::Status status = stub_->Status(&context, {}, &response);
-  if (!status.ok()) return FromGrpc(status);
+  if (!status.ok()) return v1::FromGrpc(status);
   return response;
 }
 
@@ -69,7 +66,7 @@ absl::StatusOr<v1::MembersResponse> ClusterClient::Members() {
   context.set_deadline(std::chrono::system_clock::now() + kAnswerTimeout);
   v1::MembersResponse response;
   const grpc::Status status = stub_->Members(&context, {}, &response);
-  if (!status.ok()) return FromGrpc(status);
+  if (!status.ok()) return v1::FromGrpc(status);
   return response;
 }
 

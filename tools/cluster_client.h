@@ -19,8 +19,6 @@ namespace quorate::tools {
 // "host:port,host:port". InvalidArgument if there is none, or one has no port.
 absl::StatusOr<std::vector<std::string>> ParseServers(const std::string& text);
 
-absl::Status FromGrpc(const grpc::Status& status);
-
 // One member.
 class ClusterClient {
  public:

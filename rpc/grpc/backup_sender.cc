@@ -11,7 +11,9 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "base/crc32c.h"
+#include "base/strings.h"
 #include "base/thread.h"
+#include "rpc/proto/errors.h"
 
 namespace quorate::rpc {
 namespace {
@@ -24,14 +26,16 @@ constexpr int kThreadNice = 10;
 constexpr auto kResumeTimeout = std::chrono::seconds(2);
 constexpr auto kResumeRetry = std::chrono::milliseconds(50);
 
-grpc::Status ToGrpc(const absl::Status& status) {
-  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
+// What goes wrong with a checkpoint has no code of its own.
+absl::Status WithDetail(const absl::Status& status) {
+  if (v1::DetailOf(status).has_value()) return status;
+  return v1::ToStatus(v1::SYSTEM_ERROR, ToStd(status.message()));
 }
 
 // Ends at once.
 class Refusal : public grpc::ServerWriteReactor<v1::BackupResponse> {
  public:
-  explicit Refusal(const grpc::Status& status) { Finish(status); }
+  explicit Refusal(const absl::Status& why) { Finish(v1::ToGrpc(why)); }
   void OnDone() override { delete this; }
 };
 
@@ -119,14 +123,14 @@ void BackupSender::Stop() {
   streams_.clear();
 }
 
-grpc::ServerWriteReactor<v1::BackupResponse>* BackupSender::Refuse(const grpc::Status& why) {
+grpc::ServerWriteReactor<v1::BackupResponse>* BackupSender::Refuse(const absl::Status& why) {
   return new Refusal(why);
 }
 
 grpc::ServerWriteReactor<v1::BackupResponse>* BackupSender::Open(
     grpc::CallbackServerContext* context, const v1::BackupRequest& request) {
   if (request.resume().last_key().size() > kKeyBytesMax) {
-    return Refuse({grpc::StatusCode::INVALID_ARGUMENT, "resume.last_key is no key"});
+    return Refuse(v1::ToStatus(v1::BAD_ARGUMENTS, "resume.last_key is no key"));
   }
   const uint64_t wanted = request.bytes_per_second_max();
   const uint64_t rate =
@@ -137,9 +141,9 @@ grpc::ServerWriteReactor<v1::BackupResponse>* BackupSender::Open(
   {
     MutexLock lock(&mutex_);
     if (streams_.size() >= options_.streams_max) {
-      return Refuse({grpc::StatusCode::RESOURCE_EXHAUSTED,
-                     absl::StrCat("this member is sending ", streams_.size(),
-                                  " backups already; try another one, or later")});
+      return Refuse(v1::ToStatus(v1::TOO_MANY_STREAMS,
+                                 absl::StrCat("this member is sending ", streams_.size(),
+                                              " backups already; try another one, or later")));
     }
     streams_.push_back(stream);
   }
@@ -195,7 +199,7 @@ void BackupSender::Run() {
     }
     for (const auto& [stream, step] : steps) {
       if (step == Step::kFinish) {
-        Finish(stream.get(), grpc::Status(grpc::StatusCode::CANCELLED, "the stream broke"));
+        Finish(stream.get(), absl::CancelledError("the stream broke"));
       } else {
         Send(stream.get());
       }
@@ -234,7 +238,7 @@ void BackupSender::Send(Stream* stream) {
   response.Clear();
   if (!stream->begun) {
     const auto found = FindPicture(stream);
-    if (!found.ok()) return Finish(stream, ToGrpc(found.status()));
+    if (!found.ok()) return Finish(stream, WithDetail(found.status()));
     if (!*found) {
       stream->allowed_at = clock_->Now() + kResumeRetry;
       return;
@@ -251,7 +255,7 @@ void BackupSender::Send(Stream* stream) {
     begin->set_made_ms(clock_->WallMs());
   } else if (stream->more) {
     const absl::Status filled = FillBlock(stream, &response);
-    if (!filled.ok()) return Finish(stream, ToGrpc(filled));
+    if (!filled.ok()) return Finish(stream, WithDetail(filled));
   } else {
     response.mutable_end()->set_records(stream->records);
     spdlog::info("the backup of zxid 0x{:x} was sent",
@@ -292,9 +296,10 @@ absl::StatusOr<bool> BackupSender::FindPicture(Stream* stream) {
   if (!stream->picture.has_value()) {
     // The stream that broke may not have been noticed yet.
     if (clock_->Now() < stream->resume_until) return false;
-    return absl::NotFoundError(absl::StrCat("this member does not have the backup of zxid 0x",
-                                            absl::Hex(stream->resume_zxid.value()),
-                                            " any more; it has to begin anew"));
+    return v1::ToStatus(
+        v1::NO_BACKUP,
+        absl::StrCat("this member does not have the backup of zxid 0x",
+                     absl::Hex(stream->resume_zxid.value()), " any more; it has to begin anew"));
   }
   if (absl::Status s = stream->picture->records->SeekBehind(stream->resume_key); !s.ok()) return s;
   spdlog::info("the backup of zxid 0x{:x} goes on", stream->resume_zxid.value());
@@ -335,21 +340,21 @@ absl::Status BackupSender::FillBlock(Stream* stream, v1::BackupResponse* respons
   return absl::OkStatus();
 }
 
-void BackupSender::Finish(Stream* stream, const grpc::Status& status) {
-  if (stream->picture.has_value() && status.error_code() == grpc::StatusCode::CANCELLED) {
+void BackupSender::Finish(Stream* stream, const absl::Status& status) {
+  if (stream->picture.has_value() && absl::IsCancelled(status)) {
     spdlog::info("the stream of the backup of zxid 0x{:x} broke",
                  stream->picture->records->label().zxid.value());
     if (kept_.size() >= options_.kept_max) kept_.pop_back();
     kept_.push_front({*std::move(stream->picture), clock_->Now() + options_.keep_time});
-  } else if (!status.ok() && status.error_code() != grpc::StatusCode::CANCELLED) {
-    spdlog::warn("a backup could not be sent: {}", status.error_message());
+  } else if (!status.ok() && !absl::IsCancelled(status)) {
+    spdlog::warn("a backup could not be sent: {}", ToStd(status.message()));
   }
   stream->picture.reset();
   {
     MutexLock lock(&mutex_);
     stream->finishing = true;
   }
-  stream->grpc::ServerWriteReactor<v1::BackupResponse>::Finish(status);
+  stream->grpc::ServerWriteReactor<v1::BackupResponse>::Finish(v1::ToGrpc(status));
 }
 
 }  // namespace quorate::rpc

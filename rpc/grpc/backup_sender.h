@@ -53,7 +53,7 @@ class BackupSender {
   grpc::ServerWriteReactor<v1::BackupResponse>* Open(grpc::CallbackServerContext* context,
                                                      const v1::BackupRequest& request);
   // A stream that ends at once.
-  static grpc::ServerWriteReactor<v1::BackupResponse>* Refuse(const grpc::Status& why);
+  static grpc::ServerWriteReactor<v1::BackupResponse>* Refuse(const absl::Status& why);
 
  private:
   using Time = std::chrono::steady_clock::time_point;
@@ -73,7 +73,7 @@ class BackupSender {
   absl::StatusOr<bool> FindPicture(Stream* stream);
   std::optional<CheckpointView> TakeKept(tree::Zxid zxid);
   absl::Status FillBlock(Stream* stream, v1::BackupResponse* response);
-  void Finish(Stream* stream, const grpc::Status& status);
+  void Finish(Stream* stream, const absl::Status& status);
   void OnCheckpoint(Stream* stream);
   void Wake();
 

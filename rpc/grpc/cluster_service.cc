@@ -6,16 +6,14 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/strings.h"
+#include "rpc/proto/errors.h"
 #include "rpc/server/version.h"
 
 namespace quorate::rpc {
 namespace {
 
 using consensus::MemberId;
-
-grpc::Status ToGrpc(const absl::Status& status) {
-  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
-}
 
 std::string Address(const std::string& host, uint16_t port) {
   if (host.empty() || port == 0) return "";
@@ -164,8 +162,11 @@ grpc::ServerUnaryReactor* ClusterService::TransferLeadership(
     v1::TransferLeadershipResponse* /*response*/) {
   auto* call = new TransferCall;
   administration_->TransferLeadership(
-      MemberId(request->member()),
-      [handle = call->handle()](const absl::Status& begun) { handle->Finish(ToGrpc(begun)); });
+      MemberId(request->member()), [handle = call->handle()](const absl::Status& begun) {
+        handle->Finish(begun.ok()
+                           ? grpc::Status::OK
+                           : v1::ToGrpc(v1::ToStatus(v1::CANNOT_TRANSFER, ToStd(begun.message()))));
+      });
   return call;
 }
 
@@ -173,7 +174,7 @@ grpc::ServerWriteReactor<v1::BackupResponse>* ClusterService::Backup(
     grpc::CallbackServerContext* context, const v1::BackupRequest* request) {
   if (!service_->status().serving()) {
     return BackupSender::Refuse(
-        {grpc::StatusCode::UNAVAILABLE, "this member has no leader; try another one"});
+        v1::ToStatus(v1::UNAVAILABLE, "this member has no leader; try another one"));
   }
   return backups_->Open(context, *request);
 }

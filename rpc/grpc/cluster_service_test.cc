@@ -16,6 +16,7 @@
 #include "base/bytes.h"
 #include "base/crc32c.h"
 #include "rpc/grpc/grpc_server.h"
+#include "rpc/proto/errors.h"
 
 namespace quorate::rpc {
 namespace {
@@ -82,6 +83,7 @@ class FakeMember : public rpc::Service, public Administration {
   }
   tree::Zxid checkpoint_zxid() const override { return checkpoint; }
   absl::StatusOr<CheckpointView> OpenCheckpoint() const override {
+    if (is_damaged) return absl::DataLossError("damaged");
     if (checkpoint == tree::Zxid(0)) return absl::FailedPreconditionError("no checkpoint");
     consensus::SnapshotMeta meta;
     meta.index = Index(static_cast<uint64_t>(checkpoint.value()));
@@ -94,6 +96,7 @@ class FakeMember : public rpc::Service, public Administration {
 
   std::atomic<bool> serving{true};
   std::atomic<bool> answers{true};
+  std::atomic<bool> is_damaged{false};
   std::atomic<int> barriers{0};
   ClusterView view;
   tree::Zxid zxid{50};
@@ -117,7 +120,7 @@ class Fixture {
   explicit Fixture(BackupSender::Options options = {})
       : backups_(&member, Clock::System(), options),
         service_(config, &member, &member, &backups_, Clock::System()) {
-    REQUIRE(server.Start("127.0.0.1:0", {&service_}).ok());
+    REQUIRE(server.Start("127.0.0.1:0", {{v1::Cluster::service_full_name(), &service_}}).ok());
     backups_.Start();
     channel = grpc::CreateChannel("127.0.0.1:" + std::to_string(server.port()),
                                   grpc::InsecureChannelCredentials());
@@ -186,6 +189,14 @@ class Reading {
   std::unique_ptr<grpc::ClientReader<v1::BackupResponse>> reader_;
 };
 
+// Of a failed call, whose status and detail agree.
+v1::ErrorCode ErrorOf(const grpc::Status& status) {
+  const auto detail = v1::DetailOf(v1::FromGrpc(status));
+  REQUIRE(detail.has_value());
+  CHECK(static_cast<int>(status.error_code()) == static_cast<int>(v1::CodeOf(detail->code())));
+  return detail->code();
+}
+
 v1::BackupRequest Resume(const Reading& reading) {
   v1::BackupRequest request;
   request.mutable_resume()->set_zxid(reading.begin.zxid());
@@ -235,9 +246,17 @@ TEST_CASE("a picture that is not there any more has to be begun anew") {
   Fixture fixture;
   v1::BackupRequest request;
   request.mutable_resume()->set_zxid(49);
-  CHECK(Reading(&fixture, request).ReadAll().error_code() == grpc::StatusCode::NOT_FOUND);
+  CHECK(ErrorOf(Reading(&fixture, request).ReadAll()) == v1::NO_BACKUP);
   request.mutable_resume()->set_last_key(std::string(65, 'k'));
-  CHECK(Reading(&fixture, request).ReadAll().error_code() == grpc::StatusCode::INVALID_ARGUMENT);
+  CHECK(ErrorOf(Reading(&fixture, request).ReadAll()) == v1::BAD_ARGUMENTS);
+}
+
+TEST_CASE("a checkpoint that cannot be read is an error that says so") {
+  Fixture fixture;
+  fixture.member.is_damaged = true;
+  const grpc::Status status = Reading(&fixture).ReadAll();
+  CHECK(ErrorOf(status) == v1::SYSTEM_ERROR);
+  CHECK(status.error_message() == "damaged");
 }
 
 TEST_CASE("a client that does not read is cut off, and may come back") {
@@ -277,18 +296,18 @@ TEST_CASE("so many at a time, and what waits for a barrier counts") {
     Reading waits(&fixture);
     Reading waits_too(&fixture);
     while (fixture.member.barriers < 2) std::this_thread::yield();
-    CHECK(Reading(&fixture).ReadAll().error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
+    CHECK(ErrorOf(Reading(&fixture).ReadAll()) == v1::TOO_MANY_STREAMS);
     CHECK(waits.Cancel().error_code() == grpc::StatusCode::CANCELLED);
     CHECK(waits_too.Cancel().error_code() == grpc::StatusCode::CANCELLED);
   }
   // Their barriers were never answered: nobody may forget them.
-  CHECK(Reading(&fixture).ReadAll().error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
+  CHECK(ErrorOf(Reading(&fixture).ReadAll()) == v1::TOO_MANY_STREAMS);
 }
 
 TEST_CASE("without a leader there is no backup") {
   Fixture fixture;
   fixture.member.serving = false;
-  CHECK(Reading(&fixture).ReadAll().error_code() == grpc::StatusCode::UNAVAILABLE);
+  CHECK(ErrorOf(Reading(&fixture).ReadAll()) == v1::UNAVAILABLE);
   CHECK(fixture.member.barriers == 0);
 }
 
@@ -360,17 +379,23 @@ TEST_CASE("a transfer of leadership is answered as the member answers") {
     request.set_member(target);
     v1::TransferLeadershipResponse response;
     const grpc::Status status = fixture.stub->TransferLeadership(&context, request, &response);
-    CHECK(status.error_code() ==
-          (target == 2 ? grpc::StatusCode::OK : grpc::StatusCode::FAILED_PRECONDITION));
+    if (target == 2) {
+      CHECK(status.ok());
+    } else {
+      CHECK(ErrorOf(status) == v1::CANNOT_TRANSFER);
+      CHECK(status.error_message() == "not this one");
+    }
   }
 }
 
 // Calls a method of a service of which there is no generated code here.
-grpc::Status CallRaw(Fixture* fixture, const std::string& method, std::string* response) {
+grpc::Status CallRaw(Fixture* fixture, const std::string& method, const std::string& message,
+                     std::string* response) {
   grpc::GenericStub stub(fixture->channel);
   grpc::ClientContext context;
   grpc::CompletionQueue queue;
-  const grpc::ByteBuffer request(nullptr, 0);
+  const grpc::Slice whole(message);
+  const grpc::ByteBuffer request(&whole, 1);
   auto call = stub.PrepareUnaryCall(&context, method, request, &queue);
   grpc::ByteBuffer buffer;
   grpc::Status status;
@@ -393,9 +418,14 @@ TEST_CASE("the health service says whether the member serves") {
   for (const auto& [serving, wanted] :
        {std::pair(true, "\x08\x01"), std::pair(false, "\x08\x02")}) {
     fixture.server.SetServing(serving);
-    std::string response;
-    REQUIRE(CallRaw(&fixture, "/grpc.health.v1.Health/Check", &response).ok());
-    CHECK(response == wanted);
+    // Of the whole, and of one service.
+    const std::string name = v1::Cluster::service_full_name();
+    for (const std::string& request :
+         {std::string(), "\x0a" + std::string(1, static_cast<char>(name.size())) + name}) {
+      std::string response;
+      REQUIRE(CallRaw(&fixture, "/grpc.health.v1.Health/Check", request, &response).ok());
+      CHECK(response == wanted);
+    }
   }
 }
 

@@ -56,9 +56,9 @@ GrpcDoor::GrpcDoor(const Config& config, Service* service, Administration* admin
 
 GrpcDoor::~GrpcDoor() { Close(); }
 
-absl::Status GrpcDoor::Open(std::vector<grpc::Service*> services) {
+absl::Status GrpcDoor::Open(std::vector<std::pair<std::string, grpc::Service*>> services) {
   const std::string address = ListenAddress(config_);
-  services.push_back(&cluster_);
+  services.emplace_back(v1::Cluster::service_full_name(), &cluster_);
   if (absl::Status s = server_.Start(address, services); !s.ok()) return s;
   backups_.Start();
   watcher_ = StartThread("grpc-health", [this] { Watch(); });

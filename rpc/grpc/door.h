@@ -4,7 +4,9 @@
 #pragma once
 
 #include <condition_variable>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,9 +30,9 @@ class GrpcDoor {
   GrpcDoor(const GrpcDoor&) = delete;
   GrpcDoor& operator=(const GrpcDoor&) = delete;
 
-  // Serves `services` too, which must outlive Close. Unavailable, naming the address, if it cannot
-  // listen.
-  absl::Status Open(std::vector<grpc::Service*> services);
+  // Serves `services` too, by their full names, which must outlive Close. Unavailable, naming the
+  // address, if it cannot listen.
+  absl::Status Open(std::vector<std::pair<std::string, grpc::Service*>> services);
   // Ends all calls. The node must not run any more, or still answer what it was asked.
   void Close();
 

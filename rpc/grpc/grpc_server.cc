@@ -37,12 +37,17 @@ void EnablePlugins() {
 
 GrpcServer::~GrpcServer() { ASSERT(server_ == nullptr, "it was stopped"); }
 
-absl::Status GrpcServer::Start(const std::string& address,
-                               const std::vector<grpc::Service*>& services) {
+absl::Status GrpcServer::Start(
+    const std::string& address,
+    const std::vector<std::pair<std::string, grpc::Service*>>& services) {
   EnablePlugins();
   grpc::ServerBuilder builder;
   builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port_);
-  for (grpc::Service* service : services) builder.RegisterService(service);
+  names_.clear();
+  for (const auto& [name, service] : services) {
+    builder.RegisterService(service);
+    names_.push_back(name);
+  }
   builder.SetMaxReceiveMessageSize(kMessageBytesMax);
   builder.SetResourceQuota(
       grpc::ResourceQuota("clients").Resize(kMemoryBytesMax).SetMaxThreads(kThreadsMax));
@@ -73,7 +78,10 @@ void GrpcServer::Stop() {
 }
 
 void GrpcServer::SetServing(bool serving) {
-  server_->GetHealthCheckService()->SetServingStatus(serving);
+  grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService();
+  health->SetServingStatus(serving);
+  // It knows of those alone that it was told of.
+  for (const std::string& name : names_) health->SetServingStatus(name, serving);
 }
 
 }  // namespace quorate::rpc

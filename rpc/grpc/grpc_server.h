@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -22,19 +23,22 @@ class GrpcServer {
   GrpcServer(const GrpcServer&) = delete;
   GrpcServer& operator=(const GrpcServer&) = delete;
 
-  // Listens on `address` ("host:port") without TLS, for `services`, all of the callback kind; they
-  // must outlive Stop. Unavailable, naming the address, if it is not free or not of this machine.
-  absl::Status Start(const std::string& address, const std::vector<grpc::Service*>& services);
+  // Listens on `address` ("host:port") without TLS, for `services`, by their full names, all of the
+  // callback kind; they must outlive Stop. Unavailable, naming the address, if it is not free or
+  // not of this machine.
+  absl::Status Start(const std::string& address,
+                     const std::vector<std::pair<std::string, grpc::Service*>>& services);
   // What it listens on: also if that was left to the system, by port 0.
   int port() const { return port_; }
   // Cancels all calls and waits until they have ended.
   void Stop();
 
-  // What the health service says of the server as a whole ("") and of each service.
+  // What the health service says of the server as a whole ("") and of each service by its name.
   void SetServing(bool serving);
 
  private:
   std::unique_ptr<grpc::Server> server_;
+  std::vector<std::string> names_;
   int port_ = 0;
 };
 

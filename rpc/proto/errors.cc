@@ -3,6 +3,8 @@
 #include <string>
 
 #include "absl/strings/cord.h"
+#include "base/assert.h"
+#include "base/strings.h"
 #include "rpc/proto/rpc_status.pb.h"
 
 namespace quorate::v1 {
@@ -10,6 +12,7 @@ namespace quorate::v1 {
 absl::StatusCode CodeOf(ErrorCode code) {
   switch (code) {
     case NO_NODE:
+    case NO_BACKUP:
       return absl::StatusCode::kNotFound;
     case NODE_EXISTS:
       return absl::StatusCode::kAlreadyExists;
@@ -18,6 +21,7 @@ absl::StatusCode CodeOf(ErrorCode code) {
     case NO_CHILDREN_FOR_EPHEMERALS:
     case OUT_OF_SEQUENCE:
     case ALREADY_ACKNOWLEDGED:
+    case CANNOT_TRANSFER:
       return absl::StatusCode::kFailedPrecondition;
     case NO_AUTH:
       return absl::StatusCode::kPermissionDenied;
@@ -27,6 +31,8 @@ absl::StatusCode CodeOf(ErrorCode code) {
     case QUOTA_EXCEEDED:
     case TOO_MANY_UNACKNOWLEDGED:
     case NO_SPACE:
+    case TOO_MANY_STREAMS:
+    case TOO_SLOW:
       return absl::StatusCode::kResourceExhausted;
     case TOO_LARGE:
     case EVENTS_LOST:
@@ -41,6 +47,8 @@ absl::StatusCode CodeOf(ErrorCode code) {
       return absl::StatusCode::kUnavailable;
     case UNIMPLEMENTED:
       return absl::StatusCode::kUnimplemented;
+    case NO_REQUEST:
+      return absl::StatusCode::kDeadlineExceeded;
     default:
       return absl::StatusCode::kInternal;
   }
@@ -94,9 +102,28 @@ std::string_view TextOf(ErrorCode code) {
       return "the answer was acknowledged, and is not kept any more";
     case EVENTS_LOST:
       return "events since that zxid are not kept any more; read anew, and watch from there";
+    case TOO_MANY_STREAMS:
+      return "this member has as many streams as it may; try another one, or later";
+    case TOO_SLOW:
+      return "the client did not read its events while they were kept; watch again from what was "
+             "received, on a new stream";
+    case NO_REQUEST:
+      return "nothing came on the stream in the time that it has";
+    case CANNOT_TRANSFER:
+      return "leadership cannot be handed over";
+    case NO_BACKUP:
+      return "this member does not have that backup any more; begin anew";
     default:
       return "a mistake of the server";
   }
+}
+
+absl::Status ToStatus(ErrorCode code, std::string_view message, ErrorDetail detail) {
+  ASSERT(code != OK);
+  absl::Status status(CodeOf(code), ToAbsl(message.empty() ? TextOf(code) : message));
+  detail.set_code(code);
+  status.SetPayload(kErrorDetailUrl, absl::Cord(detail.SerializeAsString()));
+  return status;
 }
 
 std::optional<ErrorDetail> DetailOf(const absl::Status& status) {

@@ -21,6 +21,10 @@ absl::StatusCode CodeOf(ErrorCode code);
 // What people are told of it.
 std::string_view TextOf(ErrorCode code);
 
+// The canonical status of an error, with `detail` and the code as its payload. An empty message is
+// TextOf(code). REQUIRES: code is not OK.
+absl::Status ToStatus(ErrorCode code, std::string_view message, ErrorDetail detail = {});
+
 // Nothing, if there is none.
 std::optional<ErrorDetail> DetailOf(const absl::Status& status);
 

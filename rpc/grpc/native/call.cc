@@ -7,6 +7,7 @@
 #include "rpc/grpc/native/stream_loop.h"
 #include "rpc/grpc/native/translation.h"
 #include "rpc/grpc/native/writes.h"
+#include "rpc/proto/errors.h"
 
 namespace quorate::rpc::native {
 namespace {
@@ -61,7 +62,7 @@ std::string PathOf(const v1::Operation& operation) {
 }
 
 absl::Status NotARequest() {
-  return absl::InvalidArgumentError("the message is not a request of this method");
+  return ToStatus(v1::BAD_ARGUMENTS, "the message is not a request of this method");
 }
 
 }  // namespace
@@ -73,7 +74,7 @@ Call::Call(StreamLoop* loop, uint32_t tag, std::string client_address, Method me
       identities_(loop->door().config(), address()) {}
 
 absl::Status Call::OnMessage(std::string_view bytes) {
-  if (state_ != State::kNew) return absl::InvalidArgumentError("a call has one request");
+  if (state_ != State::kNew) return ToStatus(v1::BAD_ARGUMENTS, "a call has one request");
   switch (method_) {
     case Method::kGet:
       return BeginRead<v1::GetRequest>(bytes);
@@ -253,7 +254,7 @@ absl::Status Call::OnTreeReplaced() {
 absl::Status Call::CheckTime(std::chrono::steady_clock::time_point now,
                              int64_t leader_contact_age_ms) {
   if (state_ == State::kNew && now - opened_ > kOpenTimeout) {
-    return absl::DeadlineExceededError("no request came");
+    return ToStatus(v1::NO_REQUEST, "no request came");
   }
   if (state_ == State::kReady) wants_to_continue_ = true;
   if (leader_contact_age_ms <= kLeaderlessCallMs) return absl::OkStatus();

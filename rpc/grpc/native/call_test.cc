@@ -83,6 +83,8 @@ TEST_CASE("what fails has a canonical status, and says more in its details") {
   CHECK(DetailOf(status).path() == "/none/b");
   REQUIRE(DetailOf(status).results_size() == 3);
   CHECK(DetailOf(status).results(2).error() == v1::NOT_ATTEMPTED);
+  txn.Clear();
+  CHECK(DetailOf(f.Unary(Method::kTxn, txn, &done)).code() == v1::BAD_ARGUMENTS);
 
   v1::CreateRequest create;
   *create.mutable_create() = CreateOp("/e", "", v1::EPHEMERAL).create();
@@ -95,6 +97,32 @@ TEST_CASE("what fails has a canonical status, and says more in its details") {
   f.transport.Write(tag, "\xFF");
   f.Settle();
   CHECK(f.CodeOf(tag) == absl::StatusCode::kInvalidArgument);
+  CHECK(DetailOf(*f.transport.outcome(tag)).code() == v1::BAD_ARGUMENTS);
+  for (const Method method : {Method::kGet, Method::kWatch}) {
+    const uint32_t silent = f.transport.Open(method);
+    f.Pass(30'001);
+    CHECK(f.CodeOf(silent) == absl::StatusCode::kDeadlineExceeded);
+    CHECK(DetailOf(*f.transport.outcome(silent)).code() == v1::NO_REQUEST);
+  }
+}
+
+TEST_CASE("a transaction with a check of another version is not made") {
+  Fixture f;
+  f.Change(CreateOp("/a"));
+  f.Change(SetOp("/a", "one"));
+  v1::TxnRequest txn;
+  *txn.add_operations() = CreateOp("/b");
+  *txn.add_operations() = CheckVersionOp("/a", 0);
+  v1::TxnResponse done;
+  const absl::Status status = f.Unary(Method::kTxn, txn, &done);
+  CHECK(status.code() == absl::StatusCode::kFailedPrecondition);
+  CHECK(DetailOf(status).code() == v1::BAD_VERSION);
+  CHECK(DetailOf(status).path() == "/a");
+  REQUIRE(DetailOf(status).results_size() == 2);
+  CHECK(DetailOf(status).results(1).error() == v1::BAD_VERSION);
+  CHECK_FALSE(f.service.tree().FindStat("/b", std::make_unique<tree::Stat>().get()));
+  txn.mutable_operations(1)->mutable_check()->set_version(1);
+  CHECK(f.Unary(Method::kTxn, txn, &done).ok());
 }
 
 TEST_CASE("a call that not all members know is refused, and names its path") {

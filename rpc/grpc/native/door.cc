@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "rpc/grpc/native/stream_loop.h"
+#include "rpc/proto/errors.h"
 #include "rpc/server/doors.h"
 
 namespace quorate::rpc::native {
@@ -121,12 +122,13 @@ absl::Status NativeDoor::Admit(const std::string& address) {
   const int max = config_.max_connections;
   if (max > 0 && streams >= max) {
     streams_.fetch_sub(1);
-    return absl::ResourceExhaustedError(absl::StrCat(max, " streams are open (maxCnxns)"));
+    return ToStatus(v1::TOO_MANY_STREAMS, absl::StrCat(max, " streams are open (maxCnxns)"));
   }
   if (!addresses_.Add(address, config_.max_client_connections)) {
     streams_.fetch_sub(1);
-    return absl::ResourceExhaustedError(absl::StrCat(
-        address, " has ", config_.max_client_connections, " streams already (maxClientCnxns)"));
+    return ToStatus(v1::TOO_MANY_STREAMS,
+                    absl::StrCat(address, " has ", config_.max_client_connections,
+                                 " streams already (maxClientCnxns)"));
   }
   return absl::OkStatus();
 }

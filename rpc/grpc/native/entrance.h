@@ -25,7 +25,7 @@ class NativeEntrance {
   // What is to be told of what is applied, from the first entry on.
   Door* door() { return &door_; }
   // For a server, which starts after Start and has ended before Stop.
-  std::vector<grpc::Service*> services() { return services_.services(); }
+  std::vector<std::pair<std::string, grpc::Service*>> services() { return services_.services(); }
   void Start() { threads_.Start(); }
   void Stop() { threads_.Stop(); }
 

@@ -48,6 +48,13 @@ inline v1::Operation DeleteOp(const std::string& path, bool recursive = false) {
   return operation;
 }
 
+inline v1::Operation CheckVersionOp(const std::string& path, int32_t version) {
+  v1::Operation operation;
+  operation.mutable_check()->set_path(path);
+  operation.mutable_check()->set_version(version);
+  return operation;
+}
+
 inline v1::Operation CheckCreatedOp(const std::string& path, int64_t created_zxid) {
   v1::Operation operation;
   operation.mutable_check_created()->set_path(path);

@@ -206,6 +206,9 @@ NativeServices::NativeServices(StreamThreads* threads)
 
 NativeServices::~NativeServices() = default;
 
-std::vector<grpc::Service*> NativeServices::services() { return {sessions_.get(), tree_.get()}; }
+std::vector<std::pair<std::string, grpc::Service*>> NativeServices::services() {
+  return {{v1::Sessions::service_full_name(), sessions_.get()},
+          {v1::Tree::service_full_name(), tree_.get()}};
+}
 
 }  // namespace quorate::rpc::native

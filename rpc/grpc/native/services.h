@@ -11,6 +11,8 @@
 #include <grpcpp/impl/codegen/service_type.h>
 
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "rpc/grpc/native/stream_thread.h"
@@ -25,8 +27,8 @@ class NativeServices {
   NativeServices(const NativeServices&) = delete;
   NativeServices& operator=(const NativeServices&) = delete;
 
-  // For grpc::ServerBuilder::RegisterService. They live as long as the object.
-  std::vector<grpc::Service*> services();
+  // By their full names, for grpc::ServerBuilder::RegisterService. They live as long as the object.
+  std::vector<std::pair<std::string, grpc::Service*>> services();
 
  private:
   class Sessions;

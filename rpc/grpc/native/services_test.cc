@@ -117,7 +117,7 @@ class Front {
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-    for (grpc::Service* service : services_.services()) builder.RegisterService(service);
+    for (const auto& [name, service] : services_.services()) builder.RegisterService(service);
     server_ = builder.BuildAndStart();
     REQUIRE(port != 0);
     channel = grpc::CreateChannel("127.0.0.1:" + std::to_string(port),

@@ -12,6 +12,7 @@
 #include "rpc/grpc/native/stream_loop.h"
 #include "rpc/grpc/native/translation.h"
 #include "rpc/grpc/native/writes.h"
+#include "rpc/proto/errors.h"
 
 namespace quorate::rpc::native {
 namespace {
@@ -92,15 +93,15 @@ bool SessionStream::TakeTouched() {
 absl::Status SessionStream::OnMessage(std::string_view bytes) {
   touched_ = true;
   if (HasTooManyRequests(bytes)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a message may have ", kMessageRequestsMax, " requests"));
+    return ToStatus(v1::BAD_ARGUMENTS,
+                    absl::StrCat("a message may have ", kMessageRequestsMax, " requests"));
   }
   v1::SessionRequest message;
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    return absl::InvalidArgumentError("a message is not a quorate.v1.SessionRequest");
+    return ToStatus(v1::BAD_ARGUMENTS, "a message is not a quorate.v1.SessionRequest");
   }
   if (message.has_open() != (state_ == State::kNew)) {
-    return absl::InvalidArgumentError("the first message of a stream, and no other, has `open`");
+    return ToStatus(v1::BAD_ARGUMENTS, "the first message of a stream, and no other, has `open`");
   }
   acknowledged_ = std::max(acknowledged_, message.acknowledged_sequence());
   if (state_ == State::kNew) {
@@ -122,7 +123,7 @@ absl::Status SessionStream::OnMessage(std::string_view bytes) {
 }
 
 absl::Status SessionStream::OnHalfClosed() {
-  if (state_ == State::kNew) return absl::InvalidArgumentError("the stream has no message");
+  if (state_ == State::kNew) return ToStatus(v1::BAD_ARGUMENTS, "the stream has no message");
   half_closed_ = true;
   wants_to_continue_ = true;
   return absl::OkStatus();
@@ -133,8 +134,8 @@ absl::Status SessionStream::OnHalfClosed() {
 absl::Status SessionStream::OnOpen(const v1::OpenSession& open) {
   open_ = open;
   if (open.password().size() != tree::kPasswordBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a session's password has ", tree::kPasswordBytes, " bytes"));
+    return ToStatus(v1::BAD_ARGUMENTS,
+                    absl::StrCat("a session's password has ", tree::kPasswordBytes, " bytes"));
   }
   for (const v1::Credential& credential : open.credentials()) {
     if (credential.scheme() != "digest" || !identities_.AddDigest(credential.secret())) {
@@ -200,16 +201,16 @@ absl::Status SessionStream::OnSessionAttached(tree::Zxid attach_zxid) {
 }
 
 absl::Status SessionStream::OnTreeReplaced() {
-  return absl::UnavailableError(
-      "this member was far behind and has skipped what its clients have to be told; open the "
-      "session again");
+  return ToStatus(v1::UNAVAILABLE,
+                  "this member was far behind and has skipped what its clients have to be told; "
+                  "open the session again");
 }
 
 absl::Status SessionStream::CheckTime(std::chrono::steady_clock::time_point now,
                                       int64_t leader_contact_age_ms) {
   if (state_ == State::kNew) {
     if (now - opened_ <= kOpenTimeout) return absl::OkStatus();
-    return absl::DeadlineExceededError("the session was not opened");
+    return ToStatus(v1::NO_REQUEST, "the session was not opened");
   }
   if (state_ == State::kCatchingUp) wants_to_continue_ = true;
   // The client has to learn in time that its session may end elsewhere.

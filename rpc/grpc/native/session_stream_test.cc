@@ -218,6 +218,27 @@ TEST_CASE("a check of the creation") {
   CHECK(f.CallOne(tag, WriteRequest(6, 6, {CheckCreatedOp("/none", 1)})).error() == v1::NO_NODE);
 }
 
+TEST_CASE("a check of the version") {
+  Fixture f;
+  const uint32_t tag = f.OpenSession();
+  f.CallOne(tag, WriteRequest(1, 1, {CreateOp("/a")}));
+  f.CallOne(tag, WriteRequest(2, 2, {SetOp("/a", "one")}));
+  for (const int32_t version : {0, 2}) {
+    const auto sequence = static_cast<uint64_t>(3 + version / 2);
+    const v1::Response refused = f.CallOne(
+        tag, WriteRequest(3, sequence, {CheckVersionOp("/a", version), SetOp("/a", "two")}));
+    CHECK(refused.error() == v1::BAD_VERSION);
+    CHECK(refused.write().results(0).error() == v1::BAD_VERSION);
+    CHECK(refused.write().results(1).error() == v1::NOT_ATTEMPTED);
+  }
+  CHECK(f.CallOne(tag, WriteRequest(4, 5, {CheckVersionOp("/none", 0)})).error() == v1::NO_NODE);
+  CHECK(f.CallOne(tag, GetRequestOf(5, "/a")).get().data() == "one");
+  const v1::Response done =
+      f.CallOne(tag, WriteRequest(6, 6, {CheckVersionOp("/a", 1), SetOp("/a", "two")}));
+  CHECK(done.error() == v1::OK);
+  CHECK(f.CallOne(tag, GetRequestOf(7, "/a")).get().data() == "two");
+}
+
 TEST_CASE("conditions and recursive deletes") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
@@ -390,32 +411,39 @@ TEST_CASE("sessions that say anything are reported to the leader") {
   CHECK(f.service.touches[2] == std::vector<int64_t>{opened.session_id()});
 }
 
-TEST_CASE("messages that make no sense end the stream") {
+TEST_CASE("what makes no sense, or cannot go on, ends the stream with the reason") {
   Fixture f;
   const uint32_t fresh = f.transport.Open(Method::kSession);
   const uint32_t up = f.OpenSession();
+  // The status and its detail agree.
+  const auto error_of = [&](uint32_t tag) {
+    const v1::ErrorCode error = DetailOf(*f.transport.outcome(tag)).code();
+    CHECK(f.CodeOf(tag) == v1::CodeOf(error));
+    return error;
+  };
   SECTION("not a message") {
     f.transport.Write(up, "\xFF\xFF\xFF");
     f.Settle();
-    CHECK(f.CodeOf(up) == absl::StatusCode::kInvalidArgument);
+    CHECK(error_of(up) == v1::BAD_ARGUMENTS);
   }
   SECTION("no open") {
     f.Send(fresh, MessageOf({GetRequestOf(1, "/")}));
     f.Settle();
-    CHECK(f.CodeOf(fresh) == absl::StatusCode::kInvalidArgument);
+    CHECK(error_of(fresh) == v1::BAD_ARGUMENTS);
   }
   SECTION("two opens") {
     f.Send(up, OpenMessage());
     f.Settle();
-    CHECK(f.CodeOf(up) == absl::StatusCode::kInvalidArgument);
+    CHECK(error_of(up) == v1::BAD_ARGUMENTS);
   }
   SECTION("nothing") {
     f.transport.HalfClose(fresh);
     f.Settle();
-    CHECK(f.CodeOf(fresh) == absl::StatusCode::kInvalidArgument);
+    CHECK(error_of(fresh) == v1::BAD_ARGUMENTS);
   }
   SECTION("nothing for long") {
     f.Pass(30'001);
+    CHECK(error_of(fresh) == v1::NO_REQUEST);
     CHECK(f.CodeOf(fresh) == absl::StatusCode::kDeadlineExceeded);
   }
   SECTION("a short password") {
@@ -423,6 +451,7 @@ TEST_CASE("messages that make no sense end the stream") {
     message.mutable_open()->set_password("short");
     f.Send(fresh, message);
     f.Settle();
+    CHECK(error_of(fresh) == v1::BAD_ARGUMENTS);
     CHECK(f.CodeOf(fresh) == absl::StatusCode::kInvalidArgument);
   }
   SECTION("more requests than a message may have") {
@@ -430,7 +459,13 @@ TEST_CASE("messages that make no sense end the stream") {
     for (size_t i = 0; i <= SessionStream::kMessageRequestsMax; ++i) message.add_requests();
     f.Send(up, message);
     f.Settle();
-    CHECK(f.CodeOf(up) == absl::StatusCode::kInvalidArgument);
+    CHECK(error_of(up) == v1::BAD_ARGUMENTS);
+  }
+  SECTION("a tree that was replaced") {
+    f.door.OnTreeReplaced();
+    f.door.OnBatchApplied();
+    f.Settle();
+    CHECK(error_of(up) == v1::UNAVAILABLE);
   }
   SECTION("a request of no kind is answered") {
     v1::Request request;
@@ -484,11 +519,25 @@ TEST_CASE("streams are limited by address") {
   Fixture f(config);
   f.transport.Open(Method::kSession, "10.0.0.1");
   const uint32_t second = f.transport.Open(Method::kSession, "10.0.0.1");
-  CHECK(f.CodeOf(f.transport.Open(Method::kSession, "10.0.0.1")) ==
-        absl::StatusCode::kResourceExhausted);
+  // Calls count too.
+  for (const Method method : {Method::kSession, Method::kWatch, Method::kGet}) {
+    const uint32_t refused = f.transport.Open(method, "10.0.0.1");
+    CHECK(f.CodeOf(refused) == absl::StatusCode::kResourceExhausted);
+    CHECK(DetailOf(*f.transport.outcome(refused)).code() == v1::TOO_MANY_STREAMS);
+  }
   CHECK_FALSE(f.transport.outcome(f.transport.Open(Method::kSession, "10.0.0.2")).has_value());
   f.transport.Cancel(second);
   CHECK_FALSE(f.transport.outcome(f.transport.Open(Method::kSession, "10.0.0.1")).has_value());
+}
+
+TEST_CASE("streams are limited together") {
+  Config config = zk::TestConfig();
+  config.max_connections = 1;
+  Fixture f(config);
+  f.transport.Open(Method::kSession, "10.0.0.1");
+  const uint32_t refused = f.transport.Open(Method::kGet, "10.0.0.2");
+  CHECK(f.CodeOf(refused) == absl::StatusCode::kResourceExhausted);
+  CHECK(DetailOf(*f.transport.outcome(refused)).code() == v1::TOO_MANY_STREAMS);
 }
 
 TEST_CASE("a congested server reads no more from those who wait for it") {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "rpc/proto/errors.h"
 
 namespace quorate::rpc::native {
 namespace {
@@ -40,11 +41,7 @@ void EventFeed::GoBackTo(uint64_t number) {
   next_ = number;
 }
 
-absl::Status EventFeed::Lost() {
-  return absl::ResourceExhaustedError(
-      "the client did not read its events while they were kept; watch again from what was "
-      "received, on a new stream");
-}
+absl::Status EventFeed::Lost() { return ToStatus(v1::TOO_SLOW, {}); }
 
 Stream::Stream(StreamLoop* loop, uint32_t tag, std::string address)
     : loop_(loop), tag_(tag), address_(std::move(address)) {}

@@ -71,7 +71,7 @@ class EventFeed {
   bool lagging() const { return lagging_; }
 
   // Calls `send(event)` for what is left, as long as `has_room()` and not too much is looked at in
-  // one go. RESOURCE_EXHAUSTED if some of it is not kept any more. REQUIRES: the tree is locked,
+  // one go. TOO_SLOW if some of it is not kept any more. REQUIRES: the tree is locked,
   // and the inbox is empty.
   template <class HasRoom, class Send>
   absl::Status CatchUp(const EventHistory& history, HasRoom has_room, Send send) {

@@ -6,10 +6,7 @@
 
 #include <utility>
 
-#include "absl/strings/cord.h"
 #include "base/assert.h"
-#include "base/strings.h"
-#include "rpc/proto/errors.h"
 #include "tree/acl.h"
 
 namespace quorate::rpc::native {
@@ -273,14 +270,6 @@ bool FromProto(v1::WatchScope scope, Scope* to) {
 size_t DataBytesOf(const v1::Operation& operation) {
   if (operation.has_create()) return operation.create().data().size();
   return operation.has_set() ? operation.set().data().size() : 0;
-}
-
-absl::Status ToStatus(v1::ErrorCode code, std::string_view message, v1::ErrorDetail detail) {
-  ASSERT(code != v1::OK);
-  absl::Status status(v1::CodeOf(code), ToAbsl(message.empty() ? v1::TextOf(code) : message));
-  detail.set_code(code);
-  status.SetPayload(v1::kErrorDetailUrl, absl::Cord(detail.SerializeAsString()));
-  return status;
 }
 
 void AppendField(int number, const google::protobuf::MessageLite& message, std::string* to) {

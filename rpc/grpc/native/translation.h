@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "rpc/grpc/native/event.h"
 #include "rpc/grpc/native/scope.h"
 #include "rpc/proto/quorate/v1/types.pb.h"
@@ -50,10 +49,6 @@ bool FromProto(v1::WatchScope scope, Scope* to);
 
 // Bytes of data in an operation.
 size_t DataBytesOf(const v1::Operation& operation);
-
-// The canonical status of an error, with an ErrorDetail among its details (v1::kErrorDetailUrl).
-// `code` is not OK.
-absl::Status ToStatus(v1::ErrorCode code, std::string_view message, v1::ErrorDetail detail = {});
 
 // Appends `message` to the bytes of another one, as an element of its field `number`.
 void AppendField(int number, const google::protobuf::MessageLite& message, std::string* to);

@@ -6,6 +6,7 @@
 #include "rpc/grpc/native/stream_loop.h"
 #include "rpc/grpc/native/translation.h"
 #include "rpc/grpc/native/writes.h"
+#include "rpc/proto/errors.h"
 #include "tree/path.h"
 
 namespace quorate::rpc::native {
@@ -23,9 +24,9 @@ WatchStream::WatchStream(StreamLoop* loop, uint32_t tag, std::string client_addr
       sent_(loop->now()) {}
 
 absl::Status WatchStream::OnMessage(std::string_view bytes) {
-  if (state_ != State::kNew) return absl::InvalidArgumentError("a watch has one request");
+  if (state_ != State::kNew) return ToStatus(v1::BAD_ARGUMENTS, "a watch has one request");
   if (!request_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    return absl::InvalidArgumentError("the message is not a quorate.v1.WatchRequest");
+    return ToStatus(v1::BAD_ARGUMENTS, "the message is not a quorate.v1.WatchRequest");
   }
   for (const v1::Credential& credential : request_.credentials()) {
     if (credential.scheme() != "digest" || !identities_.AddDigest(credential.secret())) {
@@ -109,7 +110,7 @@ absl::Status WatchStream::OnTreeReplaced() {
 
 absl::Status WatchStream::CheckTime(std::chrono::steady_clock::time_point now, int64_t) {
   if (state_ == State::kNew && now - opened_ > kOpenTimeout) {
-    return absl::DeadlineExceededError("no request came");
+    return ToStatus(v1::NO_REQUEST, "no request came");
   }
   if (state_ == State::kStarting) wants_to_continue_ = true;
   if (state_ == State::kUp && now - sent_ >= kProgressPeriod) wants_to_continue_ = true;

@@ -273,6 +273,7 @@ TEST_CASE("a client that does not read for so long that events are lost is told 
   for (int i = 0; i < 8000; ++i) f.Change(SetOp("/" + name, ""));
   while (f.transport.ReadOne(tag)) f.Settle();
   CHECK(f.CodeOf(tag) == absl::StatusCode::kResourceExhausted);
+  CHECK(DetailOf(*f.transport.outcome(tag)).code() == v1::TOO_SLOW);
 }
 
 TEST_CASE("a client that does not read is not read from for ever") {

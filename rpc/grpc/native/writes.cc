@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
 #include "rpc/grpc/native/translation.h"
+#include "rpc/proto/errors.h"
 
 namespace quorate::rpc::native {
 namespace {
