@@ -259,6 +259,41 @@ TEST_CASE("the end of the session fails every call, and is told") {
   CHECK(client->state() == Client::State::kLost);
 }
 
+TEST_CASE("what happens to the session is told in order, each before the calls that it concerns") {
+  using Type = SessionEvent::Type;
+  std::atomic<bool> breaks{false};
+  ScriptedServer server(
+      {.at_moment = [&](int, Moment) { return breaks ? kBroken : grpc::Status::OK; }});
+  Collected<SessionEvent> events;
+  const auto types = [&events](size_t count) {
+    std::vector<Type> told;
+    for (const SessionEvent& event : events.WaitFor(count)) told.push_back(event.type);
+    return told;
+  };
+  ClientOptions options;
+  options.on_session_event = [&](const SessionEvent& event) { events.Add(event); };
+  auto client = Connect(server.address(), options);
+  CHECK(types(1) == std::vector<Type>{Type::kConnected});
+  breaks = true;
+  auto waits = client->AsyncCreate("/a");
+  REQUIRE(types(2) == std::vector<Type>{Type::kConnected, Type::kSuspended});
+  CHECK(client->state() == Client::State::kSuspended);
+  breaks = false;
+  REQUIRE(waits.Wait().ok());
+  REQUIRE(types(0) == std::vector<Type>{Type::kConnected, Type::kSuspended, Type::kReconnected});
+  CHECK(client->state() == Client::State::kConnected);
+  server.ExpireSessions();
+  REQUIRE(!client->Create("/b").ok());
+  REQUIRE(types(0) ==
+          std::vector<Type>{Type::kConnected, Type::kSuspended, Type::kReconnected, Type::kLost});
+  const std::vector<SessionEvent> told = events.WaitFor(0);
+  CHECK(told[0].server == server.address());
+  CHECK(told[1].reason.code() == absl::StatusCode::kUnavailable);
+  CHECK(told[2].server == server.address());
+  CHECK(told[2].reason.ok());
+  CHECK(ErrorOf(told[3].reason) == ErrorCode::kSessionExpired);
+}
+
 TEST_CASE(
     "several listen to the session, each until its handle ends, and later ones hear how it is") {
   using Type = SessionEvent::Type;
