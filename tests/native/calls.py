@@ -1,8 +1,11 @@
 """Calls, sessions and watches through the native door of a real cluster, and the same tree through the
 ZooKeeper door."""
 
+import base64
+import contextlib
 import time
 
+import harness
 import kazoo.client
 import kazoo.exceptions
 import native
@@ -181,14 +184,113 @@ def shared_a_watch_goes_on_at_another_member(cluster):
         assert paths == [f"{path}/{i}" for i in range(2, 60)]
 
 
-def shared_reflection_lists_the_services(cluster):
-    names = native.services_of(_grpc(cluster, 1))
-    for name in ("quorate.v1.Sessions", "quorate.v1.Tree"):
-        assert name in names, names
+def shared_calls_are_made_with_what_reflection_says_alone(cluster):
+    path = _fresh("reflected")
+    with native.Tree(_grpc(cluster, 1)) as tree:
+        tree.create(path, b"seen")
+    versions = [version for version in ("v1", "v1alpha") if _serves_reflection(cluster, version)]
+    assert versions, "no reflection"
+    for version in versions:
+        with native.Reflection(_grpc(cluster, 1), version) as reflection:
+            names = reflection.services()
+            assert {"quorate.v1.Cluster", "quorate.v1.Sessions", "quorate.v1.Tree",
+                    "grpc.health.v1.Health"} <= set(names), names
+            methods = {name: [method.name for method in reflection.service(name).methods] for name in names
+                       if name.startswith("quorate.")}
+            assert sorted(methods["quorate.v1.Tree"]) == [
+                "Create", "Delete", "Exists", "Get", "List", "Set", "Txn", "Watch"], methods
+            assert methods["quorate.v1.Sessions"] == ["Session"], methods
+            assert sorted(methods["quorate.v1.Cluster"]) == [
+                "Backup", "Members", "Status", "TransferLeadership"], methods
+            read = reflection.call("quorate.v1.Tree", "Get", {"path": path, "options": {"linearizable": True}})
+            assert base64.b64decode(read["result"]["data"]) == b"seen", read
+            assert reflection.call("quorate.v1.Cluster", "Status", {})["member"] == 1
+            # What is in the details of a status is described too.
+            failure = _expect("NOT_FOUND", "NO_NODE", reflection.call, "quorate.v1.Tree", "Get",
+                              {"path": path + "-not"})
+            detail = reflection.message("quorate.v1.ErrorDetail")
+            assert {field.name for field in detail.fields} == {
+                field.name for field in failure.detail.DESCRIPTOR.fields}
+    return ", ".join(versions)
+
+
+def _serves_reflection(cluster, version):
+    """A client that asks for a version that is not there is told so, and takes the other one."""
+    with native.Reflection(_grpc(cluster, 1), version) as reflection:
+        try:
+            return bool(reflection.services())
+        except native.Failed as failure:
+            assert failure.code == "UNIMPLEMENTED", failure
+            return False
+
+
+def _wait_for_leader(members, is_wanted, seconds=5):
+    """Who leads, as all say; 0 if it is nobody wanted within that time."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        statuses = [member.status() for member in members.values()]
+        leader = statuses[0].leader
+        if {status.leader for status in statuses} == {leader} and is_wanted(leader) and (
+                members[leader].status().role == native.cluster.ROLE_LEADER):
+            return leader
+        time.sleep(0.02)
+    return 0
+
+
+def shared_leadership_moves_when_that_is_asked_for(cluster):
+    path = _fresh("led")
+    with contextlib.ExitStack() as stack:
+        members = {number: stack.enter_context(native.Member(_grpc(cluster, number)))
+                   for number in cluster.numbers()}
+        session = stack.enter_context(native.Session(_grpc(cluster, 1)))
+        session.write(1, native.create(path))
+        # To each of them, and to whom the leader chooses.
+        wanted = [*cluster.numbers(), *cluster.numbers(), 0]
+        for moves, target in enumerate(wanted, 2):
+            before = _wait_for_leader(members, bool)
+            if target == before:
+                target = 0
+            follower = next(number for number in members if number != before)
+            _expect("FAILED_PRECONDITION", "CANNOT_TRANSFER", members[follower].transfer_leadership, follower)
+            _expect("FAILED_PRECONDITION", "CANNOT_TRANSFER", members[before].transfer_leadership, 77)
+            for _ in range(5):  # what was begun need not come to an end
+                members[before].transfer_leadership(target)
+                after = _wait_for_leader(members, lambda leader: leader not in (0, before))
+                if after:
+                    break
+            assert after == target if target else after, f"{after} leads, {before} led, asked for {target}"
+            assert native.name_of(session.write(moves, native.set_(path, b"")).error) == "OK"
+        assert session.get(path).get.stat.version == len(wanted)
+        session.close()
+
+
+def alone_health_is_that_of_the_quorum(server):
+    with harness.Cluster(server) as cluster:
+        for leads in (True, False):
+            leader = cluster.leader()
+            survivor = leader if leads else next(number for number in cluster.numbers() if number != leader)
+            # A leader goes last: until then there is a majority.
+            others = sorted(set(cluster.numbers()) - {survivor}, key=lambda number: number == leader)
+            with native.Health(_grpc(cluster, survivor)) as health:
+                statuses = {name: health.watch(name) for name in ("", "quorate.v1.Tree")}
+                for name, stream in statuses.items():
+                    assert next(stream) == "SERVING", name
+                for number in others:
+                    cluster.kill(number)
+                for name, stream in statuses.items():
+                    assert next(stream) == "NOT_SERVING", name
+                    assert health.check(name) == "NOT_SERVING", name
+                for number in others:
+                    cluster.restart(number)
+                for name, stream in statuses.items():
+                    assert next(stream) == "SERVING", name
+                    stream.cancel()
+            for number in others:
+                with native.Health(_grpc(cluster, number)) as restarted:
+                    assert "SERVING" in restarted.watch(), number
 
 
 def alone_events_that_are_not_kept_are_said_to_be_lost(server):
-    import harness
     with harness.Cluster(server, size=1, settings=["eventHistoryBytes=20000"]) as cluster:
         with native.Tree(_grpc(cluster, 1)) as tree:
             seen = tree.create("/a").zxid

@@ -13,6 +13,7 @@ import threading
 
 import grpc
 import harness
+from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, json_format, message_factory
 
 PACKAGE = "rpc/proto/quorate/v1"
 SECONDS = 15  # that anything may take
@@ -22,13 +23,13 @@ def _load_messages():
     """The messages' classes, generated from the .proto files as they are."""
     directory = tempfile.mkdtemp(prefix="quorate-proto-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    files = [f"{PACKAGE}/{name}.proto" for name in ("types", "tree", "session")]
+    files = [f"{PACKAGE}/{name}.proto" for name in ("types", "tree", "session", "cluster")]
     subprocess.run(["protoc", f"--proto_path={harness.ROOT}", f"--python_out={directory}", *files], check=True)
     sys.path.insert(0, directory)
     return [importlib.import_module(file[:-len(".proto")].replace("/", ".") + "_pb2") for file in files]
 
 
-types, tree, session = _load_messages()
+types, tree, session, cluster = _load_messages()
 
 
 def name_of(code):
@@ -49,7 +50,6 @@ class Failed(Exception):
 
 def _detail_of(status):
     """Takes a google.rpc.Status apart as its definition says."""
-    from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, message_factory  # pylint: disable=all
     file = descriptor_pb2.FileDescriptorProto(name="status_of_test.proto", package="of_test", syntax="proto3")
     file.dependency.append("google/protobuf/any.proto")
     message = file.message_type.add(name="Status")
@@ -114,6 +114,63 @@ class Tree:
         stub = self.channel.unary_stream("/quorate.v1.Tree/Watch", tree.WatchRequest.SerializeToString,
                                          tree.WatchResponse.FromString)
         return stub(tree.WatchRequest(path=path, scope=scope, after_zxid=after_zxid), timeout=SECONDS)
+
+
+class Member:
+    """The service that looks after a cluster, at one member."""
+
+    def __init__(self, address):
+        self.channel = grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.channel.close()
+
+    def _call(self, method, request):
+        response = getattr(cluster, f"{method}Response")
+        stub = self.channel.unary_unary(f"/quorate.v1.Cluster/{method}", type(request).SerializeToString,
+                                        response.FromString)
+        try:
+            return stub(request, timeout=SECONDS)
+        except grpc.RpcError as error:
+            raise Failed(error) from None
+
+    def status(self):
+        return self._call("Status", cluster.StatusRequest())
+
+    def transfer_leadership(self, member):
+        self._call("TransferLeadership", cluster.TransferLeadershipRequest(member=member))
+
+
+class Health:
+    """The health service at one member (grpc/health/v1/health.proto), spoken by hand."""
+
+    STATUSES = {b"": "UNKNOWN", b"\x08\x01": "SERVING", b"\x08\x02": "NOT_SERVING", b"\x08\x03": "SERVICE_UNKNOWN"}
+
+    def __init__(self, address):
+        self.channel = grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.channel.close()
+
+    @staticmethod
+    def _request(service):
+        """Its one field is `service`."""
+        return b"\x0a" + bytes([len(service)]) + service.encode()
+
+    def check(self, service=""):
+        stub = self.channel.unary_unary("/grpc.health.v1.Health/Check", self._request, self.STATUSES.get)
+        return stub(service, timeout=SECONDS)
+
+    def watch(self, service="", seconds=4 * SECONDS):
+        """The stream of its statuses: the one that it has, and each other one."""
+        stub = self.channel.unary_stream("/grpc.health.v1.Health/Watch", self._request, self.STATUSES.get)
+        return stub(service, timeout=seconds)
 
 
 class Ended(Exception):
@@ -239,37 +296,110 @@ def delete(path, recursive=False):
     return types.Operation(delete=types.Operation.Delete(path=path, recursive=recursive))
 
 
-def services_of(address):
-    """The names that reflection gives, asked in its protocol by hand: ServerReflectionRequest has
-    list_services as field 7, its response the names as 6.1.1."""
-    with grpc.insecure_channel(address) as channel:
-        stub = channel.stream_stream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-                                     lambda _: b"\x3a\x00", bytes)
-        response = next(stub(iter([None]), timeout=SECONDS))
-    names = _fields(_fields(response, 6)[0], 1)
-    return [_fields(name, 1)[0].decode() for name in names]
+# The messages of grpc/reflection/v1alpha/reflection.proto, and of v1: field, number, type.
+_REFLECTION = {
+    "Request": [("file_by_filename", 3, "string"), ("file_containing_symbol", 4, "string"),
+                ("list_services", 7, "string")],
+    "Response": [("file_descriptor_response", 4, "Files"), ("list_services_response", 6, "Services"),
+                 ("error_response", 7, "Error")],
+    "Files": [("file_descriptor_proto", 1, "repeated bytes")],
+    "Services": [("service", 1, "repeated Service")],
+    "Service": [("name", 1, "string")],
+    "Error": [("error_code", 1, "int32"), ("error_message", 2, "string")],
+}
 
 
-def _fields(message, number):
-    """The values of a field that has a length, of a message without fixed-size fields."""
-    values, at = [], 0
+def _reflection_classes():
+    scalars = {"int32": descriptor_pb2.FieldDescriptorProto.TYPE_INT32,
+               "string": descriptor_pb2.FieldDescriptorProto.TYPE_STRING,
+               "bytes": descriptor_pb2.FieldDescriptorProto.TYPE_BYTES}
+    file = descriptor_pb2.FileDescriptorProto(name="reflection_of_test.proto", package="reflection", syntax="proto2")
+    for name, fields in _REFLECTION.items():
+        message = file.message_type.add(name=name)
+        for field, number, kind in fields:
+            label = 3 if kind.startswith("repeated ") else 1
+            kind = kind.removeprefix("repeated ")
+            if kind in scalars:
+                message.field.add(name=field, number=number, type=scalars[kind], label=label)
+            else:
+                message.field.add(name=field, number=number, label=label, type_name=f".reflection.{kind}",
+                                  type=descriptor_pb2.FieldDescriptorProto.TYPE_MESSAGE)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    factory = message_factory.MessageFactory(pool)
+    return [factory.GetPrototype(pool.FindMessageTypeByName(f"reflection.{name}"))
+            for name in ("Request", "Response")]
 
-    def varint():
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = message[at]
-            at += 1
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
 
-    while at < len(message):
-        tag = varint()
-        value = varint()
-        if tag & 7 == 2:
-            if tag >> 3 == number:
-                values.append(message[at:at + value])
-            at += value
-    return values
+class Reflection:
+    """A client that knows of the services only what a member's reflection says, as grpcurl does."""
+
+    def __init__(self, address, version="v1alpha"):
+        self.channel = grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])
+        self.request, response = _reflection_classes()
+        self.stub = self.channel.stream_stream(
+            f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo",
+            self.request.SerializeToString, response.FromString)
+        self.pool = descriptor_pool.DescriptorPool()
+        self.factory = message_factory.MessageFactory(self.pool)
+        self.files = set()  # names of those in the pool
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.channel.close()
+
+    def _ask(self, **what):
+        try:
+            response = next(self.stub(iter([self.request(**what)]), timeout=SECONDS))
+        except grpc.RpcError as error:
+            raise Failed(error) from None
+        if response.HasField("error_response"):
+            raise LookupError(f"{what}: {response.error_response.error_message}")
+        return response
+
+    def services(self):
+        """Their names."""
+        return [service.name for service in self._ask(list_services="").list_services_response.service]
+
+    def _learn(self, **what):
+        """Takes the file that is asked for, and those that it imports, into the pool."""
+        response = self._ask(**what).file_descriptor_response
+        files = [descriptor_pb2.FileDescriptorProto.FromString(file)
+                 for file in response.file_descriptor_proto]
+        # The one that was asked for comes first, and needs not come with all that it imports.
+        known = {file.name: file for file in files}
+
+        def add(name):
+            if name in self.files:
+                return
+            if name not in known:
+                self._learn(file_by_filename=name)
+                return
+            for imported in known[name].dependency:
+                add(imported)
+            self.pool.Add(known[name])
+            self.files.add(name)
+
+        add(files[0].name)
+
+    def service(self, name):
+        """The descriptor of a service, in which those of all its messages are."""
+        self._learn(file_containing_symbol=name)
+        return self.pool.FindServiceByName(name)
+
+    def message(self, name):
+        self._learn(file_containing_symbol=name)
+        return self.pool.FindMessageTypeByName(name)
+
+    def call(self, service, method, request):
+        """A unary call; request and response are what their JSON would be."""
+        found = self.service(service).FindMethodByName(method)
+        make, take = (self.factory.GetPrototype(kind) for kind in (found.input_type, found.output_type))
+        stub = self.channel.unary_unary(f"/{service}/{method}", make.SerializeToString, take.FromString)
+        try:
+            response = stub(json_format.ParseDict(request, make()), timeout=SECONDS)
+        except grpc.RpcError as error:
+            raise Failed(error) from None
+        return json_format.MessageToDict(response)
