@@ -3,6 +3,8 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/strings/str_format.h"
+
 namespace quorate {
 namespace {
 
@@ -11,6 +13,16 @@ bool Sees(const v1::Request::Watch& watch, const std::string& path) {
   const std::string below = watch.path() == "/" ? "/" : watch.path() + "/";
   if (watch.scope() == v1::NODE || !path.starts_with(below)) return false;
   return watch.scope() == v1::SUBTREE || path.find('/', below.size()) == std::string::npos;
+}
+
+std::string ParentOf(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
+bool IsEphemeral(v1::CreateMode mode) {
+  return mode == v1::EPHEMERAL || mode == v1::EPHEMERAL_SEQUENTIAL;
+}
+
+bool IsSequential(v1::CreateMode mode) {
+  return mode == v1::PERSISTENT_SEQUENTIAL || mode == v1::EPHEMERAL_SEQUENTIAL;
 }
 
 }  // namespace
@@ -137,11 +149,21 @@ v1::Response ScriptedServer::Do(const v1::Request& request, Attached* attached) 
       response.set_error(v1::NO_NODE);
     } else {
       response.mutable_get()->set_data(node->second.data);
+      *response.mutable_get()->mutable_stat() = StatOf(*node);
     }
   } else if (request.has_exists()) {
     const auto node = nodes_.find(request.exists().path());
     response.mutable_exists()->set_exists(node != nodes_.end());
-    if (node != nodes_.end()) *response.mutable_exists()->mutable_stat() = node->second.stat;
+    if (node != nodes_.end()) *response.mutable_exists()->mutable_stat() = StatOf(*node);
+  } else if (request.has_list()) {
+    const std::string& path = request.list().path();
+    if (path != "/" && !nodes_.contains(path)) {
+      response.set_error(v1::NO_NODE);
+    } else {
+      for (std::string& name : ChildrenOf(path)) {
+        response.mutable_list()->add_children(std::move(name));
+      }
+    }
   } else if (request.has_watch()) {
     const int64_t after = request.watch().after_zxid();
     if (after != 0 && after < oldest_) {
@@ -158,6 +180,21 @@ v1::Response ScriptedServer::Do(const v1::Request& request, Attached* attached) 
     sessions_.erase(attached->session);
   }
   return response;
+}
+
+std::vector<std::string> ScriptedServer::ChildrenOf(const std::string& path) const {
+  const std::string above = path == "/" ? "" : path;
+  std::vector<std::string> names;
+  for (const auto& [other, node] : nodes_) {
+    if (ParentOf(other) == above) names.push_back(other.substr(above.size() + 1));
+  }
+  return names;
+}
+
+v1::Stat ScriptedServer::StatOf(const std::pair<const std::string, Node>& node) const {
+  v1::Stat stat = node.second.stat;
+  stat.set_children(static_cast<int32_t>(ChildrenOf(node.first).size()));
+  return stat;
 }
 
 v1::Response ScriptedServer::DoWrite(const v1::Request::Write& write, int64_t session_id) {
@@ -189,13 +226,15 @@ v1::Response ScriptedServer::DoWrite(const v1::Request::Write& write, int64_t se
 
 v1::ErrorCode ScriptedServer::Create(const v1::Operation::Create& create, int64_t session_id,
                                      v1::OperationResult* result) {
-  const std::string& path = create.path();
-  const std::string parent = path.substr(0, path.rfind('/'));
+  std::string path = create.path();
+  const std::string parent = ParentOf(path);
   if (!parent.empty() && !nodes_.contains(parent)) return v1::NO_NODE;
+  if (IsSequential(create.mode())) absl::StrAppendFormat(&path, "%010d", next_number_++);
   const auto [node, fresh] = nodes_.try_emplace(path, Node{create.data(), {}});
   if (!fresh) return v1::NODE_EXISTS;
   node->second.stat.set_created_zxid(zxid_);
-  if (create.mode() == v1::EPHEMERAL) node->second.stat.set_ephemeral_session(session_id);
+  node->second.stat.set_modified_zxid(zxid_);
+  if (IsEphemeral(create.mode())) node->second.stat.set_ephemeral_session(session_id);
   result->set_path(path);
   *result->mutable_stat() = node->second.stat;
   return v1::OK;
@@ -208,7 +247,7 @@ v1::ErrorCode ScriptedServer::Apply(const v1::Operation& operation, int64_t sess
   if (operation.has_create()) {
     const v1::ErrorCode error = Create(operation.create(), session_id, result);
     if (error != v1::OK) return error;
-    event.set_path(operation.create().path());
+    event.set_path(result->path());
     event.set_type(v1::NODE_CREATED);
     changes_.push_back("create " + event.path());
   } else if (operation.has_set()) {
@@ -216,6 +255,7 @@ v1::ErrorCode ScriptedServer::Apply(const v1::Operation& operation, int64_t sess
     if (node == nodes_.end()) return v1::NO_NODE;
     node->second.data = operation.set().data();
     node->second.stat.set_version(node->second.stat.version() + 1);
+    node->second.stat.set_modified_zxid(zxid_);
     *result->mutable_stat() = node->second.stat;
     event.set_path(node->first);
     event.set_type(v1::NODE_DATA_CHANGED);

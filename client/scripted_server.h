@@ -1,5 +1,5 @@
 // A cluster of its own kind, for tests of the client: it has sessions, a few znodes and events, and
-// does what a script says instead of what it should.
+// does what a script says instead of what it should. A transaction that fails is not taken back.
 //
 // Thread-safety: all functions from any thread; `script` is set before there are clients.
 #pragma once
@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rpc/proto/quorate/v1/session.grpc.pb.h"
@@ -64,7 +65,7 @@ class ScriptedServer final : public v1::Sessions::Service {
   };
   struct Node {
     std::string data;
-    v1::Stat stat;  // when it was made and by whom, and its version
+    v1::Stat stat;  // when it was made and by whom, when it was changed, and its version
   };
   // Of one stream.
   struct Attached {
@@ -78,6 +79,9 @@ class ScriptedServer final : public v1::Sessions::Service {
   grpc::Status Open(const v1::OpenSession& open, Attached* attached, v1::SessionResponse* response);
   grpc::Status Answer(const v1::SessionRequest& message, Attached* attached);
   v1::Response Do(const v1::Request& request, Attached* attached);
+  // Names, in the order of their bytes.
+  std::vector<std::string> ChildrenOf(const std::string& path) const;
+  v1::Stat StatOf(const std::pair<const std::string, Node>& node) const;
   v1::Response DoWrite(const v1::Request::Write& write, int64_t session_id);
   v1::ErrorCode Apply(const v1::Operation& operation, int64_t session_id,
                       v1::OperationResult* result);
@@ -96,6 +100,7 @@ class ScriptedServer final : public v1::Sessions::Service {
   int64_t zxid_ = 100;
   int64_t last_session_ = 0;
   int64_t oldest_ = 0;
+  int next_number_ = 0;  // of a sequential znode
   uint64_t acknowledged_ = 0;
   std::map<int64_t, SessionState> sessions_;
   std::map<std::string, Node> nodes_;

@@ -1,0 +1,191 @@
+// Recipes whose streams break at any moment, and whose events are lost meanwhile.
+
+#include <algorithm>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/client.h"
+#include "client/recipes/mutex.h"
+#include "client/recipes/persistent_node.h"
+#include "client/recipes/tree_cache.h"
+#include "client/scripted_server.h"
+#include "client/testing/collected.h"
+
+namespace quorate {
+namespace {
+
+using testing::Collected;
+using Moment = ScriptedServer::Moment;
+using Strings = std::vector<std::string>;
+
+constexpr int kLongMs = 20'000;
+const grpc::Status kBroken(grpc::StatusCode::UNAVAILABLE, "broken by the script");
+
+// So quiet that it takes no event by chance.
+std::unique_ptr<Client> Connect(const ScriptedServer& server) {
+  auto client = Client::Connect({.servers = server.address(), .session_timeout_ms = 600'000});
+  INFO(client.status().ToString());
+  REQUIRE(client.ok());
+  return *std::move(client);
+}
+
+// A server that can make a client miss what happens.
+class LossyServer {
+ public:
+  // All that happened and was not told yet is forgotten, and the client's stream breaks. When this
+  // returns the client goes on, and its watches were told.
+  void Lose(Client* client) {
+    server.ForgetEvents();
+    breaks_ = true;
+    REQUIRE(client->Sync().ok());
+    REQUIRE(losses_.exchange(0) > 0);
+  }
+
+  // The paths of all watches that were set.
+  Collected<std::string> watched;
+
+ private:
+  std::atomic<bool> breaks_{false};
+  std::atomic<int> losses_{0};
+
+ public:
+  ScriptedServer server{{.at_moment =
+                             [this](int, Moment moment) {
+                               return moment == Moment::kDone && breaks_.exchange(false)
+                                          ? kBroken
+                                          : grpc::Status::OK;
+                             },
+                         .at_answer =
+                             [this](const v1::Request& request, v1::Response* response) {
+                               if (!request.has_watch()) return;
+                               if (response->error() == v1::EVENTS_LOST) ++losses_;
+                               if (response->error() == v1::OK) watched.Add(request.watch().path());
+                             }}};
+};
+
+// Of the znode that one made for the lock.
+std::string NodeOf(InterProcessMutex* mutex, size_t place = 0) {
+  const auto nodes = mutex->ParticipantNodes();
+  REQUIRE(nodes.ok());
+  REQUIRE(nodes->size() > place);
+  return (*nodes)[place];
+}
+
+}  // namespace
+
+TEST_CASE("who gets in line does it once wherever the stream breaks, and leaves nothing behind") {
+  bool is_beyond_the_end = false;
+  for (int broken = 1; !is_beyond_the_end; ++broken) {
+    CAPTURE(broken);
+    std::atomic<int> moments{0};
+    ScriptedServer server({.at_moment =
+                               [&](int number, Moment) {
+                                 moments = number;
+                                 return number == broken ? kBroken : grpc::Status::OK;
+                               },
+                           .sends_single_items = true});
+    auto client = Connect(server);
+    InterProcessMutex mutex(client.get(), "/locks/a");
+    REQUIRE(mutex.Acquire(kLongMs).ok());
+    CHECK(NodeOf(&mutex).starts_with("/locks/a/_c_"));
+    CHECK(client->List("/locks/a")->children.size() == 1);
+    REQUIRE(mutex.Release(kLongMs).ok());
+    CHECK(client->List("/locks/a")->children.empty());
+    const Strings changes = server.changes();
+    CHECK(std::count_if(changes.begin(), changes.end(), [](const std::string& change) {
+            return change.starts_with("create /locks/a/");
+          }) == 1);
+    is_beyond_the_end = moments < broken;
+  }
+}
+
+TEST_CASE("who waits gets the lock although the end of the one before was lost") {
+  LossyServer lossy;
+  auto first_client = Connect(lossy.server), second_client = Connect(lossy.server);
+  InterProcessMutex first(first_client.get(), "/lock"), second(second_client.get(), "/lock");
+  REQUIRE(first.Acquire(kLongMs).ok());
+  const std::string before = NodeOf(&first);
+  auto acquired = std::async(std::launch::async, [&] { return second.Acquire(kLongMs); });
+  // Each its own znode, and the second one that of the first.
+  const Strings watched = lossy.watched.WaitFor(3);
+  REQUIRE(std::count(watched.begin(), watched.end(), before) == 2);
+  REQUIRE(first.Release(kLongMs).ok());
+  CHECK(acquired.wait_for(std::chrono::milliseconds(50)) == std::future_status::timeout);
+  lossy.Lose(second_client.get());
+  CHECK(acquired.get().ok());
+  CHECK(NodeOf(&second) != before);
+}
+
+TEST_CASE("who has the lock notices that its znode is gone although that was lost") {
+  LossyServer lossy;
+  auto client = Connect(lossy.server), other = Connect(lossy.server);
+  Collected<LockEvent::Type> events;
+  InterProcessMutex mutex(client.get(), "/lock",
+                          {.listener = [&](const LockEvent& event) { events.Add(event.type); }});
+  REQUIRE(mutex.Acquire(kLongMs).ok());
+  lossy.watched.WaitFor(1);
+
+  // As long as it is there, nothing else is lost.
+  REQUIRE(other->Create("/unseen").ok());
+  lossy.Lose(client.get());
+  REQUIRE(client->Sync().ok());
+  CHECK(mutex.FencingToken().ok());
+
+  const size_t told = events.WaitFor(0).size();
+  REQUIRE(other->Delete(NodeOf(&mutex)).ok());
+  lossy.Lose(client.get());
+  // That no member serves, that one does again, and then this.
+  CHECK(events.WaitFor(told + 3).back() == LockEvent::Type::kLost);
+  CHECK(mutex.FencingToken().status().code() == absl::StatusCode::kAborted);
+  CHECK(mutex.Release(kLongMs).code() == absl::StatusCode::kAborted);
+}
+
+TEST_CASE("a cache is the tree again although changes were lost") {
+  LossyServer lossy;
+  auto client = Connect(lossy.server), other = Connect(lossy.server);
+  for (const char* path : {"/t", "/t/gone", "/t/gone/too", "/t/changed", "/t/same"}) {
+    REQUIRE(other->Create(path, "old").ok());
+  }
+  Collected<std::string> told;
+  auto cache = *TreeCache::Start(client.get(), "/t", [&](const TreeCache::Change& change) {
+    static constexpr const char* kNames[] = {"+", "=", "-", "loaded", "lost"};
+    told.Add(kNames[static_cast<int>(change.type)] + change.znode.path);
+  });
+  REQUIRE(cache->WaitUntilCurrent(kLongMs).ok());
+  const size_t before = told.WaitFor(6).size();  // the znodes, and that they are loaded
+  REQUIRE(other->Delete("/t/gone/too").ok());
+  REQUIRE(other->Delete("/t/gone").ok());
+  REQUIRE(other->Set("/t/changed", "new").ok());
+  REQUIRE(other->Create("/t/new", "new").ok());
+  lossy.Lose(client.get());
+  REQUIRE(cache->WaitUntilCurrent(kLongMs).ok());
+  Strings all;
+  for (const TreeCache::Znode& znode : cache->All()) all.push_back(znode.path + "=" + znode.data);
+  CHECK(all == Strings{"/t=old", "/t/changed=new", "/t/new=new", "/t/same=old"});
+  Strings changes = told.WaitFor(0);
+  changes.erase(changes.begin(), changes.begin() + static_cast<std::ptrdiff_t>(before));
+  std::sort(changes.begin(), changes.end());
+  CHECK(changes == Strings{"+/t/new", "-/t/gone", "-/t/gone/too", "=/t/changed"});
+}
+
+TEST_CASE("a persistent node is made again although its deletion was lost") {
+  LossyServer lossy;
+  auto client = Connect(lossy.server), other = Connect(lossy.server);
+  Collected<bool> is_there;
+  auto node = *PersistentNode::Start(client.get(), "/n", "data",
+                                     {.listener = [&](bool there) { is_there.Add(there); }});
+  REQUIRE(node->WaitUntilThere(kLongMs).ok());
+  REQUIRE(other->Delete("/n").ok());
+  lossy.Lose(client.get());
+  CHECK(is_there.WaitFor(3) == std::vector<bool>{true, false, true});
+  CHECK(other->Get("/n")->data == "data");
+  CHECK(lossy.server.changes() == Strings{"create /n", "delete /n", "create /n"});
+  CHECK(node->Close(kLongMs).ok());
+}
+
+}  // namespace quorate
