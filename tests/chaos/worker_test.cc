@@ -28,7 +28,7 @@ using testing::ServerFixture;
 constexpr char kProgram[] = "tests/chaos/worker";
 constexpr char kAll[] = "register,set,sequence,counter,append,bank,ephemeral,watch";
 constexpr int kClients = 8;
-constexpr int kRoundsMax = 15;
+constexpr int kRoundsMax = 60;
 
 // A worker, and what it says.
 class Worker {
