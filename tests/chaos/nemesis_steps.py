@@ -18,6 +18,7 @@ from network import CONTROL, Network
 from network_steps import PORT, socket_on
 from workers import Worker
 
+REFUSED = -1  # SystemError, for want of room
 PATIENCE_SECONDS = 30
 SECONDS = 60  # of a fault: it is ended before
 SEEDS = range(6)  # of what is left to chance
@@ -387,14 +388,28 @@ class _Steps:
         self.pids()
         right = dict.fromkeys(self.cluster.numbers(), 0)
         with zk.Connection(self.cluster.address(self.leader()), timeout=PATIENCE_SECONDS) as connection:
-            connection.create("/clock")
+            # Members whose disks were full a moment ago may still refuse data.
+            def is_made():
+                try:
+                    connection.create("/clock")
+                except zk.ZkError as error:
+                    if error.code != REFUSED:
+                        raise
+                    return False
+                return True
 
             def has_come_to(seconds):
                 before = time.time()
-                wall = connection.set("/clock", b"", -1).mtime / 1000
+                try:
+                    wall = connection.set("/clock", b"", -1).mtime / 1000
+                except zk.ZkError as error:
+                    if error.code != REFUSED:
+                        raise
+                    return False
                 return before - 2 < wall - seconds < time.time() + 2
 
-            assert has_come_to(0), "it is off before anything happens"
+            _await("room for a node", is_made)
+            _await("the right time", lambda: has_come_to(0))
             was_seen = False
             for seed in itertools.count():
                 with _begun(self.scene, "clock", seed) as fault:
