@@ -15,6 +15,7 @@ import zkwire as zk
 SIZE = 3
 SECONDS = 30
 HEADER_BYTES = 32
+ALIGNMENT = 8
 SECTOR_BYTES = 512
 DATA_BYTES = 3 * SECTOR_BYTES  # so that the record does not end in the sector in which it begins
 TURNED_BITS = 4
@@ -38,7 +39,8 @@ class LastRecord:
         operations = last.get("operations", [{}])
         assert (operations[0].get("operation"), operations[0].get("path")) == ("setData", "/last"), last
         self.path, self.index, self.offset = self._newest(), last["index"], last["offset"]
-        self.end = self.offset + HEADER_BYTES + last["bytes"]
+        # From one to ALIGNMENT bytes mark the end.
+        self.end = (self.offset + HEADER_BYTES + last["bytes"]) // ALIGNMENT * ALIGNMENT + ALIGNMENT
 
     def _newest(self):
         log = os.path.join(self.directory, "log")
