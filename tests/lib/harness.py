@@ -80,6 +80,8 @@ class Reservation:
                 for offset in (0, 100, 200, 300, 400):
                     for i in range(1, members + 1):
                         with socket.socket() as probe:
+                            # As servers do: what is left of closed connections is in nobody's way.
+                            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                             probe.bind((HOST, base + offset + i))
             except OSError:
                 holder.close()

@@ -274,16 +274,16 @@ def alone_health_is_that_of_the_quorum(server):
             with native.Health(_grpc(cluster, survivor)) as health:
                 statuses = {name: health.watch(name) for name in ("", "quorate.v1.Tree")}
                 for name, stream in statuses.items():
-                    assert next(stream) == "SERVING", name
+                    assert "SERVING" in stream, name
                 for number in others:
                     cluster.kill(number)
                 for name, stream in statuses.items():
-                    assert next(stream) == "NOT_SERVING", name
+                    assert "NOT_SERVING" in stream, name
                     assert health.check(name) == "NOT_SERVING", name
                 for number in others:
                     cluster.restart(number)
                 for name, stream in statuses.items():
-                    assert next(stream) == "SERVING", name
+                    assert "SERVING" in stream, name
                     stream.cancel()
             for number in others:
                 with native.Health(_grpc(cluster, number)) as restarted:
