@@ -152,8 +152,8 @@ absl::Status Server::Run() {
   if (const auto& cut = data_dir_->log().cut_at_open(); cut.has_value()) {
     spdlog::warn(
         "{}: {} bytes at offset {} were no whole record, as a power failure leaves what was not "
-        "written to the end; they were removed, and the log goes on with entry {}. Nobody was told "
-        "that they were durable",
+        "written to the end; they were removed, and the log goes on with entry {}. If the power "
+        "did not fail, look at the disk: it may have damaged what was written",
         cut->path, cut->bytes, cut->offset, cut->index.value());
   }
   if (absl::Status s = network_->Start(data_dir_->cluster_id()); !s.ok()) return s;

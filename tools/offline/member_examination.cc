@@ -159,10 +159,11 @@ class Examiner {
       Problem(path, std::nullopt, "holds no file of the log: the log is lost");
     }
     if (log.status.ok() && log.log.torn_bytes > 0) {
-      Remark(log.log.segments.back()->path, log.log.segments.back()->end,
-             absl::StrCat("the last ", log.log.torn_bytes,
-                          " bytes are no whole record, as after a crash while they were written; "
-                          "nobody was told that they were durable. The next start removes them"));
+      Remark(
+          log.log.segments.back()->path, log.log.segments.back()->end,
+          absl::StrCat("the last ", log.log.torn_bytes,
+                       " bytes are no whole record, as after a crash while they were written; "
+                       "the next start removes them. If the power did not fail, look at the disk"));
     }
     for (const std::string& file : log.replaced) {
       Remark(file, std::nullopt, "is replaced by newer files; the next start removes it");
