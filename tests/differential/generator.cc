@@ -384,8 +384,10 @@ Text Generator::Path() {
 
 Text Generator::PathToWrite() {
   const Text path = Path();
-  // Damaged limits make ZooKeeper refuse every write below their path.
-  return path == Text("/zookeeper/quota/a/zookeeper_limits") ? Text("/zookeeper/quota/a") : path;
+  // Damaged limits or statistics make ZooKeeper refuse writes below their path.
+  const bool is_of_quota = path == Text("/zookeeper/quota/a/zookeeper_limits") ||
+                           path == Text("/zookeeper/quota/a/zookeeper_stats");
+  return is_of_quota ? Text("/zookeeper/quota/a") : path;
 }
 
 Text Generator::BadPath() {

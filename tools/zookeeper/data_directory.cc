@@ -262,7 +262,7 @@ absl::Status Loader::CheckComplete() {
   const Zxid last = loaded_.last_zxid;
   const Zxid newest = loaded_.data_tree->newest_change();
   const char* const advice =
-      "; give the dataLogDir of zoo.cfg as log directory, with all its files";
+      "; give the dataLogDir of zoo.cfg, with all its files, with --zookeeper-log";
   if (newest > last) {
     return absl::DataLossError(absl::StrCat(
         loaded_.snapshot, " holds changes up to zxid ", Hex(newest), ", and the log ends at ",

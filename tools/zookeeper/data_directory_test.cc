@@ -479,6 +479,7 @@ TEST_CASE("a torn record ends a log, damage in it does not") {
     directory.Write("log.2",
                     LogBuilder().Add(3, Type::kCreate, CreateRecord("/c", "", false, 2)).Padded());
     CheckRefused(directory, "transactions are missing");
+    CheckRefused(directory, "--zookeeper-log");
   }
   SECTION("a good record follows") {
     for (size_t at = 16; at < second; ++at) {
