@@ -24,6 +24,9 @@ namespace {
 using tree::Zxid;
 
 constexpr size_t kTransactionsBetweenProgress = 1'000'000;
+constexpr char kGiveWholeLog[] =
+    "; give the dataLogDir of zoo.cfg, with all its files, with --zookeeper-log";
+constexpr char kOrGoOn[] = ", or --ignore-gaps to go on without them";
 
 struct File {
   Zxid zxid;  // that its name says
@@ -216,10 +219,7 @@ absl::Status Loader::CheckFollows(const TransactionLog& log, Zxid zxid) {
       absl::StrCat("transactions are missing: after ", Hex(last), " comes ", Hex(zxid), " (",
                    log.name(), ", offset ", log.offset(), ")");
   if (!directory_.ignore_gaps) {
-    return absl::DataLossError(
-        absl::StrCat(what,
-                     "; is the log directory the dataLogDir of zoo.cfg, with all its files? "
-                     "--ignore-gaps goes on without them"));
+    return absl::DataLossError(absl::StrCat(what, kGiveWholeLog, kOrGoOn));
   }
   Warn(what);
   return absl::OkStatus();
@@ -261,13 +261,11 @@ absl::Status Loader::CheckDigest() {
 absl::Status Loader::CheckComplete() {
   const Zxid last = loaded_.last_zxid;
   const Zxid newest = loaded_.data_tree->newest_change();
-  const char* const advice =
-      "; give the dataLogDir of zoo.cfg, with all its files, with --zookeeper-log";
   if (newest > last) {
     return absl::DataLossError(absl::StrCat(
         loaded_.snapshot, " holds changes up to zxid ", Hex(newest), ", and the log ends at ",
         Hex(last), ": a snapshot is of no one moment and needs the log that was written during it",
-        advice));
+        kGiveWholeLog));
   }
   // What a later snapshot or the end of this one says that there was.
   const Zxid known = std::max(known_, snapshot_digest_.zxid);
@@ -275,7 +273,7 @@ absl::Status Loader::CheckComplete() {
   const std::string what = absl::StrCat("transactions are missing: the log ends at zxid ",
                                         Hex(last), ", and there were some up to ", Hex(known));
   if (!directory_.ignore_gaps) {
-    return absl::DataLossError(absl::StrCat(what, advice, "; --ignore-gaps goes on without them"));
+    return absl::DataLossError(absl::StrCat(what, kGiveWholeLog, kOrGoOn));
   }
   Warn(what);
   return absl::OkStatus();
