@@ -27,7 +27,7 @@ void Raft::Impl::DoubtLeader() {
   // It counts as not heard from, so that the others' pre-votes are granted, and the election
   // timeout is nearly over. If it lives after all, its next heartbeat comes first or a pre-vote
   // fails: those who still hear from it refuse.
-  const auto spread = static_cast<uint64_t>(options_.heartbeat_ticks);
+  const auto spread = static_cast<uint64_t>(std::max(1, options_.heartbeat_ticks / 2));
   const int soon = election_elapsed_ + 1 + static_cast<int>(random_.Next() % spread);
   ticks_since_leader_ = std::max(ticks_since_leader_, options_.election_ticks);
   election_timeout_ = std::min(election_timeout_, soon);

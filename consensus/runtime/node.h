@@ -110,8 +110,9 @@ struct NodeOptions {
   size_t apply_here_bytes_max = 32u << 10;
 };
 
-// So many ticks in a row the node thread may sleep over, if they have nothing to do.
-inline constexpr int kIdleTicksMax = 3;
+// So many ticks in a row the node thread may sleep over, if they have nothing to do: more than lie
+// between two heartbeats, or followers would wake up for nothing.
+inline constexpr int kIdleTicksMax = 7;
 
 class Node {
  public:

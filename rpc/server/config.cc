@@ -5,6 +5,7 @@
 #include <functional>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
@@ -159,7 +160,7 @@ class Parser {
     if (key == "electionTimeoutMs") {
       return ParseInt(key, value, 20, kHour, kMs, &config_.election_timeout_ms);
     }
-    if (key == "heartbeatMs") return ParseInt(key, value, 5, kHour, kMs, &config_.heartbeat_ms);
+    if (key == "heartbeatMs") return ParseInt(key, value, 5, kHour, kMs, &heartbeat_ms_.emplace());
     if (key == "ioThreads") return ParseInt(key, value, 0, 128, " of threads", &config_.io_threads);
     if (key == "snapCount") {
       return ParseInt(key, value, 2, 1 << 30, " of entries", &config_.snap_count);
@@ -343,6 +344,8 @@ class Parser {
                    absl::StrCat(config_.min_session_timeout_ms, " is above maxSessionTimeout, ",
                                 config_.max_session_timeout_ms));
     }
+    config_.heartbeat_ms = heartbeat_ms_.value_or(
+        std::clamp(config_.election_timeout_ms / 3, 1, Config().heartbeat_ms));
     if (config_.heartbeat_ms * 2 > config_.election_timeout_ms) {
       return Error("heartbeatMs",
                    absl::StrCat(config_.heartbeat_ms, " is not allowed; at most half of ",
@@ -356,6 +359,7 @@ class Parser {
   }
 
   Config config_;
+  std::optional<int> heartbeat_ms_;
   ReadFile read_file_;
   int line_ = 0;
 };

@@ -49,7 +49,9 @@ struct Config {
   bool read_only_mode = false;  // without a quorum, serve reads to clients that accept that
   int jute_max_buffer_bytes = 1048575;
   int election_timeout_ms = 300;
-  int heartbeat_ms = 60;
+  // If not given, this or a third of the election timeout if that is shorter: more of them would
+  // cost idle servers, and find a dead leader no sooner.
+  int heartbeat_ms = 100;
   int io_threads = 0;                        // after Parse: chosen by the machine if not given
   int snap_count = 0;                        // entries between checkpoints; 0: not given
   int log_segment_bytes = 0;                 // of a file of the log; 0: not given

@@ -184,6 +184,16 @@ TEST_CASE("there is a gRPC door if its port is given") {
   CHECK(config->warnings.empty());
 }
 
+TEST_CASE("heartbeats come often enough for the election timeout") {
+  const auto heartbeat_ms = [](const std::string& keys) {
+    return ParseConfig("zoo.cfg", keys + "dataDir=/d\nclientPort=1\n", NoFile)->heartbeat_ms;
+  };
+  CHECK(heartbeat_ms("") == 100);
+  CHECK(heartbeat_ms("electionTimeoutMs=150\n") == 50);
+  CHECK(heartbeat_ms("electionTimeoutMs=1000\n") == 100);
+  CHECK(heartbeat_ms("electionTimeoutMs=1000\nheartbeatMs=200\n") == 200);
+}
+
 TEST_CASE("a bad value is an error that names file, line, key and what is allowed") {
   const std::string rest = "\ndataDir=/d\nclientPort=1\n";
   CHECK(Problem("tickTime=fast" + rest).find("zoo.cfg:1: tickTime: \"fast\"") == 0);

@@ -32,8 +32,9 @@ static_assert(tree::kVersionFirst == consensus::kVersionBase);
 static_assert(tree::kVersionCheckCreated == consensus::kVersionNewest, "one numbering for all");
 static_assert(kVersionDigests <= consensus::kVersionNewest);
 
-// Ticks fine enough for the heartbeat, and no finer: an idle server should sleep.
-int TickMs(const Config& config) { return std::max(1, config.heartbeat_ms / 2); }
+// Fine enough for members to draw different election timeouts. They cost little: an idle server
+// sleeps from heartbeat to heartbeat.
+int TickMs(const Config& config) { return std::max(1, config.heartbeat_ms / 4); }
 
 int64_t MsBetween(std::chrono::steady_clock::time_point from,
                   std::chrono::steady_clock::time_point to) {
@@ -60,8 +61,11 @@ DiskGuard::Options DiskGuardOptions(const ReplicaOptions& options) {
           ticks(kDiskPatienceMs)};
 }
 
-// How much older a session may grow from one tick to the next.
-int64_t TrackedMsMax(const ReplicaOptions& options) { return 3 * options.node.tick_ms; }
+// How much older a session may grow from one tick to the next: as long as a leader may sleep, with
+// a tick to spare. What is above that was a pause.
+int64_t TrackedMsMax(const ReplicaOptions& options) {
+  return (options.node.raft.heartbeat_ticks + 1) * int64_t{options.node.tick_ms};
+}
 
 // What is kept free by default: room for the next files of the log, and for a checkpoint.
 uint64_t DiskReserve(const Config& config) {
