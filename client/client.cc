@@ -184,6 +184,8 @@ Client::~Client() {
   engine_->Stop();
 }
 
+void Client::ChangeMember() { engine_->ChangeMember(); }
+
 int64_t Client::session_id() const { return engine_->session_id(); }
 int Client::session_timeout_ms() const { return engine_->session_timeout_ms(); }
 Client::State Client::state() const { return engine_->state(); }

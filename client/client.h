@@ -226,6 +226,11 @@ class Client {
   Call<WatchHandle> AsyncWatch(std::string_view path, WatchScope scope, WatchCallback callback,
                                WatchOptions options = {});
 
+  // Leaves the member that serves, if one does, for another: to spread clients again when members
+  // were added or came back. The session goes on; calls that are under way get their answers, and
+  // watches their events, from the other one. Does not block; the session's events tell of it.
+  void ChangeMember();
+
   // Ends the session, and its ephemeral znodes, after all calls that were made before. Later ones
   // fail. `options.deadline_ms` is the session's timeout if it is 0; when it is over, the session
   // ends by its timeout.

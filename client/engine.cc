@@ -182,6 +182,14 @@ void Engine::Cancel(uint64_t call) {
   Add({nullptr, [this, call] { GiveUp(call); }});
 }
 
+void Engine::ChangeMember() {
+  Add({nullptr, [this] {
+         if (!is_up_) return;
+         up_since_ = Clock::now() - kStable;  // it comes last in the round that begins now
+         Abandon(absl::UnavailableError("it was left when that was asked for"));
+       }});
+}
+
 void Engine::SetState(Client::State state) {
   MutexLock lock(&mutex_);
   state_.store(state, std::memory_order_release);

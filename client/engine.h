@@ -67,6 +67,8 @@ class Engine final : public CallbackThread,
   void SubmitWatch(uint64_t call, uint64_t watch_id, v1::Request::Watch watch, int deadline_ms,
                    Notify notify, Done done);
   void RemoveWatch(uint64_t watch_id);
+  // Goes to another member.
+  void ChangeMember();
   void AddListener(uint64_t listener_id, Listen listen);
   void RemoveListener(uint64_t listener_id);
   void Cancel(uint64_t call) override;

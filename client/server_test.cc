@@ -1,8 +1,7 @@
-// The client, and its examples, with real servers.
+// The client with real servers.
 
 #include <catch2/catch.hpp>
 #include <condition_variable>
-#include <cstdlib>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -171,15 +170,39 @@ TEST_CASE("a session, its writes and its watch go on when its member dies or han
   CHECK(client->Get("/e")->stat.version == 3);
 }
 
-TEST_CASE("the examples run") {
-  const auto servers = StartServers(1);
-  const char* directory = std::getenv("EXAMPLES");
-  for (const char* example : {"basic", "async", "queue", "two_phase_commit", "service_discovery"}) {
-    const std::string command = std::string(directory == nullptr ? "client/examples" : directory) +
-                                "/" + example + " " + servers->servers();
-    CAPTURE(command);
-    CHECK(std::system(command.c_str()) == 0);
+TEST_CASE("a client changes its member when that is asked for, and nothing is lost") {
+  const auto servers = StartServers(3);
+  Attachment attachment;
+  ClientOptions options;
+  options.on_session_event = [&](const SessionEvent& event) { attachment.Tell(event); };
+  auto client = Connect(*servers, options);
+  const int64_t session_id = client->session_id();
+  std::vector<std::string> told;
+  auto watch = client->Watch("/", WatchScope::kChildren, [&](const WatchNotification& change) {
+    const auto* event = std::get_if<Event>(&change);
+    told.push_back(event == nullptr ? "lost" : event->path);
+  });
+  REQUIRE(watch.ok());
+  std::vector<std::string> made;
+  for (int i = 0; i < 5; ++i) {
+    const std::string address = attachment.server();
+    std::vector<Call<CreateResult>> calls;
+    for (int j = 0; j < 50; ++j) {
+      calls.push_back(client->AsyncCreate("/n-", "", {.mode = CreateMode::kEphemeralSequential}));
+      if (j == 25) client->ChangeMember();
+    }
+    for (auto& call : calls) {
+      auto created = call.Wait();
+      REQUIRE(created.ok());
+      made.push_back(created->path);
+    }
+    CHECK(attachment.WaitForOtherThan(address) != address);
   }
+  REQUIRE(client->Sync().ok());
+  watch->End();
+  CHECK(told == made);
+  CHECK(client->session_id() == session_id);
+  CHECK(client->Exists(made.front())->value().ephemeral_session == session_id);
 }
 
 }  // namespace quorate

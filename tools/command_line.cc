@@ -1,7 +1,13 @@
 #include "tools/command_line.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "tools/text.h"
 
 namespace quorate::tools {
 namespace {
@@ -18,7 +24,9 @@ CommandLine::CommandLine()
   app_.add_option("--server", global_.servers,
                   "Members to talk to, by their gRPC ports: host:port[,host:port]");
   app_.add_flag("--json", global_.json, "Print one JSON document, for programs");
-  app_.footer("Exit status: 0 for success, 1 if the operation failed, 2 for bad usage.");
+  app_.footer(
+      "\"quorate help COMMAND\" says how a command is used.\n"
+      "Exit status: 0 for success, 1 if the operation failed, 2 for bad usage.");
 }
 
 CLI::App* CommandLine::Add(CLI::App* parent, const std::string& name,
@@ -42,9 +50,48 @@ CLI::App* CommandLine::AddGroup(const std::string& name, const std::string& desc
   return group;
 }
 
+std::string CommandLine::ProblemOfNames(const std::vector<std::string>& words) const {
+  const CLI::App* parent = &app_;
+  std::string parents = app_.get_name();
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word == "--server") ++i;  // what follows is its value
+    if (absl::StartsWith(word, "-")) continue;
+    const CLI::App* found = nullptr;
+    std::vector<std::string> names;
+    for (const CLI::App* command : parent->get_subcommands(nullptr)) {
+      if (command->get_name().empty()) continue;  // a group of options
+      names.push_back(command->get_name());
+      if (command->get_name() == word) found = command;
+    }
+    if (names.empty()) return "";
+    if (found == nullptr) {
+      const std::vector<std::string> similar = SimilarNames(word, names);
+      const std::string hint =
+          similar.empty() ? ""
+                          : absl::StrCat("; did you mean ", absl::StrJoin(similar, " or "), "?");
+      return absl::StrCat(parents, ": there is no command \"", word, "\"", hint, "\n", "\"",
+                          parents, " --help\" names all.");
+    }
+    parent = found;
+    absl::StrAppend(&parents, " ", word);
+  }
+  return "";
+}
+
 int CommandLine::Run(int argc, const char* const* argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (!words.empty() && words.front() == "help") {
+    words.erase(words.begin());
+    words.push_back("--help");
+  }
+  if (const std::string problem = ProblemOfNames(words); !problem.empty()) {
+    std::fprintf(stderr, "%s\n", problem.c_str());
+    return kBadUsage;
+  }
   try {
-    app_.parse(argc, argv);
+    std::reverse(words.begin(), words.end());  // as CLI11 wants them
+    app_.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
     return app_.exit(error) == 0 ? 0 : kBadUsage;
   }

@@ -46,10 +46,13 @@ class CommandLine {
   // has run, and has told the user about it.
   void SetExitStatus(int status) { exit_status_ = status; }
 
-  // Parses and runs; returns the exit status.
+  // Parses and runs; returns the exit status. `help NAME` is `NAME --help`.
   int Run(int argc, const char* const* argv);
 
  private:
+  // What is wrong with the names of subcommands in a command line; empty if nothing is.
+  std::string ProblemOfNames(const std::vector<std::string>& words) const;
+
   CLI::App app_;
   GlobalOptions global_;
   std::string chosen_;

@@ -1,4 +1,4 @@
-// Many calls at a time: with callbacks, and from a coroutine.
+// Many calls at a time: with callbacks, and from a coroutine; a watch.
 //
 //   async 127.0.0.1:2281,127.0.0.1:2282
 
@@ -49,15 +49,31 @@ absl::Status Run(Client& client) {
     if (absl::Status s = call.Wait().status(); !s.ok()) return s;
   }
 
+  // Told on the client's thread, as callbacks are.
+  absl::StatusOr<quorate::WatchHandle> watch =
+      client
+          .AsyncWatch("/count", quorate::WatchScope::kNode,
+                      [](const quorate::WatchNotification& notification) {
+                        const auto* event = std::get_if<quorate::Event>(&notification);
+                        std::printf("changed: %s\n", event ? event->path.c_str() : "unknown");
+                      })
+          .Wait();
+  if (!watch.ok()) return watch.status();
+
   std::promise<absl::Status> added;
   AddOne(client, added);
   if (absl::Status s = added.get_future().get(); !s.ok()) return s;
 
-  // Callbacks run on the client's thread, and must not block.
+  // Callbacks run on the client's thread, in the order of the calls, and must not block.
   std::promise<absl::Status> told;
-  client.AsyncGet("/count").Then([&](absl::StatusOr<quorate::GetResult> read) {
+  client.AsyncGet("/count").Then([](absl::StatusOr<quorate::GetResult> read) {
     if (read.ok()) std::printf("count: %s\n", read->data.c_str());
-    told.set_value(read.status());
+  });
+  client.AsyncList("/").Then([&](absl::StatusOr<quorate::ListResult> list) {
+    for (const std::string& child : list.ok() ? list->children : std::vector<std::string>()) {
+      if (child == "count") std::printf("it is listed\n");
+    }
+    told.set_value(list.status());
   });
   if (absl::Status s = told.get_future().get(); !s.ok()) return s;
   return client.Delete("/count").status();

@@ -1,6 +1,6 @@
 // Three candidates, each with a session of its own. The leader fails, and the next one leads.
 //
-//   leader_election --servers 127.0.0.1:2281,127.0.0.1:2282
+//   leader_election 127.0.0.1:2281,127.0.0.1:2282
 
 #include <cstdio>
 #include <memory>
@@ -55,7 +55,7 @@ absl::Status Run(const std::string& servers) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const absl::Status status = Run(argc > 2 ? argv[2] : "127.0.0.1:2281");
+  const absl::Status status = Run(argc > 1 ? argv[1] : "127.0.0.1:2281");
   if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
   return status.ok() ? 0 : 1;
 }

@@ -1,6 +1,6 @@
 // Two workers that take turns by a mutex, and write with fencing tokens.
 //
-//   mutex --servers 127.0.0.1:2281,127.0.0.1:2282
+//   mutex 127.0.0.1:2281,127.0.0.1:2282
 
 #include "client/recipes/mutex.h"
 
@@ -52,7 +52,7 @@ absl::Status Work(Client& client, const std::string& name, Storage& storage) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string servers = argc > 2 ? argv[2] : "127.0.0.1:2281";
+  const std::string servers = argc > 1 ? argv[1] : "127.0.0.1:2281";
   absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect({.servers = servers});
   absl::Status first = client.status(), second = client.status();
   if (client.ok()) {

@@ -1,6 +1,6 @@
 // Three readers and three writers of one document. Readers come in together, a writer alone.
 //
-//   read_write_lock --servers 127.0.0.1:2281,127.0.0.1:2282
+//   read_write_lock 127.0.0.1:2281,127.0.0.1:2282
 
 #include "client/recipes/read_write_lock.h"
 
@@ -42,7 +42,7 @@ absl::Status Write(Document& document, const std::string& word) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string servers = argc > 2 ? argv[2] : "127.0.0.1:2281";
+  const std::string servers = argc > 1 ? argv[1] : "127.0.0.1:2281";
   absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect({.servers = servers});
   if (!client.ok()) {
     std::fprintf(stderr, "%s\n", client.status().ToString().c_str());

@@ -71,7 +71,7 @@ class Client {
 
   // Keeps the session alive and hears events, until then.
   virtual void Idle(int64_t until_ns) = 0;
-  // Goes to another server, away from all of them for so long. A door without this goes on.
+  // Goes to another server, away from all of them for so long, if the door knows of that.
   virtual void Move(int64_t away_ms) = 0;
   // Closes the session; the next one begins with the next operation.
   virtual void CloseSession() = 0;

@@ -215,7 +215,9 @@ void NativeClient::CloseSession() {
   Leave();
 }
 
-void NativeClient::Move(int64_t /*away_ms*/) {}
+void NativeClient::Move(int64_t /*away_ms*/) {
+  if (has_session()) client_->ChangeMember();
+}
 bool NativeClient::AbandonSession(bool /*silently*/) { return false; }
 
 void NativeClient::Idle(int64_t until_ns) { std::this_thread::sleep_until(ToTime(until_ns)); }

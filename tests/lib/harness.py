@@ -230,8 +230,8 @@ class Cluster:
 
 class Killer:
     """Kills members with SIGKILL and restarts them, one at a time, each as often as the others and
-    the leader first, for `seconds` or until it is stopped. At most one member is down at any time. Raises from stop() what went
-    wrong in it."""
+    the leader first, for `seconds` or until it is stopped. At most one member is down at any time.
+    Raises from stop() what went wrong in it."""
 
     def __init__(self, cluster, seconds, down_seconds=0.4, settle_seconds=0.6):
         self.cluster, self.seconds = cluster, seconds

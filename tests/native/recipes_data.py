@@ -28,7 +28,7 @@ SESSION_TIMEOUT_MS = 1500
 STOPPED_SECONDS = SESSION_TIMEOUT_MS / 1000 + 1.2
 SECONDS = float(os.environ.get("RECIPES_SECONDS", "4"))  # of mischief, in each test
 PATIENCE_SECONDS = 30
-KILLS_MIN = 2
+KILLS_MIN = 2  # of workers, and of members
 # So long a member is down.
 DOWN_SECONDS = 0.3
 # Shorter than clients wait before they leave it, and members before they elect another leader.
@@ -164,7 +164,7 @@ class Scene:
             lasted = time.monotonic() - begin
             if lasted < SECONDS or go_on_at:
                 return True
-            is_done = stop_at is None and self.kills() >= KILLS_MIN and is_enough()
+            is_done = (stop_at is None and min(self.kills(), self.member_kills) >= KILLS_MIN and is_enough())
             return not is_done and lasted < PATIENCE_SECONDS
 
         while goes_on():
@@ -179,7 +179,7 @@ class Scene:
                 stopped.go_on()
                 go_on_at = None
             if self.random.random() < 0.6:
-                victim = self.random.choice([each for each in victims if each is not stopped])
+                victim = self.random.choice([each for each in victims if not (go_on_at and each is stopped)])
                 victim.kill()
                 victim.start()
             elif down is None:
@@ -204,7 +204,8 @@ class Scene:
     def note(self):
         kills = self.kills()
         stops = sum(worker.stops for worker in self.workers)
-        assert kills >= KILLS_MIN and stops >= 1, f"{kills} kills, {stops} stops"
+        assert min(kills, self.member_kills) >= KILLS_MIN and stops >= 1, (
+            f"{kills} workers and {self.member_kills} members killed, {stops} stops")
         return f"{kills} workers and {self.member_kills} members killed, {stops} workers stopped"
 
 
@@ -240,6 +241,8 @@ def alone_a_counter_has_each_addition_once(server):
         history = scene.history()
         sums = [int(line.words[0]) for line in of_event(history, "added")]
         assert len(sums) == len(set(sums)), "the same sum twice"
+        ways = collections.Counter(line.words[1] for line in of_event(history, "added"))
+        assert min(ways["add"], ways["compare-and-set"]) > len(sums) / 10, ways
         doubt = in_doubt(history, "adding", "added")
         assert len(sums) <= max(sums) <= len(sums) + doubt, (
             f"{len(sums)} were acknowledged, {doubt} are in doubt, and it is {max(sums)}")
@@ -253,7 +256,8 @@ def alone_a_counter_has_each_addition_once(server):
                 total = int(line.words[0])
                 assert total > began[key], f"{total} after {began[key]} was there already"
                 highest_ended.append(max(total, highest_ended[-1] if highest_ended else 0))
-        return f"{len(sums)} additions, {doubt} in doubt, {scene.note()}"
+        return (f"{len(sums)} additions, {ways['compare-and-set']} of them by comparing and setting, "
+                f"{doubt} in doubt, {scene.note()}")
 
 
 class Queues:
@@ -573,6 +577,7 @@ def check_transactions(history, members):
     aborts = len(decisions) - len(commits)
     assert commits and aborts, f"{len(commits)} commits, {aborts} aborts"
     resumed = len(of_event(history, "resumed"))
+    assert resumed, "nobody took up what was under way when it was killed"
     return f"{len(commits)} commits, {aborts} aborts, {resumed} resumed"
 
 
@@ -582,7 +587,8 @@ def alone_transactions_are_committed_by_all_or_none(server):
         coordinator = scene.add("coordinate", "k0", "--members", members)
         participants = [scene.add("participate", f"p{i}", "--members", members) for i in range(members)]
         coordinator.wait_for("coordinated", 2)
-        scene.do_mischief([coordinator] + participants)
+        scene.do_mischief([coordinator] + participants,
+                          is_enough=lambda: of_event(scene.history(), "resumed"))
         done = len(of_event(coordinator.history(), "coordinated"))
         coordinator.wait_for("coordinated", done + 2)
         scene.finish([coordinator])

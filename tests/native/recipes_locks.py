@@ -261,6 +261,7 @@ def run_workers(server, recipe, seed, *more):
             problems = finish(workers)
         histories = [(worker, worker.lines()) for worker in workers]
         assert not problems, "\n  ".join(problems)
+        assert member_kills, f"seed {seed}: no member was killed"
         check_nothing_left(servers)
     kept, outlived = ([line for _, lines in histories for line in lines if line.event == event]
                       for event in ("kept", "outlived"))
@@ -298,6 +299,10 @@ def all_holds(histories, begins=("acquired", "resumed"), ends=("release", "lost"
     return [hold for worker, lines in histories for hold in holds_of(worker, lines, begins, ends)]
 
 
+def count_of(event, histories):
+    return sum(line.event == event for _, lines in histories for line in lines)
+
+
 def check_mutex(histories, note):
     """One holder at a time, and a resource that takes what comes in the order of the tokens. What it saw;
     `note` is told of a failure."""
@@ -309,7 +314,7 @@ def check_mutex(histories, note):
     wrote = sorted((int(line.arguments[1]), int(line.arguments[0])) for _, lines in histories
                    for line in lines if line.event == "wrote")
     assert [token for _, token in wrote] == sorted({token for _, token in wrote}), f"{note}: {wrote}"
-    refused = sum(line.event == "refused" for _, lines in histories for line in lines)
+    refused = count_of("refused", histories)
     assert acquired > 10 and wrote, f"{note}: {acquired} acquired"
     return f"{acquired} acquired, {len(wrote)} fenced writes, {refused} refused, {note}"
 
@@ -328,10 +333,9 @@ def alone_a_multi_lock_has_all_or_none(server):
         assert not found, f"{note}: two have it: {described(found[0], histories)}"
         counts.append(sum(line.event == "acquired" and line.arguments[0] == kind
                           for _, lines in histories for line in lines))
-    together = sum(line.event == "acquiring" and line.arguments[0] == "both"
-                   for _, lines in histories for line in lines)
+    together = count_of("together", histories)
     assert min(counts) > 10 and together > 5, f"{note}: {counts}, {together} together"
-    return f"{counts[0]} and {counts[1]} acquired, {together} tries for both, {note}"
+    return f"{counts[0]} and {counts[1]} acquired, {together} of them together, {note}"
 
 
 def alone_a_read_write_lock_has_readers_or_a_writer(server):
@@ -343,8 +347,11 @@ def alone_a_read_write_lock_has_readers_or_a_writer(server):
     assert not found, f"{note}: a writer is not alone: {described(found[0], histories)}"
     together = sum(a.key[1] == b.key[1] == "read" for a, b in overlaps(holds))
     writes = check_tokens(histories, "write", "acquiring", "acquired")
-    assert together > 2 and writes > 2, f"{note}: {together} readers together, {writes} writes"
-    return f"{len(holds)} acquired, {writes} by writers, {together} pairs of readers, {note}"
+    downgrades = count_of("downgraded", histories)
+    assert together > 2 and writes > 2 and downgrades, (
+        f"{note}: {together} readers together, {writes} writes, {downgrades} downgrades")
+    return (f"{len(holds)} acquired, {writes} by writers, {downgrades} of whom went on as readers, "
+            f"{together} pairs of readers, {note}")
 
 
 def alone_a_semaphore_has_no_more_holders_than_leases(server):

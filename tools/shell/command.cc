@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "base/assert.h"
 #include "tools/shell/shell.h"
+#include "tools/text.h"
 
 namespace quorate::tools::shell {
 namespace {
@@ -30,21 +31,6 @@ void AppendIndented(const std::string& text, std::string* to) {
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     absl::StrAppend(to, line.empty() ? "" : "    ", line, "\n");
   }
-}
-
-// How many letters have to be put in, taken out or replaced to make one of the other.
-size_t EditDistance(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
 }
 
 }  // namespace
@@ -175,14 +161,9 @@ const Command* FindCommand(const std::string& name) {
 }
 
 std::vector<std::string> SimilarCommands(const std::string& name) {
-  std::vector<std::string> similar;
-  for (const Command& command : Commands()) {
-    if (EditDistance(name, command.name) <= 2 || absl::EqualsIgnoreCase(name, command.name) ||
-        (name.size() >= 3 && absl::StartsWith(command.name, name))) {
-      similar.push_back(command.name);
-    }
-  }
-  return similar;
+  std::vector<std::string> names;
+  for (const Command& command : Commands()) names.push_back(command.name);
+  return SimilarNames(name, names);
 }
 
 }  // namespace quorate::tools::shell

@@ -101,13 +101,26 @@ int Random(int below) {
 
 // --- One for each recipe: until it has to stop (OK) or fails -------------------------------------
 
+// Adds 1 with what compares and sets; the sum.
+absl::StatusOr<int64_t> CompareAndAdd(quorate::Counter* counter) {
+  for (;;) {
+    const absl::StatusOr<int64_t> before = counter->Get();
+    if (!before.ok()) return before.status();
+    const absl::StatusOr<bool> is_set = counter->CompareAndSet(*before, *before + 1);
+    if (!is_set.ok()) return is_set.status();
+    if (*is_set) return *before + 1;
+  }
+}
+
+// `added` has the sum and the way it was done.
 absl::Status Count(Client* client, const Settings&) {
   quorate::Counter counter(client, "/counter");
   while (!stops) {
+    const bool compares = Random(2) == 0;
     Print("adding");
-    const absl::StatusOr<int64_t> sum = counter.Add(1);
+    const absl::StatusOr<int64_t> sum = compares ? CompareAndAdd(&counter) : counter.Add(1);
     if (!sum.ok()) return sum.status();
-    Print("added", *sum);
+    Print("added", *sum, compares ? "compare-and-set" : "add");
   }
   return absl::OkStatus();
 }

@@ -200,6 +200,7 @@ void UseBoth(Turn* turn, Pair* locks) {
     if (token.ok()) Print("acquired", kind, *token);
     if (absl::IsFailedPrecondition(token.status())) Print("broken", kind);
   }
+  if (tokens[0].second.ok() && tokens[1].second.ok()) Print("together", "both");
   turn->Hold("both", [locks] {
     return locks->first.IsOwnedByThisThread() || locks->second.IsOwnedByThisThread();
   });
@@ -235,6 +236,7 @@ void Downgrade(Turn* turn, quorate::ReadWriteLock* lock) {
   if (token.ok()) Print("release", "write", *token);
   lock->write_lock().Release().IgnoreError();
   if (!reads) return;
+  if (token.ok()) Print("downgraded", "read", *token);
   turn->Hold("read", [lock] { return lock->read_lock().IsOwnedByThisThread(); });
   if (token.ok()) Print("release", "read", *token);
   lock->read_lock().Release().IgnoreError();
