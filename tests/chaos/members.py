@@ -16,6 +16,7 @@ from full_disk import MIB, RESERVE_MIB, Disk
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 CLOCK_LIBRARY = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
+PEER_OFFSET = 200  # of tools/cluster
 ANSWER_SECONDS = 0.7
 LEADING = ("leader", "standalone")
 SERVING = (*LEADING, "follower")
@@ -32,30 +33,33 @@ SETTINGS = ["tickTime=500", "minSessionTimeout=1000"]
 QUORATE_SETTINGS = ["snapCount=3000", f"logSegmentBytes={MIB}"]
 DISK_SETTINGS = [f"diskReserveMb={RESERVE_MIB}"]
 
-# What is run in place of a server: it goes to the member's node, takes what is preloaded, and
-# becomes the server, under the same pid.
+# What is run in place of a server: it finds the others by their proxies, goes to the member's node, takes
+# what is preloaded, and becomes the server, under the same pid.
 SCRIPT = """#!/bin/sh
 . "$0.$(basename "$(dirname "$1")")"
+[ -z "$proxies" ] || sed -E -i "$proxies" "$1" || exit
 exec $prefix $variables {server} "$1"
 """
 
 
 class Members(harness.Cluster):
-    """`network`: None for the loopback device. `faults`: which of "disk" (slow and stalled), "full-disk"
+    """`network`: None for the loopback device; `links`: the proxies between members there, if any. `faults`: which of "disk" (slow and stalled), "full-disk"
     and "clock" will be used; what they need costs a little. `environment`: of the servers."""
 
-    def __init__(self, server, size, directory, network=None, faults=(), settings=(), environment=None):
+    def __init__(self, server, size, directory, network=None, faults=(), settings=(), environment=None, links=None):
         self.exits = os.path.join(directory, "exits")
         super().__init__(server, size=size, start=False, directory=directory, settings=[
             *SETTINGS, *(QUORATE_SETTINGS if server == "quorate" else ()),
             *(DISK_SETTINGS if "full-disk" in faults else ()), *settings])
-        self.server, self.network = server, network
+        self.server, self.network, self.links = server, network, links
         self.nodes = network.members if network else []
         self.disks = {}
         os.makedirs(self.dir)
         if "full-disk" in faults:
             self._mount_disks()
         self.controls = {i: DiskControl(os.path.join(self.parent, f"disk-{i}.control")) for i in self.numbers()}
+        if links:
+            links.lead_to([self._peer_port(member) for member in self.numbers()])
         program = self.environment.get("QUORATED", harness.SERVERS[server])
         self.environment["QUORATED"] = self._write_script(program, faults, environment or {})
         self.pool = ThreadPoolExecutor(size)
@@ -91,8 +95,18 @@ class Members(harness.Cluster):
             words = ["env", *(f"{key}={value}" for key, value in variables.items())] if variables else []
             with open(f"{script}.{i}", "w", encoding="utf-8") as file:
                 file.writelines(f"export {key}={shlex.quote(value)}\n" for key, value in environment.items())
-                file.write(f"prefix='{' '.join(prefix)}'\nvariables='{' '.join(words)}'\n")
+                file.write(f"prefix='{' '.join(prefix)}'\nvariables='{' '.join(words)}'\n"
+                           f"proxies='{'; '.join(self._through_proxies(i))}'\n")
         return script
+
+    def _peer_port(self, member):
+        return self.ports.base + PEER_OFFSET + member
+
+    def _through_proxies(self, member):
+        """Commands of sed, by which its configuration has the proxies in place of the others."""
+        others = [other for other in self.numbers() if other != member] if self.links else []
+        return [f"s/^(server.{other}=[^:]*):{self._peer_port(other)}:/\\1:"
+                f"{self.links.port(f'member{member}', f'member{other}')}:/" for other in others]
 
     def start(self):
         settings = [word for line in self.settings for word in ("--set", line)]

@@ -26,6 +26,7 @@ NAMES = tuple(name for names in LANES.values() for name in names)
 LANE_OF = {name: lane for lane, names in LANES.items() for name in names}
 # What ZooKeeper cannot take, or has no door for.
 ONLY_QUORATE = ("transfer", "wipe", "full-disk")
+ONLY_PACKETS = ("loss", "duplicate", "reorder")  # which proxies of connections do not have
 SERVE_SECONDS = 30
 STOP_SECONDS = 15
 MANY_SECONDS = 20  # members that were wiped have what the others have

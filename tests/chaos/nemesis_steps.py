@@ -5,15 +5,18 @@ import contextlib
 import itertools
 import os
 import signal
+import socket
 import time
 from unittest import mock
 
+import harness
 import members
 import nemeses
 import plan
 import runner
 import zkwire as zk
 from full_disk import MIB, RESERVE_MIB
+from links import Links
 from network import CONTROL, Network
 from network_steps import PORT, socket_on
 from workers import Worker
@@ -67,21 +70,26 @@ def _done(scene, name, seed=0, at_each_step=lambda: None):
 # The network: nodes without servers.
 
 
-class _NetworkScene:
-    """Five members, one of which is said to lead, and two workers."""
+class _Nodes:
+    """Five members, one of which is said to lead, and the workers that `network` has."""
 
-    def __init__(self):
-        self.network = Network(5, 2, seed=1)
+    def __init__(self, network):
+        self.network = network
         self.cluster = argparse.Namespace(size=5, numbers=lambda: range(1, 6))
-        self.nodes = self.network.members + self.network.workers
-        self.sockets = {node: socket_on(self.network, node) for node in [*self.nodes, CONTROL]}
-        self.sockets[CONTROL].settimeout(PATIENCE_SECONDS)
+        self.nodes = network.members + network.workers
 
     def some(self, fault, count):
         return fault.chance.sample(list(self.cluster.numbers()), count)
 
     def leader_or_any(self, _):
         return [LEADER]
+
+
+class _NetworkScene(_Nodes):
+    def __init__(self):
+        super().__init__(Network(5, 2, seed=1))
+        self.sockets = {node: socket_on(self.network, node) for node in [*self.nodes, CONTROL]}
+        self.sockets[CONTROL].settimeout(PATIENCE_SECONDS)
 
     def _send(self, sender, receiver):
         self.sockets[sender].sendto(b"x", (self.network.addresses[receiver], PORT))
@@ -99,9 +107,48 @@ class _NetworkScene:
             self.sockets[CONTROL].recv(1)
         return {pair for pair in pairs if self.network.delivered(*pair) > before[pair]}
 
+    def end(self):
+        self.network.end()
 
-def _check_network(name, check):
-    scene = _NetworkScene()
+
+class _LinksScene(_Nodes):
+    """Members that are sockets, and connections between all of them."""
+
+    def __init__(self):
+        super().__init__(Links(5, seed=1))
+        listening = [socket.create_server((harness.HOST, 0)) for _ in self.nodes]
+        self.network.lead_to([each.getsockname()[1] for each in listening])
+        self.connections, self.accepted = {}, []
+        for sender, receiver in itertools.permutations(self.nodes, 2):
+            port = self.network.port(sender, receiver)
+            self.connections[sender, receiver] = socket.create_connection((harness.HOST, port), PATIENCE_SECONDS)
+            self.accepted.append(listening[self.nodes.index(receiver)].accept()[0])
+        for each in listening:
+            each.close()
+
+    def passing(self):
+        """Pairs of nodes between which something comes through; it is held between the others."""
+        before = {pair: self.network.delivered(*pair) for pair in self.connections}
+        for connection in self.connections.values():
+            connection.sendall(b"x")
+
+        def passed(pair):
+            return self.network.delivered(*pair) > before[pair]
+
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not all(passed(pair) or self.network.holds(*pair) for pair in self.connections):
+            assert time.monotonic() < deadline, "something is neither delivered nor held"
+            time.sleep(0.001)
+        return {pair for pair in self.connections if passed(pair)}
+
+    def end(self):
+        for connection in [*self.connections.values(), *self.accepted]:
+            connection.close()
+        self.network.end()
+
+
+def _check_network(name, check, make_scene):
+    scene = make_scene()
     try:
         everything = set(itertools.permutations(scene.nodes, 2))
         assert scene.passing() == everything, "packets are lost before anything happens"
@@ -111,7 +158,7 @@ def _check_network(name, check):
                 check(scene, fault, cut)
             assert scene.passing() == everything, f"seed {seed}: it is not healed"
     finally:
-        scene.network.end()
+        scene.end()
 
 
 def _check_split(scene, fault, cut):
@@ -122,21 +169,21 @@ def _check_split(scene, fault, cut):
     assert [f"member{i}" for i in fault.members] == [node for node in sides[0] if node in there], fault.text
 
 
-def isolate_leader_cuts_it_off():
+def isolate_leader_cuts_it_off(make_scene=_NetworkScene):
     def check(scene, fault, cut):
         assert fault.members == [LEADER], fault.members
         _check_split(scene, fault, cut)
-    _check_network("isolate-leader", check)
+    _check_network("isolate-leader", check, make_scene)
 
 
-def halves_do_not_hear_each_other():
+def halves_do_not_hear_each_other(make_scene=_NetworkScene):
     def check(scene, fault, cut):
         assert len(fault.members) == 2, fault.members
         _check_split(scene, fault, cut)
-    _check_network("halves", check)
+    _check_network("halves", check, make_scene)
 
 
-def ring_lets_each_see_its_neighbours():
+def ring_lets_each_see_its_neighbours(make_scene=_NetworkScene):
     def check(scene, fault, cut):
         order = fault.text.split()
         assert sorted(order) == scene.network.members
@@ -144,10 +191,10 @@ def ring_lets_each_see_its_neighbours():
         for one, other in zip(order, order[1:] + order[:1]):
             neighbours |= {(one, other), (other, one)}
         assert cut == set(itertools.permutations(scene.network.members, 2)) - neighbours, f"{order}: {sorted(cut)}"
-    _check_network("ring", check)
+    _check_network("ring", check, make_scene)
 
 
-def one_way_lets_a_member_hear_or_be_heard():
+def one_way_lets_a_member_hear_or_be_heard(make_scene=_NetworkScene):
     seen = set()
 
     def check(scene, fault, cut):
@@ -157,8 +204,39 @@ def one_way_lets_a_member_hear_or_be_heard():
         assert cut == {(node, other) if hears else (other, node) for other in others}, f"{fault.text}: {sorted(cut)}"
         assert others in (set(scene.network.members) - {node}, set(scene.nodes) - {node}), others
         seen.add(hears)
-    _check_network("one-way", check)
+    _check_network("one-way", check, make_scene)
     assert seen == {True, False}, "other seeds are needed: this was one of the two ways only"
+
+
+def proxies_cut_what_they_are_told_to():
+    """Nemeses mean the same where members have no network of their own."""
+    for test in (isolate_leader_cuts_it_off, halves_do_not_hear_each_other, ring_lets_each_see_its_neighbours,
+                 one_way_lets_a_member_hear_or_be_heard):
+        test(_LinksScene)
+    scene = _LinksScene()
+    try:
+        with _begun(scene, "delay", 1):
+            assert scene.passing() == set(scene.connections), "what is delayed does not come"
+        scene.network.set(["member1"], ["member2"], "drop")
+        first, second = scene.connections["member1", "member2"], scene.connections["member2", "member1"]
+        # A connection of before and one that is made meanwhile; nothing gets lost.
+        late = socket.create_connection((harness.HOST, scene.network.port("member1", "member2")), PATIENCE_SECONDS)
+        before = scene.network.delivered("member1", "member2")
+        for connection in (first, second, late):
+            connection.sendall(b"y")
+        _await("what is held", lambda: scene.network.holds("member1", "member2"))
+        assert scene.network.delivered("member1", "member2") == before
+        scene.network.heal()
+        _await("what was held", lambda: scene.network.delivered("member1", "member2") > before)
+        late.close()
+        try:
+            scene.network.set(["member1"], ["member2"], "loss=0.5")
+        except ValueError as error:
+            assert "a proxy does not do that" in str(error), error
+        else:
+            raise AssertionError("loss is taken, and not done")
+    finally:
+        scene.end()
 
 
 def delay_loss_duplicate_and_reorder_are_in_force_at_whom_they_say():
@@ -432,6 +510,7 @@ MEMBERS = ("slow-disk", "stalled-disk", "full-disk", "clock", "pause", "kill", "
 
 
 def run(tests, options):
+    tests.run("chaos nemesis: proxies cut what they are told to", proxies_cut_what_they_are_told_to)
     if not options.why_no_network:
         for test in NETWORK:
             tests.run(f"chaos nemesis: {test.__name__.replace('_', ' ')}", test)

@@ -18,6 +18,7 @@ import nemeses
 import plan
 import progress
 import report
+from links import Links
 from members import Members
 from network import Network
 from recipes import Recipes
@@ -77,25 +78,29 @@ class Scene:
 
     def __init__(self, options, directory, log):
         self.options, self.log = options, log
-        self.network, self.why_no_network = None, options.why_no_network
+        network = links = None
         names = options.nemeses
         with contextlib.ExitStack() as stack:
-            if not self.why_no_network:
-                self.network = Network(options.size, len(options.doors), options.seed)
-                stack.callback(self.network.end)
-                self.network.enter()
+            if not options.why_no_network:
+                network = Network(options.size, len(options.doors), options.seed)
+                stack.callback(network.end)
+                network.enter()
+            elif options.server == "quorate":
+                links = Links(options.size, options.seed)
+                stack.callback(links.end)
+            self.network = network or links  # what nemeses know of them is the same
             faults = {"disk"} if {"slow-disk", "stalled-disk"} & set(names) else set()
             faults |= {"full-disk", "clock"} & set(names)
-            self.cluster = Members(options.server, options.size, directory, self.network, faults,
-                                   environment=options.environment)
+            self.cluster = Members(options.server, options.size, directory, network, faults,
+                                   environment=options.environment, links=links)
             stack.callback(self.cluster.remove)
             self.cluster.start()
             servers = {"zookeeper": self.cluster.hosts()}
             if options.server == "quorate":
                 servers["native"] = self.cluster.command("grpc")
             doors = options.doors if options.workloads else []
-            self.workers = Workers(doors, servers, options, options.output, self.network)
-            self.recipes = Recipes(options.recipes, self.cluster, options, self.network)
+            self.workers = Workers(doors, servers, options, options.output, network)
+            self.recipes = Recipes(options.recipes, self.cluster, options, network)
             self.ending = stack.pop_all()
         self.to_launch = set()
         self.wiped = {}  # how long their logs were then, by member

@@ -33,6 +33,7 @@ RUNS = (
      {"nemeses": nemeses.LANES["network"] + ("kill-leader",), "size": 5}),
     ("disks are slow, stalled and full, clocks jump, workers die",
      {"nemeses": nemeses.LANES["disk"] + nemeses.LANES["clock"] + nemeses.LANES["workers"]}),
+    ("a network of proxies only", {"nemeses": nemeses.LANES["network"] + ("kill",), "why_no_network": "as asked"}),
     ("locks, queues and transactions under all of it",
      {"nemeses": nemeses.NAMES, "workloads": [], "recipes": list(recipes.NAMES)}),
 )
