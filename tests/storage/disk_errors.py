@@ -40,7 +40,7 @@ STEPS = LOG_STEPS + (
     "link checkpoints/store.#/#.sst", "sync checkpoints/store.#",
     "write checkpoints/store.#/MANIFEST-#", "sync checkpoints/store.#/MANIFEST-#",
     "create checkpoints/store.#/#.sst", "write checkpoints/store.#/#.sst",
-    "sync checkpoints/store.#/#.sst",
+    "sync checkpoints/store.#/#.sst", "read checkpoints/store.#/#.sst",
 )
 # Those without which it goes on: what it could not remove is none of its data, and is removed later.
 HARMLESS = ("remove checkpoints/writing/#.sst", "remove checkpoints/writing",

@@ -267,7 +267,7 @@ class Document:
             cells = [number(cpu_ms_a_second(m)) for m in workload["measurements"]]
             self.add(Heading("Idle"), Text(
                 "Three members with 100 sessions that do nothing but stay: milliseconds of processor time "
-                "that all three servers use in a second. Quorate's members hear from one another every 60 ms, "
+                "that all three servers use in a second. Quorate's members hear from one another every 100 ms, "
                 "which is what it costs to notice in 0.3 seconds that a leader hangs."))
             self.add(Table(["", "Quorate, ms/s", "ZooKeeper, ms/s", "ratio", "result"], [
                 [row.title, *cells, spread_text(spread),
