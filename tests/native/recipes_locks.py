@@ -12,8 +12,10 @@ import tempfile
 import time
 
 import harness
+import links
 import native
 
+CLI = os.environ.get("QUORATE", os.path.join(harness.ROOT, ".bazel/opt-bin/tools/quorate"))
 WORKER = os.path.join(os.environ.get("QUORATE_BIN", os.path.join(harness.ROOT, ".bazel/opt-bin")),
                       "tests/native/recipes/locks_worker")
 WORKERS = 4
@@ -23,6 +25,7 @@ SECONDS = 6
 HOLDS_MIN, OUTLIVED_MIN = 40, 3
 SECONDS_MAX = 60
 SESSION_TIMEOUT_MS = 1500
+WAITING = 9  # in line for a lock
 STOPPED_SECONDS = 2.4  # the session is over then
 # So long without a tick: the worker did not run, and could not hear that it had lost what it had. Well
 # below the session's timeout, and above what a busy machine does.
@@ -321,6 +324,45 @@ def check_mutex(histories, note):
 
 def alone_a_mutex_has_one_holder(server):
     return check_mutex(*run_workers(server, "mutex", new_seed(), "--resource", "/resource"))
+
+
+def alone_who_waits_hears_of_his_own_turn_only(server):
+    """No herd: of those who wait, the one behind a holder that releases is told, and nobody else."""
+    with tempfile.TemporaryDirectory(prefix="quorate-locks-") as directory, \
+            harness.Cluster(server, size=1, settings=["tickTime=30000"]) as cluster:
+        address = cluster.command("grpc")
+        proxies = links.Links(WAITING + 2, seed=1)  # one for each that takes the lock; the last is the server
+        *names, served = proxies.members
+        proxies.lead_to([int(address.rpartition(":")[2])] * len(proxies.members))
+        go = os.path.join(directory, "go")
+        holders = []
+        try:
+            with native.Tree(address) as tree:
+                tree.create("/line")
+                for count, name in enumerate(names, 1):
+                    own = f"{harness.HOST}:{proxies.port(name, served)}"
+                    # Nobody has to say that he lives while this goes on.
+                    holders.append(subprocess.Popen(
+                        [CLI, "lock", "--quiet", "--server", own, "--session-timeout", "600", "/line", "--", "sh", "-c",
+                         f"while [ ! -e {go} ]; do sleep 0.02; done"]))
+                    deadline = time.monotonic() + FINISH_SECONDS
+                    while len(tree.list("/line").result.children) < count:
+                        assert time.monotonic() < deadline, f"{name} does not stand in line"
+                        time.sleep(0.01)
+                with open(go, "w", encoding="ascii"):
+                    pass
+                for holder in holders:
+                    assert holder.wait(FINISH_SECONDS) == 0, holder.args
+            heard = [proxies.delivered(served, name) for name in names[1:]]
+        finally:
+            for holder in holders:
+                holder.kill()
+                holder.wait()
+            proxies.end()
+    # Those at the end of the line have waited while all others had it. Each is told once, looks once, and
+    # no two of them find what they hear in pieces of the same size.
+    assert max(heard) - min(heard) < WAITING - 1, f"heard by those who waited, first to last: {heard}"
+    return f"messages heard by those who waited, first to last: {heard}"
 
 
 def alone_a_multi_lock_has_all_or_none(server):
