@@ -58,14 +58,10 @@ def read_acl(reader):
 
 def read_node(connection, path):
     """(data, ACL, Stat, names of children): all that a client can learn about a node."""
-    connection.submit(zk.GET_DATA, zk.request_path_watch(path, False))
-    connection.submit(GET_ACL, zk.ustring(path))
-    connection.submit(zk.GET_CHILDREN2, zk.request_path_watch(path, False))
-    replies = [connection.receive() for _ in range(3)]
-    for reply in replies:
-        if reply.err != zk.OK:
-            raise zk.ZkError(reply.err, path)
-    data, acl, children = (zk.Reader(reply.body) for reply in replies)
+    # One after the other: ZooKeeper on a busy machine was seen to leave reads unanswered that came together.
+    data, acl, children = (connection.call(operation, body) for operation, body in (
+        (zk.GET_DATA, zk.request_path_watch(path, False)), (GET_ACL, zk.ustring(path)),
+        (zk.GET_CHILDREN2, zk.request_path_watch(path, False))))
     result = (data.buffer(), read_acl(acl), sorted(children.strings()), data.stat())
     assert acl.stat() == result[3], path
     assert children.stat() == result[3], path
