@@ -43,8 +43,9 @@ exec $prefix $variables {server} "$1"
 
 
 class Members(harness.Cluster):
-    """`network`: None for the loopback device; `links`: the proxies between members there, if any. `faults`: which of "disk" (slow and stalled), "full-disk"
-    and "clock" will be used; what they need costs a little. `environment`: of the servers."""
+    """`network`: None for the loopback device; `links`: the proxies between members there, if any. `faults`:
+    which of "disk" (slow and stalled), "full-disk" and "clock" will be used; what they need costs a little.
+    `environment`: of the servers."""
 
     def __init__(self, server, size, directory, network=None, faults=(), settings=(), environment=None, links=None):
         self.exits = os.path.join(directory, "exits")

@@ -559,9 +559,9 @@ WHERE_IT_GOES = (
     "again. Their budgets are beyond the room that there is on this machine, with the client's own side of "
     "TCP included, and would be so with half of the servers' processor time; fewer system calls for many "
     "connections (io_uring) would come closer. The *tail at half of ZooKeeper's rate* is that of the "
-    "slowest syncs of one disk that six servers share. *Memory* for a node is what the process has grown "
-    "by: with fewer nodes, more of it is room in tables that grow by doubling, and what a server needs "
-    "anyway.")
+    "slowest syncs of one disk that six servers share. *Memory* for a node contains what creating it has "
+    "left in the process, such as entries of the log and buffers of the store: after a restart the same "
+    "nodes take less, which is beside it.")
 
 
 def build(results):
