@@ -133,7 +133,7 @@ class Stream {
                                  int64_t leader_contact_age_ms) = 0;
 
   // Just before a message is sent: what it says of the time at which it was. REQUIRES: the inbox
-  // was empty when the tree was locked last.
+  // was empty when the tree was locked last, and the stream was handed all of it: !finished().
   virtual void Complete(std::string* message) { static_cast<void>(message); }
 
   // Drops its watches; before the stream is destroyed. REQUIRES: the tree is locked.

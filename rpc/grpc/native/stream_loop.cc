@@ -144,8 +144,9 @@ void StreamLoop::Flush(Client& client) {
   while (!client.blocked && !outbox.empty()) {
     std::string& message = outbox.front();
     const size_t size = message.size();
-    // What is said of now is true once all that is before now was sent.
-    if (outbox.count() == 1) stream.Complete(&message);
+    // What is said of now is true once all that is before now was sent. A stream that ends was not
+    // handed everything.
+    if (outbox.count() == 1 && !stream.finished()) stream.Complete(&message);
     if (transport_->Send(stream.tag(), &message)) {
       outbox.Pop();
       stream.OnRoom();

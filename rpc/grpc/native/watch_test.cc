@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "rpc/grpc/native/fixture.h"
+#include "rpc/server/service.h"
 
 namespace quorate::rpc::native {
 namespace {
@@ -209,6 +210,42 @@ TEST_CASE("events of what a client may not read are not for it") {
   CHECK(StoryOf(f.Received(tag)) == Story{"created /open 1"});
   CHECK(StoryOf(f.Call(tag, {WatchRequestOf(2, 2, "/", v1::SUBTREE, before)})) ==
         Story{"created /open 2", "answer 2"});
+}
+
+TEST_CASE("a stream that ends does not say that it told what it was not handed any more") {
+  Fixture f;
+  f.Change(CreateOp("/a"));
+  v1::SessionOpened opened;
+  const uint32_t tag = f.OpenSession(&opened);
+  f.Call(tag, {WatchRequestOf(1, 1, "/a", v1::SUBTREE)});
+  // All of this is applied before the loop has a turn: a change, what ends the stream, a change.
+  const auto change = [&f](const std::string& path) {
+    v1::TxnRequest request;
+    *request.add_operations() = CreateOp(path);
+    f.transport.Write(f.transport.Open(Method::kTxn), request.SerializeAsString());
+    f.transport.RunTurns();
+  };
+  change("/a/1");
+  std::vector<CommandBatch> first;
+  SECTION("the session is attached elsewhere") {
+    f.Send(f.transport.Open(Method::kSession), OpenMessage(opened.session_id()));
+    f.transport.RunTurns();
+  }
+  SECTION("the tree is replaced") { first.swap(f.service.batches); }
+  change("/a/2");
+  if (!first.empty()) {
+    first.swap(f.service.batches);
+    f.service.Apply(f.told);
+    f.told->OnTreeReplaced();
+    first.swap(f.service.batches);
+  }
+  f.service.Apply(f.told);
+  f.transport.RunTurns();
+  REQUIRE(f.transport.outcome(tag).has_value());
+  const v1::SessionResponse received = f.Received(tag);
+  CHECK(StoryOf(received) == Story{"created /a/1 1"});
+  REQUIRE(received.items_size() == 1);
+  CHECK(received.zxid() <= received.items(0).event().event().zxid());
 }
 
 TEST_CASE("watches go with their stream") {
