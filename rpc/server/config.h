@@ -64,7 +64,7 @@ struct Config {
   std::string super_digest;
   bool skip_acl = false;  // clients of this server pass every access control list
   // Of recent events, which watches of gRPC clients go on from when a stream breaks.
-  int event_history_bytes = 16 << 20;
+  int event_history_bytes = 8 << 20;
   std::vector<std::string> four_letter_words = {"srvr"};  // "*": all
 
   std::vector<std::string> warnings;  // about keys that are not implemented or not known

@@ -78,7 +78,7 @@ TEST_CASE("the events that are kept for gRPC clients are bounded") {
   REQUIRE(config.ok());
   CHECK(config->warnings.empty());
   CHECK(config->event_history_bytes == 1000);
-  CHECK(ParseConfig("zoo.cfg", rest, NoFile)->event_history_bytes == 16 << 20);
+  CHECK(ParseConfig("zoo.cfg", rest, NoFile)->event_history_bytes == 8 << 20);
 }
 
 TEST_CASE("properties of ZooKeeper are taken with and without their prefix") {

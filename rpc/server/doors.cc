@@ -49,6 +49,20 @@ void Doors::OnTreeReplaced() {
   for (const Entry& entry : doors_) entry.door->OnTreeReplaced();
 }
 
+std::string Doors::RecentEvents(tree::Zxid after) const {
+  std::string events;
+  for (const Entry& entry : doors_) {
+    std::string of_door = entry.door->RecentEvents(after);
+    ASSERT(events.empty() || of_door.empty(), "whose they are is not known at the next start");
+    if (!of_door.empty()) events = std::move(of_door);
+  }
+  return events;
+}
+
+void Doors::OnRecentEvents(std::string_view events) {
+  for (const Entry& entry : doors_) entry.door->OnRecentEvents(events);
+}
+
 void Doors::OnBatchApplied() {
   for (const Entry& entry : doors_) entry.door->OnBatchApplied();
 }

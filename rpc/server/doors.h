@@ -44,6 +44,9 @@ class Doors final : public Door {
   // REQUIRES: the tag is one of a door's.
   void OnResult(tree::ApplyResult result) override;
   void OnTreeReplaced() override;
+  // One of the doors at most keeps events.
+  std::string RecentEvents(tree::Zxid after) const override;
+  void OnRecentEvents(std::string_view events) override;
   void OnBatchApplied() override;
   // REQUIRES as OnResult.
   void OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) override;

@@ -81,6 +81,8 @@ absl::Status FileRecordStore::Load() {
   checkpoint->label.zxid = tree::Zxid(reader.Int<int64_t>());
   checkpoint->label.digest = reader.Int<uint64_t>();
   checkpoint->label.metadata = reader.String();
+  const std::string_view events = reader.String();
+  if (!events.empty()) checkpoint->label.events = std::make_shared<const std::string>(events);
   while (!reader.empty()) {
     const std::string_view key = reader.String();
     checkpoint->records.emplace(key, reader.String());
@@ -96,6 +98,8 @@ absl::Status FileRecordStore::Save(const Checkpoint& checkpoint, const std::stri
   writer.Int(checkpoint.label.zxid.value());
   writer.Int(checkpoint.label.digest);
   writer.String(checkpoint.label.metadata);
+  const std::shared_ptr<const std::string>& events = checkpoint.label.events;
+  writer.String(events == nullptr ? std::string_view() : *events);
   for (const auto& [key, value] : checkpoint.records) {
     writer.String(key);
     writer.String(value);

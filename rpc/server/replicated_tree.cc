@@ -101,7 +101,8 @@ void ReplicatedTree::PublishNews() {
   pending_.sessions.clear();
 }
 
-void ReplicatedTree::Replace(std::unique_ptr<tree::Tree> tree, consensus::Term term) {
+void ReplicatedTree::Replace(std::unique_ptr<tree::Tree> tree, consensus::Term term,
+                             std::string_view events) {
   const tree::OriginTable::Last last = tree->LastOf(self_.member);
   pending_.own_sequence = last.incarnation == self_.incarnation ? last.sequence : 0;
   if (last.incarnation > self_.incarnation) pending_.later_incarnation = last.incarnation;
@@ -118,6 +119,7 @@ void ReplicatedTree::Replace(std::unique_ptr<tree::Tree> tree, consensus::Term t
     tree_.swap(tree);
     digests_.Restart(tree_->last_zxid(), tree_->digest());
     if (door_ != nullptr) door_->OnTreeReplaced();
+    if (door_ != nullptr && !events.empty()) door_->OnRecentEvents(events);
   }
   if (door_ != nullptr) door_->OnBatchApplied();
   PublishNews();

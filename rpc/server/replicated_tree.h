@@ -55,8 +55,14 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
   bool TryApply(std::span<const consensus::Entry> entries) override;
 
   // Puts another tree, a later state of the cluster, in the place of this one: a checkpoint at the
-  // start, or a snapshot. `term` is of its last entry. The door learns that events may be missing.
-  void Replace(std::unique_ptr<tree::Tree> tree, consensus::Term term);
+  // start, or a snapshot. `term` is of its last entry. The door learns that events may be missing,
+  // and of `events`, what RecentEvents returned for that tree; empty: nothing.
+  void Replace(std::unique_ptr<tree::Tree> tree, consensus::Term term,
+               std::string_view events = {});
+  // What a door wants to have back at the next start. REQUIRES: a side of the lock is held.
+  std::string RecentEvents(tree::Zxid after) const {
+    return door_ == nullptr ? std::string() : door_->RecentEvents(after);
+  }
 
   const tree::Tree& tree() const { return *tree_; }
   // For pictures (rpc/server/tree_checkpoints.h).

@@ -33,6 +33,13 @@ class Door : public tree::ApplyListener {
   // commands that were under way. Every connection has to be closed before anything is read from
   // the new tree on it; its client comes back, and learns what it missed from what it has seen.
   virtual void OnTreeReplaced() = 0;
+  // Its events behind `after`, as far back as it keeps them, in a form of its own: for the next
+  // start, which begins with the tree as it is now. Called under either side of the tree's lock.
+  // Empty: it keeps none.
+  virtual std::string RecentEvents(tree::Zxid /*after*/) const { return {}; }
+  // At the start, when the tree was replaced by a checkpoint: what RecentEvents returned when that
+  // was taken.
+  virtual void OnRecentEvents(std::string_view /*events*/) {}
   // After a batch, when the tree is free again: wake up whoever has something to send.
   virtual void OnBatchApplied() = 0;
   // On the node thread: the sync `sync_id` that a connection asked for by Service::Sync is done.

@@ -2,7 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <bit>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -82,8 +84,12 @@ absl::Status ForEachRecordIn(std::string_view bytes, const RecordStore::RecordFu
 }  // namespace
 
 TreeCheckpoints::TreeCheckpoints(RecordStore* store, ReplicatedTree* replicated, const Clock* clock,
-                                 consensus::SpareFile* spare)
-    : store_(store), replicated_(replicated), clock_(clock), spare_(spare) {}
+                                 consensus::SpareFile* spare, uint64_t event_entries)
+    : store_(store),
+      replicated_(replicated),
+      clock_(clock),
+      spare_(spare),
+      event_entries_(event_entries) {}
 
 int64_t TreeCheckpoints::MsSince(std::chrono::steady_clock::time_point start) const {
   return std::chrono::duration_cast<std::chrono::milliseconds>(clock_->Now() - start).count();
@@ -104,7 +110,8 @@ absl::Status TreeCheckpoints::Load() {
   if (!tree.ok()) return tree.status();
   spdlog::info("checkpoint of zxid 0x{:x}: {} znodes and {} sessions, loaded in {} ms",
                label->zxid.value(), (*tree)->node_count(), (*tree)->session_count(), progress.ms());
-  replicated_->Replace(*std::move(tree), meta->term);
+  replicated_->Replace(*std::move(tree), meta->term,
+                       label->events == nullptr ? std::string_view() : *label->events);
   return absl::OkStatus();
 }
 
@@ -124,6 +131,9 @@ void TreeCheckpoints::Begin(const SnapshotMeta& meta) {
   ASSERT(tree.last_zxid() == ZxidOf(meta.index));
   tree.BeginPicture();
   picture_ = MakeLabel(meta, tree.digest());
+  std::string events =
+      replicated_->RecentEvents(ZxidOf(meta.index - std::min(event_entries_, meta.index.value())));
+  if (!events.empty()) picture_.events = std::make_shared<const std::string>(std::move(events));
 }
 
 absl::Status TreeCheckpoints::Finish() {

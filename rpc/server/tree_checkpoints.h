@@ -40,9 +40,10 @@ namespace quorate::rpc {
 class TreeCheckpoints : public consensus::CheckpointStore {
  public:
   // All must outlive the object. `clock` is for what it logs. `spare` may be null: it is given up
-  // when a checkpoint finds no room, so that the next attempt has it.
+  // when a checkpoint finds no room, so that the next attempt has it. A checkpoint has the events
+  // of the `event_entries` entries before it with it, for the log may have those too.
   TreeCheckpoints(tree::RecordStore* store, ReplicatedTree* replicated, const Clock* clock,
-                  consensus::SpareFile* spare = nullptr);
+                  consensus::SpareFile* spare = nullptr, uint64_t event_entries = 0);
 
   // Puts the newest checkpoint, if there is one, in the place of the tree. Before anything is
   // applied. Errors: DataLoss if it is damaged, naming what is wrong; of reading.
@@ -101,6 +102,7 @@ class TreeCheckpoints : public consensus::CheckpointStore {
   ReplicatedTree* const replicated_;
   const Clock* const clock_;
   consensus::SpareFile* const spare_;
+  const uint64_t event_entries_;
   std::atomic<bool> needs_room_{false};
   tree::RecordStore::Label picture_;  // that Begin took
   std::list<Reading> readings_;       // the last used first

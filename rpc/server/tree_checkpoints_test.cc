@@ -4,7 +4,9 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "consensus/log/fault_env.h"
@@ -25,6 +27,7 @@ using consensus::Term;
 
 constexpr tree::Origin kOrigin{2, 7};
 constexpr tree::SessionId kSession{0x0200000000000001};
+constexpr uint64_t kEventEntries = 7;
 
 class RecordingDoor : public Door {
  public:
@@ -34,11 +37,20 @@ class RecordingDoor : public Door {
   void OnSessionAttached(const tree::SessionInfo&) override {}
   void OnSessionClosed(tree::SessionId, tree::Zxid) override {}
   void OnResult(tree::ApplyResult) override {}
-  void OnTreeReplaced() override { ++replaced; }
+  void OnTreeReplaced() override {
+    ++replaced;
+    restored.reset();
+  }
+  std::string RecentEvents(tree::Zxid after) const override { return events + Text(after); }
+  void OnRecentEvents(std::string_view of_checkpoint) override { restored = of_checkpoint; }
   void OnBatchApplied() override {}
   void OnSyncDone(uint32_t, uint64_t, tree::Zxid) override {}
 
+  static std::string Text(tree::Zxid after) { return " behind " + std::to_string(after.value()); }
+
   int replaced = 0;
+  std::string events = "none";          // that it keeps
+  std::optional<std::string> restored;  // that it was given back
 };
 
 // A member's tree, with the checkpoints on its disk.
@@ -48,7 +60,8 @@ struct Member {
     auto opened = FileRecordStore::Open(&env, "checkpoints");
     REQUIRE(opened.ok());
     store = *std::move(opened);
-    checkpoints = std::make_unique<TreeCheckpoints>(store.get(), &replicated, Clock::System());
+    checkpoints = std::make_unique<TreeCheckpoints>(store.get(), &replicated, Clock::System(),
+                                                    /*spare=*/nullptr, kEventEntries);
   }
 
   void Apply(std::string command) {
@@ -181,6 +194,27 @@ TEST_CASE("a checkpoint is of the entry at which it was begun, whatever is appli
   CHECK(news.no_op_term == Term(3));
 }
 
+TEST_CASE("a door gets the recent events back that it had when the checkpoint was taken") {
+  Member member;
+  Fill(&member);
+  REQUIRE(member.index.value() > kEventEntries);
+  member.door.events = "some";
+  member.checkpoints->Begin(member.Meta());
+  member.door.events = "later";
+  member.Create("/later", "y");
+  REQUIRE(member.checkpoints->Finish().ok());
+  ReplicatedTree again(kOrigin);
+  RecordingDoor door;
+  again.SetDoor(&door);
+  auto store = FileRecordStore::Open(&member.env, "checkpoints");
+  REQUIRE(store.ok());
+  TreeCheckpoints checkpoints(store->get(), &again, Clock::System());
+  REQUIRE(checkpoints.Load().ok());
+  CHECK(door.replaced == 1);
+  const tree::Zxid after = again.tree().last_zxid() - int64_t{kEventEntries};
+  CHECK(door.restored == "some" + RecordingDoor::Text(after));
+}
+
 // Each look at it takes a while.
 class SlowClock : public Clock {
  public:
@@ -236,6 +270,7 @@ TEST_CASE("a snapshot goes to another member in chunks and replaces its tree") {
     CHECK(receiver.door.replaced == 0);
     REQUIRE(receiver.checkpoints->Install(sender.Meta()).ok());
     CHECK(receiver.door.replaced == 1);
+    CHECK_FALSE(receiver.door.restored.has_value());  // of others it has none
     CHECK(receiver.replicated.tree().digest() == digest);
     CHECK(receiver.checkpoints->newest() == sender.Meta());
     // And the next checkpoint there builds on it.

@@ -3,6 +3,7 @@ ZooKeeper door."""
 
 import base64
 import contextlib
+import re
 import time
 
 import harness
@@ -11,6 +12,7 @@ import kazoo.exceptions
 import native
 from native import types
 
+LOG_ENTRIES_KEPT = 5000  # of those before a checkpoint
 NAMES = iter(range(10**6))
 
 
@@ -290,8 +292,49 @@ def alone_health_is_that_of_the_quorum(server):
                     assert "SERVING" in restarted.watch(), number
 
 
+def alone_a_watch_goes_on_as_far_back_as_the_log_goes(server):
+    checkpoint_entries = 2500
+    with harness.Cluster(server, size=1, settings=[f"snapCount={checkpoint_entries}"]) as cluster:
+        with native.Session(_grpc(cluster, 1)) as session:
+            session.watch(1, "/", types.SUBTREE)
+            _write_a_lot(cluster, 4 * checkpoint_entries)
+            last = session.get("/last").get.stat.created_zxid
+            told = [(e.event.type, e.event.path, e.event.zxid) for e in session.events]
+        cluster.kill(1)
+        cluster.restart(1)
+        checkpoint = int(re.findall("checkpoint of zxid 0x([0-9a-f]+): .* loaded", cluster.log(1))[-1], 16)
+        assert LOG_ENTRIES_KEPT < checkpoint < last, checkpoint
+        after = checkpoint - LOG_ENTRIES_KEPT
+        with native.Session(_grpc(cluster, 1)) as session:
+            answer = session.watch(1, "/", types.SUBTREE, after)
+            assert native.name_of(answer.error) == "OK", answer
+            again = [(e.event.type, e.event.path, e.event.zxid) for e in session.events]
+            assert again == [event for event in told if event[2] > after], "other events"
+            assert again[-1][2] == last
+            session.close()
+    return f"{len(again)} events, {sum(event[2] <= checkpoint for event in again)} of before the checkpoint"
+
+
+def _write_a_lot(cluster, entries):
+    client = _zookeeper(cluster)
+    try:
+        client.create("/top")
+        pending = []
+        for i in range(entries // 4):
+            pending.append(client.create_async(f"/top/{i % 100}-{i}"))
+            pending.append(client.set_async("/top", b""))
+            pending.append(client.create_async("/top/sequential-", sequence=True))
+            pending.append(client.delete_async(f"/top/{i % 100}-{i}"))
+        for call in pending:
+            call.get(60)
+        client.create("/last")
+    finally:
+        client.stop()
+        client.close()
+
+
 def alone_events_that_are_not_kept_are_said_to_be_lost(server):
-    with harness.Cluster(server, size=1, settings=["eventHistoryBytes=20000"]) as cluster:
+    with harness.Cluster(server, size=1, settings=["eventHistoryBytes=1000"]) as cluster:
         with native.Tree(_grpc(cluster, 1)) as tree:
             seen = tree.create("/a").zxid
             for i in range(300):
@@ -302,7 +345,7 @@ def alone_events_that_are_not_kept_are_said_to_be_lost(server):
                 answer = session.watch(1, "/a", types.NODE, answer.watch.oldest_zxid)
                 assert native.name_of(answer.error) == "OK", answer
                 session.close()
-            # The history is there again after a restart, as far as the log goes back.
+            # The history is there again after a restart.
             before = tree.set("/a", b"").zxid
             last = tree.set("/a", b"").zxid
         cluster.command("stop", 1)

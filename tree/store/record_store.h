@@ -27,7 +27,16 @@ class RecordStore {
     Zxid zxid;
     uint64_t digest = 0;
     std::string metadata;  // of whoever takes the checkpoints
-    friend bool operator==(const Label&, const Label&) = default;
+    // Of recent changes, for whoever watches; null: none. No part of the tree: a copy of the
+    // records goes without.
+    std::shared_ptr<const std::string> events = nullptr;
+    friend bool operator==(const Label& a, const Label& b) {
+      const auto events_of = [](const Label& label) {
+        return label.events == nullptr ? std::string_view() : *label.events;
+      };
+      return a.zxid == b.zxid && a.digest == b.digest && a.metadata == b.metadata &&
+             events_of(a) == events_of(b);
+    }
   };
   using RecordFunction = std::function<absl::Status(std::string_view key, std::string_view value)>;
 

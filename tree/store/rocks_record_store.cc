@@ -26,7 +26,7 @@ constexpr std::string_view kStaging = "staging";
 constexpr std::string_view kStagedSuffix = ".new";
 constexpr std::string_view kCopySuffix = ".copy";
 
-constexpr uint8_t kFormat = 1;
+constexpr uint8_t kFormat = 2;
 // The record that holds the label: before all others.
 constexpr std::string_view kLabelKey{"\0", 1};
 constexpr size_t kReadAheadBytes = 256 << 10;
@@ -49,7 +49,8 @@ std::string EncodeLabel(const RecordStore::Label& label) {
   writer.Int(kFormat);
   writer.Int(label.zxid.value());
   writer.Int(label.digest);
-  writer.Raw(label.metadata);
+  writer.String(label.metadata);
+  if (label.events != nullptr) writer.Raw(*label.events);
   return value;
 }
 
@@ -59,7 +60,8 @@ absl::StatusOr<RecordStore::Label> DecodeLabel(std::string_view value, const std
   RecordStore::Label label;
   label.zxid = Zxid(reader.Int<int64_t>());
   label.digest = reader.Int<uint64_t>();
-  label.metadata = reader.rest();
+  label.metadata = reader.String();
+  if (!reader.empty()) label.events = std::make_shared<const std::string>(reader.rest());
   if (!reader.ok() || format != kFormat) {
     return absl::DataLossError(absl::StrCat(
         path,

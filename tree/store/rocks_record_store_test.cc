@@ -120,7 +120,11 @@ absl::Status StatusOfOpen(const std::string& path) {
   return RocksRecordStore::Open(path, SmallOptions()).status();
 }
 
-Label LabelOf(int64_t zxid) { return {Zxid(zxid), static_cast<uint64_t>(zxid) * 7, "metadata"}; }
+Label LabelOf(int64_t zxid) {
+  Label label{Zxid(zxid), static_cast<uint64_t>(zxid) * 7, "metadata"};
+  if (zxid != 1) label.events = std::make_shared<const std::string>(std::to_string(zxid));
+  return label;
+}
 
 absl::StatusOr<Records> ReadAll(RecordStore::View* view, size_t bytes_max) {
   Records records;

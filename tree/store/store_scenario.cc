@@ -30,7 +30,11 @@ absl::Status Stage(int64_t number, RecordStore* store) {
 }  // namespace
 
 RecordStore::Label LabelOf(int64_t number) {
-  return {Zxid(number), static_cast<uint64_t>(number), "checkpoint " + std::to_string(number)};
+  RecordStore::Label label{Zxid(number), static_cast<uint64_t>(number),
+                           "checkpoint " + std::to_string(number)};
+  const std::string events = "events of " + std::to_string(number);
+  if (number % 2 == 0) label.events = std::make_shared<const std::string>(events);
+  return label;
 }
 
 bool IsStaged(int64_t number) { return number % 3 == 0; }

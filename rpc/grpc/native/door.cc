@@ -1,5 +1,7 @@
 #include "rpc/grpc/native/door.h"
 
+#include <spdlog/spdlog.h>
+
 #include <memory>
 #include <utility>
 
@@ -11,6 +13,12 @@
 #include "rpc/server/doors.h"
 
 namespace quorate::rpc::native {
+namespace {
+
+// Of the events beside a checkpoint.
+constexpr size_t kRecentEventBytesMax = 1u << 20;
+
+}  // namespace
 
 NativeDoor::NativeDoor(const Config& config, Service* service, const Clock* clock,
                        RandomBytes* random)
@@ -62,11 +70,14 @@ bool NativeDoor::IsQuick() const {
 void NativeDoor::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                              const tree::EventAcls& acls) {
   const uint64_t number = history_.next_number();
-  const std::shared_ptr<const Event> event = history_.Add(type, path, zxid, acls.node);
+  const Readers readers = ReadersOf(acls.node);
+  history_.Add(type, path, zxid, readers);
   MutexLock lock(&watches_mutex_);
   if (watches_.empty()) return;
   watchers_.clear();
   watches_.Find(path, &watchers_);
+  if (watchers_.empty()) return;
+  const auto event = std::make_shared<const Event>(Event{type, std::string(path), zxid, readers});
   for (uint64_t watcher : watchers_) {
     const auto tag = static_cast<uint32_t>(watcher);
     LoopOf(tag).Push(StreamLoop::EventItem{tag, number, event});
@@ -103,6 +114,17 @@ void NativeDoor::OnResult(tree::ApplyResult result) {
 void NativeDoor::OnTreeReplaced() {
   history_.Clear(service_->tree().last_zxid());
   for (StreamLoop* loop : loops_) loop->Push(StreamLoop::TreeReplaced{});
+}
+
+std::string NativeDoor::RecentEvents(tree::Zxid after) const {
+  return history_.Encode(after, kRecentEventBytesMax);
+}
+
+void NativeDoor::OnRecentEvents(std::string_view events) {
+  const absl::Status restored = history_.Restore(events, service_->tree().last_zxid());
+  if (restored.ok()) return;
+  spdlog::warn("watches of gRPC clients cannot go on from before the checkpoint: {}",
+               std::string(restored.message()));
 }
 
 void NativeDoor::OnBatchApplied() {

@@ -3,89 +3,300 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/assert.h"
+#include "base/bytes.h"
+#include "tree/path.h"
 
 namespace quorate::rpc::native {
 namespace {
 
-// Of an event besides its path: the object with its counts, and its place in the queue.
-constexpr size_t kEventBytes = sizeof(Event) + 2 * sizeof(void*) + 2 * sizeof(size_t);
+constexpr uint8_t kFormat = 1;
+// A chunk is a small part of the whole, for it is forgotten as one.
+constexpr size_t kChunkBytesMax = 16u << 10;
+constexpr size_t kChunksMin = 16;
+constexpr size_t kVarintBytesMax = 10;
+constexpr uint32_t kEverybody = 0;  // the list of an event that all may see
 
-size_t BytesOf(const Event& event) { return kEventBytes + event.path.size(); }
+void PutVarint(uint64_t value, std::string* to) {
+  uint8_t bytes[kVarintBytesMax];
+  const uint8_t* const end =
+      google::protobuf::io::CodedOutputStream::WriteVarint64ToArray(value, bytes);
+  to->append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(end - bytes));
+}
 
-// Of a list that is kept: twice, as the key too.
-size_t BytesOf(std::span<const tree::Acl> acl) {
-  size_t bytes = 0;
+// Takes what Encoder has put: `*event` is the one before, but for its readers, and becomes the
+// next. False if there is none, or `*in` is damaged.
+bool TakeEvent(google::protobuf::io::CodedInputStream* in, Event* event, uint32_t* list) {
+  uint64_t grown = 0;
+  uint32_t type = 0;
+  uint32_t same = 0;
+  uint32_t rest = 0;
+  if (!in->ReadVarint64(&grown) || !in->ReadVarint32(&type) || !in->ReadVarint32(list) ||
+      !in->ReadVarint32(&same) || !in->ReadVarint32(&rest) || same > event->path.size()) {
+    return false;
+  }
+  event->zxid =
+      tree::Zxid(static_cast<int64_t>(static_cast<uint64_t>(event->zxid.value()) + grown));
+  event->type = static_cast<tree::EventType>(type);
+  event->path.resize(same);
+  if (rest == 0) return true;
+  const void* bytes = nullptr;
+  int size = 0;
+  if (!in->GetDirectBufferPointer(&bytes, &size) || static_cast<uint32_t>(size) < rest)
+    return false;
+  event->path.append(static_cast<const char*>(bytes), rest);
+  return in->Skip(static_cast<int>(rest));
+}
+
+size_t BytesOf(const std::vector<tree::Acl>& acl) {
+  size_t bytes = sizeof(acl);
   for (const tree::Acl& entry : acl) {
-    bytes += 2 * (sizeof(entry) + entry.identity.scheme.size() + entry.identity.id.size());
+    bytes += sizeof(entry) + entry.identity.scheme.size() + entry.identity.id.size();
   }
   return bytes;
 }
 
-}  // namespace
-
-EventHistory::EventHistory(size_t bytes_max, tree::Zxid zxid)
-    : bytes_max_(bytes_max), oldest_(zxid) {}
-
-std::shared_ptr<const Event> EventHistory::Add(tree::EventType type, std::string_view path,
-                                               tree::Zxid zxid, std::span<const tree::Acl> acl) {
-  if (events_.empty() && zxid == oldest_) {
-    // The rest of a transaction that is too large to be kept.
-    ++first_number_;
-    return std::make_shared<const Event>(Event{type, std::string(path), zxid, ReadersOf(acl)});
+void PutList(const std::vector<tree::Acl>& acl, std::string* to) {
+  LittleEndianWriter writer(to);
+  writer.Int(static_cast<uint32_t>(acl.size()));
+  for (const tree::Acl& entry : acl) {
+    writer.Int(entry.permissions);
+    writer.String(entry.identity.scheme);
+    writer.String(entry.identity.id);
   }
-  ASSERT(events_.empty() ? zxid > oldest_ : zxid >= events_.back()->zxid);
-  auto event = std::make_shared<const Event>(Event{type, std::string(path), zxid, Intern(acl)});
-  bytes_ += BytesOf(*event);
-  events_.push_back(event);
-  while (bytes_ > bytes_max_ && !events_.empty()) {
-    // A transaction's events are known all or none.
-    oldest_ = events_.front()->zxid;
-    while (!events_.empty() && events_.front()->zxid == oldest_) DropFirst();
-  }
-  return event;
 }
 
-void EventHistory::Clear(tree::Zxid zxid) {
-  // Numbers go on, with one that stands for what nobody saw: whoever waits for it has lost it.
-  first_number_ = next_number() + 1;
-  events_.clear();
-  readers_.clear();
-  bytes_ = 0;
-  oldest_ = zxid;
+Readers TakeList(LittleEndianReader* reader) {
+  std::vector<tree::Acl> acl;
+  for (auto left = reader->Int<uint32_t>(); left > 0 && reader->ok(); --left) {
+    tree::Acl& entry = acl.emplace_back();
+    entry.permissions = reader->Int<int32_t>();
+    entry.identity.scheme = reader->String();
+    entry.identity.id = reader->String();
+  }
+  return std::make_shared<const std::vector<tree::Acl>>(std::move(acl));
+}
+
+}  // namespace
+
+// --- Reading -------------------------------------------------------------------------------------
+
+EventHistory::Reader::Reader(const EventHistory& history, uint64_t number)
+    : history_(history), number_(number) {
+  ASSERT(!history.IsLost(number) && number <= history.next_number());
+  if (at_end()) return;
+  const auto after =
+      std::partition_point(history.chunks_.begin(), history.chunks_.end(),
+                           [number](const Chunk& chunk) { return chunk.first_number <= number; });
+  ASSERT(after != history.chunks_.begin());
+  BeginChunk(after - 1);
+  for (number_ = chunk_->first_number; number_ < number;) Next();
+}
+
+void EventHistory::Reader::BeginChunk(std::deque<Chunk>::const_iterator chunk) {
+  chunk_ = chunk;
+  in_.emplace(reinterpret_cast<const uint8_t*>(chunk->bytes.data()),
+              static_cast<int>(chunk->bytes.size()));
+  event_.zxid = chunk->base;
+  event_.path.clear();
+}
+
+const Event& EventHistory::Reader::Next() {
+  ASSERT(!at_end());
+  if (number_ == chunk_->first_number + chunk_->events) BeginChunk(chunk_ + 1);
+  uint32_t list = kEverybody;
+  const bool taken = TakeEvent(&*in_, &event_, &list);
+  ASSERT(taken);
+  event_.readers = list == kEverybody ? nullptr : chunk_->lists[list - 1];
+  ++number_;
+  return event_;
 }
 
 uint64_t EventHistory::NumberAfter(tree::Zxid zxid) const {
   ASSERT(zxid >= oldest_);
-  const auto after = std::partition_point(
-      events_.begin(), events_.end(),
-      [&](const std::shared_ptr<const Event>& event) { return event->zxid <= zxid; });
-  return first_number_ + static_cast<uint64_t>(after - events_.begin());
+  const auto chunk = std::partition_point(
+      chunks_.begin(), chunks_.end(), [zxid](const Chunk& before) { return before.last <= zxid; });
+  if (chunk == chunks_.end()) return next_number_;
+  Reader reader(*this, chunk->first_number);
+  while (reader.Next().zxid <= zxid) {
+  }
+  return reader.number() - 1;
 }
 
-Readers EventHistory::Intern(std::span<const tree::Acl> acl) {
-  Readers readers = ReadersOf(acl);
-  if (readers == nullptr) return nullptr;
-  Interned& interned = readers_[*readers];
-  if (interned.readers == nullptr) {
-    interned.readers = std::move(readers);
-    bytes_ += BytesOf(acl);
+// --- Keeping -------------------------------------------------------------------------------------
+
+void EventHistory::Encoder::Put(tree::EventType type, std::string_view path, tree::Zxid zxid,
+                                uint32_t list, std::string* to) {
+  const auto differs = std::mismatch(path.begin(), path.end(), path_.begin(), path_.end());
+  const auto same = static_cast<size_t>(differs.first - path.begin());
+  PutVarint(static_cast<uint64_t>(zxid - zxid_), to);
+  PutVarint(static_cast<uint64_t>(type), to);
+  PutVarint(list, to);
+  PutVarint(same, to);
+  PutVarint(path.size() - same, to);
+  to->append(path.substr(same));
+  zxid_ = zxid;
+  path_.resize(same);
+  path_.append(path.substr(same));
+}
+
+EventHistory::EventHistory(size_t bytes_max, tree::Zxid zxid)
+    : bytes_max_(bytes_max),
+      chunk_bytes_(std::min(bytes_max / kChunksMin, kChunkBytesMax)),
+      oldest_(zxid),
+      encoder_(zxid) {}
+
+size_t EventHistory::BytesOf(const Chunk& chunk) {
+  return sizeof(Chunk) + chunk.bytes.size() + chunk.list_bytes;
+}
+
+void EventHistory::Add(tree::EventType type, std::string_view path, tree::Zxid zxid,
+                       const Readers& readers) {
+  ++next_number_;
+  if (zxid == oldest_) {
+    // The rest of a transaction that is too large to be kept.
+    ASSERT(chunks_.empty());
+    first_number_ = next_number_;
+    return;
   }
-  ++interned.events;
-  return interned.readers;
+  ASSERT(chunks_.empty() ? zxid > oldest_ : zxid >= chunks_.back().last, "zxids do not go back");
+  if (chunks_.empty() || chunks_.back().bytes.size() + path.size() > chunk_bytes_) BeginChunk();
+  Chunk& last = chunks_.back();
+  bytes_ -= BytesOf(last);
+  encoder_.Put(type, path, zxid, ListOf(readers), &last.bytes);
+  ++last.events;
+  last.last = zxid;
+  bytes_ += BytesOf(last);
+  while (bytes_ > bytes_max_) {
+    // A transaction's events are known all or none.
+    oldest_ = chunks_.front().last;
+    do {
+      DropFirst();
+    } while (!chunks_.empty() && chunks_.front().last == oldest_);
+  }
+}
+
+uint32_t EventHistory::ListOf(const Readers& readers) {
+  if (readers == nullptr) return kEverybody;
+  Chunk& last = chunks_.back();
+  const auto [list, is_new] =
+      last_lists_.try_emplace(*readers, static_cast<uint32_t>(last.lists.size()) + 1);
+  if (is_new) {
+    last.lists.push_back(readers);
+    last.list_bytes += 2 * native::BytesOf(*readers);  // as a key too
+  }
+  return list->second;
+}
+
+void EventHistory::BeginChunk() {
+  last_lists_.clear();
+  const tree::Zxid base = chunks_.empty() ? oldest_ : chunks_.back().last;
+  Chunk& chunk = chunks_.emplace_back();
+  chunk.base = base;
+  encoder_ = Encoder(base);
+  chunk.first_number = next_number_ - 1;
+  chunk.bytes = std::exchange(spare_, {});
+  chunk.bytes.reserve(chunk_bytes_);
+  bytes_ += BytesOf(chunk);
 }
 
 void EventHistory::DropFirst() {
-  const std::shared_ptr<const Event> event = std::move(events_.front());
-  events_.pop_front();
-  ++first_number_;
-  bytes_ -= BytesOf(*event);
-  if (event->readers == nullptr) return;
-  const auto interned = readers_.find(*event->readers);
-  ASSERT(interned != readers_.end());
-  if (--interned->second.events > 0) return;
-  bytes_ -= BytesOf(std::span<const tree::Acl>(interned->first));
-  readers_.erase(interned);
+  Chunk& first = chunks_.front();
+  bytes_ -= BytesOf(first);
+  first_number_ = first.first_number + first.events;
+  // That of an event with a long path is too much to keep.
+  if (first.bytes.size() <= chunk_bytes_) spare_ = std::move(first.bytes);
+  spare_.clear();
+  chunks_.pop_front();
+}
+
+void EventHistory::Clear(tree::Zxid zxid) {
+  // Numbers go on, with one that stands for what nobody saw: whoever waits for it has lost it.
+  first_number_ = ++next_number_;
+  chunks_.clear();
+  last_lists_.clear();
+  bytes_ = 0;
+  oldest_ = zxid;
+}
+
+// --- Beside a checkpoint -------------------------------------------------------------------------
+
+std::string EventHistory::Encode(tree::Zxid after, size_t bytes_max) const {
+  tree::Zxid from = std::max(after, oldest_);
+  size_t bytes = 0;
+  for (auto chunk = chunks_.rbegin(); chunk != chunks_.rend() && chunk->last > from; ++chunk) {
+    bytes += BytesOf(*chunk);
+    if (bytes > bytes_max) from = chunk->last;
+  }
+  std::string lists;
+  std::string events;
+  Encoder encoder(from);
+  std::map<std::vector<tree::Acl>, uint32_t> numbers;
+  Reader reader(*this, NumberAfter(from));
+  while (!reader.at_end()) {
+    const Event& event = reader.Next();
+    uint32_t list = kEverybody;
+    if (event.readers != nullptr) {
+      const auto [known, is_new] =
+          numbers.try_emplace(*event.readers, static_cast<uint32_t>(numbers.size()) + 1);
+      if (is_new) PutList(*event.readers, &lists);
+      list = known->second;
+    }
+    encoder.Put(event.type, event.path, event.zxid, list, &events);
+  }
+  std::string encoded;
+  LittleEndianWriter writer(&encoded);
+  writer.Int(kFormat);
+  writer.Int(from.value());
+  writer.Int(static_cast<uint32_t>(numbers.size()));
+  writer.Raw(lists);
+  writer.Raw(events);
+  return encoded;
+}
+
+absl::Status EventHistory::Restore(std::string_view bytes, tree::Zxid zxid) {
+  ASSERT(chunks_.empty() && oldest_ == zxid);
+  absl::Status status = RestoreEvents(bytes, zxid);
+  if (!status.ok()) Clear(zxid);
+  return status;
+}
+
+absl::Status EventHistory::RestoreEvents(std::string_view bytes, tree::Zxid zxid) {
+  LittleEndianReader reader(bytes);
+  const auto format = reader.Int<uint8_t>();
+  if (format != kFormat) {
+    return absl::DataLossError(absl::StrCat("recent events of an unknown format, ", format));
+  }
+  const tree::Zxid from(reader.Int<int64_t>());
+  std::vector<Readers> lists = {nullptr};
+  for (auto left = reader.Int<uint32_t>(); left > 0 && reader.ok(); --left) {
+    lists.push_back(TakeList(&reader));
+  }
+  if (!reader.ok() || from < tree::Zxid(0) || from > zxid) {
+    return absl::DataLossError("the head of the recent events is damaged");
+  }
+  oldest_ = from;
+  const std::string_view events = reader.rest();
+  google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(events.data()),
+                                            static_cast<int>(events.size()));
+  Event event;
+  event.zxid = from;
+  while (in.CurrentPosition() < static_cast<int>(events.size())) {
+    const tree::Zxid last = event.zxid;
+    uint32_t list = kEverybody;
+    const bool is_valid = TakeEvent(&in, &event, &list) &&
+                          event.type >= tree::EventType::kNodeCreated &&
+                          event.type <= tree::EventType::kNodeDataChanged && event.zxid > from &&
+                          event.zxid >= last && event.zxid <= zxid && list < lists.size() &&
+                          tree::IsValidPath(event.path, /*sequential=*/false);
+    if (!is_valid) {
+      return absl::DataLossError(
+          absl::StrCat("the recent event behind zxid ", last.value(), " is damaged"));
+    }
+    Add(event.type, event.path, event.zxid, lists[list]);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace quorate::rpc::native

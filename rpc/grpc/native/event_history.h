@@ -1,19 +1,27 @@
 // The events of the recent past, so that a watch can go on where its broken stream ended. Bounded
-// in bytes: the oldest transactions' events make room for the newest.
+// in bytes: the oldest transactions' events make room for the newest. They are kept as bytes, not
+// as objects: an event costs a few bytes and what its path has that the one before it has not, and
+// its access control list if that is not for everybody.
+//
+// A checkpoint has the newest of them beside it (Encode, Restore), as far back as the log goes:
+// what is applied again at the start of a server begins behind the checkpoint only.
 //
 // Thread-safety: none inside. The apply thread calls what is not const while it holds the write
-// side of the tree; const functions may be called together under the read side.
+// side of the tree; const functions, and Readers, may be used together under the read side.
 #pragma once
+
+#include <google/protobuf/io/coded_stream.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <memory>
-#include <span>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "rpc/grpc/native/event.h"
 #include "rpc/grpc/native/scope.h"
 #include "tree/tree.h"
@@ -21,16 +29,40 @@
 namespace quorate::rpc::native {
 
 class EventHistory {
+  struct Chunk;
+
  public:
+  // Reads events one after the other, while the tree stays locked.
+  class Reader {
+   public:
+    // Begins with the event of `number`. REQUIRES: !history.IsLost(number), number <=
+    // history.next_number().
+    Reader(const EventHistory& history, uint64_t number);
+
+    // The number of the next event; next_number() of the history if there is none.
+    uint64_t number() const { return number_; }
+    bool at_end() const { return number_ == history_.next_number(); }
+    // Goes on to the next event, which is valid until the next call. REQUIRES: !at_end().
+    const Event& Next();
+
+   private:
+    void BeginChunk(std::deque<Chunk>::const_iterator chunk);
+
+    const EventHistory& history_;
+    uint64_t number_;
+    std::deque<Chunk>::const_iterator chunk_;
+    std::optional<google::protobuf::io::CodedInputStream> in_;  // the rest of its bytes
+    Event event_;
+  };
+
   // Keeps events of about `bytes_max` bytes, all of what they take in memory counted. It knows
   // everything behind `zxid`.
   explicit EventHistory(size_t bytes_max, tree::Zxid zxid = tree::Zxid(0));
   EventHistory(const EventHistory&) = delete;
   EventHistory& operator=(const EventHistory&) = delete;
 
-  // Returns the event as it is kept. REQUIRES: zxids do not go back.
-  std::shared_ptr<const Event> Add(tree::EventType type, std::string_view path, tree::Zxid zxid,
-                                   std::span<const tree::Acl> acl);
+  // REQUIRES: zxids do not go back.
+  void Add(tree::EventType type, std::string_view path, tree::Zxid zxid, const Readers& readers);
   // Forgets everything: what happened up to `zxid` is not known any more.
   void Clear(tree::Zxid zxid);
 
@@ -38,31 +70,64 @@ class EventHistory {
   tree::Zxid oldest() const { return oldest_; }
 
   // Events have numbers without gaps: the next one's.
-  uint64_t next_number() const { return first_number_ + events_.size(); }
+  uint64_t next_number() const { return next_number_; }
   // The number of the first event behind `zxid`. REQUIRES: zxid >= oldest().
   uint64_t NumberAfter(tree::Zxid zxid) const;
   // Whether the event of this number is not kept any more.
   bool IsLost(uint64_t number) const { return number < first_number_; }
-  // REQUIRES: !IsLost(number), number < next_number().
-  const Event& At(uint64_t number) const { return *events_[number - first_number_]; }
 
   size_t bytes() const { return bytes_; }
 
+  // The events behind `after`, as far as they are here: the newest `bytes_max` bytes of them, of
+  // whole transactions. O(what it returns).
+  std::string Encode(tree::Zxid after, size_t bytes_max) const;
+  // Puts what Encode returned before what will come: of a history that had seen everything up to
+  // `zxid`. DataLoss if Encode cannot have made it; then nothing up to `zxid` is known. REQUIRES:
+  // nothing was added since the history was made, or cleared, with `zxid`.
+  absl::Status Restore(std::string_view bytes, tree::Zxid zxid);
+
  private:
-  // A list is kept once, however many events have it.
-  struct Interned {
-    Readers readers;
-    size_t events = 0;
+  // Makes bytes of events that follow each other, each relative to the one before it: by how much
+  // the zxid grew, the type, the number of its list (0: everybody may see it), and of the path how
+  // much is the same and what is not.
+  class Encoder {
+   public:
+    explicit Encoder(tree::Zxid zxid) : zxid_(zxid) {}
+    void Put(tree::EventType type, std::string_view path, tree::Zxid zxid, uint32_t list,
+             std::string* to);
+
+   private:
+    tree::Zxid zxid_;
+    std::string path_;
+  };
+  // Events that follow each other. Forgotten as a whole.
+  struct Chunk {
+    uint64_t first_number = 0;
+    uint64_t events = 0;
+    tree::Zxid base;  // what the first one is relative to
+    tree::Zxid last;
+    std::string bytes;
+    std::vector<Readers> lists;  // which the events have, each once
+    size_t list_bytes = 0;
   };
 
-  Readers Intern(std::span<const tree::Acl> acl);
+  static size_t BytesOf(const Chunk& chunk);
+  // Where the readers of an event are in the last chunk's lists, plus one; 0: everybody.
+  uint32_t ListOf(const Readers& readers);
+  void BeginChunk();
   void DropFirst();
+  absl::Status RestoreEvents(std::string_view bytes, tree::Zxid zxid);
 
   const size_t bytes_max_;
+  const size_t chunk_bytes_;
   tree::Zxid oldest_;
   uint64_t first_number_ = 0;
-  std::deque<std::shared_ptr<const Event>> events_;
-  std::map<std::vector<tree::Acl>, Interned> readers_;
+  uint64_t next_number_ = 0;
+  std::deque<Chunk> chunks_;  // none is empty
+  // Of the last one.
+  Encoder encoder_;
+  std::map<std::vector<tree::Acl>, uint32_t> last_lists_;
+  std::string spare_;  // memory of a chunk that was dropped
   size_t bytes_ = 0;
 };
 

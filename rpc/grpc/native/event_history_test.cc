@@ -1,6 +1,7 @@
 #include "rpc/grpc/native/event_history.h"
 
 #include <catch2/catch.hpp>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,20 +10,27 @@ namespace {
 
 constexpr auto kChanged = tree::EventType::kNodeDataChanged;
 
-const std::vector<tree::Acl> kOpen = tree::OpenAcl();
-const std::vector<tree::Acl> kPrivate = {{tree::permission::kAll, {"digest", "u:hash"}}};
+const Readers kEverybody;
+const Readers kSomebody = std::make_shared<const std::vector<tree::Acl>>(
+    std::vector<tree::Acl>{{tree::permission::kAll, {"digest", "u:hash"}}});
+
+std::vector<Event> EventsAfter(const EventHistory& history, int64_t zxid) {
+  std::vector<Event> events;
+  EventHistory::Reader reader(history, history.NumberAfter(tree::Zxid(zxid)));
+  while (!reader.at_end()) events.push_back(reader.Next());
+  CHECK(reader.number() == history.next_number());
+  return events;
+}
 
 std::vector<int64_t> ZxidsAfter(const EventHistory& history, int64_t zxid) {
   std::vector<int64_t> zxids;
-  for (uint64_t i = history.NumberAfter(tree::Zxid(zxid)); i < history.next_number(); ++i) {
-    zxids.push_back(history.At(i).zxid.value());
-  }
+  for (const Event& event : EventsAfter(history, zxid)) zxids.push_back(event.zxid.value());
   return zxids;
 }
 
 TEST_CASE("events are found behind the zxid that was seen") {
   EventHistory history(1 << 20, tree::Zxid(4));
-  for (int64_t zxid : {5, 7, 7, 9}) history.Add(kChanged, "/a", tree::Zxid(zxid), kOpen);
+  for (int64_t zxid : {5, 7, 7, 9}) history.Add(kChanged, "/a", tree::Zxid(zxid), kEverybody);
   CHECK(history.oldest() == tree::Zxid(4));
   CHECK(ZxidsAfter(history, 4) == std::vector<int64_t>{5, 7, 7, 9});
   CHECK(ZxidsAfter(history, 5) == std::vector<int64_t>{7, 7, 9});
@@ -33,16 +41,16 @@ TEST_CASE("events are found behind the zxid that was seen") {
 }
 
 TEST_CASE("the oldest transactions make room, each with all of its events") {
-  EventHistory history(2000);
+  EventHistory history(1000);
   for (int64_t zxid = 1; zxid <= 100; ++zxid) {
     for (int i = 0; i < 3; ++i) {
-      history.Add(kChanged, "/path-" + std::to_string(i), tree::Zxid(zxid), kOpen);
+      history.Add(kChanged, "/path-" + std::to_string(i), tree::Zxid(zxid), kEverybody);
     }
-    CHECK(history.bytes() <= 2000);
+    CHECK(history.bytes() <= 1000);
     const std::vector<int64_t> kept = ZxidsAfter(history, history.oldest().value());
     CHECK(kept.size() == static_cast<size_t>(3 * (zxid - history.oldest().value())));
   }
-  CHECK(history.oldest() > tree::Zxid(90));
+  CHECK(history.oldest() > tree::Zxid(80));
   CHECK(history.oldest() < tree::Zxid(100));
   CHECK(history.IsLost(0));
   CHECK_FALSE(history.IsLost(history.next_number()));
@@ -50,7 +58,7 @@ TEST_CASE("the oldest transactions make room, each with all of its events") {
 
 TEST_CASE("a history of no bytes knows nothing but the present") {
   EventHistory history(0);
-  history.Add(kChanged, "/a", tree::Zxid(3), kOpen);
+  history.Add(kChanged, "/a", tree::Zxid(3), kEverybody);
   CHECK(history.oldest() == tree::Zxid(3));
   CHECK(ZxidsAfter(history, 3).empty());
   CHECK(history.bytes() == 0);
@@ -58,47 +66,175 @@ TEST_CASE("a history of no bytes knows nothing but the present") {
 
 TEST_CASE("a transaction that is too large to be kept is told of and lost as a whole") {
   EventHistory history(1000);
-  history.Add(kChanged, "/before", tree::Zxid(2), kOpen);
+  history.Add(kChanged, "/before", tree::Zxid(2), kEverybody);
   const uint64_t first = history.next_number();
   const std::string name(100, 'n');
   for (uint64_t i = 0; i < 50; ++i) {
-    const auto event = history.Add(kChanged, "/" + name, tree::Zxid(3), kPrivate);
-    CHECK(event->zxid == tree::Zxid(3));
-    CHECK(event->readers != nullptr);
+    history.Add(kChanged, "/" + name, tree::Zxid(3), kSomebody);
     CHECK(history.next_number() == first + i + 1);
     CHECK(history.bytes() <= 1000);
   }
   CHECK(history.oldest() == tree::Zxid(3));
   CHECK(history.IsLost(first));
   CHECK(ZxidsAfter(history, 3).empty());
-  history.Add(kChanged, "/after", tree::Zxid(4), kOpen);
+  history.Add(kChanged, "/after", tree::Zxid(4), kEverybody);
   CHECK(ZxidsAfter(history, 3) == std::vector<int64_t>{4});
 }
 
 TEST_CASE("nothing is known of what was before another tree") {
   EventHistory history(1 << 20);
-  history.Add(kChanged, "/a", tree::Zxid(1), kPrivate);
+  history.Add(kChanged, "/a", tree::Zxid(1), kSomebody);
   const uint64_t next = history.next_number();
   history.Clear(tree::Zxid(50));
   CHECK(history.oldest() == tree::Zxid(50));
   CHECK(history.bytes() == 0);
   CHECK(history.IsLost(next));
-  history.Add(kChanged, "/b", tree::Zxid(51), kPrivate);
+  history.Add(kChanged, "/b", tree::Zxid(51), kSomebody);
   CHECK(ZxidsAfter(history, 50) == std::vector<int64_t>{51});
 }
 
-TEST_CASE("a list is kept once, as long as an event has it") {
-  EventHistory history(5000);
-  const auto first = history.Add(kChanged, "/a", tree::Zxid(1), kPrivate);
+TEST_CASE("an event is read as it was added, whatever its chunk holds") {
+  EventHistory history(1 << 20);
+  const Readers others = std::make_shared<const std::vector<tree::Acl>>(
+      std::vector<tree::Acl>{{tree::permission::kWrite, {"ip", "10.0.0.1"}}});
+  const Readers same_as_somebody = std::make_shared<const std::vector<tree::Acl>>(*kSomebody);
+  const std::string long_path = "/" + std::string(100'000, 'n');
+  history.Add(tree::EventType::kNodeCreated, "/a", tree::Zxid(3), kSomebody);
+  history.Add(tree::EventType::kNodeDeleted, long_path, tree::Zxid(4), others);
+  history.Add(kChanged, "/c", tree::Zxid(4), kEverybody);
+  history.Add(kChanged, "/d", tree::Zxid(5), others);
+  history.Add(kChanged, "/e", tree::Zxid(6), same_as_somebody);
+  const std::vector<Event> events = EventsAfter(history, 0);
+  REQUIRE(events.size() == 5);
+  CHECK(events[0].type == tree::EventType::kNodeCreated);
+  CHECK(events[0].path == "/a");
+  CHECK(events[0].zxid == tree::Zxid(3));
+  CHECK(*events[0].readers == *kSomebody);
+  CHECK(events[1].type == tree::EventType::kNodeDeleted);
+  CHECK(events[1].path == long_path);
+  CHECK(*events[1].readers == *others);
+  CHECK(events[2].path == "/c");
+  CHECK(events[2].readers == nullptr);
+  CHECK(events[3].readers == others);
+  CHECK(*events[4].readers == *kSomebody);
+  // From each of them.
+  for (uint64_t number = 0; number < 5; ++number) {
+    EventHistory::Reader reader(history, number);
+    CHECK(reader.Next().path == events[number].path);
+    CHECK(reader.number() == number + 1);
+  }
+}
+
+TEST_CASE("a list is kept once for many events") {
+  EventHistory history(1 << 20);
+  history.Add(kChanged, "/a", tree::Zxid(1), kSomebody);
   const size_t bytes = history.bytes();
-  const auto second = history.Add(kChanged, "/b", tree::Zxid(2), kPrivate);
-  REQUIRE(first->readers != nullptr);
-  CHECK(first->readers == second->readers);
-  CHECK(history.bytes() - bytes < bytes);
-  CHECK(history.Add(kChanged, "/c", tree::Zxid(3), kOpen)->readers == nullptr);
-  for (int64_t zxid = 4; zxid < 200; ++zxid) history.Add(kChanged, "/c", tree::Zxid(zxid), kOpen);
-  CHECK(first.use_count() == 1);
-  CHECK(first->readers.use_count() == 2);  // with the second event
+  history.Add(kChanged, "/b", tree::Zxid(2),
+              std::make_shared<const std::vector<tree::Acl>>(*kSomebody));
+  const size_t with_known_list = history.bytes() - bytes;
+  history.Add(kChanged, "/c", tree::Zxid(3), kEverybody);
+  CHECK(history.bytes() - bytes == 2 * with_known_list);
+  const std::vector<Event> events = EventsAfter(history, 0);
+  CHECK(events[0].readers == events[1].readers);
+}
+
+TEST_CASE("an event costs its path and a few bytes") {
+  EventHistory history(1 << 20);
+  const std::string directory = "/services/storage/region-west/instances/";
+  int64_t zxid = 0;
+  while (history.oldest() == tree::Zxid(0)) {
+    ++zxid;
+    history.Add(kChanged, directory + std::to_string(1'000'000 + zxid * 7919 % 1'000'000),
+                tree::Zxid(zxid), kEverybody);
+  }
+  CHECK(zxid - history.oldest().value() > (1 << 20) / 13);
+}
+
+// --- Beside a checkpoint -------------------------------------------------------------------------
+
+constexpr size_t kMany = 1 << 20;
+
+// What a history holds after a start that has a checkpoint of `zxid`.
+void CheckRestored(const EventHistory& history, const std::string& encoded, int64_t zxid,
+                   tree::Zxid oldest) {
+  EventHistory restored(1 << 20);
+  restored.Clear(tree::Zxid(zxid));
+  REQUIRE(restored.Restore(encoded, tree::Zxid(zxid)).ok());
+  CHECK(restored.oldest() == oldest);
+  const std::vector<Event> before = EventsAfter(history, oldest.value());
+  const std::vector<Event> after = EventsAfter(restored, oldest.value());
+  REQUIRE(after.size() == before.size());
+  for (size_t i = 0; i < before.size(); ++i) {
+    CHECK(after[i].type == before[i].type);
+    CHECK(after[i].path == before[i].path);
+    CHECK(after[i].zxid == before[i].zxid);
+    REQUIRE((after[i].readers == nullptr) == (before[i].readers == nullptr));
+    if (after[i].readers != nullptr) CHECK(*after[i].readers == *before[i].readers);
+  }
+  restored.Add(kChanged, "/next", tree::Zxid(zxid + 1), kSomebody);
+  CHECK(ZxidsAfter(restored, zxid) == std::vector<int64_t>{zxid + 1});
+}
+
+TEST_CASE("what is beside a checkpoint is known again") {
+  EventHistory history(1 << 20, tree::Zxid(4));
+  for (int64_t zxid = 5; zxid < 60; zxid += 2) {
+    history.Add(kChanged, "/a" + std::to_string(zxid), tree::Zxid(zxid), kEverybody);
+    history.Add(tree::EventType::kNodeCreated, "/a", tree::Zxid(zxid),
+                zxid % 3 == 0 ? kSomebody : kEverybody);
+  }
+  CheckRestored(history, history.Encode(tree::Zxid(0), kMany), 60, tree::Zxid(4));
+  CheckRestored(history, history.Encode(tree::Zxid(30), kMany), 60, tree::Zxid(30));
+  CheckRestored(history, history.Encode(tree::Zxid(60), kMany), 60, tree::Zxid(60));
+  const EventHistory nothing(1 << 20, tree::Zxid(9));
+  CheckRestored(nothing, nothing.Encode(tree::Zxid(2), kMany), 12, tree::Zxid(9));
+}
+
+TEST_CASE("beside a checkpoint are not more events than may be, of whole transactions") {
+  EventHistory history(8 << 10);
+  for (int64_t zxid = 1; zxid <= 200; ++zxid) {
+    for (int i = 0; i < 3; ++i) {
+      history.Add(kChanged, "/path" + std::to_string(i), tree::Zxid(zxid), kEverybody);
+    }
+  }
+  for (size_t bytes_max : {0, 1500, 3000}) {
+    const std::string encoded = history.Encode(tree::Zxid(0), bytes_max);
+    CHECK(encoded.size() <= bytes_max + 32);
+    EventHistory restored(1 << 20, tree::Zxid(200));
+    REQUIRE(restored.Restore(encoded, tree::Zxid(200)).ok());
+    CHECK(restored.oldest() > tree::Zxid(0));
+    CHECK(ZxidsAfter(restored, restored.oldest().value()).size() ==
+          static_cast<size_t>(3 * (200 - restored.oldest().value())));
+    if (bytes_max > 0) CHECK(restored.oldest() < tree::Zxid(200));
+  }
+}
+
+TEST_CASE("what no history has encoded is refused, and nothing is made of it") {
+  EventHistory history(1 << 20);
+  history.Add(kChanged, "/a", tree::Zxid(3), kSomebody);
+  history.Add(kChanged, "/b", tree::Zxid(5), kEverybody);
+  const std::string encoded = history.Encode(tree::Zxid(0), kMany);
+  const auto restore = [](const std::string& bytes, int64_t zxid = 8) {
+    EventHistory restored(1 << 20, tree::Zxid(zxid));
+    const absl::Status status = restored.Restore(bytes, tree::Zxid(zxid));
+    if (!status.ok()) {
+      CHECK(absl::IsDataLoss(status));
+      CHECK(restored.oldest() == tree::Zxid(zxid));
+      CHECK(restored.bytes() == 0);
+    }
+    return status.ok();
+  };
+  CHECK(restore(encoded));
+  CHECK_FALSE(restore(""));
+  CHECK_FALSE(restore(encoded, 4));  // of a later tree
+  int cut_at_an_event = 0;
+  for (size_t size = 1; size < encoded.size(); ++size) {
+    if (restore(encoded.substr(0, size))) ++cut_at_an_event;
+  }
+  CHECK(cut_at_an_event == 2);
+  CHECK_FALSE(restore(encoded + "x"));
+  std::string other_path = encoded;
+  other_path[other_path.size() - 2] = 'b';
+  CHECK_FALSE(restore(other_path));
 }
 
 }  // namespace

@@ -88,20 +88,19 @@ bool SessionStream::TellThePast() {
   const EventHistory& history = loop_->door().history();
   std::vector<uint64_t> watch_ids;
   if (history.IsLost(resumption_->next)) GiveUpWhatIsLost();
-  for (int looked_at = 0; resumption_->next < history.next_number(); ++looked_at) {
+  EventHistory::Reader reader(history, resumption_->next);
+  for (int looked_at = 0; !reader.at_end(); ++looked_at) {
     paused_ = HasMuchToSend();
-    if (paused_) return false;
-    if (looked_at == kEventsAtOnceMax) {
-      wants_to_continue_ = true;
-      return false;
-    }
-    const Event& event = history.At(resumption_->next++);
+    wants_to_continue_ |= !paused_ && looked_at == kEventsAtOnceMax;
+    if (paused_ || looked_at == kEventsAtOnceMax) break;
+    const Event& event = reader.Next();
     watch_ids.clear();
     resumption_->watches.Find(event.path, &watch_ids);
     std::erase_if(watch_ids, [&](uint64_t id) { return event.zxid <= resumption_->after.at(id); });
     if (!watch_ids.empty()) SendEvent(event, watch_ids);
   }
-  return true;
+  resumption_->next = reader.number();
+  return reader.at_end();
 }
 
 // The history has dropped events at which nobody had looked yet.

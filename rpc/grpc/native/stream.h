@@ -76,15 +76,15 @@ class EventFeed {
   template <class HasRoom, class Send>
   absl::Status CatchUp(const EventHistory& history, HasRoom has_room, Send send) {
     constexpr int kEventsAtOnceMax = 10'000;
-    for (int looked_at = 0; lagging_; ++looked_at) {
-      if (history.IsLost(next_)) return Lost();
-      if (next_ == history.next_number()) {
-        lagging_ = false;
-        break;
-      }
+    if (!lagging_) return absl::OkStatus();
+    if (history.IsLost(next_)) return Lost();
+    EventHistory::Reader reader(history, next_);
+    for (int looked_at = 0; !reader.at_end(); ++looked_at) {
       if (!has_room() || looked_at == kEventsAtOnceMax) break;
-      send(history.At(next_++));
+      send(reader.Next());
     }
+    next_ = reader.number();
+    lagging_ = !reader.at_end();
     return absl::OkStatus();
   }
 

@@ -138,7 +138,7 @@ TEST_CASE("a long past is told in turns, between which others have theirs") {
 
 TEST_CASE("what is lost while the past is told is said") {
   Config config = zk::TestConfig();
-  config.event_history_bytes = 12 << 20;
+  config.event_history_bytes = 80 << 10;  // so that it has the first 8000 changes
   Fixture f(config);
   const std::string name(1000, 'n');
   f.Change(CreateOp("/" + name));
@@ -300,7 +300,7 @@ TEST_CASE("a client that does not read costs bounded memory, and misses nothing"
 
 TEST_CASE("a client that does not read for so long that events are lost is told so") {
   Config config = zk::TestConfig();
-  config.event_history_bytes = 1 << 20;
+  config.event_history_bytes = 16 << 10;
   Fixture f(config);
   const std::string name(1000, 'n');
   f.Change(CreateOp("/" + name));
@@ -376,7 +376,7 @@ TEST_CASE("a watch without a session tells at once from where on, and then what 
 
 TEST_CASE("a watch without a session goes on from what was seen") {
   Config config = zk::TestConfig();
-  config.event_history_bytes = 2000;
+  config.event_history_bytes = 1000;
   Fixture f(config);
   f.Change(CreateOp("/a"));
   const int64_t seen = f.zxid();
@@ -386,7 +386,7 @@ TEST_CASE("a watch without a session goes on from what was seen") {
   CHECK(Told(f, tag).events_size() == 2);
   f.Change(SetOp("/a", ""));
   CHECK(Told(f, tag).events_size() == 1);
-  for (int i = 0; i < 50; ++i) f.Change(SetOp("/a", ""));
+  for (int i = 0; i < 200; ++i) f.Change(SetOp("/a", ""));
   tag = Watch(f, "/a", v1::NODE, seen);
   CHECK(f.CodeOf(tag) == absl::StatusCode::kOutOfRange);
   const v1::ErrorDetail detail = DetailOf(*f.transport.outcome(tag));
