@@ -670,6 +670,7 @@ void Replica::GuardLog() {
   // It lets go of the log before it. Not every one can, for some entries are kept behind it; and
   // what stands still for want of room makes none due.
   const bool is_short = refuses && (!log.has_spare() || log_full_.load(std::memory_order_relaxed));
+  if (checkpoints_.has_value()) checkpoints_->SetIsShortOfRoom(is_short);
   if (!is_short) {
     ticks_to_checkpoint_ = 0;
   } else if (--ticks_to_checkpoint_ <= 0 && !awaits_checkpoint_ && checkpoints_.has_value()) {

@@ -126,11 +126,16 @@ std::optional<SnapshotMeta> TreeCheckpoints::newest() const {
 // --- Taking one ----------------------------------------------------------------------------------
 
 void TreeCheckpoints::Begin(const SnapshotMeta& meta) {
-  WriterLock lock(&replicated_->mutex());
-  tree::Tree& tree = replicated_->mutable_tree();
-  ASSERT(tree.last_zxid() == ZxidOf(meta.index));
-  tree.BeginPicture();
-  picture_ = MakeLabel(meta, tree.digest());
+  {
+    WriterLock lock(&replicated_->mutex());
+    tree::Tree& tree = replicated_->mutable_tree();
+    ASSERT(tree.last_zxid() == ZxidOf(meta.index));
+    tree.BeginPicture();
+    picture_ = MakeLabel(meta, tree.digest());
+  }
+  if (needs_room() || is_short_of_room_.load(std::memory_order_relaxed)) return;
+  // Nothing is applied meanwhile: whoever applies has called this.
+  ReaderLock lock(&replicated_->mutex());
   std::string events =
       replicated_->RecentEvents(ZxidOf(meta.index - std::min(event_entries_, meta.index.value())));
   if (!events.empty()) picture_.events = std::make_shared<const std::string>(std::move(events));

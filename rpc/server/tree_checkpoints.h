@@ -61,6 +61,12 @@ class TreeCheckpoints : public consensus::CheckpointStore {
   // The newest checkpoint, for a backup. From any thread. FailedPrecondition if there is none.
   absl::StatusOr<CheckpointView> OpenView() const;
 
+  // Whether checkpoints are to be as small as they can be, without events: disks are full, and each
+  // has to let go of more than it takes. From any thread.
+  void SetIsShortOfRoom(bool is_short) {
+    is_short_of_room_.store(is_short, std::memory_order_relaxed);
+  }
+
   // Whether the last one found no room, so that what is free is for the next one. From any thread.
   bool needs_room() const { return needs_room_.load(std::memory_order_relaxed); }
 
@@ -104,6 +110,7 @@ class TreeCheckpoints : public consensus::CheckpointStore {
   consensus::SpareFile* const spare_;
   const uint64_t event_entries_;
   std::atomic<bool> needs_room_{false};
+  std::atomic<bool> is_short_of_room_{false};
   tree::RecordStore::Label picture_;  // that Begin took
   std::list<Reading> readings_;       // the last used first
   std::unique_ptr<Staging> staging_;

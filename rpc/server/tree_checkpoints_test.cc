@@ -215,6 +215,22 @@ TEST_CASE("a door gets the recent events back that it had when the checkpoint wa
   CHECK(door.restored == "some" + RecordingDoor::Text(after));
 }
 
+TEST_CASE("where room is short a checkpoint has no events") {
+  Member member;
+  Fill(&member);
+  member.door.events = "some";
+  const auto has_events = [&member] {
+    member.Create("/more" + std::to_string(member.index.value()), "");
+    member.Checkpoint();
+    return member.store->newest()->events != nullptr;
+  };
+  CHECK(has_events());
+  member.checkpoints->SetIsShortOfRoom(true);
+  CHECK_FALSE(has_events());
+  member.checkpoints->SetIsShortOfRoom(false);
+  CHECK(has_events());
+}
+
 // Each look at it takes a while.
 class SlowClock : public Clock {
  public:

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "consensus/core/message.h"
+#include "rpc/grpc/native/event_history.h"
 #include "rpc/peer/frame.h"
 #include "rpc/proto/quorate/v1/session.pb.h"
 #include "rpc/proto/quorate/v1/tree.pb.h"
@@ -294,6 +296,17 @@ void AddTexts(const Corpus& corpus) {
                  acl("ip", "10.0.0.0/8") + acl("ip", "fe80::1/64"));
 }
 
+void AddRecentEvents(const Corpus& corpus) {
+  rpc::native::EventHistory history(1 << 20, tree::Zxid(2));
+  const rpc::Readers somebody = std::make_shared<const std::vector<tree::Acl>>(
+      std::vector<tree::Acl>{{31, {"digest", "u:x"}}, {1, {"ip", "10.0.0.1"}}});
+  history.Add(tree::EventType::kNodeCreated, "/a", tree::Zxid(3), nullptr);
+  history.Add(tree::EventType::kNodeCreated, "/a/b", tree::Zxid(3), somebody);
+  history.Add(tree::EventType::kNodeDataChanged, "/a/b", tree::Zxid(200), somebody);
+  history.Add(tree::EventType::kNodeDeleted, "/a/c", tree::Zxid(300), nullptr);
+  corpus.Add("recent_events", "each_kind", "\x2c\x01" + history.Encode(tree::Zxid(0), 1 << 20));
+}
+
 std::string ZookeeperSnapshot() {
   using tools::zookeeper::DataTree;
   std::string bytes;
@@ -377,6 +390,7 @@ int main(int argc, char** argv) {
   quorate::fuzz::AddRecords(corpus);
   quorate::fuzz::AddTree(corpus);
   quorate::fuzz::AddTexts(corpus);
+  quorate::fuzz::AddRecentEvents(corpus);
   quorate::fuzz::AddZookeeperFiles(corpus);
   return 0;
 }

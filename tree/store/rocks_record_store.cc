@@ -27,6 +27,7 @@ constexpr std::string_view kStagedSuffix = ".new";
 constexpr std::string_view kCopySuffix = ".copy";
 
 constexpr uint8_t kFormat = 2;
+constexpr uint8_t kFormatWithoutEvents = 1;
 // The record that holds the label: before all others.
 constexpr std::string_view kLabelKey{"\0", 1};
 constexpr size_t kReadAheadBytes = 256 << 10;
@@ -60,9 +61,13 @@ absl::StatusOr<RecordStore::Label> DecodeLabel(std::string_view value, const std
   RecordStore::Label label;
   label.zxid = Zxid(reader.Int<int64_t>());
   label.digest = reader.Int<uint64_t>();
-  label.metadata = reader.String();
-  if (!reader.empty()) label.events = std::make_shared<const std::string>(reader.rest());
-  if (!reader.ok() || format != kFormat) {
+  if (format == kFormatWithoutEvents) {
+    label.metadata = reader.rest();
+  } else {
+    label.metadata = reader.String();
+    if (!reader.empty()) label.events = std::make_shared<const std::string>(reader.rest());
+  }
+  if (!reader.ok() || (format != kFormat && format != kFormatWithoutEvents)) {
     return absl::DataLossError(absl::StrCat(
         path,
         ": the label of the checkpoint is damaged, or written by another version of the program, "

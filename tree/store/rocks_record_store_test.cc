@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/bytes.h"
+#include "rocksdb/db.h"
 #include "rocksdb/env.h"
 #include "rocksdb/file_system.h"
 
@@ -205,6 +207,28 @@ TEST_CASE("a checkpoint without records is one") {
   REQUIRE(store->Commit(LabelOf(5)).ok());
   CHECK(store->newest() == LabelOf(5));
   CHECK(RecordsOf(*store).empty());
+}
+
+TEST_CASE("a checkpoint of the version before, which kept no events, can be read") {
+  const TestDirectory directory;
+  const std::string path = directory.Path("store");
+  MustOpen(path);
+  std::string label;
+  LittleEndianWriter writer(&label);
+  writer.Int(uint8_t{1});
+  writer.Int(int64_t{20});
+  writer.Int(uint64_t{9});
+  writer.Raw("metadata");
+  rocksdb::DB* opened = nullptr;
+  REQUIRE(rocksdb::DB::Open(rocksdb::Options(), path + "/store.1", &opened).ok());
+  const std::unique_ptr<rocksdb::DB> database(opened);
+  REQUIRE(database->Put({}, rocksdb::Slice("\0", 1), label).ok());
+  REQUIRE(database->Flush({}).ok());
+  REQUIRE(database->Close().ok());
+  const auto store = MustOpen(path);
+  CHECK(store->newest() == Label{Zxid(20), 9, "metadata"});
+  REQUIRE(store->Commit(LabelOf(21)).ok());
+  CHECK(store->newest() == LabelOf(21));
 }
 
 TEST_CASE("of changes of the same key the last one counts, across files too") {

@@ -16,6 +16,8 @@ constexpr uint8_t kFormat = 1;
 constexpr size_t kChunkBytesMax = 16u << 10;
 constexpr size_t kChunksMin = 16;
 constexpr size_t kVarintBytesMax = 10;
+// Of an event besides its path.
+constexpr size_t kEventBytesMax = 5 * kVarintBytesMax;
 constexpr uint32_t kEverybody = 0;  // the list of an event that all may see
 
 void PutVarint(uint64_t value, std::string* to) {
@@ -148,7 +150,7 @@ EventHistory::EventHistory(size_t bytes_max, tree::Zxid zxid)
       encoder_(zxid) {}
 
 size_t EventHistory::BytesOf(const Chunk& chunk) {
-  return sizeof(Chunk) + chunk.bytes.size() + chunk.list_bytes;
+  return sizeof(Chunk) + chunk.bytes.capacity() + chunk.list_bytes;
 }
 
 void EventHistory::Add(tree::EventType type, std::string_view path, tree::Zxid zxid,
@@ -161,7 +163,11 @@ void EventHistory::Add(tree::EventType type, std::string_view path, tree::Zxid z
     return;
   }
   ASSERT(chunks_.empty() ? zxid > oldest_ : zxid >= chunks_.back().last, "zxids do not go back");
-  if (chunks_.empty() || chunks_.back().bytes.size() + path.size() > chunk_bytes_) BeginChunk();
+  if (chunks_.empty() ||
+      chunks_.back().list_bytes + chunks_.back().bytes.size() + path.size() + kEventBytesMax >
+          chunk_bytes_) {
+    BeginChunk();
+  }
   Chunk& last = chunks_.back();
   bytes_ -= BytesOf(last);
   encoder_.Put(type, path, zxid, ListOf(readers), &last.bytes);
@@ -184,13 +190,18 @@ uint32_t EventHistory::ListOf(const Readers& readers) {
       last_lists_.try_emplace(*readers, static_cast<uint32_t>(last.lists.size()) + 1);
   if (is_new) {
     last.lists.push_back(readers);
-    last.list_bytes += 2 * native::BytesOf(*readers);  // as a key too
+    last.list_bytes += 2 * native::BytesOf(*readers);  // as a key too, until the chunk is full
   }
   return list->second;
 }
 
 void EventHistory::BeginChunk() {
   last_lists_.clear();
+  if (!chunks_.empty()) {
+    Chunk& full = chunks_.back();
+    bytes_ -= full.list_bytes / 2;
+    full.list_bytes /= 2;
+  }
   const tree::Zxid base = chunks_.empty() ? oldest_ : chunks_.back().last;
   Chunk& chunk = chunks_.emplace_back();
   chunk.base = base;
@@ -206,7 +217,7 @@ void EventHistory::DropFirst() {
   bytes_ -= BytesOf(first);
   first_number_ = first.first_number + first.events;
   // That of an event with a long path is too much to keep.
-  if (first.bytes.size() <= chunk_bytes_) spare_ = std::move(first.bytes);
+  if (first.bytes.capacity() <= 2 * chunk_bytes_) spare_ = std::move(first.bytes);
   spare_.clear();
   chunks_.pop_front();
 }
@@ -233,7 +244,8 @@ std::string EventHistory::Encode(tree::Zxid after, size_t bytes_max) const {
   std::string events;
   Encoder encoder(from);
   std::map<std::vector<tree::Acl>, uint32_t> numbers;
-  Reader reader(*this, NumberAfter(from));
+  const uint64_t first = NumberAfter(from);
+  Reader reader(*this, first);
   while (!reader.at_end()) {
     const Event& event = reader.Next();
     uint32_t list = kEverybody;
@@ -249,6 +261,7 @@ std::string EventHistory::Encode(tree::Zxid after, size_t bytes_max) const {
   LittleEndianWriter writer(&encoded);
   writer.Int(kFormat);
   writer.Int(from.value());
+  writer.Int(next_number_ - first);
   writer.Int(static_cast<uint32_t>(numbers.size()));
   writer.Raw(lists);
   writer.Raw(events);
@@ -269,6 +282,7 @@ absl::Status EventHistory::RestoreEvents(std::string_view bytes, tree::Zxid zxid
     return absl::DataLossError(absl::StrCat("recent events of an unknown format, ", format));
   }
   const tree::Zxid from(reader.Int<int64_t>());
+  const auto count = reader.Int<uint64_t>();
   std::vector<Readers> lists = {nullptr};
   for (auto left = reader.Int<uint32_t>(); left > 0 && reader.ok(); --left) {
     lists.push_back(TakeList(&reader));
@@ -282,7 +296,7 @@ absl::Status EventHistory::RestoreEvents(std::string_view bytes, tree::Zxid zxid
                                             static_cast<int>(events.size()));
   Event event;
   event.zxid = from;
-  while (in.CurrentPosition() < static_cast<int>(events.size())) {
+  for (uint64_t i = 0; i < count; ++i) {
     const tree::Zxid last = event.zxid;
     uint32_t list = kEverybody;
     const bool is_valid = TakeEvent(&in, &event, &list) &&
@@ -295,6 +309,9 @@ absl::Status EventHistory::RestoreEvents(std::string_view bytes, tree::Zxid zxid
           absl::StrCat("the recent event behind zxid ", last.value(), " is damaged"));
     }
     Add(event.type, event.path, event.zxid, lists[list]);
+  }
+  if (in.CurrentPosition() != static_cast<int>(events.size())) {
+    return absl::DataLossError("there is something behind the recent events");
   }
   return absl::OkStatus();
 }

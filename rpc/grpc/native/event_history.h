@@ -29,7 +29,16 @@
 namespace quorate::rpc::native {
 
 class EventHistory {
-  struct Chunk;
+  // Events that follow each other. Forgotten as a whole.
+  struct Chunk {
+    uint64_t first_number = 0;
+    uint64_t events = 0;
+    tree::Zxid base;  // what the first one is relative to
+    tree::Zxid last;
+    std::string bytes;
+    std::vector<Readers> lists;  // which the events have, each once
+    size_t list_bytes = 0;
+  };
 
  public:
   // Reads events one after the other, while the tree stays locked.
@@ -100,17 +109,6 @@ class EventHistory {
     tree::Zxid zxid_;
     std::string path_;
   };
-  // Events that follow each other. Forgotten as a whole.
-  struct Chunk {
-    uint64_t first_number = 0;
-    uint64_t events = 0;
-    tree::Zxid base;  // what the first one is relative to
-    tree::Zxid last;
-    std::string bytes;
-    std::vector<Readers> lists;  // which the events have, each once
-    size_t list_bytes = 0;
-  };
-
   static size_t BytesOf(const Chunk& chunk);
   // Where the readers of an event are in the last chunk's lists, plus one; 0: everybody.
   uint32_t ListOf(const Readers& readers);

@@ -138,7 +138,7 @@ TEST_CASE("a long past is told in turns, between which others have theirs") {
 
 TEST_CASE("what is lost while the past is told is said") {
   Config config = zk::TestConfig();
-  config.event_history_bytes = 80 << 10;  // so that it has the first 8000 changes
+  config.event_history_bytes = 96 << 10;  // so that it has the first 8000 changes
   Fixture f(config);
   const std::string name(1000, 'n');
   f.Change(CreateOp("/" + name));
@@ -246,6 +246,24 @@ TEST_CASE("a stream that ends does not say that it told what it was not handed a
   CHECK(StoryOf(received) == Story{"created /a/1 1"});
   REQUIRE(received.items_size() == 1);
   CHECK(received.zxid() <= received.items(0).event().event().zxid());
+}
+
+TEST_CASE("after a start watches go on from before the checkpoint, if that has the events") {
+  Fixture f;
+  f.Change(CreateOp("/a"));
+  const int64_t seen = f.zxid();
+  f.Change(SetOp("/a", ""));
+  const std::string events = f.door.RecentEvents(tree::Zxid(0));
+  f.told->OnTreeReplaced();
+  const bool is_whole = GENERATE(true, false);
+  f.told->OnRecentEvents(is_whole ? events : events.substr(0, events.size() - 1));
+  f.told->OnBatchApplied();
+  f.Settle();
+  const uint32_t tag = f.OpenSession();
+  const v1::SessionResponse response = f.Call(tag, {WatchRequestOf(1, 1, "/a", v1::NODE, seen)});
+  CHECK(StoryOf(response) == (is_whole ? Story{"changed /a 1", "answer 1"} : Story{"answer 1"}));
+  CHECK(response.items(response.items_size() - 1).response().error() ==
+        (is_whole ? v1::OK : v1::EVENTS_LOST));
 }
 
 TEST_CASE("watches go with their stream") {
