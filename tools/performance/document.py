@@ -257,6 +257,27 @@ class Document:
             table.rows.append([row.title, *where_cells(result)])
         self.add(table, Text(WHERE_IT_GOES))
 
+    def slowest(self):
+        for _, result in self.measured(rows.SLOWEST):
+            self.add(Heading("What the slowest writes wait for"), Text(
+                "The load of the row at half of ZooKeeper's best rate, and less of it, at three members of "
+                "Quorate alone on the machine, with their data on the disk and in memory (`/dev/shm`, where a "
+                "sync costs nothing): what is gone in memory is the disk. Milliseconds, and how much of the "
+                "processors servers and load generator use."))
+            table = Table(["data", "writes/s", "p50", "p99", "p99.9", "slowest", "server CPU/op, us",
+                           "of the processors"], [])
+            for run in result["runs"]:
+                measured = run["document"]["workloads"][0]["measurements"][0]
+                latencies = measured["latencies"]["setData"]
+                busy = ((measured["server_cpu_us"] + measured["tool_cpu_us"])
+                        * measured["operations_per_second"] / 1e6 / result["processors"])
+                table.rows.append([
+                    f"on {run['place']}" if run["place"] == "disk" else "in memory",
+                    number(measured["operations_per_second"]),
+                    *(number(latencies[f"{figure}_us"] / 1000) for figure in ("p50", "p99", "p99.9", "max")),
+                    number(measured["server_cpu_us"]), f"{busy:.0%}"])
+            self.add(table, Text(SLOWEST_WRITES))
+
     # 2
 
     def idle(self):
@@ -558,16 +579,26 @@ WHERE_IT_GOES = (
     "and a TCP connection; *watch* is a send for each event, and a receive and a send to set the watch "
     "again. Their budgets are beyond the room that there is on this machine, with the client's own side of "
     "TCP included, and would be so with half of the servers' processor time; fewer system calls for many "
-    "connections (io_uring) would come closer. The *tail at half of ZooKeeper's rate* is that of the "
-    "slowest syncs of one disk that six servers share. *Memory* for a node contains what creating it has "
+    "connections (io_uring) would come closer. Of the *tail at half of ZooKeeper's rate* the next section "
+    "tells. *Memory* for a node contains what creating it has "
     "left in the process, such as entries of the log and buffers of the store: after a restart the same "
     "nodes take less, which is beside it.")
+
+
+SLOWEST_WRITES = (
+    "Most writes wait for the disk: in memory they take half of the time or less. The slowest do not: at the "
+    "lower rates one in a thousand takes about as long in memory, some ten times as long as the others. "
+    "That is processors. A write is some twenty wake-ups of threads, one after the other, and each waits "
+    "until one of the two processors is free of what three servers and the load generator do beside it. "
+    "How much that is hardly depends on the rate, for at lower rates fewer writes share a wake-up. What "
+    "would shorten it are fewer hand-overs between threads for a write that is alone, which is what was "
+    "weighed above, or a processor for each member: machines of their own.")
 
 
 def build(results):
     """All blocks of the document."""
     document = Document(results)
-    for section in (document.budget, document.where, document.idle, document.growth, document.tail,
+    for section in (document.budget, document.where, document.slowest, document.idle, document.growth, document.tail,
                     document.checkpoints, document.memory):
         section()
     commands = list(dict.fromkeys(run["command"] for row in ROWS if row.name in results

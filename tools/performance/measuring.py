@@ -25,6 +25,7 @@ SETTINGS = ("maxClientCnxns=0",)
 BENCH_SECONDS = 3600
 RESTART_SECONDS = 180
 RESTART_POLL_SECONDS = 0.005
+MEMORY_DIRECTORY = "/dev/shm"
 
 
 class Failure(Exception):
@@ -98,11 +99,11 @@ class Bench:
         self._pair = None
 
     @contextlib.contextmanager
-    def cluster(self, system, size=3, settings=(), heap_gb=1, warm_ups=1):
+    def cluster(self, system, size=3, settings=(), heap_gb=1, warm_ups=1, directory=None):
         """A running cluster. ZooKeeper has Java's own collector and compilers, and `heap_gb` for each
         member; it has worked for a while, for Java compiles only what has run often: `warm_ups` is
-        how many times the usual while."""
-        with harness.Cluster(system, size, [*SETTINGS, *settings], directory=self.data,
+        how many times the usual while. `directory` is where its files are, if not with the others."""
+        with harness.Cluster(system, size, [*SETTINGS, *settings], directory=directory or self.data,
                              environment=java_options(heap_gb)) as cluster:
             if system == "zookeeper":
                 self.alone(["mix"], cluster, [
@@ -247,6 +248,10 @@ def file_system_of(path):
             if inside and len(where) >= len(best[0]):
                 best = (where, kind, device)
     return best[1], best[2]
+
+
+def is_memory(path):
+    return file_system_of(path)[0] == "tmpfs"
 
 
 def memory_gb():

@@ -4,14 +4,15 @@ A row's `measure(bench, scale, results)` returns what is kept of it; `results` g
 were measured before. Ratios are always Quorate's figure divided by ZooKeeper's, in one run."""
 
 import dataclasses
+import os
 from typing import Callable
 
 import measuring
 import where
 from measuring import SYSTEMS, Failure
 
-BUDGET, WHERE, IDLE, GROWTH, TAIL, CHECKPOINTS, MEMORY = (
-    "budget", "where", "idle", "growth", "tail", "checkpoints", "memory")
+BUDGET, WHERE, SLOWEST, IDLE, GROWTH, TAIL, CHECKPOINTS, MEMORY = (
+    "budget", "where", "slowest", "idle", "growth", "tail", "checkpoints", "memory")
 
 
 # As a number of log entries between checkpoints: none are taken because of it.
@@ -121,6 +122,30 @@ def where_row(name, title, workload, options):
         return where.measure(bench, scale, workload, options)
 
     return Row(f"where-{name}", WHERE, title, measure, 20)
+
+
+# Of the rate of the row that asks for it.
+SLOWEST_SHARES = (1, 0.5, 0.25)
+
+
+def measure_slowest(bench, scale, results):
+    """What the slowest writes wait for: the same load with the data on the disk and in memory, and at
+    lower rates. The other system is not there, so that nobody else has the disk or the processors."""
+    rate = results["open-loop"].get("rate") if "open-loop" in results else None
+    if rate is None:
+        raise Failure("the row open-loop was not measured, whose rate is needed")
+    if not measuring.is_memory(measuring.MEMORY_DIRECTORY):
+        raise Failure(f"{measuring.MEMORY_DIRECTORY} is no file system in memory")
+    bench.close_pair()
+    points = []
+    for place, directory in (("disk", bench.data), ("memory", measuring.MEMORY_DIRECTORY)):
+        with bench.cluster("quorate", directory=directory) as cluster:
+            for share in SLOWEST_SHARES:
+                run = bench.alone(["open-loop"], cluster, [
+                    "--connections", 30, "--read-share", 0, "--rate", round(rate * share), "--seconds",
+                    3 * scale.seconds, "--warm-up-seconds", scale.warm_up_seconds])
+                points.append({"place": place, **run})
+    return {"runs": points, "processors": os.cpu_count()}
 
 
 # --- 2. Idle
@@ -341,6 +366,7 @@ ROWS = [
     where_row("write-30x32", "write, 30 x 32", "write", ["--connections", 30, "--depth", 32]),
     where_row("connect", "connect and close, 10 at a time", "connect", ["--connections", 10]),
     where_row("watch", "one write, 1,000 watchers: events", "watch", ["--watchers", 1000]),
+    Row("slowest-writes", SLOWEST, "writes, 30 connections", measure_slowest, 110, needs="open-loop"),
     Row("idle", IDLE, "100 sessions that do nothing", measure_idle, 45),
     *(growth_row(kind, system) for kind in GROWTHS for system in SYSTEMS),
     Row("tail", TAIL, "steady load while snapshots are taken", measure_tail, 620,
