@@ -586,11 +586,12 @@ WHERE_IT_GOES = (
 
 
 SLOWEST_WRITES = (
-    "Most writes wait for the disk: in memory they take half of the time or less. The slowest do not: at the "
-    "lower rates one in a thousand takes about as long in memory, some ten times as long as the others. "
-    "That is processors. A write is some twenty wake-ups of threads, one after the other, and each waits "
-    "until one of the two processors is free of what three servers and the load generator do beside it. "
-    "How much that is hardly depends on the rate, for at lower rates fewer writes share a wake-up. What "
+    "Most writes wait for the disk: in memory they take half of the time or less. Of what the slowest wait "
+    "for, the disk is half at the highest rate, and next to nothing at the lowest: one in a thousand takes "
+    "as long in memory, some ten times as long as most. The rest is processors. A write is some twenty "
+    "wake-ups of threads, most of them one after the other, and each waits until one of the two processors "
+    "is free of what three servers and the load generator do beside it. How much that is hardly depends "
+    "on the rate, for at lower rates fewer writes share a wake-up. What "
     "would shorten it are fewer hand-overs between threads for a write that is alone, which is what was "
     "weighed above, or a processor for each member: machines of their own.")
 
