@@ -123,8 +123,10 @@ std::string NativeDoor::RecentEvents(tree::Zxid after) const {
 void NativeDoor::OnRecentEvents(std::string_view events) {
   const absl::Status restored = history_.Restore(events, service_->tree().last_zxid());
   if (restored.ok()) return;
-  spdlog::warn("watches of gRPC clients cannot go on from before the checkpoint: {}",
-               std::string(restored.message()));
+  spdlog::warn(
+      "watches of gRPC clients cannot go on from before the checkpoint: {}; their clients are told "
+      "that events are lost and read anew, nothing has to be done here",
+      std::string(restored.message()));
 }
 
 void NativeDoor::OnBatchApplied() {
