@@ -3,7 +3,8 @@
 // Exactly once: a write is sent again, to any member, until it is answered, and is made once. Only
 // the loss of the session, a deadline, Cancel or Close end it without an answer, and the status
 // says which. Calls take effect in the order in which they were made; what a session reads is never
-// older than what it has read or written.
+// older than what it has read or written. It may be newer than that order says: a read whose answer
+// was lost with its member is made anew, and sees what calls behind it have done meanwhile.
 //
 // Errors of calls, besides what is said at each:
 //   what the servers refuse        a canonical code, and the exact one by ErrorOf (client/types.h)

@@ -43,6 +43,9 @@ class RecordsView : public tree::RecordStore::View {
     next_ = records_.upper_bound(std::string(key));
     return absl::OkStatus();
   }
+  absl::Status ReadEvents(const tree::RecordStore::EventsFunction& /*events*/) override {
+    return SeekBehind({});
+  }
 
  private:
   const Records records_;

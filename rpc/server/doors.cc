@@ -49,18 +49,19 @@ void Doors::OnTreeReplaced() {
   for (const Entry& entry : doors_) entry.door->OnTreeReplaced();
 }
 
-std::string Doors::RecentEvents(tree::Zxid after) const {
-  std::string events;
+std::shared_ptr<const RecentEvents> Doors::TakeRecentEvents() const {
+  std::shared_ptr<const RecentEvents> events;
   for (const Entry& entry : doors_) {
-    std::string of_door = entry.door->RecentEvents(after);
-    ASSERT(events.empty() || of_door.empty(), "whose they are is not known at the next start");
-    if (!of_door.empty()) events = std::move(of_door);
+    std::shared_ptr<const RecentEvents> of_door = entry.door->TakeRecentEvents();
+    ASSERT(events == nullptr || of_door == nullptr,
+           "whose they are is not known at the next start");
+    if (of_door != nullptr) events = std::move(of_door);
   }
   return events;
 }
 
-void Doors::OnRecentEvents(std::string_view events) {
-  for (const Entry& entry : doors_) entry.door->OnRecentEvents(events);
+void Doors::OnRecentEvents(std::span<const std::string> parts) {
+  for (const Entry& entry : doors_) entry.door->OnRecentEvents(parts);
 }
 
 void Doors::OnBatchApplied() {

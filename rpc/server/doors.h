@@ -45,8 +45,8 @@ class Doors final : public Door {
   void OnResult(tree::ApplyResult result) override;
   void OnTreeReplaced() override;
   // One of the doors at most keeps events.
-  std::string RecentEvents(tree::Zxid after) const override;
-  void OnRecentEvents(std::string_view events) override;
+  std::shared_ptr<const RecentEvents> TakeRecentEvents() const override;
+  void OnRecentEvents(std::span<const std::string> parts) override;
   void OnBatchApplied() override;
   // REQUIRES as OnResult.
   void OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) override;

@@ -27,6 +27,18 @@ absl::StatusOr<std::string> ReadFile(consensus::Env* env, const std::string& pat
   }
 }
 
+// Makes the changes, of which no value means none, in `map`.
+template <typename Changes, typename Map>
+void TakeChanges(Changes changes, Map* map) {
+  for (auto& [key, value] : changes) {
+    if (value.has_value()) {
+      (*map)[key] = *std::move(value);
+    } else {
+      map->erase(key);
+    }
+  }
+}
+
 }  // namespace
 
 class FileRecordStore::CheckpointView : public View {
@@ -47,6 +59,12 @@ class FileRecordStore::CheckpointView : public View {
   absl::Status SeekBehind(std::string_view key) override {
     next_ = checkpoint_->records.upper_bound(key);
     return absl::OkStatus();
+  }
+  absl::Status ReadEvents(const EventsFunction& events) override {
+    for (const auto& [part, bytes] : checkpoint_->events) {
+      if (absl::Status s = events(part, bytes); !s.ok()) return s;
+    }
+    return SeekBehind({});
   }
 
  private:
@@ -81,8 +99,10 @@ absl::Status FileRecordStore::Load() {
   checkpoint->label.zxid = tree::Zxid(reader.Int<int64_t>());
   checkpoint->label.digest = reader.Int<uint64_t>();
   checkpoint->label.metadata = reader.String();
-  const std::string_view events = reader.String();
-  if (!events.empty()) checkpoint->label.events = std::make_shared<const std::string>(events);
+  for (auto left = reader.Int<uint64_t>(); left > 0 && reader.ok(); --left) {
+    const auto part = reader.Int<uint64_t>();
+    checkpoint->events.emplace(part, reader.String());
+  }
   while (!reader.empty()) {
     const std::string_view key = reader.String();
     checkpoint->records.emplace(key, reader.String());
@@ -98,8 +118,11 @@ absl::Status FileRecordStore::Save(const Checkpoint& checkpoint, const std::stri
   writer.Int(checkpoint.label.zxid.value());
   writer.Int(checkpoint.label.digest);
   writer.String(checkpoint.label.metadata);
-  const std::shared_ptr<const std::string>& events = checkpoint.label.events;
-  writer.String(events == nullptr ? std::string_view() : *events);
+  writer.Int(uint64_t{checkpoint.events.size()});
+  for (const auto& [part, bytes] : checkpoint.events) {
+    writer.Int(part);
+    writer.String(bytes);
+  }
   for (const auto& [key, value] : checkpoint.records) {
     writer.String(key);
     writer.String(value);
@@ -144,18 +167,18 @@ absl::Status FileRecordStore::Write(std::string_view key, std::optional<std::str
   return absl::OkStatus();
 }
 
+absl::Status FileRecordStore::WriteEvents(uint64_t part, std::optional<std::string_view> bytes) {
+  event_changes_.insert_or_assign(
+      part, bytes.has_value() ? std::optional(std::string(*bytes)) : std::nullopt);
+  return absl::OkStatus();
+}
+
 absl::Status FileRecordStore::Commit(const Label& label) {
   auto checkpoint = std::make_shared<Checkpoint>();
-  if (const auto before = Newest()) checkpoint->records = before->records;
+  if (const auto before = Newest()) *checkpoint = *before;
   checkpoint->label = label;
-  for (auto& [key, value] : changes_) {
-    if (value.has_value()) {
-      checkpoint->records[key] = *value;
-    } else {
-      checkpoint->records.erase(key);
-    }
-  }
-  changes_.clear();
+  TakeChanges(std::exchange(changes_, {}), &checkpoint->records);
+  TakeChanges(std::exchange(event_changes_, {}), &checkpoint->events);
   if (absl::Status s = Save(*checkpoint, kCheckpoint); !s.ok()) return s;
   SetNewest(std::move(checkpoint));
   return absl::OkStatus();
@@ -179,7 +202,7 @@ absl::Status FileRecordStore::FinishStaging(const Label& label) {
 
 absl::Status FileRecordStore::ReplaceByStaged() {
   ASSERT(staged_ != nullptr);
-  ASSERT(changes_.empty());
+  ASSERT(changes_.empty() && event_changes_.empty());
   absl::Status s =
       env_->Rename(absl::StrCat(path_, "/", kStaged), absl::StrCat(path_, "/", kCheckpoint));
   if (s.ok()) s = env_->SyncDirectory(path_);

@@ -28,6 +28,7 @@ class FileRecordStore : public tree::RecordStore {
   std::optional<Label> newest() const override;
   absl::StatusOr<std::unique_ptr<View>> OpenView() const override;
   absl::Status Write(std::string_view key, std::optional<std::string_view> value) override;
+  absl::Status WriteEvents(uint64_t part, std::optional<std::string_view> bytes) override;
   absl::Status Commit(const Label& label) override;
   absl::Status BeginStaging() override;
   absl::Status Stage(std::string_view key, std::string_view value) override;
@@ -38,6 +39,7 @@ class FileRecordStore : public tree::RecordStore {
   using Records = std::map<std::string, std::string, std::less<>>;
   struct Checkpoint {
     Label label;
+    std::map<uint64_t, std::string> events;
     Records records;
   };
   class CheckpointView;
@@ -52,6 +54,7 @@ class FileRecordStore : public tree::RecordStore {
   consensus::Env* const env_;
   const std::string path_;
   std::map<std::string, std::optional<std::string>, std::less<>> changes_;
+  std::map<uint64_t, std::optional<std::string>> event_changes_;
   std::shared_ptr<Checkpoint> staged_;
 
   mutable Mutex mutex_;

@@ -141,9 +141,7 @@ Replica::Replica(ReplicaOptions options, uint64_t incarnation, consensus::DataDi
   cluster_view_.self = options_.node.raft.self;
   cluster_view_.cluster_id = data_dir_->cluster_id();
   if (store != nullptr) {
-    const consensus::RaftOptions& raft = options_.node.raft;
-    checkpoints_.emplace(store, &replicated_, clock, options_.checkpoint_spare,
-                         raft.trailing_entries + raft.compaction_step_entries);
+    checkpoints_.emplace(store, &replicated_, clock, options_.checkpoint_spare);
   }
 }
 

@@ -102,7 +102,7 @@ void ReplicatedTree::PublishNews() {
 }
 
 void ReplicatedTree::Replace(std::unique_ptr<tree::Tree> tree, consensus::Term term,
-                             std::string_view events) {
+                             std::span<const std::string> events) {
   const tree::OriginTable::Last last = tree->LastOf(self_.member);
   pending_.own_sequence = last.incarnation == self_.incarnation ? last.sequence : 0;
   if (last.incarnation > self_.incarnation) pending_.later_incarnation = last.incarnation;

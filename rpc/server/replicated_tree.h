@@ -56,12 +56,13 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
 
   // Puts another tree, a later state of the cluster, in the place of this one: a checkpoint at the
   // start, or a snapshot. `term` is of its last entry. The door learns that events may be missing,
-  // and of `events`, what RecentEvents returned for that tree; empty: nothing.
+  // and of `events`, all parts of what TakeRecentEvents returned for that tree; empty: nothing.
   void Replace(std::unique_ptr<tree::Tree> tree, consensus::Term term,
-               std::string_view events = {});
-  // What a door wants to have back at the next start. REQUIRES: a side of the lock is held.
-  std::string RecentEvents(tree::Zxid after) const {
-    return door_ == nullptr ? std::string() : door_->RecentEvents(after);
+               std::span<const std::string> events = {});
+  // What a door wants to have back at the next start; may be null. REQUIRES: a side of the lock is
+  // held.
+  std::shared_ptr<const RecentEvents> TakeRecentEvents() const {
+    return door_ == nullptr ? nullptr : door_->TakeRecentEvents();
   }
 
   const tree::Tree& tree() const { return *tree_; }

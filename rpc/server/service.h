@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +22,24 @@ inline constexpr size_t kQuickWatchesMax = 10'000;
 // The largest command that the log takes.
 inline constexpr size_t kCommandBytesMax = consensus::kEntryPayloadBytesMax;
 
+// Recent events of a door as they were at one time, in parts. Only the last one grows later on, and
+// the first ones go: a checkpoint writes what is new since the one before.
+//
+// Immutable; from any thread.
+class RecentEvents {
+ public:
+  // Of the same door, parts with the same number and bytes are the same.
+  struct Part {
+    uint64_t number = 0;
+    size_t bytes = 0;  // how much is in it, never 0; about as many as Encode makes
+  };
+  virtual ~RecentEvents() = default;
+  // Their numbers ascend.
+  virtual std::vector<Part> parts() const = 0;
+  // The part that is parts()[i], in a form of the door's own.
+  virtual std::string Encode(size_t i) const = 0;
+};
+
 // A door learns of what is applied. All calls come from the thread that applies, one at a time (the
 // apply thread or the node thread), while it holds the write side of the tree, in log order, except
 // where it says otherwise: what a door queues to a client in them is queued before any read can see
@@ -33,13 +53,12 @@ class Door : public tree::ApplyListener {
   // commands that were under way. Every connection has to be closed before anything is read from
   // the new tree on it; its client comes back, and learns what it missed from what it has seen.
   virtual void OnTreeReplaced() = 0;
-  // Its events behind `after`, as far back as it keeps them, in a form of its own: for the next
-  // start, which begins with the tree as it is now. Called under either side of the tree's lock.
-  // Empty: it keeps none.
-  virtual std::string RecentEvents(tree::Zxid /*after*/) const { return {}; }
-  // At the start, when the tree was replaced by a checkpoint: what RecentEvents returned when that
-  // was taken.
-  virtual void OnRecentEvents(std::string_view /*events*/) {}
+  // Its recent events as they are now, for the next start. Called under either side of the tree's
+  // lock; quick. Null: it keeps none.
+  virtual std::shared_ptr<const RecentEvents> TakeRecentEvents() const { return nullptr; }
+  // At the start, when the tree was replaced by a checkpoint: all parts, in order, of what
+  // TakeRecentEvents returned when that was taken.
+  virtual void OnRecentEvents(std::span<const std::string> /*parts*/) {}
   // After a batch, when the tree is free again: wake up whoever has something to send.
   virtual void OnBatchApplied() = 0;
   // On the node thread: the sync `sync_id` that a connection asked for by Service::Sync is done.

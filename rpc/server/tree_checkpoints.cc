@@ -84,12 +84,8 @@ absl::Status ForEachRecordIn(std::string_view bytes, const RecordStore::RecordFu
 }  // namespace
 
 TreeCheckpoints::TreeCheckpoints(RecordStore* store, ReplicatedTree* replicated, const Clock* clock,
-                                 consensus::SpareFile* spare, uint64_t event_entries)
-    : store_(store),
-      replicated_(replicated),
-      clock_(clock),
-      spare_(spare),
-      event_entries_(event_entries) {}
+                                 consensus::SpareFile* spare)
+    : store_(store), replicated_(replicated), clock_(clock), spare_(spare) {}
 
 int64_t TreeCheckpoints::MsSince(std::chrono::steady_clock::time_point start) const {
   return std::chrono::duration_cast<std::chrono::milliseconds>(clock_->Now() - start).count();
@@ -104,14 +100,20 @@ absl::Status TreeCheckpoints::Load() {
                          "znodes", clock_);
   auto view = store_->OpenView();
   if (!view.ok()) return view.status();
+  std::vector<std::string> events;
+  absl::Status read = (*view)->ReadEvents([&](uint64_t part, std::string_view bytes) {
+    event_parts_[part] = 0;
+    events.emplace_back(bytes);
+    return absl::OkStatus();
+  });
+  if (!read.ok()) return read;
   auto tree = tree::LoadTree(view->get(), [&progress](uint64_t nodes, uint64_t nodes_total) {
     progress.Note(nodes, nodes_total);
   });
   if (!tree.ok()) return tree.status();
   spdlog::info("checkpoint of zxid 0x{:x}: {} znodes and {} sessions, loaded in {} ms",
                label->zxid.value(), (*tree)->node_count(), (*tree)->session_count(), progress.ms());
-  replicated_->Replace(*std::move(tree), meta->term,
-                       label->events == nullptr ? std::string_view() : *label->events);
+  replicated_->Replace(*std::move(tree), meta->term, events);
   return absl::OkStatus();
 }
 
@@ -126,19 +128,13 @@ std::optional<SnapshotMeta> TreeCheckpoints::newest() const {
 // --- Taking one ----------------------------------------------------------------------------------
 
 void TreeCheckpoints::Begin(const SnapshotMeta& meta) {
-  {
-    WriterLock lock(&replicated_->mutex());
-    tree::Tree& tree = replicated_->mutable_tree();
-    ASSERT(tree.last_zxid() == ZxidOf(meta.index));
-    tree.BeginPicture();
-    picture_ = MakeLabel(meta, tree.digest());
-  }
-  if (needs_room() || is_short_of_room_.load(std::memory_order_relaxed)) return;
-  // Nothing is applied meanwhile: whoever applies has called this.
-  ReaderLock lock(&replicated_->mutex());
-  std::string events =
-      replicated_->RecentEvents(ZxidOf(meta.index - std::min(event_entries_, meta.index.value())));
-  if (!events.empty()) picture_.events = std::make_shared<const std::string>(std::move(events));
+  const bool has_room = !needs_room() && !is_short_of_room_.load(std::memory_order_relaxed);
+  WriterLock lock(&replicated_->mutex());
+  tree::Tree& tree = replicated_->mutable_tree();
+  ASSERT(tree.last_zxid() == ZxidOf(meta.index));
+  tree.BeginPicture();
+  picture_ = MakeLabel(meta, tree.digest());
+  events_ = has_room ? replicated_->TakeRecentEvents() : nullptr;
 }
 
 absl::Status TreeCheckpoints::Finish() {
@@ -192,12 +188,34 @@ absl::Status TreeCheckpoints::WritePicture() {
     bytes_written += piece.bytes();
     records_written += piece.records();
   }
+  std::map<uint64_t, size_t> event_parts;
+  if (absl::Status s = WriteEvents(&event_parts); !s.ok()) return s;
   if (absl::Status s = store_->Commit(picture_); !s.ok()) return s;
+  event_parts_ = std::move(event_parts);
   spdlog::info("checkpoint of zxid 0x{:x}: {} records changed, {} KiB, written in {} ms",
                picture_.zxid.value(), records_written, (bytes_written + 1023) / 1024,
                MsSince(start));
   MutexLock lock(&times_mutex_);
   times_.Add(MsSince(start));
+  return absl::OkStatus();
+}
+
+absl::Status TreeCheckpoints::WriteEvents(std::map<uint64_t, size_t>* written) {
+  const std::shared_ptr<const RecentEvents> events = std::move(events_);
+  if (events != nullptr) {
+    const std::vector<RecentEvents::Part> parts = events->parts();
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const auto [number, bytes] = parts[i];
+      written->emplace(number, bytes);
+      const auto there = event_parts_.find(number);
+      if (there != event_parts_.end() && there->second == bytes) continue;
+      if (absl::Status s = store_->WriteEvents(number, events->Encode(i)); !s.ok()) return s;
+    }
+  }
+  for (const auto& [number, bytes] : event_parts_) {
+    if (written->contains(number)) continue;
+    if (absl::Status s = store_->WriteEvents(number, std::nullopt); !s.ok()) return s;
+  }
   return absl::OkStatus();
 }
 
@@ -340,6 +358,7 @@ absl::Status TreeCheckpoints::Install(const SnapshotMeta& meta) {
   ASSERT(staging_->tree != nullptr, "it was staged completely");
   ASSERT(staging_->meta == meta);
   if (absl::Status s = store_->ReplaceByStaged(); !s.ok()) return s;
+  event_parts_.clear();
   spdlog::info("snapshot of zxid 0x{:x} from the leader: {} znodes and {} sessions",
                meta.index.value(), staging_->tree->node_count(), staging_->tree->session_count());
   replicated_->Replace(std::move(staging_->tree), meta.term);

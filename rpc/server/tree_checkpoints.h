@@ -3,7 +3,8 @@
 //
 // A checkpoint is written from a picture in pieces, under the read side of the tree's lock: apply
 // waits for a piece at most, and reads for nothing. The picture ends in the same way, whether the
-// checkpoint is durable or failed.
+// checkpoint is durable or failed. The recent events of the doors are beside it: their parts do not
+// change, so that only those are written which the checkpoint before has not.
 //
 // A snapshot as followers get it, its offsets being positions in these bytes:
 //   u8 format (1), u64 digest, then the records in key order: u32 and u32 lengths, key, value.
@@ -17,6 +18,7 @@
 #include <chrono>
 #include <cstdint>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,10 +42,9 @@ namespace quorate::rpc {
 class TreeCheckpoints : public consensus::CheckpointStore {
  public:
   // All must outlive the object. `clock` is for what it logs. `spare` may be null: it is given up
-  // when a checkpoint finds no room, so that the next attempt has it. A checkpoint has the events
-  // of the `event_entries` entries before it with it, for the log may have those too.
+  // when a checkpoint finds no room, so that the next attempt has it.
   TreeCheckpoints(tree::RecordStore* store, ReplicatedTree* replicated, const Clock* clock,
-                  consensus::SpareFile* spare = nullptr, uint64_t event_entries = 0);
+                  consensus::SpareFile* spare = nullptr);
 
   // Puts the newest checkpoint, if there is one, in the place of the tree. Before anything is
   // applied. Errors: DataLoss if it is damaged, naming what is wrong; of reading.
@@ -93,6 +94,9 @@ class TreeCheckpoints : public consensus::CheckpointStore {
   int64_t MsSince(std::chrono::steady_clock::time_point start) const;
   // Writes and commits all records of the picture.
   absl::Status WritePicture();
+  // Writes the parts of events_ that are not beside the newest checkpoint, and removes those there
+  // that it has not. `*written` becomes what is there with the next one.
+  absl::Status WriteEvents(std::map<uint64_t, size_t>* written);
   void EndPicture(bool durable);
   absl::Status GiveSpareUp();
   absl::StatusOr<std::list<Reading>::iterator> FindReading(consensus::Index index, uint64_t offset);
@@ -108,11 +112,14 @@ class TreeCheckpoints : public consensus::CheckpointStore {
   ReplicatedTree* const replicated_;
   const Clock* const clock_;
   consensus::SpareFile* const spare_;
-  const uint64_t event_entries_;
   std::atomic<bool> needs_room_{false};
   std::atomic<bool> is_short_of_room_{false};
-  tree::RecordStore::Label picture_;  // that Begin took
-  std::list<Reading> readings_;       // the last used first
+  tree::RecordStore::Label picture_;            // that Begin took
+  std::shared_ptr<const RecentEvents> events_;  // with it; null: none are to be kept
+  // The parts beside the newest checkpoint, and what is in each of them; 0: not known, after a
+  // start.
+  std::map<uint64_t, size_t> event_parts_;
+  std::list<Reading> readings_;  // the last used first
   std::unique_ptr<Staging> staging_;
 
   mutable Mutex times_mutex_;

@@ -27,7 +27,23 @@ using consensus::Term;
 
 constexpr tree::Origin kOrigin{2, 7};
 constexpr tree::SessionId kSession{0x0200000000000001};
-constexpr uint64_t kEventEntries = 7;
+
+// What a door keeps, as parts.
+class Parts : public RecentEvents {
+ public:
+  explicit Parts(std::map<uint64_t, std::string> parts) : parts_(std::move(parts)) {}
+  std::vector<Part> parts() const override {
+    std::vector<Part> parts;
+    for (const auto& [number, bytes] : parts_) parts.push_back({number, bytes.size()});
+    return parts;
+  }
+  std::string Encode(size_t i) const override {
+    return std::next(parts_.begin(), static_cast<ptrdiff_t>(i))->second;
+  }
+
+ private:
+  const std::map<uint64_t, std::string> parts_;
+};
 
 class RecordingDoor : public Door {
  public:
@@ -39,18 +55,20 @@ class RecordingDoor : public Door {
   void OnResult(tree::ApplyResult) override {}
   void OnTreeReplaced() override {
     ++replaced;
-    restored.reset();
+    restored.clear();
   }
-  std::string RecentEvents(tree::Zxid after) const override { return events + Text(after); }
-  void OnRecentEvents(std::string_view of_checkpoint) override { restored = of_checkpoint; }
+  std::shared_ptr<const RecentEvents> TakeRecentEvents() const override {
+    return std::make_shared<Parts>(events);
+  }
+  void OnRecentEvents(std::span<const std::string> parts) override {
+    restored.assign(parts.begin(), parts.end());
+  }
   void OnBatchApplied() override {}
   void OnSyncDone(uint32_t, uint64_t, tree::Zxid) override {}
 
-  static std::string Text(tree::Zxid after) { return " behind " + std::to_string(after.value()); }
-
   int replaced = 0;
-  std::string events = "none";          // that it keeps
-  std::optional<std::string> restored;  // that it was given back
+  std::map<uint64_t, std::string> events;  // that it keeps
+  std::vector<std::string> restored;       // that it was given back
 };
 
 // A member's tree, with the checkpoints on its disk.
@@ -61,7 +79,7 @@ struct Member {
     REQUIRE(opened.ok());
     store = *std::move(opened);
     checkpoints = std::make_unique<TreeCheckpoints>(store.get(), &replicated, Clock::System(),
-                                                    /*spare=*/nullptr, kEventEntries);
+                                                    /*spare=*/nullptr);
   }
 
   void Apply(std::string command) {
@@ -194,35 +212,64 @@ TEST_CASE("a checkpoint is of the entry at which it was begun, whatever is appli
   CHECK(news.no_op_term == Term(3));
 }
 
-TEST_CASE("a door gets the recent events back that it had when the checkpoint was taken") {
-  Member member;
-  Fill(&member);
-  REQUIRE(member.index.value() > kEventEntries);
-  member.door.events = "some";
-  member.checkpoints->Begin(member.Meta());
-  member.door.events = "later";
-  member.Create("/later", "y");
-  REQUIRE(member.checkpoints->Finish().ok());
+// What a start gives back to a door, having read the checkpoint.
+std::vector<std::string> EventsAtStart(Member* member) {
   ReplicatedTree again(kOrigin);
   RecordingDoor door;
   again.SetDoor(&door);
-  auto store = FileRecordStore::Open(&member.env, "checkpoints");
+  auto store = FileRecordStore::Open(&member->env, "checkpoints");
   REQUIRE(store.ok());
   TreeCheckpoints checkpoints(store->get(), &again, Clock::System());
   REQUIRE(checkpoints.Load().ok());
   CHECK(door.replaced == 1);
-  const tree::Zxid after = again.tree().last_zxid() - int64_t{kEventEntries};
-  CHECK(door.restored == "some" + RecordingDoor::Text(after));
+  return door.restored;
+}
+
+TEST_CASE("a door gets the recent events back that it had when the checkpoint was taken") {
+  Member member;
+  Fill(&member);
+  member.door.events = {{1, "one"}, {300, "more"}};
+  member.checkpoints->Begin(member.Meta());
+  member.door.events = {{1, "one"}, {300, "more and more"}, {400, "later"}};
+  member.Create("/later", "y");
+  REQUIRE(member.checkpoints->Finish().ok());
+  CHECK(EventsAtStart(&member) == std::vector<std::string>{"one", "more"});
+  member.Checkpoint();
+  CHECK(EventsAtStart(&member) == std::vector<std::string>{"one", "more and more", "later"});
+  member.door.events.erase(1);
+  member.Create("/last", "z");
+  member.Checkpoint();
+  CHECK(EventsAtStart(&member) == std::vector<std::string>{"more and more", "later"});
+}
+
+TEST_CASE("of recent events a checkpoint writes what the one before has not") {
+  Member member;
+  Fill(&member);
+  member.door.events = {{1, "one"}, {2, "two"}};
+  member.Checkpoint();
+  // Numbers and sizes say what is the same.
+  member.door.events = {{1, "ONE"}, {2, "TWO!"}, {3, "three"}};
+  member.Checkpoint();
+  CHECK(EventsAtStart(&member) == std::vector<std::string>{"one", "TWO!", "three"});
+  // Another process has other numbers.
+  ReplicatedTree again(kOrigin);
+  again.SetDoor(&member.door);
+  TreeCheckpoints checkpoints(member.store.get(), &again, Clock::System());
+  REQUIRE(checkpoints.Load().ok());
+  member.door.events = {{1, "eno"}, {7, "seven"}};
+  checkpoints.Begin(member.Meta());
+  REQUIRE(checkpoints.Finish().ok());
+  CHECK(EventsAtStart(&member) == std::vector<std::string>{"eno", "seven"});
 }
 
 TEST_CASE("where room is short a checkpoint has no events") {
   Member member;
   Fill(&member);
-  member.door.events = "some";
+  member.door.events = {{1, "some"}};
   const auto has_events = [&member] {
     member.Create("/more" + std::to_string(member.index.value()), "");
     member.Checkpoint();
-    return member.store->newest()->events != nullptr;
+    return !EventsAtStart(&member).empty();
   };
   CHECK(has_events());
   member.checkpoints->SetIsShortOfRoom(true);
@@ -286,7 +333,7 @@ TEST_CASE("a snapshot goes to another member in chunks and replaces its tree") {
     CHECK(receiver.door.replaced == 0);
     REQUIRE(receiver.checkpoints->Install(sender.Meta()).ok());
     CHECK(receiver.door.replaced == 1);
-    CHECK_FALSE(receiver.door.restored.has_value());  // of others it has none
+    CHECK(receiver.door.restored.empty());  // of others it has none
     CHECK(receiver.replicated.tree().digest() == digest);
     CHECK(receiver.checkpoints->newest() == sender.Meta());
     // And the next checkpoint there builds on it.
@@ -359,6 +406,24 @@ TEST_CASE("a snapshot that is damaged or incomplete replaces nothing") {
     const bool last_is_missing = missing + 1 == chunks.size();
     CHECK(StageAll(&receiver, bad).ok() == last_is_missing);
   }
+}
+
+TEST_CASE("a snapshot from the leader has no recent events, and what was beside is gone") {
+  Member sender;
+  Fill(&sender);
+  sender.door.events = {{1, "of the sender"}};
+  sender.Checkpoint();
+  Member receiver;
+  receiver.OpenSession();
+  receiver.door.events = {{1, "old"}};
+  receiver.Checkpoint();
+  REQUIRE(StageAll(&receiver, ReadAll(&sender, 1000)).ok());
+  REQUIRE(receiver.checkpoints->Install(sender.Meta()).ok());
+  CHECK(EventsAtStart(&receiver).empty());
+  receiver.index = sender.index;
+  receiver.door.events = {{1, "new"}};
+  receiver.Checkpoint();
+  CHECK(EventsAtStart(&receiver) == std::vector<std::string>{"new"});
 }
 
 TEST_CASE("a checkpoint for which there is no room is whole the next time") {

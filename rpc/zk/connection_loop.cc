@@ -196,6 +196,8 @@ void ConnectionLoop::Close(Client& client) {
   if (!client.open) return;
   client.open = false;
   const uint32_t tag = client.connection.tag();
+  // Its session lives on for the whole of its timeout after what was heard last.
+  if (TakeTouched(client)) touched_and_closed_.push_back(client.connection.session().value());
   {
     LockTree();  // watches may be touched only while nothing is applied
     MutexLock lock(&door_->watches().mutex);
@@ -401,18 +403,21 @@ std::chrono::milliseconds ConnectionLoop::OnTimer() {
                     kIdleTimerPeriod);
 }
 
+bool ConnectionLoop::TakeTouched(Client& client) {
+  return client.connection.TakeTouched() && client.connection.has_session() &&
+         !client.connection.read_only();
+}
+
 void ConnectionLoop::SendTouches() {
   if (now_ - touches_sent_ < std::chrono::milliseconds(door_->config().touch_period_ms())) return;
   touches_sent_ = now_;
-  std::vector<int64_t> touched;
+  std::vector<int64_t> touched = std::exchange(touched_and_closed_, {});
   for (const std::shared_ptr<Client>& client : in_order_) {
-    if (client->connection.TakeTouched() && client->connection.has_session() &&
-        !client->connection.read_only()) {
-      touched.push_back(client->connection.session().value());
-    }
+    if (TakeTouched(*client)) touched.push_back(client->connection.session().value());
   }
   if (touched.empty()) return;
   std::sort(touched.begin(), touched.end());
+  touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
   door_->service().Touch(std::move(touched));
 }
 

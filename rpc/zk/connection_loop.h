@@ -147,6 +147,7 @@ class ConnectionLoop {
   void DrainInbox();
   void HandleItem(Item& item);
   void FinishAll(const absl::Status& why);
+  static bool TakeTouched(Client& client);
   void SendTouches();
 
   ZkDoor* const door_;
@@ -166,6 +167,8 @@ class ConnectionLoop {
   tree::Zxid seen_zxid_;
   std::chrono::steady_clock::time_point now_;
   std::chrono::steady_clock::time_point touches_sent_;
+  // Sessions that were heard since then on connections that have closed.
+  std::vector<int64_t> touched_and_closed_;
   std::chrono::steady_clock::time_point refusal_logged_;
   int refusals_not_logged_ = 0;
 

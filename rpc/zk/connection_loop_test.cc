@@ -166,6 +166,23 @@ TEST_CASE("touches name each session once, in ascending order, and only those he
   CHECK(f.service.touches[1] == std::vector<int64_t>{sessions[7].session_id});
 }
 
+TEST_CASE("what was heard last before a connection broke counts for its session") {
+  Fixture f;
+  ConnectResponse session;
+  const uint32_t tag = f.ConnectSession(&session);
+  f.Pass(200);
+  REQUIRE(f.service.touches.size() == 1);
+  f.Write(tag, kPingXid, OpCode::kPing, "");
+  f.Pass(1);
+  f.sockets.HangUp(tag);
+  CHECK(f.loop.connection_count() == 0);
+  f.Pass(200);
+  REQUIRE(f.service.touches.size() == 2);
+  CHECK(f.service.touches[1] == std::vector<int64_t>{session.session_id});
+  f.Pass(400);
+  CHECK(f.service.touches.size() == 2);
+}
+
 TEST_CASE("a client that sends no connect request is closed after 30 s") {
   Fixture f;
   const uint32_t silent = f.Connect();

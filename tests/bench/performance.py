@@ -2,12 +2,15 @@
 what is in them, the bad as well as the good."""
 
 import argparse
+import collections
+import contextlib
 import importlib.machinery
 import importlib.util
 import json
 import os
 import subprocess
 import tempfile
+from unittest import mock
 
 import harness
 
@@ -111,13 +114,147 @@ def alone_performance_document_says_what_checkpoints_cost(_):
         measurement["latencies"] = {"setData": {
             "p50_us": 1000, "p99_us": 3000 - 1000 * i, "p99.9_us": 5000, "max_us": 9000}}
     with tempfile.TemporaryDirectory() as directory:
-        keep(directory, "checkpoints", runs=[run], rate=2000, snap_count=8000, nodes=1_000_000, seconds=60,
-             snapshots=[15, 0])
+        keep(directory, "checkpoints", rate=2000, snap_count=8000, nodes=1_000_000, load_seconds=60,
+             runs=[{**run, "place": "disk", "snapshots": [15, 0]}, {**run, "place": "memory", "snapshots": [16, 1]}])
         performance(directory, "--render")
         text = read(directory, "document.md")
         assert "a tree of 1,000,000 nodes" in text and "every 8,000 writes" in text, text
-        assert line_with(text, "| p99 of setData |") == "| p99 of setData | 1.50 | 3.00 ms | 2.00 ms |", text
-        assert line_with(text, "| checkpoints of the three members |").endswith("| 15 | 0 |"), text
+        assert "writes a second, 60 seconds of it" in text, text
+        assert line_with(text, "| p99 of setData |") == (
+            "| p99 of setData | 1.50 | 3.00 ms | 2.00 ms | 1.50 | 3.00 ms | 2.00 ms |"), text
+        assert line_with(text, "| checkpoints of the three members |").endswith("| – | 15 | 0 | – | 16 | 1 |"), text
+
+
+def grown_side(cpu_us, kernel_us, **functions):
+    return {"cpu_us": cpu_us, "kernel_us": kernel_us, "samples": 1000 if functions else 0,
+            "functions": functions, "threads": {"node": cpu_us / 2, "apply": cpu_us / 2} if functions else {}}
+
+
+def alone_performance_document_says_what_grows(_):
+    def point(work, kind, size, base, large):
+        return {"kind": kind, "work": work, "size": size, "base_size": 10, "base": base, "large": large}
+
+    with tempfile.TemporaryDirectory() as directory:
+        keep(directory, "growth-where-nodes", runs=[], points=[point(
+            "read", "nodes", 1_000_000, grown_side(10, 5, find=1.0, copy=2.5, gone=4.0),
+            grown_side(15, 4.5, find=4.0, new=0.5, copy=2.0))])
+        performance(directory, "--render")
+        text = read(directory, "document.md").partition("## What grows, and why")[2]
+        line = line_with(text, "| read |")
+        assert line == ("| read | 1,000,000 znodes beside 10 znodes | 10.0 → 15.0 | +5.00 | -0.500 | node +2.50, "
+                        "apply +2.50 | find +3.00, new +0.500 |"), line
+        # Of what was measured, and of nothing else.
+        assert "checkpoint" in text and "100,000 B" not in text and "no profile" not in text, text
+
+        # Where perf is not there.
+        keep(directory, "growth-where-values", runs=[], points=[point(
+            "write", "values", 1_000, grown_side(10, 5), grown_side(15, 6))])
+        performance(directory, "--render")
+        text = read(directory, "document.md").partition("## What grows, and why")[2]
+        line = line_with(text, "| write |")
+        assert line == "| write | 1,000 B beside 10 B | 10.0 → 15.0 | +5.00 | +1.00 | – | – |", line
+        assert "no profile of some of it" in text and "100,000 B" in text, text
+
+
+def alone_performance_profiles_are_read(_):
+    profiles = load_program().rows.profiles
+    counts = profiles.counts_of([
+        "  zk-io   12 K          ffffffff82029907 tcp_write_xmit",
+        "  zk-io   12 U              5639f40cb7b0 quorate::(anonymous namespace)::Crc32c",
+        "  a thread 123 U           5639f40cb7b0 std::vector<a::B, std::allocator<a::B> >::emplace_back<a::B>",
+        "  apply  12 U              5639f40cb7b1 quorate::Crc32c(std::basic_string_view<char>) const",
+        "", "and something else"])
+    assert counts == {"functions": {"tcp_write_xmit (kernel)": 1, "quorate::Crc32c": 2,
+                                    "vector::emplace_back": 1},
+                      "threads": {"zk-io": 2, "a thread": 1, "apply": 1}}, counts
+    for symbol, name in (
+            ("a::op<void (*)(int), q::Reader::Read(std::set<int> const&)::{lambda(a, b)#1}, c>::run",
+             "Reader::Read, a lambda"),
+            ("q::Map::operator()(int) const", "Map::operator"), ("q::Tree::Impl::Get", "Tree::Get"), ("operator new(unsigned long)", "operator new"),
+            ("cfree@GLIBC_2.2.5", "cfree@GLIBC_2.2.5"), ("[unknown]", "[unknown]")):
+        assert profiles.short_name(symbol) == name, (symbol, profiles.short_name(symbol))
+    with mock.patch.object(profiles.subprocess, "run", side_effect=FileNotFoundError):
+        profiles.sample("/nothing/there", 0)
+    assert profiles.read("/nothing/there", [1]) == {"functions": {}, "threads": {}}
+    # 10 us for each of 200 a second: half of that has to be seen in the time in which samples are taken.
+    assert profiles.is_of_load(bench_run(), 2_100_000, 2)
+    assert not profiles.is_of_load(bench_run(), 1_900_000, 2)
+    # As many as are to be kept of each, and those at the other one, too.
+    base = {"functions": {f"f{i}": i for i in range(100)}}
+    large = {"functions": {f"f{i}": 1000 - i for i in range(100)}}
+    base, large = profiles.keep_most(base, large)
+    for side in (base, large):
+        assert len(side["functions"]) == 2 * profiles.FUNCTIONS_KEPT and "f0" in side["functions"], side
+        assert "f50" not in side["functions"], side
+
+
+def alone_performance_profiles_take_turns(_):
+    rows = load_program().rows
+    scale, asked = rows.measuring.Scale(True), []
+
+    def profile(_, __, work, cluster, options, beside):
+        asked.append((work, cluster, options, beside))
+        run = bench_run()
+        run["document"]["workloads"][0]["measurements"][0].update(
+            server_cpu_us=float(len(asked)), operations=1000 if len(asked) < 4 else 3000)
+        return {"run": run, "user": 10, "kernel": 30, **rows.profiles.counts_of([])}
+
+    @contextlib.contextmanager
+    def cluster(*_, **__):
+        clusters.append(len(clusters))
+        yield clusters[-1]
+
+    def measured(kind):
+        asked.clear()
+        clusters.clear()
+        with mock.patch.object(rows.profiles, "profile", profile):
+            return rows.BY_NAME[f"growth-where-{kind}"].measure(mock.Mock(cluster=cluster), scale, {})
+
+    clusters = []
+    kept = measured("values")
+    assert [(point["work"], point["size"]) for point in kept["points"]] == [
+        ("write", 1_000), ("write", 100_000), ("read", 100_000)], kept
+    assert [(work, cluster, options[-1]) for work, cluster, options, _ in asked[:8]] == [
+        ("write", i, size) for large in (1_000, 100_000)
+        for i, size in ((0, 100), (1, large), (1, large), (0, 100))], asked
+    assert len(kept["runs"]) == 12, kept
+    # By operations: of 1 and 4 us, three times as many were 4 us.
+    first = kept["points"][0]
+    assert (first["base"]["cpu_us"], first["large"]["cpu_us"]) == (3.25, 2.5), first
+    assert first["base"]["kernel_us"] == 3.25 * 0.75 and first["base"]["functions"] == {}, first
+    # What has to be there before the samples are taken, and that each has a tree of its own.
+    measured("watches")
+    assert [beside for *_, beside in asked[:2]] == [
+        {"num_alive_connections": 100, "watch_count": 1},
+        {"num_alive_connections": 100, "watch_count": scale.watches[0]}], asked
+    measured("nodes")
+    roots = [options[options.index("--root") + 1] for _, _, options, _ in asked[:2]]
+    assert roots == [f"/populated-{scale.nodes[0]}-compared", f"/populated-{scale.nodes[0]}"], asked
+    # Samples are of the whole: 30 of 40 are 7.5 us of 10.
+    run = bench_run()
+    counts = {"functions": collections.Counter({"f": 15, "g (kernel)": 5}),
+              "threads": collections.Counter({"node": 20})}
+    side = rows.profiles.put_together([{"run": run, "user": 1, "kernel": 0, **counts}] * 2)
+    assert side == {"cpu_us": 10.0, "kernel_us": 2.5, "samples": 40, "threads": {"node": 10.0},
+                    "functions": {"f": 7.5, "g (kernel)": 2.5}}, side
+
+
+def alone_performance_profiles_what_grows(server):
+    """A row for real, for a second each: with samples, where there is perf."""
+    if server != "quorate":
+        raise harness.Skipped("measures Quorate alone")
+    with tempfile.TemporaryDirectory() as directory:
+        performance(directory, "--quick", "--only", "growth-where-watches")
+        kept = json.loads(read(directory, "growth-where-watches.json"))
+        [point] = kept["points"]
+        for side in (point["base"], point["large"]):
+            assert 0 <= side["kernel_us"] <= side["cpu_us"] and side["cpu_us"] > 0, point
+            # Rounded, and without what takes little.
+            assert sum(side["functions"].values()) < 1.01 * side["cpu_us"], point
+            assert bool(side["samples"]) == bool(side["functions"]) == bool(side["threads"]), point
+        assert all("--compare" not in run["command"] for run in kept["runs"]), kept["runs"]
+        text = read(directory, "document.md").partition("## What grows, and why")[2]
+        line_with(text, "| connect | 20,000 watches beside 1 watch |")
 
 
 def alone_performance_bad_arguments_and_files(_):
@@ -183,5 +320,4 @@ def shared_metrics_for_the_performance_document(cluster):
     assert measuring.metric(cluster.address(1), "something_else") is None
 
 
-TESTS = (alone_performance_document_hides_nothing, alone_performance_bad_arguments_and_files,
-         alone_performance_goes_on_where_it_was, alone_performance_measures)
+TESTS = tuple(function for name, function in list(globals().items()) if name.startswith("alone_"))

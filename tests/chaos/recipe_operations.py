@@ -34,8 +34,11 @@ class Operations:
             *lines, _ = file.read().split(b"\n")
         self.position += sum(len(line) + 1 for line in lines)
         for line in lines:
-            ns, process, thread, event = line.decode().split(" ")[:4]
-            self._take(int(ns), int(process), int(thread), event)
+            try:
+                ns, process, thread, event = line.decode().split(" ")[:4]
+                self._take(int(ns), int(process), int(thread), event)
+            except ValueError as error:
+                raise ValueError(f"{self.path}: no line of a history: {line!r}") from error
 
     def _take(self, ns, process, thread, event):
         if event in BEGINS:

@@ -304,7 +304,7 @@ void AddRecentEvents(const Corpus& corpus) {
   history.Add(tree::EventType::kNodeCreated, "/a/b", tree::Zxid(3), somebody);
   history.Add(tree::EventType::kNodeDataChanged, "/a/b", tree::Zxid(200), somebody);
   history.Add(tree::EventType::kNodeDeleted, "/a/c", tree::Zxid(300), nullptr);
-  corpus.Add("recent_events", "each_kind", "\x2c\x01" + history.Encode(tree::Zxid(0), 1 << 20));
+  corpus.Add("recent_events", "each_kind", "\x2c\x01" + Piece<uint16_t>(history.Take()->Encode(0)));
 }
 
 std::string ZookeeperSnapshot() {

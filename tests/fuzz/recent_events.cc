@@ -1,5 +1,6 @@
 // The recent events that are beside a checkpoint.
 #include <string>
+#include <vector>
 
 #include "base/assert.h"
 #include "rpc/grpc/native/event_history.h"
@@ -12,27 +13,33 @@ using rpc::native::EventHistory;
 
 constexpr size_t kBytesMax = 64 << 20;  // more than an input makes
 
-std::string EncodeAll(const EventHistory& history) {
-  return history.Encode(history.oldest(), kBytesMax);
+std::vector<std::string> EncodeAll(const EventHistory& history) {
+  const auto events = history.Take();
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < events->parts().size(); ++i) parts.push_back(events->Encode(i));
+  return parts;
 }
 
 }  // namespace
 
-// The zxid of the checkpoint, and the events.
+// The zxid of the checkpoint, and the parts, each with its size before it.
 void Run(Input input) {
   const tree::Zxid zxid(input.Take<uint16_t>());
+  std::vector<std::string> parts;
+  while (!input.empty()) parts.emplace_back(input.TakeBytes(input.Take<uint16_t>()));
   EventHistory small(1000, zxid);
-  small.Restore(input.rest(), zxid).IgnoreError();
+  small.Restore(parts, zxid).IgnoreError();
   EventHistory history(kBytesMax, zxid);
-  if (!history.Restore(input.rest(), zxid).ok()) {
+  if (!history.Restore(parts, zxid).ok()) {
     ASSERT(history.oldest() == zxid);
     return;
   }
   ASSERT(history.oldest() <= zxid);
-  const std::string encoded = EncodeAll(history);
+  const std::vector<std::string> encoded = EncodeAll(history);
   EventHistory again(kBytesMax, zxid);
   const absl::Status restored = again.Restore(encoded, zxid);
   ASSERT(restored.ok());
+  ASSERT(again.oldest() == history.oldest());
   ASSERT(EncodeAll(again) == encoded);
 }
 

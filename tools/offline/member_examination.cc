@@ -221,9 +221,10 @@ class Examiner {
     } else {
       ProblemOf(meta.status(), path);
     }
-    if (absl::Status status = LoadTree(view->get(), &facts); !status.ok()) {
-      ProblemOf(status, path);
-    }
+    absl::Status status = (*view)->ReadEvents(
+        [](uint64_t /*part*/, std::string_view /*bytes*/) { return absl::OkStatus(); });
+    if (status.ok()) status = LoadTree(view->get(), &facts);
+    if (!status.ok()) ProblemOf(status, path);
   }
 
   absl::Status LoadTree(tree::RecordStore::View* view, CheckpointFacts* facts) {

@@ -20,6 +20,8 @@ UNITS = {"pause_ms": " ms", "bytes": " B", "restart_seconds": " s"}
 AT_LEAST = ("rate",)
 SINGULAR = {"watches": "watch", "members": "member"}
 NOT_KNOWN = "–"
+# Of those that grow.
+THREADS_SHOWN, FUNCTIONS_SHOWN = 3, 6
 
 
 @dataclasses.dataclass
@@ -71,6 +73,10 @@ def number(value):
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 1 else f"{value:.3f}"
+
+
+def signed(value):
+    return ("-" if value < 0 else "+") + number(abs(value))
 
 
 def bold(text):
@@ -318,7 +324,7 @@ class Document:
                 self.growth_of(kind, results)
 
     def growth_of(self, kind, results):
-        title, unit = GROWTHS[kind][:2]
+        title, unit = GROWTHS[kind].title, GROWTHS[kind].unit
         base = next(result for result in results if result)["runs"][0]["base"]
         points = [growth_points(result) for result in results]
         table, bars = Table(["work", "size", "", "rate", "p50", "p99", "server CPU", "CPU/op, us",
@@ -359,6 +365,20 @@ class Document:
             self.behind.append(f"{label}: server CPU {number(ratio)}")
         return "; ".join(parts), number(ratio)
 
+    def growth_where(self):
+        points = [point for _, result in self.measured(rows.GROWTH_WHERE) for point in result["points"]]
+        if not points:
+            return
+        self.add(Heading("What grows, and why"), Text(HOW_GROWTH_IS_PROFILED))
+        if not all(point[side]["functions"] for point in points for side in ("base", "large")):
+            self.add(Text(bold("There is no profile of some of it, as `perf` could not take one, or not while the "
+                               "load went on: only how much processor time is spent.")))
+        self.add(*(Text(text) for kind, text in WHAT_GROWS.items()
+                   if kind in {point["kind"] for point in points}), Text(WHAT_TAILS_ARE))
+        self.add(Table(["work", "size", "CPU/op, us: base → large", "grown by", "of it in the kernel",
+                        "threads that grow most", "functions that grow most"], [
+                            growth_where_cells(point) for point in points]))
+
     # 4
 
     def tail(self):
@@ -390,17 +410,25 @@ class Document:
 
     def checkpoints(self):
         for _, result in self.measured(rows.CHECKPOINTS):
-            measured = result["runs"][0]["document"]["workloads"][0]["measurements"]
             self.add(Heading("Checkpoints"), Text(
                 f"Quorate beside itself: two clusters of three, each with a tree of {result['nodes']:,} nodes "
-                f"and a steady load of {result['rate']:,} writes a second, {result['seconds']:g} seconds of it "
+                f"and a steady load of {result['rate']:,} writes a second, {result['load_seconds']:g} seconds of it "
                 f"for each. The one takes a checkpoint every {result['snap_count']:,} writes, the other one "
-                "takes none. Latency counts from the time at which a request should have begun."))
-            table = Table(["figure", "with / without", "with", "without"], [
-                [name, number(quotient(*values)), *(f"{number(value)}{unit}" for value in values)]
-                for name, values, unit in steady_figures(measured, ("setData",))])
-            table.rows.append(["checkpoints of the three members", NOT_KNOWN, *map(str, result["snapshots"])])
-            self.add(table)
+                "takes none. Latency counts from the time at which a request should have begun. A checkpoint "
+                "writes to the disk that the writes of both clusters wait for; with the data in memory "
+                "(`/dev/shm`) what is left is what it does to the servers themselves."))
+            columns = [name for run in result["runs"] for name in (
+                f"with / without, {run['place']}", "with", "without")]
+            figures = [self.checkpoint_figures(run) for run in result["runs"]]
+            self.add(Table(["figure", *columns], [
+                [cells[0][0], *(cell for of_run in cells for cell in of_run[1:])] for cells in zip(*figures)]))
+
+    @staticmethod
+    def checkpoint_figures(run):
+        measured = run["document"]["workloads"][0]["measurements"]
+        return [*([name, number(quotient(*values)), *(f"{number(value)}{unit}" for value in values)]
+                  for name, values, unit in steady_figures(measured, ("setData",))),
+                ["checkpoints of the three members", NOT_KNOWN, *map(str, run["snapshots"])]]
 
     # 6
 
@@ -496,6 +524,24 @@ def growth_points(result):
     """{(workload, size): its part of the document}."""
     return {(workload["name"], run["size"]): workload for run in (result or {}).get("runs", ())
             for workload in run["document"]["workloads"]}
+
+
+def growth_where_cells(point):
+    base, large = point["base"], point["large"]
+    unit = GROWTHS[point["kind"]].unit
+    grown, in_kernel = (signed(large[figure] - base[figure]) for figure in ("cpu_us", "kernel_us"))
+    return [point["work"], f"{size_text(point['size'], unit)} beside {size_text(point['base_size'], unit)}",
+            f"{number(base['cpu_us'])} → {number(large['cpu_us'])}", grown, in_kernel,
+            *(grown_text(base[each], large[each], most)
+              for each, most in (("threads", THREADS_SHOWN), ("functions", FUNCTIONS_SHOWN)))]
+
+
+def grown_text(base, large, most):
+    """Of {name: microseconds} those that have grown most; without those that hardly have."""
+    grown = {name: spent - base.get(name, 0) for name, spent in large.items()}
+    least = sum(more for more in grown.values() if more > 0) / 50
+    names = sorted((name for name in grown if grown[name] > least), key=grown.get, reverse=True)[:most]
+    return ", ".join(f"{name} {signed(grown[name])}" for name in names) or NOT_KNOWN
 
 
 def grows_by_more(ours, theirs, more_is_better):
@@ -596,11 +642,68 @@ SLOWEST_WRITES = (
     "weighed above, or a processor for each member: machines of their own.")
 
 
+HOW_GROWTH_IS_PROFILED = (
+    "What grows by more above, at Quorate alone: the same load at the base and at the large cluster, twice "
+    "each in turns, for some seconds in which `perf` takes samples of the processors. The time of a function, "
+    "without that of others which it calls, is its share of the samples of the three servers, of the "
+    "processor time that an operation takes; all of it in microseconds. What the kernel does while it "
+    "keeps interrupts off counts where it lets them come again: `_raw_spin_unlock_irqrestore`, "
+    "`finish_task_switch`, `handle_softirqs`. Where everything takes some percent more, with no function "
+    "in front, the machine was slower at that time.")
+
+
+# By the kind of growth.
+WHAT_GROWS = {
+    "nodes": (
+        "*A million znodes*: a read takes its time in the same functions as before, and longer in those that "
+        "follow pointers into the tree: the table of children (`ChildSet::SegmentOf`), the slots and the name "
+        "of the child (`FindIn`), and its data, which is copied (`memmove`). No more is done, and nothing of "
+        "it in the kernel: these wait for memory, where fewer nodes stay in the caches. A write does the "
+        "same at each of three members, and frees the data that it replaces (`NodeMemory::Free`): that is what "
+        "grows in the thread that applies. The rest is checkpoints, which have a thread of their own. They "
+        "write what has changed, which of ten thousand nodes is the same ones many times, and of a million "
+        "hardly any twice: more records are collected (`ChangeTracker::HandOutNode`) and sorted by "
+        "name (`RecordFiles::Normalize`, `memcmp`). *Connect* has no use for the tree and does nothing else "
+        "than before; it costs more while a checkpoint of the writes before it is under way, and else the same."),
+    "sessions": (
+        "*Ten thousand sessions*, at connect: each thread of connections has a timer, which looks at every one "
+        "of them whether it is late (`ConnectionLoop::OnTimer`, `Connection::CheckTime`), up to ten times a "
+        "second. That is a cost of time and not of operations, so that it is the more for each connect "
+        "the fewer there are in a second; and what comes meanwhile at that thread waits. Of writes "
+        "and reads there are ten times as many to share it. In the kernel it is the table of a thread's sockets (`do_epoll_ctl`); and "
+        "what is looked up by session or connection takes longer (`SessionTable::Find`, "
+        "`Statistics::AddConnection`), for the tables are larger than the caches."),
+    "watches": (
+        "*A million watches*, at connect: with more than 10,000 of them at a member it applies no change on the "
+        "thread that talks to the others any more, for one change may have to tell very many. So each "
+        "session that comes or goes is handed to the thread that applies (`apply`, next to nothing at the base), "
+        "and it has to be woken. What is done for a session stays the same, and no function comes to the "
+        "front."),
+    "values": (
+        "*Bytes of data*: a write of 1,000 B is copied (`memmove`; in the kernel to the log's file, "
+        "`copy_folio_from_iter_atomic`, and through sockets, `_copy_from_iter`, `_copy_to_iter`), "
+        "and has its checksum taken (`Crc32cHardware` for the log, `XXH3` for the tree's digest) at each "
+        "member. Of 100,000 B nothing else is left: a quarter and more of the time is the copy into the page "
+        "cache of the log's file, and checkpoints have as many bytes to write again. A read has only the copy out "
+        "of the tree, and the one to the socket, to grow in; nearly as much is memory that is taken "
+        "from the system for a batch of answers and given back after it, whose pages the kernel "
+        "maps and clears (`exc_page_fault`, `clear_page_erms`, `unmap_page_range`): large blocks are not kept, as "
+        "each of many connections would keep its own."),
+}
+
+
+WHAT_TAILS_ARE = (
+    "A profile tells of processor time, not of waiting. Where only p50, p99 or the rate grow by more above, "
+    "beside more sessions or members, there is no processor time to account for: an operation waits "
+    "for one of the machine's processors, which all members and the load generator share, as "
+    "the slowest writes do, or for a thread that is at something else.")
+
+
 def build(results):
     """All blocks of the document."""
     document = Document(results)
-    for section in (document.budget, document.where, document.slowest, document.idle, document.growth, document.tail,
-                    document.checkpoints, document.memory):
+    for section in (document.budget, document.where, document.slowest, document.idle, document.growth,
+                    document.growth_where, document.tail, document.checkpoints, document.memory):
         section()
     commands = list(dict.fromkeys(run["command"] for row in ROWS if row.name in results
                                   for run in results[row.name].get("runs", ())))

@@ -67,6 +67,7 @@ class Scale:
         self.sessions = (1_000,) if quick else (1_000, 10_000)
         self.watches = (20_000,) if quick else (1_000_000,)
         self.growth_watchers = 100
+        self.profile_seconds = 0.5 if quick else 2
         self.tail_minutes = tail_minutes or (0.5 if quick else 10)
         self.tail_nodes = 10_000 if quick else 100_000
         self.tail_snap_count = 5_000 if quick else 20_000

@@ -3,16 +3,18 @@
 A row's `measure(bench, scale, results)` returns what is kept of it; `results` gives the rows that
 were measured before. Ratios are always Quorate's figure divided by ZooKeeper's, in one run."""
 
+import contextlib
 import dataclasses
 import os
 from typing import Callable
 
 import measuring
+import profiles
 import where
 from measuring import SYSTEMS, Failure
 
-BUDGET, WHERE, SLOWEST, IDLE, GROWTH, TAIL, CHECKPOINTS, MEMORY = (
-    "budget", "where", "slowest", "idle", "growth", "tail", "checkpoints", "memory")
+BUDGET, WHERE, SLOWEST, IDLE, GROWTH, GROWTH_WHERE, TAIL, CHECKPOINTS, MEMORY = (
+    "budget", "where", "slowest", "idle", "growth", "growth-where", "tail", "checkpoints", "memory")
 
 
 # As a number of log entries between checkpoints: none are taken because of it.
@@ -128,14 +130,18 @@ def where_row(name, title, workload, options):
 SLOWEST_SHARES = (1, 0.5, 0.25)
 
 
+def check_memory_directory():
+    if not measuring.is_memory(measuring.MEMORY_DIRECTORY):
+        raise Failure(f"{measuring.MEMORY_DIRECTORY} is no file system in memory")
+
+
 def measure_slowest(bench, scale, results):
     """What the slowest writes wait for: the same load with the data on the disk and in memory, and at
     lower rates. The other system is not there, so that nobody else has the disk or the processors."""
     rate = results["open-loop"].get("rate") if "open-loop" in results else None
     if rate is None:
         raise Failure("the row open-loop was not measured, whose rate is needed")
-    if not measuring.is_memory(measuring.MEMORY_DIRECTORY):
-        raise Failure(f"{measuring.MEMORY_DIRECTORY} is no file system in memory")
+    check_memory_directory()
     bench.close_pair()
     points = []
     for place, directory in (("disk", bench.data), ("memory", measuring.MEMORY_DIRECTORY)):
@@ -161,14 +167,42 @@ def measure_idle(bench, scale, _):
 # --- 3. Growth: the same system, large beside small
 
 
-GROWTH_WORKLOADS = ["write", "read", "children", "connect", "watch"]
+GROWTH_WORKLOADS = ("write", "read", "children", "connect", "watch")
 
 
-def compare_sizes(bench, scale, large, base, options=(), workloads=None):
-    return bench.compare(
-        workloads or GROWTH_WORKLOADS, large, base,
-        ["--connections", 30, "--depth", 8, "--watchers", scale.growth_watchers,
-         *scale.growth_time_options, *options], labels=("large", "base"))
+@dataclasses.dataclass
+class Stage:
+    """Two clusters, of which one has grown."""
+    size: int
+    base_size: int
+    large: measuring.harness.Cluster
+    base: measuring.harness.Cluster
+    # Options of `quorate bench`: {name: (at the large one, at the base)}, and those of both.
+    different: dict = dataclasses.field(default_factory=dict)
+    same: tuple = ()
+    # Of the large one; the other's is the name that `quorate bench` gives to one that is compared.
+    root: str = ""
+    workloads: tuple = GROWTH_WORKLOADS
+
+    def options_of(self, is_base):
+        root = ["--root", self.root + "-compared" * is_base] if self.root else []
+        return root + [*self.same, *(word for name, values in self.different.items()
+                                     for word in (f"--{name}", values[is_base]))]
+
+    def compared_options(self):
+        return [*self.options_of(False), *(word for name, (_, value) in self.different.items()
+                                           for word in (f"--compare-{name}", value))]
+
+
+def growth_load(scale):
+    return ["--connections", 30, "--depth", 8, "--watchers", scale.growth_watchers]
+
+
+def compare_sizes(bench, scale, stage):
+    run = bench.compare(stage.workloads, stage.large, stage.base,
+                        [*growth_load(scale), *scale.growth_time_options, *stage.compared_options()],
+                        labels=("large", "base"))
+    return {"size": stage.size, "base": stage.base_size, **run}
 
 
 def heap_for(system, nodes):
@@ -176,9 +210,11 @@ def heap_for(system, nodes):
     return 1 if system != "zookeeper" or nodes <= 100_000 else 2 if nodes <= 1_000_000 else 5
 
 
-def grow_nodes(system, bench, scale):
-    sizes = [n for n in scale.nodes if system == "quorate" or n <= scale.zookeeper_nodes]
-    runs, there = [], 0
+# Each gives one Stage after the other, whose clusters are there until the next one is asked for.
+
+
+def node_stages(system, bench, scale, sizes):
+    there = 0
     # The large one gets warm by the nodes that are created.
     with bench.cluster(system, warm_ups=4) as base, bench.cluster(
             system, heap_gb=heap_for(system, max(sizes))) as large:
@@ -188,74 +224,112 @@ def grow_nodes(system, bench, scale):
             bench.populate(large, size - there, root)
             # The base has its own few nodes again, below the root that the other one's belongs to.
             bench.populate(base, scale.nodes_base // len(sizes), f"{root}-compared")
-            run = compare_sizes(bench, scale, large, base, [
-                "--root", root, "--keep", "--populated", size - there,
-                "--compare-populated", scale.nodes_base // len(sizes)])
+            yield Stage(size, scale.nodes_base, large, base,
+                        {"populated": (size - there, scale.nodes_base // len(sizes))}, ("--keep",), root)
             there = size
-            runs.append({"size": size, "base": scale.nodes_base, **run})
-    return runs
 
 
-def grow_sessions(system, bench, scale):
-    runs = []
+def session_stages(system, bench, scale, sizes):
     with bench.cluster(system) as base, bench.cluster(system) as large:
-        for size in scale.sessions:
-            run = compare_sizes(bench, scale, large, base, [
-                "--idle-sessions", size, "--compare-idle-sessions", scale.sessions_base])
-            runs.append({"size": size, "base": scale.sessions_base, **run})
-    return runs
+        for size in sizes:
+            yield Stage(size, scale.sessions_base, large, base,
+                        {"idle-sessions": (size, scale.sessions_base)})
 
 
-def grow_watches(system, bench, scale):
-    runs = []
+def watch_stages(system, bench, _, sizes):
     with bench.cluster(system) as base, bench.cluster(system, heap_gb=2) as large:
-        for size in scale.watches:
-            run = compare_sizes(bench, scale, large, base, [
-                "--idle-sessions", 100, "--idle-watches", size,
-                "--compare-idle-sessions", 100, "--compare-idle-watches", 1])
-            runs.append({"size": size, "base": 1, **run})
-    return runs
+        for size in sizes:
+            yield Stage(size, 1, large, base, {"idle-sessions": (100, 100), "idle-watches": (size, 1)})
 
 
-def grow_values(system, bench, scale):
-    runs = []
+def value_stages(system, bench, _, sizes):
     with bench.cluster(system) as base, bench.cluster(system) as large:
-        for size in (1_000, 100_000):
-            run = compare_sizes(bench, scale, large, base, [
-                "--keys", 100, "--size", size, "--compare-size", 100], ["write", "read"])
-            runs.append({"size": size, "base": 100, **run})
-    return runs
+        for size in sizes:
+            yield Stage(size, 100, large, base, {"size": (size, 100)}, ("--keys", 100),
+                        workloads=("write", "read"))
 
 
-def grow_members(system, bench, scale):
-    runs = []
+def member_stages(system, bench, _, sizes):
     with bench.cluster(system, 1) as base:
-        for size in (3, 5):
+        for size in sizes:
             with bench.cluster(system, size) as large:
-                run = compare_sizes(bench, scale, large, base)
-            runs.append({"size": size, "base": 1, **run})
-    return runs
+                yield Stage(size, 1, large, base)
 
 
-# name: (title, unit of the size, how it is measured, seconds for each system)
+@dataclasses.dataclass(frozen=True)
+class Growth:
+    title: str
+    unit: str  # of the size
+    stages: Callable
+    sizes: Callable  # by the scale
+    seconds: tuple  # for each system
+
+
 GROWTHS = {
-    "nodes": ("Znodes in the tree", "znodes", grow_nodes, (130, 110)),
-    "sessions": ("Sessions that do nothing beside", "sessions", grow_sessions, (65, 85)),
-    "watches": ("Watches set beside, by 100 sessions", "watches", grow_watches, (35, 65)),
-    "values": ("Bytes of data in a node", "B", grow_values, (25, 35)),
-    "members": ("Members", "members", grow_members, (50, 75)),
+    "nodes": Growth("Znodes in the tree", "znodes", node_stages, lambda scale: scale.nodes, (130, 110)),
+    "sessions": Growth("Sessions that do nothing beside", "sessions", session_stages,
+                       lambda scale: scale.sessions, (65, 85)),
+    "watches": Growth("Watches set beside, by 100 sessions", "watches", watch_stages,
+                      lambda scale: scale.watches, (35, 65)),
+    "values": Growth("Bytes of data in a node", "B", value_stages, lambda _: (1_000, 100_000), (25, 35)),
+    "members": Growth("Members", "members", member_stages, lambda _: (3, 5), (50, 75)),
 }
 
 
 def growth_row(kind, system):
-    title, _, grow, seconds = GROWTHS[kind]
+    growth = GROWTHS[kind]
 
     def measure(bench, scale, _):
         bench.close_pair()
-        return {"kind": kind, "system": system, "runs": grow(system, bench, scale)}
+        sizes = [size for size in growth.sizes(scale)
+                 if kind != "nodes" or system == "quorate" or size <= scale.zookeeper_nodes]
+        with contextlib.closing(growth.stages(system, bench, scale, sizes)) as stages:
+            runs = [compare_sizes(bench, scale, stage) for stage in stages]
+        return {"kind": kind, "system": system, "runs": runs}
 
-    return Row(f"growth-{kind}-{system}", GROWTH, f"{title}: {system}", measure,
-               seconds[SYSTEMS.index(system)])
+    return Row(f"growth-{kind}-{system}", GROWTH, f"{growth.title}: {system}", measure,
+               growth.seconds[SYSTEMS.index(system)])
+
+
+# What numbers of mntr say that the sessions and watches beside are there.
+BESIDE = {"idle-sessions": "num_alive_connections", "idle-watches": "watch_count"}
+
+
+def profile_side(bench, scale, work, stage, is_base):
+    beside = {BESIDE[name]: values[is_base] for name, values in stage.different.items() if name in BESIDE}
+    return profiles.profile(bench, scale, work, stage.base if is_base else stage.large,
+                            [*growth_load(scale), *stage.options_of(is_base)], beside)
+
+
+def profile_growth(bench, scale, kind, stage, work):
+    """(what is kept of a workload at both clusters, what bench said). They take turns, so that what
+    slows the machine down for a while is not taken for growth."""
+    base, large = [], []
+    for is_base in (True, False, False, True):
+        (base if is_base else large).append(profile_side(bench, scale, work, stage, is_base))
+    runs = [profile["run"] for profile in base + large]
+    base, large = profiles.keep_most(profiles.put_together(base), profiles.put_together(large))
+    return {"kind": kind, "work": work, "size": stage.size, "base_size": stage.base_size, "base": base,
+            "large": large}, runs
+
+
+def growth_where_row(kind, sizes_of, works_of, seconds):
+    """What grows by more than at ZooKeeper, and where the time goes in it: Quorate alone."""
+    growth = GROWTHS[kind]
+
+    def measure(bench, scale, _):
+        bench.close_pair()
+        measured = []
+        with contextlib.closing(
+                growth.stages("quorate", bench, scale, sizes_of(growth.sizes(scale)))) as stages:
+            for stage in stages:
+                measured += [profile_growth(bench, scale, kind, stage, work)
+                             for work in works_of(stage.size)]
+        return {"points": [point for point, _ in measured],
+                "runs": [run for _, runs in measured for run in runs]}
+
+    return Row(f"growth-where-{kind}", GROWTH_WHERE, f"{growth.title}: what takes the time", measure,
+               seconds)
 
 
 # --- 4. Tail
@@ -298,29 +372,37 @@ def snapshots(cluster):
 
 def measure_checkpoints(bench, scale, _):
     """Two clusters of ours with a large tree and a steady load of writes; one takes a checkpoint every
-    few seconds, the other one none."""
+    few seconds, the other one none. With the data on the disk and in memory."""
+    check_memory_directory()
     bench.close_pair()
     rate, count = scale.checkpoint_rate, scale.checkpoint_rate * 4
-    with bench.cluster("quorate", settings=[f"snapCount={count}"]) as often, bench.cluster(
-            "quorate", settings=[f"snapCount={NEVER}"]) as never:
-        for cluster in (often, never):
-            bench.say(f"creating {scale.checkpoint_nodes:,} nodes")
-            bench.populate(cluster, scale.checkpoint_nodes, "/populated")
-        # A checkpoint also follows some 64 MiB of log: all that is measured fits behind one.
-        before, more = snapshots_of_members(never), 0
-        while any(now == then for now, then in zip(snapshots_of_members(never), before)):
-            if more == 50:
-                raise Failure("a cluster takes no checkpoint, however much is written")
-            more += 1
-            bench.populate(never, 20_000, f"/more-{more}")
-        before = [snapshots(cluster) for cluster in (often, never)]
-        run = bench.compare(["open-loop"], often, never, [
-            "--connections", 30, "--rate", rate, "--read-share", 0, "--keys", 100_000,
-            "--seconds", scale.checkpoint_seconds, "--slice-seconds", min(10, scale.checkpoint_seconds / 2),
-            "--warm-up-seconds", scale.warm_up_seconds], labels=("with", "without"))
-        taken = [snapshots(cluster) - earlier for cluster, earlier in zip((often, never), before)]
-    return {"runs": [run], "rate": rate, "snap_count": count, "nodes": scale.checkpoint_nodes,
-            "seconds": scale.checkpoint_seconds, "snapshots": taken}
+    points = []
+    for place, directory in (("disk", bench.data), ("memory", measuring.MEMORY_DIRECTORY)):
+        with bench.cluster("quorate", settings=[f"snapCount={count}"], directory=directory) as often, \
+                bench.cluster("quorate", settings=[f"snapCount={NEVER}"], directory=directory) as never:
+            points.append({"place": place, **compare_checkpoints(bench, scale, rate, often, never)})
+    return {"runs": points, "rate": rate, "snap_count": count, "nodes": scale.checkpoint_nodes,
+            "load_seconds": scale.checkpoint_seconds}
+
+
+def compare_checkpoints(bench, scale, rate, often, never):
+    for cluster in (often, never):
+        bench.say(f"creating {scale.checkpoint_nodes:,} nodes")
+        bench.populate(cluster, scale.checkpoint_nodes, "/populated")
+    # A checkpoint also follows some 64 MiB of log: all that is measured fits behind one.
+    before, more = snapshots_of_members(never), 0
+    while any(now == then for now, then in zip(snapshots_of_members(never), before)):
+        if more == 50:
+            raise Failure("a cluster takes no checkpoint, however much is written")
+        more += 1
+        bench.populate(never, 20_000, f"/more-{more}")
+    before = [snapshots(cluster) for cluster in (often, never)]
+    run = bench.compare(["open-loop"], often, never, [
+        "--connections", 30, "--rate", rate, "--read-share", 0, "--keys", 100_000,
+        "--seconds", scale.checkpoint_seconds, "--slice-seconds", min(10, scale.checkpoint_seconds / 2),
+        "--warm-up-seconds", scale.warm_up_seconds], labels=("with", "without"))
+    taken = [snapshots(cluster) - earlier for cluster, earlier in zip((often, never), before)]
+    return {**run, "snapshots": taken}
 
 
 # --- 6. Memory and restart
@@ -369,10 +451,15 @@ ROWS = [
     Row("slowest-writes", SLOWEST, "writes, 30 connections", measure_slowest, 110, needs="open-loop"),
     Row("idle", IDLE, "100 sessions that do nothing", measure_idle, 45),
     *(growth_row(kind, system) for kind in GROWTHS for system in SYSTEMS),
+    growth_where_row("nodes", lambda sizes: sizes[:1], lambda _: ("write", "read", "connect"), 95),
+    growth_where_row("sessions", lambda sizes: sizes[-1:], lambda _: ("connect",), 35),
+    growth_where_row("watches", lambda sizes: sizes, lambda _: ("connect",), 35),
+    growth_where_row("values", lambda sizes: sizes,
+                     lambda size: ("write",) if size <= 1_000 else ("write", "read"), 70),
     Row("tail", TAIL, "steady load while snapshots are taken", measure_tail, 620,
         needs="write-30x32"),
     Row("checkpoints", CHECKPOINTS, "a steady load with and without checkpoints", measure_checkpoints,
-        200),
+        300),
     memory_row("flat", lambda scale: scale.memory_nodes, 75,
                {"bytes": 300, "restart_seconds": 0.5}),
     memory_row("directories", lambda scale: scale.memory_nodes[-1:], 45, {"bytes": 300}),

@@ -1,5 +1,8 @@
 #include "tree/store/database.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <cstdarg>
 #include <limits>
 #include <utility>
@@ -68,8 +71,13 @@ class NoLog : public rocksdb::Logger {
 
 }  // namespace
 
-// Hears of what RocksDB cannot write. It would try by itself to go on after its disk was full, in a
-// thread of its own and in the way of what is written meanwhile.
+// Of threads that merge files: that is for times when nobody else needs the processor. No more than
+// this, for where processors are short a thread of RocksDB's lower priority, 19, stands still for
+// a minute, and commits and the end of the server wait for it.
+constexpr int kMergeNice = 5;
+
+// Hears of what RocksDB does, and cannot write. It would try by itself to go on after its disk was
+// full, in a thread of its own and in the way of what is written meanwhile.
 class Database::Errors : public rocksdb::EventListener {
  public:
   void OnBackgroundError(rocksdb::BackgroundErrorReason reason,
@@ -82,6 +90,14 @@ class Database::Errors : public rocksdb::EventListener {
   void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason /*reason*/, rocksdb::Status /*error*/,
                             bool* auto_recovery) override {
     *auto_recovery = false;
+  }
+
+  // On the thread that merges.
+  void OnCompactionBegin(rocksdb::DB* /*db*/, const rocksdb::CompactionJobInfo& /*info*/) override {
+    const auto thread = static_cast<id_t>(gettid());
+    if (getpriority(PRIO_PROCESS, thread) < kMergeNice) {
+      setpriority(PRIO_PROCESS, thread, kMergeNice);
+    }
   }
 
   std::atomic<bool> present = false;  // one that it has not recovered from
@@ -248,8 +264,6 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const rocksdb::Options&
   const rocksdb::Status status = rocksdb::DB::Open(open_options, path, &db);
   if (IsInUse(status)) return InUseError(status, path);
   if (!status.ok()) return OpenError(status, path, manifest_path, create);
-  // Merging files is for times when nobody else needs the processor.
-  options.env->LowerThreadPoolCPUPriority(rocksdb::Env::LOW);
   return std::unique_ptr<Database>(new Database(options.env, path, manifest_path, std::move(errors),
                                                 std::move(files), std::move(own_env),
                                                 std::unique_ptr<rocksdb::DB>(db)));

@@ -36,6 +36,9 @@ class ListView : public RecordStore::View {
     while (at_ < records_.size() && records_[at_].first <= key) ++at_;
     return absl::OkStatus();
   }
+  absl::Status ReadEvents(const RecordStore::EventsFunction& /*events*/) override {
+    return SeekBehind({});
+  }
 
   size_t fail_at = ~size_t{0};
 

@@ -1,6 +1,7 @@
 // Keeps the records of a tree (tree/record.h) durably: one checkpoint, which the next one replaces
 // by what changed; and beside it a second set of records, a snapshot that is being received, which
-// may replace it as a whole.
+// may replace it as a whole. A checkpoint also has recent changes of the tree with it, for whoever
+// watches: in parts with numbers. They are no part of the tree: copies of the records go without.
 //
 // Thread-safety: newest and OpenView from any thread, and a View from one thread at a time, all
 // while the others go on, and after them: a View may outlive the store. Everything else by one
@@ -27,18 +28,10 @@ class RecordStore {
     Zxid zxid;
     uint64_t digest = 0;
     std::string metadata;  // of whoever takes the checkpoints
-    // Of recent changes, for whoever watches; null: none. No part of the tree: a copy of the
-    // records goes without.
-    std::shared_ptr<const std::string> events = nullptr;
-    friend bool operator==(const Label& a, const Label& b) {
-      const auto events_of = [](const Label& label) {
-        return label.events == nullptr ? std::string_view() : *label.events;
-      };
-      return a.zxid == b.zxid && a.digest == b.digest && a.metadata == b.metadata &&
-             events_of(a) == events_of(b);
-    }
+    friend bool operator==(const Label&, const Label&) = default;
   };
   using RecordFunction = std::function<absl::Status(std::string_view key, std::string_view value)>;
+  using EventsFunction = std::function<absl::Status(uint64_t part, std::string_view bytes)>;
 
   // All records of one checkpoint, in the order of their keys. They stay as they are, whatever
   // becomes of the store meanwhile.
@@ -52,6 +45,9 @@ class RecordStore {
     // Next goes on with the first record behind `key`, whether that is a record or not; an empty
     // one: with the first of all.
     virtual absl::Status SeekBehind(std::string_view key) = 0;
+    // Calls `events` for each part of the recent changes, in the order of their numbers. An error
+    // of it ends that and is returned. Next goes on with the first of all records.
+    virtual absl::Status ReadEvents(const EventsFunction& events) = 0;
   };
 
   virtual ~RecordStore() = default;
@@ -66,11 +62,13 @@ class RecordStore {
   // before Commit; an error of either, or a crash, forgets all changes since the last Commit.
   // REQUIRES: the key is not empty and does not begin with a zero byte; so in Stage.
   virtual absl::Status Write(std::string_view key, std::optional<std::string_view> value) = 0;
+  // The same for a part of the recent changes.
+  virtual absl::Status WriteEvents(uint64_t part, std::optional<std::string_view> bytes) = 0;
   // Makes all changes since the last Commit the newest checkpoint: durably and atomically.
   virtual absl::Status Commit(const Label& label) = 0;
 
   // --- Another set of records --------------------------------------------------------------------
-  // Forgets what was staged, and begins anew; so it must after an error.
+  // It has no recent changes. Forgets what was staged, and begins anew; so it must after an error.
   virtual absl::Status BeginStaging() = 0;
   virtual absl::Status Stage(std::string_view key, std::string_view value) = 0;
   // Makes what was staged durable, under this label; it is not the newest checkpoint yet.

@@ -1,5 +1,6 @@
 #include "tree/store/rocks_record_store.h"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 #include <vector>
@@ -26,10 +27,15 @@ constexpr std::string_view kStaging = "staging";
 constexpr std::string_view kStagedSuffix = ".new";
 constexpr std::string_view kCopySuffix = ".copy";
 
-constexpr uint8_t kFormat = 2;
-constexpr uint8_t kFormatWithoutEvents = 1;
-// The record that holds the label: before all others.
+// Of the label. In the first format nothing was beside it; in the second one, recent changes were
+// behind it, and are left there.
+constexpr uint8_t kFormat = 3;
+constexpr uint8_t kFirstFormat = 1;
+// What is no record of the tree comes before all that are: the label, and behind it the parts of
+// the recent changes, whose keys have the number behind the label's, in big-endian order.
 constexpr std::string_view kLabelKey{"\0", 1};
+constexpr std::string_view kBehindLabelKey{"\0\0", 2};
+constexpr std::string_view kFirstRecordKey = "\x01";
 constexpr size_t kReadAheadBytes = 256 << 10;
 
 std::string NameOf(uint64_t number) { return absl::StrCat(ToAbsl(kStorePrefix), number); }
@@ -51,7 +57,6 @@ std::string EncodeLabel(const RecordStore::Label& label) {
   writer.Int(label.zxid.value());
   writer.Int(label.digest);
   writer.String(label.metadata);
-  if (label.events != nullptr) writer.Raw(*label.events);
   return value;
 }
 
@@ -61,13 +66,8 @@ absl::StatusOr<RecordStore::Label> DecodeLabel(std::string_view value, const std
   RecordStore::Label label;
   label.zxid = Zxid(reader.Int<int64_t>());
   label.digest = reader.Int<uint64_t>();
-  if (format == kFormatWithoutEvents) {
-    label.metadata = reader.rest();
-  } else {
-    label.metadata = reader.String();
-    if (!reader.empty()) label.events = std::make_shared<const std::string>(reader.rest());
-  }
-  if (!reader.ok() || (format != kFormat && format != kFormatWithoutEvents)) {
+  label.metadata = format == kFirstFormat ? reader.rest() : reader.String();
+  if (!reader.ok() || format < kFirstFormat || format > kFormat) {
     return absl::DataLossError(absl::StrCat(
         path,
         ": the label of the checkpoint is damaged, or written by another version of the program, "
@@ -78,6 +78,22 @@ absl::StatusOr<RecordStore::Label> DecodeLabel(std::string_view value, const std
 }
 
 bool IsRecordKey(std::string_view key) { return !key.empty() && key.front() != '\0'; }
+
+std::string EventsKey(uint64_t part) {
+  std::string key(kLabelKey);
+  char number[sizeof(part)];
+  StoreInt<std::endian::big>(number, part);
+  key.append(number, sizeof(number));
+  return key;
+}
+
+// No value for the key of anything else.
+std::optional<uint64_t> PartOf(std::string_view key) {
+  if (key.size() != kLabelKey.size() + sizeof(uint64_t) || !key.starts_with(kLabelKey)) {
+    return std::nullopt;
+  }
+  return LoadInt<std::endian::big, uint64_t>(key.data() + kLabelKey.size());
+}
 
 }  // namespace
 
@@ -101,7 +117,7 @@ class RocksRecordStore::DatabaseView : public View {
     }
     auto label = DecodeLabel(ToView(at->value()), database->path());
     if (!label.ok()) return label.status();
-    at->Next();
+    at->Seek(ToSlice(kFirstRecordKey));
     return std::unique_ptr<DatabaseView>(
         new DatabaseView(std::move(database), std::move(at), *std::move(label)));
   }
@@ -121,12 +137,25 @@ class RocksRecordStore::DatabaseView : public View {
   }
 
   absl::Status SeekBehind(std::string_view key) override {
-    // The label comes before all records, and is none.
-    const std::string_view from = key.empty() ? kLabelKey : key;
-    at_->Seek(ToSlice(from));
-    if (at_->Valid() && ToView(at_->key()) == from) at_->Next();
+    at_->Seek(ToSlice(std::max(key, kFirstRecordKey)));
+    if (at_->Valid() && ToView(at_->key()) == key) at_->Next();
     return at_->status().ok() ? absl::OkStatus()
                               : ToStatus(at_->status(), "reading " + database_->path());
+  }
+
+  absl::Status ReadEvents(const EventsFunction& events) override {
+    at_->Seek(ToSlice(kBehindLabelKey));
+    for (; at_->Valid() && !IsRecordKey(ToView(at_->key())); at_->Next()) {
+      const std::optional<uint64_t> part = PartOf(ToView(at_->key()));
+      if (!part.has_value()) {
+        return absl::DataLossError(absl::StrCat(
+            database_->path(), ": there is something of unknown meaning before the records",
+            ToAbsl(kRebuildAdvice)));
+      }
+      if (absl::Status status = events(*part, ToView(at_->value())); !status.ok()) return status;
+    }
+    if (!at_->status().ok()) return ToStatus(at_->status(), "reading " + database_->path());
+    return SeekBehind({});
   }
 
  private:
@@ -311,6 +340,14 @@ std::unique_ptr<RecordFiles> RocksRecordStore::NewFiles(std::string_view name) c
 
 absl::Status RocksRecordStore::Write(std::string_view key, std::optional<std::string_view> value) {
   ASSERT(IsRecordKey(key));
+  return Change(key, value);
+}
+
+absl::Status RocksRecordStore::WriteEvents(uint64_t part, std::optional<std::string_view> bytes) {
+  return Change(EventsKey(part), bytes);
+}
+
+absl::Status RocksRecordStore::Change(std::string_view key, std::optional<std::string_view> value) {
   if (changes_ == nullptr) changes_ = NewFiles(kWriting);
   absl::Status added = changes_->Add(key, value);
   if (!added.ok()) changes_.reset();

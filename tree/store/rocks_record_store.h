@@ -87,6 +87,7 @@ class RocksRecordStore : public RecordStore {
   std::optional<Label> newest() const override;
   absl::StatusOr<std::unique_ptr<View>> OpenView() const override;
   absl::Status Write(std::string_view key, std::optional<std::string_view> value) override;
+  absl::Status WriteEvents(uint64_t part, std::optional<std::string_view> bytes) override;
   absl::Status Commit(const Label& label) override;
   absl::Status BeginStaging() override;
   absl::Status Stage(std::string_view key, std::string_view value) override;
@@ -104,6 +105,7 @@ class RocksRecordStore : public RecordStore {
   // An error, if "current" holds `name` and there is no such store.
   absl::Status CheckCurrent(std::string_view name) const;
   absl::Status RemoveLeftovers() const;
+  absl::Status Change(std::string_view key, std::optional<std::string_view> value);
   // Opens a database that had no room to be written to.
   absl::Status GoOn();
   // Commits to a copy of the database, which takes its place.

@@ -122,11 +122,7 @@ absl::Status StatusOfOpen(const std::string& path) {
   return RocksRecordStore::Open(path, SmallOptions()).status();
 }
 
-Label LabelOf(int64_t zxid) {
-  Label label{Zxid(zxid), static_cast<uint64_t>(zxid) * 7, "metadata"};
-  if (zxid != 1) label.events = std::make_shared<const std::string>(std::to_string(zxid));
-  return label;
-}
+Label LabelOf(int64_t zxid) { return {Zxid(zxid), static_cast<uint64_t>(zxid) * 7, "metadata"}; }
 
 absl::StatusOr<Records> ReadAll(RecordStore::View* view, size_t bytes_max) {
   Records records;
@@ -209,26 +205,89 @@ TEST_CASE("a checkpoint without records is one") {
   CHECK(RecordsOf(*store).empty());
 }
 
-TEST_CASE("a checkpoint of the version before, which kept no events, can be read") {
+TEST_CASE(
+    "checkpoints of versions before, which kept events elsewhere or not at all, can be read") {
   const TestDirectory directory;
   const std::string path = directory.Path("store");
+  const auto format = GENERATE(uint8_t{0}, uint8_t{1}, uint8_t{2}, uint8_t{4});
+  CAPTURE(format);
   MustOpen(path);
   std::string label;
   LittleEndianWriter writer(&label);
-  writer.Int(uint8_t{1});
+  writer.Int(format);
   writer.Int(int64_t{20});
   writer.Int(uint64_t{9});
-  writer.Raw("metadata");
+  if (format == 1) {
+    writer.Raw("metadata");
+  } else {
+    writer.String("metadata");
+    writer.Raw("what happened");
+  }
   rocksdb::DB* opened = nullptr;
   REQUIRE(rocksdb::DB::Open(rocksdb::Options(), path + "/store.1", &opened).ok());
   const std::unique_ptr<rocksdb::DB> database(opened);
   REQUIRE(database->Put({}, rocksdb::Slice("\0", 1), label).ok());
   REQUIRE(database->Flush({}).ok());
   REQUIRE(database->Close().ok());
+  if (format == 0 || format == 4) {
+    CHECK(absl::IsDataLoss(StatusOfOpen(path)));
+    return;
+  }
   const auto store = MustOpen(path);
   CHECK(store->newest() == Label{Zxid(20), 9, "metadata"});
   REQUIRE(store->Commit(LabelOf(21)).ok());
   CHECK(store->newest() == LabelOf(21));
+}
+
+TEST_CASE("parts of recent changes are beside the records, and among none of them") {
+  const TestDirectory directory;
+  const std::string path = directory.Path("tree");
+  auto store = MustOpen(path);
+  using Parts = std::map<uint64_t, std::string>;
+  const auto check = [&store](const Parts& parts, const Records& records) {
+    auto view = store->OpenView();
+    REQUIRE(view.ok());
+    CHECK(*ReadAll(view->get(), 100) == records);
+    Parts found;
+    uint64_t before = 0;
+    REQUIRE((*view)
+                ->ReadEvents([&](uint64_t part, std::string_view bytes) {
+                  CHECK(part >= before);
+                  before = part;
+                  found.emplace(part, bytes);
+                  return absl::OkStatus();
+                })
+                .ok());
+    CHECK(found == parts);
+    // Next goes on with the first one, and so it does from the beginning.
+    CHECK(*ReadAll(view->get(), 100) == records);
+    REQUIRE((*view)->SeekBehind({}).ok());
+    CHECK(*ReadAll(view->get(), 100) == records);
+    const absl::Status error = absl::AbortedError("enough");
+    const auto fail = [&](uint64_t, std::string_view) { return error; };
+    CHECK((*view)->ReadEvents(fail) == (parts.empty() ? absl::OkStatus() : error));
+  };
+  REQUIRE(store->Write("\x01", "first").ok());
+  REQUIRE(store->Write("k", "v").ok());
+  REQUIRE(store->Commit(LabelOf(1)).ok());
+  Records records = {{"\x01", "first"}, {"k", "v"}};
+  check({}, records);
+  for (uint64_t part : {uint64_t{0}, uint64_t{1}, uint64_t{300}, UINT64_MAX}) {
+    REQUIRE(store->WriteEvents(part, std::to_string(part)).ok());
+  }
+  REQUIRE(store->Commit(LabelOf(2)).ok());
+  check({{0, "0"}, {1, "1"}, {300, "300"}, {UINT64_MAX, std::to_string(UINT64_MAX)}}, records);
+  REQUIRE(store->WriteEvents(0, std::nullopt).ok());
+  REQUIRE(store->WriteEvents(UINT64_MAX, std::nullopt).ok());
+  REQUIRE(store->WriteEvents(300, "more").ok());
+  REQUIRE(store->Commit(LabelOf(3)).ok());
+  store.reset();
+  store = MustOpen(path);
+  check({{1, "1"}, {300, "more"}}, records);
+  records = {{"other", "tree"}};
+  StageRecords(store.get(), records, LabelOf(4));
+  REQUIRE(store->ReplaceByStaged().ok());
+  check({}, records);
 }
 
 TEST_CASE("of changes of the same key the last one counts, across files too") {
@@ -334,11 +393,14 @@ TEST_CASE("a view goes on behind any key") {
   auto store = MustOpen(directory.Path("tree"));
   const Records records = {{"b", "1"}, {"d", "2"}, {"f", "3"}};
   for (const auto& [key, value] : records) REQUIRE(store->Write(key, value).ok());
+  REQUIRE(store->WriteEvents(7, "no record").ok());
   REQUIRE(store->Commit(LabelOf(1)).ok());
   auto view = *store->OpenView();
   REQUIRE(store->Write("e", "later").ok());
   REQUIRE(store->Commit(LabelOf(2)).ok());
-  for (const char* key : {"", "a", "b", "c", "d", "f", "g"}) {
+  for (const std::string& key :
+       {std::string(), std::string(1, '\0'), std::string(9, '\0'), std::string("a"),
+        std::string("b"), std::string("c"), std::string("d"), std::string("f"), std::string("g")}) {
     CAPTURE(key);
     REQUIRE(view->SeekBehind(key).ok());
     const auto found = ReadAll(view.get(), 100);

@@ -18,6 +18,11 @@ std::map<std::string, std::optional<std::string>> ChangesOf(int64_t number) {
   return changes;
 }
 
+// Each checkpoint that is not staged has a part of recent changes, which some later ones keep.
+constexpr int64_t kPartsKept = 2;
+std::string EventsOf(int64_t number) { return "what happened before " + std::to_string(number); }
+std::string EventsName(int64_t part) { return "events " + std::to_string(part); }
+
 absl::Status Stage(int64_t number, RecordStore* store) {
   if (absl::Status s = store->BeginStaging(); !s.ok()) return s;
   for (const auto& [key, value] : ChangesOf(number)) {
@@ -30,11 +35,7 @@ absl::Status Stage(int64_t number, RecordStore* store) {
 }  // namespace
 
 RecordStore::Label LabelOf(int64_t number) {
-  RecordStore::Label label{Zxid(number), static_cast<uint64_t>(number),
-                           "checkpoint " + std::to_string(number)};
-  const std::string events = "events of " + std::to_string(number);
-  if (number % 2 == 0) label.events = std::make_shared<const std::string>(events);
-  return label;
+  return {Zxid(number), static_cast<uint64_t>(number), "checkpoint " + std::to_string(number)};
 }
 
 bool IsStaged(int64_t number) { return number % 3 == 0; }
@@ -50,6 +51,9 @@ Records RecordsOf(int64_t number) {
         records.erase(key);
       }
     }
+    if (IsStaged(i)) continue;
+    records[EventsName(i)] = EventsOf(i);
+    records.erase(EventsName(i - kPartsKept));
   }
   return records;
 }
@@ -66,16 +70,30 @@ absl::Status Make(int64_t number, RecordStore* store) {
   for (const auto& [key, value] : ChangesOf(number)) {
     if (absl::Status s = store->Write(key, value); !s.ok()) return s;
   }
+  const auto part = static_cast<uint64_t>(number);
+  if (absl::Status s = store->WriteEvents(part, EventsOf(number)); !s.ok()) return s;
+  if (number > kPartsKept) {
+    if (absl::Status s = store->WriteEvents(part - kPartsKept, std::nullopt); !s.ok()) return s;
+  }
   return store->Commit(LabelOf(number));
 }
 
 absl::StatusOr<Records> ReadAll(const RecordStore& store) {
   auto view = store.OpenView();
   if (!view.ok()) return view.status();
+  return ReadAll(view->get());
+}
+
+absl::StatusOr<Records> ReadAll(RecordStore::View* view) {
   Records records;
+  absl::Status read = view->ReadEvents([&](uint64_t part, std::string_view bytes) {
+    records.emplace(EventsName(static_cast<int64_t>(part)), bytes);
+    return absl::OkStatus();
+  });
+  if (!read.ok()) return read;
   bool more = true;
   while (more) {
-    auto next = (*view)->Next(1000, [&](std::string_view key, std::string_view value) {
+    auto next = view->Next(1000, [&](std::string_view key, std::string_view value) {
       records.emplace(key, value);
       return absl::OkStatus();
     });

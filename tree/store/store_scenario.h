@@ -19,7 +19,7 @@ using Records = std::map<std::string, std::string>;
 RecordStore::Label LabelOf(int64_t number);
 // Whether checkpoint `number` replaces all before it.
 bool IsStaged(int64_t number);
-// What is in it.
+// What is in it: records, and parts of recent changes, as "events" and the number.
 Records RecordsOf(int64_t number);
 
 // Small files, so that a checkpoint has several.
@@ -27,5 +27,6 @@ RocksRecordStore::Options ScenarioOptions(rocksdb::Env* env);
 // Makes checkpoint `number`. REQUIRES: the store holds the one before it.
 absl::Status Make(int64_t number, RecordStore* store);
 absl::StatusOr<Records> ReadAll(const RecordStore& store);
+absl::StatusOr<Records> ReadAll(RecordStore::View* view);
 
 }  // namespace quorate::tree

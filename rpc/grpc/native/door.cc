@@ -13,12 +13,6 @@
 #include "rpc/server/doors.h"
 
 namespace quorate::rpc::native {
-namespace {
-
-// Of the events beside a checkpoint.
-constexpr size_t kRecentEventBytesMax = 1u << 20;
-
-}  // namespace
 
 NativeDoor::NativeDoor(const Config& config, Service* service, const Clock* clock,
                        RandomBytes* random)
@@ -116,12 +110,10 @@ void NativeDoor::OnTreeReplaced() {
   for (StreamLoop* loop : loops_) loop->Push(StreamLoop::TreeReplaced{});
 }
 
-std::string NativeDoor::RecentEvents(tree::Zxid after) const {
-  return history_.Encode(after, kRecentEventBytesMax);
-}
+std::shared_ptr<const RecentEvents> NativeDoor::TakeRecentEvents() const { return history_.Take(); }
 
-void NativeDoor::OnRecentEvents(std::string_view events) {
-  const absl::Status restored = history_.Restore(events, service_->tree().last_zxid());
+void NativeDoor::OnRecentEvents(std::span<const std::string> parts) {
+  const absl::Status restored = history_.Restore(parts, service_->tree().last_zxid());
   if (restored.ok()) return;
   spdlog::warn(
       "watches of gRPC clients cannot go on from before the checkpoint: {}; their clients are told "

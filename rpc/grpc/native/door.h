@@ -43,8 +43,8 @@ class NativeDoor : public Door {
   void OnSessionClosed(tree::SessionId session, tree::Zxid zxid) override;
   void OnResult(tree::ApplyResult result) override;
   void OnTreeReplaced() override;
-  std::string RecentEvents(tree::Zxid after) const override;
-  void OnRecentEvents(std::string_view events) override;
+  std::shared_ptr<const RecentEvents> TakeRecentEvents() const override;
+  void OnRecentEvents(std::span<const std::string> parts) override;
   void OnBatchApplied() override;
   void OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) override;
 

@@ -18,6 +18,8 @@ constexpr size_t kChunksMin = 16;
 constexpr size_t kVarintBytesMax = 10;
 // Of an event besides its path.
 constexpr size_t kEventBytesMax = 5 * kVarintBytesMax;
+// Of an encoded chunk without lists: format, base, and how many events and lists there are.
+constexpr size_t kHeadBytes = sizeof(uint8_t) + 2 * sizeof(uint64_t) + sizeof(uint32_t);
 constexpr uint32_t kEverybody = 0;  // the list of an event that all may see
 
 void PutVarint(uint64_t value, std::string* to) {
@@ -90,23 +92,24 @@ EventHistory::Reader::Reader(const EventHistory& history, uint64_t number)
   if (at_end()) return;
   const auto after =
       std::partition_point(history.chunks_.begin(), history.chunks_.end(),
-                           [number](const Chunk& chunk) { return chunk.first_number <= number; });
+                           [number](const auto& chunk) { return chunk->first_number <= number; });
   ASSERT(after != history.chunks_.begin());
-  BeginChunk(after - 1);
+  BeginChunk(static_cast<size_t>(after - history.chunks_.begin()) - 1);
   for (number_ = chunk_->first_number; number_ < number;) Next();
 }
 
-void EventHistory::Reader::BeginChunk(std::deque<Chunk>::const_iterator chunk) {
-  chunk_ = chunk;
-  in_.emplace(reinterpret_cast<const uint8_t*>(chunk->bytes.data()),
-              static_cast<int>(chunk->bytes.size()));
-  event_.zxid = chunk->base;
+void EventHistory::Reader::BeginChunk(size_t chunk) {
+  position_ = chunk;
+  chunk_ = history_.chunks_[chunk].get();
+  in_.emplace(reinterpret_cast<const uint8_t*>(chunk_->bytes.data()),
+              static_cast<int>(chunk_->bytes.size()));
+  event_.zxid = chunk_->base;
   event_.path.clear();
 }
 
 const Event& EventHistory::Reader::Next() {
   ASSERT(!at_end());
-  if (number_ == chunk_->first_number + chunk_->events) BeginChunk(chunk_ + 1);
+  if (number_ == chunk_->first_number + chunk_->events) BeginChunk(position_ + 1);
   uint32_t list = kEverybody;
   const bool taken = TakeEvent(&*in_, &event_, &list);
   ASSERT(taken);
@@ -118,9 +121,9 @@ const Event& EventHistory::Reader::Next() {
 uint64_t EventHistory::NumberAfter(tree::Zxid zxid) const {
   ASSERT(zxid >= oldest_);
   const auto chunk = std::partition_point(
-      chunks_.begin(), chunks_.end(), [zxid](const Chunk& before) { return before.last <= zxid; });
+      chunks_.begin(), chunks_.end(), [zxid](const auto& before) { return before->last <= zxid; });
   if (chunk == chunks_.end()) return next_number_;
-  Reader reader(*this, chunk->first_number);
+  Reader reader(*this, (*chunk)->first_number);
   while (reader.Next().zxid <= zxid) {
   }
   return reader.number() - 1;
@@ -162,13 +165,13 @@ void EventHistory::Add(tree::EventType type, std::string_view path, tree::Zxid z
     first_number_ = next_number_;
     return;
   }
-  ASSERT(chunks_.empty() ? zxid > oldest_ : zxid >= chunks_.back().last, "zxids do not go back");
+  ASSERT(chunks_.empty() ? zxid > oldest_ : zxid >= chunks_.back()->last, "zxids do not go back");
   if (chunks_.empty() ||
-      chunks_.back().list_bytes + chunks_.back().bytes.size() + path.size() + kEventBytesMax >
+      chunks_.back()->list_bytes + chunks_.back()->bytes.size() + path.size() + kEventBytesMax >
           chunk_bytes_) {
     BeginChunk();
   }
-  Chunk& last = chunks_.back();
+  Chunk& last = *chunks_.back();
   bytes_ -= BytesOf(last);
   encoder_.Put(type, path, zxid, ListOf(readers), &last.bytes);
   ++last.events;
@@ -176,16 +179,16 @@ void EventHistory::Add(tree::EventType type, std::string_view path, tree::Zxid z
   bytes_ += BytesOf(last);
   while (bytes_ > bytes_max_) {
     // A transaction's events are known all or none.
-    oldest_ = chunks_.front().last;
+    oldest_ = chunks_.front()->last;
     do {
       DropFirst();
-    } while (!chunks_.empty() && chunks_.front().last == oldest_);
+    } while (!chunks_.empty() && chunks_.front()->last == oldest_);
   }
 }
 
 uint32_t EventHistory::ListOf(const Readers& readers) {
   if (readers == nullptr) return kEverybody;
-  Chunk& last = chunks_.back();
+  Chunk& last = *chunks_.back();
   const auto [list, is_new] =
       last_lists_.try_emplace(*readers, static_cast<uint32_t>(last.lists.size()) + 1);
   if (is_new) {
@@ -198,27 +201,23 @@ uint32_t EventHistory::ListOf(const Readers& readers) {
 void EventHistory::BeginChunk() {
   last_lists_.clear();
   if (!chunks_.empty()) {
-    Chunk& full = chunks_.back();
+    Chunk& full = *chunks_.back();
     bytes_ -= full.list_bytes / 2;
     full.list_bytes /= 2;
   }
-  const tree::Zxid base = chunks_.empty() ? oldest_ : chunks_.back().last;
-  Chunk& chunk = chunks_.emplace_back();
+  const tree::Zxid base = chunks_.empty() ? oldest_ : chunks_.back()->last;
+  Chunk& chunk = *chunks_.emplace_back(std::make_shared<Chunk>());
   chunk.base = base;
   encoder_ = Encoder(base);
   chunk.first_number = next_number_ - 1;
-  chunk.bytes = std::exchange(spare_, {});
   chunk.bytes.reserve(chunk_bytes_);
   bytes_ += BytesOf(chunk);
 }
 
 void EventHistory::DropFirst() {
-  Chunk& first = chunks_.front();
+  const Chunk& first = *chunks_.front();
   bytes_ -= BytesOf(first);
   first_number_ = first.first_number + first.events;
-  // That of an event with a long path is too much to keep.
-  if (first.bytes.capacity() <= 2 * chunk_bytes_) spare_ = std::move(first.bytes);
-  spare_.clear();
   chunks_.pop_front();
 }
 
@@ -233,86 +232,106 @@ void EventHistory::Clear(tree::Zxid zxid) {
 
 // --- Beside a checkpoint -------------------------------------------------------------------------
 
-std::string EventHistory::Encode(tree::Zxid after, size_t bytes_max) const {
-  tree::Zxid from = std::max(after, oldest_);
-  size_t bytes = 0;
-  for (auto chunk = chunks_.rbegin(); chunk != chunks_.rend() && chunk->last > from; ++chunk) {
-    bytes += BytesOf(*chunk);
-    if (bytes > bytes_max) from = chunk->last;
-  }
-  std::string lists;
-  std::string events;
-  Encoder encoder(from);
-  std::map<std::vector<tree::Acl>, uint32_t> numbers;
-  const uint64_t first = NumberAfter(from);
-  Reader reader(*this, first);
-  while (!reader.at_end()) {
-    const Event& event = reader.Next();
-    uint32_t list = kEverybody;
-    if (event.readers != nullptr) {
-      const auto [known, is_new] =
-          numbers.try_emplace(*event.readers, static_cast<uint32_t>(numbers.size()) + 1);
-      if (is_new) PutList(*event.readers, &lists);
-      list = known->second;
+class EventHistory::Taken : public RecentEvents {
+ public:
+  explicit Taken(const EventHistory& history)
+      : chunks_(history.chunks_.begin(), history.chunks_.end()) {
+    if (chunks_.empty()) {
+      // From when on there was no event.
+      Chunk nothing;
+      nothing.first_number = history.next_number_;
+      nothing.base = history.oldest_;
+      chunks_.push_back(std::make_shared<const Chunk>(std::move(nothing)));
+    } else {
+      // The last one goes on.
+      chunks_.back() = std::make_shared<const Chunk>(*chunks_.back());
     }
-    encoder.Put(event.type, event.path, event.zxid, list, &events);
   }
-  std::string encoded;
-  LittleEndianWriter writer(&encoded);
-  writer.Int(kFormat);
-  writer.Int(from.value());
-  writer.Int(next_number_ - first);
-  writer.Int(static_cast<uint32_t>(numbers.size()));
-  writer.Raw(lists);
-  writer.Raw(events);
-  return encoded;
+  std::vector<Part> parts() const override {
+    std::vector<Part> parts;
+    for (const auto& chunk : chunks_) {
+      parts.push_back({chunk->first_number, kHeadBytes + chunk->bytes.size()});
+    }
+    return parts;
+  }
+  std::string Encode(size_t i) const override {
+    const Chunk& chunk = *chunks_[i];
+    std::string encoded;
+    LittleEndianWriter writer(&encoded);
+    writer.Int(kFormat);
+    writer.Int(chunk.base.value());
+    writer.Int(chunk.events);
+    writer.Int(static_cast<uint32_t>(chunk.lists.size()));
+    for (const Readers& list : chunk.lists) PutList(*list, &encoded);
+    writer.Raw(chunk.bytes);
+    return encoded;
+  }
+
+ private:
+  std::vector<std::shared_ptr<const Chunk>> chunks_;
+};
+
+std::shared_ptr<const RecentEvents> EventHistory::Take() const {
+  return std::make_shared<Taken>(*this);
 }
 
-absl::Status EventHistory::Restore(std::string_view bytes, tree::Zxid zxid) {
+absl::Status EventHistory::Restore(std::span<const std::string> parts, tree::Zxid zxid) {
   ASSERT(chunks_.empty() && oldest_ == zxid);
-  absl::Status status = RestoreEvents(bytes, zxid);
-  if (!status.ok()) Clear(zxid);
-  return status;
+  std::optional<tree::Zxid> last;
+  for (const std::string& part : parts) {
+    if (absl::Status s = RestorePart(part, zxid, &last); !s.ok()) {
+      Clear(zxid);
+      return s;
+    }
+  }
+  return absl::OkStatus();
 }
 
-absl::Status EventHistory::RestoreEvents(std::string_view bytes, tree::Zxid zxid) {
+absl::Status EventHistory::RestorePart(std::string_view bytes, tree::Zxid zxid,
+                                       std::optional<tree::Zxid>* last) {
   LittleEndianReader reader(bytes);
   const auto format = reader.Int<uint8_t>();
   if (format != kFormat) {
     return absl::DataLossError(absl::StrCat("recent events of an unknown format, ", format));
   }
-  const tree::Zxid from(reader.Int<int64_t>());
+  const tree::Zxid base(reader.Int<int64_t>());
   const auto count = reader.Int<uint64_t>();
   std::vector<Readers> lists = {nullptr};
   for (auto left = reader.Int<uint32_t>(); left > 0 && reader.ok(); --left) {
     lists.push_back(TakeList(&reader));
   }
-  if (!reader.ok() || from < tree::Zxid(0) || from > zxid) {
-    return absl::DataLossError("the head of the recent events is damaged");
+  if (!reader.ok() || base < tree::Zxid(0) || base > zxid) {
+    return absl::DataLossError("the head of recent events is damaged");
   }
-  oldest_ = from;
+  if (!last->has_value()) oldest_ = base;
+  if (base != last->value_or(base)) {
+    return absl::DataLossError(absl::StrCat("the recent events behind zxid ", (*last)->value(),
+                                            " are missing: the next ones follow on ",
+                                            base.value()));
+  }
   const std::string_view events = reader.rest();
   google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(events.data()),
                                             static_cast<int>(events.size()));
   Event event;
-  event.zxid = from;
+  event.zxid = base;
   for (uint64_t i = 0; i < count; ++i) {
-    const tree::Zxid last = event.zxid;
+    const tree::Zxid before = event.zxid;
     uint32_t list = kEverybody;
     const bool is_valid = TakeEvent(&in, &event, &list) &&
                           event.type >= tree::EventType::kNodeCreated &&
-                          event.type <= tree::EventType::kNodeDataChanged && event.zxid > from &&
-                          event.zxid >= last && event.zxid <= zxid && list < lists.size() &&
+                          event.type <= tree::EventType::kNodeDataChanged && event.zxid >= before &&
+                          event.zxid <= zxid && list < lists.size() &&
                           tree::IsValidPath(event.path, /*sequential=*/false);
     if (!is_valid) {
       return absl::DataLossError(
-          absl::StrCat("the recent event behind zxid ", last.value(), " is damaged"));
+          absl::StrCat("the recent event behind zxid ", before.value(), " is damaged"));
     }
     Add(event.type, event.path, event.zxid, lists[list]);
   }
   if (in.CurrentPosition() != static_cast<int>(events.size())) {
-    return absl::DataLossError("there is something behind the recent events");
+    return absl::DataLossError("there is something behind recent events");
   }
+  *last = event.zxid;
   return absl::OkStatus();
 }
 

@@ -3,11 +3,12 @@
 // as objects: an event costs a few bytes and what its path has that the one before it has not, and
 // its access control list if that is not for everybody.
 //
-// A checkpoint has the newest of them beside it (Encode, Restore), as far back as the log goes:
-// what is applied again at the start of a server begins behind the checkpoint only.
+// A checkpoint has them beside it (Take, Restore): what is applied again at the start of a server
+// begins behind the checkpoint only.
 //
 // Thread-safety: none inside. The apply thread calls what is not const while it holds the write
-// side of the tree; const functions, and Readers, may be used together under the read side.
+// side of the tree; const functions, and Readers, may be used together under the read side. What
+// Take returns is immutable, and of any thread.
 #pragma once
 
 #include <google/protobuf/io/coded_stream.h>
@@ -16,7 +17,9 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,12 +27,13 @@
 #include "absl/status/status.h"
 #include "rpc/grpc/native/event.h"
 #include "rpc/grpc/native/scope.h"
+#include "rpc/server/service.h"
 #include "tree/tree.h"
 
 namespace quorate::rpc::native {
 
 class EventHistory {
-  // Events that follow each other. Forgotten as a whole.
+  // Events that follow each other. Forgotten as a whole. Immutable once another one follows.
   struct Chunk {
     uint64_t first_number = 0;
     uint64_t events = 0;
@@ -55,11 +59,12 @@ class EventHistory {
     const Event& Next();
 
    private:
-    void BeginChunk(std::deque<Chunk>::const_iterator chunk);
+    void BeginChunk(size_t chunk);
 
     const EventHistory& history_;
     uint64_t number_;
-    std::deque<Chunk>::const_iterator chunk_;
+    size_t position_ = 0;                                       // of chunk_ in the history
+    const Chunk* chunk_ = nullptr;                              // with the event before
     std::optional<google::protobuf::io::CodedInputStream> in_;  // the rest of its bytes
     Event event_;
   };
@@ -87,15 +92,17 @@ class EventHistory {
 
   size_t bytes() const { return bytes_; }
 
-  // The events behind `after`, as far as they are here: the newest `bytes_max` bytes of them, of
-  // whole transactions. O(what it returns).
-  std::string Encode(tree::Zxid after, size_t bytes_max) const;
-  // Puts what Encode returned before what will come: of a history that had seen everything up to
-  // `zxid`. DataLoss if Encode cannot have made it; then nothing up to `zxid` is known. REQUIRES:
-  // nothing was added since the history was made, or cleared, with `zxid`.
-  absl::Status Restore(std::string_view bytes, tree::Zxid zxid);
+  // All events, as they are now. O(bytes() / 16 KiB).
+  std::shared_ptr<const RecentEvents> Take() const;
+  // Puts what Take returned, each part encoded, before what will come: of a history that had seen
+  // everything up to `zxid`. DataLoss if that cannot have made it; then nothing up to `zxid` is
+  // known. REQUIRES: nothing was added since the history was made, or cleared, with `zxid`.
+  absl::Status Restore(std::span<const std::string> parts, tree::Zxid zxid);
 
  private:
+  class Taken;
+  using Chunks = std::deque<std::shared_ptr<Chunk>>;
+
   // Makes bytes of events that follow each other, each relative to the one before it: by how much
   // the zxid grew, the type, the number of its list (0: everybody may see it), and of the path how
   // much is the same and what is not.
@@ -114,18 +121,20 @@ class EventHistory {
   uint32_t ListOf(const Readers& readers);
   void BeginChunk();
   void DropFirst();
-  absl::Status RestoreEvents(std::string_view bytes, tree::Zxid zxid);
+  // Adds a part whose events, all up to `zxid`, follow those up to `*last`, which becomes that of
+  // the last of them.
+  absl::Status RestorePart(std::string_view bytes, tree::Zxid zxid,
+                           std::optional<tree::Zxid>* last);
 
   const size_t bytes_max_;
   const size_t chunk_bytes_;
   tree::Zxid oldest_;
   uint64_t first_number_ = 0;
   uint64_t next_number_ = 0;
-  std::deque<Chunk> chunks_;  // none is empty
+  Chunks chunks_;  // none is empty
   // Of the last one.
   Encoder encoder_;
   std::map<std::vector<tree::Acl>, uint32_t> last_lists_;
-  std::string spare_;  // memory of a chunk that was dropped
   size_t bytes_ = 0;
 };
 

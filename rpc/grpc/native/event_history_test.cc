@@ -1,8 +1,10 @@
 #include "rpc/grpc/native/event_history.h"
 
 #include <catch2/catch.hpp>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace quorate::rpc::native {
@@ -167,41 +169,81 @@ TEST_CASE("an event costs its path and a few bytes") {
 
 // --- Beside a checkpoint -------------------------------------------------------------------------
 
-constexpr size_t kMany = 1 << 20;
+std::vector<std::string> EncodedBy(const RecentEvents& events) {
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < events.parts().size(); ++i) parts.push_back(events.Encode(i));
+  return parts;
+}
 
-// What a history holds after a start that has a checkpoint of `zxid`.
-void CheckRestored(const EventHistory& history, const std::string& encoded, int64_t zxid,
-                   tree::Zxid oldest) {
-  EventHistory restored(1 << 20);
-  restored.Clear(tree::Zxid(zxid));
-  REQUIRE(restored.Restore(encoded, tree::Zxid(zxid)).ok());
-  CHECK(restored.oldest() == oldest);
-  const std::vector<Event> before = EventsAfter(history, oldest.value());
-  const std::vector<Event> after = EventsAfter(restored, oldest.value());
-  REQUIRE(after.size() == before.size());
-  for (size_t i = 0; i < before.size(); ++i) {
-    CHECK(after[i].type == before[i].type);
-    CHECK(after[i].path == before[i].path);
-    CHECK(after[i].zxid == before[i].zxid);
-    REQUIRE((after[i].readers == nullptr) == (before[i].readers == nullptr));
-    if (after[i].readers != nullptr) CHECK(*after[i].readers == *before[i].readers);
+std::vector<std::string> Encoded(const EventHistory& history) { return EncodedBy(*history.Take()); }
+
+void CheckSame(const std::vector<Event>& some, const std::vector<Event>& others) {
+  REQUIRE(some.size() == others.size());
+  for (size_t i = 0; i < some.size(); ++i) {
+    CHECK(some[i].type == others[i].type);
+    CHECK(some[i].path == others[i].path);
+    CHECK(some[i].zxid == others[i].zxid);
+    REQUIRE((some[i].readers == nullptr) == (others[i].readers == nullptr));
+    if (some[i].readers != nullptr) CHECK(*some[i].readers == *others[i].readers);
   }
-  restored.Add(kChanged, "/next", tree::Zxid(zxid + 1), kSomebody);
-  CHECK(ZxidsAfter(restored, zxid) == std::vector<int64_t>{zxid + 1});
+}
+
+// Three events of each zxid, in chunks that begin in between.
+void AddMany(EventHistory* history, int64_t first, int64_t last) {
+  for (int64_t zxid = first; zxid <= last; ++zxid) {
+    for (int i = 0; i < 3; ++i) {
+      history->Add(i == 1 ? tree::EventType::kNodeCreated : kChanged,
+                   "/path" + std::to_string(zxid * 7 + i), tree::Zxid(zxid),
+                   (zxid + i) % 5 == 0 ? kSomebody : kEverybody);
+    }
+  }
 }
 
 TEST_CASE("what is beside a checkpoint is known again") {
-  EventHistory history(1 << 20, tree::Zxid(4));
-  for (int64_t zxid = 5; zxid < 60; zxid += 2) {
-    history.Add(kChanged, "/a" + std::to_string(zxid), tree::Zxid(zxid), kEverybody);
-    history.Add(tree::EventType::kNodeCreated, "/a", tree::Zxid(zxid),
-                zxid % 3 == 0 ? kSomebody : kEverybody);
+  for (int64_t events : {1, 2, 50, 1000}) {
+    CAPTURE(events);
+    EventHistory history(8 << 10, tree::Zxid(4));
+    AddMany(&history, 5, 4 + events);
+    const std::vector<std::string> parts = Encoded(history);
+    CHECK((parts.size() > 1) == (events >= 50));
+    const int64_t zxid = 10 + events;
+    EventHistory restored(1 << 20);
+    restored.Clear(tree::Zxid(zxid));
+    REQUIRE(restored.Restore(parts, tree::Zxid(zxid)).ok());
+    const tree::Zxid oldest = history.oldest();
+    CHECK(restored.oldest() == oldest);
+    CheckSame(EventsAfter(restored, oldest.value()), EventsAfter(history, oldest.value()));
+    restored.Add(kChanged, "/next", tree::Zxid(zxid + 1), kSomebody);
+    CHECK(ZxidsAfter(restored, zxid) == std::vector<int64_t>{zxid + 1});
   }
-  CheckRestored(history, history.Encode(tree::Zxid(0), kMany), 60, tree::Zxid(4));
-  CheckRestored(history, history.Encode(tree::Zxid(30), kMany), 60, tree::Zxid(30));
-  CheckRestored(history, history.Encode(tree::Zxid(60), kMany), 60, tree::Zxid(60));
-  const EventHistory nothing(1 << 20, tree::Zxid(9));
-  CheckRestored(nothing, nothing.Encode(tree::Zxid(2), kMany), 12, tree::Zxid(9));
+}
+
+TEST_CASE("what was taken stays as it was, and its parts are what later ones have") {
+  EventHistory history(16 << 10);
+  AddMany(&history, 1, 300);
+  const auto events = history.Take();
+  const std::vector<std::string> before = EncodedBy(*events);
+  const std::vector<Event> wanted = EventsAfter(history, history.oldest().value());
+  AddMany(&history, 301, 400);
+  const auto later = history.Take();
+  std::map<std::pair<uint64_t, size_t>, std::string> same;
+  for (size_t i = 0; i < later->parts().size(); ++i) {
+    same[{later->parts()[i].number, later->parts()[i].bytes}] = later->Encode(i);
+  }
+  size_t found = 0;
+  for (size_t i = 0; i < before.size(); ++i) {
+    const auto part = same.find({events->parts()[i].number, events->parts()[i].bytes});
+    if (part == same.end()) continue;
+    ++found;
+    CHECK(part->second == before[i]);
+  }
+  CHECK(found > 0);
+  CHECK(found < before.size());  // the last one has grown, and the first ones are gone
+  AddMany(&history, 401, 2000);
+  CHECK(EncodedBy(*events) == before);
+  EventHistory restored(1 << 20, tree::Zxid(300));
+  REQUIRE(restored.Restore(before, tree::Zxid(300)).ok());
+  CheckSame(EventsAfter(restored, restored.oldest().value()), wanted);
 }
 
 TEST_CASE("a smaller history takes the newest of what is beside a checkpoint") {
@@ -212,10 +254,9 @@ TEST_CASE("a smaller history takes the newest of what is beside a checkpoint") {
       history.Add(kChanged, "/" + std::to_string(zxid * 7 + i) + name, tree::Zxid(zxid), kSomebody);
     }
   }
-  const std::string encoded = history.Encode(tree::Zxid(0), kMany);
   for (size_t bytes_max : {0, 300, 5000}) {
     EventHistory restored(bytes_max, tree::Zxid(50));
-    REQUIRE(restored.Restore(encoded, tree::Zxid(50)).ok());
+    REQUIRE(restored.Restore(Encoded(history), tree::Zxid(50)).ok());
     CHECK(restored.bytes() <= bytes_max);
     CHECK(restored.oldest() > tree::Zxid(0));
     const int64_t oldest = restored.oldest().value();
@@ -225,33 +266,34 @@ TEST_CASE("a smaller history takes the newest of what is beside a checkpoint") {
   }
 }
 
-TEST_CASE("beside a checkpoint are not more events than may be, of whole transactions") {
-  EventHistory history(8 << 10);
-  for (int64_t zxid = 1; zxid <= 200; ++zxid) {
-    for (int i = 0; i < 3; ++i) {
-      history.Add(kChanged, "/path" + std::to_string(i), tree::Zxid(zxid), kEverybody);
-    }
-  }
-  for (size_t bytes_max : {0, 1500, 3000}) {
-    const std::string encoded = history.Encode(tree::Zxid(0), bytes_max);
-    CHECK(encoded.size() <= bytes_max + 32);
-    EventHistory restored(1 << 20, tree::Zxid(200));
-    REQUIRE(restored.Restore(encoded, tree::Zxid(200)).ok());
-    CHECK(restored.oldest() > tree::Zxid(0));
-    CHECK(ZxidsAfter(restored, restored.oldest().value()).size() ==
-          static_cast<size_t>(3 * (200 - restored.oldest().value())));
-    if (bytes_max > 0) CHECK(restored.oldest() < tree::Zxid(200));
-  }
+TEST_CASE("that nothing happened is known too") {
+  EventHistory history(1 << 20, tree::Zxid(9));
+  const std::vector<std::string> parts = Encoded(history);
+  EventHistory restored(1 << 20, tree::Zxid(12));
+  REQUIRE(restored.Restore(parts, tree::Zxid(12)).ok());
+  CHECK(restored.oldest() == tree::Zxid(9));
+  CHECK(ZxidsAfter(restored, 9).empty());
+  restored.Add(kChanged, "/a", tree::Zxid(13), kEverybody);
+  CHECK(ZxidsAfter(restored, 9) == std::vector<int64_t>{13});
+  // What is written of the first events is another part, or a longer one.
+  const auto before = history.Take()->parts();
+  history.Add(kChanged, "/a", tree::Zxid(10), kEverybody);
+  const auto after = history.Take()->parts();
+  REQUIRE(after.size() == 1);
+  CHECK((after[0].number != before[0].number || after[0].bytes != before[0].bytes));
+  CHECK(before[0].bytes == parts[0].size());
 }
 
 TEST_CASE("what no history has encoded is refused, and nothing is made of it") {
   EventHistory history(1 << 20);
   history.Add(kChanged, "/a", tree::Zxid(3), kSomebody);
   history.Add(kChanged, "/b", tree::Zxid(5), kEverybody);
-  const std::string encoded = history.Encode(tree::Zxid(0), kMany);
-  const auto restore = [](const std::string& bytes, int64_t zxid = 8) {
+  const std::vector<std::string> encoded = Encoded(history);
+  REQUIRE(encoded.size() == 1);
+  const std::string& part = encoded.front();
+  const auto restore = [](const std::vector<std::string>& parts, int64_t zxid = 8) {
     EventHistory restored(1 << 20, tree::Zxid(zxid));
-    const absl::Status status = restored.Restore(bytes, tree::Zxid(zxid));
+    const absl::Status status = restored.Restore(parts, tree::Zxid(zxid));
     if (!status.ok()) {
       CHECK(absl::IsDataLoss(status));
       CHECK(restored.oldest() == tree::Zxid(zxid));
@@ -260,15 +302,27 @@ TEST_CASE("what no history has encoded is refused, and nothing is made of it") {
     return status.ok();
   };
   CHECK(restore(encoded));
-  CHECK_FALSE(restore(""));
+  CHECK_FALSE(restore({""}));
   CHECK_FALSE(restore(encoded, 4));  // of a later tree
-  for (size_t size = 1; size < encoded.size(); ++size) {
-    CHECK_FALSE(restore(encoded.substr(0, size)));
+  for (size_t size = 1; size < part.size(); ++size) {
+    CHECK_FALSE(restore({part.substr(0, size)}));
   }
-  CHECK_FALSE(restore(encoded + "x"));
-  std::string other_path = encoded;
+  CHECK_FALSE(restore({part + "x"}));
+  CHECK_FALSE(restore({part, part}));  // the second one does not follow on the first
+  std::string other_path = part;
   other_path[other_path.size() - 2] = 'b';
-  CHECK_FALSE(restore(other_path));
+  CHECK_FALSE(restore({other_path}));
+}
+
+TEST_CASE("a part that is missing between others is noticed") {
+  EventHistory history(8 << 10);
+  AddMany(&history, 1, 200);
+  std::vector<std::string> parts = Encoded(history);
+  REQUIRE(parts.size() > 3);
+  parts.erase(parts.begin() + 1);
+  EventHistory restored(1 << 20, tree::Zxid(200));
+  CHECK(absl::IsDataLoss(restored.Restore(parts, tree::Zxid(200))));
+  CHECK(restored.oldest() == tree::Zxid(200));
 }
 
 }  // namespace

@@ -402,6 +402,13 @@ TEST_CASE("sessions that say anything are reported to the leader") {
   f.Settle();
   f.Pass(1000);
   CHECK(f.service.touches.size() == 2);
+  // Also if the stream breaks before it is time for that.
+  f.Send(tag, {});
+  f.Settle();
+  f.transport.Cancel(tag);
+  f.Settle();
+  REQUIRE(f.service.touches.size() == 3);
+  CHECK(f.service.touches[2] == std::vector<int64_t>{opened.session_id()});
 }
 
 TEST_CASE("what makes no sense, or cannot go on, ends the stream with the reason") {

@@ -176,6 +176,10 @@ void StreamLoop::Close(Client& client, const absl::Status& outcome) {
   if (!client.open) return;
   client.open = false;
   const uint32_t tag = client.stream->tag();
+  // Its session lives on for the whole of its timeout after what was heard last.
+  if (client.stream->TakeTouched()) {
+    touched_and_ended_.push_back(client.stream->session().value());
+  }
   client.stream->DropWatches();
   if (client.stream->session() != tree::kNoSession) {
     door_->ForgetSession(client.stream->session(), tag);
@@ -184,6 +188,8 @@ void StreamLoop::Close(Client& client, const absl::Status& outcome) {
   transport_->Finish(tag, outcome);
   in_order_.erase(client.in_order);
   clients_.erase(tag);
+  // There is no timer without streams.
+  if (in_order_.empty() && !touched_and_ended_.empty()) SendTouchesNow();
 }
 
 // --- Turns ---------------------------------------------------------------------------------------
@@ -350,13 +356,18 @@ void StreamLoop::OnTimer() {
 
 void StreamLoop::SendTouches() {
   if (now_ - touches_sent_ < std::chrono::milliseconds(door_->config().touch_period_ms())) return;
+  SendTouchesNow();
+}
+
+void StreamLoop::SendTouchesNow() {
   touches_sent_ = now_;
-  std::vector<int64_t> touched;
+  std::vector<int64_t> touched = std::exchange(touched_and_ended_, {});
   for (const std::shared_ptr<Client>& client : in_order_) {
     if (client->stream->TakeTouched()) touched.push_back(client->stream->session().value());
   }
   if (touched.empty()) return;
   std::sort(touched.begin(), touched.end());
+  touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
   door_->service().Touch(std::move(touched));
 }
 

@@ -146,6 +146,7 @@ class StreamLoop {
   void MaybeReceive(Client& client);
   void Close(Client& client, const absl::Status& outcome);
   void SendTouches();
+  void SendTouchesNow();
 
   NativeDoor* const door_;
   Transport* const transport_;
@@ -163,6 +164,8 @@ class StreamLoop {
   tree::Zxid seen_zxid_;
   std::chrono::steady_clock::time_point now_;
   std::chrono::steady_clock::time_point touches_sent_;
+  // Sessions that were heard since then on streams that have ended.
+  std::vector<int64_t> touched_and_ended_;
 
   // One barrier serves all streams that ask for one in a turn.
   uint64_t next_barrier_ = 1;

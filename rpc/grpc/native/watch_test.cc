@@ -253,10 +253,11 @@ TEST_CASE("after a start watches go on from before the checkpoint, if that has t
   f.Change(CreateOp("/a"));
   const int64_t seen = f.zxid();
   f.Change(SetOp("/a", ""));
-  const std::string events = f.door.RecentEvents(tree::Zxid(0));
+  std::string events = f.door.TakeRecentEvents()->Encode(0);
   f.told->OnTreeReplaced();
   const bool is_whole = GENERATE(true, false);
-  f.told->OnRecentEvents(is_whole ? events : events.substr(0, events.size() - 1));
+  if (!is_whole) events.pop_back();
+  f.told->OnRecentEvents({&events, 1});
   f.told->OnBatchApplied();
   f.Settle();
   const uint32_t tag = f.OpenSession();

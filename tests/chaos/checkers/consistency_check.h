@@ -1,7 +1,8 @@
 // What holds for all operations of all workloads, told by zxids:
 //
 // - A session never sees time go back, on whichever server: not in the zxids of its answers, not in
-//   the state of any node; and it sees its own writes.
+//   the state of any node; and it sees its own writes. But a read that the native client had to
+//   send again may be of a later time than a write that it sent after it.
 // - There is one history: all who see a node at the same change see the same version and data, all
 //   who see the same children's change see the same children, and each write has a zxid of its own.
 //   An answer shows all changes up to its zxid.

@@ -73,6 +73,15 @@ TEST_CASE("Consistency: histories that are good") {
     script.Do(1, List("/"), Children({"a", "b"}, 5));
     script.Do(2, List("/"), Children({"b", "a"}, 5));
   }
+  SECTION("a read that the native client sends again sees the write that it sent after it") {
+    script.Connect(3, 300, "native");
+    const int64_t get = script.Invoke(3, Get("/r"));
+    const int64_t set = script.Invoke(3, Set("/r", "a"));
+    script.Do(1, Set("/r", "b"), Changed(3, 2));
+    script.Ok(get, Found("b", 3, 2));
+    script.Ok(set, Changed(2, 1));
+    script.Do(3, Get("/r"), Found("b", 3, 2));
+  }
   CHECK(script.Judge() == "");
 }
 
@@ -91,6 +100,21 @@ TEST_CASE("Consistency: histories that are bad") {
     script.Do(2, Get("/r"), Found("i", 1, 0, 7));
     script.Move(2);
     script.Do(2, Get("/r"), Found("i", 1, 0, 6));
+  }
+  SECTION("a write is older than what was sent before it on the same connection") {
+    broken = kTime;
+    const int64_t get = script.Invoke(2, Get("/r"));
+    const int64_t set = script.Invoke(2, Set("/r", "a"));
+    script.Do(1, Set("/r", "b"), Changed(3, 2));
+    script.Ok(get, Found("b", 3, 2));
+    script.Ok(set, Changed(2, 1));
+  }
+  SECTION("a write of the native client is older than what it had been told") {
+    broken = std::string(kTime) + "; " + kWriteTime;
+    script.Connect(3, 300, "native");
+    script.Do(1, Set("/r", "b"), Changed(3, 2));
+    script.Do(3, Get("/r"), Found("b", 3, 2));
+    script.Do(3, Set("/r", "a"), Changed(2, 1));
   }
   SECTION("a session does not see its own write") {
     broken = std::string(kTime) + "; " + kComplete;
