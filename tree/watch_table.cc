@@ -44,11 +44,10 @@ struct Watch {
 struct Path {
   std::string text;
   std::array<Watch*, kLists> first = {};
+  size_t watches = 0;  // in all of its lists
 
   Watch*& first_of(List list) { return first[static_cast<size_t>(list)]; }
-  bool unwatched() const {
-    return std::all_of(first.begin(), first.end(), [](const Watch* w) { return w == nullptr; });
-  }
+  bool unwatched() const { return watches == 0; }
   bool node_watched() const {
     return first[static_cast<size_t>(List::kNode)] != nullptr ||
            first[static_cast<size_t>(List::kRecursive)] != nullptr;
@@ -122,6 +121,7 @@ class WatchTable::Impl {
     if (watcher->first != nullptr) watcher->first->previous_of_watcher = watch.get();
     watcher->first = watch.get();
     if (list == List::kRecursive) ++recursive_count_;
+    if (++path->watches == kCrowdedWatchesMin) ++crowded_path_count_;
   }
 
   Watch* Find(WatcherId id, std::string_view text, const Selection& selection) const {
@@ -191,6 +191,7 @@ class WatchTable::Impl {
   size_t node_watch_count() const { return node_watch_count_; }
   size_t node_path_count() const { return node_path_count_; }
   size_t node_watcher_count() const { return node_watcher_count_; }
+  size_t crowded_path_count() const { return crowded_path_count_; }
 
  private:
   Path* FindPath(std::string_view text) const {
@@ -202,6 +203,7 @@ class WatchTable::Impl {
     Path* path = watch->path;
     Watcher* watcher = watch->watcher;
     if (watch->list == List::kRecursive) --recursive_count_;
+    if (path->watches-- == kCrowdedWatchesMin) --crowded_path_count_;
     if (watch->next_of_path != nullptr) {
       watch->next_of_path->previous_of_path = watch->previous_of_path;
     }
@@ -232,6 +234,7 @@ class WatchTable::Impl {
   size_t node_watch_count_ = 0;
   size_t node_path_count_ = 0;
   size_t node_watcher_count_ = 0;
+  size_t crowded_path_count_ = 0;
 };
 
 namespace {
@@ -339,5 +342,6 @@ size_t WatchTable::watcher_count() const { return impl_->watcher_count(); }
 size_t WatchTable::node_watch_count() const { return impl_->node_watch_count(); }
 size_t WatchTable::node_path_count() const { return impl_->node_path_count(); }
 size_t WatchTable::node_watcher_count() const { return impl_->node_watcher_count(); }
+size_t WatchTable::crowded_path_count() const { return impl_->crowded_path_count(); }
 
 }  // namespace quorate::tree

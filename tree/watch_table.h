@@ -36,6 +36,8 @@ enum class WatcherType : int32_t {
 
 class WatchTable {
  public:
+  static constexpr size_t kCrowdedWatchesMin = 100;
+
   WatchTable();
   ~WatchTable();
   WatchTable(const WatchTable&) = delete;
@@ -77,6 +79,8 @@ class WatchTable {
   size_t node_watch_count() const;
   size_t node_path_count() const;
   size_t node_watcher_count() const;
+  // Paths with at least kCrowdedWatchesMin watches. While there are none, no event is told to many.
+  size_t crowded_path_count() const;
 
  private:
   class Impl;

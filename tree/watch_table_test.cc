@@ -54,6 +54,32 @@ TEST_CASE("deletion tells each watcher of the path once, then child watchers of 
   CHECK(table.watcher_count() == 1);
 }
 
+TEST_CASE("a path that many watch is crowded until they have gone") {
+  constexpr auto kFew = static_cast<WatcherId>(WatchTable::kCrowdedWatchesMin) - 1;
+  WatchTable table;
+  for (WatcherId watcher = 1; watcher <= 10 * kFew; ++watcher) {
+    table.Add(watcher, "/of_its_own/" + std::to_string(watcher), WatchKind::kPersistentRecursive);
+  }
+  for (WatcherId watcher = 1; watcher <= kFew; ++watcher) {
+    table.Add(watcher, "/p/c", WatchKind::kData);
+    table.Add(watcher, "/p/c", WatchKind::kData);
+  }
+  CHECK(table.crowded_path_count() == 0);
+  table.Add(1, "/p/c", WatchKind::kChild);
+  table.Add(2, "/p/c", WatchKind::kChild);
+  CHECK(table.crowded_path_count() == 1);
+  SECTION("one by one") {
+    CHECK(table.Remove(7, "/p/c", WatcherType::kAny));
+    CHECK(table.crowded_path_count() == 1);
+    table.RemoveWatcher(8);
+    CHECK(table.crowded_path_count() == 0);
+  }
+  SECTION("for they were told") {
+    CHECK(Fire(&table, EventType::kNodeDataChanged, "/p/c").size() == kFew);
+    CHECK(table.crowded_path_count() == 0);
+  }
+}
+
 TEST_CASE("a change of data tells data watchers alone") {
   WatchTable table;
   table.Add(1, "/a", WatchKind::kData);

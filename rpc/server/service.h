@@ -16,7 +16,7 @@
 
 namespace quorate::rpc {
 
-// A door with more watches than these is not quick.
+// A door with more watches than these is not quick, unless it knows that few are told of a change.
 inline constexpr size_t kQuickWatchesMax = 10'000;
 
 // The largest command that the log takes.
@@ -46,8 +46,8 @@ class RecentEvents {
 // the change.
 class Door : public tree::ApplyListener {
  public:
-  // Whether the calls that a few changes make are short now: there are few watches, and nobody
-  // looks through them.
+  // Whether the calls that a few changes make are short now: there are few watches, or few of any
+  // one node, and nobody looks through them.
   virtual bool IsQuick() const = 0;
   // The tree was replaced by a later one: what happened in between was not told, nor what became of
   // commands that were under way. Every connection has to be closed before anything is read from

@@ -113,7 +113,7 @@ absl::Status Connection::OnBytes(std::string_view bytes) {
 
 absl::Status Connection::OnPacket(std::string_view packet) {
   ++packets_received_;
-  touched_ = true;
+  SetTouched();
   heard_ = loop_->now();
   return state_ == State::kUp ? OnRequest(packet) : OnConnectRequest(packet);
 }
@@ -254,7 +254,7 @@ void Connection::BeUp(bool read_only) {
   statistics_->established_ms.Set(loop_->door().clock().WallMs());
   statistics_->timeout_ms.Set(timeout_ms_);
   state_ = State::kUp;
-  touched_ = true;
+  SetTouched();
   unread_ = true;  // what the client has sent on already
 }
 
@@ -287,6 +287,14 @@ bool Connection::IsOvertaken(tree::Zxid attach_zxid) const {
   return state_ == State::kUp && attach_zxid_ != attach_zxid;
 }
 
+void Connection::SetTouched() {
+  if (!std::exchange(touched_, true)) loop_->NoteTouched(tag_);
+}
+
+int64_t Connection::LeaderContactAgeMinMs(const Config& config) {
+  return 3 * int64_t{config.election_timeout_ms};
+}
+
 absl::Status Connection::CheckTime(std::chrono::steady_clock::time_point now,
                                    int64_t leader_contact_age_ms) {
   if (state_ == State::kHandshake && now - opened_ > kHandshakeTimeout) {
@@ -307,7 +315,7 @@ absl::Status Connection::CheckTime(std::chrono::steady_clock::time_point now,
   // The client has to learn in time that its session may end elsewhere: it looks for another server
   // when nothing comes for two thirds of the timeout.
   const int64_t limit_ms =
-      std::max<int64_t>(timeout_ms_ / 2, 3 * loop_->door().config().election_timeout_ms);
+      std::max<int64_t>(timeout_ms_ / 2, LeaderContactAgeMinMs(loop_->door().config()));
   if (state_ != State::kHandshake && leader_contact_age_ms > limit_ms) {
     return absl::UnavailableError(
         absl::StrCat("no leader was heard from for ", leader_contact_age_ms, " ms"));

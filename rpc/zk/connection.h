@@ -66,6 +66,11 @@ class Connection {
   // lost touch with the cluster for so long that the session may be ended elsewhere; no handshake
   // came; ...).
   absl::Status CheckTime(std::chrono::steady_clock::time_point now, int64_t leader_contact_age_ms);
+  // Whether CheckTime may have something to say though a leader is heard: not of a client that has
+  // a session and may write.
+  bool NeedsTime() const { return state_ != State::kUp || read_only_; }
+  // Up to this age of the last contact with the leader, no connection is closed for it.
+  static int64_t LeaderContactAgeMinMs(const Config& config);
   // A client that has seen more than this server waits in the handshake; tries again.
   absl::Status RetryHandshake();
 
@@ -85,7 +90,7 @@ class Connection {
   // Whether no more should be read from the client for now.
   bool IsFull() const;
   // A client that takes what it is sent is alive, also if it is too busy to say so.
-  void SetTouched() { touched_ = true; }
+  void SetTouched();
   int64_t packets_received() const { return packets_received_; }
   int64_t packets_sent() const { return packets_sent_; }
   size_t queued() const { return pipeline_.size(); }

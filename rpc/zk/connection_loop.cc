@@ -12,8 +12,11 @@
 namespace quorate::rpc::zk {
 namespace {
 
-// What is kept of the memory of an out() that was sent.
+// What a connection keeps of the memory of an out() that was sent.
 constexpr size_t kOutKeptBytesMax = 256u << 10;
+// What a loop keeps for the next large answers.
+constexpr size_t kSpareBufferBytesMax = 4u << 20;
+constexpr size_t kSpareBuffersMax = 4;
 // Unsent bytes of a connection (events, which nothing holds back) at which it is given up.
 constexpr size_t kUnsentBytesMax = 256u << 20;
 // The same of all connections of a loop together, and of one at which that is held against it.
@@ -39,6 +42,7 @@ struct ConnectionLoop::Client {
   bool blocked = false;       // waits for OnWritable
   bool dirty = false;         // in dirty_
   bool throttled = false;     // is not read from, for there is too much on its way
+  bool attended = false;      // in attended_
   size_t sent = 0;            // of connection.out()
   size_t unsent_counted = 0;  // in the loop's unsent_
   std::chrono::steady_clock::time_point finished_at;  // when that was seen
@@ -82,6 +86,7 @@ std::optional<uint32_t> ConnectionLoop::Open(std::string address, uint16_t port)
   auto statistics = door_->statistics().AddConnection(tag, absl::StrCat(address, ":", port));
   auto client = std::make_shared<Client>(this, tag, std::move(address), std::move(statistics));
   client->in_order = in_order_.insert(in_order_.end(), client);
+  Attend(*client);
   clients_[tag] = std::move(client);
   return tag;
 }
@@ -91,6 +96,7 @@ void ConnectionLoop::OnBytes(uint32_t tag, std::string_view bytes) {
   Client& client = *clients_.at(tag);
   client.receiving = false;
   statistics_->bytes_received.Add(static_cast<int64_t>(bytes.size()));
+  LendBuffer(client);
   const absl::Status status = client.connection.OnBytes(bytes);
   UnlockTree();
   MarkDirty(client);
@@ -151,9 +157,16 @@ void ConnectionLoop::Flush(Client& client) {
   }
   if (client.sent == out.size()) {
     out.clear();
-    if (out.capacity() > kOutKeptBytesMax) out.shrink_to_fit();
+    if (out.capacity() > kOutKeptBytesMax) TakeBufferBack(out);
     client.sent = 0;
     if (client.connection.finished()) Close(client);
+  } else if (out.capacity() > kOutKeptBytesMax && out.size() - client.sent <= kOutKeptBytesMax) {
+    // Who reads slowly does not hold a large buffer with little in it.
+    std::string rest = out.substr(client.sent);
+    out.clear();
+    TakeBufferBack(out);
+    out = std::move(rest);
+    client.sent = 0;
   }
   if (!client.open) return;
   const size_t unsent = out.size() - client.sent;
@@ -163,6 +176,20 @@ void ConnectionLoop::Flush(Client& client) {
                        "the client does not read what it is sent: ", unsent, " bytes")));
     Close(client);
   }
+}
+
+void ConnectionLoop::LendBuffer(Client& client) {
+  std::string& out = client.connection.out();
+  if (spare_buffers_.empty() || !out.empty()) return;
+  out = std::move(spare_buffers_.back());
+  spare_buffers_.pop_back();
+}
+
+void ConnectionLoop::TakeBufferBack(std::string& out) {
+  if (out.capacity() <= kSpareBufferBytesMax && spare_buffers_.size() < kSpareBuffersMax) {
+    spare_buffers_.push_back(std::move(out));
+  }
+  out = std::string();
 }
 
 void ConnectionLoop::Finish(Client& client, const absl::Status& why) {
@@ -258,6 +285,7 @@ void ConnectionLoop::EndTurn() {
     if (!client->open) continue;
     if (client->connection.CanContinue()) MarkDirty(*client);
     MaybeReceive(*client);
+    if (NeedsAttention(*client)) Attend(*client);
   }
 }
 
@@ -287,6 +315,7 @@ void ConnectionLoop::ContinueConnections() {
   LockTree();  // may add to dirty_
   for (size_t i = 0; i < dirty_.size(); ++i) {
     if (!can_continue(dirty_[i])) continue;
+    LendBuffer(*dirty_[i]);
     if (absl::Status status = dirty_[i]->connection.Continue(); !status.ok()) {
       Finish(*dirty_[i], status);
     }
@@ -376,24 +405,20 @@ void ConnectionLoop::FinishAll(const absl::Status& why) {
 
 std::chrono::milliseconds ConnectionLoop::OnTimer() {
   BeginTurn();
-  const ServerStatus status = door_->service().status();
-  const std::vector<std::shared_ptr<Client>> clients(in_order_.begin(), in_order_.end());
+  const int64_t leader_contact_age_ms = door_->service().status().leader_contact_age_ms;
+  if (leader_contact_age_ms > Connection::LeaderContactAgeMinMs(door_->config())) {
+    for (const std::shared_ptr<Client>& client : in_order_) Attend(*client);
+  }
   bool somebody_waits = false;
-  for (const std::shared_ptr<Client>& client : clients) {
-    absl::Status problem = client->connection.CheckTime(now_, status.leader_contact_age_ms);
-    if (problem.ok() && client->connection.waits_for_catch_up()) {
-      problem = client->connection.RetryHandshake();
-      MarkDirty(*client);
-    }
-    if (!problem.ok()) Finish(*client, problem);
-    if (client->connection.finished()) {
-      if (client->finished_at == std::chrono::steady_clock::time_point()) {
-        client->finished_at = now_;
-      }
-      if (now_ - client->finished_at >= kTimeToSendTheRest) Close(*client);
-    }
-    MaybeReceive(*client);  // in case it was paused
+  for (uint32_t tag : std::exchange(attended_, {})) {
+    const auto found = clients_.find(tag);
+    if (found == clients_.end()) continue;
+    const std::shared_ptr<Client> client = found->second;
+    client->attended = false;
+    CheckTime(*client, leader_contact_age_ms);
+    if (!client->open) continue;
     somebody_waits |= client->connection.waits_for_catch_up() || !client->receiving;
+    if (NeedsAttention(*client)) Attend(*client);
   }
   UnlockTree();
   SendTouches();
@@ -401,6 +426,29 @@ std::chrono::milliseconds ConnectionLoop::OnTimer() {
   // Short sessions have to be touched in time; the shortest make no busy loop of it.
   return std::clamp(std::chrono::milliseconds(door_->config().touch_period_ms()), kTimerPeriod,
                     kIdleTimerPeriod);
+}
+
+void ConnectionLoop::Attend(Client& client) {
+  if (!std::exchange(client.attended, true)) attended_.push_back(client.connection.tag());
+}
+
+bool ConnectionLoop::NeedsAttention(const Client& client) {
+  return !client.receiving || client.connection.NeedsTime();
+}
+
+void ConnectionLoop::CheckTime(Client& client, int64_t leader_contact_age_ms) {
+  Connection& connection = client.connection;
+  absl::Status problem = connection.CheckTime(now_, leader_contact_age_ms);
+  if (problem.ok() && connection.waits_for_catch_up()) {
+    problem = connection.RetryHandshake();
+    MarkDirty(client);
+  }
+  if (!problem.ok()) Finish(client, problem);
+  if (connection.finished()) {
+    if (client.finished_at == std::chrono::steady_clock::time_point()) client.finished_at = now_;
+    if (now_ - client.finished_at >= kTimeToSendTheRest) Close(client);
+  }
+  MaybeReceive(client);  // in case it was paused
 }
 
 bool ConnectionLoop::TakeTouched(Client& client) {
@@ -412,8 +460,10 @@ void ConnectionLoop::SendTouches() {
   if (now_ - touches_sent_ < std::chrono::milliseconds(door_->config().touch_period_ms())) return;
   touches_sent_ = now_;
   std::vector<int64_t> touched = std::exchange(touched_and_closed_, {});
-  for (const std::shared_ptr<Client>& client : in_order_) {
-    if (TakeTouched(*client)) touched.push_back(client->connection.session().value());
+  for (uint32_t tag : std::exchange(touched_, {})) {
+    const auto found = clients_.find(tag);
+    if (found == clients_.end() || !TakeTouched(*found->second)) continue;
+    touched.push_back(found->second->connection.session().value());
   }
   if (touched.empty()) return;
   std::sort(touched.begin(), touched.end());

@@ -126,6 +126,8 @@ class ConnectionLoop {
   std::string& command_bytes() { return *batch_.bytes; }
   void AddedCommand(size_t offset);
   std::chrono::steady_clock::time_point now() const { return now_; }
+  // Something came from a client, for the first time since the last TakeTouched of its connection.
+  void NoteTouched(uint32_t tag) { touched_.push_back(tag); }
 
  private:
   struct Client;
@@ -136,6 +138,13 @@ class ConnectionLoop {
   // Brings the statistics up to what the connection has done.
   void UpdateStatistics(Client& client);
   void Flush(Client& client);
+  // Gives a connection that has nothing to send a buffer for a large answer, if there is a spare.
+  void LendBuffer(Client& client);
+  void TakeBufferBack(std::string& out);
+  // The next OnTimer is to look at the connection.
+  void Attend(Client& client);
+  static bool NeedsAttention(const Client& client);
+  void CheckTime(Client& client, int64_t leader_contact_age_ms);
   void Finish(Client& client, const absl::Status& why);
   void LogClosing(const Connection& connection, const absl::Status& why);
   void Close(Client& client);
@@ -161,6 +170,13 @@ class ConnectionLoop {
 
   CommandBatch batch_;
   std::vector<std::shared_ptr<Client>> dirty_;
+  // Tags. A connection that has a session and is read from needs no look from time to time, as long
+  // as a leader is heard: of ten thousand, few are here.
+  std::vector<uint32_t> attended_;
+  std::vector<uint32_t> touched_;
+  // Empty, and large: what large answers were sent from. Memory that was given back would have to
+  // be made anew, page by page, for each of them.
+  std::vector<std::string> spare_buffers_;
   size_t unsent_ = 0;  // bytes of all connections
   bool turn_end_scheduled_ = false;
   bool tree_locked_ = false;

@@ -252,6 +252,41 @@ TEST_CASE("what does not fit into a socket is sent when there is room, and all o
   CHECK(f.sockets.received(tag).empty());
 }
 
+TEST_CASE("clients that take large answers in turns, some slowly, are each sent their own") {
+  Fixture f;
+  const uint32_t slow = f.ConnectSession();
+  const uint32_t fast = f.ConnectSession();
+  const std::string large(600'000, 'l');
+  f.Call(slow, OpCode::kCreate, Create("/large", large));
+  f.Call(slow, OpCode::kCreate, Create("/small", "s"));
+  const auto get = [&f](uint32_t tag, int32_t xid, const std::string& path) {
+    f.Write(tag, xid, OpCode::kGetData, PathAndWatch(path, false));
+    f.Settle();
+  };
+  int32_t xid = 0;
+  for (int i = 0; i < 3; ++i) {
+    get(fast, ++xid, "/large");
+    CHECK(DataOf(f.Next(fast)) == large);
+    // Much is left, then little, then nothing.
+    f.sockets.SetRoom(slow, 1'000);
+    get(slow, ++xid, "/large");
+    get(fast, ++xid, "/small");
+    CHECK(DataOf(f.Next(fast)) == "s");
+    f.sockets.SetRoom(slow, 500'000);
+    get(fast, ++xid, "/large");
+    CHECK(DataOf(f.Next(fast)) == large);
+    f.Settle();
+    CHECK(f.sockets.received(slow).size() == 501'000);
+    get(slow, ++xid, "/small");
+    get(fast, ++xid, "/large");
+    CHECK(DataOf(f.Next(fast)) == large);
+    f.sockets.SetRoom(slow, ManualSockets::kNoLimit);
+    f.Settle();
+    CHECK(DataOf(f.Next(slow)) == large);
+    CHECK(DataOf(f.Next(slow)) == "s");
+  }
+}
+
 TEST_CASE("a connection that is to be closed is given 2 s to take its last answer") {
   Fixture f;
   const uint32_t tag = f.ConnectSession();

@@ -57,7 +57,8 @@ tree::SessionId ZkDoor::NewSessionId() { return tree::SessionId(next_session_.fe
 
 bool ZkDoor::IsQuick() const {
   if (!watches_.mutex.TryLock()) return false;
-  const bool quick = watches_.table.watch_count() <= kQuickWatchesMax;
+  const bool quick =
+      watches_.table.watch_count() <= kQuickWatchesMax || watches_.table.crowded_path_count() == 0;
   watches_.mutex.Unlock();
   return quick;
 }

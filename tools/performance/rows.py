@@ -223,9 +223,9 @@ def node_stages(system, bench, scale, sizes):
             root = f"/populated-{size}"
             bench.populate(large, size - there, root)
             # The base has its own few nodes again, below the root that the other one's belongs to.
-            bench.populate(base, scale.nodes_base // len(sizes), f"{root}-compared")
+            bench.populate(base, scale.nodes_base, f"{root}-compared")
             yield Stage(size, scale.nodes_base, large, base,
-                        {"populated": (size - there, scale.nodes_base // len(sizes))}, ("--keep",), root)
+                        {"populated": (size - there, scale.nodes_base)}, ("--keep",), root)
             there = size
 
 

@@ -318,18 +318,21 @@ class Judge {
     });
   }
 
-  // In this calm, and when nothing more was heard of its client.
+  // When nothing more was heard of its client.
+  int64_t SilentNs(const Session& session) const {
+    return session.end == SessionEnd::kUnseen ? run_.LastSignOf(session.process) : session.end_ns;
+  }
+  // In this calm.
   int64_t MustBeGone(const Session& session, const Calm& calm) const {
-    const int64_t silent_ns =
-        session.end == SessionEnd::kUnseen ? run_.LastSignOf(session.process) : session.end_ns;
     const int64_t allowed_ns = (2 * int64_t{session.timeout_ms} + kEndsLateMs) * kMsToNs;
-    return std::max(silent_ns, calm.from_ns) + allowed_ns;
+    return std::max(SilentNs(session), calm.from_ns) + allowed_ns;
   }
 
   // How many sessions were left without a word, and of how many a linearizable list says whether
   // they have ended in time.
   void CountLeft() const {
     std::set<size_t> left, judged;
+    bool is_due = false;
     for (const auto& [parent, nodes] : nodes_) {
       const auto lists = lists_ns_.find(parent);
       if (lists == lists_ns_.end()) continue;
@@ -337,15 +340,15 @@ class Judge {
         const size_t session = node.creation == nullptr ? kNone : node.creation->session;
         if (session == kNone || deletions_.count(node.path) > 0) continue;
         if (!IsLeft(run_.sessions()[session])) continue;
-        if (left.insert(session).second && IsJudged(run_.sessions()[session], lists->second)) {
-          judged.insert(session);
-        }
+        if (!left.insert(session).second) continue;
+        is_due |= IsDue(run_.sessions()[session]);
+        if (IsJudged(run_.sessions()[session], lists->second)) judged.insert(session);
       }
     }
     verdicts_->Count("sessions left without a word", static_cast<int64_t>(left.size()));
     verdicts_->Count("sessions left without a word that were judged",
                      static_cast<int64_t>(judged.size()));
-    if (!calms_.empty() && !left.empty() && judged.empty()) {
+    if (is_due && judged.empty()) {
       verdicts_->Undecided(absl::StrCat("whether the ", left.size(),
                                         " sessions that were left without a word have ended in "
                                         "time: no list says so, after a calm that is long enough"));
@@ -354,6 +357,11 @@ class Judge {
 
   static bool IsLeft(const Session& session) {
     return session.end == SessionEnd::kUnseen || session.end == SessionEnd::kAbandoned;
+  }
+  // Whether the last calm can judge it. Who is left within it may be so too shortly before the
+  // last list.
+  bool IsDue(const Session& session) const {
+    return !calms_.empty() && SilentNs(session) <= calms_.back().from_ns;
   }
   // `lists_ns`: when there were linearizable lists, ascending.
   bool IsJudged(const Session& session, const std::vector<int64_t>& lists_ns) const {

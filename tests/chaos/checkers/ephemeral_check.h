@@ -8,7 +8,7 @@
 // - When a session was closed, or its client was told that it had expired, its nodes are gone for
 //   every linearizable reader, and in all that is as new as the end. Those of sessions that were
 //   left without a word go in bounded time while all is calm; not decided if there were such
-//   sessions, and never a calm for long enough.
+//   sessions before the last calm, and never a calm with a list for long enough.
 // - An ephemeral node belongs to the session that made it; ids of sessions are given once.
 //
 // Thread-safety: none; one thread.
@@ -32,6 +32,7 @@ struct Calm {
 // reached the leader, whatever happened among members.
 int64_t UnheardNs(int32_t timeout_ms);
 
+// `calms`: ascending.
 Verdicts CheckEphemerals(const Run& run, const std::vector<Calm>& calms);
 
 }  // namespace quorate::chaos
