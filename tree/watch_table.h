@@ -79,7 +79,8 @@ class WatchTable {
   size_t node_watch_count() const;
   size_t node_path_count() const;
   size_t node_watcher_count() const;
-  // Paths with at least kCrowdedWatchesMin watches. While there are none, no event is told to many.
+  // Paths with at least kCrowdedWatchesMin watches. While there are none, few are told of an event,
+  // unless there are recursive watches at each of many levels.
   size_t crowded_path_count() const;
 
  private:

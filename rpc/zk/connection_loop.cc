@@ -160,7 +160,7 @@ void ConnectionLoop::Flush(Client& client) {
     if (out.capacity() > kOutKeptBytesMax) TakeBufferBack(out);
     client.sent = 0;
     if (client.connection.finished()) Close(client);
-  } else if (out.capacity() > kOutKeptBytesMax && out.size() - client.sent <= kOutKeptBytesMax) {
+  } else if (out.capacity() > kOutKeptBytesMax && out.size() - client.sent < out.capacity() / 4) {
     // Who reads slowly does not hold a large buffer with little in it.
     std::string rest = out.substr(client.sent);
     out.clear();
@@ -189,12 +189,13 @@ void ConnectionLoop::TakeBufferBack(std::string& out) {
   if (out.capacity() <= kSpareBufferBytesMax && spare_buffers_.size() < kSpareBuffersMax) {
     spare_buffers_.push_back(std::move(out));
   }
-  out = std::string();
+  std::string().swap(out);  // an assignment would keep the memory
 }
 
 void ConnectionLoop::Finish(Client& client, const absl::Status& why) {
   if (!client.open) return;
   LogClosing(client.connection, why);
+  KeepTouch(client);
   client.connection.SetFinished();
   MarkDirty(client);  // what it was told before is sent, then it is closed
 }
@@ -223,8 +224,7 @@ void ConnectionLoop::Close(Client& client) {
   if (!client.open) return;
   client.open = false;
   const uint32_t tag = client.connection.tag();
-  // Its session lives on for the whole of its timeout after what was heard last.
-  if (TakeTouched(client)) touched_and_closed_.push_back(client.connection.session().value());
+  KeepTouch(client);
   {
     LockTree();  // watches may be touched only while nothing is applied
     MutexLock lock(&door_->watches().mutex);
@@ -454,6 +454,12 @@ void ConnectionLoop::CheckTime(Client& client, int64_t leader_contact_age_ms) {
 bool ConnectionLoop::TakeTouched(Client& client) {
   return client.connection.TakeTouched() && client.connection.has_session() &&
          !client.connection.read_only();
+}
+
+// The session of a connection that ends lives on for the whole of its timeout after what was heard
+// last.
+void ConnectionLoop::KeepTouch(Client& client) {
+  if (TakeTouched(client)) touched_and_closed_.push_back(client.connection.session().value());
 }
 
 void ConnectionLoop::SendTouches() {

@@ -157,6 +157,7 @@ class ConnectionLoop {
   void HandleItem(Item& item);
   void FinishAll(const absl::Status& why);
   static bool TakeTouched(Client& client);
+  void KeepTouch(Client& client);
   void SendTouches();
 
   ZkDoor* const door_;

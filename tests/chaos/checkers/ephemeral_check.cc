@@ -29,6 +29,8 @@ constexpr int64_t kLateMs = 600;
 constexpr int64_t kMarginMs = 200;
 // In calm: the leader looks at timeouts each tick of half a second; the rest is for a slow machine.
 constexpr int64_t kEndsLateMs = 2'000;
+// The last operations of all clients take so long.
+constexpr int64_t kLastReadsMs = 5'000;
 
 struct Node {
   std::string_view path;
@@ -89,6 +91,7 @@ class Judge {
     if (operation.function == Function::kList && operation.ok() && operation.linearizable) {
       lists_ns_[operation.path].push_back(operation.invoked_ns);
     }
+    if (operation.ok()) last_answer_ns_ = std::max(last_answer_ns_, operation.answered_ns);
     if (operation.session == kNone) return;
     Life& life = lives_[operation.session];
     if (operation.function == Function::kClose && life.close == nullptr) life.close = &operation;
@@ -358,10 +361,13 @@ class Judge {
   static bool IsLeft(const Session& session) {
     return session.end == SessionEnd::kUnseen || session.end == SessionEnd::kAbandoned;
   }
-  // Whether the last calm can judge it. Who is left within it may be so too shortly before the
-  // last list.
+  // Whether the last calm should have judged it. Who is left within it may be so too shortly before
+  // the last list, of which all that is known is that the last operations are not far from it.
   bool IsDue(const Session& session) const {
-    return !calms_.empty() && SilentNs(session) <= calms_.back().from_ns;
+    if (calms_.empty()) return false;
+    const Calm& last = calms_.back();
+    return SilentNs(session) <= last.from_ns ||
+           MustBeGone(session, last) + kLastReadsMs * kMsToNs <= last_answer_ns_;
   }
   // `lists_ns`: when there were linearizable lists, ascending.
   bool IsJudged(const Session& session, const std::vector<int64_t>& lists_ns) const {
@@ -376,6 +382,7 @@ class Judge {
   const std::vector<Calm>& calms_;
   Verdicts* const verdicts_;
   std::vector<Life> lives_;  // as the run's sessions
+  int64_t last_answer_ns_ = 0;
   // By path: when there were linearizable lists.
   absl::flat_hash_map<std::string_view, std::vector<int64_t>> lists_ns_;
   Nodes nodes_;

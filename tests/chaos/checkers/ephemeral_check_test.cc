@@ -205,6 +205,11 @@ TEST_CASE("Ephemerals: sessions that were left without a word have to be judged"
     is_decided = false;
   }
   SECTION("the last list comes too early, for the session was left in the last calm") {}
+  SECTION("no list comes any more, long after the session was left in the last calm") {
+    script.Wait(8'000);
+    script.Do(2, Get("/x"), Found("x", 2, 0, 8));
+    is_decided = false;
+  }
   SECTION("in time") {
     script.Wait(2'000);
     script.Look({}, 8);
