@@ -53,8 +53,8 @@ def alone_answers_are_those_of_zkcli(_):
                 continue
             # How far ls -R comes before the znode that it may not read is a matter of the order.
             lines = [line for line in lines if not (name == "strangers" and line == "ls -R /")]
-            wanted = _same_words(zkcli.normalised(zkcli.run_cli(one, lines), one))
-            found = _same_words(zkcli.normalised(_run_shell(other, lines), other))
+            wanted = _same_words(zkcli.normalised(zkcli.run_cli(one, one.address(1), lines), one, one.address(1)))
+            found = _same_words(zkcli.normalised(_run_shell(other, lines), other, other.address(1)))
             if found != wanted:
                 difference = "\n".join(difflib.unified_diff(wanted, found, "zkCli.sh", "quorate shell", n=2,
                                                             lineterm=""))
