@@ -1,8 +1,10 @@
 """The checks of recipes (tests/native) notice what is wrong: histories that are good, and the same with one mistake."""
 
 import itertools
+import tempfile
 
 import recipes_data
+import recipes_history
 import recipes_locks
 
 SECOND = 10**9
@@ -148,5 +150,18 @@ def transactions_that_are_not_decided_by_all_alike_are_noticed():
     assert problem_of(*committed) == "1 commits, 0 aborts" and problem_of(*aborted) == "0 commits, 1 aborts"
 
 
+def a_line_that_was_cut_is_none():
+    """One process is killed in the middle of a line, another one goes on with the file."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(b"1 20 1 taking /queue\n2 20 1 to")
+        file.flush()
+        first = (1, 20, 1, "taking", ["/queue"])
+        assert recipes_history.lines(file.name) == [first]
+        recipes_history.remove_cut_line(file.name)
+        with open(file.name, "ab") as other:
+            other.write(b"3 21 1 taking /queue\n")
+        assert recipes_history.lines(file.name) == [first, (3, 21, 1, "taking", ["/queue"])]
+
+
 TESTS = (lost_items_are_noticed_and_those_taken_out_of_order, two_holders_of_a_mutex_are_noticed,
-         transactions_that_are_not_decided_by_all_alike_are_noticed)
+         transactions_that_are_not_decided_by_all_alike_are_noticed, a_line_that_was_cut_is_none)

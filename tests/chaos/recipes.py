@@ -152,7 +152,7 @@ class Recipes:
                 [(worker, worker.lines()) for worker in self.lockers], f"seed {self.options.seed}"))
         if "queue" in self.names:
             self._add("drain", 1)
-            self._attempt(problems, self.data["drain"][0].wait)
+            self._attempt(problems, lambda: self.data["drain"][0].wait(gets_on=True))
             self._check(problems, checks, "queue", lambda: recipes_data.check_items(
                 self._history("produce", "consume", "drain"), LATE_SECONDS))
         if "commit" in self.names:

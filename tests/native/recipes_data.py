@@ -15,6 +15,7 @@ import time
 
 import harness
 import native
+import recipes_history
 
 sys.path.append(os.path.join(harness.ROOT, "tests/interop"))
 import jvm  # noqa: E402  pylint: disable=wrong-import-position
@@ -55,6 +56,7 @@ class Worker:
         self.start()
 
     def start(self):
+        recipes_history.remove_cut_line(self.path)
         with open(self.path, "a", encoding="ascii") as output:
             self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=output)
 
@@ -76,13 +78,23 @@ class Worker:
         self.process.terminate()
         self.wait()
 
-    def wait(self):
+    def wait(self, gets_on=False):
+        """Until it has ended. `gets_on`: however long that takes, if it has printed something new in each
+        PATIENCE_SECONDS."""
         try:
-            status = self.process.wait(PATIENCE_SECONDS)
+            size = os.path.getsize(self.path)
+            while (status := self._status_in_time()) is None:
+                before, size = size, os.path.getsize(self.path)
+                assert gets_on and size > before, f"{self.recipe} {self.name} does not end: {self.history()[-3:]}"
             # It may not have got to its handler yet.
             assert status in (0, -signal.SIGTERM), f"{self.recipe} {self.name}: exit status {status}: {self.history()[-3:]}"
         finally:
             self.abandon()
+
+    def _status_in_time(self):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self.process.wait(PATIENCE_SECONDS)
+        return None
 
     def abandon(self):
         if self.process.poll() is None:
@@ -90,12 +102,7 @@ class Worker:
             self.process.wait()
 
     def history(self):
-        lines = []
-        with open(self.path, encoding="ascii") as file:
-            for text in file:
-                ns, pid, thread, event, *words = text.split()
-                lines.append(Line(int(ns), int(pid), int(thread), event, words, self))
-        return lines
+        return [Line(*line, self) for line in recipes_history.lines(self.path)]
 
     def wait_for_process(self, event):
         """Of the process that runs now."""
@@ -400,7 +407,7 @@ def alone_queues_give_each_item_once(server):
         scene.finish(producers)
         scene.finish(consumers)
         drain = scene.add("drain", "d0")
-        drain.wait()
+        drain.wait(gets_on=True)
         return f"{check_items(scene.history())}, {scene.note()}"
 
 

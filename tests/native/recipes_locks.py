@@ -14,6 +14,7 @@ import time
 import harness
 import links
 import native
+import recipes_history
 
 CLI = os.environ.get("QUORATE", os.path.join(harness.ROOT, ".bazel/opt-bin/tools/quorate"))
 WORKER = os.path.join(os.environ.get("QUORATE_BIN", os.path.join(harness.ROOT, ".bazel/opt-bin")),
@@ -103,13 +104,7 @@ class Worker:
         return f"worker {self.process.pid} ended with status {status}"
 
     def lines(self):
-        with open(self.path, encoding="utf-8") as file:
-            text = file.read()
-        lines = []
-        for line in text.splitlines():
-            ns, process, thread, event, *arguments = line.split(" ")
-            lines.append(Line(int(ns), int(process), int(thread), event, arguments))
-        return sorted(lines, key=lambda line: line.ns)
+        return sorted((Line(*line) for line in recipes_history.lines(self.path)), key=lambda line: line.ns)
 
 
 def finish(workers):

@@ -4,7 +4,8 @@
 //
 // with CLOCK_MONOTONIC, which all processes of a machine share. Fields are separated by one blank
 // and hold none. A line is written by one system call and is there if the process is killed right
-// afterwards; lines are at most kLineBytesMax long, so that lines of one pipe do not mix.
+// afterwards; if it is killed meanwhile, the last line of a file may be cut. Lines are at most
+// kLineBytesMax long, so that lines of one pipe do not mix.
 //
 //   Print("acquired", token);   // "123456789 4711 2 acquired 42"
 //

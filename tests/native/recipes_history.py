@@ -1,0 +1,26 @@
+"""Files of what workers of recipes print (recipes/history.h)."""
+
+import os
+
+
+def lines(path):
+    """[(ns, process, thread, event, words)] of the lines that are whole: one that is just being written may be there in
+    part, and of a process that is killed meanwhile the kernel may leave what fits into a page of the file."""
+    with open(path, "rb") as file:
+        *whole, _ = file.read().split(b"\n")
+    found = []
+    for line in whole:
+        try:
+            ns, process, thread, event, *words = line.decode("ascii").split(" ")
+            found.append((int(ns), int(process), int(thread), event, words))
+        except ValueError as error:
+            raise ValueError(f"{path}: no line of a history: {line!r}") from error
+    return found
+
+
+def remove_cut_line(path):
+    """Before another process goes on with a file whose last one was killed."""
+    if not os.path.exists(path):
+        return
+    with open(path, "rb+") as file:
+        file.truncate(file.read().rfind(b"\n") + 1)
