@@ -571,8 +571,13 @@ absl::Status Connection::OnRequestResult(const tree::ApplyResult& result) {
   if (result.error == ErrorCode::kSessionMoved) {
     return absl::AbortedError("the session has moved to another connection");
   }
-  std::string* to = pending == pipeline_.begin() ? &out_ : &pending->bytes;
   const size_t out_before = out_.size();
+  // All that had been committed before a sync came, which came before this write, is applied with
+  // the write. Waiting longer would show the write's answer a later zxid than the write has.
+  for (auto before = pipeline_.begin(); before != pending; ++before) {
+    if (before->stage == Stage::kInFlight) FinishSync(*before);
+  }
+  std::string* to = pending == pipeline_.begin() ? &out_ : &pending->bytes;
   const bool multi = pending->op == OpCode::kMulti;
   ErrorCode error = result.error;
   if (error == ErrorCode::kOk && !multi && !result.ops.empty()) error = result.ops[0].error;
@@ -595,20 +600,24 @@ void Connection::OnSyncDone(uint64_t sync_id) {
   auto pending = std::find_if(pipeline_.begin(), pipeline_.end(), [&](const Pending& p) {
     return p.stage == Stage::kInFlight && p.op == OpCode::kSync && p.sync_id == sync_id;
   });
-  ASSERT(pending != pipeline_.end());
-  std::string reply_bytes;
+  if (pending == pipeline_.end()) return;  // a write that came after it has finished it
+  const size_t out_before = out_.size();
+  FinishSync(*pending);
+  SendDone(out_.size() - out_before);
+}
+
+void Connection::FinishSync(Pending& sync) {
+  std::string bytes;
   {
-    ReplyWriter reply(&reply_bytes, pending->xid, SeenZxid(), ErrorCode::kOk);
-    WriteData(pending->has_path, pending->bytes, reply.body());  // the path as it was sent
+    ReplyWriter reply(&bytes, sync.xid, SeenZxid(), ErrorCode::kOk);
+    WriteData(sync.has_path, sync.bytes, reply.body());  // the path as it was sent
   }
-  const size_t reply_size = reply_bytes.size();
-  if (pending == pipeline_.begin()) {
-    out_ += reply_bytes;
+  if (&sync == &pipeline_.front()) {
+    out_ += bytes;
   } else {
-    pending->bytes = std::move(reply_bytes);
+    sync.bytes = std::move(bytes);
   }
-  pending->stage = Stage::kDone;
-  SendDone(reply_size);
+  sync.stage = Stage::kDone;
 }
 
 void Connection::SendDone(size_t sent) {
@@ -616,7 +625,7 @@ void Connection::SendDone(size_t sent) {
   while (!pipeline_.empty() && pipeline_.front().stage == Stage::kDone) {
     Pending& pending = pipeline_.front();
     if (!first) {
-      // It waited for a reply with a newer zxid; a client must not see zxids go back.
+      // A sync may have waited for a write with a newer zxid; a client must not see zxids go back.
       char* zxid = pending.bytes.data() + kReplyZxidOffset;
       StoreInt<std::endian::big>(
           zxid, std::max(LoadInt<std::endian::big, int64_t>(zxid), SeenZxid().value()));

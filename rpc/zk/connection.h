@@ -165,6 +165,8 @@ class Connection {
   tree::Zxid SeenZxid() const;
   // Whether the client has so much to fetch that nothing more is answered for now.
   bool HasMuchToSend() const;
+  // Makes the reply to a sync in flight.
+  void FinishSync(Pending& sync);
   // Sends what is done at the front of the pipeline; the first `sent` bytes of it are in out().
   void SendDone(size_t sent);
   tree::CommandHeader Header(tree::CommandKind kind) const;

@@ -71,14 +71,48 @@ TEST_CASE("pipelined requests are answered in order, and a read waits for what c
   REQUIRE(f.service.batches.size() == 1);
   f.service.Apply(&f.door);
   f.sockets.RunTurns();
-  CHECK(f.sockets.received(tag).empty());  // the sync is before it
-  REQUIRE(f.service.syncs.size() == 1);
-  CHECK(f.service.syncs[0].first == tag);
-  f.door.OnSyncDone(tag, f.service.syncs[0].second, f.service.tree().last_zxid());
-  f.sockets.RunTurns();
-  CHECK(f.Next(tag).xid == 4);
+  CHECK(f.Next(tag).xid == 4);  // finished by the write behind it
   CHECK(f.Next(tag).xid == 5);
   CHECK(DataOf(f.Next(tag)) == "2");
+}
+
+TEST_CASE("a sync is done at the latest with a write behind it, which has its own zxid") {
+  Fixture f;
+  const uint32_t tag = f.ConnectSession();
+  const uint32_t other = f.ConnectSession();
+  const auto sync_done = [&f](size_t number) {
+    REQUIRE(f.service.syncs.size() > number);
+    f.door.OnSyncDone(f.service.syncs[number].first, f.service.syncs[number].second,
+                      f.service.tree().last_zxid());
+    f.Settle();
+  };
+  f.Write(tag, 1, OpCode::kSync, Path("/"));
+  f.Settle();
+  CHECK(f.sockets.received(tag).empty());
+  sync_done(0);
+  CHECK(f.Next(tag).xid == 1);
+
+  f.Write(tag, 2, OpCode::kSync, Path("/"));
+  f.Write(tag, 3, OpCode::kSync, Path("/"));
+  f.Write(tag, 4, OpCode::kCreate, Create("/a", ""));
+  f.Write(tag, 5, OpCode::kSync, Path("/"));
+  f.sockets.RunTurns();
+  CHECK(f.sockets.received(tag).empty());
+  f.service.Apply(&f.door);
+  const int64_t written = f.service.tree().last_zxid().value();
+  f.Call(other, OpCode::kCreate, Create("/b", ""));
+  for (int32_t xid = 2; xid <= 4; ++xid) {
+    const Packet packet = f.Next(tag);
+    CHECK(packet.xid == xid);
+    CHECK(packet.zxid == written);
+  }
+  sync_done(1);
+  sync_done(2);
+  CHECK(f.sockets.received(tag).empty());
+  sync_done(3);
+  const Packet last = f.Next(tag);
+  CHECK(last.xid == 5);
+  CHECK(last.zxid == written + 1);
 }
 
 TEST_CASE("the writes that came in one turn, of any connection, are one batch in their order") {

@@ -17,6 +17,8 @@ RATE_MAX = 1200
 
 # The begin of a line that says that something was answered (history.h).
 ANSWER = re.compile(r'\{"t":(\d+),"p":\d+,"c":(\d+),"e":"(ok|refused)"')
+# One that says that a client wants to do nothing for a while.
+AWAY = re.compile(r'\{"t":(\d+),"p":\d+,"c":(\d+),"e":"disconnected".*"reason":"the client is away for (\d+) ms"')
 
 # A worker. `clients`: their numbers. `begin`, `end`: in ns, when it was at work; `pauses`: when it was stopped
 # meanwhile, as (begin, end).
@@ -53,22 +55,26 @@ class Progress:
 
     def _take(self, source, calms):
         answers = {client: [] for client in source.clients}
+        pauses = {client: list(source.pauses) for client in source.clients}
         acknowledged = {client: [] for client in source.clients}
         with open(source.path, encoding="utf-8", errors="replace") as file:
             for text in file:
+                away = AWAY.match(text)
+                if away and int(away[2]) in pauses:
+                    pauses[int(away[2])].append((int(away[1]), int(away[1]) + int(away[3]) * 1_000_000))
                 match = ANSWER.match(text)
                 if match and int(match[2]) in answers and source.begin <= int(match[1]) <= source.end:
                     answers[int(match[2])].append(int(match[1]))
                     if match[3] == "ok":
                         acknowledged[int(match[2])].append(int(match[1]))
-        work = active(source)
-        calm = [(max(a, begin), min(b, end)) for a, b in work for begin, end in calms if begin < b and a < end]
         for client in source.clients:
+            work = active(source, pauses[client])
+            calm = [(max(a, begin), min(b, end)) for a, b in work for begin, end in calms if begin < b and a < end]
             times = sorted(acknowledged[client])
             self._count("all", times, work)
             self._count("calm", times, calm)
             waits = [source.begin, *sorted(answers[client]), source.end]
-            longest = max((b - a - stopped(source, a, b)) / 1e9 for a, b in zip(waits, waits[1:]))
+            longest = max((b - a - stopped(pauses[client], a, b)) / 1e9 for a, b in zip(waits, waits[1:]))
             self.waits.append((longest, f"client {client} of {source.label}"))
             for begin, end in calm:
                 seconds = (end - begin) / 1e9
@@ -83,15 +89,20 @@ class Progress:
             self.possible[what] += self.rate * (end - begin) / 1e9
 
 
-def active(source):
-    """When it was not stopped, and had time to come back afterwards."""
+def active(source, pauses):
+    """When somebody was not stopped, and had time to come back afterwards."""
     spans, begin = [], source.begin
-    for stop, go_on in sorted(source.pauses):
+    for stop, go_on in sorted(pauses):
         spans.append((begin, min(stop, source.end)))
         begin = max(begin, go_on + SETTLE_NS)
     spans.append((begin, source.end))
     return [(a, b) for a, b in spans if a < b]
 
 
-def stopped(source, begin, end):
-    return sum(max(0, min(end, go_on) - max(begin, stop)) for stop, go_on in source.pauses)
+def stopped(pauses, begin, end):
+    """For how long, between the two, in ns; pauses of a worker and of its client may meet."""
+    total, last = 0, begin
+    for stop, go_on in sorted(pauses):
+        total += max(0, min(end, go_on) - max(last, stop))
+        last = max(last, go_on)
+    return total

@@ -223,9 +223,10 @@ def standing_still_is_noticed(options):
     """Two clients, of which one does not get on: for a while, or in calm, or each time."""
     second, rate = 10**9, 10
 
-    def problems_of(lines, calms=(), pauses=()):
+    def problems_of(lines, calms=(), pauses=(), more=()):
         path = os.path.join(options.directory, "test.jsonl")
         with open(path, "w", encoding="utf-8") as file:
+            file.writelines(more)
             file.writelines(f'{{"t":{ns},"p":1,"c":{client},"e":"{what}","o":1}}\n' for ns, client, what in lines)
         found = progress.Progress([progress.Source("worker 1", path, (1, 2), 0, 100 * second, pauses)], calms, rate)
         found.judge_shares(True)
@@ -240,6 +241,15 @@ def standing_still_is_noticed(options):
     gap = [line(i, 1) for i in range(1000)] + [line(i, 2) for i in range(1000) if not 400 < i < 750]
     assert "client 2 of worker 1 was not answered for 35 s" in problems_of(gap, calms)[0], problems_of(gap, calms)
     assert not problems_of(gap, calms, [(41 * second, 74 * second)])
+    # Who wants to be away does not stand still, but for one who does not come back.
+    away = ['{"t":%d,"p":1,"c":2,"e":"disconnected","server":"a:1","reason":"the client is away for 10000 ms"}\n'
+            % (20 * second - 1)]
+    gone = [line(i, 1) for i in range(1000)] + [line(i, 2) for i in range(1000) if not 195 < i < 305]
+    assert "client 2 of worker 1 got nothing done" in problems_of(gone, calms)[0], problems_of(gone, calms)
+    assert not problems_of(gone, calms, (), away), problems_of(gone, calms, (), away)
+    assert problems_of(gone, [(20 * second, 36 * second)], (), away) == []
+    later = [line(i, 1) for i in range(1000)] + [line(i, 2) for i in range(1000) if not 195 < i < 365]
+    assert "client 2 of worker 1 got nothing done" in problems_of(later, [(20 * second, 36 * second)], (), away)[0]
     silent = [line(i, 1) for i in range(1000)]
     assert "client 2 of worker 1 was not answered for 100 s" in problems_of(silent)[0]
     refused = [line(i, client, "refused" if client == 2 and 190 < i < 310 else "ok")

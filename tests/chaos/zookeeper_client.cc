@@ -146,7 +146,8 @@ void ZookeeperClient::EndSession(What what) {
 }
 
 void ZookeeperClient::Move(int64_t away_ms) {
-  if (connection_.open()) Disconnect("the client moves");
+  // progress.py reads for how long.
+  if (connection_.open()) Disconnect(absl::StrCat("the client is away for ", away_ms, " ms"));
   not_before_ns_ = NowNs() + away_ms * kNsInMs;
 }
 

@@ -1,6 +1,7 @@
 #include "tests/differential/client.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace quorate::differential {
@@ -142,13 +143,26 @@ std::string Client::EncodeBarrier() const {
 }
 
 std::vector<Answer> Client::Collect(wire::Connection* connection) {
+  using std::chrono::steady_clock;
+  const auto deadline = steady_clock::now() + std::chrono::milliseconds(kPatienceMs);
   std::vector<Answer> answers, overtaking;
   std::string packet;
   for (bool done = false; !done;) {
     switch (connection->Receive(&packet, kPatienceMs)) {
-      case wire::Connection::Received::kPacket:
-        done = Take(packet, &answers, &overtaking);
+      case wire::Connection::Received::kPacket: {
+        const Taken taken = Take(packet, &answers, &overtaking);
+        done = taken == Taken::kBarrier;
+        if (taken == Taken::kBarrierTooEarly) {
+          if (steady_clock::now() > deadline) {
+            overtaking.emplace_back().kind = AnswerKind::kNothing;
+            connection->Close();
+            done = true;
+          } else {
+            connection->Send(EncodeBarrier(), kPatienceMs);
+          }
+        }
         break;
+      }
       case wire::Connection::Received::kClosed:
         overtaking.emplace_back().kind = AnswerKind::kClosed;
         done = true;
@@ -164,25 +178,29 @@ std::vector<Answer> Client::Collect(wire::Connection* connection) {
   return answers;
 }
 
-bool Client::Take(const std::string& packet, std::vector<Answer>* answers,
-                  std::vector<Answer>* overtaking) {
+Client::Taken Client::Take(const std::string& packet, std::vector<Answer>* answers,
+                           std::vector<Answer>* overtaking) {
   wire::ReplyHeader header;
   std::string_view body;
   wire::DecodeReplyHeader(packet, &header, &body);
   if (header.zxid > last_zxid_) last_zxid_ = header.zxid;
-  if (header.xid == kBarrierXid) return true;
+  // ZooKeeper's leader answers a sync before it has applied what followers have shown already.
+  if (header.xid == kBarrierXid) {
+    return header.zxid < *newest_zxid_ ? Taken::kBarrierTooEarly : Taken::kBarrier;
+  }
+  *newest_zxid_ = std::max(*newest_zxid_, header.zxid);
   auto expected = std::find_if(expected_.begin(), expected_.end(), [&](const Expected& e) {
     return !e.answered && (e.op == wire::kPing ? wire::kPingXid : e.xid) == header.xid;
   });
   if (expected == expected_.end()) {
     answers->push_back(header.xid == wire::kNotificationXid ? DecodeEvent(packet)
                                                             : DecodeReplyTo(0, packet));
-    return false;
+    return Taken::kAnswer;
   }
   expected->answered = true;
   const bool overtakes = expected->op == wire::kPing || expected->op == wire::kAuth;
   (overtakes ? overtaking : answers)->push_back(DecodeReplyTo(expected->op, packet));
-  return false;
+  return Taken::kAnswer;
 }
 
 }  // namespace quorate::differential

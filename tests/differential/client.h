@@ -16,9 +16,11 @@ namespace quorate::differential {
 
 class Client {
  public:
-  // Barriers show on the connection all that happened before them at `address`; at one of several
-  // servers that takes a sync.
-  Client(std::string address, bool alone) : address_(std::move(address)), alone_(alone) {}
+  // Barriers show on the connection all that any client of these servers was shown before them; at
+  // one of several servers that takes a sync. `newest_zxid`, which must outlive it: of all answers
+  // that clients of these servers got.
+  Client(std::string address, bool alone, int64_t* newest_zxid)
+      : address_(std::move(address)), alone_(alone), newest_zxid_(newest_zxid) {}
 
   // The two halves of an operation, so that both servers can be at work at once. What is not of
   // kind kConnect needs a connection.
@@ -56,12 +58,13 @@ class Client {
   std::string Encode(const Request& request) const;
   std::string EncodeBarrier() const;
   std::vector<Answer> Collect(wire::Connection* connection);
-  // True if it is the answer to the barrier.
-  bool Take(const std::string& packet, std::vector<Answer>* answers,
-            std::vector<Answer>* overtaking);
+  enum class Taken { kAnswer, kBarrier, kBarrierTooEarly };
+  Taken Take(const std::string& packet, std::vector<Answer>* answers,
+             std::vector<Answer>* overtaking);
 
   const std::string address_;
   const bool alone_;
+  int64_t* const newest_zxid_;
   wire::Connection connection_;
   wire::Connection old_;
   int64_t session_ = 0;

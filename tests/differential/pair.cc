@@ -68,9 +68,9 @@ Pair::Pair(const Addresses& addresses, Comparison* comparison, Planted* planted)
     const auto& hosts = server == kReference ? addresses.reference : addresses.ours;
     const bool alone = hosts.size() == 1;
     for (size_t i = 0; i < kClients; ++i) {
-      clients_[server].emplace_back(hosts[i % hosts.size()], alone);
+      clients_[server].emplace_back(hosts[i % hosts.size()], alone, &newest_zxids_[server]);
     }
-    admins_[server] = std::make_unique<Client>(hosts[0], alone);
+    admins_[server] = std::make_unique<Client>(hosts[0], alone, &newest_zxids_[server]);
   }
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -54,6 +55,7 @@ class Pair {
 
   Comparison& comparison_;
   Planted& planted_;
+  std::array<int64_t, 2> newest_zxids_{};
   std::array<std::vector<Client>, 2> clients_;
   std::array<std::unique_ptr<Client>, 2> admins_;
 };
