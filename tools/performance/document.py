@@ -656,39 +656,33 @@ HOW_GROWTH_IS_PROFILED = (
 WHAT_GROWS = {
     "nodes": (
         "*A million znodes*: a read takes its time in the same functions as before, and longer in those that "
-        "follow pointers into the tree: the table of children (`ChildSet::SegmentOf`), the slots and the name "
-        "of the child (`FindIn`), and its data, which is copied (`memmove`). No more is done, and nothing of "
+        "follow pointers into the tree: the slots and the name of the child (`ChildSet::FindIn`, "
+        "`ChildSet::SegmentOf`), and its data, which is copied (`memmove`). No more is done, and nothing of "
         "it in the kernel: these wait for memory, where fewer nodes stay in the caches. A write does the "
         "same at each of three members, and frees the data that it replaces (`NodeMemory::Free`): that is what "
-        "grows in the thread that applies. The rest is checkpoints, which have a thread of their own. They "
+        "grows in the thread that applies. The rest is checkpoints, which have threads of their own "
+        "(`checkpoint`, and `rocksdb:low`, which merges their files). They "
         "write what has changed, which of ten thousand nodes is the same ones many times, and of a million "
-        "hardly any twice: more records are collected (`ChangeTracker::HandOutNode`) and sorted by "
-        "name (`RecordFiles::Normalize`, `memcmp`). *Connect* has no use for the tree and does nothing else "
-        "than before; it costs more while a checkpoint of the writes before it is under way, and else the same."),
+        "hardly any twice: more records are collected, sorted by name (`memcmp`) and merged. *Connect* has no "
+        "use for the tree and does nothing else than before."),
     "sessions": (
-        "*Ten thousand sessions*, at connect: each thread of connections has a timer, which looks at every one "
-        "of them whether it is late (`ConnectionLoop::OnTimer`, `Connection::CheckTime`), up to ten times a "
-        "second. That is a cost of time and not of operations, so that it is the more for each connect "
-        "the fewer there are in a second; and what comes meanwhile at that thread waits. Of writes "
-        "and reads there are ten times as many to share it. In the kernel it is the table of a thread's sockets (`do_epoll_ctl`); and "
-        "what is looked up by session or connection takes longer (`SessionTable::Find`, "
-        "`Statistics::AddConnection`), for the tables are larger than the caches."),
+        "*Ten thousand sessions*, at connect: all threads take somewhat longer, and half of it is in the kernel. "
+        "Nothing is done that grows with the sessions that are there: who says nothing is not looked at. "
+        "But what is looked up and kept in order by session or connection takes longer (`SessionTable::Find`, "
+        "`btree`), for the tables are larger than the caches, as is the kernel's table of a thread's sockets "
+        "(`do_epoll_ctl`); and the disk is spoken to more often for each (`iowrite16`)."),
     "watches": (
-        "*A million watches*, at connect: with more than 10,000 of them at a member it applies no change on the "
-        "thread that talks to the others any more, for one change may have to tell very many. So each "
-        "session that comes or goes is handed to the thread that applies (`apply`, next to nothing at the base), "
-        "and it has to be woken. What is done for a session stays the same, and no function comes to the "
-        "front."),
+        "*A million watches* make no difference to a connect: a change looks for the watches of its own node and of its "
+        "parent, and as long as no node has a hundred of them, it is applied on the same thread as without any."),
     "values": (
         "*Bytes of data*: a write of 1,000 B is copied (`memmove`; in the kernel to the log's file, "
         "`copy_folio_from_iter_atomic`, and through sockets, `_copy_from_iter`, `_copy_to_iter`), "
         "and has its checksum taken (`Crc32cHardware` for the log, `XXH3` for the tree's digest) at each "
-        "member. Of 100,000 B nothing else is left: a quarter and more of the time is the copy into the page "
-        "cache of the log's file, and checkpoints have as many bytes to write again. A read has only the copy out "
-        "of the tree, and the one to the socket, to grow in; nearly as much is memory that is taken "
-        "from the system for a batch of answers and given back after it, whose pages the kernel "
-        "maps and clears (`exc_page_fault`, `clear_page_erms`, `unmap_page_range`): large blocks are not kept, as "
-        "each of many connections would keep its own."),
+        "member. Of 100,000 B nothing else is left, but for one part in twelve, which is memory that is taken from the "
+        "system for a batch of writes and given back after it (`exc_page_fault`). The largest is the copy into the "
+        "page cache of the log's file, and checkpoints have as many bytes to write again. A read has only the copy out "
+        "of the tree, and the one to the socket, to grow in; large answers are made in buffers that are kept for the "
+        "next ones."),
 }
 
 
