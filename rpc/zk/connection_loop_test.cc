@@ -200,7 +200,7 @@ TEST_CASE("touches name each session once, in ascending order, and only those he
   CHECK(f.service.touches[1] == std::vector<int64_t>{sessions[7].session_id});
 }
 
-TEST_CASE("what was heard last before a connection broke counts for its session") {
+TEST_CASE("what was heard last before a connection ended counts for its session") {
   Fixture f;
   ConnectResponse session;
   const uint32_t tag = f.ConnectSession(&session);
@@ -208,7 +208,11 @@ TEST_CASE("what was heard last before a connection broke counts for its session"
   REQUIRE(f.service.touches.size() == 1);
   f.Write(tag, kPingXid, OpCode::kPing, "");
   f.Pass(1);
-  f.sockets.HangUp(tag);
+  SECTION("it broke") { f.sockets.HangUp(tag); }
+  SECTION("the server closes it") {
+    f.sockets.Write(tag, "\xff\xff\xff\xff");  // a length that cannot be
+    f.Settle();
+  }
   CHECK(f.loop.connection_count() == 0);
   f.Pass(200);
   REQUIRE(f.service.touches.size() == 2);

@@ -5,6 +5,8 @@ import collections
 import json
 import os
 
+import recipes_history
+
 # Which event begins what: workload and function, as in histories (history.h).
 BEGINS = {"acquiring": ("lock", "acquire"), "offering": ("queue", "offer"), "taking": ("queue", "take"),
           "began": ("commit", "coordinate"), "resumed": ("commit", "coordinate"), "voting": ("commit", "decide")}
@@ -34,11 +36,8 @@ class Operations:
             *lines, _ = file.read().split(b"\n")
         self.position += sum(len(line) + 1 for line in lines)
         for line in lines:
-            try:
-                ns, process, thread, event = line.decode().split(" ")[:4]
-                self._take(int(ns), int(process), int(thread), event)
-            except ValueError as error:
-                raise ValueError(f"{self.path}: no line of a history: {line!r}") from error
+            ns, process, thread, event, _ = recipes_history.parse(self.path, line)
+            self._take(ns, process, thread, event)
 
     def _take(self, ns, process, thread, event):
         if event in BEGINS:

@@ -3,19 +3,21 @@
 import os
 
 
+def parse(path, line):
+    """(ns, process, thread, event, words) of a line of bytes, without its end. `path`: of the file that has it."""
+    try:
+        ns, process, thread, event, *words = line.decode("ascii").split(" ")
+        return int(ns), int(process), int(thread), event, words
+    except ValueError as error:
+        raise ValueError(f"{path}: no line of a history: {line!r}") from error
+
+
 def lines(path):
-    """[(ns, process, thread, event, words)] of the lines that are whole: one that is just being written may be there in
-    part, and of a process that is killed meanwhile the kernel may leave what fits into a page of the file."""
+    """What parse() returns of the lines that are whole: one that is just being written may be there in part, and of a
+    process that is killed meanwhile the kernel may leave what fits into a page of the file."""
     with open(path, "rb") as file:
         *whole, _ = file.read().split(b"\n")
-    found = []
-    for line in whole:
-        try:
-            ns, process, thread, event, *words = line.decode("ascii").split(" ")
-            found.append((int(ns), int(process), int(thread), event, words))
-        except ValueError as error:
-            raise ValueError(f"{path}: no line of a history: {line!r}") from error
-    return found
+    return [parse(path, line) for line in whole]
 
 
 def remove_cut_line(path):
