@@ -125,6 +125,28 @@ def alone_performance_document_says_what_checkpoints_cost(_):
         assert line_with(text, "| checkpoints of the three members |").endswith("| – | 15 | 0 | – | 16 | 1 |"), text
 
 
+def alone_performance_document_judges_memory(_):
+    def points(loaded, restarted, heap=None):
+        return [{"nodes": 1000, "loaded_bytes": 1000 * loaded, "restarted_bytes": 1000 * restarted,
+                 "restart_seconds": [0.25], **({"heap_bytes": 1000 * heap} if heap else {})}]
+
+    with tempfile.TemporaryDirectory() as directory:
+        def line_of(ours, theirs):
+            keep(directory, "memory-flat", shape="flat", runs=[],
+                 points={"quorate": points(*ours), "zookeeper": points(*theirs)})
+            performance(directory, "--render")
+            return line_with(read(directory, "document.md"), "| flat |")
+
+        line = line_of((250, 220), (1000, 500, 400))
+        assert line.startswith("| flat | 1,000 | 250 | 1,000 | 0.250 | 220 | 500 | 0.440 | 400 |"), line
+        assert line.endswith("| met |"), line
+        # It has grown by less than what lives on its heap.
+        line = line_of((250, 220), (1000, 200, 440))
+        assert "| 220 | 200 | 0.500 | 440 |" in line and line.endswith("| met |"), line
+        line = line_of((250, 220), (1000, 200, 210))
+        assert "| 220 | 200 | 1.05 | 210 |" in line and line.endswith("**behind: memory** |"), line
+
+
 def grown_side(cpu_us, kernel_us, **functions):
     return {"cpu_us": cpu_us, "kernel_us": kernel_us, "samples": 1000 if functions else 0,
             "functions": functions, "threads": {"node": cpu_us / 2, "apply": cpu_us / 2} if functions else {}}

@@ -390,7 +390,9 @@ class Document:
                 f"{result['rate']:,} operations a second, half of them reads, over a tree of "
                 f"{result['nodes']:,} nodes. It is a quarter of the rate of writes that ZooKeeper could do. "
                 f"Every {result['snap_count']:,} writes a member takes a snapshot, begins new files "
-                "of the log and removes old ones. Latency counts from the time at which a request "
+                "of the log and removes old ones. They take turns of more than a minute, so that what a "
+                "system leaves for the kernel to write falls into its own turn; at the end of a turn the "
+                "rest is written. Latency counts from the time at which a request "
                 "should have begun. Read the ratios; the times in brackets are those of this machine."))
             table = Table(["figure", "Quorate / ZooKeeper", "(Quorate, ZooKeeper)", "result"], [])
             figures = steady_figures(measured, ("setData", "getData"))
@@ -442,7 +444,8 @@ class Document:
             "Memory is what the process has grown by since it was empty (RSS), for each node: "
             "after the nodes were created, and after a restart. ZooKeeper's depends on how much heap it "
             "is allowed (-Xmx4g here), so that what lives on its heap after a full collection stands "
-            "beside it. A restart is timed from the start of the process until it serves, after it was "
+            "beside it; and an empty JVM has heap already, which it then fills without growing: where "
+            "it has grown by less than what lives there, the ratio is that to the latter. A restart is timed from the start of the process until it serves, after it was "
             "stopped in good order, with its files in the page cache; the median."))
         table = Table(["tree", "nodes", "B/node, created: Quorate", "ZooKeeper", "ratio",
                        "B/node, restarted: Quorate", "ZooKeeper", "ratio",
@@ -457,11 +460,12 @@ class Document:
     def memory_cells(self, row, shape, pair, is_first):
         nodes = pair[0]["nodes"]
         cells, behind = [shape, f"{nodes:,}"], []
+        heap = pair[1].get("heap_bytes")
         for key in ("loaded_bytes", "restarted_bytes"):
             each = [point[key] / nodes for point in pair]
-            cells += [*map(number, each), number(quotient(*each))]
-            behind += ["bytes"] if each[0] > each[1] and "bytes" not in behind else []
-        heap = pair[1].get("heap_bytes")
+            used = max(each[1], (heap or 0) / nodes)
+            cells += [*map(number, each), number(quotient(each[0], used))]
+            behind += ["bytes"] if each[0] > used and "bytes" not in behind else []
         restart = [statistics.median(point["restart_seconds"]) for point in pair]
         behind += ["restart_seconds"] if restart[0] > restart[1] else []
         cells += [number(heap and heap / nodes), *map(number, restart), number(quotient(*restart))]

@@ -350,7 +350,7 @@ def measure_tail(bench, scale, results):
         seconds = scale.tail_minutes * 60 / 2
         run = bench.compare(["open-loop"], ours, theirs, [
             "--connections", 30, "--rate", rate, "--read-share", 0.5, "--keys", 10_000,
-            "--seconds", seconds, "--slice-seconds", min(15, seconds / 4),
+            "--seconds", seconds, "--slice-seconds", seconds / 4,
             "--warm-up-seconds", scale.warm_up_seconds])
         taken = [snapshots(cluster) - earlier for cluster, earlier in zip((ours, theirs), before)]
     return {"runs": [run], "rate": rate, "snap_count": count, "nodes": scale.tail_nodes,
