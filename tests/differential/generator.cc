@@ -56,7 +56,15 @@ Operation Generator::Requests() {
       // ZooKeeper may check what follows at once against the old list.
       if (operation.requests.back().op == wire::kSetAcl) break;
     }
-    if (Chance(25)) operation.requests.push_back(MakeEmpty(wire::kCloseSession));
+    // A container or TTL node that is asked for in an ephemeral mode is none, but as long as it is
+    // on its way ZooKeeper takes it for one, and may end it with the session.
+    const bool may_be_ephemeral =
+        std::any_of(operation.requests.begin(), operation.requests.end(), [](const Request& r) {
+          return r.op == wire::kCreateContainer || r.op == wire::kCreateTtl;
+        });
+    if (Chance(25) && !may_be_ephemeral) {
+      operation.requests.push_back(MakeEmpty(wire::kCloseSession));
+    }
   }
   for (Request& request : operation.requests) GiveXid(operation.slot, &request);
   return operation;
@@ -225,7 +233,8 @@ Request Generator::Multi() {
   std::vector<Request> items;
   for (uint64_t left = Below(6); left > 0; --left) {
     Request item = MultiItem();
-    if (IsWanted(item)) items.push_back(std::move(item));
+    // ZooKeeper checks a quota as if each item were alone.
+    if (IsWanted(item) && !(with_quotas_ && !items.empty())) items.push_back(std::move(item));
   }
   return MakeMulti(wire::kMulti, items);
 }
