@@ -1,5 +1,6 @@
 #include "tests/differential/generator.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -56,13 +57,12 @@ Operation Generator::Requests() {
       // ZooKeeper may check what follows at once against the old list.
       if (operation.requests.back().op == wire::kSetAcl) break;
     }
-    // A container or TTL node that is asked for in an ephemeral mode is none, but as long as it is
-    // on its way ZooKeeper takes it for one, and may end it with the session.
-    const bool may_be_ephemeral =
-        std::any_of(operation.requests.begin(), operation.requests.end(), [](const Request& r) {
-          return r.op == wire::kCreateContainer || r.op == wire::kCreateTtl;
-        });
-    if (Chance(25) && !may_be_ephemeral) {
+    // A container that is asked for in an ephemeral mode is not ephemeral, but as long as it is on
+    // its way ZooKeeper takes it for that, and may end it with the session.
+    const bool has_container =
+        std::any_of(operation.requests.begin(), operation.requests.end(),
+                    [](const Request& r) { return r.op == wire::kCreateContainer; });
+    if (Chance(25) && !has_container) {
       operation.requests.push_back(MakeEmpty(wire::kCloseSession));
     }
   }
