@@ -146,10 +146,9 @@ grpc::ServerUnaryReactor* ClusterService::Members(grpc::CallbackServerContext* c
     }
     // Every server knows its own port, whether its line says it or not.
     if (known.id == view.self && member->client_address().empty()) {
-      const std::string& host = config_.standalone() || config_.client_address != "0.0.0.0"
-                                    ? config_.client_address
-                                    : line->second.host;
-      member->set_client_address(Address(host, config_.client_port));
+      const bool is_named = config_.standalone() || !config_.ListensForClientsEverywhere();
+      member->set_client_address(is_named ? config_.ClientEndpoint()
+                                          : Address(line->second.host, config_.client_port));
     }
   }
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();

@@ -3,13 +3,13 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/post.hpp>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
+#include "rpc/listen/listen.h"
 
 namespace quorate::rpc {
 namespace {
@@ -88,7 +88,6 @@ void PeerNetwork::Tick() {
 
 std::vector<tcp::endpoint> PeerNetwork::ListenEndpoints(error_code* error) const {
   const PeerAddress& address = options_.listen_address;
-  if (address.host.empty()) return {{tcp::v6(), address.port}};  // IPv4, too
   boost::asio::io_context own;
   tcp::resolver resolver(own);
   const auto found =
@@ -96,17 +95,9 @@ std::vector<tcp::endpoint> PeerNetwork::ListenEndpoints(error_code* error) const
   return {found.begin(), found.end()};
 }
 
-error_code PeerNetwork::ListenOn(const tcp::endpoint& endpoint) {
+error_code PeerNetwork::AddListener(const std::function<error_code(tcp::acceptor*)>& listen) {
   auto listener = std::make_unique<Listener>(Listener{tcp::acceptor(context_)});
-  tcp::acceptor& acceptor = listener->acceptor;
-  error_code error;
-  acceptor.open(endpoint.protocol(), error);
-  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
-  if (!error && endpoint.protocol() == tcp::v6()) {
-    acceptor.set_option(boost::asio::ip::v6_only(!options_.listen_address.host.empty()), error);
-  }
-  if (!error) acceptor.bind(endpoint, error);
-  if (!error) acceptor.listen(tcp::acceptor::max_listen_connections, error);
+  const error_code error = listen(&listener->acceptor);
   if (!error) listeners_.push_back(std::move(listener));
   return error;
 }
@@ -114,12 +105,14 @@ error_code PeerNetwork::ListenOn(const tcp::endpoint& endpoint) {
 absl::Status PeerNetwork::Listen() {
   const PeerAddress& address = options_.listen_address;
   error_code problem;
-  for (const tcp::endpoint& endpoint : ListenEndpoints(&problem)) {
-    error_code error = ListenOn(endpoint);
-    if (error == boost::system::errc::address_family_not_supported && address.host.empty()) {
-      error = ListenOn({tcp::v4(), address.port});
+  if (address.host.empty()) {
+    problem = AddListener([&](tcp::acceptor* to) { return ListenOnAll(address.port, to); });
+  } else {
+    for (const tcp::endpoint& endpoint : ListenEndpoints(&problem)) {
+      const error_code error =
+          AddListener([&](tcp::acceptor* to) { return ListenOn(endpoint, Families::kOwn, to); });
+      if (error) problem = error;
     }
-    if (error) problem = error;
   }
   // Of a name's addresses, this machine may lack some.
   const bool is_taken = problem == boost::system::errc::address_in_use;

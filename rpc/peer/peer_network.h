@@ -16,6 +16,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -87,7 +88,8 @@ class PeerNetwork : public PeerLinks, public consensus::EventLoop, private PeerR
   // What is to be listened on.
   std::vector<boost::asio::ip::tcp::endpoint> ListenEndpoints(
       boost::system::error_code* error) const;
-  boost::system::error_code ListenOn(const boost::asio::ip::tcp::endpoint& endpoint);
+  boost::system::error_code AddListener(
+      const std::function<boost::system::error_code(boost::asio::ip::tcp::acceptor*)>& listen);
   void Accept(Listener* listener);
   void Adopt(boost::asio::ip::tcp::socket socket);
   // Closes the oldest connection on which no server has said hello, if there are too many.

@@ -42,12 +42,10 @@ const std::map<std::string, std::string>& IgnoredKeys() {
       {"admin.commandURL", "the HTTP door is not in this version"},
       {"admin.idleTimeout", "the HTTP door is not in this version"},
       {"reconfigEnabled", "the change of members at run time is not in this version"},
-      {"dynamicConfigFile", "the change of members at run time is not in this version"},
       {"extendedTypesEnabled", "nodes with a TTL can always be created"},
       {"zookeeper.extendedTypesEnabled", "nodes with a TTL can always be created"},
       {"znode.container.maxNeverUsedIntervalMs", "containers stay until they were used"},
-      {"secureClientPort", "TLS is not in this version"},
-      {"sslQuorum", "TLS is not in this version"},
+      {"secureClientPort", "TLS is not in this version; nobody listens there"},
       {"localSessionsEnabled", "all sessions are global"},
       {"metricsProvider.className", "metrics over HTTP are not in this version"},
       {"metricsProvider.httpPort", "metrics over HTTP are not in this version"},
@@ -55,26 +53,93 @@ const std::map<std::string, std::string>& IgnoredKeys() {
   return *keys;
 }
 
+// Keys of ZooKeeper that ask for protection which is not here: a server that only warned of them
+// would let in whom they were to keep out. Each with the value that asks for none, and what is
+// missing.
+struct Protection {
+  std::string harmless;  // empty: there is none
+  std::string missing;
+};
+const std::map<std::string, Protection>& Protections() {
+  static const auto* keys = new std::map<std::string, Protection>{
+      {"enforce.auth.enabled",
+       {"false", "clients that have not authenticated are not turned away"}},
+      {"sessionRequireClientSASLAuth", {"false", "there is no SASL"}},
+      {"requireClientAuthScheme", {"", "there is no SASL"}},
+      {"quorum.auth.enableSasl", {"false", "there is no SASL between servers"}},
+      {"quorum.auth.learnerRequireSasl", {"false", "there is no SASL between servers"}},
+      {"quorum.auth.serverRequireSasl", {"false", "there is no SASL between servers"}},
+      {"sslQuorum", {"false", "there is no TLS between servers"}},
+      {"DigestAuthenticationProvider.digestAlg", {"SHA1", "digests in ACLs are of SHA1"}},
+  };
+  return *keys;
+}
+
+// The next line of `*text` as Java's Properties has it: without the space around it, and with the
+// lines behind it that it goes on in. `*count` grows by the number of lines taken.
+std::string NextLine(absl::string_view* text, int* count) {
+  std::string whole;
+  for (bool goes_on = true; goes_on && !text->empty(); ++*count) {
+    const size_t end = std::min(text->find('\n'), text->size());
+    absl::string_view line = text->substr(0, end);
+    text->remove_prefix(std::min(end + 1, text->size()));
+    line = absl::StripAsciiWhitespace(line);
+    const bool is_comment = whole.empty() && !line.empty() && (line[0] == '#' || line[0] == '!');
+    const size_t backslashes = line.size() - (line.find_last_not_of('\\') + 1);
+    goes_on = !is_comment && backslashes % 2 == 1;
+    if (goes_on) line.remove_suffix(1);
+    if (!is_comment) absl::StrAppend(&whole, line);
+  }
+  return whole;
+}
+
 class Parser {
  public:
-  Parser(const std::string& file, ReadFile read_file) : read_file_(read_file) {
+  Parser(const std::string& file, ReadFile read_file) : read_file_(read_file), file_(file) {
     config_.file = file;
   }
 
   absl::StatusOr<Config> Parse(std::string_view text) {
-    for (absl::string_view line :
-         absl::StrSplit(absl::string_view(text.data(), text.size()), '\n')) {
-      ++line_;
-      line = absl::StripAsciiWhitespace(line);
-      if (line.empty() || line.front() == '#' || line.front() == '!') continue;
-      if (absl::Status s = ParseLine(line); !s.ok()) return s;
-    }
-    line_ = 0;
+    if (absl::Status s = ParseText({text.data(), text.size()}); !s.ok()) return s;
+    if (absl::Status s = ReadMembers(); !s.ok()) return s;
     if (absl::Status s = Finish(); !s.ok()) return s;
     return std::move(config_);
   }
 
  private:
+  absl::Status ParseText(absl::string_view text) {
+    for (int count = 0; !text.empty();) {
+      line_ = count + 1;
+      const std::string line = NextLine(&text, &count);
+      if (line.empty()) continue;
+      if (absl::Status s = ParseLine(line); !s.ok()) return s;
+    }
+    line_ = 0;
+    return absl::OkStatus();
+  }
+
+  // ZooKeeper since 3.5 moves the server lines there when members are changed at run time.
+  absl::Status ReadMembers() {
+    if (members_file_.empty()) return absl::OkStatus();
+    if (!config_.servers.empty()) {
+      return Error("dynamicConfigFile",
+                   absl::StrCat("the members are in ", members_file_,
+                                "; server.N lines belong there, or take this key out"));
+    }
+    absl::StatusOr<std::string> text = read_file_(members_file_);
+    if (!text.ok()) {
+      return Error("dynamicConfigFile",
+                   absl::StrCat(members_file_, " cannot be read; it has the server.N lines"));
+    }
+    file_ = members_file_;
+    if (absl::Status s = ParseText(*text); !s.ok()) return s;
+    if (config_.servers.empty()) {
+      return Error("server.N", "there is no such line; this file has to name the members");
+    }
+    file_ = config_.file;
+    return absl::OkStatus();
+  }
+
   // What ZooKeeper takes as a system property is accepted with its prefix too.
   static bool IsProperty(absl::string_view key, absl::string_view name) {
     absl::ConsumePrefix(&key, "zookeeper.");
@@ -82,20 +147,48 @@ class Parser {
   }
 
   absl::Status Error(absl::string_view key, absl::string_view problem) const {
-    std::string place = config_.file;
+    std::string place = file_;
     if (line_ > 0) absl::StrAppend(&place, ":", line_);
     return absl::InvalidArgumentError(absl::StrCat(place, ": ", key, ": ", problem));
   }
 
   absl::Status ParseLine(absl::string_view line) {
-    const size_t separator = line.find('=');
-    if (separator == absl::string_view::npos) {
+    const size_t end = line.find_first_of("=: \t\f");
+    if (end == absl::string_view::npos) {
       return Error(line, "not a setting; a line is key=value, or a comment that starts with #");
     }
-    const std::string key(absl::StripAsciiWhitespace(line.substr(0, separator)));
-    const std::string value(absl::StripAsciiWhitespace(line.substr(separator + 1)));
+    const std::string key(line.substr(0, end));
+    absl::string_view rest = absl::StripLeadingAsciiWhitespace(line.substr(end));
+    if (absl::StartsWith(rest, "=") || absl::StartsWith(rest, ":")) rest.remove_prefix(1);
+    const std::string value(absl::StripAsciiWhitespace(rest));
     if (absl::StartsWith(key, "server.")) return ParseServer(key, value);
+    if (absl::StartsWith(key, "weight.") || absl::StartsWith(key, "group.")) {
+      return ParseQuorum(key, value);
+    }
+    if (file_ != config_.file) {
+      if (key == "version") return absl::OkStatus();  // of a configuration; ours has none
+      return Error(key, absl::StrCat("it does not belong here, but in ", config_.file));
+    }
     return ParseSetting(key, value);
+  }
+
+  // Each participant is one of a majority.
+  absl::Status ParseQuorum(const std::string& key, const std::string& value) {
+    if (absl::StartsWith(key, "weight.") && value == "1") return absl::OkStatus();
+    return Error(
+        key,
+        "all participants count alike, and there are no groups of them; take the weight.N and "
+        "group.N lines out, and make those observers that are not to count");
+  }
+
+  absl::Status CheckProtection(absl::string_view key, const std::string& value) {
+    absl::ConsumePrefix(&key, "zookeeper.");
+    const auto known = Protections().find(std::string(key));
+    if (known == Protections().end()) return absl::OkStatus();
+    const auto& [harmless, missing] = known->second;
+    if (absl::EqualsIgnoreCase(value, harmless)) return absl::OkStatus();
+    return Error(key, absl::StrCat("\"", value, "\" cannot be kept to: ", missing,
+                                   "; take the key out if the server may go without"));
   }
 
   absl::Status ParseInt(const std::string& key, const std::string& value, int64_t min, int64_t max,
@@ -135,19 +228,20 @@ class Parser {
     constexpr int kHour = 3600 * 1000;
     constexpr const char* kMs = " of milliseconds";
     if (key == "dataDir") return SetText(key, value, &config_.data_dir);
+    if (key == "dynamicConfigFile") return SetText(key, value, &members_file_);
     if (key == "dataLogDir") return SetText(key, value, &config_.log_dir);
     if (key == "clientPortAddress") return SetText(key, value, &config_.client_address);
     if (key == "clientPort") return ParsePort(key, value, &config_.client_port);
     if (key == "grpcPort") return ParsePort(key, value, &config_.grpc_port);
     if (key == "tickTime") return ParseInt(key, value, 1, kHour, kMs, &config_.tick_time_ms);
     if (key == "minSessionTimeout") {
-      return ParseInt(key, value, -1, 24 * kHour, kMs, &config_.min_session_timeout_ms);
+      return ParseInt(key, value, -1, INT32_MAX, kMs, &config_.min_session_timeout_ms);
     }
     if (key == "maxSessionTimeout") {
-      return ParseInt(key, value, -1, 24 * kHour, kMs, &config_.max_session_timeout_ms);
+      return ParseInt(key, value, -1, INT32_MAX, kMs, &config_.max_session_timeout_ms);
     }
     if (key == "maxClientCnxns") {
-      return ParseInt(key, value, 0, 1 << 30, "", &config_.max_client_connections);
+      return ParseInt(key, value, -1, 1 << 30, "", &config_.max_client_connections);
     }
     if (key == "maxCnxns") return ParseInt(key, value, 0, 1 << 30, "", &config_.max_connections);
     if (key == "globalOutstandingLimit") {
@@ -163,7 +257,7 @@ class Parser {
     if (key == "heartbeatMs") return ParseInt(key, value, 5, kHour, kMs, &heartbeat_ms_.emplace());
     if (key == "ioThreads") return ParseInt(key, value, 0, 128, " of threads", &config_.io_threads);
     if (key == "snapCount") {
-      return ParseInt(key, value, 2, 1 << 30, " of entries", &config_.snap_count);
+      return ParseInt(key, value, 1, 1 << 30, " of entries", &config_.snap_count);
     }
     if (key == "logSegmentBytes") {
       return ParseInt(key, value, 64 << 10, 1 << 30, " of bytes", &config_.log_segment_bytes);
@@ -201,6 +295,7 @@ class Parser {
       }
       return absl::OkStatus();
     }
+    if (absl::Status s = CheckProtection(key, value); !s.ok()) return s;
     if (absl::Status s = CheckUnused(key, value); !s.ok()) return s;
     auto ignored = IgnoredKeys().find(key);
     Warn(key, ignored == IgnoredKeys().end() ? "not a key that this server knows; it has no effect"
@@ -220,7 +315,7 @@ class Parser {
   }
 
   void Warn(absl::string_view key, absl::string_view text) {
-    config_.warnings.push_back(absl::StrCat(config_.file, ":", line_, ": ", key, ": ", text));
+    config_.warnings.push_back(absl::StrCat(file_, ":", line_, ": ", key, ": ", text));
   }
 
   absl::Status SetText(const std::string& key, const std::string& value, std::string* to) {
@@ -310,9 +405,16 @@ class Parser {
   absl::Status Finish() {
     if (config_.data_dir.empty()) return Error("dataDir", "it is missing");
     if (config_.log_dir.empty()) config_.log_dir = config_.data_dir;
+    // Two values of ZooKeeper's own: no limit, and its least.
+    config_.max_client_connections = std::max(config_.max_client_connections, 0);
+    if (config_.snap_count == 1) config_.snap_count = 2;
     // As ZooKeeper does: one participant alone is a standalone server.
     if (config_.servers.size() == 1 && !config_.servers.begin()->second.observer) {
+      const auto [id, own] = *config_.servers.begin();
       config_.servers.clear();
+      if (config_.client_port == 0) {
+        if (absl::Status s = TakeOwnLine(id, own); !s.ok()) return s;
+      }
     }
     if (!config_.servers.empty()) {
       if (absl::Status s = ReadMyId(); !s.ok()) return s;
@@ -320,16 +422,35 @@ class Parser {
                       [](const auto& server) { return server.second.observer; })) {
         return Error("server", "all are observers; at least one has to be a participant");
       }
-      const ServerLine& own = config_.servers.at(config_.my_id);
-      if (config_.client_port == 0) {
-        config_.client_port = own.client_port;
-        if (!own.client_host.empty()) config_.client_address = own.client_host;
+      if (absl::Status s = TakeOwnLine(config_.my_id, config_.servers.at(config_.my_id)); !s.ok()) {
+        return s;
       }
     }
     if (config_.client_port == 0) return Error("clientPort", "it is missing");
+    // zkServer.sh asks with it whether the server runs.
+    config_.four_letter_words.emplace_back("srvr");
     // Clients that may only read ask with it for a server where they may write.
     if (config_.read_only_mode) config_.four_letter_words.emplace_back("isro");
     return FinishTimes();
+  }
+
+  // Where clients are listened for, by the server's own line; they are told of it there.
+  absl::Status TakeOwnLine(uint32_t id, const ServerLine& own) {
+    if (own.client_port == 0) return absl::OkStatus();
+    const std::string key = absl::StrCat("server.", id);
+    if (config_.client_port != 0 && config_.client_port != own.client_port) {
+      return Error(key, absl::StrCat("its client port is ", own.client_port, ", but clientPort is ",
+                                     config_.client_port, "; take one of them out"));
+    }
+    config_.client_port = own.client_port;
+    if (own.client_host.empty()) return absl::OkStatus();
+    if (!config_.ListensForClientsEverywhere() && config_.client_address != own.client_host) {
+      return Error(key, absl::StrCat("its client address is ", own.client_host,
+                                     ", but clientPortAddress is ", config_.client_address,
+                                     "; take one of them out"));
+    }
+    config_.client_address = own.client_host;
+    return absl::OkStatus();
   }
 
   absl::Status FinishTimes() {
@@ -360,7 +481,9 @@ class Parser {
 
   Config config_;
   std::optional<int> heartbeat_ms_;
-  ReadFile read_file_;
+  const ReadFile read_file_;
+  std::string members_file_;  // dynamicConfigFile; empty: not given
+  std::string file_;          // that is being read
   int line_ = 0;
 };
 
@@ -392,6 +515,14 @@ std::string Config::MembersText() const {
   }
   // The members are those of the configuration file, which have no zxid.
   return text + "version=0";
+}
+
+bool Config::ListensForClientsEverywhere() const {
+  return client_address.empty() || client_address == "0.0.0.0" || client_address == "::";
+}
+
+std::string Config::ClientEndpoint() const {
+  return absl::StrCat(client_address.empty() ? "*" : InBrackets(client_address), ":", client_port);
 }
 
 bool Config::AllowsFourLetterWord(std::string_view word) const {

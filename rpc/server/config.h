@@ -31,7 +31,7 @@ struct Config {
   uint32_t my_id = 1;
   std::map<uint32_t, ServerLine> servers;  // empty: standalone
 
-  std::string client_address = "0.0.0.0";
+  std::string client_address;  // empty: all of this machine, of IPv6 and IPv4
   uint16_t client_port = 0;
   uint16_t grpc_port = 0;  // on client_address; 0: there is no gRPC door
 
@@ -65,11 +65,14 @@ struct Config {
   bool skip_acl = false;  // clients of this server pass every access control list
   // Of recent events, which watches of gRPC clients go on from when a stream breaks.
   int event_history_bytes = 8 << 20;
-  std::vector<std::string> four_letter_words = {"srvr"};  // "*": all
+  std::vector<std::string> four_letter_words;  // "*": all; after Parse: always has srvr
 
   std::vector<std::string> warnings;  // about keys that are not implemented or not known
 
   bool standalone() const { return servers.empty(); }
+  bool ListensForClientsEverywhere() const;
+  // Where clients are listened for, as host:port; the host is * if client_address is empty.
+  std::string ClientEndpoint() const;
   // How often the leader is told which sessions were heard from: often enough for the shortest
   // session, and at most twice in a tick.
   int touch_period_ms() const { return std::min(tick_time_ms / 2, min_session_timeout_ms / 6); }
@@ -78,12 +81,16 @@ struct Config {
   bool AllowsFourLetterWord(std::string_view word) const;
 };
 
-// Reads and checks a configuration file, and dataDir/myid if there are server lines. Errors name
-// the file, the line, the key and what is allowed.
+// Reads and checks a configuration file, the file of its dynamicConfigFile if it has one, and
+// dataDir/myid if there are server lines. Lines are those of Java's Properties: key=value,
+// key:value or key value, and one that ends with a backslash goes on in the next. Errors name the
+// file, the line, the key and what is allowed. What asks for protection that this server does not
+// have (authentication, TLS between servers) or for another quorum (weights, groups) is an error;
+// other keys without effect are warnings.
 absl::StatusOr<Config> LoadConfig(const std::string& file);
 
-// The same for text already read; myid is read through `read_file` (NotFound if there is no such
-// file).
+// The same for text already read; the other files are read through `read_file` (NotFound if there
+// is no such file).
 using ReadFile = absl::StatusOr<std::string> (*)(const std::string& path);
 absl::StatusOr<Config> ParseConfig(const std::string& file, std::string_view text,
                                    ReadFile read_file);

@@ -16,7 +16,7 @@ constexpr char kThree[] =
     "# three servers\n"
     "tickTime=1000\n"
     "dataDir = /data \n"
-    "clientPort=2181\n"
+    "clientPort=2182\n"
     "server.1=127.0.0.1:2888:3888\n"
     "server.2=[::1]:2889:3889:participant;2182\n"
     "server.3=host3:2890:3890:observer;0.0.0.0:2183\n"
@@ -42,8 +42,11 @@ TEST_CASE("a configuration of three servers is read as ZooKeeper reads it") {
   CHECK(config->servers.at(2).client_port == 2182);
   CHECK(config->servers.at(3).observer);
   CHECK(config->servers.at(3).client_host == "0.0.0.0");
-  CHECK(config->client_port == 2181);
+  CHECK(config->client_port == 2182);
+  CHECK(config->client_address.empty());
+  CHECK(config->ClientEndpoint() == "*:2182");
   CHECK(config->AllowsFourLetterWord("mntr"));
+  CHECK(config->AllowsFourLetterWord("srvr"));
   CHECK_FALSE(config->AllowsFourLetterWord("stat"));
   CHECK(config->warnings.empty());
 }
@@ -55,6 +58,99 @@ TEST_CASE("without server lines, or with one, a server is standalone and needs n
   auto one = ParseConfig("zoo.cfg", "dataDir=/d\nserver.1=a:1:2;2181\nclientPort=2181\n", NoFile);
   REQUIRE(one.ok());
   CHECK(one->standalone());
+  auto own = ParseConfig("zoo.cfg", "dataDir=/d\nserver.1=a:1:2;2182\n", NoFile);
+  REQUIRE(own.ok());
+  CHECK(own->standalone());
+  CHECK(own->client_port == 2182);
+}
+
+TEST_CASE("lines are those of Java's Properties") {
+  auto config = ParseConfig("zoo.cfg",
+                            "! a comment \\\n"
+                            "dataDir /d\n"
+                            "clientPort: 2181\n"
+                            "tickTime\t= 1000\n"
+                            "clientPortAddress [::1\n"
+                            "4lw.commands.whitelist=ruok, \\\n"
+                            "    mntr\n"
+                            "noSuchKey=1\n",
+                            NoFile);
+  REQUIRE(config.ok());
+  CHECK(config->data_dir == "/d");
+  CHECK(config->client_port == 2181);
+  CHECK(config->tick_time_ms == 1000);
+  CHECK(config->client_address == "[::1");
+  CHECK(config->AllowsFourLetterWord("mntr"));
+  REQUIRE(config->warnings.size() == 1);
+  CHECK(config->warnings[0].find("zoo.cfg:8: noSuchKey") == 0);
+}
+
+constexpr char kMembers[] =
+    "server.1=a:1:2:participant;3\nserver.2=b:1:2:participant;4\nversion=100000000\n";
+template <const char* kText>
+absl::StatusOr<std::string> MembersFile(const std::string& path) {
+  if (path == "members.dynamic") return std::string(kText);
+  return MyIdIsTwo(path);
+}
+
+TEST_CASE("members are read from the file of dynamicConfigFile") {
+  const std::string text = "dataDir=/data\ndynamicConfigFile=members.dynamic\n";
+  auto config = ParseConfig("zoo.cfg", text, MembersFile<kMembers>);
+  REQUIRE(config.ok());
+  CHECK(config->my_id == 2);
+  CHECK(config->servers.size() == 2);
+  CHECK(config->client_port == 4);
+  CHECK(config->warnings.empty());
+  // A server that passed the file over would be one of its own, and take writes.
+  CHECK(Problem(text).find("zoo.cfg: dynamicConfigFile: members.dynamic cannot be read") == 0);
+  CHECK(Problem(text + "server.1=a:1:2\n", MembersFile<kMembers>).find("members.dynamic") !=
+        std::string::npos);
+  static constexpr char kNone[] = "version=1\n";
+  CHECK(Problem(text, MembersFile<kNone>).find("members.dynamic: server.N: there is no") == 0);
+  static constexpr char kOther[] = "server.1=a:1:2\ntickTime=5\n";
+  CHECK(Problem(text, MembersFile<kOther>).find("members.dynamic:2: tickTime: it does not") == 0);
+}
+
+TEST_CASE("what asks for protection or a quorum that is not here is an error") {
+  const std::string rest = "dataDir=/d\nclientPort=1\n";
+  for (const std::string line :
+       {"enforce.auth.enabled=true", "zookeeper.enforce.auth.enabled=true", "sslQuorum=true",
+        "sessionRequireClientSASLAuth=true", "requireClientAuthScheme=sasl",
+        "quorum.auth.enableSasl=true", "quorum.auth.learnerRequireSasl=true",
+        "quorum.auth.serverRequireSasl=true",
+        "zookeeper.DigestAuthenticationProvider.digestAlg=SHA-256"}) {
+    INFO(line);
+    CHECK(Problem(rest + line).find("cannot be kept to") != std::string::npos);
+  }
+  for (const std::string line : {"group.1=1:2", "weight.1=2", "weight.1=0"}) {
+    INFO(line);
+    CHECK(Problem(rest + line).find("zoo.cfg:3: " + line.substr(0, 5)) == 0);
+  }
+  for (const std::string line : {"sslQuorum=false", "enforce.auth.enabled=False", "weight.1=1",
+                                 "DigestAuthenticationProvider.digestAlg=SHA1"}) {
+    INFO(line);
+    CHECK(ParseConfig("zoo.cfg", rest + line, NoFile).ok());
+  }
+}
+
+TEST_CASE("clients are listened for where the server's own line says they are") {
+  const std::string servers = "dataDir=/data\nserver.1=a:1:2\nserver.2=b:1:2;";
+  const auto endpoint = [&](const std::string& where, const std::string& keys = "") {
+    auto config = ParseConfig("zoo.cfg", servers + where + "\n" + keys, MyIdIsTwo);
+    REQUIRE(config.ok());
+    return config->ClientEndpoint();
+  };
+  const auto problem = [&](const std::string& where, const std::string& keys) {
+    return Problem(servers + where + "\n" + keys, MyIdIsTwo);
+  };
+  CHECK(endpoint("5") == "*:5");
+  CHECK(endpoint("c:5") == "c:5");
+  CHECK(endpoint("[::1]:5", "clientPort=5\n") == "[::1]:5");
+  CHECK(endpoint("5", "clientPort=5\nclientPortAddress=d\n") == "d:5");
+  CHECK(endpoint("c:5", "clientPort=5\nclientPortAddress=0.0.0.0\n") == "c:5");
+  CHECK(problem("5", "clientPort=6\n").find("zoo.cfg: server.2: its client port is 5") == 0);
+  CHECK(problem("c:5", "clientPortAddress=d\n").find("its client address is c") !=
+        std::string::npos);
 }
 
 TEST_CASE("checkpoints and segments have the sizes that are given") {
@@ -137,6 +233,12 @@ TEST_CASE("limits and read-only mode are what they are said to be") {
   const std::string common = "dataDir=/d\nclientPort=1\n";
   auto none = ParseConfig("zoo.cfg", common, NoFile);
   REQUIRE(none.ok());
+  auto few = ParseConfig(
+      "zoo.cfg", common + "maxClientCnxns=-1\nsnapCount=1\nmaxSessionTimeout=2147483647\n", NoFile);
+  REQUIRE(few.ok());
+  CHECK(few->max_client_connections == 0);
+  CHECK(few->snap_count == 2);
+  CHECK(few->max_session_timeout_ms == 2147483647);
   CHECK(none->max_client_connections == 60);
   CHECK(none->max_connections == 0);
   CHECK(none->global_outstanding_limit == 0);
@@ -200,10 +302,10 @@ TEST_CASE("a bad value is an error that names file, line, key and what is allowe
   CHECK(Problem("tickTime=fast" + rest).find("from 1 to") != std::string::npos);
   CHECK(Problem("tickTime=0" + rest).find("zoo.cfg:1: tickTime") == 0);
   CHECK(Problem("clientPort=70000" + rest).find("zoo.cfg:1: clientPort") == 0);
-  CHECK(Problem("just words" + rest).find("zoo.cfg:1: just words: not a setting") == 0);
+  CHECK(Problem("words" + rest).find("zoo.cfg:1: words: not a setting") == 0);
   CHECK(Problem("grpcPort=70000" + rest).find("zoo.cfg:1: grpcPort") == 0);
   CHECK(Problem("quorumListenOnAllIPs=maybe" + rest).find("true or false") != std::string::npos);
-  CHECK(Problem("snapCount=1" + rest).find("zoo.cfg:1: snapCount") == 0);
+  CHECK(Problem("snapCount=0" + rest).find("zoo.cfg:1: snapCount") == 0);
   CHECK(Problem("eventHistoryBytes=-1" + rest).find("eventHistoryBytes") != std::string::npos);
   CHECK(Problem("diskReserveMb=1G" + rest).find("from 0 to") != std::string::npos);
   CHECK(Problem("logSegmentBytes=64k" + rest).find("from 65536 to") != std::string::npos);

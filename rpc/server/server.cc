@@ -161,7 +161,7 @@ absl::Status Server::Run() {
   replica_->node().Start(config_.standalone() ? nullptr : network_.get());
   absl::Status result = doors_->Open();
   if (result.ok()) {
-    spdlog::info("clients are welcome on {}:{}", config_.client_address, config_.client_port);
+    spdlog::info("clients are welcome on {}", config_.ClientEndpoint());
     std::unique_lock<std::mutex> lock(mutex_.native());
     end_changed_.wait(lock, [this] { return end_requested_; });
     result = end_reason_;

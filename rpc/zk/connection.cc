@@ -253,6 +253,10 @@ void Connection::BeUp(bool read_only) {
   statistics_->session_id.Set(session_.value());
   statistics_->established_ms.Set(loop_->door().clock().WallMs());
   statistics_->timeout_ms.Set(timeout_ms_);
+  statistics_->last_operation.Set(ConnectionStatistics::kSessionBegun);
+  statistics_->last_xid.Set(0);
+  statistics_->last_zxid.Set(SeenZxid().value());
+  statistics_->last_response_ms.Set(MsSinceEpoch(loop_->now()));
   state_ = State::kUp;
   SetTouched();
   unread_ = true;  // what the client has sent on already

@@ -55,7 +55,7 @@ std::string_view OperationName(int64_t operation) {
   switch (operation) {
     case -11:
       return "CLOS";
-    case -10:
+    case ConnectionStatistics::kSessionBegun:
       return "SESS";
     case 1:
     case 15:
@@ -104,6 +104,8 @@ std::string_view OperationName(int64_t operation) {
       return "STW2";
     case 106:
       return "ADDW";
+    case 107:
+      return "HOMI";
     default:
       return "NA";
   }

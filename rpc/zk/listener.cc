@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
+#include "rpc/listen/listen.h"
 
 namespace quorate::rpc::zk {
 namespace {
@@ -15,6 +16,11 @@ namespace {
 using boost::asio::ip::tcp;
 
 constexpr auto kAcceptPause = std::chrono::seconds(1);
+
+absl::Status CannotListen(const Config& config, const boost::system::error_code& error) {
+  return absl::UnavailableError(absl::StrCat("cannot listen for clients on ",
+                                             config.ClientEndpoint(), ": ", error.message()));
+}
 
 }  // namespace
 
@@ -27,9 +33,13 @@ ZkListener::ZkListener(ZkDoor* door) : door_(door) {
 
 ZkListener::~ZkListener() { Stop(); }
 
-absl::Status ZkListener::Start() {
+absl::Status ZkListener::Listen() {
   const Config& config = door_->config();
   boost::system::error_code error;
+  if (config.client_address.empty()) {
+    error = ListenOnAll(config.client_port, acceptor_.get());
+    return error ? CannotListen(config, error) : absl::OkStatus();
+  }
   // A number, or a name of this machine.
   const auto found = tcp::resolver(threads_[0]->context())
                          .resolve(config.client_address, std::to_string(config.client_port),
@@ -39,18 +49,14 @@ absl::Status ZkListener::Start() {
         absl::StrCat(config.file, ": clientPortAddress: \"", config.client_address,
                      "\" is neither an IP address nor a name that is known: ", error.message()));
   }
-  const tcp::endpoint endpoint = found.begin()->endpoint();
+  error = ListenOn(found.begin()->endpoint(), Families::kBoth, acceptor_.get());
+  return error ? CannotListen(config, error) : absl::OkStatus();
+}
+
+absl::Status ZkListener::Start() {
   acceptor_ = std::make_unique<tcp::acceptor>(threads_[0]->context());
   accept_pause_ = std::make_unique<boost::asio::steady_timer>(threads_[0]->context());
-  acceptor_->open(endpoint.protocol(), error);
-  if (!error) acceptor_->set_option(tcp::acceptor::reuse_address(true), error);
-  if (!error) acceptor_->bind(endpoint, error);
-  if (!error) acceptor_->listen(boost::asio::socket_base::max_listen_connections, error);
-  if (error) {
-    return absl::UnavailableError(absl::StrCat("cannot listen for clients on ",
-                                               config.client_address, ":", config.client_port, ": ",
-                                               error.message()));
-  }
+  if (absl::Status s = Listen(); !s.ok()) return s;
   Accept();
   for (auto& thread : threads_) thread->Start();
   return absl::OkStatus();

@@ -28,6 +28,7 @@ class ZkListener {
   void Stop();
 
  private:
+  absl::Status Listen();
   void Accept();
 
   ZkDoor* const door_;
