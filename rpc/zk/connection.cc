@@ -92,6 +92,7 @@ absl::Status Connection::OnBytes(std::string_view bytes) {
     const int32_t length = LoadInt<std::endian::big, int32_t>(bytes.data() + used);
     if (length < 0 || length > loop_->door().config().jute_max_buffer_bytes) {
       loop_->statistics().large_requests_rejected.Add(1);
+      in_.clear();
       return absl::InvalidArgumentError(absl::StrCat("a packet claims to have ", length,
                                                      " bytes; jute.maxbuffer is ",
                                                      loop_->door().config().jute_max_buffer_bytes));
@@ -99,7 +100,10 @@ absl::Status Connection::OnBytes(std::string_view bytes) {
     if (bytes.size() - used - kLengthBytes < static_cast<size_t>(length)) break;
     const std::string_view packet = bytes.substr(used + kLengthBytes, static_cast<size_t>(length));
     used += kLengthBytes + packet.size();
-    if (absl::Status s = OnPacket(packet); !s.ok()) return s;
+    if (absl::Status s = OnPacket(packet); !s.ok()) {
+      in_.clear();
+      return s;
+    }
   }
   // What is left is an incomplete packet, or waits for Continue.
   if (in_.empty()) {
@@ -353,11 +357,11 @@ absl::Status Connection::OnRequest(std::string_view packet) {
     CountReply(pending, out_.size() - out_before);
     return absl::OkStatus();
   }
-  if (pending.op == OpCode::kAuth) return OnAuth(pending.xid, reader.rest());
-  if (held_count_ > 0) {
+  if (held_count_ > 0) {  // a new identity counts for what comes behind it, and not before
     Hold(std::move(pending), reader.rest());
     return absl::OkStatus();
   }
+  if (pending.op == OpCode::kAuth) return OnAuth(pending.xid, reader.rest());
   absl::StatusOr<Progress> progress = Start(reader.rest(), pipeline_.empty(), &pending);
   if (!progress.ok()) return progress.status();
   if (*progress == Progress::kMustWait) {
@@ -377,6 +381,43 @@ void Connection::Hold(Pending pending, std::string_view body) {
   held_bytes_ += body.size();
   ++held_count_;
   pipeline_.push_back(std::move(pending));
+}
+
+void Connection::DropRest() {
+  in_.clear();
+  held_count_ = 0;
+  held_bytes_ = 0;
+}
+
+bool Connection::SubmitUnanswered(Pending* pending, std::string_view body) {
+  if (pending->op == OpCode::kAuth) return OnAuth(pending->xid, body).ok();
+  const bool is_end = pending->op == OpCode::kCloseSession;
+  if (!is_end && !IsWrite(pending->op)) return IsServed(pending->op);
+  // A write that is refused before the log has nobody to be told.
+  return Start(body, /*alone=*/false, pending).ok() && !is_end;
+}
+
+void Connection::SubmitRest() {
+  if (state_ != State::kUp || read_only_) return;
+  const std::string rest = std::exchange(in_, {});
+  const size_t held = std::exchange(held_count_, 0);
+  for (size_t i = pipeline_.size() - held; i < pipeline_.size(); ++i) {
+    const std::string body = std::exchange(pipeline_[i].bytes, {});
+    if (!SubmitUnanswered(&pipeline_[i], body)) return;
+  }
+  for (std::string_view bytes = rest; bytes.size() >= kLengthBytes;) {
+    const int32_t length = LoadInt<std::endian::big, int32_t>(bytes.data());
+    bytes.remove_prefix(kLengthBytes);
+    if (length < 0 || length > loop_->door().config().jute_max_buffer_bytes) return;
+    if (bytes.size() < static_cast<size_t>(length)) return;
+    BigEndianReader reader(bytes.substr(0, static_cast<size_t>(length)));
+    bytes.remove_prefix(static_cast<size_t>(length));
+    ++packets_received_;
+    Pending pending;
+    pending.xid = reader.Int<int32_t>();
+    pending.op = static_cast<OpCode>(reader.Int<int32_t>());
+    if (!reader.ok() || !SubmitUnanswered(&pending, reader.rest())) return;
+  }
 }
 
 absl::StatusOr<Connection::Progress> Connection::Start(std::string_view body, bool alone,
@@ -654,9 +695,22 @@ absl::Status Connection::StartHeld() {
     Pending& pending = pipeline_[position];
     std::string body = std::move(pending.bytes);
     pending.bytes.clear();
+    if (pending.op == OpCode::kAuth) {
+      const int32_t xid = pending.xid;
+      held_bytes_ -= body.size();
+      --held_count_;
+      pipeline_.erase(pipeline_.begin() + static_cast<ptrdiff_t>(position));
+      absl::Status status = OnAuth(xid, body);
+      if (status.ok()) continue;
+      DropRest();
+      return status;
+    }
     const size_t out_before = out_.size();
     absl::StatusOr<Progress> progress = Start(body, position == 0, &pending);
-    if (!progress.ok()) return progress.status();
+    if (!progress.ok()) {
+      DropRest();
+      return progress.status();
+    }
     if (*progress == Progress::kMustWait) {
       pending.bytes = std::move(body);
       break;

@@ -6,6 +6,10 @@
 // write is applied here, and a write that follows a waiting read waits for the read, so that the
 // read sees exactly what came before it.
 //
+// A client that is gone has asked for what it asked all the same: its writes, and the end of its
+// session, go to the log though nobody will be answered, as at ZooKeeper. A client may close its
+// session with reads before that, and not wait.
+//
 // Thread-safety: none; everything runs on the thread of the connection's loop.
 #pragma once
 
@@ -44,6 +48,10 @@ class Connection {
   // Takes bytes from the client. What it answers is appended to out(). An error means that the
   // connection has to be closed (after out() is sent).
   absl::Status OnBytes(std::string_view bytes);
+  // The connection ends: begins what has to go to the log of all that was received and has not
+  // begun. What cannot begin ends it, as it would have. Nothing else may be called afterwards but
+  // SetFinished.
+  void SubmitRest();
 
   // --- From the inbox ----------------------------------------------------------------------------
   absl::Status OnResult(tree::ApplyResult result);
@@ -146,6 +154,10 @@ class Connection {
   absl::StatusOr<Progress> StartWrite(std::string_view body, bool alone, Pending* pending);
   absl::StatusOr<Progress> AnswerNow(int32_t xid, OpCode op, std::string_view body);
   void Hold(Pending pending, std::string_view body);
+  // Forgets what was received and has not begun.
+  void DropRest();
+  // Of one request, as SubmitRest; false if what is behind it is not to begin.
+  bool SubmitUnanswered(Pending* pending, std::string_view body);
   void Read(int32_t xid, OpCode op, std::string_view body);
   void ReadChildren(int32_t xid, OpCode op, const ReadRequest& request);
   void MultiRead(int32_t xid, std::string_view body);

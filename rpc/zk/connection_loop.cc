@@ -43,6 +43,7 @@ struct ConnectionLoop::Client {
   bool dirty = false;         // in dirty_
   bool throttled = false;     // is not read from, for there is too much on its way
   bool attended = false;      // in attended_
+  bool broken = false;        // takes nothing any more
   size_t sent = 0;            // of connection.out()
   size_t unsent_counted = 0;  // in the loop's unsent_
   std::chrono::steady_clock::time_point finished_at;  // when that was seen
@@ -120,7 +121,9 @@ void ConnectionLoop::OnWritable(uint32_t tag) {
 
 void ConnectionLoop::OnClosed(uint32_t tag) {
   BeginTurn();
-  Close(*clients_.at(tag));
+  Client& client = *clients_.at(tag);
+  client.connection.SubmitRest();
+  Close(client);
 }
 
 // --- Connections ---------------------------------------------------------------------------------
@@ -147,13 +150,14 @@ void ConnectionLoop::Flush(Client& client) {
   if (!client.blocked && client.sent < out.size()) {
     const std::optional<size_t> sent =
         sockets_->Send(client.connection.tag(), std::string_view(out).substr(client.sent));
-    if (!sent.has_value()) {
-      Close(client);
-      return;
-    }
-    client.sent += *sent;
-    statistics_->bytes_sent.Add(static_cast<int64_t>(*sent));
+    client.broken |= !sent.has_value();
+    client.sent += sent.value_or(0);
+    statistics_->bytes_sent.Add(static_cast<int64_t>(sent.value_or(0)));
     client.blocked = client.sent < out.size();
+  }
+  if (client.broken) {  // what the client has sent is still to come, and then OnClosed
+    client.blocked = true;
+    client.sent = out.size();
   }
   if (client.sent == out.size()) {
     out.clear();
@@ -196,6 +200,7 @@ void ConnectionLoop::Finish(Client& client, const absl::Status& why) {
   if (!client.open) return;
   LogClosing(client.connection, why);
   KeepTouch(client);
+  client.connection.SubmitRest();
   client.connection.SetFinished();
   MarkDirty(client);  // what it was told before is sent, then it is closed
 }

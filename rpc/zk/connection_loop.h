@@ -46,7 +46,8 @@ class Sockets {
   virtual void Receive(uint32_t tag) = 0;
   // Sends what it can of `bytes`, which is not empty, without waiting. Returns how much that was;
   // if it is not all of it, OnWritable is to be called when there is room again. No value: the
-  // connection is broken; the loop closes it.
+  // client takes no more; what it has sent before is still given to OnBytes, and then comes
+  // OnClosed.
   virtual std::optional<size_t> Send(uint32_t tag, std::string_view bytes) = 0;
   // The loop has forgotten the connection: no call for this tag must follow. Comes exactly once for
   // each connection, also after OnClosed, but not from the loop's destructor.

@@ -162,6 +162,9 @@ std::optional<size_t> IoThread::Send(uint32_t tag, std::string_view bytes) {
       AwaitWritable(socket);
       break;
     } else if (errno != EINTR) {
+      // What was received can be read still, and then the end.
+      boost::system::error_code ignored;
+      socket->socket.shutdown(tcp::socket::shutdown_both, ignored);
       return std::nullopt;
     }
   }

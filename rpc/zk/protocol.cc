@@ -166,7 +166,7 @@ tree::ErrorCode DecodeMulti(std::string_view body, tree::Request* request,
     if (!ReadOp(code, reader, &op, &has_path) || !reader.ok()) {
       return tree::ErrorCode::kMarshallingError;
     }
-    if (IsCreate(code) && (!has_path || !ResolveCreateInMulti(code, &op, &code))) {
+    if (!has_path || (IsCreate(code) && !ResolveCreateInMulti(code, &op, &code))) {
       return tree::ErrorCode::kMarshallingError;
     }
     shapes->push_back(code);
@@ -275,6 +275,34 @@ bool IsWrite(OpCode op) {
       return true;
     default:
       return false;
+  }
+}
+
+bool IsServed(OpCode op) {
+  switch (op) {
+    case OpCode::kExists:
+    case OpCode::kGetData:
+    case OpCode::kGetAcl:
+    case OpCode::kGetChildren:
+    case OpCode::kGetChildren2:
+    case OpCode::kSync:
+    case OpCode::kPing:
+    case OpCode::kMultiRead:
+    case OpCode::kReconfig:
+    case OpCode::kCheckWatches:
+    case OpCode::kRemoveWatches:
+    case OpCode::kAuth:
+    case OpCode::kSetWatches:
+    case OpCode::kSetWatches2:
+    case OpCode::kSasl:
+    case OpCode::kGetEphemerals:
+    case OpCode::kGetAllChildrenNumber:
+    case OpCode::kAddWatch:
+    case OpCode::kWhoAmI:
+    case OpCode::kCloseSession:
+      return true;
+    default:
+      return IsWrite(op);
   }
 }
 

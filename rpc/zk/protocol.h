@@ -53,6 +53,7 @@ enum class OpCode : int32_t {
 
 inline constexpr int32_t kNotificationXid = -1;
 inline constexpr int32_t kPingXid = -2;
+inline constexpr int32_t kAuthXid = -4;
 
 struct ConnectRequest {
   int32_t protocol_version = 0;
@@ -137,6 +138,8 @@ bool DecodeSaslRequest(std::string_view body);
 
 // Whether an operation changes the tree, or might in a multi, and goes through the log.
 bool IsWrite(OpCode op);
+// Whether there is such an operation for clients.
+bool IsServed(OpCode op);
 
 // A write as the tree takes it. For a multi, `shapes` gets an opcode for each operation, which
 // decides how its result looks. Returns kOk; kMarshallingError if it does not decode or a multi

@@ -144,6 +144,13 @@ TEST_CASE("a multi may hold only what ZooKeeper allows in it") {
   const std::string removal = FromHex("00000014 00 ffffffff 00000002 2f61 ffffffff 01 ffffffff");
   request = {};
   CHECK(DecodeWrite(OpCode::kMulti, removal, &request, &shapes) == ErrorCode::kMarshallingError);
+  // check and setData of a null path, which alone is a bad argument
+  for (const char* hex : {"0000000d 00 ffffffff ffffffff ffffffff ffffffff 01 ffffffff",
+                          "00000005 00 ffffffff ffffffff ffffffff ffffffff ffffffff 01 ffffffff"}) {
+    request = {};
+    CHECK(DecodeWrite(OpCode::kMulti, FromHex(hex), &request, &shapes) ==
+          ErrorCode::kMarshallingError);
+  }
   // an empty one is legal
   request = {};
   CHECK(DecodeWrite(OpCode::kMulti, FromHex("ffffffff 01 ffffffff"), &request, &shapes) ==

@@ -287,6 +287,31 @@ TEST_CASE("authentication as ZooKeeper does it") {
   CHECK_FALSE(f.sockets.open(cut));
 }
 
+TEST_CASE("an authentication counts for what was asked behind it, and not before") {
+  const std::vector<tree::Acl> own = {{tree::permission::kAll, {"digest", DigestId("u:p")}}};
+  Fixture f;
+  const uint32_t tag = f.ConnectSession();
+  REQUIRE(f.Call(tag, OpCode::kCreate, CreateWithAcl("/n", own)).error == ErrorCode::kOk);
+  f.Write(tag, 1, OpCode::kCreate, Create("/w", ""));  // the read waits for it
+  f.Write(tag, 2, OpCode::kGetData, PathAndWatch("/n", false));
+  f.Write(tag, 3, OpCode::kSetData, SetData("/n", ""));
+  f.Write(tag, kAuthXid, OpCode::kAuth, Auth("digest", "u:p"));
+  f.Write(tag, 5, OpCode::kSetData, SetData("/n", ""));
+  f.Write(tag, 6, OpCode::kGetData, PathAndWatch("/n", false));
+  f.Settle();
+  std::vector<std::pair<int32_t, ErrorCode>> answers;
+  for (int i = 0; i < 6; ++i) {
+    const Packet packet = f.Next(tag);
+    if (packet.xid != kAuthXid) answers.emplace_back(packet.xid, packet.error);
+  }
+  const std::vector<std::pair<int32_t, ErrorCode>> expected = {{1, ErrorCode::kOk},
+                                                               {2, ErrorCode::kNoAuth},
+                                                               {3, ErrorCode::kNoAuth},
+                                                               {5, ErrorCode::kOk},
+                                                               {6, ErrorCode::kOk}};
+  CHECK(answers == expected);
+}
+
 TEST_CASE("who knows the super password passes every list; so does everybody with skipACL") {
   const std::vector<tree::Acl> nobody = {{tree::permission::kAll, {"digest", "u:h"}}};
   Config config = TestConfig();
