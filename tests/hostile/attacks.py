@@ -1,9 +1,11 @@
 """Clients that send too much, too little, too slowly or nonsense, or read nothing. The bystander's
 operations go on, and the server's memory stays bounded."""
 
+import fcntl
 import random
 import socket
 import struct
+import termios
 import time
 
 import bystander as by
@@ -39,6 +41,10 @@ def _send_without_waiting(connection, data):
     finally:
         connection.socket.settimeout(connection.timeout)
     return sent
+
+
+def _unsent_bytes(connection):
+    return struct.unpack("i", fcntl.ioctl(connection.socket, termios.TIOCOUTQ, bytes(4)))[0]
 
 
 def shared_readers_that_do_not_read(cluster):
@@ -93,6 +99,27 @@ def shared_a_reader_that_does_not_read_loses_its_session(cluster):
             assert deleted and deleted.path == path, "the session of a reader that hangs lives on"
             client.progress()
         owner.delete("/big")
+
+
+def shared_clients_that_close_and_do_not_wait(cluster):
+    """Locks of a client that closes its session behind requests it does not wait for, as
+    zookeeper_close() does, are free at once and not when the session would have ended. ZooKeeper
+    loses some."""
+    with zk.Connection(cluster.address(2), 60000) as watcher:
+        for member in (1, 2, 3):
+            for pairs in (1, 5, 50, 500):
+                client = zk.Connection(cluster.address(member), 60000)
+                path = client.create("/lock-", b"", zk.EPHEMERAL_SEQUENTIAL)
+                pair = [(zk.SET_DATA, zk.request_set(path, b"x", -1)),
+                        (zk.GET_DATA, zk.request_path_watch(path, False))]
+                for operation, body in pair * pairs:
+                    client.submit(operation, body)
+                client.submit(zk.CLOSE)
+                # A socket that is closed with answers unread throws away what it has not sent.
+                _await(lambda: _unsent_bytes(client) == 0, "all requests are sent")
+                client.abandon()
+                watcher.sync()
+                _await(lambda: not watcher.exists(path), f"{path}, {pairs} pairs of requests, is gone")
 
 
 def shared_writers_that_send_slowly(cluster):
