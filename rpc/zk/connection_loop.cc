@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
 #include "base/planted_fault.h"
@@ -84,7 +85,8 @@ std::optional<uint32_t> ConnectionLoop::Open(std::string address, uint16_t port)
   BeginTurn();
   if (!door_->AdmitAddress(address)) return std::nullopt;
   const uint32_t tag = door_->NewTag(number_);
-  auto statistics = door_->statistics().AddConnection(tag, absl::StrCat(address, ":", port));
+  const std::string host = absl::StrContains(address, ':') ? "[" + address + "]" : address;
+  auto statistics = door_->statistics().AddConnection(tag, absl::StrCat(host, ":", port));
   auto client = std::make_shared<Client>(this, tag, std::move(address), std::move(statistics));
   client->in_order = in_order_.insert(in_order_.end(), client);
   Attend(*client);

@@ -202,13 +202,13 @@ class MonitorLines {
 };
 
 void AddMetrics(const ServerStatus& status, const ServerMetrics& metrics, MonitorLines* lines) {
-  if (status.is_leader) {
+  if (!status.standalone) lines->Add("quorum_size", status.voters);
+  if (status.is_leader && !status.standalone) {
     lines->Add("leader_uptime", metrics.leader_uptime_ms);
     lines->Add("learners", metrics.learners);
     lines->Add("synced_followers", status.followers_in_sync);
     lines->Add("synced_observers", metrics.observers_in_sync);
     lines->Add("synced_non_voting_followers", 0);
-    lines->Add("quorum_size", status.voters);
     lines->Add("pending_syncs", metrics.pending_syncs);
     lines->Add("last_proposal_size", metrics.proposal_bytes_last);
     lines->Add("min_proposal_size", metrics.proposal_bytes_min);

@@ -127,6 +127,32 @@ TEST_CASE("requests, connections and latencies are counted, until that is reset"
   CHECK(f.Monitor()["zk_cnt_readlatency"] == "1");
 }
 
+TEST_CASE("mntr says of a quorum what each member knows, and more if it leads") {
+  WordsFixture f;
+  f.service.current.voters = 3;
+  const auto has = [&](const char* key) { return f.Monitor().contains(key); };
+  f.service.current.is_leader = true;  // of itself
+  CHECK_FALSE(has("zk_quorum_size"));
+  CHECK_FALSE(has("zk_synced_followers"));
+  f.service.current.standalone = false;
+  CHECK(f.Monitor()["zk_quorum_size"] == "3");
+  CHECK(has("zk_synced_followers"));
+  f.service.current.is_leader = false;
+  CHECK(f.Monitor()["zk_quorum_size"] == "3");
+  CHECK_FALSE(has("zk_synced_followers"));
+}
+
+TEST_CASE("a connection has begun a session before it asks for anything, and its port is seen") {
+  WordsFixture f;
+  const auto tag = f.sockets.Connect("::1", 7001);
+  REQUIRE(tag.has_value());
+  f.sockets.Write(*tag, ConnectPacket({}));
+  f.Settle();
+  const std::string cons = f.Ask("cons");
+  CHECK(Contains(cons, " /[::1]:7001[1]("));
+  CHECK(Contains(cons, ",lop=SESS,est=1700000000000,to=1200,lcxid=0x0,lzxid=0x1,"));
+}
+
 TEST_CASE("the sessions are dumped with their ephemeral nodes") {
   WordsFixture f;
   ConnectResponse first;
