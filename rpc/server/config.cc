@@ -83,7 +83,8 @@ std::string NextLine(absl::string_view* text, int* count) {
     const size_t end = std::min(text->find('\n'), text->size());
     absl::string_view line = text->substr(0, end);
     text->remove_prefix(std::min(end + 1, text->size()));
-    line = absl::StripAsciiWhitespace(line);
+    line = absl::StripLeadingAsciiWhitespace(line);
+    absl::ConsumeSuffix(&line, "\r");
     const bool is_comment = whole.empty() && !line.empty() && (line[0] == '#' || line[0] == '!');
     const size_t backslashes = line.size() - (line.find_last_not_of('\\') + 1);
     goes_on = !is_comment && backslashes % 2 == 1;
@@ -91,6 +92,31 @@ std::string NextLine(absl::string_view* text, int* count) {
     if (!is_comment) absl::StrAppend(&whole, line);
   }
   return whole;
+}
+
+// What follows a backslash stands for itself, but for a few letters. False if that is not read
+// here.
+bool Unescape(absl::string_view text, std::string* to) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool is_escaped = text[i] == '\\' && i + 1 < text.size();
+    if (is_escaped) ++i;
+    const char c = text[i];
+    if (is_escaped && c == 'u') return false;
+    *to += is_escaped && c == 't' ? '\t' : is_escaped && c == 'n' ? '\n' : c;
+  }
+  return true;
+}
+
+// Where the key of a line ends.
+size_t KeyEnd(absl::string_view line) {
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '\\') {
+      ++i;
+    } else if (absl::StrContains("=: \t\f", line[i])) {
+      return i;
+    }
+  }
+  return absl::string_view::npos;
 }
 
 class Parser {
@@ -153,14 +179,17 @@ class Parser {
   }
 
   absl::Status ParseLine(absl::string_view line) {
-    const size_t end = line.find_first_of("=: \t\f");
+    const size_t end = KeyEnd(line);
     if (end == absl::string_view::npos) {
       return Error(line, "not a setting; a line is key=value, or a comment that starts with #");
     }
-    const std::string key(line.substr(0, end));
     absl::string_view rest = absl::StripLeadingAsciiWhitespace(line.substr(end));
     if (absl::StartsWith(rest, "=") || absl::StartsWith(rest, ":")) rest.remove_prefix(1);
-    const std::string value(absl::StripAsciiWhitespace(rest));
+    std::string key, value;
+    if (!Unescape(line.substr(0, end), &key) ||
+        !Unescape(absl::StripAsciiWhitespace(rest), &value)) {
+      return Error(line, "\\u is not read here; write the character itself, in UTF-8");
+    }
     if (absl::StartsWith(key, "server.")) return ParseServer(key, value);
     if (absl::StartsWith(key, "weight.") || absl::StartsWith(key, "group.")) {
       return ParseQuorum(key, value);

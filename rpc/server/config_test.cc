@@ -73,7 +73,8 @@ TEST_CASE("lines are those of Java's Properties") {
                             "clientPortAddress [::1\n"
                             "4lw.commands.whitelist=ruok, \\\n"
                             "    mntr\n"
-                            "noSuchKey=1\n",
+                            "noSuchKey=1\\  \n"
+                            "DigestAuthenticationProvider.superDigest = super\\:a+b\\=\r\n",
                             NoFile);
   REQUIRE(config.ok());
   CHECK(config->data_dir == "/d");
@@ -83,6 +84,9 @@ TEST_CASE("lines are those of Java's Properties") {
   CHECK(config->AllowsFourLetterWord("mntr"));
   REQUIRE(config->warnings.size() == 1);
   CHECK(config->warnings[0].find("zoo.cfg:8: noSuchKey") == 0);
+  CHECK(config->super_digest == "super:a+b=");
+  CHECK(Problem("dataDir=/d\nclientPort=1\nsuperDigest=\\u0041\n").find("\\u is not read") !=
+        std::string::npos);
 }
 
 constexpr char kMembers[] =

@@ -51,6 +51,7 @@ Connection::~Connection() {
 bool Connection::HasMuchToSend() const { return out_.size() > kUnsentBytesPause; }
 
 bool Connection::IsFull() const {
+  if (state_ == State::kUnheard) return false;
   return (state_ != State::kHandshake && state_ != State::kUp) || HasMuchToSend() ||
          pipeline_.size() >= kPipelineRequestsMax || held_bytes_ >= kHeldBytesMax;
 }
@@ -90,16 +91,17 @@ absl::Status Connection::OnBytes(std::string_view bytes) {
       break;
     }
     const int32_t length = LoadInt<std::endian::big, int32_t>(bytes.data() + used);
-    if (length < 0 || length > loop_->door().config().jute_max_buffer_bytes) {
+    if (!IsLength(length)) {
       loop_->statistics().large_requests_rejected.Add(1);
       in_.clear();
       return absl::InvalidArgumentError(absl::StrCat("a packet claims to have ", length,
                                                      " bytes; jute.maxbuffer is ",
                                                      loop_->door().config().jute_max_buffer_bytes));
     }
-    if (bytes.size() - used - kLengthBytes < static_cast<size_t>(length)) break;
-    const std::string_view packet = bytes.substr(used + kLengthBytes, static_cast<size_t>(length));
-    used += kLengthBytes + packet.size();
+    std::string_view packet;
+    const size_t size = TakePacket(bytes.substr(used), &packet);
+    if (size == 0) break;
+    used += size;
     if (absl::Status s = OnPacket(packet); !s.ok()) {
       in_.clear();
       return s;
@@ -115,10 +117,27 @@ absl::Status Connection::OnBytes(std::string_view bytes) {
   return absl::OkStatus();
 }
 
+bool Connection::IsLength(int32_t length) const {
+  return length >= 0 && length <= loop_->door().config().jute_max_buffer_bytes;
+}
+
+size_t Connection::TakePacket(std::string_view bytes, std::string_view* packet) const {
+  if (bytes.size() < kLengthBytes) return 0;
+  const int32_t length = LoadInt<std::endian::big, int32_t>(bytes.data());
+  bytes.remove_prefix(kLengthBytes);
+  if (!IsLength(length) || bytes.size() < static_cast<size_t>(length)) return 0;
+  *packet = bytes.substr(0, static_cast<size_t>(length));
+  return kLengthBytes + packet->size();
+}
+
 absl::Status Connection::OnPacket(std::string_view packet) {
   ++packets_received_;
   SetTouched();
   heard_ = loop_->now();
+  if (state_ == State::kUnheard) {
+    return SubmitUnanswered(packet) ? absl::OkStatus()
+                                    : absl::AbortedError("the client has closed it");
+  }
   return state_ == State::kUp ? OnRequest(packet) : OnConnectRequest(packet);
 }
 
@@ -397,27 +416,46 @@ bool Connection::SubmitUnanswered(Pending* pending, std::string_view body) {
   return Start(body, /*alone=*/false, pending).ok() && !is_end;
 }
 
-void Connection::SubmitRest() {
-  if (state_ != State::kUp || read_only_) return;
-  const std::string rest = std::exchange(in_, {});
+bool Connection::SubmitUnanswered(std::string_view packet) {
+  BigEndianReader reader(packet);
+  Pending pending;
+  pending.xid = reader.Int<int32_t>();
+  pending.op = static_cast<OpCode>(reader.Int<int32_t>());
+  return reader.ok() && SubmitUnanswered(&pending, reader.rest());
+}
+
+bool Connection::SubmitReceived() {
+  std::deque<Pending> pipeline = std::exchange(pipeline_, {});
   const size_t held = std::exchange(held_count_, 0);
-  for (size_t i = pipeline_.size() - held; i < pipeline_.size(); ++i) {
-    const std::string body = std::exchange(pipeline_[i].bytes, {});
-    if (!SubmitUnanswered(&pipeline_[i], body)) return;
+  held_bytes_ = 0;
+  for (size_t i = pipeline.size() - held; i < pipeline.size(); ++i) {
+    const std::string body = std::exchange(pipeline[i].bytes, {});
+    if (!SubmitUnanswered(&pipeline[i], body)) return false;
   }
-  for (std::string_view bytes = rest; bytes.size() >= kLengthBytes;) {
-    const int32_t length = LoadInt<std::endian::big, int32_t>(bytes.data());
-    bytes.remove_prefix(kLengthBytes);
-    if (length < 0 || length > loop_->door().config().jute_max_buffer_bytes) return;
-    if (bytes.size() < static_cast<size_t>(length)) return;
-    BigEndianReader reader(bytes.substr(0, static_cast<size_t>(length)));
-    bytes.remove_prefix(static_cast<size_t>(length));
+  size_t used = 0;
+  std::string_view packet;
+  while (const size_t size = TakePacket(std::string_view(in_).substr(used), &packet)) {
+    used += size;
     ++packets_received_;
-    Pending pending;
-    pending.xid = reader.Int<int32_t>();
-    pending.op = static_cast<OpCode>(reader.Int<int32_t>());
-    if (!reader.ok() || !SubmitUnanswered(&pending, reader.rest())) return;
+    if (!SubmitUnanswered(packet)) return false;
   }
+  in_.erase(0, used);
+  return true;
+}
+
+void Connection::StopAnswering() {
+  if (state_ != State::kUp || read_only_) return;
+  state_ = State::kUnheard;
+  if (!SubmitReceived()) state_ = State::kFinished;
+}
+
+void Connection::SetFinished() {
+  has_rest_ |= (state_ == State::kUp || state_ == State::kUnheard) && !read_only_;
+  state_ = State::kFinished;
+}
+
+void Connection::SubmitRest() {
+  if (std::exchange(has_rest_, false)) SubmitReceived();
 }
 
 absl::StatusOr<Connection::Progress> Connection::Start(std::string_view body, bool alone,

@@ -48,9 +48,12 @@ class Connection {
   // Takes bytes from the client. What it answers is appended to out(). An error means that the
   // connection has to be closed (after out() is sent).
   absl::Status OnBytes(std::string_view bytes);
-  // The connection ends: begins what has to go to the log of all that was received and has not
-  // begun. What cannot begin ends it, as it would have. Nothing else may be called afterwards but
-  // SetFinished.
+  // The client hears nothing any more, but what it has sent is still to come: reads are not
+  // answered from now on, and do not hold up what is behind them. REQUIRES: not within another
+  // call.
+  void StopAnswering();
+  // After SetFinished, once: begins what has to go to the log of all that was received and has not
+  // begun. REQUIRES: not within another call.
   void SubmitRest();
 
   // --- From the inbox ----------------------------------------------------------------------------
@@ -85,14 +88,14 @@ class Connection {
   uint32_t tag() const { return tag_; }
   const std::string& address() const { return address_; }
   std::string& out() { return out_; }
-  bool has_session() const { return state_ == State::kUp; }
+  bool has_session() const { return state_ == State::kUp || state_ == State::kUnheard; }
   // Whether it may only read, for the server had no quorum when it came.
   bool read_only() const { return read_only_; }
   tree::SessionId session() const { return session_; }
   // Whether a packet came since the last call.
   bool TakeTouched() { return std::exchange(touched_, false); }
   // Close as soon as out() is sent.
-  void SetFinished() { state_ = State::kFinished; }
+  void SetFinished();
   bool finished() const { return state_ == State::kFinished; }
   bool waits_for_catch_up() const { return state_ == State::kCatchingUp; }
   // Whether no more should be read from the client for now.
@@ -110,6 +113,7 @@ class Connection {
     kCatchingUp,  // the client has seen more than this server has applied
     kConnecting,  // the session's entry is on its way through the log
     kUp,
+    kUnheard,        // as kUp, but nobody takes answers
     kAnsweringWord,  // a four-letter word
     kFinished,
   };
@@ -130,6 +134,10 @@ class Connection {
   };
   enum class Progress { kAnswered, kInFlight, kMustWait };
 
+  // Whether a packet may have this length.
+  bool IsLength(int32_t length) const;
+  // The first packet of `bytes`, if it is whole. Returns its size with the length before it, or 0.
+  size_t TakePacket(std::string_view bytes, std::string_view* packet) const;
   absl::Status OnPacket(std::string_view packet);
   absl::Status OnConnectRequest(std::string_view packet);
   absl::Status BeginSession();
@@ -156,7 +164,11 @@ class Connection {
   void Hold(Pending pending, std::string_view body);
   // Forgets what was received and has not begun.
   void DropRest();
-  // Of one request, as SubmitRest; false if what is behind it is not to begin.
+  // Begins what has to go to the log of what was received; false if that ends with something behind
+  // which nothing is to begin.
+  bool SubmitReceived();
+  // The same of one request.
+  bool SubmitUnanswered(std::string_view packet);
   bool SubmitUnanswered(Pending* pending, std::string_view body);
   void Read(int32_t xid, OpCode op, std::string_view body);
   void ReadChildren(int32_t xid, OpCode op, const ReadRequest& request);
@@ -201,7 +213,8 @@ class Connection {
   bool read_only_ = false;
   bool local_ = false;  // the session is known to this server alone
   std::chrono::steady_clock::time_point heard_;
-  bool unread_ = false;  // in_ may hold whole packets
+  bool unread_ = false;    // in_ may hold whole packets
+  bool has_rest_ = false;  // it finished without SubmitRest
   ClientIdentities identities_;
   FourLetterWords::Pieces word_pieces_;  // kAnsweringWord: the rest of the answer
   std::deque<Pending> pipeline_;

@@ -123,9 +123,7 @@ void ConnectionLoop::OnWritable(uint32_t tag) {
 
 void ConnectionLoop::OnClosed(uint32_t tag) {
   BeginTurn();
-  Client& client = *clients_.at(tag);
-  client.connection.SubmitRest();
-  Close(client);
+  Close(*clients_.at(tag));
 }
 
 // --- Connections ---------------------------------------------------------------------------------
@@ -152,7 +150,10 @@ void ConnectionLoop::Flush(Client& client) {
   if (!client.blocked && client.sent < out.size()) {
     const std::optional<size_t> sent =
         sockets_->Send(client.connection.tag(), std::string_view(out).substr(client.sent));
-    client.broken |= !sent.has_value();
+    if (!sent.has_value()) {
+      client.broken = true;
+      client.connection.StopAnswering();
+    }
     client.sent += sent.value_or(0);
     statistics_->bytes_sent.Add(static_cast<int64_t>(sent.value_or(0)));
     client.blocked = client.sent < out.size();
@@ -202,7 +203,6 @@ void ConnectionLoop::Finish(Client& client, const absl::Status& why) {
   if (!client.open) return;
   LogClosing(client.connection, why);
   KeepTouch(client);
-  client.connection.SubmitRest();
   client.connection.SetFinished();
   MarkDirty(client);  // what it was told before is sent, then it is closed
 }
@@ -232,6 +232,9 @@ void ConnectionLoop::Close(Client& client) {
   client.open = false;
   const uint32_t tag = client.connection.tag();
   KeepTouch(client);
+  client.connection.SetFinished();
+  client.connection.SubmitRest();
+  UpdateStatistics(client);
   {
     LockTree();  // watches may be touched only while nothing is applied
     MutexLock lock(&door_->watches().mutex);
@@ -276,6 +279,7 @@ void ConnectionLoop::ScheduleTurnEnd() {
 void ConnectionLoop::EndTurn() {
   turn_end_scheduled_ = false;
   ContinueConnections();
+  for (const std::shared_ptr<Client>& client : dirty_) client->connection.SubmitRest();
   if (!batch_.empty()) {
     const size_t bytes = batch_.bytes->size();
     door_->service().Submit(std::exchange(batch_, CommandBatch{}));

@@ -379,6 +379,63 @@ TEST_CASE("what a client had asked for when it went is done, without the reads b
   CHECK_FALSE(IsThere(f, "/behind"));
 }
 
+TEST_CASE("a connection that ends while it is read from has its packets until they are done") {
+  Fixture f;
+  ConnectResponse session;
+  const uint32_t tag = f.ConnectSession(&session);
+  const std::string path = "/" + std::string(5000, 'p');  // in memory of its own
+  f.Call(tag, OpCode::kCreate, Create(path, "data"));
+  const std::string read = RequestPacket(5, OpCode::kGetData, PathAndWatch(path, false));
+  f.sockets.Write(tag, read.substr(0, 10));
+  f.sockets.RunTurns();
+  const bool is_replaced = GENERATE(true, false);
+  if (is_replaced) {
+    f.door.OnTreeReplaced();
+  } else {
+    const uint32_t other = f.Connect();
+    f.sockets.Write(other, ConnectPacket({session.session_id, session.password}));
+    f.sockets.RunTurns();
+    f.service.Apply(&f.door);
+  }
+  // The read meets the news of that.
+  f.sockets.Write(tag, read.substr(10));
+  f.Write(tag, 6, OpCode::kCreate, Create("/b", ""));
+  REQUIRE(f.sockets.HandIn(tag));
+  f.Settle();
+  CHECK_FALSE(f.sockets.open(tag));
+  const Packet reply = f.Next(tag);
+  CHECK(reply.xid == 5);
+  CHECK(DataOf(reply) == "data");
+  CHECK(IsThere(f, "/b") == is_replaced);  // else the session has moved
+}
+
+TEST_CASE("a client that takes nothing any more is not answered, and its writes do not wait") {
+  Fixture f;
+  const uint32_t tag = f.ConnectSession();
+  f.Call(tag, OpCode::kCreate, Create("/a", ""));
+  f.sockets.Break(tag);
+  f.Write(tag, 1, OpCode::kExists, PathAndWatch("/", false));
+  f.sockets.RunTurns();
+  CHECK(f.sockets.open(tag));
+  for (int i = 0; i < 10; ++i) {
+    f.Write(tag, 2, OpCode::kGetData, PathAndWatch("/a", false));
+    f.Write(tag, 3, OpCode::kSetData, SetData("/a", ""));
+  }
+  const std::string last = RequestPacket(4, OpCode::kCreate, Create("/b", ""));
+  f.sockets.Write(tag, last.substr(0, 7));
+  f.sockets.RunTurns();
+  REQUIRE(f.service.batches.size() == 1);
+  CHECK(f.service.batches[0].commands.size() == 10);
+  f.sockets.Write(tag, last.substr(7));
+  f.Write(tag, 5, OpCode::kCloseSession, "");
+  f.Write(tag, 6, OpCode::kCreate, Create("/behind", ""));
+  f.Settle();
+  CHECK_FALSE(f.sockets.open(tag));
+  CHECK(IsThere(f, "/b"));
+  CHECK_FALSE(IsThere(f, "/behind"));
+  CHECK(f.service.tree().session_count() == 0);
+}
+
 TEST_CASE("a session that its client closed and did not wait for ends, whatever was before") {
   Fixture f;
   const uint32_t tag = f.ConnectSession();
