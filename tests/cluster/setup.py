@@ -70,7 +70,7 @@ def alone_a_bad_configuration_line_is_refused_by_file_line_and_key(server):
 def alone_a_line_that_is_no_key_and_value_is_refused(server):
     _require_quorate(server)
     with harness.Cluster(server, start=False) as cluster:
-        path, number = _write_config(cluster, ["# a comment is fine", "", "just words"])
+        path, number = _write_config(cluster, ["# a comment is fine", "", "words"])
         status, output = _run_server(cluster, path)
         assert status > 0 and str(number) in output and "bad.cfg" in output, f"status {status}: {output}"
 
