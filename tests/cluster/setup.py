@@ -75,6 +75,29 @@ def alone_a_line_that_is_no_key_and_value_is_refused(server):
         assert status > 0 and str(number) in output and "bad.cfg" in output, f"status {status}: {output}"
 
 
+def alone_members_may_be_named_in_a_file_of_their_own(server):
+    """As ZooKeeper since 3.5 has it: a server that passed that file over would be a cluster alone."""
+    with harness.Cluster(server) as cluster:
+        with zk.Connection(cluster.address(1)) as session:
+            session.create("/before", b"")
+            session.close()
+        for member in cluster.numbers():
+            cluster.kill(member)
+            path = os.path.join(cluster.member_dir(member), "zoo.cfg")
+            with open(path, encoding="utf-8") as file:
+                lines = file.read().splitlines()
+            with open(path + ".dynamic", "w", encoding="utf-8") as file:
+                file.writelines(f"{line}\n" for line in lines if line.startswith("server."))
+            with open(path, "w", encoding="utf-8") as file:
+                file.writelines(f"{line}\n" for line in lines if not line.startswith("server."))
+                file.write(f"dynamicConfigFile={path}.dynamic\n")
+            cluster.restart(member)
+        assert len(cluster.followers()) == 2
+        with zk.Connection(cluster.address(3)) as session:
+            assert session.exists("/before")
+            session.close()
+
+
 def alone_what_is_missing_is_named(server):
     _require_quorate(server)
     with harness.Cluster(server, start=False) as cluster:
