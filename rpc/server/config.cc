@@ -155,7 +155,9 @@ class Parser {
     absl::StatusOr<std::string> text = read_file_(members_file_);
     if (!text.ok()) {
       return Error("dynamicConfigFile",
-                   absl::StrCat(members_file_, " cannot be read; it has the server.N lines"));
+                   absl::StrCat(members_file_,
+                                " cannot be read; it has to have the server.N lines "
+                                "(or put them here, and take this key out)"));
     }
     file_ = members_file_;
     if (absl::Status s = ParseText(*text); !s.ok()) return s;

@@ -85,9 +85,9 @@ struct Config {
 // dataDir/myid if there are server lines. Lines are those of Java's Properties: key=value,
 // key:value or key value; one that ends with a backslash goes on in the next, and a backslash
 // takes the meaning of the character behind it away. Errors name the file, the line, the key and
-// what is allowed. What asks for protection that this server does not
-// have (authentication, TLS between servers) or for another quorum (weights, groups) is an error;
-// other keys without effect are warnings.
+// what is allowed. What asks for protection that this server does not have (authentication, TLS
+// between servers) or for another quorum (weights, groups) is an error; other keys without effect
+// are warnings.
 absl::StatusOr<Config> LoadConfig(const std::string& file);
 
 // The same for text already read; the other files are read through `read_file` (NotFound if there
