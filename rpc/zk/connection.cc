@@ -539,6 +539,13 @@ absl::StatusOr<Connection::Progress> Connection::StartWrite(std::string_view bod
 
 absl::StatusOr<Connection::Progress> Connection::AnswerNow(int32_t xid, OpCode op,
                                                            std::string_view body) {
+  if (!IsServed(op)) {
+    // As ZooKeeper: the client is told, and loses its connection but not its session.
+    ReplyWriter(&out_, xid, kNoZxid, ErrorCode::kUnimplemented);
+    ++packets_sent_;
+    return absl::UnimplementedError(
+        absl::StrCat("operation ", static_cast<int32_t>(op), " is not one that is served"));
+  }
   switch (op) {
     case OpCode::kExists:
     case OpCode::kGetData:
@@ -587,12 +594,21 @@ absl::StatusOr<Connection::Progress> Connection::AnswerNow(int32_t xid, OpCode o
     case OpCode::kSync:
       ReplyError(xid, ErrorCode::kMarshallingError);  // it did not decode
       break;
-    default:
-      // As ZooKeeper: the client is told, and loses its connection but not its session.
-      ReplyWriter(&out_, xid, kNoZxid, ErrorCode::kUnimplemented);
-      ++packets_sent_;
-      return absl::UnimplementedError(
-          absl::StrCat("operation ", static_cast<int32_t>(op), " is not one that is served"));
+    case OpCode::kNotification:
+    case OpCode::kPing:
+    case OpCode::kAuth:
+    case OpCode::kCloseSession:
+    case OpCode::kCreate:
+    case OpCode::kCreate2:
+    case OpCode::kCreateContainer:
+    case OpCode::kCreateTtl:
+    case OpCode::kDelete:
+    case OpCode::kDeleteContainer:
+    case OpCode::kSetData:
+    case OpCode::kSetAcl:
+    case OpCode::kCheck:
+    case OpCode::kMulti:
+      ASSERT(false, "answered elsewhere");
   }
   return Progress::kAnswered;
 }

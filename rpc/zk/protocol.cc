@@ -279,7 +279,10 @@ bool IsWrite(OpCode op) {
 }
 
 bool IsServed(OpCode op) {
+  // Without a default: the compiler asks about each one that is added.
   switch (op) {
+    case OpCode::kNotification:
+      return false;
     case OpCode::kExists:
     case OpCode::kGetData:
     case OpCode::kGetAcl:
@@ -300,10 +303,19 @@ bool IsServed(OpCode op) {
     case OpCode::kAddWatch:
     case OpCode::kWhoAmI:
     case OpCode::kCloseSession:
+    case OpCode::kCreate:
+    case OpCode::kCreate2:
+    case OpCode::kCreateContainer:
+    case OpCode::kCreateTtl:
+    case OpCode::kDelete:
+    case OpCode::kDeleteContainer:
+    case OpCode::kSetData:
+    case OpCode::kSetAcl:
+    case OpCode::kCheck:
+    case OpCode::kMulti:
       return true;
-    default:
-      return IsWrite(op);
   }
+  return false;  // a number that a client made up
 }
 
 tree::ErrorCode DecodeWrite(OpCode op, std::string_view body, tree::Request* request,

@@ -36,19 +36,19 @@ def end_of(text, lines=25):
     return "\n".join(text.splitlines()[-lines:])
 
 
-def run_in_group(command, seconds, directory):
-    """Runs a program with temporary files in `directory`. (0 or what went wrong, the end of its
-    output.)
+def run_in_group(command, seconds, directory, lines=25):
+    """Runs a program with temporary files in `directory`. (0 or what went wrong, the last `lines` of
+    its output.)
     When this returns or raises, the program and all that it has started are gone."""
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True, errors="replace",
                                start_new_session=True, env=dict(os.environ, TMPDIR=directory))
     try:
         output, _ = process.communicate(timeout=seconds)
-        return (f"exit status {process.returncode}" if process.returncode else 0), end_of(output)
+        return (f"exit status {process.returncode}" if process.returncode else 0), end_of(output, lines)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        return f"not done after {seconds} s", end_of(process.communicate()[0])
+        return f"not done after {seconds} s", end_of(process.communicate()[0], lines)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -105,6 +105,7 @@ class Cluster:
         # What Quorate promises and ZooKeeper does not: clients of other members stay connected when
         # the leader dies.
         self.keeps_connections = server == "quorate"
+        self.is_java = server == "zookeeper"
         self.environment = dict(os.environ, **(environment or {}))
         if server != "quorate":
             self.environment["QUORATED"] = SERVERS[server]
@@ -206,13 +207,17 @@ class Cluster:
             self.command("restart", i, check=False)
         raise AssertionError(f"member {dead} died by itself\n{logs}")
 
-    def diagnosis(self, lines=12):
-        """The state of the members and the end of their logs."""
+    def diagnosis(self, lines=30):
+        """The state of the members, the end of their logs, and what ZooKeeper's threads do."""
         status = self.command("status", check=False)
         parts = [status.stdout + status.stderr]
         for i in self.numbers():
             tail = self.log(i).splitlines()[-lines:]
             parts.append("\n".join([f"    --- server.log of member {i}"] + ["    " + t for t in tail]))
+        if self.is_java:
+            for i, pid in ((i, pid) for i, pid in zip(self.numbers(), self.pids()) if pid):
+                _, threads = run_in_group(["jstack", str(pid)], WAIT_SECONDS, self.parent, lines=500)
+                parts.append(f"    --- threads of member {i}\n{threads}")
         return "\n".join(parts)
 
     def remove(self):
