@@ -339,7 +339,6 @@ def write(directory):
     end = next((line["t"] for line in log if line["e"] == "all healed"), log[-1]["t"]) + END_NS
     timeline = Timeline(directory, begin, max(end, begin + 1))
     faults = Faults(log, begin, end)
-    good = not outcome["problems"]
     configuration = [("seed", about["seed"]), ("server", about["server"]), ("members", about["size"]),
                      ("time", f"{about['seconds']:g} s"),
                      ("workers", f"{len(about['doors'])} ({', '.join(about['doors'])}) of {about['clients']} clients"),

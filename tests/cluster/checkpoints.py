@@ -3,7 +3,6 @@ members that come back by a snapshot or with an empty directory."""
 
 import os
 import shutil
-import signal
 import subprocess
 import time
 
@@ -121,11 +120,6 @@ def _check_same(cluster):
     return len(trees[0])
 
 
-def _kill_all(cluster):
-    for pid in cluster.pids():
-        os.kill(pid, signal.SIGKILL)
-
-
 def alone_the_log_is_cut_and_all_that_are_killed_begin_with_a_checkpoint(server):
     _require_quorate(server)
     with harness.Cluster(server, settings=SETTINGS) as cluster:
@@ -134,11 +128,11 @@ def alone_the_log_is_cut_and_all_that_are_killed_begin_with_a_checkpoint(server)
 
         def disturb():
             counts.append(_write_until_cut(cluster, 1, "/churn"))
-            _kill_all(cluster)
+            cluster.kill_all()
             logs.extend(_Log(cluster, member) for member in cluster.numbers())
             cluster.command("start")
             _write_until_cut(cluster, 2, "/churn")
-            _kill_all(cluster)
+            cluster.kill_all()
             cluster.command("start")
         writers = crashes.with_writers(cluster, "/cut", disturb)
         total = crashes.check_all_there(cluster, "/cut", writers)

@@ -1,9 +1,7 @@
 """Members are killed at any time with writes under way: nothing that was acknowledged is lost, and
 the clients of the others go on."""
 
-import os
 import shutil
-import signal
 import threading
 import time
 
@@ -102,7 +100,7 @@ def check_all_there(cluster, parent, writers):
 
 
 def with_writers(cluster, parent, disturb):
-    """Runs disturb() with a writer on each member. Returns the writers, finished."""
+    """Runs disturb() with a writer on each member, once each has written. Returns the writers, finished."""
     with zk.Connection(cluster.address(1)) as connection:
         connection.create(parent)
         connection.close()
@@ -110,6 +108,8 @@ def with_writers(cluster, parent, disturb):
     for writer in writers:
         writer.start()
     try:
+        for writer in writers:
+            writer.wait_for_writes(1)
         disturb()
     finally:
         for writer in writers:
@@ -166,8 +166,7 @@ def shared_all_are_killed_and_come_back_with_data_and_sessions(cluster):
 
     def disturb():
         time.sleep(ROUND_SECONDS)
-        for pid in cluster.pids():
-            os.kill(pid, signal.SIGKILL)
+        cluster.kill_all()
         cluster.command("start")
         time.sleep(ROUND_SECONDS)
     writers = with_writers(cluster, "/all-killed", disturb)
@@ -191,7 +190,7 @@ def shared_all_are_killed_and_come_back_with_data_and_sessions(cluster):
 
 def shared_the_leader_hangs_under_writes(cluster):
     leader = cluster.leader()
-    home = cluster.followers()[0]
+    home = cluster.others(leader)[0]
     parent = "/leader-hung"
     with zk.Connection(cluster.address(home), 30000, timeout=30) as connection:
         connection.create(parent)
@@ -247,7 +246,7 @@ def shared_a_follower_that_was_away_catches_up(cluster):
 
 def shared_a_cluster_without_quorum_acknowledges_nothing(cluster):
     leader = cluster.leader()
-    victims = cluster.followers()
+    victims = cluster.others(leader)
     with zk.Connection(cluster.address(leader), timeout=3) as connection:
         for victim in victims:
             cluster.kill(victim)
@@ -266,7 +265,7 @@ def shared_a_cluster_without_quorum_acknowledges_nothing(cluster):
 
 def shared_sigterm_stops_a_member_cleanly(cluster):
     leader = cluster.leader()
-    home = cluster.followers()[0]
+    home = cluster.others(leader)[0]
     writers = with_writers(cluster, "/leader-stopped", lambda: (
         time.sleep(ROUND_SECONDS), cluster.command("stop", leader), time.sleep(ROUND_SECONDS),
         cluster.restart(leader)))

@@ -287,7 +287,7 @@ def _tail_of_a_deposed_leader(cluster):
     pids = cluster.pids()
     with zk.Connection(cluster.address(leader), timeout=WAIT_SECONDS) as connection:
         connection.create("/common-", b"", zk.SEQUENTIAL)
-        for member in cluster.followers():
+        for member in cluster.others(leader):
             os.kill(pids[member - 1], signal.SIGKILL)
         for i in range(TAIL):
             connection.submit(zk.CREATE, zk.request_create(f"/never-{i}", b""))

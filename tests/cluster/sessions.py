@@ -88,7 +88,7 @@ def shared_a_server_behind_the_client_refuses_it(cluster):
 
 def shared_sessions_outlive_the_leader_and_expire_under_the_next(cluster):
     leader = cluster.leader()
-    home = cluster.followers()[0]
+    home = cluster.others(leader)[0]
     with zk.Connection(cluster.address(home), 20000) as watcher:
         alive = zk.Connection(cluster.address(leader), 20000)
         alive.create("/alive", b"", zk.EPHEMERAL)
@@ -112,7 +112,7 @@ def shared_sessions_outlive_the_leader_and_expire_under_the_next(cluster):
 
 def shared_a_watch_fires_across_a_change_of_leaders(cluster):
     leader = cluster.leader()
-    home, other = cluster.followers()
+    home, other = cluster.others(leader)
     with zk.Connection(cluster.address(home), 20000) as watcher:
         watcher.create("/watched", b"before")
         watcher.get("/watched", watch=True)

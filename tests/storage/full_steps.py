@@ -19,6 +19,7 @@ import harness  # noqa: E402
 import zkwire as zk  # noqa: E402
 
 SECONDS = 40
+LONG_SESSION_MS = 40000
 NO_CHECKPOINT = "no checkpoint could be written"
 NO_LOG = "the log cannot go on"
 CHECKPOINT = "written in"
@@ -56,7 +57,8 @@ class Filling:
             KILL_AT_STEP=self.step, KILL_AT="0", KILL_AT_FULL=self.full))
         client = self._new_client()
         # Nobody can begin a session without a log.
-        reader = zk.Connection(base.cluster.address(1), timeout=SECONDS)
+        # It says nothing for as long as all that takes.
+        reader = zk.Connection(base.cluster.address(1), LONG_SESSION_MS, timeout=SECONDS)
         said = self._count(self.words) if self.words else 0
         before = self._happened()
         with open(self.full, "wb"):
