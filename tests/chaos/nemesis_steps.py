@@ -26,14 +26,17 @@ PATIENCE_SECONDS = 30
 SECONDS = 60  # of a fault: it is ended before
 SEEDS = range(6)  # of what is left to chance
 LEADER = 2  # where nobody leads, somebody says so
+TRIES = 3  # if another one comes to lead meanwhile
 LEFT_BY_A_WIPE = ("myid", "zoo.cfg", "server.")
 
 
 def _await(what, condition):
+    """What the condition says in the end."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
+    while not (said := condition()):
         assert time.monotonic() < deadline, f"after {PATIENCE_SECONDS} s: not yet {what}"
         time.sleep(0.02)
+    return said
 
 
 class _Log:
@@ -44,26 +47,36 @@ class _Log:
             self.members, self.text = fields["members"], fields["text"]
 
 
+def _leading(scene, leader):
+    """Nemeses hear that this one leads, as the test did: another one may come to lead at any time. None: they
+    ask."""
+    if leader is None:
+        return contextlib.nullcontext()
+    return mock.patch.object(scene.cluster, "leader_now", return_value=leader)
+
+
 @contextlib.contextmanager
-def _begun(scene, name, seed=0):
+def _begun(scene, name, seed=0, leader=None):
     """A fault that has done its harm; it is healed at the end."""
     log = _Log()
     fault = runner.Fault(1, plan.Planned(0, SECONDS, name, seed), log)
     generator = nemeses.function_of(name)(scene, fault)
-    next(generator)
+    with _leading(scene, leader):
+        next(generator)
     try:
         yield log
     finally:
         generator.close()
 
 
-def _done(scene, name, seed=0, at_each_step=lambda: None):
+def _done(scene, name, seed=0, at_each_step=lambda: None, leader=None):
     """A fault that came to its end by itself."""
     log = _Log()
     fault = runner.Fault(1, plan.Planned(0, 0, name, seed), log)
-    for seconds in nemeses.function_of(name)(scene, fault):
-        at_each_step()
-        time.sleep(seconds)
+    with _leading(scene, leader):
+        for seconds in nemeses.function_of(name)(scene, fault):
+            at_each_step()
+            time.sleep(seconds)
     return log
 
 
@@ -317,18 +330,21 @@ class _Steps:
         return {i: self.cluster.pid(i) for i in self.cluster.numbers()}
 
     def leader(self):
-        _await("a leader", self.cluster.leader_now)
-        return self.cluster.leader_now()
+        return _await("a leader", self.cluster.leader_now)
 
-    def _check_kill(self, name, count):
+    def another_leader(self, leader):
+        """Who leads in place of that one."""
+        return _await("another leader", lambda: {self.cluster.leader_now()} - {None, leader}).pop()
+
+    def _check_kill(self, name, count, leader=None):
         """So many are down, by SIGKILL, the others go on, and all come back. To whom it was done."""
         before = self.pids()
-        with _begun(self.scene, name) as fault:
+        with _begun(self.scene, name, leader=leader) as fault:
             assert fault.text == "killed" and len(set(fault.members)) == count, fault.members
             alive = {i: pid for i, pid in before.items() if i not in fault.members}
             assert {i: self.cluster.pid(i) for i in self.cluster.running()} == alive, f"{fault.members}: {before}"
             for i in fault.members:
-                _await("its end", lambda i=i: self.cluster.end_of(i) != "nobody knows how")
+                _await("its end", lambda i=i: self.cluster.end_of(i) != members.UNKNOWN)
                 assert self.cluster.end_of(i) == "signal 9", f"member {i}: {self.cluster.end_of(i)}"
         after = self.pids()
         assert all((after[i] == pid) == (i not in fault.members) for i, pid in before.items()), f"{before}, {after}"
@@ -339,7 +355,7 @@ class _Steps:
 
     def kill_leader(self):
         leader = self.leader()
-        assert self._check_kill("kill-leader", 1) == [leader]
+        assert self._check_kill("kill-leader", 1, leader) == [leader]
 
     def kill_majority(self):
         self._check_kill("kill-majority", 2)
@@ -361,8 +377,8 @@ class _Steps:
         assert calls[:6] == ["signal"] * 3 + ["wait"] * 3, calls
 
     def pause(self):
-        leader, before = self.leader(), self.pids()
-        with _begun(self.scene, "pause") as fault:
+        before, leader = self.pids(), self.leader()
+        with _begun(self.scene, "pause", leader=leader) as fault:
             (member,) = fault.members
             assert member != leader, f"member {member} leads"
             _await(f"member {member} stopped", lambda: _state(before[member]) == "T")
@@ -370,11 +386,11 @@ class _Steps:
         assert self.pids() == before
 
     def pause_leader(self):
-        leader, before = self.leader(), self.pids()
-        with _begun(self.scene, "pause-leader") as fault:
+        before, leader = self.pids(), self.leader()
+        with _begun(self.scene, "pause-leader", leader=leader) as fault:
             assert fault.members == [leader], f"{fault.members}, leader {leader}"
             _await(f"member {leader} stopped", lambda: _state(before[leader]) == "T")
-            _await("another leader", lambda: self.cluster.leader_now() not in (None, leader))
+            self.another_leader(leader)
         assert self.pids() == before
 
     def rolling_restart(self):
@@ -386,11 +402,15 @@ class _Steps:
         assert not self.cluster.strange_ends(), self.cluster.strange_ends()
 
     def transfer(self):
-        leader, before = self.leader(), self.pids()
-        fault = _done(self.scene, "transfer")
-        assert fault.members == [leader], fault.members
-        _await(fault.text, lambda: fault.text == f"leadership to member {self.cluster.leader_now()}")
-        assert self.pids() == before
+        for _ in range(TRIES):
+            before, leader = self.pids(), self.leader()
+            fault = _done(self.scene, "transfer", leader=leader)
+            assert fault.members == [leader], fault.members
+            leads_now = self.another_leader(leader)
+            assert self.pids() == before
+            if fault.text == f"leadership to member {leads_now}":
+                return
+        raise AssertionError(f"{fault.text}, and member {leads_now} leads, {TRIES} times")
 
     def wipe(self):
         self.pids()
