@@ -22,9 +22,8 @@ LEADING = ("leader", "standalone")
 SERVING = (*LEADING, "follower")
 # How servers may end: as they were told (a Java machine says so in its own way), or killed.
 ENDS = {"quorate": (0, -signal.SIGKILL), "zookeeper": (0, -signal.SIGKILL, 128 + signal.SIGTERM)}
-# Who is told to end so soon after its start may not have got to where it listens to that.
-BEGINS_SECONDS = 1.0
 KILLED_SECONDS = 15
+UNKNOWN = "nobody knows how"
 # What a server says that wants to be started again when there is room: its disk is too full for it to start, as one
 # that has lost its data may find.
 ENDS_TO_START_AGAIN = "cannot do without room"
@@ -64,7 +63,7 @@ class Members(harness.Cluster):
         program = self.environment.get("QUORATED", harness.SERVERS[server])
         self.environment["QUORATED"] = self._write_script(program, faults, environment or {})
         self.pool = ThreadPoolExecutor(size)
-        self.launched = {}  # of all processes, by pid: the member, and when
+        self.launched = {}  # of all processes, by pid: the member
         self.ended_early = set()  # pids that were told to end before they could listen
 
     def _mount_disks(self):
@@ -141,7 +140,7 @@ class Members(harness.Cluster):
     def _note_launch(self, member):
         pid = self.last_pid(member)
         if pid:
-            self.launched.setdefault(pid, (member, time.monotonic()))
+            self.launched.setdefault(pid, member)
 
     def _statuses(self):
         """[(pid, status)] of all processes that have ended, as far as it is known (sandbox.enter)."""
@@ -154,7 +153,18 @@ class Members(harness.Cluster):
         """How its last process ended, as far as it is known: "signal 9"."""
         pid = self.last_pid(member)
         return next((_words_of(status) for ended, status in reversed(self._statuses()) if ended == pid),
-                    "nobody knows how")
+                    UNKNOWN)
+
+    def wait_for_end(self, member, seconds):
+        """How its last process ended, which may be known later than that it did; "" if it runs after all, as one
+        does that was becoming another program."""
+        deadline = time.monotonic() + seconds
+        while not self.pid(member):
+            how = self.end_of(member)
+            if how != UNKNOWN or time.monotonic() > deadline:
+                return how
+            time.sleep(0.02)
+        return ""
 
     def strange_ends(self):
         """[(member, pid, how)] of all servers that did not end as a server ends that is told to, or killed, or wants to
@@ -164,7 +174,7 @@ class Members(harness.Cluster):
             if (pid not in self.launched or status in ENDS[self.server]
                     or (status == -signal.SIGTERM and pid in self.ended_early)):
                 continue
-            member = self.launched[pid][0]
+            member = self.launched[pid]
             if status == 1 and to_start.get(member, 0) > 0:
                 to_start[member] -= 1
             else:
@@ -181,7 +191,7 @@ class Members(harness.Cluster):
     def signal(self, member, number):
         """Whether it was running."""
         pid = self.pid(member)
-        if number == signal.SIGTERM and time.monotonic() < self.launched.get(pid, (0, 0))[1] + BEGINS_SECONDS:
+        if number == signal.SIGTERM and pid and not _listens(pid):
             self.ended_early.add(pid)
         with contextlib.suppress(ProcessLookupError):
             if pid:
@@ -274,6 +284,15 @@ class Members(harness.Cluster):
         super().remove()
         for disk in self.disks.values():
             disk.remove()
+
+
+def _listens(pid):
+    """Whether the process has got to where it does not just end by SIGTERM."""
+    with contextlib.suppress(OSError):
+        with open(f"/proc/{pid}/status", encoding="ascii") as file:
+            masks = [int(line.split()[1], 16) for line in file if line.startswith(("SigBlk:", "SigCgt:"))]
+        return any(mask >> (signal.SIGTERM - 1) & 1 for mask in masks)
+    return False
 
 
 def _words_of(status):

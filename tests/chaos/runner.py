@@ -34,8 +34,7 @@ JUDGE_SECONDS = 900
 LIVE_SECONDS = 1.0
 LEADER_SECONDS = 0.4
 LATER_SECONDS = 0.2
-# A process that is becoming another program does not seem to be there for a moment.
-BECOMES_SECONDS = 0.2
+END_SECONDS = 5  # until it is known how a process has ended
 DEATHS_MAX = 3
 ERROR_CHARACTERS = 4000
 
@@ -376,13 +375,13 @@ def check_ends(scene, outcome):
 def check_members(scene, executor, outcome):
     """Nobody dies but by a fault."""
     missing = set(scene.cluster.numbers()) - set(scene.cluster.running()) - executor.downs()
-    if missing:
-        time.sleep(BECOMES_SECONDS)
-    for member in missing - set(scene.cluster.running()):
+    for member in missing:
+        how = scene.cluster.wait_for_end(member, END_SECONDS)
+        if not how:
+            continue
         if scene.cluster.is_to_start_again(member):
             scene.to_launch.add(member)
             continue
-        how = scene.cluster.end_of(member)
         outcome.died.add(scene.cluster.last_pid(member))
         outcome.problems.append(f"member {member} died by itself ({how}):\n" +
                                 harness.end_of(scene.cluster.log(member), 6))

@@ -261,7 +261,8 @@ def standing_still_is_noticed(options):
 
 
 def strange_ends_are_noticed(options):
-    """A member is aborted, another process of it ends as it is told, and a third one is killed."""
+    """A member is aborted, another process of it ends as it is told, a third one is killed, and a fourth one is told to
+    end before it can listen."""
     cluster = members.Members(options.server, 1, options.directory)
     try:
         cluster.start()
@@ -271,7 +272,14 @@ def strange_ends_are_noticed(options):
             cluster.wait_until_all_serve(PATIENCE_SECONDS)
             pids.append(cluster.last_pid(1))
             cluster.signal(1, number)
-            _await("its end", lambda: cluster.end_of(1) != "nobody knows how")
+            _await("its end", lambda: cluster.end_of(1) != members.UNKNOWN)
+        with open(os.path.join(cluster.parent, "server.1"), "a", encoding="utf-8") as file:
+            file.write("exec sleep 100\n")
+        cluster.launch(1)
+        time.sleep(1.2)
+        cluster.signal(1, signal.SIGTERM)
+        _await("its end", lambda: cluster.end_of(1) == "signal 15")
+        assert cluster.ended_early == {cluster.last_pid(1)}, f"{pids}: {cluster.ended_early}"
         assert cluster.strange_ends() == [(1, pids[0], "signal 6")], f"{pids}: {cluster.strange_ends()}"
     finally:
         cluster.remove()
