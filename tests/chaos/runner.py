@@ -33,6 +33,8 @@ REST_PATIENCE_SECONDS = 15  # beyond what it takes if nobody else becomes leader
 JUDGE_SECONDS = 900
 LIVE_SECONDS = 1.0
 LEADER_SECONDS = 0.4
+# Between two looks at whether the machine goes on, and how late one may be.
+STALL_SECONDS, STALL_LATE_SECONDS = 0.1, 0.5
 LATER_SECONDS = 0.2
 END_SECONDS = 5  # until it is known how a process has ended
 DEATHS_MAX = 3
@@ -273,6 +275,36 @@ class LeaderWatch(threading.Thread):
         self.join()
 
 
+class StallWatch(threading.Thread):
+    """Writes down when the machine, or its disk, stood still: clients get nothing done then, whatever the servers
+    do. It asks nothing of a server, nor of what a nemesis harms: a server that stands still by itself is not
+    seen."""
+
+    def __init__(self, log, directory):
+        super().__init__(daemon=True)
+        self.log, self.stopping = log, threading.Event()
+        path = os.path.join(directory, "stall-watch")
+        self.file = open(path, "wb", buffering=0)  # pylint: disable=consider-using-with
+        self.seen_ns = time.monotonic_ns()  # stalls until then are written down
+        self.start()
+
+    def run(self):
+        while not self.stopping.is_set():
+            self.stopping.wait(STALL_SECONDS)
+            with contextlib.suppress(OSError):  # a disk that refuses answers
+                os.pwrite(self.file.fileno(), b"x", 0)
+                os.fsync(self.file.fileno())
+            now = time.monotonic_ns()
+            if now - self.seen_ns > (STALL_SECONDS + STALL_LATE_SECONDS) * 1e9:
+                self.log.write("stall", since=self.seen_ns)
+            self.seen_ns = now
+
+    def end(self):
+        self.stopping.set()
+        self.join()
+        self.file.close()
+
+
 def run(options, quiet=False):
     """Does a run, and judges it; leaves everything in options.output. The Outcome."""
     os.makedirs(options.output, exist_ok=True)
@@ -298,7 +330,8 @@ def run(options, quiet=False):
         if options.workloads:
             calms = calm.periods(log.lines)
             judge_progress(scene, options, calms, outcome)
-            judge(scene.workers.histories(), options, calms, outcome)
+            judge(scene, options, calms, outcome)
+        outcome.notes += stall_notes(log.lines)
         log.write("judged", problems=outcome.problems)
         outcome.save(options.output)
         keep(scene, options, outcome)
@@ -313,6 +346,7 @@ def _go(scene, options, planned, outcome, quiet):
     begin = time.monotonic()
     scene.log.write("begin")
     executor, live, watch = Executor(scene, planned), Live(options.seconds), LeaderWatch(scene)
+    stalls = StallWatch(scene.log, options.directory)
     try:
         try:
             while (now := time.monotonic() - begin) < options.seconds:
@@ -327,18 +361,19 @@ def _go(scene, options, planned, outcome, quiet):
             executor.heal()
             scene.log.write("all healed")
             live.end()
-        _end(scene, options, executor, outcome)
+        _end(scene, options, executor, outcome, stalls)
     finally:
         watch.end()
+        stalls.end()
     scene.log.write("finished")
 
 
-def _end(scene, options, executor, outcome):
+def _end(scene, options, executor, outcome, stalls):
     """All faults are healed: everybody comes back, finishes, and agrees."""
     outcome.served_after = scene.cluster.wait_until_all_serve(SERVE_SECONDS)
     scene.log.write("serves", seconds=round(outcome.served_after, 2))
     if {"ephemeral", "watch"} & set(options.workloads):
-        rest(scene, options, outcome)
+        rest(scene, options, outcome, stalls)
     scene.log.write("last reads")
     outcome.problems += scene.workers.finish()
     check_members(scene, executor, outcome)
@@ -348,17 +383,21 @@ def _end(scene, options, executor, outcome):
     check_members(scene, executor, outcome)
 
 
-def rest(scene, options, outcome):
-    """Waits until what has no session any more has to have gone by itself."""
+def rest(scene, options, outcome, stalls):
+    """Waits until what has no session any more has to have gone by itself. Each stall of the machine gives that
+    time anew."""
     needed = calm.rest_seconds(options.session_timeout_ms / 1000)
-    deadline = time.monotonic() + needed + REST_PATIENCE_SECONDS
+    begin = stalls.seen_ns
     while True:
+        now = stalls.seen_ns  # before the lines: they have all stalls until then
         since = calm.since(scene.log.lines)
-        rested = (time.monotonic_ns() - since) / 1e9 if since is not None else 0
+        rested = (now - since) / 1e9 if since is not None else 0
         if rested >= needed:
             return
-        if time.monotonic() > deadline:
-            outcome.notes.append(f"the leader changed at the end: it was not calm for {needed:.1f} s")
+        lost = sum((b - a) / 1e9 + needed for a, b in calm.stalls(scene.log.lines) if b > begin)
+        if (now - begin) / 1e9 > needed + REST_PATIENCE_SECONDS + lost:
+            outcome.notes.append("the leader changed, or the machine stalled, at the end: it was not calm for "
+                                 f"{needed:.1f} s")
             return
         time.sleep(min(needed - rested, 0.2))
 
@@ -445,13 +484,18 @@ def judge_progress(scene, options, calms, outcome):
         outcome.shortcomings += found.problems
 
 
-def judge(histories, options, calms, outcome):
+def stall_notes(lines):
+    seconds = [(line["t"] - line["since"]) / 1e9 for line in lines if line["e"] == "stall"]
+    return [f"the machine stalled {len(seconds)} times, for {max(seconds):.1f} s at most"] if seconds else []
+
+
+def judge(scene, options, calms, outcome):
     """Lets the judge read the histories."""
     command = [JUDGE, "--json", "--workload", ",".join(options.workloads)]
     for begin, end in calms:
         command += ["--calm", f"{begin}-{end}"]
     try:
-        result = subprocess.run([*command, "--", *histories], capture_output=True, text=True,
+        result = subprocess.run([*command, "--", *scene.workers.histories()], capture_output=True, text=True,
                                 timeout=JUDGE_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         outcome.problems.append(f"the judge has no verdict after {JUDGE_SECONDS} s")
@@ -460,13 +504,15 @@ def judge(histories, options, calms, outcome):
         outcome.verdict = json.loads(result.stdout)
     checks = (outcome.verdict or {}).get("checks", [])
     # A rule that was not applied is not kept.
-    undecided = [f"{check['name']}: {len(check['undecided'])} not decided: {check['undecided'][0]}"
-                 for check in checks if check["undecided"]]
+    undecided = {check["name"]: f"{check['name']}: {len(check['undecided'])} not decided: {check['undecided'][0]}"
+                 for check in checks if check["undecided"]}
+    if "ephemeral" in undecided and calm.last_reads_met_a_stall(scene.log.lines):
+        outcome.notes.append(undecided.pop("ephemeral"))
     if options.server == "quorate":
-        outcome.problems += undecided
-        outcome.shortcomings += undecided
+        outcome.problems += undecided.values()
+        outcome.shortcomings += undecided.values()
     else:  # no read is linearizable there (--weak-sync), as some rules need it
-        outcome.notes += undecided
+        outcome.notes += undecided.values()
     if result.returncode == 0:
         return
     wrong = [f"{check['name']}: {violation['invariant']}: {violation['details']}"

@@ -7,8 +7,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from unittest import mock
 
+import calm
 import harness
 import members
 import nemeses
@@ -53,6 +56,10 @@ def run(options):
     for test in recipe_steps.TESTS:
         tests.run(f"chaos recipes: {_words(test)}", test)
     tests.run("chaos progress: who stands still is noticed", standing_still_is_noticed, options)
+    tests.run("chaos calm: stalls of the machine are written down", stalls_are_written_down, options)
+    tests.run("chaos calm: a machine that stalls is not calm", stalls_are_not_calm)
+    tests.run("chaos calm: what a stall left undecided is a note", what_a_stall_left_undecided_is_a_note)
+    tests.run("chaos calm: a rest that a stall cuts begins anew", rest_begins_anew)
     tests.run("chaos page: it shows what happened", page_steps.the_page_shows_what_happened, options)
     tests.run("chaos terminal: it says what happened", page_steps.the_terminal_says_what_happened)
     nemesis_steps.run(tests, options)
@@ -260,9 +267,111 @@ def standing_still_is_noticed(options):
     assert "33 % of the possible" in problems_of(slow)[0], problems_of(slow)
 
 
+def stalls_are_written_down(options):
+    """The disk stalls for a second."""
+    log = runner.Log(os.path.join(options.directory, "stalls.jsonl"))
+    fsync, begun, release = os.fsync, threading.Event(), threading.Event()
+
+    def stalled(descriptor):
+        begun.set()
+        release.wait()
+        fsync(descriptor)
+
+    watch = runner.StallWatch(log, options.directory)
+    try:
+        with mock.patch.object(os, "fsync", stalled):
+            assert begun.wait(PATIENCE_SECONDS), "nothing is synced"
+        begin, seen = time.monotonic_ns(), watch.seen_ns
+        time.sleep(1)
+        assert watch.seen_ns == seen <= begin, "it says that it has seen the stall"
+        end = time.monotonic_ns()
+        release.set()
+        _await("a look after the stall", lambda: watch.seen_ns > end)
+    finally:
+        release.set()
+        watch.end()
+    # There may be other ones, of this machine.
+    found = [(a, b) for a, b in calm.stalls(log.lines) if a <= begin and end <= b]
+    assert len(found) == 1 and found[0][0] == seen, log.lines
+
+
+def _log_of(*lines):
+    """Of (second, what, fields)."""
+    return [{"t": int(second * 1e9), "e": what, **fields} for second, what, fields in lines]
+
+
+def stalls_are_not_calm():
+    """A log that is made up. What is written down in a stall is there before the stall."""
+    def stall(since, end):
+        return (end, "stall", {"since": int(since * 1e9)})
+
+    def periods_of(*lines):
+        return [(a / 1e9, b / 1e9) for a, b in calm.periods(_log_of((0, "leader", {"member": 1}), *lines,
+                                                                    (30, "finished", {})))]
+
+    assert periods_of() == [(1, 29.9)], periods_of()
+    assert periods_of(stall(8, 10)) == [(1, 8), (11, 29.9)], periods_of(stall(8, 10))
+    assert periods_of(stall(0.5, 2)) == [(3, 29.9)] and periods_of(stall(28, 29)) == [(1, 28)]
+    meanwhile = (12.5, "leader", {"member": 2})
+    assert periods_of(meanwhile, stall(8, 15)) == [(1, 8), (16, 29.9)], periods_of(meanwhile, stall(8, 15))
+    assert periods_of(stall(8, 10), meanwhile) == [(1, 8), (11, 12.4), (13.5, 29.9)]
+    # One more than are the machine's.
+    many = [stall(second, second + 1) for second in range(2, 4 * calm.STALLS_MAX + 3, 4)]
+    assert periods_of(*many)[-1] == (4 * calm.STALLS_MAX, 29.9), periods_of(*many)
+    lines = _log_of((0, "leader", {"member": 1}), stall(3, 5))
+    assert calm.since(lines) == 5e9 and calm.since(lines[1:]) is None
+    asked = (20, "last reads", {})
+    assert not calm.last_reads_met_a_stall(_log_of(stall(17, 19), asked))
+    assert calm.last_reads_met_a_stall(_log_of(asked, stall(19.9, 21)))
+
+
+def what_a_stall_left_undecided_is_a_note():
+    """Of sessions, and if the stall met the last reads; all else that is not decided is a problem."""
+    verdict = json.dumps({"checks": [{"name": name, "undecided": ["one"], "violations": []}
+                                     for name in ("ephemeral", "register")]})
+    options = argparse.Namespace(workloads=["ephemeral", "register"], server="quorate")
+    asked, stall = (20, "last reads", {}), (21, "stall", {"since": 20 * 10**9})
+    for lines, problems in ((_log_of(asked), 2), (_log_of(asked, stall), 1)):
+        scene = argparse.Namespace(log=argparse.Namespace(lines=lines),
+                                   workers=argparse.Namespace(histories=lambda: []))
+        outcome = runner.Outcome()
+        result = argparse.Namespace(stdout=verdict, returncode=0)
+        with mock.patch.object(subprocess, "run", return_value=result):
+            runner.judge(scene, options, [], outcome)
+        assert len(outcome.problems) == problems and len(outcome.notes) == 2 - problems, vars(outcome)
+        assert outcome.problems[-1].startswith("register: 1 not decided"), outcome.problems
+
+
+def rest_begins_anew():
+    """Time goes on when the rest sleeps; `stalls`: at which second it stalls, and for how long."""
+    def rest(stalls):
+        lines = _log_of((0, "leader", {"member": 1}))
+        watch, outcome = argparse.Namespace(seen_ns=0), runner.Outcome()
+
+        def sleep(seconds):
+            due = stalls.pop(0)[1] if stalls and stalls[0][0] * 1e9 <= watch.seen_ns else 0
+            since, watch.seen_ns = watch.seen_ns, watch.seen_ns + max(1, int((seconds + due) * 1e9))
+            if due:
+                lines.append({"t": watch.seen_ns, "e": "stall", "since": since})
+            assert watch.seen_ns < 1000e9, "it rests without end"
+
+        with mock.patch.object(runner.time, "sleep", sleep):
+            runner.rest(argparse.Namespace(log=argparse.Namespace(lines=lines)),
+                        argparse.Namespace(session_timeout_ms=SESSION_TIMEOUT_MS), outcome, watch)
+        return watch.seen_ns / 1e9, (lines[-1]["t"] / 1e9 if len(lines) > 1 else 0), outcome.notes
+
+    needed = calm.rest_seconds(SESSION_TIMEOUT_MS / 1000)
+    for stalls in ([], [(2, 3)], [(2, 3), (7, 60)], [(needed - 0.2, 3)]):
+        now, last, notes = rest(list(stalls))
+        assert abs(now - last - needed) < 0.001 and not notes, f"{stalls}: {now}, {last}, {notes}"
+        assert (last > 0) == bool(stalls), f"{stalls}: {last}"
+    now, _, _ = rest([(second, 1) for second in range(1000)])
+    assert now < 60, f"on a machine that stalls all the time it rests for {now:.0f} s"
+
+
 def strange_ends_are_noticed(options):
-    """A member is aborted, another process of it ends as it is told, a third one is killed, and a fourth one is told to
-    end before it can listen."""
+    """A member is aborted, another process of it ends as it is told, a third one is killed, and a fourth one is
+    told to end before it can listen."""
     cluster = members.Members(options.server, 1, options.directory)
     try:
         cluster.start()
