@@ -6,6 +6,7 @@ connection in the middle of taking it, which is what Kazoo says of it.
 LockingQueue: every item that was put is consumed exactly once, whatever happens to connections."""
 
 import collections
+import multiprocessing
 import time
 
 from kazoo.exceptions import ConnectionLoss, NoNodeError, OperationTimeoutError
@@ -18,13 +19,14 @@ DRAINED_SECONDS = 1.0
 PAUSE_SECONDS = 0.005
 
 
-def producer(hosts, recipe, path, end, number):
-    """Returns the items that were put, and those of which nobody knows."""
+def producer(hosts, recipe, path, end, number, is_done):
+    """Returns the items that were put, and those of which nobody knows. `is_done`: set at the end."""
     put, unknown = [], []
     with common.Client(hosts) as client:
         queue = getattr(client, recipe)(path)
         count = 0
-        while time.monotonic() < end:
+        # One at least, also on a machine where it begins late.
+        while time.monotonic() < end or not put:
             item = f"{number}-{count}"
             count += 1
             try:
@@ -33,31 +35,49 @@ def producer(hosts, recipe, path, end, number):
             except UNKNOWN:
                 unknown.append(item)
             time.sleep(PAUSE_SECONDS)
+    is_done.set()
     return put, unknown
 
 
-def consumer(hosts, path, end, _number):
+class Supply:
+    """Whether there may be items: the producers are not done, or there was one a while ago."""
+
+    def __init__(self, producers_done):
+        self.producers_done = producers_done
+        self.are_done, self.last = False, 0.0
+
+    def found(self):
+        self.last = time.monotonic()
+
+    def may_have_more(self):
+        if not self.are_done:
+            self.are_done = all(is_done.is_set() for is_done in self.producers_done)
+            self.found()  # so that it is looked once more after they were done
+        return time.monotonic() < self.last + DRAINED_SECONDS
+
+
+def consumer(hosts, path, producers_done):
     """Takes items until the producers are done and there is none left for a while."""
     taken = []
     with common.Client(hosts) as client:
         queue = client.Queue(path)
-        last = time.monotonic()
-        while time.monotonic() < max(end, last + DRAINED_SECONDS):
+        supply = Supply(producers_done)
+        while supply.may_have_more():
             item = queue.get()
             if item is None:
                 time.sleep(PAUSE_SECONDS)
             else:
                 taken.append(item.decode())
-                last = time.monotonic()
+                supply.found()
     return taken, client.connection_losses
 
 
-def locking_consumer(hosts, path, end, _number):
+def locking_consumer(hosts, path, producers_done):
     taken = []
     with common.Client(hosts) as client:
         queue = client.LockingQueue(path)
-        last = time.monotonic()
-        while time.monotonic() < max(end, last + DRAINED_SECONDS):
+        supply = Supply(producers_done)
+        while supply.may_have_more():
             try:
                 item = queue.get(timeout=0.5)
             except UNKNOWN:
@@ -68,7 +88,7 @@ def locking_consumer(hosts, path, end, _number):
                 continue
             consume(client, queue, path)
             taken.append(item.decode())
-            last = time.monotonic()
+            supply.found()
         release_unknown_locks(client, queue, path)
     return taken, client.connection_losses
 
@@ -141,10 +161,11 @@ def check_items(produced, consumed, left, may_lose):
 def run(hosts, seconds, recipe, path, consume_function):
     workers = common.Workers()
     end = time.monotonic() + seconds
-    for number in range(PRODUCERS):
-        workers.start(producer, hosts, recipe, path, end, number)
-    for number in range(CONSUMERS):
-        workers.start(consume_function, hosts, path, end, number)
+    done = [multiprocessing.Event() for _ in range(PRODUCERS)]
+    for number, is_done in enumerate(done):
+        workers.start(producer, hosts, recipe, path, end, number, is_done)
+    for _ in range(CONSUMERS):
+        workers.start(consume_function, hosts, path, done)
     results = workers.results(seconds + common.PATIENCE_SECONDS)
     left = items_left(hosts, path if recipe == "Queue" else f"{path}/entries")
     return check_items(results[:PRODUCERS], results[PRODUCERS:], left, recipe == "Queue")

@@ -2,6 +2,7 @@
 """Kazoo's DataWatch in several processes while another one writes: what a watcher is shown never
 goes back, whichever member it moves to, and the last thing that it is shown is the last value."""
 
+import multiprocessing
 import time
 
 import kazoo_common as common
@@ -11,23 +12,27 @@ PATH = "/interop/watched"
 LAST = b"last"
 
 
-def watcher(hosts, deadline):
-    """Returns [(mzxid, version, data)] as shown."""
+def watcher(hosts, deadline, has_seen):
+    """Returns [(mzxid, version, data)] as shown. `has_seen`: set when it was shown a change."""
     shown = []
     with common.Client(hosts) as client:
         client.DataWatch(PATH, lambda data, stat: shown.append((stat.mzxid, stat.version, data)))
         while not shown or shown[-1][2] != LAST:
             common.check(time.monotonic() < deadline, f"the last value never came; last: {shown[-1:]}")
+            if len(shown) > 1:
+                has_seen.set()
             time.sleep(0.01)
     return shown, client.connection_losses
 
 
-def writer(hosts, end):
-    """Returns {version: data}, of the writes whose answer came."""
+def writer(hosts, end, deadline, watchers_have_seen):
+    """Returns {version: data}, of the writes whose answer came. Goes on after `end` until all watchers
+    have seen a change: they may begin late."""
     written = {}
     with common.Client(hosts) as client:
         count = 0
-        while time.monotonic() < end:
+        while time.monotonic() < end or (
+                time.monotonic() < deadline and not all(seen.is_set() for seen in watchers_have_seen)):
             count += 1
             data = b"%d" % count
             stat = client.retry(client.set, PATH, data)
@@ -43,9 +48,11 @@ def program(hosts, seconds):
         client.create(PATH, b"0", makepath=True)
     workers = common.Workers()
     end = time.monotonic() + seconds
-    for _ in range(WATCHERS):
-        workers.start(watcher, hosts, end + common.PATIENCE_SECONDS / 2)
-    workers.start(writer, hosts, end)
+    deadline = end + common.PATIENCE_SECONDS / 2
+    have_seen = [multiprocessing.Event() for _ in range(WATCHERS)]
+    for has_seen in have_seen:
+        workers.start(watcher, hosts, deadline, has_seen)
+    workers.start(writer, hosts, end, deadline, have_seen)
     *watched, (written, losses) = workers.results(seconds + common.PATIENCE_SECONDS)
     for shown, watcher_losses in watched:
         losses += watcher_losses
