@@ -103,7 +103,7 @@ std::vector<Difference> Comparison::Compare(const Operation& operation, bool ask
       differences.push_back(
           {absl::StrCat(OperationName(operation), asked ? "" : ", at another client",
                         ": reference ", Brief(there), ", here ", Brief(here)),
-           there.Describe(), here.Describe()});
+           there.Describe(), here.Describe(), there.kind == AnswerKind::kNothing});
       break;
     }
     const size_t field = FirstMismatch(operation, there, &here);

@@ -17,6 +17,7 @@ struct Difference {
   std::string kind;  // what differences are grouped by
   std::string reference;
   std::string ours;
+  bool is_stall = false;  // the reference has not answered in time
 };
 
 // One thing that is not the same. The fields are null if the answers are not comparable field by

@@ -134,6 +134,22 @@ TEST_CASE("an answer is compared field by field") {
         Expected{"exists: number of fields"});
 }
 
+TEST_CASE("what differs because the reference does not answer is marked") {
+  const Answer reply = DecodeReplyTo(wire::kExists, Reply(1, 5, -101, ""));
+  Answer nothing, closed;
+  nothing.kind = AnswerKind::kNothing;
+  closed.kind = AnswerKind::kClosed;
+  Comparison comparison;
+  const auto is_stall = [&](const Answer& reference, const Answer& ours) {
+    const auto differences = comparison.Compare(Asking(wire::kExists), true, {reference}, {ours});
+    REQUIRE(differences.size() == 1);
+    return differences[0].is_stall;
+  };
+  CHECK(is_stall(nothing, reply));
+  CHECK_FALSE(is_stall(reply, nothing));
+  CHECK_FALSE(is_stall(closed, reply));
+}
+
 TEST_CASE("children have no order, their names have to be the same") {
   auto children = [](const std::string& first, const std::string& second) {
     std::string body = Bytes({2});

@@ -216,7 +216,7 @@ std::vector<Difference> Pair::CompareTrees() {
          comparison_.Compare(reading, true, std::move(there), admins_[kOurs]->End(reading))) {
       differences.push_back({absl::StrCat("tree: ", difference.kind),
                              absl::StrCat(path, ": ", difference.reference),
-                             absl::StrCat(path, ": ", difference.ours)});
+                             absl::StrCat(path, ": ", difference.ours), difference.is_stall});
     }
     if (!admins_[kReference]->connected() || !admins_[kOurs]->connected()) break;
   }

@@ -15,7 +15,7 @@ constexpr size_t kShownOperations = 12;
 constexpr char kTreePrefix[] = "tree: ";
 
 bool IsStallOfReference(const std::vector<Difference>& differences) {
-  return !differences.empty() && differences[0].reference == ToString(AnswerKind::kNothing);
+  return !differences.empty() && differences[0].is_stall;
 }
 
 }  // namespace
@@ -47,18 +47,20 @@ absl::Status Runner::RunEpisode(uint64_t seed, int64_t count, bool is_repeated) 
   for (int64_t i = 0; i < count; ++i) {
     operations.push_back(generator.Next());
     ++operations_;
-    const std::vector<Difference> differences = pair_->Do(operations.back());
-    if (!is_repeated && IsStallOfReference(differences)) {
+    const auto repeat = [&]() -> absl::Status {
       ++stalls_;
       operations_ -= i + 1;
       if (absl::Status s = Restart(); !s.ok()) return s;
       return RunEpisode(seed, count, /*is_repeated=*/true);
-    }
+    };
+    const std::vector<Difference> differences = pair_->Do(operations.back());
+    if (!is_repeated && IsStallOfReference(differences)) return repeat();
     const bool differs = Record(differences, seed, operations, operations.size() - 1);
     const bool last = i + 1 == count;
     if (differs || last || (i + 1) % options_.tree_operations == 0) {
       // After a difference the rest of the episode is worth something if the trees are the same.
       const std::vector<Difference> trees = pair_->CompareTrees();
+      if (!is_repeated && !differs && IsStallOfReference(trees)) return repeat();
       if (!trees.empty()) {
         if (!differs) Record(trees, seed, operations, operations.size() - 1);
         operations_ += count - i - 1;
