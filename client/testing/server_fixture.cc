@@ -18,6 +18,7 @@
 #include <fstream>
 #include <future>
 #include <random>
+#include <set>
 #include <utility>
 
 #include "rpc/proto/quorate/v1/cluster.grpc.pb.h"
@@ -45,12 +46,13 @@ bool IsFree(int port) {
 }
 
 // Below those that the system gives to connections, one of which could take the port of a member
-// that is down for a moment.
+// that is down for a moment. Each is given once: it looks free until a server listens on it.
 int FreePort() {
   static std::mt19937 random(std::random_device{}());
+  static std::set<int> given;
   for (;;) {
     const int port = std::uniform_int_distribution<int>(12'000, 32'000)(random);
-    if (IsFree(port)) return port;
+    if (IsFree(port) && given.insert(port).second) return port;
   }
 }
 

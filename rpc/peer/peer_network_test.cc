@@ -32,9 +32,14 @@ using boost::asio::ip::tcp;
 
 tcp::endpoint Loopback(uint16_t port) { return {boost::asio::ip::make_address("127.0.0.1"), port}; }
 
+// Each is given once: it looks free until something listens on it.
 PeerAddress FreeAddress() {
-  boost::asio::io_context context;
-  return {"127.0.0.1", tcp::acceptor(context, Loopback(0)).local_endpoint().port()};
+  static std::set<uint16_t> given;
+  for (;;) {
+    boost::asio::io_context context;
+    const uint16_t port = tcp::acceptor(context, Loopback(0)).local_endpoint().port();
+    if (given.insert(port).second) return {"127.0.0.1", port};
+  }
 }
 
 // A network with a thread that runs it, as a node thread does.
