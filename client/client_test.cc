@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <coroutine>
 #include <ctime>
 #include <filesystem>
@@ -348,33 +349,56 @@ TEST_CASE("listeners hear that the client is closed, or destroyed") {
 }
 
 TEST_CASE("that no member serves is told in time, although some were not tried yet") {
+  using Clock = std::chrono::steady_clock;
+  // A silent member is left after a fifth of the timeout, and that no member serves is told after a
+  // quarter, or when all of a round were tried: two are tried until then.
+  constexpr int kSessionTimeoutMs = 2000;
+  constexpr std::chrono::milliseconds kAttempt{kSessionTimeoutMs / 5}, kTold{kSessionTimeoutMs / 4};
+  constexpr ptrdiff_t kSilent = 5, kTriedMax = 2;
+  struct Suspension {
+    Clock::time_point time;
+    ptrdiff_t tried;
+  };
   std::atomic<bool> breaks{false};
   ScriptedServer server(
       {.at_moment = [&](int, Moment) { return breaks ? kBroken : grpc::Status::OK; }});
   std::vector<std::unique_ptr<SilentMember>> silent;
   std::string servers = server.address();
-  for (int i = 0; i < 5; ++i) {
+  for (int i = 0; i < kSilent; ++i) {
     silent.push_back(std::make_unique<SilentMember>());
     servers += "," + silent.back()->address();
   }
-  Collected<SessionEvent::Type> events;
-  ClientOptions options;
-  options.session_timeout_ms = 2000;
-  options.connect_timeout_ms = 20'000;
-  options.on_session_event = [&](const SessionEvent& event) { events.Add(event.type); };
-  auto client = Connect(servers, options);
   const auto count_tried = [&silent] {
     return std::count_if(silent.begin(), silent.end(),
                          [](const auto& member) { return member->was_tried(); });
   };
-  // If the one that serves was the last of its round, there is none left to be tried.
-  const bool is_round_over = count_tried() == 5;
+  // Those that come after the one that serves in its round: known when `breaks` is.
+  ptrdiff_t left = 0;
+  Collected<Suspension> told;
+  ClientOptions options;
+  options.session_timeout_ms = kSessionTimeoutMs;
+  options.connect_timeout_ms = 20'000;
+  options.on_session_event = [&](const SessionEvent& event) {
+    if (!breaks || event.type != SessionEvent::Type::kSuspended) return;
+    Suspension suspension{Clock::now(), count_tried()};
+    // Until this returns, the client tries nobody else. What it has begun may not have arrived yet.
+    const Clock::time_point end = Clock::now() + std::chrono::seconds(10);
+    while (suspension.tried == 0 && left > 0 && Clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      suspension.tried = count_tried();
+    }
+    told.Add(suspension);
+  };
+  auto client = Connect(servers, options);
+  left = kSilent - count_tried();
+  const Clock::time_point broken = Clock::now();
   breaks = true;
   auto call = client->AsyncSync();
-  CHECK(events.WaitFor(2).back() == SessionEvent::Type::kSuspended);
-  const auto tried = count_tried();
-  CHECK(tried >= (is_round_over ? 0 : 1));
-  CHECK(tried < 5);
+  const std::vector<Suspension> suspensions = told.WaitFor(1);
+  REQUIRE(suspensions.size() == 1);
+  CHECK(suspensions[0].time - broken >= std::min(left * kAttempt, kTold));
+  CHECK(suspensions[0].tried >= std::min<ptrdiff_t>(left, 1));
+  CHECK(suspensions[0].tried <= kTriedMax);
   breaks = false;
   CHECK(call.Wait().ok());
 }
@@ -422,27 +446,25 @@ TEST_CASE("a write that was not sent is not made after its deadline, or when it 
 
 TEST_CASE("too many calls fail at once, and the others do not") {
   std::atomic<bool> is_silent{false};
-  Collected<int> ignored;
-  ScriptedServer server({.is_silent = [&] {
-    const bool ignores = is_silent;
-    if (ignores) ignored.Add(1);
-    return ignores;
-  }});
+  ScriptedServer server({.is_silent = [&] { return is_silent.load(); }});
+  Collected<SessionEvent::Type> events;
   ClientOptions options;
   options.pending_calls_max = 2;
   options.session_timeout_ms = 600;
+  options.on_session_event = [&](const SessionEvent& event) { events.Add(event.type); };
   auto client = Connect(server.address(), options);
   is_silent = true;
   auto first = client->AsyncCreate("/a");
   auto second = client->AsyncCreate("/b");
   CHECK(client->Get("/a").status().code() == absl::StatusCode::kResourceExhausted);
-  ignored.WaitFor(1);
+  // The silent stream is given up, and others as long as they are silent.
+  REQUIRE(events.WaitFor(2).back() == SessionEvent::Type::kSuspended);
   is_silent = false;
-  // The silent stream is given up.
   CHECK(first.Wait().ok());
   CHECK(second.Wait().ok());
   CHECK(client->Get("/a").ok());
-  CHECK(server.streams() == 2);
+  // More than two if the machine was silent, too.
+  CHECK(server.streams() >= 2);
 }
 
 TEST_CASE("answers that the servers have no room for are fetched in smaller steps") {
@@ -586,21 +608,27 @@ TEST_CASE("members are waited for no longer than at first when one of them has s
 TEST_CASE("answers that came while the client stood still are taken before the member is left") {
   // More than members are waited for with this timeout, and less than their sessions last.
   constexpr std::chrono::milliseconds kStandsStill{700};
-  ScriptedServer server({.sends_single_items = true});
-  ClientOptions options;
-  options.session_timeout_ms = 1500;
-  auto client = Connect(server.address(), options);
-  std::promise<void> never;
-  std::promise<absl::Status> answered;
-  // From a callback, so that both are sent together: the second answer comes while the first one's
-  // callback keeps the client from everything.
-  client->AsyncSync().Then([&](const auto&) {
-    client->AsyncSync().Then([&](const auto&) { never.get_future().wait_for(kStandsStill); });
-    client->AsyncExists("/a").Then(
-        [&](const auto& exists) { answered.set_value(exists.status()); });
-  });
-  CHECK(answered.get_future().get().ok());
-  CHECK(server.streams() == 1);
+  // On a busy machine the member may be as late as that.
+  constexpr int kAttempts = 3;
+  bool is_kept = false;
+  for (int attempt = 0; attempt < kAttempts && !is_kept; ++attempt) {
+    ScriptedServer server({.sends_single_items = true});
+    ClientOptions options;
+    options.session_timeout_ms = 1500;
+    auto client = Connect(server.address(), options);
+    std::promise<void> never;
+    std::promise<absl::Status> answered;
+    // From a callback, so that both are sent together: the second answer comes while the first
+    // one's callback keeps the client from everything.
+    client->AsyncSync().Then([&](const auto&) {
+      client->AsyncSync().Then([&](const auto&) { never.get_future().wait_for(kStandsStill); });
+      client->AsyncExists("/a").Then(
+          [&](const auto& exists) { answered.set_value(exists.status()); });
+    });
+    CHECK(answered.get_future().get().ok());
+    is_kept = server.streams() == 1;
+  }
+  CHECK(is_kept);
 }
 
 TEST_CASE("Connect names each member and what is wrong with it") {
