@@ -127,7 +127,7 @@ bool NativeClient::Connect() {
     session_ = client_->session_id();
     timeout_ms_ = client_->session_timeout_ms();
     for (const SessionEvent& event : std::exchange(early_, {})) WriteSessionEvent(event);
-    return !is_lost_;
+    return !is_over_;
   }
   return false;
 }
@@ -143,6 +143,7 @@ void NativeClient::OnSessionEvent(const SessionEvent& event) {
 }
 
 void NativeClient::WriteSessionEvent(const SessionEvent& event) {
+  if (is_over_) return;
   Line line;
   line.client = settings_.number;
   line.session = session_;
@@ -166,14 +167,14 @@ void NativeClient::WriteSessionEvent(const SessionEvent& event) {
       line.what = What::kExpired;
       line.answered_ns = answered_ns_;
       line.reason = event.reason.ToString();
-      is_lost_ = true;
+      is_over_ = true;
   }
   recorder_->Write(std::move(line));
 }
 
 bool NativeClient::has_session() {
   const std::lock_guard lock(mutex_);
-  return session_ != 0 && !is_lost_;
+  return session_ != 0 && !is_over_;
 }
 
 void NativeClient::Leave() {
@@ -187,7 +188,7 @@ void NativeClient::Leave() {
   client_.reset();
   const std::lock_guard lock(mutex_);
   session_ = 0;
-  is_lost_ = false;
+  is_over_ = false;
   answered_ns_ = 0;
   early_.clear();
 }
@@ -210,7 +211,9 @@ void NativeClient::CloseSession() {
     const std::lock_guard lock(mutex_);
     end.session = session_;
     end.answered_ns = answered_ns_;
-    if (!is_lost_) recorder_->Write(std::move(end));
+    if (!is_over_) recorder_->Write(std::move(end));
+    // What is told from now on is of no session that anybody has.
+    is_over_ = true;
   }
   Leave();
 }

@@ -97,7 +97,7 @@ class NativeClient : public Client {
   int32_t timeout_ms_ = 0;
   std::vector<SessionEvent> early_;  // before it was known
   std::condition_variable early_changed_;
-  bool is_lost_ = false;
+  bool is_over_ = false;  // lost, closed or given up
   std::string server_;
   int64_t answered_ns_ = 0;
   std::vector<Line> events_;

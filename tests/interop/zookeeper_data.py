@@ -42,9 +42,21 @@ NOT_COMPARED = {
 # --- walking -----------------------------------------------------------------------------------
 
 
-def connect(address, **options):
+class ZooKeeperConnection(zk.Connection):
+    """To ZooKeeper, of which a follower at times answers nothing any more: it waits for ever for what the
+    leader has committed (CommitProcessor). No test of ours can mend that."""
+
+    def receive_frame(self, timeout=None):
+        try:
+            return super().receive_frame(timeout)
+        except zk.Closed as error:
+            raise harness.BeginAnew(f"ZooKeeper at {self.address} does not answer: {error}") from error
+
+
+def connect(cluster, member, **options):
     """A connection that may do everything."""
-    connection = zk.Connection(address, timeout_ms=SESSION_TIMEOUT_MS, timeout=30.0, **options)
+    kind = ZooKeeperConnection if cluster.is_java else zk.Connection
+    connection = kind(cluster.address(member), timeout_ms=SESSION_TIMEOUT_MS, timeout=30.0, **options)
     connection.call(zk.AUTH, zk.request_auth("digest", SUPER), xid=zk.XID_AUTH)
     return connection
 
@@ -70,18 +82,8 @@ def read_node(connection, path):
 
 def walk(cluster, member):
     """{path: node} of the whole tree."""
-    try:
-        return walk_once(cluster.address(member))
-    except zk.Closed:
-        # ZooKeeper at times never answers a request, and does on another connection. Quorate answers.
-        if not cluster.is_java:
-            raise
-    return walk_once(cluster.address(member))
-
-
-def walk_once(address):
     nodes, left = {}, ["/"]
-    with connect(address) as connection:
+    with connect(cluster, member) as connection:
         connection.sync()
         while left:
             path = left.pop()
@@ -213,10 +215,10 @@ def write_bulk(connection, chance, count):
     assert 0 < failed < count, "some of them fail, others do not"
 
 
-def end_some_sessions(address):
+def end_some_sessions(cluster):
     """Sessions that come and go, with what they leave."""
     for number in range(3):
-        connection = connect(address)
+        connection = connect(cluster, 1)
         connection.create(f"/kinds/of-closed-{number}", b"", zk.EPHEMERAL)
         connection.close()
 
@@ -306,7 +308,7 @@ def check_every_snapshot(cluster):
 
 def check_writes(cluster, last_zxid):
     """New changes are greater than all old ones, and nothing of the old is in their way."""
-    with connect(cluster.address(1)) as connection:
+    with connect(cluster, 1) as connection:
         connection.create("/new", b"new")
         stat = connection.exists("/new")
         assert stat.czxid > last_zxid, f"0x{stat.czxid:x} after 0x{last_zxid:x}"
@@ -324,7 +326,7 @@ def check_writes(cluster, last_zxid):
 
 def check_session(cluster, session, ephemerals):
     """A client comes back to its session; the rest of the session's life is as ever."""
-    with connect(cluster.address(1), session=session) as connection:
+    with connect(cluster, 1, session=session) as connection:
         assert connection.session == session
         for path in ephemerals:
             assert connection.exists(path).ephemeral_owner == session[0], path
@@ -335,9 +337,9 @@ def check_session(cluster, session, ephemerals):
         pass
     else:
         raise AssertionError("a wrong password opens a session")
-    with connect(cluster.address(cluster.size), session=session) as connection:
+    with connect(cluster, cluster.size, session=session) as connection:
         connection.close()
-    with connect(cluster.address(1)) as connection:
+    with connect(cluster, 1) as connection:
         connection.sync()
         for path in [*ephemerals, "/kinds/of-old-session"]:
             assert connection.exists(path) is None, f"{path} outlives its session"
@@ -349,13 +351,13 @@ def check_session(cluster, session, ephemerals):
 def write_everything(cluster, restarts):
     """Writes to a cluster while members stop and die; the session that stays, and its nodes."""
     chance = random.Random(7)
-    with connect(cluster.address(1)) as connection:
+    with connect(cluster, 1) as connection:
         write_kinds(connection)
         session = connection.session
         write_acls(connection)
         write_quota(connection)
         write_multis(connection)
-        end_some_sessions(cluster.address(1))
+        end_some_sessions(cluster)
         ephemerals = [f"/kinds/{name}" for name in connection.children("/kinds")
                       if connection.exists(f"/kinds/{name}").ephemeral_owner == session[0]]
         ephemerals.append("/multi/e")
@@ -365,9 +367,9 @@ def write_everything(cluster, restarts):
         cluster.kill(victim) if round_number % 2 == 0 else cluster.command("stop", victim)
         cluster.restart(victim)
         cluster.leader()
-        with connect(cluster.address(victim)) as connection:
+        with connect(cluster, victim) as connection:
             write_bulk(connection, chance, BULK_NODES // 2)
-    with connect(cluster.address(1), session=session) as connection:
+    with connect(cluster, 1, session=session) as connection:
         assert connection.exists(ephemerals[0]) is not None
     return session, ephemerals
 
@@ -375,18 +377,12 @@ def write_everything(cluster, restarts):
 # --- tests -------------------------------------------------------------------------------------
 
 
-def kill_all(cluster):
-    for member, pid in zip(cluster.numbers(), cluster.pids()):
-        if pid:
-            cluster.kill(member)
-
-
 def there_and_back(size, restarts, settings, with_config):
     with contextlib.ExitStack() as stack:
         zookeeper = stack.enter_context(harness.Cluster("zookeeper", size=size, settings=settings))
         session, ephemerals = write_everything(zookeeper, restarts)
         before = walk(zookeeper, 1)
-        kill_all(zookeeper)
+        zookeeper.kill_all()
         snapshots = check_every_snapshot(zookeeper)
 
         ours = stack.enter_context(harness.Cluster(size=size, settings=SETTINGS, start=False))
@@ -421,7 +417,7 @@ def written_here():
 def end_with_a_session(ours):
     """Stops a Quorate cluster that has a session, with the ephemeral /kinds/ours. (its tree, the
     session)"""
-    with connect(ours.address(1)) as connection:
+    with connect(ours, 1) as connection:
         connection.create("/kinds/ours", b"", zk.EPHEMERAL)
         session = connection.session
     nodes = walk(ours, 1)
@@ -439,11 +435,11 @@ def check_way_back(ours, size, expected, last_zxid, session):
         digests = zookeeper.log(1) + zookeeper.log(size)
         assert "igest" not in digests, f"ZooKeeper finds the digest wrong:\n{digests[-2000:]}"
         last_zxid = check_writes(zookeeper, last_zxid)
-        with connect(zookeeper.address(1)) as connection:
+        with connect(zookeeper, 1) as connection:
             assert connection.exists("/kinds/ours").ephemeral_owner == session[0]
             connection.close()
         again = walk(zookeeper, 1)
-        kill_all(zookeeper)
+        zookeeper.kill_all()
         with harness.Cluster(size=1, settings=SETTINGS, start=False) as last:
             import_all(zookeeper.member_dir(newest_member(zookeeper)), last)
             last.start()
@@ -457,12 +453,12 @@ def compressed_snapshots():
     for method in ("gz", "snappy"):
         settings = SNAPSHOT_SETTINGS + (f"snapshot.compression.method={method}",)
         with harness.Cluster("zookeeper", size=1, settings=settings) as zookeeper:
-            with connect(zookeeper.address(1)) as connection:
+            with connect(zookeeper, 1) as connection:
                 write_bulk(connection, random.Random(1), 1000)
             zookeeper.command("stop", 1)
             zookeeper.restart(1)
             before = walk(zookeeper, 1)
-            kill_all(zookeeper)
+            zookeeper.kill_all()
             with harness.Cluster(size=1, settings=SETTINGS, start=False) as ours:
                 names.append(os.path.basename(import_all(zookeeper.member_dir(1), ours)["snapshot"]))
                 ours.start()
@@ -478,12 +474,12 @@ def log_apart():
         log_dir = os.path.join(zookeeper.parent, "apart")
         zookeeper.settings = [*SNAPSHOT_SETTINGS, f"dataLogDir={log_dir}"]
         zookeeper.start()
-        with connect(zookeeper.address(1)) as connection:
+        with connect(zookeeper, 1) as connection:
             write_bulk(connection, random.Random(3), 1500)
             connection.create("/last", b"in the log only")
             connection.close()
         before = walk(zookeeper, 1)
-        kill_all(zookeeper)
+        zookeeper.kill_all()
         data_dir = zookeeper.member_dir(1)
         assert not [name for name in os.listdir(os.path.join(data_dir, "version-2")) if "log." in name]
 
@@ -505,9 +501,9 @@ def log_apart():
 def refusals():
     """What cannot be imported or exported is said, and nothing is left that a server starts from."""
     with harness.Cluster("zookeeper", size=1, settings=SETTINGS) as zookeeper:
-        with connect(zookeeper.address(1)) as connection:
+        with connect(zookeeper, 1) as connection:
             write_bulk(connection, random.Random(2), 300)
-        kill_all(zookeeper)
+        zookeeper.kill_all()
         source = os.path.join(zookeeper.member_dir(1), "version-2")
         log = max((name for name in os.listdir(source) if name.startswith("log.")),
                   key=lambda name: int(name[4:], 16))
@@ -532,9 +528,13 @@ def run(runner, server):
     if server != "quorate":
         return
     label = "interop zookeeper data:"
-    runner.run(f"{label} three servers, there and back", there_and_back, 3, 3, SNAPSHOT_SETTINGS, True)
-    runner.run(f"{label} one server, there and back", there_and_back, 1, 2, SNAPSHOT_SETTINGS, False)
-    runner.run(f"{label} written here, and back", written_here)
-    runner.run(f"{label} compressed snapshots", compressed_snapshots)
-    runner.run(f"{label} a log directory of its own", log_apart)
-    runner.run(f"{label} refusals", refusals)
+
+    def run_test(name, function, *arguments):
+        runner.run(f"{label} {name}", harness.begun_anew, function, *arguments)
+
+    run_test("three servers, there and back", there_and_back, 3, 3, SNAPSHOT_SETTINGS, True)
+    run_test("one server, there and back", there_and_back, 1, 2, SNAPSHOT_SETTINGS, False)
+    run_test("written here, and back", written_here)
+    run_test("compressed snapshots", compressed_snapshots)
+    run_test("a log directory of its own", log_apart)
+    run_test("refusals", refusals)

@@ -121,7 +121,7 @@ class Cluster:
         return self
 
     def __exit__(self, kind, *_):
-        if kind is not None and issubclass(kind, Exception):
+        if kind is not None and issubclass(kind, Exception) and not issubclass(kind, BeginAnew):
             print(self.diagnosis(), flush=True)
         self.remove()
 
@@ -298,6 +298,23 @@ class Killer:
 
 class Skipped(Exception):
     """The test does not apply to this server."""
+
+
+class BeginAnew(Exception):
+    """The test cannot go on, and not for what is tested: begun_anew()."""
+
+
+ATTEMPTS = 3
+
+
+def begun_anew(function, *arguments):
+    """What a test returns that may have to begin anew, at most twice."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return function(*arguments)
+        except BeginAnew as reason:
+            print(f"     begun anew: {reason}", flush=True)
+    return function(*arguments)
 
 
 class Runner:
