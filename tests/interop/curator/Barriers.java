@@ -58,6 +58,9 @@ final class Barriers {
     final AtomicInteger leaving = new AtomicInteger();
     final AtomicInteger rounds = new AtomicInteger();
     final AtomicBoolean more = new AtomicBoolean(true);
+    // In enter(), who hears that the barrier is ready before he counts the members waits without limit
+    // if some have left by then: nobody leaves before all are back from it.
+    final CyclicBarrier inside = new CyclicBarrier(MEMBERS);
     final CyclicBarrier meeting = new CyclicBarrier(MEMBERS, () -> {
       entering.set(0);
       leaving.set(0);
@@ -72,6 +75,7 @@ final class Barriers {
         entering.incrementAndGet();
         Check.that(barrier.enter(PASS_SECONDS, TimeUnit.SECONDS), "could not enter in time");
         Check.equal("the number of those who entered", entering.get(), MEMBERS);
+        meet(inside);
         leaving.incrementAndGet();
         Check.that(barrier.leave(PASS_SECONDS, TimeUnit.SECONDS), "could not leave in time");
         Check.equal("the number of those who left", leaving.get(), MEMBERS);

@@ -28,8 +28,10 @@ CheckerSettings SettingsOf(const Options& options) {
   settings.register_value = kRegisterValue;
   settings.sequence_parents = {kQueuePath, kEphemeralPath};
   settings.clock_drift_max = options.member.clock_drift_max;
-  // Servers count what a tick finds to have passed, but not more than three ticks of it.
-  settings.unnoticed_us = int64_t{3} * options.limits.tick_ms * 1000;
+  // Servers count what a tick finds to have passed, but not more than for how long a leader may
+  // sleep, with a tick to spare (rpc/server/replica.cc).
+  settings.unnoticed_us =
+      (options.limits.heartbeat_ticks + 1) * int64_t{options.limits.tick_ms} * 1000;
   return settings;
 }
 
