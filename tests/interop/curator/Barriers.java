@@ -58,8 +58,8 @@ final class Barriers {
     final AtomicInteger leaving = new AtomicInteger();
     final AtomicInteger rounds = new AtomicInteger();
     final AtomicBoolean more = new AtomicBoolean(true);
-    // In enter(), who hears that the barrier is ready before he counts the members waits without limit
-    // if some have left by then: nobody leaves before all are back from it.
+    // In enter(), who hears that the barrier is ready before he counts the members, and finds that
+    // some have left, waits without limit: nobody leaves before all are back from it.
     final CyclicBarrier inside = new CyclicBarrier(MEMBERS);
     final CyclicBarrier meeting = new CyclicBarrier(MEMBERS, () -> {
       entering.set(0);
