@@ -6,6 +6,7 @@
 #include "base/crc32c.h"
 #include "base/manual_clock.h"
 #include "base/random.h"
+#include "base/similar_names.h"
 #include "base/slice.h"
 #include "base/strong_int.h"
 
@@ -84,6 +85,14 @@ TEST_CASE("the system's clock goes on and its bytes differ") {
   CHECK(bytes.size() == 1000);
   CHECK(bytes.substr(0, 16) != bytes.substr(984));
   CHECK(bytes != RandomBytes::System()->Make(1000));
+}
+
+TEST_CASE("similar names differ in two letters at most, or only in case, or begin so") {
+  const std::vector<std::string> names = {"status", "stat", "snapshot", "lock"};
+  CHECK(SimilarNames("statsu", names) == std::vector<std::string>{"status", "stat"});
+  CHECK(SimilarNames("snap", names) == std::vector<std::string>{"stat", "snapshot"});
+  CHECK(SimilarNames("LOCK", names) == std::vector<std::string>{"lock"});
+  CHECK(SimilarNames("backup", names).empty());
 }
 
 }  // namespace

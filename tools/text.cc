@@ -2,32 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
 #include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 namespace quorate::tools {
-namespace {
-
-// How many letters have to be put in, taken out or replaced to make one of the other.
-size_t EditDistance(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
-}  // namespace
 
 std::string Hex(uint64_t number) { return absl::StrCat("0x", absl::Hex(number)); }
 
@@ -70,18 +50,6 @@ std::string Table(const std::vector<std::vector<std::string>>& rows) {
     text += line + '\n';
   }
   return text;
-}
-
-std::vector<std::string> SimilarNames(const std::string& name,
-                                      const std::vector<std::string>& names) {
-  std::vector<std::string> similar;
-  for (const std::string& other : names) {
-    if (EditDistance(name, other) <= 2 || absl::EqualsIgnoreCase(name, other) ||
-        (name.size() >= 3 && absl::StartsWith(other, name))) {
-      similar.push_back(other);
-    }
-  }
-  return similar;
 }
 
 }  // namespace quorate::tools

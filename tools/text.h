@@ -22,8 +22,4 @@ std::string Duration(int64_t ms);
 // Rows in columns as wide as their widest cell, a line each; the first row is the heading.
 std::string Table(const std::vector<std::vector<std::string>>& rows);
 
-// Those of `names` that somebody who typed `name` may have meant, in their order.
-std::vector<std::string> SimilarNames(const std::string& name,
-                                      const std::vector<std::string>& names);
-
 }  // namespace quorate::tools

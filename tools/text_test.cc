@@ -23,13 +23,5 @@ TEST_CASE("columns are as wide as their widest cell, and no line ends in spaces"
   CHECK(Table({{"a", "bb"}, {"ccc", "d"}, {"e"}}) == "a    bb\nccc  d\ne\n");
 }
 
-TEST_CASE("names that are meant are those with two letters changed, or that begin so") {
-  const std::vector<std::string> names = {"status", "stat", "snapshot", "lock"};
-  CHECK(SimilarNames("statsu", names) == std::vector<std::string>{"status", "stat"});
-  CHECK(SimilarNames("snap", names) == std::vector<std::string>{"stat", "snapshot"});
-  CHECK(SimilarNames("LOCK", names) == std::vector<std::string>{"lock"});
-  CHECK(SimilarNames("backup", names).empty());
-}
-
 }  // namespace
 }  // namespace quorate::tools

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/assert.h"
+#include "base/similar_names.h"
 #include "tools/shell/shell.h"
-#include "tools/text.h"
 
 namespace quorate::tools::shell {
 namespace {

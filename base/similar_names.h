@@ -1,0 +1,16 @@
+// Suggestions for mistyped names: commands, configuration keys.
+//
+// Thread-safety: a pure function.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace quorate {
+
+// Returns those of `names` that a person who typed `name` probably meant, in the order of `names`:
+// at most two letters differ, or only the case, or `name` (three letters or more) is the beginning.
+std::vector<std::string> SimilarNames(const std::string& name,
+                                      const std::vector<std::string>& names);
+
+}  // namespace quorate
