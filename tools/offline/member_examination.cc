@@ -392,6 +392,15 @@ std::string MemberPaths::In(std::string_view name) const {
   return absl::StrCat(log_dir, "/", ToAbsl(name));
 }
 
+Index LastReadableIndex(const consensus::LogExamination& log) {
+  Index last = log.log.last_index;
+  for (const auto& segment : log.segments) {
+    if (segment == nullptr || segment->name.first > last + 1) break;
+    last = std::max(last, segment->next - 1);
+  }
+  return last;
+}
+
 uint64_t MemberExamination::problems() const {
   return static_cast<uint64_t>(std::count_if(
       findings.begin(), findings.end(), [](const Finding& finding) { return finding.is_problem; }));

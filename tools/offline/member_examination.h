@@ -77,6 +77,10 @@ struct MemberExamination {
   uint64_t problems() const;
 };
 
+// Returns the last entry up to which the log can be read without a gap: also within the file in
+// which the damage is, before it. `log.log.last_index` if the log is whole.
+consensus::Index LastReadableIndex(const consensus::LogExamination& log);
+
 // Keeps servers away from a member's directories while it lives.
 class MemberLock {
  public:

@@ -242,6 +242,15 @@ TEST_CASE("verify tells damage from a torn tail, and says where it is and what i
   CHECK_THAT(problem["what"].get<std::string>(),
              Catch::Contains("record of entry " + std::to_string(Member::First().value() + 2)));
   CHECK_THAT(problem["advice"].get<std::string>(), Catch::Contains("quorate rebuild"));
+  // The entries before the damage, in the same file, are not passed over.
+  json document;
+  CHECK(absl::IsDataLoss(member.Verify(&document)));
+  CHECK(document["log"]["last_readable_index"] == Member::First().value() + 1);
+  std::ostringstream facts;
+  CHECK(absl::IsDataLoss(tools::Verify(member.paths(), /*json=*/false, facts)));
+  CHECK_THAT(facts.str(),
+             Catch::Contains("entries " + std::to_string(Member::First().value()) + " to " +
+                             std::to_string(Member::First().value() + 1) + ", in 1 file; damaged"));
   // What a server says.
   auto dir =
       DataDir::Open(consensus::Env::Posix(), member.path(), consensus::MemberId(1), {65536}, 1);

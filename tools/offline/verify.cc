@@ -38,11 +38,14 @@ ordered_json JsonOf(const MemberExamination& member) {
   }
   if (member.log.has_value()) {
     const consensus::RecoveredLog& log = member.log->log;
-    document["log"] = {
-        {"base_index", log.base_index.value()}, {"base_term", log.base_term.value()},
-        {"last_index", log.last_index.value()}, {"last_term", log.last_term.value()},
-        {"files", member.log->segments.size()}, {"torn_bytes", member.log->log.torn_bytes},
-        {"whole", member.log->status.ok()}};
+    document["log"] = {{"base_index", log.base_index.value()},
+                       {"base_term", log.base_term.value()},
+                       {"last_index", log.last_index.value()},
+                       {"last_term", log.last_term.value()},
+                       {"last_readable_index", LastReadableIndex(*member.log).value()},
+                       {"files", member.log->segments.size()},
+                       {"torn_bytes", member.log->log.torn_bytes},
+                       {"whole", member.log->status.ok()}};
   }
   if (member.checkpoint.has_value()) {
     const CheckpointFacts& facts = *member.checkpoint;
@@ -98,11 +101,12 @@ void WriteFacts(const MemberExamination& member, std::ostream& out) {
   if (member.log.has_value()) {
     const consensus::RecoveredLog& log = member.log->log;
     out << "log         ";
-    if (log.last_index == log.base_index) {
+    const consensus::Index last = LastReadableIndex(*member.log);
+    if (last == log.base_index) {
       out << "no entries behind " << log.base_index.value();
     } else {
-      out << "entries " << log.base_index.value() + 1 << " to " << log.last_index.value()
-          << ", the last of term " << log.last_term.value();
+      out << "entries " << log.base_index.value() + 1 << " to " << last.value();
+      if (last == log.last_index) out << ", the last of term " << log.last_term.value();
     }
     out << ", in " << Count(member.log->segments.size(), "file")
         << (member.log->status.ok() ? "" : "; damaged behind that") << "\n";
