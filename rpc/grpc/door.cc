@@ -40,8 +40,7 @@ DiskUse LookAtDisk(const std::set<std::string>& directories) {
 }
 
 std::string ListenAddress(const Config& config) {
-  // To gRPC, this is every address of IPv4 too, and those alone where there is no IPv6.
-  const std::string host = config.client_address.empty() ? "::" : config.client_address;
+  const std::string& host = config.grpc_address;
   return absl::StrContains(host, ':') ? absl::StrCat("[", host, "]:", config.grpc_port)
                                       : absl::StrCat(host, ":", config.grpc_port);
 }

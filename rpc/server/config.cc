@@ -1,9 +1,13 @@
 #include "rpc/server/config.h"
 
+#include <fcntl.h>
+#include <pwd.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <fstream>
+#include <cerrno>
+#include <cstring>
 #include <functional>
-#include <iterator>
 #include <limits>
 #include <optional>
 #include <set>
@@ -14,66 +18,16 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "rpc/server/config_keys.h"
 
 namespace quorate::rpc {
 namespace {
 
-// Keys of ZooKeeper that change nothing here, each with the reason a reader of the log wants.
-const std::map<std::string, std::string>& IgnoredKeys() {
-  static const auto* keys = new std::map<std::string, std::string>{
-      {"electionAlg", "elections are Raft's"},
-      {"electionPortBindRetry", "there is no election port"},
-      {"cnxTimeout", "there is no election port"},
-      {"initLimit", "a server catches up in its own time"},
-      {"syncLimit", "electionTimeoutMs and heartbeatMs decide"},
-      {"admin.serverPort", "the HTTP door is not in this version"},
-      {"leaderServes", "the leader always serves clients"},
-      {"preAllocSize", "log segments are preallocated in a size of their own"},
-      {"snapSizeLimitInKb", "a checkpoint follows a fixed number of bytes, or snapCount entries"},
-      {"autopurge.snapRetainCount", "old data is removed without a job"},
-      {"autopurge.purgeInterval", "old data is removed without a job"},
-      {"forceSync", "every acknowledged write is synced"},
-      {"syncEnabled", "observers always keep a log"},
-      {"standaloneEnabled", "one server line or none is standalone"},
-      {"admin.enableServer", "the HTTP door is not in this version"},
-      {"admin.serverAddress", "the HTTP door is not in this version"},
-      {"admin.commandURL", "the HTTP door is not in this version"},
-      {"admin.idleTimeout", "the HTTP door is not in this version"},
-      {"reconfigEnabled", "the change of members at run time is not in this version"},
-      {"extendedTypesEnabled", "nodes with a TTL can always be created"},
-      {"zookeeper.extendedTypesEnabled", "nodes with a TTL can always be created"},
-      {"znode.container.maxNeverUsedIntervalMs", "containers stay until they were used"},
-      {"secureClientPort", "TLS is not in this version; nobody listens there"},
-      {"localSessionsEnabled", "all sessions are global"},
-      {"metricsProvider.className", "metrics over HTTP are not in this version"},
-      {"metricsProvider.httpPort", "metrics over HTTP are not in this version"},
-  };
-  return *keys;
-}
-
-// Keys of ZooKeeper that ask for protection which is not here: a server that only warned of them
-// would let in whom they were to keep out. Each with the value that asks for none, and what is
-// missing.
-struct Protection {
-  std::string harmless;  // empty: there is none
-  std::string missing;
-};
-const std::map<std::string, Protection>& Protections() {
-  static const auto* keys = new std::map<std::string, Protection>{
-      {"enforce.auth.enabled",
-       {"false", "clients that have not authenticated are not turned away"}},
-      {"sessionRequireClientSASLAuth", {"false", "there is no SASL"}},
-      {"requireClientAuthScheme", {"", "there is no SASL"}},
-      {"quorum.auth.enableSasl", {"false", "there is no SASL between servers"}},
-      {"quorum.auth.learnerRequireSasl", {"false", "there is no SASL between servers"}},
-      {"quorum.auth.serverRequireSasl", {"false", "there is no SASL between servers"}},
-      {"sslQuorum", {"false", "there is no TLS between servers"}},
-      {"DigestAuthenticationProvider.digestAlg", {"SHA1", "digests in ACLs are of SHA1"}},
-  };
-  return *keys;
-}
+// A configuration file, or one that it names: larger ones are given by mistake (a device, a log).
+constexpr size_t kFileBytesMax = 4 << 20;
 
 // The next line of `*text` as Java's Properties has it: without the space around it, and with the
 // lines behind it that it goes on in. `*count` grows by the number of lines taken.
@@ -126,9 +80,15 @@ class Parser {
   }
 
   absl::StatusOr<Config> Parse(std::string_view text) {
-    if (absl::Status s = ParseText({text.data(), text.size()}); !s.ok()) return s;
+    constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
+    absl::string_view settings(text.data(), text.size());
+    if (absl::ConsumePrefix(&settings, kByteOrderMark)) {
+      config_.warnings.push_back(absl::StrCat(
+          file_, ": the file begins with a byte order mark, which is skipped; save it without"));
+    }
+    if (absl::Status s = ParseText(settings); !s.ok()) return s;
     if (absl::Status s = ReadMembers(); !s.ok()) return s;
-    if (absl::Status s = Finish(); !s.ok()) return s;
+    if (absl::Status s = Finish(); !s.ok()) return WithUnknownKeys(s);
     return std::move(config_);
   }
 
@@ -155,9 +115,9 @@ class Parser {
     absl::StatusOr<std::string> text = read_file_(members_file_);
     if (!text.ok()) {
       return Error("dynamicConfigFile",
-                   absl::StrCat(members_file_,
-                                " cannot be read; it has to have the server.N lines "
-                                "(or put them here, and take this key out)"));
+                   absl::StrCat(members_file_, " cannot be read: ", text.status().message(),
+                                "; it has to have the server.N lines "
+                                "(or put them here, and remove this key)"));
     }
     file_ = members_file_;
     if (absl::Status s = ParseText(*text); !s.ok()) return s;
@@ -264,6 +224,7 @@ class Parser {
     if (key == "clientPortAddress") return SetText(key, value, &config_.client_address);
     if (key == "clientPort") return ParsePort(key, value, &config_.client_port);
     if (key == "grpcPort") return ParsePort(key, value, &config_.grpc_port);
+    if (key == "grpcPortAddress") return SetText(key, value, &config_.grpc_address);
     if (key == "tickTime") return ParseInt(key, value, 1, kHour, kMs, &config_.tick_time_ms);
     if (key == "minSessionTimeout") {
       return ParseInt(key, value, -1, INT32_MAX, kMs, &config_.min_session_timeout_ms);
@@ -328,9 +289,11 @@ class Parser {
     }
     if (absl::Status s = CheckProtection(key, value); !s.ok()) return s;
     if (absl::Status s = CheckUnused(key, value); !s.ok()) return s;
-    auto ignored = IgnoredKeys().find(key);
-    Warn(key, ignored == IgnoredKeys().end() ? "not a key that this server knows; it has no effect"
-                                             : absl::StrCat("has no effect: ", ignored->second));
+    if (const std::string why = WhyIgnored(key); !why.empty()) {
+      Warn(key, absl::StrCat("has no effect: ", why));
+    } else {
+      WarnUnknown(key);
+    }
     return absl::OkStatus();
   }
 
@@ -343,6 +306,19 @@ class Parser {
       return ParseInt(key, value, 1, 1000000, " of ticks", limit);
     }
     return absl::OkStatus();
+  }
+
+  void WarnUnknown(const std::string& key) {
+    const std::vector<std::string> similar = SimilarKeys(key);
+    const std::string hint =
+        similar.empty() ? "" : absl::StrCat("; did you mean ", absl::StrJoin(similar, " or "), "?");
+    Warn(key, absl::StrCat("not a key that this server knows; it has no effect", hint));
+    absl::StrAppend(&unknown_keys_, "; ", config_.warnings.back());
+  }
+
+  // `error`, behind it the keys that are not known: one of them may be the missing one, mistyped.
+  absl::Status WithUnknownKeys(const absl::Status& error) const {
+    return absl::Status(error.code(), absl::StrCat(error.message(), unknown_keys_));
   }
 
   void Warn(absl::string_view key, absl::string_view text) {
@@ -415,6 +391,11 @@ class Parser {
   absl::Status ReadMyId() {
     const std::string path = config_.data_dir + "/myid";
     absl::StatusOr<std::string> text = read_file_(path);
+    if (!text.ok() && !absl::IsNotFound(text.status())) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          path,
+          ": the file with the number of this server cannot be read: ", text.status().message()));
+    }
     if (!text.ok()) {
       return absl::InvalidArgumentError(absl::StrCat(
           config_.file, ": there are server.N lines, but no file ", path,
@@ -458,11 +439,41 @@ class Parser {
       }
     }
     if (config_.client_port == 0) return Error("clientPort", "it is missing");
+    if (absl::Status s = CheckPorts(); !s.ok()) return s;
+    WarnOfVoters();
     // zkServer.sh asks with it whether the server runs.
     config_.four_letter_words.emplace_back("srvr");
     // Clients that may only read ask with it for a server where they may write.
     if (config_.read_only_mode) config_.four_letter_words.emplace_back("isro");
     return FinishTimes();
+  }
+
+  absl::Status CheckPorts() const {
+    if (config_.grpc_port == config_.client_port) {
+      return Error("grpcPort", absl::StrCat(config_.grpc_port,
+                                            " is the clientPort too; give each a port of its own"));
+    }
+    for (auto one = config_.servers.begin(); one != config_.servers.end(); ++one) {
+      for (auto other = std::next(one); other != config_.servers.end(); ++other) {
+        if (one->second.host == other->second.host &&
+            one->second.peer_port == other->second.peer_port) {
+          return Error(absl::StrCat("server.", other->first),
+                       absl::StrCat("server.", one->first, " has the same address, ",
+                                    other->second.host, ":", other->second.peer_port,
+                                    "; each server needs an address and peer port of its own"));
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void WarnOfVoters() {
+    const auto voters = std::count_if(config_.servers.begin(), config_.servers.end(),
+                                      [](const auto& server) { return !server.second.observer; });
+    if (voters == 0 || voters % 2 == 1) return;
+    config_.warnings.push_back(absl::StrCat(
+        config_.file, ": server.N: ", voters, " servers have a vote: they survive the loss of ",
+        (voters - 1) / 2, ", no more than ", voters - 1, " would; use an odd number"));
   }
 
   // Where clients are listened for, by the server's own line; they are told of it there.
@@ -514,6 +525,7 @@ class Parser {
   std::optional<int> heartbeat_ms_;
   const ReadFile read_file_;
   std::string members_file_;  // dynamicConfigFile; empty: not given
+  std::string unknown_keys_;  // the warnings of unknown keys, each behind "; "
   std::string file_;          // that is being read
   int line_ = 0;
 };
@@ -523,10 +535,37 @@ std::string InBrackets(const std::string& host) {
   return absl::StrContains(host, ':') ? absl::StrCat("[", host, "]") : host;
 }
 
+// "permission denied (running as user quorate)"; `error` is an errno.
+std::string DescribeReadError(int error) {
+  std::string text = std::strerror(error);
+  if (error != EACCES && error != EPERM) return text;
+  const passwd* user = getpwuid(geteuid());
+  return absl::StrCat(text, " (running as user ",
+                      user != nullptr ? std::string(user->pw_name) : absl::StrCat(geteuid()),
+                      "; it must be able to read the file and enter its directories)");
+}
+
 absl::StatusOr<std::string> ReadRealFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return absl::NotFoundError(absl::StrCat(path, ": cannot be read"));
-  return std::string(std::istreambuf_iterator<char>(in), {});
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) {
+    const std::string why = DescribeReadError(errno);
+    return errno == ENOENT ? absl::NotFoundError(why) : absl::FailedPreconditionError(why);
+  }
+  std::string text;
+  char buffer[4096];
+  ssize_t count = 0;
+  while ((count = read(descriptor, buffer, sizeof(buffer))) > 0) {
+    text.append(buffer, static_cast<size_t>(count));
+    if (text.size() > kFileBytesMax) break;
+  }
+  const int error = errno;
+  close(descriptor);
+  if (count < 0) return absl::FailedPreconditionError(DescribeReadError(error));
+  if (text.size() > kFileBytesMax) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the file is larger than ", kFileBytesMax, " bytes"));
+  }
+  return text;
 }
 
 }  // namespace
@@ -569,8 +608,9 @@ absl::StatusOr<Config> ParseConfig(const std::string& file, std::string_view tex
 absl::StatusOr<Config> LoadConfig(const std::string& file) {
   absl::StatusOr<std::string> text = ReadRealFile(file);
   if (!text.ok()) {
-    return absl::NotFoundError(
-        absl::StrCat(file, ": the configuration file cannot be read; give the path of a zoo.cfg"));
+    return absl::Status(text.status().code(),
+                        absl::StrCat(file, ": the configuration file cannot be read: ",
+                                     text.status().message(), "; give the path of a zoo.cfg"));
   }
   return ParseConfig(file, *text, ReadRealFile);
 }

@@ -33,7 +33,10 @@ struct Config {
 
   std::string client_address;  // empty: all of this machine, of IPv6 and IPv4
   uint16_t client_port = 0;
-  uint16_t grpc_port = 0;  // on client_address; 0: there is no gRPC door
+  uint16_t grpc_port = 0;  // 0: there is no gRPC front end
+  // Where gRPC clients and administrators are listened for. This machine only, unless configured:
+  // the port has administrators' calls, and does not authenticate who makes them.
+  std::string grpc_address = "127.0.0.1";
 
   int tick_time_ms = 3000;
   // In ticks; shown and not used. 0: not given.
@@ -91,7 +94,7 @@ struct Config {
 absl::StatusOr<Config> LoadConfig(const std::string& file);
 
 // The same for text already read; the other files are read through `read_file` (NotFound if there
-// is no such file).
+// is no such file; the message of an error says why, without the path).
 using ReadFile = absl::StatusOr<std::string> (*)(const std::string& path);
 absl::StatusOr<Config> ParseConfig(const std::string& file, std::string_view text,
                                    ReadFile read_file);

@@ -48,7 +48,8 @@ TEST_CASE("a configuration of three servers is read as ZooKeeper reads it") {
   CHECK(config->AllowsFourLetterWord("mntr"));
   CHECK(config->AllowsFourLetterWord("srvr"));
   CHECK_FALSE(config->AllowsFourLetterWord("stat"));
-  CHECK(config->warnings.empty());
+  REQUIRE(config->warnings.size() == 1);
+  CHECK(config->warnings[0].find("2 servers have a vote") != std::string::npos);
 }
 
 TEST_CASE("without server lines, or with one, a server is standalone and needs no myid") {
@@ -104,7 +105,7 @@ TEST_CASE("members are read from the file of dynamicConfigFile") {
   CHECK(config->my_id == 2);
   CHECK(config->servers.size() == 2);
   CHECK(config->client_port == 4);
-  CHECK(config->warnings.empty());
+  CHECK(config->warnings.size() == 1);  // of two voters
   // A server that passed the file over would be one of its own, and take writes.
   CHECK(Problem(text).find("zoo.cfg: dynamicConfigFile: members.dynamic cannot be read") == 0);
   CHECK(Problem(text + "server.1=a:1:2\n", MembersFile<kMembers>).find("members.dynamic") !=
@@ -282,11 +283,86 @@ TEST_CASE("keys that have no effect are warned of by name, with the line") {
   CHECK(config->warnings[2].find("zoo.cfg:5: admin.serverPort") == 0);
 }
 
+TEST_CASE("an unknown key is warned of with the key that is meant") {
+  auto config = ParseConfig("zoo.cfg", "dataDir=/d\nclientPort=1\nclinetPort=2\n", NoFile);
+  REQUIRE(config.ok());
+  REQUIRE(config->warnings.size() == 1);
+  CHECK(config->warnings[0].find("zoo.cfg:3: clinetPort") == 0);
+  CHECK(config->warnings[0].find("did you mean clientPort?") != std::string::npos);
+}
+
+TEST_CASE("the error of a missing key shows the unknown keys, one of which may be meant") {
+  const std::string problem = Problem("dataDir=/d\nclinetPort=2181\n");
+  CHECK(problem.find("zoo.cfg: clientPort: it is missing") == 0);
+  CHECK(problem.find("zoo.cfg:2: clinetPort: not a key") != std::string::npos);
+  CHECK(problem.find("did you mean clientPort?") != std::string::npos);
+}
+
+TEST_CASE("keys of ZooKeeper that have no effect are known by name") {
+  for (const std::string key : {"ssl.keyStore.location", "fsync.warningthresholdms",
+                                "zookeeper.ssl.trustStore.password", "initLimit", "peerType"}) {
+    auto config = ParseConfig("zoo.cfg", "dataDir=/d\nclientPort=1\n" + key + "=5\n", NoFile);
+    REQUIRE(config.ok());
+    REQUIRE(config->warnings.size() == 1);
+    CHECK(config->warnings[0].find("zoo.cfg:3: " + key + ": has no effect: ") == 0);
+  }
+}
+
+TEST_CASE("a byte order mark is skipped with a warning") {
+  auto config = ParseConfig("zoo.cfg",
+                            "\xEF\xBB\xBF"
+                            "dataDir=/d\nclientPort=1\n",
+                            NoFile);
+  REQUIRE(config.ok());
+  CHECK(config->data_dir == "/d");
+  REQUIRE(config->warnings.size() == 1);
+  CHECK(config->warnings[0].find("byte order mark") != std::string::npos);
+}
+
+TEST_CASE("servers at one address, and one port for two protocols, are refused") {
+  const std::string common = "dataDir=/data\nclientPort=7\n";
+  CHECK(Problem(common + "grpcPort=7\n").find("zoo.cfg: grpcPort: 7 is the clientPort too") == 0);
+  const std::string same = Problem(common + "server.2=a:1:2\nserver.3=a:1:3\n", MyIdIsTwo);
+  CHECK(same.find("zoo.cfg: server.3: server.2 has the same address, a:1") == 0);
+}
+
+TEST_CASE("an even number of voters is warned of") {
+  const std::string common = "dataDir=/data\nclientPort=7\n";
+  const auto warnings = [&](const std::string& servers) {
+    return ParseConfig("zoo.cfg", common + servers, MyIdIsTwo)->warnings;
+  };
+  const std::string two = "server.2=a:1:2\nserver.3=b:1:2\n";
+  REQUIRE(warnings(two).size() == 1);
+  CHECK(
+      warnings(two)[0].find("2 servers have a vote: they survive the loss of 0, no more than 1") !=
+      std::string::npos);
+  CHECK(warnings(two + "server.4=c:1:2\n").empty());
+  CHECK(warnings(two + "server.4=c:1:2\nserver.5=d:1:2:observer\n").empty());
+}
+
+TEST_CASE("a file that is there and cannot be read is told from one that is missing") {
+  const std::string servers = "dataDir=/d\nclientPort=1\nserver.1=a:1:2\nserver.2=b:1:2\n";
+  const ReadFile denied = [](const std::string&) {
+    return absl::StatusOr<std::string>(absl::FailedPreconditionError("Permission denied"));
+  };
+  CHECK(Problem(servers, denied)
+            .find("/d/myid: the file with the number of this server cannot be "
+                  "read: Permission denied") == 0);
+  const absl::StatusOr<Config> directory = LoadConfig("/");
+  REQUIRE_FALSE(directory.ok());
+  CHECK(directory.status().message() ==
+        "/: the configuration file cannot be read: Is a directory; give the path of a zoo.cfg");
+  CHECK(absl::IsNotFound(LoadConfig("/no/such/file").status()));
+}
+
 TEST_CASE("there is a gRPC door if its port is given") {
   const std::string common = "dataDir=/d\nclientPort=1\n";
   CHECK(ParseConfig("zoo.cfg", common, NoFile)->grpc_port == 0);
   const auto config = ParseConfig("zoo.cfg", common + "grpcPort=2281\n", NoFile);
   CHECK(config->grpc_port == 2281);
+  CHECK(config->grpc_address == "127.0.0.1");  // the port has administrators' calls
+  const std::string everywhere = common + "grpcPort=2281\ngrpcPortAddress=::\n";
+  CHECK(ParseConfig("zoo.cfg", everywhere, NoFile)->grpc_address == "::");
   CHECK(config->warnings.empty());
 }
 

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -23,8 +24,10 @@
 #include "base/random.h"
 #include "rpc/grpc/door.h"
 #include "rpc/grpc/native/entrance.h"
+#include "rpc/server/build_version.h"
 #include "rpc/server/config.h"
 #include "rpc/server/doors.h"
+#include "rpc/server/log_files.h"
 #include "rpc/server/server.h"
 #include "rpc/zk/door.h"
 #include "rpc/zk/listener.h"
@@ -32,14 +35,20 @@
 namespace {
 
 constexpr char kUsage[] =
-    "usage: quorated CONFIG\n"
+    "usage: quorated CONFIG | --version | --help\n"
     "\n"
     "Runs one Quorate server in the foreground. CONFIG is a ZooKeeper zoo.cfg; with server.N "
     "lines,\n"
     "the file myid in its dataDir says which of them this server is. The log goes to standard "
     "output.\n"
     "\n"
+    "  --version   prints the version and ends\n"
+    "  --help      prints this text and ends\n"
+    "\n"
     "SIGTERM or SIGINT: hands leadership over to another server, if it has it, and stops cleanly.\n"
+    "SIGHUP: opens the file of the log again, if it was moved, and checks CONFIG, whose changes "
+    "take\n"
+    "effect at the next start. SIGQUIT, SIGUSR1 and SIGUSR2 are logged and change nothing.\n"
     "Exit status: 0 after a clean stop, 1 if it could not start or go on, 2 for wrong usage.\n";
 
 class ServerDoors : public quorate::rpc::DoorFactory {
@@ -92,20 +101,69 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// Connections above the limit are refused by the kernel, which clients see as a server that hangs.
+void WarnOfDescriptorLimit() {
+  constexpr rlim_t kEnough = 4096;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kEnough) return;
+  spdlog::warn(
+      "the limit of open files is {} (ulimit -n), of which each client takes one; raise it to {} "
+      "or more",
+      limit.rlim_cur, kEnough);
+}
+
+// All signals that are not left to the system's default, and are taken by one thread.
+sigset_t HandledSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
+    sigaddset(&set, number);
+  }
+  return set;
+}
+
+// Answers SIGHUP: log rotation moves the file of the log away, and an operator has edited CONFIG.
+void Reload(const std::string& config_file, quorate::rpc::LogFiles* log_files) {
+  spdlog::default_logger()->flush();
+  const absl::Status reopened = log_files->Reopen();
+  if (!reopened.ok()) {
+    spdlog::error("SIGHUP: {}; the log goes on where it was", std::string(reopened.message()));
+  }
+  const auto config = quorate::rpc::LoadConfig(config_file);
+  if (config.ok()) {
+    spdlog::info("SIGHUP: {} is valid; its changes take effect at the next start", config_file);
+  } else {
+    spdlog::error("SIGHUP: the next start will fail: {}", std::string(config.status().message()));
+  }
+}
+
+// Returns when SIGTERM or SIGINT came; answers the other signals meanwhile.
+void WaitForStopSignal(const std::string& config_file, quorate::rpc::LogFiles* log_files) {
+  const sigset_t signals = HandledSignals();
+  for (int number = 0;;) {
+    sigwait(&signals, &number);
+    if (number == SIGTERM || number == SIGINT) return;
+    if (number == SIGHUP) {
+      Reload(config_file, log_files);
+    } else {
+      spdlog::info("signal {} ({}) has no effect; SIGTERM stops the server", number,
+                   strsignal(number));
+    }
+  }
+}
+
 // Aborted: it is to be run again, by a new process.
 absl::Status Run(const std::string& config_file) {
+  quorate::rpc::LogFiles log_files;
+  spdlog::info("quorated version={} pid={}", quorate::rpc::VersionText(), getpid());
+  WarnOfDescriptorLimit();
   auto config = quorate::rpc::LoadConfig(config_file);
   if (!config.ok()) return config.status();
   ServerDoors doors;
   auto server = quorate::rpc::Server::Create(*std::move(config), &doors);
   if (!server.ok()) return server.status();
-  sigset_t stop_signals;
-  sigemptyset(&stop_signals);
-  sigaddset(&stop_signals, SIGTERM);
-  sigaddset(&stop_signals, SIGINT);
   std::thread waiter([&] {
-    int signal_number = 0;
-    sigwait(&stop_signals, &signal_number);
+    WaitForStopSignal(config_file, &log_files);
     (*server)->RequestStop();
   });
   const absl::Status result = (*server)->Run();
@@ -122,6 +180,17 @@ absl::Status StartAgain(char** argv) {
   return absl::ErrnoToStatus(errno, "the server ends, and could not start itself again");
 }
 
+// Logs why the server ends, and says it on standard error if the log goes elsewhere.
+void ReportFatal(const std::string& message) {
+  spdlog::critical("{}", message);
+  spdlog::shutdown();
+  struct stat out {
+  }, error{};
+  const bool same = fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &error) == 0 &&
+                    out.st_dev == error.st_dev && out.st_ino == error.st_ino;
+  if (!same) std::fprintf(stderr, "quorated: %s\n", message.c_str());
+}
+
 // The mistake that a planted build is to make, so that tests with real servers can show that they
 // find it.
 const char* PlantedFaultOfEnvironment() {
@@ -133,6 +202,10 @@ const char* PlantedFaultOfEnvironment() {
 int main(int argc, char** argv) {
   if (argc == 2 && (std::strcmp(argv[1], "--help") == 0 || std::strcmp(argv[1], "-h") == 0)) {
     std::fputs(kUsage, stdout);
+    return 0;
+  }
+  if (argc == 2 && std::strcmp(argv[1], "--version") == 0) {
+    std::printf("quorated %s\n", quorate::rpc::VersionText().c_str());
     return 0;
   }
   if (argc != 2) {
@@ -147,14 +220,11 @@ int main(int argc, char** argv) {
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
   mallopt(M_TRIM_THRESHOLD, 8 << 20);
   // Signals are taken by one thread; all others are to inherit that they are blocked.
-  sigset_t blocked;
-  sigemptyset(&blocked);
-  sigaddset(&blocked, SIGTERM);
-  sigaddset(&blocked, SIGINT);
+  const sigset_t blocked = HandledSignals();
   pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
   signal(SIGPIPE, SIG_IGN);
   if (const char* fault = PlantedFaultOfEnvironment()) quorate::PlantFault(fault);
-  spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %^%l%$ %v");
+  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %^%l%$ %v");
   spdlog::flush_on(spdlog::level::info);
   RaiseDescriptorLimit();
   absl::Status result = Run(argv[1]);
@@ -163,6 +233,6 @@ int main(int argc, char** argv) {
     result = StartAgain(argv);
   }
   if (result.ok()) return 0;
-  std::fprintf(stderr, "quorated: %s\n", std::string(result.message()).c_str());
+  ReportFatal(std::string(result.message()));
   return 1;
 }

@@ -1,0 +1,13 @@
+// The version of this build. A library of its own, which programs link and nothing else: it changes
+// with each commit.
+#pragma once
+
+#include <string>
+
+namespace quorate::rpc {
+
+// Returns version, commit and build: "0.1.0 commit=8fb308881a2b build=opt". The commit is "unknown"
+// if the sources were no git repository, and ends in "+" if files differed from it.
+std::string VersionText();
+
+}  // namespace quorate::rpc
