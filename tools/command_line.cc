@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "tools/text.h"
+#include "base/similar_names.h"
+#include "tools/port_probe.h"
 
 namespace quorate::tools {
 namespace {
@@ -22,11 +24,16 @@ CommandLine::CommandLine()
   app_.require_subcommand(1);
   app_.fallthrough();  // global options may stand behind the subcommand
   app_.add_option("--server", global_.servers,
-                  "Members to talk to, by their gRPC ports: host:port[,host:port]");
+                  "Members to talk to, by their gRPC ports: host:port[,host:port]")
+      ->envname("QUORATE_SERVER");
   app_.add_flag("--json", global_.json, "Print one JSON document, for programs");
   app_.footer(
       "\"quorate help COMMAND\" says how a command is used.\n"
       "Exit status: 0 for success, 1 if the operation failed, 2 for bad usage.");
+}
+
+void CommandLine::SetVersion(const std::string& version) {
+  app_.set_version_flag("--version", app_.get_name() + " " + version, "Print the version and end");
 }
 
 CLI::App* CommandLine::Add(CLI::App* parent, const std::string& name,
@@ -79,6 +86,27 @@ std::string CommandLine::ProblemOfNames(const std::vector<std::string>& words) c
   return "";
 }
 
+absl::Status CommandLine::WithHint(const absl::Status& status) const {
+  if (!absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status)) return status;
+  const std::string hint = WrongPortHint(global_.servers);
+  if (hint.empty()) return status;
+  return absl::Status(status.code(), absl::StrCat(hint, "; ", status.message()));
+}
+
+void CommandLine::PrintError(const absl::Status& status) const {
+  const std::string message(status.message());
+  if (!global_.json) {
+    std::fprintf(stderr, "%s: %s\n", chosen_.c_str(), message.c_str());
+    return;
+  }
+  const nlohmann::ordered_json error = {{"command", chosen_},
+                                        {"code", absl::StatusCodeToString(status.code())},
+                                        {"message", message}};
+  const auto replace = nlohmann::ordered_json::error_handler_t::replace;
+  std::fprintf(stderr, "%s\n",
+               nlohmann::ordered_json{{"error", error}}.dump(2, ' ', false, replace).c_str());
+}
+
 int CommandLine::Run(int argc, const char* const* argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   if (!words.empty() && words.front() == "help") {
@@ -95,10 +123,10 @@ int CommandLine::Run(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     return app_.exit(error) == 0 ? 0 : kBadUsage;
   }
-  const absl::Status status = run_();
+  const absl::Status status = WithHint(run_());
   if (status.ok()) return exit_status_;
   std::fflush(stdout);
-  std::fprintf(stderr, "%s: %s\n", chosen_.c_str(), std::string(status.message()).c_str());
+  PrintError(status);
   return absl::IsInvalidArgument(status) ? kBadUsage : kFailed;
 }
 

@@ -17,7 +17,8 @@ namespace quorate::tools {
 
 // Options that every subcommand has, before or after its name.
 struct GlobalOptions {
-  // --server: "host:port[,host:port]", the gRPC ports of members.
+  // --server, or the environment variable QUORATE_SERVER: "host:port[,host:port]", the gRPC ports
+  // of members.
   std::string servers;
   // --json: what is printed is one JSON document, for programs.
   bool json = false;
@@ -33,6 +34,9 @@ class CommandLine {
   CLI::App* root() { return &app_; }
   // Valid from the time `run` of a subcommand is called.
   const GlobalOptions& global() const { return global_; }
+
+  // What --version prints behind the name of the program.
+  void SetVersion(const std::string& version);
 
   // Adds a subcommand; the caller adds its options to what is returned. `description` is one line
   // without a full stop. `run` is called if it is the one that the user chose, once all options are
@@ -50,6 +54,13 @@ class CommandLine {
   int Run(int argc, const char* const* argv);
 
  private:
+  // `status`, before it the reason if it is that --server names ports of another protocol.
+  absl::Status WithHint(const absl::Status& status) const;
+
+  // To standard error, behind the name of the subcommand; with --json as {"error": {command, code,
+  // message}}.
+  void PrintError(const absl::Status& status) const;
+
   // What is wrong with the names of subcommands in a command line; empty if nothing is.
   std::string ProblemOfNames(const std::vector<std::string>& words) const;
 

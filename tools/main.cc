@@ -1,10 +1,12 @@
 // quorate: the command line of Quorate.
 
+#include "rpc/server/build_version.h"
 #include "tools/backup.h"
 #include "tools/bench/command.h"
 #include "tools/command_line.h"
 #include "tools/offline/commands.h"
 #include "tools/restore.h"
+#include "tools/rolling_restart.h"
 #include "tools/shell/guard_commands.h"
 #include "tools/shell/shell_command.h"
 #include "tools/shell/watch_command.h"
@@ -13,7 +15,9 @@
 
 int main(int argc, char** argv) {
   quorate::tools::CommandLine command_line;
+  command_line.SetVersion(quorate::rpc::VersionText());
   quorate::tools::AddStatusCommands(&command_line);
+  quorate::tools::AddRollingRestartCommand(&command_line);
   quorate::tools::AddShellCommand(&command_line);
   quorate::tools::AddWatchCommand(&command_line);
   quorate::tools::AddLockCommand(&command_line);

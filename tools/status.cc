@@ -15,6 +15,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
+// The cluster serves, but not each of the servers asked does.
+constexpr int kDegradedExitStatus = 3;
+
 // The word for people and programs; "unknown" if only the leader could say.
 std::string RoleName(v1::Role role) {
   switch (role) {
@@ -84,12 +87,30 @@ std::string ToTable(const std::vector<StatusAnswer>& answers) {
   return Table(rows) + problems;
 }
 
-absl::Status RunStatus(const GlobalOptions& options) {
+// What the servers asked say together: whether each serves, and whether one of them knows a leader.
+struct Health {
+  size_t answered = 0;
+  size_t serving = 0;
+  bool has_leader = false;
+};
+
+Health HealthOf(const std::vector<StatusAnswer>& answers) {
+  Health health;
+  for (const StatusAnswer& answer : answers) {
+    if (!answer.status.ok()) continue;
+    ++health.answered;
+    if (answer.status->serving()) ++health.serving;
+    if (answer.status->leader() != 0) health.has_leader = true;
+  }
+  return health;
+}
+
+absl::Status RunStatus(CommandLine* command_line) {
+  const GlobalOptions& options = command_line->global();
   auto servers = ParseServers(options.servers);
   if (!servers.ok()) return servers.status();
   const std::vector<StatusAnswer> answers = AskAll(*servers);
-  size_t answered = 0;
-  for (const StatusAnswer& answer : answers) answered += answer.status.ok() ? 1 : 0;
+  const Health health = HealthOf(answers);
   if (options.json) {
     ordered_json json = ordered_json::array();
     for (const StatusAnswer& answer : answers) json.push_back(ToJson(answer));
@@ -97,11 +118,17 @@ absl::Status RunStatus(const GlobalOptions& options) {
   } else {
     std::cout << ToTable(answers);
   }
-  if (answered == 0) {
+  if (health.answered == 0) {
     return absl::UnavailableError(
         "none of the servers answered; is it their gRPC ports that "
         "--server names?");
   }
+  if (!health.has_leader) {
+    return absl::UnavailableError(
+        "the cluster has no leader: none of the servers that answered knows one, and no client can "
+        "write");
+  }
+  if (health.serving < answers.size()) command_line->SetExitStatus(kDegradedExitStatus);
   return absl::OkStatus();
 }
 
@@ -181,9 +208,14 @@ absl::Status RunMembers(const GlobalOptions& options) {
 }  // namespace
 
 void AddStatusCommands(CommandLine* command_line) {
-  command_line->Add(command_line->root(), "status",
-                    "How each of the servers does that --server names",
-                    [command_line] { return RunStatus(command_line->global()); });
+  command_line
+      ->Add(command_line->root(), "status", "How each of the servers does that --server names",
+            [command_line] { return RunStatus(command_line); })
+      ->footer(
+          "Exit status: 0 if the cluster has a leader and all servers asked serve, 3 if it has a\n"
+          "leader but a server asked does not serve or answer, 1 if it has no leader or none of "
+          "the\n"
+          "servers answers, 2 for bad usage.");
   command_line->Add(command_line->root(), "members",
                     "Who takes part in the cluster, as its leader sees it",
                     [command_line] { return RunMembers(command_line->global()); });

@@ -406,7 +406,8 @@ def alone_the_command_line_shows_how_servers_and_members_do(server):
             seen = json.loads(_quorate("--server", _servers(cluster), "--json", "members")[0])["members"]
             return [member["id"] for member in seen if not member["reachable"]] == [down]
         checkpoints._wait_for("known that it is down", noticed)
-        servers = json.loads(_quorate("--server", _servers(cluster), "--json", "status")[0])["servers"]
+        output, _ = _quorate("--server", _servers(cluster), "--json", "status", status=3)
+        servers = json.loads(output)["servers"]
         assert ["error" in status for status in servers] == [i == down for i in cluster.numbers()], servers
         # A follower says what it knows, and that it is no more than that.
         follower = next(i for i in cluster.followers() if i != down)

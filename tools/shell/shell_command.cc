@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tools/port_probe.h"
 #include "tools/shell/completion.h"
 #include "tools/shell/console.h"
 #include "tools/shell/line_editor.h"
@@ -113,6 +114,10 @@ absl::Status Run(CommandLine* command_line, const Options& options) {
   shell_options.json = command_line->global().json;
   shell_options.timeout_ms = options.timeout_seconds * 1000;
   shell_options.session_timeout_ms = options.session_timeout_seconds * 1000;
+  // The client would try such a port until its timeout.
+  if (const std::string hint = WrongPortHint(shell_options.servers); !hint.empty()) {
+    return absl::InvalidArgumentError(hint);
+  }
   Shell the_shell(std::move(shell_options), &console);
   absl::StatusOr<int> outcome = 0;
   if (is_typed) {
