@@ -1,0 +1,101 @@
+"""One server that a test starts by hand, with a configuration of its own, and the CLI."""
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+
+import harness
+
+QUORATE = os.path.join(harness.ROOT, ".bazel/opt-bin/tools/quorate")
+START_SECONDS = 20
+POLL_SECONDS = 0.02
+
+
+def quorated():
+    return os.environ.get("QUORATED", harness.SERVERS["quorate"])
+
+
+def quorate(*arguments, environment=None):
+    """(exit status, standard output, standard error) of the CLI."""
+    program = os.environ.get("QUORATE", QUORATE)
+    result = subprocess.run([program, *map(str, arguments)], stdin=subprocess.DEVNULL, text=True,
+                            capture_output=True, timeout=60, check=False,
+                            env=dict(os.environ, **(environment or {})))
+    return result.returncode, result.stdout, result.stderr
+
+
+@contextlib.contextmanager
+def place(members=1):
+    """(directory, first of free ports) for servers of a test."""
+    ports = harness.Reservation(members)
+    directory = tempfile.mkdtemp(prefix="quorate-operator-")
+    try:
+        yield directory, ports.base
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+        ports.release()
+
+
+def write(path, text, mode=None):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    if mode is not None:
+        os.chmod(path, mode)
+    return path
+
+
+def listening(port):
+    """The IPv4 addresses on which processes of this machine listen on `port`, as the kernel says."""
+    addresses = []
+    with open("/proc/net/tcp", encoding="ascii") as table:
+        for line in table.readlines()[1:]:
+            local, state = line.split()[1], line.split()[3]
+            address, hex_port = local.split(":")
+            if state == "0A" and int(hex_port, 16) == port:
+                addresses.append(socket.inet_ntoa(bytes.fromhex(address)[::-1]))
+    return addresses
+
+
+def refusal(*arguments, user=None):
+    """All that a server says that has to end by itself with status 1."""
+    result = subprocess.run([quorated(), *arguments], stdin=subprocess.DEVNULL, text=True, user=user,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=START_SECONDS,
+                            check=False)
+    assert result.returncode == 1, f"exit status {result.returncode}:\n{result.stdout}"
+    return result.stdout
+
+
+class Server:
+    """A running server, with its log in a file. Use as a context manager."""
+
+    def __init__(self, config, log):
+        self.config, self.log_path = config, log
+        with open(log, "ab") as file:
+            self.process = subprocess.Popen([quorated(), config], stdin=subprocess.DEVNULL, stdout=file,
+                                            stderr=subprocess.STDOUT)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def log(self):
+        with open(self.log_path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def wait_for_log(self, text, seconds=START_SECONDS):
+        """Waits until the log has `text`, which the server has to live to see."""
+        until = time.monotonic() + seconds
+        while text not in self.log():
+            assert self.process.poll() is None, f"the server ended:\n{self.log()}"
+            assert time.monotonic() < until, f"not logged within {seconds} s: {text}\n{self.log()}"
+            time.sleep(POLL_SECONDS)
+        return self.log()
