@@ -46,7 +46,8 @@ struct AppendRequest {
 };
 
 // `success`: the sender's log is durable and equal to the leader's up to `match_index`, and equal,
-// durable or not, up to `hint_index` (not below match_index): what need not be sent again.
+// durable or not, up to `hint_index` (not below match_index): what need not be sent again. A
+// hint_index below what was acknowledged says that the sender was restarted since.
 // Otherwise the request with `rejected_prev_index` did not fit; (hint_index, hint_term) is the
 // sender's last entry that could still agree with the leader's log.
 struct AppendResponse {

@@ -314,6 +314,40 @@ TEST_CASE("nothing is acknowledged to a leader as long as a crash could take its
   CHECK(std::get<AppendResponse>(alone.member.outbox.back().body).match_index == Index{1});
 }
 
+// A follower of term 2 that acknowledged entries 2 and 3 of it, forgot them (its disk had not
+// written what it said it had), and holds entries of term 1 in their places.
+TestMember::Disk DiskThatForgot() {
+  TestMember::Disk disk{{Term{2}, kNoMember, Index{1}}, {}};
+  for (uint64_t i = 1; i <= 3; ++i) {
+    disk.log.push_back({Index{i}, Term{1}, EntryKind::kCommand, Slice("of term 1")});
+  }
+  return disk;
+}
+
+TEST_CASE("a heartbeat commits nothing that was not matched with the leader's log") {
+  Alone alone(Options(1, 3), DiskThatForgot());
+  // The leader's match index is what this member acknowledged before its restart.
+  alone.Receive(2, 1, 2, Heartbeat{Index{3}, ReadRound{1}});
+  CHECK(alone.member.raft().commit_index() == Index{1});
+  // As far as the logs are known to agree, it commits, whatever lies behind.
+  alone.Receive(2, 1, 2, AppendRequest{Index{2}, Term{1}, Index{1}, {}});
+  alone.Receive(2, 1, 2, Heartbeat{Index{3}, ReadRound{2}});
+  CHECK(alone.member.raft().commit_index() == Index{2});
+}
+
+TEST_CASE("a follower that cannot commit what a heartbeat says tells how far its log matches") {
+  Alone alone(Options(1, 3), DiskThatForgot());
+  alone.Settle();
+  alone.member.outbox.clear();
+  alone.Receive(2, 1, 2, Heartbeat{Index{3}, ReadRound{1}});
+  alone.Settle();
+  std::vector<AppendResponse> responses;
+  for (const Message& message : alone.member.outbox) {
+    if (const auto* body = std::get_if<AppendResponse>(&message.body)) responses.push_back(*body);
+  }
+  CHECK(responses == std::vector<AppendResponse>{{true, Index{0}, {}, Index{0}, {}}});
+}
+
 TEST_CASE("ticks since a leader was heard from") {
   Alone alone(Options(1, 3));
   alone.member.raft().Tick();
@@ -366,6 +400,26 @@ void LeadThree(Alone* alone) {
   alone->Settle();
   alone->Receive(2, 1, raft.term().value(), VoteResponse{false, true});
   REQUIRE(raft.role() == Role::kLeader);
+}
+
+TEST_CASE("a leader probes a follower that knows of less than it acknowledged") {
+  Alone alone(Options(1, 3));
+  LeadThree(&alone);
+  alone.Settle();
+  const Term term = alone.member.raft().term();
+  const Index last = alone.member.raft().last_index();
+  alone.Receive(2, 1, term.value(), AppendResponse{true, last, {}, last, {}});
+  alone.Settle();
+  alone.member.outbox.clear();
+  alone.Receive(2, 1, term.value(), AppendResponse{true, Index{0}, {}, Index{0}, {}});
+  alone.Settle();
+  REQUIRE(alone.member.outbox.size() == 1);
+  const auto& probe = std::get<AppendRequest>(alone.member.outbox[0].body);
+  CHECK(alone.member.outbox[0].to == MemberId{2});
+  CHECK(probe.prev_index == last);
+  CHECK(probe.entries.empty());
+  CHECK_FALSE(probe.commit_news);
+  CHECK(alone.member.raft().match_index(MemberId{2}) == last);
 }
 
 TEST_CASE("a leader sleeps from heartbeat to heartbeat") {

@@ -110,11 +110,15 @@ void Raft::Impl::ExpireForwardedReads() {
 
 void Raft::Impl::Handle(MemberId from, const Heartbeat& heartbeat) {
   if (!AcceptLeader(from)) return;
-  // The leader knows that this member holds it; a commit index beyond the log cannot be meant.
-  // A recovering one's lost disk held it, which says nothing of the new one.
-  const Index held = recovery_ ? std::get<FollowerRole>(role_).matched : last_index();
-  if (!installing_ && heartbeat.commit > commit_ && heartbeat.commit <= held) {
-    CommitTo(heartbeat.commit);
+  if (heartbeat.commit > commit_ && !installing_) {
+    auto& follower = std::get<FollowerRole>(role_);
+    // The leader means what this member acknowledged. It may have forgotten that since (loss.cc),
+    // or another directory did it, and then the log may hold other entries in those places: only
+    // what an AppendRequest has compared is committed.
+    const Index commit = std::min(heartbeat.commit, follower.matched);
+    if (commit > commit_) CommitTo(commit);
+    // The leader compares the logs when it learns that this member has not done so.
+    if (heartbeat.commit > follower.matched) follower.ack_due = true;
   }
   Send(from, HeartbeatResponse{heartbeat.read_round});
 }

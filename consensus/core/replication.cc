@@ -220,6 +220,8 @@ void Raft::Impl::Handle(MemberId from, const AppendResponse& response) {
   }
   const Index received = response.hint_index;
   if (response.match_index > received || received > last_index()) return;
+  // It was restarted since, and does not know any more that the logs agree.
+  if (received < progress->match()) progress->DoubtDelivery();
   const bool grew = progress->Acknowledged(response.match_index, received);
   // It turned out to have what it seemed to need a snapshot for.
   const bool waits = progress->state() == Progress::State::kSnapshot;
