@@ -291,6 +291,8 @@ class FaultEnv::Disk {
     }
     EndLife();
     powered_off_ = false;
+    lies_about_.reset();
+    lied_about_.clear();
     ForgetFaults();
   }
 
@@ -302,6 +304,22 @@ class FaultEnv::Disk {
   void Kill() {
     MutexLock lock(&mutex_);
     EndLife();
+    powered_off_ = false;
+  }
+
+  bool will_fail() const {
+    MutexLock lock(&mutex_);
+    return failing_reads_ > 0 || (fail_at_.has_value() && *fail_at_ >= operations_);
+  }
+
+  void LieAboutSyncs(std::string part) {
+    MutexLock lock(&mutex_);
+    lies_about_ = std::move(part);
+  }
+  void EndLies() {
+    MutexLock lock(&mutex_);
+    lies_about_.reset();
+    for (const std::shared_ptr<Inode>& inode : std::exchange(lied_about_, {})) inode->Sync();
   }
 
   void PowerOffAfter(uint64_t operations) {
@@ -436,7 +454,7 @@ class FaultEnv::Disk {
     return *cut ? PowerIsOff(path) : absl::OkStatus();
   }
 
-  absl::Status Sync(Inode* inode, uint64_t life, const std::string& path) {
+  absl::Status Sync(const std::shared_ptr<Inode>& inode, uint64_t life, const std::string& path) {
     MutexLock lock(&mutex_);
     absl::StatusOr<bool> cut = Begin(life, path);
     if (!cut.ok()) return cut.status();
@@ -444,6 +462,12 @@ class FaultEnv::Disk {
     if (fail_sync_at_ == syncs_++) {
       inode->FailSync();
       return Named(fail_sync_error_, path);
+    }
+    if (lies_about_.has_value() && path.find(*lies_about_) != std::string::npos) {
+      if (std::find(lied_about_.begin(), lied_about_.end(), inode) == lied_about_.end()) {
+        lied_about_.push_back(inode);
+      }
+      return absl::OkStatus();
     }
     inode->Sync();
     return absl::OkStatus();
@@ -658,6 +682,8 @@ class FaultEnv::Disk {
   absl::Status fail_error_ ABSL_GUARDED_BY(mutex_);
   std::optional<uint64_t> fail_sync_at_ ABSL_GUARDED_BY(mutex_);  // in syncs_
   absl::Status fail_sync_error_ ABSL_GUARDED_BY(mutex_);
+  std::optional<std::string> lies_about_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<Inode>> lied_about_ ABSL_GUARDED_BY(mutex_);  // not yet durable
   uint64_t failing_reads_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status fail_read_error_ ABSL_GUARDED_BY(mutex_);
 
@@ -683,7 +709,7 @@ class FaultEnv::Disk {
     absl::Status Truncate(uint64_t size) override {
       return disk_.SetLength(inode_.get(), life_, path_, FileChange::Kind::kTruncate, size);
     }
-    absl::Status Sync() override { return disk_.Sync(inode_.get(), life_, path_); }
+    absl::Status Sync() override { return disk_.Sync(inode_, life_, path_); }
     absl::StatusOr<uint64_t> Size() const override { return disk_.Size(*inode_, life_, path_); }
 
    private:
@@ -722,6 +748,9 @@ void FaultEnv::FailSyncAfter(uint64_t syncs, absl::Status error) {
 void FaultEnv::FailReads(uint64_t count, absl::Status error) {
   disk_->FailReads(count, std::move(error));
 }
+void FaultEnv::LieAboutSyncs(std::string part) { disk_->LieAboutSyncs(std::move(part)); }
+void FaultEnv::EndLies() { disk_->EndLies(); }
+bool FaultEnv::will_fail() const { return disk_->will_fail(); }
 void FaultEnv::CancelFaults() { disk_->CancelFaults(); }
 void FaultEnv::SetCapacity(uint64_t bytes) { disk_->SetCapacity(bytes); }
 void FaultEnv::FlipBit(const std::string& path, uint64_t bit) { disk_->FlipBit(path, bit); }

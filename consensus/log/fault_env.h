@@ -55,7 +55,9 @@ class FaultEnv : public Env {
   // and switches on again. Faults that were asked for and did not happen are forgotten too; the
   // capacity stays.
   void Crash(uint64_t seed);
-  // The process dies, the machine goes on: nothing is lost, but files and locks are closed.
+  // The process dies, the machine goes on: nothing is lost, but files and locks are closed. After
+  // PowerOffAfter has cut an operation short, Kill makes of it the death of the process alone: what
+  // the operation did is in the cache.
   void Kill();
 
   // After `operations` more operations, the power goes off in the middle of the next one: it fails,
@@ -71,6 +73,15 @@ class FaultEnv : public Env {
   void FailSyncAfter(uint64_t syncs, absl::Status error);
   // The next `count` reads fail with `error`.
   void FailReads(uint64_t count, absl::Status error);
+
+  // From now on, a sync of a file whose path has `part` in it reports success and makes nothing
+  // durable. Ends with Crash(), which may lose all of it, or with EndLies().
+  void LieAboutSyncs(std::string part);
+  // Makes durable what was reported to be.
+  void EndLies();
+
+  // Whether an operation or a read is still to fail that FailAfter or FailReads asked for.
+  bool will_fail() const;
 
   // Forgets the faults that were asked for and have not happened.
   void CancelFaults();

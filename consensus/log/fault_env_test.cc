@@ -339,5 +339,70 @@ TEST_CASE("lengths, holes and listings are those of a file system") {
   CHECK(absl::IsNotFound(env.List("/missing").status()));
 }
 
+TEST_CASE("an operation that a kill cuts short is in the cache, and all before it") {
+  FaultEnv env;
+  auto file = MakeFile(&env, "....");
+  env.PowerOffAfter(1);
+  Write(*file, 0, "1");
+  CHECK_FALSE(file->WriteAt(1, std::vector<std::string_view>{"2"}).ok());
+  CHECK_FALSE(file->WriteAt(2, std::vector<std::string_view>{"3"}).ok());
+  env.Kill();
+  CHECK_FALSE(env.powered_off());
+  CHECK(Content(&env, "/d/f") == "12..");
+}
+
+TEST_CASE("a failure that was asked for waits until it has happened") {
+  FaultEnv env;
+  auto file = MakeFile(&env, "....");
+  CHECK_FALSE(env.will_fail());
+  env.FailAfter(1, absl::UnavailableError("no"));
+  Write(*file, 0, "1");
+  CHECK(env.will_fail());
+  CHECK_FALSE(file->Sync().ok());
+  CHECK_FALSE(env.will_fail());
+  env.FailReads(1, absl::UnavailableError("no"));
+  CHECK(env.will_fail());
+  char byte = 0;
+  CHECK_FALSE(file->ReadAt(0, 1, &byte).ok());
+  CHECK_FALSE(env.will_fail());
+}
+
+TEST_CASE("what a disk has lied about is there for reads, and lost by some crash") {
+  std::set<std::string> seen;
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    FaultEnv env;
+    auto file = MakeFile(&env, "old");
+    env.LieAboutSyncs("/d/");
+    Write(*file, 0, "new");
+    REQUIRE(file->Sync().ok());
+    CHECK(Content(&env, "/d/f") == "new");
+    env.Crash(seed);
+    seen.insert(Content(&env, "/d/f"));
+  }
+  CHECK(seen == std::set<std::string>{"old", "new"});
+}
+
+TEST_CASE("a disk that no longer lies holds what it had lied about") {
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    FaultEnv env;
+    auto file = MakeFile(&env, "old");
+    env.LieAboutSyncs("/d/");
+    Write(*file, 0, "new");
+    REQUIRE(file->Sync().ok());
+    env.EndLies();
+    env.Crash(seed);
+    CHECK(Content(&env, "/d/f") == "new");
+  }
+}
+
+TEST_CASE("a disk lies about the files that were named only") {
+  FaultEnv env;
+  auto file = MakeFile(&env, "old");
+  env.LieAboutSyncs("/other/");
+  Write(*file, 0, "new");
+  REQUIRE(file->Sync().ok());
+  CHECK(Content(env.CloneDurable().get(), "/d/f") == "new");
+}
+
 }  // namespace
 }  // namespace quorate::consensus
