@@ -1,6 +1,7 @@
 #include "tests/simulation/cluster.h"
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 
 #include "base/assert.h"
@@ -18,6 +19,11 @@ constexpr int64_t kRecoveryUs = 120'000'000;
 // a member may just have come back.
 constexpr int kLeaderStaysElections = 20;
 constexpr uint64_t kElectionsWhenCalmMax = 3;
+// How long it is watched that nothing is founded, with and without those who have their disks.
+constexpr int64_t kLostMajorityUs = 5'000'000;
+// How long a member is away that is repaired then, and how old what it has may be.
+constexpr int64_t kAwayUs = 2'000'000;
+constexpr int64_t kKeepsUpUs = 1'000'000;
 
 }  // namespace
 
@@ -56,6 +62,11 @@ void Cluster::Run() {
 
   nemesis_.Stop();
   simulation_.SetCalm();
+  if (simulation_.options().disk.majority_is_lost && nemesis_.LoseMajority()) {
+    CheckNothingIsFounded();
+    return;
+  }
+  if (simulation_.options().cluster.writes_during_repair) AwaitRepairUnderLoad();
   workload_->BeginQuiet();
   const std::vector<size_t> core = nemesis_.RepairCore();
   Await(
@@ -145,6 +156,53 @@ void Cluster::CheckLeaderStays(const std::vector<size_t>& core) {
   Fail("a repaired majority keeps its leader",
        fmt::format("the term went from {} to {} within {} us\n{}", first.value(), term().value(),
                    watch_us, Describe()));
+}
+
+void Cluster::CheckNothingIsFounded() {
+  simulation_.trace().Count("cluster: most disks are lost");
+  const size_t leaders = checker_.leaders();
+  // First without those who have their disks, then with them.
+  for (int part = 0; part < 2; ++part) {
+    simulation_.RunUntil(now_us() + kLostMajorityUs, [] { return false; });
+    nemesis_.BringBackAll();
+  }
+  simulation_.RunUntil(now_us() + kLostMajorityUs, [] { return false; });
+  if (checker_.leaders() == leaders) return;
+  Fail("nothing is founded without a majority of the disks",
+       fmt::format("{} leaders more\n{}", checker_.leaders() - leaders, Describe()));
+}
+
+void Cluster::AwaitRepairUnderLoad() {
+  const size_t repaired = nemesis_.RepairAllButOne();
+  simulation_.RunUntil(now_us() + kAwayUs, [] { return false; });
+  nemesis_.BringBackAll();
+  simulation_.trace().Count("cluster: a member is repaired while clients write");
+  struct Look {
+    int64_t at_us;
+    consensus::Index committed;
+  };
+  std::deque<Look> looks;
+  const consensus::Index first = checker_.committed();
+  Await(
+      "a repaired member catches up while clients write",
+      [&] {
+        // Who has all that was committed a moment ago keeps up.
+        looks.push_back({now_us(), checker_.committed()});
+        while (looks.size() > 1 && looks[1].at_us <= now_us() - kKeepsUpUs) looks.pop_front();
+        const consensus::Membership current = nemesis_.CurrentMembership();
+        if (current.voters.empty()) return false;
+        return std::all_of(machines_.begin(), machines_.end(), [&](const auto& machine) {
+          const consensus::MemberId id(static_cast<uint32_t>(machine->number() + 1));
+          if (!current.Contains(id)) return true;
+          Process* process = machine->process();
+          return process != nullptr && process->applied() >= looks.front().committed &&
+                 (machine->counts() || !current.IsVoter(id));
+        });
+      },
+      [&] {
+        return fmt::format("server {} was repaired; {} entries were committed since\n{}",
+                           repaired + 1, checker_.committed() - first, Describe());
+      });
 }
 
 void Cluster::CheckAtTheEnd() {

@@ -68,6 +68,10 @@ class Cluster : public World {
   // While nothing goes wrong any more, whoever leads goes on to do so, whatever those try who are
   // not repaired. REQUIRES: `core` agrees.
   void CheckLeaderStays(const std::vector<size_t>& core);
+  // Most disks are lost: until the end of the run nobody leads.
+  void CheckNothingIsFounded();
+  // While clients write, everything is repaired, one member has a new disk, and all must catch up.
+  void AwaitRepairUnderLoad();
   std::string Describe();
   void CheckAtTheEnd();
 

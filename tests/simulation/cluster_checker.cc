@@ -1,13 +1,17 @@
 #include "tests/simulation/cluster_checker.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
+#include <set>
 #include <utility>
 #include <variant>
 
 #include "base/assert.h"
 #include "base/planted_fault.h"
+#include "consensus/core/membership.h"
 #include "tests/simulation/machine.h"
+#include "tests/simulation/membership_rules.h"
 #include "tests/simulation/process.h"
 
 namespace quorate::simulation {
@@ -15,11 +19,15 @@ namespace {
 
 using consensus::Index;
 using consensus::MemberId;
+using consensus::Membership;
 using consensus::Term;
 
 // Opening a disk once more costs as much as many events: only some promises are checked so.
 constexpr uint64_t kPromisesForOneCheck = 50;
 constexpr uint64_t kCommitsForOneCheck = 200;
+// Of a new leader's log so many of the last committed entries are compared byte by byte, the others
+// by their terms.
+constexpr uint64_t kEntriesCompared = 64;
 // Of this one the servers have to take care themselves.
 constexpr char kOnlyServersLook[] = "a tree differs unseen";
 
@@ -30,6 +38,18 @@ uint64_t ClusterChecker::HashOf(const consensus::Entry& entry) {
   hash.Mix(static_cast<uint64_t>(entry.kind));
   hash.Mix(entry.payload.view());
   return hash.hash();
+}
+
+void ClusterChecker::AddMachine(Machine* machine) {
+  if (machines_.empty()) {
+    const ClusterOptions& cluster = simulation_.options().cluster;
+    Membership founding;
+    for (uint32_t i = 1; i <= cluster.voters + cluster.learners; ++i) {
+      (i <= cluster.voters ? founding.voters : founding.learners).emplace_back(i);
+    }
+    memberships_.emplace(Index{0}, std::move(founding));
+  }
+  machines_.push_back(machine);
 }
 
 // --- Elections -----------------------------------------------------------------------------------
@@ -70,16 +90,49 @@ void ClusterChecker::OnLeader(MemberId leader, Term term) {
   }
   if (!inserted) return;
   simulation_.trace().Count("election: won");
-  const Index last = machines_[leader.value() - 1]->process()->raft().last_index();
+  CheckComplete(leader, term);
+  for (ServerObserver* observer : observers_) observer->OnLeads(leader.value() - 1, term);
+  if (on_election_) on_election_(leader.value() - 1);
+}
+
+void ClusterChecker::CheckComplete(MemberId leader, Term term) {
+  const size_t member = leader.value() - 1;
+  Process& process = *machines_[member]->process();
   const Index required = CommittedBefore(term);
-  if (last < required) {
+  if (process.raft().last_index() < required) {
     simulation_.Fail("leaders are complete",
                      fmt::format("server {} leads in term {} with a log up to {}, but {} was "
                                  "committed in an earlier term",
-                                 leader.value(), term.value(), last.value(), required.value()));
+                                 leader.value(), term.value(), process.raft().last_index().value(),
+                                 required.value()));
   }
-  for (ServerObserver* observer : observers_) observer->OnLeads(leader.value() - 1, term);
-  if (on_election_) on_election_(leader.value() - 1);
+  // What it had before it led is on its disk since its own vote is, unless the disk is full.
+  const consensus::SegmentLog& log = process.data_dir().log();
+  if (required <= log.base_index() || machines_[member]->env().powered_off()) return;
+  Awaited awaited{leader, term, std::min(required, log.last_index()), log.term_runs()};
+  const Index known = std::min(awaited.required, committed());
+  for (Index index = log.first_index(); index <= known; ++index) CheckTerm(awaited, index);
+  if (known >= log.first_index()) {
+    const bool all = simulation_.options().checks_everything;
+    const uint64_t count =
+        std::min(known - log.base_index(), all ? ~uint64_t{0} : kEntriesCompared);
+    CompareLog("leaders are complete", member, log, known - (count - 1), known);
+  }
+  if (known < awaited.required) awaited_.push_back(std::move(awaited));
+}
+
+void ClusterChecker::CheckTerm(const Awaited& leader, Index index) {
+  const Term term = entries_[index.value() - 1].term;
+  Term found;
+  for (const consensus::TermRun& run : leader.runs) {
+    if (run.first <= index) found = run.term;
+  }
+  if (found == term) return;
+  simulation_.Fail("leaders are complete",
+                   fmt::format("server {} leads in term {} with an entry of term {} at {}, where "
+                               "one of term {} was committed in an earlier term",
+                               leader.leader.value(), leader.term.value(), found.value(),
+                               index.value(), term.value()));
 }
 
 Index ClusterChecker::CommittedBefore(Term term) const {
@@ -148,6 +201,7 @@ void ClusterChecker::OnDiskReport(size_t member, size_t to, const rpc::DiskRepor
 // --- Logs ----------------------------------------------------------------------------------------
 
 void ClusterChecker::OnStart(size_t member, consensus::DataDir& data_dir) {
+  in_force_.erase(member);
   CheckLog(member, data_dir, std::min(data_dir.hard_state().commit, committed()));
 }
 
@@ -176,9 +230,15 @@ void ClusterChecker::CheckLog(size_t member, consensus::DataDir& data_dir, Index
   ASSERT(last <= committed());
   const consensus::SegmentLog& log = data_dir.log();
   last = std::min(last, log.last_index());
-  for (Index next = log.first_index(); next <= last;) {
+  if (log.first_index() <= last) CompareLog("equal logs", member, log, log.first_index(), last);
+}
+
+void ClusterChecker::CompareLog(std::string_view invariant, size_t member,
+                                const consensus::SegmentLog& log, Index first, Index last) {
+  for (Index next = first; next <= last;) {
     auto entries = log.Read(next, last, 1u << 20);
     if (!entries.ok()) {
+      if (machines_[member]->disk_fails() || !machines_[member]->disk_is_whole()) return;
       simulation_.Fail("committed entries can be read",
                        fmt::format("server {} at {}: {}", member + 1, next.value(),
                                    std::string(entries.status().message())));
@@ -186,7 +246,7 @@ void ClusterChecker::CheckLog(size_t member, consensus::DataDir& data_dir, Index
     for (const consensus::Entry& entry : *entries) {
       const Committed& committed = entries_[entry.index.value() - 1];
       if (committed.term != entry.term || committed.hash != HashOf(entry)) {
-        simulation_.Fail("equal logs",
+        simulation_.Fail(invariant,
                          fmt::format("server {} has {} in its log, and an entry of "
                                      "term {} was committed there",
                                      member + 1, ToString(entry), committed.term.value()));
@@ -224,9 +284,47 @@ void ClusterChecker::OnApplied(size_t member, const consensus::Entry& entry, uin
                                  member + 1, ToString(entry), committed().value()));
   }
   entries_.push_back({entry.term, hash, digest});
-  if (random_.Below(kCommitsForOneCheck) == 0) CheckCommitIsDurable(entry);
+  NoteCommitted(entry);
+  if (simulation_.options().checks_everything || random_.Below(kCommitsForOneCheck) == 0) {
+    CheckCommitIsDurable(member, entry.index, entry.term, "applied");
+  }
   for (ServerObserver* observer : observers_) observer->OnCommitted(entry);
   for (ServerObserver* observer : observers_) observer->OnApplied(member, entry);
+}
+
+void ClusterChecker::NoteCommitted(const consensus::Entry& entry) {
+  for (const Awaited& leader : awaited_) {
+    if (entry.index <= leader.required) CheckTerm(leader, entry.index);
+  }
+  std::erase_if(awaited_, [&](const Awaited& leader) { return leader.required <= entry.index; });
+  if (entry.kind != consensus::EntryKind::kMembership) return;
+  auto membership = consensus::DecodeMembership(entry.payload.view());
+  ASSERT(membership.ok(), "it was applied");
+  CheckIntersection(memberships_.rbegin()->second, *membership,
+                    fmt::format("committed at {}", entry.index.value()));
+  memberships_.emplace(entry.index, *std::move(membership));
+}
+
+std::vector<Membership> ClusterChecker::MembershipsInForce() const {
+  std::vector<Membership> memberships = {memberships_.rbegin()->second};
+  for (const auto& [member, membership] : in_force_) {
+    if (std::find(memberships.begin(), memberships.end(), membership) == memberships.end()) {
+      memberships.push_back(membership);
+    }
+  }
+  return memberships;
+}
+
+const Membership& ClusterChecker::MembershipAt(Index index) const {
+  return std::prev(memberships_.upper_bound(index))->second;
+}
+
+void ClusterChecker::CheckIntersection(const Membership& before, const Membership& after,
+                                       std::string_view where) {
+  simulation_.trace().Count("checker: two memberships were compared");
+  if (Intersect(before, after)) return;
+  simulation_.Fail("memberships intersect", fmt::format("{} is followed by {}, {}",
+                                                        ToString(before), ToString(after), where));
 }
 
 void ClusterChecker::OnSessionAttached(size_t member, const tree::SessionInfo& session) {
@@ -258,6 +356,18 @@ void ClusterChecker::OnProgress(size_t member, const Progress& previous, const P
   if (now.commit > previous.commit) {
     Index& highest = commits_[now.term];
     highest = std::max(highest, now.commit);
+    const bool all = simulation_.options().checks_everything;
+    if (now.leads && (all || random_.Below(kCommitsForOneCheck) == 0)) {
+      CheckCommitIsDurable(member, now.commit, std::nullopt, "committed");
+    }
+  }
+  const Membership& membership = machines_[member]->process()->raft().membership();
+  const auto [in_force, is_first] = in_force_.try_emplace(member, membership);
+  if (!is_first && in_force->second != membership) {
+    if (previous.leads && now.leads && previous.term == now.term) {
+      CheckIntersection(in_force->second, membership, fmt::format("at server {}", member + 1));
+    }
+    in_force->second = membership;
   }
   if (now.leads) OnLeader(MemberId(static_cast<uint32_t>(member + 1)), now.term);
 }
@@ -279,8 +389,20 @@ std::unique_ptr<consensus::DataDir> ClusterChecker::OpenDurable(
   return *std::move(data_dir);
 }
 
+Index ClusterChecker::DurableCheckpoint(size_t member, consensus::FaultEnv* env) {
+  std::optional<tree::RecordStore::Label> newest;
+  if (machines_[member]->store_disk() != nullptr) {
+    // Of what it has committed it says so only when it is durable.
+    newest = machines_[member]->process()->store().newest();
+  } else if (auto store = Process::OpenStore(machines_[member], env); store.ok()) {
+    newest = (*store)->newest();
+  }
+  return newest.has_value() ? Index{static_cast<uint64_t>(newest->zxid.value())} : Index{0};
+}
+
 void ClusterChecker::CheckPromise(size_t member, const consensus::Message& message) {
-  if (random_.Below(kPromisesForOneCheck) != 0) return;
+  if (machines_[member]->has_hidden_fault()) return;
+  if (!simulation_.options().checks_everything && random_.Below(kPromisesForOneCheck) != 0) return;
   std::unique_ptr<consensus::FaultEnv> env;
   const std::unique_ptr<consensus::DataDir> data_dir = OpenDurable(member, &env);
   if (data_dir == nullptr) return;
@@ -289,11 +411,7 @@ void ClusterChecker::CheckPromise(size_t member, const consensus::Message& messa
   if (const auto* append = std::get_if<consensus::AppendResponse>(&message.body)) {
     Index last = data_dir->log().last_index();
     // A snapshot may be durable, and the log behind it not yet.
-    if (auto store = Process::OpenStore(env.get()); store.ok()) {
-      if (const auto newest = (*store)->newest(); newest.has_value()) {
-        last = std::max(last, Index{static_cast<uint64_t>(newest->zxid.value())});
-      }
-    }
+    last = std::max(last, DurableCheckpoint(member, env.get()));
     kept = last >= append->match_index && state.term >= message.term;
   } else {
     const bool own = std::holds_alternative<consensus::VoteRequest>(message.body);
@@ -308,28 +426,55 @@ void ClusterChecker::CheckPromise(size_t member, const consensus::Message& messa
                                data_dir->log().last_index().value()));
 }
 
-void ClusterChecker::CheckCommitIsDurable(const consensus::Entry& entry) {
-  const size_t voters = simulation_.options().cluster.voters;
-  if (simulation_.options().cluster.membership_rate > 0) return;  // who are the voters?
-  size_t holders = 0;
-  for (size_t member = 0; member < voters; ++member) {
-    if (!machines_[member]->disk_is_whole()) return;  // it may have held it before
+void ClusterChecker::CheckCommitIsDurable(size_t member, Index index, std::optional<Term> term,
+                                          std::string_view what) {
+  // By a later entry of its log a member may go by a newer membership than that of the index; and
+  // its last step may have committed under the one before and appended the next.
+  const Membership& current = machines_[member]->process()->raft().membership();
+  const auto before = in_force_.find(member);
+  std::vector<const Membership*> in_force = {&MembershipAt(index), &current};
+  if (before != in_force_.end()) in_force.push_back(&before->second);
+  std::set<MemberId> voters;
+  for (const Membership* membership : in_force) {
+    for (MemberId voter : membership->Members()) {
+      if (membership->IsVoter(voter)) voters.insert(voter);
+    }
+  }
+  std::map<Term, std::set<MemberId>> holders;
+  std::set<MemberId> unknown;  // who may have had it, or has it in a checkpoint
+  for (MemberId voter : voters) {
+    const size_t machine = voter.value() - 1;
     std::unique_ptr<consensus::FaultEnv> env;
-    const std::unique_ptr<consensus::DataDir> data_dir = OpenDurable(member, &env);
-    if (data_dir == nullptr) continue;
-    const consensus::SegmentLog& log = data_dir->log();
-    if (log.last_index() < entry.index) continue;
-    if (log.first_index() > entry.index) {
-      ++holders;
+    const std::unique_ptr<consensus::DataDir> data_dir =
+        machines_[machine]->disk_is_whole() ? OpenDurable(machine, &env) : nullptr;
+    if (data_dir == nullptr || data_dir->log().base_index() >= index) {
+      if (data_dir != nullptr || !machines_[machine]->disk_is_whole()) unknown.insert(voter);
       continue;
     }
-    auto found = log.Read(entry.index, entry.index, 1);
-    if (found.ok() && found->front().term == entry.term) ++holders;
+    const std::optional<Term> found = data_dir->log().TermAt(index);
+    if (found.has_value()) holders[*found].insert(voter);
   }
-  if (holders * 2 > voters) return;
-  simulation_.Fail("commits are durable",
-                   fmt::format("{} was applied, and only {} of {} disks have it", ToString(entry),
-                               holders, voters));
+  if (holders.empty()) holders[term.value_or(Term{0})];
+  for (const auto& [held, members] : holders) {
+    if (term.has_value() && held != *term) continue;
+    for (const Membership* membership : in_force) {
+      if (Decides(*membership, [&](MemberId voter) {
+            return members.contains(voter) || unknown.contains(voter);
+          })) {
+        simulation_.trace().Count("checker: a commit is on a quorum's disks");
+        return;
+      }
+    }
+  }
+  std::string found;
+  for (const auto& [held, members] : holders) {
+    found += fmt::format("\n  of term {}:", held.value());
+    for (MemberId voter : members) found += fmt::format(" {}", voter.value());
+  }
+  simulation_.Fail(
+      "commits are durable",
+      fmt::format("{} was {} at server {}, and no quorum of {} has it on its disks{}",
+                  index.value(), what, member + 1, ToString(MembershipAt(index)), found));
 }
 
 }  // namespace quorate::simulation

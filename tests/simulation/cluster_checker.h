@@ -1,16 +1,20 @@
 // What must hold of consensus in every run, whatever happens: seen from outside, over all members
 // and all their lives.
 //
-//   one leader a term        at most one member speaks as the leader of a term
-//   one vote a term          a member votes for at most one in a term, also across restarts
-//   leaders are complete     who leads in a term has every entry that was committed in an earlier
-//   term equal logs               at an index, all members apply the same entry, and no other ever
-//   again equal trees              at an index, all members' trees have the same digest nothing is
-//   skipped       a member applies each index once in a life, in order promises are durable what a
-//   member acknowledges or votes is on its disk, whatever a power
-//                            failure at that moment would leave of it
-//   commits are durable      what is applied anywhere is on the disks of a majority
-//   nothing goes back        term and commit index of a process
+// - one leader a term: at most one member speaks as the leader of a term
+// - one vote a term: a member votes for at most one member in a term, also across restarts
+// - leaders are complete: the log of the leader of a term has every entry that was committed in an
+//   earlier term: the same term and the same bytes at each index
+// - equal logs: at an index, all members apply the same entry, and never another one
+// - equal trees: after an index, the trees of all members have the same digest
+// - nothing is skipped: a member applies each index once in a life, in order
+// - promises are durable: what a member acknowledges, and whom it votes for, is on its disk,
+//   whatever a power failure at that moment would leave of it
+// - commits are durable: what a leader commits, and what is applied anywhere, is on the disks of a
+//   quorum of a membership that is in force there
+// - memberships intersect: no two sets of members can decide apart from each other in two
+//   memberships that follow each other
+// - nothing goes back: term and commit index of a process
 //
 // Thread-safety: none.
 #pragma once
@@ -19,7 +23,10 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "consensus/core/message.h"
@@ -43,7 +50,7 @@ class ClusterChecker : public MessageObserver {
         random_(simulation->random("cluster checker")) {}
 
   // In the order of their numbers; before anything happens.
-  void AddMachine(Machine* machine) { machines_.push_back(machine); }
+  void AddMachine(Machine* machine);
 
   // Is told of whoever begins to lead.
   void OnElection(std::function<void(size_t member)> call) { on_election_ = std::move(call); }
@@ -75,6 +82,10 @@ class ClusterChecker : public MessageObserver {
   // What a member must have to be one who never lost anything: all that was committed by now or
   // that it acknowledged.
   consensus::Index Needed(size_t member) const;
+  // What members go by, or went by when they were last seen, and what was committed last.
+  std::vector<consensus::Membership> MembershipsInForce() const;
+  // How many leaders there were, each in a term of its own.
+  size_t leaders() const { return leaders_.size(); }
   // Compares a member's log on disk with what was committed. REQUIRES: last <= committed().
   void CheckLog(size_t member, consensus::DataDir& data_dir, consensus::Index last);
 
@@ -84,7 +95,26 @@ class ClusterChecker : public MessageObserver {
     uint64_t hash = 0;  // of kind and payload
     uint64_t digest = 0;
   };
+  // A leader that must hold entries which nobody has applied yet: only their indexes are known.
+  struct Awaited {
+    consensus::MemberId leader;
+    consensus::Term term;
+    consensus::Index required;             // the last of them
+    std::vector<consensus::TermRun> runs;  // of the leader's log
+  };
   void OnLeader(consensus::MemberId leader, consensus::Term term);
+  void CheckComplete(consensus::MemberId leader, consensus::Term term);
+  // Compares entries of a member's log on disk with what was committed. REQUIRES: first and last
+  // are in the log, last <= committed().
+  void CompareLog(std::string_view invariant, size_t member, const consensus::SegmentLog& log,
+                  consensus::Index first, consensus::Index last);
+  // Compares the term of a leader's entry with that of the committed one. REQUIRES: index <=
+  // committed().
+  void CheckTerm(const Awaited& leader, consensus::Index index);
+  // The entry was applied, by the first member.
+  void NoteCommitted(const consensus::Entry& entry);
+  void CheckIntersection(const consensus::Membership& before, const consensus::Membership& after,
+                         std::string_view where);
   // What a leader of `term` must hold: everything known to be committed in an earlier term. Not all
   // that was committed earlier in time: who won and then stood still may speak of it after a leader
   // of a later term has committed more.
@@ -93,10 +123,18 @@ class ClusterChecker : public MessageObserver {
   void CheckKnows(size_t member, size_t to, std::string_view what);
   void OnVote(consensus::MemberId voter, consensus::Term term, consensus::MemberId candidate);
   void CheckPromise(size_t member, const consensus::Message& message);
-  void CheckCommitIsDurable(const consensus::Entry& entry);
+  // Checks that the entry at `index`, which `member` has committed or applied, is on the disks of a
+  // quorum of a membership in force there. `term`: of the entry, if that is known.
+  void CheckCommitIsDurable(size_t member, consensus::Index index,
+                            std::optional<consensus::Term> term, std::string_view what);
+  // The membership that holds at `index` by the committed entries.
+  const consensus::Membership& MembershipAt(consensus::Index index) const;
   // What a power failure at this moment leaves at least; nullptr if there is no directory then.
   std::unique_ptr<consensus::DataDir> OpenDurable(size_t member,
                                                   std::unique_ptr<consensus::FaultEnv>* env);
+  // Up to where the newest checkpoint of a member goes that a power failure leaves. `env`: what it
+  // leaves of the disk.
+  consensus::Index DurableCheckpoint(size_t member, consensus::FaultEnv* env);
   static uint64_t HashOf(const consensus::Entry& entry);
 
   Simulation& simulation_;
@@ -111,6 +149,11 @@ class ClusterChecker : public MessageObserver {
   // this term or before.
   std::map<consensus::Term, consensus::Index> commits_;
   std::map<size_t, consensus::Index> acknowledged_;  // by member, the highest
+  std::vector<Awaited> awaited_;
+  // The committed memberships, by the index of their entries; the one at 0 is that of the founding.
+  std::map<consensus::Index, consensus::Membership> memberships_;
+  // By member: the membership that it went by after its last step; nothing before its first.
+  std::map<size_t, consensus::Membership> in_force_;
 };
 
 }  // namespace quorate::simulation

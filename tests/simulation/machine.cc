@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "tests/simulation/process.h"
+#include "tests/simulation/store_disk.h"
 
 namespace quorate::simulation {
 namespace {
@@ -21,7 +22,9 @@ Machine::Machine(const Site& site, size_t number)
       simulation_(*site.simulation),
       number_(number),
       clock_(site.simulation, ChooseSpeed(site.simulation)),
-      env_(std::make_unique<consensus::FaultEnv>()) {}
+      env_(std::make_unique<consensus::FaultEnv>()) {
+  if (simulation_.options().disk.has_rocksdb) store_disk_ = std::make_unique<StoreDisk>();
+}
 
 Machine::~Machine() { EndProcess(/*silent=*/true); }
 
@@ -39,19 +42,19 @@ void Machine::Start() {
     disk_is_full_ = false;
   }
   ++starts_;
-  absl::StatusOr<std::unique_ptr<Process>> process = Process::Start(this);
-  if (!process.ok() && env_->powered_off()) {
-    simulation_.trace().Count("fault: power failure during the start");
-    env_->Crash(simulation_.random("crashes").Next());
-    process = Process::Start(this);
+  if (flipped_while_running_) {
+    // What the process promised since then may stand behind the damage.
+    flipped_while_running_ = false;
+    whole_with_ = site_.checker->Needed(number_);
   }
+  absl::StatusOr<std::unique_ptr<Process>> process = TryStart();
   if (!process.ok() && absl::IsDataLoss(process.status()) && !disk_is_whole_) {
     // As the message tells the administrator: move the directory away and start again.
     simulation_.trace().Count("disk: damage was found at the start");
     simulation_.Line(fmt::format("{}", number_ + 1), "cannot start: {}",
                      std::string(process.status().message()));
     LoseDisk();
-    process = Process::Start(this);
+    process = TryStart();
   }
   if (!process.ok()) {
     simulation_.Fail(
@@ -62,10 +65,33 @@ void Machine::Start() {
   site_.network->Wake();
 }
 
+absl::StatusOr<std::unique_ptr<Process>> Machine::TryStart() {
+  absl::StatusOr<std::unique_ptr<Process>> process = Process::Start(this);
+  if (!process.ok() && env_->powered_off()) {
+    simulation_.trace().Count(dies_within_step_ ? "fault: process killed during the start"
+                                                : "fault: power failure during the start");
+    if (std::exchange(dies_within_step_, false)) {
+      env_->Kill();
+    } else {
+      CrashDisk();
+    }
+    process = Process::Start(this);
+  }
+  if (!process.ok() && disk_fails()) {
+    simulation_.trace().Count("fault: a start fails by its disk");
+    EndLifeOfFiles();
+    env_->CancelFaults();
+    process = Process::Start(this);
+  }
+  return process;
+}
+
 void Machine::EndProcess(bool silent) {
   if (process_ == nullptr) return;
   process_->End(silent);
+  if (store_disk_ != nullptr) store_disk_->Stop();
   process_ = nullptr;
+  if (store_disk_ != nullptr) store_disk_->Revive();
 }
 
 void Machine::PowerOff() {
@@ -76,11 +102,28 @@ void Machine::PowerOff() {
   on_ = false;
   site_.peers->host(number_).on = false;
   site_.clients->host(number_).on = false;
-  env_->Crash(simulation_.random("crashes").Next());
-  sync_fails_ = false;
+  CrashDisk();
 }
 
-void Machine::PowerOffWithin(uint64_t disk_operations) { env_->PowerOffAfter(disk_operations); }
+void Machine::CrashDisk() {
+  env_->Crash(simulation_.random("crashes").Next());
+  if (store_disk_ != nullptr) store_disk_->Crash(&simulation_.random("store crashes"));
+  sync_fails_ = operation_fails_ = dies_within_step_ = false;
+  if (std::exchange(lies_, false)) {
+    simulation_.trace().Count("fault: a disk forgets what it reported as durable");
+    whole_with_ = site_.checker->Needed(number_);
+  }
+}
+
+void Machine::PowerOffWithin(uint64_t disk_operations) {
+  dies_within_step_ = false;
+  env_->PowerOffAfter(disk_operations);
+}
+
+void Machine::KillWithin(uint64_t disk_operations) {
+  dies_within_step_ = true;
+  env_->PowerOffAfter(disk_operations);
+}
 
 // A time, and so that a clock that goes back does no harm; what it does is the administrator's
 // business.
@@ -98,10 +141,17 @@ void Machine::Kill() {
 }
 
 void Machine::EndLifeOfFiles() {
-  if (!sync_fails_) return env_->Kill();
-  // What the disk holds is not what a process can read: only a new start of the machine shows it.
-  env_->Crash(simulation_.random("crashes").Next());
-  sync_fails_ = false;
+  operation_fails_ = env_->will_fail();
+  // After a failed sync a process reads what will never be on the disk. A new start of the machine
+  // shows that; a new process on the same page cache does not.
+  const bool reboots =
+      sync_fails_ && !lies_ &&
+      !simulation_.random("reboots").Chance(simulation_.options().disk.same_cache_chance);
+  if (reboots) return CrashDisk();
+  if (std::exchange(sync_fails_, false)) {
+    simulation_.trace().Count("fault: a new process on the page cache of a failed sync");
+  }
+  env_->Kill();
 }
 
 void Machine::Pause() {
@@ -126,10 +176,13 @@ void Machine::DiesSoon(std::string why) {
   simulation_.Line(fmt::format("{}", number_ + 1), "ends: {}", why);
   simulation_.After(0, [this, starts = starts_, process, why = std::move(why)] {
     if (starts != starts_ || process_.get() != process) return;
-    if (env_->powered_off()) {
+    if (env_->powered_off() && !dies_within_step_) {
       simulation_.trace().Count("fault: power failure within a step");
       PowerOff();
     } else {
+      if (std::exchange(dies_within_step_, false)) {
+        simulation_.trace().Count("fault: process killed within a step");
+      }
       EndProcess(/*silent=*/false);
       EndLifeOfFiles();
     }
@@ -167,23 +220,58 @@ void Machine::FailSync() {
   env_->FailSyncAfter(0, absl::UnavailableError("Input/output error"));
 }
 
+void Machine::FailOperationWithin(uint64_t disk_operations) {
+  simulation_.trace().Count("fault: an operation of the disk fails");
+  operation_fails_ = true;
+  env_->FailAfter(disk_operations, absl::UnavailableError("Input/output error"));
+}
+
+void Machine::FailRead() {
+  simulation_.trace().Count("fault: a read fails");
+  operation_fails_ = true;
+  env_->FailReads(1, absl::UnavailableError("Input/output error"));
+}
+
+void Machine::Lie() {
+  simulation_.Line(fmt::format("{}", number_ + 1), "the disk begins to lie about its log");
+  simulation_.trace().Count("fault: a disk lies about syncs");
+  lies_ = true;
+  disk_is_whole_ = counts_ = false;
+  // The power must not fail before all is quiet.
+  env_->CancelFaults();
+  dies_within_step_ = false;
+  env_->LieAboutSyncs("/log/");
+}
+
+void Machine::BeHonest() {
+  if (!std::exchange(lies_, false)) return;
+  env_->EndLies();
+  whole_with_ = {};
+}
+
 void Machine::CancelDiskFaults() {
   env_->SetCapacity(~uint64_t{0});
   env_->CancelFaults();
+  BeHonest();
   disk_stalled_until_us_ = 0;
   // They stay true for a process that has met the fault and is about to end.
-  if (process_ == nullptr || process_->life().alive()) disk_is_full_ = sync_fails_ = false;
+  if (process_ == nullptr || process_->life().alive()) {
+    disk_is_full_ = sync_fails_ = operation_fails_ = dies_within_step_ = false;
+  }
 }
 
-bool Machine::FlipBit(Random* random) {
-  ASSERT(process_ == nullptr);
+bool Machine::FlipBit(Random* random, bool everywhere) {
   std::vector<std::string> files = env_->Files();
-  // The other files hold a few bytes each, which are worth a test of their own, and no luck.
-  std::erase_if(files, [](const std::string& file) {
-    return file.find("/log/") == std::string::npos && file.find("/checkpoint") == std::string::npos;
+  std::erase_if(files, [&](const std::string& file) {
+    if (file.find("/log/") != std::string::npos) return false;
+    if (file.find("/checkpoint") != std::string::npos) return false;
+    // With a newest copy that is damaged, and an older one beside it, votes are lost that nobody
+    // can know of.
+    return !everywhere || (file.ends_with("/hard_state") && !CopiesAreEqual(file));
   });
   if (files.empty()) return false;
   const std::string& path = files[random->Below(files.size())];
+  if (env_->powered_off() || env_->will_fail()) return false;
   auto file = env_->OpenFile(path, /*create=*/false);
   ASSERT(file.ok());
   const uint64_t size = *(*file)->Size();
@@ -199,7 +287,23 @@ bool Machine::FlipBit(Random* random) {
   simulation_.trace().Count("fault: bit flipped");
   env_->FlipBit(path, offset * 8 + random->Below(8));
   disk_is_whole_ = counts_ = false;
+  flipped_while_running_ = process_ != nullptr;
   whole_with_ = site_.checker->Needed(number_);
+  return true;
+}
+
+bool Machine::CopiesAreEqual(const std::string& path) const {
+  // Also on the disk alone: a power failure may leave the older copy.
+  const std::unique_ptr<consensus::FaultEnv> durable = env_->CloneDurable();
+  for (consensus::FaultEnv* env : {env_.get(), durable.get()}) {
+    auto file = env->OpenFile(path, /*create=*/false);
+    if (!file.ok()) return false;
+    const auto size = (*file)->Size();
+    if (!size.ok() || *size % 2 != 0) return false;
+    std::string bytes(*size, '\0');
+    if (!(*file)->ReadAt(0, bytes.size(), bytes.data()).ok()) return false;
+    if (bytes.substr(0, bytes.size() / 2) != bytes.substr(bytes.size() / 2)) return false;
+  }
   return true;
 }
 
@@ -209,6 +313,9 @@ void Machine::LoseDisk() {
   simulation_.trace().Count("fault: disk lost");
   old_disks_.push_back(std::move(env_));
   env_ = std::make_unique<consensus::FaultEnv>();
+  if (store_disk_ != nullptr) store_disk_ = std::make_unique<StoreDisk>();
+  sync_fails_ = operation_fails_ = dies_within_step_ = false;
+  lies_ = flipped_while_running_ = false;
   disk_is_whole_ = counts_ = false;
   whole_with_ = {};  // the new one makes up for it by itself
 }

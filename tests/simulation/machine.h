@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "consensus/log/fault_env.h"
 #include "tests/simulation/client_network.h"
@@ -22,6 +23,7 @@
 namespace quorate::simulation {
 
 class Process;
+class StoreDisk;
 
 // Runs faster or slower than virtual time, and its wall clock jumps.
 class MachineClock : public Clock {
@@ -79,6 +81,8 @@ class Machine {
   void PowerOffWithin(uint64_t disk_operations);
   // The process dies, the machine goes on.
   void Kill();
+  // The process dies after so many more operations of the disk.
+  void KillWithin(uint64_t disk_operations);
   void Pause();
   void Resume();
 
@@ -91,15 +95,27 @@ class Machine {
   void MakeRoom();
   // The next sync fails: the process dies of it.
   void FailSync();
+  // One of the next operations, or the next read, fails: the process dies of it.
+  void FailOperationWithin(uint64_t disk_operations);
+  void FailRead();
+  // Syncs of the log do nothing, and the disk reports that they did: until the power fails, which
+  // loses what they were for, or until BeHonest.
+  void Lie();
+  void BeHonest();
+  bool lies() const { return lies_; }
   // What was asked for and has not happened does not happen any more, and there is space.
   void CancelDiskFaults();
-  // A bit of a file turns over, somewhere. REQUIRES: no process runs. False if there is no file.
-  bool FlipBit(Random* random);
+  // A bit of a file turns over, somewhere: of the log, of a checkpoint or, with `everywhere`, of
+  // any other file. False if there is no file. The process may run.
+  bool FlipBit(Random* random, bool everywhere);
   // A new, empty disk. REQUIRES: no process runs.
   void LoseDisk();
   consensus::FaultEnv& env() { return *env_; }
+  // Where its store is, if that is RocksDB; nullptr if the store is a file on `env`.
+  StoreDisk* store_disk() { return store_disk_.get(); }
   bool disk_is_full() const { return disk_is_full_; }
-  bool sync_fails() const { return sync_fails_; }
+  // Whether a process may meet an error of the disk.
+  bool disk_fails() const { return sync_fails_ || operation_fails_; }
   // When the processes of this machine might refuse writes that add data.
   RefusalTimes& refusal_times() { return refusal_times_; }
   const RefusalTimes& refusal_times() const { return refusal_times_; }
@@ -110,6 +126,8 @@ class Machine {
   // Whether the member is one of those who may vote and count: also a new one has to become it.
   bool counts() const { return counts_; }
   void SetCounts() { disk_is_whole_ = counts_ = true; }
+  // Whether it has a fault that only a new start of the process can find or end.
+  bool has_hidden_fault() const { return lies_ || flipped_while_running_; }
   // With a log up to here nothing is missing any more of what a bit that turned over took away:
   // in a record with a sector of zeros, that looks like a write that was never finished.
   consensus::Index whole_with() const { return whole_with_; }
@@ -133,6 +151,12 @@ class Machine {
   void DiesSoon(std::string why);
   void EndProcess(bool silent);
   void EndLifeOfFiles();
+  // The disk after a power failure.
+  void CrashDisk();
+  // Whether both halves of a file are the same, durably too.
+  bool CopiesAreEqual(const std::string& path) const;
+  // Starts the process, again if it meets a fault of the disk.
+  absl::StatusOr<std::unique_ptr<Process>> TryStart();
 
   const Site site_;
   Simulation& simulation_;
@@ -140,6 +164,7 @@ class Machine {
   MachineClock clock_;
   std::unique_ptr<consensus::FaultEnv> env_;
   std::vector<std::unique_ptr<consensus::FaultEnv>> old_disks_;
+  std::unique_ptr<StoreDisk> store_disk_;  // outlives the process
   std::unique_ptr<Process> process_;
   bool on_ = false;
   bool disk_is_whole_ = true;
@@ -147,6 +172,10 @@ class Machine {
   consensus::Index whole_with_;
   bool disk_is_full_ = false;
   bool sync_fails_ = false;
+  bool operation_fails_ = false;   // or a read does
+  bool dies_within_step_ = false;  // and not the machine: KillWithin
+  bool lies_ = false;
+  bool flipped_while_running_ = false;
   RefusalTimes refusal_times_;
   int64_t disk_stalled_until_us_ = 0;
   int64_t paused_from_us_ = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tests/simulation/membership_rules.h"
 #include "tests/simulation/process.h"
 
 namespace quorate::simulation {
@@ -10,6 +11,11 @@ namespace {
 
 // How often other members are asked for while a leader has its turn.
 constexpr int kChangesInTurn = 3;
+// How long a disk lies on average; how long it takes at most until all is quiet before it forgets,
+// and until its member has found out; how often it is looked whether it has.
+constexpr int64_t kLieUs = 500'000;
+constexpr int64_t kTruceUs = 3'000'000;
+constexpr int64_t kTruceStepUs = 10'000;
 
 }  // namespace
 
@@ -46,7 +52,7 @@ void Nemesis::Repeat(double rate, std::function<void()> fault) {
   const auto period_us = static_cast<int64_t>(1e6 / rate);
   simulation_.After(random_.Between(0, 2 * period_us), [this, rate, fault = std::move(fault)] {
     if (stopped_) return;
-    fault();
+    if (!truce_) fault();
     Repeat(rate, fault);
   });
 }
@@ -56,12 +62,15 @@ void Nemesis::Repeat(double rate, std::function<void()> fault) {
 void Nemesis::StartMemberFaults(size_t member) {
   Machine& machine = *machines_[member];
   Repeat(options_.member.crash_rate, [this, &machine, member] {
-    if (!machine.on()) return;
+    if (!machine.on() || !MayLosePower(member)) return;
     machine.PowerOff();
     BringBackLater(member);
   });
-  Repeat(options_.member.crash_in_step_rate,
-         [this, &machine] { machine.PowerOffWithin(random_.Below(20)); });
+  Repeat(options_.member.crash_in_step_rate, [this, &machine, member] {
+    if (MayLosePower(member)) machine.PowerOffWithin(random_.Below(20));
+  });
+  Repeat(options_.member.kill_in_step_rate,
+         [this, &machine] { machine.KillWithin(random_.Below(20)); });
   Repeat(options_.member.kill_rate, [this, &machine, member] {
     if (machine.process() == nullptr) return;
     machine.Kill();
@@ -80,7 +89,7 @@ void Nemesis::StartMemberFaults(size_t member) {
 // What happens to whoever leads is what elections are for.
 void Nemesis::StartLeaderFaults() {
   Repeat(options_.member.crash_rate, [this] {
-    if (Machine* leader = Leader(); leader != nullptr) {
+    if (Machine* leader = Leader(); leader != nullptr && MayLosePower(leader->number())) {
       leader->PowerOff();
       BringBackLater(leader->number());
     }
@@ -102,7 +111,7 @@ void Nemesis::OnElection(size_t member) {
     BeginTurn(member, soon_us);
   } else if (!stopped_ && random_.Chance(options_.member.strike_chance)) {
     simulation_.After(random_.Between(0, soon_us), [this, member] {
-      if (!stopped_ && machines_[member]->process() != nullptr) Strike(member);
+      if (!stopped_ && !truce_ && machines_[member]->process() != nullptr) Strike(member);
     });
   }
 }
@@ -139,6 +148,7 @@ void Nemesis::Strike(size_t member) {
       Isolate(member);
       break;
     default:
+      if (!MayLosePower(member)) return;
       machine.PowerOff();
       BringBackLater(member);
   }
@@ -177,7 +187,7 @@ void Nemesis::BringBackLater(size_t member) {
 void Nemesis::BringBack(size_t member) {
   Machine& machine = *machines_[member];
   if (machine.process() != nullptr) return;
-  if (!stopped_) MaybeHarmDisk(member);
+  if (!stopped_ && !truce_) MaybeHarmDisk(member);
   // Nobody goes back to an older version.
   if (machine.starts() == 0 && random_.Chance(options_.cluster.old_version_chance)) {
     simulation_.trace().Count("cluster: begins as the previous version");
@@ -208,24 +218,92 @@ void Nemesis::StartDiskFaults(size_t member) {
   Repeat(options_.disk.sync_error_rate, [&machine] {
     if (machine.process() != nullptr) machine.FailSync();
   });
+  Repeat(options_.disk.operation_error_rate, [this, &machine] {
+    if (machine.process() != nullptr) machine.FailOperationWithin(random_.Below(20));
+  });
+  Repeat(options_.disk.read_error_rate, [&machine] {
+    if (machine.process() != nullptr) machine.FailRead();
+  });
+  Repeat(options_.disk.running_flip_rate, [this, &machine, member] {
+    if (machine.process() == nullptr || !MayHarmDisk(member)) return;
+    if (machine.FlipBit(&random_, options_.disk.flips_everywhere)) {
+      simulation_.trace().Count("fault: bit flipped while the process runs");
+    }
+  });
+  Repeat(options_.disk.lie_rate, [this, member] { LetDiskLie(member); });
 }
 
 bool Nemesis::MayHarmDisk(size_t member) const {
   if (machines_[member]->starts() == 0) return false;
-  const size_t voters = options_.cluster.voters;
-  size_t harmed = 0;
-  for (size_t i = 0; i < voters; ++i) {
-    if (i == member || !machines_[i]->counts()) ++harmed;
-  }
-  return harmed * 2 < voters;
+  const auto is_whole = [&](consensus::MemberId voter) {
+    return voter.value() - 1 != member && machines_[voter.value() - 1]->counts();
+  };
+  const std::vector<consensus::Membership> memberships =
+      machines_[member]->site().checker->MembershipsInForce();
+  return std::all_of(memberships.begin(), memberships.end(),
+                     [&](const auto& membership) { return Decides(membership, is_whole); });
 }
 
 void Nemesis::MaybeHarmDisk(size_t member) {
   if (random_.Chance(options_.disk.disk_loss_chance) && MayHarmDisk(member)) {
     machines_[member]->LoseDisk();
   } else if (random_.Chance(options_.disk.bit_flip_chance) && MayHarmDisk(member)) {
-    machines_[member]->FlipBit(&random_);
+    machines_[member]->FlipBit(&random_, options_.disk.flips_everywhere);
   }
+}
+
+bool Nemesis::MayLosePower(size_t member) const { return !truce_ && !machines_[member]->lies(); }
+
+void Nemesis::LetDiskLie(size_t member) {
+  Machine& machine = *machines_[member];
+  const bool one_lies = std::any_of(machines_.begin(), machines_.end(),
+                                    [](const auto& other) { return other->has_hidden_fault(); });
+  if (one_lies || machine.process() == nullptr || !machine.counts() || !MayHarmDisk(member)) return;
+  machine.Lie();
+  simulation_.After(random_.LongTail(kLieUs), [this, member] {
+    if (!stopped_) BeginTruce(member);
+  });
+}
+
+void Nemesis::BeginTruce(size_t member) {
+  truce_ = true;
+  network_.HealAll();
+  for (const auto& machine : machines_) {
+    if (machine->number() != member) machine->CancelDiskFaults();
+    BringBack(machine->number());
+    machine->Resume();
+  }
+  simulation_.After(kTruceUs, [this, member] {
+    if (stopped_) return;
+    // Who leads knows what the others have acknowledged: it must not be the one that forgets, and
+    // must have heard from all.
+    Machine* leader = Leader();
+    Machine& machine = *machines_[member];
+    const bool all_are_there =
+        std::all_of(machines_.begin(), machines_.end(), [&](const auto& other) {
+          return other->process() != nullptr && leader != nullptr &&
+                 other->process()->raft().leader().value() == leader->number() + 1;
+        });
+    if (!all_are_there || leader->number() == member) {
+      machine.BeHonest();
+      truce_ = false;
+      return;
+    }
+    machine.PowerOff();
+    BringBack(member);
+    AwaitEndOfTruce(member, simulation_.now_us() + kTruceUs);
+  });
+}
+
+void Nemesis::AwaitEndOfTruce(size_t member, int64_t deadline_us) {
+  simulation_.After(kTruceStepUs, [this, member, deadline_us] {
+    if (stopped_) return;
+    if (machines_[member]->counts() || simulation_.now_us() >= deadline_us) {
+      truce_ = false;
+    } else {
+      AwaitEndOfTruce(member, deadline_us);
+    }
+  });
 }
 
 // --- The network ---------------------------------------------------------------------------------
@@ -464,6 +542,8 @@ void Nemesis::RepairMember(size_t member) {
   Machine& machine = *machines_[member];
   repaired_[member] = true;
   machine.CancelDiskFaults();
+  // So damage that nobody has met is found.
+  if (machine.has_hidden_fault()) machine.Kill();
   if (machine.version() != consensus::kVersionNewest) {
     // The upgrade is completed: a member of the old version cannot be sent a snapshot.
     machine.Kill();
@@ -476,6 +556,52 @@ void Nemesis::RepairMember(size_t member) {
 void Nemesis::RepairAll() {
   simulation_.Line("", "everything is repaired");
   network_.HealAll();
+  for (const auto& machine : machines_) RepairMember(machine->number());
+}
+
+size_t Nemesis::RepairAllButOne() {
+  network_.CalmDown();
+  std::vector<size_t> voters;
+  for (const auto& machine : machines_) {
+    const size_t member = machine->number();
+    const consensus::MemberId id(static_cast<uint32_t>(member + 1));
+    const auto memberships = machine->site().checker->MembershipsInForce();
+    if (memberships.front().IsVoter(id)) voters.push_back(member);
+  }
+  const size_t chosen = voters[random_.Below(voters.size())];
+  machines_[chosen]->PowerOff();
+  if (MayHarmDisk(chosen)) machines_[chosen]->LoseDisk();
+  for (const auto& machine : machines_) {
+    if (machine->number() != chosen) RepairMember(machine->number());
+  }
+  network_.HealAll();
+  return chosen;
+}
+
+bool Nemesis::LoseMajority() {
+  std::vector<size_t> whole;
+  const size_t voters = options_.cluster.voters;
+  for (size_t member = 0; member < voters; ++member) {
+    if (machines_[member]->counts()) whole.push_back(member);
+  }
+  const size_t losses = voters / 2 + 1;
+  // One at least has to know that there was a cluster.
+  const size_t kept_max = voters - losses;
+  if (whole.empty() || kept_max == 0) return false;
+  for (size_t i = whole.size(); i > 1; --i) std::swap(whole[i - 1], whole[random_.Below(i)]);
+  whole.resize(std::min<size_t>(whole.size(), 1 + random_.Below(kept_max)));
+  network_.CalmDown();
+  network_.HealAll();
+  for (const auto& machine : machines_) machine->PowerOff();
+  for (size_t member = 0; member < machines_.size(); ++member) {
+    if (std::find(whole.begin(), whole.end(), member) != whole.end()) continue;
+    machines_[member]->LoseDisk();
+    if (random_.Chance(0.9)) RepairMember(member);
+  }
+  return true;
+}
+
+void Nemesis::BringBackAll() {
   for (const auto& machine : machines_) RepairMember(machine->number());
 }
 

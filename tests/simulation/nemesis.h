@@ -35,6 +35,12 @@ class Nemesis {
   // ascending.
   std::vector<size_t> RepairCore();
   void RepairAll();
+  // Repairs everything but one voter, which gets a new disk if a cluster survives that. Returns it.
+  size_t RepairAllButOne();
+  // Most voters get new disks at once, and the others are away; they are back after BringBackAll.
+  // False if it was not possible.
+  bool LoseMajority();
+  void BringBackAll();
   // The membership that whoever leads goes by; empty if nobody does.
   consensus::Membership CurrentMembership();
 
@@ -61,6 +67,14 @@ class Nemesis {
   // What may happen to a disk while no process uses it.
   void MaybeHarmDisk(size_t member);
   bool MayHarmDisk(size_t member) const;
+  // The power of this machine may fail now: it is not one whose disk lies, and none that lied is
+  // about to learn what it has lost.
+  bool MayLosePower(size_t member) const;
+  // A disk lies for a while, and then its power fails.
+  void LetDiskLie(size_t member);
+  // Nothing else goes wrong while the member finds out.
+  void BeginTruce(size_t member);
+  void AwaitEndOfTruce(size_t member, int64_t deadline_us);
   void Partition();
   void CutBetween(size_t a, size_t b);
   void SettleOthers(const std::vector<size_t>& core);
@@ -73,6 +87,7 @@ class Nemesis {
   const Options& options_;
   Random& random_;
   bool stopped_ = false;
+  bool truce_ = false;
   std::optional<size_t> struck_;  // the leader whose turn it was last
   std::vector<bool> repaired_;    // once it has stopped
 };

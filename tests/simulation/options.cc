@@ -11,6 +11,16 @@
 namespace quorate::simulation {
 namespace {
 
+// Seeds in which everything is checked, and how long their faults go on at most.
+constexpr double kThoroughChance = 0.05;
+constexpr int64_t kThoroughChaosUs = 5'000'000;
+
+// Seeds of a kind of their own.
+constexpr double kLieChance = 0.03;
+constexpr double kWriteOnChance = 0;  // a snapshot may be overtaken by compaction for ever
+constexpr double kMajorityLostChance = 0.02;
+constexpr double kRocksChance = 0.03;
+
 template <class T>
 T Pick(Random* random, const std::vector<T>& values) {
   return values[random->Below(values.size())];
@@ -60,6 +70,16 @@ DiskOptions ChooseDisk(Random* random) {
   if (random->Chance(0.15)) disk.bit_flip_chance = random->Unit() * 0.5;
   if (random->Chance(0.2)) disk.disk_loss_chance = random->Unit() * 0.5;
   return disk;
+}
+
+void AddDiskFaults(Random* random, DiskOptions* disk) {
+  if (disk->sync_error_rate > 0 && random->Chance(0.5)) disk->same_cache_chance = random->Unit();
+  if (random->Chance(0.1)) disk->operation_error_rate = random->Unit() * 0.05;
+  if (random->Chance(0.1)) disk->read_error_rate = random->Unit() * 0.05;
+  if (disk->bit_flip_chance > 0) {
+    disk->flips_everywhere = random->Chance(0.5);
+    if (random->Chance(0.3)) disk->running_flip_rate = random->Unit() * 0.05;
+  }
 }
 
 MemberOptions ChooseMember(Random* random) {
@@ -147,6 +167,8 @@ void LetLeadersTakeTurns(Random* random, Options* options) {
     options->cluster.membership_rate = 0.2;
   }
   options->disk.disk_loss_chance = options->disk.bit_flip_chance = 0;
+  options->disk.running_flip_rate = options->disk.operation_error_rate = 0;
+  options->disk.read_error_rate = 0;
   options->disk.full_rate = options->disk.sync_error_rate = options->disk.stall_rate = 0;
   options->network.partition_rate = 0;
   options->chaos_us = 20'000'000;
@@ -164,6 +186,46 @@ void LetLeadersLoseTouch(Random* random, Options* options) {
   options->clients.onlooker_chance = 0.5;
 }
 
+// A disk that forgets what it had reported as written. Its member cannot know that; its leader
+// does, and tells it, if nothing else goes wrong until then: so links and elections are quiet.
+void LetDisksLie(Random* random, Options* options) {
+  const NetworkOptions before = options->network;
+  options->network = {};
+  options->network.partition_rate = before.partition_rate;
+  options->network.partition_us = std::min<int64_t>(before.partition_us, 1'000'000);
+  options->disk = {};
+  options->disk.lie_rate = 0.1 + 0.2 * random->Unit();
+  options->member.pause_rate = 0;
+  options->member.crash_rate = 0.1 * random->Unit();
+  options->member.clock_drift_max = 0;
+  options->member.work_us = std::min<int64_t>(options->member.work_us, 500);
+  options->member.down_us = std::min<int64_t>(options->member.down_us, 500'000);
+  options->cluster = {};
+  options->cluster.voters = Pick<size_t>(random, {3, 3, 5});
+  options->limits.election_ticks = 20;
+  options->limits.heartbeat_ticks = 4;
+  options->chaos_us = 20'000'000;
+}
+
+// Snapshots that take longer than the log is kept, while clients write.
+void LetClientsWriteOn(Random* random, Options* options) {
+  options->cluster.writes_during_repair = true;
+  options->cluster.voters = std::max<size_t>(options->cluster.voters, 3);
+  options->cluster.old_version_chance = 0;
+  options->chaos_us = std::min<int64_t>(options->chaos_us, 5'000'000);
+  options->clients.count = std::max<size_t>(options->clients.count, 4);
+  options->clients.operation_rate = 40;
+  options->clients.ballast_nodes = Pick<size_t>(random, {50, 200, 400});
+  options->clients.ballast_bytes = Pick<size_t>(random, {10, 200, 400});
+  LimitOptions& limits = options->limits;
+  limits.checkpoint_entries = Pick<uint64_t>(random, {20, 100});
+  limits.trailing_entries = Pick<uint64_t>(random, {0, 10});
+  limits.retained_entries_max = limits.trailing_entries + Pick<uint64_t>(random, {0, 10, 100});
+  limits.compaction_step_entries = Pick<uint64_t>(random, {1, 10});
+  limits.snapshot_chunk_bytes = Pick<size_t>(random, {1'000, 4'096});
+  limits.snapshot_bytes_per_tick = limits.snapshot_chunk_bytes * (1 + random->Below(4));
+}
+
 }  // namespace
 
 Options ChooseOptions(uint64_t seed) {
@@ -178,13 +240,32 @@ Options ChooseOptions(uint64_t seed) {
   options.limits = ChooseLimits(&random);
   options.limits.applies_here = seed % 2 == 0;
   options.clients = ChooseClients(&random);
-  if (options.cluster.membership_rate > 0) {
-    // How many disks may be harmed depends on who the members are.
+  Random later(seed, "more faults");
+  AddDiskFaults(&later, &options.disk);
+  if (later.Chance(0.2)) options.member.kill_in_step_rate = ChooseRate(&later, 0.1);
+  if (options.cluster.membership_rate > 0 && later.Chance(0.7)) {
     options.disk.disk_loss_chance = options.disk.bit_flip_chance = 0;
+    options.disk.running_flip_rate = 0;
   }
   if (random.Chance(0.06)) LetLeadersTakeTurns(&random, &options);
   Random others(seed, "other options");
   if (!options.member.take_turns && others.Chance(0.15)) LetLeadersLoseTouch(&others, &options);
+  if (!options.member.take_turns && later.Chance(kLieChance)) {
+    LetDisksLie(&later, &options);
+  } else if (!options.member.take_turns && later.Chance(kWriteOnChance)) {
+    LetClientsWriteOn(&later, &options);
+  } else if (options.cluster.voters >= 3 && options.cluster.membership_rate == 0) {
+    options.disk.majority_is_lost = later.Chance(kMajorityLostChance);
+  }
+  if (later.Chance(kRocksChance)) {
+    options.disk.has_rocksdb = true;
+    // What fills up is the log's disk only, and flips are made in the log's files only.
+    options.disk.full_rate = 0;
+  }
+  if (Random(seed, "checks").Chance(kThoroughChance)) {
+    options.checks_everything = true;
+    options.chaos_us = std::min(options.chaos_us, kThoroughChaosUs);
+  }
   return options;
 }
 
@@ -203,6 +284,7 @@ std::string ToString(const Options& options) {
   };
   auto end = [&] { out += line + "\n"; };
 
+  if (options.checks_everything) out += "every promise and every commit is checked\n";
   const NetworkOptions& network = options.network;
   begin("network");
   add("delay_us", network.delay_us);
@@ -229,8 +311,16 @@ std::string ToString(const Options& options) {
   add("stall_us", disk.stall_us);
   add("full_rate", disk.full_rate);
   add("sync_error_rate", disk.sync_error_rate);
+  add("same_cache_chance", disk.same_cache_chance);
+  add("operation_error_rate", disk.operation_error_rate);
+  add("read_error_rate", disk.read_error_rate);
   add("bit_flip_chance", disk.bit_flip_chance);
+  add("flips_everywhere", disk.flips_everywhere);
+  add("running_flip_rate", disk.running_flip_rate);
+  add("lie_rate", disk.lie_rate);
   add("disk_loss_chance", disk.disk_loss_chance);
+  add("has_rocksdb", disk.has_rocksdb);
+  add("majority_is_lost", disk.majority_is_lost);
   end();
 
   const MemberOptions& member = options.member;
@@ -238,6 +328,7 @@ std::string ToString(const Options& options) {
   add("crash_rate", member.crash_rate);
   add("crash_in_step_rate", member.crash_in_step_rate);
   add("kill_rate", member.kill_rate);
+  add("kill_in_step_rate", member.kill_in_step_rate);
   add("pause_rate", member.pause_rate);
   add("strike_chance", member.strike_chance);
   add("take_turns", member.take_turns);
@@ -252,6 +343,9 @@ std::string ToString(const Options& options) {
   add("membership_rate", options.cluster.membership_rate);
   add("transfer_rate", options.cluster.transfer_rate);
   add("old_version_chance", options.cluster.old_version_chance);
+  add("writes_during_repair", options.cluster.writes_during_repair);
+  add("ballast_nodes", options.clients.ballast_nodes);
+  add("ballast_bytes", options.clients.ballast_bytes);
   end();
 
   const LimitOptions& limits = options.limits;

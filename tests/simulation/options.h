@@ -37,14 +37,23 @@ struct DiskOptions {
   int64_t stall_us = 0;    // mean
   double full_rate = 0;    // there is no space for a while
   double sync_error_rate = 0;
-  double bit_flip_chance = 0;   // at a restart: a bit of the log or of a checkpoint turned over
-  double disk_loss_chance = 0;  // at a restart: the disk is new
+  double same_cache_chance = 0;  // of a failed sync: the process is started again without a reboot
+  double operation_error_rate = 0;  // some operation fails
+  double read_error_rate = 0;       // a read fails
+  double bit_flip_chance = 0;       // at a restart: a bit of the log or of a checkpoint turned over
+  bool flips_everywhere = false;    // also of all other files
+  double running_flip_rate = 0;     // while the process runs
+  double lie_rate = 0;              // syncs of the log do nothing for a while, and power fails then
+  double disk_loss_chance = 0;      // at a restart: the disk is new
+  bool has_rocksdb = false;         // checkpoints are in RocksDB, as a server's, and not in a file
+  bool majority_is_lost = false;    // at the end most disks are new: nothing may be founded
 };
 
 struct MemberOptions {
   double crash_rate = 0;          // power failure
   double crash_in_step_rate = 0;  // power failure between two operations of the disk
   double kill_rate = 0;           // the process dies
+  double kill_in_step_rate = 0;   // the process dies between two operations of the disk
   double strike_chance = 0;       // of whoever begins to lead: something happens to it at once
   bool take_turns = false;        // whoever begins to lead loses power soon, and is back when the
                                   //   next one does
@@ -63,6 +72,9 @@ struct ClusterOptions {
   double membership_rate = 0;     // changes of members, for the whole cluster
   double transfer_rate = 0;       // leadership is handed over on request
   double old_version_chance = 0;  // a process starts as the previous version, while that is allowed
+  // When the faults end, a member gets a new disk, and it and all others have to catch up before
+  // the clients rest.
+  bool writes_during_repair = false;
 };
 
 // Limits of the real servers, often tiny, so that every boundary is met.
@@ -93,10 +105,15 @@ struct ClientOptions {
   int max_session_timeout_ms = 20000;
   double operation_rate = 20;  // of one client, per second
   double onlooker_chance = 0;  // of a client: it writes nothing, and asks whoever leads
+  size_t ballast_nodes = 0;    // of the tree from the beginning, so that snapshots take long
+  size_t ballast_bytes = 0;    // of each of them
 };
 
 struct Options {
   uint64_t seed = 0;
+  // Every promise and every commit is held against the disks, and not only some of them: each check
+  // costs as much as many events.
+  bool checks_everything = false;
   // How long faults and operations go on, before the cluster has to recover.
   int64_t chaos_us = 20'000'000;
   NetworkOptions network;

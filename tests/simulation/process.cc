@@ -4,8 +4,11 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "rpc/server/file_record_store.h"
 #include "rpc/server/incarnation.h"
+#include "tests/simulation/store_disk.h"
 #include "tree/command.h"
+#include "tree/store/rocks_record_store.h"
 
 namespace quorate::simulation {
 namespace {
@@ -15,6 +18,8 @@ using consensus::MemberId;
 
 constexpr char kDirectory[] = "/data";
 constexpr int64_t kCalmWorkUs = 100;
+// So small that a checkpoint is of several files.
+constexpr size_t kStoreBufferBytes = 16u << 10;
 // Trees are compared all the time.
 constexpr rpc::DigestComparisonOptions kDigestOptions{.entries = 20,
                                                       .interval_ms = 100,
@@ -102,14 +107,18 @@ absl::StatusOr<std::unique_ptr<consensus::DataDir>> Process::OpenDataDir(Machine
                                   machine->NewBirth());
 }
 
-absl::StatusOr<std::unique_ptr<rpc::FileRecordStore>> Process::OpenStore(consensus::Env* env) {
+absl::StatusOr<std::unique_ptr<tree::RecordStore>> Process::OpenStore(Machine* machine,
+                                                                      consensus::Env* env) {
+  if (StoreDisk* disk = machine->store_disk(); disk != nullptr) {
+    return tree::RocksRecordStore::Open(disk->path(), {disk->env(), kStoreBufferBytes});
+  }
   return rpc::FileRecordStore::Open(env, std::string(kDirectory) + "/checkpoint");
 }
 
 absl::StatusOr<std::unique_ptr<Process>> Process::Start(Machine* machine) {
   auto data_dir = OpenDataDir(machine, &machine->env());
   if (!data_dir.ok()) return data_dir.status();
-  auto store = OpenStore(&machine->env());
+  auto store = OpenStore(machine, &machine->env());
   if (!store.ok()) return store.status();
   auto incarnation = rpc::NextIncarnation(&machine->env(), kDirectory, machine->clock().WallMs());
   if (!incarnation.ok()) return incarnation.status();
@@ -123,7 +132,7 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(Machine* machine) {
 }
 
 Process::Process(Machine* machine, std::unique_ptr<consensus::DataDir> data_dir,
-                 std::unique_ptr<rpc::FileRecordStore> store, uint64_t incarnation)
+                 std::unique_ptr<tree::RecordStore> store, uint64_t incarnation)
     : machine_(*machine),
       simulation_(*machine->site().simulation),
       checker_(*machine->site().checker),
@@ -248,7 +257,8 @@ void Process::Step(Work work) {
     checker_.OnProgress(number_, before, progress());
     raft().CheckInvariants();
     // What it may have lost is made up for.
-    if (!machine_.counts() && raft().durable_index() >= machine_.whole_with() &&
+    if (!machine_.counts() && !machine_.has_hidden_fault() &&
+        raft().durable_index() >= machine_.whole_with() &&
         raft().standing() == consensus::Standing::kFull &&
         data_dir_->hard_state().standing == consensus::Standing::kFull) {
       machine_.SetCounts();
@@ -280,7 +290,7 @@ absl::Status Process::OnPeerBatch(MemberId from, rpc::PeerBatch batch) {
 void Process::OnFatal(const absl::Status& error) {
   if (!life_->alive()) return;
   const bool expected = machine_.env().powered_off() || machine_.disk_is_full() ||
-                        machine_.sync_fails() || !machine_.disk_is_whole();
+                        machine_.disk_fails() || !machine_.disk_is_whole();
   if (!expected) {
     simulation_.Fail("a server does not end without a fault",
                      fmt::format("server {}: {}", number_ + 1, std::string(error.message())));

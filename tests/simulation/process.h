@@ -15,7 +15,6 @@
 #include "base/random.h"
 #include "consensus/log/data_dir.h"
 #include "rpc/server/config.h"
-#include "rpc/server/file_record_store.h"
 #include "rpc/server/replica.h"
 #include "rpc/zk/connection_loop.h"
 #include "rpc/zk/door.h"
@@ -24,6 +23,7 @@
 #include "tests/simulation/life.h"
 #include "tests/simulation/machine.h"
 #include "tests/simulation/peer_fabric.h"
+#include "tree/store/record_store.h"
 
 namespace quorate::simulation {
 
@@ -51,7 +51,9 @@ class Process : public rpc::ReplicaHost,
   static absl::StatusOr<std::unique_ptr<consensus::DataDir>> OpenDataDir(Machine* machine,
                                                                          consensus::Env* env);
   // And what is beside it.
-  static absl::StatusOr<std::unique_ptr<rpc::FileRecordStore>> OpenStore(consensus::Env* env);
+  static absl::StatusOr<std::unique_ptr<tree::RecordStore>> OpenStore(Machine* machine,
+                                                                      consensus::Env* env);
+  const tree::RecordStore& store() const { return *store_; }
   // What its state machine holds.
   consensus::Index applied() const { return applied_; }
 
@@ -63,7 +65,7 @@ class Process : public rpc::ReplicaHost,
                                         Work::kCheckpoint};
 
   Process(Machine* machine, std::unique_ptr<consensus::DataDir> data_dir,
-          std::unique_ptr<rpc::FileRecordStore> store, uint64_t incarnation);
+          std::unique_ptr<tree::RecordStore> store, uint64_t incarnation);
   absl::Status Begin();
 
   void ScheduleTick();
@@ -135,7 +137,7 @@ class Process : public rpc::ReplicaHost,
   RaftRandom raft_random_;
   ByteRandom byte_random_;
   std::unique_ptr<consensus::DataDir> data_dir_;
-  std::unique_ptr<rpc::FileRecordStore> store_;
+  std::unique_ptr<tree::RecordStore> store_;
   DiskWitness witness_;
   SimulatedLinks links_;
   ServerSockets sockets_;

@@ -16,6 +16,7 @@
 #include "tests/simulation/cluster.h"
 #include "tests/simulation/options.h"
 #include "tests/simulation/simulation.h"
+#include "tests/simulation/store_disk.h"
 
 namespace quorate::simulation {
 namespace {
@@ -170,6 +171,8 @@ void RunSeeds(uint64_t first, uint64_t last, size_t jobs, Trace::Lines lines,
       }
       ::close(children[i].pipe);
       ::waitpid(children[i].pid, nullptr, 0);
+      // It ends without destructors.
+      StoreDisk::RemoveAllOf(children[i].pid);
       RunResult result;
       result.seed = children[i].seed;
       Decode(children[i].output, &result);

@@ -16,6 +16,7 @@ using tree::ErrorCode;
 constexpr char kProofPath[] = "/proof";
 constexpr char kLargePath[] = "/large";
 constexpr char kBankPath[] = "/bank";
+constexpr char kBallastPath[] = "/ballast";
 // A register gets a history of so many operations and is then left for the next one: the search
 // for an order is short, and contention stays high.
 constexpr size_t kRegisterOperationsMax = 100;
@@ -85,6 +86,10 @@ Request MakeSetUp(const Playground& playground, size_t worker_count) {
     create(account, absl::StrCat(kOpeningBalance));
   }
   for (size_t i = 0; i < worker_count; ++i) create(Playground::ProofPath(i));
+  if (playground.ballast_nodes > 0) create(kBallastPath);
+  for (size_t i = 0; i < playground.ballast_nodes; ++i) {
+    create(absl::StrCat(kBallastPath, "/", i), std::string(playground.ballast_bytes, 'b'));
+  }
   return MakeMulti(std::move(steps));
 }
 

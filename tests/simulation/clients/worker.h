@@ -49,6 +49,9 @@ struct Playground {
   size_t outstanding_max = 64;
   size_t large_bytes_max = 100'000;
 
+  size_t ballast_nodes = 0;
+  size_t ballast_bytes = 0;  // of each
+
   size_t register_count = 0;
   size_t current_register = 0;
   bool set_up = false;

@@ -47,6 +47,8 @@ class MixedWorkload : public Workload, public ServerObserver {
     playground_.outstanding_max = static_cast<size_t>(random.Between(1, 100));
     playground_.large_bytes_max = random.Chance(0.2) ? 500'000 : 20'000;
     playground_.register_count = kRegisterCount;
+    playground_.ballast_nodes = options.clients.ballast_nodes;
+    playground_.ballast_bytes = options.clients.ballast_bytes;
     const ClientOptions& limits = options.clients;
     for (size_t i = 0; i < limits.count; ++i) {
       ClientSettings settings;
