@@ -51,8 +51,7 @@ class EntryService final : public rpc::Service {
  public:
   explicit EntryService(rpc::ReplicatedTree* replicated) : replicated_(*replicated) {}
 
-  const tree::Tree& tree() const override { return replicated_.tree(); }
-  SharedMutex& tree_mutex() override { return replicated_.mutex(); }
+  rpc::GuardedTree::ReadGuard ReadTree() const override { return replicated_.ReadTree(); }
   tree::Origin origin() const override { return kOrigin; }
   uint32_t version_in_force() const override { return consensus::kVersionNewest; }
   void Submit(rpc::CommandBatch batch) override {
@@ -60,8 +59,8 @@ class EntryService final : public rpc::Service {
       tree::StampSequence(batch.bytes->data() + range.offset, ++sequence_);
       tree::StampTime(batch.bytes->data() + range.offset, kTimeMs);
       consensus::Entry entry;
-      entry.index = consensus::Index(static_cast<uint64_t>(replicated_.tree().last_zxid().value()) +
-                                     entries_.size() + 1);
+      entry.index = consensus::Index(
+          static_cast<uint64_t>(replicated_.ReadTree()->last_zxid().value()) + entries_.size() + 1);
       entry.payload = Slice(batch.bytes, range.offset, range.size);
       entries_.push_back(std::move(entry));
     }

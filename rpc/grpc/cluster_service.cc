@@ -93,13 +93,12 @@ grpc::ServerUnaryReactor* ClusterService::Status(grpc::CallbackServerContext* co
   response->set_cluster_id(view.cluster_id);
   response->set_checkpoint_zxid(administration_->checkpoint_zxid().value());
   {
-    ReaderLock lock(&service_->tree_mutex());
-    const tree::Tree& tree = service_->tree();
-    response->set_zxid(tree.last_zxid().value());
-    response->set_digest(tree.digest());
-    response->set_sessions(tree.session_count());
-    response->set_nodes(tree.node_count());
-    response->set_data_bytes(tree.data_bytes());
+    const GuardedTree::ReadGuard tree = service_->ReadTree();
+    response->set_zxid(tree->last_zxid().value());
+    response->set_digest(tree->digest());
+    response->set_sessions(tree->session_count());
+    response->set_nodes(tree->node_count());
+    response->set_data_bytes(tree->data_bytes());
   }
   {
     MutexLock lock(&mutex_);

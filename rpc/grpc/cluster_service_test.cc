@@ -56,8 +56,7 @@ class RecordsView : public tree::RecordStore::View {
 // A member whose barrier and checkpoint are answered at once, unless the test keeps them back.
 class FakeMember : public rpc::Service, public Administration {
  public:
-  const tree::Tree& tree() const override { return tree_; }
-  SharedMutex& tree_mutex() override { return tree_mutex_; }
+  GuardedTree::ReadGuard ReadTree() const override { return tree_.Read(); }
   tree::Origin origin() const override { return {}; }
   void Submit(CommandBatch) override {}
   uint32_t version_in_force() const override { return tree::kVersionExpiry; }
@@ -107,8 +106,7 @@ class FakeMember : public rpc::Service, public Administration {
   Records records;
 
  private:
-  tree::Tree tree_;
-  SharedMutex tree_mutex_;
+  GuardedTree tree_;
 };
 
 // Larger than what gRPC keeps for a client that does not read.
@@ -354,8 +352,8 @@ TEST_CASE("status and members say what the member knows") {
     CHECK(status.term() == 9);
     CHECK(status.commit_index() == 100);
     CHECK(status.applied_index() == 99);
-    CHECK(status.nodes() == fixture.member.tree().node_count());
-    CHECK(status.digest() == fixture.member.tree().digest());
+    CHECK(status.nodes() == fixture.member.ReadTree()->node_count());
+    CHECK(status.digest() == fixture.member.ReadTree()->digest());
     CHECK(status.cluster_id() == std::string(16, 'i'));
   }
   grpc::ClientContext context;

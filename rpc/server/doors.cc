@@ -45,8 +45,8 @@ void Doors::OnResult(tree::ApplyResult result) {
   door.OnResult(std::move(result));
 }
 
-void Doors::OnTreeReplaced() {
-  for (const Entry& entry : doors_) entry.door->OnTreeReplaced();
+void Doors::OnTreeReplaced(const tree::Tree& tree) {
+  for (const Entry& entry : doors_) entry.door->OnTreeReplaced(tree);
 }
 
 std::shared_ptr<const RecentEvents> Doors::TakeRecentEvents() const {
@@ -60,8 +60,8 @@ std::shared_ptr<const RecentEvents> Doors::TakeRecentEvents() const {
   return events;
 }
 
-void Doors::OnRecentEvents(std::span<const std::string> parts) {
-  for (const Entry& entry : doors_) entry.door->OnRecentEvents(parts);
+void Doors::OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid) {
+  for (const Entry& entry : doors_) entry.door->OnRecentEvents(parts, zxid);
 }
 
 void Doors::OnBatchApplied() {

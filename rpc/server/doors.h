@@ -43,10 +43,10 @@ class Doors final : public Door {
   void OnSessionClosed(tree::SessionId session, tree::Zxid zxid) override;
   // REQUIRES: the tag is one of a door's.
   void OnResult(tree::ApplyResult result) override;
-  void OnTreeReplaced() override;
+  void OnTreeReplaced(const tree::Tree& tree) override;
   // One of the doors at most keeps events.
   std::shared_ptr<const RecentEvents> TakeRecentEvents() const override;
-  void OnRecentEvents(std::span<const std::string> parts) override;
+  void OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid) override;
   void OnBatchApplied() override;
   // REQUIRES as OnResult.
   void OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) override;

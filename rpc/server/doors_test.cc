@@ -20,7 +20,7 @@ class RecordingDoor : public Door {
   void OnResult(tree::ApplyResult result) override {
     calls.push_back("result " + std::to_string(result.header.origin_tag));
   }
-  void OnTreeReplaced() override { calls.push_back("replaced"); }
+  void OnTreeReplaced(const tree::Tree&) override { calls.push_back("replaced"); }
   void OnBatchApplied() override { calls.push_back("batch"); }
   void OnSyncDone(uint32_t tag, uint64_t, tree::Zxid) override {
     calls.push_back("sync " + std::to_string(tag));
@@ -51,7 +51,7 @@ TEST_CASE("all doors hear of what happens, and each gets the results of its own 
   }
   doors.OnSyncDone(100, 1, tree::Zxid(3));
   doors.OnSyncDone(7, 1, tree::Zxid(3));
-  doors.OnTreeReplaced();
+  doors.OnTreeReplaced(tree::Tree());
   doors.OnBatchApplied();
   CHECK(a.calls == std::vector<std::string>{"event /x", "attached", "closed", "result 0",
                                             "result 99", "sync 7", "replaced", "batch"});

@@ -571,11 +571,8 @@ void Replica::DeleteContainers(int64_t elapsed_ms) {
   if (allowed == 0 || applied_ < container_deletions_proposed_) return;
   tree::CommandHeader header;
   header.time_ms = NowMs();
-  std::vector<std::string> paths;
-  {
-    ReaderLock lock(&replicated_.mutex());
-    paths = replicated_.tree().FindExpired(header.time_ms, allowed);
-  }
+  const std::vector<std::string> paths =
+      replicated_.ReadTree()->FindExpired(header.time_ms, allowed);
   containers_.OnFound(paths.size());
   if (paths.empty()) return;
   std::vector<Slice> commands;

@@ -132,8 +132,7 @@ class Replica final : public Service,
   void OnDiskSpace(DiskRoom room);
 
   // Service
-  const tree::Tree& tree() const override { return replicated_.tree(); }
-  SharedMutex& tree_mutex() override { return replicated_.mutex(); }
+  GuardedTree::ReadGuard ReadTree() const override { return replicated_.ReadTree(); }
   tree::Origin origin() const override { return origin_; }
   uint32_t version_in_force() const override { return version_in_force_.load(); }
   void Submit(CommandBatch batch) override;

@@ -381,7 +381,7 @@ bool AllCompared(Cluster* cluster) {
     Member& member = cluster->member(id);
     if (!member.runs()) continue;
     const int64_t compared = ComparedAt(member);
-    all &= compared > 0 && compared == member.replica().tree().last_zxid().value();
+    all &= compared > 0 && compared == member.replica().ReadTree()->last_zxid().value();
   }
   return all;
 }
@@ -544,8 +544,8 @@ TEST_CASE("containers and nodes with a TTL go when their time has come, under an
     cluster.Restart(leader);
     cluster.Leader();
     pass(500);
-    const uint64_t digest = follower.replica().tree().digest();
-    CHECK(leader.replica().tree().digest() == digest);
+    const uint64_t digest = follower.replica().ReadTree()->digest();
+    CHECK(leader.replica().ReadTree()->digest() == digest);
   }
 }
 
@@ -588,7 +588,7 @@ TEST_CASE("a follower's clients keep their connections when the leader dies, and
     Client other(&cluster, &leader, {.last_zxid = zxid});
     CHECK(zk::DataOf(other.Call(OpCode::kGetData, zk::PathAndWatch("/n", false))) ==
           std::to_string(kWrites));
-    CHECK(leader.replica().tree().digest() == follower.replica().tree().digest());
+    CHECK(leader.replica().ReadTree()->digest() == follower.replica().ReadTree()->digest());
   }
 }
 
@@ -633,9 +633,9 @@ TEST_CASE("a member that was away for too long gets a snapshot, and sends its cl
             follower.replica().node().raft().last_index());
     cluster.network.cut = consensus::kNoMember;
     cluster.PassUntil([&] {
-      return follower.replica().tree().last_zxid() == leader.replica().tree().last_zxid();
+      return follower.replica().ReadTree()->last_zxid() == leader.replica().ReadTree()->last_zxid();
     });
-    CHECK(follower.replica().tree().digest() == leader.replica().tree().digest());
+    CHECK(follower.replica().ReadTree()->digest() == leader.replica().ReadTree()->digest());
     // Its watch did not fire, so the client has to come back and ask.
     reader.HearAll();
     CHECK_FALSE(reader.open());
@@ -660,7 +660,7 @@ TEST_CASE("a member that lost its disk comes back, and counts only when it has c
   cluster.Wipe(lost);
   cluster.PassUntil(
       [&] { return lost.replica().node().raft().standing() == consensus::Standing::kFull; });
-  CHECK(lost.replica().tree().digest() == leader.replica().tree().digest());
+  CHECK(lost.replica().ReadTree()->digest() == leader.replica().ReadTree()->digest());
   // Without the old leader, the two others go on: one of them is the one that was lost.
   cluster.Kill(leader);
   Client other(&cluster, &lost);
@@ -705,8 +705,8 @@ TEST_CASE("a member that differs from a majority learns of it, whether it leads 
   Client client(&cluster, &leader, {.timeout_ms = 4000});
   cluster.PassUntil([&] { return AllCompared(&cluster); });
   // The others say that they have something else.
-  const auto last = [&] { return leader.replica().tree().last_zxid().value(); };
-  const uint64_t other = leader.replica().tree().digest() ^ 1;
+  const auto last = [&] { return leader.replica().ReadTree()->last_zxid().value(); };
+  const uint64_t other = leader.replica().ReadTree()->digest() ^ 1;
   SECTION("a follower is told what the majority has") {
     Member& follower = cluster.Follower();
     PeerBatch batch;
@@ -724,8 +724,8 @@ TEST_CASE("a member that differs from a majority learns of it, whether it leads 
     REQUIRE(client.Call(OpCode::kSetData, zk::SetData("/", "")).error == ErrorCode::kOk);
     cluster.PassUntil([&] { return leader.diverged.has_value(); });
     CHECK(leader.diverged->zxid == last());
-    CHECK(leader.diverged->own_digest == leader.replica().tree().digest());
-    CHECK(leader.diverged->majority_digest == (leader.replica().tree().digest() ^ 1));
+    CHECK(leader.diverged->own_digest == leader.replica().ReadTree()->digest());
+    CHECK(leader.diverged->majority_digest == (leader.replica().ReadTree()->digest() ^ 1));
   }
 }
 
@@ -752,7 +752,7 @@ std::string RunOnce(uint64_t seed) {
   cluster.Pass(1000);
   std::string trace = std::to_string(cluster.network.checksum) + "\n";
   for (uint32_t id = 1; id <= 3; ++id) {
-    trace += std::to_string(cluster.member(id).replica().tree().digest()) + "\n";
+    trace += std::to_string(cluster.member(id).replica().ReadTree()->digest()) + "\n";
   }
   for (Client& client : clients) {
     if (client.member() != &leader) client.HearAll();

@@ -49,19 +49,21 @@ bool ReplicatedTree::TryApply(std::span<const consensus::Entry> entries) {
   ASSERT(door_ != nullptr);
   // Apply says how far a replay is.
   if (replay_.has_value()) return false;
-  if (entries.size() > kEntriesPerLockMax || !door_->IsQuick() || !mutex_.TryLock()) return false;
-  size_t changes = 0;
-  for (const consensus::Entry& entry : entries) changes += Changes(entry);
-  const bool is_quick = changes <= kChangesAtOnceMax;
-  if (is_quick) ApplyLocked(entries);
-  mutex_.Unlock();
-  if (!is_quick) return false;
+  if (entries.size() > kEntriesPerLockMax || !door_->IsQuick()) return false;
+  {
+    std::optional<GuardedTree::WriteGuard> tree = tree_.TryWrite();
+    if (!tree.has_value()) return false;
+    size_t changes = 0;
+    for (const consensus::Entry& entry : entries) changes += Changes(entry, **tree);
+    if (changes > kChangesAtOnceMax) return false;
+    ApplyLocked(entries, &**tree);
+  }
   door_->OnBatchApplied();
   PublishNews();
   return true;
 }
 
-size_t ReplicatedTree::Changes(const consensus::Entry& entry) const {
+size_t ReplicatedTree::Changes(const consensus::Entry& entry, const tree::Tree& tree) {
   if (entry.kind != consensus::EntryKind::kCommand) return 0;
   const std::string_view command = entry.payload.view();
   const auto header = tree::DecodeHeader(command);
@@ -73,7 +75,7 @@ size_t ReplicatedTree::Changes(const consensus::Entry& entry) const {
       return 1;
     case tree::CommandKind::kCloseSession:
     case tree::CommandKind::kExpireSession:
-      return 1 + tree_->EphemeralCount(header->session);
+      return 1 + tree.EphemeralCount(header->session);
     case tree::CommandKind::kRequest: {
       const auto request = tree::DecodeRequest(command);
       return request.ok() ? ChangesOf(*request) : 1;
@@ -115,11 +117,11 @@ void ReplicatedTree::Replace(std::unique_ptr<tree::Tree> tree, consensus::Term t
     pending_.sessions.push_back({false, std::move(session)});
   }
   {
-    WriterLock lock(&mutex_);
-    tree_.swap(tree);
-    digests_.Restart(tree_->last_zxid(), tree_->digest());
-    if (door_ != nullptr) door_->OnTreeReplaced();
-    if (door_ != nullptr && !events.empty()) door_->OnRecentEvents(events);
+    GuardedTree::WriteGuard guard = tree_.Write();
+    guard.Swap(&tree);
+    digests_.Restart(guard->last_zxid(), guard->digest());
+    if (door_ != nullptr) door_->OnTreeReplaced(*guard);
+    if (door_ != nullptr && !events.empty()) door_->OnRecentEvents(events, guard->last_zxid());
   }
   if (door_ != nullptr) door_->OnBatchApplied();
   PublishNews();
@@ -138,11 +140,11 @@ std::string_view ReplicatedTree::CommandOf(std::span<const consensus::Entry> ent
 }
 
 void ReplicatedTree::ApplySome(std::span<const consensus::Entry> entries) {
-  WriterLock lock(&mutex_);
-  ApplyLocked(entries);
+  GuardedTree::WriteGuard tree = tree_.Write();
+  ApplyLocked(entries, &*tree);
 }
 
-void ReplicatedTree::ApplyLocked(std::span<const consensus::Entry> entries) {
+void ReplicatedTree::ApplyLocked(std::span<const consensus::Entry> entries, tree::Tree* tree) {
   std::array<uint64_t, kEntriesPerLockMax> digests;
   ASSERT(entries.size() <= digests.size());
   for (size_t i = 0; i < entries.size(); ++i) {
@@ -153,14 +155,15 @@ void ReplicatedTree::ApplyLocked(std::span<const consensus::Entry> entries) {
         self_.member == 2 && zxid.value() % 50 == 0;
     if (entry.kind == consensus::EntryKind::kCommand && !forgotten) {
       const std::string_view command = CommandOf(entries, i);
-      tree_->Apply(zxid, command, self_, this);
+      applying_ms_ = tree->time_ms();
+      tree->Apply(zxid, command, self_, this);
       NoteOrigin(command);
     } else {
-      tree_->Skip(zxid);
+      tree->Skip(zxid);
       pending_.no_op_term = entry.term;
     }
-    digests[i] = tree_->digest();
-    if (observer_ != nullptr) observer_->OnEntryApplied(entry, *tree_);
+    digests[i] = tree->digest();
+    if (observer_ != nullptr) observer_->OnEntryApplied(entry, *tree);
   }
   digests_.Add(std::span(digests).first(entries.size()));
 }
@@ -203,7 +206,7 @@ void ReplicatedTree::OnSessionClosed(tree::SessionId session, tree::Zxid zxid) {
 }
 
 void ReplicatedTree::OnQuotaExceeded(const tree::QuotaExcess& excess) {
-  const int64_t now_ms = tree_->time_ms();
+  const int64_t now_ms = applying_ms_;
   const auto logged = quotas_logged_ms_.find(excess.path);
   if (logged != quotas_logged_ms_.end() && now_ms - logged->second < kQuotaLogIntervalMs) return;
   if (logged == quotas_logged_ms_.end() && quotas_logged_ms_.size() >= kQuotasLoggedMax) return;

@@ -2,8 +2,7 @@
 // what the node thread wants to know.
 //
 // Thread-safety: Apply, TryApply and Replace from one thread at a time (the one that applies); the
-// accessors of tree and lock from anywhere (reads under the shared side); TakeNews from the node
-// thread.
+// accessors of the tree from anywhere; TakeNews from the node thread.
 #pragma once
 
 #include <functional>
@@ -18,6 +17,7 @@
 #include "consensus/core/state_machine.h"
 #include "consensus/core/types.h"
 #include "rpc/server/digest_history.h"
+#include "rpc/server/guarded_tree.h"
 #include "rpc/server/service.h"
 #include "rpc/server/start_progress.h"
 #include "tree/tree.h"
@@ -35,7 +35,8 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
  public:
   // `self`: commands of this origin have results here.
   explicit ReplicatedTree(tree::Origin self) : self_(self) {
-    digests_.Restart(tree_->last_zxid(), tree_->digest());
+    const GuardedTree::ReadGuard tree = tree_.Read();
+    digests_.Restart(tree->last_zxid(), tree->digest());
   }
 
   // The door that is told; before the first Apply. It must outlive the applying.
@@ -65,10 +66,9 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
     return door_ == nullptr ? nullptr : door_->TakeRecentEvents();
   }
 
-  const tree::Tree& tree() const { return *tree_; }
+  GuardedTree::ReadGuard ReadTree() const { return tree_.Read(); }
   // For pictures (rpc/server/tree_checkpoints.h).
-  tree::Tree& mutable_tree() { return *tree_; }
-  SharedMutex& mutex() { return mutex_; }
+  GuardedTree& guarded_tree() { return tree_; }
   // The digest that the tree has, or had, at `zxid`; nullopt if it is not known (any more, or yet).
   // From any thread.
   std::optional<uint64_t> DigestAt(tree::Zxid zxid) const { return digests_.At(zxid); }
@@ -98,10 +98,10 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
 
   std::string_view CommandOf(std::span<const consensus::Entry> entries, size_t i) const;
   // How much it may do.
-  size_t Changes(const consensus::Entry& entry) const;
+  static size_t Changes(const consensus::Entry& entry, const tree::Tree& tree);
   void ApplySome(std::span<const consensus::Entry> entries);
-  // REQUIRES: not too many, and the writer's side of the lock is held.
-  void ApplyLocked(std::span<const consensus::Entry> entries);
+  // REQUIRES: not too many.
+  void ApplyLocked(std::span<const consensus::Entry> entries, tree::Tree* tree);
   void NoteOrigin(std::string_view command);
   void NoteApplied(consensus::Index index);
   // Adds pending_ to news_.
@@ -110,11 +110,11 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
   const tree::Origin self_;
   Door* door_ = nullptr;
   ApplyObserver* observer_ = nullptr;
-  SharedMutex mutex_;
-  std::unique_ptr<tree::Tree> tree_ = std::make_unique<tree::Tree>();
+  GuardedTree tree_;
   DigestHistory digests_;
   std::optional<ReplayProgress> replay_;  // until it is done; apply thread
   News pending_;                          // of the batch being applied; apply thread
+  int64_t applying_ms_ = 0;               // the tree's time before the entry being applied
   // When the log last said that a quota was exceeded, in the tree's time; apply thread.
   std::map<std::string, int64_t, std::less<>> quotas_logged_ms_;
 

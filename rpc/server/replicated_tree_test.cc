@@ -30,7 +30,7 @@ class CountingDoor : public Door {
   void OnSessionAttached(const tree::SessionInfo&) override {}
   void OnSessionClosed(tree::SessionId, tree::Zxid) override {}
   void OnResult(tree::ApplyResult) override { ++results; }
-  void OnTreeReplaced() override {}
+  void OnTreeReplaced(const tree::Tree&) override {}
   void OnBatchApplied() override {
     ++batches;
     clock.Advance(batch_ms);
@@ -110,7 +110,7 @@ TEST_CASE("what is applied at once is applied as ever") {
   Fixture f;
   REQUIRE(f.Try(f.OpenSession()));
   REQUIRE(f.Try(f.CreateEphemeral(1)));
-  CHECK(f.replicated.tree().EphemeralCount(kSession) == 1);
+  CHECK(f.replicated.ReadTree()->EphemeralCount(kSession) == 1);
   CHECK(f.door.results == 2);
   CHECK(f.door.batches == 2);
   CHECK(f.replicated.TakeNews().own_sequence == 2);
@@ -120,7 +120,7 @@ TEST_CASE("nothing is applied at once while somebody reads") {
   Fixture f;
   const Entry entry = f.OpenSession();
   {
-    ReaderLock lock(&f.replicated.mutex());
+    const GuardedTree::ReadGuard reader = f.replicated.ReadTree();
     bool applied = true;
     std::thread([&] { applied = f.Try(entry); }).join();
     CHECK_FALSE(applied);
@@ -138,10 +138,10 @@ TEST_CASE("the end of a session that owns much is not applied at once") {
   const Entry end = f.CloseSession();
   const bool is_quick = owned == 499;
   CHECK(f.Try(end) == is_quick);
-  CHECK(f.replicated.tree().EphemeralCount(kSession) == (is_quick ? 0 : 500));
+  CHECK(f.replicated.ReadTree()->EphemeralCount(kSession) == (is_quick ? 0 : 500));
   if (is_quick) return;
   f.replicated.Apply({&end, 1});
-  CHECK(f.replicated.tree().EphemeralCount(kSession) == 0);
+  CHECK(f.replicated.ReadTree()->EphemeralCount(kSession) == 0);
 }
 
 TEST_CASE("what may delete much, or tell many, is not applied at once") {
@@ -158,9 +158,9 @@ TEST_CASE("what may delete much, or tell many, is not applied at once") {
   op.path = "/e1";
   const Entry deep = f.Change(op);
   CHECK_FALSE(f.Try(deep));
-  CHECK(f.replicated.tree().EphemeralCount(kSession) == 2);
+  CHECK(f.replicated.ReadTree()->EphemeralCount(kSession) == 2);
   f.replicated.Apply({&deep, 1});
-  CHECK(f.replicated.tree().EphemeralCount(kSession) == 1);
+  CHECK(f.replicated.ReadTree()->EphemeralCount(kSession) == 1);
 }
 
 TEST_CASE("a long replay of the log says how far it is, and in the end what it was") {

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "base/mutex.h"
 #include "consensus/core/limits.h"
 #include "rpc/peer/frame.h"
+#include "rpc/server/guarded_tree.h"
 #include "tree/tree.h"
 
 namespace quorate::rpc {
@@ -52,13 +52,14 @@ class Door : public tree::ApplyListener {
   // The tree was replaced by a later one: what happened in between was not told, nor what became of
   // commands that were under way. Every connection has to be closed before anything is read from
   // the new tree on it; its client comes back, and learns what it missed from what it has seen.
-  virtual void OnTreeReplaced() = 0;
+  // `tree` is the new one, of which no reference is to be kept.
+  virtual void OnTreeReplaced(const tree::Tree& tree) = 0;
   // Its recent events as they are now, for the next start. Called under either side of the tree's
   // lock; quick. Null: it keeps none.
   virtual std::shared_ptr<const RecentEvents> TakeRecentEvents() const { return nullptr; }
-  // At the start, when the tree was replaced by a checkpoint: all parts, in order, of what
-  // TakeRecentEvents returned when that was taken.
-  virtual void OnRecentEvents(std::span<const std::string> /*parts*/) {}
+  // At the start, when the tree was replaced by a checkpoint of `zxid`: all parts, in order, of
+  // what TakeRecentEvents returned when that was taken.
+  virtual void OnRecentEvents(std::span<const std::string> /*parts*/, tree::Zxid /*zxid*/) {}
   // After a batch, when the tree is free again: wake up whoever has something to send.
   virtual void OnBatchApplied() = 0;
   // On the node thread: the sync `sync_id` that a connection asked for by Service::Sync is done.
@@ -129,9 +130,9 @@ class Service {
  public:
   virtual ~Service() = default;
 
-  // The tree and its lock: reads take the shared side, once for a batch of them.
-  virtual const tree::Tree& tree() const = 0;
-  virtual SharedMutex& tree_mutex() = 0;
+  // The tree, locked for reading as long as the guard lives: once for a batch of reads. There is no
+  // other way to it.
+  virtual GuardedTree::ReadGuard ReadTree() const = 0;
 
   // What goes into the header of each command that is submitted here.
   virtual tree::Origin origin() const = 0;

@@ -129,11 +129,10 @@ std::optional<SnapshotMeta> TreeCheckpoints::newest() const {
 
 void TreeCheckpoints::Begin(const SnapshotMeta& meta) {
   const bool has_room = !needs_room() && !is_short_of_room_.load(std::memory_order_relaxed);
-  WriterLock lock(&replicated_->mutex());
-  tree::Tree& tree = replicated_->mutable_tree();
-  ASSERT(tree.last_zxid() == ZxidOf(meta.index));
-  tree.BeginPicture();
-  picture_ = MakeLabel(meta, tree.digest());
+  GuardedTree::WriteGuard tree = replicated_->guarded_tree().Write();
+  ASSERT(tree->last_zxid() == ZxidOf(meta.index));
+  tree->BeginPicture();
+  picture_ = MakeLabel(meta, tree->digest());
   events_ = has_room ? replicated_->TakeRecentEvents() : nullptr;
 }
 
@@ -150,10 +149,8 @@ absl::Status TreeCheckpoints::Finish() {
 }
 
 void TreeCheckpoints::EndPicture(bool durable) {
-  tree::Tree& tree = replicated_->mutable_tree();
   for (bool more = true; more;) {
-    ReaderLock lock(&replicated_->mutex());
-    more = tree.EndPicture(durable, kPieceBytes);
+    more = replicated_->guarded_tree().ReadPicture().EndPicture(durable, kPieceBytes);
   }
 }
 
@@ -171,19 +168,15 @@ absl::Status TreeCheckpoints::GiveSpareUp() {
 
 absl::Status TreeCheckpoints::WritePicture() {
   const auto start = clock_->Now();
-  tree::Tree& tree = replicated_->mutable_tree();
   size_t records_written = 0;
   size_t bytes_written = 0;
   Piece piece;
   for (bool more = true; more;) {
     piece.Clear();
-    {
-      ReaderLock lock(&replicated_->mutex());
-      more = tree.NextPictureRecords(
-          kPieceBytes, [&](std::string_view key, std::optional<std::string_view> value) {
-            piece.Add(key, value);
-          });
-    }
+    more = replicated_->guarded_tree().ReadPicture().NextPictureRecords(
+        kPieceBytes, [&](std::string_view key, std::optional<std::string_view> value) {
+          piece.Add(key, value);
+        });
     if (absl::Status s = piece.WriteTo(store_); !s.ok()) return s;
     bytes_written += piece.bytes();
     records_written += piece.records();

@@ -53,14 +53,14 @@ class RecordingDoor : public Door {
   void OnSessionAttached(const tree::SessionInfo&) override {}
   void OnSessionClosed(tree::SessionId, tree::Zxid) override {}
   void OnResult(tree::ApplyResult) override {}
-  void OnTreeReplaced() override {
+  void OnTreeReplaced(const tree::Tree&) override {
     ++replaced;
     restored.clear();
   }
   std::shared_ptr<const RecentEvents> TakeRecentEvents() const override {
     return std::make_shared<Parts>(events);
   }
-  void OnRecentEvents(std::span<const std::string> parts) override {
+  void OnRecentEvents(std::span<const std::string> parts, tree::Zxid) override {
     restored.assign(parts.begin(), parts.end());
   }
   void OnBatchApplied() override {}
@@ -187,7 +187,7 @@ absl::Status StageAll(Member* member, const std::vector<SnapshotChunkData>& chun
 TEST_CASE("a checkpoint is of the entry at which it was begun, whatever is applied meanwhile") {
   Member member;
   Fill(&member);
-  const uint64_t digest = member.replicated.tree().digest();
+  const uint64_t digest = member.replicated.ReadTree()->digest();
   const SnapshotMeta meta = member.Meta();
   member.checkpoints->Begin(meta);
   member.Create("/later", "y");
@@ -201,8 +201,8 @@ TEST_CASE("a checkpoint is of the entry at which it was begun, whatever is appli
   REQUIRE(store.ok());
   TreeCheckpoints checkpoints(store->get(), &again, Clock::System());
   REQUIRE(checkpoints.Load().ok());
-  CHECK(again.tree().digest() == digest);
-  CHECK(again.tree().last_zxid() == tree::Zxid(static_cast<int64_t>(meta.index.value())));
+  CHECK(again.ReadTree()->digest() == digest);
+  CHECK(again.ReadTree()->last_zxid() == tree::Zxid(static_cast<int64_t>(meta.index.value())));
   CHECK(checkpoints.newest() == meta);
   const ReplicatedTree::News news = again.TakeNews();
   CHECK(news.replaced);
@@ -301,7 +301,7 @@ TEST_CASE("a start says what it has loaded, and how long that took") {
   REQUIRE(checkpoints.Load().ok());
   const std::string line =
       fmt::format("checkpoint of zxid 0x{:x}: {} znodes and 1 sessions, loaded in 700 ms",
-                  member.index.value(), again.tree().node_count());
+                  member.index.value(), again.ReadTree()->node_count());
   CHECK(log.Lines("") == std::vector<std::string>{line});
 }
 
@@ -315,7 +315,7 @@ TEST_CASE("checkpoints that build on one another hold what was changed and remov
     ReplicatedTree again(kOrigin);
     TreeCheckpoints checkpoints(member.store.get(), &again, Clock::System());
     REQUIRE(checkpoints.Load().ok());
-    CHECK(again.tree().digest() == member.replicated.tree().digest());
+    CHECK(again.ReadTree()->digest() == member.replicated.ReadTree()->digest());
     CHECK(again.TakeNews().own_sequence == member.sequence);
   }
 }
@@ -325,7 +325,7 @@ TEST_CASE("a snapshot goes to another member in chunks and replaces its tree") {
     Member sender;
     Fill(&sender);
     sender.Checkpoint();
-    const uint64_t digest = sender.replicated.tree().digest();
+    const uint64_t digest = sender.replicated.ReadTree()->digest();
     Member receiver;
     const std::vector<SnapshotChunkData> chunks = ReadAll(&sender, bytes_max);
     REQUIRE(StageAll(&receiver, chunks).ok());
@@ -334,7 +334,7 @@ TEST_CASE("a snapshot goes to another member in chunks and replaces its tree") {
     REQUIRE(receiver.checkpoints->Install(sender.Meta()).ok());
     CHECK(receiver.door.replaced == 1);
     CHECK(receiver.door.restored.empty());  // of others it has none
-    CHECK(receiver.replicated.tree().digest() == digest);
+    CHECK(receiver.replicated.ReadTree()->digest() == digest);
     CHECK(receiver.checkpoints->newest() == sender.Meta());
     // And the next checkpoint there builds on it.
     receiver.index = sender.index;
@@ -345,7 +345,7 @@ TEST_CASE("a snapshot goes to another member in chunks and replaces its tree") {
     ReplicatedTree again(kOrigin);
     TreeCheckpoints checkpoints(receiver.store.get(), &again, Clock::System());
     REQUIRE(checkpoints.Load().ok());
-    CHECK(again.tree().digest() == receiver.replicated.tree().digest());
+    CHECK(again.ReadTree()->digest() == receiver.replicated.ReadTree()->digest());
   }
 }
 
@@ -444,7 +444,7 @@ TEST_CASE("a checkpoint for which there is no room is whole the next time") {
   ReplicatedTree again(kOrigin);
   TreeCheckpoints checkpoints(member.store.get(), &again, Clock::System());
   REQUIRE(checkpoints.Load().ok());
-  CHECK(again.tree().digest() == member.replicated.tree().digest());
+  CHECK(again.ReadTree()->digest() == member.replicated.ReadTree()->digest());
 }
 
 TEST_CASE("after a crash at any point there is one whole checkpoint") {
@@ -454,14 +454,14 @@ TEST_CASE("after a crash at any point there is one whole checkpoint") {
       Member member;
       Fill(&member);
       member.Checkpoint();
-      std::vector<uint64_t> digests = {member.replicated.tree().digest()};
+      std::vector<uint64_t> digests = {member.replicated.ReadTree()->digest()};
       Member sender;
       Fill(&sender);
       sender.Create("/sent", "s");
       sender.Checkpoint();
-      digests.push_back(sender.replicated.tree().digest());
+      digests.push_back(sender.replicated.ReadTree()->digest());
       member.Create("/second", "2");
-      digests.push_back(member.replicated.tree().digest());
+      digests.push_back(member.replicated.ReadTree()->digest());
 
       member.env.PowerOffAfter(operations);
       member.checkpoints->Begin(member.Meta());
@@ -476,7 +476,7 @@ TEST_CASE("after a crash at any point there is one whole checkpoint") {
       REQUIRE(store.ok());
       TreeCheckpoints checkpoints(store->get(), &again, Clock::System());
       REQUIRE(checkpoints.Load().ok());
-      const uint64_t found = again.tree().digest();
+      const uint64_t found = again.ReadTree()->digest();
       CHECK(std::find(digests.begin(), digests.end(), found) != digests.end());
       if (done) CHECK(found == digests[1]);
     }

@@ -66,7 +66,7 @@ bool Connection::CanContinue() const {
 
 absl::Status Connection::Continue() {
   if (state_ == State::kAnsweringWord) {
-    if (!word_pieces_(&out_)) {
+    if (!word_pieces_(loop_->LockTree(), &out_)) {
       word_pieces_ = nullptr;
       state_ = State::kFinished;
     }

@@ -341,20 +341,14 @@ void ConnectionLoop::AddedCommand(size_t offset) {
 }
 
 const tree::Tree& ConnectionLoop::LockTree() {
-  const tree::Tree& tree = door_->service().tree();
-  if (tree_locked_) return tree;
-  door_->service().tree_mutex().ReaderLock();
-  tree_locked_ = true;
+  if (tree_.has_value()) return **tree_;
+  tree_.emplace(door_->service().ReadTree());
   if (!PlantedFault("data before its event")) DrainInbox();
-  seen_zxid_ = tree.last_zxid();
-  return tree;
+  seen_zxid_ = (*tree_)->last_zxid();
+  return **tree_;
 }
 
-void ConnectionLoop::UnlockTree() {
-  if (!tree_locked_) return;
-  tree_locked_ = false;
-  door_->service().tree_mutex().ReaderUnlock();
-}
+void ConnectionLoop::UnlockTree() { tree_.reset(); }
 
 // --- Inbox ---------------------------------------------------------------------------------------
 

@@ -181,7 +181,7 @@ class ConnectionLoop {
   std::vector<std::string> spare_buffers_;
   size_t unsent_ = 0;  // bytes of all connections
   bool turn_end_scheduled_ = false;
-  bool tree_locked_ = false;
+  std::optional<GuardedTree::ReadGuard> tree_;  // while the tree is locked
   tree::Zxid seen_zxid_;
   std::chrono::steady_clock::time_point now_;
   std::chrono::steady_clock::time_point touches_sent_;

@@ -17,7 +17,7 @@ using tree::ErrorCode;
 
 bool IsThere(Fixture& f, const std::string& path) {
   tree::Stat stat;
-  return f.service.tree().Exists(path, &stat) == ErrorCode::kOk;
+  return f.service.ReadTree()->Exists(path, &stat) == ErrorCode::kOk;
 }
 
 TEST_CASE("a session is there once its entry is applied, with the password that it was given") {
@@ -40,7 +40,8 @@ TEST_CASE("a session is there once its entry is applied, with the password that 
   CHECK(response.session_id >> 56 == 3);
   CHECK(response.password == std::string(tree::kPasswordBytes, 'b'));
   CHECK(response.timeout_ms == 6000);
-  CHECK(f.service.tree().CheckPassword(tree::SessionId(response.session_id), response.password));
+  CHECK(
+      f.service.ReadTree()->CheckPassword(tree::SessionId(response.session_id), response.password));
   CHECK(f.sockets.receiving(tag));
 }
 
@@ -88,7 +89,7 @@ TEST_CASE("a sync is done at the latest with a write behind it, which has its ow
   const auto sync_done = [&f](size_t number) {
     REQUIRE(f.service.syncs.size() > number);
     f.door.OnSyncDone(f.service.syncs[number].first, f.service.syncs[number].second,
-                      f.service.tree().last_zxid());
+                      f.service.ReadTree()->last_zxid());
     f.Settle();
   };
   f.Write(tag, 1, OpCode::kSync, Path("/"));
@@ -104,7 +105,7 @@ TEST_CASE("a sync is done at the latest with a write behind it, which has its ow
   f.sockets.RunTurns();
   CHECK(f.sockets.received(tag).empty());
   f.service.Apply(&f.door);
-  const int64_t written = f.service.tree().last_zxid().value();
+  const int64_t written = f.service.ReadTree()->last_zxid().value();
   f.Call(other, OpCode::kCreate, Create("/b", ""));
   for (int32_t xid = 2; xid <= 4; ++xid) {
     const Packet packet = f.Next(tag);
@@ -166,7 +167,7 @@ TEST_CASE("who missed what a snapshot has skipped is told nothing that came afte
   REQUIRE(f.Call(watcher, OpCode::kGetData, PathAndWatch("/w", true)).error == ErrorCode::kOk);
   f.Write(writer, 1, OpCode::kSetData, SetData("/w", "1"));
   f.sockets.RunTurns();
-  f.door.OnTreeReplaced();
+  f.service.ReplaceTree(&f.door);
   f.service.Apply(&f.door);
   f.sockets.RunTurns();
   for (const uint32_t tag : {writer, watcher}) {
@@ -390,7 +391,7 @@ TEST_CASE("a connection that ends while it is read from has its packets until th
   f.sockets.RunTurns();
   const bool is_replaced = GENERATE(true, false);
   if (is_replaced) {
-    f.door.OnTreeReplaced();
+    f.service.ReplaceTree(&f.door);
   } else {
     const uint32_t other = f.Connect();
     f.sockets.Write(other, ConnectPacket({session.session_id, session.password}));
@@ -433,7 +434,7 @@ TEST_CASE("a client that takes nothing any more is not answered, and its writes 
   CHECK_FALSE(f.sockets.open(tag));
   CHECK(IsThere(f, "/b"));
   CHECK_FALSE(IsThere(f, "/behind"));
-  CHECK(f.service.tree().session_count() == 0);
+  CHECK(f.service.ReadTree()->session_count() == 0);
 }
 
 TEST_CASE("a session that its client closed and did not wait for ends, whatever was before") {
@@ -444,10 +445,10 @@ TEST_CASE("a session that its client closed and did not wait for ends, whatever 
   f.Write(tag, 3, OpCode::kCloseSession, "");
   f.Write(tag, 4, OpCode::kCreate, Create("/behind", ""));
   f.sockets.RunTurns();
-  CHECK(f.service.tree().session_count() == 1);
+  CHECK(f.service.ReadTree()->session_count() == 1);
   f.sockets.HangUp(tag);
   f.Settle();
-  CHECK(f.service.tree().session_count() == 0);
+  CHECK(f.service.ReadTree()->session_count() == 0);
   CHECK(IsThere(f, "/a"));
   CHECK_FALSE(IsThere(f, "/behind"));
 }
@@ -464,7 +465,7 @@ TEST_CASE("what was received and not looked at is done too when the client goes"
   f.sockets.HangUp(tag);
   f.Settle();
   CHECK(IsThere(f, "/b"));
-  CHECK(f.service.tree().session_count() == 0);
+  CHECK(f.service.ReadTree()->session_count() == 0);
 }
 
 TEST_CASE("nothing that came behind an operation that does not exist is done") {

@@ -108,7 +108,7 @@ void ZkDoor::OnResult(tree::ApplyResult result) {
   LoopOf(tag).Push(std::move(result));
 }
 
-void ZkDoor::OnTreeReplaced() {
+void ZkDoor::OnTreeReplaced(const tree::Tree& /*tree*/) {
   for (ConnectionLoop* loop : loops_) loop->Push(ConnectionLoop::TreeReplaced{});
 }
 

@@ -53,7 +53,7 @@ class ZkDoor : public Door {
   void OnSessionAttached(const tree::SessionInfo& session) override;
   void OnSessionClosed(tree::SessionId session, tree::Zxid zxid) override;
   void OnResult(tree::ApplyResult result) override;
-  void OnTreeReplaced() override;
+  void OnTreeReplaced(const tree::Tree& tree) override;
   void OnBatchApplied() override;
   void OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) override;
 

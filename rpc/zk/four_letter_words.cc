@@ -138,8 +138,9 @@ void AppendConnection(const ConnectionStatistics& connection, bool cleared, bool
 
 // A function that appends a line for each connection, in pieces, and then `end`.
 FourLetterWords::Pieces ConnectionLines(const Statistics* statistics, bool whole,
-                                        std::function<std::string()> end) {
-  return [statistics, whole, end = std::move(end), next = uint32_t{0}](std::string* to) mutable {
+                                        std::function<std::string(const tree::Tree&)> end) {
+  return [statistics, whole, end = std::move(end), next = uint32_t{0}](const tree::Tree& tree,
+                                                                       std::string* to) mutable {
     const std::optional<uint32_t> tag = statistics->Visit(
         next, kPieceLines, [&](const ConnectionStatistics& connection, bool cleared) {
           AppendConnection(connection, cleared, whole, to);
@@ -148,7 +149,7 @@ FourLetterWords::Pieces ConnectionLines(const Statistics* statistics, bool whole
       next = *tag;
       return true;
     }
-    *to += end();
+    *to += end(tree);
     return false;
   };
 }
@@ -301,8 +302,8 @@ FourLetterWords::Pieces FourLetterWords::AnswerServing(std::string_view word,
                                                        const ServerStatus& status,
                                                        std::string* to) {
   if (word == "srvr") {
-    return [this, status](std::string* text) {
-      *text += VersionLines(status) + ServerLines(status);
+    return [this, status](const tree::Tree& tree, std::string* text) {
+      *text += VersionLines(status) + ServerLines(status, tree);
       return false;
     };
   }
@@ -313,7 +314,7 @@ FourLetterWords::Pieces FourLetterWords::AnswerServing(std::string_view word,
   if (word == "wchc") return WatchesByConnection();
   if (word == "wchp") return WatchesByPath();
   if (word == "wchs") {
-    return [this](std::string* text) {
+    return [this](const tree::Tree&, std::string* text) {
       Watches& watches = door_.watches();
       MutexLock lock(&watches.mutex);
       absl::StrAppend(text, watches.table.node_watcher_count(), " connections watching ",
@@ -323,8 +324,7 @@ FourLetterWords::Pieces FourLetterWords::AnswerServing(std::string_view word,
     };
   }
   if (word == "hash") {
-    return [this](std::string* text) {
-      const tree::Tree& tree = door_.service().tree();
+    return [](const tree::Tree& tree, std::string* text) {
       absl::StrAppend(text, absl::StrFormat("%x: %d\n", tree.last_zxid().value(), tree.digest()));
       return false;
     };
@@ -360,10 +360,9 @@ std::string FourLetterWords::VersionLines(const ServerStatus& status) const {
                       status.read_only ? "READ-ONLY mode; serving only read-only clients\n" : "");
 }
 
-std::string FourLetterWords::ServerLines(const ServerStatus& status) {
+std::string FourLetterWords::ServerLines(const ServerStatus& status, const tree::Tree& tree) {
   const Statistics& statistics = door_.statistics();
   const Statistics::Totals totals = statistics.Sum();
-  const tree::Tree& tree = door_.service().tree();
   std::string text = absl::StrCat(
       "Latency min/avg/max: ", totals.latency_ms.shown_min(), "/",
       Decimal(totals.latency_ms.average()), "/", totals.latency_ms.max,
@@ -380,16 +379,19 @@ std::string FourLetterWords::ServerLines(const ServerStatus& status) {
 }
 
 FourLetterWords::Pieces FourLetterWords::Status(const ServerStatus& status) {
-  Pieces lines = ConnectionLines(&door_.statistics(), /*whole=*/false,
-                                 [this, status] { return "\n" + ServerLines(status); });
-  return [this, status, lines = std::move(lines), begun = false](std::string* to) mutable {
+  Pieces lines = ConnectionLines(
+      &door_.statistics(), /*whole=*/false,
+      [this, status](const tree::Tree& tree) { return "\n" + ServerLines(status, tree); });
+  return [this, status, lines = std::move(lines), begun = false](const tree::Tree& tree,
+                                                                 std::string* to) mutable {
     if (!std::exchange(begun, true)) *to += VersionLines(status) + "Clients:\n";
-    return lines(to);
+    return lines(tree, to);
   };
 }
 
 FourLetterWords::Pieces FourLetterWords::Connections() {
-  return ConnectionLines(&door_.statistics(), /*whole=*/true, [] { return std::string("\n"); });
+  return ConnectionLines(&door_.statistics(), /*whole=*/true,
+                         [](const tree::Tree&) { return std::string("\n"); });
 }
 
 FourLetterWords::Pieces FourLetterWords::Monitor(const ServerStatus& status) {
@@ -399,7 +401,7 @@ FourLetterWords::Pieces FourLetterWords::Monitor(const ServerStatus& status) {
   const auto open_files =
       std::distance(std::filesystem::directory_iterator("/proc/self/fd", ignored),
                     std::filesystem::directory_iterator{});
-  return [this, status, limit, open_files](std::string* to) {
+  return [this, status, limit, open_files](const tree::Tree& tree, std::string* to) {
     MonitorLines lines;
     lines.Add("version", kVersion);
     lines.Add("server_state", std::string(ModeName(status)));
@@ -409,7 +411,6 @@ FourLetterWords::Pieces FourLetterWords::Monitor(const ServerStatus& status) {
                                                                : "following - broadcast");
     }
     AddTotals(door_.statistics(), door_.statistics().Sum(), &lines);
-    const tree::Tree& tree = door_.service().tree();
     lines.Add("znode_count", tree.node_count());
     lines.Add("ephemerals_count", tree.ephemeral_count());
     lines.Add("approximate_data_size", tree.data_bytes());
@@ -489,8 +490,8 @@ FourLetterWords::Pieces FourLetterWords::Dump() {
     Pieces connections;
   };
   auto progress = std::make_shared<Progress>();
-  progress->connections = [statistics = &door_.statistics(),
-                           next = uint32_t{0}](std::string* to) mutable {
+  progress->connections = [statistics = &door_.statistics(), next = uint32_t{0}](
+                              const tree::Tree&, std::string* to) mutable {
     if (next == 0) {
       absl::StrAppend(to, "Connections dump:\nConnections (", statistics->connections(), "):\n");
     }
@@ -502,9 +503,8 @@ FourLetterWords::Pieces FourLetterWords::Dump() {
     next = tag.value_or(0);
     return tag.has_value();
   };
-  return [this, progress](std::string* to) {
+  return [progress](const tree::Tree& tree, std::string* to) {
     Progress& p = *progress;
-    const tree::Tree& tree = door_.service().tree();
     if (!std::exchange(p.begun, true)) {
       p.sessions = tree.Sessions();
       p.with_ephemerals = static_cast<size_t>(
@@ -532,7 +532,7 @@ FourLetterWords::Pieces FourLetterWords::Dump() {
       }
     }
     if (p.dumped < p.sessions.size()) return true;
-    return p.connections(to);
+    return p.connections(tree, to);
   };
 }
 
@@ -540,7 +540,7 @@ FourLetterWords::Pieces FourLetterWords::Dump() {
 // As ZooKeeper: those of nodes, not those of their children.
 
 FourLetterWords::Pieces FourLetterWords::WatchesByPath() {
-  return [this](std::string* to) {
+  return [this](const tree::Tree&, std::string* to) {
     std::string path_shown;
     std::set<int64_t> sessions;  // that watch it
     const auto show = [&] {
@@ -561,7 +561,7 @@ FourLetterWords::Pieces FourLetterWords::WatchesByPath() {
 }
 
 FourLetterWords::Pieces FourLetterWords::WatchesByConnection() {
-  return [this](std::string* to) {
+  return [this](const tree::Tree&, std::string* to) {
     std::map<int64_t, std::set<std::string>> paths;
     const bool all = door_.ForEachNodeWatch(
         kWatchesShownMax, kWatchBytesShownMax,

@@ -34,8 +34,8 @@ class FourLetterWords {
   size_t BytesOf(std::string_view word) const;
 
   // Appends the next piece to `*to`, and returns whether there are more.
-  // REQUIRES: the tree is locked for reading.
-  using Pieces = std::function<bool(std::string* to)>;
+  // `tree` is locked, and not kept: the next piece may be of another one.
+  using Pieces = std::function<bool(const tree::Tree& tree, std::string* to)>;
   // Begins to answer `word`, of the length that BytesOf says: appends to `*to` what can be said at
   // once. What it returns, if not null, makes the rest. Looks at files; REQUIRES: the calling
   // thread has not locked the tree.
@@ -47,7 +47,7 @@ class FourLetterWords {
   std::string Configuration();
   std::string Environment() const;
   std::string Directories() const;
-  std::string ServerLines(const ServerStatus& status);
+  std::string ServerLines(const ServerStatus& status, const tree::Tree& tree);
   std::string VersionLines(const ServerStatus& status) const;
   Pieces Monitor(const ServerStatus& status);
   Pieces Connections();

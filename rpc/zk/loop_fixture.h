@@ -36,8 +36,7 @@ class CountingBytes : public RandomBytes {
 // Keeps what is submitted until Apply.
 class FakeService : public Service {
  public:
-  const tree::Tree& tree() const override { return tree_; }
-  SharedMutex& tree_mutex() override { return mutex_; }
+  GuardedTree::ReadGuard ReadTree() const override { return tree_.Read(); }
   tree::Origin origin() const override { return {3, incarnation}; }
   uint32_t version_in_force() const override { return version; }
   void Submit(CommandBatch batch) override { batches.push_back(std::move(batch)); }
@@ -52,17 +51,23 @@ class FakeService : public Service {
 
   void Apply(Door* door) {
     {
-      WriterLock lock(&mutex_);
+      GuardedTree::WriteGuard tree = tree_.Write();
       for (CommandBatch& batch : std::exchange(batches, {})) {
         for (const CommandBatch::Range& range : batch.commands) {
           tree::StampSequence(batch.bytes->data() + range.offset, ++sequence_);
           tree::StampTime(batch.bytes->data() + range.offset, kStartMs);
-          tree_.Apply(tree::Zxid(static_cast<int64_t>(sequence_)), batch.view(range), origin(),
+          tree->Apply(tree::Zxid(static_cast<int64_t>(sequence_)), batch.view(range), origin(),
                       door);
         }
       }
     }
     door->OnBatchApplied();
+  }
+
+  // Tells `door` that another tree, here one like the one before, is in its place.
+  void ReplaceTree(Door* door) {
+    const GuardedTree::WriteGuard tree = tree_.Write();
+    door->OnTreeReplaced(*tree);
   }
 
   std::vector<CommandBatch> batches;
@@ -75,8 +80,7 @@ class FakeService : public Service {
   uint64_t incarnation = 5;
 
  private:
-  tree::Tree tree_;
-  SharedMutex mutex_;
+  GuardedTree tree_;
   uint64_t sequence_ = 0;
 };
 

@@ -22,14 +22,14 @@ bool TreeService::Work(rpc::Door* door) {
   const auto syncs = std::exchange(syncs_, {});
   if (batches.empty() && syncs.empty()) return false;
   {
-    WriterLock lock(&mutex_);
+    rpc::GuardedTree::WriteGuard tree = tree_.Write();
     for (const rpc::CommandBatch& batch : batches) {
       for (const rpc::CommandBatch::Range& range : batch.commands) {
         char* command = batch.bytes->data() + range.offset;
         ++zxid_;
         tree::StampSequence(command, static_cast<uint64_t>(zxid_));
         tree::StampTime(command, zxid_);
-        tree_.Apply(tree::Zxid(zxid_), batch.view(range), origin(), door);
+        tree->Apply(tree::Zxid(zxid_), batch.view(range), origin(), door);
       }
     }
   }

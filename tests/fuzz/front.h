@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/manual_clock.h"
-#include "base/mutex.h"
 #include "base/random.h"
 #include "rpc/zk/connection_loop.h"
 #include "rpc/zk/door.h"
@@ -21,8 +20,7 @@ namespace quorate::fuzz {
 // A tree that applies what is submitted when it is told to.
 class TreeService final : public rpc::Service {
  public:
-  const tree::Tree& tree() const override { return tree_; }
-  SharedMutex& tree_mutex() override { return mutex_; }
+  rpc::GuardedTree::ReadGuard ReadTree() const override { return tree_.Read(); }
   tree::Origin origin() const override { return {1, 1}; }
   void Submit(rpc::CommandBatch batch) override { batches_.push_back(std::move(batch)); }
   uint32_t version_in_force() const override { return consensus::kVersionNewest; }
@@ -39,8 +37,7 @@ class TreeService final : public rpc::Service {
   bool Work(rpc::Door* door);
 
  private:
-  tree::Tree tree_;
-  SharedMutex mutex_;
+  rpc::GuardedTree tree_;
   std::vector<rpc::CommandBatch> batches_;
   std::vector<std::pair<uint32_t, uint64_t>> syncs_;
   rpc::ServerStatus status_{.leader_known = true, .is_leader = true, .in_touch = true};

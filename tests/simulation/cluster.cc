@@ -45,9 +45,11 @@ Cluster::Cluster(Simulation* simulation)
 
 Cluster::~Cluster() { simulation_.SetDescribe(nullptr); }
 
-const tree::Tree* Cluster::tree(size_t member) const {
+void Cluster::ReadTree(size_t member, const std::function<void(const tree::Tree&)>& read) const {
   Process* process = machines_[member]->process();
-  return process == nullptr ? nullptr : &process->replica().tree();
+  if (process == nullptr) return;
+  const rpc::GuardedTree::ReadGuard tree = process->replica().ReadTree();
+  read(*tree);
 }
 
 bool Cluster::MightRefuseData(size_t member, int64_t from_us, int64_t until_us) const {
@@ -214,10 +216,10 @@ void Cluster::CheckAtTheEnd() {
     checker_.CheckLog(machine->number(), process.data_dir(),
                       std::min({process.raft().commit_index(), process.raft().durable_index(),
                                 checker_.committed()}));
-    const tree::Tree& tree = process.replica().tree();
-    if (tree.digest() != tree.ComputeDigest()) {
+    const rpc::GuardedTree::ReadGuard tree = process.replica().ReadTree();
+    if (tree->digest() != tree->ComputeDigest()) {
       Fail("the digest is that of the tree",
-           fmt::format("server {} at {}", machine->number() + 1, tree.last_zxid().value()));
+           fmt::format("server {} at {}", machine->number() + 1, tree->last_zxid().value()));
     }
   }
 }

@@ -52,7 +52,7 @@ class Cluster : public World {
   void Mix(uint64_t number) override { simulation_.trace().Mix(number); }
   void Count(std::string_view probe) override { simulation_.trace().Count(probe); }
   size_t member_count() const override { return machines_.size(); }
-  const tree::Tree* tree(size_t member) const override;
+  void ReadTree(size_t member, const std::function<void(const tree::Tree&)>& read) const override;
   bool MightRefuseData(size_t member, int64_t from_us, int64_t until_us) const override;
   void AddObserver(ServerObserver* observer) override { observers_.push_back(observer); }
 

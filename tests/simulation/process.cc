@@ -320,12 +320,11 @@ void Process::OnDiverged(const rpc::Divergence& divergence) {
 
 // --- rpc::Door -----------------------------------------------------------------------------------
 
-void Process::OnTreeReplaced() {
-  const tree::Tree& tree = replica_->tree();
+void Process::OnTreeReplaced(const tree::Tree& tree) {
   applied_ = Index{static_cast<uint64_t>(tree.last_zxid().value())};
   closed_sessions_.clear();
   checker_.OnStateLoaded(number_, applied_, tree.digest());
-  door_->OnTreeReplaced();
+  door_->OnTreeReplaced(tree);
 }
 
 void Process::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,

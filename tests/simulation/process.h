@@ -88,7 +88,7 @@ class Process : public rpc::ReplicaHost,
 
   // rpc::Door: the real one, and the checkers.
   bool IsQuick() const override;
-  void OnTreeReplaced() override;
+  void OnTreeReplaced(const tree::Tree& tree) override;
   void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                    const tree::EventAcls& acls) override;
   void OnSessionAttached(const tree::SessionInfo& session) override;

@@ -108,8 +108,10 @@ class World {
   virtual void Count(std::string_view probe) = 0;
 
   virtual size_t member_count() const = 0;
-  // The tree of a member, nullptr while it is down. For checks at the end, not for clients.
-  virtual const tree::Tree* tree(size_t member) const = 0;
+  // Calls `read` with the tree of a member, unless it is down. For checks at the end, not for
+  // clients.
+  virtual void ReadTree(size_t member,
+                        const std::function<void(const tree::Tree&)>& read) const = 0;
   // Whether, at some time of these, the member might refuse writes that add data because disks were
   // full: by the truth about them, and not by what the member says.
   virtual bool MightRefuseData(size_t member, int64_t from_us, int64_t until_us) const = 0;

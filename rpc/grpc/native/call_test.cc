@@ -120,7 +120,7 @@ TEST_CASE("a transaction with a check of another version is not made") {
   CHECK(DetailOf(status).path() == "/a");
   REQUIRE(DetailOf(status).results_size() == 2);
   CHECK(DetailOf(status).results(1).error() == v1::BAD_VERSION);
-  CHECK_FALSE(f.service.tree().FindStat("/b", std::make_unique<tree::Stat>().get()));
+  CHECK_FALSE(f.service.ReadTree()->FindStat("/b", std::make_unique<tree::Stat>().get()));
   txn.mutable_operations(1)->mutable_check()->set_version(1);
   CHECK(f.Unary(Method::kTxn, txn, &done).ok());
 }
@@ -226,7 +226,7 @@ TEST_CASE("a member that cannot serve says whether a write may have been made") 
           std::string::npos);
   }
   SECTION("its tree is replaced") {
-    f.door.OnTreeReplaced();
+    f.service.ReplaceTree(&f.door);
     f.door.OnBatchApplied();
     f.transport.RunTurns();
     CHECK(f.CodeOf(tag) == absl::StatusCode::kUnavailable);
@@ -234,7 +234,7 @@ TEST_CASE("a member that cannot serve says whether a write may have been made") 
   SECTION("its client has gone") {
     f.transport.Cancel(tag);
     f.Settle();
-    CHECK(f.service.tree().FindStat("/a", std::make_unique<tree::Stat>().get()));
+    CHECK(f.service.ReadTree()->FindStat("/a", std::make_unique<tree::Stat>().get()));
   }
 }
 

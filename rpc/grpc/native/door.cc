@@ -105,15 +105,15 @@ void NativeDoor::OnResult(tree::ApplyResult result) {
   LoopOf(tag).Push(std::move(result));
 }
 
-void NativeDoor::OnTreeReplaced() {
-  history_.Clear(service_->tree().last_zxid());
+void NativeDoor::OnTreeReplaced(const tree::Tree& tree) {
+  history_.Clear(tree.last_zxid());
   for (StreamLoop* loop : loops_) loop->Push(StreamLoop::TreeReplaced{});
 }
 
 std::shared_ptr<const RecentEvents> NativeDoor::TakeRecentEvents() const { return history_.Take(); }
 
-void NativeDoor::OnRecentEvents(std::span<const std::string> parts) {
-  const absl::Status restored = history_.Restore(parts, service_->tree().last_zxid());
+void NativeDoor::OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid) {
+  const absl::Status restored = history_.Restore(parts, zxid);
   if (restored.ok()) return;
   spdlog::warn(
       "watches of gRPC clients cannot go on from before the checkpoint: {}; their clients are told "

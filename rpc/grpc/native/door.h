@@ -42,9 +42,9 @@ class NativeDoor : public Door {
   void OnSessionAttached(const tree::SessionInfo& session) override;
   void OnSessionClosed(tree::SessionId session, tree::Zxid zxid) override;
   void OnResult(tree::ApplyResult result) override;
-  void OnTreeReplaced() override;
+  void OnTreeReplaced(const tree::Tree& tree) override;
   std::shared_ptr<const RecentEvents> TakeRecentEvents() const override;
-  void OnRecentEvents(std::span<const std::string> parts) override;
+  void OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid) override;
   void OnBatchApplied() override;
   void OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) override;
 

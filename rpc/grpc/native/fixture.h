@@ -119,7 +119,7 @@ class Fixture {
     while (!service.batches.empty() || !service.syncs.empty()) {
       if (!service.batches.empty()) service.Apply(told);
       for (const auto& [tag, sync_id] : std::exchange(service.syncs, {})) {
-        told->OnSyncDone(tag, sync_id, service.tree().last_zxid());
+        told->OnSyncDone(tag, sync_id, service.ReadTree()->last_zxid());
       }
       transport.RunTurns();
     }
@@ -189,7 +189,7 @@ class Fixture {
     v1::TxnResponse response;
     REQUIRE(Unary(Method::kTxn, request, &response).ok());
   }
-  int64_t zxid() const { return service.tree().last_zxid().value(); }
+  int64_t zxid() const { return service.ReadTree()->last_zxid().value(); }
   void Pass(int64_t ms) {
     clock.Advance(ms);
     loop.OnTimer();

@@ -45,8 +45,7 @@ class ApplyingService final : public Service {
     if (thread_.joinable()) thread_.join();
   }
 
-  const tree::Tree& tree() const override { return tree_; }
-  SharedMutex& tree_mutex() override { return mutex_; }
+  GuardedTree::ReadGuard ReadTree() const override { return tree_.Read(); }
   tree::Origin origin() const override { return {3, 5}; }
   void Submit(CommandBatch batch) override {
     MutexLock lock(&queue_mutex_);
@@ -85,20 +84,19 @@ class ApplyingService final : public Service {
       }
       for (CommandBatch& batch : batches) Apply(&batch);
       door_->OnBatchApplied();
-      for (const auto& [tag, id] : syncs) door_->OnSyncDone(tag, id, tree_.last_zxid());
+      for (const auto& [tag, id] : syncs) door_->OnSyncDone(tag, id, tree_.Read()->last_zxid());
     }
   }
   void Apply(CommandBatch* batch) {
-    WriterLock lock(&mutex_);
+    GuardedTree::WriteGuard tree = tree_.Write();
     for (const CommandBatch::Range& range : batch->commands) {
       tree::StampSequence(batch->bytes->data() + range.offset, ++sequence_);
       tree::StampTime(batch->bytes->data() + range.offset, zk::kStartMs);
-      tree_.Apply(tree::Zxid(static_cast<int64_t>(sequence_)), batch->view(range), origin(), door_);
+      tree->Apply(tree::Zxid(static_cast<int64_t>(sequence_)), batch->view(range), origin(), door_);
     }
   }
 
-  tree::Tree tree_;
-  SharedMutex mutex_;
+  GuardedTree tree_;
   uint64_t sequence_ = 0;
   Door* door_ = nullptr;
   std::thread thread_;

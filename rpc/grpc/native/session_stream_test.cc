@@ -32,7 +32,7 @@ TEST_CASE("a new session is opened, with a timeout within the limits") {
   CHECK(response.opened().member() == 3);
   CHECK(response.opened().last_sequence() == 0);
   CHECK(static_cast<uint64_t>(response.opened().session_id()) >> 56 == 3);
-  CHECK(f.service.tree().session_count() == 1);
+  CHECK(f.service.ReadTree()->session_count() == 1);
 }
 
 TEST_CASE("requests are answered in their order, reads after the writes before them") {
@@ -113,7 +113,7 @@ TEST_CASE("a write that is sent again is answered as it was, and not made again"
   CHECK(again.items(1).response().error() == v1::OK);
   CHECK(again.items(1).response().write().results(0).stat().version() == 1);
   CHECK(f.CallOne(second, WriteRequest(3, 4, {SetOp("/b", "")})).error() == v1::OUT_OF_SEQUENCE);
-  CHECK(f.service.tree().node_count() == 6);  // the four that are always there
+  CHECK(f.service.ReadTree()->node_count() == 6);  // the four that are always there
 }
 
 TEST_CASE("answers that were acknowledged are forgotten") {
@@ -263,7 +263,7 @@ TEST_CASE("a session that moves to another stream ends the first one") {
   const uint32_t second = f.OpenSession(&opened, opened.session_id());
   CHECK(f.CodeOf(first) == absl::StatusCode::kAborted);
   CHECK(f.CallOne(second, WriteRequest(1, 1, {CreateOp("/a")})).error() == v1::OK);
-  CHECK(f.service.tree().session_count() == 1);
+  CHECK(f.service.ReadTree()->session_count() == 1);
 }
 
 TEST_CASE("a session moves between the doors") {
@@ -293,7 +293,7 @@ TEST_CASE("a session moves between the doors") {
   f.OpenSession(&opened, opened.session_id());
   sockets.RunTurns();
   CHECK_FALSE(sockets.open(connection));
-  CHECK(f.service.tree().ephemeral_count() == 1);
+  CHECK(f.service.ReadTree()->ephemeral_count() == 1);
 }
 
 TEST_CASE("who has no session learns that in time") {
@@ -321,7 +321,7 @@ TEST_CASE("who has no session learns that in time") {
     header.kind = tree::CommandKind::kExpireSession;
     header.session = tree::SessionId(opened.session_id());
     tree::SessionInfo info;
-    REQUIRE(f.service.tree().FindSession(header.session, &info));
+    REQUIRE(f.service.ReadTree()->FindSession(header.session, &info));
     header.attach_zxid = info.attach_zxid;
     header.origin = f.service.origin();
     tree::AppendCloseSession(header, batch.bytes.get());
@@ -336,7 +336,7 @@ TEST_CASE("who has no session learns that in time") {
     CHECK(f.CodeOf(tag) == absl::StatusCode::kUnavailable);
   }
   SECTION("the tree was replaced") {
-    f.door.OnTreeReplaced();
+    f.service.ReplaceTree(&f.door);
     f.door.OnBatchApplied();
     f.Settle();
     CHECK(f.CodeOf(tag) == absl::StatusCode::kUnavailable);
@@ -353,8 +353,8 @@ TEST_CASE("a close ends the session, its ephemerals and, after the answer, the s
       f.Call(tag, {WriteRequest(1, 1, {CreateOp("/e", "", v1::EPHEMERAL)}), close});
   CHECK(IdsOf(response) == std::vector<uint64_t>{1, 9});
   CHECK(f.CodeOf(tag) == absl::StatusCode::kOk);
-  CHECK(f.service.tree().session_count() == 0);
-  CHECK(f.service.tree().ephemeral_count() == 0);
+  CHECK(f.service.ReadTree()->session_count() == 0);
+  CHECK(f.service.ReadTree()->ephemeral_count() == 0);
   CHECK(f.loop.stream_count() == 0);
 }
 
@@ -366,7 +366,7 @@ TEST_CASE("a client that sends no more gets its answers, and keeps its session")
   f.Settle();
   CHECK(IdsOf(f.Received(tag)) == std::vector<uint64_t>{1, 2});
   CHECK(f.CodeOf(tag) == absl::StatusCode::kOk);
-  CHECK(f.service.tree().session_count() == 1);
+  CHECK(f.service.ReadTree()->session_count() == 1);
 }
 
 TEST_CASE("a client that has seen more than this member waits, and then goes elsewhere") {
@@ -462,7 +462,7 @@ TEST_CASE("what makes no sense, or cannot go on, ends the stream with the reason
     CHECK(error_of(up) == v1::BAD_ARGUMENTS);
   }
   SECTION("a tree that was replaced") {
-    f.door.OnTreeReplaced();
+    f.service.ReplaceTree(&f.door);
     f.door.OnBatchApplied();
     f.Settle();
     CHECK(error_of(up) == v1::UNAVAILABLE);

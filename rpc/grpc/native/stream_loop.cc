@@ -266,23 +266,18 @@ uint64_t StreamLoop::AddBarrier(uint32_t tag) {
 }
 
 const tree::Tree& StreamLoop::tree() const {
-  ASSERT(tree_locked_);
-  return door_->service().tree();
+  ASSERT(tree_.has_value(), "whoever reads has locked the tree");
+  return **tree_;
 }
 
 void StreamLoop::LockTree() {
-  if (tree_locked_) return;
-  door_->service().tree_mutex().ReaderLock();
-  tree_locked_ = true;
+  if (tree_.has_value()) return;
+  tree_.emplace(door_->service().ReadTree());
   DrainInbox();
   seen_zxid_ = tree().last_zxid();
 }
 
-void StreamLoop::UnlockTree() {
-  if (!tree_locked_) return;
-  tree_locked_ = false;
-  door_->service().tree_mutex().ReaderUnlock();
-}
+void StreamLoop::UnlockTree() { tree_.reset(); }
 
 // --- Inbox ---------------------------------------------------------------------------------------
 

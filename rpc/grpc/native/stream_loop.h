@@ -159,7 +159,7 @@ class StreamLoop {
   CommandBatch batch_;
   std::vector<std::shared_ptr<Client>> dirty_;
   bool turn_end_scheduled_ = false;
-  bool tree_locked_ = false;
+  std::optional<GuardedTree::ReadGuard> tree_;  // while the tree is locked
   bool inbox_may_have_items_ = false;
   tree::Zxid seen_zxid_;
   std::chrono::steady_clock::time_point now_;

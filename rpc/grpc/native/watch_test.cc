@@ -236,7 +236,7 @@ TEST_CASE("a stream that ends does not say that it told what it was not handed a
   if (!first.empty()) {
     first.swap(f.service.batches);
     f.service.Apply(f.told);
-    f.told->OnTreeReplaced();
+    f.service.ReplaceTree(f.told);
     first.swap(f.service.batches);
   }
   f.service.Apply(f.told);
@@ -254,10 +254,10 @@ TEST_CASE("after a start watches go on from before the checkpoint, if that has t
   const int64_t seen = f.zxid();
   f.Change(SetOp("/a", ""));
   std::string events = f.door.TakeRecentEvents()->Encode(0);
-  f.told->OnTreeReplaced();
+  f.service.ReplaceTree(f.told);
   const bool is_whole = GENERATE(true, false);
   if (!is_whole) events.pop_back();
-  f.told->OnRecentEvents({&events, 1});
+  f.told->OnRecentEvents({&events, 1}, f.service.ReadTree()->last_zxid());
   f.told->OnBatchApplied();
   f.Settle();
   const uint32_t tag = f.OpenSession();

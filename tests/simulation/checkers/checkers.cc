@@ -16,14 +16,14 @@ Checkers::Checkers(World* world, const CheckerSettings& settings)
 void Checkers::CheckFinal(const std::set<int64_t>& living) const {
   World& world = history_.world();
   for (size_t member = 0; member < world.member_count(); ++member) {
-    const tree::Tree* tree = world.tree(member);
-    if (tree == nullptr) continue;
-    replay_.CheckTree(member, *tree);
-    bank_.CheckTree(member, *tree);
-    // One that is not in the cluster any more may be behind.
-    if (tree->last_zxid().value() == model().last_zxid()) {
-      sessions_.CheckEphemerals(member, *tree, living);
-    }
+    world.ReadTree(member, [&](const tree::Tree& tree) {
+      replay_.CheckTree(member, tree);
+      bank_.CheckTree(member, tree);
+      // One that is not in the cluster any more may be behind.
+      if (tree.last_zxid().value() == model().last_zxid()) {
+        sessions_.CheckEphemerals(member, tree, living);
+      }
+    });
   }
   registers_.CheckFinal();
   if (bank_.sums_taken() > 0) world.Count("checker: the sum of the accounts was taken");

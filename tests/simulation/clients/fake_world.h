@@ -52,7 +52,9 @@ class FakeWorld : public World {
   void Mix(uint64_t number) override { hash_ = Spread(hash_ ^ number); }
   void Count(std::string_view probe) override { ++counts_[std::string(probe)]; }
   size_t member_count() const override { return trees_.size(); }
-  const tree::Tree* tree(size_t member) const override { return trees_.at(member); }
+  void ReadTree(size_t member, const std::function<void(const tree::Tree&)>& read) const override {
+    if (const tree::Tree* tree = trees_.at(member); tree != nullptr) read(*tree);
+  }
   bool MightRefuseData(size_t, int64_t from_us, int64_t until_us) const override {
     return refusal_times_.Overlap(from_us, until_us);
   }
