@@ -15,8 +15,8 @@
 #include "tools/load_backup.h"
 #include "tools/offline/member_directory.h"
 #include "tools/progress_bar.h"
+#include "tools/restored_tree.h"
 #include "tools/text.h"
-#include "tree/command.h"
 
 namespace quorate::tools {
 namespace {
@@ -30,7 +30,7 @@ struct Options {
   std::vector<uint64_t> members;
   std::vector<uint64_t> observers;
   std::string cluster_name;
-  bool without_sessions = false;
+  RestoreOptions restore;
 };
 
 // Who the member is, by a configuration file or by the options.
@@ -58,43 +58,6 @@ absl::StatusOr<NewMember> MemberOf(const Options& options) {
   member.voters = options.members;
   member.observers = options.observers;
   return member;
-}
-
-// The same for all members of the new cluster, and another one than that of the cluster which the
-// backup is of, of another backup, or of other members.
-std::string NewClusterId(const tree::BackupTotals& totals, const NewMember& member,
-                         const std::string& cluster_name) {
-  tree::BackupChecksum id;
-  id.Add("cluster");
-  id.Add(totals.checksum);
-  for (uint64_t voter : member.voters) id.Add(absl::StrCat("voter ", voter, ";"));
-  for (uint64_t observer : member.observers) id.Add(absl::StrCat("observer ", observer, ";"));
-  id.Add(cluster_name);
-  return id.Value();
-}
-
-class NoListener : public tree::ApplyListener {
- public:
-  void OnNodeEvent(tree::EventType, std::string_view, tree::Zxid, const tree::EventAcls&) override {
-  }
-  void OnSessionAttached(const tree::SessionInfo&) override {}
-  void OnSessionClosed(tree::SessionId, tree::Zxid) override {}
-  void OnResult(tree::ApplyResult) override {}
-};
-
-// As if each of them had been closed after the backup: their ephemerals go too.
-void CloseSessions(tree::Tree* tree) {
-  NoListener listener;
-  for (const tree::SessionInfo& session : tree->Sessions()) {
-    tree::CommandHeader header;
-    header.kind = tree::CommandKind::kExpireSession;
-    header.session = session.id;
-    header.attach_zxid = session.attach_zxid;
-    header.time_ms = tree->time_ms();
-    std::string command;
-    tree::AppendCloseSession(header, &command);
-    tree->Apply(tree->last_zxid() + 1, command, {}, &listener);
-  }
 }
 
 absl::Status Write(const NewMember& member, const tree::Tree& tree, uint64_t term,
@@ -150,8 +113,9 @@ absl::Status RunRestore(const GlobalOptions& global, const Options& options) {
     return absl::FailedPreconditionError(backup.status().message());
   }
   if (!backup.ok()) return backup.status();
-  member->cluster_id = NewClusterId(backup->totals, *member, options.cluster_name);
-  if (options.without_sessions) CloseSessions(backup->tree.get());
+  if (absl::Status s = PrepareRestoredTree(options.restore, backup->tree.get()); !s.ok()) return s;
+  member->cluster_id = RestoredClusterId(backup->totals, options.restore, *backup->tree,
+                                         member->voters, member->observers, options.cluster_name);
   if (absl::Status s = Write(*member, *backup->tree, backup->header.term, backup->totals);
       !s.ok()) {
     return s;
@@ -185,13 +149,22 @@ void AddRestoreCommand(CommandLine* command_line) {
   command->add_option("--cluster-name", options->cluster_name,
                       "Any text; clusters that are restored from one file under different names "
                       "are different ones");
-  command->add_flag("--without-sessions", options->without_sessions,
+  command->add_flag("--without-sessions", options->restore.without_sessions,
                     "Leave out the sessions, and the ephemeral nodes with them");
+  command
+      ->add_option(
+          "--zxid-bump", options->restore.zxid_bump,
+          "How far above the backup's zxid the new cluster begins, so that no zxid is used "
+          "twice: more than the old cluster has written since the backup")
+      ->capture_default_str();
   command->footer(
-      "To be run once for each member of a new cluster, with the same file and the same members;\n"
-      "then start them all. Directories must be empty but for configuration and myid. Sessions "
-      "are\n"
-      "kept: clients come back to them, or they expire. This is for a new cluster only: a member "
+      "To be run once for each member of a new cluster, with the same file, the same members and "
+      "the\n"
+      "same options; then start them all. Directories must be empty but for configuration and "
+      "myid.\n"
+      "Sessions are kept: clients come back to them, or they expire. Zxids, and with them fencing\n"
+      "tokens, are greater than all that the old cluster has used. This is for a new cluster only: "
+      "a member "
       "that\nlost its disk later starts with an empty directory, and the others fill it; restoring "
       "it alone\ncould lose what was written since.");
 }

@@ -25,6 +25,8 @@ LARGE_NODES, LARGE_BYTES = 60, 150_000
 CUT_AFTER_BYTES = 2_000_000
 # Of each client, before a backup.
 WRITES_BETWEEN = 100
+# How far above its backup's zxid a restored cluster begins.
+ZXID_BUMP = 1 << 40
 KILLS = 12
 DAMAGES = 40
 
@@ -129,11 +131,16 @@ def alone_a_backup_under_load_has_every_write_that_was_acknowledged_before_it(se
         tree = _walk(cluster, 1)
         assert len({facts["zxid"] for _, facts in backups}) == 3, backups
         session = owner.session
+        with zk.Connection(cluster.address(1)) as connection:
+            connection.create("/after-the-backups")
+            cluster_zxid = connection.exists("/after-the-backups").czxid
+            connection.close()
         for path, wanted in list(before.items()) + [(quiet, set(tree))]:
             with harness.Cluster(server, start=False) as restored:
                 made = [_restore(path, restored, member) for member in restored.numbers()]
                 assert len({facts["cluster_id"] for facts in made}) == 1, made
                 assert made[0]["cluster_id"] != facts["cluster_id"], "it looks like the old cluster"
+                assert int(made[0]["zxid"], 16) == int(facts["zxid"], 16) + ZXID_BUMP, made
                 restored.start()
                 assert _digests(restored) == {made[0]["digest"]}
                 found = _walk(restored, 2)
@@ -145,6 +152,7 @@ def alone_a_backup_under_load_has_every_write_that_was_acknowledged_before_it(se
                     assert resumed.session == session
                     assert resumed.exists("/tree/3/mine").ephemeral_owner == session[0]
                     resumed.create("/new")
+                    assert resumed.exists("/new").czxid > cluster_zxid, "zxids are used twice"
                     resumed.close()
                 restored.kill(restored.leader())
                 assert "/tree/3/mine" not in checkpoints._walk(restored, restored.leader())
