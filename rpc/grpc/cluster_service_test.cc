@@ -46,6 +46,9 @@ class RecordsView : public tree::RecordStore::View {
   absl::Status ReadEvents(const tree::RecordStore::EventsFunction& /*events*/) override {
     return SeekBehind({});
   }
+  absl::StatusOr<std::unique_ptr<tree::RecordStore::View>> OpenAnother() const override {
+    return std::make_unique<RecordsView>(records_, label_.zxid);
+  }
 
  private:
   const Records records_;

@@ -66,6 +66,9 @@ class FileRecordStore::CheckpointView : public View {
     }
     return SeekBehind({});
   }
+  absl::StatusOr<std::unique_ptr<View>> OpenAnother() const override {
+    return std::make_unique<CheckpointView>(checkpoint_);
+  }
 
  private:
   const std::shared_ptr<const Checkpoint> checkpoint_;
@@ -187,6 +190,12 @@ absl::Status FileRecordStore::Commit(const Label& label) {
 absl::Status FileRecordStore::BeginStaging() {
   staged_ = std::make_shared<Checkpoint>();
   return absl::OkStatus();
+}
+
+absl::Status FileRecordStore::DiscardStaged() {
+  staged_.reset();
+  const std::string path = absl::StrCat(path_, "/", kStaged);
+  return env_->Exists(path) ? env_->Remove(path) : absl::OkStatus();
 }
 
 absl::Status FileRecordStore::Stage(std::string_view key, std::string_view value) {

@@ -31,6 +31,7 @@ class FileRecordStore : public tree::RecordStore {
   absl::Status WriteEvents(uint64_t part, std::optional<std::string_view> bytes) override;
   absl::Status Commit(const Label& label) override;
   absl::Status BeginStaging() override;
+  absl::Status DiscardStaged() override;
   absl::Status Stage(std::string_view key, std::string_view value) override;
   absl::Status FinishStaging(const Label& label) override;
   absl::Status ReplaceByStaged() override;

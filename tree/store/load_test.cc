@@ -39,6 +39,9 @@ class ListView : public RecordStore::View {
   absl::Status ReadEvents(const RecordStore::EventsFunction& /*events*/) override {
     return SeekBehind({});
   }
+  absl::StatusOr<std::unique_ptr<View>> OpenAnother() const override {
+    return std::make_unique<ListView>(&records_, label_);
+  }
 
   size_t fail_at = ~size_t{0};
 

@@ -48,6 +48,9 @@ class RecordStore {
     // Calls `events` for each part of the recent changes, in the order of their numbers. An error
     // of it ends that and is returned. Next goes on with the first of all records.
     virtual absl::Status ReadEvents(const EventsFunction& events) = 0;
+    // Another view of the same checkpoint, whichever is the newest by now. Next begins with the
+    // first record there. From any thread that does not use this one at the same time.
+    virtual absl::StatusOr<std::unique_ptr<View>> OpenAnother() const = 0;
   };
 
   virtual ~RecordStore() = default;
@@ -70,6 +73,8 @@ class RecordStore {
   // --- Another set of records --------------------------------------------------------------------
   // It has no recent changes. Forgets what was staged, and begins anew; so it must after an error.
   virtual absl::Status BeginStaging() = 0;
+  // Gives back, in memory and on disk, what was staged.
+  virtual absl::Status DiscardStaged() = 0;
   virtual absl::Status Stage(std::string_view key, std::string_view value) = 0;
   // Makes what was staged durable, under this label; it is not the newest checkpoint yet.
   virtual absl::Status FinishStaging(const Label& label) = 0;

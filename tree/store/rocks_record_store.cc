@@ -97,29 +97,52 @@ std::optional<uint64_t> PartOf(std::string_view key) {
 
 }  // namespace
 
-// An iterator keeps what it reads as it was, so that nothing else is needed.
+// What a database held at one moment, for all views of that checkpoint.
+class RocksRecordStore::Moment {
+ public:
+  explicit Moment(std::shared_ptr<Database> database)
+      : database_(std::move(database)), snapshot_(database_->db()->GetSnapshot()) {}
+  ~Moment() { database_->db()->ReleaseSnapshot(snapshot_); }
+  Moment(const Moment&) = delete;
+  Moment& operator=(const Moment&) = delete;
+
+  std::unique_ptr<rocksdb::Iterator> NewIterator() const {
+    rocksdb::ReadOptions options;
+    options.readahead_size = kReadAheadBytes;
+    options.snapshot = snapshot_;
+    return std::unique_ptr<rocksdb::Iterator>(database_->db()->NewIterator(options));
+  }
+  const std::string& path() const { return database_->path(); }
+
+ private:
+  const std::shared_ptr<Database> database_;
+  const rocksdb::Snapshot* const snapshot_;
+};
+
 class RocksRecordStore::DatabaseView : public View {
  public:
   // No value if there is no checkpoint in `database`.
   static absl::StatusOr<std::unique_ptr<DatabaseView>> Open(std::shared_ptr<Database> database) {
-    rocksdb::ReadOptions options;
-    options.readahead_size = kReadAheadBytes;
-    std::unique_ptr<rocksdb::Iterator> at(database->db()->NewIterator(options));
+    return Open(std::make_shared<const Moment>(std::move(database)));
+  }
+
+  static absl::StatusOr<std::unique_ptr<DatabaseView>> Open(std::shared_ptr<const Moment> moment) {
+    std::unique_ptr<rocksdb::Iterator> at = moment->NewIterator();
     at->SeekToFirst();
-    if (!at->status().ok()) return ToStatus(at->status(), "reading " + database->path());
+    if (!at->status().ok()) return ToStatus(at->status(), "reading " + moment->path());
     if (!at->Valid()) {
       return absl::FailedPreconditionError(
-          absl::StrCat(database->path(), ": there is no checkpoint"));
+          absl::StrCat(moment->path(), ": there is no checkpoint"));
     }
     if (ToView(at->key()) != kLabelKey) {
-      return absl::DataLossError(absl::StrCat(
-          database->path(), ": there are records without a label", ToAbsl(kRebuildAdvice)));
+      return absl::DataLossError(absl::StrCat(moment->path(), ": there are records without a label",
+                                              ToAbsl(kRebuildAdvice)));
     }
-    auto label = DecodeLabel(ToView(at->value()), database->path());
+    auto label = DecodeLabel(ToView(at->value()), moment->path());
     if (!label.ok()) return label.status();
     at->Seek(ToSlice(kFirstRecordKey));
     return std::unique_ptr<DatabaseView>(
-        new DatabaseView(std::move(database), std::move(at), *std::move(label)));
+        new DatabaseView(std::move(moment), std::move(at), *std::move(label)));
   }
 
   const Label& label() const override { return label_; }
@@ -132,7 +155,7 @@ class RocksRecordStore::DatabaseView : public View {
       if (absl::Status status = record(key, value); !status.ok()) return status;
       bytes += key.size() + value.size();
     }
-    if (!at_->status().ok()) return ToStatus(at_->status(), "reading " + database_->path());
+    if (!at_->status().ok()) return ToStatus(at_->status(), "reading " + moment_->path());
     return at_->Valid();
   }
 
@@ -140,7 +163,7 @@ class RocksRecordStore::DatabaseView : public View {
     at_->Seek(ToSlice(std::max(key, kFirstRecordKey)));
     if (at_->Valid() && ToView(at_->key()) == key) at_->Next();
     return at_->status().ok() ? absl::OkStatus()
-                              : ToStatus(at_->status(), "reading " + database_->path());
+                              : ToStatus(at_->status(), "reading " + moment_->path());
   }
 
   absl::Status ReadEvents(const EventsFunction& events) override {
@@ -149,21 +172,27 @@ class RocksRecordStore::DatabaseView : public View {
       const std::optional<uint64_t> part = PartOf(ToView(at_->key()));
       if (!part.has_value()) {
         return absl::DataLossError(absl::StrCat(
-            database_->path(), ": there is something of unknown meaning before the records",
+            moment_->path(), ": there is something of unknown meaning before the records",
             ToAbsl(kRebuildAdvice)));
       }
       if (absl::Status status = events(*part, ToView(at_->value())); !status.ok()) return status;
     }
-    if (!at_->status().ok()) return ToStatus(at_->status(), "reading " + database_->path());
+    if (!at_->status().ok()) return ToStatus(at_->status(), "reading " + moment_->path());
     return SeekBehind({});
   }
 
- private:
-  DatabaseView(std::shared_ptr<Database> database, std::unique_ptr<rocksdb::Iterator> at,
-               Label label)
-      : database_(std::move(database)), at_(std::move(at)), label_(std::move(label)) {}
+  absl::StatusOr<std::unique_ptr<View>> OpenAnother() const override {
+    auto another = Open(moment_);
+    if (!another.ok()) return another.status();
+    return std::unique_ptr<View>(*std::move(another));
+  }
 
-  const std::shared_ptr<Database> database_;  // outlives the iterator
+ private:
+  DatabaseView(std::shared_ptr<const Moment> moment, std::unique_ptr<rocksdb::Iterator> at,
+               Label label)
+      : moment_(std::move(moment)), at_(std::move(at)), label_(std::move(label)) {}
+
+  const std::shared_ptr<const Moment> moment_;  // outlives the iterator
   const std::unique_ptr<rocksdb::Iterator> at_;
   const Label label_;
 };
@@ -421,6 +450,12 @@ absl::Status RocksRecordStore::BeginStaging() {
   // What it removes is where the next one writes.
   staging_.reset();
   staging_ = NewFiles(kStaging);
+  return absl::OkStatus();
+}
+
+absl::Status RocksRecordStore::DiscardStaged() {
+  staged_.reset();
+  staging_.reset();
   return absl::OkStatus();
 }
 

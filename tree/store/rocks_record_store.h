@@ -90,11 +90,13 @@ class RocksRecordStore : public RecordStore {
   absl::Status WriteEvents(uint64_t part, std::optional<std::string_view> bytes) override;
   absl::Status Commit(const Label& label) override;
   absl::Status BeginStaging() override;
+  absl::Status DiscardStaged() override;
   absl::Status Stage(std::string_view key, std::string_view value) override;
   absl::Status FinishStaging(const Label& label) override;
   absl::Status ReplaceByStaged() override;
 
  private:
+  class Moment;
   class DatabaseView;
 
   RocksRecordStore(std::string path, const Options& options);

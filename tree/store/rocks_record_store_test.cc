@@ -357,6 +357,71 @@ TEST_CASE("a view stays as it is while others are committed, and outlives the st
   }
 }
 
+TEST_CASE("a view makes others of the same checkpoint, whatever is committed meanwhile") {
+  const TestDirectory directory;
+  auto store = MustOpen(directory.Path("tree"));
+  std::mt19937_64 random(5);
+  Records records;
+  WriteRandom(200, &random, store.get(), &records);
+  REQUIRE(store->Commit(LabelOf(1)).ok());
+  const Records wanted = records;
+  std::unique_ptr<RecordStore::View> first = *store->OpenView();
+  for (int round = 2; round <= 20; ++round) {
+    WriteRandom(50, &random, store.get(), &records);
+    REQUIRE(store->Commit(LabelOf(round)).ok());
+    auto another = first->OpenAnother();
+    REQUIRE(another.ok());
+    CHECK((*another)->label() == LabelOf(1));
+    const auto found = ReadAll(another->get(), 200);
+    REQUIRE(found.ok());
+    REQUIRE(*found == wanted);
+  }
+  // And of others, also when both the store and those are gone.
+  std::unique_ptr<RecordStore::View> second = *first->OpenAnother();
+  StageRecords(store.get(), {{"only", "this"}}, LabelOf(30));
+  REQUIRE(store->ReplaceByStaged().ok());
+  store.reset();
+  first.reset();
+  std::unique_ptr<RecordStore::View> third = *second->OpenAnother();
+  second.reset();
+  const auto found = ReadAll(third.get(), 200);
+  REQUIRE(found.ok());
+  CHECK(*found == wanted);
+}
+
+TEST_CASE("what is staged and given up takes nothing on the disk") {
+  const TestDirectory directory;
+  const std::string path = directory.Path("tree");
+  auto store = MustOpen(path);
+  REQUIRE(store->Write("k", "v").ok());
+  REQUIRE(store->Commit(LabelOf(1)).ok());
+  const std::set<std::string> names = NamesIn(path);
+  Records staged;
+  for (int i = 0; i < 90; ++i) staged["s" + std::to_string(i)] = std::string(40, 's');
+  SECTION("half of it") {
+    REQUIRE(store->BeginStaging().ok());
+    for (const auto& [key, value] : staged) REQUIRE(store->Stage(key, value).ok());
+    REQUIRE(NamesIn(path) != names);
+    REQUIRE(store->DiscardStaged().ok());
+    CHECK(NamesIn(path) == names);
+  }
+  SECTION("all of it") {
+    StageRecords(store.get(), staged, LabelOf(2));
+    REQUIRE(store->DiscardStaged().ok());
+    std::set<std::string> left = NamesIn(path);
+    left.erase("current.new");  // a few bytes
+    CHECK(left == names);
+  }
+  SECTION("nothing") {
+    REQUIRE(store->DiscardStaged().ok());
+    CHECK(NamesIn(path) == names);
+  }
+  CHECK(store->newest() == LabelOf(1));
+  StageRecords(store.get(), staged, LabelOf(3));
+  REQUIRE(store->ReplaceByStaged().ok());
+  CHECK(RecordsOf(*store) == staged);
+}
+
 TEST_CASE("a checkpoint can be looked at without a byte being changed") {
   TestDirectory directory;
   const std::string path = directory.Path("tree");
