@@ -280,9 +280,13 @@ TEST_CASE("what an earlier leader sent is acknowledged to the next one once it i
   const Entry entry{Index{1}, Term{1}, EntryKind::kNoOp, {}};
   alone.Receive(2, 1, 1, AppendRequest{{}, {}, {}, {entry}});
   alone.member.Collect();
+  // Its acknowledgement leaves with the log thread.
+  CHECK_FALSE(alone.member.raft().PersistWaits());
   // The write runs while the next leader finds its entry here.
   alone.Receive(3, 1, 2, AppendRequest{Index{1}, Term{1}, {}, {}});
   alone.member.Collect();
+  // No message to this leader waits for the write: somebody has to wake up for it.
+  CHECK(alone.member.raft().PersistWaits());
   REQUIRE(alone.member.outbox.size() == 1);
   CHECK(std::get<AppendResponse>(alone.member.outbox[0].body).match_index == Index{0});
   alone.Settle();
@@ -290,6 +294,7 @@ TEST_CASE("what an earlier leader sent is acknowledged to the next one once it i
   CHECK(last.to == MemberId{3});
   CHECK(last.term == Term{2});
   CHECK(std::get<AppendResponse>(last.body).match_index == Index{1});
+  CHECK_FALSE(alone.member.raft().PersistWaits());
 }
 
 TEST_CASE("nothing is acknowledged to a leader as long as a crash could take its term back") {

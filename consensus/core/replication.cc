@@ -60,8 +60,11 @@ Index Raft::Impl::ReachedWith(Index own) const {
 }
 
 bool Raft::Impl::PersistWaits() const {
-  // A follower's promise leaves with the log thread.
-  if (role() == Role::kFollower) return false;
+  if (const auto* follower = std::get_if<FollowerRole>(&role_)) {
+    // Mostly a follower's promise leaves with the log thread. But what was being written when this
+    // leader came has no message to this leader that waits for it.
+    return std::min(follower->matched, LastUnderstood()) > follower->acked;
+  }
   return role() != Role::kLeader || ReachedWith(last_index()) > commit_;
 }
 
