@@ -23,12 +23,8 @@ using consensus::SnapshotChunkData;
 using consensus::SnapshotMeta;
 using tree::RecordStore;
 
-constexpr uint8_t kFormat = 1;
-constexpr size_t kHeaderBytes = 1 + sizeof(uint64_t);
 // Of a picture that is read out, or ended, under one hold of the tree's lock.
 constexpr size_t kPieceBytes = 64u << 10;
-// Snapshots kept open for followers that are being sent one.
-constexpr size_t kReadingsMax = 4;
 
 // Records of a picture, in memory that the next piece uses again: what is done while the tree is
 // locked has to be quick.
@@ -85,7 +81,7 @@ absl::Status ForEachRecordIn(std::string_view bytes, const RecordStore::RecordFu
 
 TreeCheckpoints::TreeCheckpoints(RecordStore* store, ReplicatedTree* replicated, const Clock* clock,
                                  consensus::SpareFile* spare)
-    : store_(store), replicated_(replicated), clock_(clock), spare_(spare) {}
+    : store_(store), replicated_(replicated), clock_(clock), spare_(spare), sent_(store, clock) {}
 
 int64_t TreeCheckpoints::MsSince(std::chrono::steady_clock::time_point start) const {
   return std::chrono::duration_cast<std::chrono::milliseconds>(clock_->Now() - start).count();
@@ -145,6 +141,7 @@ absl::Status TreeCheckpoints::Finish() {
   }
   needs_room_.store(!status.ok(), std::memory_order_relaxed);
   EndPicture(status.ok());
+  sent_.CloseIdle();
   return status;
 }
 
@@ -219,31 +216,6 @@ TimeSummary TreeCheckpoints::times() const {
 
 // --- Sending one ---------------------------------------------------------------------------------
 
-absl::StatusOr<std::list<TreeCheckpoints::Reading>::iterator> TreeCheckpoints::FindReading(
-    Index index, uint64_t offset) {
-  auto behind = readings_.end();  // one that would have to skip something
-  for (auto it = readings_.begin(); it != readings_.end(); ++it) {
-    if (it->meta.index != index) continue;
-    const bool again = it->next_offset > 0 && it->last_chunk.offset == offset;
-    if (it->next_offset == offset || again) return Use(it);
-    if (it->next_offset < offset) behind = it;
-  }
-  const std::optional<SnapshotMeta> newest_meta = newest();
-  if (newest_meta && (index == Index{0} ? offset == 0 : index == newest_meta->index)) {
-    return OpenReading();
-  }
-  // Another follower may be at work with it; that one begins again then, with a newer one.
-  if (behind != readings_.end()) return Use(behind);
-  return absl::NotFoundError(
-      absl::StrCat("there is no checkpoint of index ", index.value(), " any more"));
-}
-
-std::list<TreeCheckpoints::Reading>::iterator TreeCheckpoints::Use(
-    std::list<Reading>::iterator reading) {
-  readings_.splice(readings_.begin(), readings_, reading);
-  return readings_.begin();
-}
-
 absl::StatusOr<CheckpointView> TreeCheckpoints::OpenView() const {
   auto view = store_->OpenView();
   if (!view.ok()) return view.status();
@@ -253,51 +225,9 @@ absl::StatusOr<CheckpointView> TreeCheckpoints::OpenView() const {
   return CheckpointView{*std::move(meta), *std::move(view)};
 }
 
-absl::StatusOr<std::list<TreeCheckpoints::Reading>::iterator> TreeCheckpoints::OpenReading() {
-  auto view = OpenView();
-  if (!view.ok()) return view.status();
-  if (readings_.size() == kReadingsMax) readings_.pop_back();
-  readings_.push_front({std::move(view->meta), std::move(view->records), 0, {}});
-  return readings_.begin();
-}
-
 absl::StatusOr<SnapshotChunkData> TreeCheckpoints::Read(Index index, uint64_t offset,
                                                         size_t bytes_max) {
-  auto found = FindReading(index, offset);
-  if (!found.ok()) return found.status();
-  Reading& reading = **found;
-  if (offset < reading.next_offset) return reading.last_chunk;
-  // A follower may have the beginning of the same snapshot from another leader.
-  while (reading.next_offset < offset) {
-    if (reading.next_offset > 0 && reading.last_chunk.last) break;
-    if (absl::Status s = ReadChunk(/*bytes_max=*/1, &reading); !s.ok()) return s;
-  }
-  if (reading.next_offset != offset) {
-    readings_.erase(*found);
-    return absl::NotFoundError(absl::StrCat("the checkpoint of index ", index.value(),
-                                            " has no record at offset ", offset));
-  }
-  if (absl::Status s = ReadChunk(bytes_max, &reading); !s.ok()) return s;
-  return reading.last_chunk;
-}
-
-absl::Status TreeCheckpoints::ReadChunk(size_t bytes_max, Reading* reading) {
-  std::string bytes;
-  LittleEndianWriter writer(&bytes);
-  const uint64_t offset = reading->next_offset;
-  if (offset == 0) {
-    writer.Int(kFormat);
-    writer.Int(reading->view->label().digest);
-  }
-  auto more = reading->view->Next(bytes_max, [&](std::string_view key, std::string_view value) {
-    writer.String(key);
-    writer.String(value);
-    return absl::OkStatus();
-  });
-  if (!more.ok()) return more.status();
-  reading->next_offset = offset + bytes.size();
-  reading->last_chunk = {reading->meta, offset, Slice(std::move(bytes)), !*more};
-  return absl::OkStatus();
+  return sent_.Read(index, offset, bytes_max);
 }
 
 // --- Receiving one -------------------------------------------------------------------------------
@@ -305,7 +235,7 @@ absl::Status TreeCheckpoints::ReadChunk(size_t bytes_max, Reading* reading) {
 absl::StatusOr<uint64_t> TreeCheckpoints::Stage(const SnapshotMeta& meta, uint64_t offset,
                                                 std::string_view bytes, bool last) {
   if (offset == 0) {
-    if (bytes.size() < kHeaderBytes || static_cast<uint8_t>(bytes.front()) != kFormat) {
+    if (bytes.size() < kSentHeaderBytes || static_cast<uint8_t>(bytes.front()) != kSentFormat) {
       return absl::InvalidArgumentError("a snapshot of an unknown format");
     }
     staging_ = std::make_unique<Staging>();
@@ -317,14 +247,14 @@ absl::StatusOr<uint64_t> TreeCheckpoints::Stage(const SnapshotMeta& meta, uint64
       staging_->next_offset != offset) {
     return absl::InvalidArgumentError("a chunk that does not follow the one before");
   }
-  absl::Status status = StageRecords(offset == 0 ? bytes.substr(kHeaderBytes) : bytes);
+  absl::Status status = StageRecords(offset == 0 ? bytes.substr(kSentHeaderBytes) : bytes);
   if (status.ok() && last) status = FinishStaging();
   if (!status.ok()) {
-    spdlog::error("a snapshot from the leader could not be kept: {}; it is asked for again",
-                  std::string(status.message()));
+    spdlog::error("snapshot could not be kept zxid=0x{:x} reason=\"{}\"; it is sent again later",
+                  meta.index.value(), std::string(status.message()));
     staging_.reset();
     // What it takes on the disk may be what is missing there.
-    if (absl::Status s = store_->BeginStaging(); !s.ok()) return s;
+    if (absl::Status s = store_->DiscardStaged(); !s.ok()) return s;
     return status;
   }
   staging_->next_offset += bytes.size();

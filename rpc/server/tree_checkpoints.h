@@ -6,10 +6,9 @@
 // checkpoint is durable or failed. The recent events of the doors are beside it: their parts do not
 // change, so that only those are written which the checkpoint before has not.
 //
-// A snapshot as followers get it, its offsets being positions in these bytes:
-//   u8 format (1), u64 digest, then the records in key order: u32 and u32 lengths, key, value.
-// A chunk holds whole records. What is received goes to the store and into a new tree at once, so
-// that it is checked, by the digest too, before it replaces anything.
+// A snapshot as followers get it is described in sent_checkpoints.h. What is received goes to the
+// store and into a new tree at once, so that it is checked, by the digest too, before it replaces
+// anything.
 //
 // Thread-safety: as consensus::CheckpointStore.
 #pragma once
@@ -17,7 +16,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -33,6 +31,7 @@
 #include "consensus/log/spare_file.h"
 #include "rpc/server/administration.h"
 #include "rpc/server/replicated_tree.h"
+#include "rpc/server/sent_checkpoints.h"
 #include "rpc/server/service.h"
 #include "tree/snapshot.h"
 #include "tree/store/record_store.h"
@@ -62,6 +61,9 @@ class TreeCheckpoints : public consensus::CheckpointStore {
   // The newest checkpoint, for a backup. From any thread. FailedPrecondition if there is none.
   absl::StatusOr<CheckpointView> OpenView() const;
 
+  // Those that are being sent.
+  const SentCheckpoints& sent() const { return sent_; }
+
   // Whether checkpoints are to be as small as they can be, without events: disks are full, and each
   // has to let go of more than it takes. From any thread.
   void SetIsShortOfRoom(bool is_short) {
@@ -75,14 +77,7 @@ class TreeCheckpoints : public consensus::CheckpointStore {
   TimeSummary times() const;
 
  private:
-  // A snapshot that is being sent.
-  struct Reading {
-    consensus::SnapshotMeta meta;
-    std::unique_ptr<tree::RecordStore::View> view;
-    uint64_t next_offset = 0;
-    consensus::SnapshotChunkData last_chunk;  // may be asked for again
-  };
-  // One that is being received.
+  // A snapshot that is being received.
   struct Staging {
     consensus::SnapshotMeta meta;
     uint64_t next_offset = 0;
@@ -99,12 +94,6 @@ class TreeCheckpoints : public consensus::CheckpointStore {
   absl::Status WriteEvents(std::map<uint64_t, size_t>* written);
   void EndPicture(bool durable);
   absl::Status GiveSpareUp();
-  absl::StatusOr<std::list<Reading>::iterator> FindReading(consensus::Index index, uint64_t offset);
-  // It is the last used now.
-  std::list<Reading>::iterator Use(std::list<Reading>::iterator reading);
-  absl::StatusOr<std::list<Reading>::iterator> OpenReading();
-  // Reads the next records into last_chunk.
-  absl::Status ReadChunk(size_t bytes_max, Reading* reading);
   absl::Status StageRecords(std::string_view bytes);
   absl::Status FinishStaging();
 
@@ -119,7 +108,7 @@ class TreeCheckpoints : public consensus::CheckpointStore {
   // The parts beside the newest checkpoint, and what is in each of them; 0: not known, after a
   // start.
   std::map<uint64_t, size_t> event_parts_;
-  std::list<Reading> readings_;  // the last used first
+  SentCheckpoints sent_;
   std::unique_ptr<Staging> staging_;
 
   mutable Mutex times_mutex_;

@@ -5,10 +5,12 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/manual_clock.h"
 #include "consensus/log/fault_env.h"
 #include "rpc/server/captured_log.h"
 #include "rpc/server/file_record_store.h"
@@ -78,8 +80,8 @@ struct Member {
     auto opened = FileRecordStore::Open(&env, "checkpoints");
     REQUIRE(opened.ok());
     store = *std::move(opened);
-    checkpoints = std::make_unique<TreeCheckpoints>(store.get(), &replicated, Clock::System(),
-                                                    /*spare=*/nullptr);
+    checkpoints =
+        std::make_unique<TreeCheckpoints>(store.get(), &replicated, &clock, /*spare=*/nullptr);
   }
 
   void Apply(std::string command) {
@@ -139,6 +141,7 @@ struct Member {
   }
 
   FaultEnv env;
+  ManualClock clock;
   ReplicatedTree replicated;
   RecordingDoor door;
   std::unique_ptr<FileRecordStore> store;
@@ -369,6 +372,7 @@ TEST_CASE("the last chunk can be read again, and a checkpoint that is gone is no
   CHECK(third->meta.index == index);
   CHECK(absl::IsNotFound(member.checkpoints->Read(Index{1}, 0, 300).status()));
   // Two at different places do not get in each other's way.
+  member.clock.Advance(1000);
   CHECK(member.checkpoints->Read(Index{0}, 0, 300)->meta.index == member.index);
   CHECK(member.checkpoints->Read(index, next + second->bytes.size(), 300)->bytes == third->bytes);
   auto other = member.checkpoints->Read(member.index, 0, 500);
@@ -379,6 +383,167 @@ TEST_CASE("the last chunk can be read again, and a checkpoint that is gone is no
   CHECK(member.checkpoints->Read(member.index, other->bytes.size(), 500)->bytes == ahead->bytes);
   // There is no record at any place.
   CHECK(absl::IsNotFound(member.checkpoints->Read(index, 12345678, 300).status()));
+}
+
+// A member that is being sent a checkpoint, chunk by chunk.
+struct Receiver {
+  // Reads the next chunk.
+  void Read(Member* sender) {
+    if (done) return;
+    auto chunk = sender->checkpoints->Read(index, offset, 300);
+    if (absl::IsUnavailable(chunk.status())) return;
+    REQUIRE(chunk.ok());
+    REQUIRE(chunk->offset == offset);
+    if (index == Index{0}) index = chunk->meta.index;
+    REQUIRE(chunk->meta.index == index);
+    bytes.append(chunk->bytes.view());
+    offset += chunk->bytes.size();
+    done = chunk->last;
+  }
+  Index index;
+  uint64_t offset = 0;
+  std::string bytes;
+  bool done = false;
+};
+
+TEST_CASE("any number of receivers that begin one after another get on, without a second look") {
+  for (const size_t count : {5, 9}) {
+    Member sender;
+    Fill(&sender);
+    std::vector<Receiver> receivers;
+    // Each begins when there is a newer checkpoint, while the others are not done.
+    while (receivers.size() < count) {
+      sender.Create("/for" + std::to_string(receivers.size()), "x");
+      sender.Checkpoint();
+      sender.clock.Advance(2000);
+      receivers.emplace_back();
+      for (Receiver& receiver : receivers) receiver.Read(&sender);
+    }
+    std::set<Index> checkpoints;
+    for (const Receiver& receiver : receivers) checkpoints.insert(receiver.index);
+    CHECK(checkpoints.size() == kSentCheckpointsMax);
+    CHECK(sender.checkpoints->sent().open_count() == kSentCheckpointsMax);
+    for (int round = 0; round < 1000; ++round) {
+      sender.clock.Advance(10);
+      for (Receiver& receiver : receivers) receiver.Read(&sender);
+    }
+    std::map<Index, std::string> bytes;
+    for (const Receiver& receiver : receivers) {
+      REQUIRE(receiver.done);
+      const auto [there, is_new] = bytes.emplace(receiver.index, receiver.bytes);
+      CHECK(there->second == receiver.bytes);
+    }
+    CHECK(sender.checkpoints->sent().searched_bytes() == 0);
+  }
+}
+
+TEST_CASE("receivers of about the same time are sent the same checkpoint, and share what is read") {
+  Member sender;
+  Fill(&sender);
+  sender.Checkpoint();
+  std::vector<Receiver> receivers(6);
+  receivers[0].Read(&sender);
+  sender.clock.Advance(500);
+  sender.Create("/later", "x");
+  sender.Checkpoint();
+  // They were at the same place once.
+  for (size_t i = 1; i < receivers.size(); ++i) receivers[i].Read(&sender);
+  for (int round = 0; round < 100; ++round) {
+    for (Receiver& receiver : receivers) receiver.Read(&sender);
+  }
+  for (const Receiver& receiver : receivers) {
+    CHECK(receiver.index == receivers[0].index);
+    CHECK(receiver.bytes == receivers[0].bytes);
+    CHECK(receiver.done);
+  }
+  CHECK(sender.checkpoints->sent().open_count() == 1);
+  CHECK(sender.checkpoints->sent().reader_count() == 1);
+}
+
+TEST_CASE("a checkpoint that nobody reads any more gives way, and is closed in the end") {
+  Member sender;
+  Fill(&sender);
+  std::vector<Receiver> receivers(5);
+  for (size_t i = 0; i < 4; ++i) {
+    sender.Create("/for" + std::to_string(i), "x");
+    sender.Checkpoint();
+    sender.clock.Advance(2000);
+    receivers[i].Read(&sender);
+    receivers[i].Read(&sender);
+  }
+  sender.Create("/last", "x");
+  sender.Checkpoint();
+  for (int i = 0; i < 4; ++i) {
+    sender.clock.Advance(3000);
+    for (size_t other = 1; other < 4; ++other) receivers[other].Read(&sender);
+  }
+  receivers[4].Read(&sender);
+  CHECK(receivers[4].index == sender.index);
+  CHECK(absl::IsNotFound(
+      sender.checkpoints->Read(receivers[0].index, receivers[0].offset, 300).status()));
+  sender.clock.Advance(61'000);
+  sender.Create("/again", "x");
+  sender.Checkpoint();
+  CHECK(sender.checkpoints->sent().open_count() == 0);
+}
+
+TEST_CASE("another member that has the same checkpoint goes on with it anywhere") {
+  Member first;
+  Fill(&first);
+  Member second;
+  Fill(&second);
+  first.Checkpoint();
+  second.Checkpoint();
+  const std::vector<SnapshotChunkData> chunks = ReadAll(&first, 300);
+  REQUIRE(chunks.size() > 4);
+  for (size_t i = 1; i < chunks.size(); ++i) {
+    Member another;
+    Fill(&another);
+    another.Checkpoint();
+    auto chunk = another.checkpoints->Read(another.index, chunks[i].offset, 300);
+    REQUIRE(chunk.ok());
+    CHECK(chunk->bytes == chunks[i].bytes);
+    // Not in the middle of a record, nor behind the end.
+    const auto at = [&](uint64_t offset) {
+      return another.checkpoints->Read(another.index, offset, 300).status();
+    };
+    CHECK(absl::IsNotFound(at(chunks[i].offset + 1)));
+    CHECK(absl::IsNotFound(at(chunks.back().offset + chunks.back().bytes.size())));
+  }
+  // Once it has been there, nothing is looked for again.
+  auto chunk = second.checkpoints->Read(second.index, chunks[2].offset, 300);
+  REQUIRE(chunk.ok());
+  const uint64_t searched = second.checkpoints->sent().searched_bytes();
+  CHECK(searched > 0);
+  for (size_t i = 3; i < chunks.size(); ++i) {
+    REQUIRE(second.checkpoints->Read(second.index, chunks[i].offset, 300).ok());
+  }
+  CHECK(second.checkpoints->sent().searched_bytes() == searched);
+}
+
+TEST_CASE("a place far inside of a checkpoint is looked for in several calls") {
+  Member sender;
+  sender.OpenSession();
+  const std::string data(500'000, 'x');
+  for (int i = 0; i < 100; ++i) sender.Create("/node" + std::to_string(i), data);
+  sender.Checkpoint();
+  Member same;
+  same.OpenSession();
+  for (int i = 0; i < 100; ++i) same.Create("/node" + std::to_string(i), data);
+  same.Checkpoint();
+  const std::vector<SnapshotChunkData> chunks = ReadAll(&same, 2u << 20);
+  int calls = 1;
+  auto chunk = sender.checkpoints->Read(sender.index, chunks.back().offset, 2u << 20);
+  for (; absl::IsUnavailable(chunk.status()); ++calls) {
+    chunk = sender.checkpoints->Read(sender.index, chunks.back().offset, 2u << 20);
+  }
+  REQUIRE(chunk.ok());
+  CHECK(chunk->bytes == chunks.back().bytes);
+  CHECK(calls == 3);
+  // From any place that was passed by, there is one nearby.
+  const uint64_t searched = sender.checkpoints->sent().searched_bytes();
+  REQUIRE(sender.checkpoints->Read(sender.index, chunks[5].offset, 2u << 20).ok());
+  CHECK(sender.checkpoints->sent().searched_bytes() < searched + (2u << 20));
 }
 
 TEST_CASE("a snapshot that is damaged or incomplete replaces nothing") {
