@@ -131,8 +131,10 @@ void Raft::Impl::BecomeLeader() {
   LeaderRole leader;
   const Index last = last_index();
   leader.first_index = last + 1;
+  leader.snapshot_rate_bytes = options_.snapshot_bytes_per_tick;
   SyncFollowers(&leader);
   role_ = std::move(leader);
+  AbandonStaging();
   SetLeader(options_.self);
   // An entry of its own term is what commits those of earlier terms (paper 5.4.2), and tells it
   // what is committed (paper 8).
@@ -190,7 +192,8 @@ void Raft::Impl::LeaveLeadership(LeaderRole* leader) {
 
 void Raft::Impl::TickLeader(LeaderRole* leader) {
   ASSERT(leader_ == options_.self);
-  for (Progress& progress : leader->followers) progress.Tick(options_.election_ticks);
+  const int stall_ticks = SnapshotStallTicks();
+  for (Progress& progress : leader->followers) progress.Tick(options_.election_ticks, stall_ticks);
   if (!HasQuorum()) {
     // Its clients had better ask the leader that the others may have by now (thesis 6.2).
     BecomeFollower(term_, kNoMember);
@@ -201,8 +204,7 @@ void Raft::Impl::TickLeader(LeaderRole* leader) {
            progress.TickLeaving() >= options_.election_ticks;
   });
   if (leader->followers.empty()) leader->heartbeat_due = false;
-  leader->snapshot_budget_bytes = std::min<int64_t>(0, leader->snapshot_budget_bytes) +
-                                  static_cast<int64_t>(options_.snapshot_bytes_per_tick);
+  ShareSnapshotBudget(leader);
   if (leader->transfer && ++leader->transfer->ticks >= options_.election_ticks) {
     if (leader->transfer->must_leave) {
       BecomeFollower(term_, kNoMember);

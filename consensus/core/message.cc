@@ -74,6 +74,9 @@ struct BodyText {
     return " StandingResponse birth=" + std::to_string(body.birth) +
            " known=" + std::to_string(body.known_birth);
   }
+  std::string operator()(const SnapshotRejected& body) const {
+    return " SnapshotRejected index=" + Describe(body.index) + " reason=" + body.reason;
+  }
   std::string operator()(const LossNotice& body) const {
     return " LossNotice acknowledged=" + DescribePosition(body.index, body.term);
   }
@@ -155,6 +158,10 @@ struct BodyWriter {
   void operator()(const StandingResponse& body) const {
     out.Int(body.birth);
     out.Int(body.known_birth);
+  }
+  void operator()(const SnapshotRejected& body) const {
+    out.Int(body.index.value());
+    out.String(body.reason);
   }
   void operator()(const LossNotice& body) const {
     out.Int(body.index.value());
@@ -247,6 +254,11 @@ class BodyReader {
   void Read(StandingResponse* body) {
     body->birth = in_.Int<uint64_t>();
     body->known_birth = in_.Int<uint64_t>();
+  }
+  void Read(SnapshotRejected* body) {
+    Read(&body->index);
+    body->reason = in_.String();
+    if (body->reason.size() > kReasonBytesMax) in_.Fail();
   }
   void Read(LossNotice* body) {
     Read(&body->index);

@@ -101,11 +101,20 @@ struct SnapshotChunk {
 
 // Of the snapshot of `index`, everything before `next_offset` is staged. `done`: the follower has
 // everything up to `index`, durable or not (what is durable is acknowledged by AppendResponse).
+// Also the first answer to the beginning of another snapshot: then it asks the leader to go on with
+// this one, if it can.
 struct SnapshotAck {
   Index index;
   uint64_t next_offset = 0;
   bool done = false;
   friend bool operator==(const SnapshotAck&, const SnapshotAck&) = default;
+};
+
+// The sender could not keep the snapshot of `index`, and has nothing of it any more.
+struct SnapshotRejected {
+  Index index;
+  std::string reason;  // at most kReasonBytesMax
+  friend bool operator==(const SnapshotRejected&, const SnapshotRejected&) = default;
 };
 
 // "Note my birth": the receiver drops from now on whatever carries an older one.
@@ -132,7 +141,7 @@ struct Message {
   Term term;
   std::variant<VoteRequest, VoteResponse, AppendRequest, AppendResponse, Heartbeat,
                HeartbeatResponse, ReadIndexRequest, ReadIndexResponse, TimeoutNow, SnapshotChunk,
-               SnapshotAck, StandingRequest, StandingResponse, LossNotice>
+               SnapshotAck, StandingRequest, StandingResponse, LossNotice, SnapshotRejected>
       body;
   uint64_t birth = 1;                 // of the sender's data directory (RaftOptions::birth)
   uint32_t version = kVersionNewest;  // the newest that the sender understands

@@ -66,6 +66,7 @@ std::vector<Message> Samples() {
       Make(StandingRequest{}),
       Make(StandingResponse{5, 6}),
       Make(LossNotice{Index{9}, Term{4}}),
+      Make(SnapshotRejected{Index{9}, "the digest is 0x1, and should be 0x2"}),
       Message{MemberId{3}, MemberId{1}, Term{4}, TimeoutNow{}, 77, 1, false},
   };
 }
@@ -193,6 +194,7 @@ TEST_CASE("a message is described on one line") {
       "1->2 term=7 StandingRequest",
       "1->2 term=7 StandingResponse birth=5 known=6",
       "1->2 term=7 LossNotice acknowledged=9@4",
+      "1->2 term=7 SnapshotRejected index=9 reason=the digest is 0x1, and should be 0x2",
       "3->1 term=4 (not voting) TimeoutNow",
   };
   CHECK(lines == expected);

@@ -25,6 +25,11 @@ std::string ToString(const SnapshotWriteRequest& request) {
          " bytes=" + std::to_string(request.bytes.size()) + (request.last ? " last" : "");
 }
 
+std::string ToString(const SnapshotRejection& rejection) {
+  return Describe(rejection.follower) + " rejected snapshot " + Describe(rejection.index) + ": " +
+         rejection.reason;
+}
+
 std::string ToString(const ReadResult& result) {
   std::string out = "read " + std::to_string(result.request_id);
   return out + (result.ok ? " at " + Describe(result.index) : " failed");
@@ -67,9 +72,12 @@ std::string ToString(const Output& output) {
   if (output.apply) line(ToString(*output.apply));
   for (const LogReadRequest& request : output.log_reads) line(ToString(request));
   for (const SnapshotReadRequest& request : output.snapshot_reads) line(ToString(request));
-  if (output.snapshot_write) line(ToString(*output.snapshot_write));
+  if (output.discard_staging) line("discard what is staged");
+  for (const SnapshotWriteRequest& write : output.snapshot_writes) line(ToString(write));
   if (output.install) line("install {" + ToString(*output.install) + "}");
   if (output.compact_to) line("compact to " + Describe(*output.compact_to));
+  if (output.checkpoint_wanted) line("checkpoint at " + Describe(*output.checkpoint_wanted));
+  for (const SnapshotRejection& rejection : output.snapshot_rejections) line(ToString(rejection));
   for (const ReadResult& result : output.reads) line(ToString(result));
   return out;
 }

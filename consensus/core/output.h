@@ -39,12 +39,19 @@ struct SnapshotReadRequest {
 };
 
 // Part of a snapshot that the leader sends: keep it (CheckpointStore::Stage), then call
-// Raft::SnapshotWritten. Offset 0 discards what was staged before.
+// Raft::SnapshotWritten or SnapshotWriteFailed. Offset 0 discards what was staged before.
 struct SnapshotWriteRequest {
   SnapshotMeta meta;
   uint64_t offset = 0;
   Slice bytes;
   bool last = false;
+};
+
+// `follower` could not keep the checkpoint of `index` that this member sent it.
+struct SnapshotRejection {
+  MemberId follower;
+  Index index;
+  std::string reason;
 };
 
 // A read may be served once the state machine has applied `index`; `ok` is false if leadership
@@ -87,7 +94,8 @@ struct Status {
 //  2. `messages_now` may leave at once, before or during that write.
 //  3. Messages may be lost, duplicated and reordered, but not altered.
 //  4. Each `apply` range goes to the state machine in order; call Raft::Applied afterwards.
-//  5. `snapshot_write` is staged, in order; call Raft::SnapshotWritten afterwards.
+//  5. `discard_staging` comes first: what was staged is given up, in memory and on disk. Then
+//     `snapshot_writes` are staged, in order; call Raft::SnapshotWritten after each.
 //  6. `install`: the snapshot is staged completely. After everything that was handed out before is
 //     persisted and applied, replace the state machine by it (durably), then reset the log so that
 //     it begins behind install->index, then call Raft::SnapshotInstalled. Until then no batch to
@@ -108,9 +116,15 @@ struct Output {
   std::vector<LogReadRequest> log_reads;
   std::vector<ReadResult> reads;
   std::vector<SnapshotReadRequest> snapshot_reads;
-  std::optional<SnapshotWriteRequest> snapshot_write;
+  bool discard_staging = false;
+  std::vector<SnapshotWriteRequest> snapshot_writes;
   std::optional<SnapshotMeta> install;
   std::optional<Index> compact_to;
+  // To be logged.
+  std::vector<SnapshotRejection> snapshot_rejections;
+  // A checkpoint at or behind this index is wanted, as soon as one can be taken: the newest one did
+  // not arrive as it should. At leisure.
+  std::optional<Index> checkpoint_wanted;
   // The newest in the log, committed or not, when it changed; also in the first Output.
   std::optional<Membership> membership;
   std::optional<Status> status;  // set when it differs from the last one given out
@@ -120,6 +134,7 @@ std::string ToString(const ApplyRange& range);
 std::string ToString(const LogReadRequest& request);
 std::string ToString(const SnapshotReadRequest& request);
 std::string ToString(const SnapshotWriteRequest& request);
+std::string ToString(const SnapshotRejection& rejection);
 std::string ToString(const ReadResult& result);
 std::string ToString(const Status& status);
 // Several lines, one for each part that is not empty.

@@ -55,6 +55,8 @@ bool Progress::Acknowledged(Index match, Index received) {
     match_ = match;
     ticks_since_progress_ = 0;
     FreeWindow();
+    NoteHeldProgress();
+    if (held_from_ > Index{0}) held_from_ = std::max(held_from_, match_);
   }
   // In probe an answer to something older says nothing about next - 1.
   if (state_ == State::kProbe && received + 1 >= next_) {
@@ -112,10 +114,12 @@ void Progress::DoubtDelivery() {
   probe_is_empty_ = true;
 }
 
-void Progress::BecomeSnapshot() {
+void Progress::BecomeSnapshot(const SnapshotTransfer::Limits& limits) {
   ASSERT(state_ != State::kSnapshot);
   state_ = State::kSnapshot;
-  transfer_ = SnapshotTransfer{};
+  transfer_ = SnapshotTransfer(limits);
+  held_from_ = Index{0};
+  NoteHeldProgress();
   ForgetInflight();
   log_read_first_ = Index{0};
   read_entries_.clear();
@@ -129,6 +133,23 @@ void Progress::LeaveSnapshot(Index index) {
   probe_is_empty_ = false;
   next_ = index + 1;
   transfer_ = SnapshotTransfer{};
+  held_from_ = index;
+  NoteHeldProgress();
+}
+
+void Progress::AcknowledgedChunk(uint64_t next_offset) {
+  ASSERT(state_ == State::kSnapshot);
+  if (transfer_.Acknowledged(next_offset)) NoteHeldProgress();
+}
+
+Index Progress::held_from() const {
+  if (held_stalls_) return Index{0};
+  return state_ == State::kSnapshot ? transfer_.index() : held_from_;
+}
+
+void Progress::NoteHeldProgress() {
+  held_stalls_ = false;
+  ticks_since_held_progress_ = 0;
 }
 
 void Progress::SetLeaving(bool leaving) {
@@ -137,18 +158,18 @@ void Progress::SetLeaving(bool leaving) {
   leaving_ticks_ = 0;
 }
 
-void Progress::Tick(int election_ticks) {
+void Progress::Tick(int election_ticks, int stall_ticks) {
+  constexpr int kTicksMax = 1 << 30;
   ASSERT(election_ticks > 0);
-  if (ticks_since_heard_ < election_ticks) ++ticks_since_heard_;
-  if (state_ == State::kSnapshot) ++transfer_.ticks;
+  ticks_since_heard_ = std::min(ticks_since_heard_ + 1, kTicksMax);
+  ticks_since_held_progress_ = std::min(ticks_since_held_progress_ + 1, kTicksMax);
+  if (ticks_since_held_progress_ >= stall_ticks) held_stalls_ = true;
+  if (state_ == State::kSnapshot) transfer_.Tick();
   if (state_ != State::kReplicate || !AwaitsAcknowledgement()) return;
   if (++ticks_since_progress_ >= election_ticks) DoubtDelivery();
 }
 
 void Progress::ProbeAgain() {
-  if (state_ == State::kSnapshot && transfer_.phase == SnapshotTransfer::Phase::kWait) {
-    transfer_.phase = SnapshotTransfer::Phase::kRead;
-  }
   if (state_ != State::kProbe || !probe_sent_) return;
   probe_sent_ = false;
   // Whether the entries of the first one arrived is asked without them.
@@ -170,7 +191,7 @@ void Progress::CheckInvariants(Index last_index) const {
   ASSERT(inflight_.size() <= inflight_messages_max_);
   if (state_ == State::kSnapshot) {
     ASSERT(inflight_.empty());
-    ASSERT(transfer_.index > Index{0} || transfer_.offset == 0);
+    transfer_.CheckInvariants();
   }
   size_t bytes = 0;
   Index previous = match_;
@@ -188,7 +209,7 @@ std::string Progress::ToString() const {
   out += state_ == State::kProbe ? "probe" : state_ == State::kReplicate ? "replicate" : "snapshot";
   out += " match=" + Describe(match_) + " next=" + Describe(next_);
   if (state_ == State::kSnapshot) {
-    out += " sending=" + Describe(transfer_.index) + " offset=" + std::to_string(transfer_.offset);
+    out += " " + transfer_.ToString();
   }
   if (!voting_) out += " not voting";
   if (leaving_) out += " leaving";

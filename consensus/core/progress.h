@@ -5,9 +5,8 @@
 //   replicate  requests follow each other without waiting for answers, within a window; `next`
 //              runs ahead of what is acknowledged.
 //
-//   snapshot   it needs entries that the log no longer holds: a checkpoint is sent instead, chunk
-//   by
-//              chunk (snapshot.cc); no requests meanwhile.
+//   snapshot   it needs entries that the log no longer holds: a checkpoint is sent instead, in
+//              chunks (snapshot_transfer.h); no requests meanwhile.
 //
 // probe -> replicate: an answer shows that the logs agree up to next - 1.
 // replicate -> probe: a rejection (with a lower `next`); or, while requests are under way, a lost
@@ -27,27 +26,10 @@
 #include <utility>
 #include <vector>
 
+#include "consensus/core/snapshot_transfer.h"
 #include "consensus/core/types.h"
 
 namespace quorate::consensus {
-
-// How far the sending of a checkpoint to one follower has come.
-struct SnapshotTransfer {
-  enum class Phase : uint8_t {
-    kRead,     // the next chunk is to be read
-    kReading,  // the driver reads it
-    kSend,     // it is to be sent
-    kSent,     // it was sent, and is sent again if no answer comes
-    kWait,     // there was no such checkpoint: to be asked for again after a heartbeat
-  };
-  Phase phase = Phase::kRead;
-  Index index;  // of the checkpoint; 0: the newest, whichever that is
-  uint64_t offset = 0;
-  SnapshotMeta meta;  // these three: the chunk at `offset`
-  Slice bytes;
-  bool last = false;
-  int ticks = 0;  // since it was sent
-};
 
 class Progress {
  public:
@@ -100,19 +82,27 @@ class Progress {
   void DoubtDelivery();
 
   // --- Time ---
-  // REQUIRES: election_ticks > 0.
-  void Tick(int election_ticks);
+  // `stall_ticks`: after so many without progress, nothing is held any more. REQUIRES:
+  // election_ticks > 0.
+  void Tick(int election_ticks, int stall_ticks);
   void ProbeAgain();
   int ticks_since_heard() const { return ticks_since_heard_; }
 
   // --- Snapshots ---
   // The log no longer holds what comes next. REQUIRES: state() != kSnapshot.
-  void BecomeSnapshot();
+  void BecomeSnapshot(const SnapshotTransfer::Limits& limits);
   // The follower has everything up to `index` >= match(), durable or not. REQUIRES: kSnapshot.
   void LeaveSnapshot(Index index);
   // REQUIRES: state() == kSnapshot.
   SnapshotTransfer& transfer() { return transfer_; }
   const SnapshotTransfer& transfer() const { return transfer_; }
+  // Everything before `next_offset` of what is sent is staged. REQUIRES: state() == kSnapshot.
+  void AcknowledgedChunk(uint64_t next_offset);
+  // The checkpoint that the follower is being sent, or how far it has come since it got one: the
+  // log behind it is kept as long as that makes progress. 0: there is nothing to be kept for that.
+  Index held_from() const;
+  // It needs nothing that other followers do not need.
+  void ReleaseHeld() { held_from_ = Index{0}; }
 
   // --- Leaving ---
   // It is no member any more, and is kept for a while so that it learns of it; or it is one again.
@@ -150,6 +140,7 @@ class Progress {
   // of those may be lost, too, though no request is under way.
   bool AwaitsAcknowledgement() const { return match_ + 1 < next_; }
   void FreeWindow();
+  void NoteHeldProgress();
   void ForgetInflight();
 
   MemberId member_;
@@ -172,6 +163,9 @@ class Progress {
   uint32_t version_ = 0;
   bool voting_ = true;
   SnapshotTransfer transfer_;
+  Index held_from_;  // while a snapshot is sent, the transfer says it
+  bool held_stalls_ = false;
+  int ticks_since_held_progress_ = 0;
   bool leaving_ = false;
   int leaving_ticks_ = 0;
 

@@ -8,6 +8,7 @@ namespace {
 constexpr size_t kMessagesMax = 3;
 constexpr size_t kBytesMax = 1000;
 constexpr int kElectionTicks = 10;
+constexpr int kStallTicks = 50;
 
 Progress Probing(uint64_t last) {
   return Progress(MemberId{2}, Index{last}, kMessagesMax, kBytesMax);
@@ -108,12 +109,12 @@ TEST_CASE("a follower whose disk has lost what it acknowledged gets it again") {
 
 TEST_CASE("silence about what is under way leads to an empty probe that keeps next") {
   Progress progress = Replicating(2);
-  for (int i = 0; i < 3 * kElectionTicks; ++i) progress.Tick(kElectionTicks);
+  for (int i = 0; i < 3 * kElectionTicks; ++i) progress.Tick(kElectionTicks, kStallTicks);
   CHECK(progress.state() == Progress::State::kReplicate);  // nothing is under way
   progress.Sent(Index{4}, 100, Index{2});
-  for (int i = 1; i < kElectionTicks; ++i) progress.Tick(kElectionTicks);
+  for (int i = 1; i < kElectionTicks; ++i) progress.Tick(kElectionTicks, kStallTicks);
   CHECK(progress.state() == Progress::State::kReplicate);
-  progress.Tick(kElectionTicks);
+  progress.Tick(kElectionTicks, kStallTicks);
   CHECK(progress.state() == Progress::State::kProbe);
   CHECK(progress.next() == Index{5});
   CHECK(progress.probe_is_empty());
@@ -132,7 +133,7 @@ TEST_CASE("an acknowledgement that is awaited may be lost although no request is
   progress.Sent(Index{7}, 200, Index{3});
   CHECK(progress.Acknowledged(Index{5}, Index{7}));
   REQUIRE(progress.state() == Progress::State::kReplicate);
-  for (int i = 0; i < kElectionTicks; ++i) progress.Tick(kElectionTicks);
+  for (int i = 0; i < kElectionTicks; ++i) progress.Tick(kElectionTicks, kStallTicks);
   CHECK(progress.ProbeDue());
   CHECK(progress.probe_is_empty());
 }
@@ -142,10 +143,10 @@ TEST_CASE("a sign of life after a silence casts doubt on what is under way") {
     Progress progress = Replicating(2);
     progress.Heard(4);
     if (under_way) progress.Sent(Index{3}, 100, Index{2});
-    for (int i = 0; i < 3; ++i) progress.Tick(kElectionTicks);
+    for (int i = 0; i < 3; ++i) progress.Tick(kElectionTicks, kStallTicks);
     progress.Heard(4);
     CHECK(progress.state() == Progress::State::kReplicate);
-    for (int i = 0; i < 4; ++i) progress.Tick(kElectionTicks);
+    for (int i = 0; i < 4; ++i) progress.Tick(kElectionTicks, kStallTicks);
     CHECK(progress.ticks_since_heard() == 4);
     progress.Heard(4);
     CHECK((progress.state() == Progress::State::kProbe) == under_way);

@@ -1,6 +1,7 @@
 #include "consensus/core/raft.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/assert.h"
@@ -14,7 +15,10 @@ namespace quorate::consensus {
 // --- Options -------------------------------------------------------------------------------------
 
 RaftOptions::RaftOptions()
-    : append_bytes_max(kAppendBytesMax),
+    : retained_bytes_max(kRetainedBytesMax),
+      transfer_bytes_max(kTransferBytesMax),
+      snapshot_window_bytes_max(kSnapshotWindowBytesMax),
+      append_bytes_max(kAppendBytesMax),
       inflight_messages_max(kInflightMessagesMax),
       inflight_bytes_max(kInflightBytesMax),
       uncommitted_bytes_max(kUncommittedBytesMax),
@@ -34,7 +38,17 @@ absl::Status RaftOptions::Validate() const {
                                       "; it must be positive and less than election_ticks, " +
                                       std::to_string(election_ticks));
   }
-  if (disk_stall_ticks < 0) return absl::InvalidArgumentError("disk_stall_ticks is negative");
+  const std::pair<const char*, int> times[] = {{"disk_stall_ticks", disk_stall_ticks},
+                                               {"retained_ticks_max", retained_ticks_max},
+                                               {"snapshot_stall_ticks", snapshot_stall_ticks}};
+  for (const auto& [field, value] : times) {
+    if (value < 0) return absl::InvalidArgumentError(std::string(field) + " is negative");
+  }
+  if (transfer_bytes_max < retained_bytes_max) {
+    return absl::InvalidArgumentError(
+        "transfer_bytes_max is " + std::to_string(transfer_bytes_max) +
+        ", less than retained_bytes_max, " + std::to_string(retained_bytes_max));
+  }
   if (retained_entries_max < trailing_entries) {
     return absl::InvalidArgumentError(
         "retained_entries_max is " + std::to_string(retained_entries_max) +
@@ -53,7 +67,9 @@ absl::Status RaftOptions::Validate() const {
       {"birth", birth},
       {"version", version},
       {"snapshot_chunk_bytes", snapshot_chunk_bytes},
+      {"snapshot_window_bytes_max", snapshot_window_bytes_max},
       {"snapshot_bytes_per_tick", snapshot_bytes_per_tick},
+      {"retained_bytes_max", retained_bytes_max},
       {"compaction_step_entries", compaction_step_entries},
   };
   for (const auto& [field, value] : bounds) {
@@ -90,6 +106,7 @@ absl::Status Raft::ChangeMembership(Membership target) {
   return impl_->ChangeMembership(std::move(target));
 }
 void Raft::Checkpointed(Index index) { impl_->Checkpointed(index); }
+void Raft::SetSpaceIsShort(bool is_short) { impl_->SetSpaceIsShort(is_short); }
 void Raft::SnapshotRead(MemberId follower, SnapshotMeta meta, uint64_t offset, Slice bytes,
                         bool last) {
   impl_->SnapshotRead(follower, std::move(meta), offset, std::move(bytes), last);
@@ -97,6 +114,9 @@ void Raft::SnapshotRead(MemberId follower, SnapshotMeta meta, uint64_t offset, S
 void Raft::SnapshotReadFailed(MemberId follower) { impl_->SnapshotReadFailed(follower); }
 void Raft::SnapshotWritten(Index index, uint64_t next_offset) {
   impl_->SnapshotWritten(index, next_offset);
+}
+void Raft::SnapshotWriteFailed(Index index, std::string reason) {
+  impl_->SnapshotWriteFailed(index, std::move(reason));
 }
 void Raft::SnapshotInstalled(Index index) { impl_->SnapshotInstalled(index); }
 bool Raft::HasOutput() const { return impl_->HasOutput(); }
@@ -122,6 +142,17 @@ void Raft::CheckInvariants() const { impl_->CheckInvariants(); }
 
 // --- Construction --------------------------------------------------------------------------------
 
+namespace {
+
+// How exactly the sizes of the log are known: well below what is bounded by them.
+size_t SizeMarkBytes(const RaftOptions& options) {
+  constexpr uint64_t kMarkBytesMax = 256u << 10;
+  return static_cast<size_t>(
+      std::clamp<uint64_t>(options.retained_bytes_max / 1024, 1, kMarkBytesMax));
+}
+
+}  // namespace
+
 Raft::Impl::Impl(RaftOptions options, InitialState state, RandomSource* random)
     : options_(std::move(options)),
       random_(*random),
@@ -134,6 +165,7 @@ Raft::Impl::Impl(RaftOptions options, InitialState state, RandomSource* random)
                 state.checkpoint ? state.checkpoint->version : kVersionBase),
       standing_(state.hard_state.standing),
       terms_(state.base_index, state.base_term, std::move(state.term_runs), state.last_index),
+      sizes_(state.base_index, state.size_runs, state.last_index, SizeMarkBytes(options_)),
       cache_(state.last_index),
       // The hint was committed when it was written, and is never ahead of what was durable then.
       commit_(std::max(std::min(state.hard_state.commit, state.last_index), state.applied)),
@@ -142,7 +174,8 @@ Raft::Impl::Impl(RaftOptions options, InitialState state, RandomSource* random)
       commit_hint_(state.hard_state.commit),
       applied_(state.applied),
       apply_handed_(state.applied),
-      checkpoint_(state.checkpoint ? state.checkpoint->index : Index{0}) {
+      checkpoint_(state.checkpoint ? state.checkpoint->index : Index{0}),
+      previous_checkpoint_(state.base_index) {
   ASSERT(options_.Validate().ok());
   ASSERT(terms_.last_term() <= term_, "the hard state is written before entries of its term");
   ASSERT(applied_ <= state.last_index, "what is applied is in the log");
@@ -175,8 +208,6 @@ void Raft::Impl::SetTerm(Term term) {
   term_ = term;
   vote_ = kNoMember;
   hard_state_changed_ = true;
-  // Another leader's picture may have other bytes.
-  AbandonStaging();
 }
 
 void Raft::Impl::SetLeader(MemberId leader) {
@@ -191,7 +222,10 @@ void Raft::Impl::BecomeFollower(Term term, MemberId leader) {
   const bool new_term = term > term_;
   const bool was_follower = role() == Role::kFollower;
   const bool was_leader = role() == Role::kLeader;
-  if (const auto* old = std::get_if<LeaderRole>(&role_)) FailLeaderReads(*old);
+  if (const auto* old = std::get_if<LeaderRole>(&role_)) {
+    FailLeaderReads(*old);
+    NoteFormerHold(*old);
+  }
   if (new_term) SetTerm(term);
   // What was acknowledged counts for one leader only.
   if (new_term || !was_follower || leader != leader_) role_ = FollowerRole{};
@@ -293,7 +327,9 @@ void Raft::Impl::Tick() {
   ExpireForwardedReads();
   TickRole();
   TickRecovery();
+  TickStaging();
   Advance();
+  Compact();
 }
 
 int Raft::Impl::IdleTicks() const {
@@ -315,7 +351,6 @@ void Raft::Impl::Advance() {
   if (auto* leader = std::get_if<LeaderRole>(&role_)) AdvanceMembership(leader);
   AdvanceRecovery();
   AdvanceLoss();
-  Compact();
 }
 
 void Raft::Impl::TickRole() {
@@ -428,9 +463,8 @@ Status Raft::Impl::CurrentStatus() const {
 
 bool Raft::Impl::LeaderHasOutput(const LeaderRole& leader) const {
   if (leader.heartbeat_due || ReadRoundDue(leader) || TimeoutNowDue(leader)) return true;
-  return std::any_of(leader.followers.begin(), leader.followers.end(), [&](const Progress& p) {
-    return NextSending(leader, p) != Sending::kNothing;
-  });
+  return std::any_of(leader.followers.begin(), leader.followers.end(),
+                     [&](const Progress& p) { return NextSending(p) != Sending::kNothing; });
 }
 
 void Raft::Impl::TakeLeaderOutput(LeaderRole* leader, Output* output) {
@@ -440,7 +474,7 @@ void Raft::Impl::TakeLeaderOutput(LeaderRole* leader, Output* output) {
   if (round) StartReadRound(leader);
   if (round || leader->heartbeat_due) SendHeartbeats(leader);
   if (round) ConfirmReads(leader);
-  for (Progress& progress : leader->followers) SendAppends(leader, &progress, output);
+  for (Progress& progress : leader->followers) SendAppends(&progress, output);
   if (TimeoutNowDue(*leader)) {
     leader->transfer->timeout_now_sent = true;
     Send(leader->transfer->target, TimeoutNow{});
@@ -450,7 +484,8 @@ void Raft::Impl::TakeLeaderOutput(LeaderRole* leader, Output* output) {
 bool Raft::Impl::HasOutput() const {
   if (!messages_now_.empty() || !reads_.empty() || PersistDue() || ApplyDue()) return true;
   if (membership_changed_ || compact_to_ || InstallDue()) return true;
-  if (staging_ && staging_->write) return true;
+  if (discard_staging_ || (staging_ && !staging_->writes.empty())) return true;
+  if (!snapshot_rejections_.empty() || checkpoint_wanted_) return true;
   if (const auto* leader = std::get_if<LeaderRole>(&role_); leader && LeaderHasOutput(*leader)) {
     return true;
   }
@@ -473,10 +508,15 @@ Output Raft::Impl::TakeOutput() {
   output.messages_now = std::exchange(messages_now_, {});
   output.reads = std::exchange(reads_, {});
   output.compact_to = std::exchange(compact_to_, std::nullopt);
-  if (staging_ && staging_->write) {
-    output.snapshot_write = std::exchange(staging_->write, std::nullopt);
-    staging_->writing = true;
+  output.discard_staging = std::exchange(discard_staging_, false);
+  if (staging_) {
+    staging_->writing += staging_->writes.size();
+    output.snapshot_writes.assign(std::make_move_iterator(staging_->writes.begin()),
+                                  std::make_move_iterator(staging_->writes.end()));
+    staging_->writes.clear();
   }
+  output.snapshot_rejections = std::exchange(snapshot_rejections_, {});
+  output.checkpoint_wanted = std::exchange(checkpoint_wanted_, std::nullopt);
   if (std::exchange(membership_changed_, false)) output.membership = membership();
   if (Status status = CurrentStatus(); last_status_ != status) {
     last_status_ = status;
@@ -619,6 +659,8 @@ void Raft::Impl::CheckSettingInvariants() const {
   ASSERT(!install_handed_ || installing_);
   ASSERT(!installing_ || (role() == Role::kFollower && installing_->index > commit_));
   ASSERT(!installing_ || !staging_);
+  ASSERT(!staging_ || staging_->staged <= staging_->received);
+  ASSERT(!staging_ || role() != Role::kLeader);
 }
 
 }  // namespace quorate::consensus

@@ -50,14 +50,26 @@ struct RaftOptions {
   std::string cluster_id_if_new;
   // Entries kept in the log behind a checkpoint, for followers that lag a little.
   uint64_t trailing_entries = 5000;
-  // Entries kept behind a checkpoint at most for a follower that was heard lately and needs them.
+  // Entries, and their bytes, kept behind a checkpoint at most for a follower that needs them and
+  // was heard in the last retained_ticks_max ticks (0: 400 times election_ticks). A member that
+  // does not lead keeps as much back to the checkpoint before its newest, for those it may come to
+  // lead.
   uint64_t retained_entries_max = 1'000'000;
+  uint64_t retained_bytes_max;
+  int retained_ticks_max = 0;
+  // Bytes of the log kept behind a checkpoint for a follower that is being sent one, or that
+  // follows after one, unless that makes no progress for snapshot_stall_ticks (0: 100 times
+  // election_ticks). A receiver gives up what it has staged after as long without a chunk.
+  uint64_t transfer_bytes_max;
+  int snapshot_stall_ticks = 0;
   // A log is compacted by at least so many entries at once.
   uint64_t compaction_step_entries = 1000;
   // A learner that becomes a voter may lag by so many entries.
   uint64_t promotion_lag_entries = 1000;
-  // Bytes of one SnapshotChunk, and of all that leave between two ticks.
+  // Bytes of one SnapshotChunk; of those on their way to one follower; and of all that leave
+  // between two ticks, at the beginning: that adapts (snapshot.cc).
   size_t snapshot_chunk_bytes = 256u << 10;
+  size_t snapshot_window_bytes_max;
   size_t snapshot_bytes_per_tick = 1u << 20;
   // A leader whose oldest write is not durable for so long hands leadership over. 0: ten times
   // election_ticks.
@@ -84,6 +96,12 @@ struct TermRun {
   Term term;
 };
 
+// Entries up to `last`, behind those of the run before, and their bytes (Entry::ByteSize).
+struct SizeRun {
+  Index last;
+  uint64_t bytes = 0;
+};
+
 // What a member finds on its disk at start. All of it is durable. If the log does not contain the
 // entry that the checkpoint stands for, the driver resets it to begin behind that, first.
 struct InitialState {
@@ -92,6 +110,7 @@ struct InitialState {
   Term base_term;
   Index last_index;                    // base_index if the log is empty
   std::vector<TermRun> term_runs;      // ascending; empty if and only if the log is
+  std::vector<SizeRun> size_runs;      // ascending; roughly
   std::vector<Entry> control_entries;  // those of the log with IsControl(kind), ascending
   // The newest durable one. base_index <= checkpoint->index <= last_index; without one, base_index
   // is 0.
@@ -171,14 +190,19 @@ class Raft {
 
   // A durable checkpoint of the state machine covers everything up to `index`, which was applied.
   void Checkpointed(Index index);
+  // Whether the log is to be cut as short as it can be: the disk is almost full.
+  void SetSpaceIsShort(bool is_short);
 
   // The answer to a SnapshotReadRequest. Ignored if it is no longer wanted.
   void SnapshotRead(MemberId follower, SnapshotMeta meta, uint64_t offset, Slice bytes, bool last);
   // There is no such checkpoint (any more).
   void SnapshotReadFailed(MemberId follower);
   // The answer to a SnapshotWriteRequest for the snapshot of `index`: everything before
-  // `next_offset` is staged, durably if it was the last chunk. 0: staging must begin anew.
+  // `next_offset` is staged, durably if it was the last chunk. Answers come in the order of the
+  // requests.
   void SnapshotWritten(Index index, uint64_t next_offset);
+  // The other answer: it could not be kept, and nothing is staged any more. The leader learns why.
+  void SnapshotWriteFailed(Index index, std::string reason);
   // The answer to Output::install.
   void SnapshotInstalled(Index index);
 

@@ -28,6 +28,7 @@ RaftOptions Options(Membership membership) {
   options.heartbeat_ticks = kHeartbeatTicks;
   options.trailing_entries = 0;
   options.retained_entries_max = 5;
+  options.retained_ticks_max = kElectionTicks;
   options.compaction_step_entries = 1;
   return options;
 }

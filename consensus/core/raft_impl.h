@@ -14,6 +14,7 @@
 // heartbeats) are made in TakeOutput, so that everything that came in before travels in one.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -27,6 +28,7 @@
 
 #include "absl/status/status.h"
 #include "consensus/core/entry_cache.h"
+#include "consensus/core/log_sizes.h"
 #include "consensus/core/membership.h"
 #include "consensus/core/message.h"
 #include "consensus/core/output.h"
@@ -54,9 +56,11 @@ class Raft::Impl {
   void CancelTransfer();
   absl::Status ChangeMembership(Membership target);
   void Checkpointed(Index index);
+  void SetSpaceIsShort(bool is_short);
   void SnapshotRead(MemberId follower, SnapshotMeta meta, uint64_t offset, Slice bytes, bool last);
   void SnapshotReadFailed(MemberId follower);
   void SnapshotWritten(Index index, uint64_t next_offset);
+  void SnapshotWriteFailed(Index index, std::string reason);
   void SnapshotInstalled(Index index);
   bool HasOutput() const;
   bool ApplyWaits() const;
@@ -124,16 +128,28 @@ class Raft::Impl {
     std::vector<PendingRead> waiting;  // not yet in a round
     std::deque<ReadBatch> confirming;  // ascending rounds
     std::optional<Transfer> transfer;
-    // Bytes of snapshots that may leave before the next tick.
-    int64_t snapshot_budget_bytes = 0;
+    // Bytes of all snapshots that may leave between two ticks; adapts.
+    size_t snapshot_rate_bytes = 0;
+    // The last index at each of the last ticks, the oldest at now_ticks_ modulo their number: what
+    // is not committed by now takes long.
+    std::array<Index, 3> last_before = {};
   };
-  // A snapshot that is being received from the leader of the current term.
+  // A snapshot that is being received. It outlives its sender's leadership: the next leader may be
+  // able to go on with it.
   struct Staging {
     SnapshotMeta meta;
-    uint64_t next_offset = 0;                   // everything before it is staged
-    std::optional<SnapshotWriteRequest> write;  // to be given out
-    bool writing = false;                       // given out
-    bool last = false;                          // the one under way is the last chunk
+    uint64_t staged = 0;                      // everything before it is staged
+    uint64_t received = 0;                    // everything before it was received
+    std::deque<SnapshotWriteRequest> writes;  // to be given out
+    size_t writing = 0;                       // given out and not answered
+    bool last = false;                        // the last chunk was received
+    Term offered_in;  // in which the leader, who began another one, was asked to go on with this
+    int ticks_since_chunk = 0;
+  };
+  // What this member's leadership, which ended then, kept the log for.
+  struct FormerHold {
+    Index from;
+    uint64_t ended_ticks = 0;
   };
   // What a member knows of another's process, from its messages.
   struct Peer {
@@ -275,8 +291,8 @@ class Raft::Impl {
   void TakeAcknowledgement(FollowerRole* follower);
   // What of the log may be acknowledged in this term: none of it before the term is durable, too.
   Index DurableInTerm() const;
-  Sending NextSending(const LeaderRole& leader, const Progress& progress) const;
-  void SendAppends(LeaderRole* leader, Progress* progress, Output* output);
+  Sending NextSending(const Progress& progress) const;
+  void SendAppends(Progress* progress, Output* output);
   void SendAppend(Progress* progress, std::vector<Entry> entries);
   bool ApplyDue() const;
   ApplyRange TakeApplyRange();
@@ -310,19 +326,35 @@ class Raft::Impl {
   bool IsRemoved() const;
 
   // --- snapshot.cc ---
+  // At each tick, and when there is a new checkpoint: nobody waits for it.
   void Compact();
+  // How far the log may be cut without harm to those who need it.
+  Index CompactionTarget();
+  Index RetentionFloor(uint64_t entries_max, uint64_t bytes_max) const;
+  int SnapshotStallTicks() const;
+  int RetainedTicks() const;
+  void NoteFormerHold(const LeaderRole& leader);
   void ResetLog(const SnapshotMeta& meta);
   bool NeedsSnapshot(const Progress& progress) const { return progress.next() <= base_index(); }
   void CheckSnapshotNeed(Progress* progress);
-  Sending NextSnapshotSending(const LeaderRole& leader, const Progress& progress) const;
+  Sending NextSnapshotSending(const Progress& progress) const;
   void RequestSnapshotRead(Progress* progress, Output* output);
-  void SendSnapshotChunk(LeaderRole* leader, Progress* progress);
+  void SendSnapshotChunk(Progress* progress);
+  bool TakesManyChunks(const Progress& progress) const;
+  // Each tick: how much of snapshots may leave before the next one.
+  void ShareSnapshotBudget(LeaderRole* leader);
+  void AdaptSnapshotRate(LeaderRole* leader, bool kept_back);
   // Whether the log, or what lies before it, contains what `meta` stands for.
   bool HasAllOf(const SnapshotMeta& meta) const;
+  // Makes `meta` what is staged, if it is not, and tells the leader what it has to know for that.
+  // False if a chunk at `offset` has nothing to follow on.
+  bool PrepareStaging(const SnapshotMeta& meta, uint64_t offset);
   void StagingComplete();
   void AbandonStaging();
+  void TickStaging();
   void Handle(MemberId from, const SnapshotChunk& chunk);
   void Handle(MemberId from, const SnapshotAck& ack);
+  void Handle(MemberId from, const SnapshotRejected& rejected);
 
   // --- loss.cc ---
   // `member` had acknowledged everything up to there.
@@ -369,6 +401,7 @@ class Raft::Impl {
 
   // The log: terms of all, the newest entries themselves. commit_ <= last_index().
   TermHistory terms_;
+  LogSizes sizes_;
   EntryCache cache_;
   Index commit_;
 
@@ -389,10 +422,16 @@ class Raft::Impl {
   std::deque<Index> applying_;  // the ends of the ranges given out and not yet applied
 
   // Checkpoints and snapshots.
-  Index checkpoint_;                 // of the newest durable checkpoint
+  Index checkpoint_;           // of the newest durable checkpoint
+  Index previous_checkpoint_;  // of the one before; the base of the log if none is known
+  bool space_is_short_ = false;
   std::optional<Index> compact_to_;  // to be told
+  std::optional<FormerHold> former_hold_;
   std::optional<Staging> staging_;
   uint64_t abandoned_writes_ = 0;  // given out for an earlier staging, and not answered yet
+  bool discard_staging_ = false;   // to be told
+  std::vector<SnapshotRejection> snapshot_rejections_;  // to be told
+  std::optional<Index> checkpoint_wanted_;              // to be told
   std::optional<SnapshotMeta> installing_;
   bool install_handed_ = false;
 

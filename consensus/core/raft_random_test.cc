@@ -62,7 +62,7 @@ class Run {
     uint64_t tick, persist, apply, propose, read, deliver;
     uint64_t log_read = 1, unreachable = 1, transfer = 1, change = 1, checkpoint = 1, snapshot = 4,
              forget = 0;
-    bool changes, lost_disks, versions;
+    bool changes, lost_disks, versions, stage_fails;
     uint64_t loss_one_in, repeat_one_in, delay_one_in, crash_one_in, partition_one_in;
   };
 
@@ -144,6 +144,11 @@ Run::Run(uint64_t seed, bool traced) : traced_(traced), random_(seed) {
   options.promotion_lag_entries = 2 + random_.Below(30);
   options.snapshot_chunk_bytes = 50 + random_.Below(random_.OneIn(2) ? 3000 : 300);
   options.snapshot_bytes_per_tick = 50 + random_.Below(500);
+  options.snapshot_window_bytes_max = 1 + random_.Below(random_.OneIn(2) ? 500 : 5000);
+  options.snapshot_stall_ticks = random_.OneIn(2) ? 0 : 10 + static_cast<int>(random_.Below(100));
+  options.retained_ticks_max = random_.OneIn(2) ? 0 : 1 + static_cast<int>(random_.Below(50));
+  options.retained_bytes_max = 1 + random_.Below(random_.OneIn(2) ? 300 : 3000);
+  options.transfer_bytes_max = options.retained_bytes_max + random_.Below(5000);
   options.disk_stall_ticks = random_.OneIn(2) ? 0 : 5 + static_cast<int>(random_.Below(60));
   options.append_bytes_max = 1 + random_.Below(300);
   options.inflight_messages_max = 1 + random_.Below(5);
@@ -163,6 +168,7 @@ Run::Run(uint64_t seed, bool traced) : traced_(traced), random_(seed) {
   mix_.checkpoint = random_.OneIn(5) ? 0 : weight(3);
   mix_.snapshot = weight(6);
   mix_.forget = random_.Below(2);
+  mix_.stage_fails = random_.OneIn(4);
   mix_.loss_one_in = random_.OneIn(3) ? 1000 : 4 + random_.Below(30);
   mix_.repeat_one_in = random_.OneIn(3) ? 1000 : 3 + random_.Below(30);
   mix_.delay_one_in = random_.OneIn(3) ? 1000 : 3 + random_.Below(30);
@@ -281,8 +287,15 @@ void Run::Input(TestMember* member, uint64_t choice) {
 
 void Run::MoveSnapshot(TestMember* member) {
   if (member->can_read_snapshot()) member->AnswerSnapshotRead();
-  if (member->can_stage()) member->StageOne();
+  if (member->can_stage()) {
+    if (mix_.stage_fails && random_.OneIn(20)) {
+      member->FailToStage("on purpose");
+    } else {
+      member->StageOne();
+    }
+  }
   if (member->can_install() && random_.OneIn(3)) member->Install();
+  if (random_.OneIn(200)) member->raft().SetSpaceIsShort(random_.OneIn(2));
 }
 
 void Run::Change(TestMember* member) {
@@ -638,7 +651,9 @@ bool Run::AtRest() const {
 bool Run::Heals() {
   faults_ = false;
   cut_.clear();
+  mix_.stage_fails = false;
   for (TestMember& member : members_) {
+    if (member.running()) member.raft().SetSpaceIsShort(false);
     if (member.running() && member.options().version < kVersionNewest) CrashOrRestart(&member);
     if (!member.running()) CrashOrRestart(&member);
   }

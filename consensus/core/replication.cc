@@ -25,6 +25,7 @@ void Raft::Impl::AppendEntry(Entry entry) {
   ASSERT(entry.index == last_index() + 1);
   ASSERT(entry.term <= term_);
   terms_.Append(entry.term);
+  sizes_.Append(entry.ByteSize());
   if (IsControl(entry.kind)) FollowControl(entry);
   cache_.Append(std::move(entry));
 }
@@ -33,6 +34,7 @@ void Raft::Impl::TruncateLog(Index index) {
   ASSERT(index >= commit_, "a committed entry is never replaced");
   ASSERT(role() == Role::kFollower, "a leader only appends");
   terms_.TruncateAfter(index);
+  sizes_.TruncateAfter(index);
   cache_.TruncateAfter(index);
   membership_changed_ |= memberships_.newest_index() > index;
   if (!PlantedFault("membership stays after truncation")) memberships_.TruncateAfter(index);
@@ -232,9 +234,8 @@ void Raft::Impl::Handle(MemberId from, const AppendResponse& response) {
   if (grew) CommitByCounting();
 }
 
-Raft::Impl::Sending Raft::Impl::NextSending(const LeaderRole& leader,
-                                            const Progress& progress) const {
-  if (progress.state() == Progress::State::kSnapshot) return NextSnapshotSending(leader, progress);
+Raft::Impl::Sending Raft::Impl::NextSending(const Progress& progress) const {
+  if (progress.state() == Progress::State::kSnapshot) return NextSnapshotSending(progress);
   if (progress.state() == Progress::State::kProbe) {
     return progress.ProbeDue() ? Sending::kProbe : Sending::kNothing;
   }
@@ -247,15 +248,15 @@ Raft::Impl::Sending Raft::Impl::NextSending(const LeaderRole& leader,
   return Sending::kNothing;
 }
 
-void Raft::Impl::SendAppends(LeaderRole* leader, Progress* progress, Output* output) {
+void Raft::Impl::SendAppends(Progress* progress, Output* output) {
   auto from_memory = [&] {
     return cache_.Collect(progress->next(), last_index(), options_.append_bytes_max);
   };
-  for (Sending next; (next = NextSending(*leader, *progress)) != Sending::kNothing;) {
+  for (Sending next; (next = NextSending(*progress)) != Sending::kNothing;) {
     if (next == Sending::kSnapshotRead) {
       RequestSnapshotRead(progress, output);
     } else if (next == Sending::kSnapshotChunk) {
-      SendSnapshotChunk(leader, progress);
+      SendSnapshotChunk(progress);
     } else if (next == Sending::kLogRead) {
       const Index last = cache_.first_index() - 1;
       ASSERT(last <= durable_);
@@ -302,7 +303,10 @@ void Raft::Impl::LogRead(MemberId follower, std::vector<Entry> entries) {
 }
 
 void Raft::Impl::PeerUnreachable(MemberId member) {
-  if (Progress* progress = FindProgress(member)) progress->DoubtDelivery();
+  if (Progress* progress = FindProgress(member)) {
+    progress->DoubtDelivery();
+    if (progress->state() == Progress::State::kSnapshot) progress->transfer().Rewind();
+  }
   if (role() == Role::kFollower && member == leader_) DoubtLeader();
 }
 

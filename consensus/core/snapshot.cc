@@ -1,14 +1,23 @@
 // Compaction of the log behind checkpoints, and the transfer of a checkpoint to a follower that
 // needs entries which are no longer there (paper 7, thesis 5).
 //
-// One chunk is under way to a follower at a time, outside of the window of its AppendRequests, and
-// all followers share what may leave between two ticks: neither heartbeats nor the log wait for a
-// snapshot. A chunk without an answer is sent again, and an answer says where to go on, so that
-// loss, repetition and a restart of the follower cost no more than time.
+// Chunks travel outside of the window of AppendRequests, within one of their own for each follower
+// (snapshot_transfer.h). All followers share what may leave between two ticks: that grows as long
+// as it is what holds a transfer up, and shrinks when writes take long to commit. A chunk without
+// an answer is sent again, and an answer says where to go on.
+//
+// What a follower has staged outlives the leadership in which it was sent: the next leader that
+// begins with another checkpoint is asked once to go on with that one, which it can if it has it
+// too, or led before. A staging for which nothing comes any more is given up.
+//
+// The log behind the checkpoint that is sent is kept while the transfer makes progress, and after
+// it while the follower catches up, both up to a bound in bytes: else the transfer would be for
+// nothing when it is done.
 #include <algorithm>
 #include <utility>
 
 #include "base/assert.h"
+#include "consensus/core/limits.h"
 #include "consensus/core/raft_impl.h"
 
 namespace quorate::consensus {
@@ -19,36 +28,86 @@ using Phase = SnapshotTransfer::Phase;
 
 void Raft::Impl::Checkpointed(Index index) {
   ASSERT(index <= applied_, "a checkpoint is of what was applied");
-  checkpoint_ = std::max(checkpoint_, index);
-  Advance();
+  if (index > checkpoint_) {
+    previous_checkpoint_ = std::max(checkpoint_, base_index());
+    checkpoint_ = index;
+  }
+  Compact();
+}
+
+void Raft::Impl::SetSpaceIsShort(bool is_short) {
+  space_is_short_ = is_short;
+  Compact();
+}
+
+int Raft::Impl::SnapshotStallTicks() const {
+  return options_.snapshot_stall_ticks > 0 ? options_.snapshot_stall_ticks
+                                           : 100 * options_.election_ticks;
+}
+
+int Raft::Impl::RetainedTicks() const {
+  return options_.retained_ticks_max > 0 ? options_.retained_ticks_max
+                                         : 400 * options_.election_ticks;
+}
+
+void Raft::Impl::NoteFormerHold(const LeaderRole& leader) {
+  Index from;
+  for (const Progress& progress : leader.followers) {
+    const Index held = progress.held_from();
+    if (held > Index{0} && (from == Index{0} || held < from)) from = held;
+  }
+  if (from > Index{0}) former_hold_ = FormerHold{from, now_ticks_};
+}
+
+Index Raft::Impl::RetentionFloor(uint64_t entries_max, uint64_t bytes_max) const {
+  const Index by_entries = checkpoint_ - std::min(entries_max, checkpoint_.value());
+  return std::max(by_entries, sizes_.FirstWithin(checkpoint_, bytes_max));
+}
+
+Index Raft::Impl::CompactionTarget() {
+  const uint64_t trailing = std::min(options_.trailing_entries, checkpoint_.value());
+  Index target = std::min(checkpoint_ - trailing, durable_);
+  if (space_is_short_) return target;
+  const Index floor = RetentionFloor(options_.retained_entries_max, options_.retained_bytes_max);
+  const Index held_floor = RetentionFloor(checkpoint_.value(), options_.transfer_bytes_max);
+  auto keep = [&target](Index needed, Index at_most) {
+    target = std::min(target, std::max(needed, at_most));
+  };
+  if (former_hold_) keep(former_hold_->from, held_floor);
+  auto* leader = std::get_if<LeaderRole>(&role_);
+  // Whoever comes to lead next needs what the others have not got by now.
+  if (leader == nullptr && OtherVoters().empty()) return target;
+  if (leader == nullptr) {
+    keep(previous_checkpoint_, floor);
+    return target;
+  }
+  for (Progress& progress : leader->followers) {
+    const bool is_sent_one = progress.state() == Progress::State::kSnapshot;
+    if (!is_sent_one && progress.match() >= checkpoint_) {
+      progress.ReleaseHeld();
+      continue;
+    }
+    if (const Index held = progress.held_from(); held > Index{0}) keep(held, held_floor);
+    if (is_sent_one || progress.ticks_since_heard() >= RetainedTicks()) continue;
+    keep(progress.match(), floor);
+  }
+  return target;
 }
 
 void Raft::Impl::Compact() {
   if (checkpoint_ <= base_index() || installing_) return;
   // As long as there may be members that do not understand snapshots, all of the log is kept.
   if (active_version() < kVersionMembership) return;
-  auto behind_checkpoint = [this](uint64_t entries) {
-    return checkpoint_ - std::min(entries, checkpoint_.value());
-  };
-  Index target = std::min(behind_checkpoint(options_.trailing_entries), durable_);
-  auto* leader = std::get_if<LeaderRole>(&role_);
-  if (leader != nullptr) {
-    const Index floor = behind_checkpoint(options_.retained_entries_max);
-    for (const Progress& progress : leader->followers) {
-      if (progress.ticks_since_heard() >= options_.election_ticks) continue;
-      Index needed = progress.match();
-      // It goes on behind the snapshot.
-      if (progress.state() == Progress::State::kSnapshot) {
-        needed = std::max(needed, progress.transfer().index);
-      }
-      target = std::min(target, std::max(needed, floor));
-    }
-  }
+  const auto stall_ticks = static_cast<uint64_t>(SnapshotStallTicks());
+  if (former_hold_ && now_ticks_ - former_hold_->ended_ticks >= stall_ticks) former_hold_.reset();
+  const Index target = CompactionTarget();
   if (target < base_index() + options_.compaction_step_entries) return;
   terms_.CompactTo(target);
+  sizes_.CompactTo(target);
   memberships_.CompactTo(target);
   versions_.CompactTo(target);
   compact_to_ = target;
+  auto* leader = std::get_if<LeaderRole>(&role_);
   if (leader == nullptr) return;
   for (Progress& progress : leader->followers) CheckSnapshotNeed(&progress);
 }
@@ -56,11 +115,13 @@ void Raft::Impl::Compact() {
 void Raft::Impl::ResetLog(const SnapshotMeta& meta) {
   ASSERT(meta.index > commit_);
   terms_ = TermHistory(meta.index, meta.term, {}, meta.index);
+  sizes_.Reset(meta.index);
   cache_ = EntryCache(meta.index);
   memberships_ = SettingHistory<Membership>(meta.index, meta.membership);
   versions_ = SettingHistory<uint32_t>(meta.index, meta.version);
   membership_changed_ = true;
-  commit_ = durable_ = handed_ = applied_ = apply_handed_ = checkpoint_ = meta.index;
+  commit_ = durable_ = handed_ = applied_ = apply_handed_ = meta.index;
+  checkpoint_ = previous_checkpoint_ = meta.index;
   applying_.clear();
   compact_to_.reset();
   for (PersistBatch& batch : in_progress_) batch.last = std::min(batch.last, meta.index);
@@ -70,11 +131,23 @@ void Raft::Impl::ResetLog(const SnapshotMeta& meta) {
 
 void Raft::Impl::CheckSnapshotNeed(Progress* progress) {
   const bool waits = progress->state() == Progress::State::kSnapshot;
-  if (NeedsSnapshot(*progress) && !waits) progress->BecomeSnapshot();
+  if (!NeedsSnapshot(*progress) || waits) return;
+  progress->BecomeSnapshot({options_.snapshot_chunk_bytes, options_.snapshot_window_bytes_max,
+                            options_.heartbeat_ticks, options_.election_ticks});
+  // Its share until the next tick.
+  const auto& leader = std::get<LeaderRole>(role_);
+  const auto receivers =
+      std::count_if(leader.followers.begin(), leader.followers.end(),
+                    [](const Progress& p) { return p.state() == Progress::State::kSnapshot; });
+  const int64_t share = static_cast<int64_t>(leader.snapshot_rate_bytes) / receivers;
+  progress->transfer().Refill(std::max<int64_t>(1, share));
 }
 
-Raft::Impl::Sending Raft::Impl::NextSnapshotSending(const LeaderRole& leader,
-                                                    const Progress& progress) const {
+bool Raft::Impl::TakesManyChunks(const Progress& progress) const {
+  return std::min(progress.version(), options_.version) >= kVersionSnapshotWindow;
+}
+
+Raft::Impl::Sending Raft::Impl::NextSnapshotSending(const Progress& progress) const {
   // The version in force does not matter: it may be that the entry which raises it cannot be
   // committed before this follower has caught up.
   if (progress.version() < kVersionMembership) return Sending::kNothing;
@@ -83,82 +156,103 @@ Raft::Impl::Sending Raft::Impl::NextSnapshotSending(const LeaderRole& leader,
     return Sending::kNothing;
   }
   const SnapshotTransfer& transfer = progress.transfer();
-  switch (transfer.phase) {
-    case Phase::kRead:
-      return Sending::kSnapshotRead;
-    case Phase::kSent:
-      if (transfer.ticks < 2 * options_.heartbeat_ticks) return Sending::kNothing;
-      [[fallthrough]];
-    case Phase::kSend:
-      return leader.snapshot_budget_bytes > 0 ? Sending::kSnapshotChunk : Sending::kNothing;
-    case Phase::kReading:
-    case Phase::kWait:
-      return Sending::kNothing;
+  if (transfer.SendDue(TakesManyChunks(progress))) return Sending::kSnapshotChunk;
+  return transfer.ReadDue() ? Sending::kSnapshotRead : Sending::kNothing;
+}
+
+void Raft::Impl::ShareSnapshotBudget(LeaderRole* leader) {
+  auto takes_part = [this](const Progress& progress) {
+    return progress.state() == Progress::State::kSnapshot && !progress.leaving() &&
+           progress.ticks_since_heard() < options_.election_ticks &&
+           progress.transfer().phase() != Phase::kWait;
+  };
+  const auto receivers =
+      std::count_if(leader->followers.begin(), leader->followers.end(), takes_part);
+  bool kept_back = false;
+  if (receivers > 0) {
+    const int64_t share = static_cast<int64_t>(leader->snapshot_rate_bytes) / receivers;
+    for (Progress& progress : leader->followers) {
+      if (!takes_part(progress)) continue;
+      kept_back |= progress.transfer().Refill(std::max<int64_t>(1, share));
+    }
   }
-  ASSERT(false, "a transfer has one of the five phases");
+  AdaptSnapshotRate(leader, kept_back);
+}
+
+void Raft::Impl::AdaptSnapshotRate(LeaderRole* leader, bool kept_back) {
+  Index& last_before = leader->last_before[now_ticks_ % leader->last_before.size()];
+  const bool writes_wait = commit_ < last_before;
+  last_before = last_index();
+  const size_t first = options_.snapshot_bytes_per_tick;
+  size_t& rate = leader->snapshot_rate_bytes;
+  if (writes_wait) {
+    rate = std::max(std::max<size_t>(1, first / kSnapshotRateDivisorMax), rate / 4 * 3);
+  } else if (kept_back) {
+    rate = std::min(kSnapshotRateGrowthMax * first, rate + std::max<size_t>(1, rate / 16));
+  }
 }
 
 void Raft::Impl::RequestSnapshotRead(Progress* progress, Output* output) {
   SnapshotTransfer& transfer = progress->transfer();
-  output->snapshot_reads.push_back(
-      {progress->member(), transfer.index, transfer.offset, options_.snapshot_chunk_bytes});
-  transfer.phase = Phase::kReading;
+  output->snapshot_reads.push_back({progress->member(), transfer.index(), transfer.next_offset(),
+                                    options_.snapshot_chunk_bytes});
+  transfer.ReadRequested();
 }
 
 void Raft::Impl::SnapshotRead(MemberId follower, SnapshotMeta meta, uint64_t offset, Slice bytes,
                               bool last) {
   Progress* progress = FindProgress(follower);
   if (progress == nullptr || progress->state() != Progress::State::kSnapshot) return;
-  SnapshotTransfer& transfer = progress->transfer();
-  // It may have been asked for by an earlier leadership of this member.
-  if (transfer.phase != Phase::kReading || offset != transfer.offset) return;
-  if (transfer.index != Index{0} && meta.index != transfer.index) return;
   if (meta.index < base_index() || meta.index > commit_) {
     // The log does not go on behind it any more.
-    SnapshotReadFailed(follower);
+    progress->transfer().ReadFailed();
     return;
   }
-  transfer.index = meta.index;
-  transfer.meta = std::move(meta);
-  transfer.bytes = std::move(bytes);
-  transfer.last = last;
-  transfer.phase = Phase::kSend;
+  progress->transfer().Read(meta, {offset, std::move(bytes), last});
 }
 
 void Raft::Impl::SnapshotReadFailed(MemberId follower) {
   Progress* progress = FindProgress(follower);
   if (progress == nullptr || progress->state() != Progress::State::kSnapshot) return;
-  if (progress->transfer().phase != Phase::kReading) return;
-  // From the beginning, with the newest there is.
-  progress->transfer() = SnapshotTransfer{};
-  progress->transfer().phase = Phase::kWait;
+  progress->transfer().ReadFailed();
 }
 
-void Raft::Impl::SendSnapshotChunk(LeaderRole* leader, Progress* progress) {
-  SnapshotTransfer& transfer = progress->transfer();
-  leader->snapshot_budget_bytes -= static_cast<int64_t>(std::max<size_t>(1, transfer.bytes.size()));
-  transfer.phase = Phase::kSent;
-  transfer.ticks = 0;
-  Send(progress->member(),
-       SnapshotChunk{transfer.meta, transfer.offset, transfer.last, transfer.bytes});
+void Raft::Impl::SendSnapshotChunk(Progress* progress) {
+  SnapshotTransfer::Chunk chunk = progress->transfer().TakeChunk();
+  Send(progress->member(), SnapshotChunk{progress->transfer().meta(), chunk.offset, chunk.last,
+                                         std::move(chunk.bytes)});
 }
 
 void Raft::Impl::Handle(MemberId from, const SnapshotAck& ack) {
   Progress* progress = FindProgress(from);
   if (progress == nullptr || progress->state() != Progress::State::kSnapshot) return;
   SnapshotTransfer& transfer = progress->transfer();
-  if (ack.index == Index{0} || ack.index != transfer.index) return;
+  if (ack.index == Index{0}) return;
+  if (ack.index != transfer.index()) {
+    if (ack.done) return;
+    if (ack.index >= base_index()) {
+      transfer.Resume(ack.index, ack.next_offset);
+    } else {
+      transfer.Refuse();
+    }
+    return;
+  }
   if (ack.done) {
     progress->LeaveSnapshot(std::max(ack.index, progress->match()));
     CheckSnapshotNeed(progress);
     return;
   }
-  if (transfer.phase != Phase::kSent || ack.next_offset == transfer.offset) return;
-  // Further on than what was sent, if this leader sent the same picture before; or back, if what
-  // was staged is lost.
-  transfer.offset = ack.next_offset;
-  transfer.bytes = Slice();
-  transfer.phase = Phase::kRead;
+  progress->AcknowledgedChunk(ack.next_offset);
+}
+
+void Raft::Impl::Handle(MemberId from, const SnapshotRejected& rejected) {
+  Progress* progress = FindProgress(from);
+  if (progress == nullptr || progress->state() != Progress::State::kSnapshot) return;
+  if (rejected.index == Index{0} || rejected.index != progress->transfer().index()) return;
+  progress->transfer().Failed();
+  snapshot_rejections_.push_back({from, rejected.index, rejected.reason});
+  // Perhaps it is this one that is damaged.
+  checkpoint_wanted_ = rejected.index + 1;
 }
 
 // --- At the follower -----------------------------------------------------------------------------
@@ -166,6 +260,25 @@ void Raft::Impl::Handle(MemberId from, const SnapshotAck& ack) {
 bool Raft::Impl::HasAllOf(const SnapshotMeta& meta) const {
   if (meta.index <= commit_) return true;
   return meta.index <= last_index() && terms_.TermAt(meta.index) == meta.term;
+}
+
+bool Raft::Impl::PrepareStaging(const SnapshotMeta& meta, uint64_t offset) {
+  if (staging_ && HasAllOf(staging_->meta)) AbandonStaging();
+  const bool same = staging_ && staging_->meta == meta;
+  if (same) return true;
+  if (offset != 0) {
+    Send(leader_, SnapshotAck{meta.index, 0, false});
+    return false;
+  }
+  if (staging_ && staging_->staged > 0 && staging_->offered_in != term_) {
+    staging_->offered_in = term_;
+    Send(leader_, SnapshotAck{staging_->meta.index, staging_->staged, false});
+    return false;
+  }
+  AbandonStaging();
+  staging_ = Staging{};
+  staging_->meta = meta;
+  return true;
 }
 
 void Raft::Impl::Handle(MemberId from, const SnapshotChunk& chunk) {
@@ -178,58 +291,78 @@ void Raft::Impl::Handle(MemberId from, const SnapshotChunk& chunk) {
     Send(from, SnapshotAck{meta.index, 0, true});
     return;
   }
-  const bool same =
-      staging_ && staging_->meta.index == meta.index && staging_->meta.term == meta.term;
-  if (!same) {
-    if (chunk.offset != 0) {
-      Send(from, SnapshotAck{meta.index, 0, false});
-      return;
-    }
-    AbandonStaging();
-    staging_ = Staging{};
-    staging_->meta = meta;
-  }
-  // The answer follows when what is under way is staged.
-  if (staging_->writing || staging_->write) return;
-  if (chunk.offset != staging_->next_offset) {
-    Send(from, SnapshotAck{meta.index, staging_->next_offset, false});
+  if (!PrepareStaging(meta, chunk.offset)) return;
+  staging_->ticks_since_chunk = 0;
+  const bool is_idle = staging_->writing == 0 && staging_->writes.empty();
+  if (chunk.offset != staging_->received) {
+    // The answer follows when what is under way is staged.
+    if (is_idle) Send(from, SnapshotAck{meta.index, staging_->staged, false});
     return;
   }
-  staging_->write = SnapshotWriteRequest{meta, chunk.offset, chunk.bytes, chunk.last};
+  const uint64_t waiting = staging_->received - staging_->staged;
+  // It is sent again.
+  if (!is_idle && waiting + chunk.bytes.size() > options_.snapshot_window_bytes_max) return;
+  if (staging_->last) return;
+  staging_->writes.push_back({meta, chunk.offset, chunk.bytes, chunk.last});
+  staging_->received += chunk.bytes.size();
   staging_->last = chunk.last;
 }
 
 void Raft::Impl::AbandonStaging() {
-  if (staging_ && staging_->writing) ++abandoned_writes_;
+  if (!staging_) return;
+  abandoned_writes_ += staging_->writing;
   staging_.reset();
+  discard_staging_ = true;
+}
+
+void Raft::Impl::TickStaging() {
+  if (staging_ && ++staging_->ticks_since_chunk >= SnapshotStallTicks()) AbandonStaging();
 }
 
 void Raft::Impl::SnapshotWritten(Index index, uint64_t next_offset) {
-  // Answers come in the order of the requests.
   if (abandoned_writes_ > 0) {
     --abandoned_writes_;
     return;
   }
-  ASSERT(staging_ && staging_->writing, "it was asked for");
+  ASSERT(staging_ && staging_->writing > 0, "it was asked for");
   ASSERT(staging_->meta.index == index);
-  staging_->writing = false;
-  if (staging_->last && next_offset != 0) {
+  ASSERT(next_offset <= staging_->received);
+  --staging_->writing;
+  staging_->staged = std::max(staging_->staged, next_offset);
+  if (staging_->last && staging_->writing == 0 && staging_->writes.empty()) {
     StagingComplete();
     return;
   }
-  staging_->next_offset = next_offset;
-  if (leader_ != kNoMember) Send(leader_, SnapshotAck{index, next_offset, false});
-  if (next_offset == 0) staging_.reset();
+  if (leader_ != kNoMember) Send(leader_, SnapshotAck{index, staging_->staged, false});
+}
+
+void Raft::Impl::SnapshotWriteFailed(Index index, std::string reason) {
+  if (abandoned_writes_ > 0) {
+    --abandoned_writes_;
+    return;
+  }
+  ASSERT(staging_ && staging_->writing > 0, "it was asked for");
+  ASSERT(staging_->meta.index == index);
+  --staging_->writing;
+  AbandonStaging();
+  if (leader_ == kNoMember) return;
+  if (std::min(version_of(leader_), options_.version) >= kVersionSnapshotWindow) {
+    if (reason.size() > kReasonBytesMax) reason.resize(kReasonBytesMax);
+    Send(leader_, SnapshotRejected{index, std::move(reason)});
+  } else {
+    Send(leader_, SnapshotAck{index, 0, false});
+  }
 }
 
 void Raft::Impl::StagingComplete() {
   const SnapshotMeta meta = staging_->meta;
-  staging_.reset();
   if (HasAllOf(meta)) {
     // The log was faster.
+    AbandonStaging();
     if (leader_ != kNoMember) Send(leader_, SnapshotAck{meta.index, 0, true});
     return;
   }
+  staging_.reset();
   if (role() != Role::kFollower) BecomeFollower(term_, kNoMember);
   installing_ = meta;
 }

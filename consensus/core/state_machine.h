@@ -36,8 +36,8 @@ struct SnapshotChunkData {
 
 // Durable pictures of the state machine. The newest one is what a restart begins from.
 //
-// Thread-safety: Begin and Install from the apply thread; Finish and Stage from the checkpoint
-// thread; Read from the read thread; newest from any.
+// Thread-safety: Begin and Install from the apply thread; Finish, Stage and DiscardStaged from the
+// checkpoint thread; Read from the read thread; newest from any.
 class CheckpointStore {
  public:
   virtual ~CheckpointStore() = default;
@@ -53,18 +53,21 @@ class CheckpointStore {
   // begun.
   virtual absl::Status Finish() = 0;
 
-  // Bytes of the checkpoint of `index` (0: of the newest, which is kept readable while it is being
-  // read) from `offset` on, about bytes_max. NotFound if there is no such checkpoint any more:
-  // begin again with index 0 and offset 0.
+  // Bytes of the checkpoint of `index` from `offset` on, about bytes_max. 0: of the newest, or of
+  // one that others are reading; it is kept readable while it is being read. NotFound if there is
+  // no such checkpoint any more: begin again with index 0 and offset 0. Unavailable if the place is
+  // still being looked for: ask again when all else is done.
   virtual absl::StatusOr<SnapshotChunkData> Read(Index index, uint64_t offset,
                                                  size_t bytes_max) = 0;
 
   // Keeps a chunk of a snapshot that is being received; offset 0 begins anew and forgets what was
   // there. The last one is checked and made durable with all before it. Returns the offset of the
-  // next chunk. InvalidArgument if it does not follow on the one before, ResourceExhausted if the
-  // disk is full; nothing is staged then.
+  // next chunk. InvalidArgument if it does not follow on the one before, DataLoss if what was sent
+  // is damaged, ResourceExhausted if the disk is full; nothing is staged then.
   virtual absl::StatusOr<uint64_t> Stage(const SnapshotMeta& meta, uint64_t offset,
                                          std::string_view bytes, bool last) = 0;
+  // Gives up what is staged, in memory and on disk.
+  virtual absl::Status DiscardStaged() = 0;
   // Replaces the state machine by the staged snapshot and makes it the newest checkpoint,
   // atomically with respect to crashes.
   virtual absl::Status Install(const SnapshotMeta& meta) = 0;

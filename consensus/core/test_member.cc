@@ -85,6 +85,7 @@ void TestMember::Start(Index applied) {
   state.term_runs = RunsOf(kept);
   for (const Entry& entry : kept) {
     if (IsControl(entry.kind)) state.control_entries.push_back(entry);
+    state.size_runs.push_back({entry.index, entry.ByteSize()});
   }
   state.checkpoint = disk_.checkpoint;
   state.applied = applied;
@@ -97,9 +98,10 @@ void TestMember::Collect(std::string* trace) {
     Output output = raft_->TakeOutput();
     raft_->CheckInvariants();
     ASSERT(output.persist_id || output.apply || output.status || output.membership ||
-               output.install || output.snapshot_write || output.compact_to ||
-               !output.snapshot_reads.empty() || !output.messages_now.empty() ||
-               !output.log_reads.empty() || !output.reads.empty(),
+               output.install || output.discard_staging || !output.snapshot_writes.empty() ||
+               output.compact_to || !output.snapshot_rejections.empty() ||
+               output.checkpoint_wanted || !output.snapshot_reads.empty() ||
+               !output.messages_now.empty() || !output.log_reads.empty() || !output.reads.empty(),
            "HasOutput says that there is something");
     if (trace != nullptr) *trace += ToString(output);
     Take(std::move(output));
@@ -138,7 +140,18 @@ void TestMember::Take(Output output) {
   for (const SnapshotReadRequest& request : output.snapshot_reads) {
     snapshot_reads_.push_back(request);
   }
-  if (output.snapshot_write) snapshot_writes_.push_back(std::move(*output.snapshot_write));
+  if (output.discard_staging) {
+    // In order: what was handed out before it is answered all the same.
+    discard_after_ = snapshot_writes_.size();
+    if (discard_after_ == 0) DiscardStaging();
+  }
+  for (SnapshotWriteRequest& write : output.snapshot_writes) {
+    snapshot_writes_.push_back(std::move(write));
+  }
+  for (SnapshotRejection& rejection : output.snapshot_rejections) {
+    snapshot_rejections.push_back(std::move(rejection));
+  }
+  if (output.checkpoint_wanted) checkpoint_wanted = output.checkpoint_wanted;
   if (output.compact_to) {
     ASSERT(disk_.checkpoint && *output.compact_to <= disk_.checkpoint->index);
     ASSERT(output.compact_to->value() <= disk_.log.size(), "only what is durable is compacted");
@@ -264,10 +277,38 @@ void TestMember::StageOne() {
   snapshot_writes_.pop_front();
   if (request.offset == 0) staged_.clear();
   if (request.offset == 0) staged_meta_ = request.meta;
-  ASSERT(staged_meta_ == request.meta);
-  ASSERT(request.offset == staged_.size(), "a chunk follows on the one before");
-  staged_ += request.bytes.view();
-  raft_->SnapshotWritten(request.meta.index, staged_.size());
+  const bool follows = staged_meta_ == request.meta && request.offset == staged_.size();
+  ASSERT(follows || staging_failed_, "a chunk follows on the one before");
+  if (follows) staged_ += request.bytes.view();
+  if (follows) staging_failed_ = false;
+  NoteStaged();
+  if (follows) {
+    raft_->SnapshotWritten(request.meta.index, staged_.size());
+  } else {
+    raft_->SnapshotWriteFailed(request.meta.index, "does not follow");
+  }
+}
+
+void TestMember::FailToStage(const std::string& reason) {
+  ASSERT(can_stage());
+  const Index index = snapshot_writes_.front().meta.index;
+  snapshot_writes_.pop_front();
+  staged_.clear();
+  staged_meta_.reset();
+  staging_failed_ = true;
+  NoteStaged();
+  raft_->SnapshotWriteFailed(index, reason);
+}
+
+void TestMember::NoteStaged() {
+  if (discard_after_ > 0 && --discard_after_ == 0) DiscardStaging();
+}
+
+void TestMember::DiscardStaging() {
+  ASSERT(!installing_);
+  staged_.clear();
+  staged_meta_.reset();
+  ++discards;
 }
 
 void TestMember::Install() {
@@ -315,6 +356,10 @@ void TestMember::Crash(const Torn& torn) {
   log_reads_.clear();
   snapshot_reads_.clear();
   snapshot_writes_.clear();
+  staged_.clear();
+  staged_meta_.reset();
+  staging_failed_ = false;
+  discard_after_ = 0;
   installing_.reset();
   outbox.clear();
   reads.clear();

@@ -95,7 +95,11 @@ class TestMember {
   bool can_read_snapshot() const { return !snapshot_reads_.empty(); }
   // Stages the oldest chunk. REQUIRES: can_stage().
   void StageOne();
+  // Says that the oldest chunk could not be kept: nothing is staged any more. REQUIRES:
+  // can_stage().
+  void FailToStage(const std::string& reason);
   bool can_stage() const { return !snapshot_writes_.empty(); }
+  size_t staged_bytes() const { return staged_.size(); }
   // Installs what is staged, after everything before is durable and applied. REQUIRES:
   // can_install().
   void Install();
@@ -130,6 +134,9 @@ class TestMember {
   size_t compactions = 0;
   size_t installs = 0;
   size_t chunks_read = 0;
+  size_t discards = 0;  // of what was staged
+  std::vector<SnapshotRejection> snapshot_rejections;
+  std::optional<Index> checkpoint_wanted;  // the last
   // What the driver learns of the membership.
   std::optional<Membership> membership;
 
@@ -147,6 +154,9 @@ class TestMember {
   // Puts a message into the outbox. What it promises must be on the disk by now.
   void Release(Message message);
   void Take(Output output);
+  // A chunk was dealt with.
+  void NoteStaged();
+  void DiscardStaging();
 
   RaftOptions options_;
   RandomSource& random_;
@@ -162,7 +172,9 @@ class TestMember {
   std::optional<SnapshotMeta> installing_;
   std::optional<SnapshotMeta> staged_meta_;
   std::string staged_;
-  SnapshotMeta followed_;                                           // of what is applied
+  bool staging_failed_ = false;  // what follows is refused
+  size_t discard_after_ = 0;     // so many of the waiting chunks, what is staged is discarded
+  SnapshotMeta followed_;        // of what is applied
   std::map<Index, std::pair<SnapshotMeta, std::string>> pictures_;  // readable ones
   Index handed_out_;
   PersistId last_batch_;

@@ -46,7 +46,8 @@ inline constexpr uint32_t kVersionMembership = 2;  // membership entries, snapsh
 inline constexpr uint32_t kVersionLossNotice = 3;
 // What is built on consensus, the state machine's commands and other messages between members,
 // shares the numbering: 4 and 5 are of the tree's alone.
-inline constexpr uint32_t kVersionNewest = 5;
+inline constexpr uint32_t kVersionSnapshotWindow = 6;  // several chunks at a time, SnapshotRejected
+inline constexpr uint32_t kVersionNewest = 6;
 
 struct Entry {
   Index index;

@@ -119,6 +119,7 @@ class DataDir::Impl {
     initial.base_term = log_->base_term();
     initial.last_index = log_->last_index();
     initial.term_runs = log_->term_runs();
+    initial.size_runs = log_->size_runs();
     initial.control_entries = log_->control_entries();
     if (checkpoint.has_value()) {
       ASSERT(log_->TermAt(checkpoint->index) == checkpoint->term);

@@ -114,6 +114,15 @@ class SegmentLog::Impl {
     MutexLock lock(&mutex_);
     return term_runs_;
   }
+  std::vector<SizeRun> size_runs() const {
+    MutexLock lock(&mutex_);
+    std::vector<SizeRun> runs;
+    for (const auto& segment : segments_) {
+      if (segment->empty()) continue;
+      runs.push_back({segment->next - 1, segment->end - kSegmentHeaderBytes});
+    }
+    return runs;
+  }
   const std::vector<Entry>& control_entries() const { return control_entries_; }
   const std::optional<Cut>& cut_at_open() const { return cut_at_open_; }
 
@@ -727,6 +736,7 @@ Term SegmentLog::base_term() const { return impl_->base_term(); }
 Index SegmentLog::first_index() const { return impl_->base_index() + 1; }
 Index SegmentLog::last_index() const { return impl_->last_index(); }
 std::vector<TermRun> SegmentLog::term_runs() const { return impl_->term_runs(); }
+std::vector<SizeRun> SegmentLog::size_runs() const { return impl_->size_runs(); }
 std::optional<Term> SegmentLog::TermAt(Index index) const { return impl_->TermAt(index); }
 const std::vector<Entry>& SegmentLog::control_entries() const { return impl_->control_entries(); }
 const std::optional<SegmentLog::Cut>& SegmentLog::cut_at_open() const {

@@ -82,6 +82,8 @@ class SegmentLog {
   std::optional<Term> TermAt(Index index) const;
   // The runs of terms of all entries, as Raft wants them at start.
   std::vector<TermRun> term_runs() const;
+  // Where each segment ends, and how much it takes on the disk.
+  std::vector<SizeRun> size_runs() const;
   // The entries with IsControl(kind) that Open found, ascending, without those that were truncated
   // or dropped since.
   const std::vector<Entry>& control_entries() const;

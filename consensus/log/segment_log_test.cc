@@ -48,6 +48,14 @@ TEST_CASE("entries of all sizes come back, before and after a restart") {
   CHECK(ReadAll(*log) == expected);
   CHECK(log->term_runs().size() == 4);
   CHECK(log->term_runs()[3].first == Index{12});
+  // Bytes are told by segment, with what goes with each entry.
+  uint64_t bytes = 0;
+  for (const Entry& entry : expected) bytes += entry.payload.size();
+  uint64_t told = 0;
+  for (const SizeRun& run : log->size_runs()) told += run.bytes;
+  CHECK(log->size_runs().back().last == Index{12});
+  CHECK(told >= bytes);
+  CHECK(told < bytes + expected.size() * 100);
 }
 
 TEST_CASE("whoever opens a log can hear how far it is read") {

@@ -362,7 +362,8 @@ void Node::Handle(Event event) {
                                 std::move(chunk.bytes), chunk.last);
           },
           [this](const SnapshotWritten& done) {
-            raft_->SnapshotWritten(done.index, done.next_offset);
+            if (done.status.ok()) return raft_->SnapshotWritten(done.index, done.next_offset);
+            raft_->SnapshotWriteFailed(done.index, std::string(done.status.message()));
           },
           [this](const SnapshotInstalled& done) {
             raft_->SnapshotInstalled(done.index);
@@ -407,8 +408,15 @@ void Node::Dispatch(Output output) {
   const bool first_entry = apply.has_value() && apply->first == Index{1};
   for (const LogReadRequest& read : output.log_reads) read_work_.Push(read);
   for (const SnapshotReadRequest& read : output.snapshot_reads) read_work_.Push(read);
-  if (output.snapshot_write.has_value()) {
-    checkpoint_work_.Push(*std::exchange(output.snapshot_write, std::nullopt));
+  if (output.discard_staging) checkpoint_work_.Push(DiscardStaged{});
+  for (SnapshotWriteRequest& write : output.snapshot_writes) {
+    checkpoint_work_.Push(std::move(write));
+  }
+  for (const SnapshotRejection& rejection : output.snapshot_rejections) {
+    observer_->OnSnapshotRejected(rejection);
+  }
+  if (output.checkpoint_wanted.has_value()) {
+    PushApply(CheckpointRequest{*output.checkpoint_wanted});
   }
   if (output.membership.has_value()) observer_->OnMembership(*output.membership);
   if (output.status.has_value()) observer_->OnStatus(*output.status);
@@ -795,6 +803,10 @@ absl::Status Node::ReadSnapshot(const SnapshotReadRequest& request) {
     events_.Push(SnapshotReadDone{request.follower, std::nullopt});
     return absl::OkStatus();
   }
+  if (absl::IsUnavailable(chunk.status())) {
+    read_work_.Push(request);
+    return absl::OkStatus();
+  }
   if (!chunk.ok()) return chunk.status();
   events_.Push(SnapshotReadDone{request.follower, *std::move(chunk)});
   return absl::OkStatus();
@@ -810,6 +822,9 @@ absl::Status Node::HandleCheckpoints(std::vector<CheckpointWork>& work) {
       if (absl::Status status = Stage(*chunk); !status.ok()) return status;
     } else if (const auto* install = std::get_if<InstallAfter>(&item)) {
       PushApply(install->meta);
+    } else if (std::holds_alternative<DiscardStaged>(item)) {
+      if (checkpoints_ == nullptr) continue;
+      if (absl::Status status = checkpoints_->DiscardStaged(); !status.ok()) return status;
     } else {
       AnswerLateNow();
     }
@@ -844,14 +859,17 @@ absl::Status Node::Stage(const SnapshotWriteRequest& request) {
   absl::StatusOr<uint64_t> next =
       checkpoints_->Stage(request.meta, request.offset, request.bytes.view(), request.last);
   if (absl::IsResourceExhausted(next.status())) {
-    late_answer_ = SnapshotWritten{request.meta.index, 0};
+    late_answer_ = SnapshotWritten{request.meta.index, 0, next.status()};
     late_answer_ticks_.store(CheckpointRetryTicks(), std::memory_order_relaxed);
     return absl::OkStatus();
   }
-  // What does not fit, or is damaged, is asked for anew.
-  if (absl::IsInvalidArgument(next.status()) || absl::IsDataLoss(next.status())) next = 0;
+  // What does not fit, or is damaged, is sent again.
+  if (absl::IsInvalidArgument(next.status()) || absl::IsDataLoss(next.status())) {
+    events_.Push(SnapshotWritten{request.meta.index, 0, next.status()});
+    return absl::OkStatus();
+  }
   if (!next.ok()) return next.status();
-  events_.Push(SnapshotWritten{request.meta.index, *next});
+  events_.Push(SnapshotWritten{request.meta.index, *next, absl::OkStatus()});
   return absl::OkStatus();
 }
 

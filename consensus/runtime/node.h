@@ -93,6 +93,9 @@ class NodeObserver {
   // On the log thread: the disk is full, and what would make the log longer waits (`why` says
   // where); or that is over (OK).
   virtual void OnLogFull(const absl::Status& why) = 0;
+  // `rejection.follower` could not keep a checkpoint that this member, which leads, sent it. It is
+  // tried again later, with a newer one if there is one.
+  virtual void OnSnapshotRejected(const SnapshotRejection& rejection) = 0;
   // On any of the threads: the log cannot be written or read; the process must end.
   virtual void OnFatal(const absl::Status& error) = 0;
 };
@@ -179,6 +182,7 @@ class Node {
   struct SnapshotWritten {
     Index index;
     uint64_t next_offset = 0;
+    absl::Status status;  // an error: nothing is staged any more
   };
   struct SnapshotInstalled {
     Index index;
@@ -222,8 +226,9 @@ class Node {
     SnapshotMeta meta;
   };
   struct AnswerLate {};  // late_answer_ is due
+  struct DiscardStaged {};
   using CheckpointWork =
-      std::variant<FinishPicture, SnapshotWriteRequest, InstallAfter, AnswerLate>;
+      std::variant<FinishPicture, SnapshotWriteRequest, InstallAfter, AnswerLate, DiscardStaged>;
 
   // A queue of which the reader takes everything at once.
   template <class T>

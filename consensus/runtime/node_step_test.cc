@@ -86,6 +86,11 @@ class Texts : public StateMachine, public CheckpointStore {
     staged_whole_ = last;
     return staged_.second.size();
   }
+  absl::Status DiscardStaged() override {
+    staged_ = {};
+    ++discards;
+    return absl::OkStatus();
+  }
   absl::Status Install(const SnapshotMeta& meta) override {
     REQUIRE_FALSE(begun_.has_value());
     REQUIRE(staged_whole_);
@@ -114,6 +119,7 @@ class Texts : public StateMachine, public CheckpointStore {
   int full_next = 0;  // so many of the next calls find the disk full
   int checkpoints = 0;
   int installs = 0;
+  int discards = 0;
 
  private:
   struct Picture {
@@ -194,6 +200,9 @@ class Member : public PeerTransport, public NodeObserver {
     CHECK(data_dir_->cluster_id() == id);
     cluster_id = id;
   }
+  void OnSnapshotRejected(const SnapshotRejection& rejection) override {
+    rejections.push_back(rejection);
+  }
   void OnLogFull(const absl::Status& why) override {
     CHECK(why.ok() == log_full);
     log_full = !why.ok();
@@ -205,6 +214,7 @@ class Member : public PeerTransport, public NodeObserver {
   Texts state;
   Status status;
   absl::Status fatal;
+  std::vector<SnapshotRejection> rejections;
   bool log_full = false;
   Index last_told;         // by OnApplied
   std::string cluster_id;  // once it is durable
@@ -653,6 +663,17 @@ TEST_CASE("a snapshot for which there is no room is asked for again") {
     cluster.MoveUntil([&] { return lagging->state.texts == proposed; });
     CHECK(lagging->state.full_next == 0);
     CHECK(lagging->fatal.ok());
+    // Who sends it learns why.
+    size_t rejections = 0;
+    for (auto& [id, member] : cluster.members) {
+      for (const SnapshotRejection& rejection : member->rejections) {
+        CHECK(rejection.follower == cluster.members.begin()->first);
+        CHECK(rejection.reason == "no room for a snapshot");
+        ++rejections;
+      }
+    }
+    CHECK(rejections > 0);
+    CHECK(lagging->state.discards > 0);
   }
 }
 

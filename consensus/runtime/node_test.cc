@@ -123,6 +123,7 @@ class Member : public StateMachine, public PeerTransport, public NodeObserver {
     cluster_->Changed();
   }
   void OnLogFull(const absl::Status&) override {}
+  void OnSnapshotRejected(const SnapshotRejection&) override {}
   void OnFatal(const absl::Status& error) override {
     ASSERT(error.ok(), "no disk fails in these tests");
   }

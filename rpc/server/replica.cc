@@ -29,7 +29,7 @@ constexpr int kResendElections = 4;
 constexpr int kInTouchElections = 3;
 
 static_assert(tree::kVersionFirst == consensus::kVersionBase);
-static_assert(tree::kVersionCheckCreated == consensus::kVersionNewest, "one numbering for all");
+static_assert(tree::kVersionCheckCreated <= consensus::kVersionNewest, "one numbering for all");
 static_assert(kVersionDigests <= consensus::kVersionNewest);
 
 // Fine enough for members to draw different election timeouts. They cost little: an idle server
@@ -666,6 +666,10 @@ void Replica::GuardLog() {
   // what stands still for want of room makes none due.
   const bool is_short = refuses && (!log.has_spare() || log_full_.load(std::memory_order_relaxed));
   if (checkpoints_.has_value()) checkpoints_->SetIsShortOfRoom(is_short);
+  // What the log keeps for others is for when there is room.
+  if (const bool low = IsDiskLow(); std::exchange(log_is_cut_short_, low) != low) {
+    node_->raft().SetSpaceIsShort(low);
+  }
   if (!is_short) {
     ticks_to_checkpoint_ = 0;
   } else if (--ticks_to_checkpoint_ <= 0 && !awaits_checkpoint_ && checkpoints_.has_value()) {
@@ -819,6 +823,13 @@ void Replica::OnClusterId(const std::string& cluster_id) {
   }
   spdlog::info("this is cluster {}", absl::BytesToHexString(cluster_id));
   links_->SetClusterId(cluster_id);
+}
+
+void Replica::OnSnapshotRejected(const consensus::SnapshotRejection& rejection) {
+  spdlog::error(
+      "snapshot rejected member={} zxid=0x{:x} reason=\"{}\"; it is sent again later, from a newer "
+      "checkpoint if there is one",
+      rejection.follower.value(), rejection.index.value(), rejection.reason);
 }
 
 void Replica::OnFatal(const absl::Status& error) { host_->OnFatal(error); }

@@ -169,6 +169,7 @@ class Replica final : public Service,
   void OnTick() override;
   void OnClusterId(const std::string& cluster_id) override;
   void OnLogFull(const absl::Status& why) override;
+  void OnSnapshotRejected(const consensus::SnapshotRejection& rejection) override;
   void OnFatal(const absl::Status& error) override;
 
   // DigestComparison::Actions (replica_digests.cc)
@@ -239,6 +240,7 @@ class Replica final : public Service,
   DigestComparison digests_;
   DiskGuard disk_guard_;
   bool log_spare_used_ = false;  // and that was said
+  bool log_is_cut_short_ = false;
   // Until the log of a full disk asks for a checkpoint again; and whether it waits for one.
   int ticks_to_checkpoint_ = 0;
   bool awaits_checkpoint_ = false;

@@ -276,6 +276,15 @@ absl::Status TreeCheckpoints::FinishStaging() {
   return store_->FinishStaging(MakeLabel(staging_->meta, staging_->digest));
 }
 
+absl::Status TreeCheckpoints::DiscardStaged() {
+  if (staging_ != nullptr) {
+    spdlog::info("snapshot is given up before it was whole zxid=0x{:x} bytes={}",
+                 staging_->meta.index.value(), staging_->next_offset);
+  }
+  staging_.reset();
+  return store_->DiscardStaged();
+}
+
 absl::Status TreeCheckpoints::Install(const SnapshotMeta& meta) {
   ASSERT(staging_ != nullptr);
   ASSERT(staging_->tree != nullptr, "it was staged completely");

@@ -56,6 +56,7 @@ class TreeCheckpoints : public consensus::CheckpointStore {
                                                     size_t bytes_max) override;
   absl::StatusOr<uint64_t> Stage(const consensus::SnapshotMeta& meta, uint64_t offset,
                                  std::string_view bytes, bool last) override;
+  absl::Status DiscardStaged() override;
   absl::Status Install(const consensus::SnapshotMeta& meta) override;
 
   // The newest checkpoint, for a backup. From any thread. FailedPrecondition if there is none.

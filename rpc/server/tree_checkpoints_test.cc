@@ -546,6 +546,33 @@ TEST_CASE("a place far inside of a checkpoint is looked for in several calls") {
   CHECK(sender.checkpoints->sent().searched_bytes() < searched + (2u << 20));
 }
 
+TEST_CASE("a snapshot that is given up leaves nothing behind, in memory or on the disk") {
+  Member sender;
+  Fill(&sender);
+  sender.Checkpoint();
+  const std::vector<SnapshotChunkData> chunks = ReadAll(&sender, 500);
+  REQUIRE(chunks.size() > 4);
+  Member receiver;
+  receiver.OpenSession();
+  receiver.Checkpoint();
+  const uint64_t used = receiver.env.used_bytes();
+  for (const size_t staged : {size_t{1}, size_t{3}, chunks.size()}) {
+    REQUIRE(StageAll(&receiver, {chunks.begin(), chunks.begin() + static_cast<ptrdiff_t>(staged)})
+                .ok());
+    CHECK((receiver.env.used_bytes() > used) == (staged == chunks.size()));
+    const CapturedLog log;
+    REQUIRE(receiver.checkpoints->DiscardStaged().ok());
+    CHECK(log.Lines("snapshot is given up").size() == 1);
+    CHECK(receiver.env.used_bytes() == used);
+    // What comes next has nothing to follow on.
+    const SnapshotChunkData& next = chunks[std::min(staged, chunks.size() - 1)];
+    auto status = receiver.checkpoints->Stage(next.meta, next.offset, next.bytes.view(), next.last);
+    CHECK(absl::IsInvalidArgument(status.status()));
+  }
+  REQUIRE(StageAll(&receiver, chunks).ok());
+  REQUIRE(receiver.checkpoints->Install(sender.Meta()).ok());
+}
+
 TEST_CASE("a snapshot that is damaged or incomplete replaces nothing") {
   Member sender;
   Fill(&sender);
