@@ -2,10 +2,10 @@
 // awaited by a coroutine (`co_await client->AsyncGet("/a")`).
 //
 // A call is begun when it is made, in the order in which calls are made, and goes on if its Call is
-// destroyed. Callbacks and coroutines run on the client's own thread, one after another, in the
-// order of the answers; they may call anything but functions that block, which refuse to be called
-// there (FAILED_PRECONDITION). As long as one runs, the client does nothing else: what takes more
-// than some milliseconds belongs on another thread.
+// destroyed. Callbacks and coroutines run one after another, in the order of the answers, on the
+// client's thread of callbacks (client.h); they may call anything but functions that block, which
+// refuse to be called there (FAILED_PRECONDITION). As long as one runs, no other begins, but the
+// session is kept alive, and the client goes on receiving and sending.
 //
 // Thread-safety: a Call is used by one thread at a time.
 #pragma once
@@ -26,6 +26,16 @@ namespace quorate {
 
 namespace internal {
 
+// Something to hand to the user.
+class Delivery {
+ public:
+  virtual ~Delivery() = default;
+  // Hands it over, on the thread of callbacks. REQUIRES: it was not handed over yet.
+  virtual void Deliver() = 0;
+  // Hands it over if that runs nothing of the user's, on any thread; false if it would.
+  virtual bool DeliverWithoutCallback() { return false; }
+};
+
 // Where callbacks run.
 class CallbackThread {
  public:
@@ -35,31 +45,31 @@ class CallbackThread {
   // Gives a call up, as far as it is still under way.
   virtual void Cancel(uint64_t call) = 0;
 
-  // An error if the calling thread is one of callbacks.
+  // An error if the calling thread is running a callback.
   static absl::Status CheckMayBlock();
-  // From now on the calling thread is one of callbacks.
-  static void MarkThisThread();
 };
 
 template <class T>
-class CallState {
+class CallState : public Delivery {
  public:
   using Callback = absl::AnyInvocable<void(absl::StatusOr<T>)>;
 
-  // Gives the outcome, on the thread of callbacks. REQUIRES: called once.
-  void Complete(absl::StatusOr<T> outcome) {
+  // What will be delivered. REQUIRES: called once, before that.
+  void SetOutcome(absl::StatusOr<T> outcome) { outcome_.emplace(std::move(outcome)); }
+  void Deliver() override {
     Callback callback;
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      if (callback_ == nullptr) {
-        outcome_.emplace(std::move(outcome));
-        is_done_ = true;
-        done_.notify_all();
-        return;
-      }
+      if (callback_ == nullptr) return SetDone();
       callback = std::move(callback_);
     }
-    callback(std::move(outcome));
+    callback(std::move(*outcome_));
+  }
+  bool DeliverWithoutCallback() override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (callback_ != nullptr) return false;
+    SetDone();
+    return true;
   }
   absl::StatusOr<T> Wait() {
     std::unique_lock<std::mutex> lock(mutex_);
@@ -78,6 +88,12 @@ class CallState {
   uint64_t number = 0;                     // of the call, for Cancel
 
  private:
+  // REQUIRES: mutex_ is held.
+  void SetDone() {
+    is_done_ = true;
+    done_.notify_all();
+  }
+
   std::mutex mutex_;
   std::condition_variable done_;
   bool is_done_ = false;
@@ -114,23 +130,49 @@ class [[nodiscard]] Call {
   // may still be made; the status says whether it was.
   void Cancel() { state_->thread->Cancel(state_->number); }
 
-  auto operator co_await() {
-    struct Awaiter {
-      Call* call;
-      std::optional<absl::StatusOr<T>> outcome;
-      bool await_ready() const { return false; }
-      void await_suspend(std::coroutine_handle<> coroutine) {
-        call->Then([this, coroutine](absl::StatusOr<T> result) {
-          outcome.emplace(std::move(result));
-          coroutine.resume();
-        });
-      }
-      absl::StatusOr<T> await_resume() { return std::move(*outcome); }
-    };
-    return Awaiter{this, std::nullopt};
-  }
+  // The coroutine may be destroyed while it waits (not while it runs): the call goes on, and nobody
+  // is told of its outcome.
+  auto operator co_await() { return Awaiter(this); }
 
  private:
+  class Awaiter {
+   public:
+    explicit Awaiter(Call* call) : call_(call) {}
+    ~Awaiter() {
+      std::lock_guard<std::mutex> lock(shared_->mutex);
+      shared_->waiting = nullptr;
+    }
+    Awaiter(const Awaiter&) = delete;
+    Awaiter& operator=(const Awaiter&) = delete;
+
+    bool await_ready() const { return false; }
+    void await_suspend(std::coroutine_handle<> coroutine) {
+      // The coroutine, and this with it, may be gone before Then returns.
+      const std::shared_ptr<Shared> shared = shared_;
+      shared->waiting = coroutine;
+      call_->Then([shared](absl::StatusOr<T> result) {
+        std::coroutine_handle<> waiting;
+        {
+          std::lock_guard<std::mutex> lock(shared->mutex);
+          shared->outcome.emplace(std::move(result));
+          waiting = std::exchange(shared->waiting, nullptr);
+        }
+        if (waiting != nullptr) waiting.resume();
+      });
+    }
+    absl::StatusOr<T> await_resume() { return std::move(*shared_->outcome); }
+
+   private:
+    // With the callback, which must not reach into the frame of a coroutine that is gone.
+    struct Shared {
+      std::mutex mutex;
+      std::coroutine_handle<> waiting;  // none: it was resumed, or destroyed
+      std::optional<absl::StatusOr<T>> outcome;
+    };
+    Call* const call_;
+    const std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
+  };
+
   std::shared_ptr<internal::CallState<T>> state_;
 };
 

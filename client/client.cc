@@ -1,11 +1,12 @@
 #include "client/client.h"
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
 #include "client/engine.h"
+#include "client/notifier.h"
 #include "client/paths.h"
+#include "client/timer.h"
 #include "client/translation.h"
 #include "rpc/proto/quorate/v1/session.pb.h"
 
@@ -34,7 +35,8 @@ std::shared_ptr<CallState<T>> NewState(const std::shared_ptr<Engine>& engine) {
 template <class T>
 Call<T> Failed(const std::shared_ptr<Engine>& engine, absl::Status status) {
   auto state = NewState<T>(engine);
-  engine->Post([state, status = std::move(status)] { state->Complete(status); });
+  state->SetOutcome(std::move(status));
+  state->DeliverWithoutCallback();
   return Call<T>(state);
 }
 
@@ -46,10 +48,11 @@ Call<T> Send(const std::shared_ptr<Engine>& engine, RequestPtr request, int dead
   engine->Submit(state->number, std::move(request), deadline_ms,
                  [state, parse = std::move(parse)](absl::StatusOr<v1::Response> response) mutable {
                    if (!response.ok()) {
-                     state->Complete(response.status());
+                     state->SetOutcome(response.status());
                    } else {
-                     state->Complete(parse(&*response));
+                     state->SetOutcome(parse(&*response));
                    }
+                   return state;
                  });
   return Call<T>(state);
 }
@@ -80,15 +83,21 @@ CreateResult CreateResultOf(const v1::Response& response, std::string_view chroo
 // A create that makes its parents if they are missing.
 struct DeepCreate {
   std::shared_ptr<Engine> engine;
+  std::shared_ptr<void> chain;
   std::shared_ptr<CallState<CreateResult>> state;
   RequestPtr request;  // for the second time
   std::string chroot;
   int deadline_ms;
   Engine::Clock::time_point begun = Engine::Clock::now();
 
-  void Finish(absl::StatusOr<v1::Response> response) {
-    if (!response.ok()) return state->Complete(response.status());
-    state->Complete(CreateResultOf(*response, chroot));
+  std::shared_ptr<internal::Delivery> Finish(absl::StatusOr<v1::Response> response) {
+    chain.reset();
+    if (!response.ok()) {
+      state->SetOutcome(response.status());
+    } else {
+      state->SetOutcome(CreateResultOf(*response, chroot));
+    }
+    return state;
   }
   // On the engine's thread.
   void CreateParents(std::shared_ptr<DeepCreate> self) {
@@ -100,50 +109,39 @@ struct DeepCreate {
       made->set_path(create.path().substr(0, slash));
       *made->mutable_acl() = create.acl();
       // If it is not there afterwards, the last create says so.
-      engine->Submit(engine->NewCall(), std::move(parent), 0, [](const auto&) {});
+      engine->SubmitNext(engine->NewCall(), std::move(parent), 0, nullptr);
     }
     const auto passed =
         std::chrono::duration_cast<std::chrono::milliseconds>(Engine::Clock::now() - begun);
     const int left_ms = deadline_ms <= 0
                             ? deadline_ms
                             : std::max(deadline_ms - static_cast<int>(passed.count()), 1);
-    engine->Submit(
-        state->number, std::move(request), left_ms,
-        [self](absl::StatusOr<v1::Response> response) { self->Finish(std::move(response)); });
-  }
-};
-
-// Between notifications and the end of their handle.
-template <class Notification>
-struct Told {
-  std::mutex mutex;  // held during notifications
-  bool is_ended = false;
-  absl::AnyInvocable<void(const Notification&)> callback;
-
-  void Tell(const Notification& notification) {
-    std::lock_guard<std::mutex> lock(mutex);
-    if (!is_ended) callback(notification);
+    engine->SubmitNext(state->number, std::move(request), left_ms,
+                       [self](absl::StatusOr<v1::Response> response) {
+                         return self->Finish(std::move(response));
+                       });
   }
 };
 
 // What a handle does at its end; `remove` tells the engine.
 template <class Notification, class Remove>
 std::function<void()> EndOf(const std::shared_ptr<Engine>& engine,
-                            std::shared_ptr<Told<Notification>> told, Remove remove) {
-  return [engine = std::weak_ptr<Engine>(engine), told, remove] {
+                            std::shared_ptr<internal::Notifier<Notification>> notifier,
+                            Remove remove) {
+  return [engine = std::weak_ptr<Engine>(engine), notifier, remove] {
     const std::shared_ptr<Engine> live = engine.lock();
     if (live == nullptr) return;
-    if (live->IsOnItsThread()) {
-      told->is_ended = true;  // the lock is held if it is this one that is being told
-    } else {
-      std::lock_guard<std::mutex> lock(told->mutex);
-      told->is_ended = true;
-    }
+    notifier->End(live->IsInCallback());
     remove(live.get());
   };
 }
 
 }  // namespace
+
+void internal::RunAfter(Client* client, std::chrono::milliseconds delay,
+                        absl::AnyInvocable<void()> callback) {
+  client->engine_->PostAfter(delay, std::move(callback));
+}
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(ClientOptions options) {
   if (absl::Status s = internal::CallbackThread::CheckMayBlock(); !s.ok()) return s;
@@ -210,18 +208,20 @@ Call<CreateResult> Client::AsyncCreate(std::string_view path, std::string data,
   }
   auto deep = std::make_shared<DeepCreate>();
   deep->engine = engine_;
+  deep->chain = engine_->NewChain();
   deep->state = NewState<CreateResult>(engine_);
   deep->request = std::make_unique<v1::Request>(**request);
   deep->chroot = chroot_;
   deep->deadline_ms = deadline_ms;
-  engine_->Submit(deep->state->number, *std::move(request), deadline_ms,
-                  [deep](absl::StatusOr<v1::Response> response) {
-                    if (ErrorOf(response.status()) == ErrorCode::kNoNode) {
-                      deep->CreateParents(deep);
-                    } else {
-                      deep->Finish(std::move(response));
-                    }
-                  });
+  engine_->Submit(
+      deep->state->number, *std::move(request), deadline_ms,
+      [deep](absl::StatusOr<v1::Response> response) -> std::shared_ptr<internal::Delivery> {
+        if (ErrorOf(response.status()) != ErrorCode::kNoNode) {
+          return deep->Finish(std::move(response));
+        }
+        deep->CreateParents(deep);
+        return nullptr;
+      });
   return Call<CreateResult>(deep->state);
 }
 
@@ -377,36 +377,36 @@ Call<WatchHandle> Client::AsyncWatch(std::string_view path, WatchScope scope,
   watch.set_path(internal::AddChroot(chroot_, path));
   watch.set_scope(static_cast<v1::WatchScope>(scope));
   watch.set_after_zxid(options.after_zxid);
-  auto told = std::make_shared<Told<WatchNotification>>();
-  told->callback = std::move(callback);
-  auto notify = [told, chroot = chroot_](WatchNotification notification) {
-    if (Event* event = std::get_if<Event>(&notification)) {
-      event->path = internal::StripChroot(chroot, event->path);
-    }
-    told->Tell(notification);
-  };
+  auto notifier = std::make_shared<internal::WatchNotifier>(
+      [chroot = chroot_, callback = std::move(callback)](const WatchNotification& full) mutable {
+        const Event* event = std::get_if<Event>(&full);
+        if (event == nullptr || chroot.empty()) return callback(full);
+        Event below = *event;
+        below.path = internal::StripChroot(chroot, event->path);
+        callback(below);
+      });
   auto state = NewState<WatchHandle>(engine_);
   const uint64_t watch_id = engine_->NewWatch();
-  auto end = EndOf(engine_, std::move(told),
-                   [watch_id](Engine* engine) { engine->RemoveWatch(watch_id); });
+  auto end =
+      EndOf(engine_, notifier, [watch_id](Engine* engine) { engine->RemoveWatch(watch_id); });
   engine_->SubmitWatch(state->number, watch_id, std::move(watch), DeadlineOf(options.deadline_ms),
-                       std::move(notify),
+                       std::move(notifier),
                        [state, end = std::move(end)](absl::StatusOr<v1::Response> response) {
                          if (response.ok()) {
-                           state->Complete(WatchHandle(end));
+                           state->SetOutcome(WatchHandle(end));
                          } else {
-                           state->Complete(response.status());
+                           state->SetOutcome(response.status());
                          }
+                         return state;
                        });
   return Call<WatchHandle>(state);
 }
 
 WatchHandle Client::ListenToSession(SessionCallback callback) {
-  auto told = std::make_shared<Told<SessionEvent>>();
-  told->callback = std::move(callback);
+  auto notifier = std::make_shared<internal::SessionNotifier>(std::move(callback));
   const uint64_t listener_id = engine_->NewWatch();
-  engine_->AddListener(listener_id, [told](const SessionEvent& event) { told->Tell(event); });
-  return WatchHandle(EndOf(engine_, std::move(told),
+  engine_->AddListener(listener_id, notifier);
+  return WatchHandle(EndOf(engine_, std::move(notifier),
                            [listener_id](Engine* engine) { engine->RemoveListener(listener_id); }));
 }
 

@@ -6,6 +6,17 @@
 // older than what it has read or written. It may be newer than that order says: a read whose answer
 // was lost with its member is made anew, and sees what calls behind it have done meanwhile.
 //
+// Callbacks of calls, watches and listeners, and coroutines, run one at a time, each after all that
+// came before it in the session, on a thread of the client's own, or on ClientOptions::executor:
+// the "thread of callbacks". They may take long. The session is kept alive, answers and events are
+// received, and writes are sent again, on another thread, which never waits for them. Behind a
+// callback that takes long, some thousands of answers, or 16 MB, wait for their turn; then further
+// calls are not sent before half of them were delivered (they are pending, and their deadlines
+// count). Some thousands of events more wait; further events of a watch are merged into one
+// WatchReset, and those of a listener into the last one. A call that blocks another thread returns
+// after the callbacks of what happened before its answer; only its deadline, or Cancel, ends it at
+// once.
+//
 // Errors of calls, besides what is said at each:
 //   what the servers refuse        a canonical code, and the exact one by ErrorOf (client/types.h)
 //   DEADLINE_EXCEEDED, CANCELLED   the message says whether a write may have been made
@@ -19,6 +30,7 @@
 // their names block.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -37,9 +49,12 @@
 
 namespace quorate {
 
+class Client;
+
 namespace internal {
 class Engine;
-}
+void RunAfter(Client* client, std::chrono::milliseconds delay, absl::AnyInvocable<void()> callback);
+}  // namespace internal
 
 // What becomes of the session.
 struct SessionEvent {
@@ -68,6 +83,11 @@ struct ClientOptions {
   std::vector<Credential> credentials{};
   // Called on the thread of callbacks.
   std::function<void(const SessionEvent&)> on_session_event{};
+  // Where callbacks run, instead of on a thread of the client's own: runs the task that it is
+  // given, once, on any thread, later, and neither refuses nor forgets it. It must not run the task
+  // before it returns. There is one task of a client at a time, which runs some callbacks. The
+  // destructor of the client waits for the last one.
+  std::function<void(std::function<void()> task)> executor{};
   // More calls than these, or bytes of theirs, fail at once.
   size_t pending_calls_max = 100'000;
   size_t pending_bytes_max = size_t{256} << 20;
@@ -83,7 +103,8 @@ struct CreateOptions {
   std::vector<Acl> acl{};
   // For the modes with a TTL.
   int64_t ttl_ms = 0;
-  // Creates what is missing above it first, persistent and with the same acl; not as one change.
+  // Creates what is missing above it first, persistent and with the same acl, which has to permit
+  // the client to create there; not as one change.
   bool create_parents = false;
   int deadline_ms = 0;
 };
@@ -166,7 +187,8 @@ class Client {
   static absl::StatusOr<std::unique_ptr<Client>> Connect(ClientOptions options);
 
   // Closes, waiting at most two seconds for the servers' answer. Calls that are under way end with
-  // CANCELLED before it returns. REQUIRES: this is not the thread of callbacks.
+  // CANCELLED, and all callbacks have run, before it returns. REQUIRES: this is not the thread of
+  // callbacks.
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -251,6 +273,8 @@ class Client {
   State state() const;
 
  private:
+  friend void internal::RunAfter(Client*, std::chrono::milliseconds, absl::AnyInvocable<void()>);
+
   explicit Client(std::shared_ptr<internal::Engine> engine, std::string chroot,
                   int default_deadline_ms);
 

@@ -4,6 +4,7 @@
 
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,8 +12,10 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <coroutine>
+#include <csignal>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <string>
 #include <thread>
@@ -76,6 +79,29 @@ std::string TextOf(const WatchNotification& notification) {
     return event->path + "@" + std::to_string(event->zxid);
   }
   return "reset@" + std::to_string(std::get<WatchReset>(notification).zxid);
+}
+
+std::atomic<int> stand_still_ms{0};
+
+// Lets the threads of this process with that name do nothing for so long; how many there are.
+int StandStill(const std::string& name, int milliseconds) {
+  stand_still_ms = milliseconds;
+  struct sigaction action {};
+  action.sa_flags = SA_RESTART;
+  action.sa_handler = [](int) {
+    const timespec pause{stand_still_ms / 1000, stand_still_ms % 1000 * 1'000'000L};
+    nanosleep(&pause, nullptr);
+  };
+  REQUIRE(sigaction(SIGUSR1, &action, nullptr) == 0);
+  int count = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string found;
+    std::getline(std::ifstream(task.path() / "comm"), found);
+    if (found != name) continue;
+    const int thread = std::stoi(task.path().filename().string());
+    if (syscall(SYS_tgkill, getpid(), thread, SIGUSR1) == 0) ++count;
+  }
+  return count;
 }
 
 std::vector<std::string> NumberedSets(int count) {
@@ -607,7 +633,7 @@ TEST_CASE("members are waited for no longer than at first when one of them has s
 
 TEST_CASE("answers that came while the client stood still are taken before the member is left") {
   // More than members are waited for with this timeout, and less than their sessions last.
-  constexpr std::chrono::milliseconds kStandsStill{700};
+  constexpr int kStandsStillMs = 700;
   // On a busy machine the member may be as late as that.
   constexpr int kAttempts = 3;
   bool is_kept = false;
@@ -616,16 +642,11 @@ TEST_CASE("answers that came while the client stood still are taken before the m
     ClientOptions options;
     options.session_timeout_ms = 1500;
     auto client = Connect(server.address(), options);
-    std::promise<void> never;
-    std::promise<absl::Status> answered;
-    // From a callback, so that both are sent together: the second answer comes while the first
-    // one's callback keeps the client from everything.
-    client->AsyncSync().Then([&](const auto&) {
-      client->AsyncSync().Then([&](const auto&) { never.get_future().wait_for(kStandsStill); });
-      client->AsyncExists("/a").Then(
-          [&](const auto& exists) { answered.set_value(exists.status()); });
-    });
-    CHECK(answered.get_future().get().ok());
+    REQUIRE(client->Sync().ok());
+    auto call = client->AsyncExists("/a");
+    REQUIRE(StandStill("quorate-client", kStandsStillMs) == 1);
+    CHECK(call.Wait().ok());
+    CHECK(client->Sync().ok());
     is_kept = server.streams() == 1;
   }
   CHECK(is_kept);
@@ -665,6 +686,17 @@ TEST_CASE("Close is done although its answer is lost, and later calls fail") {
     CHECK(!client->Get("/").ok());
     CHECK(!client->Close().ok());
   }
+}
+
+TEST_CASE("a create with parents that was made before Close is made") {
+  ScriptedServer server({});
+  auto client = Connect(server.address());
+  auto created = client->AsyncCreate("/a/b/c", "", {.create_parents = true});
+  CHECK(client->Close().ok());
+  CHECK(created.Wait().ok());
+  CHECK(server.changes() == std::vector<std::string>{"create /a", "create /a/b", "create /a/b/c"});
+  CHECK(client->AsyncCreate("/b/c", "", {.create_parents = true}).Wait().status().code() ==
+        absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_CASE("calls that are under way when the client is destroyed are cancelled") {
@@ -779,7 +811,40 @@ Task CopyNode(Client* client, std::string from, std::string to,
   }
 }
 
+// A coroutine that its owner can destroy.
+struct OwnedTask {
+  struct promise_type {
+    OwnedTask get_return_object() {
+      return {std::coroutine_handle<promise_type>::from_promise(*this)};
+    }
+    std::suspend_never initial_suspend() { return {}; }
+    std::suspend_always final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() { std::terminate(); }
+  };
+  std::coroutine_handle<promise_type> handle;
+};
+
+OwnedTask WaitForExists(Client* client, std::atomic<bool>* was_resumed) {
+  co_await client->AsyncExists("/");
+  *was_resumed = true;
+}
+
 }  // namespace
+
+TEST_CASE("a coroutine that was destroyed while it waited is not resumed") {
+  std::atomic<bool> is_silent{false};
+  ScriptedServer server({.is_silent = [&] { return is_silent.load(); }});
+  auto client = Connect(server.address());
+  is_silent = true;
+  std::atomic<bool> was_resumed{false};
+  const OwnedTask task = WaitForExists(client.get(), &was_resumed);
+  task.handle.destroy();
+  is_silent = false;
+  client->ChangeMember();
+  CHECK(client->Sync().ok());
+  CHECK(!was_resumed);
+}
 
 TEST_CASE("a coroutine awaits calls") {
   ScriptedServer server({});

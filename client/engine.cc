@@ -31,7 +31,10 @@ constexpr milliseconds kStable{1000};
 // Writes on a stream without an answer: the servers keep 1,024 answers of a session.
 constexpr size_t kWritesSentMax = 512;
 
-thread_local bool is_callback_thread = false;
+// Deliveries that are put into the queue together, at most.
+constexpr size_t kDeliveriesAtOnce = 1024;
+// Ready events of the streams that are taken between two looks at the inbox.
+constexpr int kEventsAtOnce = 16;
 
 std::string NewPassword() {
   constexpr size_t kPasswordBytes = 16;
@@ -47,6 +50,31 @@ milliseconds FirstPatience(milliseconds timeout) {
   return std::clamp(timeout / 5, kPatienceMin, kPatienceMax);
 }
 
+class PostedCallback final : public Delivery {
+ public:
+  explicit PostedCallback(absl::AnyInvocable<void()> callback) : callback_(std::move(callback)) {}
+  void Deliver() override { std::exchange(callback_, nullptr)(); }
+
+ private:
+  absl::AnyInvocable<void()> callback_;
+};
+
+// Keeps something until all is told that was to be told before.
+class Disposal final : public Delivery {
+ public:
+  explicit Disposal(std::shared_ptr<void> owned) : owned_(std::move(owned)) {}
+  void Deliver() override { owned_.reset(); }
+
+ private:
+  std::shared_ptr<void> owned_;
+};
+
+// About, of what the user gets.
+size_t BytesOf(const v1::Response& response) {
+  if (response.has_get()) return response.get().data().size();
+  return response.has_list() || response.has_get_acl() ? response.ByteSizeLong() : 0;
+}
+
 gpr_timespec ToDeadline(Engine::Clock::time_point time) {
   if (time == Engine::Clock::time_point::max()) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
   const auto left = std::max(time - Engine::Clock::now(), Engine::Clock::duration::zero());
@@ -56,26 +84,24 @@ gpr_timespec ToDeadline(Engine::Clock::time_point time) {
 
 }  // namespace
 
-absl::Status CallbackThread::CheckMayBlock() {
-  if (!is_callback_thread) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      "this thread is the one of callbacks, which must not block: use the Async function, or "
-      "another thread");
-}
-
-void CallbackThread::MarkThisThread() { is_callback_thread = true; }
-
 Engine::Engine(std::vector<std::string> members, ClientOptions options)
     : options_(std::move(options)),
       members_(std::move(members)),
       random_(std::random_device{}()),
       password_(NewPassword()),
       session_timeout_ms_(options_.session_timeout_ms),
+      callbacks_(std::make_shared<CallbackQueue>(options_.executor,
+                                                 [this] {
+                                                   Add({nullptr, nullptr});
+                                                 })),
       back_off_(kBackOffMin),
       timeout_(options_.session_timeout_ms),
       patience_(FirstPatience(timeout_)),
       write_window_(kWritesSentMax) {
   ASSERT(!members_.empty());
+  if (options_.on_session_event != nullptr) {
+    session_listener_ = std::make_shared<SessionNotifier>(options_.on_session_event);
+  }
 }
 
 Engine::~Engine() { ASSERT(!thread_.joinable(), "it was stopped"); }
@@ -108,7 +134,7 @@ absl::Status Engine::WaitUntilConnected(int timeout_ms) {
 }
 
 void Engine::Stop() {
-  ASSERT(!IsOnItsThread(), "a Client is not destroyed by one of its own callbacks");
+  ASSERT(!IsInCallback(), "a Client is not destroyed by one of its own callbacks");
   if (!thread_.joinable()) return;
   Add({nullptr, [this] {
          is_stopping_ = true;
@@ -116,11 +142,12 @@ void Engine::Stop() {
          if (!is_over_) TellListeners({SessionEvent::Type::kLost, "", destroyed});
          EndCalls(destroyed);
          EndStream();
-         watches_.clear();
+         EndWatches();
          is_over_ = true;
          next_attempt_ = Clock::time_point::max();
        }});
   thread_.join();
+  callbacks_->Stop();
 }
 
 // --- From other threads --------------------------------------------------------------------------
@@ -137,13 +164,31 @@ bool Engine::Add(Posted posted) {
 }
 
 void Engine::Post(absl::AnyInvocable<void()> callback) {
-  // Whether it is taken is only known under the lock, so it is shared until then.
-  auto shared = std::make_shared<absl::AnyInvocable<void()>>(std::move(callback));
-  if (!Add({nullptr, [shared] { (*shared)(); }})) (*shared)();
+  auto posted = std::make_shared<PostedCallback>(std::move(callback));
+  if (!callbacks_->Post(posted)) posted->Deliver();
+}
+
+void Engine::PostAfter(milliseconds delay, absl::AnyInvocable<void()> callback) {
+  auto posted = std::make_shared<PostedCallback>(std::move(callback));
+  const auto start = [this, posted, at = Clock::now() + delay] { timers_.emplace(at, posted); };
+  if (!Add({nullptr, start}) && !callbacks_->Post(posted)) posted->Deliver();
 }
 
 void Engine::Submit(uint64_t call, std::unique_ptr<v1::Request> request, int deadline_ms,
                     Done done) {
+  Submit(NewPending(call, std::move(request), deadline_ms, std::move(done)));
+}
+
+void Engine::SubmitNext(uint64_t call, std::unique_ptr<v1::Request> request, int deadline_ms,
+                        Done done) {
+  auto pending = NewPending(call, std::move(request), deadline_ms, std::move(done));
+  pending->is_continuation = true;
+  Submit(std::move(pending));
+}
+
+std::unique_ptr<Engine::Pending> Engine::NewPending(uint64_t call,
+                                                    std::unique_ptr<v1::Request> request,
+                                                    int deadline_ms, Done done) {
   auto pending = std::make_unique<Pending>();
   pending->call = call;
   pending->watch_id = request->watch().watch_id();
@@ -152,6 +197,10 @@ void Engine::Submit(uint64_t call, std::unique_ptr<v1::Request> request, int dea
   pending->deadline_ms = deadline_ms;
   if (deadline_ms > 0) pending->deadline = Clock::now() + milliseconds(deadline_ms);
   pending->done = std::move(done);
+  return pending;
+}
+
+void Engine::Submit(std::unique_ptr<Pending> pending) {
   absl::Status refused;
   if (pending->bytes > kRequestBytesMax) {
     refused = MakeError(v1::TOO_LARGE, Describe(*pending->request));
@@ -169,13 +218,16 @@ void Engine::Submit(uint64_t call, std::unique_ptr<v1::Request> request, int dea
       call_bytes_ += pending->bytes;
     }
   }
-  if (!refused.ok()) {
-    Post([done = std::move(pending->done), refused]() mutable {
-      if (done != nullptr) done(refused);
-    });
+  if (refused.ok()) {
+    Add({std::move(pending), nullptr});
     return;
   }
-  Add({std::move(pending), nullptr});
+  if (pending->done == nullptr) return;
+  // Whether it is taken is only known under the lock, so it is shared until then.
+  auto shared = std::make_shared<Done>(std::move(pending->done));
+  if (Add({nullptr, [this, shared, refused] { Deliver((*shared)(refused), 0); }})) return;
+  const std::shared_ptr<Delivery> delivery = (*shared)(refused);
+  if (delivery != nullptr && !callbacks_->Post(delivery)) delivery->Deliver();
 }
 
 void Engine::Cancel(uint64_t call) {
@@ -199,25 +251,36 @@ void Engine::SetState(Client::State state) {
 // --- The thread ----------------------------------------------------------------------------------
 
 void Engine::Run() {
-  MarkThisThread();
   Attempt();
   for (;;) {
     TakeInbox();
     CheckTime();
+    Flush();
     Send();
     if (is_stopping_ && streams_.empty()) break;
+    bool is_busy = false;
     {
       MutexLock lock(&mutex_);
-      if (!inbox_.empty()) continue;
-      sleeps_ = true;
+      is_busy = !inbox_.empty();
+      sleeps_ = !is_busy;
     }
-    TakeEvent(NextTime());
+    if (!is_busy) {
+      TakeEvent(NextTime());
+      continue;
+    }
+    // Others may fill the inbox as fast as it is emptied, and answers have to be taken all the
+    // same.
+    for (int i = 0; i < kEventsAtOnce && TakeEvent(Clock::time_point()); ++i) {
+    }
   }
   {
     MutexLock lock(&mutex_);
     is_stopped_ = true;
   }
   TakeInbox();  // what came in between
+  for (auto& [at, posted] : timers_) Deliver(std::move(posted), 0);
+  timers_.clear();
+  Flush();
   queue_.Shutdown();
   void* tag = nullptr;
   bool ok = false;
@@ -248,7 +311,7 @@ void Engine::TakeInbox() {
   for (Posted& posted : inbox) {
     if (posted.pending != nullptr) {
       Begin(std::move(posted.pending));
-    } else {
+    } else if (posted.action != nullptr) {
       posted.action();
     }
   }
@@ -256,14 +319,16 @@ void Engine::TakeInbox() {
 
 void Engine::Begin(std::unique_ptr<Pending> pending) {
   if (is_over_) return Complete(std::move(pending), end_status_);
-  if (is_closing_) {
+  if (is_closing_ && !pending->is_continuation) {
     return Complete(std::move(pending), absl::FailedPreconditionError("the client was closed"));
   }
-  is_closing_ = pending->request->has_close();
   if (pending->deadline != Clock::time_point::max()) {
     deadlines_.insert({pending->deadline, pending.get()});
   }
-  pending_.push_back(std::move(pending));
+  // A Close is the last one, and is not sent while there are chains.
+  const auto place = is_closing_ ? pending_.end() - 1 : pending_.end();
+  is_closing_ |= pending->request->has_close();
+  pending_.insert(place, std::move(pending));
 }
 
 void Engine::Complete(std::unique_ptr<Pending> pending, absl::StatusOr<v1::Response> outcome) {
@@ -279,7 +344,8 @@ void Engine::Complete(std::unique_ptr<Pending> pending, absl::StatusOr<v1::Respo
   if (outcome.ok() && outcome->error() != v1::OK) {
     outcome = MakeError(outcome->error(), Describe(*pending->request), &*outcome);
   }
-  pending->done(std::move(outcome));
+  const size_t bytes = outcome.ok() ? BytesOf(*outcome) : 0;
+  Deliver(pending->done(std::move(outcome)), bytes);
 }
 
 void Engine::GiveUp(uint64_t call) {
@@ -313,7 +379,11 @@ void Engine::GiveUp(std::deque<std::unique_ptr<Pending>>::iterator found, absl::
     Complete(std::move(owner), status);
   }
   if (watch_id != 0) EndWatch(watch_id);
-  if (done != nullptr) done(status);
+  if (done == nullptr) return;
+  std::shared_ptr<Delivery> delivery = done(status);
+  // It shows nothing, so that who waits for it need not wait for callbacks.
+  if (delivery != nullptr && delivery->DeliverWithoutCallback()) return;
+  Deliver(std::move(delivery), 0);
 }
 
 void Engine::CheckDeadlines(Clock::time_point now) {
@@ -334,6 +404,7 @@ void Engine::CheckTime() {
     if (!TakeEvent(now)) break;
   }
   CheckDeadlines(now);
+  CheckTimers(now);
   if (now >= SuspensionTime()) Suspend();
   if (now >= next_attempt_) Attempt();
   if (now < SilenceTime()) return;
@@ -343,6 +414,13 @@ void Engine::CheckTime() {
   } else {
     Abandon(absl::UnavailableError(
         absl::StrCat("nothing was heard from it for ", timeout_.count() / 3, " ms")));
+  }
+}
+
+void Engine::CheckTimers(Clock::time_point now) {
+  while (!timers_.empty() && timers_.begin()->first <= now) {
+    Deliver(std::move(timers_.begin()->second), 0);
+    timers_.erase(timers_.begin());
   }
 }
 
@@ -365,6 +443,7 @@ void Engine::Suspend() {
 Engine::Clock::time_point Engine::NextTime() const {
   Clock::time_point next = std::min({next_attempt_, SuspensionTime(), SilenceTime()});
   if (!deadlines_.empty()) next = std::min(next, deadlines_.begin()->first);
+  if (!timers_.empty()) next = std::min(next, timers_.begin()->first);
   if (stream_ == nullptr || !is_up_ || !stream_->ready()) return next;
   return std::min(next, last_sent_ + timeout_ / 6);
 }
@@ -550,34 +629,63 @@ void Engine::Fail(const absl::Status& status) {
   if (was_up_) Tell(SessionEvent::Type::kLost, status);
   EndCalls(status);
   is_over_ = true;
-  watches_.clear();
+  EndWatches();
 }
 
 void Engine::Tell(SessionEvent::Type type, const absl::Status& reason) {
   const SessionEvent event{type, stream_ == nullptr ? "" : stream_->address(), reason};
-  if (options_.on_session_event != nullptr) options_.on_session_event(event);
+  if (session_listener_ != nullptr) Notify(session_listener_.get(), event);
   TellListeners(event);
 }
 
 // --- Listeners, which come and go only between two events ----------------------------------------
 
-void Engine::AddListener(uint64_t listener_id, Listen listen) {
-  Add({nullptr, [this, listener_id, listen = std::move(listen)]() mutable {
+void Engine::AddListener(uint64_t listener_id, std::shared_ptr<SessionNotifier> listener) {
+  Add({nullptr, [this, listener_id, listener = std::move(listener)]() mutable {
          if (is_over_) {
-           listen({SessionEvent::Type::kLost, "", end_status_});
+           Notify(listener.get(), {SessionEvent::Type::kLost, "", end_status_});
          } else if (is_suspended_) {
-           listen({SessionEvent::Type::kSuspended, "", absl::UnavailableError("no member serves")});
+           Notify(listener.get(),
+                  {SessionEvent::Type::kSuspended, "", absl::UnavailableError("no member serves")});
          }
-         listeners_[listener_id] = std::move(listen);
+         listeners_[listener_id] = std::move(listener);
        }});
 }
 
 void Engine::RemoveListener(uint64_t listener_id) {
-  Add({nullptr, [this, listener_id] { listeners_.erase(listener_id); }});
+  Add({nullptr, [this, listener_id] {
+         const auto found = listeners_.find(listener_id);
+         if (found == listeners_.end()) return;
+         Dispose(std::move(found->second));
+         listeners_.erase(found);
+       }});
 }
 
 void Engine::TellListeners(const SessionEvent& event) {
-  for (auto& [listener_id, listen] : listeners_) listen(event);
+  for (auto& [listener_id, listener] : listeners_) Notify(listener.get(), event);
+}
+
+// --- Callbacks -----------------------------------------------------------------------------------
+
+void Engine::Deliver(std::shared_ptr<Delivery> delivery, size_t bytes) {
+  if (delivery == nullptr) return;
+  to_deliver_.push_back({std::move(delivery), bytes});
+  // One message can hold many events, and whether there is room for more shows in the queue.
+  if (to_deliver_.size() >= kDeliveriesAtOnce) Flush();
+}
+
+void Engine::Notify(WatchNotifier* notifier, WatchNotification notification) {
+  const Event* event = std::get_if<Event>(&notification);
+  const size_t bytes = event == nullptr ? 0 : event->path.size();
+  Deliver(notifier->Add(std::move(notification), callbacks_->has_room_for_events()), bytes);
+}
+
+void Engine::Notify(SessionNotifier* notifier, const SessionEvent& event) {
+  Deliver(notifier->Add(event, callbacks_->has_room_for_events()), 0);
+}
+
+void Engine::Dispose(std::shared_ptr<void> owned) {
+  Deliver(std::make_shared<Disposal>(std::move(owned)), 0);
 }
 
 }  // namespace quorate::internal

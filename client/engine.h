@@ -1,5 +1,6 @@
 // The session behind a Client: requests in their order, streams to members, watches, and the thread
-// on which all of it, and every callback, runs.
+// on which all of it runs. Nothing of the user's runs on that thread: what the user is to be told
+// goes to a CallbackQueue, all that an iteration of the thread's loop has at once.
 //
 // A request stays in `pending_` until it is answered. The first `sent_` of them were sent on the
 // current stream, and answers come in that order; when the stream breaks, all of them are sent
@@ -28,7 +29,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/mutex.h"
+#include "client/callback_queue.h"
 #include "client/client.h"
+#include "client/notifier.h"
 #include "client/stream.h"
 #include "rpc/proto/quorate/v1/session.pb.h"
 
@@ -38,11 +41,9 @@ class Engine final : public CallbackThread,
                      public Stream::Owner,
                      public std::enable_shared_from_this<Engine> {
  public:
-  using Done = absl::AnyInvocable<void(absl::StatusOr<v1::Response>)>;
-  // Tells an event of a watch. Called on the engine's thread.
-  using Notify = absl::AnyInvocable<void(WatchNotification)>;
-  // Tells what becomes of the session. Called on the engine's thread.
-  using Listen = absl::AnyInvocable<void(const SessionEvent&)>;
+  // Called on the engine's thread when a call is over. Returns what the user is to be handed, or
+  // nothing.
+  using Done = absl::AnyInvocable<std::shared_ptr<Delivery>(absl::StatusOr<v1::Response>)>;
   using Clock = std::chrono::steady_clock;
 
   // `members` are addresses, at least one; the rest is as in ClientOptions, without its servers.
@@ -54,31 +55,38 @@ class Engine final : public CallbackThread,
   void Start();
   // The session is there, or why it is not.
   absl::Status WaitUntilConnected(int timeout_ms);
-  // Ends all calls with CANCELLED, and the thread. REQUIRES: this is not the engine's thread.
+  // Ends all calls with CANCELLED, and the threads. REQUIRES: this is no callback.
   void Stop();
 
   // The number of a call, for Submit and Cancel.
   uint64_t NewCall() { return next_call_.fetch_add(1, std::memory_order_relaxed); }
   // `done` gets an answer without error, or the status. 0: no deadline.
   void Submit(uint64_t call, std::unique_ptr<v1::Request> request, int deadline_ms, Done done);
+  // For a call that is made of several requests, of which the first one was submitted as others
+  // are. A Close waits until all copies of what this returned are gone.
+  std::shared_ptr<void> NewChain() { return chains_; }
+  // Likewise, for another request of a chain: it goes before a Close that waits.
+  void SubmitNext(uint64_t call, std::unique_ptr<v1::Request> request, int deadline_ms, Done done);
   // The number of a watch, for SubmitWatch and RemoveWatch, or of a listener.
   uint64_t NewWatch() { return next_watch_id_.fetch_add(1, std::memory_order_relaxed); }
   // `done` gets the answer when the watch stands.
   void SubmitWatch(uint64_t call, uint64_t watch_id, v1::Request::Watch watch, int deadline_ms,
-                   Notify notify, Done done);
+                   std::shared_ptr<WatchNotifier> notifier, Done done);
   void RemoveWatch(uint64_t watch_id);
   // Goes to another member.
   void ChangeMember();
-  void AddListener(uint64_t listener_id, Listen listen);
+  void AddListener(uint64_t listener_id, std::shared_ptr<SessionNotifier> listener);
   void RemoveListener(uint64_t listener_id);
   void Cancel(uint64_t call) override;
   void Post(absl::AnyInvocable<void()> callback) override;
+  // Runs it on the thread of callbacks after `delay`, or when the engine is stopped.
+  void PostAfter(std::chrono::milliseconds delay, absl::AnyInvocable<void()> callback);
 
   Client::State state() const { return state_.load(std::memory_order_acquire); }
   int64_t session_id() const { return session_id_.load(std::memory_order_acquire); }
   // As granted; as wished, before there is a session.
   int session_timeout_ms() const { return session_timeout_ms_.load(std::memory_order_acquire); }
-  bool IsOnItsThread() const { return std::this_thread::get_id() == thread_.get_id(); }
+  bool IsInCallback() const { return callbacks_->IsRunningHere(); }
 
   // To be shown again on later streams. REQUIRES: on the engine's thread.
   void KeepCredential(const Credential& credential);
@@ -89,7 +97,8 @@ class Engine final : public CallbackThread,
     std::unique_ptr<v1::Request> request;
     uint64_t watch_id = 0;  // of one that sets a watch, 0 of any other
     size_t bytes = 0;
-    bool was_sent = false;  // on any stream
+    bool was_sent = false;         // on any stream
+    bool is_continuation = false;  // of a chain
     Clock::time_point deadline = Clock::time_point::max();
     int deadline_ms = 0;
     Done done;  // none: nobody waits for it
@@ -98,7 +107,7 @@ class Engine final : public CallbackThread,
   // `event_zxid` were told, and all of those before that zxid.
   struct Watched {
     v1::Request::Watch watch;
-    Notify notify;
+    std::shared_ptr<WatchNotifier> notifier;
     int64_t position = 0;
     int64_t event_zxid = 0;
     int event_count = 0;
@@ -107,6 +116,7 @@ class Engine final : public CallbackThread,
     bool is_live = false;         // on this stream
     bool is_reset = false;        // events were lost, which is to be told
   };
+  // One of the two, or neither, to wake the thread.
   struct Posted {
     std::unique_ptr<Pending> pending;
     absl::AnyInvocable<void()> action;
@@ -118,6 +128,10 @@ class Engine final : public CallbackThread,
   void OnEnded(Stream* stream, const grpc::Status& status) override;
 
   void Run();
+  std::unique_ptr<Pending> NewPending(uint64_t call, std::unique_ptr<v1::Request> request,
+                                      int deadline_ms, Done done);
+  void Submit(std::unique_ptr<Pending> pending);
+  bool has_chains() const { return chains_.use_count() > 1; }
   // Puts it into the inbox and wakes the thread. False if that has ended.
   bool Add(Posted posted);
   // Waits for an event of the queue, and handles it. False if there was none until then; what is
@@ -129,6 +143,7 @@ class Engine final : public CallbackThread,
   void GiveUp(std::deque<std::unique_ptr<Pending>>::iterator pending, absl::StatusCode code,
               const std::string& why);
   void CheckTime();
+  void CheckTimers(Clock::time_point now);
   void CheckDeadlines(Clock::time_point now);
   Clock::time_point NextTime() const;
   void EndCalls(const absl::Status& status);
@@ -165,6 +180,15 @@ class Engine final : public CallbackThread,
   bool IsRefusedByMember(const Pending& pending, const v1::Response& response);
   void Complete(std::unique_ptr<Pending> pending, absl::StatusOr<v1::Response> outcome);
 
+  // Callbacks. What is delivered goes to the queue with the next Flush, or when there is much of
+  // it.
+  void Deliver(std::shared_ptr<Delivery> delivery, size_t bytes);
+  void Notify(WatchNotifier* notifier, WatchNotification notification);
+  void Notify(SessionNotifier* notifier, const SessionEvent& event);
+  // Lets what belongs to the user be destroyed where callbacks run.
+  void Dispose(std::shared_ptr<void> owned);
+  void Flush() { callbacks_->Add(&to_deliver_); }
+
   // Watches.
   void RewatchAll();
   // Whether the current stream does not have all the watches yet that there were before it. Until
@@ -176,6 +200,9 @@ class Engine final : public CallbackThread,
   bool OnWatchAnswered(std::unique_ptr<Pending>* pending, const v1::Response& response);
   void OnEvent(const v1::WatchEvent& event);
   void EndWatch(uint64_t watch_id);
+  // All of them, without a word to the servers.
+  void EndWatches();
+  void ForgetWatch(uint64_t watch_id);
   void DetachWatches();
   void Unwatch(uint64_t watch_id);
 
@@ -184,6 +211,7 @@ class Engine final : public CallbackThread,
   std::mt19937_64 random_;
   std::string password_;
 
+  const std::shared_ptr<void> chains_ = std::make_shared<int>(0);
   std::atomic<uint64_t> next_call_{1};
   std::atomic<uint64_t> next_watch_id_{1};
   std::atomic<Client::State> state_{Client::State::kConnecting};
@@ -201,6 +229,7 @@ class Engine final : public CallbackThread,
   std::map<std::string, std::string> member_errors_ ABSL_GUARDED_BY(mutex_);
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);  // why the session is over
 
+  const std::shared_ptr<CallbackQueue> callbacks_;
   grpc::CompletionQueue queue_;
   grpc::Alarm alarm_;
   std::thread thread_;
@@ -244,7 +273,10 @@ class Engine final : public CallbackThread,
   int64_t stream_zxid_ = 0;
 
   std::map<uint64_t, Watched> watches_;
-  std::map<uint64_t, Listen> listeners_;
+  std::map<uint64_t, std::shared_ptr<SessionNotifier>> listeners_;
+  std::shared_ptr<SessionNotifier> session_listener_;  // of the options, or none
+  std::multimap<Clock::time_point, std::shared_ptr<Delivery>> timers_;
+  std::vector<CallbackQueue::Item> to_deliver_;
 };
 
 }  // namespace quorate::internal

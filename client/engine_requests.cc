@@ -52,6 +52,9 @@ int Engine::AddRequests(v1::SessionRequest* message) {
     Pending& pending = *pending_[sent_];
     const bool is_write = pending.request->has_write();
     if (pending.call != 0 && IsRewatching()) break;
+    if (pending.request->has_close() && has_chains()) break;
+    // What is sent is answered, and answers wait for callbacks.
+    if (pending.call != 0 && !callbacks_->has_room_for_answers()) break;
     if (is_write && writes_sent_ >= write_window_) break;
     if (added > 0 && bytes + pending.bytes > kMessageBytesMax) break;
     if (pending.watch_id != 0 && !PrepareWatch(&pending)) {
@@ -121,7 +124,7 @@ void Engine::OnResponse(v1::Response* response) {
     TellListeners({SessionEvent::Type::kLost, "", closed});
     EndCalls(closed);
     is_over_ = true;
-    watches_.clear();
+    EndWatches();
     SetState(Client::State::kClosed);
   }
   Complete(std::move(pending), std::move(*response));

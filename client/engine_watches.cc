@@ -10,22 +10,22 @@
 namespace quorate::internal {
 
 void Engine::SubmitWatch(uint64_t call, uint64_t watch_id, v1::Request::Watch watch,
-                         int deadline_ms, Notify notify, Done done) {
+                         int deadline_ms, std::shared_ptr<WatchNotifier> notifier, Done done) {
   watch.set_watch_id(watch_id);
   auto request = std::make_unique<v1::Request>();
   *request->mutable_watch() = watch;
-  auto add = [this, watch_id, watch = std::move(watch), notify = std::move(notify)]() mutable {
-    if (is_over_) return;
+  auto add = [this, watch_id, watch = std::move(watch), notifier = std::move(notifier)]() mutable {
+    if (is_over_) return Dispose(std::move(notifier));
     Watched& watched = watches_[watch_id];
     watched.position = watch.after_zxid();
     watched.watch = std::move(watch);
-    watched.notify = std::move(notify);
+    watched.notifier = std::move(notifier);
   };
   Add({nullptr, std::move(add)});
   Submit(call, std::move(request), deadline_ms,
          [this, watch_id, done = std::move(done)](absl::StatusOr<v1::Response> response) mutable {
-           if (!response.ok()) watches_.erase(watch_id);
-           done(std::move(response));
+           if (!response.ok()) ForgetWatch(watch_id);
+           return done(std::move(response));
          });
 }
 
@@ -37,9 +37,20 @@ void Engine::EndWatch(uint64_t watch_id) {
   const auto found = watches_.find(watch_id);
   if (found == watches_.end()) return;
   const bool is_live = found->second.is_live;
-  watches_.erase(found);
+  ForgetWatch(watch_id);
   // One that was sent and not answered is ended by its answer.
   if (is_live) Unwatch(watch_id);
+}
+
+void Engine::EndWatches() {
+  while (!watches_.empty()) ForgetWatch(watches_.begin()->first);
+}
+
+void Engine::ForgetWatch(uint64_t watch_id) {
+  const auto found = watches_.find(watch_id);
+  if (found == watches_.end()) return;
+  Dispose(std::move(found->second.notifier));
+  watches_.erase(found);
 }
 
 void Engine::Unwatch(uint64_t watch_id) {
@@ -105,7 +116,9 @@ bool Engine::OnWatchAnswered(std::unique_ptr<Pending>* pending, const v1::Respon
   watched.is_live = watched.is_established = true;
   watched.position = std::max(watched.position, response.zxid());
   watched.skip = 0;
-  if (std::exchange(watched.is_reset, false)) watched.notify(WatchReset{watched.position});
+  if (std::exchange(watched.is_reset, false)) {
+    Notify(watched.notifier.get(), WatchReset{watched.position});
+  }
   return false;
 }
 
@@ -128,7 +141,7 @@ void Engine::OnEvent(const v1::WatchEvent& told) {
       watched.event_count = 1;
       watched.skip = 0;
     }
-    watched.notify(event);
+    Notify(watched.notifier.get(), event);
   }
 }
 

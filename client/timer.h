@@ -1,0 +1,15 @@
+// A timer of a client, for recipes that try something again later.
+#pragma once
+
+#include <chrono>
+
+#include "absl/functional/any_invocable.h"
+#include "client/client.h"
+
+namespace quorate::internal {
+
+// Runs `callback` on the client's thread of callbacks after `delay`; sooner if the client is
+// destroyed before. Does not block. Timers do not count as calls of the client.
+void RunAfter(Client* client, std::chrono::milliseconds delay, absl::AnyInvocable<void()> callback);
+
+}  // namespace quorate::internal
