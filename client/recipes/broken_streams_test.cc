@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "client/client.h"
+#include "client/recipes/group_membership.h"
 #include "client/recipes/mutex.h"
 #include "client/recipes/persistent_node.h"
 #include "client/recipes/tree_cache.h"
@@ -171,6 +172,53 @@ TEST_CASE("a cache is the tree again although changes were lost") {
   changes.erase(changes.begin(), changes.begin() + static_cast<std::ptrdiff_t>(before));
   std::sort(changes.begin(), changes.end());
   CHECK(changes == Strings{"+/t/new", "-/t/gone", "-/t/gone/too", "=/t/changed"});
+}
+
+TEST_CASE("a cache that follows no more tells nothing more") {
+  std::atomic<bool> fails{false};
+  ScriptedServer server({.at_answer = [&](const v1::Request& request, v1::Response* response) {
+    if (!fails || !request.has_get()) return;
+    response->Clear();
+    response->set_error(v1::SYSTEM_ERROR);
+  }});
+  auto client = Connect(server);
+  REQUIRE(client->Create("/t").ok());
+  Collected<TreeCache::Change::Type> told;
+  auto cache = *TreeCache::Start(client.get(), "/t",
+                                 [&](const TreeCache::Change& change) { told.Add(change.type); });
+  REQUIRE(cache->WaitUntilLoaded(kLongMs).ok());
+  fails = true;
+  REQUIRE(client->Create("/t/a").ok());
+  CHECK(told.WaitFor(3).back() == TreeCache::Change::Type::kLost);
+  CHECK(!cache->status().ok());
+  fails = false;
+  REQUIRE(client->Delete("/t/a").ok());
+  REQUIRE(client->Create("/t/b").ok());
+  REQUIRE(client->Sync().ok());
+  CHECK(told.WaitFor(3).size() == 3);
+}
+
+TEST_CASE("a member of a group that waits for its znode can leave") {
+  Collected<std::string> watched;
+  ScriptedServer server({.at_answer = [&](const v1::Request& request, v1::Response*) {
+    if (request.has_watch()) watched.Add(request.watch().path());
+  }});
+  auto client = Connect(server), other = Connect(server);
+  REQUIRE(other->Create("/g").ok());
+  // Somebody else's, which is waited for.
+  REQUIRE(other->Create("/g/a").ok());
+  auto group = *GroupMembership::Start(client.get(), "/g");
+  auto joins = std::async(std::launch::async, [&] { return group->Join("a"); });
+  CHECK(watched.WaitFor(2).back() == "/g/a");
+  auto leaves = std::async(std::launch::async, [&] { return group->Leave(); });
+  const bool has_left =
+      leaves.wait_for(std::chrono::milliseconds(kLongMs)) == std::future_status::ready;
+  CHECK(has_left);
+  if (!has_left) REQUIRE(other->Delete("/g/a").ok());
+  CHECK(joins.get().code() == absl::StatusCode::kCancelled);
+  CHECK(leaves.get().ok());
+  REQUIRE(other->Delete("/g/a").ok());
+  CHECK(group->Join("a", "", kLongMs).ok());
 }
 
 TEST_CASE("a persistent node is made again although its deletion was lost") {

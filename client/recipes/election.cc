@@ -49,11 +49,13 @@ std::string_view NameOf(ElectionState state) {
 // Shared with callbacks, which may come after the Election is gone.
 class Election::Core : public std::enable_shared_from_this<Core> {
  public:
-  Core(Client* client, std::string path, ElectionOptions options, std::string prefix)
+  Core(Client* client, std::string path, ElectionOptions options, std::string prefix,
+       StartNode start_node)
       : client_(client),
         path_(std::move(path)),
         id_(std::move(options.id)),
         prefix_(std::move(prefix)),
+        start_node_(std::move(start_node)),
         listener_(std::move(options.listener)) {}
 
   absl::Status Start();
@@ -68,14 +70,18 @@ class Election::Core : public std::enable_shared_from_this<Core> {
 
  private:
   // Makes an offer, the one with this number, if it is still wanted. The state is kOffer already.
+  // REQUIRES: called once for each number; the znode of an older offer never takes the place of
+  // that of a newer one, however late it is returned.
   void Offer(uint64_t offer);
+  // The znode of `offer` was deleted by somebody: makes the next offer, if it is the current one.
+  void OfferAgain(uint64_t offer, const absl::Status& reason);
   // REQUIRES: mutex_ is held; it is released soon.
   void Leave(std::shared_ptr<LockNode> node);
   // Those that are given up. REQUIRES: the listener has been told.
   void ReleaseAll();
   void OnEvent(uint64_t offer, const LockNode& node, const LockNode::Event& event);
-  // To the state, if `offer` is the current one; false if it is not.
-  bool Enter(uint64_t offer, ElectionState state, const LockNode* node = nullptr,
+  // To the state, if `offer` is the current one.
+  void Enter(uint64_t offer, ElectionState state, const LockNode* node = nullptr,
              const absl::Status& reason = absl::OkStatus());
   // REQUIRES: mutex_ is held; listener_.TellAll is called soon.
   void EnterLocked(ElectionState state, int64_t fencing_token, const absl::Status& reason);
@@ -87,6 +93,7 @@ class Election::Core : public std::enable_shared_from_this<Core> {
   const std::string path_;
   const std::string id_;
   const std::string prefix_;
+  const StartNode start_node_;
   internal::Listener<ElectionEvent> listener_;
 
   mutable std::mutex mutex_;
@@ -137,7 +144,7 @@ void Election::Core::Offer(uint64_t offer) {
                                                      const LockNode::Event& event) {
     if (auto self = weak.lock()) self->OnEvent(offer, node, event);
   };
-  std::shared_ptr<LockNode> node = LockNode::Start(client_, std::move(options));
+  std::shared_ptr<LockNode> node = start_node_(client_, std::move(options));
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (offer == offer_ && !is_stopped_) node.swap(node_);
@@ -147,6 +154,18 @@ void Election::Core::Offer(uint64_t offer) {
     changed_.notify_all();
   }
   if (node != nullptr) node->Release();
+}
+
+void Election::Core::OfferAgain(uint64_t offer, const absl::Status& reason) {
+  uint64_t next = 0;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (offer != offer_ || is_stopped_) return;
+    next = ++offer_;
+    EnterLocked(ElectionState::kOffer, 0, reason);
+  }
+  listener_.TellAll();
+  Offer(next);
 }
 
 void Election::Core::Leave(std::shared_ptr<LockNode> node) {
@@ -186,25 +205,21 @@ void Election::Core::OnEvent(uint64_t offer, const LockNode& node, const LockNod
     case Type::kReleased:
       return;
     case Type::kEnded:
-      if (absl::IsAborted(event.reason)) {
-        if (Enter(offer, ElectionState::kOffer, nullptr, event.reason)) Offer(offer);
-        return;
-      }
+      if (absl::IsAborted(event.reason)) return OfferAgain(offer, event.reason);
       Enter(offer, ElectionState::kFailed, nullptr, event.reason);
       return;
   }
 }
 
-bool Election::Core::Enter(uint64_t offer, ElectionState state, const LockNode* node,
+void Election::Core::Enter(uint64_t offer, ElectionState state, const LockNode* node,
                            const absl::Status& reason) {
   const int64_t fencing_token = node == nullptr ? 0 : node->fencing_token();
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (offer != offer_ || is_stopped_) return false;
+    if (offer != offer_ || is_stopped_) return;
     EnterLocked(state, fencing_token, reason);
   }
   listener_.TellAll();
-  return true;
 }
 
 void Election::Core::EnterLocked(ElectionState state, int64_t fencing_token,
@@ -314,9 +329,10 @@ absl::StatusOr<std::vector<Participant>> Election::Core::Participants(ReadOption
 Election::Election(Client* client, std::string path, ElectionOptions options)
     : Election(client, std::move(path), std::move(options), kPrefix) {}
 
-Election::Election(Client* client, std::string path, ElectionOptions options, std::string prefix)
-    : core_(
-          std::make_shared<Core>(client, std::move(path), std::move(options), std::move(prefix))) {}
+Election::Election(Client* client, std::string path, ElectionOptions options, std::string prefix,
+                   StartNode start_node)
+    : core_(std::make_shared<Core>(client, std::move(path), std::move(options), std::move(prefix),
+                                   std::move(start_node))) {}
 
 Election::~Election() {
   core_->EndListener();

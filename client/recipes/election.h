@@ -40,6 +40,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/client.h"
+#include "client/recipes/lock_node.h"
 
 namespace quorate {
 
@@ -119,8 +120,13 @@ class Election {
 
  private:
   friend class LeaderLatch;
+  friend class ElectionTestAccess;
   class Core;
-  Election(Client* client, std::string path, ElectionOptions options, std::string prefix);
+  // Makes the znode of an offer: LockNode::Start, or what a test does around it.
+  using StartNode = std::function<std::shared_ptr<internal::LockNode>(
+      Client* client, internal::LockNode::Options options)>;
+  Election(Client* client, std::string path, ElectionOptions options, std::string prefix,
+           StartNode start_node = &internal::LockNode::Start);
 
   const std::shared_ptr<Core> core_;
 };

@@ -42,32 +42,58 @@ absl::StatusOr<std::unique_ptr<GroupMembership>> GroupMembership::Start(Client* 
 }
 
 absl::Status GroupMembership::Join(std::string id, std::string data, int deadline_ms) {
-  // Before the lock, here and below: who holds it may wait for the thread of callbacks.
   if (absl::Status s = CallbackThread::CheckMayBlock(); !s.ok()) return s;
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (own_ != nullptr) {
-    return absl::FailedPreconditionError(absl::StrCat("it is a member of ", path_, " already"));
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (own_ != nullptr || is_joining_) {
+      return absl::FailedPreconditionError(absl::StrCat("it is a member of ", path_, " already"));
+    }
+    is_joining_ = true;
+    is_leaving_ = false;
   }
-  auto own = PersistentNode::Start(client_, absl::StrCat(path_, "/", id), std::move(data),
-                                   {.takes_over = true});
-  if (!own.ok()) return own.status();
-  if (absl::Status s = (*own)->WaitUntilThere(deadline_ms); !s.ok()) return s;
-  own_ = *std::move(own);
-  return absl::OkStatus();
+  auto started = PersistentNode::Start(client_, absl::StrCat(path_, "/", id), std::move(data),
+                                       {.takes_over = true});
+  std::shared_ptr<PersistentNode> own;
+  if (started.ok()) own = *std::move(started);
+  bool is_cancelled = false;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    is_joining_ = false;
+    if (!started.ok()) return started.status();
+    is_cancelled = is_leaving_;
+    if (!is_cancelled) own_ = own;
+  }
+  if (is_cancelled) {
+    return absl::CancelledError(absl::StrCat("it left ", path_, " before it was there"));
+  }
+  const absl::Status status = own->WaitUntilThere(deadline_ms);
+  if (status.ok()) return status;
+  // The znode is closed when the last one lets go of it, without the lock.
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (own_ == own) own_.reset();
+  return status;
 }
 
 absl::Status GroupMembership::SetData(std::string data) {
   if (absl::Status s = CallbackThread::CheckMayBlock(); !s.ok()) return s;
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (own_ != nullptr) return own_->SetData(std::move(data));
+  std::shared_ptr<PersistentNode> own;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    own = own_;
+  }
+  if (own != nullptr) return own->SetData(std::move(data));
   return absl::FailedPreconditionError(absl::StrCat("it is no member of ", path_));
 }
 
 absl::Status GroupMembership::Leave() {
   if (absl::Status s = CallbackThread::CheckMayBlock(); !s.ok()) return s;
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (own_ == nullptr) return absl::OkStatus();
-  return std::exchange(own_, nullptr)->Close();
+  std::shared_ptr<PersistentNode> own;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    is_leaving_ = is_joining_;
+    own = std::exchange(own_, nullptr);
+  }
+  return own == nullptr ? absl::OkStatus() : own->Close();
 }
 
 std::map<std::string, std::string> GroupMembership::Members() const {

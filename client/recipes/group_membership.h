@@ -52,11 +52,11 @@ class GroupMembership {
   ~GroupMembership() = default;
 
   // Becomes a member, and waits until its znode is there; deadline as above. FAILED_PRECONDITION:
-  // it is one already.
+  // it is one already, or becomes one. CANCELLED: Leave was called meanwhile.
   absl::Status Join(std::string id, std::string data = {}, int deadline_ms = 0);
   // FAILED_PRECONDITION: it is no member.
   absl::Status SetData(std::string data);
-  // Does nothing if it is no member.
+  // Ends a Join that waits. Does nothing if it is no member.
   absl::Status Leave();
 
   // By id, with their data; as they were last, if it follows them no more.
@@ -72,8 +72,11 @@ class GroupMembership {
   Client* const client_;
   const std::string path_;
   std::unique_ptr<TreeCache> members_;
+  // Not held while anything is waited for.
   std::mutex mutex_;
-  std::unique_ptr<PersistentNode> own_;  // guarded by mutex_
+  bool is_joining_ = false;  // and the znode was not begun yet
+  bool is_leaving_ = false;  // Leave was called meanwhile
+  std::shared_ptr<PersistentNode> own_;
 };
 
 }  // namespace quorate

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
+#include "client/recipes/retry.h"
 
 namespace quorate::internal {
 namespace {
@@ -61,21 +62,24 @@ void LockNode::Create() {
   const bool is_numbered = !options_.number.empty();
   const std::string path = options_.directory + "/" + protected_prefix_ + options_.number;
   if (is_numbered) return CreateNumbered(path);
-  CreateOptions create_options;
-  create_options.mode = CreateMode::kEphemeralSequential;
-  create_options.deadline_ms = kNoDeadline;
-  auto create = client_->AsyncCreate(path, options_.data, std::move(create_options));
+  const auto self = shared_from_this();
   // Both travel together; the list shows what was created right before it.
   uint64_t round = 0;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     round = ++round_;
   }
-  create.Then([self = shared_from_this()](absl::StatusOr<CreateResult> created) {
-    self->OnCreated(std::move(created));
-  });
+  CallUntilTaken(
+      client_,
+      [self, path] {
+        return self->client_->AsyncCreate(
+            path, self->options_.data,
+            {.mode = CreateMode::kEphemeralSequential, .deadline_ms = kNoDeadline});
+      },
+      [self](absl::StatusOr<CreateResult> created) { self->OnCreated(std::move(created)); },
+      [self] { return self->is_creating(); });
   client_->AsyncList(options_.directory, {.deadline_ms = kNoDeadline})
-      .Then([self = shared_from_this(), round](absl::StatusOr<ListResult> listed) {
+      .Then([self, round](absl::StatusOr<ListResult> listed) {
         self->OnListed(round, std::move(listed));
       });
 }
@@ -83,15 +87,21 @@ void LockNode::Create() {
 void LockNode::CreateNumbered(const std::string& path) {
   Transaction transaction;
   transaction.CheckExists(options_.behind).Create(path, options_.data, CreateMode::kEphemeral);
-  client_->AsyncCommit(transaction, {.deadline_ms = kNoDeadline})
-      .Then([self = shared_from_this()](absl::StatusOr<TransactionResult> made) {
+  const auto self = shared_from_this();
+  CallUntilTaken(
+      client_,
+      [self, transaction] {
+        return self->client_->AsyncCommit(transaction, {.deadline_ms = kNoDeadline});
+      },
+      [self](absl::StatusOr<TransactionResult> made) {
         if (made.ok()) {
           const OperationResult& created = made->results[1];
           return self->OnCreated(CreateResult{created.path, created.stat, made->zxid});
         }
         if (ErrorOf(made.status()) != ErrorCode::kNoNode) return self->OnCreated(made.status());
         self->OnCreated(absl::AbortedError(self->options_.behind + " was deleted"));
-      });
+      },
+      [self] { return self->is_creating(); });
 }
 
 void LockNode::CreateDirectory() {
@@ -104,19 +114,24 @@ void LockNode::CreateDirectory() {
                       {.mode = CreateMode::kContainer, .deadline_ms = kNoDeadline})
         .Then([](const auto&) {});  // if it is not there, the last one says so
   }
-  client_
-      ->AsyncCreate(directory, "",
-                    {.mode = CreateMode::kContainer,
-                     .create_parents = true,  // what is above the chroot
-                     .deadline_ms = kNoDeadline})
-      .Then([self = shared_from_this()](absl::StatusOr<CreateResult> created) {
+  const auto self = shared_from_this();
+  CallUntilTaken(
+      client_,
+      [self] {
+        return self->client_->AsyncCreate(self->options_.directory, "",
+                                          {.mode = CreateMode::kContainer,
+                                           .create_parents = true,  // what is above the chroot
+                                           .deadline_ms = kNoDeadline});
+      },
+      [self](absl::StatusOr<CreateResult> created) {
         if (created.ok() || ErrorOf(created.status()) == ErrorCode::kNodeExists) {
           self->Create();
         } else {
           self->End(created.status());
           self->SetGone(absl::OkStatus());  // also if it was released meanwhile
         }
-      });
+      },
+      [self] { return self->is_creating(); });
 }
 
 void LockNode::OnCreated(absl::StatusOr<CreateResult> created) {
@@ -153,39 +168,53 @@ void LockNode::OnCreated(absl::StatusOr<CreateResult> created) {
 // --- The own znode -------------------------------------------------------------------------------
 
 void LockNode::WatchOwn(int64_t created_zxid) {
-  client_
-      ->AsyncWatch(path(), WatchScope::kNode,
-                   [weak = weak_from_this()](const WatchNotification& notification) {
-                     if (auto self = weak.lock()) self->OnOwnNotification(notification);
-                   },
-                   {.after_zxid = created_zxid, .deadline_ms = kNoDeadline})
-      .Then([self = shared_from_this()](absl::StatusOr<WatchHandle> watch) {
+  const auto self = shared_from_this();
+  CallUntilTaken(
+      client_,
+      [self, created_zxid] {
+        return self->client_->AsyncWatch(
+            self->path(), WatchScope::kNode,
+            [weak = self->weak_from_this()](const WatchNotification& notification) {
+              if (auto live = weak.lock()) live->OnOwnNotification(notification);
+            },
+            {.after_zxid = created_zxid, .deadline_ms = kNoDeadline});
+      },
+      [self](absl::StatusOr<WatchHandle> watch) {
         if (!watch.ok()) return self->End(watch.status());
         std::lock_guard<std::mutex> lock(self->mutex_);
         // Here, on the thread of callbacks, ending a handle never waits.
         if (self->state_ != State::kEnded) self->own_watch_ = *std::move(watch);
-      });
+      },
+      [self] { return !self->has_ended(); });
 }
 
 void LockNode::OnOwnNotification(const WatchNotification& notification) {
   if (!IsDeletion(notification)) return CheckOwn();
   // It may be that the session ends, and that this was told first: then the answer is told after
   // the end.
-  client_->AsyncExists(path(), {.deadline_ms = kNoDeadline})
-      .Then([self = shared_from_this()](auto) {
+  const auto self = shared_from_this();
+  CallUntilTaken(
+      client_,
+      [self] { return self->client_->AsyncExists(self->path(), {.deadline_ms = kNoDeadline}); },
+      [self](const auto&) {
         self->End(absl::AbortedError(absl::StrCat(self->path(), " was deleted")));
-      });
+      },
+      [self] { return !self->has_ended(); });
 }
 
 void LockNode::CheckOwn() {
-  client_->AsyncGet(path(), {.deadline_ms = kNoDeadline})
-      .Then([self = shared_from_this()](absl::StatusOr<GetResult> read) {
+  const auto self = shared_from_this();
+  CallUntilTaken(
+      client_,
+      [self] { return self->client_->AsyncGet(self->path(), {.deadline_ms = kNoDeadline}); },
+      [self](const absl::StatusOr<GetResult>& read) {
         if (self->has_ended()) return;
         if (ErrorOf(read.status()) == ErrorCode::kNoNode) {
           return self->End(absl::AbortedError(absl::StrCat(self->path(), " was deleted")));
         }
         if (read.ok() && read->data == kRevocationMessage) self->Tell({Event::Type::kRevoked});
-      });
+      },
+      [self] { return !self->has_ended(); });
 }
 
 // --- The line ------------------------------------------------------------------------------------
@@ -196,10 +225,16 @@ void LockNode::List() {
     std::lock_guard<std::mutex> lock(mutex_);
     round = ++round_;
   }
-  client_->AsyncList(options_.directory, {.deadline_ms = kNoDeadline})
-      .Then([self = shared_from_this(), round](absl::StatusOr<ListResult> listed) {
+  const auto self = shared_from_this();
+  CallUntilTaken(
+      client_,
+      [self] {
+        return self->client_->AsyncList(self->options_.directory, {.deadline_ms = kNoDeadline});
+      },
+      [self, round](absl::StatusOr<ListResult> listed) {
         self->OnListed(round, std::move(listed));
-      });
+      },
+      [self, round] { return self->is_waiting_in(round); });
 }
 
 void LockNode::OnListed(uint64_t round, absl::StatusOr<ListResult> listed) {
@@ -210,6 +245,8 @@ void LockNode::OnListed(uint64_t round, absl::StatusOr<ListResult> listed) {
     if (round != round_ || state_ != State::kWaiting) return;
     own_name = NameOf(path_);
   }
+  // The one that travelled with the creation.
+  if (IsRefusedByClient(listed.status())) return List();
   if (!listed.ok() && ErrorOf(listed.status()) != ErrorCode::kNoNode) return End(listed.status());
   std::vector<SequentialName> all;
   if (listed.ok()) all = SortSequentialNames(std::move(listed->children), options_.prefixes);
@@ -238,20 +275,26 @@ void LockNode::OnListed(uint64_t round, absl::StatusOr<ListResult> listed) {
 }
 
 void LockNode::WatchBlocker(uint64_t round, const Blocker& blocker, int64_t after_zxid) {
-  client_
-      ->AsyncWatch(blocker.path, blocker.scope,
-                   [weak = weak_from_this(), round](const WatchNotification& notification) {
-                     if (auto self = weak.lock()) self->OnBlockerNotification(round, notification);
-                   },
-                   {.after_zxid = after_zxid, .deadline_ms = kNoDeadline})
-      .Then([self = shared_from_this(), round](absl::StatusOr<WatchHandle> watch) {
+  const auto self = shared_from_this();
+  CallUntilTaken(
+      client_,
+      [self, round, blocker, after_zxid] {
+        return self->client_->AsyncWatch(
+            blocker.path, blocker.scope,
+            [weak = self->weak_from_this(), round](const WatchNotification& notification) {
+              if (auto live = weak.lock()) live->OnBlockerNotification(round, notification);
+            },
+            {.after_zxid = after_zxid, .deadline_ms = kNoDeadline});
+      },
+      [self, round](absl::StatusOr<WatchHandle> watch) {
         {
           std::lock_guard<std::mutex> lock(self->mutex_);
           if (round != self->round_ || self->state_ != State::kWaiting) return;
           if (watch.ok()) self->blocker_watch_ = *std::move(watch);
         }
         if (!watch.ok()) self->End(watch.status());
-      });
+      },
+      [self, round] { return self->is_waiting_in(round); });
 }
 
 void LockNode::OnBlockerNotification(uint64_t round, const WatchNotification& notification) {
@@ -276,13 +319,10 @@ void LockNode::OnSessionEvent(const SessionEvent& event) {
     return SetGone(absl::OkStatus());
   }
   const bool is_suspended = event.type == SessionEvent::Type::kSuspended;
-  bool is_delete_due = false;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (!is_suspended) is_delete_due = std::exchange(is_delete_due_, false);
-    if (std::exchange(is_suspended_, is_suspended) == is_suspended && !is_delete_due) return;
+    if (std::exchange(is_suspended_, is_suspended) == is_suspended) return;
   }
-  if (is_delete_due) return Delete();
   if (has_ended()) return;
   Tell({is_suspended ? Event::Type::kSuspended : Event::Type::kResumed, event.reason});
 }
@@ -332,24 +372,15 @@ bool LockNode::Release() {
 }
 
 void LockNode::Delete() {
-  client_->AsyncDelete(path(), {.deadline_ms = kNoDeadline})
-      .Then([self = shared_from_this()](const absl::StatusOr<uint32_t>& deleted) {
-        self->OnDeleted(deleted.status());
-      });
-}
-
-void LockNode::OnDeleted(const absl::Status& status) {
-  // The client has too many calls: it is tried until it is taken, for the znode must go. While no
-  // member serves nothing can change.
-  if (status.code() == absl::StatusCode::kResourceExhausted && !ErrorOf(status).has_value()) {
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      is_delete_due_ = is_suspended_;
-      if (is_delete_due_) return;
-    }
-    return Delete();
-  }
-  SetGone(ErrorOf(status) == ErrorCode::kNoNode ? absl::OkStatus() : status);
+  const auto self = shared_from_this();
+  CallUntilTaken(
+      client_,
+      [self] { return self->client_->AsyncDelete(self->path(), {.deadline_ms = kNoDeadline}); },
+      [self](const absl::StatusOr<uint32_t>& deleted) {
+        const bool was_gone = ErrorOf(deleted.status()) == ErrorCode::kNoNode;
+        self->SetGone(was_gone ? absl::OkStatus() : deleted.status());
+      },
+      [] { return true; });
 }
 
 void LockNode::SetGone(const absl::Status& status) {
@@ -423,6 +454,14 @@ bool LockNode::had_turn() const {
 bool LockNode::has_ended() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return state_ == State::kEnded;
+}
+bool LockNode::is_creating() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return state_ == State::kCreating;
+}
+bool LockNode::is_waiting_in(uint64_t round) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return round == round_ && state_ == State::kWaiting;
 }
 bool LockNode::is_gone() const {
   std::lock_guard<std::mutex> lock(mutex_);

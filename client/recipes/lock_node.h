@@ -4,7 +4,8 @@
 // It is created, then the directory is listed; if it is not its turn yet, one znode (the one before
 // it) is watched, and when that is deleted the directory is listed again. So a deletion wakes one
 // waiter, and a chain that breaks in the middle closes again. All of this happens in callbacks of
-// the client; there is no thread, and nothing is asked periodically.
+// the client; there is no thread, and nothing is asked periodically. What the client refuses
+// because it has too many calls is asked again after a pause.
 //
 // Nothing is left behind: the znode is deleted however the wait ends, also if its creation is
 // answered only after that; if the session ends, it ends with it. The name holds a UUID of its own,
@@ -140,9 +141,11 @@ class LockNode final : public std::enable_shared_from_this<LockNode> {
   // It is gone, or cannot go on.
   void End(const absl::Status& status);
   void Delete();
-  void OnDeleted(const absl::Status& status);
   // No znode of it is left; or one may be, because of `status`.
   void SetGone(const absl::Status& status);
+  bool is_creating() const;
+  // Whether it waits, and was not listed again since.
+  bool is_waiting_in(uint64_t round) const;
   // REQUIRES: mutex_ is not held.
   void Tell(Event event) const;
 
@@ -160,8 +163,7 @@ class LockNode final : public std::enable_shared_from_this<LockNode> {
   bool is_list_due_ = false;  // the first list was refused before the znode was there
   bool is_blocked_ = false;   // others come first, as the last list said
   bool is_suspended_ = false;
-  bool is_delete_due_ = false;  // it was refused, and has to be tried again
-  absl::Status status_;         // why it ended
+  absl::Status status_;  // why it ended
   absl::Status delete_status_;
   std::string path_;
   int64_t fencing_token_ = 0;

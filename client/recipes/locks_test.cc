@@ -60,6 +60,24 @@ TEST_CASE("readers share, writers do not, and nobody passes a writer who waits")
   CHECK(CountChildren(client.get(), path) == 1);
 }
 
+TEST_CASE("a lease that is assigned over another one returns it") {
+  auto client = Connect();
+  Semaphore semaphore(client.get(), "/semaphore/assigned", 2);
+  auto first = semaphore.Acquire(), second = semaphore.Acquire();
+  REQUIRE(first.ok());
+  REQUIRE(second.ok());
+  *first = *std::move(second);
+  CHECK(first->is_held());
+  CHECK(!second->is_held());
+  CHECK(second->node().empty());
+  auto third = semaphore.Acquire(20'000);
+  REQUIRE(third.ok());
+  // To itself.
+  Lease& same = *first;
+  *first = std::move(same);
+  CHECK(first->is_held());
+}
+
 TEST_CASE("a reader whose last writer gives up waits for the one before") {
   const std::string path = "/read-write/chain";
   auto client = Connect();

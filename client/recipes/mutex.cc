@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/recipes/lock_listener.h"
 #include "client/recipes/sequential_names.h"
+#include "client/recipes/this_thread.h"
 
 namespace quorate {
 
@@ -75,7 +76,7 @@ absl::Status InterProcessMutex::Release(int deadline_ms) {
   std::shared_ptr<LockNode> node;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    const auto hold = holds_.find(std::this_thread::get_id());
+    const auto hold = holds_.find(internal::ThisThreadNumber());
     if (hold == holds_.end()) {
       return absl::FailedPreconditionError(absl::StrCat("this thread does not hold ", path_));
     }
@@ -89,7 +90,7 @@ absl::Status InterProcessMutex::Release(int deadline_ms) {
 
 absl::StatusOr<bool> InterProcessMutex::AcquireAgain() {
   std::lock_guard<std::mutex> lock(mutex_);
-  const auto hold = holds_.find(std::this_thread::get_id());
+  const auto hold = holds_.find(internal::ThisThreadNumber());
   if (hold == holds_.end()) return false;
   if (hold->second.node->has_ended()) return LostError(*hold->second.node);
   ++hold->second.count;
@@ -110,7 +111,7 @@ absl::StatusOr<std::shared_ptr<LockNode>> InterProcessMutex::StandInLine() {
 
 void InterProcessMutex::Keep(std::shared_ptr<LockNode> node) {
   std::lock_guard<std::mutex> lock(mutex_);
-  holds_[std::this_thread::get_id()] = {std::move(node), 1};
+  holds_[internal::ThisThreadNumber()] = {std::move(node), 1};
 }
 
 absl::Status InterProcessMutex::LostError(const LockNode& node) const {
@@ -131,7 +132,7 @@ bool InterProcessMutex::IsOwnedByThisThread() const {
 
 std::shared_ptr<LockNode> InterProcessMutex::NodeOfThisThread() const {
   std::lock_guard<std::mutex> lock(mutex_);
-  const auto hold = holds_.find(std::this_thread::get_id());
+  const auto hold = holds_.find(internal::ThisThreadNumber());
   return hold == holds_.end() ? nullptr : hold->second.node;
 }
 

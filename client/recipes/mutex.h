@@ -13,8 +13,9 @@
 // A waiter watches the znode before its own, and nothing else is woken by a release.
 //
 // Reentrant: a thread that holds it may acquire it again, and releases it as often. Threads of one
-// process are in line like those of others. It is called InterProcessMutex because a mutex is
-// something else.
+// process are in line like those of others. What a thread held when it ended stays held until the
+// InterProcessMutex is destroyed: no other thread can release it. It is called InterProcessMutex
+// because a mutex is something else.
 //
 // A lock in a distributed system is kept only as long as its session. Who was stopped (SIGSTOP, a
 // virtual machine that moves) may believe for a moment that he still has what others have got
@@ -28,7 +29,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -98,7 +98,7 @@ class InterProcessMutex : public InterProcessLock {
   const std::shared_ptr<internal::Listener<LockEvent>> listener_;
 
   mutable std::mutex mutex_;
-  std::map<std::thread::id, Hold> holds_;
+  std::map<uint64_t, Hold> holds_;  // by ThisThreadNumber
 };
 
 }  // namespace quorate

@@ -73,6 +73,29 @@ TEST_CASE("a thread may acquire it again, and another one not") {
   CHECK(CountChildren(client.get(), "/mutex/reentrant") == 0);
 }
 
+TEST_CASE("a lock of a thread that has ended belongs to no later thread") {
+  auto client = Connect();
+  InterProcessMutex mutex(client.get(), "/mutex/ended-thread");
+  std::thread::id owner;
+  std::thread([&] {
+    owner = std::this_thread::get_id();
+    CHECK(mutex.Acquire().ok());
+  }).join();
+  // Ids of threads are used again: mostly that of the thread which ended last.
+  bool is_same_id = false;
+  for (int i = 0; i < 100 && !is_same_id; ++i) {
+    std::thread([&] {
+      is_same_id = std::this_thread::get_id() == owner;
+      CHECK(!mutex.IsOwnedByThisThread());
+      CHECK(absl::IsFailedPrecondition(mutex.FencingToken().status()));
+      CHECK(absl::IsFailedPrecondition(mutex.Release()));
+      CHECK(!*mutex.TryAcquire());
+    }).join();
+  }
+  CHECK(is_same_id);
+  CHECK(mutex.IsAcquiredInThisProcess());
+}
+
 TEST_CASE("who gives up leaves nothing behind, and the others move up") {
   auto client = Connect();
   auto second = Connect();

@@ -72,14 +72,18 @@ class PersistentNode::State : public std::enable_shared_from_this<State> {
   absl::Status WaitUntilThere(const internal::WaitDeadline& deadline) {
     if (absl::Status s = internal::CallbackThread::CheckMayBlock(); !s.ok()) return s;
     std::unique_lock<std::mutex> lock(mutex_);
-    const auto is_over = [this] { return is_there_ || !status_.ok() || !refusal_.ok(); };
+    const auto is_over = [this] {
+      return is_there_ || is_stopped_ || !status_.ok() || !refusal_.ok();
+    };
     if (!deadline.end().has_value()) {
       changed_.wait(lock, is_over);
     } else if (!changed_.wait_until(lock, *deadline.end(), is_over)) {
       return absl::DeadlineExceededError(
           absl::StrCat("waited ", deadline.deadline_ms(), " ms for ", path_, " to be ours"));
     }
-    return status_.ok() ? refusal_ : status_;
+    if (!status_.ok()) return status_;
+    if (is_stopped_) return absl::CancelledError(absl::StrCat(path_, " was closed"));
+    return refusal_;
   }
   bool is_there() const {
     std::lock_guard<std::mutex> lock(mutex_);

@@ -62,7 +62,8 @@ class PersistentNode {
   PersistentNode& operator=(const PersistentNode&) = delete;
 
   // Waits until our znode is there. DEADLINE_EXCEEDED after `deadline_ms`; 0: without a
-  // deadline. Otherwise why it cannot be made; RESOURCE_EXHAUSTED: it is tried again later.
+  // deadline. CANCELLED: it was closed meanwhile. Otherwise why it cannot be made;
+  // RESOURCE_EXHAUSTED: it is tried again later.
   absl::Status WaitUntilThere(int deadline_ms = 0);
   bool is_there() const;
 

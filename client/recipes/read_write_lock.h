@@ -18,7 +18,11 @@
 // from writers who waited already, be they in Java or not. One in C++ is, from both.) Nobody can go
 // from reading to writing.
 //
-// Fencing tokens are those of mutex.h; of a reader who was a writer, that of the writer.
+// Fencing tokens are those of mutex.h, with one difference: tokens of readers are to be compared
+// with those of writers only. What is protected refuses a reader or a writer whose token is smaller
+// than that of a writer it has seen, and remembers no tokens of readers: those who read at the same
+// time have different ones, and the rule of mutex.h would let one refuse the other. A reader who
+// was a writer has the token of the writer.
 #pragma once
 
 #include <memory>

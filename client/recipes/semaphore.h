@@ -34,8 +34,11 @@ class Lease {
     if (node_ != nullptr) node_->Release();
   }
   Lease(Lease&&) noexcept = default;
+  // Returns the one that this had, without waiting.
   Lease& operator=(Lease&& other) noexcept {
-    std::swap(node_, other.node_);
+    const std::shared_ptr<internal::LockNode> old =
+        std::exchange(node_, std::exchange(other.node_, nullptr));
+    if (old != nullptr && old != node_) old->Release();
     return *this;
   }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/recipes/retry.h"
 #include "client/recipes/waiting.h"
 
 namespace quorate {
@@ -149,6 +150,11 @@ class TreeCache::State : public std::enable_shared_from_this<State> {
     SendReads();
   }
 
+  bool Follows() {
+    std::lock_guard<std::mutex> telling(telling_mutex_);
+    return !is_ended_ && status().ok();
+  }
+
   template <class Predicate>
   absl::Status WaitFor(const internal::WaitDeadline& deadline, Predicate predicate) {
     if (absl::Status s = internal::CallbackThread::CheckMayBlock(); !s.ok()) return s;
@@ -204,16 +210,27 @@ class TreeCache::State : public std::enable_shared_from_this<State> {
         ++under_way_;
       }
       const std::shared_ptr<State> self = shared_from_this();
+      const auto is_wanted = [self] { return self->Follows(); };
       if (read.is_list) {
-        client_->AsyncList(read.path, {.deadline_ms = kNoDeadline})
-            .Then([self, read](absl::StatusOr<ListResult> list) {
+        internal::CallUntilTaken(
+            client_,
+            [self, read] {
+              return self->client_->AsyncList(read.path, {.deadline_ms = kNoDeadline});
+            },
+            [self, read](absl::StatusOr<ListResult> list) {
               self->OnCallback([&] { self->OnListed(read, std::move(list)); });
-            });
+            },
+            is_wanted);
       } else {
-        client_->AsyncGet(read.path, {.deadline_ms = kNoDeadline})
-            .Then([self, read](absl::StatusOr<GetResult> got) {
+        internal::CallUntilTaken(
+            client_,
+            [self, read] {
+              return self->client_->AsyncGet(read.path, {.deadline_ms = kNoDeadline});
+            },
+            [self, read](absl::StatusOr<GetResult> got) {
               self->OnCallback([&] { self->OnRead(read, std::move(got)); });
-            });
+            },
+            is_wanted);
       }
     }
   }

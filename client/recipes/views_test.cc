@@ -211,27 +211,6 @@ TEST_CASE("a cache says when the session is over") {
   CHECK(cache->Find("/").has_value());
 }
 
-TEST_CASE("a cache that follows no more tells nothing more") {
-  const auto other = ConnectTo("/cache-refused");
-  for (int i = 0; i < 40; ++i) {
-    REQUIRE(other->Create("/a/" + std::to_string(i), "", {.create_parents = true}).ok());
-  }
-  // So few calls at a time that some of the cache's own are refused.
-  const auto client = ConnectTo("/cache-refused", {.pending_calls_max = 4});
-  Told told;
-  auto cache = *TreeCache::Start(client.get(), "/a", told.Listener());
-  CHECK(cache->WaitUntilLoaded(kLongMs).code() == absl::StatusCode::kResourceExhausted);
-  CHECK(told.WaitFor(2).back() == "lost");
-  REQUIRE(other->Delete("/a", {.recursive = true}).ok());
-  // The events, and what the cache has read, are told before this is answered.
-  absl::Status synced;
-  do {
-    synced = client->Sync();
-  } while (synced.code() == absl::StatusCode::kResourceExhausted);
-  REQUIRE(synced.ok());
-  CHECK(told.WaitFor(2).back() == "lost");
-}
-
 TEST_CASE("a persistent node is made again, with the data that was set last") {
   const auto client = ConnectTo("/node");
   const auto other = ConnectTo("/node");

@@ -1,0 +1,70 @@
+// Offers of a candidate whose znode is deleted while it is being made.
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "client/client.h"
+#include "client/recipes/election.h"
+#include "client/scripted_server.h"
+#include "client/testing/collected.h"
+
+namespace quorate {
+
+class ElectionTestAccess {
+ public:
+  using StartNode = Election::StartNode;
+  static std::unique_ptr<Election> New(Client* client, std::string path, ElectionOptions options,
+                                       StartNode start_node) {
+    return std::unique_ptr<Election>(
+        new Election(client, std::move(path), std::move(options), "lock-", std::move(start_node)));
+  }
+};
+
+namespace {
+
+using testing::Collected;
+
+constexpr int kLongMs = 20'000;
+
+std::unique_ptr<Client> Connect(const ScriptedServer& server) {
+  auto client = Client::Connect({.servers = server.address(), .session_timeout_ms = 600'000});
+  INFO(client.status().ToString());
+  REQUIRE(client.ok());
+  return *std::move(client);
+}
+
+}  // namespace
+
+TEST_CASE("an offer that is returned late does not release the next one") {
+  ScriptedServer server({});
+  auto client = Connect(server);
+  Collected<ElectionState> states;
+  std::atomic<int> offers{0};
+  // The first offer's znode is deleted, and the next offer elected, before the first one is
+  // returned.
+  const auto start_late = [&](Client* with, internal::LockNode::Options options) {
+    auto node = internal::LockNode::Start(with, std::move(options));
+    if (offers.fetch_add(1) > 0) return node;
+    REQUIRE(node->WaitForTurn(internal::DeadlineIn(kLongMs)).ok());
+    REQUIRE(with->Delete(node->path()).ok());
+    // START, OFFER, DETERMINE, ELECTED, and again from OFFER on.
+    REQUIRE(states.WaitFor(7).size() >= 7);
+    return node;
+  };
+  auto election = ElectionTestAccess::New(
+      client.get(), "/election",
+      {.id = "a", .listener = [&](const ElectionEvent& event) { states.Add(event.state); }},
+      start_late);
+  REQUIRE(election->Start().ok());
+  CHECK(election->AwaitLeadership(kLongMs).ok());
+  REQUIRE(client->Sync().ok());
+  CHECK(client->List("/election")->children.size() == 1);
+  CHECK(states.WaitFor(0).back() == ElectionState::kElected);
+  REQUIRE(election->Stop(kLongMs).ok());
+  CHECK(client->List("/election")->children.empty());
+}
+
+}  // namespace quorate

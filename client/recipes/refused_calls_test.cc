@@ -1,0 +1,143 @@
+// Recipes whose client has too many calls for a moment.
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <ctime>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/client.h"
+#include "client/recipes/election.h"
+#include "client/recipes/mutex.h"
+#include "client/recipes/tree_cache.h"
+#include "client/scripted_server.h"
+#include "client/testing/collected.h"
+
+namespace quorate {
+namespace {
+
+using testing::Collected;
+
+constexpr int kLongMs = 20'000;
+constexpr size_t kCallsMax = 8;
+
+std::unique_ptr<Client> Connect(const ScriptedServer& server, size_t calls_max = 100'000) {
+  auto client = Client::Connect(
+      {.servers = server.address(), .session_timeout_ms = 600'000, .pending_calls_max = calls_max});
+  INFO(client.status().ToString());
+  REQUIRE(client.ok());
+  return *std::move(client);
+}
+
+// Asks until it is so; each question waits for a server.
+template <class Question>
+bool BecomesTrue(Question is_true) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(kLongMs);
+  while (!is_true()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+  }
+  return true;
+}
+
+// Makes more calls than the client may have.
+void MakeTooManyCalls(Client* client) {
+  for (size_t i = 0; i < 2 * kCallsMax; ++i) client->AsyncExists("/").Then([](const auto&) {});
+}
+
+}  // namespace
+
+TEST_CASE("a release that the client refuses takes no processor time, and is done later") {
+  std::atomic<bool> is_silent{false};
+  ScriptedServer server({.is_silent = [&] { return is_silent.load(); }});
+  auto client = Connect(server, kCallsMax);
+  InterProcessMutex mutex(client.get(), "/lock");
+  REQUIRE(mutex.Acquire(kLongMs).ok());
+  REQUIRE(client->Sync().ok());
+  is_silent = true;
+  std::vector<Call<std::optional<Stat>>> calls;
+  for (size_t i = 0; i < kCallsMax; ++i) calls.push_back(client->AsyncExists("/"));
+  // Sent, and lost: the server is silent.
+  CHECK(absl::IsDeadlineExceeded(mutex.Release(100)));
+  const std::clock_t before = std::clock();
+  std::promise<void> never;
+  never.get_future().wait_for(std::chrono::milliseconds(600));
+  // One thread that did not wait would take all of it.
+  CHECK(std::clock() - before < CLOCKS_PER_SEC / 8);
+  CHECK(server.changes().back().starts_with("create /lock/_c_"));
+  is_silent = false;
+  client->ChangeMember();
+  for (auto& call : calls) CHECK(call.Wait().ok());
+  CHECK(BecomesTrue([&] { return client->List("/lock")->children.empty(); }));
+}
+
+TEST_CASE("a tree cache is loaded although the client refuses some of its calls") {
+  ScriptedServer server({});
+  auto other = Connect(server);
+  REQUIRE(other->Create("/a").ok());
+  for (int i = 0; i < 40; ++i) REQUIRE(other->Create("/a/" + std::to_string(i)).ok());
+  auto client = Connect(server, 4);
+  auto cache = *TreeCache::Start(client.get(), "/a");
+  REQUIRE(cache->WaitUntilLoaded(kLongMs).ok());
+  CHECK(cache->status().ok());
+  CHECK(cache->All().size() == 41);
+}
+
+TEST_CASE("a candidate leads in the end although the client refuses its calls for a moment") {
+  ScriptedServer server({});
+  auto client = Connect(server, kCallsMax), other = Connect(server);
+  Election leader(other.get(), "/election", {.id = "first"});
+  REQUIRE(leader.Start().ok());
+  REQUIRE(leader.AwaitLeadership(kLongMs).ok());
+  Collected<ElectionState> states;
+  // When it stands in line, and when it moves up, its next call is refused.
+  Election candidate(
+      client.get(), "/election",
+      {.id = "second", .listener = [&](const ElectionEvent& event) {
+         states.Add(event.state);
+         if (event.state == ElectionState::kOffer || event.state == ElectionState::kDetermine) {
+           MakeTooManyCalls(client.get());
+         }
+       }});
+  REQUIRE(candidate.Start().ok());
+  const auto told = states.WaitFor(4);
+  REQUIRE(told.size() == 4);
+  CHECK(told.back() == ElectionState::kReady);
+  REQUIRE(leader.Stop(kLongMs).ok());
+  // The scripted server sends events with its answers.
+  CHECK(BecomesTrue([&] {
+    client->Sync().IgnoreError();
+    return candidate.is_leader();
+  }));
+}
+
+TEST_CASE("a revocation is told although the client refuses calls when it comes") {
+  ScriptedServer server({});
+  auto client = Connect(server, kCallsMax), other = Connect(server);
+  REQUIRE(client->Create("/lock").ok());
+  // Told before the lock's own watch, which is younger.
+  std::atomic<bool> is_acquired{false};
+  auto watch = client->Watch("/lock", WatchScope::kChildren, [&](const WatchNotification&) {
+    if (is_acquired) MakeTooManyCalls(client.get());
+  });
+  REQUIRE(watch.ok());
+  Collected<LockEvent::Type> events;
+  InterProcessMutex mutex(client.get(), "/lock",
+                          {.listener = [&](const LockEvent& event) { events.Add(event.type); }});
+  REQUIRE(mutex.Acquire(kLongMs).ok());
+  REQUIRE(client->Sync().ok());
+  is_acquired = true;
+  REQUIRE(RequestRevocation(other.get(), mutex.ParticipantNodes()->front()).ok());
+  // The scripted server sends events with its answers.
+  absl::Status synced;
+  do {
+    synced = client->Sync();
+  } while (absl::IsResourceExhausted(synced));
+  REQUIRE(synced.ok());
+  CHECK(events.WaitFor(2).back() == LockEvent::Type::kRevoked);
+}
+
+}  // namespace quorate
