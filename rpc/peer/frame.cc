@@ -1,5 +1,7 @@
 #include "rpc/peer/frame.h"
 
+#include <utility>
+
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "base/crc32c.h"
@@ -14,7 +16,8 @@ enum class FrameType : uint8_t {
   kTouch = 4,
   kDigest = 5,
   kDisk = 6,
-  kAnswer = 7
+  kAnswer = 7,
+  kFragment = 8
 };
 
 constexpr size_t kChecksumBytes = 4;
@@ -25,7 +28,6 @@ constexpr uint8_t kDataRefused = 2;
 
 // Appends the type and room for the length; returns where the payload starts.
 size_t BeginFrame(FrameType type, std::string* out) {
-  if (out->empty()) out->append(kChecksumBytes, '\0');
   LittleEndianWriter writer(out);
   writer.Int(static_cast<uint8_t>(type));
   writer.Int<uint32_t>(0);
@@ -76,6 +78,11 @@ absl::Status DecodeDigest(std::string_view payload, PeerBatch* batch) {
   return absl::OkStatus();
 }
 
+// The last field of a hello and of its answer, which servers of the release before do not send.
+uint32_t NewestVersion(LittleEndianReader* reader) {
+  return reader->empty() ? kPeerProtocolVersion : reader->Int<uint32_t>();
+}
+
 absl::Status DecodeFrame(const std::shared_ptr<std::string>& buffer, FrameType type,
                          std::string_view payload, PeerBatch* batch) {
   LittleEndianReader reader(payload);
@@ -86,6 +93,7 @@ absl::Status DecodeFrame(const std::shared_ptr<std::string>& buffer, FrameType t
       hello.from = consensus::MemberId(reader.Int<uint32_t>());
       hello.to = consensus::MemberId(reader.Int<uint32_t>());
       hello.cluster_id = std::string(reader.String());
+      hello.newest_version = NewestVersion(&reader);
       return reader.ok() ? absl::OkStatus()
                          : absl::InvalidArgumentError("a hello frame does not decode");
     }
@@ -94,6 +102,7 @@ absl::Status DecodeFrame(const std::shared_ptr<std::string>& buffer, FrameType t
       answer.accepted = reader.Int<uint8_t>() != 0;
       answer.reason = std::string(reader.String());
       answer.cluster_id = std::string(reader.String());
+      answer.newest_version = NewestVersion(&reader);
       return reader.ok() ? absl::OkStatus()
                          : absl::InvalidArgumentError("an answer to a hello does not decode");
     }
@@ -119,6 +128,8 @@ absl::Status DecodeFrame(const std::shared_ptr<std::string>& buffer, FrameType t
       batch->disk_report = DiskReport{(bits & kDiskLow) != 0, (bits & kDataRefused) != 0};
       return absl::OkStatus();
     }
+    case FrameType::kFragment:
+      break;  // none is made of fragments
   }
   return absl::InvalidArgumentError("a frame between servers has an unknown type " +
                                     std::to_string(static_cast<int>(type)));
@@ -133,6 +144,7 @@ void AppendHelloFrame(const Hello& hello, std::string* out) {
   writer.Int(hello.from.value());
   writer.Int(hello.to.value());
   writer.String(hello.cluster_id);
+  writer.Int(hello.newest_version);
   EndFrame(payload, out);
 }
 
@@ -142,6 +154,7 @@ void AppendAnswerFrame(const HelloAnswer& answer, std::string* out) {
   writer.Int(static_cast<uint8_t>(answer.accepted));
   writer.String(answer.reason);
   writer.String(answer.cluster_id);
+  writer.Int(answer.newest_version);
   EndFrame(payload, out);
 }
 
@@ -183,12 +196,29 @@ void AppendDiskFrame(const DiskReport& report, std::string* out) {
   EndFrame(payload, out);
 }
 
-void SealFrames(std::string* out) {
-  ASSERT(out->size() > kChecksumBytes);
-  StoreInt<std::endian::little>(out->data(), Crc32c(std::string_view(*out).substr(kChecksumBytes)));
+void SealFrames(std::string* frames) {
+  ASSERT(!frames->empty());
+  char checksum[kChecksumBytes];
+  StoreInt<std::endian::little>(checksum, Crc32c(*frames));
+  frames->insert(0, checksum, kChecksumBytes);
 }
 
-absl::StatusOr<PeerBatch> DecodeFrames(std::shared_ptr<std::string> buffer) {
+size_t FirstFrameBytes(std::string_view frames) {
+  ASSERT(frames.size() >= kFrameHeaderBytes);
+  return kFrameHeaderBytes + LoadInt<std::endian::little, uint32_t>(frames.data() + 1);
+}
+
+void WriteFragmentHeader(std::string_view frame_header, size_t offset, size_t count,
+                         char (&to)[kFragmentHeaderBytes]) {
+  ASSERT(frame_header.size() == kFrameHeaderBytes);
+  to[0] = static_cast<char>(FrameType::kFragment);
+  StoreInt<std::endian::little>(
+      to + 1, static_cast<uint32_t>(kFragmentHeaderBytes - kFrameHeaderBytes + count));
+  frame_header.copy(to + kFrameHeaderBytes, kFrameHeaderBytes);
+  StoreInt<std::endian::little>(to + 2 * kFrameHeaderBytes, static_cast<uint32_t>(offset));
+}
+
+absl::StatusOr<PeerBatch> FrameDecoder::Decode(std::shared_ptr<std::string> buffer) {
   LittleEndianReader reader(*buffer);
   const uint32_t checksum = reader.Int<uint32_t>();
   if (!reader.ok() || Crc32c(reader.rest()) != checksum) {
@@ -199,9 +229,42 @@ absl::StatusOr<PeerBatch> DecodeFrames(std::shared_ptr<std::string> buffer) {
     const auto type = static_cast<FrameType>(reader.Int<uint8_t>());
     std::string_view payload = reader.String();
     if (!reader.ok()) return absl::InvalidArgumentError("a frame between servers is cut short");
-    if (absl::Status s = DecodeFrame(buffer, type, payload, &batch); !s.ok()) return s;
+    const absl::Status status = type == FrameType::kFragment
+                                    ? AddFragment(payload, &batch)
+                                    : DecodeFrame(buffer, type, payload, &batch);
+    if (!status.ok()) return status;
   }
   return batch;
+}
+
+absl::Status FrameDecoder::AddFragment(std::string_view payload, PeerBatch* batch) {
+  LittleEndianReader reader(payload);
+  const uint8_t type = reader.Int<uint8_t>();
+  const size_t whole = reader.Int<uint32_t>();
+  const size_t offset = reader.Int<uint32_t>();
+  if (!reader.ok() || reader.empty()) {
+    return absl::InvalidArgumentError("a fragment of a frame does not decode");
+  }
+  if (whole > kFrameBytesMax) {
+    return absl::InvalidArgumentError("a frame of " + std::to_string(whole) +
+                                      " bytes is sent in fragments; at most " +
+                                      std::to_string(kFrameBytesMax) + " are allowed");
+  }
+  if (partial_ == nullptr && offset == 0) {
+    partial_ = std::make_shared<std::string>();
+    partial_->reserve(whole);
+    partial_type_ = type;
+    partial_bytes_ = whole;
+  }
+  const bool continues = partial_ != nullptr && type == partial_type_ && whole == partial_bytes_ &&
+                         offset == partial_->size();
+  if (!continues || reader.rest().size() > whole - offset) {
+    return absl::InvalidArgumentError("a fragment does not continue the one before it");
+  }
+  partial_->append(reader.rest());
+  if (partial_->size() < whole) return absl::OkStatus();
+  const std::shared_ptr<std::string> frame = std::exchange(partial_, nullptr);
+  return DecodeFrame(frame, static_cast<FrameType>(type), *frame, batch);
 }
 
 }  // namespace quorate::rpc

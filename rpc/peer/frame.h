@@ -1,10 +1,16 @@
 // What servers say to each other on a connection: batches, each a CRC-32C of the rest followed by
-// frames (u8 type, u32 length, payload), little-endian, all that was waiting when the connection
-// was free. Everything a frame carries is encoded once by our own codecs.
+// frames (u8 type, u32 length, payload), little-endian. rpc/peer/send_queue.h decides what goes
+// into a batch. Everything a frame carries is encoded once by our own codecs.
 //
-// Thread-safety: functions without state.
+// A frame that is larger than a batch is sent as fragments, in consecutive data frames: each is a
+// frame of its own with the payload (u8 type, u32 length: those of the whole frame; u32 offset of
+// the bytes in the payload of the whole; bytes). Other frames may come between two fragments, but
+// not a fragment of another frame.
+//
+// Thread-safety: none; the functions have no state.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -14,13 +20,27 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "consensus/core/limits.h"
 #include "consensus/core/message.h"
 #include "consensus/core/types.h"
 
 namespace quorate::rpc {
 
-// Raised when frames change in a way that an older server cannot read.
+// The version of the handshake, and of every frame that is sent without knowing what the receiver
+// understands. Servers with different ones do not talk to each other.
 inline constexpr uint32_t kPeerProtocolVersion = 2;
+// The hello and its answer also carry the newest version that their sender understands; a server
+// of the release before does not send it, ignores it, and understands kPeerProtocolVersion. A
+// connection uses no more than its receiver understands.
+inline constexpr uint32_t kPeerProtocolFragments = 3;
+inline constexpr uint32_t kPeerProtocolNewest = kPeerProtocolFragments;
+
+// Type and length.
+inline constexpr size_t kFrameHeaderBytes = 5;
+// Of a frame that holds a fragment: its own header, type and length of the whole, the offset.
+inline constexpr size_t kFragmentHeaderBytes = kFrameHeaderBytes + kFrameHeaderBytes + 4;
+// A frame assembled of fragments is at most so large: the largest entry, and what may be with it.
+inline constexpr size_t kFrameBytesMax = consensus::kEntryPayloadBytesMax + (16u << 20);
 
 // The version (consensus/core/types.h) of a member that knows DigestNote: others are never sent
 // one.
@@ -47,7 +67,8 @@ struct Hello {
   uint32_t protocol_version = kPeerProtocolVersion;
   consensus::MemberId from;
   consensus::MemberId to;
-  std::string cluster_id;  // empty as long as the sender belongs to none
+  std::string cluster_id;                         // empty as long as the sender belongs to none
+  uint32_t newest_version = kPeerProtocolNewest;  // that the sender understands
 };
 
 // All that the server which took a connection says on it: that it is accepted, or why it is closed.
@@ -55,6 +76,7 @@ struct HelloAnswer {
   bool accepted = false;
   std::string reason;      // for the administrator; empty if it is accepted
   std::string cluster_id;  // where the other server belongs to another cluster: ours
+  uint32_t newest_version = kPeerProtocolNewest;  // that the sender understands
 };
 
 // What members say about the digests of their trees (rpc/server/digest_comparison.h).
@@ -92,7 +114,7 @@ struct PeerBatch {
   std::optional<DiskReport> disk_report;
 };
 
-// Each appends one frame. `*out` starts empty or holds what an earlier call made of it.
+// Each appends one frame to `*out`.
 void AppendHelloFrame(const Hello& hello, std::string* out);
 void AppendAnswerFrame(const HelloAnswer& answer, std::string* out);
 void AppendMessageFrame(const consensus::Message& message, std::string* out);
@@ -100,11 +122,32 @@ void AppendForwardFrame(const std::vector<std::string_view>& commands, std::stri
 void AppendTouchFrame(const std::vector<int64_t>& sessions, std::string* out);
 void AppendDigestFrame(const DigestNote& note, std::string* out);
 void AppendDiskFrame(const DiskReport& report, std::string* out);
-// Writes the checksum in front of the frames. REQUIRES: at least one frame was appended.
-void SealFrames(std::string* out);
+// Makes a batch of frames: puts their checksum in front of them. REQUIRES: there is a frame.
+void SealFrames(std::string* frames);
 
-// Reads a whole batch; messages and commands point into `buffer`. Errors: DataLoss if the
-// checksum is wrong, InvalidArgument if a frame does not decode.
-absl::StatusOr<PeerBatch> DecodeFrames(std::shared_ptr<std::string> buffer);
+// The bytes of the first of `frames`, header included. REQUIRES: `frames` begins with a frame.
+size_t FirstFrameBytes(std::string_view frames);
+// Writes the header of a fragment: of the frame that begins with `frame_header`
+// (kFrameHeaderBytes), the `count` bytes of the payload from `offset` on, which have to follow.
+void WriteFragmentHeader(std::string_view frame_header, size_t offset, size_t count,
+                         char (&to)[kFragmentHeaderBytes]);
+
+// Reads the batches of one connection, and puts fragments together.
+class FrameDecoder {
+ public:
+  // Reads a whole batch; messages and commands point into `buffer`, or into the buffer of the
+  // frame that was completed. What is incomplete follows with a later batch. Errors, after which
+  // nothing more can be read: DataLoss if the checksum is wrong, InvalidArgument if a frame does
+  // not decode, or a fragment does not continue the one before it.
+  absl::StatusOr<PeerBatch> Decode(std::shared_ptr<std::string> buffer);
+
+ private:
+  absl::Status AddFragment(std::string_view payload, PeerBatch* batch);
+
+  // The payload of the frame that is being put together, as far as it has come; null: of none.
+  std::shared_ptr<std::string> partial_;
+  uint8_t partial_type_ = 0;
+  size_t partial_bytes_ = 0;  // of the whole payload
+};
 
 }  // namespace quorate::rpc

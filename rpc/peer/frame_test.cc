@@ -3,6 +3,10 @@
 #include <catch2/catch.hpp>
 #include <random>
 #include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/bytes.h"
 
 namespace quorate::rpc {
 namespace {
@@ -40,7 +44,7 @@ std::string AllFrames() {
 }
 
 TEST_CASE("frames come out as they went in") {
-  auto batch = DecodeFrames(std::make_shared<std::string>(AllFrames()));
+  auto batch = FrameDecoder().Decode(std::make_shared<std::string>(AllFrames()));
   REQUIRE(batch.ok());
   REQUIRE(batch->hello.has_value());
   CHECK(batch->hello->cluster_id == "0123456789abcdef");
@@ -61,6 +65,86 @@ TEST_CASE("frames come out as they went in") {
   CHECK(batch->digests == Notes());
 }
 
+TEST_CASE("a server of the release before understands our hello and answer, and we theirs") {
+  std::string bytes;
+  AppendHelloFrame({kPeerProtocolVersion, MemberId(1), MemberId(2), "0123456789abcdef"}, &bytes);
+  AppendAnswerFrame({true, "", "fedcba9876543210"}, &bytes);
+  SealFrames(&bytes);
+  auto batch = FrameDecoder().Decode(std::make_shared<std::string>(bytes));
+  REQUIRE(batch.ok());
+  CHECK(batch->hello->newest_version == kPeerProtocolNewest);
+  CHECK(batch->answer->newest_version == kPeerProtocolNewest);
+  // As the release before writes them, to the byte: without the last field of each. It ignores what
+  // is behind the fields that it knows.
+  const std::string old(
+      "\x01\x20\0\0\0\x02\0\0\0\x01\0\0\0\x02\0\0\0\x10\0\0\0"
+      "0123456789abcdef"
+      "\x07\x05\0\0\0\x01\0\0\0\0",
+      47);
+  const std::string old_answer_end(4, '\0');
+  std::string frames = old + old_answer_end;
+  frames[38] = 9;  // the length of the answer: accepted, and two empty strings
+  SealFrames(&frames);
+  batch = FrameDecoder().Decode(std::make_shared<std::string>(frames));
+  INFO(batch.status().ToString());
+  REQUIRE(batch.ok());
+  CHECK(batch->hello->protocol_version == 2);
+  CHECK(batch->hello->newest_version == 2);
+  CHECK(batch->answer->accepted);
+  CHECK(batch->answer->newest_version == 2);
+}
+
+TEST_CASE("fragments make the frame they were cut from, and nothing else is taken for one") {
+  std::string frame;
+  AppendForwardFrame({"a command", "another"}, &frame);
+  const std::string_view payload = std::string_view(frame).substr(kFrameHeaderBytes);
+  const auto fragment = [&](size_t offset, size_t count) {
+    char header[kFragmentHeaderBytes];
+    WriteFragmentHeader(std::string_view(frame).substr(0, kFrameHeaderBytes), offset, count,
+                        header);
+    return std::string(header, sizeof(header)).append(payload.substr(offset, count));
+  };
+  const auto batch_of = [](std::string frames) {
+    SealFrames(&frames);
+    return std::make_shared<std::string>(std::move(frames));
+  };
+  std::string touch;
+  AppendTouchFrame({5}, &touch);
+
+  FrameDecoder decoder;
+  auto batch = decoder.Decode(batch_of(fragment(0, 4)));
+  REQUIRE(batch.ok());
+  CHECK(batch->forwards.empty());
+  batch = decoder.Decode(batch_of(touch + fragment(4, 7)));
+  REQUIRE(batch.ok());
+  CHECK(batch->touched_sessions == std::vector<int64_t>{5});
+  batch = decoder.Decode(batch_of(fragment(11, payload.size() - 11) + touch));
+  REQUIRE(batch.ok());
+  REQUIRE(batch->forwards.size() == 1);
+  REQUIRE(batch->forwards[0].commands.size() == 2);
+  CHECK(batch->forwards[0].view(batch->forwards[0].commands[0]) == "a command");
+
+  CHECK(!decoder.Decode(batch_of(fragment(3, 4))).ok());  // of a frame that has not begun
+  REQUIRE(decoder.Decode(batch_of(fragment(0, 4))).ok());
+  CHECK(!decoder.Decode(batch_of(fragment(5, 4))).ok());  // one byte is missing
+  CHECK(!FrameDecoder().Decode(batch_of(fragment(0, 4) + fragment(0, 4))).ok());
+  std::string other = fragment(4, 4);
+  other[kFrameHeaderBytes] = 2;  // of another type
+  CHECK(!FrameDecoder().Decode(batch_of(fragment(0, 4) + other)).ok());
+  std::string huge = fragment(0, 4);
+  StoreInt<std::endian::little>(huge.data() + kFrameHeaderBytes + 1,
+                                static_cast<uint32_t>(kFrameBytesMax + 1));
+  CHECK(!FrameDecoder().Decode(batch_of(huge)).ok());
+  const std::string nested = [&] {
+    std::string inner = fragment(0, payload.size());
+    char header[kFragmentHeaderBytes];
+    WriteFragmentHeader(std::string_view(inner).substr(0, kFrameHeaderBytes), 0,
+                        inner.size() - kFrameHeaderBytes, header);
+    return std::string(header, sizeof(header)).append(inner.substr(kFrameHeaderBytes));
+  }();
+  CHECK(!FrameDecoder().Decode(batch_of(nested)).ok());
+}
+
 TEST_CASE("a note about digests that says what no member says is refused") {
   const DigestNote bad[] = {{DigestNote::Kind::kQuestion, 5, 1},
                             {DigestNote::Kind::kVerdict, 5, std::nullopt},
@@ -71,7 +155,7 @@ TEST_CASE("a note about digests that says what no member says is refused") {
     auto bytes = std::make_shared<std::string>();
     AppendDigestFrame(note, bytes.get());
     SealFrames(bytes.get());
-    CHECK_FALSE(DecodeFrames(bytes).ok());
+    CHECK_FALSE(FrameDecoder().Decode(bytes).ok());
   }
 }
 
@@ -80,7 +164,7 @@ TEST_CASE("each flipped bit of a message is noticed") {
   for (size_t bit = 0; bit < good.size() * 8; ++bit) {
     auto bad = std::make_shared<std::string>(good);
     (*bad)[bit / 8] = static_cast<char>((*bad)[bit / 8] ^ (1 << (bit % 8)));
-    CHECK_FALSE(DecodeFrames(bad).ok());
+    CHECK_FALSE(FrameDecoder().Decode(bad).ok());
   }
 }
 
@@ -93,8 +177,9 @@ TEST_CASE("bytes of any kind under a right checksum decode or are refused") {
       (*bytes)[4 + random() % (bytes->size() - 4)] = static_cast<char>(random());
     }
     if (random() % 2 == 0) bytes->resize(5 + random() % (bytes->size() - 5));
+    bytes->erase(0, 4);
     SealFrames(bytes.get());
-    auto batch = DecodeFrames(bytes);
+    auto batch = FrameDecoder().Decode(bytes);
     if (batch.ok()) {
       for (const CommandBatch& forward : batch->forwards) {
         for (const auto& range : forward.commands) CHECK(forward.view(range).size() == range.size);

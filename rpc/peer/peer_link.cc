@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "base/assert.h"
-#include "base/bytes.h"
 #include "base/thread.h"
 #include "rpc/peer/peer_socket.h"
 
@@ -21,8 +20,6 @@ using boost::system::error_code;
 
 constexpr auto kReconnectAfter = std::chrono::milliseconds(60);
 constexpr auto kAttemptTimeout = std::chrono::seconds(2);
-// A buffer that was larger, when the peer was slow, is given back.
-constexpr size_t kBufferBytesKept = 1u << 20;
 
 }  // namespace
 
@@ -41,6 +38,11 @@ PeerLink::PeerLink(boost::asio::io_context* context, consensus::MemberId self,
 void PeerLink::SetClusterId(const std::string& cluster_id) {
   MutexLock lock(&mutex_);
   cluster_id_ = cluster_id;
+}
+
+bool PeerLink::IsSending() const {
+  MutexLock lock(&mutex_);
+  return connection_ != nullptr && connection_->is_sending;
 }
 
 int64_t PeerLink::DownForMs(Clock::time_point now) const {
@@ -120,7 +122,7 @@ void PeerLink::OnConnected(const std::shared_ptr<Connection>& connection) {
   }
   {
     MutexLock lock(&mutex_);
-    AppendHelloFrame({kPeerProtocolVersion, self_, peer_, cluster_id_}, &connection->pending);
+    connection->queue.AddHello({kPeerProtocolVersion, self_, peer_, cluster_id_});
   }
   connection->is_sending = true;
   ReadAnswer(connection);
@@ -157,6 +159,12 @@ void PeerLink::Close(std::shared_ptr<Connection> connection, const std::string& 
   BeginAgainLater();
 }
 
+void PeerLink::CloseLater(std::shared_ptr<Connection> connection, const std::string& why) {
+  boost::asio::post(context_, [self = shared_from_this(), connection = std::move(connection), why] {
+    self->Close(connection, why);
+  });
+}
+
 // --- What the peer answers -----------------------------------------------------------------------
 
 void PeerLink::ReadAnswer(const std::shared_ptr<Connection>& connection) {
@@ -178,7 +186,8 @@ bool PeerLink::OnAnswers(const std::shared_ptr<Connection>& connection) {
   while (!connection->is_closed) {
     absl::StatusOr<std::shared_ptr<std::string>> bytes = connection->answers.Next();
     if (bytes.ok() && *bytes == nullptr) return true;
-    absl::StatusOr<PeerBatch> batch = bytes.ok() ? DecodeFrames(*std::move(bytes)) : bytes.status();
+    absl::StatusOr<PeerBatch> batch =
+        bytes.ok() ? FrameDecoder().Decode(*std::move(bytes)) : bytes.status();
     if (batch.ok() && batch->answer.has_value()) {
       OnAnswer(connection, *batch->answer);
     } else {
@@ -190,11 +199,14 @@ bool PeerLink::OnAnswers(const std::shared_ptr<Connection>& connection) {
 
 void PeerLink::OnAnswer(const std::shared_ptr<Connection>& connection, const HelloAnswer& answer) {
   if (answer.accepted) {
+    if (attempt_ != connection) return;  // it was accepted before
     logged_problem_.clear();
     attempt_ = nullptr;
+    // Nobody else knows of the connection yet.
+    connection->writer.SetReceiverVersion(answer.newest_version);
     {
       MutexLock lock(&mutex_);
-      if (std::exchange(connection_, connection) == connection) return;
+      connection_ = connection;
     }
     return handler_->OnPeerUp(peer_);
   }
@@ -209,58 +221,47 @@ void PeerLink::OnAnswer(const std::shared_ptr<Connection>& connection, const Hel
 // --- Sending -------------------------------------------------------------------------------------
 
 void PeerLink::SendPending(const std::shared_ptr<Connection>& connection) {
-  while (connection->sent < connection->outgoing.size() + kBatchLengthBytes ||
-         TakePending(connection.get())) {
-    switch (SendTaken(connection.get())) {
+  while (!connection->writer.done() || MakeBatch(connection.get())) {
+    switch (SendBatch(connection.get())) {
       case Progress::kDone:
         break;
       case Progress::kBlocked:
         return boost::asio::post(
             context_, [self = shared_from_this(), connection] { self->AwaitWritable(connection); });
       case Progress::kFailed:
-        return boost::asio::post(context_, [self = shared_from_this(), connection, error = errno] {
-          self->Close(connection, error_code(error, boost::system::system_category()).message());
-        });
+        return CloseLater(connection,
+                          error_code(errno, boost::system::system_category()).message());
     }
   }
 }
 
-bool PeerLink::TakePending(Connection* connection) {
+bool PeerLink::MakeBatch(Connection* connection) {
   {
     MutexLock lock(&mutex_);
-    if (connection->pending.empty()) {
+    if (!connection->writer.Refill(&connection->queue)) {
       connection->is_sending = false;
       return false;
     }
-    connection->outgoing.clear();
-    if (connection->outgoing.capacity() > kBufferBytesKept) connection->outgoing.shrink_to_fit();
-    connection->outgoing.swap(connection->pending);
   }
-  SealFrames(&connection->outgoing);
-  StoreInt<std::endian::little>(connection->length,
-                                static_cast<uint32_t>(connection->outgoing.size()));
-  connection->sent = 0;
+  connection->writer.MakeBatch();
   return true;
 }
 
-PeerLink::Progress PeerLink::SendTaken(Connection* connection) {
-  const size_t size = kBatchLengthBytes + connection->outgoing.size();
-  while (connection->sent < size) {
-    iovec parts[2];
+PeerLink::Progress PeerLink::SendBatch(Connection* connection) {
+  BatchWriter& writer = connection->writer;
+  while (!writer.done()) {
+    iovec parts[BatchWriter::kPartsMax];
     size_t count = 0;
-    if (connection->sent < kBatchLengthBytes) {
-      parts[count++] = {connection->length + connection->sent,
-                        kBatchLengthBytes - connection->sent};
+    for (std::string_view part : writer.Rest()) {
+      parts[count++] = {const_cast<char*>(part.data()), part.size()};
     }
-    const size_t from = connection->sent - std::min<size_t>(connection->sent, kBatchLengthBytes);
-    parts[count++] = {connection->outgoing.data() + from, connection->outgoing.size() - from};
     msghdr message{};
     message.msg_iov = parts;
     message.msg_iovlen = count;
     const ssize_t sent =
         ::sendmsg(connection->socket.native_handle(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent >= 0) {
-      connection->sent += static_cast<size_t>(sent);
+      writer.Sent(static_cast<size_t>(sent));
     } else if (errno == EAGAIN) {
       return Progress::kBlocked;
     } else if (errno != EINTR) {

@@ -3,9 +3,11 @@
 // answers our hello.
 //
 // A thread that writes sends at once, without a hand-over. What is written while another thread
-// sends is taken along by that one; what the network does not take waits for the event loop.
+// sends is taken along by that one; what the network does not take waits for the event loop. What
+// leaves first, and in which order it arrives, is said in rpc/peer/send_queue.h.
 //
-// Thread-safety: Write, DownForMs and SetClusterId from any thread, the rest from the event loop's.
+// Thread-safety: Write, IsSending, DownForMs and SetClusterId from any thread, the rest from the
+// event loop's.
 #pragma once
 
 #include <atomic>
@@ -24,12 +26,9 @@
 #include "rpc/peer/frame.h"
 #include "rpc/peer/peer_links.h"
 #include "rpc/peer/peer_socket.h"
+#include "rpc/peer/send_queue.h"
 
 namespace quorate::rpc {
-
-// Bytes that wait for a peer that does not read. What comes on top is dropped: Raft sends again by
-// itself, and forwarded writes are sent again when they are not applied in time.
-inline constexpr size_t kPeerQueueBytesMax = 64u << 20;
 
 class PeerLink : public std::enable_shared_from_this<PeerLink> {
  public:
@@ -44,15 +43,18 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   // The id with which connections from now on are opened.
   void SetClusterId(const std::string& cluster_id);
 
-  // Appends frames by `append(std::string*)`, and sends them now if nobody else is sending. Without
-  // a connection that the peer has accepted they are dropped.
-  template <class Append>
-  void Write(Append append) {
+  // Adds frames by `add(SendQueue*)`, and sends them now if nobody else is sending. Without a
+  // connection that the peer has accepted they are dropped.
+  template <class Add>
+  void Write(Add add) {
     std::shared_ptr<Connection> connection;
     {
       MutexLock lock(&mutex_);
-      if (connection_ == nullptr || connection_->pending.size() > kPeerQueueBytesMax) return;
-      append(&connection_->pending);
+      if (connection_ == nullptr) return;
+      add(&connection_->queue);
+      const bool gives_up =
+          connection_->queue.overflowed() && !std::exchange(connection_->is_given_up, true);
+      if (gives_up) CloseLater(connection_, "it does not take what is sent");
       if (std::exchange(connection_->is_sending, true)) return;
       connection = connection_;
     }
@@ -62,6 +64,8 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   // Opens the connection if there is none and it is time, and gives up an attempt that takes too
   // long.
   void Tick(Clock::time_point now);
+  // Whether something that was written has not been handed to the network yet.
+  bool IsSending() const;
   // How long there has been none that the peer accepted.
   int64_t DownForMs(Clock::time_point now) const;
   // Closes it for good.
@@ -76,12 +80,11 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
     bool is_closed = false;                // event loop
 
     // Under the link's lock.
-    std::string pending;
+    SendQueue queue;
     bool is_sending = false;
+    bool is_given_up = false;  // the queue has overflowed
     // Of the thread that set `is_sending`.
-    char length[kBatchLengthBytes];
-    std::string outgoing;             // a sealed batch
-    size_t sent = kBatchLengthBytes;  // of length and batch
+    BatchWriter writer;
   };
   static constexpr size_t kAnswerBytesMax = 64u << 10;
 
@@ -107,14 +110,17 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   void AwaitWritable(const std::shared_ptr<Connection>& connection);
   // By value: `attempt_`, which this gives up, may be what is passed.
   void Close(std::shared_ptr<Connection> connection, const std::string& why);
+  // From any thread.
+  void CloseLater(std::shared_ptr<Connection> connection, const std::string& why);
   // The attempt, or the connection, is over; the next one may begin a little later.
   void BeginAgainLater();
 
   // REQUIRES: the caller has set `is_sending`.
   void SendPending(const std::shared_ptr<Connection>& connection);
-  // Takes what is pending to be sent; false if there is nothing, and nobody is sending any more.
-  bool TakePending(Connection* connection);
-  static Progress SendTaken(Connection* connection);
+  // Makes the next batch of what is pending; false if there is nothing, and nobody is sending any
+  // more.
+  bool MakeBatch(Connection* connection);
+  static Progress SendBatch(Connection* connection);
 
   boost::asio::io_context& context_;
   const consensus::MemberId self_;

@@ -14,8 +14,9 @@
 
 namespace quorate::rpc {
 
-// What is sent may be lost, duplicated and, from one link to the next, reordered; all that one link
-// carries between an OnPeerUp and the next comes in the order in which it was sent.
+// What is sent may be lost, duplicated and, from one link to the next, reordered. Between an
+// OnPeerUp and the next, one link keeps the order of its control frames and that of its data, but
+// control overtakes data: rpc/peer/send_queue.h says what belongs to which, and why that is safe.
 //
 // Thread-safety: all functions may be called from any thread.
 class PeerLinks : public consensus::PeerTransport {
@@ -28,6 +29,9 @@ class PeerLinks : public consensus::PeerTransport {
 
   // Sends a note. REQUIRES: the version that `to` understands is at least kVersionDigests.
   virtual void SendDigest(consensus::MemberId to, const DigestNote& note) = 0;
+
+  // Whether something that was sent to `member` has not left this process yet.
+  virtual bool IsSending(consensus::MemberId member) const = 0;
 
   // Opens broken links again when it is time. To be called every few milliseconds.
   virtual void Tick() = 0;

@@ -225,9 +225,9 @@ void PeerNetwork::Send(std::vector<consensus::Message> messages) {
   for (const auto& [peer, link] : links_) {  // all that is for one at once
     const auto is_for_peer = [&](const consensus::Message& message) { return message.to == peer; };
     if (std::none_of(messages.begin(), messages.end(), is_for_peer)) continue;
-    link->Write([&](std::string* out) {
+    link->Write([&](SendQueue* queue) {
       for (const consensus::Message& message : messages) {
-        if (is_for_peer(message)) AppendMessageFrame(message, out);
+        if (is_for_peer(message)) queue->AddMessage(message);
       }
     });
   }
@@ -236,25 +236,30 @@ void PeerNetwork::Send(std::vector<consensus::Message> messages) {
 void PeerNetwork::Forward(MemberId to, const std::vector<std::string_view>& commands) {
   PeerLink* link = LinkTo(to);
   if (link == nullptr) return;
-  link->Write([&](std::string* out) { AppendForwardFrame(commands, out); });
+  link->Write([&](SendQueue* queue) { queue->AddForward(commands); });
 }
 
 void PeerNetwork::SendTouches(MemberId to, const std::vector<int64_t>& sessions) {
   PeerLink* link = LinkTo(to);
   if (link == nullptr) return;
-  link->Write([&](std::string* out) { AppendTouchFrame(sessions, out); });
+  link->Write([&](SendQueue* queue) { queue->AddTouches(sessions); });
 }
 
 void PeerNetwork::SendDigest(MemberId to, const DigestNote& note) {
   PeerLink* link = LinkTo(to);
   if (link == nullptr) return;
-  link->Write([&](std::string* out) { AppendDigestFrame(note, out); });
+  link->Write([&](SendQueue* queue) { queue->AddDigest(note); });
 }
 
 void PeerNetwork::SendDiskReport(MemberId to, const DiskReport& report) {
   PeerLink* link = LinkTo(to);
   if (link == nullptr) return;
-  link->Write([&](std::string* out) { AppendDiskFrame(report, out); });
+  link->Write([&](SendQueue* queue) { queue->AddDiskReport(report); });
+}
+
+bool PeerNetwork::IsSending(MemberId member) const {
+  const PeerLink* link = LinkTo(member);
+  return link != nullptr && link->IsSending();
 }
 
 int64_t PeerNetwork::DownForMs(MemberId member) const {

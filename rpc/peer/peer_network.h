@@ -1,6 +1,6 @@
 // The connections between servers, over TCP: each server opens one to each other one and writes on
 // it; what the other says comes on the connection that the other opened. It carries Raft messages,
-// forwarded writes and session touches: everything that waited goes as one batch.
+// forwarded writes and session touches, in batches (rpc/peer/send_queue.h).
 //
 // There is no thread of its own: the thread that steps Raft waits here, so that a message is
 // stepped by the thread that received it, and a thread that sends writes to the socket itself.
@@ -66,6 +66,7 @@ class PeerNetwork : public PeerLinks, public consensus::EventLoop, private PeerR
   void SendTouches(consensus::MemberId to, const std::vector<int64_t>& sessions) override;
   void SendDigest(consensus::MemberId to, const DigestNote& note) override;
   void SendDiskReport(consensus::MemberId to, const DiskReport& report) override;
+  bool IsSending(consensus::MemberId member) const override;
   void Tick() override;
   int64_t DownForMs(consensus::MemberId member) const override;
   void SetClusterId(const std::string& cluster_id) override;

@@ -18,7 +18,10 @@
 #include <thread>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/mutex.h"
+#include "rpc/peer/batch_reader.h"
+#include "rpc/peer/send_queue.h"
 
 namespace quorate::rpc {
 namespace {
@@ -242,6 +245,111 @@ TEST_CASE(
   const std::vector<std::string>& commands = pair.end(2).commands;
   CHECK(std::count(commands.begin(), commands.end(), "small") == 200);
   CHECK(std::count(commands.begin(), commands.end(), large) == 2);
+}
+
+// Member 2 as far as member 1 sees it, on a socket of the test: it takes what it is sent only when
+// it is told to, and the kernel keeps little of it.
+class SlowPeer {
+ public:
+  explicit SlowPeer(const Pair& pair) : acceptor_(context_), socket_(context_) {
+    const tcp::endpoint at = Loopback(pair.address(2).port);
+    acceptor_.open(at.protocol());
+    acceptor_.set_option(tcp::acceptor::reuse_address(true));
+    acceptor_.set_option(boost::asio::socket_base::receive_buffer_size(kReceiveBytes));
+    acceptor_.bind(at);
+    acceptor_.listen();
+  }
+
+  // Takes the connection and accepts the hello on it, as one that understands `version`.
+  void Accept(uint32_t version) {
+    acceptor_.accept(socket_);
+    const PeerBatch hello = Next();
+    REQUIRE(hello.hello.has_value());
+    CHECK(hello.hello->protocol_version == kPeerProtocolVersion);
+    std::string answer;
+    AppendAnswerFrame({true, "", "", version}, &answer);
+    if (version == kPeerProtocolVersion) {
+      // The release before does not send its version.
+      answer.resize(answer.size() - sizeof(version));
+      StoreInt<std::endian::little>(answer.data() + 1,
+                                    static_cast<uint32_t>(answer.size() - kFrameHeaderBytes));
+    }
+    SealFrames(&answer);
+    const std::string length{static_cast<char>(answer.size()), 0, 0, 0};
+    boost::asio::write(socket_, boost::asio::buffer(length + answer));
+    if (version >= kPeerProtocolFragments) reader_.set_batch_bytes_max(kBatchBytesMax);
+    taken_bytes_ = 0;
+  }
+  // The next batch.
+  PeerBatch Next() {
+    for (;;) {
+      auto bytes = reader_.Next();
+      REQUIRE(bytes.ok());
+      if (*bytes != nullptr) {
+        auto batch = decoder_.Decode(*std::move(bytes));
+        REQUIRE(batch.ok());
+        return *std::move(batch);
+      }
+      const std::span<char> space = reader_.Space();
+      const size_t count = socket_.read_some(boost::asio::buffer(space.data(), space.size()));
+      reader_.Added(count);
+      taken_bytes_ += count;
+    }
+  }
+  // Since it accepted the hello.
+  size_t taken_bytes() const { return taken_bytes_; }
+
+  static constexpr int kReceiveBytes = 64 << 10;
+
+ private:
+  boost::asio::io_context context_;
+  tcp::acceptor acceptor_;
+  tcp::socket socket_;
+  BatchReader reader_{4 * kPeerQueueBytesMax};
+  FrameDecoder decoder_;
+  size_t taken_bytes_ = 0;
+};
+
+TEST_CASE("few bytes are in front of a heartbeat, however much data a slow peer is sent") {
+  const uint32_t version = GENERATE(kPeerProtocolVersion, kPeerProtocolNewest);
+  Pair pair;
+  SlowPeer peer(pair);
+  pair.Start(1, kCluster);
+  peer.Accept(version);
+  pair.Await([&] { return pair.end(1).ups == 1; });
+  constexpr size_t kCommands = 16;
+  const std::string large(1'000'000, 'x');
+  for (size_t i = 0; i < kCommands; ++i) pair.network(1).Forward(MemberId(2), {large});
+  pair.network(1).Send({HeartbeatOf(7)});
+
+  size_t commands = 0;
+  std::optional<size_t> heartbeat_after;
+  while (commands < kCommands || !heartbeat_after.has_value()) {
+    const PeerBatch batch = peer.Next();
+    for (const CommandBatch& forward : batch.forwards) {
+      for (const auto& range : forward.commands) CHECK(forward.view(range) == large);
+      commands += forward.commands.size();
+    }
+    if (!batch.messages.empty()) heartbeat_after = peer.taken_bytes();
+  }
+  CHECK(commands == kCommands);
+  // What both kernels hold (they reckon with twice as much as they were told), and what was being
+  // sent; then the batch of the heartbeat.
+  const size_t batch_bytes =
+      version >= kPeerProtocolFragments ? kBatchBytesMax : kBatchBytesMax + large.size();
+  CHECK(*heartbeat_after < 4 * SlowPeer::kReceiveBytes + (256u << 10) + 2 * batch_bytes);
+}
+
+TEST_CASE("a peer that takes nothing is left before control messages are dropped") {
+  Pair pair;
+  SlowPeer peer(pair);
+  pair.Start(1, kCluster);
+  peer.Accept(kPeerProtocolNewest);
+  pair.Await([&] { return pair.end(1).ups == 1; });
+  for (uint64_t round = 1; pair.Locked(pair.end(1).downs) == 0; ++round) {
+    pair.network(1).Send({HeartbeatOf(round)});
+  }
+  CHECK(pair.Locked(pair.end(1).downs) == 1);
 }
 
 // What member 1 says to bytes from a stranger until it closes the connection.

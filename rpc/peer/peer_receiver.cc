@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/bytes.h"
-#include "rpc/peer/peer_link.h"
+#include "rpc/peer/send_queue.h"
 
 namespace quorate::rpc {
 namespace {
@@ -15,10 +15,11 @@ namespace {
 using boost::asio::ip::tcp;
 using boost::system::error_code;
 
-// Of a stranger, and of a server. The latter sends at once what has waited, and to that the last
-// message is added whole.
+// Of a connection on which no server has said hello.
 constexpr size_t kHelloBytesMax = 64u << 10;
-constexpr size_t kBatchBytesMax = 4 * kPeerQueueBytesMax;
+// Of a server that does not understand fragments. It sends at once what has waited, and to that the
+// last message is added whole.
+constexpr size_t kOldBatchBytesMax = 4 * kPeerQueueBytesMax;
 
 }  // namespace
 
@@ -64,7 +65,7 @@ bool PeerReceiver::TakeBatches() {
 }
 
 absl::Status PeerReceiver::OnBatch(std::shared_ptr<std::string> bytes) {
-  absl::StatusOr<PeerBatch> batch = DecodeFrames(std::move(bytes));
+  absl::StatusOr<PeerBatch> batch = decoder_.Decode(std::move(bytes));
   if (!batch.ok()) return batch.status();
   if (!from_.has_value()) {
     if (!batch->hello.has_value()) {
@@ -83,7 +84,8 @@ absl::Status PeerReceiver::OnHello(const Hello& hello) {
     return absl::OkStatus();
   }
   from_ = hello.from;
-  reader_.set_batch_bytes_max(kBatchBytesMax);
+  reader_.set_batch_bytes_max(hello.newest_version >= kPeerProtocolFragments ? kBatchBytesMax
+                                                                             : kOldBatchBytesMax);
   owner_->OnAccepted(this);
   return absl::OkStatus();
 }

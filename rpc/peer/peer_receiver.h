@@ -63,6 +63,7 @@ class PeerReceiver : public std::enable_shared_from_this<PeerReceiver> {
   PeerHandler* const handler_;
   const Clock::time_point opened_at_ = Clock::now();
   BatchReader reader_;
+  FrameDecoder decoder_;
   std::optional<consensus::MemberId> from_;
   bool is_closed_ = false;
 };

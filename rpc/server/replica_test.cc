@@ -87,6 +87,7 @@ class Links : public PeerLinks {
   void SendDiskReport(MemberId to, const DiskReport& report) override {
     Post(to, [&](std::string* out) { AppendDiskFrame(report, out); });
   }
+  bool IsSending(MemberId) const override { return false; }
   void Tick() override {}
   int64_t DownForMs(MemberId) const override { return 0; }
   void SetClusterId(const std::string& cluster_id) override { cluster_id_ = cluster_id; }
@@ -313,7 +314,7 @@ class Cluster {
     Member& to = *members_.at(parcel.to.value());
     if (!to.runs() || !members_.at(parcel.from.value())->runs()) return;
     if (parcel.from == network.cut || parcel.to == network.cut) return;
-    auto batch = DecodeFrames(std::make_shared<std::string>(std::move(parcel.bytes)));
+    auto batch = FrameDecoder().Decode(std::make_shared<std::string>(std::move(parcel.bytes)));
     REQUIRE(batch.ok());
     CHECK(to.replica().OnPeerBatch(parcel.from, *std::move(batch)).ok());
   }

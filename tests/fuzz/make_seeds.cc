@@ -153,7 +153,7 @@ std::vector<consensus::Message> Messages() {
 }
 
 void AddMessages(const Corpus& corpus) {
-  std::string all(1, '\1');
+  std::string all(1 + sizeof(uint32_t), '\1');  // sealed; the place of the checksum
   rpc::AppendHelloFrame({.from = consensus::MemberId(1), .to = consensus::MemberId(2)}, &all);
   int number = 0;
   for (const consensus::Message& message : Messages()) {

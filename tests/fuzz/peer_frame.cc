@@ -11,8 +11,11 @@ namespace quorate::fuzz {
 void Run(Input input) {
   const bool sealed = input.Take<uint8_t>() % 4 != 0;
   auto bytes = std::make_shared<std::string>(input.rest());
-  if (sealed && bytes->size() > sizeof(uint32_t)) rpc::SealFrames(bytes.get());
-  const auto batch = rpc::DecodeFrames(bytes);
+  if (sealed && bytes->size() > sizeof(uint32_t)) {
+    bytes->erase(0, sizeof(uint32_t));  // the place of the checksum
+    rpc::SealFrames(bytes.get());
+  }
+  const auto batch = rpc::FrameDecoder().Decode(bytes);
   if (!batch.ok()) return;
   for (const rpc::CommandBatch& forward : batch->forwards) {
     for (const rpc::CommandBatch::Range& range : forward.commands) {

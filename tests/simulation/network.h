@@ -39,8 +39,12 @@ class Network {
   bool IsOpen(size_t from, size_t to) const { return !path(from, to).cut; }
   // How long a packet takes that is sent now: also for being sent again until it gets through.
   int64_t Delay(size_t from, size_t to);
-  // Whether this packet shall be damaged on its way; if so, one bit of it has been turned over.
-  bool Corrupt(std::string* packet);
+  // Reserves the bandwidth of both machines and of the link between them for a packet of so many
+  // bytes; returns when its last byte has left. Packets of one machine leave one after another.
+  int64_t Transmit(size_t from, size_t to, size_t bytes);
+  // Whether this packet shall be damaged on its way; if so, one bit behind the first `spared` bytes
+  // of it has been turned over.
+  bool Corrupt(std::string* packet, size_t spared = 0);
   bool LoseMessage();
   bool DuplicateMessage();
   // The end of its way cannot take anything: tried again when something changes.
@@ -53,6 +57,7 @@ class Network {
     bool cut = false;
     int64_t clogged_until_us = 0;
     int64_t delay_us = 0;
+    int64_t busy_until_us = 0;
   };
   Path& path(size_t from, size_t to) { return paths_[from * hosts_ + to]; }
   const Path& path(size_t from, size_t to) const { return paths_[from * hosts_ + to]; }
@@ -62,6 +67,9 @@ class Network {
   NetworkOptions options_;
   const size_t hosts_;
   std::vector<Path> paths_;
+  // Of each host, until when it sends, and receives, what is under way.
+  std::vector<int64_t> sends_until_us_;
+  std::vector<int64_t> receives_until_us_;
   std::vector<std::shared_ptr<Pipe>> stalled_;
 };
 
@@ -91,10 +99,15 @@ class Pipe : public std::enable_shared_from_this<Pipe> {
     end_ = nullptr;
     delivered_ = nullptr;
     packets_.clear();
-    bytes_ = 0;
+    unsent_.clear();
+    bytes_ = unsent_bytes_ = 0;
   }
   // Sent and not delivered.
   size_t bytes() const { return bytes_; }
+  // Of those, what has not left the machine because of its bandwidth or that of the link.
+  size_t unsent_bytes();
+  // When there is no more of that than `bytes`.
+  int64_t UnsentUntilUs(size_t bytes);
   // Is called when something was delivered.
   void OnDelivered(std::function<void()> call) { delivered_ = std::move(call); }
   // Tries again to deliver what waits.
@@ -105,6 +118,10 @@ class Pipe : public std::enable_shared_from_this<Pipe> {
     int64_t arrival_us = 0;
     bool is_end = false;
     std::string bytes;
+  };
+  struct Unsent {
+    int64_t left_us = 0;
+    size_t bytes = 0;
   };
   void Add(Packet packet);
   void SchedulePump();
@@ -117,6 +134,8 @@ class Pipe : public std::enable_shared_from_this<Pipe> {
   std::function<void()> delivered_;
   std::deque<Packet> packets_;
   size_t bytes_ = 0;
+  std::deque<Unsent> unsent_;
+  size_t unsent_bytes_ = 0;
   int64_t last_arrival_us_ = 0;
   bool scheduled_ = false;  // a pump is on its way, or the pipe is among the stalled
 };

@@ -226,6 +226,31 @@ void LetClientsWriteOn(Random* random, Options* options) {
   limits.snapshot_bytes_per_tick = limits.snapshot_chunk_bytes * (1 + random->Below(4));
 }
 
+// Nothing fails, but links are narrow and writes large, with the sizes that servers have: a leader
+// that is deposed is one whose heartbeats, or their responses, waited behind data.
+void LetLinksBeNarrow(Random* random, Options* options) {
+  const bool applies_here = options->limits.applies_here;
+  options->chaos_us = 3'000'000;
+  options->network = {};
+  options->network.link_bytes_per_second =
+      Pick<int64_t>(random, {12'000'000, 12'000'000, 31'000'000, 50'000'000});
+  options->network.machine_bytes_per_second =
+      options->network.link_bytes_per_second * Pick<int64_t>(random, {1, 2, 4});
+  options->disk = {};
+  options->member = {};
+  options->cluster = {};
+  if (random->Chance(0.3)) options->cluster.voters = 5;
+  options->limits = {};
+  options->limits.applies_here = applies_here;
+  options->limits.segment_bytes = 4u << 20;
+  options->clients = {};
+  options->clients.count = 6;
+  options->clients.operation_rate = 2;
+  options->clients.large_write_bytes = 1'000'000;
+  options->only_load = true;
+  options->checks_everything = false;
+}
+
 }  // namespace
 
 Options ChooseOptions(uint64_t seed) {
@@ -266,6 +291,9 @@ Options ChooseOptions(uint64_t seed) {
     options.checks_everything = true;
     options.chaos_us = std::min(options.chaos_us, kThoroughChaosUs);
   }
+  Random load(seed, "load");
+  if (load.Chance(0.3)) options.limits.forward_window_bytes = 1 + load.Below(3'000);
+  if (load.Chance(0.02)) LetLinksBeNarrow(&load, &options);
   return options;
 }
 
@@ -296,6 +324,8 @@ std::string ToString(const Options& options) {
   add("raft_is_datagrams", network.raft_is_datagrams);
   add("message_loss", network.message_loss);
   add("message_duplication", network.message_duplication);
+  add("link_bytes_per_second", network.link_bytes_per_second);
+  add("machine_bytes_per_second", network.machine_bytes_per_second);
   add("window_bytes", network.window_bytes);
   add("queue_bytes_max", network.queue_bytes_max);
   add("partition_rate", network.partition_rate);
@@ -359,6 +389,7 @@ std::string ToString(const Options& options) {
   add("uncommitted_bytes_max", limits.uncommitted_bytes_max);
   add("cached_bytes_max", limits.cached_bytes_max);
   add("apply_bytes_max", limits.apply_bytes_max);
+  add("forward_window_bytes", limits.forward_window_bytes);
   add("segment_bytes", limits.segment_bytes);
   add("checkpoint_entries", limits.checkpoint_entries);
   add("trailing_entries", limits.trailing_entries);

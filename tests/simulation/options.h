@@ -14,20 +14,22 @@ namespace quorate::simulation {
 // Probabilities are for one link or member in one second of virtual time, unless they say
 // otherwise; 0 means that the fault does not occur.
 struct NetworkOptions {
-  int64_t delay_us = 300;              // mean of one way, with a long tail
-  double loss = 0;                     // of one packet: a stream then waits for it to be sent again
-  double corruption = 0;               // of one packet: one bit turns over
-  double break_rate = 0;               // a connection breaks
-  double clog_rate = 0;                // a link carries nothing for a while
-  int64_t clog_us = 0;                 // mean
-  bool raft_is_datagrams = false;      // each Raft message travels alone: may overtake, and
-  double message_loss = 0;             //   one may be lost
-  double message_duplication = 0;      //   or come twice
-  size_t window_bytes = 1 << 20;       // what a stream carries before the receiver has taken it
-  size_t queue_bytes_max = 64 << 20;   // what waits for a stream; more is dropped
-  double partition_rate = 0;           // for the whole cluster
-  int64_t partition_us = 0;            // mean
-  bool asymmetric_partitions = false;  // some cuts go one way only
+  int64_t delay_us = 300;             // mean of one way, with a long tail
+  double loss = 0;                    // of one packet: a stream then waits for it to be sent again
+  double corruption = 0;              // of one packet: one bit turns over
+  double break_rate = 0;              // a connection breaks
+  double clog_rate = 0;               // a link carries nothing for a while
+  int64_t clog_us = 0;                // mean
+  bool raft_is_datagrams = false;     // each Raft message travels alone: may overtake, and
+  double message_loss = 0;            //   one may be lost
+  double message_duplication = 0;     //   or come twice
+  int64_t link_bytes_per_second = 0;  // between two members, one way; 0: no limit
+  int64_t machine_bytes_per_second = 0;  // of a member, to all others, and from them; 0: no limit
+  size_t window_bytes = 1 << 20;         // what a stream carries before the receiver has taken it
+  size_t queue_bytes_max = 64 << 20;     // what waits for a stream; more is dropped
+  double partition_rate = 0;             // for the whole cluster
+  int64_t partition_us = 0;              // mean
+  bool asymmetric_partitions = false;    // some cuts go one way only
   double isolation_rate = 0;  // whoever leads loses touch with the others, not with clients
 };
 
@@ -88,6 +90,7 @@ struct LimitOptions {
   size_t uncommitted_bytes_max = 0;
   size_t cached_bytes_max = 0;
   size_t apply_bytes_max = 0;
+  size_t forward_window_bytes = 0;
   uint64_t segment_bytes = 0;
   uint64_t checkpoint_entries = 0;  // 0: never
   uint64_t trailing_entries = 0;
@@ -107,6 +110,8 @@ struct ClientOptions {
   double onlooker_chance = 0;  // of a client: it writes nothing, and asks whoever leads
   size_t ballast_nodes = 0;    // of the tree from the beginning, so that snapshots take long
   size_t ballast_bytes = 0;    // of each of them
+  // Not 0: now and then a client sends many writes of this size at once.
+  size_t large_write_bytes = 0;
 };
 
 struct Options {
@@ -122,6 +127,9 @@ struct Options {
   ClusterOptions cluster;
   LimitOptions limits;
   ClientOptions clients;
+  // Nothing fails: the members are only loaded, and whoever is elected first has to lead to the
+  // end.
+  bool only_load = false;
 
   size_t machines() const { return cluster.voters + cluster.learners + cluster.spares; }
 };

@@ -1,9 +1,12 @@
 #include "tests/simulation/peer_fabric.h"
 
 #include <algorithm>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "base/assert.h"
+#include "rpc/peer/batch_reader.h"
 
 namespace quorate::simulation {
 namespace {
@@ -12,9 +15,18 @@ using consensus::MemberId;
 
 // As in rpc/peer/peer_link.cc and rpc/peer/peer_socket.cc.
 constexpr int64_t kReconnectAfterUs = 60'000;
+constexpr int64_t kAttemptTimeoutUs = 2'000'000;
 constexpr int64_t kKeepaliveUs = 2'000'000;
 // A write takes this long to leave: what comes meanwhile goes together.
 constexpr int64_t kWriteUs = 20;
+// As in rpc/peer/peer_socket.cc; the kernel says that there is room again at half of it.
+constexpr size_t kUnsentBytesMax = 128u << 10;
+// The network takes at least, and at most, so much at once.
+constexpr size_t kPacketBytesMin = 1460;
+constexpr size_t kPacketBytesMax = 16u << 10;
+// As in rpc/peer/peer_receiver.cc.
+constexpr size_t kHelloBytesMax = 64u << 10;
+constexpr size_t kOldBatchBytesMax = 4 * rpc::kPeerQueueBytesMax;
 
 size_t Number(MemberId member) { return member.value() - 1; }
 MemberId Id(size_t member) { return MemberId(static_cast<uint32_t>(member + 1)); }
@@ -68,32 +80,22 @@ class SimulatedLinks::Stream : public PipeEnd, public std::enable_shared_from_th
 
   void OnPacket(std::string packet) override {
     const std::shared_ptr<Stream> keep = shared_from_this();
-    SimulatedLinks* target = fabric_.host(to_).links;
-    if (target == nullptr || (was_bound_ && receiver_ == nullptr)) return Refuse("");
-    if (fabric_.network().Corrupt(&packet)) damaged_ = true;
-    absl::StatusOr<rpc::PeerBatch> batch =
-        rpc::DecodeFrames(std::make_shared<std::string>(std::move(packet)));
-    if (batch.ok() && std::exchange(damaged_, false)) {
-      fabric_.simulation().Fail("damage on the way is noticed", "a frame with a wrong bit decoded");
+    if (fabric_.host(to_).links == nullptr || (was_bound_ && receiver_ == nullptr)) {
+      return Refuse("");
     }
-    if (!batch.ok()) return BreakAtReceiver();
-    if (batch->hello.has_value() && !was_bound_) {
-      was_bound_ = true;
-      if (std::string other = target->Check(*batch->hello); !other.empty()) return Refuse(other);
-      receiver_ = target;
-      target->incoming_.push_back(shared_from_this());
-      Answer([this] {
-        if (sender_ != nullptr) sender_->OnUp(to_, this);
-      });
+    // A length that is wrong is noticed when the batch that it promises is there, which may take
+    // long: damage does not happen to it.
+    const size_t spared = unread_bytes_ == 0 ? rpc::kBatchLengthBytes : 0;
+    if (fabric_.network().Corrupt(&packet, spared)) damaged_ = true;
+    unread_bytes_ += packet.size();
+    for (std::string_view rest = packet; !rest.empty();) {
+      const std::span<char> space = reader_.Space();
+      const size_t count = std::min(space.size(), rest.size());
+      std::copy_n(rest.data(), count, space.data());
+      reader_.Added(count);
+      rest.remove_prefix(count);
+      if (!TakeBatches()) return;
     }
-    if (receiver_ == nullptr) return Refuse("");
-    receiver_->Tell([&] {
-      const absl::Status status = receiver_->handler_->OnPeerBatch(Id(from_), *std::move(batch));
-      if (!status.ok()) {
-        fabric_.simulation().Fail("what members forward can be applied",
-                                  std::string(status.message()));
-      }
-    });
   }
 
   void OnEnd() override {
@@ -103,6 +105,60 @@ class SimulatedLinks::Stream : public PipeEnd, public std::enable_shared_from_th
   }
 
  private:
+  // False if the stream has ended by what came.
+  bool TakeBatches() {
+    for (;;) {
+      absl::StatusOr<std::shared_ptr<std::string>> bytes = reader_.Next();
+      if (!bytes.ok()) {
+        BreakAtReceiver();
+        return false;
+      }
+      if (*bytes == nullptr) return true;
+      unread_bytes_ -= rpc::kBatchLengthBytes + (*bytes)->size();
+      if (!TakeBatch(*std::move(bytes))) return false;
+    }
+  }
+  bool TakeBatch(std::shared_ptr<std::string> bytes) {
+    absl::StatusOr<rpc::PeerBatch> batch = decoder_.Decode(std::move(bytes));
+    if (batch.ok() && std::exchange(damaged_, false)) {
+      fabric_.simulation().Fail("damage on the way is noticed", "a frame with a wrong bit decoded");
+    }
+    if (!batch.ok()) {
+      BreakAtReceiver();
+      return false;
+    }
+    if (batch->hello.has_value() && !was_bound_ && !Bind(*batch->hello)) return false;
+    if (receiver_ == nullptr) {
+      Refuse("");
+      return false;
+    }
+    receiver_->Tell([&] {
+      const absl::Status status = receiver_->handler_->OnPeerBatch(Id(from_), *std::move(batch));
+      if (!status.ok()) {
+        fabric_.simulation().Fail("what members forward can be applied",
+                                  std::string(status.message()));
+      }
+    });
+    return true;
+  }
+  // False if it is refused.
+  bool Bind(const rpc::Hello& hello) {
+    SimulatedLinks* target = fabric_.host(to_).links;
+    was_bound_ = true;
+    if (std::string other = target->Check(hello); !other.empty()) {
+      Refuse(other);
+      return false;
+    }
+    receiver_ = target;
+    target->incoming_.push_back(shared_from_this());
+    const bool cuts_frames = hello.newest_version >= rpc::kPeerProtocolFragments &&
+                             target->protocol_version_ >= rpc::kPeerProtocolFragments;
+    reader_.set_batch_bytes_max(cuts_frames ? rpc::kBatchBytesMax : kOldBatchBytesMax);
+    Answer([this, version = target->protocol_version_] {
+      if (sender_ != nullptr) sender_->OnUp(to_, this, version);
+    });
+    return true;
+  }
   // Something goes back to the sender.
   void Answer(Scheduler::Task task) {
     fabric_.simulation().After(fabric_.network().Delay(to_, from_),
@@ -175,7 +231,10 @@ class SimulatedLinks::Stream : public PipeEnd, public std::enable_shared_from_th
   SimulatedLinks* sender_;
   SimulatedLinks* receiver_ = nullptr;
   bool was_bound_ = false;
-  bool damaged_ = false;
+  bool damaged_ = false;  // the batch that is being received
+  rpc::BatchReader reader_{kHelloBytesMax};
+  rpc::FrameDecoder decoder_;
+  size_t unread_bytes_ = 0;  // of the batch that is being received, with its length
   std::shared_ptr<Pipe> pipe_;
   std::shared_ptr<Stream> self_;  // while either end is open
 };
@@ -200,6 +259,9 @@ void SimulatedLinks::Start(rpc::PeerHandler* handler, Scheduler::Task after_call
   after_call_ = std::move(after_call);
   cluster_id_ = std::move(cluster_id);
   fabric_.host(self_).links = this;
+  if (random_.Chance(simulation_.options().cluster.old_version_chance)) {
+    protocol_version_ = rpc::kPeerProtocolVersion;
+  }
   Tick();
 }
 
@@ -227,8 +289,14 @@ void SimulatedLinks::Tell(const Scheduler::Task& call) {
 
 void SimulatedLinks::Tick() {
   for (size_t to = 0; to < links_.size(); ++to) {
-    if (to == self_ || links_[to].stream != nullptr) continue;
-    if (simulation_.now_us() >= links_[to].connect_at_us) Connect(to);
+    if (to == self_) continue;
+    const Link& link = links_[to];
+    if (link.stream == nullptr) {
+      if (simulation_.now_us() >= link.connect_at_us) Connect(to);
+    } else if (!link.up && simulation_.now_us() >= link.attempt_ends_us) {
+      simulation_.trace().Count("links: no answer");
+      BreakStream(to);
+    }
   }
 }
 
@@ -240,50 +308,77 @@ void SimulatedLinks::Connect(size_t to) {
     // The window may have room again.
     if (links_[to].stream.get() == stream && !links_[to].writing) StartWrite(to);
   });
-  link.pending.clear();
+  link.queue = std::make_unique<rpc::SendQueue>(simulation_.options().network.queue_bytes_max);
+  link.writer = std::make_unique<rpc::BatchWriter>();
   link.writing = false;
+  link.attempt_ends_us = simulation_.now_us() + kAttemptTimeoutUs;
   rpc::Hello hello;
   hello.from = Id(self_);
   hello.to = Id(to);
   hello.cluster_id = cluster_id_;
-  Write(to, [&](std::string* out) { rpc::AppendHelloFrame(hello, out); });
-}
-
-template <class Append>
-void SimulatedLinks::Write(size_t to, Append append) {
-  Link& link = links_[to];
-  if (link.stream == nullptr) return;
-  if (link.pending.size() > simulation_.options().network.queue_bytes_max) {
-    simulation_.trace().Count("links: queue full");
-    return;
-  }
-  append(&link.pending);
-  if (!link.writing) StartWrite(to);
-}
-
-void SimulatedLinks::StartWrite(size_t to) {
-  Link& link = links_[to];
-  if (link.pending.empty()) return;
-  Pipe& pipe = link.stream->pipe();
-  if (pipe.bytes() > simulation_.options().network.window_bytes) return;
-  rpc::SealFrames(&link.pending);
-  simulation_.trace().Mix(link.pending);
-  pipe.Send(std::exchange(link.pending, {}));
-  link.writing = true;
-  life_->After(kWriteUs, [this, to, stream = link.stream] {
-    if (links_[to].stream == stream) WriteDone(to);
-  });
-}
-
-void SimulatedLinks::WriteDone(size_t to) {
-  links_[to].writing = false;
+  hello.newest_version = protocol_version_;
+  link.queue->AddHello(hello);
   StartWrite(to);
 }
 
-void SimulatedLinks::OnUp(size_t to, const Stream* stream) {
+template <class Add>
+void SimulatedLinks::Write(size_t to, Add add) {
+  Link& link = links_[to];
+  if (!link.up) return;
+  const uint64_t dropped = link.queue->dropped();
+  add(link.queue.get());
+  if (link.queue->dropped() > dropped) simulation_.trace().Count("links: queue full");
+  if (link.queue->overflowed()) return BreakStream(to);
+  if (!link.writing) StartWrite(to);
+}
+
+// As one call of sendmsg.
+void SimulatedLinks::StartWrite(size_t to) {
+  Link& link = links_[to];
+  rpc::BatchWriter& writer = *link.writer;
+  if (writer.done()) {
+    if (!writer.Refill(link.queue.get())) return;
+    writer.MakeBatch();
+  }
+  Pipe& pipe = link.stream->pipe();
+  const size_t window = simulation_.options().network.window_bytes;
+  if (pipe.bytes() > window) return;  // called again when something was delivered
+  if (pipe.unsent_bytes() >= kUnsentBytesMax) {
+    simulation_.trace().Count("links: the machine has not sent enough");
+    return WriteAgainAfter(to, pipe.UnsentUntilUs(kUnsentBytesMax / 2) - simulation_.now_us());
+  }
+  size_t room = std::min(std::max(window - pipe.bytes(), kPacketBytesMin),
+                         kUnsentBytesMax - pipe.unsent_bytes());
+  std::string packet;
+  while (room > 0 && !writer.done()) {
+    const std::string_view part = writer.Rest()[0];
+    const size_t count = std::min({part.size(), room, kPacketBytesMax - packet.size()});
+    packet += part.substr(0, count);
+    writer.Sent(count);
+    room -= count;
+    if (packet.size() < kPacketBytesMax && room > 0 && !writer.done()) continue;
+    simulation_.trace().Mix(packet);
+    pipe.Send(std::exchange(packet, {}));
+  }
+  if (!writer.done()) simulation_.trace().Count("links: a batch in pieces");
+  WriteAgainAfter(to, kWriteUs);
+}
+
+void SimulatedLinks::WriteAgainAfter(size_t to, int64_t delay_us) {
+  links_[to].writing = true;
+  life_->After(delay_us, [this, to, stream = links_[to].stream] {
+    if (links_[to].stream != stream) return;
+    links_[to].writing = false;
+    StartWrite(to);
+  });
+}
+
+void SimulatedLinks::OnUp(size_t to, const Stream* stream, uint32_t receiver_version) {
   Link& link = links_[to];
   if (link.stream.get() != stream || link.up) return;
   link.up = true;
+  // One of the release before does not cut frames.
+  link.writer->SetReceiverVersion(std::min(receiver_version, protocol_version_));
   simulation_.Line(fmt::format("{}", self_ + 1), "link to {} is up", to + 1);
   Tell([&] { handler_->OnPeerUp(Id(to)); });
 }
@@ -292,7 +387,6 @@ void SimulatedLinks::OnDone(size_t to, const Stream* stream, const std::string& 
   Link& link = links_[to];
   if (link.stream.get() != stream) return;
   link.stream = nullptr;
-  link.pending.clear();
   link.connect_at_us = simulation_.now_us() + kReconnectAfterUs;
   const bool was_up = std::exchange(link.up, false);
   if (was_up) {
@@ -322,7 +416,7 @@ void SimulatedLinks::Send(std::vector<consensus::Message> messages) {
     if (simulation_.options().network.raft_is_datagrams) {
       SendAlone(message, to);
     } else {
-      Write(to, [&](std::string* out) { rpc::AppendMessageFrame(message, out); });
+      Write(to, [&](rpc::SendQueue* queue) { queue->AddMessage(message); });
     }
   }
 }
@@ -348,7 +442,7 @@ void SimulatedLinks::SendAlone(const consensus::Message& message, size_t to) {
         return;
       }
       absl::StatusOr<rpc::PeerBatch> batch =
-          rpc::DecodeFrames(std::make_shared<std::string>(packet));
+          rpc::FrameDecoder().Decode(std::make_shared<std::string>(packet));
       ASSERT(batch.ok(), "what was encoded decodes");
       receiver->Tell([&] {
         const absl::Status status = receiver->handler_->OnPeerBatch(Id(self), *std::move(batch));
@@ -360,24 +454,30 @@ void SimulatedLinks::SendAlone(const consensus::Message& message, size_t to) {
 
 void SimulatedLinks::Forward(MemberId to, const std::vector<std::string_view>& commands) {
   if (Number(to) >= links_.size()) return;
-  Write(Number(to), [&](std::string* out) { rpc::AppendForwardFrame(commands, out); });
+  Write(Number(to), [&](rpc::SendQueue* queue) { queue->AddForward(commands); });
 }
 
 void SimulatedLinks::SendTouches(MemberId to, const std::vector<int64_t>& sessions) {
   if (Number(to) >= links_.size()) return;
-  Write(Number(to), [&](std::string* out) { rpc::AppendTouchFrame(sessions, out); });
+  Write(Number(to), [&](rpc::SendQueue* queue) { queue->AddTouches(sessions); });
 }
 
 void SimulatedLinks::SendDigest(MemberId to, const rpc::DigestNote& note) {
   observer_->OnDigestNote(self_, Number(to), note);
   if (Number(to) >= links_.size()) return;
-  Write(Number(to), [&](std::string* out) { rpc::AppendDigestFrame(note, out); });
+  Write(Number(to), [&](rpc::SendQueue* queue) { queue->AddDigest(note); });
 }
 
 void SimulatedLinks::SendDiskReport(MemberId to, const rpc::DiskReport& report) {
   observer_->OnDiskReport(self_, Number(to), report);
   if (Number(to) >= links_.size()) return;
-  Write(Number(to), [&](std::string* out) { rpc::AppendDiskFrame(report, out); });
+  Write(Number(to), [&](rpc::SendQueue* queue) { queue->AddDiskReport(report); });
+}
+
+bool SimulatedLinks::IsSending(MemberId member) const {
+  if (member == consensus::kNoMember || Number(member) >= links_.size()) return false;
+  const Link& link = links_[Number(member)];
+  return link.up && !(link.queue->empty() && link.writer->done());
 }
 
 int64_t SimulatedLinks::DownForMs(MemberId member) const {

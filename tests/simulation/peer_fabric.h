@@ -1,5 +1,6 @@
 // The links between simulated servers: what rpc/peer/peer_network.h is over TCP, over the
-// simulated network, with the real frames.
+// simulated network, with the real queues, batches and frames. Bytes arrive cut anywhere, as the
+// network takes them.
 //
 // Thread-safety: none.
 #pragma once
@@ -12,6 +13,7 @@
 
 #include "base/clock.h"
 #include "rpc/peer/peer_links.h"
+#include "rpc/peer/send_queue.h"
 #include "tests/simulation/life.h"
 #include "tests/simulation/network.h"
 
@@ -72,6 +74,7 @@ class SimulatedLinks : public rpc::PeerLinks {
   void SendTouches(consensus::MemberId to, const std::vector<int64_t>& sessions) override;
   void SendDigest(consensus::MemberId to, const rpc::DigestNote& note) override;
   void SendDiskReport(consensus::MemberId to, const rpc::DiskReport& report) override;
+  bool IsSending(consensus::MemberId member) const override;
   void Tick() override;
   int64_t DownForMs(consensus::MemberId member) const override;
   void SetClusterId(const std::string& cluster_id) override { cluster_id_ = cluster_id; }
@@ -81,19 +84,23 @@ class SimulatedLinks : public rpc::PeerLinks {
   struct Link {
     std::shared_ptr<Stream> stream;
     bool up = false;
-    bool writing = false;
-    std::string pending;
+    bool writing = false;  // or waits until the machine has sent more
+    // Of the stream.
+    std::unique_ptr<rpc::SendQueue> queue;
+    std::unique_ptr<rpc::BatchWriter> writer;
     int64_t connect_at_us = 0;
+    int64_t attempt_ends_us = 0;  // unless the stream was accepted
     int64_t down_since_us = 0;
   };
 
   void Connect(size_t to);
-  template <class Append>
-  void Write(size_t to, Append append);
+  // Adds frames by `add(SendQueue*)`, if the stream was accepted.
+  template <class Add>
+  void Write(size_t to, Add add);
   void StartWrite(size_t to);
-  void WriteDone(size_t to);
+  void WriteAgainAfter(size_t to, int64_t delay_us);
   void SendAlone(const consensus::Message& message, size_t to);
-  void OnUp(size_t to, const Stream* stream);
+  void OnUp(size_t to, const Stream* stream, uint32_t receiver_version);
   void OnDone(size_t to, const Stream* stream, const std::string& other_cluster);
   // Why a stream that opens so is refused: empty if it is not.
   std::string Check(const rpc::Hello& hello) const;
@@ -108,6 +115,8 @@ class SimulatedLinks : public rpc::PeerLinks {
   rpc::PeerHandler* handler_ = nullptr;
   Scheduler::Task after_call_;
   std::string cluster_id_;
+  // The newest version of the protocol between servers that it understands.
+  uint32_t protocol_version_ = rpc::kPeerProtocolNewest;
   std::vector<Link> links_;
   std::vector<std::shared_ptr<Stream>> incoming_;  // accepted
 };

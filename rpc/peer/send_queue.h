@@ -1,0 +1,161 @@
+// The frames that wait to be sent on one connection to another server, and the batches in which
+// they leave. Pure: no socket, lock or clock. PeerLink sends the batches on a socket, the simulator
+// on its own network.
+//
+// There are two lanes:
+//
+//   control  what liveness depends on, and all that is small: votes, heartbeats and their
+//            responses, acknowledgements of entries and of snapshot chunks, requests for a read
+//            index and their answers, digests, reports about disks, touches of a few sessions.
+//            Never dropped: if there are more than kControlBytesMax of them, the connection has to
+//            be closed (overflowed()).
+//   data     AppendRequests, snapshot chunks, forwarded writes, touches of many sessions. Above
+//            kPeerQueueBytesMax the next frame is dropped. Producers stop long before: Raft at its
+//            window of unacknowledged entries for each follower (consensus/core/limits.h) and at
+//            one snapshot chunk, WriteRouter at its window of forwarded writes. They resume when
+//            the receiver has acknowledged or applied what it got.
+//
+// A batch holds the control frames that wait, and then up to kBatchDataBytes of data. A data frame
+// that is larger is cut into fragments (rpc/peer/frame.h), if the receiver understands them. So no
+// more than one batch is in front of a control frame that is added while data is being sent,
+// whatever waits.
+//
+// Order. Frames of one lane arrive in the order in which they were added. Data never overtakes
+// control. Control overtakes data, and all of this is safe because of it:
+//
+//   AppendRequest      keeps its order, with or without entries: a probe, or the news of a commit
+//                      index, comes after the entries that it refers to.
+//   Heartbeat          comes before AppendRequests that were sent earlier. Its commit index is not
+//                      above what the receiver has acknowledged, and the receiver commits only
+//                      what it knows to match.
+//   ReadIndexRequest   comes before forwarded writes. It covers what is committed; a front end
+//                      waits for a session's own writes before it asks.
+//   TimeoutNow         is sent to a follower that has acknowledged the whole log.
+//   forwarded writes   keep their order; WriteRouter relies on it.
+//   any Raft message   may arrive late, twice or not at all, and Raft tolerates that.
+//
+// Thread-safety: none. SendQueue and BatchWriter of one connection may be used by different
+// threads, except for BatchWriter::Refill, which uses both.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "consensus/core/message.h"
+#include "rpc/peer/batch_reader.h"
+#include "rpc/peer/frame.h"
+
+namespace quorate::rpc {
+
+// Bytes of data that wait for a peer that does not read. What comes on top is dropped: Raft sends
+// again by itself, and forwarded writes are sent again when they are not applied in time.
+inline constexpr size_t kPeerQueueBytesMax = 64u << 20;
+// Control frames are small; so many do not wait for a peer that is alive.
+inline constexpr size_t kControlBytesMax = 8u << 20;
+
+// What a batch holds of each lane.
+inline constexpr size_t kBatchControlBytes = 32u << 10;
+inline constexpr size_t kBatchDataBytes = 128u << 10;
+// No batch is longer, unless it holds a frame for a receiver that does not understand fragments.
+inline constexpr size_t kBatchBytesMax = 4 + kBatchControlBytes + kBatchDataBytes;
+
+class SendQueue {
+ public:
+  explicit SendQueue(size_t data_bytes_max = kPeerQueueBytesMax,
+                     size_t control_bytes_max = kControlBytesMax)
+      : data_bytes_max_(data_bytes_max), control_bytes_max_(control_bytes_max) {}
+
+  // Each adds a frame, or more, to its lane.
+  void AddHello(const Hello& hello);
+  void AddMessage(const consensus::Message& message);
+  void AddForward(const std::vector<std::string_view>& commands);
+  void AddTouches(const std::vector<int64_t>& sessions);
+  void AddDigest(const DigestNote& note);
+  void AddDiskReport(const DiskReport& report);
+
+  bool empty() const { return control_.empty() && data_.empty(); }
+  // Whether control frames did not find room. Nothing more may be sent on the connection.
+  bool overflowed() const { return overflowed_; }
+  // Data frames that did not find room.
+  uint64_t dropped() const { return dropped_; }
+
+ private:
+  friend class BatchWriter;
+  enum class Lane : uint8_t { kControl, kData };
+
+  static Lane LaneOf(const consensus::Message& message);
+  // Where to append a frame of that lane; null if there is no room.
+  std::string* RoomIn(Lane lane);
+
+  const size_t data_bytes_max_;
+  const size_t control_bytes_max_;
+  // Whole frames, one behind the other.
+  std::string control_;
+  std::string data_;
+  bool overflowed_ = false;
+  uint64_t dropped_ = 0;
+};
+
+// Makes batches of what a SendQueue holds, without copying data, and keeps what is left of the
+// current one. Begin with Refill and MakeBatch; when all of Rest() was Sent(), again.
+class BatchWriter {
+ public:
+  // Of a batch: its header, control frames, the header of a fragment, data.
+  static constexpr size_t kPartsMax = 4;
+
+  BatchWriter() = default;
+  BatchWriter(const BatchWriter&) = delete;
+  BatchWriter& operator=(const BatchWriter&) = delete;
+
+  // The newest version (kPeerProtocol...) that the receiver understands.
+  void SetReceiverVersion(uint32_t version) { fragments_ = version >= kPeerProtocolFragments; }
+
+  // Takes over what waits in `queue`, as far as it is needed for the next batch. Returns whether
+  // there is anything to send. REQUIRES: done().
+  bool Refill(SendQueue* queue);
+  // Makes the next batch. REQUIRES: Refill returned true since the last batch.
+  void MakeBatch();
+
+  // Whether the current batch, if there was one, has been sent.
+  bool done() const { return next_part_ == part_count_; }
+  // What is left of the batch: to be sent in this order. Valid until the next call of Sent, Refill
+  // or MakeBatch.
+  std::span<const std::string_view> Rest() const {
+    return std::span(parts_).subspan(next_part_, part_count_ - next_part_);
+  }
+  // The first `count` bytes of Rest() have been sent.
+  void Sent(size_t count);
+
+ private:
+  static constexpr size_t kBatchHeaderBytes = kBatchLengthBytes + 4;
+
+  // Takes the next part of a lane.
+  std::string_view TakeControl();
+  std::string_view TakeDataFrames();
+  std::string_view TakeFragment();
+  void AddPart(std::string_view part);
+
+  bool fragments_ = false;
+  // Of each lane, what was taken over; what is before `..._at_` is in batches.
+  std::string control_;
+  std::string data_;
+  size_t control_at_ = 0;
+  size_t data_at_ = 0;
+  // The frame at `data_at_` is being sent in fragments, and so much of its payload is in batches.
+  bool in_fragments_ = false;
+  size_t fragment_at_ = 0;
+
+  // The current batch.
+  char header_[kBatchHeaderBytes];
+  char fragment_header_[kFragmentHeaderBytes];
+  std::array<std::string_view, kPartsMax> parts_;
+  size_t part_count_ = 0;
+  size_t next_part_ = 0;
+};
+
+}  // namespace quorate::rpc
