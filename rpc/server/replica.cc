@@ -125,7 +125,8 @@ Replica::Replica(ReplicaOptions options, uint64_t incarnation, consensus::DataDi
       data_dir_(data_dir),
       random_(random),
       replicated_(origin_),
-      router_(origin_, kResendElections * options_.node.raft.election_ticks, this),
+      router_(origin_, kResendElections * options_.node.raft.election_ticks, this,
+              options_.forward_window_bytes),
       tracker_(options_.tick_time_ms, TrackedMsMax(options_)),
       containers_(options_.container_check_interval_ms, options_.container_max_per_minute),
       digests_(options_.node.raft.self, options_.digests, this),
@@ -463,8 +464,8 @@ void Replica::OnApplied(consensus::Index index) {
 }
 
 bool Replica::AwaitsApplied() const {
-  // A sync, the beginning of a term, and clients that are held back until fewer writes wait.
-  return !syncs_.empty() || applied_term_ != raft_status_.term ||
+  // A sync, the beginning of a term, writes and clients that are held back until fewer writes wait.
+  return !syncs_.empty() || applied_term_ != raft_status_.term || router_.window_is_full() ||
          router_.waiting_bytes() > kWaitingBytesMax / 2;
 }
 

@@ -54,6 +54,8 @@ struct ReplicaOptions {
   // When the leader removes containers and nodes with a TTL (rpc/server/container_manager.h).
   int container_check_interval_ms = 60'000;
   int container_max_per_minute = 10'000;
+  // Of writes that are forwarded to the leader and not applied yet (rpc/server/write_router.h).
+  size_t forward_window_bytes = kForwardWindowBytes;
   // How often the trees of members are compared.
   DigestComparisonOptions digests = {};
   // How long this member has to be without a leader to serve reads alone; 0: it never does.
@@ -182,6 +184,7 @@ class Replica final : public Service,
   // WriteRouter::Actions
   absl::Status Propose(std::vector<Slice> commands) override;
   void Forward(consensus::MemberId leader, const std::vector<std::string_view>& commands) override;
+  bool IsSending(consensus::MemberId leader) const override { return links_->IsSending(leader); }
   uint32_t VersionInForce() override;
   int64_t NowMs() override;
 

@@ -37,9 +37,14 @@ class EntryBuilder {
 
 }  // namespace
 
-WriteRouter::WriteRouter(tree::Origin origin, int resend_ticks, Actions* actions)
-    : origin_(origin), resend_ticks_(resend_ticks), actions_(actions) {
+WriteRouter::WriteRouter(tree::Origin origin, int resend_ticks, Actions* actions,
+                         size_t forward_window_bytes)
+    : origin_(origin),
+      resend_ticks_(resend_ticks),
+      forward_window_bytes_(forward_window_bytes),
+      actions_(actions) {
   ASSERT(origin.member != 0);
+  ASSERT(forward_window_bytes > 0);
   ASSERT(resend_ticks > 0);
 }
 
@@ -58,32 +63,45 @@ bool WriteRouter::ReadyToSend() const {
 }
 
 void WriteRouter::SendUnsent() {
-  const bool lead = status_.role == consensus::Role::kLeader;
-  while (sent_count_ < waiting_.size()) {
-    size_t bytes = 0;
-    size_t end = sent_count_;
-    if (lead) {
-      EntryBuilder entries;
-      const int64_t now_ms = actions_->NowMs();
-      for (; end < waiting_.size() && bytes < kForwardBytesMax; ++end) {
-        entries.Add(waiting_[end].view(), now_ms);
-        bytes += waiting_[end].range.size;
-      }
-      if (!actions_->Propose(entries.Finish()).ok()) return;  // tried again at the next tick
-    } else {
-      std::vector<std::string_view> commands;
-      for (; end < waiting_.size() && bytes < kForwardBytesMax; ++end) {
-        commands.push_back(waiting_[end].view());
-        bytes += waiting_[end].range.size;
-      }
-      actions_->Forward(status_.leader, commands);
+  if (status_.role == consensus::Role::kLeader) {
+    while (sent_count_ < waiting_.size() && ProposeUnsent()) {
     }
-    sent_count_ = end;
+    return;
   }
+  while (sent_count_ < waiting_.size() && sent_bytes_ < forward_window_bytes_) ForwardUnsent();
+}
+
+bool WriteRouter::ProposeUnsent() {
+  EntryBuilder entries;
+  const int64_t now_ms = actions_->NowMs();
+  size_t bytes = 0;
+  size_t end = sent_count_;
+  for (; end < waiting_.size() && bytes < kForwardBytesMax; ++end) {
+    entries.Add(waiting_[end].view(), now_ms);
+    bytes += waiting_[end].range.size;
+  }
+  if (!actions_->Propose(entries.Finish()).ok()) return false;  // tried again at the next tick
+  sent_count_ = end;
+  sent_bytes_ += bytes;
+  return true;
+}
+
+void WriteRouter::ForwardUnsent() {
+  std::vector<std::string_view> commands;
+  size_t bytes = 0;
+  while (sent_count_ < waiting_.size() && bytes < kForwardBytesMax &&
+         sent_bytes_ < forward_window_bytes_) {
+    const Waiting& next = waiting_[sent_count_++];
+    commands.push_back(next.view());
+    bytes += next.range.size;
+    sent_bytes_ += next.range.size;
+  }
+  actions_->Forward(status_.leader, commands);
 }
 
 void WriteRouter::SendAllAgain() {
   sent_count_ = 0;
+  sent_bytes_ = 0;
   ticks_without_progress_ = 0;
   if (ReadyToSend()) SendUnsent();
 }
@@ -132,10 +150,21 @@ void WriteRouter::OnTermApplied(consensus::Term term) {
 
 void WriteRouter::OnApplied(uint64_t sequence) {
   while (!waiting_.empty() && waiting_.front().sequence <= sequence) {
-    waiting_bytes_ -= waiting_.front().range.size;
+    const size_t bytes = waiting_.front().range.size;
+    waiting_bytes_ -= bytes;
     waiting_.pop_front();
-    if (sent_count_ > 0) --sent_count_;
+    if (sent_count_ > 0) {
+      --sent_count_;
+      sent_bytes_ -= bytes;
+    }
     ticks_without_progress_ = 0;
+  }
+  // Whatever waits has waited for the window, or for a leader that did not take it: then the next
+  // tick tries again.
+  const bool is_open = sent_bytes_ <= forward_window_bytes_ / 2;
+  if (sent_count_ < waiting_.size() && is_open && ReadyToSend() &&
+      status_.role != consensus::Role::kLeader) {
+    SendUnsent();
   }
 }
 
@@ -148,6 +177,7 @@ void WriteRouter::OnTick() {
   if (sent_count_ < waiting_.size()) SendUnsent();
   // What a leader has proposed itself is not lost but slow.
   if (status_.role == consensus::Role::kLeader) return;
+  if (actions_->IsSending(status_.leader)) return;
   if (++ticks_without_progress_ >= resend_ticks_) SendAllAgain();
 }
 

@@ -25,6 +25,11 @@
 
 namespace quorate::rpc {
 
+// The flow control of forwarded writes: when so many bytes of them are forwarded and not seen
+// applied, the next ones wait until others are applied. So a new leader does not get all at once
+// what its followers have kept for it. Large enough for a leader at some 100 ms of distance.
+inline constexpr size_t kForwardWindowBytes = 8u << 20;
+
 class WriteRouter {
  public:
   // How the router acts; implemented by the server.
@@ -35,14 +40,19 @@ class WriteRouter {
     virtual absl::Status Propose(std::vector<Slice> commands) = 0;
     virtual void Forward(consensus::MemberId leader,
                          const std::vector<std::string_view>& commands) = 0;
+    // Whether commands that were forwarded to `leader` have not left this process yet.
+    virtual bool IsSending(consensus::MemberId leader) const = 0;
     // The version that every member understands.
     virtual uint32_t VersionInForce() = 0;
     // Wall clock, milliseconds since the epoch.
     virtual int64_t NowMs() = 0;
   };
 
-  // What was sent and is not applied after `resend_ticks` is sent again.
-  WriteRouter(tree::Origin origin, int resend_ticks, Actions* actions);
+  // What was sent, and is not applied within `resend_ticks` in which nothing waited to leave, is
+  // sent again: a slow link does not get the same once more while it is busy with it. A window that
+  // has room for one byte takes one whole command. REQUIRES: forward_window_bytes > 0.
+  WriteRouter(tree::Origin origin, int resend_ticks, Actions* actions,
+              size_t forward_window_bytes = kForwardWindowBytes);
 
   // Commands of this server's clients, in order. REQUIRES: they decode, and need no newer version
   // than the one in force here.
@@ -63,6 +73,10 @@ class WriteRouter {
   void OnPeerUp(consensus::MemberId member);
   void OnTick();
 
+  // Whether writes wait until others are applied.
+  bool window_is_full() const {
+    return sent_count_ < waiting_.size() && sent_bytes_ >= forward_window_bytes_;
+  }
   size_t waiting_count() const { return waiting_.size(); }
   size_t waiting_bytes() const { return waiting_bytes_; }
 
@@ -78,10 +92,13 @@ class WriteRouter {
 
   bool ReadyToSend() const;
   void SendUnsent();
+  bool ProposeUnsent();
+  void ForwardUnsent();
   void SendAllAgain();
 
   const tree::Origin origin_;
   const int resend_ticks_;
+  const size_t forward_window_bytes_;
   Actions* const actions_;
 
   consensus::Status status_;
@@ -89,7 +106,9 @@ class WriteRouter {
   uint64_t next_sequence_ = 1;
   std::deque<Waiting> waiting_;  // not seen applied, ascending by sequence
   size_t waiting_bytes_ = 0;
-  size_t sent_count_ = 0;  // of waiting_, from the front
+  // Of waiting_, from the front.
+  size_t sent_count_ = 0;
+  size_t sent_bytes_ = 0;
   int ticks_without_progress_ = 0;
   // At a leader: what it has taken from a server in this term, numbers `first` to `next` - 1
   // without a gap.

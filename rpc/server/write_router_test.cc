@@ -33,10 +33,12 @@ class Recorder : public WriteRouter::Actions {
       forwarded.push_back(tree::DecodeHeader(command)->sequence);
     }
   }
+  bool IsSending(MemberId) const override { return is_sending; }
   uint32_t VersionInForce() override { return version; }
   int64_t NowMs() override { return now_ms; }
 
   bool refuse = false;
+  bool is_sending = false;
   uint32_t version = tree::kVersionExpiry;
   int64_t now_ms = 1000;
   std::vector<uint64_t> proposed;
@@ -57,6 +59,24 @@ CommandBatch Batch(size_t count, tree::Origin origin = kSelf, uint64_t first_seq
     tree::AppendCloseSession(header, batch.bytes.get());
     batch.commands.push_back({offset, batch.bytes->size() - offset});
   }
+  return batch;
+}
+
+// One write with so many bytes of data.
+CommandBatch LargeBatch(size_t bytes) {
+  const std::string data(bytes, 'x');
+  tree::CommandHeader header;
+  header.origin = kSelf;
+  header.session = tree::SessionId(5);
+  tree::Request request;
+  tree::Op& op = request.ops.emplace_back();
+  op.kind = tree::OpKind::kSetData;
+  op.path = "/large";
+  op.has_data = true;
+  op.data = data;
+  CommandBatch batch;
+  tree::AppendRequest(header, request, batch.bytes.get());
+  batch.commands.push_back({0, batch.bytes->size()});
   return batch;
 }
 
@@ -132,6 +152,69 @@ TEST_CASE("forwarded writes that are not applied in time, or whose stream broke,
   CHECK(actions.forwarded.size() == 4);
   router.OnPeerUp(MemberId(2));
   CHECK(actions.forwarded == Sequences{1, 2, 1, 2, 2});
+}
+
+TEST_CASE("forwarded writes that have not left yet are not sent again") {
+  Recorder actions;
+  WriteRouter router(kSelf, kResendTicks, &actions);
+  router.OnStatus(Leads(2, 1));
+  router.OnTermApplied(Term(1));
+  router.Submit(Batch(2));
+  router.OnTick();
+  actions.is_sending = true;
+  for (int i = 0; i < 10 * kResendTicks; ++i) router.OnTick();
+  CHECK(actions.forwarded == Sequences{1, 2});
+  actions.is_sending = false;
+  for (int i = 1; i < kResendTicks; ++i) router.OnTick();
+  CHECK(actions.forwarded == Sequences{1, 2, 1, 2});
+}
+
+TEST_CASE("no more is forwarded than the window takes, and the rest follows what is applied") {
+  const CommandBatch one = Batch(1);
+  const size_t size = one.bytes->size();
+  Recorder actions;
+  WriteRouter router(kSelf, kResendTicks, &actions, 4 * size);
+  router.OnStatus(Leads(2, 1));
+  router.OnTermApplied(Term(1));
+  for (int i = 0; i < 10; ++i) router.Submit(Batch(1));
+  CHECK(actions.forwarded == Sequences{1, 2, 3, 4});
+  CHECK(router.window_is_full());
+  router.OnTick();
+  CHECK(actions.forwarded.size() == 4);
+  router.OnApplied(1);
+  CHECK(actions.forwarded.size() == 4);  // until half of the window is free
+  router.OnApplied(2);
+  CHECK(actions.forwarded == Sequences{1, 2, 3, 4, 5, 6});
+  router.OnApplied(6);
+  CHECK(actions.forwarded == Sequences{1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
+  router.OnApplied(10);
+  CHECK(router.waiting_count() == 0);
+  CHECK(!router.window_is_full());
+}
+
+TEST_CASE(
+    "after a change of leader as much as the window takes is sent again, not all that waits") {
+  // As many writes of 1 MB as a server accepts before it stops reading from its clients.
+  Recorder actions;
+  WriteRouter router(kSelf, kResendTicks, &actions);
+  router.OnStatus(Leads(3, 1));
+  constexpr uint64_t kWrites = 64;
+  for (uint64_t i = 0; i < kWrites; ++i) router.Submit(LargeBatch(1'000'000));
+  router.OnStatus(Leads(2, 2));
+  router.OnTermApplied(Term(2));
+  const size_t window = kForwardWindowBytes / 1'000'000 + 1;
+  CHECK(!actions.forwarded.empty());
+  CHECK(actions.forwarded.size() <= window);
+  // It goes on as fast as writes are applied, in order, and nothing is left over.
+  for (uint64_t applied = 1; applied <= kWrites; ++applied) {
+    REQUIRE(actions.forwarded.size() >= applied);
+    router.OnApplied(applied);
+    CHECK(actions.forwarded.size() <= applied + window);
+  }
+  Sequences all;
+  for (uint64_t i = 1; i <= kWrites; ++i) all.push_back(i);
+  CHECK(actions.forwarded == all);
+  CHECK(router.waiting_bytes() == 0);
 }
 
 TEST_CASE(

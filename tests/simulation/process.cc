@@ -86,6 +86,7 @@ rpc::ReplicaOptions MakeReplicaOptions(const Options& options, const rpc::Config
   SetIfGiven(limits.uncommitted_bytes_max, &raft.uncommitted_bytes_max);
   SetIfGiven(limits.cached_bytes_max, &raft.cached_bytes_max);
   SetIfGiven(limits.apply_bytes_max, &raft.apply_bytes_max);
+  SetIfGiven(limits.forward_window_bytes, &replica.forward_window_bytes);
   if (limits.checkpoint_entries > 0) {
     raft.trailing_entries = limits.trailing_entries;
     raft.retained_entries_max = limits.retained_entries_max;
