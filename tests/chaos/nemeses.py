@@ -17,7 +17,7 @@ from members import SERVING
 LANES = {
     "process": ("kill", "kill-leader", "kill-majority", "kill-all", "pause", "pause-leader", "rolling-restart",
                 "transfer", "wipe"),
-    "network": ("isolate-leader", "halves", "ring", "one-way", "delay", "loss", "duplicate", "reorder"),
+    "network": ("isolate-leader", "halves", "ring", "one-way", "delay", "loss", "duplicate", "reorder", "rate"),
     "disk": ("slow-disk", "stalled-disk", "full-disk"),
     "clock": ("clock",),
     "workers": ("worker-pause", "worker-kill"),
@@ -26,7 +26,7 @@ NAMES = tuple(name for names in LANES.values() for name in names)
 LANE_OF = {name: lane for lane, names in LANES.items() for name in names}
 # What ZooKeeper cannot take, or has no door for.
 ONLY_QUORATE = ("transfer", "wipe", "full-disk")
-ONLY_PACKETS = ("loss", "duplicate", "reorder")  # which proxies of connections do not have
+ONLY_PACKETS = ("loss", "duplicate", "reorder", "rate")  # which proxies of connections do not have
 SERVE_SECONDS = 30
 STOP_SECONDS = 15
 MANY_SECONDS = 20  # members that were wiped have what the others have
@@ -234,6 +234,11 @@ def duplicate(scene, fault):
 
 def reorder(scene, fault):
     yield from _everywhere_or_at_one(scene, fault, f"reorder={fault.chance.choice((0.05, 0.3))}")
+
+
+def rate(scene, fault):
+    # 1000 bytes a second between two nodes, one way: from a slow long line to a bad local network.
+    yield from _everywhere_or_at_one(scene, fault, f"rate={fault.chance.choice((500, 2_000, 12_000))}")
 
 
 # Disks

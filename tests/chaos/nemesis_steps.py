@@ -252,11 +252,11 @@ def proxies_cut_what_they_are_told_to():
         scene.end()
 
 
-def delay_loss_duplicate_and_reorder_are_in_force_at_whom_they_say():
+def delay_loss_duplicate_reorder_and_rate_are_in_force_at_whom_they_say():
     """What the rules do is a matter of network_steps.py."""
     scene = _NetworkScene()
     try:
-        for name, seed in itertools.product(("delay", "loss", "duplicate", "reorder"), SEEDS):
+        for name, seed in itertools.product(("delay", "loss", "duplicate", "reorder", "rate"), SEEDS):
             rules = {}
             set_all = scene.network.set
 
@@ -523,7 +523,8 @@ class _Steps:
 
 
 NETWORK = (isolate_leader_cuts_it_off, halves_do_not_hear_each_other, ring_lets_each_see_its_neighbours,
-           one_way_lets_a_member_hear_or_be_heard, delay_loss_duplicate_and_reorder_are_in_force_at_whom_they_say)
+           one_way_lets_a_member_hear_or_be_heard,
+           delay_loss_duplicate_reorder_and_rate_are_in_force_at_whom_they_say)
 # The first two are over soon; what needs a leader that stays comes before what makes them change.
 MEMBERS = ("slow-disk", "stalled-disk", "full-disk", "clock", "pause", "kill", "kill-leader", "kill-majority", "kill-all",
            "pause-leader", "rolling-restart", "transfer", "wipe")

@@ -11,10 +11,12 @@
 // "ready" are printed. Then lines are read from standard input, and each is answered with "ok" or
 // "error WHAT" once it is in force:
 //
-//   set FROM TO [drop] [loss=P] [delay=MS] [jitter=MS] [duplicate=P] [reorder=P]
+//   set FROM TO [drop] [loss=P] [delay=MS] [jitter=MS] [duplicate=P] [reorder=P] [rate=KB]
 //          what happens from now on to packets from one node to another. P: a probability. delay
 //          keeps their order, whatever the jitter adds. reorder: so many are held back for a while,
-//          and those behind them overtake. No word behind TO: packets pass.
+//          and those behind them overtake. rate: no more than KB * 1000 bytes pass in a second; a
+//          packet that would have to wait longer than a router's buffer lasts (kRateQueueMs) is
+//          lost. No word behind TO: packets pass.
 //   heal   packets pass everywhere; what is delayed still arrives
 //   count FROM TO   "ok N": so many packets have been delivered
 //
@@ -69,6 +71,7 @@ constexpr int kPacketsAtOnce = 64;
 // What a delayed pair keeps; as with any router, the rest is lost.
 constexpr int kDelayedMax = 10'000;
 constexpr int kHeldBackMsMax = 30;
+constexpr int kRateQueueMs = 50;
 constexpr size_t kDestinationOffset = 16;  // in the header of IPv4
 
 absl::Status Failed(absl::string_view what) {
@@ -82,9 +85,10 @@ struct Rule {
   int jitter_ms = 0;
   double duplicate = 0;
   double reorder = 0;
+  int rate_kb = 0;  // 1000 bytes a second; 0: no limit
 
   bool passes() const { return !drop && loss == 0 && !late() && duplicate == 0; }
-  bool late() const { return delay_ms > 0 || jitter_ms > 0 || reorder > 0; }
+  bool late() const { return delay_ms > 0 || jitter_ms > 0 || reorder > 0 || rate_kb > 0; }
 };
 
 absl::StatusOr<Rule> ParseRule(const std::vector<std::string>& words) {
@@ -98,6 +102,9 @@ absl::StatusOr<Rule> ParseRule(const std::vector<std::string>& words) {
     const auto milliseconds = [&value = value](int* to) {
       return absl::SimpleAtoi(value, to) && *to >= 0 && *to <= 60'000;
     };
+    const auto kilobytes = [&value = value](int* to) {
+      return absl::SimpleAtoi(value, to) && *to >= 1 && *to <= 10'000'000;
+    };
     bool valid = false;
     if (key == "drop" && value.empty()) valid = rule.drop = true;
     if (key == "loss") valid = probability(&rule.loss);
@@ -105,6 +112,7 @@ absl::StatusOr<Rule> ParseRule(const std::vector<std::string>& words) {
     if (key == "jitter") valid = milliseconds(&rule.jitter_ms);
     if (key == "duplicate") valid = probability(&rule.duplicate);
     if (key == "reorder") valid = probability(&rule.reorder);
+    if (key == "rate") valid = kilobytes(&rule.rate_kb);
     if (!valid) return absl::InvalidArgumentError(absl::StrCat("what is ", word, "?"));
   }
   return rule;
@@ -115,7 +123,8 @@ struct Pair {
   Rule rule;
   int delayed = 0;
   uint64_t delivered = 0;
-  Time last_due;  // of those that keep their order
+  Time last_due;    // of those that keep their order
+  Time sent_until;  // at the rate of the rule, if it has one
 };
 
 struct Node {
@@ -256,8 +265,16 @@ class Switch {
     Pair& pair = PairOf(from, to);
     if (pair.delayed >= kDelayedMax) return;
     using Ms = std::chrono::milliseconds;
-    Time due = std::chrono::steady_clock::now() +
-               Ms(pair.rule.delay_ms + (pair.rule.jitter_ms > 0 ? UpTo(pair.rule.jitter_ms) : 0));
+    const Time now = std::chrono::steady_clock::now();
+    Time sent = now;
+    if (pair.rule.rate_kb > 0) {
+      pair.sent_until = std::max(pair.sent_until, now);
+      if (pair.sent_until - now > Ms(kRateQueueMs)) return;
+      sent = pair.sent_until +=
+          std::chrono::microseconds(packet.size() * 1000 / static_cast<size_t>(pair.rule.rate_kb));
+    }
+    Time due =
+        sent + Ms(pair.rule.delay_ms + (pair.rule.jitter_ms > 0 ? UpTo(pair.rule.jitter_ms) : 0));
     if (Happens(pair.rule.reorder)) {
       due += Ms(1 + UpTo(kHeldBackMsMax));
     } else {

@@ -133,5 +133,31 @@ def reorder_changes_the_order_and_loses_nothing(line):
     return f"{overtaken} of {PACKETS} are overtaken"
 
 
+@_with_line("rate=100")
+def rate_limits_the_bytes_of_a_second(line):
+    size, count, rate, queued = 1000, 400, 100_000, 0.1
+    began = time.monotonic()
+    for i in range(count):
+        line.sender.sendto(str(i).encode().ljust(size), (line.network.addresses["member2"], PORT))
+    sent_within = time.monotonic() - began
+    numbers, deadline = [], time.monotonic() + SECONDS
+    line.receiver.settimeout(GAP_SECONDS)
+    while time.monotonic() < deadline:
+        try:
+            numbers.append(int(line.receiver.recv(2 * size)))
+        except socket.timeout:
+            break
+        # However late this process looks, no more can have come.
+        seconds = time.monotonic() - began
+        assert len(numbers) * size <= (seconds + queued) * rate, f"{len(numbers)} packets in {seconds:.3f} s"
+    assert numbers == sorted(set(numbers)), "packets are out of order, or there twice"
+    assert numbers, "nothing arrives"
+    if sent_within < count * size / rate / 2:
+        assert len(numbers) < count, "nothing is lost where the buffer is full"
+    line.network.heal()
+    assert _numbers(line.send(PACKETS)) == list(range(PACKETS)), "it is not healed"
+    return f"{len(numbers)} of {count} arrive"
+
+
 TESTS = (passes, drop_is_one_way, loss_is_a_share, delay_keeps_the_order, duplicates_come_twice,
-         reorder_changes_the_order_and_loses_nothing)
+         reorder_changes_the_order_and_loses_nothing, rate_limits_the_bytes_of_a_second)
