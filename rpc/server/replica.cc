@@ -45,6 +45,10 @@ int64_t MsBetween(std::chrono::steady_clock::time_point from,
 constexpr int kReadOnlyAfterMsMin = 2000;
 // Entries that a server without others keeps in memory after they were applied: nobody wants them.
 constexpr size_t kStandaloneCachedBytes = 1u << 20;
+// How many checkpoints' worth of entries, and of bytes, the log keeps behind a checkpoint for
+// members that lag or are away.
+constexpr uint64_t kRetainedCheckpoints = 5;
+constexpr uint64_t kRetainedCheckpointBytes = 16;
 
 // How often a log that is short of room asks for a checkpoint.
 constexpr int kShortLogCheckpointMs = 2000;
@@ -100,6 +104,10 @@ ReplicaOptions MakeReplicaOptions(const Config& config, std::string cluster_id_i
     node.checkpoint_bytes =
         std::min(node.checkpoint_bytes, static_cast<uint64_t>(config.log_segment_bytes));
   }
+  // Of the log, a few checkpoints' worth is kept for members that are away or lag.
+  node.raft.retained_entries_max =
+      std::max(node.raft.trailing_entries, kRetainedCheckpoints * node.checkpoint_entries);
+  node.raft.retained_bytes_max = kRetainedCheckpointBytes * node.checkpoint_bytes;
   return {.node = std::move(node),
           .standalone = config.standalone(),
           .tick_time_ms = config.tick_time_ms,
