@@ -86,8 +86,16 @@ BackupFileWriter::~BackupFileWriter() { close(descriptor_); }
 absl::StatusOr<std::unique_ptr<BackupFileWriter>> BackupFileWriter::Create(
     std::string path, const BackupHeader& header) {
   ASSERT(header.cluster_id.size() == kClusterIdBytes);
-  const int descriptor =
-      open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  // A file that is there is removed and not written over: it may be a link to another file, or
+  // readable for others. What somebody puts there in between is an error. A device stays.
+  struct stat there {};
+  const bool is_there = lstat(path.c_str(), &there) == 0;
+  const bool is_device = is_there && (S_ISCHR(there.st_mode) || S_ISBLK(there.st_mode));
+  if (is_there && !is_device && unlink(path.c_str()) != 0) {
+    return FileError(path, "what is there cannot be removed");
+  }
+  const int flags = O_WRONLY | O_NOFOLLOW | O_CLOEXEC | (is_device ? 0 : O_CREAT | O_EXCL);
+  const int descriptor = open(path.c_str(), flags, S_IRUSR | S_IWUSR);
   if (descriptor < 0) return FileError(path, "it cannot be made");
   std::unique_ptr<BackupFileWriter> file(new BackupFileWriter(std::move(path), descriptor));
   std::string begin(kMagic);

@@ -197,6 +197,34 @@ TEST_CASE("what is no backup, or of a later format, is refused in other words th
   CHECK(absl::IsNotFound(BackupFileReader::Open("/there/is/no/such/file").status()));
 }
 
+TEST_CASE("a backup never goes where a link leads, nor into a file that others can read") {
+  const Directory directory;
+  const std::string path = directory.File("backup"), other = directory.File("other");
+  std::ofstream(other) << "precious";
+  std::filesystem::create_symlink(other, path);
+  REQUIRE(BackupFileWriter::Create(path, Header()).ok());
+  CHECK(!std::filesystem::is_symlink(path));
+  std::string kept;
+  std::getline(std::ifstream(other), kept);
+  CHECK(kept == "precious");
+
+  // What is there was open for others, who may have opened it already.
+  std::filesystem::permissions(path, std::filesystem::perms::all);
+  std::ifstream reader(path);
+  REQUIRE(reader.good());
+  REQUIRE(BackupFileWriter::Create(path, Header()).ok());
+  CHECK(std::filesystem::status(path).permissions() ==
+        (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+  CHECK(std::filesystem::hard_link_count(path) == 1);
+
+  // A hard link to somebody else's file.
+  std::filesystem::remove(path);
+  std::filesystem::create_hard_link(other, path);
+  REQUIRE(BackupFileWriter::Create(path, Header()).ok());
+  std::getline(std::ifstream(other), kept);
+  CHECK(kept == "precious");
+}
+
 TEST_CASE("a file that cannot be made or written is an error that names it") {
   const auto missing = BackupFileWriter::Create("/there/is/no/such/directory/backup", Header());
   CHECK(Mentions(missing.status(), "/there/is/no/such/directory/backup"));
