@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/similar_names.h"
+#include "tools/escape.h"
 #include "tools/port_probe.h"
 
 namespace quorate::tools {
@@ -96,7 +97,7 @@ absl::Status CommandLine::WithHint(const absl::Status& status) const {
 void CommandLine::PrintError(const absl::Status& status) const {
   const std::string message(status.message());
   if (!global_.json) {
-    std::fprintf(stderr, "%s: %s\n", chosen_.c_str(), message.c_str());
+    std::fprintf(stderr, "%s: %s\n", chosen_.c_str(), EscapeControls(message).c_str());
     return;
   }
   const nlohmann::ordered_json error = {{"command", chosen_},
@@ -104,7 +105,7 @@ void CommandLine::PrintError(const absl::Status& status) const {
                                         {"message", message}};
   const auto replace = nlohmann::ordered_json::error_handler_t::replace;
   std::fprintf(stderr, "%s\n",
-               nlohmann::ordered_json{{"error", error}}.dump(2, ' ', false, replace).c_str());
+               nlohmann::ordered_json{{"error", error}}.dump(2, ' ', true, replace).c_str());
 }
 
 int CommandLine::Run(int argc, const char* const* argv) {
@@ -114,7 +115,7 @@ int CommandLine::Run(int argc, const char* const* argv) {
     words.push_back("--help");
   }
   if (const std::string problem = ProblemOfNames(words); !problem.empty()) {
-    std::fprintf(stderr, "%s\n", problem.c_str());
+    std::fprintf(stderr, "%s\n", EscapeControls(problem).c_str());
     return kBadUsage;
   }
   try {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "tools/escape.h"
 #include "tools/text.h"
 
 namespace quorate::tools {
@@ -50,7 +51,7 @@ void ProgressBar::Finish() {
 
 void ProgressBar::Say(const std::string& text) {
   ClearBar();
-  std::fprintf(stderr, "%s\n", text.c_str());
+  std::fprintf(stderr, "%s\n", EscapeControls(text).c_str());
 }
 
 void ProgressBar::ClearBar() {

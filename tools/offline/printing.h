@@ -8,14 +8,9 @@
 #include <string>
 #include <string_view>
 
+#include "tools/escape.h"
+
 namespace quorate::tools {
-
-// Whether it is UTF-8 without control characters but tab and line feed, and so can be shown as
-// text. Characters that change the direction of writing count as control characters.
-bool IsText(std::string_view bytes);
-
-// The text, with a backslash, control characters and what is not UTF-8 as \n, \t, \\ or \xHH.
-std::string Escape(std::string_view bytes);
 
 // In quotes, escaped, if it is text; else "hex:" and its bytes in hex.
 std::string TextOrHex(std::string_view bytes);

@@ -7,23 +7,10 @@
 #include <cstdint>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "base/assert.h"
+#include "tools/escape.h"
 
 namespace quorate::tools::shell {
-
-std::string Escaped(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7F) {
-      escaped += absl::StrFormat("\\x%02x", byte);
-    } else {
-      escaped += c;
-    }
-  }
-  return escaped;
-}
 
 Console::Console(bool shows_controls_escaped)
     : shows_controls_escaped_(shows_controls_escaped),
@@ -62,12 +49,14 @@ std::string Console::TakeWaiting() {
   uint64_t count = 0;
   [[maybe_unused]] const ssize_t taken = read(waiting_file_, &count, sizeof count);
   std::string text = std::exchange(waiting_, {});
-  return shows_controls_escaped_ ? Escaped(text) : text;
+  return shows_controls_escaped_ ? EscapeControls(text) : text;
 }
 
 void Console::Write(int file, std::string_view text) {
-  const std::string escaped = shows_controls_escaped_ ? Escaped(text) : std::string();
-  if (shows_controls_escaped_) text = escaped;
+  // Errors are for people, wherever they go.
+  const bool is_escaped = shows_controls_escaped_ || file == STDERR_FILENO;
+  const std::string escaped = is_escaped ? EscapeControls(text) : std::string();
+  if (is_escaped) text = escaped;
   while (!text.empty()) {
     const ssize_t written = write(file, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;

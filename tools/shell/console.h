@@ -12,7 +12,7 @@ namespace quorate::tools::shell {
 class Console {
  public:
   // `shows_controls_escaped`: standard output is a terminal, which control characters of data could
-  // confuse; they are shown as \xNN.
+  // confuse; they are shown as \xNN (tools/escape.h). On standard error they always are.
   explicit Console(bool shows_controls_escaped);
   ~Console();
   Console(const Console&) = delete;
@@ -40,8 +40,5 @@ class Console {
   bool is_editing_ = false;
   std::string waiting_;
 };
-
-// With control characters other than newline and tab as \xNN.
-std::string Escaped(std::string_view text);
 
 }  // namespace quorate::tools::shell

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tools/escape.h"
 
 namespace quorate::tools::shell {
 namespace {
@@ -267,7 +268,7 @@ void Guard::OnCommandEnded(int status) {
 absl::Status Guard::NotInTime() {
   std::string holder = "somebody";
   if (auto leader = election_->Leader({.deadline_ms = kReleaseMs}); leader.ok()) {
-    holder = absl::StrCat(leader->id, " (", leader->node, ")");
+    holder = absl::StrCat(Escape(leader->id), " (", Escape(leader->node), ")");
   }
   return absl::DeadlineExceededError(absl::StrCat(
       options_.path, " is taken by ", holder,
@@ -280,7 +281,7 @@ void Guard::Say(const std::string& text) const {
   // Who does not read must not keep the command from being ended in time.
   pollfd file = {STDERR_FILENO, POLLOUT, 0};
   if (poll(&file, 1, 0) != 1) return;
-  const std::string line = absl::StrCat("quorate: ", text, "\n");
+  const std::string line = absl::StrCat("quorate: ", EscapeControls(text), "\n");
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
 }
 

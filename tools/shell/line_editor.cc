@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
+#include "tools/escape.h"
 
 namespace quorate::tools::shell {
 namespace {
@@ -224,7 +225,7 @@ void LineEditor::ShowCandidates(const std::vector<Candidate>& candidates) {
   const size_t columns = std::max<size_t>(1, kLineWidth / width);
   std::string text = "\n";
   for (size_t i = 0; i < shown; ++i) {
-    absl::StrAppend(&text, Escaped(candidates[i].label));
+    absl::StrAppend(&text, Escape(candidates[i].label));
     const bool ends_row = (i + 1) % columns == 0 || i + 1 == shown;
     text += ends_row ? "\n" : std::string(width - CharactersOf(candidates[i].label), ' ');
   }

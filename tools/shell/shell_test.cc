@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "tools/escape.h"
 #include "tools/shell/completion.h"
 #include "tools/shell/printing.h"
 #include "tools/shell/walk.h"
@@ -46,8 +47,8 @@ TEST_CASE("Paths of children and parents") {
 }
 
 TEST_CASE("Control characters are shown, text of any language is left alone") {
-  CHECK(Escaped("a\x1b[2J\x7f\nb\tc") == "a\\x1b[2J\\x7f\nb\tc");
-  CHECK(Escaped("\xc3\xa4") == "\xc3\xa4");
+  CHECK(EscapeControls("a\x1b[2J\x7f\nb\tc") == "a\\x1b[2J\\x7f\nb\tc");
+  CHECK(EscapeControls("\xc3\xa4") == "\xc3\xa4");
 }
 
 TEST_CASE("Data that is not UTF-8 is base64 in JSON") {

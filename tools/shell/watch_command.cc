@@ -226,7 +226,7 @@ class Watcher {
   const GlobalOptions global_;
   const Options options_;
   WatchedSignals signals_;
-  Console console_{false};
+  Console console_{isatty(STDOUT_FILENO) != 0};
   Mailbox<Item> mailbox_;
   int64_t zxid_;
   uint64_t session_ = 0;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "consensus/log/env.h"
+#include "tools/escape.h"
 #include "tools/offline/progress.h"
 #include "tools/zookeeper/commands.h"
 #include "tools/zookeeper/export.h"
@@ -56,7 +57,8 @@ absl::Status Run(const Options& options, const GlobalOptions& global) {
                                     " nodes have a TTL; start ZooKeeper with "
                                     "-Dzookeeper.extendedTypesEnabled=true, or it deletes them"));
   }
-  for (const std::string& warning : warnings) std::cerr << "warning: " << warning << '\n';
+  for (const std::string& warning : warnings)
+    std::cerr << "warning: " << EscapeControls(warning) << '\n';
   nlohmann::ordered_json json;
   json["snapshot"] = exported->file;
   json["zxid"] = absl::StrFormat("0x%x", exported->zxid.value());

@@ -9,6 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 #include "rpc/server/config.h"
+#include "tools/escape.h"
 #include "tools/offline/member_directory.h"
 #include "tools/offline/progress.h"
 #include "tools/zookeeper/commands.h"
@@ -141,7 +142,7 @@ absl::Status Run(const Options& options, const GlobalOptions& global) {
   if (!options.check) {
     if (absl::Status s = Write(*importer, std::move(member), &progress, &json); !s.ok()) return s;
   }
-  for (const std::string& warning : warnings) std::cerr << "warning: " << warning << '\n';
+  for (const std::string& warning : warnings) std::cerr << "warning: " << EscapeControls(warning) << '\n';
   PrintFacts(json, global.json);
   return absl::OkStatus();
 }
