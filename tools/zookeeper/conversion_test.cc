@@ -179,9 +179,10 @@ TEST_CASE("each member of a new cluster gets the same, other clusters do not") {
   REQUIRE(first.ok());
   REQUIRE(second.ok());
   CHECK(first->summary().digest == second->summary().digest);
-  CHECK(first->ClusterId({1, 2, 3}, {4}) == second->ClusterId({3, 2, 1}, {4}));
-  CHECK(first->ClusterId({1, 2, 3}, {}) != first->ClusterId({1, 2}, {3}));
-  CHECK(first->ClusterId({1}, {}).size() == 16);
+  CHECK(first->ClusterId("", {1, 2, 3}, {4}) == second->ClusterId("", {3, 2, 1}, {4}));
+  CHECK(first->ClusterId("", {1, 2, 3}, {}) != first->ClusterId("", {1, 2}, {3}));
+  CHECK(first->ClusterId("", {1}, {}).size() == 16);
+  CHECK(first->ClusterId("staging", {1}, {}) != first->ClusterId("production", {1}, {}));
 }
 
 TEST_CASE("what has no place in a tree of ours is refused") {

@@ -157,14 +157,15 @@ void Importer::AddUp() {
   }
 }
 
-std::string Importer::ClusterId(const std::vector<uint64_t>& voters,
+std::string Importer::ClusterId(const std::string& cluster_name,
+                                const std::vector<uint64_t>& voters,
                                 const std::vector<uint64_t>& observers) const {
   const auto sorted = [](std::vector<uint64_t> members) {
     std::sort(members.begin(), members.end());
     return absl::StrJoin(members, ",");
   };
   const std::string what = absl::StrCat(summary_.zxid.value(), " ", summary_.digest, " ",
-                                        sorted(voters), " ", sorted(observers));
+                                        sorted(voters), " ", sorted(observers), " ", cluster_name);
   std::string id;
   LittleEndianWriter writer(&id);
   writer.Int(tree::HashBytes(what, 1));

@@ -45,7 +45,7 @@ class Importer {
   const ImportedTree& summary() const { return summary_; }
   // An id for the cluster of these voters and observers: the same for each of its members, and no
   // other cluster's.
-  std::string ClusterId(const std::vector<uint64_t>& voters,
+  std::string ClusterId(const std::string& cluster_name, const std::vector<uint64_t>& voters,
                         const std::vector<uint64_t>& observers) const;
 
   // Hands out all records in the order of their keys, the head first. They are loaded on the way as

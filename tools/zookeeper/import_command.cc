@@ -33,7 +33,10 @@ constexpr char kFooter[] =
     "\n"
     "Stop all ZooKeeper servers first, and take the data of the one with the greatest last zxid\n"
     "(--check shows it; a stopped leader has it). Run the import once for each new member, always\n"
-    "from the same data, then start all members:\n"
+    "from the same data, then start all members. Two clusters that are made of the same data, as "
+    "for\n"
+    "a rehearsal, need different values of --cluster-name, or their members take each other for\n"
+    "their own:\n"
     "\n"
     "  quorate import --zookeeper-data /var/lib/zookeeper --check\n"
     "  quorate import --zookeeper-data /var/lib/zookeeper --config /etc/quorate/zoo.cfg\n"
@@ -46,6 +49,7 @@ constexpr char kFooter[] =
 struct Options {
   DataDirectory source;
   std::string config;
+  std::string cluster_name;
   NewMember member;
   bool check = false;
 };
@@ -98,10 +102,10 @@ nlohmann::ordered_json ToJson(const LoadedDirectory& loaded, const ImportedTree&
 }
 
 // `*json` gets what is special about the member.
-absl::Status Write(const Importer& importer, NewMember member, Progress* progress,
-                   nlohmann::ordered_json* json) {
+absl::Status Write(const Importer& importer, const std::string& cluster_name, NewMember member,
+                   Progress* progress, nlohmann::ordered_json* json) {
   const ImportedTree& tree = importer.summary();
-  member.cluster_id = importer.ClusterId(member.voters, member.observers);
+  member.cluster_id = importer.ClusterId(cluster_name, member.voters, member.observers);
   (*json)["cluster"] = absl::BytesToHexString(member.cluster_id);
   (*json)["member"] = member.member;
   (*json)["data_dir"] = member.data_dir;
@@ -140,9 +144,13 @@ absl::Status Run(const Options& options, const GlobalOptions& global) {
   }
   nlohmann::ordered_json json = ToJson(*loaded, tree, warnings);
   if (!options.check) {
-    if (absl::Status s = Write(*importer, std::move(member), &progress, &json); !s.ok()) return s;
+    if (absl::Status s =
+            Write(*importer, options.cluster_name, std::move(member), &progress, &json);
+        !s.ok())
+      return s;
   }
-  for (const std::string& warning : warnings) std::cerr << "warning: " << EscapeControls(warning) << '\n';
+  for (const std::string& warning : warnings)
+    std::cerr << "warning: " << EscapeControls(warning) << '\n';
   PrintFacts(json, global.json);
   return absl::OkStatus();
 }
@@ -178,6 +186,11 @@ void AddImportCommand(CommandLine* command_line) {
   command->add_option("--observers", options->member.observers, "the numbers of all observers")
       ->delimiter(',')
       ->type_name("N,N");
+  command
+      ->add_option("--cluster-name", options->cluster_name,
+                   "any text, the same for all members; clusters that are imported from the same "
+                   "data under different names are different ones")
+      ->type_name("NAME");
   command->footer(kFooter);
 }
 
