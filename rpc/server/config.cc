@@ -26,6 +26,13 @@
 namespace quorate::rpc {
 namespace {
 
+// Whether clients can authenticate as that class of ZooKeeper lets them.
+bool IsBuiltInProvider(absl::string_view java_class) {
+  constexpr absl::string_view kPackage = "org.apache.zookeeper.server.auth.";
+  return absl::ConsumePrefix(&java_class, kPackage) &&
+         (java_class == "DigestAuthenticationProvider" || java_class == "IPAuthenticationProvider");
+}
+
 // A configuration file, or one that it names: larger ones are given by mistake (a device, a log).
 constexpr size_t kFileBytesMax = 4 << 20;
 
@@ -174,6 +181,12 @@ class Parser {
 
   absl::Status CheckProtection(absl::string_view key, const std::string& value) {
     absl::ConsumePrefix(&key, "zookeeper.");
+    if (absl::StartsWith(key, "authProvider.") && !IsBuiltInProvider(value)) {
+      return Error(key, absl::StrCat("\"", value,
+                                     "\" cannot be kept to: clients authenticate with the schemes "
+                                     "digest and ip only; take the key out if the server may go "
+                                     "without"));
+    }
     const auto known = Protections().find(std::string(key));
     if (known == Protections().end()) return absl::OkStatus();
     const auto& [harmless, missing] = known->second;
@@ -288,6 +301,7 @@ class Parser {
       return absl::OkStatus();
     }
     if (absl::Status s = CheckProtection(key, value); !s.ok()) return s;
+    if (absl::StartsWith(key, "authProvider.")) return absl::OkStatus();
     if (absl::Status s = CheckUnused(key, value); !s.ok()) return s;
     if (const std::string why = WhyIgnored(key); !why.empty()) {
       Warn(key, absl::StrCat("has no effect: ", why));

@@ -121,6 +121,7 @@ const std::map<std::string, Protection>& Protections() {
       {"quorum.auth.serverRequireSasl", {"false", "there is no SASL between servers"}},
       {"sslQuorum", {"false", "there is no TLS between servers"}},
       {"DigestAuthenticationProvider.digestAlg", {"SHA1", "digests in ACLs are of SHA1"}},
+      {"audit.enable", {"false", "there is no audit log"}},
   };
   return *keys;
 }

@@ -122,7 +122,10 @@ TEST_CASE("what asks for protection or a quorum that is not here is an error") {
        {"enforce.auth.enabled=true", "zookeeper.enforce.auth.enabled=true", "sslQuorum=true",
         "sessionRequireClientSASLAuth=true", "requireClientAuthScheme=sasl",
         "quorum.auth.enableSasl=true", "quorum.auth.learnerRequireSasl=true",
-        "quorum.auth.serverRequireSasl=true",
+        "quorum.auth.serverRequireSasl=true", "audit.enable=true",
+        "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+        "authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider",
+        "authProvider.own=com.example.Provider", "zookeeper.authProvider.1=x",
         "zookeeper.DigestAuthenticationProvider.digestAlg=SHA-256"}) {
     INFO(line);
     CHECK(Problem(rest + line).find("cannot be kept to") != std::string::npos);
@@ -131,8 +134,10 @@ TEST_CASE("what asks for protection or a quorum that is not here is an error") {
     INFO(line);
     CHECK(Problem(rest + line).find("zoo.cfg:3: " + line.substr(0, 5)) == 0);
   }
-  for (const std::string line : {"sslQuorum=false", "enforce.auth.enabled=False", "weight.1=1",
-                                 "DigestAuthenticationProvider.digestAlg=SHA1"}) {
+  for (const std::string line :
+       {"sslQuorum=false", "enforce.auth.enabled=False", "weight.1=1", "audit.enable=false",
+        "authProvider.digest=org.apache.zookeeper.server.auth.DigestAuthenticationProvider",
+        "DigestAuthenticationProvider.digestAlg=SHA1"}) {
     INFO(line);
     CHECK(ParseConfig("zoo.cfg", rest + line, NoFile).ok());
   }
