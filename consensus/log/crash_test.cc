@@ -443,6 +443,91 @@ TEST_CASE("syncs that fail, each in turn, let nothing count that is not on the d
   }
 }
 
+// What stops a process while the machine, and with it the page cache, goes on.
+enum class Stop { kError, kFailedSync };
+
+// Has the workload stopped in that way after so many operations (or syncs, for a failed sync).
+// False if it came to its end before.
+bool StopAfter(Stop stop, uint64_t count, bool compacting, FaultEnv* env, Member* member) {
+  if (stop == Stop::kError) {
+    env->FailAfter(count, absl::InternalError("bad sector"));
+  } else {
+    env->FailSyncAfter(count, absl::InternalError("bad sync"));
+  }
+  const bool finished = RunWorkload(compacting, member);
+  member->Close();
+  env->Kill();
+  env->CancelFaults();
+  return !finished;
+}
+
+// The next process reads from the page cache what is on no disk: it must not build on that before
+// it is durable, nor write over the only copy that is.
+TEST_CASE(
+    "after a stop at each operation, power failures at each operation of the next open do no "
+    "harm") {
+  const bool compacting = GENERATE(false, true);
+  const Stop stop = GENERATE(Stop::kError, Stop::kFailedSync);
+  // Neighbouring rounds take what this one leaves out: errors are many.
+  const uint64_t step = stop == Stop::kError ? 3 : 1;
+  uint64_t count = 0;
+  for (bool stopped = true; stopped; ++count) {
+    bool open_stopped = true;
+    for (uint64_t n = count % step; stopped && open_stopped; n += step) {
+      for (uint64_t seed = 0; stopped && seed < 4; ++seed) {
+        CAPTURE(compacting, stop, count, n, seed);
+        FaultEnv env;
+        Member member(&env);
+        stopped = StopAfter(stop, count, compacting, &env, &member);
+        if (!stopped) break;
+        env.PowerOffAfter(n);
+        member.Open();
+        open_stopped = env.powered_off();
+        member.Close();
+        env.Crash((count * 100 + n) * 4 + seed);
+        member.Reopen();
+        GoOn(&member);
+        member.Close();
+        env.Crash(count + n + seed);
+        member.Reopen();
+      }
+    }
+  }
+  REQUIRE(count > 30);
+}
+
+// Everything that a directory's hard state ever said must not be taken back, also what only a
+// failed write has put into the page cache.
+TEST_CASE("a vote that a restarted process has read from the page cache is never forgotten") {
+  const Stop stop = GENERATE(Stop::kError, Stop::kFailedSync);
+  const HardState first{Term{5}, MemberId{1}, Index{0}, Standing::kFull};
+  const HardState second{Term{6}, MemberId{3}, Index{0}, Standing::kFull};
+  uint64_t forgotten_allowed = 0;
+  for (uint64_t seed = 0; seed < 2000; ++seed) {
+    CAPTURE(stop, seed);
+    FaultEnv env;
+    Member member(&env);
+    member.Reopen();
+    REQUIRE(member.WriteHardState(first, Index{0}));
+    // Of a write the operations are: a copy, its sync, the other copy.
+    if (stop == Stop::kError) env.FailAfter(1, absl::InternalError("killed"));
+    if (stop == Stop::kFailedSync) env.FailSyncAfter(0, absl::InternalError("bad sync"));
+    REQUIRE_FALSE(member.WriteHardState(second, Index{0}));
+    member.Close();
+    env.Kill();
+    env.CancelFaults();
+    env.PowerOffAfter(seed % 8);
+    const bool read = member.Open() && member.hard_state() == second;
+    const bool known = read || !env.powered_off();
+    member.Close();
+    env.Crash(seed);
+    member.Reopen();
+    if (known) REQUIRE(member.hard_state() == second);
+    if (member.hard_state() == first) ++forgotten_allowed;
+  }
+  REQUIRE(forgotten_allowed > 100);
+}
+
 TEST_CASE("a member lives through many crashes") {
   for (uint64_t seed = 1; seed <= 120; ++seed) {
     CAPTURE(seed);

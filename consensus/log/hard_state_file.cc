@@ -124,6 +124,11 @@ absl::Status HardStateFile::Recover() {
         absl::StrCat(path_, ": both copies of term and vote, at offsets 0 and ",
                      kHardStateCopyBytes, ", are damaged", ToAbsl(kRejoinAdvice)));
   }
+  // Perhaps the copy was read from the page cache and is not on the disk: its sync failed (Linux
+  // then takes the page for clean, so that only a new write brings it there), or the process died
+  // before. So it is made durable where it stands, before the other copy, which may be the only one
+  // on the disk, is written over. If it is on the disk already, no byte of it changes.
+  status_ = RewriteCopy(found->newest_place);
   // The next write must leave alone the copy that was found.
   next_sequence_ = newest->sequence + 1;
   if (PlaceOf(next_sequence_) == found->newest_place) ++next_sequence_;
@@ -135,6 +140,16 @@ absl::Status HardStateFile::WriteCopy(size_t place, const Copy& copy) {
   const std::string bytes = Encode(copy);
   const std::string_view piece = bytes;
   return file_->WriteAt(place * kHardStateCopyBytes, {&piece, 1});
+}
+
+absl::Status HardStateFile::RewriteCopy(size_t place) {
+  std::string bytes(kHardStateCopyBytes, '\0');
+  const absl::StatusOr<size_t> got =
+      file_->ReadAt(place * kHardStateCopyBytes, bytes.size(), bytes.data());
+  if (!got.ok()) return got.status();
+  const std::string_view piece = bytes;
+  if (absl::Status s = file_->WriteAt(place * kHardStateCopyBytes, {&piece, 1}); !s.ok()) return s;
+  return file_->Sync();
 }
 
 absl::Status HardStateFile::Write(const Content& content) {

@@ -4,7 +4,8 @@
 // copy and makes it durable; from then on it counts. Then the other copy is written too, and
 // becomes durable sometime later (at the latest with the next write), so that damage to either copy
 // alone does not take the state back to an older vote. At each moment at least one copy is whole on
-// the disk, and it is never older than the last write that returned.
+// the disk, and it is never older than the last write that returned, nor than what any process has
+// read: Open makes the copy that it finds durable in its own place before it touches the other one.
 //
 // Thread-safety: none.
 #pragma once
@@ -72,6 +73,8 @@ class HardStateFile {
   static absl::StatusOr<std::optional<Copy>> Decode(const std::string& path, std::string_view page);
   static absl::StatusOr<Found> Find(const std::string& path, const File& file);
   absl::Status WriteCopy(size_t place, const Copy& copy);
+  // Writes the bytes at `place` once more and makes them durable.
+  absl::Status RewriteCopy(size_t place);
   absl::Status Recover();
 
   const std::string path_;

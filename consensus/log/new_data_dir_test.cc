@@ -135,5 +135,39 @@ TEST_CASE("wherever the making of a directory is interrupted, it is refused or w
   CHECK(refused > 100);
 }
 
+// A mark that is gone from the page cache must not come back once the directory is in use: the
+// member's data would be refused, with the advice to make it anew.
+TEST_CASE("a directory that was opened is not refused after a power failure") {
+  uint64_t opened_early = 0;
+  bool done = false;
+  for (uint64_t n = 0; !done; ++n) {
+    bool open_stopped = true;
+    for (uint64_t m = 0; !done && open_stopped; ++m) {
+      for (uint64_t seed = 0; seed < 6; ++seed) {
+        CAPTURE(n, m, seed);
+        FaultEnv env;
+        env.FailAfter(n, absl::InternalError("killed"));
+        done = Make(&env).ok();
+        env.Kill();
+        env.CancelFaults();
+        env.PowerOffAfter(m);
+        const bool opened = Open(&env).ok();
+        open_stopped = env.powered_off();
+        env.Crash((n * 100 + m) * 6 + seed);
+        auto dir = Open(&env);
+        if (!opened) {
+          if (dir.ok()) continue;
+          CHECK(absl::IsFailedPrecondition(dir.status()));
+          Require(Make(&env));
+          dir = Open(&env);
+        }
+        Require(dir.status());
+        if (opened && !done) ++opened_early;
+      }
+    }
+  }
+  CHECK(opened_early > 0);
+}
+
 }  // namespace
 }  // namespace quorate::consensus

@@ -156,6 +156,45 @@ TEST_CASE("power fails at each step of a spare's life, and nothing that was dura
   CHECK(kept > 20);
 }
 
+TEST_CASE(
+    "a stop in a spare's life, then power failures at each step of the next open, lose nothing") {
+  const bool fails_sync = GENERATE(false, true);
+  bool done = false;
+  uint64_t rounds = 0;
+  for (uint64_t count = 0; !done; ++count) {
+    bool open_stopped = true;
+    for (uint64_t n = 0; open_stopped; ++n) {
+      CAPTURE(fails_sync, count, n);
+      FaultEnv env;
+      auto log = Open(&env);
+      AppendSynced(log.get(), TestEntries(1, 8, 1, 100));
+      const absl::Status error = absl::InternalError("stop");
+      fails_sync ? env.FailSyncAfter(count, error) : env.FailAfter(count, error);
+      Index durable{8};
+      if (log->MakeSpare().ok()) {
+        env.SetCapacity(env.used_bytes());
+        log->AllowSpare(true, nullptr);
+        done = absl::IsResourceExhausted(AppendUntilError(log.get()));
+        durable = done ? log->last_index() : log->last_index() - 1;
+      }
+      log.reset();
+      env.Kill();
+      env.CancelFaults();
+      env.PowerOffAfter(n);
+      SegmentLog::Open(&env, kPath, kSmall, durable).IgnoreError();
+      open_stopped = env.powered_off();
+      env.Crash(count * 100 + n);
+      log = Open(&env, durable);
+      REQUIRE(log->last_index() >= durable);
+      REQUIRE(ReadAll(*log) == EntriesTo(log->last_index()));
+      env.SetCapacity(kPlenty);
+      Require(log->MakeSpare());
+      ++rounds;
+    }
+  }
+  CHECK(rounds > 30);
+}
+
 TEST_CASE("whatever stands in a spare is never taken for entries") {
   // After the last record that fits there is room for the header of one more.
   constexpr SegmentLogOptions kRoomy{kSmall.segment_bytes + 100};
