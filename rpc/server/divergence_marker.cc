@@ -98,7 +98,10 @@ absl::Status DivergenceError(const std::string& dir, const Divergence& divergenc
 absl::Status CheckNotDiverged(consensus::Env* env, const std::string& dir) {
   auto divergence = ReadDivergenceMarker(env, dir);
   if (!divergence.ok()) return divergence.status();
-  return divergence->has_value() ? DivergenceError(dir, **divergence) : absl::OkStatus();
+  if (!divergence->has_value()) return absl::OkStatus();
+  // The process that renamed it may not have lived to do this.
+  if (absl::Status s = env->SyncDirectory(dir); !s.ok()) return s;
+  return DivergenceError(dir, **divergence);
 }
 
 }  // namespace quorate::rpc

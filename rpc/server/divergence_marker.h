@@ -48,7 +48,8 @@ absl::StatusOr<std::optional<Divergence>> ReadDivergenceMarker(consensus::Env* e
 // For the administrator of a member whose data is in `dir`: what is wrong, and what to do.
 absl::Status DivergenceError(const std::string& dir, const Divergence& divergence);
 
-// OK if `dir` has no marker; else why no server may start on it.
+// OK if `dir` has no marker; else why no server may start on it, and that is durable when it
+// returns.
 absl::Status CheckNotDiverged(consensus::Env* env, const std::string& dir);
 
 }  // namespace quorate::rpc

@@ -54,6 +54,31 @@ TEST_CASE("a marker that was written is there after a power failure, and never h
   }
 }
 
+TEST_CASE("a start that was refused is refused after a power failure, too") {
+  bool done = false;
+  uint64_t refused_early = 0;
+  for (uint64_t n = 0; !done; ++n) {
+    for (uint64_t m = 0; m < 3; ++m) {
+      for (uint64_t seed = 0; seed < 20; ++seed) {
+        CAPTURE(n, m, seed);
+        Disk disk;
+        disk.env.FailAfter(n, absl::InternalError("killed"));
+        done = disk.Write().ok();
+        disk.env.Kill();
+        disk.env.CancelFaults();
+        disk.env.PowerOffAfter(m);
+        // Only what it says of the tree: a power failure meanwhile says nothing.
+        const bool refused = absl::IsFailedPrecondition(CheckNotDiverged(&disk.env, kDir));
+        disk.env.Crash(seed);
+        if (!refused) continue;
+        CHECK(absl::IsFailedPrecondition(CheckNotDiverged(&disk.env, kDir)));
+        if (!done) ++refused_early;
+      }
+    }
+  }
+  CHECK(refused_early > 0);
+}
+
 TEST_CASE("a damaged marker forbids the start, too") {
   Disk disk;
   REQUIRE(disk.Write().ok());

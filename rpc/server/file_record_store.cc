@@ -84,6 +84,9 @@ absl::StatusOr<std::unique_ptr<FileRecordStore>> FileRecordStore::Open(consensus
 }
 
 absl::Status FileRecordStore::Load() {
+  // The process that renamed a checkpoint may not have lived to do this, and its log is about to be
+  // compacted to it.
+  if (absl::Status s = env_->SyncDirectory(path_); !s.ok()) return s;
   for (const char* left : {kNew, kStaged}) {
     const std::string path = absl::StrCat(path_, "/", left);
     if (!env_->Exists(path)) continue;

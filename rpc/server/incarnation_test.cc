@@ -51,6 +51,37 @@ TEST_CASE("power fails at any step of that, and no incarnation is used twice") {
   }
 }
 
+TEST_CASE(
+    "a stop at any step, then a power failure at any step of the next start, use none twice") {
+  bool done = false;
+  for (uint64_t n = 0; !done; ++n) {
+    for (uint64_t m = 0; m < 10; ++m) {
+      for (uint64_t seed = 0; seed < 10; ++seed) {
+        CAPTURE(n, m, seed);
+        consensus::FaultEnv env;
+        REQUIRE(env.CreateDirectories(kDir).ok());
+        uint64_t last = *NextIncarnation(&env, kDir, kWallMs);
+        if (seed % 2 == 0) env.SetCapacity(env.used_bytes());
+        const absl::Status error = absl::InternalError("stop");
+        seed % 4 < 2 ? env.FailAfter(n, error) : env.FailSyncAfter(n, error);
+        const auto second = NextIncarnation(&env, kDir, kWallMs);
+        done = second.ok();
+        if (second.ok()) last = *second;
+        env.Kill();
+        env.CancelFaults();
+        env.PowerOffAfter(m);
+        const auto third = NextIncarnation(&env, kDir, kWallMs);
+        if (third.ok()) last = *third;
+        env.Crash(seed);
+        const auto fourth = NextIncarnation(&env, kDir, kWallMs);
+        INFO(fourth.status());
+        REQUIRE(fourth.ok());
+        CHECK(*fourth > last);
+      }
+    }
+  }
+}
+
 TEST_CASE("a member that has none yet needs room for it") {
   consensus::FaultEnv env;
   REQUIRE(env.CreateDirectories(kDir).ok());
