@@ -254,12 +254,34 @@ void Nemesis::MaybeHarmDisk(size_t member) {
 
 bool Nemesis::MayLosePower(size_t member) const { return !truce_ && !machines_[member]->lies(); }
 
-void Nemesis::LetDiskLie(size_t member) {
-  Machine& machine = *machines_[member];
+bool Nemesis::MayLie(size_t member) const {
   const bool one_lies = std::any_of(machines_.begin(), machines_.end(),
                                     [](const auto& other) { return other->has_hidden_fault(); });
-  if (one_lies || machine.process() == nullptr || !machine.counts() || !MayHarmDisk(member)) return;
-  machine.Lie();
+  return !truce_ && !one_lies && machines_[member]->process() != nullptr &&
+         machines_[member]->counts() && MayHarmDisk(member);
+}
+
+void Nemesis::LetDiskLie(size_t member) {
+  Machine& machine = *machines_[member];
+  if (!MayLie(member)) return;
+  if (Leader() == &machine && random_.Chance(0.7)) {
+    // It writes what is never committed, durably, and what replaces that is lost: its log is that
+    // of an older term then.
+    Isolate(member);
+    const int64_t until_deposed_us =
+        2 * int64_t{options_.limits.election_ticks} * options_.limits.tick_ms * 1000;
+    simulation_.After(until_deposed_us, [this, member] {
+      if (stopped_ || !MayLie(member)) return;
+      BeginToLie(member);
+      network_.HealAll();
+    });
+  } else {
+    BeginToLie(member);
+  }
+}
+
+void Nemesis::BeginToLie(size_t member) {
+  machines_[member]->Lie();
   simulation_.After(random_.LongTail(kLieUs), [this, member] {
     if (!stopped_) BeginTruce(member);
   });

@@ -72,6 +72,8 @@ class Nemesis {
   bool MayLosePower(size_t member) const;
   // A disk lies for a while, and then its power fails.
   void LetDiskLie(size_t member);
+  bool MayLie(size_t member) const;
+  void BeginToLie(size_t member);
   // Nothing else goes wrong while the member finds out.
   void BeginTruce(size_t member);
   void AwaitEndOfTruce(size_t member, int64_t deadline_us);
