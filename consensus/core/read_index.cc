@@ -115,7 +115,9 @@ void Raft::Impl::Handle(MemberId from, const Heartbeat& heartbeat) {
     // The leader means what this member acknowledged. It may have forgotten that since (loss.cc),
     // or another directory did it, and then the log may hold other entries in those places: only
     // what an AppendRequest has compared is committed.
-    const Index commit = std::min(heartbeat.commit, follower.matched);
+    const Index held =
+        PlantedFault("a heartbeat commits what was not matched") ? last_index() : follower.matched;
+    const Index commit = std::min(heartbeat.commit, held);
     if (commit > commit_) CommitTo(commit);
     // The leader compares the logs when it learns that this member has not done so.
     if (heartbeat.commit > follower.matched) follower.ack_due = true;

@@ -54,11 +54,17 @@ void Raft::Impl::CommitTo(Index index) {
 }
 
 Index Raft::Impl::ReachedWith(Index own) const {
-  return quorum().Reached([&](MemberId member) {
+  const auto reached = [&](MemberId member) {
     if (member == options_.self) return own;
     const Progress* progress = FindProgress(member);
     return CountsForQuorum(progress) ? progress->match() : Index{0};
-  });
+  };
+  if (PlantedFault("one majority of a joint membership")) {
+    Membership one = membership();
+    one.outgoing.clear();
+    return Quorum(one).Reached(reached);
+  }
+  return quorum().Reached(reached);
 }
 
 bool Raft::Impl::PersistWaits() const {

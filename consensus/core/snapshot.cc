@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/planted_fault.h"
 #include "consensus/core/limits.h"
 #include "consensus/core/raft_impl.h"
 
@@ -100,7 +101,8 @@ void Raft::Impl::Compact() {
   if (active_version() < kVersionMembership) return;
   const auto stall_ticks = static_cast<uint64_t>(SnapshotStallTicks());
   if (former_hold_ && now_ticks_ - former_hold_->ended_ticks >= stall_ticks) former_hold_.reset();
-  const Index target = CompactionTarget();
+  const Index target = PlantedFault("compaction past the checkpoint") ? std::min(applied_, durable_)
+                                                                      : CompactionTarget();
   if (target < base_index() + options_.compaction_step_entries) return;
   terms_.CompactTo(target);
   sizes_.CompactTo(target);

@@ -39,6 +39,11 @@ inline constexpr PlantedFaultCase kPlantedFaults[] = {
     {"reports about disks are not forgotten", 1000},
     {"one full disk counts as a majority", 500},
     {"a tree differs unseen", 50, "no server finds that its tree differs"},
+    {"one majority of a joint membership", 1000},
+    {"no check-quorum", 500},
+    {"a snapshot lacks the last commands of servers", 50},
+    {"a heartbeat commits what was not matched", 4000, "equal logs"},
+    {"compaction past the checkpoint", 200},
 };
 
 }  // namespace quorate::simulation
