@@ -14,6 +14,7 @@ constexpr int kChangesInTurn = 3;
 // How long a disk lies on average; how long it takes at most until all is quiet before it forgets,
 // and until its member has found out; how often it is looked whether it has.
 constexpr int64_t kLieUs = 500'000;
+constexpr int64_t kShortLieUs = 20'000;
 constexpr int64_t kTruceUs = 3'000'000;
 constexpr int64_t kTruceStepUs = 10'000;
 
@@ -282,7 +283,7 @@ void Nemesis::LetDiskLie(size_t member) {
 
 void Nemesis::BeginToLie(size_t member) {
   machines_[member]->Lie();
-  simulation_.After(random_.LongTail(kLieUs), [this, member] {
+  simulation_.After(random_.LongTail(random_.Chance(0.5) ? kLieUs : kShortLieUs), [this, member] {
     if (!stopped_) BeginTruce(member);
   });
 }
@@ -295,25 +296,31 @@ void Nemesis::BeginTruce(size_t member) {
     BringBack(machine->number());
     machine->Resume();
   }
-  simulation_.After(kTruceUs, [this, member] {
+  AwaitQuiet(member, simulation_.now_us() + kTruceUs);
+}
+
+void Nemesis::AwaitQuiet(size_t member, int64_t deadline_us) {
+  simulation_.After(kTruceStepUs, [this, member, deadline_us] {
     if (stopped_) return;
     // Who leads knows what the others have acknowledged: it must not be the one that forgets, and
     // must have heard from all.
     Machine* leader = Leader();
-    Machine& machine = *machines_[member];
-    const bool all_are_there =
-        std::all_of(machines_.begin(), machines_.end(), [&](const auto& other) {
-          return other->process() != nullptr && leader != nullptr &&
-                 other->process()->raft().leader().value() == leader->number() + 1;
+    const bool is_quiet =
+        leader != nullptr && leader->number() != member &&
+        std::all_of(machines_.begin(), machines_.end(), [&](const auto& machine) {
+          return machine->process() != nullptr &&
+                 machine->process()->raft().leader().value() == leader->number() + 1;
         });
-    if (!all_are_there || leader->number() == member) {
-      machine.BeHonest();
+    if (is_quiet) {
+      machines_[member]->PowerOff();
+      BringBack(member);
+      AwaitEndOfTruce(member, simulation_.now_us() + kTruceUs);
+    } else if (simulation_.now_us() >= deadline_us) {
+      machines_[member]->BeHonest();
       truce_ = false;
-      return;
+    } else {
+      AwaitQuiet(member, deadline_us);
     }
-    machine.PowerOff();
-    BringBack(member);
-    AwaitEndOfTruce(member, simulation_.now_us() + kTruceUs);
   });
 }
 

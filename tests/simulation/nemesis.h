@@ -76,6 +76,8 @@ class Nemesis {
   void BeginToLie(size_t member);
   // Nothing else goes wrong while the member finds out.
   void BeginTruce(size_t member);
+  // Power fails at the member as soon as all others follow one leader.
+  void AwaitQuiet(size_t member, int64_t deadline_us);
   void AwaitEndOfTruce(size_t member, int64_t deadline_us);
   void Partition();
   void CutBetween(size_t a, size_t b);

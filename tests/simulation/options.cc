@@ -17,7 +17,7 @@ constexpr int64_t kThoroughChaosUs = 5'000'000;
 
 // Seeds of a kind of their own.
 constexpr double kLieChance = 0.03;
-constexpr double kWriteOnChance = 0;  // a snapshot may be overtaken by compaction for ever
+constexpr double kWriteOnChance = 0.04;
 constexpr double kMajorityLostChance = 0.02;
 constexpr double kRocksChance = 0.03;
 
@@ -175,6 +175,12 @@ void LetLeadersTakeTurns(Random* random, Options* options) {
   if (random->Chance(0.7)) {
     options->limits.append_bytes_max = options->limits.inflight_messages_max = 1;
   }
+  if (random->Chance(0.5)) {
+    // Clients ask while the first entry of a new leader is on its way to slow disks.
+    options->clients.count = std::max<size_t>(options->clients.count, 4);
+    options->clients.onlooker_chance = 0.5;
+    options->disk.write_us = 10'000;
+  }
 }
 
 // Old leaders that still have clients, and clients that ask them: one that serves reads without its
@@ -281,6 +287,12 @@ Options ChooseOptions(uint64_t seed) {
     LetClientsWriteOn(&later, &options);
   } else if (options.cluster.voters >= 3 && options.cluster.membership_rate == 0) {
     options.disk.majority_is_lost = later.Chance(kMajorityLostChance);
+  }
+  if (later.Chance(0.2)) {
+    options.limits.snapshot_window_bytes_max = Pick<size_t>(&later, {1, 3'000});
+  }
+  if (later.Chance(0.2) && !options.cluster.writes_during_repair) {
+    options.limits.transfer_bytes_max = Pick<uint64_t>(&later, {1, 2'000, 50'000});
   }
   if (later.Chance(kRocksChance)) {
     options.disk.has_rocksdb = true;
@@ -397,6 +409,8 @@ std::string ToString(const Options& options) {
   add("compaction_step_entries", limits.compaction_step_entries);
   add("snapshot_chunk_bytes", limits.snapshot_chunk_bytes);
   add("snapshot_bytes_per_tick", limits.snapshot_bytes_per_tick);
+  add("snapshot_window_bytes_max", limits.snapshot_window_bytes_max);
+  add("transfer_bytes_max", limits.transfer_bytes_max);
   add("applies_here", limits.applies_here);
   end();
   return out;

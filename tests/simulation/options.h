@@ -98,6 +98,8 @@ struct LimitOptions {
   uint64_t compaction_step_entries = 0;
   size_t snapshot_chunk_bytes = 0;
   size_t snapshot_bytes_per_tick = 0;
+  size_t snapshot_window_bytes_max = 0;
+  uint64_t transfer_bytes_max = 0;
   bool applies_here = false;  // also on the node thread, as a server does
 };
 

@@ -93,6 +93,9 @@ rpc::ReplicaOptions MakeReplicaOptions(const Options& options, const rpc::Config
     raft.compaction_step_entries = limits.compaction_step_entries;
     raft.snapshot_chunk_bytes = limits.snapshot_chunk_bytes;
     raft.snapshot_bytes_per_tick = limits.snapshot_bytes_per_tick;
+    SetIfGiven(limits.snapshot_window_bytes_max, &raft.snapshot_window_bytes_max);
+    SetIfGiven(limits.transfer_bytes_max, &raft.transfer_bytes_max);
+    raft.retained_bytes_max = std::min(raft.retained_bytes_max, raft.transfer_bytes_max);
   }
   return replica;
 }
