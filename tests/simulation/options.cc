@@ -12,7 +12,7 @@ namespace quorate::simulation {
 namespace {
 
 // Seeds in which everything is checked, and how long their faults go on at most.
-constexpr double kThoroughChance = 0.05;
+constexpr double kThoroughChance = 0.02;
 constexpr int64_t kThoroughChaosUs = 5'000'000;
 
 // Seeds of a kind of their own.
