@@ -57,10 +57,14 @@ bool Cluster::MightRefuseData(size_t member, int64_t from_us, int64_t until_us) 
 }
 
 void Cluster::Run() {
-  checker_.OnElection([this](size_t member) { nemesis_.OnElection(member); });
+  checker_.OnElection([this](size_t member) {
+    ++elections_;
+    nemesis_.OnElection(member);
+  });
   nemesis_.Start();
   workload_->Start();
   simulation_.RunUntil(simulation_.options().chaos_us, [] { return false; });
+  if (simulation_.options().only_load) CheckNobodyWasDeposed();
 
   nemesis_.Stop();
   simulation_.SetCalm();
@@ -131,6 +135,12 @@ bool Cluster::Compared(const std::vector<size_t>& members, int64_t zxid) {
     if (process->replica().metrics().digest_compared_zxid < zxid) return false;
   }
   return true;
+}
+
+void Cluster::CheckNobodyWasDeposed() {
+  simulation_.trace().Count("checker: a leader under load was watched");
+  if (elections_ == 1) return;
+  Fail("load deposes no leader", fmt::format("{} elections\n{}", elections_, Describe()));
 }
 
 void Cluster::CheckLeaderStays(const std::vector<size_t>& core) {

@@ -65,6 +65,8 @@ class Cluster : public World {
   bool Agree(const std::vector<size_t>& members);
   // Whether these members have held their trees against a majority's up to `zxid`.
   bool Compared(const std::vector<size_t>& members, int64_t zxid);
+  // Load alone deposes nobody (Options::only_load): whoever was elected first leads.
+  void CheckNobodyWasDeposed();
   // While nothing goes wrong any more, whoever leads goes on to do so, whatever those try who are
   // not repaired. REQUIRES: `core` agrees.
   void CheckLeaderStays(const std::vector<size_t>& core);
@@ -84,6 +86,7 @@ class Cluster : public World {
   std::vector<std::unique_ptr<Machine>> machines_;
   Nemesis nemesis_;
   std::unique_ptr<Workload> workload_;
+  size_t elections_ = 0;  // that somebody won
 };
 
 }  // namespace quorate::simulation

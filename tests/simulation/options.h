@@ -112,7 +112,7 @@ struct ClientOptions {
   double onlooker_chance = 0;  // of a client: it writes nothing, and asks whoever leads
   size_t ballast_nodes = 0;    // of the tree from the beginning, so that snapshots take long
   size_t ballast_bytes = 0;    // of each of them
-  // Not 0: now and then a client sends many writes of this size at once.
+  // Not 0: now and then all clients send writes of this size at once.
   size_t large_write_bytes = 0;
 };
 

@@ -38,6 +38,7 @@ inline constexpr PlantedFaultCase kPlantedFaults[] = {
     {"writes are refused for no reason", 50},
     {"reports about disks are not forgotten", 1000},
     {"one full disk counts as a majority", 500},
+    {"heartbeats wait behind data", 1000, "load deposes no leader"},
     {"a tree differs unseen", 50, "no server finds that its tree differs"},
     {"one majority of a joint membership", 1000},
     {"no check-quorum", 500},

@@ -191,6 +191,17 @@ void Worker::LookAt(size_t member) {
   if (!playground_->quiet && client_.connected()) client_.MoveTo(member);
 }
 
+void Worker::WriteLarge(size_t writes) {
+  if (playground_->quiet || !client_.connected()) return;
+  world_->Count("workload: many large writes at once");
+  const std::string path = absl::StrCat(kLargePath, "/", client_.number() % 3);
+  for (size_t write = 0; write < writes; ++write) {
+    std::string value = NewValue();
+    value.resize(playground_->large_bytes_max, 'x');
+    Submit(write == 0 ? MakeCreate(path, std::move(value)) : MakeSetData(path, std::move(value)));
+  }
+}
+
 void Worker::Submit(Request request, Client::Done done) {
   if (client_.connected()) client_.Submit(std::move(request), std::move(done));
 }

@@ -99,6 +99,8 @@ class Worker {
   bool only_looks() const { return only_looks_; }
   // Goes on at this member, if it can.
   void LookAt(size_t member);
+  // Sends so many writes of full size at once.
+  void WriteLarge(size_t writes);
   const Client& client() const { return client_; }
 
  private:

@@ -19,6 +19,9 @@ constexpr int64_t kQuietStepUs = 20'000;
 // Of an onlooker: that it comes to a new leader, and when.
 constexpr double kFollowsChance = 0.7;
 constexpr int64_t kFollowAfterUs = 1'000'000;
+// When all clients send large writes at the same time, and how many.
+constexpr int64_t kLargeWritesUs = 1'000'000;
+constexpr size_t kLargeWritesAtOnce = 4;
 
 CheckerSettings SettingsOf(const Options& options) {
   CheckerSettings settings;
@@ -46,6 +49,10 @@ class MixedWorkload : public Workload, public ServerObserver {
     playground_.watch_chance = random.Unit() * 0.6;
     playground_.outstanding_max = static_cast<size_t>(random.Between(1, 100));
     playground_.large_bytes_max = random.Chance(0.2) ? 500'000 : 20'000;
+    if (options.clients.large_write_bytes > 0) {
+      playground_.large_bytes_max = options.clients.large_write_bytes;
+      playground_.weights[static_cast<size_t>(Action::kLargeValue)] = 0;
+    }
     playground_.register_count = kRegisterCount;
     playground_.ballast_nodes = options.clients.ballast_nodes;
     playground_.ballast_bytes = options.clients.ballast_bytes;
@@ -80,6 +87,7 @@ class MixedWorkload : public Workload, public ServerObserver {
 
   void Start() override {
     for (auto& worker : workers_) worker->Start();
+    if (options_.clients.large_write_bytes > 0) WriteLargeLater();
   }
 
   void BeginQuiet() override {
@@ -116,6 +124,13 @@ class MixedWorkload : public Workload, public ServerObserver {
   }
 
  private:
+  void WriteLargeLater() {
+    world_->After(kLargeWritesUs, [this] {
+      for (auto& worker : workers_) worker->WriteLarge(kLargeWritesAtOnce);
+      if (!playground_.quiet) WriteLargeLater();
+    });
+  }
+
   void StepQuiet() {
     const bool all_proved = checkers_.sessions().LingeringSessions().empty() &&
                             std::all_of(workers_.begin(), workers_.end(), [](const auto& worker) {
