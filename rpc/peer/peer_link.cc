@@ -45,6 +45,11 @@ bool PeerLink::IsSending() const {
   return connection_ != nullptr && connection_->is_sending;
 }
 
+std::string PeerLink::ConnectedHost() const {
+  MutexLock lock(&mutex_);
+  return connection_ == nullptr ? "" : connected_host_;
+}
+
 int64_t PeerLink::DownForMs(Clock::time_point now) const {
   MutexLock lock(&mutex_);
   if (connection_ != nullptr) return 0;
@@ -204,8 +209,11 @@ void PeerLink::OnAnswer(const std::shared_ptr<Connection>& connection, const Hel
     attempt_ = nullptr;
     // Nobody else knows of the connection yet.
     connection->writer.SetReceiverVersion(answer.newest_version);
+    error_code error;
+    const tcp::endpoint remote = connection->socket.remote_endpoint(error);
     {
       MutexLock lock(&mutex_);
+      connected_host_ = error ? "" : HostText(remote.address());
       connection_ = connection;
     }
     return handler_->OnPeerUp(peer_);

@@ -6,8 +6,8 @@
 // sends is taken along by that one; what the network does not take waits for the event loop. What
 // leaves first, and in which order it arrives, is said in rpc/peer/send_queue.h.
 //
-// Thread-safety: Write, IsSending, DownForMs and SetClusterId from any thread, the rest from the
-// event loop's.
+// Thread-safety: Write, IsSending, ConnectedHost, DownForMs and SetClusterId from any thread, the
+// rest from the event loop's.
 #pragma once
 
 #include <atomic>
@@ -66,6 +66,8 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   void Tick(Clock::time_point now);
   // Whether something that was written has not been handed to the network yet.
   bool IsSending() const;
+  // The address that it is connected to; empty if there is none that the peer accepted.
+  std::string ConnectedHost() const;
   // How long there has been none that the peer accepted.
   int64_t DownForMs(Clock::time_point now) const;
   // Closes it for good.
@@ -142,6 +144,7 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
 
   mutable Mutex mutex_;
   std::shared_ptr<Connection> connection_ ABSL_GUARDED_BY(mutex_);  // if the peer has accepted one
+  std::string connected_host_ ABSL_GUARDED_BY(mutex_);              // of connection_
   Clock::time_point down_since_ ABSL_GUARDED_BY(mutex_) = Clock::now();
   std::string cluster_id_ ABSL_GUARDED_BY(mutex_);
 };

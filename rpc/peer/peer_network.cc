@@ -140,9 +140,10 @@ void PeerNetwork::Adopt(tcp::socket socket) {
   error_code error = ConfigurePeerSocket(&socket);
   const tcp::endpoint remote = error ? tcp::endpoint() : socket.remote_endpoint(error);
   if (error) return;  // it is gone already
-  const std::string where = PeerAddress{remote.address().to_string(), remote.port()}.ToString();
+  const std::string host = HostText(remote.address());
+  const std::string where = PeerAddress{host, remote.port()}.ToString();
   MakeRoomForStranger();
-  auto receiver = std::make_shared<PeerReceiver>(std::move(socket), where,
+  auto receiver = std::make_shared<PeerReceiver>(std::move(socket), host, where,
                                                  static_cast<PeerReceiver::Owner*>(this), handler_);
   receivers_[receiver.get()] = receiver;
   receiver->Start();
@@ -162,7 +163,16 @@ void PeerNetwork::MakeRoomForStranger() {
   oldest->Close();
 }
 
-HelloAnswer PeerNetwork::OnHello(const Hello& hello) {
+bool PeerNetwork::IsAliveElsewhere(MemberId member, const std::string& host) const {
+  const PeerLink* link = LinkTo(member);
+  const std::string connected_host = link == nullptr ? "" : link->ConnectedHost();
+  if (connected_host.empty() || connected_host == host) return false;
+  return std::any_of(receivers_.begin(), receivers_.end(), [&](const auto& entry) {
+    return entry.second->from() == member && entry.second->host() != host;
+  });
+}
+
+HelloAnswer PeerNetwork::OnHello(const Hello& hello, const std::string& host) {
   MutexLock lock(&mutex_);
   if (hello.protocol_version != kPeerProtocolVersion) {
     return {false,
@@ -184,6 +194,15 @@ HelloAnswer PeerNetwork::OnHello(const Hello& hello) {
         absl::StrCat("it belongs to cluster ", absl::BytesToHexString(cluster_id_),
                      ", our data directory to cluster ", absl::BytesToHexString(hello.cluster_id)),
         cluster_id_};
+  }
+  if (IsAliveElsewhere(hello.from, host)) {
+    return {
+        false,
+        absl::StrCat("server ", hello.from.value(), " is alive at ",
+                     options_.addresses.at(hello.from).ToString(),
+                     "; two servers have the same number: correct the file myid of one, or stop "
+                     "the other"),
+        ""};
   }
   return {true, "", ""};
 }

@@ -75,7 +75,7 @@ class PeerNetwork : public PeerLinks, public consensus::EventLoop, private PeerR
   using Clock = std::chrono::steady_clock;
 
   // PeerReceiver::Owner
-  HelloAnswer OnHello(const Hello& hello) override;
+  HelloAnswer OnHello(const Hello& hello, const std::string& host) override;
   void OnAccepted(PeerReceiver* receiver) override;
   void OnRefused(const std::string& where, const std::string& why) override;
   void OnEnd(PeerReceiver* receiver) override;
@@ -95,6 +95,9 @@ class PeerNetwork : public PeerLinks, public consensus::EventLoop, private PeerR
   void Adopt(boost::asio::ip::tcp::socket socket);
   // Closes the oldest connection on which no server has said hello, if there are too many.
   void MakeRoomForStranger();
+  // Whether `member` is alive elsewhere than at `host`: where the configuration says that it is,
+  // and connected to us from another address.
+  bool IsAliveElsewhere(consensus::MemberId member, const std::string& host) const;
   // The link to `member`; null for one that is not known.
   PeerLink* LinkTo(consensus::MemberId member) const;
 

@@ -165,6 +165,12 @@ Message HeartbeatOf(uint64_t round) {
                  consensus::Heartbeat{consensus::Index(0), ReadRound(round)}};
 }
 
+// From the other of the two.
+Message HeartbeatTo(uint32_t to) {
+  return Message{MemberId(3 - to), MemberId(to), Term(1),
+                 consensus::Heartbeat{consensus::Index(0), ReadRound(1)}};
+}
+
 const std::string kCluster(16, 'c');
 
 TEST_CASE("messages, writes and touches arrive in order, each once") {
@@ -391,6 +397,35 @@ TEST_CASE("a connection that is no server's is closed, and harms nobody") {
   CHECK(pair.Locked(pair.end(1).touched).empty());
   pair.Start(2, kCluster);
   pair.Await([&] { return pair.end(1).ups == 1 && pair.end(2).ups == 1; });
+}
+
+TEST_CASE("a second server with the number of one that is alive is refused, and disturbs nobody") {
+  Pair pair;
+  pair.Start(1, kCluster);
+  pair.Start(2, kCluster);
+  pair.Await([&] { return pair.end(1).ups == 1 && pair.end(2).ups == 1; });
+  // From another machine: every address of 127/8 is one of this machine.
+  boost::asio::io_context context;
+  tcp::socket other(context, tcp::endpoint(boost::asio::ip::make_address("127.0.0.2"), 0));
+  other.connect(Loopback(pair.address(1).port));
+  boost::asio::write(other, boost::asio::buffer(Batch([](std::string* out) {
+                       AppendHelloFrame({kPeerProtocolVersion, MemberId(2), MemberId(1), ""}, out);
+                     })));
+  std::string answer;
+  boost::system::error_code error;
+  boost::asio::read(other, boost::asio::dynamic_buffer(answer), error);
+  using Catch::Contains;
+  CHECK_THAT(answer, Contains("server 2 is alive at " + pair.address(2).ToString()) &&
+                         Contains("the same number"));
+  pair.network(2).Send({HeartbeatTo(1)});
+  pair.Await([&] { return pair.end(1).rounds.size() == 1; });
+  CHECK(pair.Locked(pair.end(1).downs) == 0);
+  CHECK(pair.Locked(pair.end(2).downs) == 0);
+  // Once the first one is gone, another may take its place.
+  pair.Stop(2);
+  pair.Await([&] { return pair.end(1).downs > 0; });
+  pair.Start(2, kCluster);
+  pair.Await([&] { return pair.end(1).ups == 2; });
 }
 
 TEST_CASE("strangers who say nothing make room for a server") {

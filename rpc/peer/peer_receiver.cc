@@ -23,9 +23,10 @@ constexpr size_t kOldBatchBytesMax = 4 * kPeerQueueBytesMax;
 
 }  // namespace
 
-PeerReceiver::PeerReceiver(tcp::socket socket, std::string where, Owner* owner,
+PeerReceiver::PeerReceiver(tcp::socket socket, std::string host, std::string where, Owner* owner,
                            PeerHandler* handler)
     : socket_(std::move(socket)),
+      host_(std::move(host)),
       where_(std::move(where)),
       owner_(owner),
       handler_(handler),
@@ -77,7 +78,7 @@ absl::Status PeerReceiver::OnBatch(std::shared_ptr<std::string> bytes) {
 }
 
 absl::Status PeerReceiver::OnHello(const Hello& hello) {
-  const HelloAnswer answer = owner_->OnHello(hello);
+  const HelloAnswer answer = owner_->OnHello(hello, host_);
   Answer(answer);
   if (!answer.accepted) {  // the other side says so in its log
     Close();

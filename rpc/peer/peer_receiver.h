@@ -24,8 +24,8 @@ class PeerReceiver : public std::enable_shared_from_this<PeerReceiver> {
   class Owner {
    public:
     virtual ~Owner() = default;
-    // What to answer to `hello`.
-    virtual HelloAnswer OnHello(const Hello& hello) = 0;
+    // What to answer to `hello`, which came from the address `host`.
+    virtual HelloAnswer OnHello(const Hello& hello, const std::string& host) = 0;
     // It has been accepted as the connection of `from`.
     virtual void OnAccepted(PeerReceiver* receiver) = 0;
     // A connection is closed by us because of what came; rubbish from strangers included.
@@ -35,8 +35,9 @@ class PeerReceiver : public std::enable_shared_from_this<PeerReceiver> {
   };
 
   // `owner` and `handler` must outlive the object; the socket is configured.
-  PeerReceiver(boost::asio::ip::tcp::socket socket, std::string where, Owner* owner,
-               PeerHandler* handler);
+  // `host` is the other end's address, `where` has its port as well.
+  PeerReceiver(boost::asio::ip::tcp::socket socket, std::string host, std::string where,
+               Owner* owner, PeerHandler* handler);
   PeerReceiver(const PeerReceiver&) = delete;
   PeerReceiver& operator=(const PeerReceiver&) = delete;
 
@@ -46,6 +47,7 @@ class PeerReceiver : public std::enable_shared_from_this<PeerReceiver> {
   // Whom it belongs to; none before it was accepted.
   const std::optional<consensus::MemberId>& from() const { return from_; }
   Clock::time_point opened_at() const { return opened_at_; }
+  const std::string& host() const { return host_; }
   const std::string& where() const { return where_; }
 
  private:
@@ -58,6 +60,7 @@ class PeerReceiver : public std::enable_shared_from_this<PeerReceiver> {
   void Answer(const HelloAnswer& answer);
 
   boost::asio::ip::tcp::socket socket_;
+  const std::string host_;
   const std::string where_;
   Owner* const owner_;
   PeerHandler* const handler_;

@@ -33,6 +33,13 @@ constexpr Option kOptions[] = {
 
 }  // namespace
 
+std::string HostText(boost::asio::ip::address address) {
+  if (address.is_v6() && address.to_v6().is_v4_mapped()) {
+    address = boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, address.to_v6());
+  }
+  return address.to_string();
+}
+
 std::string PeerAddress::ToString() const {
   const bool is_v6 = host.find(':') != std::string::npos;
   return absl::StrCat(is_v6 ? "[" : "", host, is_v6 ? "]:" : ":", port);

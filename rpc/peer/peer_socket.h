@@ -1,6 +1,7 @@
 // What both ends of a connection between servers have in common.
 #pragma once
 
+#include <boost/asio/ip/address.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <cstdint>
 #include <string>
@@ -14,6 +15,9 @@ struct PeerAddress {
 
   std::string ToString() const;  // host:port
 };
+
+// An address as text, the same for an IPv4 address on a socket of either family.
+std::string HostText(boost::asio::ip::address address);
 
 // Sends without delay, never blocks, and notices within seconds if the machine at the other end is
 // gone without a word: a server that is back must not meet its old connection. The error is that of
