@@ -190,7 +190,9 @@ absl::Status Connection::OnConnectRequest(std::string_view packet) {
   if (status.read_only ? !connect_.read_only : !status.in_touch) {
     return absl::UnavailableError("this server is out of touch with a majority of the servers");
   }
-  if (connect_.last_zxid_seen > loop_->LockTree().last_zxid().value()) {
+  const tree::Zxid applied = loop_->LockTree().last_zxid();
+  if (state_ == State::kFinished) return absl::OkStatus();  // by what that handed out
+  if (connect_.last_zxid_seen > applied.value()) {
     state_ = State::kCatchingUp;
     return absl::OkStatus();
   }
@@ -200,6 +202,7 @@ absl::Status Connection::OnConnectRequest(std::string_view packet) {
 absl::Status Connection::RetryHandshake() {
   ASSERT(state_ == State::kCatchingUp);
   const tree::Zxid applied = loop_->LockTree().last_zxid();
+  if (state_ == State::kFinished) return absl::OkStatus();  // by what that handed out
   if (connect_.last_zxid_seen <= applied.value()) return BeginSession();
   if (loop_->now() - opened_ < kCatchUpTimeout) return absl::OkStatus();
   return absl::FailedPreconditionError(
@@ -546,6 +549,12 @@ absl::StatusOr<Connection::Progress> Connection::AnswerNow(int32_t xid, OpCode o
     return absl::UnimplementedError(
         absl::StrCat("operation ", static_cast<int32_t>(op), " is not one that is served"));
   }
+  // Locking the tree hands out what was applied, and that may finish this connection: events that
+  // its client has to be sent were skipped. An answer would carry a zxid behind them, and the
+  // client, which sets its watches again with the last zxid that it has seen, would never hear of
+  // them.
+  loop_->LockTree();
+  if (state_ == State::kFinished) return Progress::kMustWait;
   switch (op) {
     case OpCode::kExists:
     case OpCode::kGetData:

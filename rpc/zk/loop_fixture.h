@@ -51,22 +51,18 @@ class FakeService : public Service {
 
   void Apply(Door* door) {
     {
-      GuardedTree::WriteGuard tree = tree_.Write();
-      for (CommandBatch& batch : std::exchange(batches, {})) {
-        for (const CommandBatch::Range& range : batch.commands) {
-          tree::StampSequence(batch.bytes->data() + range.offset, ++sequence_);
-          tree::StampTime(batch.bytes->data() + range.offset, kStartMs);
-          tree->Apply(tree::Zxid(static_cast<int64_t>(sequence_)), batch.view(range), origin(),
-                      door);
-        }
-      }
+      const GuardedTree::WriteGuard tree = tree_.Write();
+      ApplyAll(&*tree, door);
     }
     door->OnBatchApplied();
   }
 
-  // Tells `door` that another tree, here one like the one before, is in its place.
+  // As a snapshot does: the tree becomes one in which everything submitted is applied, and `door`
+  // is not told what that was.
   void ReplaceTree(Door* door) {
+    Unheard unheard;
     const GuardedTree::WriteGuard tree = tree_.Write();
+    ApplyAll(&*tree, &unheard);
     door->OnTreeReplaced(*tree);
   }
 
@@ -80,6 +76,25 @@ class FakeService : public Service {
   uint64_t incarnation = 5;
 
  private:
+  class Unheard final : public tree::ApplyListener {
+    void OnNodeEvent(tree::EventType, std::string_view, tree::Zxid,
+                     const tree::EventAcls&) override {}
+    void OnSessionAttached(const tree::SessionInfo&) override {}
+    void OnSessionClosed(tree::SessionId, tree::Zxid) override {}
+    void OnResult(tree::ApplyResult) override {}
+  };
+
+  void ApplyAll(tree::Tree* tree, tree::ApplyListener* listener) {
+    for (CommandBatch& batch : std::exchange(batches, {})) {
+      for (const CommandBatch::Range& range : batch.commands) {
+        tree::StampSequence(batch.bytes->data() + range.offset, ++sequence_);
+        tree::StampTime(batch.bytes->data() + range.offset, kStartMs);
+        tree->Apply(tree::Zxid(static_cast<int64_t>(sequence_)), batch.view(range), origin(),
+                    listener);
+      }
+    }
+  }
+
   GuardedTree tree_;
   uint64_t sequence_ = 0;
 };
