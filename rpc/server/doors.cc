@@ -64,6 +64,15 @@ void Doors::OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid) 
   for (const Entry& entry : doors_) entry.door->OnRecentEvents(parts, zxid);
 }
 
+std::vector<int64_t> Doors::HeldUpSessions() {
+  std::vector<int64_t> sessions;
+  for (const Entry& entry : doors_) {
+    const std::vector<int64_t> of_door = entry.door->HeldUpSessions();
+    sessions.insert(sessions.end(), of_door.begin(), of_door.end());
+  }
+  return sessions;
+}
+
 void Doors::OnBatchApplied() {
   for (const Entry& entry : doors_) entry.door->OnBatchApplied();
 }

@@ -47,6 +47,7 @@ class Doors final : public Door {
   // One of the doors at most keeps events.
   std::shared_ptr<const RecentEvents> TakeRecentEvents() const override;
   void OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid) override;
+  std::vector<int64_t> HeldUpSessions() override;
   void OnBatchApplied() override;
   // REQUIRES as OnResult.
   void OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) override;

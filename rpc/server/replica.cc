@@ -50,6 +50,9 @@ constexpr size_t kStandaloneCachedBytes = 1u << 20;
 constexpr uint64_t kRetainedCheckpoints = 5;
 constexpr uint64_t kRetainedCheckpointBytes = 16;
 
+// How often sessions that cannot be heard because of this server are named to the leader.
+constexpr int kHeldUpTouchMs = 100;
+
 // How often a log that is short of room asks for a checkpoint.
 constexpr int kShortLogCheckpointMs = 2000;
 
@@ -253,13 +256,23 @@ void Replica::FinishSync(const PendingSync& sync, consensus::Index applied) {
 
 void Replica::Touch(std::vector<int64_t> sessions) {
   auto shared = std::make_shared<std::vector<int64_t>>(std::move(sessions));
-  node_->Post([this, shared] {
-    TouchOnNodeThread(*shared);
-    if (raft_status_.leader != consensus::kNoMember &&
-        raft_status_.leader != options_.node.raft.self) {
-      links_->SendTouches(raft_status_.leader, *shared);
-    }
-  });
+  node_->Post([this, shared] { TouchEverywhere(*shared); });
+}
+
+void Replica::TouchEverywhere(const std::vector<int64_t>& sessions) {
+  TouchOnNodeThread(sessions);
+  if (raft_status_.leader != consensus::kNoMember &&
+      raft_status_.leader != options_.node.raft.self) {
+    links_->SendTouches(raft_status_.leader, sessions);
+  }
+}
+
+void Replica::TouchHeldUp() {
+  const auto now = clock_->Now();
+  if (door_ == nullptr || MsBetween(held_up_touched_, now) < kHeldUpTouchMs) return;
+  held_up_touched_ = now;
+  const std::vector<int64_t> sessions = door_->HeldUpSessions();
+  if (!sessions.empty()) TouchEverywhere(sessions);
 }
 
 void Replica::TouchOnNodeThread(const std::vector<int64_t>& sessions) {
@@ -509,6 +522,7 @@ void Replica::OnTick() {
     DeleteContainers(elapsed_ms);
     digests_.OnTick(elapsed_ms, judges_sessions_, node_->raft().membership());
   }
+  TouchHeldUp();
   GuardDisk();
   SayWhoIsMissing();
   PublishStatus();

@@ -198,6 +198,10 @@ class Replica final : public Service,
   void StartSync(PendingSync sync);
   void FinishSync(const PendingSync& sync, consensus::Index applied);
   void TouchOnNodeThread(const std::vector<int64_t>& sessions);
+  // The same, and tells the leader.
+  void TouchEverywhere(const std::vector<int64_t>& sessions);
+  // Sessions that cannot be heard because of this server are not silent.
+  void TouchHeldUp();
   void BeginToLead();
   void EndAsOutdated(uint64_t incarnation);
   void CheckStanding(const consensus::Status& status);
@@ -251,6 +255,7 @@ class Replica final : public Service,
   consensus::Index applied_;
   consensus::Term applied_term_;
   bool judges_sessions_ = false;  // leads, and has applied what came before
+  std::chrono::steady_clock::time_point held_up_touched_;
   // As a leader: the last of them is at or before it.
   consensus::Index expiries_proposed_;
   consensus::Index container_deletions_proposed_;

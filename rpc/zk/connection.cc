@@ -132,8 +132,7 @@ size_t Connection::TakePacket(std::string_view bytes, std::string_view* packet) 
 
 absl::Status Connection::OnPacket(std::string_view packet) {
   ++packets_received_;
-  SetTouched();
-  heard_ = loop_->now();
+  OnHeard();
   if (state_ == State::kUnheard) {
     return SubmitUnanswered(packet) ? absl::OkStatus()
                                     : absl::AbortedError("the client has closed it");
@@ -319,6 +318,11 @@ bool Connection::IsOvertaken(tree::Zxid attach_zxid) const {
 
 void Connection::SetTouched() {
   if (!std::exchange(touched_, true)) loop_->NoteTouched(tag_);
+}
+
+void Connection::OnHeard() {
+  SetTouched();
+  heard_ = loop_->now();
 }
 
 int64_t Connection::LeaderContactAgeMinMs(const Config& config) {

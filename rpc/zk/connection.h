@@ -102,6 +102,8 @@ class Connection {
   bool IsFull() const;
   // A client that takes what it is sent is alive, also if it is too busy to say so.
   void SetTouched();
+  // Something came from the client, which may not have been looked at yet.
+  void OnHeard();
   int64_t packets_received() const { return packets_received_; }
   int64_t packets_sent() const { return packets_sent_; }
   size_t queued() const { return pipeline_.size(); }

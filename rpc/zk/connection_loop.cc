@@ -28,6 +28,7 @@ constexpr auto kRefusalLogPeriod = std::chrono::seconds(5);
 constexpr auto kTimeToSendTheRest = std::chrono::seconds(2);
 // Between calls of OnTimer for which nobody waits: an idle server should sleep.
 constexpr auto kIdleTimerPeriod = std::chrono::milliseconds(250);
+static_assert(2 * kIdleTimerPeriod < ConnectionLoop::kHeldUpAfter);
 
 }  // namespace
 
@@ -45,6 +46,7 @@ struct ConnectionLoop::Client {
   bool throttled = false;     // is not read from, for there is too much on its way
   bool attended = false;      // in attended_
   bool broken = false;        // takes nothing any more
+  size_t waiting = 0;         // bytes of it that were seen while it is not read from
   size_t sent = 0;            // of connection.out()
   size_t unsent_counted = 0;  // in the loop's unsent_
   std::chrono::steady_clock::time_point finished_at;  // when that was seen
@@ -60,7 +62,8 @@ ConnectionLoop::ConnectionLoop(ZkDoor* door, Sockets* sockets)
       clock_(&door->clock()),
       number_(door->AddLoop(this)),
       statistics_(door->statistics().AddLoop()) {
-  now_ = touches_sent_ = clock_->Now();
+  BeginTurn();
+  touches_sent_ = now_;
 }
 
 ConnectionLoop::~ConnectionLoop() = default;
@@ -136,6 +139,7 @@ void ConnectionLoop::MaybeReceive(Client& client) {
     return;
   }
   client.throttled = false;
+  client.waiting = 0;
   client.receiving = true;
   sockets_->Receive(client.connection.tag());
 }
@@ -255,6 +259,7 @@ void ConnectionLoop::Close(Client& client) {
 
 void ConnectionLoop::BeginTurn() {
   now_ = clock_->Now();
+  last_turn_.store(now_.time_since_epoch().count(), std::memory_order_relaxed);
   const int64_t resets = door_->statistics().server_resets();
   if (statistics_->resets_seen.value() == resets) return;
   statistics_->Clear();
@@ -441,8 +446,17 @@ bool ConnectionLoop::NeedsAttention(const Client& client) {
   return !client.receiving || client.connection.NeedsTime();
 }
 
+void ConnectionLoop::HearWaiting(Client& client) {
+  if (!client.open || client.receiving) return;
+  const size_t waiting = sockets_->WaitingBytes(client.connection.tag());
+  const bool has_grown = waiting > std::exchange(client.waiting, waiting);
+  // One that does not read what it is sent holds itself up: it is alive if more comes from it.
+  if (has_grown || (waiting > 0 && !client.blocked)) client.connection.OnHeard();
+}
+
 void ConnectionLoop::CheckTime(Client& client, int64_t leader_contact_age_ms) {
   Connection& connection = client.connection;
+  HearWaiting(client);
   absl::Status problem = connection.CheckTime(now_, leader_contact_age_ms);
   if (problem.ok() && connection.waits_for_catch_up()) {
     problem = connection.RetryHandshake();

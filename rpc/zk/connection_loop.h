@@ -11,6 +11,7 @@
 // except for the locks.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <list>
@@ -44,6 +45,9 @@ class Sockets {
   // The connection takes bytes again: the next ones that come (once) are to be given to OnBytes, or
   // the end of the stream to OnClosed.
   virtual void Receive(uint32_t tag) = 0;
+  // How many bytes of the client wait to be received; 0 if it has hung up. REQUIRES: the connection
+  // takes no bytes.
+  virtual size_t WaitingBytes(uint32_t tag) = 0;
   // Sends what it can of `bytes`, which is not empty, without waiting. Returns how much that was;
   // if it is not all of it, OnWritable is to be called when there is room again. No value: the
   // client takes no more; what it has sent before is still given to OnBytes, and then comes
@@ -58,6 +62,8 @@ class ConnectionLoop {
  public:
   // When OnTimer is to be called for the first time.
   static constexpr auto kTimerPeriod = std::chrono::milliseconds(100);
+  // Nothing was done for so long by a loop that is held up: OnTimer comes more than twice as often.
+  static constexpr auto kHeldUpAfter = std::chrono::milliseconds(600);
 
   // Both must outlive the loop, and no call of the door's may come any more when it is destroyed.
   // The loops of a door are all made before the first connection.
@@ -114,6 +120,11 @@ class ConnectionLoop {
   void Push(Item item);
   // Wakes the loop if something is queued and it does not know.
   void Wake();
+  // When it has begun to do something the last time.
+  std::chrono::steady_clock::time_point last_turn() const {
+    return std::chrono::steady_clock::time_point(
+        std::chrono::steady_clock::duration(last_turn_.load(std::memory_order_relaxed)));
+  }
 
   // --- For connections ---------------------------------------------------------------------------
   ZkDoor& door() { return *door_; }
@@ -146,6 +157,8 @@ class ConnectionLoop {
   void Attend(Client& client);
   static bool NeedsAttention(const Client& client);
   void CheckTime(Client& client, int64_t leader_contact_age_ms);
+  // The time that bytes of a client wait here is no silence of the client.
+  void HearWaiting(Client& client);
   void Finish(Client& client, const absl::Status& why);
   void LogClosing(const Connection& connection, const absl::Status& why);
   void Close(Client& client);
@@ -184,6 +197,7 @@ class ConnectionLoop {
   std::optional<GuardedTree::ReadGuard> tree_;  // while the tree is locked
   tree::Zxid seen_zxid_;
   std::chrono::steady_clock::time_point now_;
+  std::atomic<std::chrono::steady_clock::rep> last_turn_{0};  // now_
   std::chrono::steady_clock::time_point touches_sent_;
   // Sessions that were heard since then on connections that have closed.
   std::vector<int64_t> touched_and_closed_;

@@ -256,6 +256,68 @@ TEST_CASE("touches name each session once, in ascending order, and only those he
   CHECK(f.service.touches[1] == std::vector<int64_t>{sessions[7].session_id});
 }
 
+TEST_CASE("bytes that a congested server leaves in a socket are a sign of life") {
+  Fixture f;
+  ConnectResponse session;
+  const uint32_t tag = f.ConnectSession(&session);
+  f.Pass(200);
+  f.service.touches.clear();
+  f.service.is_congested = true;
+  f.Write(tag, 1, OpCode::kCreate, Create("/a", ""));
+  f.sockets.RunTurns();
+  CHECK_FALSE(f.sockets.receiving(tag));
+  const auto pass = [&](int64_t ms) {  // and nothing is applied
+    f.clock.Advance(ms);
+    f.loop.OnTimer();
+  };
+  pass(200);
+  REQUIRE(f.service.touches.size() == 1);  // the write
+  pass(200);
+  CHECK(f.service.touches.size() == 1);  // it is silent
+  f.Write(tag, kPingXid, OpCode::kPing, "");
+  for (size_t periods = 2; periods < 5; ++periods) {
+    pass(200);
+    REQUIRE(f.service.touches.size() == periods);
+    CHECK(f.service.touches.back() == std::vector<int64_t>{session.session_id});
+  }
+}
+
+TEST_CASE("a client that reads nothing is alive as long as more comes from it") {
+  Fixture f;
+  ConnectResponse session;
+  const uint32_t tag = f.ConnectSession(&session);
+  const std::string data(1'000'000, 'd');
+  f.Call(tag, OpCode::kCreate, Create("/large", data));
+  f.Pass(200);
+  f.service.touches.clear();
+  f.sockets.SetRoom(tag, 0);
+  for (int i = 0; i < 10; ++i) f.Write(tag, i, OpCode::kGetData, PathAndWatch("/large", false));
+  f.sockets.RunTurns();
+  CHECK_FALSE(f.sockets.receiving(tag));
+  f.Pass(200);
+  REQUIRE(f.service.touches.size() == 1);
+  f.Pass(200);
+  CHECK(f.service.touches.size() == 1);
+  f.Write(tag, kPingXid, OpCode::kPing, "");
+  f.Pass(200);
+  CHECK(f.service.touches.size() == 2);
+  f.Pass(200);  // the machine of the client may be off: nothing more comes
+  CHECK(f.service.touches.size() == 2);
+}
+
+TEST_CASE("sessions of a loop that is held up are named as long as that lasts") {
+  Fixture f;
+  ConnectResponse session;
+  f.ConnectSession(&session);
+  CHECK(f.door.HeldUpSessions().empty());
+  f.clock.Advance(600);
+  CHECK(f.door.HeldUpSessions().empty());
+  f.clock.Advance(1);
+  CHECK(f.door.HeldUpSessions() == std::vector<int64_t>{session.session_id});
+  f.loop.OnTimer();
+  CHECK(f.door.HeldUpSessions().empty());
+}
+
 TEST_CASE("what was heard last before a connection ended counts for its session") {
   Fixture f;
   ConnectResponse session;

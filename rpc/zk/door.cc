@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -110,6 +111,19 @@ void ZkDoor::OnResult(tree::ApplyResult result) {
 
 void ZkDoor::OnTreeReplaced(const tree::Tree& /*tree*/) {
   for (ConnectionLoop* loop : loops_) loop->Push(ConnectionLoop::TreeReplaced{});
+}
+
+std::vector<int64_t> ZkDoor::HeldUpSessions() {
+  std::vector<int64_t> sessions;
+  const auto limit = clock_->Now() - ConnectionLoop::kHeldUpAfter;
+  const auto is_held_up = [limit](const ConnectionLoop* loop) { return loop->last_turn() < limit; };
+  if (std::none_of(loops_.begin(), loops_.end(), is_held_up)) return sessions;
+  MutexLock lock(&sessions_mutex_);
+  for (const auto& [session, tag] : session_tags_) {
+    if (is_held_up(&LoopOf(tag))) sessions.push_back(session.value());
+  }
+  std::sort(sessions.begin(), sessions.end());
+  return sessions;
 }
 
 void ZkDoor::OnBatchApplied() {

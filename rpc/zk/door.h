@@ -54,6 +54,7 @@ class ZkDoor : public Door {
   void OnSessionClosed(tree::SessionId session, tree::Zxid zxid) override;
   void OnResult(tree::ApplyResult result) override;
   void OnTreeReplaced(const tree::Tree& tree) override;
+  std::vector<int64_t> HeldUpSessions() override;
   void OnBatchApplied() override;
   void OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) override;
 

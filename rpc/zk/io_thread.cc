@@ -1,6 +1,8 @@
 #include "rpc/zk/io_thread.h"
 
+#include <poll.h>
 #include <spdlog/spdlog.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -129,6 +131,15 @@ void IoThread::EndTurnSoon() {
 }
 
 void IoThread::Receive(uint32_t tag) { AwaitReadable(sockets_.at(tag)); }
+
+size_t IoThread::WaitingBytes(uint32_t tag) {
+  const int descriptor = sockets_.at(tag)->socket.native_handle();
+  pollfd end{descriptor, POLLRDHUP, 0};
+  int bytes = 0;
+  // The end behind the bytes: the client has gone, whatever it said before.
+  const bool is_open = ::poll(&end, 1, 0) == 0;
+  return is_open && ::ioctl(descriptor, FIONREAD, &bytes) == 0 ? static_cast<size_t>(bytes) : 0;
+}
 
 void IoThread::AwaitReadable(const std::shared_ptr<Socket>& socket) {
   socket->socket.async_wait(tcp::socket::wait_read,

@@ -75,6 +75,11 @@ class ManualSockets final : public Sockets {
     ASSERT(!socket.receiving, "asked for once");
     socket.receiving = true;
   }
+  size_t WaitingBytes(uint32_t tag) override {
+    Socket& socket = sockets_.at(tag);
+    ASSERT(!socket.receiving);
+    return socket.to_server.size();
+  }
   std::optional<size_t> Send(uint32_t tag, std::string_view bytes) override {
     Socket& socket = sockets_.at(tag);
     ASSERT(socket.open);

@@ -292,6 +292,11 @@ void ServerSockets::Receive(uint32_t tag) {
   if (!connection->in.empty() || connection->ended) DeliverSoon(tag);
 }
 
+size_t ServerSockets::WaitingBytes(uint32_t tag) {
+  const ClientConnection& connection = *connections_.at(tag);
+  return connection.ended ? 0 : connection.in.size();
+}
+
 void ServerSockets::DeliverSoon(uint32_t tag) {
   Soon([this, tag] { Deliver(tag); });
 }

@@ -64,6 +64,7 @@ class ServerSockets : public rpc::zk::Sockets {
   void Wake() override;
   void EndTurnSoon() override;
   void Receive(uint32_t tag) override;
+  size_t WaitingBytes(uint32_t tag) override;
   std::optional<size_t> Send(uint32_t tag, std::string_view bytes) override;
   void Close(uint32_t tag) override;
 

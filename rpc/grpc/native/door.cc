@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -119,6 +120,19 @@ void NativeDoor::OnRecentEvents(std::span<const std::string> parts, tree::Zxid z
       "watches of gRPC clients cannot go on from before the checkpoint: {}; their clients are told "
       "that events are lost and read anew, nothing has to be done here",
       std::string(restored.message()));
+}
+
+std::vector<int64_t> NativeDoor::HeldUpSessions() {
+  std::vector<int64_t> sessions;
+  const auto limit = clock_->Now() - StreamLoop::kHeldUpAfter;
+  const auto is_held_up = [limit](const StreamLoop* loop) { return loop->last_turn() < limit; };
+  if (std::none_of(loops_.begin(), loops_.end(), is_held_up)) return sessions;
+  MutexLock lock(&sessions_mutex_);
+  for (const auto& [session, tag] : session_tags_) {
+    if (is_held_up(&LoopOf(tag))) sessions.push_back(session.value());
+  }
+  std::sort(sessions.begin(), sessions.end());
+  return sessions;
 }
 
 void NativeDoor::OnBatchApplied() {

@@ -45,6 +45,7 @@ class NativeDoor : public Door {
   void OnTreeReplaced(const tree::Tree& tree) override;
   std::shared_ptr<const RecentEvents> TakeRecentEvents() const override;
   void OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid) override;
+  std::vector<int64_t> HeldUpSessions() override;
   void OnBatchApplied() override;
   void OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) override;
 

@@ -552,5 +552,55 @@ TEST_CASE("a congested server reads no more from those who wait for it") {
   CHECK(f.transport.receiving(tag));
 }
 
+TEST_CASE("a client that a congested server does not read from is not silent") {
+  Fixture f;
+  v1::SessionOpened opened;
+  const uint32_t tag = f.OpenSession(&opened);
+  f.Pass(200);
+  f.service.touches.clear();
+  f.Pass(200);
+  CHECK(f.service.touches.empty());
+  f.service.is_congested = true;
+  f.Send(tag, MessageOf({WriteRequest(1, 1, {CreateOp("/a")})}));
+  f.transport.RunTurns();
+  for (size_t periods = 1; periods < 4; ++periods) {
+    f.clock.Advance(200);  // and nothing is applied
+    f.loop.OnTimer();
+    REQUIRE(f.service.touches.size() == periods);
+    CHECK(f.service.touches.back() == std::vector<int64_t>{opened.session_id()});
+  }
+}
+
+TEST_CASE("sessions of a loop of streams that is held up are named as long as that lasts") {
+  Fixture f;
+  v1::SessionOpened opened;
+  f.OpenSession(&opened);
+  f.clock.Advance(600);
+  CHECK(f.door.HeldUpSessions().empty());
+  f.clock.Advance(1);
+  CHECK(f.door.HeldUpSessions() == std::vector<int64_t>{opened.session_id()});
+  f.loop.OnTimer();
+  CHECK(f.door.HeldUpSessions().empty());
+}
+
+TEST_CASE("a read of a session that meets a snapshot is not answered from it") {
+  Fixture f;
+  const uint32_t tag = f.OpenSession();
+  f.Change(CreateOp("/a"));
+  f.Call(tag, {WatchRequestOf(1, 1, "/a", v1::NODE)});
+  const int64_t seen = f.zxid();
+  v1::TxnRequest change;
+  *change.add_operations() = SetOp("/a", "1");
+  f.transport.Write(f.transport.Open(Method::kTxn), change.SerializeAsString());
+  f.transport.RunTurns();
+  f.service.ReplaceTree(&f.door);
+  f.Send(tag, MessageOf({GetRequestOf(2, "/a")}));
+  f.Settle();
+  const v1::SessionResponse received = f.Received(tag);
+  CHECK(received.items().empty());
+  CHECK(received.zxid() <= seen);
+  CHECK(f.CodeOf(tag) == absl::StatusCode::kUnavailable);
+}
+
 }  // namespace
 }  // namespace quorate::rpc::native

@@ -43,7 +43,8 @@ struct StreamLoop::Client {
 
 StreamLoop::StreamLoop(NativeDoor* door, Transport* transport)
     : door_(door), transport_(transport), clock_(&door->clock()), number_(door->AddLoop(this)) {
-  now_ = touches_sent_ = clock_->Now();
+  BeginTurn();
+  touches_sent_ = now_;
 }
 
 StreamLoop::~StreamLoop() = default;
@@ -57,7 +58,7 @@ void StreamLoop::Wake() {
 }
 
 void StreamLoop::OnWake() {
-  now_ = clock_->Now();
+  BeginTurn();
   inbox_.OnWake();
   inbox_may_have_items_ = true;
   ScheduleTurnEnd();
@@ -71,7 +72,7 @@ StreamLoop::Client* StreamLoop::Find(uint32_t tag) {
 }
 
 absl::StatusOr<uint32_t> StreamLoop::Open(Method method, std::string address) {
-  now_ = clock_->Now();
+  BeginTurn();
   if (absl::Status s = door_->Admit(address); !s.ok()) return s;
   // After very many calls they come again, and a session may live as long.
   uint32_t tag = door_->NewTag(number_);
@@ -84,7 +85,7 @@ absl::StatusOr<uint32_t> StreamLoop::Open(Method method, std::string address) {
 }
 
 void StreamLoop::OnMessage(uint32_t tag, std::string_view bytes) {
-  now_ = clock_->Now();
+  BeginTurn();
   Client* client = Find(tag);
   ASSERT(client != nullptr, "a stream is known until Transport::Finish");
   client->receiving = false;
@@ -93,7 +94,7 @@ void StreamLoop::OnMessage(uint32_t tag, std::string_view bytes) {
 }
 
 void StreamLoop::OnHalfClosed(uint32_t tag) {
-  now_ = clock_->Now();
+  BeginTurn();
   Client* client = Find(tag);
   ASSERT(client != nullptr);
   client->receiving = false;
@@ -103,7 +104,7 @@ void StreamLoop::OnHalfClosed(uint32_t tag) {
 }
 
 void StreamLoop::OnWritable(uint32_t tag) {
-  now_ = clock_->Now();
+  BeginTurn();
   Client* client = Find(tag);
   ASSERT(client != nullptr);
   client->blocked = false;
@@ -112,7 +113,7 @@ void StreamLoop::OnWritable(uint32_t tag) {
 }
 
 void StreamLoop::OnClosed(uint32_t tag) {
-  now_ = clock_->Now();
+  BeginTurn();
   Client* client = Find(tag);
   ASSERT(client != nullptr);
   LockTree();  // it has watches
@@ -193,6 +194,19 @@ void StreamLoop::Close(Client& client, const absl::Status& outcome) {
 }
 
 // --- Turns ---------------------------------------------------------------------------------------
+
+void StreamLoop::BeginTurn() {
+  now_ = clock_->Now();
+  last_turn_.store(now_.time_since_epoch().count(), std::memory_order_relaxed);
+}
+
+const ServerStatus& StreamLoop::status() {
+  if (!status_at_.has_value() || now_ - *status_at_ >= kTimerPeriod) {
+    status_ = door_->service().status();
+    status_at_ = now_;
+  }
+  return status_;
+}
 
 void StreamLoop::MarkDirty(Client& client) {
   if (client.dirty || !client.open) return;
@@ -331,13 +345,13 @@ void StreamLoop::HandleItem(Item& item) {
 // --- From time to time ---------------------------------------------------------------------------
 
 void StreamLoop::OnTimer() {
-  now_ = clock_->Now();
-  const ServerStatus status = door_->service().status();
+  BeginTurn();
+  const int64_t leader_contact_age_ms = status().leader_contact_age_ms;
   const std::vector<std::shared_ptr<Client>> clients(in_order_.begin(), in_order_.end());
   for (const std::shared_ptr<Client>& client : clients) {
     Stream& stream = *client->stream;
     if (!stream.finished()) {
-      FinishIfBad(*client, stream.CheckTime(now_, status.leader_contact_age_ms));
+      FinishIfBad(*client, stream.CheckTime(now_, leader_contact_age_ms));
       if (stream.wants_to_continue()) MarkDirty(*client);
     } else if (client->open && ++client->timers_finished > kTimersToSendTheRest) {
       LockTree();
@@ -349,6 +363,13 @@ void StreamLoop::OnTimer() {
   SendTouches();
 }
 
+// What its client has sent waits in gRPC, which does not say how much that is. One that does not
+// read what it is sent holds itself up.
+bool StreamLoop::IsHeldUp(const Client& client) {
+  return client.stream->session() != tree::kNoSession && !client.receiving && !client.half_closed &&
+         !client.blocked && !client.stream->finished();
+}
+
 void StreamLoop::SendTouches() {
   if (now_ - touches_sent_ < std::chrono::milliseconds(door_->config().touch_period_ms())) return;
   SendTouchesNow();
@@ -358,7 +379,9 @@ void StreamLoop::SendTouchesNow() {
   touches_sent_ = now_;
   std::vector<int64_t> touched = std::exchange(touched_and_ended_, {});
   for (const std::shared_ptr<Client>& client : in_order_) {
-    if (client->stream->TakeTouched()) touched.push_back(client->stream->session().value());
+    if (client->stream->TakeTouched() || IsHeldUp(*client)) {
+      touched.push_back(client->stream->session().value());
+    }
   }
   if (touched.empty()) return;
   std::sort(touched.begin(), touched.end());

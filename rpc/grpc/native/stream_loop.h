@@ -12,6 +12,7 @@
 // thread, except for the locks.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <list>
@@ -113,6 +114,13 @@ class StreamLoop {
   void Push(Item item);
   // Wakes the loop if something is queued and it does not know.
   void Wake();
+  // When it has begun to do something the last time. While it has streams, OnTimer comes far more
+  // often than each kHeldUpAfter.
+  static constexpr auto kHeldUpAfter = std::chrono::milliseconds(600);
+  std::chrono::steady_clock::time_point last_turn() const {
+    return std::chrono::steady_clock::time_point(
+        std::chrono::steady_clock::duration(last_turn_.load(std::memory_order_relaxed)));
+  }
 
   // --- For streams -------------------------------------------------------------------------------
   NativeDoor& door() { return *door_; }
@@ -129,6 +137,8 @@ class StreamLoop {
   // here that was committed anywhere before this turn.
   uint64_t AddBarrier(uint32_t tag);
   std::chrono::steady_clock::time_point now() const { return now_; }
+  // The server's, at most kTimerPeriod old.
+  const ServerStatus& status();
 
  private:
   struct Client;
@@ -145,6 +155,9 @@ class StreamLoop {
   void Flush(Client& client);
   void MaybeReceive(Client& client);
   void Close(Client& client, const absl::Status& outcome);
+  void BeginTurn();
+  // Whether a session's stream is not read from, because of this server.
+  static bool IsHeldUp(const Client& client);
   void SendTouches();
   void SendTouchesNow();
 
@@ -163,6 +176,9 @@ class StreamLoop {
   bool inbox_may_have_items_ = false;
   tree::Zxid seen_zxid_;
   std::chrono::steady_clock::time_point now_;
+  std::atomic<std::chrono::steady_clock::rep> last_turn_{0};  // now_
+  ServerStatus status_;                                       // of status_at_
+  std::optional<std::chrono::steady_clock::time_point> status_at_;
   std::chrono::steady_clock::time_point touches_sent_;
   // Sessions that were heard since then on streams that have ended.
   std::vector<int64_t> touched_and_ended_;
