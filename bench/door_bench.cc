@@ -72,7 +72,7 @@ class EntryService final : public rpc::Service {
   void Touch(std::vector<int64_t>) override {}
   rpc::ServerStatus status() const override {
     rpc::ServerStatus status;
-    status.leader_known = status.in_touch = true;
+    status.leader_known = status.caught_up = status.in_touch = true;
     return status;
   }
   rpc::ServerMetrics metrics() const override { return {}; }

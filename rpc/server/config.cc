@@ -267,6 +267,14 @@ class Parser {
     if (key == "logSegmentBytes") {
       return ParseInt(key, value, 64 << 10, 1 << 30, " of bytes", &config_.log_segment_bytes);
     }
+    if (key == "syncLimit") {
+      return ParseInt(key, value, 1, 1000000, " of ticks", &config_.sync_limit);
+    }
+    if (key == "staleReadLimitMs") {
+      absl::Status status = ParseInt(key, value, -1, 24 * kHour, kMs, &config_.stale_read_limit_ms);
+      if (!status.ok() || config_.stale_read_limit_ms != 0) return status;
+      return Error(key, "0 is not allowed; it has to be -1 (no limit) or a time of 1 ms or more");
+    }
     if (key == "eventHistoryBytes") {
       return ParseInt(key, value, 0, 1 << 30, " of bytes", &config_.event_history_bytes);
     }
@@ -314,10 +322,9 @@ class Parser {
   // What will have an effect in a later version must not be wrong then.
   absl::Status CheckUnused(const std::string& key, const std::string& value) {
     uint16_t port = 0;
-    int* limit = key == "initLimit" ? &config_.init_limit : &config_.sync_limit;
     if (key == "admin.serverPort") return ParsePort(key, value, &port);
-    if (key == "initLimit" || key == "syncLimit") {
-      return ParseInt(key, value, 1, 1000000, " of ticks", limit);
+    if (key == "initLimit") {
+      return ParseInt(key, value, 1, 1000000, " of ticks", &config_.init_limit);
     }
     return absl::OkStatus();
   }

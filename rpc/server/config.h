@@ -39,9 +39,12 @@ struct Config {
   std::string grpc_address = "127.0.0.1";
 
   int tick_time_ms = 3000;
-  // In ticks; shown and not used. 0: not given.
+  // In ticks. 0: not given. The first is shown and not used.
   int init_limit = 0;
   int sync_limit = 0;
+  // How long ago this server may have heard of its leader to serve reads that ask for no more;
+  // -1: reads do not depend on it. 0: not given.
+  int stale_read_limit_ms = 0;
   int min_session_timeout_ms = 0;  // after Parse: the default if not given
   int max_session_timeout_ms = 0;
   int max_client_connections = 60;  // from one address; 0: no limit
@@ -79,6 +82,14 @@ struct Config {
   // How often the leader is told which sessions were heard from: often enough for the shortest
   // session, and at most twice in a tick.
   int touch_period_ms() const { return std::min(tick_time_ms / 2, min_session_timeout_ms / 6); }
+  // After how long without a leader clients that wait for changes are sent elsewhere.
+  int64_t ContactLimitMs() const {
+    constexpr int kSyncLimitDefault = 5;  // as ZooKeeper's sample
+    if (stale_read_limit_ms > 0) return stale_read_limit_ms;
+    return int64_t{tick_time_ms} * (sync_limit > 0 ? sync_limit : kSyncLimitDefault);
+  }
+  // As stale_read_limit_ms, and never 0.
+  int64_t StaleReadLimitMs() const { return stale_read_limit_ms < 0 ? -1 : ContactLimitMs(); }
   // The members as /zookeeper/config shows them, in ZooKeeper's form; empty if standalone.
   std::string MembersText() const;
   bool AllowsFourLetterWord(std::string_view word) const;

@@ -28,6 +28,24 @@ std::string Problem(const std::string& text, ReadFile read_file = NoFile) {
   return std::string(config.status().message());
 }
 
+TEST_CASE("how old the state of a member may be for reads") {
+  const std::string rest = "tickTime=2000\ndataDir=/d\nclientPort=1\n";
+  const auto limit = [&](const std::string& keys) {
+    const auto config = ParseConfig("zoo.cfg", rest + keys, NoFile);
+    REQUIRE(config.ok());
+    CHECK(config->warnings.empty());
+    return std::pair(config->StaleReadLimitMs(), config->ContactLimitMs());
+  };
+  CHECK(limit("") == std::pair<int64_t, int64_t>(10'000, 10'000));
+  CHECK(limit("syncLimit=2\n") == std::pair<int64_t, int64_t>(4000, 4000));
+  CHECK(limit("syncLimit=2\nstaleReadLimitMs=7\n") == std::pair<int64_t, int64_t>(7, 7));
+  CHECK(limit("syncLimit=2\nstaleReadLimitMs=-1\n") == std::pair<int64_t, int64_t>(-1, 4000));
+  for (const std::string bad : {"0", "-2", "x"}) {
+    const auto config = ParseConfig("zoo.cfg", rest + "staleReadLimitMs=" + bad + "\n", NoFile);
+    CHECK(std::string(config.status().message()).find("staleReadLimitMs") != std::string::npos);
+  }
+}
+
 TEST_CASE("a configuration of three servers is read as ZooKeeper reads it") {
   auto config = ParseConfig("zoo.cfg", kThree, MyIdIsTwo);
   REQUIRE(config.ok());

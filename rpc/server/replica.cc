@@ -50,6 +50,9 @@ constexpr size_t kStandaloneCachedBytes = 1u << 20;
 constexpr uint64_t kRetainedCheckpoints = 5;
 constexpr uint64_t kRetainedCheckpointBytes = 16;
 
+// An incarnation is a time in milliseconds: nobody asks for so many reads in one.
+constexpr int kReadIdBits = 20;
+
 // How often sessions that cannot be heard because of this server are named to the leader.
 constexpr int kHeldUpTouchMs = 100;
 
@@ -145,6 +148,7 @@ Replica::Replica(ReplicaOptions options, uint64_t incarnation, consensus::DataDi
       last_tick_(clock->Now()),
       leaderless_since_(clock->Now()),
       not_serving_since_(clock->Now()),
+      next_read_((incarnation << kReadIdBits) + 1),
       looking_since_(clock->Now()) {
   counts_.lookings = 1;
   status_.standalone = options_.standalone;
@@ -275,6 +279,16 @@ void Replica::TouchHeldUp() {
   if (!sessions.empty()) TouchEverywhere(sessions);
 }
 
+void Replica::CatchUpOnce() {
+  if (is_catching_up_ || raft_status_.leader == consensus::kNoMember) return;
+  is_catching_up_ = true;
+  StartSync({.done = [this](tree::Zxid zxid) {
+    spdlog::info("this server has caught up with its leader, at zxid 0x{:x}", zxid.value());
+    caught_up_ = true;
+    PublishStatus();
+  }});
+}
+
 void Replica::TouchOnNodeThread(const std::vector<int64_t>& sessions) {
   for (int64_t session : sessions) tracker_.Touch(tree::SessionId(session));
 }
@@ -345,6 +359,7 @@ void Replica::OnStatus(const consensus::Status& status) {
   version_in_force_.store(status.version);
   raft_status_ = status;
   router_.OnStatus(status);
+  CatchUpOnce();
   BeginToLead();
   MeasureServing();
   PublishStatus();
@@ -765,11 +780,13 @@ void Replica::UpdateStatus() {
           : std::max<int64_t>(
                 static_cast<int64_t>(raft.ticks_since_leader()) * options_.node.tick_ms,
                 links_->DownForMs(raft_status_.leader));
-  status_.in_touch =
+  const bool has_contact =
       status_.leader_contact_age_ms <= kInTouchElections * options_.election_timeout_ms;
+  status_.caught_up = caught_up_;
+  status_.in_touch = caught_up_ && has_contact;
   status_.disk_low = IsDiskLow();
   status_.data_refused = refuses_data();
-  UpdateReadOnly();
+  UpdateReadOnly(has_contact);
   UpdateMetrics();
   UpdateClusterView();
   const std::vector<MemberId>& voters = raft.membership().voters;
@@ -784,12 +801,13 @@ void Replica::UpdateStatus() {
   }
 }
 
-void Replica::UpdateReadOnly() {
+void Replica::UpdateReadOnly(bool has_contact) {
   const auto now = clock_->Now();
-  if (status_.serving()) not_serving_since_ = now;
+  const bool has_leader = status_.leader_known && has_contact;
+  if (has_leader) not_serving_since_ = now;
   // One that has lost its data, or was removed, may not know even what was long ago.
   const bool knows = raft_status_.standing == consensus::Standing::kFull && !raft_status_.removed;
-  status_.read_only = options_.read_only_after_ms > 0 && knows && !status_.serving() &&
+  status_.read_only = options_.read_only_after_ms > 0 && knows && !has_leader &&
                       MsBetween(not_serving_since_, now) >= options_.read_only_after_ms;
 }
 

@@ -202,6 +202,8 @@ class Replica final : public Service,
   void TouchEverywhere(const std::vector<int64_t>& sessions);
   // Sessions that cannot be heard because of this server are not silent.
   void TouchHeldUp();
+  // Once a leader is known: waits until all that was committed before is applied here.
+  void CatchUpOnce();
   void BeginToLead();
   void EndAsOutdated(uint64_t incarnation);
   void CheckStanding(const consensus::Status& status);
@@ -225,7 +227,7 @@ class Replica final : public Service,
   void SayRefused(consensus::MemberId from, const absl::Status& error);
   void PublishStatus();
   void UpdateStatus();
-  void UpdateReadOnly() ABSL_EXCLUSIVE_LOCKS_REQUIRED(status_mutex_);
+  void UpdateReadOnly(bool has_contact) ABSL_EXCLUSIVE_LOCKS_REQUIRED(status_mutex_);
   void UpdateMetrics() ABSL_EXCLUSIVE_LOCKS_REQUIRED(status_mutex_);
   void UpdateClusterView() ABSL_EXCLUSIVE_LOCKS_REQUIRED(status_mutex_);
 
@@ -255,6 +257,8 @@ class Replica final : public Service,
   consensus::Index applied_;
   consensus::Term applied_term_;
   bool judges_sessions_ = false;  // leads, and has applied what came before
+  bool is_catching_up_ = false;   // for the first time since the start: the barrier is under way
+  bool caught_up_ = false;
   std::chrono::steady_clock::time_point held_up_touched_;
   // As a leader: the last of them is at or before it.
   consensus::Index expiries_proposed_;
@@ -262,7 +266,8 @@ class Replica final : public Service,
   std::chrono::steady_clock::time_point last_tick_;
   std::chrono::steady_clock::time_point leaderless_since_;
   std::chrono::steady_clock::time_point not_serving_since_;
-  uint64_t next_read_ = 1;
+  // Begins anew far above those of earlier starts, whose answers may still be on their way.
+  uint64_t next_read_;
   std::map<uint64_t, PendingSync> reads_;       // asked of Raft, by request id
   std::vector<PendingSync> refused_reads_;      // to be asked again at the next tick
   std::multimap<uint64_t, PendingSync> syncs_;  // wait for an index to be applied

@@ -150,6 +150,7 @@ class Member : private ReplicaHost {
 
   std::unique_ptr<consensus::FaultEnv> env = std::make_unique<consensus::FaultEnv>();
   uint32_t version = consensus::kVersionNewest;  // that it is started as
+  bool loop_is_held_up = false;                  // it does nothing
   absl::Status ended;
   absl::Status fatal;
   std::optional<Divergence> diverged;
@@ -226,7 +227,7 @@ class Cluster {
       for (auto& [id, member] : members_) {
         if (!member->runs()) continue;
         Member* m = member.get();
-        m->sockets().RunTurns();
+        if (!m->loop_is_held_up) m->sockets().RunTurns();
         for (Node::Work work : {Node::Work::kNode, Node::Work::kLog, Node::Work::kApply,
                                 Node::Work::kRead, Node::Work::kCheckpoint}) {
           if (!m->replica().node().HasWork(work)) continue;
@@ -245,7 +246,7 @@ class Cluster {
       for (auto& [id, member] : members_) {
         if (!member->runs()) continue;
         member->replica().node().TickNow();
-        member->loop().OnTimer();
+        if (!member->loop_is_held_up) member->loop().OnTimer();
       }
       Settle();
     }
@@ -442,6 +443,54 @@ TEST_CASE("a session expires when its client was silent for its timeout in the m
   cluster.Pass(15);
   CHECK_FALSE(silent.open());
   CHECK(watcher.open());
+}
+
+TEST_CASE("a session does not end because its server's thread for it is held up") {
+  Cluster cluster(3, 1);
+  const bool is_leaders = GENERATE(true, false);
+  Member& member = is_leaders ? cluster.Leader() : cluster.Follower();
+  Client client(&cluster, &member);
+  REQUIRE(client.session.timeout_ms == 1000);
+  member.loop_is_held_up = true;
+  cluster.Pass(10'000);
+  CHECK(member.replica().ReadTree()->session_count() == 1);
+  member.loop_is_held_up = false;
+  CHECK(client.Call(OpCode::kCreate, zk::Create("/a", "")).error == ErrorCode::kOk);
+  // From now on the silence is the client's.
+  cluster.Pass(2000);
+  CHECK(member.replica().ReadTree()->session_count() == 0);
+}
+
+TEST_CASE("a member has caught up once it has what was committed before it found its leader") {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    INFO("seed " << seed);
+    Cluster cluster(3, seed);
+    Member& follower = cluster.Follower();
+    CHECK(follower.replica().status().caught_up);
+    cluster.Kill(follower);
+    Client client(&cluster, &cluster.Leader(), {.timeout_ms = 4000});
+    REQUIRE(client.Call(OpCode::kCreate, zk::Create("/a", "")).error == ErrorCode::kOk);
+    const int64_t committed = cluster.Leader().replica().ReadTree()->last_zxid().value();
+    cluster.network.cut = follower.id();
+    cluster.clock.Advance(1);
+    cluster.Restart(follower);
+    cluster.Pass(2000);  // it has what its disk had, and no leader
+    CHECK_FALSE(follower.replica().status().caught_up);
+    CHECK_FALSE(follower.replica().status().serving());
+    cluster.network.cut = consensus::kNoMember;
+    cluster.PassUntil([&] {
+      const ServerStatus status = follower.replica().status();
+      CHECK((status.caught_up || !status.in_touch));
+      if (!status.caught_up) return false;
+      CHECK(follower.replica().ReadTree()->last_zxid().value() >= committed);
+      return true;
+    });
+    // That it loses its leader later changes nothing of it.
+    cluster.network.cut = follower.id();
+    cluster.Pass(2000);
+    CHECK(follower.replica().status().caught_up);
+    CHECK_FALSE(follower.replica().status().in_touch);
+  }
 }
 
 // A createTTL, in its own record.

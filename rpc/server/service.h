@@ -76,7 +76,10 @@ struct ServerStatus {
   bool is_leader = false;  // and its own first entry is committed
   bool standalone = false;
   int64_t leader_contact_age_ms = 0;  // since a leader was last heard from and could be reached
-  bool in_touch = false;              // that was so recently that new clients are welcome
+  // Since its start, this server has applied once everything that was committed before: what its
+  // disk had was a state of any age.
+  bool caught_up = false;
+  bool in_touch = false;  // it has, and the contact is so recent that new clients are welcome
   size_t voters = 0;
   size_t followers_in_sync = 0;  // at a leader: voters besides it that are up to date
   // This server has had no leader for so long that it serves reads alone, if it is configured to.

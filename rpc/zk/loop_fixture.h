@@ -111,7 +111,7 @@ inline Config TestConfig() {
 class Fixture {
  public:
   explicit Fixture(Config c = TestConfig()) : config(std::move(c)) {
-    service.current.in_touch = true;
+    service.current.caught_up = service.current.in_touch = true;
     sockets.SetLoop(&loop);
   }
 

@@ -40,7 +40,8 @@ class TreeService final : public rpc::Service {
   rpc::GuardedTree tree_;
   std::vector<rpc::CommandBatch> batches_;
   std::vector<std::pair<uint32_t, uint64_t>> syncs_;
-  rpc::ServerStatus status_{.leader_known = true, .is_leader = true, .in_touch = true};
+  rpc::ServerStatus status_{
+      .leader_known = true, .is_leader = true, .caught_up = true, .in_touch = true};
   int64_t zxid_ = 0;
 };
 

@@ -118,11 +118,18 @@ absl::Status Call::BeginRead(std::string_view bytes) {
   options_ = request.options();
   wants_to_continue_ = true;
   state_ = State::kReady;
-  if (!options_.linearizable()) return absl::OkStatus();
+  if (!options_.linearizable()) return options_.any_state() ? absl::OkStatus() : CheckFresh();
   if (!loop_->door().service().status().in_touch) return OutOfTouch();
   state_ = State::kWaiting;
   loop_->AddBarrier(tag());
   return absl::OkStatus();
+}
+
+absl::Status Call::CheckFresh() {
+  const ServerStatus& status = loop_->status();
+  if (absl::Status s = CheckCaughtUp(status); !s.ok()) return s;
+  const int64_t limit_ms = loop_->door().config().StaleReadLimitMs();
+  return limit_ms < 0 ? absl::OkStatus() : CheckContact(status, limit_ms);
 }
 
 void Call::OnBarrierDone(uint64_t) {

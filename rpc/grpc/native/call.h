@@ -44,6 +44,8 @@ class Call final : public Stream {
   template <class Request>
   absl::Status BeginWrite(std::string_view bytes);
   absl::Status BeginWrite(const google::protobuf::RepeatedPtrField<v1::Operation>& operations);
+  // Whether this member may know enough to serve a read that is not linearizable.
+  absl::Status CheckFresh();
   absl::Status AddCredentials(
       const google::protobuf::RepeatedPtrField<v1::Credential>& credentials);
   template <class Response>

@@ -182,6 +182,44 @@ TEST_CASE("a call that has seen more than this member waits for it") {
   }
 }
 
+TEST_CASE("reads of a member that may know nothing go to another one, unless any state will do") {
+  Fixture f;
+  std::string why;
+  SECTION("it has not caught up since its start") {
+    f.service.current.caught_up = f.service.current.in_touch = false;
+    why = "has not caught up";
+  }
+  SECTION("it has been without a leader for long") {
+    f.service.current.leader_contact_age_ms = f.config.StaleReadLimitMs() + 1;
+    why = "has not heard of a leader";
+  }
+  const auto check = [&](Method method, auto request, auto response) {
+    request.set_path("/");
+    const absl::Status refused = f.Unary(method, request, &response);
+    CHECK(refused.code() == absl::StatusCode::kUnavailable);
+    CHECK(std::string(refused.message()).find(why) != std::string::npos);
+    request.mutable_options()->set_any_state(true);
+    CHECK(f.Unary(method, request, &response).ok());
+  };
+  check(Method::kGet, v1::GetRequest(), v1::GetResponse());
+  check(Method::kExists, v1::ExistsRequest(), v1::ExistsResponse());
+  check(Method::kList, v1::ListRequest(), v1::ListResponse());
+}
+
+TEST_CASE("a member without a leader serves reads up to the limit, and at any age without one") {
+  Config config = zk::TestConfig();
+  config.stale_read_limit_ms = GENERATE(0, 7000, -1);
+  Fixture f(config);
+  v1::GetRequest request;
+  request.set_path("/");
+  v1::GetResponse response;
+  f.service.current.leader_contact_age_ms = config.stale_read_limit_ms == 7000 ? 7000 : 10'000;
+  CHECK(f.Unary(Method::kGet, request, &response).ok());
+  f.service.current.leader_contact_age_ms += 1;
+  f.Pass(50);
+  CHECK(f.Unary(Method::kGet, request, &response).ok() == (config.stale_read_limit_ms == -1));
+}
+
 TEST_CASE("a member that cannot serve says whether a write may have been made") {
   Fixture f;
   v1::CreateRequest create;

@@ -109,7 +109,7 @@ inline v1::SessionRequest OpenMessage(int64_t session_id = 0) {
 class Fixture {
  public:
   explicit Fixture(Config c = zk::TestConfig()) : config(std::move(c)) {
-    service.current.in_touch = true;
+    service.current.caught_up = service.current.in_touch = true;
     transport.SetLoop(&loop);
   }
 

@@ -63,7 +63,7 @@ class ApplyingService final : public Service {
   void Touch(std::vector<int64_t>) override {}
   ServerStatus status() const override {
     ServerStatus status;
-    status.leader_known = status.in_touch = true;
+    status.leader_known = status.caught_up = status.in_touch = true;
     return status;
   }
   ServerMetrics metrics() const override { return {}; }

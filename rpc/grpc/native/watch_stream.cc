@@ -37,9 +37,10 @@ absl::Status WatchStream::OnMessage(std::string_view bytes) {
       !FromProto(request_.scope(), &scope_)) {
     return ToStatus(v1::BAD_ARGUMENTS, {});
   }
+  if (absl::Status s = CheckCaughtUp(loop_->status()); !s.ok()) return s;
   state_ = State::kStarting;
   wants_to_continue_ = true;
-  return absl::OkStatus();
+  return CheckContact(loop_->status(), loop_->door().config().ContactLimitMs());
 }
 
 absl::Status WatchStream::OnResult(tree::ApplyResult) { ASSERT(false, "a watch makes no command"); }
@@ -108,13 +109,16 @@ absl::Status WatchStream::OnTreeReplaced() {
                   "that was received");
 }
 
-absl::Status WatchStream::CheckTime(std::chrono::steady_clock::time_point now, int64_t) {
+absl::Status WatchStream::CheckTime(std::chrono::steady_clock::time_point now,
+                                    int64_t /*leader_contact_age_ms*/) {
   if (state_ == State::kNew && now - opened_ > kOpenTimeout) {
     return ToStatus(v1::NO_REQUEST, "no request came");
   }
   if (state_ == State::kStarting) wants_to_continue_ = true;
   if (state_ == State::kUp && now - sent_ >= kProgressPeriod) wants_to_continue_ = true;
-  return absl::OkStatus();
+  if (state_ == State::kNew) return absl::OkStatus();
+  // Changes are made elsewhere meanwhile: the client is to hear of them from another member.
+  return CheckContact(loop_->status(), loop_->door().config().ContactLimitMs());
 }
 
 void WatchStream::Complete(std::string* message) {

@@ -39,6 +39,19 @@ absl::Status OutOfTouch() {
                   "this member is out of touch with a majority of the servers; try another one");
 }
 
+absl::Status CheckCaughtUp(const ServerStatus& status) {
+  if (status.caught_up) return absl::OkStatus();
+  return ToStatus(v1::UNAVAILABLE,
+                  "this member has not caught up with a leader since it started; try another one");
+}
+
+absl::Status CheckContact(const ServerStatus& status, int64_t limit_ms) {
+  if (status.leader_contact_age_ms <= limit_ms) return absl::OkStatus();
+  return ToStatus(v1::UNAVAILABLE,
+                  absl::StrCat("this member has not heard of a leader for ",
+                               status.leader_contact_age_ms, " ms; try another one"));
+}
+
 absl::Status IsBehind(tree::Zxid wanted, tree::Zxid applied) {
   return ToStatus(v1::UNAVAILABLE,
                   absl::StrCat("the client has seen zxid ", wanted.value(),

@@ -28,6 +28,10 @@ inline constexpr int64_t kLeaderlessCallMs = 5000;
 // Not OK: this member cannot take writes now, as its status says.
 absl::Status CheckServing(const Service& service);
 absl::Status OutOfTouch();
+// Not OK: this member has not caught up with a leader since it started.
+absl::Status CheckCaughtUp(const ServerStatus& status);
+// Not OK: this member has no contact with a leader, and has had none for more than `limit_ms`.
+absl::Status CheckContact(const ServerStatus& status, int64_t limit_ms);
 absl::Status IsBehind(tree::Zxid wanted, tree::Zxid applied);
 
 // Makes the operations of a write those of `*request`. Otherwise than with OK, the write is not to
