@@ -66,13 +66,16 @@ void NativeDoor::OnNodeEvent(tree::EventType type, std::string_view path, tree::
                              const tree::EventAcls& acls) {
   const uint64_t number = history_.next_number();
   const Readers readers = ReadersOf(acls.node);
-  history_.Add(type, path, zxid, readers);
+  const Readers parent_readers =
+      type == tree::EventType::kNodeDataChanged ? nullptr : ReadersOf(acls.parent);
+  history_.Add(type, path, zxid, readers, parent_readers);
   MutexLock lock(&watches_mutex_);
   if (watches_.empty()) return;
   watchers_.clear();
   watches_.Find(path, &watchers_);
   if (watchers_.empty()) return;
-  const auto event = std::make_shared<const Event>(Event{type, std::string(path), zxid, readers});
+  const auto event =
+      std::make_shared<const Event>(Event{type, std::string(path), zxid, readers, parent_readers});
   for (uint64_t watcher : watchers_) {
     const auto tag = static_cast<uint32_t>(watcher);
     LoopOf(tag).Push(StreamLoop::EventItem{tag, number, event});

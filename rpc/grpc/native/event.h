@@ -15,6 +15,11 @@ struct Event {
   std::string path;
   tree::Zxid zxid;
   Readers readers;
+  // Of a creation or deletion: who may list the parent. A watch on its children tells them of it,
+  // also those who are not among the readers.
+  Readers parent_readers;
+
+  bool changes_children() const { return type != tree::EventType::kNodeDataChanged; }
 };
 
 }  // namespace quorate::rpc::native

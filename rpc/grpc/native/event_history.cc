@@ -11,13 +11,14 @@
 namespace quorate::rpc::native {
 namespace {
 
-constexpr uint8_t kFormat = 1;
+constexpr uint8_t kFormat = 2;
+constexpr uint8_t kFormatWithoutParents = 1;  // has no lists of parents
 // A chunk is a small part of the whole, for it is forgotten as one.
 constexpr size_t kChunkBytesMax = 16u << 10;
 constexpr size_t kChunksMin = 16;
 constexpr size_t kVarintBytesMax = 10;
 // Of an event besides its path.
-constexpr size_t kEventBytesMax = 5 * kVarintBytesMax;
+constexpr size_t kEventBytesMax = 6 * kVarintBytesMax;
 // Of an encoded chunk without lists: format, base, and how many events and lists there are.
 constexpr size_t kHeadBytes = sizeof(uint8_t) + 2 * sizeof(uint64_t) + sizeof(uint32_t);
 constexpr uint32_t kEverybody = 0;  // the list of an event that all may see
@@ -31,18 +32,26 @@ void PutVarint(uint64_t value, std::string* to) {
 
 // Takes what Encoder has put: `*event` is the one before, but for its readers, and becomes the
 // next. False if there is none, or `*in` is damaged.
-bool TakeEvent(google::protobuf::io::CodedInputStream* in, Event* event, uint32_t* list) {
+bool TakeEvent(uint8_t format, google::protobuf::io::CodedInputStream* in, Event* event,
+               uint32_t* list, uint32_t* parent_list) {
   uint64_t grown = 0;
   uint32_t type = 0;
   uint32_t same = 0;
   uint32_t rest = 0;
-  if (!in->ReadVarint64(&grown) || !in->ReadVarint32(&type) || !in->ReadVarint32(list) ||
-      !in->ReadVarint32(&same) || !in->ReadVarint32(&rest) || same > event->path.size()) {
+  if (!in->ReadVarint64(&grown) || !in->ReadVarint32(&type) || !in->ReadVarint32(list)) {
+    return false;
+  }
+  event->type = static_cast<tree::EventType>(type);
+  *parent_list = *list;
+  if (format != kFormatWithoutParents && event->changes_children() &&
+      !in->ReadVarint32(parent_list)) {
+    return false;
+  }
+  if (!in->ReadVarint32(&same) || !in->ReadVarint32(&rest) || same > event->path.size()) {
     return false;
   }
   event->zxid =
       tree::Zxid(static_cast<int64_t>(static_cast<uint64_t>(event->zxid.value()) + grown));
-  event->type = static_cast<tree::EventType>(type);
   event->path.resize(same);
   if (rest == 0) return true;
   const void* bytes = nullptr;
@@ -111,9 +120,14 @@ const Event& EventHistory::Reader::Next() {
   ASSERT(!at_end());
   if (number_ == chunk_->first_number + chunk_->events) BeginChunk(position_ + 1);
   uint32_t list = kEverybody;
-  const bool taken = TakeEvent(&*in_, &event_, &list);
+  uint32_t parent_list = kEverybody;
+  const bool taken = TakeEvent(kFormat, &*in_, &event_, &list, &parent_list);
   ASSERT(taken);
-  event_.readers = list == kEverybody ? nullptr : chunk_->lists[list - 1];
+  const auto readers_of = [this](uint32_t number) {
+    return number == kEverybody ? nullptr : chunk_->lists[number - 1];
+  };
+  event_.readers = readers_of(list);
+  event_.parent_readers = event_.changes_children() ? readers_of(parent_list) : nullptr;
   ++number_;
   return event_;
 }
@@ -132,12 +146,13 @@ uint64_t EventHistory::NumberAfter(tree::Zxid zxid) const {
 // --- Keeping -------------------------------------------------------------------------------------
 
 void EventHistory::Encoder::Put(tree::EventType type, std::string_view path, tree::Zxid zxid,
-                                uint32_t list, std::string* to) {
+                                uint32_t list, uint32_t parent_list, std::string* to) {
   const auto differs = std::mismatch(path.begin(), path.end(), path_.begin(), path_.end());
   const auto same = static_cast<size_t>(differs.first - path.begin());
   PutVarint(static_cast<uint64_t>(zxid - zxid_), to);
   PutVarint(static_cast<uint64_t>(type), to);
   PutVarint(list, to);
+  if (type != tree::EventType::kNodeDataChanged) PutVarint(parent_list, to);
   PutVarint(same, to);
   PutVarint(path.size() - same, to);
   to->append(path.substr(same));
@@ -157,7 +172,7 @@ size_t EventHistory::BytesOf(const Chunk& chunk) {
 }
 
 void EventHistory::Add(tree::EventType type, std::string_view path, tree::Zxid zxid,
-                       const Readers& readers) {
+                       const Readers& readers, const Readers& parent_readers) {
   ++next_number_;
   if (zxid == oldest_) {
     // The rest of a transaction that is too large to be kept.
@@ -173,7 +188,9 @@ void EventHistory::Add(tree::EventType type, std::string_view path, tree::Zxid z
   }
   Chunk& last = *chunks_.back();
   bytes_ -= BytesOf(last);
-  encoder_.Put(type, path, zxid, ListOf(readers), &last.bytes);
+  const uint32_t list = ListOf(readers);
+  const uint32_t parent_list = ListOf(parent_readers);
+  encoder_.Put(type, path, zxid, list, parent_list, &last.bytes);
   ++last.events;
   last.last = zxid;
   bytes_ += BytesOf(last);
@@ -291,7 +308,7 @@ absl::Status EventHistory::RestorePart(std::string_view bytes, tree::Zxid zxid,
                                        std::optional<tree::Zxid>* last) {
   LittleEndianReader reader(bytes);
   const auto format = reader.Int<uint8_t>();
-  if (format != kFormat) {
+  if (format != kFormat && format != kFormatWithoutParents) {
     return absl::DataLossError(absl::StrCat("recent events of an unknown format, ", format));
   }
   const tree::Zxid base(reader.Int<int64_t>());
@@ -317,16 +334,18 @@ absl::Status EventHistory::RestorePart(std::string_view bytes, tree::Zxid zxid,
   for (uint64_t i = 0; i < count; ++i) {
     const tree::Zxid before = event.zxid;
     uint32_t list = kEverybody;
-    const bool is_valid = TakeEvent(&in, &event, &list) &&
+    uint32_t parent_list = kEverybody;
+    const bool is_valid = TakeEvent(format, &in, &event, &list, &parent_list) &&
                           event.type >= tree::EventType::kNodeCreated &&
                           event.type <= tree::EventType::kNodeDataChanged && event.zxid >= before &&
-                          event.zxid <= zxid && list < lists.size() &&
+                          event.zxid <= zxid && list < lists.size() && parent_list < lists.size() &&
                           tree::IsValidPath(event.path, /*sequential=*/false);
     if (!is_valid) {
       return absl::DataLossError(
           absl::StrCat("the recent event behind zxid ", before.value(), " is damaged"));
     }
-    Add(event.type, event.path, event.zxid, lists[list]);
+    Add(event.type, event.path, event.zxid, lists[list],
+        event.changes_children() ? lists[parent_list] : nullptr);
   }
   if (in.CurrentPosition() != static_cast<int>(events.size())) {
     return absl::DataLossError("there is something behind recent events");

@@ -76,7 +76,9 @@ class EventHistory {
   EventHistory& operator=(const EventHistory&) = delete;
 
   // REQUIRES: zxids do not go back.
-  void Add(tree::EventType type, std::string_view path, tree::Zxid zxid, const Readers& readers);
+  // `parent_readers` is of a creation or deletion.
+  void Add(tree::EventType type, std::string_view path, tree::Zxid zxid, const Readers& readers,
+           const Readers& parent_readers = nullptr);
   // Forgets everything: what happened up to `zxid` is not known any more.
   void Clear(tree::Zxid zxid);
 
@@ -104,13 +106,13 @@ class EventHistory {
   using Chunks = std::deque<std::shared_ptr<Chunk>>;
 
   // Makes bytes of events that follow each other, each relative to the one before it: by how much
-  // the zxid grew, the type, the number of its list (0: everybody may see it), and of the path how
-  // much is the same and what is not.
+  // the zxid grew, the type, the number of its list (0: everybody may see it), the same of the
+  // parent's (of a creation or deletion), and of the path how much is the same and what is not.
   class Encoder {
    public:
     explicit Encoder(tree::Zxid zxid) : zxid_(zxid) {}
     void Put(tree::EventType type, std::string_view path, tree::Zxid zxid, uint32_t list,
-             std::string* to);
+             uint32_t parent_list, std::string* to);
 
    private:
     tree::Zxid zxid_;

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/bytes.h"
+
 namespace quorate::rpc::native {
 namespace {
 
@@ -125,6 +127,50 @@ TEST_CASE("an event is read as it was added, whatever its chunk holds") {
     CHECK(reader.Next().path == events[number].path);
     CHECK(reader.number() == number + 1);
   }
+}
+
+TEST_CASE("a creation or deletion has the readers of the parent, also after a restart") {
+  EventHistory history(1 << 20);
+  history.Add(tree::EventType::kNodeCreated, "/a/b", tree::Zxid(3), kSomebody, kEverybody);
+  history.Add(tree::EventType::kNodeDeleted, "/a/b", tree::Zxid(4), kEverybody, kSomebody);
+  history.Add(kChanged, "/a/b", tree::Zxid(5), kSomebody);
+  EventHistory restored(1 << 20, tree::Zxid(5));
+  const std::string part = history.Take()->Encode(0);
+  REQUIRE(restored.Restore({&part, 1}, tree::Zxid(5)).ok());
+  for (const EventHistory* each : {&history, &restored}) {
+    const std::vector<Event> events = EventsAfter(*each, 0);
+    REQUIRE(events.size() == 3);
+    CHECK(*events[0].readers == *kSomebody);
+    CHECK(events[0].parent_readers == nullptr);
+    CHECK(events[1].readers == nullptr);
+    CHECK(*events[1].parent_readers == *kSomebody);
+    CHECK(*events[2].readers == *kSomebody);
+  }
+}
+
+TEST_CASE("events of before there were readers of parents are for the readers of the znode") {
+  std::string part;
+  LittleEndianWriter writer(&part);
+  writer.Int<uint8_t>(1);
+  writer.Int<int64_t>(2);   // base
+  writer.Int<uint64_t>(2);  // events
+  writer.Int<uint32_t>(1);  // lists
+  writer.Int<uint32_t>(1);
+  writer.Int<int32_t>(tree::permission::kAll);
+  writer.String("digest");
+  writer.String("u:hash");
+  const auto created = static_cast<char>(tree::EventType::kNodeCreated);
+  const auto changed = static_cast<char>(kChanged);
+  part += std::string{1, created, 1, 0, 2, '/', 'a'};
+  part += std::string{1, changed, 0, 2, 0};
+  EventHistory restored(1 << 20, tree::Zxid(9));
+  REQUIRE(restored.Restore({&part, 1}, tree::Zxid(9)).ok());
+  const std::vector<Event> events = EventsAfter(restored, 2);
+  REQUIRE(events.size() == 2);
+  CHECK(events[0].path == "/a");
+  CHECK(*events[0].parent_readers == *kSomebody);
+  CHECK(events[1].path == "/a");
+  CHECK(events[1].readers == nullptr);
 }
 
 TEST_CASE("a list is kept once for many events") {

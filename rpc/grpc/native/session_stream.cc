@@ -383,14 +383,24 @@ void SessionStream::OnEvent(uint64_t number, const Event& event) {
 void SessionStream::SendIfSeen(const Event& event) {
   std::vector<uint64_t> watch_ids;
   watches_.Find(event.path, &watch_ids);
-  if (!watch_ids.empty()) SendEvent(event, watch_ids);
+  SendEvent(event, &watch_ids);
 }
 
-void SessionStream::SendEvent(const Event& event, const std::vector<uint64_t>& watch_ids) {
-  if (!identities_.MayRead(event.readers)) return;
+void SessionStream::SendEvent(const Event& event, std::vector<uint64_t>* watch_ids) {
+  if (watch_ids->empty()) return;
+  const bool may_read = identities_.MayRead(event.readers);
+  const bool may_list = event.changes_children() && identities_.MayRead(event.parent_readers);
+  if (!may_read && !may_list) return;
+  if (!may_read || (event.changes_children() && !may_list)) {
+    std::erase_if(*watch_ids, [&](uint64_t id) {
+      const WatchPlace& place = watch_places_.at(id);
+      return !IsTold(place.scope, place.path, event, may_read, may_list);
+    });
+    if (watch_ids->empty()) return;
+  }
   v1::SessionItem item;
   v1::WatchEvent* told = item.mutable_event();
-  told->mutable_watch_ids()->Add(watch_ids.begin(), watch_ids.end());
+  told->mutable_watch_ids()->Add(watch_ids->begin(), watch_ids->end());
   ToProto(event, told->mutable_event());
   AppendField(v1::SessionResponse::kItemsFieldNumber, item, outbox().Open());
   outbox().Close();

@@ -125,7 +125,8 @@ class SessionStream final : public Stream {
   void Answer(v1::Response response, Pending* pending);
   // The request, which is not kept any longer.
   std::unique_ptr<v1::Request> Release(Pending* pending);
-  void SendEvent(const Event& event, const std::vector<uint64_t>& watch_ids);
+  // To those of the watches that the client may hear of it by, which are left.
+  void SendEvent(const Event& event, std::vector<uint64_t>* watch_ids);
   void SendIfSeen(const Event& event);
   bool HasMuchToSend();
   tree::CommandHeader Header(tree::CommandKind kind) const;

@@ -97,7 +97,7 @@ bool SessionStream::TellThePast() {
     watch_ids.clear();
     resumption_->watches.Find(event.path, &watch_ids);
     std::erase_if(watch_ids, [&](uint64_t id) { return event.zxid <= resumption_->after.at(id); });
-    if (!watch_ids.empty()) SendEvent(event, watch_ids);
+    SendEvent(event, &watch_ids);
   }
   resumption_->next = reader.number();
   return reader.at_end();

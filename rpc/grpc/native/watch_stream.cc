@@ -96,7 +96,8 @@ void WatchStream::OnEvent(uint64_t number, const Event& event) {
 }
 
 void WatchStream::Send(const Event& event) {
-  if (!identities_.MayRead(event.readers)) return;
+  const bool may_list = event.changes_children() && identities_.MayRead(event.parent_readers);
+  if (!IsTold(scope_, request_.path(), event, identities_.MayRead(event.readers), may_list)) return;
   v1::Event told;
   ToProto(event, &told);
   AppendField(v1::WatchResponse::kEventsFieldNumber, told, outbox().Open());

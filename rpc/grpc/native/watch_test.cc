@@ -212,6 +212,88 @@ TEST_CASE("events of what a client may not read are not for it") {
         Story{"created /open 2", "answer 2"});
 }
 
+TEST_CASE("a watch on children tells what the client may list") {
+  Fixture f;
+  const auto create = [](const std::string& path, int32_t permissions, const std::string& address) {
+    v1::Operation operation = CreateOp(path);
+    v1::Acl* acl = operation.mutable_create()->add_acl();
+    acl->set_permissions(permissions);
+    acl->set_scheme("ip");
+    acl->set_id(address);
+    return operation;
+  };
+  constexpr int32_t kAll = 31;
+  f.Change(CreateOp("/open"));
+  v1::Operation closed = create("/closed", kAll, "10.9.9.9");  // others may make and delete
+  v1::Acl* others = closed.mutable_create()->add_acl();
+  others->set_permissions(4 | 8);
+  others->set_scheme("world");
+  others->set_id("anyone");
+  f.Change(closed);
+  const int64_t before = f.zxid();
+  const uint32_t tag = f.OpenSession();
+  const std::vector<v1::Request> watches = {WatchRequestOf(1, 1, "/open", v1::CHILDREN, before),
+                                            WatchRequestOf(2, 2, "/closed", v1::CHILDREN, before),
+                                            WatchRequestOf(3, 3, "/", v1::SUBTREE, before)};
+  f.Call(tag, watches);
+  const uint32_t stream = f.transport.Open(Method::kWatch);
+  v1::WatchRequest watch;
+  watch.set_path("/open");
+  watch.set_scope(v1::CHILDREN);
+  f.transport.Write(stream, watch.SerializeAsString());
+  f.Settle();
+  f.transport.received(stream).clear();
+
+  f.Change(create("/open/secret", kAll, "10.9.9.9"));
+  f.Change(DeleteOp("/open/secret"));
+  f.Change(CreateOp("/closed/known"));
+  f.Change(SetOp("/closed/known", "1"));
+  f.Change(DeleteOp("/closed/known"));
+
+  const Story story = {"created /open/secret 1", "deleted /open/secret 1",
+                       "created /closed/known 3", "changed /closed/known 2 3",
+                       "deleted /closed/known 3"};
+  CHECK(StoryOf(f.Received(tag)) == story);
+  int told = 0;
+  for (const std::string& bytes : f.transport.received(stream)) {
+    v1::WatchResponse response;
+    REQUIRE(response.ParseFromString(bytes));
+    told += response.events_size();
+  }
+  CHECK(told == 2);
+  // The same from the history.
+  const uint32_t again = f.OpenSession();
+  Story told_again = StoryOf(f.Call(again, watches));
+  told_again.resize(story.size());
+  CHECK(told_again == story);
+}
+
+TEST_CASE("a watch on a member that is cut off ends with a reason") {
+  Fixture f;
+  const uint32_t tag = f.transport.Open(Method::kWatch);
+  v1::WatchRequest watch;
+  watch.set_path("/");
+  f.transport.Write(tag, watch.SerializeAsString());
+  f.Settle();
+  f.service.current.leader_contact_age_ms = f.config.ContactLimitMs();
+  f.Pass(50);
+  CHECK_FALSE(f.transport.outcome(tag).has_value());
+  f.service.current.leader_contact_age_ms += 1;
+  f.Pass(50);
+  CHECK(f.CodeOf(tag) == absl::StatusCode::kUnavailable);
+  CHECK(DetailOf(*f.transport.outcome(tag)).code() == v1::UNAVAILABLE);
+  // One that comes now, or before the member has caught up with a leader, ends at once.
+  if (GENERATE(true, false)) {
+    f.service.current.leader_contact_age_ms = 0;
+    f.service.current.caught_up = false;
+    f.clock.Advance(50);
+  }
+  const uint32_t late = f.transport.Open(Method::kWatch);
+  f.transport.Write(late, watch.SerializeAsString());
+  f.Settle();
+  CHECK(f.CodeOf(late) == absl::StatusCode::kUnavailable);
+}
+
 TEST_CASE("a stream that ends does not say that it told what it was not handed any more") {
   Fixture f;
   f.Change(CreateOp("/a"));
