@@ -23,7 +23,7 @@ namespace quorate::rpc {
 
 class GrpcDoor {
  public:
-  // All must outlive the object. REQUIRES: config.grpc_port is not 0.
+  // All must outlive the object.
   GrpcDoor(const Config& config, Service* service, Administration* administration,
            const Clock* clock);
   ~GrpcDoor();
@@ -33,6 +33,8 @@ class GrpcDoor {
   // Serves `services` too, by their full names, which must outlive Close. Unavailable, naming the
   // address, if it cannot listen.
   absl::Status Open(std::vector<std::pair<std::string, grpc::Service*>> services);
+  // What it listens on: also if that was left to the system, by port 0.
+  int port() const { return server_.port(); }
   // Ends all calls. The node must not run any more, or still answer what it was asked.
   void Close();
 

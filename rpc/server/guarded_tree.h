@@ -91,23 +91,11 @@ class GuardedTree {
   };
 
   // Each waits for the lock.
-  ReadGuard Read() const ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    mutex_.ReaderLock();
-    return {&mutex_, tree_.get()};
-  }
-  WriteGuard Write() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    mutex_.Lock();
-    return {&mutex_, &tree_};
-  }
-  PictureGuard ReadPicture() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    mutex_.ReaderLock();
-    return {&mutex_, tree_.get()};
-  }
+  ReadGuard Read() const;
+  WriteGuard Write();
+  PictureGuard ReadPicture();
   // Nullopt if another thread holds a side of the lock.
-  std::optional<WriteGuard> TryWrite() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    if (!mutex_.TryLock()) return std::nullopt;
-    return WriteGuard(&mutex_, &tree_);
-  }
+  std::optional<WriteGuard> TryWrite();
 
  private:
   mutable SharedMutex mutex_;

@@ -5,6 +5,7 @@
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -24,6 +25,9 @@ class ZkListener {
 
   // Unavailable, naming address and port, if it cannot listen there.
   absl::Status Start();
+  // What it listens on: also if that was left to the system, by port 0. REQUIRES: Start was OK, and
+  // Stop was not called.
+  uint16_t port() const { return acceptor_->local_endpoint().port(); }
   // Closes all connections and ends the threads.
   void Stop();
 
