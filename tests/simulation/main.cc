@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/planted_fault.h"
+#include "tests/simulation/options.h"
 #include "tests/simulation/planted_faults.h"
 #include "tests/simulation/runner.h"
 
@@ -30,6 +31,7 @@ constexpr char kUsage[] =
     "                                              all of them\n"
     "       simulation --seeds A..B --check-determinism\n"
     "                                              each twice, which must be the same\n"
+    "       simulation --rocksdb ...                the same with checkpoints in RocksDB\n"
     "       simulation --list-faults                what --fault takes (--config=planted)\n"
     "       simulation --fault NAME ...             the same with that fault in the servers\n";
 
@@ -62,6 +64,8 @@ Arguments Parse(int argc, char** argv) {
       arguments.verbose = true;
     } else if (name == "--check-determinism") {
       arguments.check_determinism = true;
+    } else if (name == "--rocksdb") {
+      PutStoresInRocksDb();
     } else if (name == "--fault") {
       if (!kFaultsArePlanted) Usage();
       PlantFault(value());

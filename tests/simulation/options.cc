@@ -19,7 +19,8 @@ constexpr int64_t kThoroughChaosUs = 5'000'000;
 constexpr double kLieChance = 0.03;
 constexpr double kWriteOnChance = 0.04;
 constexpr double kMajorityLostChance = 0.02;
-constexpr double kRocksChance = 0.03;
+
+bool g_stores_are_in_rocksdb = false;
 
 template <class T>
 T Pick(Random* random, const std::vector<T>& values) {
@@ -259,6 +260,8 @@ void LetLinksBeNarrow(Random* random, Options* options) {
 
 }  // namespace
 
+void PutStoresInRocksDb() { g_stores_are_in_rocksdb = true; }
+
 Options ChooseOptions(uint64_t seed) {
   Random random(seed, "options");
   Options options;
@@ -294,7 +297,7 @@ Options ChooseOptions(uint64_t seed) {
   if (later.Chance(0.2) && !options.cluster.writes_during_repair) {
     options.limits.transfer_bytes_max = Pick<uint64_t>(&later, {1, 2'000, 50'000});
   }
-  if (later.Chance(kRocksChance)) {
+  if (g_stores_are_in_rocksdb) {
     options.disk.has_rocksdb = true;
     // What fills up is the log's disk only, and flips are made in the log's files only.
     options.disk.full_rate = 0;

@@ -139,6 +139,9 @@ struct Options {
 // What `seed` chooses. The same on every machine.
 Options ChooseOptions(uint64_t seed);
 
+// From now on, ChooseOptions() keeps the checkpoints of all seeds in RocksDB instead of a file.
+void PutStoresInRocksDb();
+
 // Several lines: everything that is not as usual.
 std::string ToString(const Options& options);
 
