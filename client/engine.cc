@@ -399,9 +399,11 @@ void Engine::CheckDeadlines(Clock::time_point now) {
 
 void Engine::CheckTime() {
   const Clock::time_point now = Clock::now();
-  // What came while this thread, or the process, stood still is no silence of the member.
+  // What came while this thread, or the process, stood still is no silence of the member. gRPC
+  // needs more than one look at its sockets to hand it over.
+  constexpr milliseconds kLook{20};
   while (now >= SilenceTime()) {
-    if (!TakeEvent(now)) break;
+    if (!TakeEvent(now + kLook)) break;
   }
   CheckDeadlines(now);
   CheckTimers(now);
