@@ -24,6 +24,8 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr auto kPollInterval = std::chrono::milliseconds(200);
+constexpr auto kSyncPollInterval = std::chrono::milliseconds(20);
+constexpr auto kFirstCheck = std::chrono::milliseconds(3000);
 constexpr int kTimeoutSeconds = 300;
 
 struct Options {
@@ -60,7 +62,7 @@ class RollingRestart {
       }
     }
     for (const uint32_t id : order) {
-      if (absl::Status s = CheckRestartIsSafe(*members, id); !s.ok()) return s;
+      if (absl::Status s = WaitUntilSafe(id, kFirstCheck); !s.ok()) return s;
     }
     if (options_.dry_run) {
       ShowSteps(order);
@@ -125,9 +127,12 @@ class RollingRestart {
   }
 
   absl::Status RestartMember(uint32_t id) {
+    if (absl::Status s = WaitUntilSafe(id, std::chrono::seconds(options_.timeout_seconds));
+        !s.ok()) {
+      return s;
+    }
     auto members = AskLeader();
     if (!members.ok()) return members.status();
-    if (absl::Status s = CheckRestartIsSafe(*members, id); !s.ok()) return s;
     if (members->leader() == id) {
       if (absl::Status s = HandLeadershipOver(id); !s.ok()) return s;
     }
@@ -135,6 +140,18 @@ class RollingRestart {
     const auto begin = steady_clock::now();
     if (absl::Status s = RunCommand(id); !s.ok()) return s;
     return WaitUntilBack(id, begin);
+  }
+
+  // Under load a follower is a few entries behind at most moments, so that one look tells little.
+  absl::Status WaitUntilSafe(uint32_t id, std::chrono::milliseconds patience) {
+    const auto deadline = steady_clock::now() + patience;
+    for (;;) {
+      auto members = AskLeader();
+      if (!members.ok()) return members.status();
+      absl::Status safe = CheckRestartIsSafe(*members, id);
+      if (safe.ok() || steady_clock::now() > deadline) return safe;
+      std::this_thread::sleep_for(kSyncPollInterval);
+    }
   }
 
   absl::Status HandLeadershipOver(uint32_t id) {

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 
 import server as servers
@@ -30,14 +31,17 @@ def test_an_unreadable_file_is_named_with_the_reason_and_the_user():
         return "not run as root: files cannot be made unreadable to another user"
     with servers.place() as (directory, port):
         os.chmod(directory, 0o755)
+        # The build's own directory may be closed to other users.
+        program = shutil.copy(servers.quorated(), f"{directory}/quorated")
+        os.chmod(program, 0o755)
         config = servers.write(f"{directory}/zoo.cfg", _base(directory, port), 0o600)
-        said = servers.refusal(config, user="nobody")
+        said = servers.refusal(config, user="nobody", program=program)
         assert f"{config}: the configuration file cannot be read: Permission denied" in said, said
         assert "running as user nobody" in said, said
         members = "".join(f"server.{i}=127.0.0.1:{port + 200 + i}:{port + 300 + i}\n" for i in (1, 2, 3))
         servers.write(config, _base(directory, port) + members, 0o644)
         servers.write(f"{directory}/data/myid", "1\n", 0o600)
-        said = servers.refusal(config, user="nobody")
+        said = servers.refusal(config, user="nobody", program=program)
         assert f"{directory}/data/myid: the file with the number of this server cannot be read" in said, said
         assert "Permission denied (running as user nobody" in said, said
     return ""

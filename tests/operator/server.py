@@ -1,9 +1,9 @@
 """One server that a test starts by hand, with a configuration of its own, and the CLI."""
 
 import contextlib
+import ipaddress
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -50,20 +50,28 @@ def write(path, text, mode=None):
 
 
 def listening(port):
-    """The IPv4 addresses on which processes of this machine listen on `port`, as the kernel says."""
+    """The addresses on which processes of this machine listen on `port`, as the kernel says; those of IPv4
+    within IPv6 as of IPv4, and all of IPv6 as 0.0.0.0."""
     addresses = []
-    with open("/proc/net/tcp", encoding="ascii") as table:
-        for line in table.readlines()[1:]:
-            local, state = line.split()[1], line.split()[3]
-            address, hex_port = local.split(":")
-            if state == "0A" and int(hex_port, 16) == port:
-                addresses.append(socket.inet_ntoa(bytes.fromhex(address)[::-1]))
+    for name in ("tcp", "tcp6"):
+        with open(f"/proc/net/{name}", encoding="ascii") as table:
+            for line in table.readlines()[1:]:
+                local, state = line.split()[1], line.split()[3]
+                words, hex_port = local.split(":")
+                if state != "0A" or int(hex_port, 16) != port:
+                    continue
+                # Words of 32 bits, each in the order of this machine.
+                raw = b"".join(bytes.fromhex(words[i:i + 8])[::-1] for i in range(0, len(words), 8))
+                address = ipaddress.ip_address(raw)
+                if address.version == 6:
+                    address = address.ipv4_mapped or address
+                addresses.append("0.0.0.0" if address == ipaddress.ip_address("::") else str(address))
     return addresses
 
 
-def refusal(*arguments, user=None):
+def refusal(*arguments, user=None, program=None):
     """All that a server says that has to end by itself with status 1."""
-    result = subprocess.run([quorated(), *arguments], stdin=subprocess.DEVNULL, text=True, user=user,
+    result = subprocess.run([program or quorated(), *arguments], stdin=subprocess.DEVNULL, text=True, user=user,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=START_SECONDS,
                             check=False)
     assert result.returncode == 1, f"exit status {result.returncode}:\n{result.stdout}"
