@@ -265,7 +265,8 @@ void Engine::Run() {
       sleeps_ = !is_busy;
     }
     if (!is_busy) {
-      TakeEvent(NextTime());
+      sleeps_until_ = NextTime();
+      TakeEvent(sleeps_until_);
       continue;
     }
     // Others may fill the inbox as fast as it is emptied, and answers have to be taken all the
@@ -397,8 +398,19 @@ void Engine::CheckDeadlines(Clock::time_point now) {
   }
 }
 
+void Engine::DiscountStandstill(Clock::time_point now) {
+  const Clock::time_point planned = std::max(checked_at_, std::min(sleeps_until_, now));
+  const bool is_first = checked_at_ == Clock::time_point();
+  checked_at_ = sleeps_until_ = now;
+  const auto late = now - planned;
+  if (is_first || stream_ == nullptr || late < timeout_ / 6) return;
+  last_received_ += late;
+  if (!is_up_) attempt_deadline_ += late;
+}
+
 void Engine::CheckTime() {
   const Clock::time_point now = Clock::now();
+  DiscountStandstill(now);
   // What came while this thread, or the process, stood still is no silence of the member. gRPC
   // needs more than one look at its sockets to hand it over.
   constexpr milliseconds kLook{20};

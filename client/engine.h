@@ -143,6 +143,9 @@ class Engine final : public CallbackThread,
   void GiveUp(std::deque<std::unique_ptr<Pending>>::iterator pending, absl::StatusCode code,
               const std::string& why);
   void CheckTime();
+  // Takes time in which this thread stood still off the silence of the member, which was asked for
+  // nothing meanwhile: no ping left either.
+  void DiscountStandstill(Clock::time_point now);
   void CheckTimers(Clock::time_point now);
   void CheckDeadlines(Clock::time_point now);
   Clock::time_point NextTime() const;
@@ -254,6 +257,8 @@ class Engine final : public CallbackThread,
   Clock::time_point next_attempt_ = Clock::time_point::max();
   std::chrono::milliseconds back_off_;
   Clock::time_point last_received_;
+  Clock::time_point checked_at_;    // when CheckTime() ran last
+  Clock::time_point sleeps_until_;  // since then, the thread meant to sleep until then at most
   Clock::time_point last_sent_;
   std::chrono::milliseconds timeout_;
   // Of an attempt. It grows with rounds in which a member did not answer in time, for it may be
