@@ -153,7 +153,7 @@ def alone_a_damaged_member_is_explained_put_aside_and_filled_again(server):
         for text in (segment, "quorate verify", "quorate rebuild"):
             assert text in message, f"the refusal does not name {text}:\n{message}"
         before = _contents(directory)
-        report = json.loads(_quorate("verify", directory, "--json", status=1).rpartition("\nquorate verify: ")[0])
+        report = json.loads(_apart("verify", directory, "--json", status=1)[0])
         problem = next(finding for finding in report["findings"] if finding["problem"])
         assert (problem["file"], problem["offset"]) == (segment, SEGMENT_HEADER_BYTES), report
         dump = _quorate("log", "dump", directory, status=1)
