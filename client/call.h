@@ -130,8 +130,8 @@ class [[nodiscard]] Call {
   // may still be made; the status says whether it was.
   void Cancel() { state_->thread->Cancel(state_->number); }
 
-  // The coroutine may be destroyed while it waits (not while it runs): the call goes on, and nobody
-  // is told of its outcome.
+  // The coroutine may be destroyed while it is suspended in co_await (not while it runs): the call
+  // goes on, and its outcome is dropped.
   auto operator co_await() { return Awaiter(this); }
 
  private:

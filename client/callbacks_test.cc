@@ -249,7 +249,7 @@ TEST_CASE("answers that wait for a callback are bounded, and keep-alives go on")
   CHECK(server.streams() == 1);
 }
 
-TEST_CASE("events that wait for a callback are bounded: a reset is told in place of the others") {
+TEST_CASE("events that wait behind a slow callback are bounded: one WatchReset replaces them") {
   constexpr int kTransactions = 40, kChanges = 1000;
   ScriptedServer server({});
   auto client = Connect(server.address());

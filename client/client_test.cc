@@ -83,7 +83,8 @@ std::string TextOf(const WatchNotification& notification) {
 
 std::atomic<int> stand_still_ms{0};
 
-// Lets the threads of this process with that name do nothing for so long; how many there are.
+// Stops the threads of this process called `name` for that time. Returns the number of threads
+// stopped.
 int StandStill(const std::string& name, int milliseconds) {
   stand_still_ms = milliseconds;
   struct sigaction action {};

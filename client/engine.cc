@@ -59,7 +59,7 @@ class PostedCallback final : public Delivery {
   absl::AnyInvocable<void()> callback_;
 };
 
-// Keeps something until all is told that was to be told before.
+// Keeps an object alive until all deliveries that were queued before this one have been made.
 class Disposal final : public Delivery {
  public:
   explicit Disposal(std::shared_ptr<void> owned) : owned_(std::move(owned)) {}

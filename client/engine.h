@@ -1,6 +1,6 @@
 // The session behind a Client: requests in their order, streams to members, watches, and the thread
-// on which all of it runs. Nothing of the user's runs on that thread: what the user is to be told
-// goes to a CallbackQueue, all that an iteration of the thread's loop has at once.
+// on which all of it runs. No callback of the user runs on that thread: each loop iteration puts
+// its notifications into a CallbackQueue together.
 //
 // A request stays in `pending_` until it is answered. The first `sent_` of them were sent on the
 // current stream, and answers come in that order; when the stream breaks, all of them are sent

@@ -19,10 +19,10 @@
 // from reading to writing.
 //
 // Fencing tokens are those of mutex.h, with one difference: tokens of readers are to be compared
-// with those of writers only. What is protected refuses a reader or a writer whose token is smaller
-// than that of a writer it has seen, and remembers no tokens of readers: those who read at the same
-// time have different ones, and the rule of mutex.h would let one refuse the other. A reader who
-// was a writer has the token of the writer.
+// with those of writers only. The protected resource refuses a reader or writer whose token is
+// smaller than the largest writer's token it has seen, and does not record tokens of readers:
+// concurrent readers hold different tokens, and by the rule of mutex.h one would lock out another.
+// A writer that has downgraded to reader keeps the writer's token.
 #pragma once
 
 #include <memory>

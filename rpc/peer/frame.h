@@ -37,9 +37,10 @@ inline constexpr uint32_t kPeerProtocolNewest = kPeerProtocolFragments;
 
 // Type and length.
 inline constexpr size_t kFrameHeaderBytes = 5;
-// Of a frame that holds a fragment: its own header, type and length of the whole, the offset.
+// Header of a fragment: frame header, then type and length of the whole frame, then the offset.
 inline constexpr size_t kFragmentHeaderBytes = kFrameHeaderBytes + kFrameHeaderBytes + 4;
-// A frame assembled of fragments is at most so large: the largest entry, and what may be with it.
+// The largest frame that fragments may assemble to: the largest entry and its neighbours in a
+// message.
 inline constexpr size_t kFrameBytesMax = consensus::kEntryPayloadBytesMax + (16u << 20);
 
 // The version (consensus/core/types.h) of a member that knows DigestNote: others are never sent

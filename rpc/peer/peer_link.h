@@ -64,7 +64,7 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   // Opens the connection if there is none and it is time, and gives up an attempt that takes too
   // long.
   void Tick(Clock::time_point now);
-  // Whether something that was written has not been handed to the network yet.
+  // Returns whether bytes given to this link wait in it, because the kernel has not taken them yet.
   bool IsSending() const;
   // The address that it is connected to; empty if there is none that the peer accepted.
   std::string ConnectedHost() const;

@@ -17,8 +17,8 @@ using boost::system::error_code;
 
 // Of a connection on which no server has said hello.
 constexpr size_t kHelloBytesMax = 64u << 10;
-// Of a server that does not understand fragments. It sends at once what has waited, and to that the
-// last message is added whole.
+// The largest batch of a server of the previous release, which knows no fragments: its batch is all
+// that was pending, with the last message added whole.
 constexpr size_t kOldBatchBytesMax = 4 * kPeerQueueBytesMax;
 
 }  // namespace

@@ -94,7 +94,7 @@ class SendQueue {
 
   const size_t data_bytes_max_;
   const size_t control_bytes_max_;
-  // Whole frames, one behind the other.
+  // The pending bytes of each lane: whole frames, concatenated in the order of their sending.
   std::string control_;
   std::string data_;
   bool overflowed_ = false;

@@ -7,7 +7,8 @@
 namespace quorate::rpc {
 
 // Returns version, commit and build: "0.1.0 commit=8fb308881a2b build=opt". The commit is "unknown"
-// if the sources were no git repository, and ends in "+" if files differed from it.
+// if the program was built outside of a git repository, and ends in "+" if files were changed since
+// the commit.
 std::string VersionText();
 
 }  // namespace quorate::rpc

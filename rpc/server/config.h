@@ -42,8 +42,8 @@ struct Config {
   // In ticks. 0: not given. The first is shown and not used.
   int init_limit = 0;
   int sync_limit = 0;
-  // How long ago this server may have heard of its leader to serve reads that ask for no more;
-  // -1: reads do not depend on it. 0: not given.
+  // The longest time without contact to a leader, in milliseconds, during which this server answers
+  // gRPC reads that are not linearizable. -1: no limit. 0: not given.
   int stale_read_limit_ms = 0;
   int min_session_timeout_ms = 0;  // after Parse: the default if not given
   int max_session_timeout_ms = 0;

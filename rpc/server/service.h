@@ -60,8 +60,9 @@ class Door : public tree::ApplyListener {
   // At the start, when the tree was replaced by a checkpoint of `zxid`: all parts, in order, of
   // what TakeRecentEvents returned when that was taken.
   virtual void OnRecentEvents(std::span<const std::string> /*parts*/, tree::Zxid /*zxid*/) {}
-  // From any thread: the sessions whose clients cannot be heard, because what serves them here is
-  // held up. For as long they count as heard from: it is not they that are silent.
+  // Returns the sessions served by a thread of this server that is stalled. Their clients may have
+  // sent bytes that nobody reads, so they count as alive while it is stalled. Called from any
+  // thread.
   virtual std::vector<int64_t> HeldUpSessions() { return {}; }
   // After a batch, when the tree is free again: wake up whoever has something to send.
   virtual void OnBatchApplied() = 0;

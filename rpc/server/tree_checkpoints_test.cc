@@ -503,7 +503,7 @@ TEST_CASE("another member that has the same checkpoint goes on with it anywhere"
     auto chunk = another.checkpoints->Read(another.index, chunks[i].offset, 300);
     REQUIRE(chunk.ok());
     CHECK(chunk->bytes == chunks[i].bytes);
-    // Not in the middle of a record, nor behind the end.
+    // A read at an offset within a record, or behind the end of the checkpoint, is refused.
     const auto at = [&](uint64_t offset) {
       return another.checkpoints->Read(another.index, offset, 300).status();
     };

@@ -48,9 +48,10 @@ class WriteRouter {
     virtual int64_t NowMs() = 0;
   };
 
-  // What was sent, and is not applied within `resend_ticks` in which nothing waited to leave, is
-  // sent again: a slow link does not get the same once more while it is busy with it. A window that
-  // has room for one byte takes one whole command. REQUIRES: forward_window_bytes > 0.
+  // Commands that were forwarded and are not applied within `resend_ticks` are forwarded again.
+  // Ticks at which the link to the leader still holds unsent bytes do not count, so that a slow
+  // link is not given the same commands twice. A window with room for one byte takes one whole
+  // command. REQUIRES: forward_window_bytes > 0.
   WriteRouter(tree::Origin origin, int resend_ticks, Actions* actions,
               size_t forward_window_bytes = kForwardWindowBytes);
 

@@ -199,7 +199,7 @@ TEST_CASE("a read that meets a snapshot hides nothing of what its client has mis
     MutexLock lock(&f.door.watches().mutex);
     CHECK(f.door.watches().table.empty());
   }
-  // The client comes back with what it has seen, and sets its watch again.
+  // The client reconnects with its last seen zxid and sets its watch again.
   const uint32_t again =
       f.ConnectSession(&session, {session.session_id, session.password, /*last_zxid=*/seen.zxid});
   std::string body;

@@ -73,7 +73,8 @@ class RecordStore {
   // --- Another set of records --------------------------------------------------------------------
   // It has no recent changes. Forgets what was staged, and begins anew; so it must after an error.
   virtual absl::Status BeginStaging() = 0;
-  // Gives back, in memory and on disk, what was staged.
+  // Drops the staged records and frees their memory and disk space. Does nothing if none are
+  // staged.
   virtual absl::Status DiscardStaged() = 0;
   virtual absl::Status Stage(std::string_view key, std::string_view value) = 0;
   // Makes what was staged durable, under this label; it is not the newest checkpoint yet.

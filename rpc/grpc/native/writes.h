@@ -28,9 +28,11 @@ inline constexpr int64_t kLeaderlessCallMs = 5000;
 // Not OK: this member cannot take writes now, as its status says.
 absl::Status CheckServing(const Service& service);
 absl::Status OutOfTouch();
-// Not OK: this member has not caught up with a leader since it started.
+// Returns Unavailable, with the reason for the client, until this member has caught up with a
+// leader once since its start.
 absl::Status CheckCaughtUp(const ServerStatus& status);
-// Not OK: this member has no contact with a leader, and has had none for more than `limit_ms`.
+// Returns Unavailable, with the reason for the client, if this member has had no contact with a
+// leader for more than `limit_ms` milliseconds.
 absl::Status CheckContact(const ServerStatus& status, int64_t limit_ms);
 absl::Status IsBehind(tree::Zxid wanted, tree::Zxid applied);
 
