@@ -155,7 +155,7 @@ class RollingRestart {
   }
 
   absl::Status HandLeadershipOver(uint32_t id) {
-    Say(absl::StrCat("member ", id, " hands leadership over"));
+    Say(absl::StrCat("member ", id, " leads: transferring leadership to another member"));
     const auto deadline = Deadline();
     for (;;) {
       grpc::ClientContext context;

@@ -126,7 +126,8 @@ absl::Status RunStatus(CommandLine* command_line) {
   if (!health.has_leader) {
     return absl::UnavailableError(
         "the cluster has no leader: none of the servers that answered knows one, and no client can "
-        "write");
+        "write; start the servers that do not answer, and read in the logs of the others what they "
+        "wait for");
   }
   if (health.serving < answers.size()) command_line->SetExitStatus(kDegradedExitStatus);
   return absl::OkStatus();
