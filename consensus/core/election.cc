@@ -115,8 +115,8 @@ void Raft::Impl::CountVote(MemberId voter, bool granted, bool reliable) {
     case VoteOutcome::kWon:
       if (candidate != nullptr) {
         BecomeLeader();
-      } else if (!MayCampaign()) {
-        // Its disk began to stall meanwhile.
+      } else if (!MayCampaign() || (DiffersFromAnother() && !votes.unanimous())) {
+        // Its disk began to stall meanwhile. Or it is not clear whose majority this is.
         BecomeFollower(term_, kNoMember);
       } else if (standing_ == Standing::kFull || votes.unanimous()) {
         Campaign(false, last_index() == Index{0} && votes.unanimous());
@@ -289,7 +289,12 @@ void Raft::Impl::HandleVoteRequest(const Message& message, const VoteRequest& re
     // Also for an older term: the sender must learn the newer one, or it would ask for ever.
     Send(from, VoteResponse{request.pre_vote, false});
   } else if (request.pre_vote) {
-    SendAtTerm(from, term, VoteResponse{true, true});
+    VoteResponse response{true, true};
+    if (MembershipIsConfigured() && message.version >= kVersionMembershipInLog) {
+      response.configured = membership();
+      response.configured->addresses.clear();
+    }
+    SendAtTerm(from, term, std::move(response));
   } else {
     GrantVote(from);
   }
@@ -314,9 +319,18 @@ void Raft::Impl::GrantVote(MemberId candidate) {
   // Else the answer to the first request is on its way with the batch.
 }
 
-void Raft::Impl::HandlePreVoteGranted(const Message& message) {
+void Raft::Impl::HandlePreVoteGranted(const Message& message, const VoteResponse& response) {
   if (role() != Role::kPreCandidate || message.term != term_ + 1) return;
-  CountVote(message.from, true, message.voting);
+  const bool differs = MembershipIsConfigured() && response.configured &&
+                       !membership().HasSameMembers(*response.configured);
+  if (differs) {
+    // Majorities of different sets of voters need not have a member in common.
+    differs_from_ = message.from;
+    other_configured_ = *response.configured;
+  } else if (differs_from_ == message.from) {
+    differs_from_ = kNoMember;
+  }
+  CountVote(message.from, !differs, message.voting);
 }
 
 void Raft::Impl::Handle(MemberId from, const VoteResponse& response) {

@@ -18,6 +18,9 @@ namespace {
 // message.
 constexpr uint8_t TypeByte(size_t alternative) { return static_cast<uint8_t>(alternative + 1); }
 
+// In the place of VoteResponse::granted, which is 0 or 1 without a membership.
+constexpr uint8_t kGrantedWithMembership = 2;
+
 // index, term, kind, payload length.
 constexpr size_t kEntryHeaderBytes = 8 + 8 + 1 + 4;
 
@@ -31,7 +34,8 @@ struct BodyText {
   }
   std::string operator()(const VoteResponse& body) const {
     return std::string(body.pre_vote ? " PreVoteResponse" : " VoteResponse") +
-           (body.granted ? " granted" : " rejected");
+           (body.granted ? " granted" : " rejected") +
+           (body.configured ? " configured " + ToString(*body.configured) : "");
   }
   std::string operator()(const AppendRequest& body) const {
     return " AppendRequest prev=" + DescribePosition(body.prev_index, body.prev_term) +
@@ -107,7 +111,8 @@ struct BodyWriter {
   }
   void operator()(const VoteResponse& body) const {
     Bool(body.pre_vote);
-    Bool(body.granted);
+    out.Int<uint8_t>(!body.granted ? 0 : body.configured ? kGrantedWithMembership : 1);
+    if (body.granted && body.configured) out.String(EncodeMembership(*body.configured));
   }
   void operator()(const AppendRequest& body) const {
     out.Int(body.prev_index.value());
@@ -182,7 +187,14 @@ class BodyReader {
   }
   void Read(VoteResponse* body) {
     body->pre_vote = Bool();
-    body->granted = Bool();
+    const auto granted = in_.Int<uint8_t>();
+    body->granted = granted != 0;
+    if (granted <= 1) return;
+    absl::StatusOr<Membership> membership = DecodeMembership(in_.String());
+    if (granted != kGrantedWithMembership || !membership.ok() || membership->joint()) {
+      return in_.Fail();
+    }
+    body->configured = *std::move(membership);
   }
   void Read(AppendRequest* body) {
     Read(&body->prev_index);

@@ -3,6 +3,7 @@
 // Thread-safety: values; the functions keep no state.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -30,6 +31,9 @@ struct VoteRequest {
 struct VoteResponse {
   bool pre_vote = false;
   bool granted = false;
+  // With a granted pre-vote, if no log or checkpoint tells the sender the membership: the one that
+  // it was started with, without addresses. Sent to those who understand kVersionMembershipInLog.
+  std::optional<Membership> configured = std::nullopt;
   friend bool operator==(const VoteResponse&, const VoteResponse&) = default;
 };
 
@@ -117,14 +121,20 @@ struct SnapshotRejected {
   friend bool operator==(const SnapshotRejected&, const SnapshotRejected&) = default;
 };
 
-// "Note my birth": the receiver drops from now on whatever carries an older one.
+// "Note my birth": the receiver drops from now on whatever carries an older one. Without one
+// (kNoBirth) it asks which one the receiver knows.
 struct StandingRequest {
   friend bool operator==(const StandingRequest&, const StandingRequest&) = default;
 };
 
+inline constexpr uint64_t kBirthInUse = ~uint64_t{0};
+
+// Also sent to one whose message was dropped, because of its birth.
 struct StandingResponse {
-  uint64_t birth = 0;        // of the request
-  uint64_t known_birth = 0;  // the greatest that the sender knows of the asking member
+  uint64_t birth = 0;  // of the message
+  // The greatest that the sender knows of that member; kBirthInUse: another directory of it is
+  // connected and answers, and is not displaced.
+  uint64_t known_birth = 0;
   friend bool operator==(const StandingResponse&, const StandingResponse&) = default;
 };
 
@@ -143,7 +153,7 @@ struct Message {
                HeartbeatResponse, ReadIndexRequest, ReadIndexResponse, TimeoutNow, SnapshotChunk,
                SnapshotAck, StandingRequest, StandingResponse, LossNotice, SnapshotRejected>
       body;
-  uint64_t birth = 1;                 // of the sender's data directory (RaftOptions::birth)
+  uint64_t birth = kFirstBirth;       // of the sender's data directory
   uint32_t version = kVersionNewest;  // the newest that the sender understands
   bool voting = true;                 // the sender's standing is full, durably
   friend bool operator==(const Message&, const Message&) = default;

@@ -46,6 +46,11 @@ std::string ToString(const Status& status) {
     out += " lost=" + Describe(status.lost_first) + ".." + Describe(status.lost_last);
   }
   if (status.later_birth != 0) out += " later_birth=" + std::to_string(status.later_birth);
+  if (status.refused_by != kNoMember) out += " refused_by=" + Describe(status.refused_by);
+  if (status.differs_from != kNoMember) {
+    out +=
+        " differs_from=" + Describe(status.differs_from) + " " + ToString(status.other_configured);
+  }
   if (status.version_needed != 0) out += " version_needed=" + std::to_string(status.version_needed);
   return out;
 }
@@ -60,6 +65,7 @@ std::string ToString(const Output& output) {
   if (output.membership) line("membership " + ToString(*output.membership));
   if (output.persist_id) {
     std::string text = "persist #" + Describe(*output.persist_id);
+    if (output.birth) text += " birth=" + std::to_string(*output.birth);
     if (output.hard_state) text += " {" + ToString(*output.hard_state) + "}";
     if (output.truncate_after) text += " truncate_after=" + Describe(*output.truncate_after);
     if (!output.entries.empty()) text += " " + DescribeEntries(output.entries);

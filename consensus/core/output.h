@@ -78,16 +78,23 @@ struct Status {
   // Not 0: this member's log lacks these entries, though it had acknowledged them (loss.cc).
   Index lost_first;
   Index lost_last;
-  // Not 0: the others know a later directory of this member. The driver ends the process: there
-  // must be one only.
+  // Not 0: another member knows a later directory of this member, and said so again each time it
+  // was asked. The driver ends the process: there must be one only.
   uint64_t later_birth = 0;
+  // Another member refuses this new directory, because an older one is connected and answers.
+  MemberId refused_by;
+  // This member was started with another membership than this one, and neither finds one in its
+  // log: `other_configured` is that one's.
+  MemberId differs_from;
+  Membership other_configured = {};
   // Not 0: the log holds an entry that this program is too old for; nothing from it on is applied.
   uint32_t version_needed = 0;
   friend bool operator==(const Status&, const Status&) = default;
 };
 
 // The contract of the driver:
-//  1. If `persist_id` is set: write `hard_state` (if set), cut the log to `truncate_after` (if set:
+//  1. If `persist_id` is set: make `birth` durable (if set), write `hard_state` (if set), cut the
+//  log to `truncate_after` (if set:
 //     drop every entry above it), append `entries`, make all of it durable, and only then send
 //     `messages_after_persist` and call Raft::Persisted(*persist_id). Batches become durable in
 //     order of their ids; several may be made durable by one sync.
@@ -106,6 +113,8 @@ struct Status {
 //  empty.
 struct Output {
   std::optional<PersistId> persist_id;
+  // What the directory goes by from now on (RaftOptions::birth at the next start).
+  std::optional<uint64_t> birth;
   std::optional<HardState> hard_state;
   std::optional<Index> truncate_after;
   std::vector<Entry> entries;

@@ -164,6 +164,7 @@ Raft::Impl::Impl(RaftOptions options, InitialState state, RandomSource* random)
       versions_(state.checkpoint ? state.checkpoint->index : Index{0},
                 state.checkpoint ? state.checkpoint->version : kVersionBase),
       standing_(state.hard_state.standing),
+      birth_(state.hard_state.standing == Standing::kFull ? options_.birth : kNoBirth),
       terms_(state.base_index, state.base_term, std::move(state.term_runs), state.last_index),
       sizes_(state.base_index, state.size_runs, state.last_index, SizeMarkBytes(options_)),
       cache_(state.last_index),
@@ -263,19 +264,19 @@ void Raft::Impl::AnswerOldTerm(const Message& message) {
 
 bool Raft::Impl::NoteSender(const Message& message) {
   Peer& peer = peers_[message.from];
-  if (message.birth < peer.birth) {
-    // Of a directory that was lost, or of a second process that must not be: it learns of it.
-    Send(message.from, StandingResponse{message.birth, peer.birth});
-    return false;
-  }
   Progress* progress = FindProgress(message.from);
-  if (message.birth > peer.birth && peer.birth != 0 && progress != nullptr) {
-    // What the lost one acknowledged is worth nothing any more.
-    const bool leaving = progress->leaving();
-    *progress = MakeProgress(message.from);
-    progress->SetLeaving(leaving);
+  if (message.birth < peer.birth || (message.birth > peer.birth && peer.birth != kNoBirth)) {
+    if (!AdmitOtherBirth(message, peer)) return false;
+    // One that has no birth yet is heard, but does not take the place of the one before it.
+    if (message.birth < peer.birth) return true;
+    if (progress != nullptr) {
+      // What the lost one acknowledged is worth nothing any more.
+      const bool leaving = progress->leaving();
+      *progress = MakeProgress(message.from);
+      progress->SetLeaving(leaving);
+    }
   }
-  peer = {message.birth, message.version};
+  peer = {message.birth, message.version, now_ticks_};
   if (progress != nullptr) {
     const bool votes_again = message.voting && !progress->voting();
     progress->Note(message.version, message.voting);
@@ -306,7 +307,7 @@ void Raft::Impl::StepNoted(Message message) {
   const auto* vote = std::get_if<VoteResponse>(&message.body);
   if (vote != nullptr && vote->pre_vote && vote->granted) {
     // Its term is one that nobody may have reached yet.
-    HandlePreVoteGranted(message);
+    HandlePreVoteGranted(message, *vote);
     return;
   }
   if (message.term < term_) {
@@ -328,12 +329,15 @@ void Raft::Impl::Tick() {
   TickRole();
   TickRecovery();
   TickStaging();
+  TickSuspicions();
   Advance();
   Compact();
 }
 
 int Raft::Impl::IdleTicks() const {
-  if (HasOutput() || recovery_ || lost_ || !forwarded_order_.empty()) return 0;
+  if (HasOutput() || recovery_ || lost_ || !forwarded_order_.empty() || !suspicions_.empty()) {
+    return 0;
+  }
   if (const auto* leader = std::get_if<LeaderRole>(&role_)) {
     // What leaves of a snapshot is bounded for each tick.
     const bool sends_snapshot = std::any_of(
@@ -407,7 +411,10 @@ void Raft::Impl::TakePersistBatch(Output* output) {
       if (!candidate->own_vote_batch) candidate->own_vote_batch = last_batch_;
     }
   }
-  if (std::exchange(standing_changed_, false)) standing_batch_ = last_batch_;
+  if (std::exchange(standing_changed_, false)) {
+    standing_batch_ = last_batch_;
+    if (standing_ == Standing::kFull && birth_ != options_.birth) output->birth = birth_;
+  }
   hard_state_changed_ = false;
   output->truncate_after = std::exchange(truncate_after_, std::nullopt);
   if (handed_ < last_index()) {
@@ -457,7 +464,16 @@ Status Raft::Impl::CurrentStatus() const {
     status.lost_last = lost_->last;
   }
   status.later_birth = later_birth_;
-  status.version_needed = versions_.newest() > options_.version ? versions_.newest() : 0;
+  status.refused_by = refused_by_;
+  if (DiffersFromAnother()) {
+    status.differs_from = differs_from_;
+    status.other_configured = other_configured_;
+  }
+  if (versions_.newest() > options_.version) {
+    status.version_needed = versions_.newest();
+  } else if (SnapshotIsTooNew()) {
+    status.version_needed = snapshot_version_;
+  }
   return status;
 }
 

@@ -35,10 +35,11 @@ class RandomSource {
 
 struct RaftOptions {
   MemberId self;  // need not be in `membership`
-  // With which a cluster begins: used if neither checkpoint nor log holds a membership.
+  // With which a cluster begins: used if neither checkpoint nor log holds a membership. The same at
+  // each start of a directory whose member is kFull (DataDir::SettleMembership).
   Membership membership;
-  // Number of this member's data directory: greater for one that was made later.
-  uint64_t birth = 1;
+  // Of this member's data directory: kFirstBirth if it is new, later what Output::birth said.
+  uint64_t birth = kFirstBirth;
   // The newest version that this program understands.
   uint32_t version = kVersionNewest;
   // An election starts after a random time in [election_ticks, 2 * election_ticks) without word

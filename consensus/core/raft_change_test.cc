@@ -1,6 +1,9 @@
 // Rules of membership, compaction, snapshots, versions, standing and losses that a single member
 // keeps; the test plays the others. What takes several members is in testdata/.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -421,54 +424,163 @@ TEST_CASE("any sign of a cluster makes a blank member a recovering one, which do
   }
 }
 
-TEST_CASE("a member recovers after all echoes, a read index, and a durable log, in this order") {
-  Server server({Ids({1, 2, 3}), {}, {}, {}}, Standing::kBlank);
-  const Entry first{Index{1}, Term{4}, EntryKind::kNoOp, {}};
-  server.Receive(2, 4, AppendRequest{{}, {}, Index{1}, {first}});
-  for (const Message& message : server.Take()) CHECK_FALSE(message.voting);
-  server.Tick(kHeartbeatTicks);
-  CHECK(server.TakeBodies<StandingRequest>().size() == 2);
-  server.Receive(2, 4, StandingResponse{1, 1});
-  server.Receive(3, 4, StandingResponse{0, 1});  // to an older directory
+// Member 1 with a new directory, in a cluster that member 2 leads in term 4.
+class Newcomer : public Server {
+ public:
+  explicit Newcomer(uint32_t version)
+      : Server({Ids({1, 2, 3}), {}, {}, {}}, Standing::kBlank), version_(version) {
+    Append(0, 0, 1, 1);
+    for (const Message& message : Take()) {
+      CHECK_FALSE(message.voting);
+      CHECK(message.birth == kNoBirth);
+    }
+  }
+  // Members `from` run a program of `version`.
+  template <typename Body>
+  void Say(uint32_t from, Body body, uint64_t term = 4) {
+    Receive(
+        {MemberId{from}, MemberId{1}, Term{term}, std::move(body), kFirstBirth, version_, true});
+  }
+  // The entry `index` of term 4, after one of `prev_term`.
+  void Append(uint64_t prev, uint64_t prev_term, uint64_t index, uint64_t commit) {
+    const Entry entry{Index{index}, Term{4}, EntryKind::kNoOp, {}};
+    Say(2, AppendRequest{Index{prev}, Term{prev_term}, Index{commit}, {entry}});
+  }
+  // Whom it asks about its directories, and the birth with which it asks.
+  std::map<MemberId, uint64_t> Questions() {
+    Tick(kHeartbeatTicks);
+    std::map<MemberId, uint64_t> questions;
+    for (const Message& message : Take()) {
+      if (std::holds_alternative<StandingRequest>(message.body)) {
+        questions[message.to] = message.birth;
+      }
+    }
+    return questions;
+  }
+
+ private:
+  const uint32_t version_;
+};
+
+TEST_CASE("a member recovers after its leader's echo and a new entry that is committed, in order") {
+  Newcomer server(kVersionMembershipInLog);
+  CHECK(server.Questions() == std::map<MemberId, uint64_t>{{MemberId{2}, 0}, {MemberId{3}, 0}});
+  // Member 3 never answers.
+  server.Say(2, StandingResponse{kNoBirth, 7});
+  auto questions = server.Questions();
+  const uint64_t birth = questions[MemberId{2}];
+  CHECK(birth > 7);
   CHECK(server.TakeBodies<ReadIndexRequest>().empty());
-  server.Tick(kHeartbeatTicks);
-  const auto again = server.TakeBodies<StandingRequest>();
-  REQUIRE(again.size() == 1);
-  CHECK(again[0].first == MemberId{3});
-  server.Receive(3, 4, StandingResponse{1, 1});
+  server.Say(2, StandingResponse{kNoBirth, 7});  // to what it asked before
+  CHECK(server.TakeBodies<ReadIndexRequest>().empty());
+  server.Say(2, StandingResponse{birth, birth});
   const auto reads = server.TakeBodies<ReadIndexRequest>();
   REQUIRE(reads.size() == 1);
   CHECK(reads[0].second.recovering);
-  server.Receive(2, 4, ReadIndexResponse{reads[0].second.request_id, Index{2}});
-  server.Take();
-  CHECK(server.raft().standing() == Standing::kRecovering);
-  const Entry second{Index{2}, Term{4}, EntryKind::kCommand, Slice("x")};
-  server.Receive(2, 4, AppendRequest{Index{1}, Term{4}, Index{1}, {second}});
+  server.Say(2, ReadIndexResponse{reads[0].second.request_id, Index{2}});
+  server.Append(1, 4, 2, 1);
   server.member().Collect();
   CHECK(server.raft().standing() == Standing::kRecovering);  // not durable yet
   server.Take();
+  CHECK(server.raft().standing() == Standing::kRecovering);  // not committed yet
+  server.Say(2, Heartbeat{Index{2}, {}});
+  server.Take();
   CHECK(server.raft().standing() == Standing::kFull);
   CHECK(server.member().disk().hard_state.vote == MemberId{2});
-  server.Receive(2, 4, Heartbeat{});
-  for (const Message& message : server.Take()) CHECK(message.voting);
+  CHECK(server.member().disk().birth == birth);
+  server.Say(2, Heartbeat{});
+  for (const Message& message : server.Take()) {
+    CHECK(message.voting);
+    CHECK(message.birth == birth);
+  }
+}
+
+TEST_CASE("under a leader of an older version a member recovers after all echoes") {
+  Newcomer server(kVersionMembershipInLog - 1);
+  server.Questions();
+  server.Say(2, StandingResponse{kNoBirth, 0});
+  CHECK(server.Questions() == std::map<MemberId, uint64_t>{{MemberId{3}, 0}});
+  // What that program made of its clock.
+  server.Say(3, StandingResponse{kNoBirth, 1'700'000'000'000});
+  const auto questions = server.Questions();
+  REQUIRE(questions.size() == 2);
+  const uint64_t birth = questions.begin()->second;
+  CHECK(birth > 1'700'000'000'000);
+  server.Say(2, StandingResponse{birth, birth});
+  CHECK(server.TakeBodies<ReadIndexRequest>().empty());
+  server.Say(3, StandingResponse{birth, birth});
+  const auto reads = server.TakeBodies<ReadIndexRequest>();
+  REQUIRE(reads.size() == 1);
+  server.Say(2, ReadIndexResponse{reads[0].second.request_id, Index{1}});
+  server.Take();
+  CHECK(server.raft().standing() == Standing::kFull);
 }
 
 TEST_CASE("a read index of a leader that is gone does not count") {
-  Server server({Ids({1, 2, 3}), {}, {}, {}}, Standing::kBlank);
-  const Entry first{Index{1}, Term{4}, EntryKind::kNoOp, {}};
-  server.Receive(2, 4, AppendRequest{{}, {}, Index{1}, {first}});
-  for (uint32_t from : {2, 3}) server.Receive(from, 4, StandingResponse{1, 1});
+  Newcomer server(kVersionMembershipInLog);
+  server.Questions();
+  server.Say(2, StandingResponse{kNoBirth, 0});
+  const uint64_t birth = server.Questions()[MemberId{2}];
+  server.Say(2, StandingResponse{birth, birth});
   const auto reads = server.TakeBodies<ReadIndexRequest>();
   REQUIRE(reads.size() == 1);
-  server.Receive(3, 5, Heartbeat{});
-  server.Receive(3, 5, ReadIndexResponse{reads[0].second.request_id, Index{1}});
+  server.Say(3, Heartbeat{}, 5);
+  server.Say(3, ReadIndexResponse{reads[0].second.request_id, Index{1}}, 5);
   server.Take();
   CHECK(server.raft().standing() == Standing::kRecovering);
+}
+
+TEST_CASE("births grow from term to term, and within one by what the others know") {
+  std::vector<uint64_t> births;
+  for (uint64_t term : {4, 5}) {
+    for (uint64_t known : {0, 1}) {
+      Newcomer server(kVersionMembershipInLog);
+      server.Say(2, Heartbeat{}, term);
+      server.Say(2, StandingResponse{kNoBirth, known == 0 ? 0 : births.back()}, term);
+      births.push_back(server.Questions()[MemberId{2}]);
+    }
+  }
+  CHECK(std::is_sorted(births.begin(), births.end()));
+  CHECK(std::set<uint64_t>(births.begin(), births.end()).size() == births.size());
+}
+
+TEST_CASE("a leader answers a recovering member's read index by a new entry") {
+  Server server;
+  server.Lead();
+  const Index last = server.raft().last_index();
+  server.Receive(2, 1, HeartbeatResponse{}, /*voting=*/false);
+  server.Receive(2, 1, ReadIndexRequest{9, true}, /*voting=*/false);
+  server.Take();
+  CHECK(server.raft().last_index() == last + 1);
+  // Its commit does not count the member that asked.
+  server.Acknowledge(2, last.value() + 1, /*voting=*/false);
+  CHECK(server.raft().commit_index() == last);
+  server.Acknowledge(3, last.value() + 1);
+  CHECK(server.raft().commit_index() == last + 1);
+  server.Take();
+  server.Receive(3, 1, HeartbeatResponse{ReadRound{1}});
+  const auto answers = server.TakeBodies<ReadIndexResponse>();
+  REQUIRE(answers.size() == 1);
+  CHECK(answers[0].second == ReadIndexResponse{9, last + 1});
+  // One that counts has lost nothing, and gets none.
+  server.Receive(3, 1, ReadIndexRequest{9, true});
+  server.Take();
+  CHECK(server.raft().last_index() == last + 1);
+}
+
+// So long nothing is heard of member 2, though of member 3.
+void LetFallSilent(Server* server) {
+  for (int i = 0; i < 5; ++i) {
+    server->Tick(kElectionTicks - 1);
+    server->Receive(3, server->raft().term().value(), HeartbeatResponse{});
+  }
+  server->Take();
 }
 
 TEST_CASE("a leader counts no recovering member, and forgets what a lost directory acknowledged") {
   Server server;
   server.Lead();
+  LetFallSilent(&server);
   server.Propose(1);
   const uint64_t last = server.raft().last_index().value();
   server.Acknowledge(2, last, /*voting=*/false, /*birth=*/2);
@@ -483,15 +595,75 @@ TEST_CASE("a leader counts no recovering member, and forgets what a lost directo
   server.Receive(2, 1, HeartbeatResponse{}, /*voting=*/true, /*birth=*/2);
   CHECK(server.raft().commit_index() == Index{last});
   // A still later directory has nothing.
+  LetFallSilent(&server);
   server.Receive(2, 1, HeartbeatResponse{}, /*voting=*/false, /*birth=*/3);
   CHECK(server.raft().match_index(MemberId{2}) == Index{0});
 }
 
-TEST_CASE("a member that has a later directory somewhere learns of it") {
+TEST_CASE("a directory that is in use is not displaced by another of the same member") {
+  const uint64_t birth = GENERATE(kNoBirth, kFirstBirth + 1, uint64_t{1} << 40);
+  const bool voting = GENERATE(false, true);
   Server server;
-  server.Receive(2, 1, StandingResponse{1, 8});
+  server.Lead();
+  const Index last = server.raft().last_index();
+  server.Receive(2, 1, HeartbeatResponse{}, voting, birth);
+  const auto answers = server.TakeBodies<StandingResponse>();
+  REQUIRE(answers.size() == 1);
+  CHECK(answers[0].second == StandingResponse{birth, kBirthInUse});
+  CHECK(server.raft().match_index(MemberId{2}) == last);
+  // The living one counts as before.
+  server.Propose(1);
+  server.Acknowledge(2, last.value() + 1);
+  CHECK(server.raft().commit_index() == last + 1);
+}
+
+TEST_CASE("a birth that no election can have led to is not believed") {
+  Server server;
+  server.Lead();
+  LetFallSilent(&server);
+  server.Receive(2, 1, HeartbeatResponse{}, /*voting=*/true, ~uint64_t{0} - 1);
+  server.Propose(1);
+  server.Acknowledge(2, server.raft().last_index().value());
+  CHECK(server.raft().commit_index() == server.raft().last_index());
+}
+
+TEST_CASE("a new directory that is refused says by whom, and goes on asking") {
+  Newcomer server(kVersionMembershipInLog);
+  server.Say(2, StandingResponse{kNoBirth, kBirthInUse});
+  CHECK(server.Questions().contains(MemberId{2}));
+  CHECK(server.member().status.refused_by == MemberId{2});
+  server.Say(2, StandingResponse{kNoBirth, 3});
   server.Take();
-  CHECK(server.member().status.later_birth == 8);
+  CHECK(server.member().status.refused_by == kNoMember);
+}
+
+TEST_CASE("one message that knows a later directory ends nobody") {
+  Server server;
+  // Unasked, and again and again.
+  for (int i = 0; i < 20; ++i) server.Receive(2, 1, StandingResponse{1, 8});
+  server.Take();
+  CHECK(server.member().status.later_birth == 0);
+  server.Tick(kHeartbeatTicks);
+  CHECK(server.TakeBodies<StandingRequest>().size() == 1);
+  // The real one denies it.
+  server.Receive(2, 1, StandingResponse{1, 1});
+  server.Tick(10 * kElectionTicks);
+  CHECK(server.TakeBodies<StandingRequest>().empty());
+  // To another directory than this one.
+  server.Receive(2, 1, StandingResponse{2, 8});
+  server.Tick(kHeartbeatTicks);
+  CHECK(server.TakeBodies<StandingRequest>().empty());
+}
+
+TEST_CASE("a member ends when a majority knows a later directory of it, asked several times") {
+  Server server;
+  for (int round = 0; round < 10; ++round) {
+    for (uint32_t from : {2, 3}) server.Receive(from, 1, StandingResponse{1, 8});
+    server.Tick(kHeartbeatTicks);
+    server.Take();
+    CHECK((server.member().status.later_birth == 8) == (round >= 3));
+    if (round >= 3) break;
+  }
 }
 
 TEST_CASE("a heartbeat meant for the lost directory commits nothing") {
@@ -500,6 +672,109 @@ TEST_CASE("a heartbeat meant for the lost directory commits nothing") {
   server.Receive(3, 1, AppendRequest{{}, {}, {}, {junk}});
   server.Receive(2, 2, Heartbeat{Index{1}, {}});
   CHECK(server.raft().commit_index() == Index{0});
+}
+
+// --- What members were started with --------------------------------------------------------------
+
+TEST_CASE("the membership is in the log before the version that says so") {
+  Server server;
+  server.Lead();
+  const std::vector<Entry>& log = server.member().log();
+  const auto is = [&](EntryKind kind) {
+    return std::find_if(log.begin(), log.end(), [&](const Entry& e) { return e.kind == kind; });
+  };
+  REQUIRE(is(EntryKind::kMembership) != log.end());
+  CHECK(is(EntryKind::kMembership) < is(EntryKind::kVersion));
+  CHECK(*DecodeMembership(is(EntryKind::kMembership)->payload.view()) ==
+        server.raft().membership());
+  // Once.
+  CHECK(std::count_if(log.begin(), log.end(),
+                      [](const Entry& e) { return e.kind == EntryKind::kMembership; }) == 1);
+}
+
+// Member 1 asks for pre-votes, and member 3 was started with other members.
+void AskTheOther(Server* server, const Membership& other) {
+  while (server->raft().role() == Role::kFollower) server->raft().Tick();
+  const uint64_t term = server->raft().term().value() + 1;
+  server->Receive(3, term, VoteResponse{true, true, other}, /*voting=*/false, kNoBirth);
+}
+
+TEST_CASE("nobody founds a cluster with a member that was started with other members") {
+  Server server({Ids({1, 2, 3}), {}, {}, {}}, Standing::kBlank);
+  const Membership own = server.raft().membership();
+  const bool other_voters = GENERATE(true, false);
+  const Membership other = other_voters ? Membership{Ids({3, 4, 5}), {}, {}, {}}
+                                        : Membership{Ids({1, 2, 3}), Ids({4}), {}, {}};
+  AskTheOther(&server, other);
+  const uint64_t term = server.raft().term().value() + 1;
+  server.Receive(2, term, VoteResponse{true, true, own}, /*voting=*/false, kNoBirth);
+  server.Take();
+  CHECK(server.raft().standing() == Standing::kBlank);
+  CHECK(server.raft().term() == Term{0});
+  CHECK(server.member().status.differs_from == MemberId{3});
+  CHECK(server.member().status.other_configured == other);
+  // Once they agree, all is well.
+  server.Tick(10 * kElectionTicks);
+  AskTheOther(&server, own);
+  server.Receive(2, term, VoteResponse{true, true, own}, /*voting=*/false, kNoBirth);
+  server.Take();
+  CHECK(server.raft().role() == Role::kCandidate);
+  CHECK(server.member().status.differs_from == kNoMember);
+}
+
+TEST_CASE("who learns that another was started with other members does not become leader") {
+  // The directories were made by a version that kept no membership; no log says it yet.
+  Server server;
+  AskTheOther(&server, {Ids({1, 2, 3, 4, 5}), {}, {}, {}});
+  server.Receive(2, 1, VoteResponse{true, true, server.raft().membership()});
+  server.Take();
+  CHECK(server.raft().role() == Role::kFollower);
+  CHECK(server.raft().term() == Term{0});
+}
+
+TEST_CASE("a pre-vote tells what a member was started with, until a log says who takes part") {
+  Server server;
+  server.Receive(2, 1, VoteRequest{true, false, {}, {}});
+  auto votes = server.TakeBodies<VoteResponse>();
+  REQUIRE(votes.size() == 1);
+  CHECK(votes[0].second.configured == server.raft().membership());
+  // To one that could not read it.
+  server.Receive({MemberId{2}, MemberId{1}, Term{1}, VoteRequest{true, false, {}, {}}, 1,
+                  kVersionMembershipInLog - 1, true});
+  votes = server.TakeBodies<VoteResponse>();
+  REQUIRE(votes.size() == 1);
+  CHECK_FALSE(votes[0].second.configured);
+  server.Receive(2, 1, AppendRequest{{}, {}, {}, {Control(1, 1, server.raft().membership())}});
+  server.Take();
+  server.Tick(10 * kElectionTicks);
+  server.Take();
+  server.Receive(2, 9, VoteRequest{true, false, Index{1}, Term{1}});
+  votes = server.TakeBodies<VoteResponse>();
+  REQUIRE(votes.size() == 1);
+  CHECK(votes[0].second.granted);
+  CHECK_FALSE(votes[0].second.configured);
+}
+
+TEST_CASE("a program that is too old for the snapshot it is sent says so, but not at once") {
+  RaftOptions options = Options({Ids({1, 2, 3}), {}, {}, {}});
+  options.version = kVersionLossNotice;
+  Server server(options, {});
+  SnapshotMeta meta = SomeMeta(9, 1);
+  meta.version = kVersionMembershipInLog;
+  const SnapshotChunk chunk{meta, 0, false, Slice("x")};
+  server.Receive(2, 1, chunk);
+  server.Take();
+  CHECK(server.member().status.version_needed == 0);
+  for (int i = 0; i < kElectionTicks; ++i) {
+    server.Receive(2, 1, chunk);
+    server.Tick(1);
+  }
+  server.Take();
+  CHECK(server.member().status.version_needed == kVersionMembershipInLog);
+  // Entries show that it was no need of this member's.
+  server.Receive(2, 1, AppendRequest{});
+  server.Take();
+  CHECK(server.member().status.version_needed == 0);
 }
 
 // --- Disk stall ----------------------------------------------------------------------------------

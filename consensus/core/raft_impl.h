@@ -103,8 +103,8 @@ class Raft::Impl {
   struct PendingRead {
     uint64_t request_id;
     MemberId from;  // this member, or the follower that forwarded it
-    // Asked by a recovering member: it must also learn the newest membership.
-    bool recovering = false;
+    // The answer is at least this: what a recovering member must have.
+    Index floor{};
   };
   struct ReadBatch {
     ReadRound round;
@@ -153,12 +153,20 @@ class Raft::Impl {
   };
   // What a member knows of another's process, from its messages.
   struct Peer {
-    uint64_t birth = 0;    // the greatest
-    uint32_t version = 0;  // the newest that it understands; 0: not heard
+    uint64_t birth = kNoBirth;  // the greatest
+    uint32_t version = 0;       // the newest that it understands; 0: not heard
+    uint64_t heard_ticks = 0;   // when a message with that birth came
+  };
+  // Another member says that it knows a later directory of this one (standing.cc).
+  struct Suspicion {
+    int confirmations = 0;
+    uint64_t asked_ticks = 0;
+    bool asked = false;  // and there is no answer yet
   };
   // A member that recovers (standing.cc).
   struct Recovery {
-    std::set<MemberId> echoed;  // they drop what this member's lost directory has sent
+    std::map<MemberId, uint64_t> known;  // which directory of this member they know
+    std::set<MemberId> echoed;           // they drop what this member's lost directory has sent
     int ticks_since_request = 0;
     int ticks_since_read = 0;
     // The read index, once it was asked for: of whom, in what term, and who had echoed by then.
@@ -220,8 +228,7 @@ class Raft::Impl {
   }
   template <typename Body>
   Message MakeMessage(MemberId to, Term term, Body body) const {
-    return {options_.self,  to, term, std::move(body), options_.birth, options_.version,
-            IsDurablyFull()};
+    return {options_.self, to, term, std::move(body), birth_, options_.version, IsDurablyFull()};
   }
   // Notes what `message` says of its sender. False if it is from an older directory of it.
   bool NoteSender(const Message& message);
@@ -268,7 +275,11 @@ class Raft::Impl {
   bool DiskStalls() const;
   void HandleVoteRequest(const Message& message, const VoteRequest& request);
   void GrantVote(MemberId candidate);
-  void HandlePreVoteGranted(const Message& message);
+  void HandlePreVoteGranted(const Message& message, const VoteResponse& response);
+  // Whether no log or checkpoint says who takes part, only the configuration.
+  bool MembershipIsConfigured() const { return memberships_.newest_index() == Index{0}; }
+  // Whether another member was started with other members, and no log says who is right.
+  bool DiffersFromAnother() const { return differs_from_ != kNoMember && MembershipIsConfigured(); }
   void Handle(MemberId from, const VoteResponse& response);
   void Handle(MemberId from, const TimeoutNow&);
   // Votes are dealt with before terms are compared.
@@ -352,6 +363,9 @@ class Raft::Impl {
   void StagingComplete();
   void AbandonStaging();
   void TickStaging();
+  // Whether the leader has offered nothing but a snapshot that this program is too old for, for so
+  // long that it is no message that came astray.
+  bool SnapshotIsTooNew() const;
   void Handle(MemberId from, const SnapshotChunk& chunk);
   void Handle(MemberId from, const SnapshotAck& ack);
   void Handle(MemberId from, const SnapshotRejected& rejected);
@@ -366,8 +380,22 @@ class Raft::Impl {
   bool IsDurablyFull() const;
   void SetStanding(Standing standing);
   void NoteCluster();
+  // The members whose answers a recovering member needs.
   std::vector<MemberId> EchoesNeeded() const;
+  // All other voters, and the leader.
+  std::vector<MemberId> MembersToAsk() const;
+  // Whether the leader this member follows answers its read index by a new entry.
+  bool LeaderMarksRecovery() const;
+  bool IsAlive(const Peer& peer) const;
+  // Whether a message of a directory that is not the one known of its sender may be handled.
+  bool AdmitOtherBirth(const Message& message, const Peer& peer);
+  // So long after it was heard, a directory counts as in use.
+  uint64_t AliveTicks() const;
+  // `from` says that it knows the directory `known_birth` of this member.
+  void Suspect(MemberId from, uint64_t known_birth);
+  void ChooseBirth();
   void TickRecovery();
+  void TickSuspicions();
   void RequestEchoes();
   void AdvanceRecovery();
   void Handle(MemberId from, const StandingRequest& request);
@@ -397,7 +425,16 @@ class Raft::Impl {
   std::optional<Recovery> recovery_;
   std::optional<Loss> lost_;
   std::map<MemberId, Peer> peers_;
+  uint64_t birth_;  // what messages carry; kNoBirth: none yet
+  std::map<MemberId, Suspicion> suspicions_;
   uint64_t later_birth_ = 0;
+  MemberId refused_by_;
+  // Another member that was started with another membership, and that one.
+  MemberId differs_from_;
+  Membership other_configured_;
+  // A snapshot is of this version, for which this program is too old; since when.
+  uint32_t snapshot_version_ = 0;
+  uint64_t snapshot_version_ticks_ = 0;
 
   // The log: terms of all, the newest entries themselves. commit_ <= last_index().
   TermHistory terms_;

@@ -72,7 +72,7 @@ class Run {
   void Input(TestMember* member, uint64_t choice);
   void Deliver();
   void CrashOrRestart(TestMember* member);
-  // A disk is lost only if Raft can survive it: nobody else's is, and enough voters are left.
+  // A disk is lost only if Raft can survive it: a majority of the voters have theirs.
   bool MayLoseDisk(const TestMember& member) const;
   void LoseDisk(TestMember* member);
   void Change(TestMember* member);
@@ -110,7 +110,7 @@ class Run {
 
   std::vector<Committed> committed_;
   std::map<Term, MemberId> leaders_;
-  std::map<std::tuple<MemberId, uint64_t, Term>, MemberId> votes_;  // member, birth, term
+  std::map<std::tuple<MemberId, uint64_t, Term>, MemberId> votes_;  // member, directory, term
   // (index, term) -> payload and the term of the entry before: by induction, equal logs up to it.
   std::map<std::pair<Index, Term>, std::pair<Slice, Term>> entries_;
   std::map<MemberId, std::vector<Entry>> checked_log_;
@@ -382,6 +382,7 @@ void Run::CrashOrRestart(TestMember* member) {
 }
 
 bool Run::MayLoseDisk(const TestMember& member) const {
+  size_t recovering = 0;
   for (const TestMember& other : members_) {
     const bool reliable = other.disk().hard_state.standing == Standing::kFull;
     Membership known = membership_;
@@ -392,7 +393,7 @@ bool Run::MayLoseDisk(const TestMember& member) const {
         if (entry.kind == EntryKind::kMembership) known = *DecodeMembership(entry.payload.view());
       }
     }
-    if (other.id != member.id && !reliable && membership_.IsVoter(other.id)) return false;
+    if (other.id != member.id && !reliable && membership_.IsVoter(other.id)) ++recovering;
     if (other.running() && other.raft().role() == Role::kPreCandidate &&
         other.raft().last_index() == Index{0}) {
       return false;
@@ -400,7 +401,11 @@ bool Run::MayLoseDisk(const TestMember& member) const {
     if (known.IsVoter(member.id) && known.voters.size() < 3) return false;
     if (known.joint() || known != membership_) return false;
   }
-  return true;
+  // Programs of an older version can have only one at a time.
+  if (recovering > 0 && mix_.versions) return false;
+  // The others have to be enough to lead.
+  return recovering == 0 ||
+         membership_.voters.size() - recovering - 1 >= MajorityOf(membership_.voters.size());
 }
 
 void Run::LoseDisk(TestMember* member) {
@@ -526,7 +531,7 @@ void Run::CheckSending(const TestMember& member, const Message& message) {
   if (request && !request->pre_vote) candidate = member.id;
   if (candidate == kNoMember) return;
   const auto vote =
-      votes_.emplace(std::tuple(member.id, member.options().birth, message.term), candidate);
+      votes_.emplace(std::tuple(member.id, member.directories_lost(), message.term), candidate);
   ASSERT(vote.first->second == candidate, "one vote a term");
 }
 

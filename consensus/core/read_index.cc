@@ -16,7 +16,7 @@ void Raft::Impl::ReadIndex(uint64_t request_id) {
     if (leader->waiting.size() >= kPendingReadsMax) {
       reads_.push_back({request_id, false, {}});
     } else {
-      leader->waiting.push_back({request_id, options_.self});
+      leader->waiting.push_back({request_id, options_.self, {}});
     }
     return;
   }
@@ -68,8 +68,7 @@ void Raft::Impl::ConfirmReads(LeaderRole* leader) {
       if (read.from == options_.self) {
         reads_.push_back({read.request_id, true, batch.index});
       } else {
-        const Index newest = read.recovering ? memberships_.newest_index() : Index{0};
-        Send(read.from, ReadIndexResponse{read.request_id, std::max(batch.index, newest)});
+        Send(read.from, ReadIndexResponse{read.request_id, std::max(batch.index, read.floor)});
       }
     }
     leader->confirming.pop_front();
@@ -136,7 +135,17 @@ void Raft::Impl::Handle(MemberId from, const HeartbeatResponse& response) {
 void Raft::Impl::Handle(MemberId from, const ReadIndexRequest& request) {
   auto* leader = std::get_if<LeaderRole>(&role_);
   if (leader == nullptr || leader->waiting.size() >= kPendingReadsMax) return;
-  leader->waiting.push_back({request.request_id, from, request.recovering});
+  Index floor;
+  if (request.recovering) {
+    const Progress* progress = FindProgress(from);
+    // What it lost must not be counted on by the entry that stands for all of it.
+    if (progress != nullptr && progress->voting()) return;
+    // A target that has all of the log is about to lead.
+    if (leader->transfer) return;
+    AppendEntry({last_index() + 1, term_, EntryKind::kNoOp, {}});
+    floor = last_index();
+  }
+  leader->waiting.push_back({request.request_id, from, floor});
 }
 
 void Raft::Impl::Handle(MemberId from, const ReadIndexResponse& response) {

@@ -176,6 +176,12 @@ void Raft::Impl::AdvanceVersion(LeaderRole* leader) {
   if (versions_.newest() >= options_.version || !IsEstablished(*leader)) return;
   uint32_t version = options_.version;
   while (version > versions_.newest() && !HoldingBack(*leader, version).empty()) --version;
+  if (version >= kVersionMembershipInLog && versions_.newest() < kVersionMembershipInLog) {
+    // From then on every log, or the checkpoint before it, says who takes part; until then only the
+    // configuration may have said so.
+    if (membership().joint() || memberships_.newest_index() > commit_) return;
+    AppendControl(EntryKind::kMembership, EncodeMembership(membership()));
+  }
   if (version == versions_.newest()) return;
   AppendControl(EntryKind::kVersion, EncodeVersion(version));
 }

@@ -148,6 +148,7 @@ bool Raft::Impl::IsPlausible(const AppendRequest& request) const {
 void Raft::Impl::Handle(MemberId from, AppendRequest& request) {
   if (!IsPlausible(request) || !AcceptLeader(from)) return;
   if (installing_) return;
+  snapshot_version_ = 0;
   auto& follower = std::get<FollowerRole>(role_);
   DropCompacted(&request);
   const Index prev = request.prev_index;

@@ -287,7 +287,13 @@ void Raft::Impl::Handle(MemberId from, const SnapshotChunk& chunk) {
   const SnapshotMeta& meta = chunk.meta;
   if (meta.index == Index{0} || meta.term == Term{0} || meta.term > term_) return;
   if (!AcceptLeader(from) || installing_) return;
-  if (meta.version > options_.version) return;
+  if (meta.version > options_.version) {
+    if (HasAllOf(meta)) return;
+    if (snapshot_version_ == 0) snapshot_version_ticks_ = now_ticks_;
+    snapshot_version_ = meta.version;
+    return;
+  }
+  snapshot_version_ = 0;
   if (HasAllOf(meta)) {
     AbandonStaging();
     Send(from, SnapshotAck{meta.index, 0, true});
@@ -308,6 +314,11 @@ void Raft::Impl::Handle(MemberId from, const SnapshotChunk& chunk) {
   staging_->writes.push_back({meta, chunk.offset, chunk.bytes, chunk.last});
   staging_->received += chunk.bytes.size();
   staging_->last = chunk.last;
+}
+
+bool Raft::Impl::SnapshotIsTooNew() const {
+  return snapshot_version_ > 0 && leader_ != kNoMember &&
+         now_ticks_ - snapshot_version_ticks_ >= static_cast<uint64_t>(options_.election_ticks);
 }
 
 void Raft::Impl::AbandonStaging() {

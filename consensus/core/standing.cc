@@ -4,23 +4,42 @@
 // Founding. A blank member says in a pre-vote that its log is empty, but votes only for a founding
 // candidate: one to whom all voters, each of them, said that their logs are empty. So a cluster is
 // founded when all its voters are there; and a member that lost its disk cannot help to found
-// another one over the data of the first, whoever else is new or has not heard of it yet. With the
-// vote a member is full. Assumed: nobody loses its disk and starts with a new one within the time
-// of one pre-vote, and no two disks are lost at a time.
+// another one over the data of the first, whoever else is new or has not heard of it yet. All of
+// them must have been started with the same membership, too, which they tell with the pre-vote:
+// else two sets of voters could each found a cluster with a member that is in both. With the vote a
+// member is full. Assumed: nobody loses its disk and starts with a new one within the time of one
+// pre-vote.
 //
-// Recovery. On any sign that there is a cluster a blank member is recovering. It receives the log,
-// but says `voting = false`, and then nobody counts it: for commit, reads, check-quorum or as a
-// successor; and it does not vote. It becomes full so:
-//  1. Every other voter, and the leader, have noted its birth: they drop from then on what its
-//     older directory sent, and a leader forgets what that one acknowledged.
-//  2. Only then it asks the leader for a read index, whose quorum does not count it.
-//  3. Under the same leader and term, its log is durable up to there. If the membership has other
-//     voters by then, they are asked first, and the read index anew.
-// Why this is safe: what the lost directory acknowledged was either counted by a leader before
-// that leader noted the birth; then it is committed, and below the read index. Or it is never
-// counted again. A vote that it gave can elect only someone whose term is at most the one this
-// member has now, for the candidate's answer in step 1 brought it there; and in the term it has now
-// there is a leader, to whom it gives its vote in case it gave one before.
+// Recovery. On any sign that there is a cluster a blank member is recovering. It says `voting =
+// false`, and then nobody counts it: for commit, reads, check-quorum or as a successor; and it does
+// not vote. It becomes full so:
+//  1. It asks the leader which directory of it that one knows, and chooses a greater birth, which
+//     its messages carry from then on (ChooseBirth).
+//  2. The leader has noted that birth: it drops from then on what the older directory sent, and
+//     forgets what that one acknowledged.
+//  3. Only then it asks the leader for a read index. The leader appends a new entry, and answers
+//     with its index.
+//  4. Under the same leader and term, that entry is committed, by a majority that does not count
+//     this member, and its log is durable up to there.
+// Why this is safe, if it has term T then, and the entry is e:
+//  - What the lost directory acknowledged to the leader of T was counted before step 2, and is
+//    before e; or it is never counted again. What it acknowledged to a leader before that, and what
+//    was committed by it, is in the log of every later leader (paper 5.4.3), and before e.
+//  - A vote that it gave in T: this member gives its own to the leader of T in case it did.
+//  - A vote that it gave in a later term U, to a candidate that still waits for others: that one
+//    needs a voter besides which is among the majority that holds e. Such a voter cannot have
+//    voted in U before it took e in T; and afterwards it refuses, for the candidate asked before e
+//    was there, and its log lacks it. (Nor has an entry of a term after T been written before: a
+//    majority would have left T.)
+// Nobody but the leader is needed for it, and any number of members may recover at a time. A leader
+// that does not understand kVersionMembershipInLog adds no entry. Under such a one all other voters
+// have to note the birth: the vote in U cannot elect then, for the candidate's answer brings this
+// member to U, in which it recovers under another leader.
+//
+// Two servers with one number. Who has heard a directory lately does not displace it by another
+// one, which is told that it is in use. One that is older than what others know is dropped there.
+// Its member does not believe the first who says so, but asks again, and ends (Status::later_birth)
+// only when a majority confirmed it several times.
 #include <algorithm>
 #include <utility>
 
@@ -29,6 +48,22 @@
 #include "consensus/core/raft_impl.h"
 
 namespace quorate::consensus {
+namespace {
+
+// A directory that was heard within so many election timeouts is in use.
+constexpr uint64_t kAliveElections = 4;
+// How often another member has to say again that it knows a later directory.
+constexpr int kConfirmations = 3;
+
+// The first of those that are chosen in `term`: greater than those that were chosen in earlier
+// ones, of which there are fewer than 2^16, and than those that earlier versions made of the time.
+uint64_t FirstBirthOf(Term term) {
+  constexpr int kBits = 16;
+  constexpr uint64_t kTermMax = (uint64_t{1} << (63 - kBits)) - 2;
+  return uint64_t{1} << 63 | std::min(term.value(), kTermMax) << kBits;
+}
+
+}  // namespace
 
 bool Raft::Impl::IsDurablyFull() const {
   return standing_ == Standing::kFull && !standing_changed_ && standing_batch_ <= persisted_;
@@ -40,7 +75,9 @@ void Raft::Impl::SetStanding(Standing standing) {
   standing_changed_ = true;
   hard_state_changed_ = true;
   recovery_.reset();
+  refused_by_ = kNoMember;
   if (standing == Standing::kRecovering) recovery_.emplace(Recovery{});
+  if (standing == Standing::kFull && birth_ == kNoBirth) birth_ = options_.birth;
 }
 
 void Raft::Impl::NoteCluster() {
@@ -49,12 +86,23 @@ void Raft::Impl::NoteCluster() {
   SetStanding(PlantedFault("a lost disk counts at once") ? Standing::kFull : Standing::kRecovering);
 }
 
-std::vector<MemberId> Raft::Impl::EchoesNeeded() const {
-  std::vector<MemberId> needed = OtherVoters();
-  const bool known = std::find(needed.begin(), needed.end(), leader_) != needed.end();
-  if (leader_ != kNoMember && !known) needed.push_back(leader_);
-  return needed;
+bool Raft::Impl::LeaderMarksRecovery() const {
+  return leader_ != kNoMember && version_of(leader_) >= kVersionMembershipInLog;
 }
+
+std::vector<MemberId> Raft::Impl::EchoesNeeded() const {
+  if (LeaderMarksRecovery()) return {leader_};
+  return MembersToAsk();
+}
+
+std::vector<MemberId> Raft::Impl::MembersToAsk() const {
+  std::vector<MemberId> members = OtherVoters();
+  const bool known = std::find(members.begin(), members.end(), leader_) != members.end();
+  if (leader_ != kNoMember && !known) members.push_back(leader_);
+  return members;
+}
+
+// --- At the member -------------------------------------------------------------------------------
 
 void Raft::Impl::TickRecovery() {
   if (!recovery_) return;
@@ -65,18 +113,34 @@ void Raft::Impl::TickRecovery() {
 
 void Raft::Impl::RequestEchoes() {
   recovery_->ticks_since_request = 0;
-  for (MemberId member : EchoesNeeded()) {
-    if (!recovery_->echoed.contains(member)) Send(member, StandingRequest{});
+  for (MemberId member : MembersToAsk()) {
+    const bool answered =
+        birth_ == kNoBirth ? recovery_->known.contains(member) : recovery_->echoed.contains(member);
+    if (!answered) Send(member, StandingRequest{});
   }
+}
+
+void Raft::Impl::ChooseBirth() {
+  // Greater than what the leader knows; and than what a directory had of which the leader does not
+  // know: that one has recovered in an earlier term, or the leader would have heard of it.
+  uint64_t known = FirstBirthOf(term_) - 1;
+  for (const auto& [member, birth] : recovery_->known) known = std::max(known, birth);
+  birth_ = known + 1;
+  recovery_->echoed.clear();
+  RequestEchoes();
 }
 
 void Raft::Impl::AdvanceRecovery() {
   if (!recovery_ || leader_ == kNoMember || installing_) return;
   const std::vector<MemberId> needed = EchoesNeeded();
-  auto all_in = [&needed](const std::set<MemberId>& members) {
+  auto all_in = [&needed](const auto& members) {
     return std::all_of(needed.begin(), needed.end(),
                        [&](MemberId member) { return members.contains(member); });
   };
+  if (birth_ == kNoBirth) {
+    if (all_in(recovery_->known)) ChooseBirth();
+    return;
+  }
   if (leader_ != recovery_->leader || term_ != recovery_->term ||
       !all_in(recovery_->echoed_before)) {
     recovery_->index.reset();
@@ -85,6 +149,7 @@ void Raft::Impl::AdvanceRecovery() {
   if (recovery_->index) {
     const auto* follower = std::get_if<FollowerRole>(&role_);
     if (follower == nullptr || std::min(follower->matched, durable_) < *recovery_->index) return;
+    if (LeaderMarksRecovery() && commit_ < *recovery_->index) return;
     if (vote_ == kNoMember) vote_ = leader_;
     SetStanding(Standing::kFull);
     return;
@@ -98,17 +163,105 @@ void Raft::Impl::AdvanceRecovery() {
   Send(leader_, ReadIndexRequest{*recovery_->request_id, true});
 }
 
+void Raft::Impl::Handle(MemberId from, const StandingResponse& response) {
+  if (response.birth != birth_) return;
+  if (standing_ == Standing::kFull) return Suspect(from, response.known_birth);
+  if (!recovery_) return;
+  if (response.known_birth == kBirthInUse) {
+    refused_by_ = from;
+    return;
+  }
+  if (refused_by_ == from) refused_by_ = kNoMember;
+  if (birth_ == kNoBirth) {
+    recovery_->known[from] = response.known_birth;
+  } else if (response.known_birth > birth_) {
+    // This member had yet another directory meanwhile.
+    birth_ = kNoBirth;
+    recovery_.emplace(Recovery{});
+  } else {
+    recovery_->echoed.insert(from);
+  }
+}
+
+void Raft::Impl::Suspect(MemberId from, uint64_t known_birth) {
+  if (!membership().IsVoter(from)) return;
+  const auto found = suspicions_.find(from);
+  if (known_birth <= birth_ || known_birth == kBirthInUse) {
+    if (found != suspicions_.end()) suspicions_.erase(found);
+    return;
+  }
+  if (found == suspicions_.end()) {
+    suspicions_.emplace(from, Suspicion{});
+    return;
+  }
+  Suspicion& suspicion = found->second;
+  if (!std::exchange(suspicion.asked, false)) return;
+  ++suspicion.confirmations;
+  const auto confirmed = static_cast<size_t>(std::count_if(
+      suspicions_.begin(), suspicions_.end(),
+      [](const auto& other) { return other.second.confirmations >= kConfirmations; }));
+  const size_t others = OtherVoters().size();
+  if (confirmed >= std::min(others, MajorityOf(membership().voters.size()))) {
+    later_birth_ = known_birth;
+  }
+}
+
+void Raft::Impl::TickSuspicions() {
+  for (auto it = suspicions_.begin(); it != suspicions_.end();) {
+    Suspicion& suspicion = it->second;
+    const uint64_t waited = now_ticks_ - suspicion.asked_ticks;
+    if (suspicion.asked && waited >= AliveTicks()) {
+      it = suspicions_.erase(it);
+      continue;
+    }
+    if (!suspicion.asked && waited >= static_cast<uint64_t>(options_.heartbeat_ticks)) {
+      suspicion.asked = true;
+      suspicion.asked_ticks = now_ticks_;
+      Send(it->first, StandingRequest{});
+    }
+    ++it;
+  }
+}
+
+// --- At the others -------------------------------------------------------------------------------
+
+uint64_t Raft::Impl::AliveTicks() const {
+  return kAliveElections * static_cast<uint64_t>(options_.election_ticks);
+}
+
+bool Raft::Impl::IsAlive(const Peer& peer) const {
+  return peer.birth != kNoBirth && now_ticks_ - peer.heard_ticks < AliveTicks();
+}
+
+bool Raft::Impl::AdmitOtherBirth(const Message& message, const Peer& peer) {
+  if (message.birth != kNoBirth && message.birth < peer.birth) {
+    // Of a directory that was lost, or of a second process that must not be: it learns of it.
+    Send(message.from, StandingResponse{message.birth, peer.birth});
+    return false;
+  }
+  if (IsAlive(peer)) {
+    // Whichever of the two gets the answer: an older program would take it for something else.
+    if (std::min(message.version, peer.version) >= kVersionMembershipInLog) {
+      Send(message.from, StandingResponse{message.birth, kBirthInUse});
+    }
+    return false;
+  }
+  // No directory is so far ahead of the elections.
+  const Term term = std::max(term_, message.term);
+  if (message.birth > peer.birth) return message.birth < FirstBirthOf(term + 1);
+  if (std::holds_alternative<StandingRequest>(message.body)) {
+    Send(message.from, StandingResponse{kNoBirth, peer.birth});
+    return false;
+  }
+  // It may take part in founding a cluster. Nothing else that it says is of use before it has
+  // chosen a birth.
+  return std::holds_alternative<VoteRequest>(message.body) ||
+         std::holds_alternative<VoteResponse>(message.body);
+}
+
 void Raft::Impl::Handle(MemberId from, const StandingRequest&) {
   const uint64_t birth = peers_[from].birth;  // of the request, or it would have been dropped
   Send(from, StandingResponse{birth, birth});
-}
-
-void Raft::Impl::Handle(MemberId from, const StandingResponse& response) {
-  if (response.known_birth > options_.birth) {
-    later_birth_ = std::max(later_birth_, response.known_birth);
-  } else if (recovery_ && response.birth == options_.birth) {
-    recovery_->echoed.insert(from);
-  }
 }
 
 }  // namespace quorate::consensus

@@ -56,6 +56,7 @@ class TestMember {
     std::vector<Entry> log;
     Index base{};
     std::optional<SnapshotMeta> checkpoint = std::nullopt;
+    uint64_t birth = kFirstBirth;
   };
   // How much of what was being written reached the disk at a crash, in the order of the driver's
   // contract: hard state, then the cut, then entries.
@@ -118,6 +119,8 @@ class TestMember {
   // Of the program that the next start runs.
   void SetVersion(uint32_t version) { options_.version = version; }
   const RaftOptions& options() const { return options_; }
+  // How many directories it has had before this one.
+  uint64_t directories_lost() const { return directories_lost_; }
 
   const Disk& disk() const { return disk_; }
   // The log as of the last output, durable or not; from index 1, see Disk.
@@ -143,6 +146,7 @@ class TestMember {
  private:
   struct Batch {
     PersistId id;
+    std::optional<uint64_t> birth;
     std::optional<HardState> hard_state;
     std::optional<Index> truncate_after;
     std::vector<Entry> entries;
@@ -178,6 +182,7 @@ class TestMember {
   std::map<Index, std::pair<SnapshotMeta, std::string>> pictures_;  // readable ones
   Index handed_out_;
   PersistId last_batch_;
+  uint64_t directories_lost_ = 0;
 };
 
 }  // namespace quorate::consensus

@@ -24,6 +24,11 @@ bool Membership::Contains(MemberId member) const {
   return IsVoter(member) || Has(learners, member);
 }
 
+bool Membership::HasSameMembers(const Membership& other) const {
+  ASSERT(!joint() && !other.joint());
+  return voters == other.voters && learners == other.learners;
+}
+
 std::vector<MemberId> Membership::Members() const {
   std::vector<MemberId> members = voters;
   members.insert(members.end(), learners.begin(), learners.end());

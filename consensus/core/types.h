@@ -46,6 +46,9 @@ inline constexpr uint32_t kVersionMembership = 2;  // membership entries, snapsh
 inline constexpr uint32_t kVersionLossNotice = 3;
 // What is built on consensus, the state machine's commands and other messages between members,
 // shares the numbering: 4 and 5 are of the tree's alone.
+// The log holds the membership: a membership entry comes before the entry that raises the version
+// to this one or a newer one.
+inline constexpr uint32_t kVersionMembershipInLog = 6;
 inline constexpr uint32_t kVersionSnapshotWindow = 6;  // several chunks at a time, SnapshotRejected
 inline constexpr uint32_t kVersionNewest = 6;
 
@@ -60,6 +63,12 @@ struct Entry {
 
   friend bool operator==(const Entry&, const Entry&) = default;
 };
+
+// Tells a member's data directory from those that it had before and will have: greater for a later
+// one. A directory that is not of standing kFull has none yet, and its messages carry kNoBirth.
+inline constexpr uint64_t kNoBirth = 0;
+// Of a directory with which its cluster was founded.
+inline constexpr uint64_t kFirstBirth = 1;
 
 // Whether a member's vote and its acknowledgements can be relied on (standing.cc).
 enum class Standing : uint8_t {
@@ -91,6 +100,8 @@ struct Membership {
   bool IsVoter(MemberId member) const;
   // In any of the three.
   bool Contains(MemberId member) const;
+  // Whether voters and learners are the same, whatever the addresses. REQUIRES: neither is joint.
+  bool HasSameMembers(const Membership& other) const;
   // All of them, ascending, each once.
   std::vector<MemberId> Members() const;
   friend bool operator==(const Membership&, const Membership&) = default;

@@ -8,11 +8,14 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/assert.h"
 #include "base/strings.h"
+#include "consensus/core/membership.h"
 #include "consensus/log/file_names.h"
 #include "consensus/log/hard_state_file.h"
 #include "consensus/log/identity.h"
+#include "consensus/log/membership_file.h"
 #include "consensus/log/segment.h"
 
 namespace quorate::consensus {
@@ -20,6 +23,28 @@ namespace {
 
 bool Has(const std::vector<std::string>& names, std::string_view name) {
   return std::binary_search(names.begin(), names.end(), name, std::less<>());
+}
+
+// "voters 1, 2, 3", "voters 1 and observers 4".
+std::string MembersText(const Membership& membership) {
+  const auto list = [](const std::vector<MemberId>& members) {
+    return absl::StrJoin(members, ", ", [](std::string* out, MemberId member) {
+      absl::StrAppend(out, member.value());
+    });
+  };
+  std::string out = absl::StrCat("voters ", list(membership.voters));
+  if (!membership.learners.empty()) {
+    absl::StrAppend(&out, " and observers ", list(membership.learners));
+  }
+  return out;
+}
+
+// Whether `configured` may stand for `known`.
+bool Fits(const Membership& configured, const Membership& known) {
+  Membership after = known;
+  after.outgoing.clear();
+  if (configured.HasSameMembers(after)) return true;
+  return known.joint() && configured.voters == known.outgoing;
 }
 
 bool HasAside(const std::vector<std::string>& names) {
@@ -80,6 +105,47 @@ class DataDir::Impl {
   const std::string& path() const { return path_; }
   const std::string& cluster_id() const { return identity_.cluster_id; }
   uint64_t birth() const { return identity_.birth; }
+  absl::Status SetBirth(uint64_t birth) {
+    ASSERT(birth > identity_.birth);
+    return WriteIdentity({identity_.member, identity_.cluster_id, birth});
+  }
+
+  absl::StatusOr<Membership> SettleMembership(const Membership& configured,
+                                              const std::optional<SnapshotMeta>& checkpoint) {
+    ASSERT(!configured.joint());
+    const std::vector<Membership> logged = LoggedMemberships(checkpoint);
+    if (!logged.empty()) {
+      // Newest first.
+      const bool fits = std::any_of(logged.begin(), logged.end(), [&](const Membership& known) {
+        return Fits(configured, known);
+      });
+      if (!fits && logged.front().Contains(identity_.member)) {
+        return OtherMembers(configured, logged.front());
+      }
+      // Holds until the first that the log says, which may be cut away.
+      absl::StatusOr<Membership> first = ReadMembershipFile(&env_, path_);
+      if (checkpoint.has_value() || absl::IsNotFound(first.status())) return configured;
+      return first;
+    }
+    absl::StatusOr<Membership> kept = ReadMembershipFile(&env_, path_);
+    if (!kept.ok() && !absl::IsNotFound(kept.status())) return kept.status();
+    const bool is_new = hard_state().standing != Standing::kFull;
+    if (kept.ok() && !is_new && !configured.HasSameMembers(*kept)) {
+      return OtherMembers(configured, *kept);
+    }
+    if (kept.ok() && configured.HasSameMembers(*kept)) return configured;
+    const MemberId vote = hard_state().vote;
+    if (vote != kNoMember && !configured.IsVoter(vote)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          path_, ": this member has voted for server ", vote.value(),
+          ", which is none of the voters that the configuration names (", MembersText(configured),
+          "): restore the server lines that the cluster was founded with"));
+    }
+    const absl::Status written = WriteMembershipFile(&env_, path_, configured);
+    // One that was there before starts on a full disk, too: the next start writes it.
+    if (!written.ok() && (is_new || !absl::IsResourceExhausted(written))) return written;
+    return configured;
+  }
   const HardState& hard_state() const { return hard_state_->content().state; }
   SegmentLog& log() { return *log_; }
 
@@ -138,6 +204,39 @@ class DataDir::Impl {
  private:
   std::string PathOf(std::string_view name) const { return absl::StrCat(path_, "/", ToAbsl(name)); }
 
+  // What log and checkpoint say, newest first: the newest that is committed for certain, and those
+  // after it.
+  std::vector<Membership> LoggedMemberships(const std::optional<SnapshotMeta>& checkpoint) const {
+    const Index base = checkpoint.has_value() ? checkpoint->index : Index{0};
+    const Index committed = std::max(base, hard_state().commit);
+    std::vector<Membership> memberships;
+    const std::vector<Entry> entries = log_->control_entries();
+    for (auto entry = entries.rbegin(); entry != entries.rend() && entry->index > base; ++entry) {
+      if (entry->kind != EntryKind::kMembership) continue;
+      absl::StatusOr<Membership> membership = DecodeMembership(entry->payload.view());
+      ASSERT(membership.ok(), "the log checks control entries when it is opened");
+      memberships.push_back(*std::move(membership));
+      if (entry->index <= committed) return memberships;
+    }
+    if (checkpoint.has_value()) {
+      memberships.push_back(checkpoint->membership);
+    } else if (!memberships.empty()) {
+      absl::StatusOr<Membership> kept = ReadMembershipFile(&env_, path_);
+      if (kept.ok()) memberships.push_back(*std::move(kept));
+    }
+    return memberships;
+  }
+
+  absl::Status OtherMembers(const Membership& configured, const Membership& known) const {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path_, ": the members of this cluster are ", MembersText(known),
+        ", but the server lines of the configuration name ", MembersText(configured),
+        ". Restore those lines (addresses may change); who takes part is changed in the running "
+        "cluster, not by editing the file. If this is meant to be a member of another cluster, "
+        "give "
+        "it an empty directory"));
+  }
+
   absl::Status CheckOurs(const std::vector<std::string>& names) const {
     if (Has(names, kUnfinishedName)) {
       return absl::FailedPreconditionError(absl::StrCat(
@@ -154,7 +253,8 @@ class DataDir::Impl {
     }
     for (const std::string& name : names) {
       // Formatting makes the hard state before the log.
-      if (name == kLockName || name == kIdentityTemporaryName || name == kHardStateName ||
+      if (name == kLockName || name == kIdentityTemporaryName || name == kMembershipName ||
+          name == kMembershipTemporaryName || name == kHardStateName ||
           (name == kLogName && Has(names, kHardStateName)) || MayStandInNewDirectory(name)) {
         continue;
       }
@@ -278,6 +378,11 @@ absl::Status DataDir::SetClusterId(const std::string& cluster_id) {
   return impl_->SetClusterId(cluster_id);
 }
 uint64_t DataDir::birth() const { return impl_->birth(); }
+absl::Status DataDir::SetBirth(uint64_t birth) { return impl_->SetBirth(birth); }
+absl::StatusOr<Membership> DataDir::SettleMembership(
+    const Membership& configured, const std::optional<SnapshotMeta>& checkpoint) {
+  return impl_->SettleMembership(configured, checkpoint);
+}
 const HardState& DataDir::hard_state() const { return impl_->hard_state(); }
 absl::Status DataDir::WriteHardState(const HardState& state, Index durable_index) {
   return impl_->WriteHardState(state, durable_index);

@@ -2,10 +2,19 @@
 //
 //   <path>/LOCK         held while a server runs on it
 //   <path>/identity     format version, member id, cluster id, birth; checksummed
+//   <path>/membership   the voters and learners with which the member was started; checksummed.
+//                       From the first vote on it is not changed any more. What the log or a
+//                       checkpoint says of the membership takes its place.
 //   <path>/hard_state   term, vote, commit hint, standing, durable index: two checksummed copies,
 //                       written alternately with a growing sequence number, so that a torn write
 //                       leaves the other copy
 //   <path>/log/         segments, and perhaps a spare: room for one more (spare_file.h)
+//
+// A directory made by a version that knew no file `membership` gets it at its first start, with
+// what the configuration says then: nothing in such a directory says more, but whom it voted for.
+// Until the log says who takes part, members tell each other with what they were started, and who
+// differs from another does not become leader (consensus/core/election.cc). The leader puts the
+// membership into the log as soon as all members understand kVersionMembershipInLog.
 //
 // Thread-safety: as SegmentLog; everything that writes, from one thread.
 #pragma once
@@ -48,6 +57,18 @@ class DataDir {
 
   // Tells this directory from others that the member had or will have: greater for a later one.
   uint64_t birth() const;
+  // Durably changes it: Output::birth. On a full disk, too. REQUIRES: it is greater than birth().
+  absl::Status SetBirth(uint64_t birth);
+
+  // Checks that `configured` names the members that this directory knows, and returns what goes
+  // into RaftOptions::membership: that of the file `membership`, which is written (durably) if it
+  // is not there, or if it differs and nothing depends on it, since the member has not voted yet.
+  // To be called before Raft is made. Addresses are those of `configured`, and are not compared.
+  // FailedPrecondition, naming both lists and the way out, if `configured` names others. A
+  // membership that is not committed for certain need not hold: then the one before it fits, too;
+  // and of a joint one both. A member that was removed is not refused: it learns of it.
+  absl::StatusOr<Membership> SettleMembership(const Membership& configured,
+                                              const std::optional<SnapshotMeta>& checkpoint);
 
   // Of standing kBlank in a directory that was just formatted.
   const HardState& hard_state() const;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/bytes.h"
 #include "base/crc32c.h"
+#include "consensus/core/membership.h"
 #include "consensus/log/fault_env.h"
 #include "consensus/log/hard_state_file.h"
 #include "consensus/log/log_test_util.h"
@@ -80,6 +81,141 @@ TEST_CASE("a directory keeps the birth that it was formatted with") {
   Require(dir->SetClusterId(kClusterId));
   dir.reset();
   CHECK(Open(&env)->birth() == kBirth);
+}
+
+TEST_CASE("a birth that is chosen later is kept, and needs no space on a full disk") {
+  FaultEnv env;
+  auto dir = Open(&env);
+  Require(dir->SetClusterId(kClusterId));
+  env.SetCapacity(env.used_bytes());
+  Require(dir->SetBirth(uint64_t{1} << 63));
+  dir.reset();
+  env.SetCapacity(~uint64_t{0});
+  env.Crash(0);
+  dir = Open(&env);
+  CHECK(dir->birth() == uint64_t{1} << 63);
+  CHECK(dir->cluster_id() == kClusterId);
+}
+
+Membership Members(std::initializer_list<uint32_t> voters,
+                   std::initializer_list<uint32_t> learners = {}) {
+  Membership membership;
+  for (uint32_t id : voters) membership.voters.emplace_back(id);
+  for (uint32_t id : learners) membership.learners.emplace_back(id);
+  return membership;
+}
+
+// Settles the membership of a directory whose member has voted, if `is_full`.
+absl::StatusOr<Membership> Settle(Env* env, const Membership& configured, bool is_full = true) {
+  auto dir = Open(env);
+  auto settled = dir->SettleMembership(configured, kNoCheckpoint);
+  if (settled.ok() && is_full && dir->hard_state().term == Term{0}) {
+    Require(dir->WriteHardState({Term{1}, kMember, Index{0}}, Index{0}));
+  }
+  return settled;
+}
+
+TEST_CASE("the membership with which a member was started is kept from its first vote on") {
+  FaultEnv env;
+  const Membership founding = Members({1, 2, 3}, {4});
+  CHECK(Require(Settle(&env, founding)) == founding);
+  env.Crash(0);
+  for (const Membership& other : {Members({1, 2}, {4}), Members({1, 2, 3}), Members({1, 2, 3, 4}),
+                                  Members({2, 3, 4}, {1}), Members({2})}) {
+    const absl::Status refused = Settle(&env, other).status();
+    CHECK(absl::IsFailedPrecondition(refused));
+    using Catch::Matchers::Contains;
+    CHECK_THAT(std::string(refused.message()), Contains(kPath) &&
+                                                   Contains("voters 1, 2, 3 and observers 4") &&
+                                                   Contains("Restore those lines"));
+  }
+  // Servers may move.
+  Membership moved = founding;
+  moved.addresses[MemberId{1}] = "elsewhere:2888";
+  CHECK(Settle(&env, moved).ok());
+}
+
+TEST_CASE("until its first vote a member may be started with other members") {
+  FaultEnv env;
+  Require(Settle(&env, Members({1, 2}), /*is_full=*/false).status());
+  Require(Settle(&env, Members({1, 2, 3})).status());
+  CHECK(absl::IsFailedPrecondition(Settle(&env, Members({1, 2})).status()));
+}
+
+TEST_CASE("what the log says of the membership takes the place of what is kept") {
+  FaultEnv env;
+  Require(Settle(&env, Members({1, 2, 3})).status());
+  const auto append = [&](uint64_t index, const Membership& membership) {
+    auto dir = Open(&env);
+    const Entry entry{Index{index}, Term{1}, EntryKind::kMembership,
+                      Slice(EncodeMembership(membership))};
+    Require(dir->log().Append(std::vector<Entry>{entry}));
+    Require(dir->log().Sync());
+  };
+  Membership joint = Members({2, 3, 4});
+  joint.outgoing = Members({1, 2, 3}).voters;
+  append(1, joint);
+  // Not committed for certain.
+  CHECK(Settle(&env, Members({2, 3, 4})).ok());
+  // What holds before that entry stays what it was.
+  CHECK(Require(Settle(&env, Members({1, 2, 3}))) == Members({1, 2, 3}));
+  CHECK(absl::IsFailedPrecondition(Settle(&env, Members({1, 2, 3, 4})).status()));
+  append(2, Members({2, 3, 4}));
+  Require(Open(&env)->WriteHardState({Term{1}, kMember, Index{2}}, Index{2}));
+  CHECK(Settle(&env, Members({2, 3, 4})).ok());
+  CHECK(absl::IsFailedPrecondition(Settle(&env, Members({1, 2, 3})).status()));
+  // A member that was removed starts, and learns of it.
+  append(3, Members({3, 4}));
+  Require(Open(&env)->WriteHardState({Term{1}, kMember, Index{3}}, Index{3}));
+  CHECK(Settle(&env, Members({2, 3, 4})).ok());
+}
+
+TEST_CASE("what a checkpoint says of the membership takes the place of what is kept") {
+  FaultEnv env;
+  Require(Settle(&env, Members({1, 2, 3})).status());
+  const SnapshotMeta checkpoint{Index{9}, Term{1}, Members({1, 2, 3, 4, 5})};
+  auto dir = Open(&env);
+  CHECK(dir->SettleMembership(Members({1, 2, 3, 4, 5}), checkpoint).ok());
+  CHECK(absl::IsFailedPrecondition(dir->SettleMembership(Members({1, 2, 3}), checkpoint).status()));
+}
+
+TEST_CASE("a directory of a version that kept no membership takes it from the configuration once") {
+  FaultEnv env;
+  {
+    auto dir = Open(&env);
+    Require(dir->WriteHardState({Term{4}, MemberId{3}, Index{2}}, Index{0}));
+    Require(dir->log().Append(TestEntries(1, 3, 4, 10)));
+    Require(dir->log().Sync());
+  }
+  REQUIRE_FALSE(env.Exists(kPath + "/membership"));
+  SECTION("whom it voted for must be a voter") {
+    const absl::Status refused = Settle(&env, Members({1, 2, 4})).status();
+    CHECK(absl::IsFailedPrecondition(refused));
+    CHECK_FALSE(env.Exists(kPath + "/membership"));
+  }
+  SECTION("a full disk does not keep it from starting") {
+    env.SetCapacity(env.used_bytes());
+    CHECK(Settle(&env, Members({1, 2, 3})).ok());
+    env.SetCapacity(~uint64_t{0});
+  }
+  Require(Settle(&env, Members({1, 2, 3})).status());
+  env.Crash(0);
+  CHECK(absl::IsFailedPrecondition(Settle(&env, Members({1, 2, 3, 4, 5})).status()));
+}
+
+TEST_CASE("a membership that is damaged is not guessed") {
+  FaultEnv env;
+  Require(Settle(&env, Members({1, 2, 3})).status());
+  const std::string whole = ReadFile(&env, kPath + "/membership");
+  for (size_t i = 0; i < whole.size(); ++i) {
+    CAPTURE(i);
+    std::string bytes = whole;
+    bytes[i] = static_cast<char>(bytes[i] ^ 1);
+    MakeFile(&env, "membership", bytes);
+    CHECK_FALSE(Settle(&env, Members({1, 2, 3})).ok());
+  }
+  MakeFile(&env, "membership", whole.substr(0, whole.size() - 1));
+  CHECK(absl::IsDataLoss(Settle(&env, Members({1, 2, 3})).status()));
 }
 
 TEST_CASE("a directory of format version 1 is opened as the oldest of all, and of full standing") {

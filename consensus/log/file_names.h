@@ -9,6 +9,8 @@ namespace quorate::consensus {
 
 inline constexpr std::string_view kIdentityName = "identity";
 inline constexpr std::string_view kIdentityTemporaryName = "identity.tmp";
+inline constexpr std::string_view kMembershipName = "membership";
+inline constexpr std::string_view kMembershipTemporaryName = "membership.tmp";
 inline constexpr std::string_view kHardStateName = "hard_state";
 inline constexpr std::string_view kLogName = "log";
 inline constexpr std::string_view kLockName = "LOCK";

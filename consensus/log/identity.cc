@@ -62,6 +62,34 @@ absl::StatusOr<Identity> ParseIdentity(const std::string& path, std::string_view
   return identity;
 }
 
+absl::Status Replace(Env* env, const std::string& temporary, const std::string& path,
+                     std::string_view bytes) {
+  absl::StatusOr<std::unique_ptr<File>> file = env->OpenFile(temporary, /*create=*/true);
+  if (!file.ok()) return file.status();
+  if (absl::Status s = (*file)->Truncate(0); !s.ok()) return s;
+  if (absl::Status s = (*file)->WriteAt(0, {&bytes, 1}); !s.ok()) return s;
+  if (absl::Status s = (*file)->Sync(); !s.ok()) return s;
+  return env->Rename(temporary, path);
+}
+
+// Takes no space: a few bytes within one sector, which is written whole or not at all.
+// ResourceExhausted if there would be more bytes than before.
+absl::Status WriteOver(Env* env, const std::string& temporary, const std::string& path,
+                       std::string_view bytes) {
+  if (env->Exists(temporary)) {
+    if (absl::Status s = env->Remove(temporary); !s.ok()) return s;
+  }
+  absl::StatusOr<std::unique_ptr<File>> file = env->OpenFile(path, /*create=*/false);
+  if (!file.ok()) return file.status();
+  absl::StatusOr<uint64_t> size = (*file)->Size();
+  if (!size.ok()) return size.status();
+  if (*size != bytes.size()) {
+    return absl::ResourceExhaustedError(absl::StrCat(path, ": no space is left on the disk"));
+  }
+  if (absl::Status s = (*file)->WriteAt(0, {&bytes, 1}); !s.ok()) return s;
+  return (*file)->Sync();
+}
+
 }  // namespace
 
 absl::StatusOr<Identity> ReadIdentityFile(Env* env, const std::string& directory) {
@@ -78,17 +106,14 @@ absl::StatusOr<Identity> ReadIdentityFile(Env* env, const std::string& directory
 }
 
 absl::Status WriteIdentityFile(Env* env, const std::string& directory, const Identity& identity) {
-  const std::string temporary = absl::StrCat(directory, "/", ToAbsl(kIdentityTemporaryName));
-  absl::StatusOr<std::unique_ptr<File>> file = env->OpenFile(temporary, /*create=*/true);
-  if (!file.ok()) return file.status();
-  const std::string bytes = EncodeIdentity(identity);
-  const std::string_view piece = bytes;
-  if (absl::Status s = (*file)->Truncate(0); !s.ok()) return s;
-  if (absl::Status s = (*file)->WriteAt(0, {&piece, 1}); !s.ok()) return s;
-  if (absl::Status s = (*file)->Sync(); !s.ok()) return s;
   const std::string path = absl::StrCat(directory, "/", ToAbsl(kIdentityName));
-  if (absl::Status s = env->Rename(temporary, path); !s.ok()) return s;
-  return env->SyncDirectory(directory);
+  const std::string temporary = absl::StrCat(directory, "/", ToAbsl(kIdentityTemporaryName));
+  const std::string bytes = EncodeIdentity(identity);
+  absl::Status status = Replace(env, temporary, path, bytes);
+  if (absl::IsResourceExhausted(status) && env->Exists(path)) {
+    status = WriteOver(env, temporary, path, bytes);
+  }
+  return status.ok() ? env->SyncDirectory(directory) : status;
 }
 
 }  // namespace quorate::consensus

@@ -17,13 +17,11 @@ namespace quorate::consensus {
 inline constexpr uint32_t kDataDirFormatVersion = 2;  // 1 had no birth
 // Bytes of a cluster id.
 inline constexpr size_t kClusterIdBytes = 16;
-// Of a directory that was formatted before there were births: it is older than all that have one.
-inline constexpr uint64_t kBirthOfVersion1 = 1;
 
 struct Identity {
   MemberId member;
-  std::string cluster_id;  // kClusterIdBytes long; empty: not known yet
-  uint64_t birth = kBirthOfVersion1;
+  std::string cluster_id;        // kClusterIdBytes long; empty: not known yet
+  uint64_t birth = kFirstBirth;  // also of a directory of version 1
 };
 
 // The identity in `directory`. Errors: those of the disk, NotFound if there is none among them;
@@ -31,7 +29,7 @@ struct Identity {
 absl::StatusOr<Identity> ReadIdentityFile(Env* env, const std::string& directory);
 
 // Replaces the identity in `directory`. After a crash it is the old or the new one; durable when it
-// returns.
+// returns. On a full disk, one of the same size is written over.
 absl::Status WriteIdentityFile(Env* env, const std::string& directory, const Identity& identity);
 
 }  // namespace quorate::consensus

@@ -588,6 +588,11 @@ absl::Status Node::Persist(std::vector<LogBatch>& batches, std::vector<LogBatch>
       changed = true;
     }
   }
+  // Before the hard state says that the directory counts.
+  for (const LogBatch& batch : batches) {
+    if (!batch.output.birth.has_value() || *batch.output.birth == data_dir_->birth()) continue;
+    if (absl::Status s = data_dir_->SetBirth(*batch.output.birth); !s.ok()) return s;
+  }
   if (changed && !PlantedFault("vote not persisted")) {
     if (absl::Status s = data_dir_->WriteHardState(hard_state, durable); !s.ok()) return s;
   }

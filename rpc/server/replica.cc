@@ -183,7 +183,11 @@ absl::Status Replica::Load() {
   if (last > loaded) {
     replicated_.ExpectReplay(consensus::Index(loaded + 1), consensus::Index(last), clock_);
   }
-  node_ = std::make_unique<consensus::Node>(options_.node, data_dir_, random_, &replicated_,
+  consensus::NodeOptions node = options_.node;
+  auto membership = data_dir_->SettleMembership(node.raft.membership, newest);
+  if (!membership.ok()) return membership.status();
+  node.raft.membership = *std::move(membership);
+  node_ = std::make_unique<consensus::Node>(std::move(node), data_dir_, random_, &replicated_,
                                             checkpoints_.has_value() ? &*checkpoints_ : nullptr,
                                             links_, static_cast<consensus::NodeObserver*>(this));
   if (newest.has_value()) OnApplied(newest->index);
@@ -395,9 +399,25 @@ void Replica::CheckStanding(const consensus::Status& status) {
   if (status.later_birth > 0) {
     host_->OnEnd(absl::FailedPreconditionError(absl::StrCat(
         "the other servers know a later data directory of this server than ", options_.data_dir,
-        ": this is an old copy, or the clock was set back before it was made. Start the server on "
-        "the later one; or set the clock right, move this one away and start again, and the member "
-        "is rebuilt from the others")));
+        ": this is an old copy, or another server runs under the number of this one. Start one "
+        "server only, on the later directory; or move this one away and start again, and the "
+        "member is rebuilt from the others")));
+  }
+  if (status.refused_by != raft_status_.refused_by && status.refused_by != consensus::kNoMember) {
+    spdlog::error(
+        "server {} refuses the data directory {}: server {} is alive with another one; two servers "
+        "have the same number. Correct the number of this server (in the file myid), or stop the "
+        "other one: then this one takes its place",
+        status.refused_by.value(), options_.data_dir, options_.node.raft.self.value());
+  }
+  if (status.differs_from != raft_status_.differs_from &&
+      status.differs_from != consensus::kNoMember) {
+    spdlog::error(
+        "server {} was started with other members ({}) than this server ({}), and no log says yet "
+        "who takes part: this server does not become leader until the server lines of their "
+        "configurations agree",
+        status.differs_from.value(), consensus::ToString(status.other_configured),
+        consensus::ToString(options_.node.raft.membership));
   }
   if (status.version_needed > 0) {
     host_->OnEnd(absl::FailedPreconditionError(absl::StrCat(
@@ -408,8 +428,7 @@ void Replica::CheckStanding(const consensus::Status& status) {
     if (status.standing == consensus::Standing::kRecovering) {
       spdlog::info(
           "this server's data directory is new to a cluster that exists: it catches up, and "
-          "neither "
-          "votes nor counts until it has heard from every other voter");
+          "neither votes nor counts until it has");
     } else if (raft_status_.standing == consensus::Standing::kRecovering) {
       spdlog::info("this server has caught up, and counts as a member again");
     }

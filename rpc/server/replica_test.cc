@@ -125,18 +125,28 @@ class Member : private ReplicaHost {
   Member(uint32_t id, uint32_t members, uint64_t seed, const ManualClock* clock, Network* network)
       : config_(MemberConfig(id, members)), random_(seed + id), clock_(clock), network_(network) {}
 
-  void Start() {
+  void Start() { REQUIRE(TryStart().ok()); }
+  // Does not run if it is refused.
+  absl::Status TryStart() {
     auto incarnation_dir = env->CreateDirectories(config_.log_dir);
     REQUIRE(incarnation_dir.ok());
     auto opened =
         consensus::DataDir::Open(env.get(), config_.log_dir + "/log", MemberId(config_.my_id),
-                                 {.segment_bytes = 4096}, static_cast<uint64_t>(clock_->WallMs()));
+                                 {.segment_bytes = 4096}, consensus::kFirstBirth);
     REQUIRE(opened.ok());
     auto store = FileRecordStore::Open(env.get(), config_.log_dir + "/checkpoints");
     REQUIRE(store.ok());
     auto incarnation = NextIncarnation(env.get(), config_.log_dir, clock_->WallMs());
     REQUIRE(incarnation.ok());
     running_ = std::make_unique<Running>(this, *std::move(opened), *std::move(store), *incarnation);
+    absl::Status loaded = running_->replica.Load();
+    if (!loaded.ok()) running_.reset();
+    return loaded;
+  }
+  // Whom its configuration names from the next start on.
+  void SetServers(const std::vector<uint32_t>& servers) {
+    config_.servers.clear();
+    for (uint32_t server : servers) config_.servers[server] = {};
   }
   // Everything in memory is gone.
   void Stop() { running_.reset(); }
@@ -167,7 +177,6 @@ class Member : private ReplicaHost {
           door(member->config_, &replica, member->clock_, &member->random_) {
       replica.SetDoor(&door);
       sockets.SetLoop(&loop);
-      REQUIRE(replica.Load().ok());
     }
     // Checkpoints are taken, and the log is cut, all the time.
     static ReplicaOptions Options(Member* member, const consensus::DataDir& dir) {
@@ -199,7 +208,7 @@ class Member : private ReplicaHost {
   void OnDiverged(const Divergence& divergence) override { diverged = divergence; }
   void OnStatusPublished() override {}
 
-  const Config config_;
+  Config config_;
   SeededRandom random_;
   const ManualClock* const clock_;
   Network* const network_;
@@ -210,12 +219,13 @@ class Member : private ReplicaHost {
 // the seed, or a tick.
 class Cluster {
  public:
-  Cluster(uint32_t members, uint64_t seed, uint32_t version = consensus::kVersionNewest)
+  Cluster(uint32_t members, uint64_t seed, uint32_t version = consensus::kVersionNewest,
+          bool start = true)
       : random_(seed) {
     for (uint32_t id = 1; id <= members; ++id) {
       members_[id] = std::make_unique<Member>(id, members, seed, &clock, &network);
       members_[id]->version = version;
-      members_[id]->Start();
+      if (start) members_[id]->Start();
     }
   }
 
@@ -715,6 +725,90 @@ TEST_CASE("a member that lost its disk comes back, and counts only when it has c
   cluster.Kill(leader);
   Client other(&cluster, &lost);
   CHECK(other.Call(OpCode::kCreate, zk::Create("/after", "")).error == ErrorCode::kOk);
+}
+
+TEST_CASE("a member that lost its disk counts again although another voter is dead") {
+  Cluster cluster(5, 6);
+  Member& leader = cluster.Leader();
+  Member& lost = cluster.Follower();
+  Client client(&cluster, &leader, {.timeout_ms = 4000});
+  std::vector<Member*> others;
+  for (uint32_t id = 1; id <= 5; ++id) {
+    Member& member = cluster.member(id);
+    if (&member != &leader && &member != &lost) others.push_back(&member);
+  }
+  cluster.Kill(*others[0]);
+  cluster.Wipe(lost);
+  REQUIRE(client.Call(OpCode::kCreate, zk::Create("/n", "")).error == ErrorCode::kOk);
+  cluster.PassUntil(
+      [&] { return lost.replica().node().raft().standing() == consensus::Standing::kFull; });
+  // It is needed now: three of five are left.
+  cluster.Kill(*others[1]);
+  CHECK(client.Call(OpCode::kCreate, zk::Create("/m", "")).error == ErrorCode::kOk);
+  // What it chose as its birth survives a restart.
+  cluster.Kill(lost);
+  cluster.Restart(lost);
+  CHECK(client.Call(OpCode::kCreate, zk::Create("/o", "")).error == ErrorCode::kOk);
+}
+
+TEST_CASE("clocks have no say in whose directory is the later one") {
+  Cluster cluster(3, 9);
+  Member& leader = cluster.Leader();
+  Member& lost = cluster.Follower();
+  for (int64_t ms : {1'000'000'000, -2'000'000'000}) {
+    cluster.clock.SetWallMs(cluster.clock.WallMs() + ms);
+    cluster.Wipe(lost);
+    cluster.PassUntil(
+        [&] { return lost.replica().node().raft().standing() == consensus::Standing::kFull; });
+    CHECK(lost.replica().ReadTree()->digest() == leader.replica().ReadTree()->digest());
+  }
+}
+
+TEST_CASE("who takes part is not changed by editing the configuration between two starts") {
+  Cluster cluster(5, 3);
+  Member* leader = nullptr;
+  // Committed by 3, 4 and 5.
+  cluster.Leader();
+  for (uint32_t id : {1, 2}) cluster.Kill(cluster.member(id));
+  leader = &cluster.Leader();
+  Client client(&cluster, leader, {.timeout_ms = 4000});
+  REQUIRE(client.Call(OpCode::kCreate, zk::Create("/n", "")).error == ErrorCode::kOk);
+  for (uint32_t id : {3, 4, 5}) cluster.Kill(cluster.member(id));
+  // 1 and 2 would be a majority of these, and know nothing of /n.
+  for (uint32_t id : {1, 2}) {
+    cluster.member(id).SetServers({1, 2, 3});
+    const absl::Status refused = cluster.member(id).TryStart();
+    CHECK(absl::IsFailedPrecondition(refused));
+    using Catch::Matchers::Contains;
+    CHECK_THAT(std::string(refused.message()),
+               Contains("voters 1, 2, 3, 4, 5") && Contains("voters 1, 2, 3."));
+  }
+  for (uint32_t id = 1; id <= 5; ++id) {
+    cluster.member(id).SetServers({1, 2, 3, 4, 5});
+    cluster.Restart(cluster.member(id));
+  }
+  Client reader(&cluster, &cluster.Leader(), {.timeout_ms = 4000});
+  CHECK(reader.Call(OpCode::kGetData, zk::PathAndWatch("/n", false)).error == ErrorCode::kOk);
+}
+
+TEST_CASE("members whose configurations differ do not found a cluster, and say so") {
+  Cluster cluster(5, 4, consensus::kVersionNewest, /*start=*/false);
+  for (uint32_t id : {1, 2, 3}) cluster.member(id).SetServers({1, 2, 3});
+  for (uint32_t id : {4, 5}) cluster.member(id).SetServers({3, 4, 5});
+  CapturedLog log;
+  for (uint32_t id = 1; id <= 5; ++id) {
+    if (id != 2) cluster.member(id).Start();
+  }
+  cluster.Pass(5000);
+  for (uint32_t id : {1, 3, 4, 5}) {
+    CHECK(cluster.member(id).replica().node().raft().term() == consensus::Term{0});
+  }
+  CHECK_FALSE(log.Lines("server 3 was started with other members").empty());
+  // It is corrected before anybody has voted.
+  for (uint32_t id : {4, 5}) cluster.Kill(cluster.member(id));
+  cluster.Restart(cluster.member(2));
+  Client client(&cluster, &cluster.Leader(), {.timeout_ms = 4000});
+  CHECK(client.Call(OpCode::kCreate, zk::Create("/n", "")).error == ErrorCode::kOk);
 }
 
 TEST_CASE("trees are compared while all goes on, over restarts, snapshots and lost disks") {

@@ -85,7 +85,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Open(Config config, DoorFactory*
   LogScanProgress scan_progress(Clock::System());
   log_options.scan_observer = &scan_progress;
   auto data_dir = consensus::DataDir::Open(env.get(), config.log_dir, MemberId(config.my_id),
-                                           log_options, static_cast<uint64_t>(now_ms));
+                                           log_options, consensus::kFirstBirth);
   if (!data_dir.ok()) return data_dir.status();
   if (absl::Status s = env->CreateDirectories(config.data_dir); !s.ok()) return s;
   // What made the directories was killed when all was done but this.

@@ -125,13 +125,6 @@ void Machine::KillWithin(uint64_t disk_operations) {
   env_->PowerOffAfter(disk_operations);
 }
 
-// A time, and so that a clock that goes back does no harm; what it does is the administrator's
-// business.
-uint64_t Machine::NewBirth() {
-  last_birth_ = std::max(last_birth_ + 1, static_cast<uint64_t>(clock_.WallMs()) * 1000);
-  return last_birth_;
-}
-
 void Machine::Kill() {
   if (process_ == nullptr) return;
   simulation_.Line(fmt::format("{}", number_ + 1), "the process is killed");

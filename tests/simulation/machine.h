@@ -138,8 +138,6 @@ class Machine {
   uint64_t starts() const { return starts_; }
   // Is called when the process has died by itself.
   void OnDeath(std::function<void()> call) { on_death_ = std::move(call); }
-  // A number for a directory that is made now.
-  uint64_t NewBirth();
   // The process starts as this version.
   void SetVersion(uint32_t version) { version_ = version; }
   uint32_t version() const { return version_; }
@@ -180,7 +178,6 @@ class Machine {
   int64_t disk_stalled_until_us_ = 0;
   int64_t paused_from_us_ = 0;
   uint64_t starts_ = 0;
-  uint64_t last_birth_ = 0;
   uint32_t version_ = consensus::kVersionNewest;
   std::function<void()> on_death_;
 };

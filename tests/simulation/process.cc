@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "consensus/core/membership.h"
+#include "rpc/server/checkpoint_label.h"
 #include "rpc/server/file_record_store.h"
 #include "rpc/server/incarnation.h"
 #include "tests/simulation/store_disk.h"
@@ -100,6 +102,30 @@ rpc::ReplicaOptions MakeReplicaOptions(const Options& options, const rpc::Config
   return replica;
 }
 
+// What a careful administrator does with the server lines of a configuration when the membership
+// was changed in the running cluster: sets them to what this server knows of it.
+void KeepServerLines(consensus::DataDir& data_dir, const tree::RecordStore& store,
+                     consensus::Membership* configured) {
+  std::optional<consensus::Membership> newest;
+  Index covered;
+  if (const auto label = store.newest(); label.has_value()) {
+    if (auto meta = rpc::DecodeLabel(*label); meta.ok()) {
+      newest = meta->membership;
+      covered = meta->index;
+    }
+  }
+  for (const consensus::Entry& entry : data_dir.log().control_entries()) {
+    if (entry.kind != consensus::EntryKind::kMembership || entry.index <= covered) continue;
+    if (auto logged = consensus::DecodeMembership(entry.payload.view()); logged.ok()) {
+      newest = *std::move(logged);
+    }
+  }
+  if (!newest.has_value()) return;
+  newest->outgoing.clear();
+  newest->addresses.clear();
+  *configured = *std::move(newest);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<consensus::DataDir>> Process::OpenDataDir(Machine* machine,
@@ -108,7 +134,7 @@ absl::StatusOr<std::unique_ptr<consensus::DataDir>> Process::OpenDataDir(Machine
   SetIfGiven(machine->site().simulation->options().limits.segment_bytes, &options.segment_bytes);
   return consensus::DataDir::Open(env, kDirectory,
                                   MemberId(static_cast<uint32_t>(machine->number() + 1)), options,
-                                  machine->NewBirth());
+                                  consensus::kFirstBirth);
 }
 
 absl::StatusOr<std::unique_ptr<tree::RecordStore>> Process::OpenStore(Machine* machine,
@@ -157,6 +183,7 @@ Process::Process(Machine* machine, std::unique_ptr<consensus::DataDir> data_dir,
   checker_.OnStart(number_, *data_dir_);
   rpc::ReplicaOptions options =
       MakeReplicaOptions(simulation_.options(), config_, &simulation_.random("cluster ids"));
+  KeepServerLines(*data_dir_, *store_, &options.node.raft.membership);
   options.node.raft.birth = data_dir_->birth();
   options.node.raft.version = machine->version();
   replica_ =

@@ -503,7 +503,7 @@ TEST_CASE("what a rebuild must not do, it refuses") {
     CHECK_THAT(std::string(status.message()), Catch::Contains("only voter"));
     CHECK(fs::exists(alone.path() + "/identity"));
   }
-  SECTION("a birth or incarnation in the future could not be surpassed") {
+  SECTION("an incarnation in the future could not be surpassed") {
     Member member;
     REQUIRE(rpc::SaveIncarnation(consensus::Env::Posix(), member.path(), kNowMs).ok());
     const absl::Status status = Rebuild(member.paths(), Confirmed(), out);

@@ -32,9 +32,11 @@ using consensus::MemberId;
 // holds any of the rest is refused, so that no checkpoint is taken for that of a new member.
 constexpr std::string_view kIdentities[] = {consensus::kIdentityName,
                                             consensus::kIdentityTemporaryName};
-constexpr std::string_view kRestOfLogDir[] = {consensus::kHardStateName, consensus::kLogName,
-                                              rpc::kIncarnationName, rpc::kIncarnationTemporaryName,
-                                              rpc::kDivergenceMarkerName};
+constexpr std::string_view kRestOfLogDir[] = {
+    consensus::kMembershipName, consensus::kMembershipTemporaryName,
+    consensus::kHardStateName,  consensus::kLogName,
+    rpc::kIncarnationName,      rpc::kIncarnationTemporaryName,
+    rpc::kDivergenceMarkerName};
 
 struct Move {
   std::string from;
@@ -112,14 +114,11 @@ class Rebuilder {
     }
   }
 
-  // The next start takes birth and incarnation from the clock.
+  // The next start takes the incarnation from the clock.
   absl::Status CheckClock() {
-    uint64_t used = 0;
-    auto identity = ReadIdentityFile(&env_, paths_.log_dir);
-    if (identity.ok()) used = identity->birth;
     std::ifstream incarnation_file(paths_.In(rpc::kIncarnationName));
-    uint64_t incarnation = 0;
-    if (incarnation_file >> incarnation) used = std::max(used, incarnation);
+    uint64_t used = 0;
+    if (!(incarnation_file >> used)) return absl::OkStatus();
     if (used < static_cast<uint64_t>(options_.now_ms)) return absl::OkStatus();
     return absl::FailedPreconditionError(
         absl::StrCat("the clock of this machine, ", TimeText(options_.now_ms),

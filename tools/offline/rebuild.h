@@ -25,8 +25,8 @@ struct RebuildOptions {
 // myid and configuration stay. Stopped at any point, it leaves a directory that a server refuses or
 // that is blank, and can be run again.
 // Errors: FailedPrecondition if a server runs there, if this is the only voter, or if the clock is
-// behind what the member has already used as its birth or incarnation (others would not listen to
-// it); NotFound if there is nothing of a member; Cancelled; those of the disk.
+// behind what the member has already used as its incarnation (others would not listen to it);
+// NotFound if there is nothing of a member; Cancelled; those of the disk.
 absl::Status Rebuild(const MemberPaths& paths, const RebuildOptions& options, std::ostream& out);
 
 }  // namespace quorate::tools

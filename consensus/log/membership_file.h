@@ -1,0 +1,25 @@
+// The file that keeps the membership with which a member was started.
+//
+// Thread-safety: functions of their arguments.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "consensus/core/types.h"
+#include "consensus/log/env.h"
+
+namespace quorate::consensus {
+
+// The membership kept in `directory`, without addresses. Errors: those of the disk, NotFound if
+// there is none among them; DataLoss if it is damaged; FailedPrecondition if a newer version wrote
+// it.
+absl::StatusOr<Membership> ReadMembershipFile(Env* env, const std::string& directory);
+
+// Keeps the voters and learners of `membership` in `directory`. After a crash it holds what was
+// there before or this; durable when it returns. REQUIRES: the membership is valid and not joint.
+absl::Status WriteMembershipFile(Env* env, const std::string& directory,
+                                 const Membership& membership);
+
+}  // namespace quorate::consensus
