@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <map>
 #include <utility>
 
 namespace quorate::tree {
@@ -22,6 +23,12 @@ void CrashFileSystem::Count() {
   if (++operations_ == crash_at_) Crash();
 }
 
+void CrashFileSystem::GoOn(uint64_t operations) {
+  killed_ = false;
+  kill_at_ = 0;
+  crash_at_ = operations_ + operations + 1;
+}
+
 void CrashFileSystem::Crash() {
   if (!keeps_all_) {
     for (const auto& [name, sizes] : files()) {
@@ -30,8 +37,14 @@ void CrashFileSystem::Crash() {
       // One that is not there any more has nothing to lose.
       if (truncate(name.c_str(), static_cast<off_t>(kept)) != 0) continue;
     }
-    size_t lost = random_() % (changes_.size() + 1);
-    for (auto change = changes_.rbegin(); lost > 0; ++change, --lost) change->undo();
+    std::map<std::string, size_t> lost;
+    for (const Change& change : changes_) ++lost[change.directory];
+    for (auto& [directory, count] : lost) count = random_() % (count + 1);
+    for (auto change = changes_.rbegin(); change != changes_.rend(); ++change) {
+      if (lost[change->directory] == 0) continue;
+      --lost[change->directory];
+      change->undo();
+    }
   }
   _exit(kCrashExitCode);
 }
@@ -47,6 +60,10 @@ std::string CrashFileSystem::Bury(const std::string& path) {
 
 IOStatus CrashFileSystem::Before(const Call& call, size_t* /*bytes_done*/) {
   if (call.operation == Operation::kRead) return IOStatus::OK();
+  if (!killed_ && call.operation == Operation::kSyncDirectory) {
+    killed_ = ++directory_syncs_ == kill_at_;
+  }
+  if (killed_) return IOStatus::IOError("the process is dead");
   Count();
   if (call.operation == Operation::kRename) grave_ = Bury(call.to);
   if (call.operation == Operation::kDelete) grave_ = Bury(call.path);

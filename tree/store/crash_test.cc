@@ -58,6 +58,33 @@ void CheckOk(const absl::Status& status, const std::string& what) {
   _exit(0);
 }
 
+// A writer that is killed before a directory sync, and another one that goes on with what is in the
+// page cache. What that one has found when it was open must stay.
+[[noreturn]] void WriteTwice(const std::string& path, CrashFileSystem* file_system,
+                             rocksdb::Env* env, uint64_t kill_at, uint64_t operations,
+                             Shared* shared) {
+  file_system->KillAtDirectorySync(kill_at);
+  {
+    auto store = RocksRecordStore::Open(path, ScenarioOptions(env));
+    for (int64_t number = 1; store.ok() && number <= kCheckpoints; ++number) {
+      shared->begun = number;
+      if (!Make(number, store->get()).ok()) break;
+      shared->committed = number;
+    }
+  }
+  if (!file_system->killed()) _exit(0);
+  file_system->GoOn(operations);
+  auto store = RocksRecordStore::Open(path, ScenarioOptions(env));
+  CheckOk(store.status(), "open after the kill");
+  const std::optional<RecordStore::Label> newest = (*store)->newest();
+  shared->committed = newest.has_value() ? newest->zxid.value() : 0;
+  for (int64_t number = shared->committed + 1;; ++number) {
+    shared->begun = number;
+    CheckOk(Make(number, store->get()), "make after the kill");
+    shared->committed = number;
+  }
+}
+
 void CheckRecords(const RecordStore& store, int64_t number) {
   const auto records = ReadAll(store);
   CheckOk(records.status(), "read");
@@ -99,8 +126,10 @@ int InChild(Body body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// Returns false if the writer came to its end before.
-bool CrashAt(uint64_t operation, bool keeps_all, Shared* shared) {
+// Has `write` use a directory until the power fails, and looks at what is left. Returns false if it
+// came to its end before.
+template <typename Writer>
+bool CrashIn(uint64_t operation, uint64_t seed, bool keeps_all, Shared* shared, Writer write) {
   const char* base = std::getenv("TEST_TMPDIR");
   std::string directory = std::string(base != nullptr ? base : "/tmp") + "/crash-XXXXXX";
   REQUIRE(mkdtemp(directory.data()) != nullptr);
@@ -110,9 +139,9 @@ bool CrashAt(uint64_t operation, bool keeps_all, Shared* shared) {
   *shared = Shared{};
   const int written = InChild([&] {
     const auto file_system =
-        std::make_shared<CrashFileSystem>(operation, operation, keeps_all, graveyard);
+        std::make_shared<CrashFileSystem>(operation, seed, keeps_all, graveyard);
     const std::unique_ptr<rocksdb::Env> env = rocksdb::NewCompositeEnv(file_system);
-    Write(store, env.get(), shared);
+    write(store, file_system.get(), env.get());
   });
   REQUIRE((written == kCrashExitCode || written == 0));
   const int read = InChild([&] { Read(store, *shared); });
@@ -121,10 +150,43 @@ bool CrashAt(uint64_t operation, bool keeps_all, Shared* shared) {
   return written == kCrashExitCode;
 }
 
-TEST_CASE("after a crash there is exactly one whole checkpoint") {
+bool CrashAt(uint64_t operation, bool keeps_all, Shared* shared) {
+  return CrashIn(operation, operation, keeps_all, shared,
+                 [&](const std::string& path, CrashFileSystem*, rocksdb::Env* env) {
+                   Write(path, env, shared);
+                 });
+}
+
+// Memory that this process shares with its children.
+Shared* MapShared() {
   auto* shared = static_cast<Shared*>(
       mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   REQUIRE(shared != MAP_FAILED);
+  return shared;
+}
+
+TEST_CASE("after a kill, and a power failure during or after the next open, there is one, too") {
+  Shared* shared = MapShared();
+  uint64_t crashes = 0;
+  bool killed = true;
+  for (uint64_t kill_at = 1; killed; ++kill_at) {
+    // Most of them within the open, some behind it.
+    for (uint64_t operations = 2 + kill_at % 13; operations < 100; operations += 13) {
+      CAPTURE(kill_at, operations);
+      killed = CrashIn(1'000'000, kill_at + operations, /*keeps_all=*/false, shared,
+                       [&](const std::string& path, CrashFileSystem* files, rocksdb::Env* env) {
+                         WriteTwice(path, files, env, kill_at, operations, shared);
+                       });
+      if (!killed) break;
+      ++crashes;
+    }
+  }
+  CHECK(crashes > 50);
+  munmap(shared, sizeof(Shared));
+}
+
+TEST_CASE("after a crash there is exactly one whole checkpoint") {
+  Shared* shared = MapShared();
   const bool keeps_all = GENERATE(true, false);
   CAPTURE(keeps_all);
   uint64_t crashes = 0;

@@ -216,6 +216,9 @@ absl::StatusOr<std::unique_ptr<RocksRecordStore>> RocksRecordStore::Open(std::st
   if (absl::Status s = SyncDirectory(options.env, path + "/.."); !s.ok()) return s;
   std::unique_ptr<RocksRecordStore> store(new RocksRecordStore(std::move(path), options));
   if (absl::Status opened = store->OpenCurrent(); !opened.ok()) return opened;
+  // The process that let "current" name this store may not have lived to make that durable, and
+  // what it named before is about to be removed.
+  if (absl::Status s = SyncDirectory(options.env, store->path_); !s.ok()) return s;
   // Now that the database is locked, nobody else is at work here.
   if (absl::Status removed = store->RemoveLeftovers(); !removed.ok()) return removed;
   return store;
