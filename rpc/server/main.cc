@@ -15,10 +15,12 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "base/assertion_hook.h"
 #include "base/clock.h"
 #include "base/planted_fault.h"
 #include "base/random.h"
@@ -28,6 +30,7 @@
 #include "rpc/server/config.h"
 #include "rpc/server/doors.h"
 #include "rpc/server/log_files.h"
+#include "rpc/server/log_output.h"
 #include "rpc/server/server.h"
 #include "rpc/zk/door.h"
 #include "rpc/zk/listener.h"
@@ -99,6 +102,20 @@ void RaiseDescriptorLimit() {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// At most for a while: whoever reads the log may not.
+void FlushLog() {
+  if (spdlog::logger* logger = spdlog::default_logger_raw()) logger->flush();
+}
+
+// The log goes to standard output, and nobody who logs waits for that.
+void StartLog() {
+  auto output = std::make_shared<quorate::rpc::LogOutput>(STDOUT_FILENO);
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>("", std::move(output)));
+  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
+  spdlog::flush_on(spdlog::level::critical);
+  quorate::SetAssertionHook(FlushLog);
 }
 
 // Connections above the limit are refused by the kernel, which clients see as a server that hangs.
@@ -175,7 +192,7 @@ absl::Status Run(const std::string& config_file) {
 // Becomes a new process of the same program under the same id, so that who started it need not
 // know. Returns only if that fails.
 absl::Status StartAgain(char** argv) {
-  spdlog::default_logger()->flush();
+  FlushLog();
   execv("/proc/self/exe", argv);
   return absl::ErrnoToStatus(errno, "the server ends, and could not start itself again");
 }
@@ -224,14 +241,14 @@ int main(int argc, char** argv) {
   pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
   signal(SIGPIPE, SIG_IGN);
   if (const char* fault = PlantedFaultOfEnvironment()) quorate::PlantFault(fault);
-  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %^%l%$ %v");
-  spdlog::flush_on(spdlog::level::info);
+  StartLog();
   RaiseDescriptorLimit();
   absl::Status result = Run(argv[1]);
   if (absl::IsAborted(result)) {
     spdlog::warn("starting again: {}", std::string(result.message()));
     result = StartAgain(argv);
   }
+  FlushLog();
   if (result.ok()) return 0;
   ReportFatal(std::string(result.message()));
   return 1;

@@ -200,7 +200,7 @@ void Server::OnFatal(const absl::Status& error) {
   // What the disk holds now is unknown: nothing that runs on may rely on it, and nothing is tidied
   // up.
   spdlog::critical("the server ends: {}", std::string(error.message()));
-  spdlog::shutdown();
+  spdlog::default_logger_raw()->flush();
   std::_Exit(1);
 }
 

@@ -1,6 +1,9 @@
 """The limits that are configured, and those of the machine."""
 
+import contextlib
+import os
 import resource
+import subprocess
 import time
 
 import bystander as by
@@ -105,3 +108,40 @@ def alone_descriptors(server):
             for connection in waiting:
                 connection.abandon()
             return f"{served} of 300 clients served"
+
+
+def alone_a_log_that_nobody_reads(server):
+    """The server's standard output is a pipe that is full before its first line."""
+    if server != "quorate":
+        raise harness.Skipped("ZooKeeper's log is not Quorate's")
+    with harness.Cluster(server, size=1) as cluster:
+        cluster.command("stop", 1)
+        reader, writer = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(writer, False)
+        for size in (4096, 1):
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    os.write(writer, b"x" * size)
+        os.set_blocking(writer, True)
+        process = subprocess.Popen([harness.SERVERS[server], os.path.join(cluster.dir, "1/zoo.cfg")],
+                                   stdin=subprocess.DEVNULL, stdout=writer)
+        os.close(writer)
+        try:
+            deadline = time.monotonic() + by.PATIENCE_SECONDS
+            while True:
+                try:
+                    session = zk.Connection(cluster.address(1))
+                    break
+                except (OSError, zk.Closed):
+                    assert time.monotonic() < deadline, "it does not serve"
+                    time.sleep(0.05)
+            with session:
+                session.create("/node", b"", zk.EPHEMERAL)
+            # Nor does it wait for a reader when it ends.
+            process.terminate()
+            assert harness.wait_for_exit(process, by.PATIENCE_SECONDS), "it does not end"
+            assert process.returncode == 0, f"exit status {process.returncode}"
+        finally:
+            process.kill()
+            process.wait()
+            os.close(reader)

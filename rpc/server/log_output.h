@@ -1,0 +1,62 @@
+// Where the program's own log goes: a sink for spdlog whose caller never waits for the file or pipe
+// behind it. Messages are queued up to a number of bytes, and one thread writes them. When the
+// queue is full, for nobody reads the pipe or the disk stands still, new messages are dropped; a
+// line in their place says how many, as soon as there is space again.
+//
+// Thread-safety: all of it may be used from any thread.
+#pragma once
+
+#include <spdlog/sinks/sink.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
+
+namespace quorate::rpc {
+
+class LogOutput : public spdlog::sinks::sink {
+ public:
+  static constexpr size_t kQueuedBytesMax = 1u << 20;
+  // How long flush, and the end, wait for whoever reads.
+  static constexpr auto kFlushTimeout = std::chrono::seconds(1);
+
+  // Writes to `descriptor`, which must stay open as long as the process lives.
+  explicit LogOutput(int descriptor, size_t queued_bytes_max = kQueuedBytesMax);
+  // Writes what is queued, if that is possible within kFlushTimeout.
+  ~LogOutput() override;
+
+  // Queues the message, or drops it; does not wait for the descriptor.
+  void log(const spdlog::details::log_msg& message) override;
+  // Waits until what is queued now was written, at most for kFlushTimeout.
+  void flush() override;
+  void set_pattern(const std::string& pattern) override;
+  void set_formatter(std::unique_ptr<spdlog::formatter> formatter) override;
+
+  // Messages that were dropped so far.
+  uint64_t dropped() const;
+
+ private:
+  struct Queue;
+
+  static void Write(int descriptor, const std::shared_ptr<Queue>& queue);
+  // Queues the line that says how many messages were dropped since the last such line.
+  void QueueDroppedNote() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Format(const spdlog::details::log_msg& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const size_t queued_bytes_max_;
+  const std::shared_ptr<Queue> queue_;  // the thread's too, which may outlive the object
+  mutable Mutex mutex_;
+  std::unique_ptr<spdlog::formatter> formatter_ ABSL_GUARDED_BY(mutex_);
+  spdlog::memory_buf_t formatted_ ABSL_GUARDED_BY(mutex_);
+  uint64_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t dropped_noted_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::thread writer_;
+};
+
+}  // namespace quorate::rpc
