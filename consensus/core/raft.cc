@@ -87,7 +87,11 @@ absl::Status RaftOptions::Validate() const {
 
 Raft::Raft(RaftOptions options, InitialState state, RandomSource* random)
     : impl_(std::make_unique<Impl>(std::move(options), std::move(state), random)) {}
+Raft::Raft(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Raft::~Raft() = default;
+std::unique_ptr<Raft> Raft::Clone() const {
+  return std::unique_ptr<Raft>(new Raft(std::make_unique<Impl>(*impl_)));
+}
 void Raft::Tick() { impl_->Tick(); }
 void Raft::Step(Message message) { impl_->Step(std::move(message)); }
 absl::Status Raft::Propose(std::vector<Slice> payloads) {

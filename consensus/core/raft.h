@@ -127,6 +127,10 @@ class Raft {
   Raft(const Raft&) = delete;
   Raft& operator=(const Raft&) = delete;
 
+  // A copy, which goes on by itself; both draw from the same random source. For tests that try
+  // several continuations of one run.
+  std::unique_ptr<Raft> Clone() const;
+
   // One unit of time has passed.
   void Tick();
   // So many ticks from now on do nothing that could not wait for the one after them, unless
@@ -239,6 +243,7 @@ class Raft {
 
  private:
   class Impl;
+  explicit Raft(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -46,6 +46,27 @@ std::vector<TermRun> RunsOf(std::span<const Entry> log);
 // The bytes of a snapshot: the entries it stands for, so that each picture is known by heart.
 std::string PictureOf(std::span<const Entry> applied);
 
+// Owns a Raft object, if there is one; a copy of it owns a copy of that.
+class OwnedRaft {
+ public:
+  OwnedRaft() = default;
+  OwnedRaft(const OwnedRaft& other)
+      : raft_(other.raft_ == nullptr ? nullptr : other.raft_->Clone()) {}
+  OwnedRaft(OwnedRaft&&) = default;
+  OwnedRaft& operator=(std::unique_ptr<Raft> raft) {
+    raft_ = std::move(raft);
+    return *this;
+  }
+  void reset() { raft_.reset(); }
+  bool operator==(std::nullptr_t) const { return raft_ == nullptr; }
+  Raft& operator*() const { return *raft_; }
+  Raft* operator->() const { return raft_.get(); }
+
+ private:
+  std::unique_ptr<Raft> raft_;
+};
+
+// A copy goes on by itself, but draws from the same random source.
 class TestMember {
  public:
   // What survives a crash. The entry of index i is at log[i - 1]. Entries up to `base` are gone
@@ -164,7 +185,7 @@ class TestMember {
 
   RaftOptions options_;
   RandomSource& random_;
-  std::unique_ptr<Raft> raft_;
+  OwnedRaft raft_;
   Disk disk_;
   std::vector<Entry> log_;
   std::vector<Entry> applied_;

@@ -1,0 +1,226 @@
+#include "tests/model/scenarios.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <utility>
+
+#include "consensus/core/membership.h"
+
+namespace quorate::model {
+namespace {
+
+using consensus::EntryKind;
+using consensus::HardState;
+using consensus::kNoMember;
+using consensus::Standing;
+
+// A log of which each entry has the term given: the no-op with the cluster's id, the version that
+// is in force, and then commands.
+std::vector<Entry> LogOf(std::initializer_list<uint64_t> terms) {
+  std::vector<Entry> log;
+  for (uint64_t term : terms) {
+    Entry entry{Index{log.size() + 1}, Term{term}, EntryKind::kCommand, Slice()};
+    if (log.empty()) {
+      entry.kind = EntryKind::kNoOp;
+      entry.payload = Slice(std::string("cluster"));
+    } else if (log.size() == 1) {
+      entry.kind = EntryKind::kVersion;
+      entry.payload = Slice(consensus::EncodeVersion(consensus::kVersionNewest));
+    } else {
+      entry.payload = Slice("e" + std::to_string(log.size() + 1) + "@" + std::to_string(term));
+    }
+    log.push_back(std::move(entry));
+  }
+  return log;
+}
+
+HardState Full(uint64_t term, uint64_t commit) {
+  return {Term{term}, kNoMember, Index{commit}, Standing::kFull};
+}
+
+std::vector<MemberId> Ids(std::initializer_list<uint32_t> ids) {
+  std::vector<MemberId> result;
+  for (uint32_t id : ids) result.emplace_back(id);
+  return result;
+}
+
+Membership Of(std::initializer_list<uint32_t> voters,
+              std::initializer_list<uint32_t> learners = {}) {
+  return {Ids(voters), Ids(learners), {}, {}};
+}
+
+// Three voters with equal logs.
+Scenario Three(std::string name, std::string claim) {
+  Scenario scenario;
+  scenario.name = std::move(name);
+  scenario.claim = std::move(claim);
+  scenario.membership = Of({1, 2, 3});
+  scenario.logs.assign(3, LogOf({1, 1}));
+  scenario.hard_states.assign(3, Full(1, 2));
+  return scenario;
+}
+
+Scenario Elections() {
+  Scenario s = Three("elections", "two elections at any moments elect one leader a term");
+  s.budget = {.timeouts = 2, .duplicates = 1};
+  s.depth = 9;
+  s.long_depth = 12;
+  return s;
+}
+
+Scenario ElectionsWithCrashes() {
+  Scenario s = Three("elections with a crash", "a vote that was given is never given again");
+  s.budget = {.timeouts = 2, .crashes = 1};
+  s.depth = 8;
+  s.long_depth = 11;
+  return s;
+}
+
+Scenario Replication() {
+  Scenario s = Three("replication", "what is committed is there in every later term");
+  s.first_leader = MemberId{1};
+  s.budget = {.timeouts = 2, .proposals = 1};
+  s.depth = 11;
+  s.long_depth = 14;
+  return s;
+}
+
+Scenario SlowDisk() {
+  Scenario s = Three("slow disk", "a leader counts itself only once its entry is durable");
+  s.first_leader = MemberId{1};
+  s.budget = {.timeouts = 2, .proposals = 1, .crashes = 1};
+  s.leader_writes_are_slow = true;
+  s.depth = 8;
+  s.long_depth = 11;
+  return s;
+}
+
+Scenario CommitNews() {
+  Scenario s = Three("commit news", "a follower commits only what it has of the leader's log");
+  // Member 3 has an entry that was never committed, where the others have another one.
+  s.logs = {LogOf({1, 1, 3}), LogOf({1, 1, 3}), LogOf({1, 1, 2, 2})};
+  s.hard_states = {Full(3, 2), Full(3, 2), Full(2, 2)};
+  s.budget = {.timeouts = 1, .ticks = 1, .proposals = 1};
+  s.depth = 10;
+  s.long_depth = 13;
+  return s;
+}
+
+// As in figure 8 of the Raft paper, shortly before the leader of term 4 replicates an entry of term
+// 2: member 1 has it, member 3 has another one of term 3.
+Scenario Figure8() {
+  Scenario s = Three("figure 8", "an entry of an earlier term is not committed by counting copies");
+  s.logs = {LogOf({1, 1, 2}), LogOf({1, 1}), LogOf({1, 1, 3})};
+  s.hard_states = {Full(3, 2), Full(3, 2), Full(3, 2)};
+  s.budget = {.timeouts = 3};
+  s.depth = 11;
+  s.long_depth = 13;
+  return s;
+}
+
+Scenario LostDisk() {
+  Scenario s = Three("lost disk", "a member with an empty directory forgets no promise of its own");
+  // Member 2 lacks what 1 and 3 have committed.
+  s.logs = {LogOf({1, 1, 1}), LogOf({1, 1}), LogOf({1, 1, 1})};
+  s.hard_states = {Full(1, 3), Full(1, 2), Full(1, 3)};
+  s.first_leader = kNoMember;
+  s.budget = {.timeouts = 2, .ticks = 1, .lost_disks = 1};
+  s.depth = 8;
+  s.long_depth = 11;
+  return s;
+}
+
+Scenario LostDiskComesBack() {
+  Scenario s = Three("lost disk comes back",
+                     "a member that lost its disk counts again when it has what it promised");
+  s.first_leader = MemberId{1};
+  s.budget = {.timeouts = 1, .ticks = 2, .proposals = 1, .lost_disks = 1};
+  s.echoes_are_instant = true;
+  s.depth = 8;
+  s.long_depth = 11;
+  return s;
+}
+
+Scenario Forgetful() {
+  Scenario s = Three("forgetful disk",
+                     "a member whose disk forgot entries that it had acknowledged loses none");
+  s.logs.assign(3, LogOf({1, 1, 1, 1}));
+  s.hard_states.assign(3, Full(1, 3));
+  s.first_leader = MemberId{1};
+  s.budget = {.timeouts = 2, .ticks = 1, .proposals = 1, .forgotten = 1};
+  s.depth = 8;
+  s.long_depth = 11;
+  return s;
+}
+
+// Member 2 acknowledged entries 3 and 4 of term 2, and has still others of term 1 there.
+Scenario ForgetfulWithOldSuffix() {
+  Scenario s = Three("forgetful disk with an old suffix",
+                     "a heartbeat commits nothing but what was matched");
+  s.logs = {LogOf({1, 1, 2, 2}), LogOf({1, 1, 2, 2}), LogOf({1, 1, 2, 2})};
+  s.hard_states.assign(3, Full(2, 2));
+  s.first_leader = MemberId{1};
+  s.forgotten_suffix = LogOf({1, 1, 1, 1, 1});
+  s.budget = {.ticks = 2, .forgotten = 1};
+  s.depth = 7;
+  s.long_depth = 10;
+  return s;
+}
+
+Scenario Change() {
+  Scenario s;
+  s.name = "membership change";
+  s.claim = "two majorities of memberships that follow one another never decide apart";
+  s.membership = Of({1, 2, 3}, {4});
+  s.logs.assign(4, LogOf({1, 1}));
+  s.hard_states.assign(4, Full(1, 2));
+  s.first_leader = MemberId{1};
+  s.targets = {Of({1, 4}), Of({1, 2, 3, 4})};
+  s.budget = {.timeouts = 2, .changes = 1};
+  s.depth = 8;
+  s.long_depth = 11;
+  return s;
+}
+
+// The leader of term 2 began a change that only it has: {1} decides for the new set.
+Scenario ChangeCutOff() {
+  Scenario s;
+  s.name = "membership change, cut off";
+  s.claim = "a membership that is truncated away does not decide any more";
+  s.membership = Of({1, 2, 3});
+  s.logs.assign(3, LogOf({1, 1}));
+  s.hard_states.assign(3, Full(1, 2));
+  s.first_leader = MemberId{1};
+  s.targets = {Of({1, 2}), Of({1})};
+  s.budget = {.timeouts = 3, .changes = 1};
+  s.depth = 8;
+  s.long_depth = 11;
+  return s;
+}
+
+Scenario Founding() {
+  Scenario s = Three("founding", "of empty directories one cluster is founded, and no second one");
+  s.logs.assign(3, {});
+  s.hard_states.assign(3, HardState{Term{0}, kNoMember, Index{0}, Standing::kBlank});
+  s.prevotes_are_instant = false;
+  s.budget = {.timeouts = 2};
+  s.depth = 9;
+  s.long_depth = 12;
+  return s;
+}
+
+}  // namespace
+
+std::vector<Scenario> AllScenarios() {
+  return {Elections(),   ElectionsWithCrashes(),
+          Replication(), SlowDisk(),
+          CommitNews(),  Figure8(),
+          LostDisk(),    LostDiskComesBack(),
+          Forgetful(),   ForgetfulWithOldSuffix(),
+          Change(),      ChangeCutOff(),
+          Founding()};
+}
+
+}  // namespace quorate::model

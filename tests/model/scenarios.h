@@ -1,0 +1,14 @@
+// What the model checker searches through.
+//
+// Thread-safety: functions without state.
+#pragma once
+
+#include <vector>
+
+#include "tests/model/world.h"
+
+namespace quorate::model {
+
+std::vector<Scenario> AllScenarios();
+
+}  // namespace quorate::model

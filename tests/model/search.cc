@@ -1,0 +1,94 @@
+#include "tests/model/search.h"
+
+#include <cstdio>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "base/assert.h"
+#include "base/assertion_hook.h"
+
+namespace quorate::model {
+namespace {
+
+// Which of the enabled actions was taken at each step. A world is made again from it, which takes
+// far less memory than to keep it.
+using Path = std::string;
+
+const Scenario* at_work = nullptr;
+const World* first_world = nullptr;
+Path path_at_work;
+
+char Choice(size_t which) {
+  ASSERT(which < 256, "few actions are enabled at a time");
+  return static_cast<char>(which);
+}
+
+size_t ChoiceAt(const Path& path, size_t step) { return static_cast<unsigned char>(path[step]); }
+
+World Replay(const World& first, const Path& path) {
+  World world = first;
+  for (size_t step = 0; step < path.size(); ++step) {
+    world.Do(world.Enabled()[ChoiceAt(path, step)]);
+  }
+  return world;
+}
+
+// The steps of the path, and how the members stand after the last but one.
+std::string Explain(const World& first, const Path& path) {
+  World world = first;
+  std::string text;
+  for (size_t step = 0; step < path.size(); ++step) {
+    const Action action = world.Enabled()[ChoiceAt(path, step)];
+    if (step + 1 == path.size()) text += "  before the last step:\n" + world.Describe();
+    text += "  " + world.Describe(action) + '\n';
+    if (step + 1 < path.size()) world.Do(action);
+  }
+  return text;
+}
+
+void ExplainAssertion() {
+  if (at_work == nullptr) return;
+  const std::string text = Explain(*first_world, path_at_work);
+  std::fprintf(stderr, "an assertion fails in %s after\n%s", at_work->name.c_str(), text.c_str());
+}
+
+}  // namespace
+
+SearchResult Search(const Scenario& scenario, int depth) {
+  SetAssertionHook(ExplainAssertion);
+  const World first(&scenario);
+  first_world = &first;
+  at_work = &scenario;
+  SearchResult result;
+  std::unordered_set<uint64_t> seen{first.Key()};
+  std::vector<Path> frontier{Path()};
+  for (; result.depth < depth && !frontier.empty() && result.ok; ++result.depth) {
+    std::vector<Path> next;
+    for (const Path& path : frontier) {
+      path_at_work = path;
+      const World world = Replay(first, path);
+      const std::vector<Action> actions = world.Enabled();
+      for (size_t i = 0; i < actions.size() && result.ok; ++i) {
+        path_at_work = path + Choice(i);
+        World after = world;
+        after.Do(actions[i]);
+        ++result.steps;
+        if (!after.violation().empty()) {
+          result.ok = false;
+          result.report = after.violation() + "\n" + Explain(first, path_at_work);
+          result.report += "  after it:\n" + after.Describe();
+        } else if (seen.insert(after.Key()).second) {
+          next.push_back(path_at_work);
+        }
+      }
+      if (!result.ok) break;
+    }
+    frontier = std::move(next);
+  }
+  result.worlds = seen.size();
+  at_work = nullptr;
+  return result;
+}
+
+}  // namespace quorate::model
