@@ -59,81 +59,6 @@ uint64_t ShareBefore(const RaftOptions& options, uint64_t whole) {
 
 }  // namespace
 
-template <class T>
-void Node::BatchQueue<T>::Push(T item) {
-  PushQuietly(std::move(item));
-  Wake();
-}
-
-template <class T>
-void Node::BatchQueue<T>::Wake() {
-  {
-    MutexLock lock(&mutex_);
-    if (!std::exchange(waiting_, false)) return;
-  }
-  if (event_loop_ != nullptr) {
-    event_loop_->Wake();
-  } else {
-    changed_.notify_one();
-  }
-}
-
-template <class T>
-void Node::BatchQueue<T>::PushQuietly(T item) {
-  MutexLock lock(&mutex_);
-  if (!closed_) items_.push_back(std::move(item));
-}
-
-template <class T>
-bool Node::BatchQueue<T>::TakeAll(std::vector<T>* items, const Clock::time_point* deadline) {
-  items->clear();
-  if (event_loop_ != nullptr) ServeEvents(*deadline);
-  std::unique_lock<std::mutex> lock(mutex_.native());
-  while (event_loop_ == nullptr && items_.empty() && !closed_) {
-    waiting_ = true;
-    if (deadline == nullptr) {
-      changed_.wait(lock);
-    } else if (changed_.wait_until(lock, *deadline) == std::cv_status::timeout) {
-      break;
-    }
-  }
-  waiting_ = false;
-  items->swap(items_);
-  return !closed_ || !items->empty();
-}
-
-template <class T>
-void Node::BatchQueue<T>::ServeEvents(Clock::time_point deadline) {
-  {
-    MutexLock lock(&mutex_);
-    waiting_ = items_.empty() && !closed_;
-    if (!waiting_) deadline = Clock::time_point::min();
-  }
-  event_loop_->HandleEvents(deadline);
-}
-
-template <class T>
-std::vector<T> Node::BatchQueue<T>::TakeQueued() {
-  MutexLock lock(&mutex_);
-  return std::exchange(items_, {});
-}
-
-template <class T>
-bool Node::BatchQueue<T>::HasItems() const {
-  MutexLock lock(&mutex_);
-  return !items_.empty();
-}
-
-template <class T>
-void Node::BatchQueue<T>::Close() {
-  {
-    MutexLock lock(&mutex_);
-    if (std::exchange(closed_, true)) return;
-    changed_.notify_all();
-  }
-  if (event_loop_ != nullptr) event_loop_->Wake();
-}
-
 Node::Node(NodeOptions options, DataDir* data_dir, RandomSource* random,
            StateMachine* state_machine, CheckpointStore* checkpoints, PeerTransport* transport,
            NodeObserver* observer)
@@ -143,16 +68,16 @@ Node::Node(NodeOptions options, DataDir* data_dir, RandomSource* random,
       checkpoints_(checkpoints),
       transport_(transport),
       observer_(observer),
-      raft_(std::make_unique<Raft>(
-          options_.raft, data_dir->initial_state(NewestCheckpoint(checkpoints)), random)) {
+      node_{std::make_unique<Raft>(
+          options_.raft, data_dir->initial_state(NewestCheckpoint(checkpoints)), random)} {
   ASSERT(options_.tick_ms > 0);
-  entries_since_picture_ = ShareBefore(options_.raft, options_.checkpoint_entries);
-  bytes_since_picture_ = ShareBefore(options_.raft, options_.checkpoint_bytes);
-  log_durable_ = data_dir_->log().last_index();
+  apply_.entries_since_picture = ShareBefore(options_.raft, options_.checkpoint_entries);
+  apply_.bytes_since_picture = ShareBefore(options_.raft, options_.checkpoint_bytes);
+  shared_.log_durable = data_dir_->log().last_index();
   if (std::optional<SnapshotMeta> newest = NewestCheckpoint(checkpoints)) {
-    applied_ = *std::move(newest);
+    apply_.applied = *std::move(newest);
   } else {
-    applied_.membership = options_.raft.membership;
+    apply_.applied.membership = options_.raft.membership;
   }
 }
 
@@ -187,20 +112,28 @@ void Node::Stop() {
   threads_.clear();
 }
 
-void Node::Deliver(std::vector<Message> messages) { events_.Push(std::move(messages)); }
+void Node::Deliver(std::vector<Message> messages) {
+  if (PlantedFault("messages are stepped where they arrive")) {
+    on_node_.Enter();
+    return HandleEvent(messages);
+  }
+  events_.Push(std::move(messages));
+}
 void Node::Post(std::function<void()> task) { events_.Push(std::move(task)); }
 void Node::PeerUnreachable(MemberId member) { events_.Push(Unreachable{member}); }
 
 void Node::RequestCheckpoint(Index index, std::function<void()> done) {
   ASSERT(checkpoints_ != nullptr);
   Post([this, index, done = std::move(done)] {
-    checkpoint_waiters_.emplace(index, done);
+    on_node_.Enter();
+    node_.checkpoint_waiters.emplace(index, done);
     ReleaseCheckpointWaiters();
     AskForCheckpoint();
   });
 }
 
 void Node::RunNode() {
+  on_node_.Enter();
   const auto tick = std::chrono::milliseconds(options_.tick_ms);
   Clock::time_point next_tick = Clock::now() + tick;
   int idle_ticks = 0;
@@ -232,13 +165,13 @@ void Node::RunNode() {
 }
 
 int Node::IdleTicks() const {
-  return observer_->AwaitsTick() ? 0 : std::min(kIdleTicksMax, raft_->IdleTicks());
+  return observer_->AwaitsTick() ? 0 : std::min(kIdleTicksMax, node_.raft->IdleTicks());
 }
 
 void Node::NoteAwaited() {
-  persisted_awaited_.store(raft_->PersistWaits() || !checkpoint_waiters_.empty());
-  applied_awaited_.store(raft_->ApplyWaits() || !checkpoint_waiters_.empty() ||
-                         observer_->AwaitsApplied());
+  shared_.persisted_awaited.store(node_.raft->PersistWaits() || !node_.checkpoint_waiters.empty());
+  shared_.applied_awaited.store(node_.raft->ApplyWaits() || !node_.checkpoint_waiters.empty() ||
+                                observer_->AwaitsApplied());
 }
 
 template <class T>
@@ -250,19 +183,20 @@ void Node::Report(T event, const std::atomic<bool>& is_awaited) {
 }
 
 void Node::Tick() {
-  const uint64_t ticks = ticks_.fetch_add(1, std::memory_order_relaxed);
+  const uint64_t ticks = shared_.ticks.fetch_add(1, std::memory_order_relaxed);
   const auto retry_ticks = static_cast<uint64_t>(std::max(1, kLogRetryMs / options_.tick_ms));
-  const bool log_waits =
-      log_full_.load(std::memory_order_relaxed) || binding_waits_.load(std::memory_order_relaxed);
+  const bool log_waits = shared_.log_full.load(std::memory_order_relaxed) ||
+                         shared_.binding_waits.load(std::memory_order_relaxed);
   if (log_waits && ticks % retry_ticks == 0) log_work_.Push(LogRetry{});
   // Also if nothing is applied meanwhile, since for that the log may need the room.
-  if (picture_failed_.load(std::memory_order_relaxed) &&
-      !picture_unfinished_.load(std::memory_order_acquire) && ticks >= next_picture_ticks_) {
+  if (shared_.picture_failed.load(std::memory_order_relaxed) &&
+      !shared_.picture_unfinished.load(std::memory_order_acquire) &&
+      ticks >= shared_.next_picture_ticks) {
     PushApply(CheckpointRetry{});
   }
-  const uint64_t answer_ticks = late_answer_ticks_.load(std::memory_order_relaxed);
+  const uint64_t answer_ticks = shared_.late_answer_ticks.load(std::memory_order_relaxed);
   if (answer_ticks != 0 && ticks >= answer_ticks) checkpoint_work_.Push(AnswerLate{});
-  raft_->Tick();
+  node_.raft->Tick();
   observer_->OnTick();
 }
 
@@ -283,7 +217,8 @@ bool Node::HasWork(Work work) const {
   if (failed_) return false;
   switch (work) {
     case Work::kNode:
-      return events_.HasItems() || raft_->HasOutput();
+      on_node_.Enter();
+      return events_.HasItems() || node_.raft->HasOutput();
     case Work::kLog:
       return log_work_.HasItems();
     case Work::kApply:
@@ -301,6 +236,7 @@ void Node::Step(Work work) {
   if (failed_) return;
   switch (work) {
     case Work::kNode:
+      on_node_.Enter();
       for (Event& event : events_.TakeQueued()) Handle(std::move(event));
       DispatchOutputs();
       return;
@@ -328,6 +264,7 @@ void Node::StepQueue(BatchQueue<T>* queue, absl::Status (Node::*handle)(std::vec
 void Node::TickNow() {
   ASSERT(threads_.empty(), "either threads or steps");
   if (failed_) return;
+  on_node_.Enter();
   Tick();
   DispatchOutputs();
 }
@@ -336,68 +273,82 @@ void Node::TickNow() {
 
 void Node::Handle(Event event) {
   std::visit(
-      Overloaded{
-          [this](std::vector<Message>& messages) {
-            for (Message& message : messages) raft_->Step(std::move(message));
-          },
-          [](std::function<void()>& task) { task(); },
-          [this](const Persisted& done) {
-            raft_->Persisted(done.id);
-            AskForCheckpoint();
-          },
-          [this](const Applied& done) {
-            // What the apply thread did may be heard of after what was applied here behind it.
-            if (done.index <= applied_told_) return;
-            applied_told_ = done.index;
-            raft_->Applied(done.index);
-            observer_->OnApplied(done.index);
-            AskForCheckpoint();
-          },
-          [this](const Unreachable& peer) { raft_->PeerUnreachable(peer.member); },
-          [this](LogReadDone& done) { raft_->LogRead(done.follower, std::move(done.entries)); },
-          [this](SnapshotReadDone& done) {
-            if (!done.chunk.has_value()) return raft_->SnapshotReadFailed(done.follower);
-            SnapshotChunkData& chunk = *done.chunk;
-            raft_->SnapshotRead(done.follower, std::move(chunk.meta), chunk.offset,
-                                std::move(chunk.bytes), chunk.last);
-          },
-          [this](const SnapshotWritten& done) {
-            if (done.status.ok()) return raft_->SnapshotWritten(done.index, done.next_offset);
-            raft_->SnapshotWriteFailed(done.index, std::string(done.status.message()));
-          },
-          [this](const SnapshotInstalled& done) {
-            raft_->SnapshotInstalled(done.index);
-            applied_told_ = done.index;
-            observer_->OnApplied(done.index);
-            ReleaseCheckpointWaiters();
-          },
-          [this](const Checkpointed& done) {
-            raft_->Checkpointed(done.index);
-            ReleaseCheckpointWaiters();
-            AskForCheckpoint();
-          },
+      [this](auto& kind) {
+        on_node_.Enter();
+        HandleEvent(kind);
       },
       event);
 }
 
+void Node::HandleEvent(std::vector<Message>& messages) {
+  for (Message& message : messages) node_.raft->Step(std::move(message));
+}
+
+void Node::HandleEvent(std::function<void()>& task) { task(); }
+
+void Node::HandleEvent(const Persisted& done) {
+  node_.raft->Persisted(done.id);
+  AskForCheckpoint();
+}
+
+void Node::HandleEvent(const Applied& done) {
+  // What the apply thread did may be heard of after what was applied here behind it.
+  if (done.index <= node_.applied_told) return;
+  node_.applied_told = done.index;
+  node_.raft->Applied(done.index);
+  observer_->OnApplied(done.index);
+  AskForCheckpoint();
+}
+
+void Node::HandleEvent(const Unreachable& peer) { node_.raft->PeerUnreachable(peer.member); }
+
+void Node::HandleEvent(LogReadDone& done) {
+  node_.raft->LogRead(done.follower, std::move(done.entries));
+}
+
+void Node::HandleEvent(SnapshotReadDone& done) {
+  if (!done.chunk.has_value()) return node_.raft->SnapshotReadFailed(done.follower);
+  SnapshotChunkData& chunk = *done.chunk;
+  node_.raft->SnapshotRead(done.follower, std::move(chunk.meta), chunk.offset,
+                           std::move(chunk.bytes), chunk.last);
+}
+
+void Node::HandleEvent(const SnapshotWritten& done) {
+  if (done.status.ok()) return node_.raft->SnapshotWritten(done.index, done.next_offset);
+  node_.raft->SnapshotWriteFailed(done.index, std::string(done.status.message()));
+}
+
+void Node::HandleEvent(const SnapshotInstalled& done) {
+  node_.raft->SnapshotInstalled(done.index);
+  node_.applied_told = done.index;
+  observer_->OnApplied(done.index);
+  ReleaseCheckpointWaiters();
+}
+
+void Node::HandleEvent(const Checkpointed& done) {
+  node_.raft->Checkpointed(done.index);
+  ReleaseCheckpointWaiters();
+  AskForCheckpoint();
+}
+
 void Node::ReleaseCheckpointWaiters() {
-  if (checkpoint_waiters_.empty()) return;
+  if (node_.checkpoint_waiters.empty()) return;
   const std::optional<SnapshotMeta> newest = checkpoints_->newest();
   if (!newest.has_value()) return;
-  const auto end = checkpoint_waiters_.upper_bound(newest->index);
+  const auto end = node_.checkpoint_waiters.upper_bound(newest->index);
   std::vector<std::function<void()>> ready;
-  for (auto it = checkpoint_waiters_.begin(); it != end; ++it) ready.push_back(it->second);
-  checkpoint_waiters_.erase(checkpoint_waiters_.begin(), end);
+  for (auto it = node_.checkpoint_waiters.begin(); it != end; ++it) ready.push_back(it->second);
+  node_.checkpoint_waiters.erase(node_.checkpoint_waiters.begin(), end);
   for (const auto& done : ready) done();
 }
 
 void Node::AskForCheckpoint() {
-  if (checkpoint_waiters_.empty()) return;
-  PushApply(CheckpointRequest{checkpoint_waiters_.rbegin()->first});
+  if (node_.checkpoint_waiters.empty()) return;
+  PushApply(CheckpointRequest{node_.checkpoint_waiters.rbegin()->first});
 }
 
 void Node::DispatchOutputs() {
-  while (raft_->HasOutput()) Dispatch(raft_->TakeOutput());
+  while (node_.raft->HasOutput()) Dispatch(node_.raft->TakeOutput());
 }
 
 void Node::Dispatch(Output output) {
@@ -432,7 +383,7 @@ void Node::Dispatch(Output output) {
 }
 
 void Node::PushApply(ApplyWork work) {
-  apply_pending_.fetch_add(1);
+  shared_.apply_pending.fetch_add(1);
   apply_work_.Push(std::move(work));
 }
 
@@ -442,7 +393,7 @@ bool Node::ApplyHere(const ApplyRange& range) {
   for (const Entry& entry : range.entries) bytes += entry.ByteSize();
   if (bytes > options_.apply_here_bytes_max) return false;
   // Only this thread queues entries: nothing can come before these any more.
-  if (apply_pending_.load() > 0) return false;
+  if (shared_.apply_pending.load() > 0) return false;
   if (!apply_turn_.TryLock()) return false;
   const bool applied = state_machine_->TryApply(range.entries);
   if (applied) {
@@ -457,75 +408,77 @@ bool Node::ApplyHere(const ApplyRange& range) {
 // --- The log thread ------------------------------------------------------------------------------
 
 absl::Status Node::HandleLog(std::vector<LogWork>& work) {
-  bool retry = !log_full_.load(std::memory_order_relaxed);
+  on_log_.Enter();
+  bool retry = !shared_.log_full.load(std::memory_order_relaxed);
   for (LogWork& item : work) {
     // What is removed may make room for what waits.
     retry |= std::holds_alternative<LogRetry>(item) || std::holds_alternative<LogCompaction>(item);
     // Nor does a vote need any.
     const auto* batch = std::get_if<LogBatch>(&item);
     retry |= batch != nullptr && batch->output.hard_state.has_value();
-    if (std::holds_alternative<LogRetry>(item) && !unbound_cluster_id_.empty()) {
-      if (absl::Status s = BindClusterId(unbound_cluster_id_); !s.ok()) return s;
+    if (std::holds_alternative<LogRetry>(item) && !log_.unbound_cluster_id.empty()) {
+      if (absl::Status s = BindClusterId(log_.unbound_cluster_id); !s.ok()) return s;
     }
-    if (!std::holds_alternative<LogRetry>(item)) log_backlog_.push_back(std::move(item));
+    if (!std::holds_alternative<LogRetry>(item)) log_.backlog.push_back(std::move(item));
   }
   if (!retry) return absl::OkStatus();
-  if (log_full_.load(std::memory_order_relaxed)) {
+  if (shared_.log_full.load(std::memory_order_relaxed)) {
     if (absl::Status status = CompactAhead(); !status.ok()) return status;
   }
   const absl::Status status = WorkOffLog();
   const bool full = absl::IsResourceExhausted(status);
   if (!full && !status.ok()) return status;
-  if (log_full_.exchange(full, std::memory_order_relaxed) != full) observer_->OnLogFull(status);
+  if (shared_.log_full.exchange(full, std::memory_order_relaxed) != full)
+    observer_->OnLogFull(status);
   QueueChoresIfDue();
   return absl::OkStatus();
 }
 
 void Node::QueueChoresIfDue() {
   if (!data_dir_->log().HasChores()) return;
-  if (!chores_queued_.exchange(true)) read_work_.Push(LogChores{});
+  if (!shared_.chores_queued.exchange(true)) read_work_.Push(LogChores{});
 }
 
 absl::Status Node::CompactAhead() {
-  for (auto item = log_backlog_.begin(); item != log_backlog_.end();) {
+  for (auto item = log_.backlog.begin(); item != log_.backlog.end();) {
     const auto* compaction = std::get_if<LogCompaction>(&*item);
     if (compaction == nullptr || compaction->to > data_dir_->log().last_index()) {
       ++item;
       continue;
     }
     if (absl::Status s = data_dir_->log().CompactTo(compaction->to); !s.ok()) return s;
-    item = log_backlog_.erase(item);
+    item = log_.backlog.erase(item);
   }
   const absl::Status status = data_dir_->log().DoChores();
   return absl::IsResourceExhausted(status) ? absl::OkStatus() : status;
 }
 
 absl::Status Node::WorkOffLog() {
-  while (!log_backlog_.empty()) {
+  while (!log_.backlog.empty()) {
     absl::Status status;
-    if (const auto* compaction = std::get_if<LogCompaction>(&log_backlog_.front())) {
+    if (const auto* compaction = std::get_if<LogCompaction>(&log_.backlog.front())) {
       status = data_dir_->log().CompactTo(compaction->to);
-    } else if (const auto* reset = std::get_if<LogReset>(&log_backlog_.front())) {
+    } else if (const auto* reset = std::get_if<LogReset>(&log_.backlog.front())) {
       status = Reset(*reset);
     } else {
       if (status = PersistAndSend(TakeBatches()); !status.ok()) return status;
       continue;
     }
     if (!status.ok()) return status;
-    log_backlog_.pop_front();
+    log_.backlog.pop_front();
   }
   return absl::OkStatus();
 }
 
 std::vector<Node::LogBatch> Node::TakeBatches() {
   std::vector<LogBatch> batches;
-  while (!log_backlog_.empty()) {
-    auto* batch = std::get_if<LogBatch>(&log_backlog_.front());
+  while (!log_.backlog.empty()) {
+    auto* batch = std::get_if<LogBatch>(&log_.backlog.front());
     if (batch == nullptr) break;
     // What was promised before a cut has to have been durable once.
     if (!batches.empty() && batch->output.truncate_after.has_value()) break;
     batches.push_back(std::move(*batch));
-    log_backlog_.pop_front();
+    log_.backlog.pop_front();
   }
   return batches;
 }
@@ -537,9 +490,9 @@ absl::Status Node::PersistAndSend(std::vector<LogBatch> batches) {
   std::vector<Message> votes;
   for (LogBatch& batch : batches) TakeVotes(&batch.output.messages_after_persist, &votes);
   if (!votes.empty()) transport_->Send(std::move(votes));
-  log_backlog_.insert(log_backlog_.begin(), std::make_move_iterator(batches.begin()),
+  log_.backlog.insert(log_.backlog.begin(), std::make_move_iterator(batches.begin()),
                       std::make_move_iterator(batches.end()));
-  log_durable_.store(data_dir_->log().last_index(), std::memory_order_release);
+  shared_.log_durable.store(data_dir_->log().last_index(), std::memory_order_release);
   std::vector<Message> messages;
   std::optional<PersistId> persisted;
   for (LogBatch& batch : done) {
@@ -552,7 +505,7 @@ absl::Status Node::PersistAndSend(std::vector<LogBatch> batches) {
     if (batch.output.persist_id.has_value()) persisted = batch.output.persist_id;
   }
   if (!messages.empty()) transport_->Send(std::move(messages));
-  if (persisted.has_value()) Report(Persisted{*persisted}, persisted_awaited_);
+  if (persisted.has_value()) Report(Persisted{*persisted}, shared_.persisted_awaited);
   return status;
 }
 
@@ -563,7 +516,7 @@ absl::Status Node::Reset(const LogReset& reset) {
   }
   // A crash before this finds a checkpoint that the log does not contain, and does the same.
   if (absl::Status s = data_dir_->AlignLog(reset.meta.index, reset.meta.term); !s.ok()) return s;
-  log_durable_.store(data_dir_->log().last_index(), std::memory_order_release);
+  shared_.log_durable.store(data_dir_->log().last_index(), std::memory_order_release);
   // A log that begins behind a snapshot does not have the entry that says it.
   if (absl::Status s = BindClusterId(reset.meta.cluster_id); !s.ok()) return s;
   events_.Push(SnapshotInstalled{reset.meta.index});
@@ -644,13 +597,13 @@ absl::Status Node::BindClusterId(std::string cluster_id) {
   const absl::Status bound = data_dir_->SetClusterId(cluster_id);
   if (absl::IsResourceExhausted(bound)) {
     // Nothing depends on it meanwhile: the log says the same.
-    unbound_cluster_id_ = std::move(cluster_id);
-    binding_waits_.store(true, std::memory_order_relaxed);
+    log_.unbound_cluster_id = std::move(cluster_id);
+    shared_.binding_waits.store(true, std::memory_order_relaxed);
     return absl::OkStatus();
   }
   if (!bound.ok()) return bound;
-  unbound_cluster_id_.clear();
-  binding_waits_.store(false, std::memory_order_relaxed);
+  log_.unbound_cluster_id.clear();
+  shared_.binding_waits.store(false, std::memory_order_relaxed);
   if (is_new) observer_->OnClusterId(cluster_id);
   return absl::OkStatus();
 }
@@ -661,7 +614,7 @@ absl::Status Node::HandleApplies(std::vector<ApplyWork>& work) {
   for (const ApplyWork& item : work) {
     MutexLock turn(&apply_turn_);
     if (absl::Status status = HandleApply(item); !status.ok()) return status;
-    apply_pending_.fetch_sub(1);
+    shared_.apply_pending.fetch_sub(1);
   }
   return absl::OkStatus();
 }
@@ -670,7 +623,7 @@ absl::Status Node::HandleApply(const ApplyWork& item) {
   if (const auto* range = std::get_if<ApplyRange>(&item)) {
     if (absl::Status status = Apply(*range); !status.ok()) return status;
     // Before its checkpoint, which may be done in no time.
-    Report(Applied{range->last}, applied_awaited_);
+    Report(Applied{range->last}, shared_.applied_awaited);
     BeginPictureIfDue();
   } else if (const auto* request = std::get_if<CheckpointRequest>(&item)) {
     BeginPictureIfRequested(request->index);
@@ -704,19 +657,19 @@ void Node::ApplyEntries(const std::vector<Entry>& entries) {
 }
 
 void Node::FollowApplied(const std::vector<Entry>& entries) {
-  ASSERT(entries.front().index == applied_.index + 1);
+  ASSERT(entries.front().index == apply_.applied.index + 1);
   for (const Entry& entry : entries) {
-    Follow(entry, &applied_);
-    bytes_since_picture_ += entry.ByteSize();
+    Follow(entry, &apply_.applied);
+    apply_.bytes_since_picture += entry.ByteSize();
   }
-  entries_since_picture_ += entries.size();
+  apply_.entries_since_picture += entries.size();
 }
 
 bool Node::IsPictureDue() const {
-  const bool wanted = picture_failed_.load(std::memory_order_relaxed)
+  const bool wanted = shared_.picture_failed.load(std::memory_order_relaxed)
                           ? !PictureWaits()
-                          : entries_since_picture_ >= options_.checkpoint_entries ||
-                                bytes_since_picture_ >= options_.checkpoint_bytes;
+                          : apply_.entries_since_picture >= options_.checkpoint_entries ||
+                                apply_.bytes_since_picture >= options_.checkpoint_bytes;
   return wanted && CanBeginPicture();
 }
 
@@ -726,43 +679,44 @@ void Node::BeginPictureIfDue() {
 
 void Node::BeginPictureIfRequested(Index index) {
   // Whoever asked asks again after everything that can be missing here.
-  if (applied_.index < index || PictureWaits() || !CanBeginPicture()) return;
+  if (apply_.applied.index < index || PictureWaits() || !CanBeginPicture()) return;
   const std::optional<SnapshotMeta> newest = checkpoints_->newest();
   if (!newest.has_value() || newest->index < index) BeginPicture();
 }
 
 bool Node::PictureWaits() const {
-  return picture_failed_.load(std::memory_order_relaxed) &&
-         ticks_.load(std::memory_order_relaxed) < next_picture_ticks_;
+  return shared_.picture_failed.load(std::memory_order_relaxed) &&
+         shared_.ticks.load(std::memory_order_relaxed) < shared_.next_picture_ticks;
 }
 
 bool Node::CanBeginPicture() const {
-  if (checkpoints_ == nullptr || picture_unfinished_.load(std::memory_order_acquire)) return false;
+  if (checkpoints_ == nullptr || shared_.picture_unfinished.load(std::memory_order_acquire))
+    return false;
   // What others have on their disks is applied before this one's has it. A checkpoint ahead of the
   // log would be safe, but look as if the log it belongs to were lost.
-  return applied_.index <= log_durable_.load(std::memory_order_acquire);
+  return apply_.applied.index <= shared_.log_durable.load(std::memory_order_acquire);
 }
 
 void Node::BeginPicture() {
-  entries_since_picture_ = 0;
-  bytes_since_picture_ = 0;
-  picture_unfinished_.store(true, std::memory_order_release);
-  SnapshotMeta meta = applied_;
+  apply_.entries_since_picture = 0;
+  apply_.bytes_since_picture = 0;
+  shared_.picture_unfinished.store(true, std::memory_order_release);
+  SnapshotMeta meta = apply_.applied;
   if (PlantedFault("a snapshot has the wrong term")) meta.term = Term{1};
   checkpoints_->Begin(meta);
-  checkpoint_work_.Push(FinishPicture{applied_.index});
+  checkpoint_work_.Push(FinishPicture{apply_.applied.index});
 }
 
 absl::Status Node::Install(const SnapshotMeta& meta) {
-  if (picture_unfinished_.load(std::memory_order_acquire)) {
+  if (shared_.picture_unfinished.load(std::memory_order_acquire)) {
     checkpoint_work_.Push(InstallAfter{meta});  // and here again
     return absl::OkStatus();
   }
-  ASSERT(meta.index > applied_.index, "a snapshot takes nobody back");
+  ASSERT(meta.index > apply_.applied.index, "a snapshot takes nobody back");
   if (absl::Status s = checkpoints_->Install(meta); !s.ok()) return s;
-  applied_ = meta;
-  entries_since_picture_ = 0;
-  bytes_since_picture_ = 0;
+  apply_.applied = meta;
+  apply_.entries_since_picture = 0;
+  apply_.bytes_since_picture = 0;
   log_work_.Push(LogReset{meta, /*installed=*/true});
   return absl::OkStatus();
 }
@@ -784,7 +738,7 @@ absl::Status Node::HandleReads(std::vector<ReadWork>& work) {
 }
 
 absl::Status Node::DoChores() {
-  chores_queued_.store(false);
+  shared_.chores_queued.store(false);
   const absl::Status status = data_dir_->log().DoChores();
   // The log thread asks again.
   return absl::IsResourceExhausted(status) ? absl::OkStatus() : status;
@@ -820,6 +774,7 @@ absl::Status Node::ReadSnapshot(const SnapshotReadRequest& request) {
 // --- The checkpoint thread -----------------------------------------------------------------------
 
 absl::Status Node::HandleCheckpoints(std::vector<CheckpointWork>& work) {
+  on_checkpoint_.Enter();
   for (const CheckpointWork& item : work) {
     if (const auto* picture = std::get_if<FinishPicture>(&item)) {
       if (absl::Status status = Finish(picture->index); !status.ok()) return status;
@@ -838,22 +793,23 @@ absl::Status Node::HandleCheckpoints(std::vector<CheckpointWork>& work) {
 }
 
 void Node::AnswerLateNow() {
-  late_answer_ticks_.store(0, std::memory_order_relaxed);
-  if (late_answer_.has_value()) events_.Push(*std::exchange(late_answer_, std::nullopt));
+  shared_.late_answer_ticks.store(0, std::memory_order_relaxed);
+  if (checkpoint_.late_answer.has_value())
+    events_.Push(*std::exchange(checkpoint_.late_answer, std::nullopt));
 }
 
 uint64_t Node::CheckpointRetryTicks() const {
   const auto wait = static_cast<uint64_t>(std::max(1, kCheckpointRetryMs / options_.tick_ms));
-  return ticks_.load(std::memory_order_relaxed) + wait;
+  return shared_.ticks.load(std::memory_order_relaxed) + wait;
 }
 
 absl::Status Node::Finish(Index index) {
   const absl::Status status = checkpoints_->Finish();
   const bool full = absl::IsResourceExhausted(status);
   if (!status.ok() && !full) return status;
-  if (full) next_picture_ticks_ = CheckpointRetryTicks();
-  picture_failed_.store(full, std::memory_order_relaxed);
-  picture_unfinished_.store(false, std::memory_order_release);
+  if (full) shared_.next_picture_ticks = CheckpointRetryTicks();
+  shared_.picture_failed.store(full, std::memory_order_relaxed);
+  shared_.picture_unfinished.store(false, std::memory_order_release);
   if (!full) events_.Push(Checkpointed{index});
   return absl::OkStatus();
 }
@@ -864,8 +820,8 @@ absl::Status Node::Stage(const SnapshotWriteRequest& request) {
   absl::StatusOr<uint64_t> next =
       checkpoints_->Stage(request.meta, request.offset, request.bytes.view(), request.last);
   if (absl::IsResourceExhausted(next.status())) {
-    late_answer_ = SnapshotWritten{request.meta.index, 0, next.status()};
-    late_answer_ticks_.store(CheckpointRetryTicks(), std::memory_order_relaxed);
+    checkpoint_.late_answer = SnapshotWritten{request.meta.index, 0, next.status()};
+    shared_.late_answer_ticks.store(CheckpointRetryTicks(), std::memory_order_relaxed);
     return absl::OkStatus();
   }
   // What does not fit, or is damaged, is sent again.

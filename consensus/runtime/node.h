@@ -26,8 +26,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
@@ -44,6 +42,8 @@
 #include "consensus/core/raft.h"
 #include "consensus/core/state_machine.h"
 #include "consensus/log/data_dir.h"
+#include "consensus/runtime/batch_queue.h"
+#include "consensus/runtime/event_loop.h"
 
 namespace quorate::consensus {
 
@@ -53,21 +53,6 @@ class PeerTransport {
   virtual ~PeerTransport() = default;
   // Called from the node thread and from the log thread; must not block on the network.
   virtual void Send(std::vector<Message> messages) = 0;
-};
-
-// What the node thread waits with: a server's sockets to the other members, so that a message from
-// there wakes no thread but the one that steps it.
-class EventLoop {
- public:
-  virtual ~EventLoop() = default;
-  // On the node thread: handles some of the events that are there. If there are none, waits for
-  // one, for Wake, or until `deadline`.
-  virtual void HandleEvents(std::chrono::steady_clock::time_point deadline) = 0;
-  // From any thread: the HandleEvents that waits now, or else the next, comes back at once.
-  virtual void Wake() = 0;
-  // From the thread that stops the node: the last HandleEvents is over. Other threads may still
-  // finish what they have to do.
-  virtual void End() = 0;
 };
 
 // Told about what happens, on the node thread unless it says otherwise.
@@ -117,6 +102,14 @@ struct NodeOptions {
 // between two heartbeats, or followers would wake up for nothing.
 inline constexpr int kIdleTicksMax = 7;
 
+// Stands for a thread, to Clang's thread-safety analysis alone: what is guarded by it is used on
+// that thread only. It is no lock, and costs nothing.
+class ABSL_LOCKABLE ThreadRole {
+ public:
+  // Says that the code from here on runs on the thread: where its work begins, or in a step.
+  void Enter() const ABSL_ASSERT_EXCLUSIVE_LOCK() {}
+};
+
 class Node {
  public:
   // All pointers must outlive the node. `data_dir` is used by the node's threads alone from Start
@@ -159,7 +152,10 @@ class Node {
   void RequestCheckpoint(Index index, std::function<void()> done);
 
   // On the node thread only (in a posted task or an observer's call).
-  Raft& raft() { return *raft_; }
+  Raft& raft() {
+    on_node_.Enter();
+    return *node_.raft;
+  }
 
  private:
   struct Persisted {
@@ -230,40 +226,9 @@ class Node {
   using CheckpointWork =
       std::variant<FinishPicture, SnapshotWriteRequest, InstallAfter, AnswerLate, DiscardStaged>;
 
-  // A queue of which the reader takes everything at once.
-  template <class T>
-  class BatchQueue {
-   public:
-    // Whoever takes items waits in the loop. REQUIRES: nobody uses the queue yet.
-    void SetEventLoop(EventLoop* event_loop) { event_loop_ = event_loop; }
-    void Push(T item);
-    // Nobody is woken: it is taken with the next item, or at the deadline.
-    void PushQuietly(T item);
-    // Whoever waits takes what there is.
-    void Wake();
-    // Waits for items, the stop, `deadline` (if not null), or an event of the loop; false after
-    // Close and nothing is left. REQUIRES: with a loop, there is a deadline.
-    bool TakeAll(std::vector<T>* items, const std::chrono::steady_clock::time_point* deadline);
-    // Takes what there is, without waiting.
-    std::vector<T> TakeQueued();
-    bool HasItems() const;
-    void Close();
-
-   private:
-    // Serves the loop, and waits there if there is nothing else to do.
-    void ServeEvents(std::chrono::steady_clock::time_point deadline);
-
-    EventLoop* event_loop_ = nullptr;
-    mutable Mutex mutex_;
-    std::condition_variable changed_;
-    std::vector<T> items_ ABSL_GUARDED_BY(mutex_);
-    bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-    bool waiting_ ABSL_GUARDED_BY(mutex_) = false;
-  };
-
   void RunNode();
   // How many ticks from now on have nothing to do.
-  int IdleTicks() const;
+  int IdleTicks() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
   // Takes batches from `queue` until it is closed or one could not be handled.
   template <class T>
   void RunQueue(BatchQueue<T>* queue, absl::Status (Node::*handle)(std::vector<T>& batches));
@@ -274,62 +239,75 @@ class Node {
   absl::Status HandleApply(const ApplyWork& item) ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
   absl::Status HandleReads(std::vector<ReadWork>& work);
   absl::Status HandleCheckpoints(std::vector<CheckpointWork>& work);
-  void Tick();
-  void Handle(Event event);
+  void Tick() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
+  void Handle(Event event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
+  // One for each kind of Event.
+  void HandleEvent(std::vector<Message>& messages) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
+  void HandleEvent(std::function<void()>& task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
+  void HandleEvent(const Persisted& done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
+  void HandleEvent(const Applied& done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
+  void HandleEvent(const Unreachable& peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
+  void HandleEvent(LogReadDone& done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
+  void HandleEvent(SnapshotReadDone& done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
+  void HandleEvent(const SnapshotWritten& done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
+  void HandleEvent(const SnapshotInstalled& done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
+  void HandleEvent(const Checkpointed& done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
   // Notes what the node thread, before it waits, wants to be woken for.
-  void NoteAwaited();
+  void NoteAwaited() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
   // From the thread that has done it. Small loads are mostly made of wake-ups: of those that are
   // for nothing there are three for each write at each member.
   template <class T>
   void Report(T event, const std::atomic<bool>& is_awaited);
-  void DispatchOutputs();
-  void Dispatch(Output output);
+  void DispatchOutputs() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
+  void Dispatch(Output output) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
   void PushApply(ApplyWork work);
   // Applies it on the node thread; false if that would have to wait, or take long.
-  bool ApplyHere(const ApplyRange& range);
+  bool ApplyHere(const ApplyRange& range) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
   // Tells those whose checkpoint is there.
-  void ReleaseCheckpointWaiters();
+  void ReleaseCheckpointWaiters() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
   // Something happened that a checkpoint may have waited for.
-  void AskForCheckpoint();
+  void AskForCheckpoint() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
   // Log thread.
-  absl::Status WorkOffLog();
-  absl::Status CompactAhead();
+  absl::Status WorkOffLog() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
+  absl::Status CompactAhead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
   // The batches at the front of log_backlog_ that one sync makes durable.
-  std::vector<LogBatch> TakeBatches();
-  absl::Status PersistAndSend(std::vector<LogBatch> batches);
+  std::vector<LogBatch> TakeBatches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
+  absl::Status PersistAndSend(std::vector<LogBatch> batches) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
   // On a full disk, the first batches are done, which leave `batches`, and it can be called again;
   // the hard state of all of them is durable.
-  absl::Status Persist(std::vector<LogBatch>& batches, std::vector<LogBatch>* done);
-  absl::Status Write(LogBatch& batch);
-  absl::Status BindToFirstEntry();
+  absl::Status Persist(std::vector<LogBatch>& batches, std::vector<LogBatch>* done)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
+  absl::Status Write(LogBatch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
+  absl::Status BindToFirstEntry() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
   // On a full disk, that is tried again.
-  absl::Status BindClusterId(std::string cluster_id);
-  absl::Status Reset(const LogReset& reset);
+  absl::Status BindClusterId(std::string cluster_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
+  absl::Status Reset(const LogReset& reset) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
   // Apply thread.
-  absl::Status Apply(const ApplyRange& range);
-  void ApplyEntries(const std::vector<Entry>& entries);
+  absl::Status Apply(const ApplyRange& range) ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
+  void ApplyEntries(const std::vector<Entry>& entries) ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
   // The state machine holds them.
-  void FollowApplied(const std::vector<Entry>& entries);
-  bool IsPictureDue() const;
-  void BeginPictureIfDue();
-  void BeginPictureIfRequested(Index index);
+  void FollowApplied(const std::vector<Entry>& entries) ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
+  bool IsPictureDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
+  void BeginPictureIfDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
+  void BeginPictureIfRequested(Index index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
   // Whether the last one found the disk full a moment ago.
   bool PictureWaits() const;
   // False if it has to wait: for the picture before it, or for the log.
-  bool CanBeginPicture() const;
-  void BeginPicture();
-  absl::Status Install(const SnapshotMeta& meta);
+  bool CanBeginPicture() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
+  void BeginPicture() ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
+  absl::Status Install(const SnapshotMeta& meta) ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
   void QueueChoresIfDue();
   // Read thread.
   absl::Status DoChores();
   absl::Status ReadLog(const LogReadRequest& request);
   absl::Status ReadSnapshot(const SnapshotReadRequest& request);
   // Checkpoint thread.
-  absl::Status Finish(Index index);
-  void AnswerLateNow();
+  absl::Status Finish(Index index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_checkpoint_);
+  void AnswerLateNow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_checkpoint_);
   // When what failed now is tried again, in ticks.
   uint64_t CheckpointRetryTicks() const;
-  absl::Status Stage(const SnapshotWriteRequest& request);
+  absl::Status Stage(const SnapshotWriteRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_checkpoint_);
 
   const NodeOptions options_;
   DataDir* const data_dir_;
@@ -337,46 +315,72 @@ class Node {
   CheckpointStore* const checkpoints_;
   PeerTransport* const transport_;
   NodeObserver* const observer_;
-  const std::unique_ptr<Raft> raft_;  // node thread
-  Index applied_told_;                // the last OnApplied; node thread
-  // By the index that a checkpoint has to cover; node thread.
-  std::multimap<Index, std::function<void()>> checkpoint_waiters_;
 
   BatchQueue<Event> events_;
-  std::atomic<bool> persisted_awaited_{true};
-  std::atomic<bool> applied_awaited_{true};
   BatchQueue<LogWork> log_work_;
   BatchQueue<ApplyWork> apply_work_;
   BatchQueue<ReadWork> read_work_;
   BatchQueue<CheckpointWork> checkpoint_work_;
 
-  // Log thread.
-  std::deque<LogWork> log_backlog_;
-  std::atomic<bool> log_full_{false};
-  std::string unbound_cluster_id_;          // there was no room for it
-  std::atomic<bool> binding_waits_{false};  // it is not empty
-
-  // Apply thread, or the node thread while the other has nothing to do: whoever holds the turn.
+  // --- What one thread alone uses ---
+  struct NodeThread {
+    const std::unique_ptr<Raft> raft;
+    Index applied_told{};  // the last OnApplied
+    // By the index that a checkpoint has to cover.
+    std::multimap<Index, std::function<void()>> checkpoint_waiters{};
+  };
+  struct LogThread {
+    std::deque<LogWork> backlog;
+    std::string unbound_cluster_id;  // there was no room for it
+  };
+  // The apply thread, or the node thread while the other has nothing to do: whoever holds the turn.
+  struct ApplyTurn {
+    SnapshotMeta applied;
+    uint64_t entries_since_picture = 0;
+    uint64_t bytes_since_picture = 0;
+  };
+  struct CheckpointThread {
+    // There was no room for a part of a snapshot. That is said only after a while, or else it would
+    // come again at once.
+    std::optional<SnapshotWritten> late_answer;
+  };
+  ThreadRole on_node_;
+  NodeThread node_ ABSL_GUARDED_BY(on_node_);
+  ThreadRole on_log_;
+  LogThread log_ ABSL_GUARDED_BY(on_log_);
   Mutex apply_turn_;
-  // What was queued for the apply thread and is not done.
-  std::atomic<size_t> apply_pending_{0};
-  SnapshotMeta applied_;
-  uint64_t entries_since_picture_ = 0;
-  uint64_t bytes_since_picture_ = 0;
-  // How far the log was durable when the log thread last looked.
-  std::atomic<Index> log_durable_{Index{0}};
-  // Set by the log thread, cleared by the read thread.
-  std::atomic<bool> chores_queued_{false};
-  // A picture was begun and is not durable. Set by the apply thread, cleared by the other.
-  std::atomic<bool> picture_unfinished_{false};
-  // The last one found the disk full; when the next one may be begun, in ticks.
-  std::atomic<bool> picture_failed_{false};
-  std::atomic<uint64_t> next_picture_ticks_{0};
-  std::atomic<uint64_t> ticks_{0};
-  // Checkpoint thread: there was no room for a part of a snapshot. That is said only after a while,
-  // or else it would come again at once.
-  std::optional<SnapshotWritten> late_answer_;
-  std::atomic<uint64_t> late_answer_ticks_{0};  // when; 0: there is none
+  ApplyTurn apply_ ABSL_GUARDED_BY(apply_turn_);
+  ThreadRole on_checkpoint_;
+  CheckpointThread checkpoint_ ABSL_GUARDED_BY(on_checkpoint_);
+  // The read thread has nothing of its own.
+
+  // --- What one thread tells the others ---
+  struct Shared {
+    // By the node thread.
+    std::atomic<bool> persisted_awaited{true};
+    std::atomic<bool> applied_awaited{true};
+    std::atomic<uint64_t> ticks{0};
+    // By the log thread.
+    std::atomic<bool> log_full{false};
+    std::atomic<bool> binding_waits{false};    // LogThread::unbound_cluster_id is not empty
+    std::atomic<Index> log_durable{Index{0}};  // when it last looked
+    // What was queued for the apply thread and is not done: grows where it is queued, and shrinks
+    // there.
+    std::atomic<size_t> apply_pending{0};
+    // Set by the log thread, cleared by the read thread.
+    std::atomic<bool> chores_queued{false};
+    // A picture was begun and is not durable. Set by the apply thread, cleared by the checkpoint
+    // thread.
+    std::atomic<bool> picture_unfinished{false};
+    // By the checkpoint thread: the last one found the disk full; when the next one may be begun,
+    // in ticks.
+    std::atomic<bool> picture_failed{false};
+    std::atomic<uint64_t> next_picture_ticks{0};
+    // By the checkpoint thread: when CheckpointThread::late_answer is due, in ticks; 0: there is
+    // none.
+    std::atomic<uint64_t> late_answer_ticks{0};
+  };
+  Shared shared_;
 
   EventLoop* event_loop_ = nullptr;
   std::thread node_thread_;

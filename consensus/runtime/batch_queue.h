@@ -1,0 +1,118 @@
+// A queue of which the reader takes everything at once: one hand-off for all that queued while it
+// was busy.
+//
+// Thread-safety: one thread takes; any may push.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
+#include "consensus/runtime/event_loop.h"
+
+namespace quorate::consensus {
+
+template <class T>
+class BatchQueue {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  // Whoever takes items waits in the loop. REQUIRES: nobody uses the queue yet.
+  void SetEventLoop(EventLoop* event_loop) { event_loop_ = event_loop; }
+
+  void Push(T item) {
+    PushQuietly(std::move(item));
+    Wake();
+  }
+
+  // Nobody is woken: it is taken with the next item, or at the deadline.
+  void PushQuietly(T item) {
+    MutexLock lock(&mutex_);
+    if (!closed_) items_.push_back(std::move(item));
+  }
+
+  // Whoever waits takes what there is.
+  void Wake() {
+    {
+      MutexLock lock(&mutex_);
+      if (!std::exchange(waiting_, false)) return;
+    }
+    if (event_loop_ != nullptr) {
+      event_loop_->Wake();
+    } else {
+      changed_.notify_one();
+    }
+  }
+
+  // Waits for items, the stop, `deadline` (if not null), or an event of the loop; false after Close
+  // and nothing is left. REQUIRES: with a loop, there is a deadline.
+  bool TakeAll(std::vector<T>* items, const TimePoint* deadline) {
+    items->clear();
+    if (event_loop_ != nullptr) ServeEvents(*deadline);
+    MutexLock lock(&mutex_);
+    while (event_loop_ == nullptr && items_.empty() && !closed_) {
+      waiting_ = true;
+      if (!Wait(deadline)) break;
+    }
+    waiting_ = false;
+    items->swap(items_);
+    return !closed_ || !items->empty();
+  }
+
+  // Takes what there is, without waiting.
+  std::vector<T> TakeQueued() {
+    MutexLock lock(&mutex_);
+    return std::exchange(items_, {});
+  }
+
+  bool HasItems() const {
+    MutexLock lock(&mutex_);
+    return !items_.empty();
+  }
+
+  void Close() {
+    {
+      MutexLock lock(&mutex_);
+      if (std::exchange(closed_, true)) return;
+      changed_.notify_all();
+    }
+    if (event_loop_ != nullptr) event_loop_->Wake();
+  }
+
+ private:
+  // Serves the loop, and waits there if there is nothing else to do.
+  void ServeEvents(TimePoint deadline) {
+    {
+      MutexLock lock(&mutex_);
+      waiting_ = items_.empty() && !closed_;
+      if (!waiting_) deadline = TimePoint::min();
+    }
+    event_loop_->HandleEvents(deadline);
+  }
+
+  // False if `deadline` (if not null) is over.
+  bool Wait(const TimePoint* deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    std::unique_lock<std::mutex> lock(mutex_.native(), std::adopt_lock);
+    bool is_in_time = true;
+    if (deadline == nullptr) {
+      changed_.wait(lock);
+    } else {
+      is_in_time = changed_.wait_until(lock, *deadline) != std::cv_status::timeout;
+    }
+    lock.release();  // the caller holds the mutex
+    return is_in_time;
+  }
+
+  EventLoop* event_loop_ = nullptr;
+  mutable Mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<T> items_ ABSL_GUARDED_BY(mutex_);
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool waiting_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace quorate::consensus
