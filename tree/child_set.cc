@@ -126,11 +126,23 @@ void ChildSet::ReplaceSegment(uint64_t hash, uint32_t depth, SegmentPointer to) 
   for (size_t i = LowBits(hash, depth); i < entries.size(); i += step) entries[i] = to;
 }
 
+uint64_t ChildSet::Reverse(uint64_t bits) {
+  uint64_t result = 0;
+  for (int i = 0; i < 64; ++i, bits >>= 1) result = result << 1 | (bits & 1);
+  return result;
+}
+
+uint64_t ChildSet::PositionOf(std::string_view name) { return Reverse(HashName(name)); }
+
+bool ChildSet::IsAtOrBehind(const Znode& child, uint64_t position) {
+  return PositionOf(child.name()) >= position;
+}
+
 Znode* ChildSet::Find(std::string_view name) const {
   if (layout_ == Layout::kInline) {
     return size_ == 1 && Child(word_)->name() == name ? Child(word_) : nullptr;
   }
-  return FindHash(name, HashBytes(name));
+  return FindHash(name, HashName(name));
 }
 
 Znode* ChildSet::FindHash(std::string_view name, uint64_t hash) const {
@@ -146,12 +158,12 @@ Znode* ChildSet::FindHash(std::string_view name, uint64_t hash) const {
 
 void ChildSet::Insert(Znode* child) {
   ASSERT(child != nullptr);
-  InsertHash(child, HashBytes(child->name()));
+  InsertHash(child, HashName(child->name()));
 }
 
 Znode* ChildSet::FindOrInsert(Znode* child) {
   ASSERT(child != nullptr);
-  const uint64_t hash = HashBytes(child->name());
+  const uint64_t hash = HashName(child->name());
   Znode* found = layout_ == Layout::kInline ? Find(child->name()) : FindHash(child->name(), hash);
   if (found == nullptr) InsertHash(child, hash);
   return found;
@@ -261,7 +273,7 @@ void ChildSet::Split(Segment* segment, uint64_t hash) {
   for (uint32_t i = 0; i < segment->capacity; ++i) {
     const Slot slot = segment->slots()[i];
     if (slot == 0) continue;
-    sides[HashBytes(Child(slot)->name()) >> depth & 1].push_back(slot);
+    sides[HashName(Child(slot)->name()) >> depth & 1].push_back(slot);
   }
   const uint64_t low = LowBits(hash, depth);
   for (uint64_t side : {0, 1}) {
@@ -277,7 +289,7 @@ void ChildSet::Split(Segment* segment, uint64_t hash) {
 void ChildSet::Erase(Znode* child) {
   ASSERT(child != nullptr);
   ASSERT(size_ > 0, "the child is here");
-  const uint64_t hash = HashBytes(child->name());
+  const uint64_t hash = HashName(child->name());
   const Slot slot = MakeSlot(child, hash);
   switch (layout_) {
     case Layout::kInline:

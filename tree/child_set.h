@@ -54,6 +54,17 @@ class ChildSet {
   template <typename Visit>
   void ForEach(Visit visit) const;
 
+  // The positions of children, ascending, are those of a hash of their names with its bits in
+  // reverse: they stay as they are while other children come and go.
+  static constexpr uint64_t kFirstPosition = 0;
+  static uint64_t PositionOf(std::string_view name);
+  // Calls `visit(Znode*)` for each child from `position` on, in groups by ascending position, until
+  // at least `count_max` were visited; a group has some hundred. Returns the position to go on
+  // from, or kFirstPosition after the last child. Also if the set changes between the calls, a
+  // child that is there all the time is visited exactly once. O(count_max + a group).
+  template <typename Visit>
+  uint64_t ForEachFrom(uint64_t position, size_t count_max, Visit visit) const;
+
  private:
   using Slot = uint64_t;  // 0: empty
 
@@ -133,6 +144,8 @@ class ChildSet {
   Znode* FindHash(std::string_view name, uint64_t hash) const;
   void InsertHash(Znode* child, uint64_t hash);
   SegmentPointer SegmentOf(uint64_t hash) const;
+  static uint64_t Reverse(uint64_t bits);
+  static bool IsAtOrBehind(const Znode& child, uint64_t position);
   // Puts `to` wherever the segment of `hash`, of depth `depth`, is.
   void ReplaceSegment(uint64_t hash, uint32_t depth, SegmentPointer to);
   void InsertInArray(Slot slot, uint64_t hash);
@@ -181,6 +194,33 @@ void ChildSet::ForEach(Visit visit) const {
       }
       return;
   }
+}
+
+template <typename Visit>
+uint64_t ChildSet::ForEachFrom(uint64_t position, size_t count_max, Visit visit) const {
+  if (layout_ != Layout::kDirectory) {
+    ForEach([&](Znode* child) {
+      if (position == kFirstPosition || IsAtOrBehind(*child, position)) visit(child);
+    });
+    return kFirstPosition;
+  }
+  size_t visited = 0;
+  do {
+    // A segment has all children of a range of positions.
+    const Segment& at = *SegmentOf(Reverse(position));
+    const uint64_t length = at.depth == 0 ? 0 : uint64_t{1} << (64 - at.depth);
+    const bool from_start = (position & (length - 1)) == 0;
+    for (uint32_t i = 0; i < at.capacity; ++i) {
+      if (at.slots()[i] == 0) continue;
+      Znode* child = Child(at.slots()[i]);
+      // Segments were joined since the last call: the first of them was visited.
+      if (!from_start && !IsAtOrBehind(*child, position)) continue;
+      ++visited;
+      visit(child);
+    }
+    position = length == 0 ? kFirstPosition : (position & ~(length - 1)) + length;
+  } while (position != kFirstPosition && visited < count_max);
+  return position;
 }
 
 }  // namespace quorate::tree

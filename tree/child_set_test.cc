@@ -121,6 +121,29 @@ TEST_CASE("a child set agrees with a map under random changes of any extent") {
   }
 }
 
+TEST_CASE("a child set is listed in groups, in the order of positions, whatever its layout") {
+  for (size_t count : {0, 1, 5, 16, 17, 300, 449, 5000}) {
+    CAPTURE(count);
+    Nodes nodes;
+    ChildSet set;
+    for (size_t i = 0; i < count; ++i) set.Insert(nodes.New("n" + std::to_string(i)));
+    std::set<Znode*> listed;
+    uint64_t position = ChildSet::kFirstPosition;
+    do {
+      const uint64_t from = position;
+      size_t group = 0;
+      position = set.ForEachFrom(position, 1, [&](Znode* node) {
+        ++group;
+        REQUIRE(listed.insert(node).second);
+        REQUIRE(ChildSet::PositionOf(node->name()) >= from);
+      });
+      REQUIRE((position == ChildSet::kFirstPosition || position > from));
+      REQUIRE(group < 600);
+    } while (position != ChildSet::kFirstPosition);
+    CHECK(listed.size() == count);
+  }
+}
+
 // Names whose hashes agree in the bits that choose the segment, as somebody could seek out: the
 // set stays correct, and the directory does not grow for them.
 TEST_CASE("names that fall into one segment") {
@@ -129,7 +152,7 @@ TEST_CASE("names that fall into one segment") {
   std::vector<Znode*> children;
   for (uint64_t i = 0; children.size() < 1500; ++i) {
     const std::string name = std::to_string(i);
-    if ((HashBytes(name) & 0xFF) != 0) continue;
+    if ((HashName(name) & 0xFF) != 0) continue;
     children.push_back(nodes.New(name));
     set.Insert(children.back());
   }
@@ -147,14 +170,14 @@ TEST_CASE("segments of different depths") {
   std::vector<Znode*> odd;
   for (uint64_t i = 0; even.size() < 20 || odd.size() < 3000; ++i) {
     const std::string name = std::to_string(i);
-    std::vector<Znode*>& side = (HashBytes(name) & 1) == 0 ? even : odd;
+    std::vector<Znode*>& side = (HashName(name) & 1) == 0 ? even : odd;
     if (side.size() == (&side == &even ? 20u : 3000u)) continue;
     side.push_back(nodes.New(name));
     set.Insert(side.back());
   }
   std::vector<Znode*> kept;
   for (Znode* child : odd) {
-    if ((HashBytes(child->name()) & 7) == 1) {
+    if ((HashName(child->name()) & 7) == 1) {
       set.Erase(child);
     } else {
       kept.push_back(child);
@@ -165,7 +188,7 @@ TEST_CASE("segments of different depths") {
   for (Znode* child : kept) REQUIRE(set.Find(child->name()) == child);
   REQUIRE(Names(set).size() == kept.size());
   for (Znode* child : odd) {
-    if ((HashBytes(child->name()) & 7) == 1) set.Insert(child);
+    if ((HashName(child->name()) & 7) == 1) set.Insert(child);
   }
   for (Znode* child : odd) REQUIRE(set.Find(child->name()) == child);
 }

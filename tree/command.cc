@@ -28,13 +28,20 @@ constexpr size_t kMinOpBytes = 5;
 constexpr uint8_t kIsMulti = 1;
 constexpr uint8_t kEnforcesQuota = 2;
 
+// In the time of a header: CommandHeader::bounds_time.
+constexpr int64_t kBoundsTime = int64_t{1} << 62;
+
+int64_t EncodeTime(int64_t time_ms, bool bounds_time) {
+  return bounds_time ? time_ms | kBoundsTime : time_ms;
+}
+
 void AppendHeader(const CommandHeader& header, CommandKind kind, std::string* out) {
   LittleEndianWriter writer(out);
   writer.Int(kFormat);
   writer.Int(static_cast<uint8_t>(kind));
   writer.Int(header.origin.member);
   writer.Int(header.origin_tag);
-  writer.Int(header.time_ms);
+  writer.Int(EncodeTime(header.time_ms, header.bounds_time));
   writer.Int(header.origin.incarnation);
   writer.Int(header.sequence);
   writer.Int(header.session.value());
@@ -347,10 +354,10 @@ void AppendDeleteContainer(const CommandHeader& header, std::string_view path, s
   AppendString(path, &writer);
 }
 
-void StampTime(char* command, int64_t time_ms) {
+void StampTime(char* command, int64_t time_ms, bool bounds_time) {
   ASSERT(command != nullptr);
   ASSERT(static_cast<uint8_t>(command[0]) == kFormat, "the bytes are those of a command");
-  StoreInt<std::endian::little>(command + kTimeOffset, time_ms);
+  StoreInt<std::endian::little>(command + kTimeOffset, EncodeTime(time_ms, bounds_time));
 }
 
 void StampSequence(char* command, uint64_t sequence) {
@@ -376,7 +383,9 @@ absl::StatusOr<CommandHeader> DecodeHeader(std::string_view command) {
   header.kind = static_cast<CommandKind>(kind);
   header.origin.member = reader.Int<uint16_t>();
   header.origin_tag = reader.Int<uint32_t>();
-  header.time_ms = reader.Int<int64_t>();
+  const int64_t time = reader.Int<int64_t>();
+  header.bounds_time = time > 0 && (time & kBoundsTime) != 0;
+  header.time_ms = header.bounds_time ? time & ~kBoundsTime : time;
   header.origin.incarnation = reader.Int<uint64_t>();
   header.sequence = reader.Int<uint64_t>();
   header.session = SessionId(reader.Int<int64_t>());

@@ -3,7 +3,8 @@
 //
 // Layout, little-endian:
 //   0  u8   format (1)          1  u8   kind            2  u16  origin member
-//   4  u32  origin tag          8  i64  time_ms, written by the leader when it proposes
+//   4  u32  origin tag          8  i64  time_ms, written by the leader when it proposes;
+//                                 bit 62: CommandHeader::bounds_time
 //  16  u64  origin incarnation 24  u64  origin sequence
 //  32  i64  session id         40  i64  attach zxid
 //  48  body by kind
@@ -56,6 +57,7 @@ inline constexpr uint32_t kVersionExpiry = 3;  // containers, nodes with a TTL, 
 // Numbered writes, requests without a session, recursive deletes, checks for absence.
 inline constexpr uint32_t kVersionNumbered = 4;
 inline constexpr uint32_t kVersionCheckCreated = 5;  // and refusals that say why
+inline constexpr uint32_t kVersionBoundedTime = 7;   // CommandHeader::bounds_time
 
 struct Origin {
   uint16_t member = 0;
@@ -69,6 +71,9 @@ struct CommandHeader {
   uint32_t origin_tag = 0;
   uint64_t sequence = 0;  // from 1 within the origin's incarnation
   int64_t time_ms = 0;    // since the epoch
+  // Whether the tree bounds what this time does to its own (tree/limits.h); otherwise its time is
+  // the newest that a command carried.
+  bool bounds_time = false;
   SessionId session;
   Zxid attach_zxid;  // which attachment of the session this belongs to: the zxid of the command
                      // that created or last attached it. A request of an older attachment is
@@ -161,7 +166,7 @@ void AppendSequencedRequest(const CommandHeader& header, uint64_t sequence, uint
 void AppendDeleteContainer(const CommandHeader& header, std::string_view path, std::string* out);
 
 // Writes the leader's time into a command in place. REQUIRES: size >= kCommandHeaderBytes.
-void StampTime(char* command, int64_t time_ms);
+void StampTime(char* command, int64_t time_ms, bool bounds_time = false);
 
 // Writes the origin's sequence number into a command in place. REQUIRES as StampTime.
 void StampSequence(char* command, uint64_t sequence);

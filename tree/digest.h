@@ -21,6 +21,7 @@ inline constexpr uint64_t kOriginTerm = 3;
 inline constexpr uint64_t kTimeTerm = 4;
 inline constexpr uint64_t kAnswersTerm = 5;  // which answers a session has
 inline constexpr uint64_t kAnswerTerm = 6;
+inline constexpr uint64_t kHoldTerm = 7;
 
 // Znode::content_hash.
 inline uint64_t HashContent(std::string_view path, const ZnodeData& data) {
@@ -39,6 +40,11 @@ inline uint64_t HashNode(const Znode& node, uint64_t content_hash, uint64_t acl_
        static_cast<uint64_t>(node.ctime_ms), static_cast<uint64_t>(node.mtime_ms),
        static_cast<uint64_t>(node.owner().value()), pair(node.version, node.created_children()),
        uint64_t{static_cast<uint32_t>(node.aversion())} << 32 | node.ordinal});
+}
+
+// Of the time until which TTLs are held, if they are.
+inline uint64_t HashHold(int64_t until_ms) {
+  return HashNumbers<1>(kHoldTerm, {static_cast<uint64_t>(until_ms)});
 }
 
 inline uint64_t HashTime(int64_t time_ms) {

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,9 @@
 #include "tree/znode.h"
 
 namespace quorate::tree {
+
+// A time at which containers are due, and no node with a TTL.
+inline constexpr int64_t kContainersOnlyMs = std::numeric_limits<int64_t>::min() + 1;
 
 // Does not own the nodes.
 class ExpiryIndex {

@@ -1,14 +1,17 @@
-// The hash of the tree: the same on every machine and in every run, since digests that members
-// compare are made of it.
+// The hashes of the tree: one that is the same on every machine and in every run, since digests
+// that members compare are made of it; and one for tables.
 //
-// Thread-safety: functions without state.
+// Thread-safety: functions without state, but for the key of tables, which is set once at the
+// start.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
+#include "base/assert.h"
 #include "xxhash.h"
 
 namespace quorate::tree {
@@ -17,6 +20,39 @@ inline constexpr uint64_t kHashSeed = 0x51756f7261746531;
 
 inline uint64_t HashBytes(std::string_view bytes, uint64_t seed = kHashSeed) {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
+}
+
+// The key of HashName. It decides only where things are in tables, which no result, record, digest
+// or order of the state machine depends on; so it may differ between members.
+struct TableKey {
+  static constexpr size_t kBytes = 192;
+  alignas(8) std::array<unsigned char, kBytes> bytes;
+};
+static_assert(TableKey::kBytes >= XXH3_SECRET_SIZE_MIN);
+
+// A key that is the same in all runs, for tests and tools.
+constexpr TableKey FixedTableKey() {
+  TableKey key{};
+  uint64_t state = kHashSeed;
+  for (unsigned char& byte : key.bytes) {
+    state = state * 6364136223846793005 + 1442695040888963407;
+    byte = static_cast<unsigned char>(state >> 56);
+  }
+  return key;
+}
+
+inline TableKey table_key = FixedTableKey();
+
+// Draws the key by lot, so that clients cannot seek out names that fall into one place of a table.
+// REQUIRES: there is no table and no other thread yet.
+inline void SetTableKey(std::string_view random_bytes) {
+  ASSERT(random_bytes.size() == TableKey::kBytes);
+  std::copy(random_bytes.begin(), random_bytes.end(), table_key.bytes.begin());
+}
+
+// The hash by which tables are searched for what clients name.
+inline uint64_t HashName(std::string_view name) {
+  return XXH3_64bits_withSecret(name.data(), name.size(), table_key.bytes.data(), TableKey::kBytes);
 }
 
 // One hash of several numbers, in their order. `kind` keeps terms of different things apart.

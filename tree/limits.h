@@ -14,6 +14,14 @@ inline constexpr size_t kAnswersMax = 1024;
 // part of the session's record in each checkpoint that it changed before.
 inline constexpr size_t kAnswerBytesMax = 1u << 20;
 
+// How far a command's time may be from the tree's to be taken for what clocks do: what is later
+// moves the tree's time on, what is earlier leaves it. A time further away is a leap: a clock was
+// wrong, now or before, or nothing was written for so long. The tree's time follows it, also back,
+// but no znode goes because of its TTL until the time has gone on for kLeapHoldMs without another
+// leap.
+inline constexpr int64_t kLeapMsMin = 3'600'000;
+inline constexpr int64_t kLeapHoldMs = 600'000;
+
 // Operations of a numbered request: far more than a log entry can hold.
 inline constexpr uint64_t kAnswerOperationsMax = 1u << 24;
 

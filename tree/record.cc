@@ -15,6 +15,7 @@ namespace quorate::tree {
 namespace {
 
 constexpr uint8_t kFormat = 1;
+constexpr uint8_t kHeadFormatAfterLeap = 2;
 constexpr int32_t kSessionFormat = -2;  // of a session with numbered writes
 constexpr size_t kOriginBytes = 18;
 constexpr size_t kMinAclBytes = 12;
@@ -112,9 +113,11 @@ void EncodeNodeKey(const NodeKey& node, std::string* key) {
 void EncodeHead(const HeadRecord& head, std::string* value) {
   value->clear();
   LittleEndianWriter writer(value);
-  writer.Int(kFormat);
+  const bool after_leap = head.ttls_held_until_ms != 0;
+  writer.Int(after_leap ? kHeadFormatAfterLeap : kFormat);
   writer.Int(head.zxid.value());
   writer.Int(head.time_ms);
+  if (after_leap) writer.Int(head.ttls_held_until_ms);
   writer.Int(head.digest);
   writer.Int(head.nodes);
   writer.Int(head.sessions);
@@ -188,10 +191,13 @@ absl::StatusOr<RecordKind> DecodeKind(std::string_view key) {
 absl::StatusOr<HeadRecord> DecodeHead(std::string_view key, std::string_view value) {
   if (key.size() != 1) return BadRecord("has a key of the wrong size", key);
   LittleEndianReader reader(value);
-  if (reader.Int<uint8_t>() != kFormat) return BadRecord("has an unknown format", key);
+  const uint8_t format = reader.Int<uint8_t>();
+  const bool after_leap = format == kHeadFormatAfterLeap;
+  if (format != kFormat && !after_leap) return BadRecord("has an unknown format", key);
   HeadRecord head;
   head.zxid = Zxid(reader.Int<int64_t>());
   head.time_ms = reader.Int<int64_t>();
+  if (after_leap) head.ttls_held_until_ms = reader.Int<int64_t>();
   head.digest = reader.Int<uint64_t>();
   head.nodes = reader.Int<uint64_t>();
   head.sessions = reader.Int<uint64_t>();
@@ -199,7 +205,8 @@ absl::StatusOr<HeadRecord> DecodeHead(std::string_view key, std::string_view val
   if (!reader.ok() || reader.rest().size() != count * kOriginBytes) {
     return BadRecord("is of the wrong size", key);
   }
-  if (head.zxid < Zxid(0) || head.time_ms < 0) return BadRecord("has negative numbers", key);
+  if (head.zxid < Zxid(0) || head.time_ms < 0 || (after_leap && head.ttls_held_until_ms <= 0))
+    return BadRecord("has negative numbers", key);
   for (uint32_t i = 0; i < count; ++i) {
     const uint16_t member = reader.Int<uint16_t>();
     OriginTable::Last last;

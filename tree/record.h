@@ -16,8 +16,9 @@
 //   u8 2, i64 id (with the sign bit turned)  a session
 //   u8 3, i64 czxid, u32 ordinal             a znode
 // Values are little-endian:
-//   head     u8 format (1), i64 zxid, i64 time_ms, u64 digest, u64 znodes, u64 sessions,
-//            u32 count, then for each origin: u16 member, u64 incarnation, u64 sequence
+//   head     u8 format (1; 2 after a leap of time), i64 zxid, i64 time_ms, if the format is 2 i64
+//            time until which TTLs are held, u64 digest, u64 znodes, u64 sessions, u32 count, then
+//            for each origin: u16 member, u64 incarnation, u64 sequence
 //   session  i32 timeout_ms, i64 attach zxid, u16 member, the password; if it has made numbered
 //            writes: i32 -2 (a format, which no timeout can be taken for), i32 timeout_ms, i64
 //            attach zxid, u16 member, u32 length and password, u64 last sequence, u64 acknowledged,
@@ -59,6 +60,7 @@ inline NodeKey KeyOf(const Znode& node) { return {node.czxid, node.ordinal}; }
 struct HeadRecord {
   Zxid zxid;
   int64_t time_ms = 0;
+  int64_t ttls_held_until_ms = 0;  // after a leap of time; 0: they are not
   uint64_t digest = 0;
   uint64_t nodes = 0;
   uint64_t sessions = 0;

@@ -17,6 +17,9 @@ namespace quorate::tree {
 template <typename Key, typename Value, typename Hash = absl::Hash<Key>>
 class ShardedMap {
  public:
+  static constexpr size_t kPartBits = 8;
+  static constexpr size_t kParts = size_t{1} << kPartBits;
+
   Value* Find(const Key& key) {
     const size_t hash = Hash()(key);
     Part& part = PartOf(hash);
@@ -45,22 +48,27 @@ class ShardedMap {
   // Returns whether all were shown.
   template <typename Visit>
   bool ForEach(Visit visit) const {
-    for (const Part& part : parts_) {
-      for (const auto& [key, value] : part) {
-        if (!visit(key, value)) return false;
-      }
+    for (size_t part = 0; part < kParts; ++part) {
+      if (!ForEachOfPart(part, visit)) return false;
+    }
+    return true;
+  }
+  // The same of one of kParts parts, in which a key stays.
+  template <typename Visit>
+  bool ForEachOfPart(size_t part, Visit visit) const {
+    for (const auto& [key, value] : parts_[part]) {
+      if (!visit(key, value)) return false;
     }
     return true;
   }
 
  private:
   using Part = absl::flat_hash_map<Key, Value, Hash>;
-  static constexpr size_t kPartBits = 8;
 
   // By bits that a part makes little use of.
   Part& PartOf(size_t hash) { return parts_[hash >> (8 * sizeof(hash) - kPartBits)]; }
 
-  std::array<Part, size_t{1} << kPartBits> parts_;
+  std::array<Part, kParts> parts_;
   size_t size_ = 0;
 };
 

@@ -26,6 +26,7 @@ HeadRecord Tree::Impl::Head() const {
   HeadRecord head;
   head.zxid = last_zxid_;
   head.time_ms = time_ms_;
+  head.ttls_held_until_ms = ttls_held_until_ms_;
   head.digest = totals_.digest;
   head.nodes = totals_.nodes;
   head.sessions = sessions_.size();
@@ -145,8 +146,9 @@ absl::Status TreeLoader::AddHead(std::string_view key, std::string_view value) {
   Tree::Impl& impl = *state_->impl;
   impl.last_zxid_ = state_->head.zxid;
   impl.time_ms_ = state_->head.time_ms;
+  impl.ttls_held_until_ms_ = state_->head.ttls_held_until_ms;
   impl.origins_.Restore(state_->head.origins);
-  impl.totals_.digest = HashTime(impl.time_ms_) + impl.origins_.Hash();
+  impl.totals_.digest = impl.TimeTerm() + impl.origins_.Hash();
   return absl::OkStatus();
 }
 

@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "tree/acl.h"
 #include "tree/digest.h"
+#include "tree/limits.h"
 #include "tree/path.h"
 #include "tree/tree_impl.h"
 
@@ -18,7 +19,7 @@ Tree::Impl::Impl() {
   root_->ordinal = created_++;
   changes_.OnNodeCreated(root_);
   totals_.nodes = 1;
-  totals_.digest = HashTime(time_ms_);
+  totals_.digest = TimeTerm();
   PutIn(*root_);
   AddSystemNode("/zookeeper");
   AddSystemNode("/zookeeper/quota");
@@ -63,11 +64,28 @@ uint64_t Tree::Impl::NodeTerm(const Znode& node) const {
   return HashNode(node, node.content_hash, acls_.Hash(node.acl_id));
 }
 
-void Tree::Impl::AdvanceTime(int64_t time_ms) {
-  if (time_ms <= time_ms_) return;
-  totals_.digest -= HashTime(time_ms_);
+void Tree::Impl::AdvanceTime(const CommandHeader& header, ApplyListener* listener) {
+  const int64_t from_ms = time_ms_;
+  const int64_t to_ms = header.time_ms;
+  // A new tree has no time yet.
+  const bool may_leap = header.bounds_time && from_ms != 0;
+  const bool leaps = may_leap && (to_ms - from_ms > kLeapMsMin || from_ms - to_ms > kLeapMsMin);
+  if (!leaps && to_ms <= from_ms) return;
+  int64_t held_until_ms = leaps ? to_ms + kLeapHoldMs : ttls_held_until_ms_;
+  if (held_until_ms <= to_ms) held_until_ms = 0;
+  SetTime(to_ms, held_until_ms);
+  if (leaps) listener->OnTimeLeap(from_ms, to_ms);
+}
+
+void Tree::Impl::SetTime(int64_t time_ms, int64_t ttls_held_until_ms) {
+  totals_.digest -= TimeTerm();
   time_ms_ = time_ms;
-  totals_.digest += HashTime(time_ms_);
+  ttls_held_until_ms_ = ttls_held_until_ms;
+  totals_.digest += TimeTerm();
+}
+
+uint64_t Tree::Impl::TimeTerm() const {
+  return HashTime(time_ms_) + (ttls_held_until_ms_ == 0 ? 0 : HashHold(ttls_held_until_ms_));
 }
 
 void Tree::Impl::Skip(Zxid zxid) {
@@ -98,7 +116,7 @@ bool Tree::Impl::IsPermitted(const Znode& node, std::span<const Identity> identi
 }
 
 uint64_t Tree::Impl::ComputeDigest() const {
-  uint64_t sum = HashTime(time_ms_) + origins_.Hash();
+  uint64_t sum = TimeTerm() + origins_.Hash();
   for (const auto& [id, session] : sessions_.all()) sum += session->ComputeHash();
   std::vector<const Znode*> left = {root_};
   size_t nodes = 0;

@@ -18,6 +18,7 @@
 
 #include "tree/command.h"
 #include "tree/origins.h"
+#include "tree/pieces.h"
 #include "tree/types.h"
 
 namespace quorate::tree {
@@ -81,6 +82,8 @@ class ApplyListener {
   virtual void OnSessionClosed(SessionId session, Zxid zxid) = 0;
   // A command whose origin is the one passed to Apply exceeds a quota, whether it succeeds or not.
   virtual void OnQuotaExceeded(const QuotaExcess& excess) { static_cast<void>(excess); }
+  // A command's time was so far from the tree's that it is a leap (tree/limits.h).
+  virtual void OnTimeLeap(int64_t /*from_ms*/, int64_t /*to_ms*/) {}
   // The result of a command whose origin is the one passed to Apply; after the events it caused.
   // A duplicate or out-of-sequence command has no result.
   virtual void OnResult(ApplyResult result) = 0;
@@ -101,7 +104,8 @@ class Tree {
   void Skip(Zxid zxid);
 
   Zxid last_zxid() const;
-  // The newest time that a command carried; time never goes back (a smaller one counts as this).
+  // The newest time that a command carried: a smaller one counts as this, unless the difference is
+  // a leap (tree/limits.h).
   int64_t time_ms() const;
 
   // --- Reads. `identities` is who asks, besides world:anyone ------------------------------------
@@ -110,15 +114,24 @@ class Tree {
   // `*data` stays valid until the next Apply; `*has_data` is false for null data.
   ErrorCode GetData(std::string_view path, std::span<const Identity> identities,
                     std::string_view* data, bool* has_data, Stat* stat) const;
-  // Calls `child` with each child's name.
+  // Calls `child` with each child's name. O(children): a server that has others to serve reads them
+  // in pieces.
   ErrorCode GetChildren(std::string_view path, std::span<const Identity> identities,
                         const std::function<void(std::string_view)>& child, Stat* stat) const;
+  // The same in pieces: calls `child` with the names of the next children from `*place` on, at
+  // least `count_max` if there are so many and some hundred more at most, and moves `*place` behind
+  // them. A child that is there from the first piece to the last is read exactly once; one that
+  // comes or goes meanwhile may be read or not. `*stat` is of now.
+  ErrorCode ReadChildren(std::string_view path, std::span<const Identity> identities,
+                         size_t count_max, const std::function<void(std::string_view)>& child,
+                         ChildrenPlace* place, Stat* stat) const;
   ErrorCode GetAcl(std::string_view path, std::span<const Identity> identities,
                    std::vector<Acl>* acl, Stat* stat) const;
-  // How many nodes are below a node, at any depth. O(1) for the root, else O(the answer), as in
-  // ZooKeeper; whoever holds a lock around this holds it as long.
+  // How many znodes are below a znode, at any depth, in pieces: looks at about `nodes_max` of them
+  // and sets `*done` if `place->count` is the answer. Znodes that come or go between two pieces may
+  // count or not. O(1) for the root.
   ErrorCode CountDescendants(std::string_view path, std::span<const Identity> identities,
-                             size_t* count) const;
+                             size_t nodes_max, DescendantsPlace* place, bool* done) const;
   // Without a permission check: what a watch needs to know. False if there is no such node.
   bool FindStat(std::string_view path, Stat* stat) const;
 
@@ -127,15 +140,21 @@ class Tree {
   bool CheckPassword(SessionId id, std::string_view password) const;
   // All sessions, ascending by id.
   std::vector<SessionInfo> Sessions() const;
+  // Those with ids above `id`, ascending, at most `max`.
+  std::vector<SessionInfo> SessionsAfter(SessionId id, size_t max) const;
   // The last command of a member's server that was applied; zeros if there was none.
   OriginTable::Last LastOf(uint16_t member) const;
   // Paths of the ephemerals of a session, in the order of creation.
   std::vector<std::string> Ephemerals(SessionId id) const;
-  // Those of them that start with `prefix`, be it a whole path or not; all if it is blank or "/".
-  std::vector<std::string> EphemeralsUnder(SessionId id, std::string_view prefix) const;
+  // The same in pieces: calls `path` with those behind `after` (a path; empty: from the first),
+  // until it returns false. Returns false, and calls nothing, if the session has no such ephemeral
+  // `after`.
+  bool ReadEphemerals(SessionId id, std::string_view after,
+                      const std::function<bool(std::string_view path)>& path) const;
 
   // Paths of containers and nodes with a TTL that a deleteContainer removes at `time_ms`, at most
-  // `max`; O(max).
+  // `max`; O(max). After a leap of time, one of the latter at most: it is not removed, but what
+  // asks for it moves time on.
   std::vector<std::string> FindExpired(int64_t time_ms, size_t max) const;
 
   // --- Counters, all O(1) ------------------------------------------------------------------------

@@ -66,7 +66,7 @@ void Tree::Impl::Apply(Zxid zxid, std::string_view command, const Origin& self,
   last_zxid_ = zxid;
   created_ = 0;
   if (!origins_.Accept(header->origin, header->sequence, &totals_.digest)) return;
-  AdvanceTime(header->time_ms);
+  AdvanceTime(*header, listener);
 
   ApplyResult result;
   result.zxid = zxid;
@@ -156,7 +156,7 @@ void Tree::Impl::ApplyDeleteContainer(std::string_view command, Zxid zxid, Apply
   // It may have changed since the leader looked: only what it is now counts.
   if (node == nullptr) {
     result->error = ErrorCode::kNoNode;
-  } else if (!ExpiryIndex::IsExpired(*node, time_ms_)) {
+  } else if (!ExpiryIndex::IsExpired(*node, ttls_are_held() ? kContainersOnlyMs : time_ms_)) {
     result->error = ErrorCode::kNotEmpty;
   } else {
     const int64_t bytes = node->data.size();

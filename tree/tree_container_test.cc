@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
 
+#include "tree/limits.h"
 #include "tree/node_kind.h"
 #include "tree/tree_test_util.h"
 
@@ -64,6 +66,73 @@ TEST_CASE("create: which modes and TTLs go with which operation") {
   CHECK(server.Do(MakeCreate("/plain", "", mode(4))).error == ErrorCode::kOk);
   CHECK(server.tree().ephemeral_count() == 0);
   CHECK(server.tree().Ephemerals(kSession).empty());
+}
+
+TEST_CASE("a leader's clock that is a year ahead for a moment ends no TTL, and is not followed") {
+  Server server;
+  server.bounds_time = true;
+  server.OpenSession();
+  server.Do(MakeCreateTtl("/t", 1000));
+  server.Do(MakeCreateContainer("/c"));
+  server.Do(MakeCreate("/c/child"));
+  server.Do(MakeDelete("/c/child"));
+  constexpr int64_t kYearMs = int64_t{365} * 24 * 3'600'000;
+  const int64_t right_ms = server.time_ms;
+
+  server.time_ms = right_ms + kYearMs;
+  CHECK(Expired(server, server.time_ms) == Strings{"/c", "/t"});
+  server.DeleteContainer("/t");  // the leap itself
+  CHECK(server.events() == Strings{"leap " + std::to_string(kYearMs)});
+  CHECK(server.Has("/t"));
+  server.DeleteContainer("/c");
+  CHECK_FALSE(server.Has("/c"));  // a container knows no time
+  server.Do(MakeCreate("/future"));
+  CHECK(server.StatOf("/future").ctime_ms == right_ms + kYearMs);
+
+  // The right clock is followed back at once, and what it says holds again.
+  server.time_ms = right_ms + 500;
+  server.Do(MakeCreate("/a"));
+  CHECK(server.events()[0] == "leap " + std::to_string(500 - kYearMs));
+  CHECK(server.StatOf("/a").ctime_ms == right_ms + 500);
+  server.time_ms = right_ms + 2000;
+  CHECK(Expired(server, server.time_ms) == Strings{"/t"});
+  server.DeleteContainer("/t");
+  CHECK(server.Has("/t"));
+  server.time_ms = right_ms + 500 + kLeapHoldMs - 1;
+  server.DeleteContainer("/t");
+  CHECK(server.Has("/t"));
+  ++server.time_ms;
+  server.DeleteContainer("/t");
+  CHECK_FALSE(server.Has("/t"));
+}
+
+TEST_CASE("clocks that differ by less than a leap move time on and never back") {
+  Server server;
+  server.bounds_time = true;
+  server.OpenSession();
+  const int64_t first_ms = server.time_ms;
+  for (const int64_t ms : {first_ms + kLeapMsMin, first_ms, first_ms + kLeapMsMin + 1}) {
+    server.time_ms = ms;
+    server.Do(MakeSetData("/", ""));
+    CHECK(server.tree().time_ms() == std::max(first_ms + kLeapMsMin, ms));
+    CHECK(server.events() == Strings{"changed /"});
+  }
+  server.time_ms += kLeapMsMin + 1;
+  server.Do(MakeSetData("/", ""));
+  CHECK(server.events().size() == 2);
+}
+
+TEST_CASE("without the version that bounds time, it follows the newest clock for good") {
+  Server server;
+  server.OpenSession();
+  server.Do(MakeCreateTtl("/t", 1000));
+  const int64_t right_ms = server.time_ms;
+  server.time_ms += 1'000'000'000;
+  server.DeleteContainer("/t");
+  CHECK(server.events() == Strings{"deleted /t"});
+  server.time_ms = right_ms;
+  server.Do(MakeCreate("/a"));
+  CHECK(server.StatOf("/a").ctime_ms == right_ms + 1'000'000'000);
 }
 
 TEST_CASE("a container goes when it has had children and has none") {

@@ -61,6 +61,7 @@ class Tree::Impl {
   const ExpiryIndex& expiry() const { return expiry_; }
   Zxid last_zxid() const { return last_zxid_; }
   int64_t time_ms() const { return time_ms_; }
+  bool ttls_are_held() const { return ttls_held_until_ms_ != 0; }
   size_t node_count() const { return totals_.nodes; }
   size_t ephemeral_count() const { return totals_.ephemerals; }
   size_t data_bytes() const { return totals_.data_bytes; }
@@ -117,7 +118,10 @@ class Tree::Impl {
   // Takes a node's term out of the digest before its metadata change, and puts it in after.
   void TakeOut(const Znode& node) { totals_.digest -= NodeTerm(node); }
   void PutIn(const Znode& node) { totals_.digest += NodeTerm(node); }
-  void AdvanceTime(int64_t time_ms);
+  void AdvanceTime(const CommandHeader& header, ApplyListener* listener);
+  void SetTime(int64_t time_ms, int64_t ttls_held_until_ms);
+  // The digest's term of the time.
+  uint64_t TimeTerm() const;
 
   void ApplyOpenSession(const CommandHeader& header, std::string_view command, Zxid zxid,
                         ApplyListener* listener, ApplyResult* result);
@@ -205,6 +209,7 @@ class Tree::Impl {
   Totals totals_;
   Zxid last_zxid_;
   int64_t time_ms_ = 0;
+  int64_t ttls_held_until_ms_ = 0;  // after a leap; 0: they are not
 
   uint32_t created_ = 0;  // nodes, by the command that is being applied
 

@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <utility>
 
 #include "base/assert.h"
+#include "base/secrets.h"
 #include "tree/acl.h"
 #include "tree/tree.h"
 #include "tree/tree_impl.h"
@@ -73,28 +75,6 @@ ErrorCode Tree::GetAcl(std::string_view path, std::span<const Identity> identiti
   return ErrorCode::kOk;
 }
 
-ErrorCode Tree::CountDescendants(std::string_view path, std::span<const Identity> identities,
-                                 size_t* count) const {
-  ErrorCode error;
-  const Znode* node = impl_->FindReadable(path, identities, &error);
-  if (node == nullptr) return error;
-  if (node->parent == nullptr) {
-    *count = impl_->node_count() - 1;
-    return ErrorCode::kOk;
-  }
-  *count = 0;
-  std::vector<const Znode*> left = {node};
-  while (!left.empty()) {
-    const Znode* at = left.back();
-    left.pop_back();
-    *count += at->children().size();
-    at->children().ForEach([&left](const Znode* child) {
-      if (!child->children().empty()) left.push_back(child);
-    });
-  }
-  return ErrorCode::kOk;
-}
-
 bool Tree::FindStat(std::string_view path, Stat* stat) const {
   const Znode* node = impl_->Lookup(path);
   if (node != nullptr) *stat = node->ToStat();
@@ -109,7 +89,7 @@ bool Tree::FindSession(SessionId id, SessionInfo* info) const {
 
 bool Tree::CheckPassword(SessionId id, std::string_view password) const {
   const Session* session = impl_->sessions().Find(id);
-  return session != nullptr && session->password == password;
+  return session != nullptr && SecretsEqual(session->password, password);
 }
 
 std::vector<SessionInfo> Tree::Sessions() const {
@@ -143,19 +123,9 @@ size_t Tree::EphemeralCount(SessionId id) const {
 }
 
 std::vector<std::string> Tree::FindExpired(int64_t time_ms, size_t max) const {
-  return impl_->expiry().FindExpired(time_ms, max);
-}
-
-std::vector<std::string> Tree::EphemeralsUnder(SessionId id, std::string_view prefix) const {
-  std::vector<std::string> paths = Ephemerals(id);
-  // ZooKeeper trims the prefix, but only to see whether all are meant.
-  const auto is_blank = [](char c) { return static_cast<unsigned char>(c) <= ' '; };
-  std::string_view trimmed = prefix;
-  while (!trimmed.empty() && is_blank(trimmed.front())) trimmed.remove_prefix(1);
-  while (!trimmed.empty() && is_blank(trimmed.back())) trimmed.remove_suffix(1);
-  if (trimmed.empty() || trimmed == "/") return paths;
-  std::erase_if(paths, [prefix](const std::string& path) { return !path.starts_with(prefix); });
-  return paths;
+  if (!impl_->ttls_are_held()) return impl_->expiry().FindExpired(time_ms, max);
+  std::vector<std::string> paths = impl_->expiry().FindExpired(kContainersOnlyMs, max);
+  return paths.empty() ? impl_->expiry().FindExpired(time_ms, std::min<size_t>(max, 1)) : paths;
 }
 
 }  // namespace quorate::tree

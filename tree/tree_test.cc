@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -332,9 +333,13 @@ TEST_CASE("reads: how many nodes are below one") {
   Server server;
   server.OpenSession();
   const auto count = [&](std::string_view path) {
-    size_t nodes = 0;
-    REQUIRE(server.tree().CountDescendants(path, {}, &nodes) == ErrorCode::kOk);
-    return nodes;
+    DescendantsPlace place;
+    bool done = false;
+    for (int pieces = 0; !done; ++pieces) {
+      REQUIRE(pieces < 100);
+      REQUIRE(server.tree().CountDescendants(path, {}, 2, &place, &done) == ErrorCode::kOk);
+    }
+    return place.count;
   };
   CHECK(count("/") == 3);
   for (std::string_view path : {"/a", "/a/b", "/a/b/c", "/a/d", "/ab"}) server.Do(MakeCreate(path));
@@ -344,10 +349,69 @@ TEST_CASE("reads: how many nodes are below one") {
   CHECK(count("/a/b") == 1);
   CHECK(count("/ab") == 0);
   CHECK(count("/a/d/e") == 0);
-  size_t nodes = 0;
-  CHECK(server.tree().CountDescendants("/none", {}, &nodes) == ErrorCode::kNoNode);
+  DescendantsPlace place;
+  bool done = false;
+  CHECK(server.tree().CountDescendants("/none", {}, 1, &place, &done) == ErrorCode::kNoNode);
   server.Do(MakeSetAcl("/a", {MakeAcl(permission::kWrite, "world", "anyone")}));
-  CHECK(server.tree().CountDescendants("/a", {}, &nodes) == ErrorCode::kNoAuth);
+  CHECK(server.tree().CountDescendants("/a", {}, 1, &place, &done) == ErrorCode::kNoAuth);
+}
+
+TEST_CASE("reads: children in pieces while others come and go") {
+  Server server;
+  server.OpenSession();
+  server.Do(MakeCreate("/d"));
+  for (int i = 0; i < 3000; ++i) server.Do(MakeCreate("/d/kept" + std::to_string(i)));
+  for (int i = 0; i < 3000; ++i) server.Do(MakeCreate("/d/goes" + std::to_string(i)));
+  std::map<std::string, int> read;
+  ChildrenPlace place;
+  Stat stat;
+  size_t pieces = 0;
+  size_t largest = 0;
+  while (!place.at_end) {
+    size_t in_piece = 0;
+    const auto add = [&](std::string_view name) {
+      ++read[std::string(name)];
+      ++in_piece;
+    };
+    REQUIRE(server.tree().ReadChildren("/d", {}, 100, add, &place, &stat) == ErrorCode::kOk);
+    largest = std::max(largest, in_piece);
+    ++pieces;
+    if (pieces == 5) {  // groups of children are joined, and in the end split again
+      for (int i = 0; i < 3000; ++i) server.Do(MakeDelete("/d/goes" + std::to_string(i)));
+    }
+    if (pieces == 8) {
+      for (int i = 0; i < 6000; ++i) server.Do(MakeCreate("/d/comes" + std::to_string(i)));
+    }
+  }
+  CHECK(pieces > 10);
+  CHECK(largest < 1000);
+  for (const auto& [name, times] : read) CHECK(times == 1);
+  for (int i = 0; i < 3000; ++i) CHECK(read.count("kept" + std::to_string(i)) == 1);
+}
+
+TEST_CASE("reads: descendants are counted in pieces of bounded size, also while they go") {
+  Server server;
+  server.OpenSession();
+  server.Do(MakeCreate("/d"));
+  for (int i = 0; i < 50; ++i) {
+    const std::string parent = "/d/p" + std::to_string(i);
+    server.Do(MakeCreate(parent));
+    for (int j = 0; j < 20; ++j) server.Do(MakeCreate(parent + "/c" + std::to_string(j)));
+  }
+  DescendantsPlace place;
+  bool done = false;
+  int pieces = 0;
+  for (; !done; ++pieces) {
+    REQUIRE(server.tree().CountDescendants("/d", {}, 30, &place, &done) == ErrorCode::kOk);
+    if (pieces == 3) {
+      Op remove = MakeDelete("/d/p7");
+      for (int j = 0; j < 20; ++j) server.Do(MakeDelete("/d/p7/c" + std::to_string(j)));
+      server.Do(remove);
+    }
+  }
+  CHECK(pieces > 10);
+  CHECK(place.count <= 50 * 21);
+  CHECK(place.count >= 49 * 21);
 }
 
 TEST_CASE("multi: all of it, with one zxid, each seeing those before it") {

@@ -131,6 +131,9 @@ class RecordingListener : public ApplyListener {
                        (excess.is_bytes ? "bytes " : "count ") + std::to_string(excess.value) +
                        " > " + std::to_string(excess.limit));
   }
+  void OnTimeLeap(int64_t from_ms, int64_t to_ms) override {
+    events.push_back("leap " + std::to_string(to_ms - from_ms));
+  }
   void OnResult(ApplyResult applied) override {
     REQUIRE_FALSE(result.has_value());
     result = std::move(applied);
@@ -158,6 +161,7 @@ class Server {
     header.origin = origin;
     header.sequence = ++sequence;
     header.time_ms = time_ms;
+    header.bounds_time = bounds_time;
     header.session = session;
     header.attach_zxid = attach_zxid;
     return header;
@@ -204,6 +208,7 @@ class Server {
   void DeleteContainer(std::string_view path) {
     CommandHeader header;
     header.time_ms = time_ms;
+    header.bounds_time = bounds_time;
     std::string command;
     AppendDeleteContainer(header, path, &command);
     REQUIRE_FALSE(ApplyBytes(command).has_value());
@@ -264,6 +269,7 @@ class Server {
   int64_t time_ms = kStartMs;
   std::vector<Identity> identities;
   bool enforces_quota = false;
+  bool bounds_time = false;
 
  private:
   Tree tree_;

@@ -138,17 +138,19 @@ class WatchTable::Impl {
     if (watch->modes == 0) Erase(watch);
   }
 
-  void RemoveWatcher(WatcherId id) {
+  bool RemoveWatcher(WatcherId id, size_t max) {
     const auto* found = watchers_.Find(id);
-    if (found == nullptr) return;
+    if (found == nullptr) return true;
     Watcher* watcher = found->get();
     ASSERT(watcher->first != nullptr, "a watcher without watches is forgotten");
     // The last watch takes the watcher with it.
     for (Watch* watch = watcher->first; watch != nullptr;) {
+      if (max-- == 0) return false;
       Watch* next = watch->next_of_watcher;
       Erase(watch);
       watch = next;
     }
+    return true;
   }
 
   // Appends the watchers in a list of a path; their watches of one shot are spent.
@@ -173,16 +175,19 @@ class WatchTable::Impl {
     }
   }
 
-  bool ForEachNodeWatch(const std::function<bool(WatcherId, std::string_view)>& function) const {
-    return paths_.ForEach([&function](std::string_view text, const std::unique_ptr<Path>& path) {
-      for (List list : {List::kNode, List::kRecursive}) {
-        for (const Watch* watch = path->first_of(list); watch != nullptr;
-             watch = watch->next_of_path) {
-          if (!function(watch->watcher->id, text)) return false;
-        }
-      }
-      return true;
-    });
+  bool ForEachNodeWatch(size_t part,
+                        const std::function<bool(WatcherId, std::string_view)>& function) const {
+    static_assert(kParts == decltype(paths_)::kParts);
+    return paths_.ForEachOfPart(
+        part, [&function](std::string_view text, const std::unique_ptr<Path>& path) {
+          for (List list : {List::kNode, List::kRecursive}) {
+            for (const Watch* watch = path->first_of(list); watch != nullptr;
+                 watch = watch->next_of_path) {
+              if (!function(watch->watcher->id, text)) return false;
+            }
+          }
+          return true;
+        });
   }
 
   size_t watch_count() const { return watches_.size(); }
@@ -308,7 +313,9 @@ bool WatchTable::Contains(WatcherId watcher, std::string_view path, WatcherType 
   return false;
 }
 
-void WatchTable::RemoveWatcher(WatcherId watcher) { impl_->RemoveWatcher(watcher); }
+bool WatchTable::RemoveWatcher(WatcherId watcher, size_t max) {
+  return impl_->RemoveWatcher(watcher, max);
+}
 
 void WatchTable::Fire(
     EventType type, std::string_view path,
@@ -332,7 +339,15 @@ void WatchTable::Fire(
 
 bool WatchTable::ForEachNodeWatch(
     const std::function<bool(WatcherId, std::string_view path)>& watch) const {
-  return impl_->ForEachNodeWatch(watch);
+  for (size_t part = 0; part < kParts; ++part) {
+    if (!ForEachNodeWatch(part, watch)) return false;
+  }
+  return true;
+}
+
+bool WatchTable::ForEachNodeWatch(
+    size_t part, const std::function<bool(WatcherId, std::string_view path)>& watch) const {
+  return impl_->ForEachNodeWatch(part, watch);
 }
 
 bool WatchTable::empty() const { return impl_->watch_count() == 0; }

@@ -53,8 +53,9 @@ class WatchTable {
   bool Remove(WatcherId watcher, std::string_view path, WatcherType type);
   // Whether Remove would find any. O(1).
   bool Contains(WatcherId watcher, std::string_view path, WatcherType type) const;
-  // Drops all watches of a connection that is gone. O(its watches).
-  void RemoveWatcher(WatcherId watcher);
+  // Drops the watches of a connection that is gone, `max` of them at most; true if there are no
+  // more. O(that many).
+  bool RemoveWatcher(WatcherId watcher, size_t max = SIZE_MAX);
 
   // Tells the watchers of a change, in ZooKeeper's order: created -> watchers of the node
   // (kNodeCreated), child watchers of the parent (kNodeChildrenChanged); deleted -> watchers of the
@@ -70,6 +71,11 @@ class WatchTable {
   // watches recursively too), path by path, in no other order, until it returns false. Returns
   // whether all were shown. O(paths that are passed and watches that are shown).
   bool ForEachNodeWatch(const std::function<bool(WatcherId, std::string_view path)>& watch) const;
+  // The same in kParts parts, from 0 on, in which paths are by lot: the table may change between
+  // two of them.
+  static constexpr size_t kParts = 256;
+  bool ForEachNodeWatch(size_t part,
+                        const std::function<bool(WatcherId, std::string_view path)>& watch) const;
 
   bool empty() const;
   size_t watch_count() const;    // watches set; a persistent one is two

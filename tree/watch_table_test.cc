@@ -392,5 +392,27 @@ TEST_CASE("the watch table agrees with a list of all watches") {
   }
 }
 
+TEST_CASE("watches: a connection's are dropped in parts, and shown in parts") {
+  WatchTable table;
+  for (int i = 0; i < 5000; ++i) table.Add(7, "/" + std::to_string(i), WatchKind::kData);
+  table.Add(8, "/1", WatchKind::kData);
+  std::set<std::string> shown;
+  for (size_t part = 0; part < WatchTable::kParts; ++part) {
+    size_t of_part = 0;
+    CHECK(table.ForEachNodeWatch(part, [&](WatcherId, std::string_view path) {
+      shown.emplace(path);
+      ++of_part;
+      return true;
+    }));
+    CHECK(of_part < 100);
+  }
+  CHECK(shown.size() == 5000);
+  int parts = 1;
+  for (; !table.RemoveWatcher(7, 1000); ++parts) REQUIRE(parts < 10);
+  CHECK(parts == 5);
+  CHECK(table.watch_count() == 1);
+  CHECK(table.RemoveWatcher(7));
+}
+
 }  // namespace
 }  // namespace quorate::tree

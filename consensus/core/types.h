@@ -45,12 +45,12 @@ inline constexpr uint32_t kVersionBase = 1;        // commands and no-ops
 inline constexpr uint32_t kVersionMembership = 2;  // membership entries, snapshot transfer
 inline constexpr uint32_t kVersionLossNotice = 3;
 // What is built on consensus, the state machine's commands and other messages between members,
-// shares the numbering: 4 and 5 are of the tree's alone.
+// shares the numbering: 4, 5 and 7 are of the tree's alone.
 // The log holds the membership: a membership entry comes before the entry that raises the version
 // to this one or a newer one.
 inline constexpr uint32_t kVersionMembershipInLog = 6;
 inline constexpr uint32_t kVersionSnapshotWindow = 6;  // several chunks at a time, SnapshotRejected
-inline constexpr uint32_t kVersionNewest = 6;
+inline constexpr uint32_t kVersionNewest = 7;
 
 struct Entry {
   Index index;

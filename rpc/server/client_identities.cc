@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/secrets.h"
 #include "tree/acl.h"
 
 namespace quorate::rpc {
@@ -32,8 +33,9 @@ ClientIdentities::ClientIdentities(const Config& config, std::string_view addres
 }
 
 bool ClientIdentities::AddDigest(std::string_view credentials) {
+  if (credentials.size() > kCredentialsBytesMax) return false;
   tree::Identity identity{"digest", DigestId(credentials)};
-  const bool is_super = identity.id == config_.super_digest;
+  const bool is_super = SecretsEqual(identity.id, config_.super_digest);
   return (!is_super || Add({"super", ""})) && Add(std::move(identity));
 }
 

@@ -29,12 +29,14 @@ class ClientIdentities {
   // At most so many, and ids of so many bytes together: every write of a client carries them all.
   static constexpr size_t kCountMax = 128;
   static constexpr size_t kBytesMax = 64u << 10;
+  // Of what proves one of them.
+  static constexpr size_t kCredentialsBytesMax = 4u << 10;
 
   // `address` is the client's, without the port. `config` must outlive the object.
   ClientIdentities(const Config& config, std::string_view address);
 
   // Adds the identity that "user:password" proves, and with the right one superDigest's. False if
-  // there are too many.
+  // there are too many, or the credentials are longer than kCredentialsBytesMax.
   bool AddDigest(std::string_view credentials);
 
   // What access control lists are checked against. With skipACL the first one passes every list.

@@ -35,6 +35,8 @@ bool IsBuiltInProvider(absl::string_view java_class) {
 
 // A configuration file, or one that it names: larger ones are given by mistake (a device, a log).
 constexpr size_t kFileBytesMax = 4 << 20;
+// Of a reply besides the data of a znode or what else came in one request.
+constexpr int kReplyOverheadBytes = 1024;
 
 // The next line of `*text` as Java's Properties has it: without the space around it, and with the
 // lines behind it that it goes on in. `*count` grows by the number of lines taken.
@@ -253,6 +255,9 @@ class Parser {
       return ParseInt(key, value, 1, 1 << 30, " of requests", &config_.global_outstanding_limit);
     }
     if (IsProperty(key, "jute.maxbuffer")) return ParseMaxBuffer(key, value);
+    if (key == "maxReplyBytes") {
+      return ParseInt(key, value, 64 << 10, 1 << 30, " of bytes", &config_.max_reply_bytes);
+    }
     if (IsProperty(key, "readonlymode.enabled")) {
       return ParseBool(key, value, &config_.read_only_mode);
     }
@@ -277,6 +282,9 @@ class Parser {
     }
     if (key == "eventHistoryBytes") {
       return ParseInt(key, value, 0, 1 << 30, " of bytes", &config_.event_history_bytes);
+    }
+    if (key == "memoryLimitMb") {
+      return ParseInt(key, value, 64, 1 << 24, " of MiB", &config_.memory_limit_mb);
     }
     if (key == "diskReserveMb") {
       return ParseInt(key, value, 0, 1 << 20, " of MiB", &config_.disk_reserve_mb);
@@ -534,6 +542,13 @@ class Parser {
       return Error("heartbeatMs",
                    absl::StrCat(config_.heartbeat_ms, " is not allowed; at most half of ",
                                 "electionTimeoutMs, ", config_.election_timeout_ms));
+    }
+    // A reply has the data of a znode, which came in one request, with a header and a stat.
+    const int reply_bytes_min = config_.jute_max_buffer_bytes + kReplyOverheadBytes;
+    if (config_.max_reply_bytes < reply_bytes_min) {
+      return Error("maxReplyBytes",
+                   absl::StrCat(config_.max_reply_bytes, " is not allowed; with jute.maxbuffer ",
+                                config_.jute_max_buffer_bytes, " at least ", reply_bytes_min));
     }
     if (config_.io_threads == 0) {
       config_.io_threads =

@@ -54,6 +54,9 @@ struct Config {
   int global_outstanding_limit = 0;
   bool read_only_mode = false;  // without a quorum, serve reads to clients that accept that
   int jute_max_buffer_bytes = 1048575;
+  // Of one reply. A read that would exceed it is refused: a client reads no reply above the
+  // jute.maxbuffer of its own, and the server has to hold each reply in memory.
+  int max_reply_bytes = 64 << 20;
   int election_timeout_ms = 300;
   // If not given, this or a third of the election timeout if that is shorter: more of them would
   // cost idle servers, and find a dead leader no sooner.
@@ -61,6 +64,7 @@ struct Config {
   int io_threads = 0;                        // after Parse: chosen by the machine if not given
   int snap_count = 0;                        // entries between checkpoints; 0: not given
   int log_segment_bytes = 0;                 // of a file of the log; 0: not given
+  int memory_limit_mb = 0;                   // MiB; 0: chosen by the machine's memory
   int disk_reserve_mb = -1;                  // MiB; -1: chosen by the size of the log's files
   bool enforce_quota = false;                // hard limits of quotas are kept to
   int container_check_interval_ms = 60'000;  // how often empty containers are looked for

@@ -292,6 +292,10 @@ TEST_CASE("limits and read-only mode are what they are said to be") {
   }
   CHECK(Problem(common + "jute.maxbuffer=1m").find("from 1024 to") != std::string::npos);
   CHECK(Problem(common + "jute.maxbuffer=0xzz").find("jute.maxbuffer") != std::string::npos);
+  CHECK(none->max_reply_bytes == 64 << 20);
+  CHECK(ParseConfig("zoo.cfg", common + "maxReplyBytes=2000000\n", NoFile)->max_reply_bytes ==
+        2'000'000);
+  CHECK(Problem(common + "maxReplyBytes=1000000").find("at least 1049") != std::string::npos);
   CHECK(Problem(common + "globalOutstandingLimit=0").find("from 1 to") != std::string::npos);
 }
 

@@ -34,6 +34,7 @@
 #include "rpc/server/server.h"
 #include "rpc/zk/door.h"
 #include "rpc/zk/listener.h"
+#include "tree/hash.h"
 
 namespace {
 
@@ -243,6 +244,7 @@ int main(int argc, char** argv) {
   if (const char* fault = PlantedFaultOfEnvironment()) quorate::PlantFault(fault);
   StartLog();
   RaiseDescriptorLimit();
+  quorate::tree::SetTableKey(quorate::RandomBytes::System()->Make(quorate::tree::TableKey::kBytes));
   absl::Status result = Run(argv[1]);
   if (absl::IsAborted(result)) {
     spdlog::warn("starting again: {}", std::string(result.message()));

@@ -29,7 +29,7 @@ constexpr int kResendElections = 4;
 constexpr int kInTouchElections = 3;
 
 static_assert(tree::kVersionFirst == consensus::kVersionBase);
-static_assert(tree::kVersionCheckCreated <= consensus::kVersionNewest, "one numbering for all");
+static_assert(tree::kVersionBoundedTime <= consensus::kVersionNewest, "one numbering for all");
 static_assert(kVersionDigests <= consensus::kVersionNewest);
 
 // Fine enough for members to draw different election timeouts. They cost little: an idle server
@@ -308,6 +308,7 @@ ServerMetrics Replica::metrics() const {
     MutexLock lock(&status_mutex_);
     metrics = metrics_;
   }
+  metrics.time_leaps = replicated_.time_leaps();
   if (options_.sync_times != nullptr) metrics.fsync = options_.sync_times();
   if (checkpoints_.has_value()) metrics.snapshot = checkpoints_->times();
   return metrics;
@@ -604,7 +605,7 @@ void Replica::ExpireSessions(int64_t elapsed_ms) {
     header.kind = tree::CommandKind::kExpireSession;
     header.session = session.session;
     header.attach_zxid = session.attach_zxid;
-    header.time_ms = NowMs();
+    StampTime(&header);
     std::string command;
     tree::AppendCloseSession(header, &command);
     commands.emplace_back(std::move(command));
@@ -627,7 +628,7 @@ void Replica::DeleteContainers(int64_t elapsed_ms) {
   const size_t allowed = containers_.allowed();
   if (allowed == 0 || applied_ < container_deletions_proposed_) return;
   tree::CommandHeader header;
-  header.time_ms = NowMs();
+  StampTime(&header);
   const std::vector<std::string> paths =
       replicated_.ReadTree()->FindExpired(header.time_ms, allowed);
   containers_.OnFound(paths.size());
@@ -645,6 +646,23 @@ void Replica::DeleteContainers(int64_t elapsed_ms) {
     return;
   }
   container_deletions_proposed_ = node_->raft().last_index();
+}
+
+// --- Memory --------------------------------------------------------------------------------------
+
+void Replica::OnMemory(uint64_t resident_bytes) {
+  constexpr uint64_t kMiB = 1u << 20;
+  if (!memory().OnMeasured(resident_bytes)) return;
+  if (memory().low()) {
+    spdlog::warn(
+        "memory is almost used up: resident={} MiB limit={} MiB: writes that add data are refused, "
+        "clients are not admitted, and those that take the most are closed; delete znodes, or give "
+        "the server more memory (memoryLimitMb)",
+        resident_bytes / kMiB, memory().limit() / kMiB);
+  } else {
+    spdlog::info("memory is enough again: resident={} MiB limit={} MiB", resident_bytes / kMiB,
+                 memory().limit() / kMiB);
+  }
 }
 
 // --- Full disks ----------------------------------------------------------------------------------
@@ -997,5 +1015,10 @@ void Replica::Forward(MemberId leader, const std::vector<std::string_view>& comm
 uint32_t Replica::VersionInForce() { return node_->raft().active_version(); }
 
 int64_t Replica::NowMs() { return clock_->WallMs(); }
+
+void Replica::StampTime(tree::CommandHeader* header) {
+  header->time_ms = NowMs();
+  header->bounds_time = node_->raft().active_version() >= tree::kVersionBoundedTime;
+}
 
 }  // namespace quorate::rpc

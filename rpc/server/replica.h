@@ -139,7 +139,11 @@ class Replica final : public Service,
   uint32_t version_in_force() const override { return version_in_force_.load(); }
   void Submit(CommandBatch batch) override;
   bool congested() const override;
-  bool refuses_data() const override { return refuses_data_.load(std::memory_order_relaxed); }
+  bool refuses_data() const override {
+    return refuses_data_.load(std::memory_order_relaxed) || memory().low();
+  }
+  // From one thread at a time: the process takes so much memory.
+  void OnMemory(uint64_t resident_bytes);
   void Sync(uint32_t origin_tag, uint64_t sync_id) override;
   void Touch(std::vector<int64_t> sessions) override;
   ServerStatus status() const override;
@@ -187,6 +191,7 @@ class Replica final : public Service,
   bool IsSending(consensus::MemberId leader) const override { return links_->IsSending(leader); }
   uint32_t VersionInForce() override;
   int64_t NowMs() override;
+  void StampTime(tree::CommandHeader* header);
 
   struct PendingSync {
     uint32_t origin_tag = 0;

@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/planted_fault.h"
+#include "tree/limits.h"
 
 namespace quorate::rpc {
 namespace {
@@ -213,6 +214,14 @@ void ReplicatedTree::OnQuotaExceeded(const tree::QuotaExcess& excess) {
   quotas_logged_ms_[std::string(excess.path)] = now_ms;
   spdlog::warn("quota exceeded: {} would have {} {}, its {} limit is {}", excess.path, excess.value,
                excess.is_bytes ? "bytes" : "nodes", excess.is_hard ? "hard" : "soft", excess.limit);
+}
+
+void ReplicatedTree::OnTimeLeap(int64_t from_ms, int64_t to_ms) {
+  time_leaps_.fetch_add(1, std::memory_order_relaxed);
+  spdlog::warn(
+      "time leaps: seconds={} from_ms={} to_ms={}: the clock of a leader is wrong or was, unless "
+      "nothing was written for so long; znodes with a TTL stay for {} s more; check the clocks",
+      (to_ms - from_ms) / 1000, from_ms, to_ms, tree::kLeapHoldMs / 1000);
 }
 
 void ReplicatedTree::OnResult(tree::ApplyResult result) {

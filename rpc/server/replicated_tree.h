@@ -5,6 +5,7 @@
 // accessors of the tree from anywhere; TakeNews from the node thread.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -73,6 +74,9 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
   // From any thread.
   std::optional<uint64_t> DigestAt(tree::Zxid zxid) const { return digests_.At(zxid); }
 
+  // How often a command's time was a leap (tree/limits.h). From any thread.
+  uint64_t time_leaps() const { return time_leaps_.load(std::memory_order_relaxed); }
+
   // What happened since the last call.
   struct News {
     uint64_t own_sequence = 0;       // commands of this server are applied up to here
@@ -94,6 +98,7 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
   void OnSessionAttached(const tree::SessionInfo& session) override;
   void OnSessionClosed(tree::SessionId session, tree::Zxid zxid) override;
   void OnQuotaExceeded(const tree::QuotaExcess& excess) override;
+  void OnTimeLeap(int64_t from_ms, int64_t to_ms) override;
   void OnResult(tree::ApplyResult result) override;
 
   std::string_view CommandOf(std::span<const consensus::Entry> entries, size_t i) const;
@@ -117,6 +122,8 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
   int64_t applying_ms_ = 0;               // the tree's time before the entry being applied
   // When the log last said that a quota was exceeded, in the tree's time; apply thread.
   std::map<std::string, int64_t, std::less<>> quotas_logged_ms_;
+
+  std::atomic<uint64_t> time_leaps_{0};
 
   Mutex news_mutex_;
   News news_ ABSL_GUARDED_BY(news_mutex_);

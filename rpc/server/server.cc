@@ -137,9 +137,13 @@ Server::Server(Config config, ReplicaOptions options, DoorFactory* doors,
   disk_space_ = std::make_unique<DiskSpace>(
       std::vector<std::string>{config_.log_dir, config_.data_dir}, kDiskSpaceIntervalMs,
       [this](const std::vector<std::optional<uint64_t>>& free_bytes) {
+        replica_->OnMemory(MeasureResidentBytes(replica_->memory().limit() / 4 * 3));
         if (!free_bytes[0].has_value() || !free_bytes[1].has_value()) return;
         replica_->OnDiskSpace({*free_bytes[0], *free_bytes[1]});
       });
+  replica_->memory().SetLimit(config_.memory_limit_mb > 0
+                                  ? static_cast<uint64_t>(config_.memory_limit_mb) << 20
+                                  : DefaultMemoryLimit());
 }
 
 Server::~Server() = default;

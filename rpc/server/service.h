@@ -12,6 +12,7 @@
 #include "consensus/core/limits.h"
 #include "rpc/peer/frame.h"
 #include "rpc/server/guarded_tree.h"
+#include "rpc/server/memory_budget.h"
 #include "tree/tree.h"
 
 namespace quorate::rpc {
@@ -122,6 +123,7 @@ struct ServerMetrics {
   uint64_t lookings = 0;  // how often it was without a leader
   uint64_t sessions_expired = 0;
   uint64_t log_losses = 0;           // times that the log lacked what was acknowledged
+  uint64_t time_leaps = 0;           // times that the clock of a leader was far from the tree's
   int64_t digest_compared_zxid = 0;  // where the tree had the digest of a majority, the last
   uint64_t digest_mismatches = 0;    // members that differed from a majority
   bool digest_is_undecided = false;  // members differ, and there is no majority
@@ -153,8 +155,8 @@ class Service {
   // Whether so much waits to be applied that doors should stop reading from clients for a while.
   virtual bool congested() const = 0;
 
-  // Whether disks are so full that writes which add data are to be refused: the door says so to the
-  // client, and submits everything else.
+  // Whether disks, or the memory of this server, are so full that writes which add data are to be
+  // refused: the door says so to the client, and submits everything else.
   virtual bool refuses_data() const = 0;
 
   // A linearizable barrier: Door::OnSyncDone follows once everything that was committed anywhere
@@ -166,6 +168,13 @@ class Service {
 
   virtual ServerStatus status() const = 0;
   virtual ServerMetrics metrics() const = 0;
+
+  // What the server's memory goes to. Doors count what their clients make them keep.
+  MemoryBudget& memory() { return memory_; }
+  const MemoryBudget& memory() const { return memory_; }
+
+ private:
+  MemoryBudget memory_;
 };
 
 }  // namespace quorate::rpc

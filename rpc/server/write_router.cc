@@ -16,10 +16,13 @@ constexpr size_t kForwardBytesMax = 1u << 20;
 // commands are stamped and sent once more.
 class EntryBuilder {
  public:
-  void Add(std::string_view command, int64_t now_ms) {
+  // `bounds_time`: every member knows what that is.
+  EntryBuilder(int64_t now_ms, bool bounds_time) : now_ms_(now_ms), bounds_time_(bounds_time) {}
+
+  void Add(std::string_view command) {
     const size_t offset = bytes_.size();
     bytes_.append(command);
-    tree::StampTime(bytes_.data() + offset, now_ms);
+    tree::StampTime(bytes_.data() + offset, now_ms_, bounds_time_);
     ranges_.push_back({offset, command.size()});
   }
   std::vector<Slice> Finish() {
@@ -31,6 +34,8 @@ class EntryBuilder {
   }
 
  private:
+  const int64_t now_ms_;
+  const bool bounds_time_;
   std::string bytes_;
   std::vector<CommandBatch::Range> ranges_;
 };
@@ -72,12 +77,11 @@ void WriteRouter::SendUnsent() {
 }
 
 bool WriteRouter::ProposeUnsent() {
-  EntryBuilder entries;
-  const int64_t now_ms = actions_->NowMs();
+  EntryBuilder entries(actions_->NowMs(), actions_->VersionInForce() >= tree::kVersionBoundedTime);
   size_t bytes = 0;
   size_t end = sent_count_;
   for (; end < waiting_.size() && bytes < kForwardBytesMax; ++end) {
-    entries.Add(waiting_[end].view(), now_ms);
+    entries.Add(waiting_[end].view());
     bytes += waiting_[end].range.size;
   }
   if (!actions_->Propose(entries.Finish()).ok()) return false;  // tried again at the next tick
@@ -108,9 +112,8 @@ void WriteRouter::SendAllAgain() {
 
 void WriteRouter::OnForward(const ForwardedCommands& forward) {
   if (status_.role != consensus::Role::kLeader) return;
-  EntryBuilder entries;
-  const int64_t now_ms = actions_->NowMs();
   const uint32_t version = actions_->VersionInForce();
+  EntryBuilder entries(actions_->NowMs(), version >= tree::kVersionBoundedTime);
   auto next = taken_;
   bool any = false;
   for (const ForwardedCommands::Command& command : forward.commands()) {
@@ -129,7 +132,7 @@ void WriteRouter::OnForward(const ForwardedCommands& forward) {
     if (!begins && sequence != taken.next) continue;
     if (begins) taken = {command.origin.incarnation, sequence, sequence};
     taken.next = sequence + 1;
-    entries.Add(forward.view(command), now_ms);
+    entries.Add(forward.view(command));
     any = true;
   }
   if (any && actions_->Propose(entries.Finish()).ok()) taken_ = std::move(next);

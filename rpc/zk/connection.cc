@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
+#include "base/strings.h"
+#include "rpc/server/reply_bytes.h"
 #include "rpc/zk/connection_loop.h"
+#include "rpc/zk/long_reads.h"
 
 namespace quorate::rpc::zk {
 namespace {
@@ -27,6 +31,8 @@ constexpr auto kHandshakeTimeout = std::chrono::seconds(30);
 constexpr auto kWordTimeout = std::chrono::seconds(60);
 // Unsent bytes at which the next piece of such an answer waits.
 constexpr size_t kWordBytesPause = 64u << 10;
+// Of the scheme of a failed authentication, in the log.
+constexpr size_t kSchemeBytesShown = 32;
 constexpr auto kCatchUpTimeout = std::chrono::seconds(2);
 
 int64_t MsSinceEpoch(std::chrono::steady_clock::time_point time) {
@@ -45,6 +51,9 @@ Connection::Connection(ConnectionLoop* loop, uint32_t tag, std::string address,
       identities_(loop->door().config(), address_) {}
 
 Connection::~Connection() {
+  held_bytes_ = 0;
+  long_read_ = nullptr;
+  CountMemory();
   if (local_) loop_->door().AddReadOnlySessions(-1);
 }
 
@@ -58,20 +67,29 @@ bool Connection::IsFull() const {
 
 bool Connection::CanContinue() const {
   if (state_ == State::kAnsweringWord) return out_.size() < kWordBytesPause;
+  if (state_ == State::kConfirming) return confirmed_;
   if (state_ != State::kUp || HasMuchToSend()) return false;
+  if (long_read_ != nullptr) return true;
   // A held request waits for results as long as something is before it.
   if (held_count_ > 0 && (held_paused_ || pipeline_.size() == held_count_)) return true;
   return unread_ && !IsFull();
 }
 
 absl::Status Connection::Continue() {
+  if (state_ == State::kConfirming) {
+    TakeSessionOver(/*confirmed=*/true);
+    return absl::OkStatus();
+  }
   if (state_ == State::kAnsweringWord) {
-    if (!word_pieces_(loop_->LockTree(), &out_)) {
+    const bool more = word_pieces_(loop_->LockTree(), &out_);
+    loop_->Spend(kNodesPerHold);
+    if (!more) {
       word_pieces_ = nullptr;
       state_ = State::kFinished;
     }
     return absl::OkStatus();
   }
+  if (long_read_ != nullptr && !ContinueReading()) return absl::OkStatus();
   if (absl::Status s = StartHeld(); !s.ok()) return s;
   return unread_ && !IsFull() ? OnBytes({}) : absl::OkStatus();
 }
@@ -185,6 +203,9 @@ absl::Status Connection::OnConnectRequest(std::string_view packet) {
   absl::StatusOr<ConnectRequest> request = DecodeConnectRequest(packet);
   if (!request.ok()) return request.status();
   connect_ = *std::move(request);
+  if (connect_.password.size() > tree::kPasswordBytes) {
+    connect_.password.resize(tree::kPasswordBytes + 1);  // it is wrong, however it goes on
+  }
   const ServerStatus status = loop_->door().service().status();
   if (status.read_only ? !connect_.read_only : !status.in_touch) {
     return absl::UnavailableError("this server is out of touch with a majority of the servers");
@@ -214,24 +235,54 @@ absl::Status Connection::BeginSession() {
   const Config& config = loop_->door().config();
   timeout_ms_ =
       std::clamp(connect_.timeout_ms, config.min_session_timeout_ms, config.max_session_timeout_ms);
+  LoopStatistics& statistics = loop_->statistics();
+  if (connect_.session_id != 0) {
+    statistics.sessions_revalidated.Add(1);
+    session_ = tree::SessionId(connect_.session_id);
+    TakeSessionOver(/*confirmed=*/false);
+    return absl::OkStatus();
+  }
+  statistics.sessions_requested.Add(1);
+  session_ = loop_->door().NewSessionId();
+  connect_.password = loop_->door().random().Make(tree::kPasswordBytes);
   std::string& to = loop_->command_bytes();
   const size_t offset = to.size();
-  LoopStatistics& statistics = loop_->statistics();
-  (connect_.session_id == 0 ? statistics.sessions_requested : statistics.sessions_revalidated)
-      .Add(1);
-  if (connect_.session_id == 0) {
-    session_ = loop_->door().NewSessionId();
-    connect_.password = loop_->door().random().Make(tree::kPasswordBytes);
-    tree::AppendCreateSession(Header(tree::CommandKind::kCreateSession), timeout_ms_,
-                              connect_.password, &to);
-  } else {
-    session_ = tree::SessionId(connect_.session_id);
-    tree::AppendAttachSession(Header(tree::CommandKind::kAttachSession), timeout_ms_,
-                              connect_.password, &to);
-  }
+  tree::AppendCreateSession(Header(tree::CommandKind::kCreateSession), timeout_ms_,
+                            connect_.password, &to);
   loop_->AddedCommand(offset);
   state_ = State::kConnecting;
   return absl::OkStatus();
+}
+
+void Connection::TakeSessionOver(bool confirmed) {
+  tree::SessionInfo info;
+  const tree::Tree& tree = loop_->LockTree();
+  const bool known = tree.FindSession(session_, &info);
+  if (!known && !confirmed && connect_.password.size() == tree::kPasswordBytes) {
+    state_ = State::kConfirming;
+    confirm_sync_id_ = next_sync_id_++;
+    loop_->door().service().Sync(tag_, confirm_sync_id_);
+    return;
+  }
+  if (!known || !tree.CheckPassword(session_, connect_.password)) {
+    RefuseSession(/*read_only=*/false);
+    return;
+  }
+  std::string& to = loop_->command_bytes();
+  const size_t offset = to.size();
+  tree::AppendAttachSession(Header(tree::CommandKind::kAttachSession), timeout_ms_,
+                            connect_.password, &to);
+  loop_->AddedCommand(offset);
+  state_ = State::kConnecting;
+}
+
+void Connection::RefuseSession(bool read_only) {
+  ConnectResponse refusal;
+  refusal.has_read_only = connect_.has_read_only;
+  refusal.read_only = read_only;
+  AppendConnectResponse(refusal, &out_);
+  ++packets_sent_;
+  state_ = State::kFinished;
 }
 
 absl::Status Connection::BeginReadOnlySession() {
@@ -253,12 +304,7 @@ absl::Status Connection::BeginReadOnlySession() {
       return absl::NotFoundError("this server has no quorum, and does not know the session");
     }
     if (!tree.CheckPassword(session_, connect_.password)) {
-      ConnectResponse refusal;
-      refusal.has_read_only = connect_.has_read_only;
-      refusal.read_only = true;
-      AppendConnectResponse(refusal, &out_);
-      ++packets_sent_;
-      state_ = State::kFinished;
+      RefuseSession(/*read_only=*/true);
       return absl::OkStatus();
     }
   }
@@ -290,11 +336,9 @@ void Connection::BeUp(bool read_only) {
 absl::Status Connection::OnSessionResult(const tree::ApplyResult& result) {
   if (state_ != State::kConnecting) return absl::OkStatus();  // closed meanwhile
   if (result.error != ErrorCode::kOk) {
-    ConnectResponse refusal;
-    refusal.has_read_only = connect_.has_read_only;
-    AppendConnectResponse(refusal, &out_);
-    ++packets_sent_;
-    state_ = State::kFinished;
+    // The id of a new session is in use: ids are drawn by lot.
+    if (connect_.session_id == 0) return BeginSession();
+    RefuseSession(/*read_only=*/false);
     return absl::OkStatus();
   }
   attach_zxid_ = result.zxid;
@@ -383,7 +427,8 @@ absl::Status Connection::OnRequest(std::string_view packet) {
     CountReply(pending, out_.size() - out_before);
     return absl::OkStatus();
   }
-  if (held_count_ > 0) {  // a new identity counts for what comes behind it, and not before
+  if (held_count_ > 0 ||
+      long_read_ != nullptr) {  // a new identity counts for what comes behind it, and not before
     Hold(std::move(pending), reader.rest());
     return absl::OkStatus();
   }
@@ -392,8 +437,8 @@ absl::Status Connection::OnRequest(std::string_view packet) {
   if (!progress.ok()) return progress.status();
   if (*progress == Progress::kMustWait) {
     Hold(std::move(pending), reader.rest());
-  } else if (*progress == Progress::kInFlight) {
-    pending.stage = Stage::kInFlight;
+  } else if (*progress != Progress::kAnswered) {
+    pending.stage = *progress == Progress::kInFlight ? Stage::kInFlight : Stage::kReading;
     pipeline_.push_back(std::move(pending));
   } else {
     CountReply(pending, out_.size() - out_before);
@@ -432,6 +477,7 @@ bool Connection::SubmitUnanswered(std::string_view packet) {
 }
 
 bool Connection::SubmitReceived() {
+  long_read_ = nullptr;
   std::deque<Pending> pipeline = std::exchange(pipeline_, {});
   const size_t held = std::exchange(held_count_, 0);
   held_bytes_ = 0;
@@ -457,6 +503,7 @@ void Connection::StopAnswering() {
 }
 
 void Connection::SetFinished() {
+  long_read_ = nullptr;
   has_rest_ |= (state_ == State::kUp || state_ == State::kUnheard) && !read_only_;
   state_ = State::kFinished;
 }
@@ -517,6 +564,9 @@ absl::StatusOr<Connection::Progress> Connection::StartWrite(std::string_view bod
   if (error == ErrorCode::kOk && tree::VersionNeeded(request) > version) {
     error = ErrorCode::kUnimplemented;
   }
+  if (error == ErrorCode::kOk && request.multi && ResultBytesMax(request) > ReplyBytesMax()) {
+    error = kReplyTooLarge;
+  }
   // Of ZooKeeper's errors the one that every client knows and that ends nothing: the session goes
   // on, and so does the connection.
   if (error == ErrorCode::kOk && tree::AddsData(request) &&
@@ -565,24 +615,19 @@ absl::StatusOr<Connection::Progress> Connection::AnswerNow(int32_t xid, OpCode o
     case OpCode::kGetAcl:
     case OpCode::kGetChildren:
     case OpCode::kGetChildren2:
-      Read(xid, op, body);
-      break;
+      return Read(xid, op, body);
     case OpCode::kMultiRead:
-      MultiRead(xid, body);
-      break;
+      return ReadMany(xid, body);
     case OpCode::kGetEphemerals:
-      GetEphemerals(xid, body);
-      break;
+      return GetEphemerals(xid, body);
     case OpCode::kGetAllChildrenNumber:
-      GetAllChildrenNumber(xid, body);
-      break;
+      return GetAllChildrenNumber(xid, body);
     case OpCode::kWhoAmI:
       WhoAmI(xid);
       break;
     case OpCode::kSetWatches:
     case OpCode::kSetWatches2:
-      SetWatches(xid, op, body);
-      break;
+      return SetWatches(xid, op, body);
     case OpCode::kAddWatch:
       AddWatch(xid, body);
       break;
@@ -641,7 +686,8 @@ absl::Status Connection::OnAuth(int32_t xid, std::string_view body) {
   } else if (request.scheme != "ip") {
     loop_->statistics().auth_failures.Add(1);
     status = absl::UnauthenticatedError(
-        absl::StrCat("authentication failed; scheme \"", std::string(request.scheme), "\""));
+        absl::StrCat("authentication failed; scheme \"",
+                     absl::CHexEscape(ToAbsl(request.scheme.substr(0, kSchemeBytesShown))), "\""));
   }
   ReplyWriter reply(&out_, xid, tree::Zxid(0),
                     status.ok() ? ErrorCode::kOk : ErrorCode::kAuthFailed);
@@ -659,7 +705,9 @@ void Connection::ReplyError(int32_t xid, ErrorCode error) {
 void Connection::OnWatchEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                               const Readers& readers) {
   if (!identities_.MayRead(readers)) return;
+  const size_t out_before = out_.size();
   AppendNotification(type, path, zxid, &out_);
+  unsent_event_bytes_ += out_.size() - out_before;
   event_zxid_ = zxid;
   ++packets_sent_;
 }
@@ -708,6 +756,10 @@ absl::Status Connection::OnRequestResult(const tree::ApplyResult& result) {
 }
 
 void Connection::OnSyncDone(uint64_t sync_id) {
+  if (state_ == State::kConfirming && sync_id == confirm_sync_id_) {
+    confirmed_ = true;  // Continue goes on, while the tree is locked
+    return;
+  }
   if (state_ != State::kUp) return;
   auto pending = std::find_if(pipeline_.begin(), pipeline_.end(), [&](const Pending& p) {
     return p.stage == Stage::kInFlight && p.op == OpCode::kSync && p.sync_id == sync_id;
@@ -753,7 +805,7 @@ void Connection::SendDone(size_t sent) {
 
 absl::Status Connection::StartHeld() {
   held_paused_ = false;
-  while (held_count_ > 0 && state_ == State::kUp) {
+  while (held_count_ > 0 && state_ == State::kUp && long_read_ == nullptr) {
     if (HasMuchToSend()) {
       held_paused_ = true;
       break;
@@ -786,6 +838,8 @@ absl::Status Connection::StartHeld() {
     --held_count_;
     if (*progress == Progress::kInFlight) {
       pending.stage = Stage::kInFlight;
+    } else if (*progress == Progress::kReading) {
+      pending.stage = Stage::kReading;
     } else {
       CountReply(pending, out_.size() - out_before);
       pipeline_.pop_front();

@@ -107,12 +107,21 @@ class Connection {
   int64_t packets_received() const { return packets_received_; }
   int64_t packets_sent() const { return packets_sent_; }
   size_t queued() const { return pipeline_.size(); }
+  // What the client makes the server keep, besides out(): about.
+  size_t kept_bytes() const;
+  // Of events in out(), which nothing holds back, unlike replies.
+  size_t unsent_event_bytes() const { return unsent_event_bytes_; }
+  // Tells the memory budget what is kept now.
+  void CountMemory();
+  // All of out() was sent.
+  void SetAllSent() { unsent_event_bytes_ = 0; }
   ConnectionStatistics& statistics() { return *statistics_; }
 
  private:
   enum class State {
     kHandshake,   // nothing but bytes of a connect request (or a four-letter word) so far
     kCatchingUp,  // the client has seen more than this server has applied
+    kConfirming,  // this server does not know the session, and asks the leader how far the log is
     kConnecting,  // the session's entry is on its way through the log
     kUp,
     kUnheard,        // as kUp, but nobody takes answers
@@ -122,6 +131,7 @@ class Connection {
   enum class Stage : uint8_t {
     kHeld,      // waits for what is before it; `bytes` is the request's body
     kInFlight,  // on its way through the log, or a sync
+    kReading,   // read in pieces; the first one of the pipeline
     kDone,      // waits for what is before it; `bytes` is the reply
   };
   struct Pending {
@@ -134,7 +144,17 @@ class Connection {
     std::vector<OpCode> shapes;  // of a multi in flight
     std::string bytes;
   };
-  enum class Progress { kAnswered, kInFlight, kMustWait };
+  enum class Progress { kAnswered, kReading, kInFlight, kMustWait };
+  // A read in pieces, between which the tree is unlocked (long_reads.cc).
+  class LongRead;
+  class ChildrenRead;
+  class MultiRead;
+  class EphemeralsRead;
+  class DescendantsRead;
+  class WatchesSetting;
+
+  // Data that takes as long to send as a znode to look at.
+  static constexpr size_t kBytesPerNode = 8u << 10;
 
   // Whether a packet may have this length.
   bool IsLength(int32_t length) const;
@@ -143,6 +163,10 @@ class Connection {
   absl::Status OnPacket(std::string_view packet);
   absl::Status OnConnectRequest(std::string_view packet);
   absl::Status BeginSession();
+  // Takes a session over, if its password is right: whatever is refused is refused here, and not by
+  // an entry of the log. `confirmed`: a session that is not known here does not exist.
+  void TakeSessionOver(bool confirmed);
+  void RefuseSession(bool read_only);
   // The same, of a client that may read only: the server has no quorum. A new session is known here
   // alone, and ends with its connection.
   absl::Status BeginReadOnlySession();
@@ -172,13 +196,23 @@ class Connection {
   // The same of one request.
   bool SubmitUnanswered(std::string_view packet);
   bool SubmitUnanswered(Pending* pending, std::string_view body);
-  void Read(int32_t xid, OpCode op, std::string_view body);
-  void ReadChildren(int32_t xid, OpCode op, const ReadRequest& request);
-  void MultiRead(int32_t xid, std::string_view body);
-  void GetEphemerals(int32_t xid, std::string_view body);
-  void GetAllChildrenNumber(int32_t xid, std::string_view body);
+  Progress Read(int32_t xid, OpCode op, std::string_view body);
+  Progress ReadChildren(int32_t xid, OpCode op, const ReadRequest& request);
+  // Answers with a list, and leaves a watch. `finish` makes the list of names, which may take long.
+  template <class Finish>
+  void ReplyChildren(int32_t xid, OpCode op, bool watch, std::string_view path, tree::Stat* stat,
+                     Finish finish);
+  // The first piece of a read; kReading if it takes more.
+  Progress Begin(std::unique_ptr<LongRead> read);
+  // The next one. False if it takes more.
+  bool ContinueReading();
+  // These begin what may take several pieces.
+  Progress ReadMany(int32_t xid, std::string_view body);
+  Progress GetEphemerals(int32_t xid, std::string_view body);
+  Progress GetAllChildrenNumber(int32_t xid, std::string_view body);
+  Progress SetWatches(int32_t xid, OpCode op, std::string_view body);
+  size_t ReplyBytesMax() const;
   void WhoAmI(int32_t xid);
-  void SetWatches(int32_t xid, OpCode op, std::string_view body);
   void AddWatch(int32_t xid, std::string_view body);
   void CheckOrRemoveWatches(int32_t xid, OpCode op, std::string_view body);
   void Watch(std::string_view path, tree::WatchKind kind);
@@ -219,11 +253,18 @@ class Connection {
   bool has_rest_ = false;  // it finished without SubmitRest
   ClientIdentities identities_;
   FourLetterWords::Pieces word_pieces_;  // kAnsweringWord: the rest of the answer
+  size_t unsent_event_bytes_ = 0;
+  size_t watch_bytes_ = 0;        // at most: those that fired are still in it
+  int64_t counted_requests_ = 0;  // in the memory budget
+  int64_t counted_reads_ = 0;
   std::deque<Pending> pipeline_;
+  std::unique_ptr<LongRead> long_read_;  // of the first request of the pipeline
   size_t held_count_ = 0;
   size_t held_bytes_ = 0;
   bool held_paused_ = false;  // only because there was much to send
   uint64_t next_sync_id_ = 1;
+  uint64_t confirm_sync_id_ = 0;  // kConfirming
+  bool confirmed_ = false;        // that sync is done
   int64_t packets_received_ = 0;
   int64_t packets_sent_ = 0;
 };

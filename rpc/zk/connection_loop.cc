@@ -18,12 +18,16 @@ constexpr size_t kOutKeptBytesMax = 256u << 10;
 // What a loop keeps for the next large answers.
 constexpr size_t kSpareBufferBytesMax = 4u << 20;
 constexpr size_t kSpareBuffersMax = 4;
-// Unsent bytes of a connection (events, which nothing holds back) at which it is given up.
-constexpr size_t kUnsentBytesMax = 256u << 20;
-// The same of all connections of a loop together, and of one at which that is held against it.
-constexpr size_t kUnsentBytesAllMax = 512u << 20;
-constexpr size_t kUnsentBytesOfMany = 16u << 20;
+// Unsent bytes of events of a connection at which it is given up: nothing holds them back, while of
+// replies there is at most one behind kUnsentBytesPause.
+constexpr size_t kUnsentEventBytesMax = 16u << 20;
+// Unsent bytes of a connection that are held against it when all of them take too much memory.
+constexpr size_t kUnsentBytesOfMany = 4u << 20;
+// The same of all that a connection makes the server keep, when memory is low.
+constexpr size_t kHeavyBytes = 1u << 20;
 constexpr auto kRefusalLogPeriod = std::chrono::seconds(5);
+// Watches that are dropped while the tree is locked once.
+constexpr size_t kWatchesPerHold = kNodesPerHold / 4;
 // How long a connection that is to be closed may take to accept the last bytes.
 constexpr auto kTimeToSendTheRest = std::chrono::seconds(2);
 // Between calls of OnTimer for which nobody waits: an idle server should sleep.
@@ -48,7 +52,7 @@ struct ConnectionLoop::Client {
   bool broken = false;        // takes nothing any more
   size_t waiting = 0;         // bytes of it that were seen while it is not read from
   size_t sent = 0;            // of connection.out()
-  size_t unsent_counted = 0;  // in the loop's unsent_
+  size_t unsent_counted = 0;  // in the memory budget
   std::chrono::steady_clock::time_point finished_at;  // when that was seen
   // What of the connection's counts is in the loop's statistics.
   int64_t received_counted = 0;
@@ -87,7 +91,8 @@ void ConnectionLoop::OnWake() {
 std::optional<uint32_t> ConnectionLoop::Open(std::string address, uint16_t port) {
   BeginTurn();
   if (!door_->AdmitAddress(address)) return std::nullopt;
-  const uint32_t tag = door_->NewTag(number_);
+  uint32_t tag = door_->NewTag(number_);
+  while (clients_.contains(tag)) tag = door_->NewTag(number_);
   const std::string host = absl::StrContains(address, ':') ? "[" + address + "]" : address;
   auto statistics = door_->statistics().AddConnection(tag, absl::StrCat(host, ":", port));
   auto client = std::make_shared<Client>(this, tag, std::move(address), std::move(statistics));
@@ -167,6 +172,7 @@ void ConnectionLoop::Flush(Client& client) {
     client.sent = out.size();
   }
   if (client.sent == out.size()) {
+    client.connection.SetAllSent();
     out.clear();
     if (out.capacity() > kOutKeptBytesMax) TakeBufferBack(out);
     client.sent = 0;
@@ -181,8 +187,15 @@ void ConnectionLoop::Flush(Client& client) {
   }
   if (!client.open) return;
   const size_t unsent = out.size() - client.sent;
-  unsent_ += unsent - std::exchange(client.unsent_counted, unsent);
-  if (unsent > kUnsentBytesMax || (unsent_ > kUnsentBytesAllMax && unsent > kUnsentBytesOfMany)) {
+  MemoryBudget& memory = door_->service().memory();
+  if (unsent != client.unsent_counted) {
+    memory.Add(MemoryUse::kUnsent,
+               static_cast<int64_t>(unsent) - static_cast<int64_t>(client.unsent_counted));
+    client.unsent_counted = unsent;
+  }
+  if (client.connection.unsent_event_bytes() > kUnsentEventBytesMax ||
+      (unsent > kUnsentBytesOfMany && memory.replies_exceed())) {
+    memory.CountClosed();
     Finish(client, absl::ResourceExhaustedError(absl::StrCat(
                        "the client does not read what it is sent: ", unsent, " bytes")));
     Close(client);
@@ -239,16 +252,20 @@ void ConnectionLoop::Close(Client& client) {
   client.connection.SetFinished();
   client.connection.SubmitRest();
   UpdateStatistics(client);
-  {
+  for (bool all = false; !all;) {
     LockTree();  // watches may be touched only while nothing is applied
-    MutexLock lock(&door_->watches().mutex);
-    door_->watches().table.RemoveWatcher(tag);
+    {
+      MutexLock lock(&door_->watches().mutex);
+      all = door_->watches().table.RemoveWatcher(tag, kWatchesPerHold);
+    }
+    UnlockTree();
   }
-  UnlockTree();
   door_->ForgetSession(client.connection.session(), tag);
   door_->statistics().RemoveConnection(tag);
   statistics_->outstanding.Add(-client.queued_counted);
-  unsent_ -= client.unsent_counted;
+  if (client.unsent_counted > 0) {
+    door_->service().memory().Add(MemoryUse::kUnsent, -static_cast<int64_t>(client.unsent_counted));
+  }
   door_->ReleaseAddress(client.connection.address());
   sockets_->Close(tag);
   in_order_.erase(client.in_order);
@@ -306,6 +323,7 @@ void ConnectionLoop::EndTurn() {
 }
 
 void ConnectionLoop::UpdateStatistics(Client& client) {
+  client.connection.CountMemory();
   const Connection& connection = client.connection;
   ConnectionStatistics& shown = client.connection.statistics();
   const int64_t received = connection.packets_received() -
@@ -331,6 +349,7 @@ void ConnectionLoop::ContinueConnections() {
   LockTree();  // may add to dirty_
   for (size_t i = 0; i < dirty_.size(); ++i) {
     if (!can_continue(dirty_[i])) continue;
+    LockTree();
     LendBuffer(*dirty_[i]);
     if (absl::Status status = dirty_[i]->connection.Continue(); !status.ok()) {
       Finish(*dirty_[i], status);
@@ -346,6 +365,7 @@ void ConnectionLoop::AddedCommand(size_t offset) {
 }
 
 const tree::Tree& ConnectionLoop::LockTree() {
+  if (spent_ >= kNodesPerHold) UnlockTree();
   if (tree_.has_value()) return **tree_;
   tree_.emplace(door_->service().ReadTree());
   if (!PlantedFault("data before its event")) DrainInbox();
@@ -353,7 +373,10 @@ const tree::Tree& ConnectionLoop::LockTree() {
   return **tree_;
 }
 
-void ConnectionLoop::UnlockTree() { tree_.reset(); }
+void ConnectionLoop::UnlockTree() {
+  tree_.reset();
+  spent_ = 0;
+}
 
 // --- Inbox ---------------------------------------------------------------------------------------
 
@@ -430,12 +453,37 @@ std::chrono::milliseconds ConnectionLoop::OnTimer() {
     somebody_waits |= client->connection.waits_for_catch_up() || !client->receiving;
     if (NeedsAttention(*client)) Attend(*client);
   }
+  CloseHeaviest();
   UnlockTree();
   SendTouches();
   if (somebody_waits) return kTimerPeriod;
   // Short sessions have to be touched in time; the shortest make no busy loop of it.
   return std::clamp(std::chrono::milliseconds(door_->config().touch_period_ms()), kTimerPeriod,
                     kIdleTimerPeriod);
+}
+
+// One after each measurement, which shows what that was good for.
+void ConnectionLoop::CloseHeaviest() {
+  MemoryBudget& memory = door_->service().memory();
+  if (!memory.low() ||
+      std::exchange(measurement_seen_, memory.measurements()) == memory.measurements()) {
+    return;
+  }
+  std::shared_ptr<Client> heaviest;
+  size_t most = kHeavyBytes;
+  for (const std::shared_ptr<Client>& client : in_order_) {
+    const size_t bytes = client->connection.out().capacity() + client->connection.kept_bytes();
+    if (bytes <= most) continue;
+    most = bytes;
+    heaviest = client;
+  }
+  if (heaviest == nullptr) return;
+  memory.CountClosed();
+  Finish(*heaviest, absl::ResourceExhaustedError(absl::StrCat(
+                        "the server's memory is almost used up, and of these connections it takes "
+                        "the most: ",
+                        most, " bytes")));
+  Close(*heaviest);
 }
 
 void ConnectionLoop::Attend(Client& client) {

@@ -11,6 +11,7 @@
 // except for the locks.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -128,9 +129,18 @@ class ConnectionLoop {
 
   // --- For connections ---------------------------------------------------------------------------
   ZkDoor& door() { return *door_; }
-  // The tree, locked for reading until the end of this call into the loop; everything that was
-  // applied before has been put into the out() of its connections.
+  // The tree, locked for reading until the end of this call into the loop or UnlockTree; everything
+  // that was applied before has been put into the out() of its connections. If kNodesPerHold were
+  // spent since it was locked, it is unlocked for a moment before: what apply waits for is bounded.
   const tree::Tree& LockTree();
+  void UnlockTree();
+  // So much of the tree was looked at, in znodes or what costs as much.
+  void Spend(size_t nodes) {
+    spent_ += nodes;
+    longest_hold_ = std::max(longest_hold_, spent_);
+  }
+  // The most that was spent while the tree was locked once.
+  size_t longest_hold() const { return longest_hold_; }
   // The newest zxid that a reply may show: all events up to it are in out() of their connections.
   tree::Zxid seen_zxid() const { return seen_zxid_; }
   // The batch that goes to the log at the end of this turn. Call AddedCommand after each one
@@ -166,12 +176,12 @@ class ConnectionLoop {
   void BeginTurn();
   void ScheduleTurnEnd();
   void ContinueConnections();
-  void UnlockTree();
   void DrainInbox();
   void HandleItem(Item& item);
   void FinishAll(const absl::Status& why);
   static bool TakeTouched(Client& client);
   void KeepTouch(Client& client);
+  void CloseHeaviest();
   void SendTouches();
 
   ZkDoor* const door_;
@@ -192,9 +202,11 @@ class ConnectionLoop {
   // Empty, and large: what large answers were sent from. Memory that was given back would have to
   // be made anew, page by page, for each of them.
   std::vector<std::string> spare_buffers_;
-  size_t unsent_ = 0;  // bytes of all connections
+  uint64_t measurement_seen_ = 0;  // of memory
   bool turn_end_scheduled_ = false;
   std::optional<GuardedTree::ReadGuard> tree_;  // while the tree is locked
+  size_t spent_ = 0;                            // since then
+  size_t longest_hold_ = 0;
   tree::Zxid seen_zxid_;
   std::chrono::steady_clock::time_point now_;
   std::atomic<std::chrono::steady_clock::rep> last_turn_{0};  // now_

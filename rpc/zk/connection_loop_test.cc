@@ -4,10 +4,15 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <memory>
+#include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "rpc/server/client_identities.h"
+#include "rpc/server/doors.h"
+#include "rpc/server/session_ids.h"
 #include "rpc/zk/loop_fixture.h"
 
 namespace quorate::rpc::zk {
@@ -38,21 +43,126 @@ TEST_CASE("a session is there once its entry is applied, with the password that 
   ConnectResponse response;
   REQUIRE(DecodeConnectResponse(f.Frame(tag), true, &response));
   CHECK(response.session_id >> 56 == 3);
-  CHECK(response.password == std::string(tree::kPasswordBytes, 'b'));
+  CHECK(response.password == std::string(tree::kPasswordBytes, 'c'));
   CHECK(response.timeout_ms == 6000);
   CHECK(
       f.service.ReadTree()->CheckPassword(tree::SessionId(response.session_id), response.password));
   CHECK(f.sockets.receiving(tag));
 }
 
-TEST_CASE("session ids grow with each start of the server, whatever its clock says") {
+// After a restart with a clock that went back, the incarnation is one above the last: nothing else
+// differs, however many sessions there were.
+TEST_CASE("session ids do not come again after a restart with a clock that went back") {
   Fixture f;
+  class Random : public RandomBytes {
+   public:
+    void Fill(char* bytes, size_t size) override {
+      for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(random_());
+    }
+
+   private:
+    std::mt19937_64 random_{1};
+  } random_bytes;
+  std::set<int64_t> ids;
+  for (int start = 0; start < 2; ++start) {
+    ZkDoor door(f.config, &f.service, &f.clock, &random_bytes);
+    for (int i = 0; i < 70'000; ++i) {
+      const int64_t id = door.NewSessionId().value();
+      REQUIRE(id >> 56 == 3);
+      REQUIRE(ids.insert(id).second);
+    }
+    ++f.service.incarnation;
+  }
+}
+
+TEST_CASE("the id of a new session that is in use is drawn again") {
+  Fixture f;
+  std::string command;
+  tree::CommandHeader header;
+  CountingBytes same;
+  header.origin = f.service.origin();
+  header.origin_tag = 1'000'000;  // of no connection
+  header.session = DrawSessionId(3, &same);
+  tree::AppendCreateSession(header, 4000, std::string(tree::kPasswordBytes, 'p'), &command);
+  CommandBatch batch;
+  *batch.bytes += command;
+  batch.commands.push_back({0, command.size()});
+  f.service.Submit(std::move(batch));
+  f.service.Apply(&f.door);
   ConnectResponse response;
   f.ConnectSession(&response);
-  ++f.service.incarnation;
-  ManualClock clock(kStartMs - 1000);
-  ZkDoor other(f.config, &f.service, &clock, &f.random);
-  CHECK(other.NewSessionId().value() == response.session_id + (1 << 16));
+  CHECK(response.session_id != header.session.value());
+}
+
+TEST_CASE("the tag of an open connection is not given to another one, when tags begin again") {
+  Fixture f;
+  f.door.SetTagsHandedOut(kZooKeeperTags.count - 1);
+  const uint32_t last = f.Connect();
+  const uint32_t first = f.Connect();
+  CHECK(first == kZooKeeperTags.first);
+  f.door.SetTagsHandedOut(kZooKeeperTags.count - 1);
+  const uint32_t third = f.Connect();
+  CHECK(third != last);
+  CHECK(third != first);
+  CHECK(f.sockets.open(last));
+}
+
+// Who does not know the password leaves nothing in the log.
+TEST_CASE("a session is taken over with its password alone, or it is refused before the log") {
+  Fixture f;
+  ConnectResponse session;
+  f.ConnectSession(&session);
+  const auto is_refused = [&f](const ConnectPacketOptions& options) {
+    const uint32_t tag = f.Connect();
+    f.sockets.Write(tag, ConnectPacket(options));
+    f.sockets.RunTurns();
+    CHECK(f.service.batches.empty());
+    ConnectResponse response;
+    REQUIRE(DecodeConnectResponse(f.Frame(tag), true, &response));
+    return response.session_id == 0 && !f.sockets.open(tag);
+  };
+  std::string wrong = session.password;
+  ++wrong.back();
+  CHECK(is_refused({.session = session.session_id, .password = wrong}));
+  CHECK(is_refused({.session = session.session_id, .password = ""}));
+  CHECK(is_refused({.session = session.session_id, .password = std::string(500'000, 'x')}));
+  CHECK(is_refused({.session = session.session_id + 1, .password = std::string(500'000, 'x')}));
+  CHECK(f.service.syncs.empty());
+
+  SECTION("one that is not known here does not exist, if the leader knows no more") {
+    const uint32_t tag = f.Connect();
+    f.sockets.Write(tag, ConnectPacket({.session = session.session_id + 1, .password = wrong}));
+    f.sockets.RunTurns();
+    CHECK(f.service.batches.empty());
+    REQUIRE(f.service.syncs.size() == 1);
+    CHECK(f.sockets.open(tag));
+    f.door.OnSyncDone(tag, f.service.syncs[0].second, f.service.ReadTree()->last_zxid());
+    f.sockets.RunTurns();
+    CHECK(f.service.batches.empty());
+    ConnectResponse response;
+    REQUIRE(DecodeConnectResponse(f.Frame(tag), true, &response));
+    CHECK(response.session_id == 0);
+    CHECK_FALSE(f.sockets.open(tag));
+  }
+  SECTION("with the right password it goes on") {
+    ConnectResponse again;
+    f.ConnectSession(&again, {.session = session.session_id, .password = session.password});
+    CHECK(again.session_id == session.session_id);
+  }
+}
+
+TEST_CASE("credentials are bounded, and a scheme that is not known is shown in part") {
+  Fixture f;
+  const uint32_t tag = f.ConnectSession();
+  std::string body;
+  BigEndianWriter writer(&body);
+  writer.Int<int32_t>(0);
+  writer.String("digest");
+  writer.String("user:" + std::string(ClientIdentities::kCredentialsBytesMax, 'x'));
+  f.sockets.Write(tag, RequestPacket(kAuthXid, OpCode::kAuth, body));
+  f.Settle();
+  CHECK(f.Next(tag).error == ErrorCode::kAuthFailed);
+  CHECK_FALSE(f.sockets.open(tag));
 }
 
 TEST_CASE("pipelined requests are answered in order, and a read waits for what came before it") {
@@ -670,6 +780,97 @@ TEST_CASE("more connections of one address than allowed are refused, until one h
   CHECK(f.sockets.Connect("10.0.0.2").has_value());
   f.sockets.HangUp(first);
   CHECK(f.sockets.Connect().has_value());
+}
+
+TEST_CASE("events for a client that does not read are bounded, far below what replies may take") {
+  Fixture f;
+  const uint32_t writer = f.ConnectSession();
+  const uint32_t watcher = f.ConnectSession();
+  const std::string path = "/" + std::string(500'000, 'p');
+  std::string add = Path(path);
+  BigEndianWriter(&add).Int<int32_t>(0);
+  REQUIRE(f.Call(watcher, OpCode::kAddWatch, add).error == ErrorCode::kOk);
+  REQUIRE(f.Call(writer, OpCode::kCreate, Create(path, "")).error == ErrorCode::kOk);
+  REQUIRE(f.Next(watcher).xid == kNotificationXid);
+  f.sockets.SetRoom(watcher, 0);
+  int events = 0;
+  for (; f.sockets.open(watcher); ++events) {
+    REQUIRE(events < 100);
+    f.Call(writer, OpCode::kSetData, SetData(path, ""));
+  }
+  CHECK(events > 25);
+  CHECK(events < 40);
+  CHECK(f.service.memory().used(MemoryUse::kUnsent) == 0);
+}
+
+TEST_CASE("a client that does not read a large reply is closed when replies exceed their share") {
+  Config config = TestConfig();
+  config.max_reply_bytes = 32 << 20;
+  Fixture f(config);
+  f.service.memory().SetLimit(80u << 20);
+  const uint32_t slow = f.ConnectSession();
+  const uint32_t other = f.ConnectSession();
+  REQUIRE(f.Call(other, OpCode::kCreate, Create("/d", std::string(900'000, 'x'))).error ==
+          ErrorCode::kOk);
+  std::string reads;
+  BigEndianWriter to(&reads);
+  for (int i = 0; i < 12; ++i) {
+    WriteMultiResultHeader(OpCode::kGetData, to);
+    to.String("/d");
+    to.Int<uint8_t>(0);
+  }
+  WriteMultiEnd(to);
+  f.sockets.SetRoom(slow, 0);
+  f.Write(slow, 1, OpCode::kMultiRead, reads);
+  f.Settle();
+  CHECK(f.sockets.open(slow));
+  CHECK(f.service.memory().used(MemoryUse::kUnsent) > 10'000'000);
+  const uint32_t second = f.ConnectSession();
+  f.sockets.SetRoom(second, 0);
+  f.Write(second, 1, OpCode::kMultiRead, reads);
+  f.Settle();
+  CHECK_FALSE(f.sockets.open(second));
+  CHECK(f.sockets.open(slow));
+  CHECK(f.service.memory().closed() == 1);
+  // Who reads what it is sent notices nothing.
+  f.Write(other, 1, OpCode::kMultiRead, reads);
+  f.Settle();
+  CHECK(f.Next(other).error == ErrorCode::kOk);
+}
+
+TEST_CASE(
+    "when memory is low, the connection that takes the most is closed, and none is admitted") {
+  Fixture f;
+  MemoryBudget& memory = f.service.memory();
+  memory.SetLimit(800u << 20);
+  const uint32_t light = f.ConnectSession();
+  const uint32_t heavy = f.ConnectSession();
+  const uint32_t heavier = f.ConnectSession();
+  for (const auto& [tag, watches] : {std::pair(heavy, 10'000), std::pair(heavier, 20'000)}) {
+    std::string body(8, '\x7f');
+    BigEndianWriter to(&body);
+    to.Int<int32_t>(0);
+    to.Int<int32_t>(watches);
+    for (int i = 0; i < watches; ++i) to.String("/none" + std::to_string(i));
+    to.Int<int32_t>(0);
+    REQUIRE(f.Call(tag, OpCode::kSetWatches, body).error == ErrorCode::kOk);
+  }
+  f.Pass(300);
+  CHECK(memory.OnMeasured(750u << 20));
+  f.Pass(300);
+  CHECK_FALSE(f.sockets.open(heavier));
+  f.Pass(300);  // the same measurement
+  CHECK(f.sockets.open(heavy));
+  CHECK_FALSE(f.sockets.Connect().has_value());
+  memory.OnMeasured(740u << 20);
+  f.Pass(300);
+  CHECK_FALSE(f.sockets.open(heavy));
+  memory.OnMeasured(730u << 20);
+  f.Pass(300);
+  CHECK(f.sockets.open(light));
+  memory.OnMeasured(100u << 20);
+  CHECK(f.sockets.Connect().has_value());
+  CHECK(memory.closed() == 2);
 }
 
 }  // namespace

@@ -10,19 +10,13 @@
 #include "base/assert.h"
 #include "rpc/server/client_identities.h"
 #include "rpc/server/doors.h"
+#include "rpc/server/session_ids.h"
 #include "rpc/zk/connection_loop.h"
 
 namespace quorate::rpc::zk {
 namespace {
 
 constexpr auto kRefusalLogPeriod = std::chrono::seconds(5);
-
-// As ZooKeeper makes them, of the server's number and a time; but of its incarnation, a time that
-// grows with each start, lest a clock that went back hands out the same ids again.
-int64_t FirstSessionId(const tree::Origin& origin) {
-  return static_cast<int64_t>((origin.incarnation << 24 >> 8) & 0x00FFFFFFFFFFFFFF) |
-         (static_cast<int64_t>(origin.member) << 56);
-}
 
 }  // namespace
 
@@ -32,7 +26,6 @@ ZkDoor::ZkDoor(const Config& config, Service* service, const Clock* clock, Rando
       service_(service),
       clock_(clock),
       random_(random),
-      next_session_(FirstSessionId(service->origin())),
       words_(this) {}
 
 size_t ZkDoor::AddLoop(ConnectionLoop* loop) {
@@ -52,7 +45,7 @@ uint32_t ZkDoor::NewTag(size_t loop) {
   return kZooKeeperTags.first + of_loop * loops + static_cast<uint32_t>(loop);
 }
 
-tree::SessionId ZkDoor::NewSessionId() { return tree::SessionId(next_session_.fetch_add(1)); }
+tree::SessionId ZkDoor::NewSessionId() { return DrawSessionId(service_->origin().member, random_); }
 
 // --- What was applied ----------------------------------------------------------------------------
 
@@ -66,6 +59,7 @@ bool ZkDoor::IsQuick() const {
 
 void ZkDoor::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                          const tree::EventAcls& acls) {
+  listings_.OnNodeEvent(type, path);
   MutexLock lock(&watches_.mutex);
   if (watches_.table.empty()) return;
   Readers readers;
@@ -149,6 +143,10 @@ bool ZkDoor::AdmitAddress(const std::string& address) {
     Refuse(address, absl::StrCat(config_.max_connections, " are open (maxCnxns)"));
     return false;
   }
+  if (service_->memory().low()) {
+    Refuse(address, "the server's memory is almost used up (memoryLimitMb)");
+    return false;
+  }
   const int max = config_.max_client_connections;
   if (!addresses_.Add(address, max)) {
     Refuse(address, absl::StrCat("it has ", max, " already (maxClientCnxns)"));
@@ -174,19 +172,22 @@ void ZkDoor::Refuse(const std::string& address, const std::string& why) {
 
 void ZkDoor::ReleaseAddress(const std::string& address) { addresses_.Remove(address); }
 
-bool ZkDoor::ForEachNodeWatch(
-    size_t count_max, size_t bytes_max,
-    const std::function<void(std::string_view path, int64_t session)>& watch) {
-  size_t count = 0;
-  size_t bytes = 0;
+void ZkDoor::ShowNodeWatches(
+    WatchesShown* shown, const std::function<void(std::string_view path, int64_t session)>& watch) {
   MutexLock lock(&watches_.mutex);
-  return watches_.table.ForEachNodeWatch([&](tree::WatcherId watcher, std::string_view path) {
-    if (count == count_max || bytes > bytes_max) return false;
-    ++count;
-    bytes += path.size();
-    watch(path, statistics_.SessionOf(static_cast<uint32_t>(watcher)));
-    return true;
-  });
+  size_t looked_at = 0;
+  while (!shown->done && looked_at < kNodesPerHold) {
+    shown->all = watches_.table.ForEachNodeWatch(
+        shown->part, [&](tree::WatcherId watcher, std::string_view path) {
+          if (shown->count_left == 0 || shown->bytes_left < path.size()) return false;
+          --shown->count_left;
+          shown->bytes_left -= path.size();
+          ++looked_at;
+          watch(path, statistics_.SessionOf(static_cast<uint32_t>(watcher)));
+          return true;
+        });
+    shown->done = !shown->all || ++shown->part == tree::WatchTable::kParts;
+  }
 }
 
 }  // namespace quorate::rpc::zk

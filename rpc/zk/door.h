@@ -25,6 +25,7 @@
 #include "base/random.h"
 #include "rpc/server/address_counts.h"
 #include "rpc/server/config.h"
+#include "rpc/server/listing.h"
 #include "rpc/server/service.h"
 #include "rpc/zk/four_letter_words.h"
 #include "rpc/zk/statistics.h"
@@ -68,11 +69,15 @@ class ZkDoor : public Door {
   RandomBytes& random() { return *random_; }
   Service& service() { return *service_; }
   Watches& watches() { return watches_; }
+  Listings& listings() { return listings_; }
   Statistics& statistics() { return statistics_; }
-  // A new session id: the server's number in the top byte, then the start time, then a count.
+  // A new session id: the server's number in the top byte, the rest drawn by lot.
   tree::SessionId NewSessionId();
-  // A number for a connection, which says to which of the loops it belongs.
+  // A number for a connection, which says to which of the loops it belongs. They come again after
+  // very many connections, one of which may still be open: the loop asks for another one then.
   uint32_t NewTag(size_t loop);
+  // For tests: goes on as if so many tags had been handed out.
+  void SetTagsHandedOut(uint32_t count) { next_tag_.store(count); }
   // The connection is gone: it no longer stands for its session.
   void ForgetSession(tree::SessionId session, uint32_t tag);
   // Counts connections by address; false if this one would be too many.
@@ -85,10 +90,18 @@ class ZkDoor : public Door {
   int64_t read_only_sessions() const { return read_only_sessions_.load(); }
   void AddReadOnlySessions(int64_t count) { read_only_sessions_.fetch_add(count); }
 
-  // Calls `watch` for the watches of nodes, path by path, until there are no more or
-  // so many, or paths of so many bytes, were shown. False if there are more.
-  bool ForEachNodeWatch(size_t count_max, size_t bytes_max,
-                        const std::function<void(std::string_view path, int64_t session)>& watch);
+  // How much of the watches of nodes is shown.
+  struct WatchesShown {
+    size_t count_left = 0;
+    size_t bytes_left = 0;  // of their paths
+    size_t part = 0;        // of the table, which is to come next
+    bool done = false;
+    bool all = true;  // so far
+  };
+  // Calls `watch` for the next of them, path by path, until `*shown` is done: there are no more, or
+  // as many were shown as may be. What is watched may change between two calls.
+  void ShowNodeWatches(WatchesShown* shown,
+                       const std::function<void(std::string_view path, int64_t session)>& watch);
 
  private:
   ConnectionLoop& LoopOf(uint32_t tag);
@@ -99,9 +112,9 @@ class ZkDoor : public Door {
   const Clock* const clock_;
   RandomBytes* const random_;
   mutable Watches watches_;
+  Listings listings_;
   Statistics statistics_;
   std::vector<ConnectionLoop*> loops_;
-  std::atomic<int64_t> next_session_;
   std::atomic<uint32_t> next_tag_{0};
   std::atomic<int64_t> read_only_sessions_{0};
   FourLetterWords words_;

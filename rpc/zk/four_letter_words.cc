@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,6 +21,7 @@
 #include "absl/strings/str_format.h"
 #include "base/assert.h"
 #include "base/bytes.h"
+#include "base/strings.h"
 #include "rpc/zk/door.h"
 
 namespace quorate::rpc::zk {
@@ -39,6 +41,7 @@ constexpr size_t kPieceLines = 500;
 // A table that changes all the time cannot be shown in pieces; so it is shown in part.
 constexpr size_t kWatchesShownMax = 100'000;
 constexpr size_t kWatchBytesShownMax = 16u << 20;
+constexpr tree::SessionId kBeforeSessions{std::numeric_limits<int64_t>::min()};
 constexpr char kMoreWatches[] = "(there are more watches than are shown)\n";
 
 // As Java prints a number with up to four decimals: at least one.
@@ -221,6 +224,7 @@ void AddMetrics(const ServerStatus& status, const ServerMetrics& metrics, Monito
   lines->Add("looking_count", metrics.lookings);
   lines->Add("stale_sessions_expired", metrics.sessions_expired);
   lines->Add("log_losses_count", metrics.log_losses);
+  lines->Add("time_leaps_count", metrics.time_leaps);
   lines->Add("digest_compared_zxid", metrics.digest_compared_zxid);
   lines->Add("digest_mismatches_count", metrics.digest_mismatches);
   lines->Add("digest_undecided", metrics.digest_is_undecided ? 1 : 0);
@@ -231,6 +235,17 @@ void AddMetrics(const ServerStatus& status, const ServerMetrics& metrics, Monito
   lines->AddSummary("unavailable_time", metrics.unavailable);
   lines->AddSummary("fsynctime", metrics.fsync);
   lines->AddSummary("snapshottime", metrics.snapshot);
+}
+
+void AddMemory(const MemoryBudget& memory, size_t tree_bytes, MonitorLines* lines) {
+  lines->Add("memory_limit_bytes", memory.limit());
+  lines->Add("memory_resident_bytes", memory.resident_bytes());
+  lines->Add("memory_low", memory.low() ? 1 : 0);
+  lines->Add("memory_tree_bytes", tree_bytes);
+  lines->Add("memory_unsent_bytes", memory.used(MemoryUse::kUnsent));
+  lines->Add("memory_reads_bytes", memory.used(MemoryUse::kReads));
+  lines->Add("memory_requests_bytes", memory.used(MemoryUse::kRequests));
+  lines->Add("memory_connections_closed", memory.closed());
 }
 
 void AddTotals(const Statistics& statistics, const Statistics::Totals& totals,
@@ -425,6 +440,7 @@ FourLetterWords::Pieces FourLetterWords::Monitor(const ServerStatus& status) {
     lines.Add("uptime",
               std::chrono::duration_cast<std::chrono::milliseconds>(door_.clock().Now() - started_)
                   .count());
+    AddMemory(door_.service().memory(), tree.node_memory_bytes(), &lines);
     AddMetrics(status, door_.service().metrics(), &lines);
     *to += lines.text();
     return false;
@@ -478,15 +494,13 @@ std::string FourLetterWords::Directories() const {
 // --- Sessions ------------------------------------------------------------------------------------
 
 FourLetterWords::Pieces FourLetterWords::Dump() {
-  // The sessions as they are at first, with their ephemeral nodes as they are when their turn
-  // comes.
+  // Each piece shows sessions and ephemeral nodes as they are when its turn comes.
   struct Progress {
-    bool begun = false;
-    bool ephemerals_begun = false;
-    std::vector<tree::SessionInfo> sessions;
+    enum class Stage { kBegin, kSessions, kCount, kEphemerals, kConnections };
+    Stage stage = Stage::kBegin;
+    tree::SessionId last = kBeforeSessions;  // that was shown, or counted
+    std::string last_ephemeral;              // of the session behind it; empty: none yet
     size_t with_ephemerals = 0;
-    size_t listed = 0;
-    size_t dumped = 0;
     Pieces connections;
   };
   auto progress = std::make_shared<Progress>();
@@ -504,35 +518,44 @@ FourLetterWords::Pieces FourLetterWords::Dump() {
     return tag.has_value();
   };
   return [progress](const tree::Tree& tree, std::string* to) {
+    using Stage = Progress::Stage;
     Progress& p = *progress;
-    if (!std::exchange(p.begun, true)) {
-      p.sessions = tree.Sessions();
-      p.with_ephemerals = static_cast<size_t>(
-          std::count_if(p.sessions.begin(), p.sessions.end(),
-                        [](const tree::SessionInfo& s) { return s.ephemerals > 0; }));
-      absl::StrAppend(to, "SessionTracker dump:\nGlobal Sessions(", p.sessions.size(), "):\n");
+    if (p.stage == Stage::kConnections) return p.connections(tree, to);
+    if (p.stage == Stage::kBegin) {
+      absl::StrAppend(to, "SessionTracker dump:\nGlobal Sessions(", tree.session_count(), "):\n");
+      p.stage = Stage::kSessions;
     }
+    const std::vector<tree::SessionInfo> sessions = tree.SessionsAfter(p.last, kPieceLines);
     size_t lines = 0;
-    for (; p.listed < p.sessions.size() && lines < kPieceLines; ++p.listed, ++lines) {
-      const tree::SessionInfo& session = p.sessions[p.listed];
-      absl::StrAppend(to, Hex(session.id.value()), "\t", session.timeout_ms, "ms\n");
+    for (const tree::SessionInfo& session : sessions) {
+      if (p.stage == Stage::kSessions) {
+        absl::StrAppend(to, Hex(session.id.value()), "\t", session.timeout_ms, "ms\n");
+      } else if (p.stage == Stage::kCount) {
+        p.with_ephemerals += session.ephemerals > 0 ? 1 : 0;
+      } else if (session.ephemerals > 0) {
+        if (lines >= kPieceLines) return true;
+        if (p.last_ephemeral.empty()) absl::StrAppend(to, Hex(session.id.value()), ":\n");
+        bool more = false;
+        tree.ReadEphemerals(session.id, p.last_ephemeral, [&](std::string_view path) {
+          more = lines++ >= kPieceLines;
+          if (more) return false;
+          absl::StrAppend(to, "\t", ToAbsl(path), "\n");
+          p.last_ephemeral = path;
+          return true;
+        });
+        if (more) return true;
+        p.last_ephemeral.clear();
+      }
+      p.last = session.id;
     }
-    if (p.listed < p.sessions.size()) return true;
-    if (!std::exchange(p.ephemerals_begun, true)) {
+    if (sessions.size() == kPieceLines) return true;
+    p.last = kBeforeSessions;
+    if (p.stage == Stage::kCount) {
       absl::StrAppend(to, "ephemeral nodes dump:\nSessions with Ephemerals (", p.with_ephemerals,
                       "):\n");
     }
-    for (; p.dumped < p.sessions.size() && lines < kPieceLines; ++p.dumped) {
-      const tree::SessionInfo& session = p.sessions[p.dumped];
-      if (session.ephemerals == 0) continue;
-      absl::StrAppend(to, Hex(session.id.value()), ":\n");
-      for (const std::string& path : tree.Ephemerals(session.id)) {
-        absl::StrAppend(to, "\t", path, "\n");
-        ++lines;
-      }
-    }
-    if (p.dumped < p.sessions.size()) return true;
-    return p.connections(tree, to);
+    p.stage = static_cast<Stage>(static_cast<int>(p.stage) + 1);
+    return true;
   };
 }
 
@@ -540,7 +563,8 @@ FourLetterWords::Pieces FourLetterWords::Dump() {
 // As ZooKeeper: those of nodes, not those of their children.
 
 FourLetterWords::Pieces FourLetterWords::WatchesByPath() {
-  return [this](const tree::Tree&, std::string* to) {
+  return [this, shown = ZkDoor::WatchesShown{kWatchesShownMax, kWatchBytesShownMax}](
+             const tree::Tree&, std::string* to) mutable {
     std::string path_shown;
     std::set<int64_t> sessions;  // that watch it
     const auto show = [&] {
@@ -548,29 +572,46 @@ FourLetterWords::Pieces FourLetterWords::WatchesByPath() {
       for (int64_t session : sessions) absl::StrAppend(to, "\t", Hex(session), "\n");
       sessions.clear();
     };
-    const auto add = [&](std::string_view path, int64_t session) {
+    door_.ShowNodeWatches(&shown, [&](std::string_view path, int64_t session) {
       if (path != path_shown) show();
       path_shown = path;
       sessions.insert(session);
-    };
-    const bool all = door_.ForEachNodeWatch(kWatchesShownMax, kWatchBytesShownMax, add);
+    });
     show();
-    absl::StrAppend(to, all ? "" : kMoreWatches, "\n");
-    return false;
+    if (shown.done) absl::StrAppend(to, shown.all ? "" : kMoreWatches, "\n");
+    return !shown.done;
   };
 }
 
 FourLetterWords::Pieces FourLetterWords::WatchesByConnection() {
-  return [this](const tree::Tree&, std::string* to) {
-    std::map<int64_t, std::set<std::string>> paths;
-    const bool all = door_.ForEachNodeWatch(
-        kWatchesShownMax, kWatchBytesShownMax,
-        [&](std::string_view path, int64_t session) { paths[session].emplace(path); });
-    for (const auto& [session, of_session] : paths) {
-      absl::StrAppend(to, Hex(session), "\n");
-      for (const std::string& path : of_session) absl::StrAppend(to, "\t", path, "\n");
+  struct Progress {
+    ZkDoor::WatchesShown shown{kWatchesShownMax, kWatchBytesShownMax};
+    std::map<int64_t, std::set<std::string>> paths;  // by session
+    std::optional<int64_t> named;
+  };
+  return [this, progress = std::make_shared<Progress>()](const tree::Tree&, std::string* to) {
+    ZkDoor::WatchesShown& shown = progress->shown;
+    std::map<int64_t, std::set<std::string>>& paths = progress->paths;
+    if (!shown.done) {
+      door_.ShowNodeWatches(&shown, [&paths](std::string_view path, int64_t session) {
+        paths[session].emplace(path);
+      });
+      return true;
     }
-    absl::StrAppend(to, all ? "" : kMoreWatches, "\n");
+    size_t lines = 0;
+    while (!paths.empty() && lines < kPieceLines) {
+      auto& [session, of_session] = *paths.begin();
+      // A session goes on in the next piece without being named again.
+      if (progress->named != session) absl::StrAppend(to, Hex(session), "\n");
+      progress->named = session;
+      for (; !of_session.empty() && lines < kPieceLines; ++lines) {
+        absl::StrAppend(to, "\t", *of_session.begin(), "\n");
+        of_session.erase(of_session.begin());
+      }
+      if (of_session.empty()) paths.erase(paths.begin());
+    }
+    if (!paths.empty()) return true;
+    absl::StrAppend(to, shown.all ? "" : kMoreWatches, "\n");
     return false;
   };
 }

@@ -63,6 +63,21 @@ class ManualSockets final : public Sockets {
     }
   }
 
+  // Runs one of them; false if there is nothing left to do.
+  bool RunTurn() {
+    bool moved = false;
+    if (std::exchange(wake_, false)) {
+      loop_->OnWake();
+      moved = true;
+    }
+    for (const auto& [tag, socket] : sockets_) moved |= HandIn(tag);
+    if (std::exchange(turn_end_, false)) {
+      loop_->EndTurn();
+      moved = true;
+    }
+    return moved;
+  }
+
   // --- The loop's side ---------------------------------------------------------------------------
   void Wake() override { wake_ = true; }
   void EndTurnSoon() override {
@@ -108,20 +123,6 @@ class ManualSockets final : public Sockets {
     bool broken = false;
     bool open = true;
   };
-
-  bool RunTurn() {
-    bool moved = false;
-    if (std::exchange(wake_, false)) {
-      loop_->OnWake();
-      moved = true;
-    }
-    for (const auto& [tag, socket] : sockets_) moved |= HandIn(tag);
-    if (std::exchange(turn_end_, false)) {
-      loop_->EndTurn();
-      moved = true;
-    }
-    return moved;
-  }
 
   ConnectionLoop* loop_ = nullptr;
   std::map<uint32_t, Socket> sockets_;  // by tag, also closed ones

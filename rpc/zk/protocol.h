@@ -51,6 +51,10 @@ enum class OpCode : int32_t {
   kCloseSession = -11,
 };
 
+// The error of a reply that would be longer than maxReplyBytes. It is that of what cannot be
+// encoded, which all clients know: it ends nothing, and they do not try again.
+inline constexpr tree::ErrorCode kReplyTooLarge = tree::ErrorCode::kMarshallingError;
+
 inline constexpr int32_t kNotificationXid = -1;
 inline constexpr int32_t kPingXid = -2;
 inline constexpr int32_t kAuthXid = -4;

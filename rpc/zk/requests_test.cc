@@ -464,6 +464,71 @@ TEST_CASE("when disks are full, what adds data is refused in its turn, and all e
   CHECK(f.Call(tag, OpCode::kCreate, Create("/b", "")).error == ErrorCode::kOk);
 }
 
+TEST_CASE("a reply that would exceed its limit is refused, and is not built") {
+  Config config = TestConfig();
+  config.max_reply_bytes = 100'000;
+  Fixture f(config);
+  const uint32_t tag = f.ConnectSession();
+  const std::string data(10'000, 'x');
+  const std::string name(90, 'n');
+  REQUIRE(f.Call(tag, OpCode::kCreate, Create("/data", data)).error == ErrorCode::kOk);
+  REQUIRE(f.Call(tag, OpCode::kCreate, Create("/few", "")).error == ErrorCode::kOk);
+  REQUIRE(f.Call(tag, OpCode::kCreate, Create("/many", "")).error == ErrorCode::kOk);
+  for (int i = 0; i < 2000; ++i) {
+    const std::string each = name + std::to_string(i);
+    if (i < 900) f.Call(tag, OpCode::kCreate, Create("/few/" + each, "", 1));
+    f.Call(tag, OpCode::kCreate, Create("/many/" + each, "", 1));
+  }
+  const auto multi = [](OpCode op, const std::string& path, int count) {
+    std::string bytes;
+    BigEndianWriter writer(&bytes);
+    for (int i = 0; i < count; ++i) {
+      WriteMultiResultHeader(op, writer);
+      writer.String(path);
+      writer.Int<uint8_t>(0);
+    }
+    WriteMultiEnd(writer);
+    return bytes;
+  };
+  const std::string watched = PathAndWatch("/many", true);
+  const std::pair<OpCode, std::string> too_large[] = {
+      {OpCode::kGetChildren, watched},
+      {OpCode::kGetChildren2, watched},
+      {OpCode::kGetEphemerals, Path("/many/")},
+      {OpCode::kGetEphemerals, Path("")},
+      {OpCode::kMultiRead, multi(OpCode::kGetData, "/data", 10)},
+      {OpCode::kMultiRead, multi(OpCode::kGetChildren, "/few", 2)},
+      {OpCode::kMultiRead, multi(OpCode::kGetChildren, "/many", 1)},
+  };
+  for (const auto& [op, body] : too_large) {
+    CAPTURE(static_cast<int32_t>(op));
+    const Packet packet = f.Call(tag, op, body);
+    CHECK(packet.error == ErrorCode::kMarshallingError);
+    CHECK(packet.body.empty());
+  }
+  // A multi is refused before it is made.
+  std::string writes;
+  BigEndianWriter writer(&writes);
+  for (int i = 0; i < 800; ++i) {
+    WriteMultiResultHeader(OpCode::kSetData, writer);
+    writer.Raw(SetData("/few", ""));
+  }
+  WriteMultiEnd(writer);
+  CHECK(f.Call(tag, OpCode::kMulti, writes).error == ErrorCode::kMarshallingError);
+  CHECK(f.Call(tag, OpCode::kCheck, PathAndInt("/few", 0)).error == ErrorCode::kOk);
+  // It left no watch.
+  CHECK(f.Call(tag, OpCode::kCheckWatches, PathAndInt("/many", kAny)).error ==
+        ErrorCode::kNoWatcher);
+  const std::pair<OpCode, std::string> fitting[] = {
+      {OpCode::kGetChildren2, PathAndWatch("/few", false)},
+      {OpCode::kGetEphemerals, Path("/few/")},
+      {OpCode::kGetAllChildrenNumber, Path("/many")},
+      {OpCode::kMultiRead, multi(OpCode::kGetData, "/data", 9)},
+      {OpCode::kMultiRead, multi(OpCode::kGetChildren, "/few", 1)},
+  };
+  for (const auto& [op, body] : fitting) CHECK(f.Call(tag, op, body).error == ErrorCode::kOk);
+}
+
 TEST_CASE("a check can stand alone") {
   Fixture f;
   const uint32_t tag = f.ConnectSession();

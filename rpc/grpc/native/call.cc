@@ -151,7 +151,7 @@ absl::Status Call::Continue() {
     case Method::kExists:
       return DoRead<v1::ExistsResponse>();
     default:
-      return DoRead<v1::ListResponse>();
+      return DoList();
   }
 }
 
@@ -161,13 +161,38 @@ absl::Status Call::DoRead() {
   response.set_zxid(loop_->seen_zxid().value());
   const v1::ErrorCode error = Read(loop_->tree(), path_, identities_, loop_->door().members_text(),
                                    response.mutable_result());
-  if (error != v1::OK) {
-    v1::ErrorDetail detail;
-    detail.set_path(path_);
-    return ToStatus(error, {}, std::move(detail));
-  }
+  if (error != v1::OK) return FailRead(error);
+  loop_->Spend(1);
   Send(response);
   return absl::OkStatus();
+}
+
+absl::Status Call::DoList() {
+  NativeDoor& door = loop_->door();
+  if (list_ == nullptr) {
+    list_ = std::make_unique<ListReader>(&door.listings(), path_,
+                                         static_cast<size_t>(door.config().max_reply_bytes));
+  }
+  const v1::ErrorCode error = list_->Read(loop_->tree(), identities_, door.members_text());
+  if (error != v1::OK) return FailRead(error);
+  loop_->Spend(list_->spent());
+  if (!list_->done()) {
+    wants_to_continue_ = true;
+    return absl::OkStatus();
+  }
+  v1::ListResponse response;
+  response.set_zxid(loop_->seen_zxid().value());
+  // What is still to do needs no tree. Nothing that happens later comes before the response.
+  if (list_->is_long()) loop_->UnlockTree();
+  list_->Finish(response.mutable_result());
+  Send(response);
+  return absl::OkStatus();
+}
+
+absl::Status Call::FailRead(v1::ErrorCode code) const {
+  v1::ErrorDetail detail;
+  detail.set_path(path_);
+  return ToStatus(code, {}, std::move(detail));
 }
 
 // --- Writes --------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "rpc/grpc/native/reads.h"
 #include "rpc/grpc/native/stream.h"
 #include "rpc/proto/quorate/v1/tree.pb.h"
 #include "rpc/server/client_identities.h"
@@ -50,6 +51,9 @@ class Call final : public Stream {
       const google::protobuf::RepeatedPtrField<v1::Credential>& credentials);
   template <class Response>
   absl::Status DoRead();
+  // The next piece of a list.
+  absl::Status DoList();
+  absl::Status FailRead(v1::ErrorCode code) const;
   // `detail` has the results, if there are any.
   absl::Status Fail(v1::ErrorCode code, v1::ErrorDetail detail) const;
   void Send(const google::protobuf::MessageLite& response);
@@ -62,6 +66,7 @@ class Call final : public Stream {
   v1::ReadOptions options_;
   std::vector<std::string> paths_;  // of a write's operations
   std::vector<tree::OpKind> asked_;
+  std::unique_ptr<ListReader> list_;  // that is being read
 };
 
 }  // namespace quorate::rpc::native

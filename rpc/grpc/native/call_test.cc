@@ -1,9 +1,11 @@
 #include "rpc/grpc/native/call.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 
 #include "rpc/grpc/native/fixture.h"
+#include "rpc/server/listing.h"
 
 namespace quorate::rpc::native {
 namespace {
@@ -61,6 +63,68 @@ TEST_CASE("unary calls do what they say") {
   REQUIRE(f.Unary(Method::kDelete, remove, &removed).ok());
   CHECK(removed.removed() == 1);
   CHECK(f.loop.stream_count() == 0);
+}
+
+TEST_CASE("a list that would exceed the limit of replies is refused") {
+  Config config = zk::TestConfig();
+  config.max_reply_bytes = 10'000;
+  Fixture f(config);
+  f.Change(CreateOp("/d"));
+  const std::string name(100, 'n');
+  for (int i = 0; i < 150; ++i) {
+    f.Change(CreateOp("/d/" + name + std::to_string(i)));
+    v1::ListRequest list;
+    list.set_path("/d");
+    v1::ListResponse listed;
+    const absl::Status status = f.Unary(Method::kList, list, &listed);
+    if (i < 90) CHECK(status.ok());
+    if (i > 100) {
+      REQUIRE_FALSE(status.ok());
+      CHECK(DetailOf(status).code() == v1::TOO_LARGE);
+    }
+    CHECK((!status.ok() || listed.ByteSizeLong() <= 10'000 + 200));
+  }
+  const uint32_t tag = f.OpenSession();
+  v1::Request request;
+  request.set_id(1);
+  request.mutable_list()->set_path("/d");
+  CHECK(f.CallOne(tag, request).error() == v1::TOO_LARGE);
+}
+
+TEST_CASE("a long list is read in pieces, on a call and in a session, and is in order") {
+  Fixture f;
+  f.Change(CreateOp("/d"));
+  constexpr int kMany = 10'000;
+  for (int begin = 0; begin < kMany; begin += 1000) {
+    v1::TxnRequest request;
+    for (int i = begin; i < begin + 1000; ++i) {
+      *request.add_operations() = CreateOp("/d/n" + std::to_string(i));
+    }
+    v1::TxnResponse response;
+    REQUIRE(f.Unary(Method::kTxn, request, &response).ok());
+  }
+  const auto check = [&f](const v1::ListResult& result, int count) {
+    CHECK(result.children_size() == count);
+    CHECK(std::is_sorted(result.children().begin(), result.children().end()));
+    CHECK(result.stat().children() == count);
+    CHECK(f.loop.longest_hold() <= 3 * kNodesPerHold);
+  };
+  v1::ListRequest list;
+  list.set_path("/d");
+  v1::ListResponse listed;
+  REQUIRE(f.Unary(Method::kList, list, &listed).ok());
+  check(listed.result(), kMany);
+
+  const uint32_t tag = f.OpenSession();
+  v1::Request request;
+  request.set_id(1);
+  request.mutable_list()->set_path("/d");
+  f.Send(tag, MessageOf({request, GetRequestOf(2, "/d"), request}));
+  f.Settle();
+  const v1::SessionResponse response = f.Received(tag);
+  REQUIRE(response.items_size() == 3);
+  CHECK(response.items(1).response().id() == 2);
+  check(response.items(2).response().list(), kMany);
 }
 
 TEST_CASE("what fails has a canonical status, and says more in its details") {

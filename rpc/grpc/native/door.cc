@@ -12,6 +12,7 @@
 #include "rpc/grpc/native/stream_loop.h"
 #include "rpc/proto/errors.h"
 #include "rpc/server/doors.h"
+#include "rpc/server/session_ids.h"
 
 namespace quorate::rpc::native {
 
@@ -45,12 +46,7 @@ uint32_t NativeDoor::NewTag(size_t loop) {
 }
 
 tree::SessionId NativeDoor::NewSessionId() {
-  constexpr int kMemberShift = 56;
-  const std::string bytes = random_->Make(sizeof(uint64_t));
-  const auto drawn = LoadInt<std::endian::little, uint64_t>(bytes.data());
-  const uint64_t member = service_->origin().member;
-  return tree::SessionId(
-      static_cast<int64_t>(member << kMemberShift | drawn >> (64 - kMemberShift)));
+  return DrawSessionId(service_->origin().member, random_);
 }
 
 // --- What was applied ----------------------------------------------------------------------------
@@ -64,6 +60,7 @@ bool NativeDoor::IsQuick() const {
 
 void NativeDoor::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                              const tree::EventAcls& acls) {
+  listings_.OnNodeEvent(type, path);
   const uint64_t number = history_.next_number();
   const Readers readers = ReadersOf(acls.node);
   const Readers parent_readers =
@@ -151,6 +148,10 @@ void NativeDoor::OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid) {
 // --- Streams -------------------------------------------------------------------------------------
 
 absl::Status NativeDoor::Admit(const std::string& address) {
+  if (service_->memory().low()) {
+    return ToStatus(v1::TOO_MANY_STREAMS,
+                    "this member's memory is almost used up (memoryLimitMb); try another one");
+  }
   const int streams = streams_.fetch_add(1);
   const int max = config_.max_connections;
   if (max > 0 && streams >= max) {

@@ -25,6 +25,7 @@
 #include "rpc/grpc/native/scoped_watches.h"
 #include "rpc/server/address_counts.h"
 #include "rpc/server/config.h"
+#include "rpc/server/listing.h"
 #include "rpc/server/service.h"
 
 namespace quorate::rpc::native {
@@ -70,6 +71,8 @@ class NativeDoor : public Door {
   // The stream is gone: it no longer stands for its session.
   void ForgetSession(tree::SessionId session, uint32_t tag);
 
+  Listings& listings() { return listings_; }
+
   // REQUIRES, of these: the caller holds a side of the tree's lock.
   const EventHistory& history() const { return history_; }
   void AddWatch(uint32_t tag, std::string_view path, Scope scope);
@@ -86,6 +89,7 @@ class NativeDoor : public Door {
   std::vector<StreamLoop*> loops_;
   std::atomic<uint32_t> next_tag_{1};  // 0 of each loop is its own
   EventHistory history_;
+  Listings listings_;
 
   mutable Mutex watches_mutex_;
   ScopedWatches watches_ ABSL_GUARDED_BY(watches_mutex_);  // tags

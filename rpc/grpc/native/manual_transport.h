@@ -63,6 +63,13 @@ class ManualTransport final : public Transport {
   }
 
   // Runs one turn of the loop. False if there was nothing to do.
+  // Runs turns until nothing is left to do.
+  void RunTurns() {
+    while (RunTurn()) {
+    }
+  }
+
+  // Runs one of them; false if there is nothing left to do.
   bool RunTurn() {
     bool moved = false;
     if (std::exchange(wake_, false)) {
@@ -89,12 +96,6 @@ class ManualTransport final : public Transport {
       moved = true;
     }
     return moved;
-  }
-
-  // Runs turns until nothing is left to do.
-  void RunTurns() {
-    while (RunTurn()) {
-    }
   }
 
   // --- The loop's side ---------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "rpc/server/config_node.h"
 #include "tree/path.h"
 
@@ -42,21 +44,42 @@ v1::ErrorCode Read(const tree::Tree& tree, const std::string& path, const Client
   return v1::OK;
 }
 
-v1::ErrorCode Read(const tree::Tree& tree, const std::string& path,
-                   const ClientIdentities& identities, const std::string& members_text,
-                   v1::ListResult* result) {
-  if (!IsPath(path)) return v1::BAD_ARGUMENTS;
-  tree::Stat stat;
-  std::vector<std::string_view> names;
-  const tree::ErrorCode error = tree.GetChildren(
-      path, identities.all(), [&](std::string_view name) { names.push_back(name); }, &stat);
+ListReader::ListReader(Listings* listings, std::string path, size_t bytes_max)
+    : listings_(listings), path_(std::move(path)), bytes_max_(bytes_max) {}
+
+v1::ErrorCode ListReader::Read(const tree::Tree& tree, const ClientIdentities& identities,
+                               const std::string& members_text) {
+  ASSERT(!done_);
+  if (!IsPath(path_)) return v1::BAD_ARGUMENTS;
+  const size_t before = names_.count;
+  const tree::ErrorCode error =
+      listing_ == nullptr
+          ? Listing::Read(tree, path_, identities.all(), bytes_max_, &names_, &stat_)
+          : listing_->ReadNext(tree, identities.all(), &stat_);
   if (error != tree::ErrorCode::kOk) return ToProto(error);
-  CompleteConfigNode(members_text, path, &stat);
+  spent_ = listing_ == nullptr ? 1 + names_.count - before : kNodesPerHold;
+  if (listing_ != nullptr) {
+    done_ = listing_->done();
+  } else if (names_.place.at_end) {
+    done_ = true;
+  } else {
+    listing_ = std::make_unique<Listing>(listings_, path_, bytes_max_, std::move(names_));
+    names_ = {};
+  }
+  if (done_) CompleteConfigNode(members_text, path_, &stat_);
+  return v1::OK;
+}
+
+void ListReader::Finish(v1::ListResult* result) {
+  ASSERT(done_);
+  if (listing_ != nullptr) names_ = listing_->Finish();
+  std::vector<std::string_view> names;
+  names.reserve(names_.count);
+  ForEachName(names_, [&names](std::string_view name) { names.push_back(name); });
   std::sort(names.begin(), names.end());
   result->mutable_children()->Reserve(static_cast<int>(names.size()));
   for (std::string_view name : names) result->add_children(name.data(), name.size());
-  ToProto(stat, result->mutable_stat());
-  return v1::OK;
+  ToProto(stat_, result->mutable_stat());
 }
 
 v1::ErrorCode Read(const tree::Tree& tree, const std::string& path,

@@ -143,8 +143,7 @@ absl::Status SessionStream::OnOpen(const v1::OpenSession& open) {
     }
   }
   if (absl::Status s = CheckServing(loop_->door().service()); !s.ok()) return s;
-  state_ = State::kCatchingUp;
-  if (open.last_zxid() <= loop_->seen_zxid().value()) return BeginSession();
+  state_ = State::kCatchingUp;  // Continue goes on, while the tree is locked
   return absl::OkStatus();
 }
 
@@ -160,6 +159,20 @@ absl::Status SessionStream::BeginSession() {
   timeout_ms_ =
       std::clamp(open_.timeout_ms(), config.min_session_timeout_ms, config.max_session_timeout_ms);
   const bool is_new = open_.session_id() == 0;
+  if (!is_new) {
+    // What is refused is refused here, and not by an entry of the log.
+    const tree::SessionId id(open_.session_id());
+    tree::SessionInfo info;
+    const bool known = loop_->tree().FindSession(id, &info);
+    if (!known && confirm_barrier_ == 0) {
+      state_ = State::kConfirming;
+      confirm_barrier_ = loop_->AddBarrier(tag());
+      return absl::OkStatus();
+    }
+    if (!known || !loop_->tree().CheckPassword(id, open_.password())) {
+      return ToStatus(v1::SESSION_EXPIRED, {});
+    }
+  }
   session_ = is_new ? loop_->door().NewSessionId() : tree::SessionId(open_.session_id());
   std::string& to = loop_->command_bytes();
   const size_t offset = to.size();
@@ -333,7 +346,10 @@ absl::Status SessionStream::OnResult(tree::ApplyResult result) {
   if (kind == tree::CommandKind::kCreateSession || kind == tree::CommandKind::kAttachSession) {
     if (result.error != tree::ErrorCode::kOk) {
       // A new one's id was in use; that happens once in the life of a universe.
-      if (open_.session_id() == 0) return BeginSession();
+      if (open_.session_id() == 0) {
+        state_ = State::kCatchingUp;  // Continue draws another
+        return absl::OkStatus();
+      }
       return ToStatus(v1::SESSION_EXPIRED, {});
     }
     attach_zxid_ = result.zxid;
@@ -367,6 +383,7 @@ absl::Status SessionStream::OnResult(tree::ApplyResult result) {
 }
 
 void SessionStream::OnBarrierDone(uint64_t barrier) {
+  if (state_ == State::kConfirming && barrier == confirm_barrier_) state_ = State::kCatchingUp;
   for (Pending& pending : pipeline_) {
     if (pending.stage == Stage::kInFlight && pending.barrier == barrier) {
       pending.stage = Stage::kReady;
@@ -430,7 +447,7 @@ absl::Status SessionStream::Continue() {
     paused_ = HasMuchToSend();
     if (paused_ || !AnswerFirst()) break;
     Begin();
-    wants_to_continue_ = answered == kAnsweredAtOnceMax;
+    wants_to_continue_ |= answered == kAnsweredAtOnceMax;
   }
   if (half_closed_ && pipeline_.empty()) Finish(absl::OkStatus());
   return absl::OkStatus();
@@ -439,7 +456,10 @@ absl::Status SessionStream::Continue() {
 bool SessionStream::AnswerFirst() {
   if (pipeline_.empty()) return false;
   Pending& first = pipeline_.front();
-  if (resumption_.has_value() || (first.stage == Stage::kReady && first.kind == Kind::kWatch)) {
+  if (list_ != nullptr || (first.stage == Stage::kReady && first.kind == Kind::kList)) {
+    DoList(&first);
+  } else if (resumption_.has_value() ||
+             (first.stage == Stage::kReady && first.kind == Kind::kWatch)) {
     DoWatches();
   } else if (first.stage == Stage::kReady) {
     DoRead(&first);
@@ -464,9 +484,6 @@ void SessionStream::DoRead(Pending* pending) {
     case Kind::kExists:
       DoRead(request->exists().path(), response.mutable_exists(), &response);
       break;
-    case Kind::kList:
-      DoRead(request->list().path(), response.mutable_list(), &response);
-      break;
     case Kind::kGetAcl:
       DoRead(request->get_acl().path(), response.mutable_get_acl(), &response);
       break;
@@ -484,6 +501,34 @@ void SessionStream::DoRead(Pending* pending) {
   AnswerRead(std::move(response), pending);
 }
 
+void SessionStream::DoList(Pending* pending) {
+  NativeDoor& door = loop_->door();
+  if (list_ == nullptr) {
+    const std::unique_ptr<v1::Request> request = Release(pending);
+    list_ = std::make_unique<ListReader>(&door.listings(), request->list().path(),
+                                         static_cast<size_t>(door.config().max_reply_bytes));
+  }
+  v1::Response response;
+  response.set_zxid(loop_->seen_zxid().value());
+  const v1::ErrorCode error = list_->Read(loop_->tree(), identities_, door.members_text());
+  loop_->Spend(list_->spent());
+  if (error == v1::OK && !list_->done()) {
+    wants_to_continue_ = true;
+    return;
+  }
+  response.set_error(error);
+  if (error == v1::OK) {
+    // What is still to do needs no tree. Nothing that happens later comes before the response.
+    if (list_->is_long()) {
+      loop_->UnlockTree();
+      wants_to_continue_ = true;
+    }
+    list_->Finish(response.mutable_list());
+  }
+  list_ = nullptr;
+  AnswerRead(std::move(response), pending);
+}
+
 void SessionStream::AnswerRead(v1::Response response, Pending* pending) {
   if (IsRead(pending->kind)) --reads_begun_;
   Answer(std::move(response), pending);
@@ -493,6 +538,7 @@ template <class Result>
 void SessionStream::DoRead(const std::string& path, Result* result, v1::Response* response) {
   const v1::ErrorCode error =
       Read(loop_->tree(), path, identities_, loop_->door().members_text(), result);
+  loop_->Spend(1);
   if (error == v1::OK) return;
   response->clear_kind();
   response->set_error(error);

@@ -20,6 +20,7 @@
 
 #include "absl/container/btree_map.h"
 #include "absl/status/status.h"
+#include "rpc/grpc/native/reads.h"
 #include "rpc/grpc/native/scoped_watches.h"
 #include "rpc/grpc/native/stream.h"
 #include "rpc/proto/quorate/v1/session.pb.h"
@@ -72,6 +73,7 @@ class SessionStream final : public Stream {
   enum class State {
     kNew,         // nothing came
     kCatchingUp,  // the client has seen more than this member has applied
+    kConfirming,  // it does not know the session, and asks the leader how far the log is
     kOpening,     // the session's entry is on its way through the log
     kAttached,    // it is applied, and the client is not told yet
     kUp,
@@ -113,6 +115,8 @@ class SessionStream final : public Stream {
   void DoRead(Pending* pending);
   template <class Result>
   void DoRead(const std::string& path, Result* result, v1::Response* response);
+  // The next piece of a list.
+  void DoList(Pending* pending);
   void AnswerRead(v1::Response response, Pending* pending);
   void DoWatches();
   void TakeWatches();
@@ -132,8 +136,10 @@ class SessionStream final : public Stream {
   tree::CommandHeader Header(tree::CommandKind kind) const;
 
   State state_ = State::kNew;
+  std::unique_ptr<ListReader> list_;  // that the first request is reading
   v1::OpenSession open_;
   std::chrono::steady_clock::time_point opened_;
+  uint64_t confirm_barrier_ = 0;  // kConfirming, and behind
   tree::SessionId session_;
   tree::Zxid attach_zxid_;
   int32_t timeout_ms_ = 0;

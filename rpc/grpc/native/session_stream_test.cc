@@ -304,16 +304,20 @@ TEST_CASE("who has no session learns that in time") {
     const uint32_t other = f.transport.Open(Method::kSession);
     v1::SessionRequest message = OpenMessage(opened.session_id());
     message.mutable_open()->set_password("fedcba9876543210");
+    const int64_t zxid = f.zxid();
     f.Send(other, message);
     f.Settle();
     CHECK(f.CodeOf(other) == absl::StatusCode::kUnauthenticated);
     CHECK_FALSE(f.transport.outcome(tag).has_value());
+    CHECK(f.zxid() == zxid);  // it was refused before the log
   }
   SECTION("there is none") {
     const uint32_t other = f.transport.Open(Method::kSession);
+    const int64_t zxid = f.zxid();
     f.Send(other, OpenMessage(opened.session_id() + 1));
     f.Settle();
     CHECK(f.CodeOf(other) == absl::StatusCode::kUnauthenticated);
+    CHECK(f.zxid() == zxid);
   }
   SECTION("it expires") {
     CommandBatch batch;

@@ -9,10 +9,13 @@
 #include "rpc/grpc/native/call.h"
 #include "rpc/grpc/native/session_stream.h"
 #include "rpc/grpc/native/watch_stream.h"
+#include "rpc/proto/errors.h"
 
 namespace quorate::rpc::native {
 namespace {
 
+// Unsent bytes of a stream that are held against it when memory is low.
+constexpr size_t kHeavyBytes = 1u << 20;
 // How long a stream that is to end may take to accept the last messages.
 constexpr int kTimersToSendTheRest = 40;
 
@@ -39,6 +42,7 @@ struct StreamLoop::Client {
   bool blocked = false;      // waits for OnWritable
   bool dirty = false;        // in dirty_
   int timers_finished = 0;
+  size_t unsent_counted = 0;  // in the memory budget
 };
 
 StreamLoop::StreamLoop(NativeDoor* door, Transport* transport)
@@ -156,9 +160,40 @@ void StreamLoop::Flush(Client& client) {
       client.blocked = true;
     }
   }
+  CountUnsent(client);
   if (!stream.finished() || !outbox.empty()) return;
   LockTree();
   Close(client, stream.outcome());
+  UnlockTree();
+}
+
+void StreamLoop::CountUnsent(Client& client) {
+  const size_t unsent = client.stream->outbox().bytes();
+  if (unsent == client.unsent_counted) return;
+  const auto change = static_cast<int64_t>(unsent) - static_cast<int64_t>(client.unsent_counted);
+  door_->service().memory().Add(MemoryUse::kUnsent, change);
+  client.unsent_counted = unsent;
+}
+
+// One after each measurement, which shows what that was good for.
+void StreamLoop::EndHeaviest() {
+  MemoryBudget& memory = door_->service().memory();
+  const uint64_t measurements = memory.measurements();
+  if (!memory.low() || std::exchange(measurement_seen_, measurements) == measurements) return;
+  Client* heaviest = nullptr;
+  size_t most = kHeavyBytes;
+  for (const std::shared_ptr<Client>& client : in_order_) {
+    const size_t bytes = client->stream->outbox().bytes();
+    if (bytes <= most || client->stream->finished()) continue;
+    most = bytes;
+    heaviest = client.get();
+  }
+  if (heaviest == nullptr) return;
+  memory.CountClosed();
+  LockTree();
+  Close(*heaviest, ToStatus(v1::TOO_SLOW,
+                            "this member's memory is almost used up, and of its "
+                            "streams this one takes the most"));
   UnlockTree();
 }
 
@@ -181,6 +216,7 @@ void StreamLoop::Close(Client& client, const absl::Status& outcome) {
   if (client.stream->TakeTouched()) {
     touched_and_ended_.push_back(client.stream->session().value());
   }
+  door_->service().memory().Add(MemoryUse::kUnsent, -static_cast<int64_t>(client.unsent_counted));
   client.stream->DropWatches();
   if (client.stream->session() != tree::kNoSession) {
     door_->ForgetSession(client.stream->session(), tag);
@@ -243,6 +279,8 @@ void StreamLoop::EndTurn() {
     LockTree();  // may add to dirty_
     for (size_t i = 0; i < dirty_.size(); ++i) {
       if (!wants_to_continue(dirty_[i])) continue;
+      if (spent_ >= kNodesPerHold) UnlockTree();
+      LockTree();
       FinishIfBad(*dirty_[i], dirty_[i]->stream->Continue());
     }
     UnlockTree();
@@ -291,7 +329,10 @@ void StreamLoop::LockTree() {
   seen_zxid_ = tree().last_zxid();
 }
 
-void StreamLoop::UnlockTree() { tree_.reset(); }
+void StreamLoop::UnlockTree() {
+  tree_.reset();
+  spent_ = 0;
+}
 
 // --- Inbox ---------------------------------------------------------------------------------------
 
@@ -360,6 +401,7 @@ void StreamLoop::OnTimer() {
     }
     MaybeReceive(*client);  // in case it was paused
   }
+  EndHeaviest();
   SendTouches();
 }
 

@@ -12,6 +12,7 @@
 // thread, except for the locks.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -126,6 +127,16 @@ class StreamLoop {
   NativeDoor& door() { return *door_; }
   // REQUIRES: the tree is locked, as in Stream::Continue.
   const tree::Tree& tree() const;
+  // Unlocks it before the end of Continue, which then must not look at it again.
+  void UnlockTree();
+  // So much of the tree was looked at, in znodes or what costs as much. Between two streams the
+  // tree is unlocked for a moment after kNodesPerHold of them: what apply waits for is bounded.
+  void Spend(size_t nodes) {
+    spent_ += nodes;
+    longest_hold_ = std::max(longest_hold_, spent_);
+  }
+  // The most that was spent while the tree was locked once.
+  size_t longest_hold() const { return longest_hold_; }
   // What was applied when the tree was locked last; all events up to it were handed out.
   tree::Zxid seen_zxid() const { return seen_zxid_; }
   // The batch that goes to the log in this turn. Call AddedCommand after each one appended to its
@@ -148,11 +159,12 @@ class StreamLoop {
   void ScheduleTurnEnd();
   void SubmitBatch();
   void LockTree();
-  void UnlockTree();
   void DrainInbox();
   void HandleItem(Item& item);
   void FinishIfBad(Client& client, const absl::Status& status);
   void Flush(Client& client);
+  void CountUnsent(Client& client);
+  void EndHeaviest();
   void MaybeReceive(Client& client);
   void Close(Client& client, const absl::Status& outcome);
   void BeginTurn();
@@ -173,6 +185,9 @@ class StreamLoop {
   std::vector<std::shared_ptr<Client>> dirty_;
   bool turn_end_scheduled_ = false;
   std::optional<GuardedTree::ReadGuard> tree_;  // while the tree is locked
+  size_t spent_ = 0;                            // since then
+  size_t longest_hold_ = 0;
+  uint64_t measurement_seen_ = 0;  // of memory
   bool inbox_may_have_items_ = false;
   tree::Zxid seen_zxid_;
   std::chrono::steady_clock::time_point now_;

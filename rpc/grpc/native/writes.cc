@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "rpc/grpc/native/translation.h"
 #include "rpc/proto/errors.h"
+#include "rpc/server/reply_bytes.h"
 
 namespace quorate::rpc::native {
 namespace {
@@ -71,6 +72,7 @@ v1::ErrorCode MakeRequest(const google::protobuf::RepeatedPtrField<v1::Operation
   if (!is_good) return v1::BAD_ARGUMENTS;
   if (tree::VersionNeeded(*request) > service.version_in_force()) return v1::UNIMPLEMENTED;
   if (data_bytes > static_cast<size_t>(config.jute_max_buffer_bytes)) return v1::TOO_LARGE;
+  if (ResultBytesMax(*request) > static_cast<size_t>(config.max_reply_bytes)) return v1::TOO_LARGE;
   return service.refuses_data() && tree::AddsData(*request) ? v1::NO_SPACE : v1::OK;
 }
 

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <iterator>
 #include <utility>
 
 #include "base/assert.h"
+#include "tree/limits.h"
 
 namespace quorate::simulation {
 namespace {
@@ -171,7 +173,9 @@ Model::Applied Model::Apply(const consensus::Entry& entry) {
   applied.header = *header;
   applied.counts = Counts(*header);
   if (!applied.counts) return applied;
-  time_ms_ = std::max(time_ms_, header->time_ms);
+  const bool leaps = header->bounds_time && time_ms_ != 0 &&
+                     std::abs(header->time_ms - time_ms_) > tree::kLeapMsMin;
+  time_ms_ = leaps ? header->time_ms : std::max(time_ms_, header->time_ms);
   switch (header->kind) {
     case tree::CommandKind::kCreateSession:
     case tree::CommandKind::kAttachSession:

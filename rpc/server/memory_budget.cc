@@ -1,0 +1,82 @@
+#include "rpc/server/memory_budget.h"
+
+#include <malloc.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <string>
+
+namespace quorate::rpc {
+namespace {
+
+constexpr uint64_t kNone = std::numeric_limits<uint64_t>::max();
+
+// The number in a file; kNone if there is no such file, or a word in it ("max").
+uint64_t ReadNumber(const std::string& path) {
+  std::ifstream in(path);
+  uint64_t number = 0;
+  return in >> number ? number : kNone;
+}
+
+// The smallest limit of the control group and those above it.
+uint64_t ControlGroupLimit() {
+  uint64_t limit = std::min(ReadNumber("/sys/fs/cgroup/memory.max"),
+                            ReadNumber("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    const size_t end = line.rfind(':');
+    if (end == std::string::npos) continue;
+    const bool unified = line.starts_with("0::");
+    if (!unified && line.find(":memory:") == std::string::npos) continue;
+    const std::string root = unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+    const std::string name = unified ? "/memory.max" : "/memory.limit_in_bytes";
+    for (std::string group = line.substr(end + 1); group.size() > 1;
+         group.resize(group.rfind('/'))) {
+      limit = std::min(limit, ReadNumber(root + group + name));
+    }
+  }
+  return limit;
+}
+
+uint64_t ResidentBytes() {
+  std::ifstream in("/proc/self/statm");
+  uint64_t size = 0;
+  uint64_t resident = 0;
+  in >> size >> resident;
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
+bool MemoryBudget::OnMeasured(uint64_t resident_bytes) {
+  resident_bytes_.store(resident_bytes, std::memory_order_relaxed);
+  measurements_.fetch_add(1, std::memory_order_relaxed);
+  const bool was_low = low();
+  const uint64_t bound = was_low ? limit_ / 4 * 3 : limit_ / 8 * 7;
+  const bool is_low = limit_ > 0 && resident_bytes >= bound;
+  low_.store(is_low, std::memory_order_relaxed);
+  return is_low != was_low;
+}
+
+uint64_t DefaultMemoryLimit() {
+  uint64_t limit =
+      static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  limit = std::min(limit, ControlGroupLimit());
+  rlimit address_space{};
+  if (getrlimit(RLIMIT_AS, &address_space) == 0 && address_space.rlim_cur != RLIM_INFINITY) {
+    limit = std::min<uint64_t>(limit, address_space.rlim_cur);
+  }
+  return limit / 5 * 4;
+}
+
+uint64_t MeasureResidentBytes(uint64_t high) {
+  const uint64_t bytes = ResidentBytes();
+  if (bytes < high) return bytes;
+  malloc_trim(0);
+  return ResidentBytes();
+}
+
+}  // namespace quorate::rpc

@@ -1,0 +1,46 @@
+#include "rpc/server/memory_budget.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+namespace quorate::rpc {
+namespace {
+
+TEST_CASE("memory is low from seven eighths of the limit until it is below three quarters") {
+  MemoryBudget budget;
+  CHECK_FALSE(budget.OnMeasured(1'000'000));
+  CHECK_FALSE(budget.low());  // there is no limit
+  budget.SetLimit(800);
+  CHECK_FALSE(budget.OnMeasured(699));
+  CHECK(budget.OnMeasured(700));
+  CHECK(budget.low());
+  CHECK_FALSE(budget.OnMeasured(600));
+  CHECK(budget.low());
+  CHECK(budget.OnMeasured(599));
+  CHECK_FALSE(budget.low());
+  CHECK(budget.measurements() == 5);
+}
+
+TEST_CASE("replies exceed their share from a quarter of the limit on") {
+  MemoryBudget budget;
+  budget.Add(MemoryUse::kUnsent, 1'000'000);
+  CHECK_FALSE(budget.replies_exceed());
+  budget.Add(MemoryUse::kUnsent, 100 - 1'000'000);
+  budget.SetLimit(800);
+  budget.Add(MemoryUse::kRequests, 700);
+  budget.Add(MemoryUse::kReads, 100);
+  CHECK_FALSE(budget.replies_exceed());
+  budget.Add(MemoryUse::kReads, 1);
+  CHECK(budget.replies_exceed());
+  budget.Add(MemoryUse::kReads, -1);
+  CHECK_FALSE(budget.replies_exceed());
+}
+
+TEST_CASE("the process and the machine are measured") {
+  CHECK(DefaultMemoryLimit() > 16u << 20);
+  const std::string large(32u << 20, 'x');
+  CHECK(MeasureResidentBytes(0) > large.size());
+}
+
+}  // namespace
+}  // namespace quorate::rpc

@@ -1,0 +1,27 @@
+// Reads of a connection that may take longer than the tree may be locked for.
+//
+// Thread-safety: none; on the thread of the connection's loop.
+#pragma once
+
+#include "rpc/zk/connection.h"
+
+namespace quorate::rpc::zk {
+
+class Connection::LongRead {
+ public:
+  virtual ~LongRead() = default;
+  // Reads the next piece, about kNodesPerHold znodes, and puts the reply into the connection's out_
+  // behind the last one. False if there is more to read. It may unlock the tree to encode a reply.
+  virtual bool Continue(Connection* connection) = 0;
+  // What is kept of the reply so far.
+  virtual size_t bytes() const = 0;
+  int32_t xid() const { return xid_; }
+
+ protected:
+  explicit LongRead(int32_t xid) : xid_(xid) {}
+
+ private:
+  const int32_t xid_;
+};
+
+}  // namespace quorate::rpc::zk

@@ -1,0 +1,222 @@
+// Requests that look at much of the tree: they are answered in pieces, between which the tree is
+// unlocked. What apply waits for is told by counts, and not by time.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "rpc/zk/loop_fixture.h"
+
+namespace quorate::rpc::zk {
+namespace {
+
+using tree::ErrorCode;
+using Strings = std::vector<std::string>;
+
+constexpr int kMany = 30'000;
+// A piece ends with the group of children that it has begun, and begins with what was spent before.
+constexpr size_t kHoldMax = 3 * kNodesPerHold;
+
+std::string NameOf(int i) { return "n" + std::to_string(i); }
+
+Strings SortedNames(BigEndianReader& reader) {
+  Strings names;
+  for (int32_t left = reader.Int<int32_t>(); left > 0; --left) names.emplace_back(reader.String());
+  std::sort(names.begin(), names.end());
+  REQUIRE(reader.ok());
+  return names;
+}
+
+class LargeTree : public Fixture {
+ public:
+  LargeTree() {
+    REQUIRE(Call(writer, OpCode::kCreate, Create("/d", "")).error == ErrorCode::kOk);
+    REQUIRE(Call(writer, OpCode::kCreate, Create("/d/m", "")).error == ErrorCode::kOk);
+    for (int begin = 0; begin < kMany; begin += 1000) {
+      std::string multi;
+      BigEndianWriter to(&multi);
+      for (int i = begin; i < begin + 1000; ++i) {
+        WriteMultiResultHeader(OpCode::kCreate, to);
+        to.Raw(Create("/d/m/" + NameOf(i), "", 1));
+      }
+      WriteMultiEnd(to);
+      REQUIRE(Call(writer, OpCode::kMulti, multi).error == ErrorCode::kOk);
+    }
+  }
+  // Begins a request, and runs so many turns of it.
+  void Begin(OpCode op, const std::string& body, int turns) {
+    Write(reader, 77, op, body);
+    for (; turns > 0; --turns) REQUIRE(sockets.RunTurn());
+    REQUIRE(sockets.received(reader).empty());
+  }
+  // Makes a write and has it applied, without a turn of the loop.
+  void Change(OpCode op, const std::string& body) {
+    tree::Request request;
+    std::vector<OpCode> shapes;
+    REQUIRE(DecodeWrite(op, body, &request, &shapes) == ErrorCode::kOk);
+    CommandBatch batch;
+    tree::CommandHeader header;
+    header.origin = service.origin();
+    header.origin_tag = other_tag;
+    tree::AppendRequest(header, request, batch.bytes.get());
+    batch.commands.push_back({0, batch.bytes->size()});
+    service.Submit(std::move(batch));
+    service.Apply(&door);
+  }
+  std::string Version(const std::string& path) {
+    std::string body = Path(path);
+    BigEndianWriter(&body).Int(tree::kAnyVersion);
+    return body;
+  }
+  size_t LongestHold() const { return loop.longest_hold(); }
+
+  const uint32_t writer = ConnectSession();
+  const uint32_t reader = ConnectSession();
+  const uint32_t other_tag = 1'000'000;  // of no connection
+};
+
+TEST_CASE("a long list is read in pieces and is of one moment, with its watch") {
+  LargeTree f;
+  f.Begin(OpCode::kGetChildren2, PathAndWatch("/d/m", true), 3);
+  f.Change(OpCode::kCreate, Create("/d/m/new", ""));
+  for (int i = 0; i < kMany; i += 3) f.Change(OpCode::kDelete, f.Version("/d/m/" + NameOf(i)));
+  // What comes behind it waits, and a ping does not.
+  f.Write(f.reader, 78, OpCode::kExists, PathAndWatch("/d", false));
+  f.Write(f.reader, kPingXid, OpCode::kPing, "");
+  f.Settle();
+  CHECK(f.Next(f.reader).xid == kPingXid);
+  const Packet packet = f.Next(f.reader);
+  CHECK(packet.xid == 77);
+  REQUIRE(packet.error == ErrorCode::kOk);
+  CHECK(packet.zxid == f.service.ReadTree()->last_zxid().value());
+  BigEndianReader reader(packet.body);
+  Strings expected = {"new"};
+  for (int i = 0; i < kMany; ++i) {
+    if (i % 3 != 0) expected.push_back(NameOf(i));
+  }
+  std::sort(expected.begin(), expected.end());
+  CHECK(SortedNames(reader) == expected);
+  CHECK(reader.rest().size() == 68);  // the stat
+  CHECK(f.Next(f.reader).xid == 78);
+  f.Change(OpCode::kCreate, Create("/d/m/later", ""));
+  f.Settle();
+  CHECK(f.Next(f.reader).xid == kNotificationXid);
+  CHECK(f.LongestHold() <= kHoldMax);
+}
+
+TEST_CASE("a write behind a long read waits for it, and is made though its client has gone") {
+  LargeTree f;
+  f.Begin(OpCode::kGetChildren, PathAndWatch("/d/m", false), 2);
+  f.Write(f.reader, 78, OpCode::kCreate, Create("/d/behind", ""));
+  SECTION("it stays") {
+    f.Settle();
+    CHECK(f.Next(f.reader).xid == 77);
+    CHECK(f.Next(f.reader).xid == 78);
+  }
+  SECTION("it goes") {
+    f.sockets.RunTurn();
+    f.sockets.HangUp(f.reader);
+    f.Settle();
+  }
+  tree::Stat stat;
+  CHECK(f.service.ReadTree()->Exists("/d/behind", &stat) == ErrorCode::kOk);
+}
+
+TEST_CASE("a znode that goes while its children are listed is not there") {
+  LargeTree f;
+  f.Begin(OpCode::kGetChildren, PathAndWatch("/d/m", true), 2);
+  for (int i = 0; i < kMany; ++i) f.Change(OpCode::kDelete, f.Version("/d/m/" + NameOf(i)));
+  f.Change(OpCode::kDelete, f.Version("/d/m"));
+  f.Settle();
+  CHECK(f.Next(f.reader).error == ErrorCode::kNoNode);
+}
+
+TEST_CASE("many reads, counts, ephemerals and watches are done in pieces") {
+  LargeTree f;
+  const auto call = [&f](uint32_t tag, OpCode op, const std::string& body) {
+    const Packet packet = f.Call(tag, op, body);
+    REQUIRE(packet.error == ErrorCode::kOk);
+    return packet;
+  };
+  std::string lists;
+  BigEndianWriter to(&lists);
+  for (OpCode op : {OpCode::kGetChildren, OpCode::kGetData, OpCode::kGetChildren}) {
+    WriteMultiResultHeader(op, to);
+    to.String("/d/m");
+    to.Int<uint8_t>(0);
+  }
+  for (int i = 0; i < kMany; ++i) {
+    WriteMultiResultHeader(OpCode::kGetData, to);
+    to.String("/d/m/" + NameOf(i));
+    to.Int<uint8_t>(0);
+  }
+  WriteMultiEnd(to);
+  CHECK(call(f.reader, OpCode::kMultiRead, lists).body.size() > size_t{kMany} * 90);
+
+  const Packet count = call(f.reader, OpCode::kGetAllChildrenNumber, Path("/d"));
+  BigEndianReader number(count.body);
+  CHECK(number.Int<int32_t>() == kMany + 1);
+
+  const Packet ephemerals = call(f.writer, OpCode::kGetEphemerals, Path("/d/m/n1"));
+  BigEndianReader paths(ephemerals.body);
+  CHECK(SortedNames(paths).size() == 11'111);
+
+  std::string watches(8, '\0');
+  BigEndianWriter watched(&watches);
+  watched.Int<int32_t>(kMany);
+  for (int i = 0; i < kMany; ++i) watched.String("/d/m/" + NameOf(i));
+  watched.Int<int32_t>(0);
+  watched.Int<int32_t>(0);
+  f.Write(f.reader, 78, OpCode::kSetWatches, watches);
+  f.Settle();
+  int told = 0;  // all have changed since zxid 0
+  while (f.Next(f.reader).xid == kNotificationXid) ++told;
+  CHECK(told == kMany);
+  CHECK(f.LongestHold() <= kHoldMax);
+}
+
+TEST_CASE("getEphemerals begins again if the one that it has got to goes") {
+  LargeTree f;
+  f.Write(f.writer, 77, OpCode::kGetEphemerals, Path("/"));
+  REQUIRE(f.sockets.RunTurn());
+  for (size_t pieces : {1, 2}) {  // a turn makes one or two
+    const int last = static_cast<int>(pieces * kNodesPerHold) - 1;
+    f.Change(OpCode::kDelete, f.Version("/d/m/" + NameOf(last)));
+  }
+  f.Settle();
+  const Packet packet = f.Next(f.writer);
+  REQUIRE(packet.error == ErrorCode::kOk);
+  BigEndianReader paths(packet.body);
+  CHECK(SortedNames(paths).size() == kMany - 2);
+}
+
+TEST_CASE("long lists of many connections do not hold the tree together") {
+  LargeTree f;
+  std::vector<uint32_t> readers;
+  for (int i = 0; i < 20; ++i) readers.push_back(f.ConnectSession());
+  for (uint32_t tag : readers) f.Write(tag, 1, OpCode::kGetChildren, PathAndWatch("/d/m", false));
+  f.Settle();
+  for (uint32_t tag : readers) CHECK(f.Next(tag).error == ErrorCode::kOk);
+  CHECK(f.LongestHold() <= kHoldMax);
+}
+
+TEST_CASE("the watches of a connection that goes are dropped in pieces") {
+  LargeTree f;
+  std::string watches(8, '\x7f');
+  BigEndianWriter to(&watches);
+  to.Int<int32_t>(kMany);
+  for (int i = 0; i < kMany; ++i) to.String("/d/m/" + NameOf(i));
+  to.Int<int32_t>(0);
+  to.Int<int32_t>(0);
+  REQUIRE(f.Call(f.reader, OpCode::kSetWatches, watches).error == ErrorCode::kOk);
+  const auto count = [&f] {
+    MutexLock lock(&f.door.watches().mutex);
+    return f.door.watches().table.watch_count();
+  };
+  CHECK(count() == kMany);
+  f.sockets.HangUp(f.reader);
+  CHECK(count() == 0);
+}
+
+}  // namespace
+}  // namespace quorate::rpc::zk
