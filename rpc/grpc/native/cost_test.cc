@@ -1,0 +1,324 @@
+// What the most expensive request of each kind costs, at a large tree: prints a table, and holds it
+// against bounds. How large the tree is, QUORATE_COST_NODES says; costs that grow with it show as a
+// bound that breaks.
+#include <malloc.h>
+
+#include <algorithm>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <new>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "rpc/grpc/native/fixture.h"
+#include "rpc/server/listing.h"
+
+// What is allocated now, and the most that it was.
+static std::atomic<int64_t> allocated{0};
+static std::atomic<int64_t> most_allocated{0};
+
+void* operator new(size_t size) {
+  void* block = std::malloc(size);
+  if (block == nullptr) throw std::bad_alloc();
+  const auto bytes = static_cast<int64_t>(malloc_usable_size(block));
+  const int64_t now = allocated.fetch_add(bytes) + bytes;
+  if (now > most_allocated) most_allocated = now;
+  return block;
+}
+void operator delete(void* block) noexcept {
+  if (block != nullptr) allocated -= static_cast<int64_t>(malloc_usable_size(block));
+  std::free(block);
+}
+void operator delete(void* block, size_t) noexcept { operator delete(block); }
+
+namespace quorate::rpc {
+namespace {
+
+constexpr size_t kMiB = 1u << 20;
+constexpr size_t kRequestBytes = 1'000'000;  // about the largest that jute.maxbuffer allows
+
+size_t Nodes() {
+  const char* text = std::getenv("QUORATE_COST_NODES");
+  return text == nullptr ? 20'000 : std::strtoull(text, nullptr, 10);
+}
+
+// What one request may cost.
+struct Bounds {
+  size_t sent = 0;  // bytes
+  size_t log = 0;   // bytes
+  size_t allocated = 0;
+};
+
+class Table {
+ public:
+  Table() {
+    std::printf(
+        "| request | worst case | bytes sent | bytes in the log | bytes allocated "
+        "|\n| --- | --- | --- | --- | --- |\n");
+  }
+  void Add(const char* name, const char* worst, size_t sent, size_t log, size_t bytes) {
+    std::printf("| %s | %s | %zu | %zu | %zu |\n", name, worst, sent, log, bytes);
+  }
+};
+
+std::string WatchedPaths(size_t lists, const std::string& first_list) {
+  std::string body(8, '\0');
+  body += first_list;
+  for (size_t i = 1; i < lists; ++i) body += std::string(4, '\0');
+  return body;
+}
+
+std::string Repeated(size_t bytes, const std::string& item) {
+  std::string list;
+  BigEndianWriter to(&list);
+  const size_t count = bytes / (4 + item.size());
+  to.Int(static_cast<int32_t>(count));
+  for (size_t i = 0; i < count; ++i) to.String(item);
+  return list;
+}
+
+std::string Multi(zk::OpCode op, const std::string& body) {
+  std::string multi;
+  BigEndianWriter to(&multi);
+  while (multi.size() < kRequestBytes) {
+    zk::WriteMultiResultHeader(op, to);
+    to.Raw(body);
+  }
+  zk::WriteMultiEnd(to);
+  return multi;
+}
+
+std::string PathAndInt(const std::string& path, int32_t number) {
+  std::string body = zk::Path(path);
+  BigEndianWriter(&body).Int(number);
+  return body;
+}
+
+TEST_CASE("the cost of one ZooKeeper request of any kind is bounded") {
+  zk::Fixture f;
+  const uint32_t tag = f.ConnectSession();
+  const auto call = [&](zk::OpCode op, const std::string& body) {
+    REQUIRE(f.Call(tag, op, body).error == tree::ErrorCode::kOk);
+  };
+  call(zk::OpCode::kCreate, zk::Create("/d", std::string(900'000, 'x')));
+  call(zk::OpCode::kCreate, zk::Create("/d/m", ""));
+  const size_t nodes = Nodes();
+  for (size_t made = 0; made < nodes;) {
+    std::string multi;
+    BigEndianWriter to(&multi);
+    for (size_t i = 0; i < 1000 && made < nodes; ++i, ++made) {
+      zk::WriteMultiResultHeader(zk::OpCode::kCreate, to);
+      to.Raw(zk::Create("/d/m/node-" + std::to_string(made), "", 1));
+    }
+    zk::WriteMultiEnd(to);
+    call(zk::OpCode::kMulti, multi);
+  }
+  struct Case {
+    zk::OpCode op;
+    const char* name;
+    const char* worst;
+    std::string body;
+    Bounds bounds;
+  };
+  const size_t reply_max = static_cast<size_t>(f.config.max_reply_bytes) + 1024;
+  const std::string large(kRequestBytes - 1000, 'x');
+  const std::string list = PathAndInt("/d/m", 0).substr(0, 9);  // the path, no watch
+  const std::vector<Case> cases = {
+      {zk::OpCode::kPing, "ping", "any", "", {20, 0, kMiB}},
+      {zk::OpCode::kExists,
+       "exists",
+       "a path of 1 MB",
+       zk::PathAndWatch("/" + large, true),
+       {100, 0, 8 * kMiB}},
+      {zk::OpCode::kGetData,
+       "getData",
+       "data of 900 KB",
+       zk::PathAndWatch("/d", false),
+       {kMiB, 0, 8 * kMiB}},
+      {zk::OpCode::kGetAcl, "getACL", "any", zk::Path("/d"), {200, 0, kMiB}},
+      {zk::OpCode::kGetChildren,
+       "getChildren",
+       "all znodes",
+       zk::PathAndWatch("/d/m", false),
+       {reply_max, 0, 4 * reply_max}},
+      {zk::OpCode::kGetChildren2,
+       "getChildren2",
+       "all znodes",
+       zk::PathAndWatch("/d/m", false),
+       {reply_max, 0, 4 * reply_max}},
+      {zk::OpCode::kMultiRead,
+       "multiRead",
+       "1 MB of getData of 900 KB each",
+       Multi(zk::OpCode::kGetData, zk::PathAndWatch("/d", false)),
+       {reply_max, 0, 4 * reply_max}},
+      {zk::OpCode::kMultiRead,
+       "multiRead",
+       "1 MB of getChildren of all znodes",
+       Multi(zk::OpCode::kGetChildren, list),
+       {reply_max, 0, 4 * reply_max}},
+      {zk::OpCode::kGetEphemerals,
+       "getEphemerals",
+       "all znodes",
+       zk::Path("/"),
+       {reply_max, 0, 4 * reply_max}},
+      {zk::OpCode::kGetAllChildrenNumber,
+       "getAllChildrenNumber",
+       "all znodes",
+       zk::Path("/d"),
+       {100, 0, kMiB}},
+      {zk::OpCode::kSetWatches,
+       "setWatches",
+       "1 MB of paths that changed",
+       WatchedPaths(3, Repeated(kRequestBytes, "/")),
+       {8 * kMiB, 0, 64 * kMiB}},
+      {zk::OpCode::kSetWatches2,
+       "setWatches2",
+       "1 MB of paths that changed",
+       WatchedPaths(5, Repeated(kRequestBytes, "/")),
+       {8 * kMiB, 0, 64 * kMiB}},
+      {zk::OpCode::kAddWatch,
+       "addWatch",
+       "a path of 1 MB",
+       PathAndInt("/" + large, 1),
+       {100, 0, 8 * kMiB}},
+      {zk::OpCode::kCheckWatches,
+       "checkWatches",
+       "a path of 1 MB",
+       PathAndInt("/" + large, 3),
+       {100, 0, 8 * kMiB}},
+      {zk::OpCode::kRemoveWatches,
+       "removeWatches",
+       "a path of 1 MB",
+       PathAndInt("/" + large, 3),
+       {100, 0, 8 * kMiB}},
+      {zk::OpCode::kWhoAmI, "whoAmI", "any", "", {1000, 0, kMiB}},
+      {zk::OpCode::kReconfig, "reconfig", "1 MB of members", zk::Path(large), {100, 0, 8 * kMiB}},
+      {zk::OpCode::kCreate,
+       "create",
+       "data of 1 MB",
+       zk::Create("/large", large),
+       {100, 2 * kMiB, 16 * kMiB}},
+      {zk::OpCode::kCreate2,
+       "create2",
+       "data of 1 MB",
+       zk::Create("/large2", large),
+       {200, 2 * kMiB, 16 * kMiB}},
+      {zk::OpCode::kSetData,
+       "setData",
+       "data of 1 MB",
+       zk::SetData("/large", large),
+       {200, 2 * kMiB, 16 * kMiB}},
+      {zk::OpCode::kCheck, "check", "any", PathAndInt("/d", -1), {100, 500, kMiB}},
+      {zk::OpCode::kDelete,
+       "delete",
+       "data of 1 MB",
+       PathAndInt("/large", -1),
+       {100, 500, 2 * kMiB}},
+      {zk::OpCode::kMulti,
+       "multi",
+       "1 MB of setData",
+       Multi(zk::OpCode::kSetData, zk::SetData("/d/m", "")),
+       {8 * kMiB, 2 * kMiB, 128 * kMiB}},
+  };
+  Table table;
+  for (const Case& each : cases) {
+    CAPTURE(each.name, each.worst);
+    const std::string packet = zk::RequestPacket(7, each.op, each.body);
+    const int64_t before = allocated;
+    most_allocated = before;
+    f.sockets.Write(tag, packet);
+    f.sockets.RunTurns();
+    size_t log = 0;
+    for (const CommandBatch& batch : f.service.batches) log += batch.bytes->size();
+    f.Settle();
+    const size_t sent = f.sockets.received(tag).size();
+    f.sockets.received(tag).clear();
+    // The request, and the reply in the hands of the client, are not the server's.
+    const int64_t counted =
+        most_allocated - before - static_cast<int64_t>(sent) - static_cast<int64_t>(packet.size());
+    const size_t bytes = static_cast<size_t>(std::max<int64_t>(counted, 0));
+    table.Add(each.name, each.worst, sent, log, bytes);
+    REQUIRE(f.sockets.open(tag));
+    CHECK(sent <= each.bounds.sent);
+    CHECK(log <= each.bounds.log);
+    CHECK(f.loop.longest_hold() <= 3 * kNodesPerHold);
+    CHECK(bytes <= each.bounds.allocated);
+  }
+}
+
+}  // namespace
+
+namespace native {
+namespace {
+
+TEST_CASE("the cost of one gRPC request of any kind is bounded") {
+  Fixture f;
+  f.Change(CreateOp("/d", std::string(900'000, 'x')));
+  f.Change(CreateOp("/d/m"));
+  const size_t nodes = Nodes();
+  for (size_t made = 0; made < nodes;) {
+    v1::TxnRequest request;
+    for (size_t i = 0; i < 1000 && made < nodes; ++i, ++made) {
+      *request.add_operations() = CreateOp("/d/m/node-" + std::to_string(made));
+    }
+    v1::TxnResponse response;
+    REQUIRE(f.Unary(Method::kTxn, request, &response).ok());
+  }
+  const size_t reply_max = static_cast<size_t>(f.config.max_reply_bytes) + 1024;
+  Table table;
+  const auto cost = [&](const char* name, const char* worst, Method method,
+                        const std::string& message, const Bounds& bounds) {
+    CAPTURE(name, worst);
+    const uint32_t tag = f.transport.Open(method);
+    const int64_t before = allocated;
+    most_allocated = before;
+    f.transport.Write(tag, message);
+    f.transport.RunTurns();
+    size_t log = 0;
+    for (const CommandBatch& batch : f.service.batches) log += batch.bytes->size();
+    f.Settle();
+    size_t sent = 0;
+    for (const std::string& part : f.transport.received(tag)) sent += part.size();
+    const int64_t counted = most_allocated - before - static_cast<int64_t>(sent);
+    const size_t bytes = static_cast<size_t>(std::max<int64_t>(counted, 0));
+    table.Add(name, worst, sent, log, bytes);
+    CHECK(sent <= bounds.sent);
+    CHECK(log <= bounds.log);
+    CHECK(f.loop.longest_hold() <= 3 * kNodesPerHold);
+    CHECK(bytes <= bounds.allocated);
+  };
+  v1::GetRequest get;
+  get.set_path("/d");
+  cost("Get", "data of 900 KB", Method::kGet, get.SerializeAsString(), {kMiB, 0, 8 * kMiB});
+  v1::ExistsRequest exists;
+  exists.set_path("/" + std::string(kRequestBytes, 'x'));
+  cost("Exists", "a path of 1 MB", Method::kExists, exists.SerializeAsString(), {200, 0, 8 * kMiB});
+  v1::ListRequest list;
+  list.set_path("/d/m");
+  cost("List", "all znodes", Method::kList, list.SerializeAsString(),
+       {reply_max, 0, 12 * reply_max});
+  v1::CreateRequest create;
+  *create.mutable_create() = CreateOp("/large", std::string(kRequestBytes, 'x')).create();
+  cost("Create", "data of 1 MB", Method::kCreate, create.SerializeAsString(),
+       {300, 2 * kMiB, 16 * kMiB});
+  v1::SetRequest set;
+  *set.mutable_set() = SetOp("/large", std::string(kRequestBytes, 'x')).set();
+  cost("Set", "data of 1 MB", Method::kSet, set.SerializeAsString(), {300, 2 * kMiB, 16 * kMiB});
+  v1::TxnRequest txn;
+  for (size_t i = 0; i < kRequestBytes / 10; ++i) *txn.add_operations() = SetOp("/d/m", "");
+  cost("Txn", "1 MB of Set", Method::kTxn, txn.SerializeAsString(),
+       {16 * kMiB, 8 * kMiB, 256 * kMiB});
+  v1::DeleteRequest remove;
+  *remove.mutable_delete_() = DeleteOp("/d/m", /*recursive=*/true).delete_();
+  cost("Delete", "recursive, more than 10,000 znodes", Method::kDelete, remove.SerializeAsString(),
+       {300, 500, 8 * kMiB});
+}
+
+}  // namespace
+}  // namespace native
+}  // namespace quorate::rpc
