@@ -27,9 +27,9 @@ class Fixture {
   void Remove(const std::string& path) { Apply(MakeDelete(path), tree::EventType::kNodeDeleted); }
   std::set<std::string> Children() const {
     std::set<std::string> names;
-    tree::Stat stat;
+    tree::Stat found;
     server.tree().GetChildren(
-        "/d", {}, [&](std::string_view name) { names.emplace(name); }, &stat);
+        "/d", {}, [&](std::string_view name) { names.emplace(name); }, &found);
     return names;
   }
   std::unique_ptr<Listing> Begin(size_t bytes_max = kNoLimit) {
