@@ -723,6 +723,7 @@ TEST_CASE("a member that lost its disk comes back, and counts only when it has c
   CHECK(lost.replica().ReadTree()->digest() == leader.replica().ReadTree()->digest());
   // Without the old leader, the two others go on: one of them is the one that was lost.
   cluster.Kill(leader);
+  cluster.PassUntil([&] { return lost.replica().status().serving(); });
   Client other(&cluster, &lost);
   CHECK(other.Call(OpCode::kCreate, zk::Create("/after", "")).error == ErrorCode::kOk);
 }
