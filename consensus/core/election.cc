@@ -156,15 +156,14 @@ bool Raft::Impl::HasQuorum() const {
 }
 
 bool Raft::Impl::CountsForQuorum(const Progress* progress) const {
-  // A recovering member's log may lack what its lost disk had: see standing.cc.
+  // A recovering member's log may lack what its lost disk had: see data_loss.cc.
   return progress != nullptr && progress->voting();
 }
 
 bool Raft::Impl::DiskStalls() const {
   const int stall_ticks =
       options_.disk_stall_ticks > 0 ? options_.disk_stall_ticks : 10 * options_.election_ticks;
-  return !in_progress_.empty() &&
-         now_ticks_ - in_progress_.front().handed_ticks >= static_cast<uint64_t>(stall_ticks);
+  return durability_.WaitedTicks(now_ticks_) >= static_cast<uint64_t>(stall_ticks);
 }
 
 const Progress* Raft::Impl::BestSuccessor(const LeaderRole& leader) const {
@@ -306,14 +305,14 @@ void Raft::Impl::GrantVote(MemberId candidate) {
   ResetElectionTimer();
   if (vote_ == kNoMember) {
     vote_ = candidate;
-    hard_state_changed_ = true;
+    durability_.HardStateChanged();
   }
   // It takes part in founding the cluster: what it promises from now on counts.
   if (standing_ == Standing::kBlank) SetStanding(Standing::kFull);
   const VoteResponse response{false, true};
-  if (hard_state_changed_) {
+  if (durability_.IsHardStateDue()) {
     SendAfterPersist(candidate, response);
-  } else if (vote_batch_ <= persisted_) {
+  } else if (durability_.IsHardStateDurable()) {
     Send(candidate, response);
   }
   // Else the answer to the first request is on its way with the batch.

@@ -14,9 +14,20 @@
 namespace quorate::consensus {
 namespace {
 
+using Body = decltype(Message::body);
+
 // The first byte of a message: the alternative of Message::body, from 1 so that zeros are no
-// message.
+// message. AppendAccepted and AppendRejected share the type of the former; the byte behind the
+// header tells them apart.
 constexpr uint8_t TypeByte(size_t alternative) { return static_cast<uint8_t>(alternative + 1); }
+constexpr size_t kAppendAccepted = 3;
+constexpr size_t kAppendRejected = 15;
+static_assert(std::is_same_v<std::variant_alternative_t<kAppendAccepted, Body>, AppendAccepted>);
+static_assert(std::is_same_v<std::variant_alternative_t<kAppendRejected, Body>, AppendRejected>);
+
+uint8_t TypeByteOf(const Body& body) {
+  return TypeByte(body.index() == kAppendRejected ? kAppendAccepted : body.index());
+}
 
 // In the place of VoteResponse::granted, which is 0 or 1 without a membership.
 constexpr uint8_t kGrantedWithMembership = 2;
@@ -42,13 +53,14 @@ struct BodyText {
            " commit=" + Describe(body.commit) + (body.commit_news ? " news" : "") +
            (body.entries.empty() ? "" : " " + DescribeEntries(body.entries));
   }
-  std::string operator()(const AppendResponse& body) const {
-    if (body.success) {
-      return " AppendResponse match=" + Describe(body.match_index) +
-             (body.hint_index == body.match_index ? "" : " received=" + Describe(body.hint_index));
-    }
-    return " AppendResponse rejected=" + Describe(body.rejected_prev_index) +
-           " hint=" + DescribePosition(body.hint_index, body.hint_term);
+  std::string operator()(const AppendAccepted& body) const {
+    const bool all_durable = body.received_index == body.match_index;
+    return " AppendAccepted match=" + Describe(body.match_index) +
+           (all_durable ? "" : " received=" + Describe(body.received_index));
+  }
+  std::string operator()(const AppendRejected& body) const {
+    return " AppendRejected prev=" + Describe(body.prev_index) +
+           " candidate=" + DescribePosition(body.candidate_index, body.candidate_term);
   }
   std::string operator()(const Heartbeat& body) const {
     return " Heartbeat commit=" + Describe(body.commit) + " round=" + Describe(body.read_round);
@@ -127,12 +139,19 @@ struct BodyWriter {
       out.String(entry.payload.view());
     }
   }
-  void operator()(const AppendResponse& body) const {
-    Bool(body.success);
+  void operator()(const AppendAccepted& body) const {
+    Bool(true);
     out.Int(body.match_index.value());
-    out.Int(body.rejected_prev_index.value());
-    out.Int(body.hint_index.value());
-    out.Int(body.hint_term.value());
+    out.Int<uint64_t>(0);
+    out.Int(body.received_index.value());
+    out.Int<uint64_t>(0);
+  }
+  void operator()(const AppendRejected& body) const {
+    Bool(false);
+    out.Int<uint64_t>(0);
+    out.Int(body.prev_index.value());
+    out.Int(body.candidate_index.value());
+    out.Int(body.candidate_term.value());
   }
   void operator()(const Heartbeat& body) const {
     out.Int(body.commit.value());
@@ -223,12 +242,18 @@ class BodyReader {
       body->entries.push_back(std::move(entry));
     }
   }
-  void Read(AppendResponse* body) {
-    body->success = Bool();
+  // Behind the byte that says which of the two it is.
+  void Read(AppendAccepted* body) {
     Read(&body->match_index);
-    Read(&body->rejected_prev_index);
-    Read(&body->hint_index);
-    Read(&body->hint_term);
+    Unused();
+    Read(&body->received_index);
+    Unused();
+  }
+  void Read(AppendRejected* body) {
+    Unused();
+    Read(&body->prev_index);
+    Read(&body->candidate_index);
+    Read(&body->candidate_term);
   }
   void Read(Heartbeat* body) {
     Read(&body->commit);
@@ -282,6 +307,11 @@ class BodyReader {
     *value = StrongInt<Tag, Rep>(in_.Int<Rep>());
   }
 
+  // A field of the other kind of answer.
+  void Unused() {
+    if (in_.Int<uint64_t>() != 0) in_.Fail();
+  }
+
   bool Bool() {
     const auto value = in_.Int<uint8_t>();
     if (value > 1) in_.Fail();
@@ -300,8 +330,16 @@ class BodyReader {
 
 // Makes `body` the alternative of `type` and reads it. False if there is no such alternative.
 template <size_t I = 0>
-bool ReadBody(uint8_t type, BodyReader* reader, decltype(Message::body)* body) {
-  if constexpr (I < std::variant_size_v<decltype(Message::body)>) {
+bool ReadBody(uint8_t type, BodyReader* reader, Body* body) {
+  if constexpr (I == kAppendRejected) {
+    return ReadBody<I + 1>(type, reader, body);
+  } else if constexpr (I < std::variant_size_v<Body>) {
+    if constexpr (I == kAppendAccepted) {
+      if (type == TypeByte(I) && !reader->Bool()) {
+        reader->Read(&body->emplace<kAppendRejected>());
+        return true;
+      }
+    }
     if (type != TypeByte(I)) return ReadBody<I + 1>(type, reader, body);
     reader->Read(&body->emplace<I>());
     return true;
@@ -324,7 +362,7 @@ void EncodeMessage(const Message& message, std::string* out) {
   const size_t size = out->size() + 64 + EncodedPayloadBytes(message);
   if (size > out->capacity()) out->reserve(std::max(size, 2 * out->capacity()));
   LittleEndianWriter writer(out);
-  writer.Int(TypeByte(message.body.index()));
+  writer.Int(TypeByteOf(message.body));
   writer.Int(message.from.value());
   writer.Int(message.to.value());
   writer.Int(message.term.value());

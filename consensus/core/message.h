@@ -22,7 +22,7 @@ struct VoteRequest {
       false;  // granted although the receiver hears from a leader (thesis 4.2.3)
   Index last_index;
   Term last_term;
-  // All voters said that their logs are empty: also blank members may vote (standing.cc).
+  // All voters said that their logs are empty: also blank members may vote (data_loss.cc).
   bool founding = false;
   friend bool operator==(const VoteRequest&, const VoteRequest&) = default;
 };
@@ -49,18 +49,23 @@ struct AppendRequest {
   friend bool operator==(const AppendRequest&, const AppendRequest&) = default;
 };
 
-// `success`: the sender's log is durable and equal to the leader's up to `match_index`, and equal,
-// durable or not, up to `hint_index` (not below match_index): what need not be sent again. A
-// hint_index below what was acknowledged says that the sender was restarted since.
-// Otherwise the request with `rejected_prev_index` did not fit; (hint_index, hint_term) is the
-// sender's last entry that could still agree with the leader's log.
-struct AppendResponse {
-  bool success = false;
+// The sender's log is durable and equal to the leader's up to `match_index`, and equal, durable or
+// not, up to `received_index` (not below match_index): entries up to there need not be sent again.
+// A received_index below an earlier match_index says that the sender was restarted since.
+struct AppendAccepted {
   Index match_index;
-  Index rejected_prev_index;
-  Index hint_index;
-  Term hint_term;
-  friend bool operator==(const AppendResponse&, const AppendResponse&) = default;
+  Index received_index;
+  friend bool operator==(const AppendAccepted&, const AppendAccepted&) = default;
+};
+
+// The sender's log has no entry at `prev_index` of the request, or one of another term. The entry
+// (candidate_index, candidate_term) is the last one in the sender's log that may equal the leader's
+// entry of that index. All zeros: the request was of an old term.
+struct AppendRejected {
+  Index prev_index;
+  Index candidate_index;
+  Term candidate_term;
+  friend bool operator==(const AppendRejected&, const AppendRejected&) = default;
 };
 
 // Not behind the log on its way: keeps leadership and confirms reads while a disk stalls.
@@ -78,7 +83,7 @@ struct HeartbeatResponse {
 // A member that does not lead asks for an index that is safe to read at.
 struct ReadIndexRequest {
   uint64_t request_id = 0;
-  bool recovering = false;  // the index shall also cover the newest membership (standing.cc)
+  bool recovering = false;  // the index shall also cover the newest membership (data_loss.cc)
   friend bool operator==(const ReadIndexRequest&, const ReadIndexRequest&) = default;
 };
 
@@ -104,7 +109,7 @@ struct SnapshotChunk {
 };
 
 // Of the snapshot of `index`, everything before `next_offset` is staged. `done`: the follower has
-// everything up to `index`, durable or not (what is durable is acknowledged by AppendResponse).
+// everything up to `index`, durable or not (what is durable is acknowledged by AppendAccepted).
 // Also the first answer to the beginning of another snapshot: then it asks the leader to go on with
 // this one, if it can.
 struct SnapshotAck {
@@ -149,9 +154,10 @@ struct Message {
   MemberId from;
   MemberId to;
   Term term;
-  std::variant<VoteRequest, VoteResponse, AppendRequest, AppendResponse, Heartbeat,
+  std::variant<VoteRequest, VoteResponse, AppendRequest, AppendAccepted, Heartbeat,
                HeartbeatResponse, ReadIndexRequest, ReadIndexResponse, TimeoutNow, SnapshotChunk,
-               SnapshotAck, StandingRequest, StandingResponse, LossNotice, SnapshotRejected>
+               SnapshotAck, StandingRequest, StandingResponse, LossNotice, SnapshotRejected,
+               AppendRejected>
       body;
   uint64_t birth = kFirstBirth;       // of the sender's data directory
   uint32_t version = kVersionNewest;  // the newest that the sender understands

@@ -75,7 +75,7 @@ struct Status {
   // that the cluster began with). A member that is being added, or catches up, may say so
   // meanwhile.
   bool removed = false;
-  // Not 0: this member's log lacks these entries, though it had acknowledged them (loss.cc).
+  // Not 0: this member's log lacks these entries, though it had acknowledged them (data_loss.cc).
   Index lost_first;
   Index lost_last;
   // Not 0: another member knows a later directory of this member, and said so again each time it

@@ -18,6 +18,11 @@ Progress::Progress(MemberId member, Index last_index, size_t inflight_messages_m
   ASSERT(inflight_messages_max_ > 0 && inflight_bytes_max_ > 0);
 }
 
+void Progress::Become(State state) {
+  state_ = state;
+  probe_sent_ = false;
+}
+
 bool Progress::WindowFull() const {
   return inflight_.size() >= inflight_messages_max_ || inflight_bytes_ >= inflight_bytes_max_;
 }
@@ -26,7 +31,7 @@ void Progress::Sent(Index last, size_t entry_bytes, Index commit) {
   ASSERT(last + 1 >= next_);
   ASSERT((entry_bytes == 0) == (last + 1 == next_));
   commit_told_ = std::max(commit_told_, std::min(commit, last));
-  if (state_ == State::kProbe) {
+  if (IsProbing()) {
     // `next` stays: it is what the answer is compared with.
     ASSERT(!probe_sent_);
     probe_sent_ = true;
@@ -58,10 +63,9 @@ bool Progress::Acknowledged(Index match, Index received) {
     NoteHeldProgress();
     if (held_from_ > Index{0}) held_from_ = std::max(held_from_, match_);
   }
-  // In probe an answer to something older says nothing about next - 1.
-  if (state_ == State::kProbe && received + 1 >= next_) {
-    state_ = State::kReplicate;
-    probe_is_empty_ = false;
+  // An answer to something older says nothing about next - 1.
+  if (IsProbing() && received + 1 >= next_) {
+    Become(State::kReplicate);
     ticks_since_progress_ = 0;
     next_ = std::max(next_, received + 1);
   }
@@ -74,17 +78,15 @@ bool Progress::Rejected(Index rejected_prev, Index candidate) {
   // What is acknowledged was accepted before: the rejection is older. Unless just that is being
   // probed: then the follower's disk has lost what it had acknowledged, and gets it again. (Should
   // it be old news after all, the next answer says so.)
-  const bool lost = state_ == State::kProbe && rejected_prev == match_ && candidate < match_;
+  const bool lost = IsProbing() && rejected_prev == match_ && candidate < match_;
   if (rejected_prev <= match_ && !lost) return false;
   // Only one probe is under way. In replicate the first rejection leads here to probe, and those
   // of the requests behind it end here.
-  if (state_ == State::kProbe ? rejected_prev + 1 != next_ : rejected_prev >= next_) return false;
+  if (IsProbing() ? rejected_prev + 1 != next_ : rejected_prev >= next_) return false;
   if (lost) match_ = candidate;
   next_ = std::max(match_ + 1, std::min(candidate + 1, rejected_prev));
   ASSERT(next_ > match_);
-  state_ = State::kProbe;
-  probe_sent_ = false;
-  probe_is_empty_ = false;
+  Become(State::kProbe);
   ForgetInflight();
   return true;
 }
@@ -108,15 +110,12 @@ void Progress::Heard(int silence_ticks) {
 
 void Progress::DoubtDelivery() {
   commit_told_ = std::min(commit_told_, match_);
-  if (state_ != State::kReplicate) return;
-  state_ = State::kProbe;
-  probe_sent_ = false;
-  probe_is_empty_ = true;
+  if (state_ == State::kReplicate) Become(State::kUnconfirmed);
 }
 
 void Progress::BecomeSnapshot(const SnapshotTransfer::Limits& limits) {
   ASSERT(state_ != State::kSnapshot);
-  state_ = State::kSnapshot;
+  Become(State::kSnapshot);
   transfer_ = SnapshotTransfer(limits);
   held_from_ = Index{0};
   NoteHeldProgress();
@@ -128,9 +127,7 @@ void Progress::BecomeSnapshot(const SnapshotTransfer::Limits& limits) {
 void Progress::LeaveSnapshot(Index index) {
   ASSERT(state_ == State::kSnapshot);
   ASSERT(index >= match_);
-  state_ = State::kProbe;
-  probe_sent_ = false;
-  probe_is_empty_ = false;
+  Become(State::kProbe);
   next_ = index + 1;
   transfer_ = SnapshotTransfer{};
   held_from_ = index;
@@ -170,10 +167,8 @@ void Progress::Tick(int election_ticks, int stall_ticks) {
 }
 
 void Progress::ProbeAgain() {
-  if (state_ != State::kProbe || !probe_sent_) return;
-  probe_sent_ = false;
   // Whether the entries of the first one arrived is asked without them.
-  probe_is_empty_ = true;
+  if (IsProbing() && probe_sent_) Become(State::kUnconfirmed);
 }
 
 bool Progress::LogReadAnswered(Index first) {
@@ -206,7 +201,8 @@ void Progress::CheckInvariants(Index last_index) const {
 
 std::string Progress::ToString() const {
   std::string out = Describe(member_) + ":";
-  out += state_ == State::kProbe ? "probe" : state_ == State::kReplicate ? "replicate" : "snapshot";
+  constexpr const char* kStates[] = {"probe", "unconfirmed", "replicate", "snapshot"};
+  out += kStates[static_cast<size_t>(state_)];
   out += " match=" + Describe(match_) + " next=" + Describe(next_);
   if (state_ == State::kSnapshot) {
     out += " " + transfer_.ToString();

@@ -1,20 +1,33 @@
 // What a leader knows of one follower, and the flow of AppendRequests to it.
 //
-//   probe      where the logs agree is not known, or it is doubtful whether what was sent arrived:
-//              one request is under way at a time, sent again at each heartbeat.
-//   replicate  requests follow each other without waiting for answers, within a window; `next`
-//              runs ahead of what is acknowledged.
+// The states:
 //
-//   snapshot   it needs entries that the log no longer holds: a checkpoint is sent instead, in
-//              chunks (snapshot_transfer.h); no requests meanwhile.
+//   probe        where the two logs agree is not known. One request with entries is under way.
+//   unconfirmed  what was sent may not have arrived. One request without entries is under way,
+//                which asks whether it has; `next` stays. So a follower whose disk is slow does not
+//                get the same entries again and again.
+//   replicate    requests follow each other without waiting for answers, within a window; `next`
+//                runs ahead of what is acknowledged.
+//   snapshot     the follower needs entries that the log no longer holds: a checkpoint is sent
+//                instead, in chunks (snapshot_transfer.h), and no requests.
 //
-// probe -> replicate: an answer shows that the logs agree up to next - 1.
-// replicate -> probe: a rejection (with a lower `next`); or, while requests are under way, a lost
-//              connection, a sign of life after a silence, nothing acknowledged for an election
-//              timeout. In these doubtful cases `next` stays: the probe is empty and asks whether
-//              everything sent has arrived, so that a follower whose disk is slow does not get
-//              the same entries again and again.
-// any -> snapshot: `next` lies at or below the log's base. snapshot -> probe: it has it all.
+// The transitions:
+//
+//   from                    on                                            to
+//   probe, unconfirmed      accepted up to next - 1 or further            replicate
+//   probe, unconfirmed      rejected (`next` goes down)                   probe
+//   probe                   no answer until the next heartbeat            unconfirmed
+//   replicate               rejected (`next` goes down)                   probe
+//   replicate               the connection is lost; the follower was      unconfirmed
+//                           restarted; or, while something is not
+//                           acknowledged, the follower is heard again
+//                           after a silence, or acknowledges nothing
+//                           for an election timeout
+//   all but snapshot        `next` lies at or below the log's base        snapshot
+//   snapshot                the follower has the whole checkpoint, or     probe
+//                           turns out to need none
+//
+// In probe and unconfirmed a request without an answer is sent again at each heartbeat.
 //
 // Thread-safety: none.
 #pragma once
@@ -33,7 +46,7 @@ namespace quorate::consensus {
 
 class Progress {
  public:
-  enum class State : uint8_t { kProbe, kReplicate, kSnapshot };
+  enum class State : uint8_t { kProbe, kUnconfirmed, kReplicate, kSnapshot };
 
   // Probing after `last_index`, the leader's last entry before its own first one.
   Progress(MemberId member, Index last_index, size_t inflight_messages_max,
@@ -47,9 +60,8 @@ class Progress {
   Index next() const { return next_; }
 
   // --- Sending ---
-  // In probe: whether a request may leave now. It should carry entries unless probe_is_empty().
-  bool ProbeDue() const { return state_ == State::kProbe && !probe_sent_; }
-  bool probe_is_empty() const { return probe_is_empty_; }
+  // In probe and unconfirmed: whether a request may leave now. In probe it should carry entries.
+  bool ProbeDue() const { return IsProbing() && !probe_sent_; }
   // In replicate: whether no request with entries may leave. It is open if nothing is under way; a
   // window that has room for one byte takes one whole request.
   bool WindowFull() const;
@@ -78,7 +90,7 @@ class Progress {
   // Some message came. After a silence of `silence_ticks` what is under way may have been lost with
   // whatever caused the silence.
   void Heard(int silence_ticks);
-  // What was sent may be lost.
+  // What was sent may be lost: from replicate to unconfirmed.
   void DoubtDelivery();
 
   // --- Time ---
@@ -132,6 +144,10 @@ class Progress {
   std::string ToString() const;
 
  private:
+  // One request at a time.
+  bool IsProbing() const { return state_ == State::kProbe || state_ == State::kUnconfirmed; }
+  void Become(State state);
+
   struct Request {
     Index last;
     size_t bytes;
@@ -151,11 +167,10 @@ class Progress {
   Index match_;
   Index next_;
   Index commit_told_;
-  bool probe_sent_ = false;
-  bool probe_is_empty_ = false;
+  bool probe_sent_ = false;  // in probe and unconfirmed: a request is under way
 
-  // Requests with entries above match(), oldest first. They are kept over a doubt, because what
-  // arrived still takes the follower's memory.
+  // Requests with entries above match(), oldest first. They are kept while unconfirmed, because
+  // what arrived still takes the follower's memory.
   std::deque<Request> inflight_;
   size_t inflight_bytes_ = 0;
   int ticks_since_progress_ = 0;

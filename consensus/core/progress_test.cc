@@ -27,13 +27,23 @@ TEST_CASE("one probe is under way at a time, and is repeated without entries") {
   Progress progress = Probing(5);
   CHECK(progress.next() == Index{6});
   REQUIRE(progress.ProbeDue());
-  CHECK_FALSE(progress.probe_is_empty());
+  CHECK(progress.state() == Progress::State::kProbe);
   progress.Sent(Index{7}, 200, Index{3});
   CHECK_FALSE(progress.ProbeDue());
   CHECK(progress.next() == Index{6});
   progress.ProbeAgain();
   CHECK(progress.ProbeDue());
-  CHECK(progress.probe_is_empty());
+  CHECK(progress.state() == Progress::State::kUnconfirmed);
+  // Neither this one is answered.
+  progress.Sent(Index{5}, 0, Index{3});
+  progress.ProbeAgain();
+  CHECK(progress.ProbeDue());
+  CHECK(progress.state() == Progress::State::kUnconfirmed);
+  CHECK(progress.next() == Index{6});
+  // The logs do not agree there: the next one carries entries.
+  progress.Sent(Index{5}, 0, Index{3});
+  CHECK(progress.Rejected(Index{5}, Index{4}));
+  CHECK(progress.state() == Progress::State::kProbe);
 }
 
 TEST_CASE("an answer to what was probed leads to replicate, an older one does not") {
@@ -90,7 +100,7 @@ TEST_CASE("a follower whose disk has lost what it acknowledged gets it again") {
   progress.Sent(Index{6}, 100, Index{5});
   CHECK_FALSE(progress.Rejected(Index{5}, Index{4}));  // from before it was acknowledged
   progress.DoubtDelivery();
-  REQUIRE(progress.state() == Progress::State::kProbe);
+  REQUIRE(progress.state() == Progress::State::kUnconfirmed);
   // Everything up to 6 was sent: that is asked first, then what is acknowledged.
   REQUIRE(progress.next() == Index{7});
   progress.Sent(Index{6}, 0, Index{5});
@@ -107,7 +117,7 @@ TEST_CASE("a follower whose disk has lost what it acknowledged gets it again") {
   CHECK(progress.state() == Progress::State::kReplicate);
 }
 
-TEST_CASE("silence about what is under way leads to an empty probe that keeps next") {
+TEST_CASE("what is not acknowledged for an election timeout is unconfirmed, and next stays") {
   Progress progress = Replicating(2);
   for (int i = 0; i < 3 * kElectionTicks; ++i) progress.Tick(kElectionTicks, kStallTicks);
   CHECK(progress.state() == Progress::State::kReplicate);  // nothing is under way
@@ -115,9 +125,8 @@ TEST_CASE("silence about what is under way leads to an empty probe that keeps ne
   for (int i = 1; i < kElectionTicks; ++i) progress.Tick(kElectionTicks, kStallTicks);
   CHECK(progress.state() == Progress::State::kReplicate);
   progress.Tick(kElectionTicks, kStallTicks);
-  CHECK(progress.state() == Progress::State::kProbe);
+  CHECK(progress.state() == Progress::State::kUnconfirmed);
   CHECK(progress.next() == Index{5});
-  CHECK(progress.probe_is_empty());
   // It has arrived, only the disk is slow: nothing is sent again, and the window stays taken.
   progress.Sent(Index{4}, 0, Index{2});
   CHECK_FALSE(progress.Acknowledged(Index{2}, Index{4}));
@@ -135,10 +144,10 @@ TEST_CASE("an acknowledgement that is awaited may be lost although no request is
   REQUIRE(progress.state() == Progress::State::kReplicate);
   for (int i = 0; i < kElectionTicks; ++i) progress.Tick(kElectionTicks, kStallTicks);
   CHECK(progress.ProbeDue());
-  CHECK(progress.probe_is_empty());
+  CHECK(progress.state() == Progress::State::kUnconfirmed);
 }
 
-TEST_CASE("a sign of life after a silence casts doubt on what is under way") {
+TEST_CASE("what is under way is unconfirmed when the follower is heard after a silence") {
   for (bool under_way : {false, true}) {
     Progress progress = Replicating(2);
     progress.Heard(4);
@@ -149,7 +158,7 @@ TEST_CASE("a sign of life after a silence casts doubt on what is under way") {
     for (int i = 0; i < 4; ++i) progress.Tick(kElectionTicks, kStallTicks);
     CHECK(progress.ticks_since_heard() == 4);
     progress.Heard(4);
-    CHECK((progress.state() == Progress::State::kProbe) == under_way);
+    CHECK((progress.state() == Progress::State::kUnconfirmed) == under_way);
     CHECK(progress.ticks_since_heard() == 0);
   }
 }

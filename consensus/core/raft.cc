@@ -174,9 +174,7 @@ Raft::Impl::Impl(RaftOptions options, InitialState state, RandomSource* random)
       cache_(state.last_index),
       // The hint was committed when it was written, and is never ahead of what was durable then.
       commit_(std::max(std::min(state.hard_state.commit, state.last_index), state.applied)),
-      durable_(state.last_index),
-      handed_(state.last_index),
-      commit_hint_(state.hard_state.commit),
+      durability_(state.last_index, state.hard_state.commit, options_.commit_hint_entries),
       applied_(state.applied),
       apply_handed_(state.applied),
       checkpoint_(state.checkpoint ? state.checkpoint->index : Index{0}),
@@ -212,7 +210,7 @@ void Raft::Impl::SetTerm(Term term) {
   ASSERT(term > term_, "terms only grow");
   term_ = term;
   vote_ = kNoMember;
-  hard_state_changed_ = true;
+  durability_.HardStateChanged();
 }
 
 void Raft::Impl::SetLeader(MemberId leader) {
@@ -256,7 +254,7 @@ void Raft::Impl::AnswerOldTerm(const Message& message) {
   // Without an answer an old leader would not learn the new term: it may be that nobody else has
   // anything to tell it, and that this member does not get elected.
   if (std::holds_alternative<AppendRequest>(message.body)) {
-    Send(message.from, AppendResponse{});
+    Send(message.from, AppendRejected{});
   } else if (std::holds_alternative<Heartbeat>(message.body)) {
     Send(message.from, HeartbeatResponse{});
   } else if (std::holds_alternative<SnapshotChunk>(message.body)) {
@@ -388,7 +386,7 @@ void Raft::Impl::TickRole() {
 // --- Durability ----------------------------------------------------------------------------------
 
 bool Raft::Impl::HasUnpersisted() const {
-  const bool due = hard_state_changed_ || truncate_after_ || handed_ < last_index();
+  const bool due = durability_.IsDue(last_index());
   ASSERT(due || messages_after_persist_.empty());
   return due;
 }
@@ -400,45 +398,28 @@ bool Raft::Impl::InstallDue() const { return installing_ && !install_handed_ && 
 
 void Raft::Impl::TakePersistBatch(Output* output) {
   ASSERT(PersistDue());
-  ++last_batch_;
-  output->persist_id = last_batch_;
-  // Only what is durable already: the hard state may become durable without the log that is
-  // written with it, and would then call committed what the log is yet to replace.
-  const Index hint = std::max(std::min(commit_, durable_), commit_hint_);
-  if (hard_state_changed_ || hint - commit_hint_ >= options_.commit_hint_entries) {
-    output->hard_state = HardState{term_, vote_, hint, standing_};
-    commit_hint_ = hint;
+  const Durability::Batch batch = durability_.Take(last_index(), commit_, now_ticks_);
+  output->persist_id = batch.id;
+  if (batch.commit_hint) {
+    output->hard_state = HardState{term_, vote_, *batch.commit_hint, standing_};
   }
-  if (hard_state_changed_) {
-    vote_batch_ = last_batch_;
+  if (batch.hard_state_changed) {
     if (auto* candidate = std::get_if<CandidateRole>(&role_); candidate != nullptr) {
-      if (!candidate->own_vote_batch) candidate->own_vote_batch = last_batch_;
+      if (!candidate->own_vote_batch) candidate->own_vote_batch = batch.id;
     }
   }
-  if (std::exchange(standing_changed_, false)) {
-    standing_batch_ = last_batch_;
-    if (standing_ == Standing::kFull && birth_ != options_.birth) output->birth = birth_;
+  const bool became_full = batch.standing_changed && standing_ == Standing::kFull;
+  if (became_full && birth_ != options_.birth) output->birth = birth_;
+  output->truncate_after = batch.truncate_after;
+  if (batch.first <= batch.last) {
+    output->entries = cache_.Collect(batch.first, batch.last, cache_.BytesAfter(batch.first - 1));
+    ASSERT(output->entries.size() == batch.last - batch.first + 1);
   }
-  hard_state_changed_ = false;
-  output->truncate_after = std::exchange(truncate_after_, std::nullopt);
-  if (handed_ < last_index()) {
-    output->entries = cache_.Collect(handed_ + 1, last_index(), cache_.BytesAfter(handed_));
-    ASSERT(output->entries.size() == last_index() - handed_);
-    handed_ = last_index();
-  }
-  in_progress_.push_back({last_batch_, handed_, now_ticks_});
   output->messages_after_persist = std::exchange(messages_after_persist_, {});
 }
 
 void Raft::Impl::Persisted(PersistId id) {
-  ASSERT(id <= last_batch_, "a batch that was handed out");
-  if (id <= persisted_) return;
-  persisted_ = id;
-  while (!in_progress_.empty() && in_progress_.front().id <= id) {
-    durable_ = std::max(durable_, in_progress_.front().last);
-    in_progress_.pop_front();
-  }
-  ASSERT(durable_ <= handed_);
+  if (!durability_.Persisted(id)) return;
   OwnVoteDurable(id);
   if (role() == Role::kLeader) CommitByCounting();
   if (auto* follower = std::get_if<FollowerRole>(&role_)) {
@@ -571,7 +552,7 @@ int Raft::Impl::ticks_since_leader() const {
 }
 
 Index Raft::Impl::match_index(MemberId member) const {
-  if (role() == Role::kLeader && member == options_.self) return durable_;
+  if (role() == Role::kLeader && member == options_.self) return durable_index();
   const Progress* progress = FindProgress(member);
   return progress == nullptr ? Index{0} : progress->match();
 }
@@ -581,7 +562,7 @@ std::string Raft::Impl::ToString() const {
                     " term=" + Describe(term_) + " vote=" + Describe(vote_) +
                     " leader=" + Describe(leader_) +
                     " last=" + DescribePosition(last_index(), terms_.last_term()) +
-                    " commit=" + Describe(commit_) + " durable=" + Describe(durable_) +
+                    " commit=" + Describe(commit_) + " durable=" + Describe(durable_index()) +
                     " applied=" + Describe(applied_);
   if (base_index() > Index{0}) out += " base=" + Describe(base_index());
   if (standing_ != Standing::kFull) out += " " + consensus::ToString(standing_);
@@ -601,27 +582,17 @@ void Raft::Impl::CheckLogInvariants() const {
   ASSERT(applied_ <= apply_handed_);
   ASSERT(apply_handed_ <= commit_);
   ASSERT(commit_ <= last_index());
-  ASSERT(durable_ <= handed_);
-  ASSERT(handed_ <= last_index());
+  durability_.CheckInvariants(last_index());
   ASSERT(cache_.last_index() == last_index());
-  ASSERT(cache_.first_index() <= durable_ + 1, "what is not durable is in memory");
+  ASSERT(cache_.first_index() <= durable_index() + 1, "what is not durable is in memory");
   CheckMemoryInvariants();
   ASSERT(terms_.last_term() <= term_);
   ASSERT(applying_.empty() == (applied_ == apply_handed_));
-  ASSERT(!truncate_after_ || *truncate_after_ <= handed_);
-  PersistId previous = persisted_;
-  for (const PersistBatch& batch : in_progress_) {
-    ASSERT(batch.id > previous);
-    ASSERT(batch.last <= handed_);
-    previous = batch.id;
-  }
-  ASSERT(persisted_ <= last_batch_);
-  ASSERT(previous == last_batch_);
 }
 
 void Raft::Impl::CheckMemoryInvariants() const {
   // A disk that lags behind the majority's keeps entries in memory until it stalls too long.
-  if (durable_ < commit_) return;
+  if (durable_index() < commit_) return;
   // Several leaders may have filled their windows one after another, and each window and limit
   // takes one entry of any size.
   constexpr size_t kWindows = 16;
@@ -645,7 +616,8 @@ void Raft::Impl::CheckRoleInvariants() const {
     ASSERT(leader.first_index <= last_index());
     ASSERT(leader.first_index <= base_index() || terms_.TermAt(leader.first_index) == term_);
     ASSERT(terms_.last_term() == term_);
-    ASSERT(!truncate_after_ || *truncate_after_ < leader.first_index, "a leader only appends");
+    ASSERT(!durability_.truncate_due() || *durability_.truncate_due() < leader.first_index,
+           "a leader only appends");
     for (const Progress& progress : leader.followers) {
       progress.CheckInvariants(last_index());
       ASSERT(progress.read_round() <= leader.round);

@@ -89,8 +89,7 @@ class Server {
     return bodies;
   }
   void Acknowledge(uint32_t from, uint64_t match, bool voting = true, uint64_t birth = 1) {
-    Receive(from, raft().term().value(), AppendResponse{true, Index{match}, {}, Index{match}, {}},
-            voting, birth);
+    Receive(from, raft().term().value(), AppendAccepted{Index{match}, Index{match}}, voting, birth);
   }
   // Leads, with the newest version in force; everybody has everything.
   void Lead() {
@@ -894,7 +893,7 @@ TEST_CASE("a leader tells a follower that rejects what it acknowledged, if that 
   const Index last = server.raft().last_index();
   server.raft().PeerUnreachable(MemberId{2});
   server.Take();
-  const AppendResponse rejection{false, {}, last, Index{1}, Term{1}};
+  const AppendRejected rejection{last, Index{1}, Term{1}};
   server.Receive({MemberId{2}, MemberId{1}, server.raft().term(), rejection, 1, version, true});
   const auto notices = server.TakeBodies<LossNotice>();
   REQUIRE(notices.size() == (version == kVersionLossNotice ? 1 : 0));

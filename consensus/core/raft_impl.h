@@ -6,8 +6,7 @@
 //   read_index.cc   linearizable reads
 //   reconfiguration.cc  changes of membership and of the version in force
 //   snapshot.cc     compaction of the log, transfer of checkpoints
-//   loss.cc         a follower that lost what it had acknowledged
-//   standing.cc     blank and recovering members: new and lost disks
+//   data_loss.cc    new and lost disks, and a log that lost its end
 //
 // What only a leader, a candidate or a follower has lives in that alternative of `role_`, so that
 // it ends with the role. Messages whose content depends on the state (appends, acknowledgements,
@@ -27,6 +26,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "consensus/core/durability.h"
 #include "consensus/core/entry_cache.h"
 #include "consensus/core/log_sizes.h"
 #include "consensus/core/membership.h"
@@ -73,7 +73,7 @@ class Raft::Impl {
   MemberId leader() const { return leader_; }
   Index commit_index() const { return commit_; }
   Index last_index() const { return terms_.last_index(); }
-  Index durable_index() const { return durable_; }
+  Index durable_index() const { return durability_.durable(); }
   Index base_index() const { return terms_.base_index(); }
   const Membership& membership() const { return memberships_.newest(); }
   Standing standing() const { return standing_; }
@@ -157,13 +157,13 @@ class Raft::Impl {
     uint32_t version = 0;       // the newest that it understands; 0: not heard
     uint64_t heard_ticks = 0;   // when a message with that birth came
   };
-  // Another member says that it knows a later directory of this one (standing.cc).
+  // Another member says that it knows a later directory of this one (data_loss.cc).
   struct Suspicion {
     int confirmations = 0;
     uint64_t asked_ticks = 0;
     bool asked = false;  // and there is no answer yet
   };
-  // A member that recovers (standing.cc).
+  // A member that recovers (data_loss.cc).
   struct Recovery {
     std::map<MemberId, uint64_t> known;  // which directory of this member they know
     std::set<MemberId> echoed;           // they drop what this member's lost directory has sent
@@ -176,20 +176,12 @@ class Raft::Impl {
     std::set<MemberId> echoed_before;
     std::optional<Index> index;
   };
-  // What this member had acknowledged and has not (loss.cc).
+  // What this member had acknowledged and has not (data_loss.cc).
   struct Loss {
     Index first;
     Index last;
     Term last_term;  // of the last of them
     Term told_in;
-  };
-  // A batch that was handed out and is not known to be durable.
-  struct PersistBatch {
-    PersistId id;
-    // The log up to here is durable once the batch is. Cut back when entries are replaced: the
-    // entry of that index in an older batch is another one than the log's (the ABA case).
-    Index last;
-    uint64_t handed_ticks;  // when it was given out
   };
   enum class Sending : uint8_t {
     kNothing,
@@ -296,7 +288,8 @@ class Raft::Impl {
   void TrimCache();
   bool IsPlausible(const AppendRequest& request) const;
   void Handle(MemberId from, AppendRequest& request);
-  void Handle(MemberId from, const AppendResponse& response);
+  void Handle(MemberId from, const AppendAccepted& accepted);
+  void Handle(MemberId from, const AppendRejected& rejected);
   // Cuts away what lies before this log's base: it is committed, so that it is equal.
   void DropCompacted(AppendRequest* request) const;
   void TakeAcknowledgement(FollowerRole* follower);
@@ -370,13 +363,7 @@ class Raft::Impl {
   void Handle(MemberId from, const SnapshotAck& ack);
   void Handle(MemberId from, const SnapshotRejected& rejected);
 
-  // --- loss.cc ---
-  // `member` had acknowledged everything up to there.
-  void TellLoss(MemberId member, Index acknowledged);
-  void AdvanceLoss();
-  void Handle(MemberId from, const LossNotice& notice);
-
-  // --- standing.cc ---
+  // --- data_loss.cc ---
   bool IsDurablyFull() const;
   void SetStanding(Standing standing);
   void NoteCluster();
@@ -400,6 +387,10 @@ class Raft::Impl {
   void AdvanceRecovery();
   void Handle(MemberId from, const StandingRequest& request);
   void Handle(MemberId from, const StandingResponse& response);
+  // `member` had acknowledged everything up to there.
+  void TellLoss(MemberId member, Index acknowledged);
+  void AdvanceLoss();
+  void Handle(MemberId from, const LossNotice& notice);
 
   const RaftOptions options_;
   RandomSource& random_;
@@ -420,8 +411,6 @@ class Raft::Impl {
   bool membership_changed_ = true;  // since the last Output
 
   Standing standing_;
-  bool standing_changed_ = false;  // since the last batch
-  PersistId standing_batch_;       // the last with a change of it
   std::optional<Recovery> recovery_;
   std::optional<Loss> lost_;
   std::map<MemberId, Peer> peers_;
@@ -442,16 +431,7 @@ class Raft::Impl {
   EntryCache cache_;
   Index commit_;
 
-  // Durability. durable_ <= handed_ <= last_index(): handed_ was given out for persisting.
-  Index durable_;
-  Index handed_;
-  bool hard_state_changed_ = false;       // term or vote, since the last batch
-  Index commit_hint_;                     // the last one given out
-  std::optional<Index> truncate_after_;   // to be told with the next batch
-  PersistId last_batch_;                  // given out
-  PersistId persisted_;                   // known to be durable
-  PersistId vote_batch_;                  // the last with a change of term or vote
-  std::deque<PersistBatch> in_progress_;  // ascending
+  Durability durability_;
 
   // Apply. applied_ <= apply_handed_ <= commit_.
   Index applied_;

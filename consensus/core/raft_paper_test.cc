@@ -100,7 +100,7 @@ class Server {
     REQUIRE(role() == Role::kLeader);
   }
   void Acknowledge(uint32_t from, uint64_t match) {
-    Receive(from, term().value(), AppendResponse{true, Index{match}, {}, Index{match}, {}});
+    Receive(from, term().value(), AppendAccepted{Index{match}, Index{match}});
   }
 
  private:
@@ -177,7 +177,7 @@ TEST_CASE("5.1 a request with a stale term number is rejected") {
   const std::vector<Message> answers = server.Take();
   REQUIRE(answers.size() == 3);
   for (const Message& answer : answers) CHECK(answer.term == Term{5});
-  CHECK_FALSE(std::get<AppendResponse>(answers[0].body).success);
+  CHECK(std::holds_alternative<AppendRejected>(answers[0].body));
   CHECK(std::get<HeartbeatResponse>(answers[1].body).read_round == ReadRound{0});
   CHECK_FALSE(std::get<VoteResponse>(answers[2].body).granted);
 }
@@ -323,9 +323,7 @@ TEST_CASE("5.2 a candidate rejects an RPC of a smaller term and continues in can
   server.Receive(2, 1, Append(0, 0, 0, {1}));
   CHECK(server.role() == Role::kCandidate);
   CHECK(server.raft().last_index() == Index{0});
-  const std::vector<AppendResponse> answers = server.TakeBodies<AppendResponse>();
-  REQUIRE(answers.size() == 1);
-  CHECK_FALSE(answers[0].success);
+  CHECK(server.TakeBodies<AppendRejected>().size() == 1);
 }
 
 TEST_CASE("5.2 after a split vote each candidate times out and starts a new election") {
@@ -445,7 +443,7 @@ TEST_CASE("5.3 a follower that does not find the preceding entry refuses the new
   struct Case {
     uint64_t prev_index, prev_term;
     bool success;
-    uint64_t hint_index, hint_term;
+    uint64_t candidate_index, candidate_term;
   };
   // The follower's log is 1@1 2@2.
   const Case cases[] = {
@@ -456,14 +454,18 @@ TEST_CASE("5.3 a follower that does not find the preceding entry refuses the new
     CAPTURE(c.prev_index, c.prev_term);
     Server server(3, 3, Log({1, 2}));
     server.Receive(2, 3, Append(c.prev_index, c.prev_term, 0));
-    const std::vector<AppendResponse> answers = server.TakeBodies<AppendResponse>();
+    const std::vector<Message> answers = server.Take();
     REQUIRE(answers.size() == 1);
-    CHECK(answers[0].success == c.success);
     CHECK(server.raft().last_index() == Index{2});
-    if (c.success) continue;
-    CHECK(answers[0].rejected_prev_index == Index{c.prev_index});
-    CHECK(answers[0].hint_index == Index{c.hint_index});
-    CHECK(answers[0].hint_term == Term{c.hint_term});
+    if (c.success) {
+      CHECK(std::holds_alternative<AppendAccepted>(answers[0].body));
+      continue;
+    }
+    const auto* rejected = std::get_if<AppendRejected>(&answers[0].body);
+    REQUIRE(rejected != nullptr);
+    CHECK(rejected->prev_index == Index{c.prev_index});
+    CHECK(rejected->candidate_index == Index{c.candidate_index});
+    CHECK(rejected->candidate_term == Term{c.candidate_term});
   }
 }
 
@@ -512,8 +514,8 @@ TEST_CASE("5.3 figure 7: the leader brings each kind of follower log into agreem
       for (Message& request : requests) {
         if (request.to != MemberId{2}) continue;
         follower.Receive(2, request.term.value(), std::get<AppendRequest>(request.body));
-        for (const AppendResponse& answer : follower.TakeBodies<AppendResponse>()) {
-          leader.Receive(2, 8, answer);
+        for (const Message& answer : follower.Take()) {
+          std::visit([&](const auto& body) { leader.Receive(2, 8, body); }, answer.body);
         }
         busy = true;
       }
@@ -599,7 +601,8 @@ TEST_CASE(
       server.Receive(2, 3, request);
       const std::vector<VoteResponse> answers = server.TakeBodies<VoteResponse>();
       REQUIRE(answers.size() == 1);
-      CHECK(answers[0] == VoteResponse{pre_vote, c.granted});
+      CHECK(answers[0].pre_vote == pre_vote);
+      CHECK(answers[0].granted == c.granted);
       CHECK(server.term() == (pre_vote ? Term{2} : Term{3}));
     }
   }
@@ -647,7 +650,7 @@ TEST_CASE("figure 2: persistent state is updated on stable storage before respon
   Server follower(3, 1);
   follower.Receive(2, 1, Append(0, 0, 0, {1}));
   CHECK(follower.TakeBeforePersist().empty());
-  const std::vector<AppendResponse> answers = follower.TakeBodies<AppendResponse>();
+  const std::vector<AppendAccepted> answers = follower.TakeBodies<AppendAccepted>();
   REQUIRE(answers.size() == 1);
   CHECK(answers[0].match_index == Index{1});
 

@@ -129,7 +129,7 @@ TEST_CASE("a payload larger than an entry may be is refused") {
 TEST_CASE("several proposals before an output travel in one request") {
   Alone alone(Options(1, 1, 1));
   alone.Lead();
-  alone.Receive(2, 1, 1, AppendResponse{true, Index{1}, {}, Index{1}, {}});
+  alone.Receive(2, 1, 1, AppendAccepted{Index{1}, Index{1}});
   alone.Settle();
   alone.member.outbox.clear();
   for (int i = 0; i < 3; ++i) REQUIRE(alone.member.raft().Propose(Payloads(1, 5)).ok());
@@ -242,7 +242,7 @@ TEST_CASE("messages from strangers, to others, and without sense change nothing"
   alone.Receive(2, 1, 2, AppendRequest{Index{0}, Term{2}, {}, {}});
   alone.Receive(2, 1, 9, VoteRequest{false, false, Index{5}, Term{10}});
   // Answers to what was never asked.
-  alone.Receive(2, 1, 2, AppendResponse{true, Index{1}, {}, Index{1}, {}});
+  alone.Receive(2, 1, 2, AppendAccepted{Index{1}, Index{1}});
   alone.Receive(2, 1, 2, HeartbeatResponse{ReadRound{4}});
   alone.Receive(2, 1, 2, ReadIndexResponse{4, Index{1}});
   alone.Receive(2, 1, 2, ReadIndexRequest{4});
@@ -266,9 +266,9 @@ TEST_CASE("a leader ignores acknowledgements of what it never sent") {
   alone.Receive(2, 1, 1, VoteResponse{false, true});
   alone.Settle();
   REQUIRE(alone.member.raft().role() == Role::kLeader);
-  alone.Receive(2, 1, 1, AppendResponse{true, Index{9}, {}, Index{9}, {}});
-  alone.Receive(2, 1, 1, AppendResponse{true, Index{1}, {}, Index{0}, {}});
-  alone.Receive(2, 1, 1, AppendResponse{false, {}, Index{9}, Index{8}, Term{1}});
+  alone.Receive(2, 1, 1, AppendAccepted{Index{9}, Index{9}});
+  alone.Receive(2, 1, 1, AppendAccepted{Index{1}, Index{0}});
+  alone.Receive(2, 1, 1, AppendRejected{Index{9}, Index{8}, Term{1}});
   alone.Receive(2, 1, 1, HeartbeatResponse{ReadRound{9}});
   CHECK(alone.member.raft().match_index(MemberId{2}) == Index{0});
   CHECK(alone.member.raft().commit_index() == Index{0});
@@ -288,12 +288,12 @@ TEST_CASE("what an earlier leader sent is acknowledged to the next one once it i
   // No message to this leader waits for the write: somebody has to wake up for it.
   CHECK(alone.member.raft().PersistWaits());
   REQUIRE(alone.member.outbox.size() == 1);
-  CHECK(std::get<AppendResponse>(alone.member.outbox[0].body).match_index == Index{0});
+  CHECK(std::get<AppendAccepted>(alone.member.outbox[0].body).match_index == Index{0});
   alone.Settle();
   const Message& last = alone.member.outbox.back();
   CHECK(last.to == MemberId{3});
   CHECK(last.term == Term{2});
-  CHECK(std::get<AppendResponse>(last.body).match_index == Index{1});
+  CHECK(std::get<AppendAccepted>(last.body).match_index == Index{1});
   CHECK_FALSE(alone.member.raft().PersistWaits());
 }
 
@@ -308,15 +308,13 @@ TEST_CASE("nothing is acknowledged to a leader as long as a crash could take its
   for (int i = 0; i < 2; ++i) {
     alone.member.Collect();
     REQUIRE(alone.member.outbox.size() == 1);
-    const auto& response = std::get<AppendResponse>(alone.member.outbox[0].body);
-    CHECK(response.success);
-    CHECK(response.match_index == Index{0});
+    CHECK(std::get<AppendAccepted>(alone.member.outbox[0].body).match_index == Index{0});
     alone.member.outbox.clear();
     alone.Receive(3, 1, 5, AppendRequest{Index{1}, Term{1}, {}, {}});
   }
   alone.member.outbox.clear();
   alone.Settle();
-  CHECK(std::get<AppendResponse>(alone.member.outbox.back().body).match_index == Index{1});
+  CHECK(std::get<AppendAccepted>(alone.member.outbox.back().body).match_index == Index{1});
 }
 
 // A follower of term 2 that acknowledged entries 2 and 3 of it, forgot them (its disk had not
@@ -346,11 +344,11 @@ TEST_CASE("a follower that cannot commit what a heartbeat says tells how far its
   alone.member.outbox.clear();
   alone.Receive(2, 1, 2, Heartbeat{Index{3}, ReadRound{1}});
   alone.Settle();
-  std::vector<AppendResponse> responses;
+  std::vector<AppendAccepted> answers;
   for (const Message& message : alone.member.outbox) {
-    if (const auto* body = std::get_if<AppendResponse>(&message.body)) responses.push_back(*body);
+    if (const auto* body = std::get_if<AppendAccepted>(&message.body)) answers.push_back(*body);
   }
-  CHECK(responses == std::vector<AppendResponse>{{true, Index{0}, {}, Index{0}, {}}});
+  CHECK(answers == std::vector<AppendAccepted>{{Index{0}, Index{0}}});
 }
 
 TEST_CASE("ticks since a leader was heard from") {
@@ -413,10 +411,10 @@ TEST_CASE("a leader probes a follower that knows of less than it acknowledged") 
   alone.Settle();
   const Term term = alone.member.raft().term();
   const Index last = alone.member.raft().last_index();
-  alone.Receive(2, 1, term.value(), AppendResponse{true, last, {}, last, {}});
+  alone.Receive(2, 1, term.value(), AppendAccepted{last, last});
   alone.Settle();
   alone.member.outbox.clear();
-  alone.Receive(2, 1, term.value(), AppendResponse{true, Index{0}, {}, Index{0}, {}});
+  alone.Receive(2, 1, term.value(), AppendAccepted{Index{0}, Index{0}});
   alone.Settle();
   REQUIRE(alone.member.outbox.size() == 1);
   const auto& probe = std::get<AppendRequest>(alone.member.outbox[0].body);
@@ -451,8 +449,7 @@ TEST_CASE("a leader waits for its own disk only when others hold what it has") {
   REQUIRE(alone.member.unpersisted() > 0);
   CHECK_FALSE(alone.member.raft().PersistWaits());
   const uint64_t last = alone.member.raft().last_index().value();
-  alone.Receive(2, 1, alone.member.raft().term().value(),
-                AppendResponse{true, Index{last}, {}, Index{last}, {}});
+  alone.Receive(2, 1, alone.member.raft().term().value(), AppendAccepted{Index{last}, Index{last}});
   CHECK(alone.member.raft().PersistWaits());
   CHECK(alone.member.raft().commit_index() < Index{last});
   alone.Settle();

@@ -111,9 +111,9 @@ void Raft::Impl::Handle(MemberId from, const Heartbeat& heartbeat) {
   if (!AcceptLeader(from)) return;
   if (heartbeat.commit > commit_ && !installing_) {
     auto& follower = std::get<FollowerRole>(role_);
-    // The leader means what this member acknowledged. It may have forgotten that since (loss.cc),
-    // or another directory did it, and then the log may hold other entries in those places: only
-    // what an AppendRequest has compared is committed.
+    // The leader means what this member acknowledged. It may have forgotten that since
+    // (data_loss.cc), or another directory did it, and then the log may hold other entries in those
+    // places: only what an AppendRequest has compared is committed.
     const Index held =
         PlantedFault("a heartbeat commits what was not matched") ? last_index() : follower.matched;
     const Index commit = std::min(heartbeat.commit, held);

@@ -39,12 +39,7 @@ void Raft::Impl::TruncateLog(Index index) {
   membership_changed_ |= memberships_.newest_index() > index;
   if (!PlantedFault("membership stays after truncation")) memberships_.TruncateAfter(index);
   versions_.TruncateAfter(index);
-  durable_ = std::min(durable_, index);
-  for (PersistBatch& batch : in_progress_) batch.last = std::min(batch.last, index);
-  if (handed_ > index) {
-    truncate_after_ = truncate_after_ ? std::min(*truncate_after_, index) : index;
-    handed_ = index;
-  }
+  durability_.Truncated(index);
 }
 
 void Raft::Impl::CommitTo(Index index) {
@@ -78,8 +73,8 @@ bool Raft::Impl::PersistWaits() const {
 
 void Raft::Impl::CommitByCounting() {
   ASSERT(role() == Role::kLeader);
-  const Index index =
-      ReachedWith(PlantedFault("the leader counts what is not durable") ? last_index() : durable_);
+  const Index index = ReachedWith(
+      PlantedFault("the leader counts what is not durable") ? last_index() : durable_index());
   // Entries of earlier terms are committed only along with one of this term (paper 5.4.2).
   if (index > commit_ &&
       (terms_.TermAt(index) == term_ || PlantedFault("an earlier term is committed by counting"))) {
@@ -89,11 +84,11 @@ void Raft::Impl::CommitByCounting() {
 
 void Raft::Impl::TrimCache() {
   if (PlantedFault("nothing leaves memory")) return;
-  cache_.Trim(std::min(durable_, applied_), options_.cached_bytes_max);
+  cache_.Trim(std::min(durable_index(), applied_), options_.cached_bytes_max);
   // A state machine that falls this far behind reads from the log, and so does a leader that does
   // not know how much of a long log is committed; memory stays bounded.
   const size_t bytes_max = options_.cached_bytes_max + options_.uncommitted_bytes_max;
-  cache_.Trim(durable_, bytes_max);
+  cache_.Trim(durable_index(), bytes_max);
 }
 
 absl::Status Raft::Impl::Propose(std::vector<Slice> payloads) {
@@ -154,8 +149,9 @@ void Raft::Impl::Handle(MemberId from, AppendRequest& request) {
   const Index prev = request.prev_index;
   if (prev > last_index() || terms_.TermAt(prev) != request.prev_term) {
     // What is before the base is committed, and so in the leader's log, too.
-    const Index hint = std::max(base_index(), terms_.LastWithTermUpTo(prev, request.prev_term));
-    Send(from, AppendResponse{false, {}, prev, hint, terms_.TermAt(hint)});
+    const Index candidate =
+        std::max(base_index(), terms_.LastWithTermUpTo(prev, request.prev_term));
+    Send(from, AppendRejected{prev, candidate, terms_.TermAt(candidate)});
     return;
   }
   std::vector<Entry>& entries = request.entries;
@@ -194,8 +190,7 @@ void Raft::Impl::DropCompacted(AppendRequest* request) const {
 Index Raft::Impl::DurableInTerm() const {
   // A crash would take the member back to an earlier term, in which an older leader may still cut
   // what this one was promised.
-  const bool term_is_durable = !hard_state_changed_ && vote_batch_ <= persisted_;
-  return term_is_durable ? durable_ : Index{0};
+  return durability_.IsHardStateDurable() ? durable_index() : Index{0};
 }
 
 void Raft::Impl::TakeAcknowledgement(FollowerRole* follower) {
@@ -204,37 +199,41 @@ void Raft::Impl::TakeAcknowledgement(FollowerRole* follower) {
   // With new entries there is a batch to wait for, after which all of the log is durable. Else
   // what is durable is acknowledged now; the rest follows when its batch is.
   const Index durable = DurableInTerm();
-  const bool wait = handed_ < last_index() && matched > durable;
+  const bool wait = durability_.handed() < last_index() && matched > durable;
   const Index match = wait ? matched : std::min(matched, durable);
-  const AppendResponse response{true, match, {}, matched, {}};
+  const AppendAccepted accepted{match, matched};
   follower->acked = std::max(follower->acked, match);
   if (wait) {
-    SendAfterPersist(leader_, response);
+    SendAfterPersist(leader_, accepted);
   } else {
-    Send(leader_, response);
+    Send(leader_, accepted);
   }
 }
 
 // --- At the leader -------------------------------------------------------------------------------
 
-void Raft::Impl::Handle(MemberId from, const AppendResponse& response) {
+void Raft::Impl::Handle(MemberId from, const AppendRejected& rejected) {
   Progress* progress = FindProgress(from);
   if (progress == nullptr) return;
-  if (!response.success) {
-    // By term on both sides: nothing above the follower's hint, nor above our last entry of the
-    // hint's term or before, can be common. Each probe settles a whole term of either log.
-    const Index candidate = terms_.LastWithTermUpTo(response.hint_index, response.hint_term);
-    const Index acknowledged = progress->match();
-    progress->Rejected(response.rejected_prev_index, candidate);
-    if (progress->match() < acknowledged) TellLoss(from, acknowledged);
-    CheckSnapshotNeed(progress);
-    return;
-  }
-  const Index received = response.hint_index;
-  if (response.match_index > received || received > last_index()) return;
-  // It was restarted since, and does not know any more that the logs agree.
+  // By term on both sides: nothing above the follower's candidate, nor above this log's last entry
+  // of the candidate's term or before, can be common. Each probe settles a whole term of either
+  // log.
+  const Index candidate =
+      terms_.LastWithTermUpTo(rejected.candidate_index, rejected.candidate_term);
+  const Index acknowledged = progress->match();
+  progress->Rejected(rejected.prev_index, candidate);
+  if (progress->match() < acknowledged) TellLoss(from, acknowledged);
+  CheckSnapshotNeed(progress);
+}
+
+void Raft::Impl::Handle(MemberId from, const AppendAccepted& accepted) {
+  Progress* progress = FindProgress(from);
+  if (progress == nullptr) return;
+  const Index received = accepted.received_index;
+  if (accepted.match_index > received || received > last_index()) return;
+  // The follower was restarted since, and does not know any more that the logs agree.
   if (received < progress->match()) progress->DoubtDelivery();
-  const bool grew = progress->Acknowledged(response.match_index, received);
+  const bool grew = progress->Acknowledged(accepted.match_index, received);
   // It turned out to have what it seemed to need a snapshot for.
   const bool waits = progress->state() == Progress::State::kSnapshot;
   if (waits && progress->match() >= base_index()) progress->LeaveSnapshot(progress->match());
@@ -243,7 +242,7 @@ void Raft::Impl::Handle(MemberId from, const AppendResponse& response) {
 
 Raft::Impl::Sending Raft::Impl::NextSending(const Progress& progress) const {
   if (progress.state() == Progress::State::kSnapshot) return NextSnapshotSending(progress);
-  if (progress.state() == Progress::State::kProbe) {
+  if (progress.state() != Progress::State::kReplicate) {
     return progress.ProbeDue() ? Sending::kProbe : Sending::kNothing;
   }
   if (progress.next() <= last_index() && !progress.WindowFull()) {
@@ -266,7 +265,7 @@ void Raft::Impl::SendAppends(Progress* progress, Output* output) {
       SendSnapshotChunk(progress);
     } else if (next == Sending::kLogRead) {
       const Index last = cache_.first_index() - 1;
-      ASSERT(last <= durable_);
+      ASSERT(last <= durable_index());
       ASSERT(progress->next() <= last);
       output->log_reads.push_back(
           {progress->member(), progress->next(), last, options_.append_bytes_max});
@@ -274,7 +273,7 @@ void Raft::Impl::SendAppends(Progress* progress, Output* output) {
     } else if (next == Sending::kEntries) {
       SendAppend(progress,
                  cache_.Has(progress->next()) ? from_memory() : progress->TakeReadEntries());
-    } else if (next == Sending::kProbe && !progress->probe_is_empty() &&
+    } else if (next == Sending::kProbe && progress->state() == Progress::State::kProbe &&
                cache_.Has(progress->next())) {
       SendAppend(progress, from_memory());
     } else {
@@ -344,7 +343,7 @@ ApplyRange Raft::Impl::TakeApplyRange() {
   } else {
     const uint64_t count_max = std::max<uint64_t>(1, options_.apply_bytes_max / kUnknownEntryBytes);
     range.last = std::min({limit, cache_.first_index() - 1, apply_handed_ + count_max});
-    ASSERT(range.last <= durable_, "what is not in memory is in the log");
+    ASSERT(range.last <= durable_index(), "what is not in memory is in the log");
   }
   ASSERT(range.first <= range.last);
   apply_handed_ = range.last;

@@ -67,7 +67,7 @@ Index Raft::Impl::RetentionFloor(uint64_t entries_max, uint64_t bytes_max) const
 
 Index Raft::Impl::CompactionTarget() {
   const uint64_t trailing = std::min(options_.trailing_entries, checkpoint_.value());
-  Index target = std::min(checkpoint_ - trailing, durable_);
+  Index target = std::min(checkpoint_ - trailing, durable_index());
   if (space_is_short_) return target;
   const Index floor = RetentionFloor(options_.retained_entries_max, options_.retained_bytes_max);
   const Index held_floor = RetentionFloor(checkpoint_.value(), options_.transfer_bytes_max);
@@ -101,8 +101,9 @@ void Raft::Impl::Compact() {
   if (active_version() < kVersionMembership) return;
   const auto stall_ticks = static_cast<uint64_t>(SnapshotStallTicks());
   if (former_hold_ && now_ticks_ - former_hold_->ended_ticks >= stall_ticks) former_hold_.reset();
-  const Index target = PlantedFault("compaction past the checkpoint") ? std::min(applied_, durable_)
-                                                                      : CompactionTarget();
+  const Index target = PlantedFault("compaction past the checkpoint")
+                           ? std::min(applied_, durable_index())
+                           : CompactionTarget();
   if (target < base_index() + options_.compaction_step_entries) return;
   terms_.CompactTo(target);
   sizes_.CompactTo(target);
@@ -122,11 +123,11 @@ void Raft::Impl::ResetLog(const SnapshotMeta& meta) {
   memberships_ = SettingHistory<Membership>(meta.index, meta.membership);
   versions_ = SettingHistory<uint32_t>(meta.index, meta.version);
   membership_changed_ = true;
-  commit_ = durable_ = handed_ = applied_ = apply_handed_ = meta.index;
+  commit_ = applied_ = apply_handed_ = meta.index;
+  durability_.Reset(meta.index);
   checkpoint_ = previous_checkpoint_ = meta.index;
   applying_.clear();
   compact_to_.reset();
-  for (PersistBatch& batch : in_progress_) batch.last = std::min(batch.last, meta.index);
 }
 
 // --- At the leader -------------------------------------------------------------------------------

@@ -178,7 +178,7 @@ void TestMember::Take(Output output) {
 void TestMember::Release(Message message) {
   ASSERT(message.from == id && message.to != id);
   const Term term = disk_.hard_state.term;
-  if (const auto* ack = std::get_if<AppendResponse>(&message.body); ack && ack->success) {
+  if (const auto* ack = std::get_if<AppendAccepted>(&message.body)) {
     ASSERT(ack->match_index.value() <= disk_.log.size(), "no acknowledgement before durability");
     ASSERT(!message.voting || disk_.hard_state.standing == Standing::kFull);
   }

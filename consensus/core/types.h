@@ -70,7 +70,7 @@ inline constexpr uint64_t kNoBirth = 0;
 // Of a directory with which its cluster was founded.
 inline constexpr uint64_t kFirstBirth = 1;
 
-// Whether a member's vote and its acknowledgements can be relied on (standing.cc).
+// Whether a member's vote and its acknowledgements can be relied on (data_loss.cc).
 enum class Standing : uint8_t {
   kBlank = 0,  // a new directory, which has seen nothing: it may take part in founding a cluster
   kRecovering = 1,  // a new directory in a cluster that exists: perhaps a lost disk

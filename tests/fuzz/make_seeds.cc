@@ -135,7 +135,8 @@ std::vector<consensus::Message> Messages() {
   append.entries.push_back(
       {.index = Index(8), .term = Term(3), .payload = Slice(std::string("command"))});
   add(std::move(append));
-  add(AppendResponse{.success = true, .match_index = Index(8)});
+  add(AppendAccepted{.match_index = Index(8), .received_index = Index(9)});
+  add(AppendRejected{.prev_index = Index(8)});
   add(Heartbeat{.commit = Index(8)});
   add(HeartbeatResponse{});
   add(ReadIndexRequest{.request_id = 5});

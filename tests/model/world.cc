@@ -58,7 +58,8 @@ enum Input : uint64_t {
 
 bool IsResponse(const Message& message) {
   return std::holds_alternative<consensus::VoteResponse>(message.body) ||
-         std::holds_alternative<consensus::AppendResponse>(message.body);
+         std::holds_alternative<consensus::AppendAccepted>(message.body) ||
+         std::holds_alternative<consensus::AppendRejected>(message.body);
 }
 
 bool IsRealVoteRequest(const Message& message) {

@@ -72,8 +72,8 @@ void ClusterChecker::OnMessage(size_t member, const consensus::Message& message)
       OnVote(message.from, message.term, message.to);
       CheckPromise(member, message);
     }
-  } else if (const auto* append = std::get_if<consensus::AppendResponse>(&message.body)) {
-    if (append->success && append->match_index > Index{0}) {
+  } else if (const auto* append = std::get_if<consensus::AppendAccepted>(&message.body)) {
+    if (append->match_index > Index{0}) {
       Index& acknowledged = acknowledged_[member];
       acknowledged = std::max(acknowledged, append->match_index);
       CheckPromise(member, message);
@@ -408,7 +408,7 @@ void ClusterChecker::CheckPromise(size_t member, const consensus::Message& messa
   if (data_dir == nullptr) return;
   const consensus::HardState& state = data_dir->hard_state();
   bool kept = false;
-  if (const auto* append = std::get_if<consensus::AppendResponse>(&message.body)) {
+  if (const auto* append = std::get_if<consensus::AppendAccepted>(&message.body)) {
     Index last = data_dir->log().last_index();
     // A snapshot may be durable, and the log behind it not yet.
     last = std::max(last, DurableCheckpoint(member, env.get()));

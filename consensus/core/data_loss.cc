@@ -1,5 +1,30 @@
-// Members whose data directory is new: a cluster that begins, a server that joins, a disk that was
-// lost. Raft relies on what members promised; one that lost its disk does not know what that was.
+// What a disk has forgotten: a whole data directory (a new cluster, a new server, a lost disk), or
+// the end of a log. Raft relies on what members promised; a member with a new directory does not
+// know what it promised, and one whose log lost its end does not know that it did.
+//
+// The states of a member. All but the last are durable in its hard state (Standing):
+//
+//   state             votes                 counts, and campaigns   becomes
+//   blank             only for a candidate  no                      full: with its vote for such a
+//   (new directory)   that founds a                                 candidate, or as the only
+//   voter;
+//                     cluster                                       recovering: by any sign that
+//                     there
+//                                                                   is a cluster
+//   recovering        no                    no                      full: by the four steps below
+//   full              yes                   yes                     blank: if its directory is lost
+//   full, and told    if the candidate has  counts, but does not    full: it has again what it had
+//   of a loss         what it had           campaign                acknowledged, or a later leader
+//                     acknowledged                                  has replaced that
+//
+// What is assumed:
+//   - A lost directory does not come back with promises that its member has replaced. If it does
+//     come back, it is dropped by its birth and its server ends.
+//   - Nobody loses its directory and starts with a new one within the time of one pre-vote, while a
+//     cluster is being founded.
+//   - The end of a log is lost by fewer members than it takes to commit, counting those whose
+//     leader died before it could tell them, and those that were restarted since: they do not know.
+//   - A hard state is not lost alone: its file is written twice, and checked.
 //
 // Founding. A blank member says in a pre-vote that its log is empty, but votes only for a founding
 // candidate: one to whom all voters, each of them, said that their logs are empty. So a cluster is
@@ -7,8 +32,7 @@
 // another one over the data of the first, whoever else is new or has not heard of it yet. All of
 // them must have been started with the same membership, too, which they tell with the pre-vote:
 // else two sets of voters could each found a cluster with a member that is in both. With the vote a
-// member is full. Assumed: nobody loses its disk and starts with a new one within the time of one
-// pre-vote.
+// member is full.
 //
 // Recovery. On any sign that there is a cluster a blank member is recovering. It says `voting =
 // false`, and then nobody counts it: for commit, reads, check-quorum or as a successor; and it does
@@ -40,6 +64,16 @@
 // one, which is told that it is in use. One that is older than what others know is dropped there.
 // Its member does not believe the first who says so, but asks again, and ends (Status::later_birth)
 // only when a majority confirmed it several times.
+//
+// A lost end of a log. A disk that forgets what it had reported as written leaves a log that looks
+// like one that was not written to the end when the power failed (consensus/log/recovery.cc): the
+// member starts, and does not know that anything is missing. Its leader does, as soon as the member
+// rejects what it had acknowledged, and tells it (LossNotice). The entries come again at once.
+// Until they are there the member judges votes as if it still had them. So what a majority held
+// with its help is not lost as long as it knows. It goes on to count otherwise: what it
+// acknowledges it has, and a leader must not need more members than before because of it. A later
+// leader may have replaced what was lost, if it was not committed: the loss is made up for as well
+// when an entry of a later term is committed here.
 #include <algorithm>
 #include <utility>
 
@@ -66,14 +100,13 @@ uint64_t FirstBirthOf(Term term) {
 }  // namespace
 
 bool Raft::Impl::IsDurablyFull() const {
-  return standing_ == Standing::kFull && !standing_changed_ && standing_batch_ <= persisted_;
+  return standing_ == Standing::kFull && durability_.IsStandingDurable();
 }
 
 void Raft::Impl::SetStanding(Standing standing) {
   ASSERT(standing > standing_, "from blank by way of recovering to full");
   standing_ = standing;
-  standing_changed_ = true;
-  hard_state_changed_ = true;
+  durability_.StandingChanged();
   recovery_.reset();
   refused_by_ = kNoMember;
   if (standing == Standing::kRecovering) recovery_.emplace(Recovery{});
@@ -148,7 +181,8 @@ void Raft::Impl::AdvanceRecovery() {
   }
   if (recovery_->index) {
     const auto* follower = std::get_if<FollowerRole>(&role_);
-    if (follower == nullptr || std::min(follower->matched, durable_) < *recovery_->index) return;
+    if (follower == nullptr || std::min(follower->matched, durable_index()) < *recovery_->index)
+      return;
     if (LeaderMarksRecovery() && commit_ < *recovery_->index) return;
     if (vote_ == kNoMember) vote_ = leader_;
     SetStanding(Standing::kFull);
@@ -262,6 +296,33 @@ bool Raft::Impl::AdmitOtherBirth(const Message& message, const Peer& peer) {
 void Raft::Impl::Handle(MemberId from, const StandingRequest&) {
   const uint64_t birth = peers_[from].birth;  // of the request, or it would have been dropped
   Send(from, StandingResponse{birth, birth});
+}
+
+// --- A lost end of the log
+// ------------------------------------------------------------------------
+
+void Raft::Impl::TellLoss(MemberId member, Index acknowledged) {
+  ASSERT(role() == Role::kLeader);
+  if (version_of(member) < kVersionLossNotice) return;
+  const Index known = std::max(acknowledged, base_index());
+  Send(member, LossNotice{acknowledged, terms_.TermAt(known)});
+}
+
+void Raft::Impl::Handle(MemberId from, const LossNotice& notice) {
+  if (standing_ != Standing::kFull || notice.term > term_ || !AcceptLeader(from)) return;
+  // It may have come again, or late.
+  if (installing_ || notice.index <= last_index()) return;
+  lost_ = Loss{last_index() + 1, notice.index, notice.term, term_};
+}
+
+void Raft::Impl::AdvanceLoss() {
+  if (!lost_) return;
+  const auto* follower = std::get_if<FollowerRole>(&role_);
+  ASSERT(follower != nullptr, "it does not campaign");
+  const bool has_all = std::min(follower->matched, durable_index()) >= lost_->last;
+  const bool is_replaced = term_ > lost_->told_in && terms_.TermAt(commit_) > lost_->told_in &&
+                           commit_ <= durable_index();
+  if (has_all || is_replaced || IsOnlyVoter()) lost_.reset();
 }
 
 }  // namespace quorate::consensus

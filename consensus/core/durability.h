@@ -1,0 +1,106 @@
+// What of a member's log and hard state is durable, and what is on its way to the disk.
+//
+// The driver gets batches (Output::persist_id) in the order of their ids, and they become durable
+// in that order. For the log,
+//
+//   durable() <= handed() <= the log's last index
+//
+// where entries above handed() are in no batch yet. An entry that is replaced while a batch with it
+// is on its way was durable for nothing: its index counts as durable only once the batch with the
+// entry that took its place is (the ABA case of testdata/append_aba.txt).
+//
+// Thread-safety: none.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+#include "consensus/core/types.h"
+
+namespace quorate::consensus {
+
+class Durability {
+ public:
+  struct Batch {
+    PersistId id;
+    // Set if the hard state belongs into the batch: the commit hint to write with it.
+    std::optional<Index> commit_hint;
+    // Term, vote or standing have changed since the batch before.
+    bool hard_state_changed = false;
+    bool standing_changed = false;
+    // Entries above it are dropped from the log on the disk before entries are appended.
+    std::optional<Index> truncate_after;
+    // The entries first..last are appended; none if last < first.
+    Index first;
+    Index last;
+  };
+
+  // Everything up to `last_index` is durable, and so is `commit_hint`, which is written again as
+  // soon as the commit index is `commit_hint_entries` ahead of it, or with another change of the
+  // hard state.
+  Durability(Index last_index, Index commit_hint, uint64_t commit_hint_entries);
+
+  // --- What is durable ---
+  // The log, up to here.
+  Index durable() const { return durable_; }
+  // Up to here the log was given out in batches.
+  Index handed() const { return handed_; }
+  // The newest batch that is.
+  PersistId persisted() const { return persisted_; }
+  // Term, vote and standing as they are now.
+  bool IsHardStateDurable() const {
+    return !hard_state_changed_ && hard_state_batch_ <= persisted_;
+  }
+  bool IsStandingDurable() const { return !standing_changed_ && standing_batch_ <= persisted_; }
+
+  // --- Changes ---
+  // Term or vote has changed.
+  void HardStateChanged() { hard_state_changed_ = true; }
+  void StandingChanged() { hard_state_changed_ = standing_changed_ = true; }
+  // The entries above `index` were dropped from the log.
+  void Truncated(Index index);
+  // A snapshot up to `index` was installed in place of the log. REQUIRES: no entries
+  // are to be dropped with the next batch.
+  void Reset(Index index);
+
+  // --- Batches ---
+  // Term, vote or standing belong into the next batch.
+  bool IsHardStateDue() const { return hard_state_changed_; }
+  std::optional<Index> truncate_due() const { return truncate_after_; }
+  bool IsDue(Index last_index) const;
+  // The next batch, with the log up to `last_index`. `commit`: the commit index; what is written
+  // of it is durable in the log already. REQUIRES: IsDue(last_index).
+  Batch Take(Index last_index, Index commit, uint64_t now_ticks);
+  // Batch `id`, and all before it, are durable. Returns false if that was known.
+  // REQUIRES: id was taken.
+  bool Persisted(PersistId id);
+  // For how long the oldest batch has been on its way; 0 if none is.
+  uint64_t WaitedTicks(uint64_t now_ticks) const;
+
+  // Aborts if what must hold does not. `last_index`: the log's.
+  void CheckInvariants(Index last_index) const;
+
+ private:
+  struct InProgress {
+    PersistId id;
+    // The log up to here is durable once the batch is. Lowered when entries are replaced.
+    Index last;
+    uint64_t handed_ticks;
+  };
+
+  uint64_t commit_hint_entries_;
+  Index durable_;
+  Index handed_;
+  Index commit_hint_;                    // of the last batch with a hard state
+  bool hard_state_changed_ = false;      // since the last batch
+  bool standing_changed_ = false;        // since the last batch
+  std::optional<Index> truncate_after_;  // for the next batch
+  PersistId last_batch_;
+  PersistId persisted_;
+  PersistId hard_state_batch_;  // the last with a change of it
+  PersistId standing_batch_;
+  std::deque<InProgress> in_progress_;  // ascending
+};
+
+}  // namespace quorate::consensus
