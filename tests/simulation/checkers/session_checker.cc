@@ -64,7 +64,8 @@ int64_t SessionChecker::LeastSilenceUs(int32_t timeout_ms) const {
 
 void SessionChecker::OnEntry(const consensus::Entry& entry, const Model::Applied& applied) {
   const int64_t now_us = history_->world().now_us();
-  if (entry.kind == consensus::EntryKind::kNoOp) term_began_us_[entry.term.value()] = now_us;
+  // The first one: a leader answers the read index of each recovering member by another no-op.
+  if (entry.kind == consensus::EntryKind::kNoOp) term_began_us_.emplace(entry.term.value(), now_us);
   if (!applied.counts || applied.error != ErrorCode::kOk) return;
   const int64_t session = applied.header.session.value();
   switch (applied.header.kind) {
