@@ -20,6 +20,9 @@ constexpr double kLieChance = 0.03;
 constexpr double kWriteOnChance = 0.04;
 constexpr double kMajorityLostChance = 0.02;
 
+// Seeds in which checkpoints are in RocksDB: such a run takes several times as long.
+constexpr double kRocksDbChance = 0.125;
+
 bool g_stores_are_in_rocksdb = false;
 
 template <class T>
@@ -297,7 +300,7 @@ Options ChooseOptions(uint64_t seed) {
   if (later.Chance(0.2) && !options.cluster.writes_during_repair) {
     options.limits.transfer_bytes_max = Pick<uint64_t>(&later, {1, 2'000, 50'000});
   }
-  if (g_stores_are_in_rocksdb) {
+  if (g_stores_are_in_rocksdb || Random(seed, "store").Chance(kRocksDbChance)) {
     options.disk.has_rocksdb = true;
     // What fills up is the log's disk only, and flips are made in the log's files only.
     options.disk.full_rate = 0;
