@@ -307,7 +307,9 @@ class DataDir::Impl {
     if (absl::IsNotFound(file.status())) return Missing(kHardStateName, "term and vote are lost");
     if (!file.ok()) return file.status();
     hard_state_ = *std::move(file);
-    if (!HasSegment()) return Missing(kLogName, "the log is lost");
+    const absl::StatusOr<bool> has_segment = HasSegment();
+    if (!has_segment.ok()) return has_segment.status();
+    if (!*has_segment) return Missing(kLogName, "the log is lost");
     absl::StatusOr<std::unique_ptr<SegmentLog>> log =
         SegmentLog::Open(&env_, PathOf(kLogName), options, hard_state_->content().durable_index);
     if (!log.ok()) return log.status();
@@ -327,11 +329,15 @@ class DataDir::Impl {
         absl::StrCat(PathOf(name), ": is missing: ", ToAbsl(consequence), ToAbsl(kRejoinAdvice)));
   }
 
-  bool HasSegment() {
+  // False without the directory of the log, too. An error means that it cannot be looked at, and
+  // says nothing of the log.
+  absl::StatusOr<bool> HasSegment() {
     absl::StatusOr<std::vector<std::string>> names = env_.List(PathOf(kLogName));
-    return names.ok() && std::any_of(names->begin(), names->end(), [](const std::string& name) {
-             return ParseSegmentFileName(name).has_value();
-           });
+    if (absl::IsNotFound(names.status())) return false;
+    if (!names.ok()) return names.status();
+    return std::any_of(names->begin(), names->end(), [](const std::string& name) {
+      return ParseSegmentFileName(name).has_value();
+    });
   }
 
   absl::Status CheckIdentity() {

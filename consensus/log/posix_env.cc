@@ -188,8 +188,8 @@ class PosixEnv : public Env {
       const std::string prefix = path.substr(0, end);
       if (mkdir(prefix.c_str(), kDirectoryMode) == 0) {
         if (absl::Status s = SyncDirectory(Parent(prefix)); !s.ok()) return s;
-      } else if (errno != EEXIST && !Exists(prefix)) {
-        return PathError(errno, prefix, "create the directory");
+      } else if (const int error = errno; error != EEXIST && !IsThere(prefix)) {
+        return PathError(error, prefix, "create the directory");
       }
       if (end == std::string::npos) break;
     }
@@ -215,9 +215,9 @@ class PosixEnv : public Env {
     return names;
   }
 
+  // What cannot be looked at counts as there: whoever opens it then is told why.
   bool Exists(const std::string& path) override {
-    struct stat info;
-    return stat(path.c_str(), &info) == 0;
+    return IsThere(path) || (errno != ENOENT && errno != ENOTDIR);
   }
 
   absl::Status Rename(const std::string& from, const std::string& to) override {
@@ -261,6 +261,11 @@ class PosixEnv : public Env {
   }
 
  protected:
+  static bool IsThere(const std::string& path) {
+    struct stat info;
+    return stat(path.c_str(), &info) == 0;
+  }
+
   static std::string Parent(const std::string& path) {
     const size_t slash = path.find_last_of('/');
     if (slash == std::string::npos) return ".";

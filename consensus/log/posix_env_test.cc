@@ -103,6 +103,16 @@ TEST_CASE("errors name the path and say what the system said") {
   CHECK(Contains(env->CreateDirectories(top + "/file/below"), "Not a directory"));
 }
 
+TEST_CASE("a path that cannot be looked at counts as there, and opening it says why") {
+  Env* env = Env::Posix();
+  const std::string path = NewDirectory() + "/loop";
+  REQUIRE(symlink("loop", path.c_str()) == 0);
+  CHECK(env->Exists(path));
+  CHECK(env->OpenFile(path, /*create=*/false).status().message().find("levels of symbolic links") !=
+        std::string::npos);
+  CHECK_FALSE(env->Exists(path + "-none"));
+}
+
 TEST_CASE("a directory is locked once, also within one process") {
   Env* env = Env::Posix();
   const std::string top = NewDirectory();

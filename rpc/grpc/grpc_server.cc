@@ -4,11 +4,14 @@
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <chrono>
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
+#include "rpc/listen/listen.h"
 
 namespace quorate::rpc {
 namespace {
@@ -31,6 +34,24 @@ void EnablePlugins() {
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   });
+}
+
+// Why nothing can listen on `address`, which gRPC does not tell: another attempt does.
+std::string WhyNotListening(const std::string& address) {
+  using boost::asio::ip::tcp;
+  const size_t colon = address.rfind(':');
+  ASSERT(colon != std::string::npos);
+  std::string host = address.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+  boost::asio::io_context context;
+  boost::system::error_code error;
+  const auto found = tcp::resolver(context).resolve(host, address.substr(colon + 1),
+                                                    tcp::resolver::passive, error);
+  for (auto at = found.begin(); !error && at != found.end(); ++at) {
+    tcp::acceptor acceptor(context);
+    error = ListenOn(at->endpoint(), Families::kBoth, &acceptor);
+  }
+  return error ? error.message() : "an attempt right after that succeeded; start the server again";
 }
 
 }  // namespace
@@ -65,9 +86,8 @@ absl::Status GrpcServer::Start(
     return absl::OkStatus();
   }
   Stop();
-  return absl::UnavailableError(absl::StrCat("grpcPort: cannot listen on ", address,
-                                             ": is another program running there, or is the "
-                                             "address not of this machine?"));
+  return absl::UnavailableError(absl::StrCat("cannot listen for gRPC clients (grpcPort) on ",
+                                             address, ": ", WhyNotListening(address)));
 }
 
 void GrpcServer::Stop() {

@@ -118,9 +118,8 @@ absl::Status PeerNetwork::Listen() {
   const bool is_taken = problem == boost::system::errc::address_in_use;
   if (!listeners_.empty() && !is_taken) return absl::OkStatus();
   listeners_.clear();
-  return absl::UnavailableError(absl::StrCat(
-      "cannot listen for the other servers on ", address.ToString(), " (", problem.message(),
-      "): is another server running there, or is the address not of this machine?"));
+  return absl::UnavailableError(absl::StrCat("cannot listen for the other servers on ",
+                                             address.ToString(), ": ", problem.message()));
 }
 
 void PeerNetwork::Accept(Listener* listener) {

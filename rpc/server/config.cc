@@ -644,9 +644,13 @@ absl::StatusOr<Config> ParseConfig(const std::string& file, std::string_view tex
 absl::StatusOr<Config> LoadConfig(const std::string& file) {
   absl::StatusOr<std::string> text = ReadRealFile(file);
   if (!text.ok()) {
-    return absl::Status(text.status().code(),
-                        absl::StrCat(file, ": the configuration file cannot be read: ",
-                                     text.status().message(), "; give the path of a zoo.cfg"));
+    // Another error is no matter of the path.
+    const bool is_no_file = absl::IsNotFound(text.status()) ||
+                            absl::StrContains(text.status().message(), std::strerror(EISDIR));
+    return absl::Status(
+        text.status().code(),
+        absl::StrCat(file, ": the configuration file cannot be read: ", text.status().message(),
+                     is_no_file ? "; give the path of a zoo.cfg" : ""));
   }
   return ParseConfig(file, *text, ReadRealFile);
 }

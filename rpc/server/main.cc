@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -29,6 +28,7 @@
 #include "rpc/server/build_version.h"
 #include "rpc/server/config.h"
 #include "rpc/server/doors.h"
+#include "rpc/server/fatal_error.h"
 #include "rpc/server/log_files.h"
 #include "rpc/server/log_output.h"
 #include "rpc/server/server.h"
@@ -54,6 +54,8 @@ constexpr char kUsage[] =
     "take\n"
     "effect at the next start. SIGQUIT, SIGUSR1 and SIGUSR2 are logged and change nothing.\n"
     "Exit status: 0 after a clean stop, 1 if it could not start or go on, 2 for wrong usage.\n";
+
+constexpr char kLogPattern[] = "%Y-%m-%dT%H:%M:%S.%e%z %l %v";
 
 class ServerDoors : public quorate::rpc::DoorFactory {
  public:
@@ -114,7 +116,7 @@ void FlushLog() {
 void StartLog() {
   auto output = std::make_shared<quorate::rpc::LogOutput>(STDOUT_FILENO);
   spdlog::set_default_logger(std::make_shared<spdlog::logger>("", std::move(output)));
-  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %l %v");
+  spdlog::set_pattern(kLogPattern);
   spdlog::flush_on(spdlog::level::critical);
   quorate::SetAssertionHook(FlushLog);
 }
@@ -198,17 +200,6 @@ absl::Status StartAgain(char** argv) {
   return absl::ErrnoToStatus(errno, "the server ends, and could not start itself again");
 }
 
-// Logs why the server ends, and says it on standard error if the log goes elsewhere.
-void ReportFatal(const std::string& message) {
-  spdlog::critical("{}", message);
-  spdlog::shutdown();
-  struct stat out {
-  }, error{};
-  const bool same = fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &error) == 0 &&
-                    out.st_dev == error.st_dev && out.st_ino == error.st_ino;
-  if (!same) std::fprintf(stderr, "quorated: %s\n", message.c_str());
-}
-
 // The mistake that a planted build is to make, so that tests with real servers can show that they
 // find it.
 const char* PlantedFaultOfEnvironment() {
@@ -242,6 +233,8 @@ int main(int argc, char** argv) {
   pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
   signal(SIGPIPE, SIG_IGN);
   if (const char* fault = PlantedFaultOfEnvironment()) quorate::PlantFault(fault);
+  spdlog::set_pattern(kLogPattern);
+  quorate::rpc::ReportUnhandledSystemErrors();
   StartLog();
   RaiseDescriptorLimit();
   quorate::tree::SetTableKey(quorate::RandomBytes::System()->Make(quorate::tree::TableKey::kBytes));
@@ -252,6 +245,6 @@ int main(int argc, char** argv) {
   }
   FlushLog();
   if (result.ok()) return 0;
-  ReportFatal(std::string(result.message()));
+  quorate::rpc::ReportFatal(std::string(result.message()));
   return 1;
 }

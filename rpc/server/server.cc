@@ -3,12 +3,15 @@
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/clock.h"
@@ -16,6 +19,7 @@
 #include "consensus/log/env.h"
 #include "consensus/log/new_data_dir.h"
 #include "rpc/server/divergence_marker.h"
+#include "rpc/server/fatal_error.h"
 #include "rpc/server/incarnation.h"
 #include "rpc/server/start_progress.h"
 #include "rpc/server/unfinished.h"
@@ -58,7 +62,10 @@ PeerNetworkOptions Server::MakePeerOptions(const Config& config) {
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(Config config, DoorFactory* doors) {
   const std::set<std::string> dirs{config.log_dir, config.data_dir};
   auto server = Open(std::move(config), doors);
-  if (!absl::IsResourceExhausted(server.status())) return server;
+  // Of other things than disks there may be too few, too, like open files.
+  const bool is_full = absl::StrContains(server.status().message(), std::strerror(ENOSPC)) ||
+                       absl::StrContains(server.status().message(), std::strerror(EDQUOT));
+  if (!absl::IsResourceExhausted(server.status()) || !is_full) return server;
   // A server that was there before needs none, but for a log that has to begin anew.
   return absl::ResourceExhaustedError(absl::StrCat(server.status().message(),
                                                    ". The disk is full, and this step of the start "
@@ -203,7 +210,7 @@ void Server::OnEnd(absl::Status why) {
 void Server::OnFatal(const absl::Status& error) {
   // What the disk holds now is unknown: nothing that runs on may rely on it, and nothing is tidied
   // up.
-  spdlog::critical("the server ends: {}", std::string(error.message()));
+  spdlog::critical("the server ends: {}", WithAdvice(std::string(error.message())));
   spdlog::default_logger_raw()->flush();
   std::_Exit(1);
 }

@@ -1,5 +1,8 @@
 #include "tree/store/rocks.h"
 
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -11,7 +14,17 @@ namespace quorate::tree {
 
 absl::Status ToStatus(const rocksdb::Status& status, std::string_view what) {
   if (status.ok()) return absl::OkStatus();
-  const std::string message = absl::StrCat(ToAbsl(what), ": ", status.ToString());
+  std::string text = status.ToString();
+  // RocksDB has texts of several lines.
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  // And for some errors of the system only numbers.
+  constexpr char kNumber[] = "Unexpected error(";
+  if (const size_t at = text.find(kNumber); at != std::string::npos) {
+    const int error = std::atoi(text.c_str() + at + sizeof(kNumber) - 1);
+    absl::StrAppend(&text, ": ", std::strerror(error));
+  }
+  const std::string message = absl::StrCat(ToAbsl(what), ": ", text);
   if (status.IsCorruption()) {
     return absl::DataLossError(absl::StrCat(message, ToAbsl(kRebuildAdvice)));
   }

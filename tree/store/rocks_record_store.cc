@@ -15,6 +15,7 @@
 #include "tree/store/database.h"
 #include "tree/store/record_files.h"
 #include "tree/store/rocks.h"
+#include "tree/store/unreadable.h"
 
 namespace quorate::tree {
 namespace {
@@ -211,17 +212,23 @@ absl::StatusOr<std::unique_ptr<RocksRecordStore>> RocksRecordStore::Open(std::st
 absl::StatusOr<std::unique_ptr<RocksRecordStore>> RocksRecordStore::Open(std::string path,
                                                                          Options options) {
   if (options.env == nullptr) options.env = rocksdb::Env::Default();
-  const rocksdb::Status created = options.env->CreateDirIfMissing(path);
-  if (!created.ok()) return ToStatus(created, "creating " + path);
-  if (absl::Status s = SyncDirectory(options.env, path + "/.."); !s.ok()) return s;
   std::unique_ptr<RocksRecordStore> store(new RocksRecordStore(std::move(path), options));
-  if (absl::Status opened = store->OpenCurrent(); !opened.ok()) return opened;
+  if (absl::Status s = store->OpenFiles(); !s.ok()) {
+    return WithUnreadableFile(store->path_, std::move(s));
+  }
+  return store;
+}
+
+absl::Status RocksRecordStore::OpenFiles() {
+  const rocksdb::Status created = options_.env->CreateDirIfMissing(path_);
+  if (!created.ok()) return ToStatus(created, "creating " + path_);
+  if (absl::Status s = SyncDirectory(options_.env, path_ + "/.."); !s.ok()) return s;
+  if (absl::Status opened = OpenCurrent(); !opened.ok()) return opened;
   // The process that let "current" name this store may not have lived to make that durable, and
   // what it named before is about to be removed.
-  if (absl::Status s = SyncDirectory(options.env, store->path_); !s.ok()) return s;
+  if (absl::Status s = SyncDirectory(options_.env, path_); !s.ok()) return s;
   // Now that the database is locked, nobody else is at work here.
-  if (absl::Status removed = store->RemoveLeftovers(); !removed.ok()) return removed;
-  return store;
+  return RemoveLeftovers();
 }
 
 absl::StatusOr<std::unique_ptr<RecordStore::View>> RocksRecordStore::Look(std::string path,
@@ -231,7 +238,14 @@ absl::StatusOr<std::unique_ptr<RecordStore::View>> RocksRecordStore::Look(std::s
   if (!store_options.env->FileExists(path).ok()) {
     return absl::NotFoundError(absl::StrCat(path, ": there is no store"));
   }
-  const RocksRecordStore store(std::move(path), store_options);
+  auto view = LookAtFiles(path, store_options, options);
+  if (!view.ok()) return WithUnreadableFile(path, view.status());
+  return view;
+}
+
+absl::StatusOr<std::unique_ptr<RecordStore::View>> RocksRecordStore::LookAtFiles(
+    const std::string& path, const Options& store_options, const LookOptions& options) {
+  const RocksRecordStore store(path, store_options);
   auto current = store.ReadCurrent();
   if (!current.ok()) return current.status();
   if (!current->has_value()) {

@@ -101,6 +101,11 @@ class RocksRecordStore : public RecordStore {
 
   RocksRecordStore(std::string path, const Options& options);
 
+  // Open and Look but for what WithUnreadableFile adds.
+  absl::Status OpenFiles();
+  static absl::StatusOr<std::unique_ptr<View>> LookAtFiles(const std::string& path,
+                                                           const Options& store_options,
+                                                           const LookOptions& options);
   absl::Status OpenCurrent();
   // The name in "current"; no value if there is no store yet.
   absl::StatusOr<std::optional<std::string>> ReadCurrent() const;

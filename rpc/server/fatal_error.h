@@ -1,0 +1,25 @@
+// What is said when a server cannot start or go on.
+//
+// Thread-safety: WithAdvice is a function of its argument; the others are called by the program's
+// main thread, before others run or after they have ended.
+#pragma once
+
+#include <string>
+
+namespace quorate::rpc {
+
+// `message`, and behind it what to do about the reason that the system gave, if the message has
+// one: a reason is a text of strerror, whichever library the message is from. A message that says
+// what to do about that reason already is returned as it is.
+std::string WithAdvice(std::string message);
+
+// Logs, as critical, why the server ends, with advice, and ends the log. Says it on standard error,
+// too, if the log goes elsewhere.
+void ReportFatal(const std::string& message);
+
+// From now on an error of the system that nobody handles (no thread can be started, no memory is
+// left) is reported as fatal, with the exit status 1. Any other exception is a mistake of the
+// program, and aborts it.
+void ReportUnhandledSystemErrors();
+
+}  // namespace quorate::rpc
