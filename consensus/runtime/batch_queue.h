@@ -5,12 +5,12 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "base/condition_variable.h"
 #include "base/mutex.h"
 #include "consensus/runtime/event_loop.h"
 
@@ -44,7 +44,7 @@ class BatchQueue {
     if (event_loop_ != nullptr) {
       event_loop_->Wake();
     } else {
-      changed_.notify_one();
+      changed_.NotifyOne();
     }
   }
 
@@ -78,7 +78,7 @@ class BatchQueue {
     {
       MutexLock lock(&mutex_);
       if (std::exchange(closed_, true)) return;
-      changed_.notify_all();
+      changed_.NotifyAll();
     }
     if (event_loop_ != nullptr) event_loop_->Wake();
   }
@@ -96,20 +96,14 @@ class BatchQueue {
 
   // False if `deadline` (if not null) is over.
   bool Wait(const TimePoint* deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    std::unique_lock<std::mutex> lock(mutex_.native(), std::adopt_lock);
-    bool is_in_time = true;
-    if (deadline == nullptr) {
-      changed_.wait(lock);
-    } else {
-      is_in_time = changed_.wait_until(lock, *deadline) != std::cv_status::timeout;
-    }
-    lock.release();  // the caller holds the mutex
-    return is_in_time;
+    if (deadline != nullptr) return changed_.WaitUntil(&mutex_, *deadline);
+    changed_.Wait(&mutex_);
+    return true;
   }
 
   EventLoop* event_loop_ = nullptr;
   mutable Mutex mutex_;
-  std::condition_variable changed_;
+  ConditionVariable changed_;
   std::vector<T> items_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool waiting_ ABSL_GUARDED_BY(mutex_) = false;

@@ -97,7 +97,7 @@ class BackupSender::Stream : public grpc::ServerWriteReactor<v1::BackupResponse>
     MutexLock lock(&sender->mutex_);
     function();
     sender->woken_ = true;
-    sender->changed_.notify_one();
+    sender->changed_.NotifyOne();
   }
 };
 
@@ -116,7 +116,7 @@ void BackupSender::Stop() {
     MutexLock lock(&mutex_);
     stopping_ = true;
     woken_ = true;
-    changed_.notify_one();
+    changed_.NotifyOne();
   }
   thread_.join();
   MutexLock lock(&mutex_);
@@ -167,7 +167,7 @@ void BackupSender::OnCheckpoint(Stream* stream) {
 void BackupSender::Wake() {
   MutexLock lock(&mutex_);
   woken_ = true;
-  changed_.notify_one();
+  changed_.NotifyOne();
 }
 
 // --- The thread ----------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ void BackupSender::Run() {
   while (true) {
     std::vector<std::pair<std::shared_ptr<Stream>, Step>> steps;
     {
-      std::unique_lock<std::mutex> lock(mutex_.native());
+      MutexLock lock(&mutex_);
       if (stopping_) break;
       woken_ = false;
       const Time now = clock_->Now();
@@ -189,11 +189,16 @@ void BackupSender::Run() {
         if (step != Step::kNone) steps.emplace_back(stream, step);
       }
       if (steps.empty()) {
-        const auto is_woken = [this] { return woken_; };
-        if (wake == Time::max()) {
-          changed_.wait(lock, is_woken);
-        } else {
-          changed_.wait_for(lock, wake - now, is_woken);
+        // By the real clock, whatever clock_ is.
+        const bool waits_for_time = wake != Time::max();
+        const auto deadline =
+            waits_for_time ? std::chrono::steady_clock::now() + (wake - now) : Time::max();
+        while (!woken_) {
+          if (!waits_for_time) {
+            changed_.Wait(&mutex_);
+          } else if (!changed_.WaitUntil(&mutex_, deadline)) {
+            break;
+          }
         }
       }
     }

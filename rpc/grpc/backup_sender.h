@@ -12,7 +12,6 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <list>
 #include <memory>
 #include <optional>
@@ -21,6 +20,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/condition_variable.h"
 #include "base/mutex.h"
 #include "rpc/proto/quorate/v1/cluster.grpc.pb.h"
 #include "rpc/server/administration.h"
@@ -83,7 +83,7 @@ class BackupSender {
   std::thread thread_;
 
   Mutex mutex_;
-  std::condition_variable changed_;
+  ConditionVariable changed_;
   bool woken_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::list<std::shared_ptr<Stream>> streams_ ABSL_GUARDED_BY(mutex_);

@@ -74,7 +74,7 @@ void GrpcDoor::Close() {
   {
     MutexLock lock(&mutex_);
     closing_ = true;
-    changed_.notify_one();
+    changed_.NotifyOne();
   }
   watcher_.join();
   server_.Stop();
@@ -90,11 +90,17 @@ void GrpcDoor::Watch() {
     });
   });
   bool told = false;
-  auto look_at = std::chrono::steady_clock::time_point::min();
-  std::unique_lock<std::mutex> lock(mutex_.native());
-  while (!closing_) {
-    const bool serving = serving_;
-    lock.unlock();
+  auto look_at = std::chrono::steady_clock::now();
+  for (;;) {
+    bool serving = false;
+    {
+      MutexLock lock(&mutex_);
+      while (!closing_ && serving_ == told) {
+        if (!changed_.WaitUntil(&mutex_, look_at)) break;
+      }
+      if (closing_) return;
+      serving = serving_;
+    }
     if (serving != told) server_.SetServing(serving);
     told = serving;
     const auto now = std::chrono::steady_clock::now();
@@ -102,15 +108,13 @@ void GrpcDoor::Watch() {
       cluster_.SetDiskUse(LookAtDisk(directories));
       look_at = now + kDiskUseInterval;
     }
-    lock.lock();
-    changed_.wait_until(lock, look_at, [&] { return closing_ || serving_ != told; });
   }
 }
 
 void GrpcDoor::OnStatusPublished() {
   const bool serving = service_->status().serving();
   MutexLock lock(&mutex_);
-  if (std::exchange(serving_, serving) != serving) changed_.notify_one();
+  if (std::exchange(serving_, serving) != serving) changed_.NotifyOne();
 }
 
 }  // namespace quorate::rpc

@@ -3,7 +3,6 @@
 // Thread-safety: all functions from one thread.
 #pragma once
 
-#include <condition_variable>
 #include <string>
 #include <thread>
 #include <utility>
@@ -11,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "base/clock.h"
+#include "base/condition_variable.h"
 #include "base/mutex.h"
 #include "rpc/grpc/backup_sender.h"
 #include "rpc/grpc/cluster_service.h"
@@ -53,7 +53,7 @@ class GrpcDoor {
   std::thread watcher_;
 
   Mutex mutex_;
-  std::condition_variable changed_;
+  ConditionVariable changed_;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   bool serving_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -240,8 +240,10 @@ void PeerNetwork::SetClusterId(const std::string& cluster_id) {
 }
 
 void PeerNetwork::Send(std::vector<consensus::Message> messages) {
-  for (const auto& [peer, link] : links_) {  // all that is for one at once
-    const auto is_for_peer = [&](const consensus::Message& message) { return message.to == peer; };
+  for (const auto& [member, link] : links_) {  // all that is for one at once
+    const auto is_for_peer = [peer = member](const consensus::Message& message) {
+      return message.to == peer;
+    };
     if (std::none_of(messages.begin(), messages.end(), is_for_peer)) continue;
     link->Write([&](SendQueue* queue) {
       for (const consensus::Message& message : messages) {

@@ -126,7 +126,7 @@ void DigestComparison::Begin(const Membership& membership) {
   if (OtherMembers(self_, membership).empty()) return;
   const std::optional<uint64_t> own = actions_->DigestAt(applied_);
   if (!own.has_value()) return;  // far more was applied meanwhile
-  round_.emplace();
+  round_ = Round{};
   round_->zxid = applied_;
   if (membership.IsVoter(self_)) round_->digests[self_] = own;
   Ask(membership);
@@ -152,7 +152,8 @@ void DigestComparison::OnAnswer(MemberId from, std::optional<uint64_t> digest,
 }
 
 void DigestComparison::Judge(const Membership& membership) {
-  for (const auto& [member, digest] : round_->digests) {
+  for (const auto& answer : round_->digests) {
+    const std::optional<uint64_t>& digest = answer.second;
     if (!digest.has_value()) continue;
     const bool is_majority = consensus::Quorum(membership).Has([&](MemberId other) {
       const auto found = round_->digests.find(other);

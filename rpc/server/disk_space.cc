@@ -28,15 +28,17 @@ void DiskSpace::Stop() {
     MutexLock lock(&mutex_);
     stopping_ = true;
   }
-  stop_.notify_all();
+  stop_.NotifyAll();
   if (thread_.joinable()) thread_.join();
 }
 
 void DiskSpace::Run() {
   for (;;) {
     {
-      std::unique_lock<std::mutex> lock(mutex_.native());
-      stop_.wait_for(lock, std::chrono::milliseconds(interval_ms_), [this] { return stopping_; });
+      const auto next = std::chrono::steady_clock::now() + std::chrono::milliseconds(interval_ms_);
+      MutexLock lock(&mutex_);
+      while (!stopping_ && stop_.WaitUntil(&mutex_, next)) {
+      }
       if (stopping_) return;
     }
     Measure();

@@ -4,7 +4,6 @@
 // Thread-safety: Start and Stop from one thread.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -12,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/condition_variable.h"
 #include "base/mutex.h"
 
 namespace quorate::rpc {
@@ -40,7 +40,7 @@ class DiskSpace {
   const Report report_;
   std::thread thread_;
   Mutex mutex_;
-  std::condition_variable stop_;
+  ConditionVariable stop_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

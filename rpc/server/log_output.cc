@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <condition_variable>
 #include <string_view>
 #include <utility>
 
+#include "base/condition_variable.h"
 #include "base/thread.h"
 
 namespace quorate::rpc {
@@ -35,7 +35,7 @@ void WriteAll(int descriptor, std::string_view bytes) {
 
 struct LogOutput::Queue {
   Mutex mutex;
-  std::condition_variable changed;
+  ConditionVariable changed;
   std::string bytes ABSL_GUARDED_BY(mutex);
   size_t writing ABSL_GUARDED_BY(mutex) = 0;    // bytes that the thread has taken
   uint64_t queued ABSL_GUARDED_BY(mutex) = 0;   // bytes since the beginning
@@ -50,7 +50,7 @@ struct LogOutput::Queue {
       bytes += text;
       queued += text.size();
     }
-    changed.notify_all();
+    changed.NotifyAll();
     return true;
   }
 };
@@ -74,26 +74,27 @@ LogOutput::~LogOutput() {
     queue_->end = true;
     is_written = queue_->written == queue_->queued;
   }
-  queue_->changed.notify_all();
+  queue_->changed.NotifyAll();
   // One that is stuck in a write ends with the process.
   is_written ? writer_.join() : writer_.detach();
 }
 
 void LogOutput::Write(int descriptor, const std::shared_ptr<Queue>& queue) {
   std::string bytes;
-  std::unique_lock<std::mutex> lock(queue->mutex.native());
   for (;;) {
-    queue->changed.wait(lock, [&] { return !queue->bytes.empty() || queue->end; });
-    if (queue->bytes.empty()) return;
-    bytes.swap(queue->bytes);
-    queue->writing = bytes.size();
-    lock.unlock();
+    {
+      MutexLock lock(&queue->mutex);
+      while (queue->bytes.empty() && !queue->end) queue->changed.Wait(&queue->mutex);
+      if (queue->bytes.empty()) return;
+      bytes.swap(queue->bytes);
+      queue->writing = bytes.size();
+    }
     WriteAll(descriptor, bytes);
-    lock.lock();
+    MutexLock lock(&queue->mutex);
     queue->writing = 0;
     queue->written += bytes.size();
     bytes.clear();
-    queue->changed.notify_all();
+    queue->changed.NotifyAll();
   }
 }
 
@@ -125,9 +126,11 @@ void LogOutput::Format(const spdlog::details::log_msg& message) {
 }
 
 void LogOutput::flush() {
-  std::unique_lock<std::mutex> lock(queue_->mutex.native());
+  const auto deadline = std::chrono::steady_clock::now() + kFlushTimeout;
+  MutexLock lock(&queue_->mutex);
   const uint64_t until = queue_->queued;
-  queue_->changed.wait_for(lock, kFlushTimeout, [&] { return queue_->written >= until; });
+  while (queue_->written < until && queue_->changed.WaitUntil(&queue_->mutex, deadline)) {
+  }
 }
 
 void LogOutput::set_pattern(const std::string& pattern) {

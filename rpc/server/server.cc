@@ -173,8 +173,8 @@ absl::Status Server::Run() {
   absl::Status result = doors_->Open();
   if (result.ok()) {
     spdlog::info("clients are welcome on {}", config_.ClientEndpoint());
-    std::unique_lock<std::mutex> lock(mutex_.native());
-    end_changed_.wait(lock, [this] { return end_requested_; });
+    MutexLock lock(&mutex_);
+    while (!end_requested_) end_changed_.Wait(&mutex_);
     result = end_reason_;
   }
   if (result.ok()) HandLeadershipOver();
@@ -192,9 +192,10 @@ void Server::RequestStop() { OnEnd(absl::OkStatus()); }
 void Server::HandLeadershipOver() {
   if (config_.standalone()) return;
   replica_->HandLeadershipOver();
-  std::unique_lock<std::mutex> lock(mutex_.native());
-  status_changed_.wait_for(lock, kHandOverTimeout,
-                           [this] { return !replica_->status().is_leader; });
+  const auto deadline = std::chrono::steady_clock::now() + kHandOverTimeout;
+  MutexLock lock(&mutex_);
+  while (replica_->status().is_leader && status_changed_.WaitUntil(&mutex_, deadline)) {
+  }
 }
 
 // --- ReplicaHost ---------------------------------------------------------------------------------
@@ -204,7 +205,7 @@ void Server::OnEnd(absl::Status why) {
   if (end_requested_) return;
   end_requested_ = true;
   end_reason_ = std::move(why);
-  end_changed_.notify_all();
+  end_changed_.NotifyAll();
 }
 
 void Server::OnFatal(const absl::Status& error) {
@@ -232,7 +233,7 @@ void Server::OnDiverged(const Divergence& divergence) {
 void Server::OnStatusPublished() {
   doors_->OnStatusPublished();
   MutexLock lock(&mutex_);
-  status_changed_.notify_all();
+  status_changed_.NotifyAll();
 }
 
 // --- PeerHandler ---------------------------------------------------------------------------------

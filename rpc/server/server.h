@@ -6,13 +6,13 @@
 // say.
 #pragma once
 
-#include <condition_variable>
 #include <memory>
 #include <random>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/condition_variable.h"
 #include "base/mutex.h"
 #include "consensus/log/data_dir.h"
 #include "consensus/log/spare_file.h"
@@ -98,8 +98,8 @@ class Server : private PeerHandler, private ReplicaHost {
   std::unique_ptr<DiskSpace> disk_space_;
 
   Mutex mutex_;
-  std::condition_variable status_changed_;  // the replica's
-  std::condition_variable end_changed_;
+  ConditionVariable status_changed_;  // the replica's
+  ConditionVariable end_changed_;
   bool end_requested_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status end_reason_ ABSL_GUARDED_BY(mutex_);
 };

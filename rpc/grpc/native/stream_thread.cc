@@ -1,13 +1,13 @@
 #include "rpc/grpc/native/stream_thread.h"
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <thread>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "base/assert.h"
+#include "base/condition_variable.h"
 #include "base/mutex.h"
 #include "base/thread.h"
 #include "rpc/grpc/native/stream_loop.h"
@@ -26,7 +26,7 @@ class StreamThread final : public Transport {
     {
       MutexLock lock(&mutex_);
       stopped_ = true;
-      filled_.notify_one();
+      filled_.NotifyOne();
     }
     if (thread_.joinable()) thread_.join();
   }
@@ -44,7 +44,7 @@ class StreamThread final : public Transport {
   void Push(News news) {
     MutexLock lock(&mutex_);
     news_.push_back(std::move(news));
-    if (std::exchange(sleeps_, false)) filled_.notify_one();
+    if (std::exchange(sleeps_, false)) filled_.NotifyOne();
   }
   void OnWritten(uint64_t id) {
     Ending ending;
@@ -57,7 +57,7 @@ class StreamThread final : public Transport {
       // It is only of interest if somebody waits for it.
       if (writing.waited_for && ending.channel == nullptr) {
         news_.push_back({What::kWritten, id});
-        if (std::exchange(sleeps_, false)) filled_.notify_one();
+        if (std::exchange(sleeps_, false)) filled_.NotifyOne();
       }
       writing_.erase(found);
     }
@@ -68,7 +68,7 @@ class StreamThread final : public Transport {
   void Wake() override {
     MutexLock lock(&mutex_);
     wake_ = true;
-    if (std::exchange(sleeps_, false)) filled_.notify_one();
+    if (std::exchange(sleeps_, false)) filled_.NotifyOne();
   }
   void EndTurnSoon() override { turn_end_ = true; }
   void Receive(uint32_t tag) override { streams_.at(tag).channel->Read(); }
@@ -124,15 +124,12 @@ class StreamThread final : public Transport {
     for (;;) {
       bool wake = false;
       {
-        std::unique_lock<std::mutex> lock(mutex_.native());
-        const auto is_called = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-          return stopped_ || wake_ || !news_.empty();
-        };
-        while (!is_called() && !turn_end_) {
+        MutexLock lock(&mutex_);
+        while (!stopped_ && !wake_ && news_.empty() && !turn_end_) {
           sleeps_ = true;
           if (streams_.empty()) {
-            filled_.wait(lock);
-          } else if (filled_.wait_until(lock, timer) == std::cv_status::timeout) {
+            filled_.Wait(&mutex_);
+          } else if (!filled_.WaitUntil(&mutex_, timer)) {
             break;
           }
         }
@@ -193,7 +190,7 @@ class StreamThread final : public Transport {
   bool turn_end_ = false;
 
   Mutex mutex_;
-  std::condition_variable filled_;
+  ConditionVariable filled_;
   std::vector<News> news_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, Writing> writing_ ABSL_GUARDED_BY(mutex_);
   bool wake_ ABSL_GUARDED_BY(mutex_) = false;
