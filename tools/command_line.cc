@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/similar_names.h"
+#include "tools/defaults.h"
 #include "tools/escape.h"
 #include "tools/port_probe.h"
 
@@ -30,7 +31,16 @@ CommandLine::CommandLine()
   app_.add_flag("--json", global_.json, "Print one JSON document, for programs");
   app_.footer(
       "\"quorate help COMMAND\" says how a command is used.\n"
-      "Exit status: 0 for success, 1 if the operation failed, 2 for bad usage.");
+      "Exit status: 0 for success, 1 if the operation failed, 2 for bad usage. With --json, "
+      "standard\n"
+      "output has JSON alone, and an error is an object on the last line of standard error.\n"
+      "\n"
+      "Defaults of options can be set in /etc/quorate/client.conf and in "
+      "~/.config/quorate/config,\n"
+      "which goes before it; or in the one file that QUORATE_CONFIG names. They have lines\n"
+      "\"key = value\"; a key is the name of an option: server, json, shell.timeout, "
+      "log.dump.data.\n"
+      "The environment goes before files, and the command line before both.");
 }
 
 void CommandLine::SetVersion(const std::string& version) {
@@ -100,12 +110,28 @@ void CommandLine::PrintError(const absl::Status& status) const {
     std::fprintf(stderr, "%s: %s\n", chosen_.c_str(), EscapeControls(message).c_str());
     return;
   }
-  const nlohmann::ordered_json error = {{"command", chosen_},
+  const nlohmann::ordered_json error = {{"command", chosen_.empty() ? app_.get_name() : chosen_},
                                         {"code", absl::StatusCodeToString(status.code())},
                                         {"message", message}};
   const auto replace = nlohmann::ordered_json::error_handler_t::replace;
   std::fprintf(stderr, "%s\n",
-               nlohmann::ordered_json{{"error", error}}.dump(2, ' ', true, replace).c_str());
+               nlohmann::ordered_json{{"error", error}}.dump(-1, ' ', true, replace).c_str());
+}
+
+int CommandLine::RefuseUsage(const std::string& problem) const {
+  if (global_.json) {
+    PrintError(absl::InvalidArgumentError(problem));
+  } else {
+    std::fprintf(stderr, "%s\n", EscapeControls(problem).c_str());
+  }
+  return kBadUsage;
+}
+
+absl::Status CommandLine::ReadDefaults() {
+  for (const DefaultsFile& file : DefaultsFiles()) {
+    if (absl::Status s = ApplyDefaults(file, &app_); !s.ok()) return s;
+  }
+  return absl::OkStatus();
 }
 
 int CommandLine::Run(int argc, const char* const* argv) {
@@ -114,15 +140,23 @@ int CommandLine::Run(int argc, const char* const* argv) {
     words.erase(words.begin());
     words.push_back("--help");
   }
+  const absl::Status defaults = ReadDefaults();
+  // Known before they are parsed, for what is wrong with them.
+  const auto dashes = std::find(words.begin(), words.end(), "--");
+  if (std::find(words.begin(), dashes, "--json") != dashes) global_.json = true;
+  if (!defaults.ok()) return RefuseUsage(std::string(defaults.message()));
   if (const std::string problem = ProblemOfNames(words); !problem.empty()) {
-    std::fprintf(stderr, "%s\n", EscapeControls(problem).c_str());
-    return kBadUsage;
+    return RefuseUsage(problem);
   }
   try {
     std::reverse(words.begin(), words.end());  // as CLI11 wants them
     app_.parse(std::move(words));
+  } catch (const CLI::Success& success) {
+    return app_.exit(success);  // --help, --version
   } catch (const CLI::ParseError& error) {
-    return app_.exit(error) == 0 ? 0 : kBadUsage;
+    if (global_.json) return RefuseUsage(error.what());
+    app_.exit(error);
+    return kBadUsage;
   }
   const absl::Status status = WithHint(run_());
   if (status.ok()) return exit_status_;

@@ -2,6 +2,9 @@
 //
 // Exit status: 0 for success, 1 if the operation failed, 2 for a command line that makes no sense.
 // Facts go to standard output, progress and errors to standard error, so that output can be piped.
+// With
+// --json, standard output has nothing but JSON, and an error is an object on the last line of
+// standard error.
 //
 // Thread-safety: none inside; main uses one object.
 #pragma once
@@ -58,8 +61,12 @@ class CommandLine {
   absl::Status WithHint(const absl::Status& status) const;
 
   // To standard error, behind the name of the subcommand; with --json as {"error": {command, code,
-  // message}}.
+  // message}}, on one line.
   void PrintError(const absl::Status& status) const;
+  // Says what is wrong with the command line; the exit status.
+  int RefuseUsage(const std::string& problem) const;
+  // Of options, from files.
+  absl::Status ReadDefaults();
 
   // What is wrong with the names of subcommands in a command line; empty if nothing is.
   std::string ProblemOfNames(const std::vector<std::string>& words) const;

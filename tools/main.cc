@@ -4,12 +4,14 @@
 #include "tools/backup.h"
 #include "tools/bench/command.h"
 #include "tools/command_line.h"
+#include "tools/completion_command.h"
 #include "tools/offline/commands.h"
 #include "tools/restore.h"
 #include "tools/rolling_restart.h"
 #include "tools/shell/guard_commands.h"
 #include "tools/shell/shell_command.h"
 #include "tools/shell/watch_command.h"
+#include "tools/shell/word_candidates.h"
 #include "tools/status.h"
 #include "tools/zookeeper/commands.h"
 
@@ -28,5 +30,6 @@ int main(int argc, char** argv) {
   quorate::tools::AddOfflineCommands(&command_line);
   quorate::tools::zookeeper::AddImportCommand(&command_line);
   quorate::tools::zookeeper::AddExportCommand(&command_line);
+  quorate::tools::AddCompletionCommand(&command_line, quorate::tools::ShellWordCandidates);
   return command_line.Run(argc, argv);
 }
