@@ -18,6 +18,7 @@ namespace {
 
 std::string Named(const Option& option) {
   std::string text = absl::StrCat("-", std::string(1, option.letter));
+  if (!option.long_name.empty()) absl::StrAppend(&text, "|--", option.long_name);
   if (!option.value.empty()) absl::StrAppend(&text, " ", option.value);
   return text;
 }
@@ -76,7 +77,8 @@ absl::StatusOr<Invocation> Invocation::Parse(const Command& command, Shell& shel
   CLI::App app;
   app.set_help_flag();
   for (const Option& option : command.options) {
-    const std::string name = {'-', option.letter};
+    std::string name = {'-', option.letter};
+    if (!option.long_name.empty()) absl::StrAppend(&name, ",--", option.long_name);
     if (option.value.empty()) {
       app.add_flag_callback(name,
                             [&invocation, letter = option.letter] { invocation.options_[letter]; });

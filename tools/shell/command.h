@@ -24,6 +24,8 @@ struct Option {
   // The name of the value that it takes; empty: it takes none.
   std::string value;
   std::string help;
+  // Another name, behind two dashes; may be empty.
+  std::string long_name = {};
 };
 
 struct Command {

@@ -63,7 +63,9 @@ size_t ArgumentIndex(const Command& command, const std::vector<std::string>& wor
     }
     const bool takes_value =
         std::any_of(command.options.begin(), command.options.end(), [&](const Option& option) {
-          return words[i] == std::string{'-', option.letter} && !option.value.empty();
+          const bool is_long = !option.long_name.empty() && words[i] == "--" + option.long_name;
+          const bool is_option = is_long || words[i] == std::string{'-', option.letter};
+          return is_option && !option.value.empty();
         });
     if (takes_value) ++i;
   }
@@ -96,6 +98,7 @@ Completion Complete(Shell& shell, const std::string& line) {
   } else if (typed.starts_with("-")) {
     for (const Option& option : command->options) {
       AddIfItFits({'-', option.letter}, typed, &completion);
+      if (!option.long_name.empty()) AddIfItFits("--" + option.long_name, typed, &completion);
     }
   } else if (command->takes_path && ArgumentIndex(*command, *before) == 0) {
     AddPaths(shell, typed, &completion);

@@ -1,8 +1,13 @@
 // Commands on single znodes: ls, get, set, create, delete, stat, sync.
 
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iostream>
 #include <optional>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "tools/shell/command.h"
 #include "tools/shell/printing.h"
@@ -11,6 +16,9 @@
 
 namespace quorate::tools::shell {
 namespace {
+
+// Of a request over gRPC, beside its path and the like.
+constexpr size_t kDataBytesMax = (size_t{8} << 20) - 4096;
 
 absl::Status Usage(const Invocation& invocation, const std::string& why) {
   return absl::InvalidArgumentError(absl::StrCat(why, "\nusage: ", UsageOf(invocation.command())));
@@ -67,12 +75,67 @@ absl::Status Get(Invocation& invocation) {
   return absl::OkStatus();
 }
 
+// All of `file`, "-" being standard input. INVALID_ARGUMENT says why it cannot be the data of a
+// znode.
+absl::StatusOr<std::string> ReadData(const Invocation& invocation, const std::string& file) {
+  const bool is_stdin = file == "-";
+  if (is_stdin && invocation.shell().options().has_commands_on_stdin) {
+    return Usage(invocation,
+                 "standard input has the commands; `--file -` goes with a command behind "
+                 "`quorate shell --`");
+  }
+  const std::string name = is_stdin ? "standard input" : file;
+  errno = 0;
+  std::ifstream opened;
+  if (!is_stdin) opened.open(file, std::ios::binary);
+  std::istream& input = is_stdin ? std::cin : opened;
+  std::string data(kDataBytesMax + 1, '\0');
+  if (input) input.read(data.data(), static_cast<std::streamsize>(data.size()));
+  if (input.bad() || (!is_stdin && !opened.is_open())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": cannot be read: ", std::strerror(errno)));
+  }
+  data.resize(static_cast<size_t>(input.gcount()));
+  if (data.size() > kDataBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, ": more than ", kDataBytesMax,
+        " bytes, which no server takes in one request, whatever its jute.maxbuffer is"));
+  }
+  return data;
+}
+
+// What is to be the data: what is in the file that -f names, or else argument 1; nothing without
+// both.
+absl::StatusOr<std::optional<std::string>> DataOf(const Invocation& invocation) {
+  if (!invocation.Has('f')) return invocation.argument(1);
+  auto data = ReadData(invocation, invocation.Value('f'));
+  if (!data.ok()) return data.status();
+  return std::optional<std::string>(*std::move(data));
+}
+
+// `status` of a write of so many bytes; if that was too many, it says so.
+absl::Status WithSize(const absl::Status& status, const std::string& path, size_t size) {
+  if (ErrorOf(status) != ErrorCode::kTooLarge) return status;
+  absl::Status told(status.code(),
+                    absl::StrCat("Too large: ", path, ": ", size,
+                                 " bytes of data are more than the servers take (jute.maxbuffer in "
+                                 "zoo.cfg, 1048575 bytes by default, the same on all servers)"));
+  status.ForEachPayload(
+      [&told](absl::string_view url, const absl::Cord& payload) { told.SetPayload(url, payload); });
+  return told;
+}
+
 absl::Status Set(Invocation& invocation) {
   const auto version = invocation.Version();
   if (!version.ok()) return version.status();
-  auto stat =
-      invocation.client().Set(invocation.path(), invocation.arguments()[1], {.version = *version});
-  if (!stat.ok()) return stat.status();
+  const auto data = DataOf(invocation);
+  if (!data.ok()) return data.status();
+  if (!data->has_value()) return Usage(invocation, "the data is missing");
+  if (invocation.Has('f') && invocation.argument(1).has_value()) {
+    return Usage(invocation, "the data is given twice: as an argument, and with --file");
+  }
+  auto stat = invocation.client().Set(invocation.path(), **data, {.version = *version});
+  if (!stat.ok()) return WithSize(stat.status(), invocation.path(), (*data)->size());
   PutStat(*stat, invocation);
   return absl::OkStatus();
 }
@@ -111,15 +174,21 @@ absl::Status Create(Invocation& invocation) {
   options.mode = *mode;
   options.ttl_ms = ttl->value_or(0);
   options.create_parents = invocation.Has('p');
-  if (const auto text = invocation.argument(2)) {
+  const size_t acl_index = invocation.Has('f') ? 1 : 2;
+  if (invocation.argument(acl_index + 1).has_value()) {
+    return Usage(invocation, "the data is given twice: as an argument, and with --file");
+  }
+  if (const auto text = invocation.argument(acl_index)) {
     auto acl = ParseAcls(*text);
     if (!acl.ok()) return acl.status();
     options.acl = *std::move(acl);
   }
+  const auto data = DataOf(invocation);
+  if (!data.ok()) return data.status();
+  const std::string bytes = data->value_or("");
   // As it was typed: of a sequential znode the name may be empty.
-  auto created = invocation.client().Create(invocation.arguments()[0],
-                                            invocation.argument(1).value_or(""), options);
-  if (!created.ok()) return created.status();
+  auto created = invocation.client().Create(invocation.arguments()[0], bytes, options);
+  if (!created.ok()) return WithSize(created.status(), invocation.path(), bytes.size());
   if (invocation.Has('e')) invocation.shell().ephemerals().insert(created->path);
   invocation.Line("Created " + created->path);
   invocation.json()["created"] = created->path;
@@ -162,6 +231,8 @@ absl::Status Sync(Invocation& invocation) {
 
 std::vector<Command> NodeCommands() {
   const Option with_stat = {'s', "", "print its metadata, too"};
+  const Option with_file = {'f', "file", "the data is what this file has; -: standard input",
+                            "file"};
   return {
       {.name = "ls",
        .options = {with_stat,
@@ -185,13 +256,15 @@ std::vector<Command> NodeCommands() {
        .run = Get},
       {.name = "set",
        .options = {with_stat,
+                   with_file,
                    {'v', "version", "only if this is its version (dataVersion of stat)"}},
-       .arguments = "path data",
-       .arguments_min = 2,
+       .arguments = "path [data]",
+       .arguments_min = 1,
        .arguments_max = 2,
        .summary = "Replaces the data of a znode",
        .details = "",
-       .example = "set /app/config \"two words\"\nset -v 3 /app/config new",
+       .example = "set /app/config \"two words\"\nset -v 3 /app/config new\n"
+                  "set /app/config --file config.json",
        .run = Set},
       {.name = "create",
        .options = {{'s', "", "sequential: ten digits are appended to the name"},
@@ -200,12 +273,14 @@ std::vector<Command> NodeCommands() {
                    {'t', "ttl",
                     "it is removed after that many milliseconds without children and "
                     "changes"},
-                   {'p', "", "create what is missing above it, too"}},
+                   {'p', "", "create what is missing above it, too"},
+                   with_file},
        .arguments = "path [data] [acl]",
        .arguments_min = 1,
        .arguments_max = 3,
        .summary = "Creates a znode",
-       .details = "An access control list looks like world:anyone:r,auth::cdrwa (`help setAcl`).\n"
+       .details = "With --file, there is no data between the path and the access control list.\n"
+                  "An access control list looks like world:anyone:r,auth::cdrwa (`help setAcl`).\n"
                   "Without one, everybody may do everything.",
        .example = "create /app/config first\ncreate -e -s /app/workers/worker- 10.0.0.7",
        .run = Create},

@@ -27,6 +27,8 @@ struct ShellOptions {
   int session_timeout_ms = 30'000;
   // How long a command waits for its answer.
   int timeout_ms = 15'000;
+  // Whether commands come from standard input, so that data cannot.
+  bool has_commands_on_stdin = false;
 };
 
 class Shell {

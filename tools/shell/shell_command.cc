@@ -112,6 +112,7 @@ absl::Status Run(CommandLine* command_line, const Options& options) {
   ShellOptions shell_options;
   shell_options.servers = command_line->global().servers;
   shell_options.json = command_line->global().json;
+  shell_options.has_commands_on_stdin = options.words.empty();
   shell_options.timeout_ms = options.timeout_seconds * 1000;
   shell_options.session_timeout_ms = options.session_timeout_seconds * 1000;
   // The client would try such a port until its timeout.
@@ -162,6 +163,8 @@ void AddShellCommand(CommandLine* command_line) {
       "    quorate shell --server 10.0.0.1:2281             typed, with history and completion\n"
       "    quorate shell --server ... -- ls -R /app         one command\n"
       "    quorate shell --server ... < script              one command a line\n"
+      "    quorate shell --server ... -- set /app/config --file config.json\n"
+      "    make-config | quorate shell --server ... -- create /app/config --file -\n"
       "    quorate shell -- help                            the list of commands\n\n"
       "Behind the last server there may be a chroot: 10.0.0.1:2281/app. With --json, each command\n"
       "and each event is an object on a line of its own. The exit status is that of the first\n"
