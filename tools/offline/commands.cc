@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
@@ -42,11 +44,29 @@ void AddVerify(CommandLine* command_line) {
   auto options = std::make_shared<MemberOptions>();
   CLI::App* command = command_line->Add(
       command_line->root(), "verify",
-      "Say whether the data of a stopped member is whole; changes nothing",
+      "Say whether the data of a stopped member, or a backup, is whole; changes nothing",
       [command_line, options] {
-        return Flushed(Verify(options->paths(), command_line->global().json, std::cout));
+        const bool json = command_line->global().json;
+        std::error_code error;
+        if (std::filesystem::is_regular_file(options->data_dir, error)) {
+          if (!options->log_dir.empty()) {
+            return absl::InvalidArgumentError(absl::StrCat(
+                "--log-dir is of a member's directory, but ", options->data_dir, " is a file"));
+          }
+          return Flushed(VerifyBackup(options->data_dir, json, std::cout));
+        }
+        return Flushed(Verify(options->paths(), json, std::cout));
       });
-  options->AddTo(command);
+  command
+      ->add_option("SOURCE", options->data_dir,
+                   "The dataDir of a member, whose server is "
+                   "stopped; or a backup file")
+      ->required();
+  command->add_option("--log-dir", options->log_dir, "The member's dataLogDir, if it has one");
+  command->footer(
+      "Exit status: 0 if all is whole, 1 if it is not, 2 for bad usage. A backup is read to its "
+      "end "
+      "and\nloaded as `quorate restore` would: that takes the memory of its tree.");
 }
 
 void AddLogDump(CommandLine* command_line, CLI::App* log) {

@@ -235,7 +235,8 @@ std::string OperationText(const ordered_json& operation) {
   return text;
 }
 
-// "12  term 3  setData ..."
+// "12  term 3  setData ..."; operations of a transaction stand on lines of their own behind that of
+// the entry.
 std::string LineOf(const ordered_json& facts) {
   std::string line =
       absl::StrCat(facts["index"].get<uint64_t>(), "  term ", facts["term"].get<uint64_t>(), "  ");
@@ -250,11 +251,11 @@ std::string LineOf(const ordered_json& facts) {
                     facts["session"].get<std::string>(), "  ");
   }
   if (facts.contains("operations")) {
-    if (facts.contains("multi")) line += "multi: ";
-    const char* separator = "";
-    for (const ordered_json& operation : facts["operations"]) {
-      absl::StrAppend(&line, separator, OperationText(operation));
-      separator = "; ";
+    const ordered_json& operations = facts["operations"];
+    const bool is_multi = facts.contains("multi");
+    if (is_multi) absl::StrAppend(&line, "multi of ", Count(operations.size(), "operation"));
+    for (const ordered_json& operation : operations) {
+      absl::StrAppend(&line, is_multi ? "\n    " : "", OperationText(operation));
     }
     return line;
   }

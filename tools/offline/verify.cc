@@ -2,10 +2,14 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/strings.h"
+#include "tools/load_backup.h"
 #include "tools/offline/printing.h"
+#include "tools/progress_bar.h"
 
 namespace quorate::tools {
 namespace {
@@ -137,7 +141,70 @@ void WriteFindings(const MemberExamination& member, std::ostream& out) {
   out << "\n";
 }
 
+std::string Numbers(const std::vector<uint64_t>& numbers) { return absl::StrJoin(numbers, ", "); }
+
+ordered_json JsonOf(const std::string& path, const LoadedBackup& backup) {
+  const tree::BackupHeader& header = backup.header;
+  return {{"whole", true},
+          {"file", path},
+          {"zxid", HexNumber(static_cast<uint64_t>(header.zxid.value()))},
+          {"term", header.term},
+          {"digest", HexNumber(header.digest)},
+          {"made_ms", header.made_ms},
+          {"cluster_id", Hex(header.cluster_id)},
+          {"voters", header.voters},
+          {"observers", header.observers},
+          {"znodes", backup.tree->node_count()},
+          {"sessions", backup.tree->session_count()},
+          {"records", backup.totals.records},
+          {"record_bytes", backup.totals.record_bytes},
+          {"bytes", backup.totals.file_bytes},
+          {"checksum", Hex(backup.totals.checksum)}};
+}
+
+void WriteFacts(const std::string& path, const LoadedBackup& backup, std::ostream& out) {
+  const tree::BackupHeader& header = backup.header;
+  out << "backup      " << Escape(path) << ", " << Count(backup.totals.file_bytes, "byte")
+      << ", checksum " << Hex(backup.totals.checksum) << "\n"
+      << "made        " << TimeText(header.made_ms) << ", of cluster " << Hex(header.cluster_id)
+      << "\n"
+      << "members     voters " << Numbers(header.voters);
+  if (!header.observers.empty()) out << "; observers " << Numbers(header.observers);
+  out << "\n"
+      << "tree        zxid " << HexNumber(static_cast<uint64_t>(header.zxid.value())) << " of term "
+      << header.term << ", " << Count(backup.tree->node_count(), "znode") << ", "
+      << Count(backup.tree->session_count(), "session") << ", digest " << HexNumber(header.digest)
+      << " is right\n"
+      << "records     " << Count(backup.totals.records, "record") << ", "
+      << Count(backup.totals.record_bytes, "byte") << "\n\n"
+      << "whole: `quorate restore` can make members from it\n";
+}
+
 }  // namespace
+
+absl::Status VerifyBackup(const std::string& path, bool json, std::ostream& out) {
+  ProgressBar progress("verify");
+  auto backup = LoadBackup(path, &progress);
+  if (!backup.ok()) {
+    const std::string why(backup.status().message());
+    if (json) {
+      out << ordered_json{{"whole", false}, {"file", path}, {"problem", why}}.dump(
+                 2, ' ', /*ensure_ascii=*/true, ordered_json::error_handler_t::replace)
+          << "\n";
+    }
+    // That it is no backup is no wrong usage.
+    const bool is_none = absl::IsInvalidArgument(backup.status());
+    return is_none ? absl::FailedPreconditionError(why) : backup.status();
+  }
+  if (json) {
+    out << JsonOf(path, *backup)
+               .dump(2, ' ', /*ensure_ascii=*/true, ordered_json::error_handler_t::replace)
+        << "\n";
+  } else {
+    WriteFacts(path, *backup, out);
+  }
+  return absl::OkStatus();
+}
 
 absl::Status Verify(const MemberPaths& paths, bool json, std::ostream& out) {
   auto lock = MemberLock::Take(paths, consensus::Env::PosixReadOnly());

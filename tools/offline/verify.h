@@ -4,6 +4,7 @@
 #pragma once
 
 #include <ostream>
+#include <string>
 
 #include "absl/status/status.h"
 #include "tools/offline/member_examination.h"
@@ -14,5 +15,10 @@ namespace quorate::tools {
 // DataLoss if something is wrong; FailedPrecondition if a server runs there, NotFound if there is
 // no such directory. Not one byte in the directories is changed.
 absl::Status Verify(const MemberPaths& paths, bool json, std::ostream& out);
+
+// The same of a backup file, which is read to its end: its checksums, that its records make a whole
+// tree, and that the digest of that tree is right. DataLoss if the file is damaged,
+// FailedPrecondition if it is no backup, NotFound if it is not there. Takes the memory of the tree.
+absl::Status VerifyBackup(const std::string& path, bool json, std::ostream& out);
 
 }  // namespace quorate::tools
