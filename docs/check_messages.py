@@ -1,0 +1,84 @@
+#!/usr/bin/python3 -B
+"""Compares docs/messages.md with the messages that the servers log as warnings, as errors or as critical. Names
+each message without a row there, each row without a message, and each row with another level. Exit status 1 if
+there is one. With --list it prints the messages of the sources."""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+DIRECTORIES = ("base", "consensus", "rpc", "tree")
+LEVELS = {"warn": "warning", "error": "error", "err": "error", "critical": "critical"}
+CALL = re.compile(r"(?:\bspdlog::|\blogger\w*(?:\(\))?->)(warn|error|critical)\(\s*"
+                  r"|\bspdlog::log\(\s*spdlog::level::(warn|err|critical),\s*")
+# What a sink makes by itself.
+OWN = re.compile(r"\bfmt::format\(\s*")
+OWN_LEVEL = re.compile(r"\blog_msg\([^;]*level::(warn|err|critical)\b")
+LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"\s*')
+ROW = re.compile(r"\| (warning|error|critical) \| `(.+?)` \|")
+
+
+def literal_at(text, at):
+    """The string that begins there, of one or more literals; "" if there is none."""
+    parts = []
+    while match := LITERAL.match(text, at):
+        parts.append(match.group(1))
+        at = match.end()
+    return re.sub(r"\\(.)", r"\1", "".join(parts))
+
+
+def messages():
+    """{message: (level, place)}; those that a caller makes whole, "{}", are left out."""
+    found = {}
+    for directory in DIRECTORIES:
+        for path in sorted((ROOT / directory).glob("**/*")):
+            if path.suffix not in (".cc", ".h") or path.stem.endswith(("_test", "_test_util")):
+                continue
+            text = path.read_text(encoding="utf-8")
+            calls = [(match, LEVELS[match.group(1) or match.group(2)]) for match in CALL.finditer(text)]
+            if own := OWN_LEVEL.search(text):
+                calls += [(match, LEVELS[own.group(1)]) for match in OWN.finditer(text)]
+            for match, level in calls:
+                place = f"{path.relative_to(ROOT)}:{text.count(chr(10), 0, match.start()) + 1}"
+                message = literal_at(text, match.end())
+                if not message:
+                    sys.exit(f"{place}: the message is no literal, which {pathlib.Path(__file__).name} needs")
+                if message != "{}":
+                    found[message] = (level, place)
+    return found
+
+
+def rows():
+    """{message: (level, number of the line)} of the table."""
+    path = ROOT / "docs/messages.md"
+    found = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if match := ROW.match(line):
+            found[match.group(2)] = (match.group(1), number)
+    return found
+
+
+def main():
+    logged = messages()
+    if sys.argv[1:] == ["--list"]:
+        for message, (level, place) in sorted(logged.items(), key=lambda item: item[1][1]):
+            print(f"{place}\n| {level} | `{message}` |")
+        return 0
+    explained = rows()
+    problems = []
+    for message, (level, place) in logged.items():
+        if message not in explained:
+            problems.append(f"{place}: docs/messages.md does not explain: {message}")
+        elif explained[message][0] != level:
+            problems.append(f"{place}: docs/messages.md:{explained[message][1]} says {explained[message][0]}, "
+                            f"the message is of level {level}: {message}")
+    for message, (_, number) in explained.items():
+        if message not in logged:
+            problems.append(f"docs/messages.md:{number}: no server logs this: {message}")
+    print("\n".join(problems), end="\n" if problems else "", file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
