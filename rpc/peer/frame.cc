@@ -78,9 +78,11 @@ absl::Status DecodeDigest(std::string_view payload, PeerBatch* batch) {
   return absl::OkStatus();
 }
 
-// The last field of a hello and of its answer, which servers of the release before do not send.
-uint32_t NewestVersion(LittleEndianReader* reader) {
-  return reader->empty() ? kPeerProtocolVersion : reader->Int<uint32_t>();
+// The last fields of a hello and of its answer, which servers of earlier releases do not send.
+template <class T>
+void ReadLastFields(LittleEndianReader* reader, T* to) {
+  to->newest_version = reader->empty() ? kPeerProtocolVersion : reader->Int<uint32_t>();
+  to->process = reader->empty() ? 0 : reader->Int<uint64_t>();
 }
 
 absl::Status DecodeFrame(const std::shared_ptr<std::string>& buffer, FrameType type,
@@ -93,7 +95,7 @@ absl::Status DecodeFrame(const std::shared_ptr<std::string>& buffer, FrameType t
       hello.from = consensus::MemberId(reader.Int<uint32_t>());
       hello.to = consensus::MemberId(reader.Int<uint32_t>());
       hello.cluster_id = std::string(reader.String());
-      hello.newest_version = NewestVersion(&reader);
+      ReadLastFields(&reader, &hello);
       return reader.ok() ? absl::OkStatus()
                          : absl::InvalidArgumentError("a hello frame does not decode");
     }
@@ -102,7 +104,7 @@ absl::Status DecodeFrame(const std::shared_ptr<std::string>& buffer, FrameType t
       answer.accepted = reader.Int<uint8_t>() != 0;
       answer.reason = std::string(reader.String());
       answer.cluster_id = std::string(reader.String());
-      answer.newest_version = NewestVersion(&reader);
+      ReadLastFields(&reader, &answer);
       return reader.ok() ? absl::OkStatus()
                          : absl::InvalidArgumentError("an answer to a hello does not decode");
     }
@@ -145,6 +147,7 @@ void AppendHelloFrame(const Hello& hello, std::string* out) {
   writer.Int(hello.to.value());
   writer.String(hello.cluster_id);
   writer.Int(hello.newest_version);
+  writer.Int(hello.process);
   EndFrame(payload, out);
 }
 
@@ -155,6 +158,7 @@ void AppendAnswerFrame(const HelloAnswer& answer, std::string* out) {
   writer.String(answer.reason);
   writer.String(answer.cluster_id);
   writer.Int(answer.newest_version);
+  writer.Int(answer.process);
   EndFrame(payload, out);
 }
 

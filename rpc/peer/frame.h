@@ -63,13 +63,17 @@ struct CommandBatch {
   }
 };
 
-// The first frame on a connection, from the server that opened it.
+// The first frame on a connection, from the server that opened it. Receivers ignore what follows
+// the fields that they know.
 struct Hello {
   uint32_t protocol_version = kPeerProtocolVersion;
   consensus::MemberId from;
   consensus::MemberId to;
   std::string cluster_id;                         // empty as long as the sender belongs to none
   uint32_t newest_version = kPeerProtocolNewest;  // that the sender understands
+  // A random number that tells the sender's process from every other one; 0: not sent, by the
+  // release before.
+  uint64_t process = 0;
 };
 
 // All that the server which took a connection says on it: that it is accepted, or why it is closed.
@@ -78,6 +82,7 @@ struct HelloAnswer {
   std::string reason;      // for the administrator; empty if it is accepted
   std::string cluster_id;  // where the other server belongs to another cluster: ours
   uint32_t newest_version = kPeerProtocolNewest;  // that the sender understands
+  uint64_t process = 0;                           // as in the hello, of the process that answers
 };
 
 // What members say about the digests of their trees (rpc/server/digest_comparison.h).

@@ -67,15 +67,19 @@ TEST_CASE("frames come out as they went in") {
 
 TEST_CASE("a server of the release before understands our hello and answer, and we theirs") {
   std::string bytes;
-  AppendHelloFrame({kPeerProtocolVersion, MemberId(1), MemberId(2), "0123456789abcdef"}, &bytes);
-  AppendAnswerFrame({true, "", "fedcba9876543210"}, &bytes);
+  AppendHelloFrame(
+      {kPeerProtocolVersion, MemberId(1), MemberId(2), "0123456789abcdef", kPeerProtocolNewest, 77},
+      &bytes);
+  AppendAnswerFrame({true, "", "fedcba9876543210", kPeerProtocolNewest, 78}, &bytes);
   SealFrames(&bytes);
   auto batch = FrameDecoder().Decode(std::make_shared<std::string>(bytes));
   REQUIRE(batch.ok());
   CHECK(batch->hello->newest_version == kPeerProtocolNewest);
   CHECK(batch->answer->newest_version == kPeerProtocolNewest);
-  // As the release before writes them, to the byte: without the last field of each. It ignores what
-  // is behind the fields that it knows.
+  CHECK(batch->hello->process == 77);
+  CHECK(batch->answer->process == 78);
+  // As the release before writes them, to the byte: without the last fields of each. It ignores
+  // what is behind the fields that it knows.
   const std::string old(
       "\x01\x20\0\0\0\x02\0\0\0\x01\0\0\0\x02\0\0\0\x10\0\0\0"
       "0123456789abcdef"
@@ -90,6 +94,7 @@ TEST_CASE("a server of the release before understands our hello and answer, and 
   REQUIRE(batch.ok());
   CHECK(batch->hello->protocol_version == 2);
   CHECK(batch->hello->newest_version == 2);
+  CHECK(batch->hello->process == 0);
   CHECK(batch->answer->accepted);
   CHECK(batch->answer->newest_version == 2);
 }

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "base/assert.h"
 #include "base/thread.h"
 #include "rpc/peer/peer_socket.h"
@@ -23,10 +24,11 @@ constexpr auto kAttemptTimeout = std::chrono::seconds(2);
 
 }  // namespace
 
-PeerLink::PeerLink(boost::asio::io_context* context, consensus::MemberId self,
+PeerLink::PeerLink(boost::asio::io_context* context, consensus::MemberId self, uint64_t process,
                    consensus::MemberId peer, PeerAddress address, PeerHandler* handler)
     : context_(*context),
       self_(self),
+      process_(process),
       peer_(peer),
       address_(std::move(address)),
       handler_(handler) {
@@ -45,9 +47,15 @@ bool PeerLink::IsSending() const {
   return connection_ != nullptr && connection_->is_sending;
 }
 
-std::string PeerLink::ConnectedHost() const {
+std::optional<PeerLink::End> PeerLink::ConnectedTo() const {
   MutexLock lock(&mutex_);
-  return connection_ == nullptr ? "" : connected_host_;
+  return connection_ == nullptr ? std::nullopt : std::optional(connected_to_);
+}
+
+std::string PeerLink::Problem() const {
+  MutexLock lock(&mutex_);
+  if (connection_ != nullptr || problem_.empty()) return "";
+  return absl::StrCat(address_.ToString(), ": ", problem_);
 }
 
 int64_t PeerLink::DownForMs(Clock::time_point now) const {
@@ -98,7 +106,13 @@ void PeerLink::TakeFound() {
   const std::shared_ptr<Lookup> lookup = std::exchange(lookup_, nullptr);
   if (!lookup->found.empty()) {
     endpoints_ = lookup->found;
-  } else if (std::exchange(logged_problem_, lookup->problem) != lookup->problem) {
+    return;
+  }
+  {
+    MutexLock lock(&mutex_);
+    problem_ = absl::StrCat("the host is not found: ", lookup->problem);
+  }
+  if (std::exchange(logged_problem_, lookup->problem) != lookup->problem) {
     spdlog::error("the host {} of server {} is not found: {}", address_.host, peer_.value(),
                   lookup->problem);
   }
@@ -127,7 +141,8 @@ void PeerLink::OnConnected(const std::shared_ptr<Connection>& connection) {
   }
   {
     MutexLock lock(&mutex_);
-    connection->queue.AddHello({kPeerProtocolVersion, self_, peer_, cluster_id_});
+    connection->queue.AddHello(
+        {kPeerProtocolVersion, self_, peer_, cluster_id_, kPeerProtocolNewest, process_});
   }
   connection->is_sending = true;
   ReadAnswer(connection);
@@ -145,6 +160,7 @@ void PeerLink::Close(std::shared_ptr<Connection> connection, const std::string& 
   bool was_up;
   {
     MutexLock lock(&mutex_);
+    problem_ = why;
     was_up = connection_ == connection;
     if (was_up) {
       connection_ = nullptr;
@@ -213,13 +229,14 @@ void PeerLink::OnAnswer(const std::shared_ptr<Connection>& connection, const Hel
     const tcp::endpoint remote = connection->socket.remote_endpoint(error);
     {
       MutexLock lock(&mutex_);
-      connected_host_ = error ? "" : HostText(remote.address());
+      connected_to_ = {error ? "" : HostText(remote.address()), answer.process};
       connection_ = connection;
     }
+    spdlog::info("connected to server {} at {}", peer_.value(), address_.ToString());
     return handler_->OnPeerUp(peer_);
   }
   if (attempt_ == connection && std::exchange(logged_problem_, answer.reason) != answer.reason) {
-    spdlog::error("server {} at {} refuses us: {}", peer_.value(), address_.ToString(),
+    spdlog::error("server {} at {} rejected the connection: {}", peer_.value(), address_.ToString(),
                   answer.reason);
   }
   if (!answer.cluster_id.empty()) handler_->OnOtherCluster(peer_, answer.cluster_id);

@@ -6,8 +6,8 @@
 // sends is taken along by that one; what the network does not take waits for the event loop. What
 // leaves first, and in which order it arrives, is said in rpc/peer/send_queue.h.
 //
-// Thread-safety: Write, IsSending, ConnectedHost, DownForMs and SetClusterId from any thread, the
-// rest from the event loop's.
+// Thread-safety: Write, IsSending, ConnectedTo, DownForMs, Problem and SetClusterId from any
+// thread, the rest from the event loop's.
 #pragma once
 
 #include <atomic>
@@ -15,6 +15,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,9 +35,15 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `context` and `handler` must outlive the object.
-  PeerLink(boost::asio::io_context* context, consensus::MemberId self, consensus::MemberId peer,
-           PeerAddress address, PeerHandler* handler);
+  // The other end of a connection.
+  struct End {
+    std::string host;      // its address
+    uint64_t process = 0;  // HelloAnswer::process
+  };
+
+  // `context` and `handler` must outlive the object. `process` is Hello::process.
+  PeerLink(boost::asio::io_context* context, consensus::MemberId self, uint64_t process,
+           consensus::MemberId peer, PeerAddress address, PeerHandler* handler);
   PeerLink(const PeerLink&) = delete;
   PeerLink& operator=(const PeerLink&) = delete;
 
@@ -66,10 +73,12 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   void Tick(Clock::time_point now);
   // Returns whether bytes given to this link wait in it, because the kernel has not taken them yet.
   bool IsSending() const;
-  // The address that it is connected to; empty if there is none that the peer accepted.
-  std::string ConnectedHost() const;
+  // Whom it is connected to; none if there is no connection that the peer accepted.
+  std::optional<End> ConnectedTo() const;
   // How long there has been none that the peer accepted.
   int64_t DownForMs(Clock::time_point now) const;
+  // Why there is none, with the address; empty if there is one, or no attempt has ended yet.
+  std::string Problem() const;
   // Closes it for good.
   void Stop();
 
@@ -126,6 +135,7 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
 
   boost::asio::io_context& context_;
   const consensus::MemberId self_;
+  const uint64_t process_;
   const consensus::MemberId peer_;
   const PeerAddress address_;
   PeerHandler* const handler_;
@@ -144,7 +154,8 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
 
   mutable Mutex mutex_;
   std::shared_ptr<Connection> connection_ ABSL_GUARDED_BY(mutex_);  // if the peer has accepted one
-  std::string connected_host_ ABSL_GUARDED_BY(mutex_);              // of connection_
+  End connected_to_ ABSL_GUARDED_BY(mutex_);                        // of connection_
+  std::string problem_ ABSL_GUARDED_BY(mutex_);                     // of the last attempt
   Clock::time_point down_since_ ABSL_GUARDED_BY(mutex_) = Clock::now();
   std::string cluster_id_ ABSL_GUARDED_BY(mutex_);
 };

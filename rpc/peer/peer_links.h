@@ -37,6 +37,9 @@ class PeerLinks : public consensus::PeerTransport {
   virtual void Tick() = 0;
   // How long our link to `member` has been down; 0 if it is up, or for a member that is not known.
   virtual int64_t DownForMs(consensus::MemberId member) const = 0;
+  // Why our link to `member` is down, with its address, for people; empty if it is up, if no
+  // attempt has ended yet, or for a member that is not known.
+  virtual std::string ProblemOf(consensus::MemberId member) const = 0;
   // Links opened from now on carry this id (16 bytes), and others are refused.
   virtual void SetClusterId(const std::string& cluster_id) = 0;
 };

@@ -9,6 +9,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
+#include "base/bytes.h"
+#include "base/random.h"
 #include "rpc/listen/listen.h"
 
 namespace quorate::rpc {
@@ -24,14 +26,23 @@ constexpr int kEventsAtOnceMax = 16;
 constexpr size_t kStrangersMax = 64;
 constexpr auto kHelloTimeout = std::chrono::seconds(5);
 constexpr auto kRefusalLogInterval = std::chrono::seconds(10);
+// No session has this id.
+constexpr int64_t kNoSession = 0;
+
+// Never 0.
+uint64_t RandomProcessNumber() {
+  const std::string bytes = RandomBytes::System()->Make(sizeof(uint64_t));
+  return LoadInt<std::endian::little, uint64_t>(bytes.data()) | 1;
+}
 
 }  // namespace
 
 PeerNetwork::PeerNetwork(PeerNetworkOptions options, PeerHandler* handler)
-    : options_(std::move(options)), handler_(handler) {
+    : options_(std::move(options)), process_(RandomProcessNumber()), handler_(handler) {
   for (const auto& [peer, address] : options_.addresses) {
     ASSERT(peer != options_.self);
-    links_[peer] = std::make_shared<PeerLink>(&context_, options_.self, peer, address, handler_);
+    links_[peer] =
+        std::make_shared<PeerLink>(&context_, options_.self, process_, peer, address, handler_);
   }
 }
 
@@ -162,48 +173,61 @@ void PeerNetwork::MakeRoomForStranger() {
   oldest->Close();
 }
 
-bool PeerNetwork::IsAliveElsewhere(MemberId member, const std::string& host) const {
-  const PeerLink* link = LinkTo(member);
-  const std::string connected_host = link == nullptr ? "" : link->ConnectedHost();
-  if (connected_host.empty() || connected_host == host) return false;
+bool PeerNetwork::IsAliveElsewhere(const Hello& hello, const std::string& host) const {
+  const PeerLink* link = LinkTo(hello.from);
+  const std::optional<PeerLink::End> end = link == nullptr ? std::nullopt : link->ConnectedTo();
+  if (!end.has_value()) return false;
+  if (hello.process != 0 && end->process != 0) return hello.process != end->process;
+  // A server of the release before: it is alive if it is connected to us from another address.
+  if (end->host == host) return false;
   return std::any_of(receivers_.begin(), receivers_.end(), [&](const auto& entry) {
-    return entry.second->from() == member && entry.second->host() != host;
+    return entry.second->from() == hello.from && entry.second->host() != host;
   });
 }
 
 HelloAnswer PeerNetwork::OnHello(const Hello& hello, const std::string& host) {
   MutexLock lock(&mutex_);
+  const uint32_t self = options_.self.value();
+  const uint32_t from = hello.from.value();
   if (hello.protocol_version != kPeerProtocolVersion) {
-    return {false,
-            absl::StrCat("it speaks version ", kPeerProtocolVersion,
-                         " of the protocol between servers, we speak ", hello.protocol_version),
-            ""};
+    return Reject(absl::StrCat("server ", self, " speaks version ", kPeerProtocolVersion,
+                               " of the protocol between servers, server ", from, " speaks ",
+                               hello.protocol_version));
   }
-  if (hello.to != options_.self || !options_.addresses.contains(hello.from)) {
-    return {false,
-            absl::StrCat("it is server ", options_.self.value(),
-                         " of a configuration in which we (server ", hello.from.value(),
-                         ") are not, or not under this number: ",
-                         "the server.N lines of both configurations must agree"),
-            ""};
+  if (hello.to != options_.self) {
+    return Reject(absl::StrCat("server ", self, " answers at the address of server ",
+                               hello.to.value(), ": the server.N lines of server ", from,
+                               " name wrong addresses (are two swapped?), or the "
+                               "file myid of server ",
+                               self, " holds a wrong number"));
+  }
+  if (!options_.addresses.contains(hello.from)) {
+    return Reject(absl::StrCat("the configuration of server ", self, " has no other server ", from,
+                               ": the server.N lines of all configurations must agree"));
   }
   if (!hello.cluster_id.empty() && !cluster_id_.empty() && hello.cluster_id != cluster_id_) {
-    return {
-        false,
-        absl::StrCat("it belongs to cluster ", absl::BytesToHexString(cluster_id_),
-                     ", our data directory to cluster ", absl::BytesToHexString(hello.cluster_id)),
-        cluster_id_};
+    HelloAnswer answer =
+        Reject(absl::StrCat("server ", self, " belongs to cluster ",
+                            absl::BytesToHexString(cluster_id_), ", the data directory of server ",
+                            from, " to cluster ", absl::BytesToHexString(hello.cluster_id)));
+    answer.cluster_id = cluster_id_;
+    return answer;
   }
-  if (IsAliveElsewhere(hello.from, host)) {
-    return {
-        false,
-        absl::StrCat("server ", hello.from.value(), " is alive at ",
-                     options_.addresses.at(hello.from).ToString(),
-                     "; two servers have the same number: correct the file myid of one, or stop "
-                     "the other"),
-        ""};
+  if (IsAliveElsewhere(hello, host)) {
+    // If that process is gone, and the network was down so that nothing told us, its machine
+    // answers whatever is sent (here, that no session was heard from) by an error. The next hello
+    // is accepted then.
+    links_.at(hello.from)->Write([](SendQueue* queue) { queue->AddTouches({kNoSession}); });
+    return Reject(absl::StrCat(
+        "server ", from, " is alive at ", options_.addresses.at(hello.from).ToString(),
+        "; two servers have the same number: correct the number of one (in its file myid), or stop "
+        "the other"));
   }
-  return {true, "", ""};
+  return {true, "", "", kPeerProtocolNewest, process_};
+}
+
+HelloAnswer PeerNetwork::Reject(std::string reason) const {
+  return {false, std::move(reason), "", kPeerProtocolNewest, process_};
 }
 
 void PeerNetwork::OnAccepted(PeerReceiver* accepted) {
@@ -285,6 +309,11 @@ bool PeerNetwork::IsSending(MemberId member) const {
 int64_t PeerNetwork::DownForMs(MemberId member) const {
   const PeerLink* link = LinkTo(member);
   return link == nullptr ? 0 : link->DownForMs(Clock::now());
+}
+
+std::string PeerNetwork::ProblemOf(MemberId member) const {
+  const PeerLink* link = LinkTo(member);
+  return link == nullptr ? "" : link->Problem();
 }
 
 }  // namespace quorate::rpc

@@ -69,6 +69,7 @@ class PeerNetwork : public PeerLinks, public consensus::EventLoop, private PeerR
   bool IsSending(consensus::MemberId member) const override;
   void Tick() override;
   int64_t DownForMs(consensus::MemberId member) const override;
+  std::string ProblemOf(consensus::MemberId member) const override;
   void SetClusterId(const std::string& cluster_id) override;
 
  private:
@@ -95,13 +96,15 @@ class PeerNetwork : public PeerLinks, public consensus::EventLoop, private PeerR
   void Adopt(boost::asio::ip::tcp::socket socket);
   // Closes the oldest connection on which no server has said hello, if there are too many.
   void MakeRoomForStranger();
-  // Whether `member` is alive elsewhere than at `host`: where the configuration says that it is,
-  // and connected to us from another address.
-  bool IsAliveElsewhere(consensus::MemberId member, const std::string& host) const;
+  // Whether the member that says hello from `host` is alive in another process, where the
+  // configuration says that it is.
+  bool IsAliveElsewhere(const Hello& hello, const std::string& host) const;
+  HelloAnswer Reject(std::string reason) const;
   // The link to `member`; null for one that is not known.
   PeerLink* LinkTo(consensus::MemberId member) const;
 
   const PeerNetworkOptions options_;
+  const uint64_t process_;  // Hello::process
   PeerHandler* const handler_;
   boost::asio::io_context context_{1};
   // It is not out of work when there is no connection.

@@ -275,8 +275,8 @@ class SlowPeer {
     std::string answer;
     AppendAnswerFrame({true, "", "", version}, &answer);
     if (version == kPeerProtocolVersion) {
-      // The release before does not send its version.
-      answer.resize(answer.size() - sizeof(version));
+      // Releases before send neither this nor a number of their process.
+      answer.resize(answer.size() - sizeof(version) - sizeof(HelloAnswer::process));
       StoreInt<std::endian::little>(answer.data() + 1,
                                     static_cast<uint32_t>(answer.size() - kFrameHeaderBytes));
     }
@@ -392,7 +392,12 @@ TEST_CASE("a connection that is no server's is closed, and harms nobody") {
       AppendHelloFrame({version, MemberId(from), MemberId(1), kCluster}, out);
     });
   };
-  CHECK_THAT(AnswerTo(pair, hello(kPeerProtocolVersion, 3)), Contains("we (server 3)"));
+  CHECK_THAT(AnswerTo(pair, hello(kPeerProtocolVersion, 3)),
+             Contains("the configuration of server 1 has no other server 3"));
+  const std::string to_other = Batch([](std::string* out) {
+    AppendHelloFrame({kPeerProtocolVersion, MemberId(2), MemberId(7), kCluster}, out);
+  });
+  CHECK_THAT(AnswerTo(pair, to_other), Contains("server 1 answers at the address of server 7"));
   CHECK_THAT(AnswerTo(pair, hello(kPeerProtocolVersion + 1, 2)), Contains("version"));
   CHECK(pair.Locked(pair.end(1).touched).empty());
   pair.Start(2, kCluster);
@@ -426,6 +431,35 @@ TEST_CASE("a second server with the number of one that is alive is refused, and 
   pair.Await([&] { return pair.end(1).downs > 0; });
   pair.Start(2, kCluster);
   pair.Await([&] { return pair.end(1).ups == 2; });
+}
+
+TEST_CASE("a second server with the number of one that is alive is refused on its machine, too") {
+  Pair pair;
+  pair.Start(1, kCluster);
+  pair.Start(2, kCluster);
+  pair.Await([&] { return pair.end(1).ups == 1 && pair.end(2).ups == 1; });
+  CHECK(pair.network(1).ProblemOf(MemberId(2)).empty());
+  PeerNetworkOptions options;
+  options.self = MemberId(2);
+  options.listen_address = FreeAddress();
+  options.addresses = {{MemberId(1), pair.address(1)}};
+  Pair unused;
+  RunningNetwork second(options, &unused.end(2));
+  REQUIRE(second.Start("").ok());
+  std::string problem;
+  while ((problem = second.network().ProblemOf(MemberId(1))).empty()) std::this_thread::yield();
+  using Catch::Contains;
+  CHECK_THAT(problem, Contains(pair.address(1).ToString() + ": server 2 is alive at " +
+                               pair.address(2).ToString() + "; two servers have the same number"));
+  // Whether the first one is alive is tried.
+  pair.Await([&] { return !pair.end(2).touched.empty(); });
+  pair.network(2).Send({HeartbeatTo(1)});
+  pair.Await([&] { return pair.end(1).rounds.size() == 1; });
+  CHECK(pair.Locked(pair.end(1).downs) == 0);
+  CHECK(pair.Locked(pair.end(2).downs) == 0);
+  // Once the first one is gone, this one is accepted.
+  pair.Stop(2);
+  unused.Await([&] { return unused.end(2).ups == 1; });
 }
 
 TEST_CASE("strangers who say nothing make room for a server") {

@@ -80,7 +80,8 @@ absl::Status PeerReceiver::OnBatch(std::shared_ptr<std::string> bytes) {
 absl::Status PeerReceiver::OnHello(const Hello& hello) {
   const HelloAnswer answer = owner_->OnHello(hello, host_);
   Answer(answer);
-  if (!answer.accepted) {  // the other side says so in its log
+  if (!answer.accepted) {  // the other side says so in its log, too
+    owner_->OnRefused(where_, answer.reason);
     Close();
     return absl::OkStatus();
   }

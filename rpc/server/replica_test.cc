@@ -90,6 +90,7 @@ class Links : public PeerLinks {
   bool IsSending(MemberId) const override { return false; }
   void Tick() override {}
   int64_t DownForMs(MemberId) const override { return 0; }
+  std::string ProblemOf(MemberId) const override { return ""; }
   void SetClusterId(const std::string& cluster_id) override { cluster_id_ = cluster_id; }
   const std::string& cluster_id() const { return cluster_id_; }
 

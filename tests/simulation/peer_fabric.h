@@ -77,6 +77,7 @@ class SimulatedLinks : public rpc::PeerLinks {
   bool IsSending(consensus::MemberId member) const override;
   void Tick() override;
   int64_t DownForMs(consensus::MemberId member) const override;
+  std::string ProblemOf(consensus::MemberId) const override { return ""; }
   void SetClusterId(const std::string& cluster_id) override { cluster_id_ = cluster_id; }
 
  private:

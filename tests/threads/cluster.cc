@@ -101,6 +101,7 @@ class Links final : public rpc::PeerLinks {
   int64_t DownForMs(MemberId member) const override {
     return network_.IsCut(self_) || network_.IsCut(member) ? 1000 : 0;
   }
+  std::string ProblemOf(MemberId) const override { return ""; }
   void SetClusterId(const std::string&) override {}
 
  private:
