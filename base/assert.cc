@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 
 namespace quorate {
 namespace {
@@ -16,6 +17,22 @@ std::atomic<void (*)()> assertion_hook{nullptr};
 constexpr int kStderrTimeoutMs = 1000;
 // A pipe that poll calls writable takes so much at once.
 constexpr size_t kMessageBytesMax = 4096;
+
+// Writes what lines of the program's log begin with: time with zone, and level. Returns its size;
+// 0 if there is no room.
+size_t WriteLineBegin(char* to, size_t room) {
+  timespec now{};
+  tm local{};
+  char date[32];
+  char zone[8];  // "+hhmm"
+  clock_gettime(CLOCK_REALTIME, &now);
+  if (localtime_r(&now.tv_sec, &local) == nullptr) return 0;
+  if (std::strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &local) == 0) return 0;
+  if (std::strftime(zone, sizeof(zone), "%z", &local) == 0) return 0;
+  const int size = std::snprintf(to, room, "%s.%03ld%.3s:%s critical ", date,
+                                 now.tv_nsec / 1'000'000, zone, zone + 3);
+  return size < 0 || static_cast<size_t>(size) >= room ? 0 : static_cast<size_t>(size);
+}
 
 }  // namespace
 
@@ -30,11 +47,13 @@ void AssertionFailed(const char* file, int line, const char* condition, const ch
   if (auto* hook = assertion_hook.exchange(nullptr)) hook();
   const char* separator = message[0] == '\0' ? "" : ": ";
   char text[kMessageBytesMax];
-  const int size = std::snprintf(text, sizeof(text), "%s:%d: assertion failed: %s%s%s\n", file,
+  const size_t begin = WriteLineBegin(text, sizeof(text));
+  const size_t room = sizeof(text) - begin;
+  const int size = std::snprintf(text + begin, room, "%s:%d: assertion failed: %s%s%s\n", file,
                                  line, condition, separator, message);
   pollfd writable{STDERR_FILENO, POLLOUT, 0};
   if (size > 0 && poll(&writable, 1, kStderrTimeoutMs) > 0) {
-    const size_t length = std::min(static_cast<size_t>(size), sizeof(text) - 1);
+    const size_t length = begin + std::min(static_cast<size_t>(size), room - 1);
     // What cannot be written is lost; the process ends in any case.
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text, length);
   }
