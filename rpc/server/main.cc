@@ -24,6 +24,7 @@
 #include "base/planted_fault.h"
 #include "base/random.h"
 #include "rpc/grpc/door.h"
+#include "rpc/grpc/grpc_log.h"
 #include "rpc/grpc/native/entrance.h"
 #include "rpc/server/build_version.h"
 #include "rpc/server/config.h"
@@ -118,6 +119,7 @@ void StartLog() {
   spdlog::set_default_logger(std::make_shared<spdlog::logger>("", std::move(output)));
   spdlog::set_pattern(kLogPattern);
   spdlog::flush_on(spdlog::level::critical);
+  quorate::rpc::TakeGrpcLog();
   quorate::SetAssertionHook(FlushLog);
 }
 

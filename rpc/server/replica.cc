@@ -56,9 +56,6 @@ constexpr int kReadIdBits = 20;
 // How often sessions that cannot be heard because of this server are named to the leader.
 constexpr int kHeldUpTouchMs = 100;
 
-// How often a log that is short of room asks for a checkpoint.
-constexpr int kShortLogCheckpointMs = 2000;
-
 // How often members report that a disk is low, when such a report is forgotten, and how long a
 // leader tries to hand leadership over before it refuses to add to its own log.
 constexpr int kDiskReportMs = 200;
@@ -146,7 +143,6 @@ Replica::Replica(ReplicaOptions options, uint64_t incarnation, consensus::DataDi
       digests_(options_.node.raft.self, options_.digests, this),
       disk_guard_(DiskGuardOptions(options_)),
       last_tick_(clock->Now()),
-      leaderless_since_(clock->Now()),
       not_serving_since_(clock->Now()),
       next_read_((incarnation << kReadIdBits) + 1),
       looking_since_(clock->Now()) {
@@ -347,17 +343,7 @@ absl::StatusOr<CheckpointView> Replica::OpenCheckpoint() const { return checkpoi
 // --- consensus::NodeObserver ---------------------------------------------------------------------
 
 void Replica::OnStatus(const consensus::Status& status) {
-  if (status.leader != raft_status_.leader || status.role != raft_status_.role ||
-      status.leader_established != raft_status_.leader_established) {
-    if (status.leader_established) {
-      spdlog::info("leading in term {}", status.term.value());
-    } else if (status.leader != consensus::kNoMember && status.leader != options_.node.raft.self) {
-      spdlog::info("following server {} in term {}", status.leader.value(), status.term.value());
-    } else if (status.leader == consensus::kNoMember &&
-               raft_status_.leader != consensus::kNoMember) {
-      spdlog::info("no leader (term {})", status.term.value());
-    }
-  }
+  SayWhoLeads(status);
   CheckStanding(status);
   MeasureElection(status);
   // Doors rely on it as soon as what follows is applied.
@@ -394,65 +380,6 @@ void Replica::MeasureServing() {
   }
   unavailable_ = false;
   counts_.unavailable.Add(MsBetween(looking_since_, clock_->Now()));
-}
-
-void Replica::CheckStanding(const consensus::Status& status) {
-  if (status.later_birth > 0) {
-    host_->OnEnd(absl::FailedPreconditionError(absl::StrCat(
-        "the other servers know a later data directory of this server than ", options_.data_dir,
-        ": this is an old copy, or another server runs under the number of this one. Start one "
-        "server only, on the later directory; or move this one away and start again, and the "
-        "member is rebuilt from the others")));
-  }
-  if (status.refused_by != raft_status_.refused_by && status.refused_by != consensus::kNoMember) {
-    spdlog::error(
-        "server {} refuses the data directory {}: server {} is alive with another one; two servers "
-        "have the same number. Correct the number of this server (in the file myid), or stop the "
-        "other one: then this one takes its place",
-        status.refused_by.value(), options_.data_dir, options_.node.raft.self.value());
-  }
-  if (status.differs_from != raft_status_.differs_from &&
-      status.differs_from != consensus::kNoMember) {
-    spdlog::error(
-        "server {} was started with other members ({}) than this server ({}), and no log says yet "
-        "who takes part: this server does not become leader until the server lines of their "
-        "configurations agree",
-        status.differs_from.value(), consensus::ToString(status.other_configured),
-        consensus::ToString(options_.node.raft.membership));
-  }
-  if (status.version_needed > 0) {
-    host_->OnEnd(absl::FailedPreconditionError(absl::StrCat(
-        "the cluster uses version ", status.version_needed, " of the log, and this program knows ",
-        options_.node.raft.version, " at most; start a newer program on the same data")));
-  }
-  if (status.standing != raft_status_.standing) {
-    if (status.standing == consensus::Standing::kRecovering) {
-      spdlog::info(
-          "this server's data directory is new to a cluster that exists: it catches up, and "
-          "neither votes nor counts until it has");
-    } else if (raft_status_.standing == consensus::Standing::kRecovering) {
-      spdlog::info("this server has caught up, and counts as a member again");
-    }
-  }
-  SayWhatIsLost(status);
-  if (status.removed && !raft_status_.removed) {
-    spdlog::warn("this server was removed from the cluster");
-  }
-}
-
-void Replica::SayWhatIsLost(const consensus::Status& status) {
-  if (status.lost_last == raft_status_.lost_last) return;
-  if (status.lost_last > consensus::Index{0}) {
-    ++counts_.log_losses;
-    spdlog::error(
-        "the log in {} has lost the entries {} to {}, which this server had acknowledged: the disk "
-        "forgot what it had reported as written (a write cache without power protection?). They "
-        "come again from the leader; until then this server votes "
-        "only for those who have them",
-        options_.data_dir, status.lost_first.value(), status.lost_last.value());
-  } else {
-    spdlog::info("the log has again what it had lost");
-  }
 }
 
 void Replica::OnMembership(const consensus::Membership& membership) {
@@ -496,6 +423,7 @@ void Replica::OnApplied(consensus::Index index) {
   ReplicatedTree::News news = replicated_.TakeNews();
   if (news.replaced) tracker_.Clear();
   for (const auto& change : news.sessions) {
+    if (!news.replaced) NoteSession(change);
     if (change.closed) {
       tracker_.OnClosed(change.session.id);
     } else {
@@ -503,6 +431,7 @@ void Replica::OnApplied(consensus::Index index) {
     }
   }
   if (news.later_incarnation != 0) EndAsOutdated(news.later_incarnation);
+  CompareClocks(news.command_ms);
   router_.OnApplied(news.own_sequence);
   if (news.no_op_term != applied_term_) {
     applied_term_ = news.no_op_term;
@@ -559,33 +488,9 @@ void Replica::OnTick() {
   }
   TouchHeldUp();
   GuardDisk();
-  SayWhoIsMissing();
+  ReportWait(now);
+  session_log_.Tick(now);
   PublishStatus();
-}
-
-void Replica::SayWhoIsMissing() {
-  // Once all are there it takes a moment; nobody waits for a message then.
-  constexpr auto kPatience = std::chrono::seconds(3);
-  const consensus::Raft& raft = node_->raft();
-  const auto now = clock_->Now();
-  if (raft.standing() == consensus::Standing::kFull || raft.leader() != consensus::kNoMember) {
-    leaderless_since_ = now;
-    return;
-  }
-  if (now - leaderless_since_ < kPatience) return;
-  leaderless_since_ = now;
-  std::string missing;
-  for (MemberId voter : raft.membership().voters) {
-    if (voter == options_.node.raft.self || links_->DownForMs(voter) == 0) continue;
-    absl::StrAppend(&missing, missing.empty() ? "" : ", ", voter.value());
-  }
-  if (missing.empty()) return;
-  if (raft.standing() == consensus::Standing::kBlank) {
-    spdlog::info("a new cluster begins when all its voters are there; not reached yet: {}",
-                 missing);
-  } else {
-    spdlog::info("there is no leader to catch up from; not reached: {}", missing);
-  }
 }
 
 void Replica::ExpireSessions(int64_t elapsed_ms) {
@@ -599,8 +504,7 @@ void Replica::ExpireSessions(int64_t elapsed_ms) {
   if (!judges_sessions_ || expired.empty()) return;
   std::vector<Slice> commands;
   for (const SessionTracker::Expired& session : expired) {
-    spdlog::info("session 0x{:x} expires: nothing was heard of it for its timeout",
-                 session.session.value());
+    session_log_.Note(SessionLog::Event::kExpired, session.session, 0, last_tick_);
     tree::CommandHeader header;
     header.kind = tree::CommandKind::kExpireSession;
     header.session = session.session;
@@ -663,140 +567,6 @@ void Replica::OnMemory(uint64_t resident_bytes) {
     spdlog::info("memory is enough again: resident={} MiB limit={} MiB", resident_bytes / kMiB,
                  memory().limit() / kMiB);
   }
-}
-
-// --- Full disks ----------------------------------------------------------------------------------
-
-void Replica::OnDiskSpace(DiskRoom room) {
-  constexpr uint64_t kMiB = 1u << 20;
-  if (absl::Status s = MakeSpares(room); !s.ok()) return OnFatal(s);
-  const uint64_t free_bytes = std::min(room.log_bytes, room.checkpoint_bytes);
-  const std::string& path =
-      room.log_bytes <= room.checkpoint_bytes ? options_.data_dir : options_.checkpoint_dir;
-  disk_free_bytes_.store(static_cast<int64_t>(free_bytes), std::memory_order_relaxed);
-  // Some more than the reserve has to be free before it counts as enough again.
-  const uint64_t reserve = options_.disk_reserve_bytes;
-  const bool was_low = disk_low_.load(std::memory_order_relaxed);
-  const bool low = free_bytes < (was_low ? reserve + reserve / 4 : reserve);
-  if (low == was_low) return;
-  disk_low_.store(low, std::memory_order_relaxed);
-  if (low) {
-    spdlog::warn(
-        "the disk of {} is almost full: {} MiB are free, less than diskReserveMb ({}). Make room; "
-        "until then this server does not lead if another one can, and if that goes for a majority, "
-        "writes that add data are refused",
-        path, free_bytes / kMiB, reserve / kMiB);
-  } else {
-    spdlog::info("the disk of {} has room again: {} MiB are free", path, free_bytes / kMiB);
-  }
-}
-
-bool Replica::HasRoomFor(const consensus::SpareFile& spare, uint64_t free_bytes) const {
-  // The first one must not make low what was not.
-  const uint64_t reserve = options_.disk_reserve_bytes + options_.disk_reserve_bytes / 4;
-  return free_bytes >= spare.bytes() + (spare.used() ? 0 : reserve);
-}
-
-absl::Status Replica::MakeSpares(DiskRoom room) {
-  consensus::SegmentLog& log = data_dir_->log();
-  consensus::SpareFile* first = options_.checkpoint_spare;
-  if (first != nullptr && !first->exists()) {
-    absl::Status made = absl::ResourceExhaustedError("too little is free");
-    if (!checkpoints_->needs_room() && HasRoomFor(*first, room.checkpoint_bytes)) {
-      made = first->Make();
-    }
-    if (!made.ok() && !absl::IsResourceExhausted(made)) return made;
-    if (options_.shares_disk) {
-      if (!made.ok()) return absl::OkStatus();
-      room.log_bytes -= std::min(room.log_bytes, first->bytes());
-    }
-  }
-  if (log.has_spare() || !HasRoomFor(log.spare(), room.log_bytes)) return absl::OkStatus();
-  absl::Status made = log.MakeSpare();
-  return absl::IsResourceExhausted(made) ? absl::OkStatus() : made;
-}
-
-void Replica::OnLogFull(const absl::Status& why) {
-  log_full_.store(!why.ok(), std::memory_order_relaxed);
-  if (why.ok()) {
-    spdlog::info("the log goes on");
-  } else {
-    spdlog::error(
-        "the disk is full, and the log cannot go on: {}. Make room; nothing is lost, and the "
-        "server goes on by itself",
-        std::string(why.message()));
-  }
-}
-
-bool Replica::IsDiskLow() const {
-  return disk_low_.load(std::memory_order_relaxed) || log_full_.load(std::memory_order_relaxed) ||
-         data_dir_->log().spare_used();
-}
-
-void Replica::GuardLog() {
-  consensus::SegmentLog& log = data_dir_->log();
-  const bool refuses = disk_guard_.refuses_data();
-  log.AllowSpare(refuses, options_.shares_disk ? options_.checkpoint_spare : nullptr);
-  // It lets go of the log before it. Not every one can, for some entries are kept behind it; and
-  // what stands still for want of room makes none due.
-  const bool is_short = refuses && (!log.has_spare() || log_full_.load(std::memory_order_relaxed));
-  if (checkpoints_.has_value()) checkpoints_->SetIsShortOfRoom(is_short);
-  // What the log keeps for others is for when there is room.
-  if (const bool low = IsDiskLow(); std::exchange(log_is_cut_short_, low) != low) {
-    node_->raft().SetSpaceIsShort(low);
-  }
-  if (!is_short) {
-    ticks_to_checkpoint_ = 0;
-  } else if (--ticks_to_checkpoint_ <= 0 && !awaits_checkpoint_ && checkpoints_.has_value()) {
-    ticks_to_checkpoint_ = std::max(1, kShortLogCheckpointMs / options_.node.tick_ms);
-    awaits_checkpoint_ = true;
-    node_->RequestCheckpoint(applied_, [this] { awaits_checkpoint_ = false; });
-  }
-  const bool used = log.spare_used();
-  if (std::exchange(log_spare_used_, used) == used) return;
-  if (!used) {
-    spdlog::info("there is room for a file of the log again");
-  } else {
-    spdlog::error(
-        "the disk of {} is full, and the log goes on in the spare file that was kept for that. "
-        "Make "
-        "room on the disk, or delete nodes",
-        options_.data_dir);
-  }
-}
-
-void Replica::GuardDisk() {
-  const consensus::Raft& raft = node_->raft();
-  DiskGuard::View view;
-  view.leader = raft_status_.leader;
-  view.membership = &raft.membership();
-  view.follows = [this](MemberId member) { return links_->DownForMs(member) == 0; };
-  view.own_disk_low = IsDiskLow();
-  const DiskGuard::Actions actions = disk_guard_.Tick(view);
-  HandOverTo(actions.successors);
-  for (MemberId member : actions.report_to) {
-    // What does not know the frame breaks the stream.
-    if (options_.node.raft.version < kVersionDigests) break;
-    if (raft.version_of(member) < kVersionDigests) continue;
-    links_->SendDiskReport(member, actions.report);
-  }
-  GuardLog();
-  const bool refuses = disk_guard_.refuses_data();
-  if (refuses == refuses_data_.exchange(refuses, std::memory_order_relaxed)) return;
-  if (refuses) {
-    spdlog::warn("writes that add data are refused: too few servers have room on their disks");
-  } else {
-    spdlog::info("writes that add data are taken again");
-  }
-}
-
-void Replica::HandOverTo(const std::vector<MemberId>& successors) {
-  consensus::Raft& raft = node_->raft();
-  const auto best = std::max_element(
-      successors.begin(), successors.end(),
-      [&](MemberId a, MemberId b) { return raft.match_index(a) < raft.match_index(b); });
-  // If it cannot be now, it is tried again.
-  if (best != successors.end()) raft.TransferLeadership(*best).IgnoreError();
 }
 
 void Replica::PublishStatus() {
@@ -903,13 +673,6 @@ void Replica::OnClusterId(const std::string& cluster_id) {
   links_->SetClusterId(cluster_id);
 }
 
-void Replica::OnSnapshotRejected(const consensus::SnapshotRejection& rejection) {
-  spdlog::error(
-      "snapshot rejected member={} zxid=0x{:x} reason=\"{}\"; it is sent again later, from a newer "
-      "checkpoint if there is one",
-      rejection.follower.value(), rejection.index.value(), rejection.reason);
-}
-
 void Replica::OnFatal(const absl::Status& error) { host_->OnFatal(error); }
 
 // --- PeerHandler ---------------------------------------------------------------------------------
@@ -950,18 +713,6 @@ absl::Status Replica::OnPeerBatch(MemberId from, PeerBatch batch) {
   });
   if (!status.ok()) SayRefused(from, status);
   return status;
-}
-
-void Replica::SayRefused(MemberId from, const absl::Status& error) {
-  // It will send it again as soon as it has a new link.
-  constexpr auto kInterval = std::chrono::seconds(10);
-  const auto now = clock_->Now();
-  MutexLock lock(&refusals_mutex_);
-  const auto last = refusals_.find(from);
-  if (last != refusals_.end() && now - last->second < kInterval) return;
-  refusals_[from] = now;
-  spdlog::error("server {} forwards a write that cannot be applied, and is refused: {}",
-                from.value(), std::string(error.message()));
 }
 
 void Replica::OnPeerUp(MemberId member) {

@@ -26,6 +26,7 @@
 #include "consensus/runtime/node.h"
 #include "rpc/peer/peer_links.h"
 #include "rpc/server/administration.h"
+#include "rpc/server/clock_comparison.h"
 #include "rpc/server/config.h"
 #include "rpc/server/container_manager.h"
 #include "rpc/server/digest_comparison.h"
@@ -33,8 +34,10 @@
 #include "rpc/server/divergence_marker.h"
 #include "rpc/server/replicated_tree.h"
 #include "rpc/server/service.h"
+#include "rpc/server/session_log.h"
 #include "rpc/server/session_tracker.h"
 #include "rpc/server/tree_checkpoints.h"
+#include "rpc/server/wait_reporter.h"
 #include "rpc/server/write_router.h"
 #include "tree/store/record_store.h"
 
@@ -211,13 +214,21 @@ class Replica final : public Service,
   void CatchUpOnce();
   void BeginToLead();
   void EndAsOutdated(uint64_t incarnation);
+  // What is said of it in the log (replica_reports.cc), and what ends the server. `status` is new.
+  void SayWhoLeads(const consensus::Status& status);
   void CheckStanding(const consensus::Status& status);
   void SayWhatIsLost(const consensus::Status& status);
-  // A server that may not vote cannot help itself: its log says what it waits for.
-  void SayWhoIsMissing();
+  // While it cannot serve: for what it waits.
+  void ReportWait(std::chrono::steady_clock::time_point now);
+  WaitFacts FindWaitFacts() const;
+  // Before the tracker knows of the change.
+  void NoteSession(const ReplicatedTree::News::SessionChange& change);
+  // The newest command has this time of the leader's clock.
+  void CompareClocks(int64_t command_ms);
   // Both have nothing to do unless this member leads.
   void ExpireSessions(int64_t elapsed_ms);
   void DeleteContainers(int64_t elapsed_ms);
+  // Free space on the disks (replica_disk.cc).
   bool IsDiskLow() const;
   absl::Status MakeSpares(DiskRoom room);
   // Whether so much as `spare` takes may be taken of `free_bytes`.
@@ -264,12 +275,16 @@ class Replica final : public Service,
   bool judges_sessions_ = false;  // leads, and has applied what came before
   bool is_catching_up_ = false;   // for the first time since the start: the barrier is under way
   bool caught_up_ = false;
+  WaitReporter wait_reporter_;
+  SessionLog session_log_;
+  ClockComparison clocks_;
+  int64_t compared_command_ms_ = 0;  // the newest that clocks_ knows, and when it was told of it
+  std::chrono::steady_clock::time_point clocks_compared_;
   std::chrono::steady_clock::time_point held_up_touched_;
   // As a leader: the last of them is at or before it.
   consensus::Index expiries_proposed_;
   consensus::Index container_deletions_proposed_;
   std::chrono::steady_clock::time_point last_tick_;
-  std::chrono::steady_clock::time_point leaderless_since_;
   std::chrono::steady_clock::time_point not_serving_since_;
   // Begins anew far above those of earlier starts, whose answers may still be on their way.
   uint64_t next_read_;

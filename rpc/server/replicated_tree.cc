@@ -94,6 +94,7 @@ void ReplicatedTree::PublishNews() {
   news_.own_sequence = pending_.own_sequence;
   news_.no_op_term = pending_.no_op_term;
   news_.later_incarnation = pending_.later_incarnation;
+  news_.command_ms = pending_.command_ms;
   if (pending_.replaced || news_.sessions.empty()) {
     news_.replaced |= pending_.replaced;
     news_.sessions.swap(pending_.sessions);
@@ -167,6 +168,10 @@ void ReplicatedTree::ApplyLocked(std::span<const consensus::Entry> entries, tree
     if (observer_ != nullptr) observer_->OnEntryApplied(entry, *tree);
   }
   digests_.Add(std::span(digests).first(entries.size()));
+  if (!entries.empty() && entries.back().kind == consensus::EntryKind::kCommand) {
+    const auto header = tree::DecodeHeader(entries.back().payload.view());
+    if (header.ok()) pending_.command_ms = header->time_ms;
+  }
 }
 
 void ReplicatedTree::NoteOrigin(std::string_view command) {

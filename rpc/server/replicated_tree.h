@@ -82,6 +82,9 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
     uint64_t own_sequence = 0;       // commands of this server are applied up to here
     consensus::Term no_op_term;      // of the newest no-op applied
     uint64_t later_incarnation = 0;  // of this server, seen in the log: this process is outdated
+    // The leader's clock in the last command of the last batch that ended with one; 0: there was
+    // none.
+    int64_t command_ms = 0;
     struct SessionChange {
       bool closed = false;
       tree::SessionInfo session;

@@ -28,6 +28,7 @@ class SessionTracker {
   // A session was created or attached to a server: it has its full timeout from now.
   void OnAttached(tree::SessionId session, int32_t timeout_ms, tree::Zxid attach_zxid);
   void OnClosed(tree::SessionId session);
+  bool Knows(tree::SessionId session) const { return sessions_.contains(session); }
   // Forgets all sessions.
   void Clear();
   // Somebody heard from it. Unknown sessions are ignored.

@@ -253,11 +253,13 @@ absl::StatusOr<uint64_t> TreeCheckpoints::Stage(const SnapshotMeta& meta, uint64
     spdlog::error("snapshot could not be kept zxid=0x{:x} reason=\"{}\"; it is sent again later",
                   meta.index.value(), std::string(status.message()));
     staging_.reset();
+    staged_bytes_.store(0, std::memory_order_relaxed);
     // What it takes on the disk may be what is missing there.
     if (absl::Status s = store_->DiscardStaged(); !s.ok()) return s;
     return status;
   }
   staging_->next_offset += bytes.size();
+  staged_bytes_.store(staging_->next_offset, std::memory_order_relaxed);
   return staging_->next_offset;
 }
 
@@ -282,6 +284,7 @@ absl::Status TreeCheckpoints::DiscardStaged() {
                  staging_->meta.index.value(), staging_->next_offset);
   }
   staging_.reset();
+  staged_bytes_.store(0, std::memory_order_relaxed);
   return store_->DiscardStaged();
 }
 
@@ -295,6 +298,7 @@ absl::Status TreeCheckpoints::Install(const SnapshotMeta& meta) {
                meta.index.value(), staging_->tree->node_count(), staging_->tree->session_count());
   replicated_->Replace(std::move(staging_->tree), meta.term);
   staging_.reset();
+  staged_bytes_.store(0, std::memory_order_relaxed);
   return absl::OkStatus();
 }
 

@@ -74,6 +74,9 @@ class TreeCheckpoints : public consensus::CheckpointStore {
   // Whether the last one found no room, so that what is free is for the next one. From any thread.
   bool needs_room() const { return needs_room_.load(std::memory_order_relaxed); }
 
+  // Bytes received of a snapshot that is not installed yet; 0: there is none. From any thread.
+  uint64_t staged_bytes() const { return staged_bytes_.load(std::memory_order_relaxed); }
+
   // How long it took to write checkpoints. From any thread.
   TimeSummary times() const;
 
@@ -111,6 +114,7 @@ class TreeCheckpoints : public consensus::CheckpointStore {
   std::map<uint64_t, size_t> event_parts_;
   SentCheckpoints sent_;
   std::unique_ptr<Staging> staging_;
+  std::atomic<uint64_t> staged_bytes_{0};
 
   mutable Mutex times_mutex_;
   TimeSummary times_ ABSL_GUARDED_BY(times_mutex_);

@@ -1,0 +1,21 @@
+#include "rpc/grpc/grpc_log.h"
+
+#include <grpc/support/log.h>
+
+#include <catch2/catch.hpp>
+
+#include "rpc/server/captured_log.h"
+
+namespace quorate::rpc {
+namespace {
+
+TEST_CASE("what gRPC logs is a line of the program's log") {
+  TakeGrpcLog();
+  gpr_set_log_verbosity(GPR_LOG_SEVERITY_INFO);
+  const CapturedLog log;
+  gpr_log("src/core/lib/transport.cc", 42, GPR_LOG_SEVERITY_ERROR, "the %s broke", "transport");
+  CHECK(log.Lines("") == std::vector<std::string>{"gRPC: the transport broke (transport.cc:42)"});
+}
+
+}  // namespace
+}  // namespace quorate::rpc

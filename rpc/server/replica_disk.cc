@@ -1,0 +1,153 @@
+// How a replica gets by with little free space on its disks.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rpc/server/replica.h"
+
+namespace quorate::rpc {
+namespace {
+
+using consensus::MemberId;
+
+// How often a log that is short of room asks for a checkpoint.
+constexpr int kShortLogCheckpointMs = 2000;
+
+}  // namespace
+
+void Replica::OnDiskSpace(DiskRoom room) {
+  constexpr uint64_t kMiB = 1u << 20;
+  if (absl::Status s = MakeSpares(room); !s.ok()) return OnFatal(s);
+  const uint64_t free_bytes = std::min(room.log_bytes, room.checkpoint_bytes);
+  const std::string& path =
+      room.log_bytes <= room.checkpoint_bytes ? options_.data_dir : options_.checkpoint_dir;
+  disk_free_bytes_.store(static_cast<int64_t>(free_bytes), std::memory_order_relaxed);
+  // Some more than the reserve has to be free before it counts as enough again.
+  const uint64_t reserve = options_.disk_reserve_bytes;
+  const bool was_low = disk_low_.load(std::memory_order_relaxed);
+  const bool low = free_bytes < (was_low ? reserve + reserve / 4 : reserve);
+  if (low == was_low) return;
+  disk_low_.store(low, std::memory_order_relaxed);
+  if (low) {
+    spdlog::warn(
+        "the disk of {} is almost full: {} MiB are free, less than diskReserveMb ({}). Make room; "
+        "until then this server does not lead if another one can, and if that goes for a majority, "
+        "writes that add data are refused",
+        path, free_bytes / kMiB, reserve / kMiB);
+  } else {
+    spdlog::info("the disk of {} has room again: {} MiB are free", path, free_bytes / kMiB);
+  }
+}
+
+bool Replica::HasRoomFor(const consensus::SpareFile& spare, uint64_t free_bytes) const {
+  // The first one must not make low what was not.
+  const uint64_t reserve = options_.disk_reserve_bytes + options_.disk_reserve_bytes / 4;
+  return free_bytes >= spare.bytes() + (spare.used() ? 0 : reserve);
+}
+
+absl::Status Replica::MakeSpares(DiskRoom room) {
+  consensus::SegmentLog& log = data_dir_->log();
+  consensus::SpareFile* first = options_.checkpoint_spare;
+  if (first != nullptr && !first->exists()) {
+    absl::Status made = absl::ResourceExhaustedError("too little is free");
+    if (!checkpoints_->needs_room() && HasRoomFor(*first, room.checkpoint_bytes)) {
+      made = first->Make();
+    }
+    if (!made.ok() && !absl::IsResourceExhausted(made)) return made;
+    if (options_.shares_disk) {
+      if (!made.ok()) return absl::OkStatus();
+      room.log_bytes -= std::min(room.log_bytes, first->bytes());
+    }
+  }
+  if (log.has_spare() || !HasRoomFor(log.spare(), room.log_bytes)) return absl::OkStatus();
+  absl::Status made = log.MakeSpare();
+  return absl::IsResourceExhausted(made) ? absl::OkStatus() : made;
+}
+
+void Replica::OnLogFull(const absl::Status& why) {
+  log_full_.store(!why.ok(), std::memory_order_relaxed);
+  if (why.ok()) {
+    spdlog::info("the log goes on");
+  } else {
+    spdlog::error(
+        "the disk is full, and the log cannot go on: {}. Make room; nothing is lost, and the "
+        "server goes on by itself",
+        std::string(why.message()));
+  }
+}
+
+bool Replica::IsDiskLow() const {
+  return disk_low_.load(std::memory_order_relaxed) || log_full_.load(std::memory_order_relaxed) ||
+         data_dir_->log().spare_used();
+}
+
+void Replica::GuardLog() {
+  consensus::SegmentLog& log = data_dir_->log();
+  const bool refuses = disk_guard_.refuses_data();
+  log.AllowSpare(refuses, options_.shares_disk ? options_.checkpoint_spare : nullptr);
+  // It lets go of the log before it. Not every one can, for some entries are kept behind it; and
+  // what stands still for want of room makes none due.
+  const bool is_short = refuses && (!log.has_spare() || log_full_.load(std::memory_order_relaxed));
+  if (checkpoints_.has_value()) checkpoints_->SetIsShortOfRoom(is_short);
+  // What the log keeps for others is for when there is room.
+  if (const bool low = IsDiskLow(); std::exchange(log_is_cut_short_, low) != low) {
+    node_->raft().SetSpaceIsShort(low);
+  }
+  if (!is_short) {
+    ticks_to_checkpoint_ = 0;
+  } else if (--ticks_to_checkpoint_ <= 0 && !awaits_checkpoint_ && checkpoints_.has_value()) {
+    ticks_to_checkpoint_ = std::max(1, kShortLogCheckpointMs / options_.node.tick_ms);
+    awaits_checkpoint_ = true;
+    node_->RequestCheckpoint(applied_, [this] { awaits_checkpoint_ = false; });
+  }
+  const bool used = log.spare_used();
+  if (std::exchange(log_spare_used_, used) == used) return;
+  if (!used) {
+    spdlog::info("there is room for a file of the log again");
+  } else {
+    spdlog::error(
+        "the disk of {} is full, and the log goes on in the spare file that was kept for that. "
+        "Make "
+        "room on the disk, or delete nodes",
+        options_.data_dir);
+  }
+}
+
+void Replica::GuardDisk() {
+  const consensus::Raft& raft = node_->raft();
+  DiskGuard::View view;
+  view.leader = raft_status_.leader;
+  view.membership = &raft.membership();
+  view.follows = [this](MemberId member) { return links_->DownForMs(member) == 0; };
+  view.own_disk_low = IsDiskLow();
+  const DiskGuard::Actions actions = disk_guard_.Tick(view);
+  HandOverTo(actions.successors);
+  for (MemberId member : actions.report_to) {
+    // What does not know the frame breaks the stream.
+    if (options_.node.raft.version < kVersionDigests) break;
+    if (raft.version_of(member) < kVersionDigests) continue;
+    links_->SendDiskReport(member, actions.report);
+  }
+  GuardLog();
+  const bool refuses = disk_guard_.refuses_data();
+  if (refuses == refuses_data_.exchange(refuses, std::memory_order_relaxed)) return;
+  if (refuses) {
+    spdlog::warn("writes that add data are refused: too few servers have room on their disks");
+  } else {
+    spdlog::info("writes that add data are taken again");
+  }
+}
+
+void Replica::HandOverTo(const std::vector<MemberId>& successors) {
+  consensus::Raft& raft = node_->raft();
+  const auto best = std::max_element(
+      successors.begin(), successors.end(),
+      [&](MemberId a, MemberId b) { return raft.match_index(a) < raft.match_index(b); });
+  // If it cannot be now, it is tried again.
+  if (best != successors.end()) raft.TransferLeadership(*best).IgnoreError();
+}
+
+}  // namespace quorate::rpc
