@@ -231,6 +231,9 @@ class Replica final : public Service,
   // Free space on the disks (replica_disk.cc).
   bool IsDiskLow() const;
   absl::Status MakeSpares(DiskRoom room);
+  // Whether there is so much that a full disk would be in the way: before, the log's first file has
+  // enough room.
+  bool NeedsSpares() const;
   // Whether so much as `spare` takes may be taken of `free_bytes`.
   bool HasRoomFor(const consensus::SpareFile& spare, uint64_t free_bytes) const;
   void GuardDisk();

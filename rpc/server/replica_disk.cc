@@ -48,8 +48,23 @@ bool Replica::HasRoomFor(const consensus::SpareFile& spare, uint64_t free_bytes)
   return free_bytes >= spare.bytes() + (spare.used() ? 0 : reserve);
 }
 
+bool Replica::NeedsSpares() const {
+  constexpr uint64_t kSegmentShare = 8;
+  const consensus::SegmentLog& log = data_dir_->log();
+  // One that was there, or was used, is kept or made again, whatever became of the log.
+  if (log.has_spare() || log.spare_used() || log.base_index() > consensus::Index{0}) return true;
+  if (checkpoints_.has_value() &&
+      (checkpoints_->newest().has_value() || checkpoints_->staged_bytes() > 0)) {
+    return true;
+  }
+  uint64_t bytes = 0;
+  for (const consensus::SizeRun& run : log.size_runs()) bytes += run.bytes;
+  return bytes >= log.spare().bytes() / kSegmentShare;
+}
+
 absl::Status Replica::MakeSpares(DiskRoom room) {
   consensus::SegmentLog& log = data_dir_->log();
+  if (!NeedsSpares()) return absl::OkStatus();
   consensus::SpareFile* first = options_.checkpoint_spare;
   if (first != nullptr && !first->exists()) {
     absl::Status made = absl::ResourceExhaustedError("too little is free");
