@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "rpc/server/config.h"
 #include "tools/load_backup.h"
+#include "tools/offline/load_member.h"
 #include "tools/offline/member_directory.h"
 #include "tools/progress_bar.h"
 #include "tools/restored_tree.h"
@@ -23,6 +24,9 @@ namespace {
 
 struct Options {
   std::string file;
+  // Instead of a file: the directories of a stopped member.
+  std::string from_member;
+  std::string from_log_dir;
   std::string config;
   std::string data_dir;
   std::string log_dir;
@@ -60,6 +64,71 @@ absl::StatusOr<NewMember> MemberOf(const Options& options) {
   return member;
 }
 
+// What a member is made of.
+struct Source {
+  std::unique_ptr<tree::Tree> tree;
+  uint64_t term = 0;
+  tree::BackupTotals totals;           // of a member's directory: its records and checksum
+  std::optional<LoadedMember> member;  // without its tree; if it is not a backup
+};
+
+absl::StatusOr<Source> LoadSource(const Options& options) {
+  if (options.file.empty() == options.from_member.empty()) {
+    return absl::InvalidArgumentError(
+        "say what to restore: a backup file, or --from-member and the dataDir of a stopped member");
+  }
+  Source source;
+  if (!options.from_member.empty()) {
+    auto member = LoadMember(MemberPaths::Of(options.from_member, options.from_log_dir));
+    if (!member.ok()) return member.status();
+    source.tree = std::move(member->tree);
+    source.term = member->term;
+    source.totals.records = member->records;
+    source.totals.checksum = member->checksum;
+    source.member = *std::move(member);
+    return source;
+  }
+  ProgressBar progress("reading");
+  auto backup = LoadBackup(options.file, &progress);
+  // Damage of the file is no wrong usage.
+  if (absl::IsInvalidArgument(backup.status())) {
+    return absl::FailedPreconditionError(backup.status().message());
+  }
+  if (!backup.ok()) return backup.status();
+  source.tree = std::move(backup->tree);
+  source.term = backup->header.term;
+  source.totals = backup->totals;
+  return source;
+}
+
+// What a member's directory cannot tell, and what to think of its last entries.
+std::string LossText(const LoadedMember& from, uint64_t last_zxid) {
+  if (from.commit.only_voter) {
+    return "Nothing is lost: it was the only voter of its cluster, and all that was acknowledged "
+           "is there.";
+  }
+  std::string text =
+      absl::StrCat("May be lost: whatever the other members acknowledged behind zxid ",
+                   Hex(last_zxid), " (term ", from.term,
+                   "). Only their disks could tell whether there was anything; if one of them can "
+                   "still be read, compare (quorate verify DIR), and restore from the one with the "
+                   "highest term, "
+                   "and the highest zxid in it.");
+  if (from.commit.open > 0) {
+    absl::StrAppend(
+        &text, "\nKept: the last ", from.commit.open, " entries, behind zxid ",
+        Hex(from.commit.known.value()),
+        ", of which this directory alone does not say that they were committed. Clients "
+        "may not have been told that these writes succeeded.");
+  }
+  if (from.was_recovering) {
+    absl::StrAppend(&text,
+                    "\nThis member had lost its disk before, and was not filled again yet: "
+                    "more than usual may be missing.");
+  }
+  return text;
+}
+
 absl::Status Write(const NewMember& member, const tree::Tree& tree, uint64_t term,
                    const tree::BackupTotals& totals) {
   auto writer = MemberDirectoryWriter::Create(member, tree.last_zxid(), term, tree.digest());
@@ -79,10 +148,12 @@ absl::Status Write(const NewMember& member, const tree::Tree& tree, uint64_t ter
   return status;
 }
 
-void Print(const NewMember& member, const tree::Tree& tree, bool json) {
+// `last_zxid`: of the source.
+void Print(const NewMember& member, const Source& source, uint64_t last_zxid, bool json) {
+  const tree::Tree& tree = *source.tree;
   const auto zxid = static_cast<uint64_t>(tree.last_zxid().value());
   if (json) {
-    const nlohmann::ordered_json document = {
+    nlohmann::ordered_json document = {
         {"member", member.member},
         {"data_dir", member.data_dir},
         {"log_dir", member.log_dir.empty() ? member.data_dir : member.log_dir},
@@ -94,6 +165,17 @@ void Print(const NewMember& member, const tree::Tree& tree, bool json) {
         {"nodes", tree.node_count()},
         {"sessions", tree.session_count()},
     };
+    if (source.member.has_value()) {
+      document["from_member"] = {
+          {"member", source.member->member.value()},
+          {"cluster_id", HexBytes(source.member->cluster_id)},
+          {"term", source.member->term},
+          {"last_zxid", Hex(last_zxid)},
+          {"committed_zxid", Hex(source.member->commit.known.value())},
+          {"nothing_lost", source.member->commit.only_voter},
+          {"was_recovering", source.member->was_recovering},
+      };
+    }
     std::cout << document.dump(2) << "\n";
     return;
   }
@@ -101,26 +183,26 @@ void Print(const NewMember& member, const tree::Tree& tree, bool json) {
             << HexBytes(member.cluster_id) << ", zxid " << Hex(zxid) << ", " << tree.node_count()
             << " znodes, " << tree.session_count() << " sessions, digest " << Hex(tree.digest())
             << "\n";
+  if (source.member.has_value()) {
+    std::cout << "Made from the data of member " << source.member->member.value() << " of cluster "
+              << HexBytes(source.member->cluster_id) << ", up to zxid " << Hex(last_zxid) << ".\n"
+              << LossText(*source.member, last_zxid) << "\n";
+  }
 }
 
 absl::Status RunRestore(const GlobalOptions& global, const Options& options) {
   auto member = MemberOf(options);
   if (!member.ok()) return member.status();
-  ProgressBar progress("reading");
-  auto backup = LoadBackup(options.file, &progress);
-  // Damage of the file is no wrong usage.
-  if (absl::IsInvalidArgument(backup.status())) {
-    return absl::FailedPreconditionError(backup.status().message());
-  }
-  if (!backup.ok()) return backup.status();
-  if (absl::Status s = PrepareRestoredTree(options.restore, backup->tree.get()); !s.ok()) return s;
-  member->cluster_id = RestoredClusterId(backup->totals, options.restore, *backup->tree,
+  auto source = LoadSource(options);
+  if (!source.ok()) return source.status();
+  const auto last_zxid = static_cast<uint64_t>(source->tree->last_zxid().value());
+  if (absl::Status s = PrepareRestoredTree(options.restore, source->tree.get()); !s.ok()) return s;
+  member->cluster_id = RestoredClusterId(source->totals, options.restore, *source->tree,
                                          member->voters, member->observers, options.cluster_name);
-  if (absl::Status s = Write(*member, *backup->tree, backup->header.term, backup->totals);
-      !s.ok()) {
+  if (absl::Status s = Write(*member, *source->tree, source->term, source->totals); !s.ok()) {
     return s;
   }
-  Print(*member, *backup->tree, global.json);
+  Print(*member, *source, last_zxid, global.json);
   return absl::OkStatus();
 }
 
@@ -129,9 +211,17 @@ absl::Status RunRestore(const GlobalOptions& global, const Options& options) {
 void AddRestoreCommand(CommandLine* command_line) {
   auto options = std::make_shared<Options>();
   CLI::App* command = command_line->Add(
-      command_line->root(), "restore", "Makes the data directory of a member from a backup",
+      command_line->root(), "restore",
+      "Makes the data directory of a member from a backup, or from the data of a stopped member",
       [command_line, options] { return RunRestore(command_line->global(), *options); });
-  command->add_option("file", options->file, "The backup")->required();
+  CLI::Option* file = command->add_option("file", options->file, "The backup");
+  CLI::Option* from_member =
+      command
+          ->add_option("--from-member", options->from_member,
+                       "Instead of a backup: the dataDir of a stopped member, which is not changed")
+          ->excludes(file);
+  command->add_option("--from-log-dir", options->from_log_dir, "Its dataLogDir, if it has one")
+      ->needs(from_member);
   CLI::Option* config =
       command->add_option("--config", options->config,
                           "The member's zoo.cfg: its directories, its number, its cluster");
@@ -166,7 +256,10 @@ void AddRestoreCommand(CommandLine* command_line) {
       "tokens, are greater than all that the old cluster has used. This is for a new cluster only: "
       "a member "
       "that\nlost its disk later starts with an empty directory, and the others fill it; restoring "
-      "it alone\ncould lose what was written since.");
+      "it alone\ncould lose what was written since.\n"
+      "--from-member is for a cluster that has lost a majority of its disks: it takes all that one "
+      "member\nhas, and says what may be missing. While a majority is there, use `quorate "
+      "backup`.");
 }
 
 }  // namespace quorate::tools

@@ -231,10 +231,10 @@ class DataDir::Impl {
     return absl::FailedPreconditionError(absl::StrCat(
         path_, ": the members of this cluster are ", MembersText(known),
         ", but the server lines of the configuration name ", MembersText(configured),
-        ". Restore those lines (addresses may change); who takes part is changed in the running "
-        "cluster, not by editing the file. If this is meant to be a member of another cluster, "
-        "give "
-        "it an empty directory"));
+        ". Restore those lines (addresses may change). To make a cluster of other members of this "
+        "data, stop the whole cluster, move this directory aside, and run `quorate restore "
+        "--from-member` with it for each member of the new one. If this server is to belong to "
+        "another cluster, give it an empty directory"));
   }
 
   absl::Status CheckOurs(const std::vector<std::string>& names) const {

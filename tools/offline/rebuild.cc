@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -82,7 +81,6 @@ class Rebuilder {
                        ": holds nothing of a member; if dataLogDir is configured, give it with "
                        "--log-dir"));
     }
-    if (absl::Status s = CheckClock(); !s.ok()) return s;
     if (absl::Status s = CheckNotAlone(); !s.ok()) return s;
     if (!options_.json) Announce();
     if (!options_.confirm()) return absl::CancelledError("nothing was changed");
@@ -112,19 +110,6 @@ class Rebuilder {
       const auto into = [&](const Move& move) { return fs::path(move.to).parent_path() == aside; };
       if (std::any_of(moves_.begin(), moves_.end(), into)) asides_.push_back(aside);
     }
-  }
-
-  // The next start takes the incarnation from the clock.
-  absl::Status CheckClock() {
-    std::ifstream incarnation_file(paths_.In(rpc::kIncarnationName));
-    uint64_t used = 0;
-    if (!(incarnation_file >> used)) return absl::OkStatus();
-    if (used < static_cast<uint64_t>(options_.now_ms)) return absl::OkStatus();
-    return absl::FailedPreconditionError(
-        absl::StrCat("the clock of this machine, ", TimeText(options_.now_ms),
-                     ", is behind a time that this member has used before, ",
-                     TimeText(static_cast<int64_t>(used)),
-                     ": the others would take it for an older one. Correct the clock first"));
   }
 
   // The last membership that can be read, if there is any.

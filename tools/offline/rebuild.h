@@ -22,11 +22,11 @@ struct RebuildOptions {
 };
 
 // Moves log, hard state, identity, incarnation, checkpoint and marks to aside-<time> beside them;
-// myid and configuration stay. Stopped at any point, it leaves a directory that a server refuses or
-// that is blank, and can be run again.
-// Errors: FailedPrecondition if a server runs there, if this is the only voter, or if the clock is
-// behind what the member has already used as its incarnation (others would not listen to it);
-// NotFound if there is nothing of a member; Cancelled; those of the disk.
+// myid and configuration stay. The clock may be behind the incarnation: the server learns from the
+// others that it has to begin with a greater one, and starts again by itself. Stopped at any point,
+// it leaves a directory that a server refuses or that is blank, and can be run again. Errors:
+// FailedPrecondition if a server runs there, or if this is the only voter; NotFound if there is
+// nothing of a member; Cancelled; those of the disk.
 absl::Status Rebuild(const MemberPaths& paths, const RebuildOptions& options, std::ostream& out);
 
 }  // namespace quorate::tools
