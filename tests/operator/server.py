@@ -69,6 +69,13 @@ def listening(port):
     return addresses
 
 
+def wait_until(what, condition, seconds=START_SECONDS):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, f"after {seconds} s: not yet {what}"
+        time.sleep(POLL_SECONDS)
+
+
 def refusal(*arguments, user=None, program=None):
     """All that a server says that has to end by itself with status 1."""
     result = subprocess.run([program or quorated(), *arguments], stdin=subprocess.DEVNULL, text=True, user=user,
@@ -81,11 +88,14 @@ def refusal(*arguments, user=None, program=None):
 class Server:
     """A running server, with its log in a file. Use as a context manager."""
 
-    def __init__(self, config, log):
+    log_begin = 0  # where its lines begin in the file
+
+    def __init__(self, config, log, environment=None):
         self.config, self.log_path = config, log
         with open(log, "ab") as file:
+            self.log_begin = file.tell()
             self.process = subprocess.Popen([quorated(), config], stdin=subprocess.DEVNULL, stdout=file,
-                                            stderr=subprocess.STDOUT)
+                                            stderr=subprocess.STDOUT, env=dict(os.environ, **(environment or {})))
 
     def __enter__(self):
         return self
@@ -96,8 +106,10 @@ class Server:
         self.process.wait()
 
     def log(self):
-        with open(self.log_path, encoding="utf-8", errors="replace") as file:
-            return file.read()
+        """What it has said; not what an earlier server said in the same file."""
+        with open(self.log_path, "rb") as file:
+            file.seek(self.log_begin)
+            return file.read().decode(errors="replace")
 
     def wait_for_log(self, text, seconds=START_SECONDS):
         """Waits until the log has `text`, which the server has to live to see."""

@@ -1,0 +1,58 @@
+"""What the logs of a cluster say of its everyday life."""
+
+import re
+
+import harness
+import zkwire as zk
+
+LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d (debug|info|warning|error|critical) \S")
+SETTINGS = ["tickTime=500", "minSessionTimeout=1000"]
+
+
+def _wait_for(cluster, members, pattern):
+    """Until the log of one of `members` has a line with it."""
+    cluster.wait_until(f"logged: {pattern}", lambda: any(re.search(pattern, cluster.log(i)) for i in members))
+
+
+def test_sessions_that_open_move_and_expire_are_in_the_log():
+    with harness.Cluster(settings=SETTINGS) as cluster:
+        leader = cluster.leader()
+        one, other = cluster.others(leader)
+        with zk.Connection(cluster.address(one), timeout_ms=10000) as connection:
+            session = connection.session
+            opened = rf"info session opened session=0x{session[0]:x} timeout_ms=10000$"
+            cluster.wait_until("the session is opened", lambda: re.search(opened, cluster.log(one), re.M))
+            with zk.Connection(cluster.address(other), session=session):
+                moved = rf"info session moved to this server session=0x{session[0]:x} timeout_ms=\d+$"
+                cluster.wait_until("the session is moved", lambda: re.search(moved, cluster.log(other), re.M))
+                assert not re.search(opened, cluster.log(other), re.M)
+        silent = zk.Connection(cluster.address(one), timeout_ms=1000)
+        number = silent.session[0]
+        silent.abandon()
+        _wait_for(cluster, cluster.numbers(), rf"info session expires: .* session=0x{number:x}\n")
+
+
+def test_leaders_and_connections_that_come_and_go_are_in_the_log():
+    with harness.Cluster(settings=SETTINGS) as cluster:
+        base = cluster.ports.base
+        for one in cluster.numbers():
+            for other in cluster.others(one):
+                _wait_for(cluster, [one], rf"info connected to server {other} at 127.0.0.1:{base + 200 + other}\n")
+        leader = cluster.leader()
+        others = cluster.others(leader)
+        cluster.command("pause", leader)
+        _wait_for(cluster, others, rf"warning no leader \(term \d+\): server {leader}, which led, was silent for \d+ ms\n")
+        cluster.wait_until("another leader", lambda: cluster.command("leader", check=False).stdout.strip() in
+                           map(str, others))
+        cluster.command("resume", leader)
+        cluster.restart(leader)
+        leader = cluster.leader()
+        others = cluster.others(leader)
+        cluster.kill(leader)
+        for one in others:
+            _wait_for(cluster, [one], rf"info connection to server {leader} at \S+ lost: ")
+        _wait_for(cluster, others, rf"warning no leader \(term \d+\): the connection to server {leader}, which led, is "
+                                   r"lost: ")
+        for member in cluster.numbers():
+            for line in cluster.log(member).splitlines():
+                assert LINE.match(line), line
