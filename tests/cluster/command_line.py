@@ -44,7 +44,7 @@ def test_each_command_has_help():
 def test_a_command_that_is_not_there_is_named_with_those_like_it():
     for arguments, parents, wrong, meant in (
             (("statsu",), "quorate", "statsu", "status"),
-            (("--server", "127.0.0.1:1", "--json", "bakcup", "file"), "quorate", "bakcup", "backup"),
+            (("--server", "127.0.0.1:1", "bakcup", "file"), "quorate", "bakcup", "backup"),
             (("log", "dmup"), "quorate log", "dmup", "dump"),
             (("help", "lokc"), "quorate", "lokc", "lock")):
         result = quorate(*arguments)
