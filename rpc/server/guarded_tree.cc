@@ -1,5 +1,7 @@
 #include "rpc/server/guarded_tree.h"
 
+#include <algorithm>
+
 namespace quorate::rpc {
 
 // The tree is looked at behind the lock, in each of them: before it, it may be another one.
@@ -10,7 +12,11 @@ GuardedTree::ReadGuard GuardedTree::Read() const ABSL_NO_THREAD_SAFETY_ANALYSIS 
 }
 
 GuardedTree::WriteGuard GuardedTree::Write() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-  mutex_.Lock();
+  if (!mutex_.TryLock()) {
+    const auto began = std::chrono::steady_clock::now();
+    mutex_.Lock();
+    RecordWait(std::chrono::steady_clock::now() - began);
+  }
   return {&mutex_, &tree_};
 }
 
@@ -22,6 +28,23 @@ GuardedTree::PictureGuard GuardedTree::ReadPicture() ABSL_NO_THREAD_SAFETY_ANALY
 std::optional<GuardedTree::WriteGuard> GuardedTree::TryWrite() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   if (!mutex_.TryLock()) return std::nullopt;
   return WriteGuard(&mutex_, &tree_);
+}
+
+// Behind the lock, so that only one thread writes the figures at a time.
+void GuardedTree::RecordWait(std::chrono::steady_clock::duration waited) {
+  const auto us =
+      static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(waited).count());
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  waits_.fetch_add(1, kRelaxed);
+  if (us > 1000) waits_over_1ms_.fetch_add(1, kRelaxed);
+  if (us > 5000) waits_over_5ms_.fetch_add(1, kRelaxed);
+  longest_wait_us_.store(std::max(longest_wait_us_.load(kRelaxed), us), kRelaxed);
+}
+
+TreeLockWaits GuardedTree::waits() const {
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  return {waits_.load(kRelaxed), waits_over_1ms_.load(kRelaxed), waits_over_5ms_.load(kRelaxed),
+          longest_wait_us_.load(kRelaxed)};
 }
 
 }  // namespace quorate::rpc

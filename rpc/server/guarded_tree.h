@@ -6,6 +6,9 @@
 // it. A thread that holds one guard must not ask for another.
 #pragma once
 
+#include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -14,6 +17,14 @@
 #include "tree/tree.h"
 
 namespace quorate::rpc {
+
+// How long those who write to the tree waited for those who read it, since the start.
+struct TreeLockWaits {
+  uint64_t count = 0;  // times that the lock was not free
+  uint64_t over_1ms = 0;
+  uint64_t over_5ms = 0;
+  uint64_t longest_us = 0;
+};
 
 class GuardedTree {
  public:
@@ -97,9 +108,18 @@ class GuardedTree {
   // Nullopt if another thread holds a side of the lock.
   std::optional<WriteGuard> TryWrite();
 
+  // Of Write().
+  TreeLockWaits waits() const;
+
  private:
+  void RecordWait(std::chrono::steady_clock::duration waited);
+
   mutable SharedMutex mutex_;
   std::unique_ptr<tree::Tree> tree_ ABSL_GUARDED_BY(mutex_) = std::make_unique<tree::Tree>();
+  std::atomic<uint64_t> waits_{0};
+  std::atomic<uint64_t> waits_over_1ms_{0};
+  std::atomic<uint64_t> waits_over_5ms_{0};
+  std::atomic<uint64_t> longest_wait_us_{0};
 };
 
 }  // namespace quorate::rpc

@@ -305,6 +305,7 @@ ServerMetrics Replica::metrics() const {
     metrics = metrics_;
   }
   metrics.time_leaps = replicated_.time_leaps();
+  metrics.tree_lock_waits = replicated_.guarded_tree().waits();
   if (options_.sync_times != nullptr) metrics.fsync = options_.sync_times();
   if (checkpoints_.has_value()) metrics.snapshot = checkpoints_->times();
   return metrics;

@@ -122,8 +122,9 @@ struct ServerMetrics {
   uint64_t commits = 0;
   uint64_t lookings = 0;  // how often it was without a leader
   uint64_t sessions_expired = 0;
-  uint64_t log_losses = 0;           // times that the log lacked what was acknowledged
-  uint64_t time_leaps = 0;           // times that the clock of a leader was far from the tree's
+  uint64_t log_losses = 0;  // times that the log lacked what was acknowledged
+  uint64_t time_leaps = 0;  // times that the clock of a leader was far from the tree's
+  TreeLockWaits tree_lock_waits;
   int64_t digest_compared_zxid = 0;  // where the tree had the digest of a majority, the last
   uint64_t digest_mismatches = 0;    // members that differed from a majority
   bool digest_is_undecided = false;  // members differ, and there is no majority

@@ -225,6 +225,10 @@ void AddMetrics(const ServerStatus& status, const ServerMetrics& metrics, Monito
   lines->Add("stale_sessions_expired", metrics.sessions_expired);
   lines->Add("log_losses_count", metrics.log_losses);
   lines->Add("time_leaps_count", metrics.time_leaps);
+  lines->Add("tree_lock_waits", metrics.tree_lock_waits.count);
+  lines->Add("tree_lock_waits_over_1ms", metrics.tree_lock_waits.over_1ms);
+  lines->Add("tree_lock_waits_over_5ms", metrics.tree_lock_waits.over_5ms);
+  lines->Add("tree_lock_wait_longest_us", metrics.tree_lock_waits.longest_us);
   lines->Add("digest_compared_zxid", metrics.digest_compared_zxid);
   lines->Add("digest_mismatches_count", metrics.digest_mismatches);
   lines->Add("digest_undecided", metrics.digest_is_undecided ? 1 : 0);
