@@ -61,6 +61,7 @@ void Cluster::Run() {
     ++elections_;
     nemesis_.OnElection(member);
   });
+  checker_.OnFirstApplied([this](size_t member) { nemesis_.OnFirstApplied(member); });
   nemesis_.Start();
   workload_->Start();
   simulation_.RunUntil(simulation_.options().chaos_us, [] { return false; });

@@ -47,6 +47,7 @@ void ClusterChecker::AddMachine(Machine* machine) {
     for (uint32_t i = 1; i <= cluster.voters + cluster.learners; ++i) {
       (i <= cluster.voters ? founding.voters : founding.learners).emplace_back(i);
     }
+    NoteMembership(founding);
     memberships_.emplace(Index{0}, std::move(founding));
   }
   machines_.push_back(machine);
@@ -288,6 +289,7 @@ void ClusterChecker::OnApplied(size_t member, const consensus::Entry& entry, uin
   if (simulation_.options().checks_everything || random_.Below(kCommitsForOneCheck) == 0) {
     CheckCommitIsDurable(member, entry.index, entry.term, "applied");
   }
+  if (on_first_applied_) on_first_applied_(member);
   for (ServerObserver* observer : observers_) observer->OnCommitted(entry);
   for (ServerObserver* observer : observers_) observer->OnApplied(member, entry);
 }
@@ -313,6 +315,23 @@ std::vector<Membership> ClusterChecker::MembershipsInForce() const {
     }
   }
   return memberships;
+}
+
+void ClusterChecker::NoteMembership(Membership membership) {
+  membership.addresses.clear();
+  if (std::find(known_.begin(), known_.end(), membership) == known_.end()) {
+    known_.push_back(std::move(membership));
+  }
+}
+
+void ClusterChecker::OnMembershipLoaded(size_t member, const Membership& membership) {
+  Membership loaded = membership;
+  loaded.addresses.clear();
+  if (std::find(known_.begin(), known_.end(), loaded) != known_.end()) return;
+  simulation_.Fail("who takes part is not changed by editing a file",
+                   fmt::format("server {} starts as a member of {}, which was never founded and "
+                               "no leader ever asked for",
+                               member + 1, ToString(loaded)));
 }
 
 const Membership& ClusterChecker::MembershipAt(Index index) const {
@@ -363,6 +382,7 @@ void ClusterChecker::OnProgress(size_t member, const Progress& previous, const P
   }
   const Membership& membership = machines_[member]->process()->raft().membership();
   const auto [in_force, is_first] = in_force_.try_emplace(member, membership);
+  if (is_first || in_force->second != membership) NoteMembership(membership);
   if (!is_first && in_force->second != membership) {
     if (previous.leads && now.leads && previous.term == now.term) {
       CheckIntersection(in_force->second, membership, fmt::format("at server {}", member + 1));
@@ -374,11 +394,18 @@ void ClusterChecker::OnProgress(size_t member, const Progress& previous, const P
 
 // --- Durability ----------------------------------------------------------------------------------
 
-std::unique_ptr<consensus::DataDir> ClusterChecker::OpenDurable(
-    size_t member, std::unique_ptr<consensus::FaultEnv>* env) {
-  *env = machines_[member]->env().CloneDurable();
+ClusterChecker::DurableDisk* ClusterChecker::OpenDurable(size_t member) {
+  const consensus::FaultEnv& current = machines_[member]->env();
+  DurableDisk& disk = durable_disks_[member];
+  const bool is_known = disk.of == &current && disk.operations == current.operations() &&
+                        disk.other_changes == machines_[member]->disk_changes();
+  if (is_known) return &disk;
+  // Before its disk, on which it holds a lock.
+  disk.data_dir.reset();
+  disk = {};
+  std::unique_ptr<consensus::FaultEnv> env = current.CloneDurable();
   simulation_.trace().Count("checker: disk opened");
-  auto data_dir = Process::OpenDataDir(machines_[member], env->get());
+  auto data_dir = Process::OpenDataDir(machines_[member], env.get());
   if (!data_dir.ok()) {
     // A directory may be half made, or damaged on purpose.
     if (!machines_[member]->disk_is_whole()) return nullptr;
@@ -386,7 +413,12 @@ std::unique_ptr<consensus::DataDir> ClusterChecker::OpenDurable(
                      fmt::format("after a power failure server {} could not open its disk: {}",
                                  member + 1, std::string(data_dir.status().message())));
   }
-  return *std::move(data_dir);
+  disk.of = &current;
+  disk.operations = current.operations();
+  disk.other_changes = machines_[member]->disk_changes();
+  disk.env = std::move(env);
+  disk.data_dir = *std::move(data_dir);
+  return &disk;
 }
 
 Index ClusterChecker::DurableCheckpoint(size_t member, consensus::FaultEnv* env) {
@@ -403,15 +435,15 @@ Index ClusterChecker::DurableCheckpoint(size_t member, consensus::FaultEnv* env)
 void ClusterChecker::CheckPromise(size_t member, const consensus::Message& message) {
   if (machines_[member]->has_hidden_fault()) return;
   if (!simulation_.options().checks_everything && random_.Below(kPromisesForOneCheck) != 0) return;
-  std::unique_ptr<consensus::FaultEnv> env;
-  const std::unique_ptr<consensus::DataDir> data_dir = OpenDurable(member, &env);
-  if (data_dir == nullptr) return;
+  DurableDisk* const disk = OpenDurable(member);
+  if (disk == nullptr) return;
+  consensus::DataDir* const data_dir = disk->data_dir.get();
   const consensus::HardState& state = data_dir->hard_state();
   bool kept = false;
   if (const auto* append = std::get_if<consensus::AppendAccepted>(&message.body)) {
     Index last = data_dir->log().last_index();
     // A snapshot may be durable, and the log behind it not yet.
-    last = std::max(last, DurableCheckpoint(member, env.get()));
+    last = std::max(last, DurableCheckpoint(member, disk->env.get()));
     kept = last >= append->match_index && state.term >= message.term;
   } else {
     const bool own = std::holds_alternative<consensus::VoteRequest>(message.body);
@@ -444,9 +476,8 @@ void ClusterChecker::CheckCommitIsDurable(size_t member, Index index, std::optio
   std::set<MemberId> unknown;  // who may have had it, or has it in a checkpoint
   for (MemberId voter : voters) {
     const size_t machine = voter.value() - 1;
-    std::unique_ptr<consensus::FaultEnv> env;
-    const std::unique_ptr<consensus::DataDir> data_dir =
-        machines_[machine]->disk_is_whole() ? OpenDurable(machine, &env) : nullptr;
+    DurableDisk* const disk = machines_[machine]->disk_is_whole() ? OpenDurable(machine) : nullptr;
+    consensus::DataDir* const data_dir = disk == nullptr ? nullptr : disk->data_dir.get();
     if (data_dir == nullptr || data_dir->log().base_index() >= index) {
       if (data_dir != nullptr || !machines_[machine]->disk_is_whole()) unknown.insert(voter);
       continue;

@@ -59,6 +59,12 @@ class ClusterChecker : public MessageObserver {
   void OnMessage(size_t member, const consensus::Message& message) override;
   void OnDigestNote(size_t member, size_t to, const rpc::DigestNote& note) override;
   void OnDiskReport(size_t member, size_t to, const rpc::DiskReport& report) override;
+  // Is told of each entry that a member is the first to apply.
+  void OnFirstApplied(std::function<void(size_t member)> call) {
+    on_first_applied_ = std::move(call);
+  }
+  // A process has found out who takes part, by its directory and its configuration.
+  void OnMembershipLoaded(size_t member, const consensus::Membership& membership);
   // A process has opened its directory.
   void OnStart(size_t member, consensus::DataDir& data_dir);
   // Its tree is that of a checkpoint or of another member, or new and empty.
@@ -127,11 +133,21 @@ class ClusterChecker : public MessageObserver {
   // quorum of a membership in force there. `term`: of the entry, if that is known.
   void CheckCommitIsDurable(size_t member, consensus::Index index,
                             std::optional<consensus::Term> term, std::string_view what);
+  void NoteMembership(consensus::Membership membership);
   // The membership that holds at `index` by the committed entries.
   const consensus::Membership& MembershipAt(consensus::Index index) const;
+  // A disk as a power failure leaves it at least, and its directory.
+  struct DurableDisk {
+    // Of what: the disk, and what has changed it.
+    const consensus::FaultEnv* of = nullptr;
+    uint64_t operations = 0;
+    uint64_t other_changes = 0;
+    std::unique_ptr<consensus::FaultEnv> env;
+    std::unique_ptr<consensus::DataDir> data_dir;
+  };
   // What a power failure at this moment leaves at least; nullptr if there is no directory then.
-  std::unique_ptr<consensus::DataDir> OpenDurable(size_t member,
-                                                  std::unique_ptr<consensus::FaultEnv>* env);
+  // Valid until the next call for that member.
+  DurableDisk* OpenDurable(size_t member);
   // Up to where the newest checkpoint of a member goes that a power failure leaves. `env`: what it
   // leaves of the disk.
   consensus::Index DurableCheckpoint(size_t member, consensus::FaultEnv* env);
@@ -142,6 +158,7 @@ class ClusterChecker : public MessageObserver {
   Random& random_;
   std::vector<Machine*> machines_;
   std::function<void(size_t member)> on_election_;
+  std::function<void(size_t member)> on_first_applied_;
   std::map<consensus::Term, consensus::MemberId> leaders_;
   std::map<std::pair<consensus::MemberId, consensus::Term>, consensus::MemberId> votes_;
   std::vector<Committed> entries_;  // of index 1 and on
@@ -154,6 +171,9 @@ class ClusterChecker : public MessageObserver {
   std::map<consensus::Index, consensus::Membership> memberships_;
   // By member: the membership that it went by after its last step; nothing before its first.
   std::map<size_t, consensus::Membership> in_force_;
+  // All that any member ever went by: what was founded, and what a leader appended.
+  std::vector<consensus::Membership> known_;
+  std::map<size_t, DurableDisk> durable_disks_;  // the newest of each member
 };
 
 }  // namespace quorate::simulation

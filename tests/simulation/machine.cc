@@ -47,7 +47,17 @@ void Machine::Start() {
     flipped_while_running_ = false;
     whole_with_ = site_.checker->Needed(number_);
   }
+  // It was set right some time after the disk was new.
+  if (new_disk_jump_ms_ != 0 && starts_ % 2 == 0) JumpWithNewDisk(0);
   absl::StatusOr<std::unique_ptr<Process>> process = TryStart();
+  if (!process.ok() && edited_lines_.has_value() && absl::IsFailedPrecondition(process.status())) {
+    // As the message tells the administrator: restore those lines and start again.
+    simulation_.trace().Count("config: a start with other members is refused");
+    simulation_.Line(fmt::format("{}", number_ + 1), "cannot start: {}",
+                     std::string(process.status().message()));
+    RestoreServerLines();
+    process = TryStart();
+  }
   if (!process.ok() && absl::IsDataLoss(process.status()) && !disk_is_whole_) {
     // As the message tells the administrator: move the directory away and start again.
     simulation_.trace().Count("disk: damage was found at the start");
@@ -106,6 +116,7 @@ void Machine::PowerOff() {
 }
 
 void Machine::CrashDisk() {
+  ++disk_changes_;
   env_->Crash(simulation_.random("crashes").Next());
   if (store_disk_ != nullptr) store_disk_->Crash(&simulation_.random("store crashes"));
   sync_fails_ = operation_fails_ = dies_within_step_ = false;
@@ -238,6 +249,7 @@ void Machine::Lie() {
 
 void Machine::BeHonest() {
   if (!std::exchange(lies_, false)) return;
+  ++disk_changes_;
   env_->EndLies();
   whole_with_ = {};
 }
@@ -278,11 +290,19 @@ bool Machine::FlipBit(Random* random, bool everywhere) {
   }
   simulation_.Line(fmt::format("{}", number_ + 1), "a bit of {} turns over at {}", path, offset);
   simulation_.trace().Count("fault: bit flipped");
+  ++disk_changes_;
   env_->FlipBit(path, offset * 8 + random->Below(8));
   disk_is_whole_ = counts_ = false;
   flipped_while_running_ = process_ != nullptr;
   whole_with_ = site_.checker->Needed(number_);
   return true;
+}
+
+void Machine::JumpWithNewDisk(int64_t to_ms) {
+  simulation_.Line(fmt::format("{}", number_ + 1), "the wall clock is off by {} ms", to_ms);
+  simulation_.trace().Count("fault: wall clock jumps around a new disk");
+  clock_.Jump(to_ms - new_disk_jump_ms_);
+  new_disk_jump_ms_ = to_ms;
 }
 
 bool Machine::CopiesAreEqual(const std::string& path) const {
@@ -304,6 +324,10 @@ void Machine::LoseDisk() {
   ASSERT(process_ == nullptr);
   simulation_.Line(fmt::format("{}", number_ + 1), "the disk is new");
   simulation_.trace().Count("fault: disk lost");
+  if (const int64_t max_ms = simulation_.options().disk.new_disk_jump_ms; max_ms > 0) {
+    JumpWithNewDisk(simulation_.random("clocks of new disks").Between(-max_ms, max_ms));
+  }
+  ++disk_changes_;
   old_disks_.push_back(std::move(env_));
   env_ = std::make_unique<consensus::FaultEnv>();
   if (store_disk_ != nullptr) store_disk_ = std::make_unique<StoreDisk>();

@@ -8,11 +8,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "consensus/core/types.h"
 #include "consensus/log/fault_env.h"
 #include "tests/simulation/client_network.h"
 #include "tests/simulation/cluster_checker.h"
@@ -141,6 +144,13 @@ class Machine {
   // The process starts as this version.
   void SetVersion(uint32_t version) { version_ = version; }
   uint32_t version() const { return version_; }
+  // The server lines of its configuration name these members, until they are refused or restored;
+  // nullopt: those that are right.
+  void EditServerLines(consensus::Membership members) { edited_lines_ = std::move(members); }
+  void RestoreServerLines() { edited_lines_.reset(); }
+  const std::optional<consensus::Membership>& edited_lines() const { return edited_lines_; }
+  // Grows with everything besides operations of env() that may change what is durable.
+  uint64_t disk_changes() const { return disk_changes_; }
 
  private:
   friend class Process;
@@ -149,6 +159,8 @@ class Machine {
   void DiesSoon(std::string why);
   void EndProcess(bool silent);
   void EndLifeOfFiles();
+  // The wall clock is off, or right again, at a time when the disk is new or no longer.
+  void JumpWithNewDisk(int64_t to_ms);
   // The disk after a power failure.
   void CrashDisk();
   // Whether both halves of a file are the same, durably too.
@@ -179,6 +191,9 @@ class Machine {
   int64_t paused_from_us_ = 0;
   uint64_t starts_ = 0;
   uint32_t version_ = consensus::kVersionNewest;
+  std::optional<consensus::Membership> edited_lines_;
+  uint64_t disk_changes_ = 0;
+  int64_t new_disk_jump_ms_ = 0;  // what the clock is off by, since the disk was new
   std::function<void()> on_death_;
 };
 

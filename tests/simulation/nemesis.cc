@@ -17,6 +17,8 @@ constexpr int64_t kLieUs = 500'000;
 constexpr int64_t kShortLieUs = 20'000;
 constexpr int64_t kTruceUs = 3'000'000;
 constexpr int64_t kTruceStepUs = 10'000;
+// How often at most whoever leads is cut off at a commit: in between there must be a new leader.
+constexpr int64_t kCutAtCommitUs = 1'500'000;
 
 }  // namespace
 
@@ -117,6 +119,21 @@ void Nemesis::OnElection(size_t member) {
   }
 }
 
+void Nemesis::OnFirstApplied(size_t member) {
+  const double chance = options_.network.cut_at_commit_chance;
+  const int64_t now_us = simulation_.now_us();
+  if (chance <= 0 || stopped_ || truce_ || now_us < cut_at_commit_us_ + kCutAtCommitUs) return;
+  if (Machine* leader = Leader(); leader == nullptr || leader->number() != member) return;
+  if (!random_.Chance(chance)) return;
+  cut_at_commit_us_ = now_us;
+  // Its process is in the middle of something.
+  simulation_.After(0, [this, member] {
+    if (stopped_) return;
+    simulation_.trace().Count("fault: a leader is cut off when it has committed");
+    Isolate(member);
+  });
+}
+
 void Nemesis::BeginTurn(size_t member, int64_t soon_us) {
   const bool changes_members = options_.cluster.membership_rate > 0;
   if (changes_members) {
@@ -197,7 +214,38 @@ void Nemesis::BringBack(size_t member) {
   } else if (stopped_ || random_.Chance(0.5)) {
     machine.SetVersion(consensus::kVersionNewest);
   }
+  MaybeEditServerLines(member);
   machine.Start();
+}
+
+void Nemesis::MaybeEditServerLines(size_t member) {
+  Machine& machine = *machines_[member];
+  machine.RestoreServerLines();
+  // An empty directory has only the configuration to go by.
+  const double chance = options_.cluster.edit_chance;
+  if (stopped_ || chance <= 0 || !machine.counts() || !random_.Chance(chance)) return;
+  consensus::Membership lines = ChooseServerLines(member);
+  simulation_.trace().Count("config: the server lines are edited");
+  simulation_.Line(fmt::format("{}", member + 1), "is configured with {}", ToString(lines));
+  machine.EditServerLines(std::move(lines));
+}
+
+consensus::Membership Nemesis::ChooseServerLines(size_t member) {
+  const consensus::MemberId self(static_cast<uint32_t>(member + 1));
+  if (distributed_lines_.has_value() && distributed_lines_->Contains(self) && random_.Chance(0.7)) {
+    return *distributed_lines_;
+  }
+  consensus::Membership lines;
+  for (uint32_t id = 1; id <= machines_.size(); ++id) {
+    const bool is_voter = id <= options_.cluster.voters ? random_.Chance(0.6) : random_.Chance(0.2);
+    if (is_voter || consensus::MemberId(id) == self) {
+      lines.voters.emplace_back(id);
+    } else if (random_.Chance(0.2)) {
+      lines.learners.emplace_back(id);
+    }
+  }
+  distributed_lines_ = lines;
+  return lines;
 }
 
 // --- Disks ---------------------------------------------------------------------------------------
@@ -431,6 +479,7 @@ void Nemesis::Partition() {
 // --- Changes that are no faults ------------------------------------------------------------------
 
 void Nemesis::StartClusterChanges() {
+  Repeat(options_.cluster.stray_rate, [this] { SendStray(); });
   Repeat(options_.cluster.membership_rate, [this] { ChangeMembership(); });
   Repeat(options_.cluster.transfer_rate, [this] {
     Machine* leader = Leader();
@@ -442,6 +491,45 @@ void Nemesis::StartClusterChanges() {
       simulation_.trace().Count(begun ? "cluster: transfer begun" : "cluster: transfer refused");
     });
   });
+}
+
+void Nemesis::SendStray() {
+  if (machines_.size() < 2) return;
+  const size_t member = random_.Below(machines_.size());
+  const size_t other = (member + 1 + random_.Below(machines_.size() - 1)) % machines_.size();
+  for (size_t number : {member, other}) {
+    if (machines_[number]->process() == nullptr || machines_[number]->paused()) return;
+    if (!machines_[number]->process()->life().alive() || !machines_[number]->counts()) return;
+  }
+  Process& of = *machines_[member]->process();
+  Process& at = *machines_[other]->process();
+  const uint64_t later = of.data_dir().birth() + 1 + random_.Below(100);
+  consensus::Message message;
+  Process* receiver = nullptr;
+  if (random_.Chance(0.5)) {
+    // Forged: a member is told that there is a later directory of it.
+    receiver = &of;
+    message.from = consensus::MemberId(static_cast<uint32_t>(other + 1));
+    message.to = consensus::MemberId(static_cast<uint32_t>(member + 1));
+    message.birth = at.data_dir().birth();
+    message.version = machines_[other]->version();
+    message.body = consensus::StandingResponse{of.data_dir().birth(), later};
+  } else {
+    // A second server with the number of one that the receiver follows.
+    const int recent_ticks = options_.limits.election_ticks;
+    if (at.raft().leader().value() != member + 1) return;
+    if (at.raft().ticks_since_leader() >= recent_ticks) return;
+    receiver = &at;
+    message.from = consensus::MemberId(static_cast<uint32_t>(member + 1));
+    message.to = consensus::MemberId(static_cast<uint32_t>(other + 1));
+    message.birth = random_.Chance(0.5) ? later : consensus::kNoBirth;
+    message.voting = false;
+    message.body = consensus::StandingRequest{};
+  }
+  message.term = receiver->raft().term();
+  simulation_.trace().Count("fault: a stray message of another directory");
+  simulation_.Line("net", "stray: {}", ToString(message));
+  receiver->Post([receiver, message] { receiver->raft().Step(message); });
 }
 
 Machine* Nemesis::Leader() {
@@ -578,7 +666,10 @@ void Nemesis::RepairMember(size_t member) {
     machine.Kill();
     machine.SetVersion(consensus::kVersionNewest);
   }
-  if (machine.process() == nullptr) machine.Start();
+  if (machine.process() == nullptr) {
+    machine.RestoreServerLines();
+    machine.Start();
+  }
   machine.Resume();
 }
 

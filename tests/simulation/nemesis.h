@@ -31,6 +31,8 @@ class Nemesis {
   void Stop();
   // A member begins to lead.
   void OnElection(size_t member);
+  // A member is the first to apply an entry.
+  void OnFirstApplied(size_t member);
   // Chooses a majority, repairs it and the network within it and to the clients; returns it,
   // ascending.
   std::vector<size_t> RepairCore();
@@ -57,6 +59,12 @@ class Nemesis {
   void StartDiskFaults(size_t member);
   void StartNetworkFaults();
   void StartClusterChanges();
+  // Another directory of a running member speaks for it, or one speaks of it, to somebody who has
+  // just heard from that member.
+  void SendStray();
+  // Before a start: perhaps its configuration names others than those who take part.
+  void MaybeEditServerLines(size_t member);
+  consensus::Membership ChooseServerLines(size_t member);
   // Asks who leads for another membership.
   void ChangeMembership();
   // Whoever leads, and is able to say so.
@@ -92,8 +100,10 @@ class Nemesis {
   Random& random_;
   bool stopped_ = false;
   bool truce_ = false;
-  std::optional<size_t> struck_;  // the leader whose turn it was last
-  std::vector<bool> repaired_;    // once it has stopped
+  int64_t cut_at_commit_us_ = 0;                            // when that was done last
+  std::optional<consensus::Membership> distributed_lines_;  // that more than one server may get
+  std::optional<size_t> struck_;                            // the leader whose turn it was last
+  std::vector<bool> repaired_;                              // once it has stopped
 };
 
 }  // namespace quorate::simulation

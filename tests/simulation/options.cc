@@ -19,6 +19,7 @@ constexpr int64_t kThoroughChaosUs = 5'000'000;
 constexpr double kLieChance = 0.03;
 constexpr double kWriteOnChance = 0.04;
 constexpr double kMajorityLostChance = 0.02;
+constexpr double kLagChance = 0.04;
 
 // Seeds in which checkpoints are in RocksDB: such a run takes several times as long.
 constexpr double kRocksDbChance = 0.125;
@@ -196,6 +197,25 @@ void LetLeadersLoseTouch(Random* random, Options* options) {
   options->clients.onlooker_chance = 0.5;
 }
 
+// Clients are answered by a leader that the others then do not hear from, and the next leader has
+// the entries without knowing that they are committed. Clients that ask wait for it, and it can
+// confirm that it leads long before slow disks have its first entry.
+void LetCommitsLag(Random* random, Options* options) {
+  options->network = {};
+  options->network.delay_us = Pick<int64_t>(random, {2'000, 5'000, 10'000});
+  options->network.cut_at_commit_chance = 0.05 + 0.3 * random->Unit();
+  options->disk = {};
+  options->disk.write_us = Pick<int64_t>(random, {10'000, 30'000});
+  options->member = {};
+  options->cluster = {};
+  options->cluster.voters = Pick<size_t>(random, {3, 3, 5});
+  options->limits.heartbeat_ticks = 4;
+  options->limits.election_ticks = 20;
+  options->clients.count = std::max<size_t>(options->clients.count, 6);
+  options->clients.operation_rate = 20;
+  options->clients.onlooker_chance = 0.6;
+}
+
 // A disk that forgets what it had reported as written. Its member cannot know that; its leader
 // does, and tells it, if nothing else goes wrong until then: so links and elections are quiet.
 void LetDisksLie(Random* random, Options* options) {
@@ -261,6 +281,35 @@ void LetLinksBeNarrow(Random* random, Options* options) {
   options->checks_everything = false;
 }
 
+// Faults of their own streams, so that seeds without them are the same runs as before.
+void AddMoreFaults(uint64_t seed, Options* options) {
+  const bool is_special = options->member.take_turns || options->disk.lie_rate > 0 ||
+                          options->cluster.writes_during_repair || options->only_load;
+  Random lag(seed, "lagging commits");
+  if (lag.Chance(kLagChance) && !is_special && !options->disk.majority_is_lost) {
+    LetCommitsLag(&lag, options);
+    return;
+  }
+  Random edits(seed, "edited files");
+  if (edits.Chance(0.1) && !is_special && options->cluster.voters > 1) {
+    options->cluster.edit_chance = 0.2 + 0.6 * edits.Unit();
+    // Until all members are new, no log says who takes part.
+    if (edits.Chance(0.6)) options->cluster.old_version_chance = 0.7;
+    if (edits.Chance(0.7)) options->member.kill_rate = 0.1 + 0.4 * edits.Unit();
+  }
+  Random clocks(seed, "clocks of new disks");
+  if (options->disk.disk_loss_chance > 0 && clocks.Chance(0.5)) {
+    options->disk.new_disk_jump_ms = Pick<int64_t>(&clocks, {1'000, 86'400'000, 31'536'000'000});
+  }
+  Random strays(seed, "stray messages");
+  if (strays.Chance(0.1) && !is_special) options->cluster.stray_rate = 0.2 + 2 * strays.Unit();
+  Random stalls(seed, "stalled stagings");
+  if (options->limits.checkpoint_entries > 0 && stalls.Chance(0.2)) {
+    options->limits.snapshot_stall_ticks =
+        options->limits.election_ticks * static_cast<int>(stalls.Between(2, 8));
+  }
+}
+
 }  // namespace
 
 void PutStoresInRocksDb() { g_stores_are_in_rocksdb = true; }
@@ -312,6 +361,7 @@ Options ChooseOptions(uint64_t seed) {
   Random load(seed, "load");
   if (load.Chance(0.3)) options.limits.forward_window_bytes = 1 + load.Below(3'000);
   if (load.Chance(0.02)) LetLinksBeNarrow(&load, &options);
+  AddMoreFaults(seed, &options);
   return options;
 }
 
@@ -350,6 +400,7 @@ std::string ToString(const Options& options) {
   add("partition_us", network.partition_us);
   add("asymmetric_partitions", network.asymmetric_partitions);
   add("isolation_rate", network.isolation_rate);
+  add("cut_at_commit_chance", network.cut_at_commit_chance);
   end();
 
   const DiskOptions& disk = options.disk;
@@ -369,6 +420,7 @@ std::string ToString(const Options& options) {
   add("disk_loss_chance", disk.disk_loss_chance);
   add("has_rocksdb", disk.has_rocksdb);
   add("majority_is_lost", disk.majority_is_lost);
+  add("new_disk_jump_ms", disk.new_disk_jump_ms);
   end();
 
   const MemberOptions& member = options.member;
@@ -391,6 +443,8 @@ std::string ToString(const Options& options) {
   add("membership_rate", options.cluster.membership_rate);
   add("transfer_rate", options.cluster.transfer_rate);
   add("old_version_chance", options.cluster.old_version_chance);
+  add("edit_chance", options.cluster.edit_chance);
+  add("stray_rate", options.cluster.stray_rate);
   add("writes_during_repair", options.cluster.writes_during_repair);
   add("ballast_nodes", options.clients.ballast_nodes);
   add("ballast_bytes", options.clients.ballast_bytes);
@@ -417,6 +471,7 @@ std::string ToString(const Options& options) {
   add("snapshot_bytes_per_tick", limits.snapshot_bytes_per_tick);
   add("snapshot_window_bytes_max", limits.snapshot_window_bytes_max);
   add("transfer_bytes_max", limits.transfer_bytes_max);
+  add("snapshot_stall_ticks", limits.snapshot_stall_ticks);
   add("applies_here", limits.applies_here);
   end();
   return out;

@@ -31,6 +31,9 @@ struct NetworkOptions {
   int64_t partition_us = 0;              // mean
   bool asymmetric_partitions = false;    // some cuts go one way only
   double isolation_rate = 0;  // whoever leads loses touch with the others, not with clients
+  // Of an entry that the leader is the first to apply: it loses touch with the others at once, so
+  // that they do not hear that the entry is committed.
+  double cut_at_commit_chance = 0;
 };
 
 struct DiskOptions {
@@ -49,6 +52,7 @@ struct DiskOptions {
   double disk_loss_chance = 0;      // at a restart: the disk is new
   bool has_rocksdb = false;         // checkpoints are in RocksDB, as a server's, and not in a file
   bool majority_is_lost = false;    // at the end most disks are new: nothing may be founded
+  int64_t new_disk_jump_ms = 0;     // while a disk is new, the wall clock is off by up to so much
 };
 
 struct MemberOptions {
@@ -73,6 +77,8 @@ struct ClusterOptions {
   size_t spares = 0;              // machines that membership changes may bring in
   double membership_rate = 0;     // changes of members, for the whole cluster
   double transfer_rate = 0;       // leadership is handed over on request
+  double edit_chance = 0;         // at a restart: the configuration names other members than before
+  double stray_rate = 0;          // a message comes of a directory that is not the member's
   double old_version_chance = 0;  // a process starts as the previous version, while that is allowed
   // When the faults end, a member gets a new disk, and it and all others have to catch up before
   // the clients rest.
@@ -100,6 +106,7 @@ struct LimitOptions {
   size_t snapshot_bytes_per_tick = 0;
   size_t snapshot_window_bytes_max = 0;
   uint64_t transfer_bytes_max = 0;
+  int snapshot_stall_ticks = 0;
   bool applies_here = false;  // also on the node thread, as a server does
 };
 

@@ -97,6 +97,7 @@ rpc::ReplicaOptions MakeReplicaOptions(const Options& options, const rpc::Config
     raft.snapshot_bytes_per_tick = limits.snapshot_bytes_per_tick;
     SetIfGiven(limits.snapshot_window_bytes_max, &raft.snapshot_window_bytes_max);
     SetIfGiven(limits.transfer_bytes_max, &raft.transfer_bytes_max);
+    SetIfGiven(limits.snapshot_stall_ticks, &raft.snapshot_stall_ticks);
     raft.retained_bytes_max = std::min(raft.retained_bytes_max, raft.transfer_bytes_max);
   }
   return replica;
@@ -184,6 +185,9 @@ Process::Process(Machine* machine, std::unique_ptr<consensus::DataDir> data_dir,
   rpc::ReplicaOptions options =
       MakeReplicaOptions(simulation_.options(), config_, &simulation_.random("cluster ids"));
   KeepServerLines(*data_dir_, *store_, &options.node.raft.membership);
+  if (const auto& edited = machine->edited_lines(); edited.has_value()) {
+    options.node.raft.membership = *edited;
+  }
   options.node.raft.birth = data_dir_->birth();
   options.node.raft.version = machine->version();
   replica_ =
@@ -198,6 +202,7 @@ Process::Process(Machine* machine, std::unique_ptr<consensus::DataDir> data_dir,
 
 absl::Status Process::Begin() {
   if (absl::Status status = replica_->Load(); !status.ok()) return status;
+  checker_.OnMembershipLoaded(number_, raft().membership());
   if (applied_ == Index{0}) checker_.OnStateLoaded(number_, applied_, 0);
   links_.Start(
       this, [this] { Poke(); }, data_dir_->cluster_id());
@@ -332,6 +337,11 @@ void Process::OnFatal(const absl::Status& error) {
 
 void Process::OnEnd(absl::Status why) {
   if (!life_->alive()) return;
+  // In a simulation no server runs on an older directory of its member.
+  if (why.message().find("later data directory") != std::string_view::npos) {
+    simulation_.Fail("no message displaces a member",
+                     fmt::format("server {}: {}", number_ + 1, std::string(why.message())));
+  }
   simulation_.trace().Count("server: ended by itself");
   machine_.DiesSoon(std::string(why.message()));
 }
