@@ -224,6 +224,7 @@ void Raft::Impl::Suspect(MemberId from, uint64_t known_birth) {
     if (found != suspicions_.end()) suspicions_.erase(found);
     return;
   }
+  if (PlantedFault("one answer ends a member")) later_birth_ = known_birth;
   if (found == suspicions_.end()) {
     suspicions_.emplace(from, Suspicion{});
     return;
@@ -273,7 +274,7 @@ bool Raft::Impl::AdmitOtherBirth(const Message& message, const Peer& peer) {
     Send(message.from, StandingResponse{message.birth, peer.birth});
     return false;
   }
-  if (IsAlive(peer)) {
+  if (IsAlive(peer) && !PlantedFault("a stray message displaces a member")) {
     // Whichever of the two gets the answer: an older program would take it for something else.
     if (std::min(message.version, peer.version) >= kVersionMembershipInLog) {
       Send(message.from, StandingResponse{message.birth, kBirthInUse});

@@ -591,6 +591,8 @@ void Raft::Impl::CheckLogInvariants() const {
 }
 
 void Raft::Impl::CheckMemoryInvariants() const {
+  ASSERT(!staging_ || staging_->ticks_since_chunk < SnapshotStallTicks(),
+         "a staging for which nothing comes is given back");
   // A disk that lags behind the majority's keeps entries in memory until it stalls too long.
   if (durable_index() < commit_) return;
   // Several leaders may have filled their windows one after another, and each window and limit

@@ -10,6 +10,11 @@
 #include "consensus/core/raft_impl.h"
 
 namespace quorate::consensus {
+namespace {
+
+constexpr char kReadsTooEarly[] = "a read before the no-op";
+
+}  // namespace
 
 void Raft::Impl::ReadIndex(uint64_t request_id) {
   if (auto* leader = std::get_if<LeaderRole>(&role_)) {
@@ -34,11 +39,12 @@ void Raft::Impl::ReadIndex(uint64_t request_id) {
 
 bool Raft::Impl::ReadRoundDue(const LeaderRole& leader) const {
   // Until an entry of its term is committed, a leader may not know the newest commit index.
-  return !leader.waiting.empty() && leader.confirming.empty() && IsEstablished(leader);
+  return !leader.waiting.empty() && leader.confirming.empty() &&
+         (IsEstablished(leader) || PlantedFault(kReadsTooEarly));
 }
 
 void Raft::Impl::StartReadRound(LeaderRole* leader) {
-  ASSERT(IsEstablished(*leader));
+  ASSERT(IsEstablished(*leader) || PlantedFault(kReadsTooEarly));
   ASSERT(!leader->waiting.empty());
   ++leader->round;
   leader->confirming.push_back({leader->round, commit_, std::exchange(leader->waiting, {})});

@@ -330,7 +330,8 @@ void Raft::Impl::AbandonStaging() {
 }
 
 void Raft::Impl::TickStaging() {
-  if (staging_ && ++staging_->ticks_since_chunk >= SnapshotStallTicks()) AbandonStaging();
+  if (!staging_ || ++staging_->ticks_since_chunk < SnapshotStallTicks()) return;
+  if (!PlantedFault("a staging is never given back")) AbandonStaging();
 }
 
 void Raft::Impl::SnapshotWritten(Index index, uint64_t next_offset) {

@@ -45,6 +45,11 @@ inline constexpr PlantedFaultCase kPlantedFaults[] = {
     {"a snapshot lacks the last commands of servers", 50},
     {"a heartbeat commits what was not matched", 4000, "equal logs"},
     {"compaction past the checkpoint", 200},
+    {"voters are taken from the file", 300, "who takes part is not changed by editing a file"},
+    {"a stray message displaces a member", 500},
+    {"one answer ends a member", 500, "no message displaces a member"},
+    {"a staging is never given back", 1000},
+    {"a read before the no-op", 1000, "sync shows all that was seen before it began"},
 };
 
 }  // namespace quorate::simulation
