@@ -2,6 +2,7 @@
 a leader and delete nodes; and go on by themselves when there is room."""
 
 import contextlib
+import os
 import threading
 
 import full_disk
@@ -59,6 +60,8 @@ class Stopped:
             for member in self.cluster.numbers():
                 self.cluster.wait_until(f"a checkpoint of member {member}",
                                         lambda: "written in" in self.cluster.log(member))
+                # A server with data makes them within half a second.
+                self.cluster.wait_until(f"the spare files of member {member}", lambda: self.has_spares(member))
             # Not one after the other: one that lags needs the others to get on.
             self.cluster.kill_all()
         except BaseException:
@@ -72,6 +75,10 @@ class Stopped:
         if kind is not None and issubclass(kind, Exception):
             print(self.cluster.diagnosis(), flush=True)
         self.remove()
+
+    def has_spares(self, member):
+        directory = self.cluster.member_dir(member)
+        return all(os.path.exists(os.path.join(directory, place, "spare")) for place in ("log", "checkpoints"))
 
     def remove(self):
         self.servers.remove()
