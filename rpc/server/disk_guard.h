@@ -7,8 +7,10 @@
 // Deletions, and what sessions need to live and to end, are never refused: the reserve is for them,
 // and for the checkpoint that lets go of the log before it.
 //
-// A disk may be filled by others, below the reserve and down to nothing. For that each member keeps
-// two spare files (consensus/log/spare_file.h), as large as a file of the log, and as two of them:
+// A disk may be filled by others, below the reserve and down to nothing. For that each member that
+// has data keeps two spare files (consensus/log/spare_file.h), as large as a file of the log, and
+// as two of them. (It has if there is a checkpoint, or an eighth of a file of the log: before, the
+// rest of that file is as good as a spare.)
 //  - One becomes the next file of the log when there is no room for it, but only while writes that
 //    add data are refused: a follower whose disk alone is full just lags. What may still come to it
 //    that adds data is what had been accepted, here or by other members, before they heard of it.
