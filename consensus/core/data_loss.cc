@@ -107,6 +107,11 @@ void Raft::Impl::SetStanding(Standing standing) {
   ASSERT(standing > standing_, "from blank by way of recovering to full");
   standing_ = standing;
   durability_.StandingChanged();
+  if (standing == Standing::kFull && recovery_) {
+    for (MemberId member : OtherVoters()) {
+      if (!recovery_->echoed.contains(member)) unaware_.insert(member);
+    }
+  }
   recovery_.reset();
   refused_by_ = kNoMember;
   if (standing == Standing::kRecovering) recovery_.emplace(Recovery{});
@@ -199,7 +204,10 @@ void Raft::Impl::AdvanceRecovery() {
 
 void Raft::Impl::Handle(MemberId from, const StandingResponse& response) {
   if (response.birth != birth_) return;
-  if (standing_ == Standing::kFull) return Suspect(from, response.known_birth);
+  if (standing_ == Standing::kFull) {
+    if (response.known_birth == birth_) unaware_.erase(from);
+    return Suspect(from, response.known_birth);
+  }
   if (!recovery_) return;
   if (response.known_birth == kBirthInUse) {
     refused_by_ = from;
@@ -256,6 +264,16 @@ void Raft::Impl::TickSuspicions() {
     }
     ++it;
   }
+}
+
+// A voter that hears the lost directory still, or did not answer, refuses or misses the new one
+// while it recovers. Two directories of one member must not both vote, should the lost one come
+// back.
+void Raft::Impl::TickAnnouncements() {
+  if (unaware_.empty() || ++ticks_since_announcement_ < options_.election_ticks) return;
+  ticks_since_announcement_ = 0;
+  std::erase_if(unaware_, [this](MemberId member) { return !membership().IsVoter(member); });
+  for (MemberId member : unaware_) Send(member, StandingRequest{});
 }
 
 // --- At the others -------------------------------------------------------------------------------

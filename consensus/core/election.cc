@@ -318,6 +318,13 @@ void Raft::Impl::GrantVote(MemberId candidate) {
   // Else the answer to the first request is on its way with the batch.
 }
 
+bool Raft::Impl::DiffersFromAnother() const {
+  if (differs_from_ == kNoMember || !MembershipIsConfigured()) return false;
+  // One that has ended, to be started with other server lines, has no say.
+  const auto peer = peers_.find(differs_from_);
+  return peer != peers_.end() && now_ticks_ - peer->second.heard_ticks < AliveTicks();
+}
+
 void Raft::Impl::HandlePreVoteGranted(const Message& message, const VoteResponse& response) {
   if (role() != Role::kPreCandidate || message.term != term_ + 1) return;
   const bool differs = MembershipIsConfigured() && response.configured &&

@@ -267,8 +267,12 @@ void Raft::Impl::AnswerOldTerm(const Message& message) {
 bool Raft::Impl::NoteSender(const Message& message) {
   Peer& peer = peers_[message.from];
   Progress* progress = FindProgress(message.from);
-  if (message.birth < peer.birth || (message.birth > peer.birth && peer.birth != kNoBirth)) {
-    if (!AdmitOtherBirth(message, peer)) return false;
+  // What was acknowledged without a birth is not of this directory: one that takes a birth says
+  // first that it does not vote.
+  const bool is_another = message.birth > peer.birth && peer.heard_ticks > 0 && message.voting;
+  if (message.birth < peer.birth || (message.birth > peer.birth && peer.birth != kNoBirth) ||
+      is_another) {
+    if (peer.birth != kNoBirth && !AdmitOtherBirth(message, peer)) return false;
     // One that has no birth yet is heard, but does not take the place of the one before it.
     if (message.birth < peer.birth) return true;
     if (progress != nullptr) {
@@ -332,12 +336,14 @@ void Raft::Impl::Tick() {
   TickRecovery();
   TickStaging();
   TickSuspicions();
+  TickAnnouncements();
   Advance();
   Compact();
 }
 
 int Raft::Impl::IdleTicks() const {
-  if (HasOutput() || recovery_ || lost_ || !forwarded_order_.empty() || !suspicions_.empty()) {
+  if (HasOutput() || recovery_ || lost_ || !forwarded_order_.empty() || !suspicions_.empty() ||
+      !unaware_.empty()) {
     return 0;
   }
   if (const auto* leader = std::get_if<LeaderRole>(&role_)) {

@@ -492,6 +492,21 @@ TEST_CASE("a member recovers after its leader's echo and a new entry that is com
     CHECK(message.voting);
     CHECK(message.birth == birth);
   }
+  // Member 3 may hear the lost directory still. It is asked to note the new one until it has.
+  const auto announced_to = [&server] {
+    std::vector<MemberId> members;
+    for (int i = 0; i < kElectionTicks; ++i) {
+      server.Tick(1);
+      server.Say(2, Heartbeat{});
+      for (const auto& [to, request] : server.TakeBodies<StandingRequest>()) members.push_back(to);
+    }
+    return members;
+  };
+  CHECK(announced_to() == Ids({3}));
+  server.Say(3, StandingResponse{birth, kBirthInUse});
+  CHECK(announced_to() == Ids({3}));
+  server.Say(3, StandingResponse{birth, birth});
+  CHECK(announced_to().empty());
 }
 
 TEST_CASE("under a leader of an older version a member recovers after all echoes") {
@@ -597,6 +612,26 @@ TEST_CASE("a leader counts no recovering member, and forgets what a lost directo
   LetFallSilent(&server);
   server.Receive(2, 1, HeartbeatResponse{}, /*voting=*/false, /*birth=*/3);
   CHECK(server.raft().match_index(MemberId{2}) == Index{0});
+}
+
+TEST_CASE(
+    "what was acknowledged without a birth does not count by a message of the lost directory") {
+  Server server;
+  while (server.raft().role() == Role::kFollower) server.raft().Tick();
+  server.Receive(3, server.raft().term().value() + 1, VoteResponse{true, true});
+  server.Take();
+  server.Receive(3, server.raft().term().value(), VoteResponse{false, true});
+  REQUIRE(server.raft().role() == Role::kLeader);
+  server.Take();
+  // The new directory of member 2, of which nothing was heard before.
+  server.Acknowledge(2, 1, /*voting=*/false, kNoBirth);
+  CHECK(server.raft().match_index(MemberId{2}) == Index{1});
+  CHECK(server.raft().commit_index() == Index{0});
+  // A late one of the directory before it.
+  server.Receive(2, server.raft().term().value(), HeartbeatResponse{}, /*voting=*/true,
+                 /*birth=*/1);
+  CHECK(server.raft().match_index(MemberId{2}) == Index{0});
+  CHECK(server.raft().commit_index() == Index{0});
 }
 
 TEST_CASE("a directory that is in use is not displaced by another of the same member") {
@@ -729,6 +764,14 @@ TEST_CASE("who learns that another was started with other members does not becom
   server.Take();
   CHECK(server.raft().role() == Role::kFollower);
   CHECK(server.raft().term() == Term{0});
+  // The other one is stopped, to be started as it should be.
+  server.Tick(4 * kElectionTicks);
+  server.Take();
+  while (server.raft().role() == Role::kFollower) server.raft().Tick();
+  server.Receive(2, server.raft().term().value() + 1,
+                 VoteResponse{true, true, server.raft().membership()});
+  server.Take();
+  CHECK(server.raft().role() == Role::kCandidate);
 }
 
 TEST_CASE("a pre-vote tells what a member was started with, until a log says who takes part") {

@@ -271,7 +271,7 @@ class Raft::Impl {
   // Whether no log or checkpoint says who takes part, only the configuration.
   bool MembershipIsConfigured() const { return memberships_.newest_index() == Index{0}; }
   // Whether another member was started with other members, and no log says who is right.
-  bool DiffersFromAnother() const { return differs_from_ != kNoMember && MembershipIsConfigured(); }
+  bool DiffersFromAnother() const;
   void Handle(MemberId from, const VoteResponse& response);
   void Handle(MemberId from, const TimeoutNow&);
   // Votes are dealt with before terms are compared.
@@ -383,6 +383,8 @@ class Raft::Impl {
   void ChooseBirth();
   void TickRecovery();
   void TickSuspicions();
+  // Asks the other voters to note this directory until each of them has.
+  void TickAnnouncements();
   void RequestEchoes();
   void AdvanceRecovery();
   void Handle(MemberId from, const StandingRequest& request);
@@ -416,6 +418,9 @@ class Raft::Impl {
   std::map<MemberId, Peer> peers_;
   uint64_t birth_;  // what messages carry; kNoBirth: none yet
   std::map<MemberId, Suspicion> suspicions_;
+  // The voters that may not know this directory, which took the place of a lost one.
+  std::set<MemberId> unaware_;
+  int ticks_since_announcement_ = 0;
   uint64_t later_birth_ = 0;
   MemberId refused_by_;
   // Another member that was started with another membership, and that one.

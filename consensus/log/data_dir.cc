@@ -233,7 +233,10 @@ class DataDir::Impl {
     return absl::FailedPreconditionError(absl::StrCat(
         path_, ": the members of this cluster are ", MembersText(known),
         ", but the server lines of the configuration name ", MembersText(configured),
-        ". Restore those lines (addresses may change). To make a cluster of other members of this "
+        ". Restore those lines (addresses may change). If this cluster never had those members, "
+        "because "
+        "this server was upgraded with wrong server lines, correct the lines and run `quorate "
+        "rebuild` on this directory. To make a cluster of other members of this "
         "data, stop the whole cluster, move this directory aside, and run `quorate restore "
         "--from-member` with it for each member of the new one. If this server is to belong to "
         "another cluster, give it an empty directory"));

@@ -544,7 +544,11 @@ absl::Status Node::Persist(std::vector<LogBatch>& batches, std::vector<LogBatch>
   // Before the hard state says that the directory counts.
   for (const LogBatch& batch : batches) {
     if (!batch.output.birth.has_value() || *batch.output.birth == data_dir_->birth()) continue;
-    if (absl::Status s = data_dir_->SetBirth(*batch.output.birth); !s.ok()) return s;
+    // A full disk holds back the log, and what follows from it; this is said by messages that would
+    // leave then.
+    if (absl::Status s = data_dir_->SetBirth(*batch.output.birth); !s.ok()) {
+      return absl::IsResourceExhausted(s) ? absl::InternalError(s.message()) : s;
+    }
   }
   if (changed && !PlantedFault("vote not persisted")) {
     if (absl::Status s = data_dir_->WriteHardState(hard_state, durable); !s.ok()) return s;
