@@ -147,6 +147,7 @@ size_t Tree::ephemeral_count() const { return impl_->ephemeral_count(); }
 size_t Tree::session_count() const { return impl_->sessions().size(); }
 size_t Tree::data_bytes() const { return impl_->data_bytes(); }
 size_t Tree::node_memory_bytes() const { return impl_->node_memory_bytes(); }
+size_t Tree::free_node_memory_bytes() const { return impl_->free_node_memory_bytes(); }
 uint64_t Tree::digest() const { return impl_->digest(); }
 uint64_t Tree::ComputeDigest() const { return impl_->ComputeDigest(); }
 

@@ -66,6 +66,7 @@ class Tree::Impl {
   size_t ephemeral_count() const { return totals_.ephemerals; }
   size_t data_bytes() const { return totals_.data_bytes; }
   size_t node_memory_bytes() const { return memory_.bytes_used(); }
+  size_t free_node_memory_bytes() const { return memory_.bytes_reserved() - memory_.bytes_used(); }
   uint64_t digest() const { return totals_.digest; }
   uint64_t ComputeDigest() const;
 

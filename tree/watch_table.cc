@@ -22,6 +22,8 @@ struct Watcher;
 // on the way to the root passes no others.
 enum class List : uint8_t { kNode, kChildren, kRecursive };
 constexpr size_t kLists = 3;
+// What a watch takes besides its path, which it may be alone on.
+constexpr size_t kWatchBytes = 300;
 
 // Whether a watch in a list lasts; one that was set both ways has both.
 using Modes = uint8_t;
@@ -57,6 +59,7 @@ struct Path {
 struct Watcher {
   WatcherId id = 0;
   Watch* first = nullptr;
+  size_t bytes = 0;  // of its watches
   size_t node_watches = 0;
 };
 
@@ -120,6 +123,7 @@ class WatchTable::Impl {
     watch->next_of_watcher = watcher->first;
     if (watcher->first != nullptr) watcher->first->previous_of_watcher = watch.get();
     watcher->first = watch.get();
+    watcher->bytes += kWatchBytes + path->text.size();
     if (list == List::kRecursive) ++recursive_count_;
     if (++path->watches == kCrowdedWatchesMin) ++crowded_path_count_;
   }
@@ -193,6 +197,10 @@ class WatchTable::Impl {
   size_t watch_count() const { return watches_.size(); }
   size_t path_count() const { return paths_.size(); }
   size_t watcher_count() const { return watchers_.size(); }
+  size_t BytesOf(WatcherId id) const {
+    const auto* watcher = watchers_.Find(id);
+    return watcher == nullptr ? 0 : (*watcher)->bytes;
+  }
   size_t node_watch_count() const { return node_watch_count_; }
   size_t node_path_count() const { return node_path_count_; }
   size_t node_watcher_count() const { return node_watcher_count_; }
@@ -207,6 +215,7 @@ class WatchTable::Impl {
   void Erase(Watch* watch) {
     Path* path = watch->path;
     Watcher* watcher = watch->watcher;
+    watcher->bytes -= kWatchBytes + path->text.size();
     if (watch->list == List::kRecursive) --recursive_count_;
     if (path->watches-- == kCrowdedWatchesMin) --crowded_path_count_;
     if (watch->next_of_path != nullptr) {
@@ -351,6 +360,7 @@ bool WatchTable::ForEachNodeWatch(
 }
 
 bool WatchTable::empty() const { return impl_->watch_count() == 0; }
+size_t WatchTable::BytesOf(WatcherId watcher) const { return impl_->BytesOf(watcher); }
 size_t WatchTable::watch_count() const { return impl_->watch_count(); }
 size_t WatchTable::path_count() const { return impl_->path_count(); }
 size_t WatchTable::watcher_count() const { return impl_->watcher_count(); }

@@ -414,5 +414,25 @@ TEST_CASE("watches: a connection's are dropped in parts, and shown in parts") {
   CHECK(table.RemoveWatcher(7));
 }
 
+TEST_CASE("the bytes of a connection's watches go with them") {
+  WatchTable table;
+  CHECK(table.BytesOf(1) == 0);
+  table.Add(1, "/a", WatchKind::kChild);
+  const size_t one = table.BytesOf(1);
+  CHECK(one > 2);
+  for (int i = 0; i < 100; ++i) table.Add(1, "/a", WatchKind::kChild);  // the same one
+  CHECK(table.BytesOf(1) == one);
+  table.Add(1, "/b", WatchKind::kData);
+  table.Add(2, "/a", WatchKind::kChild);
+  CHECK(table.BytesOf(1) == 2 * one);
+  CHECK(table.BytesOf(2) == one);
+  table.Fire(EventType::kNodeDataChanged, "/b", [](WatcherId, EventType, std::string_view) {});
+  CHECK(table.BytesOf(1) == one);
+  CHECK(table.Remove(1, "/a", WatcherType::kChildren));
+  CHECK(table.BytesOf(1) == 0);
+  CHECK(table.RemoveWatcher(2));
+  CHECK(table.BytesOf(2) == 0);
+}
+
 }  // namespace
 }  // namespace quorate::tree

@@ -41,22 +41,17 @@ uint64_t ControlGroupLimit() {
   return limit;
 }
 
-uint64_t ResidentBytes() {
-  std::ifstream in("/proc/self/statm");
-  uint64_t size = 0;
-  uint64_t resident = 0;
-  in >> size >> resident;
-  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-}
-
 }  // namespace
 
-bool MemoryBudget::OnMeasured(uint64_t resident_bytes) {
+bool MemoryBudget::OnMeasured(uint64_t resident_bytes, uint64_t tree_bytes, uint64_t free_bytes) {
   resident_bytes_.store(resident_bytes, std::memory_order_relaxed);
   measurements_.fetch_add(1, std::memory_order_relaxed);
   const bool was_low = low();
   const uint64_t bound = was_low ? limit_ / 4 * 3 : limit_ / 8 * 7;
-  const bool is_low = limit_ > 0 && resident_bytes >= bound;
+  const uint64_t taken = resident_bytes - std::min(resident_bytes, free_bytes);
+  const bool is_low = limit_ > 0 && taken >= bound;
+  const uint64_t besides_tree = taken - std::min(taken, tree_bytes);
+  clients_exceed_.store(is_low && besides_tree > limit_ / 8, std::memory_order_relaxed);
   low_.store(is_low, std::memory_order_relaxed);
   return is_low != was_low;
 }
@@ -72,11 +67,17 @@ uint64_t DefaultMemoryLimit() {
   return limit / 5 * 4;
 }
 
-uint64_t MeasureResidentBytes(uint64_t high) {
-  const uint64_t bytes = ResidentBytes();
-  if (bytes < high) return bytes;
-  malloc_trim(0);
-  return ResidentBytes();
+uint64_t MeasureResidentBytes() {
+  std::ifstream in("/proc/self/statm");
+  uint64_t size = 0;
+  uint64_t resident = 0;
+  in >> size >> resident;
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+void ReleaseFreeMemory() {
+  constexpr size_t kWorthBytes = 64u << 20;
+  if (mallinfo2().fordblks > kWorthBytes) malloc_trim(0);
 }
 
 }  // namespace quorate::rpc

@@ -3,10 +3,12 @@
 // also sees what nobody counts.
 //
 // Two things happen beyond it. If replies that are being made or not fetched take more than a
-// quarter, the connections that have much of that are refused or closed at once. If the process
-// takes nearly all, memory is low: writes that add data are refused, as they are when the disk is
-// full, no clients are admitted, and after each measurement each loop closes the connection that
-// takes the most.
+// quarter, long reads are refused, and connections that do not take what they were sent are closed,
+// those with the most first. If the process takes nearly all, memory is low: writes that add data
+// are refused, as they are when the disk is full. If clients have a part in that, beside the tree,
+// no new sessions are admitted, and after each measurement each loop closes the connection that
+// takes the most. Sessions that come back, four-letter words and calls are served all the same:
+// they are what an operator needs to see and to delete something.
 //
 // Thread-safety: all functions may be called from any thread.
 #pragma once
@@ -42,11 +44,16 @@ class MemoryBudget {
            used(MemoryUse::kUnsent) + used(MemoryUse::kReads) > static_cast<int64_t>(share);
   }
 
-  // The process was measured. From one thread at a time. Returns whether low() has changed.
-  bool OnMeasured(uint64_t resident_bytes);
+  // The process was measured: what it takes, what of that the tree takes, and what is kept for
+  // nodes to come, which counts as free. From one thread at a time. Returns whether low() has
+  // changed.
+  bool OnMeasured(uint64_t resident_bytes, uint64_t tree_bytes = 0, uint64_t free_bytes = 0);
   uint64_t resident_bytes() const { return resident_bytes_.load(std::memory_order_relaxed); }
   // From seven eighths of the limit on, until it is less than three quarters.
   bool low() const { return low_.load(std::memory_order_relaxed); }
+  // Memory is low, and not because of the tree alone: what there is besides takes more than an
+  // eighth of the limit.
+  bool clients_exceed() const { return clients_exceed_.load(std::memory_order_relaxed); }
   // How often it was measured.
   uint64_t measurements() const { return measurements_.load(std::memory_order_relaxed); }
   // Connections that were closed for it.
@@ -62,14 +69,18 @@ class MemoryBudget {
   std::atomic<uint64_t> measurements_{0};
   std::atomic<uint64_t> closed_{0};
   std::atomic<bool> low_{false};
+  std::atomic<bool> clients_exceed_{false};
 };
 
 // What the process may take by default: four fifths of the machine's memory, or of what the control
 // group or RLIMIT_AS leaves of it.
 uint64_t DefaultMemoryLimit();
 
-// The memory that the process takes now. If that is `high` or more, free memory is given back to
-// the system first, which may take some milliseconds.
-uint64_t MeasureResidentBytes(uint64_t high);
+// The memory that the process takes now.
+uint64_t MeasureResidentBytes();
+
+// Gives memory that the allocator keeps back to the system, if that is much: it may take some
+// milliseconds, in which other threads wait for memory.
+void ReleaseFreeMemory();
 
 }  // namespace quorate::rpc

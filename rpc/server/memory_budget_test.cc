@@ -21,6 +21,28 @@ TEST_CASE("memory is low from seven eighths of the limit until it is below three
   CHECK(budget.measurements() == 5);
 }
 
+TEST_CASE("what is kept for nodes to come is free") {
+  MemoryBudget budget;
+  budget.SetLimit(800);
+  CHECK_FALSE(budget.OnMeasured(790, 100, 91));
+  CHECK(budget.OnMeasured(790, 100, 90));
+  CHECK(budget.OnMeasured(790, 100, 191));
+}
+
+TEST_CASE("clients exceed what they may take only if the tree is not all of it") {
+  MemoryBudget budget;
+  budget.SetLimit(800);
+  CHECK_FALSE(budget.OnMeasured(600, 0));
+  CHECK_FALSE(budget.clients_exceed());  // there is enough
+  CHECK(budget.OnMeasured(750, 650));
+  CHECK(budget.low());
+  CHECK_FALSE(budget.clients_exceed());
+  CHECK_FALSE(budget.OnMeasured(750, 649));
+  CHECK(budget.clients_exceed());
+  CHECK(budget.OnMeasured(100, 0));
+  CHECK_FALSE(budget.clients_exceed());
+}
+
 TEST_CASE("replies exceed their share from a quarter of the limit on") {
   MemoryBudget budget;
   budget.Add(MemoryUse::kUnsent, 1'000'000);
@@ -39,7 +61,7 @@ TEST_CASE("replies exceed their share from a quarter of the limit on") {
 TEST_CASE("the process and the machine are measured") {
   CHECK(DefaultMemoryLimit() > 16u << 20);
   const std::string large(32u << 20, 'x');
-  CHECK(MeasureResidentBytes(0) > large.size());
+  CHECK(MeasureResidentBytes() > large.size());
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ constexpr size_t kWaitingBytesMax = 64u << 20;
 constexpr size_t kExpiriesAtOnceMax = 512;
 // No cluster gets there by elections; a term near the end of the numbers is nonsense that must not
 // be adopted.
-constexpr consensus::Term kTermMax{uint64_t{1} << 62};
+constexpr consensus::Term kTermMax{uint64_t{1} << 46};
 // Forwarded writes that are not applied within this many election timeouts are sent again.
 constexpr int kResendElections = 4;
 // A server that has been without a leader for so many of them sends new clients elsewhere.
@@ -555,15 +555,33 @@ void Replica::DeleteContainers(int64_t elapsed_ms) {
 
 // --- Memory --------------------------------------------------------------------------------------
 
-void Replica::OnMemory(uint64_t resident_bytes) {
+void Replica::OnMemory() {
   constexpr uint64_t kMiB = 1u << 20;
-  if (!memory().OnMeasured(resident_bytes)) return;
+  constexpr auto kReleasePeriod = std::chrono::seconds(10);
+  uint64_t tree_bytes = 0;
+  uint64_t free_bytes = 0;
+  {
+    const GuardedTree::ReadGuard tree = ReadTree();
+    tree_bytes = tree->node_memory_bytes();
+    free_bytes = tree->free_node_memory_bytes();
+  }
+  uint64_t resident_bytes = MeasureResidentBytes();
+  const bool is_high = resident_bytes >= memory().limit() / 8 * 7;
+  const auto now = clock_->Now();
+  if (memory().limit() > 0 && is_high && now - memory_released_ >= kReleasePeriod) {
+    memory_released_ = now;
+    ReleaseFreeMemory();
+    resident_bytes = MeasureResidentBytes();
+  }
+  if (!memory().OnMeasured(resident_bytes, tree_bytes, free_bytes)) return;
   if (memory().low()) {
     spdlog::warn(
-        "memory is almost used up: resident={} MiB limit={} MiB: writes that add data are refused, "
-        "clients are not admitted, and those that take the most are closed; delete znodes, or give "
-        "the server more memory (memoryLimitMb)",
-        resident_bytes / kMiB, memory().limit() / kMiB);
+        "memory is almost used up: resident={} MiB limit={} MiB tree={} MiB: writes that add data "
+        "are refused; if clients have a part in it, beside the tree, no new sessions are admitted "
+        "and "
+        "the connections that take the most are closed; delete znodes, or give the server more "
+        "memory (memoryLimitMb)",
+        resident_bytes / kMiB, memory().limit() / kMiB, tree_bytes / kMiB);
   } else {
     spdlog::info("memory is enough again: resident={} MiB limit={} MiB", resident_bytes / kMiB,
                  memory().limit() / kMiB);

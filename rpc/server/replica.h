@@ -146,7 +146,7 @@ class Replica final : public Service,
     return refuses_data_.load(std::memory_order_relaxed) || memory().low();
   }
   // From one thread at a time: the process takes so much memory.
-  void OnMemory(uint64_t resident_bytes);
+  void OnMemory();
   void Sync(uint32_t origin_tag, uint64_t sync_id) override;
   void Touch(std::vector<int64_t> sessions) override;
   ServerStatus status() const override;
@@ -253,6 +253,7 @@ class Replica final : public Service,
   const ReplicaOptions options_;
   const tree::Origin origin_;
   const Clock* const clock_;
+  std::chrono::steady_clock::time_point memory_released_;  // of the thread that measures
   PeerLinks* const links_;
   ReplicaHost* const host_;
   consensus::DataDir* const data_dir_;

@@ -144,7 +144,7 @@ Server::Server(Config config, ReplicaOptions options, DoorFactory* doors,
   disk_space_ = std::make_unique<DiskSpace>(
       std::vector<std::string>{config_.log_dir, config_.data_dir}, kDiskSpaceIntervalMs,
       [this](const std::vector<std::optional<uint64_t>>& free_bytes) {
-        replica_->OnMemory(MeasureResidentBytes(replica_->memory().limit() / 4 * 3));
+        replica_->OnMemory();
         if (!free_bytes[0].has_value() || !free_bytes[1].has_value()) return;
         replica_->OnDiskSpace({*free_bytes[0], *free_bytes[1]});
       });

@@ -243,6 +243,10 @@ absl::Status Connection::BeginSession() {
     return absl::OkStatus();
   }
   statistics.sessions_requested.Add(1);
+  if (loop_->door().service().memory().clients_exceed()) {
+    return absl::ResourceExhaustedError(
+        "the server's memory is almost used up (memoryLimitMb): no new sessions are admitted");
+  }
   session_ = loop_->door().NewSessionId();
   connect_.password = loop_->door().random().Make(tree::kPasswordBytes);
   std::string& to = loop_->command_bytes();

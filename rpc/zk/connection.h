@@ -114,7 +114,8 @@ class Connection {
   // Tells the memory budget what is kept now.
   void CountMemory();
   // All of out() was sent.
-  void SetAllSent() { unsent_event_bytes_ = 0; }
+  // So much of out() was not sent.
+  void SetUnsent(size_t bytes) { unsent_event_bytes_ = std::min(unsent_event_bytes_, bytes); }
   ConnectionStatistics& statistics() { return *statistics_; }
 
  private:
@@ -254,7 +255,6 @@ class Connection {
   ClientIdentities identities_;
   FourLetterWords::Pieces word_pieces_;  // kAnsweringWord: the rest of the answer
   size_t unsent_event_bytes_ = 0;
-  size_t watch_bytes_ = 0;        // at most: those that fired are still in it
   int64_t counted_requests_ = 0;  // in the memory budget
   int64_t counted_reads_ = 0;
   std::deque<Pending> pipeline_;

@@ -21,8 +21,12 @@ constexpr size_t kSpareBuffersMax = 4;
 // Unsent bytes of events of a connection at which it is given up: nothing holds them back, while of
 // replies there is at most one behind kUnsentBytesPause.
 constexpr size_t kUnsentEventBytesMax = 16u << 20;
+// The same of a connection that takes some of it all the time, but more slowly than it comes.
+constexpr size_t kUnsentBytesMax = 256u << 20;
 // Unsent bytes of a connection that are held against it when all of them take too much memory.
 constexpr size_t kUnsentBytesOfMany = 4u << 20;
+// A client that takes nothing of what it is sent for so long does not read.
+constexpr auto kStalledAfter = std::chrono::seconds(1);
 // The same of all that a connection makes the server keep, when memory is low.
 constexpr size_t kHeavyBytes = 1u << 20;
 constexpr auto kRefusalLogPeriod = std::chrono::seconds(5);
@@ -53,6 +57,8 @@ struct ConnectionLoop::Client {
   size_t waiting = 0;         // bytes of it that were seen while it is not read from
   size_t sent = 0;            // of connection.out()
   size_t unsent_counted = 0;  // in the memory budget
+  // When the client took something of what it was sent, or had taken it all.
+  std::chrono::steady_clock::time_point took_at;
   std::chrono::steady_clock::time_point finished_at;  // when that was seen
   // What of the connection's counts is in the loop's statistics.
   int64_t received_counted = 0;
@@ -164,6 +170,7 @@ void ConnectionLoop::Flush(Client& client) {
       client.connection.StopAnswering();
     }
     client.sent += sent.value_or(0);
+    if (sent.value_or(0) > 0) client.took_at = now_;
     statistics_->bytes_sent.Add(static_cast<int64_t>(sent.value_or(0)));
     client.blocked = client.sent < out.size();
   }
@@ -172,7 +179,7 @@ void ConnectionLoop::Flush(Client& client) {
     client.sent = out.size();
   }
   if (client.sent == out.size()) {
-    client.connection.SetAllSent();
+    client.took_at = now_;
     out.clear();
     if (out.capacity() > kOutKeptBytesMax) TakeBufferBack(out);
     client.sent = 0;
@@ -193,12 +200,36 @@ void ConnectionLoop::Flush(Client& client) {
                static_cast<int64_t>(unsent) - static_cast<int64_t>(client.unsent_counted));
     client.unsent_counted = unsent;
   }
-  if (client.connection.unsent_event_bytes() > kUnsentEventBytesMax ||
-      (unsent > kUnsentBytesOfMany && memory.replies_exceed())) {
-    memory.CountClosed();
-    Finish(client, absl::ResourceExhaustedError(absl::StrCat(
-                       "the client does not read what it is sent: ", unsent, " bytes")));
-    Close(client);
+  client.connection.SetUnsent(unsent);
+  if (unsent > kUnsentBytesMax) CloseForMemory(client, unsent);
+}
+
+void ConnectionLoop::CloseForMemory(Client& client, size_t unsent) {
+  door_->service().memory().CountClosed();
+  Finish(client, absl::ResourceExhaustedError(
+                     absl::StrCat("the client does not read what it is sent: ", unsent, " bytes")));
+  Close(client);
+}
+
+// Those that have taken nothing for a while: who has just begun to fetch a large reply is none of
+// them.
+void ConnectionLoop::CloseStalled() {
+  const MemoryBudget& memory = door_->service().memory();
+  const bool exceeds = memory.replies_exceed();
+  std::vector<std::pair<size_t, std::shared_ptr<Client>>> stalled;
+  for (const std::shared_ptr<Client>& client : in_order_) {
+    const size_t unsent = client->connection.out().size() - client->sent;
+    if (!client->blocked || now_ - client->took_at < kStalledAfter) continue;
+    if (client->connection.unsent_event_bytes() > kUnsentEventBytesMax ||
+        (exceeds && unsent > kUnsentBytesOfMany)) {
+      stalled.emplace_back(unsent, client);
+    }
+  }
+  std::sort(stalled.begin(), stalled.end(),
+            [](const auto& a, const auto& b) { return a.first > b.first; });
+  for (const auto& [unsent, client] : stalled) {
+    const bool is_of_events = client->connection.unsent_event_bytes() > kUnsentEventBytesMax;
+    if (client->open && (is_of_events || memory.replies_exceed())) CloseForMemory(*client, unsent);
   }
 }
 
@@ -453,6 +484,7 @@ std::chrono::milliseconds ConnectionLoop::OnTimer() {
     somebody_waits |= client->connection.waits_for_catch_up() || !client->receiving;
     if (NeedsAttention(*client)) Attend(*client);
   }
+  CloseStalled();
   CloseHeaviest();
   UnlockTree();
   SendTouches();
@@ -465,7 +497,7 @@ std::chrono::milliseconds ConnectionLoop::OnTimer() {
 // One after each measurement, which shows what that was good for.
 void ConnectionLoop::CloseHeaviest() {
   MemoryBudget& memory = door_->service().memory();
-  if (!memory.low() ||
+  if (!memory.clients_exceed() ||
       std::exchange(measurement_seen_, memory.measurements()) == memory.measurements()) {
     return;
   }

@@ -181,7 +181,10 @@ class ConnectionLoop {
   void FinishAll(const absl::Status& why);
   static bool TakeTouched(Client& client);
   void KeepTouch(Client& client);
+  // When memory is short (rpc/server/memory_budget.h).
+  void CloseStalled();
   void CloseHeaviest();
+  void CloseForMemory(Client& client, size_t unsent);
   void SendTouches();
 
   ZkDoor* const door_;

@@ -13,8 +13,6 @@ namespace {
 
 using tree::ErrorCode;
 
-// Of a watch in the table, besides its path: about.
-constexpr size_t kWatchBytes = 160;
 constexpr int32_t kAddWatchModeMax = 1;  // persistent, persistent and recursive
 
 }  // namespace
@@ -79,7 +77,6 @@ void Connection::WhoAmI(int32_t xid) {
 // --- Watches -------------------------------------------------------------------------------------
 
 void Connection::Watch(std::string_view path, tree::WatchKind kind) {
-  watch_bytes_ += kWatchBytes + path.size();
   Watches& watches = loop_->door().watches();
   MutexLock lock(&watches.mutex);
   watches.table.Add(tag_, path, kind);

@@ -143,10 +143,6 @@ bool ZkDoor::AdmitAddress(const std::string& address) {
     Refuse(address, absl::StrCat(config_.max_connections, " are open (maxCnxns)"));
     return false;
   }
-  if (service_->memory().low()) {
-    Refuse(address, "the server's memory is almost used up (memoryLimitMb)");
-    return false;
-  }
   const int max = config_.max_client_connections;
   if (!addresses_.Add(address, max)) {
     Refuse(address, absl::StrCat("it has ", max, " already (maxClientCnxns)"));

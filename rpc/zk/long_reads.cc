@@ -343,6 +343,8 @@ class Connection::WatchesSetting final : public LongRead {
     return true;
   }
   size_t bytes() const override { return body_->size(); }
+  // Its reply is small, and a client would not know which of its watches are set.
+  bool may_be_refused() const override { return false; }
 
  private:
   // Each is looked for in the tree and in the table of watches.
@@ -416,14 +418,21 @@ void Connection::CountMemory() {
 }
 
 size_t Connection::kept_bytes() const {
-  return in_.capacity() + held_bytes_ + watch_bytes_ +
+  Watches& watches = loop_->door().watches();
+  size_t watch_bytes = 0;
+  {
+    MutexLock lock(&watches.mutex);
+    watch_bytes = watches.table.BytesOf(tag_);
+  }
+  return in_.capacity() + held_bytes_ + watch_bytes +
          (long_read_ == nullptr ? 0 : long_read_->bytes());
 }
 
 bool Connection::ContinueReading() {
   const size_t out_before = out_.size();
   // Of ZooKeeper's errors the one that every client knows and that ends nothing.
-  if (loop_->door().service().memory().replies_exceed() && long_read_->bytes() > kSmallReadBytes) {
+  if (long_read_->may_be_refused() && long_read_->bytes() > kSmallReadBytes &&
+      loop_->door().service().memory().replies_exceed()) {
     ReplyError(long_read_->xid(), ErrorCode::kSystemError);
   } else if (!long_read_->Continue(this)) {
     CountMemory();

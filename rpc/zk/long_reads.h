@@ -15,6 +15,8 @@ class Connection::LongRead {
   virtual bool Continue(Connection* connection) = 0;
   // What is kept of the reply so far.
   virtual size_t bytes() const = 0;
+  // Whether it may be refused midway when replies take too much memory.
+  virtual bool may_be_refused() const { return true; }
   int32_t xid() const { return xid_; }
 
  protected:

@@ -162,7 +162,7 @@ absl::Status Call::DoRead() {
   const v1::ErrorCode error = Read(loop_->tree(), path_, identities_, loop_->door().members_text(),
                                    response.mutable_result());
   if (error != v1::OK) return FailRead(error);
-  loop_->Spend(1);
+  loop_->Spend(1 + response.result().ByteSizeLong() / StreamLoop::kBytesPerNode);
   Send(response);
   return absl::OkStatus();
 }
@@ -279,6 +279,8 @@ absl::Status Call::Fail(v1::ErrorCode code, v1::ErrorDetail detail) const {
 }
 
 absl::Status Call::OnTreeReplaced() {
+  // The pieces that were read of a list are of the tree before: it begins anew.
+  if (std::exchange(list_, nullptr) != nullptr) wants_to_continue_ = true;
   if (state_ != State::kInFlight) return absl::OkStatus();
   return ToStatus(v1::UNAVAILABLE, kUnknownOutcome);
 }

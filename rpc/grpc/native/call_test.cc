@@ -127,6 +127,39 @@ TEST_CASE("a long list is read in pieces, on a call and in a session, and is in 
   check(response.items(2).response().list(), kMany);
 }
 
+TEST_CASE("a long list whose tree is replaced by a snapshot is of the new tree alone") {
+  Fixture f;
+  f.Change(CreateOp("/d"));
+  const auto creates = [](const std::string& prefix, int begin, int end) {
+    v1::TxnRequest request;
+    for (int i = begin; i < end; ++i) {
+      *request.add_operations() = CreateOp("/d/" + prefix + std::to_string(i));
+    }
+    return request;
+  };
+  constexpr int kMany = 10'000;
+  for (int begin = 0; begin < kMany; begin += 1000) {
+    v1::TxnResponse response;
+    REQUIRE(f.Unary(Method::kTxn, creates("n", begin, begin + 1000), &response).ok());
+  }
+  const uint32_t list_tag = f.transport.Open(Method::kList);
+  v1::ListRequest list;
+  list.set_path("/d");
+  f.transport.Write(list_tag, list.SerializeAsString());
+  const uint32_t txn_tag = f.transport.Open(Method::kTxn);
+  f.transport.Write(txn_tag, creates("m", 0, 1000).SerializeAsString());
+  while (f.service.batches.empty()) REQUIRE(f.transport.RunTurn());
+  REQUIRE_FALSE(f.transport.outcome(list_tag).has_value());  // it has begun
+  f.service.ReplaceTree(&f.door);
+  f.door.OnBatchApplied();
+  f.transport.RunTurns();
+  REQUIRE(f.CodeOf(list_tag) == absl::StatusCode::kOk);
+  v1::ListResponse listed;
+  REQUIRE(listed.ParseFromString(f.transport.received(list_tag).at(0)));
+  CHECK(listed.result().children_size() == kMany + 1000);
+  CHECK(listed.result().stat().children() == kMany + 1000);
+}
+
 TEST_CASE("what fails has a canonical status, and says more in its details") {
   Fixture f;
   v1::GetRequest get;

@@ -148,10 +148,6 @@ void NativeDoor::OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid) {
 // --- Streams -------------------------------------------------------------------------------------
 
 absl::Status NativeDoor::Admit(const std::string& address) {
-  if (service_->memory().low()) {
-    return ToStatus(v1::TOO_MANY_STREAMS,
-                    "this member's memory is almost used up (memoryLimitMb); try another one");
-  }
   const int streams = streams_.fetch_add(1);
   const int max = config_.max_connections;
   if (max > 0 && streams >= max) {

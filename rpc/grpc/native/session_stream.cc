@@ -173,6 +173,10 @@ absl::Status SessionStream::BeginSession() {
       return ToStatus(v1::SESSION_EXPIRED, {});
     }
   }
+  if (is_new && loop_->door().service().memory().clients_exceed()) {
+    return ToStatus(v1::TOO_MANY_STREAMS,
+                    "this member's memory is almost used up (memoryLimitMb); try another one");
+  }
   session_ = is_new ? loop_->door().NewSessionId() : tree::SessionId(open_.session_id());
   std::string& to = loop_->command_bytes();
   const size_t offset = to.size();
@@ -447,7 +451,7 @@ absl::Status SessionStream::Continue() {
     paused_ = HasMuchToSend();
     if (paused_ || !AnswerFirst()) break;
     Begin();
-    wants_to_continue_ |= answered == kAnsweredAtOnceMax;
+    wants_to_continue_ |= answered == kAnsweredAtOnceMax || loop_->has_spent_enough();
   }
   if (half_closed_ && pipeline_.empty()) Finish(absl::OkStatus());
   return absl::OkStatus();
@@ -538,7 +542,7 @@ template <class Result>
 void SessionStream::DoRead(const std::string& path, Result* result, v1::Response* response) {
   const v1::ErrorCode error =
       Read(loop_->tree(), path, identities_, loop_->door().members_text(), result);
-  loop_->Spend(1);
+  loop_->Spend(1 + result->ByteSizeLong() / StreamLoop::kBytesPerNode);
   if (error == v1::OK) return;
   response->clear_kind();
   response->set_error(error);

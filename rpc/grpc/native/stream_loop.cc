@@ -179,7 +179,9 @@ void StreamLoop::CountUnsent(Client& client) {
 void StreamLoop::EndHeaviest() {
   MemoryBudget& memory = door_->service().memory();
   const uint64_t measurements = memory.measurements();
-  if (!memory.low() || std::exchange(measurement_seen_, measurements) == measurements) return;
+  if (!memory.clients_exceed() || std::exchange(measurement_seen_, measurements) == measurements) {
+    return;
+  }
   Client* heaviest = nullptr;
   size_t most = kHeavyBytes;
   for (const std::shared_ptr<Client>& client : in_order_) {
@@ -278,9 +280,10 @@ void StreamLoop::EndTurn() {
       std::any_of(dirty_.begin(), dirty_.end(), wants_to_continue)) {
     LockTree();  // may add to dirty_
     for (size_t i = 0; i < dirty_.size(); ++i) {
-      if (!wants_to_continue(dirty_[i])) continue;
       if (spent_ >= kNodesPerHold) UnlockTree();
+      // It may hand out that the tree was replaced, after which a stream does not go on.
       LockTree();
+      if (!wants_to_continue(dirty_[i])) continue;
       FinishIfBad(*dirty_[i], dirty_[i]->stream->Continue());
     }
     UnlockTree();

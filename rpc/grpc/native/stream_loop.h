@@ -60,6 +60,8 @@ class Transport {
 class StreamLoop {
  public:
   // How often OnTimer is to be called, as long as there are streams.
+  // So many bytes that are read count as one more znode.
+  static constexpr size_t kBytesPerNode = 8u << 10;
   static constexpr auto kTimerPeriod = std::chrono::milliseconds(50);
 
   // Both must outlive the loop, and no call of the door's may come any more when it is destroyed.
@@ -137,6 +139,8 @@ class StreamLoop {
   }
   // The most that was spent while the tree was locked once.
   size_t longest_hold() const { return longest_hold_; }
+  // Whether the tree was locked for long enough: the rest is for the next time.
+  bool has_spent_enough() const { return spent_ >= kNodesPerHold; }
   // What was applied when the tree was locked last; all events up to it were handed out.
   tree::Zxid seen_zxid() const { return seen_zxid_; }
   // The batch that goes to the log in this turn. Call AddedCommand after each one appended to its
