@@ -281,6 +281,26 @@ void LetLinksBeNarrow(Random* random, Options* options) {
   options->checks_everything = false;
 }
 
+// A record goes into one chunk, and the next one waits until the rate has paid for it. While writes
+// wait, a leader goes down to a quarter of the rate, which all receivers share; at the servers' own
+// sizes even the largest record is paid for long before its staging is given up, and here, too.
+void LetLargestRecordsPass(Options* options) {
+  constexpr int64_t kLargestRecordBytes = 550'000;
+  constexpr int64_t kRateDivisor = 4;
+  // So that several of them pass within the time of the recovery.
+  constexpr int64_t kTicksMax = 1'300;
+  LimitOptions& limits = options->limits;
+  if (limits.checkpoint_entries == 0 || options->cluster.writes_during_repair) return;
+  const int64_t stall_ticks = limits.snapshot_stall_ticks > 0
+                                  ? limits.snapshot_stall_ticks
+                                  : int64_t{100} * limits.election_ticks;
+  const auto receivers = static_cast<int64_t>(options->machines());
+  const int64_t rate =
+      kRateDivisor * receivers * kLargestRecordBytes / std::min(stall_ticks, kTicksMax);
+  limits.snapshot_bytes_per_tick =
+      std::max(limits.snapshot_bytes_per_tick, static_cast<size_t>(rate));
+}
+
 // Faults of their own streams, so that seeds without them are the same runs as before.
 void AddMoreFaults(uint64_t seed, Options* options) {
   const bool is_special = options->member.take_turns || options->disk.lie_rate > 0 ||
@@ -362,6 +382,7 @@ Options ChooseOptions(uint64_t seed) {
   if (load.Chance(0.3)) options.limits.forward_window_bytes = 1 + load.Below(3'000);
   if (load.Chance(0.02)) LetLinksBeNarrow(&load, &options);
   AddMoreFaults(seed, &options);
+  LetLargestRecordsPass(&options);
   return options;
 }
 
