@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "rpc/server/counted_bytes.h"
+
 namespace quorate::rpc {
 namespace {
 
@@ -56,6 +58,18 @@ TEST_CASE("replies exceed their share from a quarter of the limit on") {
   CHECK(budget.replies_exceed());
   budget.Add(MemoryUse::kReads, -1);
   CHECK_FALSE(budget.replies_exceed());
+}
+
+TEST_CASE("counted bytes are given back with what counts them") {
+  MemoryBudget budget;
+  {
+    CountedBytes counted(&budget, MemoryUse::kReads);
+    counted.Set(100);
+    counted.Set(70);
+    CHECK(budget.used(MemoryUse::kReads) == 70);
+    CHECK(counted.bytes() == 70);
+  }
+  CHECK(budget.used(MemoryUse::kReads) == 0);
 }
 
 TEST_CASE("the process and the machine are measured") {

@@ -170,7 +170,7 @@ absl::Status Call::DoRead() {
 absl::Status Call::DoList() {
   NativeDoor& door = loop_->door();
   if (list_ == nullptr) {
-    list_ = std::make_unique<ListReader>(&door.listings(), path_,
+    list_ = std::make_unique<ListReader>(&door.listings(), &door.service().memory(), path_,
                                          static_cast<size_t>(door.config().max_reply_bytes));
   }
   const v1::ErrorCode error = list_->Read(loop_->tree(), identities_, door.members_text());

@@ -27,6 +27,7 @@ class Call final : public Stream {
   absl::Status OnResult(tree::ApplyResult result) override;
   void OnBarrierDone(uint64_t barrier) override;
   absl::Status OnTreeReplaced() override;
+  size_t kept_bytes() const override { return list_ == nullptr ? 0 : list_->bytes(); }
   absl::Status Continue() override;
   absl::Status CheckTime(std::chrono::steady_clock::time_point now,
                          int64_t leader_contact_age_ms) override;

@@ -127,6 +127,28 @@ TEST_CASE("a long list is read in pieces, on a call and in a session, and is in 
   check(response.items(2).response().list(), kMany);
 }
 
+TEST_CASE("a long list is refused midway when replies take too much memory") {
+  Fixture f;
+  f.Change(CreateOp("/d"));
+  for (int begin = 0; begin < 10'000; begin += 1000) {
+    v1::TxnRequest request;
+    for (int i = begin; i < begin + 1000; ++i) {
+      *request.add_operations() = CreateOp("/d/" + std::string(500, 'n') + std::to_string(i));
+    }
+    v1::TxnResponse response;
+    REQUIRE(f.Unary(Method::kTxn, request, &response).ok());
+  }
+  MemoryBudget& memory = f.service.memory();
+  v1::ListRequest list;
+  list.set_path("/d");
+  v1::ListResponse listed;
+  REQUIRE(f.Unary(Method::kList, list, &listed).ok());
+  CHECK(memory.used(MemoryUse::kReads) == 0);
+  memory.SetLimit(8u << 20);
+  CHECK(f.Unary(Method::kList, list, &listed).code() == absl::StatusCode::kUnavailable);
+  CHECK(memory.used(MemoryUse::kReads) == 0);
+}
+
 TEST_CASE("a long list whose tree is replaced by a snapshot is of the new tree alone") {
   Fixture f;
   f.Change(CreateOp("/d"));

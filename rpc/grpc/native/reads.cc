@@ -12,6 +12,9 @@
 namespace quorate::rpc::native {
 namespace {
 
+// A list of so many bytes is finished whatever others take.
+constexpr size_t kSmallListBytes = 1u << 20;
+
 bool IsPath(const std::string& path) { return tree::IsValidPath(path, /*sequential=*/false); }
 
 }  // namespace
@@ -44,13 +47,18 @@ v1::ErrorCode Read(const tree::Tree& tree, const std::string& path, const Client
   return v1::OK;
 }
 
-ListReader::ListReader(Listings* listings, std::string path, size_t bytes_max)
-    : listings_(listings), path_(std::move(path)), bytes_max_(bytes_max) {}
+ListReader::ListReader(Listings* listings, MemoryBudget* memory, std::string path, size_t bytes_max)
+    : listings_(listings),
+      memory_(memory),
+      path_(std::move(path)),
+      bytes_max_(bytes_max),
+      counted_(memory, MemoryUse::kReads) {}
 
 v1::ErrorCode ListReader::Read(const tree::Tree& tree, const ClientIdentities& identities,
                                const std::string& members_text) {
   ASSERT(!done_);
   if (!IsPath(path_)) return v1::BAD_ARGUMENTS;
+  if (counted_.bytes() > kSmallListBytes && memory_->replies_exceed()) return v1::UNAVAILABLE;
   const size_t before = names_.count;
   const tree::ErrorCode error =
       listing_ == nullptr
@@ -66,6 +74,7 @@ v1::ErrorCode ListReader::Read(const tree::Tree& tree, const ClientIdentities& i
     listing_ = std::make_unique<Listing>(listings_, path_, bytes_max_, std::move(names_));
     names_ = {};
   }
+  counted_.Set(listing_ == nullptr ? names_.bytes.size() : listing_->bytes());
   if (done_) CompleteConfigNode(members_text, path_, &stat_);
   return v1::OK;
 }

@@ -509,7 +509,8 @@ void SessionStream::DoList(Pending* pending) {
   NativeDoor& door = loop_->door();
   if (list_ == nullptr) {
     const std::unique_ptr<v1::Request> request = Release(pending);
-    list_ = std::make_unique<ListReader>(&door.listings(), request->list().path(),
+    list_ = std::make_unique<ListReader>(&door.listings(), &door.service().memory(),
+                                         request->list().path(),
                                          static_cast<size_t>(door.config().max_reply_bytes));
   }
   v1::Response response;

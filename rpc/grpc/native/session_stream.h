@@ -58,6 +58,9 @@ class SessionStream final : public Stream {
   absl::Status OnSessionClosed() override;
   absl::Status OnSessionAttached(tree::Zxid attach_zxid) override;
   absl::Status OnTreeReplaced() override;
+  size_t kept_bytes() const override {
+    return watch_bytes_ + (list_ == nullptr ? 0 : list_->bytes());
+  }
   absl::Status Continue() override;
   void OnRoom() override;
   absl::Status CheckTime(std::chrono::steady_clock::time_point now,

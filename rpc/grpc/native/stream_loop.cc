@@ -185,7 +185,7 @@ void StreamLoop::EndHeaviest() {
   Client* heaviest = nullptr;
   size_t most = kHeavyBytes;
   for (const std::shared_ptr<Client>& client : in_order_) {
-    const size_t bytes = client->stream->outbox().bytes();
+    const size_t bytes = client->stream->outbox().bytes() + client->stream->kept_bytes();
     if (bytes <= most || client->stream->finished()) continue;
     most = bytes;
     heaviest = client.get();
