@@ -199,24 +199,31 @@ TEST_CASE("a cache that follows no more tells nothing more") {
 }
 
 TEST_CASE("a member of a group that waits for its znode can leave") {
-  Collected<std::string> watched;
+  Collected<std::string> writes;
+  std::promise<void> joined;
+  std::shared_future<void> join_is_over = joined.get_future().share();
+  std::atomic<bool> holds = false;
   ScriptedServer server({.at_answer = [&](const v1::Request& request, v1::Response*) {
-    if (request.has_watch()) watched.Add(request.watch().path());
+    if (!request.has_write() || !holds) return;
+    writes.Add("");
+    join_is_over.wait();
   }});
   auto client = Connect(server), other = Connect(server);
   REQUIRE(other->Create("/g").ok());
-  // Somebody else's, which is waited for.
   REQUIRE(other->Create("/g/a").ok());
   auto group = *GroupMembership::Start(client.get(), "/g");
+  holds = true;
   auto joins = std::async(std::launch::async, [&] { return group->Join("a"); });
-  CHECK(watched.WaitFor(2).back() == "/g/a");
+  writes.WaitFor(1);
   auto leaves = std::async(std::launch::async, [&] { return group->Leave(); });
-  const bool has_left =
-      leaves.wait_for(std::chrono::milliseconds(kLongMs)) == std::future_status::ready;
-  CHECK(has_left);
-  if (!has_left) REQUIRE(other->Delete("/g/a").ok());
+  const bool is_over =
+      joins.wait_for(std::chrono::milliseconds(kLongMs)) == std::future_status::ready;
+  CHECK(is_over);
+  holds = false;
+  joined.set_value();
   CHECK(joins.get().code() == absl::StatusCode::kCancelled);
   CHECK(leaves.get().ok());
+  // That of the other one is untouched.
   REQUIRE(other->Delete("/g/a").ok());
   CHECK(group->Join("a", "", kLongMs).ok());
 }
