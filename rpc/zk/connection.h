@@ -155,7 +155,7 @@ class Connection {
   class WatchesSetting;
 
   // Data that takes as long to send as a znode to look at.
-  static constexpr size_t kBytesPerNode = 8u << 10;
+  static constexpr size_t kBytesPerNode = 1u << 10;
 
   // Whether a packet may have this length.
   bool IsLength(int32_t length) const;
