@@ -59,9 +59,9 @@ class Transport {
 
 class StreamLoop {
  public:
-  // How often OnTimer is to be called, as long as there are streams.
   // So many bytes that are read count as one more znode.
   static constexpr size_t kBytesPerNode = 1u << 10;
+  // How often OnTimer is to be called, as long as there are streams.
   static constexpr auto kTimerPeriod = std::chrono::milliseconds(50);
 
   // Both must outlive the loop, and no call of the door's may come any more when it is destroyed.
