@@ -21,6 +21,9 @@ constexpr int kRestartsMax = 10;
 // Bytes of names that are encoded in the same time as a few znodes are read.
 constexpr size_t kNamesBytesQuick = 64u << 10;
 
+// A reply that is longer is given all the memory that it can need at once.
+constexpr size_t kGrowsOnceBytes = 1u << 20;
+
 // What a reply may take that goes on to be made when replies take too much memory together.
 constexpr size_t kSmallReadBytes = 1u << 20;
 
@@ -152,7 +155,7 @@ class Connection::MultiRead final : public LongRead {
  private:
   // Both return what it cost, or nothing if it is too large.
   std::optional<size_t> ReadData(Connection* connection, const tree::Tree& tree,
-                                 const MultiReadItem& item, BigEndianWriter& to) const {
+                                 const MultiReadItem& item, BigEndianWriter& to) {
     tree::Stat stat;
     std::string_view data;
     bool has_data = false;
@@ -165,6 +168,12 @@ class Connection::MultiRead final : public LongRead {
     CompleteConfigNode(connection->loop_->door().members_text(), item.path, &stat, &data,
                        &has_data);
     if (results_.size() + data.size() > connection->ReplyBytesMax()) return std::nullopt;
+    // A long reply grows once, to the most that it can be, of which the system gives what is
+    // written: to move it again and again, while the tree is locked, would take longer than all
+    // else here.
+    if (results_.size() + data.size() > kGrowsOnceBytes) {
+      results_.reserve(connection->ReplyBytesMax() + kGrowsOnceBytes);
+    }
     WriteMultiResultHeader(item.op, to);
     WriteData(has_data, data, to);
     WriteStat(stat, to);
