@@ -309,7 +309,8 @@ class FaultEnv::Disk {
 
   bool will_fail() const {
     MutexLock lock(&mutex_);
-    return failing_reads_ > 0 || (fail_at_.has_value() && *fail_at_ >= operations_);
+    return failing_reads_ > 0 || (fail_at_.has_value() && *fail_at_ >= operations_) ||
+           (fail_sync_at_.has_value() && *fail_sync_at_ >= syncs_);
   }
 
   void LieAboutSyncs(std::string part) {

@@ -80,7 +80,7 @@ class FaultEnv : public Env {
   // Makes durable what was reported to be.
   void EndLies();
 
-  // Whether an operation or a read is still to fail that FailAfter or FailReads asked for.
+  // Whether an operation, a sync or a read is still to fail that one of these asked for.
   bool will_fail() const;
 
   // Forgets the faults that were asked for and have not happened.

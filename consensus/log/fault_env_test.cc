@@ -365,6 +365,11 @@ TEST_CASE("a failure that was asked for waits until it has happened") {
   char byte = 0;
   CHECK_FALSE(file->ReadAt(0, 1, &byte).ok());
   CHECK_FALSE(env.will_fail());
+  env.FailSyncAfter(1, absl::UnavailableError("no"));
+  CHECK(file->Sync().ok());
+  CHECK(env.will_fail());
+  CHECK_FALSE(file->Sync().ok());
+  CHECK_FALSE(env.will_fail());
 }
 
 TEST_CASE("what a disk has lied about is there for reads, and lost by some crash") {
