@@ -27,8 +27,9 @@ constexpr size_t kUnsentBytesMax = 256u << 20;
 constexpr size_t kUnsentBytesOfMany = 4u << 20;
 // A client that takes nothing of what it is sent for so long does not read.
 constexpr auto kStalledAfter = std::chrono::seconds(1);
-// The same of all that a connection makes the server keep, when memory is low.
-constexpr size_t kHeavyBytes = 1u << 20;
+// The same of all that a connection makes the server keep, when memory is low: more than a buffer
+// that has grown to the largest request.
+constexpr size_t kHeavyBytes = 5u << 19;
 constexpr auto kRefusalLogPeriod = std::chrono::seconds(5);
 // Watches that are dropped while the tree is locked once.
 constexpr size_t kWatchesPerHold = kNodesPerHold / 4;

@@ -59,7 +59,9 @@ SERVING = {
 }
 INSTALLING = {
     "new directory": ("create identity.tmp", "truncate identity.tmp", "write identity.tmp",
-                      "sync identity.tmp", "rename identity.tmp", "create hard_state",
+                      "sync identity.tmp", "rename identity.tmp", "create membership.tmp",
+                      "truncate membership.tmp", "write membership.tmp", "sync membership.tmp",
+                      "rename membership.tmp", "create hard_state",
                       "truncate hard_state", "allocate hard_state", "create log",
                       "create checkpoints", "create checkpoints/store.#",
                       "create checkpoints/current.new",

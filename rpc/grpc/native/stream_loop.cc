@@ -15,7 +15,7 @@ namespace quorate::rpc::native {
 namespace {
 
 // Unsent bytes of a stream that are held against it when memory is low.
-constexpr size_t kHeavyBytes = 1u << 20;
+constexpr size_t kHeavyBytes = 5u << 19;
 // How long a stream that is to end may take to accept the last messages.
 constexpr int kTimersToSendTheRest = 40;
 
