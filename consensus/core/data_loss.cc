@@ -4,22 +4,20 @@
 //
 // The states of a member. All but the last are durable in its hard state (Standing):
 //
-//   state             votes                 counts, and campaigns   becomes
-//   blank             only for a candidate  no                      full: with its vote for such a
-//   (new directory)   that founds a                                 candidate, or as the only
-//   voter;
-//                     cluster                                       recovering: by any sign that
-//                     there
-//                                                                   is a cluster
-//   recovering        no                    no                      full: by the four steps below
-//   full              yes                   yes                     blank: if its directory is lost
-//   full, and told    if the candidate has  counts, but does not    full: it has again what it had
-//   of a loss         what it had           campaign                acknowledged, or a later leader
-//                     acknowledged                                  has replaced that
+//   state          votes                counts, campaigns  becomes
+//   blank (new     only for a           no                 full: by its vote for such a
+//   directory)     candidate that                          candidate, or as the only voter
+//                  founds a cluster                        recovering: on any sign of a cluster
+//   recovering     no                   no                 full: by the four steps below
+//   full           yes                  yes                blank: if its directory is lost
+//   full, told of  if the candidate     counts only        full: it has again what it had
+//   a loss         has what the                            acknowledged, or a later leader
+//                  member acknowledged                     has replaced that
 //
 // What is assumed:
-//   - A lost directory does not come back with promises that its member has replaced. If it does
-//     come back, it is dropped by its birth and its server ends.
+//   - A lost directory does not come back before every voter has noted the one in its place, which
+//     asks each of them until it has (TickAnnouncements). After that the voters drop the messages
+//     of the lost directory, and its server ends.
 //   - Nobody loses its directory and starts with a new one within the time of one pre-vote, while a
 //     cluster is being founded.
 //   - The end of a log is lost by fewer members than it takes to commit, counting those whose
@@ -266,9 +264,9 @@ void Raft::Impl::TickSuspicions() {
   }
 }
 
-// A voter that hears the lost directory still, or did not answer, refuses or misses the new one
-// while it recovers. Two directories of one member must not both vote, should the lost one come
-// back.
+// A voter may not have noted the new directory while this member recovered: the voter still heard
+// the lost one, or did not answer. It is asked until it has, so that two directories of one member
+// never both vote, even if the lost one comes back.
 void Raft::Impl::TickAnnouncements() {
   if (unaware_.empty() || ++ticks_since_announcement_ < options_.election_ticks) return;
   ticks_since_announcement_ = 0;
@@ -317,8 +315,7 @@ void Raft::Impl::Handle(MemberId from, const StandingRequest&) {
   Send(from, StandingResponse{birth, birth});
 }
 
-// --- A lost end of the log
-// ------------------------------------------------------------------------
+// --- A lost end of the log -----------------------------------------------------------------------
 
 void Raft::Impl::TellLoss(MemberId member, Index acknowledged) {
   ASSERT(role() == Role::kLeader);

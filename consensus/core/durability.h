@@ -42,13 +42,13 @@ class Durability {
   Durability(Index last_index, Index commit_hint, uint64_t commit_hint_entries);
 
   // --- What is durable ---
-  // The log, up to here.
+  // The last index up to which the log is durable.
   Index durable() const { return durable_; }
-  // Up to here the log was given out in batches.
+  // The last index that was given out in a batch.
   Index handed() const { return handed_; }
-  // The newest batch that is.
+  // The newest batch that is durable.
   PersistId persisted() const { return persisted_; }
-  // Term, vote and standing as they are now.
+  // Whether term, vote and standing are durable as they are now.
   bool IsHardStateDurable() const {
     return !hard_state_changed_ && hard_state_batch_ <= persisted_;
   }
@@ -60,8 +60,7 @@ class Durability {
   void StandingChanged() { hard_state_changed_ = standing_changed_ = true; }
   // The entries above `index` were dropped from the log.
   void Truncated(Index index);
-  // A snapshot up to `index` was installed in place of the log. REQUIRES: no entries
-  // are to be dropped with the next batch.
+  // A snapshot up to `index` was installed in place of the log. REQUIRES: !truncate_due().
   void Reset(Index index);
 
   // --- Batches ---
@@ -84,7 +83,8 @@ class Durability {
  private:
   struct InProgress {
     PersistId id;
-    // The log up to here is durable once the batch is. Lowered when entries are replaced.
+    // The log is durable up to here once the batch is. The index is lowered when entries that the
+    // batch holds are replaced.
     Index last;
     uint64_t handed_ticks;
   };

@@ -15,7 +15,7 @@ namespace {
 
 using tree::ErrorCode;
 
-// How often getEphemerals begins again because an ephemeral went that it had got to.
+// How often getEphemerals begins again because the ephemeral at which it stopped was deleted.
 constexpr int kRestartsMax = 10;
 
 // Bytes of names that are encoded in the same time as a few znodes are read.
