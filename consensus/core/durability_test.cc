@@ -46,7 +46,7 @@ TEST_CASE("an entry that was replaced is not durable by the batch with the one b
   const Durability::Batch old = durability.Take(Index{4}, Index{0}, 0);
   durability.Truncated(Index{2});
   REQUIRE(durability.truncate_due() == Index{2});
-  // Another entry 3 is in the log now.
+  // The log holds another entry with index 3 now.
   const Durability::Batch replaced = durability.Take(Index{3}, Index{0}, 0);
   CHECK(replaced.truncate_after == Index{2});
   CHECK(replaced.first == Index{3});

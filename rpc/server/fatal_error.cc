@@ -64,7 +64,8 @@ bool Says(const std::string& message, int reason) {
   return absl::StrContains(message, std::strerror(reason));
 }
 
-// Of those errors that the system reports by throwing; empty for any other exception.
+// Returns the text of an exception by which the system reports an error or a lack of memory, and an
+// empty string for any other exception.
 std::string SystemErrorText(const std::exception_ptr& exception) {
   try {
     std::rethrow_exception(exception);

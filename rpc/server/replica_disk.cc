@@ -161,7 +161,7 @@ void Replica::HandOverTo(const std::vector<MemberId>& successors) {
   const auto best = std::max_element(
       successors.begin(), successors.end(),
       [&](MemberId a, MemberId b) { return raft.match_index(a) < raft.match_index(b); });
-  // If it cannot be now, it is tried again.
+  // If leadership cannot be handed over now, the caller tries again later.
   if (best != successors.end()) raft.TransferLeadership(*best).IgnoreError();
 }
 

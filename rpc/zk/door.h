@@ -76,7 +76,7 @@ class ZkDoor : public Door {
   // A number for a connection, which says to which of the loops it belongs. They come again after
   // very many connections, one of which may still be open: the loop asks for another one then.
   uint32_t NewTag(size_t loop);
-  // For tests: goes on as if so many tags had been handed out.
+  // For tests: the next connection gets tag `count`, as if so many had been handed out.
   void SetTagsHandedOut(uint32_t count) { next_tag_.store(count); }
   // The connection is gone: it no longer stands for its session.
   void ForgetSession(tree::SessionId session, uint32_t tag);

@@ -53,8 +53,8 @@ struct Scenario {
   // Steps in a row of the short search, and of the long one.
   int depth = 0;
   int long_depth = 0;
-  // A leader's writes take their time: it is a step of its own when they become durable. (What a
-  // follower promises leaves after its write, so that a slow write there is a slow message.)
+  // Whether a leader's write becomes durable in a step of its own. (A follower's promise leaves
+  // after its write, so that a slow write of a follower is the same as a slow message.)
   bool leader_writes_are_slow = false;
   // These arrive at once, for the claim does not depend on their order: pre-votes, and what a
   // member with a new directory asks.

@@ -101,7 +101,7 @@ class RocksRecordStore : public RecordStore {
 
   RocksRecordStore(std::string path, const Options& options);
 
-  // Open and Look but for what WithUnreadableFile adds.
+  // As Open and Look, without the reason that WithUnreadableFile adds to an error.
   absl::Status OpenFiles();
   static absl::StatusOr<std::unique_ptr<View>> LookAtFiles(const std::string& path,
                                                            const Options& store_options,
