@@ -47,9 +47,8 @@ bool MemoryBudget::OnMeasured(uint64_t resident_bytes, uint64_t tree_bytes, uint
   resident_bytes_.store(resident_bytes, std::memory_order_relaxed);
   measurements_.fetch_add(1, std::memory_order_relaxed);
   const bool was_low = low();
-  const uint64_t bound = was_low ? limit_ / 4 * 3 : limit_ / 8 * 7;
   const uint64_t taken = resident_bytes - std::min(resident_bytes, free_bytes);
-  const bool is_low = limit_ > 0 && taken >= bound;
+  const bool is_low = exceeds_bound(taken);
   const uint64_t besides_tree = taken - std::min(taken, tree_bytes);
   clients_exceed_.store(is_low && besides_tree > limit_ / 8, std::memory_order_relaxed);
   low_.store(is_low, std::memory_order_relaxed);
@@ -75,9 +74,8 @@ uint64_t MeasureResidentBytes() {
   return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-void ReleaseFreeMemory() {
-  constexpr size_t kWorthBytes = 64u << 20;
-  if (mallinfo2().fordblks > kWorthBytes) malloc_trim(0);
+void ReleaseFreeMemory(uint64_t worth_bytes) {
+  if (mallinfo2().fordblks > worth_bytes) malloc_trim(0);
 }
 
 }  // namespace quorate::rpc

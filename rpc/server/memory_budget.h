@@ -49,6 +49,11 @@ class MemoryBudget {
   // changed.
   bool OnMeasured(uint64_t resident_bytes, uint64_t tree_bytes = 0, uint64_t free_bytes = 0);
   uint64_t resident_bytes() const { return resident_bytes_.load(std::memory_order_relaxed); }
+  // Whether a process that takes this much is over the bound that low() has now: what its allocator
+  // keeps back decides then whether writes are refused.
+  bool exceeds_bound(uint64_t taken_bytes) const {
+    return limit_ > 0 && taken_bytes >= (low() ? limit_ / 4 * 3 : limit_ / 8 * 7);
+  }
   // From seven eighths of the limit on, until it is less than three quarters.
   bool low() const { return low_.load(std::memory_order_relaxed); }
   // Memory is low, and not because of the tree alone: what there is besides takes more than an
@@ -79,8 +84,8 @@ uint64_t DefaultMemoryLimit();
 // The memory that the process takes now.
 uint64_t MeasureResidentBytes();
 
-// Gives memory that the allocator keeps back to the system, if that is much: it may take some
-// milliseconds, in which other threads wait for memory.
-void ReleaseFreeMemory();
+// Gives memory that the allocator keeps back to the system if that is more than `worth_bytes`: it
+// may take some milliseconds, in which other threads wait for memory.
+void ReleaseFreeMemory(uint64_t worth_bytes);
 
 }  // namespace quorate::rpc

@@ -23,6 +23,19 @@ TEST_CASE("memory is low from seven eighths of the limit until it is below three
   CHECK(budget.measurements() == 5);
 }
 
+TEST_CASE("the bound is the one that ends low memory while memory is low") {
+  MemoryBudget budget;
+  CHECK_FALSE(budget.exceeds_bound(1'000'000));  // there is no limit
+  budget.SetLimit(800);
+  CHECK_FALSE(budget.exceeds_bound(650));
+  CHECK(budget.exceeds_bound(700));
+  budget.OnMeasured(700);
+  CHECK(budget.exceeds_bound(650));
+  CHECK_FALSE(budget.exceeds_bound(599));
+  budget.OnMeasured(599);
+  CHECK_FALSE(budget.exceeds_bound(650));
+}
+
 TEST_CASE("what is kept for nodes to come is free") {
   MemoryBudget budget;
   budget.SetLimit(800);

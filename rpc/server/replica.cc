@@ -566,11 +566,10 @@ void Replica::OnMemory() {
     free_bytes = tree->free_node_memory_bytes();
   }
   uint64_t resident_bytes = MeasureResidentBytes();
-  const bool is_high = resident_bytes >= memory().limit() / 8 * 7;
   const auto now = clock_->Now();
-  if (memory().limit() > 0 && is_high && now - memory_released_ >= kReleasePeriod) {
+  if (memory().exceeds_bound(resident_bytes) && now - memory_released_ >= kReleasePeriod) {
     memory_released_ = now;
-    ReleaseFreeMemory();
+    ReleaseFreeMemory(std::min(64 * kMiB, memory().limit() / 32));
     resident_bytes = MeasureResidentBytes();
   }
   if (!memory().OnMeasured(resident_bytes, tree_bytes, free_bytes)) return;
