@@ -28,6 +28,9 @@ namespace quorate::rpc {
 // How much of the tree is looked at before it is unlocked for a moment: znodes, or what costs as
 // much. Apply waits for that, some hundred microseconds.
 inline constexpr size_t kNodesPerHold = 4096;
+// So many bytes that are copied out of the tree, into memory that the system has yet to give, cost
+// as much as one more znode.
+inline constexpr size_t kBytesPerNode = 256;
 
 // What changed at paths that are being listed.
 class Listings {

@@ -154,9 +154,6 @@ class Connection {
   class DescendantsRead;
   class WatchesSetting;
 
-  // Data that takes as long to send as a znode to look at.
-  static constexpr size_t kBytesPerNode = 1u << 10;
-
   // Whether a packet may have this length.
   bool IsLength(int32_t length) const;
   // The first packet of `bytes`, if it is whole. Returns its size with the length before it, or 0.

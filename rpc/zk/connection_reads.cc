@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "rpc/server/config_node.h"
+#include "rpc/server/listing.h"
 #include "rpc/zk/connection.h"
 #include "rpc/zk/connection_loop.h"
 

@@ -8,6 +8,7 @@
 #include "rpc/grpc/native/translation.h"
 #include "rpc/grpc/native/writes.h"
 #include "rpc/proto/errors.h"
+#include "rpc/server/listing.h"
 
 namespace quorate::rpc::native {
 namespace {
@@ -162,7 +163,7 @@ absl::Status Call::DoRead() {
   const v1::ErrorCode error = Read(loop_->tree(), path_, identities_, loop_->door().members_text(),
                                    response.mutable_result());
   if (error != v1::OK) return FailRead(error);
-  loop_->Spend(1 + response.result().ByteSizeLong() / StreamLoop::kBytesPerNode);
+  loop_->Spend(1 + response.result().ByteSizeLong() / kBytesPerNode);
   Send(response);
   return absl::OkStatus();
 }

@@ -13,6 +13,7 @@
 #include "rpc/grpc/native/translation.h"
 #include "rpc/grpc/native/writes.h"
 #include "rpc/proto/errors.h"
+#include "rpc/server/listing.h"
 
 namespace quorate::rpc::native {
 namespace {
@@ -543,7 +544,7 @@ template <class Result>
 void SessionStream::DoRead(const std::string& path, Result* result, v1::Response* response) {
   const v1::ErrorCode error =
       Read(loop_->tree(), path, identities_, loop_->door().members_text(), result);
-  loop_->Spend(1 + result->ByteSizeLong() / StreamLoop::kBytesPerNode);
+  loop_->Spend(1 + result->ByteSizeLong() / kBytesPerNode);
   if (error == v1::OK) return;
   response->clear_kind();
   response->set_error(error);

@@ -59,8 +59,6 @@ class Transport {
 
 class StreamLoop {
  public:
-  // So many bytes that are read count as one more znode.
-  static constexpr size_t kBytesPerNode = 1u << 10;
   // How often OnTimer is to be called, as long as there are streams.
   static constexpr auto kTimerPeriod = std::chrono::milliseconds(50);
 
