@@ -13,6 +13,15 @@
 
 namespace quorate::tree {
 
+inline constexpr std::string_view kIpScheme = "ip";
+inline constexpr std::string_view kSaslScheme = "sasl";
+// The scheme of identities that may do everything, and the id of scheme sasl that matches each
+// entry of that scheme.
+inline constexpr std::string_view kSuperScheme = "super";
+
+// Whether an entry of this identity is for everybody.
+bool IsWorldAnyone(const Identity& identity);
+
 // What a create or setAcl that asks for `wanted` stores: duplicates removed, "auth" entries
 // replaced by one for each of the caller's digest, x509 and sasl identities. False (kInvalidAcl)
 // if the list is empty, has an "auth" entry without such an identity, an unknown scheme or a
@@ -23,6 +32,9 @@ bool ResolveAcl(std::span<const Acl> wanted, std::span<const Identity> identitie
 // Whether `acl` gives the caller any of `permissions` (bits). An identity of scheme "super" is
 // given everything.
 bool IsAllowed(std::span<const Acl> acl, std::span<const Identity> identities, int32_t permissions);
+
+// Whether one of them is of scheme "super".
+bool HasSuper(std::span<const Identity> identities);
 
 // Whether `id` is well-formed for an ACL entry of `scheme`, which is neither "world" nor "auth".
 bool IsValidId(std::string_view scheme, std::string_view id);

@@ -4,10 +4,14 @@
 
 #include "base/assert.h"
 #include "base/bytes.h"
+#include "tree/acl.h"
 #include "tree/hash.h"
 
 namespace quorate::tree {
 namespace {
+
+// A list of more entries is indexed.
+constexpr size_t kScannedEntriesMax = 8;
 
 uint64_t HashAcl(const std::vector<Acl>& acl) {
   std::string bytes;
@@ -50,7 +54,8 @@ uint32_t AclTable::Add(const std::vector<Acl>& acl) {
   }
   const auto [at, inserted] = ids_.emplace(acl, id);
   ASSERT(inserted, "a list is added once");
-  entries_[id] = Entry{&at->first, HashAcl(acl), 0};
+  entries_[id] = Entry{&at->first, HashAcl(acl), 0, nullptr};
+  if (acl.size() > kScannedEntriesMax) entries_[id].index = std::make_unique<AclIndex>(at->first);
   return id;
 }
 
@@ -68,6 +73,14 @@ void AclTable::Unref(uint32_t id) {
 const std::vector<Acl>& AclTable::Get(uint32_t id) const {
   ASSERT(id < entries_.size() && entries_[id].acl != nullptr, "the list is referenced");
   return *entries_[id].acl;
+}
+
+bool AclTable::Allows(uint32_t id, std::span<const Identity> identities,
+                      int32_t permissions) const {
+  const std::vector<Acl>& acl = Get(id);
+  const AclIndex* index = entries_[id].index.get();
+  if (index == nullptr) return IsAllowed(acl, identities, permissions);
+  return HasSuper(identities) || index->Allows(identities, permissions);
 }
 
 uint64_t AclTable::Hash(uint32_t id) const {

@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "tree/acl_index.h"
 #include "tree/types.h"
 
 namespace quorate::tree {
@@ -28,6 +30,8 @@ class AclTable {
 
   // REQUIRES: it is referenced.
   const std::vector<Acl>& Get(uint32_t id) const;
+  // The same as IsAllowed of the list, and no slower for a long one.
+  bool Allows(uint32_t id, std::span<const Identity> identities, int32_t permissions) const;
   // A hash of the list, which unlike the id is the same on each member.
   uint64_t Hash(uint32_t id) const;
 
@@ -39,6 +43,7 @@ class AclTable {
     const std::vector<Acl>* acl = nullptr;  // a key of ids_; nullptr: free
     uint64_t hash = 0;
     uint64_t references = 0;
+    std::unique_ptr<const AclIndex> index;  // of a long list, else null
   };
 
   uint32_t Add(const std::vector<Acl>& acl);

@@ -147,6 +147,77 @@ TEST_CASE("digest ids are masked behind the user") {
   CHECK(MaskDigestId("user") == "user");
 }
 
+// A list with entries of all schemes, of which many are alike.
+std::vector<Acl> RandomAcl(uint64_t* state) {
+  const auto next = [state](uint64_t below) {
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (*state >> 33) % below;
+  };
+  const auto number = [&](uint64_t below) { return std::to_string(next(below)); };
+  std::vector<Acl> acl;
+  const uint64_t count = 9 + next(30);
+  for (uint64_t i = 0; i < count; ++i) {
+    const int32_t permissions = static_cast<int32_t>(next(32));
+    switch (next(8)) {
+      case 0:
+        acl.push_back(MakeAcl(permissions, "sasl", next(4) == 0 ? "super" : "user" + number(5)));
+        break;
+      case 1:
+        acl.push_back(MakeAcl(permissions, "ip", "10.0." + number(3) + "." + number(4)));
+        break;
+      case 2:
+        acl.push_back(
+            MakeAcl(permissions, "ip", "10." + number(2) + ".0.0/" + std::to_string(next(33))));
+        break;
+      case 3:
+        acl.push_back(MakeAcl(permissions, "ip", "fe80::" + number(4) + "/" + number(129)));
+        break;
+      case 4:
+        acl.push_back(MakeAcl(permissions, "world", next(8) == 0 ? "anyone" : "somebody"));
+        break;
+      case 5:
+        acl.push_back(MakeAcl(permissions, "ip", "10.0.0"));  // no address, as imported data may be
+        break;
+      default:
+        acl.push_back(MakeAcl(permissions, "digest", "user" + number(9) + ":hash"));
+    }
+  }
+  return acl;
+}
+
+TEST_CASE("an indexed list allows what its entries allow") {
+  const std::vector<std::vector<Identity>> callers = {
+      {},
+      {{"digest", "user3:hash"}},
+      {{"ip", "10.0.0.1"}, {"digest", "user7:hash"}, {"digest", "user1:hash"}},
+      {{"ip", "10.1.200.3"}},
+      {{"ip", "fe80::2"}},
+      {{"ip", "10.0.0"}},
+      {{"ip", "nonsense"}},
+      {{"sasl", "user2"}},
+      {{"sasl", "super"}},
+      {{"world", "somebody"}},
+      {{"super", ""}},
+  };
+  uint64_t state = 1;
+  int allowed = 0;
+  for (int round = 0; round < 500; ++round) {
+    const std::vector<Acl> acl = RandomAcl(&state);
+    AclTable table;
+    const uint32_t id = table.Ref(acl);
+    for (const std::vector<Identity>& caller : callers) {
+      for (int32_t permission = 1; permission <= permission::kAll; permission *= 2) {
+        CAPTURE(round, caller.empty() ? "nobody" : caller[0].id, permission);
+        const bool expected = IsAllowed(acl, caller, permission);
+        REQUIRE(table.Allows(id, caller, permission) == expected);
+        if (expected) ++allowed;
+      }
+    }
+  }
+  CHECK(allowed > 1000);
+  CHECK(allowed < 500 * 11 * 5 - 1000);
+}
+
 TEST_CASE("equal lists share an entry until the last reference goes") {
   AclTable table;
   CHECK(table.Ref(OpenAcl()) == kOpenAclId);

@@ -112,7 +112,7 @@ Znode* Tree::Impl::Lookup(std::string_view path) const {
 bool Tree::Impl::IsPermitted(const Znode& node, std::span<const Identity> identities,
                              int32_t permissions) const {
   if (node.acl_id == kOpenAclId) return true;
-  return IsAllowed(acls_.Get(node.acl_id), identities, permissions);
+  return acls_.Allows(node.acl_id, identities, permissions);
 }
 
 uint64_t Tree::Impl::ComputeDigest() const {

@@ -31,6 +31,8 @@ inline constexpr size_t kNodesPerHold = 4096;
 // So many bytes that are copied out of the tree, into memory that the system has yet to give, cost
 // as much as one more znode.
 inline constexpr size_t kBytesPerNode = 256;
+// So many identities that are looked up in an access control list cost as much, too.
+inline constexpr size_t kIdentitiesPerNode = 4;
 
 // What changed at paths that are being listed.
 class Listings {

@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/strings.h"
 #include "rpc/server/reply_bytes.h"
+#include "rpc/server/request_limits.h"
 #include "rpc/zk/connection_loop.h"
 #include "rpc/zk/long_reads.h"
 
@@ -569,6 +570,12 @@ absl::StatusOr<Connection::Progress> Connection::StartWrite(std::string_view bod
     error = ErrorCode::kUnimplemented;
   }
   if (error == ErrorCode::kOk && request.multi && ResultBytesMax(request) > ReplyBytesMax()) {
+    error = kReplyTooLarge;
+  }
+  if (error == ErrorCode::kOk && !AclsFit(request, identities_.all())) {
+    error = ErrorCode::kInvalidAcl;
+  }
+  if (error == ErrorCode::kOk && !ChecksFit(request.ops.size(), identities_.all().size())) {
     error = kReplyTooLarge;
   }
   // Of ZooKeeper's errors the one that every client knows and that ends nothing: the session goes

@@ -55,7 +55,8 @@ Connection::Progress Connection::Read(int32_t xid, OpCode op, std::string_view b
   }
   ReplyWriter reply(&out_, xid, SeenZxid(), error);
   ++packets_sent_;
-  loop_->Spend(1 + data.size() / kBytesPerNode);
+  loop_->Spend(1 + data.size() / kBytesPerNode + acl.size() +
+               identities_.all().size() / kIdentitiesPerNode);
   if (error != ErrorCode::kOk) return Progress::kAnswered;
   if (op == OpCode::kGetData) WriteData(has_data, data, reply.body());
   if (op == OpCode::kGetAcl) WriteAcl(acl, reply.body());

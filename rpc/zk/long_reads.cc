@@ -153,6 +153,11 @@ class Connection::MultiRead final : public LongRead {
   }
 
  private:
+  // What it costs to see that the caller may read a znode.
+  static size_t CheckCost(const Connection& connection) {
+    return 1 + connection.identities_.all().size() / kIdentitiesPerNode;
+  }
+
   // Both return what it cost, or nothing if it is too large.
   std::optional<size_t> ReadData(Connection* connection, const tree::Tree& tree,
                                  const MultiReadItem& item, BigEndianWriter& to) {
@@ -163,7 +168,7 @@ class Connection::MultiRead final : public LongRead {
         tree.GetData(item.path, connection->identities_.all(), &data, &has_data, &stat);
     if (error != ErrorCode::kOk) {
       WriteMultiError(error, to);
-      return 1;
+      return CheckCost(*connection);
     }
     CompleteConfigNode(connection->loop_->door().members_text(), item.path, &stat, &data,
                        &has_data);
@@ -177,7 +182,7 @@ class Connection::MultiRead final : public LongRead {
     WriteMultiResultHeader(item.op, to);
     WriteData(has_data, data, to);
     WriteStat(stat, to);
-    return 1 + data.size() / kBytesPerNode;
+    return CheckCost(*connection) + data.size() / kBytesPerNode;
   }
 
   std::optional<size_t> ReadChildren(Connection* connection, const tree::Tree& tree,
@@ -204,12 +209,12 @@ class Connection::MultiRead final : public LongRead {
     if (error == ErrorCode::kTooLarge) return std::nullopt;
     if (error != ErrorCode::kOk) {
       WriteMultiError(error, to);
-      return 1;
+      return CheckCost(*connection);
     }
     WriteMultiResultHeader(item.op, to);
     to.Int(static_cast<int32_t>(names.count));
     to.Raw(names.bytes);
-    return 1 + names.count;
+    return CheckCost(*connection) + names.count;
   }
 
   const std::unique_ptr<const std::string> body_;

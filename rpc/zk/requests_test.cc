@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "rpc/server/request_limits.h"
 #include "rpc/zk/loop_fixture.h"
 
 namespace quorate::rpc::zk {
@@ -334,6 +335,58 @@ TEST_CASE("who knows the super password passes every list; so does everybody wit
   CHECK(open.Call(anyone, OpCode::kGetData, PathAndWatch("/n", false)).error == ErrorCode::kOk);
   const Packet who = open.Call(anyone, OpCode::kWhoAmI, "");
   CHECK(BigEndianReader(who.body).Int<int32_t>() == 1);
+}
+
+TEST_CASE("an access control list is bounded as each member would have to keep it") {
+  Fixture f;
+  const uint32_t tag = f.ConnectSession();
+  const auto set = [&](const std::vector<tree::Acl>& acl) {
+    std::string body = Path("/n");
+    BigEndianWriter writer(&body);
+    WriteAcl(acl, writer);
+    writer.Int<int32_t>(-1);
+    return f.Call(tag, OpCode::kSetAcl, body).error;
+  };
+  const auto entries = [](int count, const std::string& scheme, const std::string& id) {
+    std::vector<tree::Acl> acl;
+    for (int i = 0; i < count; ++i) acl.push_back({i, {scheme, id}});
+    acl.push_back({tree::permission::kAll, {"world", "anyone"}});
+    return acl;
+  };
+  REQUIRE(f.Call(tag, OpCode::kCreate, Create("/n", "")).error == ErrorCode::kOk);
+  CHECK(set(entries(kAclEntriesMax - 1, "digest", "u:h")) == ErrorCode::kOk);
+  CHECK(set(entries(kAclEntriesMax, "digest", "u:h")) == ErrorCode::kInvalidAcl);
+  CHECK(set(entries(3, "digest", "u:" + std::string(30'000, 'h'))) == ErrorCode::kInvalidAcl);
+  // Each entry becomes one for each of three identities.
+  REQUIRE(f.Call(tag, OpCode::kAuth, Auth("digest", "a:a")).error == ErrorCode::kOk);
+  REQUIRE(f.Call(tag, OpCode::kAuth, Auth("digest", "b:b")).error == ErrorCode::kOk);
+  CHECK(set(entries(kAclEntriesMax / 3 - 1, "auth", "")) == ErrorCode::kOk);
+  CHECK(set(entries(kAclEntriesMax / 3 + 1, "auth", "")) == ErrorCode::kInvalidAcl);
+  // What is refused is in no log.
+  f.Write(tag, 5, OpCode::kCreate, CreateWithAcl("/x", entries(60'000, "auth", "")));
+  f.sockets.RunTurns();
+  CHECK(f.service.batches.empty());
+  CHECK(f.Next(tag).error == ErrorCode::kInvalidAcl);
+}
+
+TEST_CASE("a multi checks permissions a bounded number of times") {
+  Fixture f;
+  const uint32_t tag = f.ConnectSession();
+  REQUIRE(f.Call(tag, OpCode::kCreate, Create("/n", "")).error == ErrorCode::kOk);
+  std::string checks;
+  BigEndianWriter writer(&checks);
+  for (int i = 0; i < 10'000; ++i) {
+    WriteMultiResultHeader(OpCode::kCheck, writer);
+    writer.String("/n");
+    writer.Int<int32_t>(-1);
+  }
+  WriteMultiEnd(writer);
+  CHECK(f.Call(tag, OpCode::kMulti, checks).error == ErrorCode::kOk);
+  for (int i = 0; i < 50; ++i) {
+    REQUIRE(f.Call(tag, OpCode::kAuth, Auth("digest", "u:" + std::to_string(i))).error ==
+            ErrorCode::kOk);
+  }
+  CHECK(f.Call(tag, OpCode::kMulti, checks).error == kReplyTooLarge);
 }
 
 TEST_CASE("the members are the data of /zookeeper/config, and cannot be changed yet") {

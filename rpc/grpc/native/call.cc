@@ -163,7 +163,8 @@ absl::Status Call::DoRead() {
   const v1::ErrorCode error = Read(loop_->tree(), path_, identities_, loop_->door().members_text(),
                                    response.mutable_result());
   if (error != v1::OK) return FailRead(error);
-  loop_->Spend(1 + response.result().ByteSizeLong() / kBytesPerNode);
+  loop_->Spend(1 + response.result().ByteSizeLong() / kBytesPerNode +
+               identities_.all().size() / kIdentitiesPerNode);
   Send(response);
   return absl::OkStatus();
 }

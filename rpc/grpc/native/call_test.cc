@@ -260,6 +260,25 @@ TEST_CASE("a call that not all members know is refused, and names its path") {
   CHECK(DetailOf(status).code() == v1::UNIMPLEMENTED);
 }
 
+TEST_CASE("an access control list is bounded as each member would have to keep it") {
+  Fixture f;
+  v1::CreateRequest create;
+  *create.mutable_create() = CreateOp("/n").create();
+  for (int i = 0; i < 200; ++i) {
+    v1::Acl* entry = create.mutable_create()->add_acl();
+    entry->set_permissions(i);
+    entry->set_scheme("auth");
+  }
+  v1::Credential* alice = create.add_credentials();
+  alice->set_scheme("digest");
+  alice->set_secret("alice:wonder");
+  v1::CreateResponse response;
+  CHECK(DetailOf(f.Unary(Method::kCreate, create, &response)).code() == v1::TOO_LARGE);
+  CHECK(f.service.batches.empty());
+  create.mutable_create()->mutable_acl()->DeleteSubrange(50, 150);
+  CHECK(f.Unary(Method::kCreate, create, &response).ok());
+}
+
 TEST_CASE("credentials of a call are its identities") {
   Fixture f;
   v1::CreateRequest create;

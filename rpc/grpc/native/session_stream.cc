@@ -544,7 +544,8 @@ template <class Result>
 void SessionStream::DoRead(const std::string& path, Result* result, v1::Response* response) {
   const v1::ErrorCode error =
       Read(loop_->tree(), path, identities_, loop_->door().members_text(), result);
-  loop_->Spend(1 + result->ByteSizeLong() / kBytesPerNode);
+  loop_->Spend(1 + result->ByteSizeLong() / kBytesPerNode +
+               identities_.all().size() / kIdentitiesPerNode);
   if (error == v1::OK) return;
   response->clear_kind();
   response->set_error(error);

@@ -5,6 +5,7 @@
 #include "rpc/grpc/native/translation.h"
 #include "rpc/proto/errors.h"
 #include "rpc/server/reply_bytes.h"
+#include "rpc/server/request_limits.h"
 
 namespace quorate::rpc::native {
 namespace {
@@ -73,6 +74,8 @@ v1::ErrorCode MakeRequest(const google::protobuf::RepeatedPtrField<v1::Operation
   if (tree::VersionNeeded(*request) > service.version_in_force()) return v1::UNIMPLEMENTED;
   if (data_bytes > static_cast<size_t>(config.jute_max_buffer_bytes)) return v1::TOO_LARGE;
   if (ResultBytesMax(*request) > static_cast<size_t>(config.max_reply_bytes)) return v1::TOO_LARGE;
+  if (!AclsFit(*request, request->identities)) return v1::TOO_LARGE;
+  if (!ChecksFit(request->ops.size(), request->identities.size())) return v1::TOO_LARGE;
   return service.refuses_data() && tree::AddsData(*request) ? v1::NO_SPACE : v1::OK;
 }
 

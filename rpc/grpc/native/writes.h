@@ -37,7 +37,8 @@ absl::Status CheckContact(const ServerStatus& status, int64_t limit_ms);
 absl::Status IsBehind(tree::Zxid wanted, tree::Zxid applied);
 
 // Makes the operations of a write those of `*request`. Otherwise than with OK, the write is not to
-// be made (MakeRefused). Views point into `operations`.
+// be made (MakeRefused). Views point into `operations`. REQUIRES: the request has the identities of
+// the caller.
 v1::ErrorCode MakeRequest(const google::protobuf::RepeatedPtrField<v1::Operation>& operations,
                           const Config& config, const Service& service, tree::Request* request);
 // Makes of it a request that changes nothing and fails in every tree, with `why` if all members
