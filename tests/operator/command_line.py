@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 
 import harness
+import quorate_cli
 import server as servers
 import zkwire as zk
 
@@ -19,9 +20,7 @@ NOBODY = "127.0.0.1:1"
 
 def _run(*arguments, data=b"", environment=None):
     """(exit status, standard output, standard error), in bytes."""
-    program = os.environ.get("QUORATE", servers.QUORATE)
-    result = subprocess.run([program, *map(str, arguments)], input=data, capture_output=True, timeout=60,
-                            check=False, env=dict(os.environ, QUORATE_CONFIG="", **(environment or {})))
+    result = quorate_cli.run(*arguments, typed=data, environment={"QUORATE_CONFIG": "", **(environment or {})})
     return result.returncode, result.stdout, result.stderr
 
 
@@ -210,8 +209,7 @@ def test_defaults_come_from_the_files_of_the_person_and_of_the_machine():
             environment.pop(name, None)
 
         def run(*arguments, **more):
-            program = os.environ.get("QUORATE", servers.QUORATE)
-            result = subprocess.run([program, *arguments], stdin=subprocess.DEVNULL, text=True, timeout=60,
+            result = subprocess.run([quorate_cli.PROGRAM, *arguments], stdin=subprocess.DEVNULL, text=True, timeout=60,
                                     capture_output=True, check=False, env=dict(environment, **more))
             return result.returncode, result.stdout, result.stderr
         status, output, errors = run("status")
@@ -232,7 +230,6 @@ def test_defaults_come_from_the_files_of_the_person_and_of_the_machine():
 
 def _completed(line, environment):
     """What bash offers at the end of `line`, with the script loaded."""
-    program = os.environ.get("QUORATE", servers.QUORATE)
     script = r'''
 source <("$1" completion bash)
 COMP_LINE=$2 COMP_POINT=${#2}
@@ -243,7 +240,7 @@ COMP_WORDS[0]=$1
 _quorate
 printf '%s\n' "${COMPREPLY[@]}"
 '''
-    result = subprocess.run(["bash", "-c", script, "bash", program, line], capture_output=True, text=True, timeout=60,
+    result = subprocess.run(["bash", "-c", script, "bash", quorate_cli.PROGRAM, line], capture_output=True, text=True, timeout=60,
                             check=False, env=dict(os.environ, QUORATE_CONFIG="", **environment))
     assert result.returncode == 0, result.stderr
     return result.stdout.split()

@@ -43,41 +43,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "../lib/preload.h"
+
 static const char kServes[] = "clients are welcome on";
 
 static atomic_long calls;
 static atomic_bool serves;
 static atomic_bool has_failed;
 static char failed[PATH_MAX];  // what the call concerned that failed first
-
-static void* next(const char* name) {
-  void* function = dlsym(RTLD_NEXT, name);
-  if (function == NULL) abort();
-  return function;
-}
-
-// Without the functions below.
-static void add_to(const char* variable, const char* text) {
-  const char* path = getenv(variable);
-  if (path == NULL) return;
-  const long fd =
-      syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-  if (fd < 0) return;
-  syscall(SYS_write, fd, text, strlen(text));
-  syscall(SYS_close, fd);
-}
-
-// "function path\n", with # for each number in the path.
-static void make_line(const char* function, const char* path, char* line, size_t size) {
-  char* to = line + snprintf(line, size, "%s%s", function, *path == '\0' ? "" : " ");
-  for (; *path != '\0' && to < line + size - 3; ++path) {
-    const int digit = *path >= '0' && *path <= '9';
-    if (digit && to[-1] == '#') continue;
-    *to++ = digit ? '#' : *path;
-  }
-  *to++ = '\n';
-  *to = '\0';
-}
 
 // The error of a call with that step, or 0; `object` is what it concerns.
 static int error_of(const char* function, const char* path, const char* object) {
@@ -90,13 +63,13 @@ static int error_of(const char* function, const char* path, const char* object) 
   const char* number = getenv("FAIL_AT_ERRNO");
   if (step == NULL || count == NULL || number == NULL) return 0;
   const int error = atoi(number);
-  const bool is_step = strncmp(line, step, strlen(step)) == 0 && line[strlen(step)] == '\n';
+  const bool matches = is_step(line, step);
   if (atomic_load(&has_failed)) {
     const bool is_same = strcmp(object, failed) == 0;
     const bool is_of_all = *object != '\0' && (error == EIO || error == EACCES);
-    return is_same && (is_step || is_of_all) ? error : 0;
+    return is_same && (matches || is_of_all) ? error : 0;
   }
-  if (!is_step || atomic_fetch_add(&calls, 1) + 1 != atol(count)) return 0;
+  if (!matches || atomic_fetch_add(&calls, 1) + 1 != atol(count)) return 0;
   snprintf(failed, sizeof(failed), "%s", object);
   atomic_store(&has_failed, true);
   add_to("FAIL_AT_FAILED", object);
@@ -104,26 +77,20 @@ static int error_of(const char* function, const char* path, const char* object) 
 }
 
 static int on_path(const char* function, const char* typed) {
-  const char* directory = getenv("FAIL_AT_DIRECTORY");
-  if (directory == NULL || typed == NULL) return 0;
+  if (typed == NULL) return 0;
   char path[PATH_MAX];
   int length = snprintf(path, sizeof(path), "%s", typed);
   while (length > 1 && length < PATH_MAX && path[length - 1] == '/') path[--length] = '\0';
-  const size_t size = strlen(directory);
-  if (strncmp(path, directory, size) != 0 || path[size] != '/') return 0;
+  const char* inside = below("FAIL_AT_DIRECTORY", path);
+  if (inside == NULL) return 0;
   // Nothing but texts.
   if (strstr(path, "/LOG") != NULL || strstr(path, "/server.log") != NULL) return 0;
-  return error_of(function, path + size + 1, path);
+  return error_of(function, inside, path);
 }
 
 static int on_fd(const char* function, int fd) {
-  char link[64];
   char path[PATH_MAX];
-  snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-  const ssize_t size = readlink(link, path, sizeof(path) - 1);
-  if (size <= 0) return 0;
-  path[size] = '\0';
-  return on_path(function, path);
+  return path_of_fd(fd, path) ? on_path(function, path) : 0;
 }
 
 static int on_nothing(const char* function, const void* caller) {
@@ -135,22 +102,12 @@ static int on_nothing(const char* function, const void* caller) {
   return error_of(function, "", "");
 }
 
-static int fail(int error) {
-  errno = error;
-  return -1;
+static int opened(const char* name, const char* path, int flags, mode_t mode) {
+  int (*real)(const char*, int, ...) = next(name);
+  const int makes = (flags & O_CREAT) != 0 && access(path, F_OK) != 0;
+  const int error = on_path(makes ? "create" : "open", path);
+  return error != 0 ? fail(error) : real(path, flags, mode);
 }
-
-#define OPEN(name)                                                         \
-  int name(const char* path, int flags, ...) {                             \
-    va_list arguments;                                                     \
-    va_start(arguments, flags);                                            \
-    const mode_t mode = (flags & O_CREAT) ? va_arg(arguments, mode_t) : 0; \
-    va_end(arguments);                                                     \
-    int (*real)(const char*, int, ...) = next(#name);                      \
-    const int makes = (flags & O_CREAT) != 0 && access(path, F_OK) != 0;   \
-    const int error = on_path(makes ? "create" : "open", path);            \
-    return error != 0 ? fail(error) : real(path, flags, mode);             \
-  }
 OPEN(open)
 OPEN(open64)
 

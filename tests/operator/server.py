@@ -9,8 +9,8 @@ import tempfile
 import time
 
 import harness
+import quorate_cli
 
-QUORATE = os.path.join(harness.ROOT, ".bazel/opt-bin/tools/quorate")
 START_SECONDS = 20
 POLL_SECONDS = 0.02
 
@@ -21,10 +21,7 @@ def quorated():
 
 def quorate(*arguments, environment=None):
     """(exit status, standard output, standard error) of the CLI."""
-    program = os.environ.get("QUORATE", QUORATE)
-    result = subprocess.run([program, *map(str, arguments)], stdin=subprocess.DEVNULL, text=True,
-                            capture_output=True, timeout=60, check=False,
-                            env=dict(os.environ, **(environment or {})))
+    result = quorate_cli.run(*arguments, environment=environment or {})
     return result.returncode, result.stdout, result.stderr
 
 

@@ -25,6 +25,7 @@ import time
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path[:0] = [os.path.join(HERE, "../lib"), HERE]
 import harness  # noqa: E402
+import preload  # noqa: E402
 import server as servers  # noqa: E402
 import zkwire as zk  # noqa: E402
 
@@ -55,13 +56,6 @@ WAYS_OUT = {
 }
 
 Call = collections.namedtuple("Call", "step count error")
-
-
-def make_library(directory):
-    library = os.path.join(directory, "fail_at.so")
-    subprocess.run(["cc", "-std=c11", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o", library,
-                    os.path.join(HERE, "fail_at.c"), "-ldl"], check=True)
-    return library
 
 
 class Start:
@@ -212,7 +206,7 @@ def check(kind, chooses, at_once=AT_ONCE):
     directory = tempfile.mkdtemp(prefix="quorate-operator-")
     starts = []
     try:
-        library = make_library(directory)
+        library = preload.build(os.path.join(HERE, "fail_at.c"), directory)
         template = make_data(directory) if kind.has_data else None
         starts = [kind(library, template) for _ in range(at_once)]
         chosen = chooses(starts[0].calls())

@@ -9,9 +9,9 @@ import sys
 import threading
 import time
 
-import harness
+import quorate_cli
 
-PROGRAM = os.environ.get("QUORATE") or os.path.join(harness.ROOT, ".bazel/opt-bin/tools/quorate")
+PROGRAM = quorate_cli.PROGRAM
 SECONDS = 30  # that anything may take
 _NUMBERS = itertools.count(1)
 
@@ -58,11 +58,9 @@ class Outcome:
 
 def run(where, *arguments, typed="", status=None, environment=()):
     """Runs `quorate`; `where` is for --server. Fails if it does not end with `status`, if that is given."""
-    command = [PROGRAM, "--server", where, *map(str, arguments)]
-    result = subprocess.run(command, input=typed, capture_output=True, text=True, timeout=SECONDS,
-                            check=False, env=dict(os.environ, **dict(environment)))
+    result = quorate_cli.run("--server", where, *arguments, typed=typed, seconds=SECONDS, environment=environment)
     outcome = Outcome(result.returncode, result.stdout, result.stderr)
-    assert status is None or outcome.status == status, f"{' '.join(command)}: {outcome}"
+    assert status is None or outcome.status == status, f"{' '.join(map(str, result.args))}: {outcome}"
     return outcome
 
 

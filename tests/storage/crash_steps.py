@@ -20,6 +20,7 @@ import time
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path[:0] = [os.path.join(HERE, "../lib"), HERE]
 import harness  # noqa: E402
+import preload  # noqa: E402
 import kills  # noqa: E402
 import seed  # noqa: E402
 import zkwire as zk  # noqa: E402
@@ -100,10 +101,7 @@ KNOWN = {*steps_of(SERVING), *steps_of(INSTALLING), *LEFT_OUT}
 
 def make_killer(directory):
     """The library that kills whoever it is preloaded into; in `directory`."""
-    library = os.path.join(directory, "kill_at.so")
-    subprocess.run(["cc", "-std=c11", "-O1", "-shared", "-fPIC", "-o", library,
-                    os.path.join(HERE, "kill_at.c"), "-ldl"], check=True)
-    return library
+    return preload.build(os.path.join(HERE, "kill_at.c"), directory)
 
 
 class Base:

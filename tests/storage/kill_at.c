@@ -28,38 +28,11 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "../lib/preload.h"
+
 static const char kRead[] = "read";
 
 static atomic_long operations;
-
-static void* next(const char* name) {
-  void* function = dlsym(RTLD_NEXT, name);
-  if (function == NULL) abort();
-  return function;
-}
-
-static void report(const char* line) {
-  const char* path = getenv("KILL_AT_REPORT");
-  if (path == NULL) return;
-  int (*real_open)(const char*, int, ...) = next("open");
-  ssize_t (*real_write)(int, const void*, size_t) = next("write");
-  const int fd = real_open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
-  if (fd < 0) return;
-  (void)!real_write(fd, line, strlen(line));
-  close(fd);
-}
-
-// "operation path\n", with # for each number in the path.
-static void make_line(const char* operation, const char* path, char* line, size_t size) {
-  char* to = line + snprintf(line, size, "%s ", operation);
-  for (; *path != '\0' && to < line + size - 3; ++path) {
-    const int digit = *path >= '0' && *path <= '9';
-    if (digit && to[-1] == '#') continue;
-    *to++ = digit ? '#' : *path;
-  }
-  *to++ = '\n';
-  *to = '\0';
-}
 
 // Whether the operation is to meet an I/O error.
 static int meets_error(const char* line) {
@@ -81,42 +54,28 @@ static int meets_error(const char* line) {
 
 // What the operation is to fail with: ENOSPC, EIO, or 0.
 static int count(const char* operation, const char* path) {
-  const char* directory = getenv("KILL_AT_DIRECTORY");
   const char* at = getenv("KILL_AT");
   const char* step = getenv("KILL_AT_STEP");
-  if (directory == NULL || at == NULL) return 0;
-  const size_t size = strlen(directory);
-  if (strncmp(path, directory, size) != 0 || path[size] != '/') return 0;
+  const char* inside = below("KILL_AT_DIRECTORY", path);
+  if (at == NULL || inside == NULL) return 0;
   // The text logs are nothing that a restart reads.
   if (strstr(path, "/LOG") != NULL || strstr(path, "/LOCK") != NULL) return 0;
   if (strstr(path, "/server.log") != NULL) return 0;
   char line[PATH_MAX];
-  make_line(operation, path + size + 1, line, sizeof(line));
+  make_line(operation, inside, line, sizeof(line));
   if (meets_error(line)) return EIO;
   // Changes nothing.
   if (strcmp(operation, kRead) == 0) return 0;
-  report(line);
-  if (step != NULL) {
-    if (strncmp(line, step, strlen(step)) != 0 || line[strlen(step)] != '\n') return 0;
-  }
+  add_to("KILL_AT_REPORT", line);
+  if (step != NULL && !is_step(line, step)) return 0;
   if (atomic_fetch_add(&operations, 1) + 1 == atol(at)) raise(SIGKILL);
   const char* full = getenv("KILL_AT_FULL");
   return full != NULL && access(full, F_OK) == 0 ? ENOSPC : 0;
 }
 
 static int count_fd(const char* operation, int fd) {
-  char link[64];
   char path[PATH_MAX];
-  snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-  const ssize_t size = readlink(link, path, sizeof(path) - 1);
-  if (size <= 0) return 0;
-  path[size] = '\0';
-  return count(operation, path);
-}
-
-static int fail(int error) {
-  errno = error;
-  return -1;
+  return path_of_fd(fd, path) ? count(operation, path) : 0;
 }
 
 static int count_at(const char* operation, int directory, const char* name) {
@@ -142,14 +101,6 @@ static int opened(const char* name, const char* path, int flags, mode_t mode) {
   return error != 0 ? fail(error) : real(path, flags, mode);
 }
 
-#define OPEN(name)                                                         \
-  int name(const char* path, int flags, ...) {                             \
-    va_list arguments;                                                     \
-    va_start(arguments, flags);                                            \
-    const mode_t mode = (flags & O_CREAT) ? va_arg(arguments, mode_t) : 0; \
-    va_end(arguments);                                                     \
-    return opened(#name, path, flags, mode);                               \
-  }
 OPEN(open)
 OPEN(open64)
 
