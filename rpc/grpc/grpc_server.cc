@@ -8,10 +8,14 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <chrono>
 #include <mutex>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
 #include "rpc/listen/listen.h"
+#include "rpc/listen/lookup.h"
 
 namespace quorate::rpc {
 namespace {
@@ -36,22 +40,55 @@ void EnablePlugins() {
   });
 }
 
-// Why nothing can listen on `address`, which gRPC does not tell: another attempt does.
-std::string WhyNotListening(const std::string& address) {
-  using boost::asio::ip::tcp;
+using boost::asio::ip::tcp;
+using boost::system::error_code;
+
+// Returns those endpoints of `address` ("host:port") that this machine has; none, and the reason in
+// `*error`, if it has none.
+std::set<tcp::endpoint> EndpointsOf(const std::string& address, error_code* error) {
   const size_t colon = address.rfind(':');
   ASSERT(colon != std::string::npos);
   std::string host = address.substr(0, colon);
   if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+  const auto port = static_cast<uint16_t>(std::stoi(address.substr(colon + 1)));
+  const std::vector<tcp::endpoint> found = LookUpOwnName("grpcPortAddress", host, port, error);
+  if (found.size() == 1) return {found.front()};
+  // Of a name's addresses, this machine may lack some. gRPC would refuse to start for one of them.
+  std::set<tcp::endpoint> own;
   boost::asio::io_context context;
-  boost::system::error_code error;
-  const auto found = tcp::resolver(context).resolve(host, address.substr(colon + 1),
-                                                    tcp::resolver::passive, error);
-  for (auto at = found.begin(); !error && at != found.end(); ++at) {
+  for (const tcp::endpoint& endpoint : found) {
     tcp::acceptor acceptor(context);
-    error = ListenOn(at->endpoint(), Families::kBoth, &acceptor);
+    const error_code problem = ListenOn({endpoint.address(), 0}, Families::kOwn, &acceptor);
+    if (problem) {
+      *error = problem;
+    } else {
+      own.insert(endpoint);
+    }
   }
-  return error ? error.message() : "an attempt right after that succeeded; start the server again";
+  return own;
+}
+
+std::string TextOf(const tcp::endpoint& endpoint) {
+  const std::string host = endpoint.address().to_string();
+  return endpoint.address().is_v6() ? absl::StrCat("[", host, "]:", endpoint.port())
+                                    : absl::StrCat(host, ":", endpoint.port());
+}
+
+// Why nothing can listen on the endpoints, which gRPC does not tell: another attempt does.
+std::string WhyNotListening(const std::set<tcp::endpoint>& endpoints) {
+  boost::asio::io_context context;
+  for (const tcp::endpoint& endpoint : endpoints) {
+    tcp::acceptor acceptor(context);
+    const error_code error = ListenOn(endpoint, Families::kBoth, &acceptor);
+    if (error) return error.message();
+  }
+  return "an attempt right after that succeeded, and the line of gRPC before this one has its own "
+         "reason; start the server again";
+}
+
+absl::Status CannotListen(const std::string& address, const std::string& why) {
+  return absl::UnavailableError(
+      absl::StrCat("cannot listen for gRPC clients (grpcPort) on ", address, ": ", why));
 }
 
 }  // namespace
@@ -61,9 +98,14 @@ GrpcServer::~GrpcServer() { ASSERT(server_ == nullptr, "it was stopped"); }
 absl::Status GrpcServer::Start(
     const std::string& address,
     const std::vector<std::pair<std::string, grpc::Service*>>& services) {
+  error_code error;
+  const std::set<tcp::endpoint> endpoints = EndpointsOf(address, &error);
+  if (endpoints.empty()) return CannotListen(address, error.message());
   EnablePlugins();
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port_);
+  for (const tcp::endpoint& endpoint : endpoints) {
+    builder.AddListeningPort(TextOf(endpoint), grpc::InsecureServerCredentials(), &port_);
+  }
   names_.clear();
   for (const auto& [name, service] : services) {
     builder.RegisterService(service);
@@ -86,8 +128,7 @@ absl::Status GrpcServer::Start(
     return absl::OkStatus();
   }
   Stop();
-  return absl::UnavailableError(absl::StrCat("cannot listen for gRPC clients (grpcPort) on ",
-                                             address, ": ", WhyNotListening(address)));
+  return CannotListen(address, WhyNotListening(endpoints));
 }
 
 void GrpcServer::Stop() {

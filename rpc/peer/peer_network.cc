@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/random.h"
 #include "rpc/listen/listen.h"
+#include "rpc/listen/lookup.h"
 
 namespace quorate::rpc {
 namespace {
@@ -97,15 +98,6 @@ void PeerNetwork::Tick() {
 
 // --- The listening side --------------------------------------------------------------------------
 
-std::vector<tcp::endpoint> PeerNetwork::ListenEndpoints(error_code* error) const {
-  const PeerAddress& address = options_.listen_address;
-  boost::asio::io_context own;
-  tcp::resolver resolver(own);
-  const auto found =
-      resolver.resolve(address.host, std::to_string(address.port), tcp::resolver::passive, *error);
-  return {found.begin(), found.end()};
-}
-
 error_code PeerNetwork::AddListener(const std::function<error_code(tcp::acceptor*)>& listen) {
   auto listener = std::make_unique<Listener>(Listener{tcp::acceptor(context_)});
   const error_code error = listen(&listener->acceptor);
@@ -119,7 +111,9 @@ absl::Status PeerNetwork::Listen() {
   if (address.host.empty()) {
     problem = AddListener([&](tcp::acceptor* to) { return ListenOnAll(address.port, to); });
   } else {
-    for (const tcp::endpoint& endpoint : ListenEndpoints(&problem)) {
+    const auto endpoints = LookUpOwnName(absl::StrCat("server.", options_.self.value()),
+                                         address.host, address.port, &problem);
+    for (const tcp::endpoint& endpoint : endpoints) {
       const error_code error =
           AddListener([&](tcp::acceptor* to) { return ListenOn(endpoint, Families::kOwn, to); });
       if (error) problem = error;

@@ -87,9 +87,6 @@ class PeerNetwork : public PeerLinks, public consensus::EventLoop, private PeerR
   };
 
   absl::Status Listen();
-  // What is to be listened on.
-  std::vector<boost::asio::ip::tcp::endpoint> ListenEndpoints(
-      boost::system::error_code* error) const;
   boost::system::error_code AddListener(
       const std::function<boost::system::error_code(boost::asio::ip::tcp::acceptor*)>& listen);
   void Accept(Listener* listener);

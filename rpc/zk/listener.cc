@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
 #include "rpc/listen/listen.h"
+#include "rpc/listen/lookup.h"
 
 namespace quorate::rpc::zk {
 namespace {
@@ -41,15 +42,14 @@ absl::Status ZkListener::Listen() {
     return error ? CannotListen(config, error) : absl::OkStatus();
   }
   // A number, or a name of this machine.
-  const auto found = tcp::resolver(threads_[0]->context())
-                         .resolve(config.client_address, std::to_string(config.client_port),
-                                  tcp::resolver::passive, error);
+  const auto found =
+      LookUpOwnName("clientPortAddress", config.client_address, config.client_port, &error);
   if (error || found.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat(config.file, ": clientPortAddress: \"", config.client_address,
                      "\" is neither an IP address nor a name that is known: ", error.message()));
   }
-  error = ListenOn(found.begin()->endpoint(), Families::kBoth, acceptor_.get());
+  error = ListenOn(found.front(), Families::kBoth, acceptor_.get());
   return error ? CannotListen(config, error) : absl::OkStatus();
 }
 
