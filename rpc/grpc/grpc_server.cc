@@ -14,8 +14,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
+#include "rpc/grpc/grpc_resources.h"
 #include "rpc/listen/listen.h"
 #include "rpc/listen/lookup.h"
+#include "rpc/server/fatal_error.h"
 
 namespace quorate::rpc {
 namespace {
@@ -42,6 +44,12 @@ void EnablePlugins() {
 
 using boost::asio::ip::tcp;
 using boost::system::error_code;
+
+constexpr char kAborted[] =
+    "cannot start gRPC (grpcPort): its library gave up, as it does when it gets no thread, memory "
+    "or file descriptor; raise the limits of open files (ulimit -n, LimitNOFILE= in the systemd "
+    "unit), of processes and threads (ulimit -u, TasksMax=, pids.max of the container) and of "
+    "memory, or remove grpcPort from the configuration";
 
 // Returns those endpoints of `address` ("host:port") that this machine has; none, and the reason in
 // `*error`, if it has none.
@@ -101,6 +109,8 @@ absl::Status GrpcServer::Start(
   error_code error;
   const std::set<tcp::endpoint> endpoints = EndpointsOf(address, &error);
   if (endpoints.empty()) return CannotListen(address, error.message());
+  if (absl::Status s = CheckGrpcResources(); !s.ok()) return s;
+  const ReportedAborts reported_aborts(kAborted);
   EnablePlugins();
   grpc::ServerBuilder builder;
   for (const tcp::endpoint& endpoint : endpoints) {

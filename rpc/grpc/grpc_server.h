@@ -25,7 +25,8 @@ class GrpcServer {
 
   // Listens on `address` ("host:port") without TLS, for `services`, by their full names, all of the
   // callback kind; they must outlive Stop. Unavailable, naming the address, if it is not free or
-  // not of this machine.
+  // not of this machine; ResourceExhausted if there are too few threads or file descriptors. Called
+  // by the program's main thread: if gRPC aborts the process meanwhile, that is reported as fatal.
   absl::Status Start(const std::string& address,
                      const std::vector<std::pair<std::string, grpc::Service*>>& services);
   // What it listens on: also if that was left to the system, by port 0.

@@ -1,9 +1,11 @@
 #include "rpc/server/fatal_error.h"
 
+#include <signal.h>
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <boost/system/system_error.hpp>
 #include <cerrno>
 #include <cstdio>
@@ -12,9 +14,11 @@
 #include <exception>
 #include <new>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/assert.h"
 
 namespace quorate::rpc {
 namespace {
@@ -92,7 +96,23 @@ void LogAndPrint(const std::string& message) {
   if (!same) std::fprintf(stderr, "quorated: %s\n", message.c_str());
 }
 
+// Of ReportedAborts, if there is one.
+const std::string* abort_message = nullptr;
+std::atomic_flag abort_is_reported;
+
+// Handles SIGABRT. abort() raises it on the thread that calls it, so that, unlike handlers of other
+// signals, this one may lock and allocate.
+[[noreturn]] void OnAbort(int /*signal*/) {
+  if (abort_is_reported.test_and_set()) {
+    sleep(1);  // another thread reports it, or this one was aborted while it did
+  } else {
+    LogAndPrint(*abort_message);
+  }
+  std::_Exit(1);
+}
+
 [[noreturn]] void OnTerminate() {
+  DoNotReportAbort();
   const std::exception_ptr exception = std::current_exception();
   const std::string text = exception ? SystemErrorText(exception) : "";
   if (text.empty()) std::abort();
@@ -120,6 +140,19 @@ void ReportFatal(const std::string& message) {
   LogAndPrint(WithAdvice(message));
   spdlog::shutdown();
 }
+
+ReportedAborts::ReportedAborts(std::string message) : message_(std::move(message)) {
+  ASSERT(abort_message == nullptr, "there is one object at a time");
+  abort_message = &message_;
+  signal(SIGABRT, OnAbort);
+}
+
+ReportedAborts::~ReportedAborts() {
+  signal(SIGABRT, SIG_DFL);
+  abort_message = nullptr;
+}
+
+void DoNotReportAbort() { signal(SIGABRT, SIG_DFL); }
 
 void ReportUnhandledSystemErrors() { std::set_terminate(OnTerminate); }
 

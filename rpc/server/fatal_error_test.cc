@@ -1,12 +1,52 @@
 #include "rpc/server/fatal_error.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <functional>
 
 namespace quorate::rpc {
 namespace {
 
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
+
+// How a process ends that runs `function`, as waitpid tells.
+int EndOf(const std::function<void()>& function) {
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    signal(SIGABRT, SIG_DFL);  // Catch handles it
+    function();
+    std::_Exit(0);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  return status;
+}
+
+TEST_CASE("an abort ends a process with status 1 only while aborts are reported") {
+  const auto is_reported = [](int status) { return WIFEXITED(status) && WEXITSTATUS(status) == 1; };
+  const auto is_aborted = [](int status) {
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+  };
+  CHECK(is_reported(EndOf([] {
+    const ReportedAborts reported("a library gave up");
+    std::abort();
+  })));
+  CHECK(is_aborted(EndOf([] {
+    { const ReportedAborts reported("a library gave up"); }
+    std::abort();
+  })));
+  CHECK(is_aborted(EndOf([] {
+    const ReportedAborts reported("a library gave up");
+    DoNotReportAbort();
+    std::abort();
+  })));
+}
 
 TEST_CASE("an error of the system is reported with what to do about it") {
   const std::string files = WithAdvice("/d/identity: cannot open: Too many open files");

@@ -113,6 +113,12 @@ void FlushLog() {
   if (spdlog::logger* logger = spdlog::default_logger_raw()) logger->flush();
 }
 
+// An assertion of this program fails, and is about to end it.
+void OnAssertion() {
+  quorate::rpc::DoNotReportAbort();
+  FlushLog();
+}
+
 // The log goes to standard output, and nobody who logs waits for that.
 void StartLog() {
   auto output = std::make_shared<quorate::rpc::LogOutput>(STDOUT_FILENO);
@@ -120,7 +126,7 @@ void StartLog() {
   spdlog::set_pattern(kLogPattern);
   spdlog::flush_on(spdlog::level::critical);
   quorate::rpc::TakeGrpcLog();
-  quorate::SetAssertionHook(FlushLog);
+  quorate::SetAssertionHook(OnAssertion);
 }
 
 // Connections above the limit are refused by the kernel, which clients see as a server that hangs.

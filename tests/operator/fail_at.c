@@ -14,8 +14,7 @@
 //   path,
 //                      the port, or nothing
 //
-// Calls count until the server has logged that it serves. Those that gRPC makes by itself do not:
-// it aborts the process when it has no descriptor or thread.
+// Calls count until the server has logged that it serves.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -93,13 +92,15 @@ static int on_fd(const char* function, int fd) {
   return path_of_fd(fd, path) ? on_path(function, path) : 0;
 }
 
+// The step of a call that gRPC makes by itself is "gRPC-function".
 static int on_nothing(const char* function, const void* caller) {
   Dl_info info;
-  if (dladdr(caller, &info) != 0 && info.dli_fname != NULL) {
-    if (strstr(info.dli_fname, "libgrpc") != NULL || strstr(info.dli_fname, "libgpr") != NULL)
-      return 0;
-  }
-  return error_of(function, "", "");
+  char step[64];
+  const bool is_found = dladdr(caller, &info) != 0 && info.dli_fname != NULL;
+  const bool is_grpc = is_found && (strstr(info.dli_fname, "libgrpc") != NULL ||
+                                    strstr(info.dli_fname, "libgpr") != NULL);
+  snprintf(step, sizeof(step), "%s%s", is_grpc ? "gRPC-" : "", function);
+  return error_of(step, "", "");
 }
 
 static int opened(const char* name, const char* path, int flags, mode_t mode) {
@@ -214,6 +215,18 @@ ON_NOTHING(epoll_create1, (int flags), (flags))
 ON_NOTHING(epoll_create, (int size), (size))
 ON_NOTHING(eventfd, (unsigned int value, int flags), (value, flags))
 ON_NOTHING(timerfd_create, (int clock, int flags), (clock, flags))
+
+// Counts for the program itself: other libraries may do without the memory.
+void* mmap(void* address, size_t size, int protection, int flags, int fd, off_t at) {
+  void* (*real)(void*, size_t, int, int, int, off_t) = next("mmap");
+  Dl_info info;
+  const bool is_own = dladdr(__builtin_return_address(0), &info) != 0 && info.dli_fname != NULL &&
+                      strcmp(info.dli_fname, program_invocation_name) == 0;
+  const int error = is_own ? error_of("mmap", "", "") : 0;
+  if (error == 0) return real(address, size, protection, flags, fd, at);
+  errno = error;
+  return MAP_FAILED;
+}
 
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*),
                    void* argument) {

@@ -12,6 +12,7 @@ import collections
 import concurrent.futures
 import contextlib
 import errno
+import itertools
 import os
 import random
 import re
@@ -46,14 +47,19 @@ ERRORS = {
     "link": (errno.EIO,), "remove": (errno.EACCES, errno.EIO), "bind": (errno.EADDRINUSE, errno.EACCES),
     "listen": (errno.EADDRINUSE,), "socket": (errno.EMFILE,), "epoll_create1": (errno.EMFILE,),
     "eventfd": (errno.EMFILE,), "timerfd_create": (errno.EMFILE,), "pthread_create": (errno.EAGAIN,),
+    "mmap": (errno.ENOMEM,),
+    "gRPC-socket": (errno.EMFILE,), "gRPC-epoll_create1": (errno.EMFILE,), "gRPC-eventfd": (errno.EMFILE,),
+    "gRPC-pthread_create": (errno.EAGAIN,),
 }
 # What is said at least about what to do.
 WAYS_OUT = {
     errno.EACCES: "as the user that owns its files|running as user|CAP_NET_BIND_SERVICE",
     errno.EROFS: "writable",
     errno.EMFILE: "ulimit -n", errno.ENOSPC: "[Mm]ake room", errno.EIO: "dmesg", errno.ENOLCK: "lock",
-    errno.EADDRINUSE: "ss -ltnp", errno.EAGAIN: "ulimit -u",
+    errno.EADDRINUSE: "ss -ltnp", errno.EAGAIN: "ulimit -u", errno.ENOMEM: "memory of",
 }
+# gRPC keeps the reason to itself: it aborts, or tells that it cannot listen.
+OF_GRPC = "cannot start gRPC .*ulimit -n.*ulimit -u|gRPC .*start the server again"
 
 Call = collections.namedtuple("Call", "step count error")
 
@@ -96,14 +102,15 @@ class Start:
                                        os.environ, LD_PRELOAD=self.library, FAIL_AT_DIRECTORY=self.root,
                                        **environment))
         try:
-            return self._wait(process)
+            return self.wait(process)
         finally:
             process.kill()
             process.wait()
             process.stdout.close()
 
     @staticmethod
-    def _wait(process):
+    def wait(process):
+        """As run."""
         until = time.monotonic() + SECONDS
         said = b""
         with selectors.DefaultSelector() as selector:
@@ -159,6 +166,10 @@ class Start:
         missing = []
         if not critical:
             missing.append("no line of level critical")
+        if call.step.startswith("gRPC-"):
+            if not re.search(OF_GRPC, last):
+                missing.append("gRPC or what to do is not named")
+            return f"{'; '.join(missing)}: {last}" if missing else ""
         if what not in last:
             missing.append(f"{what} is not named")
         if os.strerror(call.error) not in last:
@@ -251,6 +262,35 @@ def test_a_first_start_of_a_member_in_which_a_call_fails_says_what_and_why_and_w
 
 def test_a_start_with_data_in_which_a_call_fails_says_what_and_why_and_what_to_do():
     return _some(StartWithData)
+
+
+def test_a_start_in_which_a_call_of_grpc_fails_says_so():
+    wrong, count = check(FirstStartAlone, lambda calls: [call for call in calls if call.step.startswith("gRPC-")])
+    assert count > 10, f"only {count} calls of gRPC are seen"
+    assert not wrong, "\n".join(f"{_text(c)}: {w}" for c, w in wrong)
+    return f"{count} calls"
+
+
+def test_a_start_with_too_few_file_descriptors_names_the_limit():
+    """With each limit that is too small, up to one with which it serves."""
+    with servers.place() as (place, port):
+        config = servers.write(f"{place}/zoo.cfg", f"dataDir={place}/data\nclientPort={port + 1}\n"
+                               f"clientPortAddress=127.0.0.1\ngrpcPort={port + 101}\n{SMALL_LOG}")
+        for limit in itertools.count(8):
+            assert limit < 200, "it serves with none of these limits"
+            shutil.rmtree(f"{place}/data", ignore_errors=True)
+            process = subprocess.Popen(["prlimit", f"--nofile={limit}", servers.quorated(), config],
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            try:
+                status, said = Start.wait(process)
+            finally:
+                process.kill()
+                process.wait()
+                process.stdout.close()
+            if status is None:
+                return f"8 to {limit - 1}"
+            last = harness.end_of(said, 1)
+            assert status == 1 and "ulimit -n" in last, f"--nofile={limit}: status {status}: {harness.end_of(said, 4)}"
 
 
 def main():
