@@ -14,9 +14,11 @@
 #include <limits>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
 #include "consensus/log/env.h"
+#include "consensus/log/out_of_descriptors.h"
 
 namespace quorate::consensus {
 namespace {
@@ -25,11 +27,15 @@ namespace {
 constexpr mode_t kFileMode = 0640;
 constexpr mode_t kDirectoryMode = 0750;
 constexpr size_t kZeroChunkBytes = 1u << 20;
+// The type of the empty payload of a status that IsOutOfDescriptors recognizes.
+constexpr char kOutOfDescriptorsUrl[] = "quorate/out-of-descriptors";
 
 // Names the path, what was tried and the text of `error` (an errno).
 absl::Status PathError(int error, const std::string& path, const std::string& action) {
   ASSERT(error != 0);
-  return absl::ErrnoToStatus(error, absl::StrCat(path, ": cannot ", action));
+  absl::Status status = absl::ErrnoToStatus(error, absl::StrCat(path, ": cannot ", action));
+  if (error == EMFILE || error == ENFILE) status.SetPayload(kOutOfDescriptorsUrl, absl::Cord());
+  return status;
 }
 
 // Calls a system call again while a signal interrupts it.
@@ -323,6 +329,10 @@ class ReadOnlyPosixEnv : public PosixEnv {
 };
 
 }  // namespace
+
+bool IsOutOfDescriptors(const absl::Status& status) {
+  return status.GetPayload(kOutOfDescriptorsUrl).has_value();
+}
 
 Env* Env::PosixReadOnly() {
   static ReadOnlyPosixEnv env;

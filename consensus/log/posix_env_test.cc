@@ -1,4 +1,5 @@
 // The real file system, in the test's own directory.
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include "consensus/log/data_dir.h"
 #include "consensus/log/env.h"
 #include "consensus/log/log_test_util.h"
+#include "consensus/log/out_of_descriptors.h"
 
 namespace quorate::consensus {
 namespace {
@@ -66,6 +68,26 @@ TEST_CASE("preallocated space is there, is zero, and leaves what was written") {
   CHECK(Require(file->Size()) == 100000);
   Require(file->Truncate(2));
   CHECK(Content(*file) == "ab");
+}
+
+TEST_CASE("want of a file descriptor is told apart from a full disk") {
+  Env* env = Env::Posix();
+  const std::string path = NewDirectory() + "/f";
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  rlimit none = before;
+  none.rlim_cur = 0;
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  const auto refused = env->OpenFile(path, /*create=*/true);
+  const absl::Status unsynced = env->SyncDirectory("/");
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(absl::IsResourceExhausted(refused.status()));
+  CHECK(IsOutOfDescriptors(refused.status()));
+  CHECK(IsOutOfDescriptors(unsynced));
+  CHECK_FALSE(env->Exists(path));
+  CHECK_FALSE(IsOutOfDescriptors(absl::ResourceExhaustedError("no space is left on the disk")));
+  CHECK_FALSE(IsOutOfDescriptors(env->OpenFile(path, /*create=*/false).status()));
+  CHECK(env->OpenFile(path, /*create=*/true).ok());
 }
 
 TEST_CASE("directories: create, list, rename, remove") {

@@ -35,6 +35,7 @@
 #include "base/planted_fault.h"
 #include "base/strings.h"
 #include "consensus/core/limits.h"
+#include "consensus/log/out_of_descriptors.h"
 #include "consensus/log/record.h"
 #include "consensus/log/recovery.h"
 #include "consensus/log/segment.h"
@@ -510,7 +511,8 @@ class SegmentLog::Impl {
       const std::string_view piece = header;
       if (absl::Status s = segment->file->WriteAt(0, {&piece, 1}); !s.ok()) return Fail(s);
       if (absl::Status s = segment->file->Sync(); !s.ok()) return Fail(s);
-    } else if (absl::IsResourceExhausted(made) && takes_spare && spare_.exists()) {
+    } else if (absl::IsResourceExhausted(made) && !IsOutOfDescriptors(made) && takes_spare &&
+               spare_.exists()) {
       made = TakeSpare(segment.get(), header);
     }
     if (absl::IsResourceExhausted(made)) return GiveUpFile(*segment, made);

@@ -305,7 +305,9 @@ class Replica final : public Service,
   std::atomic<uint32_t> version_in_force_{consensus::kVersionBase};
   std::atomic<int64_t> disk_free_bytes_{-1};
   std::atomic<bool> disk_low_{false};  // less than the reserve
+  // Why the log takes no entries now: its disk is full, or no file can be opened.
   std::atomic<bool> log_full_{false};
+  std::atomic<bool> log_out_of_descriptors_{false};
   std::atomic<bool> refuses_data_{false};
 
   mutable Mutex status_mutex_;

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "consensus/log/out_of_descriptors.h"
+#include "rpc/server/fatal_error.h"
 #include "rpc/server/replica.h"
 
 namespace quorate::rpc {
@@ -83,9 +85,16 @@ absl::Status Replica::MakeSpares(DiskRoom room) {
 }
 
 void Replica::OnLogFull(const absl::Status& why) {
-  log_full_.store(!why.ok(), std::memory_order_relaxed);
+  const bool is_out_of_descriptors = consensus::IsOutOfDescriptors(why);
+  log_out_of_descriptors_.store(is_out_of_descriptors, std::memory_order_relaxed);
+  log_full_.store(!why.ok() && !is_out_of_descriptors, std::memory_order_relaxed);
   if (why.ok()) {
     spdlog::info("the log goes on");
+  } else if (is_out_of_descriptors) {
+    spdlog::error(
+        "the log cannot open a file, and takes no entries: {}. Nothing is lost, and the server "
+        "goes on by itself as soon as a file can be opened",
+        WithAdvice(std::string(why.message())));
   } else {
     spdlog::error(
         "the disk is full, and the log cannot go on: {}. Make room; nothing is lost, and the "

@@ -129,6 +129,7 @@ WaitFacts Replica::FindWaitFacts() const {
   facts.commit = raft.commit_index();
   facts.snapshot_bytes = checkpoints_.has_value() ? checkpoints_->staged_bytes() : 0;
   facts.log_full = log_full_.load(std::memory_order_relaxed);
+  facts.log_out_of_descriptors = log_out_of_descriptors_.load(std::memory_order_relaxed);
   return facts;
 }
 

@@ -95,6 +95,10 @@ std::string WaitText(const WaitFacts& facts) {
                         " says that another server with this number is alive. Correct the number "
                         "of one (in its file myid), or stop the other");
   }
+  if (facts.log_out_of_descriptors) {
+    return "a file descriptor for its log: too many files are open (raise ulimit -n, or close "
+           "connections)";
+  }
   if (facts.log_full) return "free space on the disk of its log";
   if (facts.differs_from != consensus::kNoMember) {
     return absl::StrCat("the server lines of its configuration and of server ",

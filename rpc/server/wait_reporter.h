@@ -33,7 +33,9 @@ struct WaitFacts {
   consensus::Index applied;
   consensus::Index commit;
   uint64_t snapshot_bytes = 0;  // received of a snapshot that is not complete
-  bool log_full = false;        // the disk is full, and the log waits for free space
+  // Why the log takes no entries: its disk is full, or no file can be opened.
+  bool log_full = false;
+  bool log_out_of_descriptors = false;
 };
 
 // One line on what the member waits for, and what helps if something must be done.

@@ -100,6 +100,8 @@ TEST_CASE("what only a person can mend comes first") {
   CHECK_THAT(WaitText(facts), Contains("of server 3 to name the same members"));
   facts.log_full = true;
   CHECK(WaitText(facts) == "free space on the disk of its log");
+  facts.log_out_of_descriptors = true;
+  CHECK_THAT(WaitText(facts), Contains("too many files are open (raise ulimit -n"));
   facts.refused_by = MemberId(3);
   CHECK_THAT(WaitText(facts), Contains("the number 1 to be free: server 3 says"));
   facts.removed = true;

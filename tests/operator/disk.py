@@ -1,6 +1,8 @@
-"""What a server takes of the disk."""
+"""What a server takes of the disk, and what it does when it cannot open files there."""
 
 import os
+import resource
+import threading
 
 import harness
 import zkwire as zk
@@ -39,3 +41,31 @@ def test_a_member_with_data_keeps_spare_files():
             for i in range(4):
                 connection.create(f"/data{i}", b"x" * (64 << 10))
         cluster.wait_until("spare files", lambda: all(map(os.path.exists, spares)))
+
+
+def test_a_log_that_cannot_open_a_file_names_the_limit_and_goes_on_when_it_is_raised():
+    with harness.Cluster(size=1, settings=[f"logSegmentBytes={MIB}"]) as cluster:
+        cluster.wait_until("measured", lambda: _is_measured(cluster, 1))
+        spare = os.path.join(cluster.member_dir(1), "log", "spare")
+        with zk.Connection(cluster.address(1)) as connection:
+            for i in range(4):
+                connection.create(f"/before{i}", b"x" * (64 << 10))
+            cluster.wait_until("a spare file", lambda: os.path.exists(spare))
+            pid = cluster.pids()[0]
+            before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (0, before[1]))
+            writer = threading.Thread(target=lambda: [connection.create(f"/n{i}", b"x" * (64 << 10)) for i in range(32)])
+            writer.start()
+            try:
+                cluster.wait_until("the message", lambda: "the log cannot open a file" in cluster.log(1))
+                assert os.path.exists(spare), "it was taken as if the disk were full"
+                assert writer.is_alive()
+            finally:
+                resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+                writer.join()
+            log = cluster.log(1)
+            line = next(line for line in log.splitlines() if "the log cannot open a file" in line)
+            assert " error " in line and "Too many open files" in line and "ulimit -n" in line, line
+            assert "disk is full" not in log and "is full, and the log goes on" not in log, log
+            cluster.wait_until("the log goes on", lambda: "info the log goes on" in cluster.log(1))
+            assert connection.get("/n31")[0] == b"x" * (64 << 10)

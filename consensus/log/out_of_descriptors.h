@@ -1,0 +1,16 @@
+// Tells errors of Env for want of a file descriptor from those of a full disk.
+//
+// Thread-safety: a function without state.
+#pragma once
+
+#include "absl/status/status.h"
+
+namespace quorate::consensus {
+
+// Returns whether Env failed because this process (EMFILE) or the machine (ENFILE) has too many
+// open files. The code of such an error is ResourceExhausted, as of a full disk: what waits for
+// free space waits for a descriptor too, and goes on by itself. Only the message and the use of
+// spare files differ.
+bool IsOutOfDescriptors(const absl::Status& status);
+
+}  // namespace quorate::consensus
