@@ -63,7 +63,8 @@ def test_all_commands_print_json_when_they_succeed_and_when_they_fail():
             "shell": (["--", "ls", "/"], ["--timeout", 1, "--", "ls", "/"], True),
             "watch": (["/watched", "--after", "1", "--count", 1], ["relative"], True),
             "lock": (["/lock", "--", "echo", "{}"], ["relative", "--", "echo", "{}"], True),
-            "elect": (["/elect", "--help"], ["relative", "--", "echo", "{}"], True),
+            # It never ends by itself: it has a test of its own.
+            "elect": ([], ["relative", "--", "echo", "{}"], True),
             "backup": ([f"{directory}/backup"], [backup], False),
             "restore": ([backup, *new], ["/none", *new], False),
             "bench": (["write", "--servers", cluster.address(1), "--seconds", 1, "--connections", 1],
@@ -81,7 +82,7 @@ def test_all_commands_print_json_when_they_succeed_and_when_they_fail():
         assert _run("--server", where, "shell", "create", "/watched")[0] == 0
         for name in table:
             good, bad, is_lines = table[name]
-            if name != "elect":  # it never ends by itself
+            if name != "elect":
                 status, output, errors = _run("--json", "--server", where, *name.split(), *good)
                 assert status == 0, f"{name}: {errors.decode()}"
                 _documents(name, output, is_lines)
@@ -100,6 +101,31 @@ def test_all_commands_print_json_when_they_succeed_and_when_they_fail():
             assert status == 2 and not output, (words, output)
             _error("nonsense", status, output, errors, False)
         return f"{len(table)} commands"
+
+
+def test_the_leader_of_an_election_prints_json_only():
+    with harness.Cluster() as cluster, tempfile.TemporaryDirectory(prefix="quorate-operator-") as directory:
+        with open(f"{directory}/output", "wb") as output, open(f"{directory}/errors", "wb") as errors:
+            process = subprocess.Popen(
+                [quorate_cli.PROGRAM, "--json", "--server", cluster.command("grpc"), "elect", "/elect", "--", "sh", "-c",
+                 "trap 'exit 0' TERM; echo '{\"leads\": true}'; while :; do sleep 0.05; done"],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=errors, env=dict(os.environ, QUORATE_CONFIG=""))
+        try:
+            servers.wait_until("elected", lambda: _bytes_of(f"{directory}/output").endswith(b"\n"))
+            process.terminate()
+            status = process.wait(timeout=servers.START_SECONDS)
+        finally:
+            process.kill()
+            process.wait()
+        assert status == 0, _bytes_of(f"{directory}/errors")
+        assert json.loads(_bytes_of(f"{directory}/output")) == {"leads": True}
+        # What the shell says of its own child is no line of quorate's.
+        assert b"quorate" not in _bytes_of(f"{directory}/errors"), _bytes_of(f"{directory}/errors")
+
+
+def _bytes_of(path):
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def _documents(name, output, is_lines, may_be_none=False):
