@@ -326,9 +326,15 @@ void Raft::Impl::TellLoss(MemberId member, Index acknowledged) {
 
 void Raft::Impl::Handle(MemberId from, const LossNotice& notice) {
   if (standing_ != Standing::kFull || notice.term > term_ || !AcceptLeader(from)) return;
-  // It may have come again, or late.
-  if (installing_ || notice.index <= last_index()) return;
-  lost_ = Loss{last_index() + 1, notice.index, notice.term, term_};
+  // It may have come again, or late. An entry of another term at that index is not what was
+  // acknowledged: the disk may have brought back an older log, which can be longer.
+  const bool is_longer = notice.index <= last_index();
+  const bool has_it =
+      is_longer && (notice.index <= base_index() || terms_.TermAt(notice.index) == notice.term);
+  if (installing_ || has_it) return;
+  const Index matched = std::get<FollowerRole>(role_).matched;
+  const Index kept = is_longer ? std::min(matched, notice.index - 1) : last_index();
+  lost_ = Loss{kept + 1, notice.index, notice.term, term_};
 }
 
 void Raft::Impl::AdvanceLoss() {

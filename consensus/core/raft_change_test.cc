@@ -928,6 +928,39 @@ TEST_CASE("a notice of a loss that comes late or again changes nothing") {
   CHECK_FALSE(server.lacks_entries());
 }
 
+TEST_CASE("an older, longer log is no substitute for entries that were lost") {
+  // The disk has brought back what it held before entries of term 4 took the place of it.
+  TestMember::Disk disk = DiskOf(Standing::kFull);
+  disk.hard_state.term = Term{3};
+  for (uint64_t i = 1; i <= 9; ++i) {
+    disk.log.push_back({Index{i}, Term{3}, EntryKind::kNoOp, {}});
+  }
+  Server server(Options({Ids({1, 2, 3}), {}, {}, {}}), disk);
+  server.Receive(2, 4, LossNotice{Index{5}, Term{4}});
+  server.Take();
+  CHECK(server.member().status.lost_first == Index{1});
+  CHECK(server.member().status.lost_last == Index{5});
+  server.Tick(10 * kElectionTicks);
+  CHECK(server.raft().role() == Role::kFollower);
+  const auto votes_for = [&server](uint64_t term, uint64_t last_index) {
+    server.Tick(2 * kElectionTicks);
+    server.Take();
+    server.Receive(3, term, VoteRequest{false, false, Index{last_index}, Term{4}});
+    const auto votes = server.TakeBodies<VoteResponse>();
+    REQUIRE(votes.size() == 1);
+    return votes[0].second.granted;
+  };
+  CHECK_FALSE(votes_for(5, 4));
+  CHECK(votes_for(6, 5));
+  AppendRequest request{Index{3}, Term{3}, Index{3}, {}};
+  for (uint64_t i = 4; i <= 5; ++i) {
+    request.entries.push_back({Index{i}, Term{4}, EntryKind::kNoOp, {}});
+  }
+  server.Receive(3, 6, request);
+  server.Take();
+  CHECK(server.member().status.lost_last == Index{0});
+}
+
 TEST_CASE("a leader tells a follower that rejects what it acknowledged, if that understands it") {
   const uint32_t version = GENERATE(kVersionLossNotice - 1, kVersionLossNotice);
   Server server;
