@@ -62,15 +62,16 @@ std::vector<MemberId> Raft::Impl::OtherVoters() const {
   return voters;
 }
 
-void Raft::Impl::StartPreVote() {
+void Raft::Impl::StartPreVote(bool leadership_transfer) {
   ASSERT(MayCampaign());
   ASSERT(role() != Role::kLeader);
   SetLeader(kNoMember);
-  role_ = PreCandidateRole{VoteTally(membership())};
+  role_ = PreCandidateRole{VoteTally(membership()), leadership_transfer};
   ResetElectionTimer();
   // Nothing is promised and no state changes (thesis 9.6): nothing waits for the disk.
   for (MemberId voter : OtherVoters()) {
-    SendAtTerm(voter, term_ + 1, VoteRequest{true, false, last_index(), terms_.last_term()});
+    SendAtTerm(voter, term_ + 1,
+               VoteRequest{true, leadership_transfer, last_index(), terms_.last_term()});
   }
   CountVote(options_.self, true, standing_ == Standing::kFull);
 }
@@ -119,7 +120,7 @@ void Raft::Impl::CountVote(MemberId voter, bool granted, bool reliable) {
         // Its disk began to stall meanwhile. Or it is not clear whose majority this is.
         BecomeFollower(term_, kNoMember);
       } else if (standing_ == Standing::kFull || votes.unanimous()) {
-        Campaign(false, last_index() == Index{0} && votes.unanimous());
+        Campaign(pre_candidate->leadership_transfer, last_index() == Index{0} && votes.unanimous());
       }
       return;
   }
@@ -318,23 +319,19 @@ void Raft::Impl::GrantVote(MemberId candidate) {
   // Else the answer to the first request is on its way with the batch.
 }
 
-bool Raft::Impl::DiffersFromAnother() const {
-  if (differs_from_ == kNoMember || !MembershipIsConfigured()) return false;
-  // One that has ended, to be started with other server lines, has no say.
-  const auto peer = peers_.find(differs_from_);
-  return peer != peers_.end() && now_ticks_ - peer->second.heard_ticks < AliveTicks();
-}
-
 void Raft::Impl::HandlePreVoteGranted(const Message& message, const VoteResponse& response) {
   if (role() != Role::kPreCandidate || message.term != term_ + 1) return;
-  const bool differs = MembershipIsConfigured() && response.configured &&
-                       !membership().HasSameMembers(*response.configured);
-  if (differs) {
-    // Majorities of different sets of voters need not have a member in common.
-    differs_from_ = message.from;
-    other_configured_ = *response.configured;
-  } else if (differs_from_ == message.from) {
-    differs_from_ = kNoMember;
+  bool differs = false;
+  if (MembershipIsConfigured() && response.configured) {
+    const Membership& other = *response.configured;
+    differs = other.joint() || !membership().HasSameMembers(other);
+    // Majorities of different sets of voters need not have a member in common. How long the other
+    // one is silent says nothing: it may lead a majority of its own, which this member cannot hear.
+    if (differs) {
+      differing_[message.from] = other;
+    } else {
+      differing_.erase(message.from);
+    }
   }
   CountVote(message.from, !differs, message.voting);
 }
@@ -347,6 +344,12 @@ void Raft::Impl::Handle(MemberId from, const VoteResponse& response) {
 
 void Raft::Impl::Handle(MemberId from, const TimeoutNow&) {
   if (!MayCampaign() || standing_ != Standing::kFull || !AcceptLeader(from)) return;
+  if (MembershipIsConfigured() && options_.version >= kVersionMembershipInLog) {
+    // It is not known yet whether all were started with the same members: a pre-vote tells it to
+    // those who understand that version.
+    StartPreVote(true);
+    return;
+  }
   // The leader asks for it, so there is nobody to be disturbed: no pre-vote.
   Campaign(true, false);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <tuple>
 #include <utility>
 
 #include "base/assert.h"
@@ -186,7 +187,11 @@ Raft::Impl::Impl(RaftOptions options, InitialState state, RandomSource* random)
   ASSERT(checkpoint_ >= base_index() && checkpoint_ <= last_index());
   ASSERT(vote_ == kNoMember || term_ > Term{0});
   commit_ = std::max(commit_, checkpoint_);
+  if (state.checkpoint) configured_until_ = ConfiguredUntil(*state.checkpoint);
   for (const Entry& entry : state.control_entries) {
+    if (entry.kind == EntryKind::kMembership && entry.index <= checkpoint_) {
+      configured_until_ = Index{0};
+    }
     // Up to there the checkpoint says it.
     if (entry.index > checkpoint_) FollowControl(entry);
   }
@@ -382,7 +387,7 @@ void Raft::Impl::TickRole() {
   if (MayCampaign() && standing_ == Standing::kFull && PlantedFault("no pre-vote")) {
     Campaign(false, false);
   } else if (MayCampaign()) {
-    StartPreVote();
+    StartPreVote(false);
   } else {
     BecomeFollower(term_, kNoMember);
     ResetElectionTimer();
@@ -457,8 +462,7 @@ Status Raft::Impl::CurrentStatus() const {
   status.later_birth = later_birth_;
   status.refused_by = refused_by_;
   if (DiffersFromAnother()) {
-    status.differs_from = differs_from_;
-    status.other_configured = other_configured_;
+    std::tie(status.differs_from, status.other_configured) = *differing_.begin();
   }
   if (versions_.newest() > options_.version) {
     status.version_needed = versions_.newest();

@@ -726,9 +726,13 @@ TEST_CASE("the membership is in the log before the version that says so") {
                       [](const Entry& e) { return e.kind == EntryKind::kMembership; }) == 1);
 }
 
+void AskForPreVotes(Server* server) {
+  while (server->raft().role() == Role::kFollower) server->raft().Tick();
+}
+
 // Member 1 asks for pre-votes, and member 3 was started with other members.
 void AskTheOther(Server* server, const Membership& other) {
-  while (server->raft().role() == Role::kFollower) server->raft().Tick();
+  AskForPreVotes(server);
   const uint64_t term = server->raft().term().value() + 1;
   server->Receive(3, term, VoteResponse{true, true, other}, /*voting=*/false, kNoBirth);
 }
@@ -764,14 +768,139 @@ TEST_CASE("who learns that another was started with other members does not becom
   server.Take();
   CHECK(server.raft().role() == Role::kFollower);
   CHECK(server.raft().term() == Term{0});
-  // The other one is stopped, to be started as it should be.
-  server.Tick(4 * kElectionTicks);
+  // It does not forget the difference, however long the other one is silent: that one may lead a
+  // majority of its own members meanwhile.
+  const Membership own = server.raft().membership();
+  server.Tick(100 * kElectionTicks);
+  AskForPreVotes(&server);
+  server.Receive(2, server.raft().term().value() + 1, VoteResponse{true, true, own});
   server.Take();
-  while (server.raft().role() == Role::kFollower) server.raft().Tick();
-  server.Receive(2, server.raft().term().value() + 1,
-                 VoteResponse{true, true, server.raft().membership()});
+  CHECK(server.raft().role() == Role::kFollower);
+  CHECK(server.raft().term() == Term{0});
+  CHECK(server.member().status.differs_from == MemberId{3});
+  // An answer that does not say with what that one was started changes nothing.
+  AskForPreVotes(&server);
+  server.Receive(3, server.raft().term().value() + 1, VoteResponse{true, true});
+  server.Take();
+  CHECK(server.member().status.differs_from == MemberId{3});
+  // Until that one was started as it should be.
+  server.Tick(10 * kElectionTicks);
+  AskForPreVotes(&server);
+  server.Receive(3, server.raft().term().value() + 1, VoteResponse{true, true, own});
   server.Take();
   CHECK(server.raft().role() == Role::kCandidate);
+  CHECK(server.member().status.differs_from == kNoMember);
+}
+
+TEST_CASE("an equal answer of one member does not take back what another one said") {
+  Server server({Ids({1, 2, 3, 4, 5}), {}, {}, {}});
+  const Membership own = server.raft().membership();
+  AskForPreVotes(&server);
+  for (uint32_t from : {3, 4}) {
+    server.Receive(from, 1, VoteResponse{true, true, Membership{Ids({3, 4}), {}, {}, {}}});
+  }
+  server.Receive(4, 1, VoteResponse{true, true, own});
+  server.Receive(2, 1, VoteResponse{true, true, own});
+  server.Receive(5, 1, VoteResponse{true, true, own});
+  server.Take();
+  CHECK(server.raft().role() == Role::kFollower);
+  CHECK(server.member().status.differs_from == MemberId{3});
+}
+
+TEST_CASE(
+    "leadership that is handed over is taken without a pre-vote only if a log says who votes") {
+  Server server;
+  const Membership own = server.raft().membership();
+  const bool differs = GENERATE(true, false);
+  if (differs) AskTheOther(&server, {Ids({1, 2, 3, 4, 5}), {}, {}, {}});
+  server.Receive(2, 1, Heartbeat{});
+  server.Take();
+  server.Receive(2, 1, TimeoutNow{});
+  const auto requests = server.TakeBodies<VoteRequest>();
+  REQUIRE(requests.size() == 2);
+  for (const auto& [to, request] : requests) {
+    CHECK(request.pre_vote);
+    // Those who still hear the leader answer it.
+    CHECK(request.leadership_transfer);
+  }
+  CHECK(server.raft().term() == Term{1});
+  server.Receive(2, 2, VoteResponse{true, true, own});
+  const auto votes = server.TakeBodies<VoteRequest>();
+  if (differs) {
+    CHECK(server.raft().role() == Role::kFollower);
+    CHECK(server.raft().term() == Term{1});
+    CHECK(votes.empty());
+  } else {
+    CHECK(server.raft().role() == Role::kCandidate);
+    REQUIRE(votes.size() == 2);
+    CHECK(votes[0].second.leadership_transfer);
+  }
+}
+
+TEST_CASE("leadership that is handed over is taken at once if a log says who votes") {
+  Server server;
+  server.Receive(2, 1, AppendRequest{{}, {}, {}, {Control(1, 1, server.raft().membership())}});
+  server.Take();
+  server.Receive(2, 1, TimeoutNow{});
+  const auto votes = server.TakeBodies<VoteRequest>();
+  CHECK(server.raft().role() == Role::kCandidate);
+  REQUIRE(votes.size() == 2);
+  CHECK_FALSE(votes[0].second.pre_vote);
+}
+
+// A member whose log is empty behind a checkpoint of `version`.
+TestMember::Disk DiskBehindCheckpoint(uint32_t version, Membership membership) {
+  TestMember::Disk disk = DiskOf(Standing::kFull);
+  disk.hard_state.term = Term{1};
+  for (uint64_t i = 1; i <= 9; ++i) {
+    disk.log.push_back({Index{i}, Term{1}, EntryKind::kNoOp, {}});
+  }
+  disk.base = Index{9};
+  disk.checkpoint = SnapshotMeta{Index{9}, Term{1}, std::move(membership), version};
+  return disk;
+}
+
+// What `server` says, in a granted pre-vote, of what it was started with.
+std::optional<Membership> ConfiguredOf(Server* server) {
+  server->Tick(10 * kElectionTicks);
+  server->Take();
+  const uint64_t term = server->raft().term().value() + 9;
+  server->Receive(2, term, VoteRequest{true, false, Index{99}, Term{term}});
+  const auto votes = server->TakeBodies<VoteResponse>();
+  REQUIRE(votes.size() == 1);
+  REQUIRE(votes[0].second.granted);
+  return votes[0].second.configured;
+}
+
+TEST_CASE("a checkpoint of before the membership was in the log may hold what was configured") {
+  const Membership own{Ids({1, 2, 3}), {}, {}, {}};
+  const bool before = GENERATE(true, false);
+  const uint32_t version = before ? kVersionMembershipInLog - 1 : kVersionMembershipInLog;
+  {
+    Server server(Options(own), DiskBehindCheckpoint(version, own));
+    CHECK(ConfiguredOf(&server) == (before ? std::optional(own) : std::nullopt));
+    // An entry behind it says it; and no longer, when it is cut away.
+    const Entry entry{Index{10}, Term{2}, EntryKind::kMembership, Slice(EncodeMembership(own))};
+    server.Receive(2, 2, AppendRequest{Index{9}, Term{1}, Index{9}, {entry}});
+    server.Take();
+    CHECK_FALSE(ConfiguredOf(&server));
+    const Entry other{Index{10}, Term{3}, EntryKind::kNoOp, {}};
+    server.Receive(3, 3, AppendRequest{Index{9}, Term{1}, Index{9}, {other}});
+    server.Take();
+    CHECK(ConfiguredOf(&server) == (before ? std::optional(own) : std::nullopt));
+  }
+  Server server(Options(own), DiskBehindCheckpoint(version, own));
+  AskTheOther(&server, {Ids({1, 2, 3, 4, 5}), {}, {}, {}});
+  server.Receive(2, 2, VoteResponse{true, true, own});
+  server.Take();
+  CHECK(server.raft().role() == (before ? Role::kFollower : Role::kCandidate));
+}
+
+TEST_CASE("a joint membership in a checkpoint is one of the log") {
+  const Membership joint{Ids({1, 2, 3}), {}, Ids({1, 2}), {}};
+  Server server(Options({Ids({1, 2, 3}), {}, {}, {}}),
+                DiskBehindCheckpoint(kVersionMembershipInLog - 1, joint));
+  CHECK_FALSE(ConfiguredOf(&server));
 }
 
 TEST_CASE("a pre-vote tells what a member was started with, until a log says who takes part") {

@@ -94,6 +94,7 @@ class Raft::Impl {
   };
   struct PreCandidateRole {
     VoteTally votes;
+    bool leadership_transfer = false;  // the leader asked for it
   };
   struct CandidateRole {
     VoteTally votes;
@@ -252,7 +253,7 @@ class Raft::Impl {
   // should be.
   std::pair<Term, Index> LastPosition() const;
   std::vector<MemberId> OtherVoters() const;
-  void StartPreVote();
+  void StartPreVote(bool leadership_transfer);
   void Campaign(bool leadership_transfer, bool founding);
   void CountVote(MemberId voter, bool granted, bool reliable = true);
   void OwnVoteDurable(PersistId id);
@@ -268,10 +269,11 @@ class Raft::Impl {
   void HandleVoteRequest(const Message& message, const VoteRequest& request);
   void GrantVote(MemberId candidate);
   void HandlePreVoteGranted(const Message& message, const VoteResponse& response);
-  // Whether no log or checkpoint says who takes part, only the configuration.
-  bool MembershipIsConfigured() const { return memberships_.newest_index() == Index{0}; }
+  // Whether no entry says who takes part, as far as this member knows, only the configuration. A
+  // checkpoint of before kVersionMembershipInLog may hold what was configured.
+  bool MembershipIsConfigured() const { return memberships_.newest_index() <= configured_until_; }
   // Whether another member was started with other members, and no log says who is right.
-  bool DiffersFromAnother() const;
+  bool DiffersFromAnother() const { return !differing_.empty() && MembershipIsConfigured(); }
   void Handle(MemberId from, const VoteResponse& response);
   void Handle(MemberId from, const TimeoutNow&);
   // Votes are dealt with before terms are compared.
@@ -328,6 +330,9 @@ class Raft::Impl {
   void AdvanceMembership(LeaderRole* leader);
   void AdvanceVersion(LeaderRole* leader);
   bool IsRemoved() const;
+  // Up to where the configuration may be the only one to say who takes part, if the log begins
+  // behind a checkpoint of `meta`.
+  static Index ConfiguredUntil(const SnapshotMeta& meta);
 
   // --- snapshot.cc ---
   // At each tick, and when there is a new checkpoint: nobody waits for it.
@@ -409,6 +414,8 @@ class Raft::Impl {
 
   // What the log says of membership and version; the first of each is committed.
   SettingHistory<Membership> memberships_;
+  // A membership of an entry behind this one was in the log.
+  Index configured_until_{};
   SettingHistory<uint32_t> versions_;
   bool membership_changed_ = true;  // since the last Output
 
@@ -423,9 +430,9 @@ class Raft::Impl {
   int ticks_since_announcement_ = 0;
   uint64_t later_birth_ = 0;
   MemberId refused_by_;
-  // Another member that was started with another membership, and that one.
-  MemberId differs_from_;
-  Membership other_configured_;
+  // The members that were started with another membership than this one, and theirs. Kept until a
+  // member says that it was started with the same one; in memory only.
+  std::map<MemberId, Membership> differing_;
   // A snapshot is of this version, for which this program is too old; since when.
   uint32_t snapshot_version_ = 0;
   uint64_t snapshot_version_ticks_ = 0;

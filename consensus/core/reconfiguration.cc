@@ -23,6 +23,12 @@ void Raft::Impl::FollowControl(const Entry& entry) {
   }
 }
 
+Index Raft::Impl::ConfiguredUntil(const SnapshotMeta& meta) {
+  // A joint one was never configured.
+  const bool in_log = meta.version >= kVersionMembershipInLog || meta.membership.joint();
+  return in_log ? Index{0} : meta.index;
+}
+
 bool Raft::Impl::IsRemoved() const {
   // What the cluster began with says nothing about one that is about to join it.
   const auto& settings = memberships_.settings();

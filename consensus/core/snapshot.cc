@@ -121,6 +121,7 @@ void Raft::Impl::ResetLog(const SnapshotMeta& meta) {
   sizes_.Reset(meta.index);
   cache_ = EntryCache(meta.index);
   memberships_ = SettingHistory<Membership>(meta.index, meta.membership);
+  configured_until_ = ConfiguredUntil(meta);
   versions_ = SettingHistory<uint32_t>(meta.index, meta.version);
   membership_changed_ = true;
   commit_ = applied_ = apply_handed_ = meta.index;

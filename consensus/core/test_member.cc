@@ -26,7 +26,10 @@ std::vector<TermRun> RunsOf(std::span<const Entry> log) {
 
 TestMember::TestMember(RaftOptions options, Disk disk, RandomSource* random)
     : id(options.self), options_(std::move(options)), random_(*random), disk_(std::move(disk)) {
-  Start(Index{0});
+  const size_t applied = disk_.checkpoint ? disk_.checkpoint->index.value() : 0;
+  ASSERT(applied <= disk_.log.size());
+  applied_.assign(disk_.log.begin(), disk_.log.begin() + static_cast<std::ptrdiff_t>(applied));
+  Start(Index{applied});
 }
 
 std::string PictureOf(std::span<const Entry> applied) {
@@ -69,6 +72,7 @@ void TestMember::Start(Index applied) {
   last_batch_ = PersistId{0};
   followed_ = SnapshotMeta{{}, {}, options_.membership, kVersionBase};
   for (const Entry& entry : applied_) Follow(entry, &followed_);
+  if (disk_.checkpoint && disk_.checkpoint->index == applied) followed_ = *disk_.checkpoint;
   status = Status{};
   truncations = 0;
   InitialState state;

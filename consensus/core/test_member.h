@@ -90,7 +90,7 @@ class TestMember {
     size_t entries = 0;
   };
 
-  // Starts with `disk`. `random` must outlive it.
+  // Starts with `disk`; what its checkpoint stands for is applied. `random` must outlive it.
   TestMember(RaftOptions options, Disk disk, RandomSource* random);
 
   const MemberId id;

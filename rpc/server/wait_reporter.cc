@@ -101,9 +101,11 @@ std::string WaitText(const WaitFacts& facts) {
   }
   if (facts.log_full) return "free space on the disk of its log";
   if (facts.differs_from != consensus::kNoMember) {
-    return absl::StrCat("the server lines of its configuration and of server ",
-                        facts.differs_from.value(), " to name the same members",
-                        NotReached(facts.others));
+    return absl::StrCat(
+        "the server lines of its configuration and of server ", facts.differs_from.value(),
+        " to name the same members", NotReached(facts.others),
+        ". Correct the wrong ones and restart those servers; if that server is not to come back, "
+        "keep it stopped and restart this one");
   }
   return facts.leader == consensus::kNoMember ? TextWithoutLeader(facts) : TextWithLeader(facts);
 }

@@ -98,6 +98,7 @@ TEST_CASE("what only a person can mend comes first") {
   facts.leader = MemberId(2);
   facts.differs_from = MemberId(3);
   CHECK_THAT(WaitText(facts), Contains("of server 3 to name the same members"));
+  CHECK_THAT(WaitText(facts), Contains("restart this one"));
   facts.log_full = true;
   CHECK(WaitText(facts) == "free space on the disk of its log");
   facts.log_out_of_descriptors = true;
