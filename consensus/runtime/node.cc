@@ -428,6 +428,10 @@ absl::Status Node::HandleLog(std::vector<LogWork>& work) {
   const absl::Status status = WorkOffLog();
   const bool full = absl::IsResourceExhausted(status);
   if (!full && !status.ok()) return status;
+  if (full) {
+    const absl::Status sent = SendWaitingVotes();
+    if (!sent.ok() && !absl::IsResourceExhausted(sent)) return sent;
+  }
   if (shared_.log_full.exchange(full, std::memory_order_relaxed) != full)
     observer_->OnLogFull(status);
   QueueChoresIfDue();
@@ -487,9 +491,6 @@ absl::Status Node::PersistAndSend(std::vector<LogBatch> batches) {
   std::vector<LogBatch> done;
   const absl::Status status = Persist(batches, &done);
   if (!status.ok() && !absl::IsResourceExhausted(status)) return status;
-  std::vector<Message> votes;
-  for (LogBatch& batch : batches) TakeVotes(&batch.output.messages_after_persist, &votes);
-  if (!votes.empty()) transport_->Send(std::move(votes));
   log_.backlog.insert(log_.backlog.begin(), std::make_move_iterator(batches.begin()),
                       std::make_move_iterator(batches.end()));
   shared_.log_durable.store(data_dir_->log().last_index(), std::memory_order_release);
@@ -509,6 +510,30 @@ absl::Status Node::PersistAndSend(std::vector<LogBatch> batches) {
   return status;
 }
 
+absl::Status Node::SendWaitingVotes() {
+  HardStateChange change{data_dir_->hard_state(), data_dir_->log().last_index()};
+  bool any = false;
+  for (const LogWork& item : log_.backlog) {
+    const auto* batch = std::get_if<LogBatch>(&item);
+    if (batch == nullptr) continue;
+    any |= batch->output.hard_state.has_value();
+    if (absl::Status s = Include(*batch, &change); !s.ok()) return s;
+  }
+  // A vote comes with the hard state that says it, in the same batch.
+  if (!any) return absl::OkStatus();
+  if (absl::Status s = WriteHardState(change); !s.ok()) return s;
+  std::vector<Message> votes;
+  for (LogWork& item : log_.backlog) {
+    auto* batch = std::get_if<LogBatch>(&item);
+    if (batch == nullptr) continue;
+    // The newest is durable: none of the older ones may take its place when the batch is written.
+    batch->output.hard_state.reset();
+    TakeVotes(&batch->output.messages_after_persist, &votes);
+  }
+  if (!votes.empty()) transport_->Send(std::move(votes));
+  return absl::OkStatus();
+}
+
 absl::Status Node::Reset(const LogReset& reset) {
   if (!reset.installed) {
     PushApply(reset.meta);
@@ -523,36 +548,38 @@ absl::Status Node::Reset(const LogReset& reset) {
   return absl::OkStatus();
 }
 
+absl::Status Node::Include(const LogBatch& batch, HardStateChange* change) {
+  const Output& output = batch.output;
+  if (output.hard_state.has_value()) {
+    change->state = *output.hard_state;
+    change->changed = true;
+  }
+  if (output.truncate_after.has_value()) {
+    change->durable = std::min(change->durable, *output.truncate_after);
+    change->changed = true;
+  }
+  if (!output.birth.has_value() || *output.birth == data_dir_->birth()) return absl::OkStatus();
+  // Before the hard state says that the directory counts. A full disk holds back the log, and what
+  // follows from it; this is said by messages that would leave then.
+  const absl::Status s = data_dir_->SetBirth(*output.birth);
+  return absl::IsResourceExhausted(s) ? absl::InternalError(s.message()) : s;
+}
+
+absl::Status Node::WriteHardState(const HardStateChange& change) {
+  if (!change.changed || PlantedFault("vote not persisted")) return absl::OkStatus();
+  return data_dir_->WriteHardState(change.state, change.durable);
+}
+
 absl::Status Node::Persist(std::vector<LogBatch>& batches, std::vector<LogBatch>* done) {
   // The newest term and vote go first: a log that knows a term its hard state does not is worse
   // than a promise without entries. The durable mark is lowered before entries below it are cut, or
   // else they would look lost after a crash in between.
   SegmentLog& log = data_dir_->log();
-  HardState hard_state = data_dir_->hard_state();
-  Index durable = log.last_index();
-  bool changed = false;
+  HardStateChange change{data_dir_->hard_state(), log.last_index()};
   for (const LogBatch& batch : batches) {
-    if (batch.output.hard_state.has_value()) {
-      hard_state = *batch.output.hard_state;
-      changed = true;
-    }
-    if (batch.output.truncate_after.has_value()) {
-      durable = std::min(durable, *batch.output.truncate_after);
-      changed = true;
-    }
+    if (absl::Status s = Include(batch, &change); !s.ok()) return s;
   }
-  // Before the hard state says that the directory counts.
-  for (const LogBatch& batch : batches) {
-    if (!batch.output.birth.has_value() || *batch.output.birth == data_dir_->birth()) continue;
-    // A full disk holds back the log, and what follows from it; this is said by messages that would
-    // leave then.
-    if (absl::Status s = data_dir_->SetBirth(*batch.output.birth); !s.ok()) {
-      return absl::IsResourceExhausted(s) ? absl::InternalError(s.message()) : s;
-    }
-  }
-  if (changed && !PlantedFault("vote not persisted")) {
-    if (absl::Status s = data_dir_->WriteHardState(hard_state, durable); !s.ok()) return s;
-  }
+  if (absl::Status s = WriteHardState(change); !s.ok()) return s;
   bool bind_cluster_id = false;
   absl::Status status;
   size_t written = 0;

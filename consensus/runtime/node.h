@@ -273,6 +273,19 @@ class Node {
   // The batches at the front of log_backlog_ that one sync makes durable.
   std::vector<LogBatch> TakeBatches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
   absl::Status PersistAndSend(std::vector<LogBatch> batches) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
+  // What the file of the hard state is to say.
+  struct HardStateChange {
+    HardState state;
+    Index durable;
+    bool changed = false;
+  };
+  // Adds what `batch` says to *change, and makes its birth durable.
+  absl::Status Include(const LogBatch& batch, HardStateChange* change)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
+  absl::Status WriteHardState(const HardStateChange& change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
+  // On a full disk: makes the newest hard state of the backlog durable, and sends the votes of all
+  // its batches. They promise nothing of the entries that wait.
+  absl::Status SendWaitingVotes() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
   // On a full disk, the first batches are done, which leave `batches`, and it can be called again;
   // the hard state of all of them is durable.
   absl::Status Persist(std::vector<LogBatch>& batches, std::vector<LogBatch>* done)

@@ -7,6 +7,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -27,6 +28,7 @@ class SeededRandom : public RandomSource {
   std::mt19937_64 engine_;
 };
 
+constexpr uint64_t kPlenty = 100u << 20;
 constexpr Node::Work kAllWork[] = {Node::Work::kNode, Node::Work::kLog, Node::Work::kApply,
                                    Node::Work::kRead, Node::Work::kCheckpoint};
 
@@ -182,6 +184,18 @@ class Member : public PeerTransport, public NodeObserver {
     data_dir_.reset();
   }
   bool leads() const { return node != nullptr && status.leader_established; }
+  const HardState& hard_state() const { return data_dir_->hard_state(); }
+  // Does all that it can do by itself.
+  void WorkOff() {
+    for (bool any = true; any;) {
+      any = false;
+      for (Node::Work work : kAllWork) {
+        if (!node->HasWork(work)) continue;
+        node->Step(work);
+        any = true;
+      }
+    }
+  }
 
   void Send(std::vector<Message> messages) override {
     for (Message& message : messages) network_->push_back(std::move(message));
@@ -265,6 +279,7 @@ class Cluster {
       if (to.node != nullptr) to.node->Deliver({std::move(message)});
     }
   }
+  std::deque<Message> TakeMessages() { return std::exchange(network_, {}); }
   Member* Leader() {
     for (auto& [id, member] : members) {
       if (member->leads()) return member.get();
@@ -519,7 +534,6 @@ TEST_CASE("a member that lags behind the others' logs gets a snapshot and goes o
 }
 
 TEST_CASE("members whose disks are full wait, and go on by themselves when there is room") {
-  constexpr uint64_t kPlenty = 100u << 20;
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     INFO("seed " << seed);
     Cluster cluster(seed);
@@ -587,6 +601,71 @@ TEST_CASE("a member whose log is full votes all the same") {
     CHECK(full->fatal.ok());
     CHECK(full->node->raft().term() == other->node->raft().term());
   }
+}
+
+TEST_CASE("a member whose log is full votes behind a cut that waits for room") {
+  Cluster cluster(1);
+  ProposeMany(&cluster, 20);
+  const auto is_level = [&cluster](Member* member) {
+    const Member* leader = cluster.Leader();
+    if (leader == nullptr) return false;
+    const Raft& own = member->node->raft();
+    const Raft& other = leader->node->raft();
+    return member != leader && own.term() == other.term() &&
+           own.commit_index() == own.last_index() && own.last_index() == other.last_index();
+  };
+  Member* full = nullptr;
+  MemberId self;
+  cluster.MoveUntil([&] {
+    for (auto& [id, member] : cluster.members) {
+      if (is_level(member.get())) std::tie(full, self) = std::pair(member.get(), id);
+    }
+    return full != nullptr;
+  });
+  full->WorkOff();
+  cluster.TakeMessages();
+  const MemberId first(self == MemberId(1) ? 2 : 1);
+  const MemberId second(self == MemberId(3) ? 2 : 3);
+  const uint64_t birth = 1;
+  const auto deliver = [&](MemberId from, Term term, auto body) {
+    full->node->Deliver({Message{from, self, term, std::move(body), birth, kVersionNewest, true}});
+    full->WorkOff();
+  };
+  const Term term = full->node->raft().term();
+  const Index last = full->node->raft().last_index();
+  const auto append = [&](Term in, size_t bytes) {
+    const Entry entry{last + 1, in, EntryKind::kCommand, Slice(std::string(bytes, 'x'))};
+    return AppendRequest{last, term, last, {entry}};
+  };
+  full->env.SetCapacity(full->env.used_bytes());
+  deliver(first, term + 1, append(term + 1, 100'000));
+  REQUIRE(full->log_full);
+  deliver(second, term + 2, append(term + 2, 10));
+  deliver(second, term + 3, VoteRequest{false, /*leadership_transfer=*/true, last + 1, term + 2});
+  size_t votes = 0;
+  for (const Message& message : cluster.TakeMessages()) {
+    const auto* vote = std::get_if<VoteResponse>(&message.body);
+    if (vote == nullptr || !vote->granted || vote->pre_vote) continue;
+    CHECK((message.to == second && message.term == term + 3));
+    ++votes;
+  }
+  CHECK(votes == 1);
+  CHECK(full->hard_state().term == term + 3);
+  CHECK(full->hard_state().vote == second);
+  // What waited does not take the newer hard state back.
+  full->env.SetCapacity(kPlenty);
+  for (int i = 0; full->log_full && i < 1000; ++i) {
+    full->node->TickNow();
+    full->WorkOff();
+  }
+  CHECK_FALSE(full->log_full);
+  CHECK(full->fatal.ok());
+  CHECK(full->node->raft().durable_index() >= last + 1);
+  CHECK(full->hard_state().term >= term + 3);
+  full->Stop();
+  full->Start();
+  CHECK(full->node->raft().term() >= term + 3);
+  CHECK(full->node->raft().last_index() == last + 1);
 }
 
 TEST_CASE("a cluster's id for which there is no room is kept as soon as there is") {
