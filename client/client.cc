@@ -186,6 +186,7 @@ void Client::ChangeMember() { engine_->ChangeMember(); }
 
 int64_t Client::session_id() const { return engine_->session_id(); }
 int Client::session_timeout_ms() const { return engine_->session_timeout_ms(); }
+int64_t Client::ms_since_served() const { return engine_->SinceServed().count(); }
 Client::State Client::state() const { return engine_->state(); }
 
 int Client::DeadlineOf(int deadline_ms) const {

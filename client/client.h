@@ -59,9 +59,12 @@ void RunAfter(Client* client, std::chrono::milliseconds delay, absl::AnyInvocabl
 // What becomes of the session.
 struct SessionEvent {
   enum class Type {
-    kConnected,    // the session is there
-    kSuspended,    // no member serves: calls wait, and the session may end; told before it can
-    kReconnected,  // another stream serves the session; nothing was missed
+    kConnected,  // the session is there
+    // No member serves, or none is known to, after this process or its machine stood still: calls
+    // wait, and the session may end. Told before it can, or at once after a standstill that was
+    // longer than that.
+    kSuspended,
+    kReconnected,  // a member serves the session, perhaps another one; nothing was missed
     kLost,         // it has ended, with its ephemeral znodes: every call fails from now on
   };
   Type type{};
@@ -268,6 +271,10 @@ class Client {
   int64_t session_id() const;
   // What the servers have granted, which may differ from what was wished.
   int session_timeout_ms() const;
+
+  // How many milliseconds ago a member was last known to serve the session, also while the machine
+  // was suspended. The servers may have ended it if that is more than session_timeout_ms().
+  int64_t ms_since_served() const;
 
   enum class State { kConnecting, kConnected, kSuspended, kLost, kClosed };
   State state() const;

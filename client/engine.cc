@@ -1,6 +1,7 @@
 #include "client/engine.h"
 
 #include <algorithm>
+#include <ctime>
 #include <random>
 #include <utility>
 
@@ -75,6 +76,8 @@ size_t BytesOf(const v1::Response& response) {
   return response.has_list() || response.has_get_acl() ? response.ByteSizeLong() : 0;
 }
 
+absl::Status NoMember() { return absl::UnavailableError("no member serves"); }
+
 gpr_timespec ToDeadline(Engine::Clock::time_point time) {
   if (time == Engine::Clock::time_point::max()) return gpr_inf_future(GPR_CLOCK_MONOTONIC);
   const auto left = std::max(time - Engine::Clock::now(), Engine::Clock::duration::zero());
@@ -83,6 +86,12 @@ gpr_timespec ToDeadline(Engine::Clock::time_point time) {
 }
 
 }  // namespace
+
+BootClock::time_point BootClock::now() noexcept {
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return time_point(std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec));
+}
 
 Engine::Engine(std::vector<std::string> members, ClientOptions options)
     : options_(std::move(options)),
@@ -403,7 +412,10 @@ void Engine::DiscountStandstill(Clock::time_point now) {
   const bool is_first = checked_at_ == Clock::time_point();
   checked_at_ = sleeps_until_ = now;
   const auto late = now - planned;
-  if (is_first || stream_ == nullptr || late < timeout_ / 6) return;
+  if (is_first || stream_ == nullptr || late < timeout_ / 24) return;
+  is_stale_ = true;
+  fresh_from_id_ = next_id_;
+  if (late < timeout_ / 6) return;
   last_received_ += late;
   if (!is_up_) attempt_deadline_ += late;
 }
@@ -419,7 +431,11 @@ void Engine::CheckTime() {
   }
   CheckDeadlines(now);
   CheckTimers(now);
-  if (now >= SuspensionTime()) Suspend();
+  if (now >= SuspensionTime()) {
+    Suspend(is_up_ ? absl::UnavailableError(absl::StrCat("nothing was heard from a member for ",
+                                                         SinceServed().count(), " ms"))
+                   : NoMember());
+  }
   if (now >= next_attempt_) Attempt();
   if (now < SilenceTime()) return;
   if (!is_up_) {
@@ -444,14 +460,45 @@ Engine::Clock::time_point Engine::SilenceTime() const {
 }
 
 Engine::Clock::time_point Engine::SuspensionTime() const {
-  if (!was_up_ || is_up_ || is_suspended_ || is_over_) return Clock::time_point::max();
-  return disconnected_ + timeout_ / 4;
+  if (!was_up_ || is_suspended_ || is_over_) return Clock::time_point::max();
+  return is_up_ ? DoubtTime() : std::min(disconnected_ + timeout_ / 4, DoubtTime());
 }
 
-void Engine::Suspend() {
+Engine::Clock::time_point Engine::DoubtTime() const {
+  return served_at_.load(std::memory_order_relaxed) + timeout_ * 7 / 12;
+}
+
+milliseconds Engine::SinceServed() const {
+  const Clock::time_point served_at = served_at_.load(std::memory_order_relaxed);
+  return std::chrono::duration_cast<milliseconds>(Clock::now() - served_at);
+}
+
+void Engine::Suspend(const absl::Status& reason) {
   if (std::exchange(is_suspended_, true)) return;
   SetState(Client::State::kSuspended);
-  Tell(SessionEvent::Type::kSuspended, absl::UnavailableError("no member serves"));
+  Tell(SessionEvent::Type::kSuspended, reason);
+  if (is_up_) AskWhetherAlive();
+}
+
+void Engine::AskWhetherAlive() {
+  // A Close that was sent is the last one, and its answer tells as much.
+  if (sent_ > 0 && pending_[sent_ - 1]->request->has_close()) return;
+  auto request = std::make_unique<v1::Request>();
+  request->mutable_sync();
+  AddOwn(std::move(request));
+}
+
+void Engine::OnServed(uint64_t request_id) {
+  if (!is_stale_ || request_id < fresh_from_id_) return;
+  is_stale_ = false;
+  served_at_.store(last_received_, std::memory_order_relaxed);
+}
+
+void Engine::Resume() {
+  is_suspended_ = false;
+  SetState(Client::State::kConnected);
+  Tell(std::exchange(was_up_, true) ? SessionEvent::Type::kReconnected
+                                    : SessionEvent::Type::kConnected);
 }
 
 Engine::Clock::time_point Engine::NextTime() const {
@@ -481,6 +528,7 @@ void Engine::Attempt() {
   stream_ = stream.get();
   streams_[stream_] = std::move(stream);
   is_open_sent_ = false;
+  is_stale_ = false;
   attempt_deadline_ = Clock::now() + patience_;
 }
 
@@ -489,7 +537,7 @@ void Engine::AttemptNext() {
   attempts_ = 0;
   if (std::exchange(was_silent_, false)) patience_ = std::min(patience_ * 2, kPatienceMax);
   ShuffleMembers();
-  if (was_up_) Suspend();
+  if (was_up_) Suspend(NoMember());
   // Not all clients at the same time.
   const auto half = static_cast<uint64_t>(back_off_.count()) / 2;
   next_attempt_ = Clock::now() + milliseconds(static_cast<int64_t>(half + random_() % (half + 1)));
@@ -530,8 +578,8 @@ void Engine::OnOpened(const v1::SessionOpened& opened) {
                      opened.last_sequence(), ", and number ", acknowledged_, " was acknowledged")));
   }
   is_up_ = true;
-  is_suspended_ = false;
   up_since_ = last_received_;
+  if (!was_up_ || !is_stale_) served_at_.store(last_received_, std::memory_order_relaxed);
   timeout_ = milliseconds(std::max(opened.timeout_ms(), 1));
   patience_ = FirstPatience(timeout_);
   session_timeout_ms_.store(opened.timeout_ms(), std::memory_order_release);
@@ -542,14 +590,23 @@ void Engine::OnOpened(const v1::SessionOpened& opened) {
   }
   stream_zxid_ = 0;
   RewatchAll();
-  SetState(Client::State::kConnected);
-  Tell(std::exchange(was_up_, true) ? SessionEvent::Type::kReconnected
-                                    : SessionEvent::Type::kConnected);
+  if (!was_up_ || last_received_ < DoubtTime()) return Resume();
+  // The stream was opened before a standstill, at a time that is not known.
+  if (is_suspended_) return AskWhetherAlive();
+  Suspend(NoMember());
 }
 
 void Engine::OnMessage(Stream* stream, v1::SessionResponse message) {
   if (stream != stream_) return;
-  last_received_ = Clock::now();
+  const Clock::time_point now = Clock::now();
+  // The thread may have stood still with this message at hand.
+  const Clock::time_point looked_at = checked_at_;
+  DiscountStandstill(now);
+  last_received_ = now;
+  // It came after the last look at the sockets, and perhaps long before now.
+  if (is_up_ && !is_stale_ && looked_at > served_at_.load(std::memory_order_relaxed)) {
+    served_at_.store(looked_at, std::memory_order_relaxed);
+  }
   if (message.has_opened() == is_up_) {
     return Abandon(absl::InternalError("`opened` comes first, and once"));
   }
@@ -647,7 +704,7 @@ void Engine::Fail(const absl::Status& status) {
 }
 
 void Engine::Tell(SessionEvent::Type type, const absl::Status& reason) {
-  const SessionEvent event{type, stream_ == nullptr ? "" : stream_->address(), reason};
+  const SessionEvent event{type, is_up_ && !is_suspended_ ? stream_->address() : "", reason};
   if (session_listener_ != nullptr) Notify(session_listener_.get(), event);
   TellListeners(event);
 }

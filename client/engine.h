@@ -21,6 +21,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <ratio>
 #include <set>
 #include <string>
 #include <thread>
@@ -37,6 +38,17 @@
 
 namespace quorate::internal {
 
+// Goes on while the machine is suspended, as the clocks of the servers do, and never back.
+struct BootClock {
+  using rep = int64_t;
+  using period = std::nano;
+  using duration = std::chrono::nanoseconds;
+  using time_point = std::chrono::time_point<BootClock>;
+  static constexpr bool is_steady = true;
+
+  static time_point now() noexcept;
+};
+
 class Engine final : public CallbackThread,
                      public Stream::Owner,
                      public std::enable_shared_from_this<Engine> {
@@ -44,7 +56,7 @@ class Engine final : public CallbackThread,
   // Called on the engine's thread when a call is over. Returns what the user is to be handed, or
   // nothing.
   using Done = absl::AnyInvocable<std::shared_ptr<Delivery>(absl::StatusOr<v1::Response>)>;
-  using Clock = std::chrono::steady_clock;
+  using Clock = BootClock;
 
   // `members` are addresses, at least one; the rest is as in ClientOptions, without its servers.
   Engine(std::vector<std::string> members, ClientOptions options);
@@ -86,6 +98,8 @@ class Engine final : public CallbackThread,
   int64_t session_id() const { return session_id_.load(std::memory_order_acquire); }
   // As granted; as wished, before there is a session.
   int session_timeout_ms() const { return session_timeout_ms_.load(std::memory_order_acquire); }
+  // For how long no member was known to serve the session.
+  std::chrono::milliseconds SinceServed() const;
   bool IsInCallback() const { return callbacks_->IsRunningHere(); }
 
   // To be shown again on later streams. REQUIRES: on the engine's thread.
@@ -144,7 +158,9 @@ class Engine final : public CallbackThread,
               const std::string& why);
   void CheckTime();
   // Takes time in which this thread stood still off the silence of the member, which was asked for
-  // nothing meanwhile: no ping left either.
+  // nothing meanwhile: no ping left either. That decides only whether the member is left. The
+  // session grew older, and what comes next may have been sent before the standstill, so that it
+  // does not show that the session lives.
   void DiscountStandstill(Clock::time_point now);
   void CheckTimers(Clock::time_point now);
   void CheckDeadlines(Clock::time_point now);
@@ -167,9 +183,19 @@ class Engine final : public CallbackThread,
   Clock::time_point SilenceTime() const;
   // When it has to be told that no member serves, also if not all of them were tried yet: before
   // the servers can have ended the session. A member that has no leader leaves a stream after half
-  // of the timeout, one that is silent is left after a third.
+  // of the timeout, one that is silent is left after a third. After a standstill that time may have
+  // come although no member was left.
   Clock::time_point SuspensionTime() const;
-  void Suspend();
+  // The time after which `served_at_` does not show any more that the session lives.
+  Clock::time_point DoubtTime() const;
+  // If a stream is up, asks its member whether the session lives, and stays with it.
+  void Suspend(const absl::Status& reason);
+  // Asks the member for a sync, whose answer no member gives that has missed the session's end.
+  void AskWhetherAlive();
+  // The request with the number `request_id` was answered, and the session has not ended.
+  void OnServed(uint64_t request_id);
+  // The session is known to live.
+  void Resume();
   void SetState(Client::State state);
   void ShuffleMembers();
 
@@ -220,6 +246,9 @@ class Engine final : public CallbackThread,
   std::atomic<Client::State> state_{Client::State::kConnecting};
   std::atomic<int64_t> session_id_{0};
   std::atomic<int> session_timeout_ms_;
+  // The last time at which a member was known to serve the session: what it sent came later, and
+  // did not wait here during a standstill. Written on the engine's thread.
+  std::atomic<Clock::time_point> served_at_{Clock::time_point()};
 
   Mutex mutex_;
   std::condition_variable state_changed_;
@@ -249,6 +278,10 @@ class Engine final : public CallbackThread,
   bool is_up_ = false;
   bool was_up_ = false;  // ever
   bool is_suspended_ = false;
+  // The thread stood still since the stream began, and nothing came since then that is known to be
+  // newer: only the answer to a request with the number fresh_from_id_ or a later one is.
+  bool is_stale_ = false;
+  uint64_t fresh_from_id_ = 0;
   bool is_rewatching_ = false;  // maybe: IsRewatching() looks
   size_t attempts_ = 0;         // of this round through the members
   Clock::time_point up_since_;

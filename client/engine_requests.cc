@@ -116,6 +116,12 @@ void Engine::OnResponse(v1::Response* response) {
     --writes_sent_;
     acknowledged_ = pending->request->write().sequence();
   }
+  OnServed(pending->request->id());
+  if (pending->call == 0 && pending->request->has_sync() && is_suspended_) {
+    // The thread stood still again meanwhile.
+    if (is_stale_) return AskWhetherAlive();
+    Resume();
+  }
   if (pending->watch_id != 0 && OnWatchAnswered(&pending, *response)) return;
   if (pending->request->has_close()) {
     EndStream();

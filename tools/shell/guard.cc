@@ -131,9 +131,12 @@ void Guard::Handle(const ElectionEvent& event) {
       has_turn_ = false;
       start_at_.reset();
       if (child_.has_value() && !terminate_at_.has_value()) {
-        // A client tells of it when seven twelfths of the timeout are over at the latest. With two
-        // more twelfths to come back, and two to end, the command is gone before the session is.
-        terminate_at_ = Clock::now() + milliseconds(sixth_ms_);
+        // A client tells of it when seven twelfths of the timeout are over at the latest, unless it
+        // stood still. With two more twelfths to come back, and two to end, the command is gone
+        // before the session is. After a standstill there is less time left, or none.
+        const int64_t left_ms = sixth_ms_ * 9 / 2 - client_->ms_since_served();
+        terminate_after_ms_ = std::clamp<int64_t>(left_ms, 0, sixth_ms_);
+        terminate_at_ = Clock::now() + milliseconds(terminate_after_ms_);
       }
       break;
     case ElectionState::kFailed:
@@ -194,8 +197,9 @@ void Guard::CheckTimes() {
     outcome_ = NotInTime();
   }
   if (terminate_at_.has_value() && now >= *terminate_at_) {
-    Terminate(absl::StrCat("no member has served for ", sixth_ms_, " ms, ", options_.path,
-                           " may be lost"));
+    Terminate(absl::StrCat("no member has served for ",
+                           terminate_after_ms_ < sixth_ms_ ? client_->ms_since_served() : sixth_ms_,
+                           " ms, ", options_.path, " may be lost"));
   }
   if (kill_at_.has_value() && now >= *kill_at_ && child_.has_value()) {
     child_->Signal(SIGKILL);

@@ -3,9 +3,9 @@
 //
 // The command ends before others can have it, as far as can be told here: it is terminated when no
 // member has served for a sixth of the session's timeout, or at once when it is certain that it was
-// lost, and killed if it takes longer than kill_after_ms. A process that was stopped for longer
-// than its session lives cannot do that: what the command writes to must check
-// $QUORATE_FENCING_TOKEN.
+// lost or this process stood still for longer than that leaves time for, and killed if it takes
+// longer than kill_after_ms. A process that was stopped for longer than its session lives cannot do
+// that: what the command writes to must check $QUORATE_FENCING_TOKEN.
 //
 // Thread-safety: one object in a program, one thread.
 #pragma once
@@ -106,6 +106,7 @@ class Guard {
   std::optional<Time> give_up_at_;
   std::optional<Time> start_at_;
   std::optional<Time> terminate_at_;
+  int64_t terminate_after_ms_ = 0;  // how long before terminate_at_ no member began to serve
   std::optional<Time> kill_at_;
   Time started_at_{};
 };
