@@ -1,9 +1,11 @@
 // The connections between simulated clients and servers: bytes in order, both ways, over the
-// simulated network; at the server's end they are the sockets of its connection loop.
+// simulated network. A server has a port for each protocol: at that of ZooKeeper's, connections are
+// the sockets of its connection loop; at the native one they carry streams (native_server.h).
 //
 // Thread-safety: none.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -11,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "rpc/zk/connection_loop.h"
@@ -21,7 +24,27 @@
 namespace quorate::simulation {
 
 class ClientConnection;
-class ServerSockets;
+
+enum class Port : uint8_t { kZooKeeper, kNative };
+inline constexpr size_t kPorts = 2;
+
+// A port of a process that listens there, as its connections see it.
+class ServerPort {
+ public:
+  virtual ~ServerPort() = default;
+  virtual bool paused() const = 0;
+  // A client connects. Returns the tag by which the port knows the connection; nullopt if the
+  // connection is refused. AfterCall follows if it is not.
+  virtual std::optional<uint32_t> Open(const std::shared_ptr<ClientConnection>& connection,
+                                       const std::string& address, uint16_t port) = 0;
+  virtual void AfterCall() = 0;
+  // Runs `task` as a piece of work of the process.
+  virtual void Soon(Scheduler::Task task) = 0;
+  // Something has come on the connection, or its end.
+  virtual void DeliverSoon(uint32_t tag) = 0;
+  // There is room again on a connection that was blocked.
+  virtual void OnWritable(uint32_t tag) = 0;
+};
 
 class ClientNetwork : public Endpoint {
  public:
@@ -32,9 +55,15 @@ class ClientNetwork : public Endpoint {
   void Send(ConnectionId connection, std::string bytes) override;
   void Close(ConnectionId connection) override;
 
+  // What connects to the native ports. Send and Close take the connections of both.
+  Endpoint& native() { return native_; }
+
   struct Host {
-    ServerSockets* sockets = nullptr;  // of the process that runs there
-    bool on = false;                   // the machine; without a process it refuses connections
+    // Of the process that runs there; nullptr: connections are refused.
+    ServerPort*& port(Port number) { return ports[static_cast<size_t>(number)]; }
+    ServerPort* port(Port number) const { return ports[static_cast<size_t>(number)]; }
+    std::array<ServerPort*, kPorts> ports = {};
+    bool on = false;  // the machine
   };
   Host& host(size_t member) { return hosts_[member]; }
   Network& network() { return network_; }
@@ -44,14 +73,32 @@ class ClientNetwork : public Endpoint {
  private:
   friend class ClientConnection;
 
+  class NativeEndpoint : public Endpoint {
+   public:
+    explicit NativeEndpoint(ClientNetwork* network) : network_(*network) {}
+    ConnectionId Connect(size_t member, ConnectionHandler* handler) override {
+      return network_.ConnectTo(member, Port::kNative, handler);
+    }
+    void Send(ConnectionId connection, std::string bytes) override {
+      network_.Send(connection, std::move(bytes));
+    }
+    void Close(ConnectionId connection) override { network_.Close(connection); }
+
+   private:
+    ClientNetwork& network_;
+  };
+
+  ConnectionId ConnectTo(size_t member, Port port, ConnectionHandler* handler);
+
   Network& network_;
   std::vector<Host> hosts_;
+  NativeEndpoint native_;
   ConnectionId next_id_ = 1;
   std::map<ConnectionId, std::shared_ptr<ClientConnection>> connections_;  // the client's ends
 };
 
 // The sockets of one process.
-class ServerSockets : public rpc::zk::Sockets {
+class ServerSockets : public rpc::zk::Sockets, public ServerPort {
  public:
   ServerSockets(ClientNetwork* network, size_t member, std::shared_ptr<Life> life);
   ~ServerSockets() override;
@@ -68,13 +115,17 @@ class ServerSockets : public rpc::zk::Sockets {
   std::optional<size_t> Send(uint32_t tag, std::string_view bytes) override;
   void Close(uint32_t tag) override;
 
- private:
-  friend class ClientConnection;
+  // ServerPort
+  bool paused() const override { return life_->paused(); }
+  std::optional<uint32_t> Open(const std::shared_ptr<ClientConnection>& connection,
+                               const std::string& address, uint16_t port) override;
+  void AfterCall() override { after_call_(); }
+  void Soon(Scheduler::Task task) override;
+  void DeliverSoon(uint32_t tag) override;
+  void OnWritable(uint32_t tag) override;
 
+ private:
   void ScheduleTimer(std::chrono::milliseconds period);
-  // A piece of the loop's work, soon.
-  void Soon(Scheduler::Task task);
-  void DeliverSoon(uint32_t tag);
   void Deliver(uint32_t tag);
 
   ClientNetwork& network_;
