@@ -173,6 +173,7 @@ Model::Applied Model::Apply(const consensus::Entry& entry) {
   applied.header = *header;
   applied.counts = Counts(*header);
   if (!applied.counts) return applied;
+  events_.clear();
   const bool leaps = header->bounds_time && time_ms_ != 0 &&
                      std::abs(header->time_ms - time_ms_) > tree::kLeapMsMin;
   time_ms_ = leaps ? header->time_ms : std::max(time_ms_, header->time_ms);
@@ -189,14 +190,16 @@ Model::Applied Model::Apply(const consensus::Entry& entry) {
       auto request = tree::DecodeRequest(command);
       ASSERT(request.ok(), "a committed command decodes");
       applied.request = *std::move(request);
-      ApplySteps(&applied);
+      ApplyRequest(&applied);
       break;
     }
     case tree::CommandKind::kDeleteContainer:
       ASSERT(false, "these clients make no containers");
     case tree::CommandKind::kSequencedRequest:
-      ASSERT(false, "these clients number no writes");
+      ApplySequenced(command, &applied);
+      break;
   }
+  applied.events = std::move(events_);
   return applied;
 }
 
@@ -247,17 +250,51 @@ void Model::EndSession(Applied* applied) {
   ended_[header.session.value()] = {applied->zxid, !close};
 }
 
-void Model::ApplySteps(Applied* applied) {
+Model::Session* Model::FindAttached(Applied* applied) {
   const tree::CommandHeader& header = applied->header;
   const auto found = sessions_.find(header.session.value());
   if (found == sessions_.end()) {
     applied->error = ErrorCode::kSessionExpired;
-    return;
+    return nullptr;
   }
   if (found->second.attach_zxid != header.attach_zxid.value()) {
     applied->error = ErrorCode::kSessionMoved;
-    return;
+    return nullptr;
   }
+  return &found->second;
+}
+
+void Model::ApplyRequest(Applied* applied) {
+  if (FindAttached(applied) != nullptr) ApplySteps(applied);
+}
+
+// How many answers are kept, and how large they are, is left out: these clients have few.
+void Model::ApplySequenced(std::string_view command, Applied* applied) {
+  auto sequenced = tree::DecodeSequencedRequest(command);
+  ASSERT(sequenced.ok(), "a committed command decodes");
+  applied->request = std::move(sequenced->request);
+  applied->client_sequence = sequenced->sequence;
+  Session* session = FindAttached(applied);
+  if (session == nullptr) return;
+  session->acknowledged =
+      std::max(session->acknowledged, std::min(sequenced->acknowledged, session->last_sequence));
+  session->answers.erase(session->answers.begin(),
+                         session->answers.upper_bound(session->acknowledged));
+  if (sequenced->sequence <= session->acknowledged) {
+    applied->error = ErrorCode::kAlreadyAcknowledged;
+  } else if (sequenced->sequence > session->last_sequence + 1) {
+    applied->error = ErrorCode::kOutOfSequence;
+  } else if (sequenced->sequence <= session->last_sequence) {
+    applied->repeated = true;
+    applied->steps = session->answers.at(sequenced->sequence).steps;
+  } else {
+    ApplySteps(applied);
+    session->last_sequence = sequenced->sequence;
+    session->answers[sequenced->sequence] = {applied->zxid, applied->steps};
+  }
+}
+
+void Model::ApplySteps(Applied* applied) {
   changed_paths_.clear();
   told_.clear();
   ephemerals_before_.clear();
@@ -266,7 +303,7 @@ void Model::ApplySteps(Applied* applied) {
   bool failed = false;
   for (const tree::Op& op : applied->request.ops) {
     applied->steps.push_back(failed ? Failed(ErrorCode::kRuntimeInconsistency)
-                                    : ApplyStep(op, header.session.value()));
+                                    : ApplyStep(op, applied->header.session.value()));
     failed |= applied->steps.back().error != ErrorCode::kOk;
   }
   if (!failed) return;
@@ -281,6 +318,8 @@ StepResult Model::ApplyStep(const tree::Op& op, int64_t session) {
       return Create(op, session);
     case tree::OpKind::kDelete:
       return Delete(op);
+    case tree::OpKind::kRefused:
+      return Failed(op.refusal);
     default:
       return Alter(op);
   }
@@ -401,6 +440,7 @@ Model::Version& Model::Modify(const std::string& path) {
 
 void Model::Tell(const std::string& path, Table table, EventType type) {
   changes_[{path, table}].push_back({last_zxid_, type});
+  if (table == Table::kData) events_.push_back({type, path});
   told_.emplace_back(path, table);
 }
 
@@ -410,6 +450,7 @@ void Model::Rollback() {
     if (nodes_[path].empty()) nodes_.erase(path);
   }
   for (const auto& told : told_) changes_[told].pop_back();
+  events_.clear();
   for (auto& [id, ephemerals] : ephemerals_before_) {
     sessions_.at(id).ephemerals = std::move(ephemerals);
   }

@@ -27,10 +27,24 @@ class Model {
     int32_t timeout_ms = 0;
     int64_t attach_zxid = 0;
     std::vector<std::string> ephemerals;  // in the order of creation
+    // Of its numbered writes: the last one, those whose answers its client has, and the answers
+    // that it does not have.
+    uint64_t last_sequence = 0;
+    uint64_t acknowledged = 0;
+    struct Answer {
+      int64_t zxid = 0;
+      std::vector<StepResult> steps;
+    };
+    std::map<uint64_t, Answer> answers;
   };
   struct EndedSession {
     int64_t zxid = 0;
     bool expired = false;
+  };
+
+  struct NodeEvent {
+    tree::EventType type = tree::EventType::kNodeCreated;
+    std::string path;
   };
 
   // What an entry did.
@@ -43,6 +57,11 @@ class Model {
     tree::Request request;  // views into the entry
     tree::ErrorCode error = tree::ErrorCode::kOk;
     std::vector<StepResult> steps;  // as Reply::steps of a multi; one also for a single operation
+    // Of a numbered write.
+    uint64_t client_sequence = 0;
+    bool repeated = false;  // it has had its effect before; `steps` are those of then
+    // What happened to nodes, of each node itself. Those of a session that ended in any order.
+    std::vector<NodeEvent> events;
   };
 
   // A change that watches hear of.
@@ -101,6 +120,10 @@ class Model {
 
   void OpenSession(std::string_view command, Applied* applied);
   void EndSession(Applied* applied);
+  void ApplyRequest(Applied* applied);
+  void ApplySequenced(std::string_view command, Applied* applied);
+  // nullptr, with the reason in `applied`, if the session may not ask for anything.
+  Session* FindAttached(Applied* applied);
   void ApplySteps(Applied* applied);
   StepResult ApplyStep(const tree::Op& op, int64_t session);
   StepResult Create(const tree::Op& op, int64_t session);
@@ -122,6 +145,7 @@ class Model {
   // Of the request that is being applied.
   std::vector<std::string> changed_paths_;
   std::vector<std::pair<std::string, Table>> told_;
+  std::vector<NodeEvent> events_;
   std::vector<std::pair<int64_t, std::vector<std::string>>> ephemerals_before_;
 };
 

@@ -122,6 +122,7 @@ void ReplayChecker::FindRequest(const Model::Applied& applied) {
 }
 
 void ReplayChecker::FindClose(const Model::Applied& applied) {
+  if (closes_elsewhere_ && closes_elsewhere_(applied.header.session.value())) return;
   // It names the session and not the link: the one whose turn it is to close.
   for (LinkId link : links_of_session_[applied.header.session.value()]) {
     const LinkState& state = links_[link];
@@ -380,7 +381,18 @@ void ReplayChecker::CheckTree(size_t member, const tree::Tree& tree) const {
   }
   if (zxid < model_.last_zxid()) return;
   std::vector<int64_t> sessions;
-  for (const tree::SessionInfo& session : tree.Sessions()) sessions.push_back(session.id.value());
+  for (const tree::SessionInfo& session : tree.Sessions()) {
+    sessions.push_back(session.id.value());
+    const auto found = model_.sessions().find(session.id.value());
+    if (found == model_.sessions().end()) continue;  // told below
+    if (session.last_sequence != found->second.last_sequence ||
+        session.acknowledged != found->second.acknowledged) {
+      fail("/", absl::StrCat("session ", session.id.value(), " has made ", session.last_sequence,
+                             " numbered writes instead of ", found->second.last_sequence,
+                             ", of which ", session.acknowledged, " are acknowledged instead of ",
+                             found->second.acknowledged));
+    }
+  }
   std::vector<int64_t> expected;
   for (const auto& [id, session] : model_.sessions()) expected.push_back(id);
   std::sort(sessions.begin(), sessions.end());

@@ -16,6 +16,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "consensus/core/types.h"
@@ -46,6 +47,10 @@ class ReplayChecker : public HistoryListener, public ServerObserver {
   explicit ReplayChecker(History* history);
 
   void AddListener(LogListener* listener) { listeners_.push_back(listener); }
+  // `closes(session)` says whether a client that is not in the history may close the session.
+  void SetClosesElsewhere(std::function<bool(int64_t session)> closes) {
+    closes_elsewhere_ = std::move(closes);
+  }
   const Model& model() const { return model_; }
   // Where an operation is in the log; 0 if it is not there (yet).
   int64_t LogZxid(OperationId operation) const;
@@ -92,6 +97,7 @@ class ReplayChecker : public HistoryListener, public ServerObserver {
   History* const history_;
   Model model_;
   std::vector<LogListener*> listeners_;
+  std::function<bool(int64_t session)> closes_elsewhere_;
   std::vector<LinkState> links_;
   std::map<OperationId, Found> found_;
   std::set<OperationId> refused_;  // never in the log, since disks were full
