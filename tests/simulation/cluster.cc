@@ -40,7 +40,7 @@ Cluster::Cluster(Simulation* simulation)
     checker_.AddMachine(machines_.back().get());
   }
   simulation_.SetDescribe([this] { return Describe(); });
-  workload_ = MakeWorkload(this, &clients_, simulation_.options());
+  workload_ = MakeWorkload(this, &clients_, simulation_.options(), &clients_.native());
 }
 
 Cluster::~Cluster() { simulation_.SetDescribe(nullptr); }

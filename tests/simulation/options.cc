@@ -24,6 +24,9 @@ constexpr double kLagChance = 0.04;
 // Seeds in which checkpoints are in RocksDB: such a run takes several times as long.
 constexpr double kRocksDbChance = 0.125;
 
+// Seeds with clients of the native protocol.
+constexpr double kNativeChance = 0.5;
+
 bool g_stores_are_in_rocksdb = false;
 
 template <class T>
@@ -330,6 +333,14 @@ void AddMoreFaults(uint64_t seed, Options* options) {
   }
 }
 
+// Of a stream of its own, so that seeds without them are the same runs as before.
+void AddNativeClients(uint64_t seed, Options* options) {
+  Random native(seed, "native clients in options");
+  if (!native.Chance(kNativeChance) || options->only_load) return;
+  options->clients.native_count = 1 + native.Below(4);
+  if (native.Chance(0.2)) options->clients.native_history_bytes = 1'000 + native.Below(20'000);
+}
+
 }  // namespace
 
 void PutStoresInRocksDb() { g_stores_are_in_rocksdb = true; }
@@ -383,6 +394,7 @@ Options ChooseOptions(uint64_t seed) {
   if (load.Chance(0.02)) LetLinksBeNarrow(&load, &options);
   AddMoreFaults(seed, &options);
   LetLargestRecordsPass(&options);
+  AddNativeClients(seed, &options);
   return options;
 }
 
@@ -469,6 +481,8 @@ std::string ToString(const Options& options) {
   add("writes_during_repair", options.cluster.writes_during_repair);
   add("ballast_nodes", options.clients.ballast_nodes);
   add("ballast_bytes", options.clients.ballast_bytes);
+  add("native_clients", options.clients.native_count);
+  add("native_history_bytes", options.clients.native_history_bytes);
   end();
 
   const LimitOptions& limits = options.limits;

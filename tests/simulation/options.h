@@ -121,6 +121,8 @@ struct ClientOptions {
   size_t ballast_bytes = 0;    // of each of them
   // Not 0: now and then all clients send writes of this size at once.
   size_t large_write_bytes = 0;
+  size_t native_count = 0;          // clients of the native protocol, beside the others
+  size_t native_history_bytes = 0;  // of events that servers keep for them; 0: as a server
 };
 
 struct Options {

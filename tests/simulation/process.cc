@@ -48,6 +48,9 @@ rpc::Config MakeConfig(const Options& options, size_t number) {
   config.min_session_timeout_ms = options.clients.min_session_timeout_ms;
   config.max_session_timeout_ms = options.clients.max_session_timeout_ms;
   config.max_client_connections = 0;
+  if (const size_t bytes = options.clients.native_history_bytes; bytes > 0) {
+    config.event_history_bytes = static_cast<int>(bytes);
+  }
   config.io_threads = 1;
   config.four_letter_words = {"*"};
   config.heartbeat_ms = options.limits.heartbeat_ticks * options.limits.tick_ms;
@@ -196,6 +199,15 @@ Process::Process(Machine* machine, std::unique_ptr<consensus::DataDir> data_dir,
   door_ =
       std::make_unique<rpc::zk::ZkDoor>(config_, replica_.get(), &machine->clock(), &byte_random_);
   loop_ = std::make_unique<rpc::zk::ConnectionLoop>(door_.get(), &sockets_);
+  front_ = door_.get();
+  if (simulation_.options().clients.native_count > 0) {
+    native_ =
+        std::make_unique<NativeServer>(config_, replica_.get(), &machine->clock(), &byte_random_,
+                                       machine->site().clients, number_, life_);
+    doors_.emplace(std::vector<rpc::Doors::Entry>{{door_.get(), rpc::kZooKeeperTags},
+                                                  {native_->door(), rpc::kNativeTags}});
+    front_ = &*doors_;
+  }
   replica_->SetDoor(this);
   replica_->SetApplyObserver(this);
 }
@@ -207,6 +219,7 @@ absl::Status Process::Begin() {
   links_.Start(
       this, [this] { Poke(); }, data_dir_->cluster_id());
   sockets_.Start(loop_.get(), [this] { Poke(); });
+  if (native_ != nullptr) native_->Start([this] { Poke(); });
   ScheduleTick();
   Poke();
   return absl::OkStatus();
@@ -218,6 +231,7 @@ void Process::End(bool silent) {
   life_->End();
   links_.Close(silent);
   sockets_.CloseAll(silent);
+  if (native_ != nullptr) native_->CloseAll(silent);
   machine_.refusal_times().Set(false, simulation_.now_us());
   ended_ = true;
 }
@@ -266,6 +280,7 @@ void Process::Poke() {
     scheduled = true;
     life_->After(LatencyUs(work), [this, work] { Step(work); });
   }
+  if (native_ != nullptr) native_->Poke();
 }
 
 int64_t Process::LatencyUs(Work work) {
@@ -365,35 +380,43 @@ void Process::OnTreeReplaced(const tree::Tree& tree) {
   applied_ = Index{static_cast<uint64_t>(tree.last_zxid().value())};
   closed_sessions_.clear();
   checker_.OnStateLoaded(number_, applied_, tree.digest());
-  door_->OnTreeReplaced(tree);
+  front_->OnTreeReplaced(tree);
 }
 
 void Process::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                           const tree::EventAcls& acls) {
-  door_->OnNodeEvent(type, path, zxid, acls);
+  front_->OnNodeEvent(type, path, zxid, acls);
 }
 
 void Process::OnSessionAttached(const tree::SessionInfo& session) {
-  door_->OnSessionAttached(session);
+  front_->OnSessionAttached(session);
   checker_.OnSessionAttached(number_, session);
 }
 
 void Process::OnSessionClosed(tree::SessionId session, tree::Zxid zxid) {
-  door_->OnSessionClosed(session, zxid);
+  front_->OnSessionClosed(session, zxid);
   closed_sessions_.push_back(session);
 }
 
 void Process::OnResult(tree::ApplyResult result) {
   checker_.OnResult(number_, result);
-  door_->OnResult(std::move(result));
+  front_->OnResult(std::move(result));
 }
 
-bool Process::IsQuick() const { return door_->IsQuick(); }
+bool Process::IsQuick() const { return front_->IsQuick(); }
 
-void Process::OnBatchApplied() { door_->OnBatchApplied(); }
+std::shared_ptr<const rpc::RecentEvents> Process::TakeRecentEvents() const {
+  return front_->TakeRecentEvents();
+}
+
+void Process::OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid) {
+  front_->OnRecentEvents(parts, zxid);
+}
+
+void Process::OnBatchApplied() { front_->OnBatchApplied(); }
 
 void Process::OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) {
-  door_->OnSyncDone(origin_tag, sync_id, zxid);
+  front_->OnSyncDone(origin_tag, sync_id, zxid);
 }
 
 void Process::OnEntryApplied(const consensus::Entry& entry, const tree::Tree& tree) {

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 
 #include "absl/status/status.h"
@@ -15,6 +17,7 @@
 #include "base/random.h"
 #include "consensus/log/data_dir.h"
 #include "rpc/server/config.h"
+#include "rpc/server/doors.h"
 #include "rpc/server/replica.h"
 #include "rpc/zk/connection_loop.h"
 #include "rpc/zk/door.h"
@@ -22,6 +25,7 @@
 #include "tests/simulation/disk_witness.h"
 #include "tests/simulation/life.h"
 #include "tests/simulation/machine.h"
+#include "tests/simulation/native_server.h"
 #include "tests/simulation/peer_fabric.h"
 #include "tree/store/record_store.h"
 
@@ -86,8 +90,10 @@ class Process : public rpc::ReplicaHost,
   void OnDiverged(const rpc::Divergence& divergence) override;
   void OnStatusPublished() override {}
 
-  // rpc::Door: the real one, and the checkers.
+  // rpc::Door: the real ones, and the checkers.
   bool IsQuick() const override;
+  std::shared_ptr<const rpc::RecentEvents> TakeRecentEvents() const override;
+  void OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid) override;
   void OnTreeReplaced(const tree::Tree& tree) override;
   void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                    const tree::EventAcls& acls) override;
@@ -144,6 +150,9 @@ class Process : public rpc::ReplicaHost,
   std::unique_ptr<rpc::Replica> replica_;
   std::unique_ptr<rpc::zk::ZkDoor> door_;
   std::unique_ptr<rpc::zk::ConnectionLoop> loop_;
+  std::unique_ptr<NativeServer> native_;  // nullptr in runs without clients for it
+  std::optional<rpc::Doors> doors_;       // if there are two
+  rpc::Door* front_ = nullptr;            // whichever clients are behind
   std::array<bool, 8> scheduled_ = {};
   int64_t ticks_ = 0;
   consensus::Index applied_;

@@ -4,6 +4,7 @@
 // Thread-safety: none.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -62,11 +63,20 @@ class ManualTransport final : public Transport {
     return true;
   }
 
-  // Runs one turn of the loop. False if there was nothing to do.
   // Runs turns until nothing is left to do.
   void RunTurns() {
     while (RunTurn()) {
     }
+  }
+
+  // Whether RunTurn has something to do.
+  bool HasWork() const {
+    return wake_ || turn_end_ ||
+           std::any_of(channels_.begin(), channels_.end(), [](const auto& each) {
+             const Channel& channel = each.second;
+             return !channel.outcome.has_value() && channel.receiving &&
+                    (!channel.to_server.empty() || channel.half_closed);
+           });
   }
 
   // Runs one of them; false if there is nothing left to do.

@@ -126,6 +126,14 @@ class Script {
     tree::AppendRequest(header, logged, &command);
     return LogCommand(std::move(command));
   }
+  // A numbered write of a session.
+  int64_t LogNumbered(int64_t session, uint64_t number, uint64_t acknowledged,
+                      const tree::Request& request) {
+    std::string command;
+    tree::AppendSequencedRequest(Header(tree::CommandKind::kSequencedRequest, session), number,
+                                 acknowledged, request, &command);
+    return LogCommand(std::move(command));
+  }
   // The last command once more, as it is when a server sends it again.
   int64_t LogAgain() { return LogCommand(last_command_); }
 

@@ -11,7 +11,8 @@ Checkers::Checkers(World* world, const CheckerSettings& settings)
       sessions_(&history_, &replay_, settings.clock_drift_max, settings.unnoticed_us),
       bank_(&history_, settings.accounts, settings.sum),
       sequences_(&history_, settings.sequence_parents),
-      registers_(&history_, settings.register_prefix, settings.register_value) {}
+      registers_(&history_, settings.register_prefix, settings.register_value),
+      native_(&history_, &replay_, settings.clock_drift_max) {}
 
 void Checkers::CheckFinal(const std::set<int64_t>& living) const {
   World& world = history_.world();

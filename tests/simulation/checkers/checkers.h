@@ -10,6 +10,7 @@
 
 #include "tests/simulation/checkers/bank_checker.h"
 #include "tests/simulation/checkers/history.h"
+#include "tests/simulation/checkers/native_checker.h"
 #include "tests/simulation/checkers/order_checker.h"
 #include "tests/simulation/checkers/real_time_checker.h"
 #include "tests/simulation/checkers/register_checker.h"
@@ -42,6 +43,7 @@ class Checkers {
   SessionChecker& sessions() { return sessions_; }
   const SessionChecker& sessions() const { return sessions_; }
   const RegisterChecker& registers() const { return registers_; }
+  NativeChecker& native() { return native_; }
 
   // When all is quiet, clients have heard all that there is and the members have converged.
   // `living`: the sessions that clients still have.
@@ -58,6 +60,7 @@ class Checkers {
   BankChecker bank_;
   SequenceChecker sequences_;
   RegisterChecker registers_;
+  NativeChecker native_;
 };
 
 }  // namespace quorate::simulation

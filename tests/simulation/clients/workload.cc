@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/assert.h"
 #include "tests/simulation/checkers/checkers.h"
+#include "tests/simulation/clients/native_client.h"
 #include "tests/simulation/clients/worker.h"
 
 namespace quorate::simulation {
@@ -40,7 +41,7 @@ CheckerSettings SettingsOf(const Options& options) {
 
 class MixedWorkload : public Workload, public ServerObserver {
  public:
-  MixedWorkload(World* world, Endpoint* endpoint, const Options& options)
+  MixedWorkload(World* world, Endpoint* endpoint, const Options& options, Endpoint* native)
       : world_(world), options_(options), checkers_(world, SettingsOf(options)) {
     world->AddObserver(this);
     Random& random = world->random("workload");
@@ -74,6 +75,7 @@ class MixedWorkload : public Workload, public ServerObserver {
       workers_.push_back(std::make_unique<Worker>(world, endpoint, &checkers_, &playground_,
                                                   settings, limits.count, only_looks));
     }
+    AddNativeClients(native);
   }
 
   // Who looks on comes to whoever leads, so that it is there when the others have lost touch with
@@ -87,6 +89,7 @@ class MixedWorkload : public Workload, public ServerObserver {
 
   void Start() override {
     for (auto& worker : workers_) worker->Start();
+    for (auto& client : native_clients_) client->Start();
     if (options_.clients.large_write_bytes > 0) WriteLargeLater();
   }
 
@@ -94,15 +97,20 @@ class MixedWorkload : public Workload, public ServerObserver {
     ASSERT(!playground_.quiet);
     playground_.quiet = true;
     // Sessions that ended while the servers were in trouble may still be found out.
-    checkers_.sessions().BeginCalm(3 * options_.clients.max_session_timeout_ms * int64_t{1000});
+    const int64_t settle_us = 3 * options_.clients.max_session_timeout_ms * int64_t{1000};
+    checkers_.sessions().BeginCalm(settle_us);
+    checkers_.native().BeginCalm(settle_us);
+    for (auto& client : native_clients_) client->BeginQuiet();
     StepQuiet();
   }
 
   bool Idle() const override {
     return playground_.quiet && checkers_.sessions().LingeringSessions().empty() &&
-           std::all_of(workers_.begin(), workers_.end(), [](const auto& worker) {
-             return worker->quiet_stage() == Worker::QuietStage::kDone;
-           });
+           std::all_of(workers_.begin(), workers_.end(),
+                       [](const auto& worker) {
+                         return worker->quiet_stage() == Worker::QuietStage::kDone;
+                       }) &&
+           NativeClientsHaveReached(NativeClient::QuietStage::kDone);
   }
 
   std::string Describe() const override {
@@ -110,6 +118,11 @@ class MixedWorkload : public Workload, public ServerObserver {
     for (const auto& worker : workers_) {
       if (worker->quiet_stage() == Worker::QuietStage::kDone) continue;
       waiting.push_back(worker->client().Describe());
+    }
+    for (const auto& client : native_clients_) {
+      if (client->quiet_stage() != NativeClient::QuietStage::kDone) {
+        waiting.push_back(client->Describe());
+      }
     }
     for (int64_t session : checkers_.sessions().LingeringSessions()) {
       waiting.push_back(absl::StrCat("session ", session, " was abandoned and has not ended"));
@@ -120,10 +133,41 @@ class MixedWorkload : public Workload, public ServerObserver {
   void CheckFinal() override {
     std::set<int64_t> living;
     for (const auto& worker : workers_) living.insert(worker->client().session());
+    for (const auto& client : native_clients_) living.insert(client->session());
     checkers_.CheckFinal(living);
   }
 
  private:
+  void AddNativeClients(Endpoint* native) {
+    const ClientOptions& limits = options_.clients;
+    if (limits.native_count == 0) return;
+    ASSERT(native != nullptr);
+    Random& random = world_->random("native workload");
+    for (size_t i = 0; i < limits.native_count; ++i) {
+      NativeSettings settings;
+      settings.number = limits.count + i;
+      settings.place = i;
+      settings.count = limits.native_count;
+      settings.timeout_ms = static_cast<int32_t>(
+          random.Between(limits.min_session_timeout_ms, limits.max_session_timeout_ms / 2));
+      settings.operation_rate = limits.operation_rate;
+      settings.outstanding_max = static_cast<size_t>(random.Between(1, 50));
+      settings.remembers_zxid = random.Chance(0.5);
+      native_clients_.push_back(std::make_unique<NativeClient>(world_, native, &checkers_.history(),
+                                                               &checkers_.native(), settings));
+    }
+  }
+
+  // The native protocol is there once all members are known to be of a version that has it, which
+  // those that are broken may prevent: until then its clients are not waited for.
+  bool NativeClientsHaveReached(NativeClient::QuietStage stage) const {
+    const bool served = std::any_of(native_clients_.begin(), native_clients_.end(),
+                                    [](const auto& client) { return client->has_had_session(); });
+    return !served ||
+           std::all_of(native_clients_.begin(), native_clients_.end(),
+                       [&](const auto& client) { return client->quiet_stage() >= stage; });
+  }
+
   void WriteLargeLater() {
     world_->After(kLargeWritesUs, [this] {
       for (auto& worker : workers_) worker->WriteLarge(kLargeWritesAtOnce);
@@ -132,11 +176,15 @@ class MixedWorkload : public Workload, public ServerObserver {
   }
 
   void StepQuiet() {
-    const bool all_proved = checkers_.sessions().LingeringSessions().empty() &&
-                            std::all_of(workers_.begin(), workers_.end(), [](const auto& worker) {
-                              return worker->quiet_stage() >= Worker::QuietStage::kProved;
-                            });
+    const bool all_proved =
+        checkers_.sessions().LingeringSessions().empty() &&
+        std::all_of(workers_.begin(), workers_.end(),
+                    [](const auto& worker) {
+                      return worker->quiet_stage() >= Worker::QuietStage::kProved;
+                    }) &&
+        NativeClientsHaveReached(NativeClient::QuietStage::kProved);
     for (auto& worker : workers_) worker->StepQuiet(all_proved);
+    for (auto& client : native_clients_) client->StepQuiet(all_proved);
     world_->After(kQuietStepUs, [this] { StepQuiet(); });
   }
 
@@ -145,12 +193,14 @@ class MixedWorkload : public Workload, public ServerObserver {
   Checkers checkers_;
   Playground playground_;
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::unique_ptr<NativeClient>> native_clients_;
 };
 
 }  // namespace
 
-std::unique_ptr<Workload> MakeWorkload(World* world, Endpoint* endpoint, const Options& options) {
-  return std::make_unique<MixedWorkload>(world, endpoint, options);
+std::unique_ptr<Workload> MakeWorkload(World* world, Endpoint* endpoint, const Options& options,
+                                       Endpoint* native) {
+  return std::make_unique<MixedWorkload>(world, endpoint, options, native);
 }
 
 }  // namespace quorate::simulation

@@ -26,7 +26,9 @@ class Workload {
   virtual void CheckFinal() = 0;
 };
 
-// Both must outlive the workload.
-std::unique_ptr<Workload> MakeWorkload(World* world, Endpoint* endpoint, const Options& options);
+// All must outlive the workload. `native` is the endpoint of the servers' native ports; it may be
+// nullptr if the options have no clients for it.
+std::unique_ptr<Workload> MakeWorkload(World* world, Endpoint* endpoint, const Options& options,
+                                       Endpoint* native = nullptr);
 
 }  // namespace quorate::simulation

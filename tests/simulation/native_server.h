@@ -1,0 +1,79 @@
+// The native front end of a simulated server: the real NativeDoor and StreamLoop, whose clients
+// reach them over the simulated network. gRPC and its threads are left out: each connection carries
+// one session's stream.
+//
+// Thread-safety: none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "rpc/grpc/native/door.h"
+#include "rpc/grpc/native/manual_transport.h"
+#include "rpc/grpc/native/stream_loop.h"
+#include "rpc/server/config.h"
+#include "rpc/server/service.h"
+#include "tests/simulation/client_network.h"
+#include "tests/simulation/clients/native_wire.h"
+#include "tests/simulation/life.h"
+
+namespace quorate::simulation {
+
+class NativeServer : public ServerPort {
+ public:
+  // What is pointed or referred to must outlive the object.
+  NativeServer(const rpc::Config& config, rpc::Service* service, const Clock* clock,
+               RandomBytes* random, ClientNetwork* network, size_t member,
+               std::shared_ptr<Life> life);
+  ~NativeServer() override;
+
+  rpc::Door* door() { return &door_; }
+  // From now on clients can connect. `after_call` follows each call of the loop.
+  void Start(Scheduler::Task after_call);
+  // The process is gone. With `silent`, so is the machine, and no client is notified.
+  void CloseAll(bool silent);
+  // Schedules an iteration of the loop, if the loop has something to do.
+  void Poke();
+
+  // ServerPort
+  bool paused() const override { return life_->paused(); }
+  std::optional<uint32_t> Open(const std::shared_ptr<ClientConnection>& connection,
+                               const std::string& address, uint16_t port) override;
+  void AfterCall() override { after_call_(); }
+  void Soon(Scheduler::Task task) override;
+  void DeliverSoon(uint32_t tag) override;
+  void OnWritable(uint32_t tag) override;
+
+ private:
+  struct Channel {
+    std::shared_ptr<ClientConnection> connection;
+    NativeFrameReader in;
+  };
+
+  void Deliver(uint32_t tag);
+  void RunTurn();
+  // Sends what the loop has sent, and ends the streams that the loop has ended.
+  void Flush();
+  void ScheduleTimer();
+
+  ClientNetwork& network_;
+  Simulation& simulation_;
+  Random& random_;
+  const size_t member_;
+  const std::shared_ptr<Life> life_;
+  rpc::native::NativeDoor door_;
+  rpc::native::ManualTransport transport_;
+  rpc::native::StreamLoop loop_;
+  Scheduler::Task after_call_;
+  std::map<uint32_t, Channel> channels_;  // by the stream's tag
+  bool turn_scheduled_ = false;
+  bool timer_scheduled_ = false;
+};
+
+}  // namespace quorate::simulation
