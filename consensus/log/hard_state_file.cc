@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "base/crc32c.h"
+#include "base/planted_fault.h"
 #include "base/strings.h"
 #include "consensus/log/segment.h"
 
@@ -132,7 +133,9 @@ absl::Status HardStateFile::Recover() {
   // The next write must leave alone the copy that was found.
   next_sequence_ = newest->sequence + 1;
   if (PlaceOf(next_sequence_) == found->newest_place) ++next_sequence_;
-  return Write(newest->content);
+  Content content = newest->content;
+  if (PlantedFault("a start forgets the vote")) content.state.vote = kNoMember;
+  return Write(content);
 }
 
 absl::Status HardStateFile::WriteCopy(size_t place, const Copy& copy) {

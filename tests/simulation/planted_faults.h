@@ -49,6 +49,9 @@ inline constexpr PlantedFaultCase kPlantedFaults[] = {
     {"a stray message displaces a member", 500},
     {"one answer ends a member", 500, "no message displaces a member"},
     {"a staging is never given back", 1000},
+    {"a start forgets the vote", 500, "one vote a term"},
+    {"a repeated write is made again", 50, "a write is answered what it did the first time"},
+    {"a stream lacks the events before it", 50, "no event of a watch is lost"},
     {"a read before the no-op", 1000, "sync shows all that was seen before it began"},
 };
 
