@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -77,19 +78,14 @@ void ZkDoor::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid
 }
 
 void ZkDoor::OnSessionAttached(const tree::SessionInfo& session) {
-  MutexLock lock(&sessions_mutex_);
-  auto it = session_tags_.find(session.id);
-  if (it == session_tags_.end()) return;
-  LoopOf(it->second).Push(ConnectionLoop::SessionAttached{it->second, session.attach_zxid});
-  session_tags_.erase(it);
+  const std::optional<uint32_t> tag = sessions_.Take(session.id);
+  if (tag.has_value())
+    LoopOf(*tag).Push(ConnectionLoop::SessionAttached{*tag, session.attach_zxid});
 }
 
 void ZkDoor::OnSessionClosed(tree::SessionId session, tree::Zxid) {
-  MutexLock lock(&sessions_mutex_);
-  auto it = session_tags_.find(session);
-  if (it == session_tags_.end()) return;
-  LoopOf(it->second).Push(ConnectionLoop::SessionClosed{it->second});
-  session_tags_.erase(it);
+  const std::optional<uint32_t> tag = sessions_.Take(session);
+  if (tag.has_value()) LoopOf(*tag).Push(ConnectionLoop::SessionClosed{*tag});
 }
 
 void ZkDoor::OnResult(tree::ApplyResult result) {
@@ -97,8 +93,7 @@ void ZkDoor::OnResult(tree::ApplyResult result) {
   const tree::CommandKind kind = result.header.kind;
   if ((kind == tree::CommandKind::kCreateSession || kind == tree::CommandKind::kAttachSession) &&
       result.error == tree::ErrorCode::kOk) {
-    MutexLock lock(&sessions_mutex_);
-    session_tags_[result.header.session] = tag;
+    sessions_.Set(result.header.session, tag);
   }
   LoopOf(tag).Push(std::move(result));
 }
@@ -108,16 +103,8 @@ void ZkDoor::OnTreeReplaced(const tree::Tree& /*tree*/) {
 }
 
 std::vector<int64_t> ZkDoor::HeldUpSessions() {
-  std::vector<int64_t> sessions;
-  const auto limit = clock_->Now() - ConnectionLoop::kHeldUpAfter;
-  const auto is_held_up = [limit](const ConnectionLoop* loop) { return loop->last_turn() < limit; };
-  if (std::none_of(loops_.begin(), loops_.end(), is_held_up)) return sessions;
-  MutexLock lock(&sessions_mutex_);
-  for (const auto& [session, tag] : session_tags_) {
-    if (is_held_up(&LoopOf(tag))) sessions.push_back(session.value());
-  }
-  std::sort(sessions.begin(), sessions.end());
-  return sessions;
+  return sessions_.OfStalledLoops(loops_, clock_->Now(),
+                                  [this](uint32_t tag) { return &LoopOf(tag); });
 }
 
 void ZkDoor::OnBatchApplied() {
@@ -133,9 +120,7 @@ void ZkDoor::OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) 
 // --- Connections ---------------------------------------------------------------------------------
 
 void ZkDoor::ForgetSession(tree::SessionId session, uint32_t tag) {
-  MutexLock lock(&sessions_mutex_);
-  auto it = session_tags_.find(session);
-  if (it != session_tags_.end() && it->second == tag) session_tags_.erase(it);
+  sessions_.Forget(session, tag);
 }
 
 bool ZkDoor::AdmitAddress(const std::string& address) {

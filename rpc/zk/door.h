@@ -19,7 +19,6 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/random.h"
@@ -27,6 +26,7 @@
 #include "rpc/server/config.h"
 #include "rpc/server/listing.h"
 #include "rpc/server/service.h"
+#include "rpc/server/session_tags.h"
 #include "rpc/zk/four_letter_words.h"
 #include "rpc/zk/statistics.h"
 #include "tree/watch_table.h"
@@ -119,10 +119,8 @@ class ZkDoor : public Door {
   std::atomic<int64_t> read_only_sessions_{0};
   FourLetterWords words_;
 
-  Mutex sessions_mutex_;
-  // Which connection here stands for a session; written by the apply thread, so that it is never
-  // behind.
-  absl::flat_hash_map<tree::SessionId, uint32_t> session_tags_ ABSL_GUARDED_BY(sessions_mutex_);
+  // Which connection serves a session. The apply thread sets it, so that it is never behind.
+  SessionTags sessions_;
 
   AddressCounts addresses_;
 

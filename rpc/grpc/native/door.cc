@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -80,19 +81,13 @@ void NativeDoor::OnNodeEvent(tree::EventType type, std::string_view path, tree::
 }
 
 void NativeDoor::OnSessionAttached(const tree::SessionInfo& session) {
-  MutexLock lock(&sessions_mutex_);
-  auto it = session_tags_.find(session.id);
-  if (it == session_tags_.end()) return;
-  LoopOf(it->second).Push(StreamLoop::SessionAttached{it->second, session.attach_zxid});
-  session_tags_.erase(it);
+  const std::optional<uint32_t> tag = sessions_.Take(session.id);
+  if (tag.has_value()) LoopOf(*tag).Push(StreamLoop::SessionAttached{*tag, session.attach_zxid});
 }
 
 void NativeDoor::OnSessionClosed(tree::SessionId session, tree::Zxid) {
-  MutexLock lock(&sessions_mutex_);
-  auto it = session_tags_.find(session);
-  if (it == session_tags_.end()) return;
-  LoopOf(it->second).Push(StreamLoop::SessionClosed{it->second});
-  session_tags_.erase(it);
+  const std::optional<uint32_t> tag = sessions_.Take(session);
+  if (tag.has_value()) LoopOf(*tag).Push(StreamLoop::SessionClosed{*tag});
 }
 
 void NativeDoor::OnResult(tree::ApplyResult result) {
@@ -100,8 +95,7 @@ void NativeDoor::OnResult(tree::ApplyResult result) {
   const tree::CommandKind kind = result.header.kind;
   if ((kind == tree::CommandKind::kCreateSession || kind == tree::CommandKind::kAttachSession) &&
       result.error == tree::ErrorCode::kOk) {
-    MutexLock lock(&sessions_mutex_);
-    session_tags_[result.header.session] = tag;
+    sessions_.Set(result.header.session, tag);
   }
   LoopOf(tag).Push(std::move(result));
 }
@@ -123,16 +117,8 @@ void NativeDoor::OnRecentEvents(std::span<const std::string> parts, tree::Zxid z
 }
 
 std::vector<int64_t> NativeDoor::HeldUpSessions() {
-  std::vector<int64_t> sessions;
-  const auto limit = clock_->Now() - StreamLoop::kHeldUpAfter;
-  const auto is_held_up = [limit](const StreamLoop* loop) { return loop->last_turn() < limit; };
-  if (std::none_of(loops_.begin(), loops_.end(), is_held_up)) return sessions;
-  MutexLock lock(&sessions_mutex_);
-  for (const auto& [session, tag] : session_tags_) {
-    if (is_held_up(&LoopOf(tag))) sessions.push_back(session.value());
-  }
-  std::sort(sessions.begin(), sessions.end());
-  return sessions;
+  return sessions_.OfStalledLoops(loops_, clock_->Now(),
+                                  [this](uint32_t tag) { return &LoopOf(tag); });
 }
 
 void NativeDoor::OnBatchApplied() {
@@ -169,9 +155,7 @@ void NativeDoor::Release(const std::string& address) {
 }
 
 void NativeDoor::ForgetSession(tree::SessionId session, uint32_t tag) {
-  MutexLock lock(&sessions_mutex_);
-  auto it = session_tags_.find(session);
-  if (it != session_tags_.end() && it->second == tag) session_tags_.erase(it);
+  sessions_.Forget(session, tag);
 }
 
 void NativeDoor::AddWatch(uint32_t tag, std::string_view path, Scope scope) {

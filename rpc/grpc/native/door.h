@@ -16,7 +16,6 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "base/mutex.h"
@@ -27,6 +26,7 @@
 #include "rpc/server/config.h"
 #include "rpc/server/listing.h"
 #include "rpc/server/service.h"
+#include "rpc/server/session_tags.h"
 
 namespace quorate::rpc::native {
 
@@ -96,10 +96,8 @@ class NativeDoor : public Door {
   size_t watch_count_ ABSL_GUARDED_BY(watches_mutex_) = 0;
   std::vector<uint64_t> watchers_;  // of an event; whoever applies
 
-  Mutex sessions_mutex_;
-  // Which stream here stands for a session; written by the apply thread, so that it is never
-  // behind.
-  absl::flat_hash_map<tree::SessionId, uint32_t> session_tags_ ABSL_GUARDED_BY(sessions_mutex_);
+  // Which stream serves a session. The apply thread sets it, so that it is never behind.
+  SessionTags sessions_;
 
   AddressCounts addresses_;
   std::atomic<int> streams_{0};
