@@ -20,6 +20,7 @@
 #include "consensus/log/new_data_dir.h"
 #include "rpc/server/divergence_marker.h"
 #include "rpc/server/fatal_error.h"
+#include "rpc/server/free_space.h"
 #include "rpc/server/incarnation.h"
 #include "rpc/server/start_progress.h"
 #include "rpc/server/unfinished.h"
@@ -31,7 +32,7 @@ namespace {
 using consensus::MemberId;
 
 constexpr auto kHandOverTimeout = std::chrono::seconds(2);
-constexpr int kDiskSpaceIntervalMs = 500;
+constexpr auto kMeasuringInterval = std::chrono::milliseconds(500);
 // The spare of checkpoints in files of the log: one is due when so much was written as one holds,
 // and more comes until it is written.
 constexpr uint64_t kCheckpointSpareFiles = 2;
@@ -141,13 +142,15 @@ Server::Server(Config config, ReplicaOptions options, DoorFactory* doors,
                                        store_.get(), &random_, Clock::System(), network_.get(),
                                        static_cast<ReplicaHost*>(this));
   replica_->SetDoor(doors_->Make(config_, replica_.get(), replica_.get()));
-  disk_space_ = std::make_unique<DiskSpace>(
-      std::vector<std::string>{config_.log_dir, config_.data_dir}, kDiskSpaceIntervalMs,
-      [this](const std::vector<std::optional<uint64_t>>& free_bytes) {
-        replica_->OnMemory();
-        if (!free_bytes[0].has_value() || !free_bytes[1].has_value()) return;
-        replica_->OnDiskSpace({*free_bytes[0], *free_bytes[1]});
-      });
+  disk_space_ = std::make_unique<PeriodicTask>("disk-space", kMeasuringInterval, [this] {
+    const std::optional<uint64_t> log_bytes = MeasureFreeBytes(config_.log_dir);
+    const std::optional<uint64_t> data_bytes = MeasureFreeBytes(config_.data_dir);
+    if (log_bytes.has_value() && data_bytes.has_value()) {
+      replica_->OnDiskSpace({*log_bytes, *data_bytes});
+    }
+  });
+  memory_ = std::make_unique<PeriodicTask>("memory", kMeasuringInterval,
+                                           [this] { replica_->OnMemory(); });
   replica_->memory().SetLimit(config_.memory_limit_mb > 0
                                   ? static_cast<uint64_t>(config_.memory_limit_mb) << 20
                                   : DefaultMemoryLimit());
@@ -169,6 +172,7 @@ absl::Status Server::Run() {
   }
   if (absl::Status s = network_->Start(data_dir_->cluster_id()); !s.ok()) return s;
   disk_space_->Start();
+  memory_->Start();
   replica_->node().Start(config_.standalone() ? nullptr : network_.get());
   absl::Status result = doors_->Open();
   if (result.ok()) {
@@ -180,6 +184,7 @@ absl::Status Server::Run() {
   if (result.ok()) HandLeadershipOver();
   // Whoever calls into something else stops before it does: threads of the node (and the
   // connections that one of them serves), doors.
+  memory_->Stop();
   disk_space_->Stop();
   replica_->node().Stop();
   doors_->Close();

@@ -19,8 +19,8 @@
 #include "rpc/peer/peer_network.h"
 #include "rpc/server/administration.h"
 #include "rpc/server/config.h"
-#include "rpc/server/disk_space.h"
 #include "rpc/server/measured_env.h"
+#include "rpc/server/periodic_task.h"
 #include "rpc/server/replica.h"
 #include "rpc/server/service.h"
 #include "tree/store/record_store.h"
@@ -95,7 +95,9 @@ class Server : private PeerHandler, private ReplicaHost {
   Random random_;
   std::unique_ptr<PeerNetwork> network_;
   std::unique_ptr<Replica> replica_;
-  std::unique_ptr<DiskSpace> disk_space_;
+  // Two threads: a file system that hangs must not keep the server from measuring its memory.
+  std::unique_ptr<PeriodicTask> disk_space_;
+  std::unique_ptr<PeriodicTask> memory_;
 
   Mutex mutex_;
   ConditionVariable status_changed_;  // the replica's

@@ -1,0 +1,55 @@
+// What is measured now and then, each on a thread of its own.
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <optional>
+
+#include "base/condition_variable.h"
+#include "base/mutex.h"
+#include "rpc/server/free_space.h"
+#include "rpc/server/periodic_task.h"
+
+namespace quorate::rpc {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST_CASE("a task that hangs does not hold up another one") {
+  Mutex mutex;
+  ConditionVariable changed;
+  int disk_runs = 0;
+  int memory_runs = 0;
+  bool hangs = true;
+  PeriodicTask disk("disk", milliseconds(1), [&] {
+    MutexLock lock(&mutex);
+    ++disk_runs;
+    changed.NotifyAll();
+    while (hangs && disk_runs > 1) changed.Wait(&mutex);
+  });
+  PeriodicTask memory("memory", milliseconds(1), [&] {
+    MutexLock lock(&mutex);
+    ++memory_runs;
+    changed.NotifyAll();
+  });
+  disk.Start();
+  memory.Start();
+  {
+    MutexLock lock(&mutex);
+    while (disk_runs < 2) changed.Wait(&mutex);
+    const int before = memory_runs;
+    while (memory_runs < before + 3) changed.Wait(&mutex);
+    CHECK(disk_runs == 2);
+    hangs = false;
+    changed.NotifyAll();
+    while (disk_runs < 3) changed.Wait(&mutex);
+  }
+  memory.Stop();
+  disk.Stop();
+}
+
+TEST_CASE("what is free on a disk is measured, and nothing of a path that is not there") {
+  CHECK(MeasureFreeBytes("/").has_value());
+  CHECK(MeasureFreeBytes("/no such directory") == std::nullopt);
+}
+
+}  // namespace
+}  // namespace quorate::rpc
