@@ -34,11 +34,12 @@ void Listings::Record(tree::EventType type, std::string_view path) {
   const std::string_view name = path.substr(path.rfind('/') + 1);
   for (const std::shared_ptr<Log>& log : found->second) {
     if (log->overflowed) continue;
-    log->changes.push_back({std::string(name), type == tree::EventType::kNodeCreated});
+    const size_t place = log->count % std::tuple_size_v<Chunk>;
+    if (place == 0) log->chunks.push_back(std::make_shared<Chunk>());
+    (*log->chunks.back())[place] = {std::string(name), type == tree::EventType::kNodeCreated};
+    ++log->count;
     log->bytes += kChangeBytes + name.size();
-    if (log->bytes <= kLogBytesMax) continue;
-    log->overflowed = true;
-    std::vector<Change>().swap(log->changes);
+    log->overflowed = log->bytes > kLogBytesMax;
   }
 }
 
@@ -51,14 +52,16 @@ std::shared_ptr<Listings::Log> Listings::Begin(std::string_view path, size_t* fi
   }
   const std::shared_ptr<Log>& log = of_path.back();
   ++log->listings;
-  *first = log->changes.size();
+  *first = log->count;
   return log;
 }
 
-bool Listings::Take(const Log& log, size_t first, std::vector<Change>* changes) {
+bool Listings::Take(const Log& log, size_t first, Changes* changes) {
   MutexLock lock(&mutex_);
   if (log.overflowed) return false;
-  changes->assign(log.changes.begin() + static_cast<ptrdiff_t>(first), log.changes.end());
+  changes->chunks.assign(log.chunks.begin(), log.chunks.end());
+  changes->first = first;
+  changes->end = log.count;
   return true;
 }
 
@@ -115,7 +118,8 @@ tree::ErrorCode Listing::ReadNext(const tree::Tree& tree,
   const tree::ErrorCode error = Read(tree, path_, identities, bytes_max_, &names_, stat);
   if (error != tree::ErrorCode::kOk || !names_.place.at_end) return error;
   done_ = listings_->Take(*log_, first_change_, &changes_);
-  listings_->End(path_, std::exchange(log_, nullptr));
+  listings_->End(path_, log_);
+  ended_logs_.push_back(std::exchange(log_, nullptr));
   if (done_) return tree::ErrorCode::kOk;
   if (++restarts_ > kRestartsMax) return tree::ErrorCode::kTooLarge;
   names_ = {};
@@ -125,9 +129,11 @@ tree::ErrorCode Listing::ReadNext(const tree::Tree& tree,
 
 Listing::Names Listing::Finish() {
   ASSERT(done_);
-  if (changes_.empty()) return std::move(names_);
+  if (changes_.first == changes_.end) return std::move(names_);
   absl::flat_hash_map<absl::string_view, bool> exists;
-  for (const Listings::Change& change : changes_) exists[change.name] = change.exists;
+  for (size_t i = changes_.first; i < changes_.end; ++i) {
+    exists[changes_[i].name] = changes_[i].exists;
+  }
   Names corrected;
   corrected.bytes.reserve(names_.bytes.size());
   BigEndianWriter writer(&corrected.bytes);
@@ -139,7 +145,8 @@ Listing::Names Listing::Finish() {
     if (!exists.contains(ToAbsl(name))) add(name);
   });
   // Each once, though it may have changed several times.
-  for (const Listings::Change& change : changes_) {
+  for (size_t i = changes_.first; i < changes_.end; ++i) {
+    const Listings::Change& change = changes_[i];
     const auto found = exists.find(change.name);
     if (found == exists.end()) continue;
     if (found->second) add(change.name);

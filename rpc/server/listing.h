@@ -9,6 +9,7 @@
 // Thread-safety: Listings as said there; a Listing belongs to one thread.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "base/mutex.h"
@@ -50,18 +52,34 @@ class Listings {
     std::string name;
     bool exists = false;
   };
+  // Changes are kept in chunks, which do not move when more are added: what was taken is read
+  // without a lock, while the last chunk grows behind it.
+  using Chunk = std::array<Change, 256>;
+  // Changes [first, end) of a path.
+  struct Changes {
+    std::vector<std::shared_ptr<const Chunk>> chunks;  // from the first change of all on
+    size_t first = 0;
+    size_t end = 0;
+
+    const Change& operator[](size_t i) const {
+      return (*chunks[i / std::tuple_size_v<Chunk>])[i % std::tuple_size_v<Chunk>];
+    }
+  };
   // The changes of one path, of which each listing has those from its begin on.
   struct Log {
-    std::vector<Change> changes;
+    std::vector<std::shared_ptr<Chunk>> chunks;
+    size_t count = 0;
     size_t bytes = 0;
     size_t listings = 0;
-    bool overflowed = false;  // it has them no longer
+    bool overflowed = false;  // it gets no more
   };
   // Changes of `path` are written down from now until End. From any thread. REQUIRES, of all: the
   // tree is locked for reading, or `log` is not read any more.
   std::shared_ptr<Log> Begin(std::string_view path, size_t* first);
-  // The changes from `first` on; false if they overflowed.
-  bool Take(const Log& log, size_t first, std::vector<Change>* changes);
+  // The changes from `first` on; false if they overflowed. Copies none of them: O(chunks).
+  bool Take(const Log& log, size_t first, Changes* changes);
+  // `log` may be destroyed afterwards, which takes as long as there are changes: better when the
+  // tree is not locked.
   void End(std::string_view path, const std::shared_ptr<Log>& log);
 
  private:
@@ -112,8 +130,10 @@ class Listing {
   const size_t bytes_max_;
   Names names_;
   std::shared_ptr<Listings::Log> log_;
+  // Logs that have ended. They are destroyed with the object, when the tree is not locked.
+  std::vector<std::shared_ptr<Listings::Log>> ended_logs_;
   size_t first_change_ = 0;
-  std::vector<Listings::Change> changes_;  // once done
+  Listings::Changes changes_;  // once done
   int restarts_ = 0;
   bool done_ = false;
 };

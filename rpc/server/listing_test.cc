@@ -103,6 +103,34 @@ TEST_CASE("a list of a znode that goes and comes again is of the new one") {
   }
 }
 
+TEST_CASE("changes that were taken are not copied, and stay as they were while more come") {
+  Listings listings;
+  size_t first = 0;
+  const std::shared_ptr<Listings::Log> log = listings.Begin("/d", &first);
+  const auto record = [&listings](int i) {
+    listings.OnNodeEvent(i % 2 == 0 ? tree::EventType::kNodeCreated : tree::EventType::kNodeDeleted,
+                         "/d/" + std::to_string(i));
+  };
+  for (int i = 0; i < 1000; ++i) record(i);
+  size_t second = 0;
+  CHECK(listings.Begin("/d", &second) == log);
+  for (int i = 1000; i < 1500; ++i) record(i);
+  Listings::Changes changes;
+  REQUIRE(listings.Take(*log, second, &changes));
+  CHECK(changes.chunks.front() == log->chunks.front());
+  for (int i = 1500; i < 200'000; ++i) record(i);
+  listings.End("/d", log);
+  REQUIRE(changes.first == 1000);
+  REQUIRE(changes.end == 1500);
+  for (size_t i = changes.first; i < changes.end; ++i) {
+    REQUIRE(changes[i].name == std::to_string(i));
+    REQUIRE(changes[i].exists == (i % 2 == 0));
+  }
+  Listings::Changes all;
+  CHECK_FALSE(listings.Take(*log, first, &all));  // they are too many
+  listings.End("/d", log);
+}
+
 TEST_CASE("a list is given up above its limit, and when changes outrun it again and again") {
   Fixture f;
   for (int i = 0; i < 10'000; ++i) f.Make("/d/" + std::to_string(i));

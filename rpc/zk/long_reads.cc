@@ -62,6 +62,7 @@ class Connection::ChildrenRead final : public LongRead {
     if (!listing_->done()) return false;
     connection->ReplyChildren(xid(), op_, watch_, listing_->path(), &stat,
                               [this] { return listing_->Finish(); });
+      connection->loop_->UnlockTree();  // the listing is about to be destroyed, which may take long
     return true;
   }
   size_t bytes() const override { return listing_->bytes(); }

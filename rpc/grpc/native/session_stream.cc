@@ -523,13 +523,10 @@ void SessionStream::DoList(Pending* pending) {
     return;
   }
   response.set_error(error);
-  if (error == v1::OK) {
-    // What is still to do needs no tree. Nothing that happens later comes before the response.
-    if (list_->is_long()) {
-      loop_->UnlockTree();
-      wants_to_continue_ = true;
-    }
-    list_->Finish(response.mutable_list());
+  // What is still to do needs no tree. Nothing that happens later comes before the response.
+  if (list_->is_long()) {
+    loop_->UnlockTree();
+    wants_to_continue_ = true;
   }
   list_ = nullptr;
   AnswerRead(std::move(response), pending);
