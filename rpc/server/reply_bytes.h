@@ -11,11 +11,30 @@ namespace quorate::rpc {
 
 // At least what the results of a request take in a reply of any front end.
 inline size_t ResultBytesMax(const tree::Request& request) {
-  constexpr size_t kNumbersBytesMax = 128;  // a stat and the heads of what it is in
-  constexpr size_t kSequenceBytes = 11;     // behind the path of a sequential znode
+  constexpr size_t kHeadBytesMax = 16;   // an error or a count, and the head of the result
+  constexpr size_t kStatBytesMax = 128;  // with its head
+  constexpr size_t kSequenceBytes = 11;  // behind the path of a sequential znode
   size_t bytes = 0;
   for (const tree::Op& op : request.ops) {
-    bytes += kNumbersBytesMax + kSequenceBytes + op.path.size();
+    bytes += kHeadBytesMax;
+    switch (op.kind) {
+      case tree::OpKind::kCreate:
+      case tree::OpKind::kCreateContainer:
+      case tree::OpKind::kCreateTtl:
+        bytes += op.path.size() + kSequenceBytes + kStatBytesMax;
+        break;
+      case tree::OpKind::kSetData:
+      case tree::OpKind::kSetAcl:
+        bytes += kStatBytesMax;
+        break;
+      case tree::OpKind::kDelete:
+      case tree::OpKind::kDeleteRecursive:
+      case tree::OpKind::kCheck:
+      case tree::OpKind::kCheckAbsent:
+      case tree::OpKind::kCheckCreated:
+      case tree::OpKind::kRefused:
+        break;
+    }
   }
   return bytes;
 }
