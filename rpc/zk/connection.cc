@@ -722,6 +722,7 @@ void Connection::OnWatchEvent(tree::EventType type, std::string_view path, tree:
   event_zxid_ = zxid;
   ++packets_sent_;
 }
+  if (long_read_ != nullptr) long_read_->OnEvent(type, path);
 
 tree::Zxid Connection::SeenZxid() const { return std::max(loop_->seen_zxid(), event_zxid_); }
 

@@ -1,14 +1,19 @@
 #include "rpc/zk/long_reads.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
 #include "rpc/server/config_node.h"
 #include "rpc/server/listing.h"
 #include "rpc/zk/connection_loop.h"
+#include "tree/path.h"
 
 namespace quorate::rpc::zk {
 namespace {
@@ -57,12 +62,12 @@ class Connection::ChildrenRead final : public LongRead {
     connection->loop_->Spend(kNodesPerHold);
     if (error != ErrorCode::kOk) {
       connection->ReplyError(xid(), ToReply(error));
+      connection->loop_->UnlockTree();  // the listing is about to be destroyed, which may take long
       return true;
     }
     if (!listing_->done()) return false;
     connection->ReplyChildren(xid(), op_, watch_, listing_->path(), &stat,
                               [this] { return listing_->Finish(); });
-      connection->loop_->UnlockTree();  // the listing is about to be destroyed, which may take long
     return true;
   }
   size_t bytes() const override { return listing_->bytes(); }
@@ -113,7 +118,8 @@ void Connection::ReplyChildren(int32_t xid, OpCode op, bool watch, std::string_v
 
 // --- Many reads at once --------------------------------------------------------------------------
 
-// Each result is of one moment; all are of the same one if one piece holds them.
+// Each result is of one moment; all are of the same one if one piece holds them. No result is older
+// than an event that the client is told before the reply: what such an event changes is read again.
 class Connection::MultiRead final : public LongRead {
  public:
   // Views into `body` are what was decoded of it.
@@ -122,35 +128,40 @@ class Connection::MultiRead final : public LongRead {
 
   bool Continue(Connection* connection) override {
     const tree::Tree& tree = connection->loop_->LockTree();
-    BigEndianWriter to(&results_);
-    for (size_t spent = 0; next_ < items_.size(); ++next_) {
-      if (spent >= kNodesPerHold) return false;
+    for (size_t spent = 0;;) {
+      const Step step = FindItem(connection, &spent);
+      if (step == Step::kWait) return false;
+      if (step == Step::kReply) break;
       const bool goes_on = listing_ != nullptr;
-      const std::optional<size_t> cost = items_[next_].op == OpCode::kGetData
-                                             ? ReadData(connection, tree, items_[next_], to)
-                                             : ReadChildren(connection, tree, items_[next_], to);
-      if (!cost.has_value() || results_.size() > connection->ReplyBytesMax()) {
+      const std::optional<size_t> cost = Read(connection, tree);
+      if (!cost.has_value()) {
         connection->ReplyError(xid(), kReplyTooLarge);
         return true;
       }
-      if (goes_on && listing_ == nullptr) {  // the tree was unlocked
-        ++next_;
-        return false;
+      const bool is_read = listing_ == nullptr;
+      if (is_read && !Keep(connection->ReplyBytesMax())) {
+        connection->ReplyError(xid(), kReplyTooLarge);
+        return true;
       }
-      spent += *cost;
+      if (goes_on && is_read) {  // the tree was unlocked
+        if (HasMore()) return false;
+        break;
+      }
       connection->loop_->Spend(*cost);
-      if (listing_ != nullptr) return false;
+      if (!is_read) return false;
+      spent += *cost;
     }
-    WriteMultiEnd(to);
-    const tree::Zxid zxid = connection->SeenZxid();
-    if (results_.size() > kNamesBytesQuick) connection->loop_->UnlockTree();
-    ReplyWriter reply(&connection->out_, xid(), zxid, ErrorCode::kOk);
-    reply.body().Raw(results_);
-    ++connection->packets_sent_;
+    Reply(connection);
     return true;
   }
+  void OnEvent(tree::EventType type, std::string_view path) override {
+    AddChange(path);
+    if (type == tree::EventType::kNodeDataChanged || path == "/") return;
+    AddChange(tree::ParentPath(path));
+  }
   size_t bytes() const override {
-    return body_->size() + results_.size() + (listing_ == nullptr ? 0 : listing_->bytes());
+    return body_->size() + results_.size() + corrections_bytes_ + changes_bytes_ +
+           (listing_ == nullptr ? 0 : listing_->bytes());
   }
 
  private:
@@ -159,9 +170,100 @@ class Connection::MultiRead final : public LongRead {
     return 1 + connection.identities_.all().size() / kIdentitiesPerNode;
   }
 
-  // Both return what it cost, or nothing if it is too large.
+  // So many results are read again, besides as many as there are: what changes faster than it is
+  // read is given up.
+  static constexpr size_t kCorrectionsMax = 1000;
+  static constexpr size_t kNone = SIZE_MAX;
+
+  enum class Step { kRead, kWait, kReply };
+  struct Change {
+    std::string path;
+    size_t being_read;  // the item whose result will show the change anyway; kNone: no item
+  };
+
+  bool HasMore() const {
+    return listing_ != nullptr || next_ < items_.size() || !changes_.empty() || !stale_.empty();
+  }
+  void AddChange(std::string_view path) {
+    changes_.push_back({std::string(path), listing_ == nullptr ? kNone : item_});
+    changes_bytes_ += path.size();
+  }
+  // kRead: item_ is the one to be read now. kWait: it is for the next piece, and the tree may be
+  // unlocked.
+  Step FindItem(Connection* connection, size_t* spent) {
+    if (!HasMore()) return Step::kReply;
+    if (*spent >= kNodesPerHold) return Step::kWait;
+    if (listing_ != nullptr) return Step::kRead;
+    item_ = next_;
+    if (next_ < items_.size()) return Step::kRead;
+    if (!changes_.empty() && by_path_.empty()) {
+      connection->loop_->UnlockTree();
+      SortByPath();
+      return Step::kWait;
+    }
+    for (; !changes_.empty(); changes_.pop_back()) {
+      if (*spent >= kNodesPerHold) return Step::kWait;
+      *spent += 1 + MarkStale(changes_.back());
+    }
+    changes_bytes_ = 0;
+    if (stale_.empty()) return Step::kReply;
+    item_ = *stale_.begin();
+    return Step::kRead;
+  }
+  void SortByPath() {
+    by_path_.resize(items_.size());
+    for (size_t i = 0; i < items_.size(); ++i) by_path_[i] = static_cast<uint32_t>(i);
+    std::sort(by_path_.begin(), by_path_.end(),
+              [this](uint32_t a, uint32_t b) { return items_[a].path < items_[b].path; });
+  }
+  // Returns how many items are of the path.
+  size_t MarkStale(const Change& change) {
+    const std::string_view path = change.path;
+    const auto begin = std::lower_bound(
+        by_path_.begin(), by_path_.end(), path,
+        [this](uint32_t item, std::string_view wanted) { return items_[item].path < wanted; });
+    auto at = begin;
+    for (; at != by_path_.end() && items_[*at].path == path; ++at) {
+      if (*at != change.being_read) stale_.insert(*at);
+    }
+    return static_cast<size_t>(at - begin);
+  }
+
+  size_t SizeOf(size_t item) const {
+    const auto corrected = corrections_.find(item);
+    if (corrected != corrections_.end()) return corrected->second.size();
+    return items_[item].result_end - BeginOf(item);
+  }
+  size_t BeginOf(size_t item) const { return item == 0 ? 0 : items_[item - 1].result_end; }
+
+  // Reads item_, or the next piece of it: into results_ at first, and into correction_ later.
+  // Returns what it cost, or nothing if it is too large.
+  std::optional<size_t> Read(Connection* connection, const tree::Tree& tree) {
+    const bool is_first = next_ < items_.size();
+    const size_t others = is_first ? results_.size() : total_bytes_ - SizeOf(item_);
+    const size_t bytes_max = connection->ReplyBytesMax() - others;
+    std::string* to = is_first ? &results_ : &correction_;
+    const MultiReadItem& item = items_[item_];
+    return item.op == OpCode::kGetData ? ReadData(connection, tree, item, bytes_max, to)
+                                       : ReadChildren(connection, tree, item, bytes_max, to);
+  }
+  // Takes what was read of item_. False if there is too much of it, or if it changes too often.
+  bool Keep(size_t bytes_max) {
+    if (next_ < items_.size()) {
+      items_[next_++].result_end = total_bytes_ = results_.size();
+      return total_bytes_ <= bytes_max;
+    }
+    stale_.erase(item_);
+    total_bytes_ = total_bytes_ - SizeOf(item_) + correction_.size();
+    std::string& kept = corrections_[item_];
+    corrections_bytes_ = corrections_bytes_ - kept.size() + correction_.size();
+    kept = std::exchange(correction_, {});
+    return total_bytes_ <= bytes_max && ++corrected_ <= kCorrectionsMax + items_.size();
+  }
+
   std::optional<size_t> ReadData(Connection* connection, const tree::Tree& tree,
-                                 const MultiReadItem& item, BigEndianWriter& to) {
+                                 const MultiReadItem& item, size_t bytes_max, std::string* result) {
+    BigEndianWriter to(result);
     tree::Stat stat;
     std::string_view data;
     bool has_data = false;
@@ -173,11 +275,11 @@ class Connection::MultiRead final : public LongRead {
     }
     CompleteConfigNode(connection->loop_->door().members_text(), item.path, &stat, &data,
                        &has_data);
-    if (results_.size() + data.size() > connection->ReplyBytesMax()) return std::nullopt;
+    if (data.size() > bytes_max) return std::nullopt;
     // A long reply grows once, to the most that it can be, of which the system gives what is
     // written: to move it again and again, while the tree is locked, would take longer than all
     // else here.
-    if (results_.size() + data.size() > kGrowsOnceBytes) {
+    if (result == &results_ && results_.size() + data.size() > kGrowsOnceBytes) {
       results_.reserve(connection->ReplyBytesMax() + kGrowsOnceBytes);
     }
     WriteMultiResultHeader(item.op, to);
@@ -187,8 +289,9 @@ class Connection::MultiRead final : public LongRead {
   }
 
   std::optional<size_t> ReadChildren(Connection* connection, const tree::Tree& tree,
-                                     const MultiReadItem& item, BigEndianWriter& to) {
-    const size_t bytes_max = connection->ReplyBytesMax() - results_.size();
+                                     const MultiReadItem& item, size_t bytes_max,
+                                     std::string* result) {
+    BigEndianWriter to(result);
     tree::Stat stat;
     Listing::Names names;
     ErrorCode error;
@@ -218,11 +321,39 @@ class Connection::MultiRead final : public LongRead {
     return CheckCost(*connection) + names.count;
   }
 
+  void Reply(Connection* connection) {
+    const tree::Zxid zxid = connection->SeenZxid();
+    // What is still to do needs no tree. Nothing that happens later comes before the reply.
+    if (total_bytes_ > kNamesBytesQuick || !corrections_.empty()) connection->loop_->UnlockTree();
+    ReplyWriter reply(&connection->out_, xid(), zxid, ErrorCode::kOk);
+    size_t begin = 0;
+    for (const auto& [item, correction] : corrections_) {
+      reply.body().Raw(std::string_view(results_).substr(begin, BeginOf(item) - begin));
+      reply.body().Raw(correction);
+      begin = items_[item].result_end;
+    }
+    reply.body().Raw(std::string_view(results_).substr(begin));
+    WriteMultiEnd(reply.body());
+    ++connection->packets_sent_;
+  }
+
   const std::unique_ptr<const std::string> body_;
-  const std::vector<MultiReadItem> items_;
-  size_t next_ = 0;
-  std::unique_ptr<Listing> listing_;  // of the next one
-  std::string results_;
+  std::vector<MultiReadItem> items_;
+  size_t next_ = 0;                   // the first one that was not read yet
+  size_t item_ = 0;                   // the one that is being read
+  std::unique_ptr<Listing> listing_;  // of it, if one piece does not hold it
+  std::string results_;               // of all that were read, one behind the other
+  size_t total_bytes_ = 0;            // of the reply, with the corrections
+
+  // What the client was told since the first piece.
+  std::vector<Change> changes_;
+  size_t changes_bytes_ = 0;
+  std::vector<uint32_t> by_path_;                     // items; once there are changes
+  absl::btree_set<size_t> stale_;                     // items that have to be read again
+  absl::btree_map<size_t, std::string> corrections_;  // in the place of what is in results_
+  size_t corrections_bytes_ = 0;
+  size_t corrected_ = 0;  // how often
+  std::string correction_;
 };
 
 Connection::Progress Connection::ReadMany(int32_t xid, std::string_view body) {
@@ -261,6 +392,7 @@ class Connection::EphemeralsRead final : public LongRead {
       paths_.clear();
       last_.clear();
       count_ = 0;
+      deleted_.clear();
       if (++restarts_ <= kRestartsMax) return false;
     }
     if (!goes_on || paths_.size() > bytes_max) {
@@ -268,17 +400,40 @@ class Connection::EphemeralsRead final : public LongRead {
       return true;
     }
     if (spent == kNodesPerHold) return false;
-    ReplyWriter reply(&connection->out_, xid(), connection->SeenZxid(), ErrorCode::kOk);
+    const tree::Zxid zxid = connection->SeenZxid();
+    if (!deleted_.empty()) {
+      connection->loop_->UnlockTree();  // what is still to do needs no tree
+      RemoveDeleted();
+    }
+    ReplyWriter reply(&connection->out_, xid(), zxid, ErrorCode::kOk);
     ++connection->packets_sent_;
     reply.body().Int(count_);
     reply.body().Raw(paths_);
     return true;
   }
+  // What the client was told is not there must not be named in the reply that follows. (Nothing is
+  // created meanwhile: the session's writes wait for this.)
+  void OnEvent(tree::EventType type, std::string_view path) override {
+    if (type == tree::EventType::kNodeDeleted && path.starts_with(prefix_)) deleted_.emplace(path);
+  }
   size_t bytes() const override { return paths_.size(); }
 
  private:
+  void RemoveDeleted() {
+    const std::string all = std::exchange(paths_, {});
+    BigEndianReader reader(all);
+    BigEndianWriter writer(&paths_);
+    for (int32_t left = std::exchange(count_, 0); left > 0; --left) {
+      const std::string_view path = reader.String();
+      if (deleted_.contains(path)) continue;
+      writer.String(path);
+      ++count_;
+    }
+  }
+
   const std::string prefix_;
-  std::string last_;  // that was read
+  std::set<std::string, std::less<>> deleted_;  // which the client was told of
+  std::string last_;                            // that was read
   int32_t count_ = 0;
   std::string paths_;
   int restarts_ = 0;

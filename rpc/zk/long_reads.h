@@ -3,6 +3,8 @@
 // Thread-safety: none; on the thread of the connection's loop.
 #pragma once
 
+#include <string_view>
+
 #include "rpc/zk/connection.h"
 
 namespace quorate::rpc::zk {
@@ -13,6 +15,9 @@ class Connection::LongRead {
   // Reads the next piece, about kNodesPerHold znodes, and puts the reply into the connection's out_
   // behind the last one. False if there is more to read. It may unlock the tree to encode a reply.
   virtual bool Continue(Connection* connection) = 0;
+  // The client is told of this event between two pieces, or at the begin of one: before the reply,
+  // which must not show what was before the event.
+  virtual void OnEvent(tree::EventType /*type*/, std::string_view /*path*/) {}
   // What is kept of the reply so far.
   virtual size_t bytes() const = 0;
   // Whether it may be refused midway when replies take too much memory.

@@ -175,6 +175,93 @@ TEST_CASE("many reads, counts, ephemerals and watches are done in pieces") {
   CHECK(f.LongestHold() <= kHoldMax);
 }
 
+void Skip(BigEndianReader& reader, int bytes) {
+  for (; bytes > 0; --bytes) reader.Int<uint8_t>();
+}
+
+// The data of the getData items of a multiRead, in order.
+Strings DataItemsOf(const Packet& packet) {
+  Strings data;
+  BigEndianReader reader(packet.body);
+  for (;;) {
+    const auto op = static_cast<OpCode>(reader.Int<int32_t>());
+    const bool at_end = reader.Int<uint8_t>() != 0;
+    reader.Int<int32_t>();
+    REQUIRE(reader.ok());
+    if (at_end) return data;
+    if (op == OpCode::kGetData) {
+      data.emplace_back(reader.String());
+      Skip(reader, 68);
+    } else {
+      for (int32_t left = reader.Int<int32_t>(); left > 0; --left) reader.String();
+    }
+  }
+}
+
+TEST_CASE("a multiRead in pieces shows nothing older than an event before its reply") {
+  LargeTree f;
+  const auto watch = [&f](const std::string& path, int32_t mode) {
+    std::string body = Path(path);
+    BigEndianWriter(&body).Int(mode);
+    REQUIRE(f.Call(f.reader, OpCode::kAddWatch, body).error == ErrorCode::kOk);
+  };
+  watch("/d/m/" + NameOf(1), 0);
+  watch("/d/m/" + NameOf(2), 0);
+  watch("/d/small", 1);
+  REQUIRE(f.Call(f.writer, OpCode::kCreate, Create("/d/small", "")).error == ErrorCode::kOk);
+  CHECK(f.Next(f.reader).xid == kNotificationXid);
+  std::string body;
+  BigEndianWriter to(&body);
+  const auto add = [&to](OpCode op, const std::string& path) {
+    WriteMultiResultHeader(op, to);
+    to.String(path);
+    to.Int<uint8_t>(0);
+  };
+  add(OpCode::kGetChildren, "/d/small");
+  for (int i = 0; i < kMany; ++i) add(OpCode::kGetData, "/d/m/" + NameOf(i));
+  add(OpCode::kGetChildren, "/d/m");
+  add(OpCode::kGetData, "/d/m/" + NameOf(1));
+  WriteMultiEnd(to);
+  f.Begin(OpCode::kMultiRead, body, 3);
+  const std::string changed = "changed";
+  f.Change(OpCode::kSetData, SetData("/d/m/" + NameOf(1), changed));
+  f.Change(OpCode::kDelete, f.Version("/d/m/" + NameOf(2)));
+  f.Change(OpCode::kCreate, Create("/d/small/child", ""));
+  f.Change(OpCode::kSetData, SetData("/d/m/" + NameOf(3), changed));  // nobody is told
+  f.Settle();
+  for (int events = 0; events < 3; ++events) CHECK(f.Next(f.reader).xid == kNotificationXid);
+  const Packet packet = f.Next(f.reader);
+  REQUIRE(packet.error == ErrorCode::kOk);
+  CHECK(packet.zxid == f.service.ReadTree()->last_zxid().value());
+  BigEndianReader reader(packet.body);
+  Skip(reader, 9);
+  CHECK(SortedNames(reader) == Strings{"child"});
+  const Strings data = DataItemsOf(packet);
+  REQUIRE(data.size() == kMany);  // one is an error
+  CHECK(data[1] == changed);
+  CHECK(data.back() == changed);
+  CHECK(f.LongestHold() <= kHoldMax);
+}
+
+TEST_CASE("getEphemerals in pieces names none whose deletion was told before its reply") {
+  LargeTree f;
+  const std::string gone = "/d/m/" + NameOf(0);
+  std::string watch = Path("/d/m");
+  BigEndianWriter(&watch).Int<int32_t>(1);
+  REQUIRE(f.Call(f.writer, OpCode::kAddWatch, watch).error == ErrorCode::kOk);
+  f.Write(f.writer, 77, OpCode::kGetEphemerals, Path("/"));
+  REQUIRE(f.sockets.RunTurn());
+  f.Change(OpCode::kDelete, f.Version(gone));
+  f.Settle();
+  CHECK(f.Next(f.writer).xid == kNotificationXid);
+  const Packet packet = f.Next(f.writer);
+  REQUIRE(packet.xid == 77);
+  BigEndianReader paths(packet.body);
+  const Strings names = SortedNames(paths);
+  CHECK(names.size() == kMany - 1);
+  CHECK_FALSE(std::binary_search(names.begin(), names.end(), gone));
+}
+
 TEST_CASE("getEphemerals begins again if the one that it has got to goes") {
   LargeTree f;
   f.Write(f.writer, 77, OpCode::kGetEphemerals, Path("/"));

@@ -128,6 +128,7 @@ bool DecodeWatchRequest(std::string_view body, WatchRequest* request);
 struct MultiReadItem {
   OpCode op = OpCode::kGetData;
   std::string_view path;
+  size_t result_end = 0;  // for the use of whoever encodes the results
 };
 // False if it does not decode or holds anything else.
 bool DecodeMultiRead(std::string_view body, std::vector<MultiReadItem>* items);
