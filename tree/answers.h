@@ -62,6 +62,8 @@ class AnswerTable {
   uint64_t Hash() const;
   uint64_t ComputeHash() const;
 
+  // The memory that the table takes.
+  size_t memory_bytes() const { return sizeof(AnswerTable) + bytes_.capacity(); }
   // The answers, each after its length as a number: what Restore takes.
   std::string_view bytes() const { return std::string_view(bytes_).substr(begin_); }
   // Whether they are what a table of those numbers can hold, the zxids ascending; if so, `*zxid` is

@@ -40,7 +40,7 @@ class Changed {
       nodes_.back()->czxid = nodes_.back()->mzxid = Zxid(1);
       nodes_.back()->ordinal = i;
     }
-    for (size_t i = 1; i <= kChanges; ++i) sessions_.Add(SessionId(static_cast<int64_t>(i)));
+    for (size_t i = 1; i <= kChanges; ++i) sessions_.Add(SessionId(static_cast<int64_t>(i)), "");
     tracker_.SetClean(Zxid(1));
     ChangeAll();
     for (size_t i = kChanges; i < 2 * kChanges; ++i) {

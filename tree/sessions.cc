@@ -55,10 +55,17 @@ Session* SessionTable::Find(SessionId id) const {
   return found == sessions_.end() ? nullptr : found->second.get();
 }
 
-Session* SessionTable::Add(SessionId id) {
+size_t SessionTable::BytesOf(const Session& session) {
+  constexpr size_t kPlaceBytes = 32;  // in the map
+  return sizeof(Session) + kPlaceBytes + session.password.capacity();
+}
+
+Session* SessionTable::Add(SessionId id, std::string password) {
   ASSERT(id != kNoSession, "0 is no session");
   auto session = std::make_unique<Session>();
   session->id = id;
+  session->password = std::move(password);
+  bytes_ += BytesOf(*session);
   const auto [at, inserted] = sessions_.emplace(id, std::move(session));
   ASSERT(inserted, "a session is added once");
   return at->second.get();
@@ -67,6 +74,7 @@ Session* SessionTable::Add(SessionId id) {
 void SessionTable::Remove(Session* session) {
   ASSERT(session != nullptr);
   ASSERT(session->ephemeral_count == 0 && session->first == nullptr, "its nodes went first");
+  bytes_ -= BytesOf(*session);
   const size_t erased = sessions_.erase(session->id);
   ASSERT(erased == 1, "the session is here");
 }

@@ -57,16 +57,21 @@ class SessionTable {
   // nullptr if there is no such session. O(log n).
   Session* Find(SessionId id) const;
   // REQUIRES: there is no such session, and id is not kNoSession.
-  Session* Add(SessionId id);
+  Session* Add(SessionId id, std::string password);
   // REQUIRES: it is here and has no ephemerals.
   void Remove(Session* session);
 
   // Ascending by id.
   const Map& all() const { return sessions_; }
   size_t size() const { return sessions_.size(); }
+  // The memory that the sessions take, without their answers. O(1).
+  size_t bytes() const { return bytes_; }
 
  private:
+  static size_t BytesOf(const Session& session);
+
   Map sessions_;
+  size_t bytes_ = 0;
 };
 
 }  // namespace quorate::tree

@@ -159,14 +159,14 @@ absl::Status TreeLoader::AddSession(std::string_view key, std::string_view value
   if (std::max(record->attach_zxid, record->answered_zxid) > state_->head.zxid)
     return BadRecord("is newer than the head", key);
   Tree::Impl& impl = *state_->impl;
-  Session* session = impl.sessions_.Add(record->id);
+  Session* session = impl.sessions_.Add(record->id, std::string(record->password));
   session->timeout_ms = record->timeout_ms;
   session->attach_zxid = record->attach_zxid;
   session->member = record->member;
-  session->password = record->password;
   if (record->last_sequence > 0) {
     session->answers = AnswerTable::Restore(record->id, record->last_sequence, record->acknowledged,
                                             record->answers);
+    impl.answer_bytes_ += session->answers->memory_bytes();
   }
   impl.totals_.digest += session->Hash();
   return absl::OkStatus();

@@ -167,6 +167,10 @@ class Tree {
   // The memory of all nodes with their names and data, but for their places among the children of
   // their parents.
   size_t node_memory_bytes() const;
+  // The memory of all sessions, and that of the answers to their numbered writes. It depends on the
+  // member, unlike the other counts.
+  size_t session_memory_bytes() const;
+  size_t answer_memory_bytes() const;
   // What is kept of the system's memory for nodes to come.
   size_t free_node_memory_bytes() const;
   // A hash of the whole tree and of the sessions; kept incrementally, equal on all members at a

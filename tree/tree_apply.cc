@@ -101,8 +101,7 @@ void Tree::Impl::ApplyOpenSession(const CommandHeader& header, std::string_view 
   Session* session = sessions_.Find(header.session);
   if (session == nullptr && header.kind == CommandKind::kCreateSession) {
     changes_.BeforeSessionChange(header.session);
-    session = sessions_.Add(header.session);
-    session->password = body->password;
+    session = sessions_.Add(header.session, std::string(body->password));
   } else if (session == nullptr || session->password != body->password) {
     result->error = ErrorCode::kSessionExpired;
     return;
@@ -143,6 +142,7 @@ void Tree::Impl::ApplyEndSession(const CommandHeader& header, Zxid zxid, ApplyLi
   }
   totals_.digest -= session->Hash();
   changes_.BeforeSessionChange(header.session);
+  if (session->answers != nullptr) answer_bytes_ -= session->answers->memory_bytes();
   sessions_.Remove(session);
   changes_.OnSessionRemoved(header.session);
   listener->OnSessionClosed(header.session, zxid);

@@ -65,6 +65,8 @@ class Tree::Impl {
   size_t node_count() const { return totals_.nodes; }
   size_t ephemeral_count() const { return totals_.ephemerals; }
   size_t data_bytes() const { return totals_.data_bytes; }
+  size_t session_memory_bytes() const { return sessions_.bytes(); }
+  size_t answer_memory_bytes() const { return answer_bytes_; }
   size_t node_memory_bytes() const { return memory_.bytes_used(); }
   size_t free_node_memory_bytes() const { return memory_.bytes_reserved() - memory_.bytes_used(); }
   uint64_t digest() const { return totals_.digest; }
@@ -203,6 +205,7 @@ class Tree::Impl {
   Znode* root_ = nullptr;
   AclTable acls_;
   SessionTable sessions_;
+  size_t answer_bytes_ = 0;  // memory_bytes() of all sessions' answers
   OriginTable origins_;
   ChangeTracker changes_{&acls_, &sessions_};
   ExpiryIndex expiry_;

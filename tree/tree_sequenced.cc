@@ -56,7 +56,9 @@ void Tree::Impl::Acknowledge(Session* session, uint64_t sequence) {
   if (std::min(sequence, session->last_sequence()) <= session->acknowledged()) return;
   changes_.BeforeSessionChange(session->id);
   totals_.digest -= session->answers->Hash();
+  answer_bytes_ -= session->answers->memory_bytes();
   session->answers->Acknowledge(sequence);
+  answer_bytes_ += session->answers->memory_bytes();
   totals_.digest += session->answers->Hash();
 }
 
@@ -82,8 +84,10 @@ void Tree::Impl::KeepAnswer(Session* session) {
     session->answers = std::make_unique<AnswerTable>(session->id);
   } else {
     totals_.digest -= session->answers->Hash();
+    answer_bytes_ -= session->answers->memory_bytes();
   }
   session->answers->Append(answer_);
+  answer_bytes_ += session->answers->memory_bytes();
   totals_.digest += session->answers->Hash();
 }
 

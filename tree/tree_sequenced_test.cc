@@ -49,6 +49,26 @@ TEST_CASE("a numbered write is applied once, and answered as often as it comes")
   CHECK(server.tree().digest() != digest);
 }
 
+TEST_CASE("the memory of sessions and of their answers goes with them") {
+  Server server;
+  const auto session_bytes = [&server] { return server.tree().session_memory_bytes(); };
+  const auto answer_bytes = [&server] { return server.tree().answer_memory_bytes(); };
+  CHECK(session_bytes() == 0);
+  server.OpenSession();
+  CHECK(session_bytes() > 0);
+  CHECK(answer_bytes() == 0);
+  const std::string path = "/" + std::string(100'000, 'p');
+  server.DoSequenced(1, 0, One(MakeCreate(path)));
+  CHECK(answer_bytes() > 100'000);
+  CHECK(answer_bytes() < 400'000);
+  server.DoSequenced(2, 1, One(MakeCreate(path)));  // fails; the first answer is forgotten
+  CHECK(answer_bytes() < 100'000);
+  CHECK(answer_bytes() > 0);
+  server.CloseSession();
+  CHECK(answer_bytes() == 0);
+  CHECK(session_bytes() == 0);
+}
+
 TEST_CASE("a repetition through another server after a move has the first answer") {
   Server server;
   server.OpenSession();

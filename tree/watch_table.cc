@@ -124,6 +124,7 @@ class WatchTable::Impl {
     if (watcher->first != nullptr) watcher->first->previous_of_watcher = watch.get();
     watcher->first = watch.get();
     watcher->bytes += kWatchBytes + path->text.size();
+    bytes_ += kWatchBytes + path->text.size();
     if (list == List::kRecursive) ++recursive_count_;
     if (++path->watches == kCrowdedWatchesMin) ++crowded_path_count_;
   }
@@ -201,6 +202,7 @@ class WatchTable::Impl {
     const auto* watcher = watchers_.Find(id);
     return watcher == nullptr ? 0 : (*watcher)->bytes;
   }
+  size_t bytes() const { return bytes_; }
   size_t node_watch_count() const { return node_watch_count_; }
   size_t node_path_count() const { return node_path_count_; }
   size_t node_watcher_count() const { return node_watcher_count_; }
@@ -216,6 +218,7 @@ class WatchTable::Impl {
     Path* path = watch->path;
     Watcher* watcher = watch->watcher;
     watcher->bytes -= kWatchBytes + path->text.size();
+    bytes_ -= kWatchBytes + path->text.size();
     if (watch->list == List::kRecursive) --recursive_count_;
     if (path->watches-- == kCrowdedWatchesMin) --crowded_path_count_;
     if (watch->next_of_path != nullptr) {
@@ -244,6 +247,7 @@ class WatchTable::Impl {
   ShardedMap<std::string_view, std::unique_ptr<Path>, StringViewHash> paths_;  // by Path::text
   ShardedMap<WatcherId, std::unique_ptr<Watcher>> watchers_;
   ShardedMap<WatchKey, std::unique_ptr<Watch>> watches_;
+  size_t bytes_ = 0;
   size_t recursive_count_ = 0;
   size_t node_watch_count_ = 0;
   size_t node_path_count_ = 0;
@@ -361,6 +365,7 @@ bool WatchTable::ForEachNodeWatch(
 
 bool WatchTable::empty() const { return impl_->watch_count() == 0; }
 size_t WatchTable::BytesOf(WatcherId watcher) const { return impl_->BytesOf(watcher); }
+size_t WatchTable::bytes() const { return impl_->bytes(); }
 size_t WatchTable::watch_count() const { return impl_->watch_count(); }
 size_t WatchTable::path_count() const { return impl_->path_count(); }
 size_t WatchTable::watcher_count() const { return impl_->watcher_count(); }

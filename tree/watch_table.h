@@ -81,8 +81,9 @@ class WatchTable {
   size_t watch_count() const;    // watches set; a persistent one is two
   size_t path_count() const;     // distinct paths watched
   size_t watcher_count() const;  // connections with at least one watch
-  // Bytes that the watches of one connection take, about.
+  // Bytes that the watches of one connection take, about, and those of all.
   size_t BytesOf(WatcherId watcher) const;
+  size_t bytes() const;
   // The same of watches of nodes alone.
   size_t node_watch_count() const;
   size_t node_path_count() const;

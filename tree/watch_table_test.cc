@@ -426,12 +426,14 @@ TEST_CASE("the bytes of a connection's watches go with them") {
   table.Add(2, "/a", WatchKind::kChild);
   CHECK(table.BytesOf(1) == 2 * one);
   CHECK(table.BytesOf(2) == one);
+  CHECK(table.bytes() == 3 * one);
   table.Fire(EventType::kNodeDataChanged, "/b", [](WatcherId, EventType, std::string_view) {});
   CHECK(table.BytesOf(1) == one);
   CHECK(table.Remove(1, "/a", WatcherType::kChildren));
   CHECK(table.BytesOf(1) == 0);
   CHECK(table.RemoveWatcher(2));
   CHECK(table.BytesOf(2) == 0);
+  CHECK(table.bytes() == 0);
 }
 
 }  // namespace

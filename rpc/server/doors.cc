@@ -73,6 +73,16 @@ std::vector<int64_t> Doors::HeldUpSessions() {
   return sessions;
 }
 
+WatchTotals Doors::watch_totals() const {
+  WatchTotals totals;
+  for (const Entry& entry : doors_) {
+    const WatchTotals of_door = entry.door->watch_totals();
+    totals.count += of_door.count;
+    totals.bytes += of_door.bytes;
+  }
+  return totals;
+}
+
 void Doors::OnBatchApplied() {
   for (const Entry& entry : doors_) entry.door->OnBatchApplied();
 }

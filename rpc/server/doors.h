@@ -48,6 +48,7 @@ class Doors final : public Door {
   std::shared_ptr<const RecentEvents> TakeRecentEvents() const override;
   void OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid) override;
   std::vector<int64_t> HeldUpSessions() override;
+  WatchTotals watch_totals() const override;
   void OnBatchApplied() override;
   // REQUIRES as OnResult.
   void OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) override;

@@ -26,7 +26,10 @@ class RecordingDoor : public Door {
     calls.push_back("sync " + std::to_string(tag));
   }
 
+  WatchTotals watch_totals() const override { return watches; }
+
   bool quick = true;
+  WatchTotals watches;
   std::vector<std::string> calls;
 };
 
@@ -36,6 +39,15 @@ TEST_CASE("doors are quick if each of them is") {
   CHECK(doors.IsQuick());
   b.quick = false;
   CHECK_FALSE(doors.IsQuick());
+}
+
+TEST_CASE("the watches of all doors are counted together") {
+  RecordingDoor a, b;
+  Doors doors({{&a, {0, 100}}, {&b, {100, 50}}});
+  a.watches = {1, 100};
+  b.watches = {20, 3000};
+  CHECK(doors.watch_totals().count == 21);
+  CHECK(doors.watch_totals().bytes == 3100);
 }
 
 TEST_CASE("all doors hear of what happens, and each gets the results of its own tags") {

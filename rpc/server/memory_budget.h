@@ -3,12 +3,12 @@
 // also sees what nobody counts.
 //
 // Two things happen beyond it. If replies that are being made or not fetched take more than a
-// quarter, long reads are refused, and connections that do not take what they were sent are closed,
-// those with the most first. If the process takes nearly all, memory is low: writes that add data
-// are refused, as they are when the disk is full. If clients have a part in that, beside the tree,
-// no new sessions are admitted, and after each measurement each loop closes the connection that
-// takes the most. Sessions that come back, four-letter words and calls are served all the same:
-// they are what an operator needs to see and to delete something.
+// quarter, long reads are refused, and connections, streams and calls that do not take what they
+// were sent are closed, those with the most first. If the process takes nearly all, memory is low:
+// writes that add data are refused, as they are when the disk is full. If clients have a part in
+// that, beside the tree, no new sessions are admitted, and after each measurement each loop closes
+// the connection that takes the most. Sessions that come back, four-letter words and calls are
+// served all the same: they are what an operator needs to see and to delete something.
 //
 // Thread-safety: all functions may be called from any thread.
 #pragma once
@@ -64,6 +64,9 @@ class MemoryBudget {
   // Connections that were closed for it.
   void CountClosed() { closed_.fetch_add(1, std::memory_order_relaxed); }
   uint64_t closed() const { return closed_.load(std::memory_order_relaxed); }
+  // Reads and new sessions that were refused for it.
+  void CountRefused() { refused_.fetch_add(1, std::memory_order_relaxed); }
+  uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
 
  private:
   std::atomic<int64_t>& Of(MemoryUse use) { return used_[static_cast<size_t>(use)]; }
@@ -73,6 +76,7 @@ class MemoryBudget {
   std::atomic<uint64_t> resident_bytes_{0};
   std::atomic<uint64_t> measurements_{0};
   std::atomic<uint64_t> closed_{0};
+  std::atomic<uint64_t> refused_{0};
   std::atomic<bool> low_{false};
   std::atomic<bool> clients_exceed_{false};
 };

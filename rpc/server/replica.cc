@@ -304,6 +304,7 @@ ServerMetrics Replica::metrics() const {
     MutexLock lock(&status_mutex_);
     metrics = metrics_;
   }
+  metrics.watches = door_->watch_totals();
   metrics.time_leaps = replicated_.time_leaps();
   metrics.tree_lock_waits = replicated_.guarded_tree().waits();
   if (options_.sync_times != nullptr) metrics.fsync = options_.sync_times();
@@ -641,6 +642,8 @@ void Replica::UpdateMetrics() {
   metrics_.digest_compared_zxid = digests_.compared().value();
   metrics_.digest_mismatches = digests_.mismatches();
   metrics_.digest_is_undecided = digests_.undecided();
+  metrics_.snapshot_bytes_received =
+      checkpoints_.has_value() ? checkpoints_->staged_bytes() : uint64_t{0};
   metrics_.disk_free_bytes = disk_free_bytes_.load(std::memory_order_relaxed);
   metrics_.pending_syncs = reads_.size() + refused_reads_.size() + syncs_.size();
   if (!status_.is_leader) return;

@@ -41,6 +41,12 @@ class RecentEvents {
   virtual std::string Encode(size_t i) const = 0;
 };
 
+// How many watches there are, and about how many bytes they take.
+struct WatchTotals {
+  size_t count = 0;
+  size_t bytes = 0;
+};
+
 // A door learns of what is applied. All calls come from the thread that applies, one at a time (the
 // apply thread or the node thread), while it holds the write side of the tree, in log order, except
 // where it says otherwise: what a door queues to a client in them is queued before any read can see
@@ -65,6 +71,8 @@ class Door : public tree::ApplyListener {
   // sent bytes that nobody reads, so they count as alive while it is stalled. Called from any
   // thread.
   virtual std::vector<int64_t> HeldUpSessions() { return {}; }
+  // The watches of its clients. O(1); from any thread.
+  virtual WatchTotals watch_totals() const { return {}; }
   // After a batch, when the tree is free again: wake up whoever has something to send.
   virtual void OnBatchApplied() = 0;
   // On the node thread: the sync `sync_id` that a connection asked for by Service::Sync is done.
@@ -125,14 +133,16 @@ struct ServerMetrics {
   uint64_t log_losses = 0;  // times that the log lacked what was acknowledged
   uint64_t time_leaps = 0;  // times that the clock of a leader was far from the tree's
   TreeLockWaits tree_lock_waits;
-  int64_t digest_compared_zxid = 0;  // where the tree had the digest of a majority, the last
-  uint64_t digest_mismatches = 0;    // members that differed from a majority
-  bool digest_is_undecided = false;  // members differ, and there is no majority
-  int64_t disk_free_bytes = -1;      // where there is the least; -1: not measured
-  TimeSummary election;              // from having no leader to knowing one
-  TimeSummary unavailable;           // from having no leader to serving
-  TimeSummary fsync;                 // of the log
-  TimeSummary snapshot;              // of a checkpoint
+  WatchTotals watches;                   // of all front ends
+  uint64_t snapshot_bytes_received = 0;  // of the snapshot that is being received; 0: there is none
+  int64_t digest_compared_zxid = 0;      // where the tree had the digest of a majority, the last
+  uint64_t digest_mismatches = 0;        // members that differed from a majority
+  bool digest_is_undecided = false;      // members differ, and there is no majority
+  int64_t disk_free_bytes = -1;          // where there is the least; -1: not measured
+  TimeSummary election;                  // from having no leader to knowing one
+  TimeSummary unavailable;               // from having no leader to serving
+  TimeSummary fsync;                     // of the log
+  TimeSummary snapshot;                  // of a checkpoint
 };
 
 // Thread-safety: all functions may be called from any thread.

@@ -245,6 +245,7 @@ absl::Status Connection::BeginSession() {
   }
   statistics.sessions_requested.Add(1);
   if (loop_->door().service().memory().clients_exceed()) {
+    loop_->door().service().memory().CountRefused();
     return absl::ResourceExhaustedError(
         "the server's memory is almost used up (memoryLimitMb): no new sessions are admitted");
   }
@@ -721,8 +722,8 @@ void Connection::OnWatchEvent(tree::EventType type, std::string_view path, tree:
   unsent_event_bytes_ += out_.size() - out_before;
   event_zxid_ = zxid;
   ++packets_sent_;
-}
   if (long_read_ != nullptr) long_read_->OnEvent(type, path);
+}
 
 tree::Zxid Connection::SeenZxid() const { return std::max(loop_->seen_zxid(), event_zxid_); }
 

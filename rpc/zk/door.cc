@@ -107,6 +107,11 @@ std::vector<int64_t> ZkDoor::HeldUpSessions() {
                                   [this](uint32_t tag) { return &LoopOf(tag); });
 }
 
+WatchTotals ZkDoor::watch_totals() const {
+  MutexLock lock(&watches_.mutex);
+  return {watches_.table.watch_count(), watches_.table.bytes()};
+}
+
 void ZkDoor::OnBatchApplied() {
   for (ConnectionLoop* loop : loops_) loop->Wake();
 }

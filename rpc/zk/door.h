@@ -56,6 +56,7 @@ class ZkDoor : public Door {
   void OnResult(tree::ApplyResult result) override;
   void OnTreeReplaced(const tree::Tree& tree) override;
   std::vector<int64_t> HeldUpSessions() override;
+  WatchTotals watch_totals() const override;
   void OnBatchApplied() override;
   void OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) override;
 

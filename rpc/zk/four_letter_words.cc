@@ -232,6 +232,7 @@ void AddMetrics(const ServerStatus& status, const ServerMetrics& metrics, Monito
   lines->Add("digest_compared_zxid", metrics.digest_compared_zxid);
   lines->Add("digest_mismatches_count", metrics.digest_mismatches);
   lines->Add("digest_undecided", metrics.digest_is_undecided ? 1 : 0);
+  lines->Add("snapshot_received_bytes", metrics.snapshot_bytes_received);
   lines->Add("disk_free_bytes", metrics.disk_free_bytes);
   lines->Add("disk_low", status.disk_low ? 1 : 0);
   lines->Add("data_refused", status.data_refused ? 1 : 0);
@@ -241,15 +242,20 @@ void AddMetrics(const ServerStatus& status, const ServerMetrics& metrics, Monito
   lines->AddSummary("snapshottime", metrics.snapshot);
 }
 
-void AddMemory(const MemoryBudget& memory, size_t tree_bytes, MonitorLines* lines) {
+void AddMemory(const MemoryBudget& memory, const tree::Tree& tree, const WatchTotals& watches,
+               MonitorLines* lines) {
   lines->Add("memory_limit_bytes", memory.limit());
   lines->Add("memory_resident_bytes", memory.resident_bytes());
   lines->Add("memory_low", memory.low() ? 1 : 0);
-  lines->Add("memory_tree_bytes", tree_bytes);
+  lines->Add("memory_tree_bytes", tree.node_memory_bytes());
+  lines->Add("memory_sessions_bytes", tree.session_memory_bytes());
+  lines->Add("memory_result_caches_bytes", tree.answer_memory_bytes());
+  lines->Add("memory_watches_bytes", watches.bytes);
   lines->Add("memory_unsent_bytes", memory.used(MemoryUse::kUnsent));
   lines->Add("memory_reads_bytes", memory.used(MemoryUse::kReads));
   lines->Add("memory_requests_bytes", memory.used(MemoryUse::kRequests));
   lines->Add("memory_connections_closed", memory.closed());
+  lines->Add("memory_requests_refused", memory.refused());
 }
 
 void AddTotals(const Statistics& statistics, const Statistics::Totals& totals,
@@ -444,8 +450,10 @@ FourLetterWords::Pieces FourLetterWords::Monitor(const ServerStatus& status) {
     lines.Add("uptime",
               std::chrono::duration_cast<std::chrono::milliseconds>(door_.clock().Now() - started_)
                   .count());
-    AddMemory(door_.service().memory(), tree.node_memory_bytes(), &lines);
-    AddMetrics(status, door_.service().metrics(), &lines);
+    const ServerMetrics metrics = door_.service().metrics();
+    lines.Add("all_watch_count", metrics.watches.count);
+    AddMemory(door_.service().memory(), tree, metrics.watches, &lines);
+    AddMetrics(status, metrics, &lines);
     *to += lines.text();
     return false;
   };

@@ -187,6 +187,36 @@ TEST_CASE("watches are listed by path and by connection") {
   CHECK(f.Monitor()["zk_watch_count"] == "3");
 }
 
+TEST_CASE("mntr shows what takes memory") {
+  WordsFixture f;
+  auto lines = f.Monitor();
+  CHECK(lines["zk_memory_result_caches_bytes"] == "0");
+  const auto number = [&](const std::string& key) { return std::stoll(lines.at("zk_" + key)); };
+  const int64_t before = number("memory_sessions_bytes");
+  f.ConnectSession();
+  MemoryBudget& memory = f.service.memory();
+  memory.SetLimit(1000);
+  memory.Add(MemoryUse::kUnsent, 11);
+  memory.Add(MemoryUse::kReads, 12);
+  memory.Add(MemoryUse::kRequests, 13);
+  memory.CountRefused();
+  memory.CountClosed();
+  memory.CountClosed();
+  f.service.shown.watches = {5, 600};
+  f.service.shown.snapshot_bytes_received = 70;
+  lines = f.Monitor();
+  CHECK(number("memory_sessions_bytes") > before);
+  CHECK(number("memory_limit_bytes") == 1000);
+  CHECK(number("memory_unsent_bytes") == 11);
+  CHECK(number("memory_reads_bytes") == 12);
+  CHECK(number("memory_requests_bytes") == 13);
+  CHECK(number("memory_requests_refused") == 1);
+  CHECK(number("memory_connections_closed") == 2);
+  CHECK(number("all_watch_count") == 5);
+  CHECK(number("memory_watches_bytes") == 600);
+  CHECK(number("snapshot_received_bytes") == 70);
+}
+
 TEST_CASE("the configuration is shown with the members") {
   Config config = AllWords();
   config.client_port = 2181;

@@ -603,6 +603,7 @@ bool Connection::ContinueReading() {
   // Of ZooKeeper's errors the one that every client knows and that ends nothing.
   if (long_read_->may_be_refused() && long_read_->bytes() > kSmallReadBytes &&
       loop_->door().service().memory().replies_exceed()) {
+    loop_->door().service().memory().CountRefused();
     ReplyError(long_read_->xid(), ErrorCode::kSystemError);
   } else if (!long_read_->Continue(this)) {
     CountMemory();

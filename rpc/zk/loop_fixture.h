@@ -47,7 +47,7 @@ class FakeService : public Service {
   }
   void Touch(std::vector<int64_t> sessions) override { touches.push_back(std::move(sessions)); }
   ServerStatus status() const override { return current; }
-  ServerMetrics metrics() const override { return {}; }
+  ServerMetrics metrics() const override { return shown; }
 
   void Apply(Door* door) {
     {
@@ -73,6 +73,7 @@ class FakeService : public Service {
   bool is_congested = false;
   uint32_t version = consensus::kVersionNewest;
   bool is_refusing_data = false;
+  ServerMetrics shown;
   uint64_t incarnation = 5;
 
  private:

@@ -16,6 +16,12 @@
 #include "rpc/server/session_ids.h"
 
 namespace quorate::rpc::native {
+namespace {
+
+// About what a watch takes here and in its stream, besides its path.
+constexpr size_t kWatchBytes = 250;
+
+}  // namespace
 
 NativeDoor::NativeDoor(const Config& config, Service* service, const Clock* clock,
                        RandomBytes* random)
@@ -54,7 +60,7 @@ tree::SessionId NativeDoor::NewSessionId() {
 
 bool NativeDoor::IsQuick() const {
   if (!watches_mutex_.TryLock()) return false;
-  const bool quick = watch_count_ <= kQuickWatchesMax;
+  const bool quick = watch_totals_.count <= kQuickWatchesMax;
   watches_mutex_.Unlock();
   return quick;
 }
@@ -121,6 +127,11 @@ std::vector<int64_t> NativeDoor::HeldUpSessions() {
                                   [this](uint32_t tag) { return &LoopOf(tag); });
 }
 
+WatchTotals NativeDoor::watch_totals() const {
+  MutexLock lock(&watches_mutex_);
+  return watch_totals_;
+}
+
 void NativeDoor::OnBatchApplied() {
   for (StreamLoop* loop : loops_) loop->Wake();
 }
@@ -161,14 +172,16 @@ void NativeDoor::ForgetSession(tree::SessionId session, uint32_t tag) {
 void NativeDoor::AddWatch(uint32_t tag, std::string_view path, Scope scope) {
   MutexLock lock(&watches_mutex_);
   watches_.Add(tag, path, scope);
-  ++watch_count_;
+  ++watch_totals_.count;
+  watch_totals_.bytes += kWatchBytes + path.size();
 }
 
 void NativeDoor::RemoveWatch(uint32_t tag, std::string_view path, Scope scope) {
   MutexLock lock(&watches_mutex_);
   watches_.Remove(tag, path, scope);
-  ASSERT(watch_count_ > 0, "each is removed once");
-  --watch_count_;
+  ASSERT(watch_totals_.count > 0, "each is removed once");
+  --watch_totals_.count;
+  watch_totals_.bytes -= kWatchBytes + path.size();
 }
 
 }  // namespace quorate::rpc::native

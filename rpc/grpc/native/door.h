@@ -47,6 +47,7 @@ class NativeDoor : public Door {
   std::shared_ptr<const RecentEvents> TakeRecentEvents() const override;
   void OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid) override;
   std::vector<int64_t> HeldUpSessions() override;
+  WatchTotals watch_totals() const override;
   void OnBatchApplied() override;
   void OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) override;
 
@@ -93,7 +94,7 @@ class NativeDoor : public Door {
 
   mutable Mutex watches_mutex_;
   ScopedWatches watches_ ABSL_GUARDED_BY(watches_mutex_);  // tags
-  size_t watch_count_ ABSL_GUARDED_BY(watches_mutex_) = 0;
+  WatchTotals watch_totals_ ABSL_GUARDED_BY(watches_mutex_);
   std::vector<uint64_t> watchers_;  // of an event; whoever applies
 
   // Which stream serves a session. The apply thread sets it, so that it is never behind.

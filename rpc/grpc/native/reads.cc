@@ -58,7 +58,10 @@ v1::ErrorCode ListReader::Read(const tree::Tree& tree, const ClientIdentities& i
                                const std::string& members_text) {
   ASSERT(!done_);
   if (!IsPath(path_)) return v1::BAD_ARGUMENTS;
-  if (counted_.bytes() > kSmallListBytes && memory_->replies_exceed()) return v1::UNAVAILABLE;
+  if (counted_.bytes() > kSmallListBytes && memory_->replies_exceed()) {
+    memory_->CountRefused();
+    return v1::UNAVAILABLE;
+  }
   const size_t before = names_.count;
   const tree::ErrorCode error =
       listing_ == nullptr

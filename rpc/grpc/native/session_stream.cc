@@ -175,6 +175,7 @@ absl::Status SessionStream::BeginSession() {
     }
   }
   if (is_new && loop_->door().service().memory().clients_exceed()) {
+    loop_->door().service().memory().CountRefused();
     return ToStatus(v1::TOO_MANY_STREAMS,
                     "this member's memory is almost used up (memoryLimitMb); try another one");
   }
@@ -528,6 +529,7 @@ void SessionStream::DoList(Pending* pending) {
     loop_->UnlockTree();
     wants_to_continue_ = true;
   }
+  if (error == v1::OK) list_->Finish(response.mutable_list());
   list_ = nullptr;
   AnswerRead(std::move(response), pending);
 }
