@@ -21,7 +21,7 @@
 namespace quorate::rpc {
 
 enum class MemoryUse : uint8_t {
-  kUnsent,    // replies and events that clients have not fetched
+  kUnsent,    // replies and events that clients have not fetched, also those that gRPC has
   kReads,     // replies that are being made in pieces
   kRequests,  // that wait for what is before them
 };
@@ -37,12 +37,12 @@ class MemoryBudget {
   int64_t used(MemoryUse use) const {
     return used_[static_cast<size_t>(use)].load(std::memory_order_relaxed);
   }
-  // Whether replies take more than their share.
-  bool replies_exceed() const {
-    const uint64_t share = limit_ / 4;
-    return limit_ > 0 &&
-           used(MemoryUse::kUnsent) + used(MemoryUse::kReads) > static_cast<int64_t>(share);
+  // By how much replies take more than their share; not above 0 if they do not.
+  int64_t replies_excess() const {
+    if (limit_ == 0) return 0;
+    return used(MemoryUse::kUnsent) + used(MemoryUse::kReads) - static_cast<int64_t>(limit_ / 4);
   }
+  bool replies_exceed() const { return replies_excess() > 0; }
 
   // The process was measured: what it takes, what of that the tree takes, and what is kept for
   // nodes to come, which counts as free. From one thread at a time. Returns whether low() has
@@ -61,7 +61,7 @@ class MemoryBudget {
   bool clients_exceed() const { return clients_exceed_.load(std::memory_order_relaxed); }
   // How often it was measured.
   uint64_t measurements() const { return measurements_.load(std::memory_order_relaxed); }
-  // Connections that were closed for it.
+  // Connections and streams that were closed for it.
   void CountClosed() { closed_.fetch_add(1, std::memory_order_relaxed); }
   uint64_t closed() const { return closed_.load(std::memory_order_relaxed); }
   // Reads and new sessions that were refused for it.

@@ -36,7 +36,10 @@ class CountingBytes : public RandomBytes {
 // Keeps what is submitted until Apply.
 class FakeService : public Service {
  public:
-  GuardedTree::ReadGuard ReadTree() const override { return tree_.Read(); }
+  GuardedTree::ReadGuard ReadTree() const override {
+    ++tree_reads;
+    return tree_.Read();
+  }
   tree::Origin origin() const override { return {3, incarnation}; }
   uint32_t version_in_force() const override { return version; }
   void Submit(CommandBatch batch) override { batches.push_back(std::move(batch)); }
@@ -70,11 +73,12 @@ class FakeService : public Service {
   std::vector<std::pair<uint32_t, uint64_t>> syncs;
   std::vector<std::vector<int64_t>> touches;
   ServerStatus current;
+  ServerMetrics shown;
   bool is_congested = false;
   uint32_t version = consensus::kVersionNewest;
   bool is_refusing_data = false;
-  ServerMetrics shown;
   uint64_t incarnation = 5;
+  mutable size_t tree_reads = 0;  // times that the tree was locked for reading
 
  private:
   class Unheard final : public tree::ApplyListener {

@@ -17,6 +17,9 @@ constexpr char kUnknownOutcome[] =
     "the write may or may not have been made: this member lost touch with the others before it "
     "knew; read, or use a session, in which writes can be sent again";
 
+// A reply of a read that is shorter is sent whatever others take.
+constexpr size_t kSmallReplyBytes = 64u << 10;
+
 using Operations = google::protobuf::RepeatedPtrField<v1::Operation>;
 
 // What the operations of each kind of write are.
@@ -165,8 +168,7 @@ absl::Status Call::DoRead() {
   if (error != v1::OK) return FailRead(error);
   loop_->Spend(1 + response.result().ByteSizeLong() / kBytesPerNode +
                identities_.all().size() / kIdentitiesPerNode);
-  Send(response);
-  return absl::OkStatus();
+  return SendRead(response);
 }
 
 absl::Status Call::DoList() {
@@ -187,6 +189,17 @@ absl::Status Call::DoList() {
   // What is still to do needs no tree. Nothing that happens later comes before the response.
   if (list_->is_long()) loop_->UnlockTree();
   list_->Finish(response.mutable_result());
+  return SendRead(response);
+}
+
+absl::Status Call::SendRead(const google::protobuf::MessageLite& response) {
+  MemoryBudget& memory = loop_->door().service().memory();
+  if (memory.replies_exceed() && response.ByteSizeLong() > kSmallReplyBytes) {
+    memory.CountRefused();
+    return ToStatus(v1::UNAVAILABLE,
+                    "replies that clients do not fetch take too much of this member's memory "
+                    "(memoryLimitMb); try again, or try another one");
+  }
   Send(response);
   return absl::OkStatus();
 }

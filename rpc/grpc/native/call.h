@@ -58,6 +58,8 @@ class Call final : public Stream {
   // `detail` has the results, if there are any.
   absl::Status Fail(v1::ErrorCode code, v1::ErrorDetail detail) const;
   void Send(const google::protobuf::MessageLite& response);
+  // Sends what was read, or refuses it if it is long and replies take too much memory.
+  absl::Status SendRead(const google::protobuf::MessageLite& response);
 
   const Method method_;
   const std::chrono::steady_clock::time_point opened_;

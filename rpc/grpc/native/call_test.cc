@@ -149,6 +149,23 @@ TEST_CASE("a long list is refused midway when replies take too much memory") {
   CHECK(memory.used(MemoryUse::kReads) == 0);
 }
 
+TEST_CASE("a long reply of a call is refused when replies take too much memory, a short one not") {
+  Fixture f;
+  f.Change(CreateOp("/long", std::string(100'000, 'x')));
+  f.Change(CreateOp("/short", "x"));
+  MemoryBudget& memory = f.service.memory();
+  memory.SetLimit(8u << 20);
+  v1::GetRequest get;
+  v1::GetResponse got;
+  get.set_path("/long");
+  CHECK(f.Unary(Method::kGet, get, &got).ok());
+  memory.Add(MemoryUse::kUnsent, 3 << 20);
+  CHECK(f.Unary(Method::kGet, get, &got).code() == absl::StatusCode::kUnavailable);
+  CHECK(memory.refused() == 1);
+  get.set_path("/short");
+  CHECK(f.Unary(Method::kGet, get, &got).ok());
+}
+
 TEST_CASE("a long list whose tree is replaced by a snapshot is of the new tree alone") {
   Fixture f;
   f.Change(CreateOp("/d"));

@@ -58,6 +58,7 @@ class ManualTransport final : public Transport {
   bool ReadOne(uint32_t tag) {
     Channel& channel = channels_.at(tag);
     channel.busy = false;
+    channel.busy_bytes = 0;
     if (!std::exchange(channel.waited_for, false)) return false;
     loop_->OnWritable(tag);
     return true;
@@ -129,10 +130,12 @@ class ManualTransport final : public Transport {
       return false;
     }
     channel.busy = !channel.reads;
+    channel.busy_bytes = channel.busy ? message->size() : 0;
     channel.to_client.push_back(std::move(*message));
     return true;
   }
-  void Finish(uint32_t tag, const absl::Status& outcome) override {
+  size_t SendingBytes(uint32_t tag) const override { return channels_.at(tag).busy_bytes; }
+  void Finish(uint32_t tag, const absl::Status& outcome, bool /*at_once*/) override {
     Channel& channel = channels_.at(tag);
     ASSERT(!channel.outcome.has_value(), "once");
     channel.outcome = outcome;
@@ -146,6 +149,7 @@ class ManualTransport final : public Transport {
     bool receiving = true;
     bool reads = true;
     bool busy = false;
+    size_t busy_bytes = 0;  // of the message that is on its way
     bool waited_for = false;
     std::optional<absl::Status> outcome;
   };

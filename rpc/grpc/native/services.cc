@@ -38,7 +38,7 @@ class SessionReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, gr
                              public Channel {
  public:
   SessionReactor(StreamThreads* threads, grpc::CallbackServerContext* context)
-      : handle_(threads->NewHandle()) {
+      : context_(context), handle_(threads->NewHandle()) {
     handle_.Open(Method::kSession, context->peer(), this);
   }
 
@@ -50,6 +50,7 @@ class SessionReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, gr
   void Finish(const absl::Status& outcome) override {
     ServerBidiReactor::Finish(v1::ToGrpc(outcome));
   }
+  void Cancel() override { context_->TryCancel(); }
 
   void OnReadDone(bool ok) override {
     if (ok) {
@@ -63,6 +64,7 @@ class SessionReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, gr
   void OnDone() override { delete this; }
 
  private:
+  grpc::CallbackServerContext* const context_;
   const StreamHandle handle_;
   grpc::ByteBuffer incoming_;
   grpc::ByteBuffer outgoing_;
@@ -72,7 +74,7 @@ class WatchReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, pu
  public:
   WatchReactor(StreamThreads* threads, grpc::CallbackServerContext* context,
                const grpc::ByteBuffer* request)
-      : handle_(threads->NewHandle()), request_(ToString(*request)) {
+      : context_(context), handle_(threads->NewHandle()), request_(ToString(*request)) {
     handle_.Open(Method::kWatch, context->peer(), this);
   }
 
@@ -90,12 +92,14 @@ class WatchReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, pu
   void Finish(const absl::Status& outcome) override {
     ServerWriteReactor::Finish(v1::ToGrpc(outcome));
   }
+  void Cancel() override { context_->TryCancel(); }
 
   void OnWriteDone(bool) override { handle_.OnWritten(); }
   void OnCancel() override { handle_.OnCancelled(); }
   void OnDone() override { delete this; }
 
  private:
+  grpc::CallbackServerContext* const context_;
   const StreamHandle handle_;
   std::string request_;
   bool has_read_ = false;
@@ -106,25 +110,31 @@ class CallReactor final : public grpc::ServerUnaryReactor, public Channel {
  public:
   CallReactor(StreamThreads* threads, Method method, grpc::CallbackServerContext* context,
               const grpc::ByteBuffer* request, grpc::ByteBuffer* response)
-      : handle_(threads->NewHandle()), request_(ToString(*request)), response_(response) {
+      : context_(context),
+        handle_(threads->NewHandle()),
+        request_(ToString(*request)),
+        response_(response) {
     handle_.Open(method, context->peer(), this);
   }
 
   void Read() override {
     if (!std::exchange(has_read_, true)) handle_.OnMessage(std::move(request_));
   }
-  void Write(std::string message) override {
-    *response_ = ToByteBuffer(std::move(message));
-    handle_.OnWritten();
-  }
+  void Write(std::string message) override { *response_ = ToByteBuffer(std::move(message)); }
   void Finish(const absl::Status& outcome) override {
     ServerUnaryReactor::Finish(v1::ToGrpc(outcome));
   }
+  bool sends_with_finish() const override { return true; }
+  void Cancel() override { context_->TryCancel(); }
 
   void OnCancel() override { handle_.OnCancelled(); }
-  void OnDone() override { delete this; }
+  void OnDone() override {
+    handle_.OnWritten();
+    delete this;
+  }
 
  private:
+  grpc::CallbackServerContext* const context_;
   const StreamHandle handle_;
   std::string request_;
   bool has_read_ = false;

@@ -66,7 +66,8 @@ class SessionStream final : public Stream {
   absl::Status CheckTime(std::chrono::steady_clock::time_point now,
                          int64_t leader_contact_age_ms) override;
   void Complete(std::string* message) override;
-  void DropWatches() override;
+  bool has_watches() const override { return !watch_places_.empty(); }
+  void DropWatches(size_t max) override;
   tree::SessionId session() const override { return session_; }
   bool TakeTouched() override;
   bool IsFull() const override;

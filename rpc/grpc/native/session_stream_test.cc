@@ -575,6 +575,49 @@ TEST_CASE("a client that a congested server does not read from is not silent") {
   }
 }
 
+TEST_CASE("the watches of a session's stream that ends are dropped in pieces") {
+  Fixture f;
+  const uint32_t tag = f.OpenSession();
+  constexpr uint64_t kWatches = 20'000;
+  for (uint64_t begin = 0; begin < kWatches; begin += 1000) {
+    std::vector<v1::Request> requests;
+    for (uint64_t id = begin + 1; id <= begin + 1000; ++id) {
+      requests.push_back(WatchRequestOf(id, id, "/n" + std::to_string(id), v1::NODE));
+    }
+    REQUIRE(f.Call(tag, requests).items_size() == 1000);
+  }
+  CHECK(f.door.watch_totals().count == kWatches);
+  CHECK(f.door.watch_totals().bytes > kWatches * 100);
+  const size_t locked = f.service.tree_reads;
+  f.transport.Cancel(tag);
+  CHECK(f.service.tree_reads - locked >= kWatches / kNodesPerHold);
+  CHECK(f.loop.longest_hold() <= 2 * kNodesPerHold);
+  CHECK(f.door.watch_totals().count == 0);
+  CHECK(f.door.watch_totals().bytes == 0);
+}
+
+TEST_CASE("events that come while the watches of a stream are dropped do no harm") {
+  Fixture f;
+  const uint32_t tag = f.OpenSession();
+  std::vector<v1::Request> requests;
+  for (uint64_t id = 1; id <= 4000; ++id) {
+    requests.push_back(WatchRequestOf(id, id, "/n" + std::to_string(id), v1::NODE));
+  }
+  REQUIRE(f.Call(tag, requests).items_size() == 4000);
+  for (uint64_t id = 1; id <= 4000; id += 500) {
+    v1::TxnRequest change;
+    *change.add_operations() = CreateOp("/n" + std::to_string(id));
+    f.transport.Write(f.transport.Open(Method::kTxn), change.SerializeAsString());
+  }
+  f.transport.RunTurns();
+  f.service.Apply(&f.door);  // the events wait in the inbox
+  f.transport.Cancel(tag);
+  f.Settle();
+  CHECK(f.Received(tag).items().empty());
+  CHECK(f.loop.stream_count() == 0);
+  CHECK(f.service.memory().used(MemoryUse::kUnsent) == 0);
+}
+
 TEST_CASE("sessions of a loop of streams that is held up are named as long as that lasts") {
   Fixture f;
   v1::SessionOpened opened;

@@ -142,11 +142,8 @@ void SessionStream::DoUnwatch(uint64_t watch_id) {
   DropWatch(watch_id);
 }
 
-void SessionStream::DropWatches() {
-  for (const auto& [watch_id, place] : watch_places_) {
-    loop_->door().RemoveWatch(tag(), place.path, place.scope);
-  }
-  watch_places_.clear();
+void SessionStream::DropWatches(size_t max) {
+  for (; max > 0 && has_watches(); --max) DropWatch(watch_places_.begin()->first);
 }
 
 }  // namespace quorate::rpc::native

@@ -136,12 +136,15 @@ class Stream {
   // was empty when the tree was locked last, and the stream was handed all of it: !finished().
   virtual void Complete(std::string* message) { static_cast<void>(message); }
 
-  // Drops its watches; before the stream is destroyed. REQUIRES: the tree is locked.
-  virtual void DropWatches() {}
+  // Whether it has watches, which DropWatches must drop before the stream is destroyed.
+  virtual bool has_watches() const { return false; }
+  // Drops at most `max` of its watches; nothing else may follow. REQUIRES: the tree is locked.
+  virtual void DropWatches(size_t max) { static_cast<void>(max); }
 
   uint32_t tag() const { return tag_; }
   const std::string& address() const { return address_; }
   Outbox& outbox() { return outbox_; }
+  const Outbox& outbox() const { return outbox_; }
   // Whether the stream ends, with its status, as soon as the outbox is sent.
   bool finished() const { return finished_; }
   const absl::Status& outcome() const { return outcome_; }

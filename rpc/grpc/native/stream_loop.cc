@@ -18,6 +18,8 @@ namespace {
 constexpr size_t kHeavyBytes = 5u << 19;
 // How long a stream that is to end may take to accept the last messages.
 constexpr int kTimersToSendTheRest = 40;
+// Watches that are dropped while the tree is locked once.
+constexpr size_t kWatchesPerHold = kNodesPerHold / 4;
 
 std::unique_ptr<Stream> MakeStream(StreamLoop* loop, uint32_t tag, Method method,
                                    std::string address) {
@@ -120,9 +122,7 @@ void StreamLoop::OnClosed(uint32_t tag) {
   BeginTurn();
   Client* client = Find(tag);
   ASSERT(client != nullptr);
-  LockTree();  // it has watches
-  Close(*client, absl::CancelledError("the client has gone"));
-  UnlockTree();
+  Close(*client, absl::CancelledError("the client has gone"), /*at_once=*/false);
 }
 
 size_t StreamLoop::unsent_bytes() const {
@@ -162,9 +162,7 @@ void StreamLoop::Flush(Client& client) {
   }
   CountUnsent(client);
   if (!stream.finished() || !outbox.empty()) return;
-  LockTree();
-  Close(client, stream.outcome());
-  UnlockTree();
+  Close(client, stream.outcome(), /*at_once=*/false);
 }
 
 void StreamLoop::CountUnsent(Client& client) {
@@ -185,18 +183,20 @@ void StreamLoop::EndHeaviest() {
   Client* heaviest = nullptr;
   size_t most = kHeavyBytes;
   for (const std::shared_ptr<Client>& client : in_order_) {
-    const size_t bytes = client->stream->outbox().bytes() + client->stream->kept_bytes();
+    const Stream& stream = *client->stream;
+    const size_t bytes =
+        stream.outbox().bytes() + stream.kept_bytes() + transport_->SendingBytes(stream.tag());
     if (bytes <= most || client->stream->finished()) continue;
     most = bytes;
     heaviest = client.get();
   }
   if (heaviest == nullptr) return;
   memory.CountClosed();
-  LockTree();
-  Close(*heaviest, ToStatus(v1::TOO_SLOW,
-                            "this member's memory is almost used up, and of its "
-                            "streams this one takes the most"));
-  UnlockTree();
+  Close(*heaviest,
+        ToStatus(v1::TOO_SLOW,
+                 "this member's memory is almost used up, and of its streams this one takes the "
+                 "most"),
+        /*at_once=*/true);
 }
 
 void StreamLoop::MaybeReceive(Client& client) {
@@ -210,7 +210,7 @@ void StreamLoop::MaybeReceive(Client& client) {
   transport_->Receive(client.stream->tag());
 }
 
-void StreamLoop::Close(Client& client, const absl::Status& outcome) {
+void StreamLoop::Close(Client& client, const absl::Status& outcome, bool at_once) {
   if (!client.open) return;
   client.open = false;
   const uint32_t tag = client.stream->tag();
@@ -219,12 +219,17 @@ void StreamLoop::Close(Client& client, const absl::Status& outcome) {
     touched_and_ended_.push_back(client.stream->session().value());
   }
   door_->service().memory().Add(MemoryUse::kUnsent, -static_cast<int64_t>(client.unsent_counted));
-  client.stream->DropWatches();
+  while (client.stream->has_watches()) {
+    LockTree();
+    client.stream->DropWatches(kWatchesPerHold);
+    Spend(kNodesPerHold);
+    UnlockTree();
+  }
   if (client.stream->session() != tree::kNoSession) {
     door_->ForgetSession(client.stream->session(), tag);
   }
   door_->Release(client.stream->address());
-  transport_->Finish(tag, outcome);
+  transport_->Finish(tag, outcome, at_once);
   in_order_.erase(client.in_order);
   clients_.erase(tag);
   // There is no timer without streams.
@@ -350,7 +355,7 @@ void StreamLoop::HandleItem(Item& item) {
   // Who is about to end hears nothing more: it may have missed what came before.
   const auto tell = [this](uint32_t tag, auto function) {
     Client* client = Find(tag);
-    if (client == nullptr || client->stream->finished()) return;
+    if (client == nullptr || !client->open || client->stream->finished()) return;
     MarkDirty(*client);
     FinishIfBad(*client, function(*client->stream));
   };
@@ -398,9 +403,7 @@ void StreamLoop::OnTimer() {
       FinishIfBad(*client, stream.CheckTime(now_, leader_contact_age_ms));
       if (stream.wants_to_continue()) MarkDirty(*client);
     } else if (client->open && ++client->timers_finished > kTimersToSendTheRest) {
-      LockTree();
-      Close(*client, stream.outcome());
-      UnlockTree();
+      Close(*client, stream.outcome(), /*at_once=*/true);
     }
     MaybeReceive(*client);  // in case it was paused
   }

@@ -51,10 +51,13 @@ class Transport {
   // Takes `*message` and sends it, one at a time; false if the one before is not sent yet: then
   // OnWritable is to be called when it is.
   virtual bool Send(uint32_t tag, std::string* message) = 0;
-  // Ends the stream with this status, once what was sent before has left. The loop has forgotten
-  // the stream: no call for this tag must follow. Comes exactly once for each stream, also after
-  // OnClosed, but not from the loop's destructor.
-  virtual void Finish(uint32_t tag, const absl::Status& outcome) = 0;
+  // The bytes of the message that Send took last, until it is sent.
+  virtual size_t SendingBytes(uint32_t tag) const = 0;
+  // Ends the stream with this status, once what was sent before has left; `at_once`: gives up a
+  // message that the client does not take, and the client may learn no more than that. The loop has
+  // forgotten the stream: no call for this tag must follow. Comes exactly once for each stream,
+  // also after OnClosed, but not from the loop's destructor.
+  virtual void Finish(uint32_t tag, const absl::Status& outcome, bool at_once) = 0;
 };
 
 class StreamLoop {
@@ -168,7 +171,8 @@ class StreamLoop {
   void CountUnsent(Client& client);
   void EndHeaviest();
   void MaybeReceive(Client& client);
-  void Close(Client& client, const absl::Status& outcome);
+  // Drops the watches in pieces. REQUIRES: the tree is not locked.
+  void Close(Client& client, const absl::Status& outcome, bool at_once);
   void BeginTurn();
   // Whether a session's stream is not read from, because of this server.
   static bool IsHeldUp(const Client& client);

@@ -1,5 +1,6 @@
 #include "rpc/grpc/native/stream_thread.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <thread>
@@ -13,10 +14,20 @@
 #include "rpc/grpc/native/stream_loop.h"
 
 namespace quorate::rpc::native {
+namespace {
+
+// How long a client may take to accept a message before it counts as one that does not read: some
+// time, and more for a long message.
+constexpr auto kStalledAfter = std::chrono::seconds(1);
+constexpr size_t kBytesPerMs = 8u << 10;
+// Clients that keep less than this unsent are not cut off.
+constexpr size_t kStalledBytesMin = 64u << 10;
+
+}  // namespace
 
 class StreamThread final : public Transport {
  public:
-  explicit StreamThread(NativeDoor* door) : loop_(door, this) {}
+  explicit StreamThread(NativeDoor* door) : memory_(&door->service().memory()), loop_(door, this) {}
   ~StreamThread() override { Stop(); }
 
   void Start() {
@@ -54,6 +65,7 @@ class StreamThread final : public Transport {
       if (found == writing_.end()) return;
       Writing& writing = found->second;
       ending = std::move(writing.ending);
+      Count(-static_cast<int64_t>(writing.bytes));
       // It is only of interest if somebody waits for it.
       if (writing.waited_for && ending.channel == nullptr) {
         news_.push_back({What::kWritten, id});
@@ -76,16 +88,26 @@ class StreamThread final : public Transport {
     const Served& stream = streams_.at(tag);
     {
       MutexLock lock(&mutex_);
-      const auto [writing, is_first] = writing_.try_emplace(stream.id);
+      const auto [found, is_first] = writing_.try_emplace(stream.id);
+      Writing& writing = found->second;
       if (!is_first) {
-        writing->second.waited_for = true;
+        writing.waited_for = true;
         return false;
       }
+      writing.channel = stream.channel;
+      writing.bytes = message->size();
+      writing.begun = loop_.now();
+      Count(static_cast<int64_t>(writing.bytes));
     }
     stream.channel->Write(std::move(*message));
     return true;
   }
-  void Finish(uint32_t tag, const absl::Status& outcome) override {
+  size_t SendingBytes(uint32_t tag) const override {
+    MutexLock lock(&mutex_);
+    const auto writing = writing_.find(streams_.at(tag).id);
+    return writing == writing_.end() ? 0 : writing->second.bytes;
+  }
+  void Finish(uint32_t tag, const absl::Status& outcome, bool at_once) override {
     const auto found = streams_.find(tag);
     const Served stream = found->second;
     streams_.erase(found);
@@ -93,8 +115,9 @@ class StreamThread final : public Transport {
     {
       MutexLock lock(&mutex_);
       const auto writing = writing_.find(stream.id);
-      if (writing != writing_.end()) {
+      if (writing != writing_.end() && !stream.channel->sends_with_finish()) {
         writing->second.ending = {stream.channel, outcome};
+        if (at_once) Cancel(&writing->second);
         return;
       }
     }
@@ -114,9 +137,48 @@ class StreamThread final : public Transport {
   };
   // Of a stream that sends a message.
   struct Writing {
+    Channel* channel = nullptr;  // which lives as long as this
+    size_t bytes = 0;            // in the memory budget
+    Clock::time_point begun;
     bool waited_for = false;  // the loop has more
-    Ending ending;            // as soon as it is sent
+    bool cancelled = false;
+    Ending ending;  // as soon as it is sent
   };
+
+  void Count(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    writing_bytes_ += bytes;
+    memory_->Add(MemoryUse::kUnsent, bytes);
+  }
+  // gRPC calls a reactor from threads of its own only, so OnWritten waits for the lock.
+  static void Cancel(Writing* writing) {
+    if (!std::exchange(writing->cancelled, true)) writing->channel->Cancel();
+  }
+  // Cuts off clients that do not take what they were sent, as long as replies take more memory than
+  // they may.
+  void CutOffStalled() {
+    if (!memory_->replies_exceed()) return;
+    MutexLock lock(&mutex_);
+    std::vector<Writing*> stalled;
+    for (auto& [id, writing] : writing_) {
+      const auto patience = kStalledAfter + std::chrono::milliseconds(writing.bytes / kBytesPerMs);
+      if (writing.cancelled || writing.bytes < kStalledBytesMin) continue;
+      if (loop_.now() - writing.begun >= patience) stalled.push_back(&writing);
+    }
+    std::sort(stalled.begin(), stalled.end(),
+              [](const Writing* a, const Writing* b) { return a->bytes > b->bytes; });
+    int64_t excess = memory_->replies_excess();
+    for (Writing* writing : stalled) {
+      if (excess <= 0) return;
+      excess -= static_cast<int64_t>(writing->bytes);
+      Cancel(writing);
+      memory_->CountClosed();
+    }
+  }
+  // Whether the timer has to run though there is no stream: calls whose reply is on its way are
+  // none any more.
+  bool NeedsTimer() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !streams_.empty() || writing_bytes_ >= static_cast<int64_t>(kStalledBytesMin);
+  }
 
   void Run() {
     std::vector<News> news;
@@ -127,7 +189,7 @@ class StreamThread final : public Transport {
         MutexLock lock(&mutex_);
         while (!stopped_ && !wake_ && news_.empty() && !turn_end_) {
           sleeps_ = true;
-          if (streams_.empty()) {
+          if (!NeedsTimer()) {
             filled_.Wait(&mutex_);
           } else if (!filled_.WaitUntil(&mutex_, timer)) {
             break;
@@ -145,6 +207,7 @@ class StreamThread final : public Transport {
       const Clock::time_point now = Clock::now();
       if (now >= timer) {
         loop_.OnTimer();
+        CutOffStalled();
         timer = now + StreamLoop::kTimerPeriod;
       }
     }
@@ -182,6 +245,7 @@ class StreamThread final : public Transport {
     }
   }
 
+  MemoryBudget* const memory_;
   StreamLoop loop_;
   std::thread thread_;
   // The loop's thread alone.
@@ -189,10 +253,11 @@ class StreamThread final : public Transport {
   absl::flat_hash_map<uint64_t, uint32_t> tags_;   // by the id of the handle
   bool turn_end_ = false;
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   ConditionVariable filled_;
   std::vector<News> news_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, Writing> writing_ ABSL_GUARDED_BY(mutex_);
+  int64_t writing_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of all of them
   bool wake_ ABSL_GUARDED_BY(mutex_) = false;
   bool sleeps_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;

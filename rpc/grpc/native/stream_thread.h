@@ -2,6 +2,10 @@
 // came, with one wake-up for all that comes while a loop's thread is busy; that thread answers, and
 // starts the sending itself, so that an answer changes threads no more.
 //
+// Messages that gRPC was handed and has not sent are in the server's memory budget, as unsent. When
+// replies exceed their share of it, the clients that do not take theirs are cut off, those with the
+// most first.
+//
 // Thread-safety: Start and Stop from one thread; the rest from any, between them.
 #pragma once
 
@@ -30,6 +34,12 @@ class Channel {
   virtual void Write(std::string message) = 0;
   // Comes after what was written, and then from any thread.
   virtual void Finish(const absl::Status& outcome) = 0;
+  // Whether Finish is what sends the message that was written: then it does not wait for OnWritten,
+  // which follows it.
+  virtual bool sends_with_finish() const { return false; }
+  // Gives up what is being sent; OnWritten follows, but not from within this call. From the thread
+  // of the loop, also after Finish.
+  virtual void Cancel() = 0;
 };
 
 // A stream, as gRPC's threads see it. They say what happened on its channel; each call returns at
@@ -45,6 +55,7 @@ class StreamHandle {
   void Open(Method method, std::string_view peer, Channel* channel) const;
   void OnMessage(std::string bytes) const;
   void OnHalfClosed() const;
+  // The message is sent, or never will be. The channel must live until this returns.
   void OnWritten() const;
   void OnCancelled() const;
 

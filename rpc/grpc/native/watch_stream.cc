@@ -129,8 +129,9 @@ void WatchStream::Complete(std::string* message) {
   AppendField(v1::WatchResponse::kZxidFieldNumber, sent_zxid_.value(), message);
 }
 
-void WatchStream::DropWatches() {
-  if (state_ == State::kUp) loop_->door().RemoveWatch(tag(), request_.path(), scope_);
+void WatchStream::DropWatches(size_t max) {
+  if (!has_watches() || max == 0) return;
+  loop_->door().RemoveWatch(tag(), request_.path(), scope_);
   state_ = State::kStarting;
 }
 

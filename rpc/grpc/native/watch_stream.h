@@ -30,7 +30,8 @@ class WatchStream final : public Stream {
   absl::Status CheckTime(std::chrono::steady_clock::time_point now,
                          int64_t leader_contact_age_ms) override;
   void Complete(std::string* message) override;
-  void DropWatches() override;
+  bool has_watches() const override { return state_ == State::kUp; }
+  void DropWatches(size_t max) override;
 
  private:
   enum class State {

@@ -1,0 +1,175 @@
+// Threads that drive loops of streams, with channels in the place of gRPC's.
+#include "rpc/grpc/native/stream_thread.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/condition_variable.h"
+#include "base/mutex.h"
+#include "rpc/grpc/native/door.h"
+#include "rpc/proto/quorate/v1/tree.pb.h"
+#include "rpc/zk/loop_fixture.h"
+#include "tree/tree_test_util.h"
+
+namespace quorate::rpc::native {
+namespace {
+
+constexpr size_t kDataBytes = 600'000;
+
+// Goes on when a test says so, and is read by the loop's thread.
+class TestClock final : public Clock {
+ public:
+  std::chrono::steady_clock::time_point Now() const override {
+    return std::chrono::steady_clock::time_point(std::chrono::milliseconds(ms_.load()));
+  }
+  int64_t WallMs() const override { return ms_; }
+  void Advance(int64_t ms) { ms_ += ms; }
+
+ private:
+  std::atomic<int64_t> ms_{zk::kStartMs};
+};
+
+// What a channel was told, for a thread that waits for it.
+class FakeChannel final : public Channel {
+ public:
+  explicit FakeChannel(bool is_call) : is_call_(is_call) {}
+
+  void Read() override { Set(&reads_); }
+  void Write(std::string message) override {
+    MutexLock lock(&mutex_);
+    bytes_ = message.size();
+    ++writes_;
+    changed_.NotifyAll();
+  }
+  void Finish(const absl::Status&) override { Set(&finished_); }
+  bool sends_with_finish() const override { return is_call_; }
+  void Cancel() override { Set(&cancelled_); }
+
+  void AwaitRead() { Await(&reads_); }
+  // Returns the size of the message.
+  size_t AwaitWrite() {
+    Await(&writes_);
+    MutexLock lock(&mutex_);
+    return bytes_;
+  }
+  void AwaitFinish() { Await(&finished_); }
+  void AwaitCancel() { Await(&cancelled_); }
+  bool cancelled() const {
+    MutexLock lock(&mutex_);
+    return cancelled_ > 0;
+  }
+
+ private:
+  void Set(int* count) {
+    MutexLock lock(&mutex_);
+    ++*count;
+    changed_.NotifyAll();
+  }
+  void Await(const int* count) {
+    MutexLock lock(&mutex_);
+    while (*count == 0) changed_.Wait(&mutex_);
+  }
+
+  const bool is_call_;
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  size_t bytes_ = 0;
+  int reads_ = 0;
+  int writes_ = 0;
+  int finished_ = 0;
+  int cancelled_ = 0;
+};
+
+// Streams of one thread in front of a tree with /long.
+class Front {
+ public:
+  Front() {
+    service.current.caught_up = service.current.in_touch = true;
+    const std::string data(kDataBytes, 'x');
+    tree::Request request;
+    request.ops.push_back(tree::MakeCreate("/long", data));
+    CommandBatch batch;
+    tree::CommandHeader header;
+    header.origin = {1, 1};  // another server
+    tree::AppendRequest(header, request, batch.bytes.get());
+    batch.commands.push_back({0, batch.bytes->size()});
+    service.Submit(std::move(batch));
+    service.Apply(&door);
+    service.memory().SetLimit(4'000'000);  // of which a million is for replies
+    threads.Start();
+  }
+  ~Front() { threads.Stop(); }
+
+  int64_t unsent() { return service.memory().used(MemoryUse::kUnsent); }
+  StreamHandle Get(FakeChannel* channel) {
+    const StreamHandle handle = threads.NewHandle();
+    handle.Open(Method::kGet, "ipv4:10.0.0.1:1", channel);
+    channel->AwaitRead();
+    v1::GetRequest get;
+    get.set_path("/long");
+    handle.OnMessage(get.SerializeAsString());
+    return handle;
+  }
+
+  const Config config = zk::TestConfig();
+  TestClock clock;
+  zk::CountingBytes random;
+  zk::FakeService service;
+  NativeDoor door{config, &service, &clock, &random};
+  StreamThreads threads{&door, 1};
+};
+
+TEST_CASE("the reply of a call counts as unsent until it is sent") {
+  Front f;
+  FakeChannel channel(/*is_call=*/true);
+  const StreamHandle handle = f.Get(&channel);
+  const size_t bytes = channel.AwaitWrite();
+  channel.AwaitFinish();  // which sends it
+  CHECK(bytes > kDataBytes);
+  CHECK(f.unsent() == static_cast<int64_t>(bytes));
+  handle.OnWritten();
+  CHECK(f.unsent() == 0);
+}
+
+TEST_CASE("calls whose clients do not take the reply are cut off when replies exceed their share") {
+  Front f;
+  FakeChannel first(/*is_call=*/true);
+  FakeChannel second(/*is_call=*/true);
+  const StreamHandle first_handle = f.Get(&first);
+  first.AwaitFinish();
+  const StreamHandle second_handle = f.Get(&second);
+  second.AwaitFinish();
+  f.clock.Advance(1500);
+  // One of them is enough: that is found in one go.
+  while (f.service.memory().closed() == 0) std::this_thread::yield();
+  CHECK(first.cancelled() != second.cancelled());
+  first_handle.OnWritten();
+  second_handle.OnWritten();
+  CHECK(f.unsent() == 0);
+}
+
+TEST_CASE("a message of a stream counts as unsent until it is written, also when the stream ends") {
+  Front f;
+  FakeChannel channel(/*is_call=*/false);
+  const StreamHandle handle = f.threads.NewHandle();
+  handle.Open(Method::kWatch, "ipv4:10.0.0.1:1", &channel);
+  channel.AwaitRead();
+  v1::WatchRequest watch;
+  watch.set_path("/");
+  handle.OnMessage(watch.SerializeAsString());
+  const size_t bytes = channel.AwaitWrite();
+  CHECK(f.unsent() == static_cast<int64_t>(bytes));
+  handle.OnCancelled();
+  handle.OnWritten();
+  channel.AwaitFinish();
+  CHECK(f.unsent() == 0);
+}
+
+}  // namespace
+}  // namespace quorate::rpc::native
