@@ -242,7 +242,7 @@ void AnswerTable::Acknowledge(uint64_t sequence) {
   if (begin_ == bytes_.size()) {
     begin_ = 0;
     if (bytes_.capacity() > kKeptBytes) {
-      bytes_ = std::string();
+      std::string().swap(bytes_);  // an assignment would keep the memory
     } else {
       bytes_.clear();
     }

@@ -64,7 +64,7 @@ TEST_CASE("the memory of sessions and of their answers goes with them") {
   server.DoSequenced(2, 1, One(MakeCreate(path)));  // fails; the first answer is forgotten
   CHECK(answer_bytes() < 100'000);
   CHECK(answer_bytes() > 0);
-  server.CloseSession();
+  server.EndSession(CommandKind::kCloseSession, kSession, Zxid(0));
   CHECK(answer_bytes() == 0);
   CHECK(session_bytes() == 0);
 }
