@@ -128,11 +128,14 @@ grpc::Status ScriptedServer::Answer(const v1::SessionRequest& message, Attached*
   for (const v1::Request& request : message.requests()) {
     v1::Response response = Do(request, attached);
     if (script_.at_answer != nullptr) script_.at_answer(request, &response);
+    const v1::Request::Watch* watch =
+        request.has_watch() && response.error() == v1::OK ? &request.watch() : nullptr;
+    const bool goes_on = watch != nullptr && watch->after_zxid() != 0;
+    // One that goes on from a zxid also sees what has happened since the last answer.
+    if (goes_on) attached->watches[watch->watch_id()] = *watch;
     SendEvents(attached->next_event, events_.size(), nullptr, attached);
     attached->next_event = events_.size();
-    if (request.has_watch() && response.error() == v1::OK) {
-      attached->watches[request.watch().watch_id()] = request.watch();
-    }
+    if (watch != nullptr && !goes_on) attached->watches[watch->watch_id()] = *watch;
     response.set_id(request.id());
     *attached->items.emplace_back().mutable_response() = response;
   }
@@ -288,7 +291,9 @@ void ScriptedServer::SendEvents(size_t from, size_t to, const v1::Request::Watch
       if (Sees(*only, events_[i].path())) told.add_watch_ids(only->watch_id());
     } else {
       for (const auto& [id, watch] : attached->watches) {
-        if (Sees(watch, events_[i].path())) told.add_watch_ids(id);
+        if (events_[i].zxid() > watch.after_zxid() && Sees(watch, events_[i].path())) {
+          told.add_watch_ids(id);
+        }
       }
     }
     if (told.watch_ids_size() > 0) *attached->items.emplace_back().mutable_event() = told;
