@@ -71,7 +71,8 @@ Arguments Parse(int argc, char** argv) {
       PlantFault(value());
     } else if (name == "--list-faults") {
       for (const PlantedFaultCase& fault : kPlantedFaults) {
-        std::printf("%-40s within %lu seeds\n", fault.name, fault.seeds_max);
+        std::printf("%-40s within %lu seeds from %lu on\n", fault.name, fault.seeds_max,
+                    fault.first_seed);
       }
       std::exit(0);
     } else {

@@ -22,16 +22,18 @@ int main() {
     PlantFault(fault.name);
     uint64_t runs = 0;
     std::string found;
-    RunSeeds(1, fault.seeds_max, jobs, Trace::Lines::kNone, [&](const RunResult& result) {
-      ++runs;
-      if (result.passed) return true;
-      if (fault.invariant != nullptr &&
-          result.output.find(std::string("FAILED: ") + fault.invariant) == std::string::npos) {
-        return true;
-      }
-      if (found.empty()) found = result.output;
-      return false;
-    });
+    RunSeeds(
+        fault.first_seed, fault.first_seed + fault.seeds_max - 1, jobs, Trace::Lines::kNone,
+        [&](const RunResult& result) {
+          ++runs;
+          if (result.passed) return true;
+          if (fault.invariant != nullptr &&
+              result.output.find(std::string("FAILED: ") + fault.invariant) == std::string::npos) {
+            return true;
+          }
+          if (found.empty()) found = result.output;
+          return false;
+        });
     const size_t begin = found.find("FAILED: ");
     std::printf("%-40s %s after %lu seeds%s%s\n", fault.name, found.empty() ? "MISSED" : "found",
                 runs, found.empty() ? "" : ": ",
