@@ -238,6 +238,9 @@ def _delete_on_full_disk(server, said, settings=()):
             connection.create("/kept")
             paths = full_disk._write(connection, "/kept", 3000)
             connection.close()
+        # Of the log and of the checkpoints. They are made soon after there is data.
+        cluster.wait_until("both spare files are there", lambda: sum(
+            "spare" in files for _, _, files in os.walk(disk.path)) == 2)
         disk.fill(0)
         cluster.wait_for_flags(1, 1, 1)
         doomed, paths = paths[:DELETED], paths[DELETED:]
