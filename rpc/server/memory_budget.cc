@@ -45,6 +45,7 @@ uint64_t ControlGroupLimit() {
 
 bool MemoryBudget::OnMeasured(uint64_t resident_bytes, uint64_t tree_bytes, uint64_t free_bytes) {
   resident_bytes_.store(resident_bytes, std::memory_order_relaxed);
+  counted_when_measured_.store(counted(), std::memory_order_relaxed);
   measurements_.fetch_add(1, std::memory_order_relaxed);
   const bool was_low = low();
   const uint64_t taken = resident_bytes - std::min(resident_bytes, free_bytes);

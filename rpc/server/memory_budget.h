@@ -23,7 +23,7 @@ namespace quorate::rpc {
 enum class MemoryUse : uint8_t {
   kUnsent,    // replies and events that clients have not fetched, also those that gRPC has
   kReads,     // replies that are being made in pieces
-  kRequests,  // that wait for what is before them
+  kRequests,  // that are not whole yet, or wait for what is before them
 };
 inline constexpr size_t kMemoryUses = 3;
 
@@ -58,7 +58,14 @@ class MemoryBudget {
   bool low() const { return low_.load(std::memory_order_relaxed); }
   // Memory is low, and not because of the tree alone: what there is besides takes more than an
   // eighth of the limit.
-  bool clients_exceed() const { return clients_exceed_.load(std::memory_order_relaxed); }
+  // The same if what is counted has grown by more than an eighth since the last measurement, and
+  // memory would be low with it.
+  bool clients_exceed() const {
+    if (clients_exceed_.load(std::memory_order_relaxed)) return true;
+    const int64_t grown = counted() - counted_when_measured_.load(std::memory_order_relaxed);
+    return grown > static_cast<int64_t>(limit_ / 8) &&
+           exceeds_bound(resident_bytes() + static_cast<uint64_t>(grown));
+  }
   // How often it was measured.
   uint64_t measurements() const { return measurements_.load(std::memory_order_relaxed); }
   // Connections and streams that were closed for it.
@@ -69,11 +76,18 @@ class MemoryBudget {
   uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
 
  private:
+  // What is counted, of all uses together.
+  int64_t counted() const {
+    int64_t sum = 0;
+    for (const auto& used : used_) sum += used.load(std::memory_order_relaxed);
+    return sum;
+  }
   std::atomic<int64_t>& Of(MemoryUse use) { return used_[static_cast<size_t>(use)]; }
 
   uint64_t limit_ = 0;
   std::array<std::atomic<int64_t>, kMemoryUses> used_ = {};
   std::atomic<uint64_t> resident_bytes_{0};
+  std::atomic<int64_t> counted_when_measured_{0};
   std::atomic<uint64_t> measurements_{0};
   std::atomic<uint64_t> closed_{0};
   std::atomic<uint64_t> refused_{0};

@@ -58,6 +58,20 @@ TEST_CASE("clients exceed what they may take only if the tree is not all of it")
   CHECK_FALSE(budget.clients_exceed());
 }
 
+TEST_CASE("what clients take between two measurements counts at once") {
+  MemoryBudget budget;
+  budget.Add(MemoryUse::kRequests, 50);
+  CHECK_FALSE(budget.clients_exceed());  // there is no limit
+  budget.SetLimit(800);
+  CHECK_FALSE(budget.OnMeasured(590));
+  budget.Add(MemoryUse::kRequests, 100);
+  CHECK_FALSE(budget.clients_exceed());  // little has come since
+  budget.Add(MemoryUse::kUnsent, 10);
+  CHECK(budget.clients_exceed());
+  CHECK_FALSE(budget.OnMeasured(600));  // that is in what was measured now
+  CHECK_FALSE(budget.clients_exceed());
+}
+
 TEST_CASE("replies exceed their share from a quarter of the limit on") {
   MemoryBudget budget;
   budget.Add(MemoryUse::kUnsent, 1'000'000);

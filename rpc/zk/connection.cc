@@ -52,6 +52,7 @@ Connection::Connection(ConnectionLoop* loop, uint32_t tag, std::string address,
       identities_(loop->door().config(), address_) {}
 
 Connection::~Connection() {
+  in_.clear();
   held_bytes_ = 0;
   long_read_ = nullptr;
   CountMemory();
