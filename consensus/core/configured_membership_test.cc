@@ -1,0 +1,230 @@
+// Rules for as long as only the configuration says which members the cluster has: members that were
+// started with different server lines must not lead beside each other.
+#include <catch2/catch.hpp>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "consensus/core/test_server.h"
+
+namespace quorate::consensus {
+namespace {
+
+TEST_CASE("the membership is in the log before the version that says so") {
+  Server server;
+  server.Lead();
+  const std::vector<Entry>& log = server.member().log();
+  const auto is = [&](EntryKind kind) {
+    return std::find_if(log.begin(), log.end(), [&](const Entry& e) { return e.kind == kind; });
+  };
+  REQUIRE(is(EntryKind::kMembership) != log.end());
+  CHECK(is(EntryKind::kMembership) < is(EntryKind::kVersion));
+  CHECK(*DecodeMembership(is(EntryKind::kMembership)->payload.view()) ==
+        server.raft().membership());
+  // Once.
+  CHECK(std::count_if(log.begin(), log.end(),
+                      [](const Entry& e) { return e.kind == EntryKind::kMembership; }) == 1);
+}
+
+void AskForPreVotes(Server* server) {
+  while (server->raft().role() == Role::kFollower) server->raft().Tick();
+}
+
+// Member 1 asks for pre-votes, and member 3 was started with other members.
+void AskTheOther(Server* server, const Membership& other) {
+  AskForPreVotes(server);
+  const uint64_t term = server->raft().term().value() + 1;
+  server->Receive(3, term, VoteResponse{true, true, other}, /*voting=*/false, kNoBirth);
+}
+
+TEST_CASE("nobody founds a cluster with a member that was started with other members") {
+  Server server({Ids({1, 2, 3}), {}, {}, {}}, Standing::kBlank);
+  const Membership own = server.raft().membership();
+  const bool other_voters = GENERATE(true, false);
+  const Membership other = other_voters ? Membership{Ids({3, 4, 5}), {}, {}, {}}
+                                        : Membership{Ids({1, 2, 3}), Ids({4}), {}, {}};
+  AskTheOther(&server, other);
+  const uint64_t term = server.raft().term().value() + 1;
+  server.Receive(2, term, VoteResponse{true, true, own}, /*voting=*/false, kNoBirth);
+  server.Take();
+  CHECK(server.raft().standing() == Standing::kBlank);
+  CHECK(server.raft().term() == Term{0});
+  CHECK(server.member().status.differs_from == MemberId{3});
+  CHECK(server.member().status.other_configured == other);
+  // Once they agree, all is well.
+  server.Tick(10 * kElectionTicks);
+  AskTheOther(&server, own);
+  server.Receive(2, term, VoteResponse{true, true, own}, /*voting=*/false, kNoBirth);
+  server.Take();
+  CHECK(server.raft().role() == Role::kCandidate);
+  CHECK(server.member().status.differs_from == kNoMember);
+}
+
+TEST_CASE("who learns that another was started with other members does not become leader") {
+  // The directories were made by a version that kept no membership; no log says it yet.
+  Server server;
+  AskTheOther(&server, {Ids({1, 2, 3, 4, 5}), {}, {}, {}});
+  server.Receive(2, 1, VoteResponse{true, true, server.raft().membership()});
+  server.Take();
+  CHECK(server.raft().role() == Role::kFollower);
+  CHECK(server.raft().term() == Term{0});
+  // It does not forget the difference, however long the other one is silent: that one may lead a
+  // majority of its own members meanwhile.
+  const Membership own = server.raft().membership();
+  server.Tick(100 * kElectionTicks);
+  AskForPreVotes(&server);
+  server.Receive(2, server.raft().term().value() + 1, VoteResponse{true, true, own});
+  server.Take();
+  CHECK(server.raft().role() == Role::kFollower);
+  CHECK(server.raft().term() == Term{0});
+  CHECK(server.member().status.differs_from == MemberId{3});
+  // An answer that does not say with what that one was started changes nothing.
+  AskForPreVotes(&server);
+  server.Receive(3, server.raft().term().value() + 1, VoteResponse{true, true});
+  server.Take();
+  CHECK(server.member().status.differs_from == MemberId{3});
+  // Until that one was started as it should be.
+  server.Tick(10 * kElectionTicks);
+  AskForPreVotes(&server);
+  server.Receive(3, server.raft().term().value() + 1, VoteResponse{true, true, own});
+  server.Take();
+  CHECK(server.raft().role() == Role::kCandidate);
+  CHECK(server.member().status.differs_from == kNoMember);
+}
+
+TEST_CASE("an equal answer of one member does not take back what another one said") {
+  Server server({Ids({1, 2, 3, 4, 5}), {}, {}, {}});
+  const Membership own = server.raft().membership();
+  AskForPreVotes(&server);
+  for (uint32_t from : {3, 4}) {
+    server.Receive(from, 1, VoteResponse{true, true, Membership{Ids({3, 4}), {}, {}, {}}});
+  }
+  server.Receive(4, 1, VoteResponse{true, true, own});
+  server.Receive(2, 1, VoteResponse{true, true, own});
+  server.Receive(5, 1, VoteResponse{true, true, own});
+  server.Take();
+  CHECK(server.raft().role() == Role::kFollower);
+  CHECK(server.member().status.differs_from == MemberId{3});
+}
+
+TEST_CASE(
+    "leadership that is handed over is taken without a pre-vote only if a log says who votes") {
+  Server server;
+  const Membership own = server.raft().membership();
+  const bool differs = GENERATE(true, false);
+  if (differs) AskTheOther(&server, {Ids({1, 2, 3, 4, 5}), {}, {}, {}});
+  server.Receive(2, 1, Heartbeat{});
+  server.Take();
+  server.Receive(2, 1, TimeoutNow{});
+  const auto requests = server.TakeBodies<VoteRequest>();
+  REQUIRE(requests.size() == 2);
+  for (const auto& [to, request] : requests) {
+    CHECK(request.pre_vote);
+    // Those who still hear the leader answer it.
+    CHECK(request.leadership_transfer);
+  }
+  CHECK(server.raft().term() == Term{1});
+  server.Receive(2, 2, VoteResponse{true, true, own});
+  const auto votes = server.TakeBodies<VoteRequest>();
+  if (differs) {
+    CHECK(server.raft().role() == Role::kFollower);
+    CHECK(server.raft().term() == Term{1});
+    CHECK(votes.empty());
+  } else {
+    CHECK(server.raft().role() == Role::kCandidate);
+    REQUIRE(votes.size() == 2);
+    CHECK(votes[0].second.leadership_transfer);
+  }
+}
+
+TEST_CASE("leadership that is handed over is taken at once if a log says who votes") {
+  Server server;
+  server.Receive(2, 1, AppendRequest{{}, {}, {}, {Control(1, 1, server.raft().membership())}});
+  server.Take();
+  server.Receive(2, 1, TimeoutNow{});
+  const auto votes = server.TakeBodies<VoteRequest>();
+  CHECK(server.raft().role() == Role::kCandidate);
+  REQUIRE(votes.size() == 2);
+  CHECK_FALSE(votes[0].second.pre_vote);
+}
+
+// A member whose log is empty behind a checkpoint of `version`.
+TestMember::Disk DiskBehindCheckpoint(uint32_t version, Membership membership) {
+  TestMember::Disk disk = DiskOf(Standing::kFull);
+  disk.hard_state.term = Term{1};
+  for (uint64_t i = 1; i <= 9; ++i) {
+    disk.log.push_back({Index{i}, Term{1}, EntryKind::kNoOp, {}});
+  }
+  disk.base = Index{9};
+  disk.checkpoint = SnapshotMeta{Index{9}, Term{1}, std::move(membership), version};
+  return disk;
+}
+
+// What `server` says, in a granted pre-vote, of what it was started with.
+std::optional<Membership> ConfiguredOf(Server* server) {
+  server->Tick(10 * kElectionTicks);
+  server->Take();
+  const uint64_t term = server->raft().term().value() + 9;
+  server->Receive(2, term, VoteRequest{true, false, Index{99}, Term{term}});
+  const auto votes = server->TakeBodies<VoteResponse>();
+  REQUIRE(votes.size() == 1);
+  REQUIRE(votes[0].second.granted);
+  return votes[0].second.configured;
+}
+
+TEST_CASE("a checkpoint of before the membership was in the log may hold what was configured") {
+  const Membership own{Ids({1, 2, 3}), {}, {}, {}};
+  const bool before = GENERATE(true, false);
+  const uint32_t version = before ? kVersionMembershipInLog - 1 : kVersionMembershipInLog;
+  {
+    Server server(Options(own), DiskBehindCheckpoint(version, own));
+    CHECK(ConfiguredOf(&server) == (before ? std::optional(own) : std::nullopt));
+    // An entry behind it says it; and no longer, when it is cut away.
+    const Entry entry{Index{10}, Term{2}, EntryKind::kMembership, Slice(EncodeMembership(own))};
+    server.Receive(2, 2, AppendRequest{Index{9}, Term{1}, Index{9}, {entry}});
+    server.Take();
+    CHECK_FALSE(ConfiguredOf(&server));
+    const Entry other{Index{10}, Term{3}, EntryKind::kNoOp, {}};
+    server.Receive(3, 3, AppendRequest{Index{9}, Term{1}, Index{9}, {other}});
+    server.Take();
+    CHECK(ConfiguredOf(&server) == (before ? std::optional(own) : std::nullopt));
+  }
+  Server server(Options(own), DiskBehindCheckpoint(version, own));
+  AskTheOther(&server, {Ids({1, 2, 3, 4, 5}), {}, {}, {}});
+  server.Receive(2, 2, VoteResponse{true, true, own});
+  server.Take();
+  CHECK(server.raft().role() == (before ? Role::kFollower : Role::kCandidate));
+}
+
+TEST_CASE("a joint membership in a checkpoint is one of the log") {
+  const Membership joint{Ids({1, 2, 3}), {}, Ids({1, 2}), {}};
+  Server server(Options({Ids({1, 2, 3}), {}, {}, {}}),
+                DiskBehindCheckpoint(kVersionMembershipInLog - 1, joint));
+  CHECK_FALSE(ConfiguredOf(&server));
+}
+
+TEST_CASE("a pre-vote tells what a member was started with, until a log says who takes part") {
+  Server server;
+  server.Receive(2, 1, VoteRequest{true, false, {}, {}});
+  auto votes = server.TakeBodies<VoteResponse>();
+  REQUIRE(votes.size() == 1);
+  CHECK(votes[0].second.configured == server.raft().membership());
+  // To one that could not read it.
+  server.Receive({MemberId{2}, MemberId{1}, Term{1}, VoteRequest{true, false, {}, {}}, 1,
+                  kVersionMembershipInLog - 1, true});
+  votes = server.TakeBodies<VoteResponse>();
+  REQUIRE(votes.size() == 1);
+  CHECK_FALSE(votes[0].second.configured);
+  server.Receive(2, 1, AppendRequest{{}, {}, {}, {Control(1, 1, server.raft().membership())}});
+  server.Take();
+  server.Tick(10 * kElectionTicks);
+  server.Take();
+  server.Receive(2, 9, VoteRequest{true, false, Index{1}, Term{1}});
+  votes = server.TakeBodies<VoteResponse>();
+  REQUIRE(votes.size() == 1);
+  CHECK(votes[0].second.granted);
+  CHECK_FALSE(votes[0].second.configured);
+}
+
+}  // namespace
+}  // namespace quorate::consensus
