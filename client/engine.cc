@@ -481,7 +481,7 @@ void Engine::Suspend(const absl::Status& reason) {
 }
 
 void Engine::AskWhetherAlive() {
-  // A Close that was sent is the last one, and its answer tells as much.
+  // Nothing may follow a Close, and its answer also shows whether the session lives.
   if (sent_ > 0 && pending_[sent_ - 1]->request->has_close()) return;
   auto request = std::make_unique<v1::Request>();
   request->mutable_sync();
@@ -599,7 +599,7 @@ void Engine::OnOpened(const v1::SessionOpened& opened) {
 void Engine::OnMessage(Stream* stream, v1::SessionResponse message) {
   if (stream != stream_) return;
   const Clock::time_point now = Clock::now();
-  // The thread may have stood still with this message at hand.
+  // The message may have waited here while this thread stood still.
   const Clock::time_point looked_at = checked_at_;
   DiscountStandstill(now);
   last_received_ = now;

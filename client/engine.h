@@ -38,7 +38,8 @@
 
 namespace quorate::internal {
 
-// Goes on while the machine is suspended, as the clocks of the servers do, and never back.
+// A clock that counts the time in which the machine is suspended, as the clocks of the servers do,
+// and never goes back (CLOCK_BOOTTIME).
 struct BootClock {
   using rep = int64_t;
   using period = std::nano;
@@ -98,7 +99,7 @@ class Engine final : public CallbackThread,
   int64_t session_id() const { return session_id_.load(std::memory_order_acquire); }
   // As granted; as wished, before there is a session.
   int session_timeout_ms() const { return session_timeout_ms_.load(std::memory_order_acquire); }
-  // For how long no member was known to serve the session.
+  // Returns how long ago a member was last known to serve the session.
   std::chrono::milliseconds SinceServed() const;
   bool IsInCallback() const { return callbacks_->IsRunningHere(); }
 

@@ -19,7 +19,7 @@ inline constexpr std::string_view kSaslScheme = "sasl";
 // entry of that scheme.
 inline constexpr std::string_view kSuperScheme = "super";
 
-// Whether an entry of this identity is for everybody.
+// Returns whether an entry with this identity applies to every caller.
 bool IsWorldAnyone(const Identity& identity);
 
 // What a create or setAcl that asks for `wanted` stores: duplicates removed, "auth" entries
@@ -33,7 +33,7 @@ bool ResolveAcl(std::span<const Acl> wanted, std::span<const Identity> identitie
 // given everything.
 bool IsAllowed(std::span<const Acl> acl, std::span<const Identity> identities, int32_t permissions);
 
-// Whether one of them is of scheme "super".
+// Returns whether one of the identities is of scheme "super".
 bool HasSuper(std::span<const Identity> identities);
 
 // Whether `id` is well-formed for an ACL entry of `scheme`, which is neither "world" nor "auth".

@@ -9,7 +9,7 @@
 namespace quorate::tree {
 namespace {
 
-// Makes one of all neighbours with the same key: permissions are added up.
+// Sorts the entries, and makes one of all with the same key, with the permissions of each.
 template <class T, class Key>
 void SortAndMerge(std::vector<T>* entries, Key key) {
   std::ranges::sort(*entries, {}, key);

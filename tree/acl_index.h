@@ -1,5 +1,6 @@
-// A long access control list, made ready so that a permission check takes about as long for it as
-// for a short one: it looks each identity of the caller up instead of comparing it with each entry.
+// An index of an access control list. A permission check looks each identity of the caller up in
+// the index instead of comparing it with each entry, so that its time hardly depends on the list's
+// length.
 //
 // Thread-safety: const functions may be called together.
 #pragma once
@@ -20,17 +21,17 @@ class AclIndex {
   // `acl` must outlive the index.
   explicit AclIndex(std::span<const Acl> acl);
 
-  // The same as IsAllowed of the list. REQUIRES: no identity is of scheme "super".
+  // Returns what IsAllowed returns for the list. REQUIRES: no identity is of scheme "super".
   bool Allows(std::span<const Identity> identities, int32_t permissions) const;
 
  private:
-  // Entries of one identity, together.
+  // The permissions of all entries with this scheme and id.
   struct Exact {
     std::string_view scheme;
     std::string_view id;
     int32_t permissions = 0;
   };
-  // Entries of one range of addresses, together.
+  // The permissions of all "ip" entries with this range of addresses.
   struct Range {
     size_t bits = 0;
     IpAddress first;
@@ -40,8 +41,8 @@ class AclIndex {
   void AddRange(const IpRange& range, int32_t permissions);
   bool AllowsAddress(std::string_view address, int32_t permissions) const;
 
-  int32_t anyone_ = 0;         // what world:anyone may
-  int32_t sasl_super_ = 0;     // what sasl:super may, who matches each entry of scheme sasl
+  int32_t anyone_ = 0;         // permissions of world:anyone
+  int32_t sasl_super_ = 0;     // permissions of sasl:super, which matches each entry of scheme sasl
   std::vector<Exact> exact_;   // ordered by scheme and id
   std::vector<Range> ranges_;  // ordered by bits and address
 };

@@ -30,7 +30,7 @@ class AclTable {
 
   // REQUIRES: it is referenced.
   const std::vector<Acl>& Get(uint32_t id) const;
-  // The same as IsAllowed of the list, and no slower for a long one.
+  // Returns what IsAllowed returns for the list; a long list takes about as long as a short one.
   bool Allows(uint32_t id, std::span<const Identity> identities, int32_t permissions) const;
   // A hash of the list, which unlike the id is the same on each member.
   uint64_t Hash(uint32_t id) const;

@@ -26,7 +26,7 @@ IpAddress FirstBits(const IpAddress& address, size_t bits);
 
 struct IpRange {
   IpAddress address;
-  size_t bits = 0;  // of the address, that all addresses in the range begin with
+  size_t bits = 0;  // the length of the prefix that all addresses of the range share
 
   bool Contains(const IpAddress& other) const;
 };

@@ -82,7 +82,8 @@ std::string TextOf(const tcp::endpoint& endpoint) {
                                     : absl::StrCat(host, ":", endpoint.port());
 }
 
-// Why nothing can listen on the endpoints, which gRPC does not tell: another attempt does.
+// Returns why the process cannot listen on the endpoints. gRPC does not say it, so this function
+// tries to bind them itself.
 std::string WhyNotListening(const std::set<tcp::endpoint>& endpoints) {
   boost::asio::io_context context;
   for (const tcp::endpoint& endpoint : endpoints) {

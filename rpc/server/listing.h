@@ -30,10 +30,10 @@ namespace quorate::rpc {
 // How much of the tree is looked at before it is unlocked for a moment: znodes, or what costs as
 // much. Apply waits for that, some hundred microseconds.
 inline constexpr size_t kNodesPerHold = 4096;
-// So many bytes that are copied out of the tree, into memory that the system has yet to give, cost
-// as much as one more znode.
+// The number of bytes whose copy into a reply takes about as long as a look at one znode. The
+// memory of the reply is new to the process, so that the copy pays for page faults too.
 inline constexpr size_t kBytesPerNode = 256;
-// So many identities that are looked up in an access control list cost as much, too.
+// The number of identities whose look-up in an access control list takes about as long.
 inline constexpr size_t kIdentitiesPerNode = 4;
 
 // What changed at paths that are being listed.

@@ -49,8 +49,8 @@ class MemoryBudget {
   // changed.
   bool OnMeasured(uint64_t resident_bytes, uint64_t tree_bytes = 0, uint64_t free_bytes = 0);
   uint64_t resident_bytes() const { return resident_bytes_.load(std::memory_order_relaxed); }
-  // Whether a process that takes this much is over the bound that low() has now: what its allocator
-  // keeps back decides then whether writes are refused.
+  // Returns whether a process that takes this much is above the bound at which low() begins, or
+  // while memory is low, above the one at which it ends.
   bool exceeds_bound(uint64_t taken_bytes) const {
     return limit_ > 0 && taken_bytes >= (low() ? limit_ / 4 * 3 : limit_ / 8 * 7);
   }
@@ -58,8 +58,8 @@ class MemoryBudget {
   bool low() const { return low_.load(std::memory_order_relaxed); }
   // Memory is low, and not because of the tree alone: what there is besides takes more than an
   // eighth of the limit.
-  // The same if what is counted has grown by more than an eighth since the last measurement, and
-  // memory would be low with it.
+  // Also true if the uses that are counted have grown by more than an eighth of the limit since the
+  // last measurement, and memory would be low with that growth.
   bool clients_exceed() const {
     if (clients_exceed_.load(std::memory_order_relaxed)) return true;
     const int64_t grown = counted() - counted_when_measured_.load(std::memory_order_relaxed);
@@ -76,7 +76,7 @@ class MemoryBudget {
   uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
 
  private:
-  // What is counted, of all uses together.
+  // The sum of all uses.
   int64_t counted() const {
     int64_t sum = 0;
     for (const auto& used : used_) sum += used.load(std::memory_order_relaxed);
@@ -102,8 +102,8 @@ uint64_t DefaultMemoryLimit();
 // The memory that the process takes now.
 uint64_t MeasureResidentBytes();
 
-// Gives memory that the allocator keeps back to the system if that is more than `worth_bytes`: it
-// may take some milliseconds, in which other threads wait for memory.
+// Returns free memory of the allocator to the system if there is more than `worth_bytes` of it.
+// That may take some milliseconds, during which other threads cannot allocate.
 void ReleaseFreeMemory(uint64_t worth_bytes);
 
 }  // namespace quorate::rpc

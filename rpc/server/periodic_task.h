@@ -1,4 +1,5 @@
-// Does something now and then on a thread of its own, so that it holds up nothing else if it hangs.
+// Runs a task again and again on a thread of its own, so that a task that hangs holds up nothing
+// else.
 //
 // Thread-safety: Start and Stop from one thread.
 #pragma once

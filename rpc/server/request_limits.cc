@@ -3,7 +3,7 @@
 namespace quorate::rpc {
 namespace {
 
-// Of an entry, besides the texts of its identity.
+// The bytes of an entry besides the scheme and the id.
 constexpr size_t kEntryBytes = 16;
 
 size_t BytesOf(const tree::Identity& identity) {

@@ -1,6 +1,7 @@
-// What a write may ask of the members that apply it. Each of them makes its access control lists
-// and its permission checks, while it holds up all others: what is too much must be refused before
-// it is in the log, where it would be applied again at each start.
+// Limits of what a write may cost the members that apply it. Each member expands the access control
+// lists of a write and checks its permissions while all other requests wait. A write beyond the
+// limits must be refused before it is in the log, because a member applies the log again at each
+// start.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -12,19 +13,20 @@
 
 namespace quorate::rpc {
 
-// Of one list, after each "auth" entry has been replaced by one for each identity of the caller.
+// The limits of one list, in which each "auth" entry counts once for each identity of the caller,
+// because that is what it becomes.
 inline constexpr size_t kAclEntriesMax = 256;
 inline constexpr size_t kAclBytesMax = 64u << 10;
-// Of all lists of one request.
+// The limit of all lists of one request together.
 inline constexpr size_t kRequestAclBytesMax = 8u << 20;
-// Each operation checks permissions for each identity of the caller.
+// The limit of operations times identities: each operation looks up each identity of the caller.
 inline constexpr size_t kIdentityChecksMax = 500'000;
 
-// Whether the lists of a request are within these limits.
-// `identities`: the caller's.
+// Returns whether the access control lists of a request are within the limits above. `identities`
+// are those of the caller.
 bool AclsFit(const tree::Request& request, std::span<const tree::Identity> identities);
 
-// Whether that many operations may be asked for together.
+// Returns whether one request of a caller with so many identities may have so many operations.
 inline bool ChecksFit(size_t operations, size_t identities) {
   return operations <= kIdentityChecksMax / (identities + 1);
 }

@@ -165,13 +165,13 @@ class Connection::MultiRead final : public LongRead {
   }
 
  private:
-  // What it costs to see that the caller may read a znode.
+  // Returns the cost of the permission check of one znode, in znodes looked at.
   static size_t CheckCost(const Connection& connection) {
     return 1 + connection.identities_.all().size() / kIdentitiesPerNode;
   }
 
-  // So many results are read again, besides as many as there are: what changes faster than it is
-  // read is given up.
+  // The number of results that may be read again, in addition to one for each item. A multiRead
+  // whose znodes change faster than they are read is refused beyond it.
   static constexpr size_t kCorrectionsMax = 1000;
   static constexpr size_t kNone = SIZE_MAX;
 

@@ -116,10 +116,12 @@ absl::StatusOr<std::optional<std::string>> DataOf(const Invocation& invocation) 
 // `status` of a write of so many bytes; if that was too many, it says so.
 absl::Status WithSize(const absl::Status& status, const std::string& path, size_t size) {
   if (ErrorOf(status) != ErrorCode::kTooLarge) return status;
-  absl::Status told(status.code(),
-                    absl::StrCat("Too large: ", path, ": ", size,
-                                 " bytes of data are more than the servers take (jute.maxbuffer in "
-                                 "zoo.cfg, 1048575 bytes by default, the same on all servers)"));
+  absl::Status told(
+      status.code(),
+      absl::StrCat("Too large: ", path, ": ", size,
+                   " bytes of data are more than the servers take (jute.maxbuffer in "
+                   "zoo.cfg, 1048575 bytes by default, the same on all servers), or the "
+                   "access control list has more than 256 entries or 64 KiB"));
   status.ForEachPayload(
       [&told](absl::string_view url, const absl::Cord& payload) { told.SetPayload(url, payload); });
   return told;
