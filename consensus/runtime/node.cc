@@ -126,7 +126,7 @@ void Node::RequestCheckpoint(Index index, std::function<void()> done) {
   ASSERT(checkpoints_ != nullptr);
   Post([this, index, done = std::move(done)] {
     on_node_.Enter();
-    node_.checkpoint_waiters.emplace(index, done);
+    node_.checkpoint_waiters.emplace(std::max(index, Index{1}), done);
     ReleaseCheckpointWaiters();
     AskForCheckpoint();
   });
@@ -729,6 +729,7 @@ bool Node::CanBeginPicture() const {
 }
 
 void Node::BeginPicture() {
+  ASSERT(apply_.applied.index > Index{0}, "a checkpoint of nothing could not be loaded");
   apply_.entries_since_picture = 0;
   apply_.bytes_since_picture = 0;
   shared_.picture_unfinished.store(true, std::memory_order_release);

@@ -147,7 +147,8 @@ class Node {
   void PeerUnreachable(MemberId member);
   // From any thread: takes a checkpoint now, unless the newest covers `index` already; all who ask
   // while one is written share the next. `done` is called on the node thread once there is a
-  // durable one at or behind `index`; never if the node stops before. REQUIRES: there are
+  // durable one at or behind `index`; never if the node stops before. There is none of index 0: who
+  // asks for that waits for the first. REQUIRES: there are
   // checkpoints.
   void RequestCheckpoint(Index index, std::function<void()> done);
 

@@ -52,6 +52,7 @@ class Texts : public StateMachine, public CheckpointStore {
   }
   void Begin(const SnapshotMeta& meta) override {
     REQUIRE(meta.index == last_);
+    REQUIRE(meta.index > Index{0});
     REQUIRE_FALSE(begun_.has_value());
     begun_ = Picture{meta, texts};
   }
@@ -480,6 +481,22 @@ TEST_CASE("a checkpoint that is asked for covers what it has to, and several ask
       cluster.MoveUntil([&] { return done == 4; });
       CHECK(member->state.checkpoints == 1);
     }
+  }
+}
+
+TEST_CASE("a checkpoint that is asked for before anything is applied is made of what comes first") {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    INFO("seed " << seed);
+    Cluster cluster(seed, 1000);
+    int done = 0;
+    for (auto& [id, member] : cluster.members) {
+      member->node->RequestCheckpoint(Index{0}, [&done, at = member.get()] {
+        CHECK(at->state.newest()->index >= Index{1});
+        ++done;
+      });
+    }
+    cluster.MoveUntil([&] { return done == 3; });
+    for (auto& [id, member] : cluster.members) CHECK(member->state.checkpoints == 1);
   }
 }
 
