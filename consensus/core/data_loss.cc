@@ -20,6 +20,9 @@
 //     of the lost directory, and its server ends.
 //   - Nobody loses its directory and starts with a new one within the time of one pre-vote, while a
 //     cluster is being founded.
+//   - When a majority of the directories is lost at once, one that is left has an entry, or its vote
+//     says who founded the cluster. One that never got an entry and voted for itself last, in an
+//     election before that, cannot tell that the cluster was founded without it.
 //   - The end of a log is lost by fewer members than it takes to commit, counting those whose
 //     leader died before it could tell them, and those that were restarted since: they do not know.
 //   - A hard state is not lost alone: its file is written twice, and checked.
@@ -31,6 +34,9 @@
 // them must have been started with the same membership, too, which they tell with the pre-vote:
 // else two sets of voters could each found a cluster with a member that is in both. With the vote a
 // member is full.
+// A cluster that was founded is not founded again by those that are left when most disks are lost,
+// for one of them knows of it: the founder, since the first entry is on its disk before it sends it
+// to anybody; or one that voted for the founder, and finds it blank (FounderIsBlank).
 //
 // Recovery. On any sign that there is a cluster a blank member is recovering. It says `voting =
 // false`, and then nobody counts it: for commit, reads, check-quorum or as a successor; and it does

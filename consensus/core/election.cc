@@ -120,7 +120,14 @@ void Raft::Impl::CountVote(MemberId voter, bool granted, bool reliable) {
         // Its disk began to stall meanwhile. Or it is not clear whose majority this is.
         BecomeFollower(term_, kNoMember);
       } else if (standing_ == Standing::kFull || votes.unanimous()) {
-        Campaign(pre_candidate->leadership_transfer, last_index() == Index{0} && votes.unanimous());
+        // It needs the votes of blank members.
+        const bool founding =
+            last_index() == Index{0} && (standing_ != Standing::kFull || !votes.has_quorum());
+        if (founding && FounderIsBlank()) {
+          BecomeFollower(term_, kNoMember);
+        } else {
+          Campaign(pre_candidate->leadership_transfer, founding);
+        }
       }
       return;
   }
@@ -276,6 +283,12 @@ void Raft::Impl::HandleVoteRequest(const Message& message, const VoteRequest& re
       !PlantedFault("no pre-vote")) {
     return;
   }
+  const bool founds = request.founding || (request.last_index == Index{0} && !message.voting);
+  if (founds && FounderIsBlank()) {
+    // In the candidate's term this member would not know any more for whom it has voted.
+    Send(from, VoteResponse{request.pre_vote, false});
+    return;
+  }
   if (term > term_ && !request.pre_vote) BecomeFollower(term, kNoMember);
   const bool up_to_date = std::pair(request.last_term, request.last_index) >= LastPosition() ||
                           PlantedFault("votes for a shorter log");
@@ -298,6 +311,13 @@ void Raft::Impl::HandleVoteRequest(const Message& message, const VoteRequest& re
   } else {
     GrantVote(from);
   }
+}
+
+bool Raft::Impl::FounderIsBlank() const {
+  if (last_index() > Index{0} || standing_ != Standing::kFull) return false;
+  if (vote_ == options_.self || !membership().IsVoter(vote_)) return false;
+  const auto founder = peers_.find(vote_);
+  return founder == peers_.end() || !founder->second.voting;
 }
 
 void Raft::Impl::GrantVote(MemberId candidate) {

@@ -24,15 +24,17 @@ bool VoteTally::unanimous() const {
          std::all_of(membership_.outgoing.begin(), membership_.outgoing.end(), granted);
 }
 
-VoteOutcome VoteTally::outcome() const {
-  const Quorum quorum(membership_);
-  const bool won = quorum.Has([this](MemberId member) {
+bool VoteTally::has_quorum() const {
+  return Quorum(membership_).Has([this](MemberId member) {
     const auto answer = answers_.find(member);
     return answer != answers_.end() && answer->second == Answer::kGrant;
   });
-  if (won || unanimous()) return VoteOutcome::kWon;
+}
+
+VoteOutcome VoteTally::outcome() const {
+  if (has_quorum() || unanimous()) return VoteOutcome::kWon;
   // Even with all that is open, no quorum is left.
-  const bool possible = quorum.Has([this](MemberId member) {
+  const bool possible = Quorum(membership_).Has([this](MemberId member) {
     const auto answer = answers_.find(member);
     return answer == answers_.end() || answer->second == Answer::kGrant;
   });

@@ -81,6 +81,8 @@ class VoteTally {
   VoteOutcome outcome() const;
   // Every voter granted.
   bool unanimous() const;
+  // A quorum granted, without those whose grants are not reliable.
+  bool has_quorum() const;
 
  private:
   enum class Answer : uint8_t { kUnreliableGrant, kGrant, kRejection };

@@ -272,6 +272,7 @@ void Raft::Impl::AnswerOldTerm(const Message& message) {
 bool Raft::Impl::NoteSender(const Message& message) {
   Peer& peer = peers_[message.from];
   Progress* progress = FindProgress(message.from);
+  peer.voting = message.voting;
   // What was acknowledged without a birth is not of this directory: one that takes a birth says
   // first that it does not vote.
   const bool is_another = message.birth > peer.birth && peer.heard_ticks > 0 && message.voting;
@@ -287,7 +288,7 @@ bool Raft::Impl::NoteSender(const Message& message) {
       progress->SetLeaving(leaving);
     }
   }
-  peer = {message.birth, message.version, now_ticks_};
+  peer = {message.birth, message.version, now_ticks_, message.voting};
   if (progress != nullptr) {
     const bool votes_again = message.voting && !progress->voting();
     progress->Note(message.version, message.voting);

@@ -284,6 +284,92 @@ TEST_CASE("a blank member votes only for a founding candidate") {
   CHECK(server.member().disk().hard_state.standing == Standing::kFull);
 }
 
+TEST_CASE("a member that voted for a founder that is blank again helps to found nothing") {
+  // Who asks, and whether it is a founding candidate or a pre-vote of a blank member.
+  for (const uint32_t candidate : {2u, 3u}) {
+    for (const bool pre_vote : {false, true}) {
+      CAPTURE(candidate, pre_vote);
+      const auto granted = [&](Server* server, uint64_t term) {
+        server->Receive(candidate, term, VoteRequest{pre_vote, false, {}, {}, !pre_vote},
+                        /*voting=*/!pre_vote);
+        const auto votes = server->TakeBodies<VoteResponse>();
+        REQUIRE(votes.size() == 1);
+        return votes[0].second.granted;
+      };
+      TestMember::Disk voted_for_2 = DiskOf(Standing::kFull);
+      voted_for_2.hard_state.term = Term{1};
+      voted_for_2.hard_state.vote = MemberId{2};
+      const Membership three{Ids({1, 2, 3}), {}, {}, {}};
+      Server server(Options(three), voted_for_2);
+      // Nothing was heard of the founder yet, unless it asks itself.
+      CHECK(granted(&server, 2) == (candidate == 2 && !pre_vote));
+      server.Receive(2, 1, VoteResponse{true, false}, /*voting=*/false);
+      server.Take();
+      if (!(candidate == 2 && !pre_vote)) CHECK_FALSE(granted(&server, 3));
+      // Its directory is there: it founded nothing, or it would have the entry.
+      Server other(Options(three), voted_for_2);
+      other.Receive(2, 1, VoteResponse{true, false}, /*voting=*/true);
+      other.Take();
+      CHECK(granted(&other, 2) == !(candidate == 2 && pre_vote));
+      // One that has the cluster's log is voted for, whatever became of the founder.
+      Server third(Options(three), voted_for_2);
+      third.Receive(3, 2, VoteRequest{false, false, Index{1}, Term{1}});
+      const auto votes = third.TakeBodies<VoteResponse>();
+      REQUIRE(votes.size() == 1);
+      CHECK(votes[0].second.granted);
+    }
+  }
+}
+
+TEST_CASE("a candidate that voted for a founder that is blank again founds nothing") {
+  for (const bool is_blank : {true, false}) {
+    CAPTURE(is_blank);
+    TestMember::Disk disk = DiskOf(Standing::kFull);
+    disk.hard_state.term = Term{1};
+    disk.hard_state.vote = MemberId{2};
+    Server server(Options({Ids({1, 2, 3}), {}, {}, {}}), disk);
+    while (server.raft().role() == Role::kFollower) server.Tick(1);
+    server.Take();
+    for (const uint32_t voter : {2u, 3u}) {
+      server.Receive(voter, 2, VoteResponse{true, true}, /*voting=*/voter == 2 && !is_blank);
+    }
+    CHECK(server.raft().role() == (is_blank ? Role::kFollower : Role::kCandidate));
+  }
+}
+
+TEST_CASE("a founder's entry is on its disk before it sends it") {
+  FixedRandom random(0);
+  TestMember member(Options({Ids({1, 2, 3}), {}, {}, {}}), DiskOf(Standing::kFull), &random);
+  Raft& raft = member.raft();
+  const auto receive = [&](uint32_t from, uint64_t term, auto body) {
+    raft.Step({MemberId{from}, MemberId{1}, Term{term}, std::move(body), 1, kVersionNewest, true});
+    member.Collect();
+  };
+  const auto sends_entries = [&] {
+    member.Collect();
+    bool any = false;
+    for (const Message& message : std::exchange(member.outbox, {})) {
+      const auto* append = std::get_if<AppendRequest>(&message.body);
+      any = any || (append != nullptr && !append->entries.empty());
+    }
+    return any;
+  };
+  while (raft.role() == Role::kFollower) raft.Tick();
+  receive(2, 1, VoteResponse{true, true});
+  member.Persist(member.unpersisted());
+  receive(2, 1, VoteResponse{false, true});
+  REQUIRE(raft.role() == Role::kLeader);
+  CHECK_FALSE(sends_entries());
+  for (int round = 0; round < 3; ++round) {
+    receive(2, 1, AppendAccepted{});
+    receive(3, 1, HeartbeatResponse{});
+    for (int i = 0; i < kHeartbeatTicks; ++i) raft.Tick();
+    CHECK_FALSE(sends_entries());
+  }
+  member.Persist(member.unpersisted());
+  CHECK(sends_entries());
+}
+
 TEST_CASE("any sign of a cluster makes a blank member a recovering one, which does not vote") {
   for (int sign = 0; sign < 4; ++sign) {
     Server server({Ids({1, 2, 3}), {}, {}, {}}, Standing::kBlank);

@@ -157,6 +157,7 @@ class Raft::Impl {
     uint64_t birth = kNoBirth;  // the greatest
     uint32_t version = 0;       // the newest that it understands; 0: not heard
     uint64_t heard_ticks = 0;   // when a message with that birth came
+    bool voting = false;        // it said so in its last message
   };
   // Another member says that it knows a later directory of this one (data_loss.cc).
   struct Suspicion {
@@ -267,6 +268,9 @@ class Raft::Impl {
   void LeaveLeadership(LeaderRole* leader);
   bool DiskStalls() const;
   void HandleVoteRequest(const Message& message, const VoteRequest& request);
+  // Whether this member has voted for one that founds the cluster, has got nothing of it, and that
+  // one, as far as is known, has forgotten it: its directory is lost, and the cluster may be there.
+  bool FounderIsBlank() const;
   void GrantVote(MemberId candidate);
   void HandlePreVoteGranted(const Message& message, const VoteResponse& response);
   // Whether no entry says who takes part, as far as this member knows, only the configuration. A
@@ -298,6 +302,9 @@ class Raft::Impl {
   // What of the log may be acknowledged in this term: none of it before the term is durable, too.
   Index DurableInTerm() const;
   Sending NextSending(const Progress& progress) const;
+  // The last entry that others may have. The first entry of a cluster is on its founder's disk
+  // before anybody else has it: data_loss.cc.
+  Index LastToSend() const;
   void SendAppends(Progress* progress, Output* output);
   void SendAppend(Progress* progress, std::vector<Entry> entries);
   bool ApplyDue() const;

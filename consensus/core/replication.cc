@@ -240,12 +240,16 @@ void Raft::Impl::Handle(MemberId from, const AppendAccepted& accepted) {
   if (grew) CommitByCounting();
 }
 
+Index Raft::Impl::LastToSend() const {
+  return durable_index() == Index{0} ? Index{0} : last_index();
+}
+
 Raft::Impl::Sending Raft::Impl::NextSending(const Progress& progress) const {
   if (progress.state() == Progress::State::kSnapshot) return NextSnapshotSending(progress);
   if (progress.state() != Progress::State::kReplicate) {
     return progress.ProbeDue() ? Sending::kProbe : Sending::kNothing;
   }
-  if (progress.next() <= last_index() && !progress.WindowFull()) {
+  if (progress.next() <= LastToSend() && !progress.WindowFull()) {
     if (cache_.Has(progress.next()) || progress.HasReadEntries()) return Sending::kEntries;
     if (!progress.log_read_outstanding()) return Sending::kLogRead;
   }
@@ -256,7 +260,7 @@ Raft::Impl::Sending Raft::Impl::NextSending(const Progress& progress) const {
 
 void Raft::Impl::SendAppends(Progress* progress, Output* output) {
   auto from_memory = [&] {
-    return cache_.Collect(progress->next(), last_index(), options_.append_bytes_max);
+    return cache_.Collect(progress->next(), LastToSend(), options_.append_bytes_max);
   };
   for (Sending next; (next = NextSending(*progress)) != Sending::kNothing;) {
     if (next == Sending::kSnapshotRead) {
@@ -274,7 +278,7 @@ void Raft::Impl::SendAppends(Progress* progress, Output* output) {
       SendAppend(progress,
                  cache_.Has(progress->next()) ? from_memory() : progress->TakeReadEntries());
     } else if (next == Sending::kProbe && progress->state() == Progress::State::kProbe &&
-               cache_.Has(progress->next())) {
+               cache_.Has(progress->next()) && progress->next() <= LastToSend()) {
       SendAppend(progress, from_memory());
     } else {
       SendAppend(progress, {});
