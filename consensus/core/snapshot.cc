@@ -137,7 +137,8 @@ void Raft::Impl::CheckSnapshotNeed(Progress* progress) {
   const bool waits = progress->state() == Progress::State::kSnapshot;
   if (!NeedsSnapshot(*progress) || waits) return;
   progress->BecomeSnapshot({options_.snapshot_chunk_bytes, options_.snapshot_window_bytes_max,
-                            options_.heartbeat_ticks, options_.election_ticks});
+                            options_.heartbeat_ticks, options_.election_ticks,
+                            std::max(1, SnapshotStallTicks() / 4)});
   // Its share until the next tick.
   const auto& leader = std::get<LeaderRole>(role_);
   const auto receivers =

@@ -70,7 +70,7 @@ void SnapshotTransfer::ReadFailed() {
 bool SnapshotTransfer::Refill(int64_t bytes) {
   ASSERT(bytes > 0);
   const bool kept_back = budget_bytes_ <= 0 && FitsWindow(/*pipelined=*/true);
-  budget_bytes_ = std::min<int64_t>(0, budget_bytes_) + bytes;
+  budget_bytes_ = std::clamp(budget_bytes_, -bytes * limits_.silent_ticks_max, int64_t{0}) + bytes;
   return kept_back;
 }
 

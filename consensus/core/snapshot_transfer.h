@@ -33,6 +33,9 @@ class SnapshotTransfer {
     size_t window_bytes_max = 1;  // on their way at most; one chunk always may be
     int heartbeat_ticks = 1;
     int election_ticks = 2;
+    // What was sent beyond a tick's share delays the next chunk by so many ticks at most: a chunk
+    // can hold one very large record, and a receiver gives up what it has after a long silence.
+    int silent_ticks_max = 1'000'000;
   };
   enum class Phase : uint8_t { kStart, kSend, kWait };
   struct Chunk {

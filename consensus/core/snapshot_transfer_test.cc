@@ -116,6 +116,30 @@ TEST_CASE("what is not answered is sent again from where the follower is, ever l
   CHECK(transfer.acked() == 200);
 }
 
+TEST_CASE("after a chunk beyond all shares the next one waits for a bounded time only") {
+  SnapshotTransfer::Limits limits = kLimits;
+  limits.silent_ticks_max = 10;
+  SnapshotTransfer transfer(limits);
+  const auto next = [&](uint64_t offset, size_t bytes) {
+    transfer.ReadRequested();
+    transfer.Read(Meta(9), {offset, Slice(std::string(bytes, 'x'))});
+    int ticks = 0;
+    while (!transfer.SendDue(true)) {
+      REQUIRE(++ticks < 1000);
+      transfer.Tick();
+      transfer.Refill(100);
+    }
+    transfer.TakeChunk();
+    transfer.Acknowledged(offset + bytes);
+    return ticks;
+  };
+  next(0, 500);
+  CHECK(next(500, 1'000'000) == 5);  // what was sent, at 100 a tick
+  const int ticks = next(1'000'500, 500);
+  CHECK(ticks <= limits.silent_ticks_max + 1);
+  CHECK(ticks > limits.silent_ticks_max / 2);
+}
+
 TEST_CASE(
     "a staging that is lost begins anew, which is no progress until it is further than before") {
   SnapshotTransfer transfer(kLimits);
