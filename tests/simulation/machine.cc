@@ -98,10 +98,16 @@ absl::StatusOr<std::unique_ptr<Process>> Machine::TryStart() {
 
 void Machine::EndProcess(bool silent) {
   if (process_ == nullptr) return;
+  had_log_ = has_log();
   process_->End(silent);
   if (store_disk_ != nullptr) store_disk_->Stop();
   process_ = nullptr;
   if (store_disk_ != nullptr) store_disk_->Revive();
+}
+
+bool Machine::has_log() const {
+  if (process_ == nullptr) return had_log_;
+  return process_->raft().durable_index() > consensus::Index{0};
 }
 
 void Machine::PowerOff() {
@@ -174,8 +180,7 @@ void Machine::Resume() {
   site_.network->Wake();
 }
 
-void Machine::DiesSoon(std::string why) {
-  Process* process = process_.get();
+void Machine::DiesSoon(Process* process, std::string why) {
   process->life().End();
   simulation_.Line(fmt::format("{}", number_ + 1), "ends: {}", why);
   simulation_.After(0, [this, starts = starts_, process, why = std::move(why)] {
@@ -240,7 +245,7 @@ void Machine::Lie() {
   simulation_.Line(fmt::format("{}", number_ + 1), "the disk begins to lie about its log");
   simulation_.trace().Count("fault: a disk lies about syncs");
   lies_ = true;
-  disk_is_whole_ = counts_ = false;
+  disk_is_whole_ = counts_ = had_log_ = false;
   // The power must not fail before all is quiet.
   env_->CancelFaults();
   dies_within_step_ = false;

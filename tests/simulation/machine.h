@@ -128,6 +128,8 @@ class Machine {
   bool disk_is_whole() const { return disk_is_whole_; }
   // Whether the member is one of those who may vote and count: also a new one has to become it.
   bool counts() const { return counts_; }
+  // Whether it had an entry of the log on its disk when its process last ran, or has one now.
+  bool has_log() const;
   void SetCounts() { disk_is_whole_ = counts_ = true; }
   // Whether it has a fault that only a new start of the process can find or end.
   bool has_hidden_fault() const { return lies_ || flipped_while_running_; }
@@ -156,7 +158,7 @@ class Machine {
   friend class Process;
 
   // The process has found that it must end; it is in the middle of something.
-  void DiesSoon(std::string why);
+  void DiesSoon(Process* process, std::string why);
   void EndProcess(bool silent);
   void EndLifeOfFiles();
   // The wall clock is off, or right again, at a time when the disk is new or no longer.
@@ -178,6 +180,7 @@ class Machine {
   std::unique_ptr<Process> process_;
   bool on_ = false;
   bool disk_is_whole_ = true;
+  bool had_log_ = false;  // when the process ended
   bool counts_ = false;
   consensus::Index whole_with_;
   bool disk_is_full_ = false;

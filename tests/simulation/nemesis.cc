@@ -284,6 +284,8 @@ void Nemesis::StartDiskFaults(size_t member) {
 
 bool Nemesis::MayHarmDisk(size_t member) const {
   if (machines_[member]->starts() == 0) return false;
+  // Whose server lines name nobody else founds a cluster when its directory is empty.
+  if (options_.cluster.voters == 1 && member == 0) return false;
   const auto is_whole = [&](consensus::MemberId voter) {
     return voter.value() - 1 != member && machines_[voter.value() - 1]->counts();
   };
@@ -702,10 +704,10 @@ bool Nemesis::LoseMajority() {
   std::vector<size_t> whole;
   const size_t voters = options_.cluster.voters;
   for (size_t member = 0; member < voters; ++member) {
-    if (machines_[member]->counts()) whole.push_back(member);
+    if (machines_[member]->counts() && machines_[member]->has_log()) whole.push_back(member);
   }
   const size_t losses = voters / 2 + 1;
-  // One at least has to know that there was a cluster.
+  // One at least has to know that there was a cluster, by its log.
   const size_t kept_max = voters - losses;
   if (whole.empty() || kept_max == 0) return false;
   for (size_t i = whole.size(); i > 1; --i) std::swap(whole[i - 1], whole[random_.Below(i)]);

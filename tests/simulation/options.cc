@@ -240,6 +240,25 @@ void LetDisksLie(Random* random, Options* options) {
   options->chaos_us = 20'000'000;
 }
 
+// Whether the log carries twice what the clients write, where messages are small and few: about,
+// with entries of an ordinary write.
+bool LogKeepsUp(const Options& options) {
+  constexpr size_t kEntryBytes = 200;
+  constexpr size_t kUnlimited = 1'000;
+  const LimitOptions& limits = options.limits;
+  const size_t in_message =
+      limits.append_bytes_max == 0 ? kUnlimited : 1 + limits.append_bytes_max / kEntryBytes;
+  const size_t messages =
+      limits.inflight_messages_max == 0 ? kUnlimited : limits.inflight_messages_max;
+  const size_t in_window =
+      limits.inflight_bytes_max == 0 ? kUnlimited : 1 + limits.inflight_bytes_max / kEntryBytes;
+  const auto entries = static_cast<double>(std::min(in_message * messages, in_window));
+  const auto round_us = static_cast<double>(2 * options.network.delay_us + options.disk.write_us +
+                                            2 * options.member.work_us);
+  const double writes = static_cast<double>(options.clients.count) * options.clients.operation_rate;
+  return entries * 1e6 / round_us >= 2 * writes;
+}
+
 // Snapshots that take longer than the log is kept, while clients write.
 void LetClientsWriteOn(Random* random, Options* options) {
   options->cluster.writes_during_repair = true;
@@ -255,6 +274,10 @@ void LetClientsWriteOn(Random* random, Options* options) {
   limits.trailing_entries = Pick<uint64_t>(random, {0, 10});
   limits.retained_entries_max = limits.trailing_entries + Pick<uint64_t>(random, {0, 10, 100});
   limits.compaction_step_entries = Pick<uint64_t>(random, {1, 10});
+  // A log that carries one entry at a time is as fast for who has to catch up as for all others.
+  if (!LogKeepsUp(*options)) {
+    limits.append_bytes_max = limits.inflight_messages_max = limits.inflight_bytes_max = 0;
+  }
   limits.snapshot_chunk_bytes = Pick<size_t>(random, {1'000, 4'096});
   limits.snapshot_bytes_per_tick = limits.snapshot_chunk_bytes * (1 + random->Below(4));
 }
@@ -336,7 +359,7 @@ void AddMoreFaults(uint64_t seed, Options* options) {
 // Of a stream of its own, so that seeds without them are the same runs as before.
 void AddNativeClients(uint64_t seed, Options* options) {
   Random native(seed, "native clients in options");
-  if (!native.Chance(kNativeChance) || options->only_load) return;
+  if (!native.Chance(kNativeChance) || options->only_load || !LogKeepsUp(*options)) return;
   options->clients.native_count = 1 + native.Below(4);
   if (native.Chance(0.2)) options->clients.native_history_bytes = 1'000 + native.Below(20'000);
 }

@@ -347,7 +347,7 @@ void Process::OnFatal(const absl::Status& error) {
                      fmt::format("server {}: {}", number_ + 1, std::string(error.message())));
   }
   simulation_.trace().Count("server: ended by its disk");
-  machine_.DiesSoon(std::string(error.message()));
+  machine_.DiesSoon(this, std::string(error.message()));
 }
 
 void Process::OnEnd(absl::Status why) {
@@ -358,7 +358,7 @@ void Process::OnEnd(absl::Status why) {
                      fmt::format("server {}: {}", number_ + 1, std::string(why.message())));
   }
   simulation_.trace().Count("server: ended by itself");
-  machine_.DiesSoon(std::string(why.message()));
+  machine_.DiesSoon(this, std::string(why.message()));
 }
 
 absl::Status Process::SaveIncarnation(uint64_t incarnation) {
