@@ -20,7 +20,8 @@
 //     of the lost directory, and its server ends.
 //   - Nobody loses its directory and starts with a new one within the time of one pre-vote, while a
 //     cluster is being founded.
-//   - When a majority of the directories is lost at once, one that is left has an entry, or its vote
+//   - When a majority of the directories is lost at once, one that is left has an entry, or its
+//   vote
 //     says who founded the cluster. One that never got an entry and voted for itself last, in an
 //     election before that, cannot tell that the cluster was founded without it.
 //   - The end of a log is lost by fewer members than it takes to commit, counting those whose

@@ -84,6 +84,9 @@ TEST_CASE("changes are refused, and say why") {
   for (uint32_t from : {2, 3}) server.Acknowledge(from, server.raft().last_index().value());
   CHECK_THAT(std::string(server.Change(Ids({1, 2, 3, 4})).message()), Contains("lags by 1001"));
   server.AcknowledgeAll();
+  server.raft().PeerUnreachable(MemberId{4});
+  CHECK_THAT(std::string(server.Change(Ids({1, 2, 3, 4})).message()), Contains("connection broke"));
+  server.AcknowledgeAll();
   server.raft().TransferLeadership(MemberId{3}).IgnoreError();
   CHECK(absl::IsFailedPrecondition(server.Change(Ids({1, 2, 3, 4}))));
   server.raft().CancelTransfer();

@@ -112,6 +112,10 @@ absl::Status Raft::Impl::CheckNewMembers(const Membership& target) const {
       return unavailable("it was not heard lately");
     }
     if (!progress->voting()) return unavailable("it is recovering");
+    // What it has acknowledged may have been lost with its disk since.
+    if (progress->state() != Progress::State::kReplicate) {
+      return unavailable("it has not answered since its connection broke");
+    }
     if (const uint64_t lag = last_index() - progress->match();
         lag > options_.promotion_lag_entries) {
       return unavailable("it lags by " + std::to_string(lag) + " entries, more than " +
@@ -122,6 +126,7 @@ absl::Status Raft::Impl::CheckNewMembers(const Membership& target) const {
     if (member == options_.self) return true;
     const Progress* progress = FindProgress(member);
     return CountsForQuorum(progress) && progress->version() > 0 &&
+           progress->state() == Progress::State::kReplicate &&
            progress->ticks_since_heard() < options_.election_ticks;
   });
   if (!has_quorum) {
