@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "rpc/grpc/native/message_parts.h"
 #include "rpc/grpc/native/reads.h"
 #include "rpc/grpc/native/stream_loop.h"
 #include "rpc/grpc/native/translation.h"
@@ -115,6 +116,7 @@ absl::Status Call::AddCredentials(
 
 template <class Request>
 absl::Status Call::BeginRead(std::string_view bytes) {
+  if (absl::Status s = CheckParts(*Request::descriptor(), bytes); !s.ok()) return s;
   Request request;
   if (!request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return NotARequest();
   if (absl::Status s = AddCredentials(request.credentials()); !s.ok()) return s;
@@ -214,6 +216,7 @@ absl::Status Call::FailRead(v1::ErrorCode code) const {
 
 template <class Request>
 absl::Status Call::BeginWrite(std::string_view bytes) {
+  if (absl::Status s = CheckParts(*Request::descriptor(), bytes); !s.ok()) return s;
   Request message;
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return NotARequest();
   if (absl::Status s = AddCredentials(message.credentials()); !s.ok()) return s;
@@ -290,6 +293,9 @@ absl::Status Call::Fail(v1::ErrorCode code, v1::ErrorDetail detail) const {
   }
   if (failed < paths_.size()) detail.set_path(paths_[failed]);
   if (method_ != Method::kTxn) detail.clear_results();
+  if (code == v1::TOO_LARGE) {
+    detail.set_data_bytes_max(loop_->door().config().jute_max_buffer_bytes);
+  }
   return ToStatus(code, {}, std::move(detail));
 }
 

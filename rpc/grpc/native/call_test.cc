@@ -290,7 +290,9 @@ TEST_CASE("an access control list is bounded as each member would have to keep i
   alice->set_scheme("digest");
   alice->set_secret("alice:wonder");
   v1::CreateResponse response;
-  CHECK(DetailOf(f.Unary(Method::kCreate, create, &response)).code() == v1::TOO_LARGE);
+  const v1::ErrorDetail detail = DetailOf(f.Unary(Method::kCreate, create, &response));
+  CHECK(detail.code() == v1::TOO_LARGE);
+  CHECK(detail.data_bytes_max() == zk::TestConfig().jute_max_buffer_bytes);
   CHECK(f.service.batches.empty());
   create.mutable_create()->mutable_acl()->DeleteSubrange(50, 150);
   CHECK(f.Unary(Method::kCreate, create, &response).ok());

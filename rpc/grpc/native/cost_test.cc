@@ -313,6 +313,14 @@ TEST_CASE("the cost of one gRPC request of any kind is bounded") {
   for (size_t i = 0; i < kRequestBytes / 10; ++i) *txn.add_operations() = SetOp("/d/m", "");
   cost("Txn", "1 MB of Set", Method::kTxn, txn.SerializeAsString(),
        {16 * kMiB, 8 * kMiB, 256 * kMiB});
+  // Each takes two bytes here, and far more in memory.
+  v1::TxnRequest empty;
+  for (size_t i = 0; i < 4 * kMiB - 16; ++i) empty.add_operations();
+  cost("Txn", "8 MB of empty operations", Method::kTxn, empty.SerializeAsString(),
+       {500, 0, 16 * kMiB});
+  empty.mutable_operations()->DeleteSubrange(0, empty.operations_size() - 1'000'000);
+  cost("Txn", "2 MB of empty operations", Method::kTxn, empty.SerializeAsString(),
+       {500, 0, 128 * kMiB});
   v1::DeleteRequest remove;
   *remove.mutable_delete_() = DeleteOp("/d/m", /*recursive=*/true).delete_();
   cost("Delete", "recursive, more than 10,000 znodes", Method::kDelete, remove.SerializeAsString(),

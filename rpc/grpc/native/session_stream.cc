@@ -1,13 +1,11 @@
 #include "rpc/grpc/native/session_stream.h"
 
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/wire_format_lite.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
+#include "rpc/grpc/native/message_parts.h"
 #include "rpc/grpc/native/reads.h"
 #include "rpc/grpc/native/stream_loop.h"
 #include "rpc/grpc/native/translation.h"
@@ -24,23 +22,6 @@ using Kind = v1::Request;
 constexpr int kAnsweredAtOnceMax = 1000;
 // Of a request in the pipeline, besides its message.
 constexpr size_t kPendingBytes = 256;
-
-// Whether a message has more requests than one may have: decoded, they would take far more memory
-// than the message.
-bool HasTooManyRequests(std::string_view bytes) {
-  using google::protobuf::internal::WireFormatLite;
-  google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(bytes.data()),
-                                            static_cast<int>(bytes.size()));
-  size_t requests = 0;
-  while (const uint32_t tag = in.ReadTag()) {
-    if (WireFormatLite::GetTagFieldNumber(tag) == v1::SessionRequest::kRequestsFieldNumber &&
-        ++requests > SessionStream::kMessageRequestsMax) {
-      return true;
-    }
-    if (!WireFormatLite::SkipField(&in, tag)) return false;  // it will not decode either
-  }
-  return false;
-}
 
 // Whether a request sees the tree or the watches as they are at its turn.
 bool IsRead(Kind::KindCase kind) {
@@ -93,10 +74,11 @@ bool SessionStream::TakeTouched() {
 
 absl::Status SessionStream::OnMessage(std::string_view bytes) {
   touched_ = true;
-  if (HasTooManyRequests(bytes)) {
+  if (CountField(bytes, v1::SessionRequest::kRequestsFieldNumber) > kMessageRequestsMax) {
     return ToStatus(v1::BAD_ARGUMENTS,
                     absl::StrCat("a message may have ", kMessageRequestsMax, " requests"));
   }
+  if (absl::Status s = CheckParts(*v1::SessionRequest::descriptor(), bytes); !s.ok()) return s;
   v1::SessionRequest message;
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return ToStatus(v1::BAD_ARGUMENTS, "a message is not a quorate.v1.SessionRequest");
@@ -115,7 +97,7 @@ absl::Status SessionStream::OnMessage(std::string_view bytes) {
     pending.request.reset(request);
     pending.kind = request->kind_case();
     pending.id = request->id();
-    pending.bytes = kPendingBytes + request->ByteSizeLong();
+    pending.bytes = kPendingBytes + DecodedBytes(*request);
     held_bytes_ += pending.bytes;
   }
   wants_to_continue_ = true;
@@ -382,6 +364,9 @@ absl::Status SessionStream::OnResult(tree::ApplyResult result) {
     } else {
       response.set_error(
           ToProto(result.ops, pending->asked, response.mutable_write()->mutable_results()));
+    }
+    if (response.error() == v1::TOO_LARGE) {
+      response.set_data_bytes_max(loop_->door().config().jute_max_buffer_bytes);
     }
   }
   Answer(std::move(response), &*pending);

@@ -58,6 +58,7 @@ class SessionStream final : public Stream {
   absl::Status OnSessionClosed() override;
   absl::Status OnSessionAttached(tree::Zxid attach_zxid) override;
   absl::Status OnTreeReplaced() override;
+  size_t held_bytes() const override { return held_bytes_; }
   size_t kept_bytes() const override {
     return watch_bytes_ + (list_ == nullptr ? 0 : list_->bytes());
   }

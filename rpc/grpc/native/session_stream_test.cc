@@ -149,6 +149,7 @@ TEST_CASE("a write that cannot be made uses up its number") {
   for (int i = 0; i < 7; ++i) {
     INFO(i);
     CHECK(response.items(i).response().error() == expected[static_cast<size_t>(i)]);
+    CHECK(response.items(i).response().data_bytes_max() == (i == 3 ? 1000 : 0));
   }
 }
 
@@ -594,6 +595,37 @@ TEST_CASE("the watches of a session's stream that ends are dropped in pieces") {
   CHECK(f.loop.longest_hold() <= 2 * kNodesPerHold);
   CHECK(f.door.watch_totals().count == 0);
   CHECK(f.door.watch_totals().bytes == 0);
+}
+
+TEST_CASE(
+    "requests that a session holds count as what they take in memory, until they are answered") {
+  Fixture f;
+  const uint32_t tag = f.OpenSession();
+  MemoryBudget& memory = f.service.memory();
+  CHECK(memory.used(MemoryUse::kRequests) == 0);
+  std::vector<v1::Request> requests;
+  for (uint64_t id = 1; id <= 10; ++id) {
+    requests.push_back(WriteRequest(id, id, {CreateOp("/n" + std::to_string(id))}));
+  }
+  v1::Request sync;
+  sync.set_id(11);
+  sync.mutable_sync();
+  requests.push_back(sync);
+  for (uint64_t id = 12; id <= 20; ++id) {
+    requests.push_back(GetRequestOf(id, "/" + std::string(10'000, 'n')));
+  }
+  f.Send(tag, MessageOf(requests));
+  f.transport.RunTurns();
+  CHECK(memory.used(MemoryUse::kRequests) > 9 * 10'000);
+  f.Settle();
+  CHECK(f.Received(tag).items_size() == 20);
+  CHECK(memory.used(MemoryUse::kRequests) == 0);
+  f.Send(tag, MessageOf(requests));
+  f.transport.RunTurns();
+  CHECK(memory.used(MemoryUse::kRequests) > 0);
+  f.transport.Cancel(tag);
+  f.Settle();
+  CHECK(memory.used(MemoryUse::kRequests) == 0);
 }
 
 TEST_CASE("events that come while the watches of a stream are dropped do no harm") {

@@ -157,7 +157,9 @@ class Stream {
   virtual bool TakeTouched() { return false; }
   // Whether no more should be read from the client for now.
   virtual bool IsFull() const { return false; }
-  // Bytes that it keeps, besides the outbox.
+  // Bytes of requests that wait for what is before them.
+  virtual size_t held_bytes() const { return 0; }
+  // Bytes that it keeps besides those and the outbox.
   virtual size_t kept_bytes() const { return 0; }
   // Whether something of it waits for the log.
   virtual bool waits_for_log() const { return false; }

@@ -45,6 +45,7 @@ struct StreamLoop::Client {
   bool dirty = false;        // in dirty_
   int timers_finished = 0;
   size_t unsent_counted = 0;  // in the memory budget
+  size_t held_counted = 0;    // in the memory budget
 };
 
 StreamLoop::StreamLoop(NativeDoor* door, Transport* transport)
@@ -160,17 +161,24 @@ void StreamLoop::Flush(Client& client) {
       client.blocked = true;
     }
   }
-  CountUnsent(client);
+  CountMemory(client);
   if (!stream.finished() || !outbox.empty()) return;
   Close(client, stream.outcome(), /*at_once=*/false);
 }
 
-void StreamLoop::CountUnsent(Client& client) {
-  const size_t unsent = client.stream->outbox().bytes();
-  if (unsent == client.unsent_counted) return;
-  const auto change = static_cast<int64_t>(unsent) - static_cast<int64_t>(client.unsent_counted);
-  door_->service().memory().Add(MemoryUse::kUnsent, change);
-  client.unsent_counted = unsent;
+void StreamLoop::CountMemory(Client& client) {
+  CountMemory(client, client.stream->outbox().bytes(), client.stream->held_bytes());
+}
+
+void StreamLoop::CountMemory(Client& client, size_t unsent, size_t held) {
+  MemoryBudget& memory = door_->service().memory();
+  const auto count = [&memory](MemoryUse use, size_t bytes, size_t* counted) {
+    if (bytes == *counted) return;
+    memory.Add(use, static_cast<int64_t>(bytes) - static_cast<int64_t>(*counted));
+    *counted = bytes;
+  };
+  count(MemoryUse::kUnsent, unsent, &client.unsent_counted);
+  count(MemoryUse::kRequests, held, &client.held_counted);
 }
 
 // One after each measurement, which shows what that was good for.
@@ -184,8 +192,8 @@ void StreamLoop::EndHeaviest() {
   size_t most = kHeavyBytes;
   for (const std::shared_ptr<Client>& client : in_order_) {
     const Stream& stream = *client->stream;
-    const size_t bytes =
-        stream.outbox().bytes() + stream.kept_bytes() + transport_->SendingBytes(stream.tag());
+    const size_t bytes = stream.outbox().bytes() + stream.held_bytes() + stream.kept_bytes() +
+                         transport_->SendingBytes(stream.tag());
     if (bytes <= most || client->stream->finished()) continue;
     most = bytes;
     heaviest = client.get();
@@ -218,7 +226,7 @@ void StreamLoop::Close(Client& client, const absl::Status& outcome, bool at_once
   if (client.stream->TakeTouched()) {
     touched_and_ended_.push_back(client.stream->session().value());
   }
-  door_->service().memory().Add(MemoryUse::kUnsent, -static_cast<int64_t>(client.unsent_counted));
+  CountMemory(client, 0, 0);
   while (client.stream->has_watches()) {
     LockTree();
     client.stream->DropWatches(kWatchesPerHold);

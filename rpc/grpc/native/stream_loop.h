@@ -168,7 +168,9 @@ class StreamLoop {
   void HandleItem(Item& item);
   void FinishIfBad(Client& client, const absl::Status& status);
   void Flush(Client& client);
-  void CountUnsent(Client& client);
+  // Tells the memory budget what the client takes now.
+  void CountMemory(Client& client);
+  void CountMemory(Client& client, size_t unsent, size_t held);
   void EndHeaviest();
   void MaybeReceive(Client& client);
   // Drops the watches in pieces. REQUIRES: the tree is not locked.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "rpc/grpc/native/message_parts.h"
 #include "rpc/grpc/native/stream_loop.h"
 #include "rpc/grpc/native/translation.h"
 #include "rpc/grpc/native/writes.h"
@@ -25,6 +26,7 @@ WatchStream::WatchStream(StreamLoop* loop, uint32_t tag, std::string client_addr
 
 absl::Status WatchStream::OnMessage(std::string_view bytes) {
   if (state_ != State::kNew) return ToStatus(v1::BAD_ARGUMENTS, "a watch has one request");
+  if (absl::Status s = CheckParts(*v1::WatchRequest::descriptor(), bytes); !s.ok()) return s;
   if (!request_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return ToStatus(v1::BAD_ARGUMENTS, "the message is not a quorate.v1.WatchRequest");
   }

@@ -62,6 +62,10 @@ absl::Status IsBehind(tree::Zxid wanted, tree::Zxid applied) {
 
 v1::ErrorCode MakeRequest(const google::protobuf::RepeatedPtrField<v1::Operation>& operations,
                           const Config& config, const Service& service, tree::Request* request) {
+  // Before there is anything for each operation: a short message can have very many.
+  if (!ChecksFit(static_cast<size_t>(operations.size()), request->identities.size())) {
+    return v1::TOO_LARGE;
+  }
   request->multi = operations.size() > 1;
   request->ops.resize(static_cast<size_t>(operations.size()));
   size_t data_bytes = 0;
@@ -75,7 +79,6 @@ v1::ErrorCode MakeRequest(const google::protobuf::RepeatedPtrField<v1::Operation
   if (data_bytes > static_cast<size_t>(config.jute_max_buffer_bytes)) return v1::TOO_LARGE;
   if (ResultBytesMax(*request) > static_cast<size_t>(config.max_reply_bytes)) return v1::TOO_LARGE;
   if (!AclsFit(*request, request->identities)) return v1::TOO_LARGE;
-  if (!ChecksFit(request->ops.size(), request->identities.size())) return v1::TOO_LARGE;
   return service.refuses_data() && tree::AddsData(*request) ? v1::NO_SPACE : v1::OK;
 }
 

@@ -1,0 +1,90 @@
+#include "rpc/grpc/native/message_parts.h"
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/wire_format_lite.h>
+
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "rpc/proto/errors.h"
+
+namespace quorate::rpc::native {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::internal::WireFormatLite;
+using google::protobuf::io::CodedInputStream;
+
+// So short a message cannot have kPartsMax messages within it.
+constexpr size_t kSurelyFewBytes = 2 * kPartsMax;
+// Of an operation with its kind, and of an entry of an access control list.
+constexpr size_t kOperationBytes = 192;
+constexpr size_t kAclBytes = 96;
+
+// Adds the messages within what is left of `in` up to its limit, until there are more than `max`.
+// `depth` is bounded by that of the types: none of them contains itself.
+void AddParts(const Descriptor& type, CodedInputStream* in, size_t max, size_t* parts) {
+  while (const uint32_t tag = in->ReadTag()) {
+    const FieldDescriptor* field = type.FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag));
+    if (field == nullptr || field->message_type() == nullptr ||
+        WireFormatLite::GetTagWireType(tag) != WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
+      if (!WireFormatLite::SkipField(in, tag)) return;
+      continue;
+    }
+    uint32_t length = 0;
+    if (++*parts > max || !in->ReadVarint32(&length)) return;
+    const CodedInputStream::Limit limit = in->PushLimit(static_cast<int>(length));
+    AddParts(*field->message_type(), in, max, parts);
+    if (*parts > max || in->BytesUntilLimit() != 0) return;
+    in->PopLimit(limit);
+  }
+}
+
+CodedInputStream StreamOf(std::string_view bytes) {
+  return CodedInputStream(reinterpret_cast<const uint8_t*>(bytes.data()),
+                          static_cast<int>(bytes.size()));
+}
+
+}  // namespace
+
+size_t CountField(std::string_view bytes, int number) {
+  CodedInputStream in = StreamOf(bytes);
+  size_t count = 0;
+  while (const uint32_t tag = in.ReadTag()) {
+    if (WireFormatLite::GetTagFieldNumber(tag) == number) ++count;
+    if (!WireFormatLite::SkipField(&in, tag)) break;
+  }
+  return count;
+}
+
+size_t CountParts(const Descriptor& type, std::string_view bytes, size_t max) {
+  CodedInputStream in = StreamOf(bytes);
+  size_t parts = 0;
+  AddParts(type, &in, max, &parts);
+  return parts;
+}
+
+absl::Status CheckParts(const Descriptor& type, std::string_view bytes) {
+  if (bytes.size() <= kSurelyFewBytes || CountParts(type, bytes, kPartsMax) <= kPartsMax) {
+    return absl::OkStatus();
+  }
+  return ToStatus(v1::TOO_LARGE, absl::StrCat("a message may have ", kPartsMax,
+                                              " operations, entries of access control lists and "
+                                              "the like"));
+}
+
+size_t DecodedBytes(const v1::Request& request) {
+  size_t bytes = request.ByteSizeLong();
+  if (request.kind_case() != v1::Request::kWrite) return bytes;
+  for (const v1::Operation& operation : request.write().operations()) {
+    size_t acls = 0;
+    if (operation.has_create()) acls = static_cast<size_t>(operation.create().acl_size());
+    if (operation.has_set_acl()) acls = static_cast<size_t>(operation.set_acl().acl_size());
+    bytes += kOperationBytes + kAclBytes * acls;
+  }
+  return bytes;
+}
+
+}  // namespace quorate::rpc::native

@@ -1,0 +1,70 @@
+#include "rpc/grpc/native/message_parts.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "rpc/proto/errors.h"
+#include "rpc/proto/quorate/v1/tree.pb.h"
+
+namespace quorate::rpc::native {
+namespace {
+
+// Two operations with their kinds, two entries of access control lists, a credential.
+v1::TxnRequest Transaction() {
+  v1::TxnRequest txn;
+  v1::Operation::Create* create = txn.add_operations()->mutable_create();
+  create->set_path("/a");
+  create->set_data(std::string(1000, 'x'));
+  create->add_acl()->set_scheme("auth");
+  create->add_acl();
+  txn.add_operations()->mutable_delete_()->set_path("/b");
+  txn.add_credentials()->set_secret("alice:wonder");
+  return txn;
+}
+
+TEST_CASE("messages within a message are counted at every depth") {
+  const std::string bytes = Transaction().SerializeAsString();
+  const auto count = [&bytes](size_t max) {
+    return CountParts(*v1::TxnRequest::descriptor(), bytes, max);
+  };
+  CHECK(count(100) == 7);
+  CHECK(count(7) == 7);
+  for (size_t max = 0; max < 7; ++max) CHECK(count(max) == max + 1);
+  CHECK(CountField(bytes, v1::TxnRequest::kOperationsFieldNumber) == 2);
+}
+
+TEST_CASE("what cannot be decoded is counted up to there") {
+  std::string bytes = Transaction().SerializeAsString();
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    CHECK(CountParts(*v1::TxnRequest::descriptor(), bytes.substr(0, size), 100) <= 7);
+  }
+  // An operation whose length is beyond the end, and one of a wire type that it does not have.
+  CHECK(CountParts(*v1::TxnRequest::descriptor(), "\x0a\xff\xff\xff\x7f", 100) <= 1);
+  CHECK(CountParts(*v1::TxnRequest::descriptor(), "\x08\x01", 100) == 0);
+}
+
+TEST_CASE("a message with too many messages in it is refused, one with as many as allowed is not") {
+  v1::TxnRequest txn;
+  for (size_t i = 0; i < kPartsMax; ++i) txn.add_operations();
+  // So long that it is looked at.
+  txn.add_credentials()->set_secret(std::string(100, 'x'));
+  txn.mutable_operations()->RemoveLast();
+  CHECK(CheckParts(*v1::TxnRequest::descriptor(), txn.SerializeAsString()).ok());
+  txn.add_operations();
+  const absl::Status status = CheckParts(*v1::TxnRequest::descriptor(), txn.SerializeAsString());
+  REQUIRE_FALSE(status.ok());
+  CHECK(v1::DetailOf(status)->code() == v1::TOO_LARGE);
+}
+
+TEST_CASE("an operation that is short on the wire counts as what it takes in memory") {
+  v1::Request request;
+  for (int i = 0; i < 1000; ++i) request.mutable_write()->add_operations();
+  CHECK(DecodedBytes(request) > request.SpaceUsedLong());
+  for (int i = 0; i < 1000; ++i) {
+    request.mutable_write()->mutable_operations(i)->mutable_create()->add_acl();
+  }
+  CHECK(DecodedBytes(request) > request.SpaceUsedLong() / 2);
+}
+
+}  // namespace
+}  // namespace quorate::rpc::native
