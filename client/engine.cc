@@ -21,6 +21,9 @@ constexpr size_t kPendingBytes = 200;
 // The servers take no longer message than 8 MB: a request may be as large as that, with what goes
 // with it. Many small ones go together up to a size that still flows.
 constexpr size_t kRequestBytesMax = 7u << 20;
+// The most operations of one write that a server takes (quorate.v1.Tree.Txn), for a caller with one
+// identity besides its address.
+constexpr int kOperationsMax = 250'000;
 // How long there is no member before all of them are tried again.
 constexpr milliseconds kBackOffMin{10};
 constexpr milliseconds kBackOffMax{1000};
@@ -211,7 +214,8 @@ std::unique_ptr<Engine::Pending> Engine::NewPending(uint64_t call,
 
 void Engine::Submit(std::unique_ptr<Pending> pending) {
   absl::Status refused;
-  if (pending->bytes > kRequestBytesMax) {
+  if (pending->bytes > kRequestBytesMax ||
+      pending->request->write().operations_size() > kOperationsMax) {
     refused = MakeError(v1::TOO_LARGE, Describe(*pending->request));
   } else {
     MutexLock lock(&mutex_);

@@ -50,6 +50,12 @@ std::optional<size_t> FailedOperationOf(const absl::Status& status) {
   return std::nullopt;
 }
 
+std::optional<int64_t> DataBytesMaxOf(const absl::Status& status) {
+  const std::optional<v1::ErrorDetail> detail = v1::DetailOf(status);
+  if (!detail.has_value() || detail->data_bytes_max() == 0) return std::nullopt;
+  return detail->data_bytes_max();
+}
+
 std::string_view NameOf(ErrorCode code) {
   const google::protobuf::EnumValueDescriptor* value =
       v1::ErrorCode_descriptor()->FindValueByNumber(static_cast<int>(code));
@@ -60,7 +66,10 @@ namespace internal {
 
 absl::Status MakeError(v1::ErrorCode code, const std::string& what, const v1::Response* response) {
   v1::ErrorDetail detail;
-  if (response != nullptr) *detail.mutable_results() = response->write().results();
+  if (response != nullptr) {
+    *detail.mutable_results() = response->write().results();
+    detail.set_data_bytes_max(response->data_bytes_max());
+  }
   return v1::ToStatus(code, absl::StrCat(what, ": ", ToAbsl(v1::TextOf(code))), std::move(detail));
 }
 

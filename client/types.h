@@ -153,6 +153,10 @@ std::optional<ErrorCode> ErrorOf(const absl::Status& status);
 // Of a transaction that the servers refused: the operation that failed, from 0.
 std::optional<size_t> FailedOperationOf(const absl::Status& status);
 
+// Of a write that the servers refused with TOO_LARGE: the most bytes of data that they take in one
+// write (jute.maxbuffer). Nothing for other statuses, and for servers that do not say it.
+std::optional<int64_t> DataBytesMaxOf(const absl::Status& status);
+
 // "NO_NODE".
 std::string_view NameOf(ErrorCode code);
 

@@ -213,14 +213,17 @@ def test_data_comes_from_a_file_or_from_standard_input():
 
 
 def test_a_value_that_is_too_large_is_named_with_its_size_the_limit_and_its_key():
-    with harness.Cluster(size=1) as cluster:
+    with harness.Cluster(size=1, settings=["jute.maxbuffer=1500000"]) as cluster:
         shell = ["--server", cluster.command("grpc"), "shell", "--"]
         assert _run(*shell, "create", "/a")[0] == 0
         large = b"x" * (2 << 20)
         for words in (["set", "/a"], ["create", "/b"]):
             status, _, errors = _run(*shell, *words, "--file", "-", data=large)
             assert status == 1 and b"2097152 bytes" in errors and b"jute.maxbuffer" in errors, errors
-            assert b"1048575" in errors and words[1].encode() in errors, errors
+            assert b"1500000" in errors and words[1].encode() in errors, errors
+        entries = ",".join(f"digest:user{i}:x:r" for i in range(257))
+        status, _, errors = _run(*shell, "create", "/b", "data", entries)
+        assert status == 1 and b"256 entries" in errors and b"bytes of data" not in errors, errors
         status, _, errors = _run(*shell, "set", "/a", "--file", "-", data=b"x" * (9 << 20))
         assert status == 2 and b"which no server takes" in errors, errors
         assert _run(*shell, "get", "/a")[1] == b"\n"

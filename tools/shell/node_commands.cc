@@ -113,18 +113,24 @@ absl::StatusOr<std::optional<std::string>> DataOf(const Invocation& invocation) 
   return std::optional<std::string>(*std::move(data));
 }
 
-// `status` of a write of so many bytes; if that was too many, it says so.
+// `status` of a write of `size` bytes of data to `path`. If the servers refused it as too large,
+// the message says what was too large, and the limit of the servers that refused it.
 absl::Status WithSize(const absl::Status& status, const std::string& path, size_t size) {
   if (ErrorOf(status) != ErrorCode::kTooLarge) return status;
-  absl::Status told(
-      status.code(),
-      absl::StrCat("Too large: ", path, ": ", size,
-                   " bytes of data are more than the servers take (jute.maxbuffer in "
-                   "zoo.cfg, 1048575 bytes by default, the same on all servers), or the "
-                   "access control list has more than 256 entries or 64 KiB"));
-  status.ForEachPayload(
-      [&told](absl::string_view url, const absl::Cord& payload) { told.SetPayload(url, payload); });
-  return told;
+  // Without a limit a server of an earlier version has answered.
+  const int64_t limit = DataBytesMaxOf(status).value_or(0);
+  const bool data_fit = limit > 0 && size <= static_cast<size_t>(limit);
+  const std::string why =
+      data_fit ? "the access control list has more than 256 entries or 64 KiB"
+               : absl::StrCat(size, " bytes of data are more than ",
+                              limit > 0 ? absl::StrCat("the ", limit, " that ") : "",
+                              "the servers take (jute.maxbuffer in zoo.cfg, the same on all "
+                              "servers)");
+  absl::Status with_size(status.code(), absl::StrCat("Too large: ", path, ": ", why));
+  status.ForEachPayload([&with_size](absl::string_view url, const absl::Cord& payload) {
+    with_size.SetPayload(url, payload);
+  });
+  return with_size;
 }
 
 absl::Status Set(Invocation& invocation) {
