@@ -141,6 +141,7 @@ Standing Raft::standing() const { return impl_->standing(); }
 uint32_t Raft::active_version() const { return impl_->active_version(); }
 uint32_t Raft::version_of(MemberId member) const { return impl_->version_of(member); }
 int Raft::ticks_since_leader() const { return impl_->ticks_since_leader(); }
+uint64_t Raft::leader_contacts() const { return impl_->leader_contacts(); }
 Index Raft::match_index(MemberId member) const { return impl_->match_index(member); }
 std::string Raft::ToString() const { return impl_->ToString(); }
 void Raft::CheckInvariants() const { impl_->CheckInvariants(); }
@@ -250,6 +251,7 @@ bool Raft::Impl::AcceptLeader(MemberId from) {
   if (leader_ != kNoMember && leader_ != from) return false;
   BecomeFollower(term_, from);
   ticks_since_leader_ = 0;
+  ++leader_contacts_;
   ResetElectionTimer();
   return true;
 }

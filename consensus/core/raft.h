@@ -233,6 +233,8 @@ class Raft {
   uint32_t version_of(MemberId member) const;
   // Ticks since a leader was last heard from (0 at a leader that has its quorum).
   int ticks_since_leader() const;
+  // How often one was heard from: by it a caller sees whether one was, since it last looked.
+  uint64_t leader_contacts() const;
   // At a leader: how far `member`'s durable log is known to match; 0 elsewhere.
   Index match_index(MemberId member) const;
   // All of it on one line.

@@ -80,6 +80,7 @@ class Raft::Impl {
   uint32_t active_version() const { return versions_.At(commit_); }
   uint32_t version_of(MemberId member) const;
   int ticks_since_leader() const;
+  uint64_t leader_contacts() const { return leader_contacts_; }
   Index match_index(MemberId member) const;
   std::string ToString() const;
   void CheckInvariants() const;
@@ -416,6 +417,7 @@ class Raft::Impl {
 
   uint64_t now_ticks_ = 0;
   int ticks_since_leader_ = 0;
+  uint64_t leader_contacts_ = 0;
   int election_elapsed_ = 0;  // since the timer was reset, which also votes and campaigns do
   int election_timeout_ = 0;
 

@@ -355,8 +355,10 @@ TEST_CASE("ticks since a leader was heard from") {
   Alone alone(Options(1, 3));
   alone.member.raft().Tick();
   CHECK(alone.member.raft().ticks_since_leader() == 1);
+  CHECK(alone.member.raft().leader_contacts() == 0);
   alone.Receive(2, 1, 1, Heartbeat{});
   CHECK(alone.member.raft().ticks_since_leader() == 0);
+  CHECK(alone.member.raft().leader_contacts() == 1);
   // Votes that are refused are no sign of one.
   int ticks = 0;
   while (alone.member.raft().role() == Role::kFollower) {
@@ -366,6 +368,7 @@ TEST_CASE("ticks since a leader was heard from") {
   for (uint32_t voter : {2, 3}) alone.Receive(voter, 1, 1, VoteResponse{true, false});
   CHECK(alone.member.raft().role() == Role::kFollower);
   CHECK(alone.member.raft().ticks_since_leader() == ticks);
+  CHECK(alone.member.raft().leader_contacts() == 1);
   Alone leader(Options(1, 1));
   leader.Lead();
   leader.member.raft().Tick();

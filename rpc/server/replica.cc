@@ -150,6 +150,7 @@ Replica::Replica(ReplicaOptions options, uint64_t incarnation, consensus::DataDi
   status_.standalone = options_.standalone;
   status_.voters = options_.node.raft.membership.voters.size();
   status_.leader_contact_age_ms = INT32_MAX;
+  status_at_ = contact_at_ = clock_->Now();
   cluster_view_.self = options_.node.raft.self;
   cluster_view_.cluster_id = data_dir_->cluster_id();
   if (store != nullptr) {
@@ -295,7 +296,11 @@ void Replica::TouchOnNodeThread(const std::vector<int64_t>& sessions) {
 
 ServerStatus Replica::status() const {
   MutexLock lock(&status_mutex_);
-  return status_;
+  ServerStatus status = status_;
+  // If the process stood still since, nothing was heard meanwhile.
+  status.leader_contact_age_ms +=
+      std::chrono::duration_cast<std::chrono::milliseconds>(clock_->Now() - status_at_).count();
+  return status;
 }
 
 ServerMetrics Replica::metrics() const {
@@ -593,6 +598,23 @@ void Replica::PublishStatus() {
   host_->OnStatusPublished();
 }
 
+int64_t Replica::LeaderContactAgeMs() {
+  const auto now = clock_->Now();
+  const consensus::Raft& raft = node_->raft();
+  const int64_t ticks_ms = int64_t{raft.ticks_since_leader()} * options_.node.tick_ms;
+  const bool leads = raft_status_.role == consensus::Role::kLeader;
+  // No tick passes while the process stands still, so that the clock has to say how long ago that
+  // was.
+  if (leads || raft.leader_contacts() != leader_contacts_) {
+    contact_at_ = now - std::chrono::milliseconds(ticks_ms);
+  }
+  leader_contacts_ = raft.leader_contacts();
+  if (leads) return 0;
+  const int64_t silent_ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(now - contact_at_).count();
+  return std::max({ticks_ms, silent_ms, links_->DownForMs(raft_status_.leader)});
+}
+
 void Replica::UpdateStatus() {
   const consensus::Raft& raft = node_->raft();
   MutexLock lock(&status_mutex_);
@@ -600,12 +622,8 @@ void Replica::UpdateStatus() {
   status_.is_leader = raft_status_.leader_established;
   // To be in touch takes both directions: a leader that we hear but cannot reach does nothing for
   // our clients.
-  status_.leader_contact_age_ms =
-      raft_status_.role == consensus::Role::kLeader
-          ? 0
-          : std::max<int64_t>(
-                static_cast<int64_t>(raft.ticks_since_leader()) * options_.node.tick_ms,
-                links_->DownForMs(raft_status_.leader));
+  status_.leader_contact_age_ms = LeaderContactAgeMs();
+  status_at_ = clock_->Now();
   const bool has_contact =
       status_.leader_contact_age_ms <= kInTouchElections * options_.election_timeout_ms;
   status_.caught_up = caught_up_;

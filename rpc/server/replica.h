@@ -245,6 +245,8 @@ class Replica final : public Service,
   // Once a while for each server, on any thread.
   void SayRefused(consensus::MemberId from, const absl::Status& error);
   void PublishStatus();
+  // How long ago a leader was last heard and could be reached, in milliseconds; 0 at the leader.
+  int64_t LeaderContactAgeMs();
   void UpdateStatus();
   void UpdateReadOnly(bool has_contact) ABSL_EXCLUSIVE_LOCKS_REQUIRED(status_mutex_);
   void UpdateMetrics() ABSL_EXCLUSIVE_LOCKS_REQUIRED(status_mutex_);
@@ -312,6 +314,9 @@ class Replica final : public Service,
 
   mutable Mutex status_mutex_;
   ServerStatus status_ ABSL_GUARDED_BY(status_mutex_);
+  std::chrono::steady_clock::time_point status_at_ ABSL_GUARDED_BY(status_mutex_);
+  std::chrono::steady_clock::time_point contact_at_;      // when a leader was last heard
+  uint64_t leader_contacts_ = 0;                          // how often, at the last look
   ServerMetrics metrics_ ABSL_GUARDED_BY(status_mutex_);  // counts_ and more, once a tick
   ClusterView cluster_view_ ABSL_GUARDED_BY(status_mutex_);
 

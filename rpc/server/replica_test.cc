@@ -161,6 +161,7 @@ class Member : private ReplicaHost {
 
   std::unique_ptr<consensus::FaultEnv> env = std::make_unique<consensus::FaultEnv>();
   uint32_t version = consensus::kVersionNewest;  // that it is started as
+  bool heartbeats_each_tick = false;             // as it leads
   bool loop_is_held_up = false;                  // it does nothing
   absl::Status ended;
   absl::Status fatal;
@@ -186,6 +187,7 @@ class Member : private ReplicaHost {
       options.node.checkpoint_entries = 7;
       options.node.raft.birth = dir.birth();
       options.node.raft.version = member->version;
+      if (member->heartbeats_each_tick) options.node.raft.heartbeat_ticks = 1;
       options.node.raft.trailing_entries = 3;
       options.node.raft.retained_entries_max = 20;
       options.node.raft.compaction_step_entries = 1;
@@ -502,6 +504,32 @@ TEST_CASE("a member has caught up once it has what was committed before it found
     CHECK(follower.replica().status().caught_up);
     CHECK_FALSE(follower.replica().status().in_touch);
   }
+}
+
+TEST_CASE("the time for which a process stood still counts as silence of its leader") {
+  Cluster cluster(3, 1);
+  Member& follower = cluster.Follower();
+  const auto age_ms = [&] { return follower.replica().status().leader_contact_age_ms; };
+  cluster.Pass(1000);
+  CHECK(age_ms() < 1000);
+  cluster.network.cut = follower.id();
+  cluster.clock.Advance(60'000);
+  CHECK(age_ms() >= 60'000);
+  cluster.Pass(150);  // it runs again, and has not heard of anybody
+  CHECK(age_ms() >= 60'000);
+  cluster.network.cut = consensus::kNoMember;
+  cluster.PassUntil([&] { return age_ms() < 1000; });
+}
+
+TEST_CASE("a leader that is heard once in each tick is not silent") {
+  Cluster cluster(3, 1, consensus::kVersionNewest, /*start=*/false);
+  for (uint32_t id = 1; id <= 3; ++id) {
+    cluster.member(id).heartbeats_each_tick = true;
+    cluster.member(id).Start();
+  }
+  Member& follower = cluster.Follower();
+  cluster.Pass(1000);
+  CHECK(follower.replica().status().leader_contact_age_ms < 500);
 }
 
 // A createTTL, in its own record.
