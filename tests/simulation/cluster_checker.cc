@@ -375,6 +375,10 @@ void ClusterChecker::OnProgress(size_t member, const Progress& previous, const P
   if (now.commit > previous.commit) {
     Index& highest = commits_[now.term];
     highest = std::max(highest, now.commit);
+    if (now.leads) {
+      decided_under_.insert_or_assign(now.commit,
+                                      machines_[member]->process()->raft().membership());
+    }
     const bool all = simulation_.options().checks_everything;
     if (now.leads && (all || random_.Below(kCommitsForOneCheck) == 0)) {
       CheckCommitIsDurable(member, now.commit, std::nullopt, "committed");
@@ -466,6 +470,9 @@ void ClusterChecker::CheckCommitIsDurable(size_t member, Index index, std::optio
   const auto before = in_force_.find(member);
   std::vector<const Membership*> in_force = {&MembershipAt(index), &current};
   if (before != in_force_.end()) in_force.push_back(&before->second);
+  // Who applies it may not know yet of the membership under which its leader committed it.
+  const auto decided = decided_under_.lower_bound(index);
+  if (decided != decided_under_.end()) in_force.push_back(&decided->second);
   std::set<MemberId> voters;
   for (const Membership* membership : in_force) {
     for (MemberId voter : membership->Members()) {

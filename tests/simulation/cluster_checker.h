@@ -165,6 +165,8 @@ class ClusterChecker : public MessageObserver {
   // The highest commit index that was seen in a process of a term: those entries were committed in
   // this term or before.
   std::map<consensus::Term, consensus::Index> commits_;
+  // By the commit index to which a leader advanced: the membership in its log as it did.
+  std::map<consensus::Index, consensus::Membership> decided_under_;
   std::map<size_t, consensus::Index> acknowledged_;  // by member, the highest
   std::vector<Awaited> awaited_;
   // The committed memberships, by the index of their entries; the one at 0 is that of the founding.
