@@ -193,7 +193,7 @@ def test_edited_server_lines_are_refused_and_the_real_voters_are_shown():
         said = fourth.wait_for_log(f"server 2 at 127.0.0.1:{base + 202} rejected the connection: the configuration "
                                    "of server 2 has no other server 4")
         # With the lines as they were it starts, and shows who takes part.
-        _start(stack, directory, base, 1, three).wait_for_log("following server")
+        _start(stack, directory, base, 1, three).wait_for_log("has caught up with its leader")
         for number in three:
             address = f"127.0.0.1:{base + number}"
             with zk.Connection(address) as connection:
