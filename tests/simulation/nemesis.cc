@@ -591,6 +591,14 @@ void Nemesis::ChangeMembership() {
   }
   Process* process = leader->process();
   process->Post([this, process, target] {
+    // A process may run on a disk that is damaged and not found to be so. Who votes after the
+    // change must be able to do without it.
+    const bool is_safe = Decides(target, [this](consensus::MemberId voter) {
+      return machines_[voter.value() - 1]->counts();
+    });
+    if (!is_safe) {
+      return simulation_.trace().Count("cluster: membership change left out: disks are damaged");
+    }
     const absl::Status status = process->raft().ChangeMembership(target);
     simulation_.trace().Count(status.ok() ? "cluster: membership change begun"
                                           : "cluster: membership change refused");
