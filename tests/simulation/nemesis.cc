@@ -19,6 +19,9 @@ constexpr int64_t kTruceUs = 3'000'000;
 constexpr int64_t kTruceStepUs = 10'000;
 // How often at most whoever leads is cut off at a commit: in between there must be a new leader.
 constexpr int64_t kCutAtCommitUs = 1'500'000;
+// How far apart forged answers to one member are: longer than it waits for the next
+// (kAliveElections in consensus/core/data_loss.cc).
+constexpr int64_t kForgeryElections = 5;
 
 }  // namespace
 
@@ -509,7 +512,13 @@ void Nemesis::SendStray() {
   consensus::Message message;
   Process* receiver = nullptr;
   if (random_.Chance(0.5)) {
-    // Forged: a member is told that there is a later directory of it.
+    // Forged: a member is told that there is a later directory of it. Not one after the other: what
+    // answers for a voter whenever it is asked, while the voter's own answers are lost, is not told
+    // from the voter without authentication.
+    int64_t& next_us = next_forgery_us_[member];
+    if (simulation_.now_us() < next_us) return;
+    next_us = simulation_.now_us() +
+              kForgeryElections * options_.limits.election_ticks * options_.limits.tick_ms * 1000;
     receiver = &of;
     message.from = consensus::MemberId(static_cast<uint32_t>(other + 1));
     message.to = consensus::MemberId(static_cast<uint32_t>(member + 1));

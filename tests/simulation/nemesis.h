@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -100,6 +101,7 @@ class Nemesis {
   Random& random_;
   bool stopped_ = false;
   bool truce_ = false;
+  std::map<size_t, int64_t> next_forgery_us_;               // by member, not before
   int64_t cut_at_commit_us_ = 0;                            // when that was done last
   std::optional<consensus::Membership> distributed_lines_;  // that more than one server may get
   std::optional<size_t> struck_;                            // the leader whose turn it was last
