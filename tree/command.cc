@@ -49,7 +49,7 @@ void AppendHeader(const CommandHeader& header, CommandKind kind, std::string* ou
 }
 
 void AppendString(std::string_view bytes, LittleEndianWriter* writer) {
-  ASSERT(bytes.size() <= kMaxStringBytes, "doors limit the size of a request");
+  ASSERT(bytes.size() <= kMaxStringBytes, "front ends limit the size of a request");
   writer->String(bytes);
 }
 

@@ -100,7 +100,7 @@ enum class OpKind : uint8_t {
   kDeleteRecursive = 9,  // the node and all below it, within the bounds of tree/limits.h
   kCheckCreated = 10,    // kBadVersion if the node there is of another creation (`created_zxid`).
                          // As with kCheckAbsent, nobody has to be permitted to ask
-  kRefused = 11,  // fails with `refusal`: stands for a numbered write that a door refused, and
+  kRefused = 11,  // fails with `refusal`: stands for a numbered write that a front end refused, and
                   // whose number is used up by that
 };
 

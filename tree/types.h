@@ -1,5 +1,5 @@
 // The words of the tree: znodes' metadata, sessions, errors. Names and numbers are ZooKeeper's, so
-// that a door need not translate them.
+// that a front end need not translate them.
 //
 // Thread-safety: values; no shared state.
 #pragma once

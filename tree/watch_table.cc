@@ -276,7 +276,7 @@ std::vector<std::vector<Selection>> Meaning(WatcherType type) {
     case WatcherType::kPersistentRecursive:
       return {{kRecursive}};
   }
-  ASSERT(false, "the door knows the types");
+  ASSERT(false, "the front end knows the types");
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ class ServerFixture {
   // Members are numbered from 1.
   int members() const { return static_cast<int>(members_.size()); }
   std::string address(int member) const;
-  // host:port of its ZooKeeper door.
+  // host:port of its ZooKeeper front end.
   std::string zookeeper_address(int member) const;
   bool is_running(int member) const;
   // The member that leads; waits up to ten seconds for one, and is 0 if there is none.

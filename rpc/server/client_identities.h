@@ -1,5 +1,5 @@
 // Who a client is, besides world:anyone: its address and what it has proved. The same at every
-// door.
+// front end.
 //
 // Thread-safety: none.
 #pragma once

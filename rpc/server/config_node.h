@@ -1,5 +1,5 @@
 // /zookeeper/config shows the members. Nobody writes to it: its data is in the configuration, and
-// the doors put it into what they answer.
+// the front ends put it into what they answer.
 //
 // Thread-safety: functions without state.
 #pragma once

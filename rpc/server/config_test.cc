@@ -382,7 +382,7 @@ TEST_CASE("a file that is there and cannot be read is told from one that is miss
   CHECK(absl::IsNotFound(LoadConfig("/no/such/file").status()));
 }
 
-TEST_CASE("there is a gRPC door if its port is given") {
+TEST_CASE("there is a gRPC front end if its port is given") {
   const std::string common = "dataDir=/d\nclientPort=1\n";
   CHECK(ParseConfig("zoo.cfg", common, NoFile)->grpc_port == 0);
   const auto config = ParseConfig("zoo.cfg", common + "grpcPort=2281\n", NoFile);

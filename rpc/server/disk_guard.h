@@ -2,7 +2,7 @@
 // Everything goes on then, but nothing may be added that has to be kept:
 //  - A leader whose disk is low hands leadership over to a voter that has room.
 //  - If it takes voters without room to commit, the leader says that writes which add data are
-//    refused. All members do so at their doors, before such a write is accepted.
+//    refused. All members do so at their front ends, before such a write is accepted.
 //  - A follower whose disk is low tells the leader. When its log is full it lags, no more.
 // Deletions, and what sessions need to live and to end, are never refused: the reserve is for them,
 // and for the checkpoint that lets go of the log before it.

@@ -1,6 +1,6 @@
 // Commands that another member forwarded to the leader, each of which was decoded to its end: what
 // the tree cannot apply must not enter the log, where it would end every member. Those of this
-// member's own doors need no such check, because it has just written them itself.
+// member's own front ends need no such check, because it has just written them itself.
 //
 // Thread-safety: values; Check may be called from any thread.
 #pragma once

@@ -23,17 +23,17 @@
 #include "base/clock.h"
 #include "base/planted_fault.h"
 #include "base/random.h"
-#include "rpc/grpc/door.h"
+#include "rpc/grpc/frontend.h"
 #include "rpc/grpc/grpc_log.h"
-#include "rpc/grpc/native/entrance.h"
+#include "rpc/grpc/native/stack.h"
 #include "rpc/server/build_version.h"
 #include "rpc/server/config.h"
-#include "rpc/server/doors.h"
 #include "rpc/server/fatal_error.h"
+#include "rpc/server/frontends.h"
 #include "rpc/server/log_files.h"
 #include "rpc/server/log_output.h"
 #include "rpc/server/server.h"
-#include "rpc/zk/door.h"
+#include "rpc/zk/frontend.h"
 #include "rpc/zk/listener.h"
 #include "tree/hash.h"
 
@@ -58,19 +58,20 @@ constexpr char kUsage[] =
 
 constexpr char kLogPattern[] = "%Y-%m-%dT%H:%M:%S.%e%z %l %v";
 
-class ServerDoors : public quorate::rpc::DoorFactory {
+class ServerFrontends : public quorate::rpc::FrontendFactory {
  public:
-  quorate::rpc::Door* Make(const quorate::rpc::Config& config, quorate::rpc::Service* service,
-                           quorate::rpc::Administration* administration) override {
+  quorate::rpc::Frontend* Make(const quorate::rpc::Config& config, quorate::rpc::Service* service,
+                               quorate::rpc::Administration* administration) override {
     const quorate::Clock* clock = quorate::Clock::System();
     quorate::RandomBytes* random = quorate::RandomBytes::System();
-    door_ = std::make_unique<quorate::rpc::zk::ZkDoor>(config, service, clock, random);
-    listener_ = std::make_unique<quorate::rpc::zk::ZkListener>(door_.get());
-    if (config.grpc_port == 0) return door_.get();
+    frontend_ = std::make_unique<quorate::rpc::zk::ZkFrontend>(config, service, clock, random);
+    listener_ = std::make_unique<quorate::rpc::zk::ZkListener>(frontend_.get());
+    if (config.grpc_port == 0) return frontend_.get();
     grpc_.emplace(config, service, administration, clock);
     native_.emplace(config, service, clock, random);
-    both_.emplace(std::vector<quorate::rpc::Doors::Entry>{
-        {door_.get(), quorate::rpc::kZooKeeperTags}, {native_->door(), quorate::rpc::kNativeTags}});
+    both_.emplace(std::vector<quorate::rpc::Frontends::Entry>{
+        {frontend_.get(), quorate::rpc::kZooKeeperTags},
+        {native_->frontend(), quorate::rpc::kNativeTags}});
     return &*both_;
   }
   absl::Status Open() override {
@@ -92,12 +93,12 @@ class ServerDoors : public quorate::rpc::DoorFactory {
   }
 
  private:
-  std::unique_ptr<quorate::rpc::zk::ZkDoor> door_;
+  std::unique_ptr<quorate::rpc::zk::ZkFrontend> frontend_;
   std::unique_ptr<quorate::rpc::zk::ZkListener> listener_;
   // These only with a grpcPort.
-  std::optional<quorate::rpc::native::NativeEntrance> native_;
-  std::optional<quorate::rpc::Doors> both_;
-  std::optional<quorate::rpc::GrpcDoor> grpc_;
+  std::optional<quorate::rpc::native::NativeStack> native_;
+  std::optional<quorate::rpc::Frontends> both_;
+  std::optional<quorate::rpc::GrpcFrontend> grpc_;
 };
 
 // Each client is a descriptor; the soft limit is often far below the hard one.
@@ -187,8 +188,8 @@ absl::Status Run(const std::string& config_file) {
   WarnOfDescriptorLimit();
   auto config = quorate::rpc::LoadConfig(config_file);
   if (!config.ok()) return config.status();
-  ServerDoors doors;
-  auto server = quorate::rpc::Server::Create(*std::move(config), &doors);
+  ServerFrontends frontends;
+  auto server = quorate::rpc::Server::Create(*std::move(config), &frontends);
   if (!server.ok()) return server.status();
   std::thread waiter([&] {
     WaitForStopSignal(config_file, &log_files);

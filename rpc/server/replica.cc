@@ -16,7 +16,7 @@ namespace {
 
 using consensus::MemberId;
 
-// Bytes accepted from clients and not applied at which doors stop reading.
+// Bytes accepted from clients and not applied at which front ends stop reading.
 constexpr size_t kWaitingBytesMax = 64u << 20;
 // Sessions whose end is proposed in one tick.
 constexpr size_t kExpiriesAtOnceMax = 512;
@@ -213,9 +213,9 @@ absl::Status Replica::CheckBelongs(const consensus::SnapshotMeta& newest) const 
 
 Replica::~Replica() = default;
 
-void Replica::SetDoor(Door* door) {
-  door_ = door;
-  replicated_.SetDoor(door);
+void Replica::SetFrontend(Frontend* frontend) {
+  frontend_ = frontend;
+  replicated_.SetFrontend(frontend);
 }
 
 void Replica::HandLeadershipOver() {
@@ -255,7 +255,7 @@ void Replica::FinishSync(const PendingSync& sync, consensus::Index applied) {
   if (sync.done != nullptr) {
     sync.done(zxid);
   } else {
-    door_->OnSyncDone(sync.origin_tag, sync.sync_id, zxid);
+    frontend_->OnSyncDone(sync.origin_tag, sync.sync_id, zxid);
   }
 }
 
@@ -274,9 +274,9 @@ void Replica::TouchEverywhere(const std::vector<int64_t>& sessions) {
 
 void Replica::TouchHeldUp() {
   const auto now = clock_->Now();
-  if (door_ == nullptr || MsBetween(held_up_touched_, now) < kHeldUpTouchMs) return;
+  if (frontend_ == nullptr || MsBetween(held_up_touched_, now) < kHeldUpTouchMs) return;
   held_up_touched_ = now;
-  const std::vector<int64_t> sessions = door_->HeldUpSessions();
+  const std::vector<int64_t> sessions = frontend_->HeldUpSessions();
   if (!sessions.empty()) TouchEverywhere(sessions);
 }
 
@@ -309,7 +309,7 @@ ServerMetrics Replica::metrics() const {
     MutexLock lock(&status_mutex_);
     metrics = metrics_;
   }
-  metrics.watches = door_->watch_totals();
+  metrics.watches = frontend_->watch_totals();
   metrics.time_leaps = replicated_.time_leaps();
   metrics.tree_lock_waits = replicated_.guarded_tree().waits();
   if (options_.sync_times != nullptr) metrics.fsync = options_.sync_times();
@@ -353,7 +353,7 @@ void Replica::OnStatus(const consensus::Status& status) {
   SayWhoLeads(status);
   CheckStanding(status);
   MeasureElection(status);
-  // Doors rely on it as soon as what follows is applied.
+  // Front ends rely on it as soon as what follows is applied.
   version_in_force_.store(status.version);
   raft_status_ = status;
   router_.OnStatus(status);

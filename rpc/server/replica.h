@@ -3,8 +3,8 @@
 // server, and a simulation steps it by hand (consensus/runtime/node.h), on a clock, a disk and
 // links of its own. Nothing in it waits for another thread, except for the locks.
 //
-// Thread-safety: the constructor, SetDoor and the destructor from one thread while the node does
-// not run. Service, Administration and PeerHandler may be called from any thread. The rest are
+// Thread-safety: the constructor, SetFrontend and the destructor from one thread while the node
+// does not run. Service, Administration and PeerHandler may be called from any thread. The rest are
 // interfaces that the node calls as its own header says.
 #pragma once
 
@@ -118,12 +118,13 @@ class Replica final : public Service,
   Replica(const Replica&) = delete;
   Replica& operator=(const Replica&) = delete;
 
-  // The door through which all clients come; before the node runs, and for as long.
-  void SetDoor(Door* door);
+  // The front end through which all clients come; before the node runs, and for as long.
+  void SetFrontend(Frontend* frontend);
   // The same; for checks.
   void SetApplyObserver(ApplyObserver* observer) { replicated_.SetObserver(observer); }
   // Takes the newest checkpoint as what was applied, and makes the node. Once, before anything else
-  // is called but SetDoor. Errors: DataLoss if checkpoint or log are damaged or do not go together.
+  // is called but SetFrontend. Errors: DataLoss if checkpoint or log are damaged or do not go
+  // together.
   absl::Status Load();
   // To be started and stopped, or stepped. REQUIRES: Load was called. Nothing may call the replica
   // while it is destroyed.
@@ -199,7 +200,7 @@ class Replica final : public Service,
   struct PendingSync {
     uint32_t origin_tag = 0;
     uint64_t sync_id = 0;
-    std::function<void(tree::Zxid)> done = nullptr;  // not null: instead of the door
+    std::function<void(tree::Zxid)> done = nullptr;  // not null: instead of the front end
   };
   // FailedPrecondition if the newest checkpoint is not one of this log.
   absl::Status CheckBelongs(const consensus::SnapshotMeta& newest) const;
@@ -262,7 +263,7 @@ class Replica final : public Service,
   consensus::RandomSource* const random_;
   ReplicatedTree replicated_;
   std::optional<TreeCheckpoints> checkpoints_;
-  Door* door_ = nullptr;
+  Frontend* frontend_ = nullptr;
 
   // Node thread.
   WriteRouter router_;

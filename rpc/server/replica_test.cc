@@ -21,7 +21,7 @@
 #include "rpc/server/file_record_store.h"
 #include "rpc/server/incarnation.h"
 #include "rpc/zk/connection_loop.h"
-#include "rpc/zk/door.h"
+#include "rpc/zk/frontend.h"
 #include "rpc/zk/manual_sockets.h"
 #include "rpc/zk/test_packets.h"
 
@@ -176,8 +176,8 @@ class Member : private ReplicaHost {
           links(member->id(), member->network_),
           replica(Options(member, *data_dir), incarnation, data_dir.get(), store.get(),
                   &member->random_, member->clock_, &links, member),
-          door(member->config_, &replica, member->clock_, &member->random_) {
-      replica.SetDoor(&door);
+          frontend(member->config_, &replica, member->clock_, &member->random_) {
+      replica.SetFrontend(&frontend);
       sockets.SetLoop(&loop);
     }
     // Checkpoints are taken, and the log is cut, all the time.
@@ -198,9 +198,9 @@ class Member : private ReplicaHost {
     std::unique_ptr<FileRecordStore> store;
     Links links;
     Replica replica;
-    zk::ZkDoor door;
+    zk::ZkFrontend frontend;
     zk::ManualSockets sockets;
-    zk::ConnectionLoop loop{&door, &sockets};
+    zk::ConnectionLoop loop{&frontend, &sockets};
   };
 
   void OnFatal(const absl::Status& error) override { fatal = error; }

@@ -33,24 +33,24 @@ size_t ChangesOf(const tree::Request& request) {
 }  // namespace
 
 void ReplicatedTree::Apply(std::span<const consensus::Entry> entries) {
-  ASSERT(door_ != nullptr);
+  ASSERT(frontend_ != nullptr);
   if (replay_.has_value()) replay_->Begin();
   while (!entries.empty()) {
     const std::span<const consensus::Entry> some =
         entries.first(std::min(entries.size(), kEntriesPerLockMax));
     ApplySome(some);
     entries = entries.subspan(some.size());
-    door_->OnBatchApplied();
+    frontend_->OnBatchApplied();
     NoteApplied(some.back().index);
   }
   PublishNews();
 }
 
 bool ReplicatedTree::TryApply(std::span<const consensus::Entry> entries) {
-  ASSERT(door_ != nullptr);
+  ASSERT(frontend_ != nullptr);
   // Apply says how far a replay is.
   if (replay_.has_value()) return false;
-  if (entries.size() > kEntriesPerLockMax || !door_->IsQuick()) return false;
+  if (entries.size() > kEntriesPerLockMax || !frontend_->IsQuick()) return false;
   {
     std::optional<GuardedTree::WriteGuard> tree = tree_.TryWrite();
     if (!tree.has_value()) return false;
@@ -59,7 +59,7 @@ bool ReplicatedTree::TryApply(std::span<const consensus::Entry> entries) {
     if (changes > kChangesAtOnceMax) return false;
     ApplyLocked(entries, &**tree);
   }
-  door_->OnBatchApplied();
+  frontend_->OnBatchApplied();
   PublishNews();
   return true;
 }
@@ -122,10 +122,11 @@ void ReplicatedTree::Replace(std::unique_ptr<tree::Tree> tree, consensus::Term t
     GuardedTree::WriteGuard guard = tree_.Write();
     guard.Swap(&tree);
     digests_.Restart(guard->last_zxid(), guard->digest());
-    if (door_ != nullptr) door_->OnTreeReplaced(*guard);
-    if (door_ != nullptr && !events.empty()) door_->OnRecentEvents(events, guard->last_zxid());
+    if (frontend_ != nullptr) frontend_->OnTreeReplaced(*guard);
+    if (frontend_ != nullptr && !events.empty())
+      frontend_->OnRecentEvents(events, guard->last_zxid());
   }
-  if (door_ != nullptr) door_->OnBatchApplied();
+  if (frontend_ != nullptr) frontend_->OnBatchApplied();
   PublishNews();
 }
 
@@ -198,17 +199,17 @@ void ReplicatedTree::OnNodeEvent(tree::EventType type, std::string_view path, tr
   if (PlantedFault("the event of a deletion is lost") && type == tree::EventType::kNodeDeleted) {
     return;
   }
-  door_->OnNodeEvent(type, path, zxid, acls);
+  frontend_->OnNodeEvent(type, path, zxid, acls);
 }
 
 void ReplicatedTree::OnSessionAttached(const tree::SessionInfo& session) {
   pending_.sessions.push_back({false, session});
-  door_->OnSessionAttached(session);
+  frontend_->OnSessionAttached(session);
 }
 
 void ReplicatedTree::OnSessionClosed(tree::SessionId session, tree::Zxid zxid) {
   pending_.sessions.push_back({true, {session, 0, zxid, 0, 0}});
-  door_->OnSessionClosed(session, zxid);
+  frontend_->OnSessionClosed(session, zxid);
 }
 
 void ReplicatedTree::OnQuotaExceeded(const tree::QuotaExcess& excess) {
@@ -231,7 +232,7 @@ void ReplicatedTree::OnTimeLeap(int64_t from_ms, int64_t to_ms) {
 
 void ReplicatedTree::OnResult(tree::ApplyResult result) {
   pending_.own_sequence = std::max(pending_.own_sequence, result.header.sequence);
-  door_->OnResult(std::move(result));
+  frontend_->OnResult(std::move(result));
 }
 
 }  // namespace quorate::rpc

@@ -1,5 +1,5 @@
-// Joins consensus to the tree: applies committed entries and tells the doors, and keeps count of
-// what the node thread wants to know.
+// Joins consensus to the tree: applies committed entries and tells the front ends, and keeps count
+// of what the node thread wants to know.
 //
 // Thread-safety: Apply, TryApply and Replace from one thread at a time (the one that applies); the
 // accessors of the tree from anywhere; TakeNews from the node thread.
@@ -40,8 +40,8 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
     digests_.Restart(tree->last_zxid(), tree->digest());
   }
 
-  // The door that is told; before the first Apply. It must outlive the applying.
-  void SetDoor(Door* door) { door_ = door; }
+  // The front end that is told; before the first Apply. It must outlive the applying.
+  void SetFrontend(Frontend* frontend) { frontend_ = frontend; }
 
   // Before the first Apply. It must outlive the applying.
   void SetObserver(ApplyObserver* observer) { observer_ = observer; }
@@ -57,14 +57,15 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
   bool TryApply(std::span<const consensus::Entry> entries) override;
 
   // Puts another tree, a later state of the cluster, in the place of this one: a checkpoint at the
-  // start, or a snapshot. `term` is of its last entry. The door learns that events may be missing,
-  // and of `events`, all parts of what TakeRecentEvents returned for that tree; empty: nothing.
+  // start, or a snapshot. `term` is of its last entry. The front end learns that events may be
+  // missing, and of `events`, all parts of what TakeRecentEvents returned for that tree; empty:
+  // nothing.
   void Replace(std::unique_ptr<tree::Tree> tree, consensus::Term term,
                std::span<const std::string> events = {});
-  // What a door wants to have back at the next start; may be null. REQUIRES: a side of the lock is
-  // held.
+  // What a front end wants to have back at the next start; may be null. REQUIRES: a side of the
+  // lock is held.
   std::shared_ptr<const RecentEvents> TakeRecentEvents() const {
-    return door_ == nullptr ? nullptr : door_->TakeRecentEvents();
+    return frontend_ == nullptr ? nullptr : frontend_->TakeRecentEvents();
   }
 
   GuardedTree::ReadGuard ReadTree() const { return tree_.Read(); }
@@ -117,7 +118,7 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
   void PublishNews();
 
   const tree::Origin self_;
-  Door* door_ = nullptr;
+  Frontend* frontend_ = nullptr;
   ApplyObserver* observer_ = nullptr;
   GuardedTree tree_;
   DigestHistory digests_;

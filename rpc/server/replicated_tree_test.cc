@@ -22,7 +22,7 @@ using consensus::Term;
 constexpr tree::Origin kOrigin{1, 7};
 constexpr tree::SessionId kSession{0x0100000000000001};
 
-class CountingDoor : public Door {
+class CountingFrontend : public Frontend {
  public:
   bool IsQuick() const override { return quick; }
   void OnNodeEvent(tree::EventType, std::string_view, tree::Zxid, const tree::EventAcls&) override {
@@ -45,7 +45,7 @@ class CountingDoor : public Door {
 };
 
 struct Fixture {
-  Fixture() : replicated(kOrigin) { replicated.SetDoor(&door); }
+  Fixture() : replicated(kOrigin) { replicated.SetFrontend(&frontend); }
 
   Entry Next(std::string command) {
     ++index;
@@ -99,7 +99,7 @@ struct Fixture {
   }
   bool Try(const Entry& entry) { return replicated.TryApply({&entry, 1}); }
 
-  CountingDoor door;
+  CountingFrontend frontend;
   ReplicatedTree replicated;
   Index index;
   uint64_t sequence = 0;
@@ -111,8 +111,8 @@ TEST_CASE("what is applied at once is applied as ever") {
   REQUIRE(f.Try(f.OpenSession()));
   REQUIRE(f.Try(f.CreateEphemeral(1)));
   CHECK(f.replicated.ReadTree()->EphemeralCount(kSession) == 1);
-  CHECK(f.door.results == 2);
-  CHECK(f.door.batches == 2);
+  CHECK(f.frontend.results == 2);
+  CHECK(f.frontend.batches == 2);
   CHECK(f.replicated.TakeNews().own_sequence == 2);
 }
 
@@ -125,9 +125,9 @@ TEST_CASE("nothing is applied at once while somebody reads") {
     std::thread([&] { applied = f.Try(entry); }).join();
     CHECK_FALSE(applied);
   }
-  CHECK(f.door.results == 0);
+  CHECK(f.frontend.results == 0);
   CHECK(f.Try(entry));
-  CHECK(f.door.results == 1);
+  CHECK(f.frontend.results == 1);
 }
 
 TEST_CASE("the end of a session that owns much is not applied at once") {
@@ -148,11 +148,11 @@ TEST_CASE("what may delete much, or tell many, is not applied at once") {
   Fixture f;
   REQUIRE(f.Try(f.OpenSession()));
   REQUIRE(f.Try(f.CreateEphemeral(1)));
-  f.door.quick = false;
+  f.frontend.quick = false;
   const Entry create = f.CreateEphemeral(2);
   CHECK_FALSE(f.Try(create));
   f.replicated.Apply({&create, 1});
-  f.door.quick = true;
+  f.frontend.quick = true;
   tree::Op op;
   op.kind = tree::OpKind::kDeleteRecursive;
   op.path = "/e1";
@@ -167,8 +167,8 @@ TEST_CASE("a long replay of the log says how far it is, and in the end what it w
   using Lines = std::vector<std::string>;
   Fixture f;
   const CapturedLog log;
-  f.door.batch_ms = 400;
-  f.replicated.ExpectReplay(Index(1), Index(1300), &f.door.clock);
+  f.frontend.batch_ms = 400;
+  f.replicated.ExpectReplay(Index(1), Index(1300), &f.frontend.clock);
   f.replicated.Apply(f.NoOps(1000));
   const Lines begin{"log replay from entry 1 to 1300",
                     "log replay: 768 of 1300 entries, 59 %, 640 a second"};
@@ -201,7 +201,7 @@ TEST_CASE("a long replay of the log says how far it is, and in the end what it w
 TEST_CASE("a short replay has a line for its beginning and one for its end") {
   Fixture f;
   const CapturedLog log;
-  f.replicated.ExpectReplay(Index(1), Index(3), &f.door.clock);
+  f.replicated.ExpectReplay(Index(1), Index(3), &f.frontend.clock);
   f.replicated.Apply(f.NoOps(4));
   CHECK(log.Lines("") == std::vector<std::string>{"log replay from entry 1 to 3",
                                                   "log replay: 3 entries, applied in 0 ms"});

@@ -60,9 +60,9 @@ PeerNetworkOptions Server::MakePeerOptions(const Config& config) {
   return options;
 }
 
-absl::StatusOr<std::unique_ptr<Server>> Server::Create(Config config, DoorFactory* doors) {
+absl::StatusOr<std::unique_ptr<Server>> Server::Create(Config config, FrontendFactory* frontends) {
   const std::set<std::string> dirs{config.log_dir, config.data_dir};
-  auto server = Open(std::move(config), doors);
+  auto server = Open(std::move(config), frontends);
   // Of other things than disks there may be too few, too, like open files.
   const bool is_full = absl::StrContains(server.status().message(), std::strerror(ENOSPC)) ||
                        absl::StrContains(server.status().message(), std::strerror(EDQUOT));
@@ -76,7 +76,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(Config config, DoorFactor
                                                    ", and start the server again"));
 }
 
-absl::StatusOr<std::unique_ptr<Server>> Server::Open(Config config, DoorFactory* doors) {
+absl::StatusOr<std::unique_ptr<Server>> Server::Open(Config config, FrontendFactory* frontends) {
   for (const std::string& warning : config.warnings) spdlog::warn("{}", warning);
   ReplicaOptions options =
       MakeReplicaOptions(config, RandomBytes::System()->Make(consensus::kClusterIdBytes));
@@ -117,21 +117,21 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Open(Config config, DoorFactory*
       env.get(), options.checkpoint_dir, kCheckpointSpareFiles * log_options.segment_bytes);
   options.checkpoint_spare = checkpoint_spare.get();
   options.shares_disk = AreOnOneDisk(config.log_dir, options.checkpoint_dir);
-  auto server = std::unique_ptr<Server>(
-      new Server(std::move(config), std::move(options), doors, std::move(env), *std::move(data_dir),
-                 *std::move(store), std::move(checkpoint_spare), *incarnation));
+  auto server = std::unique_ptr<Server>(new Server(
+      std::move(config), std::move(options), frontends, std::move(env), *std::move(data_dir),
+      *std::move(store), std::move(checkpoint_spare), *incarnation));
   if (absl::Status s = server->replica_->Load(); !s.ok()) {
     return absl::IsDataLoss(s) ? opened_store.WithOrigin(s) : s;
   }
   return server;
 }
 
-Server::Server(Config config, ReplicaOptions options, DoorFactory* doors,
+Server::Server(Config config, ReplicaOptions options, FrontendFactory* frontends,
                std::unique_ptr<MeasuredEnv> env, std::unique_ptr<consensus::DataDir> data_dir,
                std::unique_ptr<tree::RecordStore> store,
                std::unique_ptr<consensus::SpareFile> checkpoint_spare, uint64_t incarnation)
     : config_(std::move(config)),
-      doors_(doors),
+      frontends_(frontends),
       env_(std::move(env)),
       checkpoint_spare_(std::move(checkpoint_spare)),
       data_dir_(std::move(data_dir)),
@@ -141,7 +141,7 @@ Server::Server(Config config, ReplicaOptions options, DoorFactory* doors,
   replica_ = std::make_unique<Replica>(std::move(options), incarnation, data_dir_.get(),
                                        store_.get(), &random_, Clock::System(), network_.get(),
                                        static_cast<ReplicaHost*>(this));
-  replica_->SetDoor(doors_->Make(config_, replica_.get(), replica_.get()));
+  replica_->SetFrontend(frontends_->Make(config_, replica_.get(), replica_.get()));
   disk_space_ = std::make_unique<PeriodicTask>("disk-space", kMeasuringInterval, [this] {
     const std::optional<uint64_t> log_bytes = MeasureFreeBytes(config_.log_dir);
     const std::optional<uint64_t> data_bytes = MeasureFreeBytes(config_.data_dir);
@@ -174,7 +174,7 @@ absl::Status Server::Run() {
   disk_space_->Start();
   memory_->Start();
   replica_->node().Start(config_.standalone() ? nullptr : network_.get());
-  absl::Status result = doors_->Open();
+  absl::Status result = frontends_->Open();
   if (result.ok()) {
     spdlog::info("clients are welcome on {}", config_.ClientEndpoint());
     MutexLock lock(&mutex_);
@@ -183,11 +183,11 @@ absl::Status Server::Run() {
   }
   if (result.ok()) HandLeadershipOver();
   // Whoever calls into something else stops before it does: threads of the node (and the
-  // connections that one of them serves), doors.
+  // connections that one of them serves), front ends.
   memory_->Stop();
   disk_space_->Stop();
   replica_->node().Stop();
-  doors_->Close();
+  frontends_->Close();
   spdlog::info("stopped");
   return result;
 }
@@ -236,7 +236,7 @@ void Server::OnDiverged(const Divergence& divergence) {
 }
 
 void Server::OnStatusPublished() {
-  doors_->OnStatusPublished();
+  frontends_->OnStatusPublished();
   MutexLock lock(&mutex_);
   status_changed_.NotifyAll();
 }

@@ -1,5 +1,5 @@
 // One Quorate server: a replica (replica.h) with its data directory, its links to the other servers
-// and its doors.
+// and its front ends.
 //
 // Thread-safety: Create, Run and the destructor from one thread; RequestStop from any thread and
 // from a signal handler's thread. The rest are interfaces that the parts call as their own headers
@@ -27,12 +27,15 @@
 
 namespace quorate::rpc {
 
-// Makes the doors of a server; given by main, so that the server does not know which there are.
-class DoorFactory {
+// Makes the front ends of a server; given by main, so that the server does not know which there
+// are.
+class FrontendFactory {
  public:
-  virtual ~DoorFactory() = default;
-  // The door through which all clients come. `config`, `service` and `administration` outlive it.
-  virtual Door* Make(const Config& config, Service* service, Administration* administration) = 0;
+  virtual ~FrontendFactory() = default;
+  // The front end through which all clients come. `config`, `service` and `administration` outlive
+  // it.
+  virtual Frontend* Make(const Config& config, Service* service,
+                         Administration* administration) = 0;
   // Opens it; errors name address and port.
   virtual absl::Status Open() = 0;
   virtual void Close() = 0;
@@ -42,10 +45,10 @@ class DoorFactory {
 
 class Server : private PeerHandler, private ReplicaHost {
  public:
-  // Opens the data directory and prepares everything; nothing listens yet. `doors` must outlive the
-  // server. On a full disk too, if the member was there before: it serves what it has then, and
+  // Opens the data directory and prepares everything; nothing listens yet. `frontends` must outlive
+  // the server. On a full disk too, if the member was there before: it serves what it has then, and
   // goes on when there is room. ResourceExhausted, naming the disk, if it was not.
-  static absl::StatusOr<std::unique_ptr<Server>> Create(Config config, DoorFactory* doors);
+  static absl::StatusOr<std::unique_ptr<Server>> Create(Config config, FrontendFactory* frontends);
   ~Server() override;
 
   // Serves until RequestStop, or until it cannot go on: then the error says why. Aborted: another
@@ -55,12 +58,12 @@ class Server : private PeerHandler, private ReplicaHost {
   void RequestStop();
 
  private:
-  Server(Config config, ReplicaOptions options, DoorFactory* doors,
+  Server(Config config, ReplicaOptions options, FrontendFactory* frontends,
          std::unique_ptr<MeasuredEnv> env, std::unique_ptr<consensus::DataDir> data_dir,
          std::unique_ptr<tree::RecordStore> store,
          std::unique_ptr<consensus::SpareFile> checkpoint_spare, uint64_t incarnation);
 
-  static absl::StatusOr<std::unique_ptr<Server>> Open(Config config, DoorFactory* doors);
+  static absl::StatusOr<std::unique_ptr<Server>> Open(Config config, FrontendFactory* frontends);
 
   // PeerHandler, for the network is made before the replica.
   absl::Status OnPeerBatch(consensus::MemberId from, PeerBatch batch) override;
@@ -87,7 +90,7 @@ class Server : private PeerHandler, private ReplicaHost {
   };
 
   const Config config_;
-  DoorFactory* const doors_;
+  FrontendFactory* const frontends_;
   const std::unique_ptr<MeasuredEnv> env_;
   const std::unique_ptr<consensus::SpareFile> checkpoint_spare_;  // outlives the log
   std::unique_ptr<consensus::DataDir> data_dir_;

@@ -1,4 +1,5 @@
-// What the server offers to its doors (the places where clients come in), and what it tells them.
+// What the server offers to its front ends (the places where clients come in), and what it tells
+// them.
 #pragma once
 
 #include <algorithm>
@@ -17,19 +18,20 @@
 
 namespace quorate::rpc {
 
-// A door with more watches than these is not quick, unless it knows that few are told of a change.
+// A front end with more watches than these is not quick, unless it knows that few are told of a
+// change.
 inline constexpr size_t kQuickWatchesMax = 10'000;
 
 // The largest command that the log takes.
 inline constexpr size_t kCommandBytesMax = consensus::kEntryPayloadBytesMax;
 
-// Recent events of a door as they were at one time, in parts. Only the last one grows later on, and
-// the first ones go: a checkpoint writes what is new since the one before.
+// Recent events of a front end as they were at one time, in parts. Only the last one grows later
+// on, and the first ones go: a checkpoint writes what is new since the one before.
 //
 // Immutable; from any thread.
 class RecentEvents {
  public:
-  // Of the same door, parts with the same number and bytes are the same.
+  // Of the same front end, parts with the same number and bytes are the same.
   struct Part {
     uint64_t number = 0;
     size_t bytes = 0;  // how much is in it, never 0; about as many as Encode makes
@@ -37,7 +39,7 @@ class RecentEvents {
   virtual ~RecentEvents() = default;
   // Their numbers ascend.
   virtual std::vector<Part> parts() const = 0;
-  // The part that is parts()[i], in a form of the door's own.
+  // The part that is parts()[i], in a form of the front end's own.
   virtual std::string Encode(size_t i) const = 0;
 };
 
@@ -47,11 +49,11 @@ struct WatchTotals {
   size_t bytes = 0;
 };
 
-// A door learns of what is applied. All calls come from the thread that applies, one at a time (the
-// apply thread or the node thread), while it holds the write side of the tree, in log order, except
-// where it says otherwise: what a door queues to a client in them is queued before any read can see
-// the change.
-class Door : public tree::ApplyListener {
+// A front end learns of what is applied. All calls come from the thread that applies, one at a time
+// (the apply thread or the node thread), while it holds the write side of the tree, in log order,
+// except where it says otherwise: what a front end queues to a client in them is queued before any
+// read can see the change.
+class Frontend : public tree::ApplyListener {
  public:
   // Whether the calls that a few changes make are short now: there are few watches, or few of any
   // one node, and nobody looks through them.
@@ -76,7 +78,7 @@ class Door : public tree::ApplyListener {
   // After a batch, when the tree is free again: wake up whoever has something to send.
   virtual void OnBatchApplied() = 0;
   // On the node thread: the sync `sync_id` that a connection asked for by Service::Sync is done.
-  // Everything up to `zxid` is applied, and the doors were told of it before.
+  // Everything up to `zxid` is applied, and the front ends were told of it before.
   virtual void OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) = 0;
 };
 
@@ -163,15 +165,16 @@ class Service {
   // its own from now on. REQUIRES: none needs a newer version (tree::VersionNeeded) than the one in
   // force.
   virtual void Submit(CommandBatch batch) = 0;
-  // Whether so much waits to be applied that doors should stop reading from clients for a while.
+  // Whether so much waits to be applied that front ends should stop reading from clients for a
+  // while.
   virtual bool congested() const = 0;
 
   // Whether disks, or the memory of this server, are so full that writes which add data are to be
-  // refused: the door says so to the client, and submits everything else.
+  // refused: the front end says so to the client, and submits everything else.
   virtual bool refuses_data() const = 0;
 
-  // A linearizable barrier: Door::OnSyncDone follows once everything that was committed anywhere
-  // before this call is applied here, confirmed by a quorum.
+  // A linearizable barrier: Frontend::OnSyncDone follows once everything that was committed
+  // anywhere before this call is applied here, confirmed by a quorum.
   virtual void Sync(uint32_t origin_tag, uint64_t sync_id) = 0;
 
   // Sessions that were heard from.
@@ -180,7 +183,7 @@ class Service {
   virtual ServerStatus status() const = 0;
   virtual ServerMetrics metrics() const = 0;
 
-  // What the server's memory goes to. Doors count what their clients make them keep.
+  // What the server's memory goes to. Front ends count what their clients make them keep.
   MemoryBudget& memory() { return memory_; }
   const MemoryBudget& memory() const { return memory_; }
 

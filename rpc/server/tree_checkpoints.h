@@ -3,8 +3,8 @@
 //
 // A checkpoint is written from a picture in pieces, under the read side of the tree's lock: apply
 // waits for a piece at most, and reads for nothing. The picture ends in the same way, whether the
-// checkpoint is durable or failed. The recent events of the doors are beside it: their parts do not
-// change, so that only those are written which the checkpoint before has not.
+// checkpoint is durable or failed. The recent events of the front ends are beside it: their parts
+// do not change, so that only those are written which the checkpoint before has not.
 //
 // A snapshot as followers get it is described in sent_checkpoints.h. What is received goes to the
 // store and into a new tree at once, so that it is checked, by the digest too, before it replaces

@@ -30,7 +30,7 @@ using consensus::Term;
 constexpr tree::Origin kOrigin{2, 7};
 constexpr tree::SessionId kSession{0x0200000000000001};
 
-// What a door keeps, as parts.
+// What a front end keeps, as parts.
 class Parts : public RecentEvents {
  public:
   explicit Parts(std::map<uint64_t, std::string> parts) : parts_(std::move(parts)) {}
@@ -47,7 +47,7 @@ class Parts : public RecentEvents {
   const std::map<uint64_t, std::string> parts_;
 };
 
-class RecordingDoor : public Door {
+class RecordingFrontend : public Frontend {
  public:
   bool IsQuick() const override { return true; }
   void OnNodeEvent(tree::EventType, std::string_view, tree::Zxid, const tree::EventAcls&) override {
@@ -76,7 +76,7 @@ class RecordingDoor : public Door {
 // A member's tree, with the checkpoints on its disk.
 struct Member {
   explicit Member(tree::Origin self = kOrigin) : replicated(self) {
-    replicated.SetDoor(&door);
+    replicated.SetFrontend(&frontend);
     auto opened = FileRecordStore::Open(&env, "checkpoints");
     REQUIRE(opened.ok());
     store = *std::move(opened);
@@ -143,7 +143,7 @@ struct Member {
   FaultEnv env;
   ManualClock clock;
   ReplicatedTree replicated;
-  RecordingDoor door;
+  RecordingFrontend frontend;
   std::unique_ptr<FileRecordStore> store;
   std::unique_ptr<TreeCheckpoints> checkpoints;
   Index index;
@@ -215,31 +215,31 @@ TEST_CASE("a checkpoint is of the entry at which it was begun, whatever is appli
   CHECK(news.no_op_term == Term(3));
 }
 
-// What a start gives back to a door, having read the checkpoint.
+// What a start gives back to a front end, having read the checkpoint.
 std::vector<std::string> EventsAtStart(Member* member) {
   ReplicatedTree again(kOrigin);
-  RecordingDoor door;
-  again.SetDoor(&door);
+  RecordingFrontend frontend;
+  again.SetFrontend(&frontend);
   auto store = FileRecordStore::Open(&member->env, "checkpoints");
   REQUIRE(store.ok());
   TreeCheckpoints checkpoints(store->get(), &again, Clock::System());
   REQUIRE(checkpoints.Load().ok());
-  CHECK(door.replaced == 1);
-  return door.restored;
+  CHECK(frontend.replaced == 1);
+  return frontend.restored;
 }
 
-TEST_CASE("a door gets the recent events back that it had when the checkpoint was taken") {
+TEST_CASE("a front end gets the recent events back that it had when the checkpoint was taken") {
   Member member;
   Fill(&member);
-  member.door.events = {{1, "one"}, {300, "more"}};
+  member.frontend.events = {{1, "one"}, {300, "more"}};
   member.checkpoints->Begin(member.Meta());
-  member.door.events = {{1, "one"}, {300, "more and more"}, {400, "later"}};
+  member.frontend.events = {{1, "one"}, {300, "more and more"}, {400, "later"}};
   member.Create("/later", "y");
   REQUIRE(member.checkpoints->Finish().ok());
   CHECK(EventsAtStart(&member) == std::vector<std::string>{"one", "more"});
   member.Checkpoint();
   CHECK(EventsAtStart(&member) == std::vector<std::string>{"one", "more and more", "later"});
-  member.door.events.erase(1);
+  member.frontend.events.erase(1);
   member.Create("/last", "z");
   member.Checkpoint();
   CHECK(EventsAtStart(&member) == std::vector<std::string>{"more and more", "later"});
@@ -248,18 +248,18 @@ TEST_CASE("a door gets the recent events back that it had when the checkpoint wa
 TEST_CASE("of recent events a checkpoint writes what the one before has not") {
   Member member;
   Fill(&member);
-  member.door.events = {{1, "one"}, {2, "two"}};
+  member.frontend.events = {{1, "one"}, {2, "two"}};
   member.Checkpoint();
   // Numbers and sizes say what is the same.
-  member.door.events = {{1, "ONE"}, {2, "TWO!"}, {3, "three"}};
+  member.frontend.events = {{1, "ONE"}, {2, "TWO!"}, {3, "three"}};
   member.Checkpoint();
   CHECK(EventsAtStart(&member) == std::vector<std::string>{"one", "TWO!", "three"});
   // Another process has other numbers.
   ReplicatedTree again(kOrigin);
-  again.SetDoor(&member.door);
+  again.SetFrontend(&member.frontend);
   TreeCheckpoints checkpoints(member.store.get(), &again, Clock::System());
   REQUIRE(checkpoints.Load().ok());
-  member.door.events = {{1, "eno"}, {7, "seven"}};
+  member.frontend.events = {{1, "eno"}, {7, "seven"}};
   checkpoints.Begin(member.Meta());
   REQUIRE(checkpoints.Finish().ok());
   CHECK(EventsAtStart(&member) == std::vector<std::string>{"eno", "seven"});
@@ -268,7 +268,7 @@ TEST_CASE("of recent events a checkpoint writes what the one before has not") {
 TEST_CASE("where room is short a checkpoint has no events") {
   Member member;
   Fill(&member);
-  member.door.events = {{1, "some"}};
+  member.frontend.events = {{1, "some"}};
   const auto has_events = [&member] {
     member.Create("/more" + std::to_string(member.index.value()), "");
     member.Checkpoint();
@@ -333,10 +333,10 @@ TEST_CASE("a snapshot goes to another member in chunks and replaces its tree") {
     const std::vector<SnapshotChunkData> chunks = ReadAll(&sender, bytes_max);
     REQUIRE(StageAll(&receiver, chunks).ok());
     CHECK(receiver.checkpoints->newest() == std::nullopt);
-    CHECK(receiver.door.replaced == 0);
+    CHECK(receiver.frontend.replaced == 0);
     REQUIRE(receiver.checkpoints->Install(sender.Meta()).ok());
-    CHECK(receiver.door.replaced == 1);
-    CHECK(receiver.door.restored.empty());  // of others it has none
+    CHECK(receiver.frontend.replaced == 1);
+    CHECK(receiver.frontend.restored.empty());  // of others it has none
     CHECK(receiver.replicated.ReadTree()->digest() == digest);
     CHECK(receiver.checkpoints->newest() == sender.Meta());
     // And the next checkpoint there builds on it.
@@ -603,17 +603,17 @@ TEST_CASE("a snapshot that is damaged or incomplete replaces nothing") {
 TEST_CASE("a snapshot from the leader has no recent events, and what was beside is gone") {
   Member sender;
   Fill(&sender);
-  sender.door.events = {{1, "of the sender"}};
+  sender.frontend.events = {{1, "of the sender"}};
   sender.Checkpoint();
   Member receiver;
   receiver.OpenSession();
-  receiver.door.events = {{1, "old"}};
+  receiver.frontend.events = {{1, "old"}};
   receiver.Checkpoint();
   REQUIRE(StageAll(&receiver, ReadAll(&sender, 1000)).ok());
   REQUIRE(receiver.checkpoints->Install(sender.Meta()).ok());
   CHECK(EventsAtStart(&receiver).empty());
   receiver.index = sender.index;
-  receiver.door.events = {{1, "new"}};
+  receiver.frontend.events = {{1, "new"}};
   receiver.Checkpoint();
   CHECK(EventsAtStart(&receiver) == std::vector<std::string>{"new"});
 }

@@ -49,14 +49,14 @@ Connection::Connection(ConnectionLoop* loop, uint32_t tag, std::string address,
       address_(std::move(address)),
       opened_(loop->now()),
       statistics_(std::move(statistics)),
-      identities_(loop->door().config(), address_) {}
+      identities_(loop->frontend().config(), address_) {}
 
 Connection::~Connection() {
   in_.clear();
   held_bytes_ = 0;
   long_read_ = nullptr;
   CountMemory();
-  if (local_) loop_->door().AddReadOnlySessions(-1);
+  if (local_) loop_->frontend().AddReadOnlySessions(-1);
 }
 
 bool Connection::HasMuchToSend() const { return out_.size() > kUnsentBytesPause; }
@@ -114,9 +114,9 @@ absl::Status Connection::OnBytes(std::string_view bytes) {
     if (!IsLength(length)) {
       loop_->statistics().large_requests_rejected.Add(1);
       in_.clear();
-      return absl::InvalidArgumentError(absl::StrCat("a packet claims to have ", length,
-                                                     " bytes; jute.maxbuffer is ",
-                                                     loop_->door().config().jute_max_buffer_bytes));
+      return absl::InvalidArgumentError(
+          absl::StrCat("a packet claims to have ", length, " bytes; jute.maxbuffer is ",
+                       loop_->frontend().config().jute_max_buffer_bytes));
     }
     std::string_view packet;
     const size_t size = TakePacket(bytes.substr(used), &packet);
@@ -138,7 +138,7 @@ absl::Status Connection::OnBytes(std::string_view bytes) {
 }
 
 bool Connection::IsLength(int32_t length) const {
-  return length >= 0 && length <= loop_->door().config().jute_max_buffer_bytes;
+  return length >= 0 && length <= loop_->frontend().config().jute_max_buffer_bytes;
 }
 
 size_t Connection::TakePacket(std::string_view bytes, std::string_view* packet) const {
@@ -161,7 +161,7 @@ absl::Status Connection::OnPacket(std::string_view packet) {
 }
 
 bool Connection::TakeFourLetterWord(std::string_view bytes) {
-  FourLetterWords& words = loop_->door().words();
+  FourLetterWords& words = loop_->frontend().words();
   if (bytes.size() < FourLetterWords::kWordBytes) return false;
   const size_t size = words.BytesOf(bytes.substr(0, FourLetterWords::kWordBytes));
   if (size == 0) return false;
@@ -177,7 +177,7 @@ bool Connection::TakeFourLetterWord(std::string_view bytes) {
 
 void Connection::CountReply(const Pending& pending, size_t bytes) {
   LoopStatistics& all = loop_->statistics();
-  const int64_t resets = loop_->door().statistics().connection_resets();
+  const int64_t resets = loop_->frontend().statistics().connection_resets();
   if (statistics_->resets_seen.value() != resets) {
     statistics_->Clear();
     statistics_->resets_seen.Set(resets);
@@ -208,7 +208,7 @@ absl::Status Connection::OnConnectRequest(std::string_view packet) {
   if (connect_.password.size() > tree::kPasswordBytes) {
     connect_.password.resize(tree::kPasswordBytes + 1);  // it is wrong, however it goes on
   }
-  const ServerStatus status = loop_->door().service().status();
+  const ServerStatus status = loop_->frontend().service().status();
   if (status.read_only ? !connect_.read_only : !status.in_touch) {
     return absl::UnavailableError("this server is out of touch with a majority of the servers");
   }
@@ -233,8 +233,8 @@ absl::Status Connection::RetryHandshake() {
 }
 
 absl::Status Connection::BeginSession() {
-  if (loop_->door().service().status().read_only) return BeginReadOnlySession();
-  const Config& config = loop_->door().config();
+  if (loop_->frontend().service().status().read_only) return BeginReadOnlySession();
+  const Config& config = loop_->frontend().config();
   timeout_ms_ =
       std::clamp(connect_.timeout_ms, config.min_session_timeout_ms, config.max_session_timeout_ms);
   LoopStatistics& statistics = loop_->statistics();
@@ -245,13 +245,13 @@ absl::Status Connection::BeginSession() {
     return absl::OkStatus();
   }
   statistics.sessions_requested.Add(1);
-  if (loop_->door().service().memory().clients_exceed()) {
-    loop_->door().service().memory().CountRefused();
+  if (loop_->frontend().service().memory().clients_exceed()) {
+    loop_->frontend().service().memory().CountRefused();
     return absl::ResourceExhaustedError(
         "the server's memory is almost used up (memoryLimitMb): no new sessions are admitted");
   }
-  session_ = loop_->door().NewSessionId();
-  connect_.password = loop_->door().random().Make(tree::kPasswordBytes);
+  session_ = loop_->frontend().NewSessionId();
+  connect_.password = loop_->frontend().random().Make(tree::kPasswordBytes);
   std::string& to = loop_->command_bytes();
   const size_t offset = to.size();
   tree::AppendCreateSession(Header(tree::CommandKind::kCreateSession), timeout_ms_,
@@ -268,7 +268,7 @@ void Connection::TakeSessionOver(bool confirmed) {
   if (!known && !confirmed && connect_.password.size() == tree::kPasswordBytes) {
     state_ = State::kConfirming;
     confirm_sync_id_ = next_sync_id_++;
-    loop_->door().service().Sync(tag_, confirm_sync_id_);
+    loop_->frontend().service().Sync(tag_, confirm_sync_id_);
     return;
   }
   if (!known || !tree.CheckPassword(session_, connect_.password)) {
@@ -293,15 +293,15 @@ void Connection::RefuseSession(bool read_only) {
 }
 
 absl::Status Connection::BeginReadOnlySession() {
-  const Config& config = loop_->door().config();
+  const Config& config = loop_->frontend().config();
   timeout_ms_ =
       std::clamp(connect_.timeout_ms, config.min_session_timeout_ms, config.max_session_timeout_ms);
   if (!connect_.read_only) return absl::UnavailableError("this server serves reads only now");
   if (connect_.session_id == 0) {
-    session_ = loop_->door().NewSessionId();
-    connect_.password = loop_->door().random().Make(tree::kPasswordBytes);
+    session_ = loop_->frontend().NewSessionId();
+    connect_.password = loop_->frontend().random().Make(tree::kPasswordBytes);
     local_ = true;
-    loop_->door().AddReadOnlySessions(1);
+    loop_->frontend().AddReadOnlySessions(1);
   } else {
     session_ = tree::SessionId(connect_.session_id);
     tree::SessionInfo info;
@@ -329,7 +329,7 @@ void Connection::BeUp(bool read_only) {
                         &out_);
   ++packets_sent_;
   statistics_->session_id.Set(session_.value());
-  statistics_->established_ms.Set(loop_->door().clock().WallMs());
+  statistics_->established_ms.Set(loop_->frontend().clock().WallMs());
   statistics_->timeout_ms.Set(timeout_ms_);
   statistics_->last_operation.Set(ConnectionStatistics::kSessionBegun);
   statistics_->last_xid.Set(0);
@@ -387,7 +387,7 @@ absl::Status Connection::CheckTime(std::chrono::steady_clock::time_point now,
     return absl::DeadlineExceededError("no connect request came");
   }
   if (read_only_ && state_ == State::kUp) {
-    if (!loop_->door().service().status().read_only) {
+    if (!loop_->frontend().service().status().read_only) {
       return absl::UnavailableError("the server has a quorum again, and this client may only read");
     }
     if (now - heard_ <= std::chrono::milliseconds(timeout_ms_)) return absl::OkStatus();
@@ -400,7 +400,7 @@ absl::Status Connection::CheckTime(std::chrono::steady_clock::time_point now,
   // The client has to learn in time that its session may end elsewhere: it looks for another server
   // when nothing comes for two thirds of the timeout.
   const int64_t limit_ms =
-      std::max<int64_t>(timeout_ms_ / 2, LeaderContactAgeMinMs(loop_->door().config()));
+      std::max<int64_t>(timeout_ms_ / 2, LeaderContactAgeMinMs(loop_->frontend().config()));
   if (state_ != State::kHandshake && leader_contact_age_ms > limit_ms) {
     return absl::UnavailableError(
         absl::StrCat("no leader was heard from for ", leader_contact_age_ms, " ms"));
@@ -411,7 +411,7 @@ absl::Status Connection::CheckTime(std::chrono::steady_clock::time_point now,
 tree::CommandHeader Connection::Header(tree::CommandKind kind) const {
   tree::CommandHeader header;
   header.kind = kind;
-  header.origin = loop_->door().service().origin();
+  header.origin = loop_->frontend().service().origin();
   header.origin_tag = tag_;
   header.session = session_;
   header.attach_zxid = attach_zxid_;
@@ -536,7 +536,7 @@ absl::StatusOr<Connection::Progress> Connection::Start(std::string_view body, bo
       pending->sync_id = next_sync_id_++;
       pending->has_path = request.has_path;
       pending->bytes.assign(request.path);
-      loop_->door().service().Sync(tag_, pending->sync_id);
+      loop_->frontend().service().Sync(tag_, pending->sync_id);
       return Progress::kInFlight;
     }
   }
@@ -567,7 +567,7 @@ absl::StatusOr<Connection::Progress> Connection::StartWrite(std::string_view bod
   tree::Request request;
   pending->shapes.clear();  // of an earlier try, if it had to wait to be refused
   ErrorCode error = DecodeWrite(pending->op, body, &request, &pending->shapes);
-  const uint32_t version = loop_->door().service().version_in_force();
+  const uint32_t version = loop_->frontend().service().version_in_force();
   if (error == ErrorCode::kOk && tree::VersionNeeded(request) > version) {
     error = ErrorCode::kUnimplemented;
   }
@@ -583,7 +583,7 @@ absl::StatusOr<Connection::Progress> Connection::StartWrite(std::string_view bod
   // Of ZooKeeper's errors the one that every client knows and that ends nothing: the session goes
   // on, and so does the connection.
   if (error == ErrorCode::kOk && tree::AddsData(request) &&
-      loop_->door().service().refuses_data()) {
+      loop_->frontend().service().refuses_data()) {
     error = ErrorCode::kSystemError;
   }
   if (error != ErrorCode::kOk) {
@@ -592,7 +592,8 @@ absl::StatusOr<Connection::Progress> Connection::StartWrite(std::string_view bod
     return Progress::kAnswered;
   }
   request.identities = identities_.all();
-  request.enforces_quota = loop_->door().config().enforce_quota && version >= tree::kVersionExpiry;
+  request.enforces_quota =
+      loop_->frontend().config().enforce_quota && version >= tree::kVersionExpiry;
   std::string& to = loop_->command_bytes();
   const size_t offset = to.size();
   tree::AppendRequest(Header(tree::CommandKind::kRequest), request, &to);

@@ -67,12 +67,12 @@ struct ConnectionLoop::Client {
   int64_t queued_counted = 0;
 };
 
-ConnectionLoop::ConnectionLoop(ZkDoor* door, Sockets* sockets)
-    : door_(door),
+ConnectionLoop::ConnectionLoop(ZkFrontend* frontend, Sockets* sockets)
+    : frontend_(frontend),
       sockets_(sockets),
-      clock_(&door->clock()),
-      number_(door->AddLoop(this)),
-      statistics_(door->statistics().AddLoop()) {
+      clock_(&frontend->clock()),
+      number_(frontend->AddLoop(this)),
+      statistics_(frontend->statistics().AddLoop()) {
   BeginTurn();
   touches_sent_ = now_;
 }
@@ -97,11 +97,11 @@ void ConnectionLoop::OnWake() {
 
 std::optional<uint32_t> ConnectionLoop::Open(std::string address, uint16_t port) {
   BeginTurn();
-  if (!door_->AdmitAddress(address)) return std::nullopt;
-  uint32_t tag = door_->NewTag(number_);
-  while (clients_.contains(tag)) tag = door_->NewTag(number_);
+  if (!frontend_->AdmitAddress(address)) return std::nullopt;
+  uint32_t tag = frontend_->NewTag(number_);
+  while (clients_.contains(tag)) tag = frontend_->NewTag(number_);
   const std::string host = absl::StrContains(address, ':') ? "[" + address + "]" : address;
-  auto statistics = door_->statistics().AddConnection(tag, absl::StrCat(host, ":", port));
+  auto statistics = frontend_->statistics().AddConnection(tag, absl::StrCat(host, ":", port));
   auto client = std::make_shared<Client>(this, tag, std::move(address), std::move(statistics));
   client->in_order = in_order_.insert(in_order_.end(), client);
   Attend(*client);
@@ -157,8 +157,9 @@ void ConnectionLoop::MaybeReceive(Client& client) {
 }
 
 bool ConnectionLoop::IsCongested() const {
-  const int limit = door_->config().global_outstanding_limit;
-  return door_->service().congested() || (limit > 0 && door_->statistics().outstanding() > limit);
+  const int limit = frontend_->config().global_outstanding_limit;
+  return frontend_->service().congested() ||
+         (limit > 0 && frontend_->statistics().outstanding() > limit);
 }
 
 void ConnectionLoop::Flush(Client& client) {
@@ -195,7 +196,7 @@ void ConnectionLoop::Flush(Client& client) {
   }
   if (!client.open) return;
   const size_t unsent = out.size() - client.sent;
-  MemoryBudget& memory = door_->service().memory();
+  MemoryBudget& memory = frontend_->service().memory();
   if (unsent != client.unsent_counted) {
     memory.Add(MemoryUse::kUnsent,
                static_cast<int64_t>(unsent) - static_cast<int64_t>(client.unsent_counted));
@@ -206,7 +207,7 @@ void ConnectionLoop::Flush(Client& client) {
 }
 
 void ConnectionLoop::CloseForMemory(Client& client, size_t unsent) {
-  door_->service().memory().CountClosed();
+  frontend_->service().memory().CountClosed();
   Finish(client, absl::ResourceExhaustedError(
                      absl::StrCat("the client does not read what it is sent: ", unsent, " bytes")));
   Close(client);
@@ -215,7 +216,7 @@ void ConnectionLoop::CloseForMemory(Client& client, size_t unsent) {
 // Those that have taken nothing for a while: who has just begun to fetch a large reply is none of
 // them.
 void ConnectionLoop::CloseStalled() {
-  const MemoryBudget& memory = door_->service().memory();
+  const MemoryBudget& memory = frontend_->service().memory();
   const bool exceeds = memory.replies_exceed();
   std::vector<std::pair<size_t, std::shared_ptr<Client>>> stalled;
   for (const std::shared_ptr<Client>& client : in_order_) {
@@ -287,18 +288,19 @@ void ConnectionLoop::Close(Client& client) {
   for (bool all = false; !all;) {
     LockTree();  // watches may be touched only while nothing is applied
     {
-      MutexLock lock(&door_->watches().mutex);
-      all = door_->watches().table.RemoveWatcher(tag, kWatchesPerHold);
+      MutexLock lock(&frontend_->watches().mutex);
+      all = frontend_->watches().table.RemoveWatcher(tag, kWatchesPerHold);
     }
     UnlockTree();
   }
-  door_->ForgetSession(client.connection.session(), tag);
-  door_->statistics().RemoveConnection(tag);
+  frontend_->ForgetSession(client.connection.session(), tag);
+  frontend_->statistics().RemoveConnection(tag);
   statistics_->outstanding.Add(-client.queued_counted);
   if (client.unsent_counted > 0) {
-    door_->service().memory().Add(MemoryUse::kUnsent, -static_cast<int64_t>(client.unsent_counted));
+    frontend_->service().memory().Add(MemoryUse::kUnsent,
+                                      -static_cast<int64_t>(client.unsent_counted));
   }
-  door_->ReleaseAddress(client.connection.address());
+  frontend_->ReleaseAddress(client.connection.address());
   sockets_->Close(tag);
   in_order_.erase(client.in_order);
   clients_.erase(tag);
@@ -309,7 +311,7 @@ void ConnectionLoop::Close(Client& client) {
 void ConnectionLoop::BeginTurn() {
   now_ = clock_->Now();
   last_turn_.store(now_.time_since_epoch().count(), std::memory_order_relaxed);
-  const int64_t resets = door_->statistics().server_resets();
+  const int64_t resets = frontend_->statistics().server_resets();
   if (statistics_->resets_seen.value() == resets) return;
   statistics_->Clear();
   statistics_->resets_seen.Set(resets);
@@ -336,7 +338,7 @@ void ConnectionLoop::EndTurn() {
   for (const std::shared_ptr<Client>& client : dirty_) client->connection.SubmitRest();
   if (!batch_.empty()) {
     const size_t bytes = batch_.bytes->size();
-    door_->service().Submit(std::exchange(batch_, CommandBatch{}));
+    frontend_->service().Submit(std::exchange(batch_, CommandBatch{}));
     batch_.bytes->reserve(bytes);
   }
   std::vector<std::shared_ptr<Client>> dirty;
@@ -399,7 +401,7 @@ void ConnectionLoop::AddedCommand(size_t offset) {
 const tree::Tree& ConnectionLoop::LockTree() {
   if (spent_ >= kNodesPerHold) UnlockTree();
   if (tree_.has_value()) return **tree_;
-  tree_.emplace(door_->service().ReadTree());
+  tree_.emplace(frontend_->service().ReadTree());
   if (!PlantedFault("data before its event")) DrainInbox();
   seen_zxid_ = (*tree_)->last_zxid();
   return **tree_;
@@ -470,8 +472,8 @@ void ConnectionLoop::FinishAll(const absl::Status& why) {
 
 std::chrono::milliseconds ConnectionLoop::OnTimer() {
   BeginTurn();
-  const int64_t leader_contact_age_ms = door_->service().status().leader_contact_age_ms;
-  if (leader_contact_age_ms > Connection::LeaderContactAgeMinMs(door_->config())) {
+  const int64_t leader_contact_age_ms = frontend_->service().status().leader_contact_age_ms;
+  if (leader_contact_age_ms > Connection::LeaderContactAgeMinMs(frontend_->config())) {
     for (const std::shared_ptr<Client>& client : in_order_) Attend(*client);
   }
   bool somebody_waits = false;
@@ -491,13 +493,13 @@ std::chrono::milliseconds ConnectionLoop::OnTimer() {
   SendTouches();
   if (somebody_waits) return kTimerPeriod;
   // Short sessions have to be touched in time; the shortest make no busy loop of it.
-  return std::clamp(std::chrono::milliseconds(door_->config().touch_period_ms()), kTimerPeriod,
+  return std::clamp(std::chrono::milliseconds(frontend_->config().touch_period_ms()), kTimerPeriod,
                     kIdleTimerPeriod);
 }
 
 // One after each measurement, which shows what that was good for.
 void ConnectionLoop::CloseHeaviest() {
-  MemoryBudget& memory = door_->service().memory();
+  MemoryBudget& memory = frontend_->service().memory();
   if (!memory.clients_exceed() ||
       std::exchange(measurement_seen_, memory.measurements()) == memory.measurements()) {
     return;
@@ -563,7 +565,8 @@ void ConnectionLoop::KeepTouch(Client& client) {
 }
 
 void ConnectionLoop::SendTouches() {
-  if (now_ - touches_sent_ < std::chrono::milliseconds(door_->config().touch_period_ms())) return;
+  if (now_ - touches_sent_ < std::chrono::milliseconds(frontend_->config().touch_period_ms()))
+    return;
   touches_sent_ = now_;
   std::vector<int64_t> touched = std::exchange(touched_and_closed_, {});
   for (uint32_t tag : std::exchange(touched_, {})) {
@@ -574,7 +577,7 @@ void ConnectionLoop::SendTouches() {
   if (touched.empty()) return;
   std::sort(touched.begin(), touched.end());
   touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
-  door_->service().Touch(std::move(touched));
+  frontend_->service().Touch(std::move(touched));
 }
 
 }  // namespace quorate::rpc::zk

@@ -1,6 +1,6 @@
-// The connections of one I/O thread of the ZooKeeper door, without the thread and without sockets:
-// their inbox, their turns, the batch of their writes and what happens from time to time. It knows
-// bytes and tags. IoThread drives it from sockets; a simulation drives it by hand.
+// The connections of one I/O thread of the ZooKeeper front end, without the thread and without
+// sockets: their inbox, their turns, the batch of their writes and what happens from time to time.
+// It knows bytes and tags. IoThread drives it from sockets; a simulation drives it by hand.
 //
 // A turn begins with whatever comes in (OnBytes, OnWritable, OnWake, OnTimer) and ends with
 // EndTurn, once all that came together was handed in: the writes of all connections then go to the
@@ -28,7 +28,7 @@
 #include "base/clock.h"
 #include "rpc/server/inbox.h"
 #include "rpc/zk/connection.h"
-#include "rpc/zk/door.h"
+#include "rpc/zk/frontend.h"
 
 namespace quorate::rpc::zk {
 
@@ -66,9 +66,9 @@ class ConnectionLoop {
   // Nothing was done for so long by a loop that is held up: OnTimer comes more than twice as often.
   static constexpr auto kHeldUpAfter = std::chrono::milliseconds(600);
 
-  // Both must outlive the loop, and no call of the door's may come any more when it is destroyed.
-  // The loops of a door are all made before the first connection.
-  ConnectionLoop(ZkDoor* door, Sockets* sockets);
+  // Both must outlive the loop, and no call of the front end's may come any more when it is
+  // destroyed. The loops of a front end are all made before the first connection.
+  ConnectionLoop(ZkFrontend* frontend, Sockets* sockets);
   ~ConnectionLoop();
   ConnectionLoop(const ConnectionLoop&) = delete;
   ConnectionLoop& operator=(const ConnectionLoop&) = delete;
@@ -128,7 +128,7 @@ class ConnectionLoop {
   }
 
   // --- For connections ---------------------------------------------------------------------------
-  ZkDoor& door() { return *door_; }
+  ZkFrontend& frontend() { return *frontend_; }
   // The tree, locked for reading until the end of this call into the loop or UnlockTree; everything
   // that was applied before has been put into the out() of its connections. If kNodesPerHold were
   // spent since it was locked, it is unlocked for a moment before: what apply waits for is bounded.
@@ -187,7 +187,7 @@ class ConnectionLoop {
   void CloseForMemory(Client& client, size_t unsent);
   void SendTouches();
 
-  ZkDoor* const door_;
+  ZkFrontend* const frontend_;
   Sockets* const sockets_;
   const Clock* const clock_;
   const size_t number_;

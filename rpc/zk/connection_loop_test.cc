@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "rpc/server/client_identities.h"
-#include "rpc/server/doors.h"
+#include "rpc/server/frontends.h"
 #include "rpc/server/session_ids.h"
 #include "rpc/zk/loop_fixture.h"
 
@@ -37,7 +37,7 @@ TEST_CASE("a session is there once its entry is applied, with the password that 
   REQUIRE(f.service.batches.size() == 1);
   CHECK(f.sockets.received(tag).empty());
   CHECK_FALSE(f.sockets.receiving(tag));
-  f.service.Apply(&f.door);
+  f.service.Apply(&f.frontend);
   CHECK(f.sockets.received(tag).empty());
   f.sockets.RunTurns();
   ConnectResponse response;
@@ -65,9 +65,9 @@ TEST_CASE("session ids do not come again after a restart with a clock that went 
   } random_bytes;
   std::set<int64_t> ids;
   for (int start = 0; start < 2; ++start) {
-    ZkDoor door(f.config, &f.service, &f.clock, &random_bytes);
+    ZkFrontend frontend(f.config, &f.service, &f.clock, &random_bytes);
     for (int i = 0; i < 70'000; ++i) {
-      const int64_t id = door.NewSessionId().value();
+      const int64_t id = frontend.NewSessionId().value();
       REQUIRE(id >> 56 == 3);
       REQUIRE(ids.insert(id).second);
     }
@@ -88,7 +88,7 @@ TEST_CASE("the id of a new session that is in use is drawn again") {
   *batch.bytes += command;
   batch.commands.push_back({0, command.size()});
   f.service.Submit(std::move(batch));
-  f.service.Apply(&f.door);
+  f.service.Apply(&f.frontend);
   ConnectResponse response;
   f.ConnectSession(&response);
   CHECK(response.session_id != header.session.value());
@@ -96,11 +96,11 @@ TEST_CASE("the id of a new session that is in use is drawn again") {
 
 TEST_CASE("the tag of an open connection is not given to another one, when tags begin again") {
   Fixture f;
-  f.door.SetTagsHandedOut(kZooKeeperTags.count - 1);
+  f.frontend.SetTagsHandedOut(kZooKeeperTags.count - 1);
   const uint32_t last = f.Connect();
   const uint32_t first = f.Connect();
   CHECK(first == kZooKeeperTags.first);
-  f.door.SetTagsHandedOut(kZooKeeperTags.count - 1);
+  f.frontend.SetTagsHandedOut(kZooKeeperTags.count - 1);
   const uint32_t third = f.Connect();
   CHECK(third != last);
   CHECK(third != first);
@@ -136,7 +136,7 @@ TEST_CASE("a session is taken over with its password alone, or it is refused bef
     CHECK(f.service.batches.empty());
     REQUIRE(f.service.syncs.size() == 1);
     CHECK(f.sockets.open(tag));
-    f.door.OnSyncDone(tag, f.service.syncs[0].second, f.service.ReadTree()->last_zxid());
+    f.frontend.OnSyncDone(tag, f.service.syncs[0].second, f.service.ReadTree()->last_zxid());
     f.sockets.RunTurns();
     CHECK(f.service.batches.empty());
     ConnectResponse response;
@@ -178,14 +178,14 @@ TEST_CASE("pipelined requests are answered in order, and a read waits for what c
   REQUIRE(f.service.batches.size() == 1);
   CHECK(f.service.batches[0].commands.size() == 2);  // the third write waits for the read
   CHECK(f.sockets.received(tag).empty());
-  f.service.Apply(&f.door);
+  f.service.Apply(&f.frontend);
   f.sockets.RunTurns();
   CHECK(f.Next(tag).xid == 1);
   CHECK(f.Next(tag).xid == 2);
   CHECK(DataOf(f.Next(tag)) == "1");
   CHECK(f.sockets.received(tag).empty());
   REQUIRE(f.service.batches.size() == 1);
-  f.service.Apply(&f.door);
+  f.service.Apply(&f.frontend);
   f.sockets.RunTurns();
   CHECK(f.Next(tag).xid == 4);  // finished by the write behind it
   CHECK(f.Next(tag).xid == 5);
@@ -198,8 +198,8 @@ TEST_CASE("a sync is done at the latest with a write behind it, which has its ow
   const uint32_t other = f.ConnectSession();
   const auto sync_done = [&f](size_t number) {
     REQUIRE(f.service.syncs.size() > number);
-    f.door.OnSyncDone(f.service.syncs[number].first, f.service.syncs[number].second,
-                      f.service.ReadTree()->last_zxid());
+    f.frontend.OnSyncDone(f.service.syncs[number].first, f.service.syncs[number].second,
+                          f.service.ReadTree()->last_zxid());
     f.Settle();
   };
   f.Write(tag, 1, OpCode::kSync, Path("/"));
@@ -214,7 +214,7 @@ TEST_CASE("a sync is done at the latest with a write behind it, which has its ow
   f.Write(tag, 5, OpCode::kSync, Path("/"));
   f.sockets.RunTurns();
   CHECK(f.sockets.received(tag).empty());
-  f.service.Apply(&f.door);
+  f.service.Apply(&f.frontend);
   const int64_t written = f.service.ReadTree()->last_zxid().value();
   f.Call(other, OpCode::kCreate, Create("/b", ""));
   for (int32_t xid = 2; xid <= 4; ++xid) {
@@ -256,7 +256,7 @@ TEST_CASE("a watch event comes before the read that would show the change") {
   REQUIRE(f.Call(reader, OpCode::kGetData, PathAndWatch("/w", true)).error == ErrorCode::kOk);
   f.Write(writer, 1, OpCode::kSetData, SetData("/w", "1"));
   f.sockets.RunTurns();
-  f.service.Apply(&f.door);
+  f.service.Apply(&f.frontend);
   // The loop was told to wake up; the read comes first.
   f.Write(reader, 9, OpCode::kGetData, PathAndWatch("/w", false));
   REQUIRE(f.sockets.HandIn(reader));
@@ -278,9 +278,9 @@ TEST_CASE("who missed what a snapshot has skipped is told nothing that came afte
   f.Write(writer, 1, OpCode::kSetData, SetData("/w", "1"));
   f.sockets.RunTurns();
   std::vector<CommandBatch> behind_snapshot = std::exchange(f.service.batches, {});
-  f.service.ReplaceTree(&f.door);
+  f.service.ReplaceTree(&f.frontend);
   f.service.batches = std::move(behind_snapshot);
-  f.service.Apply(&f.door);
+  f.service.Apply(&f.frontend);
   f.sockets.RunTurns();
   for (const uint32_t tag : {writer, watcher}) {
     CHECK(f.sockets.received(tag).empty());
@@ -297,7 +297,7 @@ TEST_CASE("a read that meets a snapshot hides nothing of what its client has mis
   const Packet seen = f.Call(watcher, OpCode::kGetData, PathAndWatch("/w", true));
   f.Write(writer, 1, OpCode::kSetData, SetData("/w", "1"));
   f.sockets.RunTurns();
-  f.service.ReplaceTree(&f.door);
+  f.service.ReplaceTree(&f.frontend);
   // Behind the snapshot, and before the loop has heard of it.
   const OpCode op = GENERATE(OpCode::kGetData, OpCode::kExists, OpCode::kGetChildren);
   f.Write(watcher, 2, op, PathAndWatch("/", true));
@@ -306,8 +306,8 @@ TEST_CASE("a read that meets a snapshot hides nothing of what its client has mis
   CHECK(f.sockets.received(watcher).empty());
   CHECK_FALSE(f.sockets.open(watcher));
   {
-    MutexLock lock(&f.door.watches().mutex);
-    CHECK(f.door.watches().table.empty());
+    MutexLock lock(&f.frontend.watches().mutex);
+    CHECK(f.frontend.watches().table.empty());
   }
   // The client reconnects with its last seen zxid and sets its watch again.
   const uint32_t again =
@@ -328,7 +328,7 @@ TEST_CASE("a read that meets a snapshot hides nothing of what its client has mis
 TEST_CASE("a connect request that meets a snapshot is not answered") {
   Fixture f;
   const uint32_t tag = f.Connect();
-  f.service.ReplaceTree(&f.door);
+  f.service.ReplaceTree(&f.frontend);
   f.sockets.Write(tag, ConnectPacket({}));
   REQUIRE(f.sockets.HandIn(tag));
   f.Settle();
@@ -419,13 +419,13 @@ TEST_CASE("sessions of a loop that is held up are named as long as that lasts") 
   Fixture f;
   ConnectResponse session;
   f.ConnectSession(&session);
-  CHECK(f.door.HeldUpSessions().empty());
+  CHECK(f.frontend.HeldUpSessions().empty());
   f.clock.Advance(600);
-  CHECK(f.door.HeldUpSessions().empty());
+  CHECK(f.frontend.HeldUpSessions().empty());
   f.clock.Advance(1);
-  CHECK(f.door.HeldUpSessions() == std::vector<int64_t>{session.session_id});
+  CHECK(f.frontend.HeldUpSessions() == std::vector<int64_t>{session.session_id});
   f.loop.OnTimer();
-  CHECK(f.door.HeldUpSessions().empty());
+  CHECK(f.frontend.HeldUpSessions().empty());
 }
 
 TEST_CASE("what was heard last before a connection ended counts for its session") {
@@ -585,7 +585,7 @@ TEST_CASE("what a client had asked for when it went is done, without the reads b
   if (way == Way::kBadLength || way == Way::kBadAuth) create("/behind");
   if (way == Way::kBreak) {
     f.sockets.RunTurns();
-    f.service.Apply(&f.door);  // the answer cannot be sent
+    f.service.Apply(&f.frontend);  // the answer cannot be sent
     f.sockets.RunTurns();
     CHECK(f.sockets.open(tag));
     create("/e");  // was on its way
@@ -613,12 +613,12 @@ TEST_CASE("a connection that ends while it is read from has its packets until th
   f.sockets.RunTurns();
   const bool is_replaced = GENERATE(true, false);
   if (is_replaced) {
-    f.service.ReplaceTree(&f.door);
+    f.service.ReplaceTree(&f.frontend);
   } else {
     const uint32_t other = f.Connect();
     f.sockets.Write(other, ConnectPacket({session.session_id, session.password}));
     f.sockets.RunTurns();
-    f.service.Apply(&f.door);
+    f.service.Apply(&f.frontend);
   }
   // The read meets the news of that.
   f.sockets.Write(tag, read.substr(10));
@@ -742,16 +742,16 @@ TEST_CASE("above the limit of outstanding requests, clients that wait are read f
     f.Write(second, i, OpCode::kCreate, Create("/s" + std::to_string(i), ""));
   }
   f.sockets.RunTurns();
-  CHECK(f.door.statistics().outstanding() == 4);
+  CHECK(f.frontend.statistics().outstanding() == 4);
   f.Write(first, 3, OpCode::kCreate, Create("/f3", ""));
   f.sockets.RunTurns();
   CHECK_FALSE(f.sockets.receiving(second));
-  CHECK(f.door.statistics().outstanding() <= 5);
-  CHECK(f.door.statistics().Sum().throttle_waits > 0);
+  CHECK(f.frontend.statistics().outstanding() <= 5);
+  CHECK(f.frontend.statistics().Sum().throttle_waits > 0);
   const uint32_t idle = f.ConnectSession();
   CHECK(f.sockets.receiving(idle));
   f.Settle();
-  CHECK(f.door.statistics().outstanding() == 0);
+  CHECK(f.frontend.statistics().outstanding() == 0);
   for (int i = 1; i <= 3; ++i) CHECK(f.Next(first).xid == i);
   for (int i = 1; i <= 2; ++i) CHECK(f.Next(second).xid == i);
   CHECK(f.sockets.receiving(first));
@@ -765,7 +765,7 @@ TEST_CASE("there is a limit to all connections together") {
   const uint32_t first = f.Connect();
   CHECK(f.sockets.Connect("10.0.0.2").has_value());
   CHECK_FALSE(f.sockets.Connect("10.0.0.3").has_value());
-  CHECK(f.door.statistics().connections_refused == 1);
+  CHECK(f.frontend.statistics().connections_refused == 1);
   f.sockets.HangUp(first);
   CHECK(f.sockets.Connect("10.0.0.3").has_value());
 }

@@ -19,7 +19,7 @@ constexpr int32_t kAddWatchModeMax = 1;  // persistent, persistent and recursive
 }  // namespace
 
 size_t Connection::ReplyBytesMax() const {
-  return static_cast<size_t>(loop_->door().config().max_reply_bytes);
+  return static_cast<size_t>(loop_->frontend().config().max_reply_bytes);
 }
 
 // --- Reads ---------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ Connection::Progress Connection::Read(int32_t xid, OpCode op, std::string_view b
     error = tree.GetAcl(request.path, identities_.all(), &acl, &stat);
   }
   if (error == ErrorCode::kOk)
-    CompleteConfigNode(loop_->door().members_text(), request.path, &stat, &data, &has_data);
+    CompleteConfigNode(loop_->frontend().members_text(), request.path, &stat, &data, &has_data);
   // exists leaves a watch for the creation of what is not there.
   if (request.watch &&
       (error == ErrorCode::kOk || (op == OpCode::kExists && error == ErrorCode::kNoNode))) {
@@ -79,7 +79,7 @@ void Connection::WhoAmI(int32_t xid) {
 // --- Watches -------------------------------------------------------------------------------------
 
 void Connection::Watch(std::string_view path, tree::WatchKind kind) {
-  Watches& watches = loop_->door().watches();
+  Watches& watches = loop_->frontend().watches();
   MutexLock lock(&watches.mutex);
   watches.table.Add(tag_, path, kind);
 }
@@ -110,7 +110,7 @@ void Connection::CheckOrRemoveWatches(int32_t xid, OpCode op, std::string_view b
     ReplyError(xid, ErrorCode::kMarshallingError);
     return;
   }
-  Watches& watches = loop_->door().watches();
+  Watches& watches = loop_->frontend().watches();
   bool found = false;
   if (request.has_path) {
     MutexLock lock(&watches.mutex);

@@ -22,7 +22,7 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "base/strings.h"
-#include "rpc/zk/door.h"
+#include "rpc/zk/frontend.h"
 
 namespace quorate::rpc::zk {
 namespace {
@@ -285,24 +285,24 @@ void AddTotals(const Statistics& statistics, const Statistics::Totals& totals,
 
 }  // namespace
 
-FourLetterWords::FourLetterWords(ZkDoor* door)
-    : door_(*door), started_(door->clock().Now()), trace_mask_(kTraceMaskDefault) {}
+FourLetterWords::FourLetterWords(ZkFrontend* frontend)
+    : frontend_(*frontend), started_(frontend->clock().Now()), trace_mask_(kTraceMaskDefault) {}
 
 size_t FourLetterWords::BytesOf(std::string_view word) const {
   ASSERT(word.size() == kWordBytes);
   if (std::find(std::begin(kWords), std::end(kWords), word) == std::end(kWords)) return 0;
-  const bool has_argument = word == kSetTraceMask && door_.config().AllowsFourLetterWord(word);
+  const bool has_argument = word == kSetTraceMask && frontend_.config().AllowsFourLetterWord(word);
   return kWordBytes + (has_argument ? kTraceMaskBytes : 0);
 }
 
 FourLetterWords::Pieces FourLetterWords::Answer(std::string_view bytes, std::string* to) {
   const std::string_view word = bytes.substr(0, kWordBytes);
-  if (!door_.config().AllowsFourLetterWord(word)) {
+  if (!frontend_.config().AllowsFourLetterWord(word)) {
     absl::StrAppend(to, std::string(word),
                     " is not executed because it is not in the whitelist.\n");
     return nullptr;
   }
-  const ServerStatus status = door_.service().status();
+  const ServerStatus status = frontend_.service().status();
   const bool serving = status.serving() || status.read_only;
   if (word == "ruok") {
     *to += "imok";
@@ -340,7 +340,7 @@ FourLetterWords::Pieces FourLetterWords::AnswerServing(std::string_view word,
   if (word == "wchp") return WatchesByPath();
   if (word == "wchs") {
     return [this](const tree::Tree&, std::string* text) {
-      Watches& watches = door_.watches();
+      Watches& watches = frontend_.watches();
       MutexLock lock(&watches.mutex);
       absl::StrAppend(text, watches.table.node_watcher_count(), " connections watching ",
                       watches.table.node_path_count(),
@@ -359,11 +359,11 @@ FourLetterWords::Pieces FourLetterWords::AnswerServing(std::string_view word,
   } else if (word == "dirs") {
     *to += Directories();
   } else if (word == "crst") {
-    door_.statistics().ResetConnections();
+    frontend_.statistics().ResetConnections();
     *to += "Connection stats reset.\n";
   } else {
     ASSERT(word == "srst");
-    door_.statistics().ResetServer();
+    frontend_.statistics().ResetServer();
     *to += "Server stats reset.\n";
   }
   return nullptr;
@@ -375,7 +375,7 @@ std::string_view FourLetterWords::ModeName(const ServerStatus& status) const {
   if (status.read_only) return "read-only";
   if (status.standalone) return "standalone";
   if (status.is_leader) return "leader";
-  const Config& config = door_.config();
+  const Config& config = frontend_.config();
   const auto own = config.servers.find(config.my_id);
   return own != config.servers.end() && own->second.observer ? "observer" : "follower";
 }
@@ -386,7 +386,7 @@ std::string FourLetterWords::VersionLines(const ServerStatus& status) const {
 }
 
 std::string FourLetterWords::ServerLines(const ServerStatus& status, const tree::Tree& tree) {
-  const Statistics& statistics = door_.statistics();
+  const Statistics& statistics = frontend_.statistics();
   const Statistics::Totals totals = statistics.Sum();
   std::string text = absl::StrCat(
       "Latency min/avg/max: ", totals.latency_ms.shown_min(), "/",
@@ -396,7 +396,7 @@ std::string FourLetterWords::ServerLines(const ServerStatus& status, const tree:
       "\nZxid: ", Hex(tree.last_zxid().value()), "\nMode: ");
   absl::StrAppend(&text, std::string(ModeName(status)), "\nNode count: ", tree.node_count(), "\n");
   if (status.is_leader && !status.standalone) {
-    const ServerMetrics metrics = door_.service().metrics();
+    const ServerMetrics metrics = frontend_.service().metrics();
     absl::StrAppend(&text, "Proposal sizes last/min/max: ", metrics.proposal_bytes_last, "/",
                     metrics.proposal_bytes_min, "/", metrics.proposal_bytes_max, "\n");
   }
@@ -405,7 +405,7 @@ std::string FourLetterWords::ServerLines(const ServerStatus& status, const tree:
 
 FourLetterWords::Pieces FourLetterWords::Status(const ServerStatus& status) {
   Pieces lines = ConnectionLines(
-      &door_.statistics(), /*whole=*/false,
+      &frontend_.statistics(), /*whole=*/false,
       [this, status](const tree::Tree& tree) { return "\n" + ServerLines(status, tree); });
   return [this, status, lines = std::move(lines), begun = false](const tree::Tree& tree,
                                                                  std::string* to) mutable {
@@ -415,7 +415,7 @@ FourLetterWords::Pieces FourLetterWords::Status(const ServerStatus& status) {
 }
 
 FourLetterWords::Pieces FourLetterWords::Connections() {
-  return ConnectionLines(&door_.statistics(), /*whole=*/true,
+  return ConnectionLines(&frontend_.statistics(), /*whole=*/true,
                          [](const tree::Tree&) { return std::string("\n"); });
 }
 
@@ -435,24 +435,24 @@ FourLetterWords::Pieces FourLetterWords::Monitor(const ServerStatus& status) {
                               : ModeName(status) == "observer" ? "observing - broadcast"
                                                                : "following - broadcast");
     }
-    AddTotals(door_.statistics(), door_.statistics().Sum(), &lines);
+    AddTotals(frontend_.statistics(), frontend_.statistics().Sum(), &lines);
     lines.Add("znode_count", tree.node_count());
     lines.Add("ephemerals_count", tree.ephemeral_count());
     lines.Add("approximate_data_size", tree.data_bytes());
     lines.Add("global_sessions", tree.session_count());
-    lines.Add("local_sessions", door_.read_only_sessions());
+    lines.Add("local_sessions", frontend_.read_only_sessions());
     {
-      MutexLock lock(&door_.watches().mutex);
-      lines.Add("watch_count", door_.watches().table.watch_count());
+      MutexLock lock(&frontend_.watches().mutex);
+      lines.Add("watch_count", frontend_.watches().table.watch_count());
     }
     lines.Add("open_file_descriptor_count", open_files);
     lines.Add("max_file_descriptor_count", limit.rlim_cur);
-    lines.Add("uptime",
-              std::chrono::duration_cast<std::chrono::milliseconds>(door_.clock().Now() - started_)
-                  .count());
-    const ServerMetrics metrics = door_.service().metrics();
+    lines.Add("uptime", std::chrono::duration_cast<std::chrono::milliseconds>(
+                            frontend_.clock().Now() - started_)
+                            .count());
+    const ServerMetrics metrics = frontend_.service().metrics();
     lines.Add("all_watch_count", metrics.watches.count);
-    AddMemory(door_.service().memory(), tree, metrics.watches, &lines);
+    AddMemory(frontend_.service().memory(), tree, metrics.watches, &lines);
     AddMetrics(status, metrics, &lines);
     *to += lines.text();
     return false;
@@ -462,7 +462,7 @@ FourLetterWords::Pieces FourLetterWords::Monitor(const ServerStatus& status) {
 // --- The process ---------------------------------------------------------------------------------
 
 std::string FourLetterWords::Configuration() {
-  const Config& config = door_.config();
+  const Config& config = frontend_.config();
   std::string text = absl::StrCat(
       "clientPort=", config.client_port, "\nsecureClientPort=-1\ndataDir=", config.data_dir,
       "\ndataDirSize=", FileBytes(config.data_dir), "\ndataLogDir=", config.log_dir,
@@ -499,8 +499,8 @@ std::string FourLetterWords::Environment() const {
 }
 
 std::string FourLetterWords::Directories() const {
-  return absl::StrCat("datadir_size: ", FileBytes(door_.config().data_dir),
-                      "\nlogdir_size: ", FileBytes(door_.config().log_dir), "\n");
+  return absl::StrCat("datadir_size: ", FileBytes(frontend_.config().data_dir),
+                      "\nlogdir_size: ", FileBytes(frontend_.config().log_dir), "\n");
 }
 
 // --- Sessions ------------------------------------------------------------------------------------
@@ -516,7 +516,7 @@ FourLetterWords::Pieces FourLetterWords::Dump() {
     Pieces connections;
   };
   auto progress = std::make_shared<Progress>();
-  progress->connections = [statistics = &door_.statistics(), next = uint32_t{0}](
+  progress->connections = [statistics = &frontend_.statistics(), next = uint32_t{0}](
                               const tree::Tree&, std::string* to) mutable {
     if (next == 0) {
       absl::StrAppend(to, "Connections dump:\nConnections (", statistics->connections(), "):\n");
@@ -575,7 +575,7 @@ FourLetterWords::Pieces FourLetterWords::Dump() {
 // As ZooKeeper: those of nodes, not those of their children.
 
 FourLetterWords::Pieces FourLetterWords::WatchesByPath() {
-  return [this, shown = ZkDoor::WatchesShown{kWatchesShownMax, kWatchBytesShownMax}](
+  return [this, shown = ZkFrontend::WatchesShown{kWatchesShownMax, kWatchBytesShownMax}](
              const tree::Tree&, std::string* to) mutable {
     std::string path_shown;
     std::set<int64_t> sessions;  // that watch it
@@ -584,7 +584,7 @@ FourLetterWords::Pieces FourLetterWords::WatchesByPath() {
       for (int64_t session : sessions) absl::StrAppend(to, "\t", Hex(session), "\n");
       sessions.clear();
     };
-    door_.ShowNodeWatches(&shown, [&](std::string_view path, int64_t session) {
+    frontend_.ShowNodeWatches(&shown, [&](std::string_view path, int64_t session) {
       if (path != path_shown) show();
       path_shown = path;
       sessions.insert(session);
@@ -597,15 +597,15 @@ FourLetterWords::Pieces FourLetterWords::WatchesByPath() {
 
 FourLetterWords::Pieces FourLetterWords::WatchesByConnection() {
   struct Progress {
-    ZkDoor::WatchesShown shown{kWatchesShownMax, kWatchBytesShownMax};
+    ZkFrontend::WatchesShown shown{kWatchesShownMax, kWatchBytesShownMax};
     std::map<int64_t, std::set<std::string>> paths;  // by session
     std::optional<int64_t> named;
   };
   return [this, progress = std::make_shared<Progress>()](const tree::Tree&, std::string* to) {
-    ZkDoor::WatchesShown& shown = progress->shown;
+    ZkFrontend::WatchesShown& shown = progress->shown;
     std::map<int64_t, std::set<std::string>>& paths = progress->paths;
     if (!shown.done) {
-      door_.ShowNodeWatches(&shown, [&paths](std::string_view path, int64_t session) {
+      frontend_.ShowNodeWatches(&shown, [&paths](std::string_view path, int64_t session) {
         paths[session].emplace(path);
       });
       return true;

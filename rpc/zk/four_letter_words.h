@@ -20,14 +20,14 @@
 
 namespace quorate::rpc::zk {
 
-class ZkDoor;
+class ZkFrontend;
 
 class FourLetterWords {
  public:
   static constexpr size_t kWordBytes = 4;
 
-  // `door` must outlive the object.
-  explicit FourLetterWords(ZkDoor* door);
+  // `frontend` must outlive the object.
+  explicit FourLetterWords(ZkFrontend* frontend);
 
   // How long `word` is together with its argument; 0 if it is none of the words. REQUIRES:
   // word.size() == kWordBytes.
@@ -56,7 +56,7 @@ class FourLetterWords {
   Pieces WatchesByPath();
   Pieces WatchesByConnection();
 
-  ZkDoor& door_;
+  ZkFrontend& frontend_;
   const std::chrono::steady_clock::time_point started_;
   std::atomic<int64_t> trace_mask_;
 };

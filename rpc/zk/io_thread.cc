@@ -52,7 +52,8 @@ struct IoThread::Socket {
   bool open = true;  // handlers may come after the end
 };
 
-IoThread::IoThread(ZkDoor* door) : door_(door), receive_buffer_(kReceiveBytes), loop_(door, this) {}
+IoThread::IoThread(ZkFrontend* frontend)
+    : frontend_(frontend), receive_buffer_(kReceiveBytes), loop_(frontend, this) {}
 
 IoThread::~IoThread() { Stop(); }
 
@@ -112,10 +113,10 @@ void IoThread::Adopt(tcp::socket accepted) {
 }
 
 bool IoThread::HasRoomFor(const std::string& address) {
-  const int64_t open = door_->statistics().connections();
+  const int64_t open = frontend_->statistics().connections();
   if (open < ConnectionsMax()) return true;
-  door_->Refuse(address,
-                fmt::format("{} are open, and the limit of open files leaves no room", open));
+  frontend_->Refuse(address,
+                    fmt::format("{} are open, and the limit of open files leaves no room", open));
   return false;
 }
 

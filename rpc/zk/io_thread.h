@@ -1,4 +1,5 @@
-// One I/O thread of the ZooKeeper door: an event loop that drives a ConnectionLoop from sockets.
+// One I/O thread of the ZooKeeper front end: an event loop that drives a ConnectionLoop from
+// sockets.
 //
 // Thread-safety: Start and Stop from one thread; Adopt and Wake may be called from any thread;
 // everything else runs on the thread itself.
@@ -16,14 +17,14 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "rpc/zk/connection_loop.h"
-#include "rpc/zk/door.h"
+#include "rpc/zk/frontend.h"
 
 namespace quorate::rpc::zk {
 
 class IoThread : private Sockets {
  public:
-  // `door` must outlive the thread.
-  explicit IoThread(ZkDoor* door);
+  // `frontend` must outlive the thread.
+  explicit IoThread(ZkFrontend* frontend);
   ~IoThread() override;
   IoThread(const IoThread&) = delete;
   IoThread& operator=(const IoThread&) = delete;
@@ -55,7 +56,7 @@ class IoThread : private Sockets {
   void AwaitWritable(const std::shared_ptr<Socket>& socket);
   void StartTimer(std::chrono::milliseconds period);
 
-  ZkDoor* const door_;
+  ZkFrontend* const frontend_;
   boost::asio::io_context context_{1};
   boost::asio::steady_timer timer_{context_};
   std::thread thread_;

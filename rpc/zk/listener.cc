@@ -25,9 +25,9 @@ absl::Status CannotListen(const Config& config, const boost::system::error_code&
 
 }  // namespace
 
-ZkListener::ZkListener(ZkDoor* door) : door_(door) {
-  for (int i = 0; i < door_->config().io_threads; ++i) {
-    threads_.push_back(std::make_unique<IoThread>(door_));
+ZkListener::ZkListener(ZkFrontend* frontend) : frontend_(frontend) {
+  for (int i = 0; i < frontend_->config().io_threads; ++i) {
+    threads_.push_back(std::make_unique<IoThread>(frontend_));
   }
   ASSERT(!threads_.empty());
 }
@@ -35,7 +35,7 @@ ZkListener::ZkListener(ZkDoor* door) : door_(door) {
 ZkListener::~ZkListener() { Stop(); }
 
 absl::Status ZkListener::Listen() {
-  const Config& config = door_->config();
+  const Config& config = frontend_->config();
   boost::system::error_code error;
   if (config.client_address.empty()) {
     error = ListenOnAll(config.client_port, acceptor_.get());

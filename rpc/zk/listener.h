@@ -1,4 +1,4 @@
-// Listens on the client port and runs the I/O threads of the ZooKeeper door.
+// Listens on the client port and runs the I/O threads of the ZooKeeper front end.
 //
 // Thread-safety: all functions from one thread.
 #pragma once
@@ -10,15 +10,15 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "rpc/zk/door.h"
+#include "rpc/zk/frontend.h"
 #include "rpc/zk/io_thread.h"
 
 namespace quorate::rpc::zk {
 
 class ZkListener {
  public:
-  // Adds the threads' loops to `door`, which must outlive the object.
-  explicit ZkListener(ZkDoor* door);
+  // Adds the threads' loops to `frontend`, which must outlive the object.
+  explicit ZkListener(ZkFrontend* frontend);
   ~ZkListener();
   ZkListener(const ZkListener&) = delete;
   ZkListener& operator=(const ZkListener&) = delete;
@@ -35,7 +35,7 @@ class ZkListener {
   absl::Status Listen();
   void Accept();
 
-  ZkDoor* const door_;
+  ZkFrontend* const frontend_;
   std::vector<std::unique_ptr<IoThread>> threads_;
   std::unique_ptr<boost::asio::ip::tcp::acceptor> acceptor_;
   std::unique_ptr<boost::asio::steady_timer> accept_pause_;

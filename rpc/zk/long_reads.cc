@@ -89,7 +89,7 @@ Connection::Progress Connection::ReadChildren(int32_t xid, OpCode op, const Read
   } else if (!names.place.at_end) {
     long_read_ = std::make_unique<ChildrenRead>(
         xid, op, request.watch,
-        std::make_unique<Listing>(&loop_->door().listings(), std::string(request.path),
+        std::make_unique<Listing>(&loop_->frontend().listings(), std::string(request.path),
                                   ReplyBytesMax(), std::move(names)));
     CountMemory();
     return Progress::kReading;
@@ -103,7 +103,7 @@ Connection::Progress Connection::ReadChildren(int32_t xid, OpCode op, const Read
 template <class Finish>
 void Connection::ReplyChildren(int32_t xid, OpCode op, bool watch, std::string_view path,
                                tree::Stat* stat, Finish finish) {
-  CompleteConfigNode(loop_->door().members_text(), path, stat);
+  CompleteConfigNode(loop_->frontend().members_text(), path, stat);
   if (watch) Watch(path, tree::WatchKind::kChild);
   const tree::Zxid zxid = SeenZxid();
   // What is still to do needs no tree. Nothing that happens later comes before the reply.
@@ -273,7 +273,7 @@ class Connection::MultiRead final : public LongRead {
       WriteMultiError(error, to);
       return CheckCost(*connection);
     }
-    CompleteConfigNode(connection->loop_->door().members_text(), item.path, &stat, &data,
+    CompleteConfigNode(connection->loop_->frontend().members_text(), item.path, &stat, &data,
                        &has_data);
     if (data.size() > bytes_max) return std::nullopt;
     // A long reply grows once, to the most that it can be, of which the system gives what is
@@ -299,7 +299,7 @@ class Connection::MultiRead final : public LongRead {
       error =
           Listing::Read(tree, item.path, connection->identities_.all(), bytes_max, &names, &stat);
       if (error == ErrorCode::kOk && !names.place.at_end) {
-        listing_ = std::make_unique<Listing>(&connection->loop_->door().listings(),
+        listing_ = std::make_unique<Listing>(&connection->loop_->frontend().listings(),
                                              std::string(item.path), bytes_max, std::move(names));
         return kNodesPerHold;
       }
@@ -578,7 +578,7 @@ Connection::Progress Connection::Begin(std::unique_ptr<LongRead> read) {
 }
 
 void Connection::CountMemory() {
-  MemoryBudget& memory = loop_->door().service().memory();
+  MemoryBudget& memory = loop_->frontend().service().memory();
   const auto count = [&memory](MemoryUse use, size_t bytes, int64_t* counted) {
     const auto now = static_cast<int64_t>(bytes);
     if (now != *counted) memory.Add(use, now - std::exchange(*counted, now));
@@ -588,7 +588,7 @@ void Connection::CountMemory() {
 }
 
 size_t Connection::kept_bytes() const {
-  Watches& watches = loop_->door().watches();
+  Watches& watches = loop_->frontend().watches();
   size_t watch_bytes = 0;
   {
     MutexLock lock(&watches.mutex);
@@ -602,8 +602,8 @@ bool Connection::ContinueReading() {
   const size_t out_before = out_.size();
   // Of ZooKeeper's errors the one that every client knows and that ends nothing.
   if (long_read_->may_be_refused() && long_read_->bytes() > kSmallReadBytes &&
-      loop_->door().service().memory().replies_exceed()) {
-    loop_->door().service().memory().CountRefused();
+      loop_->frontend().service().memory().replies_exceed()) {
+    loop_->frontend().service().memory().CountRefused();
     ReplyError(long_read_->xid(), ErrorCode::kSystemError);
   } else if (!long_read_->Continue(this)) {
     CountMemory();

@@ -61,7 +61,7 @@ class LargeTree : public Fixture {
     tree::AppendRequest(header, request, batch.bytes.get());
     batch.commands.push_back({0, batch.bytes->size()});
     service.Submit(std::move(batch));
-    service.Apply(&door);
+    service.Apply(&frontend);
   }
   std::string Version(const std::string& path) {
     std::string body = Path(path);
@@ -297,8 +297,8 @@ TEST_CASE("the watches of a connection that goes are dropped in pieces") {
   to.Int<int32_t>(0);
   REQUIRE(f.Call(f.reader, OpCode::kSetWatches, watches).error == ErrorCode::kOk);
   const auto count = [&f] {
-    MutexLock lock(&f.door.watches().mutex);
-    return f.door.watches().table.watch_count();
+    MutexLock lock(&f.frontend.watches().mutex);
+    return f.frontend.watches().table.watch_count();
   };
   CHECK(count() == kMany);
   f.sockets.HangUp(f.reader);

@@ -1,5 +1,5 @@
-// One loop of the door with its clients, driven by hand in front of a tree that applies when it is
-// told to.
+// One loop of the front end with its clients, driven by hand in front of a tree that applies when
+// it is told to.
 //
 // Thread-safety: none.
 #pragma once
@@ -14,7 +14,7 @@
 #include "base/manual_clock.h"
 #include "base/random.h"
 #include "rpc/zk/connection_loop.h"
-#include "rpc/zk/door.h"
+#include "rpc/zk/frontend.h"
 #include "rpc/zk/manual_sockets.h"
 #include "rpc/zk/test_packets.h"
 
@@ -52,21 +52,21 @@ class FakeService : public Service {
   ServerStatus status() const override { return current; }
   ServerMetrics metrics() const override { return shown; }
 
-  void Apply(Door* door) {
+  void Apply(Frontend* frontend) {
     {
       const GuardedTree::WriteGuard tree = tree_.Write();
-      ApplyAll(&*tree, door);
+      ApplyAll(&*tree, frontend);
     }
-    door->OnBatchApplied();
+    frontend->OnBatchApplied();
   }
 
-  // As a snapshot does: the tree becomes one in which everything submitted is applied, and `door`
-  // is not told what that was.
-  void ReplaceTree(Door* door) {
+  // As a snapshot does: the tree becomes one in which everything submitted is applied, and
+  // `frontend` is not told what that was.
+  void ReplaceTree(Frontend* frontend) {
     Unheard unheard;
     const GuardedTree::WriteGuard tree = tree_.Write();
     ApplyAll(&*tree, &unheard);
-    door->OnTreeReplaced(*tree);
+    frontend->OnTreeReplaced(*tree);
   }
 
   std::vector<CommandBatch> batches;
@@ -124,7 +124,7 @@ class Fixture {
   void Settle() {
     sockets.RunTurns();
     while (!service.batches.empty()) {
-      service.Apply(&door);
+      service.Apply(&frontend);
       sockets.RunTurns();
     }
   }
@@ -172,9 +172,9 @@ class Fixture {
   ManualClock clock{kStartMs};
   CountingBytes random;
   FakeService service;
-  ZkDoor door{config, &service, &clock, &random};
+  ZkFrontend frontend{config, &service, &clock, &random};
   ManualSockets sockets;
-  ConnectionLoop loop{&door, &sockets};
+  ConnectionLoop loop{&frontend, &sockets};
 };
 
 }  // namespace quorate::rpc::zk

@@ -38,7 +38,7 @@ TEST_CASE("only clients that accept it are served by a server that serves reads 
   const uint32_t tag = f.ConnectSession(&response, {.read_only = true});
   CHECK(response.read_only);
   CHECK(response.timeout_ms == 1200);
-  CHECK(f.door.read_only_sessions() == 1);
+  CHECK(f.frontend.read_only_sessions() == 1);
   CHECK(f.service.batches.empty());
   CHECK(DataOf(f.Call(tag, OpCode::kGetData, PathAndWatch("/a", true))) == "data");
   CHECK(f.Call(tag, OpCode::kGetChildren, PathAndWatch("/", false)).error == ErrorCode::kOk);
@@ -52,7 +52,7 @@ TEST_CASE("only clients that accept it are served by a server that serves reads 
   CHECK(f.service.syncs.empty());
   CHECK(f.Call(tag, OpCode::kCloseSession, "").error == ErrorCode::kOk);
   CHECK_FALSE(f.sockets.open(tag));
-  CHECK(f.door.read_only_sessions() == 0);
+  CHECK(f.frontend.read_only_sessions() == 0);
 }
 
 TEST_CASE("a client that may only read is sent away when the quorum is back") {
@@ -83,7 +83,7 @@ TEST_CASE("a client that may only read is forgotten when it is silent for its ti
   CHECK(f.sockets.open(tag));
   f.Pass(600);
   CHECK_FALSE(f.sockets.open(tag));
-  CHECK(f.door.read_only_sessions() == 0);
+  CHECK(f.frontend.read_only_sessions() == 0);
   CHECK(f.service.touches.empty());
 }
 
@@ -98,7 +98,7 @@ TEST_CASE("a session of the cluster can read on at a server that has lost the ot
       &response, {.session = session.session_id, .password = session.password, .read_only = true});
   CHECK(response.session_id == session.session_id);
   CHECK(response.read_only);
-  CHECK(f.door.read_only_sessions() == 0);
+  CHECK(f.frontend.read_only_sessions() == 0);
   // Its end is for the others to decide.
   CHECK(f.Call(tag, OpCode::kCloseSession, "").error == ErrorCode::kNotReadOnly);
   CHECK(f.sockets.open(tag));

@@ -1,4 +1,4 @@
-// What srvr, stat, cons and mntr report of the door's work.
+// What srvr, stat, cons and mntr report of the front end's work.
 //
 // Each number has one writer, the thread of a loop (or the apply thread), and any readers: writing
 // costs a plain store, and nothing is locked for a request.
@@ -141,7 +141,7 @@ struct ConnectionStatistics {
   void Clear();
 };
 
-// All loops and connections of a door. Thread-safety: any thread.
+// All loops and connections of a front end. Thread-safety: any thread.
 class Statistics {
  public:
   // One for each loop, before the first connection. Lives as long as this object.

@@ -9,7 +9,7 @@
 namespace quorate::chaos {
 namespace {
 
-// Errors of both doors.
+// Errors of both front ends.
 struct Known {
   tree::ErrorCode code;
   ErrorCode native;
@@ -27,7 +27,7 @@ constexpr std::array<Known, 13> kKnown = {{
     {tree::ErrorCode::kBadArguments, ErrorCode::kBadArguments, "BadArguments", true},
     {tree::ErrorCode::kQuotaExceeded, ErrorCode::kQuotaExceeded, "QuotaExceeded", true},
     {tree::ErrorCode::kTooLarge, ErrorCode::kTooLarge, "TooLarge", true},
-    // Only the native door says so.
+    // Only the native front end says so.
     {tree::ErrorCode::kOk, ErrorCode::kNoSpace, "NoSpace", true},
     {tree::ErrorCode::kSessionExpired, ErrorCode::kSessionExpired, "SessionExpired", false},
     {tree::ErrorCode::kSessionMoved, ErrorCode::kSessionMoved, "SessionMoved", false},

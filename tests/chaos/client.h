@@ -1,5 +1,5 @@
-// A client of the cluster: one session after another, over one of the doors. Writes all that it
-// does and hears into the history.
+// A client of the cluster: one session after another, over one of the front ends. Writes all that
+// it does and hears into the history.
 //
 // Thread-safety: a client belongs to one thread; a Recorder may be used by all.
 #pragma once
@@ -52,9 +52,9 @@ struct ClientSettings {
   std::vector<std::string> servers;  // host:port
   int32_t session_timeout_ms = 4000;
   uint64_t seed = 0;
-  // Reads that are to be linearizable come after a sync on the ZooKeeper door; they are written
-  // down as linearizable only if this holds. ZooKeeper's own leader answers a sync before it has
-  // applied what its followers may have shown already.
+  // Reads that are to be linearizable come after a sync on the ZooKeeper front end; they are
+  // written down as linearizable only if this holds. ZooKeeper's own leader answers a sync before
+  // it has applied what its followers may have shown already.
   bool is_sync_linearizable = true;
 };
 
@@ -71,12 +71,12 @@ class Client {
 
   // Keeps the session alive and hears events, until then.
   virtual void Idle(int64_t until_ns) = 0;
-  // Goes to another server, away from all of them for so long, if the door knows of that.
+  // Goes to another server, away from all of them for so long, if the front end knows of that.
   virtual void Move(int64_t away_ms) = 0;
   // Closes the session; the next one begins with the next operation.
   virtual void CloseSession() = 0;
   // Says no more on the session, without closing it; with `silently` its connection stays open.
-  // False if the door cannot do that.
+  // False if the front end cannot do that.
   virtual bool AbandonSession(bool silently) = 0;
 
   // Counts sessions, from 1; 0 before the first one. Watches and ephemeral nodes belong to one.

@@ -80,7 +80,7 @@ void Fields(Target& line, Field& field, const Line*) {
   field("watch", line.watch, int64_t{0});
   field("type", line.type, "");
   field("session", line.session, int64_t{0});
-  field("door", line.door, "");
+  field("frontend", line.frontend, "");
   field("new", line.new_session, false);
   field("timeout_ms", line.timeout_ms, 0);
   field("answered", line.answered_ns, int64_t{0});

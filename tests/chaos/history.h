@@ -19,7 +19,8 @@
 //  - All data written to one path are different, so that a write can be known by what was read;
 //    only creations of one path all have the same data. What stands first in the data of counters
 //    and accounts is a number: "17" or "17 4.231". Logs are entries with a blank between two.
-//  - On the native door too, lines are written on the thread on which the client library tells of
+//  - On the native front end too, lines are written on the thread on which the client library tells
+//  of
 //    answers and events, in their order.
 //  - Nodes are made by creations that are in the history too, also the ones that prepare a workload
 //    (all processes may try: one is made, the others are refused).
@@ -49,7 +50,7 @@ enum class What : uint8_t {
   kRefused,       // "refused": it did not happen and never will
   kUnknown,       // "unknown": it may have happened, may still happen, or never
   kEvent,         // "event"
-  kWatchReset,    // "watch-reset": the door says that events may have been missed
+  kWatchReset,    // "watch-reset": the front end says that events may have been missed
   kConnected,     // "connected"
   kDisconnected,  // "disconnected"
   kExpired,       // "expired": a server says that the session has ended
@@ -127,14 +128,14 @@ struct Line {
   // --- Watches -----------------------------------------------------------------------------------
 
   // Number of the watch: of the invoke of a watch, of an event, a watch-reset. The ok of a watch on
-  // the ZooKeeper door has the data and stat, or the children, of the read that set it.
+  // the ZooKeeper front end has the data and stat, or the children, of the read that set it.
   int64_t watch = 0;
   std::string type;  // of an event: "created", "deleted", "changed", "children"
 
   // --- Sessions ----------------------------------------------------------------------------------
 
   int64_t session = 0;
-  std::string door;          // of a connected: "zookeeper" or "native"
+  std::string frontend;      // of a connected: "zookeeper" or "native"
   bool new_session = false;  // "new", of a connected
   int32_t timeout_ms = 0;    // of a connected: as negotiated
   // "answered", of a disconnected, an expired, an abandoned: when the last message that was

@@ -40,7 +40,7 @@ Line Full() {
   line.watch = 5;
   line.type = "changed";
   line.session = 0x7234567890abcdef;
-  line.door = "native";
+  line.frontend = "native";
   line.new_session = true;
   line.timeout_ms = 4000;
   line.answered_ns = 81'200'000'000;

@@ -153,7 +153,7 @@ void NativeClient::WriteSessionEvent(const SessionEvent& event) {
       server_ = event.server;
       line.what = What::kConnected;
       line.server = server_;
-      line.door = "native";
+      line.frontend = "native";
       line.new_session = event.type == SessionEvent::Type::kConnected;
       line.timeout_ms = timeout_ms_;
       break;

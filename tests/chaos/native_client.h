@@ -1,4 +1,4 @@
-// A client over the native door, by the client library. Calls go on when a member fails: their
+// A client over the native front end, by the client library. Calls go on when a member fails: their
 // outcome is unknown only after a deadline or the end of the session.
 //
 // Outcomes and events are written on the library's thread, in the order in which it tells them.

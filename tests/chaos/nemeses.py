@@ -24,7 +24,7 @@ LANES = {
 }
 NAMES = tuple(name for names in LANES.values() for name in names)
 LANE_OF = {name: lane for lane, names in LANES.items() for name in names}
-# What ZooKeeper cannot take, or has no door for.
+# What ZooKeeper cannot take, or has no front end for.
 ONLY_QUORATE = ("transfer", "wipe", "full-disk")
 ONLY_PACKETS = ("loss", "duplicate", "reorder", "rate")  # which proxies of connections do not have
 SERVE_SECONDS = 30

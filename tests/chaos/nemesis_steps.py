@@ -316,7 +316,7 @@ class _Steps:
         log = runner.Log(os.path.join(options.output, "nemesis-steps.jsonl"))
         names = [name for name in nemeses.NAMES if self.applies(name)]
         self.scene = runner.Scene(argparse.Namespace(
-            server=options.server, size=3, seed=1, doors=["zookeeper"], workloads=[], recipes=[], nemeses=names,
+            server=options.server, size=3, seed=1, frontends=["zookeeper"], workloads=[], recipes=[], nemeses=names,
             why_no_network=options.why_no_network, environment={}, output=options.output, directory=options.directory,
             session_timeout_ms=4000), options.directory, log)
         self.cluster = self.scene.cluster

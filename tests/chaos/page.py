@@ -341,13 +341,13 @@ def write(directory):
     faults = Faults(log, begin, end)
     configuration = [("seed", about["seed"]), ("server", about["server"]), ("members", about["size"]),
                      ("time", f"{about['seconds']:g} s"),
-                     ("workers", f"{len(about['doors'])} ({', '.join(about['doors'])}) of {about['clients']} clients"),
+                     ("workers", f"{len(about['frontends'])} ({', '.join(about['frontends'])}) of {about['clients']} clients"),
                      ("session timeout", f"{about['session_timeout_ms']} ms"),
                      ("workloads", ", ".join(about["workloads"])), ("nemeses", ", ".join(about["nemeses"]) or "none")]
     configuration += [("planted", value) for value in about["environment"].values()]
     configuration += [(f"left out: {name}", why) for name, why in about["left_out"].items()]
     repeat = (f"tests/chaos/run --minutes {about['seconds'] / 60:g} --seed {about['seed']} --size {about['size']} "
-              f"--workers {len(about['doors'])} --session-timeout-ms {about['session_timeout_ms']} "
+              f"--workers {len(about['frontends'])} --session-timeout-ms {about['session_timeout_ms']} "
               f"--nemesis {','.join(about['nemeses']) or 'none'} --workload {','.join(about['workloads'])}")
     served = outcome.get("served_after")
     body = [

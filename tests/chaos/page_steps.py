@@ -15,7 +15,7 @@ BEGIN = 100  # in seconds, as all times here
 VOID = ("meta", "line", "path")
 LOG = (
     (99, "run", {"seed": 7, "seconds": 10, "size": 3, "server": "quorate", "workloads": ["register", "lock", "queue"],
-                 "nemeses": ["kill-leader", "worker-pause"], "doors": ["zookeeper", "native"], "clients": 2,
+                 "nemeses": ["kill-leader", "worker-pause"], "frontends": ["zookeeper", "native"], "clients": 2,
                  "session_timeout_ms": 1500, "left_out": {"ring": "of three all are neighbours"}, "environment": {}}),
     (BEGIN, "begin", {}),
     (BEGIN, "leader", {"member": 1}),

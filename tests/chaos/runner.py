@@ -83,7 +83,7 @@ class Scene:
         names = options.nemeses
         with contextlib.ExitStack() as stack:
             if not options.why_no_network:
-                network = Network(options.size, len(options.doors), options.seed)
+                network = Network(options.size, len(options.frontends), options.seed)
                 stack.callback(network.end)
                 network.enter()
             elif options.server == "quorate":
@@ -99,8 +99,8 @@ class Scene:
             servers = {"zookeeper": self.cluster.hosts()}
             if options.server == "quorate":
                 servers["native"] = self.cluster.command("grpc")
-            doors = options.doors if options.workloads else []
-            self.workers = Workers(doors, servers, options, options.output, network)
+            frontends = options.frontends if options.workloads else []
+            self.workers = Workers(frontends, servers, options, options.output, network)
             self.recipes = Recipes(options.recipes, self.cluster, options, network)
             self.ending = stack.pop_all()
         self.to_launch = set()
@@ -311,7 +311,7 @@ def run(options, quiet=False):
     outcome, log = Outcome(), Log(os.path.join(options.output, "nemesis.jsonl"))
     planned = plan.make(options.seed, options.seconds, options.nemeses, options.session_timeout_ms / 1000)
     log.write("run", seed=options.seed, seconds=options.seconds, size=options.size, server=options.server,
-              workloads=options.workloads + options.recipes, nemeses=list(options.nemeses), doors=options.doors,
+              workloads=options.workloads + options.recipes, nemeses=list(options.nemeses), frontends=options.frontends,
               clients=options.clients, session_timeout_ms=options.session_timeout_ms,
               left_out=options.left_out, environment=options.environment)
     scene = Scene(options, options.directory, log)
@@ -475,7 +475,7 @@ def judge_progress(scene, options, calms, outcome):
     found = progress.Progress(scene.workers.sources(times["begin"], end), calms, options.rate)
     outcome.calm_seconds, outcome.share = round(found.calm_seconds, 1), found.share()
     outcome.share_calm = found.share("calm")
-    if options.rate * options.clients * len(options.doors) <= progress.RATE_MAX:
+    if options.rate * options.clients * len(options.frontends) <= progress.RATE_MAX:
         is_long = options.seconds >= progress.ALL_MIN_SECONDS
         found.judge_shares(is_long and len(options.nemeses) + len(options.left_out) in (0, len(nemeses.NAMES)))
     # What it takes another server to go on is its own affair.

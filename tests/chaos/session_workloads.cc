@@ -192,7 +192,7 @@ class Watch : public Workload {
     const Line topics = Perform(List(RootOf(name()), false));
     if (topics.children.empty()) return;
     const std::string& topic = topics.children[Below(topics.children.size())];
-    // Only lasting ones are there on the native door.
+    // Only lasting ones are there on the native front end.
     if (!watched_.contains(topic)) SetWatch(topic, is_native_ || Chance(0.5));
   }
 
@@ -232,7 +232,7 @@ class Watch : public Workload {
       topic->is_present = true;
     }
     topic->left_until_ns = NowNs() + 2 * client()->session_timeout_ms() * kNsInMs;
-    // Not every door can abandon one.
+    // Not every front end can abandon one.
     if (Chance(0.5) || !client()->AbandonSession(false)) client()->CloseSession();
   }
 

@@ -85,10 +85,10 @@ def one(options, number, differs):
         setattr(changed, key, value)
     changed.nemeses = list(changed.nemeses)
     changed.left_out = options.leave_out(changed)
-    doors = ("zookeeper", "native") if changed.server == "quorate" else ("zookeeper",)
-    changed.doors = [doors[i % len(doors)] for i in range(changed.workers)]
+    frontends = ("zookeeper", "native") if changed.server == "quorate" else ("zookeeper",)
+    changed.frontends = [frontends[i % len(frontends)] for i in range(changed.workers)]
     if changed.recipes and changed.server != "quorate":
-        raise harness.Skipped("ZooKeeper has no native door")
+        raise harness.Skipped("ZooKeeper has no native front end")
     outcome = runner.run(changed, quiet=True)
     path = page.write(changed.output)
     assert not outcome.problems, "\n".join([*outcome.problems, f"seed {changed.seed}, page: {path}"])

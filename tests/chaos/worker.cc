@@ -1,7 +1,7 @@
 // worker: the clients of a chaos run that share a process. Writes what they do and hear into a
 // history (tests/chaos/history.h).
 //
-//   worker --process 1 --door zookeeper --servers 127.0.0.1:2181,127.0.0.1:2182 --clients 8
+//   worker --process 1 --frontend zookeeper --servers 127.0.0.1:2181,127.0.0.1:2182 --clients 8
 //       --first-client 0 --workloads register,bank --seed 7 --history /tmp/history-1.jsonl
 //
 // Prepares what the workloads need, says "worker ready" on the standard output, and runs until
@@ -44,7 +44,7 @@ constexpr int64_t kAwayMsMax = 200;
 
 struct Options {
   int32_t process = 0;
-  std::string door = "zookeeper";
+  std::string frontend = "zookeeper";
   std::string servers;
   int32_t clients = 8;
   int32_t first_client = 0;
@@ -64,7 +64,7 @@ class Runner {
         recorder_(recorder),
         random_(simulation::Spread(options.seed) + static_cast<uint64_t>(Number(options, place)),
                 "runner") {
-    const bool is_native = options.door == "native";
+    const bool is_native = options.frontend == "native";
     const ClientSettings settings = {.number = Number(options, place),
                                      .servers = absl::StrSplit(options.servers, ','),
                                      .session_timeout_ms = options.session_timeout_ms,
@@ -212,7 +212,7 @@ int main(int argc, char** argv) {
   quorate::chaos::Options options;
   CLI::App app("Clients of a chaos run.");
   app.add_option("--process", options.process, "goes into the history")->required();
-  app.add_option("--door", options.door)->check(CLI::IsMember({"zookeeper", "native"}));
+  app.add_option("--frontend", options.frontend)->check(CLI::IsMember({"zookeeper", "native"}));
   app.add_option("--servers", options.servers, "host:port,...; numeric addresses")->required();
   app.add_option("--clients", options.clients)->check(CLI::Range(1, 200));
   app.add_option("--first-client", options.first_client,

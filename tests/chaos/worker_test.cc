@@ -241,7 +241,7 @@ TEST_CASE("The history of a worker has what its workloads do, through the death 
   const std::string history = TemporaryFile(is_native ? "native.jsonl" : "zookeeper.jsonl");
   Worker worker({"--process",
                  "3",
-                 "--door",
+                 "--frontend",
                  is_native ? "native" : "zookeeper",
                  "--servers",
                  is_native ? (*servers)->address(1) : (*servers)->zookeeper_address(1),

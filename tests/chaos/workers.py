@@ -1,4 +1,4 @@
-"""The processes of the clients (worker.cc): one a place, which is a node of the network and a door. Who
+"""The processes of the clients (worker.cc): one a place, which is a node of the network and a front end. Who
 is killed is followed by another one in its place, with numbers of its own."""
 
 import json
@@ -92,13 +92,13 @@ class Worker:
 
 
 class Workers:
-    """All of them. `doors`: one a place. `servers`: {door: host:port,...}."""
+    """All of them. `frontends`: one a place. `servers`: {front end: host:port,...}."""
 
-    def __init__(self, doors, servers, options, directory, network=None):
-        self.doors, self.servers, self.options = doors, servers, options
+    def __init__(self, frontends, servers, options, directory, network=None):
+        self.frontends, self.servers, self.options = frontends, servers, options
         self.directory, self.network = directory, network
         self.all = []
-        self.places = range(len(doors))
+        self.places = range(len(frontends))
 
     def start(self):
         workers = [self._start(place) for place in self.places]
@@ -110,9 +110,9 @@ class Workers:
 
     def _start(self, place):
         number = len(self.all) + 1
-        door = self.doors[place]
+        frontend = self.frontends[place]
         history = os.path.join(self.directory, f"history-{number}.jsonl")
-        command = [PROGRAM, "--process", number, "--door", door, "--servers", self.servers[door],
+        command = [PROGRAM, "--process", number, "--frontend", frontend, "--servers", self.servers[frontend],
                    "--clients", self.options.clients, "--first-client", number * CLIENTS_EACH,
                    "--workloads", ",".join(self.options.workloads), "--seed", self.options.seed + number,
                    "--session-timeout-ms", self.options.session_timeout_ms, "--rate", self.options.rate,

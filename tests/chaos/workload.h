@@ -8,7 +8,7 @@
 //   sequence   /chaos/sequence/N/TOKEN- sequential creations; who made a znode may delete it
 //   counter    /chaos/counter/N         "NUMBER TOKEN": one more than was read, set with the
 //                                       version that was read; and add to the first two, on the
-//                                       native door
+//                                       native front end
 //   append     /chaos/append/N.G        "TOKEN TOKEN ...": one more, with the version that was
 //                                       read; generation G + 1 goes on when G is long enough
 //   bank       /chaos/bank/N            "BALANCE TOKEN": transfers by multi of two sets with

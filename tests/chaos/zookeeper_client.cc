@@ -97,7 +97,7 @@ bool ZookeeperClient::TakeHandshake(std::string_view packet, int64_t sent_ns) {
   last_sent_ns_ = answered_ns_ = sent_ns;
   ping_sent_ns_ = 0;
   connected.server = server_;
-  connected.door = "zookeeper";
+  connected.frontend = "zookeeper";
   connected.timeout_ms = timeout_ms_;
   WriteSession(std::move(connected));
   SendSetWatches();

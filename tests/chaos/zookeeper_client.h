@@ -1,7 +1,7 @@
-// A client over the ZooKeeper door, with its own end of the protocol: it does what client libraries
-// do (pings, looks for another server when one is silent for two thirds of the timeout, takes its
-// session and its one-shot watches along), so that the history tells what servers do, not what a
-// library makes of it.
+// A client over the ZooKeeper front end, with its own end of the protocol: it does what client
+// libraries do (pings, looks for another server when one is silent for two thirds of the timeout,
+// takes its session and its one-shot watches along), so that the history tells what servers do, not
+// what a library makes of it.
 //
 // Requests that are under way when the connection ends have an unknown outcome.
 //

@@ -1,4 +1,4 @@
-// Between lines of the history and requests of the ZooKeeper door.
+// Between lines of the history and requests of the ZooKeeper front end.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -8,7 +8,7 @@
 
 namespace quorate::chaos {
 
-// REQUIRES: `invoke` is an operation that the door has (all but "add").
+// REQUIRES: `invoke` is an operation that the front end has (all but "add").
 simulation::Request ToRequest(const Line& invoke);
 
 // The outcome: ok, refused or unknown, with the results.

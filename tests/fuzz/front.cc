@@ -17,7 +17,7 @@ rpc::Config FuzzConfig() {
 
 Front::Front() : config_(FuzzConfig()) { sockets_.SetLoop(&loop_); }
 
-bool TreeService::Work(rpc::Door* door) {
+bool TreeService::Work(rpc::Frontend* frontend) {
   const auto batches = std::exchange(batches_, {});
   const auto syncs = std::exchange(syncs_, {});
   if (batches.empty() && syncs.empty()) return false;
@@ -29,19 +29,19 @@ bool TreeService::Work(rpc::Door* door) {
         ++zxid_;
         tree::StampSequence(command, static_cast<uint64_t>(zxid_));
         tree::StampTime(command, zxid_);
-        tree->Apply(tree::Zxid(zxid_), batch.view(range), origin(), door);
+        tree->Apply(tree::Zxid(zxid_), batch.view(range), origin(), frontend);
       }
     }
   }
-  door->OnBatchApplied();
-  for (const auto& [tag, id] : syncs) door->OnSyncDone(tag, id, tree::Zxid(zxid_));
+  frontend->OnBatchApplied();
+  for (const auto& [tag, id] : syncs) frontend->OnSyncDone(tag, id, tree::Zxid(zxid_));
   return true;
 }
 
 void Front::Settle() {
   do {
     sockets_.RunTurns();
-  } while (service_.Work(&door_));
+  } while (service_.Work(&frontend_));
 }
 
 }  // namespace quorate::fuzz

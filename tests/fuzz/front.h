@@ -1,4 +1,4 @@
-// The ZooKeeper door without threads and sockets, in front of a tree that applies at once.
+// The ZooKeeper front end without threads and sockets, in front of a tree that applies at once.
 //
 // Thread-safety: none.
 #pragma once
@@ -10,7 +10,7 @@
 #include "base/manual_clock.h"
 #include "base/random.h"
 #include "rpc/zk/connection_loop.h"
-#include "rpc/zk/door.h"
+#include "rpc/zk/frontend.h"
 #include "rpc/zk/manual_sockets.h"
 #include "tree/command.h"
 #include "tree/tree.h"
@@ -34,7 +34,7 @@ class TreeService final : public rpc::Service {
   rpc::ServerMetrics metrics() const override { return {}; }
 
   // Applies what was submitted. Whether there was anything.
-  bool Work(rpc::Door* door);
+  bool Work(rpc::Frontend* frontend);
 
  private:
   rpc::GuardedTree tree_;
@@ -68,9 +68,9 @@ class Front {
   ManualClock clock_{1'700'000'000'000};
   SameBytes random_;
   TreeService service_;
-  rpc::zk::ZkDoor door_{config_, &service_, &clock_, &random_};
+  rpc::zk::ZkFrontend frontend_{config_, &service_, &clock_, &random_};
   rpc::zk::ManualSockets sockets_;
-  rpc::zk::ConnectionLoop loop_{&door_, &sockets_};
+  rpc::zk::ConnectionLoop loop_{&frontend_, &sockets_};
 };
 
 }  // namespace quorate::fuzz

@@ -1,5 +1,5 @@
-// Whatever clients of the native door send: messages of sessions, of calls and of watches, beside a
-// session whose requests are well-formed, and whose answers come in their order.
+// Whatever clients of the native front end send: messages of sessions, of calls and of watches,
+// beside a session whose requests are well-formed, and whose answers come in their order.
 #include <google/protobuf/stubs/logging.h>
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include "base/assert.h"
 #include "base/manual_clock.h"
 #include "base/random.h"
-#include "rpc/grpc/native/door.h"
+#include "rpc/grpc/native/frontend.h"
 #include "rpc/grpc/native/manual_transport.h"
 #include "rpc/grpc/native/stream_loop.h"
 #include "rpc/proto/quorate/v1/session.pb.h"
@@ -36,7 +36,7 @@ class NativeFront {
   void Settle() {
     do {
       transport.RunTurns();
-    } while (service_.Work(&door_));
+    } while (service_.Work(&frontend_));
   }
 
   ManualTransport transport;
@@ -58,8 +58,8 @@ class NativeFront {
   ManualClock clock_{1'700'000'000'000};
   CountingBytes random_;
   TreeService service_;
-  rpc::native::NativeDoor door_{config_, &service_, &clock_, &random_};
-  rpc::native::StreamLoop loop_{&door_, &transport};
+  rpc::native::NativeFrontend frontend_{config_, &service_, &clock_, &random_};
+  rpc::native::StreamLoop loop_{&frontend_, &transport};
 };
 
 // Checks that the answers on a session's stream come in the order of the ids.

@@ -1,4 +1,4 @@
-"""What only the native door can do to a cluster."""
+"""What only the native front end can do to a cluster."""
 
 import importlib
 import subprocess

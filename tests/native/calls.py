@@ -1,5 +1,5 @@
-"""Calls, sessions and watches through the native door of a real cluster, and the same tree through the
-ZooKeeper door."""
+"""Calls, sessions and watches through the native front end of a real cluster, and the same tree through the
+ZooKeeper front end."""
 
 import base64
 import contextlib
@@ -69,8 +69,8 @@ def shared_calls_do_what_they_say_at_every_member(cluster):
         assert not tree.exists(path).result.exists, "a part of a failed transaction was made"
 
 
-def shared_both_doors_show_the_same_tree(cluster):
-    path = _fresh("doors")
+def shared_both_frontends_show_the_same_tree(cluster):
+    path = _fresh("frontends")
     zookeeper = _zookeeper(cluster, 3)
     try:
         zookeeper.create(path, b"of kazoo")
@@ -118,7 +118,7 @@ def shared_an_abandoned_session_expires(cluster):
     raise AssertionError("a session that has expired was opened")
 
 
-def shared_identities_count_at_both_doors(cluster):
+def shared_identities_count_at_both_frontends(cluster):
     path = _fresh("secret")
     acl = [types.Acl(permissions=31, scheme="auth")]
     alice = types.Credential(scheme="digest", secret=b"alice:wonder")

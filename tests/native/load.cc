@@ -1,5 +1,5 @@
-// native_load: how fast the native door is. Sessions over gRPC, each with so many requests under
-// way at any time, and what that costs the servers.
+// native_load: how fast the native front end is. Sessions over gRPC, each with so many requests
+// under way at any time, and what that costs the servers.
 //
 //   native_load --servers HOST:PORT,... --operation write|read [--sessions 30] [--depth 1]
 //               [--seconds 5] [--bytes 100] [--pids PID,...]
@@ -242,7 +242,7 @@ int Run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("How fast the native door is.");
+  CLI::App app("How fast the native front end is.");
   app.add_option("--servers", options.servers, "gRPC addresses")->delimiter(',')->required();
   app.add_option("--operation", options.operation)->check(CLI::IsMember({"write", "read"}));
   app.add_option("--sessions", options.sessions)->check(CLI::PositiveNumber);

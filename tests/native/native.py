@@ -1,4 +1,4 @@
-"""A client of the native door for tests, over grpcio: unary calls, watches, and sessions that leave
+"""A client of the native front end for tests, over grpcio: unary calls, watches, and sessions that leave
 everything to the test: nothing is sent again, acknowledged or reconnected by itself."""
 
 import atexit

@@ -121,7 +121,7 @@ class Scene:
 
     def __init__(self, server):
         if server != "quorate":
-            raise harness.Skipped("ZooKeeper has no native door")
+            raise harness.Skipped("ZooKeeper has no native front end")
         if not os.access(WORKER, os.X_OK):
             raise AssertionError(f"{WORKER} is missing: bazel build --config=opt //tests/native/recipes:all")
         self.seed = int(os.environ.get("QUORATE_SEED", random.randrange(1 << 32)))

@@ -36,8 +36,8 @@ NativeServer::NativeServer(const rpc::Config& config, rpc::Service* service, con
       random_(simulation_.random("native streams")),
       member_(member),
       life_(std::move(life)),
-      door_(config, service, clock, random),
-      loop_(&door_, &transport_) {
+      frontend_(config, service, clock, random),
+      loop_(&frontend_, &transport_) {
   transport_.SetLoop(&loop_);
 }
 

@@ -1,4 +1,4 @@
-// The native front end of a simulated server: the real NativeDoor and StreamLoop, whose clients
+// The native front end of a simulated server: the real NativeFrontend and StreamLoop, whose clients
 // reach them over the simulated network. gRPC and its threads are left out: each connection carries
 // one session's stream.
 //
@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "rpc/grpc/native/door.h"
+#include "rpc/grpc/native/frontend.h"
 #include "rpc/grpc/native/manual_transport.h"
 #include "rpc/grpc/native/stream_loop.h"
 #include "rpc/server/config.h"
@@ -33,7 +33,7 @@ class NativeServer : public ServerPort {
                std::shared_ptr<Life> life);
   ~NativeServer() override;
 
-  rpc::Door* door() { return &door_; }
+  rpc::Frontend* frontend() { return &frontend_; }
   // From now on clients can connect. `after_call` follows each call of the loop.
   void Start(Scheduler::Task after_call);
   // The process is gone. With `silent`, so is the machine, and no client is notified.
@@ -67,7 +67,7 @@ class NativeServer : public ServerPort {
   Random& random_;
   const size_t member_;
   const std::shared_ptr<Life> life_;
-  rpc::native::NativeDoor door_;
+  rpc::native::NativeFrontend frontend_;
   rpc::native::ManualTransport transport_;
   rpc::native::StreamLoop loop_;
   Scheduler::Task after_call_;

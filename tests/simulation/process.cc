@@ -196,19 +196,19 @@ Process::Process(Machine* machine, std::unique_ptr<consensus::DataDir> data_dir,
   replica_ =
       std::make_unique<rpc::Replica>(std::move(options), incarnation, data_dir_.get(), store_.get(),
                                      &raft_random_, &machine->clock(), &links_, this);
-  door_ =
-      std::make_unique<rpc::zk::ZkDoor>(config_, replica_.get(), &machine->clock(), &byte_random_);
-  loop_ = std::make_unique<rpc::zk::ConnectionLoop>(door_.get(), &sockets_);
-  front_ = door_.get();
+  frontend_ = std::make_unique<rpc::zk::ZkFrontend>(config_, replica_.get(), &machine->clock(),
+                                                    &byte_random_);
+  loop_ = std::make_unique<rpc::zk::ConnectionLoop>(frontend_.get(), &sockets_);
+  front_ = frontend_.get();
   if (simulation_.options().clients.native_count > 0) {
     native_ =
         std::make_unique<NativeServer>(config_, replica_.get(), &machine->clock(), &byte_random_,
                                        machine->site().clients, number_, life_);
-    doors_.emplace(std::vector<rpc::Doors::Entry>{{door_.get(), rpc::kZooKeeperTags},
-                                                  {native_->door(), rpc::kNativeTags}});
-    front_ = &*doors_;
+    frontends_.emplace(std::vector<rpc::Frontends::Entry>{{frontend_.get(), rpc::kZooKeeperTags},
+                                                          {native_->frontend(), rpc::kNativeTags}});
+    front_ = &*frontends_;
   }
-  replica_->SetDoor(this);
+  replica_->SetFrontend(this);
   replica_->SetApplyObserver(this);
 }
 
@@ -374,7 +374,7 @@ void Process::OnDiverged(const rpc::Divergence& divergence) {
                                divergence.own_digest, divergence.majority_digest));
 }
 
-// --- rpc::Door -----------------------------------------------------------------------------------
+// --- rpc::Frontend -------------------------------------------------------------------------------
 
 void Process::OnTreeReplaced(const tree::Tree& tree) {
   applied_ = Index{static_cast<uint64_t>(tree.last_zxid().value())};

@@ -1,5 +1,5 @@
-// A server process on a simulated machine: the real replica, door and log, stepped by hand. Each
-// piece of work is an event of its own, so that everything else can come in between.
+// A server process on a simulated machine: the real replica, front end and log, stepped by hand.
+// Each piece of work is an event of its own, so that everything else can come in between.
 //
 // Thread-safety: none.
 #pragma once
@@ -17,10 +17,10 @@
 #include "base/random.h"
 #include "consensus/log/data_dir.h"
 #include "rpc/server/config.h"
-#include "rpc/server/doors.h"
+#include "rpc/server/frontends.h"
 #include "rpc/server/replica.h"
 #include "rpc/zk/connection_loop.h"
-#include "rpc/zk/door.h"
+#include "rpc/zk/frontend.h"
 #include "tests/simulation/client_network.h"
 #include "tests/simulation/disk_witness.h"
 #include "tests/simulation/life.h"
@@ -32,7 +32,7 @@
 namespace quorate::simulation {
 
 class Process : public rpc::ReplicaHost,
-                public rpc::Door,
+                public rpc::Frontend,
                 public rpc::ApplyObserver,
                 public rpc::PeerHandler {
  public:
@@ -90,7 +90,7 @@ class Process : public rpc::ReplicaHost,
   void OnDiverged(const rpc::Divergence& divergence) override;
   void OnStatusPublished() override {}
 
-  // rpc::Door: the real ones, and the checkers.
+  // rpc::Frontend: the real ones, and the checkers.
   bool IsQuick() const override;
   std::shared_ptr<const rpc::RecentEvents> TakeRecentEvents() const override;
   void OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid) override;
@@ -148,11 +148,11 @@ class Process : public rpc::ReplicaHost,
   SimulatedLinks links_;
   ServerSockets sockets_;
   std::unique_ptr<rpc::Replica> replica_;
-  std::unique_ptr<rpc::zk::ZkDoor> door_;
+  std::unique_ptr<rpc::zk::ZkFrontend> frontend_;
   std::unique_ptr<rpc::zk::ConnectionLoop> loop_;
-  std::unique_ptr<NativeServer> native_;  // nullptr in runs without clients for it
-  std::optional<rpc::Doors> doors_;       // if there are two
-  rpc::Door* front_ = nullptr;            // whichever clients are behind
+  std::unique_ptr<NativeServer> native_;     // nullptr in runs without clients for it
+  std::optional<rpc::Frontends> frontends_;  // if there are two
+  rpc::Frontend* front_ = nullptr;           // whichever clients are behind
   std::array<bool, 8> scheduled_ = {};
   int64_t ticks_ = 0;
   consensus::Index applied_;

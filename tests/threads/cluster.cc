@@ -12,10 +12,10 @@
 #include "base/random.h"
 #include "base/thread.h"
 #include "consensus/log/env.h"
-#include "rpc/grpc/door.h"
-#include "rpc/grpc/native/entrance.h"
+#include "rpc/grpc/frontend.h"
+#include "rpc/grpc/native/stack.h"
 #include "rpc/server/checkpoint_label.h"
-#include "rpc/server/doors.h"
+#include "rpc/server/frontends.h"
 #include "rpc/server/incarnation.h"
 #include "rpc/zk/listener.h"
 #include "tree/store/rocks_record_store.h"
@@ -116,40 +116,41 @@ class Links final : public rpc::PeerLinks {
 
 // Takes its time while a snapshot replaces the tree and the tree is locked, so that readers come in
 // the middle of it.
-class SlowDoor final : public rpc::Door {
+class SlowFrontend final : public rpc::Frontend {
  public:
-  explicit SlowDoor(std::vector<rpc::Doors::Entry> doors) : doors_(std::move(doors)) {}
+  explicit SlowFrontend(std::vector<rpc::Frontends::Entry> frontends)
+      : frontends_(std::move(frontends)) {}
 
-  bool IsQuick() const override { return doors_.IsQuick(); }
+  bool IsQuick() const override { return frontends_.IsQuick(); }
   void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                    const tree::EventAcls& acls) override {
-    doors_.OnNodeEvent(type, path, zxid, acls);
+    frontends_.OnNodeEvent(type, path, zxid, acls);
   }
   void OnSessionAttached(const tree::SessionInfo& session) override {
-    doors_.OnSessionAttached(session);
+    frontends_.OnSessionAttached(session);
   }
   void OnSessionClosed(tree::SessionId session, tree::Zxid zxid) override {
-    doors_.OnSessionClosed(session, zxid);
+    frontends_.OnSessionClosed(session, zxid);
   }
-  void OnResult(tree::ApplyResult result) override { doors_.OnResult(std::move(result)); }
+  void OnResult(tree::ApplyResult result) override { frontends_.OnResult(std::move(result)); }
   void OnTreeReplaced(const tree::Tree& tree) override {
     std::this_thread::sleep_for(kReplacementTime);
-    doors_.OnTreeReplaced(tree);
+    frontends_.OnTreeReplaced(tree);
   }
   std::shared_ptr<const rpc::RecentEvents> TakeRecentEvents() const override {
-    return doors_.TakeRecentEvents();
+    return frontends_.TakeRecentEvents();
   }
   void OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid) override {
-    doors_.OnRecentEvents(parts, zxid);
+    frontends_.OnRecentEvents(parts, zxid);
   }
-  std::vector<int64_t> HeldUpSessions() override { return doors_.HeldUpSessions(); }
-  void OnBatchApplied() override { doors_.OnBatchApplied(); }
+  std::vector<int64_t> HeldUpSessions() override { return frontends_.HeldUpSessions(); }
+  void OnBatchApplied() override { frontends_.OnBatchApplied(); }
   void OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) override {
-    doors_.OnSyncDone(origin_tag, sync_id, zxid);
+    frontends_.OnSyncDone(origin_tag, sync_id, zxid);
   }
 
  private:
-  rpc::Doors doors_;
+  rpc::Frontends frontends_;
 };
 
 }  // namespace
@@ -287,13 +288,13 @@ class Member final : private rpc::ReplicaHost {
   void MakeFrontEnds() {
     const Clock* clock = Clock::System();
     RandomBytes* random = RandomBytes::System();
-    door_ = std::make_unique<rpc::zk::ZkDoor>(config_, replica_.get(), clock, random);
-    listener_ = std::make_unique<rpc::zk::ZkListener>(door_.get());
-    grpc_ = std::make_unique<rpc::GrpcDoor>(config_, replica_.get(), replica_.get(), clock);
-    native_ = std::make_unique<rpc::native::NativeEntrance>(config_, replica_.get(), clock, random);
-    both_ = std::make_unique<SlowDoor>(std::vector<rpc::Doors::Entry>{
-        {door_.get(), rpc::kZooKeeperTags}, {native_->door(), rpc::kNativeTags}});
-    replica_->SetDoor(both_.get());
+    frontend_ = std::make_unique<rpc::zk::ZkFrontend>(config_, replica_.get(), clock, random);
+    listener_ = std::make_unique<rpc::zk::ZkListener>(frontend_.get());
+    grpc_ = std::make_unique<rpc::GrpcFrontend>(config_, replica_.get(), replica_.get(), clock);
+    native_ = std::make_unique<rpc::native::NativeStack>(config_, replica_.get(), clock, random);
+    both_ = std::make_unique<SlowFrontend>(std::vector<rpc::Frontends::Entry>{
+        {frontend_.get(), rpc::kZooKeeperTags}, {native_->frontend(), rpc::kNativeTags}});
+    replica_->SetFrontend(both_.get());
   }
 
   // rpc::ReplicaHost
@@ -312,11 +313,11 @@ class Member final : private rpc::ReplicaHost {
   Links links_;
   std::unique_ptr<consensus::DataDir> data_dir_;
   std::unique_ptr<tree::RecordStore> store_;
-  std::unique_ptr<rpc::zk::ZkDoor> door_;
+  std::unique_ptr<rpc::zk::ZkFrontend> frontend_;
   std::unique_ptr<rpc::zk::ZkListener> listener_;
-  std::unique_ptr<rpc::GrpcDoor> grpc_;
-  std::unique_ptr<rpc::native::NativeEntrance> native_;
-  std::unique_ptr<SlowDoor> both_;
+  std::unique_ptr<rpc::GrpcFrontend> grpc_;
+  std::unique_ptr<rpc::native::NativeStack> native_;
+  std::unique_ptr<SlowFrontend> both_;
   std::unique_ptr<rpc::Replica> replica_;  // ends before those that it tells of what is applied
 };
 

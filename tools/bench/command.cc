@@ -222,7 +222,8 @@ void AddClusterOptions(CLI::App* command, Arguments* arguments) {
   compared.label = "compared";
   command->add_option("--servers", servers.servers,
                       "Servers to measure: host:port[,host:port...], their client ports");
-  command->add_flag("--native", servers.native, "Those are gRPC ports: measure the native door");
+  command->add_flag("--native", servers.native,
+                    "Those are gRPC ports: measure the native front end");
   command->add_option("--compare", compared.servers,
                       "Servers to compare with, in turns: any that speak the ZooKeeper protocol");
   command->add_flag("--compare-native", compared.native, "Those are gRPC ports");

@@ -1,4 +1,5 @@
-// One workload at one cluster, over either door: what the course of a measurement (run.h) drives.
+// One workload at one cluster, over either front end: what the course of a measurement (run.h)
+// drives.
 //
 // Thread-safety: one thread; it works only while one of its functions is running.
 #pragma once

@@ -1,5 +1,5 @@
-// write, read and mix over the gRPC door, with the C++ client: a client for each connection, each
-// with its own thread.
+// write, read and mix over the gRPC front end, with the C++ client: a client for each connection,
+// each with its own thread.
 
 #include <atomic>
 #include <deque>

@@ -76,7 +76,7 @@ Call::Call(StreamLoop* loop, uint32_t tag, std::string client_address, Method me
     : Stream(loop, tag, std::move(client_address)),
       method_(method),
       opened_(loop->now()),
-      identities_(loop->door().config(), address()) {}
+      identities_(loop->frontend().config(), address()) {}
 
 absl::Status Call::OnMessage(std::string_view bytes) {
   if (state_ != State::kNew) return ToStatus(v1::BAD_ARGUMENTS, "a call has one request");
@@ -125,7 +125,7 @@ absl::Status Call::BeginRead(std::string_view bytes) {
   wants_to_continue_ = true;
   state_ = State::kReady;
   if (!options_.linearizable()) return options_.any_state() ? absl::OkStatus() : CheckFresh();
-  if (!loop_->door().service().status().in_touch) return OutOfTouch();
+  if (!loop_->frontend().service().status().in_touch) return OutOfTouch();
   state_ = State::kWaiting;
   loop_->AddBarrier(tag());
   return absl::OkStatus();
@@ -134,7 +134,7 @@ absl::Status Call::BeginRead(std::string_view bytes) {
 absl::Status Call::CheckFresh() {
   const ServerStatus& status = loop_->status();
   if (absl::Status s = CheckCaughtUp(status); !s.ok()) return s;
-  const int64_t limit_ms = loop_->door().config().StaleReadLimitMs();
+  const int64_t limit_ms = loop_->frontend().config().StaleReadLimitMs();
   return limit_ms < 0 ? absl::OkStatus() : CheckContact(status, limit_ms);
 }
 
@@ -165,8 +165,8 @@ template <class Response>
 absl::Status Call::DoRead() {
   Response response;
   response.set_zxid(loop_->seen_zxid().value());
-  const v1::ErrorCode error = Read(loop_->tree(), path_, identities_, loop_->door().members_text(),
-                                   response.mutable_result());
+  const v1::ErrorCode error = Read(loop_->tree(), path_, identities_,
+                                   loop_->frontend().members_text(), response.mutable_result());
   if (error != v1::OK) return FailRead(error);
   loop_->Spend(1 + response.result().ByteSizeLong() / kBytesPerNode +
                identities_.all().size() / kIdentitiesPerNode);
@@ -174,12 +174,12 @@ absl::Status Call::DoRead() {
 }
 
 absl::Status Call::DoList() {
-  NativeDoor& door = loop_->door();
+  NativeFrontend& frontend = loop_->frontend();
   if (list_ == nullptr) {
-    list_ = std::make_unique<ListReader>(&door.listings(), &door.service().memory(), path_,
-                                         static_cast<size_t>(door.config().max_reply_bytes));
+    list_ = std::make_unique<ListReader>(&frontend.listings(), &frontend.service().memory(), path_,
+                                         static_cast<size_t>(frontend.config().max_reply_bytes));
   }
-  const v1::ErrorCode error = list_->Read(loop_->tree(), identities_, door.members_text());
+  const v1::ErrorCode error = list_->Read(loop_->tree(), identities_, frontend.members_text());
   if (error != v1::OK) return FailRead(error);
   loop_->Spend(list_->spent());
   if (!list_->done()) {
@@ -195,7 +195,7 @@ absl::Status Call::DoList() {
 }
 
 absl::Status Call::SendRead(const google::protobuf::MessageLite& response) {
-  MemoryBudget& memory = loop_->door().service().memory();
+  MemoryBudget& memory = loop_->frontend().service().memory();
   if (memory.replies_exceed() && response.ByteSizeLong() > kSmallReplyBytes) {
     memory.CountRefused();
     return ToStatus(v1::UNAVAILABLE,
@@ -224,7 +224,7 @@ absl::Status Call::BeginWrite(std::string_view bytes) {
 }
 
 absl::Status Call::BeginWrite(const Operations& operations) {
-  Service& service = loop_->door().service();
+  Service& service = loop_->frontend().service();
   if (absl::Status s = CheckServing(service); !s.ok()) return s;
   if (service.congested()) {
     return ToStatus(v1::UNAVAILABLE,
@@ -233,8 +233,9 @@ absl::Status Call::BeginWrite(const Operations& operations) {
   for (const v1::Operation& operation : operations) paths_.push_back(PathOf(operation));
   tree::Request request;
   request.identities = identities_.all();
-  request.enforces_quota = loop_->door().config().enforce_quota;
-  const v1::ErrorCode refused = MakeRequest(operations, loop_->door().config(), service, &request);
+  request.enforces_quota = loop_->frontend().config().enforce_quota;
+  const v1::ErrorCode refused =
+      MakeRequest(operations, loop_->frontend().config(), service, &request);
   if (refused != v1::OK) return Fail(refused, {});
   asked_ = KindsOf(request);
   tree::CommandHeader header;
@@ -294,7 +295,7 @@ absl::Status Call::Fail(v1::ErrorCode code, v1::ErrorDetail detail) const {
   if (failed < paths_.size()) detail.set_path(paths_[failed]);
   if (method_ != Method::kTxn) detail.clear_results();
   if (code == v1::TOO_LARGE) {
-    detail.set_data_bytes_max(loop_->door().config().jute_max_buffer_bytes);
+    detail.set_data_bytes_max(loop_->frontend().config().jute_max_buffer_bytes);
   }
   return ToStatus(code, {}, std::move(detail));
 }

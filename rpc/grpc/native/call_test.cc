@@ -189,8 +189,8 @@ TEST_CASE("a long list whose tree is replaced by a snapshot is of the new tree a
   f.transport.Write(txn_tag, creates("m", 0, 1000).SerializeAsString());
   while (f.service.batches.empty()) REQUIRE(f.transport.RunTurn());
   REQUIRE_FALSE(f.transport.outcome(list_tag).has_value());  // it has begun
-  f.service.ReplaceTree(&f.door);
-  f.door.OnBatchApplied();
+  f.service.ReplaceTree(&f.frontend);
+  f.frontend.OnBatchApplied();
   f.transport.RunTurns();
   REQUIRE(f.CodeOf(list_tag) == absl::StatusCode::kOk);
   v1::ListResponse listed;
@@ -421,8 +421,8 @@ TEST_CASE("a member that cannot serve says whether a write may have been made") 
           std::string::npos);
   }
   SECTION("its tree is replaced") {
-    f.service.ReplaceTree(&f.door);
-    f.door.OnBatchApplied();
+    f.service.ReplaceTree(&f.frontend);
+    f.frontend.OnBatchApplied();
     f.transport.RunTurns();
     CHECK(f.CodeOf(tag) == absl::StatusCode::kUnavailable);
   }

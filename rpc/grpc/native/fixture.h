@@ -1,5 +1,5 @@
-// One loop of the native door with its clients, driven by hand in front of a tree that applies when
-// it is told to.
+// One loop of the native front end with its clients, driven by hand in front of a tree that applies
+// when it is told to.
 //
 // Thread-safety: none.
 #pragma once
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/manual_clock.h"
-#include "rpc/grpc/native/door.h"
+#include "rpc/grpc/native/frontend.h"
 #include "rpc/grpc/native/manual_transport.h"
 #include "rpc/grpc/native/stream_loop.h"
 #include "rpc/grpc/native/translation.h"
@@ -200,10 +200,10 @@ class Fixture {
   ManualClock clock{zk::kStartMs};
   zk::CountingBytes random;
   zk::FakeService service;
-  NativeDoor door{config, &service, &clock, &random};
-  Door* told = &door;  // of what is applied
+  NativeFrontend frontend{config, &service, &clock, &random};
+  Frontend* told = &frontend;  // of what is applied
   ManualTransport transport;
-  StreamLoop loop{&door, &transport};
+  StreamLoop loop{&frontend, &transport};
 };
 
 inline v1::ErrorDetail DetailOf(const absl::Status& status) {

@@ -1,4 +1,4 @@
-// Which znodes' events a watch of the native door sees.
+// Which znodes' events a watch of the native front end sees.
 //
 // Thread-safety: values and functions without state.
 #pragma once

@@ -1,5 +1,5 @@
-// The native door's gRPC services, Sessions and Tree, to be registered into a server. They move
-// bytes between gRPC and the streams (stream_thread.h), and do no more.
+// The native front end's gRPC services, Sessions and Tree, to be registered into a server. They
+// move bytes between gRPC and the streams (stream_thread.h), and do no more.
 //
 // Order of things: the services are made, registered, the threads started, the server started; at
 // the end the server is shut down and has nothing under way any more, then the threads are stopped,

@@ -16,7 +16,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "rpc/grpc/native/door.h"
+#include "rpc/grpc/native/frontend.h"
 #include "rpc/grpc/native/stream_thread.h"
 #include "rpc/grpc/native/translation.h"
 #include "rpc/proto/errors.h"
@@ -32,8 +32,8 @@ namespace {
 class ApplyingService final : public Service {
  public:
   ~ApplyingService() override { Stop(); }
-  void Start(Door* door) {
-    door_ = door;
+  void Start(Frontend* frontend) {
+    frontend_ = frontend;
     thread_ = std::thread([this] { Run(); });
   }
   void Stop() {
@@ -83,8 +83,8 @@ class ApplyingService final : public Service {
         syncs.swap(syncs_);
       }
       for (CommandBatch& batch : batches) Apply(&batch);
-      door_->OnBatchApplied();
-      for (const auto& [tag, id] : syncs) door_->OnSyncDone(tag, id, tree_.Read()->last_zxid());
+      frontend_->OnBatchApplied();
+      for (const auto& [tag, id] : syncs) frontend_->OnSyncDone(tag, id, tree_.Read()->last_zxid());
     }
   }
   void Apply(CommandBatch* batch) {
@@ -92,13 +92,14 @@ class ApplyingService final : public Service {
     for (const CommandBatch::Range& range : batch->commands) {
       tree::StampSequence(batch->bytes->data() + range.offset, ++sequence_);
       tree::StampTime(batch->bytes->data() + range.offset, zk::kStartMs);
-      tree->Apply(tree::Zxid(static_cast<int64_t>(sequence_)), batch->view(range), origin(), door_);
+      tree->Apply(tree::Zxid(static_cast<int64_t>(sequence_)), batch->view(range), origin(),
+                  frontend_);
     }
   }
 
   GuardedTree tree_;
   uint64_t sequence_ = 0;
-  Door* door_ = nullptr;
+  Frontend* frontend_ = nullptr;
   std::thread thread_;
   Mutex queue_mutex_;
   std::condition_variable changed_;
@@ -110,7 +111,7 @@ class ApplyingService final : public Service {
 class Front {
  public:
   Front() {
-    service_.Start(&door_);
+    service_.Start(&frontend_);
     threads_.Start();
     grpc::ServerBuilder builder;
     int port = 0;
@@ -136,8 +137,8 @@ class Front {
  private:
   const Config config_ = zk::TestConfig();
   ApplyingService service_;
-  NativeDoor door_{config_, &service_, Clock::System(), RandomBytes::System()};
-  StreamThreads threads_{&door_, 2};
+  NativeFrontend frontend_{config_, &service_, Clock::System(), RandomBytes::System()};
+  StreamThreads threads_{&frontend_, 2};
   NativeServices services_{&threads_};
   std::unique_ptr<grpc::Server> server_;
 

@@ -56,7 +56,7 @@ bool IsLinearizable(const v1::Request& request) {
 SessionStream::SessionStream(StreamLoop* loop, uint32_t tag, std::string client_address)
     : Stream(loop, tag, std::move(client_address)),
       opened_(loop->now()),
-      identities_(loop->door().config(), address()) {}
+      identities_(loop->frontend().config(), address()) {}
 
 SessionStream::~SessionStream() = default;
 
@@ -125,7 +125,7 @@ absl::Status SessionStream::OnOpen(const v1::OpenSession& open) {
       return ToStatus(v1::AUTH_FAILED, {});
     }
   }
-  if (absl::Status s = CheckServing(loop_->door().service()); !s.ok()) return s;
+  if (absl::Status s = CheckServing(loop_->frontend().service()); !s.ok()) return s;
   state_ = State::kCatchingUp;  // Continue goes on, while the tree is locked
   return absl::OkStatus();
 }
@@ -138,7 +138,7 @@ absl::Status SessionStream::TryToBegin() {
 }
 
 absl::Status SessionStream::BeginSession() {
-  const Config& config = loop_->door().config();
+  const Config& config = loop_->frontend().config();
   timeout_ms_ =
       std::clamp(open_.timeout_ms(), config.min_session_timeout_ms, config.max_session_timeout_ms);
   const bool is_new = open_.session_id() == 0;
@@ -156,12 +156,12 @@ absl::Status SessionStream::BeginSession() {
       return ToStatus(v1::SESSION_EXPIRED, {});
     }
   }
-  if (is_new && loop_->door().service().memory().clients_exceed()) {
-    loop_->door().service().memory().CountRefused();
+  if (is_new && loop_->frontend().service().memory().clients_exceed()) {
+    loop_->frontend().service().memory().CountRefused();
     return ToStatus(v1::TOO_MANY_STREAMS,
                     "this member's memory is almost used up (memoryLimitMb); try another one");
   }
-  session_ = is_new ? loop_->door().NewSessionId() : tree::SessionId(open_.session_id());
+  session_ = is_new ? loop_->frontend().NewSessionId() : tree::SessionId(open_.session_id());
   std::string& to = loop_->command_bytes();
   const size_t offset = to.size();
   if (is_new) {
@@ -183,7 +183,7 @@ void SessionStream::SendOpened() {
   v1::SessionOpened opened;
   opened.set_session_id(session_.value());
   opened.set_timeout_ms(timeout_ms_);
-  opened.set_member(loop_->door().service().origin().member);
+  opened.set_member(loop_->frontend().service().origin().member);
   opened.set_last_sequence(info.last_sequence);
   AppendField(v1::SessionResponse::kOpenedFieldNumber, opened, outbox().Open());
   outbox().Close();
@@ -216,14 +216,14 @@ absl::Status SessionStream::CheckTime(std::chrono::steady_clock::time_point now,
   if (state_ == State::kCatchingUp) wants_to_continue_ = true;
   // The client has to learn in time that its session may end elsewhere.
   const int64_t limit_ms =
-      std::max<int64_t>(timeout_ms_ / 2, 3 * loop_->door().config().election_timeout_ms);
+      std::max<int64_t>(timeout_ms_ / 2, 3 * loop_->frontend().config().election_timeout_ms);
   return leader_contact_age_ms > limit_ms ? OutOfTouch() : absl::OkStatus();
 }
 
 tree::CommandHeader SessionStream::Header(tree::CommandKind kind) const {
   tree::CommandHeader header;
   header.kind = kind;
-  header.origin = loop_->door().service().origin();
+  header.origin = loop_->frontend().service().origin();
   header.origin_tag = tag();
   header.session = session_;
   header.attach_zxid = attach_zxid_;
@@ -284,11 +284,11 @@ void SessionStream::BeginWrite(Pending* pending) {
   }
   tree::Request request;
   request.identities = identities_.all();
-  request.enforces_quota = loop_->door().config().enforce_quota;
-  pending->refused =
-      MakeRequest(write.operations(), loop_->door().config(), loop_->door().service(), &request);
+  request.enforces_quota = loop_->frontend().config().enforce_quota;
+  pending->refused = MakeRequest(write.operations(), loop_->frontend().config(),
+                                 loop_->frontend().service(), &request);
   pending->asked = KindsOf(request);
-  const uint32_t version = loop_->door().service().version_in_force();
+  const uint32_t version = loop_->frontend().service().version_in_force();
   if (pending->refused != v1::OK) MakeRefused(pending->refused, version, &request);
   std::string& to = loop_->command_bytes();
   const size_t offset = to.size();
@@ -366,7 +366,7 @@ absl::Status SessionStream::OnResult(tree::ApplyResult result) {
           ToProto(result.ops, pending->asked, response.mutable_write()->mutable_results()));
     }
     if (response.error() == v1::TOO_LARGE) {
-      response.set_data_bytes_max(loop_->door().config().jute_max_buffer_bytes);
+      response.set_data_bytes_max(loop_->frontend().config().jute_max_buffer_bytes);
     }
   }
   Answer(std::move(response), &*pending);
@@ -426,7 +426,7 @@ absl::Status SessionStream::Continue() {
   paused_ = false;
   // Events are before any answer that could show the change.
   absl::Status caught_up = feed_.CatchUp(
-      loop_->door().history(), [this] { return !HasMuchToSend(); },
+      loop_->frontend().history(), [this] { return !HasMuchToSend(); },
       [this](const Event& event) { SendIfSeen(event); });
   if (!caught_up.ok()) return caught_up;
   if (feed_.lagging()) {
@@ -493,16 +493,16 @@ void SessionStream::DoRead(Pending* pending) {
 }
 
 void SessionStream::DoList(Pending* pending) {
-  NativeDoor& door = loop_->door();
+  NativeFrontend& frontend = loop_->frontend();
   if (list_ == nullptr) {
     const std::unique_ptr<v1::Request> request = Release(pending);
-    list_ = std::make_unique<ListReader>(&door.listings(), &door.service().memory(),
+    list_ = std::make_unique<ListReader>(&frontend.listings(), &frontend.service().memory(),
                                          request->list().path(),
-                                         static_cast<size_t>(door.config().max_reply_bytes));
+                                         static_cast<size_t>(frontend.config().max_reply_bytes));
   }
   v1::Response response;
   response.set_zxid(loop_->seen_zxid().value());
-  const v1::ErrorCode error = list_->Read(loop_->tree(), identities_, door.members_text());
+  const v1::ErrorCode error = list_->Read(loop_->tree(), identities_, frontend.members_text());
   loop_->Spend(list_->spent());
   if (error == v1::OK && !list_->done()) {
     wants_to_continue_ = true;
@@ -527,7 +527,7 @@ void SessionStream::AnswerRead(v1::Response response, Pending* pending) {
 template <class Result>
 void SessionStream::DoRead(const std::string& path, Result* result, v1::Response* response) {
   const v1::ErrorCode error =
-      Read(loop_->tree(), path, identities_, loop_->door().members_text(), result);
+      Read(loop_->tree(), path, identities_, loop_->frontend().members_text(), result);
   loop_->Spend(1 + result->ByteSizeLong() / kBytesPerNode +
                identities_.all().size() / kIdentitiesPerNode);
   if (error == v1::OK) return;

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "rpc/grpc/native/fixture.h"
-#include "rpc/server/doors.h"
-#include "rpc/zk/door.h"
+#include "rpc/server/frontends.h"
+#include "rpc/zk/frontend.h"
 
 namespace quorate::rpc::native {
 namespace {
@@ -46,7 +46,7 @@ TEST_CASE("requests are answered in their order, reads after the writes before t
   // The writes behind the read wait for it.
   REQUIRE(f.service.batches.size() == 1);
   CHECK(f.service.batches[0].commands.size() == 1);
-  f.service.Apply(&f.door);
+  f.service.Apply(&f.frontend);
   f.transport.RunTurns();
   REQUIRE(f.service.batches.size() == 1);
   CHECK(f.service.batches[0].commands.size() == 2);
@@ -267,14 +267,14 @@ TEST_CASE("a session that moves to another stream ends the first one") {
   CHECK(f.service.ReadTree()->session_count() == 1);
 }
 
-TEST_CASE("a session moves between the doors") {
+TEST_CASE("a session moves between the front ends") {
   Fixture f;
-  zk::ZkDoor zk_door(f.config, &f.service, &f.clock, &f.random);
+  zk::ZkFrontend zk_frontend(f.config, &f.service, &f.clock, &f.random);
   zk::ManualSockets sockets;
-  zk::ConnectionLoop zk_loop(&zk_door, &sockets);
+  zk::ConnectionLoop zk_loop(&zk_frontend, &sockets);
   sockets.SetLoop(&zk_loop);
-  Doors doors({{&zk_door, kZooKeeperTags}, {&f.door, kNativeTags}});
-  f.told = &doors;
+  Frontends frontends({{&zk_frontend, kZooKeeperTags}, {&f.frontend, kNativeTags}});
+  f.told = &frontends;
   v1::SessionOpened opened;
   const uint32_t tag = f.OpenSession(&opened);
   f.CallOne(tag, WriteRequest(1, 1, {CreateOp("/e", "", v1::EPHEMERAL)}));
@@ -341,8 +341,8 @@ TEST_CASE("who has no session learns that in time") {
     CHECK(f.CodeOf(tag) == absl::StatusCode::kUnavailable);
   }
   SECTION("the tree was replaced") {
-    f.service.ReplaceTree(&f.door);
-    f.door.OnBatchApplied();
+    f.service.ReplaceTree(&f.frontend);
+    f.frontend.OnBatchApplied();
     f.Settle();
     CHECK(f.CodeOf(tag) == absl::StatusCode::kUnavailable);
   }
@@ -467,8 +467,8 @@ TEST_CASE("what makes no sense, or cannot go on, ends the stream with the reason
     CHECK(error_of(up) == v1::BAD_ARGUMENTS);
   }
   SECTION("a tree that was replaced") {
-    f.service.ReplaceTree(&f.door);
-    f.door.OnBatchApplied();
+    f.service.ReplaceTree(&f.frontend);
+    f.frontend.OnBatchApplied();
     f.Settle();
     CHECK(error_of(up) == v1::UNAVAILABLE);
   }
@@ -587,14 +587,14 @@ TEST_CASE("the watches of a session's stream that ends are dropped in pieces") {
     }
     REQUIRE(f.Call(tag, requests).items_size() == 1000);
   }
-  CHECK(f.door.watch_totals().count == kWatches);
-  CHECK(f.door.watch_totals().bytes > kWatches * 100);
+  CHECK(f.frontend.watch_totals().count == kWatches);
+  CHECK(f.frontend.watch_totals().bytes > kWatches * 100);
   const size_t locked = f.service.tree_reads;
   f.transport.Cancel(tag);
   CHECK(f.service.tree_reads - locked >= kWatches / kNodesPerHold);
   CHECK(f.loop.longest_hold() <= 2 * kNodesPerHold);
-  CHECK(f.door.watch_totals().count == 0);
-  CHECK(f.door.watch_totals().bytes == 0);
+  CHECK(f.frontend.watch_totals().count == 0);
+  CHECK(f.frontend.watch_totals().bytes == 0);
 }
 
 TEST_CASE(
@@ -642,7 +642,7 @@ TEST_CASE("events that come while the watches of a stream are dropped do no harm
     f.transport.Write(f.transport.Open(Method::kTxn), change.SerializeAsString());
   }
   f.transport.RunTurns();
-  f.service.Apply(&f.door);  // the events wait in the inbox
+  f.service.Apply(&f.frontend);  // the events wait in the inbox
   f.transport.Cancel(tag);
   f.Settle();
   CHECK(f.Received(tag).items().empty());
@@ -655,11 +655,11 @@ TEST_CASE("sessions of a loop of streams that is held up are named as long as th
   v1::SessionOpened opened;
   f.OpenSession(&opened);
   f.clock.Advance(600);
-  CHECK(f.door.HeldUpSessions().empty());
+  CHECK(f.frontend.HeldUpSessions().empty());
   f.clock.Advance(1);
-  CHECK(f.door.HeldUpSessions() == std::vector<int64_t>{opened.session_id()});
+  CHECK(f.frontend.HeldUpSessions() == std::vector<int64_t>{opened.session_id()});
   f.loop.OnTimer();
-  CHECK(f.door.HeldUpSessions().empty());
+  CHECK(f.frontend.HeldUpSessions().empty());
 }
 
 TEST_CASE("a read of a session that meets a snapshot is not answered from it") {
@@ -672,7 +672,7 @@ TEST_CASE("a read of a session that meets a snapshot is not answered from it") {
   *change.add_operations() = SetOp("/a", "1");
   f.transport.Write(f.transport.Open(Method::kTxn), change.SerializeAsString());
   f.transport.RunTurns();
-  f.service.ReplaceTree(&f.door);
+  f.service.ReplaceTree(&f.frontend);
   f.Send(tag, MessageOf({GetRequestOf(2, "/a")}));
   f.Settle();
   const v1::SessionResponse received = f.Received(tag);

@@ -40,7 +40,7 @@ void SessionStream::DoWatches() {
 
 void SessionStream::TakeWatches() {
   WatchResumption& resumption = resumption_.emplace();
-  const EventHistory& history = loop_->door().history();
+  const EventHistory& history = loop_->frontend().history();
   resumption.next = history.next_number();
   for (Pending& pending : pipeline_) {
     if (pending.stage != Stage::kReady || pending.kind != v1::Request::kWatch) break;
@@ -65,7 +65,7 @@ void SessionStream::TakeWatches() {
 
 v1::ErrorCode SessionStream::TakeWatch(const v1::Request::Watch& watch, v1::Response* response) {
   Scope scope{};
-  const EventHistory& history = loop_->door().history();
+  const EventHistory& history = loop_->frontend().history();
   const tree::Zxid after(watch.after_zxid());
   if (!tree::IsValidPath(watch.path(), /*sequential=*/false) || !FromProto(watch.scope(), &scope) ||
       watch.after_zxid() < 0 || watch_places_.contains(watch.watch_id())) {
@@ -79,7 +79,7 @@ v1::ErrorCode SessionStream::TakeWatch(const v1::Request::Watch& watch, v1::Resp
     response->mutable_watch()->set_oldest_zxid(history.oldest().value());
     return v1::EVENTS_LOST;
   }
-  loop_->door().AddWatch(tag(), watch.path(), scope);
+  loop_->frontend().AddWatch(tag(), watch.path(), scope);
   watch_places_[watch.watch_id()] = {watch.path(), scope};
   watch_bytes_ += watch.path().size();
   return v1::OK;
@@ -87,7 +87,7 @@ v1::ErrorCode SessionStream::TakeWatch(const v1::Request::Watch& watch, v1::Resp
 
 // Returns whether all of it is told.
 bool SessionStream::TellThePast() {
-  const EventHistory& history = loop_->door().history();
+  const EventHistory& history = loop_->frontend().history();
   std::vector<uint64_t> watch_ids;
   if (history.IsLost(resumption_->next)) GiveUpWhatIsLost();
   EventHistory::Reader reader(history, resumption_->next);
@@ -107,7 +107,7 @@ bool SessionStream::TellThePast() {
 
 // The history has dropped events at which nobody had looked yet.
 void SessionStream::GiveUpWhatIsLost() {
-  const tree::Zxid oldest = loop_->door().history().oldest();
+  const tree::Zxid oldest = loop_->frontend().history().oldest();
   for (size_t i = 0; i < resumption_->requests; ++i) {
     Pending& pending = pipeline_[i];
     if (pending.stage != Stage::kReady) continue;
@@ -124,13 +124,13 @@ void SessionStream::GiveUpWhatIsLost() {
     response.mutable_watch()->set_oldest_zxid(oldest.value());
     AnswerRead(std::move(response), &pending);
   }
-  resumption_->next = loop_->door().history().NumberAfter(oldest);
+  resumption_->next = loop_->frontend().history().NumberAfter(oldest);
 }
 
 void SessionStream::DropWatch(uint64_t watch_id) {
   const auto found = watch_places_.find(watch_id);
   ASSERT(found != watch_places_.end());
-  loop_->door().RemoveWatch(tag(), found->second.path, found->second.scope);
+  loop_->frontend().RemoveWatch(tag(), found->second.path, found->second.scope);
   watch_bytes_ -= found->second.path.size();
   watch_places_.erase(found);
 }

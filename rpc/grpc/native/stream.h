@@ -1,4 +1,4 @@
-// One stream of a client through the native door: a session, a unary call or a watch. Knows
+// One stream of a client through the native front end: a session, a unary call or a watch. Knows
 // messages, not gRPC.
 //
 // Thread-safety: none; everything runs on the thread of the stream's loop.

@@ -48,8 +48,11 @@ struct StreamLoop::Client {
   size_t held_counted = 0;    // in the memory budget
 };
 
-StreamLoop::StreamLoop(NativeDoor* door, Transport* transport)
-    : door_(door), transport_(transport), clock_(&door->clock()), number_(door->AddLoop(this)) {
+StreamLoop::StreamLoop(NativeFrontend* frontend, Transport* transport)
+    : frontend_(frontend),
+      transport_(transport),
+      clock_(&frontend->clock()),
+      number_(frontend->AddLoop(this)) {
   BeginTurn();
   touches_sent_ = now_;
 }
@@ -80,10 +83,10 @@ StreamLoop::Client* StreamLoop::Find(uint32_t tag) {
 
 absl::StatusOr<uint32_t> StreamLoop::Open(Method method, std::string address) {
   BeginTurn();
-  if (absl::Status s = door_->Admit(address); !s.ok()) return s;
+  if (absl::Status s = frontend_->Admit(address); !s.ok()) return s;
   // After very many calls they come again, and a session may live as long.
-  uint32_t tag = door_->NewTag(number_);
-  while (Find(tag) != nullptr) tag = door_->NewTag(number_);
+  uint32_t tag = frontend_->NewTag(number_);
+  while (Find(tag) != nullptr) tag = frontend_->NewTag(number_);
   auto client = std::make_shared<Client>();
   client->stream = MakeStream(this, tag, method, std::move(address));
   client->in_order = in_order_.insert(in_order_.end(), client);
@@ -171,7 +174,7 @@ void StreamLoop::CountMemory(Client& client) {
 }
 
 void StreamLoop::CountMemory(Client& client, size_t unsent, size_t held) {
-  MemoryBudget& memory = door_->service().memory();
+  MemoryBudget& memory = frontend_->service().memory();
   const auto count = [&memory](MemoryUse use, size_t bytes, size_t* counted) {
     if (bytes == *counted) return;
     memory.Add(use, static_cast<int64_t>(bytes) - static_cast<int64_t>(*counted));
@@ -183,7 +186,7 @@ void StreamLoop::CountMemory(Client& client, size_t unsent, size_t held) {
 
 // One after each measurement, which shows what that was good for.
 void StreamLoop::EndHeaviest() {
-  MemoryBudget& memory = door_->service().memory();
+  MemoryBudget& memory = frontend_->service().memory();
   const uint64_t measurements = memory.measurements();
   if (!memory.clients_exceed() || std::exchange(measurement_seen_, measurements) == measurements) {
     return;
@@ -213,7 +216,7 @@ void StreamLoop::MaybeReceive(Client& client) {
     return;
   }
   // Congestion is made by writes: clients that wait for none are still heard.
-  if (client.stream->waits_for_log() && door_->service().congested()) return;
+  if (client.stream->waits_for_log() && frontend_->service().congested()) return;
   client.receiving = true;
   transport_->Receive(client.stream->tag());
 }
@@ -234,9 +237,9 @@ void StreamLoop::Close(Client& client, const absl::Status& outcome, bool at_once
     UnlockTree();
   }
   if (client.stream->session() != tree::kNoSession) {
-    door_->ForgetSession(client.stream->session(), tag);
+    frontend_->ForgetSession(client.stream->session(), tag);
   }
-  door_->Release(client.stream->address());
+  frontend_->Release(client.stream->address());
   transport_->Finish(tag, outcome, at_once);
   in_order_.erase(client.in_order);
   clients_.erase(tag);
@@ -253,7 +256,7 @@ void StreamLoop::BeginTurn() {
 
 const ServerStatus& StreamLoop::status() {
   if (!status_at_.has_value() || now_ - *status_at_ >= kTimerPeriod) {
-    status_ = door_->service().status();
+    status_ = frontend_->service().status();
     status_at_ = now_;
   }
   return status_;
@@ -275,11 +278,11 @@ void StreamLoop::ScheduleTurnEnd() {
 void StreamLoop::SubmitBatch() {
   if (!batch_.empty()) {
     const size_t bytes = batch_.bytes->size();
-    door_->service().Submit(std::exchange(batch_, CommandBatch{}));
+    frontend_->service().Submit(std::exchange(batch_, CommandBatch{}));
     batch_.bytes->reserve(bytes);
   }
   if (std::exchange(barrier_wanted_, false)) {
-    door_->service().Sync(door_->TagOfLoop(number_), next_barrier_++);
+    frontend_->service().Sync(frontend_->TagOfLoop(number_), next_barrier_++);
   }
 }
 
@@ -340,7 +343,7 @@ const tree::Tree& StreamLoop::tree() const {
 
 void StreamLoop::LockTree() {
   if (tree_.has_value()) return;
-  tree_.emplace(door_->service().ReadTree());
+  tree_.emplace(frontend_->service().ReadTree());
   DrainInbox();
   seen_zxid_ = tree().last_zxid();
 }
@@ -427,7 +430,8 @@ bool StreamLoop::IsHeldUp(const Client& client) {
 }
 
 void StreamLoop::SendTouches() {
-  if (now_ - touches_sent_ < std::chrono::milliseconds(door_->config().touch_period_ms())) return;
+  if (now_ - touches_sent_ < std::chrono::milliseconds(frontend_->config().touch_period_ms()))
+    return;
   SendTouchesNow();
 }
 
@@ -442,7 +446,7 @@ void StreamLoop::SendTouchesNow() {
   if (touched.empty()) return;
   std::sort(touched.begin(), touched.end());
   touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
-  door_->service().Touch(std::move(touched));
+  frontend_->service().Touch(std::move(touched));
 }
 
 }  // namespace quorate::rpc::native

@@ -1,6 +1,6 @@
-// The streams of one thread of the native door, without the thread and without gRPC: their inbox,
-// their turns, the batch of their writes and what happens from time to time. It knows messages and
-// tags. StreamThread drives it from gRPC; a test or a simulation drives it by hand.
+// The streams of one thread of the native front end, without the thread and without gRPC: their
+// inbox, their turns, the batch of their writes and what happens from time to time. It knows
+// messages and tags. StreamThread drives it from gRPC; a test or a simulation drives it by hand.
 //
 // A turn begins with whatever comes in (Open, OnMessage, OnWritable, OnWake, ...) and ends with
 // EndTurn, once all that came together was handed in. Then the writes of all streams go to the log
@@ -28,7 +28,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/clock.h"
-#include "rpc/grpc/native/door.h"
+#include "rpc/grpc/native/frontend.h"
 #include "rpc/grpc/native/stream.h"
 #include "rpc/server/inbox.h"
 
@@ -65,9 +65,9 @@ class StreamLoop {
   // How often OnTimer is to be called, as long as there are streams.
   static constexpr auto kTimerPeriod = std::chrono::milliseconds(50);
 
-  // Both must outlive the loop, and no call of the door's may come any more when it is destroyed.
-  // The loops of a door are all made before the first stream.
-  StreamLoop(NativeDoor* door, Transport* transport);
+  // Both must outlive the loop, and no call of the front end's may come any more when it is
+  // destroyed. The loops of a front end are all made before the first stream.
+  StreamLoop(NativeFrontend* frontend, Transport* transport);
   ~StreamLoop();
   StreamLoop(const StreamLoop&) = delete;
   StreamLoop& operator=(const StreamLoop&) = delete;
@@ -127,7 +127,7 @@ class StreamLoop {
   }
 
   // --- For streams -------------------------------------------------------------------------------
-  NativeDoor& door() { return *door_; }
+  NativeFrontend& frontend() { return *frontend_; }
   // REQUIRES: the tree is locked, as in Stream::Continue.
   const tree::Tree& tree() const;
   // Unlocks it before the end of Continue, which then must not look at it again.
@@ -181,7 +181,7 @@ class StreamLoop {
   void SendTouches();
   void SendTouchesNow();
 
-  NativeDoor* const door_;
+  NativeFrontend* const frontend_;
   Transport* const transport_;
   const Clock* const clock_;
   const size_t number_;

@@ -27,7 +27,8 @@ constexpr size_t kStalledBytesMin = 64u << 10;
 
 class StreamThread final : public Transport {
  public:
-  explicit StreamThread(NativeDoor* door) : memory_(&door->service().memory()), loop_(door, this) {}
+  explicit StreamThread(NativeFrontend* frontend)
+      : memory_(&frontend->service().memory()), loop_(frontend, this) {}
   ~StreamThread() override { Stop(); }
 
   void Start() {
@@ -281,8 +282,8 @@ void StreamHandle::OnCancelled() const { thread_->Push({StreamThread::What::kCan
 
 // --- Threads -------------------------------------------------------------------------------------
 
-StreamThreads::StreamThreads(NativeDoor* door, size_t count) {
-  for (size_t i = 0; i < count; ++i) threads_.push_back(std::make_unique<StreamThread>(door));
+StreamThreads::StreamThreads(NativeFrontend* frontend, size_t count) {
+  for (size_t i = 0; i < count; ++i) threads_.push_back(std::make_unique<StreamThread>(frontend));
 }
 
 StreamThreads::~StreamThreads() { Stop(); }

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "rpc/grpc/native/door.h"
+#include "rpc/grpc/native/frontend.h"
 #include "rpc/grpc/native/stream.h"
 
 namespace quorate::rpc::native {
@@ -66,9 +66,9 @@ class StreamHandle {
 
 class StreamThreads {
  public:
-  // As many loops as `count`. `door` must outlive the object, and not call it any more when it is
-  // destroyed.
-  StreamThreads(NativeDoor* door, size_t count);
+  // As many loops as `count`. `frontend` must outlive the object, and not call it any more when it
+  // is destroyed.
+  StreamThreads(NativeFrontend* frontend, size_t count);
   ~StreamThreads();
   StreamThreads(const StreamThreads&) = delete;
   StreamThreads& operator=(const StreamThreads&) = delete;

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/condition_variable.h"
 #include "base/mutex.h"
-#include "rpc/grpc/native/door.h"
+#include "rpc/grpc/native/frontend.h"
 #include "rpc/proto/quorate/v1/tree.pb.h"
 #include "rpc/zk/loop_fixture.h"
 #include "tree/tree_test_util.h"
@@ -100,7 +100,7 @@ class Front {
     tree::AppendRequest(header, request, batch.bytes.get());
     batch.commands.push_back({0, batch.bytes->size()});
     service.Submit(std::move(batch));
-    service.Apply(&door);
+    service.Apply(&frontend);
     service.memory().SetLimit(4'000'000);  // of which a million is for replies
     threads.Start();
   }
@@ -121,8 +121,8 @@ class Front {
   TestClock clock;
   zk::CountingBytes random;
   zk::FakeService service;
-  NativeDoor door{config, &service, &clock, &random};
-  StreamThreads threads{&door, 1};
+  NativeFrontend frontend{config, &service, &clock, &random};
+  StreamThreads threads{&frontend, 1};
 };
 
 TEST_CASE("the reply of a call counts as unsent until it is sent") {

@@ -21,7 +21,7 @@ constexpr auto kProgressPeriod = std::chrono::seconds(5);
 WatchStream::WatchStream(StreamLoop* loop, uint32_t tag, std::string client_address)
     : Stream(loop, tag, std::move(client_address)),
       opened_(loop->now()),
-      identities_(loop->door().config(), address()),
+      identities_(loop->frontend().config(), address()),
       sent_(loop->now()) {}
 
 absl::Status WatchStream::OnMessage(std::string_view bytes) {
@@ -42,14 +42,14 @@ absl::Status WatchStream::OnMessage(std::string_view bytes) {
   if (absl::Status s = CheckCaughtUp(loop_->status()); !s.ok()) return s;
   state_ = State::kStarting;
   wants_to_continue_ = true;
-  return CheckContact(loop_->status(), loop_->door().config().ContactLimitMs());
+  return CheckContact(loop_->status(), loop_->frontend().config().ContactLimitMs());
 }
 
 absl::Status WatchStream::OnResult(tree::ApplyResult) { ASSERT(false, "a watch makes no command"); }
 
 absl::Status WatchStream::Start() {
   const tree::Zxid after(request_.after_zxid());
-  const EventHistory& history = loop_->door().history();
+  const EventHistory& history = loop_->frontend().history();
   if (after > loop_->seen_zxid()) {
     if (loop_->now() - opened_ < kCatchUpTimeout) return absl::OkStatus();
     return IsBehind(after, loop_->seen_zxid());
@@ -63,7 +63,7 @@ absl::Status WatchStream::Start() {
     }
     feed_.GoBackTo(history.NumberAfter(after));
   }
-  loop_->door().AddWatch(tag(), request_.path(), scope_);
+  loop_->frontend().AddWatch(tag(), request_.path(), scope_);
   state_ = State::kUp;
   AddMessage();  // the first one says from where on
   return absl::OkStatus();
@@ -77,7 +77,7 @@ absl::Status WatchStream::Continue() {
   if (state_ != State::kUp) return absl::OkStatus();
   const auto has_room = [this] { return outbox().bytes() < EventFeed::kUnsentBytesMax; };
   absl::Status status =
-      feed_.CatchUp(loop_->door().history(), has_room, [this](const Event& event) {
+      feed_.CatchUp(loop_->frontend().history(), has_room, [this](const Event& event) {
         if (Sees(scope_, request_.path(), event.path)) Send(event);
       });
   wants_to_continue_ = feed_.lagging() && has_room();
@@ -121,7 +121,7 @@ absl::Status WatchStream::CheckTime(std::chrono::steady_clock::time_point now,
   if (state_ == State::kUp && now - sent_ >= kProgressPeriod) wants_to_continue_ = true;
   if (state_ == State::kNew) return absl::OkStatus();
   // Changes are made elsewhere meanwhile: the client is to hear of them from another member.
-  return CheckContact(loop_->status(), loop_->door().config().ContactLimitMs());
+  return CheckContact(loop_->status(), loop_->frontend().config().ContactLimitMs());
 }
 
 void WatchStream::Complete(std::string* message) {
@@ -133,7 +133,7 @@ void WatchStream::Complete(std::string* message) {
 
 void WatchStream::DropWatches(size_t max) {
   if (!has_watches() || max == 0) return;
-  loop_->door().RemoveWatch(tag(), request_.path(), scope_);
+  loop_->frontend().RemoveWatch(tag(), request_.path(), scope_);
   state_ = State::kStarting;
 }
 

@@ -335,7 +335,7 @@ TEST_CASE("after a start watches go on from before the checkpoint, if that has t
   f.Change(CreateOp("/a"));
   const int64_t seen = f.zxid();
   f.Change(SetOp("/a", ""));
-  std::string events = f.door.TakeRecentEvents()->Encode(0);
+  std::string events = f.frontend.TakeRecentEvents()->Encode(0);
   f.service.ReplaceTree(f.told);
   const bool is_whole = GENERATE(true, false);
   if (!is_whole) events.pop_back();

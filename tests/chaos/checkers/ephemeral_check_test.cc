@@ -25,7 +25,7 @@ class Ephemerals : public Script {
   void Connect(int32_t client, int64_t session) {
     Line line;
     line.session = session;
-    line.door = "zookeeper";
+    line.frontend = "zookeeper";
     line.timeout_ms = 4000;
     Tell(client, What::kConnected, std::move(line));
   }

@@ -211,7 +211,7 @@ void Run::AddSessionLine(const Line& line, LineId id, size_t client) {
     session.id = line.session;
     session.client = line.client;
     session.process = line.process;
-    session.native = line.door == "native";
+    session.native = line.frontend == "native";
     session.began_line = id;
   }
   clients_[client].lines.push_back({line.what, id, line.time_ns, current, kNone});

@@ -116,10 +116,10 @@ class Script {
   void Wait(int64_t ms) { now_ms_ += ms; }
 
   // With a timeout of a second.
-  void Connect(int32_t client, int64_t session, const std::string& door = "zookeeper") {
+  void Connect(int32_t client, int64_t session, const std::string& frontend = "zookeeper") {
     Line line;
     line.session = session;
-    line.door = door;
+    line.frontend = frontend;
     line.timeout_ms = 1000;
     line.new_session = sessions_.insert(session).second;
     Tell(client, What::kConnected, std::move(line));

@@ -282,7 +282,7 @@ class Judge {
          nullptr, event.line);
   }
 
-  // Doors that do not tell zxids: it is taken to tell of the first change that fits.
+  // Front ends that do not tell zxids: it is taken to tell of the first change that fits.
   static void OnEventWithoutZxid(const WatchEvent& event, Watch* watch) {
     for (Place at = After(*watch, watch->since_zxid); at != watch->changes->end(); ++at) {
       if (at->type != event.type || at->path != event.path) continue;

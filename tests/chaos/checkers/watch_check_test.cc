@@ -15,9 +15,9 @@ constexpr char kEach[] = "a lasting watch tells of each change, in their order";
 // Client 1 changes /w, which was made at zxid 1, at zxid 10, 20, 30; client 2 watches.
 class Watches : public Script {
  public:
-  explicit Watches(const std::string& door = "zookeeper") : Script("watch") {
+  explicit Watches(const std::string& frontend = "zookeeper") : Script("watch") {
     Connect(1, 100);
-    Connect(2, 200, door);
+    Connect(2, 200, frontend);
     Do(1, Create("/w", "0"), Created("/w", 1));
   }
   void Watch(const std::string& kind, int64_t number, int64_t zxid, const std::string& path = "/w",
@@ -232,7 +232,7 @@ TEST_CASE("Watches that fire once: bad") {
 }
 
 TEST_CASE("Lasting watches: good") {
-  SECTION("each change, in order, on the ZooKeeper door only while connected") {
+  SECTION("each change, in order, on the ZooKeeper front end only while connected") {
     Watches script;
     script.Watch("persistent", 1, 5);
     script.Change();
@@ -249,7 +249,7 @@ TEST_CASE("Lasting watches: good") {
     script.Answer(35);
     CHECK(script.Judge() == "");
   }
-  SECTION("a door that does not tell zxids") {
+  SECTION("a front end that does not tell zxids") {
     Watches script;
     script.Watch("persistent", 1, 5);
     script.Change();
@@ -260,7 +260,7 @@ TEST_CASE("Lasting watches: good") {
     script.Answer(20);
     CHECK(script.Judge() == "");
   }
-  SECTION("below a node; the native door does not say from where on, and nothing is missed") {
+  SECTION("below a node; the native front end does not say from where on, and nothing is missed") {
     Watches script("native");
     script.Watch("recursive", 1, 0);
     script.Change();
@@ -271,7 +271,7 @@ TEST_CASE("Lasting watches: good") {
     script.Answer(15);
     CHECK(script.Judge() == "");
   }
-  SECTION("events that the door has lost, and says so") {
+  SECTION("events that the front end has lost, and says so") {
     Watches script("native");
     script.Watch("persistent", 1, 0);
     script.Answer(5);

@@ -1,4 +1,4 @@
-// The gRPC door of a member: everything that is served on grpcPort.
+// The gRPC front end of a member: everything that is served on grpcPort.
 //
 // Thread-safety: all functions from one thread.
 #pragma once
@@ -21,14 +21,14 @@
 
 namespace quorate::rpc {
 
-class GrpcDoor {
+class GrpcFrontend {
  public:
   // All must outlive the object.
-  GrpcDoor(const Config& config, Service* service, Administration* administration,
-           const Clock* clock);
-  ~GrpcDoor();
-  GrpcDoor(const GrpcDoor&) = delete;
-  GrpcDoor& operator=(const GrpcDoor&) = delete;
+  GrpcFrontend(const Config& config, Service* service, Administration* administration,
+               const Clock* clock);
+  ~GrpcFrontend();
+  GrpcFrontend(const GrpcFrontend&) = delete;
+  GrpcFrontend& operator=(const GrpcFrontend&) = delete;
 
   // Serves `services` too, by their full names, which must outlive Close. Unavailable, naming the
   // address, if it cannot listen.

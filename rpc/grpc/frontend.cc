@@ -1,4 +1,4 @@
-#include "rpc/grpc/door.h"
+#include "rpc/grpc/frontend.h"
 
 #include <spdlog/spdlog.h>
 
@@ -47,16 +47,16 @@ std::string ListenAddress(const Config& config) {
 
 }  // namespace
 
-GrpcDoor::GrpcDoor(const Config& config, Service* service, Administration* administration,
-                   const Clock* clock)
+GrpcFrontend::GrpcFrontend(const Config& config, Service* service, Administration* administration,
+                           const Clock* clock)
     : config_(config),
       service_(service),
       backups_(administration, clock, BackupSender::Options()),
       cluster_(config, service, administration, &backups_, clock) {}
 
-GrpcDoor::~GrpcDoor() { Close(); }
+GrpcFrontend::~GrpcFrontend() { Close(); }
 
-absl::Status GrpcDoor::Open(std::vector<std::pair<std::string, grpc::Service*>> services) {
+absl::Status GrpcFrontend::Open(std::vector<std::pair<std::string, grpc::Service*>> services) {
   const std::string address = ListenAddress(config_);
   services.emplace_back(v1::Cluster::service_full_name(), &cluster_);
   if (absl::Status s = server_.Start(address, services); !s.ok()) return s;
@@ -69,7 +69,7 @@ absl::Status GrpcDoor::Open(std::vector<std::pair<std::string, grpc::Service*>> 
   return absl::OkStatus();
 }
 
-void GrpcDoor::Close() {
+void GrpcFrontend::Close() {
   if (!watcher_.joinable()) return;
   {
     MutexLock lock(&mutex_);
@@ -81,7 +81,7 @@ void GrpcDoor::Close() {
   backups_.Stop();
 }
 
-void GrpcDoor::Watch() {
+void GrpcFrontend::Watch() {
   std::set<std::string> directories = {config_.data_dir, config_.log_dir};
   // One inside the other is counted with it.
   std::erase_if(directories, [&](const std::string& directory) {
@@ -111,7 +111,7 @@ void GrpcDoor::Watch() {
   }
 }
 
-void GrpcDoor::OnStatusPublished() {
+void GrpcFrontend::OnStatusPublished() {
   const bool serving = service_->status().serving();
   MutexLock lock(&mutex_);
   if (std::exchange(serving_, serving) != serving) changed_.NotifyOne();

@@ -1,4 +1,4 @@
-// The native door of a server with its threads and services, in one piece.
+// The native front end of a server with its threads and services, in one piece.
 //
 // Thread-safety: all functions from one thread.
 #pragma once
@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "rpc/grpc/native/door.h"
+#include "rpc/grpc/native/frontend.h"
 #include "rpc/grpc/native/services.h"
 #include "rpc/grpc/native/stream_thread.h"
 #include "rpc/server/config.h"
@@ -17,20 +17,20 @@
 
 namespace quorate::rpc::native {
 
-class NativeEntrance {
+class NativeStack {
  public:
   // All must outlive the object.
-  NativeEntrance(const Config& config, Service* service, const Clock* clock, RandomBytes* random);
+  NativeStack(const Config& config, Service* service, const Clock* clock, RandomBytes* random);
 
   // What is to be told of what is applied, from the first entry on.
-  Door* door() { return &door_; }
+  Frontend* frontend() { return &frontend_; }
   // For a server, which starts after Start and has ended before Stop.
   std::vector<std::pair<std::string, grpc::Service*>> services() { return services_.services(); }
   void Start() { threads_.Start(); }
   void Stop() { threads_.Stop(); }
 
  private:
-  NativeDoor door_;
+  NativeFrontend frontend_;
   StreamThreads threads_;
   NativeServices services_;
 };

@@ -1,4 +1,4 @@
-#include "rpc/zk/door.h"
+#include "rpc/zk/frontend.h"
 
 #include <spdlog/spdlog.h>
 
@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
 #include "rpc/server/client_identities.h"
-#include "rpc/server/doors.h"
+#include "rpc/server/frontends.h"
 #include "rpc/server/session_ids.h"
 #include "rpc/zk/connection_loop.h"
 
@@ -21,7 +21,8 @@ constexpr auto kRefusalLogPeriod = std::chrono::seconds(5);
 
 }  // namespace
 
-ZkDoor::ZkDoor(const Config& config, Service* service, const Clock* clock, RandomBytes* random)
+ZkFrontend::ZkFrontend(const Config& config, Service* service, const Clock* clock,
+                       RandomBytes* random)
     : config_(config),
       members_text_(config.MembersText()),
       service_(service),
@@ -29,28 +30,30 @@ ZkDoor::ZkDoor(const Config& config, Service* service, const Clock* clock, Rando
       random_(random),
       words_(this) {}
 
-size_t ZkDoor::AddLoop(ConnectionLoop* loop) {
+size_t ZkFrontend::AddLoop(ConnectionLoop* loop) {
   ASSERT(next_tag_.load() == 0, "tags tell the loops apart by their number");
   loops_.push_back(loop);
   return loops_.size() - 1;
 }
 
-ConnectionLoop& ZkDoor::LoopOf(uint32_t tag) {
+ConnectionLoop& ZkFrontend::LoopOf(uint32_t tag) {
   return *loops_[(tag - kZooKeeperTags.first) % loops_.size()];
 }
 
-uint32_t ZkDoor::NewTag(size_t loop) {
+uint32_t ZkFrontend::NewTag(size_t loop) {
   const auto loops = static_cast<uint32_t>(loops_.size());
   // As many as every loop has, so that they can begin anew.
   const uint32_t of_loop = next_tag_.fetch_add(1) % (kZooKeeperTags.count / loops);
   return kZooKeeperTags.first + of_loop * loops + static_cast<uint32_t>(loop);
 }
 
-tree::SessionId ZkDoor::NewSessionId() { return DrawSessionId(service_->origin().member, random_); }
+tree::SessionId ZkFrontend::NewSessionId() {
+  return DrawSessionId(service_->origin().member, random_);
+}
 
 // --- What was applied ----------------------------------------------------------------------------
 
-bool ZkDoor::IsQuick() const {
+bool ZkFrontend::IsQuick() const {
   if (!watches_.mutex.TryLock()) return false;
   const bool quick =
       watches_.table.watch_count() <= kQuickWatchesMax || watches_.table.crowded_path_count() == 0;
@@ -58,8 +61,8 @@ bool ZkDoor::IsQuick() const {
   return quick;
 }
 
-void ZkDoor::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
-                         const tree::EventAcls& acls) {
+void ZkFrontend::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
+                             const tree::EventAcls& acls) {
   listings_.OnNodeEvent(type, path);
   MutexLock lock(&watches_.mutex);
   if (watches_.table.empty()) return;
@@ -77,18 +80,18 @@ void ZkDoor::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid
       });
 }
 
-void ZkDoor::OnSessionAttached(const tree::SessionInfo& session) {
+void ZkFrontend::OnSessionAttached(const tree::SessionInfo& session) {
   const std::optional<uint32_t> tag = sessions_.Take(session.id);
   if (tag.has_value())
     LoopOf(*tag).Push(ConnectionLoop::SessionAttached{*tag, session.attach_zxid});
 }
 
-void ZkDoor::OnSessionClosed(tree::SessionId session, tree::Zxid) {
+void ZkFrontend::OnSessionClosed(tree::SessionId session, tree::Zxid) {
   const std::optional<uint32_t> tag = sessions_.Take(session);
   if (tag.has_value()) LoopOf(*tag).Push(ConnectionLoop::SessionClosed{*tag});
 }
 
-void ZkDoor::OnResult(tree::ApplyResult result) {
+void ZkFrontend::OnResult(tree::ApplyResult result) {
   const uint32_t tag = result.header.origin_tag;
   const tree::CommandKind kind = result.header.kind;
   if ((kind == tree::CommandKind::kCreateSession || kind == tree::CommandKind::kAttachSession) &&
@@ -98,25 +101,25 @@ void ZkDoor::OnResult(tree::ApplyResult result) {
   LoopOf(tag).Push(std::move(result));
 }
 
-void ZkDoor::OnTreeReplaced(const tree::Tree& /*tree*/) {
+void ZkFrontend::OnTreeReplaced(const tree::Tree& /*tree*/) {
   for (ConnectionLoop* loop : loops_) loop->Push(ConnectionLoop::TreeReplaced{});
 }
 
-std::vector<int64_t> ZkDoor::HeldUpSessions() {
+std::vector<int64_t> ZkFrontend::HeldUpSessions() {
   return sessions_.OfStalledLoops(loops_, clock_->Now(),
                                   [this](uint32_t tag) { return &LoopOf(tag); });
 }
 
-WatchTotals ZkDoor::watch_totals() const {
+WatchTotals ZkFrontend::watch_totals() const {
   MutexLock lock(&watches_.mutex);
   return {watches_.table.watch_count(), watches_.table.bytes()};
 }
 
-void ZkDoor::OnBatchApplied() {
+void ZkFrontend::OnBatchApplied() {
   for (ConnectionLoop* loop : loops_) loop->Wake();
 }
 
-void ZkDoor::OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) {
+void ZkFrontend::OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) {
   ConnectionLoop& loop = LoopOf(origin_tag);
   loop.Push(ConnectionLoop::SyncDone{origin_tag, sync_id, zxid});
   loop.Wake();
@@ -124,11 +127,11 @@ void ZkDoor::OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) 
 
 // --- Connections ---------------------------------------------------------------------------------
 
-void ZkDoor::ForgetSession(tree::SessionId session, uint32_t tag) {
+void ZkFrontend::ForgetSession(tree::SessionId session, uint32_t tag) {
   sessions_.Forget(session, tag);
 }
 
-bool ZkDoor::AdmitAddress(const std::string& address) {
+bool ZkFrontend::AdmitAddress(const std::string& address) {
   if (config_.max_connections > 0 && statistics_.connections() >= config_.max_connections) {
     Refuse(address, absl::StrCat(config_.max_connections, " are open (maxCnxns)"));
     return false;
@@ -141,7 +144,7 @@ bool ZkDoor::AdmitAddress(const std::string& address) {
   return true;
 }
 
-void ZkDoor::Refuse(const std::string& address, const std::string& why) {
+void ZkFrontend::Refuse(const std::string& address, const std::string& why) {
   statistics_.connections_refused.fetch_add(1);
   const auto now = clock_->Now();
   MutexLock lock(&refusals_mutex_);
@@ -156,9 +159,9 @@ void ZkDoor::Refuse(const std::string& address, const std::string& why) {
   refusals_not_logged_ = 0;
 }
 
-void ZkDoor::ReleaseAddress(const std::string& address) { addresses_.Remove(address); }
+void ZkFrontend::ReleaseAddress(const std::string& address) { addresses_.Remove(address); }
 
-void ZkDoor::ShowNodeWatches(
+void ZkFrontend::ShowNodeWatches(
     WatchesShown* shown, const std::function<void(std::string_view path, int64_t session)>& watch) {
   MutexLock lock(&watches_.mutex);
   size_t looked_at = 0;

@@ -1,8 +1,8 @@
-// Several doors of one server as one: each hears of everything that is applied, and gets the
-// results of its own commands. A server with one door needs none of this.
+// Several front ends of one server as one: each hears of everything that is applied, and gets the
+// results of its own commands. A server with one front end needs none of this.
 //
-// Doors tell their commands apart by origin tags, and the doors themselves are told apart by them:
-// each takes its tags from a range of its own.
+// Front ends tell their commands apart by origin tags, and the front ends themselves are told apart
+// by them: each takes its tags from a range of its own.
 //
 // Thread-safety: as rpc/server/service.h says.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace quorate::rpc {
 
-// The origin tags of one door: `count` of them from `first` on.
+// The origin tags of one front end: `count` of them from `first` on.
 struct TagRange {
   uint32_t first = 0;
   uint32_t count = 0;
@@ -23,28 +23,28 @@ struct TagRange {
   bool Contains(uint32_t tag) const { return tag >= first && tag - first < count; }
 };
 
-// The ZooKeeper door's, from 0 on as if there were no other, and the native door's.
+// The ZooKeeper front end's, from 0 on as if there were no other, and the native front end's.
 inline constexpr TagRange kZooKeeperTags{0, 0xF0000000};
 inline constexpr TagRange kNativeTags{0xF0000000, 0x10000000};
 
-class Doors final : public Door {
+class Frontends final : public Frontend {
  public:
   struct Entry {
-    Door* door = nullptr;  // outlives the object
+    Frontend* frontend = nullptr;  // outlives the object
     TagRange tags;
   };
   // REQUIRES: the ranges do not overlap.
-  explicit Doors(std::vector<Entry> doors);
+  explicit Frontends(std::vector<Entry> frontends);
 
   bool IsQuick() const override;
   void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                    const tree::EventAcls& acls) override;
   void OnSessionAttached(const tree::SessionInfo& session) override;
   void OnSessionClosed(tree::SessionId session, tree::Zxid zxid) override;
-  // REQUIRES: the tag is one of a door's.
+  // REQUIRES: the tag is one of a front end's.
   void OnResult(tree::ApplyResult result) override;
   void OnTreeReplaced(const tree::Tree& tree) override;
-  // One of the doors at most keeps events.
+  // One of the front ends at most keeps events.
   std::shared_ptr<const RecentEvents> TakeRecentEvents() const override;
   void OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid) override;
   std::vector<int64_t> HeldUpSessions() override;
@@ -54,9 +54,9 @@ class Doors final : public Door {
   void OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) override;
 
  private:
-  Door& DoorOf(uint32_t tag);
+  Frontend& FrontendOf(uint32_t tag);
 
-  const std::vector<Entry> doors_;
+  const std::vector<Entry> frontends_;
 };
 
 }  // namespace quorate::rpc

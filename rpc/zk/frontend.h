@@ -1,5 +1,5 @@
-// The ZooKeeper door: what all connections have in common, and where news of the tree is handed to
-// them. It has no threads and no sockets: those are in listener.h and io_thread.h, or a
+// The ZooKeeper front end: what all connections have in common, and where news of the tree is
+// handed to them. It has no threads and no sockets: those are in listener.h and io_thread.h, or a
 // simulation's.
 //
 // A connection belongs to one loop (connection_loop.h) for its life. That loop reads its requests,
@@ -8,8 +8,8 @@
 // it results and watch events through an inbox, with one wake-up a batch; the inbox is emptied
 // before any read of a newer tree is answered.
 //
-// Thread-safety: the Door functions as rpc/server/service.h says; AddLoop before any other call;
-// the rest from any thread.
+// Thread-safety: the Frontend functions as rpc/server/service.h says; AddLoop before any other
+// call; the rest from any thread.
 #pragma once
 
 #include <atomic>
@@ -43,10 +43,10 @@ struct Watches {
   tree::WatchTable table ABSL_GUARDED_BY(mutex);
 };
 
-class ZkDoor : public Door {
+class ZkFrontend : public Frontend {
  public:
-  // All must outlive the door. `random` makes passwords.
-  ZkDoor(const Config& config, Service* service, const Clock* clock, RandomBytes* random);
+  // All must outlive the front end. `random` makes passwords.
+  ZkFrontend(const Config& config, Service* service, const Clock* clock, RandomBytes* random);
 
   bool IsQuick() const override;
   void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,

@@ -1,13 +1,13 @@
-// The native door: what all its streams have in common, and where news of the tree is handed to
-// them. It has no threads and knows no gRPC: those are in stream_thread.h and services.h, or a
+// The native front end: what all its streams have in common, and where news of the tree is handed
+// to them. It has no threads and knows no gRPC: those are in stream_thread.h and services.h, or a
 // test's.
 //
 // A stream (a session, a unary call or a watch) belongs to one loop (stream_loop.h) for its life.
 // The apply thread hands it results and events through the loop's inbox, with one wake-up a batch;
 // the inbox is emptied before any read of a newer tree is answered.
 //
-// Thread-safety: the Door functions as rpc/server/service.h says; AddLoop before any other call;
-// history() and the watches under the tree's lock; the rest from any thread.
+// Thread-safety: the Frontend functions as rpc/server/service.h says; AddLoop before any other
+// call; history() and the watches under the tree's lock; the rest from any thread.
 #pragma once
 
 #include <atomic>
@@ -32,10 +32,10 @@ namespace quorate::rpc::native {
 
 class StreamLoop;
 
-class NativeDoor : public Door {
+class NativeFrontend : public Frontend {
  public:
-  // All must outlive the door. `random` makes session ids.
-  NativeDoor(const Config& config, Service* service, const Clock* clock, RandomBytes* random);
+  // All must outlive the front end. `random` makes session ids.
+  NativeFrontend(const Config& config, Service* service, const Clock* clock, RandomBytes* random);
 
   bool IsQuick() const override;
   void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,

@@ -1,4 +1,4 @@
-#include "rpc/grpc/native/entrance.h"
+#include "rpc/grpc/native/stack.h"
 
 #include <google/protobuf/stubs/logging.h>
 
@@ -6,10 +6,10 @@
 
 namespace quorate::rpc::native {
 
-NativeEntrance::NativeEntrance(const Config& config, Service* service, const Clock* clock,
-                               RandomBytes* random)
-    : door_(config, service, clock, random),
-      threads_(&door_, static_cast<size_t>(std::max(config.io_threads, 1))),
+NativeStack::NativeStack(const Config& config, Service* service, const Clock* clock,
+                         RandomBytes* random)
+    : frontend_(config, service, clock, random),
+      threads_(&frontend_, static_cast<size_t>(std::max(config.io_threads, 1))),
       services_(&threads_) {
   // That a message does not decode is told to its client. protobuf would write it to standard error
   // besides, as often as anybody likes.

@@ -1,5 +1,5 @@
-// The door in front of a real standalone server, driven packet by packet.
-#include "rpc/zk/door.h"
+// The front end in front of a real standalone server, driven packet by packet.
+#include "rpc/zk/frontend.h"
 
 #include <atomic>
 #include <boost/asio/connect.hpp>
@@ -35,10 +35,10 @@ uint16_t FreePort() {
   return acceptor.local_endpoint().port();
 }
 
-class TestServer : private DoorFactory {
+class TestServer : private FrontendFactory {
  public:
   explicit TestServer(const std::string& more_config = "") : port_(FreePort()) {
-    const std::string dir = std::string(std::getenv("TEST_TMPDIR")) + "/door_test";
+    const std::string dir = std::string(std::getenv("TEST_TMPDIR")) + "/frontend_test";
     std::filesystem::remove_all(dir);
     std::filesystem::create_directories(dir);
     auto config = ParseConfig("test.cfg",
@@ -61,17 +61,18 @@ class TestServer : private DoorFactory {
   uint16_t port() const { return port_; }
 
  private:
-  Door* Make(const Config& config, Service* service, Administration*) override {
-    door_ = std::make_unique<ZkDoor>(config, service, Clock::System(), RandomBytes::System());
-    listener_ = std::make_unique<ZkListener>(door_.get());
-    return door_.get();
+  Frontend* Make(const Config& config, Service* service, Administration*) override {
+    frontend_ =
+        std::make_unique<ZkFrontend>(config, service, Clock::System(), RandomBytes::System());
+    listener_ = std::make_unique<ZkListener>(frontend_.get());
+    return frontend_.get();
   }
   absl::Status Open() override { return listener_->Start(); }
   void Close() override { listener_->Stop(); }
   void OnStatusPublished() override {}
 
   const uint16_t port_;
-  std::unique_ptr<ZkDoor> door_;
+  std::unique_ptr<ZkFrontend> frontend_;
   std::unique_ptr<ZkListener> listener_;
   std::unique_ptr<Server> server_;
   absl::Status result_;

@@ -18,7 +18,7 @@
 #include "rpc/server/config.h"
 #include "rpc/server/replicated_tree.h"
 #include "rpc/zk/connection_loop.h"
-#include "rpc/zk/door.h"
+#include "rpc/zk/frontend.h"
 #include "rpc/zk/test_packets.h"
 
 namespace quorate::bench {
@@ -91,7 +91,7 @@ class Member {
   explicit Member(uint64_t nodes) : nodes_(nodes) {
     config_.my_id = kOrigin.member;
     grown_.GrowTo(nodes);
-    replicated_.SetDoor(&door_);
+    replicated_.SetFrontend(&frontend_);
     replicated_.Replace(grown_.Release(), consensus::Term(1));
     for (size_t i = 0; i < kConnections; ++i) {
       const std::optional<uint32_t> tag = loop_.Open("10.0.0.1", 7000);
@@ -131,9 +131,9 @@ class Member {
   rpc::Config config_;
   rpc::ReplicatedTree replicated_{kOrigin};
   EntryService service_{&replicated_};
-  rpc::zk::ZkDoor door_{config_, &service_, Clock::System(), RandomBytes::System()};
+  rpc::zk::ZkFrontend frontend_{config_, &service_, Clock::System(), RandomBytes::System()};
   CountingSockets sockets_;
-  rpc::zk::ConnectionLoop loop_{&door_, &sockets_};
+  rpc::zk::ConnectionLoop loop_{&frontend_, &sockets_};
   std::vector<uint32_t> tags_;
 };
 
@@ -162,7 +162,7 @@ void Sizes(benchmark::internal::Benchmark* benchmark) {
 }
 
 // getData, from the bytes of the requests to those of the answers.
-void BM_ReadThroughDoor(benchmark::State& state) {
+void BM_ReadThroughFrontend(benchmark::State& state) {
   constexpr size_t kRounds = 64;  // so that not the same nodes are read again at once
   Member& member = MemberOf(static_cast<uint64_t>(state.range(0)));
   const auto depth = static_cast<size_t>(state.range(1));
@@ -185,7 +185,7 @@ void BM_ReadThroughDoor(benchmark::State& state) {
   ASSERT(member.sent() - sent_before > static_cast<size_t>(requests) * 180);
   state.SetItemsProcessed(requests);
 }
-BENCHMARK(BM_ReadThroughDoor)->Apply(Sizes)->Unit(benchmark::kMicrosecond);
+BENCHMARK(BM_ReadThroughFrontend)->Apply(Sizes)->Unit(benchmark::kMicrosecond);
 
 void Write(benchmark::State& state, bool measures_apply) {
   Member& member = MemberOf(static_cast<uint64_t>(state.range(0)));
@@ -216,8 +216,8 @@ void Write(benchmark::State& state, bool measures_apply) {
 }
 
 // setData, from the bytes of the requests to entries for the log.
-void BM_WriteIntoDoor(benchmark::State& state) { Write(state, false); }
-BENCHMARK(BM_WriteIntoDoor)->Apply(Sizes)->Unit(benchmark::kMicrosecond);
+void BM_WriteIntoFrontend(benchmark::State& state) { Write(state, false); }
+BENCHMARK(BM_WriteIntoFrontend)->Apply(Sizes)->Unit(benchmark::kMicrosecond);
 
 // setData, from committed entries to the bytes of the answers, on the server of the clients.
 void BM_ApplyAndAnswer(benchmark::State& state) { Write(state, true); }

@@ -1,4 +1,4 @@
-#include "rpc/server/doors.h"
+#include "rpc/server/frontends.h"
 
 #include <catch2/catch.hpp>
 #include <string>
@@ -8,7 +8,7 @@
 namespace quorate::rpc {
 namespace {
 
-class RecordingDoor : public Door {
+class RecordingFrontend : public Frontend {
  public:
   bool IsQuick() const override { return quick; }
   void OnNodeEvent(tree::EventType, std::string_view path, tree::Zxid,
@@ -33,45 +33,45 @@ class RecordingDoor : public Door {
   std::vector<std::string> calls;
 };
 
-TEST_CASE("doors are quick if each of them is") {
-  RecordingDoor a, b;
-  Doors doors({{&a, {0, 100}}, {&b, {100, 50}}});
-  CHECK(doors.IsQuick());
+TEST_CASE("front ends are quick if each of them is") {
+  RecordingFrontend a, b;
+  Frontends frontends({{&a, {0, 100}}, {&b, {100, 50}}});
+  CHECK(frontends.IsQuick());
   b.quick = false;
-  CHECK_FALSE(doors.IsQuick());
+  CHECK_FALSE(frontends.IsQuick());
 }
 
-TEST_CASE("the watches of all doors are counted together") {
-  RecordingDoor a, b;
-  Doors doors({{&a, {0, 100}}, {&b, {100, 50}}});
+TEST_CASE("the watches of all front ends are counted together") {
+  RecordingFrontend a, b;
+  Frontends frontends({{&a, {0, 100}}, {&b, {100, 50}}});
   a.watches = {1, 100};
   b.watches = {20, 3000};
-  CHECK(doors.watch_totals().count == 21);
-  CHECK(doors.watch_totals().bytes == 3100);
+  CHECK(frontends.watch_totals().count == 21);
+  CHECK(frontends.watch_totals().bytes == 3100);
 }
 
-TEST_CASE("all doors hear of what happens, and each gets the results of its own tags") {
-  RecordingDoor a, b;
-  Doors doors({{&a, {0, 100}}, {&b, {100, 50}}});
-  doors.OnNodeEvent(tree::EventType::kNodeCreated, "/x", tree::Zxid(1), {});
-  doors.OnSessionAttached({});
-  doors.OnSessionClosed(tree::SessionId(1), tree::Zxid(2));
+TEST_CASE("all front ends hear of what happens, and each gets the results of its own tags") {
+  RecordingFrontend a, b;
+  Frontends frontends({{&a, {0, 100}}, {&b, {100, 50}}});
+  frontends.OnNodeEvent(tree::EventType::kNodeCreated, "/x", tree::Zxid(1), {});
+  frontends.OnSessionAttached({});
+  frontends.OnSessionClosed(tree::SessionId(1), tree::Zxid(2));
   for (uint32_t tag : {0u, 99u, 100u, 149u}) {
     tree::ApplyResult result;
     result.header.origin_tag = tag;
-    doors.OnResult(std::move(result));
+    frontends.OnResult(std::move(result));
   }
-  doors.OnSyncDone(100, 1, tree::Zxid(3));
-  doors.OnSyncDone(7, 1, tree::Zxid(3));
-  doors.OnTreeReplaced(tree::Tree());
-  doors.OnBatchApplied();
+  frontends.OnSyncDone(100, 1, tree::Zxid(3));
+  frontends.OnSyncDone(7, 1, tree::Zxid(3));
+  frontends.OnTreeReplaced(tree::Tree());
+  frontends.OnBatchApplied();
   CHECK(a.calls == std::vector<std::string>{"event /x", "attached", "closed", "result 0",
                                             "result 99", "sync 7", "replaced", "batch"});
   CHECK(b.calls == std::vector<std::string>{"event /x", "attached", "closed", "result 100",
                                             "result 149", "sync 100", "replaced", "batch"});
 }
 
-TEST_CASE("the ranges of the two doors take up all tags") {
+TEST_CASE("the ranges of the two front ends take up all tags") {
   CHECK(kZooKeeperTags.Contains(0));
   CHECK(kZooKeeperTags.Contains(0xEFFFFFFF));
   CHECK_FALSE(kZooKeeperTags.Contains(0xF0000000));

@@ -1,4 +1,4 @@
-#include "rpc/grpc/native/door.h"
+#include "rpc/grpc/native/frontend.h"
 
 #include <spdlog/spdlog.h>
 
@@ -12,7 +12,7 @@
 #include "base/bytes.h"
 #include "rpc/grpc/native/stream_loop.h"
 #include "rpc/proto/errors.h"
-#include "rpc/server/doors.h"
+#include "rpc/server/frontends.h"
 #include "rpc/server/session_ids.h"
 
 namespace quorate::rpc::native {
@@ -23,8 +23,8 @@ constexpr size_t kWatchBytes = 250;
 
 }  // namespace
 
-NativeDoor::NativeDoor(const Config& config, Service* service, const Clock* clock,
-                       RandomBytes* random)
+NativeFrontend::NativeFrontend(const Config& config, Service* service, const Clock* clock,
+                               RandomBytes* random)
     : config_(config),
       members_text_(config.MembersText()),
       service_(service),
@@ -32,41 +32,41 @@ NativeDoor::NativeDoor(const Config& config, Service* service, const Clock* cloc
       random_(random),
       history_(static_cast<size_t>(config.event_history_bytes)) {}
 
-size_t NativeDoor::AddLoop(StreamLoop* loop) {
+size_t NativeFrontend::AddLoop(StreamLoop* loop) {
   ASSERT(next_tag_.load() == 1, "tags tell the loops apart by their number");
   loops_.push_back(loop);
   return loops_.size() - 1;
 }
 
-StreamLoop& NativeDoor::LoopOf(uint32_t tag) {
+StreamLoop& NativeFrontend::LoopOf(uint32_t tag) {
   return *loops_[(tag - kNativeTags.first) % loops_.size()];
 }
 
-uint32_t NativeDoor::TagOfLoop(size_t loop) const {
+uint32_t NativeFrontend::TagOfLoop(size_t loop) const {
   return kNativeTags.first + static_cast<uint32_t>(loop);
 }
 
-uint32_t NativeDoor::NewTag(size_t loop) {
+uint32_t NativeFrontend::NewTag(size_t loop) {
   const auto loops = static_cast<uint32_t>(loops_.size());
   const uint32_t of_loop_max = kNativeTags.count / loops - 1;
   return TagOfLoop(loop) + (1 + next_tag_.fetch_add(1) % of_loop_max) * loops;
 }
 
-tree::SessionId NativeDoor::NewSessionId() {
+tree::SessionId NativeFrontend::NewSessionId() {
   return DrawSessionId(service_->origin().member, random_);
 }
 
 // --- What was applied ----------------------------------------------------------------------------
 
-bool NativeDoor::IsQuick() const {
+bool NativeFrontend::IsQuick() const {
   if (!watches_mutex_.TryLock()) return false;
   const bool quick = watch_totals_.count <= kQuickWatchesMax;
   watches_mutex_.Unlock();
   return quick;
 }
 
-void NativeDoor::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
-                             const tree::EventAcls& acls) {
+void NativeFrontend::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
+                                 const tree::EventAcls& acls) {
   listings_.OnNodeEvent(type, path);
   const uint64_t number = history_.next_number();
   const Readers readers = ReadersOf(acls.node);
@@ -86,17 +86,17 @@ void NativeDoor::OnNodeEvent(tree::EventType type, std::string_view path, tree::
   }
 }
 
-void NativeDoor::OnSessionAttached(const tree::SessionInfo& session) {
+void NativeFrontend::OnSessionAttached(const tree::SessionInfo& session) {
   const std::optional<uint32_t> tag = sessions_.Take(session.id);
   if (tag.has_value()) LoopOf(*tag).Push(StreamLoop::SessionAttached{*tag, session.attach_zxid});
 }
 
-void NativeDoor::OnSessionClosed(tree::SessionId session, tree::Zxid) {
+void NativeFrontend::OnSessionClosed(tree::SessionId session, tree::Zxid) {
   const std::optional<uint32_t> tag = sessions_.Take(session);
   if (tag.has_value()) LoopOf(*tag).Push(StreamLoop::SessionClosed{*tag});
 }
 
-void NativeDoor::OnResult(tree::ApplyResult result) {
+void NativeFrontend::OnResult(tree::ApplyResult result) {
   const uint32_t tag = result.header.origin_tag;
   const tree::CommandKind kind = result.header.kind;
   if ((kind == tree::CommandKind::kCreateSession || kind == tree::CommandKind::kAttachSession) &&
@@ -106,14 +106,16 @@ void NativeDoor::OnResult(tree::ApplyResult result) {
   LoopOf(tag).Push(std::move(result));
 }
 
-void NativeDoor::OnTreeReplaced(const tree::Tree& tree) {
+void NativeFrontend::OnTreeReplaced(const tree::Tree& tree) {
   history_.Clear(tree.last_zxid());
   for (StreamLoop* loop : loops_) loop->Push(StreamLoop::TreeReplaced{});
 }
 
-std::shared_ptr<const RecentEvents> NativeDoor::TakeRecentEvents() const { return history_.Take(); }
+std::shared_ptr<const RecentEvents> NativeFrontend::TakeRecentEvents() const {
+  return history_.Take();
+}
 
-void NativeDoor::OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid) {
+void NativeFrontend::OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid) {
   const absl::Status restored = history_.Restore(parts, zxid);
   if (restored.ok()) return;
   spdlog::warn(
@@ -122,21 +124,21 @@ void NativeDoor::OnRecentEvents(std::span<const std::string> parts, tree::Zxid z
       std::string(restored.message()));
 }
 
-std::vector<int64_t> NativeDoor::HeldUpSessions() {
+std::vector<int64_t> NativeFrontend::HeldUpSessions() {
   return sessions_.OfStalledLoops(loops_, clock_->Now(),
                                   [this](uint32_t tag) { return &LoopOf(tag); });
 }
 
-WatchTotals NativeDoor::watch_totals() const {
+WatchTotals NativeFrontend::watch_totals() const {
   MutexLock lock(&watches_mutex_);
   return watch_totals_;
 }
 
-void NativeDoor::OnBatchApplied() {
+void NativeFrontend::OnBatchApplied() {
   for (StreamLoop* loop : loops_) loop->Wake();
 }
 
-void NativeDoor::OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid) {
+void NativeFrontend::OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid) {
   StreamLoop& loop = LoopOf(origin_tag);
   loop.Push(StreamLoop::BarrierDone{sync_id});
   loop.Wake();
@@ -144,7 +146,7 @@ void NativeDoor::OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid) {
 
 // --- Streams -------------------------------------------------------------------------------------
 
-absl::Status NativeDoor::Admit(const std::string& address) {
+absl::Status NativeFrontend::Admit(const std::string& address) {
   const int streams = streams_.fetch_add(1);
   const int max = config_.max_connections;
   if (max > 0 && streams >= max) {
@@ -160,23 +162,23 @@ absl::Status NativeDoor::Admit(const std::string& address) {
   return absl::OkStatus();
 }
 
-void NativeDoor::Release(const std::string& address) {
+void NativeFrontend::Release(const std::string& address) {
   addresses_.Remove(address);
   streams_.fetch_sub(1);
 }
 
-void NativeDoor::ForgetSession(tree::SessionId session, uint32_t tag) {
+void NativeFrontend::ForgetSession(tree::SessionId session, uint32_t tag) {
   sessions_.Forget(session, tag);
 }
 
-void NativeDoor::AddWatch(uint32_t tag, std::string_view path, Scope scope) {
+void NativeFrontend::AddWatch(uint32_t tag, std::string_view path, Scope scope) {
   MutexLock lock(&watches_mutex_);
   watches_.Add(tag, path, scope);
   ++watch_totals_.count;
   watch_totals_.bytes += kWatchBytes + path.size();
 }
 
-void NativeDoor::RemoveWatch(uint32_t tag, std::string_view path, Scope scope) {
+void NativeFrontend::RemoveWatch(uint32_t tag, std::string_view path, Scope scope) {
   MutexLock lock(&watches_mutex_);
   watches_.Remove(tag, path, scope);
   ASSERT(watch_totals_.count > 0, "each is removed once");
