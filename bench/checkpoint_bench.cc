@@ -45,16 +45,16 @@ struct Stored {
 
   void TakeCheckpoint() {
     tree::Tree& tree = grown.tree();
-    tree.BeginPicture();
+    tree.BeginDelta();
     const tree::RecordStore::Label label{tree.last_zxid(), tree.digest(), ""};
     bool written = true;
     const auto write = [&](std::string_view key, std::optional<std::string_view> value) {
       written = written && store->Write(key, value).ok();
     };
-    while (tree.NextPictureRecords(kPieceBytes, write)) {
+    while (tree.NextDeltaRecords(kPieceBytes, write)) {
     }
     ASSERT(written && store->Commit(label).ok());
-    while (tree.EndPicture(/*durable=*/true, kPieceBytes)) {
+    while (tree.EndDelta(/*durable=*/true, kPieceBytes)) {
     }
   }
 

@@ -43,10 +43,10 @@ void Measure(const std::string& name, Shape shape, uint64_t nodes) {
   const size_t data_before = grown.tree().data_bytes();
   grown.GrowTo(nodes);
   // As after a checkpoint: the list of what changed is gone.
-  grown.tree().BeginPicture();
-  while (grown.tree().NextPictureRecords(1 << 20, [](auto, auto) {})) {
+  grown.tree().BeginDelta();
+  while (grown.tree().NextDeltaRecords(1 << 20, [](auto, auto) {})) {
   }
-  while (grown.tree().EndPicture(/*durable=*/true, 1 << 20)) {
+  while (grown.tree().EndDelta(/*durable=*/true, 1 << 20)) {
   }
   malloc_trim(0);
   const double count = static_cast<double>(nodes);

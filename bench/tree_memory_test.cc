@@ -61,10 +61,10 @@ double BytesBeside(Shape shape, uint64_t nodes) {
   const size_t data_before = grown.tree().data_bytes();
   grown.GrowTo(nodes);
   // As after a checkpoint: the list of what changed is gone.
-  grown.tree().BeginPicture();
-  while (grown.tree().NextPictureRecords(1 << 20, [](auto, auto) {})) {
+  grown.tree().BeginDelta();
+  while (grown.tree().NextDeltaRecords(1 << 20, [](auto, auto) {})) {
   }
-  while (grown.tree().EndPicture(/*durable=*/true, 1 << 20)) {
+  while (grown.tree().EndDelta(/*durable=*/true, 1 << 20)) {
   }
   const size_t memory = new_bytes - before + grown.tree().node_memory_bytes();
   const size_t data = grown.tree().data_bytes() - data_before;

@@ -45,7 +45,7 @@ struct Options {
 
 // Fetches a backup into a file: from one member, and anew from another one if that does not work
 // out. What an earlier run has left is not gone on with, but replaced: it lacks what was
-// acknowledged since that run began, and the picture that it was read from is gone some minutes
+// acknowledged since that run began, and the checkpoint that it was read from is gone some minutes
 // after its connection.
 class Download {
  public:

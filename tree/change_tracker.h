@@ -1,17 +1,17 @@
-// Which records changed since the last picture, and pictures: what those records were at exactly
-// one zxid, read out piece by piece while the tree changes on.
+// Which records changed since the last checkpoint delta, and the deltas themselves: what those
+// records were at exactly one zxid, read out piece by piece while the tree goes on changing.
 //
 // A changed node is in a list, and knows its place there: it is in the list if the list has it at
 // that place. So a node needs four bytes, and nothing has to be cleared when a list is done with.
-// BeginPicture takes the whole list as the picture and starts an empty one; whoever changes a node
-// of the picture that was not yet handed out saves its record first.
+// BeginDelta takes the whole list as the delta and starts an empty one; whoever changes a node
+// of the delta that was not yet handed out saves its record first.
 //
-// A picture ends as it is read, piece by piece: its list is taken apart from the back, and a node
+// A delta ends as it is read, piece by piece: its list is taken apart from the back, and a node
 // of one that failed goes into the list of changes, unless it changed meanwhile and is there.
 //
 // Keys of nodes never come back, so that a deleted one is a key and no more; and one that no
-// picture has ever had leaves no trace at all: the memory is bounded by the nodes that there are
-// and the deletions of such as a picture has had. Sessions are few, and the same id may come back:
+// delta has ever had leaves no trace at all: the memory is bounded by the nodes that there are
+// and the deletions of such as a delta has had. Sessions are few, and the same id may come back:
 // they are an ordered map.
 //
 // Thread-safety: none inside; see Tree.
@@ -79,10 +79,10 @@ class ChangeTracker {
 
   // A new node; its key is that of its record from now on.
   void OnNodeCreated(Znode* node) { AppendChanged(node); }
-  // Before any change of a node's record. O(1), and the size of the record if a picture wants it.
+  // Before any change of a node's record. O(1), and the size of the record if a delta wants it.
   void BeforeNodeChange(Znode* node) {
     if (IsChanged(*node)) return;
-    if (picture_ != nullptr) LeavePicture(node);
+    if (delta_ != nullptr) SaveForDelta(node);
     AppendChanged(node);
   }
   // Before the node is freed. REQUIRES: BeforeNodeChange or OnNodeCreated was called for it.
@@ -93,16 +93,16 @@ class ChangeTracker {
   // REQUIRES: BeforeSessionChange was called for it.
   void OnSessionRemoved(SessionId id);
 
-  // Everything is as the records of `zxid` say: nothing is changed. REQUIRES: no picture.
+  // Everything is as the records of `zxid` say: nothing is changed. REQUIRES: no delta.
   void SetClean(Zxid zxid);
 
   // As in Tree. `head` is the tree as it is.
-  void BeginPicture(const HeadRecord& head);
-  bool NextPictureRecords(size_t bytes_max, const RecordFunction& record);
-  bool EndPicture(bool durable, size_t bytes_max);
+  void BeginDelta(const HeadRecord& head);
+  bool NextDeltaRecords(size_t bytes_max, const RecordFunction& record);
+  bool EndDelta(bool durable, size_t bytes_max);
 
  private:
-  // True for an id that no picture can have had.
+  // True for an id that no delta can have had.
   using SessionMap = absl::btree_map<SessionId, bool>;
 
   struct Changes {
@@ -111,7 +111,7 @@ class ChangeTracker {
     SessionMap sessions;
   };
 
-  struct Picture {
+  struct Delta {
     Changes changes;  // nullptr among the nodes: changed meanwhile
     // How far they were handed out.
     size_t nodes_done = 0;
@@ -127,13 +127,12 @@ class ChangeTracker {
   }
   // Mostly the node itself tells, and spares the look at the list.
   bool IsChanged(const Znode& node) const {
-    return node.mzxid > pictured_zxid_ || node.pzxid() > pictured_zxid_ ||
-           IsAt(changes_.nodes, node);
+    return node.mzxid > delta_zxid_ || node.pzxid() > delta_zxid_ || IsAt(changes_.nodes, node);
   }
   void AppendChanged(Znode* node);
-  void LeavePicture(Znode* node);
-  static bool IsSessionDone(const Picture& picture, SessionId id) {
-    return picture.last_session.has_value() && id <= *picture.last_session;
+  void SaveForDelta(Znode* node);
+  static bool IsSessionDone(const Delta& delta, SessionId id) {
+    return delta.last_session.has_value() && id <= *delta.last_session;
   }
   // A piece of what is left; each returns the bytes it handed out.
   size_t HandOutSaved(const RecordFunction& record);
@@ -142,7 +141,7 @@ class ChangeTracker {
   size_t HandOutSession(const RecordFunction& record);
   bool IsSessionLeft() const;
   bool IsAllHandedOut() const;
-  // A piece of a picture that ends; each returns the bytes it went over.
+  // A piece of a delta that ends; each returns the bytes it went over.
   size_t EndSaved();
   size_t EndNode();
   size_t EndDeletedNode();
@@ -151,10 +150,10 @@ class ChangeTracker {
   const AclTable& acls_;
   const SessionTable& sessions_;
   Changes changes_;
-  std::unique_ptr<Picture> picture_;
-  // Of the newest picture: whatever changed later is among the changes, and no picture has had what
+  std::unique_ptr<Delta> delta_;
+  // Of the newest delta: whatever changed later is among the changes, and no delta has had what
   // was created later.
-  Zxid pictured_zxid_{-1};
+  Zxid delta_zxid_{-1};
   std::string key_;
   std::string value_;
 };

@@ -1,4 +1,4 @@
-// How much is done at once at the end of a picture, under the tree's lock: counted, not timed.
+// How much is done at once at the end of a delta, under the tree's lock: counted, not timed.
 #include "tree/change_tracker.h"
 
 #include <malloc.h>
@@ -31,7 +31,7 @@ size_t BytesInUse() {
   return info.uordblks + info.hblkhd;
 }
 
-// Changes of all that a picture can hold, so many of each.
+// Changes of all that a delta can hold, so many of each.
 class Changed {
  public:
   Changed() {
@@ -62,15 +62,15 @@ class Changed {
   void Begin() {
     HeadRecord head;
     head.zxid = ++zxid_;
-    tracker_.BeginPicture(head);
+    tracker_.BeginDelta(head);
   }
   void ChangeAll() {
     for (size_t i = 0; i < kChanges; ++i) tracker_.BeforeNodeChange(nodes_[i]);
   }
-  // How many records the rest of the picture has.
+  // How many records the rest of the delta has.
   size_t TakeAll() {
     size_t records = 0;
-    while (tracker_.NextPictureRecords(kPieceBytes, [&](auto, auto) { ++records; })) {
+    while (tracker_.NextDeltaRecords(kPieceBytes, [&](auto, auto) { ++records; })) {
     }
     return records;
   }
@@ -95,13 +95,13 @@ struct Ending {
   size_t touched = 0;  // nodes
 };
 
-// Ends the picture, and checks what each piece does.
+// Ends the delta, and checks what each piece does.
 Ending End(Changed* changed, bool durable) {
   Ending ending;
   std::vector<uint32_t> places = changed->Places();
   for (bool more = true; more; ++ending.pieces) {
     const size_t in_use = BytesInUse();
-    more = changed->tracker().EndPicture(durable, kPieceBytes);
+    more = changed->tracker().EndDelta(durable, kPieceBytes);
     const size_t in_use_now = BytesInUse();
     CHECK(in_use - std::min(in_use, in_use_now) <= kFreedMax);
     std::vector<uint32_t> places_now = changed->Places();
@@ -114,7 +114,7 @@ Ending End(Changed* changed, bool durable) {
   return ending;
 }
 
-TEST_CASE("the end of a durable picture does a little at a time, however large it was") {
+TEST_CASE("the end of a durable delta does a little at a time, however large it was") {
   Changed changed;
   changed.Begin();
   CHECK(changed.TakeAll() == 1 + 3 * kChanges);
@@ -125,7 +125,7 @@ TEST_CASE("the end of a durable picture does a little at a time, however large i
   CHECK(changed.TakeAll() == 1);
 }
 
-TEST_CASE("a picture that failed is put back a little at a time, however large it was") {
+TEST_CASE("a delta that failed is put back a little at a time, however large it was") {
   Changed changed;
   changed.Begin();
   SECTION("before anything was read") {}
@@ -137,7 +137,7 @@ TEST_CASE("a picture that failed is put back a little at a time, however large i
   CHECK(changed.TakeAll() == 1 + 3 * kChanges);
 }
 
-TEST_CASE("what changed again before a picture failed is forgotten a little at a time") {
+TEST_CASE("what changed again before a delta failed is forgotten a little at a time") {
   Changed changed;
   changed.Begin();
   changed.ChangeAll();
@@ -148,10 +148,10 @@ TEST_CASE("what changed again before a picture failed is forgotten a little at a
   CHECK(changed.TakeAll() == 1 + 3 * kChanges);
 }
 
-TEST_CASE("nothing is put back that changes while a picture ends") {
+TEST_CASE("nothing is put back that changes while a delta ends") {
   Changed changed;
   changed.Begin();
-  REQUIRE(changed.tracker().EndPicture(false, kPieceBytes));
+  REQUIRE(changed.tracker().EndDelta(false, kPieceBytes));
   const size_t in_use = BytesInUse();
   changed.ChangeAll();
   // Its list holds them now, and nobody wants their records any more.

@@ -68,12 +68,12 @@ void Tree::Impl::ForEachRecord(const RecordFunction& record) const {
 }
 
 void Tree::ForEachRecord(const RecordFunction& record) const { impl_->ForEachRecord(record); }
-void Tree::BeginPicture() { impl_->changes().BeginPicture(impl_->Head()); }
-bool Tree::NextPictureRecords(size_t bytes_max, const RecordFunction& record) {
-  return impl_->changes().NextPictureRecords(bytes_max, record);
+void Tree::BeginDelta() { impl_->changes().BeginDelta(impl_->Head()); }
+bool Tree::NextDeltaRecords(size_t bytes_max, const RecordFunction& record) {
+  return impl_->changes().NextDeltaRecords(bytes_max, record);
 }
-bool Tree::EndPicture(bool durable, size_t bytes_max) {
-  return impl_->changes().EndPicture(durable, bytes_max);
+bool Tree::EndDelta(bool durable, size_t bytes_max) {
+  return impl_->changes().EndDelta(durable, bytes_max);
 }
 
 struct TreeLoader::State {

@@ -1,5 +1,5 @@
 // Makes a tree of its records: the way back from Tree::ForEachRecord, and from a store that the
-// pictures went into.
+// deltas went into.
 //
 // Thread-safety: none inside.
 #pragma once
@@ -32,7 +32,7 @@ class TreeLoader {
   uint64_t nodes() const;
   uint64_t nodes_total() const;
 
-  // The tree, once all were added; nothing in it counts as changed (Tree::BeginPicture). `zxid` and
+  // The tree, once all were added; nothing in it counts as changed (Tree::BeginDelta). `zxid` and
   // `digest` are what it is expected to have. DataLoss if it is another, or records are missing.
   // REQUIRES: no error was returned before, and it is called once.
   absl::StatusOr<std::unique_ptr<Tree>> Finish(Zxid zxid, uint64_t digest);

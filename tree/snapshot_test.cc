@@ -53,22 +53,22 @@ std::unique_ptr<Tree> Reload(const Tree& tree) {
   return *std::move(loaded);
 }
 
-// Takes pictures of a tree into a store, a piece at a time.
+// Takes deltas of a tree into a store, a piece at a time.
 class Camera {
  public:
   void Begin(Tree* tree) {
-    tree->BeginPicture();
+    tree->BeginDelta();
     wanted_ = RecordsOf(*tree);
     zxid_ = tree->last_zxid();
     digest_ = tree->digest();
-    picture_.clear();
+    delta_.clear();
   }
 
   // Whether there may be more.
   bool Take(Tree* tree, size_t bytes_max) {
-    return tree->NextPictureRecords(
+    return tree->NextDeltaRecords(
         bytes_max, [this](std::string_view key, std::optional<std::string_view> value) {
-          const auto [at, inserted] = picture_.emplace(key, value);
+          const auto [at, inserted] = delta_.emplace(key, value);
           REQUIRE(inserted);
         });
   }
@@ -78,9 +78,9 @@ class Camera {
   void End(
       Tree* tree, bool durable, bool kept, size_t bytes_max = 1000,
       const std::function<void()>& between = [] {}) {
-    while (tree->EndPicture(durable, bytes_max)) between();
+    while (tree->EndDelta(durable, bytes_max)) between();
     if (!kept) return;
-    for (const auto& [key, value] : picture_) {
+    for (const auto& [key, value] : delta_) {
       if (value.has_value()) {
         store_[key] = *value;
       } else {
@@ -102,10 +102,10 @@ class Camera {
   }
 
   const Records& store() const { return store_; }
-  // The newest picture's records, by kind.
+  // The newest delta's records, by kind.
   size_t Count(RecordKind kind, bool removed) const {
     size_t count = 0;
-    for (const auto& [key, value] : picture_) {
+    for (const auto& [key, value] : delta_) {
       const bool counts = key.front() == static_cast<char>(kind) && value.has_value() != removed;
       count += counts ? 1 : 0;
     }
@@ -114,7 +114,7 @@ class Camera {
 
  private:
   Records store_;
-  std::map<std::string, std::optional<std::string>> picture_;
+  std::map<std::string, std::optional<std::string>> delta_;
   Records wanted_;
   Zxid zxid_;
   uint64_t digest_ = 0;
@@ -141,8 +141,8 @@ TEST_CASE("trees survive a round trip and go on as if nothing had been") {
   }
 }
 
-TEST_CASE("a picture is of one zxid while the tree changes on") {
-  size_t pictures = 0;
+TEST_CASE("a delta is of one zxid while the tree changes on") {
+  size_t deltas = 0;
   size_t failures = 0;
   size_t steps_at_end = 0;
   size_t restarts = 0;
@@ -166,7 +166,7 @@ TEST_CASE("a picture is of one zxid while the tree changes on") {
       camera.End(run.first().get(), durable, durable || random() % 2 == 0, random() % 200, [&] {
         for (uint64_t steps = random() % 3; steps > 0; --steps, ++steps_at_end) run.Step();
       });
-      pictures += durable ? 1 : 0;
+      deltas += durable ? 1 : 0;
       failures += durable ? 0 : 1;
       if (random() % 4 > 0) continue;
       camera.TakeWhole(run.first().get());
@@ -177,13 +177,13 @@ TEST_CASE("a picture is of one zxid while the tree changes on") {
     }
     run.Compare();
   }
-  CHECK(pictures > 200);
+  CHECK(deltas > 200);
   CHECK(failures > 200);
   CHECK(steps_at_end > 1000);
   CHECK(restarts > 100);
 }
 
-TEST_CASE("a picture has what changed and no more") {
+TEST_CASE("a delta has what changed and no more") {
   Server server;
   server.OpenSession();
   for (const char* path : {"/a", "/a/b", "/a/c", "/d"}) server.Do(MakeCreate(path));
@@ -297,7 +297,7 @@ TEST_CASE("a picture has what changed and no more") {
   CHECK(camera.Count(RecordKind::kSession, true) == removed_sessions);
 }
 
-TEST_CASE("a session that comes and goes while a picture fails leaves nothing in the store") {
+TEST_CASE("a session that comes and goes while a delta fails leaves nothing in the store") {
   Server server;
   server.OpenSession();
   server.OpenSession(kOtherSession);
@@ -329,21 +329,21 @@ TEST_CASE("pieces are of the size that was asked for") {
   const std::string data(1000, 'd');
   for (int i = 0; i < 50; ++i) server.Do(MakeCreate("/" + std::to_string(i), data));
   Tree& tree = server.mutable_tree();
-  tree.BeginPicture();
+  tree.BeginDelta();
   size_t pieces = 0;
   bool more = true;
   while (more) {
     size_t bytes = 0;
-    more = tree.NextPictureRecords(
-        5000, [&](std::string_view key, std::optional<std::string_view> value) {
-          bytes += key.size() + value->size();
-        });
+    more = tree.NextDeltaRecords(5000,
+                                 [&](std::string_view key, std::optional<std::string_view> value) {
+                                   bytes += key.size() + value->size();
+                                 });
     ++pieces;
     CHECK(bytes < 6500);
     CHECK((bytes >= 5000 || !more));
   }
   CHECK(pieces >= 10);
-  CHECK_FALSE(tree.EndPicture(true, 1 << 20));
+  CHECK_FALSE(tree.EndDelta(true, 1 << 20));
 }
 
 // A tree with everything in it.

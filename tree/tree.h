@@ -179,11 +179,10 @@ class Tree {
   // The same, computed anew from everything: a check for tests and tools. O(size of the tree).
   uint64_t ComputeDigest() const;
 
-  // --- The tree as records (tree/record.h says what they are)
-  // ------------------------------------- A store keeps the records. What changed since the picture
-  // before is a picture, so that the cost of keeping the store up to date follows the change. To
-  // begin with, everything is changed, or nothing if the tree was loaded: then the store has what
-  // it was loaded from.
+  // --- The tree as records -----------------------------------------------------------------------
+  // A store keeps the records (tree/record.h). A checkpoint delta is what changed since the delta
+  // before, so that the cost of keeping the store up to date follows the changes. In a new tree
+  // everything counts as changed; in a tree that was loaded nothing does, because the store has it.
 
   // Absent `value`: the record of that key is to be removed. Views are valid during the call.
   using RecordFunction =
@@ -193,22 +192,22 @@ class Tree {
   // of n nodes.
   void ForEachRecord(const RecordFunction& record) const;
 
-  // Makes everything that changed since the last picture a picture of now: with the records of the
-  // pictures before it, what ForEachRecord would say now. O(members), like Apply it excludes all
-  // else. REQUIRES: no picture is begun and not ended.
-  void BeginPicture();
-  // Hands out the next records of the picture, each key once, in no order, until they are at least
+  // Begins a checkpoint delta with everything that changed since the last one. Together with the
+  // deltas before it, its records are those of ForEachRecord at this moment. O(members). Excludes
+  // all other calls, as Apply does. REQUIRES: every delta that was begun has ended.
+  void BeginDelta();
+  // Hands out the next records of the delta, each key once, in no order, until they are at least
   // `bytes_max` bytes. Returns whether there may be more. Between two calls the tree may change: a
-  // record of the picture that changes before it was handed out is kept as it was, which takes
-  // memory. May run together with const functions, but not with itself. REQUIRES: a picture is
+  // record of the delta that changes before it was handed out is kept as it was, which takes
+  // memory. May run together with const functions, but not with itself. REQUIRES: a delta is
   // begun.
-  bool NextPictureRecords(size_t bytes_max, const RecordFunction& record);
-  // Ends the picture, in pieces too: forgets what is about `bytes_max` bytes of it, and returns
+  bool NextDeltaRecords(size_t bytes_max, const RecordFunction& record);
+  // Ends the delta, in pieces too: forgets what is about `bytes_max` bytes of it, and returns
   // whether there is more. `durable`: the store has its records for good. Otherwise they count as
-  // changed again and are part of the next picture. Between two calls the tree may change. May run
-  // together with const functions, but not with itself. REQUIRES: a picture is begun; `durable` is
+  // changed again and are part of the next delta. Between two calls the tree may change. May run
+  // together with const functions, but not with itself. REQUIRES: a delta is begun; `durable` is
   // the same in all calls; if it is true, all was handed out.
-  bool EndPicture(bool durable, size_t bytes_max);
+  bool EndDelta(bool durable, size_t bytes_max);
 
  private:
   friend class TreeLoader;

@@ -213,16 +213,16 @@ TEST_CASE("while a snapshot is installed, heartbeats are answered and nothing el
     log.push_back({Index{i}, Term{2}, EntryKind::kCommand, Slice("x")});
     Follow(log.back(), &meta);
   }
-  const std::string picture = PictureOf(log);
-  server.Receive(2, 3, SnapshotChunk{meta, 0, false, Slice(picture.substr(0, 10))});
+  const std::string checkpoint = CheckpointOf(log);
+  server.Receive(2, 3, SnapshotChunk{meta, 0, false, Slice(checkpoint.substr(0, 10))});
   server.Take();
   server.member().StageOne();
   // Twice the same.
-  server.Receive(2, 3, SnapshotChunk{meta, 0, false, Slice(picture.substr(0, 10))});
+  server.Receive(2, 3, SnapshotChunk{meta, 0, false, Slice(checkpoint.substr(0, 10))});
   const auto acks = server.TakeBodies<SnapshotAck>();
   REQUIRE(acks.size() == 2);
   CHECK(acks[1].second == SnapshotAck{Index{4}, 10, false});
-  server.Receive(2, 3, SnapshotChunk{meta, 10, true, Slice(picture.substr(10))});
+  server.Receive(2, 3, SnapshotChunk{meta, 10, true, Slice(checkpoint.substr(10))});
   server.Take();
   server.member().StageOne();
   server.Take();

@@ -277,7 +277,7 @@ void Run::Input(TestMember* member, uint64_t choice) {
   } else if (is(mix_.snapshot)) {
     MoveSnapshot(member);
   } else if (is(mix_.forget)) {
-    if (random_.OneIn(10)) member->ForgetPictures();
+    if (random_.OneIn(10)) member->ForgetCheckpoints();
   } else if (random_.OneIn(4)) {
     raft.CancelTransfer();
   } else if (raft.TransferLeadership(MemberId{0}).ok()) {

@@ -32,7 +32,7 @@
 //   checkpoint I                   a checkpoint of what I has applied is durable
 //   read-snapshot I                I's storage answers its oldest snapshot read
 //   stage I | install I            I's storage stages a chunk | installs what is staged
-//   forget-pictures I              I's storage keeps its newest checkpoint only
+//   forget-checkpoints I              I's storage keeps its newest checkpoint only
 //   stabilize [I ...]              persists, reads the log, moves snapshots and delivers among
 //   these
 //                                  (default: all) until nothing is left to do
@@ -104,7 +104,7 @@ class Interpreter {
   void ReadSnapshot(const Words& words);
   void Stage(const Words& words);
   void Install(const Words& words);
-  void ForgetPictures(const Words& words);
+  void ForgetCheckpoints(const Words& words);
   void Stabilize(const Words& words);
   void Status(const Words& words);
   void Log(const Words& words);
@@ -154,7 +154,7 @@ const std::map<std::string, Interpreter::Command>& Interpreter::Commands() {
       {"read-snapshot", &Interpreter::ReadSnapshot},
       {"stage", &Interpreter::Stage},
       {"install", &Interpreter::Install},
-      {"forget-pictures", &Interpreter::ForgetPictures},
+      {"forget-checkpoints", &Interpreter::ForgetCheckpoints},
       {"stabilize", &Interpreter::Stabilize},
       {"status", &Interpreter::Status},
       {"log", &Interpreter::Log},
@@ -425,7 +425,7 @@ void Interpreter::Install(const Words& words) {
   Collect(&member);
 }
 
-void Interpreter::ForgetPictures(const Words& words) { Member(words.at(1)).ForgetPictures(); }
+void Interpreter::ForgetCheckpoints(const Words& words) { Member(words.at(1)).ForgetCheckpoints(); }
 
 void Interpreter::Stabilize(const Words& words) {
   std::vector<MemberId> among;

@@ -34,7 +34,7 @@ struct SnapshotChunkData {
   bool last = false;
 };
 
-// Durable pictures of the state machine. The newest one is what a restart begins from.
+// Durable checkpoints of the state machine. The newest one is what a restart begins from.
 //
 // Thread-safety: Begin and Install from the apply thread; Finish, Stage and DiscardStaged from the
 // checkpoint thread; Read from the read thread; newest from any.
@@ -45,12 +45,12 @@ class CheckpointStore {
   // The newest durable checkpoint; nullopt if there is none.
   virtual std::optional<SnapshotMeta> newest() const = 0;
 
-  // Takes a picture of the state machine as it is now: meta.index is what it has applied. Cheap;
-  // nothing is durable yet. REQUIRES: no picture is unfinished.
+  // Takes a checkpoint of the state machine as it is now: meta.index is what it has applied. Cheap;
+  // nothing is durable yet. REQUIRES: no checkpoint is unfinished.
   virtual void Begin(const SnapshotMeta& meta) = 0;
-  // Makes that picture the newest durable one. ResourceExhausted if the disk is full: then the one
-  // before is the newest still, what the picture held is part of the next one, and that can be
-  // begun.
+  // Makes that checkpoint the newest durable one. ResourceExhausted if the disk is full: then the
+  // one before is the newest still, what the checkpoint held is part of the next one, and that can
+  // be begun.
   virtual absl::Status Finish() = 0;
 
   // Bytes of the checkpoint of `index` from `offset` on, about bytes_max. 0: of the newest, or of

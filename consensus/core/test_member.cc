@@ -32,7 +32,7 @@ TestMember::TestMember(RaftOptions options, Disk disk, RandomSource* random)
   Start(Index{applied});
 }
 
-std::string PictureOf(std::span<const Entry> applied) {
+std::string CheckpointOf(std::span<const Entry> applied) {
   Message message;
   AppendRequest request;
   request.entries.assign(applied.begin(), applied.end());
@@ -44,10 +44,10 @@ std::string PictureOf(std::span<const Entry> applied) {
 
 namespace {
 
-std::vector<Entry> EntriesOf(std::string picture) {
-  const auto buffer = std::make_shared<const std::string>(std::move(picture));
+std::vector<Entry> EntriesOf(std::string checkpoint) {
+  const auto buffer = std::make_shared<const std::string>(std::move(checkpoint));
   absl::StatusOr<Message> message = DecodeMessage(buffer, *buffer);
-  ASSERT(message.ok(), "a picture arrives as it was sent");
+  ASSERT(message.ok(), "a checkpoint arrives as it was sent");
   return std::get<AppendRequest>(message->body).entries;
 }
 
@@ -258,7 +258,7 @@ void TestMember::AnswerLogRead() {
 void TestMember::Checkpoint() {
   ASSERT(!applied_.empty() && !installing_);
   disk_.checkpoint = followed_;
-  pictures_[followed_.index] = {followed_, PictureOf(applied_)};
+  checkpoints_[followed_.index] = {followed_, CheckpointOf(applied_)};
   raft_->Checkpointed(followed_.index);
 }
 
@@ -267,9 +267,9 @@ void TestMember::AnswerSnapshotRead() {
   const SnapshotReadRequest request = snapshot_reads_.front();
   snapshot_reads_.pop_front();
   const Index newest = disk_.checkpoint ? disk_.checkpoint->index : Index{0};
-  const auto picture = pictures_.find(request.index == Index{0} ? newest : request.index);
-  if (picture == pictures_.end()) return raft_->SnapshotReadFailed(request.follower);
-  const auto& [meta, bytes] = picture->second;
+  const auto checkpoint = checkpoints_.find(request.index == Index{0} ? newest : request.index);
+  if (checkpoint == checkpoints_.end()) return raft_->SnapshotReadFailed(request.follower);
+  const auto& [meta, bytes] = checkpoint->second;
   ASSERT(request.offset <= bytes.size());
   const std::string chunk = bytes.substr(request.offset, request.bytes_max);
   const bool last = request.offset + chunk.size() == bytes.size();
@@ -330,8 +330,8 @@ void TestMember::Install() {
   for (const Entry& entry : applied_) Follow(entry, &followed_);
   ASSERT(followed_ == meta, "a snapshot says what the log would have said");
   disk_.checkpoint = meta;
-  pictures_.clear();
-  pictures_[meta.index] = {meta, staged_};
+  checkpoints_.clear();
+  checkpoints_[meta.index] = {meta, staged_};
   disk_.log = applied_;
   disk_.base = meta.index;
   log_ = applied_;
@@ -383,7 +383,7 @@ void TestMember::RestartBlank() {
   disk_ = Disk{};
   disk_.hard_state.standing = Standing::kBlank;
   applied_.clear();
-  pictures_.clear();
+  checkpoints_.clear();
   ++directories_lost_;
   Start(Index{0});
 }

@@ -43,8 +43,8 @@ class FixedRandom final : public RandomSource {
 
 std::vector<TermRun> RunsOf(std::span<const Entry> log);
 
-// The bytes of a snapshot: the entries it stands for, so that each picture is known by heart.
-std::string PictureOf(std::span<const Entry> applied);
+// The bytes of a snapshot: the entries it stands for, so that each checkpoint is known by heart.
+std::string CheckpointOf(std::span<const Entry> applied);
 
 // Owns a Raft object, if there is one; a copy of it owns a copy of that.
 class OwnedRaft {
@@ -126,9 +126,10 @@ class TestMember {
   // can_install().
   void Install();
   bool can_install() const { return installing_.has_value(); }
-  // Pictures but the newest can no longer be read.
-  void ForgetPictures() {
-    std::erase_if(pictures_, [this](const auto& p) { return p.first != disk_.checkpoint->index; });
+  // Checkpoints but the newest can no longer be read.
+  void ForgetCheckpoints() {
+    std::erase_if(checkpoints_,
+                  [this](const auto& p) { return p.first != disk_.checkpoint->index; });
   }
 
   void Crash(const Torn& torn);
@@ -200,7 +201,7 @@ class TestMember {
   bool staging_failed_ = false;  // what follows is refused
   size_t discard_after_ = 0;     // so many of the waiting chunks, what is staged is discarded
   SnapshotMeta followed_;        // of what is applied
-  std::map<Index, std::pair<SnapshotMeta, std::string>> pictures_;  // readable ones
+  std::map<Index, std::pair<SnapshotMeta, std::string>> checkpoints_;  // readable ones
   Index handed_out_;
   PersistId last_batch_;
   uint64_t directories_lost_ = 0;

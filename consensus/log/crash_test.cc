@@ -22,7 +22,7 @@ using Entries = std::vector<Entry>;
 
 // A log that the disk may hold: that of one moment since the last sync. A prefix of it is right
 // too, if it has all that was durable.
-struct Picture {
+struct Image {
   Index origin;  // behind it the history begins that the test knows
   Term origin_term;
   Entries entries{};
@@ -45,28 +45,28 @@ class Member {
   void Close() { dir_.reset(); }
 
   bool Append(const Entries& entries) {
-    pictures_.push_back(pictures_.back());
-    for (const Entry& entry : entries) pictures_.back().entries.push_back(entry);
+    images_.push_back(images_.back());
+    for (const Entry& entry : entries) images_.back().entries.push_back(entry);
     return Note(dir_->log().Append(entries));
   }
   bool Sync() {
     if (!Note(dir_->log().Sync())) return false;
-    pictures_ = {pictures_.back()};
-    pictures_.back().durable = last();
+    images_ = {images_.back()};
+    images_.back().durable = last();
     return true;
   }
   // The durable mark goes back first, as it must.
   bool Truncate(uint64_t keep) {
     if (!LowerMark(Index{keep})) return false;
-    Picture picture = pictures_.back();
-    picture.Truncate(Index{keep});
-    picture.durable = std::min(picture.durable, Index{keep});
-    pictures_.push_back(picture);
+    Image image = images_.back();
+    image.Truncate(Index{keep});
+    image.durable = std::min(image.durable, Index{keep});
+    images_.push_back(image);
     return Note(dir_->log().TruncateAfter(Index{keep}));
   }
   // The state machine has everything up to `index`, durably. REQUIRES: it is in the log.
   void Checkpoint(uint64_t index) {
-    checkpoint_ = {Index{index}, pictures_.back().TermAt(Index{index}), {}, kVersionNewest};
+    checkpoint_ = {Index{index}, images_.back().TermAt(Index{index}), {}, kVersionNewest};
   }
   bool Compact(uint64_t index) {
     REQUIRE(Index{index} <= checkpoint_.index);
@@ -90,12 +90,12 @@ class Member {
       if (contained) return true;
     } else {
       if (!LowerMark(Index{index})) return false;
-      pictures_.push_back({Index{index}, Term{term}, {}, Index{index}});
+      images_.push_back({Index{index}, Term{term}, {}, Index{index}});
       if (!Note(dir_->log().Reset(Index{index}, Term{term})) || !Note(dir_->log().Sync())) {
         return false;
       }
     }
-    pictures_ = {pictures_.back()};
+    images_ = {images_.back()};
     base_min_ = compacted_ = Index{index};
     mark_ = std::min(mark_, Index{index});
     return true;
@@ -117,9 +117,9 @@ class Member {
 
   // Opens what a crash left, and compares. From then on, what was found is what must stay.
   void Reopen() {
-    INFO(absl::StrCat("operation ", env_.operations(), ", last picture begins behind ",
-                      pictures_.back().origin.value(), " and ends with ", last().value(), ", ",
-                      pictures_.back().durable.value(), " was durable, compaction between ",
+    INFO(absl::StrCat("operation ", env_.operations(), ", last image begins behind ",
+                      images_.back().origin.value(), " and ends with ", last().value(), ", ",
+                      images_.back().durable.value(), " was durable, compaction between ",
                       base_min_.value(), " and ", compacted_.value()));
     OpenOnly();
     Require(error_);
@@ -137,7 +137,7 @@ class Member {
     TakeAsFound();
   }
 
-  Index last() const { return pictures_.back().last(); }
+  Index last() const { return images_.back().last(); }
   Index checkpoint() const { return checkpoint_.index; }
   const HardState& hard_state() const { return hard_states_.back(); }
 
@@ -157,7 +157,7 @@ class Member {
 
   bool Align() {
     if (dir_->log().TermAt(checkpoint_.index) != checkpoint_.term) {
-      pictures_.push_back({checkpoint_.index, checkpoint_.term, {}, checkpoint_.index});
+      images_.push_back({checkpoint_.index, checkpoint_.term, {}, checkpoint_.index});
     }
     return Note(dir_->AlignLog(checkpoint_.index, checkpoint_.term));
   }
@@ -180,22 +180,22 @@ class Member {
     REQUIRE(dir_->birth() == kBirth);
   }
 
-  // The log is one of the pictures.
+  // The log is one of the images.
   void CheckLog() {
     const SegmentLog& log = dir_->log();
     const Entries found = ReadAll(log);
     CAPTURE(log.base_index().value(), log.base_term().value(), log.last_index().value());
     REQUIRE(found.size() == log.last_index() - log.base_index());
-    REQUIRE(std::any_of(pictures_.begin(), pictures_.end(), [&](const Picture& picture) {
-      const bool is_reset = picture.origin != pictures_.front().origin;
-      const Index base_min = is_reset ? picture.origin : std::max(base_min_, picture.origin);
-      const Index base_max = is_reset ? picture.origin : std::max(compacted_, picture.origin);
+    REQUIRE(std::any_of(images_.begin(), images_.end(), [&](const Image& image) {
+      const bool is_reset = image.origin != images_.front().origin;
+      const Index base_min = is_reset ? image.origin : std::max(base_min_, image.origin);
+      const Index base_max = is_reset ? image.origin : std::max(compacted_, image.origin);
       return log.base_index() >= base_min && log.base_index() <= base_max &&
-             log.last_index() >= picture.durable && log.last_index() <= picture.last() &&
-             log.base_term() == picture.TermAt(log.base_index()) &&
-             std::equal(found.begin(), found.end(),
-                        picture.entries.begin() +
-                            static_cast<ptrdiff_t>(log.base_index() - picture.origin));
+             log.last_index() >= image.durable && log.last_index() <= image.last() &&
+             log.base_term() == image.TermAt(log.base_index()) &&
+             std::equal(
+                 found.begin(), found.end(),
+                 image.entries.begin() + static_cast<ptrdiff_t>(log.base_index() - image.origin));
     }));
   }
 
@@ -232,7 +232,7 @@ class Member {
   void TakeAsFound() {
     const SegmentLog& log = dir_->log();
     base_min_ = compacted_ = log.base_index();
-    pictures_ = {{log.base_index(), log.base_term(), ReadAll(log), log.last_index()}};
+    images_ = {{log.base_index(), log.base_term(), ReadAll(log), log.last_index()}};
     hard_states_ = {dir_->hard_state()};
     cluster_id_set_ = !dir_->cluster_id().empty();
   }
@@ -240,11 +240,11 @@ class Member {
   FaultEnv& env_;
   absl::Status error_;
   std::unique_ptr<DataDir> dir_;
-  std::vector<Picture> pictures_{Picture{}};  // since the last sync
-  Index base_min_;                            // the log begins here or
-  Index compacted_;                           // later, but not behind this
-  SnapshotMeta checkpoint_;                   // survives every crash
-  Index mark_;                                // the highest durable mark that may be on the disk
+  std::vector<Image> images_{Image{}};  // since the last sync
+  Index base_min_;                      // the log begins here or
+  Index compacted_;                     // later, but not behind this
+  SnapshotMeta checkpoint_;             // survives every crash
+  Index mark_;                          // the highest durable mark that may be on the disk
   std::vector<HardState> hard_states_{{Term{0}, kNoMember, Index{0}, Standing::kBlank}};
   bool cluster_id_tried_ = false;
   bool cluster_id_set_ = false;

@@ -71,8 +71,8 @@ Node::Node(NodeOptions options, DataDir* data_dir, RandomSource* random,
       node_{std::make_unique<Raft>(
           options_.raft, data_dir->initial_state(NewestCheckpoint(checkpoints)), random)} {
   ASSERT(options_.tick_ms > 0);
-  apply_.entries_since_picture = ShareBefore(options_.raft, options_.checkpoint_entries);
-  apply_.bytes_since_picture = ShareBefore(options_.raft, options_.checkpoint_bytes);
+  apply_.entries_since_checkpoint = ShareBefore(options_.raft, options_.checkpoint_entries);
+  apply_.bytes_since_checkpoint = ShareBefore(options_.raft, options_.checkpoint_bytes);
   shared_.log_durable = data_dir_->log().last_index();
   if (std::optional<SnapshotMeta> newest = NewestCheckpoint(checkpoints)) {
     apply_.applied = *std::move(newest);
@@ -189,9 +189,9 @@ void Node::Tick() {
                          shared_.binding_waits.load(std::memory_order_relaxed);
   if (log_waits && ticks % retry_ticks == 0) log_work_.Push(LogRetry{});
   // Also if nothing is applied meanwhile, since for that the log may need the room.
-  if (shared_.picture_failed.load(std::memory_order_relaxed) &&
-      !shared_.picture_unfinished.load(std::memory_order_acquire) &&
-      ticks >= shared_.next_picture_ticks) {
+  if (shared_.checkpoint_failed.load(std::memory_order_relaxed) &&
+      !shared_.checkpoint_unfinished.load(std::memory_order_acquire) &&
+      ticks >= shared_.next_checkpoint_ticks) {
     PushApply(CheckpointRetry{});
   }
   const uint64_t answer_ticks = shared_.late_answer_ticks.load(std::memory_order_relaxed);
@@ -398,7 +398,7 @@ bool Node::ApplyHere(const ApplyRange& range) {
   const bool applied = state_machine_->TryApply(range.entries);
   if (applied) {
     FollowApplied(range.entries);
-    if (IsPictureDue()) PushApply(CheckpointRetry{});
+    if (IsCheckpointDue()) PushApply(CheckpointRetry{});
   }
   apply_turn_.Unlock();
   if (applied) Handle(Applied{range.last});
@@ -655,11 +655,11 @@ absl::Status Node::HandleApply(const ApplyWork& item) {
     if (absl::Status status = Apply(*range); !status.ok()) return status;
     // Before its checkpoint, which may be done in no time.
     Report(Applied{range->last}, shared_.applied_awaited);
-    BeginPictureIfDue();
+    BeginCheckpointIfDue();
   } else if (const auto* request = std::get_if<CheckpointRequest>(&item)) {
-    BeginPictureIfRequested(request->index);
+    BeginCheckpointIfRequested(request->index);
   } else if (std::holds_alternative<CheckpointRetry>(item)) {
-    BeginPictureIfDue();
+    BeginCheckpointIfDue();
   } else {
     return Install(std::get<SnapshotMeta>(item));
   }
@@ -691,64 +691,64 @@ void Node::FollowApplied(const std::vector<Entry>& entries) {
   ASSERT(entries.front().index == apply_.applied.index + 1);
   for (const Entry& entry : entries) {
     Follow(entry, &apply_.applied);
-    apply_.bytes_since_picture += entry.ByteSize();
+    apply_.bytes_since_checkpoint += entry.ByteSize();
   }
-  apply_.entries_since_picture += entries.size();
+  apply_.entries_since_checkpoint += entries.size();
 }
 
-bool Node::IsPictureDue() const {
-  const bool wanted = shared_.picture_failed.load(std::memory_order_relaxed)
-                          ? !PictureWaits()
-                          : apply_.entries_since_picture >= options_.checkpoint_entries ||
-                                apply_.bytes_since_picture >= options_.checkpoint_bytes;
-  return wanted && CanBeginPicture();
+bool Node::IsCheckpointDue() const {
+  const bool wanted = shared_.checkpoint_failed.load(std::memory_order_relaxed)
+                          ? !CheckpointWaits()
+                          : apply_.entries_since_checkpoint >= options_.checkpoint_entries ||
+                                apply_.bytes_since_checkpoint >= options_.checkpoint_bytes;
+  return wanted && CanBeginCheckpoint();
 }
 
-void Node::BeginPictureIfDue() {
-  if (IsPictureDue()) BeginPicture();
+void Node::BeginCheckpointIfDue() {
+  if (IsCheckpointDue()) BeginCheckpoint();
 }
 
-void Node::BeginPictureIfRequested(Index index) {
+void Node::BeginCheckpointIfRequested(Index index) {
   // Whoever asked asks again after everything that can be missing here.
-  if (apply_.applied.index < index || PictureWaits() || !CanBeginPicture()) return;
+  if (apply_.applied.index < index || CheckpointWaits() || !CanBeginCheckpoint()) return;
   const std::optional<SnapshotMeta> newest = checkpoints_->newest();
-  if (!newest.has_value() || newest->index < index) BeginPicture();
+  if (!newest.has_value() || newest->index < index) BeginCheckpoint();
 }
 
-bool Node::PictureWaits() const {
-  return shared_.picture_failed.load(std::memory_order_relaxed) &&
-         shared_.ticks.load(std::memory_order_relaxed) < shared_.next_picture_ticks;
+bool Node::CheckpointWaits() const {
+  return shared_.checkpoint_failed.load(std::memory_order_relaxed) &&
+         shared_.ticks.load(std::memory_order_relaxed) < shared_.next_checkpoint_ticks;
 }
 
-bool Node::CanBeginPicture() const {
-  if (checkpoints_ == nullptr || shared_.picture_unfinished.load(std::memory_order_acquire))
+bool Node::CanBeginCheckpoint() const {
+  if (checkpoints_ == nullptr || shared_.checkpoint_unfinished.load(std::memory_order_acquire))
     return false;
   // What others have on their disks is applied before this one's has it. A checkpoint ahead of the
   // log would be safe, but look as if the log it belongs to were lost.
   return apply_.applied.index <= shared_.log_durable.load(std::memory_order_acquire);
 }
 
-void Node::BeginPicture() {
+void Node::BeginCheckpoint() {
   ASSERT(apply_.applied.index > Index{0}, "a checkpoint of nothing could not be loaded");
-  apply_.entries_since_picture = 0;
-  apply_.bytes_since_picture = 0;
-  shared_.picture_unfinished.store(true, std::memory_order_release);
+  apply_.entries_since_checkpoint = 0;
+  apply_.bytes_since_checkpoint = 0;
+  shared_.checkpoint_unfinished.store(true, std::memory_order_release);
   SnapshotMeta meta = apply_.applied;
   if (PlantedFault("a snapshot has the wrong term")) meta.term = Term{1};
   checkpoints_->Begin(meta);
-  checkpoint_work_.Push(FinishPicture{apply_.applied.index});
+  checkpoint_work_.Push(FinishCheckpoint{apply_.applied.index});
 }
 
 absl::Status Node::Install(const SnapshotMeta& meta) {
-  if (shared_.picture_unfinished.load(std::memory_order_acquire)) {
+  if (shared_.checkpoint_unfinished.load(std::memory_order_acquire)) {
     checkpoint_work_.Push(InstallAfter{meta});  // and here again
     return absl::OkStatus();
   }
   ASSERT(meta.index > apply_.applied.index, "a snapshot takes nobody back");
   if (absl::Status s = checkpoints_->Install(meta); !s.ok()) return s;
   apply_.applied = meta;
-  apply_.entries_since_picture = 0;
-  apply_.bytes_since_picture = 0;
+  apply_.entries_since_checkpoint = 0;
+  apply_.bytes_since_checkpoint = 0;
   log_work_.Push(LogReset{meta, /*installed=*/true});
   return absl::OkStatus();
 }
@@ -808,8 +808,8 @@ absl::Status Node::ReadSnapshot(const SnapshotReadRequest& request) {
 absl::Status Node::HandleCheckpoints(std::vector<CheckpointWork>& work) {
   on_checkpoint_.Enter();
   for (const CheckpointWork& item : work) {
-    if (const auto* picture = std::get_if<FinishPicture>(&item)) {
-      if (absl::Status status = Finish(picture->index); !status.ok()) return status;
+    if (const auto* checkpoint = std::get_if<FinishCheckpoint>(&item)) {
+      if (absl::Status status = Finish(checkpoint->index); !status.ok()) return status;
     } else if (const auto* chunk = std::get_if<SnapshotWriteRequest>(&item)) {
       if (absl::Status status = Stage(*chunk); !status.ok()) return status;
     } else if (const auto* install = std::get_if<InstallAfter>(&item)) {
@@ -839,9 +839,9 @@ absl::Status Node::Finish(Index index) {
   const absl::Status status = checkpoints_->Finish();
   const bool full = absl::IsResourceExhausted(status);
   if (!status.ok() && !full) return status;
-  if (full) shared_.next_picture_ticks = CheckpointRetryTicks();
-  shared_.picture_failed.store(full, std::memory_order_relaxed);
-  shared_.picture_unfinished.store(false, std::memory_order_release);
+  if (full) shared_.next_checkpoint_ticks = CheckpointRetryTicks();
+  shared_.checkpoint_failed.store(full, std::memory_order_relaxed);
+  shared_.checkpoint_unfinished.store(false, std::memory_order_release);
   if (!full) events_.Push(Checkpointed{index});
   return absl::OkStatus();
 }

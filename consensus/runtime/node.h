@@ -4,13 +4,14 @@
 //                 outputs; waits in an EventLoop, if there is one, and serves its events
 //   log thread    writes and syncs all batches that queued during the last sync (group commit),
 //                 then sends what had to wait for it
-//   apply thread  gives committed entries to the state machine, and takes pictures of it. A few at
+//   apply thread  gives committed entries to the state machine, and takes checkpoints of it. A few
+//   at
 //                 a time are applied on the node thread, if that need not wait for anything: small
 //                 loads are mostly made of wake-ups
 //   read thread   reads old entries from the log, and parts of a checkpoint, for a follower that
 //                 lags; removes files of the log that a compaction left
 //   checkpoint thread
-//                 makes pictures durable, and what is received of a snapshot
+//                 makes checkpoints durable, and what is received of a snapshot
 //
 // A disk that is full holds up the log thread too, but for votes, or a checkpoint, or the note of
 // the cluster's id in the directory; all try again by themselves, and nothing is lost. Any other
@@ -206,7 +207,7 @@ class Node {
   struct LogRetry {};  // there may be room again
   using LogWork = std::variant<LogBatch, LogCompaction, LogReset, LogRetry>;
 
-  // For the apply thread: committed entries, a snapshot to install, or a picture to take.
+  // For the apply thread: committed entries, a snapshot to install, or a checkpoint to take.
   struct CheckpointRequest {
     Index index;
   };
@@ -216,16 +217,16 @@ class Node {
   using ReadWork = std::variant<LogReadRequest, SnapshotReadRequest, LogChores>;
 
   // For the checkpoint thread, in order.
-  struct FinishPicture {
+  struct FinishCheckpoint {
     Index index;
   };
-  struct InstallAfter {  // a picture was unfinished when the snapshot could have been installed
+  struct InstallAfter {  // a checkpoint was unfinished when the snapshot could have been installed
     SnapshotMeta meta;
   };
   struct AnswerLate {};  // late_answer_ is due
   struct DiscardStaged {};
   using CheckpointWork =
-      std::variant<FinishPicture, SnapshotWriteRequest, InstallAfter, AnswerLate, DiscardStaged>;
+      std::variant<FinishCheckpoint, SnapshotWriteRequest, InstallAfter, AnswerLate, DiscardStaged>;
 
   void RunNode();
   // How many ticks from now on have nothing to do.
@@ -301,14 +302,14 @@ class Node {
   void ApplyEntries(const std::vector<Entry>& entries) ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
   // The state machine holds them.
   void FollowApplied(const std::vector<Entry>& entries) ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
-  bool IsPictureDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
-  void BeginPictureIfDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
-  void BeginPictureIfRequested(Index index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
+  bool IsCheckpointDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
+  void BeginCheckpointIfDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
+  void BeginCheckpointIfRequested(Index index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
   // Whether the last one found the disk full a moment ago.
-  bool PictureWaits() const;
-  // False if it has to wait: for the picture before it, or for the log.
-  bool CanBeginPicture() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
-  void BeginPicture() ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
+  bool CheckpointWaits() const;
+  // False if it has to wait: for the checkpoint before it, or for the log.
+  bool CanBeginCheckpoint() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
+  void BeginCheckpoint() ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
   absl::Status Install(const SnapshotMeta& meta) ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
   void QueueChoresIfDue();
   // Read thread.
@@ -350,8 +351,8 @@ class Node {
   // The apply thread, or the node thread while the other has nothing to do: whoever holds the turn.
   struct ApplyTurn {
     SnapshotMeta applied;
-    uint64_t entries_since_picture = 0;
-    uint64_t bytes_since_picture = 0;
+    uint64_t entries_since_checkpoint = 0;
+    uint64_t bytes_since_checkpoint = 0;
   };
   struct CheckpointThread {
     // There was no room for a part of a snapshot. That is said only after a while, or else it would
@@ -383,13 +384,13 @@ class Node {
     std::atomic<size_t> apply_pending{0};
     // Set by the log thread, cleared by the read thread.
     std::atomic<bool> chores_queued{false};
-    // A picture was begun and is not durable. Set by the apply thread, cleared by the checkpoint
+    // A checkpoint was begun and is not durable. Set by the apply thread, cleared by the checkpoint
     // thread.
-    std::atomic<bool> picture_unfinished{false};
+    std::atomic<bool> checkpoint_unfinished{false};
     // By the checkpoint thread: the last one found the disk full; when the next one may be begun,
     // in ticks.
-    std::atomic<bool> picture_failed{false};
-    std::atomic<uint64_t> next_picture_ticks{0};
+    std::atomic<bool> checkpoint_failed{false};
+    std::atomic<uint64_t> next_checkpoint_ticks{0};
     // By the checkpoint thread: when CheckpointThread::late_answer is due, in ticks; 0: there is
     // none.
     std::atomic<uint64_t> late_answer_ticks{0};

@@ -54,7 +54,7 @@ class Texts : public StateMachine, public CheckpointStore {
     REQUIRE(meta.index == last_);
     REQUIRE(meta.index > Index{0});
     REQUIRE_FALSE(begun_.has_value());
-    begun_ = Picture{meta, texts};
+    begun_ = Checkpoint{meta, texts};
   }
   absl::Status Finish() override {
     if (IsFull()) {
@@ -98,7 +98,7 @@ class Texts : public StateMachine, public CheckpointStore {
     REQUIRE_FALSE(begun_.has_value());
     REQUIRE(staged_whole_);
     REQUIRE(staged_.first == meta);
-    durable_ = Picture{meta, {}};
+    durable_ = Checkpoint{meta, {}};
     for (char c : staged_.second) {
       if (c == ';') {
         durable_->texts.emplace_back();
@@ -125,7 +125,7 @@ class Texts : public StateMachine, public CheckpointStore {
   int discards = 0;
 
  private:
-  struct Picture {
+  struct Checkpoint {
     SnapshotMeta meta;
     std::vector<std::string> texts;
     std::string Bytes() const {
@@ -141,8 +141,8 @@ class Texts : public StateMachine, public CheckpointStore {
   }
 
   Index last_;
-  std::optional<Picture> durable_;
-  std::optional<Picture> begun_;
+  std::optional<Checkpoint> durable_;
+  std::optional<Checkpoint> begun_;
   std::pair<SnapshotMeta, std::string> staged_;
   bool staged_whole_ = false;
 };

@@ -85,7 +85,7 @@ class BackupSender::Stream : public grpc::ServerWriteReactor<v1::BackupResponse>
   Time allowed_at;
   Time resume_until;
   bool stalled = false;
-  std::optional<CheckpointView> picture;
+  std::optional<CheckpointView> checkpoint;
   bool begun = false;  // the first message was sent
   bool more = true;
   uint64_t records = 0;
@@ -242,18 +242,18 @@ void BackupSender::Send(Stream* stream) {
   v1::BackupResponse& response = stream->response;
   response.Clear();
   if (!stream->begun) {
-    const auto found = FindPicture(stream);
+    const auto found = FindCheckpoint(stream);
     if (!found.ok()) return Finish(stream, WithDetail(found.status()));
     if (!*found) {
       stream->allowed_at = clock_->Now() + kResumeRetry;
       return;
     }
     stream->begun = true;
-    const consensus::SnapshotMeta& meta = stream->picture->meta;
+    const consensus::SnapshotMeta& meta = stream->checkpoint->meta;
     v1::BackupBegin* begin = response.mutable_begin();
-    begin->set_zxid(stream->picture->records->label().zxid.value());
+    begin->set_zxid(stream->checkpoint->records->label().zxid.value());
     begin->set_term(meta.term.value());
-    begin->set_digest(stream->picture->records->label().digest);
+    begin->set_digest(stream->checkpoint->records->label().digest);
     begin->set_cluster_id(meta.cluster_id);
     for (consensus::MemberId id : meta.membership.voters) begin->add_voters(id.value());
     for (consensus::MemberId id : meta.membership.learners) begin->add_observers(id.value());
@@ -264,13 +264,13 @@ void BackupSender::Send(Stream* stream) {
   } else {
     response.mutable_end()->set_records(stream->records);
     spdlog::info("the backup of zxid 0x{:x} was sent",
-                 stream->picture->records->label().zxid.value());
+                 stream->checkpoint->records->label().zxid.value());
     // The status follows with the next step, when this was written.
     {
       MutexLock lock(&mutex_);
       stream->finishing = true;
     }
-    stream->picture.reset();
+    stream->checkpoint.reset();
     stream->StartWriteAndFinish(&response, grpc::WriteOptions(), grpc::Status::OK);
     return;
   }
@@ -282,23 +282,23 @@ void BackupSender::Send(Stream* stream) {
   stream->StartWrite(&response);
 }
 
-absl::StatusOr<bool> BackupSender::FindPicture(Stream* stream) {
+absl::StatusOr<bool> BackupSender::FindCheckpoint(Stream* stream) {
   if (!stream->resumes) {
     auto opened = administration_->OpenCheckpoint();
     if (!opened.ok()) return opened.status();
-    stream->picture = *std::move(opened);
+    stream->checkpoint = *std::move(opened);
     spdlog::info("a backup of zxid 0x{:x} is sent to {}",
-                 stream->picture->records->label().zxid.value(), stream->context->peer());
+                 stream->checkpoint->records->label().zxid.value(), stream->context->peer());
     return true;
   }
-  stream->picture = TakeKept(stream->resume_zxid);
-  if (!stream->picture.has_value()) {
+  stream->checkpoint = TakeKept(stream->resume_zxid);
+  if (!stream->checkpoint.has_value()) {
     auto opened = administration_->OpenCheckpoint();
     if (opened.ok() && opened->records->label().zxid == stream->resume_zxid) {
-      stream->picture = *std::move(opened);
+      stream->checkpoint = *std::move(opened);
     }
   }
-  if (!stream->picture.has_value()) {
+  if (!stream->checkpoint.has_value()) {
     // The stream that broke may not have been noticed yet.
     if (clock_->Now() < stream->resume_until) return false;
     return v1::ToStatus(
@@ -306,17 +306,18 @@ absl::StatusOr<bool> BackupSender::FindPicture(Stream* stream) {
         absl::StrCat("this member does not have the backup of zxid 0x",
                      absl::Hex(stream->resume_zxid.value()), " any more; it has to begin anew"));
   }
-  if (absl::Status s = stream->picture->records->SeekBehind(stream->resume_key); !s.ok()) return s;
+  if (absl::Status s = stream->checkpoint->records->SeekBehind(stream->resume_key); !s.ok())
+    return s;
   spdlog::info("the backup of zxid 0x{:x} goes on", stream->resume_zxid.value());
   return true;
 }
 
 std::optional<CheckpointView> BackupSender::TakeKept(tree::Zxid zxid) {
   for (auto it = kept_.begin(); it != kept_.end(); ++it) {
-    if (it->picture.records->label().zxid != zxid) continue;
-    CheckpointView picture = std::move(it->picture);
+    if (it->checkpoint.records->label().zxid != zxid) continue;
+    CheckpointView checkpoint = std::move(it->checkpoint);
     kept_.erase(it);
-    return picture;
+    return checkpoint;
   }
   return std::nullopt;
 }
@@ -324,15 +325,15 @@ std::optional<CheckpointView> BackupSender::TakeKept(tree::Zxid zxid) {
 absl::Status BackupSender::FillBlock(Stream* stream, v1::BackupResponse* response) {
   std::string* bytes = response->mutable_records()->mutable_records();
   LittleEndianWriter writer(bytes);
-  auto more = stream->picture->records->Next(kBlockBytes,
-                                             [&](std::string_view key, std::string_view value) {
-                                               writer.Int(static_cast<uint32_t>(key.size()));
-                                               writer.Int(static_cast<uint32_t>(value.size()));
-                                               writer.Raw(key);
-                                               writer.Raw(value);
-                                               ++stream->records;
-                                               return absl::OkStatus();
-                                             });
+  auto more = stream->checkpoint->records->Next(kBlockBytes,
+                                                [&](std::string_view key, std::string_view value) {
+                                                  writer.Int(static_cast<uint32_t>(key.size()));
+                                                  writer.Int(static_cast<uint32_t>(value.size()));
+                                                  writer.Raw(key);
+                                                  writer.Raw(value);
+                                                  ++stream->records;
+                                                  return absl::OkStatus();
+                                                });
   if (!more.ok()) return more.status();
   stream->more = *more;
   response->mutable_records()->set_crc32c(Crc32c(*bytes));
@@ -346,15 +347,15 @@ absl::Status BackupSender::FillBlock(Stream* stream, v1::BackupResponse* respons
 }
 
 void BackupSender::Finish(Stream* stream, const absl::Status& status) {
-  if (stream->picture.has_value() && absl::IsCancelled(status)) {
+  if (stream->checkpoint.has_value() && absl::IsCancelled(status)) {
     spdlog::info("the stream of the backup of zxid 0x{:x} broke",
-                 stream->picture->records->label().zxid.value());
+                 stream->checkpoint->records->label().zxid.value());
     if (kept_.size() >= options_.kept_max) kept_.pop_back();
-    kept_.push_front({*std::move(stream->picture), clock_->Now() + options_.keep_time});
+    kept_.push_front({*std::move(stream->checkpoint), clock_->Now() + options_.keep_time});
   } else if (!status.ok() && !absl::IsCancelled(status)) {
     spdlog::warn("a backup could not be sent: {}", ToStd(status.message()));
   }
-  stream->picture.reset();
+  stream->checkpoint.reset();
   {
     MutexLock lock(&mutex_);
     stream->finishing = true;

@@ -1,10 +1,10 @@
-// Sends backups: pictures of the tree, record by record, to clients that read them as fast as they
-// like, up to a rate.
+// Sends backups: checkpoints of the tree, record by record, to clients that read them as fast as
+// they like, up to a rate.
 //
 // One thread of its own reads the records from the store, a block for each stream whose last one
 // has left; it is of low priority. A client that does not read holds one block in memory and no
-// thread, and is cut off after a while. The picture of a stream that broke is kept for some time,
-// so that its client can go on; what pictures pin are files on the disk, not memory.
+// thread, and is cut off after a while. The checkpoint of a stream that broke is kept for some
+// time, so that its client can go on; what checkpoints pin are files on the disk, not memory.
 //
 // Thread-safety: Start, Stop and the destructor from one thread; Open from any.
 #pragma once
@@ -33,7 +33,7 @@ class BackupSender {
     uint64_t bytes_per_second = uint64_t{64} << 20;  // of all streams together
     size_t streams_max = 4;
     std::chrono::milliseconds stall_timeout{60'000};  // for a client that does not read
-    // How long, and how many, pictures of broken streams are kept.
+    // How long, and how many, checkpoints of broken streams are kept.
     std::chrono::milliseconds keep_time{300'000};
     size_t kept_max = 2;
   };
@@ -59,7 +59,7 @@ class BackupSender {
   using Time = std::chrono::steady_clock::time_point;
   class Stream;
   struct Kept {
-    CheckpointView picture;
+    CheckpointView checkpoint;
     Time until;
   };
   enum class Step : uint8_t { kNone, kSend, kFinish };
@@ -69,8 +69,8 @@ class BackupSender {
   Step NextStep(Stream* stream, Time now, Time* wake) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RemoveEnded(Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Send(Stream* stream);
-  // Gives the stream its picture. No value: not yet. An error ends the stream.
-  absl::StatusOr<bool> FindPicture(Stream* stream);
+  // Gives the stream its checkpoint. No value: not yet. An error ends the stream.
+  absl::StatusOr<bool> FindCheckpoint(Stream* stream);
   std::optional<CheckpointView> TakeKept(tree::Zxid zxid);
   absl::Status FillBlock(Stream* stream, v1::BackupResponse* response);
   void Finish(Stream* stream, const absl::Status& status);

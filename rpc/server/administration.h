@@ -36,7 +36,7 @@ struct ClusterView {
   std::string cluster_id;       // 16 bytes, or empty if there is none yet
 };
 
-// A durable picture of the whole tree, and what it is of.
+// A durable checkpoint of the whole tree, and what it is of.
 struct CheckpointView {
   consensus::SnapshotMeta meta;
   std::unique_ptr<tree::RecordStore::View> records;

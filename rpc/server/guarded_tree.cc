@@ -20,7 +20,7 @@ GuardedTree::WriteGuard GuardedTree::Write() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   return {&mutex_, &tree_};
 }
 
-GuardedTree::PictureGuard GuardedTree::ReadPicture() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+GuardedTree::DeltaGuard GuardedTree::ReadDelta() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   mutex_.ReaderLock();
   return {&mutex_, tree_.get()};
 }

@@ -75,27 +75,25 @@ class GuardedTree {
     std::unique_ptr<tree::Tree>* tree_;
   };
 
-  // Holds the read side of the lock, for the thread that reads a picture out: what it may change is
-  // the picture alone.
-  class PictureGuard {
+  // Holds the read side of the lock, for the thread that reads a delta out: what it may change is
+  // the delta alone.
+  class DeltaGuard {
    public:
-    PictureGuard(PictureGuard&& other) noexcept
+    DeltaGuard(DeltaGuard&& other) noexcept
         : mutex_(std::exchange(other.mutex_, nullptr)), tree_(other.tree_) {}
-    PictureGuard& operator=(PictureGuard&&) = delete;
-    ~PictureGuard() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    DeltaGuard& operator=(DeltaGuard&&) = delete;
+    ~DeltaGuard() ABSL_NO_THREAD_SAFETY_ANALYSIS {
       if (mutex_ != nullptr) mutex_->ReaderUnlock();
     }
     // As the functions of tree::Tree with these names.
-    bool NextPictureRecords(size_t bytes_max, const tree::Tree::RecordFunction& record) {
-      return tree_->NextPictureRecords(bytes_max, record);
+    bool NextDeltaRecords(size_t bytes_max, const tree::Tree::RecordFunction& record) {
+      return tree_->NextDeltaRecords(bytes_max, record);
     }
-    bool EndPicture(bool durable, size_t bytes_max) {
-      return tree_->EndPicture(durable, bytes_max);
-    }
+    bool EndDelta(bool durable, size_t bytes_max) { return tree_->EndDelta(durable, bytes_max); }
 
    private:
     friend class GuardedTree;
-    PictureGuard(SharedMutex* mutex, tree::Tree* tree) : mutex_(mutex), tree_(tree) {}
+    DeltaGuard(SharedMutex* mutex, tree::Tree* tree) : mutex_(mutex), tree_(tree) {}
 
     SharedMutex* mutex_;  // null: moved from
     tree::Tree* tree_;
@@ -104,7 +102,7 @@ class GuardedTree {
   // Each waits for the lock.
   ReadGuard Read() const;
   WriteGuard Write();
-  PictureGuard ReadPicture();
+  DeltaGuard ReadDelta();
   // Nullopt if another thread holds a side of the lock.
   std::optional<WriteGuard> TryWrite();
 

@@ -69,7 +69,7 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
   }
 
   GuardedTree::ReadGuard ReadTree() const { return tree_.Read(); }
-  // For pictures (rpc/server/tree_checkpoints.h).
+  // For deltas (rpc/server/tree_checkpoints.h).
   GuardedTree& guarded_tree() { return tree_; }
   const GuardedTree& guarded_tree() const { return tree_; }
   // The digest that the tree has, or had, at `zxid`; nullopt if it is not known (any more, or yet).

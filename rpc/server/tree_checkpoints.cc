@@ -23,10 +23,10 @@ using consensus::SnapshotChunkData;
 using consensus::SnapshotMeta;
 using tree::RecordStore;
 
-// Of a picture that is read out, or ended, under one hold of the tree's lock.
+// Of a delta that is read out, or ended, under one hold of the tree's lock.
 constexpr size_t kPieceBytes = 64u << 10;
 
-// Records of a picture, in memory that the next piece uses again: what is done while the tree is
+// Records of a delta, in memory that the next piece uses again: what is done while the tree is
 // locked has to be quick.
 class Piece {
  public:
@@ -127,27 +127,27 @@ void TreeCheckpoints::Begin(const SnapshotMeta& meta) {
   const bool has_room = !needs_room() && !is_short_of_room_.load(std::memory_order_relaxed);
   GuardedTree::WriteGuard tree = replicated_->guarded_tree().Write();
   ASSERT(tree->last_zxid() == ZxidOf(meta.index));
-  tree->BeginPicture();
-  picture_ = MakeLabel(meta, tree->digest());
+  tree->BeginDelta();
+  delta_label_ = MakeLabel(meta, tree->digest());
   events_ = has_room ? replicated_->TakeRecentEvents() : nullptr;
 }
 
 absl::Status TreeCheckpoints::Finish() {
-  absl::Status status = WritePicture();
+  absl::Status status = WriteDelta();
   if (absl::IsResourceExhausted(status)) {
     spdlog::error("no checkpoint could be written: {}; it is tried again",
                   std::string(status.message()));
     if (absl::Status s = GiveSpareUp(); !s.ok()) status = s;
   }
   needs_room_.store(!status.ok(), std::memory_order_relaxed);
-  EndPicture(status.ok());
+  EndDelta(status.ok());
   sent_.CloseIdle();
   return status;
 }
 
-void TreeCheckpoints::EndPicture(bool durable) {
+void TreeCheckpoints::EndDelta(bool durable) {
   for (bool more = true; more;) {
-    more = replicated_->guarded_tree().ReadPicture().EndPicture(durable, kPieceBytes);
+    more = replicated_->guarded_tree().ReadDelta().EndDelta(durable, kPieceBytes);
   }
 }
 
@@ -163,14 +163,14 @@ absl::Status TreeCheckpoints::GiveSpareUp() {
   return given_up.status();
 }
 
-absl::Status TreeCheckpoints::WritePicture() {
+absl::Status TreeCheckpoints::WriteDelta() {
   const auto start = clock_->Now();
   size_t records_written = 0;
   size_t bytes_written = 0;
   Piece piece;
   for (bool more = true; more;) {
     piece.Clear();
-    more = replicated_->guarded_tree().ReadPicture().NextPictureRecords(
+    more = replicated_->guarded_tree().ReadDelta().NextDeltaRecords(
         kPieceBytes, [&](std::string_view key, std::optional<std::string_view> value) {
           piece.Add(key, value);
         });
@@ -180,10 +180,10 @@ absl::Status TreeCheckpoints::WritePicture() {
   }
   std::map<uint64_t, size_t> event_parts;
   if (absl::Status s = WriteEvents(&event_parts); !s.ok()) return s;
-  if (absl::Status s = store_->Commit(picture_); !s.ok()) return s;
+  if (absl::Status s = store_->Commit(delta_label_); !s.ok()) return s;
   event_parts_ = std::move(event_parts);
   spdlog::info("checkpoint of zxid 0x{:x}: {} records changed, {} KiB, written in {} ms",
-               picture_.zxid.value(), records_written, (bytes_written + 1023) / 1024,
+               delta_label_.zxid.value(), records_written, (bytes_written + 1023) / 1024,
                MsSince(start));
   MutexLock lock(&times_mutex_);
   times_.Add(MsSince(start));

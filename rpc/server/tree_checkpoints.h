@@ -1,8 +1,8 @@
-// The checkpoints of a replica's tree: joins the pictures that the tree gives of itself, the store
+// The checkpoints of a replica's tree: joins the checkpoint deltas of the tree, the store
 // that keeps their records, and what consensus wants of both.
 //
-// A checkpoint is written from a picture in pieces, under the read side of the tree's lock: apply
-// waits for a piece at most, and reads for nothing. The picture ends in the same way, whether the
+// A checkpoint is written from a delta in pieces, under the read side of the tree's lock: apply
+// waits for a piece at most, and reads for nothing. The delta ends in the same way, whether the
 // checkpoint is durable or failed. The recent events of the front ends are beside it: their parts
 // do not change, so that only those are written which the checkpoint before has not.
 //
@@ -91,12 +91,12 @@ class TreeCheckpoints : public consensus::CheckpointStore {
   };
 
   int64_t MsSince(std::chrono::steady_clock::time_point start) const;
-  // Writes and commits all records of the picture.
-  absl::Status WritePicture();
+  // Writes and commits all records of the delta.
+  absl::Status WriteDelta();
   // Writes the parts of events_ that are not beside the newest checkpoint, and removes those there
   // that it has not. `*written` becomes what is there with the next one.
   absl::Status WriteEvents(std::map<uint64_t, size_t>* written);
-  void EndPicture(bool durable);
+  void EndDelta(bool durable);
   absl::Status GiveSpareUp();
   absl::Status StageRecords(std::string_view bytes);
   absl::Status FinishStaging();
@@ -107,7 +107,7 @@ class TreeCheckpoints : public consensus::CheckpointStore {
   consensus::SpareFile* const spare_;
   std::atomic<bool> needs_room_{false};
   std::atomic<bool> is_short_of_room_{false};
-  tree::RecordStore::Label picture_;            // that Begin took
+  tree::RecordStore::Label delta_label_;        // that Begin took
   std::shared_ptr<const RecentEvents> events_;  // with it; null: none are to be kept
   // The parts beside the newest checkpoint, and what is in each of them; 0: not known, after a
   // start.

@@ -12,7 +12,7 @@
 namespace quorate::tools::shell {
 
 // Calls `visit` for `path` and each znode below it, level by level, names in order. It is no
-// picture of one moment: what is deleted or created meanwhile may or may not be seen. NO_NODE:
+// view of one moment: what is deleted or created meanwhile may or may not be seen. NO_NODE:
 // there is no `path`; other errors name the znode whose children could not be read.
 absl::Status WalkSubtree(Client& client, const std::string& path,
                          const std::function<void(const std::string&)>& visit);

@@ -14,11 +14,11 @@ namespace quorate::chaos {
 namespace {
 
 constexpr char kSum[] = "the sum of all accounts stays the same";
-constexpr char kPicture[] = "multi-gets are pictures of one history";
+constexpr char kView[] = "multi-gets are views of one history";
 
-using Picture = std::vector<std::pair<std::string_view, int32_t>>;  // path, version
+using View = std::vector<std::pair<std::string_view, int32_t>>;  // path, version
 
-bool IsOlderSomewhere(const Picture& a, const Picture& b) {
+bool IsOlderSomewhere(const View& a, const View& b) {
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i].second < b[i].second) return true;
   }
@@ -37,7 +37,7 @@ class Judge {
       if (operation.function == Function::kMulti) verdicts_->Count("transfers");
       if (operation.function == Function::kMultiGet) CheckSum(operation);
     }
-    CheckPictures();
+    CheckViews();
   }
 
  private:
@@ -67,21 +67,21 @@ class Judge {
   void CheckSum(const Operation& read) {
     std::set<std::string_view> paths;
     int64_t sum = 0;
-    Picture picture;
+    View view;
     for (const RunStep& step : read.steps) {
       const std::optional<int64_t> balance = LeadingNumber(step.data);
       if (!step.error.empty() || !balance) return CheckReadable(read, step);
       if (paths.insert(step.path).second) sum += *balance;
-      if (step.stat) picture.emplace_back(step.path, step.stat->version);
+      if (step.stat) view.emplace_back(step.path, step.stat->version);
     }
     if (paths != accounts_) return;
     verdicts_->Count("sums");
     if (sum != sum_) {
       verdicts_->Fail(kSum, absl::StrCat("it is ", sum, " instead of ", sum_), {&read});
     }
-    if (picture.size() != accounts_.size()) return;
-    std::sort(picture.begin(), picture.end());
-    pictures_.emplace_back(std::move(picture), &read);
+    if (view.size() != accounts_.size()) return;
+    std::sort(view.begin(), view.end());
+    views_.emplace_back(std::move(view), &read);
   }
 
   // A member that is behind may not have the account yet.
@@ -93,20 +93,20 @@ class Judge {
                     {&read});
   }
 
-  void CheckPictures() {
-    const auto changes = [](const Picture& picture) {
+  void CheckViews() {
+    const auto changes = [](const View& view) {
       int64_t sum = 0;
-      for (const auto& [path, version] : picture) sum += version;
+      for (const auto& [path, version] : view) sum += version;
       return sum;
     };
-    std::stable_sort(pictures_.begin(), pictures_.end(), [&](const auto& a, const auto& b) {
+    std::stable_sort(views_.begin(), views_.end(), [&](const auto& a, const auto& b) {
       return changes(a.first) < changes(b.first);
     });
-    for (size_t i = 1; i < pictures_.size(); ++i) {
-      const auto& [older, first] = pictures_[i - 1];
-      const auto& [newer, second] = pictures_[i];
+    for (size_t i = 1; i < views_.size(); ++i) {
+      const auto& [older, first] = views_[i - 1];
+      const auto& [newer, second] = views_[i];
       if (!IsOlderSomewhere(newer, older)) continue;
-      verdicts_->Fail(kPicture,
+      verdicts_->Fail(kView,
                       "each of the two shows a change that the other one does not show: a transfer "
                       "was seen in part, or in another order",
                       {first, second});
@@ -117,7 +117,7 @@ class Judge {
   Verdicts* const verdicts_;
   std::set<std::string_view> accounts_;
   int64_t sum_ = 0;
-  std::vector<std::pair<Picture, const Operation*>> pictures_;
+  std::vector<std::pair<View, const Operation*>> views_;
 };
 
 }  // namespace

@@ -281,7 +281,7 @@ TEST_CASE("Accounts") {
     script.Look(1, "70 1.1", 1, "100", 0);
   }
   SECTION("halves of two transfers are seen, and the sum happens to be right") {
-    broken = "multi-gets are pictures of one history";
+    broken = "multi-gets are views of one history";
     script.Look(1, "90 1.1", 1, "110 2.1", 0);
     script.Look(2, "90 2.1", 0, "110 1.1", 1);
   }
