@@ -38,7 +38,7 @@ void AskTheOther(Server* server, const Membership& other) {
 }
 
 TEST_CASE("nobody founds a cluster with a member that was started with other members") {
-  Server server({Ids({1, 2, 3}), {}, {}, {}}, Standing::kBlank);
+  Server server({Ids({1, 2, 3}), {}, {}, {}}, MemberState::kNew);
   const Membership own = server.raft().membership();
   const bool other_voters = GENERATE(true, false);
   const Membership other = other_voters ? Membership{Ids({3, 4, 5}), {}, {}, {}}
@@ -47,7 +47,7 @@ TEST_CASE("nobody founds a cluster with a member that was started with other mem
   const uint64_t term = server.raft().term().value() + 1;
   server.Receive(2, term, VoteResponse{true, true, own}, /*voting=*/false, kNoBirth);
   server.Take();
-  CHECK(server.raft().standing() == Standing::kBlank);
+  CHECK(server.raft().member_state() == MemberState::kNew);
   CHECK(server.raft().term() == Term{0});
   CHECK(server.member().status.differs_from == MemberId{3});
   CHECK(server.member().status.other_configured == other);
@@ -150,7 +150,7 @@ TEST_CASE("leadership that is handed over is taken at once if a log says who vot
 
 // A member whose log is empty behind a checkpoint of `version`.
 TestMember::Disk DiskBehindCheckpoint(uint32_t version, Membership membership) {
-  TestMember::Disk disk = DiskOf(Standing::kFull);
+  TestMember::Disk disk = DiskOf(MemberState::kNormal);
   disk.hard_state.term = Term{1};
   for (uint64_t i = 1; i <= 9; ++i) {
     disk.log.push_back({Index{i}, Term{1}, EntryKind::kNoOp, {}});

@@ -2,17 +2,17 @@
 // the end of a log. Raft relies on what members promised; a member with a new directory does not
 // know what it promised, and one whose log lost its end does not know that it did.
 //
-// The states of a member. All but the last are durable in its hard state (Standing):
+// The states of a member. All but the last are durable in its hard state (MemberState):
 //
-//   state          votes                counts, campaigns  becomes
-//   blank (new     only for a           no                 full: by its vote for such a
-//   directory)     candidate that                          candidate, or as the only voter
-//                  founds a cluster                        recovering: on any sign of a cluster
-//   recovering     no                   no                 full: by the four steps below
-//   full           yes                  yes                blank: if its directory is lost
-//   full, told of  if the candidate     counts only        full: it has again what it had
-//   a loss         has what the                            acknowledged, or a later leader
-//                  member acknowledged                     has replaced that
+//   state           votes                counts, campaigns  becomes
+//   new (new        only for a           no                 normal: by its vote for such a
+//   directory)      candidate that                          candidate, or as the only voter
+//                   founds a cluster                        recovering: on any sign of a cluster
+//   recovering      no                   no                 normal: by the four steps below
+//   normal          yes                  yes                new: if its directory is lost
+//   normal, told    if the candidate     counts only        normal: it has again what it had
+//   of a loss       has what the                            acknowledged, or a later leader
+//                   member acknowledged                     has replaced that
 //
 // What is assumed:
 //   - A lost directory does not come back before every voter has noted the one in its place, which
@@ -20,28 +20,27 @@
 //     of the lost directory, and its server ends.
 //   - Nobody loses its directory and starts with a new one within the time of one pre-vote, while a
 //     cluster is being founded.
-//   - When a majority of the directories is lost at once, one that is left has an entry, or its
-//   vote
+//   - When a majority of the directories is lost at once, one that is left has an entry, or its vote
 //     says who founded the cluster. One that never got an entry and voted for itself last, in an
 //     election before that, cannot tell that the cluster was founded without it.
 //   - The end of a log is lost by fewer members than it takes to commit, counting those whose
 //     leader died before it could tell them, and those that were restarted since: they do not know.
 //   - A hard state is not lost alone: its file is written twice, and checked.
 //
-// Founding. A blank member says in a pre-vote that its log is empty, but votes only for a founding
+// Founding. A new member says in a pre-vote that its log is empty, but votes only for a founding
 // candidate: one to whom all voters, each of them, said that their logs are empty. So a cluster is
 // founded when all its voters are there; and a member that lost its disk cannot help to found
 // another one over the data of the first, whoever else is new or has not heard of it yet. All of
 // them must have been started with the same membership, too, which they tell with the pre-vote:
 // else two sets of voters could each found a cluster with a member that is in both. With the vote a
-// member is full.
+// member is in the normal state.
 // A cluster that was founded is not founded again by those that are left when most disks are lost,
 // for one of them knows of it: the founder, since the first entry is on its disk before it sends it
-// to anybody; or one that voted for the founder, and finds it blank (FounderIsBlank).
+// to anybody; or one that voted for the founder, and finds it new (FounderIsNew).
 //
-// Recovery. On any sign that there is a cluster a blank member is recovering. It says `voting =
+// Recovery. On any sign that there is a cluster a new member is recovering. It says `voting =
 // false`, and then nobody counts it: for commit, reads, check-quorum or as a successor; and it does
-// not vote. It becomes full so:
+// not vote. It becomes normal so:
 //  1. It asks the leader which directory of it that one knows, and chooses a greater birth, which
 //     its messages carry from then on (ChooseBirth).
 //  2. The leader has noted that birth: it drops from then on what the older directory sent, and
@@ -104,29 +103,30 @@ uint64_t FirstBirthOf(Term term) {
 
 }  // namespace
 
-bool Raft::Impl::IsDurablyFull() const {
-  return standing_ == Standing::kFull && durability_.IsStandingDurable();
+bool Raft::Impl::IsDurablyNormal() const {
+  return member_state_ == MemberState::kNormal && durability_.IsMemberStateDurable();
 }
 
-void Raft::Impl::SetStanding(Standing standing) {
-  ASSERT(standing > standing_, "from blank by way of recovering to full");
-  standing_ = standing;
-  durability_.StandingChanged();
-  if (standing == Standing::kFull && recovery_) {
+void Raft::Impl::SetMemberState(MemberState member_state) {
+  ASSERT(member_state > member_state_, "from new by way of recovering to normal");
+  member_state_ = member_state;
+  durability_.MemberStateChanged();
+  if (member_state == MemberState::kNormal && recovery_) {
     for (MemberId member : OtherVoters()) {
       if (!recovery_->echoed.contains(member)) unaware_.insert(member);
     }
   }
   recovery_.reset();
   refused_by_ = kNoMember;
-  if (standing == Standing::kRecovering) recovery_.emplace(Recovery{});
-  if (standing == Standing::kFull && birth_ == kNoBirth) birth_ = options_.birth;
+  if (member_state == MemberState::kRecovering) recovery_.emplace(Recovery{});
+  if (member_state == MemberState::kNormal && birth_ == kNoBirth) birth_ = options_.birth;
 }
 
 void Raft::Impl::NoteCluster() {
-  if (standing_ != Standing::kBlank) return;
+  if (member_state_ != MemberState::kNew) return;
   if (role() != Role::kFollower) BecomeFollower(term_, kNoMember);
-  SetStanding(PlantedFault("a lost disk counts at once") ? Standing::kFull : Standing::kRecovering);
+  SetMemberState(PlantedFault("a lost disk counts at once") ? MemberState::kNormal
+                                                            : MemberState::kRecovering);
 }
 
 bool Raft::Impl::LeaderMarksRecovery() const {
@@ -159,7 +159,7 @@ void Raft::Impl::RequestEchoes() {
   for (MemberId member : MembersToAsk()) {
     const bool answered =
         birth_ == kNoBirth ? recovery_->known.contains(member) : recovery_->echoed.contains(member);
-    if (!answered) Send(member, StandingRequest{});
+    if (!answered) Send(member, DirectoryEpochRequest{});
   }
 }
 
@@ -195,7 +195,7 @@ void Raft::Impl::AdvanceRecovery() {
       return;
     if (LeaderMarksRecovery() && commit_ < *recovery_->index) return;
     if (vote_ == kNoMember) vote_ = leader_;
-    SetStanding(Standing::kFull);
+    SetMemberState(MemberState::kNormal);
     return;
   }
   if (recovery_->request_id || !all_in(recovery_->echoed)) return;
@@ -207,9 +207,9 @@ void Raft::Impl::AdvanceRecovery() {
   Send(leader_, ReadIndexRequest{*recovery_->request_id, true});
 }
 
-void Raft::Impl::Handle(MemberId from, const StandingResponse& response) {
+void Raft::Impl::Handle(MemberId from, const DirectoryEpochResponse& response) {
   if (response.birth != birth_) return;
-  if (standing_ == Standing::kFull) {
+  if (member_state_ == MemberState::kNormal) {
     if (response.known_birth == birth_) unaware_.erase(from);
     return Suspect(from, response.known_birth);
   }
@@ -265,7 +265,7 @@ void Raft::Impl::TickSuspicions() {
     if (!suspicion.asked && waited >= static_cast<uint64_t>(options_.heartbeat_ticks)) {
       suspicion.asked = true;
       suspicion.asked_ticks = now_ticks_;
-      Send(it->first, StandingRequest{});
+      Send(it->first, DirectoryEpochRequest{});
     }
     ++it;
   }
@@ -278,7 +278,7 @@ void Raft::Impl::TickAnnouncements() {
   if (unaware_.empty() || ++ticks_since_announcement_ < options_.election_ticks) return;
   ticks_since_announcement_ = 0;
   std::erase_if(unaware_, [this](MemberId member) { return !membership().IsVoter(member); });
-  for (MemberId member : unaware_) Send(member, StandingRequest{});
+  for (MemberId member : unaware_) Send(member, DirectoryEpochRequest{});
 }
 
 // --- At the others -------------------------------------------------------------------------------
@@ -294,21 +294,21 @@ bool Raft::Impl::IsAlive(const Peer& peer) const {
 bool Raft::Impl::AdmitOtherBirth(const Message& message, const Peer& peer) {
   if (message.birth != kNoBirth && message.birth < peer.birth) {
     // Of a directory that was lost, or of a second process that must not be: it learns of it.
-    Send(message.from, StandingResponse{message.birth, peer.birth});
+    Send(message.from, DirectoryEpochResponse{message.birth, peer.birth});
     return false;
   }
   if (IsAlive(peer) && !PlantedFault("a stray message displaces a member")) {
     // Whichever of the two gets the answer: an older program would take it for something else.
     if (std::min(message.version, peer.version) >= kVersionMembershipInLog) {
-      Send(message.from, StandingResponse{message.birth, kBirthInUse});
+      Send(message.from, DirectoryEpochResponse{message.birth, kBirthInUse});
     }
     return false;
   }
   // No directory is so far ahead of the elections.
   const Term term = std::max(term_, message.term);
   if (message.birth > peer.birth) return message.birth < FirstBirthOf(term + 1);
-  if (std::holds_alternative<StandingRequest>(message.body)) {
-    Send(message.from, StandingResponse{kNoBirth, peer.birth});
+  if (std::holds_alternative<DirectoryEpochRequest>(message.body)) {
+    Send(message.from, DirectoryEpochResponse{kNoBirth, peer.birth});
     return false;
   }
   // It may take part in founding a cluster. Nothing else that it says is of use before it has
@@ -317,9 +317,9 @@ bool Raft::Impl::AdmitOtherBirth(const Message& message, const Peer& peer) {
          std::holds_alternative<VoteResponse>(message.body);
 }
 
-void Raft::Impl::Handle(MemberId from, const StandingRequest&) {
+void Raft::Impl::Handle(MemberId from, const DirectoryEpochRequest&) {
   const uint64_t birth = peers_[from].birth;  // of the request, or it would have been dropped
-  Send(from, StandingResponse{birth, birth});
+  Send(from, DirectoryEpochResponse{birth, birth});
 }
 
 // --- A lost end of the log -----------------------------------------------------------------------
@@ -332,7 +332,7 @@ void Raft::Impl::TellLoss(MemberId member, Index acknowledged) {
 }
 
 void Raft::Impl::Handle(MemberId from, const LossNotice& notice) {
-  if (standing_ != Standing::kFull || notice.term > term_ || !AcceptLeader(from)) return;
+  if (member_state_ != MemberState::kNormal || notice.term > term_ || !AcceptLeader(from)) return;
   // It may have come again, or late. An entry of another term at that index is not what was
   // acknowledged: the disk may have brought back an older log, which can be longer.
   const bool is_longer = notice.index <= last_index();

@@ -43,8 +43,8 @@ Durability::Batch Durability::Take(Index last_index, Index commit, uint64_t now_
   }
   batch.hard_state_changed = std::exchange(hard_state_changed_, false);
   if (batch.hard_state_changed) hard_state_batch_ = batch.id;
-  batch.standing_changed = std::exchange(standing_changed_, false);
-  if (batch.standing_changed) standing_batch_ = batch.id;
+  batch.member_state_changed = std::exchange(member_state_changed_, false);
+  if (batch.member_state_changed) member_state_batch_ = batch.id;
   batch.truncate_after = std::exchange(truncate_after_, std::nullopt);
   batch.first = handed_ + 1;
   batch.last = handed_ = last_index;
@@ -72,7 +72,7 @@ void Durability::CheckInvariants(Index last_index) const {
   ASSERT(durable_ <= handed_);
   ASSERT(handed_ <= last_index);
   ASSERT(!truncate_after_ || *truncate_after_ <= handed_);
-  ASSERT(!standing_changed_ || hard_state_changed_);
+  ASSERT(!member_state_changed_ || hard_state_changed_);
   PersistId previous = persisted_;
   for (const InProgress& batch : in_progress_) {
     ASSERT(batch.id > previous);

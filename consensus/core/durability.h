@@ -26,9 +26,9 @@ class Durability {
     PersistId id;
     // Set if the hard state belongs into the batch: the commit hint to write with it.
     std::optional<Index> commit_hint;
-    // Term, vote or standing have changed since the batch before.
+    // Term, vote or member state have changed since the batch before.
     bool hard_state_changed = false;
-    bool standing_changed = false;
+    bool member_state_changed = false;
     // Entries above it are dropped from the log on the disk before entries are appended.
     std::optional<Index> truncate_after;
     // The entries first..last are appended; none if last < first.
@@ -48,23 +48,25 @@ class Durability {
   Index handed() const { return handed_; }
   // The newest batch that is durable.
   PersistId persisted() const { return persisted_; }
-  // Whether term, vote and standing are durable as they are now.
+  // Whether term, vote and member state are durable as they are now.
   bool IsHardStateDurable() const {
     return !hard_state_changed_ && hard_state_batch_ <= persisted_;
   }
-  bool IsStandingDurable() const { return !standing_changed_ && standing_batch_ <= persisted_; }
+  bool IsMemberStateDurable() const {
+    return !member_state_changed_ && member_state_batch_ <= persisted_;
+  }
 
   // --- Changes ---
   // Term or vote has changed.
   void HardStateChanged() { hard_state_changed_ = true; }
-  void StandingChanged() { hard_state_changed_ = standing_changed_ = true; }
+  void MemberStateChanged() { hard_state_changed_ = member_state_changed_ = true; }
   // The entries above `index` were dropped from the log.
   void Truncated(Index index);
   // A snapshot up to `index` was installed in place of the log. REQUIRES: !truncate_due().
   void Reset(Index index);
 
   // --- Batches ---
-  // Term, vote or standing belong into the next batch.
+  // Term, vote or member state belong into the next batch.
   bool IsHardStateDue() const { return hard_state_changed_; }
   std::optional<Index> truncate_due() const { return truncate_after_; }
   bool IsDue(Index last_index) const;
@@ -94,12 +96,12 @@ class Durability {
   Index handed_;
   Index commit_hint_;                    // of the last batch with a hard state
   bool hard_state_changed_ = false;      // since the last batch
-  bool standing_changed_ = false;        // since the last batch
+  bool member_state_changed_ = false;    // since the last batch
   std::optional<Index> truncate_after_;  // for the next batch
   PersistId last_batch_;
   PersistId persisted_;
   PersistId hard_state_batch_;  // the last with a change of it
-  PersistId standing_batch_;
+  PersistId member_state_batch_;
   std::deque<InProgress> in_progress_;  // ascending
 };
 

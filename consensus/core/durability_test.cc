@@ -69,7 +69,7 @@ TEST_CASE("what was in no batch is not dropped from the disk") {
   CHECK(durability.truncate_due() == Index{2});
 }
 
-TEST_CASE("term, vote and standing are durable with the batch that holds their last change") {
+TEST_CASE("term, vote and member state are durable with the batch that holds their last change") {
   Durability durability = After(0);
   CHECK(durability.IsHardStateDurable());
   durability.HardStateChanged();
@@ -77,19 +77,19 @@ TEST_CASE("term, vote and standing are durable with the batch that holds their l
   CHECK_FALSE(durability.IsHardStateDurable());
   const Durability::Batch vote = durability.Take(Index{0}, Index{0}, 0);
   CHECK(vote.hard_state_changed);
-  CHECK_FALSE(vote.standing_changed);
+  CHECK_FALSE(vote.member_state_changed);
   CHECK(vote.last < vote.first);
   CHECK_FALSE(durability.IsHardStateDurable());
-  durability.StandingChanged();
+  durability.MemberStateChanged();
   durability.Persisted(vote.id);
   // It has changed again since.
   CHECK_FALSE(durability.IsHardStateDurable());
-  CHECK_FALSE(durability.IsStandingDurable());
-  const Durability::Batch standing = durability.Take(Index{1}, Index{0}, 0);
-  CHECK(standing.standing_changed);
-  durability.Persisted(standing.id);
+  CHECK_FALSE(durability.IsMemberStateDurable());
+  const Durability::Batch member_state = durability.Take(Index{1}, Index{0}, 0);
+  CHECK(member_state.member_state_changed);
+  durability.Persisted(member_state.id);
   CHECK(durability.IsHardStateDurable());
-  CHECK(durability.IsStandingDurable());
+  CHECK(durability.IsMemberStateDurable());
 }
 
 TEST_CASE("the commit hint is of what is durable, and is written now and then") {

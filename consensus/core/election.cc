@@ -36,7 +36,8 @@ void Raft::Impl::DoubtLeader() {
 // --- Campaigns -----------------------------------------------------------------------------------
 
 bool Raft::Impl::MayCampaign() const {
-  if (standing_ == Standing::kRecovering || installing_ || lost_ || DiskStalls()) return false;
+  if (member_state_ == MemberState::kRecovering || installing_ || lost_ || DiskStalls())
+    return false;
   // A leader must be able to apply what it commits.
   if (versions_.newest() > options_.version) return false;
   // One whose removal is not committed may be the only one who can be elected (thesis 4.2.2).
@@ -73,18 +74,18 @@ void Raft::Impl::StartPreVote(bool leadership_transfer) {
     SendAtTerm(voter, term_ + 1,
                VoteRequest{true, leadership_transfer, last_index(), terms_.last_term()});
   }
-  CountVote(options_.self, true, standing_ == Standing::kFull);
+  CountVote(options_.self, true, member_state_ == MemberState::kNormal);
 }
 
 void Raft::Impl::Campaign(bool leadership_transfer, bool founding) {
   ASSERT(MayCampaign());
   ASSERT(role() != Role::kLeader);
-  ASSERT(standing_ == Standing::kFull || founding);
+  ASSERT(member_state_ == MemberState::kNormal || founding);
   ASSERT(!founding || last_index() == Index{0});
   SetTerm(term_ + 1);
   SetLeader(kNoMember);
   vote_ = options_.self;
-  if (standing_ != Standing::kFull) SetStanding(Standing::kFull);
+  if (member_state_ != MemberState::kNormal) SetMemberState(MemberState::kNormal);
   role_ = CandidateRole{VoteTally(membership()), std::nullopt};
   ResetElectionTimer();
   // The vote for itself counts, here and in the eyes of others, once it cannot be forgotten.
@@ -119,11 +120,11 @@ void Raft::Impl::CountVote(MemberId voter, bool granted, bool reliable) {
       } else if (!MayCampaign() || (DiffersFromAnother() && !votes.unanimous())) {
         // Its disk began to stall meanwhile. Or it is not clear whose majority this is.
         BecomeFollower(term_, kNoMember);
-      } else if (standing_ == Standing::kFull || votes.unanimous()) {
-        // It needs the votes of blank members.
-        const bool founding =
-            last_index() == Index{0} && (standing_ != Standing::kFull || !votes.has_quorum());
-        if (founding && FounderIsBlank()) {
+      } else if (member_state_ == MemberState::kNormal || votes.unanimous()) {
+        // It needs the votes of new members.
+        const bool founding = last_index() == Index{0} &&
+                              (member_state_ != MemberState::kNormal || !votes.has_quorum());
+        if (founding && FounderIsNew()) {
           BecomeFollower(term_, kNoMember);
         } else {
           Campaign(pre_candidate->leadership_transfer, founding);
@@ -284,7 +285,7 @@ void Raft::Impl::HandleVoteRequest(const Message& message, const VoteRequest& re
     return;
   }
   const bool founds = request.founding || (request.last_index == Index{0} && !message.voting);
-  if (founds && FounderIsBlank()) {
+  if (founds && FounderIsNew()) {
     // In the candidate's term this member would not know any more for whom it has voted.
     Send(from, VoteResponse{request.pre_vote, false});
     return;
@@ -292,8 +293,9 @@ void Raft::Impl::HandleVoteRequest(const Message& message, const VoteRequest& re
   if (term > term_ && !request.pre_vote) BecomeFollower(term, kNoMember);
   const bool up_to_date = std::pair(request.last_term, request.last_index) >= LastPosition() ||
                           PlantedFault("votes for a shorter log");
-  const bool may_vote = standing_ == Standing::kFull ||
-                        (standing_ == Standing::kBlank && (request.pre_vote || request.founding));
+  const bool may_vote =
+      member_state_ == MemberState::kNormal ||
+      (member_state_ == MemberState::kNew && (request.pre_vote || request.founding));
   // In the current term it can only have the one vote; a pre-vote asks about a later term.
   const bool vote_is_free =
       term > term_ ||
@@ -313,8 +315,8 @@ void Raft::Impl::HandleVoteRequest(const Message& message, const VoteRequest& re
   }
 }
 
-bool Raft::Impl::FounderIsBlank() const {
-  if (last_index() > Index{0} || standing_ != Standing::kFull) return false;
+bool Raft::Impl::FounderIsNew() const {
+  if (last_index() > Index{0} || member_state_ != MemberState::kNormal) return false;
   if (vote_ == options_.self || !membership().IsVoter(vote_)) return false;
   const auto founder = peers_.find(vote_);
   return founder == peers_.end() || !founder->second.voting;
@@ -329,7 +331,7 @@ void Raft::Impl::GrantVote(MemberId candidate) {
     durability_.HardStateChanged();
   }
   // It takes part in founding the cluster: what it promises from now on counts.
-  if (standing_ == Standing::kBlank) SetStanding(Standing::kFull);
+  if (member_state_ == MemberState::kNew) SetMemberState(MemberState::kNormal);
   const VoteResponse response{false, true};
   if (durability_.IsHardStateDue()) {
     SendAfterPersist(candidate, response);
@@ -363,7 +365,7 @@ void Raft::Impl::Handle(MemberId from, const VoteResponse& response) {
 }
 
 void Raft::Impl::Handle(MemberId from, const TimeoutNow&) {
-  if (!MayCampaign() || standing_ != Standing::kFull || !AcceptLeader(from)) return;
+  if (!MayCampaign() || member_state_ != MemberState::kNormal || !AcceptLeader(from)) return;
   if (MembershipIsConfigured() && options_.version >= kVersionMembershipInLog) {
     // It is not known yet whether all were started with the same members: a pre-vote tells it to
     // those who understand that version.

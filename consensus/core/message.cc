@@ -85,9 +85,9 @@ struct BodyText {
     return " SnapshotAck index=" + Describe(body.index) +
            (body.done ? " done" : " next_offset=" + std::to_string(body.next_offset));
   }
-  std::string operator()(const StandingRequest&) const { return " StandingRequest"; }
-  std::string operator()(const StandingResponse& body) const {
-    return " StandingResponse birth=" + std::to_string(body.birth) +
+  std::string operator()(const DirectoryEpochRequest&) const { return " DirectoryEpochRequest"; }
+  std::string operator()(const DirectoryEpochResponse& body) const {
+    return " DirectoryEpochResponse birth=" + std::to_string(body.birth) +
            " known=" + std::to_string(body.known_birth);
   }
   std::string operator()(const SnapshotRejected& body) const {
@@ -178,8 +178,8 @@ struct BodyWriter {
     out.Int(body.next_offset);
     Bool(body.done);
   }
-  void operator()(const StandingRequest&) const {}
-  void operator()(const StandingResponse& body) const {
+  void operator()(const DirectoryEpochRequest&) const {}
+  void operator()(const DirectoryEpochResponse& body) const {
     out.Int(body.birth);
     out.Int(body.known_birth);
   }
@@ -287,8 +287,8 @@ class BodyReader {
     body->next_offset = in_.Int<uint64_t>();
     body->done = Bool();
   }
-  void Read(StandingRequest*) {}
-  void Read(StandingResponse* body) {
+  void Read(DirectoryEpochRequest*) {}
+  void Read(DirectoryEpochResponse* body) {
     body->birth = in_.Int<uint64_t>();
     body->known_birth = in_.Int<uint64_t>();
   }

@@ -22,7 +22,7 @@ struct VoteRequest {
       false;  // granted although the receiver hears from a leader (thesis 4.2.3)
   Index last_index;
   Term last_term;
-  // All voters said that their logs are empty: also blank members may vote (data_loss.cc).
+  // All voters said that their logs are empty: also new members may vote (data_loss.cc).
   bool founding = false;
   friend bool operator==(const VoteRequest&, const VoteRequest&) = default;
 };
@@ -128,19 +128,19 @@ struct SnapshotRejected {
 
 // "Note my birth": the receiver drops from now on whatever carries an older one. Without one
 // (kNoBirth) it asks which one the receiver knows.
-struct StandingRequest {
-  friend bool operator==(const StandingRequest&, const StandingRequest&) = default;
+struct DirectoryEpochRequest {
+  friend bool operator==(const DirectoryEpochRequest&, const DirectoryEpochRequest&) = default;
 };
 
 inline constexpr uint64_t kBirthInUse = ~uint64_t{0};
 
 // Also sent to one whose message was dropped, because of its birth.
-struct StandingResponse {
+struct DirectoryEpochResponse {
   uint64_t birth = 0;  // of the message
   // The greatest that the sender knows of that member; kBirthInUse: another directory of it is
   // connected and answers, and is not displaced.
   uint64_t known_birth = 0;
-  friend bool operator==(const StandingResponse&, const StandingResponse&) = default;
+  friend bool operator==(const DirectoryEpochResponse&, const DirectoryEpochResponse&) = default;
 };
 
 // To a follower that lacks what it had acknowledged: everything up to the entry (`index`, `term`).
@@ -156,12 +156,12 @@ struct Message {
   Term term;
   std::variant<VoteRequest, VoteResponse, AppendRequest, AppendAccepted, Heartbeat,
                HeartbeatResponse, ReadIndexRequest, ReadIndexResponse, TimeoutNow, SnapshotChunk,
-               SnapshotAck, StandingRequest, StandingResponse, LossNotice, SnapshotRejected,
-               AppendRejected>
+               SnapshotAck, DirectoryEpochRequest, DirectoryEpochResponse, LossNotice,
+               SnapshotRejected, AppendRejected>
       body;
   uint64_t birth = kFirstBirth;       // of the sender's data directory
   uint32_t version = kVersionNewest;  // the newest that the sender understands
-  bool voting = true;                 // the sender's standing is full, durably
+  bool voting = true;                 // the sender's state is normal, durably
   friend bool operator==(const Message&, const Message&) = default;
 };
 

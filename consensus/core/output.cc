@@ -39,7 +39,7 @@ std::string ToString(const Status& status) {
   std::string out = "status " + ToString(status.role) + " term=" + Describe(status.term) +
                     " leader=" + Describe(status.leader);
   if (status.leader_established) out += " established";
-  if (status.standing != Standing::kFull) out += " " + ToString(status.standing);
+  if (status.member_state != MemberState::kNormal) out += " " + ToString(status.member_state);
   if (status.version != kVersionBase) out += " version=" + std::to_string(status.version);
   if (status.removed) out += " removed";
   if (status.lost_last > Index{0}) {

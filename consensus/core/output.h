@@ -68,7 +68,7 @@ struct Status {
   Term term;
   MemberId leader;                  // kNoMember if unknown
   bool leader_established = false;  // this member leads and its own first entry is committed
-  Standing standing = Standing::kFull;
+  MemberState member_state = MemberState::kNormal;
   // In force: the newest that is committed.
   uint32_t version = kVersionBase;
   // The committed membership, as far as this member knows it, is without it (and it is not the one

@@ -76,7 +76,7 @@ class VoteTally {
   explicit VoteTally(Membership membership);
 
   // An answer of one that is not a voter is not counted. A grant that is not `reliable` (it comes
-  // from a blank member) helps only if the whole membership is of one mind.
+  // from a new member) helps only if the whole membership is of one mind.
   void Record(MemberId voter, bool granted, bool reliable = true);
   VoteOutcome outcome() const;
   // Every voter granted.

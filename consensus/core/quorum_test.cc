@@ -55,7 +55,7 @@ TEST_CASE("during a change both the new and the old voters must decide") {
   CHECK(lost.outcome() == VoteOutcome::kLost);
 }
 
-TEST_CASE("grants of blank members help only if all are of one mind") {
+TEST_CASE("grants of new members help only if all are of one mind") {
   VoteTally tally(Membership{{MemberId{1}, MemberId{2}, MemberId{3}}, {}, {}, {}});
   tally.Record(MemberId{1}, true);
   tally.Record(MemberId{2}, true, /*reliable=*/false);

@@ -137,7 +137,7 @@ Index Raft::last_index() const { return impl_->last_index(); }
 Index Raft::durable_index() const { return impl_->durable_index(); }
 Index Raft::base_index() const { return impl_->base_index(); }
 const Membership& Raft::membership() const { return impl_->membership(); }
-Standing Raft::standing() const { return impl_->standing(); }
+MemberState Raft::member_state() const { return impl_->member_state(); }
 uint32_t Raft::active_version() const { return impl_->active_version(); }
 uint32_t Raft::version_of(MemberId member) const { return impl_->version_of(member); }
 int Raft::ticks_since_leader() const { return impl_->ticks_since_leader(); }
@@ -169,8 +169,8 @@ Raft::Impl::Impl(RaftOptions options, InitialState state, RandomSource* random)
                    state.checkpoint ? state.checkpoint->membership : options_.membership),
       versions_(state.checkpoint ? state.checkpoint->index : Index{0},
                 state.checkpoint ? state.checkpoint->version : kVersionBase),
-      standing_(state.hard_state.standing),
-      birth_(state.hard_state.standing == Standing::kFull ? options_.birth : kNoBirth),
+      member_state_(state.hard_state.member_state),
+      birth_(state.hard_state.member_state == MemberState::kNormal ? options_.birth : kNoBirth),
       terms_(state.base_index, state.base_term, std::move(state.term_runs), state.last_index),
       sizes_(state.base_index, state.size_runs, state.last_index, SizeMarkBytes(options_)),
       cache_(state.last_index),
@@ -196,7 +196,7 @@ Raft::Impl::Impl(RaftOptions options, InitialState state, RandomSource* random)
     // Up to there the checkpoint says it.
     if (entry.index > checkpoint_) FollowControl(entry);
   }
-  if (standing_ == Standing::kRecovering) recovery_.emplace(Recovery{});
+  if (member_state_ == MemberState::kRecovering) recovery_.emplace(Recovery{});
   // Applied and in a checkpoint before the hard state of its batch was durable.
   if (last_index() > Index{0}) NoteCluster();
   ResetElectionTimer();
@@ -266,7 +266,7 @@ void Raft::Impl::AnswerOldTerm(const Message& message) {
     Send(message.from, HeartbeatResponse{});
   } else if (std::holds_alternative<SnapshotChunk>(message.body)) {
     Send(message.from, SnapshotAck{});
-  } else if (const auto* request = std::get_if<StandingRequest>(&message.body)) {
+  } else if (const auto* request = std::get_if<DirectoryEpochRequest>(&message.body)) {
     Handle(message.from, *request);
   }
 }
@@ -383,11 +383,11 @@ void Raft::Impl::TickRole() {
   ++election_elapsed_;
   if (IsOnlyVoter() && MayCampaign()) {
     // Nobody else can lead, so there is nothing to wait for but its own vote.
-    if (role() != Role::kCandidate) Campaign(false, standing_ == Standing::kBlank);
+    if (role() != Role::kCandidate) Campaign(false, member_state_ == MemberState::kNew);
     return;
   }
   if (election_elapsed_ < election_timeout_) return;
-  if (MayCampaign() && standing_ == Standing::kFull && PlantedFault("no pre-vote")) {
+  if (MayCampaign() && member_state_ == MemberState::kNormal && PlantedFault("no pre-vote")) {
     Campaign(false, false);
   } else if (MayCampaign()) {
     StartPreVote(false);
@@ -415,15 +415,15 @@ void Raft::Impl::TakePersistBatch(Output* output) {
   const Durability::Batch batch = durability_.Take(last_index(), commit_, now_ticks_);
   output->persist_id = batch.id;
   if (batch.commit_hint) {
-    output->hard_state = HardState{term_, vote_, *batch.commit_hint, standing_};
+    output->hard_state = HardState{term_, vote_, *batch.commit_hint, member_state_};
   }
   if (batch.hard_state_changed) {
     if (auto* candidate = std::get_if<CandidateRole>(&role_); candidate != nullptr) {
       if (!candidate->own_vote_batch) candidate->own_vote_batch = batch.id;
     }
   }
-  const bool became_full = batch.standing_changed && standing_ == Standing::kFull;
-  if (became_full && birth_ != options_.birth) output->birth = birth_;
+  const bool became_normal = batch.member_state_changed && member_state_ == MemberState::kNormal;
+  if (became_normal && birth_ != options_.birth) output->birth = birth_;
   output->truncate_after = batch.truncate_after;
   if (batch.first <= batch.last) {
     output->entries = cache_.Collect(batch.first, batch.last, cache_.BytesAfter(batch.first - 1));
@@ -455,7 +455,7 @@ Status Raft::Impl::CurrentStatus() const {
   if (const auto* leader = std::get_if<LeaderRole>(&role_)) {
     status.leader_established = IsEstablished(*leader);
   }
-  status.standing = standing_;
+  status.member_state = member_state_;
   status.version = active_version();
   status.removed = IsRemoved();
   if (lost_) {
@@ -578,7 +578,7 @@ std::string Raft::Impl::ToString() const {
                     " commit=" + Describe(commit_) + " durable=" + Describe(durable_index()) +
                     " applied=" + Describe(applied_);
   if (base_index() > Index{0}) out += " base=" + Describe(base_index());
-  if (standing_ != Standing::kFull) out += " " + consensus::ToString(standing_);
+  if (member_state_ != MemberState::kNormal) out += " " + consensus::ToString(member_state_);
   if (membership().joint()) out += " joint";
   if (installing_) out += " installing=" + Describe(installing_->index);
   if (const auto* leader = std::get_if<LeaderRole>(&role_)) {
@@ -658,10 +658,10 @@ void Raft::Impl::CheckSettingInvariants() const {
   ASSERT(memberships_.newest_index() <= last_index());
   ASSERT(versions_.newest_index() <= last_index());
   ASSERT(ValidateMembership(membership()).ok());
-  ASSERT(recovery_.has_value() == (standing_ == Standing::kRecovering));
-  ASSERT(standing_ != Standing::kBlank || last_index() == Index{0}, "a log is evidence");
-  ASSERT(standing_ == Standing::kFull || role() == Role::kFollower ||
-         (standing_ == Standing::kBlank && role() == Role::kPreCandidate));
+  ASSERT(recovery_.has_value() == (member_state_ == MemberState::kRecovering));
+  ASSERT(member_state_ != MemberState::kNew || last_index() == Index{0}, "a log is evidence");
+  ASSERT(member_state_ == MemberState::kNormal || role() == Role::kFollower ||
+         (member_state_ == MemberState::kNew && role() == Role::kPreCandidate));
   ASSERT(!lost_ || role() == Role::kFollower);
   ASSERT(!install_handed_ || installing_);
   ASSERT(!installing_ || (role() == Role::kFollower && installing_->index > commit_));

@@ -36,7 +36,7 @@ class RandomSource {
 struct RaftOptions {
   MemberId self;  // need not be in `membership`
   // With which a cluster begins: used if neither checkpoint nor log holds a membership. The same at
-  // each start of a directory whose member is kFull (DataDir::SettleMembership).
+  // each start of a directory whose member is kNormal (DataDir::SettleMembership).
   Membership membership;
   // Of this member's data directory: kFirstBirth if it is new, later what Output::birth said.
   uint64_t birth = kFirstBirth;
@@ -226,7 +226,7 @@ class Raft {
   Index base_index() const;
   // The newest in the log: effective, whether committed or not (thesis 4.1).
   const Membership& membership() const;
-  Standing standing() const;
+  MemberState member_state() const;
   // The newest version that is committed.
   uint32_t active_version() const;
   // The newest version that `member` understands, as the last message from it said; 0 if none came.

@@ -1,5 +1,5 @@
-// Rules of membership, compaction, snapshots, versions and standing that a single member keeps; the
-// test plays the others. Tests that need several members are in testdata/.
+// Rules of membership, compaction, snapshots, versions and member state that a single member keeps;
+// the test plays the others. Tests that need several members are in testdata/.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
@@ -271,24 +271,24 @@ TEST_CASE("a version is raised once every member understands it") {
   CHECK(server.raft().active_version() == kVersionNewest);
 }
 
-// --- Standing ------------------------------------------------------------------------------------
+// --- Member state --------------------------------------------------------------------------------
 
-TEST_CASE("a blank member votes only for a founding candidate") {
-  Server server({Ids({1, 2, 3}), {}, {}, {}}, Standing::kBlank);
+TEST_CASE("a new member votes only for a founding candidate") {
+  Server server({Ids({1, 2, 3}), {}, {}, {}}, MemberState::kNew);
   server.Receive(2, 1, VoteRequest{});
   auto votes = server.TakeBodies<VoteResponse>();
   REQUIRE(votes.size() == 1);
   CHECK_FALSE(votes[0].second.granted);
-  CHECK(server.raft().standing() == Standing::kBlank);
+  CHECK(server.raft().member_state() == MemberState::kNew);
   server.Receive(2, 2, VoteRequest{false, false, {}, {}, /*founding=*/true});
   votes = server.TakeBodies<VoteResponse>();
   REQUIRE(votes.size() == 1);
   CHECK(votes[0].second.granted);
-  CHECK(server.member().disk().hard_state.standing == Standing::kFull);
+  CHECK(server.member().disk().hard_state.member_state == MemberState::kNormal);
 }
 
-TEST_CASE("a member that voted for a founder that is blank again helps to found nothing") {
-  // Who asks, and whether it is a founding candidate or a pre-vote of a blank member.
+TEST_CASE("a member that voted for a founder that is new again helps to found nothing") {
+  // Who asks, and whether it is a founding candidate or a pre-vote of a new member.
   for (const uint32_t candidate : {2u, 3u}) {
     for (const bool pre_vote : {false, true}) {
       CAPTURE(candidate, pre_vote);
@@ -299,7 +299,7 @@ TEST_CASE("a member that voted for a founder that is blank again helps to found 
         REQUIRE(votes.size() == 1);
         return votes[0].second.granted;
       };
-      TestMember::Disk voted_for_2 = DiskOf(Standing::kFull);
+      TestMember::Disk voted_for_2 = DiskOf(MemberState::kNormal);
       voted_for_2.hard_state.term = Term{1};
       voted_for_2.hard_state.vote = MemberId{2};
       const Membership three{Ids({1, 2, 3}), {}, {}, {}};
@@ -324,25 +324,25 @@ TEST_CASE("a member that voted for a founder that is blank again helps to found 
   }
 }
 
-TEST_CASE("a candidate that voted for a founder that is blank again founds nothing") {
-  for (const bool is_blank : {true, false}) {
-    CAPTURE(is_blank);
-    TestMember::Disk disk = DiskOf(Standing::kFull);
+TEST_CASE("a candidate that voted for a founder that is new again founds nothing") {
+  for (const bool is_new : {true, false}) {
+    CAPTURE(is_new);
+    TestMember::Disk disk = DiskOf(MemberState::kNormal);
     disk.hard_state.term = Term{1};
     disk.hard_state.vote = MemberId{2};
     Server server(Options({Ids({1, 2, 3}), {}, {}, {}}), disk);
     while (server.raft().role() == Role::kFollower) server.Tick(1);
     server.Take();
     for (const uint32_t voter : {2u, 3u}) {
-      server.Receive(voter, 2, VoteResponse{true, true}, /*voting=*/voter == 2 && !is_blank);
+      server.Receive(voter, 2, VoteResponse{true, true}, /*voting=*/voter == 2 && !is_new);
     }
-    CHECK(server.raft().role() == (is_blank ? Role::kFollower : Role::kCandidate));
+    CHECK(server.raft().role() == (is_new ? Role::kFollower : Role::kCandidate));
   }
 }
 
 TEST_CASE("a founder's entry is on its disk before it sends it") {
   FixedRandom random(0);
-  TestMember member(Options({Ids({1, 2, 3}), {}, {}, {}}), DiskOf(Standing::kFull), &random);
+  TestMember member(Options({Ids({1, 2, 3}), {}, {}, {}}), DiskOf(MemberState::kNormal), &random);
   Raft& raft = member.raft();
   const auto receive = [&](uint32_t from, uint64_t term, auto body) {
     raft.Step({MemberId{from}, MemberId{1}, Term{term}, std::move(body), 1, kVersionNewest, true});
@@ -373,15 +373,15 @@ TEST_CASE("a founder's entry is on its disk before it sends it") {
   CHECK(sends_entries());
 }
 
-TEST_CASE("any sign of a cluster makes a blank member a recovering one, which does not vote") {
+TEST_CASE("any sign of a cluster makes a new member a recovering one, which does not vote") {
   for (int sign = 0; sign < 4; ++sign) {
-    Server server({Ids({1, 2, 3}), {}, {}, {}}, Standing::kBlank);
+    Server server({Ids({1, 2, 3}), {}, {}, {}}, MemberState::kNew);
     if (sign == 0) server.Receive(2, 1, Heartbeat{});
     if (sign == 1) server.Receive(2, 1, AppendRequest{});
     if (sign == 2) server.Receive(2, 1, SnapshotChunk{SomeMeta(5, 1), 0, false, Slice("x")});
     if (sign == 3) server.Receive(2, 2, VoteRequest{true, false, Index{1}, Term{1}});
     server.Take();
-    CHECK(server.member().disk().hard_state.standing == Standing::kRecovering);
+    CHECK(server.member().disk().hard_state.member_state == MemberState::kRecovering);
     server.Tick(10 * kElectionTicks);
     CHECK(server.raft().role() == Role::kFollower);
     server.Take();
@@ -396,7 +396,7 @@ TEST_CASE("any sign of a cluster makes a blank member a recovering one, which do
 class Newcomer : public Server {
  public:
   explicit Newcomer(uint32_t version)
-      : Server({Ids({1, 2, 3}), {}, {}, {}}, Standing::kBlank), version_(version) {
+      : Server({Ids({1, 2, 3}), {}, {}, {}}, MemberState::kNew), version_(version) {
     Append(0, 0, 1, 1);
     for (const Message& message : Take()) {
       CHECK_FALSE(message.voting);
@@ -419,7 +419,7 @@ class Newcomer : public Server {
     Tick(kHeartbeatTicks);
     std::map<MemberId, uint64_t> questions;
     for (const Message& message : Take()) {
-      if (std::holds_alternative<StandingRequest>(message.body)) {
+      if (std::holds_alternative<DirectoryEpochRequest>(message.body)) {
         questions[message.to] = message.birth;
       }
     }
@@ -434,26 +434,26 @@ TEST_CASE("a member recovers after its leader's echo and a new entry that is com
   Newcomer server(kVersionMembershipInLog);
   CHECK(server.Questions() == std::map<MemberId, uint64_t>{{MemberId{2}, 0}, {MemberId{3}, 0}});
   // Member 3 never answers.
-  server.Say(2, StandingResponse{kNoBirth, 7});
+  server.Say(2, DirectoryEpochResponse{kNoBirth, 7});
   auto questions = server.Questions();
   const uint64_t birth = questions[MemberId{2}];
   CHECK(birth > 7);
   CHECK(server.TakeBodies<ReadIndexRequest>().empty());
-  server.Say(2, StandingResponse{kNoBirth, 7});  // to what it asked before
+  server.Say(2, DirectoryEpochResponse{kNoBirth, 7});  // to what it asked before
   CHECK(server.TakeBodies<ReadIndexRequest>().empty());
-  server.Say(2, StandingResponse{birth, birth});
+  server.Say(2, DirectoryEpochResponse{birth, birth});
   const auto reads = server.TakeBodies<ReadIndexRequest>();
   REQUIRE(reads.size() == 1);
   CHECK(reads[0].second.recovering);
   server.Say(2, ReadIndexResponse{reads[0].second.request_id, Index{2}});
   server.Append(1, 4, 2, 1);
   server.member().Collect();
-  CHECK(server.raft().standing() == Standing::kRecovering);  // not durable yet
+  CHECK(server.raft().member_state() == MemberState::kRecovering);  // not durable yet
   server.Take();
-  CHECK(server.raft().standing() == Standing::kRecovering);  // not committed yet
+  CHECK(server.raft().member_state() == MemberState::kRecovering);  // not committed yet
   server.Say(2, Heartbeat{Index{2}, {}});
   server.Take();
-  CHECK(server.raft().standing() == Standing::kFull);
+  CHECK(server.raft().member_state() == MemberState::kNormal);
   CHECK(server.member().disk().hard_state.vote == MemberId{2});
   CHECK(server.member().disk().birth == birth);
   server.Say(2, Heartbeat{});
@@ -467,50 +467,51 @@ TEST_CASE("a member recovers after its leader's echo and a new entry that is com
     for (int i = 0; i < kElectionTicks; ++i) {
       server.Tick(1);
       server.Say(2, Heartbeat{});
-      for (const auto& [to, request] : server.TakeBodies<StandingRequest>()) members.push_back(to);
+      for (const auto& [to, request] : server.TakeBodies<DirectoryEpochRequest>())
+        members.push_back(to);
     }
     return members;
   };
   CHECK(announced_to() == Ids({3}));
-  server.Say(3, StandingResponse{birth, kBirthInUse});
+  server.Say(3, DirectoryEpochResponse{birth, kBirthInUse});
   CHECK(announced_to() == Ids({3}));
-  server.Say(3, StandingResponse{birth, birth});
+  server.Say(3, DirectoryEpochResponse{birth, birth});
   CHECK(announced_to().empty());
 }
 
 TEST_CASE("under a leader of an older version a member recovers after all echoes") {
   Newcomer server(kVersionMembershipInLog - 1);
   server.Questions();
-  server.Say(2, StandingResponse{kNoBirth, 0});
+  server.Say(2, DirectoryEpochResponse{kNoBirth, 0});
   CHECK(server.Questions() == std::map<MemberId, uint64_t>{{MemberId{3}, 0}});
   // What that program made of its clock.
-  server.Say(3, StandingResponse{kNoBirth, 1'700'000'000'000});
+  server.Say(3, DirectoryEpochResponse{kNoBirth, 1'700'000'000'000});
   const auto questions = server.Questions();
   REQUIRE(questions.size() == 2);
   const uint64_t birth = questions.begin()->second;
   CHECK(birth > 1'700'000'000'000);
-  server.Say(2, StandingResponse{birth, birth});
+  server.Say(2, DirectoryEpochResponse{birth, birth});
   CHECK(server.TakeBodies<ReadIndexRequest>().empty());
-  server.Say(3, StandingResponse{birth, birth});
+  server.Say(3, DirectoryEpochResponse{birth, birth});
   const auto reads = server.TakeBodies<ReadIndexRequest>();
   REQUIRE(reads.size() == 1);
   server.Say(2, ReadIndexResponse{reads[0].second.request_id, Index{1}});
   server.Take();
-  CHECK(server.raft().standing() == Standing::kFull);
+  CHECK(server.raft().member_state() == MemberState::kNormal);
 }
 
 TEST_CASE("a read index of a leader that is gone does not count") {
   Newcomer server(kVersionMembershipInLog);
   server.Questions();
-  server.Say(2, StandingResponse{kNoBirth, 0});
+  server.Say(2, DirectoryEpochResponse{kNoBirth, 0});
   const uint64_t birth = server.Questions()[MemberId{2}];
-  server.Say(2, StandingResponse{birth, birth});
+  server.Say(2, DirectoryEpochResponse{birth, birth});
   const auto reads = server.TakeBodies<ReadIndexRequest>();
   REQUIRE(reads.size() == 1);
   server.Say(3, Heartbeat{}, 5);
   server.Say(3, ReadIndexResponse{reads[0].second.request_id, Index{1}}, 5);
   server.Take();
-  CHECK(server.raft().standing() == Standing::kRecovering);
+  CHECK(server.raft().member_state() == MemberState::kRecovering);
 }
 
 TEST_CASE("births grow from term to term, and within one by what the others know") {
@@ -519,7 +520,7 @@ TEST_CASE("births grow from term to term, and within one by what the others know
     for (uint64_t known : {0, 1}) {
       Newcomer server(kVersionMembershipInLog);
       server.Say(2, Heartbeat{}, term);
-      server.Say(2, StandingResponse{kNoBirth, known == 0 ? 0 : births.back()}, term);
+      server.Say(2, DirectoryEpochResponse{kNoBirth, known == 0 ? 0 : births.back()}, term);
       births.push_back(server.Questions()[MemberId{2}]);
     }
   }
@@ -571,10 +572,10 @@ TEST_CASE("a leader counts no recovering member, and forgets what a lost directo
   CHECK(absl::IsFailedPrecondition(server.raft().TransferLeadership(MemberId{2})));
   server.Acknowledge(2, last, /*voting=*/true, /*birth=*/1);
   CHECK(server.raft().commit_index() == Index{last - 1});
-  const auto echo = server.TakeBodies<StandingResponse>();
+  const auto echo = server.TakeBodies<DirectoryEpochResponse>();
   REQUIRE(echo.size() == 1);
-  CHECK(echo[0].second == StandingResponse{1, 2});
-  // It is full now.
+  CHECK(echo[0].second == DirectoryEpochResponse{1, 2});
+  // It is normal now.
   server.Receive(2, 1, HeartbeatResponse{}, /*voting=*/true, /*birth=*/2);
   CHECK(server.raft().commit_index() == Index{last});
   // A still later directory has nothing.
@@ -610,9 +611,9 @@ TEST_CASE("a directory that is in use is not displaced by another of the same me
   server.Lead();
   const Index last = server.raft().last_index();
   server.Receive(2, 1, HeartbeatResponse{}, voting, birth);
-  const auto answers = server.TakeBodies<StandingResponse>();
+  const auto answers = server.TakeBodies<DirectoryEpochResponse>();
   REQUIRE(answers.size() == 1);
-  CHECK(answers[0].second == StandingResponse{birth, kBirthInUse});
+  CHECK(answers[0].second == DirectoryEpochResponse{birth, kBirthInUse});
   CHECK(server.raft().match_index(MemberId{2}) == last);
   // The living one counts as before.
   server.Propose(1);
@@ -632,10 +633,10 @@ TEST_CASE("a birth that no election can have led to is not believed") {
 
 TEST_CASE("a new directory that is refused says by whom, and goes on asking") {
   Newcomer server(kVersionMembershipInLog);
-  server.Say(2, StandingResponse{kNoBirth, kBirthInUse});
+  server.Say(2, DirectoryEpochResponse{kNoBirth, kBirthInUse});
   CHECK(server.Questions().contains(MemberId{2}));
   CHECK(server.member().status.refused_by == MemberId{2});
-  server.Say(2, StandingResponse{kNoBirth, 3});
+  server.Say(2, DirectoryEpochResponse{kNoBirth, 3});
   server.Take();
   CHECK(server.member().status.refused_by == kNoMember);
 }
@@ -643,25 +644,25 @@ TEST_CASE("a new directory that is refused says by whom, and goes on asking") {
 TEST_CASE("one message that knows a later directory ends nobody") {
   Server server;
   // Unasked, and again and again.
-  for (int i = 0; i < 20; ++i) server.Receive(2, 1, StandingResponse{1, 8});
+  for (int i = 0; i < 20; ++i) server.Receive(2, 1, DirectoryEpochResponse{1, 8});
   server.Take();
   CHECK(server.member().status.later_birth == 0);
   server.Tick(kHeartbeatTicks);
-  CHECK(server.TakeBodies<StandingRequest>().size() == 1);
+  CHECK(server.TakeBodies<DirectoryEpochRequest>().size() == 1);
   // The real one denies it.
-  server.Receive(2, 1, StandingResponse{1, 1});
+  server.Receive(2, 1, DirectoryEpochResponse{1, 1});
   server.Tick(10 * kElectionTicks);
-  CHECK(server.TakeBodies<StandingRequest>().empty());
+  CHECK(server.TakeBodies<DirectoryEpochRequest>().empty());
   // To another directory than this one.
-  server.Receive(2, 1, StandingResponse{2, 8});
+  server.Receive(2, 1, DirectoryEpochResponse{2, 8});
   server.Tick(kHeartbeatTicks);
-  CHECK(server.TakeBodies<StandingRequest>().empty());
+  CHECK(server.TakeBodies<DirectoryEpochRequest>().empty());
 }
 
 TEST_CASE("a member ends when a majority knows a later directory of it, asked several times") {
   Server server;
   for (int round = 0; round < 10; ++round) {
-    for (uint32_t from : {2, 3}) server.Receive(from, 1, StandingResponse{1, 8});
+    for (uint32_t from : {2, 3}) server.Receive(from, 1, DirectoryEpochResponse{1, 8});
     server.Tick(kHeartbeatTicks);
     server.Take();
     CHECK((server.member().status.later_birth == 8) == (round >= 3));
@@ -670,7 +671,7 @@ TEST_CASE("a member ends when a majority knows a later directory of it, asked se
 }
 
 TEST_CASE("a heartbeat meant for the lost directory commits nothing") {
-  Server server({Ids({1, 2, 3}), {}, {}, {}}, Standing::kBlank);
+  Server server({Ids({1, 2, 3}), {}, {}, {}}, MemberState::kNew);
   const Entry junk{Index{1}, Term{1}, EntryKind::kNoOp, {}};
   server.Receive(3, 1, AppendRequest{{}, {}, {}, {junk}});
   server.Receive(2, 2, Heartbeat{Index{1}, {}});

@@ -76,7 +76,7 @@ class Raft::Impl {
   Index durable_index() const { return durability_.durable(); }
   Index base_index() const { return terms_.base_index(); }
   const Membership& membership() const { return memberships_.newest(); }
-  Standing standing() const { return standing_; }
+  MemberState member_state() const { return member_state_; }
   uint32_t active_version() const { return versions_.At(commit_); }
   uint32_t version_of(MemberId member) const;
   int ticks_since_leader() const;
@@ -223,7 +223,7 @@ class Raft::Impl {
   }
   template <typename Body>
   Message MakeMessage(MemberId to, Term term, Body body) const {
-    return {options_.self, to, term, std::move(body), birth_, options_.version, IsDurablyFull()};
+    return {options_.self, to, term, std::move(body), birth_, options_.version, IsDurablyNormal()};
   }
   // Notes what `message` says of its sender. False if it is from an older directory of it.
   bool NoteSender(const Message& message);
@@ -271,7 +271,7 @@ class Raft::Impl {
   void HandleVoteRequest(const Message& message, const VoteRequest& request);
   // Whether this member has voted for one that founds the cluster, has got nothing of it, and that
   // one, as far as is known, has forgotten it: its directory is lost, and the cluster may be there.
-  bool FounderIsBlank() const;
+  bool FounderIsNew() const;
   void GrantVote(MemberId candidate);
   void HandlePreVoteGranted(const Message& message, const VoteResponse& response);
   // Whether no entry says who takes part, as far as this member knows, only the configuration. A
@@ -377,8 +377,8 @@ class Raft::Impl {
   void Handle(MemberId from, const SnapshotRejected& rejected);
 
   // --- data_loss.cc ---
-  bool IsDurablyFull() const;
-  void SetStanding(Standing standing);
+  bool IsDurablyNormal() const;
+  void SetMemberState(MemberState member_state);
   void NoteCluster();
   // The members whose answers a recovering member needs.
   std::vector<MemberId> EchoesNeeded() const;
@@ -400,8 +400,8 @@ class Raft::Impl {
   void TickAnnouncements();
   void RequestEchoes();
   void AdvanceRecovery();
-  void Handle(MemberId from, const StandingRequest& request);
-  void Handle(MemberId from, const StandingResponse& response);
+  void Handle(MemberId from, const DirectoryEpochRequest& request);
+  void Handle(MemberId from, const DirectoryEpochResponse& response);
   // `member` had acknowledged everything up to there.
   void TellLoss(MemberId member, Index acknowledged);
   void AdvanceLoss();
@@ -428,7 +428,7 @@ class Raft::Impl {
   SettingHistory<uint32_t> versions_;
   bool membership_changed_ = true;  // since the last Output
 
-  Standing standing_;
+  MemberState member_state_;
   std::optional<Recovery> recovery_;
   std::optional<Loss> lost_;
   std::map<MemberId, Peer> peers_;

@@ -183,7 +183,7 @@ Run::Run(uint64_t seed, bool traced) : traced_(traced), random_(seed) {
     tick_one_in_.push_back(random_.OneIn(3) ? 1 + random_.Below(12) : 1);
     options.version = mix_.versions && random_.OneIn(2) ? kVersionBase : kVersionNewest;
     TestMember::Disk disk;
-    disk.hard_state.standing = Standing::kBlank;
+    disk.hard_state.member_state = MemberState::kNew;
     members_.emplace_back(options, std::move(disk), &timeouts_.back());
   }
 }
@@ -384,7 +384,7 @@ void Run::CrashOrRestart(TestMember* member) {
 bool Run::MayLoseDisk(const TestMember& member) const {
   size_t recovering = 0;
   for (const TestMember& other : members_) {
-    const bool reliable = other.disk().hard_state.standing == Standing::kFull;
+    const bool reliable = other.disk().hard_state.member_state == MemberState::kNormal;
     Membership known = membership_;
     if (other.running()) {
       known = other.raft().membership();
@@ -415,7 +415,7 @@ void Run::LoseDisk(TestMember* member) {
     const auto* response = std::get_if<VoteResponse>(&packet.message.body);
     return response != nullptr && response->pre_vote;
   });
-  member->RestartBlank();
+  member->RestartNew();
   checked_log_[member->id] = {};
   checked_commit_[member->id] = Index{0};
   before_[member->id.value() - 1] = {};
@@ -646,7 +646,7 @@ bool Run::AtRest() const {
     if (!membership_.Contains(member.id)) continue;
     if (member.applied().size() != committed_.size()) return false;
     if (member.log().size() != committed_.size() || member.unpersisted() > 0) return false;
-    if (member.raft().standing() != Standing::kFull) return false;
+    if (member.raft().member_state() != MemberState::kNormal) return false;
     if (member.raft().active_version() != kVersionNewest) return false;
     established = established || member.status.leader_established;
   }

@@ -7,7 +7,7 @@
 //                                  election-ticks (10), heartbeat-ticks (3), append-bytes,
 //                                  inflight-messages, cached-bytes, uncommitted-bytes, apply-bytes,
 //                                  commit-hint, version (1), others (the last so many are in no
-//                                  membership, and blank), blank (1: all are), trailing, retained,
+//                                  membership, and new), new (1: all are), trailing, retained,
 //                                  compaction-step (1), chunk-bytes, tick-bytes, stall-ticks,
 //                                  promotion-lag
 //   campaign I                     ticks I until its election timeout
@@ -264,7 +264,7 @@ void Interpreter::AddMembers(const Words& words) {
   options.promotion_lag_entries = take("promotion-lag", options.promotion_lag_entries);
   const uint64_t learners = take("learners", 0);
   const uint64_t others = take("others", 0);
-  const bool blank = take("blank", 0) != 0;
+  const bool is_new = take("new", 0) != 0;
   const uint64_t members = count - others;
   ASSERT(keys.empty(), "an unknown key");
   for (uint32_t i = 1; i <= members; ++i) {
@@ -274,7 +274,7 @@ void Interpreter::AddMembers(const Words& words) {
   for (uint32_t i = 1; i <= count; ++i) {
     options.self = MemberId{i};
     TestMember::Disk disk;
-    if (blank || i > members) disk.hard_state.standing = Standing::kBlank;
+    if (is_new || i > members) disk.hard_state.member_state = MemberState::kNew;
     members_.emplace_back(options, std::move(disk), &random_);
     std::string discarded;
     members_.back().Collect(&discarded);
@@ -377,7 +377,7 @@ void Interpreter::Restart(const Words& words) {
 
 void Interpreter::LoseDisk(const Words& words) {
   TestMember& member = Member(words.at(1));
-  member.RestartBlank();
+  member.RestartNew();
   Collect(&member);
 }
 

@@ -83,7 +83,7 @@ class Cluster {
   }
   void LoseDisk(uint32_t id) {
     member(id).Crash({});
-    member(id).RestartBlank();
+    member(id).RestartNew();
   }
   void Propose(uint32_t id, uint64_t count) {
     std::vector<Slice> payloads;
@@ -382,7 +382,7 @@ TEST_CASE("a follower with an older leader is sent one chunk at a time, and begi
   const uint32_t lost = leader == 3 ? 2 : 3;
   cluster.member(lost).Crash({});
   cluster.member(lost).SetVersion(kVersionNewest);
-  cluster.member(lost).RestartBlank();
+  cluster.member(lost).RestartNew();
   int failures = 0;
   cluster.stages = [&](TestMember* member) {
     if (failures > 0 || member->id != MemberId{lost} || member->staged_bytes() == 0) return false;

@@ -184,7 +184,7 @@ void TestMember::Release(Message message) {
   const Term term = disk_.hard_state.term;
   if (const auto* ack = std::get_if<AppendAccepted>(&message.body)) {
     ASSERT(ack->match_index.value() <= disk_.log.size(), "no acknowledgement before durability");
-    ASSERT(!message.voting || disk_.hard_state.standing == Standing::kFull);
+    ASSERT(!message.voting || disk_.hard_state.member_state == MemberState::kNormal);
   }
   const auto* response = std::get_if<VoteResponse>(&message.body);
   if (response && response->granted && !response->pre_vote) {
@@ -378,10 +378,10 @@ void TestMember::Restart(Index applied) {
   Start(applied);
 }
 
-void TestMember::RestartBlank() {
+void TestMember::RestartNew() {
   ASSERT(!running());
   disk_ = Disk{};
-  disk_.hard_state.standing = Standing::kBlank;
+  disk_.hard_state.member_state = MemberState::kNew;
   applied_.clear();
   checkpoints_.clear();
   ++directories_lost_;

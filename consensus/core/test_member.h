@@ -137,7 +137,7 @@ class TestMember {
   // disk, and is at least the checkpoint.
   void Restart(Index applied);
   // Starts with an empty directory, made later than the last. REQUIRES: !running().
-  void RestartBlank();
+  void RestartNew();
   // Of the program that the next start runs.
   void SetVersion(uint32_t version) { options_.version = version; }
   const RaftOptions& options() const { return options_; }

@@ -36,9 +36,9 @@ inline RaftOptions Options(Membership membership) {
   return options;
 }
 
-inline TestMember::Disk DiskOf(Standing standing) {
+inline TestMember::Disk DiskOf(MemberState member_state) {
   TestMember::Disk disk;
-  disk.hard_state.standing = standing;
+  disk.hard_state.member_state = member_state;
   return disk;
 }
 
@@ -46,8 +46,8 @@ inline TestMember::Disk DiskOf(Standing standing) {
 class Server {
  public:
   explicit Server(Membership membership = {Ids({1, 2, 3}), {}, {}, {}},
-                  Standing standing = Standing::kFull)
-      : Server(Options(std::move(membership)), DiskOf(standing)) {}
+                  MemberState member_state = MemberState::kNormal)
+      : Server(Options(std::move(membership)), DiskOf(member_state)) {}
   Server(RaftOptions options, TestMember::Disk disk)
       : member_(std::move(options), std::move(disk), &random_) {
     Take();

@@ -66,19 +66,19 @@ std::string ToString(const Entry& entry) {
 std::string ToString(const HardState& state) {
   return "term=" + Describe(state.term) + " vote=" + Describe(state.vote) +
          " commit=" + Describe(state.commit) +
-         (state.standing == Standing::kFull ? "" : " " + ToString(state.standing));
+         (state.member_state == MemberState::kNormal ? "" : " " + ToString(state.member_state));
 }
 
-std::string ToString(Standing standing) {
-  switch (standing) {
-    case Standing::kBlank:
-      return "blank";
-    case Standing::kRecovering:
+std::string ToString(MemberState member_state) {
+  switch (member_state) {
+    case MemberState::kNew:
+      return "new";
+    case MemberState::kRecovering:
       return "recovering";
-    case Standing::kFull:
-      return "full";
+    case MemberState::kNormal:
+      return "normal";
   }
-  ASSERT(false, "a standing has one of the three values");
+  ASSERT(false, "a member state has one of the three values");
 }
 
 std::string ToString(const Membership& membership) {

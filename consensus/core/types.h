@@ -65,16 +65,16 @@ struct Entry {
 };
 
 // Tells a member's data directory from those that it had before and will have: greater for a later
-// one. A directory that is not of standing kFull has none yet, and its messages carry kNoBirth.
+// one. A directory that is not in the state kNormal has none yet, and its messages carry kNoBirth.
 inline constexpr uint64_t kNoBirth = 0;
 // Of a directory with which its cluster was founded.
 inline constexpr uint64_t kFirstBirth = 1;
 
 // Whether a member's vote and its acknowledgements can be relied on (data_loss.cc).
-enum class Standing : uint8_t {
-  kBlank = 0,  // a new directory, which has seen nothing: it may take part in founding a cluster
+enum class MemberState : uint8_t {
+  kNew = 0,  // a new directory, which has seen nothing: it may take part in founding a cluster
   kRecovering = 1,  // a new directory in a cluster that exists: perhaps a lost disk
-  kFull = 2,
+  kNormal = 2,
 };
 
 // What must not be forgotten, besides the log (Raft paper, figure 2).
@@ -82,7 +82,7 @@ struct HardState {
   Term term;
   MemberId vote;  // whom this member voted for in `term`
   Index commit;   // a hint: some commit index that was reached; need not be the newest
-  Standing standing = Standing::kFull;
+  MemberState member_state = MemberState::kNormal;
 
   friend bool operator==(const HardState&, const HardState&) = default;
 };
@@ -124,7 +124,7 @@ enum class Role : uint8_t { kFollower, kPreCandidate, kCandidate, kLeader };
 std::string ToString(Role role);
 std::string ToString(const Entry& entry);
 std::string ToString(const HardState& state);
-std::string ToString(Standing standing);
+std::string ToString(MemberState member_state);
 std::string ToString(const Membership& membership);
 std::string ToString(const SnapshotMeta& meta);
 

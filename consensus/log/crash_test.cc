@@ -245,7 +245,7 @@ class Member {
   Index compacted_;                     // later, but not behind this
   SnapshotMeta checkpoint_;             // survives every crash
   Index mark_;                          // the highest durable mark that may be on the disk
-  std::vector<HardState> hard_states_{{Term{0}, kNoMember, Index{0}, Standing::kBlank}};
+  std::vector<HardState> hard_states_{{Term{0}, kNoMember, Index{0}, MemberState::kNew}};
   bool cluster_id_tried_ = false;
   bool cluster_id_set_ = false;
 };
@@ -500,8 +500,8 @@ TEST_CASE(
 // failed write has put into the page cache.
 TEST_CASE("a vote that a restarted process has read from the page cache is never forgotten") {
   const Stop stop = GENERATE(Stop::kError, Stop::kFailedSync);
-  const HardState first{Term{5}, MemberId{1}, Index{0}, Standing::kFull};
-  const HardState second{Term{6}, MemberId{3}, Index{0}, Standing::kFull};
+  const HardState first{Term{5}, MemberId{1}, Index{0}, MemberState::kNormal};
+  const HardState second{Term{6}, MemberId{3}, Index{0}, MemberState::kNormal};
   uint64_t forgotten_allowed = 0;
   for (uint64_t seed = 0; seed < 2000; ++seed) {
     CAPTURE(stop, seed);

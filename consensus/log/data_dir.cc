@@ -98,7 +98,7 @@ class DataDir::Impl {
     ASSERT(state.term >= old.term, "a term is never forgotten");
     ASSERT(state.term > old.term || old.vote == kNoMember || state.vote == old.vote,
            "one vote in a term");
-    ASSERT(state.standing >= old.standing, "a standing is not lost");
+    ASSERT(state.member_state >= old.member_state, "a member state is not lost");
     ASSERT(durable_index <= log_->last_index());
     return hard_state_->Write({state, durable_index});
   }
@@ -131,7 +131,7 @@ class DataDir::Impl {
     }
     absl::StatusOr<Membership> kept = ReadMembershipFile(&env_, path_);
     if (!kept.ok() && !absl::IsNotFound(kept.status())) return kept.status();
-    const bool is_new = hard_state().standing != Standing::kFull;
+    const bool is_new = hard_state().member_state != MemberState::kNormal;
     if (kept.ok() && !is_new && !configured.HasSameMembers(*kept)) {
       return OtherMembers(configured, *kept);
     }
@@ -279,7 +279,7 @@ class DataDir::Impl {
         SegmentLog::Open(&env_, PathOf(kLogName), options, Index{0});
     if (!log.ok()) return log.status();
     log_ = *std::move(log);
-    if (hard_state_->content() != HardStateFile::Blank() || log_->last_index() != Index{0}) {
+    if (hard_state_->content() != HardStateFile::New() || log_->last_index() != Index{0}) {
       return absl::DataLossError(absl::StrCat(
           PathOf(kIdentityName), ": is missing, though the directory was in use (term ",
           hard_state().term.value(), ", last entry ", log_->last_index().value(), ")",

@@ -5,9 +5,9 @@
 //   <path>/membership   the voters and learners with which the member was started; checksummed.
 //                       From the first vote on it is not changed any more. What the log or a
 //                       checkpoint says of the membership takes its place.
-//   <path>/hard_state   term, vote, commit hint, standing, durable index: two checksummed copies,
-//                       written alternately with a growing sequence number, so that a torn write
-//                       leaves the other copy
+//   <path>/hard_state   term, vote, commit hint, member state, durable index: two checksummed
+//                       copies, written alternately with a growing sequence number, so that a torn
+//                       write leaves the other copy
 //   <path>/log/         segments, and perhaps a spare: room for one more (spare_file.h)
 //
 // A directory made by a version that knew no file `membership` gets it at its first start, with
@@ -70,7 +70,7 @@ class DataDir {
   absl::StatusOr<Membership> SettleMembership(const Membership& configured,
                                               const std::optional<SnapshotMeta>& checkpoint);
 
-  // Of standing kBlank in a directory that was just formatted.
+  // In the state kNew in a directory that was just formatted.
   const HardState& hard_state() const;
   // Writes the hard state, together with the index up to which the log is durable now; durable when
   // it returns. `durable_index` may go back only by a truncation or a reset of the log, and must do

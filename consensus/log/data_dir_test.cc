@@ -50,7 +50,7 @@ TEST_CASE("a new directory is formatted, and keeps what it was given") {
     auto dir = Open(&env);
     CHECK(dir->path() == kPath);
     CHECK(dir->cluster_id().empty());
-    CHECK(dir->hard_state() == HardState{Term{0}, kNoMember, Index{0}, Standing::kBlank});
+    CHECK(dir->hard_state() == HardState{Term{0}, kNoMember, Index{0}, MemberState::kNew});
     CHECK(dir->initial_state(kNoCheckpoint).last_index == Index{0});
     CHECK(dir->initial_state(kNoCheckpoint).term_runs.empty());
     const HardState state{Term{5}, MemberId{3}, Index{9}};
@@ -218,7 +218,8 @@ TEST_CASE("a membership that is damaged is not guessed") {
   CHECK(absl::IsDataLoss(Settle(&env, Members({1, 2, 3})).status()));
 }
 
-TEST_CASE("a directory of format version 1 is opened as the oldest of all, and of full standing") {
+TEST_CASE(
+    "a directory of format version 1 is opened as the oldest of all, and in the normal state") {
   FaultEnv env;
   {
     auto dir = Open(&env);
@@ -233,16 +234,17 @@ TEST_CASE("a directory of format version 1 is opened as the oldest of all, and o
   MakeFile(&env, "identity", bytes);
   auto dir = Open(&env);
   CHECK(dir->birth() == 1);
-  CHECK(dir->hard_state() == HardState{Term{1}, kMember, Index{0}, Standing::kFull});
+  CHECK(dir->hard_state() == HardState{Term{1}, kMember, Index{0}, MemberState::kNormal});
   Require(dir->SetClusterId(kClusterId));
   dir.reset();
   CHECK(Open(&env)->birth() == 1);
 }
 
-TEST_CASE("the standing is part of the hard state") {
+TEST_CASE("the member state is part of the hard state") {
   FaultEnv env;
-  for (Standing standing : {Standing::kBlank, Standing::kRecovering, Standing::kFull}) {
-    const HardState state{Term{3}, kNoMember, Index{0}, standing};
+  for (MemberState member_state :
+       {MemberState::kNew, MemberState::kRecovering, MemberState::kNormal}) {
+    const HardState state{Term{3}, kNoMember, Index{0}, member_state};
     Require(Open(&env)->WriteHardState(state, Index{0}));
     env.Crash(0);
     CHECK(Open(&env)->hard_state() == state);

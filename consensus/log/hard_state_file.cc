@@ -15,10 +15,10 @@ namespace quorate::consensus {
 namespace {
 
 constexpr std::string_view kMagic = "QuorHrd\n";
-// Version 1 has no standing: it means kFull, and is still written for that, so that a member may go
-// back to the version of the program that knows no other.
+// Version 1 has no member state: it means kNormal, and is still written for that, so that a member
+// may go back to the version of the program that knows no other.
 constexpr uint32_t kFormatVersion = 2;
-constexpr uint32_t kFormatVersionFull = 1;
+constexpr uint32_t kFormatVersionNormal = 1;
 constexpr size_t kCrcAt = kHardStateCopyBytes - 4;
 
 }  // namespace
@@ -27,14 +27,14 @@ std::string HardStateFile::Encode(const Copy& copy) {
   std::string bytes;
   LittleEndianWriter writer(&bytes);
   writer.Raw(kMagic);
-  const Standing standing = copy.content.state.standing;
-  writer.Int(standing == Standing::kFull ? kFormatVersionFull : kFormatVersion);
+  const MemberState member_state = copy.content.state.member_state;
+  writer.Int(member_state == MemberState::kNormal ? kFormatVersionNormal : kFormatVersion);
   writer.Int(copy.sequence);
   writer.Int(copy.content.state.term.value());
   writer.Int(copy.content.state.vote.value());
   writer.Int(copy.content.state.commit.value());
   writer.Int(copy.content.durable_index.value());
-  if (standing != Standing::kFull) writer.Int(static_cast<uint8_t>(standing));
+  if (member_state != MemberState::kNormal) writer.Int(static_cast<uint8_t>(member_state));
   ASSERT(bytes.size() < kCrcAt);
   bytes.resize(kCrcAt, '\0');
   writer.Int(Crc32c(bytes));
@@ -48,7 +48,7 @@ absl::StatusOr<std::unique_ptr<HardStateFile>> HardStateFile::Create(Env* env, s
   if (absl::Status s = (*file)->Truncate(0); !s.ok()) return s;
   if (absl::Status s = (*file)->Preallocate(kCopies * kHardStateCopyBytes); !s.ok()) return s;
   std::unique_ptr<HardStateFile> result(new HardStateFile(std::move(path), *std::move(file)));
-  if (absl::Status s = result->Write(Blank()); !s.ok()) return s;
+  if (absl::Status s = result->Write(New()); !s.ok()) return s;
   return result;
 }
 
@@ -81,8 +81,8 @@ absl::StatusOr<std::optional<HardStateFile::Copy>> HardStateFile::Decode(const s
   copy.content.state.vote = MemberId(reader.Int<uint32_t>());
   copy.content.state.commit = Index(reader.Int<uint64_t>());
   copy.content.durable_index = Index(reader.Int<uint64_t>());
-  if (version > kFormatVersionFull) {
-    copy.content.state.standing = static_cast<Standing>(reader.Int<uint8_t>());
+  if (version > kFormatVersionNormal) {
+    copy.content.state.member_state = static_cast<MemberState>(reader.Int<uint8_t>());
   }
   ASSERT(reader.ok());
   return copy;

@@ -1,4 +1,4 @@
-// The file that keeps term, vote, commit hint, standing and durable mark.
+// The file that keeps term, vote, commit hint, member state and durable mark.
 //
 // Two copies, each in a page of its own, checksummed and numbered. A write first replaces the older
 // copy and makes it durable; from then on it counts. Then the other copy is written too, and
@@ -47,7 +47,7 @@ class HardStateFile {
     const std::optional<Copy>& newest() const { return copies[newest_place]; }
   };
 
-  // Makes a file for a member that has seen nothing, kBlank (replacing what stands there), and
+  // Makes a file for a member that has seen nothing, kNew (replacing what stands there), and
   // makes its content durable, not its directory entry.
   static absl::StatusOr<std::unique_ptr<HardStateFile>> Create(Env* env, std::string path);
   // Reads the newest whole copy, and makes it durable in both. Errors: NotFound if there is no
@@ -61,7 +61,7 @@ class HardStateFile {
   // Durable when it returns. After an error every later call returns that error.
   absl::Status Write(const Content& content);
   // What Create writes.
-  static Content Blank() { return {{Term{0}, kNoMember, Index{0}, Standing::kBlank}, Index{0}}; }
+  static Content New() { return {{Term{0}, kNoMember, Index{0}, MemberState::kNew}, Index{0}}; }
 
  private:
   HardStateFile(std::string path, std::unique_ptr<File> file)

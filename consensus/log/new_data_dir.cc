@@ -122,7 +122,7 @@ absl::Status NewDataDir::Finish(const Identity& identity, Index index, Term term
   if (!log.ok()) return log.status();
   if (absl::Status s = (*log)->Reset(index, term); !s.ok()) return s;
   if (absl::Status s = (*log)->Sync(); !s.ok()) return s;
-  const HardState state{term, kNoMember, index, Standing::kFull};
+  const HardState state{term, kNoMember, index, MemberState::kNormal};
   if (absl::Status s = (*hard_state)->Write({state, index}); !s.ok()) return s;
   // This makes all the names here durable, too.
   if (absl::Status s = WriteIdentityFile(&env_, path_, identity); !s.ok()) return s;

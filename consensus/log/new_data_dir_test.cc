@@ -41,7 +41,7 @@ TEST_CASE("a directory that was made behind an entry goes on there") {
   auto dir = Require(Open(&env));
   CHECK(dir->cluster_id() == kClusterId);
   CHECK(dir->birth() == 1700);
-  CHECK(dir->hard_state() == HardState{kTerm, kNoMember, kIndex, Standing::kFull});
+  CHECK(dir->hard_state() == HardState{kTerm, kNoMember, kIndex, MemberState::kNormal});
   CHECK(dir->log().base_index() == kIndex);
   CHECK(dir->log().base_term() == kTerm);
   CHECK(dir->log().last_index() == kIndex);
@@ -122,7 +122,7 @@ TEST_CASE("wherever the making of a directory is interrupted, it is refused or w
       }
       CHECK_FALSE(marked);
       // Nothing was there yet, or all of it.
-      if ((*dir)->hard_state().standing == Standing::kBlank) {
+      if ((*dir)->hard_state().member_state == MemberState::kNew) {
         CHECK((*dir)->log().last_index() == Index{0});
         CHECK((*dir)->birth() == 1800);
       } else {

@@ -202,7 +202,7 @@ absl::Status Replica::CheckBelongs(const consensus::SnapshotMeta& newest) const 
                      "; point dataDir and dataLogDir to directories that belong together"));
   }
   // What it promised to others was lost with the old log.
-  if (data_dir_->hard_state().standing == consensus::Standing::kBlank) {
+  if (data_dir_->hard_state().member_state == consensus::MemberState::kNew) {
     return absl::FailedPreconditionError(absl::StrCat(
         options_.checkpoint_dir, ": there is a checkpoint, but the log in ", options_.data_dir,
         " is new; point dataLogDir to the log that belongs to it, or move both directories away "
@@ -351,7 +351,7 @@ absl::StatusOr<CheckpointView> Replica::OpenCheckpoint() const { return checkpoi
 
 void Replica::OnStatus(const consensus::Status& status) {
   SayWhoLeads(status);
-  CheckStanding(status);
+  CheckMemberState(status);
   MeasureElection(status);
   // Front ends rely on it as soon as what follows is applied.
   version_in_force_.store(status.version);
@@ -650,7 +650,8 @@ void Replica::UpdateReadOnly(bool has_contact) {
   const bool has_leader = status_.leader_known && has_contact;
   if (has_leader) not_serving_since_ = now;
   // One that has lost its data, or was removed, may not know even what was long ago.
-  const bool knows = raft_status_.standing == consensus::Standing::kFull && !raft_status_.removed;
+  const bool knows =
+      raft_status_.member_state == consensus::MemberState::kNormal && !raft_status_.removed;
   status_.read_only = options_.read_only_after_ms > 0 && knows && !has_leader &&
                       MsBetween(not_serving_since_, now) >= options_.read_only_after_ms;
 }

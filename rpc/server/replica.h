@@ -217,7 +217,7 @@ class Replica final : public Service,
   void EndAsOutdated(uint64_t incarnation);
   // What is said of it in the log (replica_reports.cc), and what ends the server. `status` is new.
   void SayWhoLeads(const consensus::Status& status);
-  void CheckStanding(const consensus::Status& status);
+  void CheckMemberState(const consensus::Status& status);
   void SayWhatIsLost(const consensus::Status& status);
   // While it cannot serve: for what it waits.
   void ReportWait(std::chrono::steady_clock::time_point now);

@@ -39,7 +39,7 @@ void Replica::SayWhoLeads(const consensus::Status& status) {
   }
 }
 
-void Replica::CheckStanding(const consensus::Status& status) {
+void Replica::CheckMemberState(const consensus::Status& status) {
   if (status.later_birth > 0) {
     host_->OnEnd(absl::FailedPreconditionError(absl::StrCat(
         "a majority of the servers knows a later data directory of server ",
@@ -70,12 +70,12 @@ void Replica::CheckStanding(const consensus::Status& status) {
         "the cluster uses version ", status.version_needed, " of the log, and this program knows ",
         options_.node.raft.version, " at most; start a newer program on the same data")));
   }
-  if (status.standing != raft_status_.standing) {
-    if (status.standing == consensus::Standing::kRecovering) {
+  if (status.member_state != raft_status_.member_state) {
+    if (status.member_state == consensus::MemberState::kRecovering) {
       spdlog::info(
           "this server's data directory is new to a cluster that exists: it catches up, and "
           "neither votes nor counts until it has");
-    } else if (raft_status_.standing == consensus::Standing::kRecovering) {
+    } else if (raft_status_.member_state == consensus::MemberState::kRecovering) {
       spdlog::info("this server has caught up, and counts as a member again");
     }
   }
@@ -114,7 +114,7 @@ WaitFacts Replica::FindWaitFacts() const {
   const MemberId self = options_.node.raft.self;
   WaitFacts facts;
   facts.self = self;
-  facts.standing = raft_status_.standing;
+  facts.member_state = raft_status_.member_state;
   facts.removed = raft_status_.removed;
   facts.is_voter = raft.membership().IsVoter(self);
   for (MemberId voter : raft.membership().voters) {

@@ -747,8 +747,9 @@ TEST_CASE("a member that lost its disk comes back, and counts only when it has c
             ErrorCode::kOk);
   }
   cluster.Wipe(lost);
-  cluster.PassUntil(
-      [&] { return lost.replica().node().raft().standing() == consensus::Standing::kFull; });
+  cluster.PassUntil([&] {
+    return lost.replica().node().raft().member_state() == consensus::MemberState::kNormal;
+  });
   CHECK(lost.replica().ReadTree()->digest() == leader.replica().ReadTree()->digest());
   // Without the old leader, the two others go on: one of them is the one that was lost.
   cluster.Kill(leader);
@@ -770,8 +771,9 @@ TEST_CASE("a member that lost its disk counts again although another voter is de
   cluster.Kill(*others[0]);
   cluster.Wipe(lost);
   REQUIRE(client.Call(OpCode::kCreate, zk::Create("/n", "")).error == ErrorCode::kOk);
-  cluster.PassUntil(
-      [&] { return lost.replica().node().raft().standing() == consensus::Standing::kFull; });
+  cluster.PassUntil([&] {
+    return lost.replica().node().raft().member_state() == consensus::MemberState::kNormal;
+  });
   // It is needed now: three of five are left.
   cluster.Kill(*others[1]);
   CHECK(client.Call(OpCode::kCreate, zk::Create("/m", "")).error == ErrorCode::kOk);
@@ -788,8 +790,9 @@ TEST_CASE("clocks have no say in whose directory is the later one") {
   for (int64_t ms : {1'000'000'000, -2'000'000'000}) {
     cluster.clock.SetWallMs(cluster.clock.WallMs() + ms);
     cluster.Wipe(lost);
-    cluster.PassUntil(
-        [&] { return lost.replica().node().raft().standing() == consensus::Standing::kFull; });
+    cluster.PassUntil([&] {
+      return lost.replica().node().raft().member_state() == consensus::MemberState::kNormal;
+    });
     CHECK(lost.replica().ReadTree()->digest() == leader.replica().ReadTree()->digest());
   }
 }
@@ -861,7 +864,7 @@ TEST_CASE("trees are compared while all goes on, over restarts, snapshots and lo
   cluster.Wipe(follower);
   cluster.PassUntil([&] {
     return AllCompared(&cluster) &&
-           follower.replica().node().raft().standing() == consensus::Standing::kFull;
+           follower.replica().node().raft().member_state() == consensus::MemberState::kNormal;
   });
   cluster.Kill(leader);
   cluster.Leader();

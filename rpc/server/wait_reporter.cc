@@ -9,7 +9,7 @@ namespace quorate::rpc {
 namespace {
 
 using consensus::MemberId;
-using consensus::Standing;
+using consensus::MemberState;
 using Voters = std::vector<WaitFacts::Voter>;
 
 // Those that are not reached, each with the reason; empty if all are.
@@ -35,7 +35,7 @@ std::string TextWithoutLeader(const WaitFacts& facts) {
       std::count_if(others.begin(), others.end(), [](const auto& voter) { return voter.reached; }));
   const size_t voters = others.size() + (facts.is_voter ? 1 : 0);
   const size_t majority = voters / 2 + 1;
-  if (facts.standing == Standing::kBlank && facts.is_voter) {
+  if (facts.member_state == MemberState::kNew && facts.is_voter) {
     if (reached < others.size()) {
       return absl::StrCat("a leader, or all ", voters,
                           " voters: its data directory is empty, and a new cluster begins when all "
@@ -47,7 +47,7 @@ std::string TextWithoutLeader(const WaitFacts& facts) {
            "first, "
            "and its log says what it waits for";
   }
-  if (facts.standing != Standing::kFull || !facts.is_voter) {
+  if (facts.member_state != MemberState::kNormal || !facts.is_voter) {
     return absl::StrCat("a leader, which fills it", NotReached(others));
   }
   if (reached + 1 < majority) {

@@ -22,7 +22,7 @@ struct WaitFacts {
     std::string problem;  // why it is not reached, if that is known
   };
   consensus::MemberId self;
-  consensus::Standing standing = consensus::Standing::kFull;
+  consensus::MemberState member_state = consensus::MemberState::kNormal;
   bool removed = false;              // from the membership
   std::vector<Voter> others = {};    // the voters but this member
   bool is_voter = true;              // this member

@@ -9,7 +9,7 @@ using Catch::Contains;
 using Catch::EndsWith;
 using consensus::Index;
 using consensus::MemberId;
-using consensus::Standing;
+using consensus::MemberState;
 using std::chrono::seconds;
 
 constexpr std::chrono::steady_clock::time_point kStart{seconds(1000)};
@@ -64,14 +64,14 @@ TEST_CASE("a voter without a majority names those that it does not reach, and wh
 
 TEST_CASE("an empty member says that a cluster begins with all voters, or waits for a leader") {
   WaitFacts facts = Facts();
-  facts.standing = Standing::kBlank;
+  facts.member_state = MemberState::kNew;
   CHECK_THAT(WaitText(facts), Contains("one that has data has to become leader first"));
   facts.others[0].reached = false;
   CHECK_THAT(WaitText(facts), Contains("a leader, or all 3 voters: its data directory is empty") &&
                                   EndsWith("when all of them are there; not reached: server 2"));
-  facts.standing = Standing::kRecovering;
+  facts.member_state = MemberState::kRecovering;
   CHECK(WaitText(facts) == "a leader, which fills it; not reached: server 2");
-  facts.standing = Standing::kBlank;
+  facts.member_state = MemberState::kNew;
   facts.is_voter = false;
   CHECK(WaitText(facts) == "a leader, which fills it; not reached: server 2");
 }

@@ -148,8 +148,8 @@ std::vector<consensus::Message> Messages() {
                     .last = true,
                     .bytes = Slice(std::string("records"))});
   add(SnapshotAck{.index = Index(8), .next_offset = 11});
-  add(StandingRequest{});
-  add(StandingResponse{.birth = 1, .known_birth = 1});
+  add(DirectoryEpochRequest{});
+  add(DirectoryEpochResponse{.birth = 1, .known_birth = 1});
   return messages;
 }
 

@@ -14,7 +14,7 @@ namespace {
 using consensus::EntryKind;
 using consensus::HardState;
 using consensus::kNoMember;
-using consensus::Standing;
+using consensus::MemberState;
 
 // A log of which each entry has the term given: the no-op with the cluster's id, the version that
 // is in force, and then commands.
@@ -37,7 +37,7 @@ std::vector<Entry> LogOf(std::initializer_list<uint64_t> terms) {
 }
 
 HardState Full(uint64_t term, uint64_t commit) {
-  return {Term{term}, kNoMember, Index{commit}, Standing::kFull};
+  return {Term{term}, kNoMember, Index{commit}, MemberState::kNormal};
 }
 
 std::vector<MemberId> Ids(std::initializer_list<uint32_t> ids) {
@@ -203,7 +203,7 @@ Scenario ChangeCutOff() {
 Scenario Founding() {
   Scenario s = Three("founding", "of empty directories one cluster is founded, and no second one");
   s.logs.assign(3, {});
-  s.hard_states.assign(3, HardState{Term{0}, kNoMember, Index{0}, Standing::kBlank});
+  s.hard_states.assign(3, HardState{Term{0}, kNoMember, Index{0}, MemberState::kNew});
   s.prevotes_are_instant = false;
   s.budget = {.timeouts = 2};
   s.depth = 9;

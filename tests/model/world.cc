@@ -11,9 +11,9 @@ namespace quorate::model {
 namespace {
 
 using consensus::kNoMember;
+using consensus::MemberState;
 using consensus::RaftOptions;
 using consensus::Role;
-using consensus::Standing;
 using consensus::TestMember;
 
 constexpr int kElectionTicks = 3;
@@ -147,7 +147,7 @@ void World::AddOthers(MemberId id, std::vector<Action>* actions) const {
   using Kind = Action::Kind;
   const TestMember& one = member(id);
   const bool leads = one.raft().role() == Role::kLeader;
-  const bool recovers = one.raft().standing() != Standing::kFull;
+  const bool recovers = one.raft().member_state() != MemberState::kNormal;
   if (left_.timeouts > 0 && !leads && MayBeVotedFor() && one.raft().membership().IsVoter(id)) {
     AddWithCrashes({.kind = Kind::kTimeout, .member = id}, actions);
   }
@@ -163,7 +163,7 @@ void World::AddOthers(MemberId id, std::vector<Action>* actions) const {
   }
   const bool others_are_full =
       std::all_of(members_.begin(), members_.end(), [id](const auto& other) {
-        return other->id == id || other->raft().standing() == Standing::kFull;
+        return other->id == id || other->raft().member_state() == MemberState::kNormal;
       });
   if (left_.lost_disks > 0 && others_are_full && !forgotten_ && !one.disk().log.empty()) {
     actions->push_back({.kind = Kind::kLoseDisk, .member = id});
@@ -203,8 +203,8 @@ bool World::IsInstant(const Message& message) const {
   const auto* response = std::get_if<consensus::VoteResponse>(&message.body);
   const bool is_prevote =
       (request != nullptr && request->pre_vote) || (response != nullptr && response->pre_vote);
-  const bool is_echo = std::holds_alternative<consensus::StandingRequest>(message.body) ||
-                       std::holds_alternative<consensus::StandingResponse>(message.body);
+  const bool is_echo = std::holds_alternative<consensus::DirectoryEpochRequest>(message.body) ||
+                       std::holds_alternative<consensus::DirectoryEpochResponse>(message.body);
   // The answers to heartbeats confirm reads, and promise nothing.
   return std::holds_alternative<consensus::HeartbeatResponse>(message.body) ||
          (is_prevote && scenario_->prevotes_are_instant) ||
@@ -298,7 +298,7 @@ void World::LoseDisk(MemberId id) {
   --left_.lost_disks;
   Record(id, kLostDisk);
   member(id).Crash({});
-  member(id).RestartBlank();
+  member(id).RestartNew();
 }
 
 void World::Forget(MemberId id, size_t entries) {

@@ -524,7 +524,7 @@ void Nemesis::SendStray() {
     message.to = consensus::MemberId(static_cast<uint32_t>(member + 1));
     message.birth = at.data_dir().birth();
     message.version = machines_[other]->version();
-    message.body = consensus::StandingResponse{of.data_dir().birth(), later};
+    message.body = consensus::DirectoryEpochResponse{of.data_dir().birth(), later};
   } else {
     // A second server with the number of one that the receiver follows.
     const int recent_ticks = options_.limits.election_ticks;
@@ -535,7 +535,7 @@ void Nemesis::SendStray() {
     message.to = consensus::MemberId(static_cast<uint32_t>(other + 1));
     message.birth = random_.Chance(0.5) ? later : consensus::kNoBirth;
     message.voting = false;
-    message.body = consensus::StandingRequest{};
+    message.body = consensus::DirectoryEpochRequest{};
   }
   message.term = receiver->raft().term();
   simulation_.trace().Count("fault: a stray message of another directory");

@@ -310,8 +310,8 @@ void Process::Step(Work work) {
     // What it may have lost is made up for.
     if (!machine_.counts() && !machine_.has_hidden_fault() &&
         raft().durable_index() >= machine_.whole_with() &&
-        raft().standing() == consensus::Standing::kFull &&
-        data_dir_->hard_state().standing == consensus::Standing::kFull) {
+        raft().member_state() == consensus::MemberState::kNormal &&
+        data_dir_->hard_state().member_state == consensus::MemberState::kNormal) {
       machine_.SetCounts();
     }
   }

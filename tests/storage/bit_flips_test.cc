@@ -194,7 +194,7 @@ void MakeDirectory(const std::string& dir) {
   Require(data_dir->log().Sync());
   Require(data_dir->log().MakeSpare());
   const consensus::HardState state{TermOf(kLast), consensus::MemberId{3}, Index{kDurable},
-                                   consensus::Standing::kFull};
+                                   consensus::MemberState::kNormal};
   Require(data_dir->WriteHardState(state, Index{kDurable}));
   Require(data_dir->log().Append(EntriesOf(kDurable + 1, kLast)));
   Require(data_dir->log().Sync());

@@ -98,8 +98,8 @@ absl::StatusOr<LoadedMember> LoadMember(const MemberPaths& paths) {
   loaded.member = examined.identity->member;
   loaded.cluster_id = examined.identity->cluster_id;
   const auto hard_state = NewestHardState(examined);
-  loaded.was_recovering =
-      hard_state.has_value() && hard_state->state.standing == consensus::Standing::kRecovering;
+  loaded.was_recovering = hard_state.has_value() &&
+                          hard_state->state.member_state == consensus::MemberState::kRecovering;
   loaded.tree = std::make_unique<tree::Tree>();
   if (examined.checkpoint.has_value()) {
     auto tree = LoadCheckpoint(paths);

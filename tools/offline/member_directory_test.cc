@@ -154,7 +154,7 @@ TEST_CASE("wherever its making is interrupted, a server refuses the directory or
       CHECK_THAT(std::string(dir.status().message()), Catch::Contains("interrupted"));
       REQUIRE(MakeMember(TestMember(directory.path()), server.tree(), envs).ok());
       CHECK(OpenDataDir(&env, directory.path()).ok());
-    } else if ((*dir)->hard_state().standing == consensus::Standing::kFull) {
+    } else if ((*dir)->hard_state().member_state == consensus::MemberState::kNormal) {
       CHECK((*dir)->log().base_term() == Term(kTestTerm));
       CHECK(env.Exists(directory.path() + "/incarnation"));
       CHECK(env.Exists(directory.path() + "/myid"));

@@ -303,7 +303,7 @@ class Examiner {
                           "installed; the next start begins the log anew behind it"));
     }
     const auto hard_state = NewestHardState(result_);
-    if (hard_state && hard_state->state.standing == consensus::Standing::kBlank) {
+    if (hard_state && hard_state->state.member_state == consensus::MemberState::kNew) {
       Problem(rpc::CheckpointDirectory(result_.paths.data_dir), std::nullopt,
               absl::StrCat("there is a checkpoint, but the log in ", result_.paths.log_dir,
                            " is new: what this member promised the others is not known"),

@@ -556,7 +556,7 @@ TEST_CASE("rebuild puts a member's data aside, and it begins with nothing") {
   auto dir = DataDir::Open(consensus::Env::Posix(), member.path(), consensus::MemberId(1), {65536},
                            static_cast<uint64_t>(kNowMs));
   REQUIRE(dir.ok());
-  CHECK((*dir)->hard_state().standing == consensus::Standing::kBlank);
+  CHECK((*dir)->hard_state().member_state == consensus::MemberState::kNew);
   CHECK((*dir)->cluster_id().empty());
 }
 

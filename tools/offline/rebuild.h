@@ -1,4 +1,4 @@
-// quorate rebuild: puts what a stopped member has aside, so that it starts blank and the others
+// quorate rebuild: puts what a stopped member has aside, so that it starts new and the others
 // fill it again.
 //
 // Thread-safety: a function of its arguments.
@@ -24,7 +24,7 @@ struct RebuildOptions {
 // Moves log, hard state, identity, incarnation, checkpoint and marks to aside-<time> beside them;
 // myid and configuration stay. The clock may be behind the incarnation: the server learns from the
 // others that it has to begin with a greater one, and starts again by itself. Stopped at any point,
-// it leaves a directory that a server refuses or that is blank, and can be run again. Errors:
+// it leaves a directory that a server refuses or that is new, and can be run again. Errors:
 // FailedPrecondition if a server runs there, or if this is the only voter; NotFound if there is
 // nothing of a member; Cancelled; those of the disk.
 absl::Status Rebuild(const MemberPaths& paths, const RebuildOptions& options, std::ostream& out);

@@ -36,7 +36,7 @@ ordered_json JsonOf(const MemberExamination& member) {
     document["hard_state"] = {{"term", content->state.term.value()},
                               {"vote", content->state.vote.value()},
                               {"commit", content->state.commit.value()},
-                              {"standing", ToString(content->state.standing)},
+                              {"member_state", ToString(content->state.member_state)},
                               {"durable_index", content->durable_index.value()},
                               {"whole_copies", whole_copies}};
   }

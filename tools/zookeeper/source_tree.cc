@@ -75,7 +75,7 @@ absl::Status ApplyLog(const consensus::LogExamination& log, tree::Tree* tree, Pr
 // What cannot be known from this member alone.
 void AddWarnings(const MemberExamination& member, SourceTree* source) {
   const auto hard_state = NewestHardState(member);
-  if (hard_state.has_value() && hard_state->state.standing != consensus::Standing::kFull) {
+  if (hard_state.has_value() && hard_state->state.member_state != consensus::MemberState::kNormal) {
     source->warnings.push_back(
         "this member was still being filled by the others when it was stopped, and may lack what "
         "they have; take the data of another one");

@@ -40,7 +40,7 @@ class Member {
     std::vector<uint64_t> voters = {1, 2, 3};
     std::vector<uint64_t> observers{};
     Index commit_hint = At(0);
-    consensus::Standing standing = consensus::Standing::kFull;
+    consensus::MemberState member_state = consensus::MemberState::kNormal;
     // Takes the place of the last entry.
     std::optional<consensus::Membership> last_membership{};
   };
@@ -64,7 +64,7 @@ class Member {
     }
     REQUIRE((*dir)->log().Sync().ok());
     dir->reset();
-    if (shape.standing != state.standing) LoseStanding(state, shape.standing);
+    if (shape.member_state != state.member_state) LoseMemberState(state, shape.member_state);
   }
 
   const std::string& path() const { return directory_.path(); }
@@ -79,12 +79,12 @@ class Member {
 
  private:
   // As no server does it to a directory that was full.
-  void LoseStanding(consensus::HardState state, consensus::Standing standing) const {
+  void LoseMemberState(consensus::HardState state, consensus::MemberState member_state) const {
     const std::string path = this->path() + "/hard_state";
     fs::remove(path);
     auto file = consensus::HardStateFile::Create(consensus::Env::Posix(), path);
     REQUIRE(file.ok());
-    state.standing = standing;
+    state.member_state = member_state;
     REQUIRE((*file)->Write({state, At(0)}).ok());
   }
 
@@ -178,7 +178,7 @@ TEST_CASE("the only voter's word counts for nobody else") {
 TEST_CASE("a member that was being filled is said to be one") {
   Member::Shape shape;
   shape.commit_hint = At(kEntries);
-  shape.standing = consensus::Standing::kRecovering;
+  shape.member_state = consensus::MemberState::kRecovering;
   const SourceTree source = Member(shape).Load();
   CheckWhole(source, 0);
   REQUIRE(source.warnings.size() == 1);
