@@ -34,7 +34,7 @@ void AskForPreVotes(Server* server) {
 void AskTheOther(Server* server, const Membership& other) {
   AskForPreVotes(server);
   const uint64_t term = server->raft().term().value() + 1;
-  server->Receive(3, term, VoteResponse{true, true, other}, /*voting=*/false, kNoBirth);
+  server->Receive(3, term, VoteResponse{true, true, other}, /*voting=*/false, kNoDirectoryEpoch);
 }
 
 TEST_CASE("nobody founds a cluster with a member that was started with other members") {
@@ -45,7 +45,7 @@ TEST_CASE("nobody founds a cluster with a member that was started with other mem
                                         : Membership{Ids({1, 2, 3}), Ids({4}), {}, {}};
   AskTheOther(&server, other);
   const uint64_t term = server.raft().term().value() + 1;
-  server.Receive(2, term, VoteResponse{true, true, own}, /*voting=*/false, kNoBirth);
+  server.Receive(2, term, VoteResponse{true, true, own}, /*voting=*/false, kNoDirectoryEpoch);
   server.Take();
   CHECK(server.raft().member_state() == MemberState::kNew);
   CHECK(server.raft().term() == Term{0});
@@ -54,7 +54,7 @@ TEST_CASE("nobody founds a cluster with a member that was started with other mem
   // Once they agree, all is well.
   server.Tick(10 * kElectionTicks);
   AskTheOther(&server, own);
-  server.Receive(2, term, VoteResponse{true, true, own}, /*voting=*/false, kNoBirth);
+  server.Receive(2, term, VoteResponse{true, true, own}, /*voting=*/false, kNoDirectoryEpoch);
   server.Take();
   CHECK(server.raft().role() == Role::kCandidate);
   CHECK(server.member().status.differs_from == kNoMember);

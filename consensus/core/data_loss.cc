@@ -41,9 +41,9 @@
 // Recovery. On any sign that there is a cluster a new member is recovering. It says `voting =
 // false`, and then nobody counts it: for commit, reads, check-quorum or as a successor; and it does
 // not vote. It becomes normal so:
-//  1. It asks the leader which directory of it that one knows, and chooses a greater birth, which
-//     its messages carry from then on (ChooseBirth).
-//  2. The leader has noted that birth: it drops from then on what the older directory sent, and
+//  1. It asks the leader which data directory of it the leader knows, and chooses a greater
+//     directory epoch, which its messages carry from then on (ChooseDirectoryEpoch).
+//  2. The leader has noted that epoch: it drops from then on what the older directory sent, and
 //     forgets what that one acknowledged.
 //  3. Only then it asks the leader for a read index. The leader appends a new entry, and answers
 //     with its index.
@@ -61,13 +61,13 @@
 //    majority would have left T.)
 // Nobody but the leader is needed for it, and any number of members may recover at a time. A leader
 // that does not understand kVersionMembershipInLog adds no entry. Under such a one all other voters
-// have to note the birth: the vote in U cannot elect then, for the candidate's answer brings this
-// member to U, in which it recovers under another leader.
+// have to note the directory epoch: the vote in U cannot elect then, for the candidate's answer
+// brings this member to U, in which it recovers under another leader.
 //
 // Two servers with one number. Who has heard a directory lately does not displace it by another
 // one, which is told that it is in use. One that is older than what others know is dropped there.
-// Its member does not believe the first who says so, but asks again, and ends (Status::later_birth)
-// only when a majority confirmed it several times.
+// Its member does not believe the first who says so, but asks again, and ends
+// (Status::later_directory_epoch) only when a majority confirmed it several times.
 //
 // A lost end of a log. A disk that forgets what it had reported as written leaves a log that looks
 // like one that was not written to the end when the power failed (consensus/log/recovery.cc): the
@@ -95,7 +95,7 @@ constexpr int kConfirmations = 3;
 
 // The first of those that are chosen in `term`: greater than those that were chosen in earlier
 // ones, of which there are fewer than 2^16, and than those that earlier versions made of the time.
-uint64_t FirstBirthOf(Term term) {
+uint64_t FirstDirectoryEpochOf(Term term) {
   constexpr int kBits = 16;
   constexpr uint64_t kTermMax = (uint64_t{1} << (63 - kBits)) - 2;
   return uint64_t{1} << 63 | std::min(term.value(), kTermMax) << kBits;
@@ -119,7 +119,8 @@ void Raft::Impl::SetMemberState(MemberState member_state) {
   recovery_.reset();
   refused_by_ = kNoMember;
   if (member_state == MemberState::kRecovering) recovery_.emplace(Recovery{});
-  if (member_state == MemberState::kNormal && birth_ == kNoBirth) birth_ = options_.birth;
+  if (member_state == MemberState::kNormal && directory_epoch_ == kNoDirectoryEpoch)
+    directory_epoch_ = options_.directory_epoch;
 }
 
 void Raft::Impl::NoteCluster() {
@@ -157,18 +158,20 @@ void Raft::Impl::TickRecovery() {
 void Raft::Impl::RequestEchoes() {
   recovery_->ticks_since_request = 0;
   for (MemberId member : MembersToAsk()) {
-    const bool answered =
-        birth_ == kNoBirth ? recovery_->known.contains(member) : recovery_->echoed.contains(member);
+    const bool answered = directory_epoch_ == kNoDirectoryEpoch
+                              ? recovery_->known.contains(member)
+                              : recovery_->echoed.contains(member);
     if (!answered) Send(member, DirectoryEpochRequest{});
   }
 }
 
-void Raft::Impl::ChooseBirth() {
+void Raft::Impl::ChooseDirectoryEpoch() {
   // Greater than what the leader knows; and than what a directory had of which the leader does not
   // know: that one has recovered in an earlier term, or the leader would have heard of it.
-  uint64_t known = FirstBirthOf(term_) - 1;
-  for (const auto& [member, birth] : recovery_->known) known = std::max(known, birth);
-  birth_ = known + 1;
+  uint64_t known = FirstDirectoryEpochOf(term_) - 1;
+  for (const auto& [member, directory_epoch] : recovery_->known)
+    known = std::max(known, directory_epoch);
+  directory_epoch_ = known + 1;
   recovery_->echoed.clear();
   RequestEchoes();
 }
@@ -180,8 +183,8 @@ void Raft::Impl::AdvanceRecovery() {
     return std::all_of(needed.begin(), needed.end(),
                        [&](MemberId member) { return members.contains(member); });
   };
-  if (birth_ == kNoBirth) {
-    if (all_in(recovery_->known)) ChooseBirth();
+  if (directory_epoch_ == kNoDirectoryEpoch) {
+    if (all_in(recovery_->known)) ChooseDirectoryEpoch();
     return;
   }
   if (leader_ != recovery_->leader || term_ != recovery_->term ||
@@ -208,36 +211,36 @@ void Raft::Impl::AdvanceRecovery() {
 }
 
 void Raft::Impl::Handle(MemberId from, const DirectoryEpochResponse& response) {
-  if (response.birth != birth_) return;
+  if (response.directory_epoch != directory_epoch_) return;
   if (member_state_ == MemberState::kNormal) {
-    if (response.known_birth == birth_) unaware_.erase(from);
-    return Suspect(from, response.known_birth);
+    if (response.known_directory_epoch == directory_epoch_) unaware_.erase(from);
+    return Suspect(from, response.known_directory_epoch);
   }
   if (!recovery_) return;
-  if (response.known_birth == kBirthInUse) {
+  if (response.known_directory_epoch == kDirectoryEpochInUse) {
     refused_by_ = from;
     return;
   }
   if (refused_by_ == from) refused_by_ = kNoMember;
-  if (birth_ == kNoBirth) {
-    recovery_->known[from] = response.known_birth;
-  } else if (response.known_birth > birth_) {
+  if (directory_epoch_ == kNoDirectoryEpoch) {
+    recovery_->known[from] = response.known_directory_epoch;
+  } else if (response.known_directory_epoch > directory_epoch_) {
     // This member had yet another directory meanwhile.
-    birth_ = kNoBirth;
+    directory_epoch_ = kNoDirectoryEpoch;
     recovery_.emplace(Recovery{});
   } else {
     recovery_->echoed.insert(from);
   }
 }
 
-void Raft::Impl::Suspect(MemberId from, uint64_t known_birth) {
+void Raft::Impl::Suspect(MemberId from, uint64_t known_directory_epoch) {
   if (!membership().IsVoter(from)) return;
   const auto found = suspicions_.find(from);
-  if (known_birth <= birth_ || known_birth == kBirthInUse) {
+  if (known_directory_epoch <= directory_epoch_ || known_directory_epoch == kDirectoryEpochInUse) {
     if (found != suspicions_.end()) suspicions_.erase(found);
     return;
   }
-  if (PlantedFault("one answer ends a member")) later_birth_ = known_birth;
+  if (PlantedFault("one answer ends a member")) later_directory_epoch_ = known_directory_epoch;
   if (found == suspicions_.end()) {
     suspicions_.emplace(from, Suspicion{});
     return;
@@ -250,7 +253,7 @@ void Raft::Impl::Suspect(MemberId from, uint64_t known_birth) {
       [](const auto& other) { return other.second.confirmations >= kConfirmations; }));
   const size_t others = OtherVoters().size();
   if (confirmed >= std::min(others, MajorityOf(membership().voters.size()))) {
-    later_birth_ = known_birth;
+    later_directory_epoch_ = known_directory_epoch;
   }
 }
 
@@ -288,38 +291,41 @@ uint64_t Raft::Impl::AliveTicks() const {
 }
 
 bool Raft::Impl::IsAlive(const Peer& peer) const {
-  return peer.birth != kNoBirth && now_ticks_ - peer.heard_ticks < AliveTicks();
+  return peer.directory_epoch != kNoDirectoryEpoch && now_ticks_ - peer.heard_ticks < AliveTicks();
 }
 
-bool Raft::Impl::AdmitOtherBirth(const Message& message, const Peer& peer) {
-  if (message.birth != kNoBirth && message.birth < peer.birth) {
+bool Raft::Impl::AdmitOtherDirectoryEpoch(const Message& message, const Peer& peer) {
+  if (message.directory_epoch != kNoDirectoryEpoch &&
+      message.directory_epoch < peer.directory_epoch) {
     // Of a directory that was lost, or of a second process that must not be: it learns of it.
-    Send(message.from, DirectoryEpochResponse{message.birth, peer.birth});
+    Send(message.from, DirectoryEpochResponse{message.directory_epoch, peer.directory_epoch});
     return false;
   }
   if (IsAlive(peer) && !PlantedFault("a stray message displaces a member")) {
     // Whichever of the two gets the answer: an older program would take it for something else.
     if (std::min(message.version, peer.version) >= kVersionMembershipInLog) {
-      Send(message.from, DirectoryEpochResponse{message.birth, kBirthInUse});
+      Send(message.from, DirectoryEpochResponse{message.directory_epoch, kDirectoryEpochInUse});
     }
     return false;
   }
   // No directory is so far ahead of the elections.
   const Term term = std::max(term_, message.term);
-  if (message.birth > peer.birth) return message.birth < FirstBirthOf(term + 1);
+  if (message.directory_epoch > peer.directory_epoch)
+    return message.directory_epoch < FirstDirectoryEpochOf(term + 1);
   if (std::holds_alternative<DirectoryEpochRequest>(message.body)) {
-    Send(message.from, DirectoryEpochResponse{kNoBirth, peer.birth});
+    Send(message.from, DirectoryEpochResponse{kNoDirectoryEpoch, peer.directory_epoch});
     return false;
   }
   // It may take part in founding a cluster. Nothing else that it says is of use before it has
-  // chosen a birth.
+  // chosen a directory epoch.
   return std::holds_alternative<VoteRequest>(message.body) ||
          std::holds_alternative<VoteResponse>(message.body);
 }
 
 void Raft::Impl::Handle(MemberId from, const DirectoryEpochRequest&) {
-  const uint64_t birth = peers_[from].birth;  // of the request, or it would have been dropped
-  Send(from, DirectoryEpochResponse{birth, birth});
+  const uint64_t directory_epoch =
+      peers_[from].directory_epoch;  // of the request, or it would have been dropped
+  Send(from, DirectoryEpochResponse{directory_epoch, directory_epoch});
 }
 
 // --- A lost end of the log -----------------------------------------------------------------------

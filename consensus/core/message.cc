@@ -87,8 +87,8 @@ struct BodyText {
   }
   std::string operator()(const DirectoryEpochRequest&) const { return " DirectoryEpochRequest"; }
   std::string operator()(const DirectoryEpochResponse& body) const {
-    return " DirectoryEpochResponse birth=" + std::to_string(body.birth) +
-           " known=" + std::to_string(body.known_birth);
+    return " DirectoryEpochResponse directory_epoch=" + std::to_string(body.directory_epoch) +
+           " known=" + std::to_string(body.known_directory_epoch);
   }
   std::string operator()(const SnapshotRejected& body) const {
     return " SnapshotRejected index=" + Describe(body.index) + " reason=" + body.reason;
@@ -180,8 +180,8 @@ struct BodyWriter {
   }
   void operator()(const DirectoryEpochRequest&) const {}
   void operator()(const DirectoryEpochResponse& body) const {
-    out.Int(body.birth);
-    out.Int(body.known_birth);
+    out.Int(body.directory_epoch);
+    out.Int(body.known_directory_epoch);
   }
   void operator()(const SnapshotRejected& body) const {
     out.Int(body.index.value());
@@ -289,8 +289,8 @@ class BodyReader {
   }
   void Read(DirectoryEpochRequest*) {}
   void Read(DirectoryEpochResponse* body) {
-    body->birth = in_.Int<uint64_t>();
-    body->known_birth = in_.Int<uint64_t>();
+    body->directory_epoch = in_.Int<uint64_t>();
+    body->known_directory_epoch = in_.Int<uint64_t>();
   }
   void Read(SnapshotRejected* body) {
     Read(&body->index);
@@ -366,7 +366,7 @@ void EncodeMessage(const Message& message, std::string* out) {
   writer.Int(message.from.value());
   writer.Int(message.to.value());
   writer.Int(message.term.value());
-  writer.Int(message.birth);
+  writer.Int(message.directory_epoch);
   writer.Int(message.version);
   writer.Int<uint8_t>(message.voting ? 1 : 0);
   std::visit(BodyWriter{writer}, message.body);
@@ -382,7 +382,7 @@ absl::StatusOr<Message> DecodeMessage(const Slice::Buffer& buffer, std::string_v
   message.from = MemberId(in.Int<uint32_t>());
   message.to = MemberId(in.Int<uint32_t>());
   message.term = Term(in.Int<uint64_t>());
-  message.birth = in.Int<uint64_t>();
+  message.directory_epoch = in.Int<uint64_t>();
   message.version = in.Int<uint32_t>();
   BodyReader reader(buffer, &in);
   message.voting = reader.Bool();

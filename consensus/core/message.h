@@ -126,20 +126,20 @@ struct SnapshotRejected {
   friend bool operator==(const SnapshotRejected&, const SnapshotRejected&) = default;
 };
 
-// "Note my birth": the receiver drops from now on whatever carries an older one. Without one
-// (kNoBirth) it asks which one the receiver knows.
+// Announces the epoch of the sender's data directory: the receiver drops messages of an older epoch
+// from then on. A sender without one (kNoDirectoryEpoch) asks which epoch the receiver knows.
 struct DirectoryEpochRequest {
   friend bool operator==(const DirectoryEpochRequest&, const DirectoryEpochRequest&) = default;
 };
 
-inline constexpr uint64_t kBirthInUse = ~uint64_t{0};
+inline constexpr uint64_t kDirectoryEpochInUse = ~uint64_t{0};
 
-// Also sent to one whose message was dropped, because of its birth.
+// Also sent to one whose message was dropped, because of its directory epoch.
 struct DirectoryEpochResponse {
-  uint64_t birth = 0;  // of the message
-  // The greatest that the sender knows of that member; kBirthInUse: another directory of it is
-  // connected and answers, and is not displaced.
-  uint64_t known_birth = 0;
+  uint64_t directory_epoch = 0;  // of the message
+  // The greatest that the sender knows of that member; kDirectoryEpochInUse: another directory of
+  // it is connected and answers, and is not displaced.
+  uint64_t known_directory_epoch = 0;
   friend bool operator==(const DirectoryEpochResponse&, const DirectoryEpochResponse&) = default;
 };
 
@@ -159,9 +159,9 @@ struct Message {
                SnapshotAck, DirectoryEpochRequest, DirectoryEpochResponse, LossNotice,
                SnapshotRejected, AppendRejected>
       body;
-  uint64_t birth = kFirstBirth;       // of the sender's data directory
-  uint32_t version = kVersionNewest;  // the newest that the sender understands
-  bool voting = true;                 // the sender's state is normal, durably
+  uint64_t directory_epoch = kFirstDirectoryEpoch;  // of the sender's data directory
+  uint32_t version = kVersionNewest;                // the newest that the sender understands
+  bool voting = true;                               // the sender's state is normal, durably
   friend bool operator==(const Message&, const Message&) = default;
 };
 

@@ -194,7 +194,7 @@ TEST_CASE("a message is described on one line") {
       "1->2 term=7 SnapshotAck index=9 next_offset=1005",
       "1->2 term=7 SnapshotAck index=9 done",
       "1->2 term=7 DirectoryEpochRequest",
-      "1->2 term=7 DirectoryEpochResponse birth=5 known=6",
+      "1->2 term=7 DirectoryEpochResponse directory_epoch=5 known=6",
       "1->2 term=7 LossNotice acknowledged=9@4",
       "1->2 term=7 SnapshotRejected index=9 reason=the digest is 0x1, and should be 0x2",
       "3->1 term=4 (not voting) TimeoutNow",

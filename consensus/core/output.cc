@@ -45,7 +45,8 @@ std::string ToString(const Status& status) {
   if (status.lost_last > Index{0}) {
     out += " lost=" + Describe(status.lost_first) + ".." + Describe(status.lost_last);
   }
-  if (status.later_birth != 0) out += " later_birth=" + std::to_string(status.later_birth);
+  if (status.later_directory_epoch != 0)
+    out += " later_directory_epoch=" + std::to_string(status.later_directory_epoch);
   if (status.refused_by != kNoMember) out += " refused_by=" + Describe(status.refused_by);
   if (status.differs_from != kNoMember) {
     out +=
@@ -65,7 +66,8 @@ std::string ToString(const Output& output) {
   if (output.membership) line("membership " + ToString(*output.membership));
   if (output.persist_id) {
     std::string text = "persist #" + Describe(*output.persist_id);
-    if (output.birth) text += " birth=" + std::to_string(*output.birth);
+    if (output.directory_epoch)
+      text += " directory_epoch=" + std::to_string(*output.directory_epoch);
     if (output.hard_state) text += " {" + ToString(*output.hard_state) + "}";
     if (output.truncate_after) text += " truncate_after=" + Describe(*output.truncate_after);
     if (!output.entries.empty()) text += " " + DescribeEntries(output.entries);

@@ -80,7 +80,7 @@ struct Status {
   Index lost_last;
   // Not 0: another member knows a later directory of this member, and said so again each time it
   // was asked. The driver ends the process: there must be one only.
-  uint64_t later_birth = 0;
+  uint64_t later_directory_epoch = 0;
   // Another member refuses this new directory, because an older one is connected and answers.
   MemberId refused_by;
   // This member was started with another membership than this one, and neither finds one in its
@@ -93,11 +93,11 @@ struct Status {
 };
 
 // The contract of the driver:
-//  1. If `persist_id` is set: make `birth` durable (if set), write `hard_state` (if set), cut the
-//  log to `truncate_after` (if set:
-//     drop every entry above it), append `entries`, make all of it durable, and only then send
-//     `messages_after_persist` and call Raft::Persisted(*persist_id). Batches become durable in
-//     order of their ids; several may be made durable by one sync.
+//  1. If `persist_id` is set: make `directory_epoch` durable (if set), write `hard_state` (if set),
+//     cut the log to `truncate_after` (if set: drop every entry above it), append `entries`, make
+//     all of it durable, and only then send `messages_after_persist` and call
+//     Raft::Persisted(*persist_id). Batches become durable in order of their ids; several may be
+//     made durable by one sync.
 //  2. `messages_now` may leave at once, before or during that write.
 //  3. Messages may be lost, duplicated and reordered, but not altered.
 //  4. Each `apply` range goes to the state machine in order; call Raft::Applied afterwards.
@@ -113,8 +113,8 @@ struct Status {
 //  empty.
 struct Output {
   std::optional<PersistId> persist_id;
-  // What the directory goes by from now on (RaftOptions::birth at the next start).
-  std::optional<uint64_t> birth;
+  // What the directory goes by from now on (RaftOptions::directory_epoch at the next start).
+  std::optional<uint64_t> directory_epoch;
   std::optional<HardState> hard_state;
   std::optional<Index> truncate_after;
   std::vector<Entry> entries;

@@ -65,7 +65,7 @@ absl::Status RaftOptions::Validate() const {
       {"uncommitted_bytes_max", uncommitted_bytes_max},
       {"cached_bytes_max", cached_bytes_max},
       {"apply_bytes_max", apply_bytes_max},
-      {"birth", birth},
+      {"directory_epoch", directory_epoch},
       {"version", version},
       {"snapshot_chunk_bytes", snapshot_chunk_bytes},
       {"snapshot_window_bytes_max", snapshot_window_bytes_max},
@@ -170,7 +170,9 @@ Raft::Impl::Impl(RaftOptions options, InitialState state, RandomSource* random)
       versions_(state.checkpoint ? state.checkpoint->index : Index{0},
                 state.checkpoint ? state.checkpoint->version : kVersionBase),
       member_state_(state.hard_state.member_state),
-      birth_(state.hard_state.member_state == MemberState::kNormal ? options_.birth : kNoBirth),
+      directory_epoch_(state.hard_state.member_state == MemberState::kNormal
+                           ? options_.directory_epoch
+                           : kNoDirectoryEpoch),
       terms_(state.base_index, state.base_term, std::move(state.term_runs), state.last_index),
       sizes_(state.base_index, state.size_runs, state.last_index, SizeMarkBytes(options_)),
       cache_(state.last_index),
@@ -275,14 +277,19 @@ bool Raft::Impl::NoteSender(const Message& message) {
   Peer& peer = peers_[message.from];
   Progress* progress = FindProgress(message.from);
   peer.voting = message.voting;
-  // What was acknowledged without a birth is not of this directory: one that takes a birth says
-  // first that it does not vote.
-  const bool is_another = message.birth > peer.birth && peer.heard_ticks > 0 && message.voting;
-  if (message.birth < peer.birth || (message.birth > peer.birth && peer.birth != kNoBirth) ||
+  // What was acknowledged without a directory epoch is not of this directory: one that takes a
+  // directory epoch says first that it does not vote.
+  const bool is_another =
+      message.directory_epoch > peer.directory_epoch && peer.heard_ticks > 0 && message.voting;
+  if (message.directory_epoch < peer.directory_epoch ||
+      (message.directory_epoch > peer.directory_epoch &&
+       peer.directory_epoch != kNoDirectoryEpoch) ||
       is_another) {
-    if (peer.birth != kNoBirth && !AdmitOtherBirth(message, peer)) return false;
-    // One that has no birth yet is heard, but does not take the place of the one before it.
-    if (message.birth < peer.birth) return true;
+    if (peer.directory_epoch != kNoDirectoryEpoch && !AdmitOtherDirectoryEpoch(message, peer))
+      return false;
+    // One that has no directory epoch yet is heard, but does not take the place of the one before
+    // it.
+    if (message.directory_epoch < peer.directory_epoch) return true;
     if (progress != nullptr) {
       // What the lost one acknowledged is worth nothing any more.
       const bool leaving = progress->leaving();
@@ -290,7 +297,7 @@ bool Raft::Impl::NoteSender(const Message& message) {
       progress->SetLeaving(leaving);
     }
   }
-  peer = {message.birth, message.version, now_ticks_, message.voting};
+  peer = {message.directory_epoch, message.version, now_ticks_, message.voting};
   if (progress != nullptr) {
     const bool votes_again = message.voting && !progress->voting();
     progress->Note(message.version, message.voting);
@@ -423,7 +430,8 @@ void Raft::Impl::TakePersistBatch(Output* output) {
     }
   }
   const bool became_normal = batch.member_state_changed && member_state_ == MemberState::kNormal;
-  if (became_normal && birth_ != options_.birth) output->birth = birth_;
+  if (became_normal && directory_epoch_ != options_.directory_epoch)
+    output->directory_epoch = directory_epoch_;
   output->truncate_after = batch.truncate_after;
   if (batch.first <= batch.last) {
     output->entries = cache_.Collect(batch.first, batch.last, cache_.BytesAfter(batch.first - 1));
@@ -462,7 +470,7 @@ Status Raft::Impl::CurrentStatus() const {
     status.lost_first = lost_->first;
     status.lost_last = lost_->last;
   }
-  status.later_birth = later_birth_;
+  status.later_directory_epoch = later_directory_epoch_;
   status.refused_by = refused_by_;
   if (DiffersFromAnother()) {
     std::tie(status.differs_from, status.other_configured) = *differing_.begin();

@@ -38,8 +38,9 @@ struct RaftOptions {
   // With which a cluster begins: used if neither checkpoint nor log holds a membership. The same at
   // each start of a directory whose member is kNormal (DataDir::SettleMembership).
   Membership membership;
-  // Of this member's data directory: kFirstBirth if it is new, later what Output::birth said.
-  uint64_t birth = kFirstBirth;
+  // Of this member's data directory: kFirstDirectoryEpoch if it is new, later what
+  // Output::directory_epoch said.
+  uint64_t directory_epoch = kFirstDirectoryEpoch;
   // The newest version that this program understands.
   uint32_t version = kVersionNewest;
   // An election starts after a random time in [election_ticks, 2 * election_ticks) without word

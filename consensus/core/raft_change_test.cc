@@ -400,27 +400,27 @@ class Newcomer : public Server {
     Append(0, 0, 1, 1);
     for (const Message& message : Take()) {
       CHECK_FALSE(message.voting);
-      CHECK(message.birth == kNoBirth);
+      CHECK(message.directory_epoch == kNoDirectoryEpoch);
     }
   }
   // Members `from` run a program of `version`.
   template <typename Body>
   void Say(uint32_t from, Body body, uint64_t term = 4) {
-    Receive(
-        {MemberId{from}, MemberId{1}, Term{term}, std::move(body), kFirstBirth, version_, true});
+    Receive({MemberId{from}, MemberId{1}, Term{term}, std::move(body), kFirstDirectoryEpoch,
+             version_, true});
   }
   // The entry `index` of term 4, after one of `prev_term`.
   void Append(uint64_t prev, uint64_t prev_term, uint64_t index, uint64_t commit) {
     const Entry entry{Index{index}, Term{4}, EntryKind::kNoOp, {}};
     Say(2, AppendRequest{Index{prev}, Term{prev_term}, Index{commit}, {entry}});
   }
-  // Whom it asks about its directories, and the birth with which it asks.
+  // Whom it asks about its directories, and the directory epoch with which it asks.
   std::map<MemberId, uint64_t> Questions() {
     Tick(kHeartbeatTicks);
     std::map<MemberId, uint64_t> questions;
     for (const Message& message : Take()) {
       if (std::holds_alternative<DirectoryEpochRequest>(message.body)) {
-        questions[message.to] = message.birth;
+        questions[message.to] = message.directory_epoch;
       }
     }
     return questions;
@@ -434,14 +434,14 @@ TEST_CASE("a member recovers after its leader's echo and a new entry that is com
   Newcomer server(kVersionMembershipInLog);
   CHECK(server.Questions() == std::map<MemberId, uint64_t>{{MemberId{2}, 0}, {MemberId{3}, 0}});
   // Member 3 never answers.
-  server.Say(2, DirectoryEpochResponse{kNoBirth, 7});
+  server.Say(2, DirectoryEpochResponse{kNoDirectoryEpoch, 7});
   auto questions = server.Questions();
-  const uint64_t birth = questions[MemberId{2}];
-  CHECK(birth > 7);
+  const uint64_t directory_epoch = questions[MemberId{2}];
+  CHECK(directory_epoch > 7);
   CHECK(server.TakeBodies<ReadIndexRequest>().empty());
-  server.Say(2, DirectoryEpochResponse{kNoBirth, 7});  // to what it asked before
+  server.Say(2, DirectoryEpochResponse{kNoDirectoryEpoch, 7});  // to what it asked before
   CHECK(server.TakeBodies<ReadIndexRequest>().empty());
-  server.Say(2, DirectoryEpochResponse{birth, birth});
+  server.Say(2, DirectoryEpochResponse{directory_epoch, directory_epoch});
   const auto reads = server.TakeBodies<ReadIndexRequest>();
   REQUIRE(reads.size() == 1);
   CHECK(reads[0].second.recovering);
@@ -455,11 +455,11 @@ TEST_CASE("a member recovers after its leader's echo and a new entry that is com
   server.Take();
   CHECK(server.raft().member_state() == MemberState::kNormal);
   CHECK(server.member().disk().hard_state.vote == MemberId{2});
-  CHECK(server.member().disk().birth == birth);
+  CHECK(server.member().disk().directory_epoch == directory_epoch);
   server.Say(2, Heartbeat{});
   for (const Message& message : server.Take()) {
     CHECK(message.voting);
-    CHECK(message.birth == birth);
+    CHECK(message.directory_epoch == directory_epoch);
   }
   // Member 3 may hear the lost directory still. It is asked to note the new one until it has.
   const auto announced_to = [&server] {
@@ -473,26 +473,26 @@ TEST_CASE("a member recovers after its leader's echo and a new entry that is com
     return members;
   };
   CHECK(announced_to() == Ids({3}));
-  server.Say(3, DirectoryEpochResponse{birth, kBirthInUse});
+  server.Say(3, DirectoryEpochResponse{directory_epoch, kDirectoryEpochInUse});
   CHECK(announced_to() == Ids({3}));
-  server.Say(3, DirectoryEpochResponse{birth, birth});
+  server.Say(3, DirectoryEpochResponse{directory_epoch, directory_epoch});
   CHECK(announced_to().empty());
 }
 
 TEST_CASE("under a leader of an older version a member recovers after all echoes") {
   Newcomer server(kVersionMembershipInLog - 1);
   server.Questions();
-  server.Say(2, DirectoryEpochResponse{kNoBirth, 0});
+  server.Say(2, DirectoryEpochResponse{kNoDirectoryEpoch, 0});
   CHECK(server.Questions() == std::map<MemberId, uint64_t>{{MemberId{3}, 0}});
   // What that program made of its clock.
-  server.Say(3, DirectoryEpochResponse{kNoBirth, 1'700'000'000'000});
+  server.Say(3, DirectoryEpochResponse{kNoDirectoryEpoch, 1'700'000'000'000});
   const auto questions = server.Questions();
   REQUIRE(questions.size() == 2);
-  const uint64_t birth = questions.begin()->second;
-  CHECK(birth > 1'700'000'000'000);
-  server.Say(2, DirectoryEpochResponse{birth, birth});
+  const uint64_t directory_epoch = questions.begin()->second;
+  CHECK(directory_epoch > 1'700'000'000'000);
+  server.Say(2, DirectoryEpochResponse{directory_epoch, directory_epoch});
   CHECK(server.TakeBodies<ReadIndexRequest>().empty());
-  server.Say(3, DirectoryEpochResponse{birth, birth});
+  server.Say(3, DirectoryEpochResponse{directory_epoch, directory_epoch});
   const auto reads = server.TakeBodies<ReadIndexRequest>();
   REQUIRE(reads.size() == 1);
   server.Say(2, ReadIndexResponse{reads[0].second.request_id, Index{1}});
@@ -503,9 +503,9 @@ TEST_CASE("under a leader of an older version a member recovers after all echoes
 TEST_CASE("a read index of a leader that is gone does not count") {
   Newcomer server(kVersionMembershipInLog);
   server.Questions();
-  server.Say(2, DirectoryEpochResponse{kNoBirth, 0});
-  const uint64_t birth = server.Questions()[MemberId{2}];
-  server.Say(2, DirectoryEpochResponse{birth, birth});
+  server.Say(2, DirectoryEpochResponse{kNoDirectoryEpoch, 0});
+  const uint64_t directory_epoch = server.Questions()[MemberId{2}];
+  server.Say(2, DirectoryEpochResponse{directory_epoch, directory_epoch});
   const auto reads = server.TakeBodies<ReadIndexRequest>();
   REQUIRE(reads.size() == 1);
   server.Say(3, Heartbeat{}, 5);
@@ -514,18 +514,21 @@ TEST_CASE("a read index of a leader that is gone does not count") {
   CHECK(server.raft().member_state() == MemberState::kRecovering);
 }
 
-TEST_CASE("births grow from term to term, and within one by what the others know") {
-  std::vector<uint64_t> births;
+TEST_CASE("directory epochs grow from term to term, and within one by what the others know") {
+  std::vector<uint64_t> directory_epochs;
   for (uint64_t term : {4, 5}) {
     for (uint64_t known : {0, 1}) {
       Newcomer server(kVersionMembershipInLog);
       server.Say(2, Heartbeat{}, term);
-      server.Say(2, DirectoryEpochResponse{kNoBirth, known == 0 ? 0 : births.back()}, term);
-      births.push_back(server.Questions()[MemberId{2}]);
+      server.Say(
+          2, DirectoryEpochResponse{kNoDirectoryEpoch, known == 0 ? 0 : directory_epochs.back()},
+          term);
+      directory_epochs.push_back(server.Questions()[MemberId{2}]);
     }
   }
-  CHECK(std::is_sorted(births.begin(), births.end()));
-  CHECK(std::set<uint64_t>(births.begin(), births.end()).size() == births.size());
+  CHECK(std::is_sorted(directory_epochs.begin(), directory_epochs.end()));
+  CHECK(std::set<uint64_t>(directory_epochs.begin(), directory_epochs.end()).size() ==
+        directory_epochs.size());
 }
 
 TEST_CASE("a leader answers a recovering member's read index by a new entry") {
@@ -567,25 +570,26 @@ TEST_CASE("a leader counts no recovering member, and forgets what a lost directo
   LetFallSilent(&server);
   server.Propose(1);
   const uint64_t last = server.raft().last_index().value();
-  server.Acknowledge(2, last, /*voting=*/false, /*birth=*/2);
+  server.Acknowledge(2, last, /*voting=*/false, /*directory_epoch=*/2);
   CHECK(server.raft().commit_index() == Index{last - 1});
   CHECK(absl::IsFailedPrecondition(server.raft().TransferLeadership(MemberId{2})));
-  server.Acknowledge(2, last, /*voting=*/true, /*birth=*/1);
+  server.Acknowledge(2, last, /*voting=*/true, /*directory_epoch=*/1);
   CHECK(server.raft().commit_index() == Index{last - 1});
   const auto echo = server.TakeBodies<DirectoryEpochResponse>();
   REQUIRE(echo.size() == 1);
   CHECK(echo[0].second == DirectoryEpochResponse{1, 2});
   // It is normal now.
-  server.Receive(2, 1, HeartbeatResponse{}, /*voting=*/true, /*birth=*/2);
+  server.Receive(2, 1, HeartbeatResponse{}, /*voting=*/true, /*directory_epoch=*/2);
   CHECK(server.raft().commit_index() == Index{last});
   // A still later directory has nothing.
   LetFallSilent(&server);
-  server.Receive(2, 1, HeartbeatResponse{}, /*voting=*/false, /*birth=*/3);
+  server.Receive(2, 1, HeartbeatResponse{}, /*voting=*/false, /*directory_epoch=*/3);
   CHECK(server.raft().match_index(MemberId{2}) == Index{0});
 }
 
 TEST_CASE(
-    "what was acknowledged without a birth does not count by a message of the lost directory") {
+    "what was acknowledged without a directory epoch does not count by a message of the lost "
+    "directory") {
   Server server;
   while (server.raft().role() == Role::kFollower) server.raft().Tick();
   server.Receive(3, server.raft().term().value() + 1, VoteResponse{true, true});
@@ -594,26 +598,27 @@ TEST_CASE(
   REQUIRE(server.raft().role() == Role::kLeader);
   server.Take();
   // The new directory of member 2, of which nothing was heard before.
-  server.Acknowledge(2, 1, /*voting=*/false, kNoBirth);
+  server.Acknowledge(2, 1, /*voting=*/false, kNoDirectoryEpoch);
   CHECK(server.raft().match_index(MemberId{2}) == Index{1});
   CHECK(server.raft().commit_index() == Index{0});
   // A late one of the directory before it.
   server.Receive(2, server.raft().term().value(), HeartbeatResponse{}, /*voting=*/true,
-                 /*birth=*/1);
+                 /*directory_epoch=*/1);
   CHECK(server.raft().match_index(MemberId{2}) == Index{0});
   CHECK(server.raft().commit_index() == Index{0});
 }
 
 TEST_CASE("a directory that is in use is not displaced by another of the same member") {
-  const uint64_t birth = GENERATE(kNoBirth, kFirstBirth + 1, uint64_t{1} << 40);
+  const uint64_t directory_epoch =
+      GENERATE(kNoDirectoryEpoch, kFirstDirectoryEpoch + 1, uint64_t{1} << 40);
   const bool voting = GENERATE(false, true);
   Server server;
   server.Lead();
   const Index last = server.raft().last_index();
-  server.Receive(2, 1, HeartbeatResponse{}, voting, birth);
+  server.Receive(2, 1, HeartbeatResponse{}, voting, directory_epoch);
   const auto answers = server.TakeBodies<DirectoryEpochResponse>();
   REQUIRE(answers.size() == 1);
-  CHECK(answers[0].second == DirectoryEpochResponse{birth, kBirthInUse});
+  CHECK(answers[0].second == DirectoryEpochResponse{directory_epoch, kDirectoryEpochInUse});
   CHECK(server.raft().match_index(MemberId{2}) == last);
   // The living one counts as before.
   server.Propose(1);
@@ -621,7 +626,7 @@ TEST_CASE("a directory that is in use is not displaced by another of the same me
   CHECK(server.raft().commit_index() == last + 1);
 }
 
-TEST_CASE("a birth that no election can have led to is not believed") {
+TEST_CASE("a directory epoch that no election can have led to is not believed") {
   Server server;
   server.Lead();
   LetFallSilent(&server);
@@ -633,10 +638,10 @@ TEST_CASE("a birth that no election can have led to is not believed") {
 
 TEST_CASE("a new directory that is refused says by whom, and goes on asking") {
   Newcomer server(kVersionMembershipInLog);
-  server.Say(2, DirectoryEpochResponse{kNoBirth, kBirthInUse});
+  server.Say(2, DirectoryEpochResponse{kNoDirectoryEpoch, kDirectoryEpochInUse});
   CHECK(server.Questions().contains(MemberId{2}));
   CHECK(server.member().status.refused_by == MemberId{2});
-  server.Say(2, DirectoryEpochResponse{kNoBirth, 3});
+  server.Say(2, DirectoryEpochResponse{kNoDirectoryEpoch, 3});
   server.Take();
   CHECK(server.member().status.refused_by == kNoMember);
 }
@@ -646,7 +651,7 @@ TEST_CASE("one message that knows a later directory ends nobody") {
   // Unasked, and again and again.
   for (int i = 0; i < 20; ++i) server.Receive(2, 1, DirectoryEpochResponse{1, 8});
   server.Take();
-  CHECK(server.member().status.later_birth == 0);
+  CHECK(server.member().status.later_directory_epoch == 0);
   server.Tick(kHeartbeatTicks);
   CHECK(server.TakeBodies<DirectoryEpochRequest>().size() == 1);
   // The real one denies it.
@@ -665,7 +670,7 @@ TEST_CASE("a member ends when a majority knows a later directory of it, asked se
     for (uint32_t from : {2, 3}) server.Receive(from, 1, DirectoryEpochResponse{1, 8});
     server.Tick(kHeartbeatTicks);
     server.Take();
-    CHECK((server.member().status.later_birth == 8) == (round >= 3));
+    CHECK((server.member().status.later_directory_epoch == 8) == (round >= 3));
     if (round >= 3) break;
   }
 }

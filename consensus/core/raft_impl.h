@@ -155,10 +155,10 @@ class Raft::Impl {
   };
   // What a member knows of another's process, from its messages.
   struct Peer {
-    uint64_t birth = kNoBirth;  // the greatest
-    uint32_t version = 0;       // the newest that it understands; 0: not heard
-    uint64_t heard_ticks = 0;   // when a message with that birth came
-    bool voting = false;        // it said so in its last message
+    uint64_t directory_epoch = kNoDirectoryEpoch;  // the greatest
+    uint32_t version = 0;                          // the newest that it understands; 0: not heard
+    uint64_t heard_ticks = 0;                      // when a message with that directory epoch came
+    bool voting = false;                           // it said so in its last message
   };
   // Another member says that it knows a later directory of this one (data_loss.cc).
   struct Suspicion {
@@ -223,7 +223,8 @@ class Raft::Impl {
   }
   template <typename Body>
   Message MakeMessage(MemberId to, Term term, Body body) const {
-    return {options_.self, to, term, std::move(body), birth_, options_.version, IsDurablyNormal()};
+    return {options_.self,    to, term, std::move(body), directory_epoch_, options_.version,
+            IsDurablyNormal()};
   }
   // Notes what `message` says of its sender. False if it is from an older directory of it.
   bool NoteSender(const Message& message);
@@ -388,12 +389,12 @@ class Raft::Impl {
   bool LeaderMarksRecovery() const;
   bool IsAlive(const Peer& peer) const;
   // Whether a message of a directory that is not the one known of its sender may be handled.
-  bool AdmitOtherBirth(const Message& message, const Peer& peer);
+  bool AdmitOtherDirectoryEpoch(const Message& message, const Peer& peer);
   // So long after it was heard, a directory counts as in use.
   uint64_t AliveTicks() const;
-  // `from` says that it knows the directory `known_birth` of this member.
-  void Suspect(MemberId from, uint64_t known_birth);
-  void ChooseBirth();
+  // `from` says that it knows the directory `known_directory_epoch` of this member.
+  void Suspect(MemberId from, uint64_t known_directory_epoch);
+  void ChooseDirectoryEpoch();
   void TickRecovery();
   void TickSuspicions();
   // Asks the other voters to note this directory until each of them has.
@@ -432,12 +433,12 @@ class Raft::Impl {
   std::optional<Recovery> recovery_;
   std::optional<Loss> lost_;
   std::map<MemberId, Peer> peers_;
-  uint64_t birth_;  // what messages carry; kNoBirth: none yet
+  uint64_t directory_epoch_;  // what messages carry; kNoDirectoryEpoch: none yet
   std::map<MemberId, Suspicion> suspicions_;
   // The voters that may not know this directory, which took the place of a lost one.
   std::set<MemberId> unaware_;
   int ticks_since_announcement_ = 0;
-  uint64_t later_birth_ = 0;
+  uint64_t later_directory_epoch_ = 0;
   MemberId refused_by_;
   // The members that were started with another membership than this one, and theirs. Kept until a
   // member says that it was started with the same one; in memory only.

@@ -93,7 +93,7 @@ void TestMember::Start(Index applied) {
   }
   state.checkpoint = disk_.checkpoint;
   state.applied = applied;
-  options_.birth = disk_.birth;
+  options_.directory_epoch = disk_.directory_epoch;
   raft_ = std::make_unique<Raft>(options_, state, &random_);
   raft_->CheckInvariants();
 }
@@ -127,10 +127,11 @@ void TestMember::Take(Output output) {
       ASSERT(entry.index.value() == log_.size() + 1);
       log_.push_back(entry);
     }
-    batches_.push_back({*output.persist_id, output.birth, output.hard_state, output.truncate_after,
-                        std::move(output.entries), std::move(output.messages_after_persist)});
+    batches_.push_back({*output.persist_id, output.directory_epoch, output.hard_state,
+                        output.truncate_after, std::move(output.entries),
+                        std::move(output.messages_after_persist)});
   } else {
-    ASSERT(!output.birth && !output.hard_state && !output.truncate_after);
+    ASSERT(!output.directory_epoch && !output.hard_state && !output.truncate_after);
     ASSERT(output.entries.empty() && output.messages_after_persist.empty());
   }
   ASSERT(Index{log_.size()} == raft_->last_index());
@@ -202,7 +203,7 @@ void TestMember::Persist(size_t count) {
   PersistId newest;
   for (; count > 0; --count) {
     Batch& batch = batches_.front();
-    if (batch.birth) disk_.birth = *batch.birth;
+    if (batch.directory_epoch) disk_.directory_epoch = *batch.directory_epoch;
     if (batch.hard_state) disk_.hard_state = *batch.hard_state;
     if (batch.truncate_after) disk_.log.resize(batch.truncate_after->value());
     for (Entry& entry : batch.entries) disk_.log.push_back(std::move(entry));
@@ -345,7 +346,7 @@ void TestMember::Crash(const Torn& torn) {
   if (torn.whole_batches > 0) Persist(std::min(torn.whole_batches, batches_.size()));
   const size_t hard_states = std::min(torn.hard_states, batches_.size());
   for (size_t i = 0; i < hard_states; ++i) {
-    if (batches_[i].birth) disk_.birth = *batches_[i].birth;
+    if (batches_[i].directory_epoch) disk_.directory_epoch = *batches_[i].directory_epoch;
     if (batches_[i].hard_state) disk_.hard_state = *batches_[i].hard_state;
   }
   if (!batches_.empty() && (hard_states > 0 || !batches_.front().hard_state)) {

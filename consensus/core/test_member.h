@@ -77,7 +77,7 @@ class TestMember {
     std::vector<Entry> log;
     Index base{};
     std::optional<SnapshotMeta> checkpoint = std::nullopt;
-    uint64_t birth = kFirstBirth;
+    uint64_t directory_epoch = kFirstDirectoryEpoch;
   };
   // How much of what was being written reached the disk at a crash, in the order of the driver's
   // contract: hard state, then the cut, then entries.
@@ -168,7 +168,7 @@ class TestMember {
  private:
   struct Batch {
     PersistId id;
-    std::optional<uint64_t> birth;
+    std::optional<uint64_t> directory_epoch;
     std::optional<HardState> hard_state;
     std::optional<Index> truncate_after;
     std::vector<Entry> entries;

@@ -61,9 +61,10 @@ class Server {
     raft().CheckInvariants();
   }
   template <typename Body>
-  void Receive(uint32_t from, uint64_t term, Body body, bool voting = true, uint64_t birth = 1) {
-    Receive(
-        {MemberId{from}, MemberId{1}, Term{term}, std::move(body), birth, kVersionNewest, voting});
+  void Receive(uint32_t from, uint64_t term, Body body, bool voting = true,
+               uint64_t directory_epoch = 1) {
+    Receive({MemberId{from}, MemberId{1}, Term{term}, std::move(body), directory_epoch,
+             kVersionNewest, voting});
   }
   void Tick(int ticks) {
     for (; ticks > 0; --ticks) raft().Tick();
@@ -88,8 +89,10 @@ class Server {
     }
     return bodies;
   }
-  void Acknowledge(uint32_t from, uint64_t match, bool voting = true, uint64_t birth = 1) {
-    Receive(from, raft().term().value(), AppendAccepted{Index{match}, Index{match}}, voting, birth);
+  void Acknowledge(uint32_t from, uint64_t match, bool voting = true,
+                   uint64_t directory_epoch = 1) {
+    Receive(from, raft().term().value(), AppendAccepted{Index{match}, Index{match}}, voting,
+            directory_epoch);
   }
   // Leads, with the newest version in force; everybody has everything.
   void Lead() {

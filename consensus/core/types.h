@@ -65,10 +65,11 @@ struct Entry {
 };
 
 // Tells a member's data directory from those that it had before and will have: greater for a later
-// one. A directory that is not in the state kNormal has none yet, and its messages carry kNoBirth.
-inline constexpr uint64_t kNoBirth = 0;
+// one. A directory that is not in the state kNormal has none yet, and its messages carry
+// kNoDirectoryEpoch.
+inline constexpr uint64_t kNoDirectoryEpoch = 0;
 // Of a directory with which its cluster was founded.
-inline constexpr uint64_t kFirstBirth = 1;
+inline constexpr uint64_t kFirstDirectoryEpoch = 1;
 
 // Whether a member's vote and its acknowledgements can be relied on (data_loss.cc).
 enum class MemberState : uint8_t {

@@ -15,7 +15,7 @@ namespace {
 constexpr MemberId kMember{2};
 constexpr SegmentLogOptions kSmall{4096 + 1400};
 const std::string kPath = "/srv/quorate";
-constexpr uint64_t kBirth = 1;
+constexpr uint64_t kEpoch = 1;
 const std::string kClusterId = "0123456789abcdef";
 
 using Entries = std::vector<Entry>;
@@ -149,7 +149,7 @@ class Member {
 
   bool OpenOnly() {
     absl::StatusOr<std::unique_ptr<DataDir>> dir =
-        DataDir::Open(&env_, kPath, kMember, kSmall, kBirth);
+        DataDir::Open(&env_, kPath, kMember, kSmall, kEpoch);
     if (!Note(dir.status())) return false;
     dir_ = *std::move(dir);
     return true;
@@ -177,7 +177,7 @@ class Member {
              std::count(hard_states_.begin(), hard_states_.end(), dir_->hard_state()) > 0));
     if (cluster_id_set_) REQUIRE(dir_->cluster_id() == kClusterId);
     if (!cluster_id_tried_) REQUIRE(dir_->cluster_id().empty());
-    REQUIRE(dir_->birth() == kBirth);
+    REQUIRE(dir_->directory_epoch() == kEpoch);
   }
 
   // The log is one of the images.

@@ -57,10 +57,10 @@ bool HasAside(const std::vector<std::string>& names) {
 
 class DataDir::Impl {
  public:
-  Impl(Env* env, std::string path, MemberId member, uint64_t birth_if_new)
-      : env_(*env), path_(std::move(path)), identity_{member, {}, birth_if_new} {
+  Impl(Env* env, std::string path, MemberId member, uint64_t directory_epoch_if_new)
+      : env_(*env), path_(std::move(path)), identity_{member, {}, directory_epoch_if_new} {
     ASSERT(member != kNoMember);
-    ASSERT(birth_if_new > 0);
+    ASSERT(directory_epoch_if_new > 0);
   }
 
   absl::Status Open(SegmentLogOptions options) {
@@ -90,7 +90,7 @@ class DataDir::Impl {
                        ": give this server the addresses of its own cluster, or an empty directory "
                        "to join the other one"));
     }
-    return WriteIdentity({identity_.member, cluster_id, identity_.birth});
+    return WriteIdentity({identity_.member, cluster_id, identity_.directory_epoch});
   }
 
   absl::Status WriteHardState(const HardState& state, Index durable_index) {
@@ -105,10 +105,10 @@ class DataDir::Impl {
 
   const std::string& path() const { return path_; }
   const std::string& cluster_id() const { return identity_.cluster_id; }
-  uint64_t birth() const { return identity_.birth; }
-  absl::Status SetBirth(uint64_t birth) {
-    ASSERT(birth > identity_.birth);
-    return WriteIdentity({identity_.member, identity_.cluster_id, birth});
+  uint64_t directory_epoch() const { return identity_.directory_epoch; }
+  absl::Status SetDirectoryEpoch(uint64_t directory_epoch) {
+    ASSERT(directory_epoch > identity_.directory_epoch);
+    return WriteIdentity({identity_.member, identity_.cluster_id, directory_epoch});
   }
 
   absl::StatusOr<Membership> SettleMembership(const Membership& configured,
@@ -377,8 +377,8 @@ DataDir::~DataDir() = default;
 
 absl::StatusOr<std::unique_ptr<DataDir>> DataDir::Open(Env* env, std::string path, MemberId member,
                                                        SegmentLogOptions options,
-                                                       uint64_t birth_if_new) {
-  auto impl = std::make_unique<Impl>(env, std::move(path), member, birth_if_new);
+                                                       uint64_t directory_epoch_if_new) {
+  auto impl = std::make_unique<Impl>(env, std::move(path), member, directory_epoch_if_new);
   if (absl::Status s = impl->Open(options); !s.ok()) return s;
   return std::unique_ptr<DataDir>(new DataDir(std::move(impl)));
 }
@@ -388,8 +388,10 @@ const std::string& DataDir::cluster_id() const { return impl_->cluster_id(); }
 absl::Status DataDir::SetClusterId(const std::string& cluster_id) {
   return impl_->SetClusterId(cluster_id);
 }
-uint64_t DataDir::birth() const { return impl_->birth(); }
-absl::Status DataDir::SetBirth(uint64_t birth) { return impl_->SetBirth(birth); }
+uint64_t DataDir::directory_epoch() const { return impl_->directory_epoch(); }
+absl::Status DataDir::SetDirectoryEpoch(uint64_t directory_epoch) {
+  return impl_->SetDirectoryEpoch(directory_epoch);
+}
 absl::StatusOr<Membership> DataDir::SettleMembership(
     const Membership& configured, const std::optional<SnapshotMeta>& checkpoint) {
   return impl_->SettleMembership(configured, checkpoint);

@@ -1,7 +1,7 @@
 // A member's directory: who it belongs to, its hard state, and its log.
 //
 //   <path>/LOCK         held while a server runs on it
-//   <path>/identity     format version, member id, cluster id, birth; checksummed
+//   <path>/identity     format version, member id, cluster id, directory epoch; checksummed
 //   <path>/membership   the voters and learners with which the member was started; checksummed.
 //                       From the first vote on it is not changed any more. What the log or a
 //                       checkpoint says of the membership takes its place.
@@ -36,16 +36,16 @@ namespace quorate::consensus {
 
 class DataDir {
  public:
-  // Opens `path`, creating and formatting it if it is missing or empty; its birth is then
-  // `birth_if_new`, which must be greater than that of any directory that was made before for this
-  // member (so, a time). Recovers the log. REQUIRES: birth_if_new > 0.
-  // Errors, each naming the path and the way out: FailedPrecondition if a running server holds it,
-  // if it belongs to another member than `member`, has a newer format, is not whole
-  // (new_data_dir.h), or is not empty and not a Quorate directory; DataLoss if identity, hard state
-  // (both copies) or log are damaged.
+  // Opens `path`, creating and formatting it if it is missing or empty; its directory epoch is then
+  // `directory_epoch_if_new`, which must be greater than that of any directory that was made before
+  // for this member (so, a time). Recovers the log. REQUIRES: directory_epoch_if_new > 0. Errors,
+  // each naming the path and the way out: FailedPrecondition if a running server holds it, if it
+  // belongs to another member than `member`, has a newer format, is not whole (new_data_dir.h), or
+  // is not empty and not a Quorate directory; DataLoss if identity, hard state (both copies) or log
+  // are damaged.
   static absl::StatusOr<std::unique_ptr<DataDir>> Open(Env* env, std::string path, MemberId member,
                                                        SegmentLogOptions options,
-                                                       uint64_t birth_if_new);
+                                                       uint64_t directory_epoch_if_new);
   ~DataDir();
 
   const std::string& path() const;
@@ -56,9 +56,10 @@ class DataDir {
   absl::Status SetClusterId(const std::string& cluster_id);
 
   // Tells this directory from others that the member had or will have: greater for a later one.
-  uint64_t birth() const;
-  // Durably changes it: Output::birth. On a full disk, too. REQUIRES: it is greater than birth().
-  absl::Status SetBirth(uint64_t birth);
+  uint64_t directory_epoch() const;
+  // Durably changes it: Output::directory_epoch. On a full disk, too. REQUIRES: it is greater than
+  // directory_epoch().
+  absl::Status SetDirectoryEpoch(uint64_t directory_epoch);
 
   // Checks that `configured` names the members that this directory knows, and returns what goes
   // into RaftOptions::membership: that of the file `membership`, which is written (durably) if it

@@ -14,18 +14,18 @@ namespace quorate::consensus {
 namespace {
 
 constexpr MemberId kMember{2};
-constexpr uint64_t kBirth = 1700;
+constexpr uint64_t kEpoch = 1700;
 const std::optional<SnapshotMeta> kNoCheckpoint;
 const std::string kPath = "/srv/quorate";
 const std::string kClusterId = "0123456789abcdef";
 const std::string kOtherClusterId = "fedcba9876543210";
 
 std::unique_ptr<DataDir> Open(Env* env, MemberId member = kMember) {
-  return Require(DataDir::Open(env, kPath, member, {16384}, kBirth));
+  return Require(DataDir::Open(env, kPath, member, {16384}, kEpoch));
 }
 
 absl::Status OpenError(Env* env, MemberId member = kMember) {
-  return DataDir::Open(env, kPath, member, {16384}, kBirth).status();
+  return DataDir::Open(env, kPath, member, {16384}, kEpoch).status();
 }
 
 void MakeFile(Env* env, const std::string& name, std::string_view content = "x") {
@@ -73,27 +73,27 @@ TEST_CASE("a new directory is formatted, and keeps what it was given") {
   CHECK(ReadAll(dir->log()) == TestEntries(1, 3, 4, 10));
 }
 
-TEST_CASE("a directory keeps the birth that it was formatted with") {
+TEST_CASE("a directory keeps the directory epoch that it was formatted with") {
   FaultEnv env;
-  CHECK(Open(&env)->birth() == kBirth);
-  auto dir = Require(DataDir::Open(&env, kPath, kMember, {16384}, kBirth + 1));
-  CHECK(dir->birth() == kBirth);
+  CHECK(Open(&env)->directory_epoch() == kEpoch);
+  auto dir = Require(DataDir::Open(&env, kPath, kMember, {16384}, kEpoch + 1));
+  CHECK(dir->directory_epoch() == kEpoch);
   Require(dir->SetClusterId(kClusterId));
   dir.reset();
-  CHECK(Open(&env)->birth() == kBirth);
+  CHECK(Open(&env)->directory_epoch() == kEpoch);
 }
 
-TEST_CASE("a birth that is chosen later is kept, and needs no space on a full disk") {
+TEST_CASE("a directory epoch that is chosen later is kept, and needs no space on a full disk") {
   FaultEnv env;
   auto dir = Open(&env);
   Require(dir->SetClusterId(kClusterId));
   env.SetCapacity(env.used_bytes());
-  Require(dir->SetBirth(uint64_t{1} << 63));
+  Require(dir->SetDirectoryEpoch(uint64_t{1} << 63));
   dir.reset();
   env.SetCapacity(~uint64_t{0});
   env.Crash(0);
   dir = Open(&env);
-  CHECK(dir->birth() == uint64_t{1} << 63);
+  CHECK(dir->directory_epoch() == uint64_t{1} << 63);
   CHECK(dir->cluster_id() == kClusterId);
 }
 
@@ -233,11 +233,11 @@ TEST_CASE(
   LittleEndianWriter(&bytes).Int(Crc32c(bytes));
   MakeFile(&env, "identity", bytes);
   auto dir = Open(&env);
-  CHECK(dir->birth() == 1);
+  CHECK(dir->directory_epoch() == 1);
   CHECK(dir->hard_state() == HardState{Term{1}, kMember, Index{0}, MemberState::kNormal});
   Require(dir->SetClusterId(kClusterId));
   dir.reset();
-  CHECK(Open(&env)->birth() == 1);
+  CHECK(Open(&env)->directory_epoch() == 1);
 }
 
 TEST_CASE("the member state is part of the hard state") {

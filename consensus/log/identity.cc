@@ -26,7 +26,7 @@ std::string EncodeIdentity(const Identity& identity) {
   writer.Int(kDataDirFormatVersion);
   writer.Int(identity.member.value());
   writer.String(identity.cluster_id);
-  writer.Int(identity.birth);
+  writer.Int(identity.directory_epoch);
   writer.Int(Crc32c(bytes));
   return bytes;
 }
@@ -54,7 +54,7 @@ absl::StatusOr<Identity> ParseIdentity(const std::string& path, std::string_view
   Identity identity;
   identity.member = MemberId(reader.Int<uint32_t>());
   identity.cluster_id = std::string(reader.String());
-  if (version > 1) identity.birth = reader.Int<uint64_t>();
+  if (version > 1) identity.directory_epoch = reader.Int<uint64_t>();
   if (!reader.ok() || !reader.empty() ||
       (!identity.cluster_id.empty() && identity.cluster_id.size() != kClusterIdBytes)) {
     return damaged;

@@ -14,14 +14,14 @@
 
 namespace quorate::consensus {
 
-inline constexpr uint32_t kDataDirFormatVersion = 2;  // 1 had no birth
+inline constexpr uint32_t kDataDirFormatVersion = 2;  // 1 had no directory epoch
 // Bytes of a cluster id.
 inline constexpr size_t kClusterIdBytes = 16;
 
 struct Identity {
   MemberId member;
-  std::string cluster_id;        // kClusterIdBytes long; empty: not known yet
-  uint64_t birth = kFirstBirth;  // also of a directory of version 1
+  std::string cluster_id;                           // kClusterIdBytes long; empty: not known yet
+  uint64_t directory_epoch = kFirstDirectoryEpoch;  // also of a directory of version 1
 };
 
 // The identity in `directory`. Errors: those of the disk, NotFound if there is none among them;

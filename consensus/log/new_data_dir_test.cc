@@ -22,7 +22,7 @@ absl::Status Make(Env* env) {
 }
 
 absl::StatusOr<std::unique_ptr<DataDir>> Open(Env* env) {
-  return DataDir::Open(env, kPath, kIdentity.member, {16384}, /*birth_if_new=*/1800);
+  return DataDir::Open(env, kPath, kIdentity.member, {16384}, /*directory_epoch_if_new=*/1800);
 }
 
 void MakeFile(Env* env, const std::string& name) {
@@ -40,7 +40,7 @@ TEST_CASE("a directory that was made behind an entry goes on there") {
   env.Crash(0);
   auto dir = Require(Open(&env));
   CHECK(dir->cluster_id() == kClusterId);
-  CHECK(dir->birth() == 1700);
+  CHECK(dir->directory_epoch() == 1700);
   CHECK(dir->hard_state() == HardState{kTerm, kNoMember, kIndex, MemberState::kNormal});
   CHECK(dir->log().base_index() == kIndex);
   CHECK(dir->log().base_term() == kTerm);
@@ -124,7 +124,7 @@ TEST_CASE("wherever the making of a directory is interrupted, it is refused or w
       // Nothing was there yet, or all of it.
       if ((*dir)->hard_state().member_state == MemberState::kNew) {
         CHECK((*dir)->log().last_index() == Index{0});
-        CHECK((*dir)->birth() == 1800);
+        CHECK((*dir)->directory_epoch() == 1800);
       } else {
         CHECK((*dir)->log().base_index() == kIndex);
         CHECK((*dir)->cluster_id() == kClusterId);

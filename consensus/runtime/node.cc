@@ -558,10 +558,12 @@ absl::Status Node::Include(const LogBatch& batch, HardStateChange* change) {
     change->durable = std::min(change->durable, *output.truncate_after);
     change->changed = true;
   }
-  if (!output.birth.has_value() || *output.birth == data_dir_->birth()) return absl::OkStatus();
+  if (!output.directory_epoch.has_value() ||
+      *output.directory_epoch == data_dir_->directory_epoch())
+    return absl::OkStatus();
   // Before the hard state says that the directory counts. A full disk holds back the log, and what
   // follows from it; this is said by messages that would leave then.
-  const absl::Status s = data_dir_->SetBirth(*output.birth);
+  const absl::Status s = data_dir_->SetDirectoryEpoch(*output.directory_epoch);
   return absl::IsResourceExhausted(s) ? absl::InternalError(s.message()) : s;
 }
 

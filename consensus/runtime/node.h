@@ -281,7 +281,7 @@ class Node {
     Index durable;
     bool changed = false;
   };
-  // Adds what `batch` says to *change, and makes its birth durable.
+  // Adds what `batch` says to *change, and makes its directory epoch durable.
   absl::Status Include(const LogBatch& batch, HardStateChange* change)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
   absl::Status WriteHardState(const HardStateChange& change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);

@@ -159,7 +159,8 @@ class Member : public PeerTransport, public NodeObserver {
         network_(network) {}
 
   void Start() {
-    auto opened = DataDir::Open(&env, "data", id_, {.segment_bytes = 4096}, /*birth_if_new=*/1);
+    auto opened =
+        DataDir::Open(&env, "data", id_, {.segment_bytes = 4096}, /*directory_epoch_if_new=*/1);
     REQUIRE(opened.ok());
     data_dir_ = *std::move(opened);
     state.Load();
@@ -172,7 +173,7 @@ class Member : public PeerTransport, public NodeObserver {
     options.raft.retained_entries_max = 20;
     options.raft.compaction_step_entries = 1;
     options.raft.snapshot_chunk_bytes = 7;
-    options.raft.birth = data_dir_->birth();
+    options.raft.directory_epoch = data_dir_->directory_epoch();
     options.raft.self = id_;
     options.raft.membership.voters = voters_;
     options.raft.cluster_id_if_new = std::string(kClusterIdBytes, 'x');
@@ -643,9 +644,10 @@ TEST_CASE("a member whose log is full votes behind a cut that waits for room") {
   cluster.TakeMessages();
   const MemberId first(self == MemberId(1) ? 2 : 1);
   const MemberId second(self == MemberId(3) ? 2 : 3);
-  const uint64_t birth = 1;
+  const uint64_t directory_epoch = 1;
   const auto deliver = [&](MemberId from, Term term, auto body) {
-    full->node->Deliver({Message{from, self, term, std::move(body), birth, kVersionNewest, true}});
+    full->node->Deliver(
+        {Message{from, self, term, std::move(body), directory_epoch, kVersionNewest, true}});
     full->WorkOff();
   };
   const Term term = full->node->raft().term();

@@ -306,7 +306,8 @@ class Cluster {
 
 Process::Process(Cluster* cluster, MemberId id, JitterEnv* env, Texts* texts)
     : cluster_(cluster), id_(id) {
-  auto opened = DataDir::Open(env, "data", id, {.segment_bytes = 8192}, /*birth_if_new=*/1);
+  auto opened =
+      DataDir::Open(env, "data", id, {.segment_bytes = 8192}, /*directory_epoch_if_new=*/1);
   ASSERT(opened.ok());
   data_dir_ = *std::move(opened);
   texts->Load();
@@ -321,7 +322,7 @@ Process::Process(Cluster* cluster, MemberId id, JitterEnv* env, Texts* texts)
   options.raft.compaction_step_entries = 1;
   options.raft.snapshot_chunk_bytes = 500;
   options.raft.cached_bytes_max = 2000;
-  options.raft.birth = data_dir_->birth();
+  options.raft.directory_epoch = data_dir_->directory_epoch();
   options.raft.self = id;
   for (uint32_t i = 1; i <= kMembers; ++i) options.raft.membership.voters.emplace_back(i);
   options.raft.cluster_id_if_new = std::string(kClusterIdBytes, 'x');

@@ -67,7 +67,7 @@ class Member : public StateMachine, public PeerTransport, public NodeObserver {
          EventLoop* event_loop)
       : cluster_(cluster), random_(static_cast<uint64_t>(id)) {
     auto opened = DataDir::Open(Env::Posix(), path, MemberId(static_cast<uint32_t>(id)), {},
-                                /*birth_if_new=*/1);
+                                /*directory_epoch_if_new=*/1);
     REQUIRE(opened.ok());
     data_dir_ = *std::move(opened);
     NodeOptions options;

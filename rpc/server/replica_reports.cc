@@ -40,7 +40,7 @@ void Replica::SayWhoLeads(const consensus::Status& status) {
 }
 
 void Replica::CheckMemberState(const consensus::Status& status) {
-  if (status.later_birth > 0) {
+  if (status.later_directory_epoch > 0) {
     host_->OnEnd(absl::FailedPreconditionError(absl::StrCat(
         "a majority of the servers knows a later data directory of server ",
         options_.node.raft.self.value(), " than ", options_.data_dir,

@@ -133,7 +133,7 @@ class Member : private ReplicaHost {
     REQUIRE(incarnation_dir.ok());
     auto opened =
         consensus::DataDir::Open(env.get(), config_.log_dir + "/log", MemberId(config_.my_id),
-                                 {.segment_bytes = 4096}, consensus::kFirstBirth);
+                                 {.segment_bytes = 4096}, consensus::kFirstDirectoryEpoch);
     REQUIRE(opened.ok());
     auto store = FileRecordStore::Open(env.get(), config_.log_dir + "/checkpoints");
     REQUIRE(store.ok());
@@ -185,7 +185,7 @@ class Member : private ReplicaHost {
       ReplicaOptions options =
           MakeReplicaOptions(member->config_, member->random_.Make(consensus::kClusterIdBytes));
       options.node.checkpoint_entries = 7;
-      options.node.raft.birth = dir.birth();
+      options.node.raft.directory_epoch = dir.directory_epoch();
       options.node.raft.version = member->version;
       if (member->heartbeats_each_tick) options.node.raft.heartbeat_ticks = 1;
       options.node.raft.trailing_entries = 3;
@@ -777,7 +777,7 @@ TEST_CASE("a member that lost its disk counts again although another voter is de
   // It is needed now: three of five are left.
   cluster.Kill(*others[1]);
   CHECK(client.Call(OpCode::kCreate, zk::Create("/m", "")).error == ErrorCode::kOk);
-  // What it chose as its birth survives a restart.
+  // What it chose as its directory epoch survives a restart.
   cluster.Kill(lost);
   cluster.Restart(lost);
   CHECK(client.Call(OpCode::kCreate, zk::Create("/o", "")).error == ErrorCode::kOk);

@@ -93,7 +93,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Open(Config config, FrontendFact
   LogScanProgress scan_progress(Clock::System());
   log_options.scan_observer = &scan_progress;
   auto data_dir = consensus::DataDir::Open(env.get(), config.log_dir, MemberId(config.my_id),
-                                           log_options, consensus::kFirstBirth);
+                                           log_options, consensus::kFirstDirectoryEpoch);
   if (!data_dir.ok()) return data_dir.status();
   if (absl::Status s = env->CreateDirectories(config.data_dir); !s.ok()) return s;
   // What made the directories was killed when all was done but this.
@@ -112,7 +112,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Open(Config config, FrontendFact
   }
   auto incarnation = NextIncarnation(env.get(), config.log_dir, now_ms);
   if (!incarnation.ok()) return incarnation.status();
-  options.node.raft.birth = (*data_dir)->birth();
+  options.node.raft.directory_epoch = (*data_dir)->directory_epoch();
   auto checkpoint_spare = std::make_unique<consensus::SpareFile>(
       env.get(), options.checkpoint_dir, kCheckpointSpareFiles * log_options.segment_bytes);
   options.checkpoint_spare = checkpoint_spare.get();

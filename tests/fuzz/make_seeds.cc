@@ -149,7 +149,7 @@ std::vector<consensus::Message> Messages() {
                     .bytes = Slice(std::string("records"))});
   add(SnapshotAck{.index = Index(8), .next_offset = 11});
   add(DirectoryEpochRequest{});
-  add(DirectoryEpochResponse{.birth = 1, .known_birth = 1});
+  add(DirectoryEpochResponse{.directory_epoch = 1, .known_directory_epoch = 1});
   return messages;
 }
 

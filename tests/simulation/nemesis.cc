@@ -508,7 +508,7 @@ void Nemesis::SendStray() {
   }
   Process& of = *machines_[member]->process();
   Process& at = *machines_[other]->process();
-  const uint64_t later = of.data_dir().birth() + 1 + random_.Below(100);
+  const uint64_t later = of.data_dir().directory_epoch() + 1 + random_.Below(100);
   consensus::Message message;
   Process* receiver = nullptr;
   if (random_.Chance(0.5)) {
@@ -522,9 +522,9 @@ void Nemesis::SendStray() {
     receiver = &of;
     message.from = consensus::MemberId(static_cast<uint32_t>(other + 1));
     message.to = consensus::MemberId(static_cast<uint32_t>(member + 1));
-    message.birth = at.data_dir().birth();
+    message.directory_epoch = at.data_dir().directory_epoch();
     message.version = machines_[other]->version();
-    message.body = consensus::DirectoryEpochResponse{of.data_dir().birth(), later};
+    message.body = consensus::DirectoryEpochResponse{of.data_dir().directory_epoch(), later};
   } else {
     // A second server with the number of one that the receiver follows.
     const int recent_ticks = options_.limits.election_ticks;
@@ -533,7 +533,7 @@ void Nemesis::SendStray() {
     receiver = &at;
     message.from = consensus::MemberId(static_cast<uint32_t>(member + 1));
     message.to = consensus::MemberId(static_cast<uint32_t>(other + 1));
-    message.birth = random_.Chance(0.5) ? later : consensus::kNoBirth;
+    message.directory_epoch = random_.Chance(0.5) ? later : consensus::kNoDirectoryEpoch;
     message.voting = false;
     message.body = consensus::DirectoryEpochRequest{};
   }

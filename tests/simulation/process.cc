@@ -138,7 +138,7 @@ absl::StatusOr<std::unique_ptr<consensus::DataDir>> Process::OpenDataDir(Machine
   SetIfGiven(machine->site().simulation->options().limits.segment_bytes, &options.segment_bytes);
   return consensus::DataDir::Open(env, kDirectory,
                                   MemberId(static_cast<uint32_t>(machine->number() + 1)), options,
-                                  consensus::kFirstBirth);
+                                  consensus::kFirstDirectoryEpoch);
 }
 
 absl::StatusOr<std::unique_ptr<tree::RecordStore>> Process::OpenStore(Machine* machine,
@@ -191,7 +191,7 @@ Process::Process(Machine* machine, std::unique_ptr<consensus::DataDir> data_dir,
   if (const auto& edited = machine->edited_lines(); edited.has_value()) {
     options.node.raft.membership = *edited;
   }
-  options.node.raft.birth = data_dir_->birth();
+  options.node.raft.directory_epoch = data_dir_->directory_epoch();
   options.node.raft.version = machine->version();
   replica_ =
       std::make_unique<rpc::Replica>(std::move(options), incarnation, data_dir_.get(), store_.get(),

@@ -83,7 +83,7 @@ RecordStore::Label LabelOf(uint64_t index) {
 struct Whole {
   consensus::HardState hard_state;
   std::string cluster_id;
-  uint64_t birth = 0;
+  uint64_t directory_epoch = 0;
   Index base;
   std::vector<Entry> entries;
   std::optional<RecordStore::Label> label;
@@ -136,7 +136,7 @@ absl::StatusOr<Whole> Start(const std::string& dir) {
   auto config = rpc::LoadConfig(ConfigPath(dir));
   if (!config.ok()) return config.status();
   auto data_dir = DataDir::Open(Env::Posix(), config->log_dir, consensus::MemberId(config->my_id),
-                                {.segment_bytes = kSegmentBytes}, /*birth_if_new=*/77);
+                                {.segment_bytes = kSegmentBytes}, /*directory_epoch_if_new=*/77);
   if (!data_dir.ok()) return data_dir.status();
   auto store = RocksRecordStore::Open(StorePath(dir));
   if (!store.ok()) return store.status();
@@ -158,7 +158,7 @@ absl::StatusOr<Whole> Start(const std::string& dir) {
   if (absl::Status s = ReadLog(data_dir->get(), &whole); !s.ok()) return s;
   whole.hard_state = (*data_dir)->hard_state();
   whole.cluster_id = (*data_dir)->cluster_id();
-  whole.birth = (*data_dir)->birth();
+  whole.directory_epoch = (*data_dir)->directory_epoch();
   whole.base = (*data_dir)->log().base_index();
   return whole;
 }
@@ -172,8 +172,9 @@ void MakeDirectory(const std::string& dir) {
   WriteFile(ConfigPath(dir),
             "dataDir=" + dir + "\nclientPort=1\nserver.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\n");
   WriteFile(dir + "/myid", "2\n");
-  auto data_dir = Require(DataDir::Open(Env::Posix(), dir, consensus::MemberId{2},
-                                        {.segment_bytes = kSegmentBytes}, /*birth_if_new=*/9));
+  auto data_dir =
+      Require(DataDir::Open(Env::Posix(), dir, consensus::MemberId{2},
+                            {.segment_bytes = kSegmentBytes}, /*directory_epoch_if_new=*/9));
   Require(data_dir->SetClusterId(std::string(consensus::kClusterIdBytes, 'c')));
   auto store = Require(RocksRecordStore::Open(StorePath(dir)));
   Require(rpc::SaveIncarnation(Env::Posix(), dir, kIncarnation));
@@ -233,7 +234,7 @@ void Judge(const absl::StatusOr<Whole>& found, const Whole& whole, const std::st
   }
   CHECK(found->hard_state == whole.hard_state);
   CHECK(found->cluster_id == whole.cluster_id);
-  CHECK(found->birth == whole.birth);
+  CHECK(found->directory_epoch == whole.directory_epoch);
   CHECK(found->base == whole.base);
   REQUIRE(found->label.has_value());
   const auto zxid = static_cast<uint64_t>(found->label->zxid.value());

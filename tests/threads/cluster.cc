@@ -51,7 +51,7 @@ rpc::ReplicaOptions MemberOptions(const rpc::Config& config, const consensus::Da
   rpc::ReplicaOptions options =
       rpc::MakeReplicaOptions(config, RandomBytes::System()->Make(consensus::kClusterIdBytes));
   options.node.checkpoint_entries = 50;
-  options.node.raft.birth = data_dir.birth();
+  options.node.raft.directory_epoch = data_dir.directory_epoch();
   options.node.raft.trailing_entries = 3;
   options.node.raft.retained_entries_max = 20;
   options.node.raft.compaction_step_entries = 1;

@@ -205,7 +205,7 @@ absl::Status MemberDirectoryWriter::Finish() {
     return s;
   }
   const consensus::Identity identity{MemberId(static_cast<uint32_t>(member_.member)),
-                                     member_.cluster_id, consensus::kFirstBirth};
+                                     member_.cluster_id, consensus::kFirstDirectoryEpoch};
   if (absl::Status s = new_data_dir_->Finish(identity, meta_.index, meta_.term); !s.ok()) return s;
   return is_apart() ? NewDataDir::Unmark(envs_.env, member_.data_dir) : absl::OkStatus();
 }

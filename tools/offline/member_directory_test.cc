@@ -28,7 +28,8 @@ using consensus::Term;
 
 absl::StatusOr<std::unique_ptr<DataDir>> OpenDataDir(Env* env, const std::string& path,
                                                      uint32_t member = 1) {
-  return DataDir::Open(env, path, consensus::MemberId(member), {16384}, /*birth_if_new=*/1);
+  return DataDir::Open(env, path, consensus::MemberId(member), {16384},
+                       /*directory_epoch_if_new=*/1);
 }
 
 std::unique_ptr<tree::Tree> LoadTree(const std::string& data_dir, uint64_t* digest) {

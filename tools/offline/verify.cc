@@ -28,7 +28,7 @@ ordered_json JsonOf(const MemberExamination& member) {
   if (member.identity.has_value()) {
     document["identity"] = {{"member", member.identity->member.value()},
                             {"cluster_id", Hex(member.identity->cluster_id)},
-                            {"birth", member.identity->birth}};
+                            {"directory_epoch", member.identity->directory_epoch}};
   }
   if (const auto content = NewestHardState(member)) {
     int whole_copies = 0;
