@@ -28,7 +28,7 @@ using rpc::zk::OpCode;
 
 constexpr uint64_t kStride = 7'368'787;  // leads all over a tree, and to each node once
 constexpr size_t kConnections = 30;
-constexpr tree::Origin kOrigin{3, 5};
+constexpr tree::Proposer kProposer{3, 5};
 constexpr int64_t kTimeMs = 1'800'000'000'000;
 
 // Counts what is sent, and forgets it.
@@ -53,7 +53,7 @@ class EntryService final : public rpc::Service {
   explicit EntryService(rpc::ReplicatedTree* replicated) : replicated_(*replicated) {}
 
   rpc::GuardedTree::ReadGuard ReadTree() const override { return replicated_.ReadTree(); }
-  tree::Origin origin() const override { return kOrigin; }
+  tree::Proposer proposer() const override { return kProposer; }
   uint32_t version_in_force() const override { return consensus::kVersionNewest; }
   void Submit(rpc::CommandBatch batch) override {
     for (const rpc::CommandBatch::Range& range : batch.commands) {
@@ -89,7 +89,7 @@ class EntryService final : public rpc::Service {
 class Member {
  public:
   explicit Member(uint64_t nodes) : nodes_(nodes) {
-    config_.my_id = kOrigin.member;
+    config_.my_id = kProposer.member;
     grown_.GrowTo(nodes);
     replicated_.SetFrontend(&frontend_);
     replicated_.Replace(grown_.Release(), consensus::Term(1));
@@ -129,7 +129,7 @@ class Member {
   uint64_t next_ = 0;
   GrownTree grown_{Shape::kDirectories};
   rpc::Config config_;
-  rpc::ReplicatedTree replicated_{kOrigin};
+  rpc::ReplicatedTree replicated_{kProposer};
   EntryService service_{&replicated_};
   rpc::zk::ZkFrontend frontend_{config_, &service_, Clock::System(), RandomBytes::System()};
   CountingSockets sockets_;

@@ -9,7 +9,7 @@
 namespace quorate::bench {
 namespace {
 
-constexpr tree::Origin kOrigin{1, 1};
+constexpr tree::Proposer kProposer{1, 1};
 constexpr tree::SessionId kSession{7};
 constexpr int64_t kStartMs = 1'700'000'000'000;
 constexpr uint64_t kGroup = 20;  // nodes of a chain, or of a directory
@@ -52,7 +52,7 @@ void GrownTree::OpenSession() {
 tree::CommandHeader GrownTree::NextHeader(tree::CommandKind kind) {
   tree::CommandHeader header;
   header.kind = kind;
-  header.origin = kOrigin;
+  header.proposer = kProposer;
   header.sequence = ++sequence_;
   header.time_ms = kStartMs + static_cast<int64_t>(sequence_ / 100);
   header.session = kSession;
@@ -96,7 +96,7 @@ std::string GrownTree::DeleteCommand(std::string_view path) {
 
 void GrownTree::Apply(std::string_view command) {
   NoListener listener;
-  tree_->Apply(tree_->last_zxid() + 1, command, kOrigin, &listener);
+  tree_->Apply(tree_->last_zxid() + 1, command, kProposer, &listener);
 }
 
 std::string GrownTree::PathOf(uint64_t i) const {

@@ -39,10 +39,10 @@ void AppendHeader(const CommandHeader& header, CommandKind kind, std::string* ou
   LittleEndianWriter writer(out);
   writer.Int(kFormat);
   writer.Int(static_cast<uint8_t>(kind));
-  writer.Int(header.origin.member);
-  writer.Int(header.origin_tag);
+  writer.Int(header.proposer.member);
+  writer.Int(header.proposer_tag);
   writer.Int(EncodeTime(header.time_ms, header.bounds_time));
-  writer.Int(header.origin.incarnation);
+  writer.Int(header.proposer.incarnation);
   writer.Int(header.sequence);
   writer.Int(header.session.value());
   writer.Int(header.attach_zxid.value());
@@ -366,7 +366,7 @@ void StampSequence(char* command, uint64_t sequence) {
   StoreInt<std::endian::little>(command + kSequenceOffset, sequence);
 }
 
-Origin OriginOf(std::string_view command) {
+Proposer ProposerOf(std::string_view command) {
   ASSERT(command.size() >= kCommandHeaderBytes);
   return {LoadInt<std::endian::little, uint16_t>(command.data() + 2),
           LoadInt<std::endian::little, uint64_t>(command.data() + 16)};
@@ -381,12 +381,12 @@ absl::StatusOr<CommandHeader> DecodeHeader(std::string_view command) {
   const uint8_t kind = reader.Int<uint8_t>();
   CommandHeader header;
   header.kind = static_cast<CommandKind>(kind);
-  header.origin.member = reader.Int<uint16_t>();
-  header.origin_tag = reader.Int<uint32_t>();
+  header.proposer.member = reader.Int<uint16_t>();
+  header.proposer_tag = reader.Int<uint32_t>();
   const int64_t time = reader.Int<int64_t>();
   header.bounds_time = time > 0 && (time & kBoundsTime) != 0;
   header.time_ms = header.bounds_time ? time & ~kBoundsTime : time;
-  header.origin.incarnation = reader.Int<uint64_t>();
+  header.proposer.incarnation = reader.Int<uint64_t>();
   header.sequence = reader.Int<uint64_t>();
   header.session = SessionId(reader.Int<int64_t>());
   header.attach_zxid = Zxid(reader.Int<int64_t>());

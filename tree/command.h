@@ -2,24 +2,25 @@
 // The bytes are made once and are the same in the log, between servers and at apply.
 //
 // Layout, little-endian:
-//   0  u8   format (1)          1  u8   kind            2  u16  origin member
-//   4  u32  origin tag          8  i64  time_ms, written by the leader when it proposes;
-//                                 bit 62: CommandHeader::bounds_time
-//  16  u64  origin incarnation 24  u64  origin sequence
+//   0  u8   format (1)          1  u8   kind            2  u16  proposer member
+//   4  u32  proposer tag        8  i64  time_ms, written by the leader when it proposes;
+//                                       bit 62: CommandHeader::bounds_time
+//  16  u64  proposer           24  u64  proposer sequence
+//           incarnation
 //  32  i64  session id         40  i64  attach zxid
 //  48  body by kind
 //
-// Origin: each server numbers what it submits 1, 2, 3, ... within an incarnation (a number that
+// Proposer: each server numbers what it submits 1, 2, 3, ... within an incarnation (a number that
 // grows with each start of that server). The tree applies number n of an incarnation only right
 // after n - 1 and only once: a command that was sent again, or that overtook a lost one, changes
 // nothing. So a server may send again whatever it has not seen applied, in order, and each is
 // applied exactly once.
 //
-// Member 0 is nobody's origin: such a command has no sequence (0) and is always applied; for
+// Member 0 is nobody's proposer: such a command has no sequence (0) and is always applied; for
 // commands that may be applied again without harm (the expiry of a session, which the leader
 // decides).
 //
-// Origin tag: whatever the origin wants to find again in the result; the tree ignores it.
+// Proposer tag: whatever the proposer wants to find again in the result; the tree ignores it.
 //
 // Thread-safety: values and functions without state.
 #pragma once
@@ -36,13 +37,13 @@
 namespace quorate::tree {
 
 enum class CommandKind : uint8_t {
-  kCreateSession = 1,     // body: i32 timeout_ms, password
-  kAttachSession = 2,     // body: i32 timeout_ms, password. The session moves to the origin server;
-                          // its attach zxid becomes the zxid of this command
-  kCloseSession = 3,      // no body. By the client
-  kExpireSession = 4,     // no body. By the leader; only if the attach zxid is still the session's
-  kRequest = 5,           // body: a Request. Without a session (session and attach zxid 0) it may
-                          // do all but create ephemerals
+  kCreateSession = 1,  // body: i32 timeout_ms, password
+  kAttachSession = 2,  // body: i32 timeout_ms, password. The session moves to the proposer server;
+                       // its attach zxid becomes the zxid of this command
+  kCloseSession = 3,   // no body. By the client
+  kExpireSession = 4,  // no body. By the leader; only if the attach zxid is still the session's
+  kRequest = 5,        // body: a Request. Without a session (session and attach zxid 0) it may
+                       // do all but create ephemerals
   kDeleteContainer = 6,   // body: the path. By the leader; only if the node there is still one of
                           // Tree::FindExpired
   kSequencedRequest = 7,  // body: u64 number within the session, u64 acknowledged, a Request.
@@ -59,17 +60,17 @@ inline constexpr uint32_t kVersionNumbered = 4;
 inline constexpr uint32_t kVersionCheckCreated = 5;  // and refusals that say why
 inline constexpr uint32_t kVersionBoundedTime = 7;   // CommandHeader::bounds_time
 
-struct Origin {
+struct Proposer {
   uint16_t member = 0;
   uint64_t incarnation = 0;
-  friend bool operator==(const Origin&, const Origin&) = default;
+  friend bool operator==(const Proposer&, const Proposer&) = default;
 };
 
 struct CommandHeader {
   CommandKind kind = CommandKind::kRequest;
-  Origin origin;
-  uint32_t origin_tag = 0;
-  uint64_t sequence = 0;  // from 1 within the origin's incarnation
+  Proposer proposer;
+  uint32_t proposer_tag = 0;
+  uint64_t sequence = 0;  // from 1 within the proposer's incarnation
   int64_t time_ms = 0;    // since the epoch
   // Whether the tree bounds what this time does to its own (tree/limits.h); otherwise its time is
   // the newest that a command carried.
@@ -168,11 +169,11 @@ void AppendDeleteContainer(const CommandHeader& header, std::string_view path, s
 // Writes the leader's time into a command in place. REQUIRES: size >= kCommandHeaderBytes.
 void StampTime(char* command, int64_t time_ms, bool bounds_time = false);
 
-// Writes the origin's sequence number into a command in place. REQUIRES as StampTime.
+// Writes the proposer's sequence number into a command in place. REQUIRES as StampTime.
 void StampSequence(char* command, uint64_t sequence);
 
 // Whose command it is. REQUIRES as StampTime.
-Origin OriginOf(std::string_view command);
+Proposer ProposerOf(std::string_view command);
 
 // The header alone. InvalidArgument if it is too short, of an unknown format or kind.
 absl::StatusOr<CommandHeader> DecodeHeader(std::string_view command);

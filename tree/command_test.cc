@@ -11,8 +11,8 @@ namespace {
 
 CommandHeader SampleHeader() {
   CommandHeader header;
-  header.origin = Origin{3, 0x1122334455667788};
-  header.origin_tag = 0xAABBCCDD;
+  header.proposer = Proposer{3, 0x1122334455667788};
+  header.proposer_tag = 0xAABBCCDD;
   header.sequence = 42;
   header.time_ms = 1'700'000'000'123;
   header.session = SessionId(0x0100000000000007);
@@ -105,7 +105,7 @@ TEST_CASE("a header is read as it was written, at the documented offsets") {
   CHECK(LoadInt<std::endian::little, uint16_t>(bytes.data() + 2) == 3);
   CHECK(LoadInt<std::endian::little, uint32_t>(bytes.data() + 4) == 0xAABBCCDD);
   CHECK(LoadInt<std::endian::little, int64_t>(bytes.data() + 8) == header.time_ms);
-  CHECK(LoadInt<std::endian::little, uint64_t>(bytes.data() + 16) == header.origin.incarnation);
+  CHECK(LoadInt<std::endian::little, uint64_t>(bytes.data() + 16) == header.proposer.incarnation);
   CHECK(LoadInt<std::endian::little, uint64_t>(bytes.data() + 24) == 42);
   CHECK(LoadInt<std::endian::little, int64_t>(bytes.data() + 32) == header.session.value());
   CHECK(LoadInt<std::endian::little, int64_t>(bytes.data() + 40) == 99);
@@ -113,8 +113,8 @@ TEST_CASE("a header is read as it was written, at the documented offsets") {
   const absl::StatusOr<CommandHeader> read = DecodeHeader(bytes);
   REQUIRE(read.ok());
   CHECK(read->kind == CommandKind::kExpireSession);
-  CHECK(read->origin == header.origin);
-  CHECK(read->origin_tag == header.origin_tag);
+  CHECK(read->proposer == header.proposer);
+  CHECK(read->proposer_tag == header.proposer_tag);
   CHECK(read->sequence == header.sequence);
   CHECK(read->time_ms == header.time_ms);
   CHECK(read->session == header.session);

@@ -1,7 +1,6 @@
-// The digest of the tree: the sum of a hash of each node, session, answer
-// and origin, and of the time. A
-// change takes out the old hash of what it touches and adds the new one, so that the digest costs
-// as much as the change.
+// The digest of the tree: the sum of a hash of each znode, session, response and proposer, and of
+// the time. A change removes the old hash of what it touches and adds the new one, so that the
+// digest costs as much as the change.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -17,7 +16,7 @@ namespace quorate::tree {
 // What a term of the sum is about, so that two things with the same numbers differ.
 inline constexpr uint64_t kNodeTerm = 1;
 inline constexpr uint64_t kSessionTerm = 2;
-inline constexpr uint64_t kOriginTerm = 3;
+inline constexpr uint64_t kProposerTerm = 3;
 inline constexpr uint64_t kTimeTerm = 4;
 inline constexpr uint64_t kAnswersTerm = 5;  // which answers a session has
 inline constexpr uint64_t kAnswerTerm = 6;

@@ -17,7 +17,7 @@ namespace {
 constexpr uint8_t kFormat = 1;
 constexpr uint8_t kHeadFormatAfterLeap = 2;
 constexpr int32_t kSessionFormat = -2;  // of a session with numbered writes
-constexpr size_t kOriginBytes = 18;
+constexpr size_t kProposerBytes = 18;
 constexpr size_t kMinAclBytes = 12;
 constexpr size_t kMaxStringBytes = std::numeric_limits<int32_t>::max();
 
@@ -121,8 +121,8 @@ void EncodeHead(const HeadRecord& head, std::string* value) {
   writer.Int(head.digest);
   writer.Int(head.nodes);
   writer.Int(head.sessions);
-  writer.Int(static_cast<uint32_t>(head.origins.size()));
-  for (const auto& [member, last] : head.origins) {
+  writer.Int(static_cast<uint32_t>(head.proposers.size()));
+  for (const auto& [member, last] : head.proposers) {
     writer.Int(member);
     writer.Int(last.incarnation);
     writer.Int(last.sequence);
@@ -202,21 +202,21 @@ absl::StatusOr<HeadRecord> DecodeHead(std::string_view key, std::string_view val
   head.nodes = reader.Int<uint64_t>();
   head.sessions = reader.Int<uint64_t>();
   const uint32_t count = reader.Int<uint32_t>();
-  if (!reader.ok() || reader.rest().size() != count * kOriginBytes) {
+  if (!reader.ok() || reader.rest().size() != count * kProposerBytes) {
     return BadRecord("is of the wrong size", key);
   }
   if (head.zxid < Zxid(0) || head.time_ms < 0 || (after_leap && head.ttls_held_until_ms <= 0))
     return BadRecord("has negative numbers", key);
   for (uint32_t i = 0; i < count; ++i) {
     const uint16_t member = reader.Int<uint16_t>();
-    OriginTable::Last last;
+    DedupTable::Last last;
     last.incarnation = reader.Int<uint64_t>();
     last.sequence = reader.Int<uint64_t>();
-    const bool ascends = head.origins.empty() || head.origins.rbegin()->first < member;
+    const bool ascends = head.proposers.empty() || head.proposers.rbegin()->first < member;
     if (member == kNoMember || last.sequence == 0 || !ascends) {
-      return BadRecord("has an impossible origin", key);
+      return BadRecord("has an impossible proposer", key);
     }
-    head.origins.emplace(member, last);
+    head.proposers.emplace(member, last);
   }
   return head;
 }

@@ -18,7 +18,7 @@
 // Values are little-endian:
 //   head     u8 format (1; 2 after a leap of time), i64 zxid, i64 time_ms, if the format is 2 i64
 //            time until which TTLs are held, u64 digest, u64 znodes, u64 sessions, u32 count, then
-//            for each origin: u16 member, u64 incarnation, u64 sequence
+//            for each proposer: u16 member, u64 incarnation, u64 sequence
 //   session  i32 timeout_ms, i64 attach zxid, u16 member, the password; if it has made numbered
 //            writes: i32 -2 (a format, which no timeout can be taken for), i32 timeout_ms, i64
 //            attach zxid, u16 member, u32 length and password, u64 last sequence, u64 acknowledged,
@@ -40,7 +40,7 @@
 
 #include "absl/status/statusor.h"
 #include "tree/acl_table.h"
-#include "tree/origins.h"
+#include "tree/dedup_table.h"
 #include "tree/sessions.h"
 #include "tree/types.h"
 #include "tree/znode.h"
@@ -64,7 +64,7 @@ struct HeadRecord {
   uint64_t digest = 0;
   uint64_t nodes = 0;
   uint64_t sessions = 0;
-  OriginTable::Map origins;
+  DedupTable::Map proposers;
 };
 
 struct SessionRecord {

@@ -30,7 +30,7 @@ HeadRecord Tree::Impl::Head() const {
   head.digest = totals_.digest;
   head.nodes = totals_.nodes;
   head.sessions = sessions_.size();
-  head.origins = origins_.all();
+  head.proposers = dedup_table_.all();
   return head;
 }
 
@@ -147,8 +147,8 @@ absl::Status TreeLoader::AddHead(std::string_view key, std::string_view value) {
   impl.last_zxid_ = state_->head.zxid;
   impl.time_ms_ = state_->head.time_ms;
   impl.ttls_held_until_ms_ = state_->head.ttls_held_until_ms;
-  impl.origins_.Restore(state_->head.origins);
-  impl.totals_.digest = impl.TimeTerm() + impl.origins_.Hash();
+  impl.dedup_table_.Restore(state_->head.proposers);
+  impl.totals_.digest = impl.TimeTerm() + impl.dedup_table_.Hash();
   return absl::OkStatus();
 }
 
@@ -283,8 +283,8 @@ absl::StatusOr<std::unique_ptr<Tree>> TreeLoader::Finish(Zxid zxid, uint64_t dig
   const std::unique_ptr<State> state = std::move(state_);
   if (!whole.ok()) return whole;
   if (PlantedFault("a snapshot lacks the last commands of servers")) {
-    state->impl->totals_.digest -= state->impl->origins_.Hash();
-    state->impl->origins_.Restore({});
+    state->impl->totals_.digest -= state->impl->dedup_table_.Hash();
+    state->impl->dedup_table_.Restore({});
   }
   state->impl->changes_.SetClean(zxid);
   return std::unique_ptr<Tree>(new Tree(std::move(state->impl)));

@@ -116,7 +116,7 @@ bool Tree::Impl::IsPermitted(const Znode& node, std::span<const Identity> identi
 }
 
 uint64_t Tree::Impl::ComputeDigest() const {
-  uint64_t sum = TimeTerm() + origins_.Hash();
+  uint64_t sum = TimeTerm() + dedup_table_.Hash();
   for (const auto& [id, session] : sessions_.all()) sum += session->ComputeHash();
   std::vector<const Znode*> left = {root_};
   size_t nodes = 0;
@@ -136,7 +136,8 @@ Tree::Tree() : impl_(std::make_unique<Impl>()) {}
 Tree::Tree(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Tree::~Tree() = default;
 
-void Tree::Apply(Zxid zxid, std::string_view command, const Origin& self, ApplyListener* listener) {
+void Tree::Apply(Zxid zxid, std::string_view command, const Proposer& self,
+                 ApplyListener* listener) {
   impl_->Apply(zxid, command, self, listener);
 }
 void Tree::Skip(Zxid zxid) { impl_->Skip(zxid); }

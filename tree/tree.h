@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "tree/command.h"
-#include "tree/origins.h"
+#include "tree/dedup_table.h"
 #include "tree/pieces.h"
 #include "tree/types.h"
 
@@ -80,11 +80,12 @@ class ApplyListener {
   // A session was created, attached (moved), closed or expired.
   virtual void OnSessionAttached(const SessionInfo& session) = 0;
   virtual void OnSessionClosed(SessionId session, Zxid zxid) = 0;
-  // A command whose origin is the one passed to Apply exceeds a quota, whether it succeeds or not.
+  // A command whose proposer is the one passed to Apply exceeds a quota, whether it succeeds or
+  // not.
   virtual void OnQuotaExceeded(const QuotaExcess& excess) { static_cast<void>(excess); }
   // A command's time was so far from the tree's that it is a leap (tree/limits.h).
   virtual void OnTimeLeap(int64_t /*from_ms*/, int64_t /*to_ms*/) {}
-  // The result of a command whose origin is the one passed to Apply; after the events it caused.
+  // The result of a command whose proposer is the one passed to Apply; after the events it caused.
   // A duplicate or out-of-sequence command has no result.
   virtual void OnResult(ApplyResult result) = 0;
 };
@@ -99,7 +100,7 @@ class Tree {
 
   // Applies one committed command. REQUIRES: zxid > last_zxid(). A command that does not decode
   // aborts: it was checked before it entered the log, so memory or log is damaged.
-  void Apply(Zxid zxid, std::string_view command, const Origin& self, ApplyListener* listener);
+  void Apply(Zxid zxid, std::string_view command, const Proposer& self, ApplyListener* listener);
   // An entry without a command (a no-op of consensus) took this zxid.
   void Skip(Zxid zxid);
 
@@ -143,7 +144,7 @@ class Tree {
   // Those with ids above `id`, ascending, at most `max`.
   std::vector<SessionInfo> SessionsAfter(SessionId id, size_t max) const;
   // The last command of a member's server that was applied; zeros if there was none.
-  OriginTable::Last LastOf(uint16_t member) const;
+  DedupTable::Last LastOf(uint16_t member) const;
   // Paths of the ephemerals of a session, in the order of creation.
   std::vector<std::string> Ephemerals(SessionId id) const;
   // The same in pieces: calls `path` with those behind `after` (a path; empty: from the first),

@@ -57,7 +57,7 @@ int32_t NextVersion(int32_t version) {
 
 }  // namespace
 
-void Tree::Impl::Apply(Zxid zxid, std::string_view command, const Origin& self,
+void Tree::Impl::Apply(Zxid zxid, std::string_view command, const Proposer& self,
                        ApplyListener* listener) {
   ASSERT(zxid > last_zxid_, "each zxid is applied once, in order");
   ASSERT(listener != nullptr);
@@ -65,13 +65,13 @@ void Tree::Impl::Apply(Zxid zxid, std::string_view command, const Origin& self,
   ASSERT(header.ok(), "a committed command decodes, or memory or log is damaged");
   last_zxid_ = zxid;
   created_ = 0;
-  if (!origins_.Accept(header->origin, header->sequence, &totals_.digest)) return;
+  if (!dedup_table_.Accept(header->proposer, header->sequence, &totals_.digest)) return;
   AdvanceTime(*header, listener);
 
   ApplyResult result;
   result.zxid = zxid;
   result.header = *header;
-  const bool wanted = header->origin == self;
+  const bool wanted = header->proposer == self;
   switch (header->kind) {
     case CommandKind::kCreateSession:
     case CommandKind::kAttachSession:
@@ -112,7 +112,7 @@ void Tree::Impl::ApplyOpenSession(const CommandHeader& header, std::string_view 
   // A session that was created twice by its own client is attached by the second.
   session->timeout_ms = body->timeout_ms;
   session->attach_zxid = zxid;
-  session->member = header.origin.member;
+  session->member = header.proposer.member;
   totals_.digest += session->Hash();
   result->timeout_ms = session->timeout_ms;
   listener->OnSessionAttached(ToInfo(*session));

@@ -14,9 +14,9 @@
 #include "tree/acl_table.h"
 #include "tree/change_tracker.h"
 #include "tree/command.h"
+#include "tree/dedup_table.h"
 #include "tree/expiry_index.h"
 #include "tree/node_memory.h"
-#include "tree/origins.h"
 #include "tree/quota.h"
 #include "tree/record.h"
 #include "tree/sessions.h"
@@ -38,7 +38,7 @@ class Tree::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  void Apply(Zxid zxid, std::string_view command, const Origin& self, ApplyListener* listener);
+  void Apply(Zxid zxid, std::string_view command, const Proposer& self, ApplyListener* listener);
   void Skip(Zxid zxid);
 
   // The node of a path; "" is the root too, as in ZooKeeper. nullptr if there is none, whether the
@@ -57,7 +57,7 @@ class Tree::Impl {
 
   const AclTable& acls() const { return acls_; }
   const SessionTable& sessions() const { return sessions_; }
-  const OriginTable& origins() const { return origins_; }
+  const DedupTable& proposers() const { return dedup_table_; }
   const ExpiryIndex& expiry() const { return expiry_; }
   Zxid last_zxid() const { return last_zxid_; }
   int64_t time_ms() const { return time_ms_; }
@@ -206,7 +206,7 @@ class Tree::Impl {
   AclTable acls_;
   SessionTable sessions_;
   size_t answer_bytes_ = 0;  // memory_bytes() of all sessions' answers
-  OriginTable origins_;
+  DedupTable dedup_table_;
   ChangeTracker changes_{&acls_, &sessions_};
   ExpiryIndex expiry_;
   QuotaIndex quotas_;

@@ -684,7 +684,7 @@ class Run {
       ++incarnation_[member];
       sequence_[member] = 0;
     }
-    header.origin = Origin{member, incarnation_[member]};
+    header.proposer = Proposer{member, incarnation_[member]};
     header.sequence = ++sequence_[member];
     header.time_ms = time_ms_;
     header.session = session;
@@ -699,9 +699,9 @@ class Run {
   // `expected` of the model; its header is not looked at.
   void Apply(const CommandHeader& header, const std::string& command, const ApplyResult& expected) {
     const Zxid zxid = NextZxid();
-    first_->Apply(zxid, command, header.origin, &listener_);
+    first_->Apply(zxid, command, header.proposer, &listener_);
     RecordingListener other;
-    second_->Apply(zxid, command, Origin{9, 9}, &other);
+    second_->Apply(zxid, command, Proposer{9, 9}, &other);
     sent_.push_back(command);
     REQUIRE(listener_.events == model_.state.events);
     REQUIRE(other.events == model_.state.events);
@@ -789,8 +789,8 @@ class Run {
     } else {
       AppendAttachSession(header, timeout_ms, password, &command);
     }
-    const ErrorCode error =
-        model_.OpenSession(create, session, password, timeout_ms, header.origin.member, NextZxid());
+    const ErrorCode error = model_.OpenSession(create, session, password, timeout_ms,
+                                               header.proposer.member, NextZxid());
     Apply(header, command, error);
   }
 
@@ -819,8 +819,8 @@ class Run {
     expired_ += static_cast<int>(model_.state.events.size());
     const Zxid zxid = NextZxid();
     RecordingListener other;
-    first_->Apply(zxid, command, Origin{1, 1}, &listener_);
-    second_->Apply(zxid, command, Origin{9, 9}, &other);
+    first_->Apply(zxid, command, Proposer{1, 1}, &listener_);
+    second_->Apply(zxid, command, Proposer{9, 9}, &other);
     REQUIRE(listener_.events == model_.state.events);
     REQUIRE(other.events == model_.state.events);
     REQUIRE_FALSE(listener_.result.has_value());
@@ -830,13 +830,13 @@ class Run {
   void Duplicate() {
     std::string command = PickFrom(sent_);
     if (Pick(3) == 0) {
-      const uint16_t member = DecodeHeader(command)->origin.member;
+      const uint16_t member = DecodeHeader(command)->proposer.member;
       StampSequence(command.data(), sequence_[member] + 2 + Pick(2));
     }
     // The command does not count, so neither does its time.
     model_.time_ms = first_->time_ms();
     const Zxid zxid = NextZxid();
-    first_->Apply(zxid, command, DecodeHeader(command)->origin, &listener_);
+    first_->Apply(zxid, command, DecodeHeader(command)->proposer, &listener_);
     second_->Skip(zxid);
     REQUIRE(listener_.events.empty());
     REQUIRE_FALSE(listener_.result.has_value());

@@ -206,7 +206,7 @@ TEST_CASE("soft limits are told of") {
   server.Do(MakeSetData("/q/a", "345"));
   CHECK(server.listener().excesses == Strings{"/q soft bytes 3 > 2"});
   // Whoever did not ask does not hear of it.
-  server.self = Origin{2, 7};
+  server.self = Proposer{2, 7};
   std::string command;
   AppendRequest(server.Next(kSession, server.AttachZxid()),
                 Request{false, {MakeSetData("/q/a", "3456")}, {}}, &command);

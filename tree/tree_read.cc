@@ -99,10 +99,10 @@ std::vector<SessionInfo> Tree::Sessions() const {
   return infos;
 }
 
-OriginTable::Last Tree::LastOf(uint16_t member) const {
-  const OriginTable::Map& all = impl_->origins().all();
+DedupTable::Last Tree::LastOf(uint16_t member) const {
+  const DedupTable::Map& all = impl_->proposers().all();
   auto it = all.find(member);
-  return it == all.end() ? OriginTable::Last{} : it->second;
+  return it == all.end() ? DedupTable::Last{} : it->second;
 }
 
 std::vector<std::string> Tree::Ephemerals(SessionId id) const {

@@ -144,7 +144,7 @@ class Network {
   // As the leader sees it: one clock, and numbers in the order of each server's submissions.
   CommandHeader Next(const Client& client, uint16_t member) {
     CommandHeader header;
-    header.origin = Origin{member, 1};
+    header.proposer = Proposer{member, 1};
     header.sequence = ++sequence_[member];
     header.time_ms = kStartMs + tree_->last_zxid().value();
     header.session = client.session;
@@ -163,12 +163,12 @@ class Network {
         AppendAttachSession(header, 4000, kPassword, &command);
       }
       RecordingListener listener;
-      tree->Apply(tree->last_zxid() + 1, command, header.origin, &listener);
+      tree->Apply(tree->last_zxid() + 1, command, header.proposer, &listener);
       REQUIRE(listener.result->error == ErrorCode::kOk);
     };
     open(tree_.get());
     client.attach_zxid = tree_->last_zxid();
-    header.origin = Origin{};  // nobody's, and always applied
+    header.proposer = Proposer{};  // nobody's, and always applied
     open(reference_.get());
   }
 
@@ -196,7 +196,7 @@ class Network {
     AppendSequencedRequest(header, sent.sequence, sent.acknowledged, request, &command);
     const Zxid zxid = tree_->last_zxid() + 1;
     RecordingListener listener;
-    tree_->Apply(zxid, command, header.origin, &listener);
+    tree_->Apply(zxid, command, header.proposer, &listener);
     REQUIRE(listener.result.has_value());
     const ApplyResult& result = *listener.result;
 
@@ -224,7 +224,7 @@ class Network {
     std::string command;
     AppendRequest(header, request, &command);
     RecordingListener listener;
-    reference_->Apply(zxid, command, Origin{}, &listener);
+    reference_->Apply(zxid, command, Proposer{}, &listener);
     REQUIRE(result.error == ErrorCode::kOk);
     REQUIRE_FALSE(result.repeated);
     REQUIRE(result.zxid == zxid);

@@ -45,7 +45,7 @@ TEST_CASE("a numbered write is applied once, and answered as often as it comes")
   CHECK((again.ops == first.ops));
   CHECK(server.events().empty());
   CHECK_FALSE(server.Has("/n0000000001"));
-  // Only the origin's number changed.
+  // Only the proposer's number changed.
   CHECK(server.tree().digest() != digest);
 }
 
@@ -74,7 +74,7 @@ TEST_CASE("a repetition through another server after a move has the first answer
   server.OpenSession();
   const ApplyResult first = server.DoSequenced(1, 0, One(MakeCreate("/a")));
   const Zxid old_attachment = server.AttachZxid();
-  server.origin = server.self = Origin{2, 1};
+  server.proposer = server.self = Proposer{2, 1};
   server.sequence = 0;
   server.AttachSession();
   const ApplyResult again = server.DoSequenced(1, 0, One(MakeCreate("/a")));

@@ -56,7 +56,7 @@ TEST_CASE("a session moves to the server that attaches it") {
   CHECK(server.events().empty());
   CHECK(server.AttachZxid() == created);
 
-  server.origin = server.self = Origin{2, 1};
+  server.proposer = server.self = Proposer{2, 1};
   server.sequence = 0;
   const ApplyResult result = server.AttachSession(kSession, kPassword, 5000);
   CHECK(result.error == ErrorCode::kOk);
@@ -203,7 +203,7 @@ TEST_CASE("what tells duplicates apart is bounded: one entry a server, whatever 
     for (uint16_t member : {1, 2, 3}) {
       for (uint64_t sequence = 1; sequence <= 5; ++sequence) {
         CommandHeader header;
-        header.origin = {member, incarnation};
+        header.proposer = {member, incarnation};
         header.sequence = sequence;
         header.time_ms = server.time_ms;
         std::string command;
@@ -255,34 +255,34 @@ TEST_CASE("a command of a server is applied once, and only after the one before 
 TEST_CASE("a new incarnation starts at one, and an old one is over") {
   Server server;
   server.OpenSession();
-  const Origin old = server.origin;
+  const Proposer old = server.proposer;
   const uint64_t old_sequence = server.sequence;
-  const auto apply = [&server](Origin origin, uint64_t sequence) {
-    server.origin = server.self = origin;
+  const auto apply = [&server](Proposer proposer, uint64_t sequence) {
+    server.proposer = server.self = proposer;
     server.sequence = sequence - 1;
     std::string command;
     AppendRequest(server.Next(kSession, server.AttachZxid()), Request{false, {MakeCheck("/")}, {}},
                   &command);
     return server.ApplyBytes(command).has_value();
   };
-  CHECK_FALSE(apply(Origin{1, 8}, 2));
+  CHECK_FALSE(apply(Proposer{1, 8}, 2));
   CHECK(apply(old, old_sequence + 1));
-  CHECK(apply(Origin{1, 8}, 1));
-  CHECK_FALSE(apply(Origin{1, 8}, 1));
+  CHECK(apply(Proposer{1, 8}, 1));
+  CHECK_FALSE(apply(Proposer{1, 8}, 1));
   CHECK_FALSE(apply(old, old_sequence + 2));
   CHECK_FALSE(apply(old, 1));
-  CHECK(apply(Origin{1, 8}, 2));
+  CHECK(apply(Proposer{1, 8}, 2));
   // Other members count for themselves.
-  CHECK_FALSE(apply(Origin{2, 8}, 3));
-  CHECK(apply(Origin{2, 8}, 1));
-  CHECK(apply(Origin{1, 8}, 3));
+  CHECK_FALSE(apply(Proposer{2, 8}, 3));
+  CHECK(apply(Proposer{2, 8}, 1));
+  CHECK(apply(Proposer{1, 8}, 3));
 }
 
 TEST_CASE("commands of no member have no sequence") {
   Server server;
   server.OpenSession();
   server.OpenSession(kOtherSession);
-  server.self = Origin{1, 7};
+  server.self = Proposer{1, 7};
   for (SessionId session : {kSession, kOtherSession, kSession}) {
     CommandHeader header;
     header.kind = CommandKind::kExpireSession;
@@ -298,26 +298,26 @@ TEST_CASE("commands of no member have no sequence") {
 TEST_CASE("results go to the server that asked") {
   Server server;
   server.OpenSession();
-  server.self = Origin{2, 7};
+  server.self = Proposer{2, 7};
   std::string command;
   AppendRequest(server.Next(kSession, server.AttachZxid()), Request{false, {MakeCreate("/a")}, {}},
                 &command);
   CHECK_FALSE(server.ApplyBytes(command).has_value());
   CHECK(server.events() == Strings{"created /a"});
-  server.self = Origin{1, 8};
+  server.self = Proposer{1, 8};
   command.clear();
   AppendRequest(server.Next(kSession, server.AttachZxid()), Request{false, {MakeCreate("/b")}, {}},
                 &command);
   CHECK_FALSE(server.ApplyBytes(command).has_value());
   CHECK(server.Has("/b"));
 
-  server.self = server.origin;
+  server.self = server.proposer;
   CommandHeader header = server.Next(kSession, server.AttachZxid());
-  header.origin_tag = 77;
+  header.proposer_tag = 77;
   command.clear();
   AppendRequest(header, Request{false, {MakeCreate("/c")}, {}}, &command);
   const ApplyResult result = server.ApplyOwn(command);
-  CHECK(result.header.origin_tag == 77);
+  CHECK(result.header.proposer_tag == 77);
   CHECK(result.header.sequence == header.sequence);
   CHECK(result.header.session == kSession);
 }

@@ -158,7 +158,7 @@ class Server {
   // The header of the next command.
   CommandHeader Next(SessionId session = kNoSession, Zxid attach_zxid = Zxid(0)) {
     CommandHeader header;
-    header.origin = origin;
+    header.proposer = proposer;
     header.sequence = ++sequence;
     header.time_ms = time_ms;
     header.bounds_time = bounds_time;
@@ -167,7 +167,7 @@ class Server {
     return header;
   }
 
-  // The result is absent if the command was not applied or is not of the server's own origin.
+  // The result is absent if the command was not applied or is not of the server's own proposer.
   // Afterwards the digest is what it would be if computed anew (unless !computes_digest).
   std::optional<ApplyResult> ApplyBytes(std::string_view command) {
     listener_ = RecordingListener();
@@ -204,7 +204,7 @@ class Server {
     return ApplyOwn(command);
   }
 
-  // As the leader does it: of no origin, so that there is no result.
+  // As the leader does it: of no proposer, so that there is no result.
   void DeleteContainer(std::string_view path) {
     CommandHeader header;
     header.time_ms = time_ms;
@@ -263,8 +263,8 @@ class Server {
     return has_data ? std::optional<std::string>(data) : std::nullopt;
   }
 
-  Origin origin{1, 7};
-  Origin self{1, 7};
+  Proposer proposer{1, 7};
+  Proposer self{1, 7};
   uint64_t sequence = 0;
   int64_t time_ms = kStartMs;
   bool computes_digest = true;

@@ -60,7 +60,7 @@ class RecordsView : public tree::RecordStore::View {
 class FakeMember : public rpc::Service, public Administration {
  public:
   GuardedTree::ReadGuard ReadTree() const override { return tree_.Read(); }
-  tree::Origin origin() const override { return {}; }
+  tree::Proposer proposer() const override { return {}; }
   void Submit(CommandBatch) override {}
   uint32_t version_in_force() const override { return tree::kVersionExpiry; }
   bool congested() const override { return false; }

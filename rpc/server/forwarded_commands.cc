@@ -50,9 +50,9 @@ absl::StatusOr<ForwardedCommands> ForwardedCommands::Check(consensus::MemberId f
     const std::string_view command = checked.batch_.view(range);
     const absl::StatusOr<tree::CommandHeader> header = tree::DecodeHeader(command);
     if (!header.ok()) return header.status();
-    if (header->origin.member != from.value()) {
+    if (header->proposer.member != from.value()) {
       return absl::InvalidArgumentError(absl::StrCat("command number ", header->sequence,
-                                                     " is of server ", header->origin.member,
+                                                     " is of server ", header->proposer.member,
                                                      ", and came from server ", from.value()));
     }
     const absl::StatusOr<uint32_t> version = CheckBody(*header, command);
@@ -60,7 +60,7 @@ absl::StatusOr<ForwardedCommands> ForwardedCommands::Check(consensus::MemberId f
       return absl::InvalidArgumentError(
           absl::StrCat("command number ", header->sequence, ": ", version.status().message()));
     }
-    checked.commands_.push_back({range, header->origin, header->sequence, *version});
+    checked.commands_.push_back({range, header->proposer, header->sequence, *version});
   }
   return checked;
 }

@@ -20,7 +20,7 @@ class ForwardedCommands {
  public:
   struct Command {
     CommandBatch::Range range;
-    tree::Origin origin;
+    tree::Proposer proposer;
     uint64_t sequence = 0;
     uint32_t version_needed = 0;  // tree::VersionNeeded
   };

@@ -41,7 +41,7 @@ void Frontends::OnSessionClosed(tree::SessionId session, tree::Zxid zxid) {
 }
 
 void Frontends::OnResult(tree::ApplyResult result) {
-  Frontend& frontend = FrontendOf(result.header.origin_tag);
+  Frontend& frontend = FrontendOf(result.header.proposer_tag);
   frontend.OnResult(std::move(result));
 }
 
@@ -87,8 +87,8 @@ void Frontends::OnBatchApplied() {
   for (const Entry& entry : frontends_) entry.frontend->OnBatchApplied();
 }
 
-void Frontends::OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) {
-  FrontendOf(origin_tag).OnSyncDone(origin_tag, sync_id, zxid);
+void Frontends::OnSyncDone(uint32_t proposer_tag, uint64_t sync_id, tree::Zxid zxid) {
+  FrontendOf(proposer_tag).OnSyncDone(proposer_tag, sync_id, zxid);
 }
 
 }  // namespace quorate::rpc

@@ -1,8 +1,8 @@
 // Several front ends of one server as one: each hears of everything that is applied, and gets the
 // results of its own commands. A server with one front end needs none of this.
 //
-// Front ends tell their commands apart by origin tags, and the front ends themselves are told apart
-// by them: each takes its tags from a range of its own.
+// Front ends tell their commands apart by proposer tags, and the front ends themselves are told
+// apart by them: each takes its tags from a range of its own.
 //
 // Thread-safety: as rpc/server/service.h says.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace quorate::rpc {
 
-// The origin tags of one front end: `count` of them from `first` on.
+// The proposer tags of one front end: `count` of them from `first` on.
 struct TagRange {
   uint32_t first = 0;
   uint32_t count = 0;
@@ -51,7 +51,7 @@ class Frontends final : public Frontend {
   WatchTotals watch_totals() const override;
   void OnBatchApplied() override;
   // REQUIRES as OnResult.
-  void OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) override;
+  void OnSyncDone(uint32_t proposer_tag, uint64_t sync_id, tree::Zxid zxid) override;
 
  private:
   Frontend& FrontendOf(uint32_t tag);

@@ -18,7 +18,7 @@ class RecordingFrontend : public Frontend {
   void OnSessionAttached(const tree::SessionInfo&) override { calls.push_back("attached"); }
   void OnSessionClosed(tree::SessionId, tree::Zxid) override { calls.push_back("closed"); }
   void OnResult(tree::ApplyResult result) override {
-    calls.push_back("result " + std::to_string(result.header.origin_tag));
+    calls.push_back("result " + std::to_string(result.header.proposer_tag));
   }
   void OnTreeReplaced(const tree::Tree&) override { calls.push_back("replaced"); }
   void OnBatchApplied() override { calls.push_back("batch"); }
@@ -58,7 +58,7 @@ TEST_CASE("all front ends hear of what happens, and each gets the results of its
   frontends.OnSessionClosed(tree::SessionId(1), tree::Zxid(2));
   for (uint32_t tag : {0u, 99u, 100u, 149u}) {
     tree::ApplyResult result;
-    result.header.origin_tag = tag;
+    result.header.proposer_tag = tag;
     frontends.OnResult(std::move(result));
   }
   frontends.OnSyncDone(100, 1, tree::Zxid(3));

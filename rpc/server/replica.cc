@@ -129,14 +129,14 @@ Replica::Replica(ReplicaOptions options, uint64_t incarnation, consensus::DataDi
                  tree::RecordStore* store, consensus::RandomSource* random, const Clock* clock,
                  PeerLinks* links, ReplicaHost* host)
     : options_(std::move(options)),
-      origin_{static_cast<uint16_t>(options_.node.raft.self.value()), incarnation},
+      proposer_{static_cast<uint16_t>(options_.node.raft.self.value()), incarnation},
       clock_(clock),
       links_(links),
       host_(host),
       data_dir_(data_dir),
       random_(random),
-      replicated_(origin_),
-      router_(origin_, kResendElections * options_.node.raft.election_ticks, this,
+      replicated_(proposer_),
+      router_(proposer_, kResendElections * options_.node.raft.election_ticks, this,
               options_.forward_window_bytes),
       tracker_(options_.tick_time_ms, TrackedMsMax(options_)),
       containers_(options_.container_check_interval_ms, options_.container_max_per_minute),
@@ -240,8 +240,8 @@ bool Replica::congested() const {
   return waiting_bytes_.load(std::memory_order_relaxed) > kWaitingBytesMax;
 }
 
-void Replica::Sync(uint32_t origin_tag, uint64_t sync_id) {
-  node_->Post([this, origin_tag, sync_id] { StartSync({origin_tag, sync_id}); });
+void Replica::Sync(uint32_t proposer_tag, uint64_t sync_id) {
+  node_->Post([this, proposer_tag, sync_id] { StartSync({proposer_tag, sync_id}); });
 }
 
 void Replica::StartSync(PendingSync sync) {
@@ -255,7 +255,7 @@ void Replica::FinishSync(const PendingSync& sync, consensus::Index applied) {
   if (sync.done != nullptr) {
     sync.done(zxid);
   } else {
-    frontend_->OnSyncDone(sync.origin_tag, sync.sync_id, zxid);
+    frontend_->OnSyncDone(sync.proposer_tag, sync.sync_id, zxid);
   }
 }
 
@@ -471,9 +471,10 @@ void Replica::EndAsOutdated(uint64_t incarnation) {
   // behind. Nothing that it submits now would be applied; the greater number on disk cures that at
   // the next start.
   const absl::Status saved = host_->SaveIncarnation(incarnation);
-  const std::string found = absl::StrCat(
-      "this server has been started before with incarnation ", incarnation, ", and has ",
-      origin_.incarnation, " now: its disk was lost, and its clock was ahead before or is behind");
+  const std::string found =
+      absl::StrCat("this server has been started before with incarnation ", incarnation,
+                   ", and has ", proposer_.incarnation,
+                   " now: its disk was lost, and its clock was ahead before or is behind");
   host_->OnEnd(saved.ok() ? absl::AbortedError(found)
                           : absl::FailedPreconditionError(absl::StrCat(
                                 found, ". A greater one could not be written: ", saved.message())));

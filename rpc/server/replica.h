@@ -139,7 +139,7 @@ class Replica final : public Service,
 
   // Service
   GuardedTree::ReadGuard ReadTree() const override { return replicated_.ReadTree(); }
-  tree::Origin origin() const override { return origin_; }
+  tree::Proposer proposer() const override { return proposer_; }
   uint32_t version_in_force() const override { return version_in_force_.load(); }
   void Submit(CommandBatch batch) override;
   bool congested() const override;
@@ -148,7 +148,7 @@ class Replica final : public Service,
   }
   // From one thread at a time: the process takes so much memory.
   void OnMemory();
-  void Sync(uint32_t origin_tag, uint64_t sync_id) override;
+  void Sync(uint32_t proposer_tag, uint64_t sync_id) override;
   void Touch(std::vector<int64_t> sessions) override;
   ServerStatus status() const override;
   ServerMetrics metrics() const override;
@@ -198,7 +198,7 @@ class Replica final : public Service,
   void StampTime(tree::CommandHeader* header);
 
   struct PendingSync {
-    uint32_t origin_tag = 0;
+    uint32_t proposer_tag = 0;
     uint64_t sync_id = 0;
     std::function<void(tree::Zxid)> done = nullptr;  // not null: instead of the front end
   };
@@ -254,7 +254,7 @@ class Replica final : public Service,
   void UpdateClusterView() ABSL_EXCLUSIVE_LOCKS_REQUIRED(status_mutex_);
 
   const ReplicaOptions options_;
-  const tree::Origin origin_;
+  const tree::Proposer proposer_;
   const Clock* const clock_;
   std::chrono::steady_clock::time_point memory_released_;  // of the thread that measures
   PeerLinks* const links_;

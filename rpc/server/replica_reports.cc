@@ -135,7 +135,7 @@ WaitFacts Replica::FindWaitFacts() const {
 
 void Replica::NoteSession(const ReplicatedTree::News::SessionChange& change) {
   // What is applied again after a start has been said before.
-  if (change.closed || !caught_up_ || change.session.member != origin_.member) return;
+  if (change.closed || !caught_up_ || change.session.member != proposer_.member) return;
   const tree::SessionId id = change.session.id;
   session_log_.Note(tracker_.Knows(id) ? SessionLog::Event::kMoved : SessionLog::Event::kOpened, id,
                     change.session.timeout_ms, clock_->Now());

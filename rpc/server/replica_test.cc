@@ -574,7 +574,7 @@ TEST_CASE("a forwarded write that cannot be applied closes the link, and enters 
   const MemberId from = cluster.Follower().id();
   const auto last = leader.replica().node().raft().last_index();
   tree::CommandHeader header;
-  header.origin = {static_cast<uint16_t>(from.value()), ~uint64_t{0}};
+  header.proposer = {static_cast<uint16_t>(from.value()), ~uint64_t{0}};
   header.sequence = 1;
   PeerBatch batch;
   CommandBatch& forward = batch.forwards.emplace_back();

@@ -107,7 +107,7 @@ void ReplicatedTree::PublishNews() {
 
 void ReplicatedTree::Replace(std::unique_ptr<tree::Tree> tree, consensus::Term term,
                              std::span<const std::string> events) {
-  const tree::OriginTable::Last last = tree->LastOf(self_.member);
+  const tree::DedupTable::Last last = tree->LastOf(self_.member);
   pending_.own_sequence = last.incarnation == self_.incarnation ? last.sequence : 0;
   if (last.incarnation > self_.incarnation) pending_.later_incarnation = last.incarnation;
   // Whatever leader wrote that entry, its no-op came before it.
@@ -160,7 +160,7 @@ void ReplicatedTree::ApplyLocked(std::span<const consensus::Entry> entries, tree
       const std::string_view command = CommandOf(entries, i);
       applying_ms_ = tree->time_ms();
       tree->Apply(zxid, command, self_, this);
-      NoteOrigin(command);
+      RecordProposer(command);
     } else {
       tree->Skip(zxid);
       pending_.no_op_term = entry.term;
@@ -175,10 +175,10 @@ void ReplicatedTree::ApplyLocked(std::span<const consensus::Entry> entries, tree
   }
 }
 
-void ReplicatedTree::NoteOrigin(std::string_view command) {
-  const tree::Origin origin = tree::OriginOf(command);
-  if (origin.member == self_.member && origin.incarnation > self_.incarnation) {
-    pending_.later_incarnation = origin.incarnation;
+void ReplicatedTree::RecordProposer(std::string_view command) {
+  const tree::Proposer proposer = tree::ProposerOf(command);
+  if (proposer.member == self_.member && proposer.incarnation > self_.incarnation) {
+    pending_.later_incarnation = proposer.incarnation;
   }
 }
 

@@ -34,8 +34,8 @@ class ApplyObserver {
 
 class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListener {
  public:
-  // `self`: commands of this origin have results here.
-  explicit ReplicatedTree(tree::Origin self) : self_(self) {
+  // `self`: commands of this proposer have results here.
+  explicit ReplicatedTree(tree::Proposer self) : self_(self) {
     const GuardedTree::ReadGuard tree = tree_.Read();
     digests_.Restart(tree->last_zxid(), tree->digest());
   }
@@ -112,12 +112,12 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
   void ApplySome(std::span<const consensus::Entry> entries);
   // REQUIRES: not too many.
   void ApplyLocked(std::span<const consensus::Entry> entries, tree::Tree* tree);
-  void NoteOrigin(std::string_view command);
+  void RecordProposer(std::string_view command);
   void NoteApplied(consensus::Index index);
   // Adds pending_ to news_.
   void PublishNews();
 
-  const tree::Origin self_;
+  const tree::Proposer self_;
   Frontend* frontend_ = nullptr;
   ApplyObserver* observer_ = nullptr;
   GuardedTree tree_;

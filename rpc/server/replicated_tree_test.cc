@@ -19,7 +19,7 @@ using consensus::EntryKind;
 using consensus::Index;
 using consensus::Term;
 
-constexpr tree::Origin kOrigin{1, 7};
+constexpr tree::Proposer kProposer{1, 7};
 constexpr tree::SessionId kSession{0x0100000000000001};
 
 class CountingFrontend : public Frontend {
@@ -45,7 +45,7 @@ class CountingFrontend : public Frontend {
 };
 
 struct Fixture {
-  Fixture() : replicated(kOrigin) { replicated.SetFrontend(&frontend); }
+  Fixture() : replicated(kProposer) { replicated.SetFrontend(&frontend); }
 
   Entry Next(std::string command) {
     ++index;
@@ -54,7 +54,7 @@ struct Fixture {
   tree::CommandHeader Header(tree::CommandKind kind) {
     tree::CommandHeader header;
     header.kind = kind;
-    header.origin = kOrigin;
+    header.proposer = kProposer;
     header.sequence = ++sequence;
     header.time_ms = 1000;
     header.session = kSession;

@@ -79,7 +79,7 @@ class Frontend : public tree::ApplyListener {
   virtual void OnBatchApplied() = 0;
   // On the node thread: the sync `sync_id` that a connection asked for by Service::Sync is done.
   // Everything up to `zxid` is applied, and the front ends were told of it before.
-  virtual void OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) = 0;
+  virtual void OnSyncDone(uint32_t proposer_tag, uint64_t sync_id, tree::Zxid zxid) = 0;
 };
 
 // How the cluster looks from this server; a snapshot.
@@ -157,7 +157,7 @@ class Service {
   virtual GuardedTree::ReadGuard ReadTree() const = 0;
 
   // What goes into the header of each command that is submitted here.
-  virtual tree::Origin origin() const = 0;
+  virtual tree::Proposer proposer() const = 0;
   // The version that every member is known to understand: it only grows.
   virtual uint32_t version_in_force() const = 0;
   // Takes commands for the log, in order; each is applied exactly once, if a majority stays alive,
@@ -175,7 +175,7 @@ class Service {
 
   // A linearizable barrier: Frontend::OnSyncDone follows once everything that was committed
   // anywhere before this call is applied here, confirmed by a quorum.
-  virtual void Sync(uint32_t origin_tag, uint64_t sync_id) = 0;
+  virtual void Sync(uint32_t proposer_tag, uint64_t sync_id) = 0;
 
   // Sessions that were heard from.
   virtual void Touch(std::vector<int64_t> sessions) = 0;

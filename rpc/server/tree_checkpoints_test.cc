@@ -27,7 +27,7 @@ using consensus::SnapshotChunkData;
 using consensus::SnapshotMeta;
 using consensus::Term;
 
-constexpr tree::Origin kOrigin{2, 7};
+constexpr tree::Proposer kProposer{2, 7};
 constexpr tree::SessionId kSession{0x0200000000000001};
 
 // What a front end keeps, as parts.
@@ -75,7 +75,7 @@ class RecordingFrontend : public Frontend {
 
 // A member's tree, with the checkpoints on its disk.
 struct Member {
-  explicit Member(tree::Origin self = kOrigin) : replicated(self) {
+  explicit Member(tree::Proposer self = kProposer) : replicated(self) {
     replicated.SetFrontend(&frontend);
     auto opened = FileRecordStore::Open(&env, "checkpoints");
     REQUIRE(opened.ok());
@@ -123,7 +123,7 @@ struct Member {
   tree::CommandHeader Header(tree::CommandKind kind) {
     tree::CommandHeader header;
     header.kind = kind;
-    header.origin = kOrigin;
+    header.proposer = kProposer;
     header.sequence = ++sequence;
     header.time_ms = 1000 + static_cast<int64_t>(sequence);
     header.session = kSession;
@@ -199,7 +199,7 @@ TEST_CASE("a checkpoint is of the entry at which it was begun, whatever is appli
   CHECK(member.checkpoints->newest() == meta);
 
   // A restart, as another incarnation.
-  ReplicatedTree again(tree::Origin{2, 8});
+  ReplicatedTree again(tree::Proposer{2, 8});
   auto store = FileRecordStore::Open(&member.env, "checkpoints");
   REQUIRE(store.ok());
   TreeCheckpoints checkpoints(store->get(), &again, Clock::System());
@@ -217,7 +217,7 @@ TEST_CASE("a checkpoint is of the entry at which it was begun, whatever is appli
 
 // What a start gives back to a front end, having read the checkpoint.
 std::vector<std::string> EventsAtStart(Member* member) {
-  ReplicatedTree again(kOrigin);
+  ReplicatedTree again(kProposer);
   RecordingFrontend frontend;
   again.SetFrontend(&frontend);
   auto store = FileRecordStore::Open(&member->env, "checkpoints");
@@ -255,7 +255,7 @@ TEST_CASE("of recent events a checkpoint writes what the one before has not") {
   member.Checkpoint();
   CHECK(EventsAtStart(&member) == std::vector<std::string>{"one", "TWO!", "three"});
   // Another process has other numbers.
-  ReplicatedTree again(kOrigin);
+  ReplicatedTree again(kProposer);
   again.SetFrontend(&member.frontend);
   TreeCheckpoints checkpoints(member.store.get(), &again, Clock::System());
   REQUIRE(checkpoints.Load().ok());
@@ -298,7 +298,7 @@ TEST_CASE("a start says what it has loaded, and how long that took") {
   Fill(&member);
   member.Checkpoint();
   const SlowClock clock;
-  ReplicatedTree again(kOrigin);
+  ReplicatedTree again(kProposer);
   TreeCheckpoints checkpoints(member.store.get(), &again, &clock);
   const CapturedLog log;
   REQUIRE(checkpoints.Load().ok());
@@ -315,7 +315,7 @@ TEST_CASE("checkpoints that build on one another hold what was changed and remov
     member.Create("/round" + std::to_string(round), "z");
     member.Delete("/node" + std::to_string(10 + 5 * round));
     member.Checkpoint();
-    ReplicatedTree again(kOrigin);
+    ReplicatedTree again(kProposer);
     TreeCheckpoints checkpoints(member.store.get(), &again, Clock::System());
     REQUIRE(checkpoints.Load().ok());
     CHECK(again.ReadTree()->digest() == member.replicated.ReadTree()->digest());
@@ -345,7 +345,7 @@ TEST_CASE("a snapshot goes to another member in chunks and replaces its tree") {
     receiver.attached = sender.attached;
     receiver.Create("/after", "a");
     receiver.Checkpoint();
-    ReplicatedTree again(kOrigin);
+    ReplicatedTree again(kProposer);
     TreeCheckpoints checkpoints(receiver.store.get(), &again, Clock::System());
     REQUIRE(checkpoints.Load().ok());
     CHECK(again.ReadTree()->digest() == receiver.replicated.ReadTree()->digest());
@@ -633,7 +633,7 @@ TEST_CASE("a checkpoint for which there is no room is whole the next time") {
   member.Create("/c", "3");
   member.env.SetCapacity(1u << 20);
   member.Checkpoint();
-  ReplicatedTree again(kOrigin);
+  ReplicatedTree again(kProposer);
   TreeCheckpoints checkpoints(member.store.get(), &again, Clock::System());
   REQUIRE(checkpoints.Load().ok());
   CHECK(again.ReadTree()->digest() == member.replicated.ReadTree()->digest());
@@ -663,7 +663,7 @@ TEST_CASE("after a crash at any point there is one whole checkpoint") {
       const bool done = status.ok();
       member.env.Crash(seed);
 
-      ReplicatedTree again(kOrigin);
+      ReplicatedTree again(kProposer);
       auto store = FileRecordStore::Open(&member.env, "checkpoints");
       REQUIRE(store.ok());
       TreeCheckpoints checkpoints(store->get(), &again, Clock::System());

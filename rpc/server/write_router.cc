@@ -42,13 +42,13 @@ class EntryBuilder {
 
 }  // namespace
 
-WriteRouter::WriteRouter(tree::Origin origin, int resend_ticks, Actions* actions,
+WriteRouter::WriteRouter(tree::Proposer proposer, int resend_ticks, Actions* actions,
                          size_t forward_window_bytes)
-    : origin_(origin),
+    : proposer_(proposer),
       resend_ticks_(resend_ticks),
       forward_window_bytes_(forward_window_bytes),
       actions_(actions) {
-  ASSERT(origin.member != 0);
+  ASSERT(proposer.member != 0);
   ASSERT(forward_window_bytes > 0);
   ASSERT(resend_ticks > 0);
 }
@@ -120,17 +120,17 @@ void WriteRouter::OnForward(const ForwardedCommands& forward) {
     // Its sender is to wait until the version is in force there, and that is later than here.
     if (command.version_needed > version) {
       spdlog::error("server {} forwards command number {}, which needs version {}; {} is in force",
-                    command.origin.member, command.sequence, command.version_needed, version);
+                    command.proposer.member, command.sequence, command.version_needed, version);
       break;
     }
-    Taken& taken = next[command.origin.member];
+    Taken& taken = next[command.proposer.member];
     const uint64_t sequence = command.sequence;
     // What was proposed in this term cannot be lost in this term: it is not proposed again. A gap
     // means that a frame was lost; its sender will notice and begin again from there. That may be
     // before the first number taken in this term.
-    const bool begins = taken.incarnation != command.origin.incarnation || sequence < taken.first;
+    const bool begins = taken.incarnation != command.proposer.incarnation || sequence < taken.first;
     if (!begins && sequence != taken.next) continue;
-    if (begins) taken = {command.origin.incarnation, sequence, sequence};
+    if (begins) taken = {command.proposer.incarnation, sequence, sequence};
     taken.next = sequence + 1;
     entries.Add(forward.view(command));
     any = true;

@@ -52,15 +52,15 @@ class WriteRouter {
   // Ticks at which the link to the leader still holds unsent bytes do not count, so that a slow
   // link is not given the same commands twice. A window with room for one byte takes one whole
   // command. REQUIRES: forward_window_bytes > 0.
-  WriteRouter(tree::Origin origin, int resend_ticks, Actions* actions,
+  WriteRouter(tree::Proposer proposer, int resend_ticks, Actions* actions,
               size_t forward_window_bytes = kForwardWindowBytes);
 
   // Commands of this server's clients, in order. REQUIRES: they decode, and need no newer version
   // than the one in force here.
   void Submit(CommandBatch batch);
   // Commands that another server forwarded to us as the leader. They are taken only if we lead, and
-  // from each origin only without a gap, and no further than to one that needs a newer version than
-  // the one in force.
+  // from each proposer only without a gap, and no further than to one that needs a newer version
+  // than the one in force.
   void OnForward(const ForwardedCommands& forward);
 
   // Who leads has changed.
@@ -97,7 +97,7 @@ class WriteRouter {
   void ForwardUnsent();
   void SendAllAgain();
 
-  const tree::Origin origin_;
+  const tree::Proposer proposer_;
   const int resend_ticks_;
   const size_t forward_window_bytes_;
   Actions* const actions_;

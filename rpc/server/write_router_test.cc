@@ -12,7 +12,7 @@ using consensus::MemberId;
 using consensus::Role;
 using consensus::Term;
 
-constexpr tree::Origin kSelf{1, 77};
+constexpr tree::Proposer kSelf{1, 77};
 constexpr int kResendTicks = 3;
 
 class Recorder : public WriteRouter::Actions {
@@ -47,12 +47,12 @@ class Recorder : public WriteRouter::Actions {
 
 using Sequences = std::vector<uint64_t>;
 
-CommandBatch Batch(size_t count, tree::Origin origin = kSelf, uint64_t first_sequence = 0) {
+CommandBatch Batch(size_t count, tree::Proposer proposer = kSelf, uint64_t first_sequence = 0) {
   CommandBatch batch;
   for (size_t i = 0; i < count; ++i) {
     tree::CommandHeader header;
     header.kind = tree::CommandKind::kCloseSession;
-    header.origin = origin;
+    header.proposer = proposer;
     header.session = tree::SessionId(5);
     header.sequence = first_sequence == 0 ? 0 : first_sequence + i;
     const size_t offset = batch.bytes->size();
@@ -66,7 +66,7 @@ CommandBatch Batch(size_t count, tree::Origin origin = kSelf, uint64_t first_seq
 CommandBatch LargeBatch(size_t bytes) {
   const std::string data(bytes, 'x');
   tree::CommandHeader header;
-  header.origin = kSelf;
+  header.proposer = kSelf;
   header.session = tree::SessionId(5);
   tree::Request request;
   tree::Op& op = request.ops.emplace_back();
@@ -221,7 +221,7 @@ TEST_CASE(
     "a leader takes forwarded writes without gaps only, and again from where they were lost") {
   Recorder actions;
   WriteRouter router(kSelf, kResendTicks, &actions);
-  const tree::Origin other{3, 9};
+  const tree::Proposer other{3, 9};
   router.OnForward(Forward(Batch(1, other, 1)));
   CHECK(actions.proposed.empty());  // does not lead
   router.OnStatus(Leads(1, 1));
@@ -237,12 +237,12 @@ TEST_CASE(
 TEST_CASE("a leader whose first frame of a term was lost begins again before it") {
   Recorder actions;
   WriteRouter router(kSelf, kResendTicks, &actions);
-  const tree::Origin other{3, 9};
+  const tree::Proposer other{3, 9};
   router.OnStatus(Leads(1, 1));
   router.OnForward(Forward(Batch(2, other, 7)));
   router.OnForward(Forward(Batch(4, other, 5)));
   CHECK(actions.proposed == Sequences{7, 8, 5, 6, 7, 8});
-  router.OnForward(Forward(Batch(1, tree::Origin{3, 10}, 1)));  // it was started anew
+  router.OnForward(Forward(Batch(1, tree::Proposer{3, 10}, 1)));  // it was started anew
   CHECK(actions.proposed == Sequences{7, 8, 5, 6, 7, 8, 1});
 }
 
@@ -254,7 +254,7 @@ std::string Refusal(CommandBatch batch) {
 }
 
 TEST_CASE("forwarded commands are decoded to their end before they may enter the log") {
-  const tree::Origin other{3, 9};
+  const tree::Proposer other{3, 9};
   CommandBatch bad_body = Batch(2, other, 7);
   (*bad_body.bytes)[bad_body.commands[1].offset + 1] =
       static_cast<char>(tree::CommandKind::kRequest);
@@ -265,7 +265,7 @@ TEST_CASE("forwarded commands are decoded to their end before they may enter the
   CommandBatch too_short = Batch(1, other, 1);
   too_short.commands[0].size = 0;
   CHECK(Refusal(std::move(too_short)).find("shorter") != std::string::npos);
-  CHECK(Refusal(Batch(1, tree::Origin{2, 9}, 1)).find("server 2") != std::string::npos);
+  CHECK(Refusal(Batch(1, tree::Proposer{2, 9}, 1)).find("server 2") != std::string::npos);
 }
 
 TEST_CASE("nothing that needs a newer version than the one in force is proposed") {
@@ -274,9 +274,9 @@ TEST_CASE("nothing that needs a newer version than the one in force is proposed"
   WriteRouter router(kSelf, kResendTicks, &actions);
   router.OnStatus(Leads(1, 1));
   const auto batch = [] {
-    CommandBatch commands = Batch(1, tree::Origin{3, 9}, 1);
+    CommandBatch commands = Batch(1, tree::Proposer{3, 9}, 1);
     tree::CommandHeader header;
-    header.origin = tree::Origin{3, 9};
+    header.proposer = tree::Proposer{3, 9};
     header.session = tree::SessionId(5);
     header.sequence = 2;
     tree::Request request;
@@ -308,7 +308,7 @@ TEST_CASE("what a numbered write holds counts as well as that it is numbered") {
   const auto batch = [](tree::OpKind kind) {
     CommandBatch commands;
     tree::CommandHeader header;
-    header.origin = tree::Origin{3, 9};
+    header.proposer = tree::Proposer{3, 9};
     header.session = tree::SessionId(5);
     header.sequence = 1;
     tree::Request request;
@@ -343,7 +343,7 @@ TEST_CASE("a leader that waits for its disk does not propose the same again") {
 TEST_CASE("what a leader could not propose it expects to come again") {
   Recorder actions;
   WriteRouter router(kSelf, kResendTicks, &actions);
-  const tree::Origin other{3, 9};
+  const tree::Proposer other{3, 9};
   router.OnStatus(Leads(1, 1));
   router.OnForward(Forward(Batch(1, other, 1)));
   actions.refuse = true;

@@ -411,8 +411,8 @@ absl::Status Connection::CheckTime(std::chrono::steady_clock::time_point now,
 tree::CommandHeader Connection::Header(tree::CommandKind kind) const {
   tree::CommandHeader header;
   header.kind = kind;
-  header.origin = loop_->frontend().service().origin();
-  header.origin_tag = tag_;
+  header.proposer = loop_->frontend().service().proposer();
+  header.proposer_tag = tag_;
   header.session = session_;
   header.attach_zxid = attach_zxid_;
   return header;

@@ -437,7 +437,7 @@ void ConnectionLoop::HandleItem(Item& item) {
   Client* client = nullptr;
   if (auto* result = std::get_if<tree::ApplyResult>(&item)) {
     seen_zxid_ = std::max(seen_zxid_, result->zxid);
-    client = find(result->header.origin_tag);
+    client = find(result->header.proposer_tag);
     if (client != nullptr) status = client->connection.OnResult(std::move(*result));
   } else if (auto* event = std::get_if<WatchEvent>(&item)) {
     client = find(event->tag);

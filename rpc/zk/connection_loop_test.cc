@@ -80,8 +80,8 @@ TEST_CASE("the id of a new session that is in use is drawn again") {
   std::string command;
   tree::CommandHeader header;
   CountingBytes same;
-  header.origin = f.service.origin();
-  header.origin_tag = 1'000'000;  // of no connection
+  header.proposer = f.service.proposer();
+  header.proposer_tag = 1'000'000;  // of no connection
   header.session = DrawSessionId(3, &same);
   tree::AppendCreateSession(header, 4000, std::string(tree::kPasswordBytes, 'p'), &command);
   CommandBatch batch;
@@ -243,7 +243,7 @@ TEST_CASE("the writes that came in one turn, of any connection, are one batch in
   const CommandBatch& batch = f.service.batches[0];
   std::vector<uint32_t> tags;
   for (const auto& range : batch.commands) {
-    tags.push_back(tree::DecodeHeader(batch.view(range))->origin_tag);
+    tags.push_back(tree::DecodeHeader(batch.view(range))->proposer_tag);
   }
   CHECK(tags == std::vector<uint32_t>{first, first, second});
 }

@@ -48,7 +48,7 @@ uint32_t ZkFrontend::NewTag(size_t loop) {
 }
 
 tree::SessionId ZkFrontend::NewSessionId() {
-  return DrawSessionId(service_->origin().member, random_);
+  return DrawSessionId(service_->proposer().member, random_);
 }
 
 // --- What was applied ----------------------------------------------------------------------------
@@ -92,7 +92,7 @@ void ZkFrontend::OnSessionClosed(tree::SessionId session, tree::Zxid) {
 }
 
 void ZkFrontend::OnResult(tree::ApplyResult result) {
-  const uint32_t tag = result.header.origin_tag;
+  const uint32_t tag = result.header.proposer_tag;
   const tree::CommandKind kind = result.header.kind;
   if ((kind == tree::CommandKind::kCreateSession || kind == tree::CommandKind::kAttachSession) &&
       result.error == tree::ErrorCode::kOk) {
@@ -119,9 +119,9 @@ void ZkFrontend::OnBatchApplied() {
   for (ConnectionLoop* loop : loops_) loop->Wake();
 }
 
-void ZkFrontend::OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) {
-  ConnectionLoop& loop = LoopOf(origin_tag);
-  loop.Push(ConnectionLoop::SyncDone{origin_tag, sync_id, zxid});
+void ZkFrontend::OnSyncDone(uint32_t proposer_tag, uint64_t sync_id, tree::Zxid zxid) {
+  ConnectionLoop& loop = LoopOf(proposer_tag);
+  loop.Push(ConnectionLoop::SyncDone{proposer_tag, sync_id, zxid});
   loop.Wake();
 }
 

@@ -56,8 +56,8 @@ class LargeTree : public Fixture {
     REQUIRE(DecodeWrite(op, body, &request, &shapes) == ErrorCode::kOk);
     CommandBatch batch;
     tree::CommandHeader header;
-    header.origin = service.origin();
-    header.origin_tag = other_tag;
+    header.proposer = service.proposer();
+    header.proposer_tag = other_tag;
     tree::AppendRequest(header, request, batch.bytes.get());
     batch.commands.push_back({0, batch.bytes->size()});
     service.Submit(std::move(batch));

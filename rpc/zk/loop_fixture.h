@@ -40,13 +40,13 @@ class FakeService : public Service {
     ++tree_reads;
     return tree_.Read();
   }
-  tree::Origin origin() const override { return {3, incarnation}; }
+  tree::Proposer proposer() const override { return {3, incarnation}; }
   uint32_t version_in_force() const override { return version; }
   void Submit(CommandBatch batch) override { batches.push_back(std::move(batch)); }
   bool congested() const override { return is_congested; }
   bool refuses_data() const override { return is_refusing_data; }
-  void Sync(uint32_t origin_tag, uint64_t sync_id) override {
-    syncs.emplace_back(origin_tag, sync_id);
+  void Sync(uint32_t proposer_tag, uint64_t sync_id) override {
+    syncs.emplace_back(proposer_tag, sync_id);
   }
   void Touch(std::vector<int64_t> sessions) override { touches.push_back(std::move(sessions)); }
   ServerStatus status() const override { return current; }
@@ -94,7 +94,7 @@ class FakeService : public Service {
       for (const CommandBatch::Range& range : batch.commands) {
         tree::StampSequence(batch.bytes->data() + range.offset, ++sequence_);
         tree::StampTime(batch.bytes->data() + range.offset, kStartMs);
-        tree->Apply(tree::Zxid(static_cast<int64_t>(sequence_)), batch.view(range), origin(),
+        tree->Apply(tree::Zxid(static_cast<int64_t>(sequence_)), batch.view(range), proposer(),
                     listener);
       }
     }

@@ -54,7 +54,7 @@ void Run(Input input) {
     ++zxid;
     tree::StampSequence(command.data(), static_cast<uint64_t>(zxid));
     tree::StampTime(command.data(), zxid);
-    tree.Apply(tree::Zxid(zxid), command, tree::OriginOf(command), &listener);
+    tree.Apply(tree::Zxid(zxid), command, tree::ProposerOf(command), &listener);
   }
   ASSERT(tree.digest() == tree.ComputeDigest(), "the digest follows every change");
 }

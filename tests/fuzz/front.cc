@@ -29,7 +29,7 @@ bool TreeService::Work(rpc::Frontend* frontend) {
         ++zxid_;
         tree::StampSequence(command, static_cast<uint64_t>(zxid_));
         tree::StampTime(command, zxid_);
-        tree->Apply(tree::Zxid(zxid_), batch.view(range), origin(), frontend);
+        tree->Apply(tree::Zxid(zxid_), batch.view(range), proposer(), frontend);
       }
     }
   }

@@ -21,13 +21,13 @@ namespace quorate::fuzz {
 class TreeService final : public rpc::Service {
  public:
   rpc::GuardedTree::ReadGuard ReadTree() const override { return tree_.Read(); }
-  tree::Origin origin() const override { return {1, 1}; }
+  tree::Proposer proposer() const override { return {1, 1}; }
   void Submit(rpc::CommandBatch batch) override { batches_.push_back(std::move(batch)); }
   uint32_t version_in_force() const override { return consensus::kVersionNewest; }
   bool congested() const override { return false; }
   bool refuses_data() const override { return false; }
-  void Sync(uint32_t origin_tag, uint64_t sync_id) override {
-    syncs_.emplace_back(origin_tag, sync_id);
+  void Sync(uint32_t proposer_tag, uint64_t sync_id) override {
+    syncs_.emplace_back(proposer_tag, sync_id);
   }
   void Touch(std::vector<int64_t>) override {}
   rpc::ServerStatus status() const override { return status_; }

@@ -74,7 +74,7 @@ void AddBackup(const Corpus& corpus) {
 
 void AddCommands(const Corpus& corpus) {
   const tree::SessionId session(0x0100000000000001);
-  tree::CommandHeader header{.origin = {1, 1}, .session = session};
+  tree::CommandHeader header{.proposer = {1, 1}, .session = session};
   header.kind = tree::CommandKind::kCreateSession;
   std::string create;
   tree::AppendCreateSession(header, 10'000, std::string(tree::kPasswordBytes, 'p'), &create);

@@ -415,8 +415,8 @@ void Process::OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid
 
 void Process::OnBatchApplied() { front_->OnBatchApplied(); }
 
-void Process::OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) {
-  front_->OnSyncDone(origin_tag, sync_id, zxid);
+void Process::OnSyncDone(uint32_t proposer_tag, uint64_t sync_id, tree::Zxid zxid) {
+  front_->OnSyncDone(proposer_tag, sync_id, zxid);
 }
 
 void Process::OnEntryApplied(const consensus::Entry& entry, const tree::Tree& tree) {

@@ -101,7 +101,7 @@ class Process : public rpc::ReplicaHost,
   void OnSessionClosed(tree::SessionId session, tree::Zxid zxid) override;
   void OnResult(tree::ApplyResult result) override;
   void OnBatchApplied() override;
-  void OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) override;
+  void OnSyncDone(uint32_t proposer_tag, uint64_t sync_id, tree::Zxid zxid) override;
 
   // rpc::ApplyObserver
   void OnEntryApplied(const consensus::Entry& entry, const tree::Tree& tree) override;

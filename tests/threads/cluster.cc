@@ -145,8 +145,8 @@ class SlowFrontend final : public rpc::Frontend {
   }
   std::vector<int64_t> HeldUpSessions() override { return frontends_.HeldUpSessions(); }
   void OnBatchApplied() override { frontends_.OnBatchApplied(); }
-  void OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) override {
-    frontends_.OnSyncDone(origin_tag, sync_id, zxid);
+  void OnSyncDone(uint32_t proposer_tag, uint64_t sync_id, tree::Zxid zxid) override {
+    frontends_.OnSyncDone(proposer_tag, sync_id, zxid);
   }
 
  private:

@@ -146,9 +146,9 @@ class EntryFacts {
     (*facts)["kind"] = NameOf(header.kind);
     (*facts)["time_ms"] = header.time_ms;
     (*facts)["session"] = HexNumber(static_cast<uint64_t>(header.session.value()));
-    (*facts)["origin"] = {{"member", header.origin.member},
-                          {"incarnation", header.origin.incarnation},
-                          {"sequence", header.sequence}};
+    (*facts)["proposer"] = {{"member", header.proposer.member},
+                            {"incarnation", header.proposer.incarnation},
+                            {"sequence", header.sequence}};
     switch (header.kind) {
       case CommandKind::kCreateSession:
       case CommandKind::kAttachSession:

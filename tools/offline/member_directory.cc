@@ -163,7 +163,7 @@ absl::Status MemberDirectoryWriter::CheckHead(std::string_view key, std::string_
   if (head->zxid != rpc::ZxidOf(meta_.index) || head->digest != digest_) {
     return absl::InvalidArgumentError("the head is of another zxid or digest than was said");
   }
-  for (const auto& [member, last] : head->origins) {
+  for (const auto& [member, last] : head->proposers) {
     last_incarnation_ = std::max(last_incarnation_, last.incarnation);
   }
   return absl::OkStatus();

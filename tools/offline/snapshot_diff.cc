@@ -34,12 +34,12 @@ Subject SubjectOf(const tree::HeadRecord& head) {
                    {"digest", HexNumber(head.digest)},
                    {"znodes", absl::StrCat(head.nodes)},
                    {"sessions", absl::StrCat(head.sessions)}};
-  std::string origins;
-  for (const auto& [member, last] : head.origins) {
-    absl::StrAppend(&origins, origins.empty() ? "" : ", ", "member ", member, " start ",
+  std::string proposers;
+  for (const auto& [member, last] : head.proposers) {
+    absl::StrAppend(&proposers, proposers.empty() ? "" : ", ", "member ", member, " start ",
                     last.incarnation, " number ", last.sequence);
   }
-  subject.facts.emplace_back("last writes", origins);
+  subject.facts.emplace_back("last writes", proposers);
   return subject;
 }
 

@@ -105,9 +105,9 @@ class Dumper {
     if (options_.json) {
       ordered_json one = {{"zxid", HexOf(head.zxid.value())}, {"time_ms", head.time_ms},
                           {"digest", HexNumber(head.digest)}, {"znodes", head.nodes},
-                          {"sessions", head.sessions},        {"origins", ordered_json::array()}};
-      for (const auto& [member, last] : head.origins) {
-        one["origins"].push_back(
+                          {"sessions", head.sessions},        {"proposers", ordered_json::array()}};
+      for (const auto& [member, last] : head.proposers) {
+        one["proposers"].push_back(
             {{"member", member}, {"incarnation", last.incarnation}, {"sequence", last.sequence}});
       }
       one["cluster_id"] = Hex(source.cluster_id);
@@ -126,7 +126,7 @@ class Dumper {
     if (!source.observers.empty()) out_ << ", observers";
     for (uint64_t observer : source.observers) out_ << " " << observer;
     out_ << "\n";
-    for (const auto& [member, last] : head.origins) {
+    for (const auto& [member, last] : head.proposers) {
       out_ << "last write of member " << member << ": number " << last.sequence << " of its start "
            << last.incarnation << "\n";
     }

@@ -10,9 +10,9 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "tools/zookeeper/session_password.h"
+#include "tree/dedup_table.h"
 #include "tree/digest.h"
 #include "tree/node_kind.h"
-#include "tree/origins.h"
 #include "tree/record.h"
 #include "tree/snapshot.h"
 
@@ -142,7 +142,7 @@ void Importer::AddUp() {
   summary_.nodes = nodes_.size();
   summary_.sessions = data_tree_->sessions().size();
   summary_.time_ms = data_tree_->time_ms();
-  summary_.digest = tree::HashTime(summary_.time_ms) + tree::OriginTable().Hash();
+  summary_.digest = tree::HashTime(summary_.time_ms) + tree::DedupTable().Hash();
   for (const auto& [id, timeout_ms] : data_tree_->sessions()) {
     summary_.digest += SessionOf(id, timeout_ms).Hash();
   }

@@ -61,7 +61,7 @@ absl::Status ApplyLog(const consensus::LogExamination& log, tree::Tree* tree, Pr
       if (applied = CheckEntry(entry); !applied.ok()) return;
       progress->Update([&] { return absl::StrCat("applied the log up to ", zxid.value()); });
       if (entry.kind == consensus::EntryKind::kCommand) {
-        tree->Apply(zxid, entry.payload, tree::Origin{}, &listener);
+        tree->Apply(zxid, entry.payload, tree::Proposer{}, &listener);
       } else {
         tree->Skip(zxid);
       }

@@ -240,8 +240,8 @@ absl::Status Call::BeginWrite(const Operations& operations) {
   asked_ = KindsOf(request);
   tree::CommandHeader header;
   header.kind = tree::CommandKind::kRequest;
-  header.origin = service.origin();
-  header.origin_tag = tag();
+  header.proposer = service.proposer();
+  header.proposer_tag = tag();
   std::string& to = loop_->command_bytes();
   const size_t offset = to.size();
   tree::AppendRequest(header, request, &to);

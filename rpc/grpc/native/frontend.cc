@@ -53,7 +53,7 @@ uint32_t NativeFrontend::NewTag(size_t loop) {
 }
 
 tree::SessionId NativeFrontend::NewSessionId() {
-  return DrawSessionId(service_->origin().member, random_);
+  return DrawSessionId(service_->proposer().member, random_);
 }
 
 // --- What was applied ----------------------------------------------------------------------------
@@ -97,7 +97,7 @@ void NativeFrontend::OnSessionClosed(tree::SessionId session, tree::Zxid) {
 }
 
 void NativeFrontend::OnResult(tree::ApplyResult result) {
-  const uint32_t tag = result.header.origin_tag;
+  const uint32_t tag = result.header.proposer_tag;
   const tree::CommandKind kind = result.header.kind;
   if ((kind == tree::CommandKind::kCreateSession || kind == tree::CommandKind::kAttachSession) &&
       result.error == tree::ErrorCode::kOk) {
@@ -138,8 +138,8 @@ void NativeFrontend::OnBatchApplied() {
   for (StreamLoop* loop : loops_) loop->Wake();
 }
 
-void NativeFrontend::OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid) {
-  StreamLoop& loop = LoopOf(origin_tag);
+void NativeFrontend::OnSyncDone(uint32_t proposer_tag, uint64_t sync_id, tree::Zxid) {
+  StreamLoop& loop = LoopOf(proposer_tag);
   loop.Push(StreamLoop::BarrierDone{sync_id});
   loop.Wake();
 }

@@ -49,7 +49,7 @@ class NativeFrontend : public Frontend {
   std::vector<int64_t> HeldUpSessions() override;
   WatchTotals watch_totals() const override;
   void OnBatchApplied() override;
-  void OnSyncDone(uint32_t origin_tag, uint64_t sync_id, tree::Zxid zxid) override;
+  void OnSyncDone(uint32_t proposer_tag, uint64_t sync_id, tree::Zxid zxid) override;
 
   // --- For the loops -----------------------------------------------------------------------------
   // Returns the loop's number. It must outlive all other calls.

@@ -46,7 +46,7 @@ class ApplyingService final : public Service {
   }
 
   GuardedTree::ReadGuard ReadTree() const override { return tree_.Read(); }
-  tree::Origin origin() const override { return {3, 5}; }
+  tree::Proposer proposer() const override { return {3, 5}; }
   void Submit(CommandBatch batch) override {
     MutexLock lock(&queue_mutex_);
     batches_.push_back(std::move(batch));
@@ -55,9 +55,9 @@ class ApplyingService final : public Service {
   uint32_t version_in_force() const override { return tree::kVersionNumbered; }
   bool congested() const override { return false; }
   bool refuses_data() const override { return false; }
-  void Sync(uint32_t origin_tag, uint64_t sync_id) override {
+  void Sync(uint32_t proposer_tag, uint64_t sync_id) override {
     MutexLock lock(&queue_mutex_);
-    syncs_.emplace_back(origin_tag, sync_id);
+    syncs_.emplace_back(proposer_tag, sync_id);
     changed_.notify_one();
   }
   void Touch(std::vector<int64_t>) override {}
@@ -92,7 +92,7 @@ class ApplyingService final : public Service {
     for (const CommandBatch::Range& range : batch->commands) {
       tree::StampSequence(batch->bytes->data() + range.offset, ++sequence_);
       tree::StampTime(batch->bytes->data() + range.offset, zk::kStartMs);
-      tree->Apply(tree::Zxid(static_cast<int64_t>(sequence_)), batch->view(range), origin(),
+      tree->Apply(tree::Zxid(static_cast<int64_t>(sequence_)), batch->view(range), proposer(),
                   frontend_);
     }
   }

@@ -183,7 +183,7 @@ void SessionStream::SendOpened() {
   v1::SessionOpened opened;
   opened.set_session_id(session_.value());
   opened.set_timeout_ms(timeout_ms_);
-  opened.set_member(loop_->frontend().service().origin().member);
+  opened.set_member(loop_->frontend().service().proposer().member);
   opened.set_last_sequence(info.last_sequence);
   AppendField(v1::SessionResponse::kOpenedFieldNumber, opened, outbox().Open());
   outbox().Close();
@@ -223,8 +223,8 @@ absl::Status SessionStream::CheckTime(std::chrono::steady_clock::time_point now,
 tree::CommandHeader SessionStream::Header(tree::CommandKind kind) const {
   tree::CommandHeader header;
   header.kind = kind;
-  header.origin = loop_->frontend().service().origin();
-  header.origin_tag = tag();
+  header.proposer = loop_->frontend().service().proposer();
+  header.proposer_tag = tag();
   header.session = session_;
   header.attach_zxid = attach_zxid_;
   return header;

@@ -328,7 +328,7 @@ TEST_CASE("who has no session learns that in time") {
     tree::SessionInfo info;
     REQUIRE(f.service.ReadTree()->FindSession(header.session, &info));
     header.attach_zxid = info.attach_zxid;
-    header.origin = f.service.origin();
+    header.proposer = f.service.proposer();
     tree::AppendCloseSession(header, batch.bytes.get());
     batch.commands.push_back({0, batch.bytes->size()});
     f.service.Submit(std::move(batch));

@@ -371,7 +371,7 @@ void StreamLoop::HandleItem(Item& item) {
     FinishIfBad(*client, function(*client->stream));
   };
   if (auto* result = std::get_if<tree::ApplyResult>(&item)) {
-    tell(result->header.origin_tag,
+    tell(result->header.proposer_tag,
          [&](Stream& stream) { return stream.OnResult(std::move(*result)); });
   } else if (auto* event = std::get_if<EventItem>(&item)) {
     tell(event->tag, [&](Stream& stream) {

@@ -96,7 +96,7 @@ class Front {
     request.ops.push_back(tree::MakeCreate("/long", data));
     CommandBatch batch;
     tree::CommandHeader header;
-    header.origin = {1, 1};  // another server
+    header.proposer = {1, 1};  // another server
     tree::AppendRequest(header, request, batch.bytes.get());
     batch.commands.push_back({0, batch.bytes->size()});
     service.Submit(std::move(batch));

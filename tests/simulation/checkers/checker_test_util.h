@@ -87,7 +87,7 @@ class Script {
     tree::CommandHeader header = Header(
         expire ? tree::CommandKind::kExpireSession : tree::CommandKind::kCloseSession, session);
     if (expire) {
-      header.origin = {};
+      header.proposer = {};
       header.sequence = 0;
     }
     std::string command;
@@ -145,7 +145,7 @@ class Script {
   tree::CommandHeader Header(tree::CommandKind kind, int64_t session) {
     tree::CommandHeader header;
     header.kind = kind;
-    header.origin = {1, 1};
+    header.proposer = {1, 1};
     header.sequence = kind == tree::CommandKind::kExpireSession ? 0 : ++sequence_;
     header.time_ms = world.now_us() / 1000;
     header.session = tree::SessionId(session);

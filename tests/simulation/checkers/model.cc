@@ -205,12 +205,12 @@ Model::Applied Model::Apply(const consensus::Entry& entry) {
 
 // Each server numbers its commands 1, 2, 3, ... in each of its incarnations.
 bool Model::Counts(const tree::CommandHeader& header) {
-  if (header.origin.member == 0) return true;
-  Origin& last = origins_[header.origin.member];
-  if (header.origin.incarnation < last.incarnation) return false;
-  const bool same = header.origin.incarnation == last.incarnation;
+  if (header.proposer.member == 0) return true;
+  Proposer& last = dedup_table_[header.proposer.member];
+  if (header.proposer.incarnation < last.incarnation) return false;
+  const bool same = header.proposer.incarnation == last.incarnation;
   if (header.sequence != (same ? last.sequence + 1 : 1)) return false;
-  last = {header.origin.incarnation, header.sequence};
+  last = {header.proposer.incarnation, header.sequence};
   return true;
 }
 

@@ -137,11 +137,11 @@ class Model {
   std::map<std::pair<std::string, Table>, std::vector<Change>> changes_;
   std::map<int64_t, Session> sessions_;
   std::map<int64_t, EndedSession> ended_;
-  struct Origin {
+  struct Proposer {
     uint64_t incarnation = 0;
     uint64_t sequence = 0;
   };
-  std::map<uint16_t, Origin> origins_;
+  std::map<uint16_t, Proposer> dedup_table_;
   // Of the request that is being applied.
   std::vector<std::string> changed_paths_;
   std::vector<std::pair<std::string, Table>> told_;

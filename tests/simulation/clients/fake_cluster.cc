@@ -55,7 +55,7 @@ struct FakeCluster::Connection {
   std::deque<Pending> pipeline;
 };
 
-// One server. Its connections are known by their ids, which serve as origin tags.
+// One server. Its connections are known by their ids, which serve as proposer tags.
 class FakeCluster::Member : public tree::ApplyListener {
  public:
   Member(FakeCluster* cluster, size_t number) : cluster_(cluster), number_(number) {}
@@ -63,14 +63,14 @@ class FakeCluster::Member : public tree::ApplyListener {
   const tree::Tree& tree() const { return tree_; }
   size_t applied() const { return static_cast<size_t>(tree_.last_zxid().value()); }
   uint64_t NextSequence() { return ++sequence_; }
-  tree::Origin origin() const { return {static_cast<uint16_t>(number_ + 1), 1}; }
+  tree::Proposer proposer() const { return {static_cast<uint16_t>(number_ + 1), 1}; }
 
   void Apply(const consensus::Entry& entry) {
     const tree::Zxid zxid(static_cast<int64_t>(entry.index.value()));
     if (entry.kind != consensus::EntryKind::kCommand || cluster_->Lies(Lie::kTwoTrees)) {
       tree_.Skip(zxid);
     } else {
-      tree_.Apply(zxid, entry.payload.view(), origin(), this);
+      tree_.Apply(zxid, entry.payload.view(), proposer(), this);
     }
     for (auto& [id, connection] : MyConnections()) {
       StartMore(*connection);
@@ -114,8 +114,8 @@ class FakeCluster::Member : public tree::ApplyListener {
   tree::CommandHeader Header(const Connection& connection, tree::CommandKind kind) const {
     tree::CommandHeader header;
     header.kind = kind;
-    header.origin = origin();
-    header.origin_tag = static_cast<uint32_t>(connection.id);
+    header.proposer = proposer();
+    header.proposer_tag = static_cast<uint32_t>(connection.id);
     header.session = tree::SessionId(connection.session);
     header.attach_zxid = connection.attach_zxid;
     return header;
@@ -400,7 +400,7 @@ class FakeCluster::Member : public tree::ApplyListener {
   }
 
   void OnResult(tree::ApplyResult result) override {
-    Connection* connection = Find(result.header.origin_tag);
+    Connection* connection = Find(result.header.proposer_tag);
     if (connection == nullptr || !connection->open) return;
     if (result.header.kind == tree::CommandKind::kCreateSession ||
         result.header.kind == tree::CommandKind::kAttachSession) {

@@ -15,7 +15,7 @@ namespace quorate::tree {
 // Nobody's commands carry this: they have no sequence and are always applied.
 inline constexpr uint16_t kNoMember = 0;
 
-class OriginTable {
+class DedupTable {
  public:
   struct Last {
     uint64_t incarnation = 0;
@@ -23,10 +23,10 @@ class OriginTable {
   };
   using Map = std::map<uint16_t, Last>;
 
-  // Whether the command is nobody's, or else the next of its origin: one more than the last of its
-  // incarnation, or number 1 of a greater one. Then it is its origin's last from now on. `*digest`
-  // follows the table.
-  bool Accept(const Origin& origin, uint64_t sequence, uint64_t* digest);
+  // Whether the command is nobody's, or else the next of its proposer: one more than the last of
+  // its incarnation, or number 1 of a greater one. Then it is its proposer's last from now on.
+  // `*digest` follows the table.
+  bool Accept(const Proposer& proposer, uint64_t sequence, uint64_t* digest);
 
   // Ascending by member.
   const Map& all() const { return last_; }
