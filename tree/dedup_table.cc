@@ -1,14 +1,14 @@
 #include "tree/dedup_table.h"
 
 #include "base/assert.h"
-#include "base/planted_fault.h"
+#include "base/seeded_bug.h"
 #include "tree/digest.h"
 
 namespace quorate::tree {
 
 bool DedupTable::Accept(const Proposer& proposer, uint64_t sequence, uint64_t* digest) {
   ASSERT(digest != nullptr);
-  if (proposer.member == kNoMember || PlantedFault("duplicates are applied")) return true;
+  if (proposer.member == kNoMember || SeededBug("duplicates are applied")) return true;
   const auto found = last_.find(proposer.member);
   if (found == last_.end()) {
     if (sequence != 1) return false;

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
-#include "base/planted_fault.h"
+#include "base/seeded_bug.h"
 #include "base/strings.h"
 #include "tree/digest.h"
 #include "tree/record.h"
@@ -282,7 +282,7 @@ absl::StatusOr<std::unique_ptr<Tree>> TreeLoader::Finish(Zxid zxid, uint64_t dig
   const absl::Status whole = CheckWhole(zxid, digest);
   const std::unique_ptr<State> state = std::move(state_);
   if (!whole.ok()) return whole;
-  if (PlantedFault("a snapshot lacks the last commands of servers")) {
+  if (SeededBug("a snapshot lacks the last commands of servers")) {
     state->impl->totals_.digest -= state->impl->dedup_table_.Hash();
     state->impl->dedup_table_.Restore({});
   }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/assert.h"
-#include "base/planted_fault.h"
+#include "base/seeded_bug.h"
 #include "tree/answers.h"
 #include "tree/limits.h"
 #include "tree/tree_impl.h"
@@ -66,7 +66,7 @@ ErrorCode Tree::Impl::CheckSequence(const Session& session, uint64_t sequence,
                                     ApplyResult* result) {
   if (sequence <= session.acknowledged()) return ErrorCode::kAlreadyAcknowledged;
   if (sequence <= session.last_sequence()) {
-    if (PlantedFault("a repeated write is made again")) return ErrorCode::kOk;
+    if (SeededBug("a repeated write is made again")) return ErrorCode::kOk;
     result->repeated = true;
     const bool decoded = DecodeAnswer(session.answers->Find(sequence), &result->zxid, &result->ops);
     ASSERT(decoded, "what was kept is an answer");

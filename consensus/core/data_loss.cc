@@ -82,7 +82,7 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "base/planted_fault.h"
+#include "base/seeded_bug.h"
 #include "consensus/core/raft_impl.h"
 
 namespace quorate::consensus {
@@ -126,8 +126,8 @@ void Raft::Impl::SetMemberState(MemberState member_state) {
 void Raft::Impl::NoteCluster() {
   if (member_state_ != MemberState::kNew) return;
   if (role() != Role::kFollower) BecomeFollower(term_, kNoMember);
-  SetMemberState(PlantedFault("a lost disk counts at once") ? MemberState::kNormal
-                                                            : MemberState::kRecovering);
+  SetMemberState(SeededBug("a lost disk counts at once") ? MemberState::kNormal
+                                                         : MemberState::kRecovering);
 }
 
 bool Raft::Impl::LeaderMarksRecovery() const {
@@ -240,7 +240,7 @@ void Raft::Impl::Suspect(MemberId from, uint64_t known_directory_epoch) {
     if (found != suspicions_.end()) suspicions_.erase(found);
     return;
   }
-  if (PlantedFault("one answer ends a member")) later_directory_epoch_ = known_directory_epoch;
+  if (SeededBug("one answer ends a member")) later_directory_epoch_ = known_directory_epoch;
   if (found == suspicions_.end()) {
     suspicions_.emplace(from, Suspicion{});
     return;
@@ -301,7 +301,7 @@ bool Raft::Impl::AdmitOtherDirectoryEpoch(const Message& message, const Peer& pe
     Send(message.from, DirectoryEpochResponse{message.directory_epoch, peer.directory_epoch});
     return false;
   }
-  if (IsAlive(peer) && !PlantedFault("a stray message displaces a member")) {
+  if (IsAlive(peer) && !SeededBug("a stray message displaces a member")) {
     // Whichever of the two gets the answer: an older program would take it for something else.
     if (std::min(message.version, peer.version) >= kVersionMembershipInLog) {
       Send(message.from, DirectoryEpochResponse{message.directory_epoch, kDirectoryEpochInUse});

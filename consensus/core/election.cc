@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "base/planted_fault.h"
+#include "base/seeded_bug.h"
 #include "consensus/core/describe.h"
 #include "consensus/core/raft_impl.h"
 
@@ -156,7 +156,7 @@ void Raft::Impl::BecomeLeader() {
 
 bool Raft::Impl::HasQuorum() const {
   ASSERT(role() == Role::kLeader);
-  if (PlantedFault("no check-quorum")) return true;
+  if (SeededBug("no check-quorum")) return true;
   return quorum().Has([this](MemberId member) {
     if (member == options_.self) return true;
     const Progress* progress = FindProgress(member);
@@ -281,7 +281,7 @@ void Raft::Impl::HandleVoteRequest(const Message& message, const VoteRequest& re
   if (request.last_index > Index{0}) NoteCluster();
   // A member that was cut off must not depose a leader which others hear (thesis 4.2.3).
   if (term > term_ && HearsFromLeader() && !request.leadership_transfer &&
-      !PlantedFault("no pre-vote")) {
+      !SeededBug("no pre-vote")) {
     return;
   }
   const bool founds = request.founding || (request.last_index == Index{0} && !message.voting);
@@ -292,7 +292,7 @@ void Raft::Impl::HandleVoteRequest(const Message& message, const VoteRequest& re
   }
   if (term > term_ && !request.pre_vote) BecomeFollower(term, kNoMember);
   const bool up_to_date = std::pair(request.last_term, request.last_index) >= LastPosition() ||
-                          PlantedFault("votes for a shorter log");
+                          SeededBug("votes for a shorter log");
   const bool may_vote =
       member_state_ == MemberState::kNormal ||
       (member_state_ == MemberState::kNew && (request.pre_vote || request.founding));

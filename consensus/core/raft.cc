@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "base/planted_fault.h"
+#include "base/seeded_bug.h"
 #include "consensus/core/describe.h"
 #include "consensus/core/limits.h"
 #include "consensus/core/membership.h"
@@ -394,7 +394,7 @@ void Raft::Impl::TickRole() {
     return;
   }
   if (election_elapsed_ < election_timeout_) return;
-  if (MayCampaign() && member_state_ == MemberState::kNormal && PlantedFault("no pre-vote")) {
+  if (MayCampaign() && member_state_ == MemberState::kNormal && SeededBug("no pre-vote")) {
     Campaign(false, false);
   } else if (MayCampaign()) {
     StartPreVote(false);

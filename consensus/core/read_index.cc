@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "base/planted_fault.h"
+#include "base/seeded_bug.h"
 #include "consensus/core/limits.h"
 #include "consensus/core/raft_impl.h"
 
@@ -40,15 +40,15 @@ void Raft::Impl::ReadIndex(uint64_t request_id) {
 bool Raft::Impl::ReadRoundDue(const LeaderRole& leader) const {
   // Until an entry of its term is committed, a leader may not know the newest commit index.
   return !leader.waiting.empty() && leader.confirming.empty() &&
-         (IsEstablished(leader) || PlantedFault(kReadsTooEarly));
+         (IsEstablished(leader) || SeededBug(kReadsTooEarly));
 }
 
 void Raft::Impl::StartReadRound(LeaderRole* leader) {
-  ASSERT(IsEstablished(*leader) || PlantedFault(kReadsTooEarly));
+  ASSERT(IsEstablished(*leader) || SeededBug(kReadsTooEarly));
   ASSERT(!leader->waiting.empty());
   ++leader->round;
   leader->confirming.push_back({leader->round, commit_, std::exchange(leader->waiting, {})});
-  if (PlantedFault("read without a quorum")) ConfirmReads(leader);
+  if (SeededBug("read without a quorum")) ConfirmReads(leader);
 }
 
 void Raft::Impl::SendHeartbeats(LeaderRole* leader) {
@@ -63,7 +63,7 @@ void Raft::Impl::SendHeartbeats(LeaderRole* leader) {
 void Raft::Impl::ConfirmReads(LeaderRole* leader) {
   if (leader->confirming.empty()) return;
   const ReadRound confirmed = quorum().Reached([&](MemberId member) {
-    if (member == options_.self || PlantedFault("read without a quorum")) return leader->round;
+    if (member == options_.self || SeededBug("read without a quorum")) return leader->round;
     const Progress* progress = FindProgress(member);
     return CountsForQuorum(progress) ? progress->read_round() : ReadRound{0};
   });
@@ -121,7 +121,7 @@ void Raft::Impl::Handle(MemberId from, const Heartbeat& heartbeat) {
     // (data_loss.cc), or another directory did it, and then the log may hold other entries in those
     // places: only what an AppendRequest has compared is committed.
     const Index held =
-        PlantedFault("a heartbeat commits what was not matched") ? last_index() : follower.matched;
+        SeededBug("a heartbeat commits what was not matched") ? last_index() : follower.matched;
     const Index commit = std::min(heartbeat.commit, held);
     if (commit > commit_) CommitTo(commit);
     // The leader compares the logs when it learns that this member has not done so.

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "base/planted_fault.h"
+#include "base/seeded_bug.h"
 #include "consensus/core/describe.h"
 #include "consensus/core/limits.h"
 #include "consensus/core/raft_impl.h"
@@ -37,7 +37,7 @@ void Raft::Impl::TruncateLog(Index index) {
   sizes_.TruncateAfter(index);
   cache_.TruncateAfter(index);
   membership_changed_ |= memberships_.newest_index() > index;
-  if (!PlantedFault("membership stays after truncation")) memberships_.TruncateAfter(index);
+  if (!SeededBug("membership stays after truncation")) memberships_.TruncateAfter(index);
   versions_.TruncateAfter(index);
   durability_.Truncated(index);
 }
@@ -54,7 +54,7 @@ Index Raft::Impl::ReachedWith(Index own) const {
     const Progress* progress = FindProgress(member);
     return CountsForQuorum(progress) ? progress->match() : Index{0};
   };
-  if (PlantedFault("one majority of a joint membership")) {
+  if (SeededBug("one majority of a joint membership")) {
     Membership one = membership();
     one.outgoing.clear();
     return Quorum(one).Reached(reached);
@@ -74,16 +74,16 @@ bool Raft::Impl::PersistWaits() const {
 void Raft::Impl::CommitByCounting() {
   ASSERT(role() == Role::kLeader);
   const Index index = ReachedWith(
-      PlantedFault("the leader counts what is not durable") ? last_index() : durable_index());
+      SeededBug("the leader counts what is not durable") ? last_index() : durable_index());
   // Entries of earlier terms are committed only along with one of this term (paper 5.4.2).
   if (index > commit_ &&
-      (terms_.TermAt(index) == term_ || PlantedFault("an earlier term is committed by counting"))) {
+      (terms_.TermAt(index) == term_ || SeededBug("an earlier term is committed by counting"))) {
     CommitTo(index);
   }
 }
 
 void Raft::Impl::TrimCache() {
-  if (PlantedFault("nothing leaves memory")) return;
+  if (SeededBug("nothing leaves memory")) return;
   cache_.Trim(std::min(durable_index(), applied_), options_.cached_bytes_max);
   // A state machine that falls this far behind reads from the log, and so does a leader that does
   // not know how much of a long log is committed; memory stays bounded.
@@ -172,8 +172,7 @@ void Raft::Impl::Handle(MemberId from, AppendRequest& request) {
   if (!request.commit_news || received > follower.matched) follower.ack_due = true;
   follower.matched = std::max(follower.matched, received);
   // Beyond what this request covers the log may differ from the leader's.
-  const Index told =
-      PlantedFault("a follower commits what it receives") ? received : request.commit;
+  const Index told = SeededBug("a follower commits what it receives") ? received : request.commit;
   if (const Index commit = std::min(told, received); commit > commit_) CommitTo(commit);
   ASSERT(follower.matched <= last_index());
 }

@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "base/planted_fault.h"
+#include "base/seeded_bug.h"
 #include "consensus/core/limits.h"
 #include "consensus/core/raft_impl.h"
 
@@ -101,7 +101,7 @@ void Raft::Impl::Compact() {
   if (active_version() < kVersionMembership) return;
   const auto stall_ticks = static_cast<uint64_t>(SnapshotStallTicks());
   if (former_hold_ && now_ticks_ - former_hold_->ended_ticks >= stall_ticks) former_hold_.reset();
-  const Index target = PlantedFault("compaction past the checkpoint")
+  const Index target = SeededBug("compaction past the checkpoint")
                            ? std::min(applied_, durable_index())
                            : CompactionTarget();
   if (target < base_index() + options_.compaction_step_entries) return;
@@ -333,7 +333,7 @@ void Raft::Impl::AbandonStaging() {
 
 void Raft::Impl::TickStaging() {
   if (!staging_ || ++staging_->ticks_since_chunk < SnapshotStallTicks()) return;
-  if (!PlantedFault("a staging is never given back")) AbandonStaging();
+  if (!SeededBug("a staging is never given back")) AbandonStaging();
 }
 
 void Raft::Impl::SnapshotWritten(Index index, uint64_t next_offset) {

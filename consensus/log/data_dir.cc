@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/assert.h"
-#include "base/planted_fault.h"
+#include "base/seeded_bug.h"
 #include "base/strings.h"
 #include "consensus/core/membership.h"
 #include "consensus/log/file_names.h"
@@ -114,7 +114,7 @@ class DataDir::Impl {
   absl::StatusOr<Membership> SettleMembership(const Membership& configured,
                                               const std::optional<SnapshotMeta>& checkpoint) {
     ASSERT(!configured.joint());
-    if (PlantedFault("voters are taken from the file")) return configured;
+    if (SeededBug("voters are taken from the file")) return configured;
     const std::vector<Membership> logged = LoggedMemberships(checkpoint);
     if (!logged.empty()) {
       // Newest first.

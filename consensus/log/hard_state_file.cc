@@ -7,7 +7,7 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "base/crc32c.h"
-#include "base/planted_fault.h"
+#include "base/seeded_bug.h"
 #include "base/strings.h"
 #include "consensus/log/segment.h"
 
@@ -134,7 +134,7 @@ absl::Status HardStateFile::Recover() {
   next_sequence_ = newest->sequence + 1;
   if (PlaceOf(next_sequence_) == found->newest_place) ++next_sequence_;
   Content content = newest->content;
-  if (PlantedFault("a start forgets the vote")) content.state.vote = kNoMember;
+  if (SeededBug("a start forgets the vote")) content.state.vote = kNoMember;
   return Write(content);
 }
 

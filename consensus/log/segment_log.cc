@@ -32,7 +32,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
 #include "base/mutex.h"
-#include "base/planted_fault.h"
+#include "base/seeded_bug.h"
 #include "base/strings.h"
 #include "consensus/core/limits.h"
 #include "consensus/log/out_of_descriptors.h"
@@ -443,7 +443,7 @@ class SegmentLog::Impl {
 
   // From any thread.
   absl::Status SyncDirectoryNow() {
-    if (PlantedFault("the directory is not synced")) return absl::OkStatus();
+    if (SeededBug("the directory is not synced")) return absl::OkStatus();
     return env_.SyncDirectory(path_);
   }
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "base/planted_fault.h"
+#include "base/seeded_bug.h"
 #include "base/thread.h"
 #include "consensus/core/membership.h"
 
@@ -113,7 +113,7 @@ void Node::Stop() {
 }
 
 void Node::Deliver(std::vector<Message> messages) {
-  if (PlantedFault("messages are stepped where they arrive")) {
+  if (SeededBug("messages are stepped where they arrive")) {
     on_node_.Enter();
     return HandleEvent(messages);
   }
@@ -568,7 +568,7 @@ absl::Status Node::Include(const LogBatch& batch, HardStateChange* change) {
 }
 
 absl::Status Node::WriteHardState(const HardStateChange& change) {
-  if (!change.changed || PlantedFault("vote not persisted")) return absl::OkStatus();
+  if (!change.changed || SeededBug("vote not persisted")) return absl::OkStatus();
   return data_dir_->WriteHardState(change.state, change.durable);
 }
 
@@ -591,7 +591,7 @@ absl::Status Node::Persist(std::vector<LogBatch>& batches, std::vector<LogBatch>
     bind_cluster_id |= batch.bind_cluster_id;
   }
   if (!status.ok() && !absl::IsResourceExhausted(status)) return status;
-  if (!PlantedFault("acknowledged before the sync")) {
+  if (!SeededBug("acknowledged before the sync")) {
     if (absl::Status s = log.Sync(); !s.ok()) return s;
   }
   const auto rest = batches.begin() + static_cast<ptrdiff_t>(written);
@@ -736,7 +736,7 @@ void Node::BeginCheckpoint() {
   apply_.bytes_since_checkpoint = 0;
   shared_.checkpoint_unfinished.store(true, std::memory_order_release);
   SnapshotMeta meta = apply_.applied;
-  if (PlantedFault("a snapshot has the wrong term")) meta.term = Term{1};
+  if (SeededBug("a snapshot has the wrong term")) meta.term = Term{1};
   checkpoints_->Begin(meta);
   checkpoint_work_.Push(FinishCheckpoint{apply_.applied.index});
 }

@@ -23,7 +23,7 @@
 
 #include "base/assert.h"
 #include "base/mutex.h"
-#include "base/planted_fault.h"
+#include "base/seeded_bug.h"
 #include "base/thread.h"
 #include "consensus/log/fault_env.h"
 #include "consensus/runtime/batch_queue.h"
@@ -471,7 +471,7 @@ void Disturb(Cluster* cluster) {
 }
 
 TEST_CASE("nodes under stress apply the same, and their threads do not race") {
-  if (const char* fault = std::getenv("QUORATE_PLANTED_FAULT")) PlantFault(fault);
+  if (const char* fault = std::getenv("QUORATE_SEEDED_BUG")) SeedBug(fault);
   const uint64_t commands = Commands();
   Cluster cluster;
   std::vector<std::thread> clients;

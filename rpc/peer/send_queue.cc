@@ -7,7 +7,7 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "base/crc32c.h"
-#include "base/planted_fault.h"
+#include "base/seeded_bug.h"
 
 namespace quorate::rpc {
 namespace {
@@ -49,7 +49,7 @@ SendQueue::Lane SendQueue::LaneOf(const consensus::Message& message) {
 }
 
 std::string* SendQueue::RoomIn(Lane lane) {
-  if (lane == Lane::kControl && !PlantedFault("heartbeats wait behind data")) {
+  if (lane == Lane::kControl && !SeededBug("heartbeats wait behind data")) {
     overflowed_ |= control_.size() >= control_bytes_max_;
     return overflowed_ ? nullptr : &control_;
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
-#include "base/planted_fault.h"
+#include "base/seeded_bug.h"
 
 namespace quorate::rpc {
 
@@ -22,7 +22,7 @@ DiskGuard::Actions DiskGuard::Tick(const View& view) {
   ASSERT(view.membership != nullptr);
   ++now_ticks_;
   std::erase_if(heard_, [this](const auto& item) {
-    if (PlantedFault("reports about disks are not forgotten")) return false;
+    if (SeededBug("reports about disks are not forgotten")) return false;
     return now_ticks_ - item.second.ticks > options_.forget_ticks;
   });
   Actions actions;
@@ -37,7 +37,7 @@ DiskGuard::Actions DiskGuard::Tick(const View& view) {
       actions.report_to = {view.leader};
     }
   }
-  if (PlantedFault("writes are refused for no reason") && now_ticks_ % 100 == 0) {
+  if (SeededBug("writes are refused for no reason") && now_ticks_ % 100 == 0) {
     refuses_data_ = true;
   }
   actions.report = {view.own_disk_low, leads && refuses_data_};
@@ -58,7 +58,7 @@ void DiskGuard::Lead(const View& view, Actions* actions) {
     }
   }
   const bool majority = with_room.size() > members.voters.size() / 2 &&
-                        !(any_low && PlantedFault("one full disk counts as a majority"));
+                        !(any_low && SeededBug("one full disk counts as a majority"));
   if (!view.own_disk_low) {
     low_since_ticks_ = -1;
   } else if (low_since_ticks_ < 0) {

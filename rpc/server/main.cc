@@ -21,8 +21,8 @@
 #include "absl/synchronization/mutex.h"
 #include "base/assertion_hook.h"
 #include "base/clock.h"
-#include "base/planted_fault.h"
 #include "base/random.h"
+#include "base/seeded_bug.h"
 #include "rpc/grpc/frontend.h"
 #include "rpc/grpc/grpc_log.h"
 #include "rpc/grpc/native/stack.h"
@@ -209,10 +209,10 @@ absl::Status StartAgain(char** argv) {
   return absl::ErrnoToStatus(errno, "the server ends, and could not start itself again");
 }
 
-// The mistake that a planted build is to make, so that tests with real servers can show that they
-// find it.
-const char* PlantedFaultOfEnvironment() {
-  return quorate::kFaultsArePlanted ? std::getenv("QUORATE_PLANTED_FAULT") : nullptr;
+// The bug that a build with seeded bugs is to have, so that tests with real servers can show that
+// they find it.
+const char* SeededBugOfEnvironment() {
+  return quorate::kBugsAreSeeded ? std::getenv("QUORATE_SEEDED_BUG") : nullptr;
 }
 
 }  // namespace
@@ -241,7 +241,7 @@ int main(int argc, char** argv) {
   const sigset_t blocked = HandledSignals();
   pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
   signal(SIGPIPE, SIG_IGN);
-  if (const char* fault = PlantedFaultOfEnvironment()) quorate::PlantFault(fault);
+  if (const char* fault = SeededBugOfEnvironment()) quorate::SeedBug(fault);
   spdlog::set_pattern(kLogPattern);
   quorate::rpc::ReportUnhandledSystemErrors();
   StartLog();

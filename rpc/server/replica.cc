@@ -8,7 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
-#include "base/planted_fault.h"
+#include "base/seeded_bug.h"
 #include "rpc/server/checkpoint_label.h"
 
 namespace quorate::rpc {
@@ -506,7 +506,7 @@ void Replica::ExpireSessions(int64_t elapsed_ms) {
   // get the same ones again and again, and become slower.
   const bool outstanding = judges_sessions_ && applied_ < expiries_proposed_;
   const int64_t tracked_ms_max =
-      PlantedFault("sessions age in a pause") ? elapsed_ms : TrackedMsMax(options_);
+      SeededBug("sessions age in a pause") ? elapsed_ms : TrackedMsMax(options_);
   const auto expired = tracker_.Advance(std::min<int64_t>(elapsed_ms, tracked_ms_max),
                                         outstanding ? 0 : kExpiriesAtOnceMax);
   if (!judges_sessions_ || expired.empty()) return;

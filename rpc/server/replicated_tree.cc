@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "base/planted_fault.h"
+#include "base/seeded_bug.h"
 #include "tree/limits.h"
 
 namespace quorate::rpc {
@@ -130,10 +130,10 @@ void ReplicatedTree::Replace(std::unique_ptr<tree::Tree> tree, consensus::Term t
   PublishNews();
 }
 
-// The command of the entry; in the wrong order if that is planted.
+// The command of the entry; in the wrong order if that bug is seeded.
 std::string_view ReplicatedTree::CommandOf(std::span<const consensus::Entry> entries,
                                            size_t i) const {
-  if (PlantedFault("entries are applied in the wrong order") && self_.member == 2) {
+  if (SeededBug("entries are applied in the wrong order") && self_.member == 2) {
     const size_t neighbour = i ^ 1;
     if (neighbour < entries.size() && entries[neighbour].kind == consensus::EntryKind::kCommand) {
       i = neighbour;
@@ -154,7 +154,7 @@ void ReplicatedTree::ApplyLocked(std::span<const consensus::Entry> entries, tree
     const consensus::Entry& entry = entries[i];
     const tree::Zxid zxid(static_cast<int64_t>(entry.index.value()));
     const bool forgotten =
-        (PlantedFault("an entry is not applied") || PlantedFault("a tree differs unseen")) &&
+        (SeededBug("an entry is not applied") || SeededBug("a tree differs unseen")) &&
         self_.member == 2 && zxid.value() % 50 == 0;
     if (entry.kind == consensus::EntryKind::kCommand && !forgotten) {
       const std::string_view command = CommandOf(entries, i);
@@ -196,7 +196,7 @@ ReplicatedTree::News ReplicatedTree::TakeNews() {
 
 void ReplicatedTree::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                                  const tree::EventAcls& acls) {
-  if (PlantedFault("the event of a deletion is lost") && type == tree::EventType::kNodeDeleted) {
+  if (SeededBug("the event of a deletion is lost") && type == tree::EventType::kNodeDeleted) {
     return;
   }
   frontend_->OnNodeEvent(type, path, zxid, acls);

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "base/planted_fault.h"
+#include "base/seeded_bug.h"
 
 namespace quorate::rpc {
 
@@ -50,7 +50,7 @@ void SessionTracker::TouchAll() {
 
 std::vector<SessionTracker::Expired> SessionTracker::Advance(int64_t elapsed_ms, size_t max) {
   ASSERT(elapsed_ms >= 0);
-  now_ms_ += PlantedFault("sessions age too fast") ? 3 * elapsed_ms : elapsed_ms;
+  now_ms_ += SeededBug("sessions age too fast") ? 3 * elapsed_ms : elapsed_ms;
   std::vector<Expired> expired;
   while (!buckets_.empty() && buckets_.begin()->first <= now_ms_ && expired.size() < max) {
     std::vector<tree::SessionId>& due = buckets_.begin()->second;

@@ -8,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
-#include "base/planted_fault.h"
+#include "base/seeded_bug.h"
 
 namespace quorate::rpc::zk {
 namespace {
@@ -402,7 +402,7 @@ const tree::Tree& ConnectionLoop::LockTree() {
   if (spent_ >= kNodesPerHold) UnlockTree();
   if (tree_.has_value()) return **tree_;
   tree_.emplace(frontend_->service().ReadTree());
-  if (!PlantedFault("data before its event")) DrainInbox();
+  if (!SeededBug("data before its event")) DrainInbox();
   seen_zxid_ = (*tree_)->last_zxid();
   return **tree_;
 }

@@ -344,7 +344,7 @@ def write(directory):
                      ("workers", f"{len(about['frontends'])} ({', '.join(about['frontends'])}) of {about['clients']} clients"),
                      ("session timeout", f"{about['session_timeout_ms']} ms"),
                      ("workloads", ", ".join(about["workloads"])), ("nemeses", ", ".join(about["nemeses"]) or "none")]
-    configuration += [("planted", value) for value in about["environment"].values()]
+    configuration += [("seeded bug", value) for value in about["environment"].values()]
     configuration += [(f"left out: {name}", why) for name, why in about["left_out"].items()]
     repeat = (f"tests/chaos/run --minutes {about['seconds'] / 60:g} --seed {about['seed']} --size {about['size']} "
               f"--workers {len(about['frontends'])} --session-timeout-ms {about['session_timeout_ms']} "

@@ -22,7 +22,7 @@ struct Arguments {
   std::string quorated = "rpc/server/quorated";  // where Bazel puts it for this program
   std::string script = "tests/differential/servers";
   std::string ours, reference;
-  std::string planted;
+  std::string seeded_bug;
 };
 
 constexpr char kUsage[] =
@@ -42,7 +42,8 @@ constexpr char kUsage[] =
     "  --without OP,...   requests that are not made (createTTL, ...)\n"
     "  --self             compares ZooKeeper with itself\n"
     "  --no-shrink        does not look for the fewest operations that show a difference\n"
-    "  --planted NAME     spoils what one side answers, which has to be found; --list-planted\n";
+    "  --seeded-bug NAME  spoils what one side answers, which has to be found\n"
+    "  --list-seeded-bugs\n";
 
 [[noreturn]] void Usage() {
   std::fprintf(stderr, "%s", kUsage);
@@ -81,10 +82,10 @@ Arguments Parse(int argc, char** argv) {
       arguments.run.shrink = false;
     } else if (name == "--without") {
       for (const std::string& op : SplitList(value())) arguments.run.without.insert(op);
-    } else if (name == "--planted") {
-      arguments.planted = value();
-    } else if (name == "--list-planted") {
-      for (const std::string& planted : Planted::Names()) std::printf("%s\n", planted.c_str());
+    } else if (name == "--seeded-bug") {
+      arguments.seeded_bug = value();
+    } else if (name == "--list-seeded-bugs") {
+      for (const std::string& bug : Spoiler::Names()) std::printf("%s\n", bug.c_str());
       std::exit(0);
     } else {
       Usage();
@@ -101,7 +102,7 @@ int Run(const Arguments& arguments) {
   std::free(path);
   Servers servers(arguments.script, arguments.subject, static_cast<int>(arguments.run.members));
   bool given = false;
-  Runner runner(arguments.run, Planted(arguments.planted), [&](Addresses* addresses) {
+  Runner runner(arguments.run, Spoiler(arguments.seeded_bug), [&](Addresses* addresses) {
     if (arguments.ours.empty()) return servers.Start(addresses);
     if (std::exchange(given, true)) {
       return absl::UnavailableError("the servers differ, and only their owner can empty them");

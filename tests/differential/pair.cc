@@ -62,8 +62,8 @@ AclEntries Open() { return std::vector<AclEntry>{{}}; }
 
 }  // namespace
 
-Pair::Pair(const Addresses& addresses, Comparison* comparison, Planted* planted)
-    : comparison_(*comparison), planted_(*planted) {
+Pair::Pair(const Addresses& addresses, Comparison* comparison, Spoiler* spoiler)
+    : comparison_(*comparison), spoiler_(*spoiler) {
   for (size_t server : kBoth) {
     const auto& hosts = server == kReference ? addresses.reference : addresses.ours;
     const bool alone = hosts.size() == 1;
@@ -96,12 +96,12 @@ std::vector<Difference> Pair::DoConnected(const Operation& operation) {
   const size_t slot = static_cast<size_t>(operation.slot);
   Client& reference = clients_[kReference][slot];
   Client& ours = clients_[kOurs][slot];
-  const Operation spoiled = planted_.Spoiled(operation);
+  const Operation spoiled = spoiler_.Spoiled(operation);
   reference.Begin(operation);
   ours.Begin(spoiled);
   std::vector<Answer> there = reference.End(operation);
   std::vector<Answer> here = ours.End(spoiled);
-  planted_.Spoil(&here);
+  spoiler_.Spoil(&here);
   std::vector<Difference> differences =
       comparison_.Compare(operation, /*asked=*/true, std::move(there), std::move(here));
   if (reference.HasOldConnection() && ours.HasOldConnection()) {
@@ -130,7 +130,7 @@ void Pair::Observe(const Operation& operation, int asked, std::vector<Difference
   for (size_t slot : observers) {
     std::vector<Answer> there = clients_[kReference][slot].EndBarrier();
     std::vector<Answer> here = clients_[kOurs][slot].EndBarrier();
-    planted_.Spoil(&here);
+    spoiler_.Spoil(&here);
     std::vector<Difference> more =
         comparison_.Compare(operation, /*asked=*/false, std::move(there), std::move(here));
     differences->insert(differences->end(), more.begin(), more.end());

@@ -12,15 +12,15 @@
 #include "tests/differential/client.h"
 #include "tests/differential/comparison.h"
 #include "tests/differential/operation.h"
-#include "tests/differential/planted.h"
 #include "tests/differential/servers.h"
+#include "tests/differential/spoiler.h"
 
 namespace quorate::differential {
 
 class Pair {
  public:
-  // `comparison` and `planted` must outlive it.
-  Pair(const Addresses& addresses, Comparison* comparison, Planted* planted);
+  // `comparison` and `spoiler` must outlive it.
+  Pair(const Addresses& addresses, Comparison* comparison, Spoiler* spoiler);
 
   // Does it at both servers, and asks all clients what they have seen of it.
   std::vector<Difference> Do(const Operation& operation);
@@ -54,7 +54,7 @@ class Pair {
                      int64_t creates);
 
   Comparison& comparison_;
-  Planted& planted_;
+  Spoiler& spoiler_;
   std::array<int64_t, 2> newest_zxids_{};
   std::array<std::vector<Client>, 2> clients_;
   std::array<std::unique_ptr<Client>, 2> admins_;

@@ -20,9 +20,9 @@ bool IsStallOfReference(const std::vector<Difference>& differences) {
 
 }  // namespace
 
-Runner::Runner(RunOptions options, Planted planted, StartServers start)
+Runner::Runner(RunOptions options, Spoiler spoiler, StartServers start)
     : options_(options),
-      planted_(std::move(planted)),
+      spoiler_(std::move(spoiler)),
       start_(std::move(start)),
       comparison_(std::make_unique<Comparison>()) {}
 
@@ -83,7 +83,7 @@ absl::Status Runner::Restart() {
   pair_.reset();
   if (absl::Status s = start_(&addresses); !s.ok()) return s;
   comparison_->relation() = Relation(/*alone=*/options_.members == 1);
-  pair_ = std::make_unique<Pair>(addresses, comparison_.get(), &planted_);
+  pair_ = std::make_unique<Pair>(addresses, comparison_.get(), &spoiler_);
   return absl::OkStatus();
 }
 

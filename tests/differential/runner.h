@@ -16,8 +16,8 @@
 #include "absl/status/status.h"
 #include "tests/differential/comparison.h"
 #include "tests/differential/pair.h"
-#include "tests/differential/planted.h"
 #include "tests/differential/servers.h"
+#include "tests/differential/spoiler.h"
 
 namespace quorate::differential {
 
@@ -50,7 +50,7 @@ class Runner {
   // Starts the servers anew, where that is possible; Unavailable if not.
   using StartServers = std::function<absl::Status(Addresses*)>;
 
-  Runner(RunOptions options, Planted planted, StartServers start);
+  Runner(RunOptions options, Spoiler spoiler, StartServers start);
 
   // Errors: Unavailable if the servers could not be brought to the same state.
   absl::Status Run();
@@ -76,7 +76,7 @@ class Runner {
                      Difference* difference, bool* leads);
 
   const RunOptions options_;
-  Planted planted_;
+  Spoiler spoiler_;
   const StartServers start_;
   std::unique_ptr<Comparison> comparison_;
   std::unique_ptr<Pair> pair_;

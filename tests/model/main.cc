@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/planted_fault.h"
+#include "base/seeded_bug.h"
 #include "tests/model/scenarios.h"
 #include "tests/model/search.h"
 
@@ -19,7 +19,7 @@ constexpr char kUsage[] =
     "  --long       as many steps as take minutes for each scenario, not seconds\n"
     "  --depth N    that many steps\n"
     "  --only S     of one scenario, by name\n"
-    "  --fault F    with a planted fault (--config=planted)\n"
+    "  --fault F    with a seeded bug (--config=seeded_bugs)\n"
     "Exit status: 0 if nothing was found, 1 if something was, 2 for wrong usage.\n";
 
 struct Options {
@@ -50,7 +50,7 @@ bool Parse(int argc, char** argv, Options* options) {
       return false;
     }
   }
-  return kFaultsArePlanted || options->fault.empty();
+  return kBugsAreSeeded || options->fault.empty();
 }
 
 int Main(int argc, char** argv) {
@@ -59,7 +59,7 @@ int Main(int argc, char** argv) {
     std::fputs(kUsage, stderr);
     return 2;
   }
-  PlantFault(options.fault);
+  SeedBug(options.fault);
   bool ok = true;
   int ran = 0;
   for (const Scenario& scenario : AllScenarios()) {

@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "base/assert.h"
-#include "base/planted_fault.h"
+#include "base/seeded_bug.h"
 #include "consensus/core/membership.h"
 #include "tests/simulation/machine.h"
 #include "tests/simulation/membership_rules.h"
@@ -217,7 +217,7 @@ void ClusterChecker::OnStateLoaded(size_t member, Index applied, uint64_t digest
   if (applied > Index{0}) {
     simulation_.trace().Count("server: began from a checkpoint or snapshot");
     const uint64_t expected = entries_[applied.value() - 1].digest;
-    if (expected != digest && !PlantedFault(kOnlyServersLook)) {
+    if (expected != digest && !SeededBug(kOnlyServersLook)) {
       simulation_.Fail("equal trees",
                        fmt::format("the state of {} that server {} has loaded has digest {:x}, "
                                    "not {:x}",
@@ -271,7 +271,7 @@ void ClusterChecker::OnApplied(size_t member, const consensus::Entry& entry, uin
                                    "entry of term {} there",
                                    member + 1, ToString(entry), before.term.value()));
     }
-    if (before.digest != digest && !PlantedFault(kOnlyServersLook)) {
+    if (before.digest != digest && !SeededBug(kOnlyServersLook)) {
       simulation_.Fail("equal trees",
                        fmt::format("after {} the tree of server {} has digest {:x}, not {:x}",
                                    ToString(entry), member + 1, digest, before.digest));

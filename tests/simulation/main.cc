@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "base/planted_fault.h"
+#include "base/seeded_bug.h"
 #include "tests/simulation/options.h"
-#include "tests/simulation/planted_faults.h"
 #include "tests/simulation/runner.h"
+#include "tests/simulation/seeded_bugs.h"
 
 namespace quorate::simulation {
 namespace {
@@ -32,7 +32,7 @@ constexpr char kUsage[] =
     "       simulation --seeds A..B --check-determinism\n"
     "                                              each twice, which must be the same\n"
     "       simulation --rocksdb ...                the same with checkpoints in RocksDB\n"
-    "       simulation --list-faults                what --fault takes (--config=planted)\n"
+    "       simulation --list-faults                what --fault takes (--config=seeded_bugs)\n"
     "       simulation --fault NAME ...             the same with that fault in the servers\n";
 
 [[noreturn]] void Usage() {
@@ -67,10 +67,10 @@ Arguments Parse(int argc, char** argv) {
     } else if (name == "--rocksdb") {
       PutStoresInRocksDb();
     } else if (name == "--fault") {
-      if (!kFaultsArePlanted) Usage();
-      PlantFault(value());
+      if (!kBugsAreSeeded) Usage();
+      SeedBug(value());
     } else if (name == "--list-faults") {
-      for (const PlantedFaultCase& fault : kPlantedFaults) {
+      for (const SeededBugCase& fault : kSeededBugs) {
         std::printf("%-40s within %lu seeds from %lu on\n", fault.name, fault.seeds_max,
                     fault.first_seed);
       }

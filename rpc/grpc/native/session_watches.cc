@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/assert.h"
-#include "base/planted_fault.h"
+#include "base/seeded_bug.h"
 #include "rpc/grpc/native/session_stream.h"
 #include "rpc/grpc/native/stream_loop.h"
 #include "rpc/grpc/native/translation.h"
@@ -57,7 +57,7 @@ void SessionStream::TakeWatches() {
       const WatchPlace& place = watch_places_.at(watch.watch_id());
       resumption.watches.Add(watch.watch_id(), place.path, place.scope);
       resumption.after[watch.watch_id()] = after;
-      if (PlantedFault("a stream lacks the events before it")) continue;
+      if (SeededBug("a stream lacks the events before it")) continue;
       resumption.next = std::min(resumption.next, history.NumberAfter(after));
     }
   }

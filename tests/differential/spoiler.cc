@@ -1,4 +1,4 @@
-#include "tests/differential/planted.h"
+#include "tests/differential/spoiler.h"
 
 #include <algorithm>
 #include <utility>
@@ -18,7 +18,7 @@ Field* FindField(Answer& answer, std::string_view name) {
 
 }  // namespace
 
-const std::vector<std::string>& Planted::Names() {
+const std::vector<std::string>& Spoiler::Names() {
   static const auto* names = new std::vector<std::string>{
       "lost-write", "lost-event", "second-event", "late-event",    "wrong-error",
       "wrong-data", "wrong-acl",  "wrong-child",  "wrong-version", "zxid-of-another-change",
@@ -26,9 +26,9 @@ const std::vector<std::string>& Planted::Names() {
   return *names;
 }
 
-bool Planted::Now() { return ++chances_ % kEvery == 0; }
+bool Spoiler::Now() { return ++chances_ % kEvery == 0; }
 
-Operation Planted::Spoiled(const Operation& operation) {
+Operation Spoiler::Spoiled(const Operation& operation) {
   Operation spoiled = operation;
   if (name_ != "lost-write") return spoiled;
   for (Request& request : spoiled.requests) {
@@ -40,7 +40,7 @@ Operation Planted::Spoiled(const Operation& operation) {
   return spoiled;
 }
 
-void Planted::Spoil(std::vector<Answer>* answers) {
+void Spoiler::Spoil(std::vector<Answer>* answers) {
   if (name_.empty()) return;
   static const std::vector<std::pair<std::string, std::string>> wrong_fields{
       {"wrong-error", "err"},   {"wrong-data", "data"},       {"wrong-acl", "acl"},

@@ -1,25 +1,25 @@
-// Each planted fault is found, within the seeds that it may take.
-#include "tests/simulation/planted_faults.h"
+// Each seeded bug is found, within the seeds that it may take.
+#include "tests/simulation/seeded_bugs.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <string>
 #include <thread>
 
-#include "base/planted_fault.h"
+#include "base/seeded_bug.h"
 #include "tests/simulation/runner.h"
 
 int main() {
   using namespace quorate;
   using namespace quorate::simulation;
-  if (!kFaultsArePlanted) {
-    std::printf("built without planted faults (--config=planted): nothing to do\n");
+  if (!kBugsAreSeeded) {
+    std::printf("built without seeded bugs (--config=seeded_bugs): nothing to do\n");
     return 0;
   }
   const size_t jobs = std::max(1u, std::thread::hardware_concurrency());
   int missed = 0;
-  for (const PlantedFaultCase& fault : kPlantedFaults) {
-    PlantFault(fault.name);
+  for (const SeededBugCase& fault : kSeededBugs) {
+    SeedBug(fault.name);
     uint64_t runs = 0;
     std::string found;
     RunSeeds(

@@ -1,4 +1,4 @@
-// The mistakes that can be planted into the servers (base/planted_fault.h), and how soon each has
+// The mistakes that can be seeded into the servers (base/seeded_bug.h), and how soon each has
 // to be found.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace quorate::simulation {
 
-struct PlantedFaultCase {
+struct SeededBugCase {
   const char* name;
   uint64_t seeds_max;
   // What has to be found, if it matters.
@@ -16,7 +16,7 @@ struct PlantedFaultCase {
 };
 
 // With room: most are found within a tenth of these.
-inline constexpr PlantedFaultCase kPlantedFaults[] = {
+inline constexpr SeededBugCase kSeededBugs[] = {
     {"acknowledged before the sync", 50},
     {"vote not persisted", 50},
     {"the directory is not synced", 50},

@@ -14,13 +14,13 @@
 
 namespace quorate::differential {
 
-class Planted {
+class Spoiler {
  public:
   // The names of all of them.
   static const std::vector<std::string>& Names();
 
   // None of them if `name` is empty. REQUIRES: it is one of Names(), or empty.
-  explicit Planted(std::string name = "") : name_(std::move(name)) {}
+  explicit Spoiler(std::string name = "") : name_(std::move(name)) {}
 
   // Makes the mistake in what came from a server, now and then.
   void Spoil(std::vector<Answer>* answers);

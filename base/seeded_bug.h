@@ -1,0 +1,29 @@
+// Faults on purpose: mistakes that somebody could make, seeded where they would be made, to show
+// that the simulator finds them. They exist only in a build with QUORATE_SEEDED_BUGS
+// (--config=seeded_bugs); elsewhere SeededBug is a constant.
+//
+// Thread-safety: SeedBug before any thread starts.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace quorate {
+
+#ifdef QUORATE_SEEDED_BUGS
+
+inline std::string seeded_bug;  // the one in force; empty: none
+
+inline void SeedBug(std::string_view name) { seeded_bug = name; }
+inline bool SeededBug(std::string_view name) { return seeded_bug == name; }
+inline constexpr bool kBugsAreSeeded = true;
+
+#else
+
+inline void SeedBug(std::string_view) {}
+constexpr bool SeededBug(std::string_view) { return false; }
+inline constexpr bool kBugsAreSeeded = false;
+
+#endif
+
+}  // namespace quorate
