@@ -50,7 +50,7 @@ struct BodyText {
   }
   std::string operator()(const AppendRequest& body) const {
     return " AppendRequest prev=" + DescribePosition(body.prev_index, body.prev_term) +
-           " commit=" + Describe(body.commit) + (body.commit_news ? " news" : "") +
+           " commit=" + Describe(body.commit) + (body.commit_only ? " commit-only" : "") +
            (body.entries.empty() ? "" : " " + DescribeEntries(body.entries));
   }
   std::string operator()(const AppendAccepted& body) const {
@@ -130,7 +130,7 @@ struct BodyWriter {
     out.Int(body.prev_index.value());
     out.Int(body.prev_term.value());
     out.Int(body.commit.value());
-    Bool(body.commit_news);
+    Bool(body.commit_only);
     out.Int(static_cast<uint32_t>(body.entries.size()));
     for (const Entry& entry : body.entries) {
       out.Int(entry.index.value());
@@ -219,7 +219,7 @@ class BodyReader {
     Read(&body->prev_index);
     Read(&body->prev_term);
     Read(&body->commit);
-    body->commit_news = Bool();
+    body->commit_only = Bool();
     const auto count = in_.Int<uint32_t>();
     // The count is not believed further than there are bytes for it.
     body->entries.reserve(std::min<size_t>(count, in_.rest().size() / kEntryHeaderBytes));

@@ -37,7 +37,7 @@ struct VoteResponse {
   friend bool operator==(const VoteResponse&, const VoteResponse&) = default;
 };
 
-// Entries after (prev_index, prev_term). May be empty (a probe, or news of the commit index).
+// Entries after (prev_index, prev_term). May be empty (a probe, or commit-only).
 struct AppendRequest {
   Index prev_index;
   Term prev_term;
@@ -45,7 +45,7 @@ struct AppendRequest {
   std::vector<Entry> entries;  // contiguous from prev_index + 1
   // Only tells the commit index, without entries, to a follower that is being replicated to: if it
   // fits, there is nothing to answer.
-  bool commit_news = false;
+  bool commit_only = false;
   friend bool operator==(const AppendRequest&, const AppendRequest&) = default;
 };
 

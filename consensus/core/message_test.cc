@@ -45,7 +45,7 @@ std::vector<Message> Samples() {
       Make(VoteResponse{false, true}),
       Make(VoteResponse{true, true, Membership{{MemberId{1}, MemberId{4}}, {MemberId{2}}, {}, {}}}),
       Make(AppendRequest{Index{3}, Term{2}, Index{1}, {}}),
-      Make(AppendRequest{Index{3}, Term{2}, Index{3}, {}, /*commit_news=*/true}),
+      Make(AppendRequest{Index{3}, Term{2}, Index{3}, {}, /*commit_only=*/true}),
       Make(AppendRequest{Index{3},
                          Term{2},
                          Index{1},
@@ -176,7 +176,7 @@ TEST_CASE("a message is described on one line") {
       "1->2 term=7 VoteResponse granted",
       "1->2 term=7 PreVoteResponse granted configured voters=[1 4] learners=[2]",
       "1->2 term=7 AppendRequest prev=3@2 commit=1",
-      "1->2 term=7 AppendRequest prev=3@2 commit=3 news",
+      "1->2 term=7 AppendRequest prev=3@2 commit=3 commit-only",
       "1->2 term=7 AppendRequest prev=3@2 commit=1 [4@2 no-op, 5@6 \"a\\\"\\x01\", 6@7 \"" +
           std::string(40, 'x') + "\"...(50 bytes)]",
       "1->2 term=7 AppendAccepted match=5 received=6",

@@ -424,7 +424,7 @@ TEST_CASE("a leader probes a follower that knows of less than it acknowledged") 
   CHECK(alone.member.outbox[0].to == MemberId{2});
   CHECK(probe.prev_index == last);
   CHECK(probe.entries.empty());
-  CHECK_FALSE(probe.commit_news);
+  CHECK_FALSE(probe.commit_only);
   CHECK(alone.member.raft().match_index(MemberId{2}) == last);
 }
 

@@ -169,7 +169,7 @@ void Raft::Impl::Handle(MemberId from, AppendRequest& request) {
   }
   for (; i < entries.size(); ++i) AppendEntry(std::move(entries[i]));
   // News of the commit index that brings nothing new was acknowledged with its entries.
-  if (!request.commit_news || received > follower.matched) follower.ack_due = true;
+  if (!request.commit_only || received > follower.matched) follower.ack_due = true;
   follower.matched = std::max(follower.matched, received);
   // Beyond what this request covers the log may differ from the leader's.
   const Index told = SeededBug("a follower commits what it receives") ? received : request.commit;
@@ -290,10 +290,10 @@ void Raft::Impl::SendAppend(Progress* progress, std::vector<Entry> entries) {
   ASSERT(entries.empty() || entries.front().index == progress->next());
   size_t bytes = 0;
   for (const Entry& entry : entries) bytes += entry.ByteSize();
-  const bool news = entries.empty() && progress->state() == Progress::State::kReplicate;
+  const bool commit_only = entries.empty() && progress->state() == Progress::State::kReplicate;
   progress->Sent(prev + entries.size(), bytes, commit_);
   Send(progress->member(),
-       AppendRequest{prev, terms_.TermAt(prev), commit_, std::move(entries), news});
+       AppendRequest{prev, terms_.TermAt(prev), commit_, std::move(entries), commit_only});
 }
 
 void Raft::Impl::LogRead(MemberId follower, std::vector<Entry> entries) {
