@@ -188,12 +188,12 @@ void ClusterChecker::OnDiskReport(size_t member, size_t to, const rpc::DiskRepor
   simulation_.trace().Count(report.data_refused ? "disk: all are told to refuse data"
                                                 : "disk: a leader is told of it");
   CheckKnows(member, to, "a report about disks");
-  const DiskWitness& witness = machines_[member]->process()->witness();
-  if (report.disk_low && !witness.is_short()) {
+  const DiskPressureOracle& oracle = machines_[member]->process()->oracle();
+  if (report.disk_low && !oracle.is_short()) {
     simulation_.Fail("a disk is reported as low only while it is",
                      fmt::format("server {} tells server {}", member + 1, to + 1));
   }
-  if (report.data_refused && !witness.may_tell_to_refuse()) {
+  if (report.data_refused && !oracle.may_tell_to_refuse()) {
     simulation_.Fail("writes are refused only while disks are full",
                      fmt::format("server {} tells server {} to refuse", member + 1, to + 1));
   }

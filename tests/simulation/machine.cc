@@ -211,7 +211,7 @@ void Machine::FillDisk(uint64_t spare_bytes) {
   simulation_.trace().Count("fault: disk full");
   disk_is_full_ = true;
   env_->SetCapacity(env_->used_bytes() + spare_bytes);
-  if (process_ != nullptr) process_->witness().OnFull();
+  if (process_ != nullptr) process_->oracle().OnFull();
 }
 
 void Machine::MakeRoom() {

@@ -178,7 +178,7 @@ Process::Process(Machine* machine, std::unique_ptr<consensus::DataDir> data_dir,
       byte_random_(Random(simulation_.random("passwords").Next())),
       data_dir_(std::move(data_dir)),
       store_(std::move(store)),
-      witness_(MemberId(static_cast<uint32_t>(number_ + 1)), simulation_.options().limits.tick_ms),
+      oracle_(MemberId(static_cast<uint32_t>(number_ + 1)), simulation_.options().limits.tick_ms),
       links_(machine->site().peers, number_, life_, machine->site().checker),
       sockets_(machine->site().clients, number_, life_) {
   simulation_.Line(fmt::format("{}", number_ + 1), "starts: {}, log up to {}, incarnation {}",
@@ -265,11 +265,11 @@ void Process::MeasureDisk() {
 }
 
 void Process::TickWitness() {
-  if (!replica_->node().HasWork(Work::kLog)) witness_.OnLogIdle();
-  const DiskWitness::View view{raft().leader(), raft().membership().voters,
-                               [this](MemberId member) { return links_.DownForMs(member) == 0; },
-                               machine_.disk_is_full()};
-  machine_.refusal_times().Set(witness_.Tick(view), simulation_.now_us());
+  if (!replica_->node().HasWork(Work::kLog)) oracle_.OnLogIdle();
+  const DiskPressureOracle::View view{
+      raft().leader(), raft().membership().voters,
+      [this](MemberId member) { return links_.DownForMs(member) == 0; }, machine_.disk_is_full()};
+  machine_.refusal_times().Set(oracle_.Tick(view), simulation_.now_us());
 }
 
 void Process::Poke() {
@@ -303,7 +303,7 @@ void Process::Step(Work work) {
   const ClusterChecker::Progress before = progress();
   replica_->node().Step(work);
   if (!life_->alive()) return;
-  if (work == Work::kLog && !replica_->node().HasWork(Work::kLog)) witness_.OnLogIdle();
+  if (work == Work::kLog && !replica_->node().HasWork(Work::kLog)) oracle_.OnLogIdle();
   if (work == Work::kNode) {
     checker_.OnProgress(number_, before, progress());
     raft().CheckInvariants();
@@ -331,7 +331,7 @@ absl::Status Process::OnPeerBatch(MemberId from, rpc::PeerBatch batch) {
   if (batch.disk_report) {
     // As the replica: when the node thread comes to it.
     replica_->node().Post(
-        [this, from, report = *batch.disk_report] { witness_.OnReport(from, report); });
+        [this, from, report = *batch.disk_report] { oracle_.OnReport(from, report); });
   }
   return replica_->OnPeerBatch(from, std::move(batch));
 }

@@ -22,7 +22,7 @@
 #include "rpc/zk/connection_loop.h"
 #include "rpc/zk/frontend.h"
 #include "tests/simulation/client_network.h"
-#include "tests/simulation/disk_witness.h"
+#include "tests/simulation/disk_pressure_oracle.h"
 #include "tests/simulation/life.h"
 #include "tests/simulation/machine.h"
 #include "tests/simulation/native_server.h"
@@ -48,7 +48,7 @@ class Process : public rpc::ReplicaHost,
   consensus::DataDir& data_dir() { return *data_dir_; }
   SimulatedLinks& links() { return links_; }
   Life& life() { return *life_; }
-  DiskWitness& witness() { return witness_; }
+  DiskPressureOracle& oracle() { return oracle_; }
   // Runs `task` on its node thread.
   void Post(std::function<void()> task);
   // Opens the data directory of a machine on `env`.
@@ -106,7 +106,7 @@ class Process : public rpc::ReplicaHost,
   // rpc::ApplyObserver
   void OnEntryApplied(const consensus::Entry& entry, const tree::Tree& tree) override;
 
-  // rpc::PeerHandler: the replica, and the witness.
+  // rpc::PeerHandler: the replica, and the oracle.
   absl::Status OnPeerBatch(consensus::MemberId from, rpc::PeerBatch batch) override;
   void OnPeerUp(consensus::MemberId member) override { replica_->OnPeerUp(member); }
   void OnPeerDown(consensus::MemberId member) override { replica_->OnPeerDown(member); }
@@ -144,7 +144,7 @@ class Process : public rpc::ReplicaHost,
   ByteRandom byte_random_;
   std::unique_ptr<consensus::DataDir> data_dir_;
   std::unique_ptr<tree::RecordStore> store_;
-  DiskWitness witness_;
+  DiskPressureOracle oracle_;
   SimulatedLinks links_;
   ServerSockets sockets_;
   std::unique_ptr<rpc::Replica> replica_;

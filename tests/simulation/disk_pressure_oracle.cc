@@ -1,4 +1,4 @@
-#include "tests/simulation/disk_witness.h"
+#include "tests/simulation/disk_pressure_oracle.h"
 
 #include <algorithm>
 
@@ -17,23 +17,23 @@ constexpr int64_t kPatienceMs = 5000;
 
 }  // namespace
 
-int64_t DiskWitness::Ticks(int64_t ms) const { return std::max<int64_t>(1, ms / tick_ms_); }
+int64_t DiskPressureOracle::Ticks(int64_t ms) const { return std::max<int64_t>(1, ms / tick_ms_); }
 
-void DiskWitness::OnFull() {
+void DiskPressureOracle::OnFull() {
   is_short_ = true;
   ticks_with_room_ = 0;
 }
 
-void DiskWitness::OnLogIdle() {
+void DiskPressureOracle::OnLogIdle() {
   // A retry was among its work by now.
   if (ticks_with_room_ > Ticks(std::max(kRetryMs, kSpareMs))) is_short_ = false;
 }
 
-void DiskWitness::OnReport(MemberId from, const rpc::DiskReport& report) {
+void DiskPressureOracle::OnReport(MemberId from, const rpc::DiskReport& report) {
   heard_[from] = {report, now_ticks_};
 }
 
-bool DiskWitness::Tick(const View& view) {
+bool DiskPressureOracle::Tick(const View& view) {
   ++now_ticks_;
   if (!view.disk_is_full) ++ticks_with_room_;
   std::erase_if(heard_, [this](const auto& item) {
@@ -54,7 +54,7 @@ bool DiskWitness::Tick(const View& view) {
   return may_refuse_;
 }
 
-bool DiskWitness::MayRefuseAsLeader(const View& view) {
+bool DiskPressureOracle::MayRefuseAsLeader(const View& view) {
   if (leads_short_since_ticks_ >= 0 && now_ticks_ - leads_short_since_ticks_ > Ticks(kPatienceMs)) {
     return true;
   }

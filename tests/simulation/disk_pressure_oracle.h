@@ -16,9 +16,9 @@
 
 namespace quorate::simulation {
 
-class DiskWitness {
+class DiskPressureOracle {
  public:
-  DiskWitness(consensus::MemberId self, int tick_ms) : self_(self), tick_ms_(tick_ms) {}
+  DiskPressureOracle(consensus::MemberId self, int tick_ms) : self_(self), tick_ms_(tick_ms) {}
 
   // --- The disk of this member -------------------------------------------------------------------
   void OnFull();
