@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "rpc/zk/wire/wire.h"
-#include "tests/differential/excuses.h"
+#include "tests/differential/known_differences.h"
 
 namespace quorate::differential {
 namespace {
@@ -96,8 +96,9 @@ std::vector<Difference> Comparison::Compare(const Operation& operation, bool ask
     if (there.kind == AnswerKind::kEvent) ++events_;
     if (there.kind == AnswerKind::kReply && there.error != 0) ++errors_;
     if (there.kind != here.kind || there.op != here.op) {
-      if (const Excuse* excuse = FindExcuse({operation, there, here}); excuse != nullptr) {
-        ++excused_[excuse->name];
+      if (const KnownDifference* difference = FindKnownDifference({operation, there, here});
+          difference != nullptr) {
+        ++known_differences_[difference->name];
         break;
       }
       differences.push_back(
@@ -125,10 +126,11 @@ size_t Comparison::FirstMismatch(const Operation& operation, const Answer& refer
       continue;
     }
     if (Same(reference, *ours, i)) continue;
-    const Excuse* excuse = FindExcuse({operation, reference, *ours, &field, &ours->fields[i]});
-    if (excuse == nullptr) return i;
-    ++excused_[excuse->name];
-    if (excuse->adapt != nullptr) excuse->adapt(&ours->fields, i);
+    const KnownDifference* difference =
+        FindKnownDifference({operation, reference, *ours, &field, &ours->fields[i]});
+    if (difference == nullptr) return i;
+    ++known_differences_[difference->name];
+    if (difference->adapt != nullptr) difference->adapt(&ours->fields, i);
   }
   return std::min(reference.fields.size(), ours->fields.size());
 }

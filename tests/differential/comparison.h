@@ -39,7 +39,7 @@ class Comparison {
                                   std::vector<Answer> reference, std::vector<Answer> ours);
 
   // How often each intended difference was seen, by its name.
-  const std::map<std::string, int64_t>& excused() const { return excused_; }
+  const std::map<std::string, int64_t>& known_differences() const { return known_differences_; }
   int64_t answers() const { return answers_; }
   int64_t events() const { return events_; }
   int64_t errors() const { return errors_; }
@@ -47,13 +47,13 @@ class Comparison {
   Relation& relation() { return relation_; }
 
  private:
-  // The position of the first field that is not the same and not excused; the number of fields if
-  // there is none. What is excused is taken out of `ours`.
+  // The position of the first field that is neither the same nor a known difference; the number of
+  // fields if there is none. Known differences are removed from `ours`.
   size_t FirstMismatch(const Operation& operation, const Answer& reference, Answer* ours);
   bool Same(const Answer& reference, const Answer& ours, size_t field);
 
   Relation relation_;
-  std::map<std::string, int64_t> excused_;
+  std::map<std::string, int64_t> known_differences_;
   int64_t answers_ = 0;
   int64_t events_ = 0;
   int64_t errors_ = 0;

@@ -156,7 +156,7 @@ std::string Runner::Report() const {
       operations_, " operations, ", comparison_->answers(), " answers compared (",
       comparison_->errors(), " errors, ", comparison_->events(), " events), seed ", options_.seed,
       ", ", restarts_, " restarts, ", stalls_, " stalls of the reference\n");
-  for (const auto& [name, count] : comparison_->excused()) {
+  for (const auto& [name, count] : comparison_->known_differences()) {
     absl::StrAppend(&report, "intended: ", name, ": ", count, " times\n");
   }
   for (const auto& [kind, found] : found_) {

@@ -1,4 +1,4 @@
-#include "tests/differential/excuses.h"
+#include "tests/differential/known_differences.h"
 
 #include <algorithm>
 #include <array>
@@ -66,20 +66,20 @@ bool IsWatchOfAnotherClient(const Mismatch& mismatch) {
          mismatch.our_field->number == kNoWatcher;
 }
 
-constexpr std::array kExcuses{
-    Excuse{"cluster-configuration", IsConfigurationOfTheCluster, nullptr},
-    Excuse{"notification-zxid", IsNotificationZxid, nullptr},
-    Excuse{"create2-in-multi", IsCreate2InMulti, LeaveOutStat},
-    Excuse{"four-byte-utf-8", IsSyncOfFourByteCharacter, nullptr},
-    Excuse{"watches-of-others", IsWatchOfAnotherClient, nullptr},
-    Excuse{"stranger-cannot-disconnect", IsDisconnectedByStranger, nullptr},
+constexpr std::array kKnownDifferences{
+    KnownDifference{"cluster-configuration", IsConfigurationOfTheCluster, nullptr},
+    KnownDifference{"notification-zxid", IsNotificationZxid, nullptr},
+    KnownDifference{"create2-in-multi", IsCreate2InMulti, LeaveOutStat},
+    KnownDifference{"four-byte-utf-8", IsSyncOfFourByteCharacter, nullptr},
+    KnownDifference{"watches-of-others", IsWatchOfAnotherClient, nullptr},
+    KnownDifference{"stranger-cannot-disconnect", IsDisconnectedByStranger, nullptr},
 };
 
 }  // namespace
 
-const Excuse* FindExcuse(const Mismatch& mismatch) {
-  for (const Excuse& excuse : kExcuses) {
-    if (excuse.excuses(mismatch)) return &excuse;
+const KnownDifference* FindKnownDifference(const Mismatch& mismatch) {
+  for (const KnownDifference& difference : kKnownDifferences) {
+    if (difference.matches(mismatch)) return &difference;
   }
   return nullptr;
 }

@@ -1,5 +1,5 @@
 // The differences from ZooKeeper that are intended. COMPATIBILITY.md says why, by the same names;
-// nothing else is excused.
+// nothing else may differ.
 //
 // Thread-safety: a function without state.
 #pragma once
@@ -10,15 +10,15 @@
 
 namespace quorate::differential {
 
-struct Excuse {
+struct KnownDifference {
   const char* name;
-  bool (*excuses)(const Mismatch& mismatch);
+  bool (*matches)(const Mismatch& mismatch);
   // Makes our answer what the reference's would be from the mismatched field on; null if the fields
   // after it are comparable as they are.
   void (*adapt)(std::vector<Field>* ours, size_t field);
 };
 
 // The intended difference that this is, null if it is none.
-const Excuse* FindExcuse(const Mismatch& mismatch);
+const KnownDifference* FindKnownDifference(const Mismatch& mismatch);
 
 }  // namespace quorate::differential
