@@ -10,8 +10,8 @@ namespace quorate::tree {
 // Answers that are kept for one session: to writes which it numbered, and of which it has not yet
 // said that it has the answer. A client that has so many writes on their way must wait.
 inline constexpr size_t kAnswersMax = 1024;
-// The bytes of those answers, as they are kept (tree/answers.h): it is memory of every server, and
-// part of the session's record in each checkpoint that it changed before.
+// The bytes of those answers, as they are kept (tree/response_cache.h): it is memory of every
+// server, and part of the session's record in each checkpoint that it changed before.
 inline constexpr size_t kAnswerBytesMax = 1u << 20;
 
 // How far a command's time may be from the tree's to be taken for what clocks do: what is later

@@ -241,8 +241,8 @@ absl::StatusOr<SessionRecord> DecodeSession(std::string_view key, std::string_vi
     session.answers = reader.rest();
   }
   if (!reader.ok()) return BadRecord("is too short", key);
-  if (has_answers && !AnswerTable::IsValid(session.last_sequence, session.acknowledged,
-                                           session.answers, &session.answered_zxid)) {
+  if (has_answers && !ResponseCache::IsValid(session.last_sequence, session.acknowledged,
+                                             session.answers, &session.answered_zxid)) {
     return BadRecord("has impossible answers", key);
   }
   return session;

@@ -22,7 +22,7 @@
 //   session  i32 timeout_ms, i64 attach zxid, u16 member, the password; if it has made numbered
 //            writes: i32 -2 (a format, which no timeout can be taken for), i32 timeout_ms, i64
 //            attach zxid, u16 member, u32 length and password, u64 last sequence, u64 acknowledged,
-//            AnswerTable::bytes()
+//            ResponseCache::bytes()
 //   znode    u8 flags, i64 czxid and u32 ordinal of the parent (the root's own for the root),
 //            i64 mzxid, pzxid, ctime_ms, mtime_ms, i32 version, created children, aversion,
 //            u32 children, [i64 owner], u32 length and name, [u32 count, then for each ACL entry:

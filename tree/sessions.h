@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "absl/container/btree_map.h"
-#include "tree/answers.h"
+#include "tree/response_cache.h"
 #include "tree/types.h"
 #include "tree/znode.h"
 
@@ -28,7 +28,7 @@ struct Session {
   Znode* last = nullptr;
   size_t ephemeral_count = 0;
   // From its first numbered write on; nullptr before.
-  std::unique_ptr<AnswerTable> answers;
+  std::unique_ptr<ResponseCache> answers;
 
   // Of its numbered writes: 0 if there was none.
   uint64_t last_sequence() const { return answers == nullptr ? 0 : answers->last_sequence(); }

@@ -164,8 +164,8 @@ absl::Status TreeLoader::AddSession(std::string_view key, std::string_view value
   session->attach_zxid = record->attach_zxid;
   session->member = record->member;
   if (record->last_sequence > 0) {
-    session->answers = AnswerTable::Restore(record->id, record->last_sequence, record->acknowledged,
-                                            record->answers);
+    session->answers = ResponseCache::Restore(record->id, record->last_sequence,
+                                              record->acknowledged, record->answers);
     impl.answer_bytes_ += session->answers->memory_bytes();
   }
   impl.totals_.digest += session->Hash();

@@ -7,8 +7,8 @@
 
 #include "base/assert.h"
 #include "base/seeded_bug.h"
-#include "tree/answers.h"
 #include "tree/limits.h"
+#include "tree/response_cache.h"
 #include "tree/tree_impl.h"
 
 namespace quorate::tree {
@@ -34,7 +34,7 @@ void Tree::Impl::ApplySequencedRequest(const CommandHeader& header, std::string_
   const Totals before = totals_;
   bool applied = TryOps(request, context, &results);
   EncodeAnswer(zxid, results, &answer_);
-  if (AnswerTable::IsTooLarge(answer_.size())) {
+  if (ResponseCache::IsTooLarge(answer_.size())) {
     // It would never fit, however long the client waited. That is a failure like any other.
     ASSERT(applied, "the answer of a request that failed is short");
     Rollback(before);
@@ -81,7 +81,7 @@ ErrorCode Tree::Impl::CheckSequence(const Session& session, uint64_t sequence,
 void Tree::Impl::KeepAnswer(Session* session) {
   changes_.BeforeSessionChange(session->id);
   if (session->answers == nullptr) {
-    session->answers = std::make_unique<AnswerTable>(session->id);
+    session->answers = std::make_unique<ResponseCache>(session->id);
   } else {
     totals_.digest -= session->answers->Hash();
     answer_bytes_ -= session->answers->memory_bytes();

@@ -1,11 +1,12 @@
-// The answers to a session's numbered writes, kept until its client has said that it has them: a
-// write that comes again gets the answer that it got, and is not applied again.
+// The response cache of a session: the answers to its numbered writes, kept until its client has
+// acknowledged them. A write that is sent again gets the answer that it got, and is not applied
+// again.
 //
 // Layout of one answer; numbers have 7 bits a byte, the lowest first, and the top bit of a byte
 // says that there is more. Signed ones are turned so that small ones are short (0, -1, 1, -2, ...).
-//   zxid; how many operations; 0 if all succeeded, else 1 more than the place of the one that
-//   failed all succeeded  each operation: u8 flags: 1 for a path, 2 for a stat, 4 for a count of
-//   removed
+//   header         zxid; how many operations; 0 if all succeeded, else 1 more than the place of the
+//                  one that failed
+//   all succeeded  each operation: u8 flags: 1 for a path, 2 for a stat, 4 for a count of removed
 //                  nodes; then those that there are: length and path; the stat; the count
 //   one failed     its error; it follows what the others have
 //   stat           how far czxid, mzxid and pzxid are below the answer's zxid; mtime_ms, how far
@@ -36,11 +37,11 @@ bool DecodeAnswer(std::string_view answer, Zxid* zxid, std::vector<OpResult>* re
 
 // Of one session. The writes are numbered from 1; there is an answer for each number above
 // acknowledged() up to last_sequence().
-class AnswerTable {
+class ResponseCache {
  public:
-  explicit AnswerTable(SessionId session);
-  AnswerTable(const AnswerTable&) = delete;
-  AnswerTable& operator=(const AnswerTable&) = delete;
+  explicit ResponseCache(SessionId session);
+  ResponseCache(const ResponseCache&) = delete;
+  ResponseCache& operator=(const ResponseCache&) = delete;
 
   uint64_t last_sequence() const { return last_sequence_; }
   uint64_t acknowledged() const { return acknowledged_; }
@@ -63,7 +64,7 @@ class AnswerTable {
   uint64_t ComputeHash() const;
 
   // The memory that the table takes.
-  size_t memory_bytes() const { return sizeof(AnswerTable) + bytes_.capacity(); }
+  size_t memory_bytes() const { return sizeof(ResponseCache) + bytes_.capacity(); }
   // The answers, each after its length as a number: what Restore takes.
   std::string_view bytes() const { return std::string_view(bytes_).substr(begin_); }
   // Whether they are what a table of those numbers can hold, the zxids ascending; if so, `*zxid` is
@@ -71,8 +72,8 @@ class AnswerTable {
   static bool IsValid(uint64_t last_sequence, uint64_t acknowledged, std::string_view bytes,
                       Zxid* zxid);
   // REQUIRES: IsValid.
-  static std::unique_ptr<AnswerTable> Restore(SessionId session, uint64_t last_sequence,
-                                              uint64_t acknowledged, std::string_view bytes);
+  static std::unique_ptr<ResponseCache> Restore(SessionId session, uint64_t last_sequence,
+                                                uint64_t acknowledged, std::string_view bytes);
 
  private:
   uint64_t HashAnswer(uint64_t sequence, std::string_view answer) const;

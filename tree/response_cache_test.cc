@@ -1,4 +1,4 @@
-#include "tree/answers.h"
+#include "tree/response_cache.h"
 
 #include <catch2/catch.hpp>
 #include <limits>
@@ -145,7 +145,7 @@ struct Expected {
   uint64_t acknowledged = 0;
 };
 
-void RequireSame(const AnswerTable& table, const Expected& expected) {
+void RequireSame(const ResponseCache& table, const Expected& expected) {
   REQUIRE(table.last_sequence() == expected.answers.size());
   REQUIRE(table.acknowledged() == expected.acknowledged);
   for (uint64_t n = expected.acknowledged + 1; n <= expected.answers.size(); ++n) {
@@ -155,7 +155,7 @@ void RequireSame(const AnswerTable& table, const Expected& expected) {
 }
 
 TEST_CASE("a table keeps what was not acknowledged") {
-  AnswerTable table(kSession);
+  ResponseCache table(kSession);
   Expected expected;
   std::mt19937_64 random(1);
   for (int round = 0; round < 3000; ++round) {
@@ -178,10 +178,10 @@ TEST_CASE("a table keeps what was not acknowledged") {
 }
 
 TEST_CASE("tables that differ have different hashes") {
-  AnswerTable table(kSession);
+  ResponseCache table(kSession);
   table.Append("one");
   table.Append("two");
-  AnswerTable same(kSession);
+  ResponseCache same(kSession);
   same.Append("one");
   same.Append("two");
   CHECK(same.Hash() == table.Hash());
@@ -189,28 +189,28 @@ TEST_CASE("tables that differ have different hashes") {
   CHECK(same.Hash() != table.Hash());
   table.Acknowledge(1);
   CHECK(same.Hash() == table.Hash());
-  AnswerTable other_session(SessionId(2));
+  ResponseCache other_session(SessionId(2));
   other_session.Append("one");
   other_session.Append("two");
   other_session.Acknowledge(1);
   CHECK(other_session.Hash() != table.Hash());
-  AnswerTable other_order(kSession);
+  ResponseCache other_order(kSession);
   other_order.Append("two");
   other_order.Append("one");
-  AnswerTable order(kSession);
+  ResponseCache order(kSession);
   order.Append("one");
   order.Append("two");
   CHECK(other_order.Hash() != order.Hash());
 }
 
 TEST_CASE("a table has bounds in answers and in bytes") {
-  AnswerTable many(kSession);
+  ResponseCache many(kSession);
   while (many.HasRoom(0)) many.Append("");
   CHECK(many.size() == kAnswersMax);
   many.Acknowledge(1);
   CHECK(many.HasRoom(0));
 
-  AnswerTable large(kSession);
+  ResponseCache large(kSession);
   const std::string answer(2000, 'a');
   while (large.HasRoom(answer.size())) large.Append(answer);
   CHECK(large.bytes().size() <= kAnswerBytesMax);
@@ -219,15 +219,15 @@ TEST_CASE("a table has bounds in answers and in bytes") {
   CHECK(large.HasRoom(answer.size()));
 
   // The length takes three bytes.
-  CHECK_FALSE(AnswerTable::IsTooLarge(kAnswerBytesMax - 3));
-  CHECK(AnswerTable::IsTooLarge(kAnswerBytesMax - 2));
-  AnswerTable empty(kSession);
+  CHECK_FALSE(ResponseCache::IsTooLarge(kAnswerBytesMax - 3));
+  CHECK(ResponseCache::IsTooLarge(kAnswerBytesMax - 2));
+  ResponseCache empty(kSession);
   CHECK(empty.HasRoom(kAnswerBytesMax - 3));
   CHECK_FALSE(empty.HasRoom(kAnswerBytesMax - 2));
 }
 
 TEST_CASE("what a table cannot hold is no table's bytes") {
-  AnswerTable table(kSession);
+  ResponseCache table(kSession);
   OpResult set;
   for (int64_t zxid = 10; zxid < 14; ++zxid) {
     set.stat = LikelyStat(Zxid(zxid));
@@ -236,31 +236,31 @@ TEST_CASE("what a table cannot hold is no table's bytes") {
   table.Acknowledge(1);
   const std::string bytes(table.bytes());
   Zxid newest;
-  REQUIRE(AnswerTable::IsValid(4, 1, bytes, &newest));
+  REQUIRE(ResponseCache::IsValid(4, 1, bytes, &newest));
   CHECK(newest == Zxid(13));
-  const auto restored = AnswerTable::Restore(kSession, 4, 1, bytes);
+  const auto restored = ResponseCache::Restore(kSession, 4, 1, bytes);
   CHECK(restored->Hash() == table.Hash());
   CHECK(restored->Find(3) == table.Find(3));
 
-  CHECK(AnswerTable::IsValid(4, 4, "", &newest));
+  CHECK(ResponseCache::IsValid(4, 4, "", &newest));
   CHECK(newest == Zxid(0));
-  CHECK_FALSE(AnswerTable::IsValid(0, 0, "", &newest));
-  CHECK_FALSE(AnswerTable::IsValid(4, 5, "", &newest));
-  CHECK_FALSE(AnswerTable::IsValid(4, 0, bytes, &newest));
-  CHECK_FALSE(AnswerTable::IsValid(4, 2, bytes, &newest));
-  CHECK_FALSE(AnswerTable::IsValid(std::numeric_limits<uint64_t>::max(), 0, bytes, &newest));
+  CHECK_FALSE(ResponseCache::IsValid(0, 0, "", &newest));
+  CHECK_FALSE(ResponseCache::IsValid(4, 5, "", &newest));
+  CHECK_FALSE(ResponseCache::IsValid(4, 0, bytes, &newest));
+  CHECK_FALSE(ResponseCache::IsValid(4, 2, bytes, &newest));
+  CHECK_FALSE(ResponseCache::IsValid(std::numeric_limits<uint64_t>::max(), 0, bytes, &newest));
   for (size_t size = 0; size < bytes.size(); ++size) {
-    REQUIRE_FALSE(AnswerTable::IsValid(4, 1, bytes.substr(0, size), &newest));
+    REQUIRE_FALSE(ResponseCache::IsValid(4, 1, bytes.substr(0, size), &newest));
   }
   // Out of order, and one zxid twice.
-  AnswerTable falling(kSession);
+  ResponseCache falling(kSession);
   falling.Append(Encode(Zxid(11), {set}));
   falling.Append(Encode(Zxid(10), {set}));
-  CHECK_FALSE(AnswerTable::IsValid(2, 0, falling.bytes(), &newest));
-  AnswerTable twice(kSession);
+  CHECK_FALSE(ResponseCache::IsValid(2, 0, falling.bytes(), &newest));
+  ResponseCache twice(kSession);
   twice.Append(Encode(Zxid(11), {set}));
   twice.Append(Encode(Zxid(11), {set}));
-  CHECK_FALSE(AnswerTable::IsValid(2, 0, twice.bytes(), &newest));
+  CHECK_FALSE(ResponseCache::IsValid(2, 0, twice.bytes(), &newest));
   // More than a session may have, though each is sound.
   std::string many;
   for (int64_t zxid = 1; zxid <= static_cast<int64_t>(kAnswersMax) + 1; ++zxid) {
@@ -268,7 +268,7 @@ TEST_CASE("what a table cannot hold is no table's bytes") {
     many += static_cast<char>(answer.size());
     many += answer;
   }
-  CHECK_FALSE(AnswerTable::IsValid(kAnswersMax + 1, 0, many, &newest));
+  CHECK_FALSE(ResponseCache::IsValid(kAnswersMax + 1, 0, many, &newest));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "tree/answers.h"
+#include "tree/response_cache.h"
 
 #include <limits>
 #include <utility>
@@ -209,20 +209,20 @@ bool DecodeAnswer(std::string_view answer, Zxid* zxid, std::vector<OpResult>* re
   return true;
 }
 
-AnswerTable::AnswerTable(SessionId session) : session_(session) {
+ResponseCache::ResponseCache(SessionId session) : session_(session) {
   ASSERT(session != kNoSession, "writes without a session are not numbered");
 }
 
-bool AnswerTable::IsTooLarge(size_t answer_bytes) {
+bool ResponseCache::IsTooLarge(size_t answer_bytes) {
   return answer_bytes + NumberBytes(answer_bytes) > kAnswerBytesMax;
 }
 
-bool AnswerTable::HasRoom(size_t answer_bytes) const {
+bool ResponseCache::HasRoom(size_t answer_bytes) const {
   return size() < kAnswersMax &&
          bytes().size() + answer_bytes + NumberBytes(answer_bytes) <= kAnswerBytesMax;
 }
 
-void AnswerTable::Append(std::string_view answer) {
+void ResponseCache::Append(std::string_view answer) {
   ASSERT(HasRoom(answer.size()), "the caller has looked");
   AppendNumber(answer.size(), &bytes_);
   bytes_.append(answer);
@@ -230,7 +230,7 @@ void AnswerTable::Append(std::string_view answer) {
   hash_sum_ += HashAnswer(last_sequence_, answer);
 }
 
-void AnswerTable::Acknowledge(uint64_t sequence) {
+void ResponseCache::Acknowledge(uint64_t sequence) {
   NumberReader reader(bytes());
   while (acknowledged_ < sequence && acknowledged_ < last_sequence_) {
     const std::string_view answer = reader.Bytes(reader.Number());
@@ -252,7 +252,7 @@ void AnswerTable::Acknowledge(uint64_t sequence) {
   }
 }
 
-std::string_view AnswerTable::Find(uint64_t sequence) const {
+std::string_view ResponseCache::Find(uint64_t sequence) const {
   ASSERT(sequence > acknowledged_, "it was forgotten");
   ASSERT(sequence <= last_sequence_, "it was not appended yet");
   NumberReader reader(bytes());
@@ -262,22 +262,22 @@ std::string_view AnswerTable::Find(uint64_t sequence) const {
   return answer;
 }
 
-uint64_t AnswerTable::HashAnswer(uint64_t sequence, std::string_view answer) const {
+uint64_t ResponseCache::HashAnswer(uint64_t sequence, std::string_view answer) const {
   return HashNumbers<3>(kAnswerTerm,
                         {static_cast<uint64_t>(session_.value()), sequence, HashBytes(answer)});
 }
 
-uint64_t AnswerTable::Hash() const {
+uint64_t ResponseCache::Hash() const {
   return hash_sum_ + HashNumbers<3>(kAnswersTerm, {static_cast<uint64_t>(session_.value()),
                                                    last_sequence_, acknowledged_});
 }
 
-uint64_t AnswerTable::ComputeHash() const {
+uint64_t ResponseCache::ComputeHash() const {
   return Restore(session_, last_sequence_, acknowledged_, bytes())->Hash();
 }
 
-bool AnswerTable::IsValid(uint64_t last_sequence, uint64_t acknowledged, std::string_view bytes,
-                          Zxid* zxid) {
+bool ResponseCache::IsValid(uint64_t last_sequence, uint64_t acknowledged, std::string_view bytes,
+                            Zxid* zxid) {
   *zxid = Zxid(0);
   if (last_sequence == 0 || acknowledged > last_sequence) return false;
   if (last_sequence - acknowledged > kAnswersMax || bytes.size() > kAnswerBytesMax) return false;
@@ -290,9 +290,10 @@ bool AnswerTable::IsValid(uint64_t last_sequence, uint64_t acknowledged, std::st
   return reader.rest().empty();
 }
 
-std::unique_ptr<AnswerTable> AnswerTable::Restore(SessionId session, uint64_t last_sequence,
-                                                  uint64_t acknowledged, std::string_view bytes) {
-  auto table = std::make_unique<AnswerTable>(session);
+std::unique_ptr<ResponseCache> ResponseCache::Restore(SessionId session, uint64_t last_sequence,
+                                                      uint64_t acknowledged,
+                                                      std::string_view bytes) {
+  auto table = std::make_unique<ResponseCache>(session);
   table->last_sequence_ = last_sequence;
   table->acknowledged_ = acknowledged;
   table->bytes_ = bytes;
