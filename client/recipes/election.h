@@ -1,17 +1,16 @@
 // Elects one of the candidates for an office, and another one when that fails or resigns; and a
 // smaller form of the same, LeaderLatch (leader_latch.h).
 //
-//   quorate::Election election(client.get(), "/elections/scheduler",
-//                              {.id = "host-1", .listener = [](const quorate::ElectionEvent& e) {
-//                              ... }});
+//   quorate::Election election(
+//       client.get(), "/elections/scheduler",
+//       {.id = "host-1", .listener = [](const quorate::ElectionEvent& e) { ... }});
 //   election.Start();
 //
 // Layout, that of Curator's LeaderSelector (an InterProcessMutex whose znodes have the candidates'
 // ids as data), with which it can share a path:
 //   PATH                                  a container, created when it is needed
 //   PATH/_c_<uuid>-lock-<10 digits>       ephemeral sequential, one for each candidate, with its
-//   id;
-//                                         the oldest is the leader's
+//                                         id; the oldest is the leader's
 // A candidate watches the znode before its own: when a leader fails, one hears of it.
 //
 // The states are those of the LeaderElectionSupport of ZooKeeper's recipes:
@@ -21,8 +20,7 @@
 //   kReady      others come before: it is ready to be elected
 //   kElected    it leads
 //   kSuspended  it led, and no member serves: another one may be elected any time. Do as if it were
-//   so.
-//               kElected again, if the session went on
+//               so. kElected again, if the session went on
 //   kFailed     the session has ended (another Client is needed), or the path cannot be used
 //   kStopped    it was stopped, and its znode is gone
 // If somebody deletes a candidate's znode, it makes another offer, at the end of the line.

@@ -8,8 +8,7 @@
 // Layout, that of Curator's InterProcessMutex, with which it can share a path:
 //   PATH                                  a container, created when it is needed
 //   PATH/_c_<uuid>-lock-<10 digits>       ephemeral sequential, one for each thread that has the
-//   lock
-//                                         or waits for it; the oldest has it
+//                                         lock or waits for it; the oldest has it
 // A waiter watches the znode before its own, and nothing else is woken by a release.
 //
 // Reentrant: a thread that holds it may acquire it again, and releases it as often. Threads of one

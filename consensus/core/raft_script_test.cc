@@ -25,17 +25,15 @@
 //   read-log I                     I's storage answers its oldest log read
 //   crash I [hard-state]           I loses what is not durable [but the oldest batch's hard state]
 //   restart I [VERSION]            and starts from its disk with an empty state machine, or with
-//   its
-//                                  checkpoint; VERSION: with a program of that version
+//                                  its checkpoint; VERSION: with a program of that version
 //   lose-disk I                    starts with an empty directory, made later. It was crashed.
 //   change I voters=A,B,... [learners=C,...]  I changes the membership
 //   checkpoint I                   a checkpoint of what I has applied is durable
 //   read-snapshot I                I's storage answers its oldest snapshot read
 //   stage I | install I            I's storage stages a chunk | installs what is staged
-//   forget-checkpoints I              I's storage keeps its newest checkpoint only
+//   forget-checkpoints I           I's storage keeps its newest checkpoint only
 //   stabilize [I ...]              persists, reads the log, moves snapshots and delivers among
-//   these
-//                                  (default: all) until nothing is left to do
+//                                  these (default: all) until nothing is left to do
 //   status [I]                     what a member knows, on one line
 //   log I                          its log; a bar stands behind what is durable
 //
