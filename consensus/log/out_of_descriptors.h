@@ -10,7 +10,7 @@ namespace quorate::consensus {
 // Returns whether Env failed because this process (EMFILE) or the machine (ENFILE) has too many
 // open files. The code of such an error is ResourceExhausted, as of a full disk: what waits for
 // free space waits for a descriptor too, and goes on by itself. Only the message and the use of
-// spare files differ.
+// ballast files differ.
 bool IsOutOfDescriptors(const absl::Status& status);
 
 }  // namespace quorate::consensus

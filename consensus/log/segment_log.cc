@@ -16,7 +16,7 @@
 //    otherwise is noticed.
 //  - A reset is a new segment that has such a name from the beginning. The log is the old one until
 //    its header is valid on the disk, and the new one from then on.
-//  - The spare file becomes a segment by a rename, and has its header by then.
+//  - The ballast file becomes a segment by a rename, and has its header by then.
 //  - Records of different segments cannot be mixed up: the CRC of each covers the generation of its
 //    segment and its offset.
 //  - Nothing is appended to what a crash has torn: the log goes on in a new segment or, if the disk
@@ -62,7 +62,7 @@ class SegmentLog::Impl {
         path_(std::move(path)),
         options_(options),
         files_(env, path_, options.open_files_max),
-        spare_(env, path_, SegmentBytes(options)),
+        ballast_(env, path_, SegmentBytes(options)),
         durable_(recovered.last_index),
         last_term_(recovered.last_term),
         last_generation_(recovered.last_generation),
@@ -251,15 +251,15 @@ class SegmentLog::Impl {
     return absl::OkStatus();
   }
 
-  absl::Status MakeSpare() {
+  absl::Status MakeBallast() {
     if (absl::Status s = status(); !s.ok()) return s;
-    return FailUnlessFull(spare_.Make());
+    return FailUnlessFull(ballast_.Make());
   }
-  void AllowSpare(bool allowed, const SpareFile* first) {
+  void AllowBallast(bool allowed, const BallastFile* first) {
     comes_first_.store(allowed ? first : nullptr);
-    spare_allowed_.store(allowed);
+    ballast_allowed_.store(allowed);
   }
-  const SpareFile& spare() const { return spare_; }
+  const BallastFile& ballast() const { return ballast_; }
 
   absl::Status Reset(Index index, Term term) {
     if (absl::Status s = status(); !s.ok()) return s;
@@ -494,9 +494,9 @@ class SegmentLog::Impl {
   }
 
   // Makes a segment for the entries from `first` on, durably. The entry before it has `term`.
-  // ResourceExhausted if there is no room for it, nor a spare that it takes: then all is as before.
-  // One that makes room, for it replaces others, takes what there is. REQUIRES: all entries before
-  // `first` are durable, or it begins the log.
+  // ResourceExhausted if there is no room for it, nor a ballast file that it takes: then all is as
+  // before. One that makes room, for it replaces others, takes what there is. REQUIRES: all entries
+  // before `first` are durable, or it begins the log.
   absl::StatusOr<std::shared_ptr<Segment>> MakeSegment(Index first, Term term, bool begins_log,
                                                        bool makes_room) {
     ASSERT(!dirty_ || begins_log);
@@ -505,15 +505,15 @@ class SegmentLog::Impl {
     segment->path = absl::StrCat(path_, "/", ToFileName(segment->name));
     segment->next = first;
     const std::string header = EncodeSegmentHeader(segment->name, term);
-    const bool takes_spare = makes_room || spare_allowed_.load();
+    const bool takes_ballast = makes_room || ballast_allowed_.load();
     absl::Status made = AllocateFile(segment.get(), makes_room ? nullptr : comes_first_.load());
     if (made.ok()) {
       const std::string_view piece = header;
       if (absl::Status s = segment->file->WriteAt(0, {&piece, 1}); !s.ok()) return Fail(s);
       if (absl::Status s = segment->file->Sync(); !s.ok()) return Fail(s);
-    } else if (absl::IsResourceExhausted(made) && !IsOutOfDescriptors(made) && takes_spare &&
-               spare_.exists()) {
-      made = TakeSpare(segment.get(), header);
+    } else if (absl::IsResourceExhausted(made) && !IsOutOfDescriptors(made) && takes_ballast &&
+               ballast_.exists()) {
+      made = TakeBallast(segment.get(), header);
     }
     if (absl::IsResourceExhausted(made)) return GiveUpFile(*segment, made);
     if (!made.ok()) return Fail(made);
@@ -525,7 +525,7 @@ class SegmentLog::Impl {
   }
 
   // Not before `first` is there, unless that is null.
-  absl::Status AllocateFile(Segment* segment, const SpareFile* first) {
+  absl::Status AllocateFile(Segment* segment, const BallastFile* first) {
     if (first != nullptr && !first->exists()) {
       return absl::ResourceExhaustedError(
           absl::StrCat(segment->path, ": the disk is full; what is free is for a checkpoint"));
@@ -537,8 +537,8 @@ class SegmentLog::Impl {
     return segment->file->Preallocate(segment->capacity);
   }
 
-  absl::Status TakeSpare(Segment* segment, const std::string& header) {
-    absl::StatusOr<std::unique_ptr<File>> file = spare_.TurnInto(segment->path, header);
+  absl::Status TakeBallast(Segment* segment, const std::string& header) {
+    absl::StatusOr<std::unique_ptr<File>> file = ballast_.TurnInto(segment->path, header);
     if (!file.ok()) return file.status();
     segment->file = *std::move(file);
     absl::StatusOr<uint64_t> size = segment->file->Size();
@@ -683,9 +683,9 @@ class SegmentLog::Impl {
   const std::string path_;
   const SegmentLogOptions options_;
   SegmentFiles files_;
-  SpareFile spare_;
-  std::atomic<bool> spare_allowed_{false};
-  std::atomic<const SpareFile*> comes_first_{nullptr};
+  BallastFile ballast_;
+  std::atomic<bool> ballast_allowed_{false};
+  std::atomic<const BallastFile*> comes_first_{nullptr};
 
   // --- The log's thread only ---
   Index durable_;  // everything up to it is
@@ -751,13 +751,13 @@ absl::Status SegmentLog::CompactTo(Index index) { return impl_->CompactTo(index)
 absl::Status SegmentLog::DoChores() { return impl_->DoChores(); }
 bool SegmentLog::HasChores() const { return impl_->HasChores(); }
 absl::Status SegmentLog::Reset(Index index, Term term) { return impl_->Reset(index, term); }
-absl::Status SegmentLog::MakeSpare() { return impl_->MakeSpare(); }
-void SegmentLog::AllowSpare(bool allowed, const SpareFile* first) {
-  impl_->AllowSpare(allowed, first);
+absl::Status SegmentLog::MakeBallast() { return impl_->MakeBallast(); }
+void SegmentLog::AllowBallast(bool allowed, const BallastFile* first) {
+  impl_->AllowBallast(allowed, first);
 }
-bool SegmentLog::has_spare() const { return impl_->spare().exists(); }
-bool SegmentLog::spare_used() const { return impl_->spare().used(); }
-const SpareFile& SegmentLog::spare() const { return impl_->spare(); }
+bool SegmentLog::has_ballast() const { return impl_->ballast().exists(); }
+bool SegmentLog::ballast_used() const { return impl_->ballast().used(); }
+const BallastFile& SegmentLog::ballast() const { return impl_->ballast(); }
 absl::StatusOr<std::vector<Entry>> SegmentLog::Read(Index first, Index last,
                                                     size_t bytes_max) const {
   return impl_->Read(first, last, bytes_max);

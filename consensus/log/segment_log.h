@@ -9,11 +9,11 @@
 // reserved: nothing was promised of it. Append, TruncateAfter and Reset return ResourceExhausted
 // then, with all before them durable, and can be called again when there is room.
 //
-// For what must go on even then, the room of one more segment may be kept in a spare file
-// (spare_file.h) beside the segments, which becomes the next segment when the disk has no room for
-// one, if that is allowed. It is the last that the log gets on a full disk, and is for entries that
-// make room, as deletions do: whoever allows it must not add data any more. A reset takes it in any
-// case, for the log that it replaces gives back more.
+// For what must go on even then, the room of one more segment may be kept in a ballast file
+// (ballast_file.h) beside the segments, which becomes the next segment when the disk has no room
+// for one, if that is allowed. It is the last that the log gets on a full disk, and is for entries
+// that make room, as deletions do: whoever allows it must not add data any more. A reset takes it
+// in any case, for the log that it replaces gives back more.
 //
 // Recovery: records after the durable mark may be torn by a crash; the log is cut there, and
 // cut_at_open() says so. The durable mark (kept in the hard state file and in the segments' own
@@ -43,8 +43,8 @@
 #include "absl/status/statusor.h"
 #include "consensus/core/raft.h"
 #include "consensus/core/types.h"
+#include "consensus/log/ballast_file.h"
 #include "consensus/log/env.h"
-#include "consensus/log/spare_file.h"
 
 namespace quorate::consensus {
 
@@ -121,18 +121,18 @@ class SegmentLog {
   // must not be above `index`, or else the entries up to it will be missed at the next Open.
   absl::Status Reset(Index index, Term term);
 
-  // --- The spare; all from any thread ---
+  // --- The ballast file; all from any thread ---
   // Makes it, durably, if it is not there. ResourceExhausted if there is no room for it, and that
   // is all.
-  absl::Status MakeSpare();
+  absl::Status MakeBallast();
   // Whether it may be taken for entries; at first it may not. As long as it may, the log takes what
   // else is free only if `first`, unless that is null, is there: it comes before the log. `first`
   // outlives the log.
-  void AllowSpare(bool allowed, const SpareFile* first);
-  bool has_spare() const;
+  void AllowBallast(bool allowed, const BallastFile* first);
+  bool has_ballast() const;
   // Whether it was taken since Open, and no other one was made since.
-  bool spare_used() const;
-  const SpareFile& spare() const;
+  bool ballast_used() const;
+  const BallastFile& ballast() const;
 
   // Entries from `first` to at most `last`, stopping after about `bytes_max` bytes but returning at
   // least one. Payloads share one buffer. Errors: OutOfRange if `first` is not in the log, DataLoss

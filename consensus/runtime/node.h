@@ -5,9 +5,8 @@
 //   log thread    writes and syncs all batches that queued during the last sync (group commit),
 //                 then sends what had to wait for it
 //   apply thread  gives committed entries to the state machine, and takes checkpoints of it. A few
-//   at
-//                 a time are applied on the node thread, if that need not wait for anything: small
-//                 loads are mostly made of wake-ups
+//                 at a time are applied on the node thread, if that need not wait for anything:
+//                 small loads are mostly made of wake-ups
 //   read thread   reads old entries from the log, and parts of a checkpoint, for a follower that
 //                 lags; removes files of the log that a compaction left
 //   checkpoint thread

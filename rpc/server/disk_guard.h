@@ -8,21 +8,21 @@
 // and for the checkpoint that lets go of the log before it.
 //
 // A disk may be filled by others, below the reserve and down to nothing. For that each member that
-// has data keeps two spare files (consensus/log/spare_file.h), as large as a file of the log, and
-// as two of them. (It has if there is a checkpoint, or an eighth of a file of the log: before, the
-// rest of that file is as good as a spare.)
+// has data keeps two ballast files (consensus/log/ballast_file.h), as large as a file of the log,
+// and as two of them. (It has if there is a checkpoint, or an eighth of a file of the log: before,
+// the rest of that file is as good as a ballast file.)
 //  - One becomes the next file of the log when there is no room for it, but only while writes that
 //    add data are refused: a follower whose disk alone is full just lags. What may still come to it
 //    that adds data is what had been accepted, here or by other members, before they heard of it.
 //  - One is given up when a checkpoint finds no room; it is tried again then. While data is refused
-//    and the log has no spare, checkpoints are taken again and again, and let go of the log before
-//    them.
+//    and the log has no ballast file, checkpoints are taken again and again, and let go of the log
+//    before them.
 // The first ones are made only of what is free above the reserve.
 // Both are made again from what becomes free: that of the checkpoints first, as soon as a
 // checkpoint is written, and then that of the log. As long as data is refused, the log takes what
-// is free on a disk that it shares with the checkpoints only if these have their spare; and until
-// it has its own back the disk counts as low. So deletions and the ends of sessions go on for as
-// long as each checkpoint lets go of as much as was written since the one before.
+// is free on a disk that it shares with the checkpoints only if these have their ballast file; and
+// until it has its own back the disk counts as low. So deletions and the ends of sessions go on for
+// as long as each checkpoint lets go of as much as was written since the one before.
 //
 // Reports are repeated while there is something to say, and are forgotten when they stop: so no
 // member need be told that all is well, and a message that is lost does no harm.

@@ -102,7 +102,7 @@ ReplicaOptions MakeReplicaOptions(const Config& config, std::string cluster_id_i
       std::max(node.raft.heartbeat_ticks + 1, config.election_timeout_ms / node.tick_ms);
   node.raft.cluster_id_if_new = std::move(cluster_id_if_new);
   if (config.snap_count > 0) node.checkpoint_entries = static_cast<uint64_t>(config.snap_count);
-  // What has changed is to have room in the spare file.
+  // What has changed is to have room in the ballast file.
   if (config.log_segment_bytes > 0) {
     node.checkpoint_bytes =
         std::min(node.checkpoint_bytes, static_cast<uint64_t>(config.log_segment_bytes));
@@ -154,7 +154,7 @@ Replica::Replica(ReplicaOptions options, uint64_t incarnation, consensus::DataDi
   cluster_view_.self = options_.node.raft.self;
   cluster_view_.cluster_id = data_dir_->cluster_id();
   if (store != nullptr) {
-    checkpoints_.emplace(store, &replicated_, clock, options_.checkpoint_spare);
+    checkpoints_.emplace(store, &replicated_, clock, options_.checkpoint_ballast);
   }
 }
 

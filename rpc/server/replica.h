@@ -21,8 +21,8 @@
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "consensus/log/ballast_file.h"
 #include "consensus/log/data_dir.h"
-#include "consensus/log/spare_file.h"
 #include "consensus/runtime/node.h"
 #include "rpc/peer/peer_links.h"
 #include "rpc/server/administration.h"
@@ -66,7 +66,7 @@ struct ReplicaOptions {
   // Of free space on the disk; 0: it is not watched (rpc/server/disk_guard.h).
   uint64_t disk_reserve_bytes = 0;
   // What a checkpoint may give up when it finds no room; null: nothing. Outlives the replica.
-  consensus::SpareFile* checkpoint_spare = nullptr;
+  consensus::BallastFile* checkpoint_ballast = nullptr;
   // Whether log and checkpoints are on one disk, so that what one takes is missing to the other.
   bool shares_disk = true;
   // How long syncs of the log took, for people; null: that is not measured.
@@ -133,7 +133,7 @@ class Replica final : public Service,
   // From any thread: asks another server to lead, if this one does. status() shows when it is done.
   void HandLeadershipOver();
 
-  // From one thread at a time: so much is free. Makes spare files of it, if there are none
+  // From one thread at a time: so much is free. Makes ballast files of it, if there are none
   // (rpc/server/disk_guard.h).
   void OnDiskSpace(DiskRoom room);
 
@@ -231,12 +231,12 @@ class Replica final : public Service,
   void DeleteContainers(int64_t elapsed_ms);
   // Free space on the disks (replica_disk.cc).
   bool IsDiskLow() const;
-  absl::Status MakeSpares(DiskRoom room);
+  absl::Status MakeBallast(DiskRoom room);
   // Whether there is so much that a full disk would be in the way: before, the log's first file has
   // enough room.
-  bool NeedsSpares() const;
-  // Whether so much as `spare` takes may be taken of `free_bytes`.
-  bool HasRoomFor(const consensus::SpareFile& spare, uint64_t free_bytes) const;
+  bool NeedsBallast() const;
+  // Whether so much as `ballast` takes may be taken of `free_bytes`.
+  bool HasRoomFor(const consensus::BallastFile& ballast, uint64_t free_bytes) const;
   void GuardDisk();
   void GuardLog();
   void HandOverTo(const std::vector<consensus::MemberId>& successors);
@@ -271,7 +271,7 @@ class Replica final : public Service,
   ContainerManager containers_;
   DigestComparison digests_;
   DiskGuard disk_guard_;
-  bool log_spare_used_ = false;  // and that was said
+  bool log_ballast_used_ = false;  // and that was said
   bool log_is_cut_short_ = false;
   // Until the log of a full disk asks for a checkpoint again; and whether it waits for one.
   int ticks_to_checkpoint_ = 0;

@@ -22,7 +22,7 @@ constexpr int kShortLogCheckpointMs = 2000;
 
 void Replica::OnDiskSpace(DiskRoom room) {
   constexpr uint64_t kMiB = 1u << 20;
-  if (absl::Status s = MakeSpares(room); !s.ok()) return OnFatal(s);
+  if (absl::Status s = MakeBallast(room); !s.ok()) return OnFatal(s);
   const uint64_t free_bytes = std::min(room.log_bytes, room.checkpoint_bytes);
   const std::string& path =
       room.log_bytes <= room.checkpoint_bytes ? options_.data_dir : options_.checkpoint_dir;
@@ -44,30 +44,31 @@ void Replica::OnDiskSpace(DiskRoom room) {
   }
 }
 
-bool Replica::HasRoomFor(const consensus::SpareFile& spare, uint64_t free_bytes) const {
+bool Replica::HasRoomFor(const consensus::BallastFile& ballast, uint64_t free_bytes) const {
   // The first one must not make low what was not.
   const uint64_t reserve = options_.disk_reserve_bytes + options_.disk_reserve_bytes / 4;
-  return free_bytes >= spare.bytes() + (spare.used() ? 0 : reserve);
+  return free_bytes >= ballast.bytes() + (ballast.used() ? 0 : reserve);
 }
 
-bool Replica::NeedsSpares() const {
+bool Replica::NeedsBallast() const {
   constexpr uint64_t kSegmentShare = 8;
   const consensus::SegmentLog& log = data_dir_->log();
   // One that was there, or was used, is kept or made again, whatever became of the log.
-  if (log.has_spare() || log.spare_used() || log.base_index() > consensus::Index{0}) return true;
+  if (log.has_ballast() || log.ballast_used() || log.base_index() > consensus::Index{0})
+    return true;
   if (checkpoints_.has_value() &&
       (checkpoints_->newest().has_value() || checkpoints_->staged_bytes() > 0)) {
     return true;
   }
   uint64_t bytes = 0;
   for (const consensus::SizeRun& run : log.size_runs()) bytes += run.bytes;
-  return bytes >= log.spare().bytes() / kSegmentShare;
+  return bytes >= log.ballast().bytes() / kSegmentShare;
 }
 
-absl::Status Replica::MakeSpares(DiskRoom room) {
+absl::Status Replica::MakeBallast(DiskRoom room) {
   consensus::SegmentLog& log = data_dir_->log();
-  if (!NeedsSpares()) return absl::OkStatus();
-  consensus::SpareFile* first = options_.checkpoint_spare;
+  if (!NeedsBallast()) return absl::OkStatus();
+  consensus::BallastFile* first = options_.checkpoint_ballast;
   if (first != nullptr && !first->exists()) {
     absl::Status made = absl::ResourceExhaustedError("too little is free");
     if (!checkpoints_->needs_room() && HasRoomFor(*first, room.checkpoint_bytes)) {
@@ -79,8 +80,8 @@ absl::Status Replica::MakeSpares(DiskRoom room) {
       room.log_bytes -= std::min(room.log_bytes, first->bytes());
     }
   }
-  if (log.has_spare() || !HasRoomFor(log.spare(), room.log_bytes)) return absl::OkStatus();
-  absl::Status made = log.MakeSpare();
+  if (log.has_ballast() || !HasRoomFor(log.ballast(), room.log_bytes)) return absl::OkStatus();
+  absl::Status made = log.MakeBallast();
   return absl::IsResourceExhausted(made) ? absl::OkStatus() : made;
 }
 
@@ -105,16 +106,17 @@ void Replica::OnLogFull(const absl::Status& why) {
 
 bool Replica::IsDiskLow() const {
   return disk_low_.load(std::memory_order_relaxed) || log_full_.load(std::memory_order_relaxed) ||
-         data_dir_->log().spare_used();
+         data_dir_->log().ballast_used();
 }
 
 void Replica::GuardLog() {
   consensus::SegmentLog& log = data_dir_->log();
   const bool refuses = disk_guard_.refuses_data();
-  log.AllowSpare(refuses, options_.shares_disk ? options_.checkpoint_spare : nullptr);
+  log.AllowBallast(refuses, options_.shares_disk ? options_.checkpoint_ballast : nullptr);
   // It lets go of the log before it. Not every one can, for some entries are kept behind it; and
   // what stands still for want of room makes none due.
-  const bool is_short = refuses && (!log.has_spare() || log_full_.load(std::memory_order_relaxed));
+  const bool is_short =
+      refuses && (!log.has_ballast() || log_full_.load(std::memory_order_relaxed));
   if (checkpoints_.has_value()) checkpoints_->SetIsShortOfRoom(is_short);
   // What the log keeps for others is for when there is room.
   if (const bool low = IsDiskLow(); std::exchange(log_is_cut_short_, low) != low) {
@@ -127,13 +129,13 @@ void Replica::GuardLog() {
     awaits_checkpoint_ = true;
     node_->RequestCheckpoint(applied_, [this] { awaits_checkpoint_ = false; });
   }
-  const bool used = log.spare_used();
-  if (std::exchange(log_spare_used_, used) == used) return;
+  const bool used = log.ballast_used();
+  if (std::exchange(log_ballast_used_, used) == used) return;
   if (!used) {
     spdlog::info("there is room for a file of the log again");
   } else {
     spdlog::error(
-        "the disk of {} is full, and the log goes on in the spare file that was kept for that. "
+        "the disk of {} is full, and the log goes on in the ballast file that was kept for that. "
         "Make "
         "room on the disk, or delete nodes",
         options_.data_dir);

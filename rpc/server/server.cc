@@ -33,9 +33,9 @@ using consensus::MemberId;
 
 constexpr auto kHandOverTimeout = std::chrono::seconds(2);
 constexpr auto kMeasuringInterval = std::chrono::milliseconds(500);
-// The spare of checkpoints in files of the log: one is due when so much was written as one holds,
+// The ballast of checkpoints in files of the log: one is due when so much was written as one holds,
 // and more comes until it is written.
-constexpr uint64_t kCheckpointSpareFiles = 2;
+constexpr uint64_t kCheckpointBallastFiles = 2;
 
 // What cannot be looked at counts as one: then the log leaves room to checkpoints.
 bool AreOnOneDisk(const std::string& a, const std::string& b) {
@@ -113,13 +113,13 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Open(Config config, FrontendFact
   auto incarnation = NextIncarnation(env.get(), config.log_dir, now_ms);
   if (!incarnation.ok()) return incarnation.status();
   options.node.raft.directory_epoch = (*data_dir)->directory_epoch();
-  auto checkpoint_spare = std::make_unique<consensus::SpareFile>(
-      env.get(), options.checkpoint_dir, kCheckpointSpareFiles * log_options.segment_bytes);
-  options.checkpoint_spare = checkpoint_spare.get();
+  auto checkpoint_ballast = std::make_unique<consensus::BallastFile>(
+      env.get(), options.checkpoint_dir, kCheckpointBallastFiles * log_options.segment_bytes);
+  options.checkpoint_ballast = checkpoint_ballast.get();
   options.shares_disk = AreOnOneDisk(config.log_dir, options.checkpoint_dir);
   auto server = std::unique_ptr<Server>(new Server(
       std::move(config), std::move(options), frontends, std::move(env), *std::move(data_dir),
-      *std::move(store), std::move(checkpoint_spare), *incarnation));
+      *std::move(store), std::move(checkpoint_ballast), *incarnation));
   if (absl::Status s = server->replica_->Load(); !s.ok()) {
     return absl::IsDataLoss(s) ? opened_store.WithOrigin(s) : s;
   }
@@ -129,11 +129,11 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Open(Config config, FrontendFact
 Server::Server(Config config, ReplicaOptions options, FrontendFactory* frontends,
                std::unique_ptr<MeasuredEnv> env, std::unique_ptr<consensus::DataDir> data_dir,
                std::unique_ptr<tree::RecordStore> store,
-               std::unique_ptr<consensus::SpareFile> checkpoint_spare, uint64_t incarnation)
+               std::unique_ptr<consensus::BallastFile> checkpoint_ballast, uint64_t incarnation)
     : config_(std::move(config)),
       frontends_(frontends),
       env_(std::move(env)),
-      checkpoint_spare_(std::move(checkpoint_spare)),
+      checkpoint_ballast_(std::move(checkpoint_ballast)),
       data_dir_(std::move(data_dir)),
       store_(std::move(store)) {
   network_ =

@@ -14,8 +14,8 @@
 #include "absl/status/statusor.h"
 #include "base/condition_variable.h"
 #include "base/mutex.h"
+#include "consensus/log/ballast_file.h"
 #include "consensus/log/data_dir.h"
-#include "consensus/log/spare_file.h"
 #include "rpc/peer/peer_network.h"
 #include "rpc/server/administration.h"
 #include "rpc/server/config.h"
@@ -61,7 +61,7 @@ class Server : private PeerHandler, private ReplicaHost {
   Server(Config config, ReplicaOptions options, FrontendFactory* frontends,
          std::unique_ptr<MeasuredEnv> env, std::unique_ptr<consensus::DataDir> data_dir,
          std::unique_ptr<tree::RecordStore> store,
-         std::unique_ptr<consensus::SpareFile> checkpoint_spare, uint64_t incarnation);
+         std::unique_ptr<consensus::BallastFile> checkpoint_ballast, uint64_t incarnation);
 
   static absl::StatusOr<std::unique_ptr<Server>> Open(Config config, FrontendFactory* frontends);
 
@@ -92,7 +92,7 @@ class Server : private PeerHandler, private ReplicaHost {
   const Config config_;
   FrontendFactory* const frontends_;
   const std::unique_ptr<MeasuredEnv> env_;
-  const std::unique_ptr<consensus::SpareFile> checkpoint_spare_;  // outlives the log
+  const std::unique_ptr<consensus::BallastFile> checkpoint_ballast_;  // outlives the log
   std::unique_ptr<consensus::DataDir> data_dir_;
   std::unique_ptr<tree::RecordStore> store_;
   Random random_;

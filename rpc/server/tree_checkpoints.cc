@@ -80,8 +80,12 @@ absl::Status ForEachRecordIn(std::string_view bytes, const RecordStore::RecordFu
 }  // namespace
 
 TreeCheckpoints::TreeCheckpoints(RecordStore* store, ReplicatedTree* replicated, const Clock* clock,
-                                 consensus::SpareFile* spare)
-    : store_(store), replicated_(replicated), clock_(clock), spare_(spare), sent_(store, clock) {}
+                                 consensus::BallastFile* ballast)
+    : store_(store),
+      replicated_(replicated),
+      clock_(clock),
+      ballast_(ballast),
+      sent_(store, clock) {}
 
 int64_t TreeCheckpoints::MsSince(std::chrono::steady_clock::time_point start) const {
   return std::chrono::duration_cast<std::chrono::milliseconds>(clock_->Now() - start).count();
@@ -137,7 +141,7 @@ absl::Status TreeCheckpoints::Finish() {
   if (absl::IsResourceExhausted(status)) {
     spdlog::error("no checkpoint could be written: {}; it is tried again",
                   std::string(status.message()));
-    if (absl::Status s = GiveSpareUp(); !s.ok()) status = s;
+    if (absl::Status s = GiveBallastUp(); !s.ok()) status = s;
   }
   needs_room_.store(!status.ok(), std::memory_order_relaxed);
   EndDelta(status.ok());
@@ -151,14 +155,14 @@ void TreeCheckpoints::EndDelta(bool durable) {
   }
 }
 
-absl::Status TreeCheckpoints::GiveSpareUp() {
-  if (spare_ == nullptr) return absl::OkStatus();
+absl::Status TreeCheckpoints::GiveBallastUp() {
+  if (ballast_ == nullptr) return absl::OkStatus();
   // First, so that nobody makes it again.
   needs_room_.store(true, std::memory_order_relaxed);
-  const absl::StatusOr<bool> given_up = spare_->GiveUp();
+  const absl::StatusOr<bool> given_up = ballast_->GiveUp();
   if (given_up.value_or(false))
     spdlog::warn(
-        "the spare file of the checkpoints is given up for that, and made again when there is "
+        "the ballast file of the checkpoints is given up for that, and made again when there is "
         "room");
   return given_up.status();
 }

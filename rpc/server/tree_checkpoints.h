@@ -28,7 +28,7 @@
 #include "base/mutex.h"
 #include "base/slice.h"
 #include "consensus/core/state_machine.h"
-#include "consensus/log/spare_file.h"
+#include "consensus/log/ballast_file.h"
 #include "rpc/server/administration.h"
 #include "rpc/server/replicated_tree.h"
 #include "rpc/server/sent_checkpoints.h"
@@ -40,10 +40,10 @@ namespace quorate::rpc {
 
 class TreeCheckpoints : public consensus::CheckpointStore {
  public:
-  // All must outlive the object. `clock` is for what it logs. `spare` may be null: it is given up
+  // All must outlive the object. `clock` is for what it logs. `ballast` may be null: it is given up
   // when a checkpoint finds no room, so that the next attempt has it.
   TreeCheckpoints(tree::RecordStore* store, ReplicatedTree* replicated, const Clock* clock,
-                  consensus::SpareFile* spare = nullptr);
+                  consensus::BallastFile* ballast = nullptr);
 
   // Puts the newest checkpoint, if there is one, in the place of the tree. Before anything is
   // applied. Errors: DataLoss if it is damaged, naming what is wrong; of reading.
@@ -97,14 +97,14 @@ class TreeCheckpoints : public consensus::CheckpointStore {
   // that it has not. `*written` becomes what is there with the next one.
   absl::Status WriteEvents(std::map<uint64_t, size_t>* written);
   void EndDelta(bool durable);
-  absl::Status GiveSpareUp();
+  absl::Status GiveBallastUp();
   absl::Status StageRecords(std::string_view bytes);
   absl::Status FinishStaging();
 
   tree::RecordStore* const store_;
   ReplicatedTree* const replicated_;
   const Clock* const clock_;
-  consensus::SpareFile* const spare_;
+  consensus::BallastFile* const ballast_;
   std::atomic<bool> needs_room_{false};
   std::atomic<bool> is_short_of_room_{false};
   tree::RecordStore::Label delta_label_;        // that Begin took

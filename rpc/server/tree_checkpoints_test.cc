@@ -81,7 +81,7 @@ struct Member {
     REQUIRE(opened.ok());
     store = *std::move(opened);
     checkpoints =
-        std::make_unique<TreeCheckpoints>(store.get(), &replicated, &clock, /*spare=*/nullptr);
+        std::make_unique<TreeCheckpoints>(store.get(), &replicated, &clock, /*ballast=*/nullptr);
   }
 
   void Apply(std::string command) {
@@ -675,20 +675,20 @@ TEST_CASE("after a crash at any point there is one whole checkpoint") {
   }
 }
 
-TEST_CASE("a checkpoint that finds no room has that of the spare file at the next attempt") {
+TEST_CASE("a checkpoint that finds no room has that of the ballast file at the next attempt") {
   Member member;
-  consensus::SpareFile spare(&member.env, "checkpoints", 3000);
-  TreeCheckpoints checkpoints(member.store.get(), &member.replicated, Clock::System(), &spare);
+  consensus::BallastFile ballast(&member.env, "checkpoints", 3000);
+  TreeCheckpoints checkpoints(member.store.get(), &member.replicated, Clock::System(), &ballast);
   member.OpenSession();
   for (int i = 0; i < 10; ++i) {
     member.Create("/" + std::to_string(i), std::string(100, 'x'));
   }
-  REQUIRE(spare.Make().ok());
+  REQUIRE(ballast.Make().ok());
   member.env.SetCapacity(member.env.used_bytes());
   checkpoints.Begin(member.Meta());
   CHECK(absl::IsResourceExhausted(checkpoints.Finish()));
   CHECK(checkpoints.needs_room());
-  CHECK_FALSE(spare.exists());
+  CHECK_FALSE(ballast.exists());
   checkpoints.Begin(member.Meta());
   REQUIRE(checkpoints.Finish().ok());
   CHECK_FALSE(checkpoints.needs_room());

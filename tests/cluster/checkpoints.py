@@ -38,7 +38,7 @@ def _wait_for(what, condition):
 
 
 def _segments(cluster, member):
-    """The files of the log, without the spare one."""
+    """The files of the log, without the ballast file."""
     return set(os.listdir(os.path.join(cluster.member_dir(member), "log"))) - {"spare"}
 
 

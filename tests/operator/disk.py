@@ -18,7 +18,7 @@ def _taken(directory):
 
 
 def _is_measured(cluster, member):
-    """The free space was looked at, and used for spare files if it was to be."""
+    """The free space was looked at, and used for ballast files if it was to be."""
     return int(cluster.monitor(member).get("disk_free_bytes", -1)) >= 0
 
 
@@ -32,7 +32,7 @@ def test_an_empty_member_takes_little_disk():
         return ", ".join(f"{bytes_ / MIB:.0f} MiB" for bytes_ in taken)
 
 
-def test_a_member_with_data_keeps_spare_files():
+def test_a_member_with_data_keeps_ballast_files():
     with harness.Cluster(size=1, settings=[f"logSegmentBytes={MIB}"]) as cluster:
         cluster.wait_until("measured", lambda: _is_measured(cluster, 1))
         spares = [os.path.join(cluster.member_dir(1), place, "spare") for place in ("log", "checkpoints")]
@@ -40,17 +40,17 @@ def test_a_member_with_data_keeps_spare_files():
         with zk.Connection(cluster.address(1)) as connection:
             for i in range(4):
                 connection.create(f"/data{i}", b"x" * (64 << 10))
-        cluster.wait_until("spare files", lambda: all(map(os.path.exists, spares)))
+        cluster.wait_until("ballast files", lambda: all(map(os.path.exists, spares)))
 
 
 def test_a_log_that_cannot_open_a_file_names_the_limit_and_goes_on_when_it_is_raised():
     with harness.Cluster(size=1, settings=[f"logSegmentBytes={MIB}"]) as cluster:
         cluster.wait_until("measured", lambda: _is_measured(cluster, 1))
-        spare = os.path.join(cluster.member_dir(1), "log", "spare")
+        ballast = os.path.join(cluster.member_dir(1), "log", "spare")
         with zk.Connection(cluster.address(1)) as connection:
             for i in range(4):
                 connection.create(f"/before{i}", b"x" * (64 << 10))
-            cluster.wait_until("a spare file", lambda: os.path.exists(spare))
+            cluster.wait_until("a ballast file", lambda: os.path.exists(ballast))
             pid = cluster.pids()[0]
             before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (0, before[1]))
@@ -58,7 +58,7 @@ def test_a_log_that_cannot_open_a_file_names_the_limit_and_goes_on_when_it_is_ra
             writer.start()
             try:
                 cluster.wait_until("the message", lambda: "the log cannot open a file" in cluster.log(1))
-                assert os.path.exists(spare), "it was taken as if the disk were full"
+                assert os.path.exists(ballast), "it was taken as if the disk were full"
                 assert writer.is_alive()
             finally:
                 resource.prlimit(pid, resource.RLIMIT_NOFILE, before)

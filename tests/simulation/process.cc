@@ -74,7 +74,7 @@ rpc::ReplicaOptions MakeReplicaOptions(const Options& options, const rpc::Config
   }
   rpc::ReplicaOptions replica = rpc::MakeReplicaOptions(config, std::move(cluster_id));
   replica.digests = kDigestOptions;
-  replica.disk_reserve_bytes = 0;  // only a log that is full, or in its spare file, counts as low
+  replica.disk_reserve_bytes = 0;  // only a log that is full, or in its ballast file, counts as low
   const LimitOptions& limits = options.limits;
   replica.node.tick_ms = limits.tick_ms;
   replica.node.checkpoint_entries = limits.checkpoint_entries;
@@ -256,8 +256,8 @@ void Process::MeasureDisk() {
   const int64_t interval_ticks =
       std::max<int64_t>(1, kDiskSpaceIntervalMs / simulation_.options().limits.tick_ms);
   if (ticks_++ % interval_ticks != 0) return;
-  if (data_dir_->log().spare_used()) {
-    simulation_.trace().Count("disk: the log is in its spare file");
+  if (data_dir_->log().ballast_used()) {
+    simulation_.trace().Count("disk: the log is in its ballast file");
   }
   constexpr uint64_t kMuch = uint64_t{1} << 40;
   const uint64_t free_bytes = machine_.disk_is_full() ? 0 : kMuch;

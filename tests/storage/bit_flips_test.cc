@@ -193,7 +193,7 @@ void MakeDirectory(const std::string& dir) {
   Require(data_dir->log().CompactTo(Index{kBase}));
   Require(data_dir->log().DoChores());
   Require(data_dir->log().Sync());
-  Require(data_dir->log().MakeSpare());
+  Require(data_dir->log().MakeBallast());
   const consensus::HardState state{TermOf(kLast), consensus::MemberId{3}, Index{kDurable},
                                    consensus::MemberState::kNormal};
   Require(data_dir->WriteHardState(state, Index{kDurable}));

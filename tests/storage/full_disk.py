@@ -326,7 +326,7 @@ def alone_one_full_member_of_three_is_no_matter_to_clients(server):
             paths += _write(connection, "/kept", 500, begin=len(paths))
             connection.close()
         # And now nothing at all is left there: it lags. A checkpoint that is due finds no room and
-        # gives its spare file up; the log may go on in what is free then, but only once.
+        # gives its ballast file up; the log may go on in what is free then, but only once.
         cluster.disks[leader].fill(LEFT_BYTES)
         elections, with_its_vote = 0, False
         while not with_its_vote:

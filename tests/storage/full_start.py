@@ -61,7 +61,7 @@ class Stopped:
                 self.cluster.wait_until(f"a checkpoint of member {member}",
                                         lambda: "written in" in self.cluster.log(member))
                 # A server with data makes them within half a second.
-                self.cluster.wait_until(f"the spare files of member {member}", lambda: self.has_spares(member))
+                self.cluster.wait_until(f"the ballast files of member {member}", lambda: self.has_ballast(member))
             # Not one after the other: one that lags needs the others to get on.
             self.cluster.kill_all()
         except BaseException:
@@ -76,7 +76,7 @@ class Stopped:
             print(self.cluster.diagnosis(), flush=True)
         self.remove()
 
-    def has_spares(self, member):
+    def has_ballast(self, member):
         directory = self.cluster.member_dir(member)
         return all(os.path.exists(os.path.join(directory, place, "spare")) for place in ("log", "checkpoints"))
 
@@ -182,7 +182,7 @@ def alone_a_server_starts_without_any_room(server):
         with KeptFull(*cluster.disks()):
             cluster.start_all()
             doomed = _serve_without_room(cluster)
-            # And again: what it used of its spare file is not there any more.
+            # And again: what it used of its ballast file is not there any more.
             cluster.servers.kill(1)
             cluster.start_all()
             doomed += _serve_without_room(cluster, starts=2)
@@ -222,7 +222,7 @@ def alone_one_of_three_starts_without_any_room_and_votes(server):
 
 
 def alone_deletions_go_on_on_a_disk_that_others_filled(server):
-    return _delete_on_full_disk(server, "the spare file of the checkpoints is given up")
+    return _delete_on_full_disk(server, "the ballast file of the checkpoints is given up")
 
 
 def alone_deletions_go_on_where_checkpoints_are_rare(server):
@@ -239,7 +239,7 @@ def _delete_on_full_disk(server, said, settings=()):
             paths = full_disk._write(connection, "/kept", 3000)
             connection.close()
         # Of the log and of the checkpoints. They are made soon after there is data.
-        cluster.wait_until("both spare files are there", lambda: sum(
+        cluster.wait_until("both ballast files are there", lambda: sum(
             "spare" in files for _, _, files in os.walk(disk.path)) == 2)
         disk.fill(0)
         cluster.wait_for_flags(1, 1, 1)
@@ -252,7 +252,7 @@ def _delete_on_full_disk(server, said, settings=()):
                 assert all(connection.receive().err == zk.NO_NODE for _ in xids)
             connection.close()
         log = cluster.log(1)
-        assert "in the spare file" in log, "the log never became full"
+        assert "in the ballast file" in log, "the log never became full"
         assert said in log, f"the server never said {said!r}"
         disk.make_room()
         cluster.wait_for_flags(1, 0, 0)

@@ -144,8 +144,8 @@ json OnlyProblem(const Member& member) {
 
 TEST_CASE("verify finds nothing wrong with a whole member, and changes not one byte") {
   Member member;
-  // The spare file is none of what is looked at.
-  if (GENERATE(false, true)) REQUIRE(member.Open()->log().MakeSpare().ok());
+  // The ballast file is none of what is looked at.
+  if (GENERATE(false, true)) REQUIRE(member.Open()->log().MakeBallast().ok());
   const auto before = ContentsOf(member.path());
   json document;
   const absl::Status status = member.Verify(&document);

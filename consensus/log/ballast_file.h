@@ -1,6 +1,6 @@
-// A file that holds nothing but room on the disk, for the time when there is none: "spare" in a
-// directory. It is preallocated and durable, and never part of what the directory holds: whoever
-// reads the directory passes over it, and it may be removed at any time.
+// Ballast: the preallocated, durable file "spare" in a directory. It is released when the disk is
+// full, so that what must go on has free space. It is never part of what the directory holds:
+// readers of the directory pass over it, and it may be removed at any time.
 //
 // Thread-safety: all of it may be used from any thread.
 #pragma once
@@ -19,13 +19,13 @@
 
 namespace quorate::consensus {
 
-inline constexpr std::string_view kSpareName = "spare";
+inline constexpr std::string_view kBallastName = "spare";
 
-class SpareFile {
+class BallastFile {
  public:
   // Of `bytes`, in `directory`, which need not be there before Make. One from an earlier process is
   // found. `env` must outlive the object.
-  SpareFile(Env* env, std::string directory, uint64_t bytes);
+  BallastFile(Env* env, std::string directory, uint64_t bytes);
 
   uint64_t bytes() const { return bytes_; }
   bool exists() const { return exists_; }
@@ -38,9 +38,10 @@ class SpareFile {
   // Removes it, if it is there, so that others have its room: returns whether it was.
   absl::StatusOr<bool> GiveUp();
   // Makes it the file `path` of the same directory, that begins with `head`: at any time either the
-  // spare is there, or that file with a durable head. The name is durable with the directory. It
-  // replaces a file that has the name already. NotFound if there is no spare, ResourceExhausted if
-  // even that needs room: nothing has changed then. Other errors: those of the disk.
+  // ballast is there, or that file with a durable head. The name is durable with the directory. It
+  // replaces a file that has the name already. NotFound if there is no ballast file,
+  // ResourceExhausted if even that needs room: nothing has changed then. Other errors: those of the
+  // disk.
   absl::StatusOr<std::unique_ptr<File>> TurnInto(const std::string& path, std::string_view head);
 
  private:

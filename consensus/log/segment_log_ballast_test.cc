@@ -1,21 +1,21 @@
-// The spare file of a log: what is written to it on a full disk is as durable as all else, whenever
-// power fails.
+// The ballast file of a log: what is written to it on a full disk is as durable as all else,
+// whenever power fails.
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "consensus/log/ballast_file.h"
 #include "consensus/log/fault_env.h"
 #include "consensus/log/log_test_util.h"
 #include "consensus/log/segment_log.h"
 #include "consensus/log/segment_log_test_util.h"
-#include "consensus/log/spare_file.h"
 
 namespace quorate::consensus {
 namespace {
 
 constexpr uint64_t kPlenty = 1u << 20;
-const std::string kSparePath = kPath + "/spare";
+const std::string kBallastPath = kPath + "/spare";
 
 // Appends one entry after the other, each durably, until one is refused.
 absl::Status AppendUntilError(SegmentLog* log) {
@@ -28,75 +28,77 @@ absl::Status AppendUntilError(SegmentLog* log) {
 
 std::vector<Entry> EntriesTo(Index last) { return TestEntries(1, last.value(), 1, 100); }
 
-TEST_CASE("a log on a full disk goes on in its spare, once, and only if that is allowed") {
+TEST_CASE("a log on a full disk goes on in its ballast file, once, and only if that is allowed") {
   FaultEnv env;
   auto log = Open(&env);
-  CHECK_FALSE(log->has_spare());
-  CHECK(log->spare().bytes() == kSmall.segment_bytes);
-  Require(log->MakeSpare());
-  CHECK(log->has_spare());
-  CHECK_FALSE(log->spare_used());
+  CHECK_FALSE(log->has_ballast());
+  CHECK(log->ballast().bytes() == kSmall.segment_bytes);
+  Require(log->MakeBallast());
+  CHECK(log->has_ballast());
+  CHECK_FALSE(log->ballast_used());
   env.SetCapacity(env.used_bytes());
   CHECK(absl::IsResourceExhausted(AppendUntilError(log.get())));
   const Index without = log->last_index();
-  CHECK(log->has_spare());
+  CHECK(log->has_ballast());
   if (GENERATE(false, true)) {
     log.reset();
     env.Crash(1);
     log = Open(&env, without);
-    CHECK(log->has_spare());
+    CHECK(log->has_ballast());
   }
-  log->AllowSpare(true, nullptr);
+  log->AllowBallast(true, nullptr);
   CHECK(absl::IsResourceExhausted(AppendUntilError(log.get())));
-  CHECK_FALSE(log->has_spare());
-  CHECK(log->spare_used());
+  CHECK_FALSE(log->has_ballast());
+  CHECK(log->ballast_used());
   const Index with = log->last_index();
   CHECK(with > without + 5);
   CHECK(ReadAll(*log) == EntriesTo(with));
-  CHECK(absl::IsResourceExhausted(log->MakeSpare()));
-  CHECK_FALSE(env.Exists(kSparePath));
-  CHECK(log->spare_used());
+  CHECK(absl::IsResourceExhausted(log->MakeBallast()));
+  CHECK_FALSE(env.Exists(kBallastPath));
+  CHECK(log->ballast_used());
   if (GENERATE(false, true)) {
     log.reset();
     env.Crash(2);
     log = Open(&env, with);
   }
   env.SetCapacity(kPlenty);
-  Require(log->MakeSpare());
-  CHECK_FALSE(log->spare_used());
+  Require(log->MakeBallast());
+  CHECK_FALSE(log->ballast_used());
   AppendSynced(log.get(), TestEntries(with.value() + 1, with.value() + 40, 1, 100));
-  CHECK(log->has_spare());
+  CHECK(log->has_ballast());
   log.reset();
   log = Open(&env, with + 40);
-  CHECK(log->has_spare());
+  CHECK(log->has_ballast());
   CHECK(ReadAll(*log) == EntriesTo(with + 40));
 }
 
-TEST_CASE("a log that may take its spare leaves what else is free to another spare file") {
+TEST_CASE("a log that may take its ballast file leaves what else is free to another ballast file") {
   FaultEnv env;
   auto log = Open(&env);
-  SpareFile other(&env, "/d", 1000);
-  Require(log->MakeSpare());
-  log->AllowSpare(true, &other);
+  BallastFile other(&env, "/d", 1000);
+  Require(log->MakeBallast());
+  log->AllowBallast(true, &other);
   CHECK(absl::IsResourceExhausted(AppendUntilError(log.get())));
-  CHECK(log->spare_used());
+  CHECK(log->ballast_used());
   const Index last = log->last_index();
   Require(other.Make());
   AppendSynced(log.get(), TestEntries(last.value() + 1, last.value() + 40, 1, 100));
   CHECK(Require(other.GiveUp()));
   CHECK(absl::IsResourceExhausted(AppendUntilError(log.get())));
-  log->AllowSpare(false, &other);
+  log->AllowBallast(false, &other);
   const Index next = log->last_index() + 1;
   AppendSynced(log.get(), TestEntries(next.value(), next.value() + 40, 1, 100));
 }
 
-TEST_CASE("a truncation takes the spare too, and a reset takes it whether that is allowed or not") {
+TEST_CASE(
+    "a truncation takes the ballast file too, and a reset takes it whether that is allowed or "
+    "not") {
   FaultEnv env;
   auto log = OpenFilled(&env);
-  Require(log->MakeSpare());
+  Require(log->MakeBallast());
   env.SetCapacity(env.used_bytes());
   if (GENERATE(false, true)) {
-    log->AllowSpare(true, nullptr);
+    log->AllowBallast(true, nullptr);
     Require(log->TruncateAfter(Index{30}));
     Require(log->Sync());
     log = Open(&env, Index{30});
@@ -108,10 +110,11 @@ TEST_CASE("a truncation takes the spare too, and a reset takes it whether that i
     CHECK(log->base_index() == Index{100});
     CHECK(log->base_term() == Term{3});
   }
-  CHECK_FALSE(log->has_spare());
+  CHECK_FALSE(log->has_ballast());
 }
 
-TEST_CASE("power fails at each step of a spare's life, and nothing that was durable is lost") {
+TEST_CASE(
+    "power fails at each step of a ballast file's life, and nothing that was durable is lost") {
   int taken = 0;
   int kept = 0;
   bool done = false;
@@ -123,9 +126,9 @@ TEST_CASE("power fails at each step of a spare's life, and nothing that was dura
       AppendSynced(log.get(), TestEntries(1, 8, 1, 100));
       env.PowerOffAfter(operations);
       Index durable{8};
-      if (log->MakeSpare().ok()) {
+      if (log->MakeBallast().ok()) {
         env.SetCapacity(env.used_bytes());
-        log->AllowSpare(true, nullptr);
+        log->AllowBallast(true, nullptr);
         const bool full = absl::IsResourceExhausted(AppendUntilError(log.get()));
         // The last of them may have been written, and not synced.
         durable = full ? log->last_index() : log->last_index() - 1;
@@ -136,16 +139,16 @@ TEST_CASE("power fails at each step of a spare's life, and nothing that was dura
       log = Open(&env, durable);
       REQUIRE(log->last_index() >= durable);
       REQUIRE(ReadAll(*log) == EntriesTo(log->last_index()));
-      ++(log->has_spare() ? kept : taken);
+      ++(log->has_ballast() ? kept : taken);
       // What is left of it is good for another time.
       env.SetCapacity(kPlenty);
-      Require(log->MakeSpare());
+      Require(log->MakeBallast());
       env.SetCapacity(env.used_bytes());
-      log->AllowSpare(true, nullptr);
+      log->AllowBallast(true, nullptr);
       const Index before = log->last_index();
       REQUIRE(absl::IsResourceExhausted(AppendUntilError(log.get())));
       REQUIRE(log->last_index() > before + 5);
-      REQUIRE(log->spare_used());
+      REQUIRE(log->ballast_used());
       const Index last = log->last_index();
       log.reset();
       env.Crash(seed + 1);
@@ -157,7 +160,8 @@ TEST_CASE("power fails at each step of a spare's life, and nothing that was dura
 }
 
 TEST_CASE(
-    "a stop in a spare's life, then power failures at each step of the next open, lose nothing") {
+    "a stop in a ballast file's life, then power failures at each step of the next open, lose "
+    "nothing") {
   const bool fails_sync = GENERATE(false, true);
   bool done = false;
   uint64_t rounds = 0;
@@ -171,9 +175,9 @@ TEST_CASE(
       const absl::Status error = absl::InternalError("stop");
       fails_sync ? env.FailSyncAfter(count, error) : env.FailAfter(count, error);
       Index durable{8};
-      if (log->MakeSpare().ok()) {
+      if (log->MakeBallast().ok()) {
         env.SetCapacity(env.used_bytes());
-        log->AllowSpare(true, nullptr);
+        log->AllowBallast(true, nullptr);
         done = absl::IsResourceExhausted(AppendUntilError(log.get()));
         durable = done ? log->last_index() : log->last_index() - 1;
       }
@@ -188,33 +192,33 @@ TEST_CASE(
       REQUIRE(log->last_index() >= durable);
       REQUIRE(ReadAll(*log) == EntriesTo(log->last_index()));
       env.SetCapacity(kPlenty);
-      Require(log->MakeSpare());
+      Require(log->MakeBallast());
       ++rounds;
     }
   }
   CHECK(rounds > 30);
 }
 
-TEST_CASE("whatever stands in a spare is never taken for entries") {
+TEST_CASE("whatever stands in a ballast file is never taken for entries") {
   // After the last record that fits there is room for the header of one more.
   constexpr SegmentLogOptions kRoomy{kSmall.segment_bytes + 100};
   FaultEnv env;
   auto log = Open(&env, kUnknown, kRoomy);
   AppendSynced(log.get(), TestEntries(1, 8, 1, 100));
-  Require(log->MakeSpare());
+  Require(log->MakeBallast());
   const bool one_bit = GENERATE(true, false);
   if (one_bit) {
-    env.FlipBit(kSparePath, 8 * (kRoomy.segment_bytes - 50));  // where no record will get to
+    env.FlipBit(kBallastPath, 8 * (kRoomy.segment_bytes - 50));  // where no record will get to
   } else {
     const std::string garbage(kRoomy.segment_bytes, 'g');
     const std::string_view piece = garbage;
-    Require(Require(env.OpenFile(kSparePath, /*create=*/false))->WriteAt(0, {&piece, 1}));
+    Require(Require(env.OpenFile(kBallastPath, /*create=*/false))->WriteAt(0, {&piece, 1}));
   }
   env.SetCapacity(env.used_bytes());
-  log->AllowSpare(true, nullptr);
+  log->AllowBallast(true, nullptr);
   CHECK(absl::IsResourceExhausted(AppendUntilError(log.get())));
   const Index last = log->last_index();
-  CHECK(log->spare_used());
+  CHECK(log->ballast_used());
   for (int i = 0; i < 2; ++i) {
     log.reset();
     env.Crash(5);
@@ -229,26 +233,26 @@ TEST_CASE("whatever stands in a spare is never taken for entries") {
   }
 }
 
-TEST_CASE("a spare file gives its room up, and is made again") {
+TEST_CASE("a ballast file gives its room up, and is made again") {
   FaultEnv env;
   REQUIRE(env.CreateDirectories("/d").ok());
-  SpareFile spare(&env, "/d", 5000);
-  CHECK_FALSE(Require(spare.GiveUp()));
-  Require(spare.Make());
+  BallastFile ballast(&env, "/d", 5000);
+  CHECK_FALSE(Require(ballast.GiveUp()));
+  Require(ballast.Make());
   CHECK(env.used_bytes() == 5000);
-  CHECK(SpareFile(&env, "/d", 5000).exists());
-  CHECK_FALSE(SpareFile(&env, "/d", 5001).exists());  // and would be made longer
-  CHECK(Require(spare.GiveUp()));
+  CHECK(BallastFile(&env, "/d", 5000).exists());
+  CHECK_FALSE(BallastFile(&env, "/d", 5001).exists());  // and would be made longer
+  CHECK(Require(ballast.GiveUp()));
   CHECK(env.used_bytes() == 0);
-  CHECK(spare.used());
+  CHECK(ballast.used());
   env.SetCapacity(4999);
-  CHECK(absl::IsResourceExhausted(spare.Make()));
+  CHECK(absl::IsResourceExhausted(ballast.Make()));
   CHECK(env.used_bytes() == 0);
-  CHECK(absl::IsNotFound(spare.TurnInto("/d/other", "head").status()));
+  CHECK(absl::IsNotFound(ballast.TurnInto("/d/other", "head").status()));
   env.SetCapacity(5000);
-  Require(spare.Make());
-  CHECK_FALSE(spare.used());
-  CHECK(Require(Require(spare.TurnInto("/d/other", "head"))->Size()) == 5000);
+  Require(ballast.Make());
+  CHECK_FALSE(ballast.used());
+  CHECK(Require(Require(ballast.TurnInto("/d/other", "head"))->Size()) == 5000);
   CHECK(env.Exists("/d/other"));
   CHECK_FALSE(env.Exists("/d/spare"));
 }

@@ -1,4 +1,4 @@
-#include "consensus/log/spare_file.h"
+#include "consensus/log/ballast_file.h"
 
 #include <utility>
 
@@ -7,10 +7,10 @@
 
 namespace quorate::consensus {
 
-SpareFile::SpareFile(Env* env, std::string directory, uint64_t bytes)
+BallastFile::BallastFile(Env* env, std::string directory, uint64_t bytes)
     : env_(*env),
       directory_(std::move(directory)),
-      path_(absl::StrCat(directory_, "/", ToAbsl(kSpareName))),
+      path_(absl::StrCat(directory_, "/", ToAbsl(kBallastName))),
       bytes_(bytes) {
   // One that was not finished is shorter, and is finished by Make.
   if (!env_.Exists(path_)) return;
@@ -20,7 +20,7 @@ SpareFile::SpareFile(Env* env, std::string directory, uint64_t bytes)
   exists_ = size.ok() && *size >= bytes_;
 }
 
-absl::Status SpareFile::Make() {
+absl::Status BallastFile::Make() {
   MutexLock lock(&mutex_);
   if (exists_) return absl::OkStatus();
   const absl::Status allocated = Allocate();
@@ -37,14 +37,14 @@ absl::Status SpareFile::Make() {
   return absl::OkStatus();
 }
 
-absl::Status SpareFile::Allocate() {
+absl::Status BallastFile::Allocate() {
   absl::StatusOr<std::unique_ptr<File>> file = env_.OpenFile(path_, /*create=*/true);
   if (!file.ok()) return file.status();
   if (absl::Status s = (*file)->Preallocate(bytes_); !s.ok()) return s;
   return (*file)->Sync();
 }
 
-absl::StatusOr<bool> SpareFile::GiveUp() {
+absl::StatusOr<bool> BallastFile::GiveUp() {
   MutexLock lock(&mutex_);
   if (!exists_) return false;
   if (absl::Status s = env_.Remove(path_); !s.ok()) return s;
@@ -53,8 +53,8 @@ absl::StatusOr<bool> SpareFile::GiveUp() {
   return true;
 }
 
-absl::StatusOr<std::unique_ptr<File>> SpareFile::TurnInto(const std::string& path,
-                                                          std::string_view head) {
+absl::StatusOr<std::unique_ptr<File>> BallastFile::TurnInto(const std::string& path,
+                                                            std::string_view head) {
   MutexLock lock(&mutex_);
   if (!exists_) return absl::NotFoundError(absl::StrCat(path_, ": is not there"));
   absl::StatusOr<std::unique_ptr<File>> file = env_.OpenFile(path_, /*create=*/false);
