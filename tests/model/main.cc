@@ -68,9 +68,9 @@ int Main(int argc, char** argv) {
     const int own_depth = options.is_long ? scenario.long_depth : scenario.depth;
     const SearchResult result = Search(scenario, options.depth > 0 ? options.depth : own_depth);
     ok &= result.ok;
-    std::printf("%s %s: %s (%d steps in a row, %llu worlds, %llu steps)\n",
+    std::printf("%s %s: %s (%d steps in a row, %llu states, %llu steps)\n",
                 result.ok ? "ok  " : "FAIL", scenario.name.c_str(), scenario.claim.c_str(),
-                result.depth, static_cast<unsigned long long>(result.worlds),
+                result.depth, static_cast<unsigned long long>(result.states),
                 static_cast<unsigned long long>(result.steps));
     if (!result.ok) std::printf("%s", result.report.c_str());
     std::fflush(stdout);

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "tests/model/world.h"
+#include "tests/model/cluster_state.h"
 
 namespace quorate::model {
 

@@ -11,12 +11,12 @@
 namespace quorate::model {
 namespace {
 
-// Which of the enabled actions was taken at each step. A world is made again from it, which takes
+// Which of the enabled actions was taken at each step. A state is made again from it, which takes
 // far less memory than to keep it.
 using Path = std::string;
 
 const Scenario* at_work = nullptr;
-const World* first_world = nullptr;
+const ClusterState* first_state = nullptr;
 Path path_at_work;
 
 char Choice(size_t which) {
@@ -26,30 +26,30 @@ char Choice(size_t which) {
 
 size_t ChoiceAt(const Path& path, size_t step) { return static_cast<unsigned char>(path[step]); }
 
-World Replay(const World& first, const Path& path) {
-  World world = first;
+ClusterState Replay(const ClusterState& first, const Path& path) {
+  ClusterState state = first;
   for (size_t step = 0; step < path.size(); ++step) {
-    world.Do(world.Enabled()[ChoiceAt(path, step)]);
+    state.Do(state.Enabled()[ChoiceAt(path, step)]);
   }
-  return world;
+  return state;
 }
 
 // The steps of the path, and how the members stand after the last but one.
-std::string Explain(const World& first, const Path& path) {
-  World world = first;
+std::string Explain(const ClusterState& first, const Path& path) {
+  ClusterState state = first;
   std::string text;
   for (size_t step = 0; step < path.size(); ++step) {
-    const Action action = world.Enabled()[ChoiceAt(path, step)];
-    if (step + 1 == path.size()) text += "  before the last step:\n" + world.Describe();
-    text += "  " + world.Describe(action) + '\n';
-    if (step + 1 < path.size()) world.Do(action);
+    const Action action = state.Enabled()[ChoiceAt(path, step)];
+    if (step + 1 == path.size()) text += "  before the last step:\n" + state.Describe();
+    text += "  " + state.Describe(action) + '\n';
+    if (step + 1 < path.size()) state.Do(action);
   }
   return text;
 }
 
 void ExplainAssertion() {
   if (at_work == nullptr) return;
-  const std::string text = Explain(*first_world, path_at_work);
+  const std::string text = Explain(*first_state, path_at_work);
   std::fprintf(stderr, "an assertion fails in %s after\n%s", at_work->name.c_str(), text.c_str());
 }
 
@@ -57,8 +57,8 @@ void ExplainAssertion() {
 
 SearchResult Search(const Scenario& scenario, int depth) {
   SetAssertionHook(ExplainAssertion);
-  const World first(&scenario);
-  first_world = &first;
+  const ClusterState first(&scenario);
+  first_state = &first;
   at_work = &scenario;
   SearchResult result;
   std::unordered_set<uint64_t> seen{first.Key()};
@@ -67,11 +67,11 @@ SearchResult Search(const Scenario& scenario, int depth) {
     std::vector<Path> next;
     for (const Path& path : frontier) {
       path_at_work = path;
-      const World world = Replay(first, path);
-      const std::vector<Action> actions = world.Enabled();
+      const ClusterState state = Replay(first, path);
+      const std::vector<Action> actions = state.Enabled();
       for (size_t i = 0; i < actions.size() && result.ok; ++i) {
         path_at_work = path + Choice(i);
-        World after = world;
+        ClusterState after = state;
         after.Do(actions[i]);
         ++result.steps;
         if (!after.violation().empty()) {
@@ -86,7 +86,7 @@ SearchResult Search(const Scenario& scenario, int depth) {
     }
     frontier = std::move(next);
   }
-  result.worlds = seen.size();
+  result.states = seen.size();
   at_work = nullptr;
   return result;
 }

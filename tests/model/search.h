@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tests/model/world.h"
+#include "tests/model/cluster_state.h"
 
 namespace quorate::model {
 
@@ -15,8 +15,8 @@ struct SearchResult {
   bool ok = true;
   // What is wrong, and the steps that lead there, a line each; empty if nothing is.
   std::string report;
-  // Distinct worlds that were reached, and steps that were tried.
-  uint64_t worlds = 0;
+  // Distinct states that were reached, and steps that were tried.
+  uint64_t states = 0;
   uint64_t steps = 0;
   // Steps in a row after which nothing new can happen any more, or the depth of the search.
   int depth = 0;

@@ -14,7 +14,7 @@
 
 #include "tests/simulation/client_network.h"
 #include "tests/simulation/network.h"
-#include "tests/simulation/world.h"
+#include "tests/simulation/sim_environment.h"
 
 namespace quorate::simulation {
 

@@ -54,12 +54,13 @@ void ClientNetwork::BreakOne() {
 
 // --- ServerSockets -------------------------------------------------------------------------------
 
-ServerSockets::ServerSockets(ClientNetwork* network, size_t member, std::shared_ptr<Life> life)
+ServerSockets::ServerSockets(ClientNetwork* network, size_t member,
+                             std::shared_ptr<ProcessLifetime> lifetime)
     : network_(*network),
       simulation_(network->network().simulation()),
       random_(simulation_.random("sockets")),
       member_(member),
-      life_(std::move(life)) {}
+      lifetime_(std::move(lifetime)) {}
 
 ServerSockets::~ServerSockets() {
   ASSERT(network_.host(member_).port(Port::kZooKeeper) != this, "closed before");
@@ -90,7 +91,7 @@ std::optional<uint32_t> ServerSockets::Open(const std::shared_ptr<ClientConnecti
 void ServerSockets::OnWritable(uint32_t tag) { loop_->OnWritable(tag); }
 
 void ServerSockets::ScheduleTimer(std::chrono::milliseconds period) {
-  life_->After(std::chrono::microseconds(period).count(), [this] {
+  lifetime_->After(std::chrono::microseconds(period).count(), [this] {
     const std::chrono::milliseconds next = loop_->OnTimer();
     after_call_();
     ScheduleTimer(next);
@@ -98,11 +99,11 @@ void ServerSockets::ScheduleTimer(std::chrono::milliseconds period) {
 }
 
 void ServerSockets::Soon(Scheduler::Task task) {
-  life_->After(random_.Between(0, simulation_.options().member.work_us),
-               [this, task = std::move(task)] {
-                 task();
-                 after_call_();
-               });
+  lifetime_->After(random_.Between(0, simulation_.options().member.work_us),
+                   [this, task = std::move(task)] {
+                     task();
+                     after_call_();
+                   });
 }
 
 void ServerSockets::Wake() {

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "rpc/zk/connection_loop.h"
-#include "tests/simulation/life.h"
 #include "tests/simulation/network.h"
-#include "tests/simulation/world.h"
+#include "tests/simulation/process_lifetime.h"
+#include "tests/simulation/sim_environment.h"
 
 namespace quorate::simulation {
 
@@ -100,7 +100,7 @@ class ClientNetwork : public Endpoint {
 // The sockets of one process.
 class ServerSockets : public rpc::zk::Sockets, public ServerPort {
  public:
-  ServerSockets(ClientNetwork* network, size_t member, std::shared_ptr<Life> life);
+  ServerSockets(ClientNetwork* network, size_t member, std::shared_ptr<ProcessLifetime> lifetime);
   ~ServerSockets() override;
 
   // From now on clients can connect. `after_call` follows each call of the loop.
@@ -116,7 +116,7 @@ class ServerSockets : public rpc::zk::Sockets, public ServerPort {
   void Close(uint32_t tag) override;
 
   // ServerPort
-  bool paused() const override { return life_->paused(); }
+  bool paused() const override { return lifetime_->paused(); }
   std::optional<uint32_t> Open(const std::shared_ptr<ClientConnection>& connection,
                                const std::string& address, uint16_t port) override;
   void AfterCall() override { after_call_(); }
@@ -132,7 +132,7 @@ class ServerSockets : public rpc::zk::Sockets, public ServerPort {
   Simulation& simulation_;
   Random& random_;
   const size_t member_;
-  const std::shared_ptr<Life> life_;
+  const std::shared_ptr<ProcessLifetime> lifetime_;
   rpc::zk::ConnectionLoop* loop_ = nullptr;
   Scheduler::Task after_call_;
   std::map<uint32_t, std::shared_ptr<ClientConnection>> connections_;

@@ -22,13 +22,13 @@
 #include "tests/simulation/machine.h"
 #include "tests/simulation/nemesis.h"
 #include "tests/simulation/network.h"
-#include "tests/simulation/peer_fabric.h"
+#include "tests/simulation/sim_environment.h"
+#include "tests/simulation/sim_peer_network.h"
 #include "tests/simulation/simulation.h"
-#include "tests/simulation/world.h"
 
 namespace quorate::simulation {
 
-class Cluster : public World {
+class Cluster : public SimEnvironment {
  public:
   explicit Cluster(Simulation* simulation);
   ~Cluster() override;
@@ -38,7 +38,7 @@ class Cluster : public World {
 
   std::vector<std::unique_ptr<Machine>>& machines() { return machines_; }
 
-  // World
+  // SimEnvironment
   int64_t now_us() const override { return simulation_.now_us(); }
   void After(int64_t delay_us, std::function<void()> task) override {
     simulation_.After(delay_us, std::move(task));
@@ -80,7 +80,7 @@ class Cluster : public World {
   Simulation& simulation_;
   std::vector<ServerObserver*> observers_;
   Network network_;
-  PeerFabric peers_;
+  SimPeerNetwork peers_;
   ClientNetwork clients_;
   ClusterChecker checker_;
   std::vector<std::unique_ptr<Machine>> machines_;

@@ -33,9 +33,9 @@
 #include "consensus/core/types.h"
 #include "consensus/log/data_dir.h"
 #include "consensus/log/fault_env.h"
-#include "tests/simulation/peer_fabric.h"
+#include "tests/simulation/sim_environment.h"
+#include "tests/simulation/sim_peer_network.h"
 #include "tests/simulation/simulation.h"
-#include "tests/simulation/world.h"
 
 namespace quorate::simulation {
 

@@ -28,7 +28,7 @@ Machine::Machine(const Site& site, size_t number)
 
 Machine::~Machine() { EndProcess(/*silent=*/true); }
 
-bool Machine::paused() const { return process_ != nullptr && process_->life().paused(); }
+bool Machine::paused() const { return process_ != nullptr && process_->lifetime().paused(); }
 
 // --- Power ---------------------------------------------------------------------------------------
 
@@ -168,7 +168,7 @@ void Machine::Pause() {
   if (process_ == nullptr || paused()) return;
   simulation_.Line(fmt::format("{}", number_ + 1), "stands still");
   simulation_.trace().Count("fault: process paused");
-  process_->life().Pause();
+  process_->lifetime().Pause();
   paused_from_us_ = simulation_.now_us();
 }
 
@@ -176,12 +176,12 @@ void Machine::Resume() {
   if (!paused()) return;
   simulation_.Line(fmt::format("{}", number_ + 1), "goes on");
   site_.checker->OnStoodStill(number_, paused_from_us_);
-  process_->life().Resume();
+  process_->lifetime().Resume();
   site_.network->Wake();
 }
 
 void Machine::DiesSoon(Process* process, std::string why) {
-  process->life().End();
+  process->lifetime().End();
   simulation_.Line(fmt::format("{}", number_ + 1), "ends: {}", why);
   simulation_.After(0, [this, starts = starts_, process, why = std::move(why)] {
     if (starts != starts_ || process_.get() != process) return;
@@ -216,7 +216,7 @@ void Machine::FillDisk(uint64_t spare_bytes) {
 
 void Machine::MakeRoom() {
   // One that has ended of it gets room at its start.
-  if (!disk_is_full_ || process_ == nullptr || !process_->life().alive()) return;
+  if (!disk_is_full_ || process_ == nullptr || !process_->lifetime().alive()) return;
   simulation_.Line(fmt::format("{}", number_ + 1), "the disk has room again");
   simulation_.trace().Count("disk: has room again");
   env_->SetCapacity(~uint64_t{0});
@@ -265,7 +265,7 @@ void Machine::CancelDiskFaults() {
   BeHonest();
   disk_stalled_until_us_ = 0;
   // They stay true for a process that has met the fault and is about to end.
-  if (process_ == nullptr || process_->life().alive()) {
+  if (process_ == nullptr || process_->lifetime().alive()) {
     disk_is_full_ = sync_fails_ = operation_fails_ = dies_within_step_ = false;
   }
 }

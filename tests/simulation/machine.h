@@ -19,8 +19,8 @@
 #include "consensus/log/fault_env.h"
 #include "tests/simulation/client_network.h"
 #include "tests/simulation/cluster_checker.h"
-#include "tests/simulation/peer_fabric.h"
 #include "tests/simulation/refusal_times.h"
+#include "tests/simulation/sim_peer_network.h"
 #include "tests/simulation/simulation.h"
 
 namespace quorate::simulation {
@@ -59,7 +59,7 @@ class MachineClock : public Clock {
 struct Site {
   Simulation* simulation;
   Network* network;
-  PeerFabric* peers;
+  SimPeerNetwork* peers;
   ClientNetwork* clients;
   ClusterChecker* checker;
 };

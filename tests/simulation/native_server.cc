@@ -30,12 +30,12 @@ std::string StatusFrame(const absl::Status& status) {
 
 NativeServer::NativeServer(const rpc::Config& config, rpc::Service* service, const Clock* clock,
                            RandomBytes* random, ClientNetwork* network, size_t member,
-                           std::shared_ptr<Life> life)
+                           std::shared_ptr<ProcessLifetime> lifetime)
     : network_(*network),
       simulation_(network->network().simulation()),
       random_(simulation_.random("native streams")),
       member_(member),
-      life_(std::move(life)),
+      lifetime_(std::move(lifetime)),
       frontend_(config, service, clock, random),
       loop_(&frontend_, &transport_) {
   transport_.SetLoop(&loop_);
@@ -59,11 +59,11 @@ void NativeServer::CloseAll(bool silent) {
 }
 
 void NativeServer::Soon(Scheduler::Task task) {
-  life_->After(random_.Between(0, simulation_.options().member.work_us),
-               [this, task = std::move(task)] {
-                 task();
-                 after_call_();
-               });
+  lifetime_->After(random_.Between(0, simulation_.options().member.work_us),
+                   [this, task = std::move(task)] {
+                     task();
+                     after_call_();
+                   });
 }
 
 void NativeServer::Poke() {
@@ -80,7 +80,7 @@ void NativeServer::RunTurn() {
 
 void NativeServer::ScheduleTimer() {
   timer_scheduled_ = true;
-  life_->After(std::chrono::microseconds(StreamLoop::kTimerPeriod).count(), [this] {
+  lifetime_->After(std::chrono::microseconds(StreamLoop::kTimerPeriod).count(), [this] {
     timer_scheduled_ = false;
     loop_.OnTimer();
     Flush();

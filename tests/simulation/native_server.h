@@ -21,7 +21,7 @@
 #include "rpc/server/service.h"
 #include "tests/simulation/client_network.h"
 #include "tests/simulation/clients/native_wire.h"
-#include "tests/simulation/life.h"
+#include "tests/simulation/process_lifetime.h"
 
 namespace quorate::simulation {
 
@@ -30,7 +30,7 @@ class NativeServer : public ServerPort {
   // What is pointed or referred to must outlive the object.
   NativeServer(const rpc::Config& config, rpc::Service* service, const Clock* clock,
                RandomBytes* random, ClientNetwork* network, size_t member,
-               std::shared_ptr<Life> life);
+               std::shared_ptr<ProcessLifetime> lifetime);
   ~NativeServer() override;
 
   rpc::Frontend* frontend() { return &frontend_; }
@@ -42,7 +42,7 @@ class NativeServer : public ServerPort {
   void Poke();
 
   // ServerPort
-  bool paused() const override { return life_->paused(); }
+  bool paused() const override { return lifetime_->paused(); }
   std::optional<uint32_t> Open(const std::shared_ptr<ClientConnection>& connection,
                                const std::string& address, uint16_t port) override;
   void AfterCall() override { after_call_(); }
@@ -66,7 +66,7 @@ class NativeServer : public ServerPort {
   Simulation& simulation_;
   Random& random_;
   const size_t member_;
-  const std::shared_ptr<Life> life_;
+  const std::shared_ptr<ProcessLifetime> lifetime_;
   rpc::native::NativeFrontend frontend_;
   rpc::native::ManualTransport transport_;
   rpc::native::StreamLoop loop_;

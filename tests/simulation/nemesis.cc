@@ -504,7 +504,7 @@ void Nemesis::SendStray() {
   const size_t other = (member + 1 + random_.Below(machines_.size() - 1)) % machines_.size();
   for (size_t number : {member, other}) {
     if (machines_[number]->process() == nullptr || machines_[number]->paused()) return;
-    if (!machines_[number]->process()->life().alive() || !machines_[number]->counts()) return;
+    if (!machines_[number]->process()->lifetime().alive() || !machines_[number]->counts()) return;
   }
   Process& of = *machines_[member]->process();
   Process& at = *machines_[other]->process();

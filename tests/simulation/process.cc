@@ -172,15 +172,15 @@ Process::Process(Machine* machine, std::unique_ptr<consensus::DataDir> data_dir,
       checker_(*machine->site().checker),
       latency_random_(simulation_.random("latency")),
       number_(machine->number()),
-      life_(std::make_shared<Life>(&simulation_)),
+      lifetime_(std::make_shared<ProcessLifetime>(&simulation_)),
       config_(MakeConfig(simulation_.options(), number_)),
       raft_random_(Random(simulation_.random("elections").Next())),
       byte_random_(Random(simulation_.random("passwords").Next())),
       data_dir_(std::move(data_dir)),
       store_(std::move(store)),
       oracle_(MemberId(static_cast<uint32_t>(number_ + 1)), simulation_.options().limits.tick_ms),
-      links_(machine->site().peers, number_, life_, machine->site().checker),
-      sockets_(machine->site().clients, number_, life_) {
+      links_(machine->site().peers, number_, lifetime_, machine->site().checker),
+      sockets_(machine->site().clients, number_, lifetime_) {
   simulation_.Line(fmt::format("{}", number_ + 1), "starts: {}, log up to {}, incarnation {}",
                    ToString(data_dir_->hard_state()), data_dir_->log().last_index().value(),
                    incarnation);
@@ -203,7 +203,7 @@ Process::Process(Machine* machine, std::unique_ptr<consensus::DataDir> data_dir,
   if (simulation_.options().clients.native_count > 0) {
     native_ =
         std::make_unique<NativeServer>(config_, replica_.get(), &machine->clock(), &byte_random_,
-                                       machine->site().clients, number_, life_);
+                                       machine->site().clients, number_, lifetime_);
     frontends_.emplace(std::vector<rpc::Frontends::Entry>{{frontend_.get(), rpc::kZooKeeperTags},
                                                           {native_->frontend(), rpc::kNativeTags}});
     front_ = &*frontends_;
@@ -228,7 +228,7 @@ absl::Status Process::Begin() {
 Process::~Process() { ASSERT(ended_, "ended before"); }
 
 void Process::End(bool silent) {
-  life_->End();
+  lifetime_->End();
   links_.Close(silent);
   sockets_.CloseAll(silent);
   if (native_ != nullptr) native_->CloseAll(silent);
@@ -240,10 +240,10 @@ void Process::End(bool silent) {
 
 void Process::ScheduleTick() {
   const int64_t tick_us = int64_t{simulation_.options().limits.tick_ms} * 1000;
-  life_->After(machine_.clock().ToVirtualUs(tick_us), [this] {
+  lifetime_->After(machine_.clock().ToVirtualUs(tick_us), [this] {
     ScheduleTick();
     MeasureDisk();
-    if (!life_->alive()) return;
+    if (!lifetime_->alive()) return;
     TickWitness();
     const ClusterChecker::Progress before = progress();
     replica_->node().TickNow();
@@ -273,12 +273,12 @@ void Process::TickWitness() {
 }
 
 void Process::Poke() {
-  if (!life_->alive()) return;
+  if (!lifetime_->alive()) return;
   for (Work work : kWorks) {
     bool& scheduled = scheduled_[static_cast<size_t>(work)];
     if (scheduled || !replica_->node().HasWork(work)) continue;
     scheduled = true;
-    life_->After(LatencyUs(work), [this, work] { Step(work); });
+    lifetime_->After(LatencyUs(work), [this, work] { Step(work); });
   }
   if (native_ != nullptr) native_->Poke();
 }
@@ -302,7 +302,7 @@ void Process::Step(Work work) {
   simulation_.trace().Mix(number_ << 8 | static_cast<uint64_t>(work));
   const ClusterChecker::Progress before = progress();
   replica_->node().Step(work);
-  if (!life_->alive()) return;
+  if (!lifetime_->alive()) return;
   if (work == Work::kLog && !replica_->node().HasWork(Work::kLog)) oracle_.OnLogIdle();
   if (work == Work::kNode) {
     checker_.OnProgress(number_, before, progress());
@@ -339,7 +339,7 @@ absl::Status Process::OnPeerBatch(MemberId from, rpc::PeerBatch batch) {
 // --- rpc::ReplicaHost ----------------------------------------------------------------------------
 
 void Process::OnFatal(const absl::Status& error) {
-  if (!life_->alive()) return;
+  if (!lifetime_->alive()) return;
   const bool expected = machine_.env().powered_off() || machine_.disk_is_full() ||
                         machine_.disk_fails() || !machine_.disk_is_whole();
   if (!expected) {
@@ -351,7 +351,7 @@ void Process::OnFatal(const absl::Status& error) {
 }
 
 void Process::OnEnd(absl::Status why) {
-  if (!life_->alive()) return;
+  if (!lifetime_->alive()) return;
   // In a simulation no server runs on an older directory of its member.
   if (why.message().find("later data directory") != std::string_view::npos) {
     simulation_.Fail("no message displaces a member",
@@ -366,7 +366,7 @@ absl::Status Process::SaveIncarnation(uint64_t incarnation) {
 }
 
 void Process::OnDiverged(const rpc::Divergence& divergence) {
-  if (!life_->alive()) return;
+  if (!lifetime_->alive()) return;
   simulation_.Fail("no server finds that its tree differs",
                    fmt::format("server {} at {}, when {} is committed: digest {:x}, a majority's "
                                "{:x}",

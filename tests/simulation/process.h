@@ -23,10 +23,10 @@
 #include "rpc/zk/frontend.h"
 #include "tests/simulation/client_network.h"
 #include "tests/simulation/disk_pressure_oracle.h"
-#include "tests/simulation/life.h"
 #include "tests/simulation/machine.h"
 #include "tests/simulation/native_server.h"
-#include "tests/simulation/peer_fabric.h"
+#include "tests/simulation/process_lifetime.h"
+#include "tests/simulation/sim_peer_network.h"
 #include "tree/store/record_store.h"
 
 namespace quorate::simulation {
@@ -47,7 +47,7 @@ class Process : public rpc::ReplicaHost,
   consensus::Raft& raft() { return replica_->node().raft(); }
   consensus::DataDir& data_dir() { return *data_dir_; }
   SimulatedLinks& links() { return links_; }
-  Life& life() { return *life_; }
+  ProcessLifetime& lifetime() { return *lifetime_; }
   DiskPressureOracle& oracle() { return oracle_; }
   // Runs `task` on its node thread.
   void Post(std::function<void()> task);
@@ -138,7 +138,7 @@ class Process : public rpc::ReplicaHost,
   ClusterChecker& checker_;
   Random& latency_random_;
   const size_t number_;
-  const std::shared_ptr<Life> life_;
+  const std::shared_ptr<ProcessLifetime> lifetime_;
   const rpc::Config config_;
   RaftRandom raft_random_;
   ByteRandom byte_random_;

@@ -11,7 +11,7 @@
 
 #include "tests/simulation/checkers/history.h"
 #include "tests/simulation/checkers/replay_checker.h"
-#include "tests/simulation/clients/fake_world.h"
+#include "tests/simulation/clients/fake_environment.h"
 #include "tests/simulation/clients/operation.h"
 #include "tree/command.h"
 
@@ -20,10 +20,10 @@ namespace quorate::simulation {
 // Writes what clients and servers do, line by line. Time passes by a millisecond a line.
 class Script {
  public:
-  FakeWorld world{1};
-  History history{&world};
+  FakeEnvironment environment{1};
+  History history{&environment};
 
-  void Wait(int64_t us) { world.RunUntil(world.now_us() + us); }
+  void Wait(int64_t us) { environment.RunUntil(environment.now_us() + us); }
 
   // --- Clients -----------------------------------------------------------------------------------
   LinkId Open(int64_t session, size_t client = 0, int64_t last_zxid = 0) {
@@ -147,7 +147,7 @@ class Script {
     header.kind = kind;
     header.proposer = {1, 1};
     header.sequence = kind == tree::CommandKind::kExpireSession ? 0 : ++sequence_;
-    header.time_ms = world.now_us() / 1000;
+    header.time_ms = environment.now_us() / 1000;
     header.session = tree::SessionId(session);
     const auto attached = attach_zxids_.find(session);
     if (attached != attach_zxids_.end()) header.attach_zxid = tree::Zxid(attached->second);
@@ -163,7 +163,7 @@ class Script {
     Wait(1000);
     entry.index = consensus::Index(++index_);
     entry.term = consensus::Term(term_);
-    world.Commit(entry);
+    environment.Commit(entry);
     return static_cast<int64_t>(index_);
   }
 

@@ -2,8 +2,8 @@
 
 namespace quorate::simulation {
 
-Checkers::Checkers(World* world, const CheckerSettings& settings)
-    : history_(world),
+Checkers::Checkers(SimEnvironment* environment, const CheckerSettings& settings)
+    : history_(environment),
       replay_(&history_),
       order_(&history_),
       real_time_(&history_, &replay_),
@@ -15,9 +15,9 @@ Checkers::Checkers(World* world, const CheckerSettings& settings)
       native_(&history_, &replay_, settings.clock_drift_max) {}
 
 void Checkers::CheckFinal(const std::set<int64_t>& living) const {
-  World& world = history_.world();
-  for (size_t member = 0; member < world.member_count(); ++member) {
-    world.ReadTree(member, [&](const tree::Tree& tree) {
+  SimEnvironment& environment = history_.environment();
+  for (size_t member = 0; member < environment.member_count(); ++member) {
+    environment.ReadTree(member, [&](const tree::Tree& tree) {
       replay_.CheckTree(member, tree);
       bank_.CheckTree(member, tree);
       // One that is not in the cluster any more may be behind.
@@ -27,7 +27,7 @@ void Checkers::CheckFinal(const std::set<int64_t>& living) const {
     });
   }
   registers_.CheckFinal();
-  if (bank_.sums_taken() > 0) world.Count("checker: the sum of the accounts was taken");
+  if (bank_.sums_taken() > 0) environment.Count("checker: the sum of the accounts was taken");
 }
 
 }  // namespace quorate::simulation

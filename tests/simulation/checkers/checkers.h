@@ -18,7 +18,7 @@
 #include "tests/simulation/checkers/sequence_checker.h"
 #include "tests/simulation/checkers/session_checker.h"
 #include "tests/simulation/checkers/watch_checker.h"
-#include "tests/simulation/world.h"
+#include "tests/simulation/sim_environment.h"
 
 namespace quorate::simulation {
 
@@ -35,8 +35,8 @@ struct CheckerSettings {
 
 class Checkers {
  public:
-  // `world` must outlive it, and it the run.
-  Checkers(World* world, const CheckerSettings& settings);
+  // `environment` must outlive it, and it the run.
+  Checkers(SimEnvironment* environment, const CheckerSettings& settings);
 
   History& history() { return history_; }
   const Model& model() const { return replay_.model(); }

@@ -234,7 +234,7 @@ TEST_CASE("Register operations are collected from the history") {
     script.history.CloseLink(link);
     CHECK(checker.size("/reg/0") == 4);
     CHECK(Broken([&] { checker.CheckFinal(); }) == "");
-    CHECK(script.world.counts().at("checker: a register was judged") == 1);
+    CHECK(script.environment.counts().at("checker: a register was judged") == 1);
   }
   SECTION("bad") {
     read("a", 1);

@@ -25,11 +25,11 @@ bool Touches(const Request& request, std::string_view path) {
 
 LinkId History::OpenLink(Link link) {
   link.id = links_.size();
-  link.opened_us = link.heard_us = world_->now_us();
+  link.opened_us = link.heard_us = environment_->now_us();
   links_.push_back(std::move(link));
   const Link& opened = links_.back();
-  if (world_->tracing()) world_->Trace(Describe(opened));
-  world_->Mix(static_cast<uint64_t>(opened.session) ^ opened.client);
+  if (environment_->tracing()) environment_->Trace(Describe(opened));
+  environment_->Mix(static_cast<uint64_t>(opened.session) ^ opened.client);
   for (HistoryListener* listener : listeners_) listener->OnLinkOpened(opened);
   return opened.id;
 }
@@ -42,8 +42,8 @@ void History::CloseLink(LinkId id) {
     Operation& operation = operations_[operation_id];
     if (operation.outcome != Outcome::kPending) continue;
     operation.outcome = Outcome::kLost;
-    operation.completed_us = world_->now_us();
-    if (world_->tracing()) world_->Trace(Describe(operation));
+    operation.completed_us = environment_->now_us();
+    if (environment_->tracing()) environment_->Trace(Describe(operation));
     for (HistoryListener* listener : listeners_) listener->OnLost(operation);
   }
   for (HistoryListener* listener : listeners_) listener->OnLinkClosed(link);
@@ -56,9 +56,9 @@ OperationId History::Invoke(LinkId link, int32_t xid, Request request) {
   operation.link = link;
   operation.xid = xid;
   operation.request = std::move(request);
-  operation.invoked_us = world_->now_us();
+  operation.invoked_us = environment_->now_us();
   links_[link].operations.push_back(operation.id);
-  if (world_->tracing()) world_->Trace(Describe(operation));
+  if (environment_->tracing()) environment_->Trace(Describe(operation));
   for (HistoryListener* listener : listeners_) listener->OnInvoked(operation);
   return operation.id;
 }
@@ -67,42 +67,43 @@ void History::Answer(OperationId id, Reply reply) {
   Operation& operation = operations_.at(id);
   ASSERT(operation.outcome == Outcome::kPending);
   operation.outcome = Outcome::kAnswered;
-  operation.completed_us = world_->now_us();
+  operation.completed_us = environment_->now_us();
   operation.reply = std::move(reply);
-  links_[operation.link].heard_us = world_->now_us();
-  if (world_->tracing()) world_->Trace(Describe(operation));
-  world_->Mix(static_cast<uint64_t>(operation.reply.zxid) * 31 +
-              static_cast<uint64_t>(operation.reply.error));
+  links_[operation.link].heard_us = environment_->now_us();
+  if (environment_->tracing()) environment_->Trace(Describe(operation));
+  environment_->Mix(static_cast<uint64_t>(operation.reply.zxid) * 31 +
+                    static_cast<uint64_t>(operation.reply.error));
   for (HistoryListener* listener : listeners_) listener->OnAnswered(operation);
   if (operation.reply.data.size() > kKeptBytesMax) operation.reply.data.resize(kKeptBytesMax);
 }
 
 void History::Pong(LinkId id, int64_t zxid) {
-  links_.at(id).heard_us = world_->now_us();
-  world_->Mix(static_cast<uint64_t>(zxid));
+  links_.at(id).heard_us = environment_->now_us();
+  environment_->Mix(static_cast<uint64_t>(zxid));
   for (HistoryListener* listener : listeners_) listener->OnPong(links_[id], zxid);
 }
 
 void History::Event(LinkId id, WatchEvent event) {
-  links_.at(id).heard_us = world_->now_us();
-  if (world_->tracing()) {
-    world_->Trace(
+  links_.at(id).heard_us = environment_->now_us();
+  if (environment_->tracing()) {
+    environment_->Trace(
         absl::StrCat("client ", links_[id].client, " link ", id, " hears ", ToString(event)));
   }
-  world_->Mix(static_cast<uint64_t>(event.zxid) * 7 + static_cast<uint64_t>(event.type));
+  environment_->Mix(static_cast<uint64_t>(event.zxid) * 7 + static_cast<uint64_t>(event.type));
   for (HistoryListener* listener : listeners_) listener->OnEvent(links_[id], event);
 }
 
 void History::RefuseSession(size_t client, int64_t session) {
-  if (world_->tracing()) {
-    world_->Trace(absl::StrCat("client ", client, " hears that session ", session, " has ended"));
+  if (environment_->tracing()) {
+    environment_->Trace(
+        absl::StrCat("client ", client, " hears that session ", session, " has ended"));
   }
   for (HistoryListener* listener : listeners_) listener->OnSessionRefused(client, session);
 }
 
 void History::AbandonSession(size_t client, int64_t session) {
-  if (world_->tracing()) {
-    world_->Trace(absl::StrCat("client ", client, " abandons session ", session));
+  if (environment_->tracing()) {
+    environment_->Trace(absl::StrCat("client ", client, " abandons session ", session));
   }
   for (HistoryListener* listener : listeners_) listener->OnSessionAbandoned(client, session);
 }
@@ -160,7 +161,7 @@ void History::Fail(std::string_view invariant, const Operation& operation,
     text +=
         Lines([&](const Operation& other) { return Touches(other.request, path); }, kLinesOfPath);
   }
-  world_->Fail(invariant, text);
+  environment_->Fail(invariant, text);
   std::abort();
 }
 
@@ -169,12 +170,12 @@ void History::Fail(std::string_view invariant, const Link& link, std::string_vie
       absl::StrCat(std::string(details), "\n", Describe(link), "\nof the same session:\n");
   text += Lines([&](const Operation& other) { return links_[other.link].session == link.session; },
                 kLinesOfSession);
-  world_->Fail(invariant, text);
+  environment_->Fail(invariant, text);
   std::abort();
 }
 
 void History::Fail(std::string_view invariant, std::string_view details) const {
-  world_->Fail(invariant, details);
+  environment_->Fail(invariant, details);
   std::abort();
 }
 

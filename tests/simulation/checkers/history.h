@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "tests/simulation/clients/operation.h"
-#include "tests/simulation/world.h"
+#include "tests/simulation/sim_environment.h"
 
 namespace quorate::simulation {
 
@@ -76,8 +76,8 @@ class HistoryListener {
 
 class History {
  public:
-  // `world` must outlive it.
-  explicit History(World* world) : world_(world) {}
+  // `environment` must outlive it.
+  explicit History(SimEnvironment* environment) : environment_(environment) {}
 
   // Listeners are told in the order in which they were added; they must outlive the run.
   void AddListener(HistoryListener* listener) { listeners_.push_back(listener); }
@@ -94,7 +94,7 @@ class History {
   void AbandonSession(size_t client, int64_t session);
 
   // --- For the checkers --------------------------------------------------------------------------
-  World& world() const { return *world_; }
+  SimEnvironment& environment() const { return *environment_; }
   const Operation& operation(OperationId id) const { return operations_.at(id); }
   const Link& link(LinkId id) const { return links_.at(id); }
   size_t operation_count() const { return operations_.size(); }
@@ -116,7 +116,7 @@ class History {
   std::string Lines(const std::function<bool(const Operation&)>& wanted, size_t count) const;
 
  private:
-  World* const world_;
+  SimEnvironment* const environment_;
   std::vector<HistoryListener*> listeners_;
   std::deque<Operation> operations_;
   std::deque<Link> links_;

@@ -109,7 +109,7 @@ v1::ErrorCode ErrorOf(const std::vector<StepResult>& results) {
 NativeChecker::NativeChecker(History* history, ReplayChecker* replay, double clock_drift_max)
     : history_(history),
       replay_(replay),
-      world_(history->world()),
+      environment_(history->environment()),
       clock_drift_max_(clock_drift_max) {
   history->AddListener(this);
   replay->AddListener(this);
@@ -119,7 +119,9 @@ NativeChecker::NativeChecker(History* history, ReplayChecker* replay, double clo
   });
 }
 
-void NativeChecker::BeginCalm(int64_t settle_us) { calm_from_us_ = world_.now_us() + settle_us; }
+void NativeChecker::BeginCalm(int64_t settle_us) {
+  calm_from_us_ = environment_.now_us() + settle_us;
+}
 
 void NativeChecker::Fail(std::string_view invariant, int64_t session,
                          const std::string& details) const {
@@ -180,7 +182,7 @@ void NativeChecker::FindWrite(const Model::Applied& applied) {
          absl::StrCat(what, " is refused; the client has the answers up to ", session.answered));
   }
   if (applied.repeated) {
-    world_.Count("native: a write was repeated and had its effect once");
+    environment_.Count("native: a write was repeated and had its effect once");
     return;
   }
   const auto write = session.writes.find(applied.client_sequence);
@@ -195,9 +197,9 @@ void NativeChecker::FindWrite(const Model::Applied& applied) {
   write->second.results = applied.steps;
   write->second.refused = IsRefused(applied.request);
   if (!write->second.refused) return;
-  world_.Count("native: a write is refused");
-  for (size_t member = 0; member < world_.member_count(); ++member) {
-    if (world_.MightRefuseData(member, write->second.sent_us, world_.now_us())) return;
+  environment_.Count("native: a write is refused");
+  for (size_t member = 0; member < environment_.member_count(); ++member) {
+    if (environment_.MightRefuseData(member, write->second.sent_us, environment_.now_us())) return;
   }
   Fail("writes are refused only while disks are full", id, what);
 }
@@ -207,7 +209,7 @@ void NativeChecker::CheckExpiry(const Model::Applied& applied) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end()) return;
   const Session& session = found->second;
-  const int64_t now_us = world_.now_us();
+  const int64_t now_us = environment_.now_us();
   if (now_us < calm_from_us_ || !session.up) return;
   const auto least_us =
       static_cast<int64_t>((session.timeout_ms - 2) * 1000 / (1.0 + clock_drift_max_));
@@ -226,7 +228,7 @@ void NativeChecker::OnOpened(size_t client, size_t member, const v1::SessionOpen
   Session& session = sessions_[id];
   session.client = client;
   session.up = true;
-  session.opened_us = session.heard_us = world_.now_us();
+  session.opened_us = session.heard_us = environment_.now_us();
   session.timeout_ms = opened.timeout_ms();
   for (auto& [watch_id, watch] : session.watches) watch.set = false;
   if (opened.member() != member + 1) {
@@ -252,7 +254,7 @@ void NativeChecker::OnOpened(size_t client, size_t member, const v1::SessionOpen
 
 void NativeChecker::OnStreamClosed(int64_t session) { Find(session).up = false; }
 
-void NativeChecker::OnHeard(int64_t session) { Find(session).heard_us = world_.now_us(); }
+void NativeChecker::OnHeard(int64_t session) { Find(session).heard_us = environment_.now_us(); }
 
 void NativeChecker::OnCloseSent(int64_t session) { Find(session).close_sent = true; }
 
@@ -263,11 +265,11 @@ void NativeChecker::OnWriteSent(int64_t id, const v1::Request::Write& write) {
   Write& kept = session.writes[write.sequence()];
   if (write.sequence() > session.sent) {
     kept.sent = write;
-    kept.sent_us = world_.now_us();
+    kept.sent_us = environment_.now_us();
     session.sent = write.sequence();
   } else {
-    world_.Count(kept.zxid != 0 ? "native: a write that has had its effect is sent again"
-                                : "native: a write is sent again");
+    environment_.Count(kept.zxid != 0 ? "native: a write that has had its effect is sent again"
+                                      : "native: a write is sent again");
   }
 }
 
@@ -432,7 +434,7 @@ void NativeChecker::AnswerWatch(int64_t id, Session* session, const v1::Request:
     if (watch.after == 0 || response.watch().oldest_zxid() <= watch.after) {
       Fail("a watch goes on if the events are kept", id, response.ShortDebugString());
     }
-    world_.Count("native: events were lost, as the client was told");
+    environment_.Count("native: events were lost, as the client was told");
     session->watches.erase(request.watch_id());
     return;
   }
@@ -444,7 +446,7 @@ void NativeChecker::AnswerWatch(int64_t id, Session* session, const v1::Request:
   if (watch.after == 0) {
     watch.next = EventsAfter(response.zxid());
   } else {
-    world_.Count("native: a watch goes on");
+    environment_.Count("native: a watch goes on");
     CheckNothingDue(id, request.watch_id(), &watch, response.zxid());
   }
 }
@@ -484,7 +486,7 @@ void NativeChecker::OnWatchEvent(int64_t id, const v1::WatchEvent& event) {
   if (event.watch_ids().empty()) {
     Fail("an event is of a watch", id, event.ShortDebugString());
   }
-  world_.Count("native: event");
+  environment_.Count("native: event");
   for (const uint64_t watch_id : event.watch_ids()) {
     const auto found = session.watches.find(watch_id);
     if (found == session.watches.end()) {

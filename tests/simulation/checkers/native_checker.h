@@ -27,7 +27,7 @@
 #include "tests/simulation/checkers/history.h"
 #include "tests/simulation/checkers/model.h"
 #include "tests/simulation/checkers/replay_checker.h"
-#include "tests/simulation/world.h"
+#include "tests/simulation/sim_environment.h"
 
 namespace quorate::simulation {
 
@@ -133,7 +133,7 @@ class NativeChecker : public HistoryListener, public LogListener {
 
   History* const history_;
   const ReplayChecker* const replay_;
-  World& world_;
+  SimEnvironment& environment_;
   const double clock_drift_max_;
   int64_t calm_from_us_ = INT64_MAX;
   int64_t newest_seen_ = 0;

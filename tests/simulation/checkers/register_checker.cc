@@ -80,8 +80,8 @@ void RegisterChecker::Add(const Operation& operation, int64_t call_us) {
 void RegisterChecker::CheckFinal() const {
   for (const auto& [path, operations] : registers_) {
     const Verdict verdict = CheckRegister(operations, initial_, kStatesMax);
-    history_->world().Count(verdict == Verdict::kTooHard ? "checker: a register was too hard"
-                                                         : "checker: a register was judged");
+    history_->environment().Count(verdict == Verdict::kTooHard ? "checker: a register was too hard"
+                                                               : "checker: a register was judged");
     if (verdict != Verdict::kNotLinearizable) continue;
     std::string lines;
     for (const RegisterOperation& operation : operations) {

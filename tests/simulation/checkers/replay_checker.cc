@@ -87,7 +87,7 @@ std::string LinkCredentials(LinkId link) { return absl::StrCat(kUserPrefix, link
 
 ReplayChecker::ReplayChecker(History* history) : history_(history) {
   history->AddListener(this);
-  history->world().AddObserver(this);
+  history->environment().AddObserver(this);
 }
 
 int64_t ReplayChecker::LogZxid(OperationId operation) const {
@@ -234,16 +234,17 @@ size_t ReplayChecker::FindNext(const LinkState& state,
 }
 
 bool ReplayChecker::MightBeRefused(const Operation& operation) const {
-  const World& world = history_->world();
-  return AddsData(operation.request) && world.MightRefuseData(history_->link(operation.link).member,
-                                                              operation.invoked_us, world.now_us());
+  const SimEnvironment& environment = history_->environment();
+  return AddsData(operation.request) &&
+         environment.MightRefuseData(history_->link(operation.link).member, operation.invoked_us,
+                                     environment.now_us());
 }
 
 bool ReplayChecker::IsRefused(const Operation& operation) {
   if (operation.reply.error != ErrorCode::kSystemError || !AddsData(operation.request)) {
     return false;
   }
-  history_->world().Count("client: a write is refused");
+  history_->environment().Count("client: a write is refused");
   if (refused_.contains(operation.id)) return true;
   if (!MightBeRefused(operation)) {
     history_->Fail("writes are refused only while disks are full", operation,

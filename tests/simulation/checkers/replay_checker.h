@@ -22,7 +22,7 @@
 #include "consensus/core/types.h"
 #include "tests/simulation/checkers/history.h"
 #include "tests/simulation/checkers/model.h"
-#include "tests/simulation/world.h"
+#include "tests/simulation/sim_environment.h"
 
 namespace quorate::simulation {
 
@@ -43,7 +43,7 @@ class LogListener {
 
 class ReplayChecker : public HistoryListener, public ServerObserver {
  public:
-  // Adds itself to the history and to the world, which must outlive the run.
+  // Adds itself to the history and to the environment, which must outlive the run.
   explicit ReplayChecker(History* history);
 
   void AddListener(LogListener* listener) { listeners_.push_back(listener); }

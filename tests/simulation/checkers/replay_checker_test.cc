@@ -164,23 +164,23 @@ TEST_CASE("A write that adds data may be refused while disks are full") {
     CHECK(Broken([&] { script.Answer(early, 2, ErrorCode::kSystemError); }) == invariant);
   }
   SECTION("not after") {
-    script.world.SetMightRefuse(true);
+    script.environment.SetMightRefuse(true);
     script.Wait(1000);
-    script.world.SetMightRefuse(false);
+    script.environment.SetMightRefuse(false);
     const OperationId late = script.Ask(script.link, create);
     CHECK(Broken([&] { script.Answer(late, 2, ErrorCode::kSystemError); }) == invariant);
   }
   SECTION("if only they were for a moment while it was under way") {
     const OperationId refused = script.Ask(script.link, create);
-    script.world.SetMightRefuse(true);
+    script.environment.SetMightRefuse(true);
     script.Wait(1000);
-    script.world.SetMightRefuse(false);
+    script.environment.SetMightRefuse(false);
     script.Answer(refused, 2, ErrorCode::kSystemError);
     CHECK(Broken([&] { script.LogRequest(script.link, create); }) ==
           "writes enter the log in their order");
   }
   SECTION("and those behind it are in the log before it is heard of") {
-    script.world.SetMightRefuse(true);
+    script.environment.SetMightRefuse(true);
     const OperationId refused = script.Ask(script.link, create);
     const OperationId logged = script.Ask(script.link, removal);
     const int64_t zxid = script.LogRequest(script.link, removal);
@@ -188,7 +188,7 @@ TEST_CASE("A write that adds data may be refused while disks are full") {
     script.Answer(logged, zxid, ErrorCode::kNoNode);
   }
   SECTION("one that is answered was not refused") {
-    script.world.SetMightRefuse(true);
+    script.environment.SetMightRefuse(true);
     const OperationId refused = script.Ask(script.link, create);
     script.Ask(script.link, removal);
     script.LogRequest(script.link, removal);
@@ -196,7 +196,7 @@ TEST_CASE("A write that adds data may be refused while disks are full") {
           "an answered write is in the log");
   }
   SECTION("what adds none may not be refused") {
-    script.world.SetMightRefuse(true);
+    script.environment.SetMightRefuse(true);
     const OperationId refused = script.Ask(script.link, removal);
     const Request next = MakeDelete("/c");
     script.Ask(script.link, next);

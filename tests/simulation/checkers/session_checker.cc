@@ -27,7 +27,7 @@ SessionChecker::SessionChecker(History* history, ReplayChecker* replay, double c
       unnoticed_us_(unnoticed_us) {
   history->AddListener(this);
   replay->AddListener(this);
-  history->world().AddObserver(this);
+  history->environment().AddObserver(this);
 }
 
 void SessionChecker::OnLeads(size_t member, consensus::Term term) {
@@ -35,11 +35,11 @@ void SessionChecker::OnLeads(size_t member, consensus::Term term) {
 }
 
 void SessionChecker::OnStoodStill(size_t member, int64_t from_us) {
-  pauses_[member].push_back({from_us, history_->world().now_us()});
+  pauses_[member].push_back({from_us, history_->environment().now_us()});
 }
 
 int64_t SessionChecker::LeaderRanUs(consensus::Term term, int64_t from_us) const {
-  int64_t ran_us = history_->world().now_us() - from_us;
+  int64_t ran_us = history_->environment().now_us() - from_us;
   const auto leader = leaders_.find(term);
   if (leader == leaders_.end()) return ran_us;
   const auto pauses = pauses_.find(leader->second);
@@ -52,7 +52,7 @@ int64_t SessionChecker::LeaderRanUs(consensus::Term term, int64_t from_us) const
 }
 
 void SessionChecker::BeginCalm(int64_t settle_us) {
-  calm_from_us_ = history_->world().now_us() + settle_us;
+  calm_from_us_ = history_->environment().now_us() + settle_us;
 }
 
 // What is left of a timeout when a server's clock runs as fast as it can. Servers count in
@@ -63,7 +63,7 @@ int64_t SessionChecker::LeastSilenceUs(int32_t timeout_ms) const {
 }
 
 void SessionChecker::OnEntry(const consensus::Entry& entry, const Model::Applied& applied) {
-  const int64_t now_us = history_->world().now_us();
+  const int64_t now_us = history_->environment().now_us();
   // The first one: a leader answers the read index of each recovering member by another no-op.
   if (entry.kind == consensus::EntryKind::kNoOp) term_began_us_.emplace(entry.term.value(), now_us);
   if (!applied.counts || applied.error != ErrorCode::kOk) return;
@@ -82,7 +82,7 @@ void SessionChecker::OnEntry(const consensus::Entry& entry, const Model::Applied
 }
 
 void SessionChecker::CheckExpiry(const consensus::Entry& entry, int64_t session) const {
-  const int64_t now_us = history_->world().now_us();
+  const int64_t now_us = history_->environment().now_us();
   const Attachment& attachment = attached_.at(session);
   const int64_t least_us = LeastSilenceUs(attachment.timeout_ms);
   const auto fail = [&](const std::string& details) {

@@ -18,14 +18,14 @@
 
 #include "tests/simulation/checkers/history.h"
 #include "tests/simulation/checkers/replay_checker.h"
-#include "tests/simulation/world.h"
+#include "tests/simulation/sim_environment.h"
 #include "tree/tree.h"
 
 namespace quorate::simulation {
 
 class SessionChecker : public HistoryListener, public LogListener, public ServerObserver {
  public:
-  // Adds itself to both and to their world, which must outlive it. `clock_drift_max`: clocks of
+  // Adds itself to both and to their environment, which must outlive it. `clock_drift_max`: clocks of
   // servers run at most this part faster than time. `unnoticed_us`: so much of the time for which
   // it stood still a server may take for time that it ran.
   SessionChecker(History* history, ReplayChecker* replay, double clock_drift_max,

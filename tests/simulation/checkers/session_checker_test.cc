@@ -1,7 +1,7 @@
 #include "tests/simulation/checkers/session_checker.h"
 
 #include "tests/simulation/checkers/checker_test_util.h"
-#include "tests/simulation/clients/fake_world.h"
+#include "tests/simulation/clients/fake_environment.h"
 
 namespace quorate::simulation {
 namespace {
@@ -39,7 +39,7 @@ TEST_CASE("A session has its timeout from its attachment") {
   }
   SECTION("it was, but not while its leader was at work") {
     script.checker.OnLeads(0, consensus::Term(1));
-    const int64_t from_us = script.world.now_us();
+    const int64_t from_us = script.environment.now_us();
     script.Wait(kTimeoutUs);
     script.checker.OnStoodStill(0, from_us);
     script.Wait(kTimeoutUs / 2);
@@ -47,7 +47,7 @@ TEST_CASE("A session has its timeout from its attachment") {
   }
   SECTION("it was, with time that the leader did not notice to pass") {
     script.checker.OnLeads(0, consensus::Term(1));
-    const int64_t from_us = script.world.now_us();
+    const int64_t from_us = script.environment.now_us();
     script.Wait(kTimeoutUs);
     script.checker.OnStoodStill(0, from_us);
     script.Wait(kTimeoutUs - kUnnoticedUs);
@@ -55,7 +55,7 @@ TEST_CASE("A session has its timeout from its attachment") {
   }
   SECTION("it was, and another member stood still") {
     script.checker.OnLeads(0, consensus::Term(1));
-    const int64_t from_us = script.world.now_us();
+    const int64_t from_us = script.environment.now_us();
     script.Wait(kTimeoutUs);
     script.checker.OnStoodStill(1, from_us);
     CHECK(script.Expire() == "");

@@ -21,15 +21,16 @@ constexpr int32_t kXidMax = 1'000'000;
 
 }  // namespace
 
-Client::Client(World* world, Endpoint* endpoint, History* history, const ClientSettings& settings)
-    : world_(world),
+Client::Client(SimEnvironment* environment, Endpoint* endpoint, History* history,
+               const ClientSettings& settings)
+    : environment_(environment),
       endpoint_(endpoint),
       history_(history),
       settings_(settings),
-      random_(world->random("clients")) {}
+      random_(environment->random("clients")) {}
 
 void Client::Start() {
-  member_ = random_.Below(world_->member_count());
+  member_ = random_.Below(environment_->member_count());
   ConnectLater(random_.Between(0, kRetryUsMax));
 }
 
@@ -38,7 +39,7 @@ void Client::Start() {
 void Client::ConnectLater(int64_t delay_us) {
   state_ = State::kWaiting;
   const uint64_t epoch = ++epoch_;
-  world_->After(delay_us, [this, epoch] {
+  environment_->After(delay_us, [this, epoch] {
     if (epoch == epoch_) Connect();
   });
 }
@@ -47,12 +48,13 @@ void Client::Connect() {
   state_ = State::kConnecting;
   const uint64_t epoch = ++epoch_;
   reader_ = PacketReader();
-  heard_us_ = sent_us_ = world_->now_us();
+  heard_us_ = sent_us_ = environment_->now_us();
   connection_ = endpoint_->Connect(member_, this);
   // A session has to be found a new home while it lives: each server gets its part of the time.
-  const int64_t patience_us = settings_.timeout_ms * kMsToUs /
-                              static_cast<int64_t>(std::min<size_t>(world_->member_count(), 3));
-  world_->After(patience_us, [this, epoch] {
+  const int64_t patience_us =
+      settings_.timeout_ms * kMsToUs /
+      static_cast<int64_t>(std::min<size_t>(environment_->member_count(), 3));
+  environment_->After(patience_us, [this, epoch] {
     if (epoch == epoch_) Reconnect();
   });
 }
@@ -79,7 +81,7 @@ void Client::Reconnect() {
   Disconnect();
   if (closing) history_->AbandonSession(settings_.number, session_);
   if (closing || silent) EndSession();
-  member_ = random_.Below(world_->member_count());
+  member_ = random_.Below(environment_->member_count());
   ConnectLater(random_.Between(0, kRetryUsMax));
 }
 
@@ -116,7 +118,7 @@ void Client::OnHandshakeReply(std::string_view packet) {
   }
   if (reply.session == 0 || reply.timeout_ms <= 0) {
     if (session_ == 0) FailProtocol("a new session was refused");
-    world_->Count("client: session expired");
+    environment_->Count("client: session expired");
     history_->RefuseSession(settings_.number, session_);
     EndSession();
     Reconnect();
@@ -131,7 +133,7 @@ void Client::OnHandshakeReply(std::string_view packet) {
   link.password = password_ = reply.password;
   link.timeout_ms = timeout_ms_ = reply.timeout_ms;
   link.last_zxid_sent = last_zxid_sent_;
-  world_->Count(link.new_session ? "client: session created" : "client: session resumed");
+  environment_->Count(link.new_session ? "client: session created" : "client: session resumed");
   link_ = history_->OpenLink(std::move(link));
   state_ = State::kUp;
   ++epoch_;
@@ -142,7 +144,7 @@ void Client::OnHandshakeReply(std::string_view packet) {
 
 void Client::SendSetWatches() {
   if (data_watches_.empty() && exist_watches_.empty() && child_watches_.empty()) return;
-  world_->Count("client: watches renewed");
+  environment_->Count("client: watches renewed");
   Request request;
   request.kind = OperationKind::kSetWatches;
   request.relative_zxid = last_zxid_;
@@ -155,22 +157,22 @@ void Client::SendSetWatches() {
 
 void Client::KeepAlive() {
   const int64_t timeout_us = timeout_ms_ * kMsToUs;
-  const int64_t now_us = world_->now_us();
+  const int64_t now_us = environment_->now_us();
   const uint64_t epoch = epoch_;
   if (state_ == State::kSilent) {
     // Servers close the connection when the session has ended; one that does not is left alone.
-    world_->After(4 * timeout_us, [this, epoch] {
+    environment_->After(4 * timeout_us, [this, epoch] {
       if (epoch == epoch_) Reconnect();
     });
     return;
   }
   if (now_us - heard_us_ > timeout_us * 2 / 3) {
-    world_->Count("client: server is silent");
+    environment_->Count("client: server is silent");
     Reconnect();
     return;
   }
   if (now_us - sent_us_ >= timeout_us / 3) Send(EncodePing());
-  world_->After(timeout_us / 9, [this, epoch] {
+  environment_->After(timeout_us / 9, [this, epoch] {
     if (epoch == epoch_) KeepAlive();
   });
 }
@@ -178,7 +180,7 @@ void Client::KeepAlive() {
 // --- What is asked for ---------------------------------------------------------------------------
 
 void Client::Send(std::string bytes) {
-  sent_us_ = world_->now_us();
+  sent_us_ = environment_->now_us();
   endpoint_->Send(connection_, std::move(bytes));
 }
 
@@ -198,14 +200,14 @@ void Client::Submit(Request request, Done done) {
 
 void Client::Move() {
   ASSERT(connected());
-  world_->Count("client: moves");
+  environment_->Count("client: moves");
   Reconnect();
 }
 
 void Client::MoveTo(size_t member) {
   ASSERT(connected());
   if (member == member_) return;
-  world_->Count("client: moves to the leader");
+  environment_->Count("client: moves to the leader");
   Disconnect();
   member_ = member;
   ConnectLater(random_.Between(0, kRetryUsMax));
@@ -213,21 +215,21 @@ void Client::MoveTo(size_t member) {
 
 void Client::Sleep(int64_t away_us) {
   ASSERT(connected());
-  world_->Count("client: sleeps");
+  environment_->Count("client: sleeps");
   Disconnect();
   ConnectLater(away_us);
 }
 
 void Client::CloseSession() {
   ASSERT(connected());
-  world_->Count("client: closes its session");
+  environment_->Count("client: closes its session");
   state_ = State::kClosing;
   SendRequest(++last_xid_, MakeCloseSession(), nullptr);
 }
 
 void Client::Abandon(bool silently) {
   ASSERT(connected());
-  world_->Count(silently ? "client: falls silent" : "client: abandons its session");
+  environment_->Count(silently ? "client: falls silent" : "client: abandons its session");
   history_->AbandonSession(settings_.number, session_);
   if (silently) {
     state_ = State::kSilent;
@@ -244,7 +246,7 @@ void Client::Abandon(bool silently) {
 
 void Client::OnBytes(ConnectionId connection, std::string_view bytes) {
   if (connection != connection_) return;
-  heard_us_ = world_->now_us();
+  heard_us_ = environment_->now_us();
   reader_.Add(bytes);
   std::string packet;
   while (connection == connection_ && reader_.Next(&packet)) {
@@ -316,7 +318,7 @@ void Client::NoteWatch(const Request& request, const Reply& reply) {
 void Client::OnEvent(const ReplyHeader& header, std::string_view body) {
   WatchEvent event;
   if (!DecodeWatchEvent(header, body, &event)) FailProtocol("a notification does not decode");
-  world_->Count(header.zxid < 0 ? "client: missed event" : "client: event");
+  environment_->Count(header.zxid < 0 ? "client: missed event" : "client: event");
   if (event.type != EventType::kNodeChildrenChanged) {
     data_watches_.erase(event.path);
     exist_watches_.erase(event.path);

@@ -18,7 +18,7 @@
 #include "tests/simulation/checkers/history.h"
 #include "tests/simulation/clients/operation.h"
 #include "tests/simulation/clients/wire.h"
-#include "tests/simulation/world.h"
+#include "tests/simulation/sim_environment.h"
 
 namespace quorate::simulation {
 
@@ -38,7 +38,8 @@ class Client : public ConnectionHandler {
   using Done = std::function<void(const Operation&)>;
 
   // All must outlive it, and it the simulation.
-  Client(World* world, Endpoint* endpoint, History* history, const ClientSettings& settings);
+  Client(SimEnvironment* environment, Endpoint* endpoint, History* history,
+         const ClientSettings& settings);
 
   // Begins to connect.
   void Start();
@@ -107,7 +108,7 @@ class Client : public ConnectionHandler {
   void NoteWatch(const Request& request, const Reply& reply);
   [[noreturn]] void FailProtocol(std::string_view details) const;
 
-  World* const world_;
+  SimEnvironment* const environment_;
   Endpoint* const endpoint_;
   History* const history_;
   const ClientSettings settings_;

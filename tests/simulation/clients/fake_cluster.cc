@@ -476,11 +476,14 @@ class FakeCluster::Member : public tree::ApplyListener {
   std::string swapped_;                                       // Lie::kSwappedReplies
 };
 
-FakeCluster::FakeCluster(FakeWorld* world, Lie lie, int64_t from_us)
-    : world_(world), lie_(lie), lie_from_us_(from_us), random_(world->random("cluster")) {
-  for (size_t i = 0; i < world->member_count(); ++i) {
+FakeCluster::FakeCluster(FakeEnvironment* environment, Lie lie, int64_t from_us)
+    : environment_(environment),
+      lie_(lie),
+      lie_from_us_(from_us),
+      random_(environment->random("cluster")) {
+  for (size_t i = 0; i < environment->member_count(); ++i) {
     members_.push_back(std::make_unique<Member>(this, i));
-    world->SetTree(i, &members_[i]->tree());
+    environment->SetTree(i, &members_[i]->tree());
   }
   consensus::Entry entry;
   entry.index = consensus::Index(1);
@@ -488,15 +491,15 @@ FakeCluster::FakeCluster(FakeWorld* world, Lie lie, int64_t from_us)
   entry.kind = consensus::EntryKind::kNoOp;
   log_.push_back(entry);
   for (size_t i = 0; i < members_.size(); ++i) {
-    world_->After(0, [this, i] { ApplyNext(i); });
+    environment_->After(0, [this, i] { ApplyNext(i); });
   }
-  world_->After(kExpiryPeriodUs, [this] { ExpireSessions(); });
+  environment_->After(kExpiryPeriodUs, [this] { ExpireSessions(); });
 }
 
 FakeCluster::~FakeCluster() = default;
 
 bool FakeCluster::Lies(Lie lie) {
-  if (lie != lie_ || world_->now_us() < lie_from_us_) return false;
+  if (lie != lie_ || environment_->now_us() < lie_from_us_) return false;
   if (lie == Lie::kNoExpiry) return lied_ = true;
   if (lied_) return false;
   return lied_ = true;
@@ -513,7 +516,7 @@ void FakeCluster::Submit(size_t member, std::string command) {
 }
 
 void FakeCluster::Append(std::string command) {
-  tree::StampTime(command.data(), world_->now_us() / kMsToUs);
+  tree::StampTime(command.data(), environment_->now_us() / kMsToUs);
   consensus::Entry entry;
   entry.index = consensus::Index(log_.size() + 1);
   entry.term = consensus::Term(1);
@@ -528,26 +531,27 @@ void FakeCluster::ApplyNext(size_t member) {
     const consensus::Entry entry = log_[self.applied()];
     if (entry.index.value() > committed_) {
       committed_ = entry.index.value();
-      world_->Commit(entry);
+      environment_->Commit(entry);
     }
     self.Apply(entry);
   }
-  const bool trouble = world_->now_us() < trouble_until_us_;
+  const bool trouble = environment_->now_us() < trouble_until_us_;
   int64_t pause_us = random_.Between(50, 2000);
   if (trouble && random_.Chance(0.001)) pause_us = 500 * kMsToUs;
   if (!trouble) pause_us = 500;
-  world_->After(pause_us, [this, member] { ApplyNext(member); });
+  environment_->After(pause_us, [this, member] { ApplyNext(member); });
 }
 
 void FakeCluster::ExpireSessions() {
-  world_->After(kExpiryPeriodUs, [this] { ExpireSessions(); });
+  environment_->After(kExpiryPeriodUs, [this] { ExpireSessions(); });
   const Member* newest = nullptr;
   for (const auto& member : members_) {
     if (newest == nullptr || member->applied() > newest->applied()) newest = member.get();
   }
   for (const tree::SessionInfo& session : newest->tree().Sessions()) {
     const auto heard = heard_us_.find(session.id.value());
-    const int64_t silent_us = world_->now_us() - (heard == heard_us_.end() ? 0 : heard->second);
+    const int64_t silent_us =
+        environment_->now_us() - (heard == heard_us_.end() ? 0 : heard->second);
     const bool due = silent_us > session.timeout_ms * kMsToUs + kExpiryPeriodUs;
     if (!due && !(silent_us < session.timeout_ms * kMsToUs / 3 && Lies(Lie::kEarlyExpiry)))
       continue;
@@ -576,7 +580,7 @@ ConnectionId FakeCluster::Connect(size_t member, ConnectionHandler* handler) {
   connection->member = member;
   connection->handler = handler;
   connections_[connection->id] = connection;
-  world_->After(kNetworkUs, [connection] {
+  environment_->After(kNetworkUs, [connection] {
     if (!connection->client_left) connection->handler->OnOpen(connection->id);
   });
   return connection->id;
@@ -586,11 +590,11 @@ void FakeCluster::Send(ConnectionId id, std::string bytes) {
   const auto found = connections_.find(id);
   if (found == connections_.end()) return;
   const std::shared_ptr<Connection> connection = found->second;
-  if (world_->now_us() < trouble_until_us_ && random_.Chance(0.005)) {
+  if (environment_->now_us() < trouble_until_us_ && random_.Chance(0.005)) {
     Break(connection);
     return;
   }
-  world_->After(kNetworkUs, [this, connection, bytes = std::move(bytes)] {
+  environment_->After(kNetworkUs, [this, connection, bytes = std::move(bytes)] {
     if (connection->open) members_[connection->member]->OnBytes(connection, bytes);
   });
 }
@@ -616,8 +620,8 @@ void FakeCluster::Break(const std::shared_ptr<Connection>& connection) {
   left_[kept->id] = kept;
   Drop(kept);
   // What was sent before comes first.
-  const int64_t at_us = std::max(world_->now_us() + kNetworkUs, kept->last_delivery_us);
-  world_->After(at_us - world_->now_us(), [this, kept] {
+  const int64_t at_us = std::max(environment_->now_us() + kNetworkUs, kept->last_delivery_us);
+  environment_->After(at_us - environment_->now_us(), [this, kept] {
     left_.erase(kept->id);
     if (!kept->client_left) kept->handler->OnClosed(kept->id);
   });
@@ -626,12 +630,12 @@ void FakeCluster::Break(const std::shared_ptr<Connection>& connection) {
 void FakeCluster::Deliver(const std::shared_ptr<Connection>& connection) {
   if (!connection->out.empty()) {
     std::string bytes = std::exchange(connection->out, "");
-    const int64_t at_us = std::max(world_->now_us() + kNetworkUs + random_.Between(0, 500),
+    const int64_t at_us = std::max(environment_->now_us() + kNetworkUs + random_.Between(0, 500),
                                    connection->last_delivery_us);
     connection->last_delivery_us = at_us;
     const size_t cut = random_.Below(bytes.size());
     for (std::string& piece : std::vector<std::string>{bytes.substr(0, cut), bytes.substr(cut)}) {
-      world_->After(at_us - world_->now_us(), [connection, piece = std::move(piece)] {
+      environment_->After(at_us - environment_->now_us(), [connection, piece = std::move(piece)] {
         if (!connection->client_left && !piece.empty()) {
           connection->handler->OnBytes(connection->id, piece);
         }

@@ -14,8 +14,8 @@
 
 #include "consensus/core/types.h"
 #include "rpc/zk/protocol.h"
-#include "tests/simulation/clients/fake_world.h"
-#include "tests/simulation/world.h"
+#include "tests/simulation/clients/fake_environment.h"
+#include "tests/simulation/sim_environment.h"
 #include "tree/command.h"
 #include "tree/tree.h"
 
@@ -48,8 +48,9 @@ enum class Lie : uint8_t {
 
 class FakeCluster : public Endpoint {
  public:
-  // `world` must outlive it. The lie is told once there is something to lie about after `from_us`.
-  FakeCluster(FakeWorld* world, Lie lie, int64_t from_us);
+  // `environment` must outlive it. The lie is told once there is something to lie about after
+  // `from_us`.
+  FakeCluster(FakeEnvironment* environment, Lie lie, int64_t from_us);
   ~FakeCluster() override;
 
   // Whether the lie was told.
@@ -73,13 +74,13 @@ class FakeCluster : public Endpoint {
   void Append(std::string command);
   void ApplyNext(size_t member);
   void ExpireSessions();
-  void Heard(int64_t session) { heard_us_[session] = world_->now_us(); }
+  void Heard(int64_t session) { heard_us_[session] = environment_->now_us(); }
   void Deliver(const std::shared_ptr<Connection>& connection);
   // The server's end; the client hears of it later.
   void Break(const std::shared_ptr<Connection>& connection);
   void Drop(const std::shared_ptr<Connection>& connection);
 
-  FakeWorld* const world_;
+  FakeEnvironment* const environment_;
   const Lie lie_;
   const int64_t lie_from_us_;
   bool lied_ = false;

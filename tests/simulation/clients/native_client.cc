@@ -19,17 +19,17 @@ constexpr size_t kCreatedMax = 50;
 
 }  // namespace
 
-NativeClient::NativeClient(World* world, Endpoint* endpoint, History* history,
+NativeClient::NativeClient(SimEnvironment* environment, Endpoint* endpoint, History* history,
                            NativeChecker* checker, const NativeSettings& settings)
-    : world_(world),
+    : environment_(environment),
       endpoint_(endpoint),
       history_(history),
       checker_(checker),
       settings_(settings),
-      random_(world->random("native clients")) {}
+      random_(environment->random("native clients")) {}
 
 void NativeClient::Start() {
-  member_ = random_.Below(world_->member_count());
+  member_ = random_.Below(environment_->member_count());
   ConnectLater(random_.Between(0, kRetryUsMax));
   ActLater();
 }
@@ -49,7 +49,7 @@ std::string NativeClient::Describe() const {
 
 void NativeClient::ConnectLater(int64_t delay_us) {
   const uint64_t epoch = ++epoch_;
-  world_->After(delay_us, [this, epoch] {
+  environment_->After(delay_us, [this, epoch] {
     if (epoch == epoch_) Connect();
   });
 }
@@ -59,7 +59,7 @@ void NativeClient::Connect() {
   reader_.Clear();
   connection_ = endpoint_->Connect(member_, this);
   const uint64_t epoch = ++epoch_;
-  world_->After(kOpenUsMax, [this, epoch] {
+  environment_->After(kOpenUsMax, [this, epoch] {
     if (epoch == epoch_) Reconnect(kRetryUsMax);
   });
 }
@@ -82,7 +82,7 @@ void NativeClient::Reconnect(int64_t delay_us_max) {
     history_->AbandonSession(settings_.number, session_);
     EndSession();
   }
-  member_ = random_.Below(world_->member_count());
+  member_ = random_.Below(environment_->member_count());
   ConnectLater(random_.Between(0, delay_us_max));
 }
 
@@ -139,14 +139,15 @@ void NativeClient::Add(v1::Request request, v1::SessionRequest* message, bool pr
   if (request.has_unwatch()) checker_->OnUnwatchSent(session_, request.unwatch().watch_id());
   if (request.has_close()) checker_->OnCloseSent(session_);
   *message->add_requests() = request;
-  outstanding_.push_back({std::move(request), world_->now_us(), checker_->newest_seen(), proves});
+  outstanding_.push_back(
+      {std::move(request), environment_->now_us(), checker_->newest_seen(), proves});
 }
 
 void NativeClient::Send(v1::SessionRequest message) {
   if (random_.Chance(0.5)) message.set_acknowledged_sequence(acknowledged_);
   std::string bytes;
   AppendNativeFrame(NativeFrame::kMessage, message.SerializeAsString(), &bytes);
-  sent_us_ = world_->now_us();
+  sent_us_ = environment_->now_us();
   endpoint_->Send(connection_, std::move(bytes));
 }
 
@@ -171,7 +172,7 @@ void NativeClient::OnBytes(ConnectionId connection, std::string_view bytes) {
     if (kind == NativeFrame::kStatus) return OnStatus(payload);
     v1::SessionResponse message;
     if (!message.ParseFromString(payload)) {
-      world_->Fail("a client understands what it is sent", "a message is no SessionResponse");
+      environment_->Fail("a client understands what it is sent", "a message is no SessionResponse");
     }
     OnMessage(message);
   }
@@ -179,7 +180,7 @@ void NativeClient::OnBytes(ConnectionId connection, std::string_view bytes) {
 
 void NativeClient::OnStatus(std::string_view payload) {
   const auto code = static_cast<v1::ErrorCode>(payload.at(0));
-  world_->Count(absl::StrCat("native: a stream ended with ", v1::ErrorCode_Name(code)));
+  environment_->Count(absl::StrCat("native: a stream ended with ", v1::ErrorCode_Name(code)));
   switch (code) {
     case v1::SESSION_EXPIRED:
       if (session_ != 0 && state_ != State::kClosing) {
@@ -195,18 +196,18 @@ void NativeClient::OnStatus(std::string_view payload) {
     case v1::NO_REQUEST:
       break;
     default:
-      world_->Fail("a stream ends for a reason that its client can have",
-                   absl::StrCat(Describe(), ": ", std::string(payload.substr(1))));
+      environment_->Fail("a stream ends for a reason that its client can have",
+                         absl::StrCat(Describe(), ": ", std::string(payload.substr(1))));
   }
   Reconnect(kRetryUsMax);
 }
 
 void NativeClient::OnMessage(const v1::SessionResponse& message) {
-  heard_us_ = world_->now_us();
+  heard_us_ = environment_->now_us();
   const ConnectionId connection = connection_;
   if (message.has_opened() != (state_ == State::kOpening)) {
-    world_->Fail("the first message of a stream, and no other, says that the session is open",
-                 Describe());
+    environment_->Fail("the first message of a stream, and no other, says that the session is open",
+                       Describe());
   }
   if (message.has_opened()) OnOpened(message.opened());
   if (connection != connection_) return;  // what went with the first message has waited too long
@@ -231,10 +232,10 @@ void NativeClient::OnMessage(const v1::SessionResponse& message) {
 void NativeClient::OnOpened(const v1::SessionOpened& opened) {
   const bool resumed = session_ != 0;
   if (opened.session_id() == 0 || (resumed && opened.session_id() != session_)) {
-    world_->Fail("a session that is opened is the one that was asked for",
-                 absl::StrCat(Describe(), ": ", opened.ShortDebugString()));
+    environment_->Fail("a session that is opened is the one that was asked for",
+                       absl::StrCat(Describe(), ": ", opened.ShortDebugString()));
   }
-  world_->Count(resumed ? "native: session resumed" : "native: session created");
+  environment_->Count(resumed ? "native: session resumed" : "native: session created");
   session_ = opened.session_id();
   timeout_ms_ = opened.timeout_ms();
   has_had_session_ = true;
@@ -253,14 +254,14 @@ void NativeClient::OnOpened(const v1::SessionOpened& opened) {
 
 void NativeClient::OnResponse(const v1::Response& response) {
   if (outstanding_.empty() || outstanding_.front().request.id() != response.id()) {
-    world_->Fail("requests of a stream are answered in their order",
-                 absl::StrCat(Describe(), ": ", response.ShortDebugString()));
+    environment_->Fail("requests of a stream are answered in their order",
+                       absl::StrCat(Describe(), ": ", response.ShortDebugString()));
   }
   const Sent sent = std::move(outstanding_.front());
   outstanding_.pop_front();
   const v1::Request& request = sent.request;
   checker_->OnAnswered(session_, request, sent.newest_seen, response);
-  world_->Mix(static_cast<uint64_t>(response.zxid()));
+  environment_->Mix(static_cast<uint64_t>(response.zxid()));
   last_zxid_ = std::max(last_zxid_, response.zxid());
   if (request.has_write()) {
     ASSERT(writes_.front().sequence() == request.write().sequence());
@@ -274,7 +275,7 @@ void NativeClient::OnResponse(const v1::Response& response) {
   } else if (request.has_watch()) {
     OnWatchAnswered(request.watch(), response);
   } else if (request.has_close()) {
-    world_->Count("native: session closed");
+    environment_->Count("native: session closed");
     Disconnect();
     EndSession();
     return Reconnect(kRetryUsMax);
@@ -307,9 +308,9 @@ void NativeClient::OnWatchAnswered(const v1::Request::Watch& request,
 
 void NativeClient::KeepAlive() {
   const int64_t timeout_us = timeout_ms_ * kMsToUs;
-  const int64_t now_us = world_->now_us();
+  const int64_t now_us = environment_->now_us();
   if (!outstanding_.empty() && now_us - outstanding_.front().sent_us > timeout_us * 2 / 3) {
-    world_->Count("native: server is silent");
+    environment_->Count("native: server is silent");
     return Reconnect(kRetryUsMax);
   }
   if (now_us - sent_us_ >= timeout_us / 3) {
@@ -323,7 +324,7 @@ void NativeClient::KeepAlive() {
     }
   }
   const uint64_t epoch = epoch_;
-  world_->After(timeout_us / 9, [this, epoch] {
+  environment_->After(timeout_us / 9, [this, epoch] {
     if (epoch == epoch_) KeepAlive();
   });
 }
@@ -332,7 +333,7 @@ void NativeClient::KeepAlive() {
 
 void NativeClient::ActLater() {
   const auto mean_us = static_cast<int64_t>(1e6 / settings_.operation_rate);
-  world_->After(1 + random_.LongTail(mean_us), [this] {
+  environment_->After(1 + random_.LongTail(mean_us), [this] {
     if (quiet_) return;
     Act();
     ActLater();
@@ -360,10 +361,10 @@ void NativeClient::Act() {
 bool NativeClient::DrawDeparture() {
   const uint64_t dice = random_.Below(100);
   if (dice < 75) {
-    world_->Count("native: client moves");
+    environment_->Count("native: client moves");
     Reconnect(kRetryUsMax);
   } else if (dice < 85) {
-    world_->Count("native: client sleeps");
+    environment_->Count("native: client sleeps");
     Reconnect(2 * timeout_ms_ * kMsToUs);
   } else if (dice < 93) {
     v1::Request request;
@@ -371,7 +372,7 @@ bool NativeClient::DrawDeparture() {
     SendOne(std::move(request));
     state_ = State::kClosing;
   } else {
-    world_->Count("native: session abandoned");
+    environment_->Count("native: session abandoned");
     history_->AbandonSession(settings_.number, session_);
     Disconnect();
     EndSession();

@@ -19,7 +19,7 @@
 #include "tests/simulation/checkers/history.h"
 #include "tests/simulation/checkers/native_checker.h"
 #include "tests/simulation/clients/native_wire.h"
-#include "tests/simulation/world.h"
+#include "tests/simulation/sim_environment.h"
 
 namespace quorate::simulation {
 
@@ -39,8 +39,8 @@ class NativeClient : public ConnectionHandler {
   enum class QuietStage : uint8_t { kWorking, kProving, kProved, kReading, kDone };
 
   // All must outlive it, and it the simulation. `endpoint` is that of the servers' native ports.
-  NativeClient(World* world, Endpoint* endpoint, History* history, NativeChecker* checker,
-               const NativeSettings& settings);
+  NativeClient(SimEnvironment* environment, Endpoint* endpoint, History* history,
+               NativeChecker* checker, const NativeSettings& settings);
 
   // Begins to connect and to work.
   void Start();
@@ -110,7 +110,7 @@ class NativeClient : public ConnectionHandler {
   std::string DrawPath();
   bool DrawDeparture();
 
-  World* const world_;
+  SimEnvironment* const environment_;
   Endpoint* const endpoint_;
   History* const history_;
   NativeChecker* const checker_;

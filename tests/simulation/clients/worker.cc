@@ -93,15 +93,16 @@ Request MakeSetUp(const Playground& playground, size_t worker_count) {
   return MakeMulti(std::move(steps));
 }
 
-Worker::Worker(World* world, Endpoint* endpoint, Checkers* checkers, Playground* playground,
-               const ClientSettings& settings, size_t worker_count, bool only_looks)
-    : world_(world),
+Worker::Worker(SimEnvironment* environment, Endpoint* endpoint, Checkers* checkers,
+               Playground* playground, const ClientSettings& settings, size_t worker_count,
+               bool only_looks)
+    : environment_(environment),
       checkers_(checkers),
       playground_(playground),
       worker_count_(worker_count),
       only_looks_(only_looks),
-      random_(world->random("workload")),
-      client_(world, endpoint, &checkers->history(), settings) {}
+      random_(environment->random("workload")),
+      client_(environment, endpoint, &checkers->history(), settings) {}
 
 void Worker::Start() {
   client_.Start();
@@ -112,7 +113,7 @@ void Worker::Loop() {
   if (playground_->quiet) return;
   const double rate = only_looks_ ? kLookRate : playground_->operation_rate;
   const auto mean_us = static_cast<int64_t>(1e6 / rate);
-  world_->After(random_.LongTail(mean_us), [this] { Loop(); });
+  environment_->After(random_.LongTail(mean_us), [this] { Loop(); });
   if (!client_.connected()) return;
   if (!playground_->set_up) {
     SetUp();
@@ -193,7 +194,7 @@ void Worker::LookAt(size_t member) {
 
 void Worker::WriteLarge(size_t writes) {
   if (playground_->quiet || !client_.connected()) return;
-  world_->Count("workload: many large writes at once");
+  environment_->Count("workload: many large writes at once");
   const std::string path = absl::StrCat(kLargePath, "/", client_.number() % 3);
   for (size_t write = 0; write < writes; ++write) {
     std::string value = NewValue();
@@ -214,7 +215,7 @@ std::string Worker::PickRegister() {
   const std::string current = Playground::Register(playground_->current_register);
   if (checkers_->registers().size(current) < kRegisterOperationsMax) return current;
   if (playground_->current_register + 1 == playground_->register_count) return "";
-  world_->Count("workload: next register");
+  environment_->Count("workload: next register");
   return Playground::Register(++playground_->current_register);
 }
 

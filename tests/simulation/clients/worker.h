@@ -14,7 +14,7 @@
 #include "tests/simulation/clients/client.h"
 #include "tests/simulation/clients/operation.h"
 #include "tests/simulation/random.h"
-#include "tests/simulation/world.h"
+#include "tests/simulation/sim_environment.h"
 
 namespace quorate::simulation {
 
@@ -80,8 +80,9 @@ class Worker {
  public:
   // All must outlive it. With `only_looks` it syncs and reads, and leaves writing to others: no
   // write stands in the way of what a server answers that has lost touch with the rest.
-  Worker(World* world, Endpoint* endpoint, Checkers* checkers, Playground* playground,
-         const ClientSettings& settings, size_t worker_count, bool only_looks);
+  Worker(SimEnvironment* environment, Endpoint* endpoint, Checkers* checkers,
+         Playground* playground, const ClientSettings& settings, size_t worker_count,
+         bool only_looks);
 
   void Start();
 
@@ -131,7 +132,7 @@ class Worker {
   Step PickTreeStep();
   int32_t PickVersion();
 
-  World* const world_;
+  SimEnvironment* const environment_;
   Checkers* const checkers_;
   Playground* const playground_;
   const size_t worker_count_;

@@ -41,10 +41,11 @@ CheckerSettings SettingsOf(const Options& options) {
 
 class MixedWorkload : public Workload, public ServerObserver {
  public:
-  MixedWorkload(World* world, Endpoint* endpoint, const Options& options, Endpoint* native)
-      : world_(world), options_(options), checkers_(world, SettingsOf(options)) {
-    world->AddObserver(this);
-    Random& random = world->random("workload");
+  MixedWorkload(SimEnvironment* environment, Endpoint* endpoint, const Options& options,
+                Endpoint* native)
+      : environment_(environment), options_(options), checkers_(environment, SettingsOf(options)) {
+    environment->AddObserver(this);
+    Random& random = environment->random("workload");
     playground_.weights = ChooseWeights(random);
     playground_.operation_rate = options.clients.operation_rate;
     playground_.watch_chance = random.Unit() * 0.6;
@@ -71,8 +72,9 @@ class MixedWorkload : public Workload, public ServerObserver {
       settings.sends_read_only_flag = random.Chance(0.7);
       settings.remembers_zxid = random.Chance(0.5);
       // The first one sets up what all use.
-      const bool only_looks = i > 0 && world->random("onlookers").Chance(limits.onlooker_chance);
-      workers_.push_back(std::make_unique<Worker>(world, endpoint, &checkers_, &playground_,
+      const bool only_looks =
+          i > 0 && environment->random("onlookers").Chance(limits.onlooker_chance);
+      workers_.push_back(std::make_unique<Worker>(environment, endpoint, &checkers_, &playground_,
                                                   settings, limits.count, only_looks));
     }
     AddNativeClients(native);
@@ -82,8 +84,10 @@ class MixedWorkload : public Workload, public ServerObserver {
   // that one; but not at once, and so stays with the one before for as long as it thinks it leads.
   void OnLeads(size_t member, consensus::Term) override {
     for (auto& worker : workers_) {
-      if (!worker->only_looks() || !world_->random("onlookers").Chance(kFollowsChance)) continue;
-      world_->After(kFollowAfterUs, [worker = worker.get(), member] { worker->LookAt(member); });
+      if (!worker->only_looks() || !environment_->random("onlookers").Chance(kFollowsChance))
+        continue;
+      environment_->After(kFollowAfterUs,
+                          [worker = worker.get(), member] { worker->LookAt(member); });
     }
   }
 
@@ -142,7 +146,7 @@ class MixedWorkload : public Workload, public ServerObserver {
     const ClientOptions& limits = options_.clients;
     if (limits.native_count == 0) return;
     ASSERT(native != nullptr);
-    Random& random = world_->random("native workload");
+    Random& random = environment_->random("native workload");
     for (size_t i = 0; i < limits.native_count; ++i) {
       NativeSettings settings;
       settings.number = limits.count + i;
@@ -153,8 +157,8 @@ class MixedWorkload : public Workload, public ServerObserver {
       settings.operation_rate = limits.operation_rate;
       settings.outstanding_max = static_cast<size_t>(random.Between(1, 50));
       settings.remembers_zxid = random.Chance(0.5);
-      native_clients_.push_back(std::make_unique<NativeClient>(world_, native, &checkers_.history(),
-                                                               &checkers_.native(), settings));
+      native_clients_.push_back(std::make_unique<NativeClient>(
+          environment_, native, &checkers_.history(), &checkers_.native(), settings));
     }
   }
 
@@ -169,7 +173,7 @@ class MixedWorkload : public Workload, public ServerObserver {
   }
 
   void WriteLargeLater() {
-    world_->After(kLargeWritesUs, [this] {
+    environment_->After(kLargeWritesUs, [this] {
       for (auto& worker : workers_) worker->WriteLarge(kLargeWritesAtOnce);
       if (!playground_.quiet) WriteLargeLater();
     });
@@ -185,10 +189,10 @@ class MixedWorkload : public Workload, public ServerObserver {
         NativeClientsHaveReached(NativeClient::QuietStage::kProved);
     for (auto& worker : workers_) worker->StepQuiet(all_proved);
     for (auto& client : native_clients_) client->StepQuiet(all_proved);
-    world_->After(kQuietStepUs, [this] { StepQuiet(); });
+    environment_->After(kQuietStepUs, [this] { StepQuiet(); });
   }
 
-  World* const world_;
+  SimEnvironment* const environment_;
   const Options options_;
   Checkers checkers_;
   Playground playground_;
@@ -198,9 +202,9 @@ class MixedWorkload : public Workload, public ServerObserver {
 
 }  // namespace
 
-std::unique_ptr<Workload> MakeWorkload(World* world, Endpoint* endpoint, const Options& options,
-                                       Endpoint* native) {
-  return std::make_unique<MixedWorkload>(world, endpoint, options, native);
+std::unique_ptr<Workload> MakeWorkload(SimEnvironment* environment, Endpoint* endpoint,
+                                       const Options& options, Endpoint* native) {
+  return std::make_unique<MixedWorkload>(environment, endpoint, options, native);
 }
 
 }  // namespace quorate::simulation

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "tests/simulation/options.h"
-#include "tests/simulation/world.h"
+#include "tests/simulation/sim_environment.h"
 
 namespace quorate::simulation {
 
@@ -22,13 +22,13 @@ class Workload {
   virtual bool Idle() const = 0;
   // One line on what Idle still waits for.
   virtual std::string Describe() const = 0;
-  // When all members have converged: judges the whole history, by World::Fail.
+  // When all members have converged: judges the whole history, by SimEnvironment::Fail.
   virtual void CheckFinal() = 0;
 };
 
 // All must outlive the workload. `native` is the endpoint of the servers' native ports; it may be
 // nullptr if the options have no clients for it.
-std::unique_ptr<Workload> MakeWorkload(World* world, Endpoint* endpoint, const Options& options,
-                                       Endpoint* native = nullptr);
+std::unique_ptr<Workload> MakeWorkload(SimEnvironment* environment, Endpoint* endpoint,
+                                       const Options& options, Endpoint* native = nullptr);
 
 }  // namespace quorate::simulation

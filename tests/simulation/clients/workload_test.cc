@@ -7,7 +7,7 @@
 #include <string>
 
 #include "tests/simulation/clients/fake_cluster.h"
-#include "tests/simulation/clients/fake_world.h"
+#include "tests/simulation/clients/fake_environment.h"
 
 namespace quorate::simulation {
 namespace {
@@ -25,22 +25,22 @@ struct Outcome {
 };
 
 Outcome RunSeed(uint64_t seed, Lie lie, int64_t work_us) {
-  FakeWorld world(seed);
-  FakeCluster cluster(&world, lie, 2 * kSecondUs);
+  FakeEnvironment environment(seed);
+  FakeCluster cluster(&environment, lie, 2 * kSecondUs);
   cluster.SetTroubleUntil(work_us);
   Options options;
   options.clients.count = 4;
   options.clients.operation_rate = 60;
   options.clients.min_session_timeout_ms = 1000;
   options.clients.max_session_timeout_ms = 3000;
-  const std::unique_ptr<Workload> workload = MakeWorkload(&world, &cluster, options);
+  const std::unique_ptr<Workload> workload = MakeWorkload(&environment, &cluster, options);
   Outcome outcome;
   try {
     workload->Start();
-    world.RunUntil(work_us);
+    environment.RunUntil(work_us);
     workload->BeginQuiet();
     for (int i = 0; i < 200 && !(workload->Idle() && cluster.converged()); ++i) {
-      world.RunUntil(world.now_us() + kSecondUs / 10);
+      environment.RunUntil(environment.now_us() + kSecondUs / 10);
     }
     outcome.idle = workload->Idle() && cluster.converged();
     outcome.waiting_for = workload->Describe();
@@ -50,8 +50,8 @@ Outcome RunSeed(uint64_t seed, Lie lie, int64_t work_us) {
     outcome.details = failure.details;
   }
   outcome.lied = cluster.lied();
-  outcome.hash = world.hash();
-  outcome.counts = world.counts();
+  outcome.hash = environment.hash();
+  outcome.counts = environment.counts();
   return outcome;
 }
 

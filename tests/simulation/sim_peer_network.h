@@ -14,8 +14,8 @@
 #include "base/clock.h"
 #include "rpc/peer/peer_links.h"
 #include "rpc/peer/send_queue.h"
-#include "tests/simulation/life.h"
 #include "tests/simulation/network.h"
+#include "tests/simulation/process_lifetime.h"
 
 namespace quorate::simulation {
 
@@ -32,9 +32,9 @@ class MessageObserver {
 };
 
 // Who is where.
-class PeerFabric {
+class SimPeerNetwork {
  public:
-  PeerFabric(Network* network, size_t members) : network_(*network), hosts_(members) {}
+  SimPeerNetwork(Network* network, size_t members) : network_(*network), hosts_(members) {}
 
   struct Host {
     SimulatedLinks* links = nullptr;  // of the process that runs there
@@ -58,14 +58,14 @@ class SimulatedLinks : public rpc::PeerLinks {
  public:
   // The links of member `self` (from 0; server self + 1) while it lives. `handler` may be called
   // until Close; `after_call` follows each call.
-  SimulatedLinks(PeerFabric* fabric, size_t self, std::shared_ptr<Life> life,
-                 MessageObserver* observer);
+  SimulatedLinks(SimPeerNetwork* peer_network, size_t self,
+                 std::shared_ptr<ProcessLifetime> lifetime, MessageObserver* observer);
   ~SimulatedLinks() override;
 
   void Start(rpc::PeerHandler* handler, Scheduler::Task after_call, std::string cluster_id);
   // The process is gone. `silent`: so is the machine, and nobody is told.
   void Close(bool silent);
-  bool paused() const { return life_->paused(); }
+  bool paused() const { return lifetime_->paused(); }
   // A connection breaks, if there is one.
   void BreakStream(size_t to);
 
@@ -107,11 +107,11 @@ class SimulatedLinks : public rpc::PeerLinks {
   std::string Check(const rpc::Hello& hello) const;
   void Tell(const Scheduler::Task& call);
 
-  PeerFabric& fabric_;
+  SimPeerNetwork& peer_network_;
   Simulation& simulation_;
   Random& random_;
   const size_t self_;
-  const std::shared_ptr<Life> life_;
+  const std::shared_ptr<ProcessLifetime> lifetime_;
   MessageObserver* const observer_;
   rpc::PeerHandler* handler_ = nullptr;
   Scheduler::Task after_call_;

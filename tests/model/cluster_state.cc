@@ -1,4 +1,4 @@
-#include "tests/model/world.h"
+#include "tests/model/cluster_state.h"
 
 #include <algorithm>
 #include <iterator>
@@ -32,7 +32,7 @@ uint64_t HashOf(std::string_view bytes) {
 }
 
 // Numbers of which none comes twice at a member, and which are all 0 modulo any small number, so
-// that election timeouts are known. The world at work says where it counts.
+// that election timeouts are known. The state at work says where it counts.
 class Draws final : public consensus::RandomSource {
  public:
   uint64_t Next() override {
@@ -69,7 +69,7 @@ bool IsRealVoteRequest(const Message& message) {
 
 }  // namespace
 
-World::World(const Scenario* scenario)
+ClusterState::ClusterState(const Scenario* scenario)
     : scenario_(scenario),
       draws_(scenario->logs.size()),
       histories_(scenario->logs.size()),
@@ -97,7 +97,7 @@ World::World(const Scenario* scenario)
   std::fill(histories_.begin(), histories_.end(), 0);
 }
 
-RaftOptions World::OptionsOf(MemberId id) const {
+RaftOptions ClusterState::OptionsOf(MemberId id) const {
   RaftOptions options;
   options.self = id;
   options.membership = scenario_->membership;
@@ -109,14 +109,14 @@ RaftOptions World::OptionsOf(MemberId id) const {
 
 // --- What may happen -----------------------------------------------------------------------------
 
-std::vector<Action> World::Enabled() const {
+std::vector<Action> ClusterState::Enabled() const {
   std::vector<Action> actions;
   AddDeliveries(&actions);
   for (uint32_t i = 1; i <= members_.size(); ++i) AddOthers(MemberId{i}, &actions);
   return actions;
 }
 
-void World::AddDeliveries(std::vector<Action>* actions) const {
+void ClusterState::AddDeliveries(std::vector<Action>* actions) const {
   for (size_t i = 0; i < network_.size(); ++i) {
     if (i > 0 && network_[i - 1].key == network_[i].key) continue;  // the same once more
     const Message& message = network_[i].message;
@@ -132,7 +132,7 @@ void World::AddDeliveries(std::vector<Action>* actions) const {
   }
 }
 
-void World::AddWithCrashes(Action action, std::vector<Action>* actions) const {
+void ClusterState::AddWithCrashes(Action action, std::vector<Action>* actions) const {
   actions->push_back(action);
   if (left_.crashes == 0) return;
   // It would not know any more what it lacks.
@@ -143,7 +143,7 @@ void World::AddWithCrashes(Action action, std::vector<Action>* actions) const {
   }
 }
 
-void World::AddOthers(MemberId id, std::vector<Action>* actions) const {
+void ClusterState::AddOthers(MemberId id, std::vector<Action>* actions) const {
   using Kind = Action::Kind;
   const TestMember& one = member(id);
   const bool leads = one.raft().role() == Role::kLeader;
@@ -175,9 +175,9 @@ void World::AddOthers(MemberId id, std::vector<Action>* actions) const {
   }
 }
 
-bool World::MayBeVotedFor() const { return !forgotten_ || forgotten_->told; }
+bool ClusterState::MayBeVotedFor() const { return !forgotten_ || forgotten_->told; }
 
-const TestMember* World::LeaderOf(const TestMember& follower) const {
+const TestMember* ClusterState::LeaderOf(const TestMember& follower) const {
   for (const auto& other : members_) {
     const consensus::Raft& raft = other->raft();
     if (raft.role() == Role::kLeader && raft.term() == follower.raft().term() &&
@@ -188,7 +188,7 @@ const TestMember* World::LeaderOf(const TestMember& follower) const {
   return nullptr;
 }
 
-bool World::IsPointless(const Message& message) const {
+bool ClusterState::IsPointless(const Message& message) const {
   const consensus::Raft& raft = member(message.to).raft();
   if (!IsResponse(message)) return false;
   if (message.term < raft.term()) return true;
@@ -198,7 +198,7 @@ bool World::IsPointless(const Message& message) const {
                  : raft.role() != Role::kLeader;
 }
 
-bool World::IsInstant(const Message& message) const {
+bool ClusterState::IsInstant(const Message& message) const {
   const auto* request = std::get_if<consensus::VoteRequest>(&message.body);
   const auto* response = std::get_if<consensus::VoteResponse>(&message.body);
   const bool is_prevote =
@@ -213,7 +213,7 @@ bool World::IsInstant(const Message& message) const {
 
 // --- What happens --------------------------------------------------------------------------------
 
-void World::Do(const Action& action) {
+void ClusterState::Do(const Action& action) {
   for (size_t i = 0; i < draws_.size(); ++i) draws[i].count = &draws_[i];
   const MemberId id = action.member;
   if (action.crash != Action::Crash::kNone) --left_.crashes;
@@ -267,7 +267,7 @@ void World::Do(const Action& action) {
   Follow(id, action.crash);
 }
 
-void World::Settle() {
+void ClusterState::Settle() {
   while (!network_.empty()) {
     Do({.kind = Action::Kind::kDeliver, .member = network_.front().message.to});
     for (const auto& one : members_) {
@@ -276,12 +276,12 @@ void World::Settle() {
   }
 }
 
-void World::Record(MemberId id, uint64_t input) {
+void ClusterState::Record(MemberId id, uint64_t input) {
   uint64_t& history = histories_[id.value() - 1];
   history = Mix(history, input);
 }
 
-void World::RunTimeout(MemberId id) {
+void ClusterState::RunTimeout(MemberId id) {
   Record(id, kTimedOut);
   for (int i = 0; i < 2 * kElectionTicks; ++i) {
     member(id).raft().Tick();
@@ -294,14 +294,14 @@ void World::RunTimeout(MemberId id) {
   }
 }
 
-void World::LoseDisk(MemberId id) {
+void ClusterState::LoseDisk(MemberId id) {
   --left_.lost_disks;
   Record(id, kLostDisk);
   member(id).Crash({});
   member(id).RestartNew();
 }
 
-void World::Forget(MemberId id, size_t entries) {
+void ClusterState::Forget(MemberId id, size_t entries) {
   --left_.forgotten;
   Record(id, Mix(kForgot, entries));
   TestMember::Disk disk = member(id).disk();
@@ -319,7 +319,7 @@ void World::Forget(MemberId id, size_t entries) {
   members_[id.value() - 1].emplace(OptionsOf(id), std::move(disk), &draws[id.value() - 1]);
 }
 
-void World::Follow(MemberId id, Action::Crash crash) {
+void ClusterState::Follow(MemberId id, Action::Crash crash) {
   member(id).Collect();
   if (crash == Action::Crash::kNone) {
     Drive(id);
@@ -330,7 +330,7 @@ void World::Follow(MemberId id, Action::Crash crash) {
   TakeMessages(id);
 }
 
-void World::CrashAndRestart(MemberId id, Action::Crash crash) {
+void ClusterState::CrashAndRestart(MemberId id, Action::Crash crash) {
   const bool writes = member(id).unpersisted() > 0;
   // One that has nothing to write loses nothing either way.
   Record(id, Mix(static_cast<uint64_t>(crash), writes));
@@ -343,7 +343,7 @@ void World::CrashAndRestart(MemberId id, Action::Crash crash) {
   std::move(sent.begin(), sent.end(), std::back_inserter(member(id).outbox));
 }
 
-void World::Drive(MemberId id) {
+void ClusterState::Drive(MemberId id) {
   TestMember& one = member(id);
   for (;;) {
     one.Collect();
@@ -360,7 +360,7 @@ void World::Drive(MemberId id) {
   }
 }
 
-void World::TakeMessages(MemberId id) {
+void ClusterState::TakeMessages(MemberId id) {
   std::vector<Message> instant;
   for (Message& message : std::exchange(member(id).outbox, {})) {
     if (message.to.value() > members_.size()) continue;
@@ -385,7 +385,7 @@ void World::TakeMessages(MemberId id) {
   }
 }
 
-uint64_t World::Key() const {
+uint64_t ClusterState::Key() const {
   uint64_t key = 0;
   for (uint64_t history : histories_) key = Mix(key, history);
   return key;
@@ -393,11 +393,11 @@ uint64_t World::Key() const {
 
 // --- What must hold ------------------------------------------------------------------------------
 
-void World::Fail(std::string what) {
+void ClusterState::Fail(std::string what) {
   if (violation_.empty()) violation_ = std::move(what);
 }
 
-void World::Check(MemberId id) {
+void ClusterState::Check(MemberId id) {
   const TestMember& one = member(id);
   one.raft().CheckInvariants();
   if (forgotten_ && forgotten_->member == id) {
@@ -412,7 +412,7 @@ void World::Check(MemberId id) {
   CheckLogs(one);
 }
 
-void World::CheckLeader(const TestMember& one) {
+void ClusterState::CheckLeader(const TestMember& one) {
   if (one.raft().role() != Role::kLeader) return;
   const Term term = one.raft().term();
   const auto [leader, is_new] = leaders_.emplace(term, one.id);
@@ -430,7 +430,7 @@ void World::CheckLeader(const TestMember& one) {
   }
 }
 
-void World::CheckCommits(const TestMember& one) {
+void ClusterState::CheckCommits(const TestMember& one) {
   const size_t commit = one.raft().commit_index().value();
   for (size_t i = committed_.size(); i < commit; ++i) {
     committed_.push_back({one.log()[i], one.raft().term()});
@@ -450,7 +450,7 @@ void World::CheckCommits(const TestMember& one) {
   }
 }
 
-void World::CheckLogs(const TestMember& one) {
+void ClusterState::CheckLogs(const TestMember& one) {
   for (const auto& other : members_) {
     if (other->id == one.id) continue;
     const size_t size = std::min(one.log().size(), other->log().size());
@@ -469,7 +469,7 @@ void World::CheckLogs(const TestMember& one) {
 
 // --- For people ----------------------------------------------------------------------------------
 
-std::string World::Describe(const Action& action) const {
+std::string ClusterState::Describe(const Action& action) const {
   std::string text = std::to_string(action.member.value()) + " ";
   switch (action.kind) {
     case Action::Kind::kDeliver:
@@ -504,7 +504,7 @@ std::string World::Describe(const Action& action) const {
   return text;
 }
 
-std::string World::Describe() const {
+std::string ClusterState::Describe() const {
   std::string text;
   for (const auto& one : members_) {
     text += "    " + one->raft().ToString() + " log:";

@@ -1,7 +1,7 @@
 // A small cluster of real Raft objects whose every step is chosen from outside, with what must hold
 // after each step. A copy of it goes on by itself, so that a search can try all continuations.
 //
-// Thread-safety: none; worlds of one thread only, for they share a random source.
+// Thread-safety: none; states of one thread only, for they share a random source.
 #pragma once
 
 #include <cstdint>
@@ -86,16 +86,16 @@ struct Action {
   bool stays = false;  // a duplicate
 };
 
-class World {
+class ClusterState {
  public:
-  explicit World(const Scenario* scenario);
-  World(const World&) = default;
+  explicit ClusterState(const Scenario* scenario);
+  ClusterState(const ClusterState&) = default;
 
-  // What may happen now; always the same for equal worlds, in the same order.
+  // What may happen now; always the same for equal states, in the same order.
   std::vector<Action> Enabled() const;
   // REQUIRES: the action is enabled.
   void Do(const Action& action);
-  // Equal only for worlds in which each member had the same inputs in the same order, which
+  // Equal only for states in which each member had the same inputs in the same order, which
   // therefore are the same, whatever the order of what happened at different members.
   uint64_t Key() const;
   // What is wrong; empty: nothing.

@@ -81,9 +81,9 @@ class ServerObserver {
   virtual void OnCommitted(const consensus::Entry& entry) { (void)entry; }
 };
 
-class World {
+class SimEnvironment {
  public:
-  virtual ~World() = default;
+  virtual ~SimEnvironment() = default;
 
   // Virtual time since the simulation began.
   virtual int64_t now_us() const = 0;

@@ -1,5 +1,4 @@
-// The life of a process: what it does later happens only while it lives, and waits while it stands
-// still.
+// Runs the tasks of a simulated process while it is alive, and defers them while it is paused.
 //
 // Thread-safety: none.
 #pragma once
@@ -13,9 +12,9 @@
 
 namespace quorate::simulation {
 
-class Life : public std::enable_shared_from_this<Life> {
+class ProcessLifetime : public std::enable_shared_from_this<ProcessLifetime> {
  public:
-  explicit Life(Simulation* simulation) : simulation_(*simulation) {}
+  explicit ProcessLifetime(Simulation* simulation) : simulation_(*simulation) {}
 
   bool alive() const { return alive_; }
   bool paused() const { return paused_; }

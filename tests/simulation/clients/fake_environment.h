@@ -1,4 +1,4 @@
-// A World for tests: virtual time and randomness, no servers. A failure is an exception.
+// A SimEnvironment for tests: virtual time and randomness, no servers. A failure is an exception.
 //
 // Thread-safety: none; one thread.
 #pragma once
@@ -16,7 +16,7 @@
 #include "base/assert.h"
 #include "tests/simulation/random.h"
 #include "tests/simulation/refusal_times.h"
-#include "tests/simulation/world.h"
+#include "tests/simulation/sim_environment.h"
 
 namespace quorate::simulation {
 
@@ -29,9 +29,9 @@ struct InvariantFailure : std::runtime_error {
   std::string details;
 };
 
-class FakeWorld : public World {
+class FakeEnvironment : public SimEnvironment {
  public:
-  explicit FakeWorld(uint64_t seed, size_t member_count = 3)
+  explicit FakeEnvironment(uint64_t seed, size_t member_count = 3)
       : seed_(seed), trees_(member_count, nullptr) {}
 
   int64_t now_us() const override { return now_us_; }

@@ -1,4 +1,4 @@
-#include "tests/simulation/peer_fabric.h"
+#include "tests/simulation/sim_peer_network.h"
 
 #include <algorithm>
 #include <span>
@@ -33,12 +33,12 @@ MemberId Id(size_t member) { return MemberId(static_cast<uint32_t>(member + 1));
 
 }  // namespace
 
-bool PeerFabric::CanReceive(size_t member) const {
+bool SimPeerNetwork::CanReceive(size_t member) const {
   const Host& host = hosts_[member];
   return host.on && (host.links == nullptr || !host.links->paused());
 }
 
-bool PeerFabric::Answers(size_t from, size_t to) const {
+bool SimPeerNetwork::Answers(size_t from, size_t to) const {
   return network_.IsOpen(from, to) && network_.IsOpen(to, from) && CanReceive(to);
 }
 
@@ -46,10 +46,10 @@ bool PeerFabric::Answers(size_t from, size_t to) const {
 class SimulatedLinks::Stream : public PipeEnd, public std::enable_shared_from_this<Stream> {
  public:
   Stream(SimulatedLinks* sender, size_t to)
-      : fabric_(sender->fabric_), from_(sender->self_), to_(to), sender_(sender) {}
+      : peer_network_(sender->peer_network_), from_(sender->self_), to_(to), sender_(sender) {}
 
   void Open() {
-    pipe_ = std::make_shared<Pipe>(&fabric_.network(), from_, to_, this);
+    pipe_ = std::make_shared<Pipe>(&peer_network_.network(), from_, to_, this);
     self_ = shared_from_this();
     ScheduleKeepalive(false, false);
   }
@@ -76,17 +76,17 @@ class SimulatedLinks::Stream : public PipeEnd, public std::enable_shared_from_th
     }
   }
 
-  bool CanReceive() const override { return fabric_.CanReceive(to_); }
+  bool CanReceive() const override { return peer_network_.CanReceive(to_); }
 
   void OnPacket(std::string packet) override {
     const std::shared_ptr<Stream> keep = shared_from_this();
-    if (fabric_.host(to_).links == nullptr || (was_bound_ && receiver_ == nullptr)) {
+    if (peer_network_.host(to_).links == nullptr || (was_bound_ && receiver_ == nullptr)) {
       return Refuse("");
     }
     // A length that is wrong is noticed when the batch that it promises is there, which may take
     // long: damage does not happen to it.
     const size_t spared = unread_bytes_ == 0 ? rpc::kBatchLengthBytes : 0;
-    if (fabric_.network().Corrupt(&packet, spared)) damaged_ = true;
+    if (peer_network_.network().Corrupt(&packet, spared)) damaged_ = true;
     unread_bytes_ += packet.size();
     for (std::string_view rest = packet; !rest.empty();) {
       const std::span<char> space = reader_.Space();
@@ -121,7 +121,8 @@ class SimulatedLinks::Stream : public PipeEnd, public std::enable_shared_from_th
   bool TakeBatch(std::shared_ptr<std::string> bytes) {
     absl::StatusOr<rpc::PeerBatch> batch = decoder_.Decode(std::move(bytes));
     if (batch.ok() && std::exchange(damaged_, false)) {
-      fabric_.simulation().Fail("damage on the way is noticed", "a frame with a wrong bit decoded");
+      peer_network_.simulation().Fail("damage on the way is noticed",
+                                      "a frame with a wrong bit decoded");
     }
     if (!batch.ok()) {
       BreakAtReceiver();
@@ -135,15 +136,15 @@ class SimulatedLinks::Stream : public PipeEnd, public std::enable_shared_from_th
     receiver_->Tell([&] {
       const absl::Status status = receiver_->handler_->OnPeerBatch(Id(from_), *std::move(batch));
       if (!status.ok()) {
-        fabric_.simulation().Fail("what members forward can be applied",
-                                  std::string(status.message()));
+        peer_network_.simulation().Fail("what members forward can be applied",
+                                        std::string(status.message()));
       }
     });
     return true;
   }
   // False if it is refused.
   bool Bind(const rpc::Hello& hello) {
-    SimulatedLinks* target = fabric_.host(to_).links;
+    SimulatedLinks* target = peer_network_.host(to_).links;
     was_bound_ = true;
     if (std::string other = target->Check(hello); !other.empty()) {
       Refuse(other);
@@ -161,12 +162,12 @@ class SimulatedLinks::Stream : public PipeEnd, public std::enable_shared_from_th
   }
   // Something goes back to the sender.
   void Answer(Scheduler::Task task) {
-    fabric_.simulation().After(fabric_.network().Delay(to_, from_),
-                               [self = shared_from_this(), task = std::move(task)] {
-                                 if (!self->fabric_.network().IsOpen(self->to_, self->from_))
-                                   return;
-                                 if (self->sender_ != nullptr) self->sender_->life_->Run(task);
-                               });
+    peer_network_.simulation().After(
+        peer_network_.network().Delay(to_, from_),
+        [self = shared_from_this(), task = std::move(task)] {
+          if (!self->peer_network_.network().IsOpen(self->to_, self->from_)) return;
+          if (self->sender_ != nullptr) self->sender_->lifetime_->Run(task);
+        });
   }
   void Refuse(const std::string& other_cluster) {
     pipe_->Abandon();
@@ -194,9 +195,9 @@ class SimulatedLinks::Stream : public PipeEnd, public std::enable_shared_from_th
   }
 
   void ScheduleKeepalive(bool sender_missed, bool receiver_missed) {
-    fabric_.simulation().After(
+    peer_network_.simulation().After(
         kKeepaliveUs * 3 / 4 +
-            fabric_.simulation().random("keepalive").Between(0, kKeepaliveUs / 2),
+            peer_network_.simulation().random("keepalive").Between(0, kKeepaliveUs / 2),
         [self = shared_from_this(), sender_missed, receiver_missed] {
           self->Keepalive(sender_missed, receiver_missed);
         });
@@ -204,9 +205,9 @@ class SimulatedLinks::Stream : public PipeEnd, public std::enable_shared_from_th
   // Either end gives up at the second ping that is not answered.
   void Keepalive(bool sender_missed, bool receiver_missed) {
     const bool sender_misses = sender_ != nullptr && !sender_->paused() &&
-                               (!fabric_.Answers(from_, to_) || receiver_ == nullptr);
+                               (!peer_network_.Answers(from_, to_) || receiver_ == nullptr);
     const bool receiver_misses = receiver_ != nullptr && !receiver_->paused() &&
-                                 (!fabric_.Answers(to_, from_) || sender_ == nullptr);
+                                 (!peer_network_.Answers(to_, from_) || sender_ == nullptr);
     if (sender_misses && sender_missed) {
       SimulatedLinks* sender = CloseSender();
       pipe_->SendEnd();
@@ -225,7 +226,7 @@ class SimulatedLinks::Stream : public PipeEnd, public std::enable_shared_from_th
     self_ = nullptr;
   }
 
-  PeerFabric& fabric_;
+  SimPeerNetwork& peer_network_;
   const size_t from_;
   const size_t to_;
   SimulatedLinks* sender_;
@@ -239,26 +240,28 @@ class SimulatedLinks::Stream : public PipeEnd, public std::enable_shared_from_th
   std::shared_ptr<Stream> self_;  // while either end is open
 };
 
-SimulatedLinks::SimulatedLinks(PeerFabric* fabric, size_t self, std::shared_ptr<Life> life,
-                               MessageObserver* observer)
-    : fabric_(*fabric),
-      simulation_(fabric->simulation()),
+SimulatedLinks::SimulatedLinks(SimPeerNetwork* peer_network, size_t self,
+                               std::shared_ptr<ProcessLifetime> lifetime, MessageObserver* observer)
+    : peer_network_(*peer_network),
+      simulation_(peer_network->simulation()),
       random_(simulation_.random("peer links")),
       self_(self),
-      life_(std::move(life)),
+      lifetime_(std::move(lifetime)),
       observer_(observer),
-      links_(fabric->size()) {
+      links_(peer_network->size()) {
   for (Link& link : links_) link.down_since_us = simulation_.now_us();
 }
 
-SimulatedLinks::~SimulatedLinks() { ASSERT(fabric_.host(self_).links != this, "closed before"); }
+SimulatedLinks::~SimulatedLinks() {
+  ASSERT(peer_network_.host(self_).links != this, "closed before");
+}
 
 void SimulatedLinks::Start(rpc::PeerHandler* handler, Scheduler::Task after_call,
                            std::string cluster_id) {
   handler_ = handler;
   after_call_ = std::move(after_call);
   cluster_id_ = std::move(cluster_id);
-  fabric_.host(self_).links = this;
+  peer_network_.host(self_).links = this;
   if (random_.Chance(simulation_.options().cluster.old_version_chance)) {
     protocol_version_ = rpc::kPeerProtocolVersion;
   }
@@ -266,7 +269,7 @@ void SimulatedLinks::Start(rpc::PeerHandler* handler, Scheduler::Task after_call
 }
 
 void SimulatedLinks::Close(bool silent) {
-  fabric_.host(self_).links = nullptr;
+  peer_network_.host(self_).links = nullptr;
   for (Link& link : links_) {
     if (auto stream = std::exchange(link.stream, nullptr)) stream->SenderGone(silent);
   }
@@ -366,7 +369,7 @@ void SimulatedLinks::StartWrite(size_t to) {
 
 void SimulatedLinks::WriteAgainAfter(size_t to, int64_t delay_us) {
   links_[to].writing = true;
-  life_->After(delay_us, [this, to, stream = links_[to].stream] {
+  lifetime_->After(delay_us, [this, to, stream = links_[to].stream] {
     if (links_[to].stream != stream) return;
     links_[to].writing = false;
     StartWrite(to);
@@ -424,7 +427,7 @@ void SimulatedLinks::Send(std::vector<consensus::Message> messages) {
 void SimulatedLinks::SendAlone(const consensus::Message& message, size_t to) {
   const std::shared_ptr<Stream>& stream = links_[to].stream;
   if (stream == nullptr) return;
-  Network& network = fabric_.network();
+  Network& network = peer_network_.network();
   if (network.LoseMessage()) return simulation_.trace().Count("network: message lost");
   std::string packet;
   rpc::AppendMessageFrame(message, &packet);
@@ -436,9 +439,10 @@ void SimulatedLinks::SendAlone(const consensus::Message& message, size_t to) {
   }
   for (; copies > 0; --copies) {
     simulation_.After(network.Delay(self_, to), [stream, packet, to, self = self_,
-                                                 fabric = &fabric_] {
+                                                 peer_network = &peer_network_] {
       SimulatedLinks* receiver = stream->receiver();
-      if (receiver == nullptr || !fabric->CanReceive(to) || !fabric->network().IsOpen(self, to)) {
+      if (receiver == nullptr || !peer_network->CanReceive(to) ||
+          !peer_network->network().IsOpen(self, to)) {
         return;
       }
       absl::StatusOr<rpc::PeerBatch> batch =
