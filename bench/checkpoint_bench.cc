@@ -46,14 +46,14 @@ struct Stored {
   void TakeCheckpoint() {
     tree::Tree& tree = grown.tree();
     tree.BeginDelta();
-    const tree::RecordStore::Label label{tree.last_zxid(), tree.digest(), ""};
+    const tree::RecordStore::Metadata metadata{tree.last_zxid(), tree.digest(), ""};
     bool written = true;
     const auto write = [&](std::string_view key, std::optional<std::string_view> value) {
       written = written && store->Write(key, value).ok();
     };
     while (tree.NextDeltaRecords(kPieceBytes, write)) {
     }
-    ASSERT(written && store->Commit(label).ok());
+    ASSERT(written && store->Commit(metadata).ok());
     while (tree.EndDelta(/*durable=*/true, kPieceBytes)) {
     }
   }

@@ -251,9 +251,9 @@ void BackupSender::Send(Stream* stream) {
     stream->begun = true;
     const consensus::SnapshotMeta& meta = stream->checkpoint->meta;
     v1::BackupBegin* begin = response.mutable_begin();
-    begin->set_zxid(stream->checkpoint->records->label().zxid.value());
+    begin->set_zxid(stream->checkpoint->records->metadata().zxid.value());
     begin->set_term(meta.term.value());
-    begin->set_digest(stream->checkpoint->records->label().digest);
+    begin->set_digest(stream->checkpoint->records->metadata().digest);
     begin->set_cluster_id(meta.cluster_id);
     for (consensus::MemberId id : meta.membership.voters) begin->add_voters(id.value());
     for (consensus::MemberId id : meta.membership.learners) begin->add_observers(id.value());
@@ -264,7 +264,7 @@ void BackupSender::Send(Stream* stream) {
   } else {
     response.mutable_end()->set_records(stream->records);
     spdlog::info("the backup of zxid 0x{:x} was sent",
-                 stream->checkpoint->records->label().zxid.value());
+                 stream->checkpoint->records->metadata().zxid.value());
     // The status follows with the next step, when this was written.
     {
       MutexLock lock(&mutex_);
@@ -288,13 +288,13 @@ absl::StatusOr<bool> BackupSender::FindCheckpoint(Stream* stream) {
     if (!opened.ok()) return opened.status();
     stream->checkpoint = *std::move(opened);
     spdlog::info("a backup of zxid 0x{:x} is sent to {}",
-                 stream->checkpoint->records->label().zxid.value(), stream->context->peer());
+                 stream->checkpoint->records->metadata().zxid.value(), stream->context->peer());
     return true;
   }
   stream->checkpoint = TakeKept(stream->resume_zxid);
   if (!stream->checkpoint.has_value()) {
     auto opened = administration_->OpenCheckpoint();
-    if (opened.ok() && opened->records->label().zxid == stream->resume_zxid) {
+    if (opened.ok() && opened->records->metadata().zxid == stream->resume_zxid) {
       stream->checkpoint = *std::move(opened);
     }
   }
@@ -314,7 +314,7 @@ absl::StatusOr<bool> BackupSender::FindCheckpoint(Stream* stream) {
 
 std::optional<CheckpointView> BackupSender::TakeKept(tree::Zxid zxid) {
   for (auto it = kept_.begin(); it != kept_.end(); ++it) {
-    if (it->checkpoint.records->label().zxid != zxid) continue;
+    if (it->checkpoint.records->metadata().zxid != zxid) continue;
     CheckpointView checkpoint = std::move(it->checkpoint);
     kept_.erase(it);
     return checkpoint;
@@ -349,7 +349,7 @@ absl::Status BackupSender::FillBlock(Stream* stream, v1::BackupResponse* respons
 void BackupSender::Finish(Stream* stream, const absl::Status& status) {
   if (stream->checkpoint.has_value() && absl::IsCancelled(status)) {
     spdlog::info("the stream of the backup of zxid 0x{:x} broke",
-                 stream->checkpoint->records->label().zxid.value());
+                 stream->checkpoint->records->metadata().zxid.value());
     if (kept_.size() >= options_.kept_max) kept_.pop_back();
     kept_.push_front({*std::move(stream->checkpoint), clock_->Now() + options_.keep_time});
   } else if (!status.ok() && !absl::IsCancelled(status)) {

@@ -29,8 +29,8 @@ using Records = std::map<std::string, std::string>;
 class RecordsView : public tree::RecordStore::View {
  public:
   RecordsView(Records records, tree::Zxid zxid)
-      : records_(std::move(records)), label_{zxid, 0xd1d1, ""}, next_(records_.begin()) {}
-  const tree::RecordStore::Label& label() const override { return label_; }
+      : records_(std::move(records)), metadata_{zxid, 0xd1d1, ""}, next_(records_.begin()) {}
+  const tree::RecordStore::Metadata& metadata() const override { return metadata_; }
   absl::StatusOr<bool> Next(size_t bytes_max,
                             const tree::RecordStore::RecordFunction& record) override {
     for (size_t bytes = 0; next_ != records_.end() && (bytes == 0 || bytes < bytes_max); ++next_) {
@@ -47,12 +47,12 @@ class RecordsView : public tree::RecordStore::View {
     return SeekBehind({});
   }
   absl::StatusOr<std::unique_ptr<tree::RecordStore::View>> OpenAnother() const override {
-    return std::make_unique<RecordsView>(records_, label_.zxid);
+    return std::make_unique<RecordsView>(records_, metadata_.zxid);
   }
 
  private:
   const Records records_;
-  const tree::RecordStore::Label label_;
+  const tree::RecordStore::Metadata metadata_;
   Records::const_iterator next_;
 };
 

@@ -46,7 +46,7 @@ class FileRecordStore::CheckpointView : public View {
   explicit CheckpointView(std::shared_ptr<const Checkpoint> checkpoint)
       : checkpoint_(std::move(checkpoint)), next_(checkpoint_->records.begin()) {}
 
-  const Label& label() const override { return checkpoint_->label; }
+  const Metadata& metadata() const override { return checkpoint_->metadata; }
   absl::StatusOr<bool> Next(size_t bytes_max, const RecordFunction& record) override {
     size_t bytes = 0;
     while (next_ != checkpoint_->records.end() && (bytes == 0 || bytes < bytes_max)) {
@@ -102,9 +102,9 @@ absl::Status FileRecordStore::Load() {
     return absl::DataLossError(absl::StrCat(path, ": damaged"));
   }
   auto checkpoint = std::make_shared<Checkpoint>();
-  checkpoint->label.zxid = tree::Zxid(reader.Int<int64_t>());
-  checkpoint->label.digest = reader.Int<uint64_t>();
-  checkpoint->label.metadata = reader.String();
+  checkpoint->metadata.zxid = tree::Zxid(reader.Int<int64_t>());
+  checkpoint->metadata.digest = reader.Int<uint64_t>();
+  checkpoint->metadata.caller_data = reader.String();
   for (auto left = reader.Int<uint64_t>(); left > 0 && reader.ok(); --left) {
     const auto part = reader.Int<uint64_t>();
     checkpoint->events.emplace(part, reader.String());
@@ -121,9 +121,9 @@ absl::Status FileRecordStore::Load() {
 absl::Status FileRecordStore::Save(const Checkpoint& checkpoint, const std::string& name) {
   std::string body;
   LittleEndianWriter writer(&body);
-  writer.Int(checkpoint.label.zxid.value());
-  writer.Int(checkpoint.label.digest);
-  writer.String(checkpoint.label.metadata);
+  writer.Int(checkpoint.metadata.zxid.value());
+  writer.Int(checkpoint.metadata.digest);
+  writer.String(checkpoint.metadata.caller_data);
   writer.Int(uint64_t{checkpoint.events.size()});
   for (const auto& [part, bytes] : checkpoint.events) {
     writer.Int(part);
@@ -156,9 +156,9 @@ std::shared_ptr<const FileRecordStore::Checkpoint> FileRecordStore::Newest() con
   return newest_;
 }
 
-std::optional<tree::RecordStore::Label> FileRecordStore::newest() const {
+std::optional<tree::RecordStore::Metadata> FileRecordStore::newest() const {
   const auto checkpoint = Newest();
-  return checkpoint == nullptr ? std::nullopt : std::optional(checkpoint->label);
+  return checkpoint == nullptr ? std::nullopt : std::optional(checkpoint->metadata);
 }
 
 absl::StatusOr<std::unique_ptr<tree::RecordStore::View>> FileRecordStore::OpenView() const {
@@ -179,10 +179,10 @@ absl::Status FileRecordStore::WriteEvents(uint64_t part, std::optional<std::stri
   return absl::OkStatus();
 }
 
-absl::Status FileRecordStore::Commit(const Label& label) {
+absl::Status FileRecordStore::Commit(const Metadata& metadata) {
   auto checkpoint = std::make_shared<Checkpoint>();
   if (const auto before = Newest()) *checkpoint = *before;
-  checkpoint->label = label;
+  checkpoint->metadata = metadata;
   TakeChanges(std::exchange(changes_, {}), &checkpoint->records);
   TakeChanges(std::exchange(event_changes_, {}), &checkpoint->events);
   if (absl::Status s = Save(*checkpoint, kCheckpoint); !s.ok()) return s;
@@ -207,8 +207,8 @@ absl::Status FileRecordStore::Stage(std::string_view key, std::string_view value
   return absl::OkStatus();
 }
 
-absl::Status FileRecordStore::FinishStaging(const Label& label) {
-  staged_->label = label;
+absl::Status FileRecordStore::FinishStaging(const Metadata& metadata) {
+  staged_->metadata = metadata;
   return Save(*staged_, kStaged);
 }
 

@@ -25,21 +25,21 @@ class FileRecordStore : public tree::RecordStore {
   static absl::StatusOr<std::unique_ptr<FileRecordStore>> Open(consensus::Env* env,
                                                                std::string path);
 
-  std::optional<Label> newest() const override;
+  std::optional<Metadata> newest() const override;
   absl::StatusOr<std::unique_ptr<View>> OpenView() const override;
   absl::Status Write(std::string_view key, std::optional<std::string_view> value) override;
   absl::Status WriteEvents(uint64_t part, std::optional<std::string_view> bytes) override;
-  absl::Status Commit(const Label& label) override;
+  absl::Status Commit(const Metadata& metadata) override;
   absl::Status BeginStaging() override;
   absl::Status DiscardStaged() override;
   absl::Status Stage(std::string_view key, std::string_view value) override;
-  absl::Status FinishStaging(const Label& label) override;
+  absl::Status FinishStaging(const Metadata& metadata) override;
   absl::Status ReplaceByStaged() override;
 
  private:
   using Records = std::map<std::string, std::string, std::less<>>;
   struct Checkpoint {
-    Label label;
+    Metadata metadata;
     std::map<uint64_t, std::string> events;
     Records records;
   };

@@ -14,14 +14,15 @@ constexpr int64_t kCheckpoints = 5;
 
 // Makes checkpoint `number`: every third one replaces all before it.
 absl::Status Make(int64_t number, FileRecordStore* store) {
-  const tree::RecordStore::Label label{tree::Zxid(number), static_cast<uint64_t>(number), "m"};
+  const tree::RecordStore::Metadata metadata{tree::Zxid(number), static_cast<uint64_t>(number),
+                                             "m"};
   if (number % 3 != 0) {
     if (absl::Status s = store->Write("key", std::to_string(number)); !s.ok()) return s;
-    return store->Commit(label);
+    return store->Commit(metadata);
   }
   if (absl::Status s = store->BeginStaging(); !s.ok()) return s;
   if (absl::Status s = store->Stage("key", std::to_string(number)); !s.ok()) return s;
-  if (absl::Status s = store->FinishStaging(label); !s.ok()) return s;
+  if (absl::Status s = store->FinishStaging(metadata); !s.ok()) return s;
   return store->ReplaceByStaged();
 }
 
@@ -36,8 +37,8 @@ int64_t MakeAll(consensus::Env* env) {
 }
 
 int64_t Newest(const FileRecordStore& store) {
-  const auto label = store.newest();
-  return label.has_value() ? label->zxid.value() : 0;
+  const auto metadata = store.newest();
+  return metadata.has_value() ? metadata->zxid.value() : 0;
 }
 
 // The log is compacted to what a start has found.

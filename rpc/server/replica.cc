@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
 #include "base/seeded_bug.h"
-#include "rpc/server/checkpoint_label.h"
+#include "rpc/server/checkpoint_metadata.h"
 
 namespace quorate::rpc {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
 #include "base/bytes.h"
-#include "rpc/server/checkpoint_label.h"
+#include "rpc/server/checkpoint_metadata.h"
 
 namespace quorate::rpc {
 namespace {
@@ -43,7 +43,7 @@ void SentCheckpoints::CloseIdleFor(std::chrono::seconds time) {
 absl::StatusOr<SentCheckpoints::Checkpoint*> SentCheckpoints::OpenNewest() {
   auto view = store_->OpenView();
   if (!view.ok()) return view.status();
-  auto meta = DecodeLabel((*view)->label());
+  auto meta = DecodeCheckpointMetadata((*view)->metadata());
   if (!meta.ok()) return meta.status();
   for (Checkpoint& checkpoint : checkpoints_) {
     if (checkpoint.meta == *meta) return &checkpoint;
@@ -82,7 +82,7 @@ absl::StatusOr<SentCheckpoints::Checkpoint*> SentCheckpoints::Find(Index index) 
     if (checkpoint.meta.index == index) return &checkpoint;
   }
   // Another leader may have begun to send the same.
-  const std::optional<tree::RecordStore::Label> newest = store_->newest();
+  const std::optional<tree::RecordStore::Metadata> newest = store_->newest();
   if (newest.has_value() && newest->zxid == ZxidOf(index)) {
     auto opened = OpenNewest();
     if (opened.ok() && (*opened)->meta.index == index) return opened;
@@ -185,7 +185,7 @@ absl::Status SentCheckpoints::ReadChunk(size_t bytes_max, Checkpoint* checkpoint
   const uint64_t offset = reader->next_offset;
   if (offset == 0) {
     writer.Int(kSentFormat);
-    writer.Int(reader->view->label().digest);
+    writer.Int(reader->view->metadata().digest);
   }
   auto more = reader->view->Next(bytes_max, [&](std::string_view key, std::string_view value) {
     writer.String(key);

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
 #include "base/bytes.h"
-#include "rpc/server/checkpoint_label.h"
+#include "rpc/server/checkpoint_metadata.h"
 #include "rpc/server/start_progress.h"
 #include "tree/store/load.h"
 
@@ -92,12 +92,13 @@ int64_t TreeCheckpoints::MsSince(std::chrono::steady_clock::time_point start) co
 }
 
 absl::Status TreeCheckpoints::Load() {
-  const std::optional<RecordStore::Label> label = store_->newest();
-  if (!label.has_value()) return absl::OkStatus();
-  auto meta = DecodeLabel(*label);
+  const std::optional<RecordStore::Metadata> metadata = store_->newest();
+  if (!metadata.has_value()) return absl::OkStatus();
+  auto meta = DecodeCheckpointMetadata(*metadata);
   if (!meta.ok()) return meta.status();
-  StartProgress progress(fmt::format("loading the checkpoint of zxid 0x{:x}", label->zxid.value()),
-                         "znodes", clock_);
+  StartProgress progress(
+      fmt::format("loading the checkpoint of zxid 0x{:x}", metadata->zxid.value()), "znodes",
+      clock_);
   auto view = store_->OpenView();
   if (!view.ok()) return view.status();
   std::vector<std::string> events;
@@ -112,15 +113,16 @@ absl::Status TreeCheckpoints::Load() {
   });
   if (!tree.ok()) return tree.status();
   spdlog::info("checkpoint of zxid 0x{:x}: {} znodes and {} sessions, loaded in {} ms",
-               label->zxid.value(), (*tree)->node_count(), (*tree)->session_count(), progress.ms());
+               metadata->zxid.value(), (*tree)->node_count(), (*tree)->session_count(),
+               progress.ms());
   replicated_->Replace(*std::move(tree), meta->term, events);
   return absl::OkStatus();
 }
 
 std::optional<SnapshotMeta> TreeCheckpoints::newest() const {
-  const std::optional<RecordStore::Label> label = store_->newest();
-  if (!label.has_value()) return std::nullopt;
-  auto meta = DecodeLabel(*label);
+  const std::optional<RecordStore::Metadata> metadata = store_->newest();
+  if (!metadata.has_value()) return std::nullopt;
+  auto meta = DecodeCheckpointMetadata(*metadata);
   ASSERT(meta.ok(), "it was decoded when it was loaded, or encoded here");
   return *std::move(meta);
 }
@@ -132,7 +134,7 @@ void TreeCheckpoints::Begin(const SnapshotMeta& meta) {
   GuardedTree::WriteGuard tree = replicated_->guarded_tree().Write();
   ASSERT(tree->last_zxid() == ZxidOf(meta.index));
   tree->BeginDelta();
-  delta_label_ = MakeLabel(meta, tree->digest());
+  delta_metadata_ = MakeCheckpointMetadata(meta, tree->digest());
   events_ = has_room ? replicated_->TakeRecentEvents() : nullptr;
 }
 
@@ -184,10 +186,10 @@ absl::Status TreeCheckpoints::WriteDelta() {
   }
   std::map<uint64_t, size_t> event_parts;
   if (absl::Status s = WriteEvents(&event_parts); !s.ok()) return s;
-  if (absl::Status s = store_->Commit(delta_label_); !s.ok()) return s;
+  if (absl::Status s = store_->Commit(delta_metadata_); !s.ok()) return s;
   event_parts_ = std::move(event_parts);
   spdlog::info("checkpoint of zxid 0x{:x}: {} records changed, {} KiB, written in {} ms",
-               delta_label_.zxid.value(), records_written, (bytes_written + 1023) / 1024,
+               delta_metadata_.zxid.value(), records_written, (bytes_written + 1023) / 1024,
                MsSince(start));
   MutexLock lock(&times_mutex_);
   times_.Add(MsSince(start));
@@ -224,7 +226,7 @@ absl::StatusOr<CheckpointView> TreeCheckpoints::OpenView() const {
   auto view = store_->OpenView();
   if (!view.ok()) return view.status();
   // A newer one may have become the newest meanwhile.
-  auto meta = DecodeLabel((*view)->label());
+  auto meta = DecodeCheckpointMetadata((*view)->metadata());
   if (!meta.ok()) return meta.status();
   return CheckpointView{*std::move(meta), *std::move(view)};
 }
@@ -279,7 +281,7 @@ absl::Status TreeCheckpoints::FinishStaging() {
   auto tree = staging_->loader.Finish(zxid, staging_->digest);
   if (!tree.ok()) return tree.status();
   staging_->tree = *std::move(tree);
-  return store_->FinishStaging(MakeLabel(staging_->meta, staging_->digest));
+  return store_->FinishStaging(MakeCheckpointMetadata(staging_->meta, staging_->digest));
 }
 
 absl::Status TreeCheckpoints::DiscardStaged() {

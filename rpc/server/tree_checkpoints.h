@@ -107,7 +107,7 @@ class TreeCheckpoints : public consensus::CheckpointStore {
   consensus::BallastFile* const ballast_;
   std::atomic<bool> needs_room_{false};
   std::atomic<bool> is_short_of_room_{false};
-  tree::RecordStore::Label delta_label_;        // that Begin took
+  tree::RecordStore::Metadata delta_metadata_;  // that Begin took
   std::shared_ptr<const RecentEvents> events_;  // with it; null: none are to be kept
   // The parts beside the newest checkpoint, and what is in each of them; 0: not known, after a
   // start.

@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "consensus/log/identity.h"
 #include "consensus/log/new_data_dir.h"
-#include "rpc/server/checkpoint_label.h"
+#include "rpc/server/checkpoint_metadata.h"
 #include "tree/store/rocks_record_store.h"
 
 namespace quorate::rpc {
@@ -16,7 +16,7 @@ absl::Status BelongTogether(consensus::Env* env, const std::string& log_dir,
   if (!identity.ok()) return identity.status();
   const auto view = tree::RocksRecordStore::Look(CheckpointDirectory(data_dir), {});
   if (!view.ok()) return view.status();
-  const auto meta = DecodeLabel((*view)->label());
+  const auto meta = DecodeCheckpointMetadata((*view)->metadata());
   if (!meta.ok()) return meta.status();
   if (!identity->cluster_id.empty() && meta->cluster_id == identity->cluster_id) {
     return absl::OkStatus();

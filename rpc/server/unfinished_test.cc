@@ -6,7 +6,7 @@
 #include <string>
 
 #include "consensus/log/new_data_dir.h"
-#include "rpc/server/checkpoint_label.h"
+#include "rpc/server/checkpoint_metadata.h"
 #include "tree/store/rocks_record_store.h"
 
 namespace quorate::rpc {
@@ -50,7 +50,7 @@ class Directories {
     meta.term = kTerm;
     meta.membership.voters = {consensus::MemberId(1)};
     meta.cluster_id = std::string(consensus::kClusterIdBytes, 'c');
-    REQUIRE((*store)->Commit(MakeLabel(meta, /*digest=*/1)).ok());
+    REQUIRE((*store)->Commit(MakeCheckpointMetadata(meta, /*digest=*/1)).ok());
   }
 
   Env* const env = Env::Posix();

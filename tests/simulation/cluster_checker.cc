@@ -426,7 +426,7 @@ ClusterChecker::DurableDisk* ClusterChecker::OpenDurable(size_t member) {
 }
 
 Index ClusterChecker::DurableCheckpoint(size_t member, consensus::FaultEnv* env) {
-  std::optional<tree::RecordStore::Label> newest;
+  std::optional<tree::RecordStore::Metadata> newest;
   if (machines_[member]->store_disk() != nullptr) {
     // Of what it has committed it says so only when it is durable.
     newest = machines_[member]->process()->store().newest();

@@ -5,7 +5,7 @@
 
 #include "base/assert.h"
 #include "consensus/core/membership.h"
-#include "rpc/server/checkpoint_label.h"
+#include "rpc/server/checkpoint_metadata.h"
 #include "rpc/server/file_record_store.h"
 #include "rpc/server/incarnation.h"
 #include "tests/simulation/store_disk.h"
@@ -112,8 +112,8 @@ void KeepServerLines(consensus::DataDir& data_dir, const tree::RecordStore& stor
                      consensus::Membership* configured) {
   std::optional<consensus::Membership> newest;
   Index covered;
-  if (const auto label = store.newest(); label.has_value()) {
-    if (auto meta = rpc::DecodeLabel(*label); meta.ok()) {
+  if (const auto metadata = store.newest(); metadata.has_value()) {
+    if (auto meta = rpc::DecodeCheckpointMetadata(*metadata); meta.ok()) {
       newest = meta->membership;
       covered = meta->index;
     }

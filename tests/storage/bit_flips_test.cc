@@ -71,7 +71,7 @@ Records RecordsOf(uint64_t index) {
   return records;
 }
 
-RecordStore::Label LabelOf(uint64_t index) {
+RecordStore::Metadata MetadataOf(uint64_t index) {
   consensus::SnapshotMeta meta;
   meta.index = Index{index};
   meta.term = TermOf(index);
@@ -86,7 +86,7 @@ struct Whole {
   uint64_t directory_epoch = 0;
   Index base;
   std::vector<Entry> entries;
-  std::optional<RecordStore::Label> label;
+  std::optional<RecordStore::Metadata> metadata;
   Records records;
 };
 
@@ -116,8 +116,8 @@ absl::Status ReadLog(DataDir* data_dir, Whole* whole) {
 }
 
 absl::Status ReadStore(const RecordStore& store, Whole* whole) {
-  whole->label = store.newest();
-  if (!whole->label.has_value()) return absl::OkStatus();
+  whole->metadata = store.newest();
+  if (!whole->metadata.has_value()) return absl::OkStatus();
   auto view = store.OpenView();
   if (!view.ok()) return view.status();
   for (bool more = true; more;) {
@@ -148,8 +148,8 @@ absl::StatusOr<Whole> Start(const std::string& dir) {
   if (absl::Status s = ReadStore(**store, &whole); !s.ok()) return s;
   Index index{0};
   Term term{0};
-  if (whole.label.has_value()) {
-    auto meta = consensus::DecodeSnapshotMeta(whole.label->metadata);
+  if (whole.metadata.has_value()) {
+    auto meta = consensus::DecodeSnapshotMeta(whole.metadata->caller_data);
     if (!meta.ok()) return meta.status();
     index = meta->index;
     term = meta->term;
@@ -186,7 +186,7 @@ void MakeDirectory(const std::string& dir) {
     for (uint64_t index = begin; index <= end; ++index) {
       Require(store->Write(RecordKey(index), RecordValue(index)));
     }
-    Require(store->Commit(LabelOf(end)));
+    Require(store->Commit(MetadataOf(end)));
   }
   Require(data_dir->log().Append(EntriesOf(kCheckpoints * kCheckpointEntries + 1, kDurable)));
   Require(data_dir->log().Sync());
@@ -236,12 +236,12 @@ void Judge(const absl::StatusOr<Whole>& found, const Whole& whole, const std::st
   CHECK(found->cluster_id == whole.cluster_id);
   CHECK(found->directory_epoch == whole.directory_epoch);
   CHECK(found->base == whole.base);
-  REQUIRE(found->label.has_value());
-  const auto zxid = static_cast<uint64_t>(found->label->zxid.value());
-  CHECK(found->label == LabelOf(zxid));
+  REQUIRE(found->metadata.has_value());
+  const auto zxid = static_cast<uint64_t>(found->metadata->zxid.value());
+  CHECK(found->metadata == MetadataOf(zxid));
   CHECK(found->records == RecordsOf(zxid));
   CHECK(SameEntries(found->entries, whole.entries));
-  if (found->label != whole.label) {
+  if (found->metadata != whole.metadata) {
     ++counts->older_checkpoint;
   } else {
     ++counts->same;
@@ -264,7 +264,7 @@ class Flips {
     fs::rename(dir_, root_ + "/original");
     Restore();
     whole_ = Require(Start(dir_));
-    REQUIRE(whole_.label == LabelOf(kCheckpoints * kCheckpointEntries));
+    REQUIRE(whole_.metadata == MetadataOf(kCheckpoints * kCheckpointEntries));
     REQUIRE(whole_.base > Index{300});
     REQUIRE(whole_.entries.back().index == Index{kLast});
     Restore();

@@ -14,7 +14,7 @@
 #include "consensus/log/env.h"
 #include "rpc/grpc/frontend.h"
 #include "rpc/grpc/native/stack.h"
-#include "rpc/server/checkpoint_label.h"
+#include "rpc/server/checkpoint_metadata.h"
 #include "rpc/server/frontends.h"
 #include "rpc/server/incarnation.h"
 #include "rpc/zk/listener.h"

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/strings.h"
-#include "rpc/server/checkpoint_label.h"
+#include "rpc/server/checkpoint_metadata.h"
 #include "tools/offline/progress.h"
 #include "tree/snapshot.h"
 #include "tree/store/backup_file.h"
@@ -40,7 +40,7 @@ absl::StatusOr<std::unique_ptr<tree::Tree>> LoadCheckpoint(const MemberPaths& pa
     if (!next.ok()) return next.status();
     more = *next;
   }
-  return loader.Finish((*view)->label().zxid, (*view)->label().digest);
+  return loader.Finish((*view)->metadata().zxid, (*view)->metadata().digest);
 }
 
 // Applies the entries behind the tree's zxid.

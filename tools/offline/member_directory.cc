@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/strings.h"
 #include "consensus/core/membership.h"
-#include "rpc/server/checkpoint_label.h"
+#include "rpc/server/checkpoint_metadata.h"
 #include "rpc/server/incarnation.h"
 #include "tree/record.h"
 
@@ -195,7 +195,8 @@ absl::Status MemberDirectoryWriter::WriteMyId() {
 
 absl::Status MemberDirectoryWriter::Finish() {
   ASSERT(!last_key_.empty(), "the head was added");
-  if (absl::Status s = store_->Commit(rpc::MakeLabel(meta_, digest_)); !s.ok()) return s;
+  if (absl::Status s = store_->Commit(rpc::MakeCheckpointMetadata(meta_, digest_)); !s.ok())
+    return s;
   store_.reset();
   if (absl::Status s = WriteMyId(); !s.ok()) return s;
   const int64_t now_ms = Clock::System()->WallMs();

@@ -12,7 +12,7 @@
 #include "consensus/log/data_dir.h"
 #include "consensus/log/fault_env.h"
 #include "rocksdb/env.h"
-#include "rpc/server/checkpoint_label.h"
+#include "rpc/server/checkpoint_metadata.h"
 #include "tools/offline/offline_test_util.h"
 #include "tree/snapshot.h"
 #include "tree/store/crash_file_system.h"
@@ -44,8 +44,8 @@ std::unique_ptr<tree::Tree> LoadTree(const std::string& data_dir, uint64_t* dige
     REQUIRE(next.ok());
     more = *next;
   }
-  *digest = (*view)->label().digest;
-  auto tree = loader.Finish((*view)->label().zxid, *digest);
+  *digest = (*view)->metadata().digest;
+  auto tree = loader.Finish((*view)->metadata().zxid, *digest);
   REQUIRE(tree.ok());
   return *std::move(tree);
 }
@@ -66,7 +66,7 @@ TEST_CASE("a directory that was made has the tree, and a log that begins behind 
   CHECK(digest == server.tree().digest());
   CHECK(tree->node_count() == server.tree().node_count());
   auto store = tree::RocksRecordStore::Open(rpc::CheckpointDirectory(member.data_dir));
-  auto meta = rpc::DecodeLabel(*(*store)->newest());
+  auto meta = rpc::DecodeCheckpointMetadata(*(*store)->newest());
   REQUIRE(meta.ok());
   CHECK(meta->index == Index(0x500000123));
   CHECK(meta->cluster_id == kTestClusterId);

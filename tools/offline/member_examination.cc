@@ -15,7 +15,7 @@
 #include "base/strings.h"
 #include "consensus/core/membership.h"
 #include "consensus/log/file_names.h"
-#include "rpc/server/checkpoint_label.h"
+#include "rpc/server/checkpoint_metadata.h"
 #include "rpc/server/divergence_marker.h"
 #include "rpc/server/incarnation.h"
 #include "tools/offline/printing.h"
@@ -214,8 +214,8 @@ class Examiner {
       return ProblemOf(view.status(), path);
     }
     CheckpointFacts& facts = result_.checkpoint.emplace();
-    facts.label = (*view)->label();
-    auto meta = rpc::DecodeLabel(facts.label);
+    facts.metadata = (*view)->metadata();
+    auto meta = rpc::DecodeCheckpointMetadata(facts.metadata);
     if (meta.ok()) {
       facts.meta = *std::move(meta);
     } else {
@@ -239,7 +239,7 @@ class Examiner {
         return absl::StrCat("checked ", loader.nodes(), " of ", loader.nodes_total(), " znodes");
       });
     }
-    auto tree = loader.Finish(facts->label.zxid, facts->label.digest);
+    auto tree = loader.Finish(facts->metadata.zxid, facts->metadata.digest);
     if (!tree.ok()) return tree.status();
     facts->nodes = (*tree)->node_count();
     facts->sessions = (*tree)->session_count();

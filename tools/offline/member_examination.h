@@ -45,11 +45,11 @@ struct Finding {
 };
 
 struct CheckpointFacts {
-  tree::RecordStore::Label label;
-  std::optional<consensus::SnapshotMeta> meta;  // if the label could be read
+  tree::RecordStore::Metadata metadata;
+  std::optional<consensus::SnapshotMeta> meta;  // if the metadata could be read
   uint64_t nodes = 0;
   uint64_t sessions = 0;
-  bool whole = false;  // the tree is, and its digest is the one in the label
+  bool whole = false;  // the tree is, and its digest is the one in the metadata
 };
 
 // How much of what a member has the cluster has certainly decided on, as far as this member alone

@@ -12,7 +12,7 @@
 
 #include "consensus/core/membership.h"
 #include "consensus/log/data_dir.h"
-#include "rpc/server/checkpoint_label.h"
+#include "rpc/server/checkpoint_metadata.h"
 #include "rpc/server/divergence_marker.h"
 #include "rpc/server/incarnation.h"
 #include "tools/offline/load_member.h"

@@ -14,7 +14,7 @@
 #include "base/strings.h"
 #include "consensus/core/membership.h"
 #include "consensus/log/file_names.h"
-#include "rpc/server/checkpoint_label.h"
+#include "rpc/server/checkpoint_metadata.h"
 #include "rpc/server/divergence_marker.h"
 #include "rpc/server/incarnation.h"
 #include "tools/offline/printing.h"
@@ -117,7 +117,7 @@ class Rebuilder {
     std::optional<consensus::SnapshotMeta> checkpoint;
     auto view = tree::RocksRecordStore::Look(rpc::CheckpointDirectory(paths_.data_dir), {});
     if (view.ok()) {
-      auto meta = rpc::DecodeLabel((*view)->label());
+      auto meta = rpc::DecodeCheckpointMetadata((*view)->metadata());
       if (meta.ok()) checkpoint = *std::move(meta);
     }
     std::vector<consensus::Entry> control_entries;

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/strings.h"
-#include "rpc/server/checkpoint_label.h"
+#include "rpc/server/checkpoint_metadata.h"
 #include "tools/offline/printing.h"
 #include "tree/store/rocks_record_store.h"
 
@@ -38,7 +38,7 @@ absl::Status TreeRecords::OpenMember(const std::string& data_dir) {
   auto view = tree::RocksRecordStore::Look(rpc::CheckpointDirectory(data_dir), {});
   if (!view.ok()) return view.status();
   view_ = *std::move(view);
-  auto meta = rpc::DecodeLabel(view_->label());
+  auto meta = rpc::DecodeCheckpointMetadata(view_->metadata());
   if (!meta.ok()) return meta.status();
   source_.cluster_id = meta->cluster_id;
   source_.term = meta->term.value();

@@ -54,8 +54,8 @@ ordered_json JsonOf(const MemberExamination& member) {
   if (member.checkpoint.has_value()) {
     const CheckpointFacts& facts = *member.checkpoint;
     ordered_json& checkpoint = document["checkpoint"];
-    checkpoint["zxid"] = HexNumber(static_cast<uint64_t>(facts.label.zxid.value()));
-    checkpoint["digest"] = HexNumber(facts.label.digest);
+    checkpoint["zxid"] = HexNumber(static_cast<uint64_t>(facts.metadata.zxid.value()));
+    checkpoint["digest"] = HexNumber(facts.metadata.digest);
     if (facts.meta.has_value()) checkpoint["term"] = facts.meta->term.value();
     checkpoint["znodes"] = facts.nodes;
     checkpoint["sessions"] = facts.sessions;
@@ -117,11 +117,11 @@ void WriteFacts(const MemberExamination& member, std::ostream& out) {
   }
   if (member.checkpoint.has_value()) {
     const CheckpointFacts& facts = *member.checkpoint;
-    out << "checkpoint  zxid " << HexNumber(static_cast<uint64_t>(facts.label.zxid.value()))
-        << " (entry " << facts.label.zxid.value() << "), ";
+    out << "checkpoint  zxid " << HexNumber(static_cast<uint64_t>(facts.metadata.zxid.value()))
+        << " (entry " << facts.metadata.zxid.value() << "), ";
     if (facts.whole) {
       out << Count(facts.nodes, "znode") << ", " << Count(facts.sessions, "session") << ", digest "
-          << HexNumber(facts.label.digest) << " is right\n";
+          << HexNumber(facts.metadata.digest) << " is right\n";
     } else {
       out << "damaged\n";
     }

@@ -76,7 +76,7 @@ void CheckOk(const absl::Status& status, const std::string& what) {
   file_system->GoOn(operations);
   auto store = RocksRecordStore::Open(path, ScenarioOptions(env));
   CheckOk(store.status(), "open after the kill");
-  const std::optional<RecordStore::Label> newest = (*store)->newest();
+  const std::optional<RecordStore::Metadata> newest = (*store)->newest();
   shared->committed = newest.has_value() ? newest->zxid.value() : 0;
   for (int64_t number = shared->committed + 1;; ++number) {
     shared->begun = number;
@@ -96,11 +96,11 @@ void CheckRecords(const RecordStore& store, int64_t number) {
   CheckOk(store.status(), "open after the crash");
   const auto names = std::distance(fs::directory_iterator(path), fs::directory_iterator());
   Check(names == 2, "leftovers");
-  const std::optional<RecordStore::Label> newest = (*store)->newest();
+  const std::optional<RecordStore::Metadata> newest = (*store)->newest();
   const int64_t number = newest.has_value() ? newest->zxid.value() : 0;
   Check(number == shared.committed || number == shared.begun, "a checkpoint is lost");
   if (number > 0) {
-    Check(newest == LabelOf(number), "label");
+    Check(newest == MetadataOf(number), "metadata");
     CheckRecords(**store, number);
   }
   // And others can be written over what the crash left.
@@ -110,7 +110,7 @@ void CheckRecords(const RecordStore& store, int64_t number) {
   store->reset();
   store = RocksRecordStore::Open(path, ScenarioOptions(nullptr));
   CheckOk(store.status(), "open after that");
-  Check((*store)->newest() == LabelOf(number + 3), "the label after the crash");
+  Check((*store)->newest() == MetadataOf(number + 3), "the metadata after the crash");
   CheckRecords(**store, number + 3);
   _exit(0);
 }

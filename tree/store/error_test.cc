@@ -74,7 +74,7 @@ absl::Status Run(const std::string& path, const ErrorFileSystem& files, rocksdb:
 }
 
 void CheckHolds(const RocksRecordStore& store, int64_t number) {
-  REQUIRE(store.newest() == (number == 0 ? std::nullopt : std::optional(LabelOf(number))));
+  REQUIRE(store.newest() == (number == 0 ? std::nullopt : std::optional(MetadataOf(number))));
   if (number == 0) return;
   auto records = ReadAll(store);
   INFO(records.status());
@@ -184,7 +184,7 @@ TEST_CASE("what is staged waits while a store whose disk was full becomes a copy
     // Not installed before the others are committed.
     absl::Status staged = (*store)->BeginStaging();
     if (staged.ok()) staged = (*store)->Stage("k", "staged");
-    if (staged.ok()) staged = (*store)->FinishStaging(LabelOf(9));
+    if (staged.ok()) staged = (*store)->FinishStaging(MetadataOf(9));
     if (!staged.ok()) continue;
     for (int64_t number = 1; number <= 2; ++number) {
       while (true) {
@@ -199,7 +199,7 @@ TEST_CASE("what is staged waits while a store whose disk was full becomes a copy
     REQUIRE((*store)->ReplaceByStaged().ok());
     for (int i = 0; i < 2; ++i) {
       INFO(files->failed());
-      REQUIRE((*store)->newest() == LabelOf(9));
+      REQUIRE((*store)->newest() == MetadataOf(9));
       REQUIRE((*ReadAll(**store) == Records{{"k", "staged"}}));
       store->reset();
       store = RocksRecordStore::Open(path, ScenarioOptions(nullptr));
@@ -239,7 +239,7 @@ TEST_CASE("a store that is opened on a full disk can be read, and goes on when t
     };
     for (int i = 0; i < 3; ++i) {
       CHECK(is_locked());
-      const absl::Status made = store.Commit(LabelOf(kThere));
+      const absl::Status made = store.Commit(MetadataOf(kThere));
       INFO(made);
       CHECK(absl::IsResourceExhausted(made));
       CHECK(store.waits_for_room());
@@ -250,7 +250,7 @@ TEST_CASE("a store that is opened on a full disk can be read, and goes on when t
     for (int64_t number = kThere + 1; number <= kThere + 10; ++number) {
       if (IsStaged(number)) continue;
       REQUIRE(store.Write("more", std::to_string(number)).ok());
-      REQUIRE(store.Commit(LabelOf(number)).ok());
+      REQUIRE(store.Commit(MetadataOf(number)).ok());
     }
     CHECK_FALSE(store.waits_for_room());
     CHECK(is_locked());
@@ -262,7 +262,7 @@ TEST_CASE("a store that is opened on a full disk can be read, and goes on when t
     view->reset();
     records["more"] = std::to_string(kThere + 9);
     for (int i = 0; i < 2; ++i) {
-      CHECK((*opened)->newest() == LabelOf(kThere + 9));
+      CHECK((*opened)->newest() == MetadataOf(kThere + 9));
       CHECK((*ReadAll(**opened) == records));
       opened->reset();
       opened = RocksRecordStore::Open(path, ScenarioOptions(nullptr));

@@ -145,7 +145,7 @@ absl::StatusOr<std::unique_ptr<Tree>> LoadTree(RecordStore::View* view,
   if (builder.has_value()) {
     if (absl::Status status = builder->Join(); !status.ok()) return status;
   }
-  return loader.Finish(view->label().zxid, view->label().digest);
+  return loader.Finish(view->metadata().zxid, view->metadata().digest);
 }
 
 }  // namespace quorate::tree

@@ -16,10 +16,10 @@ namespace quorate::tree {
 // How many nodes there are so far, and how many there will be.
 using LoadProgress = std::function<void(uint64_t nodes, uint64_t nodes_total)>;
 
-// The tree of all records of `view`, from its beginning, with the zxid and the digest of its label.
-// The calling thread reads the records; if they are many, another one, which is gone on return,
-// builds the tree at the same time. `progress`, which may be null, is called now and then, on the
-// calling thread. DataLoss if the records are not what TreeLoader wants; errors of reading.
+// The tree of all records of `view`, from its beginning, with the zxid and the digest of its
+// metadata. The calling thread reads the records; if they are many, another one, which is gone on
+// return, builds the tree at the same time. `progress`, which may be null, is called now and then,
+// on the calling thread. DataLoss if the records are not what TreeLoader wants; errors of reading.
 absl::StatusOr<std::unique_ptr<Tree>> LoadTree(RecordStore::View* view,
                                                const LoadProgress& progress);
 

@@ -18,10 +18,10 @@ using Records = std::vector<std::pair<std::string, std::string>>;
 // Shows records that a test holds.
 class ListView : public RecordStore::View {
  public:
-  ListView(const Records* records, RecordStore::Label label)
-      : records_(*records), label_(std::move(label)) {}
+  ListView(const Records* records, RecordStore::Metadata metadata)
+      : records_(*records), metadata_(std::move(metadata)) {}
 
-  const RecordStore::Label& label() const override { return label_; }
+  const RecordStore::Metadata& metadata() const override { return metadata_; }
   absl::StatusOr<bool> Next(size_t bytes_max, const RecordStore::RecordFunction& record) override {
     for (size_t bytes = 0; at_ < records_.size() && (bytes == 0 || bytes < bytes_max); ++at_) {
       if (at_ == fail_at) return absl::InternalError("the disk says no");
@@ -40,14 +40,14 @@ class ListView : public RecordStore::View {
     return SeekBehind({});
   }
   absl::StatusOr<std::unique_ptr<View>> OpenAnother() const override {
-    return std::make_unique<ListView>(&records_, label_);
+    return std::make_unique<ListView>(&records_, metadata_);
   }
 
   size_t fail_at = ~size_t{0};
 
  private:
   const Records& records_;
-  const RecordStore::Label label_;
+  const RecordStore::Metadata metadata_;
   size_t at_ = 0;
 };
 
@@ -66,18 +66,18 @@ struct Stored {
         [this](std::string_view key, std::optional<std::string_view> value) {
           records.emplace_back(key, *value);
         });
-    label = {server.tree().last_zxid(), server.tree().digest(), "metadata"};
+    metadata = {server.tree().last_zxid(), server.tree().digest(), "metadata"};
   }
 
   Server server;
   Records records;
-  RecordStore::Label label;
+  RecordStore::Metadata metadata;
 };
 
 TEST_CASE("a tree is loaded with and without a second thread") {
   const int nodes = GENERATE(0, 1, 20'000);
   const Stored stored(nodes);
-  ListView view(&stored.records, stored.label);
+  ListView view(&stored.records, stored.metadata);
   uint64_t calls = 0;
   uint64_t last_nodes = 0;
   auto tree = LoadTree(&view, [&](uint64_t so_far, uint64_t in_all) {
@@ -99,14 +99,14 @@ TEST_CASE("a bad record is an error, wherever it stands") {
   const size_t at = GENERATE_REF(size_t{1}, stored.records.size() / 2, stored.records.size() - 1);
   SECTION("missing") { stored.records.erase(stored.records.begin() + static_cast<ptrdiff_t>(at)); }
   SECTION("damaged") { stored.records[at].second.resize(5); }
-  SECTION("another digest") { stored.label.digest ^= 1; }
-  ListView view(&stored.records, stored.label);
+  SECTION("another digest") { stored.metadata.digest ^= 1; }
+  ListView view(&stored.records, stored.metadata);
   CHECK(absl::IsDataLoss(LoadTree(&view, nullptr).status()));
 }
 
 TEST_CASE("an error of reading is returned") {
   const Stored stored(20'000);
-  ListView view(&stored.records, stored.label);
+  ListView view(&stored.records, stored.metadata);
   view.fail_at = GENERATE(size_t{0}, size_t{10'000});
   CHECK(absl::IsInternal(LoadTree(&view, nullptr).status()));
 }

@@ -24,11 +24,11 @@ namespace quorate::tree {
 class RecordStore {
  public:
   // What a checkpoint is of.
-  struct Label {
+  struct Metadata {
     Zxid zxid;
     uint64_t digest = 0;
-    std::string metadata;  // of whoever takes the checkpoints
-    friend bool operator==(const Label&, const Label&) = default;
+    std::string caller_data;  // of the caller that takes the checkpoints
+    friend bool operator==(const Metadata&, const Metadata&) = default;
   };
   using RecordFunction = std::function<absl::Status(std::string_view key, std::string_view value)>;
   using EventsFunction = std::function<absl::Status(uint64_t part, std::string_view bytes)>;
@@ -38,7 +38,7 @@ class RecordStore {
   class View {
    public:
     virtual ~View() = default;
-    virtual const Label& label() const = 0;
+    virtual const Metadata& metadata() const = 0;
     // Calls `record` for the next ones, about `bytes_max` bytes of them but at least one; false if
     // there are none left after these. An error of `record` ends it and is returned.
     virtual absl::StatusOr<bool> Next(size_t bytes_max, const RecordFunction& record) = 0;
@@ -56,7 +56,7 @@ class RecordStore {
   virtual ~RecordStore() = default;
 
   // The newest durable checkpoint; no value if there is none.
-  virtual std::optional<Label> newest() const = 0;
+  virtual std::optional<Metadata> newest() const = 0;
   // FailedPrecondition if there is no checkpoint.
   virtual absl::StatusOr<std::unique_ptr<View>> OpenView() const = 0;
 
@@ -68,7 +68,7 @@ class RecordStore {
   // The same for a part of the recent changes.
   virtual absl::Status WriteEvents(uint64_t part, std::optional<std::string_view> bytes) = 0;
   // Makes all changes since the last Commit the newest checkpoint: durably and atomically.
-  virtual absl::Status Commit(const Label& label) = 0;
+  virtual absl::Status Commit(const Metadata& metadata) = 0;
 
   // --- Another set of records --------------------------------------------------------------------
   // It has no recent changes. Forgets what was staged, and begins anew; so it must after an error.
@@ -77,8 +77,8 @@ class RecordStore {
   // staged.
   virtual absl::Status DiscardStaged() = 0;
   virtual absl::Status Stage(std::string_view key, std::string_view value) = 0;
-  // Makes what was staged durable, under this label; it is not the newest checkpoint yet.
-  virtual absl::Status FinishStaging(const Label& label) = 0;
+  // Makes what was staged durable, under this metadata; it is not the newest checkpoint yet.
+  virtual absl::Status FinishStaging(const Metadata& metadata) = 0;
   // Makes it the newest checkpoint: durably and atomically. After an error it is unknown which of
   // the two is, until the store is opened anew. REQUIRES: FinishStaging was the last staging
   // function called, and no changes are uncommitted.

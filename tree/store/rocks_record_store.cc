@@ -28,14 +28,14 @@ constexpr std::string_view kStaging = "staging";
 constexpr std::string_view kStagedSuffix = ".new";
 constexpr std::string_view kCopySuffix = ".copy";
 
-// Of the label. In the first format nothing was beside it; in the second one, recent changes were
-// behind it, and are left there.
+// Of the metadata. In the first format nothing was beside it; in the second one, recent changes
+// were behind it, and are left there.
 constexpr uint8_t kFormat = 3;
 constexpr uint8_t kFirstFormat = 1;
-// What is no record of the tree comes before all that are: the label, and behind it the parts of
-// the recent changes, whose keys have the number behind the label's, in big-endian order.
-constexpr std::string_view kLabelKey{"\0", 1};
-constexpr std::string_view kBehindLabelKey{"\0\0", 2};
+// What is no record of the tree comes before all that are: the metadata, and behind it the parts of
+// the recent changes, whose keys have the number behind the metadata's, in big-endian order.
+constexpr std::string_view kMetadataKey{"\0", 1};
+constexpr std::string_view kBehindMetadataKey{"\0\0", 2};
 constexpr std::string_view kFirstRecordKey = "\x01";
 constexpr size_t kReadAheadBytes = 256 << 10;
 
@@ -51,37 +51,38 @@ std::optional<uint64_t> NumberOf(std::string_view name) {
   return number;
 }
 
-std::string EncodeLabel(const RecordStore::Label& label) {
+std::string EncodeMetadata(const RecordStore::Metadata& metadata) {
   std::string value;
   LittleEndianWriter writer(&value);
   writer.Int(kFormat);
-  writer.Int(label.zxid.value());
-  writer.Int(label.digest);
-  writer.String(label.metadata);
+  writer.Int(metadata.zxid.value());
+  writer.Int(metadata.digest);
+  writer.String(metadata.caller_data);
   return value;
 }
 
-absl::StatusOr<RecordStore::Label> DecodeLabel(std::string_view value, const std::string& path) {
+absl::StatusOr<RecordStore::Metadata> DecodeCheckpointMetadata(std::string_view value,
+                                                               const std::string& path) {
   LittleEndianReader reader(value);
   const uint8_t format = reader.Int<uint8_t>();
-  RecordStore::Label label;
-  label.zxid = Zxid(reader.Int<int64_t>());
-  label.digest = reader.Int<uint64_t>();
-  label.metadata = format == kFirstFormat ? reader.rest() : reader.String();
+  RecordStore::Metadata metadata;
+  metadata.zxid = Zxid(reader.Int<int64_t>());
+  metadata.digest = reader.Int<uint64_t>();
+  metadata.caller_data = format == kFirstFormat ? reader.rest() : reader.String();
   if (!reader.ok() || format < kFirstFormat || format > kFormat) {
-    return absl::DataLossError(absl::StrCat(
-        path,
-        ": the label of the checkpoint is damaged, or written by another version of the program, "
-        "which can be started instead",
-        ToAbsl(kRebuildAdvice)));
+    return absl::DataLossError(absl::StrCat(path,
+                                            ": the metadata of the checkpoint is damaged, or "
+                                            "written by another version of the program, "
+                                            "which can be started instead",
+                                            ToAbsl(kRebuildAdvice)));
   }
-  return label;
+  return metadata;
 }
 
 bool IsRecordKey(std::string_view key) { return !key.empty() && key.front() != '\0'; }
 
 std::string EventsKey(uint64_t part) {
-  std::string key(kLabelKey);
+  std::string key(kMetadataKey);
   char number[sizeof(part)];
   StoreInt<std::endian::big>(number, part);
   key.append(number, sizeof(number));
@@ -90,10 +91,10 @@ std::string EventsKey(uint64_t part) {
 
 // No value for the key of anything else.
 std::optional<uint64_t> PartOf(std::string_view key) {
-  if (key.size() != kLabelKey.size() + sizeof(uint64_t) || !key.starts_with(kLabelKey)) {
+  if (key.size() != kMetadataKey.size() + sizeof(uint64_t) || !key.starts_with(kMetadataKey)) {
     return std::nullopt;
   }
-  return LoadInt<std::endian::big, uint64_t>(key.data() + kLabelKey.size());
+  return LoadInt<std::endian::big, uint64_t>(key.data() + kMetadataKey.size());
 }
 
 }  // namespace
@@ -135,18 +136,18 @@ class RocksRecordStore::DatabaseView : public View {
       return absl::FailedPreconditionError(
           absl::StrCat(moment->path(), ": there is no checkpoint"));
     }
-    if (ToView(at->key()) != kLabelKey) {
-      return absl::DataLossError(absl::StrCat(moment->path(), ": there are records without a label",
-                                              ToAbsl(kRebuildAdvice)));
+    if (ToView(at->key()) != kMetadataKey) {
+      return absl::DataLossError(absl::StrCat(
+          moment->path(), ": there are records without metadata", ToAbsl(kRebuildAdvice)));
     }
-    auto label = DecodeLabel(ToView(at->value()), moment->path());
-    if (!label.ok()) return label.status();
+    auto metadata = DecodeCheckpointMetadata(ToView(at->value()), moment->path());
+    if (!metadata.ok()) return metadata.status();
     at->Seek(ToSlice(kFirstRecordKey));
     return std::unique_ptr<DatabaseView>(
-        new DatabaseView(std::move(moment), std::move(at), *std::move(label)));
+        new DatabaseView(std::move(moment), std::move(at), *std::move(metadata)));
   }
 
-  const Label& label() const override { return label_; }
+  const Metadata& metadata() const override { return metadata_; }
 
   absl::StatusOr<bool> Next(size_t bytes_max, const RecordFunction& record) override {
     size_t bytes = 0;
@@ -168,7 +169,7 @@ class RocksRecordStore::DatabaseView : public View {
   }
 
   absl::Status ReadEvents(const EventsFunction& events) override {
-    at_->Seek(ToSlice(kBehindLabelKey));
+    at_->Seek(ToSlice(kBehindMetadataKey));
     for (; at_->Valid() && !IsRecordKey(ToView(at_->key())); at_->Next()) {
       const std::optional<uint64_t> part = PartOf(ToView(at_->key()));
       if (!part.has_value()) {
@@ -190,12 +191,12 @@ class RocksRecordStore::DatabaseView : public View {
 
  private:
   DatabaseView(std::shared_ptr<const Moment> moment, std::unique_ptr<rocksdb::Iterator> at,
-               Label label)
-      : moment_(std::move(moment)), at_(std::move(at)), label_(std::move(label)) {}
+               Metadata metadata)
+      : moment_(std::move(moment)), at_(std::move(at)), metadata_(std::move(metadata)) {}
 
   const std::shared_ptr<const Moment> moment_;  // outlives the iterator
   const std::unique_ptr<rocksdb::Iterator> at_;
-  const Label label_;
+  const Metadata metadata_;
 };
 
 // --- Opening -------------------------------------------------------------------------------------
@@ -322,7 +323,7 @@ absl::Status RocksRecordStore::OpenCurrent() {
   std::shared_ptr<Database> database = *std::move(opened);
   auto view = DatabaseView::Open(database);
   if (!view.ok() && !absl::IsFailedPrecondition(view.status())) return view.status();
-  SetNewest(std::move(database), view.ok() ? std::optional((*view)->label()) : std::nullopt);
+  SetNewest(std::move(database), view.ok() ? std::optional((*view)->metadata()) : std::nullopt);
   return absl::OkStatus();
 }
 
@@ -353,13 +354,14 @@ std::shared_ptr<Database> RocksRecordStore::database() const {
   return database_;
 }
 
-void RocksRecordStore::SetNewest(std::shared_ptr<Database> database, std::optional<Label> label) {
+void RocksRecordStore::SetNewest(std::shared_ptr<Database> database,
+                                 std::optional<Metadata> metadata) {
   MutexLock lock(&mutex_);
   database_.swap(database);
-  newest_ = std::move(label);
+  newest_ = std::move(metadata);
 }
 
-std::optional<RecordStore::Label> RocksRecordStore::newest() const {
+std::optional<RecordStore::Metadata> RocksRecordStore::newest() const {
   MutexLock lock(&mutex_);
   return newest_;
 }
@@ -400,19 +402,19 @@ absl::Status RocksRecordStore::Change(std::string_view key, std::optional<std::s
   return added;
 }
 
-absl::Status RocksRecordStore::Commit(const Label& label) {
+absl::Status RocksRecordStore::Commit(const Metadata& metadata) {
   if (changes_ == nullptr) changes_ = NewFiles(kWriting);
   const std::unique_ptr<RecordFiles> changes = std::move(changes_);
   database()->WatchSpace();
-  absl::Status status = changes->Add(kLabelKey, EncodeLabel(label));
+  absl::Status status = changes->Add(kMetadataKey, EncodeMetadata(metadata));
   if (status.ok()) status = changes->Finish();
   if (status.ok()) status = GoOn();
   if (!status.ok()) return status;
   std::shared_ptr<Database> into = database();
   if (absl::Status s = into->Recover(); !s.ok()) return s;
-  if (into->takes_no_more()) return CommitToCopy(changes.get(), label);
+  if (into->takes_no_more()) return CommitToCopy(changes.get(), metadata);
   status = into->TakeIn(changes.get());
-  if (status.ok()) SetNewest(std::move(into), label);
+  if (status.ok()) SetNewest(std::move(into), metadata);
   return status;
 }
 
@@ -425,8 +427,8 @@ absl::Status RocksRecordStore::GoOn() {
   return absl::OkStatus();
 }
 
-absl::Status RocksRecordStore::CommitToCopy(RecordFiles* changes, const Label& label) {
-  Next next{nullptr, label, ++last_number_, kCopySuffix};
+absl::Status RocksRecordStore::CommitToCopy(RecordFiles* changes, const Metadata& metadata) {
+  Next next{nullptr, metadata, ++last_number_, kCopySuffix};
   const std::string path = PathOf(NameOf(next.number));
   auto copy = database()->Copy(DatabaseOptions(options_.env), path);
   if (!copy.ok()) {
@@ -456,7 +458,7 @@ absl::Status RocksRecordStore::ReplaceBy(Next next) {
   number_ = next.number;
   // Goes when its last view goes.
   database()->SetObsolete(true);
-  SetNewest(std::move(next.database), std::move(next.label));
+  SetNewest(std::move(next.database), std::move(next.metadata));
   return absl::OkStatus();
 }
 
@@ -482,12 +484,12 @@ absl::Status RocksRecordStore::Stage(std::string_view key, std::string_view valu
   return staging_->Add(key, value);
 }
 
-absl::Status RocksRecordStore::FinishStaging(const Label& label) {
+absl::Status RocksRecordStore::FinishStaging(const Metadata& metadata) {
   ASSERT(staging_ != nullptr, "it was begun");
   const std::unique_ptr<RecordFiles> files = std::move(staging_);
-  if (absl::Status s = files->Add(kLabelKey, EncodeLabel(label)); !s.ok()) return s;
+  if (absl::Status s = files->Add(kMetadataKey, EncodeMetadata(metadata)); !s.ok()) return s;
   if (absl::Status s = files->Finish(); !s.ok()) return s;
-  Next next{nullptr, label, ++last_number_, kStagedSuffix};
+  Next next{nullptr, metadata, ++last_number_, kStagedSuffix};
   const std::string path = PathOf(NameOf(next.number));
   auto opened = Database::Open(DatabaseOptions(options_.env), path, /*create=*/true);
   if (!opened.ok()) {

@@ -1,7 +1,7 @@
-// Records in RocksDB, with the label of the checkpoint that they are.
+// Records in RocksDB, with the metadata of the checkpoint that they are.
 //
 // A checkpoint appears whole or not at all. It is not written through RocksDB's log and memory, of
-// which parts could become durable before the rest: its records, the label among them, go into
+// which parts could become durable before the rest: its records, the metadata among them, go into
 // table files beside the database, of which the database knows nothing. When all are written and
 // synced, it takes them in with one record in its manifest. A crash before that record is durable
 // leaves the checkpoint before it, and files that the next Open removes; a crash after it leaves
@@ -84,15 +84,15 @@ class RocksRecordStore : public RecordStore {
   // with the file that said, at Open, which one is the newest.
   absl::Status WithOrigin(const absl::Status& status) const;
 
-  std::optional<Label> newest() const override;
+  std::optional<Metadata> newest() const override;
   absl::StatusOr<std::unique_ptr<View>> OpenView() const override;
   absl::Status Write(std::string_view key, std::optional<std::string_view> value) override;
   absl::Status WriteEvents(uint64_t part, std::optional<std::string_view> bytes) override;
-  absl::Status Commit(const Label& label) override;
+  absl::Status Commit(const Metadata& metadata) override;
   absl::Status BeginStaging() override;
   absl::Status DiscardStaged() override;
   absl::Status Stage(std::string_view key, std::string_view value) override;
-  absl::Status FinishStaging(const Label& label) override;
+  absl::Status FinishStaging(const Metadata& metadata) override;
   absl::Status ReplaceByStaged() override;
 
  private:
@@ -116,11 +116,11 @@ class RocksRecordStore : public RecordStore {
   // Opens a database that had no room to be written to.
   absl::Status GoOn();
   // Commits to a copy of the database, which takes its place.
-  absl::Status CommitToCopy(RecordFiles* changes, const Label& label);
+  absl::Status CommitToCopy(RecordFiles* changes, const Metadata& metadata);
   // A database that may become the store.
   struct Next {
     std::shared_ptr<Database> database;
-    Label label;
+    Metadata metadata;
     uint64_t number = 0;               // of its directory
     std::string_view prepared_suffix;  // of the file that is to replace "current"
   };
@@ -131,7 +131,7 @@ class RocksRecordStore : public RecordStore {
   std::string PathOf(std::string_view name) const;
   std::unique_ptr<RecordFiles> NewFiles(std::string_view name) const;
   std::shared_ptr<Database> database() const;
-  void SetNewest(std::shared_ptr<Database> database, std::optional<Label> label);
+  void SetNewest(std::shared_ptr<Database> database, std::optional<Metadata> metadata);
 
   const std::string path_;
   const Options options_;
@@ -144,7 +144,7 @@ class RocksRecordStore : public RecordStore {
 
   mutable Mutex mutex_;
   std::shared_ptr<Database> database_ ABSL_GUARDED_BY(mutex_);
-  std::optional<Label> newest_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Metadata> newest_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace quorate::tree

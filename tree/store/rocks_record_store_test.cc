@@ -24,7 +24,7 @@ namespace quorate::tree {
 namespace {
 
 namespace fs = std::filesystem;
-using Label = RecordStore::Label;
+using Metadata = RecordStore::Metadata;
 using Records = std::map<std::string, std::string>;
 
 // A directory that goes with the test.
@@ -122,7 +122,9 @@ absl::Status StatusOfOpen(const std::string& path) {
   return RocksRecordStore::Open(path, SmallOptions()).status();
 }
 
-Label LabelOf(int64_t zxid) { return {Zxid(zxid), static_cast<uint64_t>(zxid) * 7, "metadata"}; }
+Metadata MetadataOf(int64_t zxid) {
+  return {Zxid(zxid), static_cast<uint64_t>(zxid) * 7, "metadata"};
+}
 
 absl::StatusOr<Records> ReadAll(RecordStore::View* view, size_t bytes_max) {
   Records records;
@@ -143,7 +145,7 @@ absl::StatusOr<Records> ReadAll(RecordStore::View* view, size_t bytes_max) {
 Records RecordsOf(const RocksRecordStore& store, size_t bytes_max = 300) {
   auto view = store.OpenView();
   REQUIRE(view.ok());
-  CHECK((*view)->label() == store.newest());
+  CHECK((*view)->metadata() == store.newest());
   auto records = ReadAll(view->get(), bytes_max);
   INFO(records.status());
   REQUIRE(records.ok());
@@ -166,10 +168,10 @@ void WriteRandom(uint64_t count, std::mt19937_64* random, RocksRecordStore* stor
   }
 }
 
-void StageRecords(RocksRecordStore* store, const Records& records, const Label& label) {
+void StageRecords(RocksRecordStore* store, const Records& records, const Metadata& metadata) {
   REQUIRE(store->BeginStaging().ok());
   for (const auto& [key, value] : records) REQUIRE(store->Stage(key, value).ok());
-  const absl::Status finished = store->FinishStaging(label);
+  const absl::Status finished = store->FinishStaging(metadata);
   INFO(finished);
   REQUIRE(finished.ok());
 }
@@ -200,8 +202,8 @@ TEST_CASE("a store is opened once at a time") {
 TEST_CASE("a checkpoint without records is one") {
   const TestDirectory directory;
   const auto store = MustOpen(directory.Path("tree"));
-  REQUIRE(store->Commit(LabelOf(5)).ok());
-  CHECK(store->newest() == LabelOf(5));
+  REQUIRE(store->Commit(MetadataOf(5)).ok());
+  CHECK(store->newest() == MetadataOf(5));
   CHECK(RecordsOf(*store).empty());
 }
 
@@ -212,8 +214,8 @@ TEST_CASE(
   const auto format = GENERATE(uint8_t{0}, uint8_t{1}, uint8_t{2}, uint8_t{4});
   CAPTURE(format);
   MustOpen(path);
-  std::string label;
-  LittleEndianWriter writer(&label);
+  std::string metadata;
+  LittleEndianWriter writer(&metadata);
   writer.Int(format);
   writer.Int(int64_t{20});
   writer.Int(uint64_t{9});
@@ -226,7 +228,7 @@ TEST_CASE(
   rocksdb::DB* opened = nullptr;
   REQUIRE(rocksdb::DB::Open(rocksdb::Options(), path + "/store.1", &opened).ok());
   const std::unique_ptr<rocksdb::DB> database(opened);
-  REQUIRE(database->Put({}, rocksdb::Slice("\0", 1), label).ok());
+  REQUIRE(database->Put({}, rocksdb::Slice("\0", 1), metadata).ok());
   REQUIRE(database->Flush({}).ok());
   REQUIRE(database->Close().ok());
   if (format == 0 || format == 4) {
@@ -234,9 +236,9 @@ TEST_CASE(
     return;
   }
   const auto store = MustOpen(path);
-  CHECK(store->newest() == Label{Zxid(20), 9, "metadata"});
-  REQUIRE(store->Commit(LabelOf(21)).ok());
-  CHECK(store->newest() == LabelOf(21));
+  CHECK(store->newest() == Metadata{Zxid(20), 9, "metadata"});
+  REQUIRE(store->Commit(MetadataOf(21)).ok());
+  CHECK(store->newest() == MetadataOf(21));
 }
 
 TEST_CASE("parts of recent changes are beside the records, and among none of them") {
@@ -269,23 +271,23 @@ TEST_CASE("parts of recent changes are beside the records, and among none of the
   };
   REQUIRE(store->Write("\x01", "first").ok());
   REQUIRE(store->Write("k", "v").ok());
-  REQUIRE(store->Commit(LabelOf(1)).ok());
+  REQUIRE(store->Commit(MetadataOf(1)).ok());
   Records records = {{"\x01", "first"}, {"k", "v"}};
   check({}, records);
   for (uint64_t part : {uint64_t{0}, uint64_t{1}, uint64_t{300}, UINT64_MAX}) {
     REQUIRE(store->WriteEvents(part, std::to_string(part)).ok());
   }
-  REQUIRE(store->Commit(LabelOf(2)).ok());
+  REQUIRE(store->Commit(MetadataOf(2)).ok());
   check({{0, "0"}, {1, "1"}, {300, "300"}, {UINT64_MAX, std::to_string(UINT64_MAX)}}, records);
   REQUIRE(store->WriteEvents(0, std::nullopt).ok());
   REQUIRE(store->WriteEvents(UINT64_MAX, std::nullopt).ok());
   REQUIRE(store->WriteEvents(300, "more").ok());
-  REQUIRE(store->Commit(LabelOf(3)).ok());
+  REQUIRE(store->Commit(MetadataOf(3)).ok());
   store.reset();
   store = MustOpen(path);
   check({{1, "1"}, {300, "more"}}, records);
   records = {{"other", "tree"}};
-  StageRecords(store.get(), records, LabelOf(4));
+  StageRecords(store.get(), records, MetadataOf(4));
   REQUIRE(store->ReplaceByStaged().ok());
   check({}, records);
 }
@@ -303,7 +305,7 @@ TEST_CASE("of changes of the same key the last one counts, across files too") {
     REQUIRE(store->Write("removed and back", value).ok());
     REQUIRE(store->Write("gone", std::nullopt).ok());
   }
-  REQUIRE(store->Commit(LabelOf(1)).ok());
+  REQUIRE(store->Commit(MetadataOf(1)).ok());
   CHECK(RecordsOf(*store) == wanted);
 }
 
@@ -315,23 +317,23 @@ TEST_CASE("random changes come back as they were committed") {
     auto store = MustOpen(path);
     std::mt19937_64 random(seed);
     Records records;
-    std::optional<Label> label;
+    std::optional<Metadata> metadata;
     for (int round = 1; round <= 60; ++round) {
       CAPTURE(round);
       Records next = records;
       WriteRandom(random() % 150, &random, store.get(), &next);
       if (random() % 4 > 0) {
         records = std::move(next);
-        label = LabelOf(round);
-        REQUIRE(store->Commit(*label).ok());
+        metadata = MetadataOf(round);
+        REQUIRE(store->Commit(*metadata).ok());
       } else {
         // What is not committed is forgotten, as by a crash.
         store.reset();
         store = MustOpen(path);
         CHECK(NamesIn(path) == std::set<std::string>{"current", "store.1"});
       }
-      REQUIRE(store->newest() == label);
-      if (label.has_value()) REQUIRE(RecordsOf(*store, 1 + random() % 1000) == records);
+      REQUIRE(store->newest() == metadata);
+      if (metadata.has_value()) REQUIRE(RecordsOf(*store, 1 + random() % 1000) == records);
     }
   }
 }
@@ -346,7 +348,7 @@ TEST_CASE("a view stays as it is while others are committed, and outlives the st
     WriteRandom(50, &random, store.get(), &records);
     // What is written and not committed is in no view.
     if (round > 1) views.emplace_back(*store->OpenView(), views.back().second);
-    REQUIRE(store->Commit(LabelOf(round)).ok());
+    REQUIRE(store->Commit(MetadataOf(round)).ok());
     views.emplace_back(*store->OpenView(), records);
   }
   store.reset();
@@ -363,22 +365,22 @@ TEST_CASE("a view makes others of the same checkpoint, whatever is committed mea
   std::mt19937_64 random(5);
   Records records;
   WriteRandom(200, &random, store.get(), &records);
-  REQUIRE(store->Commit(LabelOf(1)).ok());
+  REQUIRE(store->Commit(MetadataOf(1)).ok());
   const Records wanted = records;
   std::unique_ptr<RecordStore::View> first = *store->OpenView();
   for (int round = 2; round <= 20; ++round) {
     WriteRandom(50, &random, store.get(), &records);
-    REQUIRE(store->Commit(LabelOf(round)).ok());
+    REQUIRE(store->Commit(MetadataOf(round)).ok());
     auto another = first->OpenAnother();
     REQUIRE(another.ok());
-    CHECK((*another)->label() == LabelOf(1));
+    CHECK((*another)->metadata() == MetadataOf(1));
     const auto found = ReadAll(another->get(), 200);
     REQUIRE(found.ok());
     REQUIRE(*found == wanted);
   }
   // And of others, also when both the store and those are gone.
   std::unique_ptr<RecordStore::View> second = *first->OpenAnother();
-  StageRecords(store.get(), {{"only", "this"}}, LabelOf(30));
+  StageRecords(store.get(), {{"only", "this"}}, MetadataOf(30));
   REQUIRE(store->ReplaceByStaged().ok());
   store.reset();
   first.reset();
@@ -394,7 +396,7 @@ TEST_CASE("what is staged and given up takes nothing on the disk") {
   const std::string path = directory.Path("tree");
   auto store = MustOpen(path);
   REQUIRE(store->Write("k", "v").ok());
-  REQUIRE(store->Commit(LabelOf(1)).ok());
+  REQUIRE(store->Commit(MetadataOf(1)).ok());
   const std::set<std::string> names = NamesIn(path);
   Records staged;
   for (int i = 0; i < 90; ++i) staged["s" + std::to_string(i)] = std::string(40, 's');
@@ -406,7 +408,7 @@ TEST_CASE("what is staged and given up takes nothing on the disk") {
     CHECK(NamesIn(path) == names);
   }
   SECTION("all of it") {
-    StageRecords(store.get(), staged, LabelOf(2));
+    StageRecords(store.get(), staged, MetadataOf(2));
     REQUIRE(store->DiscardStaged().ok());
     std::set<std::string> left = NamesIn(path);
     left.erase("current.new");  // a few bytes
@@ -416,8 +418,8 @@ TEST_CASE("what is staged and given up takes nothing on the disk") {
     REQUIRE(store->DiscardStaged().ok());
     CHECK(NamesIn(path) == names);
   }
-  CHECK(store->newest() == LabelOf(1));
-  StageRecords(store.get(), staged, LabelOf(3));
+  CHECK(store->newest() == MetadataOf(1));
+  StageRecords(store.get(), staged, MetadataOf(3));
   REQUIRE(store->ReplaceByStaged().ok());
   CHECK(RecordsOf(*store) == staged);
 }
@@ -433,7 +435,7 @@ TEST_CASE("a checkpoint can be looked at without a byte being changed") {
   {
     auto store = MustOpen(path);
     REQUIRE(store->Write("k", "v").ok());
-    REQUIRE(store->Commit(LabelOf(1)).ok());
+    REQUIRE(store->Commit(MetadataOf(1)).ok());
   }
   // A leftover, which the next Open removes.
   fs::create_directory(path + "/staging");
@@ -447,7 +449,7 @@ TEST_CASE("a checkpoint can be looked at without a byte being changed") {
   const auto before = times();
   auto view = RocksRecordStore::Look(path, options);
   REQUIRE(view.ok());
-  CHECK((*view)->label() == LabelOf(1));
+  CHECK((*view)->metadata() == MetadataOf(1));
   CHECK(*ReadAll(view->get(), 1000) == Records{{"k", "v"}});
   view->reset();
   CHECK(times() == before);
@@ -459,10 +461,10 @@ TEST_CASE("a view goes on behind any key") {
   const Records records = {{"b", "1"}, {"d", "2"}, {"f", "3"}};
   for (const auto& [key, value] : records) REQUIRE(store->Write(key, value).ok());
   REQUIRE(store->WriteEvents(7, "no record").ok());
-  REQUIRE(store->Commit(LabelOf(1)).ok());
+  REQUIRE(store->Commit(MetadataOf(1)).ok());
   auto view = *store->OpenView();
   REQUIRE(store->Write("e", "later").ok());
-  REQUIRE(store->Commit(LabelOf(2)).ok());
+  REQUIRE(store->Commit(MetadataOf(2)).ok());
   for (const std::string& key :
        {std::string(), std::string(1, '\0'), std::string(9, '\0'), std::string("a"),
         std::string("b"), std::string("c"), std::string("d"), std::string("f"), std::string("g")}) {
@@ -481,14 +483,14 @@ TEST_CASE("what is staged replaces the store, if it comes to that") {
   std::mt19937_64 random(4);
   Records old;
   WriteRandom(100, &random, store.get(), &old);
-  REQUIRE(store->Commit(LabelOf(10)).ok());
+  REQUIRE(store->Commit(MetadataOf(10)).ok());
   Records wanted;
   for (int i = 0; i < 90; ++i) wanted["s" + std::to_string(i)] = std::string(40, 's');
   // Some of it, and then from the beginning.
   REQUIRE(store->BeginStaging().ok());
   for (int i = 0; i < 50; ++i) REQUIRE(store->Stage("x" + std::to_string(i), "x").ok());
-  StageRecords(store.get(), wanted, LabelOf(20));
-  CHECK(store->newest() == LabelOf(10));
+  StageRecords(store.get(), wanted, MetadataOf(20));
+  CHECK(store->newest() == MetadataOf(10));
 
   SECTION("it is forgotten at a restart") {
     store.reset();
@@ -496,30 +498,30 @@ TEST_CASE("what is staged replaces the store, if it comes to that") {
     fs::create_directory(path + "/store.3.tmp");
     std::ofstream(path + "/store.3.tmp/000001.sst") << "x";
     store = MustOpen(path);
-    CHECK(store->newest() == LabelOf(10));
+    CHECK(store->newest() == MetadataOf(10));
     CHECK(RecordsOf(*store) == old);
     CHECK(NamesIn(path) == std::set<std::string>{"current", "store.1"});
   }
   SECTION("checkpoints go on meanwhile") {
     WriteRandom(100, &random, store.get(), &old);
-    REQUIRE(store->Commit(LabelOf(11)).ok());
+    REQUIRE(store->Commit(MetadataOf(11)).ok());
     CHECK(RecordsOf(*store) == old);
     REQUIRE(store->ReplaceByStaged().ok());
     CHECK(RecordsOf(*store) == wanted);
   }
   SECTION("another one takes its place") {
     wanted.erase("s5");
-    StageRecords(store.get(), wanted, LabelOf(30));
+    StageRecords(store.get(), wanted, MetadataOf(30));
     REQUIRE(store->ReplaceByStaged().ok());
-    CHECK(store->newest() == LabelOf(30));
+    CHECK(store->newest() == MetadataOf(30));
     CHECK(RecordsOf(*store) == wanted);
   }
   SECTION("an old view is still read, and then the old one goes") {
     auto view = *store->OpenView();
     REQUIRE(store->ReplaceByStaged().ok());
-    CHECK(store->newest() == LabelOf(20));
+    CHECK(store->newest() == MetadataOf(20));
     CHECK(RecordsOf(*store) == wanted);
-    CHECK(view->label() == LabelOf(10));
+    CHECK(view->metadata() == MetadataOf(10));
     const auto found = ReadAll(view.get(), 100);
     REQUIRE(found.ok());
     CHECK(*found == old);
@@ -530,12 +532,12 @@ TEST_CASE("what is staged replaces the store, if it comes to that") {
   SECTION("and life goes on") {
     REQUIRE(store->ReplaceByStaged().ok());
     WriteRandom(100, &random, store.get(), &wanted);
-    REQUIRE(store->Commit(LabelOf(21)).ok());
-    StageRecords(store.get(), old, LabelOf(40));
+    REQUIRE(store->Commit(MetadataOf(21)).ok());
+    StageRecords(store.get(), old, MetadataOf(40));
     REQUIRE(store->ReplaceByStaged().ok());
     store.reset();
     store = MustOpen(path);
-    CHECK(store->newest() == LabelOf(40));
+    CHECK(store->newest() == MetadataOf(40));
     CHECK(RecordsOf(*store) == old);
     CHECK(NamesIn(path) == std::set<std::string>{"current", "store.3"});
   }
@@ -552,7 +554,7 @@ TEST_CASE("one writes and stages, others read, at the same time") {
   };
   const auto commit = [&](int64_t zxid) {
     for (const auto& [key, value] : records_of(zxid)) REQUIRE(store->Write(key, value).ok());
-    REQUIRE(store->Commit(LabelOf(zxid)).ok());
+    REQUIRE(store->Commit(MetadataOf(zxid)).ok());
   };
   commit(1);
   std::atomic<bool> stop = false;
@@ -574,7 +576,7 @@ TEST_CASE("one writes and stages, others read, at the same time") {
           errors += next.ok() ? 0 : 1;
           more = next.ok() && *next;
         }
-        const int64_t zxid = view.ok() ? (*view)->label().zxid.value() : 0;
+        const int64_t zxid = view.ok() ? (*view)->metadata().zxid.value() : 0;
         errors += zxid >= last && found == records_of(zxid) ? 0 : 1;
         last = zxid;
         ++reads;
@@ -583,7 +585,7 @@ TEST_CASE("one writes and stages, others read, at the same time") {
   }
   for (int64_t zxid = 2; zxid < 30 || reads < 20; ++zxid) {
     if (zxid % 5 == 0) {
-      StageRecords(store.get(), records_of(zxid), LabelOf(zxid));
+      StageRecords(store.get(), records_of(zxid), MetadataOf(zxid));
       REQUIRE(store->ReplaceByStaged().ok());
     } else {
       commit(zxid);
@@ -599,7 +601,7 @@ TEST_CASE("an error of whoever reads ends it and is returned") {
   const auto store = MustOpen(directory.Path("tree"));
   REQUIRE(store->Write("a", "1").ok());
   REQUIRE(store->Write("b", "2").ok());
-  REQUIRE(store->Commit(LabelOf(1)).ok());
+  REQUIRE(store->Commit(MetadataOf(1)).ok());
   auto view = store->OpenView();
   REQUIRE(view.ok());
   int calls = 0;
@@ -618,7 +620,7 @@ TEST_CASE("damage on the disk is found") {
   std::mt19937_64 random(5);
   Records records;
   WriteRandom(100, &random, store.get(), &records);
-  REQUIRE(store->Commit(LabelOf(1)).ok());
+  REQUIRE(store->Commit(MetadataOf(1)).ok());
   store.reset();
   SECTION("in a record") {
     for (const auto& entry : fs::directory_iterator(path + "/store.1")) {

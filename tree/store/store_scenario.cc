@@ -28,13 +28,13 @@ absl::Status Stage(int64_t number, RecordStore* store) {
   for (const auto& [key, value] : ChangesOf(number)) {
     if (absl::Status s = store->Stage(key, *value); !s.ok()) return s;
   }
-  if (absl::Status s = store->FinishStaging(LabelOf(number)); !s.ok()) return s;
+  if (absl::Status s = store->FinishStaging(MetadataOf(number)); !s.ok()) return s;
   return store->ReplaceByStaged();
 }
 
 }  // namespace
 
-RecordStore::Label LabelOf(int64_t number) {
+RecordStore::Metadata MetadataOf(int64_t number) {
   return {Zxid(number), static_cast<uint64_t>(number), "checkpoint " + std::to_string(number)};
 }
 
@@ -75,7 +75,7 @@ absl::Status Make(int64_t number, RecordStore* store) {
   if (number > kPartsKept) {
     if (absl::Status s = store->WriteEvents(part - kPartsKept, std::nullopt); !s.ok()) return s;
   }
-  return store->Commit(LabelOf(number));
+  return store->Commit(MetadataOf(number));
 }
 
 absl::StatusOr<Records> ReadAll(const RecordStore& store) {

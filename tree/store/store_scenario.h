@@ -16,7 +16,7 @@ namespace quorate::tree {
 
 using Records = std::map<std::string, std::string>;
 
-RecordStore::Label LabelOf(int64_t number);
+RecordStore::Metadata MetadataOf(int64_t number);
 // Whether checkpoint `number` replaces all before it.
 bool IsStaged(int64_t number);
 // What is in it: records, and parts of recent changes, as "events" and the number.

@@ -1,4 +1,4 @@
-// Where a member keeps the checkpoint of its tree, and how that is labelled in the store of its
+// Where a member keeps the checkpoint of its tree, and its metadata in the store of its
 // records: by what consensus has to remember of the entries before it.
 //
 // Thread-safety: functions of their arguments.
@@ -27,9 +27,11 @@ inline tree::Zxid ZxidOf(consensus::Index index) {
 }
 
 // `digest` is the tree's after the entry at meta.index. REQUIRES: meta is valid.
-tree::RecordStore::Label MakeLabel(const consensus::SnapshotMeta& meta, uint64_t digest);
+tree::RecordStore::Metadata MakeCheckpointMetadata(const consensus::SnapshotMeta& meta,
+                                                   uint64_t digest);
 
-// DataLoss if MakeLabel cannot have made it.
-absl::StatusOr<consensus::SnapshotMeta> DecodeLabel(const tree::RecordStore::Label& label);
+// DataLoss if MakeCheckpointMetadata cannot have made it.
+absl::StatusOr<consensus::SnapshotMeta> DecodeCheckpointMetadata(
+    const tree::RecordStore::Metadata& metadata);
 
 }  // namespace quorate::rpc
