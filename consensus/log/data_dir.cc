@@ -243,11 +243,12 @@ class DataDir::Impl {
   }
 
   absl::Status CheckOurs(const std::vector<std::string>& names) const {
-    if (Has(names, kUnfinishedName)) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          path_, ": is not whole (it holds ", ToAbsl(kUnfinishedName),
-          "): what was to fill it, like `quorate restore` or `quorate import`, was interrupted. "
-          "Run that again: it begins anew"));
+    if (Has(names, kIncompleteName)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(path_, ": is incomplete (it holds the file ", ToAbsl(kIncompleteName),
+                       "): `quorate restore` or `quorate import` was interrupted. Run the same "
+                       "command again: it "
+                       "begins from the start"));
     }
     if (Has(names, kIdentityName)) return absl::OkStatus();
     if (Has(names, kZooKeeperDataName)) {

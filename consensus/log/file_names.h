@@ -16,7 +16,7 @@ inline constexpr std::string_view kLogName = "log";
 inline constexpr std::string_view kLockName = "LOCK";
 // While it is there, the directory is being made by another program than a server, or that was
 // interrupted (new_data_dir.h).
-inline constexpr std::string_view kUnfinishedName = "unfinished";
+inline constexpr std::string_view kIncompleteName = "unfinished";
 // Directories of what was put aside when the member was rebuilt.
 inline constexpr std::string_view kAsidePrefix = "aside-";
 // What ZooKeeper makes in a directory of its own.

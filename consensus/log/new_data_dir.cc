@@ -27,7 +27,7 @@ bool IsAmong(NewDataDir::Names names, std::string_view name) {
 }
 
 std::string MarkOf(const std::string& path) {
-  return absl::StrCat(path, "/", ToAbsl(kUnfinishedName));
+  return absl::StrCat(path, "/", ToAbsl(kIncompleteName));
 }
 
 // That nothing stands in `path` but what an operator put there and what may be `left`.
@@ -58,10 +58,10 @@ absl::Status NewDataDir::CheckNew(Env* env, const std::string& path) {
   return CheckNames(env, path, [](std::string_view) { return false; });
 }
 
-absl::Status NewDataDir::CheckNewOrUnfinished(Env* env, const std::string& path, Names leftovers) {
+absl::Status NewDataDir::CheckNewOrIncomplete(Env* env, const std::string& path, Names leftovers) {
   if (!IsMarked(env, path)) return CheckNew(env, path);
   return CheckNames(env, path, [leftovers](std::string_view name) {
-    return name == kUnfinishedName || name == kLogName || IsAmong(kOwnFiles, name) ||
+    return name == kIncompleteName || name == kLogName || IsAmong(kOwnFiles, name) ||
            IsAmong(leftovers, name);
   });
 }
@@ -84,10 +84,10 @@ absl::StatusOr<std::unique_ptr<NewDataDir>> NewDataDir::Create(Env* env, std::st
                                                                Names leftovers) {
   if (absl::Status s = env->CreateDirectories(path); !s.ok()) return s;
   // Before the lock, which would leave its file in somebody else's directory; and under it.
-  if (absl::Status s = CheckNewOrUnfinished(env, path, leftovers); !s.ok()) return s;
+  if (absl::Status s = CheckNewOrIncomplete(env, path, leftovers); !s.ok()) return s;
   absl::StatusOr<std::unique_ptr<DirectoryLock>> lock = env->LockDirectory(path);
   if (!lock.ok()) return lock.status();
-  if (absl::Status s = CheckNewOrUnfinished(env, path, leftovers); !s.ok()) return s;
+  if (absl::Status s = CheckNewOrIncomplete(env, path, leftovers); !s.ok()) return s;
   std::unique_ptr<NewDataDir> result(new NewDataDir(env, std::move(path), *std::move(lock)));
   // Also if it is there: it need not be durable yet.
   if (absl::Status s = Mark(env, result->path_); !s.ok()) return s;

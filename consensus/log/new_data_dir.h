@@ -29,18 +29,18 @@ class NewDataDir {
   // FailedPrecondition, naming path and name, if there is anything in `path` but what an operator
   // may have put there (MayStandInNewDirectory). It need not exist.
   static absl::Status CheckNew(Env* env, const std::string& path);
-  // The same, but in a directory that is marked as unfinished there may also be what this class
+  // The same, but in a directory that is marked as incomplete there may also be what this class
   // makes and what has one of these names: the caller's, of the attempt that was interrupted.
-  static absl::Status CheckNewOrUnfinished(Env* env, const std::string& path, Names leftovers);
+  static absl::Status CheckNewOrIncomplete(Env* env, const std::string& path, Names leftovers);
 
-  // Marks `path`, which is there, as unfinished, and takes the mark away: durable when they return.
+  // Marks `path`, which is there, as incomplete, and takes the mark away: durable when they return.
   static absl::Status Mark(Env* env, const std::string& path);
   static absl::Status Unmark(Env* env, const std::string& path);
   static bool IsMarked(Env* env, const std::string& path);
 
   // Marks and locks `path`; it is made if it is not there. Of an attempt that was interrupted,
   // everything is removed but `leftovers`, which are left to the caller. Errors: as
-  // CheckNewOrUnfinished; FailedPrecondition if a server or another maker holds it; those of the
+  // CheckNewOrIncomplete; FailedPrecondition if a server or another maker holds it; those of the
   // disk.
   static absl::StatusOr<std::unique_ptr<NewDataDir>> Create(Env* env, std::string path,
                                                             Names leftovers = {});

@@ -72,7 +72,7 @@ TEST_CASE("a directory is not made twice, nor over one of a server") {
   CHECK(absl::IsFailedPrecondition(Make(&other)));
 }
 
-TEST_CASE("one that is unfinished is made anew, but what is in it for another reason is kept") {
+TEST_CASE("one that is incomplete is made again, but what is in it for another reason is kept") {
   FaultEnv env;
   constexpr std::string_view kLeftovers[] = {"tree"};
   for (int i = 0; i < 2; ++i) {

@@ -22,8 +22,8 @@
 #include "rpc/server/fatal_error.h"
 #include "rpc/server/free_space.h"
 #include "rpc/server/incarnation.h"
+#include "rpc/server/incomplete_directory.h"
 #include "rpc/server/start_progress.h"
-#include "rpc/server/unfinished.h"
 #include "tree/store/rocks_record_store.h"
 
 namespace quorate::rpc {

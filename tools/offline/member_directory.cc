@@ -110,7 +110,7 @@ absl::Status MemberDirectoryWriter::Begin() {
     // before and removed before.
     const absl::Status usable =
         NewDataDir::IsMarked(envs_.env, member_.log_dir)
-            ? NewDataDir::CheckNewOrUnfinished(envs_.env, member_.data_dir, kMadeInDataDir)
+            ? NewDataDir::CheckNewOrIncomplete(envs_.env, member_.data_dir, kMadeInDataDir)
             : NewDataDir::CheckNew(envs_.env, member_.data_dir);
     if (!usable.ok()) return usable;
   }

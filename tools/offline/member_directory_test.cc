@@ -221,7 +221,7 @@ TEST_CASE("a server refuses a directory whose store is not finished") {
   CHECK(crashes > 5);
 }
 
-TEST_CASE("where data and log are apart, neither is taken for unfinished without the other") {
+TEST_CASE("where data and log are apart, neither is taken for incomplete without the other") {
   TestDirectory directory;
   tree::Server server;
   FillTree(kTestZxid, &server);

@@ -58,11 +58,10 @@ class Examiner {
   }
 
   MemberExamination Run() {
-    if (env_.Exists(In(consensus::kUnfinishedName))) {
-      Problem(In(consensus::kUnfinishedName), std::nullopt,
-              "the directory is not whole: what was to fill it, like `quorate restore` or `quorate "
-              "import`, was interrupted",
-              "run that again: it begins anew");
+    if (env_.Exists(In(consensus::kIncompleteName))) {
+      Problem(In(consensus::kIncompleteName), std::nullopt,
+              "the directory is incomplete: `quorate restore` or `quorate import` was interrupted",
+              "run the same command again: it begins from the start");
       return std::move(result_);
     }
     ExamineIdentity();

@@ -68,11 +68,11 @@ class Rebuilder {
   absl::Status Run() {
     auto lock = MemberLock::Take(paths_, &env_);
     if (!lock.ok()) return lock.status();
-    if (env_.Exists(paths_.In(consensus::kUnfinishedName))) {
+    if (env_.Exists(paths_.In(consensus::kIncompleteName))) {
       return absl::FailedPreconditionError(
           absl::StrCat(paths_.log_dir,
-                       ": is not whole: `quorate restore` or `quorate import` was interrupted. "
-                       "Run that again: it begins anew"));
+                       ": is incomplete: `quorate restore` or `quorate import` was interrupted. "
+                       "Run the same command again: it begins from the start"));
     }
     Plan();
     if (moves_.empty()) {

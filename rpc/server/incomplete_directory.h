@@ -1,6 +1,6 @@
 // Whether a member's two directories are whole, where its log has one of its own.
 //
-// What makes them (`quorate restore`, `quorate import`) marks both as unfinished
+// What makes them (`quorate restore`, `quorate import`) marks both as incomplete
 // (consensus/log/new_data_dir.h), and takes the mark away from the log's first. So a data directory
 // that is still marked is whole if, and only if, the log directory beside it is the one that was
 // made with it: then the log is of the same cluster as the checkpoint. With any other, or a new

@@ -1,4 +1,4 @@
-#include "rpc/server/unfinished.h"
+#include "rpc/server/incomplete_directory.h"
 
 #include "absl/strings/str_cat.h"
 #include "consensus/log/identity.h"
@@ -37,10 +37,9 @@ absl::Status CheckWhole(consensus::Env* env, const std::string& log_dir,
   if (together.ok()) return together;
   return absl::FailedPreconditionError(absl::StrCat(
       data_dir,
-      ": is not whole (it holds unfinished): what was to fill it, like `quorate restore` or "
-      "`quorate "
-      "import`, was interrupted. Run that again: it begins anew. If it was given another log "
-      "directory than ",
+      ": is incomplete (it holds the file unfinished): `quorate restore` or `quorate import` was "
+      "interrupted. Run the same command again: it begins from the start. If it was given another "
+      "log directory than ",
       log_dir, ", set dataLogDir to that one. What was found: ", together.message()));
 }
 

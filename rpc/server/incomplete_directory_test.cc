@@ -1,4 +1,4 @@
-#include "rpc/server/unfinished.h"
+#include "rpc/server/incomplete_directory.h"
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
