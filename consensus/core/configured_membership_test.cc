@@ -37,7 +37,7 @@ void AskTheOther(Server* server, const Membership& other) {
   server->Receive(3, term, VoteResponse{true, true, other}, /*voting=*/false, kNoDirectoryEpoch);
 }
 
-TEST_CASE("nobody founds a cluster with a member that was started with other members") {
+TEST_CASE("nobody bootstraps a cluster with a member that was started with other members") {
   Server server({Ids({1, 2, 3}), {}, {}, {}}, MemberState::kNew);
   const Membership own = server.raft().membership();
   const bool other_voters = GENERATE(true, false);

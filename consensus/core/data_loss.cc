@@ -7,7 +7,8 @@
 //   state           votes                counts, campaigns  becomes
 //   new (new        only for a           no                 normal: by its vote for such a
 //   directory)      candidate that                          candidate, or as the only voter
-//                   founds a cluster                        recovering: on any sign of a cluster
+//                   bootstraps                              recovering: on any sign of a cluster
+//                   a cluster
 //   recovering      no                   no                 normal: by the four steps below
 //   normal          yes                  yes                new: if its directory is lost
 //   normal, told    if the candidate     counts only        normal: it has again what it had
@@ -19,24 +20,24 @@
 //     asks each of them until it has (TickAnnouncements). After that the voters drop the messages
 //     of the lost directory, and its server ends.
 //   - Nobody loses its directory and starts with a new one within the time of one pre-vote, while a
-//     cluster is being founded.
+//     cluster is being bootstrapped.
 //   - When a majority of the directories is lost at once, one that is left has an entry, or its vote
-//     says who founded the cluster. One that never got an entry and voted for itself last, in an
-//     election before that, cannot tell that the cluster was founded without it.
+//     says who bootstrapped the cluster. One that never got an entry and voted for itself last, in
+//     an election before that, cannot tell that the cluster was bootstrapped without it.
 //   - The end of a log is lost by fewer members than it takes to commit, counting those whose
 //     leader died before it could tell them, and those that were restarted since: they do not know.
 //   - A hard state is not lost alone: its file is written twice, and checked.
 //
-// Founding. A new member says in a pre-vote that its log is empty, but votes only for a founding
+// Bootstrap. A new member says in a pre-vote that its log is empty, but votes only for a bootstrap
 // candidate: one to whom all voters, each of them, said that their logs are empty. So a cluster is
-// founded when all its voters are there; and a member that lost its disk cannot help to found
-// another one over the data of the first, whoever else is new or has not heard of it yet. All of
-// them must have been started with the same membership, too, which they tell with the pre-vote:
-// else two sets of voters could each found a cluster with a member that is in both. With the vote a
-// member is in the normal state.
-// A cluster that was founded is not founded again by those that are left when most disks are lost,
-// for one of them knows of it: the founder, since the first entry is on its disk before it sends it
-// to anybody; or one that voted for the founder, and finds it new (FounderIsNew).
+// bootstrapped when all its voters are there; and a member that lost its disk cannot help to
+// bootstrap another one over the data of the first, whoever else is new or has not heard of it yet.
+// All of them must have been started with the same membership, too, which they tell with the
+// pre-vote: else two sets of voters could each bootstrap a cluster with a member that is in both.
+// With the vote a member is in the normal state. A cluster that was bootstrapped is not
+// bootstrapped again by those that are left when most disks are lost, for one of them knows of it:
+// the bootstrap leader, since the first entry is on its disk before it sends it to anybody; or one
+// that voted for the bootstrap leader, and finds it new (BootstrapLeaderIsNew).
 //
 // Recovery. On any sign that there is a cluster a new member is recovering. It says `voting =
 // false`, and then nobody counts it: for commit, reads, check-quorum or as a successor; and it does
@@ -316,8 +317,8 @@ bool Raft::Impl::AdmitOtherDirectoryEpoch(const Message& message, const Peer& pe
     Send(message.from, DirectoryEpochResponse{kNoDirectoryEpoch, peer.directory_epoch});
     return false;
   }
-  // It may take part in founding a cluster. Nothing else that it says is of use before it has
-  // chosen a directory epoch.
+  // It may take part in the bootstrap of a cluster. Nothing else that it says is of use before it
+  // has chosen a directory epoch.
   return std::holds_alternative<VoteRequest>(message.body) ||
          std::holds_alternative<VoteResponse>(message.body);
 }

@@ -77,11 +77,11 @@ void Raft::Impl::StartPreVote(bool leadership_transfer) {
   CountVote(options_.self, true, member_state_ == MemberState::kNormal);
 }
 
-void Raft::Impl::Campaign(bool leadership_transfer, bool founding) {
+void Raft::Impl::Campaign(bool leadership_transfer, bool bootstrap) {
   ASSERT(MayCampaign());
   ASSERT(role() != Role::kLeader);
-  ASSERT(member_state_ == MemberState::kNormal || founding);
-  ASSERT(!founding || last_index() == Index{0});
+  ASSERT(member_state_ == MemberState::kNormal || bootstrap);
+  ASSERT(!bootstrap || last_index() == Index{0});
   SetTerm(term_ + 1);
   SetLeader(kNoMember);
   vote_ = options_.self;
@@ -90,8 +90,8 @@ void Raft::Impl::Campaign(bool leadership_transfer, bool founding) {
   ResetElectionTimer();
   // The vote for itself counts, here and in the eyes of others, once it cannot be forgotten.
   for (MemberId voter : OtherVoters()) {
-    SendAfterPersist(
-        voter, VoteRequest{false, leadership_transfer, last_index(), terms_.last_term(), founding});
+    SendAfterPersist(voter, VoteRequest{false, leadership_transfer, last_index(),
+                                        terms_.last_term(), bootstrap});
   }
 }
 
@@ -122,12 +122,12 @@ void Raft::Impl::CountVote(MemberId voter, bool granted, bool reliable) {
         BecomeFollower(term_, kNoMember);
       } else if (member_state_ == MemberState::kNormal || votes.unanimous()) {
         // It needs the votes of new members.
-        const bool founding = last_index() == Index{0} &&
-                              (member_state_ != MemberState::kNormal || !votes.has_quorum());
-        if (founding && FounderIsNew()) {
+        const bool bootstrap = last_index() == Index{0} &&
+                               (member_state_ != MemberState::kNormal || !votes.has_quorum());
+        if (bootstrap && BootstrapLeaderIsNew()) {
           BecomeFollower(term_, kNoMember);
         } else {
-          Campaign(pre_candidate->leadership_transfer, founding);
+          Campaign(pre_candidate->leadership_transfer, bootstrap);
         }
       }
       return;
@@ -284,8 +284,8 @@ void Raft::Impl::HandleVoteRequest(const Message& message, const VoteRequest& re
       !SeededBug("no pre-vote")) {
     return;
   }
-  const bool founds = request.founding || (request.last_index == Index{0} && !message.voting);
-  if (founds && FounderIsNew()) {
+  const bool bootstraps = request.bootstrap || (request.last_index == Index{0} && !message.voting);
+  if (bootstraps && BootstrapLeaderIsNew()) {
     // In the candidate's term this member would not know any more for whom it has voted.
     Send(from, VoteResponse{request.pre_vote, false});
     return;
@@ -295,7 +295,7 @@ void Raft::Impl::HandleVoteRequest(const Message& message, const VoteRequest& re
                           SeededBug("votes for a shorter log");
   const bool may_vote =
       member_state_ == MemberState::kNormal ||
-      (member_state_ == MemberState::kNew && (request.pre_vote || request.founding));
+      (member_state_ == MemberState::kNew && (request.pre_vote || request.bootstrap));
   // In the current term it can only have the one vote; a pre-vote asks about a later term.
   const bool vote_is_free =
       term > term_ ||
@@ -315,11 +315,11 @@ void Raft::Impl::HandleVoteRequest(const Message& message, const VoteRequest& re
   }
 }
 
-bool Raft::Impl::FounderIsNew() const {
+bool Raft::Impl::BootstrapLeaderIsNew() const {
   if (last_index() > Index{0} || member_state_ != MemberState::kNormal) return false;
   if (vote_ == options_.self || !membership().IsVoter(vote_)) return false;
-  const auto founder = peers_.find(vote_);
-  return founder == peers_.end() || !founder->second.voting;
+  const auto bootstrap_leader = peers_.find(vote_);
+  return bootstrap_leader == peers_.end() || !bootstrap_leader->second.voting;
 }
 
 void Raft::Impl::GrantVote(MemberId candidate) {
@@ -330,7 +330,7 @@ void Raft::Impl::GrantVote(MemberId candidate) {
     vote_ = candidate;
     durability_.HardStateChanged();
   }
-  // It takes part in founding the cluster: what it promises from now on counts.
+  // It takes part in the bootstrap of the cluster: what it promises from now on counts.
   if (member_state_ == MemberState::kNew) SetMemberState(MemberState::kNormal);
   const VoteResponse response{false, true};
   if (durability_.IsHardStateDue()) {

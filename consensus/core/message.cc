@@ -40,7 +40,8 @@ constexpr size_t kEntryHeaderBytes = 8 + 8 + 1 + 4;
 struct BodyText {
   std::string operator()(const VoteRequest& body) const {
     return std::string(body.pre_vote ? " PreVoteRequest" : " VoteRequest") +
-           (body.leadership_transfer ? " (transfer)" : "") + (body.founding ? " (founding)" : "") +
+           (body.leadership_transfer ? " (transfer)" : "") +
+           (body.bootstrap ? " (bootstrap)" : "") +
            " last=" + DescribePosition(body.last_index, body.last_term);
   }
   std::string operator()(const VoteResponse& body) const {
@@ -119,7 +120,7 @@ struct BodyWriter {
     Bool(body.leadership_transfer);
     out.Int(body.last_index.value());
     out.Int(body.last_term.value());
-    Bool(body.founding);
+    Bool(body.bootstrap);
   }
   void operator()(const VoteResponse& body) const {
     Bool(body.pre_vote);
@@ -202,7 +203,7 @@ class BodyReader {
     body->leadership_transfer = Bool();
     Read(&body->last_index);
     Read(&body->last_term);
-    body->founding = Bool();
+    body->bootstrap = Bool();
   }
   void Read(VoteResponse* body) {
     body->pre_vote = Bool();

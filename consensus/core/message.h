@@ -23,7 +23,7 @@ struct VoteRequest {
   Index last_index;
   Term last_term;
   // All voters said that their logs are empty: also new members may vote (data_loss.cc).
-  bool founding = false;
+  bool bootstrap = false;
   friend bool operator==(const VoteRequest&, const VoteRequest&) = default;
 };
 

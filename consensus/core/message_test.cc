@@ -171,7 +171,7 @@ TEST_CASE("a message is described on one line") {
   const std::vector<std::string> expected = {
       "1->2 term=7 PreVoteRequest last=3@2",
       "1->2 term=7 VoteRequest (transfer) last=3@2",
-      "1->2 term=7 VoteRequest (founding) last=0@0",
+      "1->2 term=7 VoteRequest (bootstrap) last=0@0",
       "1->2 term=7 PreVoteResponse rejected",
       "1->2 term=7 VoteResponse granted",
       "1->2 term=7 PreVoteResponse granted configured voters=[1 4] learners=[2]",

@@ -273,22 +273,23 @@ TEST_CASE("a version is raised once every member understands it") {
 
 // --- Member state --------------------------------------------------------------------------------
 
-TEST_CASE("a new member votes only for a founding candidate") {
+TEST_CASE("a new member votes only for a bootstrap candidate") {
   Server server({Ids({1, 2, 3}), {}, {}, {}}, MemberState::kNew);
   server.Receive(2, 1, VoteRequest{});
   auto votes = server.TakeBodies<VoteResponse>();
   REQUIRE(votes.size() == 1);
   CHECK_FALSE(votes[0].second.granted);
   CHECK(server.raft().member_state() == MemberState::kNew);
-  server.Receive(2, 2, VoteRequest{false, false, {}, {}, /*founding=*/true});
+  server.Receive(2, 2, VoteRequest{false, false, {}, {}, /*bootstrap=*/true});
   votes = server.TakeBodies<VoteResponse>();
   REQUIRE(votes.size() == 1);
   CHECK(votes[0].second.granted);
   CHECK(server.member().disk().hard_state.member_state == MemberState::kNormal);
 }
 
-TEST_CASE("a member that voted for a founder that is new again helps to found nothing") {
-  // Who asks, and whether it is a founding candidate or a pre-vote of a new member.
+TEST_CASE(
+    "a member that voted for a bootstrap leader that is new again helps to bootstrap nothing") {
+  // Who asks, and whether it is a bootstrap candidate or a pre-vote of a new member.
   for (const uint32_t candidate : {2u, 3u}) {
     for (const bool pre_vote : {false, true}) {
       CAPTURE(candidate, pre_vote);
@@ -304,17 +305,17 @@ TEST_CASE("a member that voted for a founder that is new again helps to found no
       voted_for_2.hard_state.vote = MemberId{2};
       const Membership three{Ids({1, 2, 3}), {}, {}, {}};
       Server server(Options(three), voted_for_2);
-      // Nothing was heard of the founder yet, unless it asks itself.
+      // Nothing was heard of the bootstrap leader yet, unless it asks itself.
       CHECK(granted(&server, 2) == (candidate == 2 && !pre_vote));
       server.Receive(2, 1, VoteResponse{true, false}, /*voting=*/false);
       server.Take();
       if (!(candidate == 2 && !pre_vote)) CHECK_FALSE(granted(&server, 3));
-      // Its directory is there: it founded nothing, or it would have the entry.
+      // Its directory is there: it bootstrapped nothing, or it would have the entry.
       Server other(Options(three), voted_for_2);
       other.Receive(2, 1, VoteResponse{true, false}, /*voting=*/true);
       other.Take();
       CHECK(granted(&other, 2) == !(candidate == 2 && pre_vote));
-      // One that has the cluster's log is voted for, whatever became of the founder.
+      // One that has the cluster's log is voted for, whatever became of the bootstrap leader.
       Server third(Options(three), voted_for_2);
       third.Receive(3, 2, VoteRequest{false, false, Index{1}, Term{1}});
       const auto votes = third.TakeBodies<VoteResponse>();
@@ -324,7 +325,7 @@ TEST_CASE("a member that voted for a founder that is new again helps to found no
   }
 }
 
-TEST_CASE("a candidate that voted for a founder that is new again founds nothing") {
+TEST_CASE("a candidate that voted for a bootstrap leader that is new again bootstraps nothing") {
   for (const bool is_new : {true, false}) {
     CAPTURE(is_new);
     TestMember::Disk disk = DiskOf(MemberState::kNormal);
@@ -340,7 +341,7 @@ TEST_CASE("a candidate that voted for a founder that is new again founds nothing
   }
 }
 
-TEST_CASE("a founder's entry is on its disk before it sends it") {
+TEST_CASE("a bootstrap leader's entry is on its disk before it sends it") {
   FixedRandom random(0);
   TestMember member(Options({Ids({1, 2, 3}), {}, {}, {}}), DiskOf(MemberState::kNormal), &random);
   Raft& raft = member.raft();

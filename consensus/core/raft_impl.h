@@ -257,7 +257,7 @@ class Raft::Impl {
   std::pair<Term, Index> LastPosition() const;
   std::vector<MemberId> OtherVoters() const;
   void StartPreVote(bool leadership_transfer);
-  void Campaign(bool leadership_transfer, bool founding);
+  void Campaign(bool leadership_transfer, bool bootstrap);
   void CountVote(MemberId voter, bool granted, bool reliable = true);
   void OwnVoteDurable(PersistId id);
   void BecomeLeader();
@@ -270,9 +270,10 @@ class Raft::Impl {
   void LeaveLeadership(LeaderRole* leader);
   bool DiskStalls() const;
   void HandleVoteRequest(const Message& message, const VoteRequest& request);
-  // Whether this member has voted for one that founds the cluster, has got nothing of it, and that
-  // one, as far as is known, has forgotten it: its directory is lost, and the cluster may be there.
-  bool FounderIsNew() const;
+  // Whether this member has voted for one that bootstraps the cluster, has got nothing of it, and
+  // that one, as far as is known, has forgotten it: its directory is lost, and the cluster may be
+  // there.
+  bool BootstrapLeaderIsNew() const;
   void GrantVote(MemberId candidate);
   void HandlePreVoteGranted(const Message& message, const VoteResponse& response);
   // Whether no entry says who takes part, as far as this member knows, only the configuration. A
@@ -304,8 +305,8 @@ class Raft::Impl {
   // What of the log may be acknowledged in this term: none of it before the term is durable, too.
   Index DurableInTerm() const;
   Sending NextSending(const Progress& progress) const;
-  // The last entry that others may have. The first entry of a cluster is on its founder's disk
-  // before anybody else has it: data_loss.cc.
+  // The last entry that others may have. The first entry of a cluster is on its bootstrap leader's
+  // disk before anybody else has it: data_loss.cc.
   Index LastToSend() const;
   void SendAppends(Progress* progress, Output* output);
   void SendAppend(Progress* progress, std::vector<Entry> entries);

@@ -76,12 +76,12 @@ std::string Raft::Impl::HoldingBack(const LeaderRole& leader, uint32_t version) 
     if (understood < version) members += (members.empty() ? "" : ", ") + Describe(member);
   };
   if (membership().Contains(options_.self)) check(options_.self, options_.version);
-  // Who has just founded the cluster has heard from all its voters: the version is in force before
-  // the first command.
-  const bool founds = leader.first_index == Index{1};
+  // Who has just bootstrapped the cluster has heard from all its voters: the version is in force
+  // before the first command.
+  const bool bootstraps = leader.first_index == Index{1};
   for (const Progress& progress : leader.followers) {
     if (progress.leaving()) continue;
-    const uint32_t heard = founds ? version_of(progress.member()) : 0;
+    const uint32_t heard = bootstraps ? version_of(progress.member()) : 0;
     check(progress.member(), std::max(progress.version(), heard));
   }
   return members;

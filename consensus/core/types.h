@@ -68,12 +68,12 @@ struct Entry {
 // one. A directory that is not in the state kNormal has none yet, and its messages carry
 // kNoDirectoryEpoch.
 inline constexpr uint64_t kNoDirectoryEpoch = 0;
-// Of a directory with which its cluster was founded.
+// Of a directory with which its cluster was bootstrapped.
 inline constexpr uint64_t kFirstDirectoryEpoch = 1;
 
 // Whether a member's vote and its acknowledgements can be relied on (data_loss.cc).
 enum class MemberState : uint8_t {
-  kNew = 0,  // a new directory, which has seen nothing: it may take part in founding a cluster
+  kNew = 0,         // a new directory, which has seen nothing: it may take part in a bootstrap
   kRecovering = 1,  // a new directory in a cluster that exists: perhaps a lost disk
   kNormal = 2,
 };

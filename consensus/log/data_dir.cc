@@ -141,7 +141,7 @@ class DataDir::Impl {
       return absl::FailedPreconditionError(absl::StrCat(
           path_, ": this member has voted for server ", vote.value(),
           ", which is none of the voters that the configuration names (", MembersText(configured),
-          "): restore the server lines that the cluster was founded with"));
+          "): restore the server lines that the cluster was bootstrapped with"));
     }
     const absl::Status written = WriteMembershipFile(&env_, path_, configured);
     // One that was there before starts on a full disk, too: the next start writes it.

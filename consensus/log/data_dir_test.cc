@@ -117,8 +117,8 @@ absl::StatusOr<Membership> Settle(Env* env, const Membership& configured, bool i
 
 TEST_CASE("the membership with which a member was started is kept from its first vote on") {
   FaultEnv env;
-  const Membership founding = Members({1, 2, 3}, {4});
-  CHECK(Require(Settle(&env, founding)) == founding);
+  const Membership bootstrap = Members({1, 2, 3}, {4});
+  CHECK(Require(Settle(&env, bootstrap)) == bootstrap);
   env.Crash(0);
   for (const Membership& other : {Members({1, 2}, {4}), Members({1, 2, 3}), Members({1, 2, 3, 4}),
                                   Members({2, 3, 4}, {1}), Members({2})}) {
@@ -130,7 +130,7 @@ TEST_CASE("the membership with which a member was started is kept from its first
                                                    Contains("Restore those lines"));
   }
   // Servers may move.
-  Membership moved = founding;
+  Membership moved = bootstrap;
   moved.addresses[MemberId{1}] = "elsewhere:2888";
   CHECK(Settle(&env, moved).ok());
 }

@@ -77,7 +77,7 @@ struct ReplicaOptions {
 };
 
 // What a server of this configuration runs with. `cluster_id_if_new` (consensus::kClusterIdBytes)
-// is the id of the cluster that it founds if it leads an empty one.
+// is the id of the cluster that it bootstraps if it leads an empty one.
 ReplicaOptions MakeReplicaOptions(const Config& config, std::string cluster_id_if_new);
 
 // What only the process around a replica can do.

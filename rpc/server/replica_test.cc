@@ -824,7 +824,7 @@ TEST_CASE("who takes part is not changed by editing the configuration between tw
   CHECK(reader.Call(OpCode::kGetData, zk::PathAndWatch("/n", false)).error == ErrorCode::kOk);
 }
 
-TEST_CASE("members whose configurations differ do not found a cluster, and say so") {
+TEST_CASE("members whose configurations differ do not bootstrap a cluster, and say so") {
   Cluster cluster(5, 4, consensus::kVersionNewest, /*start=*/false);
   for (uint32_t id : {1, 2, 3}) cluster.member(id).SetServers({1, 2, 3});
   for (uint32_t id : {4, 5}) cluster.member(id).SetServers({3, 4, 5});

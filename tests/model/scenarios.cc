@@ -200,8 +200,9 @@ Scenario ChangeCutOff() {
   return s;
 }
 
-Scenario Founding() {
-  Scenario s = Three("founding", "of empty directories one cluster is founded, and no second one");
+Scenario Bootstrap() {
+  Scenario s =
+      Three("bootstrap", "of empty directories one cluster is bootstrapped, and no second one");
   s.logs.assign(3, {});
   s.hard_states.assign(3, HardState{Term{0}, kNoMember, Index{0}, MemberState::kNew});
   s.prevotes_are_instant = false;
@@ -220,7 +221,7 @@ std::vector<Scenario> AllScenarios() {
           LostDisk(),    LostDiskComesBack(),
           Forgetful(),   ForgetfulWithOldSuffix(),
           Change(),      ChangeCutOff(),
-          Founding()};
+          Bootstrap()};
 }
 
 }  // namespace quorate::model

@@ -19,7 +19,7 @@ constexpr int64_t kRecoveryUs = 120'000'000;
 // a member may just have come back.
 constexpr int kLeaderStaysElections = 20;
 constexpr uint64_t kElectionsWhenCalmMax = 3;
-// How long it is watched that nothing is founded, with and without those who have their disks.
+// How long it is watched that nothing is bootstrapped, with and without those who have their disks.
 constexpr int64_t kLostMajorityUs = 5'000'000;
 // How long a member is away that is repaired then, and how old what it has may be.
 constexpr int64_t kAwayUs = 2'000'000;
@@ -70,7 +70,7 @@ void Cluster::Run() {
   nemesis_.Stop();
   simulation_.SetCalm();
   if (simulation_.options().disk.majority_is_lost && nemesis_.LoseMajority()) {
-    CheckNothingIsFounded();
+    CheckNothingIsBootstrapped();
     return;
   }
   if (simulation_.options().cluster.writes_during_repair) AwaitRepairUnderLoad();
@@ -171,7 +171,7 @@ void Cluster::CheckLeaderStays(const std::vector<size_t>& core) {
                    watch_us, Describe()));
 }
 
-void Cluster::CheckNothingIsFounded() {
+void Cluster::CheckNothingIsBootstrapped() {
   simulation_.trace().Count("cluster: most disks are lost");
   const size_t leaders = checker_.leaders();
   // First without those who have their disks, then with them.
@@ -181,7 +181,7 @@ void Cluster::CheckNothingIsFounded() {
   }
   simulation_.RunUntil(now_us() + kLostMajorityUs, [] { return false; });
   if (checker_.leaders() == leaders) return;
-  Fail("nothing is founded without a majority of the disks",
+  Fail("nothing is bootstrapped without a majority of the disks",
        fmt::format("{} leaders more\n{}", checker_.leaders() - leaders, Describe()));
 }
 

@@ -71,7 +71,7 @@ class Cluster : public SimEnvironment {
   // not repaired. REQUIRES: `core` agrees.
   void CheckLeaderStays(const std::vector<size_t>& core);
   // Most disks are lost: until the end of the run nobody leads.
-  void CheckNothingIsFounded();
+  void CheckNothingIsBootstrapped();
   // While clients write, everything is repaired, one member has a new disk, and all must catch up.
   void AwaitRepairUnderLoad();
   std::string Describe();

@@ -43,12 +43,12 @@ uint64_t ClusterChecker::HashOf(const consensus::Entry& entry) {
 void ClusterChecker::AddMachine(Machine* machine) {
   if (machines_.empty()) {
     const ClusterOptions& cluster = simulation_.options().cluster;
-    Membership founding;
+    Membership bootstrap;
     for (uint32_t i = 1; i <= cluster.voters + cluster.learners; ++i) {
-      (i <= cluster.voters ? founding.voters : founding.learners).emplace_back(i);
+      (i <= cluster.voters ? bootstrap.voters : bootstrap.learners).emplace_back(i);
     }
-    NoteMembership(founding);
-    memberships_.emplace(Index{0}, std::move(founding));
+    NoteMembership(bootstrap);
+    memberships_.emplace(Index{0}, std::move(bootstrap));
   }
   machines_.push_back(machine);
 }
@@ -328,10 +328,11 @@ void ClusterChecker::OnMembershipLoaded(size_t member, const Membership& members
   Membership loaded = membership;
   loaded.addresses.clear();
   if (std::find(known_.begin(), known_.end(), loaded) != known_.end()) return;
-  simulation_.Fail("who takes part is not changed by editing a file",
-                   fmt::format("server {} starts as a member of {}, which was never founded and "
-                               "no leader ever asked for",
-                               member + 1, ToString(loaded)));
+  simulation_.Fail(
+      "who takes part is not changed by editing a file",
+      fmt::format("server {} starts as a member of {}, which was never bootstrapped and "
+                  "no leader ever asked for",
+                  member + 1, ToString(loaded)));
 }
 
 const Membership& ClusterChecker::MembershipAt(Index index) const {

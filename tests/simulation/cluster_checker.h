@@ -169,11 +169,12 @@ class ClusterChecker : public MessageObserver {
   std::map<consensus::Index, consensus::Membership> decided_under_;
   std::map<size_t, consensus::Index> acknowledged_;  // by member, the highest
   std::vector<Awaited> awaited_;
-  // The committed memberships, by the index of their entries; the one at 0 is that of the founding.
+  // The committed memberships, by the index of their entries; the one at 0 is that of the
+  // bootstrap.
   std::map<consensus::Index, consensus::Membership> memberships_;
   // By member: the membership that it went by after its last step; nothing before its first.
   std::map<size_t, consensus::Membership> in_force_;
-  // All that any member ever went by: what was founded, and what a leader appended.
+  // All that any member ever went by: what was bootstrapped, and what a leader appended.
   std::vector<consensus::Membership> known_;
   std::map<size_t, DurableDisk> durable_disks_;  // the newest of each member
 };

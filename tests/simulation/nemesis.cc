@@ -287,7 +287,7 @@ void Nemesis::StartDiskFaults(size_t member) {
 
 bool Nemesis::MayHarmDisk(size_t member) const {
   if (machines_[member]->starts() == 0) return false;
-  // Whose server lines name nobody else founds a cluster when its directory is empty.
+  // Whose server lines name nobody else bootstraps a cluster when its directory is empty.
   if (options_.cluster.voters == 1 && member == 0) return false;
   const auto is_whole = [&](consensus::MemberId voter) {
     return voter.value() - 1 != member && machines_[voter.value() - 1]->counts();

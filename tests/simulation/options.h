@@ -51,7 +51,7 @@ struct DiskOptions {
   double lie_rate = 0;              // syncs of the log do nothing for a while, and power fails then
   double disk_loss_chance = 0;      // at a restart: the disk is new
   bool has_rocksdb = false;         // checkpoints are in RocksDB, as a server's, and not in a file
-  bool majority_is_lost = false;    // at the end most disks are new: nothing may be founded
+  bool majority_is_lost = false;    // at the end most disks are new: nothing may be bootstrapped
   int64_t new_disk_jump_ms = 0;     // while a disk is new, the wall clock is off by up to so much
 };
 
