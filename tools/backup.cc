@@ -121,8 +121,9 @@ absl::Status Download::Run() {
       ++failures_of_[source_];
       const bool goes_on =
           begin_.has_value() && !absl::IsNotFound(status) && failures_ <= kResumesMax;
-      progress_.Say(absl::StrCat(std::string(failed.message()),
-                                 goes_on ? "; going on where it broke off" : "; beginning anew"));
+      progress_.Say(
+          absl::StrCat(std::string(failed.message()), goes_on ? "; going on where it broke off"
+                                                              : "; starting from the beginning"));
       if (!goes_on) Forget();
     }
     const auto wait = kRetryAfterMin * (1 << std::min(failures_ - 1, 8));
@@ -330,20 +331,16 @@ void AddBackupCommand(CommandLine* command_line) {
                    "MiB a second at most (default: what the server allows)")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 20));
   command->footer(
-      "Every write that was acknowledged before this began is in the file. The members that "
-      "--server\n"
-      "names are tried in turn, a follower before the leader; until it is whole and was read "
-      "again, "
-      "the\nfile has the name FILE.partial. It holds everything, whatever the access control lists "
-      "say, and\npasswords of sessions: keep it where only administrators can read it.\n"
+      "Every write that was acknowledged before this began is in the file. The members that\n"
+      "--server names are tried in turn, a follower before the leader. Until the file is complete\n"
+      "and was read again, it has the name FILE.partial. It holds everything, whatever the access\n"
+      "control lists say, and the passwords of sessions: keep it where only administrators can\n"
+      "read it.\n"
       "\n"
-      "While it runs, it goes on where it was when a connection breaks, and begins anew with "
-      "another\n"
-      "member when one dies. When the command itself has died, run it again: it begins anew, in "
-      "the\n"
-      "place of FILE.partial. To go on with that would be to break the first sentence: what was\n"
-      "written since the old run began would not be in the file. And no member has the rest of it\n"
-      "for long: what it reads from goes some minutes after the connection is lost.");
+      "When a connection breaks, the backup goes on where it was; when a member dies, it starts\n"
+      "from the beginning with another one. When the command itself has died, run it again: it\n"
+      "starts from the beginning, in the place of FILE.partial, because the file has to hold what\n"
+      "was written since the old run began.");
 }
 
 }  // namespace quorate::tools

@@ -304,7 +304,7 @@ absl::StatusOr<bool> BackupSender::FindCheckpoint(Stream* stream) {
     return v1::ToStatus(
         v1::NO_BACKUP,
         absl::StrCat("this member does not have the backup of zxid 0x",
-                     absl::Hex(stream->resume_zxid.value()), " any more; it has to begin anew"));
+                     absl::Hex(stream->resume_zxid.value()), " any more; start the backup again"));
   }
   if (absl::Status s = stream->checkpoint->records->SeekBehind(stream->resume_key); !s.ok())
     return s;

@@ -101,7 +101,7 @@ std::string_view TextOf(ErrorCode code) {
     case ALREADY_ACKNOWLEDGED:
       return "the answer was acknowledged, and is not kept any more";
     case EVENTS_LOST:
-      return "events since that zxid are not kept any more; read anew, and watch from there";
+      return "events since that zxid are not kept any more; read again, and watch from there";
     case TOO_MANY_STREAMS:
       return "this member has as many streams as it may; try another one, or later";
     case TOO_SLOW:
@@ -112,7 +112,7 @@ std::string_view TextOf(ErrorCode code) {
     case CANNOT_TRANSFER:
       return "leadership cannot be handed over";
     case NO_BACKUP:
-      return "this member does not have that backup any more; begin anew";
+      return "this member does not have that backup any more; start the backup again";
     default:
       return "a mistake of the server";
   }

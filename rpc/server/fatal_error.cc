@@ -41,8 +41,9 @@ constexpr Advice kAdvice[] = {
      "raise the limit of open files (ulimit -n, or LimitNOFILE= in the systemd unit)"},
     {ENFILE, "fs.file-max",
      "the whole machine has too many open files: close some, or raise fs.file-max (sysctl)"},
-    {ENOSPC, "ake room", "make room on that disk, and start the server again"},
-    {EDQUOT, "ake room", "make room within the quota of that disk, and start the server again"},
+    {ENOSPC, "ree some space", "free some space on that disk, and start the server again"},
+    {EDQUOT, "ree some space",
+     "free some space within the quota of that disk, and start the server again"},
     {EROFS, "writable",
      "make that file system writable; Linux mounts it read-only after an error of the disk, which "
      "the kernel's log (dmesg) tells of"},

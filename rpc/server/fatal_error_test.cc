@@ -64,7 +64,7 @@ TEST_CASE("a port that may not be used is told apart from a file") {
 
 TEST_CASE("a message that has advice for its reason, or no reason of the system, stays as it is") {
   for (const std::string message :
-       {"/d: No space left on device. The disk is full. Make room on the disks of /d",
+       {"/d: No space left on device. The disk is full. Free some space on the disks of /d",
         "zoo.cfg:2: clinetPort: not a key that this server knows"}) {
     CHECK(WithAdvice(message) == message);
   }

@@ -70,9 +70,9 @@ TEST_CASE("a data directory that is still marked is whole beside its own log onl
   CHECK(check(directories.log()).ok());
   const absl::Status beside_nothing = check(directories.other_log());
   CHECK(absl::IsFailedPrecondition(beside_nothing));
-  CHECK_THAT(std::string(beside_nothing.message()), Catch::Contains(directories.data()) &&
-                                                        Catch::Contains(directories.other_log()) &&
-                                                        Catch::Contains("Run that again"));
+  CHECK_THAT(std::string(beside_nothing.message()),
+             Catch::Contains(directories.data()) && Catch::Contains(directories.other_log()) &&
+                 Catch::Contains("Run the same command again"));
   CHECK_FALSE(std::filesystem::exists(directories.other_log()));
   directories.MakeLog(directories.other_log(), 'd');
   CHECK(absl::IsFailedPrecondition(check(directories.other_log())));

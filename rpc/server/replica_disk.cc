@@ -35,12 +35,13 @@ void Replica::OnDiskSpace(DiskRoom room) {
   disk_low_.store(low, std::memory_order_relaxed);
   if (low) {
     spdlog::warn(
-        "the disk of {} is almost full: {} MiB are free, less than diskReserveMb ({}). Make room; "
+        "the disk of {} is almost full: {} MiB are free, less than diskReserveMb ({}). Free some "
+        "space; "
         "until then this server does not lead if another one can, and if that goes for a majority, "
         "writes that add data are refused",
         path, free_bytes / kMiB, reserve / kMiB);
   } else {
-    spdlog::info("the disk of {} has room again: {} MiB are free", path, free_bytes / kMiB);
+    spdlog::info("the disk of {} has enough free space again: {} MiB", path, free_bytes / kMiB);
   }
 }
 
@@ -98,7 +99,7 @@ void Replica::OnLogFull(const absl::Status& why) {
         WithAdvice(std::string(why.message())));
   } else {
     spdlog::error(
-        "the disk is full, and the log cannot go on: {}. Make room; nothing is lost, and the "
+        "the disk is full, and the log cannot go on: {}. Free some space; nothing is lost, and the "
         "server goes on by itself",
         std::string(why.message()));
   }
@@ -132,12 +133,11 @@ void Replica::GuardLog() {
   const bool used = log.ballast_used();
   if (std::exchange(log_ballast_used_, used) == used) return;
   if (!used) {
-    spdlog::info("there is room for a file of the log again");
+    spdlog::info("there is free space for a file of the log again");
   } else {
     spdlog::error(
         "the disk of {} is full, and the log goes on in the ballast file that was kept for that. "
-        "Make "
-        "room on the disk, or delete nodes",
+        "Free some space on the disk, or delete znodes",
         options_.data_dir);
   }
 }
@@ -161,7 +161,8 @@ void Replica::GuardDisk() {
   const bool refuses = disk_guard_.refuses_data();
   if (refuses == refuses_data_.exchange(refuses, std::memory_order_relaxed)) return;
   if (refuses) {
-    spdlog::warn("writes that add data are refused: too few servers have room on their disks");
+    spdlog::warn(
+        "writes that add data are refused: too few servers have enough free space on their disks");
   } else {
     spdlog::info("writes that add data are taken again");
   }

@@ -70,8 +70,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(Config config, FrontendFa
   // A server that was there before needs none, but for a log that has to begin anew.
   return absl::ResourceExhaustedError(absl::StrCat(server.status().message(),
                                                    ". The disk is full, and this step of the start "
-                                                   "cannot do without room; nothing is lost. Make "
-                                                   "room on the disks of ",
+                                                   "needs free space; nothing is lost. Free some "
+                                                   "space on the disks of ",
                                                    absl::StrJoin(dirs, " and "),
                                                    ", and start the server again"));
 }
@@ -106,8 +106,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Open(Config config, FrontendFact
   const tree::RocksRecordStore& opened_store = **store;
   if (opened_store.waits_for_room()) {
     spdlog::error(
-        "the disk of {} is full: the server starts, but its checkpoints wait for room. Make room; "
-        "nothing is lost, and it goes on by itself",
+        "the disk of {} is full: the server starts, but its checkpoints wait for free space. Free "
+        "some space; nothing is lost, and it goes on by itself",
         options.checkpoint_dir);
   }
   auto incarnation = NextIncarnation(env.get(), config.log_dir, now_ms);

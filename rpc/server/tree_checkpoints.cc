@@ -165,7 +165,7 @@ absl::Status TreeCheckpoints::GiveBallastUp() {
   if (given_up.value_or(false))
     spdlog::warn(
         "the ballast file of the checkpoints is given up for that, and made again when there is "
-        "room");
+        "free space");
   return given_up.status();
 }
 

@@ -57,7 +57,7 @@ std::string TextWithoutLeader(const WaitFacts& facts) {
   }
   return absl::StrCat(
       "a leader: enough voters for a majority are reached, and none of them is elected (servers "
-      "that were filled anew, or have lost entries, do not vote; their logs say so)",
+      "whose disk was lost, or that have lost entries, do not vote; their logs say so)",
       NotReached(others));
 }
 

@@ -430,7 +430,7 @@ void ConnectionLoop::HandleItem(Item& item) {
   };
   if (std::holds_alternative<TreeReplaced>(item)) {
     FinishAll(absl::AbortedError(
-        "this server was far behind and has skipped what its clients have to be told"));
+        "this server was far behind and has skipped events that its clients wait for"));
     return;
   }
   absl::Status status;

@@ -26,7 +26,7 @@ KILLED_SECONDS = 15
 UNKNOWN = "nobody knows how"
 # What a server says that wants to be started again when there is room: its disk is too full for it to start, as one
 # that has lost its data may find.
-ENDS_TO_START_AGAIN = "cannot do without room"
+ENDS_TO_START_AGAIN = "this step of the start needs free space"
 # Of logs that are cut and disks that are full there has to be something within minutes.
 SETTINGS = ["tickTime=500", "minSessionTimeout=1000"]
 QUORATE_SETTINGS = ["snapCount=3000", f"logSegmentBytes={MIB}"]

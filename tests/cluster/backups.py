@@ -221,7 +221,7 @@ def alone_a_backup_whose_connection_breaks_goes_on_and_one_whose_member_dies_beg
         assert process.returncode == 0, errors
         assert proxy.cuts == 1, f"the connection was cut {proxy.cuts} times"
         assert errors.count("going on where it broke off") == 1, errors
-        assert "beginning anew" not in errors, errors
+        assert "starting from the beginning" not in errors, errors
 
         path = os.path.join(cluster.parent, "replaced")
         leaders = [cluster.leader()]
@@ -241,7 +241,7 @@ def alone_a_backup_whose_connection_breaks_goes_on_and_one_whose_member_dies_beg
         assert victim, f"no member was killed:\n{errors}"
         assert victim in cluster.others(*leaders) or len(set(leaders)) > 1, "it was made by the leader"
         assert process.returncode == 0, errors
-        assert "beginning anew" in errors, errors
+        assert "starting from the beginning" in errors, errors
         source = json.loads(output)["server"]
         assert source != _grpc(cluster, victim)
         steps = _check_progress(lines, source)

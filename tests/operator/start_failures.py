@@ -55,7 +55,7 @@ ERRORS = {
 WAYS_OUT = {
     errno.EACCES: "as the user that owns its files|running as user|CAP_NET_BIND_SERVICE",
     errno.EROFS: "writable",
-    errno.EMFILE: "ulimit -n", errno.ENOSPC: "[Mm]ake room", errno.EIO: "dmesg", errno.ENOLCK: "lock",
+    errno.EMFILE: "ulimit -n", errno.ENOSPC: "[Ff]ree some space", errno.EIO: "dmesg", errno.ENOLCK: "lock",
     errno.EADDRINUSE: "ss -ltnp", errno.EAGAIN: "ulimit -u", errno.ENOMEM: "memory of",
 }
 # gRPC keeps the reason to itself: it aborts, or tells that it cannot listen.

@@ -250,7 +250,7 @@ def alone_a_server_without_room_refuses_data_and_serves_the_rest(server):
             connection.close()
         assert cluster.pids() == pids, "the server was not the same process all the time"
         log = cluster.log(1)
-        assert log.count("is almost full") == 1 and log.count("has room again") == 1
+        assert log.count("is almost full") == 1 and log.count("has enough free space again") == 1
         cluster.kill(1)
         cluster.command("start")
         _check_there(address, paths)

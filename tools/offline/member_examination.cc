@@ -299,7 +299,7 @@ class Examiner {
              absl::StrCat("does not have the entry of the checkpoint, ", meta.index.value(),
                           " of term ", meta.term.value(),
                           ", as after a crash while a snapshot was "
-                          "installed; the next start begins the log anew behind it"));
+                          "installed; the next start begins a new log behind it"));
     }
     const auto hard_state = NewestHardState(result_);
     if (hard_state && hard_state->state.member_state == consensus::MemberState::kNew) {

@@ -29,7 +29,7 @@ absl::Status ToStatus(const rocksdb::Status& status, std::string_view what) {
     return absl::DataLossError(absl::StrCat(message, ToAbsl(kRebuildAdvice)));
   }
   if (status.IsNoSpace()) {
-    return absl::ResourceExhaustedError(absl::StrCat(message, "; make room on the disk"));
+    return absl::ResourceExhaustedError(absl::StrCat(message, "; free some space on the disk"));
   }
   return absl::InternalError(message);
 }

@@ -120,7 +120,7 @@ void NativeFrontend::OnRecentEvents(std::span<const std::string> parts, tree::Zx
   if (restored.ok()) return;
   spdlog::warn(
       "watches of gRPC clients cannot go on from before the checkpoint: {}; their clients are told "
-      "that events are lost and read anew, nothing has to be done here",
+      "that events were lost, and read again; nothing has to be done here",
       std::string(restored.message()));
 }
 

@@ -203,7 +203,7 @@ absl::Status SessionStream::OnSessionAttached(tree::Zxid attach_zxid) {
 
 absl::Status SessionStream::OnTreeReplaced() {
   return ToStatus(v1::UNAVAILABLE,
-                  "this member was far behind and has skipped what its clients have to be told; "
+                  "this member was far behind and has skipped events that its clients wait for; "
                   "open the session again");
 }
 
