@@ -725,15 +725,21 @@ TEST_CASE("an answer from before a standstill does not show that the session liv
 TEST_CASE("a client that was suspended by a standstill hears that its session has ended") {
   using Type = SessionEvent::Type;
   constexpr int kSessionTimeoutMs = 3000, kStandsStillMs = kSessionTimeoutMs * 3 / 2;
-  ScriptedServer server({});
+  // The client may have stood still just before it sent a message: the answer to that would tell it
+  // of the end first.
+  std::atomic<bool> is_silent{false};
+  ScriptedServer server({.is_silent = [&] { return is_silent.load(); }});
   Collected<Type> events;
   ClientOptions options;
   options.session_timeout_ms = kSessionTimeoutMs;
   options.on_session_event = [&](const SessionEvent& event) { events.Add(event.type); };
   auto client = Connect(server.address(), options);
   REQUIRE(client->Sync().ok());
+  is_silent = true;
   REQUIRE(StandStill("quorate-client", kStandsStillMs) == 1);
+  REQUIRE(events.WaitFor(2) == std::vector<Type>{Type::kConnected, Type::kSuspended});
   server.ExpireSessions();
+  is_silent = false;
   CHECK(events.WaitFor(3) == std::vector<Type>{Type::kConnected, Type::kSuspended, Type::kLost});
 }
 
