@@ -1,4 +1,4 @@
-// What a Raft object wants done: the only way in which it acts on the world.
+// The work that a Raft object hands to its driver. It acts in no other way.
 #pragma once
 
 #include <cstdint>
@@ -62,32 +62,33 @@ struct ReadResult {
   Index index;
 };
 
-// Who leads, as far as this member knows.
+// The state of a member and of its cluster, as far as this member knows it.
 struct Status {
   Role role = Role::kFollower;
   Term term;
   MemberId leader;                  // kNoMember if unknown
   bool leader_established = false;  // this member leads and its own first entry is committed
   MemberState member_state = MemberState::kNormal;
-  // In force: the newest that is committed.
+  // The cluster version: the newest that is committed.
   uint32_t version = kVersionBase;
-  // The committed membership, as far as this member knows it, is without it (and it is not the one
-  // that the cluster began with). A member that is being added, or catches up, may say so
-  // meanwhile.
+  // This member is not in the newest committed membership that it knows, and that is not the
+  // membership of the bootstrap. It may be true for a while at a member that is being added or
+  // catches up.
   bool removed = false;
-  // Not 0: this member's log lacks these entries, though it had acknowledged them (data_loss.cc).
+  // If not 0: the entries that this member had acknowledged and its log lacks (data_loss.cc).
   Index lost_first;
   Index lost_last;
-  // Not 0: another member knows a later directory of this member, and said so again each time it
-  // was asked. The driver ends the process: there must be one only.
+  // If not 0: a majority knows a later data directory of this member, and said so again each time
+  // it was asked. The driver ends the process, because only one server may have this number.
   uint64_t later_directory_epoch = 0;
-  // Another member refuses this new directory, because an older one is connected and answers.
+  // The member that refuses this new directory, because an older one is connected and answers.
   MemberId refused_by;
-  // This member was started with another membership than this one, and neither finds one in its
-  // log: `other_configured` is that one's.
+  // A member that was started with another membership, `other_configured`, while neither of the two
+  // has a membership in its log.
   MemberId differs_from;
   Membership other_configured = {};
-  // Not 0: the log holds an entry that this program is too old for; nothing from it on is applied.
+  // If not 0: the version of an entry in the log that this program does not understand. That entry
+  // and those behind it are not applied.
   uint32_t version_needed = 0;
   friend bool operator==(const Status&, const Status&) = default;
 };
@@ -107,13 +108,13 @@ struct Status {
 //     persisted and applied, replace the state machine by it (durably), then reset the log so that
 //     it begins behind install->index, then call Raft::SnapshotInstalled. Until then no batch to
 //     persist and no range to apply is given out.
-//  7. `compact_to`: entries up to it may be dropped from the log, at leisure. They are not asked
-//     for any more, but for what was asked for before (which may then be left without an answer).
+//  7. `compact_to`: the driver may drop entries up to it from the log, at any later time. New
+//     requests do not ask for them; requests made before may be left without an answer.
 //  If `persist_id` is not set, hard_state, truncate_after, entries and messages_after_persist are
 //  empty.
 struct Output {
   std::optional<PersistId> persist_id;
-  // What the directory goes by from now on (RaftOptions::directory_epoch at the next start).
+  // The new epoch of the data directory (RaftOptions::directory_epoch at the next start).
   std::optional<uint64_t> directory_epoch;
   std::optional<HardState> hard_state;
   std::optional<Index> truncate_after;
@@ -131,12 +132,13 @@ struct Output {
   std::optional<Index> compact_to;
   // To be logged.
   std::vector<SnapshotRejection> snapshot_rejections;
-  // A checkpoint at or behind this index is wanted, as soon as one can be taken: the newest one did
-  // not arrive as it should. At leisure.
+  // The driver should take a checkpoint at or behind this index when it can, because the newest one
+  // did not arrive at a follower as it should.
   std::optional<Index> checkpoint_wanted;
-  // The newest in the log, committed or not, when it changed; also in the first Output.
+  // The newest membership in the log, committed or not: set when it has changed, and in the first
+  // Output.
   std::optional<Membership> membership;
-  std::optional<Status> status;  // set when it differs from the last one given out
+  std::optional<Status> status;  // set when it differs from the one before
 };
 
 std::string ToString(const ApplyRange& range);

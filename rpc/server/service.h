@@ -1,5 +1,5 @@
-// What the server offers to its front ends (the places where clients come in), and what it tells
-// them.
+// The interface between a server and its front ends, which speak a protocol to clients: what the
+// server offers them (Service), and what it tells them (Frontend).
 #pragma once
 
 #include <algorithm>
@@ -18,28 +18,28 @@
 
 namespace quorate::rpc {
 
-// A front end with more watches than these is not quick, unless it knows that few are told of a
-// change.
+// A front end with more watches than this is not quick (Frontend::IsQuick), unless it knows that a
+// change fires only a few of them.
 inline constexpr size_t kQuickWatchesMax = 10'000;
 
 // The largest command that the log takes.
 inline constexpr size_t kCommandBytesMax = consensus::kEntryPayloadBytesMax;
 
-// Recent events of a front end as they were at one time, in parts. Only the last one grows later
-// on, and the first ones go: a checkpoint writes what is new since the one before.
+// The recent events of a front end at one moment, in parts. Later only the last part grows and the
+// first parts disappear, so that a checkpoint writes only what is new since the one before.
 //
-// Immutable; from any thread.
+// Thread-safety: immutable; any thread.
 class RecentEvents {
  public:
-  // Of the same front end, parts with the same number and bytes are the same.
+  // Two parts of one front end with the same number and the same bytes are equal.
   struct Part {
     uint64_t number = 0;
-    size_t bytes = 0;  // how much is in it, never 0; about as many as Encode makes
+    size_t bytes = 0;  // about the size of what Encode returns, never 0
   };
   virtual ~RecentEvents() = default;
-  // Their numbers ascend.
+  // The parts, by ascending number.
   virtual std::vector<Part> parts() const = 0;
-  // The part that is parts()[i], in a form of the front end's own.
+  // Returns parts()[i] in the front end's own format.
   virtual std::string Encode(size_t i) const = 0;
 };
 
@@ -49,60 +49,61 @@ struct WatchTotals {
   size_t bytes = 0;
 };
 
-// A front end learns of what is applied. All calls come from the thread that applies, one at a time
-// (the apply thread or the node thread), while it holds the write side of the tree, in log order,
-// except where it says otherwise: what a front end queues to a client in them is queued before any
-// read can see the change.
+// What a server tells a front end about applied commands. Except where a function says otherwise,
+// calls come in log order, one at a time, from the thread that applies (the apply thread or the
+// node thread), which holds the write side of the tree's lock. So an event that a front end queues
+// for a client is queued before any read can see the change.
 class Frontend : public tree::ApplyListener {
  public:
-  // Whether the calls that a few changes make are short now: there are few watches, or few of any
-  // one node, and nobody looks through them.
+  // Returns whether the calls that a few changes cause are short now: there are few watches, or few
+  // on any one znode, and no other thread is reading them all.
   virtual bool IsQuick() const = 0;
-  // The tree was replaced by a later one: what happened in between was not told, nor what became of
-  // commands that were under way. Every connection has to be closed before anything is read from
-  // the new tree on it; its client comes back, and learns what it missed from what it has seen.
-  // `tree` is the new one, of which no reference is to be kept.
+  // The tree was replaced by `tree`, a later one. The events in between were not told, nor the
+  // results of commands under way. The front end has to close every connection before it reads from
+  // the new tree for it. The client connects again and learns what it missed by the zxid that it
+  // has seen. REQUIRES: the front end keeps no reference to `tree`.
   virtual void OnTreeReplaced(const tree::Tree& tree) = 0;
-  // Its recent events as they are now, for the next start. Called under either side of the tree's
-  // lock; quick. Null: it keeps none.
+  // Returns the recent events as they are now, to be kept for the next start; null if the front end
+  // keeps none. Called under either side of the tree's lock; must be fast.
   virtual std::shared_ptr<const RecentEvents> TakeRecentEvents() const { return nullptr; }
-  // At the start, when the tree was replaced by a checkpoint of `zxid`: all parts, in order, of
-  // what TakeRecentEvents returned when that was taken.
+  // Called at start, when the tree was loaded from a checkpoint of `zxid`: `parts` are all parts,
+  // in order, of what TakeRecentEvents returned when that checkpoint was taken.
   virtual void OnRecentEvents(std::span<const std::string> /*parts*/, tree::Zxid /*zxid*/) {}
   // Returns the sessions served by a thread of this server that is stalled. Their clients may have
   // sent bytes that nobody reads, so they count as alive while it is stalled. Called from any
   // thread.
   virtual std::vector<int64_t> HeldUpSessions() { return {}; }
-  // The watches of its clients. O(1); from any thread.
+  // Returns the number and size of all clients' watches. O(1). Any thread.
   virtual WatchTotals watch_totals() const { return {}; }
-  // After a batch, when the tree is free again: wake up whoever has something to send.
+  // A batch was applied and the tree is unlocked: the front end wakes up the threads that have
+  // something to send.
   virtual void OnBatchApplied() = 0;
-  // On the node thread: the sync `sync_id` that a connection asked for by Service::Sync is done.
-  // Everything up to `zxid` is applied, and the front ends were told of it before.
+  // Called on the node thread: the Service::Sync `sync_id` is done. Everything up to `zxid` is
+  // applied, and the front ends were told of it before.
   virtual void OnSyncDone(uint32_t proposer_tag, uint64_t sync_id, tree::Zxid zxid) = 0;
 };
 
-// How the cluster looks from this server; a snapshot.
+// The state of the cluster as this server sees it at one moment.
 struct ServerStatus {
   bool leader_known = false;
   bool is_leader = false;  // and its own first entry is committed
   bool standalone = false;
   int64_t leader_contact_age_ms = 0;  // since a leader was last heard from and could be reached
-  // Since its start, this server has applied once everything that was committed before: what its
-  // disk had was a state of any age.
+  // This server has, since its start, once applied everything that was committed. Before that its
+  // tree may be of any age.
   bool caught_up = false;
-  bool in_touch = false;  // it has, and the contact is so recent that new clients are welcome
+  bool in_touch = false;  // caught_up, and in contact with a leader recently: new clients may come
   size_t voters = 0;
   size_t followers_in_sync = 0;  // at a leader: voters besides it that are up to date
-  // This server has had no leader for so long that it serves reads alone, if it is configured to.
+  // This server has had no leader for the time after which it serves reads only, as configured.
   bool read_only = false;
-  bool disk_low = false;      // of this server: less is free than the reserve
+  bool disk_low = false;      // this server has less free space than the reserve
   bool data_refused = false;  // as Service::refuses_data
 
   bool serving() const { return leader_known && in_touch; }
 };
 
-// How often something took how long.
+// The count and durations of one kind of event.
 struct TimeSummary {
   int64_t count = 0;
   int64_t sum_ms = 0;
@@ -117,8 +118,8 @@ struct TimeSummary {
   }
 };
 
-// What a member counts and measures for people; a snapshot. Since its start, but for what only a
-// leader has: since it leads.
+// Counters and measurements of a member at one moment: since its start, or, for what only a leader
+// has, since it leads.
 struct ServerMetrics {
   int64_t leader_uptime_ms = 0;
   size_t learners = 0;  // other members that this leader hears from
@@ -130,7 +131,7 @@ struct ServerMetrics {
   int64_t proposal_bytes_max = -1;
   uint64_t proposals = 0;
   uint64_t commits = 0;
-  uint64_t lookings = 0;  // how often it was without a leader
+  uint64_t lookings = 0;  // times that it was without a leader
   uint64_t sessions_expired = 0;
   uint64_t log_losses = 0;  // times that the log lacked what was acknowledged
   uint64_t time_leaps = 0;  // times that the clock of a leader was far from the tree's
@@ -152,38 +153,37 @@ class Service {
  public:
   virtual ~Service() = default;
 
-  // The tree, locked for reading as long as the guard lives: once for a batch of reads. There is no
-  // other way to it.
+  // Returns the tree, locked for reading while the guard lives: take it once for a batch of reads.
+  // There is no other access to the tree.
   virtual GuardedTree::ReadGuard ReadTree() const = 0;
 
-  // What goes into the header of each command that is submitted here.
+  // The proposer that the header of each command submitted here has to name.
   virtual tree::Proposer proposer() const = 0;
-  // The version that every member is known to understand: it only grows.
+  // The cluster version, which every member understands. It never decreases.
   virtual uint32_t version_in_force() const = 0;
-  // Takes commands for the log, in order; each is applied exactly once, if a majority stays alive,
-  // whatever happens to leaders meanwhile. The server writes their sequence numbers; the buffer is
-  // its own from now on. REQUIRES: none needs a newer version (tree::VersionNeeded) than the one in
-  // force.
+  // Submits commands to the log, in order. Each is applied exactly once, whatever happens to
+  // leaders meanwhile, if a majority stays alive. The server takes the buffer and writes the
+  // sequence numbers into it. REQUIRES: no command needs a newer version (tree::VersionNeeded) than
+  // the cluster version.
   virtual void Submit(CommandBatch batch) = 0;
-  // Whether so much waits to be applied that front ends should stop reading from clients for a
-  // while.
+  // Returns whether so much waits to be applied that front ends should stop reading from clients.
   virtual bool congested() const = 0;
 
-  // Whether disks, or the memory of this server, are so full that writes which add data are to be
-  // refused: the front end says so to the client, and submits everything else.
+  // Returns whether front ends have to refuse writes that add data, because disks or the memory of
+  // this server are almost full. They submit everything else.
   virtual bool refuses_data() const = 0;
 
-  // A linearizable barrier: Frontend::OnSyncDone follows once everything that was committed
-  // anywhere before this call is applied here, confirmed by a quorum.
+  // Starts a linearizable barrier: calls Frontend::OnSyncDone once everything that was committed
+  // anywhere before this call is applied here, as a quorum has confirmed.
   virtual void Sync(uint32_t proposer_tag, uint64_t sync_id) = 0;
 
-  // Sessions that were heard from.
+  // Reports sessions whose clients were heard from.
   virtual void Touch(std::vector<int64_t> sessions) = 0;
 
   virtual ServerStatus status() const = 0;
   virtual ServerMetrics metrics() const = 0;
 
-  // What the server's memory goes to. Front ends count what their clients make them keep.
+  // The server's memory by consumer. Front ends count what they keep for their clients.
   MemoryBudget& memory() { return memory_; }
   const MemoryBudget& memory() const { return memory_; }
 
