@@ -90,7 +90,7 @@ void BM_GetData(benchmark::State& state) {
 }
 BENCHMARK(BM_GetData)->Apply(Sizes);
 
-// Of the whole tree anew: what the digest that is kept saves each time.
+// Of the whole tree, from scratch: what the digest that is kept saves each time.
 void BM_ComputeDigest(benchmark::State& state) {
   GrownTree& grown = TreeOf(static_cast<uint64_t>(state.range(0)));
   for (auto unused : state) benchmark::DoNotOptimize(grown.tree().ComputeDigest());

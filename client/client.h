@@ -4,7 +4,7 @@
 // the loss of the session, a deadline, Cancel or Close end it without an answer, and the status
 // says which. Calls take effect in the order in which they were made; what a session reads is never
 // older than what it has read or written. It may be newer than that order says: a read whose answer
-// was lost with its member is made anew, and sees what calls behind it have done meanwhile.
+// was lost with its member is made again, and sees what calls behind it have done meanwhile.
 //
 // Callbacks of calls, watches and listeners, and coroutines, run one at a time, each after all that
 // came before it in the session, on a thread of the client's own, or on ClientOptions::executor:

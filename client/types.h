@@ -96,8 +96,8 @@ struct Event {
 };
 
 // Events were lost, because the servers do not keep them any more: what was watched has to be read
-// anew. From `zxid` on the watch is complete again: a read from now on sees at least that zxid, and
-// every change after `zxid` will be told.
+// again. From `zxid` on the watch is complete again: a read from now on sees at least that zxid,
+// and every change after `zxid` will be told.
 struct WatchReset {
   int64_t zxid = 0;
 

@@ -43,7 +43,7 @@ struct Options {
   uint64_t mebibytes_per_second = 0;
 };
 
-// Fetches a backup into a file: from one member, and anew from another one if that does not work
+// Fetches a backup into a file: from one member, and again from another one if that does not work
 // out. What an earlier run has left is not gone on with, but replaced: it lacks what was
 // acknowledged since that run began, and the checkpoint that it was read from is gone some minutes
 // after its connection.

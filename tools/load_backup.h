@@ -20,9 +20,9 @@ struct LoadedBackup {
 };
 
 // Checks everything that can be checked without the cluster: the file itself, each record, that
-// they make a whole tree, and that its digest, computed anew, is the one that the cluster had.
-// Takes the memory of that tree. Errors: as tree::BackupFileReader; DataLoss if the records are not
-// right.
+// they make a whole tree, and that its digest, computed from scratch, is the one that the cluster
+// had. Takes the memory of that tree. Errors: as tree::BackupFileReader; DataLoss if the records
+// are not right.
 absl::StatusOr<LoadedBackup> LoadBackup(const std::string& path, ProgressBar* progress);
 
 }  // namespace quorate::tools

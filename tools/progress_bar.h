@@ -24,7 +24,7 @@ class ProgressBar {
   void Update(uint64_t done, uint64_t total, uint64_t bytes);
   // Shows the last update, if it was not.
   void Finish();
-  // What is measured from now on is something else, or begins anew.
+  // What is measured from now on is something else, or starts again.
   void Restart(std::string what);
   // A line of its own.
   void Say(const std::string& text);

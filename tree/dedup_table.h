@@ -33,7 +33,7 @@ class DedupTable {
   // Replaces the table. REQUIRES: no member is kNoMember, no sequence 0.
   void Restore(Map last) { last_ = std::move(last); }
 
-  // The table's part of the digest, anew.
+  // The table's part of the digest, computed from scratch.
   uint64_t Hash() const;
 
  private:

@@ -59,7 +59,7 @@ class ResponseCache {
   // Valid until the next change. REQUIRES: acknowledged() < sequence <= last_sequence(). O(size()).
   std::string_view Find(uint64_t sequence) const;
 
-  // The table's part of the digest: O(1), and computed anew.
+  // The table's part of the digest: O(1), and computed from scratch.
   uint64_t Hash() const;
   uint64_t ComputeHash() const;
 

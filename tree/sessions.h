@@ -41,7 +41,7 @@ struct Session {
   // Undoes an Unlink. REQUIRES: all that happened to the list since then has been undone.
   void Relink(Znode* node);
 
-  // The session's part of the digest: O(1), and computed anew.
+  // The session's part of the digest: O(1), and computed from scratch.
   uint64_t Hash() const;
   uint64_t ComputeHash() const;
 

@@ -16,7 +16,8 @@
 namespace quorate::tree {
 
 // Nothing is taken on trust: whatever the records are, the answer is an error or a tree that is
-// whole in itself, and whose digest, which is computed anew from its nodes, is the one expected.
+// whole in itself, and whose digest, which is computed from scratch from its nodes, is the one
+// expected.
 class TreeLoader {
  public:
   TreeLoader();

@@ -177,7 +177,8 @@ class Tree {
   // A hash of the whole tree and of the sessions; kept incrementally, equal on all members at a
   // zxid.
   uint64_t digest() const;
-  // The same, computed anew from everything: a check for tests and tools. O(size of the tree).
+  // The same, computed from scratch from everything: a check for tests and tools. O(size of the
+  // tree).
   uint64_t ComputeDigest() const;
 
   // --- The tree as records -----------------------------------------------------------------------

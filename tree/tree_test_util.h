@@ -168,7 +168,7 @@ class Server {
   }
 
   // The result is absent if the command was not applied or is not of the server's own proposer.
-  // Afterwards the digest is what it would be if computed anew (unless !computes_digest).
+  // Afterwards the digest is what it would be if computed from scratch (unless !computes_digest).
   std::optional<ApplyResult> ApplyBytes(std::string_view command) {
     listener_ = RecordingListener();
     tree_.Apply(tree_.last_zxid() + 1, command, self, &listener_);

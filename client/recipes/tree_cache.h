@@ -15,7 +15,7 @@
 // A znode that this client may not read is left out.
 //
 // Changes of servers lose nothing. If this client was away for longer than servers keep events, all
-// is read anew, and the differences are told. While no member serves the copy stays as it is; it
+// is read again, and the differences are told. While no member serves the copy stays as it is; it
 // does so, too, when the session is over: status() says so.
 //
 // Thread-safety: all functions from any thread, but the destructor and those that wait not from

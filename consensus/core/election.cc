@@ -12,7 +12,7 @@ namespace quorate::consensus {
 void Raft::Impl::ResetElectionTimer() {
   const auto ticks = static_cast<uint64_t>(options_.election_ticks);
   election_elapsed_ = 0;
-  // Drawn anew each time, lest two members that tie once tie again (paper 5.2).
+  // Drawn again each time, lest two members that tie once tie again (paper 5.2).
   election_timeout_ = static_cast<int>(ticks + random_.Next() % ticks);
   ASSERT(election_timeout_ >= options_.election_ticks);
 }

@@ -372,7 +372,7 @@ TEST_CASE("a leader learns why a snapshot was not kept, and tries again with ano
   CHECK(cluster.TickUntil(1, 1500, [&] { return cluster.IsCaughtUp(lost, 5); }) < 1500);
 }
 
-TEST_CASE("a follower with an older leader is sent one chunk at a time, and begins anew") {
+TEST_CASE("a follower with an older leader is sent one chunk at a time, and starts again") {
   RaftOptions options = SmallOptions(3);
   options.version = kVersionSnapshotWindow - 1;
   Cluster cluster(3, options);

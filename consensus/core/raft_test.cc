@@ -225,7 +225,7 @@ TEST_CASE("a follower that hears from a leader ignores votes, unless for a trans
   CHECK(std::get<VoteResponse>(alone.member.outbox[0].body).granted);
 }
 
-TEST_CASE("messages from strangers, to others, and without sense change nothing") {
+TEST_CASE("messages from unknown members, to others, and without sense change nothing") {
   TestMember::Disk disk{{Term{2}, kNoMember, Index{0}}, {}};
   disk.log.push_back({Index{1}, Term{2}, EntryKind::kCommand, Slice("a")});
   Alone alone(Options(1, 3), disk);

@@ -100,7 +100,7 @@ class SnapshotTransfer {
   };
   // Goes on with the part at `offset`; forgets what is on its way.
   void GoTo(uint64_t offset);
-  // Begins anew with the newest checkpoint, after a while.
+  // Starts again with the newest checkpoint, after a while.
   void Wait(int ticks);
   bool FitsWindow(bool pipelined) const;
   // `bytes` up to `end` were answered, the last of them after `ticks`.

@@ -141,7 +141,7 @@ TEST_CASE("after a chunk beyond all shares the next one waits for a bounded time
 }
 
 TEST_CASE(
-    "a staging that is lost begins anew, which is no progress until it is further than before") {
+    "a staging that is lost starts again, which is no progress until it is further than before") {
   SnapshotTransfer transfer(kLimits);
   Link link(2);
   for (int i = 0; i < 10; ++i) link.Tick(&transfer);

@@ -60,7 +60,7 @@ class CheckpointStore {
   virtual absl::StatusOr<SnapshotChunkData> Read(Index index, uint64_t offset,
                                                  size_t bytes_max) = 0;
 
-  // Keeps a chunk of a snapshot that is being received; offset 0 begins anew and forgets what was
+  // Keeps a chunk of a snapshot that is being received; offset 0 starts again and forgets what was
   // there. The last one is checked and made durable with all before it. Returns the offset of the
   // next chunk. InvalidArgument if it does not follow on the one before, DataLoss if what was sent
   // is damaged, ResourceExhausted if the disk is full; nothing is staged then.

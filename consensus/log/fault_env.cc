@@ -231,7 +231,7 @@ class Survival {
     quarters_ = 1 + dice_.Below(3);
   }
 
-  // Whether (this part of) the change with that number survives. Draws anew at each call.
+  // Whether (this part of) the change with that number survives. Draws again at each call.
   bool Keeps(uint64_t sequence) {
     if (sequence < certain_below_) return true;
     return sequence < possible_below_ && dice_.Below(4) < quarters_;

@@ -3,7 +3,7 @@
 //
 // From Create on until Finish the file "unfinished" stands in the directory, and DataDir::Open
 // refuses it: whatever the crash, a directory is refused or whole. Create takes one that it stands
-// in and begins anew.
+// in and starts again.
 //
 // Thread-safety: none.
 #pragma once

@@ -136,7 +136,7 @@ TEST_CASE("wherever the making of a directory is interrupted, it is refused or w
 }
 
 // A mark that is gone from the page cache must not come back once the directory is in use: the
-// member's data would be refused, with the advice to make it anew.
+// member's data would be refused, with the advice to make it again.
 TEST_CASE("a directory that was opened is not refused after a power failure") {
   uint64_t opened_early = 0;
   bool done = false;

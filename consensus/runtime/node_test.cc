@@ -367,7 +367,7 @@ TEST_CASE("any member finds a read point that covers what was applied before") {
   const int follower = leader % 3 + 1;
   Member& asked = cluster.member(follower);
   uint64_t request_id = 0;
-  // A follower that does not know the leader yet refuses; the caller asks anew.
+  // A follower that does not know the leader yet refuses; the caller asks again.
   while (true) {
     ++request_id;
     asked.node().Post([&asked, request_id] { asked.node().raft().ReadIndex(request_id); });

@@ -246,7 +246,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a checkpoint that is not there any more has to be begun anew") {
+TEST_CASE("a checkpoint that is not there any more has to be begun again") {
   Fixture fixture;
   v1::BackupRequest request;
   request.mutable_resume()->set_zxid(49);

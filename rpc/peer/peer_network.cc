@@ -24,7 +24,7 @@ using consensus::MemberId;
 // Sockets that are handled before the thread has a look at its other work.
 constexpr int kEventsAtOnceMax = 16;
 // Connections on which no server has said hello: how many, and for how long.
-constexpr size_t kStrangersMax = 64;
+constexpr size_t kUnauthenticatedMax = 64;
 constexpr auto kHelloTimeout = std::chrono::seconds(5);
 constexpr auto kRefusalLogInterval = std::chrono::seconds(10);
 // No session has this id.
@@ -146,14 +146,14 @@ void PeerNetwork::Adopt(tcp::socket socket) {
   if (error) return;  // it is gone already
   const std::string host = HostText(remote.address());
   const std::string where = PeerAddress{host, remote.port()}.ToString();
-  MakeRoomForStranger();
+  MakeRoomForUnauthenticated();
   auto receiver = std::make_shared<PeerReceiver>(std::move(socket), host, where,
                                                  static_cast<PeerReceiver::Owner*>(this), handler_);
   receivers_[receiver.get()] = receiver;
   receiver->Start();
 }
 
-void PeerNetwork::MakeRoomForStranger() {
+void PeerNetwork::MakeRoomForUnauthenticated() {
   std::shared_ptr<PeerReceiver> oldest;
   size_t count = 0;
   for (const auto& [key, receiver] : receivers_) {
@@ -161,7 +161,7 @@ void PeerNetwork::MakeRoomForStranger() {
     ++count;
     if (oldest == nullptr || receiver->opened_at() < oldest->opened_at()) oldest = receiver;
   }
-  if (count < kStrangersMax) return;
+  if (count < kUnauthenticatedMax) return;
   // Not the new one: a server says hello at once.
   OnRefused(oldest->where(), "too many connections on which no server has said hello");
   oldest->Close();

@@ -92,7 +92,7 @@ class PeerNetwork : public PeerLinks, public consensus::EventLoop, private PeerR
   void Accept(Listener* listener);
   void Adopt(boost::asio::ip::tcp::socket socket);
   // Closes the oldest connection on which no server has said hello, if there are too many.
-  void MakeRoomForStranger();
+  void MakeRoomForUnauthenticated();
   // Whether the member that says hello from `host` is alive in another process, where the
   // configuration says that it is.
   bool IsAliveElsewhere(const Hello& hello, const std::string& host) const;

@@ -358,15 +358,15 @@ TEST_CASE("a peer that takes nothing is left before control messages are dropped
   CHECK(pair.Locked(pair.end(1).downs) == 1);
 }
 
-// What member 1 says to bytes from a stranger until it closes the connection.
+// What member 1 says to bytes from an unauthenticated peer until it closes the connection.
 std::string AnswerTo(const Pair& pair, const std::string& bytes) {
   boost::asio::io_context context;
-  tcp::socket stranger(context);
-  stranger.connect(Loopback(pair.address(1).port));
-  boost::asio::write(stranger, boost::asio::buffer(bytes));
+  tcp::socket unauthenticated(context);
+  unauthenticated.connect(Loopback(pair.address(1).port));
+  boost::asio::write(unauthenticated, boost::asio::buffer(bytes));
   std::string answer;
   boost::system::error_code error;
-  boost::asio::read(stranger, boost::asio::dynamic_buffer(answer), error);
+  boost::asio::read(unauthenticated, boost::asio::dynamic_buffer(answer), error);
   return answer;
 }
 
@@ -462,19 +462,19 @@ TEST_CASE("a second server with the number of one that is alive is refused on it
   unused.Await([&] { return unused.end(2).ups == 1; });
 }
 
-TEST_CASE("strangers who say nothing make room for a server") {
+TEST_CASE("unauthenticated peers that send nothing make room for a server") {
   Pair pair;
   pair.Start(1, kCluster);
   boost::asio::io_context context;
-  std::vector<tcp::socket> strangers;
+  std::vector<tcp::socket> unauthenticated;
   for (int i = 0; i < 100; ++i) {
-    strangers.emplace_back(context).connect(Loopback(pair.address(1).port));
+    unauthenticated.emplace_back(context).connect(Loopback(pair.address(1).port));
   }
   pair.Start(2, kCluster);
   pair.Await([&] { return pair.end(1).ups == 1 && pair.end(2).ups == 1; });
   char byte;
   boost::system::error_code error;
-  strangers.front().read_some(boost::asio::buffer(&byte, 1), error);
+  unauthenticated.front().read_some(boost::asio::buffer(&byte, 1), error);
   CHECK(error);  // the oldest had to go
 }
 
@@ -503,8 +503,8 @@ TEST_CASE("an attempt that nobody answers is given up, and the next one made") {
     deaf.set_option(tcp::acceptor::reuse_address(true));
     deaf.bind(deaf_at);
     deaf.listen(0);
-    tcp::socket stranger(context);
-    stranger.connect(deaf_at);  // there is no room for a second one
+    tcp::socket unauthenticated(context);
+    unauthenticated.connect(deaf_at);  // there is no room for a second one
     pair.Start(1, kCluster);
     const auto next_attempt = [&](const std::string& last) {
       std::string attempt;

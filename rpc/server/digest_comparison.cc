@@ -221,7 +221,7 @@ void DigestComparison::OnConfirmation(MemberId from, std::optional<uint64_t> dig
 
 void DigestComparison::OnPeerUp(MemberId member) {
   if (!round_.has_value() || !round_->majority.has_value()) return;
-  // It may have been started anew.
+  // It may have been started again.
   round_->confirmed.erase(member);
   Tell(member);
 }

@@ -776,7 +776,7 @@ void Replica::OnOtherCluster(MemberId member, const std::string& cluster_id) {
         std::count_if(other_clusters_.begin(), other_clusters_.end(),
                       [&](const auto& other) { return other.second == cluster_id; }));
   }
-  // One that differs from us may itself be the stranger; a majority is not.
+  // One that differs from us may itself be the one that is wrong; a majority is not.
   const auto& membership = options_.node.raft.membership;
   if (others * 2 <= membership.voters.size() + membership.learners.size()) return;
   host_->OnEnd(absl::FailedPreconditionError(absl::StrCat(

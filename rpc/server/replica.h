@@ -293,7 +293,7 @@ class Replica final : public Service,
   consensus::Index container_deletions_proposed_;
   std::chrono::steady_clock::time_point last_tick_;
   std::chrono::steady_clock::time_point not_serving_since_;
-  // Begins anew far above those of earlier starts, whose answers may still be on their way.
+  // Starts again far above those of earlier starts, whose answers may still be on their way.
   uint64_t next_read_;
   std::map<uint64_t, PendingSync> reads_;       // asked of Raft, by request id
   std::vector<PendingSync> refused_reads_;      // to be asked again at the next tick

@@ -855,7 +855,7 @@ TEST_CASE("trees are compared while all goes on, over restarts, snapshots and lo
   };
   for (int i = 0; i < 50; ++i) write();
   cluster.PassUntil([&] { return AllCompared(&cluster); });
-  // A quiet cluster, of which one member begins anew: from its checkpoint and log, from nothing.
+  // A quiet cluster, of which one member starts again: from its checkpoint and log, from nothing.
   cluster.Kill(follower);
   cluster.Pass(3000);
   cluster.Restart(follower);

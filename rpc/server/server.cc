@@ -67,7 +67,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(Config config, FrontendFa
   const bool is_full = absl::StrContains(server.status().message(), std::strerror(ENOSPC)) ||
                        absl::StrContains(server.status().message(), std::strerror(EDQUOT));
   if (!absl::IsResourceExhausted(server.status()) || !is_full) return server;
-  // A server that was there before needs none, but for a log that has to begin anew.
+  // A server that was there before needs none, but for a log that has to start again.
   return absl::ResourceExhaustedError(absl::StrCat(server.status().message(),
                                                    ". The disk is full, and this step of the start "
                                                    "needs free space; nothing is lost. Free some "

@@ -24,7 +24,8 @@ void SessionTracker::OnAttached(tree::SessionId id, int32_t timeout_ms, tree::Zx
   session.timeout_ms = timeout_ms;
   session.attach_zxid = attach_zxid;
   session.deadline_ms = DeadlineFor(timeout_ms);
-  // A shorter timeout than before must be queued anew; the old place is stale and skipped when due.
+  // A shorter timeout than before must be queued again; the old place is stale and skipped when
+  // due.
   if (fresh || session.deadline_ms < session.bucket_ms) {
     session.bucket_ms = session.deadline_ms;
     buckets_[session.bucket_ms].push_back(id);

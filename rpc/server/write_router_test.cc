@@ -242,7 +242,7 @@ TEST_CASE("a leader whose first frame of a term was lost begins again before it"
   router.OnForward(Forward(Batch(2, other, 7)));
   router.OnForward(Forward(Batch(4, other, 5)));
   CHECK(actions.proposed == Sequences{7, 8, 5, 6, 7, 8});
-  router.OnForward(Forward(Batch(1, tree::Proposer{3, 10}, 1)));  // it was started anew
+  router.OnForward(Forward(Batch(1, tree::Proposer{3, 10}, 1)));  // it was started again
   CHECK(actions.proposed == Sequences{7, 8, 5, 6, 7, 8, 1});
 }
 

@@ -203,7 +203,7 @@ class ConnectionLoop {
   std::vector<uint32_t> attended_;
   std::vector<uint32_t> touched_;
   // Empty, and large: what large answers were sent from. Memory that was given back would have to
-  // be made anew, page by page, for each of them.
+  // be made again, page by page, for each of them.
   std::vector<std::string> spare_buffers_;
   uint64_t measurement_seen_ = 0;  // of memory
   bool turn_end_scheduled_ = false;

@@ -1,7 +1,7 @@
 """When a run was calm: no fault that servers or the network between them feel, the same leader all
 along, and a machine that did not stall."""
 
-# After the end of a fault, or the first word of a leader: connections have to be made anew.
+# After the end of a fault, or the first word of a leader: connections have to be made again.
 SETTLE_NS = 1_000_000_000
 # Some faults are written down right after they were done.
 BEFORE_NS = 100_000_000

@@ -41,7 +41,7 @@ class Operations:
 
     def _take(self, ns, process, thread, event):
         if event in BEGINS:
-            # One that is there already came to nothing: who waits for an item begins anew from time to time.
+            # One that is there already came to nothing: who waits for an item starts again from time to time.
             self.under_way[process, thread] = (ns, *BEGINS[event])
         elif event in OUTCOMES:
             self._end(process, thread, ns, OUTCOMES[event])

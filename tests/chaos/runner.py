@@ -385,7 +385,7 @@ def _end(scene, options, executor, outcome, stalls):
 
 def rest(scene, options, outcome, stalls):
     """Waits until what has no session any more has to have gone by itself. Each stall of the machine gives that
-    time anew."""
+    time again."""
     needed = calm.rest_seconds(options.session_timeout_ms / 1000)
     begin = stalls.seen_ns
     while True:

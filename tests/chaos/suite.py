@@ -59,7 +59,7 @@ def run(options):
     tests.run("chaos calm: stalls of the machine are written down", stalls_are_written_down, options)
     tests.run("chaos calm: a machine that stalls is not calm", stalls_are_not_calm)
     tests.run("chaos calm: what a stall left undecided is a note", what_a_stall_left_undecided_is_a_note)
-    tests.run("chaos calm: a rest that a stall cuts begins anew", rest_begins_anew)
+    tests.run("chaos calm: a rest that a stall cuts starts again", rest_begins_anew)
     tests.run("chaos page: it shows what happened", page_steps.the_page_shows_what_happened, options)
     tests.run("chaos terminal: it says what happened", page_steps.the_terminal_says_what_happened)
     nemesis_steps.run(tests, options)

@@ -261,7 +261,7 @@ def alone_a_backup_whose_connection_breaks_goes_on_and_one_whose_member_dies_beg
 
 
 def _kill_and_repeat(cluster):
-    """A backup begins anew when the command has died, and has what was written meanwhile."""
+    """A backup starts again when the command has died, and has what was written meanwhile."""
     path = os.path.join(cluster.parent, "killed")
     command = [CLI, "--server", _servers(cluster), "backup", path, "--rate", "1"]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,

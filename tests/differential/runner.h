@@ -47,7 +47,7 @@ struct Found {
 
 class Runner {
  public:
-  // Starts the servers anew, where that is possible; Unavailable if not.
+  // Starts the servers again, where that is possible; Unavailable if not.
   using StartServers = std::function<absl::Status(Addresses*)>;
 
   Runner(RunOptions options, Spoiler spoiler, StartServers start);

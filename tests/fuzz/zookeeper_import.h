@@ -12,7 +12,7 @@
 
 namespace quorate::fuzz {
 
-// The digest, computed anew.
+// The digest, computed from scratch.
 inline uint64_t DigestOf(const tools::zookeeper::DataTree& data_tree) {
   uint64_t digest = 0;
   std::vector<const tree::Znode*> left;

@@ -10,7 +10,7 @@ import kazoo_common as common
 WORKERS = 4
 # Short, so that the death of a leader is noticed within the test.
 SESSION_SECONDS = 4
-# A session ends at most a tick of 2 s after its timeout, which starts anew with each leader of the
+# A session ends at most a tick of 2 s after its timeout, which starts again with each leader of the
 # cluster: so this counts from the time when no more members are killed. A busy machine may be late; a
 # session that never ends is found all the same.
 TAKEOVER_SECONDS = SESSION_SECONDS + 2 + 20

@@ -308,12 +308,12 @@ ATTEMPTS = 3
 
 
 def begun_anew(function, *arguments):
-    """What a test returns that may have to begin anew, at most twice."""
+    """What a test returns that may have to start again, at most twice."""
     for _ in range(ATTEMPTS - 1):
         try:
             return function(*arguments)
         except BeginAnew as reason:
-            print(f"     begun anew: {reason}", flush=True)
+            print(f"     begun again: {reason}", flush=True)
     return function(*arguments)
 
 

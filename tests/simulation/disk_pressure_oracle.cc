@@ -7,7 +7,7 @@ namespace {
 
 using consensus::MemberId;
 
-// As the servers promise: how soon a log that was refused room tries again, and has a spare file
+// As the servers promise: how soon a log that was refused room tries again, and has a ballast file
 // again if it had to take that, how long a report is remembered, and how long a leader may lead on
 // with a full disk before it refuses.
 constexpr int64_t kRetryMs = 250;

@@ -24,7 +24,7 @@ class DiskPressureOracle {
   void OnFull();
   // The log has no work left that it was given before.
   void OnLogIdle();
-  // Whether its log may have been refused room, or have taken its spare file, and not have noticed
+  // Whether its log may have been refused room, or have taken its ballast file, and not have noticed
   // yet that there is some again.
   bool is_short() const { return is_short_; }
 

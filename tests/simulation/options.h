@@ -66,7 +66,7 @@ struct MemberOptions {
   double pause_rate = 0;          // the process stands still (SIGSTOP)
   int64_t down_us = 0;            // mean time until it is back, or goes on
   double clock_drift_max = 0;     // clocks run between 1 - this and 1 + this times as fast
-  double clock_jump_rate = 0;     // the wall clock is set anew
+  double clock_jump_rate = 0;     // the wall clock is set again
   int64_t clock_jump_ms = 0;      // by up to so much, in either direction
   int64_t work_us = 50;           // mean time that a piece of work waits for its thread
 };

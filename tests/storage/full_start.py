@@ -143,7 +143,7 @@ class Stopped:
             connection.close()
 
     def go_on(self, doomed):
-        """There is room: everything works, nobody was started anew, and nothing is lost."""
+        """There is room: everything works, nobody was started again, and nothing is lost."""
         for disk in self.disks():
             disk.make_room()
         for member in self.cluster.numbers():

@@ -632,7 +632,7 @@ TEST_CASE("an observer of the only voter is rebuilt, also once it was interrupte
   }
 }
 
-TEST_CASE("a rebuild takes the checkpoints before the log that would begin anew without them") {
+TEST_CASE("a rebuild takes the checkpoints before the log that would start again without them") {
   const std::vector<std::string> names = {"identity", "checkpoints", "hard_state", "log",
                                           "incarnation"};
   Member member;
@@ -652,7 +652,7 @@ TEST_CASE("a rebuild takes the checkpoints before the log that would begin anew 
   fs::remove_all(data_dir);
 }
 
-TEST_CASE("bytes of strangers do nothing to a terminal") {
+TEST_CASE("bytes of clients do nothing to a terminal") {
   CHECK(Escape("plain \xC3\xA4\n\\") == "plain \xC3\xA4\\n\\\\");
   CHECK(Escape("\x1b[31m") == "\\x1b[31m");
   CHECK(Escape("\xC2\x9B") == "\\xc2\\x9b");           // one character that begins a sequence

@@ -1,4 +1,4 @@
-// Bytes of strangers, printed so that a terminal shows them and does not obey them.
+// Bytes from clients, printed so that a terminal shows them and does not obey them.
 //
 // Thread-safety: functions of their arguments.
 #pragma once

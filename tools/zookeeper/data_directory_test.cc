@@ -366,7 +366,7 @@ TEST_CASE("an access control list that comes after its node is found in the log"
   CheckRefused(directory, "the node /a has an access control list");
 }
 
-TEST_CASE("quotas are counted anew") {
+TEST_CASE("quotas are counted again") {
   Nodes nodes = SystemNodes();
   nodes.push_back(MakeNode("/a", 1, "12345"));
   nodes.push_back(MakeNode("/a/b", 2, "123"));

@@ -54,7 +54,7 @@ class DataTree {
   void Apply(const Transaction& transaction);
 
   // What a server does once all transactions are applied: deletes ephemerals of sessions that are
-  // gone, and counts anew what quotas are about. Then gives nodes that every tree of ours has what
+  // gone, and counts again what quotas are about. Then gives nodes that every tree of ours has what
   // is theirs: /zookeeper/config is empty, since it tells of the servers of the old ensemble.
   // Returns how many ephemerals were deleted. DataLoss if the tree is not one that is whole.
   absl::StatusOr<size_t> Finish(tree::Zxid last_zxid);

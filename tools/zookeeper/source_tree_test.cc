@@ -187,7 +187,7 @@ TEST_CASE("a member that was being filled is said to be one") {
 
 TEST_CASE("a log that the checkpoint has replaced is not applied on top of it") {
   // The entries of a leader that was deposed, and the snapshot that its successor sent: the server
-  // died before it began its log anew.
+  // died before it began its log again.
   const Member member{Member::Shape()};
   const TestDirectory other;
   tree::Server successor;

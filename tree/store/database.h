@@ -29,7 +29,7 @@ class Database {
                                                               const std::string& path);
   // For a disk that is full, where Open finds no room for a manifest of its own: nothing is
   // written, but it is locked, and all its files are open, so that it can still be read when the
-  // same database was opened anew by Reopen and has removed them. is_read_only() says that.
+  // same database was opened again by Reopen and has removed them. is_read_only() says that.
   // REQUIRES: it is there.
   static absl::StatusOr<std::unique_ptr<Database>> OpenWithoutRoom(const rocksdb::Options& options,
                                                                    const std::string& path);

@@ -19,7 +19,7 @@ namespace quorate::tree {
 
 class RecordFiles {
  public:
-  // The files will be in `directory`, which is made anew. `options` are those of the database.
+  // The files will be in `directory`, which is made again. `options` are those of the database.
   // Memory: about `buffer_bytes` of records, and 24 bytes for each of them.
   RecordFiles(const rocksdb::Options& options, std::string directory, size_t buffer_bytes);
   // Removes whatever was not taken in.

@@ -71,7 +71,7 @@ class RecordStore {
   virtual absl::Status Commit(const Metadata& metadata) = 0;
 
   // --- Another set of records --------------------------------------------------------------------
-  // It has no recent changes. Forgets what was staged, and begins anew; so it must after an error.
+  // It has no recent changes. Forgets what was staged, and starts again; so it must after an error.
   virtual absl::Status BeginStaging() = 0;
   // Drops the staged records and frees their memory and disk space. Does nothing if none are
   // staged.
@@ -80,7 +80,7 @@ class RecordStore {
   // Makes what was staged durable, under this metadata; it is not the newest checkpoint yet.
   virtual absl::Status FinishStaging(const Metadata& metadata) = 0;
   // Makes it the newest checkpoint: durably and atomically. After an error it is unknown which of
-  // the two is, until the store is opened anew. REQUIRES: FinishStaging was the last staging
+  // the two is, until the store is opened again. REQUIRES: FinishStaging was the last staging
   // function called, and no changes are uncommitted.
   virtual absl::Status ReplaceByStaged() = 0;
 };

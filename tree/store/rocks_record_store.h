@@ -13,7 +13,7 @@
 // atomic switch. What "current" does not name is not part of the store, and the next Open removes
 // it.
 //
-// A disk may be full: nothing is lost by that, and the next Commit or BeginStaging begins anew. A
+// A disk may be full: nothing is lost by that, and the next Commit or BeginStaging starts again. A
 // database that could not write its manifest goes on as a copy of itself, of the same files, in the
 // next directory. One that finds no room when it is opened can be read, and is opened again by the
 // next Commit.

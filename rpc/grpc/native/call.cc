@@ -301,7 +301,7 @@ absl::Status Call::Fail(v1::ErrorCode code, v1::ErrorDetail detail) const {
 }
 
 absl::Status Call::OnTreeReplaced() {
-  // The pieces that were read of a list are of the tree before: it begins anew.
+  // The pieces that were read of a list are of the tree before: it starts again.
   if (std::exchange(list_, nullptr) != nullptr) wants_to_continue_ = true;
   if (state_ != State::kInFlight) return absl::OkStatus();
   return ToStatus(v1::UNAVAILABLE, kUnknownOutcome);

@@ -38,7 +38,7 @@ TEST_CASE("Consistency: histories that are good") {
     script.Do(2, Get("/r"), Found("a", 2, 1, 3));
     script.Do(2, Linearizable(Get("/r")), Found("a", 2, 1, 5));
   }
-  SECTION("a node is made anew") {
+  SECTION("a node is made again") {
     script.Do(1, Create("/d", "a"), Created("/d", 2));
     script.Do(1, Delete("/d"), At(3));
     script.Do(1, Create("/d", "b"), Created("/d", 4));

@@ -339,7 +339,7 @@ class Judge {
 
   // --- Gaps --------------------------------------------------------------------------------------
 
-  // What is found anew at the next member may have missed what came and went.
+  // What is found again at the next member may have missed what came and went.
   void OnDisconnected() {
     for (auto& [number, watch] : watches_) {
       if (!watch.native) watch.known.clear();
