@@ -54,7 +54,7 @@ class EntryService final : public rpc::Service {
 
   rpc::GuardedTree::ReadGuard ReadTree() const override { return replicated_.ReadTree(); }
   tree::Proposer proposer() const override { return kProposer; }
-  uint32_t version_in_force() const override { return consensus::kVersionNewest; }
+  uint32_t cluster_version() const override { return consensus::kVersionNewest; }
   void Submit(rpc::CommandBatch batch) override {
     for (const rpc::CommandBatch::Range& range : batch.commands) {
       tree::StampSequence(batch.bytes->data() + range.offset, ++sequence_);

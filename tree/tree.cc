@@ -34,12 +34,12 @@ Tree::Impl::Impl() {
 
 Tree::Impl::~Impl() {
   // Not by recursion: a path can be deeper than the stack.
-  std::vector<Znode*> doomed;
-  if (root_ != nullptr) doomed.push_back(root_);
-  while (!doomed.empty()) {
-    Znode* node = doomed.back();
-    doomed.pop_back();
-    node->children().ForEach([&doomed](Znode* child) { doomed.push_back(child); });
+  std::vector<Znode*> to_delete;
+  if (root_ != nullptr) to_delete.push_back(root_);
+  while (!to_delete.empty()) {
+    Znode* node = to_delete.back();
+    to_delete.pop_back();
+    node->children().ForEach([&to_delete](Znode* child) { to_delete.push_back(child); });
     Znode::Delete(node);
   }
 }

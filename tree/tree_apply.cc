@@ -328,7 +328,7 @@ Znode* Tree::Impl::Attach(Znode* parent, std::string_view path, SessionId owner,
   return node;
 }
 
-ErrorCode Tree::Impl::FindDoomed(const Op& op, const Context& context, Znode** node) {
+ErrorCode Tree::Impl::FindDeleteTarget(const Op& op, const Context& context, Znode** node) {
   if (!HasParent(op.path) || IsSystemPath(op.path)) return ErrorCode::kBadArguments;
   const size_t slash = op.path.rfind('/');
   const std::string_view parent_path = op.path.substr(0, slash);
@@ -344,7 +344,8 @@ ErrorCode Tree::Impl::FindDoomed(const Op& op, const Context& context, Znode** n
 
 ErrorCode Tree::Impl::Delete(const Op& op, const Context& context) {
   Znode* node = nullptr;
-  if (const ErrorCode error = FindDoomed(op, context, &node); error != ErrorCode::kOk) return error;
+  if (const ErrorCode error = FindDeleteTarget(op, context, &node); error != ErrorCode::kOk)
+    return error;
   if (!node->children().empty()) return ErrorCode::kNotEmpty;
 
   const int64_t bytes = node->data.size();
@@ -356,7 +357,8 @@ ErrorCode Tree::Impl::Delete(const Op& op, const Context& context) {
 
 ErrorCode Tree::Impl::DeleteRecursive(const Op& op, const Context& context, OpResult* result) {
   Znode* top = nullptr;
-  if (const ErrorCode error = FindDoomed(op, context, &top); error != ErrorCode::kOk) return error;
+  if (const ErrorCode error = FindDeleteTarget(op, context, &top); error != ErrorCode::kOk)
+    return error;
   if (!CollectSubtree(top, op.path.size())) return ErrorCode::kTooLarge;
   for (const Znode* node : subtree_) {
     if (node->children().empty()) continue;

@@ -169,7 +169,7 @@ class Tree::Impl {
 
   // The node that a delete is about, whether it has children or not; what both kinds of delete look
   // at first.
-  ErrorCode FindDoomed(const Op& op, const Context& context, Znode** node);
+  ErrorCode FindDeleteTarget(const Op& op, const Context& context, Znode** node);
   // Makes subtree_ the node and all below it, children before their parent and in the order of
   // their names. `path_bytes` is the size of the node's path. False if the request's recursive
   // deletes come to more than they may.

@@ -138,7 +138,7 @@ Index Raft::durable_index() const { return impl_->durable_index(); }
 Index Raft::base_index() const { return impl_->base_index(); }
 const Membership& Raft::membership() const { return impl_->membership(); }
 MemberState Raft::member_state() const { return impl_->member_state(); }
-uint32_t Raft::active_version() const { return impl_->active_version(); }
+uint32_t Raft::cluster_version() const { return impl_->cluster_version(); }
 uint32_t Raft::version_of(MemberId member) const { return impl_->version_of(member); }
 int Raft::ticks_since_leader() const { return impl_->ticks_since_leader(); }
 uint64_t Raft::leader_contacts() const { return impl_->leader_contacts(); }
@@ -464,7 +464,7 @@ Status Raft::Impl::CurrentStatus() const {
     status.leader_established = IsEstablished(*leader);
   }
   status.member_state = member_state_;
-  status.version = active_version();
+  status.version = cluster_version();
   status.removed = IsRemoved();
   if (lost_) {
     status.lost_first = lost_->first;

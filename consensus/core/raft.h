@@ -238,7 +238,7 @@ class Raft {
   const Membership& membership() const;
   MemberState member_state() const;
   // The cluster version: the newest that is committed.
-  uint32_t active_version() const;
+  uint32_t cluster_version() const;
   // The newest version that `member` understands, by its last message; 0 if there was none.
   uint32_t version_of(MemberId member) const;
   // The ticks since a leader was last heard from; 0 at a leader.

@@ -262,13 +262,13 @@ TEST_CASE("a version is raised once every member understands it") {
   CHECK(server.raft().last_index() == Index{1});
   server.Receive({MemberId{2}, MemberId{1}, Term{1}, HeartbeatResponse{}, 1, kVersionBase, true});
   server.Take();
-  CHECK(server.raft().active_version() == kVersionBase);
+  CHECK(server.raft().cluster_version() == kVersionBase);
   const absl::Status refused = server.Change(Ids({1}));
   CHECK(absl::IsFailedPrecondition(refused));
   CHECK_THAT(std::string(refused.message()), Catch::Matchers::Contains("members: 2"));
   server.Receive({MemberId{2}, MemberId{1}, Term{1}, HeartbeatResponse{}, 1, kVersionNewest, true});
   server.Take();
-  CHECK(server.raft().active_version() == kVersionNewest);
+  CHECK(server.raft().cluster_version() == kVersionNewest);
 }
 
 // --- Member state --------------------------------------------------------------------------------

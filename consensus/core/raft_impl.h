@@ -4,7 +4,7 @@
 //   election.cc     votes, pre-votes, check-quorum, leadership transfer
 //   replication.cc  the log: proposals, append, acknowledgement, commit, apply
 //   read_index.cc   linearizable reads
-//   reconfiguration.cc  changes of membership and of the version in force
+//   reconfiguration.cc  changes of membership and of the cluster version
 //   snapshot.cc     compaction of the log, transfer of checkpoints
 //   data_loss.cc    new and lost disks, and a log that lost its end
 //
@@ -77,7 +77,7 @@ class Raft::Impl {
   Index base_index() const { return terms_.base_index(); }
   const Membership& membership() const { return memberships_.newest(); }
   MemberState member_state() const { return member_state_; }
-  uint32_t active_version() const { return versions_.At(commit_); }
+  uint32_t cluster_version() const { return versions_.At(commit_); }
   uint32_t version_of(MemberId member) const;
   int ticks_since_leader() const;
   uint64_t leader_contacts() const { return leader_contacts_; }

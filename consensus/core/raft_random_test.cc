@@ -647,7 +647,7 @@ bool Run::AtRest() const {
     if (member.applied().size() != committed_.size()) return false;
     if (member.log().size() != committed_.size() || member.unpersisted() > 0) return false;
     if (member.raft().member_state() != MemberState::kNormal) return false;
-    if (member.raft().active_version() != kVersionNewest) return false;
+    if (member.raft().cluster_version() != kVersionNewest) return false;
     established = established || member.status.leader_established;
   }
   return established;

@@ -74,12 +74,12 @@ class Cluster {
     }
     return ticks_max;
   }
-  // Leads, with a tree made of so many entries and the newest version in force.
+  // Leads, with a tree made of so many entries and the newest cluster version.
   void Grow(uint64_t entries) {
     REQUIRE(TickUntil(0, 200, [this] { return leader() != 0; }) < 200);
     for (uint64_t made = 0; made < entries; made += 50) Tick(50);
     for (int i = 0; i < 20; ++i) Tick(0);
-    REQUIRE(raft(leader()).active_version() == kVersionNewest);
+    REQUIRE(raft(leader()).cluster_version() == kVersionNewest);
   }
   void LoseDisk(uint32_t id) {
     member(id).Crash({});

@@ -1,4 +1,4 @@
-// Changes of membership by joint consensus (thesis 4.3), and of the version in force. Both are
+// Changes of membership by joint consensus (thesis 4.3), and of the cluster version. Both are
 // entries of the log. A membership is effective as soon as it is in a member's log, committed or
 // not, and no longer if the entry is cut away (thesis 4.1).
 #include <algorithm>
@@ -76,7 +76,7 @@ std::string Raft::Impl::HoldingBack(const LeaderRole& leader, uint32_t version) 
     if (understood < version) members += (members.empty() ? "" : ", ") + Describe(member);
   };
   if (membership().Contains(options_.self)) check(options_.self, options_.version);
-  // Who has just bootstrapped the cluster has heard from all its voters: the version is in force
+  // Who has just bootstrapped the cluster has heard from all its voters: the version counts
   // before the first command.
   const bool bootstraps = leader.first_index == Index{1};
   for (const Progress& progress : leader.followers) {
@@ -91,10 +91,10 @@ absl::Status Raft::Impl::CheckNewMembers(const Membership& target) const {
   for (MemberId member : target.Members()) {
     const auto peer = peers_.find(member);
     const bool is_new = !membership().Contains(member);
-    if (is_new && peer != peers_.end() && peer->second.version < active_version()) {
+    if (is_new && peer != peers_.end() && peer->second.version < cluster_version()) {
       return absl::FailedPreconditionError("member " + Describe(member) + " understands version " +
                                            std::to_string(peer->second.version) +
-                                           " only; version " + std::to_string(active_version()) +
+                                           " only; version " + std::to_string(cluster_version()) +
                                            " is in force: upgrade it first");
     }
   }
@@ -157,7 +157,7 @@ absl::Status Raft::Impl::ChangeMembership(Membership target) {
     return absl::FailedPreconditionError("another change of membership is under way: " +
                                          consensus::ToString(membership()));
   }
-  if (active_version() < kVersionMembership) {
+  if (cluster_version() < kVersionMembership) {
     return absl::FailedPreconditionError("version " + std::to_string(kVersionMembership) +
                                          " is not in force yet; held back by the members: " +
                                          HoldingBack(*leader, kVersionMembership));

@@ -98,7 +98,7 @@ Index Raft::Impl::CompactionTarget() {
 void Raft::Impl::Compact() {
   if (checkpoint_ <= base_index() || installing_) return;
   // As long as there may be members that do not understand snapshots, all of the log is kept.
-  if (active_version() < kVersionMembership) return;
+  if (cluster_version() < kVersionMembership) return;
   const auto stall_ticks = static_cast<uint64_t>(SnapshotStallTicks());
   if (former_hold_ && now_ticks_ - former_hold_->ended_ticks >= stall_ticks) former_hold_.reset();
   const Index target = SeededBug("compaction past the checkpoint")
@@ -153,7 +153,7 @@ bool Raft::Impl::TakesManyChunks(const Progress& progress) const {
 }
 
 Raft::Impl::Sending Raft::Impl::NextSnapshotSending(const Progress& progress) const {
-  // The version in force does not matter: it may be that the entry which raises it cannot be
+  // The cluster version does not matter: it may be that the entry which raises it cannot be
   // committed before this follower has caught up.
   if (progress.version() < kVersionMembership) return Sending::kNothing;
   // One that does not answer gets heartbeats; one that leaves has no use for it.

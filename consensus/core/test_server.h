@@ -94,7 +94,7 @@ class Server {
     Receive(from, raft().term().value(), AppendAccepted{Index{match}, Index{match}}, voting,
             directory_epoch);
   }
-  // Leads, with the newest version in force; everybody has everything.
+  // Leads, with the newest cluster version; everybody has everything.
   void Lead() {
     while (raft().role() == Role::kFollower) raft().Tick();
     for (uint32_t id = 2; raft().role() == Role::kPreCandidate; ++id) {
@@ -108,7 +108,7 @@ class Server {
     Take();
     AcknowledgeAll();
     AcknowledgeAll();
-    REQUIRE(raft().active_version() == kVersionNewest);
+    REQUIRE(raft().cluster_version() == kVersionNewest);
   }
   void AcknowledgeAll() {
     Take();

@@ -32,7 +32,7 @@ enum class EntryKind : uint8_t {
               // cluster id, any other has none
   kCommand = 1,     // opaque bytes of the state machine
   kMembership = 2,  // a Membership (membership.h); effective as soon as it is in the log
-  kVersion = 3,     // a version (uint32); in force once it is committed
+  kVersion = 3,     // a version (uint32); it is the cluster version once it is committed
 };
 inline constexpr EntryKind kEntryKindLast = EntryKind::kVersion;
 
@@ -40,7 +40,7 @@ inline constexpr EntryKind kEntryKindLast = EntryKind::kVersion;
 constexpr bool IsControl(EntryKind kind) { return kind > EntryKind::kCommand; }
 
 // What the entries of a log, and messages, may hold. Every member of a cluster understands the
-// version that is in force; a leader raises it once all do.
+// cluster version; a leader raises it once all members understand the next.
 inline constexpr uint32_t kVersionBase = 1;        // commands and no-ops
 inline constexpr uint32_t kVersionMembership = 2;  // membership entries, snapshot transfer
 inline constexpr uint32_t kVersionLossNotice = 3;

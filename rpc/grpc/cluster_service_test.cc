@@ -62,7 +62,7 @@ class FakeMember : public rpc::Service, public Administration {
   GuardedTree::ReadGuard ReadTree() const override { return tree_.Read(); }
   tree::Proposer proposer() const override { return {}; }
   void Submit(CommandBatch) override {}
-  uint32_t version_in_force() const override { return tree::kVersionExpiry; }
+  uint32_t cluster_version() const override { return tree::kVersionExpiry; }
   bool congested() const override { return false; }
   bool refuses_data() const override { return false; }
   void Sync(uint32_t, uint64_t) override {}

@@ -354,7 +354,7 @@ void Replica::OnStatus(const consensus::Status& status) {
   CheckMemberState(status);
   MeasureElection(status);
   // Front ends rely on it as soon as what follows is applied.
-  version_in_force_.store(status.version);
+  cluster_version_.store(status.version);
   raft_status_ = status;
   router_.OnStatus(status);
   CatchUpOnce();
@@ -535,7 +535,7 @@ void Replica::DeleteContainers(int64_t elapsed_ms) {
   if (!judges_sessions_) return;
   containers_.Advance(elapsed_ms);
   const uint32_t needed = tree::VersionNeeded(tree::CommandKind::kDeleteContainer);
-  if (node_->raft().active_version() < needed) return;
+  if (node_->raft().cluster_version() < needed) return;
   // While deletions are on their way, the tree would name the same nodes again.
   const size_t allowed = containers_.allowed();
   if (allowed == 0 || applied_ < container_deletions_proposed_) return;
@@ -804,13 +804,13 @@ void Replica::Forward(MemberId leader, const std::vector<std::string_view>& comm
   links_->Forward(leader, commands);
 }
 
-uint32_t Replica::VersionInForce() { return node_->raft().active_version(); }
+uint32_t Replica::ClusterVersion() { return node_->raft().cluster_version(); }
 
 int64_t Replica::NowMs() { return clock_->WallMs(); }
 
 void Replica::StampTime(tree::CommandHeader* header) {
   header->time_ms = NowMs();
-  header->bounds_time = node_->raft().active_version() >= tree::kVersionBoundedTime;
+  header->bounds_time = node_->raft().cluster_version() >= tree::kVersionBoundedTime;
 }
 
 }  // namespace quorate::rpc

@@ -140,7 +140,7 @@ class Replica final : public Service,
   // Service
   GuardedTree::ReadGuard ReadTree() const override { return replicated_.ReadTree(); }
   tree::Proposer proposer() const override { return proposer_; }
-  uint32_t version_in_force() const override { return version_in_force_.load(); }
+  uint32_t cluster_version() const override { return cluster_version_.load(); }
   void Submit(CommandBatch batch) override;
   bool congested() const override;
   bool refuses_data() const override {
@@ -193,7 +193,7 @@ class Replica final : public Service,
   absl::Status Propose(std::vector<Slice> commands) override;
   void Forward(consensus::MemberId leader, const std::vector<std::string_view>& commands) override;
   bool IsSending(consensus::MemberId leader) const override { return links_->IsSending(leader); }
-  uint32_t VersionInForce() override;
+  uint32_t ClusterVersion() override;
   int64_t NowMs() override;
   void StampTime(tree::CommandHeader* header);
 
@@ -305,7 +305,7 @@ class Replica final : public Service,
   std::chrono::steady_clock::time_point leader_since_;
 
   std::atomic<size_t> waiting_bytes_{0};
-  std::atomic<uint32_t> version_in_force_{consensus::kVersionBase};
+  std::atomic<uint32_t> cluster_version_{consensus::kVersionBase};
   std::atomic<int64_t> disk_free_bytes_{-1};
   std::atomic<bool> disk_low_{false};  // less than the reserve
   // Why the log takes no entries now: its disk is full, or no file can be opened.

@@ -160,7 +160,7 @@ class Service {
   // The proposer that the header of each command submitted here has to name.
   virtual tree::Proposer proposer() const = 0;
   // The cluster version, which every member understands. It never decreases.
-  virtual uint32_t version_in_force() const = 0;
+  virtual uint32_t cluster_version() const = 0;
   // Submits commands to the log, in order. Each is applied exactly once, whatever happens to
   // leaders meanwhile, if a majority stays alive. The server takes the buffer and writes the
   // sequence numbers into it. REQUIRES: no command needs a newer version (tree::VersionNeeded) than

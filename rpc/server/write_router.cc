@@ -77,7 +77,7 @@ void WriteRouter::SendUnsent() {
 }
 
 bool WriteRouter::ProposeUnsent() {
-  EntryBuilder entries(actions_->NowMs(), actions_->VersionInForce() >= tree::kVersionBoundedTime);
+  EntryBuilder entries(actions_->NowMs(), actions_->ClusterVersion() >= tree::kVersionBoundedTime);
   size_t bytes = 0;
   size_t end = sent_count_;
   for (; end < waiting_.size() && bytes < kForwardBytesMax; ++end) {
@@ -112,15 +112,16 @@ void WriteRouter::SendAllAgain() {
 
 void WriteRouter::OnForward(const ForwardedCommands& forward) {
   if (status_.role != consensus::Role::kLeader) return;
-  const uint32_t version = actions_->VersionInForce();
+  const uint32_t version = actions_->ClusterVersion();
   EntryBuilder entries(actions_->NowMs(), version >= tree::kVersionBoundedTime);
   auto next = taken_;
   bool any = false;
   for (const ForwardedCommands::Command& command : forward.commands()) {
-    // Its sender is to wait until the version is in force there, and that is later than here.
+    // Its sender is to wait until the cluster version is raised there, and that is later than here.
     if (command.version_needed > version) {
-      spdlog::error("server {} forwards command number {}, which needs version {}; {} is in force",
-                    command.proposer.member, command.sequence, command.version_needed, version);
+      spdlog::error(
+          "server {} forwards command number {}, which needs version {}; the cluster version is {}",
+          command.proposer.member, command.sequence, command.version_needed, version);
       break;
     }
     Taken& taken = next[command.proposer.member];

@@ -43,7 +43,7 @@ class WriteRouter {
     // Whether commands that were forwarded to `leader` have not left this process yet.
     virtual bool IsSending(consensus::MemberId leader) const = 0;
     // The version that every member understands.
-    virtual uint32_t VersionInForce() = 0;
+    virtual uint32_t ClusterVersion() = 0;
     // Wall clock, milliseconds since the epoch.
     virtual int64_t NowMs() = 0;
   };
@@ -56,11 +56,11 @@ class WriteRouter {
               size_t forward_window_bytes = kForwardWindowBytes);
 
   // Commands of this server's clients, in order. REQUIRES: they decode, and need no newer version
-  // than the one in force here.
+  // than the cluster version here.
   void Submit(CommandBatch batch);
   // Commands that another server forwarded to us as the leader. They are taken only if we lead, and
   // from each proposer only without a gap, and no further than to one that needs a newer version
-  // than the one in force.
+  // than the cluster version.
   void OnForward(const ForwardedCommands& forward);
 
   // Who leads has changed.

@@ -34,7 +34,7 @@ class Recorder : public WriteRouter::Actions {
     }
   }
   bool IsSending(MemberId) const override { return is_sending; }
-  uint32_t VersionInForce() override { return version; }
+  uint32_t ClusterVersion() override { return version; }
   int64_t NowMs() override { return now_ms; }
 
   bool refuse = false;
@@ -268,7 +268,7 @@ TEST_CASE("forwarded commands are decoded to their end before they may enter the
   CHECK(Refusal(Batch(1, tree::Proposer{2, 9}, 1)).find("server 2") != std::string::npos);
 }
 
-TEST_CASE("nothing that needs a newer version than the one in force is proposed") {
+TEST_CASE("nothing that needs a newer version than the cluster version is proposed") {
   Recorder actions;
   actions.version = tree::kVersionExpiry - 1;
   WriteRouter router(kSelf, kResendTicks, &actions);

@@ -567,7 +567,7 @@ absl::StatusOr<Connection::Progress> Connection::StartWrite(std::string_view bod
   tree::Request request;
   pending->shapes.clear();  // of an earlier try, if it had to wait to be refused
   ErrorCode error = DecodeWrite(pending->op, body, &request, &pending->shapes);
-  const uint32_t version = loop_->frontend().service().version_in_force();
+  const uint32_t version = loop_->frontend().service().cluster_version();
   if (error == ErrorCode::kOk && tree::VersionNeeded(request) > version) {
     error = ErrorCode::kUnimplemented;
   }

@@ -41,7 +41,7 @@ class FakeService : public Service {
     return tree_.Read();
   }
   tree::Proposer proposer() const override { return {3, incarnation}; }
-  uint32_t version_in_force() const override { return version; }
+  uint32_t cluster_version() const override { return version; }
   void Submit(CommandBatch batch) override { batches.push_back(std::move(batch)); }
   bool congested() const override { return is_congested; }
   bool refuses_data() const override { return is_refusing_data; }

@@ -23,7 +23,7 @@ class TreeService final : public rpc::Service {
   rpc::GuardedTree::ReadGuard ReadTree() const override { return tree_.Read(); }
   tree::Proposer proposer() const override { return {1, 1}; }
   void Submit(rpc::CommandBatch batch) override { batches_.push_back(std::move(batch)); }
-  uint32_t version_in_force() const override { return consensus::kVersionNewest; }
+  uint32_t cluster_version() const override { return consensus::kVersionNewest; }
   bool congested() const override { return false; }
   bool refuses_data() const override { return false; }
   void Sync(uint32_t proposer_tag, uint64_t sync_id) override {

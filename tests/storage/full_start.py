@@ -128,21 +128,21 @@ class Stopped:
 
     def delete(self, count):
         """Takes `count` nodes away, through a client of its own."""
-        doomed, self.paths = self.paths[:count], self.paths[count:]
+        deleted, self.paths = self.paths[:count], self.paths[count:]
         with zk.Connection(self.cluster.address(1), timeout=READ_SECONDS) as connection:
-            for path in doomed:
+            for path in deleted:
                 connection.delete(path)
             connection.close()
-        return doomed
+        return deleted
 
-    def check(self, address, doomed):
+    def check(self, address, deleted):
         full_disk._check_there(address, self.paths)
         with zk.Connection(address, timeout=READ_SECONDS) as connection:
-            for path in doomed:
+            for path in deleted:
                 assert not connection.exists(path), f"{path} is back"
             connection.close()
 
-    def go_on(self, doomed):
+    def go_on(self, deleted):
         """There is room: everything works, nobody was started again, and nothing is lost."""
         for disk in self.disks():
             disk.make_room()
@@ -160,7 +160,7 @@ class Stopped:
             self.servers.kill(member)
         self.start_all()
         for member in self.cluster.numbers():
-            self.check(self.cluster.address(member), doomed)
+            self.check(self.cluster.address(member), deleted)
 
 
 def _serve_without_room(cluster, starts=1):
@@ -169,34 +169,34 @@ def _serve_without_room(cluster, starts=1):
         cluster.cluster.wait_for_flags(member, 1, 1)
         assert cluster.cluster.log(member).count("is full: the server starts") == starts
         cluster.check(cluster.cluster.address(member), [])
-    doomed = cluster.delete(DELETED)
+    deleted = cluster.delete(DELETED)
     for member in cluster.cluster.numbers():
-        cluster.check(cluster.cluster.address(member), doomed)
+        cluster.check(cluster.cluster.address(member), deleted)
         full_disk._check_refused(cluster.cluster.address(member), cluster.paths[0])
-        doomed.append(cluster.paths.pop(0))
-    return doomed
+        deleted.append(cluster.paths.pop(0))
+    return deleted
 
 
 def alone_a_server_starts_without_any_room(server):
     with Stopped(server, 1) as cluster:
         with KeptFull(*cluster.disks()):
             cluster.start_all()
-            doomed = _serve_without_room(cluster)
+            deleted = _serve_without_room(cluster)
             # And again: what it used of its ballast file is not there any more.
             cluster.servers.kill(1)
             cluster.start_all()
-            doomed += _serve_without_room(cluster, starts=2)
-        cluster.go_on(doomed)
-        return f"{len(cluster.paths)} nodes, {len(doomed)} deleted on a full disk"
+            deleted += _serve_without_room(cluster, starts=2)
+        cluster.go_on(deleted)
+        return f"{len(cluster.paths)} nodes, {len(deleted)} deleted on a full disk"
 
 
 def alone_all_of_three_start_without_any_room(server):
     with Stopped(server, 3) as cluster:
         with KeptFull(*cluster.disks()):
             cluster.start_all()
-            doomed = _serve_without_room(cluster)
-        cluster.go_on(doomed)
-        return f"{len(cluster.paths)} nodes, {len(doomed)} deleted on full disks"
+            deleted = _serve_without_room(cluster)
+        cluster.go_on(deleted)
+        return f"{len(cluster.paths)} nodes, {len(deleted)} deleted on full disks"
 
 
 def alone_one_of_three_starts_without_any_room_and_votes(server):
@@ -243,9 +243,9 @@ def _delete_on_full_disk(server, said, settings=()):
             "spare" in files for _, _, files in os.walk(disk.path)) == 2)
         disk.fill(0)
         cluster.wait_for_flags(1, 1, 1)
-        doomed, paths = paths[:DELETED], paths[DELETED:]
+        deleted, paths = paths[:DELETED], paths[DELETED:]
         with zk.Connection(address, timeout=READ_SECONDS) as connection:
-            for path in doomed:
+            for path in deleted:
                 connection.delete(path)
             for _ in range(MANY_DELETIONS // 500):
                 xids = [connection.submit(zk.DELETE, zk.request_delete("/none", -1)) for _ in range(500)]
@@ -264,7 +264,7 @@ def _delete_on_full_disk(server, said, settings=()):
         cluster.command("start")
         full_disk._check_there(address, paths)
         with zk.Connection(address) as connection:
-            assert not any(connection.exists(path) for path in doomed), "a deleted node is back"
+            assert not any(connection.exists(path) for path in deleted), "a deleted node is back"
             connection.close()
         return f"{MANY_DELETIONS + DELETED} deletions"
 

@@ -43,12 +43,12 @@ tree::StatsTrack Count(const Znode* top) {
 
 DataTree::~DataTree() {
   // Not by recursion: a path can be deeper than the stack.
-  std::vector<Znode*> doomed;
-  if (root_ != nullptr) doomed.push_back(root_);
-  while (!doomed.empty()) {
-    Znode* node = doomed.back();
-    doomed.pop_back();
-    node->children().ForEach([&doomed](Znode* child) { doomed.push_back(child); });
+  std::vector<Znode*> to_delete;
+  if (root_ != nullptr) to_delete.push_back(root_);
+  while (!to_delete.empty()) {
+    Znode* node = to_delete.back();
+    to_delete.pop_back();
+    node->children().ForEach([&to_delete](Znode* child) { to_delete.push_back(child); });
     Znode::Delete(node);
   }
 }
@@ -266,13 +266,13 @@ void DataTree::Remove(Znode* node) {
 }
 
 void DataTree::Free(Znode* node) {
-  std::vector<Znode*> doomed = {node};
+  std::vector<Znode*> to_delete = {node};
   // The digest needs paths, and they need the parents, which therefore go last.
-  for (size_t i = 0; i < doomed.size(); ++i) {
-    TakeOut(*doomed[i], doomed[i]->Path());
-    doomed[i]->children().ForEach([&doomed](Znode* child) { doomed.push_back(child); });
+  for (size_t i = 0; i < to_delete.size(); ++i) {
+    TakeOut(*to_delete[i], to_delete[i]->Path());
+    to_delete[i]->children().ForEach([&to_delete](Znode* child) { to_delete.push_back(child); });
   }
-  for (Znode* each : doomed) {
+  for (Znode* each : to_delete) {
     if (each->is_ephemeral()) owners_.at(each->owner())->Unlink(each);
     acls_.Unref(each->acl_id);
     without_acl_.erase(each);

@@ -52,7 +52,7 @@ class ApplyingService final : public Service {
     batches_.push_back(std::move(batch));
     changed_.notify_one();
   }
-  uint32_t version_in_force() const override { return tree::kVersionNumbered; }
+  uint32_t cluster_version() const override { return tree::kVersionNumbered; }
   bool congested() const override { return false; }
   bool refuses_data() const override { return false; }
   void Sync(uint32_t proposer_tag, uint64_t sync_id) override {

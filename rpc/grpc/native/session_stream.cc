@@ -288,7 +288,7 @@ void SessionStream::BeginWrite(Pending* pending) {
   pending->refused = MakeRequest(write.operations(), loop_->frontend().config(),
                                  loop_->frontend().service(), &request);
   pending->asked = KindsOf(request);
-  const uint32_t version = loop_->frontend().service().version_in_force();
+  const uint32_t version = loop_->frontend().service().cluster_version();
   if (pending->refused != v1::OK) MakeRefused(pending->refused, version, &request);
   std::string& to = loop_->command_bytes();
   const size_t offset = to.size();

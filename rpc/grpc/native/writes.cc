@@ -30,7 +30,7 @@ tree::ErrorCode RefusalOf(v1::ErrorCode why) {
 
 absl::Status CheckServing(const Service& service) {
   if (!service.status().in_touch) return OutOfTouch();
-  if (service.version_in_force() >= tree::kVersionNumbered) return absl::OkStatus();
+  if (service.cluster_version() >= tree::kVersionNumbered) return absl::OkStatus();
   return ToStatus(v1::UNAVAILABLE,
                   "not all servers are known to be of a version that has this interface; update "
                   "those that are not, and start those that are stopped");
@@ -75,7 +75,7 @@ v1::ErrorCode MakeRequest(const google::protobuf::RepeatedPtrField<v1::Operation
     data_bytes += DataBytesOf(operations[i]);
   }
   if (!is_good) return v1::BAD_ARGUMENTS;
-  if (tree::VersionNeeded(*request) > service.version_in_force()) return v1::UNIMPLEMENTED;
+  if (tree::VersionNeeded(*request) > service.cluster_version()) return v1::UNIMPLEMENTED;
   if (data_bytes > static_cast<size_t>(config.jute_max_buffer_bytes)) return v1::TOO_LARGE;
   if (ResultBytesMax(*request) > static_cast<size_t>(config.max_reply_bytes)) return v1::TOO_LARGE;
   if (!AclsFit(*request, request->identities)) return v1::TOO_LARGE;

@@ -41,9 +41,9 @@ absl::Status IsBehind(tree::Zxid wanted, tree::Zxid applied);
 // the caller.
 v1::ErrorCode MakeRequest(const google::protobuf::RepeatedPtrField<v1::Operation>& operations,
                           const Config& config, const Service& service, tree::Request* request);
-// Makes of it a request that changes nothing and fails in every tree, with `why` if all members
-// know such requests (`version` is the one in force), and with BAD_ARGUMENTS otherwise. REQUIRES:
-// `why` is of MakeRequest, and not OK.
+// Makes of it a request that changes nothing and fails in every tree: with `why` if all members
+// know such requests (`version` is the cluster version), and with BAD_ARGUMENTS otherwise.
+// REQUIRES: `why` is of MakeRequest, and not OK.
 void MakeRefused(v1::ErrorCode why, uint32_t version, tree::Request* request);
 // Whether these can be the results of one that does not say why.
 bool IsRefusalWithoutReason(std::span<const tree::OpResult> results);
