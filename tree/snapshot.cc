@@ -230,8 +230,8 @@ Znode* TreeLoader::State::NewNode(const NodeRecord& from, Znode* parent) {
     path += from.name;
     node->content_hash = HashContent(path, node->data);
   }
-  impl->PutIn(*node);
-  impl->NoteQuotaNode(*node, true);
+  impl->AddToDigest(*node);
+  impl->RecordQuotaNode(*node, true);
   ++impl->totals_.nodes;
   impl->totals_.ephemerals += node->is_ephemeral() ? 1 : 0;
   impl->totals_.data_bytes += node->name_length + node->data.size();

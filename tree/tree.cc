@@ -20,16 +20,16 @@ Tree::Impl::Impl() {
   changes_.OnNodeCreated(root_);
   totals_.nodes = 1;
   totals_.digest = TimeTerm();
-  PutIn(*root_);
+  AddToDigest(*root_);
   AddSystemNode("/zookeeper");
   AddSystemNode("/zookeeper/quota");
   AddSystemNode("/zookeeper/config");
   // ZooKeeper gives the configuration this ACL with version -1, and clients show it.
   Znode* config = Lookup("/zookeeper/config");
-  TakeOut(*config);
+  RemoveFromDigest(*config);
   config->acl_id = acls_.Ref({Acl{permission::kRead, Identity{"world", "anyone"}}});
   config->Extend(&memory_).aversion = -1;
-  PutIn(*config);
+  AddToDigest(*config);
 }
 
 Tree::Impl::~Impl() {
@@ -57,7 +57,7 @@ void Tree::Impl::AddSystemNode(std::string_view path) {
   parent->Extend(&memory_).children.Insert(node);
   ++totals_.nodes;
   totals_.data_bytes += node->name_length;
-  PutIn(*node);
+  AddToDigest(*node);
 }
 
 uint64_t Tree::Impl::NodeTerm(const Znode& node) const {

@@ -309,16 +309,16 @@ Znode* Tree::Impl::Attach(Znode* parent, std::string_view path, SessionId owner,
   undo.pzxid = parent->pzxid();
   undo.created_children = parent->created_children();
 
-  TakeOut(*parent);
+  RemoveFromDigest(*parent);
   expiry_.Remove(*parent);
   ZnodeExtra& of_parent = parent->Extend(&memory_);
   of_parent.children.Insert(node);
   of_parent.created_children = NextVersion(of_parent.created_children);
   of_parent.pzxid = context.zxid;
-  PutIn(*parent);
-  PutIn(*node);
+  AddToDigest(*parent);
+  AddToDigest(*node);
   expiry_.Add(*node);
-  NoteQuotaNode(*node, true);
+  RecordQuotaNode(*node, true);
   ++totals_.nodes;
   totals_.data_bytes += node->name_length + node->data.size();
   if (node->is_ephemeral()) {
@@ -419,15 +419,15 @@ void Tree::Impl::Detach(Znode* node, Zxid zxid) {
   undo.pzxid = parent->pzxid();
   undo.created_children = parent->created_children();
 
-  TakeOut(*node);
-  TakeOut(*parent);
+  RemoveFromDigest(*node);
+  RemoveFromDigest(*parent);
   ZnodeExtra& of_parent = parent->Extend(&memory_);
   of_parent.children.Erase(node);
   of_parent.pzxid = zxid;
-  PutIn(*parent);
+  AddToDigest(*parent);
   expiry_.Remove(*node);
   expiry_.Add(*parent);
-  NoteQuotaNode(*node, false);
+  RecordQuotaNode(*node, false);
   --totals_.nodes;
   totals_.data_bytes -= node->name_length + node->data.size();
   if (node->is_ephemeral()) {
@@ -458,7 +458,7 @@ ErrorCode Tree::Impl::SetData(const Op& op, const Context& context, OpResult* re
   undo.mtime_ms = node->mtime_ms;
   undo.version = node->version;
   changes_.BeforeNodeChange(node);
-  TakeOut(*node);
+  RemoveFromDigest(*node);
   expiry_.Remove(*node);
   totals_.data_bytes -= node->data.size();
   undo.data.Set(&memory_, op.has_data, op.data);
@@ -468,7 +468,7 @@ ErrorCode Tree::Impl::SetData(const Op& op, const Context& context, OpResult* re
   node->mzxid = context.zxid;
   node->mtime_ms = time_ms_;
   totals_.data_bytes += node->data.size();
-  PutIn(*node);
+  AddToDigest(*node);
   expiry_.Add(*node);
 
   events_.push_back(Event{EventType::kNodeDataChanged, op.path, node});
@@ -491,10 +491,10 @@ ErrorCode Tree::Impl::SetAcl(const Op& op, const Context& context, OpResult* res
   undo.version = node->aversion();
   undo.acl_id = node->acl_id;
   changes_.BeforeNodeChange(node);
-  TakeOut(*node);
+  RemoveFromDigest(*node);
   node->acl_id = acls_.Ref(resolved_acl_);
   node->Extend(&memory_).aversion = NextVersion(node->aversion());
-  PutIn(*node);
+  AddToDigest(*node);
   if (result != nullptr) result->stat = node->ToStat();
   return ErrorCode::kOk;
 }
@@ -564,7 +564,7 @@ void Tree::Impl::UndoOne(Undo* undo) {
         of_parent.children.Insert(node);
       }
       expiry_.Add(created ? *parent : *node);
-      NoteQuotaNode(*node, !created);
+      RecordQuotaNode(*node, !created);
       if (node->is_ephemeral()) {
         Session* owner = sessions_.Find(node->owner());
         ASSERT(owner != nullptr, "an ephemeral does not outlive its session");

@@ -119,8 +119,8 @@ class Tree::Impl {
   void AddSystemNode(std::string_view path);
   uint64_t NodeTerm(const Znode& node) const;
   // Takes a node's term out of the digest before its metadata change, and puts it in after.
-  void TakeOut(const Znode& node) { totals_.digest -= NodeTerm(node); }
-  void PutIn(const Znode& node) { totals_.digest += NodeTerm(node); }
+  void RemoveFromDigest(const Znode& node) { totals_.digest -= NodeTerm(node); }
+  void AddToDigest(const Znode& node) { totals_.digest += NodeTerm(node); }
   void AdvanceTime(const CommandHeader& header, ApplyListener* listener);
   void SetTime(int64_t time_ms, int64_t ttls_held_until_ms);
   // The digest's term of the time.
@@ -186,7 +186,7 @@ class Tree::Impl {
   // REQUIRES: what happened to the node was not made final yet.
   EventAcls AclsOf(const Znode& node) const;
   // Follows the nodes that are limits of a quota, as they come and go.
-  void NoteQuotaNode(const Znode& node, bool is_there);
+  void RecordQuotaNode(const Znode& node, bool is_there);
   // Whether a write that adds so much to `path` keeps to its quota: kOk or kQuotaExceeded.
   ErrorCode CheckQuota(std::string_view path, int64_t bytes_added, int64_t nodes_added,
                        const Context& context);

@@ -27,7 +27,7 @@ bool IsExceeded(int64_t value, int64_t limit, int64_t hard_limit, QuotaExcess* e
 
 }  // namespace
 
-void Tree::Impl::NoteQuotaNode(const Znode& node, bool is_there) {
+void Tree::Impl::RecordQuotaNode(const Znode& node, bool is_there) {
   if (node.name() != kLimitsName) return;
   const std::string path = node.Path();
   if (is_there) {
@@ -107,13 +107,13 @@ void Tree::Impl::WriteQuotaStats(Znode* node, std::string_view path, std::string
   undo.mtime_ms = node->mtime_ms;
   undo.version = node->version;
   changes_.BeforeNodeChange(node);
-  TakeOut(*node);
+  RemoveFromDigest(*node);
   totals_.data_bytes -= node->data.size();
   undo.data.Set(&memory_, true, text);
   undo.data.Swap(&node->data);
   node->content_hash = HashContent(path, node->data);
   totals_.data_bytes += node->data.size();
-  PutIn(*node);
+  AddToDigest(*node);
 }
 
 }  // namespace quorate::tree

@@ -21,7 +21,8 @@
 //     of the lost directory, and its server ends.
 //   - Nobody loses its directory and starts with a new one within the time of one pre-vote, while a
 //     cluster is being bootstrapped.
-//   - When a majority of the directories is lost at once, one that is left has an entry, or its vote
+//   - When a majority of the directories is lost at once, one that is left has an entry, or its
+//   vote
 //     says who bootstrapped the cluster. One that never got an entry and voted for itself last, in
 //     an election before that, cannot tell that the cluster was bootstrapped without it.
 //   - The end of a log is lost by fewer members than it takes to commit, counting those whose
@@ -124,7 +125,7 @@ void Raft::Impl::SetMemberState(MemberState member_state) {
     directory_epoch_ = options_.directory_epoch;
 }
 
-void Raft::Impl::NoteCluster() {
+void Raft::Impl::RecordCluster() {
   if (member_state_ != MemberState::kNew) return;
   if (role() != Role::kFollower) BecomeFollower(term_, kNoMember);
   SetMemberState(SeededBug("a lost disk counts at once") ? MemberState::kNormal

@@ -278,7 +278,7 @@ void Raft::Impl::HandleVoteRequest(const Message& message, const VoteRequest& re
   const MemberId from = message.from;
   const Term term = message.term;
   if (request.last_term > term) return;
-  if (request.last_index > Index{0}) NoteCluster();
+  if (request.last_index > Index{0}) RecordCluster();
   // A member that was cut off must not depose a leader which others hear (thesis 4.2.3).
   if (term > term_ && HearsFromLeader() && !request.leadership_transfer &&
       !SeededBug("no pre-vote")) {

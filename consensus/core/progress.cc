@@ -60,7 +60,7 @@ bool Progress::Acknowledged(Index match, Index received) {
     match_ = match;
     ticks_since_progress_ = 0;
     FreeWindow();
-    NoteHeldProgress();
+    RecordHeldProgress();
     if (held_from_ > Index{0}) held_from_ = std::max(held_from_, match_);
   }
   // An answer to something older says nothing about next - 1.
@@ -118,7 +118,7 @@ void Progress::BecomeSnapshot(const SnapshotTransfer::Limits& limits) {
   Become(State::kSnapshot);
   transfer_ = SnapshotTransfer(limits);
   held_from_ = Index{0};
-  NoteHeldProgress();
+  RecordHeldProgress();
   ForgetInflight();
   log_read_first_ = Index{0};
   read_entries_.clear();
@@ -131,12 +131,12 @@ void Progress::LeaveSnapshot(Index index) {
   next_ = index + 1;
   transfer_ = SnapshotTransfer{};
   held_from_ = index;
-  NoteHeldProgress();
+  RecordHeldProgress();
 }
 
 void Progress::AcknowledgedChunk(uint64_t next_offset) {
   ASSERT(state_ == State::kSnapshot);
-  if (transfer_.Acknowledged(next_offset)) NoteHeldProgress();
+  if (transfer_.Acknowledged(next_offset)) RecordHeldProgress();
 }
 
 Index Progress::held_from() const {
@@ -144,7 +144,7 @@ Index Progress::held_from() const {
   return state_ == State::kSnapshot ? transfer_.index() : held_from_;
 }
 
-void Progress::NoteHeldProgress() {
+void Progress::RecordHeldProgress() {
   held_stalls_ = false;
   ticks_since_held_progress_ = 0;
 }

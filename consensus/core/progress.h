@@ -156,7 +156,7 @@ class Progress {
   // of those may be lost, too, though no request is under way.
   bool AwaitsAcknowledgement() const { return match_ + 1 < next_; }
   void FreeWindow();
-  void NoteHeldProgress();
+  void RecordHeldProgress();
   void ForgetInflight();
 
   MemberId member_;

@@ -200,7 +200,7 @@ Raft::Impl::Impl(RaftOptions options, InitialState state, RandomSource* random)
   }
   if (member_state_ == MemberState::kRecovering) recovery_.emplace(Recovery{});
   // Applied and in a checkpoint before the hard state of its batch was durable.
-  if (last_index() > Index{0}) NoteCluster();
+  if (last_index() > Index{0}) RecordCluster();
   ResetElectionTimer();
 }
 
@@ -235,7 +235,7 @@ void Raft::Impl::BecomeFollower(Term term, MemberId leader) {
   const bool was_leader = role() == Role::kLeader;
   if (const auto* old = std::get_if<LeaderRole>(&role_)) {
     FailLeaderReads(*old);
-    NoteFormerHold(*old);
+    RecordFormerHold(*old);
   }
   if (new_term) SetTerm(term);
   // What was acknowledged counts for one leader only.
@@ -273,7 +273,7 @@ void Raft::Impl::AnswerOldTerm(const Message& message) {
   }
 }
 
-bool Raft::Impl::NoteSender(const Message& message) {
+bool Raft::Impl::RecordSender(const Message& message) {
   Peer& peer = peers_[message.from];
   Progress* progress = FindProgress(message.from);
   peer.voting = message.voting;
@@ -310,7 +310,7 @@ void Raft::Impl::Step(Message message) {
   if (message.to != options_.self || message.from == options_.self) return;
   // The sender need not be in this member's membership: either may be out of date (thesis 4.1).
   if (message.from == kNoMember || message.from.value() > kMemberIdMax) return;
-  if (!NoteSender(message)) return;
+  if (!RecordSender(message)) return;
   StepNoted(std::move(message));
   Advance();
 }
@@ -323,7 +323,7 @@ void Raft::Impl::StepNoted(Message message) {
   if (std::holds_alternative<AppendRequest>(message.body) ||
       std::holds_alternative<Heartbeat>(message.body) ||
       std::holds_alternative<SnapshotChunk>(message.body)) {
-    NoteCluster();
+    RecordCluster();
   }
   const auto* vote = std::get_if<VoteResponse>(&message.body);
   if (vote != nullptr && vote->pre_vote && vote->granted) {

@@ -227,7 +227,7 @@ class Raft::Impl {
             IsDurablyNormal()};
   }
   // Notes what `message` says of its sender. False if it is from an older directory of it.
-  bool NoteSender(const Message& message);
+  bool RecordSender(const Message& message);
   Progress* FindProgress(MemberId member);
   const Progress* FindProgress(MemberId member) const;
   Status CurrentStatus() const;
@@ -352,7 +352,7 @@ class Raft::Impl {
   Index RetentionFloor(uint64_t entries_max, uint64_t bytes_max) const;
   int SnapshotStallTicks() const;
   int RetainedTicks() const;
-  void NoteFormerHold(const LeaderRole& leader);
+  void RecordFormerHold(const LeaderRole& leader);
   void ResetLog(const SnapshotMeta& meta);
   bool NeedsSnapshot(const Progress& progress) const { return progress.next() <= base_index(); }
   void CheckSnapshotNeed(Progress* progress);
@@ -381,7 +381,7 @@ class Raft::Impl {
   // --- data_loss.cc ---
   bool IsDurablyNormal() const;
   void SetMemberState(MemberState member_state);
-  void NoteCluster();
+  void RecordCluster();
   // The members whose answers a recovering member needs.
   std::vector<MemberId> EchoesNeeded() const;
   // All other voters, and the leader.

@@ -51,7 +51,7 @@ int Raft::Impl::RetainedTicks() const {
                                          : 400 * options_.election_ticks;
 }
 
-void Raft::Impl::NoteFormerHold(const LeaderRole& leader) {
+void Raft::Impl::RecordFormerHold(const LeaderRole& leader) {
   Index from;
   for (const Progress& progress : leader.followers) {
     const Index held = progress.held_from();

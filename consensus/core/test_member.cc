@@ -288,7 +288,7 @@ void TestMember::StageOne() {
   ASSERT(follows || staging_failed_, "a chunk follows on the one before");
   if (follows) staged_ += request.bytes.view();
   if (follows) staging_failed_ = false;
-  NoteStaged();
+  RecordStaged();
   if (follows) {
     raft_->SnapshotWritten(request.meta.index, staged_.size());
   } else {
@@ -303,11 +303,11 @@ void TestMember::FailToStage(const std::string& reason) {
   staged_.clear();
   staged_meta_.reset();
   staging_failed_ = true;
-  NoteStaged();
+  RecordStaged();
   raft_->SnapshotWriteFailed(index, reason);
 }
 
-void TestMember::NoteStaged() {
+void TestMember::RecordStaged() {
   if (discard_after_ > 0 && --discard_after_ == 0) DiscardStaging();
 }
 

@@ -181,7 +181,7 @@ class TestMember {
   void Release(Message message);
   void Take(Output output);
   // A chunk was dealt with.
-  void NoteStaged();
+  void RecordStaged();
   void DiscardStaging();
 
   RaftOptions options_;

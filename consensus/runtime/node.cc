@@ -159,7 +159,7 @@ void Node::RunNode() {
       Tick();
     }
     DispatchOutputs();
-    NoteAwaited();
+    RecordAwaited();
     idle_ticks = IdleTicks();
   }
 }
@@ -168,7 +168,7 @@ int Node::IdleTicks() const {
   return observer_->AwaitsTick() ? 0 : std::min(kIdleTicksMax, node_.raft->IdleTicks());
 }
 
-void Node::NoteAwaited() {
+void Node::RecordAwaited() {
   shared_.persisted_awaited.store(node_.raft->PersistWaits() || !node_.checkpoint_waiters.empty());
   shared_.applied_awaited.store(node_.raft->ApplyWaits() || !node_.checkpoint_waiters.empty() ||
                                 observer_->AwaitsApplied());

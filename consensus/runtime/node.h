@@ -254,7 +254,7 @@ class Node {
   void HandleEvent(const SnapshotInstalled& done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
   void HandleEvent(const Checkpointed& done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
   // Notes what the node thread, before it waits, wants to be woken for.
-  void NoteAwaited() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
+  void RecordAwaited() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
   // From the thread that has done it. Small loads are mostly made of wake-ups: of those that are
   // for nothing there are three for each write at each member.
   template <class T>

@@ -350,7 +350,7 @@ absl::StatusOr<CheckpointView> Replica::OpenCheckpoint() const { return checkpoi
 // --- consensus::NodeObserver ---------------------------------------------------------------------
 
 void Replica::OnStatus(const consensus::Status& status) {
-  SayWhoLeads(status);
+  LogLeader(status);
   CheckMemberState(status);
   MeasureElection(status);
   // Front ends rely on it as soon as what follows is applied.
@@ -430,7 +430,7 @@ void Replica::OnApplied(consensus::Index index) {
   ReplicatedTree::News news = replicated_.TakeNews();
   if (news.replaced) tracker_.Clear();
   for (const auto& change : news.sessions) {
-    if (!news.replaced) NoteSession(change);
+    if (!news.replaced) RecordSession(change);
     if (change.closed) {
       tracker_.OnClosed(change.session.id);
     } else {
@@ -752,7 +752,7 @@ absl::Status Replica::OnPeerBatch(MemberId from, PeerBatch batch) {
     }
     if (work->disk_report) disk_guard_.OnReport(from, *work->disk_report);
   });
-  if (!status.ok()) SayRefused(from, status);
+  if (!status.ok()) LogRefused(from, status);
   return status;
 }
 

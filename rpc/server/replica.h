@@ -216,14 +216,14 @@ class Replica final : public Service,
   void BeginToLead();
   void EndAsOutdated(uint64_t incarnation);
   // What is said of it in the log (replica_reports.cc), and what ends the server. `status` is new.
-  void SayWhoLeads(const consensus::Status& status);
+  void LogLeader(const consensus::Status& status);
   void CheckMemberState(const consensus::Status& status);
-  void SayWhatIsLost(const consensus::Status& status);
+  void LogLoss(const consensus::Status& status);
   // While it cannot serve: for what it waits.
   void ReportWait(std::chrono::steady_clock::time_point now);
   WaitFacts FindWaitFacts() const;
   // Before the tracker knows of the change.
-  void NoteSession(const ReplicatedTree::News::SessionChange& change);
+  void RecordSession(const ReplicatedTree::News::SessionChange& change);
   // The newest command has this time of the leader's clock.
   void CompareClocks(int64_t command_ms);
   // Both have nothing to do unless this member leads.
@@ -244,7 +244,7 @@ class Replica final : public Service,
   void MeasureElection(const consensus::Status& status);
   void MeasureServing();
   // Once a while for each server, on any thread.
-  void SayRefused(consensus::MemberId from, const absl::Status& error);
+  void LogRefused(consensus::MemberId from, const absl::Status& error);
   void PublishStatus();
   // How long ago a leader was last heard and could be reached, in milliseconds; 0 at the leader.
   int64_t LeaderContactAgeMs();

@@ -11,7 +11,7 @@ namespace quorate::rpc {
 
 using consensus::MemberId;
 
-void Replica::SayWhoLeads(const consensus::Status& status) {
+void Replica::LogLeader(const consensus::Status& status) {
   if (status.leader == raft_status_.leader && status.role == raft_status_.role &&
       status.leader_established == raft_status_.leader_established) {
     return;
@@ -79,13 +79,13 @@ void Replica::CheckMemberState(const consensus::Status& status) {
       spdlog::info("this server has caught up, and counts as a member again");
     }
   }
-  SayWhatIsLost(status);
+  LogLoss(status);
   if (status.removed && !raft_status_.removed) {
     spdlog::warn("this server was removed from the cluster");
   }
 }
 
-void Replica::SayWhatIsLost(const consensus::Status& status) {
+void Replica::LogLoss(const consensus::Status& status) {
   if (status.lost_last == raft_status_.lost_last) return;
   if (status.lost_last > consensus::Index{0}) {
     ++counts_.log_losses;
@@ -133,7 +133,7 @@ WaitFacts Replica::FindWaitFacts() const {
   return facts;
 }
 
-void Replica::NoteSession(const ReplicatedTree::News::SessionChange& change) {
+void Replica::RecordSession(const ReplicatedTree::News::SessionChange& change) {
   // What is applied again after a start has been said before.
   if (change.closed || !caught_up_ || change.session.member != proposer_.member) return;
   const tree::SessionId id = change.session.id;
@@ -165,7 +165,7 @@ void Replica::OnSnapshotRejected(const consensus::SnapshotRejection& rejection) 
       rejection.follower.value(), rejection.index.value(), rejection.reason);
 }
 
-void Replica::SayRefused(MemberId from, const absl::Status& error) {
+void Replica::LogRefused(MemberId from, const absl::Status& error) {
   // It will send it again as soon as it has a new link.
   constexpr auto kInterval = std::chrono::seconds(10);
   const auto now = clock_->Now();

@@ -41,7 +41,7 @@ void ReplicatedTree::Apply(std::span<const consensus::Entry> entries) {
     ApplySome(some);
     entries = entries.subspan(some.size());
     frontend_->OnBatchApplied();
-    NoteApplied(some.back().index);
+    RecordApplied(some.back().index);
   }
   PublishNews();
 }
@@ -182,7 +182,7 @@ void ReplicatedTree::RecordProposer(std::string_view command) {
   }
 }
 
-void ReplicatedTree::NoteApplied(consensus::Index index) {
+void ReplicatedTree::RecordApplied(consensus::Index index) {
   if (replay_.has_value() && replay_->OnApplied(index)) replay_.reset();
 }
 

@@ -113,7 +113,7 @@ class ReplicatedTree : public consensus::StateMachine, private tree::ApplyListen
   // REQUIRES: not too many.
   void ApplyLocked(std::span<const consensus::Entry> entries, tree::Tree* tree);
   void RecordProposer(std::string_view command);
-  void NoteApplied(consensus::Index index);
+  void RecordApplied(consensus::Index index);
   // Adds pending_ to news_.
   void PublishNews();
 

@@ -167,13 +167,13 @@ absl::Status SentCheckpoints::Search(uint64_t offset, Checkpoint* checkpoint, Re
     });
     if (!next.ok()) return next.status();
     more = *next;
-    NotePlace(!more, checkpoint, *reader);
+    RecordPlace(!more, checkpoint, *reader);
   }
   searched_bytes_ += reader->next_offset - start;
   return absl::OkStatus();
 }
 
-void SentCheckpoints::NotePlace(bool is_end, Checkpoint* checkpoint, const Reader& reader) {
+void SentCheckpoints::RecordPlace(bool is_end, Checkpoint* checkpoint, const Reader& reader) {
   if (is_end) checkpoint->end = reader.next_offset;
   if (reader.next_offset < checkpoint->places.back().offset + kPlaceBytes) return;
   checkpoint->places.push_back({reader.next_offset, reader.last_key});
@@ -196,7 +196,7 @@ absl::Status SentCheckpoints::ReadChunk(size_t bytes_max, Checkpoint* checkpoint
   if (!more.ok()) return more.status();
   reader->next_offset = offset + bytes.size();
   reader->last_chunk = {checkpoint->meta, offset, Slice(std::move(bytes)), !*more};
-  NotePlace(!*more, checkpoint, *reader);
+  RecordPlace(!*more, checkpoint, *reader);
   return absl::OkStatus();
 }
 

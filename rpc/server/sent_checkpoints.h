@@ -102,7 +102,7 @@ class SentCheckpoints {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static absl::Status ReadChunk(size_t bytes_max, Checkpoint* checkpoint, Reader* reader);
   // Remembers where the reader is.
-  static void NotePlace(bool is_end, Checkpoint* checkpoint, const Reader& reader);
+  static void RecordPlace(bool is_end, Checkpoint* checkpoint, const Reader& reader);
 
   const tree::RecordStore* const store_;
   const Clock* const clock_;

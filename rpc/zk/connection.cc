@@ -368,7 +368,7 @@ bool Connection::IsOvertaken(tree::Zxid attach_zxid) const {
 }
 
 void Connection::SetTouched() {
-  if (!std::exchange(touched_, true)) loop_->NoteTouched(tag_);
+  if (!std::exchange(touched_, true)) loop_->RecordTouched(tag_);
 }
 
 void Connection::OnHeard() {

@@ -149,7 +149,7 @@ class ConnectionLoop {
   void AddedCommand(size_t offset);
   std::chrono::steady_clock::time_point now() const { return now_; }
   // Something came from a client, for the first time since the last TakeTouched of its connection.
-  void NoteTouched(uint32_t tag) { touched_.push_back(tag); }
+  void RecordTouched(uint32_t tag) { touched_.push_back(tag); }
 
  private:
   struct Client;

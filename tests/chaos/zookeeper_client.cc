@@ -233,7 +233,7 @@ void ZookeeperClient::Finish(size_t place, Line outcome) {
   if (outcome.what == What::kOk) {
     outcome.server = server_;
     outcome.watch = operation.watch;
-    if (operation.function == "watch") NoteWatch(operation, outcome);
+    if (operation.function == "watch") RecordWatch(operation, outcome);
   }
   outcomes_[place] = outcome;
   recorder_->WriteOutcome(operation, std::move(outcome));
@@ -354,7 +354,7 @@ void ZookeeperClient::OnReply(const Pending& pending, const wire::ReplyHeader& h
 
 // --- Watches -------------------------------------------------------------------------------------
 
-void ZookeeperClient::NoteWatch(const Line& operation, const Line& outcome) {
+void ZookeeperClient::RecordWatch(const Line& operation, const Line& outcome) {
   // A watch for existence is one for data from when the node is there.
   const bool is_data = operation.kind == "exist" && outcome.stat.has_value();
   watches_[operation.path] = {is_data ? "data" : operation.kind, operation.watch};

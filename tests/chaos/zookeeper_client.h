@@ -69,7 +69,7 @@ class ZookeeperClient : public Client {
   void OnReply(const Pending& pending, const wire::ReplyHeader& header, std::string_view body);
   void OnEvent(const wire::ReplyHeader& header, std::string_view body);
   void Finish(size_t place, Line outcome);
-  void NoteWatch(const Line& operation, const Line& outcome);
+  void RecordWatch(const Line& operation, const Line& outcome);
   // The watch that an event is of; 0: none.
   int64_t WatchOf(const std::string& path, tree::EventType type);
   void SendSetWatches();

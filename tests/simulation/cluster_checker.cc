@@ -47,7 +47,7 @@ void ClusterChecker::AddMachine(Machine* machine) {
     for (uint32_t i = 1; i <= cluster.voters + cluster.learners; ++i) {
       (i <= cluster.voters ? bootstrap.voters : bootstrap.learners).emplace_back(i);
     }
-    NoteMembership(bootstrap);
+    RecordMembership(bootstrap);
     memberships_.emplace(Index{0}, std::move(bootstrap));
   }
   machines_.push_back(machine);
@@ -285,7 +285,7 @@ void ClusterChecker::OnApplied(size_t member, const consensus::Entry& entry, uin
                                  member + 1, ToString(entry), committed().value()));
   }
   entries_.push_back({entry.term, hash, digest});
-  NoteCommitted(entry);
+  RecordCommitted(entry);
   if (simulation_.options().checks_everything || random_.Below(kCommitsForOneCheck) == 0) {
     CheckCommitIsDurable(member, entry.index, entry.term, "applied");
   }
@@ -294,7 +294,7 @@ void ClusterChecker::OnApplied(size_t member, const consensus::Entry& entry, uin
   for (ServerObserver* observer : observers_) observer->OnApplied(member, entry);
 }
 
-void ClusterChecker::NoteCommitted(const consensus::Entry& entry) {
+void ClusterChecker::RecordCommitted(const consensus::Entry& entry) {
   for (const Awaited& leader : awaited_) {
     if (entry.index <= leader.required) CheckTerm(leader, entry.index);
   }
@@ -317,7 +317,7 @@ std::vector<Membership> ClusterChecker::MembershipsInForce() const {
   return memberships;
 }
 
-void ClusterChecker::NoteMembership(Membership membership) {
+void ClusterChecker::RecordMembership(Membership membership) {
   membership.addresses.clear();
   if (std::find(known_.begin(), known_.end(), membership) == known_.end()) {
     known_.push_back(std::move(membership));
@@ -387,7 +387,7 @@ void ClusterChecker::OnProgress(size_t member, const Progress& previous, const P
   }
   const Membership& membership = machines_[member]->process()->raft().membership();
   const auto [in_force, is_first] = in_force_.try_emplace(member, membership);
-  if (is_first || in_force->second != membership) NoteMembership(membership);
+  if (is_first || in_force->second != membership) RecordMembership(membership);
   if (!is_first && in_force->second != membership) {
     if (previous.leads && now.leads && previous.term == now.term) {
       CheckIntersection(in_force->second, membership, fmt::format("at server {}", member + 1));

@@ -118,7 +118,7 @@ class ClusterChecker : public MessageObserver {
   // committed().
   void CheckTerm(const Awaited& leader, consensus::Index index);
   // The entry was applied, by the first member.
-  void NoteCommitted(const consensus::Entry& entry);
+  void RecordCommitted(const consensus::Entry& entry);
   void CheckIntersection(const consensus::Membership& before, const consensus::Membership& after,
                          std::string_view where);
   // What a leader of `term` must hold: everything known to be committed in an earlier term. Not all
@@ -133,7 +133,7 @@ class ClusterChecker : public MessageObserver {
   // quorum of a membership in force there. `term`: of the entry, if that is known.
   void CheckCommitIsDurable(size_t member, consensus::Index index,
                             std::optional<consensus::Term> term, std::string_view what);
-  void NoteMembership(consensus::Membership membership);
+  void RecordMembership(consensus::Membership membership);
   // The membership that holds at `index` by the committed entries.
   const consensus::Membership& MembershipAt(consensus::Index index) const;
   // A disk as a power failure leaves it at least, and its directory.

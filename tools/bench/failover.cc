@@ -96,7 +96,7 @@ absl::Status FailOver(const ClusterOptions& cluster, const std::vector<Endpoint>
   }
   if (!killed.ok()) return killed;
   slice.end_ns = NowNs();
-  slice.NotePause(slice.end_ns);
+  slice.RecordPause(slice.end_ns);
   slice.tool_cpu_seconds = OwnCpuSeconds() - tool_before;
   if (absl::Status s = load->Stop(); !s.ok()) return s;
   measurement->Add(slice, static_cast<double>(slice.end_ns - slice.begin_ns) / kNsInSecond);

@@ -24,7 +24,7 @@ class Load {
   // Makes the nodes and opens the sessions.
   virtual absl::Status Prepare() = 0;
 
-  // Whether Slice::NotePause is kept up.
+  // Whether Slice::RecordPause is kept up.
   virtual bool sees_pauses() const = 0;
 
   // Works and records into `*slice` from now on, which lives until Next or Stop has returned and

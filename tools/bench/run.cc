@@ -282,7 +282,7 @@ class Runner {
     if (before.servers.has_value() && after.servers.has_value()) {
       slice->server_cpu_seconds = *after.servers - *before.servers;
     }
-    if (side.load->sees_pauses()) slice->NotePause(slice->end_ns);
+    if (side.load->sees_pauses()) slice->RecordPause(slice->end_ns);
   }
 
   static void Add(const Slice& slice, SideState* side) {

@@ -37,7 +37,7 @@ struct Slice {
   void Count(int64_t now_ns) {
     if (now_ns < begin_ns || now_ns >= end_ns) return;
     ++operations;
-    NotePause(now_ns);
+    RecordPause(now_ns);
     last_answer_ns = now_ns;
   }
   // Its latency.
@@ -45,7 +45,7 @@ struct Slice {
     if (now_ns >= begin_ns) latencies[series].Add(now_ns - start_ns);
   }
   // Notes a pause that ends now, or goes on: that does not make it an answer.
-  void NotePause(int64_t now_ns) {
+  void RecordPause(int64_t now_ns) {
     const int64_t since = last_answer_ns == 0 ? begin_ns : last_answer_ns;
     if (now_ns - since > longest_pause_ns) longest_pause_ns = now_ns - since;
   }

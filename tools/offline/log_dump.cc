@@ -323,7 +323,7 @@ class Writer {
   const char* separator_ = "\n";
 };
 
-void NoteDamage(const consensus::LogExamination& log, Writer* writer) {
+void RecordDamage(const consensus::LogExamination& log, Writer* writer) {
   std::string_view what = ToStd(log.status.message());
   if (what.ends_with(consensus::kRejoinAdvice)) {
     what.remove_suffix(consensus::kRejoinAdvice.size());
@@ -343,7 +343,7 @@ absl::Status WriteSegments(const consensus::LogExamination& log, Writer* writer)
     const bool is_damaged = !log.status.ok() && segment.path == log.damaged_path;
     const bool at_begin = log.damaged_offset.value_or(0) == 0;
     if (is_damaged && at_begin) {
-      NoteDamage(log, writer);
+      RecordDamage(log, writer);
       noted = true;
     }
     // What a newer file replaces is not part of the log.
@@ -354,11 +354,11 @@ absl::Status WriteSegments(const consensus::LogExamination& log, Writer* writer)
     });
     if (!status.ok()) return status;
     if (is_damaged && !at_begin) {
-      NoteDamage(log, writer);
+      RecordDamage(log, writer);
       noted = true;
     }
   }
-  if (!noted) NoteDamage(log, writer);
+  if (!noted) RecordDamage(log, writer);
   if (log.status.ok() && log.log.torn_bytes > 0) {
     const consensus::Segment& last = *log.segments.back();
     writer->Note("torn", last.path, last.end,

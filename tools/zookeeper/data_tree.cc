@@ -116,7 +116,7 @@ absl::Status DataTree::AddNode(const SnapshotNode& from) {
     extra.created_children = from.stat.stored_cversion;
     extra.aversion = from.stat.aversion;
   }
-  PutIn(*node, from.path);
+  AddToDigest(*node, from.path);
   Note(std::max(node->mzxid, node->pzxid()), std::max(node->ctime_ms, node->mtime_ms));
   return absl::OkStatus();
 }
@@ -161,7 +161,7 @@ void DataTree::Create(const Operation& operation, const Transaction& transaction
   // A parent that is not there, or cannot have children, is one that comes later: until then all
   // that this transaction made is gone again.
   if (parent == nullptr || parent->is_ephemeral()) return;
-  TakeOut(*parent, parent_path);
+  RemoveFromDigest(*parent, parent_path);
   const int32_t cversion =
       operation.parent_cversion == -1
           ? static_cast<int32_t>(static_cast<uint32_t>(parent->created_children()) + 1)
@@ -172,7 +172,7 @@ void DataTree::Create(const Operation& operation, const Transaction& transaction
     extra.pzxid = transaction.zxid;
     Note(transaction.zxid, 0);
   }
-  PutIn(*parent, parent_path);
+  AddToDigest(*parent, parent_path);
   Znode* node = parent->children().Find(tree::LastSegment(operation.path));
   if (node != nullptr) {
     // The snapshot may have been written before the list was known; what changes it is yet to come.
@@ -185,7 +185,7 @@ void DataTree::Create(const Operation& operation, const Transaction& transaction
   node->czxid = node->mzxid = transaction.zxid;
   node->SetPzxid(&memory_, transaction.zxid);
   node->ctime_ms = node->mtime_ms = transaction.time_ms;
-  PutIn(*node, operation.path);
+  AddToDigest(*node, operation.path);
   Note(transaction.zxid, transaction.time_ms);
 }
 
@@ -194,9 +194,9 @@ void DataTree::Delete(std::string_view path, Zxid zxid) {
   Znode* parent = Find(parent_path);
   if (parent == nullptr) return;
   if (zxid > parent->pzxid()) {
-    TakeOut(*parent, parent_path);
+    RemoveFromDigest(*parent, parent_path);
     parent->SetPzxid(&memory_, zxid);
-    PutIn(*parent, parent_path);
+    AddToDigest(*parent, parent_path);
     Note(zxid, 0);
   }
   // If it has children, it is one that comes later; so do they.
@@ -207,22 +207,22 @@ void DataTree::Delete(std::string_view path, Zxid zxid) {
 void DataTree::SetData(const Operation& operation, const Transaction& transaction) {
   Znode* node = Find(operation.path);
   if (node == nullptr) return;
-  TakeOut(*node, operation.path);
+  RemoveFromDigest(*node, operation.path);
   node->data.Set(&memory_, operation.has_data, operation.data);
   node->version = operation.version;
   node->mzxid = transaction.zxid;
   node->mtime_ms = transaction.time_ms;
-  PutIn(*node, operation.path);
+  AddToDigest(*node, operation.path);
   Note(node->mzxid, node->mtime_ms);
 }
 
 void DataTree::SetAcl(const Operation& operation) {
   Znode* node = Find(operation.path);
   if (node == nullptr) return;
-  TakeOut(*node, operation.path);
+  RemoveFromDigest(*node, operation.path);
   ReplaceAcl(node, operation.acl);
   node->Extend(&memory_).aversion = operation.version;
-  PutIn(*node, operation.path);
+  AddToDigest(*node, operation.path);
 }
 
 void DataTree::CloseSession(const Transaction& transaction) {
@@ -269,7 +269,7 @@ void DataTree::Free(Znode* node) {
   std::vector<Znode*> to_delete = {node};
   // The digest needs paths, and they need the parents, which therefore go last.
   for (size_t i = 0; i < to_delete.size(); ++i) {
-    TakeOut(*to_delete[i], to_delete[i]->Path());
+    RemoveFromDigest(*to_delete[i], to_delete[i]->Path());
     to_delete[i]->children().ForEach([&to_delete](Znode* child) { to_delete.push_back(child); });
   }
   for (Znode* each : to_delete) {
@@ -332,7 +332,7 @@ Znode* DataTree::SystemNode(std::string_view path) {
   node->data.Set(&memory_, true, "");
   node->czxid = node->mzxid = parent->czxid;
   node->SetPzxid(&memory_, parent->czxid);
-  PutIn(*node, path);
+  AddToDigest(*node, path);
   return node;
 }
 

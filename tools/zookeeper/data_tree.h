@@ -92,8 +92,10 @@ class DataTree {
 
   // A node's term of the digest, which is taken out before a change and put in after it.
   static uint64_t Term(const tree::Znode& node, std::string_view path);
-  void TakeOut(const tree::Znode& node, std::string_view path) { digest_ -= Term(node, path); }
-  void PutIn(const tree::Znode& node, std::string_view path) { digest_ += Term(node, path); }
+  void RemoveFromDigest(const tree::Znode& node, std::string_view path) {
+    digest_ -= Term(node, path);
+  }
+  void AddToDigest(const tree::Znode& node, std::string_view path) { digest_ += Term(node, path); }
 
   tree::Znode* SystemNode(std::string_view path);
   void RecountQuotas();

@@ -102,8 +102,8 @@ void Changes::AddEffect(const Operation& operation, Function function, std::stri
   const int64_t above = seen_.Before(operation.invoked_ns).zxid;
   const int64_t below =
       seen_.BegunAfter(operation.ok() ? operation.answered_ns : operation.until_ns);
-  NoteUnknown(type, path, above, below);
-  if (!parent.empty()) NoteUnknown("children", parent, above, below);
+  RecordUnknown(type, path, above, below);
+  if (!parent.empty()) RecordUnknown("children", parent, above, below);
 }
 
 // Its ephemeral nodes are deleted.
@@ -130,8 +130,8 @@ void Changes::AddEndOf(const Session& session) {
       Note(close->zxid, "children", ParentOf(path), *close);
     } else {
       // What it was answered, it was answered before it ended.
-      NoteUnknown("deleted", path, newest, below);
-      NoteUnknown("children", ParentOf(path), newest, below);
+      RecordUnknown("deleted", path, newest, below);
+      RecordUnknown("children", ParentOf(path), newest, below);
     }
   }
 }
@@ -155,8 +155,8 @@ void Changes::Note(int64_t zxid, std::string_view type, std::string_view path,
   changes.push_back({zxid, type, path, &operation});
 }
 
-void Changes::NoteUnknown(std::string_view type, std::string_view path, int64_t above,
-                          int64_t below) {
+void Changes::RecordUnknown(std::string_view type, std::string_view path, int64_t above,
+                            int64_t below) {
   unknown_[std::pair(path, type)].emplace_back(above, below);
 }
 

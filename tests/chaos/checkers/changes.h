@@ -49,7 +49,7 @@ class Changes {
   void AddEndOf(const Session& session);
   bool IsDeletedBetween(std::string_view path, const Operation& begin, const Operation& end) const;
   void Note(int64_t zxid, std::string_view type, std::string_view path, const Operation& operation);
-  void NoteUnknown(std::string_view type, std::string_view path, int64_t above, int64_t below);
+  void RecordUnknown(std::string_view type, std::string_view path, int64_t above, int64_t below);
 
   const Run& run_;
   const SeenZxids seen_;

@@ -65,7 +65,7 @@ class Judge {
   void Check() {
     for (const Operation& operation : run_.operations()) Take(operation);
     for (auto& [path, parent] : parents_) {
-      for (const Operation* list : parent.lists) NoteSeen(*list, &parent);
+      for (const Operation* list : parent.lists) RecordSeen(*list, &parent);
       for (const Operation* list : parent.lists) CheckList(*list, parent);
       CheckLastList(path, parent);
     }
@@ -142,7 +142,7 @@ class Judge {
     }
   }
 
-  static void NoteSeen(const Operation& list, Parent* parent) {
+  static void RecordSeen(const Operation& list, Parent* parent) {
     if (list.zxid <= 0) return;
     for (std::string_view name : list.children) {
       const auto child = parent->children.find(name);

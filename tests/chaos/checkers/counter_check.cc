@@ -209,7 +209,7 @@ class Judge {
   Verdicts* const verdicts_;
 };
 
-void NoteUnknown(const Operation& operation, Counter* counter) {
+void RecordUnknown(const Operation& operation, Counter* counter) {
   if (operation.function == Function::kAdd) {
     counter->unknown_adds.Add(operation.invoked_ns, DeltaOf(operation));
   } else {
@@ -242,7 +242,7 @@ Verdicts CheckCounters(const Run& run) {
         }
         counter.attempted.Add(operation.invoked_ns, DeltaOf(operation));
         if (!operation.ok()) {
-          NoteUnknown(operation, &counter);
+          RecordUnknown(operation, &counter);
           break;
         }
         counter.acknowledged.Add(operation.answered_ns, DeltaOf(operation));

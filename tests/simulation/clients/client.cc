@@ -294,7 +294,7 @@ void Client::OnReply(const ReplyHeader& header, std::string_view body) {
   }
   last_zxid_ = std::max(last_zxid_, header.zxid);
   const bool ended = reply.error == ErrorCode::kSessionExpired;
-  NoteWatch(operation.request, reply);
+  RecordWatch(operation.request, reply);
   history_->Answer(answered.operation, std::move(reply));
   if (operation.request.kind == OperationKind::kCloseSession || ended) {
     if (ended) history_->RefuseSession(settings_.number, session_);
@@ -305,7 +305,7 @@ void Client::OnReply(const ReplyHeader& header, std::string_view body) {
   if (answered.done) answered.done(operation);
 }
 
-void Client::NoteWatch(const Request& request, const Reply& reply) {
+void Client::RecordWatch(const Request& request, const Reply& reply) {
   if (!request.watch) return;
   if (reply.error == ErrorCode::kOk) {
     (request.kind == OperationKind::kGetChildren ? child_watches_ : data_watches_)

@@ -105,7 +105,7 @@ class Client : public ConnectionHandler {
   void SendSetWatches();
   void Send(std::string bytes);
   void KeepAlive();
-  void NoteWatch(const Request& request, const Reply& reply);
+  void RecordWatch(const Request& request, const Reply& reply);
   [[noreturn]] void FailProtocol(std::string_view details) const;
 
   SimEnvironment* const environment_;
