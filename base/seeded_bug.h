@@ -1,6 +1,6 @@
-// Faults on purpose: mistakes that somebody could make, seeded where they would be made, to show
-// that the simulator finds them. They exist only in a build with QUORATE_SEEDED_BUGS
-// (--config=seeded_bugs); elsewhere SeededBug is a constant.
+// Seeded bugs: mistakes that somebody could make, switched on by name at the place where they would
+// be made, to show that the tests find them. They exist only in a build with QUORATE_SEEDED_BUGS
+// (--config=seeded_bugs). In other builds SeededBug is the constant false.
 //
 // Thread-safety: SeedBug before any thread starts.
 #pragma once
@@ -12,7 +12,7 @@ namespace quorate {
 
 #ifdef QUORATE_SEEDED_BUGS
 
-inline std::string seeded_bug;  // the one in force; empty: none
+inline std::string seeded_bug;  // the bug that is switched on; empty: none
 
 inline void SeedBug(std::string_view name) { seeded_bug = name; }
 inline bool SeededBug(std::string_view name) { return seeded_bug == name; }

@@ -725,8 +725,8 @@ TEST_CASE("an answer from before a standstill does not show that the session liv
 TEST_CASE("a client that was suspended by a standstill hears that its session has ended") {
   using Type = SessionEvent::Type;
   constexpr int kSessionTimeoutMs = 3000, kStandsStillMs = kSessionTimeoutMs * 3 / 2;
-  // The client may have stood still just before it sent a message: the answer to that would tell it
-  // of the end first.
+  // The server is silent until the client is suspended: else the answer to the first message that
+  // the client sends after the standstill could tell it that its session has ended.
   std::atomic<bool> is_silent{false};
   ScriptedServer server({.is_silent = [&] { return is_silent.load(); }});
   Collected<Type> events;

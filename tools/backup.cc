@@ -205,7 +205,8 @@ absl::Status Download::Begin(const v1::BackupBegin& begin) {
     return same ? absl::OkStatus() : absl::NotFoundError("it goes on with another backup");
   }
   if (begin.cluster_id().size() != 16 || begin.zxid() <= 0 || begin.term() == 0) {
-    return absl::DataLossError("a backup without metadata");
+    return absl::DataLossError(
+        "the server began a backup without naming its cluster, zxid and term; use another server");
   }
   tree::BackupHeader header;
   header.cluster_id = begin.cluster_id();

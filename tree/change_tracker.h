@@ -102,7 +102,7 @@ class ChangeTracker {
   bool EndDelta(bool durable, size_t bytes_max);
 
  private:
-  // True for an id that no delta can have had.
+  // The value is true for a session that is in no earlier checkpoint delta.
   using SessionMap = absl::btree_map<SessionId, bool>;
 
   struct Changes {

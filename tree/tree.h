@@ -177,7 +177,7 @@ class Tree {
   // A hash of the whole tree and of the sessions; kept incrementally, equal on all members at a
   // zxid.
   uint64_t digest() const;
-  // The same, computed from scratch from everything: a check for tests and tools. O(size of the
+  // The same, computed from all znodes and sessions: a check for tests and tools. O(size of the
   // tree).
   uint64_t ComputeDigest() const;
 

@@ -22,7 +22,7 @@ absl::Status Run(Client& client) {
         if (const auto* event = std::get_if<quorate::Event>(&notification)) {
           std::printf("changed: %s\n", event->path.c_str());
         } else {
-          std::printf("events were lost: read again\n");
+          std::printf("events were lost: read the znodes again\n");
         }
       });
   if (!watch.ok()) return watch.status();

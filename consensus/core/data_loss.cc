@@ -35,10 +35,11 @@
 // bootstrap another one over the data of the first, whoever else is new or has not heard of it yet.
 // All of them must have been started with the same membership, too, which they tell with the
 // pre-vote: else two sets of voters could each bootstrap a cluster with a member that is in both.
-// With the vote a member is in the normal state. A cluster that was bootstrapped is not
-// bootstrapped again by those that are left when most disks are lost, for one of them knows of it:
-// the bootstrap leader, since the first entry is on its disk before it sends it to anybody; or one
-// that voted for the bootstrap leader, and finds it new (BootstrapLeaderIsNew).
+// With its vote a member enters the normal state.
+// When most disks of a bootstrapped cluster are lost, the members that are left do not bootstrap it
+// again, because one of them knows that the cluster exists: the bootstrap leader, which has the
+// first entry on its disk before it sends that entry to anybody; or a member that voted for the
+// bootstrap leader, and finds it new (BootstrapLeaderIsNew).
 //
 // Recovery. On any sign that there is a cluster a new member is recovering. It says `voting =
 // false`, and then nobody counts it: for commit, reads, check-quorum or as a successor; and it does

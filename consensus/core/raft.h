@@ -86,9 +86,9 @@ struct RaftOptions {
   size_t uncommitted_bytes_max;
   size_t cached_bytes_max;
   size_t apply_bytes_max;
-  // A batch includes the commit hint when the commit index has grown by this many entries since the
-  // last hint, or when term or vote change. It is not written more often because a hard state may
-  // cost the storage a sync of its own.
+  // A batch that is written for another reason includes the commit hint when the commit index has
+  // grown by this many entries since the last hint; a batch with a new term or vote always does. It
+  // is not included more often because a hard state may cost the storage a sync of its own.
   size_t commit_hint_entries = 4096;
 
   RaftOptions();  // the values of limits.h

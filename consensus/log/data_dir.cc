@@ -247,8 +247,7 @@ class DataDir::Impl {
       return absl::FailedPreconditionError(
           absl::StrCat(path_, ": is incomplete (it holds the file ", ToAbsl(kIncompleteName),
                        "): `quorate restore` or `quorate import` was interrupted. Run the same "
-                       "command again: it "
-                       "begins from the start"));
+                       "command again: it begins from the start"));
     }
     if (Has(names, kIdentityName)) return absl::OkStatus();
     if (Has(names, kZooKeeperDataName)) {

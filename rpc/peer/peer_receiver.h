@@ -28,8 +28,8 @@ class PeerReceiver : public std::enable_shared_from_this<PeerReceiver> {
     virtual HelloAnswer OnHello(const Hello& hello, const std::string& host) = 0;
     // It has been accepted as the connection of `from`.
     virtual void OnAccepted(PeerReceiver* receiver) = 0;
-    // A connection is closed by us because of what came; garbage from unauthenticated peers
-    // included.
+    // This server closes a connection because of the bytes that it received, also from a peer that
+    // has not said hello.
     virtual void OnRefused(const std::string& where, const std::string& why) = 0;
     // It is over: to be forgotten.
     virtual void OnEnd(PeerReceiver* receiver) = 0;

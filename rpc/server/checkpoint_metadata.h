@@ -1,5 +1,5 @@
-// Where a member keeps the checkpoint of its tree, and its metadata in the store of its
-// records: by what consensus has to remember of the entries before it.
+// The directory in which a member keeps its checkpoint, and the checkpoint's metadata: what
+// consensus has to remember of the entries that the checkpoint stands for.
 //
 // Thread-safety: functions of their arguments.
 #pragma once

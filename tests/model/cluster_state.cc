@@ -31,8 +31,8 @@ uint64_t HashOf(std::string_view bytes) {
   return Mix(hash, bytes.size());
 }
 
-// Numbers of which none comes twice at a member, and which are all 0 modulo any small number, so
-// that election timeouts are known. The state at work says where it counts.
+// The random source of a member: no number comes twice, and all are 0 modulo any small number, so
+// that election timeouts are known. `count` points into the ClusterState that runs.
 class Draws final : public consensus::RandomSource {
  public:
   uint64_t Next() override {

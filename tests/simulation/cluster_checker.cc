@@ -471,7 +471,8 @@ void ClusterChecker::CheckCommitIsDurable(size_t member, Index index, std::optio
   const auto before = in_force_.find(member);
   std::vector<const Membership*> in_force = {&MembershipAt(index), &current};
   if (before != in_force_.end()) in_force.push_back(&before->second);
-  // Who applies it may not know yet of the membership under which its leader committed it.
+  // The member that applies an entry may not know yet of the membership under which the leader
+  // committed that entry.
   const auto decided = decided_under_.lower_bound(index);
   if (decided != decided_under_.end()) in_force.push_back(&decided->second);
   std::set<MemberId> voters;

@@ -512,9 +512,9 @@ void Nemesis::SendStray() {
   consensus::Message message;
   Process* receiver = nullptr;
   if (random_.Chance(0.5)) {
-    // Forged: a member is told that there is a later directory of it. Not one after the other: what
-    // answers for a voter whenever it is asked, while the voter's own answers are lost, is not told
-    // from the voter without authentication.
+    // A forged answer tells a member that a later data directory of it exists. Forged answers do
+    // not follow each other closely: without authentication, a member cannot tell a voter from one
+    // that answers in its place each time while the voter's own answers are lost.
     int64_t& next_us = next_forgery_us_[member];
     if (simulation_.now_us() < next_us) return;
     next_us = simulation_.now_us() +
@@ -600,8 +600,8 @@ void Nemesis::ChangeMembership() {
   }
   Process* process = leader->process();
   process->Post([this, process, target] {
-    // A process may run on a disk that is damaged and not found to be so. Who votes after the
-    // change must be able to do without it.
+    // A process may run on a disk whose damage nobody has noticed yet. The voters after the change
+    // must have a majority without that disk.
     const bool is_safe = Decides(target, [this](consensus::MemberId voter) {
       return machines_[voter.value() - 1]->counts();
     });

@@ -90,7 +90,7 @@ class Process : public rpc::ReplicaHost,
   void OnDiverged(const rpc::Divergence& divergence) override;
   void OnStatusPublished() override {}
 
-  // rpc::Frontend: the real ones, and the checkers.
+  // rpc::Frontend, which passes each call on to the real front ends and to the checkers.
   bool IsQuick() const override;
   std::shared_ptr<const rpc::RecentEvents> TakeRecentEvents() const override;
   void OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid) override;

@@ -70,8 +70,8 @@ struct MemberExamination {
   std::optional<consensus::HardStateFile::Found> hard_state;
   std::optional<consensus::LogExamination> log;
   std::optional<CheckpointFacts> checkpoint;
-  // The log does not hold the checkpoint's entry: a start begins it again behind the checkpoint,
-  // and no entry of it counts.
+  // The log does not hold the entry of the checkpoint. The next start of the server replaces the
+  // log by an empty one that begins behind the checkpoint, so none of its entries counts.
   bool log_is_replaced = false;
 
   uint64_t problems() const;

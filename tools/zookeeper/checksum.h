@@ -1,6 +1,6 @@
 // The two checksums of ZooKeeper's files.
 //
-// zlib takes a null pointer for the wish to start again, so that nothing must not be told to it.
+// zlib returns its initial value for a null pointer, so an empty input is not passed to it.
 //
 // Thread-safety: functions without state.
 #pragma once

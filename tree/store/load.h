@@ -16,10 +16,11 @@ namespace quorate::tree {
 // How many nodes there are so far, and how many there will be.
 using LoadProgress = std::function<void(uint64_t nodes, uint64_t nodes_total)>;
 
-// The tree of all records of `view`, from its beginning, with the zxid and the digest of its
-// metadata. The calling thread reads the records; if they are many, another one, which is gone on
-// return, builds the tree at the same time. `progress`, which may be null, is called now and then,
-// on the calling thread. DataLoss if the records are not what TreeLoader wants; errors of reading.
+// Returns the tree of all records of `view`, with the zxid and the digest of the view's metadata.
+// The calling thread reads the records. If they are many, a second thread, which has ended on
+// return, builds the tree at the same time. `progress`, which may be null, is called now and then
+// on the calling thread. Errors: DataLoss if TreeLoader refuses the records; those of reading.
+// REQUIRES: nothing was read from `view` yet.
 absl::StatusOr<std::unique_ptr<Tree>> LoadTree(RecordStore::View* view,
                                                const LoadProgress& progress);
 

@@ -19,8 +19,8 @@ namespace quorate::tree {
 
 class RecordFiles {
  public:
-  // The files will be in `directory`, which is made again. `options` are those of the database.
-  // Memory: about `buffer_bytes` of records, and 24 bytes for each of them.
+  // The files are made in `directory`, which is created, and emptied if it exists. `options` are
+  // those of the database. Memory: about `buffer_bytes` of records, and 24 bytes for each of them.
   RecordFiles(const rocksdb::Options& options, std::string directory, size_t buffer_bytes);
   // Removes whatever was not taken in.
   ~RecordFiles();
