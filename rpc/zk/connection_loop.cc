@@ -79,6 +79,12 @@ ConnectionLoop::ConnectionLoop(ZkFrontend* frontend, Sockets* sockets)
 
 ConnectionLoop::~ConnectionLoop() = default;
 
+void ConnectionLoop::Stop() {
+  dirty_.clear();
+  in_order_.clear();
+  clients_.clear();  // which takes back what they have counted in the memory budget
+}
+
 // --- From other threads --------------------------------------------------------------------------
 
 void ConnectionLoop::Push(Item item) { inbox_.Push(std::move(item)); }

@@ -91,6 +91,9 @@ class ConnectionLoop {
   std::chrono::milliseconds OnTimer();
 
   size_t connection_count() const { return clients_.size(); }
+  // Ends all connections without a word to anybody: the last call. The service may end before the
+  // loop does.
+  void Stop();
   // What the loop has done. For its connections.
   LoopStatistics& statistics() { return *statistics_; }
 

@@ -73,6 +73,7 @@ void IoThread::Run() {
     boost::system::error_code ignored;
     socket->socket.close(ignored);
   }
+  loop_.Stop();
 }
 
 void IoThread::StartTimer(std::chrono::milliseconds period) {

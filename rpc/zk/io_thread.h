@@ -30,7 +30,7 @@ class IoThread : private Sockets {
   IoThread& operator=(const IoThread&) = delete;
 
   void Start();
-  // Ends the thread and closes its sockets.
+  // Ends the thread and closes its sockets. The service is not used any more.
   void Stop();
   boost::asio::io_context& context() { return context_; }
 

@@ -28,7 +28,7 @@ class ZkListener {
   // What it listens on: also if that was left to the system, by port 0. REQUIRES: Start was OK, and
   // Stop was not called.
   uint16_t port() const { return acceptor_->local_endpoint().port(); }
-  // Closes all connections and ends the threads.
+  // Closes all connections and ends the threads. The service is not used any more, and may end.
   void Stop();
 
  private:
