@@ -29,6 +29,11 @@ void ScopedWatches::Remove(uint64_t number, std::string_view path, Scope scope) 
   }
 }
 
+size_t ScopedWatches::Count(std::string_view path, Scope scope) const {
+  const auto found = paths_.find(path);
+  return found == paths_.end() ? 0 : found->second[static_cast<size_t>(scope)].size();
+}
+
 void ScopedWatches::Append(std::string_view path, Scope scope,
                            std::vector<uint64_t>* numbers) const {
   const auto found = paths_.find(path);

@@ -25,6 +25,8 @@ class ScopedWatches {
   // path) if anything below a path is watched, besides those that are found.
   void Find(std::string_view path, std::vector<uint64_t>* numbers) const;
 
+  // How many different numbers were added to this path and scope.
+  size_t Count(std::string_view path, Scope scope) const;
   bool empty() const { return paths_.empty(); }
 
  private:

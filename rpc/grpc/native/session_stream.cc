@@ -391,6 +391,7 @@ void SessionStream::OnEvent(uint64_t number, const Event& event) {
 void SessionStream::SendIfSeen(const Event& event) {
   std::vector<uint64_t> watch_ids;
   watches_.Find(event.path, &watch_ids);
+  if (resumption_.has_value()) std::erase_if(watch_ids, [&](uint64_t id) { return !IsLive(id); });
   SendEvent(event, &watch_ids);
 }
 
@@ -426,8 +427,12 @@ absl::Status SessionStream::Continue() {
   paused_ = false;
   // Events are before any answer that could show the change.
   absl::Status caught_up = feed_.CatchUp(
-      loop_->frontend().history(), [this] { return !HasMuchToSend(); },
-      [this](const Event& event) { SendIfSeen(event); });
+      loop_->frontend().history(),
+      [this] { return !HasMuchToSend() && !loop_->has_spent_enough(); },
+      [this](const Event& event) {
+        loop_->Spend(1);
+        SendIfSeen(event);
+      });
   if (!caught_up.ok()) return caught_up;
   if (feed_.lagging()) {
     wants_to_continue_ = !HasMuchToSend();

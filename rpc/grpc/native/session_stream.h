@@ -28,13 +28,26 @@
 
 namespace quorate::rpc::native {
 
-// Requests for watches at the front of a pipeline, of which some go on from a zxid: the history is
-// looked through once for all of them, a part of it in each turn.
+// Requests for watches at the front of a pipeline, of which some go on from a zxid. They are taken,
+// the history is looked through once for all of them, and they are answered; a part of that in each
+// turn, so that the tree is not locked for long.
 struct WatchResumption {
-  size_t requests = 0;
-  ScopedWatches watches;                        // those that go on
-  absl::btree_map<uint64_t, tree::Zxid> after;  // which each has seen, by id
-  uint64_t next = 0;                            // the next event's number
+  // Of a watch that begins with its answer.
+  static constexpr tree::Zxid kFromNow{INT64_MAX};
+
+  size_t requests = 0;  // that were taken, from the front of the pipeline
+  bool taken = false;   // all of them
+  // What the watches that are not answered have seen, by id.
+  absl::btree_map<uint64_t, tree::Zxid> after;
+  // The event of the history that is looked at next; none: nothing goes on from a zxid.
+  std::optional<uint64_t> next;
+  bool told = false;    // the history was looked through: from now on events are told as they come
+  size_t answered = 0;  // requests, after that
+  // While watches are given up whose events the history has dropped: which, how many requests were
+  // looked at, and with which event the others go on.
+  std::optional<tree::Zxid> lost_before;
+  size_t checked = 0;
+  uint64_t next_kept = 0;
 };
 
 class SessionStream final : public Stream {
@@ -46,6 +59,8 @@ class SessionStream final : public Stream {
   static constexpr size_t kMessageRequestsMax = 16384;
   static constexpr size_t kWatchesMax = 100'000;
   static constexpr size_t kWatchBytesMax = 16u << 20;
+  // Of the watches, those with the same path and scope: an event names each that sees it.
+  static constexpr size_t kWatchesOfPathMax = 10'000;
 
   SessionStream(StreamLoop* loop, uint32_t tag, std::string address);
   ~SessionStream() override;
@@ -124,10 +139,17 @@ class SessionStream final : public Stream {
   void DoList(Pending* pending);
   void AnswerRead(v1::Response response, Pending* pending);
   void DoWatches();
-  void TakeWatches();
-  v1::ErrorCode TakeWatch(const v1::Request::Watch& watch, v1::Response* response);
+  // These do what one turn has time for, and return whether all of it is done.
+  bool TakeWatches();
   bool TellThePast();
-  void GiveUpWhatIsLost();
+  bool GiveUpWhatIsLost();
+  bool AnswerWatches();
+  // Whether the tree was locked for long enough in this turn; if so, another one follows.
+  bool HasSpentEnough();
+  void TakeRequest(Pending* pending);
+  v1::ErrorCode TakeWatch(const v1::Request::Watch& watch, v1::Response* response);
+  // Whether an event that comes now is told to this watch.
+  bool IsLive(uint64_t watch_id) const;
   void DropWatch(uint64_t watch_id);
   void DoUnwatch(uint64_t watch_id);
   void DoWhoAmI(v1::Response* response);
@@ -160,8 +182,8 @@ class SessionStream final : public Stream {
   size_t held_bytes_ = 0;   // of requests that are kept
   bool paused_ = false;     // there is too much to send
 
-  ScopedWatches watches_;                               // ids of those that were answered
-  absl::btree_map<uint64_t, WatchPlace> watch_places_;  // of all
+  ScopedWatches watches_;  // by id
+  absl::btree_map<uint64_t, WatchPlace> watch_places_;
   std::optional<WatchResumption> resumption_;
   size_t watch_bytes_ = 0;
   EventFeed feed_;

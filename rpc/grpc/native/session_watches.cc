@@ -14,53 +14,62 @@
 namespace quorate::rpc::native {
 namespace {
 
-// Events of the past at which one stream looks in one turn, as long as which the tree is locked.
-constexpr int kEventsAtOnceMax = 10'000;
+// What it costs to add or to remove a watch, in znodes that are looked at.
+constexpr size_t kNodesPerWatch = 4;
+// Of the watches that an event is told to: as many as cost what a znode does.
+constexpr size_t kWatchesPerNode = 8;
 
 }  // namespace
 
-// The watches are there as soon as they are answered. What happens before that is told from the
-// history, up to its end, in the turn in which they are.
 void SessionStream::DoWatches() {
-  if (!resumption_.has_value()) TakeWatches();
-  if (!TellThePast()) return;
-  for (size_t i = 0; i < resumption_->requests; ++i) {
-    Pending& pending = pipeline_[i];
-    if (pending.stage != Stage::kReady) continue;
-    const uint64_t watch_id = pending.request->watch().watch_id();
-    const WatchPlace& place = watch_places_.at(watch_id);
-    watches_.Add(watch_id, place.path, place.scope);
-    v1::Response response;
-    response.set_zxid(loop_->seen_zxid().value());
-    response.mutable_watch();
-    AnswerRead(std::move(response), &pending);
-  }
-  resumption_.reset();
+  if (!resumption_.has_value()) resumption_.emplace();
+  if (TakeWatches() && TellThePast() && AnswerWatches()) resumption_.reset();
 }
 
-void SessionStream::TakeWatches() {
-  WatchResumption& resumption = resumption_.emplace();
-  const EventHistory& history = loop_->frontend().history();
-  resumption.next = history.next_number();
-  for (Pending& pending : pipeline_) {
-    if (pending.stage != Stage::kReady || pending.kind != v1::Request::kWatch) break;
-    ++resumption.requests;
-    const v1::Request::Watch& watch = pending.request->watch();
-    v1::Response response;
-    const v1::ErrorCode error = TakeWatch(watch, &response);
-    if (error != v1::OK) {
-      response.set_zxid(loop_->seen_zxid().value());
-      response.set_error(error);
-      AnswerRead(std::move(response), &pending);
-    } else if (watch.after_zxid() != 0) {
-      const tree::Zxid after(watch.after_zxid());
-      const WatchPlace& place = watch_places_.at(watch.watch_id());
-      resumption.watches.Add(watch.watch_id(), place.path, place.scope);
-      resumption.after[watch.watch_id()] = after;
-      if (SeededBug("a stream lacks the events before it")) continue;
-      resumption.next = std::min(resumption.next, history.NumberAfter(after));
+bool SessionStream::HasSpentEnough() {
+  wants_to_continue_ |= loop_->has_spent_enough();
+  return loop_->has_spent_enough();
+}
+
+bool SessionStream::TakeWatches() {
+  WatchResumption& resumption = *resumption_;
+  while (!resumption.taken) {
+    if (HasSpentEnough()) return false;
+    Pending* pending =
+        resumption.requests < pipeline_.size() ? &pipeline_[resumption.requests] : nullptr;
+    if (pending == nullptr || pending->stage != Stage::kReady ||
+        pending->kind != v1::Request::kWatch) {
+      resumption.taken = true;
+    } else {
+      ++resumption.requests;
+      TakeRequest(pending);
+      loop_->Spend(kNodesPerWatch);
     }
   }
+  return true;
+}
+
+void SessionStream::TakeRequest(Pending* pending) {
+  const v1::Request::Watch& watch = pending->request->watch();
+  v1::Response response;
+  const v1::ErrorCode error = TakeWatch(watch, &response);
+  if (error != v1::OK) {
+    response.set_zxid(loop_->seen_zxid().value());
+    response.set_error(error);
+    AnswerRead(std::move(response), pending);
+    return;
+  }
+  if (watch.after_zxid() == 0) {
+    resumption_->after[watch.watch_id()] = WatchResumption::kFromNow;
+    return;
+  }
+  const tree::Zxid after(watch.after_zxid());
+  resumption_->after[watch.watch_id()] = after;
+  const EventHistory& history = loop_->frontend().history();
+  const uint64_t first = SeededBug("a stream lacks the events before it")
+                             ? history.next_number()
+                             : history.NumberAfter(after);
+  resumption_->next = std::min(resumption_->next.value_or(first), first);
 }
 
 v1::ErrorCode SessionStream::TakeWatch(const v1::Request::Watch& watch, v1::Response* response) {
@@ -71,7 +80,8 @@ v1::ErrorCode SessionStream::TakeWatch(const v1::Request::Watch& watch, v1::Resp
       watch.after_zxid() < 0 || watch_places_.contains(watch.watch_id())) {
     return v1::BAD_ARGUMENTS;
   }
-  if (watch_places_.size() >= kWatchesMax || watch_bytes_ + watch.path().size() > kWatchBytesMax) {
+  if (watch_places_.size() >= kWatchesMax || watch_bytes_ + watch.path().size() > kWatchBytesMax ||
+      watches_.Count(watch.path(), scope) >= kWatchesOfPathMax) {
     return v1::TOO_LARGE;
   }
   if (after > loop_->seen_zxid()) return v1::UNAVAILABLE;  // behind what the client has seen
@@ -80,66 +90,108 @@ v1::ErrorCode SessionStream::TakeWatch(const v1::Request::Watch& watch, v1::Resp
     return v1::EVENTS_LOST;
   }
   loop_->frontend().AddWatch(tag(), watch.path(), scope);
+  watches_.Add(watch.watch_id(), watch.path(), scope);
   watch_places_[watch.watch_id()] = {watch.path(), scope};
   watch_bytes_ += watch.path().size();
   return v1::OK;
 }
 
-// Returns whether all of it is told.
-bool SessionStream::TellThePast() {
-  const EventHistory& history = loop_->frontend().history();
-  std::vector<uint64_t> watch_ids;
-  if (history.IsLost(resumption_->next)) GiveUpWhatIsLost();
-  EventHistory::Reader reader(history, resumption_->next);
-  for (int looked_at = 0; !reader.at_end(); ++looked_at) {
-    paused_ = HasMuchToSend();
-    wants_to_continue_ |= !paused_ && looked_at == kEventsAtOnceMax;
-    if (paused_ || looked_at == kEventsAtOnceMax) break;
-    const Event& event = reader.Next();
-    watch_ids.clear();
-    resumption_->watches.Find(event.path, &watch_ids);
-    std::erase_if(watch_ids, [&](uint64_t id) { return event.zxid <= resumption_->after.at(id); });
-    SendEvent(event, &watch_ids);
-  }
-  resumption_->next = reader.number();
-  return reader.at_end();
+// Until the history was looked through, what comes is told from there. Once it was, in a turn that
+// has seen its end, the next event is one that comes.
+bool SessionStream::IsLive(uint64_t watch_id) const {
+  if (!resumption_.has_value()) return true;
+  const auto waiting = resumption_->after.find(watch_id);
+  if (waiting == resumption_->after.end()) return true;
+  return resumption_->told && waiting->second != WatchResumption::kFromNow;
 }
 
-// The history has dropped events at which nobody had looked yet.
-void SessionStream::GiveUpWhatIsLost() {
-  const tree::Zxid oldest = loop_->frontend().history().oldest();
-  for (size_t i = 0; i < resumption_->requests; ++i) {
-    Pending& pending = pipeline_[i];
+bool SessionStream::TellThePast() {
+  WatchResumption& resumption = *resumption_;
+  const EventHistory& history = loop_->frontend().history();
+  if (!resumption.next.has_value()) resumption.told = true;
+  while (!resumption.told && history.IsLost(*resumption.next)) {
+    if (!GiveUpWhatIsLost()) return false;
+  }
+  if (resumption.told) return true;
+  std::vector<uint64_t> watch_ids;
+  EventHistory::Reader reader(history, *resumption.next);
+  while (!reader.at_end()) {
+    paused_ = HasMuchToSend();
+    if (paused_ || HasSpentEnough()) break;
+    const Event& event = reader.Next();
+    watch_ids.clear();
+    watches_.Find(event.path, &watch_ids);
+    loop_->Spend(1 + watch_ids.size() / kWatchesPerNode);
+    std::erase_if(watch_ids, [&](uint64_t id) {
+      const auto waiting = resumption.after.find(id);
+      return waiting == resumption.after.end() || event.zxid <= waiting->second;
+    });
+    SendEvent(event, &watch_ids);
+  }
+  resumption.next = reader.number();
+  resumption.told = reader.at_end();
+  return resumption.told;
+}
+
+// The history has dropped events at which nobody had looked yet. Meanwhile it may drop more: for
+// those this begins again.
+bool SessionStream::GiveUpWhatIsLost() {
+  WatchResumption& resumption = *resumption_;
+  if (!resumption.lost_before.has_value()) {
+    const EventHistory& history = loop_->frontend().history();
+    resumption.lost_before = history.oldest();
+    resumption.next_kept = history.NumberAfter(history.oldest());
+    resumption.checked = 0;
+  }
+  for (; resumption.checked < resumption.requests; ++resumption.checked) {
+    if (HasSpentEnough()) return false;
+    loop_->Spend(1);
+    Pending& pending = pipeline_[resumption.checked];
     if (pending.stage != Stage::kReady) continue;
     const uint64_t watch_id = pending.request->watch().watch_id();
-    const auto after = resumption_->after.find(watch_id);
-    if (after == resumption_->after.end() || after->second >= oldest) continue;
-    const WatchPlace& place = watch_places_.at(watch_id);
-    resumption_->watches.Remove(watch_id, place.path, place.scope);
-    resumption_->after.erase(after);
+    if (resumption.after.at(watch_id) >= *resumption.lost_before) continue;
+    resumption.after.erase(watch_id);
     DropWatch(watch_id);
+    loop_->Spend(kNodesPerWatch);
     v1::Response response;
     response.set_zxid(loop_->seen_zxid().value());
     response.set_error(v1::EVENTS_LOST);
-    response.mutable_watch()->set_oldest_zxid(oldest.value());
+    response.mutable_watch()->set_oldest_zxid(loop_->frontend().history().oldest().value());
     AnswerRead(std::move(response), &pending);
   }
-  resumption_->next = loop_->frontend().history().NumberAfter(oldest);
+  resumption.lost_before.reset();
+  resumption.next = resumption.next_kept;
+  return true;
+}
+
+bool SessionStream::AnswerWatches() {
+  WatchResumption& resumption = *resumption_;
+  for (; resumption.answered < resumption.requests; ++resumption.answered) {
+    if (HasSpentEnough()) return false;
+    loop_->Spend(1);
+    Pending& pending = pipeline_[resumption.answered];
+    if (pending.stage != Stage::kReady) continue;
+    resumption.after.erase(pending.request->watch().watch_id());
+    v1::Response response;
+    response.set_zxid(loop_->seen_zxid().value());
+    response.mutable_watch();
+    AnswerRead(std::move(response), &pending);
+  }
+  return true;
 }
 
 void SessionStream::DropWatch(uint64_t watch_id) {
   const auto found = watch_places_.find(watch_id);
   ASSERT(found != watch_places_.end());
   loop_->frontend().RemoveWatch(tag(), found->second.path, found->second.scope);
+  watches_.Remove(watch_id, found->second.path, found->second.scope);
   watch_bytes_ -= found->second.path.size();
   watch_places_.erase(found);
 }
 
 void SessionStream::DoUnwatch(uint64_t watch_id) {
-  const auto found = watch_places_.find(watch_id);
-  if (found == watch_places_.end()) return;  // what was wanted is so already
-  watches_.Remove(watch_id, found->second.path, found->second.scope);
-  DropWatch(watch_id);
+  // If it is not there, what was wanted is so already.
+  if (watch_places_.contains(watch_id)) DropWatch(watch_id);
 }
 
 void SessionStream::DropWatches(size_t max) {

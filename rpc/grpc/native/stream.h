@@ -70,19 +70,14 @@ class EventFeed {
   void GoBackTo(uint64_t number);
   bool lagging() const { return lagging_; }
 
-  // Calls `send(event)` for what is left, as long as `has_room()` and not too much is looked at in
-  // one go. TOO_SLOW if some of it is not kept any more. REQUIRES: the tree is locked,
-  // and the inbox is empty.
-  template <class HasRoom, class Send>
-  absl::Status CatchUp(const EventHistory& history, HasRoom has_room, Send send) {
-    constexpr int kEventsAtOnceMax = 10'000;
+  // Calls `send(event)` for what is left, as long as `may_go_on()`. TOO_SLOW if some of it is not
+  // kept any more. REQUIRES: the tree is locked, and the inbox is empty.
+  template <class MayGoOn, class Send>
+  absl::Status CatchUp(const EventHistory& history, MayGoOn may_go_on, Send send) {
     if (!lagging_) return absl::OkStatus();
     if (history.IsLost(next_)) return Lost();
     EventHistory::Reader reader(history, next_);
-    for (int looked_at = 0; !reader.at_end(); ++looked_at) {
-      if (!has_room() || looked_at == kEventsAtOnceMax) break;
-      send(reader.Next());
-    }
+    while (!reader.at_end() && may_go_on()) send(reader.Next());
     next_ = reader.number();
     lagging_ = !reader.at_end();
     return absl::OkStatus();

@@ -76,8 +76,10 @@ absl::Status WatchStream::Continue() {
   }
   if (state_ != State::kUp) return absl::OkStatus();
   const auto has_room = [this] { return outbox().bytes() < EventFeed::kUnsentBytesMax; };
-  absl::Status status =
-      feed_.CatchUp(loop_->frontend().history(), has_room, [this](const Event& event) {
+  absl::Status status = feed_.CatchUp(
+      loop_->frontend().history(), [&] { return has_room() && !loop_->has_spent_enough(); },
+      [this](const Event& event) {
+        loop_->Spend(1);
         if (Sees(scope_, request_.path(), event.path)) Send(event);
       });
   wants_to_continue_ = feed_.lagging() && has_room();

@@ -1,9 +1,14 @@
 // Watches: of sessions, and of the unary service.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "rpc/grpc/native/fixture.h"
+#include "rpc/grpc/native/session_stream.h"
+#include "rpc/server/listing.h"
 #include "rpc/server/service.h"
 
 namespace quorate::rpc::native {
@@ -134,6 +139,123 @@ TEST_CASE("a long past is told in turns, between which others have theirs") {
   f.Settle();
   CHECK(StoryOf(f.Received(tag)) ==
         Story{"changed /a 2", "changed /a 2", "answer 1", "answer 2", "answer 3"});
+}
+
+// Sets watches on /n1, /n2, ... that go on from `after`, without waiting for the answers.
+void SendWatches(Fixture& f, uint32_t tag, uint64_t count, int64_t after) {
+  for (uint64_t begin = 0; begin < count; begin += 1000) {
+    std::vector<v1::Request> requests;
+    for (uint64_t id = begin + 1; id <= std::min(count, begin + 1000); ++id) {
+      requests.push_back(WatchRequestOf(id, id, absl::StrCat("/n", id), v1::NODE, after));
+    }
+    f.Send(tag, MessageOf(requests));
+  }
+}
+
+TEST_CASE("very many watches go on in turns, without a gap and without a double") {
+  Config config = zk::TestConfig();
+  config.event_history_bytes = 64 << 20;
+  Fixture f(config);
+  constexpr uint64_t kWatches = 4000;
+  const auto path = [](uint64_t change) { return absl::StrCat("/n", 1 + change * 7 % kWatches); };
+  for (uint64_t i = 1; i <= kWatches; ++i) f.Change(CreateOp(absl::StrCat("/n", i)));
+  const int64_t seen = f.zxid();
+  constexpr uint64_t kPast = 10'000;
+  std::map<std::string, std::vector<int64_t>> expected;
+  for (uint64_t i = 0; i < kPast; ++i) {
+    f.Change(SetOp(path(i), ""));
+    expected[path(i)].push_back(f.zxid());
+  }
+  const uint32_t tag = f.OpenSession();
+  const uint32_t changing = f.OpenSession();
+  f.Call(changing, {WatchRequestOf(1, 1, "/", v1::SUBTREE)});
+  const size_t locked = f.service.tree_reads;
+  SendWatches(f, tag, kWatches, seen);
+  uint64_t sequence = 0;
+  std::map<std::string, std::vector<int64_t>> told;
+  size_t answers = 0;
+  for (bool is_busy = true; is_busy;) {
+    is_busy = f.transport.RunTurn();
+    if (answers < kWatches) {
+      // Something happens after each turn: in all phases.
+      f.Send(changing, MessageOf({WriteRequest(1, ++sequence, {SetOp(path(sequence), "")})}));
+    }
+    is_busy |= !f.service.batches.empty();
+    f.service.Apply(f.told);
+    const v1::SessionResponse seen_live = f.Received(changing);
+    for (const v1::SessionItem& item : seen_live.items()) {
+      if (!item.has_event()) continue;
+      const v1::Event& event = item.event().event();
+      expected[event.path()].push_back(event.zxid());
+    }
+    const v1::SessionResponse received = f.Received(tag);
+    for (const v1::SessionItem& item : received.items()) {
+      if (item.has_response()) {
+        REQUIRE(item.response().error() == v1::OK);
+        ++answers;
+      } else {
+        const v1::Event& event = item.event().event();
+        REQUIRE(item.event().watch_ids_size() == 1);
+        REQUIRE(absl::StrCat("/n", item.event().watch_ids(0)) == event.path());
+        told[event.path()].push_back(event.zxid());
+      }
+    }
+  }
+  CHECK(answers == kWatches);
+  CHECK(sequence >= 5);
+  CHECK((told == expected));
+  CHECK(f.service.tree_reads - locked >= (4 * kWatches + kPast) / kNodesPerHold);
+  CHECK(f.loop.longest_hold() <= kNodesPerHold + 100);
+}
+
+TEST_CASE("very many watches whose events are lost are given up in turns") {
+  Config config = zk::TestConfig();
+  config.event_history_bytes = 96 << 10;
+  Fixture f(config);
+  const std::string name(1000, 'n');
+  f.Change(CreateOp("/" + name));
+  const int64_t seen = f.zxid();
+  for (int i = 0; i < 8000; ++i) f.Change(SetOp("/" + name, ""));
+  const uint32_t tag = f.OpenSession();
+  f.transport.SetReads(tag, false);
+  f.Send(tag, MessageOf({WatchRequestOf(5000, 5000, "/", v1::SUBTREE, seen)}));
+  constexpr uint64_t kWatches = 3000;
+  SendWatches(f, tag, kWatches, seen);
+  f.Settle();
+  for (int i = 0; i < 9000; ++i) f.Change(SetOp("/" + name, ""));
+  const size_t locked = f.service.tree_reads;
+  std::vector<uint64_t> lost;
+  do {
+    f.Settle();
+    const v1::SessionResponse received = f.Received(tag);
+    for (const v1::SessionItem& item : received.items()) {
+      if (item.has_response() && item.response().error() == v1::EVENTS_LOST) {
+        lost.push_back(item.response().id());
+      }
+    }
+  } while (f.transport.ReadOne(tag));
+  REQUIRE(lost.size() == kWatches + 1);
+  CHECK(lost[0] == 5000);
+  for (uint64_t i = 1; i <= kWatches; ++i) REQUIRE(lost[i] == i);
+  CHECK(f.service.tree_reads - locked >= 5 * kWatches / kNodesPerHold);
+  CHECK(f.frontend.watch_totals().count == 0);
+  CHECK(f.CallOne(tag, WatchRequestOf(1, 1, "/n1", v1::NODE)).error() == v1::OK);
+}
+
+TEST_CASE("a stream may have so many watches with one path and scope") {
+  Fixture f;
+  const uint32_t tag = f.OpenSession();
+  constexpr size_t kMax = SessionStream::kWatchesOfPathMax;
+  for (uint64_t id = 1; id <= kMax; id += 1000) {
+    std::vector<v1::Request> requests;
+    for (uint64_t i = id; i < id + 1000; ++i) {
+      requests.push_back(WatchRequestOf(i, i, "/a", v1::NODE));
+    }
+    f.Call(tag, requests);
+  }
+  CHECK(f.CallOne(tag, WatchRequestOf(1, kMax + 1, "/a", v1::NODE)).error() == v1::TOO_LARGE);
+  CHECK(f.CallOne(tag, WatchRequestOf(1, kMax + 1, "/a", v1::CHILDREN)).error() == v1::OK);
+  CHECK(f.CallOne(tag, WatchRequestOf(1, kMax + 2, "/b", v1::NODE)).error() == v1::OK);
 }
 
 TEST_CASE("what is lost while the past is told is said") {
