@@ -59,7 +59,8 @@ class InterProcessLock {
   //   FAILED_PRECONDITION  this thread does not hold it, or is the thread of callbacks
   virtual absl::Status Release(int deadline_ms = 0) = 0;
 
-  // Whether any thread of this process holds it by this object, as far as is known here.
+  // Whether any thread of this process holds it by this object, as far as is known here: also
+  // between kSuspended and kResumed or kLost.
   virtual bool IsAcquiredInThisProcess() const = 0;
 };
 

@@ -55,7 +55,8 @@ class InterProcessMutex : public InterProcessLock {
   absl::Status Release(int deadline_ms = 0) override;
 
   bool IsAcquiredInThisProcess() const override;
-  // As far as is known here.
+  // As far as is known here: also while the client is suspended (Client::state), when it may be lost
+  // any time; the fencing token is what tells then.
   bool IsOwnedByThisThread() const;
   // The zxid of the creation of the calling thread's znode. FAILED_PRECONDITION: this thread does
   // not hold it. ABORTED: it was lost.

@@ -107,6 +107,16 @@ def shared_large_subtrees(cluster):
     removed = cli.run(where, "--json", "shell", "--", "deleteall", path, status=0)
     assert json.loads(removed.output)["deleted"] == 10_051
     cli.shell(where, "stat", path, status=1)
+    # Nothing is deleted below what cannot be.
+    cli.shell(where, "create", path)
+    for root in ("/", "/zookeeper"):
+        for words in (["deleteall", root], ["deleteall", "-b", "4", root]):
+            refused = cli.shell(where, *words, status=1)
+            assert root in refused.errors, refused
+    cli.shell(where, "stat", path, status=0)
+    cli.shell(where, "stat", "/zookeeper/quota", status=0)
+    cli.shell(where, "deleteall", "-b", "4", path)
+    cli.shell(where, "stat", path, status=1)
     lines = [f"create {path}"] + [f"create {path}/{i}" for i in range(25)] + [f"deleteall -b 4 {path}"]
     cli.shell(where, typed="\n".join(lines) + "\n")
     cli.shell(where, "stat", path, status=1)

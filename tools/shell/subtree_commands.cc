@@ -41,8 +41,12 @@ absl::Status Finish(Client& client, Batch batch) {
   return Failure(status, batch.paths[std::min(failed, batch.paths.size() - 1)]);
 }
 
-// In transactions of `batch_size`, children before their parents.
+// In transactions of `batch_size`, children before their parents. Nothing is deleted if the servers
+// would refuse the last deletion, that of `path` itself.
 absl::StatusOr<size_t> DeleteInBatches(Client& client, const std::string& path, size_t batch_size) {
+  const absl::Status alone = client.Delete(path).status();
+  if (alone.ok()) return 1;
+  if (ErrorOf(alone) != ErrorCode::kNotEmpty) return Failure(alone, path);
   std::vector<std::string> paths;
   if (absl::Status s =
           WalkSubtree(client, path, [&paths](const std::string& found) { paths.push_back(found); });
