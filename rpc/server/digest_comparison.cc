@@ -72,10 +72,10 @@ void DigestComparison::Say(DigestNote::Kind kind, MemberId to, Zxid zxid) {
 
 void DigestComparison::Follow(Zxid zxid, const Verdict& verdict) {
   Say(DigestNote::Kind::kConfirmation, verdict.from, zxid);
-  JudgeSelf(zxid, verdict.majority);
+  CompareSelf(zxid, verdict.majority);
 }
 
-void DigestComparison::JudgeSelf(Zxid zxid, uint64_t majority) {
+void DigestComparison::CompareSelf(Zxid zxid, uint64_t majority) {
   const std::optional<uint64_t> own = actions_->DigestAt(zxid);
   if (!own.has_value() || diverged_) return;
   if (*own == majority) {
@@ -110,7 +110,7 @@ void DigestComparison::OnTick(int64_t elapsed_ms, bool leads, const Membership& 
       if (again) Tell(membership);
     } else {
       if (again) Ask(membership);
-      Judge(membership);
+      Compare(membership);
     }
   }
 }
@@ -130,7 +130,7 @@ void DigestComparison::Begin(const Membership& membership) {
   round_->zxid = applied_;
   if (membership.IsVoter(self_)) round_->digests[self_] = own;
   Ask(membership);
-  Judge(membership);
+  Compare(membership);
 }
 
 void DigestComparison::Ask(const Membership& membership) {
@@ -145,13 +145,13 @@ void DigestComparison::OnAnswer(MemberId from, std::optional<uint64_t> digest,
                                 const Membership& membership) {
   if (!membership.IsVoter(from) || !round_->digests.emplace(from, digest).second) return;
   if (!round_->majority.has_value()) {
-    Judge(membership);
+    Compare(membership);
   } else if (digest.has_value()) {
-    JudgeOther(from, *digest);
+    CompareOther(from, *digest);
   }
 }
 
-void DigestComparison::Judge(const Membership& membership) {
+void DigestComparison::Compare(const Membership& membership) {
   for (const auto& answer : round_->digests) {
     const std::optional<uint64_t>& digest = answer.second;
     if (!digest.has_value()) continue;
@@ -169,9 +169,9 @@ void DigestComparison::Decide(uint64_t majority, const Membership& membership) {
   undecided_ = false;
   Tell(membership);
   for (const auto& [member, digest] : round_->digests) {
-    if (member != self_ && digest.has_value()) JudgeOther(member, *digest);
+    if (member != self_ && digest.has_value()) CompareOther(member, *digest);
   }
-  JudgeSelf(round_->zxid, majority);
+  CompareSelf(round_->zxid, majority);
 }
 
 void DigestComparison::Complain(const Membership& membership) {
@@ -195,7 +195,7 @@ void DigestComparison::Complain(const Membership& membership) {
   actions_->OnUndecided(round_->zxid, round_->digests);
 }
 
-void DigestComparison::JudgeOther(MemberId member, uint64_t digest) {
+void DigestComparison::CompareOther(MemberId member, uint64_t digest) {
   if (digest == *round_->majority) return;
   ++mismatches_;
   actions_->OnOtherDiverged(member, {round_->zxid.value(), digest, *round_->majority});
@@ -216,7 +216,8 @@ void DigestComparison::Tell(MemberId member) {
 void DigestComparison::OnConfirmation(MemberId from, std::optional<uint64_t> digest) {
   if (!round_->majority.has_value()) return;
   round_->confirmed.insert(from);
-  if (digest.has_value() && round_->digests.emplace(from, digest).second) JudgeOther(from, *digest);
+  if (digest.has_value() && round_->digests.emplace(from, digest).second)
+    CompareOther(from, *digest);
 }
 
 void DigestComparison::OnPeerUp(MemberId member) {

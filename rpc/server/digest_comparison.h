@@ -113,12 +113,12 @@ class DigestComparison {
   void OnAnswer(consensus::MemberId from, std::optional<uint64_t> digest,
                 const consensus::Membership& membership);
   // Looks for a majority.
-  void Judge(const consensus::Membership& membership);
+  void Compare(const consensus::Membership& membership);
   void Decide(uint64_t majority, const consensus::Membership& membership);
   // Says so if it cannot be decided.
   void Complain(const consensus::Membership& membership);
-  void JudgeOther(consensus::MemberId member, uint64_t digest);
-  void JudgeSelf(tree::Zxid zxid, uint64_t majority);
+  void CompareOther(consensus::MemberId member, uint64_t digest);
+  void CompareSelf(tree::Zxid zxid, uint64_t majority);
   // Tells the verdict to those that have not confirmed it.
   void Tell(const consensus::Membership& membership);
   void Tell(consensus::MemberId member);

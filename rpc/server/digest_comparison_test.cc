@@ -157,7 +157,7 @@ TEST_CASE("a voter, a learner and a leader that differ from a majority learn of 
   CHECK(cluster[1].others.size() == (wrong == 1 ? 0 : 1));
 }
 
-TEST_CASE("a member that is behind is judged when it gets there, whether it was asked or not") {
+TEST_CASE("a member that is behind is compared when it gets there, whether it was asked or not") {
   Cluster cluster(3, 0);
   cluster[3].differs_from = Zxid(15);
   cluster.Apply(1, Zxid(20));

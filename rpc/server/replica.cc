@@ -398,13 +398,13 @@ void Replica::BeginToLead() {
   // Not before everything of earlier terms is applied here: after a restart, the sessions come back
   // with the replay, and their clients can attach only after it.
   const bool leads = raft_status_.leader_established && applied_term_ == raft_status_.term;
-  if (leads && !judges_sessions_) {
+  if (leads && !expires_sessions_) {
     tracker_.TouchAll();
     expiries_proposed_ = consensus::Index{0};
     containers_.Reset();
     container_deletions_proposed_ = consensus::Index{0};
   }
-  judges_sessions_ = leads;
+  expires_sessions_ = leads;
 }
 
 void Replica::OnReads(const std::vector<consensus::ReadResult>& reads) {
@@ -492,7 +492,7 @@ void Replica::OnTick() {
     last_tick_ = now;
     ExpireSessions(elapsed_ms);
     DeleteContainers(elapsed_ms);
-    digests_.OnTick(elapsed_ms, judges_sessions_, node_->raft().membership());
+    digests_.OnTick(elapsed_ms, expires_sessions_, node_->raft().membership());
   }
   TouchHeldUp();
   GuardDisk();
@@ -504,12 +504,12 @@ void Replica::OnTick() {
 void Replica::ExpireSessions(int64_t elapsed_ms) {
   // While ends that were proposed are on their way, no more are: or else a log that is slow would
   // get the same ones again and again, and become slower.
-  const bool outstanding = judges_sessions_ && applied_ < expiries_proposed_;
+  const bool outstanding = expires_sessions_ && applied_ < expiries_proposed_;
   const int64_t tracked_ms_max =
       SeededBug("sessions age in a pause") ? elapsed_ms : TrackedMsMax(options_);
   const auto expired = tracker_.Advance(std::min<int64_t>(elapsed_ms, tracked_ms_max),
                                         outstanding ? 0 : kExpiriesAtOnceMax);
-  if (!judges_sessions_ || expired.empty()) return;
+  if (!expires_sessions_ || expired.empty()) return;
   std::vector<Slice> commands;
   for (const SessionTracker::Expired& session : expired) {
     session_log_.Note(SessionLog::Event::kExpired, session.session, 0, last_tick_);
@@ -532,7 +532,7 @@ void Replica::ExpireSessions(int64_t elapsed_ms) {
 }
 
 void Replica::DeleteContainers(int64_t elapsed_ms) {
-  if (!judges_sessions_) return;
+  if (!expires_sessions_) return;
   containers_.Advance(elapsed_ms);
   const uint32_t needed = tree::VersionNeeded(tree::CommandKind::kDeleteContainer);
   if (node_->raft().cluster_version() < needed) return;

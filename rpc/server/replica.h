@@ -279,8 +279,8 @@ class Replica final : public Service,
   consensus::Status raft_status_;
   consensus::Index applied_;
   consensus::Term applied_term_;
-  bool judges_sessions_ = false;  // leads, and has applied what came before
-  bool is_catching_up_ = false;   // for the first time since the start: the barrier is under way
+  bool expires_sessions_ = false;  // leads, and has applied what came before
+  bool is_catching_up_ = false;    // for the first time since the start: the barrier is under way
   bool caught_up_ = false;
   WaitReporter wait_reporter_;
   SessionLog session_log_;

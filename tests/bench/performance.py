@@ -125,7 +125,7 @@ def alone_performance_document_says_what_checkpoints_cost(_):
         assert line_with(text, "| checkpoints of the three members |").endswith("| – | 15 | 0 | – | 16 | 1 |"), text
 
 
-def alone_performance_document_judges_memory(_):
+def alone_performance_document_checks_memory(_):
     def points(loaded, restarted, heap=None):
         return [{"nodes": 1000, "loaded_bytes": 1000 * loaded, "restarted_bytes": 1000 * restarted,
                  "restart_seconds": [0.25], **({"heap_bytes": 1000 * heap} if heap else {})}]

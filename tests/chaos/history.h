@@ -1,12 +1,12 @@
 // The history of a chaos run: what each client did and heard, one JSON object a line, one file a
-// process. Workers write it, the judge reads it.
+// process. Workers write it, the history checker reads it.
 //
 //   {"t":81200312345,"p":1,"c":4,"e":"invoke","o":17,"w":"register","f":"set","path":"/r/3",
 //    "data":"1.4.17","version":6}
 //   {"t":81201207114,"p":1,"c":4,"e":"ok","o":17,"stat":{...,"version":7,...},"zxid":9120,
 //    "server":"10.8.0.2:2181"}
 //
-// What a writer promises, and the judge builds on:
+// What a writer promises, and the history checker builds on:
 //  - Times are CLOCK_MONOTONIC, which all processes of a machine share. An "invoke" is written
 //    before the first byte is sent, an "ok" or a "refused" after the answer was received.
 //  - The lines of a client stand in the order in which it did and heard things: on one connection

@@ -270,7 +270,7 @@ def _tiles(timeline, outcome):
         (_figure(totals.get("ok", 0)), "operations acknowledged"),
         (_figure(totals.get("unknown", 0)), "in doubt"),
         (_figure(outcome["faults"]), "faults"),
-        (f"{_figure(outcome.get('calm_seconds'))} s", "of calm"),
+        (f"{_figure(outcome.get('steady_seconds'))} s", "of steady periods"),
         (_figure(share and 100 * share) + " %", "of the possible rate"),
         (f"{100 * busy / max(1, seconds * 10):.0f} %", "of the time with writes, by 0.1 s"),
         (f"{max((b - a for a, b in pauses), default=0) / 1e9:.1f} s" if pauses else f"< {PAUSE_SECONDS:g} s",
@@ -287,7 +287,7 @@ def _table(head, rows, kind=""):
 
 
 def checks_of(outcome):
-    """Of the judge, and of the recipes."""
+    """Of the history checker, and of the recipes."""
     return (outcome.get("verdict") or {}).get("checks", []) + outcome.get("recipes", [])
 
 

@@ -61,7 +61,7 @@ OUTCOME = {
         {"name": "queue", "ok": False, "saw": "", "violations": [
             {"invariant": "each item is taken once, in its order", "details": "b is lost", "window": []}]}],
     "totals": {"ok": 76, "refused": 1, "unknown": 2}, "served_after": 1.25, "faults": 2, "notes": ["a note"],
-    "calm_seconds": 4.5, "share": 0.5, "share_calm": 0.75,
+    "steady_seconds": 4.5, "share": 0.5, "share_steady": 0.75,
 }
 
 
@@ -203,10 +203,10 @@ def the_terminal_says_what_happened():
     lines = report.summary(argparse.Namespace(**OUTCOME))
     assert lines == [
         "2 faults; 76 ok, 1 refused, 2 unknown",
-        "4 s were calm; of the operations that were possible, clients got done 50 % in all, 75 % in calm",
+        "4 s were steady; of the operations that were possible, clients got done 50 % in all, 75 % in steady periods",
         "all members served 1.2 s after the last fault was healed",
         "FAIL consistency: 1 234 reads, 1 wrong", "ok   register: 4 registers", "ok   lock: 2 acquired", "FAIL queue: ",
         "a note", *(f"PROBLEM: {problem}" for problem in OUTCOME["problems"])], lines
-    good = dict(OUTCOME, problems=[], verdict=None, recipes=[], notes=[], calm_seconds=None, served_after=None)
+    good = dict(OUTCOME, problems=[], verdict=None, recipes=[], notes=[], steady_seconds=None, served_after=None)
     lines = report.summary(argparse.Namespace(**good))
     assert lines == ["2 faults; 76 ok, 1 refused, 2 unknown", "nothing is wrong"], lines

@@ -4,12 +4,12 @@ such as who leads."""
 import collections
 import random
 
-import calm
+import steady
 import nemeses
 
-CALM_SECONDS = (0.3, 1.6)  # between two episodes
+STEADY_SECONDS = (0.3, 1.6)  # between two episodes
 # Now and then, in runs that are not short, nothing happens for so long that sessions that were left without a
-# word are judged.
+# word are checked.
 REST, REST_MIN_SECONDS = 0.06, 60
 FIRST_SECONDS = 1.0  # before anything happens
 # Faults of several lanes meet so often.
@@ -45,9 +45,9 @@ def make(seed, seconds, names, timeout_seconds):
             length = 0 if name in AT_ONCE else min(length, max(0.1, seconds - begin))
             faults.append(Planned(round(begin, 3), round(length, 3), name, chance.randrange(1 << 32)))
             end = max(end, begin + length)
-        at = end + chance.uniform(*CALM_SECONDS)
+        at = end + chance.uniform(*STEADY_SECONDS)
         if chance.random() < REST and seconds >= REST_MIN_SECONDS:
-            at += calm.rest_seconds(timeout_seconds)
+            at += steady.rest_seconds(timeout_seconds)
     return sorted(faults)
 
 

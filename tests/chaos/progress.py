@@ -5,12 +5,12 @@ import collections
 import re
 
 GAP_SECONDS = 30  # so long nobody may wait for an answer, whatever happens
-CALM_SECONDS = 3  # in a calm of that length each client has something acknowledged, if it does enough
-CALM_OPERATIONS = 15
+STEADY_SECONDS = 3  # in a steady period of that length each client has something acknowledged, if it does enough
+STEADY_OPERATIONS = 15
 SETTLE_NS = 1_000_000_000  # of a worker that goes on
-# Of what clients would do if all were answered at once, in calm and in all. The second is for runs with all
+# Of what clients would do if all were answered at once, in steady periods and in all. The second is for runs with all
 # faults, or none, that are not short: of some faults that come again and again it would be too much.
-SHARE_CALM, SHARE_ALL = 0.6, 0.4
+SHARE_STEADY, SHARE_ALL = 0.6, 0.4
 ALL_MIN_SECONDS = 60
 # More operations a second of all clients may be too much for the machine.
 RATE_MAX = 1200
@@ -28,32 +28,32 @@ Source = collections.namedtuple("Source", "label path clients begin end pauses")
 class Progress:
     """What clients of some workers got done, as figures, and `problems`."""
 
-    def __init__(self, sources, calms, rate):
-        """`calms`: (begin, end) in ns. `rate`: operations a second of a client, at most."""
+    def __init__(self, sources, periods, rate):
+        """`periods`: (begin, end) in ns. `rate`: operations a second of a client, at most."""
         self.rate, self.problems = rate, []
-        self.calm_seconds = sum(end - begin for begin, end in calms) / 1e9
+        self.steady_seconds = sum(end - begin for begin, end in periods) / 1e9
         self.waits, self.still = [], []  # (seconds, text), the longest wait of each client; texts
         self.done, self.possible = collections.Counter(), collections.Counter()
         for source in sources:
-            self._take(source, calms)
+            self._take(source, periods)
         if self.waits and max(self.waits)[0] > GAP_SECONDS:
             self.problems.append(f"{max(self.waits)[1]} was not answered for {max(self.waits)[0]:.0f} s")
         if self.still:
             self.problems.append(f"{self.still[0]}, and there was no fault (one of {len(self.still)} such times)")
 
     def share(self, what="all"):
-        """Of what would have been possible; `what`: "all", or "calm". None: nothing would have been."""
+        """Of what would have been possible; `what`: "all", or "steady". None: nothing would have been."""
         return self.done[what] / self.possible[what] if self.possible[what] else None
 
-    def judge_shares(self, is_all_judged):
-        for what, least in (("calm", SHARE_CALM), ("all", SHARE_ALL)):
+    def check_shares(self, is_all_checked):
+        for what, least in (("steady", SHARE_STEADY), ("all", SHARE_ALL)):
             share = self.share(what)
-            if share is not None and share < least and (what == "calm" or is_all_judged):
+            if share is not None and share < least and (what == "steady" or is_all_checked):
                 self.problems.append(f"clients got {100 * share:.0f} % of the possible operations done"
-                                     f"{' while there was no fault' if what == 'calm' else ''}: "
+                                     f"{' while there was no fault' if what == 'steady' else ''}: "
                                      f"{100 * least:.0f} % are the least that is expected")
 
-    def _take(self, source, calms):
+    def _take(self, source, periods):
         answers = {client: [] for client in source.clients}
         pauses = {client: list(source.pauses) for client in source.clients}
         acknowledged = {client: [] for client in source.clients}
@@ -69,16 +69,16 @@ class Progress:
                         acknowledged[int(match[2])].append(int(match[1]))
         for client in source.clients:
             work = active(source, pauses[client])
-            calm = [(max(a, begin), min(b, end)) for a, b in work for begin, end in calms if begin < b and a < end]
+            steady = [(max(a, begin), min(b, end)) for a, b in work for begin, end in periods if begin < b and a < end]
             times = sorted(acknowledged[client])
             self._count("all", times, work)
-            self._count("calm", times, calm)
+            self._count("steady", times, steady)
             waits = [source.begin, *sorted(answers[client]), source.end]
             longest = max((b - a - stopped(pauses[client], a, b)) / 1e9 for a, b in zip(waits, waits[1:]))
             self.waits.append((longest, f"client {client} of {source.label}"))
-            for begin, end in calm:
+            for begin, end in steady:
                 seconds = (end - begin) / 1e9
-                if (seconds >= CALM_SECONDS and seconds * self.rate >= CALM_OPERATIONS
+                if (seconds >= STEADY_SECONDS and seconds * self.rate >= STEADY_OPERATIONS
                         and bisect.bisect(times, end) == bisect.bisect(times, begin)):
                     self.still.append(f"client {client} of {source.label} got nothing done from {begin} to {end} ns, "
                                       f"in {seconds:.1f} s")

@@ -138,7 +138,7 @@ class Recipes:
                                    os.path.join(directory, "recipes.jsonl"))
 
     def finish(self):
-        """Lets all end, when all faults are healed; (problems, checks). A check is like one of the judge, with what it
+        """Lets all end, when all faults are healed; (problems, checks). A check is like one of the history checker, with what it
         saw in words: {"name": "lock", "ok": False, "saw": "", "violations": [...]}."""
         problems, checks = [], []
         for worker in self.running():

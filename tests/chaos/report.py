@@ -14,10 +14,10 @@ def live_line(now, seconds, totals, nemeses):
 def summary(outcome):
     """The lines."""
     lines = [f"{outcome.faults} faults; " + ", ".join(f"{n} {key}" for key, n in outcome.totals.items())]
-    if outcome.calm_seconds is not None:
+    if outcome.steady_seconds is not None:
         shares = [f"{100 * share:.0f} % {when}" for share, when in (
-            (outcome.share, "in all"), (outcome.share_calm, "in calm")) if share is not None]
-        lines.append(f"{outcome.calm_seconds:.0f} s were calm; of the operations that were possible, clients got done "
+            (outcome.share, "in all"), (outcome.share_steady, "in steady periods")) if share is not None]
+        lines.append(f"{outcome.steady_seconds:.0f} s were steady; of the operations that were possible, clients got done "
                      + ", ".join(shares))
     if outcome.served_after is not None:
         lines.append(f"all members served {outcome.served_after:.1f} s after the last fault was healed")

@@ -12,7 +12,7 @@ import threading
 import time
 import traceback
 
-import calm
+import steady
 import harness
 import nemeses
 import plan
@@ -24,13 +24,13 @@ from network import Network
 from recipes import Recipes
 from workers import Workers
 
-JUDGE = os.path.join(os.environ.get("QUORATE_BIN", os.path.join(harness.ROOT, ".bazel/opt-bin")),
-                     "tests/chaos/judge")
+HISTORY_CHECKER = os.path.join(os.environ.get("QUORATE_BIN", os.path.join(harness.ROOT, ".bazel/opt-bin")),
+                     "tests/chaos/history_checker")
 SERVE_SECONDS = 40
 # Of a comparison of trees that nobody can answer any more, a leader waits 30 s before it makes the next.
 SAME_SECONDS = 45
 REST_PATIENCE_SECONDS = 15  # beyond what it takes if nobody else becomes leader
-JUDGE_SECONDS = 900
+HISTORY_CHECK_SECONDS = 900
 LIVE_SECONDS = 1.0
 LEADER_SECONDS = 0.4
 # Between two looks at whether the machine goes on, and how late one may be.
@@ -240,13 +240,13 @@ class Live:
 
 
 class Outcome:
-    """What came of a run: `problems` (texts; none: all is well), verdicts of the judge, checks of the recipes (as
-    the judge's), figures. `shortcomings`: those of the problems that are none of a server by themselves."""
+    """What came of a run: `problems` (texts; none: all is well), verdicts of the history checker, checks of the recipes (as
+    the history checker's), figures. `shortcomings`: those of the problems that are none of a server by themselves."""
 
     def __init__(self):
         self.problems, self.verdict, self.totals, self.served_after = [], None, {}, None
         self.faults, self.notes, self.shortcomings, self.recipes = 0, [], [], []
-        self.calm_seconds = self.share = self.share_calm = None  # of progress.Progress
+        self.steady_seconds = self.share = self.share_steady = None  # of progress.Progress
         self.died = set()  # pids of members whose death is among the problems
 
     def save(self, directory):
@@ -306,7 +306,7 @@ class StallWatch(threading.Thread):
 
 
 def run(options, quiet=False):
-    """Does a run, and judges it; leaves everything in options.output. The Outcome."""
+    """Does a run, and checks it; leaves everything in options.output. The Outcome."""
     os.makedirs(options.output, exist_ok=True)
     outcome, log = Outcome(), Log(os.path.join(options.output, "nemesis.jsonl"))
     planned = plan.make(options.seed, options.seconds, options.nemeses, options.session_timeout_ms / 1000)
@@ -320,7 +320,7 @@ def run(options, quiet=False):
             _go(scene, options, planned, outcome, quiet)
         except (AssertionError, RuntimeError) as error:
             outcome.problems.append(str(error))
-        except Exception:  # of the tools: what was seen until then is judged and shown all the same
+        except Exception:  # of the tools: what was seen until then is checked and shown all the same
             outcome.problems.append(traceback.format_exc())
         check_ends(scene, outcome)
         outcome.totals, _ = scene.totals()
@@ -328,11 +328,11 @@ def run(options, quiet=False):
         for worker in scene.running_workers():
             worker.kill()
         if options.workloads:
-            calms = calm.periods(log.lines)
-            judge_progress(scene, options, calms, outcome)
-            judge(scene, options, calms, outcome)
+            periods = steady.periods(log.lines)
+            check_progress(scene, options, periods, outcome)
+            check_history(scene, options, periods, outcome)
         outcome.notes += stall_notes(log.lines)
-        log.write("judged", problems=outcome.problems)
+        log.write("checked", problems=outcome.problems)
         outcome.save(options.output)
         keep(scene, options, outcome)
     finally:
@@ -386,17 +386,17 @@ def _end(scene, options, executor, outcome, stalls):
 def rest(scene, options, outcome, stalls):
     """Waits until what has no session any more has to have gone by itself. Each stall of the machine gives that
     time again."""
-    needed = calm.rest_seconds(options.session_timeout_ms / 1000)
+    needed = steady.rest_seconds(options.session_timeout_ms / 1000)
     begin = stalls.seen_ns
     while True:
         now = stalls.seen_ns  # before the lines: they have all stalls until then
-        since = calm.since(scene.log.lines)
+        since = steady.since(scene.log.lines)
         rested = (now - since) / 1e9 if since is not None else 0
         if rested >= needed:
             return
-        lost = sum((b - a) / 1e9 + needed for a, b in calm.stalls(scene.log.lines) if b > begin)
+        lost = sum((b - a) / 1e9 + needed for a, b in steady.stalls(scene.log.lines) if b > begin)
         if (now - begin) / 1e9 > needed + REST_PATIENCE_SECONDS + lost:
-            outcome.notes.append("the leader changed, or the machine stalled, at the end: it was not calm for "
+            outcome.notes.append("the leader changed, or the machine stalled, at the end: it was not steady for "
                                  f"{needed:.1f} s")
             return
         time.sleep(min(needed - rested, 0.2))
@@ -466,18 +466,18 @@ def not_same(zxids, monitored):
     return f"trees differ, and no majority has the same, says member {undecided[0]}" if undecided else ""
 
 
-def judge_progress(scene, options, calms, outcome):
+def check_progress(scene, options, periods, outcome):
     """What clients got done: figures, and problems if they stood still."""
     times = {line["e"]: line["t"] for line in scene.log.lines}
     if "begin" not in times:
         return
     end = next((times[what] for what in ("last reads", "all healed") if what in times), time.monotonic_ns())
-    found = progress.Progress(scene.workers.sources(times["begin"], end), calms, options.rate)
-    outcome.calm_seconds, outcome.share = round(found.calm_seconds, 1), found.share()
-    outcome.share_calm = found.share("calm")
+    found = progress.Progress(scene.workers.sources(times["begin"], end), periods, options.rate)
+    outcome.steady_seconds, outcome.share = round(found.steady_seconds, 1), found.share()
+    outcome.share_steady = found.share("steady")
     if options.rate * options.clients * len(options.frontends) <= progress.RATE_MAX:
         is_long = options.seconds >= progress.ALL_MIN_SECONDS
-        found.judge_shares(is_long and len(options.nemeses) + len(options.left_out) in (0, len(nemeses.NAMES)))
+        found.check_shares(is_long and len(options.nemeses) + len(options.left_out) in (0, len(nemeses.NAMES)))
     # What it takes another server to go on is its own affair.
     if options.server == "quorate":
         outcome.problems += found.problems
@@ -489,16 +489,16 @@ def stall_notes(lines):
     return [f"the machine stalled {len(seconds)} times, for {max(seconds):.1f} s at most"] if seconds else []
 
 
-def judge(scene, options, calms, outcome):
-    """Lets the judge read the histories."""
-    command = [JUDGE, "--json", "--workload", ",".join(options.workloads)]
-    for begin, end in calms:
-        command += ["--calm", f"{begin}-{end}"]
+def check_history(scene, options, periods, outcome):
+    """Lets the history checker read the histories."""
+    command = [HISTORY_CHECKER, "--json", "--workload", ",".join(options.workloads)]
+    for begin, end in periods:
+        command += ["--steady", f"{begin}-{end}"]
     try:
         result = subprocess.run([*command, "--", *scene.workers.histories()], capture_output=True, text=True,
-                                timeout=JUDGE_SECONDS, check=False)
+                                timeout=HISTORY_CHECK_SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        outcome.problems.append(f"the judge has no verdict after {JUDGE_SECONDS} s")
+        outcome.problems.append(f"the history checker has no verdict after {HISTORY_CHECK_SECONDS} s")
         return
     with contextlib.suppress(ValueError):
         outcome.verdict = json.loads(result.stdout)
@@ -506,7 +506,7 @@ def judge(scene, options, calms, outcome):
     # A rule that was not applied is not kept.
     undecided = {check["name"]: f"{check['name']}: {len(check['undecided'])} not decided: {check['undecided'][0]}"
                  for check in checks if check["undecided"]}
-    if "ephemeral" in undecided and calm.last_reads_met_a_stall(scene.log.lines):
+    if "ephemeral" in undecided and steady.last_reads_met_a_stall(scene.log.lines):
         outcome.notes.append(undecided.pop("ephemeral"))
     if options.server == "quorate":
         outcome.problems += undecided.values()
@@ -517,7 +517,7 @@ def judge(scene, options, calms, outcome):
         return
     wrong = [f"{check['name']}: {violation['invariant']}: {violation['details']}"
              for check in checks for violation in check["violations"][:1]]
-    outcome.problems += wrong or [f"the judge ends with status {result.returncode}"]
+    outcome.problems += wrong or [f"the history checker ends with status {result.returncode}"]
     outcome.problems[-1] += f"\n{result.stderr[:ERROR_CHARACTERS]}"
 
 

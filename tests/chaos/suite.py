@@ -11,7 +11,7 @@ import threading
 import time
 from unittest import mock
 
-import calm
+import steady
 import harness
 import members
 import nemeses
@@ -56,10 +56,10 @@ def run(options):
     for test in recipe_steps.TESTS:
         tests.run(f"chaos recipes: {_words(test)}", test)
     tests.run("chaos progress: who stands still is noticed", standing_still_is_noticed, options)
-    tests.run("chaos calm: stalls of the machine are written down", stalls_are_written_down, options)
-    tests.run("chaos calm: a machine that stalls is not calm", stalls_are_not_calm)
-    tests.run("chaos calm: what a stall left undecided is a note", what_a_stall_left_undecided_is_a_note)
-    tests.run("chaos calm: a rest that a stall cuts starts again", rest_begins_anew)
+    tests.run("chaos steady periods: stalls of the machine are written down", stalls_are_written_down, options)
+    tests.run("chaos steady periods: a machine that stalls is not steady", stalls_are_not_steady)
+    tests.run("chaos steady periods: what a stall left undecided is a note", what_a_stall_left_undecided_is_a_note)
+    tests.run("chaos steady periods: a rest that a stall cuts starts again", rest_begins_again)
     tests.run("chaos page: it shows what happened", page_steps.the_page_shows_what_happened, options)
     tests.run("chaos terminal: it says what happened", page_steps.the_terminal_says_what_happened)
     nemesis_steps.run(tests, options)
@@ -227,33 +227,33 @@ def disk_stalls(options):
 
 
 def standing_still_is_noticed(options):
-    """Two clients, of which one does not get on: for a while, or in calm, or each time."""
+    """Two clients, of which one does not get on: for a while, or in steady periods, or each time."""
     second, rate = 10**9, 10
 
-    def problems_of(lines, calms=(), pauses=(), more=()):
+    def problems_of(lines, periods=(), pauses=(), more=()):
         path = os.path.join(options.directory, "test.jsonl")
         with open(path, "w", encoding="utf-8") as file:
             file.writelines(more)
             file.writelines(f'{{"t":{ns},"p":1,"c":{client},"e":"{what}","o":1}}\n' for ns, client, what in lines)
-        found = progress.Progress([progress.Source("worker 1", path, (1, 2), 0, 100 * second, pauses)], calms, rate)
-        found.judge_shares(True)
+        found = progress.Progress([progress.Source("worker 1", path, (1, 2), 0, 100 * second, pauses)], periods, rate)
+        found.check_shares(True)
         return found.problems
 
     def line(tenth, client, what="ok"):
         return tenth * second // 10, client, what
 
-    calms = [(20 * second, 30 * second)]
+    periods = [(20 * second, 30 * second)]
     good = [line(i, client) for i in range(1000) for client in (1, 2)]
-    assert not problems_of(good, calms), problems_of(good, calms)
+    assert not problems_of(good, periods), problems_of(good, periods)
     gap = [line(i, 1) for i in range(1000)] + [line(i, 2) for i in range(1000) if not 400 < i < 750]
-    assert "client 2 of worker 1 was not answered for 35 s" in problems_of(gap, calms)[0], problems_of(gap, calms)
-    assert not problems_of(gap, calms, [(41 * second, 74 * second)])
+    assert "client 2 of worker 1 was not answered for 35 s" in problems_of(gap, periods)[0], problems_of(gap, periods)
+    assert not problems_of(gap, periods, [(41 * second, 74 * second)])
     # Who wants to be away does not stand still, but for one who does not come back.
     away = ['{"t":%d,"p":1,"c":2,"e":"disconnected","server":"a:1","reason":"the client is away for 10000 ms"}\n'
             % (20 * second - 1)]
     gone = [line(i, 1) for i in range(1000)] + [line(i, 2) for i in range(1000) if not 195 < i < 305]
-    assert "client 2 of worker 1 got nothing done" in problems_of(gone, calms)[0], problems_of(gone, calms)
-    assert not problems_of(gone, calms, (), away), problems_of(gone, calms, (), away)
+    assert "client 2 of worker 1 got nothing done" in problems_of(gone, periods)[0], problems_of(gone, periods)
+    assert not problems_of(gone, periods, (), away), problems_of(gone, periods, (), away)
     assert problems_of(gone, [(20 * second, 36 * second)], (), away) == []
     later = [line(i, 1) for i in range(1000)] + [line(i, 2) for i in range(1000) if not 195 < i < 365]
     assert "client 2 of worker 1 got nothing done" in problems_of(later, [(20 * second, 36 * second)], (), away)[0]
@@ -261,7 +261,7 @@ def standing_still_is_noticed(options):
     assert "client 2 of worker 1 was not answered for 100 s" in problems_of(silent)[0]
     refused = [line(i, client, "refused" if client == 2 and 190 < i < 310 else "ok")
                for i in range(1000) for client in (1, 2)]
-    assert "client 2 of worker 1 got nothing done" in problems_of(refused, calms)[0], problems_of(refused, calms)
+    assert "client 2 of worker 1 got nothing done" in problems_of(refused, periods)[0], problems_of(refused, periods)
     assert not problems_of(refused, [], ())
     slow = [line(i, client) for i in range(0, 1000, 3) for client in (1, 2)]
     assert "33 % of the possible" in problems_of(slow)[0], problems_of(slow)
@@ -291,7 +291,7 @@ def stalls_are_written_down(options):
         release.set()
         watch.end()
     # There may be other ones, of this machine.
-    found = [(a, b) for a, b in calm.stalls(log.lines) if a <= begin and end <= b]
+    found = [(a, b) for a, b in steady.stalls(log.lines) if a <= begin and end <= b]
     assert len(found) == 1 and found[0][0] == seen, log.lines
 
 
@@ -300,13 +300,13 @@ def _log_of(*lines):
     return [{"t": int(second * 1e9), "e": what, **fields} for second, what, fields in lines]
 
 
-def stalls_are_not_calm():
+def stalls_are_not_steady():
     """A log that is made up. What is written down in a stall is there before the stall."""
     def stall(since, end):
         return (end, "stall", {"since": int(since * 1e9)})
 
     def periods_of(*lines):
-        return [(a / 1e9, b / 1e9) for a, b in calm.periods(_log_of((0, "leader", {"member": 1}), *lines,
+        return [(a / 1e9, b / 1e9) for a, b in steady.periods(_log_of((0, "leader", {"member": 1}), *lines,
                                                                     (30, "finished", {})))]
 
     assert periods_of() == [(1, 29.9)], periods_of()
@@ -316,13 +316,13 @@ def stalls_are_not_calm():
     assert periods_of(meanwhile, stall(8, 15)) == [(1, 8), (16, 29.9)], periods_of(meanwhile, stall(8, 15))
     assert periods_of(stall(8, 10), meanwhile) == [(1, 8), (11, 12.4), (13.5, 29.9)]
     # One more than are the machine's.
-    many = [stall(second, second + 1) for second in range(2, 4 * calm.STALLS_MAX + 3, 4)]
-    assert periods_of(*many)[-1] == (4 * calm.STALLS_MAX, 29.9), periods_of(*many)
+    many = [stall(second, second + 1) for second in range(2, 4 * steady.STALLS_MAX + 3, 4)]
+    assert periods_of(*many)[-1] == (4 * steady.STALLS_MAX, 29.9), periods_of(*many)
     lines = _log_of((0, "leader", {"member": 1}), stall(3, 5))
-    assert calm.since(lines) == 5e9 and calm.since(lines[1:]) is None
+    assert steady.since(lines) == 5e9 and steady.since(lines[1:]) is None
     asked = (20, "last reads", {})
-    assert not calm.last_reads_met_a_stall(_log_of(stall(17, 19), asked))
-    assert calm.last_reads_met_a_stall(_log_of(asked, stall(19.9, 21)))
+    assert not steady.last_reads_met_a_stall(_log_of(stall(17, 19), asked))
+    assert steady.last_reads_met_a_stall(_log_of(asked, stall(19.9, 21)))
 
 
 def what_a_stall_left_undecided_is_a_note():
@@ -337,12 +337,12 @@ def what_a_stall_left_undecided_is_a_note():
         outcome = runner.Outcome()
         result = argparse.Namespace(stdout=verdict, returncode=0)
         with mock.patch.object(subprocess, "run", return_value=result):
-            runner.judge(scene, options, [], outcome)
+            runner.check_history(scene, options, [], outcome)
         assert len(outcome.problems) == problems and len(outcome.notes) == 2 - problems, vars(outcome)
         assert outcome.problems[-1].startswith("register: 1 not decided"), outcome.problems
 
 
-def rest_begins_anew():
+def rest_begins_again():
     """Time goes on when the rest sleeps; `stalls`: at which second it stalls, and for how long."""
     def rest(stalls):
         lines = _log_of((0, "leader", {"member": 1}))
@@ -360,7 +360,7 @@ def rest_begins_anew():
                         argparse.Namespace(session_timeout_ms=SESSION_TIMEOUT_MS), outcome, watch)
         return watch.seen_ns / 1e9, (lines[-1]["t"] / 1e9 if len(lines) > 1 else 0), outcome.notes
 
-    needed = calm.rest_seconds(SESSION_TIMEOUT_MS / 1000)
+    needed = steady.rest_seconds(SESSION_TIMEOUT_MS / 1000)
     for stalls in ([], [(2, 3)], [(2, 3), (7, 60)], [(needed - 0.2, 3)]):
         now, last, notes = rest(list(stalls))
         assert abs(now - last - needed) < 0.001 and not notes, f"{stalls}: {now}, {last}, {notes}"

@@ -18,7 +18,7 @@ constexpr int64_t kRecoveryUs = 120'000'000;
 // So many election timeouts long it is watched whether a leader stays, and so often it may change:
 // a member may just have come back.
 constexpr int kLeaderStaysElections = 20;
-constexpr uint64_t kElectionsWhenCalmMax = 3;
+constexpr uint64_t kElectionsWhenSteadyMax = 3;
 // How long it is watched that nothing is bootstrapped, with and without those who have their disks.
 constexpr int64_t kLostMajorityUs = 5'000'000;
 // How long a member is away that is repaired then, and how old what it has may be.
@@ -68,7 +68,7 @@ void Cluster::Run() {
   if (simulation_.options().only_load) CheckNobodyWasDeposed();
 
   nemesis_.Stop();
-  simulation_.SetCalm();
+  simulation_.SetSteady();
   if (simulation_.options().disk.majority_is_lost && nemesis_.LoseMajority()) {
     CheckNothingIsBootstrapped();
     return;
@@ -165,7 +165,7 @@ void Cluster::CheckLeaderStays(const std::vector<size_t>& core) {
   simulation_.RunUntil(now_us() + watch_us, [] { return false; });
   simulation_.trace().Count("checker: the leader of a repaired majority was watched");
   const uint64_t elections = term().value() - first.value();
-  if (elections <= kElectionsWhenCalmMax) return;
+  if (elections <= kElectionsWhenSteadyMax) return;
   Fail("a repaired majority keeps its leader",
        fmt::format("the term went from {} to {} within {} us\n{}", first.value(), term().value(),
                    watch_us, Describe()));

@@ -622,7 +622,7 @@ std::vector<size_t> Nemesis::RepairCore() {
   const size_t voters = options_.cluster.voters;
   if (options_.cluster.membership_rate > 0) {
     // Which members are a majority is not known: several memberships may be on their disks.
-    network_.CalmDown();
+    network_.BecomeSteady();
     RepairAll();
     std::vector<size_t> all(machines_.size());
     for (size_t i = 0; i < all.size(); ++i) all[i] = i;
@@ -642,7 +642,7 @@ std::vector<size_t> Nemesis::RepairCore() {
     if (random_.Chance(0.5)) candidates.push_back(i);
   }
   std::sort(candidates.begin(), candidates.end());
-  network_.CalmDown();
+  network_.BecomeSteady();
   std::string names;
   for (size_t member : candidates) {
     for (size_t other : candidates) network_.Heal(member, other);
@@ -699,7 +699,7 @@ void Nemesis::RepairAll() {
 }
 
 size_t Nemesis::RepairAllButOne() {
-  network_.CalmDown();
+  network_.BecomeSteady();
   std::vector<size_t> voters;
   for (const auto& machine : machines_) {
     const size_t member = machine->number();
@@ -729,7 +729,7 @@ bool Nemesis::LoseMajority() {
   if (whole.empty() || kept_max == 0) return false;
   for (size_t i = whole.size(); i > 1; --i) std::swap(whole[i - 1], whole[random_.Below(i)]);
   whole.resize(std::min<size_t>(whole.size(), 1 + random_.Below(kept_max)));
-  network_.CalmDown();
+  network_.BecomeSteady();
   network_.HealAll();
   for (const auto& machine : machines_) machine->PowerOff();
   for (size_t member = 0; member < machines_.size(); ++member) {

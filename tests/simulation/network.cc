@@ -8,7 +8,7 @@ namespace {
 
 // TCP sends a lost packet again after so long, and after twice that, ...
 constexpr int64_t kRetransmissionUs = 200'000;
-constexpr int64_t kCalmDelayUs = 500;
+constexpr int64_t kSteadyDelayUs = 500;
 
 }  // namespace
 
@@ -38,12 +38,12 @@ void Network::Clog(size_t from, size_t to, int64_t until_us) {
   path(from, to).clogged_until_us = until_us;
 }
 
-void Network::CalmDown() {
+void Network::BecomeSteady() {
   options_ = {};
   for (Path& path : paths_) {
     path.clogged_until_us = 0;
     // Or else copying a log one entry at a time takes hours.
-    path.delay_us = std::min(path.delay_us, kCalmDelayUs);
+    path.delay_us = std::min(path.delay_us, kSteadyDelayUs);
   }
 }
 

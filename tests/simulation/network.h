@@ -33,7 +33,7 @@ class Network {
   // Nothing that is sent on this way arrives before `until_us`.
   void Clog(size_t from, size_t to, int64_t until_us);
   // From now on no packet is lost, altered or delayed for long. Cuts stay.
-  void CalmDown();
+  void BecomeSteady();
 
   // --- For pipes and the like -------------------------------------------------------------------
   bool IsOpen(size_t from, size_t to) const { return !path(from, to).cut; }

@@ -19,7 +19,7 @@ using consensus::Index;
 using consensus::MemberId;
 
 constexpr char kDirectory[] = "/data";
-constexpr int64_t kCalmWorkUs = 100;
+constexpr int64_t kSteadyWorkUs = 100;
 // So small that a checkpoint is of several files.
 constexpr size_t kStoreBufferBytes = 16u << 10;
 // Trees are compared all the time.
@@ -285,8 +285,8 @@ void Process::Poke() {
 
 int64_t Process::LatencyUs(Work work) {
   const Options& options = simulation_.options();
-  const int64_t work_us =
-      simulation_.calm() ? std::min(options.member.work_us, kCalmWorkUs) : options.member.work_us;
+  const int64_t work_us = simulation_.steady() ? std::min(options.member.work_us, kSteadyWorkUs)
+                                               : options.member.work_us;
   const int64_t latency = latency_random_.LongTail(work_us);
   if (work != Work::kLog && work != Work::kCheckpoint) return latency;
   return std::max(latency + latency_random_.LongTail(options.disk.write_us),

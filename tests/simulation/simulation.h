@@ -52,8 +52,8 @@ class Simulation {
   }
 
   // From now on the cluster shall recover: nothing is slow any more.
-  void SetCalm() { calm_ = true; }
-  bool calm() const { return calm_; }
+  void SetSteady() { steady_ = true; }
+  bool steady() const { return steady_; }
 
   // The stream of that name; the same object at each call.
   Random& random(std::string_view name) {
@@ -86,7 +86,7 @@ class Simulation {
   Trace trace_;
   std::map<std::string, Random, std::less<>> randoms_;
   std::function<std::string()> describe_;
-  bool calm_ = false;
+  bool steady_ = false;
 };
 
 }  // namespace quorate::simulation

@@ -221,8 +221,8 @@ bool SameEntries(const std::vector<Entry>& a, const std::vector<Entry>& b) {
   });
 }
 
-void Judge(const absl::StatusOr<Whole>& found, const Whole& whole, const std::string& file,
-           Counts* counts) {
+void CheckFound(const absl::StatusOr<Whole>& found, const Whole& whole, const std::string& file,
+                Counts* counts) {
   if (!found.ok()) {
     const std::string message(found.status().message());
     INFO(message);
@@ -322,7 +322,7 @@ class Flips {
       file.put(static_cast<char>(byte ^ (1 << bit)));
     }
     CAPTURE(below, at, bit);
-    Judge(Start(dir_), whole_, path, counts);
+    CheckFound(Start(dir_), whole_, path, counts);
   }
 
   std::string root_;

@@ -170,7 +170,7 @@ class Document:
                 found.append((row, result))
         return found
 
-    def judge(self, row, values):
+    def verdicts_of(self, row, values):
         """The verdicts on {figure: value} of a row, as far as it has a budget for them."""
         verdicts = [Verdict(row.title, figure, values[figure], limit)
                     for figure, limit in row.budget.items() if values.get(figure) is not None]
@@ -222,7 +222,7 @@ class Document:
             medians[figure] = spread and spread["median"]
             cells.append(bold(spread_text(spread)) if is_worse else spread_text(spread))
         cells += [number(measurement["server_cpu_us"]) for measurement in workload["measurements"]]
-        verdicts = self.judge(row, medians)
+        verdicts = self.verdicts_of(row, medians)
         return [*cells, budget_text(row.budget), result_cell(verdicts, self.note_behind(row, behind))]
 
     def failovers(self, failures):
@@ -237,7 +237,7 @@ class Document:
         for row, result in failures:
             measured = result["runs"][0]["document"]["workloads"][0]["measurements"]
             medians = [statistics.median(m["pauses_ms"]) for m in measured]
-            verdicts = self.judge(row, {"pause_ms": medians[0]})
+            verdicts = self.verdicts_of(row, {"pause_ms": medians[0]})
             behind = ["pause_ms"] if medians[0] > medians[1] else []
             table.rows.append([
                 row.title, *(f"{number(median)} ({', '.join(map(number, m['pauses_ms']))})"
@@ -473,7 +473,7 @@ class Document:
         # A restart's budget is that of the smaller tree.
         values = {"bytes": pair[0]["loaded_bytes"] / nodes,
                   "restart_seconds": restart[0] if is_first else None}
-        verdicts = self.judge(row, values)
+        verdicts = self.verdicts_of(row, values)
         return [*cells, budget_text({v.figure: v.limit for v in verdicts}),
                 result_cell(verdicts, self.note_behind(row, behind))]
 

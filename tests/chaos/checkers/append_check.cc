@@ -33,9 +33,9 @@ std::string_view LastEntry(std::string_view data) {
   return blank == std::string_view::npos ? data : data.substr(blank + 1);
 }
 
-class Judge {
+class Checker {
  public:
-  Judge(std::string_view path, const Log& log, Verdicts* verdicts)
+  Checker(std::string_view path, const Log& log, Verdicts* verdicts)
       : path_(path), log_(log), verdicts_(verdicts) {}
 
   void Check(std::vector<Sight> sights) const {
@@ -132,7 +132,7 @@ Verdicts CheckLogs(const Run& run) {
   }
   for (auto& [path, log] : logs) {
     if (log.appended.empty() && log.sights.empty()) continue;
-    Judge(path, log, &verdicts).Check(std::move(log.sights));
+    Checker(path, log, &verdicts).Check(std::move(log.sights));
   }
   return verdicts;
 }

@@ -25,9 +25,9 @@ bool IsOlderSomewhere(const View& a, const View& b) {
   return false;
 }
 
-class Judge {
+class Checker {
  public:
-  Judge(const Run& run, Verdicts* verdicts) : run_(run), verdicts_(verdicts) {}
+  Checker(const Run& run, Verdicts* verdicts) : run_(run), verdicts_(verdicts) {}
 
   void Check() {
     FindAccounts();
@@ -124,7 +124,7 @@ class Judge {
 
 Verdicts CheckBank(const Run& run) {
   Verdicts verdicts(&run, "bank");
-  Judge(run, &verdicts).Check();
+  Checker(run, &verdicts).Check();
   return verdicts;
 }
 

@@ -58,9 +58,9 @@ std::pair<std::string_view, std::string_view> Split(std::string_view path) {
   return {slash == 0 ? path.substr(0, 1) : path.substr(0, slash), path.substr(slash + 1)};
 }
 
-class Judge {
+class Checker {
  public:
-  Judge(const Run& run, Verdicts* verdicts) : run_(run), verdicts_(verdicts) {}
+  Checker(const Run& run, Verdicts* verdicts) : run_(run), verdicts_(verdicts) {}
 
   void Check() {
     for (const Operation& operation : run_.operations()) Take(operation);
@@ -261,7 +261,7 @@ class Judge {
 
 Verdicts CheckChildren(const Run& run) {
   Verdicts verdicts(&run, "set");
-  Judge(run, &verdicts).Check();
+  Checker(run, &verdicts).Check();
   return verdicts;
 }
 

@@ -66,9 +66,9 @@ bool ShowsAbsence(const Operation& operation) {
 
 constexpr char kTime[] = "a session does not see time go back";
 
-class SessionJudge {
+class SessionChecker {
  public:
-  SessionJudge(const Run& run, Verdicts* verdicts) : run_(run), verdicts_(verdicts) {}
+  SessionChecker(const Run& run, Verdicts* verdicts) : run_(run), verdicts_(verdicts) {}
 
   void Check(const Session& session) {
     seen_.clear();
@@ -183,9 +183,9 @@ void CheckEvents(const Run& run, const Client& client, Verdicts* verdicts) {
 
 constexpr char kOneHistory[] = "all see the same history";
 
-class HistoryJudge {
+class HistoryChecker {
  public:
-  HistoryJudge(const Run& run, Verdicts* verdicts) : run_(run), verdicts_(verdicts) {}
+  HistoryChecker(const Run& run, Verdicts* verdicts) : run_(run), verdicts_(verdicts) {}
 
   void Check() {
     std::vector<Sight> sights;
@@ -328,10 +328,10 @@ void CheckRealTime(const Run& run, const SeenZxids& seen, Verdicts* verdicts) {
 }
 
 // Unknown writes that had an effect: data that only they wrote were read.
-class UnknownJudge {
+class UnknownChecker {
  public:
-  UnknownJudge(const Run& run, const HistoryJudge& history, const SeenZxids& seen,
-               Verdicts* verdicts)
+  UnknownChecker(const Run& run, const HistoryChecker& history, const SeenZxids& seen,
+                 Verdicts* verdicts)
       : run_(run), history_(history), seen_(seen), verdicts_(verdicts) {
     for (const Operation& operation : run.operations()) {
       if (Counts(operation)) ++writers_[std::pair(operation.path, operation.written)];
@@ -386,7 +386,7 @@ class UnknownJudge {
   }
 
   const Run& run_;
-  const HistoryJudge& history_;
+  const HistoryChecker& history_;
   const SeenZxids& seen_;
   Verdicts* const verdicts_;
   absl::flat_hash_map<std::pair<std::string_view, std::string_view>, int> writers_;
@@ -436,15 +436,15 @@ void CheckPresence(const Run& run, Verdicts* verdicts) {
 
 Verdicts CheckConsistency(const Run& run) {
   Verdicts verdicts(&run, "consistency");
-  SessionJudge sessions(run, &verdicts);
+  SessionChecker sessions(run, &verdicts);
   for (const Session& session : run.sessions()) sessions.Check(session);
   verdicts.Count("sessions", static_cast<int64_t>(run.sessions().size()));
   for (const Client& client : run.clients()) CheckEvents(run, client, &verdicts);
-  HistoryJudge history(run, &verdicts);
+  HistoryChecker history(run, &verdicts);
   history.Check();
   const SeenZxids seen(run);
   CheckRealTime(run, seen, &verdicts);
-  UnknownJudge(run, history, seen, &verdicts).Check();
+  UnknownChecker(run, history, seen, &verdicts).Check();
   CheckPresence(run, &verdicts);
   return verdicts;
 }

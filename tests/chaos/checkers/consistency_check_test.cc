@@ -25,7 +25,7 @@ class Sessions : public Script {
     End(client, What::kDisconnected, client * 100);
     Connect(client, client * 100);
   }
-  std::string Judge() { return Broken(CheckConsistency(run())); }
+  std::string Check() { return Broken(CheckConsistency(run())); }
 };
 
 TEST_CASE("Consistency: histories that are good") {
@@ -82,7 +82,7 @@ TEST_CASE("Consistency: histories that are good") {
     script.Ok(set, Changed(2, 1));
     script.Do(3, Get("/r"), Found("b", 3, 2));
   }
-  CHECK(script.Judge() == "");
+  CHECK(script.Check() == "");
 }
 
 TEST_CASE("Consistency: histories that are bad") {
@@ -216,7 +216,7 @@ TEST_CASE("Consistency: histories that are bad") {
     broken = kPresence;
     script.Refused(script.Invoke(2, Get("/r")), "NoNode", 5);
   }
-  CHECK(script.Judge() == broken);
+  CHECK(script.Check() == broken);
 }
 
 TEST_CASE("Consistency: a run that cannot be read") {

@@ -60,9 +60,9 @@ std::optional<int64_t> ValueOf(const Operation& operation) {
   }
 }
 
-class Judge {
+class Checker {
  public:
-  Judge(std::string_view path, Verdicts* verdicts) : path_(path), verdicts_(verdicts) {}
+  Checker(std::string_view path, Verdicts* verdicts) : path_(path), verdicts_(verdicts) {}
 
   void Check(Counter* counter) const {
     counter->acknowledged.Finish();
@@ -260,7 +260,7 @@ Verdicts CheckCounters(const Run& run) {
       verdicts.Undecided(
           absl::StrCat(std::string(path), ": something else than additions was done"));
     } else if (!counter.additions.empty() || !counter.reads.empty()) {
-      Judge(path, &verdicts).Check(&counter);
+      Checker(path, &verdicts).Check(&counter);
     }
   }
   return verdicts;

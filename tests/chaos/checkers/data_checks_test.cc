@@ -51,7 +51,7 @@ class Names : public TwoClients {
   void ListLocally(int32_t client, std::vector<std::string> names, int64_t zxid) {
     Do(client, List("/s"), Children(std::move(names), zxid));
   }
-  std::string Judge() { return Broken(CheckChildren(run())); }
+  std::string Check() { return Broken(CheckChildren(run())); }
 };
 
 TEST_CASE("Sets: histories that are good") {
@@ -87,7 +87,7 @@ TEST_CASE("Sets: histories that are good") {
     script.ListLocally(2, {"a"}, 4);
     script.ListAll(2, {"a", "b", "c", "h", "i"}, 7);
   }
-  CHECK(script.Judge() == "");
+  CHECK(script.Check() == "");
 }
 
 TEST_CASE("Sets: histories that are bad") {
@@ -154,7 +154,7 @@ TEST_CASE("Sets: histories that are bad") {
     script.Do(1, Delete("/s/a"), At(4));
     script.ListAll(2, {"a"}, 5);
   }
-  CHECK(script.Judge() == broken);
+  CHECK(script.Check() == broken);
 }
 
 TEST_CASE("Sets: what was created after the last list is not decided") {
@@ -179,7 +179,7 @@ class Sequence : public TwoClients {
   void Give(int64_t operation, int number, int64_t zxid) {
     Ok(operation, Created("/q/" + Name(number), zxid));
   }
-  std::string Judge() { return Broken(CheckSequences(run())); }
+  std::string Check() { return Broken(CheckSequences(run())); }
 };
 
 TEST_CASE("Sequences: histories that are good") {
@@ -193,7 +193,7 @@ TEST_CASE("Sequences: histories that are good") {
   script.Do(
       2, Linearizable(List("/q")),
       Children({Sequence::Name(0), Sequence::Name(1), Sequence::Name(2), Sequence::Name(3)}, 9));
-  CHECK(script.Judge() == "");
+  CHECK(script.Check() == "");
   CHECK(Broken(CheckChildren(script.run())) == "");
 }
 
@@ -244,7 +244,7 @@ TEST_CASE("Sequences: histories that are bad") {
     script.Refused(script.Begin(1), "NoAuth");
     script.Do(2, List("/q"), Children({Sequence::Name(0)}, 9));
   }
-  CHECK(script.Judge() == broken);
+  CHECK(script.Check() == broken);
 }
 
 // --- Accounts ------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ class Bank : public TwoClients {
                       {"", b, MakeStat(3, 3 + b_version, b_version), ""}};
     Do(client, std::move(read), std::move(answer));
   }
-  std::string Judge() { return Broken(CheckBank(run())); }
+  std::string Check() { return Broken(CheckBank(run())); }
 };
 
 TEST_CASE("Accounts") {
@@ -289,7 +289,7 @@ TEST_CASE("Accounts") {
     broken = "the sum of all accounts stays the same";
     script.Look(1, "", 1, "200", 1);
   }
-  CHECK(script.Judge() == broken);
+  CHECK(script.Check() == broken);
 }
 
 // --- Counters ------------------------------------------------------------------------------------
@@ -317,7 +317,7 @@ class Counters : public TwoClients {
     get.linearizable = linearizable;
     Do(client, get, Found(std::to_string(value) + " t", 10 + value, static_cast<int32_t>(value)));
   }
-  std::string Judge() { return Broken(CheckCounters(run())); }
+  std::string Check() { return Broken(CheckCounters(run())); }
 };
 
 TEST_CASE("Counters: histories that are good") {
@@ -333,7 +333,7 @@ TEST_CASE("Counters: histories that are good") {
   script.Unknown(script.Invoke(1, Set("/c", "9 w", 3)));
   script.Swap(2, 5);
   script.Read(2, 5);
-  CHECK(script.Judge() == "");
+  CHECK(script.Check() == "");
   CHECK(CheckCounters(script.run()).undecided().empty());
 }
 
@@ -384,7 +384,7 @@ TEST_CASE("Counters: histories that are bad") {
     script.Read(1, 1, false);
     script.Read(2, 2);
   }
-  CHECK(script.Judge() == broken);
+  CHECK(script.Check() == broken);
 }
 
 // --- Logs ----------------------------------------------------------------------------------------
@@ -398,7 +398,7 @@ class Logs : public TwoClients {
   void Read(int32_t client, const std::string& data, int32_t version) {
     Do(client, Get("/l"), Found(data, version + 1, version));
   }
-  std::string Judge() { return Broken(CheckLogs(run())); }
+  std::string Check() { return Broken(CheckLogs(run())); }
 };
 
 TEST_CASE("Logs: histories that are good") {
@@ -409,7 +409,7 @@ TEST_CASE("Logs: histories that are good") {
   script.Refused(script.Invoke(2, Set("/l", "a b d", 2)), "BadVersion");
   script.Read(2, "a", 1);
   script.Read(2, "a b c", 3);
-  CHECK(script.Judge() == "");
+  CHECK(script.Check() == "");
 }
 
 TEST_CASE("Logs: histories that are bad") {
@@ -437,7 +437,7 @@ TEST_CASE("Logs: histories that are bad") {
     script.Unknown(script.Invoke(2, Set("/l", "a c", 1)));
     script.Read(2, "a c", 2);
   }
-  CHECK(script.Judge() == broken);
+  CHECK(script.Check() == broken);
 }
 
 }  // namespace

@@ -24,10 +24,11 @@ constexpr int64_t kMsToNs = 1'000'000;
 constexpr int64_t kWithoutLeaderMs = 1'000;
 // Messages between members may be so late.
 constexpr int64_t kLateMs = 600;
-// In calm: signs of life reach the leader in a sixth of a timeout, for which a member collects
-// them, and this.
+// In a steady period, signs of life reach the leader within a sixth of a timeout, for which a
+// member collects them, and this margin.
 constexpr int64_t kMarginMs = 200;
-// In calm: the leader looks at timeouts each tick of half a second; the rest is for a slow machine.
+// In a steady period, the leader looks at timeouts each tick of half a second. The rest is for a
+// slow machine.
 constexpr int64_t kEndsLateMs = 2'000;
 // The last operations of all clients take so long.
 constexpr int64_t kLastReadsMs = 5'000;
@@ -60,10 +61,10 @@ std::pair<std::string_view, std::string_view> Split(std::string_view path) {
   return {path.substr(0, slash), path.substr(slash + 1)};
 }
 
-class Judge {
+class Checker {
  public:
-  Judge(const Run& run, const std::vector<Calm>& calms, Verdicts* verdicts)
-      : run_(run), calms_(calms), verdicts_(verdicts), lives_(run.sessions().size()) {}
+  Checker(const Run& run, const std::vector<SteadyPeriod>& periods, Verdicts* verdicts)
+      : run_(run), periods_(periods), verdicts_(verdicts), lives_(run.sessions().size()) {}
 
   void Check() {
     for (const Operation& operation : run_.operations()) Take(operation);
@@ -160,9 +161,9 @@ class Judge {
 
   // --- Not too early -----------------------------------------------------------------------------
 
-  bool IsCalm(int64_t from_ns, int64_t to_ns) const {
-    return std::any_of(calms_.begin(), calms_.end(), [&](const Calm& calm) {
-      return calm.from_ns <= from_ns && to_ns <= calm.to_ns;
+  bool IsSteady(int64_t from_ns, int64_t to_ns) const {
+    return std::any_of(periods_.begin(), periods_.end(), [&](const SteadyPeriod& period) {
+      return period.from_ns <= from_ns && to_ns <= period.to_ns;
     });
   }
 
@@ -183,7 +184,7 @@ class Judge {
     const int64_t from_ns = sent_ns - timeout_ns / 2;
     const int64_t to_ns = sent_ns - timeout_ns / 6 - kMarginMs * kMsToNs;
     const auto at = std::lower_bound(times.begin(), times.end(), from_ns);
-    return at != times.end() && *at <= to_ns && IsCalm(from_ns, sent_ns);
+    return at != times.end() && *at <= to_ns && IsSteady(from_ns, sent_ns);
   }
 
   // A session that nobody closed had ended by `time_ns`; says why that is too early, or nothing.
@@ -191,7 +192,7 @@ class Judge {
     const int64_t sent_ns = LastAnswered(session, time_ns);
     if (sent_ns == 0) return {};
     const int64_t timeout_ns = run_.sessions()[session].timeout_ms * kMsToNs;
-    const bool exact = IsCalm(sent_ns, time_ns) && IsCovered(session, sent_ns, timeout_ns);
+    const bool exact = IsSteady(sent_ns, time_ns) && IsCovered(session, sent_ns, timeout_ns);
     const int64_t heard_ns =
         exact ? sent_ns
               : LastAnswered(session, sent_ns - UnheardNs(run_.sessions()[session].timeout_ms));
@@ -316,8 +317,8 @@ class Judge {
   }
 
   bool StaysTooLong(const Session& session, int64_t time_ns) const {
-    return std::any_of(calms_.begin(), calms_.end(), [&](const Calm& calm) {
-      return time_ns <= calm.to_ns && time_ns > MustBeGone(session, calm);
+    return std::any_of(periods_.begin(), periods_.end(), [&](const SteadyPeriod& period) {
+      return time_ns <= period.to_ns && time_ns > MustBeGone(session, period);
     });
   }
 
@@ -325,16 +326,16 @@ class Judge {
   int64_t SilentNs(const Session& session) const {
     return session.end == SessionEnd::kUnseen ? run_.LastSignOf(session.process) : session.end_ns;
   }
-  // In this calm.
-  int64_t MustBeGone(const Session& session, const Calm& calm) const {
+  // In this steady period.
+  int64_t MustBeGone(const Session& session, const SteadyPeriod& period) const {
     const int64_t allowed_ns = (2 * int64_t{session.timeout_ms} + kEndsLateMs) * kMsToNs;
-    return std::max(SilentNs(session), calm.from_ns) + allowed_ns;
+    return std::max(SilentNs(session), period.from_ns) + allowed_ns;
   }
 
   // How many sessions were left without a word, and of how many a linearizable list says whether
   // they have ended in time.
   void CountLeft() const {
-    std::set<size_t> left, judged;
+    std::set<size_t> left, checked;
     bool is_due = false;
     for (const auto& [parent, nodes] : nodes_) {
       const auto lists = lists_ns_.find(parent);
@@ -345,41 +346,43 @@ class Judge {
         if (!IsLeft(run_.sessions()[session])) continue;
         if (!left.insert(session).second) continue;
         is_due |= IsDue(run_.sessions()[session]);
-        if (IsJudged(run_.sessions()[session], lists->second)) judged.insert(session);
+        if (IsChecked(run_.sessions()[session], lists->second)) checked.insert(session);
       }
     }
     verdicts_->Count("sessions left without a word", static_cast<int64_t>(left.size()));
-    verdicts_->Count("sessions left without a word that were judged",
-                     static_cast<int64_t>(judged.size()));
-    if (is_due && judged.empty()) {
-      verdicts_->Undecided(absl::StrCat("whether the ", left.size(),
-                                        " sessions that were left without a word have ended in "
-                                        "time: no list says so, after a calm that is long enough"));
+    verdicts_->Count("sessions left without a word that were checked",
+                     static_cast<int64_t>(checked.size()));
+    if (is_due && checked.empty()) {
+      verdicts_->Undecided(
+          absl::StrCat("whether the ", left.size(),
+                       " sessions that were left without a word have ended in "
+                       "time: no list says so, after a steady period that is long enough"));
     }
   }
 
   static bool IsLeft(const Session& session) {
     return session.end == SessionEnd::kUnseen || session.end == SessionEnd::kAbandoned;
   }
-  // Whether the last calm should have judged it. Who is left within it may be so too shortly before
-  // the last list, of which all that is known is that the last operations are not far from it.
+  // Whether the last steady period should have checked it. A session may be left within that period,
+  // but too shortly before the last list, of which all that is known is that the last operations
+  // are not far from it.
   bool IsDue(const Session& session) const {
-    if (calms_.empty()) return false;
-    const Calm& last = calms_.back();
+    if (periods_.empty()) return false;
+    const SteadyPeriod& last = periods_.back();
     return SilentNs(session) <= last.from_ns ||
            MustBeGone(session, last) + kLastReadsMs * kMsToNs <= last_answer_ns_;
   }
   // `lists_ns`: when there were linearizable lists, ascending.
-  bool IsJudged(const Session& session, const std::vector<int64_t>& lists_ns) const {
-    return std::any_of(calms_.begin(), calms_.end(), [&](const Calm& calm) {
+  bool IsChecked(const Session& session, const std::vector<int64_t>& lists_ns) const {
+    return std::any_of(periods_.begin(), periods_.end(), [&](const SteadyPeriod& period) {
       const auto list =
-          std::upper_bound(lists_ns.begin(), lists_ns.end(), MustBeGone(session, calm));
-      return list != lists_ns.end() && *list <= calm.to_ns;
+          std::upper_bound(lists_ns.begin(), lists_ns.end(), MustBeGone(session, period));
+      return list != lists_ns.end() && *list <= period.to_ns;
     });
   }
 
   const Run& run_;
-  const std::vector<Calm>& calms_;
+  const std::vector<SteadyPeriod>& periods_;
   Verdicts* const verdicts_;
   std::vector<Life> lives_;  // as the run's sessions
   int64_t last_answer_ns_ = 0;
@@ -397,9 +400,9 @@ int64_t UnheardNs(int32_t timeout_ms) {
   return (alone + timeout / 6 + kLateMs) * kMsToNs;
 }
 
-Verdicts CheckEphemerals(const Run& run, const std::vector<Calm>& calms) {
+Verdicts CheckEphemerals(const Run& run, const std::vector<SteadyPeriod>& periods) {
   Verdicts verdicts(&run, "ephemeral");
-  Judge(run, calms, &verdicts).Check();
+  Checker(run, periods, &verdicts).Check();
   return verdicts;
 }
 

@@ -2,13 +2,13 @@
 // was deleted).
 //
 // - A session does not end before its timeout, counted from the last message that was answered:
-//   exactly so while all is calm. Otherwise a member may answer for a while without being able to
+//   exactly so in a steady period. Otherwise a member may answer for a while without being able to
 //   tell the leader, so that the last messages may not count: see UnheardNs.
 // - What ended does nothing any more: no answer to a session is newer than what showed it ended.
 // - When a session was closed, or its client was told that it had expired, its nodes are gone for
 //   every linearizable reader, and in all that is as new as the end. Those of sessions that were
-//   left without a word go in bounded time while all is calm; not decided if there were such
-//   sessions before the last calm, and never a calm with a list for long enough.
+//   left without a word go in bounded time in a steady period; not decided if there were such
+//   sessions before the last steady period, and never a steady period with a list for long enough.
 // - An ephemeral node belongs to the session that made it; ids of sessions are given once.
 //
 // Thread-safety: none; one thread.
@@ -23,7 +23,7 @@
 namespace quorate::chaos {
 
 // A time in which there was no fault, and a leader that served all of it.
-struct Calm {
+struct SteadyPeriod {
   int64_t from_ns = 0;
   int64_t to_ns = 0;
 };
@@ -32,7 +32,7 @@ struct Calm {
 // reached the leader, whatever happened among members.
 int64_t UnheardNs(int32_t timeout_ms);
 
-// `calms`: ascending.
-Verdicts CheckEphemerals(const Run& run, const std::vector<Calm>& calms);
+// `periods`: ascending.
+Verdicts CheckEphemerals(const Run& run, const std::vector<SteadyPeriod>& periods);
 
 }  // namespace quorate::chaos

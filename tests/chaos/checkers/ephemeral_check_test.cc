@@ -49,10 +49,12 @@ class Ephemerals : public Script {
     Do(1, Call("close", ""), At(zxid));
     End(1, What::kClosed, 100);
   }
-  std::string Judge(std::vector<Calm> calms = {}) { return Broken(CheckEphemerals(run(), calms)); }
+  std::string Check(std::vector<SteadyPeriod> periods = {}) {
+    return Broken(CheckEphemerals(run(), periods));
+  }
 };
 
-const Calm kAlways{0, 1'000'000 * kMs};
+const SteadyPeriod kAlways{0, 1'000'000 * kMs};
 
 TEST_CASE("Ephemerals: histories that are good") {
   Ephemerals script;
@@ -97,7 +99,7 @@ TEST_CASE("Ephemerals: histories that are good") {
     script.Look({"a"}, 9);
   }
   SECTION("a member that does not have it yet") { script.Look({}, 4, false); }
-  CHECK(script.Judge({kAlways}) == "");
+  CHECK(script.Check({kAlways}) == "");
 }
 
 TEST_CASE("Ephemerals: histories that are bad") {
@@ -163,16 +165,16 @@ TEST_CASE("Ephemerals: histories that are bad") {
     script.Close(7);
     script.Connect(1, 100);
   }
-  CHECK(script.Judge() == broken);
+  CHECK(script.Check() == broken);
 }
 
-TEST_CASE("Ephemerals: while all is calm, timeouts are exact") {
+TEST_CASE("Ephemerals: in a steady period, timeouts are exact") {
   Ephemerals script;
   SECTION("too early") {
     script.Touch(10);
     script.Wait(3990);
     script.Look({}, 8);
-    CHECK(script.Judge() == "");
+    CHECK(script.Check() == "");
     CHECK(Broken(CheckEphemerals(script.run(), {kAlways})) == kEarly);
     CHECK(Broken(CheckEphemerals(script.run(), {{0, 8000 * kMs}})) == "");
   }
@@ -186,26 +188,26 @@ TEST_CASE("Ephemerals: while all is calm, timeouts are exact") {
     script.End(1, What::kAbandoned, 100);
     script.Wait(14'000);
     script.Look({"a"}, 8);
-    CHECK(script.Judge() == "");
+    CHECK(script.Check() == "");
     CHECK(Broken(CheckEphemerals(script.run(), {kAlways})) == kGone);
     CHECK(Broken(CheckEphemerals(script.run(), {{5000 * kMs, 99'000 * kMs}})) == "");
   }
 }
 
-TEST_CASE("Ephemerals: sessions that were left without a word have to be judged") {
+TEST_CASE("Ephemerals: sessions that were left without a word have to be checked") {
   Ephemerals script;
   script.End(1, What::kAbandoned, 100);
   script.Wait(9'000);
   script.Look({"a"}, 7);
-  Calm calm = kAlways;
-  int64_t judged = 0;
+  SteadyPeriod period = kAlways;
+  int64_t checked = 0;
   bool is_decided = true;
   SECTION("the last list comes too early") {
-    calm.from_ns = 200 * kMs;
+    period.from_ns = 200 * kMs;
     is_decided = false;
   }
-  SECTION("the last list comes too early, for the session was left in the last calm") {}
-  SECTION("no list comes any more, long after the session was left in the last calm") {
+  SECTION("the last list comes too early, for the session was left in the last steady period") {}
+  SECTION("no list comes any more, long after the session was left in the last steady period") {
     script.Wait(8'000);
     script.Do(2, Get("/x"), Found("x", 2, 0, 8));
     is_decided = false;
@@ -213,12 +215,12 @@ TEST_CASE("Ephemerals: sessions that were left without a word have to be judged"
   SECTION("in time") {
     script.Wait(2'000);
     script.Look({}, 8);
-    judged = 1;
+    checked = 1;
   }
-  const Verdicts verdicts = CheckEphemerals(script.run(), {calm});
+  const Verdicts verdicts = CheckEphemerals(script.run(), {period});
   CHECK(Broken(verdicts) == "");
   CHECK(verdicts.counts().at("sessions left without a word") == 1);
-  CHECK(verdicts.counts().at("sessions left without a word that were judged") == judged);
+  CHECK(verdicts.counts().at("sessions left without a word that were checked") == checked);
   CHECK(verdicts.undecided().empty() == is_decided);
 }
 

@@ -125,9 +125,9 @@ class Collector {
 };
 
 // Finds what is wrong with one register.
-class Judge {
+class Checker {
  public:
-  Judge(const Run& run, std::string_view path, const Register& of, Verdicts* verdicts)
+  Checker(const Run& run, std::string_view path, const Register& of, Verdicts* verdicts)
       : run_(run), path_(path), register_(of), verdicts_(verdicts) {
     for (const RegisterOperation& operation : of.operations) {
       if (operation.lost) {
@@ -306,9 +306,9 @@ Verdicts CheckRegisters(const Run& run, size_t states_max) {
     verdicts.Count("registers");
     verdicts.Count("linearizable operations", static_cast<int64_t>(of.operations.size()));
     verdicts.Count("local reads", static_cast<int64_t>(of.local_reads.size()));
-    const Judge judge(run, path, of, &verdicts);
-    judge.CheckReads();
-    judge.CheckOrder(states_max);
+    const Checker checker(run, path, of, &verdicts);
+    checker.CheckReads();
+    checker.CheckOrder(states_max);
   }
   return verdicts;
 }

@@ -28,7 +28,7 @@ class Registers : public Script {
   void ReadLocally(int32_t client, const std::string& value, int32_t version) {
     Do(client, Get("/r"), Found(value, version + 1, version));
   }
-  std::string Judge() { return Broken(CheckRegisters(run())); }
+  std::string Check() { return Broken(CheckRegisters(run())); }
 };
 
 TEST_CASE("Registers: histories that are good") {
@@ -64,7 +64,7 @@ TEST_CASE("Registers: histories that are good") {
     script.Read(2, "i", 0);
     script.Read(2, "a", 1);
   }
-  CHECK(script.Judge() == "");
+  CHECK(script.Check() == "");
 }
 
 TEST_CASE("Registers: histories that are bad") {
@@ -137,7 +137,7 @@ TEST_CASE("Registers: histories that are bad") {
     script.ReadLocally(2, "a", 1);
     script.Write(1, "a", 1);
   }
-  CHECK(script.Judge() == broken);
+  CHECK(script.Check() == broken);
 }
 
 TEST_CASE("Registers: the window has the two operations that contradict each other") {
@@ -170,16 +170,16 @@ TEST_CASE("Registers: logs are registers too, what is deleted is none") {
   Registers log("append");
   log.Write(1, "a", 1);
   log.Read(2, "i", 0);
-  CHECK(log.Judge() == kLinearizable);
+  CHECK(log.Check() == kLinearizable);
   Registers other("watch");
   other.Write(1, "a", 1);
   other.Read(2, "i", 0);
-  CHECK(other.Judge() == "");
+  CHECK(other.Check() == "");
   Registers deleted;
   deleted.Write(1, "a", 1);
   deleted.Do(1, Delete("/r"), At(9));
   deleted.Read(2, "i", 0);
-  CHECK(deleted.Judge() == "");
+  CHECK(deleted.Check() == "");
 }
 
 }  // namespace

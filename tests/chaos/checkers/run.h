@@ -1,5 +1,5 @@
-// A run as the judge sees it: the histories of all processes, with each operation as one thing, and
-// for each client what happened to it in its order.
+// A run as the history checker sees it: the histories of all processes, with each operation as one
+// thing, and for each client what happened to it in its order.
 //
 // Texts are kept once, however often they were read, and lines are left in their files: a run of a
 // million lines takes a few hundred megabytes.

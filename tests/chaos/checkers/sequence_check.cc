@@ -31,9 +31,9 @@ struct Parent {
 std::string_view ParentOf(std::string_view path) { return path.substr(0, path.rfind('/')); }
 std::string_view NameOf(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
-class Judge {
+class Checker {
  public:
-  Judge(std::string_view path, Verdicts* verdicts) : path_(path), verdicts_(verdicts) {}
+  Checker(std::string_view path, Verdicts* verdicts) : path_(path), verdicts_(verdicts) {}
 
   void Check(Parent* parent) const {
     CheckOnce(*parent);
@@ -151,7 +151,7 @@ Verdicts CheckSequences(const Run& run) {
     const auto parent = parents.find(operation.path);
     if (parent != parents.end()) parent->second.lists.push_back(&operation);
   }
-  for (auto& [path, parent] : parents) Judge(path, &verdicts).Check(&parent);
+  for (auto& [path, parent] : parents) Checker(path, &verdicts).Check(&parent);
   return verdicts;
 }
 

@@ -82,9 +82,9 @@ class ChangesOfWatches {
 };
 
 // Follows one client.
-class Judge {
+class Checker {
  public:
-  Judge(const Run& run, const Changes& changes, ChangesOfWatches* of_watches, Verdicts* verdicts)
+  Checker(const Run& run, const Changes& changes, ChangesOfWatches* of_watches, Verdicts* verdicts)
       : run_(run), changes_(changes), of_watches_(of_watches), verdicts_(verdicts) {}
 
   void Check(const Client& client) {
@@ -372,7 +372,7 @@ Verdicts CheckWatches(const Run& run) {
   const Changes changes(run);
   ChangesOfWatches of_watches(changes);
   for (const Client& client : run.clients()) {
-    Judge(run, changes, &of_watches, &verdicts).Check(client);
+    Checker(run, changes, &of_watches, &verdicts).Check(client);
   }
   return verdicts;
 }

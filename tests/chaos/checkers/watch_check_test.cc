@@ -48,7 +48,7 @@ class Watches : public Script {
     End(2, What::kDisconnected, 200);
     Connect(2, 200);
   }
-  std::string Judge() { return Broken(CheckWatches(run())); }
+  std::string Check() { return Broken(CheckWatches(run())); }
 
  private:
   int32_t version_ = 0;
@@ -124,7 +124,7 @@ TEST_CASE("Watches that fire once: good") {
     script.Change();
     script.Answer(10);
   }
-  CHECK(script.Judge() == "");
+  CHECK(script.Check() == "");
 }
 
 TEST_CASE("Watches that fire once: bad") {
@@ -228,7 +228,7 @@ TEST_CASE("Watches that fire once: bad") {
     script.MakeItem(7);
     script.Answer(7);
   }
-  CHECK(script.Judge() == broken);
+  CHECK(script.Check() == broken);
 }
 
 TEST_CASE("Lasting watches: good") {
@@ -247,7 +247,7 @@ TEST_CASE("Lasting watches: good") {
     script.MakeItem(35);
     script.Event(2, "/w", "children", 35, 1);
     script.Answer(35);
-    CHECK(script.Judge() == "");
+    CHECK(script.Check() == "");
   }
   SECTION("a front end that does not tell zxids") {
     Watches script;
@@ -258,7 +258,7 @@ TEST_CASE("Lasting watches: good") {
     script.Answer(10);
     script.Tell(0);
     script.Answer(20);
-    CHECK(script.Judge() == "");
+    CHECK(script.Check() == "");
   }
   SECTION("below a node; the native front end does not say from where on, and nothing is missed") {
     Watches script("native");
@@ -269,7 +269,7 @@ TEST_CASE("Lasting watches: good") {
     script.MakeItem(12);
     script.Event(2, "/w/i", "created", 12, 1);
     script.Answer(15);
-    CHECK(script.Judge() == "");
+    CHECK(script.Check() == "");
   }
   SECTION("events that the front end has lost, and says so") {
     Watches script("native");
@@ -282,7 +282,7 @@ TEST_CASE("Lasting watches: good") {
     script.Change();
     script.Tell(20);
     script.Answer(20);
-    CHECK(script.Judge() == "");
+    CHECK(script.Check() == "");
   }
 }
 
@@ -346,7 +346,7 @@ TEST_CASE("Lasting watches: bad") {
     script.Answer(20);
     script.Tell(20);
   }
-  CHECK(script.Judge() == broken);
+  CHECK(script.Check() == broken);
 }
 
 }  // namespace

@@ -113,61 +113,64 @@ RegisterOperation Read(int64_t call, int64_t end, std::string_view value, int32_
   return operation;
 }
 
-Verdict Judge(const std::vector<RegisterOperation>& operations) {
+Verdict VerdictOn(const std::vector<RegisterOperation>& operations) {
   return CheckRegister(operations, "i", 10'000);
 }
 
 TEST_CASE("Histories of a register that have an order") {
-  CHECK(Judge({}) == Verdict::kLinearizable);
-  CHECK(Judge({Read(1, 2, "i", 0)}) == Verdict::kLinearizable);
-  CHECK(Judge({Write(1, 2, "a", 1), Read(3, 4, "a", 1)}) == Verdict::kLinearizable);
+  CHECK(VerdictOn({}) == Verdict::kLinearizable);
+  CHECK(VerdictOn({Read(1, 2, "i", 0)}) == Verdict::kLinearizable);
+  CHECK(VerdictOn({Write(1, 2, "a", 1), Read(3, 4, "a", 1)}) == Verdict::kLinearizable);
   // Concurrent: either order will do.
-  CHECK(Judge({Write(1, 9, "a", 1), Read(2, 3, "i", 0), Read(4, 5, "a", 1)}) ==
+  CHECK(VerdictOn({Write(1, 9, "a", 1), Read(2, 3, "i", 0), Read(4, 5, "a", 1)}) ==
         Verdict::kLinearizable);
-  CHECK(Judge({Write(1, 9, "a", 2), Write(1, 9, "b", 1), Read(10, 11, "a", 2)}) ==
+  CHECK(VerdictOn({Write(1, 9, "a", 2), Write(1, 9, "b", 1), Read(10, 11, "a", 2)}) ==
         Verdict::kLinearizable);
-  CHECK(Judge({Write(1, 2, "a", 1, 0), Refused(3, 4, 0), Write(5, 6, "b", 2, 1)}) ==
+  CHECK(VerdictOn({Write(1, 2, "a", 1, 0), Refused(3, 4, 0), Write(5, 6, "b", 2, 1)}) ==
         Verdict::kLinearizable);
   // A lost one that happened late, and one that never did.
-  CHECK(Judge({Lost(1, "a"), Read(5, 6, "i", 0), Read(7, 8, "a", 1)}) == Verdict::kLinearizable);
-  CHECK(Judge({Lost(1, "a"), Write(5, 6, "b", 1), Read(7, 8, "b", 1)}) == Verdict::kLinearizable);
-  CHECK(Judge({Lost(1, "a"), Write(5, 6, "b", 2), Read(7, 8, "b", 2)}) == Verdict::kLinearizable);
-  CHECK(Judge({Lost(1, "a", 0), Refused(2, 3, 0)}) == Verdict::kLinearizable);
+  CHECK(VerdictOn({Lost(1, "a"), Read(5, 6, "i", 0), Read(7, 8, "a", 1)}) ==
+        Verdict::kLinearizable);
+  CHECK(VerdictOn({Lost(1, "a"), Write(5, 6, "b", 1), Read(7, 8, "b", 1)}) ==
+        Verdict::kLinearizable);
+  CHECK(VerdictOn({Lost(1, "a"), Write(5, 6, "b", 2), Read(7, 8, "b", 2)}) ==
+        Verdict::kLinearizable);
+  CHECK(VerdictOn({Lost(1, "a", 0), Refused(2, 3, 0)}) == Verdict::kLinearizable);
   // Lost ones that nobody read fill the versions, each before the time at which it is over.
-  CHECK(Judge({Lost(1, "a"), Lost(2, "b", tree::kAnyVersion, 6), Read(3, 4, "i", 0),
-               Read(7, 8, "b", 1), Write(9, 10, "c", 3)}) == Verdict::kLinearizable);
-  CHECK(Judge({Lost(1, "a", 3), Lost(2, "b", 0), Lost(3, "c", 1), Write(4, 5, "d", 3),
-               Write(6, 7, "e", 5)}) == Verdict::kLinearizable);
+  CHECK(VerdictOn({Lost(1, "a"), Lost(2, "b", tree::kAnyVersion, 6), Read(3, 4, "i", 0),
+                   Read(7, 8, "b", 1), Write(9, 10, "c", 3)}) == Verdict::kLinearizable);
+  CHECK(VerdictOn({Lost(1, "a", 3), Lost(2, "b", 0), Lost(3, "c", 1), Write(4, 5, "d", 3),
+                   Write(6, 7, "e", 5)}) == Verdict::kLinearizable);
   // A refusal does not say that what came before it in time was over.
-  CHECK(Judge({Lost(1, "a", tree::kAnyVersion, 5), Refused(6, 20, 7), Read(7, 8, "a", 1)}) ==
+  CHECK(VerdictOn({Lost(1, "a", tree::kAnyVersion, 5), Refused(6, 20, 7), Read(7, 8, "a", 1)}) ==
         Verdict::kLinearizable);
 }
 
 TEST_CASE("Histories of a register that have none") {
   // An old read.
-  CHECK(Judge({Write(1, 2, "a", 1), Read(3, 4, "i", 0)}) == Verdict::kNotLinearizable);
+  CHECK(VerdictOn({Write(1, 2, "a", 1), Read(3, 4, "i", 0)}) == Verdict::kNotLinearizable);
   // A read of what was not written yet.
-  CHECK(Judge({Read(1, 2, "a", 1), Write(3, 4, "a", 1)}) == Verdict::kNotLinearizable);
+  CHECK(VerdictOn({Read(1, 2, "a", 1), Write(3, 4, "a", 1)}) == Verdict::kNotLinearizable);
   // New, then old.
-  CHECK(Judge({Write(1, 9, "a", 1), Read(2, 3, "a", 1), Read(4, 5, "i", 0)}) ==
+  CHECK(VerdictOn({Write(1, 9, "a", 1), Read(2, 3, "a", 1), Read(4, 5, "i", 0)}) ==
         Verdict::kNotLinearizable);
   // A lost update: both swaps succeed.
-  CHECK(Judge({Write(1, 2, "a", 1, 0), Write(3, 4, "b", 1, 0)}) == Verdict::kNotLinearizable);
+  CHECK(VerdictOn({Write(1, 2, "a", 1, 0), Write(3, 4, "b", 1, 0)}) == Verdict::kNotLinearizable);
   // A write that was acknowledged and is gone.
-  CHECK(Judge({Write(1, 2, "a", 1), Write(3, 4, "b", 1)}) == Verdict::kNotLinearizable);
+  CHECK(VerdictOn({Write(1, 2, "a", 1), Write(3, 4, "b", 1)}) == Verdict::kNotLinearizable);
   // One that took effect twice.
-  CHECK(Judge({Write(1, 2, "a", 1), Read(3, 4, "a", 2)}) == Verdict::kNotLinearizable);
+  CHECK(VerdictOn({Write(1, 2, "a", 1), Read(3, 4, "a", 2)}) == Verdict::kNotLinearizable);
   // Refused without a reason.
-  CHECK(Judge({Refused(1, 2, 0)}) == Verdict::kNotLinearizable);
+  CHECK(VerdictOn({Refused(1, 2, 0)}) == Verdict::kNotLinearizable);
   // A lost one takes effect before it was called.
-  CHECK(Judge({Read(1, 2, "a", 1), Lost(3, "a")}) == Verdict::kNotLinearizable);
+  CHECK(VerdictOn({Read(1, 2, "a", 1), Lost(3, "a")}) == Verdict::kNotLinearizable);
   // A lost one takes effect when it was over.
-  CHECK(Judge({Lost(1, "a", tree::kAnyVersion, 4), Read(5, 6, "i", 0), Read(7, 8, "a", 1)}) ==
+  CHECK(VerdictOn({Lost(1, "a", tree::kAnyVersion, 4), Read(5, 6, "i", 0), Read(7, 8, "a", 1)}) ==
         Verdict::kNotLinearizable);
   // One lost write cannot make two versions.
-  CHECK(Judge({Lost(1, "a"), Write(5, 6, "b", 3)}) == Verdict::kNotLinearizable);
+  CHECK(VerdictOn({Lost(1, "a"), Write(5, 6, "b", 3)}) == Verdict::kNotLinearizable);
   // Two values of one version.
-  CHECK(Judge({Write(1, 9, "a", 1), Read(2, 9, "b", 1)}) == Verdict::kNotLinearizable);
+  CHECK(VerdictOn({Write(1, 9, "a", 1), Read(2, 9, "b", 1)}) == Verdict::kNotLinearizable);
 }
 
 TEST_CASE("A search that finds no order says how far it came") {
@@ -234,7 +237,7 @@ TEST_CASE("Register operations are collected from the history") {
     script.history.CloseLink(link);
     CHECK(checker.size("/reg/0") == 4);
     CHECK(Broken([&] { checker.CheckFinal(); }) == "");
-    CHECK(script.environment.counts().at("checker: a register was judged") == 1);
+    CHECK(script.environment.counts().at("checker: a register was checked") == 1);
   }
   SECTION("bad") {
     read("a", 1);

@@ -1,5 +1,5 @@
 // The reference model by itself. That it agrees with the tree of the servers is shown wherever it
-// judges honest ones.
+// accepts what an honest server does.
 #include "tests/simulation/checkers/model.h"
 
 #include "tests/simulation/checkers/checker_test_util.h"

@@ -119,8 +119,8 @@ NativeChecker::NativeChecker(History* history, ReplayChecker* replay, double clo
   });
 }
 
-void NativeChecker::BeginCalm(int64_t settle_us) {
-  calm_from_us_ = environment_.now_us() + settle_us;
+void NativeChecker::BeginSteadyPeriod(int64_t settle_us) {
+  steady_from_us_ = environment_.now_us() + settle_us;
 }
 
 void NativeChecker::Fail(std::string_view invariant, int64_t session,
@@ -210,7 +210,7 @@ void NativeChecker::CheckExpiry(const Model::Applied& applied) {
   if (found == sessions_.end()) return;
   const Session& session = found->second;
   const int64_t now_us = environment_.now_us();
-  if (now_us < calm_from_us_ || !session.up) return;
+  if (now_us < steady_from_us_ || !session.up) return;
   const auto least_us =
       static_cast<int64_t>((session.timeout_ms - 2) * 1000 / (1.0 + clock_drift_max_));
   if (now_us - session.opened_us < least_us || now_us - session.heard_us >= least_us / 2) return;

@@ -37,8 +37,8 @@ class NativeChecker : public HistoryListener, public LogListener {
   // as for SessionChecker.
   NativeChecker(History* history, ReplayChecker* replay, double clock_drift_max);
 
-  // From now on all servers work, as SessionChecker::BeginCalm.
-  void BeginCalm(int64_t settle_us);
+  // From now on all servers work, as SessionChecker::BeginSteadyPeriod.
+  void BeginSteadyPeriod(int64_t settle_us);
 
   // --- From the clients, in the order of what happened -------------------------------------------
   // The session's stream is up at `member`. REQUIRES, of all functions below: OnOpened was called
@@ -135,7 +135,7 @@ class NativeChecker : public HistoryListener, public LogListener {
   const ReplayChecker* const replay_;
   SimEnvironment& environment_;
   const double clock_drift_max_;
-  int64_t calm_from_us_ = INT64_MAX;
+  int64_t steady_from_us_ = INT64_MAX;
   int64_t newest_seen_ = 0;
   std::map<int64_t, Session> sessions_;
   std::vector<Event> events_;  // of the whole log

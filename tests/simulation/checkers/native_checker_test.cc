@@ -243,7 +243,7 @@ TEST_CASE("a server that does not know a write that was answered is found") {
 
 TEST_CASE("a session that expires while its client is heard from is found") {
   Run run;
-  run.checker.BeginCalm(0);
+  run.checker.BeginSteadyPeriod(0);
   run.script.Wait(2'000'000);
   run.checker.OnHeard(kSession);
   CHECK(Broken([&] { run.script.LogEnd(kSession, /*expire=*/true); }) ==

@@ -81,7 +81,7 @@ void RegisterChecker::CheckFinal() const {
   for (const auto& [path, operations] : registers_) {
     const Verdict verdict = CheckRegister(operations, initial_, kStatesMax);
     history_->environment().Count(verdict == Verdict::kTooHard ? "checker: a register was too hard"
-                                                               : "checker: a register was judged");
+                                                               : "checker: a register was checked");
     if (verdict != Verdict::kNotLinearizable) continue;
     std::string lines;
     for (const RegisterOperation& operation : operations) {

@@ -27,7 +27,7 @@ class RegisterChecker : public HistoryListener {
 
   // So many operations of a register are in its history.
   size_t size(const std::string& path) const;
-  // Judges all registers. REQUIRES: nothing is under way.
+  // Checks all registers. REQUIRES: nothing is under way.
   void CheckFinal() const;
 
  private:

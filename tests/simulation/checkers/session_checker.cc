@@ -51,8 +51,8 @@ int64_t SessionChecker::LeaderRanUs(consensus::Term term, int64_t from_us) const
   return ran_us;
 }
 
-void SessionChecker::BeginCalm(int64_t settle_us) {
-  calm_from_us_ = history_->environment().now_us() + settle_us;
+void SessionChecker::BeginSteadyPeriod(int64_t settle_us) {
+  steady_from_us_ = history_->environment().now_us() + settle_us;
 }
 
 // What is left of a timeout when a server's clock runs as fast as it can. Servers count in
@@ -106,7 +106,7 @@ void SessionChecker::CheckExpiry(const consensus::Entry& entry, int64_t session)
     fail(absl::StrCat("the leader's term ", entry.term.value(), " began at ", term->second, "us"));
   }
   const auto open = open_links_.find(session);
-  if (now_us < calm_from_us_ || open == open_links_.end()) return;
+  if (now_us < steady_from_us_ || open == open_links_.end()) return;
   const Link& link = history_->link(open->second);
   if (now_us - link.opened_us >= least_us && now_us - link.heard_us < least_us / 2) {
     fail("all servers work, and its client was answered not long ago");

@@ -25,15 +25,15 @@ namespace quorate::simulation {
 
 class SessionChecker : public HistoryListener, public LogListener, public ServerObserver {
  public:
-  // Adds itself to both and to their environment, which must outlive it. `clock_drift_max`: clocks of
-  // servers run at most this part faster than time. `unnoticed_us`: so much of the time for which
-  // it stood still a server may take for time that it ran.
+  // Adds itself to both and to their environment, which must outlive it. `clock_drift_max`: clocks
+  // of servers run at most this part faster than time. `unnoticed_us`: how much of a pause a server
+  // may take for time in which it ran.
   SessionChecker(History* history, ReplayChecker* replay, double clock_drift_max,
                  int64_t unnoticed_us);
 
   // From now on all servers work and reach each other: a session of a client that is heard from
   // does not expire any more once `settle_us` have passed.
-  void BeginCalm(int64_t settle_us);
+  void BeginSteadyPeriod(int64_t settle_us);
 
   // The sessions that their clients have left without a word, and that have not ended yet.
   std::vector<int64_t> LingeringSessions() const;
@@ -70,7 +70,7 @@ class SessionChecker : public HistoryListener, public LogListener, public Server
   const ReplayChecker* const replay_;
   const double clock_drift_max_;
   const int64_t unnoticed_us_;
-  int64_t calm_from_us_ = INT64_MAX;
+  int64_t steady_from_us_ = INT64_MAX;
   std::map<int64_t, Attachment> attached_;  // by session
   std::map<uint64_t, int64_t> term_began_us_;
   std::map<consensus::Term, size_t> leaders_;

@@ -94,17 +94,17 @@ TEST_CASE("When all servers work, a session that is heard from does not end") {
   script.Wait(2 * kTimeoutUs);
   script.history.Pong(script.link, 1);
   SECTION("while there is trouble it may") { CHECK(script.Expire() == ""); }
-  SECTION("in the calm it may not") {
-    script.checker.BeginCalm(0);
+  SECTION("in the steady period it may not") {
+    script.checker.BeginSteadyPeriod(0);
     CHECK(script.Expire() == kTooEarly);
   }
-  SECTION("in the calm, but it is silent") {
-    script.checker.BeginCalm(0);
+  SECTION("in the steady period, but it is silent") {
+    script.checker.BeginSteadyPeriod(0);
     script.Wait(2 * kTimeoutUs);
     CHECK(script.Expire() == "");
   }
-  SECTION("in the calm, but the connection is broken") {
-    script.checker.BeginCalm(0);
+  SECTION("in the steady period, but the connection is broken") {
+    script.checker.BeginSteadyPeriod(0);
     script.history.CloseLink(script.link);
     CHECK(script.Expire() == "");
   }

@@ -102,8 +102,8 @@ class MixedWorkload : public Workload, public ServerObserver {
     playground_.quiet = true;
     // Sessions that ended while the servers were in trouble may still be found out.
     const int64_t settle_us = 3 * options_.clients.max_session_timeout_ms * int64_t{1000};
-    checkers_.sessions().BeginCalm(settle_us);
-    checkers_.native().BeginCalm(settle_us);
+    checkers_.sessions().BeginSteadyPeriod(settle_us);
+    checkers_.native().BeginSteadyPeriod(settle_us);
     for (auto& client : native_clients_) client->BeginQuiet();
     StepQuiet();
   }

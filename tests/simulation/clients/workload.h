@@ -22,7 +22,7 @@ class Workload {
   virtual bool Idle() const = 0;
   // One line on what Idle still waits for.
   virtual std::string Describe() const = 0;
-  // When all members have converged: judges the whole history, by SimEnvironment::Fail.
+  // When all members have converged: checks the whole history, by SimEnvironment::Fail.
   virtual void CheckFinal() = 0;
 };
 

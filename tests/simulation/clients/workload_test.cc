@@ -71,7 +71,7 @@ TEST_CASE("Honest servers are believed") {
        {"client: session created", "client: session resumed", "client: session expired",
         "client: watches renewed", "client: event", "client: missed event", "client: moves",
         "client: falls silent", "client: abandons its session", "client: closes its session",
-        "client: sleeps", "workload: next register", "checker: a register was judged",
+        "client: sleeps", "workload: next register", "checker: a register was checked",
         "checker: the sum of the accounts was taken"}) {
     CAPTURE(probe);
     CHECK(counts[probe] > 0);

@@ -1,4 +1,4 @@
-#include "tests/chaos/checkers/judgement.h"
+#include "tests/chaos/checkers/history_check.h"
 
 #include <map>
 
@@ -38,7 +38,7 @@ Verdicts CheckOperations(const Run& run, const std::vector<std::string>& workloa
 
 }  // namespace
 
-std::vector<Verdicts> JudgeRun(const Run& run, const JudgementSettings& settings) {
+std::vector<Verdicts> CheckHistory(const Run& run, const HistoryCheckSettings& settings) {
   std::vector<Verdicts> all;
   all.push_back(CheckOperations(run, settings.workloads));
   all.push_back(CheckConsistency(run));
@@ -46,7 +46,7 @@ std::vector<Verdicts> JudgeRun(const Run& run, const JudgementSettings& settings
   all.push_back(CheckChildren(run));
   all.push_back(CheckSequences(run));
   all.push_back(CheckBank(run));
-  all.push_back(CheckEphemerals(run, settings.calms));
+  all.push_back(CheckEphemerals(run, settings.periods));
   all.push_back(CheckWatches(run));
   all.push_back(CheckCounters(run));
   all.push_back(CheckLogs(run));

@@ -1,4 +1,4 @@
-#include "tests/chaos/checkers/judgement.h"
+#include "tests/chaos/checkers/history_check.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -8,9 +8,9 @@
 namespace quorate::chaos {
 namespace {
 
-std::string BrokenOf(Script* script, const JudgementSettings& settings) {
+std::string BrokenOf(Script* script, const HistoryCheckSettings& settings) {
   std::string text;
-  for (const Verdicts& verdicts : JudgeRun(script->run(), settings)) text += Broken(verdicts);
+  for (const Verdicts& verdicts : CheckHistory(script->run(), settings)) text += Broken(verdicts);
   return text;
 }
 
@@ -38,7 +38,7 @@ TEST_CASE("What is wrong is printed with its lines, and as JSON") {
   script.Do(1, Create("/r", "i"), Created("/r", 1));
   script.Do(1, Set("/r", "a"), Changed(2, 1));
   script.Do(2, Linearizable(Get("/r")), Found("i", 1, 0));
-  const std::vector<Verdicts> all = JudgeRun(script.run(), {});
+  const std::vector<Verdicts> all = CheckHistory(script.run(), {});
   const auto found = std::find_if(all.begin(), all.end(),
                                   [](const Verdicts& one) { return one.name() == "register"; });
   REQUIRE(found != all.end());

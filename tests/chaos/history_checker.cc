@@ -1,6 +1,6 @@
 // Reads the histories of a run and says whether what clients saw is what was promised to them.
 //
-//   judge [--json] [--workload NAME,...] [--calm FROM-TO]... HISTORY...
+//   history_checker [--json] [--workload NAME,...] [--steady FROM-TO]... HISTORY...
 //
 // Exit status: 0 all is good, 1 something is wrong, 2 a history cannot be read.
 #include <chrono>
@@ -12,23 +12,23 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
-#include "tests/chaos/checkers/judgement.h"
+#include "tests/chaos/checkers/history_check.h"
 
 namespace quorate::chaos {
 namespace {
 
 struct Options {
   bool json = false;
-  std::vector<std::string> calms;
+  std::vector<std::string> periods;
   std::vector<std::string> histories;
-  JudgementSettings settings;
+  HistoryCheckSettings settings;
 };
 
 // "FROM-TO" in nanoseconds.
-bool ParseCalm(const std::string& text, Calm* calm) {
+bool ParsePeriod(const std::string& text, SteadyPeriod* period) {
   char rest = 0;
-  return std::sscanf(text.c_str(), "%ld-%ld%c", &calm->from_ns, &calm->to_ns, &rest) == 2 &&
-         calm->from_ns <= calm->to_ns;
+  return std::sscanf(text.c_str(), "%ld-%ld%c", &period->from_ns, &period->to_ns, &rest) == 2 &&
+         period->from_ns <= period->to_ns;
 }
 
 nlohmann::ordered_json ToJson(const std::vector<Verdicts>& all, const Run& run, bool good,
@@ -42,18 +42,18 @@ nlohmann::ordered_json ToJson(const std::vector<Verdicts>& all, const Run& run, 
   return json;
 }
 
-int Judge(const Options& options) {
+int CheckHistories(const Options& options) {
   const auto begin = std::chrono::steady_clock::now();
   Run run;
   for (const std::string& history : options.histories) {
     const absl::Status status = run.AddFile(history);
     if (!status.ok()) {
-      std::fprintf(stderr, "judge: %s\n", std::string(status.message()).c_str());
+      std::fprintf(stderr, "history_checker: %s\n", std::string(status.message()).c_str());
       return 2;
     }
   }
   run.Finish();
-  const std::vector<Verdicts> all = JudgeRun(run, options.settings);
+  const std::vector<Verdicts> all = CheckHistory(run, options.settings);
   bool good = true;
   std::string text;
   for (const Verdicts& verdicts : all) {
@@ -77,16 +77,16 @@ int Judge(const Options& options) {
 }  // namespace quorate::chaos
 
 int main(int argc, char** argv) {
-  using quorate::chaos::Calm;
+  using quorate::chaos::SteadyPeriod;
   quorate::chaos::Options options;
-  CLI::App app("Judges the histories of a chaos run.");
+  CLI::App app("Checks the histories of a chaos run.");
   app.add_flag("--json", options.json,
                "the verdict of each check as JSON; what is wrong also on standard error, as text");
   app.add_option("--workload", options.settings.workloads,
                  "workloads that were asked for; each must have acknowledged operations")
       ->delimiter(',')
       ->allow_extra_args(false);
-  app.add_option("--calm", options.calms,
+  app.add_option("--steady", options.periods,
                  "FROM-TO: a time (CLOCK_MONOTONIC, ns) without faults, with a leader all along; "
                  "timeouts of sessions are exact then")
       ->delimiter(',')
@@ -97,13 +97,14 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  for (const std::string& text : options.calms) {
-    Calm calm;
-    if (!quorate::chaos::ParseCalm(text, &calm)) {
-      std::fprintf(stderr, "judge: --calm %s: FROM-TO is needed, in nanoseconds\n", text.c_str());
+  for (const std::string& text : options.periods) {
+    SteadyPeriod period;
+    if (!quorate::chaos::ParsePeriod(text, &period)) {
+      std::fprintf(stderr, "history_checker: --steady %s: FROM-TO is needed, in nanoseconds\n",
+                   text.c_str());
       return 2;
     }
-    options.settings.calms.push_back(calm);
+    options.settings.periods.push_back(period);
   }
-  return quorate::chaos::Judge(options);
+  return quorate::chaos::CheckHistories(options);
 }

@@ -1,4 +1,4 @@
-"""When a run was calm: no fault that servers or the network between them feel, the same leader all
+"""When a run was steady: no fault that servers or the network between them feel, the same leader all
 along, and a machine that did not stall."""
 
 # After the end of a fault, or the first word of a leader: connections have to be made again.
@@ -18,14 +18,14 @@ STALLS_MAX = 5
 
 
 def rest_seconds(timeout_seconds):
-    """So long after the last fault, sessions with that timeout that were left without a word are judged."""
+    """So long after the last fault, sessions with that timeout that were left without a word are checked."""
     return SETTLE_NS / 1e9 + TIMEOUTS * timeout_seconds + ENDS_LATE_SECONDS + MARGIN_SECONDS
 
 
 def periods(lines):
     """[(from, to)] in ns of the log of a run (nemesis.jsonl)."""
     found = _follow(lines)[0]
-    # What a stall cuts is calm before it and after it. What happened meanwhile may be written down before it.
+    # What a stall cuts is steady before it and after it. What happened meanwhile may be written down before it.
     for begin, end in stalls(lines):
         parts = [part for a, b in found for part in ((a, min(b, begin)), (max(a, end + SETTLE_NS), b))]
         found = [(a, b) for a, b in parts if a < b]
@@ -45,7 +45,7 @@ def stalls(lines):
 
 
 def last_reads_met_a_stall(lines):
-    """So that they may not have been made in a calm that is long enough, though the servers left them one."""
+    """So that they may not have been made in a steady period that is long enough, though the servers left them one."""
     asked = next((line["t"] for line in lines if line["e"] == "last reads"), None)
     return asked is not None and any(end > asked for _, end in stalls(lines))
 

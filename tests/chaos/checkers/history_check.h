@@ -12,13 +12,13 @@
 
 namespace quorate::chaos {
 
-struct JudgementSettings {
+struct HistoryCheckSettings {
   // That were asked for: each must have acknowledged operations. None: those that are in the run.
   std::vector<std::string> workloads;
-  std::vector<Calm> calms;
+  std::vector<SteadyPeriod> periods;
 };
 
 // What was done at all, and the verdict of each check that has something to say on it.
-std::vector<Verdicts> JudgeRun(const Run& run, const JudgementSettings& settings);
+std::vector<Verdicts> CheckHistory(const Run& run, const HistoryCheckSettings& settings);
 
 }  // namespace quorate::chaos
