@@ -116,7 +116,7 @@ void Raft::Impl::SetMemberState(MemberState member_state) {
   durability_.MemberStateChanged();
   if (member_state == MemberState::kNormal && recovery_) {
     for (MemberId member : OtherVoters()) {
-      if (!recovery_->echoed.contains(member)) unaware_.insert(member);
+      if (!recovery_->acknowledged.contains(member)) unaware_.insert(member);
     }
   }
   recovery_.reset();
@@ -137,7 +137,7 @@ bool Raft::Impl::LeaderMarksRecovery() const {
   return leader_ != kNoMember && version_of(leader_) >= kVersionMembershipInLog;
 }
 
-std::vector<MemberId> Raft::Impl::EchoesNeeded() const {
+std::vector<MemberId> Raft::Impl::AcknowledgementsNeeded() const {
   if (LeaderMarksRecovery()) return {leader_};
   return MembersToAsk();
 }
@@ -155,15 +155,15 @@ void Raft::Impl::TickRecovery() {
   if (!recovery_) return;
   // The answer may be lost, or the leader may have had none.
   if (++recovery_->ticks_since_read >= options_.election_ticks) recovery_->request_id.reset();
-  if (++recovery_->ticks_since_request >= options_.heartbeat_ticks) RequestEchoes();
+  if (++recovery_->ticks_since_request >= options_.heartbeat_ticks) RequestAcknowledgements();
 }
 
-void Raft::Impl::RequestEchoes() {
+void Raft::Impl::RequestAcknowledgements() {
   recovery_->ticks_since_request = 0;
   for (MemberId member : MembersToAsk()) {
     const bool answered = directory_epoch_ == kNoDirectoryEpoch
                               ? recovery_->known.contains(member)
-                              : recovery_->echoed.contains(member);
+                              : recovery_->acknowledged.contains(member);
     if (!answered) Send(member, DirectoryEpochRequest{});
   }
 }
@@ -175,13 +175,13 @@ void Raft::Impl::ChooseDirectoryEpoch() {
   for (const auto& [member, directory_epoch] : recovery_->known)
     known = std::max(known, directory_epoch);
   directory_epoch_ = known + 1;
-  recovery_->echoed.clear();
-  RequestEchoes();
+  recovery_->acknowledged.clear();
+  RequestAcknowledgements();
 }
 
 void Raft::Impl::AdvanceRecovery() {
   if (!recovery_ || leader_ == kNoMember || installing_) return;
-  const std::vector<MemberId> needed = EchoesNeeded();
+  const std::vector<MemberId> needed = AcknowledgementsNeeded();
   auto all_in = [&needed](const auto& members) {
     return std::all_of(needed.begin(), needed.end(),
                        [&](MemberId member) { return members.contains(member); });
@@ -191,7 +191,7 @@ void Raft::Impl::AdvanceRecovery() {
     return;
   }
   if (leader_ != recovery_->leader || term_ != recovery_->term ||
-      !all_in(recovery_->echoed_before)) {
+      !all_in(recovery_->acknowledged_before)) {
     recovery_->index.reset();
     recovery_->request_id.reset();
   }
@@ -204,12 +204,12 @@ void Raft::Impl::AdvanceRecovery() {
     SetMemberState(MemberState::kNormal);
     return;
   }
-  if (recovery_->request_id || !all_in(recovery_->echoed)) return;
+  if (recovery_->request_id || !all_in(recovery_->acknowledged)) return;
   recovery_->request_id = random_.Next();
   recovery_->ticks_since_read = 0;
   recovery_->leader = leader_;
   recovery_->term = term_;
-  recovery_->echoed_before = recovery_->echoed;
+  recovery_->acknowledged_before = recovery_->acknowledged;
   Send(leader_, ReadIndexRequest{*recovery_->request_id, true});
 }
 
@@ -232,7 +232,7 @@ void Raft::Impl::Handle(MemberId from, const DirectoryEpochResponse& response) {
     directory_epoch_ = kNoDirectoryEpoch;
     recovery_.emplace(Recovery{});
   } else {
-    recovery_->echoed.insert(from);
+    recovery_->acknowledged.insert(from);
   }
 }
 

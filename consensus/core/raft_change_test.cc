@@ -431,7 +431,9 @@ class Newcomer : public Server {
   const uint32_t version_;
 };
 
-TEST_CASE("a member recovers after its leader's echo and a new entry that is committed, in order") {
+TEST_CASE(
+    "a member recovers after its leader's acknowledgement and a new entry that is committed, in "
+    "order") {
   Newcomer server(kVersionMembershipInLog);
   CHECK(server.Questions() == std::map<MemberId, uint64_t>{{MemberId{2}, 0}, {MemberId{3}, 0}});
   // Member 3 never answers.
@@ -480,7 +482,7 @@ TEST_CASE("a member recovers after its leader's echo and a new entry that is com
   CHECK(announced_to().empty());
 }
 
-TEST_CASE("under a leader of an older version a member recovers after all echoes") {
+TEST_CASE("under a leader of an older version a member recovers after all acknowledgements") {
   Newcomer server(kVersionMembershipInLog - 1);
   server.Questions();
   server.Say(2, DirectoryEpochResponse{kNoDirectoryEpoch, 0});
@@ -576,9 +578,9 @@ TEST_CASE("a leader counts no recovering member, and forgets what a lost directo
   CHECK(absl::IsFailedPrecondition(server.raft().TransferLeadership(MemberId{2})));
   server.Acknowledge(2, last, /*voting=*/true, /*directory_epoch=*/1);
   CHECK(server.raft().commit_index() == Index{last - 1});
-  const auto echo = server.TakeBodies<DirectoryEpochResponse>();
-  REQUIRE(echo.size() == 1);
-  CHECK(echo[0].second == DirectoryEpochResponse{1, 2});
+  const auto acknowledgement = server.TakeBodies<DirectoryEpochResponse>();
+  REQUIRE(acknowledgement.size() == 1);
+  CHECK(acknowledgement[0].second == DirectoryEpochResponse{1, 2});
   // It is normal now.
   server.Receive(2, 1, HeartbeatResponse{}, /*voting=*/true, /*directory_epoch=*/2);
   CHECK(server.raft().commit_index() == Index{last});

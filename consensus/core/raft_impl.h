@@ -169,14 +169,15 @@ class Raft::Impl {
   // A member that recovers (data_loss.cc).
   struct Recovery {
     std::map<MemberId, uint64_t> known;  // which directory of this member they know
-    std::set<MemberId> echoed;           // they drop what this member's lost directory has sent
+    std::set<MemberId> acknowledged;     // they drop what this member's lost directory has sent
     int ticks_since_request = 0;
     int ticks_since_read = 0;
-    // The read index, once it was asked for: of whom, in what term, and who had echoed by then.
+    // The read index, once it was asked for: of whom, in what term, and who had acknowledged by
+    // then.
     std::optional<uint64_t> request_id;
     MemberId leader;
     Term term;
-    std::set<MemberId> echoed_before;
+    std::set<MemberId> acknowledged_before;
     std::optional<Index> index;
   };
   // What this member had acknowledged and has not (data_loss.cc).
@@ -383,7 +384,7 @@ class Raft::Impl {
   void SetMemberState(MemberState member_state);
   void RecordCluster();
   // The members whose answers a recovering member needs.
-  std::vector<MemberId> EchoesNeeded() const;
+  std::vector<MemberId> AcknowledgementsNeeded() const;
   // All other voters, and the leader.
   std::vector<MemberId> MembersToAsk() const;
   // Whether the leader this member follows answers its read index by a new entry.
@@ -400,7 +401,7 @@ class Raft::Impl {
   void TickSuspicions();
   // Asks the other voters to note this directory until each of them has.
   void TickAnnouncements();
-  void RequestEchoes();
+  void RequestAcknowledgements();
   void AdvanceRecovery();
   void Handle(MemberId from, const DirectoryEpochRequest& request);
   void Handle(MemberId from, const DirectoryEpochResponse& response);

@@ -203,12 +203,13 @@ bool ClusterState::IsInstant(const Message& message) const {
   const auto* response = std::get_if<consensus::VoteResponse>(&message.body);
   const bool is_prevote =
       (request != nullptr && request->pre_vote) || (response != nullptr && response->pre_vote);
-  const bool is_echo = std::holds_alternative<consensus::DirectoryEpochRequest>(message.body) ||
-                       std::holds_alternative<consensus::DirectoryEpochResponse>(message.body);
+  const bool is_acknowledgement =
+      std::holds_alternative<consensus::DirectoryEpochRequest>(message.body) ||
+      std::holds_alternative<consensus::DirectoryEpochResponse>(message.body);
   // The answers to heartbeats confirm reads, and promise nothing.
   return std::holds_alternative<consensus::HeartbeatResponse>(message.body) ||
          (is_prevote && scenario_->prevotes_are_instant) ||
-         (is_echo && scenario_->echoes_are_instant);
+         (is_acknowledgement && scenario_->acknowledgements_are_instant);
 }
 
 // --- What happens --------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ struct Scenario {
   // These arrive at once, for the claim does not depend on their order: pre-votes, and what a
   // member with a new directory asks.
   bool prevotes_are_instant = true;
-  bool echoes_are_instant = false;
+  bool acknowledgements_are_instant = false;
 };
 
 struct Action {

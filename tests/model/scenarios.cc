@@ -137,7 +137,7 @@ Scenario LostDiskComesBack() {
                      "a member that lost its disk counts again when it has what it promised");
   s.first_leader = MemberId{1};
   s.budget = {.timeouts = 1, .ticks = 2, .proposals = 1, .lost_disks = 1};
-  s.echoes_are_instant = true;
+  s.acknowledgements_are_instant = true;
   s.depth = 8;
   s.long_depth = 11;
   return s;
