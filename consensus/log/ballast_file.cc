@@ -25,7 +25,7 @@ absl::Status BallastFile::Make() {
   if (exists_) return absl::OkStatus();
   const absl::Status allocated = Allocate();
   if (!allocated.ok()) {
-    // What it has of the room is not to be missing elsewhere.
+    // What it has of the space is not to be missing elsewhere.
     if (absl::IsResourceExhausted(allocated) && env_.Exists(path_)) {
       if (absl::Status s = env_.Remove(path_); !s.ok()) return s;
     }

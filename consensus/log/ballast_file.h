@@ -29,19 +29,19 @@ class BallastFile {
 
   uint64_t bytes() const { return bytes_; }
   bool exists() const { return exists_; }
-  // Whether its room was used, and no other one was made since.
+  // Whether its space was used, and no other one was made since.
   bool used() const { return used_; }
 
-  // Makes it, if it is not there; durable when it returns. ResourceExhausted if there is no room:
-  // then there is none. Other errors: those of the disk.
+  // Makes it, if it is not there; durable when it returns. ResourceExhausted if there is no free
+  // space: then there is none. Other errors: those of the disk.
   absl::Status Make();
-  // Removes it, if it is there, so that others have its room: returns whether it was.
+  // Removes it, if it is there, so that others have its space: returns whether it was.
   absl::StatusOr<bool> GiveUp();
   // Makes it the file `path` of the same directory, that begins with `head`: at any time either the
   // ballast is there, or that file with a durable head. The name is durable with the directory. It
   // replaces a file that has the name already. NotFound if there is no ballast file,
-  // ResourceExhausted if even that needs room: nothing has changed then. Other errors: those of the
-  // disk.
+  // ResourceExhausted if even that needs space: nothing has changed then. Other errors: those of
+  // the disk.
   absl::StatusOr<std::unique_ptr<File>> TurnInto(const std::string& path, std::string_view head);
 
  private:

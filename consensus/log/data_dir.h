@@ -8,7 +8,7 @@
 //   <path>/hard_state   term, vote, commit hint, member state, durable index: two checksummed
 //                       copies, written alternately with a growing sequence number, so that a torn
 //                       write leaves the other copy
-//   <path>/log/         segments, and perhaps a ballast file: room for one more (ballast_file.h)
+//   <path>/log/         segments, and perhaps a ballast file: space for one more (ballast_file.h)
 //
 // A directory made by a version that knew no file `membership` gets it at its first start, with
 // what the configuration says then: nothing in such a directory says more, but whom it voted for.

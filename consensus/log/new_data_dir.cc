@@ -16,7 +16,7 @@
 namespace quorate::consensus {
 namespace {
 
-// The log has no entry yet; the server makes room for them.
+// The log has no entry yet; the server makes space for them.
 constexpr SegmentLogOptions kSmallSegments{.segment_bytes = 2 * kSegmentHeaderBytes};
 
 // What Finish makes.

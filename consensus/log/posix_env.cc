@@ -254,7 +254,7 @@ class PosixEnv : public Env {
     auto lock = std::make_unique<PosixDirectoryLock>(fd);
     if (absl::Status s = Lock(path, fd, LOCK_EX); !s.ok()) return s;
     // The process id is only for that message; its loss does no harm. Where one stands already, it
-    // is written over, which needs no room.
+    // is written over, which needs no space.
     char text[24];
     const int size = std::snprintf(text, sizeof(text), "%d\n", static_cast<int>(getpid()));
     ASSERT(size > 0 && static_cast<size_t>(size) < sizeof(text));

@@ -4,9 +4,9 @@
 //    the header and the directory entry are durable, so that nothing is lost with it.
 //  - The last segment ends in records that are torn or missing in part. They are cut: the log goes
 //    on in a new segment (SegmentLog), so that no stale record can ever stand behind a new one. If
-//    there is no room for one, zeros are written over all that follows the last good record, and
-//    made durable before anything is appended. That is second best: if the disk fails meanwhile,
-//    and the machine goes on, it may show zeros that are not on the disk.
+//    there is no free space for one, zeros are written over all that follows the last good record,
+//    and made durable before anything is appended. That is second best: if the disk fails
+//    meanwhile, and the machine goes on, it may show zeros that are not on the disk.
 //  - Segments that a newer generation replaces are still there, because their removal was not
 //    durable: from its first index on, or altogether if its name says that it begins the log.
 //

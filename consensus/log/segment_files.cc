@@ -66,7 +66,7 @@ absl::Status SegmentFiles::Remove(const std::shared_ptr<Segment>& segment,
 }
 
 absl::Status SegmentFiles::RemoveInSteps(const std::shared_ptr<Segment>& segment) {
-  // An open file keeps its room when its name is gone.
+  // An open file keeps its space when its name is gone.
   Get(segment).IgnoreError();
   std::shared_ptr<File> file;
   if (absl::Status s = Remove(segment, &file); !s.ok()) return s;

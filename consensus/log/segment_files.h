@@ -34,7 +34,7 @@ class SegmentFiles {
   // Removes the file from the directory; the removal is durable with that. REQUIRES: nobody looks
   // for the segment any more, but for readers that had found it before.
   absl::Status Remove(const std::shared_ptr<Segment>& segment);
-  // The same, and gives its room back in steps, so that nothing else that is written meanwhile
+  // The same, and gives its space back in steps, so that nothing else that is written meanwhile
   // waits for all of it. REQUIRES also: should the file come back in a power failure, it is of no
   // use, and need not be whole.
   absl::Status RemoveInSteps(const std::shared_ptr<Segment>& segment);

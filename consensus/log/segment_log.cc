@@ -20,7 +20,7 @@
 //  - Records of different segments cannot be mixed up: the CRC of each covers the generation of its
 //    segment and its offset.
 //  - Nothing is appended to what a crash has torn: the log goes on in a new segment or, if the disk
-//    has no room for one, where the torn bytes are durably zero.
+//    has no free space for one, where the torn bytes are durably zero.
 #include "consensus/log/segment_log.h"
 
 #include <algorithm>
@@ -173,7 +173,7 @@ class SegmentLog::Impl {
     const bool begins_log = kept == 0 && base_index_ > Index{0};
     const Term term = TermAt(index).value();
     absl::StatusOr<std::shared_ptr<Segment>> segment =
-        MakeSegment(index + 1, term, begins_log, /*makes_room=*/false);
+        MakeSegment(index + 1, term, begins_log, /*frees_space=*/false);
     if (!segment.ok()) return segment.status();
     last_term_ = term;
     std::vector<std::shared_ptr<Segment>> replaced;
@@ -265,7 +265,7 @@ class SegmentLog::Impl {
     if (absl::Status s = status(); !s.ok()) return s;
     if (absl::Status s = DoChores(); !s.ok()) return s;
     absl::StatusOr<std::shared_ptr<Segment>> segment =
-        MakeSegment(index + 1, term, /*begins_log=*/true, /*makes_room=*/true);
+        MakeSegment(index + 1, term, /*begins_log=*/true, /*frees_space=*/true);
     if (!segment.ok()) return segment.status();
     dirty_ = false;  // what was not synced is forgotten too
     last_term_ = term;
@@ -345,7 +345,7 @@ class SegmentLog::Impl {
         base_index_.value(), " and ends with entry ", last_index_.value()));
   }
 
-  // For what has changed nothing yet if there was no room for it: then it can be tried again.
+  // For what has changed nothing yet if there was no free space for it: then it can be tried again.
   absl::Status FailUnlessFull(absl::Status status) {
     return absl::IsResourceExhausted(status) ? status : Fail(std::move(status));
   }
@@ -478,7 +478,7 @@ class SegmentLog::Impl {
 
   absl::Status Extend() {
     absl::StatusOr<std::shared_ptr<Segment>> segment =
-        MakeSegment(last_index_ + 1, last_term_, /*begins_log=*/false, /*makes_room=*/false);
+        MakeSegment(last_index_ + 1, last_term_, /*begins_log=*/false, /*frees_space=*/false);
     if (!segment.ok()) return segment.status();
     MutexLock lock(&mutex_);
     segments_.push_back(*std::move(segment));
@@ -494,19 +494,19 @@ class SegmentLog::Impl {
   }
 
   // Makes a segment for the entries from `first` on, durably. The entry before it has `term`.
-  // ResourceExhausted if there is no room for it, nor a ballast file that it takes: then all is as
-  // before. One that makes room, for it replaces others, takes what there is. REQUIRES: all entries
-  // before `first` are durable, or it begins the log.
+  // ResourceExhausted if there is no free space for it, nor a ballast file that it takes: then all
+  // is as before. One that makes space, for it replaces others, takes what there is. REQUIRES: all
+  // entries before `first` are durable, or it begins the log.
   absl::StatusOr<std::shared_ptr<Segment>> MakeSegment(Index first, Term term, bool begins_log,
-                                                       bool makes_room) {
+                                                       bool frees_space) {
     ASSERT(!dirty_ || begins_log);
     auto segment = std::make_shared<Segment>();
     segment->name = {first, last_generation_ + 1, begins_log};
     segment->path = absl::StrCat(path_, "/", ToFileName(segment->name));
     segment->next = first;
     const std::string header = EncodeSegmentHeader(segment->name, term);
-    const bool takes_ballast = makes_room || ballast_allowed_.load();
-    absl::Status made = AllocateFile(segment.get(), makes_room ? nullptr : comes_first_.load());
+    const bool takes_ballast = frees_space || ballast_allowed_.load();
+    absl::Status made = AllocateFile(segment.get(), frees_space ? nullptr : comes_first_.load());
     if (made.ok()) {
       const std::string_view piece = header;
       if (absl::Status s = segment->file->WriteAt(0, {&piece, 1}); !s.ok()) return Fail(s);
@@ -547,8 +547,8 @@ class SegmentLog::Impl {
     return absl::OkStatus();
   }
 
-  // Removes the file of a segment for which there is no room. Durably, or else it could come back
-  // beside another one of the same generation. Returns why there is none.
+  // Removes the file of a segment for which there is no free space. Durably, or else it could come
+  // back beside another one of the same generation. Returns why there is none.
   absl::Status GiveUpFile(const Segment& segment, const absl::Status& why) {
     if (env_.Exists(segment.path)) {
       if (absl::Status s = env_.Remove(segment.path); !s.ok()) return Fail(s);

@@ -5,15 +5,15 @@
 // (group commit). Any write or sync error is final: the object refuses everything afterwards,
 // because what the disk then holds is unknown; the process is expected to end.
 //
-// A full disk is no such error if it shows where it should, when room for the next segment is
+// A full disk is no such error if it shows where it should, when space for the next segment is
 // reserved: nothing was promised of it. Append, TruncateAfter and Reset return ResourceExhausted
-// then, with all before them durable, and can be called again when there is room.
+// then, with all before them durable, and can be called again when there is free space.
 //
-// For what must go on even then, the room of one more segment may be kept in a ballast file
-// (ballast_file.h) beside the segments, which becomes the next segment when the disk has no room
-// for one, if that is allowed. It is the last that the log gets on a full disk, and is for entries
-// that make room, as deletions do: whoever allows it must not add data any more. A reset takes it
-// in any case, for the log that it replaces gives back more.
+// For what must go on even then, the space of one more segment may be kept in a ballast file
+// (ballast_file.h) beside the segments, which becomes the next segment when the disk has no free
+// space for one, if that is allowed. It is the last that the log gets on a full disk, and is for
+// entries that make space, as deletions do: whoever allows it must not add data any more. A reset
+// takes it in any case, for the log that it replaces gives back more.
 //
 // Recovery: records after the durable mark may be torn by a crash; the log is cut there, and
 // cut_at_open() says so. The durable mark (kept in the hard state file and in the segments' own
@@ -122,8 +122,8 @@ class SegmentLog {
   absl::Status Reset(Index index, Term term);
 
   // --- The ballast file; all from any thread ---
-  // Makes it, durably, if it is not there. ResourceExhausted if there is no room for it, and that
-  // is all.
+  // Makes it, durably, if it is not there. ResourceExhausted if there is no free space for it, and
+  // that is all.
   absl::Status MakeBallast();
   // Whether it may be taken for entries; at first it may not. As long as it may, the log takes what
   // else is free only if `first`, unless that is null, is there: it comes before the log. `first`

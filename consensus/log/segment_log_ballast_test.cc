@@ -200,17 +200,18 @@ TEST_CASE(
 }
 
 TEST_CASE("whatever stands in a ballast file is never taken for entries") {
-  // After the last record that fits there is room for the header of one more.
-  constexpr SegmentLogOptions kRoomy{kSmall.segment_bytes + 100};
+  // After the last record that fits there is free space for the header of one more.
+  constexpr SegmentLogOptions kLargerSegments{kSmall.segment_bytes + 100};
   FaultEnv env;
-  auto log = Open(&env, kUnknown, kRoomy);
+  auto log = Open(&env, kUnknown, kLargerSegments);
   AppendSynced(log.get(), TestEntries(1, 8, 1, 100));
   Require(log->MakeBallast());
   const bool one_bit = GENERATE(true, false);
   if (one_bit) {
-    env.FlipBit(kBallastPath, 8 * (kRoomy.segment_bytes - 50));  // where no record will get to
+    env.FlipBit(kBallastPath,
+                8 * (kLargerSegments.segment_bytes - 50));  // where no record will get to
   } else {
-    const std::string garbage(kRoomy.segment_bytes, 'g');
+    const std::string garbage(kLargerSegments.segment_bytes, 'g');
     const std::string_view piece = garbage;
     Require(Require(env.OpenFile(kBallastPath, /*create=*/false))->WriteAt(0, {&piece, 1}));
   }
@@ -228,12 +229,12 @@ TEST_CASE("whatever stands in a ballast file is never taken for entries") {
       CHECK(Contains(error, absl::StrCat("entry ", last.value() + 1, " ")));
       continue;
     }
-    log = Open(&env, last, kRoomy);
+    log = Open(&env, last, kLargerSegments);
     CHECK(ReadAll(*log) == EntriesTo(last));
   }
 }
 
-TEST_CASE("a ballast file gives its room up, and is made again") {
+TEST_CASE("a ballast file gives its space up, and is made again") {
   FaultEnv env;
   REQUIRE(env.CreateDirectories("/d").ok());
   BallastFile ballast(&env, "/d", 5000);

@@ -270,7 +270,8 @@ TEST_CASE("a log on a full disk opens again, with all that was durable") {
   CHECK(log->last_index() == Index{durable + 1});
 }
 
-TEST_CASE("for want of a new segment nothing is lost, and the log goes on when there is room") {
+TEST_CASE(
+    "for want of a new segment nothing is lost, and the log goes on when there is free space") {
   FaultEnv env;
   auto log = Open(&env);
   AppendSynced(log.get(), TestEntries(1, 5, 1, 100));

@@ -13,7 +13,7 @@ namespace quorate::consensus {
 
 // Where the log is.
 inline const std::string kPath = "/d/log";
-// Room for a header and some ten small records.
+// Space for a header and some ten small records.
 inline constexpr SegmentLogOptions kSmall{kSegmentHeaderBytes + 1500};
 inline constexpr Index kUnknown{0};
 

@@ -29,7 +29,7 @@ std::optional<SnapshotMeta> NewestCheckpoint(const CheckpointStore* checkpoints)
 }
 
 // Moves the answers to candidates from `messages` to `votes`. They promise nothing but what stands
-// in the hard state, and so need not wait with entries for which there is no room.
+// in the hard state, and so need not wait with entries for which there is no free space.
 void TakeVotes(std::vector<Message>* messages, std::vector<Message>* votes) {
   const auto rest = std::stable_partition(
       messages->begin(), messages->end(),
@@ -188,7 +188,7 @@ void Node::Tick() {
   const bool log_waits = shared_.log_full.load(std::memory_order_relaxed) ||
                          shared_.binding_waits.load(std::memory_order_relaxed);
   if (log_waits && ticks % retry_ticks == 0) log_work_.Push(LogRetry{});
-  // Also if nothing is applied meanwhile, since for that the log may need the room.
+  // Also if nothing is applied meanwhile, since for that the log may need the space.
   if (shared_.checkpoint_failed.load(std::memory_order_relaxed) &&
       !shared_.checkpoint_unfinished.load(std::memory_order_acquire) &&
       ticks >= shared_.next_checkpoint_ticks) {
@@ -411,7 +411,7 @@ absl::Status Node::HandleLog(std::vector<LogWork>& work) {
   on_log_.Enter();
   bool retry = !shared_.log_full.load(std::memory_order_relaxed);
   for (LogWork& item : work) {
-    // What is removed may make room for what waits.
+    // What is removed may make space for what waits.
     retry |= std::holds_alternative<LogRetry>(item) || std::holds_alternative<LogCompaction>(item);
     // Nor does a vote need any.
     const auto* batch = std::get_if<LogBatch>(&item);

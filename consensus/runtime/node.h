@@ -203,7 +203,7 @@ class Node {
     SnapshotMeta meta;
     bool installed = false;  // false: the state machine comes first
   };
-  struct LogRetry {};  // there may be room again
+  struct LogRetry {};  // there may be space again
   using LogWork = std::variant<LogBatch, LogCompaction, LogReset, LogRetry>;
 
   // For the apply thread: committed entries, a snapshot to install, or a checkpoint to take.
@@ -345,7 +345,7 @@ class Node {
   };
   struct LogThread {
     std::deque<LogWork> backlog;
-    std::string unbound_cluster_id;  // there was no room for it
+    std::string unbound_cluster_id;  // there was no free space for it
   };
   // The apply thread, or the node thread while the other has nothing to do: whoever holds the turn.
   struct ApplyTurn {
@@ -354,8 +354,8 @@ class Node {
     uint64_t bytes_since_checkpoint = 0;
   };
   struct CheckpointThread {
-    // There was no room for a part of a snapshot. That is said only after a while, or else it would
-    // come again at once.
+    // There was no free space for a part of a snapshot. That is said only after a while, or else it
+    // would come again at once.
     std::optional<SnapshotWritten> late_answer;
   };
   ThreadRole on_node_;

@@ -59,7 +59,7 @@ class Texts : public StateMachine, public CheckpointStore {
   absl::Status Finish() override {
     if (IsFull()) {
       begun_.reset();
-      return absl::ResourceExhaustedError("no room for a checkpoint");
+      return absl::ResourceExhaustedError("no free space for a checkpoint");
     }
     durable_ = *std::exchange(begun_, std::nullopt);
     ++checkpoints;
@@ -79,7 +79,7 @@ class Texts : public StateMachine, public CheckpointStore {
                                  bool last) override {
     if (IsFull()) {
       staged_ = {};
-      return absl::ResourceExhaustedError("no room for a snapshot");
+      return absl::ResourceExhaustedError("no free space for a snapshot");
     }
     if (offset == 0) staged_ = {meta, ""};
     if (staged_.first != meta || offset != staged_.second.size()) {
@@ -551,7 +551,7 @@ TEST_CASE("a member that lags behind the others' logs gets a snapshot and goes o
   }
 }
 
-TEST_CASE("members whose disks are full wait, and go on by themselves when there is room") {
+TEST_CASE("members whose disks are full wait, and go on by themselves when there is free space") {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     INFO("seed " << seed);
     Cluster cluster(seed);
@@ -572,9 +572,9 @@ TEST_CASE("members whose disks are full wait, and go on by themselves when there
     for (int i = 0; i < 2000; ++i) cluster.Move();
     for (auto& [id, member] : cluster.members) {
       CHECK(member->fatal.ok());
-      const bool has_room = std::find(full.begin(), full.end(), member.get()) == full.end();
-      // Room comes too when a log is cut.
-      CHECK((!member->log_full || !has_room));
+      const bool has_free_space = std::find(full.begin(), full.end(), member.get()) == full.end();
+      // Space comes too when a log is cut.
+      CHECK((!member->log_full || !has_free_space));
     }
     if (seed % 2 == 0) {
       Member* member = full.front();
@@ -621,7 +621,7 @@ TEST_CASE("a member whose log is full votes all the same") {
   }
 }
 
-TEST_CASE("a member whose log is full votes behind a cut that waits for room") {
+TEST_CASE("a member whose log is full votes behind a cut that waits for space") {
   Cluster cluster(1);
   ProposeMany(&cluster, 20);
   const auto is_level = [&cluster](Member* member) {
@@ -687,7 +687,7 @@ TEST_CASE("a member whose log is full votes behind a cut that waits for room") {
   CHECK(full->node->raft().last_index() == last + 1);
 }
 
-TEST_CASE("a cluster's id for which there is no room is kept as soon as there is") {
+TEST_CASE("a cluster's id for which there is no free space is kept as soon as there is") {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     INFO("seed " << seed);
     Cluster cluster(seed);
@@ -710,7 +710,7 @@ TEST_CASE("a cluster's id for which there is no room is kept as soon as there is
   }
 }
 
-TEST_CASE("a checkpoint for which there is no room is tried again") {
+TEST_CASE("a checkpoint for which there is no free space is tried again") {
   Cluster cluster(4);
   Member* member = cluster.members.begin()->second.get();
   member->state.full_next = 3;
@@ -740,7 +740,7 @@ TEST_CASE("it is tried again also if nothing is applied meanwhile") {
   CHECK(member->node->raft().last_index() <= last + 1);
 }
 
-TEST_CASE("a snapshot for which there is no room is asked for again") {
+TEST_CASE("a snapshot for which there is no free space is asked for again") {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     INFO("seed " << seed);
     Cluster cluster(seed);
@@ -766,7 +766,7 @@ TEST_CASE("a snapshot for which there is no room is asked for again") {
     for (auto& [id, member] : cluster.members) {
       for (const SnapshotRejection& rejection : member->rejections) {
         CHECK(rejection.follower == cluster.members.begin()->first);
-        CHECK(rejection.reason == "no room for a snapshot");
+        CHECK(rejection.reason == "no free space for a snapshot");
         ++rejections;
       }
     }

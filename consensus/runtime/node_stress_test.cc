@@ -149,7 +149,7 @@ class Texts : public StateMachine, public CheckpointStore {
     Jitter();
     if (OneIn(8)) {
       begun_.reset();
-      return absl::ResourceExhaustedError("no room for a checkpoint");
+      return absl::ResourceExhaustedError("no free space for a checkpoint");
     }
     MutexLock lock(&mutex_);
     durable_ = *std::exchange(begun_, std::nullopt);

@@ -47,17 +47,17 @@ DiskGuard::Actions DiskGuard::Tick(const View& view) {
 
 void DiskGuard::Lead(const View& view, Actions* actions) {
   const consensus::Membership& members = *view.membership;
-  std::vector<MemberId> with_room;
+  std::vector<MemberId> with_free_space;
   bool any_low = false;
   for (MemberId voter : members.voters) {
     const bool is_self = voter == options_.self;
     if (is_self ? view.own_disk_low : IsLow(voter)) {
       any_low = true;
     } else if (is_self || view.follows(voter)) {
-      with_room.push_back(voter);
+      with_free_space.push_back(voter);
     }
   }
-  const bool majority = with_room.size() > members.voters.size() / 2 &&
+  const bool majority = with_free_space.size() > members.voters.size() / 2 &&
                         !(any_low && SeededBug("one full disk counts as a majority"));
   if (!view.own_disk_low) {
     low_since_ticks_ = -1;
@@ -70,7 +70,7 @@ void DiskGuard::Lead(const View& view, Actions* actions) {
   refuses_data_ = (any_low && !majority) || stuck;
   // Not all the time: while leadership is handed over, nothing is proposed.
   if (majority && view.own_disk_low && now_ticks_ >= next_attempt_ticks_) {
-    actions->successors = with_room;
+    actions->successors = with_free_space;
     next_attempt_ticks_ = now_ticks_ + options_.forget_ticks;
   }
   if (!refuses_data_) return;

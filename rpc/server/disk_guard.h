@@ -1,8 +1,8 @@
 // What a member does about disks that become full. Below a reserve of free space a disk is *low*.
 // Everything goes on then, but nothing may be added that has to be kept:
-//  - A leader whose disk is low hands leadership over to a voter that has room.
-//  - If it takes voters without room to commit, the leader says that writes which add data are
-//    refused. All members do so at their front ends, before such a write is accepted.
+//  - A leader whose disk is low hands leadership over to a voter that has free space.
+//  - If it takes voters without free space to commit, the leader says that writes which add data
+//    are refused. All members do so at their front ends, before such a write is accepted.
 //  - A follower whose disk is low tells the leader. When its log is full it lags, no more.
 // Deletions, and what sessions need to live and to end, are never refused: the reserve is for them,
 // and for the checkpoint that lets go of the log before it.
@@ -11,12 +11,13 @@
 // has data keeps two ballast files (consensus/log/ballast_file.h), as large as a file of the log,
 // and as two of them. (It has if there is a checkpoint, or an eighth of a file of the log: before,
 // the rest of that file is as good as a ballast file.)
-//  - One becomes the next file of the log when there is no room for it, but only while writes that
-//    add data are refused: a follower whose disk alone is full just lags. What may still come to it
-//    that adds data is what had been accepted, here or by other members, before they heard of it.
-//  - One is given up when a checkpoint finds no room; it is tried again then. While data is refused
-//    and the log has no ballast file, checkpoints are taken again and again, and let go of the log
-//    before them.
+//  - One becomes the next file of the log when there is no free space for it, but only while writes
+//    that add data are refused: a follower whose disk alone is full just lags. What may still come
+//    to it that adds data is what had been accepted, here or by other members, before they heard of
+//    it.
+//  - One is given up when a checkpoint finds no free space; it is tried again then. While data is
+//    refused and the log has no ballast file, checkpoints are taken again and again, and let go of
+//    the log before them.
 // The first ones are made only of what is free above the reserve.
 // Both are made again from what becomes free: that of the checkpoints first, as soon as a
 // checkpoint is written, and then that of the log. As long as data is refused, the log takes what

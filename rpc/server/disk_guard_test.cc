@@ -51,7 +51,7 @@ struct Fixture {
   DiskGuard guard{{k1, kReportTicks, kForgetTicks, kPatienceTicks}};
 };
 
-TEST_CASE("nobody says anything as long as there is room") {
+TEST_CASE("nobody says anything as long as there is free space") {
   Fixture f;
   const auto actions = f.Tick();
   CHECK(actions.report_to.empty());
@@ -59,7 +59,7 @@ TEST_CASE("nobody says anything as long as there is room") {
   CHECK_FALSE(f.guard.refuses_data());
 }
 
-TEST_CASE("a leader whose disk is low names those who have room") {
+TEST_CASE("a leader whose disk is low names those who have free space") {
   Fixture f;
   f.view.own_disk_low = true;
   CHECK(f.Tick().successors == std::vector<MemberId>{k2, k3});
@@ -84,7 +84,7 @@ TEST_CASE("a leader whose disk is low names those who have room") {
   }
 }
 
-TEST_CASE("a leader refuses for all when too few voters have room") {
+TEST_CASE("a leader refuses for all when too few voters have free space") {
   Fixture f;
   f.low = {k2};
   CHECK(f.Tick().report_to.empty());

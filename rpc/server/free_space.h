@@ -1,4 +1,4 @@
-// How much room there is on disks.
+// How much space is free on disks.
 //
 // Thread-safety: functions without state.
 #pragma once

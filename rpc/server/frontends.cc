@@ -22,9 +22,9 @@ Frontend& Frontends::FrontendOf(uint32_t tag) {
   return *entry->frontend;
 }
 
-bool Frontends::IsQuick() const {
+bool Frontends::AllowsInlineApply() const {
   return std::all_of(frontends_.begin(), frontends_.end(),
-                     [](const Entry& entry) { return entry.frontend->IsQuick(); });
+                     [](const Entry& entry) { return entry.frontend->AllowsInlineApply(); });
 }
 
 void Frontends::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,

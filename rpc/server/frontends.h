@@ -36,7 +36,7 @@ class Frontends final : public Frontend {
   // REQUIRES: the ranges do not overlap.
   explicit Frontends(std::vector<Entry> frontends);
 
-  bool IsQuick() const override;
+  bool AllowsInlineApply() const override;
   void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                    const tree::EventAcls& acls) override;
   void OnSessionAttached(const tree::SessionInfo& session) override;

@@ -10,7 +10,7 @@ namespace {
 
 class RecordingFrontend : public Frontend {
  public:
-  bool IsQuick() const override { return quick; }
+  bool AllowsInlineApply() const override { return allows_inline; }
   void OnNodeEvent(tree::EventType, std::string_view path, tree::Zxid,
                    const tree::EventAcls&) override {
     calls.push_back("event " + std::string(path));
@@ -28,17 +28,17 @@ class RecordingFrontend : public Frontend {
 
   WatchTotals watch_totals() const override { return watches; }
 
-  bool quick = true;
+  bool allows_inline = true;
   WatchTotals watches;
   std::vector<std::string> calls;
 };
 
-TEST_CASE("front ends are quick if each of them is") {
+TEST_CASE("entries are applied inline if each front end allows it") {
   RecordingFrontend a, b;
   Frontends frontends({{&a, {0, 100}}, {&b, {100, 50}}});
-  CHECK(frontends.IsQuick());
-  b.quick = false;
-  CHECK_FALSE(frontends.IsQuick());
+  CHECK(frontends.AllowsInlineApply());
+  b.allows_inline = false;
+  CHECK_FALSE(frontends.AllowsInlineApply());
 }
 
 TEST_CASE("the watches of all front ends are counted together") {

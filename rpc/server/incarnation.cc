@@ -28,7 +28,7 @@ absl::Status SaveAnew(consensus::Env* env, const std::string& dir, uint64_t inca
   return env->Rename(temporary, IncarnationPath(dir));
 }
 
-// Takes no room: a few bytes within one sector, which is written whole or not at all. A greater
+// Takes no space: a few bytes within one sector, which is written whole or not at all. A greater
 // number is never shorter.
 absl::Status SaveInPlace(consensus::Env* env, const std::string& dir, uint64_t incarnation) {
   const std::string temporary = dir + "/" + kIncarnationTemporaryName;

@@ -82,7 +82,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a member that has none yet needs room for it") {
+TEST_CASE("a member that has none yet needs space for it") {
   consensus::FaultEnv env;
   REQUIRE(env.CreateDirectories(kDir).ok());
   env.SetCapacity(0);

@@ -74,7 +74,7 @@ int64_t TrackedMsMax(const ReplicaOptions& options) {
   return (options.node.raft.heartbeat_ticks + 1) * int64_t{options.node.tick_ms};
 }
 
-// What is kept free by default: room for the next files of the log, and for a checkpoint.
+// What is kept free by default: space for the next files of the log, and for a checkpoint.
 uint64_t DiskReserve(const Config& config) {
   constexpr uint64_t kMiB = 1u << 20;
   if (config.disk_reserve_mb >= 0) return static_cast<uint64_t>(config.disk_reserve_mb) * kMiB;
@@ -102,7 +102,7 @@ ReplicaOptions MakeReplicaOptions(const Config& config, std::string cluster_id_i
       std::max(node.raft.heartbeat_ticks + 1, config.election_timeout_ms / node.tick_ms);
   node.raft.cluster_id_if_new = std::move(cluster_id_if_new);
   if (config.snap_count > 0) node.checkpoint_entries = static_cast<uint64_t>(config.snap_count);
-  // What has changed is to have room in the ballast file.
+  // What has changed is to have free space in the ballast file.
   if (config.log_segment_bytes > 0) {
     node.checkpoint_bytes =
         std::min(node.checkpoint_bytes, static_cast<uint64_t>(config.log_segment_bytes));

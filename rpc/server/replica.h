@@ -44,7 +44,7 @@
 namespace quorate::rpc {
 
 // The bytes that are free on the disks of log and checkpoints, which may be one.
-struct DiskRoom {
+struct DiskFreeSpace {
   uint64_t log_bytes = 0;
   uint64_t checkpoint_bytes = 0;
 };
@@ -65,7 +65,7 @@ struct ReplicaOptions {
   int read_only_after_ms = 0;
   // Of free space on the disk; 0: it is not watched (rpc/server/disk_guard.h).
   uint64_t disk_reserve_bytes = 0;
-  // What a checkpoint may give up when it finds no room; null: nothing. Outlives the replica.
+  // What a checkpoint may give up when it finds no free space; null: nothing. Outlives the replica.
   consensus::BallastFile* checkpoint_ballast = nullptr;
   // Whether log and checkpoints are on one disk, so that what one takes is missing to the other.
   bool shares_disk = true;
@@ -135,7 +135,7 @@ class Replica final : public Service,
 
   // From one thread at a time: so much is free. Makes ballast files of it, if there are none
   // (rpc/server/disk_guard.h).
-  void OnDiskSpace(DiskRoom room);
+  void OnDiskSpace(DiskFreeSpace space);
 
   // Service
   GuardedTree::ReadGuard ReadTree() const override { return replicated_.ReadTree(); }
@@ -231,12 +231,12 @@ class Replica final : public Service,
   void DeleteContainers(int64_t elapsed_ms);
   // Free space on the disks (replica_disk.cc).
   bool IsDiskLow() const;
-  absl::Status MakeBallast(DiskRoom room);
+  absl::Status MakeBallast(DiskFreeSpace space);
   // Whether there is so much that a full disk would be in the way: before, the log's first file has
-  // enough room.
+  // enough free space.
   bool NeedsBallast() const;
   // Whether so much as `ballast` takes may be taken of `free_bytes`.
-  bool HasRoomFor(const consensus::BallastFile& ballast, uint64_t free_bytes) const;
+  bool HasFreeSpaceFor(const consensus::BallastFile& ballast, uint64_t free_bytes) const;
   void GuardDisk();
   void GuardLog();
   void HandOverTo(const std::vector<consensus::MemberId>& successors);

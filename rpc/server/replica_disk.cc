@@ -15,17 +15,17 @@ namespace {
 
 using consensus::MemberId;
 
-// How often a log that is short of room asks for a checkpoint.
+// How often a log that is short of space asks for a checkpoint.
 constexpr int kShortLogCheckpointMs = 2000;
 
 }  // namespace
 
-void Replica::OnDiskSpace(DiskRoom room) {
+void Replica::OnDiskSpace(DiskFreeSpace space) {
   constexpr uint64_t kMiB = 1u << 20;
-  if (absl::Status s = MakeBallast(room); !s.ok()) return OnFatal(s);
-  const uint64_t free_bytes = std::min(room.log_bytes, room.checkpoint_bytes);
+  if (absl::Status s = MakeBallast(space); !s.ok()) return OnFatal(s);
+  const uint64_t free_bytes = std::min(space.log_bytes, space.checkpoint_bytes);
   const std::string& path =
-      room.log_bytes <= room.checkpoint_bytes ? options_.data_dir : options_.checkpoint_dir;
+      space.log_bytes <= space.checkpoint_bytes ? options_.data_dir : options_.checkpoint_dir;
   disk_free_bytes_.store(static_cast<int64_t>(free_bytes), std::memory_order_relaxed);
   // Some more than the reserve has to be free before it counts as enough again.
   const uint64_t reserve = options_.disk_reserve_bytes;
@@ -45,7 +45,7 @@ void Replica::OnDiskSpace(DiskRoom room) {
   }
 }
 
-bool Replica::HasRoomFor(const consensus::BallastFile& ballast, uint64_t free_bytes) const {
+bool Replica::HasFreeSpaceFor(const consensus::BallastFile& ballast, uint64_t free_bytes) const {
   // The first one must not make low what was not.
   const uint64_t reserve = options_.disk_reserve_bytes + options_.disk_reserve_bytes / 4;
   return free_bytes >= ballast.bytes() + (ballast.used() ? 0 : reserve);
@@ -66,22 +66,23 @@ bool Replica::NeedsBallast() const {
   return bytes >= log.ballast().bytes() / kSegmentShare;
 }
 
-absl::Status Replica::MakeBallast(DiskRoom room) {
+absl::Status Replica::MakeBallast(DiskFreeSpace space) {
   consensus::SegmentLog& log = data_dir_->log();
   if (!NeedsBallast()) return absl::OkStatus();
   consensus::BallastFile* first = options_.checkpoint_ballast;
   if (first != nullptr && !first->exists()) {
     absl::Status made = absl::ResourceExhaustedError("too little is free");
-    if (!checkpoints_->needs_room() && HasRoomFor(*first, room.checkpoint_bytes)) {
+    if (!checkpoints_->needs_space() && HasFreeSpaceFor(*first, space.checkpoint_bytes)) {
       made = first->Make();
     }
     if (!made.ok() && !absl::IsResourceExhausted(made)) return made;
     if (options_.shares_disk) {
       if (!made.ok()) return absl::OkStatus();
-      room.log_bytes -= std::min(room.log_bytes, first->bytes());
+      space.log_bytes -= std::min(space.log_bytes, first->bytes());
     }
   }
-  if (log.has_ballast() || !HasRoomFor(log.ballast(), room.log_bytes)) return absl::OkStatus();
+  if (log.has_ballast() || !HasFreeSpaceFor(log.ballast(), space.log_bytes))
+    return absl::OkStatus();
   absl::Status made = log.MakeBallast();
   return absl::IsResourceExhausted(made) ? absl::OkStatus() : made;
 }
@@ -115,11 +116,11 @@ void Replica::GuardLog() {
   const bool refuses = disk_guard_.refuses_data();
   log.AllowBallast(refuses, options_.shares_disk ? options_.checkpoint_ballast : nullptr);
   // It lets go of the log before it. Not every one can, for some entries are kept behind it; and
-  // what stands still for want of room makes none due.
+  // what stands still for want of free space makes none due.
   const bool is_short =
       refuses && (!log.has_ballast() || log_full_.load(std::memory_order_relaxed));
-  if (checkpoints_.has_value()) checkpoints_->SetIsShortOfRoom(is_short);
-  // What the log keeps for others is for when there is room.
+  if (checkpoints_.has_value()) checkpoints_->SetIsShortOfSpace(is_short);
+  // What the log keeps for others is for when there is free space.
   if (const bool low = IsDiskLow(); std::exchange(log_is_cut_short_, low) != low) {
     node_->raft().SetSpaceIsShort(low);
   }

@@ -50,7 +50,7 @@ bool ReplicatedTree::TryApply(std::span<const consensus::Entry> entries) {
   ASSERT(frontend_ != nullptr);
   // Apply says how far a replay is.
   if (replay_.has_value()) return false;
-  if (entries.size() > kEntriesPerLockMax || !frontend_->IsQuick()) return false;
+  if (entries.size() > kEntriesPerLockMax || !frontend_->AllowsInlineApply()) return false;
   {
     std::optional<GuardedTree::WriteGuard> tree = tree_.TryWrite();
     if (!tree.has_value()) return false;

@@ -24,7 +24,7 @@ constexpr tree::SessionId kSession{0x0100000000000001};
 
 class CountingFrontend : public Frontend {
  public:
-  bool IsQuick() const override { return quick; }
+  bool AllowsInlineApply() const override { return allows_inline; }
   void OnNodeEvent(tree::EventType, std::string_view, tree::Zxid, const tree::EventAcls&) override {
   }
   void OnSessionAttached(const tree::SessionInfo&) override {}
@@ -37,7 +37,7 @@ class CountingFrontend : public Frontend {
   }
   void OnSyncDone(uint32_t, uint64_t, tree::Zxid) override {}
 
-  bool quick = true;
+  bool allows_inline = true;
   int results = 0;
   int batches = 0;
   int64_t batch_ms = 0;  // that one takes
@@ -136,10 +136,10 @@ TEST_CASE("the end of a session that owns much is not applied at once") {
   f.replicated.Apply(std::vector{f.OpenSession()});
   for (int i = 0; i < owned; ++i) f.replicated.Apply(std::vector{f.CreateEphemeral(i)});
   const Entry end = f.CloseSession();
-  const bool is_quick = owned == 499;
-  CHECK(f.Try(end) == is_quick);
-  CHECK(f.replicated.ReadTree()->EphemeralCount(kSession) == (is_quick ? 0 : 500));
-  if (is_quick) return;
+  const bool is_inline = owned == 499;
+  CHECK(f.Try(end) == is_inline);
+  CHECK(f.replicated.ReadTree()->EphemeralCount(kSession) == (is_inline ? 0 : 500));
+  if (is_inline) return;
   f.replicated.Apply({&end, 1});
   CHECK(f.replicated.ReadTree()->EphemeralCount(kSession) == 0);
 }
@@ -148,11 +148,11 @@ TEST_CASE("what may delete much, or tell many, is not applied at once") {
   Fixture f;
   REQUIRE(f.Try(f.OpenSession()));
   REQUIRE(f.Try(f.CreateEphemeral(1)));
-  f.frontend.quick = false;
+  f.frontend.allows_inline = false;
   const Entry create = f.CreateEphemeral(2);
   CHECK_FALSE(f.Try(create));
   f.replicated.Apply({&create, 1});
-  f.frontend.quick = true;
+  f.frontend.allows_inline = true;
   tree::Op op;
   op.kind = tree::OpKind::kDeleteRecursive;
   op.path = "/e1";

@@ -37,7 +37,7 @@ constexpr auto kMeasuringInterval = std::chrono::milliseconds(500);
 // and more comes until it is written.
 constexpr uint64_t kCheckpointBallastFiles = 2;
 
-// What cannot be looked at counts as one: then the log leaves room to checkpoints.
+// What cannot be looked at counts as one: then the log leaves space to checkpoints.
 bool AreOnOneDisk(const std::string& a, const std::string& b) {
   struct stat a_info, b_info;
   return stat(a.c_str(), &a_info) != 0 || stat(b.c_str(), &b_info) != 0 ||
@@ -104,7 +104,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Open(Config config, FrontendFact
   auto store = tree::RocksRecordStore::Open(options.checkpoint_dir);
   if (!store.ok()) return store.status();
   const tree::RocksRecordStore& opened_store = **store;
-  if (opened_store.waits_for_room()) {
+  if (opened_store.waits_for_free_space()) {
     spdlog::error(
         "the disk of {} is full: the server starts, but its checkpoints wait for free space. Free "
         "some space; nothing is lost, and it goes on by itself",

@@ -47,7 +47,7 @@ class Server : private PeerHandler, private ReplicaHost {
  public:
   // Opens the data directory and prepares everything; nothing listens yet. `frontends` must outlive
   // the server. On a full disk too, if the member was there before: it serves what it has then, and
-  // goes on when there is room. ResourceExhausted, naming the disk, if it was not.
+  // goes on when there is free space. ResourceExhausted, naming the disk, if it was not.
   static absl::StatusOr<std::unique_ptr<Server>> Create(Config config, FrontendFactory* frontends);
   ~Server() override;
 

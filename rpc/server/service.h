@@ -18,9 +18,9 @@
 
 namespace quorate::rpc {
 
-// A front end with more watches than this is not quick (Frontend::IsQuick), unless it knows that a
-// change fires only a few of them.
-inline constexpr size_t kQuickWatchesMax = 10'000;
+// A front end with more watches than this does not allow that changes are applied inline
+// (Frontend::AllowsInlineApply), unless it knows that a change fires only a few of them.
+inline constexpr size_t kInlineWatchesMax = 10'000;
 
 // The largest command that the log takes.
 inline constexpr size_t kCommandBytesMax = consensus::kEntryPayloadBytesMax;
@@ -55,9 +55,10 @@ struct WatchTotals {
 // for a client is queued before any read can see the change.
 class Frontend : public tree::ApplyListener {
  public:
-  // Returns whether the calls that a few changes cause are short now: there are few watches, or few
-  // on any one znode, and no other thread is reading them all.
-  virtual bool IsQuick() const = 0;
+  // Returns whether a few changes may be applied inline, on the node thread: the calls that they
+  // cause are short now. There are few watches, or few on any one znode, and no other thread is
+  // reading them all.
+  virtual bool AllowsInlineApply() const = 0;
   // The tree was replaced by `tree`, a later one. The events in between were not told, nor the
   // results of commands under way. The front end has to close every connection before it reads from
   // the new tree for it. The client connects again and learns what it missed by the zxid that it

@@ -130,12 +130,12 @@ std::optional<SnapshotMeta> TreeCheckpoints::newest() const {
 // --- Taking one ----------------------------------------------------------------------------------
 
 void TreeCheckpoints::Begin(const SnapshotMeta& meta) {
-  const bool has_room = !needs_room() && !is_short_of_room_.load(std::memory_order_relaxed);
+  const bool has_free_space = !needs_space() && !is_short_of_space_.load(std::memory_order_relaxed);
   GuardedTree::WriteGuard tree = replicated_->guarded_tree().Write();
   ASSERT(tree->last_zxid() == ZxidOf(meta.index));
   tree->BeginDelta();
   delta_metadata_ = MakeCheckpointMetadata(meta, tree->digest());
-  events_ = has_room ? replicated_->TakeRecentEvents() : nullptr;
+  events_ = has_free_space ? replicated_->TakeRecentEvents() : nullptr;
 }
 
 absl::Status TreeCheckpoints::Finish() {
@@ -145,7 +145,7 @@ absl::Status TreeCheckpoints::Finish() {
                   std::string(status.message()));
     if (absl::Status s = GiveBallastUp(); !s.ok()) status = s;
   }
-  needs_room_.store(!status.ok(), std::memory_order_relaxed);
+  needs_space_.store(!status.ok(), std::memory_order_relaxed);
   EndDelta(status.ok());
   sent_.CloseIdle();
   return status;
@@ -160,7 +160,7 @@ void TreeCheckpoints::EndDelta(bool durable) {
 absl::Status TreeCheckpoints::GiveBallastUp() {
   if (ballast_ == nullptr) return absl::OkStatus();
   // First, so that nobody makes it again.
-  needs_room_.store(true, std::memory_order_relaxed);
+  needs_space_.store(true, std::memory_order_relaxed);
   const absl::StatusOr<bool> given_up = ballast_->GiveUp();
   if (given_up.value_or(false))
     spdlog::warn(

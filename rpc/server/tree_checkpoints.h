@@ -41,7 +41,7 @@ namespace quorate::rpc {
 class TreeCheckpoints : public consensus::CheckpointStore {
  public:
   // All must outlive the object. `clock` is for what it logs. `ballast` may be null: it is given up
-  // when a checkpoint finds no room, so that the next attempt has it.
+  // when a checkpoint finds no free space, so that the next attempt has it.
   TreeCheckpoints(tree::RecordStore* store, ReplicatedTree* replicated, const Clock* clock,
                   consensus::BallastFile* ballast = nullptr);
 
@@ -67,12 +67,13 @@ class TreeCheckpoints : public consensus::CheckpointStore {
 
   // Whether checkpoints are to be as small as they can be, without events: disks are full, and each
   // has to let go of more than it takes. From any thread.
-  void SetIsShortOfRoom(bool is_short) {
-    is_short_of_room_.store(is_short, std::memory_order_relaxed);
+  void SetIsShortOfSpace(bool is_short) {
+    is_short_of_space_.store(is_short, std::memory_order_relaxed);
   }
 
-  // Whether the last one found no room, so that what is free is for the next one. From any thread.
-  bool needs_room() const { return needs_room_.load(std::memory_order_relaxed); }
+  // Whether the last one found no free space, so that what is free is for the next one. From any
+  // thread.
+  bool needs_space() const { return needs_space_.load(std::memory_order_relaxed); }
 
   // Bytes received of a snapshot that is not installed yet; 0: there is none. From any thread.
   uint64_t staged_bytes() const { return staged_bytes_.load(std::memory_order_relaxed); }
@@ -105,8 +106,8 @@ class TreeCheckpoints : public consensus::CheckpointStore {
   ReplicatedTree* const replicated_;
   const Clock* const clock_;
   consensus::BallastFile* const ballast_;
-  std::atomic<bool> needs_room_{false};
-  std::atomic<bool> is_short_of_room_{false};
+  std::atomic<bool> needs_space_{false};
+  std::atomic<bool> is_short_of_space_{false};
   tree::RecordStore::Metadata delta_metadata_;  // that Begin took
   std::shared_ptr<const RecentEvents> events_;  // with it; null: none are to be kept
   // The parts beside the newest checkpoint, and what is in each of them; 0: not known, after a

@@ -49,7 +49,7 @@ class Parts : public RecentEvents {
 
 class RecordingFrontend : public Frontend {
  public:
-  bool IsQuick() const override { return true; }
+  bool AllowsInlineApply() const override { return true; }
   void OnNodeEvent(tree::EventType, std::string_view, tree::Zxid, const tree::EventAcls&) override {
   }
   void OnSessionAttached(const tree::SessionInfo&) override {}
@@ -265,7 +265,7 @@ TEST_CASE("of recent events a checkpoint writes what the one before has not") {
   CHECK(EventsAtStart(&member) == std::vector<std::string>{"eno", "seven"});
 }
 
-TEST_CASE("where room is short a checkpoint has no events") {
+TEST_CASE("where space is short a checkpoint has no events") {
   Member member;
   Fill(&member);
   member.frontend.events = {{1, "some"}};
@@ -275,9 +275,9 @@ TEST_CASE("where room is short a checkpoint has no events") {
     return !EventsAtStart(&member).empty();
   };
   CHECK(has_events());
-  member.checkpoints->SetIsShortOfRoom(true);
+  member.checkpoints->SetIsShortOfSpace(true);
   CHECK_FALSE(has_events());
-  member.checkpoints->SetIsShortOfRoom(false);
+  member.checkpoints->SetIsShortOfSpace(false);
   CHECK(has_events());
 }
 
@@ -618,7 +618,7 @@ TEST_CASE("a snapshot from the leader has no recent events, and what was beside 
   CHECK(EventsAtStart(&receiver) == std::vector<std::string>{"new"});
 }
 
-TEST_CASE("a checkpoint for which there is no room is whole the next time") {
+TEST_CASE("a checkpoint for which there is no free space is whole the next time") {
   Member member;
   member.OpenSession();
   member.Create("/a", "1");
@@ -675,7 +675,8 @@ TEST_CASE("after a crash at any point there is one whole checkpoint") {
   }
 }
 
-TEST_CASE("a checkpoint that finds no room has that of the ballast file at the next attempt") {
+TEST_CASE(
+    "a checkpoint that finds no free space has that of the ballast file at the next attempt") {
   Member member;
   consensus::BallastFile ballast(&member.env, "checkpoints", 3000);
   TreeCheckpoints checkpoints(member.store.get(), &member.replicated, Clock::System(), &ballast);
@@ -687,11 +688,11 @@ TEST_CASE("a checkpoint that finds no room has that of the ballast file at the n
   member.env.SetCapacity(member.env.used_bytes());
   checkpoints.Begin(member.Meta());
   CHECK(absl::IsResourceExhausted(checkpoints.Finish()));
-  CHECK(checkpoints.needs_room());
+  CHECK(checkpoints.needs_space());
   CHECK_FALSE(ballast.exists());
   checkpoints.Begin(member.Meta());
   REQUIRE(checkpoints.Finish().ok());
-  CHECK_FALSE(checkpoints.needs_room());
+  CHECK_FALSE(checkpoints.needs_space());
   CHECK(checkpoints.newest() == member.Meta());
 }
 

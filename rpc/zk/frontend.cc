@@ -53,12 +53,12 @@ tree::SessionId ZkFrontend::NewSessionId() {
 
 // --- What was applied ----------------------------------------------------------------------------
 
-bool ZkFrontend::IsQuick() const {
+bool ZkFrontend::AllowsInlineApply() const {
   if (!watches_.mutex.TryLock()) return false;
-  const bool quick =
-      watches_.table.watch_count() <= kQuickWatchesMax || watches_.table.crowded_path_count() == 0;
+  const bool allows_inline =
+      watches_.table.watch_count() <= kInlineWatchesMax || watches_.table.crowded_path_count() == 0;
   watches_.mutex.Unlock();
-  return quick;
+  return allows_inline;
 }
 
 void ZkFrontend::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,

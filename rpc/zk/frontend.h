@@ -48,7 +48,7 @@ class ZkFrontend : public Frontend {
   // All must outlive the front end. `random` makes passwords.
   ZkFrontend(const Config& config, Service* service, const Clock* clock, RandomBytes* random);
 
-  bool IsQuick() const override;
+  bool AllowsInlineApply() const override;
   void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                    const tree::EventAcls& acls) override;
   void OnSessionAttached(const tree::SessionInfo& session) override;

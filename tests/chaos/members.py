@@ -24,7 +24,7 @@ SERVING = (*LEADING, "follower")
 ENDS = {"quorate": (0, -signal.SIGKILL), "zookeeper": (0, -signal.SIGKILL, 128 + signal.SIGTERM)}
 KILLED_SECONDS = 15
 UNKNOWN = "nobody knows how"
-# What a server says that wants to be started again when there is room: its disk is too full for it to start, as one
+# What a server says that wants to be started again when there is free space: its disk is too full for it to start, as one
 # that has lost its data may find.
 ENDS_TO_START_AGAIN = "this step of the start needs free space"
 # Of logs that are cut and disks that are full there has to be something within minutes.

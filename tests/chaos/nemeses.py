@@ -289,7 +289,7 @@ def full_disk(scene, fault):
         yield fault.seconds
     finally:
         for member in members:
-            scene.cluster.disks[member].make_room()
+            scene.cluster.disks[member].free_space()
 
 
 # Clocks

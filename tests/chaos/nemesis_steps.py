@@ -21,7 +21,7 @@ from network import CONTROL, Network
 from network_steps import PORT, socket_on
 from workers import Worker
 
-REFUSED = -1  # SystemError, for want of room
+REFUSED = -1  # SystemError, for want of free space
 PATIENCE_SECONDS = 30
 SECONDS = 60  # of a fault: it is ended before
 SEEDS = range(6)  # of what is left to chance
@@ -437,10 +437,10 @@ class _Steps:
         self.pids()
         for seed in SEEDS:
             with _begun(self.scene, "full-disk", seed) as fault:
-                assert set(self._members_without_room()) == set(fault.members), f"{fault.members}: {fault.text}"
-            assert not self._members_without_room(), "it is not healed"
+                assert set(self._members_without_free_space()) == set(fault.members), f"{fault.members}: {fault.text}"
+            assert not self._members_without_free_space(), "it is not healed"
 
-    def _members_without_room(self):
+    def _members_without_free_space(self):
         """Below what servers keep free."""
         return [member for member, disk in self.cluster.disks.items() if disk.free() < RESERVE_MIB * MIB]
 
@@ -506,7 +506,7 @@ class _Steps:
                     return False
                 return before - 2 < wall - seconds < time.time() + 2
 
-            _await("room for a node", is_made)
+            _await("space for a node", is_made)
             _await("the right time", lambda: has_come_to(0))
             was_seen = False
             for seed in itertools.count():

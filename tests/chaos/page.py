@@ -198,7 +198,7 @@ class Faults:
 
 
 def _bar(x, end, free_until, y, lane, name, title):
-    """A fault, with its name in it or behind it, where there is room."""
+    """A fault, with its name in it or behind it, where there is free space."""
     width, needed = max(3, end - x), LETTER_PX * len(name) + 6
     parts = [_rect(x, y + 1, width, TRACK_PX - 2, f"fault {lane}", title)]
     if width > needed:

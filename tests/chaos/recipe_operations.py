@@ -14,7 +14,7 @@ FUNCTIONS = tuple(sorted({function for _, function in BEGINS.values()}))
 # How it ends.
 OUTCOMES = {"acquired": "ok", "offered": "ok", "took": "ok", "coordinated": "ok", "decided": "ok", "failed": "refused"}
 # All that a process has begun ends so; but of a lock, `lost` tells who had it.
-OF_ALL = {"no-room": "refused", "lost": "unknown", "error": "unknown"}
+OF_ALL = {"no-space": "refused", "lost": "unknown", "error": "unknown"}
 
 Operation = collections.namedtuple("Operation", "begin end process thread workload function outcome")
 

@@ -138,7 +138,7 @@ class Scene:
         (self.workers if worker in self.workers.all else self.recipes).replace(worker)
 
     def launch(self, members):
-        """Starts them. What has no room on its disk to be started is started later."""
+        """Starts them. What has no free space on its disk to be started is started later."""
         for member in members:
             self.to_launch.add(member)
         self.launch_missing()

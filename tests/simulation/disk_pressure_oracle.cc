@@ -7,7 +7,7 @@ namespace {
 
 using consensus::MemberId;
 
-// As the servers promise: how soon a log that was refused room tries again, and has a ballast file
+// As the servers promise: how soon a log that was refused space tries again, and has a ballast file
 // again if it had to take that, how long a report is remembered, and how long a leader may lead on
 // with a full disk before it refuses.
 constexpr int64_t kRetryMs = 250;
@@ -21,12 +21,12 @@ int64_t DiskPressureOracle::Ticks(int64_t ms) const { return std::max<int64_t>(1
 
 void DiskPressureOracle::OnFull() {
   is_short_ = true;
-  ticks_with_room_ = 0;
+  ticks_with_free_space_ = 0;
 }
 
 void DiskPressureOracle::OnLogIdle() {
   // A retry was among its work by now.
-  if (ticks_with_room_ > Ticks(std::max(kRetryMs, kSpareMs))) is_short_ = false;
+  if (ticks_with_free_space_ > Ticks(std::max(kRetryMs, kSpareMs))) is_short_ = false;
 }
 
 void DiskPressureOracle::OnReport(MemberId from, const rpc::DiskReport& report) {
@@ -35,7 +35,7 @@ void DiskPressureOracle::OnReport(MemberId from, const rpc::DiskReport& report) 
 
 bool DiskPressureOracle::Tick(const View& view) {
   ++now_ticks_;
-  if (!view.disk_is_full) ++ticks_with_room_;
+  if (!view.disk_is_full) ++ticks_with_free_space_;
   std::erase_if(heard_, [this](const auto& item) {
     return now_ticks_ - item.second.ticks > Ticks(kForgetMs);
   });
@@ -58,17 +58,17 @@ bool DiskPressureOracle::MayRefuseAsLeader(const View& view) {
   if (leads_short_since_ticks_ >= 0 && now_ticks_ - leads_short_since_ticks_ > Ticks(kPatienceMs)) {
     return true;
   }
-  size_t with_room = 0;
-  size_t without_room = 0;
+  size_t with_free_space = 0;
+  size_t without_free_space = 0;
   for (MemberId voter : view.voters) {
     const auto heard = heard_.find(voter);
     if (voter == self_ ? is_short_ : heard != heard_.end() && heard->second.report.disk_low) {
-      ++without_room;
+      ++without_free_space;
     } else if (voter == self_ || view.is_connected(voter)) {
-      ++with_room;
+      ++with_free_space;
     }
   }
-  return without_room > 0 && with_room * 2 <= view.voters.size();
+  return without_free_space > 0 && with_free_space * 2 <= view.voters.size();
 }
 
 }  // namespace quorate::simulation

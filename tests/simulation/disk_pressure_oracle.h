@@ -24,8 +24,8 @@ class DiskPressureOracle {
   void OnFull();
   // The log has no work left that it was given before.
   void OnLogIdle();
-  // Whether its log may have been refused room, or have taken its ballast file, and not have noticed
-  // yet that there is some again.
+  // Whether its log may have been refused space, or have taken its ballast file, and not have
+  // noticed yet that there is some again.
   bool is_short() const { return is_short_; }
 
   // --- What the members say ----------------------------------------------------------------------
@@ -51,7 +51,7 @@ class DiskPressureOracle {
   const int tick_ms_;
   int64_t now_ticks_ = 0;
   bool is_short_ = false;
-  int64_t ticks_with_room_ = 0;  // since it was full
+  int64_t ticks_with_free_space_ = 0;  // since it was full
   struct Heard {
     rpc::DiskReport report;
     int64_t ticks = 0;  // when

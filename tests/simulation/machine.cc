@@ -214,11 +214,11 @@ void Machine::FillDisk(uint64_t spare_bytes) {
   if (process_ != nullptr) process_->oracle().OnFull();
 }
 
-void Machine::MakeRoom() {
-  // One that has ended of it gets room at its start.
+void Machine::FreeSpace() {
+  // One that has ended of it gets space at its start.
   if (!disk_is_full_ || process_ == nullptr || !process_->lifetime().alive()) return;
-  simulation_.Line(fmt::format("{}", number_ + 1), "the disk has room again");
-  simulation_.trace().Count("disk: has room again");
+  simulation_.Line(fmt::format("{}", number_ + 1), "the disk has free space again");
+  simulation_.trace().Count("disk: has free space again");
   env_->SetCapacity(~uint64_t{0});
   disk_is_full_ = false;
 }

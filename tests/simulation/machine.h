@@ -92,10 +92,10 @@ class Machine {
   // --- The disk --------------------------------------------------------------------------------
   void StallDisk(int64_t until_us);
   int64_t disk_stalled_until_us() const { return disk_stalled_until_us_; }
-  // No space but for `spare_bytes` more, until MakeRoom, or until a process that has died of it is
+  // No space but for `spare_bytes` more, until FreeSpace, or until a process that has died of it is
   // started again.
   void FillDisk(uint64_t spare_bytes);
-  void MakeRoom();
+  void FreeSpace();
   // The next sync fails: the process dies of it.
   void FailSync();
   // One of the next operations, or the next read, fails: the process dies of it.

@@ -264,7 +264,7 @@ void Nemesis::StartDiskFaults(size_t member) {
     if (machine.process() != nullptr && !machine.disk_is_full()) {
       machine.FillDisk(random_.Below(10'000));
       simulation_.After(random_.LongTail(options_.member.down_us),
-                        [&machine] { machine.MakeRoom(); });
+                        [&machine] { machine.FreeSpace(); });
     }
   });
   Repeat(options_.disk.sync_error_rate, [&machine] {

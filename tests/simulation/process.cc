@@ -403,7 +403,7 @@ void Process::OnResult(tree::ApplyResult result) {
   front_->OnResult(std::move(result));
 }
 
-bool Process::IsQuick() const { return front_->IsQuick(); }
+bool Process::AllowsInlineApply() const { return front_->AllowsInlineApply(); }
 
 std::shared_ptr<const rpc::RecentEvents> Process::TakeRecentEvents() const {
   return front_->TakeRecentEvents();

@@ -91,7 +91,7 @@ class Process : public rpc::ReplicaHost,
   void OnStatusPublished() override {}
 
   // rpc::Frontend, which passes each call on to the real front ends and to the checkers.
-  bool IsQuick() const override;
+  bool AllowsInlineApply() const override;
   std::shared_ptr<const rpc::RecentEvents> TakeRecentEvents() const override;
   void OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid) override;
   void OnTreeReplaced(const tree::Tree& tree) override;

@@ -15,7 +15,7 @@ struct SeededBugCase {
   uint64_t first_seed = 1;
 };
 
-// With room: most are found within a tenth of these.
+// With a margin: most are found within a tenth of these.
 inline constexpr SeededBugCase kSeededBugs[] = {
     {"acknowledged before the sync", 50},
     {"vote not persisted", 50},

@@ -1,5 +1,5 @@
 """Disks that are full: writes are refused with an error, reads and sessions go on, nothing that was
-acknowledged is lost, and all is well again as soon as there is room. One full member of three is not
+acknowledged is lost, and all is well again as soon as there is free space. One full member of three is not
 noticed by clients."""
 
 import atexit
@@ -64,7 +64,7 @@ class Disk:
 
     def fill(self, leave):
         """Leaves `leave` bytes free. With 0, nothing at all, though the server may be at work."""
-        # Closed whatever happens: an open file that was removed takes its room all the same.
+        # Closed whatever happens: an open file that was removed takes its space all the same.
         with open(self.filler, "ab", buffering=0) as file:
             for _ in range(FILL_TRIES):
                 excess = self.free() - leave
@@ -78,7 +78,7 @@ class Disk:
                     while file.write(b"x" * 512):
                         pass
 
-    def make_room(self):
+    def free_space(self):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.filler)
 
@@ -167,7 +167,7 @@ def _check_refused(address, path):
             except zk.ZkError as error:
                 assert error.code == SYSTEM_ERROR, f"operation {operation} fails with {error.code}"
             else:
-                raise AssertionError(f"operation {operation} was taken by a server without room")
+                raise AssertionError(f"operation {operation} was taken by a server without free space")
         # In order with what is not refused.
         xids = [connection.submit(zk.DELETE, zk.request_delete("/none", -1)),
                 connection.submit(zk.CREATE, zk.request_create("/refused", b"")),
@@ -213,7 +213,7 @@ class _Occurrences:
 
 
 def _elect_with(cluster, full):
-    """The leader dies, so that nobody is elected without the vote of a member that has no room.
+    """The leader dies, so that nobody is elected without the vote of a member that has no free space.
     Returns who died, which is back, and whether it took that vote: if the log of `full` went on
     meanwhile, that one is elected like any other."""
     old = cluster.leader()
@@ -229,7 +229,7 @@ def _elect_with(cluster, full):
     return old, with_its_vote
 
 
-def alone_a_server_without_room_refuses_data_and_serves_the_rest(server):
+def alone_a_server_without_free_space_refuses_data_and_serves_the_rest(server):
     with DiskCluster(server, 1) as cluster:
         disk, address = cluster.disks[1], cluster.address(1)
         pids = cluster.pids()
@@ -243,7 +243,7 @@ def alone_a_server_without_room_refuses_data_and_serves_the_rest(server):
         _check_refused(address, paths.pop())
         time.sleep(1.5 * SESSION_MS / 1000)
         pinger.finish()
-        disk.make_room()
+        disk.free_space()
         cluster.wait_for_flags(1, 0, 0)
         with zk.Connection(address) as connection:
             paths += _write(connection, "/kept", 500, begin=5000)
@@ -257,16 +257,16 @@ def alone_a_server_without_room_refuses_data_and_serves_the_rest(server):
         return f"{len(paths)} nodes"
 
 
-def alone_a_log_that_is_full_waits_for_room(server):
-    return _log_waits_for_room(server, FILE_SYSTEM)
+def alone_a_log_that_is_full_waits_for_free_space(server):
+    return _log_waits_for_free_space(server, FILE_SYSTEM)
 
 
-def alone_a_log_that_is_full_waits_for_room_on_ext4(server):
+def alone_a_log_that_is_full_waits_for_free_space_on_ext4(server):
     # Where blocks are taken late, and files and directories take some too.
-    return _log_waits_for_room(server, "ext4")
+    return _log_waits_for_free_space(server, "ext4")
 
 
-def _log_waits_for_room(server, file_system):
+def _log_waits_for_free_space(server, file_system):
     with DiskCluster(server, 1, file_system=file_system) as cluster:
         disk, address = cluster.disks[1], cluster.address(1)
         pids = cluster.pids()
@@ -296,7 +296,7 @@ def _log_waits_for_room(server, file_system):
             disk.fill(0)
             time.sleep(NOTHING_LEFT_SECONDS)
             reader.get(paths[0])
-            disk.make_room()
+            disk.free_space()
             for _ in range(count):
                 assert writer.receive().err == zk.NO_NODE
             cluster.wait_for_flags(1, 0, 0)
@@ -325,7 +325,7 @@ def alone_one_full_member_of_three_is_no_matter_to_clients(server):
             cluster.wait_until("another leader", lambda: cluster.leader() != leader)
             paths += _write(connection, "/kept", 500, begin=len(paths))
             connection.close()
-        # And now nothing at all is left there: it lags. A checkpoint that is due finds no room and
+        # And now nothing at all is left there: it lags. A checkpoint that is due finds no free space and
         # gives its ballast file up; the log may go on in what is free then, but only once.
         cluster.disks[leader].fill(LEFT_BYTES)
         elections, with_its_vote = 0, False
@@ -336,7 +336,7 @@ def alone_one_full_member_of_three_is_no_matter_to_clients(server):
             died, with_its_vote = _elect_with(cluster, leader)
             pids[died - 1] = 0
             elections += 1
-        cluster.disks[leader].make_room()
+        cluster.disks[leader].free_space()
         cluster.wait_for_flags(leader, 0, 0)
         _check_there(cluster.address(leader), paths)
         now = cluster.pids()
@@ -345,7 +345,7 @@ def alone_one_full_member_of_three_is_no_matter_to_clients(server):
         return f"{len(paths)} nodes, {elections} elections"
 
 
-def alone_a_majority_without_room_refuses_data(server):
+def alone_a_majority_without_free_space_refuses_data(server):
     with DiskCluster(server, 3) as cluster:
         leader = cluster.leader()
         followers = cluster.others(leader)
@@ -360,14 +360,14 @@ def alone_a_majority_without_room_refuses_data(server):
             cluster.wait_for_flags(member, int(member != leader), 1)
             _check_refused(cluster.address(member), paths.pop())
         time.sleep(1.5 * SESSION_MS / 1000)
-        cluster.disks[followers[0]].make_room()
+        cluster.disks[followers[0]].free_space()
         for member in cluster.numbers():
             cluster.wait_for_flags(member, int(member == followers[1]), 0)
         with zk.Connection(cluster.address(followers[1])) as connection:
             paths += _write(connection, "/kept", 300, begin=1000)
             connection.close()
         pinger.finish()
-        cluster.disks[followers[1]].make_room()
+        cluster.disks[followers[1]].free_space()
         cluster.kill_all()
         cluster.command("start")
         for member in cluster.numbers():

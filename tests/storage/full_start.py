@@ -1,5 +1,5 @@
 """Disks on which nothing at all is free, not even for a moment: servers start on them, serve reads, elect
-a leader and delete nodes; and go on by themselves when there is room."""
+a leader and delete nodes; and go on by themselves when there is free space."""
 
 import contextlib
 import os
@@ -143,9 +143,9 @@ class Stopped:
             connection.close()
 
     def go_on(self, deleted):
-        """There is room: everything works, nobody was started again, and nothing is lost."""
+        """There is free space: everything works, nobody was started again, and nothing is lost."""
         for disk in self.disks():
-            disk.make_room()
+            disk.free_space()
         for member in self.cluster.numbers():
             self.cluster.wait_for_flags(member, 0, 0)
         before = [self.cluster.log(member).count("written in") for member in self.cluster.numbers()]
@@ -163,8 +163,8 @@ class Stopped:
             self.check(self.cluster.address(member), deleted)
 
 
-def _serve_without_room(cluster, starts=1):
-    """What servers without any room do that were started so often; the nodes that were deleted."""
+def _serve_without_free_space(cluster, starts=1):
+    """What servers without any free space do that were started so often; the nodes that were deleted."""
     for member in cluster.cluster.numbers():
         cluster.cluster.wait_for_flags(member, 1, 1)
         assert cluster.cluster.log(member).count("is full: the server starts") == starts
@@ -177,29 +177,29 @@ def _serve_without_room(cluster, starts=1):
     return deleted
 
 
-def alone_a_server_starts_without_any_room(server):
+def alone_a_server_starts_without_any_free_space(server):
     with Stopped(server, 1) as cluster:
         with KeptFull(*cluster.disks()):
             cluster.start_all()
-            deleted = _serve_without_room(cluster)
+            deleted = _serve_without_free_space(cluster)
             # And again: what it used of its ballast file is not there any more.
             cluster.servers.kill(1)
             cluster.start_all()
-            deleted += _serve_without_room(cluster, starts=2)
+            deleted += _serve_without_free_space(cluster, starts=2)
         cluster.go_on(deleted)
         return f"{len(cluster.paths)} nodes, {len(deleted)} deleted on a full disk"
 
 
-def alone_all_of_three_start_without_any_room(server):
+def alone_all_of_three_start_without_any_free_space(server):
     with Stopped(server, 3) as cluster:
         with KeptFull(*cluster.disks()):
             cluster.start_all()
-            deleted = _serve_without_room(cluster)
+            deleted = _serve_without_free_space(cluster)
         cluster.go_on(deleted)
         return f"{len(cluster.paths)} nodes, {len(deleted)} deleted on full disks"
 
 
-def alone_one_of_three_starts_without_any_room_and_votes(server):
+def alone_one_of_three_starts_without_any_free_space_and_votes(server):
     with Stopped(server, 3) as cluster:
         full = cluster.cluster.disks[2]
         with KeptFull(full):
@@ -209,7 +209,7 @@ def alone_one_of_three_starts_without_any_room_and_votes(server):
             cluster.check(cluster.cluster.address(2), [])
             old = cluster.wait_for_leader((1, 3))
             cluster.servers.kill(old)
-            # Whoever it is has the vote of the one without room.
+            # Whoever it is has the vote of the one without free space.
             cluster.wait_for_leader((1, 2, 3))
             cluster.servers.start(old)
             cluster.cluster.wait_until("served", cluster.serves)
@@ -226,7 +226,7 @@ def alone_deletions_go_on_on_a_disk_that_others_filled(server):
 
 
 def alone_deletions_go_on_where_checkpoints_are_rare(server):
-    # One is due when a file of the log was filled, and when the log, short of room, asks for one.
+    # One is due when a file of the log was filled, and when the log, short of space, asks for one.
     return _delete_on_full_disk(server, "checkpoint", settings=["snapCount=10000000"])
 
 
@@ -254,7 +254,7 @@ def _delete_on_full_disk(server, said, settings=()):
         log = cluster.log(1)
         assert "in the ballast file" in log, "the log never became full"
         assert said in log, f"the server never said {said!r}"
-        disk.make_room()
+        disk.free_space()
         cluster.wait_for_flags(1, 0, 0)
         with zk.Connection(address) as connection:
             paths += full_disk._write(connection, "/kept", 300, begin=5000)
@@ -269,7 +269,7 @@ def _delete_on_full_disk(server, said, settings=()):
         return f"{MANY_DELETIONS + DELETED} deletions"
 
 
-def alone_a_new_server_says_that_it_needs_room(server):
+def alone_a_new_server_says_that_it_needs_free_space(server):
     with full_disk.DiskCluster(server, 1) as cluster:
         cluster.kill(1)
         servers = kills.Servers(cluster)
@@ -281,6 +281,6 @@ def alone_a_new_server_says_that_it_needs_room(server):
             assert process.returncode == 1
         said = cluster.log(1)
         assert "this step of the start needs free space" in said and cluster.member_dir(1) in said, said
-        cluster.disks[1].make_room()
+        cluster.disks[1].free_space()
         cluster.command("start")
-        return "it ended, and started when there was room"
+        return "it ended, and started when there was space"

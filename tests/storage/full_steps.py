@@ -1,7 +1,7 @@
 #!/usr/bin/python3 -B
 """One step of what a server does to its files finds the disk full, again and again, whatever the
 others find. The server is the same process all the time, answers reads and all that it can do
-without the step, and does that too as soon as there is room.
+without the step, and does that too as soon as there is free space.
 
   tests/storage/full_steps.py [--filter TEXT]    every step
 

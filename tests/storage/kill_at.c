@@ -142,7 +142,7 @@ int link(const char* from, const char* to) {
   return error != 0 ? fail(error) : real(from, to);
 }
 
-// Which takes no room.
+// Which takes no free space.
 static int fails_removal(int error) { return error != 0 && error != ENOSPC; }
 
 int unlink(const char* path) {

@@ -121,7 +121,7 @@ class SlowFrontend final : public rpc::Frontend {
   explicit SlowFrontend(std::vector<rpc::Frontends::Entry> frontends)
       : frontends_(std::move(frontends)) {}
 
-  bool IsQuick() const override { return frontends_.IsQuick(); }
+  bool AllowsInlineApply() const override { return frontends_.AllowsInlineApply(); }
   void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                    const tree::EventAcls& acls) override {
     frontends_.OnNodeEvent(type, path, zxid, acls);

@@ -25,7 +25,7 @@
 namespace quorate::tree {
 namespace {
 
-// Of room, beyond what a merge of everything takes.
+// Of space, beyond what a merge of everything takes.
 constexpr uint64_t kMergeSpareBytes = 16 << 20;
 
 // Of the database in `path`; of what names it, if that cannot be read.
@@ -284,8 +284,8 @@ absl::StatusOr<std::unique_ptr<Database>> Database::OpenToRead(const rocksdb::Op
                    std::move(own_env), std::unique_ptr<rocksdb::DB>(db)));
 }
 
-absl::StatusOr<std::unique_ptr<Database>> Database::OpenWithoutRoom(const rocksdb::Options& options,
-                                                                    const std::string& path) {
+absl::StatusOr<std::unique_ptr<Database>> Database::OpenWithoutFreeSpace(
+    const rocksdb::Options& options, const std::string& path) {
   rocksdb::FileLock* locked = nullptr;
   const rocksdb::Status status = options.env->LockFile(path + "/LOCK", &locked);
   if (IsInUse(status)) return InUseError(status, path);

@@ -27,22 +27,22 @@ class Database {
   // Opens it to look at: nothing is written, nor is it locked.
   static absl::StatusOr<std::unique_ptr<Database>> OpenToRead(const rocksdb::Options& options,
                                                               const std::string& path);
-  // For a disk that is full, where Open finds no room for a manifest of its own: nothing is
+  // For a disk that is full, where Open finds no free space for a manifest of its own: nothing is
   // written, but it is locked, and all its files are open, so that it can still be read when the
   // same database was opened again by Reopen and has removed them. is_read_only() says that.
   // REQUIRES: it is there.
-  static absl::StatusOr<std::unique_ptr<Database>> OpenWithoutRoom(const rocksdb::Options& options,
-                                                                   const std::string& path);
+  static absl::StatusOr<std::unique_ptr<Database>> OpenWithoutFreeSpace(
+      const rocksdb::Options& options, const std::string& path);
   bool is_read_only() const { return is_read_only_; }
   // The same database, to be written to; this one can be read all the same. ResourceExhausted if
-  // there is still no room. REQUIRES: is_read_only().
+  // there is still no free space. REQUIRES: is_read_only().
   absl::StatusOr<std::unique_ptr<Database>> Reopen(const rocksdb::Options& options);
   // Closes it. Removes it, if it is obsolete.
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  // Looks how much room there is. Files are merged only if there is enough for that: one that finds
+  // Looks how much space is free. Files are merged only if there is enough for that: one that finds
   // the disk full was for nothing.
   void WatchSpace();
   // To be called before something is written, and when that failed, before the next time: what is
@@ -54,7 +54,7 @@ class Database {
   // Makes `files` part of the database, as RecordFiles::TakeInto.
   absl::Status TakeIn(RecordFiles* files);
   // Another database in `path`, which must not be there, of the same files: they get second names
-  // there. ResourceExhausted if there is no room for that.
+  // there. ResourceExhausted if there is no free space for that.
   absl::StatusOr<std::unique_ptr<Database>> Copy(const rocksdb::Options& options,
                                                  const std::string& path);
   // Copy makes the directory under its name with this behind it.
@@ -83,7 +83,7 @@ class Database {
   const std::shared_ptr<Files> files_;
   const std::unique_ptr<rocksdb::Env> own_env_;  // of db_, which it outlives
   std::unique_ptr<rocksdb::DB> db_;
-  std::unique_ptr<Lock> lock_;  // only of OpenWithoutRoom, which has none by itself
+  std::unique_ptr<Lock> lock_;  // only of OpenWithoutFreeSpace, which has none by itself
   bool is_read_only_ = false;
   bool merges_ = true;  // of WatchSpace's caller
   std::atomic<bool> obsolete_ = false;

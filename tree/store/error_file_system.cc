@@ -33,7 +33,7 @@ const char* NameOf(FaultFileSystem::Operation operation) {
   return "";
 }
 
-bool NeedsRoom(const FaultFileSystem::Call& call) {
+bool NeedsSpace(const FaultFileSystem::Call& call) {
   using Operation = FaultFileSystem::Operation;
   switch (call.operation) {
     case Operation::kCreate:
@@ -58,7 +58,7 @@ bool ErrorFileSystem::CanFail(const Call& call) const {
   switch (fault_) {
     case Fault::kNoSpace:
     case Fault::kFull:
-      return NeedsRoom(call);
+      return NeedsSpace(call);
     case Fault::kNoSpaceLate:
       return call.operation == Operation::kSync;
     case Fault::kUnreadable:

@@ -126,7 +126,7 @@ bool FailAt(Fault fault, uint64_t operation, Counts* counts) {
       CHECK(absl::IsResourceExhausted(Make(progress.begun, store.get())));
       CheckHolds(*store, progress.committed);
     }
-    // There is room again, and this process goes on.
+    // There is free space again, and this process goes on.
     files->Heal();
     for (progress.begun = progress.committed + 1; progress.begun <= kCheckpoints + 3;
          ++progress.begun) {
@@ -165,7 +165,7 @@ TEST_CASE("after an error of the disk the store has the old checkpoint or the ne
   SECTION("a file cannot be read") { FailEach(Fault::kUnreadable, 3); }
 }
 
-TEST_CASE("a store whose disk was full goes on when there is room") {
+TEST_CASE("a store whose disk was full goes on when there is free space") {
   SECTION("for one operation") { FailEach(Fault::kNoSpace, 7); }
   SECTION("from one operation on") { FailEach(Fault::kFull, 7); }
   SECTION("which a sync finds out") { FailEach(Fault::kNoSpaceLate, 3); }
@@ -209,9 +209,10 @@ TEST_CASE("what is staged waits while a store whose disk was full becomes a copy
   CHECK(copies > 0);
 }
 
-TEST_CASE("a store that is opened on a full disk can be read, and goes on when there is room") {
+TEST_CASE(
+    "a store that is opened on a full disk can be read, and goes on when there is free space") {
   constexpr int64_t kThere = 5;  // its files are of several checkpoints
-  int without_room = 0;
+  int without_free_space = 0;
   for (uint64_t operation = 1; operation < 12; ++operation) {
     CAPTURE(operation);
     const TemporaryDirectory directory;
@@ -220,7 +221,7 @@ TEST_CASE("a store that is opened on a full disk can be read, and goes on when t
       auto store = RocksRecordStore::Open(path, ScenarioOptions(nullptr));
       REQUIRE(store.ok());
       for (int64_t number = 1; number <= kThere; ++number) REQUIRE(Make(number, store->get()).ok());
-      CHECK_FALSE((*store)->waits_for_room());
+      CHECK_FALSE((*store)->waits_for_free_space());
     }
     const auto files = std::make_shared<ErrorFileSystem>(Fault::kFull, operation);
     const std::unique_ptr<rocksdb::Env> env = rocksdb::NewCompositeEnv(files);
@@ -229,8 +230,8 @@ TEST_CASE("a store that is opened on a full disk can be read, and goes on when t
     REQUIRE(opened.ok());
     RocksRecordStore& store = **opened;
     CheckHolds(store, kThere);
-    if (!store.waits_for_room()) continue;
-    ++without_room;
+    if (!store.waits_for_free_space()) continue;
+    ++without_free_space;
     auto view = store.OpenView();
     REQUIRE(view.ok());
     const auto is_locked = [&] {
@@ -242,7 +243,7 @@ TEST_CASE("a store that is opened on a full disk can be read, and goes on when t
       const absl::Status made = store.Commit(MetadataOf(kThere));
       INFO(made);
       CHECK(absl::IsResourceExhausted(made));
-      CHECK(store.waits_for_room());
+      CHECK(store.waits_for_free_space());
       CheckHolds(store, kThere);
     }
     files->Heal();
@@ -252,7 +253,7 @@ TEST_CASE("a store that is opened on a full disk can be read, and goes on when t
       REQUIRE(store.Write("more", std::to_string(number)).ok());
       REQUIRE(store.Commit(MetadataOf(number)).ok());
     }
-    CHECK_FALSE(store.waits_for_room());
+    CHECK_FALSE(store.waits_for_free_space());
     CHECK(is_locked());
     // What was read before is still the same, and nothing goes away with it.
     auto read = ReadAll(view->get());
@@ -269,7 +270,7 @@ TEST_CASE("a store that is opened on a full disk can be read, and goes on when t
       REQUIRE(opened.ok());
     }
   }
-  CHECK(without_room > 3);
+  CHECK(without_free_space > 3);
 }
 
 TEST_CASE("the same for every operation", "[.all]") {

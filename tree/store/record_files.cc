@@ -12,7 +12,7 @@ namespace quorate::tree {
 namespace {
 
 // More than a database writes to its manifest for a checkpoint.
-constexpr size_t kRoomBytes = 256 << 10;
+constexpr size_t kReservedBytes = 256 << 10;
 
 }  // namespace
 
@@ -92,9 +92,9 @@ absl::Status RecordFiles::Finish() {
     if (absl::Status written = WriteFile(); !written.ok()) return written;
   }
   if (paths_.empty()) return absl::OkStatus();
-  // Room that was there a moment ago will be there in a moment.
+  // Space that was there a moment ago will be there in a moment.
   const std::string path = directory_ + "/room";
-  const std::string contents(kRoomBytes, 'r');
+  const std::string contents(kReservedBytes, 'r');
   rocksdb::Status status =
       rocksdb::WriteStringToFile(options_.env, contents, path, /*should_sync=*/true);
   if (status.ok()) status = options_.env->DeleteFile(path);

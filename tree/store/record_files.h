@@ -32,8 +32,8 @@ class RecordFiles {
   // returned before.
   absl::Status Add(std::string_view key, std::optional<std::string_view> value);
 
-  // Writes the rest, and makes sure that there is some room for what `db` has to note when it takes
-  // all in. REQUIRES: no error was returned before.
+  // Writes the rest, and makes sure that there is some free space for what `db` has to note when it
+  // takes all in. REQUIRES: no error was returned before.
   absl::Status Finish();
 
   // Makes what was added part of `db`: all of it or, after an error or a crash, none. When this

@@ -310,7 +310,7 @@ absl::Status RocksRecordStore::OpenCurrent() {
   number_ = last_number_ = NumberOf(name).value();
   auto opened = Database::Open(DatabaseOptions(options_.env), PathOf(name), is_new);
   if (!is_new && absl::IsResourceExhausted(opened.status())) {
-    opened = Database::OpenWithoutRoom(DatabaseOptions(options_.env), PathOf(name));
+    opened = Database::OpenWithoutFreeSpace(DatabaseOptions(options_.env), PathOf(name));
   }
   if (!opened.ok()) return opened.status();
   if (is_new) {
@@ -366,7 +366,7 @@ std::optional<RecordStore::Metadata> RocksRecordStore::newest() const {
   return newest_;
 }
 
-bool RocksRecordStore::waits_for_room() const { return database()->is_read_only(); }
+bool RocksRecordStore::waits_for_free_space() const { return database()->is_read_only(); }
 
 absl::Status RocksRecordStore::WithOrigin(const absl::Status& status) const {
   if (status.ok()) return status;

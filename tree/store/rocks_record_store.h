@@ -15,8 +15,8 @@
 //
 // A disk may be full: nothing is lost by that, and the next Commit or BeginStaging starts again. A
 // database that could not write its manifest goes on as a copy of itself, of the same files, in the
-// next directory. One that finds no room when it is opened can be read, and is opened again by the
-// next Commit.
+// next directory. One that finds no free space when it is opened can be read, and is opened again
+// by the next Commit.
 //
 // Thread-safety: as RecordStore.
 #pragma once
@@ -77,8 +77,8 @@ class RocksRecordStore : public RecordStore {
   RocksRecordStore(const RocksRecordStore&) = delete;
   RocksRecordStore& operator=(const RocksRecordStore&) = delete;
 
-  // Whether the disk was full when it was opened, and no Commit has found room since.
-  bool waits_for_room() const;
+  // Whether the disk was full when it was opened, and no Commit has found free space since.
+  bool waits_for_free_space() const;
 
   // An error that was found when the newest checkpoint was compared with something else: together
   // with the file that said, at Open, which one is the newest.
@@ -113,7 +113,7 @@ class RocksRecordStore : public RecordStore {
   absl::Status CheckCurrent(std::string_view name) const;
   absl::Status RemoveLeftovers() const;
   absl::Status Change(std::string_view key, std::optional<std::string_view> value);
-  // Opens a database that had no room to be written to.
+  // Opens a database that had no free space to be written to.
   absl::Status GoOn();
   // Commits to a copy of the database, which takes its place.
   absl::Status CommitToCopy(RecordFiles* changes, const Metadata& metadata);
@@ -124,7 +124,7 @@ class RocksRecordStore : public RecordStore {
     uint64_t number = 0;               // of its directory
     std::string_view prepared_suffix;  // of the file that is to replace "current"
   };
-  // Makes `files` part of it, and prepares all else that needs room.
+  // Makes `files` part of it, and prepares all else that needs space.
   absl::Status FinishNext(const Next& next, RecordFiles* files) const;
   // Makes it the store.
   absl::Status ReplaceBy(Next next);

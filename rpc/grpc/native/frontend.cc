@@ -58,11 +58,11 @@ tree::SessionId NativeFrontend::NewSessionId() {
 
 // --- What was applied ----------------------------------------------------------------------------
 
-bool NativeFrontend::IsQuick() const {
+bool NativeFrontend::AllowsInlineApply() const {
   if (!watches_mutex_.TryLock()) return false;
-  const bool quick = watch_totals_.count <= kQuickWatchesMax;
+  const bool allows_inline = watch_totals_.count <= kInlineWatchesMax;
   watches_mutex_.Unlock();
-  return quick;
+  return allows_inline;
 }
 
 void NativeFrontend::OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,

@@ -1,6 +1,6 @@
 // data_worker: does what the recipes for data are for, again and again, until it gets SIGTERM or is
 // killed, and prints a history of it (history.h). When its session is lost it prints `lost`, and
-// goes on with a new one; so it does, with `no-room`, when disks are full.
+// goes on with a new one; so it does, with `no-space`, when disks are full.
 //
 //   data_worker --servers HOSTS --session-timeout-ms MS --name NAME RECIPE
 //
@@ -79,12 +79,12 @@ bool IsLost(const absl::Status& status) {
   return quorate::ErrorOf(status) == quorate::ErrorCode::kSessionExpired;
 }
 
-// Nothing was written: the disks of servers are full. They may have room soon.
-bool IsWithoutRoom(const absl::Status& status) {
+// Nothing was written: the disks of servers are full. They may have free space soon.
+bool IsOutOfSpace(const absl::Status& status) {
   return quorate::ErrorOf(status) == quorate::ErrorCode::kNoSpace;
 }
 
-void WaitForRoom() { std::this_thread::sleep_for(std::chrono::milliseconds(kPatienceMs)); }
+void WaitForFreeSpace() { std::this_thread::sleep_for(std::chrono::milliseconds(kPatienceMs)); }
 
 // In one word.
 std::string WordOf(const absl::Status& status) {
@@ -177,8 +177,8 @@ absl::Status ConsumeFrom(quorate::ItemQueue* queue, const char* path) {
     const absl::StatusOr<std::string> item = queue->Take(kPatienceMs);
     if (item.ok()) {
       Print("took", *item, path, SystemNowMs());
-    } else if (IsWithoutRoom(item.status())) {
-      WaitForRoom();  // for a place in the line: what only removes is not refused
+    } else if (IsOutOfSpace(item.status())) {
+      WaitForFreeSpace();  // for a place in the line: what only removes is not refused
     } else if (!absl::IsDeadlineExceeded(item.status())) {
       return item.status();
     }
@@ -634,9 +634,9 @@ int Run(Recipe recipe, const Settings& settings) {
     Print("connected", (*client)->session_id());
     const absl::Status status = recipe(client->get(), settings);
     if (status.ok()) return 0;
-    if (IsWithoutRoom(status)) {
-      Print("no-room");
-      WaitForRoom();
+    if (IsOutOfSpace(status)) {
+      Print("no-space");
+      WaitForFreeSpace();
       continue;
     }
     Print(IsLost(status) ? "lost" : "error", WordOf(status));
