@@ -673,7 +673,7 @@ TEST_CASE("a client that stood still for longer than its session lives says so b
     CHECK(told[0].type == Type::kConnected);
     CHECK(told[1].type == Type::kSuspended);
     CHECK(told[1].server.empty());
-    CHECK(std::string(told[1].reason.message()).find("nothing was heard") != std::string::npos);
+    CHECK(std::string(told[1].reason.message()).find("nothing was received") != std::string::npos);
     CHECK(told[2].type == Type::kReconnected);
     CHECK(told[2].server == server.address());
     CHECK(client->Sync().ok());
@@ -711,7 +711,7 @@ TEST_CASE("an answer from before a standstill does not show that the session liv
   REQUIRE(told.size() >= 2);
   CHECK(was_answered);
   CHECK(told[1].type == Type::kSuspended);
-  CHECK(std::string(told[1].reason.message()).find("nothing was heard") != std::string::npos);
+  CHECK(std::string(told[1].reason.message()).find("nothing was received") != std::string::npos);
   // Nobody has answered anything since.
   CHECK(events.WaitFor(0).size() == 2);
   CHECK(client->state() == Client::State::kSuspended);

@@ -436,7 +436,7 @@ void Engine::CheckTime() {
   CheckDeadlines(now);
   CheckTimers(now);
   if (now >= SuspensionTime()) {
-    Suspend(is_up_ ? absl::UnavailableError(absl::StrCat("nothing was heard from a member for ",
+    Suspend(is_up_ ? absl::UnavailableError(absl::StrCat("nothing was received from a member for ",
                                                          SinceServed().count(), " ms"))
                    : NoMember());
   }
@@ -447,7 +447,7 @@ void Engine::CheckTime() {
     Abandon(absl::UnavailableError("it did not answer"));
   } else {
     Abandon(absl::UnavailableError(
-        absl::StrCat("nothing was heard from it for ", timeout_.count() / 3, " ms")));
+        absl::StrCat("nothing was received from it for ", timeout_.count() / 3, " ms")));
   }
 }
 

@@ -109,7 +109,7 @@ absl::Status Raft::Impl::CheckNewMembers(const Membership& target) const {
       return unavailable("it is no learner; add it as one first");
     }
     if (progress->version() == 0 || progress->ticks_since_heard() >= options_.election_ticks) {
-      return unavailable("it was not heard lately");
+      return unavailable("nothing was received from it recently");
     }
     if (!progress->voting()) return unavailable("it is recovering");
     // What it has acknowledged may have been lost with its disk since.
@@ -131,7 +131,8 @@ absl::Status Raft::Impl::CheckNewMembers(const Membership& target) const {
   });
   if (!has_quorum) {
     return absl::UnavailableError(
-        "too many of the voters of the new membership are recovering or were not heard lately");
+        "too many of the voters of the new membership are recovering or have sent nothing "
+        "recently");
   }
   return absl::OkStatus();
 }

@@ -63,8 +63,9 @@ absl::Status GrpcFrontend::Open(std::vector<std::pair<std::string, grpc::Service
   backups_.Start();
   watcher_ = StartThread("grpc-health", [this] { Watch(); });
   spdlog::info(
-      "gRPC clients are welcome on {}; whoever reaches it may copy the whole tree, whatever its "
-      "access control lists say",
+      "listening for gRPC clients on {}; anyone who can connect can copy the whole tree, "
+      "regardless "
+      "of its access control lists",
       address);
   return absl::OkStatus();
 }

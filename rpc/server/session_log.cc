@@ -24,8 +24,9 @@ void SessionLog::Note(Event event, tree::SessionId session, int32_t timeout_ms,
                    timeout_ms);
       return;
     case Event::kExpired:
-      spdlog::info("session expires: nothing was heard of it for its timeout session=0x{:x}",
-                   session.value());
+      spdlog::info(
+          "session expires: nothing was received from its client within the timeout session=0x{:x}",
+          session.value());
       return;
   }
 }

@@ -17,11 +17,12 @@ TEST_CASE("a session that opens, moves or expires is a line each") {
   sessions.Note(SessionLog::Event::kOpened, tree::SessionId(0x2a), 4000, kStart);
   sessions.Note(SessionLog::Event::kMoved, tree::SessionId(0x2b), 6000, kStart);
   sessions.Note(SessionLog::Event::kExpired, tree::SessionId(0x2a), 0, kStart);
-  CHECK(log.Lines("") ==
-        std::vector<std::string>{
-            "session opened session=0x2a timeout_ms=4000",
-            "session moved to this server session=0x2b timeout_ms=6000",
-            "session expires: nothing was heard of it for its timeout session=0x2a"});
+  CHECK(
+      log.Lines("") ==
+      std::vector<std::string>{
+          "session opened session=0x2a timeout_ms=4000",
+          "session moved to this server session=0x2b timeout_ms=6000",
+          "session expires: nothing was received from its client within the timeout session=0x2a"});
 }
 
 TEST_CASE("of many sessions at once, most are counted in one line") {

@@ -81,8 +81,8 @@ std::string TextWithLeader(const WaitFacts& facts) {
                         " that are known to be committed");
   }
   return absl::StrCat("the leader, server ", leader,
-                      ", to confirm what is committed; it was heard ", facts.leader_silent_ms,
-                      " ms ago");
+                      ", to confirm what is committed; its last message came ",
+                      facts.leader_silent_ms, " ms ago");
 }
 
 }  // namespace

@@ -80,8 +80,8 @@ TEST_CASE("a member with a leader says what is missing: connection, snapshot, en
   WaitFacts facts = Facts();
   facts.leader = MemberId(2);
   facts.leader_silent_ms = 40;
-  CHECK_THAT(WaitText(facts), Contains("server 2, to confirm what is committed; it was heard 40 ms "
-                                       "ago"));
+  CHECK_THAT(WaitText(facts), Contains("server 2, to confirm what is committed; its last message "
+                                       "came 40 ms ago"));
   facts.commit = Index(0x20);
   facts.applied = Index(0x1f);
   CHECK_THAT(WaitText(facts), Contains("zxid 0x1f is applied of 0x20"));

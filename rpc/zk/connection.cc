@@ -391,7 +391,8 @@ absl::Status Connection::CheckTime(std::chrono::steady_clock::time_point now,
       return absl::UnavailableError("the server has a quorum again, and this client may only read");
     }
     if (now - heard_ <= std::chrono::milliseconds(timeout_ms_)) return absl::OkStatus();
-    return absl::DeadlineExceededError("nothing was heard of the client for its timeout");
+    return absl::DeadlineExceededError(
+        "nothing was received from the client within its session timeout");
   }
   if (state_ == State::kAnsweringWord) {
     if (now - opened_ <= kWordTimeout) return absl::OkStatus();
@@ -403,7 +404,7 @@ absl::Status Connection::CheckTime(std::chrono::steady_clock::time_point now,
       std::max<int64_t>(timeout_ms_ / 2, LeaderContactAgeMinMs(loop_->frontend().config()));
   if (state_ != State::kHandshake && leader_contact_age_ms > limit_ms) {
     return absl::UnavailableError(
-        absl::StrCat("no leader was heard from for ", leader_contact_age_ms, " ms"));
+        absl::StrCat("no contact to a leader for ", leader_contact_age_ms, " ms"));
   }
   return absl::OkStatus();
 }

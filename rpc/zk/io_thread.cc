@@ -117,7 +117,7 @@ bool IoThread::HasRoomFor(const std::string& address) {
   const int64_t open = frontend_->statistics().connections();
   if (open < ConnectionsMax()) return true;
   frontend_->Refuse(address,
-                    fmt::format("{} are open, and the limit of open files leaves no room", open));
+                    fmt::format("{} are open, and the limit of open files allows no more", open));
   return false;
 }
 

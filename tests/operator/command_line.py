@@ -14,7 +14,7 @@ import quorate_cli
 import server as servers
 import zkwire as zk
 
-SERVES = "clients are welcome on"
+SERVES = "listening for ZooKeeper clients on"
 NOBODY = "127.0.0.1:1"
 
 

@@ -7,7 +7,7 @@ import subprocess
 
 import server as servers
 
-SERVES = "clients are welcome on"
+SERVES = "listening for ZooKeeper clients on"
 
 
 def _base(directory, port):

@@ -44,7 +44,7 @@
 
 #include "../lib/preload.h"
 
-static const char kServes[] = "clients are welcome on";
+static const char kServes[] = "listening for ZooKeeper clients on";
 
 static atomic_long calls;
 static atomic_bool serves;

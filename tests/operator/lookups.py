@@ -5,7 +5,7 @@ import os
 import preload
 import server as servers
 
-SERVES = "info clients are welcome on"
+SERVES = "info listening for ZooKeeper clients on"
 # The keys of the configuration that have names of this machine, in the order of their lookups.
 NAMES = {"server.1": "peers.test", "grpcPortAddress": "grpc.test", "clientPortAddress": "clients.test"}
 

@@ -6,7 +6,7 @@ import time
 
 import server as servers
 
-SERVES = "clients are welcome on"
+SERVES = "listening for ZooKeeper clients on"
 
 
 def _config(directory, port):

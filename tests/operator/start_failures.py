@@ -30,7 +30,7 @@ import preload  # noqa: E402
 import server as servers  # noqa: E402
 import zkwire as zk  # noqa: E402
 
-SERVES = "clients are welcome on"
+SERVES = "listening for ZooKeeper clients on"
 LEADS = "this server has caught up with its leader"
 SMALL_LOG = "logSegmentBytes=1048576\n"  # files of 1 MiB, which take less time to read
 SECONDS = 30  # that a start may take, or its end

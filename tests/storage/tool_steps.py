@@ -32,7 +32,7 @@ NODES = 200
 SUITE_STEPS = 3  # of each command
 # What a server says once it has read its directories, whatever the ports.
 ACCEPTED = re.compile(r"server \d+ of ")
-SERVING = re.compile("clients are welcome on")
+SERVING = re.compile("listening for ZooKeeper clients on")
 # What a directory may hold that nothing was done to.
 UNTOUCHED = {"LOCK", "myid", "zoo.cfg"}
 MEMBER_PARTS = {"identity", "hard_state", "log", "incarnation", "checkpoints"}

@@ -168,9 +168,8 @@ class Rebuilder {
     }
     if (options_.remove) out_ << "and deletes it then (--delete).\n";
     out_ << "myid and the configuration stay. When the server is started, it begins with nothing "
-            "and "
-            "receives\neverything from the others. It counts in a majority again once it has heard "
-            "from every other voter\nand has caught up.\n\n"
+            "and receives\neverything from the others. It counts in a majority again once every "
+            "other voter has answered it\nand it has caught up.\n\n"
             "CHECK FIRST that a majority of the voters runs without this one, and has a leader "
             "(srvr says\n\"Mode: leader\" at one of them): what only this member has is lost to "
             "the cluster.";
