@@ -18,7 +18,6 @@ namespace {
 using tree::ErrorCode;
 
 constexpr size_t kLengthBytes = 4;
-constexpr tree::Zxid kNoZxid{-1};       // of the answer to what is no operation
 constexpr size_t kReplyZxidOffset = 8;  // after length and xid
 // What one connection may have in its pipeline before no more is read from it.
 constexpr size_t kPipelineRequestsMax = 4096;
@@ -331,7 +330,7 @@ void Connection::BeUp(bool read_only) {
   statistics_->session_id.Set(session_.value());
   statistics_->established_ms.Set(loop_->frontend().clock().WallMs());
   statistics_->timeout_ms.Set(timeout_ms_);
-  statistics_->last_operation.Set(ConnectionStatistics::kSessionBegun);
+  statistics_->last_operation.Set(static_cast<int64_t>(OpCode::kCreateSession));
   statistics_->last_xid.Set(0);
   statistics_->last_zxid.Set(SeenZxid().value());
   statistics_->last_response_ms.Set(MsSinceEpoch(loop_->now()));
@@ -546,20 +545,11 @@ absl::StatusOr<Connection::Progress> Connection::Start(std::string_view body, bo
 }
 
 bool Connection::RefuseReadOnly(const Pending& pending) {
-  switch (pending.op) {
-    case OpCode::kCloseSession:
-      // Only a majority can end a session that others know.
-      ReplyError(pending.xid, local_ ? ErrorCode::kOk : ErrorCode::kNotReadOnly);
-      if (local_) state_ = State::kFinished;
-      return true;
-    case OpCode::kSync:
-    case OpCode::kCheck:
-    case OpCode::kReconfig:
-      break;
-    default:
-      if (!IsWrite(pending.op)) return false;
-  }
-  ReplyError(pending.xid, ErrorCode::kNotReadOnly);
+  if (InfoOf(pending.op).quorum == Quorum::kNo) return false;
+  // Only a majority can end a session that others know.
+  const bool ends = pending.op == OpCode::kCloseSession && local_;
+  ReplyError(pending.xid, ends ? ErrorCode::kOk : ErrorCode::kNotReadOnly);
+  if (ends) state_ = State::kFinished;
   return true;
 }
 
@@ -607,83 +597,6 @@ absl::StatusOr<Connection::Progress> Connection::StartWrite(std::string_view bod
   }
   loop_->AddedCommand(offset);
   return Progress::kInFlight;
-}
-
-absl::StatusOr<Connection::Progress> Connection::AnswerNow(int32_t xid, OpCode op,
-                                                           std::string_view body) {
-  if (!IsServed(op)) {
-    // As ZooKeeper: the client is told, and loses its connection but not its session.
-    ReplyWriter(&out_, xid, kNoZxid, ErrorCode::kUnimplemented);
-    ++packets_sent_;
-    return absl::UnimplementedError(
-        absl::StrCat("operation ", static_cast<int32_t>(op), " is not one that is served"));
-  }
-  // Locking the tree hands out what was applied, and that may finish this connection: events that
-  // its client has to be sent were skipped. An answer would carry a zxid behind them, and the
-  // client, which sets its watches again with the last zxid that it has seen, would never hear of
-  // them.
-  loop_->LockTree();
-  if (state_ == State::kFinished) return Progress::kMustWait;
-  switch (op) {
-    case OpCode::kExists:
-    case OpCode::kGetData:
-    case OpCode::kGetAcl:
-    case OpCode::kGetChildren:
-    case OpCode::kGetChildren2:
-      return Read(xid, op, body);
-    case OpCode::kMultiRead:
-      return ReadMany(xid, body);
-    case OpCode::kGetEphemerals:
-      return GetEphemerals(xid, body);
-    case OpCode::kGetAllChildrenNumber:
-      return GetAllChildrenNumber(xid, body);
-    case OpCode::kWhoAmI:
-      WhoAmI(xid);
-      break;
-    case OpCode::kSetWatches:
-    case OpCode::kSetWatches2:
-      return SetWatches(xid, op, body);
-    case OpCode::kAddWatch:
-      AddWatch(xid, body);
-      break;
-    case OpCode::kCheckWatches:
-    case OpCode::kRemoveWatches:
-      CheckOrRemoveWatches(xid, op, body);
-      break;
-    case OpCode::kReconfig:
-      ReplyError(
-          xid, DecodeReconfig(body) ? ErrorCode::kReconfigDisabled : ErrorCode::kMarshallingError);
-      break;
-    case OpCode::kSasl: {
-      if (!DecodeSaslRequest(body)) {
-        return absl::InvalidArgumentError("a SASL request does not decode");
-      }
-      // There is nobody to talk to, and the client goes on without.
-      ReplyWriter reply(&out_, xid, tree::Zxid(0), ErrorCode::kOk);
-      ++packets_sent_;
-      WriteData(/*has_data=*/false, {}, reply.body());
-      break;
-    }
-    case OpCode::kSync:
-      ReplyError(xid, ErrorCode::kMarshallingError);  // it did not decode
-      break;
-    case OpCode::kNotification:
-    case OpCode::kPing:
-    case OpCode::kAuth:
-    case OpCode::kCloseSession:
-    case OpCode::kCreate:
-    case OpCode::kCreate2:
-    case OpCode::kCreateContainer:
-    case OpCode::kCreateTtl:
-    case OpCode::kDelete:
-    case OpCode::kDeleteContainer:
-    case OpCode::kSetData:
-    case OpCode::kSetAcl:
-    case OpCode::kCheck:
-    case OpCode::kMulti:
-      ASSERT(false, "answered elsewhere");
-  }
-  return Progress::kAnswered;
 }
 
 absl::Status Connection::OnAuth(int32_t xid, std::string_view body) {

@@ -4,6 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "base/assert.h"
 #include "rpc/server/config_node.h"
 #include "rpc/server/listing.h"
 #include "rpc/zk/connection.h"
@@ -14,12 +16,92 @@ namespace {
 
 using tree::ErrorCode;
 
+constexpr tree::Zxid kNoZxid{-1};        // of the reply to what is no operation
 constexpr int32_t kAddWatchModeMax = 1;  // persistent, persistent and recursive
 
 }  // namespace
 
 size_t Connection::ReplyBytesMax() const {
   return static_cast<size_t>(loop_->frontend().config().max_reply_bytes);
+}
+
+absl::StatusOr<Connection::Progress> Connection::AnswerNow(int32_t xid, OpCode op,
+                                                           std::string_view body) {
+  if (!IsServed(op)) {
+    // As ZooKeeper: the client is told, and loses its connection but not its session.
+    ReplyWriter(&out_, xid, kNoZxid, ErrorCode::kUnimplemented);
+    ++packets_sent_;
+    return absl::UnimplementedError(
+        absl::StrCat("operation ", static_cast<int32_t>(op), " is not one that is served"));
+  }
+  // Locking the tree hands out what was applied, and that may finish this connection: events that
+  // its client has to be sent were skipped. An answer would carry a zxid behind them, and the
+  // client, which sets its watches again with the last zxid that it has seen, would never hear of
+  // them.
+  loop_->LockTree();
+  if (state_ == State::kFinished) return Progress::kMustWait;
+  switch (op) {
+    case OpCode::kExists:
+    case OpCode::kGetData:
+    case OpCode::kGetAcl:
+    case OpCode::kGetChildren:
+    case OpCode::kGetChildren2:
+      return Read(xid, op, body);
+    case OpCode::kMultiRead:
+      return ReadMany(xid, body);
+    case OpCode::kGetEphemerals:
+      return GetEphemerals(xid, body);
+    case OpCode::kGetAllChildrenNumber:
+      return GetAllChildrenNumber(xid, body);
+    case OpCode::kWhoAmI:
+      WhoAmI(xid);
+      break;
+    case OpCode::kSetWatches:
+    case OpCode::kSetWatches2:
+      return SetWatches(xid, op, body);
+    case OpCode::kAddWatch:
+      AddWatch(xid, body);
+      break;
+    case OpCode::kCheckWatches:
+    case OpCode::kRemoveWatches:
+      CheckOrRemoveWatches(xid, op, body);
+      break;
+    case OpCode::kReconfig:
+      ReplyError(
+          xid, DecodeReconfig(body) ? ErrorCode::kReconfigDisabled : ErrorCode::kMarshallingError);
+      break;
+    case OpCode::kSasl: {
+      if (!DecodeSaslRequest(body)) {
+        return absl::InvalidArgumentError("a SASL request does not decode");
+      }
+      // There is nobody to talk to, and the client goes on without.
+      ReplyWriter reply(&out_, xid, tree::Zxid(0), ErrorCode::kOk);
+      ++packets_sent_;
+      WriteData(/*has_data=*/false, {}, reply.body());
+      break;
+    }
+    case OpCode::kSync:
+      ReplyError(xid, ErrorCode::kMarshallingError);  // it did not decode
+      break;
+    case OpCode::kNotification:
+    case OpCode::kCreateSession:
+    case OpCode::kError:
+    case OpCode::kPing:
+    case OpCode::kAuth:
+    case OpCode::kCloseSession:
+    case OpCode::kCreate:
+    case OpCode::kCreate2:
+    case OpCode::kCreateContainer:
+    case OpCode::kCreateTtl:
+    case OpCode::kDelete:
+    case OpCode::kDeleteContainer:
+    case OpCode::kSetData:
+    case OpCode::kSetAcl:
+    case OpCode::kCheck:
+    case OpCode::kMulti:
+      ASSERT(false, "answered elsewhere");
+  }
+  return Progress::kAnswered;
 }
 
 // --- Reads ---------------------------------------------------------------------------------------

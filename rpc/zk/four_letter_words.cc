@@ -23,6 +23,7 @@
 #include "base/bytes.h"
 #include "base/strings.h"
 #include "rpc/zk/frontend.h"
+#include "rpc/zk/opcodes.h"
 
 namespace quorate::rpc::zk {
 namespace {
@@ -53,67 +54,6 @@ std::string Decimal(double value) {
 
 std::string Hex(int64_t value) { return absl::StrFormat("0x%x", static_cast<uint64_t>(value)); }
 
-// As cons calls the last operation of a connection.
-std::string_view OperationName(int64_t operation) {
-  switch (operation) {
-    case -11:
-      return "CLOS";
-    case ConnectionStatistics::kSessionBegun:
-      return "SESS";
-    case 1:
-    case 15:
-    case 19:
-    case 21:
-      return "CREA";
-    case 2:
-    case 20:
-      return "DELE";
-    case 3:
-      return "EXIS";
-    case 4:
-      return "GETD";
-    case 5:
-      return "SETD";
-    case 6:
-      return "GETA";
-    case 7:
-      return "SETA";
-    case 8:
-    case 12:
-      return "GETC";
-    case 9:
-      return "SYNC";
-    case 11:
-      return "PING";
-    case 13:
-      return "CHEC";
-    case 14:
-      return "MULT";
-    case 16:
-      return "RECO";
-    case 17:
-      return "CHKW";
-    case 18:
-      return "REMW";
-    case 22:
-      return "MLTR";
-    case 101:
-      return "SETW";
-    case 103:
-      return "GETE";
-    case 104:
-      return "GETACN";
-    case 105:
-      return "STW2";
-    case 106:
-      return "ADDW";
-    case 107:
-      return "HOMI";
-    default:
-      return "NA";
-  }
-}
-
 void AppendConnection(const ConnectionStatistics& connection, bool cleared, bool whole,
                       std::string* to) {
   absl::StrAppend(to, " /", connection.peer, "[1](queued=", connection.queued.value(),
@@ -122,8 +62,9 @@ void AppendConnection(const ConnectionStatistics& connection, bool cleared, bool
   if (whole && connection.session_id.value() != 0) {
     const int64_t count = cleared ? 0 : connection.latency_count.value();
     const auto shown = [&](const Counter& counter) { return count == 0 ? 0 : counter.value(); };
+    const auto operation = static_cast<OpCode>(connection.last_operation.value());
     absl::StrAppend(to, ",sid=", Hex(connection.session_id.value()),
-                    ",lop=", std::string(OperationName(connection.last_operation.value())),
+                    ",lop=", std::string(InfoOf(operation).cons_name),
                     ",est=", connection.established_ms.value(),
                     ",to=", connection.timeout_ms.value());
     if (connection.last_xid.value() >= 0) {

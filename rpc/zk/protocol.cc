@@ -6,7 +6,6 @@ namespace quorate::rpc::zk {
 namespace {
 
 constexpr int32_t kStateSyncConnected = 3;
-constexpr int32_t kErrorItem = -1;
 
 // A string or buffer; null is empty, and `*has` (if given) tells the difference.
 std::string_view ReadBuffer(BigEndianReader& reader, bool* has = nullptr) {
@@ -59,11 +58,6 @@ void ReadAcl(BigEndianReader& reader, std::vector<tree::Acl>* acl) {
   }
 }
 
-bool IsCreate(OpCode code) {
-  return code == OpCode::kCreate || code == OpCode::kCreate2 || code == OpCode::kCreateContainer ||
-         code == OpCode::kCreateTtl;
-}
-
 // Reads the record of one operation; false if there is none for this opcode. `*has_path` is false
 // if the path is null and that is not to be noticed here.
 bool ReadOp(OpCode code, BigEndianReader& reader, tree::Op* op, bool* has_path) {
@@ -109,28 +103,23 @@ bool ReadOp(OpCode code, BigEndianReader& reader, tree::Op* op, bool* has_path) 
 }
 
 struct MultiHeader {
-  int32_t type = 0;
+  OpCode type = OpCode::kError;
   bool done = false;
   int32_t error = 0;
 };
 
 MultiHeader ReadMultiHeader(BigEndianReader& reader) {
   MultiHeader header;
-  header.type = reader.Int<int32_t>();
+  header.type = static_cast<OpCode>(reader.Int<int32_t>());
   header.done = reader.Int<uint8_t>() != 0;
   header.error = reader.Int<int32_t>();
   return header;
 }
 
 void WriteMultiHeader(const MultiHeader& header, BigEndianWriter& to) {
-  to.Int(header.type);
+  to.Int(static_cast<int32_t>(header.type));
   to.Int<uint8_t>(header.done ? 1 : 0);
   to.Int(header.error);
-}
-
-bool AllowedInMulti(OpCode code) {
-  return IsCreate(code) || code == OpCode::kDelete || code == OpCode::kSetData ||
-         code == OpCode::kCheck;
 }
 
 // In a multi, ZooKeeper looks at the flags alone to tell the kinds of creates apart, and answers as
@@ -159,8 +148,8 @@ tree::ErrorCode DecodeMulti(std::string_view body, tree::Request* request,
     const MultiHeader header = ReadMultiHeader(reader);
     if (!reader.ok()) return tree::ErrorCode::kMarshallingError;
     if (header.done) break;
-    auto code = static_cast<OpCode>(header.type);
-    if (!AllowedInMulti(code)) return tree::ErrorCode::kMarshallingError;
+    OpCode code = header.type;
+    if (InfoOf(code).container != Container::kMulti) return tree::ErrorCode::kMarshallingError;
     tree::Op& op = request->ops.emplace_back();
     bool has_path = false;
     if (!ReadOp(code, reader, &op, &has_path) || !reader.ok()) {
@@ -244,8 +233,8 @@ bool DecodeMultiRead(std::string_view body, std::vector<MultiReadItem>* items) {
     if (!reader.ok()) return false;
     if (header.done) return true;
     MultiReadItem& item = items->emplace_back();
-    item.op = static_cast<OpCode>(header.type);
-    if (item.op != OpCode::kGetData && item.op != OpCode::kGetChildren) return false;
+    item.op = header.type;
+    if (InfoOf(item.op).container != Container::kMultiRead) return false;
     bool has_path = false;
     item.path = ReadBuffer(reader, &has_path);
     reader.Int<uint8_t>();  // whether to watch
@@ -258,64 +247,6 @@ bool DecodeReconfig(std::string_view body) {
   for (int text = 0; text < 3; ++text) ReadBuffer(reader);  // joining, leaving, new members
   reader.Int<int64_t>();                                    // the version to replace
   return reader.ok();
-}
-
-bool IsWrite(OpCode op) {
-  switch (op) {
-    case OpCode::kCreate:
-    case OpCode::kCreate2:
-    case OpCode::kCreateContainer:
-    case OpCode::kDeleteContainer:
-    case OpCode::kCreateTtl:
-    case OpCode::kDelete:
-    case OpCode::kSetData:
-    case OpCode::kSetAcl:
-    case OpCode::kCheck:
-    case OpCode::kMulti:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool IsServed(OpCode op) {
-  // Without a default: the compiler asks about each one that is added.
-  switch (op) {
-    case OpCode::kNotification:
-      return false;
-    case OpCode::kExists:
-    case OpCode::kGetData:
-    case OpCode::kGetAcl:
-    case OpCode::kGetChildren:
-    case OpCode::kGetChildren2:
-    case OpCode::kSync:
-    case OpCode::kPing:
-    case OpCode::kMultiRead:
-    case OpCode::kReconfig:
-    case OpCode::kCheckWatches:
-    case OpCode::kRemoveWatches:
-    case OpCode::kAuth:
-    case OpCode::kSetWatches:
-    case OpCode::kSetWatches2:
-    case OpCode::kSasl:
-    case OpCode::kGetEphemerals:
-    case OpCode::kGetAllChildrenNumber:
-    case OpCode::kAddWatch:
-    case OpCode::kWhoAmI:
-    case OpCode::kCloseSession:
-    case OpCode::kCreate:
-    case OpCode::kCreate2:
-    case OpCode::kCreateContainer:
-    case OpCode::kCreateTtl:
-    case OpCode::kDelete:
-    case OpCode::kDeleteContainer:
-    case OpCode::kSetData:
-    case OpCode::kSetAcl:
-    case OpCode::kCheck:
-    case OpCode::kMulti:
-      return true;
-  }
-  return false;  // a number that a client made up
 }
 
 tree::ErrorCode DecodeWrite(OpCode op, std::string_view body, tree::Request* request,
@@ -387,24 +318,22 @@ void WriteData(bool has_data, std::string_view data, BigEndianWriter& to) {
 
 void WriteOpResult(OpCode shape, const tree::OpResult& result, BigEndianWriter& to) {
   if (result.error != tree::ErrorCode::kOk) return;
-  if (IsCreate(shape)) to.String(result.path);
-  if ((IsCreate(shape) && shape != OpCode::kCreate) || shape == OpCode::kSetData ||
-      shape == OpCode::kSetAcl) {
-    WriteStat(result.stat, to);
-  }
+  const WriteResult kind = InfoOf(shape).write_result;
+  if (kind == WriteResult::kPath || kind == WriteResult::kPathStat) to.String(result.path);
+  if (kind == WriteResult::kStat || kind == WriteResult::kPathStat) WriteStat(result.stat, to);
 }
 
 void WriteMultiResultHeader(OpCode shape, BigEndianWriter& to) {
-  WriteMultiHeader({static_cast<int32_t>(shape), false, 0}, to);
+  WriteMultiHeader({shape, false, 0}, to);
 }
 
 void WriteMultiError(tree::ErrorCode error, BigEndianWriter& to) {
   ASSERT(!tree::IsOwnError(error), "ZooKeeper's clients do not know it");
-  WriteMultiHeader({kErrorItem, false, static_cast<int32_t>(error)}, to);
+  WriteMultiHeader({OpCode::kError, false, static_cast<int32_t>(error)}, to);
   to.Int(static_cast<int32_t>(error));
 }
 
-void WriteMultiEnd(BigEndianWriter& to) { WriteMultiHeader({kErrorItem, true, -1}, to); }
+void WriteMultiEnd(BigEndianWriter& to) { WriteMultiHeader({OpCode::kError, true, -1}, to); }
 
 void WriteMultiResult(const std::vector<OpCode>& shapes, const std::vector<tree::OpResult>& results,
                       BigEndianWriter& to) {

@@ -11,45 +11,12 @@
 
 #include "absl/status/statusor.h"
 #include "base/bytes.h"
+#include "rpc/zk/opcodes.h"
 #include "tree/command.h"
 #include "tree/tree.h"
 #include "tree/types.h"
 
 namespace quorate::rpc::zk {
-
-enum class OpCode : int32_t {
-  kNotification = 0,
-  kCreate = 1,
-  kDelete = 2,
-  kExists = 3,
-  kGetData = 4,
-  kSetData = 5,
-  kGetAcl = 6,
-  kSetAcl = 7,
-  kGetChildren = 8,
-  kSync = 9,
-  kPing = 11,
-  kGetChildren2 = 12,
-  kCheck = 13,
-  kMulti = 14,
-  kCreate2 = 15,
-  kReconfig = 16,
-  kCheckWatches = 17,
-  kRemoveWatches = 18,
-  kCreateContainer = 19,
-  kDeleteContainer = 20,  // the servers' own; refused
-  kCreateTtl = 21,
-  kMultiRead = 22,
-  kAuth = 100,
-  kSetWatches = 101,
-  kSasl = 102,
-  kGetEphemerals = 103,
-  kGetAllChildrenNumber = 104,
-  kSetWatches2 = 105,
-  kAddWatch = 106,
-  kWhoAmI = 107,
-  kCloseSession = -11,
-};
 
 // The error of a reply that would be longer than maxReplyBytes. It is that of what cannot be
 // encoded, which all clients know: it ends nothing, and they do not try again.
@@ -140,11 +107,6 @@ void WriteMultiEnd(BigEndianWriter& to);
 // Whether these decode; what is in them makes no difference.
 bool DecodeReconfig(std::string_view body);
 bool DecodeSaslRequest(std::string_view body);
-
-// Whether an operation changes the tree, or might in a multi, and goes through the log.
-bool IsWrite(OpCode op);
-// Whether there is such an operation for clients.
-bool IsServed(OpCode op);
 
 // A write as the tree takes it. For a multi, `shapes` gets an opcode for each operation, which
 // decides how its result looks. Returns kOk; kMarshallingError if it does not decode or a multi

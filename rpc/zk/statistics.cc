@@ -128,7 +128,6 @@ LoopStatistics* Statistics::AddLoop() {
 std::shared_ptr<ConnectionStatistics> Statistics::AddConnection(uint32_t tag, std::string peer) {
   connections_count_.fetch_add(1, std::memory_order_relaxed);
   auto connection = std::make_shared<ConnectionStatistics>(std::move(peer));
-  connection->last_operation.Set(ConnectionStatistics::kNoOperation);
   connection->resets_seen.Set(connection_resets());
   MutexLock lock(&mutex_);
   connections_[tag] = connection;

@@ -120,7 +120,7 @@ struct ConnectionStatistics {
   Counter session_id;  // 0: none yet
   Counter established_ms;
   Counter timeout_ms;
-  Counter last_operation;  // an OpCode, kSessionBegun or kNoOperation
+  Counter last_operation;  // the number of an OpCode; that of kNotification: none yet
   Counter last_xid{-1};
   Counter last_zxid;
   Counter last_response_ms;  // in the time of the machine, as ZooKeeper: not of the day
@@ -135,8 +135,6 @@ struct ConnectionStatistics {
   Counter last_latency_ms;
   Counter resets_seen;
 
-  static constexpr int64_t kNoOperation = INT64_MIN;
-  static constexpr int64_t kSessionBegun = -10;  // ZooKeeper's number; no client sends it
   void AddLatency(int64_t ms);
   void Clear();
 };

@@ -97,14 +97,14 @@ class Decoder {
 
   void Multi() {
     while (reader_.ok()) {
-      const int32_t type = reader_.Int<int32_t>();
+      const auto type = static_cast<wire::OpCode>(reader_.Int<int32_t>());
       const bool done = reader_.Int<uint8_t>() != 0;
       const int32_t error = reader_.Int<int32_t>();
-      Add("item type", FieldKind::kNumber, type);
+      Add("item type", FieldKind::kNumber, static_cast<int32_t>(type));
       Add("item done", FieldKind::kNumber, done ? 1 : 0);
       Add("item error", FieldKind::kError, error);
       if (done) return;
-      if (type == wire::kErrorItem) {
+      if (type == wire::kError) {
         Add("item error again", FieldKind::kError, reader_.Int<int32_t>());
       } else if (type != wire::kCheck) {
         Body(type);
@@ -112,12 +112,12 @@ class Decoder {
     }
   }
 
-  void Body(int32_t op) {
+  void Body(wire::OpCode op) {
     switch (op) {
       case wire::kCreate:
       case wire::kSync:
         return Text("path");
-      case wire::kCreateWithStat:
+      case wire::kCreate2:
       case wire::kCreateContainer:
       case wire::kCreateTtl:
         Text("path");
@@ -136,7 +136,7 @@ class Decoder {
         return Stat();
       case wire::kGetChildren:
         return NameSet("child");
-      case wire::kGetChildrenWithStat:
+      case wire::kGetChildren2:
         NameSet("child");
         return Stat();
       case wire::kGetEphemerals:
@@ -228,7 +228,7 @@ Answer DecodeHandshake(std::string_view packet) {
   return answer;
 }
 
-Answer DecodeReplyTo(int32_t op, std::string_view packet) {
+Answer DecodeReplyTo(wire::OpCode op, std::string_view packet) {
   Answer answer;
   answer.kind = AnswerKind::kReply;
   answer.op = op;

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "rpc/zk/wire/wire.h"
+
 namespace quorate::differential {
 
 enum class FieldKind {
@@ -43,8 +45,8 @@ enum class AnswerKind {
 // One packet from a server, or the end of them.
 struct Answer {
   AnswerKind kind = AnswerKind::kNoMore;
-  int32_t op = 0;   // of a reply: what was asked
-  int32_t xid = 0;  // of a reply
+  wire::OpCode op = wire::kNotification;  // of a reply: what was asked
+  int32_t xid = 0;                        // of a reply
   int32_t error = 0;
   std::vector<Field> fields;
 
@@ -56,7 +58,7 @@ std::string_view ToString(AnswerKind kind);
 // `packet` without its length prefix.
 Answer DecodeHandshake(std::string_view packet);
 // A reply to a request of kind `op`.
-Answer DecodeReplyTo(int32_t op, std::string_view packet);
+Answer DecodeReplyTo(wire::OpCode op, std::string_view packet);
 Answer DecodeEvent(std::string_view packet);
 
 }  // namespace quorate::differential

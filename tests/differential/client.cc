@@ -21,7 +21,7 @@ bool EndsSession(const Operation& operation) {
 bool EndsConnection(const Operation& operation) {
   return EndsSession(operation) ||
          std::any_of(operation.requests.begin(), operation.requests.end(),
-                     [](const Request& r) { return r.raw || !IsServed(r.op); });
+                     [](const Request& r) { return r.raw || !KeepsConnection(r.op); });
 }
 
 }  // namespace
@@ -122,7 +122,7 @@ std::string Client::Encode(const Request& request) const {
   std::string packet;
   BigEndianWriter writer(&packet);
   writer.Int(request.xid);
-  writer.Int(request.op);
+  writer.Int(static_cast<int32_t>(request.op));
   if (request.has_relative_zxid) {
     writer.Int(last_zxid_);
     writer.Raw(std::string_view(request.body).substr(sizeof(int64_t)));
@@ -136,7 +136,7 @@ std::string Client::EncodeBarrier() const {
   std::string packet;
   BigEndianWriter writer(&packet);
   writer.Int(kBarrierXid);
-  writer.Int(alone_ ? wire::kExists : wire::kSync);
+  writer.Int(static_cast<int32_t>(alone_ ? wire::kExists : wire::kSync));
   writer.String("/zookeeper");
   if (alone_) writer.Int<uint8_t>(0);
   return wire::Framed(packet);
@@ -193,8 +193,9 @@ Client::Taken Client::Take(const std::string& packet, std::vector<Answer>* answe
     return !e.answered && (e.op == wire::kPing ? wire::kPingXid : e.xid) == header.xid;
   });
   if (expected == expected_.end()) {
-    answers->push_back(header.xid == wire::kNotificationXid ? DecodeEvent(packet)
-                                                            : DecodeReplyTo(0, packet));
+    answers->push_back(header.xid == wire::kNotificationXid
+                           ? DecodeEvent(packet)
+                           : DecodeReplyTo(wire::kNotification, packet));
     return Taken::kAnswer;
   }
   expected->answered = true;

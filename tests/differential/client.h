@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "rpc/zk/wire/connection.h"
+#include "rpc/zk/wire/wire.h"
 #include "tests/differential/answer.h"
 #include "tests/differential/operation.h"
 
@@ -49,7 +50,7 @@ class Client {
  private:
   struct Expected {
     int32_t xid;
-    int32_t op;
+    wire::OpCode op;
     bool answered = false;
   };
 

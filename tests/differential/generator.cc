@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "rpc/zk/opcodes.h"
 #include "rpc/zk/wire/wire.h"
 
 namespace quorate::differential {
@@ -92,8 +93,10 @@ Request Generator::Alone() {
     case 6:
       return Raw();
     default:
-      return MakeEmpty(OneOf<int32_t>(
-          {wire::kNotification, 10, 23, 99, 108, 500, 999, wire::kSasl, -1, -12, 1 << 30}));
+      return MakeEmpty(
+          OneOf({wire::kNotification, wire::kError, wire::kSasl, wire::OpCode{10}, wire::OpCode{23},
+                 wire::OpCode{99}, wire::OpCode{rpc::zk::kOpCodeMax + 1}, wire::OpCode{500},
+                 wire::OpCode{999}, wire::OpCode{-12}, wire::OpCode{1 << 30}}));
   }
 }
 
@@ -134,7 +137,7 @@ Request Generator::Read() {
   if (dice < 25) return MakeRead(wire::kExists, Path(), watch);
   if (dice < 50) return MakeRead(wire::kGetData, Path(), watch);
   if (dice < 65) return MakeRead(wire::kGetChildren, Path(), watch);
-  if (dice < 80) return MakeRead(wire::kGetChildrenWithStat, Path(), watch);
+  if (dice < 80) return MakeRead(wire::kGetChildren2, Path(), watch);
   if (dice < 90) return MakePathOnly(wire::kGetAcl, Path());
   return MultiRead();
 }
@@ -149,7 +152,7 @@ Request Generator::Watching() {
   const uint64_t dice = Below(100);
   if (dice < 25) return SetWatches();
   if (style == Style::kOneShot) {
-    const int32_t op = OneOf({wire::kRemoveWatches, wire::kCheckWatches});
+    const wire::OpCode op = OneOf({wire::kRemoveWatches, wire::kCheckWatches});
     return MakeWatch(op, Text(GoodPath()), OneOf({1, 2, 3, 1, 2, 3, 0, 6, -1}));
   }
   const int32_t mode = style == Style::kPersistent ? 0 : 1;
@@ -180,8 +183,8 @@ Request Generator::Other() {
 }
 
 Request Generator::Create() {
-  const int32_t op = OneOf({wire::kCreate, wire::kCreate, wire::kCreate, wire::kCreateWithStat,
-                            wire::kCreateWithStat, wire::kCreateContainer, wire::kCreateTtl});
+  const wire::OpCode op = OneOf({wire::kCreate, wire::kCreate, wire::kCreate, wire::kCreate2,
+                                 wire::kCreate2, wire::kCreateContainer, wire::kCreateTtl});
   int32_t flags = OneOf({0, 0, 0, 0, 1, 1, 2, 3});
   if (op == wire::kCreateContainer) flags = 4;
   if (op == wire::kCreateTtl) flags = OneOf({5, 5, 6});
@@ -244,8 +247,8 @@ Request Generator::MultiItem() {
   // Most multis are to succeed.
   const AclEntries acl = Chance(900) ? AclEntries(std::vector<AclEntry>{{}}) : Acl();
   if (dice < 380) {
-    return MakeCreate(OneOf({wire::kCreate, wire::kCreateWithStat}), Text(GoodPath()), SmallData(),
-                      acl, OneOf({0, 0, 1, 2, 3}));
+    return MakeCreate(OneOf({wire::kCreate, wire::kCreate2}), Text(GoodPath()), SmallData(), acl,
+                      OneOf({0, 0, 1, 2, 3}));
   }
   if (dice < 420) return MakeCreate(wire::kCreateContainer, Text(GoodPath()), SmallData(), acl, 4);
   if (dice < 460)
@@ -274,15 +277,15 @@ Request Generator::MultiItem() {
 Request Generator::MultiRead() {
   std::vector<Request> items;
   for (uint64_t left = Below(5); left > 0; --left) {
-    const int32_t op = OneOf({wire::kGetData, wire::kGetChildren});
-    items.push_back(MakeRead(Chance(970) ? op : int32_t{wire::kExists}, Path(), Chance(200)));
+    const wire::OpCode op = OneOf({wire::kGetData, wire::kGetChildren});
+    items.push_back(MakeRead(Chance(970) ? op : wire::kExists, Path(), Chance(200)));
   }
   if (Chance(20)) items.push_back(MakeVersioned(wire::kDelete, Text(GoodPath()), -1));
   return MakeMulti(wire::kMultiRead, items);
 }
 
 Request Generator::SetWatches() {
-  const int32_t op = OneOf({wire::kSetWatches, wire::kSetWatches2});
+  const wire::OpCode op = OneOf({wire::kSetWatches, wire::kSetWatches2});
   std::vector<std::vector<std::string>> lists(op == wire::kSetWatches ? 3 : 5);
   const Style style = styles_[static_cast<size_t>(slot_)];
   for (size_t i = 0; i < lists.size(); ++i) {

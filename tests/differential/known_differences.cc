@@ -20,12 +20,12 @@ bool IsNotificationZxid(const Mismatch& mismatch) {
 bool IsCreate2InMulti(const Mismatch& mismatch) {
   return mismatch.our_field != nullptr && mismatch.reference.op == wire::kMulti &&
          mismatch.our_field->name == "item type" &&
-         mismatch.reference_field->number == wire::kCreate &&
-         mismatch.our_field->number == wire::kCreateWithStat;
+         mismatch.reference_field->number == static_cast<int32_t>(wire::kCreate) &&
+         mismatch.our_field->number == static_cast<int32_t>(wire::kCreate2);
 }
 
 void LeaveOutStat(std::vector<Field>* ours, size_t field) {
-  (*ours)[field].number = wire::kCreate;
+  (*ours)[field].number = static_cast<int32_t>(wire::kCreate);
   constexpr size_t kFieldsBeforeStat = 4;  // type, done, error, path
   constexpr size_t kStatFields = 11;
   const size_t from = std::min(field + kFieldsBeforeStat, ours->size());

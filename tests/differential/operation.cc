@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "rpc/zk/opcodes.h"
 #include "rpc/zk/wire/wire.h"
 
 namespace quorate::differential {
@@ -27,42 +28,6 @@ std::string_view ConnectName(ConnectKind kind) {
   return "?";
 }
 
-const std::map<int32_t, const char*>& Names() {
-  static const auto* names = new std::map<int32_t, const char*>{
-      {wire::kCreate, "create"},
-      {wire::kDelete, "delete"},
-      {wire::kExists, "exists"},
-      {wire::kGetData, "getData"},
-      {wire::kSetData, "setData"},
-      {wire::kGetAcl, "getACL"},
-      {wire::kSetAcl, "setACL"},
-      {wire::kGetChildren, "getChildren"},
-      {wire::kSync, "sync"},
-      {wire::kPing, "ping"},
-      {wire::kGetChildrenWithStat, "getChildren2"},
-      {wire::kCheck, "check"},
-      {wire::kMulti, "multi"},
-      {wire::kCreateWithStat, "create2"},
-      {wire::kReconfig, "reconfig"},
-      {wire::kCheckWatches, "checkWatches"},
-      {wire::kRemoveWatches, "removeWatches"},
-      {wire::kCreateContainer, "createContainer"},
-      {wire::kDeleteContainer, "deleteContainer"},
-      {wire::kCreateTtl, "createTTL"},
-      {wire::kMultiRead, "multiRead"},
-      {wire::kAuth, "auth"},
-      {wire::kSetWatches, "setWatches"},
-      {wire::kSasl, "sasl"},
-      {wire::kGetEphemerals, "getEphemerals"},
-      {wire::kGetAllChildrenNumber, "getAllChildrenNumber"},
-      {wire::kSetWatches2, "setWatches2"},
-      {wire::kAddWatch, "addWatch"},
-      {wire::kWhoAmI, "whoAmI"},
-      {wire::kCloseSession, "closeSession"},
-  };
-  return *names;
-}
-
 }  // namespace
 
 std::string Operation::Describe() const {
@@ -84,12 +49,13 @@ std::string Operation::Describe() const {
   return text;
 }
 
-std::string OpName(int32_t op) {
-  auto name = Names().find(op);
-  return name == Names().end() ? absl::StrCat("opcode ", op) : name->second;
+std::string OpName(wire::OpCode op) {
+  const rpc::zk::OpCodeInfo& info = rpc::zk::InfoOf(op);
+  return &info == &rpc::zk::kUnknownOpCode ? absl::StrCat("opcode ", static_cast<int32_t>(op))
+                                           : std::string(info.name);
 }
 
-bool IsServed(int32_t op) { return op != wire::kSasl && Names().count(op) > 0; }
+bool KeepsConnection(wire::OpCode op) { return op != wire::kSasl && rpc::zk::IsServed(op); }
 
 std::string ErrorName(int32_t error) {
   static const auto* names = new std::map<int32_t, const char*>{
@@ -135,23 +101,9 @@ std::string Printable(const std::string& text) {
   return printable;
 }
 
-bool IsMutation(int32_t op) {
-  switch (op) {
-    case wire::kCreate:
-    case wire::kCreateWithStat:
-    case wire::kCreateContainer:
-    case wire::kCreateTtl:
-    case wire::kDelete:
-    case wire::kDeleteContainer:
-    case wire::kSetData:
-    case wire::kSetAcl:
-    case wire::kMulti:
-    case wire::kReconfig:
-    case wire::kCloseSession:
-      return true;
-    default:
-      return false;
-  }
+bool IsMutation(wire::OpCode op) {
+  return (rpc::zk::IsWrite(op) && op != wire::kCheck) || op == wire::kReconfig ||
+         op == wire::kCloseSession;
 }
 
 }  // namespace quorate::differential

@@ -8,13 +8,15 @@
 #include <string>
 #include <vector>
 
+#include "rpc/zk/wire/wire.h"
+
 namespace quorate::differential {
 
 // One request. What differs between the servers (the last zxid that the client has seen) is filled
 // in when it is sent.
 struct Request {
   int32_t xid = 0;
-  int32_t op = 0;
+  wire::OpCode op = wire::kNotification;
   std::string body;  // after the header
   // The body begins with a zxid: it becomes the last one that the client has seen.
   bool has_relative_zxid = false;
@@ -55,15 +57,15 @@ struct Operation {
 };
 
 // "create", "getData", ...; the number if it is none that is known.
-std::string OpName(int32_t op);
+std::string OpName(wire::OpCode op);
 // "NoNode(-101)"
 std::string ErrorName(int32_t error);
 // Printable ASCII as it is, the rest as \xNN; long text is cut in the middle.
 std::string Printable(const std::string& text);
 
 // Whether it is a request that a server answers without ending the connection.
-bool IsServed(int32_t op);
+bool KeepsConnection(wire::OpCode op);
 // Whether it may change the tree, or what watches see.
-bool IsMutation(int32_t op);
+bool IsMutation(wire::OpCode op);
 
 }  // namespace quorate::differential

@@ -204,7 +204,7 @@ std::vector<Difference> Pair::CompareTrees() {
   while (!paths.empty()) {
     const std::string path = paths.front();
     paths.pop_front();
-    Operation reading = Asking(0, MakeRead(wire::kGetChildrenWithStat, Text(path), false));
+    Operation reading = Asking(0, MakeRead(wire::kGetChildren2, Text(path), false));
     reading.requests.push_back(MakeRead(wire::kGetData, Text(path), false));
     reading.requests.push_back(MakePathOnly(wire::kGetAcl, Text(path)));
     for (auto& admin : admins_) admin->Begin(reading);

@@ -24,7 +24,7 @@ std::string Listed(const AclEntries& acl) {
 // Writes a request's body.
 class Writer {
  public:
-  Writer(int32_t op, const std::string& text) : bytes_(&request_.body) {
+  Writer(wire::OpCode op, const std::string& text) : bytes_(&request_.body) {
     request_.op = op;
     request_.text = absl::StrCat(OpName(op), text.empty() ? "" : " ", text);
   }
@@ -73,7 +73,7 @@ class Writer {
 
 }  // namespace
 
-Request MakeCreate(int32_t op, const Text& path, const Text& data, const AclEntries& acl,
+Request MakeCreate(wire::OpCode op, const Text& path, const Text& data, const AclEntries& acl,
                    int32_t flags, int64_t ttl_ms) {
   std::string text =
       absl::StrCat(Quoted(path), " data ", Quoted(data), " acl ", Listed(acl), " flags ", flags);
@@ -85,7 +85,7 @@ Request MakeCreate(int32_t op, const Text& path, const Text& data, const AclEntr
   return writer.Done();
 }
 
-Request MakeVersioned(int32_t op, const Text& path, int32_t version) {
+Request MakeVersioned(wire::OpCode op, const Text& path, int32_t version) {
   return Writer(op, absl::StrCat(Quoted(path), " version ", version)).Put(path).Int(version).Done();
 }
 
@@ -107,15 +107,15 @@ Request MakeSetAcl(const Text& path, const AclEntries& acl, int32_t version) {
       .Done();
 }
 
-Request MakeRead(int32_t op, const Text& path, bool watch) {
+Request MakeRead(wire::OpCode op, const Text& path, bool watch) {
   return Writer(op, absl::StrCat(Quoted(path), watch ? " watch" : "")).Put(path).Flag(watch).Done();
 }
 
-Request MakePathOnly(int32_t op, const Text& path) {
+Request MakePathOnly(wire::OpCode op, const Text& path) {
   return Writer(op, Quoted(path)).Put(path).Done();
 }
 
-Request MakeWatch(int32_t op, const Text& path, int32_t mode_or_type) {
+Request MakeWatch(wire::OpCode op, const Text& path, int32_t mode_or_type) {
   return Writer(op, absl::StrCat(Quoted(path), op == wire::kAddWatch ? " mode " : " type ",
                                  mode_or_type))
       .Put(path)
@@ -131,7 +131,7 @@ Request MakeAuth(const Text& scheme, const Text& credentials) {
       .Done();
 }
 
-Request MakeSetWatches(int32_t op, std::optional<int64_t> relative_zxid,
+Request MakeSetWatches(wire::OpCode op, std::optional<int64_t> relative_zxid,
                        const std::vector<std::vector<std::string>>& lists) {
   std::string text = absl::StrCat("since ", relative_zxid ? absl::StrCat(*relative_zxid) : "seen");
   for (const auto& list : lists) {
@@ -150,11 +150,12 @@ Request MakeSetWatches(int32_t op, std::optional<int64_t> relative_zxid,
   return request;
 }
 
-Request MakeMulti(int32_t op, const std::vector<Request>& items) {
+Request MakeMulti(wire::OpCode op, const std::vector<Request>& items) {
   std::string text = "{";
   for (const Request& item : items) absl::StrAppend(&text, text.size() > 1 ? "; " : "", item.text);
   Writer writer(op, text + "}");
-  for (const Request& item : items) writer.Int(item.op).Flag(false).Int(-1).Raw(item.body);
+  for (const Request& item : items)
+    writer.Int(static_cast<int32_t>(item.op)).Flag(false).Int(-1).Raw(item.body);
   return writer.Int(-1).Flag(true).Int(-1).Done();
 }
 
@@ -170,6 +171,6 @@ Request MakeReconfig(const Text& joining, const Text& leaving, const Text& membe
       .Done();
 }
 
-Request MakeEmpty(int32_t op) { return Writer(op, "").Done(); }
+Request MakeEmpty(wire::OpCode op) { return Writer(op, "").Done(); }
 
 }  // namespace quorate::differential

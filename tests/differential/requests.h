@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "rpc/zk/wire/wire.h"
 #include "tests/differential/operation.h"
 
 namespace quorate::differential {
@@ -24,27 +25,27 @@ struct AclEntry {
 using AclEntries = std::optional<std::vector<AclEntry>>;
 
 // `op` is one of the creates.
-Request MakeCreate(int32_t op, const Text& path, const Text& data, const AclEntries& acl,
+Request MakeCreate(wire::OpCode op, const Text& path, const Text& data, const AclEntries& acl,
                    int32_t flags, int64_t ttl_ms = 0);
 // delete, check.
-Request MakeVersioned(int32_t op, const Text& path, int32_t version);
+Request MakeVersioned(wire::OpCode op, const Text& path, int32_t version);
 Request MakeSetData(const Text& path, const Text& data, int32_t version);
 Request MakeSetAcl(const Text& path, const AclEntries& acl, int32_t version);
 // exists, getData, getChildren, getChildren2.
-Request MakeRead(int32_t op, const Text& path, bool watch);
+Request MakeRead(wire::OpCode op, const Text& path, bool watch);
 // getACL, sync, getEphemerals, getAllChildrenNumber.
-Request MakePathOnly(int32_t op, const Text& path);
+Request MakePathOnly(wire::OpCode op, const Text& path);
 // addWatch, with a mode; checkWatches and removeWatches, with a type.
-Request MakeWatch(int32_t op, const Text& path, int32_t mode_or_type);
+Request MakeWatch(wire::OpCode op, const Text& path, int32_t mode_or_type);
 Request MakeAuth(const Text& scheme, const Text& credentials);
 // setWatches (three lists), setWatches2 (five). `relative_zxid`: none for the last that was seen.
-Request MakeSetWatches(int32_t op, std::optional<int64_t> relative_zxid,
+Request MakeSetWatches(wire::OpCode op, std::optional<int64_t> relative_zxid,
                        const std::vector<std::vector<std::string>>& lists);
 // multi, multiRead.
-Request MakeMulti(int32_t op, const std::vector<Request>& items);
+Request MakeMulti(wire::OpCode op, const std::vector<Request>& items);
 Request MakeReconfig(const Text& joining, const Text& leaving, const Text& members,
                      int64_t configuration);
 // ping, whoAmI, closeSession, and what is not known.
-Request MakeEmpty(int32_t op);
+Request MakeEmpty(wire::OpCode op);
 
 }  // namespace quorate::differential

@@ -194,8 +194,8 @@ void AddRequests(const Corpus& corpus) {
   for (const char* word : {"ruok", "srvr", "stat", "mntr", "isro", "envi"}) {
     corpus.Add("connection", word, Piece<uint16_t>(word));
   }
-  corpus.Add("request", "create", std::string(1, '\1') + Create("/a", "0"));
-  corpus.Add("request", "set", std::string(1, '\5') + SetData("/a", "0"));
+  corpus.Add("request", "create", static_cast<char>(OpCode::kCreate) + Create("/a", "0"));
+  corpus.Add("request", "set", static_cast<char>(OpCode::kSetData) + SetData("/a", "0"));
 }
 
 // A step of native_session.

@@ -40,7 +40,7 @@ class ZooKeeperClient {
 
  private:
   struct Asked {
-    int32_t op = 0;
+    wire::OpCode op = wire::kPing;
     std::string path;
     bool watch = false;
   };
@@ -124,7 +124,7 @@ class ZooKeeperClient {
         }
         case 2:
         case 3: {
-          asked.op = wire::kGetChildrenWithStat;
+          asked.op = wire::kGetChildren2;
           wire::RequestWriter request(&bytes, xid, asked.op);
           wire::WriteRead(asked.path, Draw(2) == 0, request.body());
           break;

@@ -155,8 +155,8 @@ int32_t Engine::TakeXid(Connection& connection) {
   return xid;
 }
 
-wire::RequestWriter Engine::Send(Connection& connection, int32_t op, int32_t kind, uint32_t key,
-                                 int64_t start_ns) {
+wire::RequestWriter Engine::Send(Connection& connection, wire::OpCode op, int32_t kind,
+                                 uint32_t key, int64_t start_ns) {
   ASSERT(connection.is_up());
   const int32_t xid = TakeXid(connection);
   connection.pending_.push_back({xid, kind, key, start_ns});

@@ -129,7 +129,7 @@ class Engine {
 
   // Begins a request: the caller puts the body into what is returned, and lets go of it before
   // anything else. REQUIRES: connection.is_up().
-  wire::RequestWriter Send(Connection& connection, int32_t op, int32_t kind, uint32_t key,
+  wire::RequestWriter Send(Connection& connection, wire::OpCode op, int32_t kind, uint32_t key,
                            int64_t start_ns);
   // Connects a parked connection.
   void Connect(Connection& connection);

@@ -142,7 +142,7 @@ class MultiWorkload : public LoopWorkload {
   }
   const char* Check(const Request&, std::string_view body) override {
     BigEndianReader reader(body);
-    const auto op = reader.Int<int32_t>();
+    const auto op = static_cast<wire::OpCode>(reader.Int<int32_t>());
     return op == wire::kSetData ? nullptr : "transaction refused";
   }
 

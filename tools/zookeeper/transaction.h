@@ -9,27 +9,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "rpc/zk/opcodes.h"
 #include "tree/types.h"
 
 namespace quorate::tools::zookeeper {
 
-// ZooKeeper's numbers.
-enum class TransactionType : int32_t {
-  kCloseSession = -11,
-  kCreateSession = -10,
-  kError = -1,
-  kCreate = 1,
-  kDelete = 2,
-  kSetData = 5,
-  kSetAcl = 7,
-  kCheck = 13,
-  kMulti = 14,
-  kCreate2 = 15,
-  kReconfig = 16,
-  kCreateContainer = 19,
-  kDeleteContainer = 20,
-  kCreateTtl = 21,
-};
+// The opcode of the request that a transaction is of, or of one operation of a multi.
+using TransactionType = rpc::zk::OpCode;
 
 // A change of one node. Views point into the bytes that were decoded.
 struct Operation {

@@ -53,7 +53,7 @@ std::string EncodePing() {
   std::string packet;
   BigEndianWriter writer(&packet);
   writer.Int(kPingXid);
-  writer.Int(kPing);
+  writer.Int(static_cast<int32_t>(kPing));
   return Framed(packet);
 }
 
@@ -61,7 +61,7 @@ std::string EncodeAuth(std::string_view scheme, std::string_view credentials) {
   std::string packet;
   BigEndianWriter writer(&packet);
   writer.Int(kAuthXid);
-  writer.Int(kAuth);
+  writer.Int(static_cast<int32_t>(kAuth));
   writer.Int<int32_t>(0);
   writer.String(scheme);
   writer.String(credentials);
@@ -87,11 +87,11 @@ bool DecodeReplyHeader(std::string_view packet, ReplyHeader* header, std::string
   return reader.ok();
 }
 
-RequestWriter::RequestWriter(std::string* out, int32_t xid, int32_t op)
+RequestWriter::RequestWriter(std::string* out, int32_t xid, OpCode op)
     : out_(*out), start_(out->size()), body_(out) {
   body_.Int<int32_t>(0);  // the length, known at the end
   body_.Int(xid);
-  body_.Int(op);
+  body_.Int(static_cast<int32_t>(op));
 }
 
 RequestWriter::~RequestWriter() {
@@ -127,14 +127,14 @@ void WriteRead(std::string_view path, bool watch, BigEndianWriter& to) {
   to.Int<uint8_t>(watch ? 1 : 0);
 }
 
-void WriteMultiHeader(int32_t op, BigEndianWriter& to) {
-  to.Int(op);
+void WriteMultiHeader(OpCode op, BigEndianWriter& to) {
+  to.Int(static_cast<int32_t>(op));
   to.Int<uint8_t>(0);   // not the end
   to.Int<int32_t>(-1);  // an error, which only answers have
 }
 
 void WriteMultiEnd(BigEndianWriter& to) {
-  to.Int<int32_t>(-1);
+  to.Int(static_cast<int32_t>(kError));
   to.Int<uint8_t>(1);
   to.Int<int32_t>(-1);
 }

@@ -1,5 +1,6 @@
 // The client's side of the ZooKeeper protocol: handshakes, headers, packets. Written from the
-// protocol's description, not from the server's codec, so that the two can disagree.
+// protocol's description, not from the server's codec, so that the two can disagree. They share
+// only the numbers of the opcodes.
 //
 // Thread-safety: functions without state; a PacketReader and a RequestWriter belong to one
 // connection.
@@ -10,6 +11,7 @@
 #include <string_view>
 
 #include "base/bytes.h"
+#include "rpc/zk/opcodes.h"
 #include "tree/types.h"
 
 namespace quorate::wire {
@@ -19,39 +21,8 @@ inline constexpr int32_t kPingXid = -2;
 inline constexpr int32_t kAuthXid = -4;
 inline constexpr int32_t kSetWatchesXid = -8;
 
-// Operation codes as they are on the wire.
-inline constexpr int32_t kNotification = 0;
-inline constexpr int32_t kCreate = 1;
-inline constexpr int32_t kDelete = 2;
-inline constexpr int32_t kExists = 3;
-inline constexpr int32_t kGetData = 4;
-inline constexpr int32_t kSetData = 5;
-inline constexpr int32_t kGetAcl = 6;
-inline constexpr int32_t kSetAcl = 7;
-inline constexpr int32_t kGetChildren = 8;
-inline constexpr int32_t kSync = 9;
-inline constexpr int32_t kPing = 11;
-inline constexpr int32_t kGetChildrenWithStat = 12;
-inline constexpr int32_t kCheck = 13;
-inline constexpr int32_t kMulti = 14;
-inline constexpr int32_t kCreateWithStat = 15;
-inline constexpr int32_t kReconfig = 16;
-inline constexpr int32_t kCheckWatches = 17;
-inline constexpr int32_t kRemoveWatches = 18;
-inline constexpr int32_t kCreateContainer = 19;
-inline constexpr int32_t kDeleteContainer = 20;
-inline constexpr int32_t kCreateTtl = 21;
-inline constexpr int32_t kMultiRead = 22;
-inline constexpr int32_t kAuth = 100;
-inline constexpr int32_t kSetWatches = 101;
-inline constexpr int32_t kSasl = 102;
-inline constexpr int32_t kGetEphemerals = 103;
-inline constexpr int32_t kGetAllChildrenNumber = 104;
-inline constexpr int32_t kSetWatches2 = 105;
-inline constexpr int32_t kAddWatch = 106;
-inline constexpr int32_t kWhoAmI = 107;
-inline constexpr int32_t kCloseSession = -11;
-inline constexpr int32_t kErrorItem = -1;  // in a multi
+using rpc::zk::OpCode;
+using enum rpc::zk::OpCode;  // wire::kCreate, ...
 
 struct Handshake {
   int64_t last_zxid_seen = 0;
@@ -86,7 +57,7 @@ std::string EncodeAuth(std::string_view scheme, std::string_view credentials);
 class RequestWriter {
  public:
   // `*out` outlives it, and nobody else changes it meanwhile.
-  RequestWriter(std::string* out, int32_t xid, int32_t op);
+  RequestWriter(std::string* out, int32_t xid, OpCode op);
   ~RequestWriter();
   RequestWriter(const RequestWriter&) = delete;
   RequestWriter& operator=(const RequestWriter&) = delete;
@@ -109,7 +80,7 @@ void WriteSetData(std::string_view path, std::string_view data, int32_t version,
 // exists, getData, getChildren.
 void WriteRead(std::string_view path, bool watch, BigEndianWriter& to);
 // Before each operation of a multi, and after the last one.
-void WriteMultiHeader(int32_t op, BigEndianWriter& to);
+void WriteMultiHeader(OpCode op, BigEndianWriter& to);
 void WriteMultiEnd(BigEndianWriter& to);
 
 // Each takes a packet without its length prefix; false if it is not exactly what it has to be.

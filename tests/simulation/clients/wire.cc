@@ -11,10 +11,10 @@ namespace {
 
 constexpr int32_t kStateSyncConnected = 3;
 
-int32_t CodeOf(const Step& step) {
+wire::OpCode CodeOf(const Step& step) {
   switch (step.kind) {
     case OperationKind::kCreate:
-      return step.wants_stat ? wire::kCreateWithStat : wire::kCreate;
+      return step.wants_stat ? wire::kCreate2 : wire::kCreate;
     case OperationKind::kDelete:
       return wire::kDelete;
     case OperationKind::kSetData:
@@ -31,7 +31,7 @@ bool HasPersistentWatches(const Request& request) {
   return !request.persistent_watches.empty() || !request.recursive_watches.empty();
 }
 
-int32_t CodeOf(const Request& request) {
+wire::OpCode CodeOf(const Request& request) {
   switch (request.kind) {
     case OperationKind::kMulti:
       return wire::kMulti;
@@ -42,7 +42,7 @@ int32_t CodeOf(const Request& request) {
     case OperationKind::kGetData:
       return wire::kGetData;
     case OperationKind::kGetChildren:
-      return request.wants_stat ? wire::kGetChildrenWithStat : wire::kGetChildren;
+      return request.wants_stat ? wire::kGetChildren2 : wire::kGetChildren;
     case OperationKind::kSync:
       return wire::kSync;
     case OperationKind::kSetWatches:
@@ -77,8 +77,8 @@ void WriteStep(const Step& step, BigEndianWriter& to) {
   to.Int(step.kind == OperationKind::kCreate ? static_cast<int32_t>(step.mode) : step.version);
 }
 
-void WriteMultiHeader(int32_t type, bool done, BigEndianWriter& to) {
-  to.Int(type);
+void WriteMultiHeader(wire::OpCode type, bool done, BigEndianWriter& to) {
+  to.Int(static_cast<int32_t>(type));
   to.Int<uint8_t>(done ? 1 : 0);
   to.Int<int32_t>(-1);
 }
@@ -88,11 +88,10 @@ void WriteStrings(const std::vector<std::string>& strings, BigEndianWriter& to) 
   for (const std::string& string : strings) to.String(string);
 }
 
-StepResult ReadStepResult(int32_t code, BigEndianReader& reader) {
+StepResult ReadStepResult(wire::OpCode code, BigEndianReader& reader) {
   StepResult result;
-  if (code == wire::kCreate || code == wire::kCreateWithStat)
-    result.path = wire::ReadBuffer(reader);
-  if (code == wire::kCreateWithStat || code == wire::kSetData || code == wire::kSetAcl)
+  if (code == wire::kCreate || code == wire::kCreate2) result.path = wire::ReadBuffer(reader);
+  if (code == wire::kCreate2 || code == wire::kSetData || code == wire::kSetAcl)
     result.stat = wire::ReadStat(reader);
   return result;
 }
@@ -100,22 +99,22 @@ StepResult ReadStepResult(int32_t code, BigEndianReader& reader) {
 enum class Item { kResult, kError, kBad };
 // What is before each result of a multi or multiRead: kBad if it is neither that of an operation
 // with this code nor that of an error.
-Item ReadItemHeader(int32_t code, BigEndianReader& reader, tree::ErrorCode* error) {
-  const int32_t type = reader.Int<int32_t>();
+Item ReadItemHeader(wire::OpCode code, BigEndianReader& reader, tree::ErrorCode* error) {
+  const auto type = static_cast<wire::OpCode>(reader.Int<int32_t>());
   const bool done = reader.Int<uint8_t>() != 0;
   const int32_t number = reader.Int<int32_t>();
   if (done || !reader.ok()) return Item::kBad;
   *error = static_cast<tree::ErrorCode>(number);
-  if (type == wire::kErrorItem) {
+  if (type == wire::kError) {
     return reader.Int<int32_t>() == number ? Item::kError : Item::kBad;
   }
   return type == code && number == 0 ? Item::kResult : Item::kBad;
 }
 
 bool ReadMultiEnd(BigEndianReader& reader) {
-  const int32_t type = reader.Int<int32_t>();
+  const auto type = static_cast<wire::OpCode>(reader.Int<int32_t>());
   const bool done = reader.Int<uint8_t>() != 0;
-  return type == -1 && done && reader.Int<int32_t>() == -1;
+  return type == wire::kError && done && reader.Int<int32_t>() == -1;
 }
 
 bool ReadMulti(BigEndianReader& reader, const Request& request, Reply* reply) {
@@ -150,13 +149,13 @@ std::string EncodeRequest(int32_t xid, const Request& request) {
   std::string packet;
   BigEndianWriter writer(&packet);
   writer.Int(xid);
-  writer.Int(CodeOf(request));
+  writer.Int(static_cast<int32_t>(CodeOf(request)));
   if (request.kind == OperationKind::kMulti) {
     for (const Step& step : request.steps) {
       WriteMultiHeader(CodeOf(step), false, writer);
       WriteStep(step, writer);
     }
-    WriteMultiHeader(-1, true, writer);
+    WriteMultiHeader(wire::kError, true, writer);
   } else if (request.kind == OperationKind::kSetWatches) {
     writer.Int(request.relative_zxid);
     WriteStrings(request.data_watches, writer);
@@ -171,7 +170,7 @@ std::string EncodeRequest(int32_t xid, const Request& request) {
       WriteMultiHeader(wire::kGetData, false, writer);
       wire::WriteRead(path, /*watch=*/false, writer);
     }
-    WriteMultiHeader(-1, true, writer);
+    WriteMultiHeader(wire::kError, true, writer);
   } else if (request.kind == OperationKind::kAddWatch) {
     writer.String(request.path);
     writer.Int<int32_t>(request.recursive ? 1 : 0);
