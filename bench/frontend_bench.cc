@@ -35,7 +35,7 @@ constexpr int64_t kTimeMs = 1'800'000'000'000;
 class CountingSockets final : public rpc::zk::Sockets {
  public:
   void Wake() override {}
-  void EndTurnSoon() override {}
+  void EndIterationSoon() override {}
   void Receive(uint32_t) override {}
   size_t WaitingBytes(uint32_t) override { return 0; }
   std::optional<size_t> Send(uint32_t, std::string_view bytes) override {
@@ -110,16 +110,16 @@ class Member {
   }
   // Bytes of a client.
   void Receive(uint32_t tag, std::string_view bytes) { loop_.OnBytes(tag, bytes); }
-  // The end of a turn in which requests came: reads are answered, and writes become entries.
+  // The end of an iteration in which requests came: reads are answered, and writes become entries.
   std::vector<consensus::Entry> Begin() {
-    loop_.EndTurn();
+    loop_.EndIteration();
     return service_.TakeEntries();
   }
   // Applies what was written, and answers it.
   void Finish(const std::vector<consensus::Entry>& entries) {
     replicated_.Apply(entries);
     loop_.OnWake();
-    loop_.EndTurn();
+    loop_.EndIteration();
     replicated_.TakeNews();
   }
   size_t sent() const { return sockets_.sent; }

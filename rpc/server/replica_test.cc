@@ -240,7 +240,7 @@ class Cluster {
       for (auto& [id, member] : members_) {
         if (!member->runs()) continue;
         Member* m = member.get();
-        if (!m->loop_is_held_up) m->sockets().RunTurns();
+        if (!m->loop_is_held_up) m->sockets().RunIterations();
         for (Node::Work work : {Node::Work::kNode, Node::Work::kLog, Node::Work::kApply,
                                 Node::Work::kRead, Node::Work::kCheckpoint}) {
           if (!m->replica().node().HasWork(work)) continue;
@@ -651,7 +651,7 @@ TEST_CASE("a follower's clients keep their connections when the leader dies, and
       client.Write(100 + i, OpCode::kSetData, zk::SetData("/n", std::to_string(i)));
       if (i == kWrites / 2) {
         // Some are anywhere on their way.
-        follower.sockets().RunTurns();
+        follower.sockets().RunIterations();
         follower.replica().node().Step(Node::Work::kNode);
         cluster.Kill(leader);
       }
@@ -687,7 +687,7 @@ TEST_CASE("what was lost with a link to the leader is sent again as soon as ther
   Member& follower = cluster.Follower();
   Client client(&cluster, &follower);
   client.Write(1, OpCode::kCreate, zk::Create("/a", ""));
-  follower.sockets().RunTurns();
+  follower.sockets().RunIterations();
   follower.replica().node().Step(Node::Work::kNode);
   REQUIRE(cluster.network.parcels.size() == 1);
   CHECK(cluster.network.parcels[0].to == leader.id());

@@ -38,15 +38,15 @@ class SessionTags {
   }
 
   // Returns, ascending, the sessions that are served by a stalled loop of `loops`: one whose last
-  // turn began more than Loop::kHeldUpAfter before `now`. `loop_of(tag)` is the loop of a tag. O(1)
-  // in the number of sessions while no loop is stalled.
+  // iteration began more than Loop::kHeldUpAfter before `now`. `loop_of(tag)` is the loop of a tag.
+  // O(1) in the number of sessions while no loop is stalled.
   template <class Loop, class LoopOf>
   std::vector<int64_t> OfStalledLoops(const std::vector<Loop*>& loops,
                                       std::chrono::steady_clock::time_point now,
                                       const LoopOf& loop_of) const {
     std::vector<int64_t> sessions;
     const auto is_stalled = [limit = now - Loop::kHeldUpAfter](const Loop* loop) {
-      return loop->last_turn() < limit;
+      return loop->last_iteration() < limit;
     };
     if (std::none_of(loops.begin(), loops.end(), is_stalled)) return sessions;
     {

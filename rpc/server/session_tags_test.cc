@@ -14,8 +14,8 @@ using tree::SessionId;
 
 struct Loop {
   static constexpr auto kHeldUpAfter = milliseconds(600);
-  steady_clock::time_point last_turn() const { return turn; }
-  steady_clock::time_point turn;
+  steady_clock::time_point last_iteration() const { return iteration; }
+  steady_clock::time_point iteration;
 };
 
 TEST_CASE("a session has the tag that served it last, until that is taken or forgotten") {
@@ -42,7 +42,7 @@ TEST_CASE("the sessions of stalled loops alone are returned, ascending") {
   };
   CHECK(stalled(Loop::kHeldUpAfter).empty());
   CHECK(stalled(Loop::kHeldUpAfter + milliseconds(1)).size() == 100);
-  odd.turn = start + milliseconds(1);
+  odd.iteration = start + milliseconds(1);
   std::vector<int64_t> expected;
   for (int64_t session = 902; session <= 1000; session += 2) expected.push_back(session);
   CHECK(stalled(Loop::kHeldUpAfter + milliseconds(1)) == expected);

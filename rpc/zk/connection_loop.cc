@@ -73,7 +73,7 @@ ConnectionLoop::ConnectionLoop(ZkFrontend* frontend, Sockets* sockets)
       clock_(&frontend->clock()),
       number_(frontend->AddLoop(this)),
       statistics_(frontend->statistics().AddLoop()) {
-  BeginTurn();
+  BeginIteration();
   touches_sent_ = now_;
 }
 
@@ -95,14 +95,14 @@ void ConnectionLoop::Wake() {
 
 void ConnectionLoop::OnWake() {
   inbox_.OnWake();
-  BeginTurn();
+  BeginIteration();
   DrainInbox();
 }
 
 // --- From the sockets ----------------------------------------------------------------------------
 
 std::optional<uint32_t> ConnectionLoop::Open(std::string address, uint16_t port) {
-  BeginTurn();
+  BeginIteration();
   if (!frontend_->AdmitAddress(address)) return std::nullopt;
   uint32_t tag = frontend_->NewTag(number_);
   while (clients_.contains(tag)) tag = frontend_->NewTag(number_);
@@ -116,7 +116,7 @@ std::optional<uint32_t> ConnectionLoop::Open(std::string address, uint16_t port)
 }
 
 void ConnectionLoop::OnBytes(uint32_t tag, std::string_view bytes) {
-  BeginTurn();
+  BeginIteration();
   Client& client = *clients_.at(tag);
   client.receiving = false;
   statistics_->bytes_received.Add(static_cast<int64_t>(bytes.size()));
@@ -128,12 +128,12 @@ void ConnectionLoop::OnBytes(uint32_t tag, std::string_view bytes) {
 }
 
 void ConnectionLoop::OnWritable(uint32_t tag) {
-  BeginTurn();
+  BeginIteration();
   Client& client = *clients_.at(tag);
   client.blocked = false;
   // It makes room by reading. That bytes could be sent, to a buffer, would not show that it lives.
   client.connection.SetTouched();
-  // Not at each turn: moving the rest costs as much as sending it.
+  // Not at each iteration: moving the rest costs as much as sending it.
   std::string& out = client.connection.out();
   if (client.sent > out.size() / 2) {
     out.erase(0, client.sent);
@@ -143,7 +143,7 @@ void ConnectionLoop::OnWritable(uint32_t tag) {
 }
 
 void ConnectionLoop::OnClosed(uint32_t tag) {
-  BeginTurn();
+  BeginIteration();
   Close(*clients_.at(tag));
 }
 
@@ -312,11 +312,11 @@ void ConnectionLoop::Close(Client& client) {
   clients_.erase(tag);
 }
 
-// --- Turns ---------------------------------------------------------------------------------------
+// --- Iterations ----------------------------------------------------------------------------------
 
-void ConnectionLoop::BeginTurn() {
+void ConnectionLoop::BeginIteration() {
   now_ = clock_->Now();
-  last_turn_.store(now_.time_since_epoch().count(), std::memory_order_relaxed);
+  last_iteration_.store(now_.time_since_epoch().count(), std::memory_order_relaxed);
   const int64_t resets = frontend_->statistics().server_resets();
   if (statistics_->resets_seen.value() == resets) return;
   statistics_->Clear();
@@ -327,19 +327,19 @@ void ConnectionLoop::MarkDirty(Client& client) {
   if (client.dirty || !client.open) return;
   client.dirty = true;
   dirty_.push_back(*client.in_order);
-  ScheduleTurnEnd();
+  ScheduleIterationEnd();
 }
 
-// The end of a turn comes after the handlers of all sockets that were ready together, so that their
-// writes go to the log as one batch.
-void ConnectionLoop::ScheduleTurnEnd() {
-  if (turn_end_scheduled_) return;
-  turn_end_scheduled_ = true;
-  sockets_->EndTurnSoon();
+// The end of an iteration comes after the handlers of all sockets that were ready together, so that
+// their writes go to the log as one batch.
+void ConnectionLoop::ScheduleIterationEnd() {
+  if (iteration_end_scheduled_) return;
+  iteration_end_scheduled_ = true;
+  sockets_->EndIterationSoon();
 }
 
-void ConnectionLoop::EndTurn() {
-  turn_end_scheduled_ = false;
+void ConnectionLoop::EndIteration() {
+  iteration_end_scheduled_ = false;
   ContinueConnections();
   for (const std::shared_ptr<Client>& client : dirty_) client->connection.SubmitRest();
   if (!batch_.empty()) {
@@ -401,7 +401,7 @@ void ConnectionLoop::ContinueConnections() {
 void ConnectionLoop::AddedCommand(size_t offset) {
   ASSERT(offset < batch_.bytes->size());
   batch_.commands.push_back({offset, batch_.bytes->size() - offset});
-  ScheduleTurnEnd();
+  ScheduleIterationEnd();
 }
 
 const tree::Tree& ConnectionLoop::LockTree() {
@@ -477,7 +477,7 @@ void ConnectionLoop::FinishAll(const absl::Status& why) {
 // --- From time to time ---------------------------------------------------------------------------
 
 std::chrono::milliseconds ConnectionLoop::OnTimer() {
-  BeginTurn();
+  BeginIteration();
   const int64_t leader_contact_age_ms = frontend_->service().status().leader_contact_age_ms;
   if (leader_contact_age_ms > Connection::LeaderContactAgeMinMs(frontend_->config())) {
     for (const std::shared_ptr<Client>& client : in_order_) Attend(*client);

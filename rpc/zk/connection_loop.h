@@ -1,10 +1,10 @@
 // The connections of one I/O thread of the ZooKeeper front end, without the thread and without
-// sockets: their inbox, their turns, the batch of their writes and what happens from time to time.
-// It knows bytes and tags. IoThread drives it from sockets; a simulation drives it by hand.
+// sockets: their inbox, their iterations, the batch of their writes and what happens from time to
+// time. It knows bytes and tags. IoThread drives it from sockets; a simulation drives it by hand.
 //
-// A turn begins with whatever comes in (OnBytes, OnWritable, OnWake, OnTimer) and ends with
-// EndTurn, once all that came together was handed in: the writes of all connections then go to the
-// log as one batch, and each connection sends all it has ready at once.
+// An iteration begins with whatever comes in (OnBytes, OnWritable, OnWake, OnTimer) and ends with
+// EndIteration, once all that came together was handed in: the writes of all connections then go to
+// the log as one batch, and each connection sends all it has ready at once.
 //
 // Thread-safety: Push and Wake may be called from any thread; everything else runs on one thread,
 // also what it calls of Sockets, except for Sockets::Wake. Nothing here waits for another thread,
@@ -40,8 +40,8 @@ class Sockets {
 
   // From any thread: OnWake is to be called soon, on the loop's thread.
   virtual void Wake() = 0;
-  // EndTurn is to be called soon, once: after everything that is ready now was handed in.
-  virtual void EndTurnSoon() = 0;
+  // EndIteration is to be called soon, once: after everything that is ready now was handed in.
+  virtual void EndIterationSoon() = 0;
 
   // The connection takes bytes again: the next ones that come (once) are to be given to OnBytes, or
   // the end of the stream to OnClosed.
@@ -85,8 +85,8 @@ class ConnectionLoop {
   void OnClosed(uint32_t tag);
   // Follows each Sockets::Wake.
   void OnWake();
-  // Follows each Sockets::EndTurnSoon.
-  void EndTurn();
+  // Follows each Sockets::EndIterationSoon.
+  void EndIteration();
   // Time-outs, and touches to the leader. Returns after which time it is to be called again.
   std::chrono::milliseconds OnTimer();
 
@@ -125,9 +125,9 @@ class ConnectionLoop {
   // Wakes the loop if something is queued and it does not know.
   void Wake();
   // When it has begun to do something the last time.
-  std::chrono::steady_clock::time_point last_turn() const {
+  std::chrono::steady_clock::time_point last_iteration() const {
     return std::chrono::steady_clock::time_point(
-        std::chrono::steady_clock::duration(last_turn_.load(std::memory_order_relaxed)));
+        std::chrono::steady_clock::duration(last_iteration_.load(std::memory_order_relaxed)));
   }
 
   // --- For connections ---------------------------------------------------------------------------
@@ -146,7 +146,7 @@ class ConnectionLoop {
   size_t longest_hold() const { return longest_hold_; }
   // The newest zxid that a reply may show: all events up to it are in out() of their connections.
   tree::Zxid seen_zxid() const { return seen_zxid_; }
-  // The batch that goes to the log at the end of this turn. Call AddedCommand after each one
+  // The batch that goes to the log at the end of this iteration. Call AddedCommand after each one
   // appended to its bytes.
   std::string& command_bytes() { return *batch_.bytes; }
   void AddedCommand(size_t offset);
@@ -176,8 +176,8 @@ class ConnectionLoop {
   void LogClosing(const Connection& connection, const absl::Status& why);
   void Close(Client& client);
   void MarkDirty(Client& client);
-  void BeginTurn();
-  void ScheduleTurnEnd();
+  void BeginIteration();
+  void ScheduleIterationEnd();
   void ContinueConnections();
   void DrainInbox();
   void HandleItem(Item& item);
@@ -209,13 +209,13 @@ class ConnectionLoop {
   // be made again, page by page, for each of them.
   std::vector<std::string> spare_buffers_;
   uint64_t measurement_seen_ = 0;  // of memory
-  bool turn_end_scheduled_ = false;
+  bool iteration_end_scheduled_ = false;
   std::optional<GuardedTree::ReadGuard> tree_;  // while the tree is locked
   size_t spent_ = 0;                            // since then
   size_t longest_hold_ = 0;
   tree::Zxid seen_zxid_;
   std::chrono::steady_clock::time_point now_;
-  std::atomic<std::chrono::steady_clock::rep> last_turn_{0};  // now_
+  std::atomic<std::chrono::steady_clock::rep> last_iteration_{0};  // now_
   std::chrono::steady_clock::time_point touches_sent_;
   // Sessions that were heard since then on connections that have closed.
   std::vector<int64_t> touched_and_closed_;

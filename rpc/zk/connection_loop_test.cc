@@ -30,16 +30,16 @@ TEST_CASE("a session is there once its entry is applied, with the password that 
   const uint32_t tag = f.Connect();
   const std::string packet = ConnectPacket({.timeout_ms = 10'000});
   f.sockets.Write(tag, packet.substr(0, 9));
-  f.sockets.RunTurns();
+  f.sockets.RunIterations();
   CHECK(f.service.batches.empty());
   f.sockets.Write(tag, packet.substr(9));
-  f.sockets.RunTurns();
+  f.sockets.RunIterations();
   REQUIRE(f.service.batches.size() == 1);
   CHECK(f.sockets.received(tag).empty());
   CHECK_FALSE(f.sockets.receiving(tag));
   f.service.Apply(&f.frontend);
   CHECK(f.sockets.received(tag).empty());
-  f.sockets.RunTurns();
+  f.sockets.RunIterations();
   ConnectResponse response;
   REQUIRE(DecodeConnectResponse(f.Frame(tag), true, &response));
   CHECK(response.session_id >> 56 == 3);
@@ -115,7 +115,7 @@ TEST_CASE("a session is taken over with its password alone, or it is refused bef
   const auto is_refused = [&f](const ConnectPacketOptions& options) {
     const uint32_t tag = f.Connect();
     f.sockets.Write(tag, ConnectPacket(options));
-    f.sockets.RunTurns();
+    f.sockets.RunIterations();
     CHECK(f.service.batches.empty());
     ConnectResponse response;
     REQUIRE(DecodeConnectResponse(f.Frame(tag), true, &response));
@@ -132,12 +132,12 @@ TEST_CASE("a session is taken over with its password alone, or it is refused bef
   SECTION("one that is not known here does not exist, if the leader knows no more") {
     const uint32_t tag = f.Connect();
     f.sockets.Write(tag, ConnectPacket({.session = session.session_id + 1, .password = wrong}));
-    f.sockets.RunTurns();
+    f.sockets.RunIterations();
     CHECK(f.service.batches.empty());
     REQUIRE(f.service.syncs.size() == 1);
     CHECK(f.sockets.open(tag));
     f.frontend.OnSyncDone(tag, f.service.syncs[0].second, f.service.ReadTree()->last_zxid());
-    f.sockets.RunTurns();
+    f.sockets.RunIterations();
     CHECK(f.service.batches.empty());
     ConnectResponse response;
     REQUIRE(DecodeConnectResponse(f.Frame(tag), true, &response));
@@ -174,19 +174,19 @@ TEST_CASE("pipelined requests are answered in order, and a read waits for what c
   f.Write(tag, 4, OpCode::kSync, Path("/a"));
   f.Write(tag, 5, OpCode::kSetData, SetData("/a", "2"));
   f.Write(tag, 6, OpCode::kGetData, PathAndWatch("/a", false));
-  f.sockets.RunTurns();
+  f.sockets.RunIterations();
   REQUIRE(f.service.batches.size() == 1);
   CHECK(f.service.batches[0].commands.size() == 2);  // the third write waits for the read
   CHECK(f.sockets.received(tag).empty());
   f.service.Apply(&f.frontend);
-  f.sockets.RunTurns();
+  f.sockets.RunIterations();
   CHECK(f.Next(tag).xid == 1);
   CHECK(f.Next(tag).xid == 2);
   CHECK(DataOf(f.Next(tag)) == "1");
   CHECK(f.sockets.received(tag).empty());
   REQUIRE(f.service.batches.size() == 1);
   f.service.Apply(&f.frontend);
-  f.sockets.RunTurns();
+  f.sockets.RunIterations();
   CHECK(f.Next(tag).xid == 4);  // finished by the write behind it
   CHECK(f.Next(tag).xid == 5);
   CHECK(DataOf(f.Next(tag)) == "2");
@@ -212,7 +212,7 @@ TEST_CASE("a sync is done at the latest with a write behind it, which has its ow
   f.Write(tag, 3, OpCode::kSync, Path("/"));
   f.Write(tag, 4, OpCode::kCreate, Create("/a", ""));
   f.Write(tag, 5, OpCode::kSync, Path("/"));
-  f.sockets.RunTurns();
+  f.sockets.RunIterations();
   CHECK(f.sockets.received(tag).empty());
   f.service.Apply(&f.frontend);
   const int64_t written = f.service.ReadTree()->last_zxid().value();
@@ -231,14 +231,15 @@ TEST_CASE("a sync is done at the latest with a write behind it, which has its ow
   CHECK(last.zxid == written + 1);
 }
 
-TEST_CASE("the writes that came in one turn, of any connection, are one batch in their order") {
+TEST_CASE(
+    "the writes that came in one iteration, of any connection, are one batch in their order") {
   Fixture f;
   const uint32_t first = f.ConnectSession();
   const uint32_t second = f.ConnectSession();
   f.Write(second, 1, OpCode::kCreate, Create("/b", ""));
   f.Write(first, 1, OpCode::kCreate, Create("/a", ""));
   f.Write(first, 2, OpCode::kCreate, Create("/a/a", ""));
-  f.sockets.RunTurns();
+  f.sockets.RunIterations();
   REQUIRE(f.service.batches.size() == 1);
   const CommandBatch& batch = f.service.batches[0];
   std::vector<uint32_t> tags;
@@ -255,12 +256,12 @@ TEST_CASE("a watch event comes before the read that would show the change") {
   REQUIRE(f.Call(writer, OpCode::kCreate, Create("/w", "0")).error == ErrorCode::kOk);
   REQUIRE(f.Call(reader, OpCode::kGetData, PathAndWatch("/w", true)).error == ErrorCode::kOk);
   f.Write(writer, 1, OpCode::kSetData, SetData("/w", "1"));
-  f.sockets.RunTurns();
+  f.sockets.RunIterations();
   f.service.Apply(&f.frontend);
   // The loop was told to wake up; the read comes first.
   f.Write(reader, 9, OpCode::kGetData, PathAndWatch("/w", false));
   REQUIRE(f.sockets.HandIn(reader));
-  f.sockets.RunTurns();
+  f.sockets.RunIterations();
   const Packet event = f.Next(reader);
   CHECK(event.xid == kNotificationXid);
   const Packet reply = f.Next(reader);
@@ -276,12 +277,12 @@ TEST_CASE("who missed what a snapshot has skipped is told nothing that came afte
   REQUIRE(f.Call(writer, OpCode::kCreate, Create("/w", "0")).error == ErrorCode::kOk);
   REQUIRE(f.Call(watcher, OpCode::kGetData, PathAndWatch("/w", true)).error == ErrorCode::kOk);
   f.Write(writer, 1, OpCode::kSetData, SetData("/w", "1"));
-  f.sockets.RunTurns();
+  f.sockets.RunIterations();
   std::vector<CommandBatch> behind_snapshot = std::exchange(f.service.batches, {});
   f.service.ReplaceTree(&f.frontend);
   f.service.batches = std::move(behind_snapshot);
   f.service.Apply(&f.frontend);
-  f.sockets.RunTurns();
+  f.sockets.RunIterations();
   for (const uint32_t tag : {writer, watcher}) {
     CHECK(f.sockets.received(tag).empty());
     CHECK_FALSE(f.sockets.open(tag));
@@ -296,7 +297,7 @@ TEST_CASE("a read that meets a snapshot hides nothing of what its client has mis
   f.Call(writer, OpCode::kCreate, Create("/w", "0"));
   const Packet seen = f.Call(watcher, OpCode::kGetData, PathAndWatch("/w", true));
   f.Write(writer, 1, OpCode::kSetData, SetData("/w", "1"));
-  f.sockets.RunTurns();
+  f.sockets.RunIterations();
   f.service.ReplaceTree(&f.frontend);
   // Behind the snapshot, and before the loop has heard of it.
   const OpCode op = GENERATE(OpCode::kGetData, OpCode::kExists, OpCode::kGetChildren);
@@ -374,7 +375,7 @@ TEST_CASE("bytes that a congested server leaves in a socket are a sign of life")
   f.service.touches.clear();
   f.service.is_congested = true;
   f.Write(tag, 1, OpCode::kCreate, Create("/a", ""));
-  f.sockets.RunTurns();
+  f.sockets.RunIterations();
   CHECK_FALSE(f.sockets.receiving(tag));
   const auto pass = [&](int64_t ms) {  // and nothing is applied
     f.clock.Advance(ms);
@@ -402,7 +403,7 @@ TEST_CASE("a client that reads nothing is alive as long as more comes from it") 
   f.service.touches.clear();
   f.sockets.SetRoom(tag, 0);
   for (int i = 0; i < 10; ++i) f.Write(tag, i, OpCode::kGetData, PathAndWatch("/large", false));
-  f.sockets.RunTurns();
+  f.sockets.RunIterations();
   CHECK_FALSE(f.sockets.receiving(tag));
   f.Pass(200);
   REQUIRE(f.service.touches.size() == 1);
@@ -584,13 +585,13 @@ TEST_CASE("what a client had asked for when it went is done, without the reads b
   if (way == Way::kBadAuth) f.Write(tag, kAuthXid, OpCode::kAuth, "?");
   if (way == Way::kBadLength || way == Way::kBadAuth) create("/behind");
   if (way == Way::kBreak) {
-    f.sockets.RunTurns();
+    f.sockets.RunIterations();
     f.service.Apply(&f.frontend);  // the answer cannot be sent
-    f.sockets.RunTurns();
+    f.sockets.RunIterations();
     CHECK(f.sockets.open(tag));
     create("/e");  // was on its way
   }
-  f.sockets.RunTurns();
+  f.sockets.RunIterations();
   if (way == Way::kHangUp || way == Way::kBreak) f.sockets.HangUp(tag);
   f.Settle();
   CHECK_FALSE(f.sockets.open(tag));
@@ -610,14 +611,14 @@ TEST_CASE("a connection that ends while it is read from has its packets until th
   f.Call(tag, OpCode::kCreate, Create(path, "data"));
   const std::string read = RequestPacket(5, OpCode::kGetData, PathAndWatch(path, false));
   f.sockets.Write(tag, read.substr(0, 10));
-  f.sockets.RunTurns();
+  f.sockets.RunIterations();
   const bool is_replaced = GENERATE(true, false);
   if (is_replaced) {
     f.service.ReplaceTree(&f.frontend);
   } else {
     const uint32_t other = f.Connect();
     f.sockets.Write(other, ConnectPacket({session.session_id, session.password}));
-    f.sockets.RunTurns();
+    f.sockets.RunIterations();
     f.service.Apply(&f.frontend);
   }
   // The read meets the news of that.
@@ -637,7 +638,7 @@ TEST_CASE("a client that takes nothing any more is not answered, and its writes 
   f.Call(tag, OpCode::kCreate, Create("/a", ""));
   f.sockets.Break(tag);
   f.Write(tag, 1, OpCode::kExists, PathAndWatch("/", false));
-  f.sockets.RunTurns();
+  f.sockets.RunIterations();
   CHECK(f.sockets.open(tag));
   for (int i = 0; i < 10; ++i) {
     f.Write(tag, 2, OpCode::kGetData, PathAndWatch("/a", false));
@@ -645,7 +646,7 @@ TEST_CASE("a client that takes nothing any more is not answered, and its writes 
   }
   const std::string last = RequestPacket(4, OpCode::kCreate, Create("/b", ""));
   f.sockets.Write(tag, last.substr(0, 7));
-  f.sockets.RunTurns();
+  f.sockets.RunIterations();
   REQUIRE(f.service.batches.size() == 1);
   CHECK(f.service.batches[0].commands.size() == 10);
   f.sockets.Write(tag, last.substr(7));
@@ -665,7 +666,7 @@ TEST_CASE("a session that its client closed and did not wait for ends, whatever 
   f.Write(tag, 2, OpCode::kExists, PathAndWatch("/", false));
   f.Write(tag, 3, OpCode::kCloseSession, "");
   f.Write(tag, 4, OpCode::kCreate, Create("/behind", ""));
-  f.sockets.RunTurns();
+  f.sockets.RunIterations();
   CHECK(f.service.ReadTree()->session_count() == 1);
   f.sockets.HangUp(tag);
   f.Settle();
@@ -682,7 +683,7 @@ TEST_CASE("what was received and not looked at is done too when the client goes"
   for (int i = 0; i < kReads; ++i) f.Write(tag, 2, OpCode::kExists, PathAndWatch("/", false));
   f.Write(tag, 3, OpCode::kCreate, Create("/b", ""));
   f.Write(tag, 4, OpCode::kCloseSession, "");
-  f.sockets.RunTurns();
+  f.sockets.RunIterations();
   f.sockets.HangUp(tag);
   f.Settle();
   CHECK(IsThere(f, "/b"));
@@ -696,7 +697,7 @@ TEST_CASE("nothing that came behind an operation that does not exist is done") {
   f.Write(tag, 2, OpCode::kExists, PathAndWatch("/", false));
   f.Write(tag, 3, static_cast<OpCode>(999), "");
   f.Write(tag, 4, OpCode::kCreate, Create("/behind", ""));
-  f.sockets.RunTurns();
+  f.sockets.RunIterations();
   if (GENERATE(true, false)) f.sockets.HangUp(tag);
   f.Settle();
   CHECK_FALSE(f.sockets.open(tag));
@@ -723,7 +724,7 @@ TEST_CASE("a server with too much on its way reads on only from clients that wai
   f.service.is_congested = true;
   f.Write(writer, 1, OpCode::kCreate, Create("/a", ""));
   f.Write(reader, 1, OpCode::kExists, PathAndWatch("/", false));
-  f.sockets.RunTurns();
+  f.sockets.RunIterations();
   CHECK_FALSE(f.sockets.receiving(writer));
   CHECK(f.sockets.receiving(reader));
   f.service.is_congested = false;
@@ -741,10 +742,10 @@ TEST_CASE("above the limit of outstanding requests, clients that wait are read f
     f.Write(first, i, OpCode::kCreate, Create("/f" + std::to_string(i), ""));
     f.Write(second, i, OpCode::kCreate, Create("/s" + std::to_string(i), ""));
   }
-  f.sockets.RunTurns();
+  f.sockets.RunIterations();
   CHECK(f.frontend.statistics().outstanding() == 4);
   f.Write(first, 3, OpCode::kCreate, Create("/f3", ""));
-  f.sockets.RunTurns();
+  f.sockets.RunIterations();
   CHECK_FALSE(f.sockets.receiving(second));
   CHECK(f.frontend.statistics().outstanding() <= 5);
   CHECK(f.frontend.statistics().Sum().throttle_waits > 0);

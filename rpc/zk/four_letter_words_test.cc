@@ -27,7 +27,7 @@ class WordsFixture : public Fixture {
   std::string Ask(const std::string& bytes) {
     const uint32_t tag = Connect();
     sockets.Write(tag, bytes);
-    sockets.RunTurns();
+    sockets.RunIterations();
     CHECK_FALSE(sockets.open(tag));
     return sockets.received(tag);
   }
@@ -90,9 +90,9 @@ TEST_CASE("requests, connections and latencies are counted, until that is reset"
   const uint32_t tag = f.ConnectSession();
   f.Call(tag, OpCode::kCreate, Create("/a", "data"));
   f.Write(tag, 78, OpCode::kSetData, SetData("/a", "more"));
-  f.sockets.RunTurns();
+  f.sockets.RunIterations();
   f.Write(tag, 79, OpCode::kExists, PathAndWatch("/a", false));
-  f.sockets.RunTurns();
+  f.sockets.RunIterations();
   std::map<std::string, std::string> values = f.Monitor();
   CHECK(values["zk_outstanding_requests"] == "2");
   f.clock.Advance(40);
@@ -244,15 +244,15 @@ TEST_CASE("a long answer waits in pieces for a client that does not fetch it, an
   f.sockets.Write(tag, "cons");
   f.Settle();
   CHECK(f.sockets.received(tag).empty());
-  size_t turns = 0;
+  size_t iterations = 0;
   while (f.sockets.open(tag)) {
     f.sockets.SetRoom(tag, 50'000);
     f.Settle();
-    ++turns;
+    ++iterations;
   }
   const std::string& answer = f.sockets.received(tag);
   CHECK(std::count(answer.begin(), answer.end(), '\n') == kConnections + 2);
-  CHECK(turns >= answer.size() / 50'000);
+  CHECK(iterations >= answer.size() / 50'000);
 
   const uint32_t lost = f.Connect();
   f.sockets.SetRoom(lost, 0);

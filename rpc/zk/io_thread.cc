@@ -128,8 +128,8 @@ void IoThread::Wake() {
 }
 
 // Behind the handlers of all sockets that are ready now.
-void IoThread::EndTurnSoon() {
-  boost::asio::post(context_, [this] { loop_.EndTurn(); });
+void IoThread::EndIterationSoon() {
+  boost::asio::post(context_, [this] { loop_.EndIteration(); });
 }
 
 void IoThread::Receive(uint32_t tag) { AwaitReadable(sockets_.at(tag)); }

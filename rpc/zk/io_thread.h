@@ -42,7 +42,7 @@ class IoThread : private Sockets {
 
   // Sockets
   void Wake() override;
-  void EndTurnSoon() override;
+  void EndIterationSoon() override;
   void Receive(uint32_t tag) override;
   size_t WaitingBytes(uint32_t tag) override;
   std::optional<size_t> Send(uint32_t tag, std::string_view bytes) override;

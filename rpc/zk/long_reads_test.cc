@@ -43,13 +43,13 @@ class LargeTree : public Fixture {
       REQUIRE(Call(writer, OpCode::kMulti, multi).error == ErrorCode::kOk);
     }
   }
-  // Begins a request, and runs so many turns of it.
-  void Begin(OpCode op, const std::string& body, int turns) {
+  // Begins a request, and runs so many iterations of it.
+  void Begin(OpCode op, const std::string& body, int iterations) {
     Write(reader, 77, op, body);
-    for (; turns > 0; --turns) REQUIRE(sockets.RunTurn());
+    for (; iterations > 0; --iterations) REQUIRE(sockets.RunIteration());
     REQUIRE(sockets.received(reader).empty());
   }
-  // Makes a write and has it applied, without a turn of the loop.
+  // Makes a write and has it applied, without an iteration of the loop.
   void Change(OpCode op, const std::string& body) {
     tree::Request request;
     std::vector<OpCode> shapes;
@@ -114,7 +114,7 @@ TEST_CASE("a write behind a long read waits for it, and is made though its clien
     CHECK(f.Next(f.reader).xid == 78);
   }
   SECTION("it goes") {
-    f.sockets.RunTurn();
+    f.sockets.RunIteration();
     f.sockets.HangUp(f.reader);
     f.Settle();
   }
@@ -250,7 +250,7 @@ TEST_CASE("getEphemerals in pieces names none whose deletion was told before its
   BigEndianWriter(&watch).Int<int32_t>(1);
   REQUIRE(f.Call(f.writer, OpCode::kAddWatch, watch).error == ErrorCode::kOk);
   f.Write(f.writer, 77, OpCode::kGetEphemerals, Path("/"));
-  REQUIRE(f.sockets.RunTurn());
+  REQUIRE(f.sockets.RunIteration());
   f.Change(OpCode::kDelete, f.Version(gone));
   f.Settle();
   CHECK(f.Next(f.writer).xid == kNotificationXid);
@@ -265,8 +265,8 @@ TEST_CASE("getEphemerals in pieces names none whose deletion was told before its
 TEST_CASE("getEphemerals begins again if the one that it has got to goes") {
   LargeTree f;
   f.Write(f.writer, 77, OpCode::kGetEphemerals, Path("/"));
-  REQUIRE(f.sockets.RunTurn());
-  for (size_t pieces : {1, 2}) {  // a turn makes one or two
+  REQUIRE(f.sockets.RunIteration());
+  for (size_t pieces : {1, 2}) {  // an iteration makes one or two
     const int last = static_cast<int>(pieces * kNodesPerHold) - 1;
     f.Change(OpCode::kDelete, f.Version("/d/m/" + NameOf(last)));
   }

@@ -120,12 +120,12 @@ class Fixture {
     sockets.SetLoop(&loop);
   }
 
-  // Runs turns, and applies what comes of them, until nothing is left.
+  // Runs iterations, and applies what comes of them, until nothing is left.
   void Settle() {
-    sockets.RunTurns();
+    sockets.RunIterations();
     while (!service.batches.empty()) {
       service.Apply(&frontend);
-      sockets.RunTurns();
+      sockets.RunIterations();
     }
   }
   uint32_t Connect() {

@@ -21,7 +21,7 @@ class ManualSockets final : public Sockets {
  public:
   static constexpr size_t kNoLimit = SIZE_MAX;
 
-  // Before all else. The loop must outlive the calls of Connect and RunTurns.
+  // Before all else. The loop must outlive the calls of Connect and RunIterations.
   void SetLoop(ConnectionLoop* loop) { loop_ = loop; }
 
   // --- The clients' side -------------------------------------------------------------------------
@@ -56,23 +56,23 @@ class ManualSockets final : public Sockets {
     loop_->OnBytes(tag, std::exchange(socket.to_server, {}));
     return true;
   }
-  // Runs turns of the loop until nothing is left to do: first whatever came in, then the turn's
-  // end.
-  void RunTurns() {
-    while (RunTurn()) {
+  // Runs iterations of the loop until nothing is left to do: first whatever came in, then the
+  // iteration's end.
+  void RunIterations() {
+    while (RunIteration()) {
     }
   }
 
   // Runs one of them; false if there is nothing left to do.
-  bool RunTurn() {
+  bool RunIteration() {
     bool moved = false;
     if (std::exchange(wake_, false)) {
       loop_->OnWake();
       moved = true;
     }
     for (const auto& [tag, socket] : sockets_) moved |= HandIn(tag);
-    if (std::exchange(turn_end_, false)) {
-      loop_->EndTurn();
+    if (std::exchange(iteration_end_, false)) {
+      loop_->EndIteration();
       moved = true;
     }
     return moved;
@@ -80,9 +80,9 @@ class ManualSockets final : public Sockets {
 
   // --- The loop's side ---------------------------------------------------------------------------
   void Wake() override { wake_ = true; }
-  void EndTurnSoon() override {
-    ASSERT(!turn_end_, "asked for once a turn");
-    turn_end_ = true;
+  void EndIterationSoon() override {
+    ASSERT(!iteration_end_, "asked for once an iteration");
+    iteration_end_ = true;
   }
   void Receive(uint32_t tag) override {
     Socket& socket = sockets_.at(tag);
@@ -127,7 +127,7 @@ class ManualSockets final : public Sockets {
   ConnectionLoop* loop_ = nullptr;
   std::map<uint32_t, Socket> sockets_;  // by tag, also closed ones
   bool wake_ = false;
-  bool turn_end_ = false;
+  bool iteration_end_ = false;
 };
 
 }  // namespace quorate::rpc::zk

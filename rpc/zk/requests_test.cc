@@ -364,7 +364,7 @@ TEST_CASE("an access control list is bounded as each member would have to keep i
   CHECK(set(entries(kAclEntriesMax / 3 + 1, "auth", "")) == ErrorCode::kInvalidAcl);
   // What is refused is in no log.
   f.Write(tag, 5, OpCode::kCreate, CreateWithAcl("/x", entries(60'000, "auth", "")));
-  f.sockets.RunTurns();
+  f.sockets.RunIterations();
   CHECK(f.service.batches.empty());
   CHECK(f.Next(tag).error == ErrorCode::kInvalidAcl);
 }

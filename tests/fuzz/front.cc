@@ -40,7 +40,7 @@ bool TreeService::Work(rpc::Frontend* frontend) {
 
 void Front::Settle() {
   do {
-    sockets_.RunTurns();
+    sockets_.RunIterations();
   } while (service_.Work(&frontend_));
 }
 

@@ -35,7 +35,7 @@ class NativeFront {
 
   void Settle() {
     do {
-      transport.RunTurns();
+      transport.RunIterations();
     } while (service_.Work(&frontend_));
   }
 

@@ -110,8 +110,8 @@ void ServerSockets::Wake() {
   Soon([this] { loop_->OnWake(); });
 }
 
-void ServerSockets::EndTurnSoon() {
-  Soon([this] { loop_->EndTurn(); });
+void ServerSockets::EndIterationSoon() {
+  Soon([this] { loop_->EndIteration(); });
 }
 
 void ServerSockets::Receive(uint32_t tag) {

@@ -69,12 +69,12 @@ void NativeServer::Soon(Scheduler::Task task) {
 void NativeServer::Poke() {
   if (turn_scheduled_ || !transport_.HasWork()) return;
   turn_scheduled_ = true;
-  Soon([this] { RunTurn(); });
+  Soon([this] { RunIteration(); });
 }
 
-void NativeServer::RunTurn() {
+void NativeServer::RunIteration() {
   turn_scheduled_ = false;
-  transport_.RunTurn();
+  transport_.RunIteration();
   Flush();
 }
 

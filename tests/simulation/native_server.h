@@ -57,7 +57,7 @@ class NativeServer : public ServerPort {
   };
 
   void Deliver(uint32_t tag);
-  void RunTurn();
+  void RunIteration();
   // Sends what the loop has sent, and ends the streams that the loop has ended.
   void Flush();
   void ScheduleTimer();

@@ -53,7 +53,7 @@ class Nemesis {
   void StartLeaderFaults();
   void Strike(size_t member);
   // Soon it loses power, and whoever lost it before is back.
-  void BeginTurn(size_t member, int64_t soon_us);
+  void BeginIteration(size_t member, int64_t soon_us);
   // It reaches no other member any more, and these notice; its clients do not.
   void Isolate(size_t member);
   void PauseForAWhile(Machine* machine);

@@ -187,11 +187,11 @@ TEST_CASE("a long list whose tree is replaced by a snapshot is of the new tree a
   f.transport.Write(list_tag, list.SerializeAsString());
   const uint32_t txn_tag = f.transport.Open(Method::kTxn);
   f.transport.Write(txn_tag, creates("m", 0, 1000).SerializeAsString());
-  while (f.service.batches.empty()) REQUIRE(f.transport.RunTurn());
+  while (f.service.batches.empty()) REQUIRE(f.transport.RunIteration());
   REQUIRE_FALSE(f.transport.outcome(list_tag).has_value());  // it has begun
   f.service.ReplaceTree(&f.frontend);
   f.frontend.OnBatchApplied();
-  f.transport.RunTurns();
+  f.transport.RunIterations();
   REQUIRE(f.CodeOf(list_tag) == absl::StatusCode::kOk);
   v1::ListResponse listed;
   REQUIRE(listed.ParseFromString(f.transport.received(list_tag).at(0)));
@@ -410,12 +410,12 @@ TEST_CASE("a member that cannot serve says whether a write may have been made") 
   f.service.is_congested = false;
   f.service.is_refusing_data = false;
   f.service.version = tree::kVersionNumbered;
-  f.transport.RunTurns();
+  f.transport.RunIterations();
   SECTION("it loses touch") {
     f.service.current.leader_contact_age_ms = 6000;
     f.clock.Advance(50);
     f.loop.OnTimer();
-    f.transport.RunTurns();
+    f.transport.RunIterations();
     CHECK(f.CodeOf(tag) == absl::StatusCode::kUnavailable);
     CHECK(std::string(f.transport.outcome(tag)->message()).find("may or may not") !=
           std::string::npos);
@@ -423,7 +423,7 @@ TEST_CASE("a member that cannot serve says whether a write may have been made") 
   SECTION("its tree is replaced") {
     f.service.ReplaceTree(&f.frontend);
     f.frontend.OnBatchApplied();
-    f.transport.RunTurns();
+    f.transport.RunIterations();
     CHECK(f.CodeOf(tag) == absl::StatusCode::kUnavailable);
   }
   SECTION("its client has gone") {

@@ -196,7 +196,7 @@ TEST_CASE("the cost of one ZooKeeper request of any kind is bounded") {
     const int64_t before = allocated;
     most_allocated = before;
     f.sockets.Write(tag, packet);
-    f.sockets.RunTurns();
+    f.sockets.RunIterations();
     size_t log = 0;
     for (const CommandBatch& batch : f.service.batches) log += batch.bytes->size();
     f.Settle();
@@ -247,7 +247,7 @@ TEST_CASE("the cost of one gRPC request of any kind is bounded") {
     const int64_t before = allocated;
     most_allocated = before;
     f.transport.Write(tag, message);
-    f.transport.RunTurns();
+    f.transport.RunIterations();
     size_t log = 0;
     for (const CommandBatch& batch : f.service.batches) log += batch.bytes->size();
     f.Settle();

@@ -113,15 +113,15 @@ class Fixture {
     transport.SetLoop(&loop);
   }
 
-  // Runs turns, and applies what comes of them, until nothing is left.
+  // Runs iterations, and applies what comes of them, until nothing is left.
   void Settle() {
-    transport.RunTurns();
+    transport.RunIterations();
     while (!service.batches.empty() || !service.syncs.empty()) {
       if (!service.batches.empty()) service.Apply(told);
       for (const auto& [tag, sync_id] : std::exchange(service.syncs, {})) {
         told->OnSyncDone(tag, sync_id, service.ReadTree()->last_zxid());
       }
-      transport.RunTurns();
+      transport.RunIterations();
     }
   }
   void Send(uint32_t tag, const v1::SessionRequest& message) {

@@ -64,15 +64,15 @@ class ManualTransport final : public Transport {
     return true;
   }
 
-  // Runs turns until nothing is left to do.
-  void RunTurns() {
-    while (RunTurn()) {
+  // Runs iterations until nothing is left to do.
+  void RunIterations() {
+    while (RunIteration()) {
     }
   }
 
-  // Whether RunTurn has something to do.
+  // Whether RunIteration has something to do.
   bool HasWork() const {
-    return wake_ || turn_end_ ||
+    return wake_ || iteration_end_ ||
            std::any_of(channels_.begin(), channels_.end(), [](const auto& each) {
              const Channel& channel = each.second;
              return !channel.outcome.has_value() && channel.receiving &&
@@ -81,7 +81,7 @@ class ManualTransport final : public Transport {
   }
 
   // Runs one of them; false if there is nothing left to do.
-  bool RunTurn() {
+  bool RunIteration() {
     bool moved = false;
     if (std::exchange(wake_, false)) {
       loop_->OnWake();
@@ -102,8 +102,8 @@ class ManualTransport final : public Transport {
       }
       moved = true;
     }
-    if (std::exchange(turn_end_, false)) {
-      loop_->EndTurn();
+    if (std::exchange(iteration_end_, false)) {
+      loop_->EndIteration();
       moved = true;
     }
     return moved;
@@ -111,9 +111,9 @@ class ManualTransport final : public Transport {
 
   // --- The loop's side ---------------------------------------------------------------------------
   void Wake() override { wake_ = true; }
-  void EndTurnSoon() override {
-    ASSERT(!turn_end_, "asked for once a turn");
-    turn_end_ = true;
+  void EndIterationSoon() override {
+    ASSERT(!iteration_end_, "asked for once an iteration");
+    iteration_end_ = true;
   }
   void Receive(uint32_t tag) override {
     Channel& channel = channels_.at(tag);
@@ -157,7 +157,7 @@ class ManualTransport final : public Transport {
   StreamLoop* loop_ = nullptr;
   std::map<uint32_t, Channel> channels_;  // by tag, also those that have ended
   bool wake_ = false;
-  bool turn_end_ = false;
+  bool iteration_end_ = false;
 };
 
 }  // namespace quorate::rpc::native

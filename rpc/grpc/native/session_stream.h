@@ -30,7 +30,7 @@ namespace quorate::rpc::native {
 
 // Requests for watches at the front of a pipeline, of which some go on from a zxid. They are taken,
 // the history is looked through once for all of them, and they are answered; a part of that in each
-// turn, so that the tree is not locked for long.
+// iteration, so that the tree is not locked for long.
 struct WatchResumption {
   // Of a watch that begins with its answer.
   static constexpr tree::Zxid kFromNow{INT64_MAX};
@@ -139,12 +139,12 @@ class SessionStream final : public Stream {
   void DoList(Pending* pending);
   void AnswerRead(v1::Response response, Pending* pending);
   void DoWatches();
-  // These do what one turn has time for, and return whether all of it is done.
+  // These do what one iteration has time for, and return whether all of it is done.
   bool TakeWatches();
   bool TellThePast();
   bool GiveUpWhatIsLost();
   bool AnswerWatches();
-  // Whether the tree was locked for long enough in this turn; if so, another one follows.
+  // Whether the tree was locked for long enough in this iteration; if so, another one follows.
   bool HasSpentEnough();
   void TakeRequest(Pending* pending);
   v1::ErrorCode TakeWatch(const v1::Request::Watch& watch, v1::Response* response);

@@ -42,12 +42,12 @@ TEST_CASE("requests are answered in their order, reads after the writes before t
          MessageOf({WriteRequest(1, 1, {CreateOp("/a", "1")}), GetRequestOf(2, "/a"),
                     WriteRequest(3, 2, {SetOp("/a", "2")}), WriteRequest(4, 3, {SetOp("/a", "3")}),
                     GetRequestOf(5, "/a"), GetRequestOf(6, "/none")}));
-  f.transport.RunTurns();
+  f.transport.RunIterations();
   // The writes behind the read wait for it.
   REQUIRE(f.service.batches.size() == 1);
   CHECK(f.service.batches[0].commands.size() == 1);
   f.service.Apply(&f.frontend);
-  f.transport.RunTurns();
+  f.transport.RunIterations();
   REQUIRE(f.service.batches.size() == 1);
   CHECK(f.service.batches[0].commands.size() == 2);
   f.Settle();
@@ -72,7 +72,7 @@ TEST_CASE("everything that is ready leaves in one message") {
   CHECK(f.Received(tag).items_size() == 100);
 }
 
-TEST_CASE("a linearizable read and a sync wait for a barrier, one for all of a turn") {
+TEST_CASE("a linearizable read and a sync wait for a barrier, one for all of an iteration") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
   f.Change(CreateOp("/a", "old"));
@@ -81,7 +81,7 @@ TEST_CASE("a linearizable read and a sync wait for a barrier, one for all of a t
   sync.mutable_sync();
   f.Send(tag, MessageOf({GetRequestOf(1, "/a", true), GetRequestOf(2, "/a", true), sync,
                          WriteRequest(4, 1, {SetOp("/a", "mine")}), GetRequestOf(5, "/a")}));
-  f.transport.RunTurns();
+  f.transport.RunIterations();
   REQUIRE(f.service.syncs.size() == 1);
   CHECK(f.service.batches.empty());  // the write waits for the reads
   CHECK(f.Received(tag).items_size() == 0);
@@ -103,7 +103,7 @@ TEST_CASE("a write that is sent again is answered as it was, and not made again"
   REQUIRE(answer.error() == v1::OK);
   // Sent, and the stream breaks before the answer is there.
   f.Send(first, MessageOf({WriteRequest(2, 2, {SetOp("/b", "x")})}));
-  f.transport.RunTurns();
+  f.transport.RunIterations();
   f.transport.Cancel(first);
   const uint32_t second = f.OpenSession(&opened, opened.session_id());
   CHECK(opened.last_sequence() == 2);
@@ -284,15 +284,15 @@ TEST_CASE("a session moves between the front ends") {
   options.session = opened.session_id();
   options.password = kPassword;
   sockets.Write(connection, zk::ConnectPacket(options));
-  sockets.RunTurns();
+  sockets.RunIterations();
   f.Settle();
-  sockets.RunTurns();
+  sockets.RunIterations();
   CHECK(f.CodeOf(tag) == absl::StatusCode::kAborted);
   CHECK(sockets.open(connection));
   CHECK_FALSE(sockets.received(connection).empty());
 
   f.OpenSession(&opened, opened.session_id());
-  sockets.RunTurns();
+  sockets.RunIterations();
   CHECK_FALSE(sockets.open(connection));
   CHECK(f.service.ReadTree()->ephemeral_count() == 1);
 }
@@ -550,7 +550,7 @@ TEST_CASE("a congested server reads no more from those who wait for it") {
   const uint32_t tag = f.OpenSession();
   f.service.is_congested = true;
   f.Send(tag, MessageOf({WriteRequest(1, 1, {CreateOp("/a")})}));
-  f.transport.RunTurns();
+  f.transport.RunIterations();
   CHECK_FALSE(f.transport.receiving(tag));
   f.service.is_congested = false;
   f.Settle();
@@ -567,7 +567,7 @@ TEST_CASE("a client that a congested server does not read from is not silent") {
   CHECK(f.service.touches.empty());
   f.service.is_congested = true;
   f.Send(tag, MessageOf({WriteRequest(1, 1, {CreateOp("/a")})}));
-  f.transport.RunTurns();
+  f.transport.RunIterations();
   for (size_t periods = 1; periods < 4; ++periods) {
     f.clock.Advance(200);  // and nothing is applied
     f.loop.OnTimer();
@@ -615,13 +615,13 @@ TEST_CASE(
     requests.push_back(GetRequestOf(id, "/" + std::string(10'000, 'n')));
   }
   f.Send(tag, MessageOf(requests));
-  f.transport.RunTurns();
+  f.transport.RunIterations();
   CHECK(memory.used(MemoryUse::kRequests) > 9 * 10'000);
   f.Settle();
   CHECK(f.Received(tag).items_size() == 20);
   CHECK(memory.used(MemoryUse::kRequests) == 0);
   f.Send(tag, MessageOf(requests));
-  f.transport.RunTurns();
+  f.transport.RunIterations();
   CHECK(memory.used(MemoryUse::kRequests) > 0);
   f.transport.Cancel(tag);
   f.Settle();
@@ -641,7 +641,7 @@ TEST_CASE("events that come while the watches of a stream are dropped do no harm
     *change.add_operations() = CreateOp("/n" + std::to_string(id));
     f.transport.Write(f.transport.Open(Method::kTxn), change.SerializeAsString());
   }
-  f.transport.RunTurns();
+  f.transport.RunIterations();
   f.service.Apply(&f.frontend);  // the events wait in the inbox
   f.transport.Cancel(tag);
   f.Settle();
@@ -671,7 +671,7 @@ TEST_CASE("a read of a session that meets a snapshot is not answered from it") {
   v1::TxnRequest change;
   *change.add_operations() = SetOp("/a", "1");
   f.transport.Write(f.transport.Open(Method::kTxn), change.SerializeAsString());
-  f.transport.RunTurns();
+  f.transport.RunIterations();
   f.service.ReplaceTree(&f.frontend);
   f.Send(tag, MessageOf({GetRequestOf(2, "/a")}));
   f.Settle();

@@ -96,8 +96,8 @@ v1::ErrorCode SessionStream::TakeWatch(const v1::Request::Watch& watch, v1::Resp
   return v1::OK;
 }
 
-// Until the history was looked through, what comes is told from there. Once it was, in a turn that
-// has seen its end, the next event is one that comes.
+// Until the history was looked through, what comes is told from there. Once it was, in an iteration
+// that has seen its end, the next event is one that comes.
 bool SessionStream::IsLive(uint64_t watch_id) const {
   if (!resumption_.has_value()) return true;
   const auto waiting = resumption_->after.find(watch_id);

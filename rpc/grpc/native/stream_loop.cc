@@ -53,7 +53,7 @@ StreamLoop::StreamLoop(NativeFrontend* frontend, Transport* transport)
       transport_(transport),
       clock_(&frontend->clock()),
       number_(frontend->AddLoop(this)) {
-  BeginTurn();
+  BeginIteration();
   touches_sent_ = now_;
 }
 
@@ -68,10 +68,10 @@ void StreamLoop::Wake() {
 }
 
 void StreamLoop::OnWake() {
-  BeginTurn();
+  BeginIteration();
   inbox_.OnWake();
   inbox_may_have_items_ = true;
-  ScheduleTurnEnd();
+  ScheduleIterationEnd();
 }
 
 // --- From the transport --------------------------------------------------------------------------
@@ -82,7 +82,7 @@ StreamLoop::Client* StreamLoop::Find(uint32_t tag) {
 }
 
 absl::StatusOr<uint32_t> StreamLoop::Open(Method method, std::string address) {
-  BeginTurn();
+  BeginIteration();
   if (absl::Status s = frontend_->Admit(address); !s.ok()) return s;
   // After very many calls they come again, and a session may live as long.
   uint32_t tag = frontend_->NewTag(number_);
@@ -95,7 +95,7 @@ absl::StatusOr<uint32_t> StreamLoop::Open(Method method, std::string address) {
 }
 
 void StreamLoop::OnMessage(uint32_t tag, std::string_view bytes) {
-  BeginTurn();
+  BeginIteration();
   Client* client = Find(tag);
   ASSERT(client != nullptr, "a stream is known until Transport::Finish");
   client->receiving = false;
@@ -104,7 +104,7 @@ void StreamLoop::OnMessage(uint32_t tag, std::string_view bytes) {
 }
 
 void StreamLoop::OnHalfClosed(uint32_t tag) {
-  BeginTurn();
+  BeginIteration();
   Client* client = Find(tag);
   ASSERT(client != nullptr);
   client->receiving = false;
@@ -114,7 +114,7 @@ void StreamLoop::OnHalfClosed(uint32_t tag) {
 }
 
 void StreamLoop::OnWritable(uint32_t tag) {
-  BeginTurn();
+  BeginIteration();
   Client* client = Find(tag);
   ASSERT(client != nullptr);
   client->blocked = false;
@@ -123,7 +123,7 @@ void StreamLoop::OnWritable(uint32_t tag) {
 }
 
 void StreamLoop::OnClosed(uint32_t tag) {
-  BeginTurn();
+  BeginIteration();
   Client* client = Find(tag);
   ASSERT(client != nullptr);
   Close(*client, absl::CancelledError("the client has gone"), /*at_once=*/false);
@@ -247,11 +247,11 @@ void StreamLoop::Close(Client& client, const absl::Status& outcome, bool at_once
   if (in_order_.empty() && !touched_and_ended_.empty()) SendTouchesNow();
 }
 
-// --- Turns ---------------------------------------------------------------------------------------
+// --- Iterations ----------------------------------------------------------------------------------
 
-void StreamLoop::BeginTurn() {
+void StreamLoop::BeginIteration() {
   now_ = clock_->Now();
-  last_turn_.store(now_.time_since_epoch().count(), std::memory_order_relaxed);
+  last_iteration_.store(now_.time_since_epoch().count(), std::memory_order_relaxed);
 }
 
 const ServerStatus& StreamLoop::status() {
@@ -266,13 +266,13 @@ void StreamLoop::MarkDirty(Client& client) {
   if (client.dirty || !client.open) return;
   client.dirty = true;
   dirty_.push_back(*client.in_order);
-  ScheduleTurnEnd();
+  ScheduleIterationEnd();
 }
 
-void StreamLoop::ScheduleTurnEnd() {
-  if (turn_end_scheduled_) return;
-  turn_end_scheduled_ = true;
-  transport_->EndTurnSoon();
+void StreamLoop::ScheduleIterationEnd() {
+  if (iteration_end_scheduled_) return;
+  iteration_end_scheduled_ = true;
+  transport_->EndIterationSoon();
 }
 
 void StreamLoop::SubmitBatch() {
@@ -286,8 +286,8 @@ void StreamLoop::SubmitBatch() {
   }
 }
 
-void StreamLoop::EndTurn() {
-  turn_end_scheduled_ = false;
+void StreamLoop::EndIteration() {
+  iteration_end_scheduled_ = false;
   SubmitBatch();
   const auto wants_to_continue = [](const std::shared_ptr<Client>& client) {
     return client->open && !client->stream->finished() && client->stream->wants_to_continue();
@@ -324,7 +324,7 @@ bool StreamLoop::AddedCommand(size_t offset) {
     return false;
   }
   batch_.commands.push_back({offset, size});
-  ScheduleTurnEnd();
+  ScheduleIterationEnd();
   return true;
 }
 
@@ -332,7 +332,7 @@ uint64_t StreamLoop::AddBarrier(uint32_t tag) {
   std::vector<uint32_t>& waiting = barriers_[next_barrier_];
   if (waiting.empty() || waiting.back() != tag) waiting.push_back(tag);
   barrier_wanted_ = true;
-  ScheduleTurnEnd();
+  ScheduleIterationEnd();
   return next_barrier_;
 }
 
@@ -405,7 +405,7 @@ void StreamLoop::HandleItem(Item& item) {
 // --- From time to time ---------------------------------------------------------------------------
 
 void StreamLoop::OnTimer() {
-  BeginTurn();
+  BeginIteration();
   const int64_t leader_contact_age_ms = status().leader_contact_age_ms;
   const std::vector<std::shared_ptr<Client>> clients(in_order_.begin(), in_order_.end());
   for (const std::shared_ptr<Client>& client : clients) {

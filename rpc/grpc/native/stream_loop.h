@@ -1,11 +1,11 @@
 // The streams of one thread of the native front end, without the thread and without gRPC: their
-// inbox, their turns, the batch of their writes and what happens from time to time. It knows
+// inbox, their iterations, the batch of their writes and what happens from time to time. It knows
 // messages and tags. StreamThread drives it from gRPC; a test or a simulation drives it by hand.
 //
-// A turn begins with whatever comes in (Open, OnMessage, OnWritable, OnWake, ...) and ends with
-// EndTurn, once all that came together was handed in. Then the writes of all streams go to the log
-// as one batch, the tree is locked once, what was applied is handed to the streams, those that can
-// go on do, and each stream sends all it has ready as one message.
+// An iteration begins with whatever comes in (Open, OnMessage, OnWritable, OnWake, ...) and ends
+// with EndIteration, once all that came together was handed in. Then the writes of all streams go
+// to the log as one batch, the tree is locked once, what was applied is handed to the streams,
+// those that can go on do, and each stream sends all it has ready as one message.
 //
 // Thread-safety: Push and Wake may be called from any thread; everything else runs on one thread,
 // also what it calls of Transport, except for Transport::Wake. Nothing here waits for another
@@ -42,8 +42,8 @@ class Transport {
 
   // From any thread: OnWake is to be called soon, on the loop's thread.
   virtual void Wake() = 0;
-  // EndTurn is to be called soon, once: after everything that is ready now was handed in.
-  virtual void EndTurnSoon() = 0;
+  // EndIteration is to be called soon, once: after everything that is ready now was handed in.
+  virtual void EndIterationSoon() = 0;
 
   // The stream takes a message: the next one (once) is to be given to OnMessage, or the end of what
   // the client sends to OnHalfClosed.
@@ -86,8 +86,8 @@ class StreamLoop {
   void OnClosed(uint32_t tag);
   // Follows each Transport::Wake.
   void OnWake();
-  // Follows each Transport::EndTurnSoon.
-  void EndTurn();
+  // Follows each Transport::EndIterationSoon.
+  void EndIteration();
   // Time-outs, and touches to the leader.
   void OnTimer();
 
@@ -121,9 +121,9 @@ class StreamLoop {
   // When it has begun to do something the last time. While it has streams, OnTimer comes far more
   // often than each kHeldUpAfter.
   static constexpr auto kHeldUpAfter = std::chrono::milliseconds(600);
-  std::chrono::steady_clock::time_point last_turn() const {
+  std::chrono::steady_clock::time_point last_iteration() const {
     return std::chrono::steady_clock::time_point(
-        std::chrono::steady_clock::duration(last_turn_.load(std::memory_order_relaxed)));
+        std::chrono::steady_clock::duration(last_iteration_.load(std::memory_order_relaxed)));
   }
 
   // --- For streams -------------------------------------------------------------------------------
@@ -144,13 +144,13 @@ class StreamLoop {
   bool has_spent_enough() const { return spent_ >= kNodesPerHold; }
   // What was applied when the tree was locked last; all events up to it were handed out.
   tree::Zxid seen_zxid() const { return seen_zxid_; }
-  // The batch that goes to the log in this turn. Call AddedCommand after each one appended to its
-  // bytes.
+  // The batch that goes to the log in this iteration. Call AddedCommand after each one appended to
+  // its bytes.
   std::string& command_bytes() { return *batch_.bytes; }
   // False if it is too large for the log: then it is taken out again.
   bool AddedCommand(size_t offset);
   // Stream::OnBarrierDone follows, with the number that is returned, once everything is applied
-  // here that was committed anywhere before this turn.
+  // here that was committed anywhere before this iteration.
   uint64_t AddBarrier(uint32_t tag);
   std::chrono::steady_clock::time_point now() const { return now_; }
   // The server's, at most kTimerPeriod old.
@@ -161,7 +161,7 @@ class StreamLoop {
 
   Client* Find(uint32_t tag);
   void MarkDirty(Client& client);
-  void ScheduleTurnEnd();
+  void ScheduleIterationEnd();
   void SubmitBatch();
   void LockTree();
   void DrainInbox();
@@ -175,7 +175,7 @@ class StreamLoop {
   void MaybeReceive(Client& client);
   // Drops the watches in pieces. REQUIRES: the tree is not locked.
   void Close(Client& client, const absl::Status& outcome, bool at_once);
-  void BeginTurn();
+  void BeginIteration();
   // Whether a session's stream is not read from, because of this server.
   static bool IsHeldUp(const Client& client);
   void SendTouches();
@@ -191,7 +191,7 @@ class StreamLoop {
 
   CommandBatch batch_;
   std::vector<std::shared_ptr<Client>> dirty_;
-  bool turn_end_scheduled_ = false;
+  bool iteration_end_scheduled_ = false;
   std::optional<GuardedTree::ReadGuard> tree_;  // while the tree is locked
   size_t spent_ = 0;                            // since then
   size_t longest_hold_ = 0;
@@ -199,17 +199,17 @@ class StreamLoop {
   bool inbox_may_have_items_ = false;
   tree::Zxid seen_zxid_;
   std::chrono::steady_clock::time_point now_;
-  std::atomic<std::chrono::steady_clock::rep> last_turn_{0};  // now_
-  ServerStatus status_;                                       // of status_at_
+  std::atomic<std::chrono::steady_clock::rep> last_iteration_{0};  // now_
+  ServerStatus status_;                                            // of status_at_
   std::optional<std::chrono::steady_clock::time_point> status_at_;
   std::chrono::steady_clock::time_point touches_sent_;
   // Sessions that were heard since then on streams that have ended.
   std::vector<int64_t> touched_and_ended_;
 
-  // One barrier serves all streams that ask for one in a turn.
+  // One barrier serves all streams that ask for one in an iteration.
   uint64_t next_barrier_ = 1;
   std::map<uint64_t, std::vector<uint32_t>> barriers_;  // who waits for which
-  bool barrier_wanted_ = false;                         // next_barrier_, in this turn
+  bool barrier_wanted_ = false;                         // next_barrier_, in this iteration
 
   Inbox<Item> inbox_;
   std::vector<Item> draining_;

@@ -83,7 +83,7 @@ class StreamThread final : public Transport {
     wake_ = true;
     if (std::exchange(sleeps_, false)) filled_.NotifyOne();
   }
-  void EndTurnSoon() override { turn_end_ = true; }
+  void EndIterationSoon() override { iteration_end_ = true; }
   void Receive(uint32_t tag) override { streams_.at(tag).channel->Read(); }
   bool Send(uint32_t tag, std::string* message) override {
     const Served& stream = streams_.at(tag);
@@ -188,7 +188,7 @@ class StreamThread final : public Transport {
       bool wake = false;
       {
         MutexLock lock(&mutex_);
-        while (!stopped_ && !wake_ && news_.empty() && !turn_end_) {
+        while (!stopped_ && !wake_ && news_.empty() && !iteration_end_) {
           sleeps_ = true;
           if (!NeedsTimer()) {
             filled_.Wait(&mutex_);
@@ -204,7 +204,7 @@ class StreamThread final : public Transport {
       if (wake) loop_.OnWake();
       for (News& item : news) Handle(item);
       news.clear();
-      if (std::exchange(turn_end_, false)) loop_.EndTurn();
+      if (std::exchange(iteration_end_, false)) loop_.EndIteration();
       const Clock::time_point now = Clock::now();
       if (now >= timer) {
         loop_.OnTimer();
@@ -252,7 +252,7 @@ class StreamThread final : public Transport {
   // The loop's thread alone.
   absl::flat_hash_map<uint32_t, Served> streams_;  // by tag
   absl::flat_hash_map<uint64_t, uint32_t> tags_;   // by the id of the handle
-  bool turn_end_ = false;
+  bool iteration_end_ = false;
 
   mutable Mutex mutex_;
   ConditionVariable filled_;

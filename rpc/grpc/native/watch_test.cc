@@ -67,7 +67,7 @@ TEST_CASE("an event comes before any answer that could show its change") {
   f.Call(tag, {WatchRequestOf(1, 1, "/", v1::SUBTREE)});
   // The reads have come before the loop hears of the changes.
   f.Send(tag, MessageOf({WriteRequest(2, 1, {CreateOp("/mine")}), GetRequestOf(3, "/mine")}));
-  f.transport.RunTurns();
+  f.transport.RunIterations();
   CHECK(StoryOf(f.Call(tag, {})) == Story{"created /mine 1", "answer 2", "answer 3"});
 }
 
@@ -80,7 +80,7 @@ TEST_CASE("a watch goes on from what was seen, without a gap and without a doubl
   f.Change(CreateOp("/a/2"));
   const uint32_t tag = f.OpenSession();
   f.Send(tag, MessageOf({WatchRequestOf(1, 1, "/a", v1::CHILDREN, seen)}));
-  f.transport.RunTurns();
+  f.transport.RunIterations();
   f.Change(CreateOp("/a/3"));
   CHECK(StoryOf(f.Received(tag)) ==
         Story{"created /a/1 1", "created /a/2 1", "answer 1", "created /a/3 1"});
@@ -101,7 +101,7 @@ TEST_CASE("watches that go on together are told the past once, each from where i
                          WatchRequestOf(5, 4, "/a", v1::SUBTREE, seen),
                          WatchRequestOf(6, 3, "/a", v1::NODE, seen),
                          WatchRequestOf(7, 5, "/a/3", v1::NODE)}));
-  f.transport.RunTurns();
+  f.transport.RunIterations();
   f.Change(CreateOp("/a/4"));
   f.Change(SetOp("/a/3", ""));
   CHECK(StoryOf(f.Received(tag)) == Story{"created /a/3 1", "answer 1", "answer 2", "answer 3",
@@ -110,7 +110,7 @@ TEST_CASE("watches that go on together are told the past once, each from where i
                                           "created /a/4 1 3 4", "changed /a/3 1 3 4 5"});
 }
 
-TEST_CASE("a long past is told in turns, between which others have theirs") {
+TEST_CASE("a long past is told in several iterations, between which others are served") {
   Config config = zk::TestConfig();
   config.event_history_bytes = 64 << 20;
   Fixture f(config);
@@ -125,14 +125,14 @@ TEST_CASE("a long past is told in turns, between which others have theirs") {
   f.Send(tag, MessageOf({WatchRequestOf(1, 1, "/c", v1::NODE),
                          WatchRequestOf(2, 2, "/a", v1::NODE, seen), GetRequestOf(3, "/a")}));
   f.Send(other, MessageOf({GetRequestOf(1, "/a")}));
-  REQUIRE(f.transport.RunTurn());
+  REQUIRE(f.transport.RunIteration());
   CHECK(StoryOf(f.Received(other)) == Story{"answer 1"});
   CHECK(StoryOf(f.Received(tag)).empty());
   v1::TxnRequest change;
   *change.add_operations() = SetOp("/a", "");
   const uint32_t changing = f.transport.Open(Method::kTxn);
   f.transport.Write(changing, change.SerializeAsString());
-  REQUIRE(f.transport.RunTurn());
+  REQUIRE(f.transport.RunIteration());
   REQUIRE(StoryOf(f.Received(tag)).empty());
   REQUIRE_FALSE(f.service.batches.empty());
   f.service.Apply(f.told);
@@ -152,7 +152,7 @@ void SendWatches(Fixture& f, uint32_t tag, uint64_t count, int64_t after) {
   }
 }
 
-TEST_CASE("very many watches go on in turns, without a gap and without a double") {
+TEST_CASE("very many watches go on in several iterations, without a gap and without a double") {
   Config config = zk::TestConfig();
   config.event_history_bytes = 64 << 20;
   Fixture f(config);
@@ -175,9 +175,9 @@ TEST_CASE("very many watches go on in turns, without a gap and without a double"
   std::map<std::string, std::vector<int64_t>> told;
   size_t answers = 0;
   for (bool is_busy = true; is_busy;) {
-    is_busy = f.transport.RunTurn();
+    is_busy = f.transport.RunIteration();
     if (answers < kWatches) {
-      // Something happens after each turn: in all phases.
+      // Something happens after each iteration: in all phases.
       f.Send(changing, MessageOf({WriteRequest(1, ++sequence, {SetOp(path(sequence), "")})}));
     }
     is_busy |= !f.service.batches.empty();
@@ -208,7 +208,7 @@ TEST_CASE("very many watches go on in turns, without a gap and without a double"
   CHECK(f.loop.longest_hold() <= kNodesPerHold + 100);
 }
 
-TEST_CASE("very many watches whose events are lost are given up in turns") {
+TEST_CASE("very many watches whose events are lost are given up in several iterations") {
   Config config = zk::TestConfig();
   config.event_history_bytes = 96 << 10;
   Fixture f(config);
@@ -422,18 +422,19 @@ TEST_CASE("a stream that ends does not say that it told what it was not handed a
   v1::SessionOpened opened;
   const uint32_t tag = f.OpenSession(&opened);
   f.Call(tag, {WatchRequestOf(1, 1, "/a", v1::SUBTREE)});
-  // All of this is applied before the loop has a turn: a change, what ends the stream, a change.
+  // All of this is applied before the loop has an iteration: a change, what ends the stream, a
+  // change.
   const auto change = [&f](const std::string& path) {
     v1::TxnRequest request;
     *request.add_operations() = CreateOp(path);
     f.transport.Write(f.transport.Open(Method::kTxn), request.SerializeAsString());
-    f.transport.RunTurns();
+    f.transport.RunIterations();
   };
   change("/a/1");
   std::vector<CommandBatch> first;
   SECTION("the session is attached elsewhere") {
     f.Send(f.transport.Open(Method::kSession), OpenMessage(opened.session_id()));
-    f.transport.RunTurns();
+    f.transport.RunIterations();
   }
   SECTION("the tree is replaced") { first.swap(f.service.batches); }
   change("/a/2");
@@ -444,7 +445,7 @@ TEST_CASE("a stream that ends does not say that it told what it was not handed a
     first.swap(f.service.batches);
   }
   f.service.Apply(f.told);
-  f.transport.RunTurns();
+  f.transport.RunIterations();
   REQUIRE(f.transport.outcome(tag).has_value());
   const v1::SessionResponse received = f.Received(tag);
   CHECK(StoryOf(received) == Story{"created /a/1 1"});
