@@ -7,10 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <functional>
-#include <limits>
-#include <optional>
-#include <set>
 #include <thread>
 #include <utility>
 
@@ -21,10 +17,14 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/strings.h"
 #include "rpc/server/config_keys.h"
+#include "rpc/server/config_value.h"
 
 namespace quorate::rpc {
 namespace {
+
+constexpr char kProviderPrefix[] = "authProvider.";
 
 // Whether clients can authenticate as that class of ZooKeeper lets them.
 bool IsBuiltInProvider(absl::string_view java_class) {
@@ -86,6 +86,7 @@ class Parser {
  public:
   Parser(const std::string& file, ReadFile read_file) : read_file_(read_file), file_(file) {
     config_.file = file;
+    config_.heartbeat_ms = 0;  // not given
   }
 
   absl::StatusOr<Config> Parse(std::string_view text) {
@@ -115,32 +116,26 @@ class Parser {
 
   // ZooKeeper since 3.5 moves the server lines there when members are changed at run time.
   absl::Status ReadMembers() {
-    if (members_file_.empty()) return absl::OkStatus();
+    if (config_.members_file.empty()) return absl::OkStatus();
     if (!config_.servers.empty()) {
       return Error("dynamicConfigFile",
-                   absl::StrCat("the members are in ", members_file_,
+                   absl::StrCat("the members are in ", config_.members_file,
                                 "; server.N lines belong there, or take this key out"));
     }
-    absl::StatusOr<std::string> text = read_file_(members_file_);
+    absl::StatusOr<std::string> text = read_file_(config_.members_file);
     if (!text.ok()) {
       return Error("dynamicConfigFile",
-                   absl::StrCat(members_file_, " cannot be read: ", text.status().message(),
+                   absl::StrCat(config_.members_file, " cannot be read: ", text.status().message(),
                                 "; it has to have the server.N lines "
                                 "(or put them here, and remove this key)"));
     }
-    file_ = members_file_;
+    file_ = config_.members_file;
     if (absl::Status s = ParseText(*text); !s.ok()) return s;
     if (config_.servers.empty()) {
       return Error("server.N", "there is no such line; this file has to name the members");
     }
     file_ = config_.file;
     return absl::OkStatus();
-  }
-
-  // What ZooKeeper takes as a system property is accepted with its prefix too.
-  static bool IsProperty(absl::string_view key, absl::string_view name) {
-    absl::ConsumePrefix(&key, "zookeeper.");
-    return key == name;
   }
 
   absl::Status Error(absl::string_view key, absl::string_view problem) const {
@@ -182,158 +177,42 @@ class Parser {
   }
 
   absl::Status CheckProtection(absl::string_view key, const std::string& value) {
-    absl::ConsumePrefix(&key, "zookeeper.");
-    if (absl::StartsWith(key, "authProvider.") && !IsBuiltInProvider(value)) {
-      return Error(key, absl::StrCat("\"", value,
-                                     "\" cannot be kept to: clients authenticate with the schemes "
-                                     "digest and ip only; take the key out if the server may go "
-                                     "without"));
+    const std::string_view name = WithoutPropertyPrefix(ToStd(key));
+    if (name.starts_with(kProviderPrefix) && !IsBuiltInProvider(value)) {
+      return Error(ToAbsl(name),
+                   absl::StrCat("\"", value,
+                                "\" cannot be kept to: clients authenticate with the schemes "
+                                "digest and ip only; take the key out if the server may go "
+                                "without"));
     }
-    const auto known = Protections().find(std::string(key));
-    if (known == Protections().end()) return absl::OkStatus();
-    const auto& [harmless, missing] = known->second;
-    if (absl::EqualsIgnoreCase(value, harmless)) return absl::OkStatus();
-    return Error(key, absl::StrCat("\"", value, "\" cannot be kept to: ", missing,
-                                   "; take the key out if the server may go without"));
-  }
-
-  absl::Status ParseInt(const std::string& key, const std::string& value, int64_t min, int64_t max,
-                        const char* unit, int* to) {
-    int64_t number = 0;
-    if (!absl::SimpleAtoi(value, &number) || number < min || number > max) {
-      return Error(key, absl::StrCat("\"", value, "\" is not allowed; it has to be a whole number",
-                                     unit, " from ", min, " to ", max));
+    const ProtectionKey* known = FindProtectionKey(ToStd(key));
+    if (known == nullptr || absl::EqualsIgnoreCase(value, ToAbsl(known->harmless))) {
+      return absl::OkStatus();
     }
-    *to = static_cast<int>(number);
-    return absl::OkStatus();
+    return Error(ToAbsl(name),
+                 absl::StrCat("\"", value, "\" cannot be kept to: ", ToAbsl(known->missing),
+                              "; take the key out if the server may go without"));
   }
 
-  absl::Status ParsePort(const std::string& key, const std::string& value, uint16_t* to) {
-    int port = 0;
-    if (absl::Status s = ParseInt(key, value, 0, 65535, "", &port); !s.ok()) return s;
-    *to = static_cast<uint16_t>(port);
-    return absl::OkStatus();
-  }
-
-  absl::Status ParseBool(const std::string& key, const std::string& value, bool* to) {
-    if (!absl::SimpleAtob(value, to)) {
-      return Error(key, absl::StrCat("\"", value, "\" is not allowed; it has to be true or false"));
-    }
-    return absl::OkStatus();
-  }
-
-  // As Java reads it, which takes hexadecimal numbers too.
-  absl::Status ParseMaxBuffer(const std::string& key, const std::string& value) {
-    uint64_t number = 0;
-    const bool hex = absl::StartsWithIgnoreCase(value, "0x");
-    return ParseInt(key, hex && absl::SimpleHexAtoi(value, &number) ? absl::StrCat(number) : value,
-                    1024, 60 << 20, " of bytes", &config_.jute_max_buffer_bytes);
+  absl::Status Set(const std::string& key, const Value& value, const std::string& text) {
+    const absl::Status status = SetValue(value, text, &config_);
+    return status.ok() ? status : Error(key, status.message());
   }
 
   absl::Status ParseSetting(const std::string& key, const std::string& value) {
-    constexpr int kHour = 3600 * 1000;
-    constexpr const char* kMs = " of milliseconds";
-    if (key == "dataDir") return SetText(key, value, &config_.data_dir);
-    if (key == "dynamicConfigFile") return SetText(key, value, &members_file_);
-    if (key == "dataLogDir") return SetText(key, value, &config_.log_dir);
-    if (key == "clientPortAddress") return SetText(key, value, &config_.client_address);
-    if (key == "clientPort") return ParsePort(key, value, &config_.client_port);
-    if (key == "grpcPort") return ParsePort(key, value, &config_.grpc_port);
-    if (key == "grpcPortAddress") return SetText(key, value, &config_.grpc_address);
-    if (key == "tickTime") return ParseInt(key, value, 1, kHour, kMs, &config_.tick_time_ms);
-    if (key == "minSessionTimeout") {
-      return ParseInt(key, value, -1, INT32_MAX, kMs, &config_.min_session_timeout_ms);
-    }
-    if (key == "maxSessionTimeout") {
-      return ParseInt(key, value, -1, INT32_MAX, kMs, &config_.max_session_timeout_ms);
-    }
-    if (key == "maxClientCnxns") {
-      return ParseInt(key, value, -1, 1 << 30, "", &config_.max_client_connections);
-    }
-    if (key == "maxCnxns") return ParseInt(key, value, 0, 1 << 30, "", &config_.max_connections);
-    if (key == "globalOutstandingLimit") {
-      return ParseInt(key, value, 1, 1 << 30, " of requests", &config_.global_outstanding_limit);
-    }
-    if (IsProperty(key, "jute.maxbuffer")) return ParseMaxBuffer(key, value);
-    if (key == "maxReplyBytes") {
-      return ParseInt(key, value, 64 << 10, 1 << 30, " of bytes", &config_.max_reply_bytes);
-    }
-    if (IsProperty(key, "readonlymode.enabled")) {
-      return ParseBool(key, value, &config_.read_only_mode);
-    }
-    if (key == "electionTimeoutMs") {
-      return ParseInt(key, value, 20, kHour, kMs, &config_.election_timeout_ms);
-    }
-    if (key == "heartbeatMs") return ParseInt(key, value, 5, kHour, kMs, &heartbeat_ms_.emplace());
-    if (key == "ioThreads") return ParseInt(key, value, 0, 128, " of threads", &config_.io_threads);
-    if (key == "snapCount") {
-      return ParseInt(key, value, 1, 1 << 30, " of entries", &config_.snap_count);
-    }
-    if (key == "logSegmentBytes") {
-      return ParseInt(key, value, 64 << 10, 1 << 30, " of bytes", &config_.log_segment_bytes);
-    }
-    if (key == "syncLimit") {
-      return ParseInt(key, value, 1, 1000000, " of ticks", &config_.sync_limit);
-    }
-    if (key == "staleReadLimitMs") {
-      absl::Status status = ParseInt(key, value, -1, 24 * kHour, kMs, &config_.stale_read_limit_ms);
-      if (!status.ok() || config_.stale_read_limit_ms != 0) return status;
-      return Error(key, "0 is not allowed; it has to be -1 (no limit) or a time of 1 ms or more");
-    }
-    if (key == "eventHistoryBytes") {
-      return ParseInt(key, value, 0, 1 << 30, " of bytes", &config_.event_history_bytes);
-    }
-    if (key == "memoryLimitMb") {
-      return ParseInt(key, value, 64, 1 << 24, " of MiB", &config_.memory_limit_mb);
-    }
-    if (key == "diskReserveMb") {
-      return ParseInt(key, value, 0, 1 << 20, " of MiB", &config_.disk_reserve_mb);
-    }
-    if (IsProperty(key, "enforceQuota")) {
-      return ParseBool(key, value, &config_.enforce_quota);
-    }
-    if (IsProperty(key, "znode.container.checkIntervalMs")) {
-      return ParseInt(key, value, 1, 24 * kHour, kMs, &config_.container_check_interval_ms);
-    }
-    if (IsProperty(key, "znode.container.maxPerMinute")) {
-      return ParseInt(key, value, 1, 1 << 30, "", &config_.container_max_per_minute);
-    }
-    if (IsProperty(key, "DigestAuthenticationProvider.superDigest")) {
-      return SetText(key, value, &config_.super_digest);
-    }
-    if (IsProperty(key, "skipACL")) {
-      config_.skip_acl = value == "yes";
-      if (config_.skip_acl || value == "no") return absl::OkStatus();
-      return Error(key, absl::StrCat("\"", value, "\" is not allowed; it has to be yes or no"));
-    }
-    if (key == "quorumListenOnAllIPs") {
-      return ParseBool(key, value, &config_.quorum_listen_on_all_ips);
-    }
-    if (key == "4lw.commands.whitelist") {
-      config_.four_letter_words.clear();
-      for (absl::string_view word : absl::StrSplit(value, ',', absl::SkipWhitespace())) {
-        config_.four_letter_words.emplace_back(absl::StripAsciiWhitespace(word));
-      }
+    if (const ConfigKey* known = FindConfigKey(key)) return Set(key, known->value, value);
+    if (absl::Status s = CheckProtection(key, value); !s.ok()) return s;
+    if (absl::StartsWith(key, kProviderPrefix)) return absl::OkStatus();
+    const IgnoredKey* ignored = FindIgnoredKey(key);
+    if (ignored == nullptr) {
+      WarnUnknown(key);
       return absl::OkStatus();
     }
-    if (absl::Status s = CheckProtection(key, value); !s.ok()) return s;
-    if (absl::StartsWith(key, "authProvider.")) return absl::OkStatus();
-    if (absl::Status s = CheckUnused(key, value); !s.ok()) return s;
-    if (const std::string why = WhyIgnored(key); !why.empty()) {
-      Warn(key, absl::StrCat("has no effect: ", why));
-    } else {
-      WarnUnknown(key);
+    // What will have an effect in a later version must not be wrong then.
+    if (ignored->name == key) {
+      if (absl::Status s = Set(key, ignored->value, value); !s.ok()) return s;
     }
-    return absl::OkStatus();
-  }
-
-  // What will have an effect in a later version must not be wrong then.
-  absl::Status CheckUnused(const std::string& key, const std::string& value) {
-    uint16_t port = 0;
-    if (key == "admin.serverPort") return ParsePort(key, value, &port);
-    if (key == "initLimit") {
-      return ParseInt(key, value, 1, 1000000, " of ticks", &config_.init_limit);
-    }
+    Warn(key, absl::StrCat("has no effect: ", ToAbsl(ignored->why)));
     return absl::OkStatus();
   }
 
@@ -354,9 +233,10 @@ class Parser {
     config_.warnings.push_back(absl::StrCat(file_, ":", line_, ": ", key, ": ", text));
   }
 
-  absl::Status SetText(const std::string& key, const std::string& value, std::string* to) {
-    if (value.empty()) return Error(key, "it has no value");
-    *to = value;
+  absl::Status ReadPort(const std::string& key, const std::string& text, uint16_t* to) {
+    const absl::StatusOr<uint16_t> port = ParsePort(text);
+    if (!port.ok()) return Error(key, port.status().message());
+    *to = *port;
     return absl::OkStatus();
   }
 
@@ -381,11 +261,9 @@ class Parser {
   absl::Status ParseServer(const std::string& key, const std::string& value) {
     constexpr const char* kForm =
         "it has to be host:peerPort:electionPort[:participant|:observer][;[clientHost:]clientPort]";
-    int id = 0;
-    if (absl::Status s = ParseInt(key, key.substr(7), 1, 254, " (the N of server.N)", &id);
-        !s.ok()) {
-      return s;
-    }
+    const absl::StatusOr<int64_t> id =
+        ParseWholeNumber(key.substr(7), 1, 254, " (the N of server.N)");
+    if (!id.ok()) return Error(key, id.status().message());
     ServerLine server;
     std::vector<std::string> parts = absl::StrSplit(value, ';');
     absl::string_view rest;
@@ -394,9 +272,9 @@ class Parser {
     }
     std::vector<std::string> fields = absl::StrSplit(rest, ':');
     if (fields.size() > 3) return Error(key, absl::StrCat("\"", value, "\": ", kForm));
-    if (absl::Status s = ParsePort(key, fields[0], &server.peer_port); !s.ok()) return s;
+    if (absl::Status s = ReadPort(key, fields[0], &server.peer_port); !s.ok()) return s;
     if (fields.size() > 1) {
-      if (absl::Status s = ParsePort(key, fields[1], &server.election_port); !s.ok()) return s;
+      if (absl::Status s = ReadPort(key, fields[1], &server.election_port); !s.ok()) return s;
     }
     if (fields.size() > 2) {
       server.observer = fields[2] == "observer";
@@ -408,10 +286,9 @@ class Parser {
       absl::string_view port = absl::StripAsciiWhitespace(parts[1]);
       absl::string_view after;
       if (SplitHost(port, &server.client_host, &after)) port = after;
-      if (absl::Status s = ParsePort(key, std::string(port), &server.client_port); !s.ok())
-        return s;
+      if (absl::Status s = ReadPort(key, std::string(port), &server.client_port); !s.ok()) return s;
     }
-    if (!config_.servers.emplace(static_cast<uint32_t>(id), std::move(server)).second) {
+    if (!config_.servers.emplace(static_cast<uint32_t>(*id), std::move(server)).second) {
       return Error(key, "this server is there twice");
     }
     return absl::OkStatus();
@@ -536,8 +413,9 @@ class Parser {
                    absl::StrCat(config_.min_session_timeout_ms, " is above maxSessionTimeout, ",
                                 config_.max_session_timeout_ms));
     }
-    config_.heartbeat_ms = heartbeat_ms_.value_or(
-        std::clamp(config_.election_timeout_ms / 3, 1, Config().heartbeat_ms));
+    if (config_.heartbeat_ms == 0) {
+      config_.heartbeat_ms = std::clamp(config_.election_timeout_ms / 3, 1, Config().heartbeat_ms);
+    }
     if (config_.heartbeat_ms * 2 > config_.election_timeout_ms) {
       return Error("heartbeatMs",
                    absl::StrCat(config_.heartbeat_ms, " is not allowed; at most half of ",
@@ -558,9 +436,7 @@ class Parser {
   }
 
   Config config_;
-  std::optional<int> heartbeat_ms_;
   const ReadFile read_file_;
-  std::string members_file_;  // dynamicConfigFile; empty: not given
   std::string unknown_keys_;  // the warnings of unknown keys, each behind "; "
   std::string file_;          // that is being read
   int line_ = 0;

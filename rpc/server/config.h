@@ -30,6 +30,7 @@ struct Config {
   std::string log_dir;   // the log; after Parse: dataDir if dataLogDir is not given
   uint32_t my_id = 1;
   std::map<uint32_t, ServerLine> servers;  // empty: standalone
+  std::string members_file;                // which has the server.N lines; empty: not given
 
   std::string client_address;  // empty: all of this machine, of IPv6 and IPv4
   uint16_t client_port = 0;

@@ -1,31 +1,75 @@
-// The names of configuration keys: which ZooKeeper keys have no effect here and why, which ask for
-// protection that this server does not have, and what a mistyped key probably means.
+// The table of configuration keys, in which each key is declared once. From it come the parser of
+// the configuration file and the suggestions for misspelt keys.
 //
-// Thread-safety: constant tables.
+// Thread-safety: constant tables and pure functions.
 #pragma once
 
-#include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "rpc/server/config.h"
+#include "rpc/server/config_value.h"
+
 namespace quorate::rpc {
+
+// The section of docs/reference/configuration.md to which a key belongs.
+enum class Section { kCluster, kData, kTimes, kLimits, kAccess };
+
+// The name in the table of the server.N lines, which the parser reads without the table.
+inline constexpr std::string_view kServerKey = "server.N";
+
+// A key that has an effect. `default_text`, `range` and `meaning` are Markdown.
+struct ConfigKey {
+  std::string_view name;
+  Value value;  // Unchecked only for kServerKey
+  Section section;
+  bool is_property = false;            // accepted with the prefix "zookeeper." too
+  bool is_required = false;            // a standalone server cannot start without it
+  std::string_view default_text = {};  // empty: what the field of Config is without the key
+  std::string_view range = {};         // empty: what the type says
+  std::string_view example = {};       // a valid value; empty: what the field is without the key
+  std::string_view meaning;
+};
+
+// A key of ZooKeeper that has no effect.
+struct IgnoredKey {
+  std::string_view name;
+  std::string_view why;
+  Value value = {};  // what a value must be if the key is written without the prefix "zookeeper."
+};
 
 // A ZooKeeper key that asks for protection which is not implemented. A server that only warned
 // would admit clients or servers that the key is meant to keep out, so the start is refused.
-struct Protection {
-  std::string harmless;  // the value that asks for no protection; empty: there is none
-  std::string missing;   // what is not implemented
+struct ProtectionKey {
+  std::string_view name;
+  std::string_view harmless;  // the value that asks for no protection; empty: there is none
+  std::string_view missing;   // what is not implemented
 };
 
-// Returns why `key` of ZooKeeper has no effect here, for the log; empty if it is not such a key.
-// Covers the keys of TLS stores (ssl.*) too.
-std::string WhyIgnored(std::string_view key);
+// The keys that have an effect, in the order of the sections.
+std::span<const ConfigKey> ConfigKeys();
 
-// The keys that ask for protection which is not implemented, without the prefix "zookeeper.".
-const std::map<std::string, Protection>& Protections();
+// Returns the key with an effect that is written as `key` in a file; nullptr if there is none.
+const ConfigKey* FindConfigKey(std::string_view key);
+
+// Returns the key without effect that is written as `key` in a file, with or without the prefix
+// "zookeeper."; nullptr if there is none. All keys of TLS stores (ssl.*) are one IgnoredKey.
+const IgnoredKey* FindIgnoredKey(std::string_view key);
+
+// Returns the key that asks for protection and is written as `key` in a file, with or without the
+// prefix "zookeeper."; nullptr if there is none.
+const ProtectionKey* FindProtectionKey(std::string_view key);
+
+// Returns `key` without the prefix of ZooKeeper's Java properties, "zookeeper.", if it has that.
+std::string_view WithoutPropertyPrefix(std::string_view key);
 
 // Returns the keys that somebody who wrote `key` probably meant, the most likely ones only.
 std::vector<std::string> SimilarKeys(const std::string& key);
+
+// Returns "key=value\n" with the value in `config`. REQUIRES: `key` is the name of a ConfigKey or
+// an IgnoredKey.
+std::string ConfigLine(std::string_view key, const Config& config);
 
 }  // namespace quorate::rpc

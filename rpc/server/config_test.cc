@@ -1,7 +1,11 @@
 #include "rpc/server/config.h"
 
 #include <catch2/catch.hpp>
+#include <set>
 #include <string>
+
+#include "rpc/server/config_keys.h"
+#include "rpc/server/config_value.h"
 
 namespace quorate::rpc {
 namespace {
@@ -425,6 +429,48 @@ TEST_CASE("a bad value is an error that names file, line, key and what is allowe
         std::string::npos);
   CHECK(Problem("clientPort=1\n").find("dataDir") != std::string::npos);
   CHECK(Problem("dataDir=/d\n").find("clientPort") != std::string::npos);
+}
+
+TEST_CASE("each key is declared once") {
+  std::set<std::string_view> names;
+  for (const ConfigKey& key : ConfigKeys()) {
+    INFO(key.name);
+    CHECK(names.insert(key.name).second);
+    CHECK(FindIgnoredKey(key.name) == nullptr);
+    CHECK(FindProtectionKey(key.name) == nullptr);
+    CHECK(FindConfigKey(key.name) == &key);
+    const std::string property = "zookeeper." + std::string(key.name);
+    CHECK(FindConfigKey(property) == (key.is_property ? &key : nullptr));
+  }
+}
+
+TEST_CASE("a line of a key has the value that is in the configuration") {
+  Config config;
+  config.data_dir = "/d";
+  config.init_limit = 10;
+  config.client_port = 2181;
+  config.four_letter_words = {"ruok", "mntr"};
+  CHECK(ConfigLine("dataDir", config) == "dataDir=/d\n");
+  CHECK(ConfigLine("initLimit", config) == "initLimit=10\n");
+  CHECK(ConfigLine("clientPort", config) == "clientPort=2181\n");
+  CHECK(ConfigLine("4lw.commands.whitelist", config) == "4lw.commands.whitelist=ruok,mntr\n");
+  CHECK(ConfigLine("skipACL", config) == "skipACL=no\n");
+  CHECK(ConfigLine("enforceQuota", config) == "enforceQuota=false\n");
+}
+
+TEST_CASE("amounts and ranges are written for readers") {
+  CHECK(AmountText(60'000, Unit::kMilliseconds) == "60,000 ms");
+  CHECK(AmountText(3000, Unit::kMilliseconds) == "3000 ms");
+  CHECK(AmountText(7'200'000, Unit::kMilliseconds) == "2 h");
+  CHECK(AmountText(1'234'567, Unit::kNone) == "1,234,567");
+  CHECK(AmountText(64 << 20, Unit::kBytes) == "64 MiB");
+  CHECK(AmountText(1 << 20, Unit::kTicks) == "2^20 ticks");
+  CHECK(AmountText(0, Unit::kBytes) == "0 bytes");
+  CHECK(RangeText(Integer{nullptr, 0, 1 << 30, Unit::kBytes}) == "0 to 1 GiB");
+  CHECK(RangeText(Integer{nullptr, 20, 3'600'000, Unit::kMilliseconds}) == "20 ms to 1 h");
+  CHECK(RangeText(Integer{nullptr, 64, 1 << 24, Unit::kMebibytes}) == "64 to 2^24 MiB");
+  CHECK(RangeText(TimeLimit{nullptr, 3'600'000}) == "1 ms to 1 h, or -1");
+  CHECK(RangeText(Port{nullptr}) == "0 to 65535");
 }
 
 TEST_CASE("a missing or wrong myid is explained") {
