@@ -1,5 +1,6 @@
 // The table of configuration keys, in which each key is declared once. From it come the parser of
-// the configuration file and the suggestions for misspelt keys.
+// the configuration file, the suggestions for misspelt keys, and the lines of the four-letter word
+// `conf`.
 //
 // Thread-safety: constant tables and pure functions.
 #pragma once

@@ -22,6 +22,7 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "base/strings.h"
+#include "rpc/server/config_keys.h"
 #include "rpc/zk/frontend.h"
 #include "rpc/zk/opcodes.h"
 
@@ -404,20 +405,18 @@ FourLetterWords::Pieces FourLetterWords::Monitor(const ServerStatus& status) {
 
 std::string FourLetterWords::Configuration() {
   const Config& config = frontend_.config();
-  std::string text = absl::StrCat(
-      "clientPort=", config.client_port, "\nsecureClientPort=-1\ndataDir=", config.data_dir,
-      "\ndataDirSize=", FileBytes(config.data_dir), "\ndataLogDir=", config.log_dir,
-      "\ndataLogSize=", FileBytes(config.log_dir), "\ntickTime=", config.tick_time_ms,
-      "\nmaxClientCnxns=", config.max_client_connections,
-      "\nminSessionTimeout=", config.min_session_timeout_ms,
-      "\nmaxSessionTimeout=", config.max_session_timeout_ms);
-  absl::StrAppend(&text, "\nclientPortListenBacklog=-1\nserverId=", config.my_id, "\n");
+  const auto line = [&config](std::string_view key) { return ConfigLine(key, config); };
+  std::string text =
+      absl::StrCat(line("clientPort"), "secureClientPort=-1\n", line("dataDir"),
+                   "dataDirSize=", FileBytes(config.data_dir), "\n", line("dataLogDir"),
+                   "dataLogSize=", FileBytes(config.log_dir), "\n", line("tickTime"),
+                   line("maxClientCnxns"), line("minSessionTimeout"), line("maxSessionTimeout"),
+                   "clientPortListenBacklog=-1\nserverId=", config.my_id, "\n");
   if (config.standalone()) return text;
   const ServerLine& own = config.servers.at(config.my_id);
-  absl::StrAppend(&text, "initLimit=", config.init_limit, "\nsyncLimit=", config.sync_limit,
-                  "\nelectionAlg=3\nelectionPort=", own.election_port,
-                  "\nquorumPort=", own.peer_port, "\npeerType=", own.observer ? 1 : 0,
-                  "\nmembership: \n", config.MembersText());
+  absl::StrAppend(&text, line("initLimit"), line("syncLimit"),
+                  "electionAlg=3\nelectionPort=", own.election_port, "\nquorumPort=", own.peer_port,
+                  "\npeerType=", own.observer ? 1 : 0, "\nmembership: \n", config.MembersText());
   return text;
 }
 

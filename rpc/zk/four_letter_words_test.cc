@@ -220,7 +220,17 @@ TEST_CASE("mntr shows what takes memory") {
 TEST_CASE("the configuration is shown with the members") {
   Config config = AllWords();
   config.client_port = 2181;
-  CHECK(WordsFixture(config).Ask("conf").find("clientPort=2181\nsecureClientPort=-1\n") == 0);
+  config.data_dir = config.log_dir = "/no/such/directory";
+  config.tick_time_ms = 2000;
+  config.min_session_timeout_ms = 4000;
+  config.max_session_timeout_ms = 40000;
+  config.init_limit = 10;
+  config.sync_limit = 5;
+  CHECK(WordsFixture(config).Ask("conf") ==
+        "clientPort=2181\nsecureClientPort=-1\ndataDir=/no/such/directory\ndataDirSize=0\n"
+        "dataLogDir=/no/such/directory\ndataLogSize=0\ntickTime=2000\nmaxClientCnxns=0\n"
+        "minSessionTimeout=4000\nmaxSessionTimeout=40000\nclientPortListenBacklog=-1\n"
+        "serverId=3\n");
   for (uint32_t id : {3, 4}) {
     ServerLine& server = config.servers[id];
     server.host = "host" + std::to_string(id);
@@ -229,6 +239,7 @@ TEST_CASE("the configuration is shown with the members") {
     server.observer = id == 4;
   }
   const std::string text = WordsFixture(config).Ask("conf");
+  CHECK(Contains(text, "serverId=3\ninitLimit=10\nsyncLimit=5\nelectionAlg=3\n"));
   CHECK(Contains(text, "electionPort=3888\nquorumPort=2888\npeerType=0\nmembership: \n"));
   CHECK(
       Contains(text, "server.3=host3:2888:3888:participant\nserver.4=host4:2888:3888:observer\n"));
