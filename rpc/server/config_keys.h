@@ -1,6 +1,6 @@
 // The table of configuration keys, in which each key is declared once. From it come the parser of
-// the configuration file, the suggestions for misspelt keys, and the lines of the four-letter word
-// `conf`.
+// the configuration file, the suggestions for misspelt keys, the lines of the four-letter word
+// `conf`, the tables of docs/reference/configuration.md, and deploy/zoo.cfg.sample.
 //
 // Thread-safety: constant tables and pure functions.
 #pragma once
