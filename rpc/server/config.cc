@@ -172,26 +172,26 @@ class Parser {
     if (absl::StartsWith(key, "weight.") && value == "1") return absl::OkStatus();
     return Error(
         key,
-        "all participants count alike, and there are no groups of them; take the weight.N and "
-        "group.N lines out, and make those observers that are not to count");
+        "all participants count alike, and there are no groups of them; remove the weight.N and "
+        "group.N lines, and make those observers that are not to count");
   }
 
   absl::Status CheckProtection(absl::string_view key, const std::string& value) {
     const std::string_view name = WithoutPropertyPrefix(ToStd(key));
     if (name.starts_with(kProviderPrefix) && !IsBuiltInProvider(value)) {
-      return Error(ToAbsl(name),
-                   absl::StrCat("\"", value,
-                                "\" cannot be kept to: clients authenticate with the schemes "
-                                "digest and ip only; take the key out if the server may go "
-                                "without"));
+      return Unsupported(name, value, "clients authenticate with the schemes digest and ip only");
     }
     const ProtectionKey* known = FindProtectionKey(ToStd(key));
     if (known == nullptr || absl::EqualsIgnoreCase(value, ToAbsl(known->harmless))) {
       return absl::OkStatus();
     }
-    return Error(ToAbsl(name),
-                 absl::StrCat("\"", value, "\" cannot be kept to: ", ToAbsl(known->missing),
-                              "; take the key out if the server may go without"));
+    return Unsupported(name, value, known->missing);
+  }
+
+  absl::Status Unsupported(std::string_view key, const std::string& value,
+                           std::string_view missing) {
+    return Error(ToAbsl(key), absl::StrCat("unsupported value \"", value, "\": ", ToAbsl(missing),
+                                           "; remove the key to run without it"));
   }
 
   absl::Status Set(const std::string& key, const Value& value, const std::string& text) {
@@ -202,7 +202,9 @@ class Parser {
   absl::Status ParseSetting(const std::string& key, const std::string& value) {
     if (const ConfigKey* known = FindConfigKey(key)) return Set(key, known->value, value);
     if (absl::Status s = CheckProtection(key, value); !s.ok()) return s;
-    if (absl::StartsWith(key, kProviderPrefix)) return absl::OkStatus();
+    if (absl::StartsWith(key, kProviderPrefix) || FindProtectionKey(key) != nullptr) {
+      return absl::OkStatus();
+    }
     const IgnoredKey* ignored = FindIgnoredKey(key);
     if (ignored == nullptr) {
       WarnUnknown(key);
