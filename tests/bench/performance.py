@@ -192,7 +192,8 @@ def alone_performance_profiles_are_read(_):
     for symbol, name in (
             ("a::op<void (*)(int), q::Reader::Read(std::set<int> const&)::{lambda(a, b)#1}, c>::run",
              "Reader::Read, a lambda"),
-            ("q::Map::operator()(int) const", "Map::operator"), ("q::Tree::Impl::Get", "Tree::Get"), ("operator new(unsigned long)", "operator new"),
+            ("q::Map::operator()(int) const", "Map::operator"), ("q::Tree::Impl::Get", "Tree::Get"),
+            ("operator new(unsigned long)", "operator new"),
             ("cfree@GLIBC_2.2.5", "cfree@GLIBC_2.2.5"), ("[unknown]", "[unknown]")):
         assert profiles.short_name(symbol) == name, (symbol, profiles.short_name(symbol))
     with mock.patch.object(profiles.subprocess, "run", side_effect=FileNotFoundError):

@@ -346,8 +346,6 @@ def check_session(cluster, session, ephemerals):
         connection.close()
 
 
-
-
 def write_everything(cluster, restarts):
     """Writes to a cluster while members stop and die; the session that stays, and its nodes."""
     chance = random.Random(7)

@@ -1,6 +1,7 @@
 #!/usr/bin/python3 -B
-"""A system call of a server's start fails, and with it all later ones of that kind that concern the same file: the server starts all the same, or it ends within a bounded time
-with status 1, and its last line names the file or the port, the reason, and what to do about it.
+"""A system call of a server's start fails, and with it all later ones of that kind that concern the same
+file: the server starts all the same, or it ends within a bounded time with status 1, and its last line names
+the file or the port, the reason, and what to do about it.
 
   tests/operator/start_failures.py --all [--filter TEXT]    every call with every error, some minutes
   tests/operator/start_failures.py --seed N                 the calls that a run with that seed has chosen

@@ -77,7 +77,8 @@ class Running:
     def __init__(self, where, *arguments, typed=False, **options):
         self.process = subprocess.Popen(
             [PROGRAM, "--server", where, *map(str, arguments)],
-            stdin=subprocess.PIPE if typed else subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+            stdin=subprocess.PIPE if typed else subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, **options)
         self.lines, self.is_done = [], False
         self.changed = threading.Condition()
         self.reader = threading.Thread(target=self._read, daemon=True)

@@ -93,6 +93,7 @@ def shared_signals_are_passed_on(cluster):
 
 def shared_signals_that_were_ignored_stay_so(cluster):
     where, path = cli.servers(cluster), cli.fresh("ignored")
+
     def ignore():
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nohup
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -185,7 +186,8 @@ def alone_no_member_serves(server):
     # What counts is the timeout that the servers grant.
     with harness.Cluster(server, settings=["maxSessionTimeout=4000"]) as cluster:
         where, path = cli.servers(cluster), cli.fresh("nobody")
-        with cli.Running(where, "lock", path, "--session-timeout", "4000", "--", "sh", "-c", "echo pid $$; exec sleep 1000") as run:
+        with cli.Running(where, "lock", path, "--session-timeout", "4000",
+                         "--", "sh", "-c", "echo pid $$; exec sleep 1000") as run:
             pid = int(run.wait_line("pid").split()[1])
             for member in cluster.numbers():
                 cluster.kill(member)
@@ -197,7 +199,8 @@ def alone_no_member_serves(server):
 def alone_a_dying_member_does_not_disturb(server):
     with harness.Cluster(server) as cluster:
         where, path = cli.servers(cluster), cli.fresh("member")
-        with cli.Running(where, "lock", path, "--", "sh", "-c", "trap 'echo told; exit 9' TERM; echo ready; while :; do sleep 0.05; done") as run:
+        with cli.Running(where, "lock", path, "--", "sh", "-c",
+                         "trap 'echo told; exit 9' TERM; echo ready; while :; do sleep 0.05; done") as run:
             run.wait_line("ready")
             for member in cluster.numbers():
                 cluster.kill(member)
@@ -210,7 +213,8 @@ def alone_a_dying_member_does_not_disturb(server):
 def shared_the_leader_runs_the_command(cluster):
     where, path = cli.servers(cluster), cli.fresh("elect")
     with tempfile.TemporaryDirectory() as directory:
-        script = f"mkdir {directory}/inside || exit 50; trap 'rmdir {directory}/inside; exit 0' TERM; echo leads; while :; do sleep 0.05; done"
+        script = (f"mkdir {directory}/inside || exit 50; trap 'rmdir {directory}/inside; exit 0' TERM; "
+                  "echo leads; while :; do sleep 0.05; done")
         arguments = ["elect", path, "--restart-after", "0.1", "--session-timeout", "4", "--", "sh", "-c", script]
         with cli.Running(where, *arguments) as one:
             one.wait_line("leads")

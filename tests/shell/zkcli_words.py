@@ -61,5 +61,3 @@ def alone_answers_are_those_of_zkcli(_):
                 raise AssertionError(f"in [{name}]:\n{difference}")
             count += len(lines)
     return f"{count} commands"
-
-

@@ -12,7 +12,6 @@ import atexit
 import itertools
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time

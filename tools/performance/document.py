@@ -614,7 +614,8 @@ READING = (
     "What is to be read from it: ratios of two systems that took turns within one run, a second each, on "
     "the same machine with the same load (what the one has written is on the disk before the other's "
     "turn); and processor time, which hardly depends on what else the machine does. What is not: how many "
-    "operations a second another machine does, or what a network between members costs; the load generator takes its share of the processors, as it does for both. "
+    "operations a second another machine does, or what a network between members costs; "
+    "the load generator takes its share of the processors, as it does for both. "
     "Where the brackets reach from below 1 to above it, there is no difference to speak of.")
 
 

@@ -466,4 +466,3 @@ ROWS = [
     memory_row("chains", lambda scale: scale.memory_nodes[-1:], 45, {"bytes": 300}),
 ]
 BY_NAME = {row.name: row for row in ROWS}
-
