@@ -612,8 +612,9 @@ TEST_CASE(
 }
 
 TEST_CASE("a directory that is in use is not displaced by another of the same member") {
+  // Not the constant itself: GENERATE then keeps references, also to the temporaries behind it.
   const uint64_t directory_epoch =
-      GENERATE(kNoDirectoryEpoch, kFirstDirectoryEpoch + 1, uint64_t{1} << 40);
+      GENERATE(uint64_t{kNoDirectoryEpoch}, kFirstDirectoryEpoch + 1, uint64_t{1} << 40);
   const bool voting = GENERATE(false, true);
   Server server;
   server.Lead();
