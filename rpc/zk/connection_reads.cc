@@ -29,6 +29,7 @@ absl::StatusOr<Connection::Progress> Connection::AnswerNow(int32_t xid, OpCode o
                                                            std::string_view body) {
   if (!IsServed(op)) {
     // As ZooKeeper: the client is told, and loses its connection but not its session.
+    // NOLINTNEXTLINE(bugprone-unused-raii): the constructor writes the reply.
     ReplyWriter(&out_, xid, kNoZxid, ErrorCode::kUnimplemented);
     ++packets_sent_;
     return absl::UnimplementedError(
