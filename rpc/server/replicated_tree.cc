@@ -115,8 +115,8 @@ void ReplicatedTree::Replace(std::unique_ptr<tree::Tree> tree, consensus::Term t
   pending_.replaced = true;
   replay_.reset();
   pending_.sessions.clear();
-  for (tree::SessionInfo& session : tree->Sessions()) {
-    pending_.sessions.push_back({false, std::move(session)});
+  for (const tree::SessionInfo& session : tree->Sessions()) {
+    pending_.sessions.push_back({false, session});
   }
   {
     GuardedTree::WriteGuard guard = tree_.Write();

@@ -114,7 +114,7 @@ absl::StatusOr<SentCheckpoints::Reader*> SentCheckpoints::ReaderAt(uint64_t offs
                                                                    Checkpoint* checkpoint) {
   std::list<Reader>& readers = checkpoint->readers;
   auto reader = std::find_if(readers.begin(), readers.end(), [offset](const Reader& r) {
-    const bool has_read = r.last_chunk.bytes.size() > 0;
+    const bool has_read = !r.last_chunk.bytes.empty();
     return (r.next_offset == offset && !(has_read && r.last_chunk.last)) ||
            (has_read && r.last_chunk.offset == offset);
   });

@@ -4,8 +4,6 @@
 
 namespace quorate::tree {
 
-using rocksdb::IODebugContext;
-using rocksdb::IOOptions;
 using rocksdb::IOStatus;
 using rocksdb::Slice;
 
