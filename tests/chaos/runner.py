@@ -25,7 +25,7 @@ from recipes import Recipes
 from workers import Workers
 
 HISTORY_CHECKER = os.path.join(os.environ.get("QUORATE_BIN", os.path.join(harness.ROOT, ".bazel/opt-bin")),
-                     "tests/chaos/history_checker")
+                               "tests/chaos/history_checker")
 SERVE_SECONDS = 40
 # Of a comparison of trees that nobody can answer any more, a leader waits 30 s before it makes the next.
 SAME_SECONDS = 45

@@ -307,7 +307,7 @@ def stalls_are_not_steady():
 
     def periods_of(*lines):
         return [(a / 1e9, b / 1e9) for a, b in steady.periods(_log_of((0, "leader", {"member": 1}), *lines,
-                                                                    (30, "finished", {})))]
+                                                                      (30, "finished", {})))]
 
     assert periods_of() == [(1, 29.9)], periods_of()
     assert periods_of(stall(8, 10)) == [(1, 8), (11, 29.9)], periods_of(stall(8, 10))
