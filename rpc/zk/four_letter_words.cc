@@ -24,6 +24,7 @@
 #include "base/strings.h"
 #include "rpc/server/config_keys.h"
 #include "rpc/zk/frontend.h"
+#include "rpc/zk/monitor.h"
 #include "rpc/zk/opcodes.h"
 
 namespace quorate::rpc::zk {
@@ -45,13 +46,6 @@ constexpr size_t kWatchesShownMax = 100'000;
 constexpr size_t kWatchBytesShownMax = 16u << 20;
 constexpr tree::SessionId kBeforeSessions{std::numeric_limits<int64_t>::min()};
 constexpr char kMoreWatches[] = "(there are more watches than are shown)\n";
-
-// As Java prints a number with up to four decimals: at least one.
-std::string Decimal(double value) {
-  std::string text = absl::StrFormat("%.4f", value);
-  while (text.back() == '0' && text[text.size() - 2] != '.') text.pop_back();
-  return text;
-}
 
 std::string Hex(int64_t value) { return absl::StrFormat("0x%x", static_cast<uint64_t>(value)); }
 
@@ -112,117 +106,6 @@ int64_t FileBytes(const std::string& directory) {
     if (!ignored) bytes += static_cast<int64_t>(size);
   }
   return bytes;
-}
-
-// The lines of mntr.
-class MonitorLines {
- public:
-  void Add(std::string_view key, const absl::AlphaNum& value) {
-    absl::StrAppend(&text_, "zk_", std::string(key), "\t", value, "\n");
-  }
-  void AddSummary(const std::string& key, int64_t count, int64_t sum, int64_t min, int64_t max) {
-    const double average = count == 0 ? 0 : static_cast<double>(sum) / static_cast<double>(count);
-    Add("avg_" + key, Decimal(average));
-    Add("min_" + key, min);
-    Add("max_" + key, max);
-    Add("cnt_" + key, count);
-    Add("sum_" + key, sum);
-  }
-  void AddSummary(const std::string& key, const TimeSummary& times) {
-    AddSummary(key, times.count, times.sum_ms, times.min_ms, times.max_ms);
-  }
-  void AddSummary(const std::string& key, const Distribution& values) {
-    AddSummary(key, values.count, values.sum, values.shown_min(), values.max);
-  }
-  void AddPercentiles(const std::string& key, const Distribution& values) {
-    AddSummary(key, values);
-    Add("p50_" + key, values.Percentile(0.5));
-    Add("p95_" + key, values.Percentile(0.95));
-    Add("p99_" + key, values.Percentile(0.99));
-    Add("p999_" + key, values.Percentile(0.999));
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
-
-void AddMetrics(const ServerStatus& status, const ServerMetrics& metrics, MonitorLines* lines) {
-  if (!status.standalone) lines->Add("quorum_size", status.voters);
-  if (status.is_leader && !status.standalone) {
-    lines->Add("leader_uptime", metrics.leader_uptime_ms);
-    lines->Add("learners", metrics.learners);
-    lines->Add("synced_followers", status.followers_in_sync);
-    lines->Add("synced_observers", metrics.observers_in_sync);
-    lines->Add("synced_non_voting_followers", 0);
-    lines->Add("pending_syncs", metrics.pending_syncs);
-    lines->Add("last_proposal_size", metrics.proposal_bytes_last);
-    lines->Add("min_proposal_size", metrics.proposal_bytes_min);
-    lines->Add("max_proposal_size", metrics.proposal_bytes_max);
-  }
-  lines->Add("proposal_count", metrics.proposals);
-  lines->Add("commit_count", metrics.commits);
-  lines->Add("snap_count", metrics.snapshot.count);
-  lines->Add("looking_count", metrics.lookings);
-  lines->Add("stale_sessions_expired", metrics.sessions_expired);
-  lines->Add("log_losses_count", metrics.log_losses);
-  lines->Add("time_leaps_count", metrics.time_leaps);
-  lines->Add("tree_lock_waits", metrics.tree_lock_waits.count);
-  lines->Add("tree_lock_waits_over_1ms", metrics.tree_lock_waits.over_1ms);
-  lines->Add("tree_lock_waits_over_5ms", metrics.tree_lock_waits.over_5ms);
-  lines->Add("tree_lock_wait_longest_us", metrics.tree_lock_waits.longest_us);
-  lines->Add("digest_compared_zxid", metrics.digest_compared_zxid);
-  lines->Add("digest_mismatches_count", metrics.digest_mismatches);
-  lines->Add("digest_undecided", metrics.digest_is_undecided ? 1 : 0);
-  lines->Add("snapshot_received_bytes", metrics.snapshot_bytes_received);
-  lines->Add("disk_free_bytes", metrics.disk_free_bytes);
-  lines->Add("disk_low", status.disk_low ? 1 : 0);
-  lines->Add("data_refused", status.data_refused ? 1 : 0);
-  lines->AddSummary("election_time", metrics.election);
-  lines->AddSummary("unavailable_time", metrics.unavailable);
-  lines->AddSummary("fsynctime", metrics.fsync);
-  lines->AddSummary("snapshottime", metrics.snapshot);
-}
-
-void AddMemory(const MemoryBudget& memory, const tree::Tree& tree, const WatchTotals& watches,
-               MonitorLines* lines) {
-  lines->Add("memory_limit_bytes", memory.limit());
-  lines->Add("memory_resident_bytes", memory.resident_bytes());
-  lines->Add("memory_low", memory.low() ? 1 : 0);
-  lines->Add("memory_tree_bytes", tree.node_memory_bytes());
-  lines->Add("memory_sessions_bytes", tree.session_memory_bytes());
-  lines->Add("memory_result_caches_bytes", tree.answer_memory_bytes());
-  lines->Add("memory_watches_bytes", watches.bytes);
-  lines->Add("memory_unsent_bytes", memory.used(MemoryUse::kUnsent));
-  lines->Add("memory_reads_bytes", memory.used(MemoryUse::kReads));
-  lines->Add("memory_requests_bytes", memory.used(MemoryUse::kRequests));
-  lines->Add("memory_connections_closed", memory.closed());
-  lines->Add("memory_requests_refused", memory.refused());
-}
-
-void AddTotals(const Statistics& statistics, const Statistics::Totals& totals,
-               MonitorLines* lines) {
-  lines->Add("avg_latency", Decimal(totals.latency_ms.average()));
-  lines->Add("max_latency", totals.latency_ms.max);
-  lines->Add("min_latency", totals.latency_ms.shown_min());
-  lines->Add("packets_received", totals.packets_received);
-  lines->Add("packets_sent", totals.packets_sent);
-  lines->Add("num_alive_connections", statistics.connections());
-  lines->Add("outstanding_requests", statistics.outstanding());
-  lines->Add("last_client_response_size", totals.response_bytes_last);
-  lines->Add("max_client_response_size", totals.response_bytes_max);
-  lines->Add("min_client_response_size", totals.response_bytes_min);
-  lines->Add("connection_rejected", statistics.connections_refused.load());
-  lines->Add("connection_request_count", totals.sessions_requested);
-  lines->Add("connection_revalidate_count", totals.sessions_revalidated);
-  lines->Add("sessionless_connections_expired", totals.handshakes_timed_out);
-  lines->Add("large_requests_rejected", totals.large_requests_rejected);
-  lines->Add("request_throttle_wait_count", totals.throttle_waits);
-  lines->Add("auth_failed_count", totals.auth_failures);
-  lines->Add("bytes_received_count", totals.bytes_received);
-  lines->Add("response_bytes", totals.bytes_sent);
-  lines->AddPercentiles("readlatency", totals.read_latency_ms);
-  lines->AddPercentiles("updatelatency", totals.update_latency_ms);
 }
 
 }  // namespace
@@ -332,7 +215,7 @@ std::string FourLetterWords::ServerLines(const ServerStatus& status, const tree:
   const Statistics::Totals totals = statistics.Sum();
   std::string text = absl::StrCat(
       "Latency min/avg/max: ", totals.latency_ms.shown_min(), "/",
-      Decimal(totals.latency_ms.average()), "/", totals.latency_ms.max,
+      DecimalText(totals.latency_ms.average()), "/", totals.latency_ms.max,
       "\nReceived: ", totals.packets_received, "\nSent: ", totals.packets_sent,
       "\nConnections: ", statistics.connections(), "\nOutstanding: ", statistics.outstanding(),
       "\nZxid: ", Hex(tree.last_zxid().value()), "\nMode: ");
@@ -369,34 +252,27 @@ FourLetterWords::Pieces FourLetterWords::Monitor(const ServerStatus& status) {
       std::distance(std::filesystem::directory_iterator("/proc/self/fd", ignored),
                     std::filesystem::directory_iterator{});
   return [this, status, limit, open_files](const tree::Tree& tree, std::string* to) {
-    MonitorLines lines;
-    lines.Add("version", kVersion);
-    lines.Add("server_state", std::string(ModeName(status)));
-    if (!status.read_only && !status.standalone) {
-      lines.Add("peer_state", status.is_leader                 ? "leading - broadcast"
-                              : ModeName(status) == "observer" ? "observing - broadcast"
-                                                               : "following - broadcast");
-    }
-    AddTotals(frontend_.statistics(), frontend_.statistics().Sum(), &lines);
-    lines.Add("znode_count", tree.node_count());
-    lines.Add("ephemerals_count", tree.ephemeral_count());
-    lines.Add("approximate_data_size", tree.data_bytes());
-    lines.Add("global_sessions", tree.session_count());
-    lines.Add("local_sessions", frontend_.read_only_sessions());
+    const ServerMetrics metrics = frontend_.service().metrics();
+    const Statistics::Totals totals = frontend_.statistics().Sum();
+    MetricSources sources{.status = status,
+                          .server = metrics,
+                          .memory = frontend_.service().memory(),
+                          .statistics = frontend_.statistics(),
+                          .totals = totals,
+                          .tree = tree,
+                          .version = kVersion,
+                          .mode = ModeName(status),
+                          .read_only_sessions = frontend_.read_only_sessions(),
+                          .open_files = open_files,
+                          .open_files_max = limit.rlim_cur};
     {
       MutexLock lock(&frontend_.watches().mutex);
-      lines.Add("watch_count", frontend_.watches().table.watch_count());
+      sources.watches = frontend_.watches().table.watch_count();
     }
-    lines.Add("open_file_descriptor_count", open_files);
-    lines.Add("max_file_descriptor_count", limit.rlim_cur);
-    lines.Add("uptime", std::chrono::duration_cast<std::chrono::milliseconds>(
-                            frontend_.clock().Now() - started_)
-                            .count());
-    const ServerMetrics metrics = frontend_.service().metrics();
-    lines.Add("all_watch_count", metrics.watches.count);
-    AddMemory(frontend_.service().memory(), tree, metrics.watches, &lines);
-    AddMetrics(status, metrics, &lines);
-    *to += lines.text();
+    sources.uptime_ms =
+        std::chrono::duration_cast<std::chrono::milliseconds>(frontend_.clock().Now() - started_)
+            .count();
+    *to += MonitorText(sources);
     return false;
   };
 }
