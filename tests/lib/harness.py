@@ -346,6 +346,41 @@ class Runner:
         self.passed += 1
         print(f"ok   {name}  ({time.monotonic() - started:.1f} s)  {note}".rstrip(), flush=True)
 
+    def run_modules(self, suite, modules, server="quorate", settings=()):
+        """Runs the functions of modules that are tests, by their prefixes: test_...(), alone_...(server), and
+        those that share a cluster with `settings`, one for each module, shared_...(cluster). No member of
+        that may die but by the test's hand."""
+        for module in modules:
+            label = f"{suite} {module.__name__.split('.')[-1].replace('_', ' ')}:"
+
+            def tests(prefix, module=module, label=label):
+                return [(f"{label} {name[len(prefix):].replace('_', ' ')}", function)
+                        for name, function in list(vars(module).items())
+                        if name.startswith(prefix) and callable(function)]
+
+            for name, function in tests("test_"):
+                self.run(name, function)
+            for name, function in tests("alone_"):
+                self.run(name, function, server)
+            self._run_shared([test for test in tests("shared_") if self.wants(test[0])], server, settings)
+
+    def _run_shared(self, tests, server, settings):
+        if not tests:
+            return
+
+        def run(function, cluster):
+            try:
+                return function(cluster)
+            finally:
+                cluster.check_alive()
+
+        try:
+            with Cluster(server, settings=settings) as cluster:
+                for name, function in tests:
+                    self.run(name, run, function, cluster)
+        except RuntimeError as error:
+            self.abort([name for name, _ in tests], error)
+
     def abort(self, names, error):
         """Counts as failed the tests of `names` that a broken cluster kept from running."""
         for name in names:
