@@ -1,4 +1,4 @@
-// Errors of quorate.v1, as both ends of a call tell them.
+// Conversions of the errors of quorate.v1, for clients and servers.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -13,23 +13,23 @@
 
 namespace quorate::v1 {
 
-// A status of ours has an ErrorDetail as its payload of this type.
+// The type URL of the payload of our statuses, an ErrorDetail.
 inline constexpr char kErrorDetailUrl[] = "type.googleapis.com/quorate.v1.ErrorDetail";
 
-// The canonical code of an error. REQUIRES: it is one.
+// Returns the canonical status code of an error. REQUIRES: `code` is not OK.
 absl::StatusCode CodeOf(ErrorCode code);
-// What people are told of it.
+// Returns the default message of an error, for people.
 std::string_view TextOf(ErrorCode code);
 
-// The canonical status of an error, with `detail` and the code as its payload. An empty message is
-// TextOf(code). REQUIRES: code is not OK.
+// Returns the canonical status of an error, with `detail` and the code as its payload. An empty
+// message stands for TextOf(code). REQUIRES: `code` is not OK.
 absl::Status ToStatus(ErrorCode code, std::string_view message, ErrorDetail detail = {});
 
-// Nothing, if there is none.
+// Returns the ErrorDetail of a status; no value if it has none.
 std::optional<ErrorDetail> DetailOf(const absl::Status& status);
 
-// Code and message as they are; payloads as a google.rpc.Status among the details
-// (grpc-status-details-bin), which clients in every language can take apart.
+// Convert code and message unchanged, and payloads to and from a google.rpc.Status in the details
+// (grpc-status-details-bin), which clients in every language can decode.
 grpc::Status ToGrpc(const absl::Status& status);
 absl::Status FromGrpc(const grpc::Status& status);
 
