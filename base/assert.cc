@@ -15,11 +15,11 @@ namespace {
 std::atomic<void (*)()> assertion_hook{nullptr};
 
 constexpr int kStderrTimeoutMs = 1000;
-// A pipe that poll calls writable takes so much at once.
+// A pipe that poll reports as writable takes this many bytes at once.
 constexpr size_t kMessageBytesMax = 4096;
 
-// Writes what lines of the program's log begin with: time with zone, and level. Returns its size;
-// 0 if there is no room.
+// Writes the beginning of a line of the program's log: time with zone, and level. Returns its size;
+// 0 if `room` is too small.
 size_t WriteLineBegin(char* to, size_t room) {
   timespec now{};
   tm local{};
@@ -36,8 +36,8 @@ size_t WriteLineBegin(char* to, size_t room) {
 
 }  // namespace
 
-// Declared in assertion_hook.h, which is no part of this library, so that what does not use it need
-// not be compiled with it.
+// Declared again here because assertion_hook.h is not part of this library: code that does not use
+// the hook does not depend on that header.
 void SetAssertionHook(void (*hook)());
 void SetAssertionHook(void (*hook)()) { assertion_hook = hook; }
 
@@ -54,7 +54,7 @@ void AssertionFailed(const char* file, int line, const char* condition, const ch
   pollfd writable{STDERR_FILENO, POLLOUT, 0};
   if (size > 0 && poll(&writable, 1, kStderrTimeoutMs) > 0) {
     const size_t length = begin + std::min(static_cast<size_t>(size), room - 1);
-    // What cannot be written is lost; the process ends in any case.
+    // A message that cannot be written is lost; the process ends in any case.
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text, length);
   }
   std::abort();

@@ -1,7 +1,7 @@
-// Assertions that stay on in every build. They state what must never be; bad input is reported as
-// an absl::Status instead.
+// Assertions that stay on in every build. A failed assertion is a bug of this program; bad input is
+// reported as an absl::Status instead.
 //
-// Thread-safety: all of this may be used from any thread.
+// Thread-safety: everything here may be used from any thread.
 #pragma once
 
 namespace quorate::internal {

@@ -26,7 +26,7 @@ struct Pipe {
     close(ends[0]);
     close(ends[1]);
   }
-  // So that no byte more has space in it.
+  // Fills the pipe, so that a write of one more byte would block.
   void Fill() const {
     REQUIRE(fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0);
     while (write(ends[1], "x", 1) == 1) {
@@ -65,7 +65,7 @@ TEST_CASE("an assertion that fails calls the hook, says where, and aborts") {
   hook_descriptor = hook.ends[1];
   CHECK(FailIn(messages) == SIGABRT);
   CHECK(hook.Read() == "hook\n");
-  // As a line of the program's log.
+  // The message has the format of a line of the program's log.
   CHECK_THAT(
       messages.Read(),
       Catch::Matches(

@@ -57,7 +57,7 @@ class ByteWriter {
     out_.append(bytes, sizeof(T));
   }
   void Raw(std::string_view bytes) { out_.append(bytes); }
-  // A uint32 (int32 in the ZooKeeper protocol) length and the bytes. REQUIRES: size < 2^31.
+  // Appends a uint32 (int32 in the ZooKeeper protocol) length and the bytes. REQUIRES: size < 2^31.
   void String(std::string_view bytes) {
     Int(static_cast<uint32_t>(bytes.size()));
     Raw(bytes);

@@ -1,5 +1,5 @@
-// Time, injected: what asks for it gets it from whoever made it, so that a whole server can run in
-// a time that a test moves.
+// An injected clock: an object gets the clock at its construction, so that a test can run a whole
+// server in virtual time.
 //
 // Thread-safety: all functions may be called from any thread.
 #pragma once
@@ -13,12 +13,12 @@ class Clock {
  public:
   virtual ~Clock() = default;
 
-  // Never goes back; its zero means nothing.
+  // Returns a time that never decreases. Its zero has no meaning.
   virtual std::chrono::steady_clock::time_point Now() const = 0;
-  // Milliseconds since the epoch. May jump, in both directions.
+  // Returns milliseconds since the epoch. May jump, in both directions.
   virtual int64_t WallMs() const = 0;
 
-  // The machine's; lives as long as the process.
+  // Returns the machine's clock, which lives as long as the process.
   static const Clock* System();
 };
 

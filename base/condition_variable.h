@@ -1,10 +1,10 @@
-// A condition variable for quorate::Mutex that Clang's thread-safety analysis understands: who
-// waits holds the mutex before and after. Conditions are spelled out as loops,
+// A condition variable for quorate::Mutex that Clang's thread-safety analysis understands: the
+// waiting thread holds the mutex before and after. Callers write conditions as loops,
 //
 //   MutexLock lock(&mutex_);
 //   while (!ready_) ready_changed_.Wait(&mutex_);
 //
-// because the analysis does not look from a function into a lambda that it is given.
+// because the analysis does not follow a lambda into the function that calls it.
 //
 // Thread-safety: all functions may be called from any thread.
 #pragma once
@@ -20,13 +20,13 @@ namespace quorate {
 
 class ConditionVariable {
  public:
-  // Waits for a notification; may also return without one. `*mutex` is free meanwhile.
+  // Waits for a notification; may also return without one. `*mutex` is unlocked during the wait.
   void Wait(Mutex* mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex->native(), std::adopt_lock);
     condition_.wait(lock);
     lock.release();  // the caller holds it
   }
-  // The same, but returns false once `deadline` has passed.
+  // Waits as Wait does, but at most until `deadline`; returns false if that has passed.
   bool WaitUntil(Mutex* mutex, std::chrono::steady_clock::time_point deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex->native(), std::adopt_lock);

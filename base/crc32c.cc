@@ -11,7 +11,7 @@ namespace quorate {
 namespace internal {
 
 uint32_t Crc32cPortable(std::string_view bytes, uint32_t crc) {
-  // Boost wants the reflected, un-inverted register to go on from.
+  // Boost continues from the reflected register without the final inversion.
   boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true> state;
   uint32_t remainder = ~crc;
   uint32_t reflected = 0;

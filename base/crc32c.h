@@ -6,11 +6,13 @@
 
 namespace quorate {
 
-// The CRC of `bytes`, continuing from `crc`, the CRC of the bytes before them (0 at the start).
+// Returns the CRC of `bytes`, continuing from `crc`, the CRC of the bytes before them (0 at the
+// start).
 uint32_t Crc32c(std::string_view bytes, uint32_t crc = 0);
 
 namespace internal {
-// The portable form, for processors without the instruction and for the test that compares both.
+// The portable implementation, for processors without the instruction and for the test that
+// compares both.
 uint32_t Crc32cPortable(std::string_view bytes, uint32_t crc);
 }  // namespace internal
 

@@ -1,6 +1,7 @@
-// A clock that stands still until it is moved. For tests and simulation.
+// A clock that changes only by Advance and SetWallMs. For tests and simulation.
 //
-// Thread-safety: none; whoever moves it sees to it that nobody reads it meanwhile.
+// Thread-safety: none; the caller of Advance and SetWallMs makes sure that no other thread reads
+// the clock during the call.
 #pragma once
 
 #include <chrono>
@@ -17,16 +18,17 @@ class ManualClock final : public Clock {
   std::chrono::steady_clock::time_point Now() const override { return now_; }
   int64_t WallMs() const override { return wall_ms_; }
 
-  // Both times go on by `ms` milliseconds. REQUIRES: ms >= 0.
+  // Advances both times by `ms` milliseconds. REQUIRES: ms >= 0.
   void Advance(int64_t ms) {
     now_ += std::chrono::milliseconds(ms);
     wall_ms_ += ms;
   }
-  // Somebody sets the machine's clock.
+  // Sets the wall clock alone, as an administrator who sets the machine's clock does.
   void SetWallMs(int64_t wall_ms) { wall_ms_ = wall_ms; }
 
  private:
-  // Far from its zero, as on a machine: differences to a time that was never set are large.
+  // Far from zero, as on a real machine, so that the difference to a time that was never set is
+  // large.
   std::chrono::steady_clock::time_point now_{std::chrono::hours(1)};
   int64_t wall_ms_;
 };

@@ -1,4 +1,5 @@
-// Random bytes for what nobody may guess (passwords) or meet twice (ids), injected.
+// An injected source of random bytes, for values that must be unpredictable (passwords) or unique
+// (ids).
 //
 // Thread-safety: all functions may be called from any thread.
 #pragma once
@@ -20,7 +21,7 @@ class RandomBytes {
     return bytes;
   }
 
-  // The system's, fit for secrets; lives as long as the process.
+  // Returns the system's source, which is fit for secrets and lives as long as the process.
   static RandomBytes* System();
 };
 

@@ -7,8 +7,8 @@
 
 namespace quorate {
 
-// Whether two secrets are equal, in a time that depends on their lengths and not on their bytes:
-// who may guess does not learn how much of a guess was right.
+// Returns whether two secrets are equal, in a time that depends on their lengths and not on their
+// bytes: an attacker does not learn from the time how much of a guess was right.
 bool SecretsEqual(std::string_view a, std::string_view b);
 
 }  // namespace quorate

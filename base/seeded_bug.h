@@ -1,8 +1,9 @@
-// Seeded bugs: mistakes that somebody could make, switched on by name at the place where they would
-// be made, to show that the tests find them. They exist only in a build with QUORATE_SEEDED_BUGS
-// (--config=seeded_bugs). In other builds SeededBug is the constant false.
+// Seeded bugs: plausible mistakes in the code, each switched on by its name, to show that the tests
+// find them. They exist only in a build with QUORATE_SEEDED_BUGS (--config=seeded_bugs). In other
+// builds SeededBug is the constant false.
 //
-// Thread-safety: SeedBug before any thread starts.
+// Thread-safety: SeedBug is called before any thread starts; SeededBug may be called from any
+// thread.
 #pragma once
 
 #include <string>

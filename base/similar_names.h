@@ -8,8 +8,8 @@
 
 namespace quorate {
 
-// Returns those of `names` that a person who typed `name` probably meant, in the order of `names`:
-// at most two letters differ, or only the case, or `name` (three letters or more) is the beginning.
+// Returns those of `names` that `name` may be a mistyped form of, in the order of `names`: at most
+// two letters differ, or only the case, or they begin with `name` (three letters or more).
 std::vector<std::string> SimilarNames(const std::string& name,
                                       const std::vector<std::string>& names);
 

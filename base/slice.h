@@ -1,5 +1,4 @@
-// Bytes that are made once and then shared: a view of part of an immutable buffer that lives as
-// long as any slice of it.
+// Immutable shared bytes: a view of part of a buffer that lives as long as any slice of it.
 //
 // Thread-safety: a Slice is a value; different threads may hold slices of one buffer.
 #pragma once
@@ -19,10 +18,10 @@ class Slice {
   using Buffer = std::shared_ptr<const std::string>;
 
   Slice() = default;
-  // All of `bytes`.
+  // A slice of all of `bytes`.
   explicit Slice(std::string bytes)
       : buffer_(std::make_shared<const std::string>(std::move(bytes))), view_(*buffer_) {}
-  // `size` bytes of `*buffer` from `offset`. REQUIRES: they lie within it.
+  // A slice of `size` bytes of `*buffer` from `offset`. REQUIRES: they lie within it.
   Slice(Buffer buffer, size_t offset, size_t size) : buffer_(std::move(buffer)) {
     ASSERT(offset <= buffer_->size());
     ASSERT(size <= buffer_->size() - offset);

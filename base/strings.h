@@ -1,5 +1,6 @@
-// Bridges between std::string_view and Abseil's, and maps that can be searched with either. Debian
-// builds Abseil with a string_view of its own that does not convert to the standard one.
+// Conversions between std::string_view and Abseil's, and a hash map that can be searched with the
+// former. Debian builds Abseil with a string_view of its own that does not convert to the standard
+// one.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// Integers that cannot be mixed up: an Index is not a Term, and neither turns into the other or
-// into a plain number without a word.
+// Integers that cannot be mixed up: an Index is not a Term, and neither converts implicitly to the
+// other or to a plain number.
 #pragma once
 
 #include <compare>
@@ -32,14 +32,14 @@ class StrongInt {
     --value_;
     return *this;
   }
-  // The value `distance` further on (or back).
+  // Returns the value that is `distance` above (or below) `a`.
   friend constexpr StrongInt operator+(StrongInt a, Rep distance) {
     return StrongInt(static_cast<Rep>(a.value_ + distance));
   }
   friend constexpr StrongInt operator-(StrongInt a, Rep distance) {
     return StrongInt(static_cast<Rep>(a.value_ - distance));
   }
-  // The distance between two values.
+  // Returns the distance from `b` to `a`.
   friend constexpr Rep operator-(StrongInt a, StrongInt b) {
     return static_cast<Rep>(a.value_ - b.value_);
   }

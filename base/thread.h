@@ -9,7 +9,8 @@
 
 namespace quorate {
 
-// Starts a thread that runs `function`. `name`: at most 15 bytes, or it is cut; a literal.
+// Starts a thread that runs `function`. `name` is a string literal; only its first 15 bytes are
+// used.
 template <class Function>
 std::thread StartThread(const char* name, Function function) {
   return std::thread([name, function = std::move(function)]() mutable {

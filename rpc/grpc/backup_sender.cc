@@ -20,19 +20,20 @@ namespace {
 
 constexpr size_t kBlockBytes = size_t{256} << 10;
 constexpr size_t kKeyBytesMax = 64;
-// Clients, elections and all else come first.
+// The low priority of the thread: clients, elections and everything else come first.
 constexpr int kThreadNice = 10;
-// How long a client that comes back waits for its broken stream to be noticed.
+// How long a client that resumes waits for its broken stream to be noticed.
 constexpr auto kResumeTimeout = std::chrono::seconds(2);
 constexpr auto kResumeRetry = std::chrono::milliseconds(50);
 
-// What goes wrong with a checkpoint has no code of its own.
+// Returns a status with an ErrorDetail. Errors of a checkpoint have no code of their own:
+// SYSTEM_ERROR.
 absl::Status WithDetail(const absl::Status& status) {
   if (v1::DetailOf(status).has_value()) return status;
   return v1::ToStatus(v1::SYSTEM_ERROR, ToStd(status.message()));
 }
 
-// Ends at once.
+// A stream that ends at once.
 class Refusal : public grpc::ServerWriteReactor<v1::BackupResponse> {
  public:
   explicit Refusal(const absl::Status& why) { Finish(v1::ToGrpc(why)); }
@@ -41,7 +42,7 @@ class Refusal : public grpc::ServerWriteReactor<v1::BackupResponse> {
 
 }  // namespace
 
-// The members that change are guarded by the sender's mutex, or the thread's own.
+// Non-const members are guarded by the sender's mutex or used by its thread only, as marked.
 class BackupSender::Stream : public grpc::ServerWriteReactor<v1::BackupResponse> {
  public:
   Stream(BackupSender* owner, grpc::CallbackServerContext* call, const v1::BackupRequest& request,
@@ -73,14 +74,14 @@ class BackupSender::Stream : public grpc::ServerWriteReactor<v1::BackupResponse>
   const std::string resume_key;
   const uint64_t bytes_per_second;
 
-  // Under the sender's mutex.
-  bool waiting = false;    // for the checkpoint; until then nobody may forget the stream
-  bool writing = false;    // a message is on its way
-  bool cancelled = false;  // or broken
+  // Guarded by the sender's mutex.
+  bool waiting = false;    // waits for the checkpoint; until then the stream must live
+  bool writing = false;    // a message is being sent
+  bool cancelled = false;  // the client cancelled, or the stream broke
   bool finishing = false;  // Finish was called
-  bool done = false;       // gRPC knows nothing of it any more
+  bool done = false;       // OnDone was called: gRPC no longer uses the stream
 
-  // The thread's.
+  // Used by the sender's thread only.
   Time write_began;
   Time allowed_at;
   Time resume_until;
@@ -89,7 +90,7 @@ class BackupSender::Stream : public grpc::ServerWriteReactor<v1::BackupResponse>
   bool begun = false;  // the first message was sent
   bool more = true;
   uint64_t records = 0;
-  v1::BackupResponse response;  // stays until it is written
+  v1::BackupResponse response;  // the message being sent
 
  private:
   template <typename Function>
@@ -149,7 +150,8 @@ grpc::ServerWriteReactor<v1::BackupResponse>* BackupSender::Open(
   }
   Wake();
   if (stream->resumes) return stream.get();
-  // What was acknowledged before this is applied here first, and then made part of a checkpoint.
+  // After the barrier, everything acknowledged before the call is applied here; the requested
+  // checkpoint includes it.
   administration_->Barrier([this, stream](tree::Zxid zxid) {
     administration_->RequestCheckpoint(zxid, [this, stream] { OnCheckpoint(stream.get()); });
   });
@@ -189,7 +191,7 @@ void BackupSender::Run() {
         if (step != Step::kNone) steps.emplace_back(stream, step);
       }
       if (steps.empty()) {
-        // By the real clock, whatever clock_ is.
+        // Waits by the real clock, even if clock_ is another one.
         const bool waits_for_time = wake != Time::max();
         const auto deadline =
             waits_for_time ? std::chrono::steady_clock::now() + (wake - now) : Time::max();
@@ -227,7 +229,7 @@ BackupSender::Step BackupSender::NextStep(Stream* stream, Time now, Time* wake) 
     if (now < stalls_at) {
       *wake = std::min(*wake, stalls_at);
     } else if (!std::exchange(stream->stalled, true)) {
-      // Its status would wait behind what it does not read.
+      // TryCancel, as a status would wait for the message that the client does not read.
       stream->context->TryCancel();
     }
     return Step::kNone;
@@ -265,7 +267,7 @@ void BackupSender::Send(Stream* stream) {
     response.mutable_end()->set_records(stream->records);
     spdlog::info("the backup of zxid 0x{:x} was sent",
                  stream->checkpoint->records->metadata().zxid.value());
-    // The status follows with the next step, when this was written.
+    // StartWriteAndFinish also sends the status: no further step follows.
     {
       MutexLock lock(&mutex_);
       stream->finishing = true;
@@ -299,7 +301,7 @@ absl::StatusOr<bool> BackupSender::FindCheckpoint(Stream* stream) {
     }
   }
   if (!stream->checkpoint.has_value()) {
-    // The stream that broke may not have been noticed yet.
+    // The broken stream may not have been noticed yet.
     if (clock_->Now() < stream->resume_until) return false;
     return v1::ToStatus(
         v1::NO_BACKUP,

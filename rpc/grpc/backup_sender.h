@@ -1,10 +1,10 @@
-// Sends backups: checkpoints of the tree, record by record, to clients that read them as fast as
-// they like, up to a rate.
+// Sends backups: checkpoints of the tree, record by record, to clients, as fast as each reads, up
+// to a rate.
 //
-// One thread of its own reads the records from the store, a block for each stream whose last one
-// has left; it is of low priority. A client that does not read holds one block in memory and no
-// thread, and is cut off after a while. The checkpoint of a stream that broke is kept for some
-// time, so that its client can go on; what checkpoints pin are files on the disk, not memory.
+// A thread of low priority reads the records from the store: the next block of a stream when the
+// previous one has left. A client that does not read holds one block in memory and no thread, and
+// is cut off after stall_timeout. The checkpoint of a broken stream is kept for some time, so that
+// its client can resume; a kept checkpoint holds files on the disk, not memory.
 //
 // Thread-safety: Start, Stop and the destructor from one thread; Open from any.
 #pragma once
@@ -33,26 +33,26 @@ class BackupSender {
     uint64_t bytes_per_second = uint64_t{64} << 20;  // of all streams together
     size_t streams_max = 4;
     std::chrono::milliseconds stall_timeout{60'000};  // for a client that does not read
-    // How long, and how many, checkpoints of broken streams are kept.
+    // For how long, and how many, checkpoints of broken streams are kept.
     std::chrono::milliseconds keep_time{300'000};
     size_t kept_max = 2;
   };
 
   // Both must outlive the object.
   BackupSender(Administration* administration, const Clock* clock, Options options);
-  // REQUIRES: it was stopped, or never started.
+  // REQUIRES: Stop was called, or Start never was.
   ~BackupSender();
   BackupSender(const BackupSender&) = delete;
   BackupSender& operator=(const BackupSender&) = delete;
 
   void Start();
-  // Ends the thread. REQUIRES: no stream is open any more, and none will be.
+  // Ends the thread. REQUIRES: no stream is open, and none will be opened.
   void Stop();
 
-  // A new stream, as the service's method returns it.
+  // Returns a new stream, for the service's method to return.
   grpc::ServerWriteReactor<v1::BackupResponse>* Open(grpc::CallbackServerContext* context,
                                                      const v1::BackupRequest& request);
-  // A stream that ends at once.
+  // Returns a stream that ends at once with the status `why`.
   static grpc::ServerWriteReactor<v1::BackupResponse>* Refuse(const absl::Status& why);
 
  private:
@@ -65,11 +65,13 @@ class BackupSender {
   enum class Step : uint8_t { kNone, kSend, kFinish };
 
   void Run();
-  // What is to be done for a stream now; if nothing, *wake is when to look again at the latest.
+  // Returns the next step for a stream. If it is kNone, lowers `*wake` to the time at which to
+  // check the stream again, if there is one.
   Step NextStep(Stream* stream, Time now, Time* wake) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RemoveEnded(Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Send(Stream* stream);
-  // Gives the stream its checkpoint. No value: not yet. An error ends the stream.
+  // Gives the stream its checkpoint. Returns true if it has one, false if the call is to be
+  // repeated later. An error ends the stream.
   absl::StatusOr<bool> FindCheckpoint(Stream* stream);
   std::optional<CheckpointView> TakeKept(tree::Zxid zxid);
   absl::Status FillBlock(Stream* stream, v1::BackupResponse* response);
@@ -88,7 +90,7 @@ class BackupSender {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::list<std::shared_ptr<Stream>> streams_ ABSL_GUARDED_BY(mutex_);
 
-  // The thread's own.
+  // Used by the thread only.
   std::list<Kept> kept_;  // the newest first
   Time allowed_at_;       // when the rate allows the next block
 };

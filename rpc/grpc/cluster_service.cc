@@ -21,14 +21,14 @@ std::string Address(const std::string& host, uint16_t port) {
                                       : absl::StrCat(host, ":", port);
 }
 
-// A call that the node thread answers, or nobody if the server ends before.
+// A call that the node thread answers, or that nothing answers if the server ends first.
 class TransferCall : public grpc::ServerUnaryReactor {
  public:
-  // What is left of a call when it has ended.
+  // Outlives the call: an answer that comes after the call has ended is dropped.
   class Handle {
    public:
     explicit Handle(TransferCall* call) : call_(call) {}
-    // The first answer counts.
+    // Finishes the call, unless it is finished already.
     void Finish(const grpc::Status& status) {
       TransferCall* call = nullptr;
       {
@@ -143,7 +143,7 @@ grpc::ServerUnaryReactor* ClusterService::Members(grpc::CallbackServerContext* c
       member->set_peer_address(Address(server.host, server.peer_port));
       member->set_client_address(Address(server.host, server.client_port));
     }
-    // Every server knows its own port, whether its line says it or not.
+    // A server knows its own client port, even if its server line does not have one.
     if (known.id == view.self && member->client_address().empty()) {
       const bool is_named = config_.standalone() || !config_.ListensForClientsEverywhere();
       member->set_client_address(is_named ? config_.ClientEndpoint()

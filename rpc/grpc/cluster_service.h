@@ -1,5 +1,5 @@
-// The gRPC service quorate.v1.Cluster of one member; rpc/proto/quorate/v1/cluster.proto says what
-// its methods do.
+// The gRPC service quorate.v1.Cluster of one member; rpc/proto/quorate/v1/cluster.proto describes
+// its methods.
 //
 // Thread-safety: gRPC calls the methods from its threads; SetDiskUse from any thread.
 #pragma once
@@ -19,7 +19,7 @@
 
 namespace quorate::rpc {
 
-// Of the directories of a member, in bytes.
+// The disk use of the directories of a member, in bytes.
 struct DiskUse {
   uint64_t used = 0;
   uint64_t free = 0;
@@ -31,11 +31,11 @@ class ClusterService : public v1::Cluster::CallbackService {
   ClusterService(const Config& config, rpc::Service* service, Administration* administration,
                  BackupSender* backups, const Clock* clock);
 
-  // What Status reports from now on.
+  // Sets the disk use that Status reports from now on.
   void SetDiskUse(DiskUse use);
 
  private:
-  // The forms that are not of the callback kind.
+  // The overloads that are not for the callback API.
   using v1::Cluster::CallbackService::Backup;
   using v1::Cluster::CallbackService::Members;
   using v1::Cluster::CallbackService::Status;

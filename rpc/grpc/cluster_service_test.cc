@@ -1,4 +1,4 @@
-// The services of a gRPC port over a member that is made up.
+// The services of a gRPC port, in front of a fake member.
 #include "rpc/grpc/cluster_service.h"
 
 #include <grpcpp/generic/generic_stub.h>
@@ -56,7 +56,7 @@ class RecordsView : public tree::RecordStore::View {
   Records::const_iterator next_;
 };
 
-// A member whose barrier and checkpoint are answered at once, unless the test keeps them back.
+// A member that answers barriers and checkpoint requests at once, unless the test holds them back.
 class FakeMember : public rpc::Service, public Administration {
  public:
   GuardedTree::ReadGuard ReadTree() const override { return tree_.Read(); }
@@ -112,7 +112,7 @@ class FakeMember : public rpc::Service, public Administration {
   GuardedTree tree_;
 };
 
-// Larger than what gRPC keeps for a client that does not read.
+// Larger than gRPC's buffers for a client that does not read.
 Records ManyRecords() {
   Records records;
   for (int i = 0; i < 400; ++i) records["k" + std::to_string(1000 + i)] = std::string(50'000, 'v');
@@ -146,13 +146,13 @@ class Fixture {
   ClusterService service_;
 };
 
-// A backup, message by message.
+// Reads a backup, message by message.
 class Reading {
  public:
   explicit Reading(Fixture* fixture, const v1::BackupRequest& request = {})
       : reader_(fixture->stub->Backup(&context_, request)) {}
 
-  // False at the end of the stream.
+  // Reads the next message. Returns false at the end of the stream.
   bool Next() {
     v1::BackupResponse response;
     if (!reader_->Read(&response)) return false;
@@ -193,7 +193,7 @@ class Reading {
   std::unique_ptr<grpc::ClientReader<v1::BackupResponse>> reader_;
 };
 
-// Of a failed call, whose status and detail agree.
+// Returns the error of a failed call. Checks that the status and its detail agree.
 v1::ErrorCode ErrorOf(const grpc::Status& status) {
   const auto detail = v1::DetailOf(v1::FromGrpc(status));
   REQUIRE(detail.has_value());
@@ -271,11 +271,11 @@ TEST_CASE("a client that does not read is cut off, and may come back") {
   fixture.member.records = ManyRecords();
   Reading stalled(&fixture);
   REQUIRE(stalled.Next());
-  // It has the only place until it is cut off.
+  // The stalled client has the only place until it is cut off.
   while (Reading(&fixture).ReadAll().error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED) {
   }
   CHECK(stalled.ReadAll().error_code() == grpc::StatusCode::CANCELLED);
-  // Whoever reads may be slow too, on a machine that is busy; and so has to come back more often.
+  // On a busy machine a client that reads may be slow too, and may have to resume more often.
   Records records = stalled.records;
   v1::BackupRequest request = Resume(stalled);
   while (true) {
@@ -304,7 +304,7 @@ TEST_CASE("so many at a time, and what waits for a barrier counts") {
     CHECK(waits.Cancel().error_code() == grpc::StatusCode::CANCELLED);
     CHECK(waits_too.Cancel().error_code() == grpc::StatusCode::CANCELLED);
   }
-  // Their barriers were never answered: nobody may forget them.
+  // Their barriers were never answered, so their streams must not be destroyed.
   CHECK(ErrorOf(Reading(&fixture).ReadAll()) == v1::TOO_MANY_STREAMS);
 }
 
@@ -392,7 +392,7 @@ TEST_CASE("a transfer of leadership is answered as the member answers") {
   }
 }
 
-// Calls a method of a service of which there is no generated code here.
+// Calls a method of a service without generated code here.
 grpc::Status CallRaw(Fixture* fixture, const std::string& method, const std::string& message,
                      std::string* response) {
   grpc::GenericStub stub(fixture->channel);
@@ -422,7 +422,7 @@ TEST_CASE("the health service says whether the member serves") {
   for (const auto& [serving, wanted] :
        {std::pair(true, "\x08\x01"), std::pair(false, "\x08\x02")}) {
     fixture.server.SetServing(serving);
-    // Of the whole, and of one service.
+    // The status of the whole server, and of one service.
     const std::string name = v1::Cluster::service_full_name();
     for (const std::string& request :
          {std::string(), "\x0a" + std::string(1, static_cast<char>(name.size())) + name}) {

@@ -19,7 +19,7 @@ namespace {
 
 constexpr auto kDiskUseInterval = std::chrono::seconds(5);
 
-// Files come and go meanwhile: those that cannot be looked at do not count.
+// Returns the disk use of the directories. Files that disappear meanwhile are not counted.
 DiskUse LookAtDisk(const std::set<std::string>& directories) {
   namespace fs = std::filesystem;
   DiskUse use;
@@ -84,7 +84,7 @@ void GrpcFrontend::Close() {
 
 void GrpcFrontend::Watch() {
   std::set<std::string> directories = {config_.data_dir, config_.log_dir};
-  // One inside the other is counted with it.
+  // A directory inside the other one is counted with that one.
   std::erase_if(directories, [&](const std::string& directory) {
     return std::any_of(directories.begin(), directories.end(), [&](const std::string& other) {
       return absl::StartsWith(directory, other + "/");

@@ -1,4 +1,4 @@
-// The gRPC front end of a member: everything that is served on grpcPort.
+// The gRPC front end of a member: all services on grpcPort.
 //
 // Thread-safety: all functions from one thread.
 #pragma once
@@ -30,19 +30,21 @@ class GrpcFrontend {
   GrpcFrontend(const GrpcFrontend&) = delete;
   GrpcFrontend& operator=(const GrpcFrontend&) = delete;
 
-  // Serves `services` too, by their full names, which must outlive Close. Unavailable, naming the
-  // address, if it cannot listen.
+  // Listens and serves. Also serves `services`, given with their full names, which must outlive
+  // Close. Returns Unavailable, with the address, if it cannot listen.
   absl::Status Open(std::vector<std::pair<std::string, grpc::Service*>> services);
-  // What it listens on: also if that was left to the system, by port 0.
+  // Returns the port that it listens on, also if port 0 left the choice to the system.
   int port() const { return server_.port(); }
-  // Ends all calls. The node must not run any more, or still answer what it was asked.
+  // Ends all calls. REQUIRES: the node does not run any more, or still answers the calls that wait
+  // for it.
   void Close();
 
-  // From any thread: the service's status is new, and so may be what health checks are told.
+  // The service's status has changed, and with it possibly the health status. May be called from
+  // any thread.
   void OnStatusPublished();
 
  private:
-  // Tells the health service and Status what they cannot look up when they are asked.
+  // Updates the health service, and the disk use for Status, which they cannot look up themselves.
   void Watch();
 
   const Config& config_;

@@ -15,7 +15,7 @@ void LogLine(gpr_log_func_args* line) {
   std::string_view file = line->file;
   file.remove_prefix(file.rfind('/') + 1);  // npos + 1 is 0
   spdlog::log(level, "gRPC: {} ({}:{})", line->message, file, line->line);
-  // It aborts the process next.
+  // gRPC aborts the process next.
   if (std::string_view(line->message).starts_with("assertion failed")) {
     spdlog::default_logger_raw()->flush();
   }

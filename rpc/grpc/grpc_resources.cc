@@ -19,7 +19,7 @@
 namespace quorate::rpc {
 namespace {
 
-// gRPC 1.51 begins with 11 descriptors and 11 threads; the rest is for its first calls.
+// gRPC 1.51 starts with 11 descriptors and 11 threads; the rest is for its first calls.
 constexpr int kDescriptors = 16;
 constexpr int kThreads = 16;
 

@@ -1,5 +1,5 @@
-// Whether the system gives this process what gRPC takes at its start: gRPC itself aborts the
-// process when it does not.
+// Checks that the system gives this process the resources that gRPC takes at its start: gRPC itself
+// aborts the process when it does not get them.
 //
 // Thread-safety: a function without state.
 #pragma once
@@ -8,8 +8,8 @@
 
 namespace quorate::rpc {
 
-// Takes, and gives back, as many file descriptors and threads as a gRPC server with few clients
-// has. ResourceExhausted if one of them cannot be had, with how many are needed and the limit to
+// Takes as many file descriptors and threads as a gRPC server with few clients needs, and releases
+// them. Returns ResourceExhausted if it cannot get them, with the number needed and the limit to
 // raise.
 absl::Status CheckGrpcResources();
 

@@ -22,16 +22,17 @@
 namespace quorate::rpc {
 namespace {
 
-// The largest message that is taken: a write of a large value, and what goes with it.
+// The maximum size of a received message: a write of a large value, with its overhead.
 constexpr int kMessageBytesMax = 8 << 20;
-// Of buffers for all connections; beyond it gRPC slows them down and then refuses.
+// The limit of gRPC's buffers for all connections; beyond it gRPC slows connections down and then
+// rejects them.
 constexpr size_t kMemoryBytesMax = size_t{256} << 20;
-// Reflection is not of the callback kind: a stream of it holds a thread.
+// Reflection does not use the callback API: each stream of it holds a thread.
 constexpr int kThreadsMax = 8;
 constexpr int kStreamsPerConnectionMax = 1000;
-// A client that is gone without a word is noticed within twice this time.
+// A client that disappears without closing its connection is noticed within twice this time.
 constexpr int kKeepaliveMs = 10'000;
-// Clients may ask at such intervals whether the server lives.
+// The minimum interval of keepalive pings from clients.
 constexpr int kClientPingMs = 500;
 
 void EnablePlugins() {
@@ -61,7 +62,8 @@ std::set<tcp::endpoint> EndpointsOf(const std::string& address, error_code* erro
   const auto port = static_cast<uint16_t>(std::stoi(address.substr(colon + 1)));
   const std::vector<tcp::endpoint> found = LookUpOwnName("grpcPortAddress", host, port, error);
   if (found.size() == 1) return {found.front()};
-  // Of a name's addresses, this machine may lack some. gRPC would refuse to start for one of them.
+  // This machine may lack some addresses of a name. gRPC would fail to start because of one of
+  // them.
   std::set<tcp::endpoint> own;
   boost::asio::io_context context;
   for (const tcp::endpoint& endpoint : found) {
@@ -135,7 +137,7 @@ absl::Status GrpcServer::Start(
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kClientPingMs);
   server_ = builder.BuildAndStart();
   if (server_ != nullptr && port_ != 0) {
-    SetServing(false);  // until someone says otherwise
+    SetServing(false);  // until the front end sets it
     return absl::OkStatus();
   }
   Stop();
@@ -152,7 +154,7 @@ void GrpcServer::Stop() {
 void GrpcServer::SetServing(bool serving) {
   grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService();
   health->SetServingStatus(serving);
-  // It knows of those alone that it was told of.
+  // The health service knows only the services whose status was set.
   for (const std::string& name : names_) health->SetServingStatus(name, serving);
 }
 

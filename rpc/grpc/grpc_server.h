@@ -1,5 +1,5 @@
-// The gRPC server of one member: its port, its limits, and the services that everyone expects of
-// one (health and reflection) beside those that it is given.
+// The gRPC server of one member: its port, its limits, and the standard services (health and
+// reflection) beside the given ones.
 //
 // Thread-safety: Start and Stop from one thread; SetServing from any, between them.
 #pragma once
@@ -18,23 +18,24 @@ namespace quorate::rpc {
 class GrpcServer {
  public:
   GrpcServer() = default;
-  // REQUIRES: it was stopped, or never started.
+  // REQUIRES: Stop was called, or Start never was.
   ~GrpcServer();
   GrpcServer(const GrpcServer&) = delete;
   GrpcServer& operator=(const GrpcServer&) = delete;
 
-  // Listens on `address` ("host:port") without TLS, for `services`, by their full names, all of the
-  // callback kind; they must outlive Stop. Unavailable, naming the address, if it is not free or
-  // not of this machine; ResourceExhausted if there are too few threads or file descriptors. Called
-  // by the program's main thread: if gRPC aborts the process meanwhile, that is reported as fatal.
+  // Listens on `address` ("host:port") without TLS, and serves `services`, given with their full
+  // names, all for the callback API; they must outlive Stop. Returns Unavailable, with the address,
+  // if it is in use or not of this machine; ResourceExhausted if there are too few threads or file
+  // descriptors. To be called by the program's main thread: if gRPC aborts the process meanwhile,
+  // that is reported as fatal.
   absl::Status Start(const std::string& address,
                      const std::vector<std::pair<std::string, grpc::Service*>>& services);
-  // What it listens on: also if that was left to the system, by port 0.
+  // Returns the port that it listens on, also if port 0 left the choice to the system.
   int port() const { return port_; }
   // Cancels all calls and waits until they have ended.
   void Stop();
 
-  // What the health service says of the server as a whole ("") and of each service by its name.
+  // Sets the health status of the server as a whole ("") and of each service.
   void SetServing(bool serving);
 
  private:

@@ -1,4 +1,4 @@
-// Sockets that a server listens on. Thread-safety: as Boost.Asio's sockets.
+// Opens the sockets that a server listens on. Thread-safety: as Boost.Asio's sockets.
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>
@@ -7,16 +7,16 @@
 
 namespace quorate::rpc {
 
-// What an IPv6 socket takes.
+// Which connections an IPv6 socket accepts: those over IPv6 only, or those over IPv4 too.
 enum class Families { kOwn, kBoth };
 
-// Opens `acceptor`, and listens on the endpoint; a port may be taken again at once after a restart.
-// The error is that of the first step that failed.
+// Opens `acceptor` and listens on `endpoint`. Sets SO_REUSEADDR, so that a restarted server can
+// bind the port at once. Returns the error of the first step that failed.
 boost::system::error_code ListenOn(const boost::asio::ip::tcp::endpoint& endpoint,
                                    Families families, boost::asio::ip::tcp::acceptor* acceptor);
 
-// The same on all addresses of this machine: those of IPv6 and IPv4, or of IPv4 alone where there
-// is no IPv6.
+// Does the same on all addresses of this machine: IPv6 and IPv4, or IPv4 alone on a machine without
+// IPv6.
 boost::system::error_code ListenOnAll(uint16_t port, boost::asio::ip::tcp::acceptor* acceptor);
 
 }  // namespace quorate::rpc

@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kFirst = std::chrono::seconds(5);
 constexpr auto kAgain = std::chrono::seconds(60);
 
-// Logs, while it lives, that a name is being looked up.
+// Logs, as long as the object exists, that the lookup of a name is still running.
 class LookupReporter {
  public:
   LookupReporter(std::string key, std::string host)
@@ -62,7 +62,7 @@ class LookupReporter {
   Mutex mutex_;
   ConditionVariable changed_;
   bool is_done_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;  // the last member: it uses those before
+  std::thread thread_;  // the last member: the thread uses the members above
 };
 
 }  // namespace

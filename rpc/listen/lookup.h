@@ -12,9 +12,9 @@
 namespace quorate::rpc {
 
 // Returns the endpoints of `host`, an IP address or a name, with `port`; none, and the reason in
-// `*error`, if the name is not known. An IP address is returned at once. A name blocks until the
-// resolver answers; from the fifth second on, and then each minute, that is logged, with `key`, the
-// key of the configuration that has the name.
+// `*error`, if the name is not known. For an IP address it returns at once. For a name it blocks
+// until the resolver answers, and logs the wait after 5 seconds and then each minute, with `key`,
+// the configuration key that has the name.
 std::vector<boost::asio::ip::tcp::endpoint> LookUpOwnName(const std::string& key,
                                                           const std::string& host, uint16_t port,
                                                           boost::system::error_code* error);

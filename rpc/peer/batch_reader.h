@@ -1,5 +1,5 @@
-// Cuts the bytes that come on a connection between servers into batches. On the wire a batch
-// (rpc/peer/frame.h) comes behind its length: u32, little-endian, without those four bytes.
+// Cuts the bytes received on a connection between servers into batches. On the wire each batch
+// (rpc/peer/frame.h) is preceded by its length: u32, little-endian, without those four bytes.
 //
 // Thread-safety: none.
 #pragma once
@@ -24,13 +24,13 @@ class BatchReader {
 
   void set_batch_bytes_max(size_t bytes) { batch_bytes_max_ = bytes; }
 
-  // Where the next bytes that come are to be put; never empty. Valid until the next call of Added
-  // or Next. REQUIRES: Next has returned null since bytes were added.
+  // Returns the space into which the next bytes are to be received; never empty. Valid until the
+  // next call of Added or Next. REQUIRES: Next has returned null since bytes were added.
   std::span<char> Space();
-  // The first `count` bytes of Space() have come.
+  // The first `count` bytes of Space() have been received.
   void Added(size_t count);
-  // The next whole batch, in a buffer of its own; null if more bytes have to come first.
-  // InvalidArgument, and nothing more can be read, if its length is too large.
+  // Returns the next whole batch, in a buffer of its own; null if more bytes have to be received
+  // first. InvalidArgument if its length is too large; nothing more can be read then.
   absl::StatusOr<std::shared_ptr<std::string>> Next();
 
  private:
@@ -39,7 +39,7 @@ class BatchReader {
       buffer_;  // holds [begin_, end_): small batches, or the beginning of a large one
   size_t begin_ = 0;
   size_t end_ = 0;
-  // One that does not fit the buffer: what comes goes to its place at once.
+  // A batch that does not fit into buffer_: its bytes are received directly into this string.
   std::shared_ptr<std::string> large_;
   size_t large_filled_ = 0;
 };

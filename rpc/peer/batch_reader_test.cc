@@ -17,7 +17,7 @@ std::string OnTheWire(std::string_view batch) {
   return bytes.append(batch);
 }
 
-// Gives `reader` bytes as they come, at most `step` at once; the batches that came out.
+// Gives `bytes` to `reader`, at most `step` at once. Returns the batches that it read.
 std::vector<std::string> Feed(BatchReader* reader, std::string_view bytes, size_t step) {
   std::vector<std::string> batches;
   while (!bytes.empty()) {
@@ -40,7 +40,7 @@ std::vector<std::string> Feed(BatchReader* reader, std::string_view bytes, size_
 TEST_CASE("batches of all sizes come out however the bytes come") {
   std::vector<std::string> sent;
   std::string bytes;
-  // Around the size of the buffer, too.
+  // The sizes include some around the size of the buffer.
   for (size_t size : {0u, 1u, 3u, 100u, 65530u, 65531u, 65532u, 65533u, 65536u, 200'000u, 5u, 0u}) {
     sent.emplace_back(size, static_cast<char>('a' + sent.size()));
     bytes += OnTheWire(sent.back());

@@ -26,7 +26,7 @@ constexpr size_t kChecksumBytes = 4;
 constexpr uint8_t kDiskLow = 1;
 constexpr uint8_t kDataRefused = 2;
 
-// Appends the type and room for the length; returns where the payload starts.
+// Appends the type and a place for the length; returns the offset of the payload.
 size_t BeginFrame(FrameType type, std::string* out) {
   LittleEndianWriter writer(out);
   writer.Int(static_cast<uint8_t>(type));
@@ -78,7 +78,7 @@ absl::Status DecodeDigest(std::string_view payload, PeerBatch* batch) {
   return absl::OkStatus();
 }
 
-// The last fields of a hello and of its answer, which servers of earlier releases do not send.
+// Reads the last fields of a hello or of its answer, which servers of earlier releases do not send.
 template <class T>
 void ReadLastFields(LittleEndianReader* reader, T* to) {
   to->newest_version = reader->empty() ? kPeerProtocolVersion : reader->Int<uint32_t>();
@@ -131,7 +131,7 @@ absl::Status DecodeFrame(const std::shared_ptr<std::string>& buffer, FrameType t
       return absl::OkStatus();
     }
     case FrameType::kFragment:
-      break;  // none is made of fragments
+      break;  // a fragment cannot be a fragment's content
   }
   return absl::InvalidArgumentError("a frame between servers has an unknown type " +
                                     std::to_string(static_cast<int>(type)));

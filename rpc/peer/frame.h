@@ -1,6 +1,6 @@
-// What servers say to each other on a connection: batches, each a CRC-32C of the rest followed by
-// frames (u8 type, u32 length, payload), little-endian. rpc/peer/send_queue.h decides what goes
-// into a batch. Everything a frame carries is encoded once by our own codecs.
+// The format of the bytes between servers: batches, each a CRC-32C of the rest followed by frames
+// (u8 type, u32 length, payload), little-endian. rpc/peer/send_queue.h decides which frames go into
+// a batch. The payload of a frame is encoded once, by our own codecs.
 //
 // A frame that is larger than a batch is sent as fragments, in consecutive data frames: each is a
 // frame of its own with the payload (u8 type, u32 length: those of the whole frame; u32 offset of
@@ -26,12 +26,12 @@
 
 namespace quorate::rpc {
 
-// The version of the handshake, and of every frame that is sent without knowing what the receiver
-// understands. Servers with different ones do not talk to each other.
+// The version of the handshake, and of every frame that is sent before the sender knows what the
+// receiver understands. Servers with different values do not accept each other.
 inline constexpr uint32_t kPeerProtocolVersion = 2;
-// The hello and its answer also carry the newest version that their sender understands; a server
-// of the release before does not send it, ignores it, and understands kPeerProtocolVersion. A
-// connection uses no more than its receiver understands.
+// The hello and its answer also carry the newest version that their sender understands. A server of
+// the previous release does not send that field, ignores it, and understands kPeerProtocolVersion.
+// A connection uses only what its receiver understands.
 inline constexpr uint32_t kPeerProtocolFragments = 3;
 inline constexpr uint32_t kPeerProtocolNewest = kPeerProtocolFragments;
 
@@ -43,12 +43,12 @@ inline constexpr size_t kFragmentHeaderBytes = kFrameHeaderBytes + kFrameHeaderB
 // message.
 inline constexpr size_t kFrameBytesMax = consensus::kEntryPayloadBytesMax + (16u << 20);
 
-// The version (consensus/core/types.h) of a member that knows DigestNote: others are never sent
-// one.
+// The lowest version (consensus/core/types.h) of a member that understands DigestNote. Members of a
+// lower version are never sent one.
 inline constexpr uint32_t kVersionDigests = 3;
 
-// Commands in one buffer. The buffer may be written to (sequence numbers, time) as long as nobody
-// else has been given it; each command is a range of it.
+// Commands in one buffer, each a range of it. The buffer may be written to (sequence numbers, time)
+// until it is handed to other code.
 struct CommandBatch {
   struct Range {
     size_t offset = 0;
@@ -69,29 +69,30 @@ struct Hello {
   uint32_t protocol_version = kPeerProtocolVersion;
   consensus::MemberId from;
   consensus::MemberId to;
-  std::string cluster_id;                         // empty as long as the sender belongs to none
+  std::string cluster_id;                         // empty if the sender belongs to none yet
   uint32_t newest_version = kPeerProtocolNewest;  // that the sender understands
-  // A random number that tells the sender's process from every other one; 0: not sent, by the
-  // release before.
+  // A random number that identifies the sender's process; 0: not sent (by a server of the previous
+  // release).
   uint64_t process = 0;
 };
 
-// All that the server which took a connection says on it: that it is accepted, or why it is closed.
+// The only frame that the accepting side sends on a connection: whether it accepts the connection,
+// or why it closes it.
 struct HelloAnswer {
   bool accepted = false;
   std::string reason;      // for the administrator; empty if it is accepted
-  std::string cluster_id;  // where the other server belongs to another cluster: ours
+  std::string cluster_id;  // ours, if the other server belongs to another cluster
   uint32_t newest_version = kPeerProtocolNewest;  // that the sender understands
   uint64_t process = 0;                           // as in the hello, of the process that answers
 };
 
-// What members say about the digests of their trees (rpc/server/digest_comparison.h).
+// A message about the digests of the members' trees (rpc/server/digest_comparison.h).
 struct DigestNote {
   enum class Kind : uint8_t {
     kQuestion = 1,      // what is the digest of your tree at `zxid`?
-    kAnswer = 2,        // `digest`, if it is known (any more)
-    kVerdict = 3,       // a majority's trees have `digest` there
-    kConfirmation = 4,  // a verdict was heard; `digest` as in an answer
+    kAnswer = 2,        // `digest` at `zxid`; none if the sender does not have it (any more)
+    kVerdict = 3,       // the trees of a majority have `digest` at `zxid`
+    kConfirmation = 4,  // a verdict was received; `digest` as in an answer
   };
   Kind kind = Kind::kQuestion;
   int64_t zxid = 0;
@@ -99,22 +100,22 @@ struct DigestNote {
   friend bool operator==(const DigestNote&, const DigestNote&) = default;
 };
 
-// What a member says about disks (rpc/server/disk_guard.h), as long as there is something to say:
-// a server that does not know this frame closes the connection.
+// A member's report about disks (rpc/server/disk_guard.h). Sent only if a field is true, because a
+// server that does not know this frame closes the connection.
 struct DiskReport {
-  bool disk_low = false;      // the sender's
-  bool data_refused = false;  // by a leader: writes that add data are refused everywhere
+  bool disk_low = false;      // the sender's disk is low
+  bool data_refused = false;  // set by a leader: all members refuse writes that add data
   friend bool operator==(const DiskReport&, const DiskReport&) = default;
 };
 
-// What one batch held.
+// The decoded contents of one batch.
 struct PeerBatch {
   std::optional<Hello> hello;
   std::optional<HelloAnswer> answer;
   std::vector<consensus::Message> messages;
   // Writes that the sender accepted from its clients, for the leader to propose.
   std::vector<CommandBatch> forwards;
-  // Sessions heard from since the last such frame.
+  // Sessions whose clients were heard from since the last such frame.
   std::vector<int64_t> touched_sessions;
   std::vector<DigestNote> digests;
   std::optional<DiskReport> disk_report;
@@ -128,29 +129,33 @@ void AppendForwardFrame(const std::vector<std::string_view>& commands, std::stri
 void AppendTouchFrame(const std::vector<int64_t>& sessions, std::string* out);
 void AppendDigestFrame(const DigestNote& note, std::string* out);
 void AppendDiskFrame(const DiskReport& report, std::string* out);
-// Makes a batch of frames: puts their checksum in front of them. REQUIRES: there is a frame.
+// Makes a batch of `*frames`: inserts their checksum in front of them. REQUIRES: there is a frame.
 void SealFrames(std::string* frames);
 
-// The bytes of the first of `frames`, header included. REQUIRES: `frames` begins with a frame.
+// Returns the size of the first of `frames`, header included. REQUIRES: `frames` begins with a
+// frame.
 size_t FirstFrameBytes(std::string_view frames);
-// Writes the header of a fragment: of the frame that begins with `frame_header`
-// (kFrameHeaderBytes), the `count` bytes of the payload from `offset` on, which have to follow.
+// Writes the header of a fragment. The fragment holds `count` bytes, from `offset` on, of the
+// payload of the frame that begins with `frame_header` (kFrameHeaderBytes); the caller sends them
+// after the header.
 void WriteFragmentHeader(std::string_view frame_header, size_t offset, size_t count,
                          char (&to)[kFragmentHeaderBytes]);
 
-// Reads the batches of one connection, and puts fragments together.
+// Decodes the batches of one connection, and assembles fragments.
 class FrameDecoder {
  public:
-  // Reads a whole batch; messages and commands point into `buffer`, or into the buffer of the
-  // frame that was completed. What is incomplete follows with a later batch. Errors, after which
-  // nothing more can be read: DataLoss if the checksum is wrong, InvalidArgument if a frame does
-  // not decode, or a fragment does not continue the one before it.
+  // Returns the contents of a whole batch; messages and commands point into `buffer`, or into the
+  // buffer of a frame that was assembled. A frame whose fragments are not complete is returned with
+  // the batch that completes it. Errors, after which nothing more can be decoded: DataLoss if the
+  // checksum is wrong, InvalidArgument if a frame does not decode, or a fragment does not continue
+  // the one before it.
   absl::StatusOr<PeerBatch> Decode(std::shared_ptr<std::string> buffer);
 
  private:
   absl::Status AddFragment(std::string_view payload, PeerBatch* batch);
 
-  // The payload of the frame that is being put together, as far as it has come; null: of none.
+  // The payload, as far as it was received, of the frame that is being assembled; null: there is
+  // none.
   std::shared_ptr<std::string> partial_;
   uint8_t partial_type_ = 0;
   size_t partial_bytes_ = 0;  // of the whole payload

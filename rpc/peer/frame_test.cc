@@ -78,8 +78,8 @@ TEST_CASE("a server of the release before understands our hello and answer, and 
   CHECK(batch->answer->newest_version == kPeerProtocolNewest);
   CHECK(batch->hello->process == 77);
   CHECK(batch->answer->process == 78);
-  // As the release before writes them, to the byte: without the last fields of each. It ignores
-  // what is behind the fields that it knows.
+  // The exact bytes of the previous release: without the last fields of each frame. That release
+  // ignores bytes after the fields that it knows.
   const std::string old(
       "\x01\x20\0\0\0\x02\0\0\0\x01\0\0\0\x02\0\0\0\x10\0\0\0"
       "0123456789abcdef"
@@ -129,7 +129,7 @@ TEST_CASE("fragments make the frame they were cut from, and nothing else is take
   REQUIRE(batch->forwards[0].commands.size() == 2);
   CHECK(batch->forwards[0].view(batch->forwards[0].commands[0]) == "a command");
 
-  CHECK(!decoder.Decode(batch_of(fragment(3, 4))).ok());  // of a frame that has not begun
+  CHECK(!decoder.Decode(batch_of(fragment(3, 4))).ok());  // of a frame that was not begun
   REQUIRE(decoder.Decode(batch_of(fragment(0, 4))).ok());
   CHECK(!decoder.Decode(batch_of(fragment(5, 4))).ok());  // one byte is missing
   CHECK(!FrameDecoder().Decode(batch_of(fragment(0, 4) + fragment(0, 4))).ok());

@@ -136,7 +136,7 @@ void PeerLink::OnConnected(const std::shared_ptr<Connection>& connection) {
   error_code error;
   const tcp::endpoint local = connection->socket.local_endpoint(error);
   if (error || local == connection->socket.remote_endpoint(error)) {
-    // Where nobody listens, a connection from a machine to itself may meet its own other end.
+    // TCP can connect a socket to itself if no process listens on the port (simultaneous open).
     return Close(connection, "it is ourselves");
   }
   {
@@ -169,7 +169,8 @@ void PeerLink::Close(std::shared_ptr<Connection> connection, const std::string& 
   }
   error_code ignored;
   if (was_up) {
-    // Another thread may be about to send on it: the last that holds it closes the descriptor.
+    // Another thread may be about to send on the socket: its descriptor is closed when the last
+    // reference to the connection is dropped.
     connection->socket.shutdown(tcp::socket::shutdown_both, ignored);
     connection->socket.cancel(ignored);
     spdlog::info("connection to server {} at {} lost: {}", peer_.value(), address_.ToString(), why);
@@ -223,7 +224,7 @@ void PeerLink::OnAnswer(const std::shared_ptr<Connection>& connection, const Hel
     if (attempt_ != connection) return;  // it was accepted before
     logged_problem_.clear();
     attempt_ = nullptr;
-    // Nobody else knows of the connection yet.
+    // No other thread can reach the connection yet, so this needs no lock.
     connection->writer.SetReceiverVersion(answer.newest_version);
     error_code error;
     const tcp::endpoint remote = connection->socket.remote_endpoint(error);

@@ -1,13 +1,13 @@
-// Our connection to one other server, on which we only write, and what waits for it. What the other
-// says comes on the connection that it opened (rpc/peer/peer_receiver.h); on this one it only
-// answers our hello.
+// Our connection to one other server, and the frames that wait to be sent on it. We only write on
+// it: the other server answers our hello here, and sends everything else on the connection that it
+// opened (rpc/peer/peer_receiver.h).
 //
-// A thread that writes sends at once, without a hand-over. What is written while another thread
-// sends is taken along by that one; what the network does not take waits for the event loop. What
-// leaves first, and in which order it arrives, is said in rpc/peer/send_queue.h.
+// A thread that writes sends at once, without a hand-over. Frames written while another thread
+// sends are sent by that thread; bytes that the kernel does not take wait for the event loop.
+// rpc/peer/send_queue.h describes which frames leave first and in which order they arrive.
 //
-// Thread-safety: Write, IsSending, ConnectedTo, DownForMs, Problem and SetClusterId from any
-// thread, the rest from the event loop's.
+// Thread-safety: Write, IsSending, ConnectedTo, DownForMs, Problem and SetClusterId may be called
+// from any thread, the other functions from the event loop's.
 #pragma once
 
 #include <atomic>
@@ -47,11 +47,11 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   PeerLink(const PeerLink&) = delete;
   PeerLink& operator=(const PeerLink&) = delete;
 
-  // The id with which connections from now on are opened.
+  // Sets the id that the hello of each connection from now on carries.
   void SetClusterId(const std::string& cluster_id);
 
-  // Adds frames by `add(SendQueue*)`, and sends them now if nobody else is sending. Without a
-  // connection that the peer has accepted they are dropped.
+  // Adds frames by `add(SendQueue*)`, and sends them now if no other thread is sending. Drops them
+  // if there is no connection that the peer has accepted.
   template <class Add>
   void Write(Add add) {
     std::shared_ptr<Connection> connection;
@@ -68,18 +68,19 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
     SendPending(connection);
   }
 
-  // Opens the connection if there is none and it is time, and gives up an attempt that takes too
-  // long.
+  // Opens the connection if there is none and the time of the next attempt has come; gives up an
+  // attempt that takes too long.
   void Tick(Clock::time_point now);
   // Returns whether bytes given to this link wait in it, because the kernel has not taken them yet.
   bool IsSending() const;
-  // Whom it is connected to; none if there is no connection that the peer accepted.
+  // Returns the other end of the connection; none if there is no connection that the peer accepted.
   std::optional<End> ConnectedTo() const;
-  // How long there has been none that the peer accepted.
+  // Returns how long there has been no connection that the peer accepted.
   int64_t DownForMs(Clock::time_point now) const;
-  // Why there is none, with the address; empty if there is one, or no attempt has ended yet.
+  // Returns why there is no connection, with the address; empty if there is one, or no attempt has
+  // ended yet.
   std::string Problem() const;
-  // Closes it for good.
+  // Closes the connection; no other is opened.
   void Stop();
 
  private:
@@ -99,10 +100,10 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   };
   static constexpr size_t kAnswerBytesMax = 64u << 10;
 
-  // The search for a host name, which may take long, by a thread that nobody waits for.
+  // The look-up of the host name, which may take long, on a thread that is never joined.
   struct Lookup {
     std::atomic<bool> is_done{false};
-    // Once it is done.
+    // Valid once is_done is true.
     std::vector<boost::asio::ip::tcp::endpoint> found;
     std::string problem;
   };
@@ -115,21 +116,21 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
   void ConnectTo(const boost::asio::ip::tcp::endpoint& endpoint);
   void OnConnected(const std::shared_ptr<Connection>& connection);
   void ReadAnswer(const std::shared_ptr<Connection>& connection);
-  // False if the connection ended by what came.
+  // Returns false if the received bytes ended the connection.
   bool OnAnswers(const std::shared_ptr<Connection>& connection);
   void OnAnswer(const std::shared_ptr<Connection>& connection, const HelloAnswer& answer);
   void AwaitWritable(const std::shared_ptr<Connection>& connection);
-  // By value: `attempt_`, which this gives up, may be what is passed.
+  // `connection` is passed by value because it may be `attempt_`, which this function resets.
   void Close(std::shared_ptr<Connection> connection, const std::string& why);
   // From any thread.
   void CloseLater(std::shared_ptr<Connection> connection, const std::string& why);
-  // The attempt, or the connection, is over; the next one may begin a little later.
+  // The attempt or the connection is over: schedules the next attempt a little later.
   void BeginAgainLater();
 
   // REQUIRES: the caller has set `is_sending`.
   void SendPending(const std::shared_ptr<Connection>& connection);
-  // Makes the next batch of what is pending; false if there is nothing, and nobody is sending any
-  // more.
+  // Makes the next batch of the pending frames. Returns false if there are none, and clears
+  // `is_sending` then.
   bool MakeBatch(Connection* connection);
   static Progress SendBatch(Connection* connection);
 
@@ -142,11 +143,12 @@ class PeerLink : public std::enable_shared_from_this<PeerLink> {
 
   // Event loop.
   std::shared_ptr<Lookup> lookup_;
-  // Where it was found last, a name server that is down notwithstanding; one is tried at a time.
+  // The result of the last successful look-up, which stays in use while the name server is down.
+  // One endpoint is tried at a time.
   std::vector<boost::asio::ip::tcp::endpoint> endpoints_;
   size_t next_endpoint_ = 0;
   std::shared_ptr<Connection> attempt_;  // connects, or waits for the answer to its hello
-  bool is_busy_ = false;                 // there is an attempt, or a connection
+  bool is_busy_ = false;                 // there is an attempt or a connection
   bool is_stopped_ = false;
   Clock::time_point next_attempt_;
   Clock::time_point attempt_ends_;

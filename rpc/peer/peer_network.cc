@@ -21,16 +21,16 @@ using boost::asio::ip::tcp;
 using boost::system::error_code;
 using consensus::MemberId;
 
-// Sockets that are handled before the thread has a look at its other work.
+// The most socket events that are handled before the thread returns to its other work.
 constexpr int kEventsAtOnceMax = 16;
-// Connections on which no server has said hello: how many, and for how long.
+// The limits for connections on which no hello was received: their number, and the time for each.
 constexpr size_t kUnauthenticatedMax = 64;
 constexpr auto kHelloTimeout = std::chrono::seconds(5);
 constexpr auto kRefusalLogInterval = std::chrono::seconds(10);
 // No session has this id.
 constexpr int64_t kNoSession = 0;
 
-// Never 0.
+// Returns a random number that is not 0.
 uint64_t RandomProcessNumber() {
   const std::string bytes = RandomBytes::System()->Make(sizeof(uint64_t));
   return LoadInt<std::endian::little, uint64_t>(bytes.data()) | 1;
@@ -63,7 +63,7 @@ void PeerNetwork::End() {
   for (const auto& listener : listeners_) listener->acceptor.close(ignored);
   for (auto& [peer, link] : links_) link->Stop();
   while (!receivers_.empty()) receivers_.begin()->second->Close();
-  context_.poll();  // what was under way learns that it is over
+  context_.poll();  // runs the handlers of the operations that were cancelled
 }
 
 // --- Event loop ----------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ void PeerNetwork::HandleEvents(Clock::time_point deadline) {
 }
 
 void PeerNetwork::Wake() {
-  // A handler need not wake the thread on which it runs.
+  // A handler that runs on the loop's thread need not wake it.
   if (loop_thread_.load(std::memory_order_relaxed) == std::this_thread::get_id()) return;
   boost::asio::post(context_, [] {});
 }
@@ -119,7 +119,7 @@ absl::Status PeerNetwork::Listen() {
       if (error) problem = error;
     }
   }
-  // Of a name's addresses, this machine may lack some.
+  // This machine may lack some of the addresses of a name: listening on one of them is enough.
   const bool is_taken = problem == boost::system::errc::address_in_use;
   if (!listeners_.empty() && !is_taken) return absl::OkStatus();
   listeners_.clear();
@@ -143,7 +143,7 @@ void PeerNetwork::Accept(Listener* listener) {
 void PeerNetwork::Adopt(tcp::socket socket) {
   error_code error = ConfigurePeerSocket(&socket);
   const tcp::endpoint remote = error ? tcp::endpoint() : socket.remote_endpoint(error);
-  if (error) return;  // it is gone already
+  if (error) return;  // the peer is gone already
   const std::string host = HostText(remote.address());
   const std::string where = PeerAddress{host, remote.port()}.ToString();
   MakeRoomForUnauthenticated();
@@ -162,7 +162,7 @@ void PeerNetwork::MakeRoomForUnauthenticated() {
     if (oldest == nullptr || receiver->opened_at() < oldest->opened_at()) oldest = receiver;
   }
   if (count < kUnauthenticatedMax) return;
-  // Not the new one: a server says hello at once.
+  // Closes the oldest one rather than the new one: a server sends its hello at once.
   OnRefused(oldest->where(), "too many connections on which no server has said hello");
   oldest->Close();
 }
@@ -172,7 +172,8 @@ bool PeerNetwork::IsAliveElsewhere(const Hello& hello, const std::string& host) 
   const std::optional<PeerLink::End> end = link == nullptr ? std::nullopt : link->ConnectedTo();
   if (!end.has_value()) return false;
   if (hello.process != 0 && end->process != 0) return hello.process != end->process;
-  // A server of the release before: it is alive if it is connected to us from another address.
+  // A server of the previous release sends no process number: it is alive elsewhere if it is
+  // connected to us from another address.
   if (end->host == host) return false;
   return std::any_of(receivers_.begin(), receivers_.end(), [&](const auto& entry) {
     return entry.second->from() == hello.from && entry.second->host() != host;
@@ -208,9 +209,9 @@ HelloAnswer PeerNetwork::OnHello(const Hello& hello, const std::string& host) {
     return answer;
   }
   if (IsAliveElsewhere(hello, host)) {
-    // If that process is gone, and the network was down so that nothing told us, its machine
-    // answers whatever is sent (here, that no session was heard from) by an error. The next hello
-    // is accepted then.
+    // The old process may be gone without our having noticed, if the network was down. Then its
+    // machine answers any frame (here, a touch of no session) with a TCP reset, and the next hello
+    // is accepted.
     links_.at(hello.from)->Write([](SendQueue* queue) { queue->AddTouches({kNoSession}); });
     return Reject(absl::StrCat(
         "server ", from, " is alive at ", options_.addresses.at(hello.from).ToString(),
@@ -225,7 +226,7 @@ HelloAnswer PeerNetwork::Reject(std::string reason) const {
 }
 
 void PeerNetwork::OnAccepted(PeerReceiver* accepted) {
-  // Whatever came before it on another connection is all that will come there.
+  // The older connections of this member are closed: nothing more is read from them.
   std::vector<std::shared_ptr<PeerReceiver>> older;
   for (const auto& [key, receiver] : receivers_) {
     if (key != accepted && receiver->from() == accepted->from()) older.push_back(receiver);
@@ -258,7 +259,7 @@ void PeerNetwork::SetClusterId(const std::string& cluster_id) {
 }
 
 void PeerNetwork::Send(std::vector<consensus::Message> messages) {
-  for (const auto& [member, link] : links_) {  // all that is for one at once
+  for (const auto& [member, link] : links_) {  // all messages for one member at once
     const auto is_for_peer = [peer = member](const consensus::Message& message) {
       return message.to == peer;
     };

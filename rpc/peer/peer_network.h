@@ -1,14 +1,14 @@
-// The connections between servers, over TCP: each server opens one to each other one and writes on
-// it; what the other says comes on the connection that the other opened. It carries Raft messages,
+// The connections between servers, over TCP. Each server opens one to each other server and only
+// writes on it; it receives on the connections that the others opened. They carry Raft messages,
 // forwarded writes and session touches, in batches (rpc/peer/send_queue.h).
 //
-// There is no thread of its own: the thread that steps Raft waits here, so that a message is
-// stepped by the thread that received it, and a thread that sends writes to the socket itself.
+// The network has no thread of its own: the thread that steps Raft waits here, so that it receives
+// a message and steps it without a hand-over, and a thread that sends writes to the socket itself.
 // (gRPC wakes two more threads for each message, at several times the processor time.)
 //
-// Thread-safety: HandleEvents and Tick belong to one thread, the event loop's, on which all handler
-// calls come; Start before it runs, End after it has ended; the rest may be called from any
-// thread.
+// Thread-safety: HandleEvents and Tick are called by one thread, the event loop's, on which all
+// handler calls come; Start before it runs, End after it has ended; the other functions may be
+// called from any thread.
 #pragma once
 
 #include <atomic>
@@ -39,7 +39,7 @@ namespace quorate::rpc {
 
 struct PeerNetworkOptions {
   consensus::MemberId self;
-  PeerAddress listen_address;                            // without a host: all of this machine
+  PeerAddress listen_address;                            // no host: all of this machine
   std::map<consensus::MemberId, PeerAddress> addresses;  // of the others
 };
 
@@ -51,13 +51,13 @@ class PeerNetwork : public PeerLinks, public consensus::EventLoop, private PeerR
   PeerNetwork(const PeerNetwork&) = delete;
   PeerNetwork& operator=(const PeerNetwork&) = delete;
 
-  // Listens and begins to connect. Unavailable, naming the address, if it cannot listen there.
+  // Listens and begins to connect. Unavailable, naming the address, if it cannot listen on it.
   absl::Status Start(const std::string& cluster_id);
 
   // consensus::EventLoop
   void HandleEvents(std::chrono::steady_clock::time_point deadline) override;
   void Wake() override;
-  // Closes all connections; no handler call comes any more when it returns.
+  // Closes all connections; no handler call comes after it has returned.
   void End() override;
 
   // PeerLinks
@@ -91,20 +91,20 @@ class PeerNetwork : public PeerLinks, public consensus::EventLoop, private PeerR
       const std::function<boost::system::error_code(boost::asio::ip::tcp::acceptor*)>& listen);
   void Accept(Listener* listener);
   void Adopt(boost::asio::ip::tcp::socket socket);
-  // Closes the oldest connection on which no server has said hello, if there are too many.
+  // Closes the oldest connection on which no hello was received, if there are too many of them.
   void MakeRoomForUnauthenticated();
-  // Whether the member that says hello from `host` is alive in another process, where the
-  // configuration says that it is.
+  // Returns whether the member that sent `hello` from `host` is alive in another process, at the
+  // address that the configuration gives for it.
   bool IsAliveElsewhere(const Hello& hello, const std::string& host) const;
   HelloAnswer Reject(std::string reason) const;
-  // The link to `member`; null for one that is not known.
+  // Returns the link to `member`; null if that is not a known member.
   PeerLink* LinkTo(consensus::MemberId member) const;
 
   const PeerNetworkOptions options_;
   const uint64_t process_;  // Hello::process
   PeerHandler* const handler_;
   boost::asio::io_context context_{1};
-  // It is not out of work when there is no connection.
+  // Keeps context_ running when there is no connection.
   const boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{
       context_.get_executor()};
   std::map<consensus::MemberId, std::shared_ptr<PeerLink>> links_;

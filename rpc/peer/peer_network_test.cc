@@ -35,7 +35,8 @@ using boost::asio::ip::tcp;
 
 tcp::endpoint Loopback(uint16_t port) { return {boost::asio::ip::make_address("127.0.0.1"), port}; }
 
-// Each is given once: it looks free until something listens on it.
+// Returns an address whose port is free. Each is returned only once, because a port looks free
+// until a socket listens on it.
 PeerAddress FreeAddress() {
   static std::set<uint16_t> given;
   for (;;) {
@@ -76,7 +77,7 @@ class RunningNetwork {
   std::thread thread_;
 };
 
-// Two servers' ends of the network, and what they were told.
+// Two servers' ends of the network, and the calls that their handlers received.
 class Pair {
  public:
   struct End : public PeerHandler {
@@ -133,7 +134,7 @@ class Pair {
     std::unique_lock<std::mutex> lock(mutex_.native());
     changed_.wait(lock, condition);
   }
-  // How the others know it.
+  // Sets the host by which the others know server `id`.
   void Name(uint32_t id, const std::string& host) { addresses_.at(id).host = host; }
   void ListenEverywhere() { listen_everywhere_ = true; }
   template <class T>
@@ -165,7 +166,7 @@ Message HeartbeatOf(uint64_t round) {
                  consensus::Heartbeat{consensus::Index(0), ReadRound(round)}};
 }
 
-// From the other of the two.
+// Returns a heartbeat to `to` from the other of the two servers.
 Message HeartbeatTo(uint32_t to) {
   return Message{MemberId(3 - to), MemberId(to), Term(1),
                  consensus::Heartbeat{consensus::Index(0), ReadRound(1)}};
@@ -201,9 +202,9 @@ TEST_CASE("a peer that stops is noticed, and found again when it is back") {
   pair.Start(2, kCluster);
   pair.Await([&] { return pair.end(1).ups == 1; });
   pair.Stop(2);
-  // Both streams break, one after the other.
+  // Both connections break, one after the other.
   pair.Await([&] { return pair.end(1).downs == 2; });
-  pair.network(1).Send({HeartbeatOf(1)});  // to nobody
+  pair.network(1).Send({HeartbeatOf(1)});  // not connected: it is dropped
   pair.Start(2, kCluster);
   pair.Await([&] { return pair.end(1).ups == 2; });
   pair.network(1).Send({HeartbeatOf(2)});
@@ -218,7 +219,7 @@ TEST_CASE("a link on which something comes that cannot be taken is closed") {
   pair.Await([&] { return pair.end(1).ups == 1 && pair.end(2).ups == 1; });
   pair.end(2).answer = absl::InvalidArgumentError("rubbish");
   pair.network(1).Forward(MemberId(2), {"rubbish"});
-  // At both ends; and it is opened again.
+  // Both ends notice the broken connection, and it is opened again.
   pair.Await([&] { return pair.end(1).downs > 0 && pair.end(2).downs > 0; });
   pair.Await([&] { return pair.end(1).ups > 1; });
 }
@@ -253,8 +254,8 @@ TEST_CASE(
   CHECK(std::count(commands.begin(), commands.end(), large) == 2);
 }
 
-// Member 2 as far as member 1 sees it, on a socket of the test: it takes what it is sent only when
-// it is told to, and the kernel keeps little of it.
+// Plays member 2 on a socket of the test. It receives only when the test calls it, with a small
+// receive buffer in the kernel.
 class SlowPeer {
  public:
   explicit SlowPeer(const Pair& pair) : acceptor_(context_), socket_(context_) {
@@ -266,7 +267,7 @@ class SlowPeer {
     acceptor_.listen();
   }
 
-  // Takes the connection and accepts the hello on it, as one that understands `version`.
+  // Accepts the connection and the hello on it, as a server that understands `version`.
   void Accept(uint32_t version) {
     acceptor_.accept(socket_);
     const PeerBatch hello = Next();
@@ -275,7 +276,7 @@ class SlowPeer {
     std::string answer;
     AppendAnswerFrame({true, "", "", version}, &answer);
     if (version == kPeerProtocolVersion) {
-      // Releases before send neither this nor a number of their process.
+      // Earlier releases send neither this nor the number of their process.
       answer.resize(answer.size() - sizeof(version) - sizeof(HelloAnswer::process));
       StoreInt<std::endian::little>(answer.data() + 1,
                                     static_cast<uint32_t>(answer.size() - kFrameHeaderBytes));
@@ -286,7 +287,7 @@ class SlowPeer {
     if (version >= kPeerProtocolFragments) reader_.set_batch_bytes_max(kBatchBytesMax);
     taken_bytes_ = 0;
   }
-  // The next batch.
+  // Receives and returns the next batch.
   PeerBatch Next() {
     for (;;) {
       auto bytes = reader_.Next();
@@ -302,7 +303,7 @@ class SlowPeer {
       taken_bytes_ += count;
     }
   }
-  // Since it accepted the hello.
+  // Returns the bytes received since it accepted the hello.
   size_t taken_bytes() const { return taken_bytes_; }
 
   static constexpr int kReceiveBytes = 64 << 10;
@@ -339,8 +340,8 @@ TEST_CASE("few bytes are in front of a heartbeat, however much data a slow peer 
     if (!batch.messages.empty()) heartbeat_after = peer.taken_bytes();
   }
   CHECK(commands == kCommands);
-  // What both kernels hold (they reckon with twice as much as they were told), and what was being
-  // sent; then the batch of the heartbeat.
+  // The limit is what both kernels hold (they use twice the configured sizes), the batch that was
+  // being sent, and the batch of the heartbeat.
   const size_t batch_bytes =
       version >= kPeerProtocolFragments ? kBatchBytesMax : kBatchBytesMax + large.size();
   CHECK(*heartbeat_after < 4 * SlowPeer::kReceiveBytes + (256u << 10) + 2 * batch_bytes);
@@ -358,7 +359,8 @@ TEST_CASE("a peer that takes nothing is left before control messages are dropped
   CHECK(pair.Locked(pair.end(1).downs) == 1);
 }
 
-// What member 1 says to bytes from an unauthenticated peer until it closes the connection.
+// Sends `bytes` to member 1 as an unauthenticated peer. Returns what it answers until it closes the
+// connection.
 std::string AnswerTo(const Pair& pair, const std::string& bytes) {
   boost::asio::io_context context;
   tcp::socket unauthenticated(context);
@@ -370,7 +372,7 @@ std::string AnswerTo(const Pair& pair, const std::string& bytes) {
   return answer;
 }
 
-// With its length in front; `append` appends frames.
+// Returns a batch with its length in front; `append` appends the frames.
 std::string Batch(const std::function<void(std::string*)>& append) {
   std::string frames;
   append(&frames);
@@ -409,7 +411,7 @@ TEST_CASE("a second server with the number of one that is alive is refused, and 
   pair.Start(1, kCluster);
   pair.Start(2, kCluster);
   pair.Await([&] { return pair.end(1).ups == 1 && pair.end(2).ups == 1; });
-  // From another machine: every address of 127/8 is one of this machine.
+  // Connects from another address, as from another machine: all of 127/8 are addresses of this one.
   boost::asio::io_context context;
   tcp::socket other(context, tcp::endpoint(boost::asio::ip::make_address("127.0.0.2"), 0));
   other.connect(Loopback(pair.address(1).port));
@@ -426,7 +428,7 @@ TEST_CASE("a second server with the number of one that is alive is refused, and 
   pair.Await([&] { return pair.end(1).rounds.size() == 1; });
   CHECK(pair.Locked(pair.end(1).downs) == 0);
   CHECK(pair.Locked(pair.end(2).downs) == 0);
-  // Once the first one is gone, another may take its place.
+  // Once the first process is gone, another may take its place.
   pair.Stop(2);
   pair.Await([&] { return pair.end(1).downs > 0; });
   pair.Start(2, kCluster);
@@ -451,13 +453,13 @@ TEST_CASE("a second server with the number of one that is alive is refused on it
   using Catch::Contains;
   CHECK_THAT(problem, Contains(pair.address(1).ToString() + ": server 2 is alive at " +
                                pair.address(2).ToString() + "; two servers have the same number"));
-  // Whether the first one is alive is tried.
+  // Member 1 tests whether the first process is alive.
   pair.Await([&] { return !pair.end(2).touched.empty(); });
   pair.network(2).Send({HeartbeatTo(1)});
   pair.Await([&] { return pair.end(1).rounds.size() == 1; });
   CHECK(pair.Locked(pair.end(1).downs) == 0);
   CHECK(pair.Locked(pair.end(2).downs) == 0);
-  // Once the first one is gone, this one is accepted.
+  // Once the first process is gone, this one is accepted.
   pair.Stop(2);
   unused.Await([&] { return unused.end(2).ups == 1; });
 }
@@ -475,11 +477,11 @@ TEST_CASE("unauthenticated peers that send nothing make room for a server") {
   char byte;
   boost::system::error_code error;
   unauthenticated.front().read_some(boost::asio::buffer(&byte, 1), error);
-  CHECK(error);  // the oldest had to go
+  CHECK(error);  // the oldest connection was closed
 }
 
-// The local port of a connection that is being made to `port`, and has not been answered; empty:
-// there is none.
+// Returns the local port of a connection to `port` that is being opened and was not answered yet;
+// empty: there is none.
 std::string PortOfAttempt(uint16_t port) {
   std::ifstream connections("/proc/net/tcp");
   std::string line;

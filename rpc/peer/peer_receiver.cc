@@ -15,10 +15,10 @@ namespace {
 using boost::asio::ip::tcp;
 using boost::system::error_code;
 
-// Of a connection on which no server has said hello.
+// The limit of a batch on a connection on which no hello was accepted yet.
 constexpr size_t kHelloBytesMax = 64u << 10;
-// The largest batch of a server of the previous release, which knows no fragments: its batch is all
-// that was pending, with the last message added whole.
+// The largest batch of a server of the previous release, which does not use fragments: its batch is
+// everything that was pending, and the last message is in it as a whole.
 constexpr size_t kOldBatchBytesMax = 4 * kPeerQueueBytesMax;
 
 }  // namespace
@@ -80,7 +80,7 @@ absl::Status PeerReceiver::OnBatch(std::shared_ptr<std::string> bytes) {
 absl::Status PeerReceiver::OnHello(const Hello& hello) {
   const HelloAnswer answer = owner_->OnHello(hello, host_);
   Answer(answer);
-  if (!answer.accepted) {  // the other side says so in its log, too
+  if (!answer.accepted) {  // the other server logs the reason, too
     owner_->OnRefused(where_, answer.reason);
     Close();
     return absl::OkStatus();
@@ -99,7 +99,8 @@ void PeerReceiver::Answer(const HelloAnswer& answer) {
   std::string bytes(kBatchLengthBytes, '\0');
   StoreInt<std::endian::little>(bytes.data(), static_cast<uint32_t>(batch.size()));
   bytes += batch;
-  // A few bytes on a connection on which we say next to nothing: they fit what the kernel keeps.
+  // The answer always fits into the kernel's send buffer, because we send only a few bytes on this
+  // connection.
   [[maybe_unused]] const ssize_t sent =
       ::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }

@@ -1,6 +1,7 @@
-// A connection that another server opened to us: its hello, our answer, and what it says then.
+// A connection that another server opened to us: reads its hello, answers it, and then reads
+// batches.
 //
-// Thread-safety: all functions on the event loop's thread.
+// Thread-safety: all functions are called on the event loop's thread.
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>
@@ -20,18 +21,18 @@ class PeerReceiver : public std::enable_shared_from_this<PeerReceiver> {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // The side that listens.
+  // The owner of the connections, which decides about them; implemented by PeerNetwork.
   class Owner {
    public:
     virtual ~Owner() = default;
-    // What to answer to `hello`, which came from the address `host`.
+    // Returns the answer to `hello`, which came from the address `host`.
     virtual HelloAnswer OnHello(const Hello& hello, const std::string& host) = 0;
-    // It has been accepted as the connection of `from`.
+    // The connection has been accepted as that of `receiver->from()`.
     virtual void OnAccepted(PeerReceiver* receiver) = 0;
     // This server closes a connection because of the bytes that it received, also from a peer that
     // has not said hello.
     virtual void OnRefused(const std::string& where, const std::string& why) = 0;
-    // It is over: to be forgotten.
+    // The connection is over: the owner drops its reference.
     virtual void OnEnd(PeerReceiver* receiver) = 0;
   };
 
@@ -45,7 +46,7 @@ class PeerReceiver : public std::enable_shared_from_this<PeerReceiver> {
   void Start() { Read(); }
   void Close();
 
-  // Whom it belongs to; none before it was accepted.
+  // Returns the member that opened the connection; none before it was accepted.
   const std::optional<consensus::MemberId>& from() const { return from_; }
   Clock::time_point opened_at() const { return opened_at_; }
   const std::string& host() const { return host_; }
@@ -53,9 +54,9 @@ class PeerReceiver : public std::enable_shared_from_this<PeerReceiver> {
 
  private:
   void Read();
-  // False if the connection ended by what came.
+  // Returns false if the received bytes ended the connection.
   bool TakeBatches();
-  // The error closes the connection.
+  // An error closes the connection.
   absl::Status OnBatch(std::shared_ptr<std::string> bytes);
   absl::Status OnHello(const Hello& hello);
   void Answer(const HelloAnswer& answer);

@@ -17,17 +17,17 @@ struct Option {
   int value;
 };
 
-// What the kernel keeps of what it has not begun to send: a control frame cannot overtake it, and
-// with less of it the network may have to wait for this process.
+// The limit of bytes in the kernel that it has not begun to send. Control frames cannot overtake
+// them; but with fewer, the network may have to wait for this process.
 constexpr int kUnsentBytesMax = 128 << 10;
 
 constexpr Option kOptions[] = {
     {IPPROTO_TCP, TCP_NODELAY, 1},
     {SOL_SOCKET, SO_KEEPALIVE, 1},
-    {IPPROTO_TCP, TCP_KEEPIDLE, 2},          // seconds of silence until it is asked
-    {IPPROTO_TCP, TCP_KEEPINTVL, 1},         // seconds between questions
-    {IPPROTO_TCP, TCP_KEEPCNT, 2},           // questions without an answer
-    {IPPROTO_TCP, TCP_USER_TIMEOUT, 4'000},  // milliseconds that what was sent may stay unconfirmed
+    {IPPROTO_TCP, TCP_KEEPIDLE, 2},          // seconds of silence before the first probe
+    {IPPROTO_TCP, TCP_KEEPINTVL, 1},         // seconds between probes
+    {IPPROTO_TCP, TCP_KEEPCNT, 2},           // unanswered probes until it fails
+    {IPPROTO_TCP, TCP_USER_TIMEOUT, 4'000},  // milliseconds that sent data may stay unconfirmed
     {IPPROTO_TCP, TCP_NOTSENT_LOWAT, kUnsentBytesMax},
 };
 

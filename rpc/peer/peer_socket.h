@@ -1,4 +1,4 @@
-// What both ends of a connection between servers have in common.
+// Functions that both ends of a connection between servers use.
 #pragma once
 
 #include <boost/asio/ip/address.hpp>
@@ -8,7 +8,7 @@
 
 namespace quorate::rpc {
 
-// Where a server is found by the others.
+// The address at which the other servers reach a server.
 struct PeerAddress {
   std::string host;  // a name, or an address without brackets
   uint16_t port = 0;
@@ -16,12 +16,12 @@ struct PeerAddress {
   std::string ToString() const;  // host:port
 };
 
-// An address as text, the same for an IPv4 address on a socket of either family.
+// Returns an address as text; an IPv4 address has the same text on an IPv4 and on an IPv6 socket.
 std::string HostText(boost::asio::ip::address address);
 
-// Sends without delay, never blocks, and notices within seconds if the machine at the other end is
-// gone without a word: a server that is back must not meet its old connection. The error is that of
-// the socket, which is of no use then.
+// Configures a socket to send without delay, never to block, and to notice within seconds if the
+// machine at the other end is gone silently, so that a server that comes back is not refused
+// because of its old connection. Returns the error of the socket, which cannot be used then.
 boost::system::error_code ConfigurePeerSocket(boost::asio::ip::tcp::socket* socket);
 
 }  // namespace quorate::rpc

@@ -12,12 +12,13 @@
 namespace quorate::rpc {
 namespace {
 
-// A buffer that was larger, when the peer was slow, is given back.
+// A buffer that grew larger, while the peer was slow, is freed when it is empty.
 constexpr size_t kBufferBytesKept = 1u << 20;
-// Touches of more sessions are data, in frames of so many.
+// Touches of more sessions than this go to the data lane, in frames of at most this many.
 constexpr size_t kControlTouchesMax = 1024;
 
-// The bytes of the whole frames at the beginning of `frames` that are not longer than `bytes_max`.
+// Returns the size of the longest run of whole frames at the beginning of `frames` that has at most
+// `bytes_max` bytes.
 size_t WholeFrames(std::string_view frames, size_t bytes_max) {
   if (frames.size() <= bytes_max) return frames.size();
   size_t end = 0;
@@ -29,7 +30,7 @@ size_t WholeFrames(std::string_view frames, size_t bytes_max) {
   }
 }
 
-// Puts what waits in `from` in the place of what was sent.
+// If all of `*sent` is in batches, replaces it by the contents of `*from`.
 void TakeOver(std::string* sent, size_t* sent_at, std::string* from) {
   if (*sent_at < sent->size()) return;
   sent->clear();

@@ -2,7 +2,7 @@
 // they leave. Pure: no socket, lock or clock. PeerLink sends the batches on a socket, the simulator
 // on its own network.
 //
-// There are two lanes:
+// A queue has two lanes:
 //
 //   control  what liveness depends on, and all that is small: votes, heartbeats and their
 //            responses, acknowledgements of entries and of snapshot chunks, requests for a read
@@ -18,13 +18,13 @@
 // A batch holds the control frames that wait, and then up to kBatchDataBytes of data. A data frame
 // that is larger is cut into fragments (rpc/peer/frame.h), if the receiver understands them. So no
 // more than one batch is in front of a control frame that is added while data is being sent,
-// whatever waits.
+// however much data waits.
 //
 // Order. Frames of one lane arrive in the order in which they were added. Data never overtakes
 // control. Control overtakes data, and all of this is safe because of it:
 //
-//   AppendRequest      keeps its order, with or without entries: a probe, or the news of a commit
-//                      index, comes after the entries that it refers to.
+//   AppendRequest      keeps its order, with or without entries: a probe or a commit-only append
+//                      comes after the entries that it refers to.
 //   Heartbeat          comes before AppendRequests that were sent earlier. Its commit index is not
 //                      above what the receiver has acknowledged, and the receiver commits only
 //                      what it knows to match.
@@ -52,13 +52,15 @@
 
 namespace quorate::rpc {
 
-// Bytes of data that wait for a peer that does not read. What comes on top is dropped: Raft sends
-// again by itself, and forwarded writes are sent again when they are not applied in time.
+// The most bytes of data that wait for a peer that does not read. Frames beyond that are dropped:
+// Raft sends again by itself, and forwarded writes are sent again when they are not applied in
+// time.
 inline constexpr size_t kPeerQueueBytesMax = 64u << 20;
-// Control frames are small; so many do not wait for a peer that is alive.
+// The most bytes of control frames that wait. They are small, so that a peer that is alive never
+// lets this many wait.
 inline constexpr size_t kControlBytesMax = 8u << 20;
 
-// What a batch holds of each lane.
+// The most bytes of each lane that a batch holds.
 inline constexpr size_t kBatchControlBytes = 32u << 10;
 inline constexpr size_t kBatchDataBytes = 128u << 10;
 // No batch is longer, unless it holds a frame for a receiver that does not understand fragments.
@@ -70,7 +72,7 @@ class SendQueue {
                      size_t control_bytes_max = kControlBytesMax)
       : data_bytes_max_(data_bytes_max), control_bytes_max_(control_bytes_max) {}
 
-  // Each adds a frame, or more, to its lane.
+  // Each function adds one or more frames to a lane.
   void AddHello(const Hello& hello);
   void AddMessage(const consensus::Message& message);
   void AddForward(const std::vector<std::string_view>& commands);
@@ -79,9 +81,10 @@ class SendQueue {
   void AddDiskReport(const DiskReport& report);
 
   bool empty() const { return control_.empty() && data_.empty(); }
-  // Whether control frames did not find room. Nothing more may be sent on the connection.
+  // Returns whether a control frame was over the limit. Nothing more may be sent on the connection
+  // then.
   bool overflowed() const { return overflowed_; }
-  // Data frames that did not find room.
+  // Returns the number of data frames that were dropped.
   uint64_t dropped() const { return dropped_; }
 
  private:
@@ -89,7 +92,7 @@ class SendQueue {
   enum class Lane : uint8_t { kControl, kData };
 
   static Lane LaneOf(const consensus::Message& message);
-  // Where to append a frame of that lane; null if there is no room.
+  // Returns the string to which a frame of `lane` is appended; null if the lane is full.
   std::string* RoomIn(Lane lane);
 
   const size_t data_bytes_max_;
@@ -101,11 +104,12 @@ class SendQueue {
   uint64_t dropped_ = 0;
 };
 
-// Makes batches of what a SendQueue holds, without copying data, and keeps what is left of the
-// current one. Begin with Refill and MakeBatch; when all of Rest() was Sent(), again.
+// Makes batches of the frames of a SendQueue, without copying data, and keeps the unsent rest of
+// the current batch. The caller calls Refill and MakeBatch, sends Rest(), reports it by Sent(), and
+// begins again when done().
 class BatchWriter {
  public:
-  // Of a batch: its header, control frames, the header of a fragment, data.
+  // The parts of a batch: its header, control frames, the header of a fragment, data.
   static constexpr size_t kPartsMax = 4;
 
   BatchWriter() = default;
@@ -115,16 +119,16 @@ class BatchWriter {
   // The newest version (kPeerProtocol...) that the receiver understands.
   void SetReceiverVersion(uint32_t version) { fragments_ = version >= kPeerProtocolFragments; }
 
-  // Takes over what waits in `queue`, as far as it is needed for the next batch. Returns whether
-  // there is anything to send. REQUIRES: done().
+  // Takes over the frames of each lane of `queue` whose earlier frames are all in batches. Returns
+  // whether there is anything to send. REQUIRES: done().
   bool Refill(SendQueue* queue);
   // Makes the next batch. REQUIRES: Refill returned true since the last batch.
   void MakeBatch();
 
-  // Whether the current batch, if there was one, has been sent.
+  // Returns whether the current batch, if there was one, has been sent.
   bool done() const { return next_part_ == part_count_; }
-  // What is left of the batch: to be sent in this order. Valid until the next call of Sent, Refill
-  // or MakeBatch.
+  // Returns the unsent parts of the batch, to be sent in this order. Valid until the next call of
+  // Sent, Refill or MakeBatch.
   std::span<const std::string_view> Rest() const {
     return std::span(parts_).subspan(next_part_, part_count_ - next_part_);
   }
@@ -134,19 +138,21 @@ class BatchWriter {
  private:
   static constexpr size_t kBatchHeaderBytes = kBatchLengthBytes + 4;
 
-  // Takes the next part of a lane.
+  // Each returns the next part of a lane, and advances in that lane.
   std::string_view TakeControl();
   std::string_view TakeDataFrames();
   std::string_view TakeFragment();
   void AddPart(std::string_view part);
 
   bool fragments_ = false;
-  // Of each lane, what was taken over; what is before `..._at_` is in batches.
+  // The frames of each lane that were taken over from the queue; those before `..._at_` are in
+  // batches.
   std::string control_;
   std::string data_;
   size_t control_at_ = 0;
   size_t data_at_ = 0;
-  // The frame at `data_at_` is being sent in fragments, and so much of its payload is in batches.
+  // Whether the frame at `data_at_` is being sent in fragments, and how many bytes of its payload
+  // are in batches.
   bool in_fragments_ = false;
   size_t fragment_at_ = 0;
 

@@ -27,7 +27,7 @@ Message Heartbeat(uint64_t round) {
   return From1To2(consensus::Heartbeat{Index(0), ReadRound(round)});
 }
 
-// Of one entry with so many bytes.
+// Returns an AppendRequest of one entry with `bytes` bytes.
 Message Append(uint64_t index, size_t bytes) {
   consensus::AppendRequest append;
   append.prev_index = Index(index - 1);
@@ -37,12 +37,12 @@ Message Append(uint64_t index, size_t bytes) {
   return From1To2(append);
 }
 
-// The other end of a connection: takes bytes as they come.
+// The other end of a connection: decodes bytes as they arrive.
 class Receiver {
  public:
   explicit Receiver(size_t batch_bytes_max = kBatchBytesMax) : reader_(batch_bytes_max) {}
 
-  // Returns what was in the batches that are complete now.
+  // Returns the contents of the batches that are complete now.
   std::vector<PeerBatch> Take(std::string_view bytes) {
     std::vector<PeerBatch> batches;
     while (!bytes.empty()) {
@@ -69,12 +69,12 @@ class Receiver {
   FrameDecoder decoder_;
 };
 
-// A queue and the writer behind it, as a link has them.
+// A queue and its writer, as a link has them.
 struct Sender {
   explicit Sender(uint32_t receiver_version = kPeerProtocolNewest) {
     writer.SetReceiverVersion(receiver_version);
   }
-  // The next bytes on the wire, at most `bytes_max`; empty if there are none.
+  // Returns the next bytes on the wire, at most `bytes_max`; empty if there are none.
   std::string Next(size_t bytes_max) {
     std::string bytes;
     while (bytes.size() < bytes_max) {
@@ -88,7 +88,7 @@ struct Sender {
     }
     return bytes;
   }
-  // The whole next batch.
+  // Returns the whole next batch; empty if there is none.
   std::string NextBatch() {
     REQUIRE(writer.done());
     if (!writer.Refill(&queue)) return "";
@@ -150,7 +150,7 @@ TEST_CASE("few bytes are in front of a heartbeat, however much data waits") {
   CHECK(left > (15u << 20));
   REQUIRE(gaps.size() == sent_at.size());
   REQUIRE(gaps.size() >= 5);
-  // What the kernel holds, the rest of a batch, and the batch that the heartbeat itself is in.
+  // The limit: what the kernel holds, the rest of a batch, and the batch with the heartbeat itself.
   CHECK(*std::max_element(gaps.begin(), gaps.end()) <= kUnsent + 2 * kBatchBytesMax + kPiece);
 }
 
@@ -175,7 +175,7 @@ TEST_CASE("control frames pass between the fragments of one large frame") {
     CHECK(bytes.size() <= kBatchLengthBytes + kBatchBytesMax);
     const std::vector<PeerBatch> batches = receiver.Take(bytes);
     REQUIRE(batches.size() == 1);
-    // It left with the first batch after it was added.
+    // The heartbeat is in the first batch after it was added.
     if (round > 0) CHECK(RoundsOf(batches) == std::vector<uint64_t>{round});
     for (const Message& message : batches[0].messages) {
       if (!std::holds_alternative<consensus::Heartbeat>(message.body)) data.push_back(message);
@@ -263,8 +263,8 @@ TEST_CASE("touches of many sessions leave with the data, and are all there") {
   CHECK(touched == sessions);
 }
 
-// A random frame of either lane. Control frames are heartbeats, data frames AppendRequests; both
-// carry the place in the order of all, and in that of their lane.
+// Adds random frames of either lane. Control frames are heartbeats, data frames AppendRequests;
+// both carry their place in the order of all frames, and of their lane.
 TEST_CASE("each lane keeps its order, and data never overtakes control") {
   std::mt19937_64 random(GENERATE(range(1, 21)));
   const auto below = [&](size_t end) { return random() % end; };

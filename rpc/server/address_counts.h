@@ -1,4 +1,4 @@
-// How many connections each address has.
+// Counts the connections of each address.
 //
 // Thread-safety: all functions may be called from any thread.
 #pragma once
@@ -13,7 +13,8 @@ namespace quorate::rpc {
 
 class AddressCounts {
  public:
-  // Counts one more; false if it has `max` already (0: there is no limit).
+  // Counts one more connection of `address`. Returns false, and counts nothing, if the address
+  // already has `max` (0: there is no limit).
   bool Add(const std::string& address, int max) {
     MutexLock lock(&mutex_);
     int& count = counts_[address];
@@ -21,7 +22,7 @@ class AddressCounts {
     ++count;
     return true;
   }
-  // Undoes one Add.
+  // Undoes one Add that returned true.
   void Remove(const std::string& address) {
     MutexLock lock(&mutex_);
     auto it = counts_.find(address);

@@ -1,4 +1,4 @@
-// What the server offers to whoever looks after it, beside what it offers to clients (service.h).
+// The interface of a server for administrators, beside the one for clients (service.h).
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@
 
 namespace quorate::rpc {
 
-// Who takes part in the cluster, as one member sees it; a snapshot.
+// The members of the cluster at one moment, as one of them sees it.
 struct ClusterView {
   struct Member {
     consensus::MemberId id;
     bool observer = false;
-    bool reachable = false;  // over our own link; we ourselves are
+    bool reachable = false;  // over our own link; true for ourselves
     // Known at the leader alone; false and 0 elsewhere.
-    bool in_sync = false;  // its log holds durably all that is committed
+    bool in_sync = false;  // its log has all committed entries durably
     consensus::Index match_index;
   };
   consensus::MemberId self;
   consensus::MemberId leader;  // kNoMember if it is not known
-  bool is_leader = false;      // and its own first entry is committed
+  bool is_leader = false;      // and the first entry of its term is committed
   consensus::Term term;
   consensus::Index commit_index;
   consensus::Index applied_index;
@@ -36,7 +36,7 @@ struct ClusterView {
   std::string cluster_id;       // 16 bytes, or empty if there is none yet
 };
 
-// A durable checkpoint of the whole tree, and what it is of.
+// A durable checkpoint of the whole tree, and its metadata.
 struct CheckpointView {
   consensus::SnapshotMeta meta;
   std::unique_ptr<tree::RecordStore::View> records;
@@ -47,27 +47,28 @@ class Administration {
  public:
   virtual ~Administration() = default;
 
-  // At most a tick old.
+  // Returns the cluster as it was at most a tick ago.
   virtual ClusterView cluster_view() const = 0;
 
-  // Asks `target` to lead, or the most up-to-date voter if it is kNoMember; `done` learns on the
-  // node thread whether that was begun. It is never called if the server stops before.
-  // FailedPrecondition if this member does not lead, or there is no such voter.
+  // Begins to transfer leadership to `target`, or to the most up-to-date voter if `target` is
+  // kNoMember. `done` is called on the node thread with OK if the transfer was begun, or
+  // FailedPrecondition if this member does not lead, or there is no such voter; never if the server
+  // stops before.
   virtual void TransferLeadership(consensus::MemberId target,
                                   std::function<void(absl::Status)> done) = 0;
 
-  // `done` is called on the node thread once everything that was committed anywhere before this
-  // call is applied here up to `zxid`, confirmed by a quorum; never if that does not happen before
-  // the server stops. It must be brief.
+  // A linearizable barrier: calls `done` on the node thread once everything that was committed
+  // anywhere before this call is applied here, as a quorum has confirmed, with the zxid that is
+  // applied then; never if the server stops before. `done` must be brief.
   virtual void Barrier(std::function<void(tree::Zxid)> done) = 0;
 
-  // Takes a checkpoint now, unless the newest covers `zxid` already. `done` is called on the node
-  // thread when a durable one does; never if the server stops before.
+  // Takes a checkpoint now, unless the newest one already covers `zxid`. `done` is called on the
+  // node thread when a durable checkpoint covers it; never if the server stops before.
   virtual void RequestCheckpoint(tree::Zxid zxid, std::function<void()> done) = 0;
 
-  // Of the newest checkpoint; 0 if there is none.
+  // Returns the zxid of the newest checkpoint; 0 if there is none.
   virtual tree::Zxid checkpoint_zxid() const = 0;
-  // The newest checkpoint. FailedPrecondition if there is none; DataLoss if it is damaged.
+  // Returns the newest checkpoint. FailedPrecondition if there is none; DataLoss if it is damaged.
   virtual absl::StatusOr<CheckpointView> OpenCheckpoint() const = 0;
 };
 

@@ -1,4 +1,4 @@
-// The version of this build. A library of its own, which programs link and nothing else: it changes
+// The version of this build. It is a separate library that only programs link, because it changes
 // with each commit.
 #pragma once
 

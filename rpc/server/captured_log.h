@@ -1,6 +1,6 @@
-// What the program says in its log as long as this object lives. For tests.
+// Captures the messages of the program's log while the object exists. For tests.
 //
-// Thread-safety: none inside; nothing is logged on other threads meanwhile.
+// Thread-safety: none; no other thread may log while the object exists.
 #pragma once
 
 #include <spdlog/sinks/ostream_sink.h>
@@ -24,7 +24,7 @@ class CapturedLog {
   CapturedLog(const CapturedLog&) = delete;
   CapturedLog& operator=(const CapturedLog&) = delete;
 
-  // The lines that begin so, in their order.
+  // Returns the captured lines that start with `begin`, in their order.
   std::vector<std::string> Lines(std::string_view begin) const {
     std::vector<std::string> lines;
     std::istringstream text(text_.str());

@@ -1,7 +1,7 @@
 // The directory in which a member keeps its checkpoint, and the checkpoint's metadata: what
-// consensus has to remember of the entries that the checkpoint stands for.
+// consensus must know about the entries that the checkpoint replaces.
 //
-// Thread-safety: functions of their arguments.
+// Thread-safety: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,23 @@
 
 namespace quorate::rpc {
 
-// The directory of the store.
+// The name of the directory of the record store, inside dataDir.
 inline constexpr std::string_view kCheckpointDirectoryName = "checkpoints";
 inline std::string CheckpointDirectory(const std::string& data_dir) {
   return data_dir + "/" + std::string(kCheckpointDirectoryName);
 }
 
-// zxid = log index.
+// Returns the zxid of the entry at `index`: zxids are log indexes.
 inline tree::Zxid ZxidOf(consensus::Index index) {
   return tree::Zxid(static_cast<int64_t>(index.value()));
 }
 
-// `digest` is the tree's after the entry at meta.index. REQUIRES: meta is valid.
+// Returns the metadata of a checkpoint at meta.index. `digest` is the tree's after the entry at
+// that index. REQUIRES: meta is valid.
 tree::RecordStore::Metadata MakeCheckpointMetadata(const consensus::SnapshotMeta& meta,
                                                    uint64_t digest);
 
-// DataLoss if MakeCheckpointMetadata cannot have made it.
+// Decodes what MakeCheckpointMetadata returned. DataLoss if `metadata` is not in that format.
 absl::StatusOr<consensus::SnapshotMeta> DecodeCheckpointMetadata(
     const tree::RecordStore::Metadata& metadata);
 

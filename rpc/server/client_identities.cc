@@ -27,7 +27,8 @@ std::string DigestId(std::string_view credentials) {
 
 ClientIdentities::ClientIdentities(const Config& config, std::string_view address)
     : config_(config) {
-  // The writes carry it: whether lists are skipped is not for the members to decide at apply.
+  // Writes carry this identity, because whether lists are skipped must not depend on the
+  // configuration of the members that apply them.
   if (config.skip_acl) identities_.push_back({"super", ""});
   identities_.push_back({"ip", std::string(address)});
 }

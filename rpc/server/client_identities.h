@@ -1,5 +1,5 @@
-// Who a client is, besides world:anyone: its address and what it has proved. The same at every
-// front end.
+// The identities of a client besides world:anyone: its address, and those that it has proved. All
+// front ends use this class.
 //
 // Thread-safety: none.
 #pragma once
@@ -15,37 +15,41 @@
 
 namespace quorate::rpc {
 
-// The access control list that decides who is told of an event; nullptr: everybody.
+// The access control list that decides which clients are notified of an event; nullptr: all.
 using Readers = std::shared_ptr<const std::vector<tree::Acl>>;
 
-// Who is told of an event of a node with this list.
+// Returns the readers of the events of a znode with this list.
 Readers ReadersOf(std::span<const tree::Acl> acl);
 
-// "user:password" -> "user:" + base64(sha1("user:password")), as ZooKeeper stores it.
+// Returns the id for `credentials`, as ZooKeeper stores it: "user:password" -> "user:" +
+// base64(sha1("user:password")).
 std::string DigestId(std::string_view credentials);
 
 class ClientIdentities {
  public:
-  // At most so many, and ids of so many bytes together: every write of a client carries them all.
+  // The limits of the number of identities and of the bytes of their ids together: each write of a
+  // client carries all of them.
   static constexpr size_t kCountMax = 128;
   static constexpr size_t kBytesMax = 64u << 10;
-  // Of what proves one of them.
+  // The limit of the credentials that prove one identity.
   static constexpr size_t kCredentialsBytesMax = 4u << 10;
 
-  // `address` is the client's, without the port. `config` must outlive the object.
+  // `address` is the client's address, without the port. `config` must outlive the object.
   ClientIdentities(const Config& config, std::string_view address);
 
-  // Adds the identity that "user:password" proves, and with the right one superDigest's. False if
-  // there are too many, or the credentials are longer than kCredentialsBytesMax.
+  // Adds the identity that "user:password" proves, and the super user's if these are the
+  // credentials of superDigest. Returns false if there are too many identities, or the credentials
+  // are longer than kCredentialsBytesMax.
   bool AddDigest(std::string_view credentials);
 
-  // What access control lists are checked against. With skipACL the first one passes every list.
+  // Returns the identities that access control lists are checked against. With skipACL the first
+  // one passes every list.
   const std::vector<tree::Identity>& all() const { return identities_; }
-  // The same without that one, as the client may know it.
+  // Returns all() without the identity that skipACL adds: those that are shown to the client.
   std::span<const tree::Identity> shown() const;
-  // The id as others may see it: the hash of a password is nobody's business.
+  // Returns the id of `identity` for display: without the hash of a password.
   static std::string_view ShownId(const tree::Identity& identity);
-  // Whether an event of a node that `readers` may read is for this client.
+  // Returns whether this client may be notified of an event with these readers.
   bool MayRead(const Readers& readers) const;
 
  private:

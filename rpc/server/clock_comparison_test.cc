@@ -13,7 +13,8 @@ using std::chrono::seconds;
 constexpr std::chrono::steady_clock::time_point kStart{seconds(1000)};
 constexpr int64_t kLeaderMs = 4'000'000'000'000;
 
-// Commands for so long, one each 100 ms, whose way takes `delay_ms` in turn; the findings.
+// Notes one command each 100 ms for `duration`, which takes the times of `delays_ms`, in turn, to
+// arrive. Returns the findings.
 std::vector<int64_t> Run(ClockComparison* clocks, std::chrono::seconds duration, int64_t ahead_ms,
                          std::vector<int64_t> delays_ms, MemberId leader = MemberId(2),
                          std::chrono::steady_clock::time_point start = kStart) {
@@ -53,7 +54,7 @@ TEST_CASE("each leader is looked at by itself") {
   CHECK(Run(&clocks, seconds(6), 10'000, {0}).size() == 1);
   CHECK(Run(&clocks, seconds(4), 10'000, {0}, MemberId(3), kStart + seconds(7)).empty());
   CHECK(Run(&clocks, seconds(6), 10'000, {0}, MemberId(2), kStart + seconds(20)).size() == 1);
-  // A clock that was put right is no news.
+  // A clock that was corrected is not reported.
   CHECK(Run(&clocks, seconds(60), 0, {0}, MemberId(2), kStart + seconds(30)).empty());
 }
 

@@ -26,20 +26,22 @@ namespace {
 
 constexpr char kProviderPrefix[] = "authProvider.";
 
-// Whether clients can authenticate as that class of ZooKeeper lets them.
+// Returns whether this server implements the authentication of that ZooKeeper class.
 bool IsBuiltInProvider(absl::string_view java_class) {
   constexpr absl::string_view kPackage = "org.apache.zookeeper.server.auth.";
   return absl::ConsumePrefix(&java_class, kPackage) &&
          (java_class == "DigestAuthenticationProvider" || java_class == "IPAuthenticationProvider");
 }
 
-// A configuration file, or one that it names: larger ones are given by mistake (a device, a log).
+// The limit of a configuration file, or one that it names: a larger one is given by mistake (a
+// device, a log).
 constexpr size_t kFileBytesMax = 4 << 20;
-// Of a reply besides the data of a znode or what else came in one request.
+// The bytes of a reply besides the data of a znode.
 constexpr int kReplyOverheadBytes = 1024;
 
-// The next line of `*text` as Java's Properties has it: without the space around it, and with the
-// lines behind it that it goes on in. `*count` grows by the number of lines taken.
+// Removes from `*text` the next line in the sense of Java's Properties, together with its
+// continuation lines, and returns it without surrounding space. Adds the number of lines taken to
+// `*count`.
 std::string NextLine(absl::string_view* text, int* count) {
   std::string whole;
   for (bool goes_on = true; goes_on && !text->empty(); ++*count) {
@@ -57,8 +59,8 @@ std::string NextLine(absl::string_view* text, int* count) {
   return whole;
 }
 
-// What follows a backslash stands for itself, but for a few letters. False if that is not read
-// here.
+// Appends `text` to `*to` with its backslash escapes resolved: a character after a backslash stands
+// for itself, except for a few letters. Returns false if there is an escape that is not supported.
 bool Unescape(absl::string_view text, std::string* to) {
   for (size_t i = 0; i < text.size(); ++i) {
     const bool is_escaped = text[i] == '\\' && i + 1 < text.size();
@@ -70,7 +72,7 @@ bool Unescape(absl::string_view text, std::string* to) {
   return true;
 }
 
-// Where the key of a line ends.
+// Returns the offset of the end of the key in `line`.
 size_t KeyEnd(absl::string_view line) {
   for (size_t i = 0; i < line.size(); ++i) {
     if (line[i] == '\\') {
@@ -114,7 +116,8 @@ class Parser {
     return absl::OkStatus();
   }
 
-  // ZooKeeper since 3.5 moves the server lines there when members are changed at run time.
+  // Reads the file of dynamicConfigFile. ZooKeeper since 3.5 moves the server lines there when
+  // members are changed at run time.
   absl::Status ReadMembers() {
     if (config_.members_file.empty()) return absl::OkStatus();
     if (!config_.servers.empty()) {
@@ -167,7 +170,7 @@ class Parser {
     return ParseSetting(key, value);
   }
 
-  // Each participant is one of a majority.
+  // Accepts only quorum settings in which each participant has one vote.
   absl::Status ParseQuorum(const std::string& key, const std::string& value) {
     if (absl::StartsWith(key, "weight.") && value == "1") return absl::OkStatus();
     return Error(
@@ -210,7 +213,7 @@ class Parser {
       WarnUnknown(key);
       return absl::OkStatus();
     }
-    // What will have an effect in a later version must not be wrong then.
+    // The value is checked, because the key may have an effect in a later version.
     if (ignored->name == key) {
       if (absl::Status s = Set(key, ignored->value, value); !s.ok()) return s;
     }
@@ -226,7 +229,8 @@ class Parser {
     absl::StrAppend(&unknown_keys_, "; ", config_.warnings.back());
   }
 
-  // `error`, behind it the keys that are not known: one of them may be the missing one, mistyped.
+  // Returns `error` followed by the unknown keys, because one of them may be a misspelling of the
+  // missing one.
   absl::Status WithUnknownKeys(const absl::Status& error) const {
     return absl::Status(error.code(), absl::StrCat(error.message(), unknown_keys_));
   }
@@ -242,7 +246,7 @@ class Parser {
     return absl::OkStatus();
   }
 
-  // "host:port", "[v6]:port" -> host and the rest after the colon.
+  // Splits "host:port" or "[v6]:port" into the host and the rest after the colon.
   static bool SplitHost(absl::string_view text, std::string* host, absl::string_view* rest) {
     size_t end;
     if (absl::StartsWith(text, "[")) {
@@ -325,10 +329,10 @@ class Parser {
   absl::Status Finish() {
     if (config_.data_dir.empty()) return Error("dataDir", "it is missing");
     if (config_.log_dir.empty()) config_.log_dir = config_.data_dir;
-    // Two values of ZooKeeper's own: no limit, and its least.
+    // As ZooKeeper: a negative maxClientCnxns means no limit, and 2 is the least snapCount.
     config_.max_client_connections = std::max(config_.max_client_connections, 0);
     if (config_.snap_count == 1) config_.snap_count = 2;
-    // As ZooKeeper does: one participant alone is a standalone server.
+    // As in ZooKeeper: a single participant is a standalone server.
     if (config_.servers.size() == 1 && !config_.servers.begin()->second.observer) {
       const auto [id, own] = *config_.servers.begin();
       config_.servers.clear();
@@ -349,9 +353,9 @@ class Parser {
     if (config_.client_port == 0) return Error("clientPort", "it is missing");
     if (absl::Status s = CheckPorts(); !s.ok()) return s;
     WarnOfVoters();
-    // zkServer.sh asks with it whether the server runs.
+    // zkServer.sh sends `srvr` to find out whether the server runs.
     config_.four_letter_words.emplace_back("srvr");
-    // Clients that may only read ask with it for a server where they may write.
+    // Clients in read-only mode send `isro` to find a server that accepts writes.
     if (config_.read_only_mode) config_.four_letter_words.emplace_back("isro");
     return FinishTimes();
   }
@@ -384,7 +388,7 @@ class Parser {
         (voters - 1) / 2, ", no more than ", voters - 1, " would; use an odd number"));
   }
 
-  // Where clients are listened for, by the server's own line; they are told of it there.
+  // Takes the client address and port from the server's own server.N line.
   absl::Status TakeOwnLine(uint32_t id, const ServerLine& own) {
     if (own.client_port == 0) return absl::OkStatus();
     const std::string key = absl::StrCat("server.", id);
@@ -423,7 +427,8 @@ class Parser {
                    absl::StrCat(config_.heartbeat_ms, " is not allowed; at most half of ",
                                 "electionTimeoutMs, ", config_.election_timeout_ms));
     }
-    // A reply has the data of a znode, which came in one request, with a header and a stat.
+    // A reply must be able to hold the data of any znode, which came in one request, with a header
+    // and a stat.
     const int reply_bytes_min = config_.jute_max_buffer_bytes + kReplyOverheadBytes;
     if (config_.max_reply_bytes < reply_bytes_min) {
       return Error("maxReplyBytes",
@@ -439,17 +444,17 @@ class Parser {
 
   Config config_;
   const ReadFile read_file_;
-  std::string unknown_keys_;  // the warnings of unknown keys, each behind "; "
-  std::string file_;          // that is being read
+  std::string unknown_keys_;  // the warnings of unknown keys, each after "; "
+  std::string file_;          // the file that is being read
   int line_ = 0;
 };
 
-// IPv6 addresses are in brackets, so that a port can follow.
+// Returns `host`, in brackets if it is an IPv6 address, so that a port can follow.
 std::string InBrackets(const std::string& host) {
   return absl::StrContains(host, ':') ? absl::StrCat("[", host, "]") : host;
 }
 
-// "permission denied (running as user quorate)"; `error` is an errno.
+// Returns the text of the errno `error`, for example "permission denied (running as user quorate)".
 std::string DescribeReadError(int error) {
   std::string text = std::strerror(error);
   if (error != EACCES && error != EPERM) return text;
@@ -522,7 +527,7 @@ absl::StatusOr<Config> ParseConfig(const std::string& file, std::string_view tex
 absl::StatusOr<Config> LoadConfig(const std::string& file) {
   absl::StatusOr<std::string> text = ReadRealFile(file);
   if (!text.ok()) {
-    // Another error is no matter of the path.
+    // Other errors are not about the path.
     const bool is_no_file = absl::IsNotFound(text.status()) ||
                             absl::StrContains(text.status().message(), std::strerror(EISDIR));
     return absl::Status(

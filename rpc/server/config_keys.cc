@@ -294,7 +294,8 @@ constexpr IgnoredKey kIgnoredKeys[] = {
     {"syncEnabled", "observers always keep a log"},
     {"tcpKeepAlive", "members notice by heartbeats that a connection is dead"},
     {"znode.container.maxNeverUsedIntervalMs", "containers stay until they were used"},
-    // With the prefix too, as ZooKeeper documents the key, so that suggestions name it like that.
+    // Listed with the prefix, as ZooKeeper documents the key, so that suggestions name it in that
+    // form.
     {"zookeeper.extendedTypesEnabled", "nodes with a TTL can always be created"},
 };
 constexpr IgnoredKey kTlsStores = {"ssl.*", "TLS is not in this version"};

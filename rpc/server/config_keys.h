@@ -1,6 +1,6 @@
-// The table of configuration keys, in which each key is declared once. From it come the parser of
-// the configuration file, the suggestions for misspelt keys, the lines of the four-letter word
-// `conf`, the tables of docs/reference/configuration.md, and deploy/zoo.cfg.sample.
+// The table of configuration keys, in which each key is declared once. It drives the parser of the
+// configuration file, the suggestions for misspelt keys, the lines of the four-letter word `conf`,
+// the tables of docs/reference/configuration.md, and deploy/zoo.cfg.sample.
 //
 // Thread-safety: constant tables and pure functions.
 #pragma once
@@ -66,7 +66,7 @@ const ProtectionKey* FindProtectionKey(std::string_view key);
 // Returns `key` without the prefix of ZooKeeper's Java properties, "zookeeper.", if it has that.
 std::string_view WithoutPropertyPrefix(std::string_view key);
 
-// Returns the keys that somebody who wrote `key` probably meant, the most likely ones only.
+// Returns the most likely of the keys that `key` may be a misspelling of.
 std::vector<std::string> SimilarKeys(const std::string& key);
 
 // Returns "key=value\n" with the value in `config`. REQUIRES: `key` is the name of a ConfigKey or

@@ -4,13 +4,13 @@ namespace quorate::rpc {
 namespace {
 
 constexpr std::string_view kConfigPath = "/zookeeper/config";
-constexpr int32_t kConfigVersion = -1;  // of the data that ZooKeeper puts there at a start
+constexpr int32_t kConfigVersion = -1;  // as that of the data that ZooKeeper writes at a start
 
 }  // namespace
 
 void CompleteConfigNode(std::string_view members_text, std::string_view path, tree::Stat* stat,
                         std::string_view* data, bool* has_data) {
-  // What an administrator has written is shown as it is.
+  // Data that an administrator has written to the znode is shown unchanged.
   if (path != kConfigPath || members_text.empty() || stat->mzxid != tree::Zxid(0)) return;
   stat->data_length = static_cast<int32_t>(members_text.size());
   stat->version = kConfigVersion;

@@ -1,5 +1,5 @@
-// /zookeeper/config shows the members. Nobody writes to it: its data is in the configuration, and
-// the front ends put it into what they answer.
+// The znode /zookeeper/config, which shows the members. Its data is not in the tree: it comes from
+// the configuration, and the front ends insert it into their replies.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -10,8 +10,8 @@
 
 namespace quorate::rpc {
 
-// Completes what was read at `path`, if it is that node: `members_text` (Config::MembersText)
-// becomes its data. `data` and `has_data` may be null.
+// If `path` is /zookeeper/config, completes the result of a read of it: `members_text`
+// (Config::MembersText) becomes its data. `data` and `has_data` may be null.
 void CompleteConfigNode(std::string_view members_text, std::string_view path, tree::Stat* stat,
                         std::string_view* data = nullptr, bool* has_data = nullptr);
 

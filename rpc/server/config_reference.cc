@@ -42,12 +42,12 @@ std::string Range(const ConfigKey& key) {
   return key.range.empty() ? RangeText(key.value) : std::string(key.range);
 }
 
-// Whether a section begins with `key`.
+// Returns whether `key` is the first key of its section.
 bool BeginsSection(const ConfigKey& key) {
   return &key == &ConfigKeys().front() || key.section != (&key - 1)->section;
 }
 
-// A | would end the cell.
+// Returns `text` for a cell of a Markdown table, in which | would end the cell.
 std::string Cell(absl::string_view text) { return absl::StrReplaceAll(text, {{"|", "\\|"}}); }
 
 // Appends `text` without the marks of Markdown as comment lines, the first of which begins with

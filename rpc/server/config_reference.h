@@ -1,4 +1,4 @@
-// What readers see of the table of configuration keys: the tables of
+// Generates the documents that describe the configuration keys from their table: the tables of
 // docs/reference/configuration.md, and deploy/zoo.cfg.sample. Both files are committed;
 // write_config_reference.cc writes them, and a test compares them with the table.
 //

@@ -127,8 +127,8 @@ TEST_CASE("members are read from the file of dynamicConfigFile") {
   CHECK(config->my_id == 2);
   CHECK(config->servers.size() == 2);
   CHECK(config->client_port == 4);
-  CHECK(config->warnings.size() == 1);  // of two voters
-  // A server that passed the file over would be one of its own, and take writes.
+  CHECK(config->warnings.size() == 1);  // about two voters
+  // A server that ignored the missing file would be standalone, and accept writes.
   CHECK(Problem(text).find("zoo.cfg: dynamicConfigFile: members.dynamic cannot be read") == 0);
   CHECK(Problem(text + "server.1=a:1:2\n", MembersFile<kMembers>).find("members.dynamic") !=
         std::string::npos);

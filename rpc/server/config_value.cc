@@ -126,7 +126,7 @@ std::string TextOf(const WordList& value, const Config& config) {
   return absl::StrJoin(config.*value.field, ",");
 }
 
-// A number and the unit that it is written in; the unit may be empty.
+// Returns a number as text, and the unit in which it is written; the unit may be empty.
 std::pair<std::string, std::string_view> Amount(int64_t number, Unit unit) {
   if (unit == Unit::kMilliseconds) {
     if (number > 0 && number % kMsPerHour == 0) return {absl::StrCat(number / kMsPerHour), "h"};

@@ -16,7 +16,7 @@
 
 namespace quorate::rpc {
 
-// What an integer counts.
+// The unit of an integer value.
 enum class Unit { kNone, kMilliseconds, kTicks, kBytes, kMebibytes, kEntries, kRequests, kThreads };
 
 // Any text that is not empty.
@@ -54,7 +54,7 @@ struct YesNo {
   bool Config::*field;
 };
 
-// Words between commas.
+// A list of words separated by commas.
 struct WordList {
   std::vector<std::string> Config::*field;
 };
@@ -65,15 +65,16 @@ using Unchecked = std::monostate;
 using Value = std::variant<Unchecked, Text, Port, Integer, TimeLimit, Boolean, YesNo, WordList>;
 
 // Returns `text` as a number. InvalidArgument if it is none from `min` to `max`; the message names
-// what is allowed, with `what` behind "whole number" (" of bytes", or empty).
+// the allowed range, with `what` after "whole number" (" of bytes", or empty).
 absl::StatusOr<int64_t> ParseWholeNumber(std::string_view text, int64_t min, int64_t max,
                                          std::string_view what);
 
 // Returns `text` as a TCP port. InvalidArgument as ParseWholeNumber.
 absl::StatusOr<uint16_t> ParsePort(std::string_view text);
 
-// Sets the field of `config` that `value` names to what `text` says. InvalidArgument, and `config`
-// unchanged, if that is not allowed; the message names what is, and neither file nor key.
+// Parses `text` and stores it in the field of `config` that `value` names. InvalidArgument, with
+// `config` unchanged, if `text` is not allowed; the message says which values are, without file or
+// key.
 absl::Status SetValue(const Value& value, const std::string& text, Config* config);
 
 // Returns the field of `config` that `value` names, as a configuration file has it; empty if there

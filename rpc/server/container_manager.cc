@@ -8,7 +8,7 @@ namespace quorate::rpc {
 namespace {
 
 constexpr int64_t kMinuteMs = 60'000;
-// Removals in one tick, whatever the rate: what is proposed at once.
+// The most removals that are proposed at once, in one tick, at any rate.
 constexpr int64_t kAtOnceMax = 512;
 
 }  // namespace
@@ -26,7 +26,8 @@ void ContainerManager::Reset() {
 
 void ContainerManager::Advance(int64_t elapsed_ms) {
   ASSERT(elapsed_ms >= 0);
-  // A process that stood still for hours has not saved up more than one interval.
+  // A process that was paused for hours gets credit for one interval at most (or a minute if that
+  // is longer).
   elapsed_ms = std::min(elapsed_ms, std::max(check_interval_ms_, kMinuteMs));
   since_check_ms_ += elapsed_ms;
   if (in_round_) {
@@ -36,7 +37,7 @@ void ContainerManager::Advance(int64_t elapsed_ms) {
   since_check_ms_ = 0;
   if (in_round_) return;
   in_round_ = true;
-  credit_ = kMinuteMs;  // one at once
+  credit_ = kMinuteMs;  // one removal is allowed at once
 }
 
 size_t ContainerManager::allowed() const {

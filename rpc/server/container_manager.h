@@ -1,7 +1,7 @@
-// When the leader removes containers and nodes with a TTL whose time has come, and how many at a
-// time: in rounds, one each check interval, which go on for as long as there is something to
-// remove; and never faster than so many a minute, so that the removal of a great number leaves the
-// log to the clients.
+// Decides when the leader removes empty containers and expired TTL nodes, and how many at a time. A
+// round begins at each check interval and goes on as long as there is something to remove. The rate
+// is limited to max_per_minute, so that the removal of very many nodes leaves capacity of the log
+// to the clients.
 //
 // Pure decisions: no thread, no clock, no I/O.
 //
@@ -15,16 +15,18 @@ namespace quorate::rpc {
 
 class ContainerManager {
  public:
-  // REQUIRES: both are positive.
+  // REQUIRES: both values are positive.
   ContainerManager(int64_t check_interval_ms, int64_t max_per_minute);
 
-  // Leadership begins, or a round is cut short: the next one begins an interval from now.
+  // Ends the round, if there is one; the next begins one interval from now. Called when leadership
+  // begins, or when a round must be abandoned.
   void Reset();
   // `elapsed_ms` have passed.
   void Advance(int64_t elapsed_ms);
-  // How many nodes may be removed now; 0: nobody needs to look for any.
+  // Returns how many nodes may be removed now; 0: the caller need not search for any.
   size_t allowed() const;
-  // So many of them were found, and are being removed. REQUIRES: at most allowed(), which is not 0.
+  // `found` nodes were found, and are being removed. REQUIRES: found <= allowed(), and allowed() is
+  // not 0.
   void OnFound(size_t found);
 
  private:
@@ -32,7 +34,7 @@ class ContainerManager {
   const int64_t max_per_minute_;
   bool in_round_ = false;
   int64_t since_check_ms_ = 0;
-  // What may be removed, in nodes times milliseconds of a minute.
+  // How much may be removed, in nodes times 60,000 (the milliseconds of a minute).
   int64_t credit_ = 0;
 };
 

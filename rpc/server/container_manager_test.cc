@@ -6,7 +6,8 @@
 namespace quorate::rpc {
 namespace {
 
-// Removes what it may of `*left` nodes during `ms`, in ticks of 10 ms. Returns how many went.
+// Removes as many of `*left` nodes as allowed during `ms`, in ticks of 10 ms. Returns how many were
+// removed.
 size_t Pass(ContainerManager* manager, int64_t ms, size_t* left) {
   size_t removed = 0;
   for (int64_t passed = 0; passed < ms; passed += 10) {

@@ -1,4 +1,4 @@
-// What one thing takes of a memory budget.
+// The bytes that one object takes of a memory budget.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 namespace quorate::rpc {
 
-// Bytes of one thing that are counted, until the object goes. One thread.
+// Counts bytes in the budget, and removes them from it in the destructor. Thread-safety: none.
 class CountedBytes {
  public:
-  // `budget` must outlive it.
+  // `budget` must outlive the object.
   CountedBytes(MemoryBudget* budget, MemoryUse use) : budget_(budget), use_(use) {}
   ~CountedBytes() { Set(0); }
   CountedBytes(const CountedBytes&) = delete;

@@ -14,7 +14,8 @@ using consensus::MemberId;
 using consensus::Membership;
 using tree::Zxid;
 
-// What a member that is far behind keeps of what it is told. It needs one of them.
+// The most verdicts that a member keeps for zxids that it has not applied. One of them would be
+// enough.
 constexpr size_t kVerdictsMax = 64;
 
 std::vector<MemberId> OtherMembers(MemberId self, const Membership& membership) {
@@ -125,7 +126,7 @@ bool DigestComparison::IsDue() const {
 void DigestComparison::Begin(const Membership& membership) {
   if (OtherMembers(self_, membership).empty()) return;
   const std::optional<uint64_t> own = actions_->DigestAt(applied_);
-  if (!own.has_value()) return;  // far more was applied meanwhile
+  if (!own.has_value()) return;  // so much was applied meanwhile that it is forgotten
   round_ = Round{};
   round_->zxid = applied_;
   if (membership.IsVoter(self_)) round_->digests[self_] = own;
@@ -222,7 +223,7 @@ void DigestComparison::OnConfirmation(MemberId from, std::optional<uint64_t> dig
 
 void DigestComparison::OnPeerUp(MemberId member) {
   if (!round_.has_value() || !round_->majority.has_value()) return;
-  // It may have been started again.
+  // The member may have been restarted.
   round_->confirmed.erase(member);
   Tell(member);
 }

@@ -19,7 +19,7 @@ using tree::Zxid;
 
 constexpr int64_t kTickMs = 100;
 
-// Members that apply the same, but for those that differ from some zxid on.
+// Members that apply the same commands, except for those whose trees differ from some zxid on.
 class Cluster {
  public:
   Cluster(uint32_t voters, uint32_t learners, DigestComparisonOptions options = {}) {
@@ -191,7 +191,7 @@ TEST_CASE("what is lost on the way is said again") {
   cluster.Apply(Zxid(20));
   for (int seed = 0; seed < 8; ++seed) {
     cluster.Pass(1000);
-    // Of all that is sent each time, something else is lost.
+    // Different messages are lost each time.
     cluster.loses = [seed, count = 0]() mutable { return (++count + seed) % 8 < 4; };
     cluster.Apply(Zxid(30 + seed));
     cluster.Pass(20'000);
@@ -224,7 +224,7 @@ TEST_CASE("without a majority nobody is wrong, and that is said again and again"
   CHECK(cluster[1].comparison.undecided());
   cluster.Pass(50'000);
   CHECK(cluster[1].undecided.size() == 1);
-  // Also if nothing happens, or much.
+  // That is reported at the same rate whether nothing or much is applied.
   cluster.Pass(70'000);
   CHECK(cluster[1].undecided.size() == 3);
   for (int64_t zxid = 30; zxid < 150; ++zxid) {

@@ -17,12 +17,12 @@ namespace quorate::rpc {
 
 class DigestHistory {
  public:
-  // Keeps so many. The bytes are taken as they are needed.
+  // Keeps the last `count_max` digests. Memory is allocated as it is needed.
   explicit DigestHistory(size_t count_max = size_t{1} << 16) : count_max_(count_max) {
     ASSERT(count_max > 0);
   }
 
-  // The tree is at `zxid`, and what was before is not known.
+  // Begins again with the tree at `zxid`; the digests before are not known.
   void Restart(tree::Zxid zxid, uint64_t digest) {
     MutexLock lock(&mutex_);
     last_ = zxid;
@@ -30,7 +30,7 @@ class DigestHistory {
     next_ = 1;
   }
 
-  // The digests at the zxids that follow. REQUIRES: Restart was called.
+  // Adds the digests at the next zxids. REQUIRES: Restart was called.
   void Add(std::span<const uint64_t> digests) {
     MutexLock lock(&mutex_);
     ASSERT(!digests_.empty(), "digests have a beginning");
@@ -45,7 +45,7 @@ class DigestHistory {
     }
   }
 
-  // nullopt if it is not known (any more, or yet).
+  // Returns the digest at `zxid`; nullopt if it is not known (any more, or yet).
   std::optional<uint64_t> At(tree::Zxid zxid) const {
     MutexLock lock(&mutex_);
     if (digests_.empty() || zxid > last_) return std::nullopt;
@@ -58,7 +58,7 @@ class DigestHistory {
   const size_t count_max_;
   mutable Mutex mutex_;
   tree::Zxid last_ ABSL_GUARDED_BY(mutex_);
-  // The one that was added as number n (from 0) since the last Restart is at n % count_max_.
+  // The n-th digest (from 0) since the last Restart is at n % count_max_.
   std::vector<uint64_t> digests_ ABSL_GUARDED_BY(mutex_);
   size_t next_ ABSL_GUARDED_BY(mutex_) = 0;
 };

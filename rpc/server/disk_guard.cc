@@ -66,9 +66,9 @@ void DiskGuard::Lead(const View& view, Actions* actions) {
   }
   const bool stuck =
       low_since_ticks_ >= 0 && now_ticks_ - low_since_ticks_ > options_.patience_ticks;
-  // Members that are not there are no reason by themselves.
+  // Unreachable voters alone are no reason to refuse data: at least one disk must be low.
   refuses_data_ = (any_low && !majority) || stuck;
-  // Not all the time: while leadership is handed over, nothing is proposed.
+  // Attempts are spaced, because nothing is proposed while leadership is handed over.
   if (majority && view.own_disk_low && now_ticks_ >= next_attempt_ticks_) {
     actions->successors = with_free_space;
     next_attempt_ticks_ = now_ticks_ + options_.forget_ticks;

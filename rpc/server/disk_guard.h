@@ -1,32 +1,32 @@
-// What a member does about disks that become full. Below a reserve of free space a disk is *low*.
-// Everything goes on then, but nothing may be added that has to be kept:
+// Decides what a member does when disks become full. A disk with less free space than a reserve is
+// *low*. The cluster goes on then, but accepts nothing more that has to be kept:
 //  - A leader whose disk is low hands leadership over to a voter that has free space.
-//  - If it takes voters without free space to commit, the leader says that writes which add data
-//    are refused. All members do so at their front ends, before such a write is accepted.
-//  - A follower whose disk is low tells the leader. When its log is full it lags, no more.
-// Deletions, and what sessions need to live and to end, are never refused: the reserve is for them,
-// and for the checkpoint that lets go of the log before it.
+//  - If no majority of the voters has free space, the leader reports that writes which add data are
+//    refused. All members refuse them at their front ends, before such a write is accepted.
+//  - A follower whose disk is low reports that to the leader. If its log is full, it only lags.
+// Deletions, and the writes that keep sessions alive or end them, are never refused: the reserve is
+// for them, and for the checkpoint that allows the log before it to be removed.
 //
-// A disk may be filled by others, below the reserve and down to nothing. For that each member that
-// has data keeps two ballast files (consensus/log/ballast_file.h), as large as a file of the log,
-// and as two of them. (It has if there is a checkpoint, or an eighth of a file of the log: before,
-// the rest of that file is as good as a ballast file.)
-//  - One becomes the next file of the log when there is no free space for it, but only while writes
-//    that add data are refused: a follower whose disk alone is full just lags. What may still come
-//    to it that adds data is what had been accepted, here or by other members, before they heard of
-//    it.
-//  - One is given up when a checkpoint finds no free space; it is tried again then. While data is
-//    refused and the log has no ballast file, checkpoints are taken again and again, and let go of
-//    the log before them.
-// The first ones are made only of what is free above the reserve.
-// Both are made again from what becomes free: that of the checkpoints first, as soon as a
-// checkpoint is written, and then that of the log. As long as data is refused, the log takes what
-// is free on a disk that it shares with the checkpoints only if these have their ballast file; and
-// until it has its own back the disk counts as low. So deletions and the ends of sessions go on for
-// as long as each checkpoint lets go of as much as was written since the one before.
+// Other programs may fill a disk below the reserve, until nothing is free. Therefore each member
+// that has data keeps two ballast files (consensus/log/ballast_file.h), one of the size of a log
+// file and one of twice that size. (A member has data if it has a checkpoint or an eighth of a log
+// file: before that, the rest of the log file serves the same purpose as a ballast file.)
+//  - The log's becomes the next log file when there is no free space for one, but only while writes
+//    that add data are refused: a follower whose disk alone is full just lags. The only data that
+//    is still added then was accepted, here or by other members, before they received the report.
+//  - The checkpoints' is given up when a checkpoint finds no free space; then the checkpoint is
+//    tried again. While writes that add data are refused and the log has no ballast file,
+//    checkpoints are taken repeatedly, and the log before each is removed.
+// At first, both are made only of space that is free above the reserve.
+// Later, both are made again of space that becomes free: that of the checkpoints first, as soon as
+// a checkpoint is written, and then that of the log. While writes that add data are refused, the
+// log uses free space on a disk that it shares with the checkpoints only if these have their
+// ballast file; and until the log has its own again, the disk counts as low. So deletions and the
+// ends of sessions go on as long as each checkpoint frees as much space as was written since the
+// one before.
 //
-// Reports are repeated while there is something to say, and are forgotten when they stop: so no
-// member need be told that all is well, and a message that is lost does no harm.
+// Reports are repeated as long as there is something to report, and are forgotten when they stop.
+// So no message says that all is well, and a lost message does no harm.
 //
 // Thread-safety: none; all calls come from the node thread.
 #pragma once
@@ -45,34 +45,34 @@ class DiskGuard {
  public:
   struct Options {
     consensus::MemberId self;
-    int report_ticks = 1;    // from one report to the next
-    int forget_ticks = 1;    // after the last one; and between attempts to hand leadership over
-    int patience_ticks = 1;  // for a leader that is low and does not get rid of leadership
+    int report_ticks = 1;    // between two reports
+    int forget_ticks = 1;    // until a report expires, and between attempts to hand over
+    int patience_ticks = 1;  // of a low leader, until it refuses data because it still leads
   };
-  // How the cluster looks, as far as it matters here.
+  // The state of the cluster that the decisions depend on.
   struct View {
     consensus::MemberId leader;  // kNoMember: none is known
     const consensus::Membership* membership = nullptr;
-    // Whether a voter is there and follows; asked by a leader.
+    // Returns whether a voter is reachable. Called at a leader.
     std::function<bool(consensus::MemberId)> follows;
     bool own_disk_low = false;
   };
   struct Actions {
-    // Who is to lead instead of this member, now: one of them.
+    // If not empty, leadership is to be handed over now, to one of these voters.
     std::vector<consensus::MemberId> successors;
-    // What is to be sent to whom.
+    // The report that is to be sent now, and its receivers.
     DiskReport report;
     std::vector<consensus::MemberId> report_to;
   };
 
   explicit DiskGuard(Options options) : options_(options) {}
 
-  // What another member says.
+  // Takes the report of another member.
   void OnReport(consensus::MemberId from, const DiskReport& report);
-  // One tick has passed.
+  // Advances by one tick, and returns what is to be done now.
   Actions Tick(const View& view);
 
-  // Whether writes that add data are refused.
+  // Returns whether writes that add data are refused.
   bool refuses_data() const { return refuses_data_; }
 
  private:
@@ -83,11 +83,11 @@ class DiskGuard {
   int64_t now_ticks_ = 0;
   struct Heard {
     DiskReport report;
-    int64_t ticks = 0;  // when
+    int64_t ticks = 0;  // when it was received
   };
   std::map<consensus::MemberId, Heard> heard_;
-  int64_t low_since_ticks_ = -1;    // this member, as a leader; -1: not
-  int64_t next_attempt_ticks_ = 0;  // to hand leadership over
+  int64_t low_since_ticks_ = -1;    // since when this leader's disk is low; -1: it is not
+  int64_t next_attempt_ticks_ = 0;  // the next attempt to hand over
   bool refuses_data_ = false;
 };
 

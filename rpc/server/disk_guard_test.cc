@@ -28,7 +28,7 @@ struct Fixture {
     view.membership = &members;
     view.follows = [this](MemberId member) { return down.count(member) == 0; };
   }
-  // The last of them that had something to say.
+  // Runs `ticks` ticks, and returns the last actions that were not empty.
   DiskGuard::Actions Tick(int ticks = kReportTicks) {
     DiskGuard::Actions told;
     for (int i = 0; i < ticks; ++i) {
@@ -96,7 +96,7 @@ TEST_CASE("a leader refuses for all when too few voters have free space") {
   CHECK(actions.report == DiskReport{false, true});
   CHECK(actions.report_to == std::vector<MemberId>{k2, k3, k4});
   CHECK(actions.successors.empty());
-  // What is not said again is forgotten.
+  // A report that is not repeated is forgotten.
   f.low = {};
   f.down = {};
   f.Tick(kForgetTicks + 1);
@@ -128,7 +128,7 @@ TEST_CASE("a follower tells the leader that its disk is low, and does as the lea
   CHECK(actions.successors.empty());
   CHECK_FALSE(f.guard.refuses_data());
 
-  f.guard.OnReport(k3, {true, true});  // which does not lead
+  f.guard.OnReport(k3, {true, true});  // a member that does not lead
   f.Tick();
   CHECK_FALSE(f.guard.refuses_data());
   f.guard.OnReport(k2, {false, true});

@@ -14,7 +14,7 @@
 namespace quorate::rpc {
 namespace {
 
-// Far more than a marker has.
+// Far more than the size of a marker.
 constexpr size_t kBytesMax = 4096;
 constexpr char kChecksumName[] = "crc32c 0x";
 constexpr char kAdvice[] =
@@ -31,7 +31,7 @@ std::string Encode(const Divergence& divergence) {
   return text;
 }
 
-// The number of the line that begins with `name`; false if it is not that line.
+// Sets `*number` to the number in `line`. Returns false if the line is not `name` and a number.
 bool TakeNumber(absl::string_view line, absl::string_view name, uint64_t* number) {
   const std::vector<absl::string_view> words = absl::StrSplit(line, ' ');
   return words.size() == 2 && words[0] == name && absl::SimpleHexAtoi(words[1], number);
@@ -47,7 +47,7 @@ std::optional<Divergence> Decode(const std::string& text) {
     return std::nullopt;
   }
   divergence.zxid = static_cast<int64_t>(zxid);
-  // The checksum, and that nothing else is there.
+  // Encoding again checks the first line, the checksum, and that there is nothing else.
   return Encode(divergence) == text ? std::optional(divergence) : std::nullopt;
 }
 
@@ -99,7 +99,7 @@ absl::Status CheckNotDiverged(consensus::Env* env, const std::string& dir) {
   auto divergence = ReadDivergenceMarker(env, dir);
   if (!divergence.ok()) return divergence.status();
   if (!divergence->has_value()) return absl::OkStatus();
-  // The process that renamed it may not have lived to do this.
+  // The process that renamed the file may have ended before it synced the directory.
   if (absl::Status s = env->SyncDirectory(dir); !s.ok()) return s;
   return DivergenceError(dir, **divergence);
 }

@@ -1,8 +1,8 @@
-// The file that a member leaves in its data directory when its tree turned out to differ from those
-// of a majority: as long as it is there, no server starts on that directory. It is gone once the
-// member is rebuilt, which moves everything that it holds away.
+// The marker file that a member writes into its data directory when its tree differs from those of
+// a majority: no server starts on a directory with this file. `quorate rebuild` moves it away with
+// everything else in the directory.
 //
-// Text, one `name value` a line, so that people can read it; the last line is the CRC-32C of all
+// Text that people can read, one `name value` per line; the last line is the CRC-32C of all lines
 // before it:
 //
 //   quorate-divergence 1
@@ -11,7 +11,7 @@
 //   majority 0x93b1c2a70c1f5e29
 //   crc32c 0x1a2b3c4d
 //
-// Depends on the file interface alone, so that tools can use it.
+// This code depends on the file interface alone, so that tools can use it.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -26,30 +26,32 @@
 
 namespace quorate::rpc {
 
-// In the directory of the log: dataLogDir, or dataDir if there is none.
+// The name of the file. It is in the directory of the log: dataLogDir, or dataDir if that is not
+// configured.
 inline constexpr char kDivergenceMarkerName[] = "diverged";
 
 struct Divergence {
   int64_t zxid = 0;
-  uint64_t own_digest = 0;       // of this member's tree at `zxid`
-  uint64_t majority_digest = 0;  // of a majority's trees there
+  uint64_t own_digest = 0;       // the digest of this member's tree at `zxid`
+  uint64_t majority_digest = 0;  // the digest of a majority's trees at `zxid`
   friend bool operator==(const Divergence&, const Divergence&) = default;
 };
 
-// Durable when it returns. Errors: those of the disk.
+// Writes the marker into `dir`; it is durable when the function returns. Errors: those of the disk.
 absl::Status WriteDivergenceMarker(consensus::Env* env, const std::string& dir,
                                    const Divergence& divergence);
 
-// What the marker of `dir` says; nullopt if there is none. Errors: DataLoss if there is one that
-// does not read as it should; of reading.
+// Returns the contents of the marker in `dir`; nullopt if there is none. Errors: DataLoss if the
+// marker is damaged; those of reading.
 absl::StatusOr<std::optional<Divergence>> ReadDivergenceMarker(consensus::Env* env,
                                                                const std::string& dir);
 
-// For the administrator of a member whose data is in `dir`: what is wrong, and what to do.
+// Returns the error for the administrator of a member whose data is in `dir`: it says what is
+// wrong, and what to do.
 absl::Status DivergenceError(const std::string& dir, const Divergence& divergence);
 
-// OK if `dir` has no marker; else why no server may start on it, and that is durable when it
-// returns.
+// Returns OK if `dir` has no marker. Otherwise makes the marker durable and returns
+// DivergenceError.
 absl::Status CheckNotDiverged(consensus::Env* env, const std::string& dir);
 
 }  // namespace quorate::rpc

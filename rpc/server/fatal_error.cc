@@ -25,12 +25,12 @@ namespace {
 
 struct Advice {
   int reason;  // a number of errno
-  // The message needs no advice if it has this.
+  // A message that contains this text already has the advice.
   const char* given;
   const char* text;
 };
 
-// Of several reasons in a message, the first one here counts.
+// If a message contains several of these reasons, the first one here counts.
 constexpr Advice kAdvice[] = {
     {EADDRINUSE, "ss -ltnp",
      "another process listens there (`ss -ltnp` shows which): stop it, or configure another port"},
@@ -75,7 +75,7 @@ std::string SystemErrorText(const std::exception_ptr& exception) {
   try {
     std::rethrow_exception(exception);
   } catch (const std::system_error& error) {
-    // What std::thread throws says no more than the reason.
+    // The text of an exception of std::thread names only the reason.
     if (error.code() != std::errc::resource_unavailable_try_again) return error.what();
     return absl::StrCat("a thread cannot be started: ", error.what(), "; ", kThreadAdvice);
   } catch (const boost::system::system_error& error) {
@@ -97,7 +97,7 @@ void LogAndPrint(const std::string& message) {
   if (!same) std::fprintf(stderr, "quorated: %s\n", message.c_str());
 }
 
-// Of ReportedAborts, if there is one.
+// The message of the ReportedAborts object; null: there is none.
 const std::string* abort_message = nullptr;
 std::atomic_flag abort_is_reported;
 

@@ -14,7 +14,7 @@ namespace {
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
 
-// How a process ends that runs `function`, as waitpid tells.
+// Runs `function` in a child process. Returns its status, as waitpid reports it.
 int EndOf(const std::function<void()>& function) {
   const pid_t child = fork();
   REQUIRE(child >= 0);

@@ -27,7 +27,7 @@ absl::StatusOr<std::string> ReadFile(consensus::Env* env, const std::string& pat
   }
 }
 
-// Makes the changes, of which no value means none, in `map`.
+// Applies `changes` to `*map`; a change without a value removes the key.
 template <typename Changes, typename Map>
 void TakeChanges(Changes changes, Map* map) {
   for (auto& [key, value] : changes) {
@@ -84,8 +84,8 @@ absl::StatusOr<std::unique_ptr<FileRecordStore>> FileRecordStore::Open(consensus
 }
 
 absl::Status FileRecordStore::Load() {
-  // The process that renamed a checkpoint may not have lived to do this, and its log is about to be
-  // compacted to it.
+  // The process that renamed a checkpoint may have ended before it synced the directory, and the
+  // log is about to be compacted to that checkpoint.
   if (absl::Status s = env_->SyncDirectory(path_); !s.ok()) return s;
   for (const char* left : {kNew, kStaged}) {
     const std::string path = absl::StrCat(path_, "/", left);

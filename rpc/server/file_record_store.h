@@ -1,5 +1,5 @@
-// A record store for tests and the simulator: a file for each checkpoint as a whole, over an Env,
-// so that disks can fail under it. What it costs grows with the tree.
+// A record store for tests and the simulator. It writes each checkpoint as one whole file through
+// an Env, so that disk failures can be simulated. The cost of a checkpoint grows with the tree.
 //
 // Thread-safety: as tree::RecordStore.
 #pragma once
@@ -20,7 +20,7 @@ namespace quorate::rpc {
 
 class FileRecordStore : public tree::RecordStore {
  public:
-  // Reads what is in directory `path`, which is made if it is missing. `env` must outlive the
+  // Opens the store in directory `path`, which is created if it is missing. `env` must outlive the
   // object. DataLoss if the checkpoint is damaged.
   static absl::StatusOr<std::unique_ptr<FileRecordStore>> Open(consensus::Env* env,
                                                                std::string path);
@@ -47,7 +47,7 @@ class FileRecordStore : public tree::RecordStore {
 
   FileRecordStore(consensus::Env* env, std::string path) : env_(env), path_(std::move(path)) {}
   absl::Status Load();
-  // Durably, under that name in the directory.
+  // Writes `checkpoint` durably to the file `name` in the directory.
   absl::Status Save(const Checkpoint& checkpoint, const std::string& name);
   void SetNewest(std::shared_ptr<const Checkpoint> newest);
   std::shared_ptr<const Checkpoint> Newest() const;

@@ -26,7 +26,7 @@ absl::Status Make(int64_t number, FileRecordStore* store) {
   return store->ReplaceByStaged();
 }
 
-// Makes checkpoints until the disk stops it; returns the last one that was made.
+// Makes checkpoints until the disk fails; returns the number of the last one that was made.
 int64_t MakeAll(consensus::Env* env) {
   auto store = FileRecordStore::Open(env, kDir);
   if (!store.ok()) return 0;
@@ -41,7 +41,7 @@ int64_t Newest(const FileRecordStore& store) {
   return metadata.has_value() ? metadata->zxid.value() : 0;
 }
 
-// The log is compacted to what a start has found.
+// This matters because the log is compacted to the checkpoint that a start has found.
 TEST_CASE("a checkpoint that a start has found is there after a power failure") {
   const bool fails_sync = GENERATE(false, true);
   int64_t made = 0;

@@ -8,7 +8,7 @@
 namespace quorate::rpc {
 namespace {
 
-// The version that the command needs.
+// Decodes the command after its header, and returns the version that it needs.
 absl::StatusOr<uint32_t> CheckBody(const tree::CommandHeader& header, std::string_view command) {
   absl::Status status;
   switch (header.kind) {
@@ -31,7 +31,7 @@ absl::StatusOr<uint32_t> CheckBody(const tree::CommandHeader& header, std::strin
     }
     case tree::CommandKind::kCloseSession:
     case tree::CommandKind::kExpireSession:
-      break;  // they have none
+      break;  // these kinds have only a header
     case tree::CommandKind::kDeleteContainer:
       status = tree::DecodeDeleteContainer(command).status();
       break;

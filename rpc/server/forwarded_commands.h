@@ -1,6 +1,7 @@
-// Commands that another member forwarded to the leader, each of which was decoded to its end: what
-// the tree cannot apply must not enter the log, where it would end every member. Those of this
-// member's own front ends need no such check, because it has just written them itself.
+// Commands that another member forwarded to the leader, checked by decoding each completely: a
+// command that the tree cannot apply must not enter the log, because every member would stop when
+// it applies it. Commands of this member's own front ends need no such check, because this process
+// has just encoded them.
 //
 // Thread-safety: values; Check may be called from any thread.
 #pragma once
@@ -25,8 +26,8 @@ class ForwardedCommands {
     uint32_t version_needed = 0;  // tree::VersionNeeded
   };
 
-  // Errors: InvalidArgument, naming what is wrong, if a command does not decode, or is not one of
-  // `from`.
+  // Returns the commands of `batch`. Errors: InvalidArgument, with the reason, if a command does
+  // not decode, or its proposer is not `from`.
   static absl::StatusOr<ForwardedCommands> Check(consensus::MemberId from, CommandBatch batch);
 
   const std::vector<Command>& commands() const { return commands_; }

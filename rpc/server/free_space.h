@@ -1,4 +1,4 @@
-// How much space is free on disks.
+// Measures the free space on disks.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -9,8 +9,8 @@
 
 namespace quorate::rpc {
 
-// Returns the bytes that are free for this process on the disk of `path`; nothing if that cannot be
-// measured. It hangs as long as the file system does.
+// Returns the bytes that are free for this process on the disk of `path`; nullopt if that cannot be
+// measured. It blocks while the file system hangs.
 std::optional<uint64_t> MeasureFreeBytes(const std::string& path);
 
 }  // namespace quorate::rpc

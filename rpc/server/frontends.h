@@ -1,8 +1,9 @@
-// Several front ends of one server as one: each hears of everything that is applied, and gets the
-// results of its own commands. A server with one front end needs none of this.
+// Presents several front ends of one server as one. Each front end is notified of everything that
+// is applied, and gets the results of its own commands. A server with one front end does not need
+// this class.
 //
-// Front ends tell their commands apart by proposer tags, and the front ends themselves are told
-// apart by them: each takes its tags from a range of its own.
+// Each front end takes its proposer tags from a range of its own, so that the tag of a result also
+// identifies the front end.
 //
 // Thread-safety: as rpc/server/service.h says.
 #pragma once
@@ -23,7 +24,8 @@ struct TagRange {
   bool Contains(uint32_t tag) const { return tag >= first && tag - first < count; }
 };
 
-// The ZooKeeper front end's, from 0 on as if there were no other, and the native front end's.
+// The tags of the ZooKeeper front end, from 0 on as if it were the only one, and those of the
+// native front end.
 inline constexpr TagRange kZooKeeperTags{0, 0xF0000000};
 inline constexpr TagRange kNativeTags{0xF0000000, 0x10000000};
 
@@ -41,16 +43,16 @@ class Frontends final : public Frontend {
                    const tree::EventAcls& acls) override;
   void OnSessionAttached(const tree::SessionInfo& session) override;
   void OnSessionClosed(tree::SessionId session, tree::Zxid zxid) override;
-  // REQUIRES: the tag is one of a front end's.
+  // REQUIRES: the tag is in the range of a front end.
   void OnResult(tree::ApplyResult result) override;
   void OnTreeReplaced(const tree::Tree& tree) override;
-  // One of the front ends at most keeps events.
+  // REQUIRES: at most one of the front ends keeps events.
   std::shared_ptr<const RecentEvents> TakeRecentEvents() const override;
   void OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid) override;
   std::vector<int64_t> HeldUpSessions() override;
   WatchTotals watch_totals() const override;
   void OnBatchApplied() override;
-  // REQUIRES as OnResult.
+  // REQUIRES: as OnResult.
   void OnSyncDone(uint32_t proposer_tag, uint64_t sync_id, tree::Zxid zxid) override;
 
  private:

@@ -4,7 +4,7 @@
 
 namespace quorate::rpc {
 
-// The tree is looked at behind the lock, in each of them: before it, it may be another one.
+// Each function reads tree_ after it has taken the lock: before, the tree may be replaced.
 
 GuardedTree::ReadGuard GuardedTree::Read() const ABSL_NO_THREAD_SAFETY_ANALYSIS {
   mutex_.ReaderLock();
@@ -30,7 +30,7 @@ std::optional<GuardedTree::WriteGuard> GuardedTree::TryWrite() ABSL_NO_THREAD_SA
   return WriteGuard(&mutex_, &tree_);
 }
 
-// Behind the lock, so that only one thread writes the figures at a time.
+// Called with the lock held, so that only one thread updates the counts at a time.
 void GuardedTree::RecordWait(std::chrono::steady_clock::duration waited) {
   const auto us =
       static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(waited).count());

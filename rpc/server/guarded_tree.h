@@ -1,6 +1,6 @@
 // The tree of a member together with the lock that guards it. The tree can only be reached through
-// a guard, which holds the lock for as long as it lives. A reference that was taken before the lock
-// would be one to a tree that a snapshot may have replaced and freed meanwhile.
+// a guard, which holds the lock as long as it exists. A reference taken before the lock is held
+// could refer to a tree that a snapshot has replaced and freed meanwhile.
 //
 // Thread-safety: GuardedTree may be used from any thread. A guard belongs to the thread that made
 // it. A thread that holds one guard must not ask for another.
@@ -18,9 +18,9 @@
 
 namespace quorate::rpc {
 
-// How long those who write to the tree waited for those who read it, since the start.
+// How long writers of the tree waited for its readers, since the start.
 struct TreeLockWaits {
-  uint64_t count = 0;  // times that the lock was not free
+  uint64_t count = 0;  // how often the lock was not free
   uint64_t over_1ms = 0;
   uint64_t over_5ms = 0;
   uint64_t longest_us = 0;
@@ -62,8 +62,8 @@ class GuardedTree {
     tree::Tree& operator*() const& { return **tree_; }
     tree::Tree& operator*() const&& = delete;
     tree::Tree* operator->() const { return tree_->get(); }
-    // Puts `*tree` in the place of the tree. `*tree` becomes the one that was there, to be freed
-    // after the guard, because that takes long. REQUIRES: *tree is not null.
+    // Replaces the tree by `*tree`. `*tree` becomes the old tree, which the caller frees after the
+    // guard is gone, because that takes long. REQUIRES: *tree is not null.
     void Swap(std::unique_ptr<tree::Tree>* tree) { tree_->swap(*tree); }
 
    private:
@@ -75,8 +75,8 @@ class GuardedTree {
     std::unique_ptr<tree::Tree>* tree_;
   };
 
-  // Holds the read side of the lock, for the thread that reads a delta out: what it may change is
-  // the delta alone.
+  // Holds the read side of the lock, for the thread that writes a checkpoint delta. Of the tree, it
+  // may change the delta only.
   class DeltaGuard {
    public:
     DeltaGuard(DeltaGuard&& other) noexcept
@@ -103,10 +103,10 @@ class GuardedTree {
   ReadGuard Read() const;
   WriteGuard Write();
   DeltaGuard ReadDelta();
-  // Nullopt if another thread holds a side of the lock.
+  // Returns nullopt if another thread holds either side of the lock.
   std::optional<WriteGuard> TryWrite();
 
-  // Of Write().
+  // Returns the waits of Write().
   TreeLockWaits waits() const;
 
  private:

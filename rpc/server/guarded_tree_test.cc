@@ -18,7 +18,7 @@ TEST_CASE("a writer that finds the lock free waits for nothing") {
 
 TEST_CASE("how long a writer waits for readers is counted") {
   GuardedTree tree;
-  // A writer that comes so late that it need not wait is not counted: then once more.
+  // A writer that comes so late that it need not wait is not counted; then the test tries again.
   while (tree.waits().over_5ms == 0) {
     std::optional<GuardedTree::ReadGuard> reader = tree.Read();
     std::thread writer([&] { const GuardedTree::WriteGuard guard = tree.Write(); });

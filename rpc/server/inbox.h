@@ -1,7 +1,9 @@
-// What other threads leave for the one thread that serves a group of clients: a queue, and whether
-// that thread has to be woken for it, so that there is one wake-up for all that queues meanwhile.
+// A queue of items from other threads for the one thread that serves a group of clients. It also
+// tracks whether that thread has to be woken, so that there is one wake-up for all items that are
+// queued meanwhile.
 //
-// Thread-safety: Push and WantsWake from any thread; the rest from the thread that takes.
+// Thread-safety: Push and WantsWake may be called from any thread; the other functions from the
+// thread that takes.
 #pragma once
 
 #include <atomic>
@@ -15,21 +17,22 @@ namespace quorate::rpc {
 template <class Item>
 class Inbox {
  public:
-  // Queues, and wakes nobody.
+  // Queues `item`, without waking the thread that takes.
   void Push(Item item) {
     MutexLock lock(&mutex_);
     items_.push_back(std::move(item));
     filled_.store(true, std::memory_order_release);
   }
-  // Whether the taking thread is to be woken now: something is queued, and it was not told. True
-  // once until OnWake.
+  // Returns whether the caller has to wake the taking thread: true if an item is queued and no call
+  // has returned true since the last OnWake.
   bool WantsWake() {
     return filled_.load(std::memory_order_acquire) && !wake_pending_.exchange(true);
   }
 
-  // The thread was woken; before it takes.
+  // Called when the taking thread was woken, before it takes.
   void OnWake() { wake_pending_.store(false); }
-  // Swaps what is queued for `*items`, which is empty. False if there is nothing; cheap then.
+  // Moves the queued items to `*items`. Returns false, at little cost, if there are none. REQUIRES:
+  // `*items` is empty.
   bool Take(std::vector<Item>* items) {
     if (!filled_.load(std::memory_order_acquire)) return false;
     MutexLock lock(&mutex_);

@@ -1,6 +1,6 @@
-// The number that each start of a server has, greater than at all its starts before: it tells the
-// writes of this process from those of an earlier one. The file `incarnation` in the data directory
-// keeps the last one.
+// The incarnation: a number of each start of a server, greater than at all earlier starts. It tells
+// the writes of this process from those of an earlier one. The file `incarnation` in the data
+// directory holds the last one.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -14,18 +14,19 @@
 
 namespace quorate::rpc {
 
-// The name of the file, and of what it is made from.
+// The names of the file, and of the temporary file that is renamed to it.
 inline constexpr char kIncarnationName[] = "incarnation";
 inline constexpr char kIncarnationTemporaryName[] = "incarnation.new";
 
-// A number that is greater at each start, also when the clock went back (the file) and when the
-// disk was lost (the clock); durable when it returns. `wall_ms` is the time since the epoch.
-// On a full disk the number before it is written over. Errors: those of the disk, ResourceExhausted
-// only if there is no such number; DataLoss if the file holds no number.
+// Returns the incarnation of this start, and makes it durable: the greater of the last number + 1
+// and `wall_ms`, milliseconds since the epoch. So it grows even if the clock went back (because of
+// the file), and even if the disk was lost (because of the clock). On a full disk the file is
+// overwritten in place. Errors: those of the disk, ResourceExhausted only if there is no file yet;
+// DataLoss if the file holds no number.
 absl::StatusOr<uint64_t> NextIncarnation(consensus::Env* env, const std::string& dir,
                                          int64_t wall_ms);
 
-// Durably keeps `incarnation` as the last one used; on a full disk as above.
+// Durably writes `incarnation` as the last one used; on a full disk as above.
 absl::Status SaveIncarnation(consensus::Env* env, const std::string& dir, uint64_t incarnation);
 
 }  // namespace quorate::rpc

@@ -9,7 +9,8 @@
 namespace quorate::rpc {
 namespace {
 
-// OK if there is a log, and it is of the checkpoint's cluster; else why that cannot be said.
+// Returns OK if there is a log, and it is of the checkpoint's cluster; otherwise why not, or why
+// that is unknown.
 absl::Status BelongTogether(consensus::Env* env, const std::string& log_dir,
                             const std::string& data_dir) {
   const auto identity = consensus::ReadIdentityFile(env, log_dir);

@@ -18,7 +18,8 @@ using consensus::NewDataDir;
 constexpr consensus::Index kIndex{5};
 constexpr consensus::Term kTerm{2};
 
-// A member whose data and log are apart, made until only the mark of the data was left.
+// A member with separate directories for data and log, made until only the mark of the data
+// directory was left to be removed.
 class Directories {
  public:
   Directories() {
@@ -64,7 +65,7 @@ TEST_CASE("a data directory that is still marked is whole beside its own log onl
   const auto check = [&](const std::string& log) {
     return CheckWhole(directories.env, log, directories.data());
   };
-  // The checkpoint is made before anything of the log is.
+  // The checkpoint is there, and nothing of the log yet.
   CHECK(absl::IsFailedPrecondition(check(directories.log())));
   directories.MakeCheckpoint();
   CHECK(check(directories.log()).ok());
@@ -77,7 +78,8 @@ TEST_CASE("a data directory that is still marked is whole beside its own log onl
   directories.MakeLog(directories.other_log(), 'd');
   CHECK(absl::IsFailedPrecondition(check(directories.other_log())));
   CHECK(NewDataDir::IsMarked(directories.env, directories.data()));
-  // Nothing to be said of what is not marked, or of a log that says it itself.
+  // Directories that are not marked are whole, and the mark of a log directory is checked by
+  // DataDir::Open.
   REQUIRE(NewDataDir::Mark(directories.env, directories.other_log()).ok());
   CHECK(check(directories.other_log()).ok());
   REQUIRE(NewDataDir::Unmark(directories.env, directories.other_log()).ok());

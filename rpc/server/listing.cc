@@ -10,9 +10,9 @@
 namespace quorate::rpc {
 namespace {
 
-// Bytes of the changes of one path that are kept.
+// The most bytes of changes that a log keeps.
 constexpr size_t kLogBytesMax = 4u << 20;
-// Who begins to list does not join a log that is so full.
+// A new listing does not join a log with more bytes than this.
 constexpr size_t kLogBytesToJoin = kLogBytesMax / 4;
 constexpr size_t kChangeBytes = sizeof(Listings::Change);
 constexpr int kRestartsMax = 3;
@@ -90,7 +90,7 @@ tree::ErrorCode Listing::Read(const tree::Tree& tree, std::string_view path,
       },
       &names->place, stat);
   if (error != tree::ErrorCode::kOk) return error;
-  // That it will be too large may be seen before it is.
+  // The number of children may show already that the list will be too large.
   const size_t bytes_min =
       names->place.at_end ? 0 : static_cast<size_t>(stat->num_children) * sizeof(int32_t);
   return std::max(names->bytes.size(), bytes_min) > bytes_max ? tree::ErrorCode::kTooLarge
@@ -144,7 +144,7 @@ Listing::Names Listing::Finish() {
   ForEachName(names_, [&](std::string_view name) {
     if (!exists.contains(ToAbsl(name))) add(name);
   });
-  // Each once, though it may have changed several times.
+  // Adds each name once, though it may have changed several times.
   for (size_t i = changes_.first; i < changes_.end; ++i) {
     const Listings::Change& change = changes_[i];
     const auto found = exists.find(change.name);

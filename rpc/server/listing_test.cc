@@ -16,12 +16,12 @@ using tree::MakeDelete;
 
 constexpr size_t kNoLimit = 64u << 20;
 
-// A tree whose changes the listings hear of.
+// A tree whose changes are reported to the listings.
 class Fixture {
  public:
   Fixture() {
     server.OpenSession();
-    server.computes_digest = false;  // of thousands of znodes after each command
+    server.computes_digest = false;  // it would cover thousands of znodes after each command
     Make("/d");
   }
   void Make(const std::string& path) { Apply(MakeCreate(path), tree::EventType::kNodeCreated); }
@@ -79,7 +79,7 @@ TEST_CASE("a list that is read in pieces is what the children are at its last pi
         f.Make(path);
       }
     }
-    f.Make("/" + std::to_string(pieces));  // elsewhere
+    f.Make("/" + std::to_string(pieces));  // in another directory
   }
   CHECK(pieces >= 3);
   CHECK(NamesOf(first.get()) == f.Children());
@@ -127,7 +127,7 @@ TEST_CASE("changes that were taken are not copied, and stay as they were while m
     REQUIRE(changes[i].exists == (i % 2 == 0));
   }
   Listings::Changes all;
-  CHECK_FALSE(listings.Take(*log, first, &all));  // they are too many
+  CHECK_FALSE(listings.Take(*log, first, &all));  // there are too many changes
   listings.End("/d", log);
 }
 

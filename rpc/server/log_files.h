@@ -14,12 +14,12 @@ namespace quorate::rpc {
 
 class LogFiles {
  public:
-  // Remembers to which regular files descriptors 1 and 2 lead; a terminal, a pipe or a socket is
-  // left alone for ever.
+  // Finds the regular files to which descriptors 1 and 2 lead. Reopen does nothing for a terminal,
+  // a pipe or a socket.
   LogFiles();
 
-  // Opens those files again by their names, which creates them if log rotation has moved them
-  // away. On an error, which names the file, the descriptors stay as they were.
+  // Opens those files again by their names, and creates them if log rotation has moved them away.
+  // On an error, which names the file, the descriptors stay as they were.
   absl::Status Reopen();
 
  private:

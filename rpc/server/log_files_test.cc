@@ -18,7 +18,7 @@ std::string Read(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
-// Descriptors 1 and 2 as they were, whatever a test does with them.
+// Restores descriptors 1 and 2 after a test has changed them.
 class KeptDescriptors {
  public:
   KeptDescriptors() : out_(dup(1)), error_(dup(2)) {}

@@ -15,8 +15,8 @@
 namespace quorate::rpc {
 namespace {
 
-// What cannot be written, because the disk is full or the reader is gone, is lost: a log is no
-// reason to end a server.
+// Writes `bytes`. If that is not possible, because the disk is full or the reader is gone, they are
+// lost: a failing log must not end the server.
 void WriteAll(int descriptor, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = write(descriptor, bytes.data(), bytes.size());
@@ -38,11 +38,11 @@ struct LogOutput::Queue {
   ConditionVariable changed;
   std::string bytes ABSL_GUARDED_BY(mutex);
   size_t writing ABSL_GUARDED_BY(mutex) = 0;    // bytes that the thread has taken
-  uint64_t queued ABSL_GUARDED_BY(mutex) = 0;   // bytes since the beginning
-  uint64_t written ABSL_GUARDED_BY(mutex) = 0;  // of them
+  uint64_t queued ABSL_GUARDED_BY(mutex) = 0;   // bytes queued since the start
+  uint64_t written ABSL_GUARDED_BY(mutex) = 0;  // bytes of them that were written
   bool end ABSL_GUARDED_BY(mutex) = false;
 
-  // False if there is no space for so many bytes more.
+  // Queues `text`. Returns false if the queue would exceed `bytes_max`.
   bool Push(std::string_view text, size_t bytes_max) {
     {
       MutexLock lock(&mutex);
@@ -75,7 +75,7 @@ LogOutput::~LogOutput() {
     is_written = queue_->written == queue_->queued;
   }
   queue_->changed.NotifyAll();
-  // One that is stuck in a write ends with the process.
+  // A thread that is stuck in a write ends with the process.
   is_written ? writer_.join() : writer_.detach();
 }
 
@@ -102,7 +102,7 @@ void LogOutput::log(const spdlog::details::log_msg& message) {
   MutexLock lock(&mutex_);
   QueueDroppedNote();
   Format(message);
-  // Behind messages that were dropped there is none that was not, but for the note.
+  // After a dropped message, all others are dropped until the line about them is queued.
   const bool is_late = dropped_ > dropped_noted_;
   if (is_late || !queue_->Push({formatted_.data(), formatted_.size()}, queued_bytes_max_)) {
     ++dropped_;

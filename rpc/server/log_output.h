@@ -1,9 +1,9 @@
-// Where the program's own log goes: a sink for spdlog whose caller never waits for the file or pipe
+// The output of the program's log: a sink for spdlog whose callers never wait for the file or pipe
 // behind it. Messages are queued up to a number of bytes, and one thread writes them. When the
-// queue is full, for nobody reads the pipe or the disk stands still, new messages are dropped; a
-// line in their place says how many, as soon as there is space again.
+// queue is full, because the pipe is not read or the disk stalls, new messages are dropped; a line
+// in their place says how many, as soon as there is space again.
 //
-// Thread-safety: all of it may be used from any thread.
+// Thread-safety: all functions may be called from any thread.
 #pragma once
 
 #include <spdlog/sinks/sink.h>
@@ -23,22 +23,22 @@ namespace quorate::rpc {
 class LogOutput : public spdlog::sinks::sink {
  public:
   static constexpr size_t kQueuedBytesMax = 1u << 20;
-  // How long flush, and the end, wait for whoever reads.
+  // How long flush and the destructor wait for the messages to be written.
   static constexpr auto kFlushTimeout = std::chrono::seconds(1);
 
-  // Writes to `descriptor`, which must stay open as long as the process lives.
+  // Writes to `descriptor`, which must stay open until the process ends.
   explicit LogOutput(int descriptor, size_t queued_bytes_max = kQueuedBytesMax);
-  // Writes what is queued, if that is possible within kFlushTimeout.
+  // Writes the queued messages, if that is possible within kFlushTimeout.
   ~LogOutput() override;
 
   // Queues the message, or drops it; does not wait for the descriptor.
   void log(const spdlog::details::log_msg& message) override;
-  // Waits until what is queued now was written, at most for kFlushTimeout.
+  // Waits until the messages that are queued now were written, at most for kFlushTimeout.
   void flush() override;
   void set_pattern(const std::string& pattern) override;
   void set_formatter(std::unique_ptr<spdlog::formatter> formatter) override;
 
-  // Messages that were dropped so far.
+  // Returns the number of messages that were dropped so far.
   uint64_t dropped() const;
 
  private:
@@ -50,7 +50,7 @@ class LogOutput : public spdlog::sinks::sink {
   void Format(const spdlog::details::log_msg& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const size_t queued_bytes_max_;
-  const std::shared_ptr<Queue> queue_;  // the thread's too, which may outlive the object
+  const std::shared_ptr<Queue> queue_;  // shared with the thread, which may outlive the object
   mutable Mutex mutex_;
   std::unique_ptr<spdlog::formatter> formatter_ ABSL_GUARDED_BY(mutex_);
   spdlog::memory_buf_t formatted_ ABSL_GUARDED_BY(mutex_);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kQueuedBytesMax = 10'000;
 
-// A pipe, and what is read from it when somebody reads.
+// A pipe, and the lines that were read from it.
 class Pipe {
  public:
   Pipe() { REQUIRE(pipe2(ends_.data(), O_CLOEXEC) == 0); }
@@ -30,7 +30,7 @@ class Pipe {
     if (ends_[1] >= 0) close(ends_[1]);
     ends_[1] = -1;
   }
-  // The next line, without its end. REQUIRES: there will be one.
+  // Reads and returns the next line, without its end. REQUIRES: there will be one.
   std::string ReadLine() {
     for (;;) {
       if (const size_t end = bytes_.find('\n'); end != std::string::npos) {
@@ -62,7 +62,7 @@ class Pipe {
   std::string bytes_;
 };
 
-// How many messages were dropped according to this line; 0 if it is about something else.
+// Returns how many messages were dropped according to `line`; 0 if it is another line.
 uint64_t DroppedIn(const std::string& line) {
   if (!line.starts_with("warning messages of this log were dropped")) return 0;
   return std::stoull(line.substr(line.rfind(' ')));
@@ -81,13 +81,14 @@ TEST_CASE(
     "whoever logs does not wait for a pipe that nobody reads, and what is dropped is counted") {
   Pipe pipe;
   std::optional<Log> log(std::in_place, pipe.writer());
-  // Far more than the pipe and the queue hold: with a sink that writes this would never end.
+  // Far more than the pipe and the queue hold: with a sink that writes itself this loop would never
+  // end.
   constexpr uint64_t kMessages = 20'000;
   for (uint64_t i = 0; i < kMessages; ++i) log->logger.info("message {}", i);
   const uint64_t dropped = log->output->dropped();
   REQUIRE(dropped > 0);
   REQUIRE(dropped < kMessages);
-  // Those that were taken come in their order, and lines in between say how many were not.
+  // The queued messages come in order, and lines between them say how many were dropped.
   uint64_t next = 0;
   for (uint64_t taken = 0; taken < kMessages - dropped;) {
     const std::string line = pipe.ReadLine();
@@ -98,7 +99,7 @@ TEST_CASE(
       ++taken;
     }
   }
-  // Now there is space for the last of these lines, if one is due.
+  // Now there is space for the last line about dropped messages, if one is due.
   log->logger.flush();
   log->logger.info("behind them");
   log.reset();
@@ -131,7 +132,7 @@ TEST_CASE("the end does not wait for ever for a pipe that nobody reads") {
   uint64_t logged = 0;
   for (; log->output->dropped() == 0; ++logged) log->logger.info("like all the others");
   log.reset();
-  // The thread goes on as long as somebody reads.
+  // The thread continues while the pipe is read.
   for (uint64_t line = 1; line < logged; ++line)
     CHECK(pipe.ReadLine() == "info like all the others");
 }

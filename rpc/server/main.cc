@@ -95,13 +95,14 @@ class ServerFrontends : public quorate::rpc::FrontendFactory {
  private:
   std::unique_ptr<quorate::rpc::zk::ZkFrontend> frontend_;
   std::unique_ptr<quorate::rpc::zk::ZkListener> listener_;
-  // These only with a grpcPort.
+  // Set only if there is a grpcPort.
   std::optional<quorate::rpc::native::NativeStack> native_;
   std::optional<quorate::rpc::Frontends> both_;
   std::optional<quorate::rpc::GrpcFrontend> grpc_;
 };
 
-// Each client is a descriptor; the soft limit is often far below the hard one.
+// Raises the soft limit of descriptors to the hard one: each client needs a descriptor, and the
+// soft limit is often far lower.
 void RaiseDescriptorLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
@@ -109,18 +110,18 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// At most for a while: whoever reads the log may not.
+// Flushes the log. It waits only for a limited time, because the reader of the log may be stuck.
 void FlushLog() {
   if (spdlog::logger* logger = spdlog::default_logger_raw()) logger->flush();
 }
 
-// An assertion of this program fails, and is about to end it.
+// The assertion hook: an assertion has failed and is about to abort the process.
 void OnAssertion() {
   quorate::rpc::DoNotReportAbort();
   FlushLog();
 }
 
-// The log goes to standard output, and nobody who logs waits for that.
+// Directs the log to standard output; threads that log do not wait for it.
 void StartLog() {
   auto output = std::make_shared<quorate::rpc::LogOutput>(STDOUT_FILENO);
   spdlog::set_default_logger(std::make_shared<spdlog::logger>("", std::move(output)));
@@ -130,7 +131,8 @@ void StartLog() {
   quorate::SetAssertionHook(OnAssertion);
 }
 
-// Connections above the limit are refused by the kernel, which clients see as a server that hangs.
+// Warns of a low limit of descriptors. Connections above the limit wait in the kernel, so that the
+// server seems to hang to their clients.
 void WarnOfDescriptorLimit() {
   constexpr rlim_t kEnough = 4096;
   rlimit limit{};
@@ -141,7 +143,7 @@ void WarnOfDescriptorLimit() {
       limit.rlim_cur, kEnough);
 }
 
-// All signals that are not left to the system's default, and are taken by one thread.
+// Returns all signals that this program handles; one thread waits for them.
 sigset_t HandledSignals() {
   sigset_t set;
   sigemptyset(&set);
@@ -151,7 +153,8 @@ sigset_t HandledSignals() {
   return set;
 }
 
-// Answers SIGHUP: log rotation moves the file of the log away, and an operator has edited CONFIG.
+// Handles SIGHUP: reopens the log, whose file log rotation may have moved away, and checks CONFIG,
+// which an operator may have edited.
 void Reload(const std::string& config_file, quorate::rpc::LogFiles* log_files) {
   spdlog::default_logger()->flush();
   const absl::Status reopened = log_files->Reopen();
@@ -166,7 +169,7 @@ void Reload(const std::string& config_file, quorate::rpc::LogFiles* log_files) {
   }
 }
 
-// Returns when SIGTERM or SIGINT came; answers the other signals meanwhile.
+// Returns when SIGTERM or SIGINT was received; handles the other signals meanwhile.
 void WaitForStopSignal(const std::string& config_file, quorate::rpc::LogFiles* log_files) {
   const sigset_t signals = HandledSignals();
   for (int number = 0;;) {
@@ -181,7 +184,7 @@ void WaitForStopSignal(const std::string& config_file, quorate::rpc::LogFiles* l
   }
 }
 
-// Aborted: it is to be run again, by a new process.
+// Runs the server. Returns Aborted if a new process has to run it again.
 absl::Status Run(const std::string& config_file) {
   quorate::rpc::LogFiles log_files;
   spdlog::info("quorated version={} pid={}", quorate::rpc::VersionText(), getpid());
@@ -196,23 +199,24 @@ absl::Status Run(const std::string& config_file) {
     (*server)->RequestStop();
   });
   const absl::Status result = (*server)->Run();
-  // In case Run ended by itself. The signal is blocked: it ends the wait, not the process.
-  // NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread): the thread waits for the signal.
+  // Ends the waiting thread in case Run ended by itself. The signal is blocked: it ends the wait,
+  // not the process. NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread): the thread waits for the
+  // signal.
   pthread_kill(waiter.native_handle(), SIGTERM);
   waiter.join();
   return result;
 }
 
-// Becomes a new process of the same program under the same id, so that who started it need not
-// know. Returns only if that fails.
+// Executes this program again in the same process, under the same process id, so that a supervisor
+// does not notice. Returns only if that fails.
 absl::Status StartAgain(char** argv) {
   FlushLog();
   execv("/proc/self/exe", argv);
   return absl::ErrnoToStatus(errno, "the server ends, and could not start itself again");
 }
 
-// The bug that a build with seeded bugs is to have, so that tests with real servers can show that
-// they find it.
+// Returns the bug that a build with seeded bugs switches on, so that tests with real servers can
+// show that they find it; null: none.
 const char* SeededBugOfEnvironment() {
   return quorate::kBugsAreSeeded ? std::getenv("QUORATE_SEEDED_BUG") : nullptr;
 }
@@ -232,14 +236,16 @@ int main(int argc, char** argv) {
     std::fputs(kUsage, stderr);
     return 2;
   }
-  // Debian's Abseil has its deadlock detector on, which takes one global lock at each use inside
-  // gRPC.
+  // Debian's Abseil has its deadlock detector on, which takes one global lock at each use of a
+  // mutex in gRPC.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  // Large blocks go back to the system as soon as they are free. By itself malloc would after the
-  // first of them keep those up to 32 MiB too, in the arena of each thread.
+  // Large blocks are returned to the system as soon as they are free. By default, malloc raises
+  // this threshold after the first of them, and then keeps blocks of up to 32 MiB in the arena of
+  // each thread.
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
   mallopt(M_TRIM_THRESHOLD, 8 << 20);
-  // Signals are taken by one thread; all others are to inherit that they are blocked.
+  // One thread waits for signals. They are blocked here, before the other threads start, which
+  // inherit that.
   const sigset_t blocked = HandledSignals();
   pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
   signal(SIGPIPE, SIG_IGN);

@@ -1,4 +1,4 @@
-// The files of another Env, with the time that it takes to sync them.
+// An Env that forwards to another one and measures how long syncs of files take.
 //
 // Thread-safety: as Env.
 #pragma once
@@ -18,10 +18,10 @@ namespace quorate::rpc {
 
 class MeasuredEnv final : public consensus::Env {
  public:
-  // Both must outlive the object and its files; and the object its files.
+  // `env` and `clock` must outlive the object, and the object must outlive its files.
   MeasuredEnv(consensus::Env* env, const Clock* clock) : env_(*env), clock_(*clock) {}
 
-  // Of all syncs of files that were made. From any thread.
+  // Returns the times of all syncs of files so far. From any thread.
   TimeSummary sync_times() const;
   void AddSync(std::chrono::steady_clock::duration time);
   const Clock& clock() const { return clock_; }

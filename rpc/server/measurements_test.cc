@@ -1,4 +1,4 @@
-// What is measured now and then, each on a thread of its own.
+// Periodic measurements, each on a thread of its own.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <optional>

@@ -14,14 +14,14 @@ namespace {
 
 constexpr uint64_t kNone = std::numeric_limits<uint64_t>::max();
 
-// The number in a file; kNone if there is no such file, or a word in it ("max").
+// Returns the number in a file; kNone if there is no such file, or it has a word ("max").
 uint64_t ReadNumber(const std::string& path) {
   std::ifstream in(path);
   uint64_t number = 0;
   return in >> number ? number : kNone;
 }
 
-// The smallest limit of the control group and those above it.
+// Returns the smallest limit of the control group and its ancestors.
 uint64_t ControlGroupLimit() {
   uint64_t limit = std::min(ReadNumber("/sys/fs/cgroup/memory.max"),
                             ReadNumber("/sys/fs/cgroup/memory/memory.limit_in_bytes"));

@@ -48,7 +48,7 @@ TEST_CASE("clients exceed what they may take only if the tree is not all of it")
   MemoryBudget budget;
   budget.SetLimit(800);
   CHECK_FALSE(budget.OnMeasured(600, 0));
-  CHECK_FALSE(budget.clients_exceed());  // there is enough
+  CHECK_FALSE(budget.clients_exceed());  // there is enough memory
   CHECK(budget.OnMeasured(750, 650));
   CHECK(budget.low());
   CHECK_FALSE(budget.clients_exceed());
@@ -65,10 +65,10 @@ TEST_CASE("what clients take between two measurements counts at once") {
   budget.SetLimit(800);
   CHECK_FALSE(budget.OnMeasured(590));
   budget.Add(MemoryUse::kRequests, 100);
-  CHECK_FALSE(budget.clients_exceed());  // little has come since
+  CHECK_FALSE(budget.clients_exceed());  // the uses have grown little since
   budget.Add(MemoryUse::kUnsent, 10);
   CHECK(budget.clients_exceed());
-  CHECK_FALSE(budget.OnMeasured(600));  // that is in what was measured now
+  CHECK_FALSE(budget.OnMeasured(600));  // the measurement now includes the growth
   CHECK_FALSE(budget.clients_exceed());
 }
 

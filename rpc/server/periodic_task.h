@@ -1,5 +1,4 @@
-// Runs a task again and again on a thread of its own, so that a task that hangs holds up nothing
-// else.
+// Runs a task periodically on a thread of its own, so that a task that hangs holds up nothing else.
 //
 // Thread-safety: Start and Stop from one thread.
 #pragma once
@@ -19,15 +18,15 @@ class PeriodicTask {
   // `thread_name` has at most 15 characters. REQUIRES: interval is above 0.
   PeriodicTask(std::string thread_name, std::chrono::milliseconds interval,
                std::function<void()> task);
-  // Stops it.
+  // Stops the task.
   ~PeriodicTask();
   PeriodicTask(const PeriodicTask&) = delete;
   PeriodicTask& operator=(const PeriodicTask&) = delete;
 
-  // Runs the task, and then again on the object's thread, each time `interval` after the last time
-  // ended.
+  // Runs the task once on the caller's thread, and then repeatedly on the object's thread, each
+  // time `interval` after the last run ended.
   void Start();
-  // Waits for the task if it runs. It is not run again.
+  // Waits for the task if it is running. It is not run again.
   void Stop();
 
  private:

@@ -16,24 +16,25 @@ namespace {
 
 using consensus::MemberId;
 
-// Bytes accepted from clients and not applied at which front ends stop reading.
+// When this many bytes of accepted writes are not applied yet, front ends stop reading from
+// clients.
 constexpr size_t kWaitingBytesMax = 64u << 20;
-// Sessions whose end is proposed in one tick.
+// The most sessions that are expired in one tick.
 constexpr size_t kExpiriesAtOnceMax = 512;
-// No cluster gets there by elections; a term near the end of the numbers is nonsense that must not
-// be adopted.
+// No cluster reaches this term by elections. A greater one is corrupt and must not be adopted,
+// because terms could then not grow any more.
 constexpr consensus::Term kTermMax{uint64_t{1} << 46};
 // Forwarded writes that are not applied within this many election timeouts are sent again.
 constexpr int kResendElections = 4;
-// A server that has been without a leader for so many of them sends new clients elsewhere.
+// A server that was without a leader for this many election timeouts accepts no new clients.
 constexpr int kInTouchElections = 3;
 
 static_assert(tree::kVersionFirst == consensus::kVersionBase);
 static_assert(tree::kVersionBoundedTime <= consensus::kVersionNewest, "one numbering for all");
 static_assert(kVersionDigests <= consensus::kVersionNewest);
 
-// Fine enough for members to draw different election timeouts. They cost little: an idle server
-// sleeps from heartbeat to heartbeat.
+// Returns the length of a tick: short enough that members draw different election timeouts. Ticks
+// cost little, because an idle server sleeps from heartbeat to heartbeat.
 int TickMs(const Config& config) { return std::max(1, config.heartbeat_ms / 4); }
 
 int64_t MsBetween(std::chrono::steady_clock::time_point from,
@@ -41,23 +42,25 @@ int64_t MsBetween(std::chrono::steady_clock::time_point from,
   return std::chrono::duration_cast<std::chrono::milliseconds>(to - from).count();
 }
 
-// As ZooKeeper: so long, or a tick if that is longer.
+// As in ZooKeeper: this time, or tickTime if that is longer.
 constexpr int kReadOnlyAfterMsMin = 2000;
-// Entries that a server without others keeps in memory after they were applied: nobody wants them.
+// The bytes of applied entries that a standalone server keeps in memory. It needs few, because no
+// follower reads them.
 constexpr size_t kStandaloneCachedBytes = 1u << 20;
-// How many checkpoints' worth of entries, and of bytes, the log keeps behind a checkpoint for
+// How many checkpoints' worth of entries, and of bytes, the log keeps before a checkpoint for
 // members that lag or are away.
 constexpr uint64_t kRetainedCheckpoints = 5;
 constexpr uint64_t kRetainedCheckpointBytes = 16;
 
-// An incarnation is a time in milliseconds: nobody asks for so many reads in one.
+// The bits of a read id below the incarnation. An incarnation is a time in milliseconds, and no
+// server starts 2^20 reads in one.
 constexpr int kReadIdBits = 20;
 
-// How often sessions that cannot be heard because of this server are named to the leader.
+// How often the sessions of stalled threads are touched at the leader.
 constexpr int kHeldUpTouchMs = 100;
 
-// How often members report that a disk is low, when such a report is forgotten, and how long a
-// leader tries to hand leadership over before it refuses to add to its own log.
+// How often members report that a disk is low, when such a report expires, and how long a leader
+// whose disk is low tries to hand leadership over before it refuses writes that add data.
 constexpr int kDiskReportMs = 200;
 constexpr int kDiskForgetMs = 2000;
 constexpr int kDiskPatienceMs = 5000;
@@ -68,13 +71,13 @@ DiskGuard::Options DiskGuardOptions(const ReplicaOptions& options) {
           ticks(kDiskPatienceMs)};
 }
 
-// How much older a session may grow from one tick to the next: as long as a leader may sleep, with
-// a tick to spare. What is above that was a pause.
+// Returns how much older a session may get from one tick to the next: the longest sleep of a
+// leader, and one tick. More than that was a pause of the process.
 int64_t TrackedMsMax(const ReplicaOptions& options) {
   return (options.node.raft.heartbeat_ticks + 1) * int64_t{options.node.tick_ms};
 }
 
-// What is kept free by default: space for the next files of the log, and for a checkpoint.
+// Returns the reserve of free space, by default enough for the next log file and for a checkpoint.
 uint64_t DiskReserve(const Config& config) {
   constexpr uint64_t kMiB = 1u << 20;
   if (config.disk_reserve_mb >= 0) return static_cast<uint64_t>(config.disk_reserve_mb) * kMiB;
@@ -102,12 +105,12 @@ ReplicaOptions MakeReplicaOptions(const Config& config, std::string cluster_id_i
       std::max(node.raft.heartbeat_ticks + 1, config.election_timeout_ms / node.tick_ms);
   node.raft.cluster_id_if_new = std::move(cluster_id_if_new);
   if (config.snap_count > 0) node.checkpoint_entries = static_cast<uint64_t>(config.snap_count);
-  // What has changed is to have free space in the ballast file.
+  // The changes of one checkpoint must fit into the ballast file.
   if (config.log_segment_bytes > 0) {
     node.checkpoint_bytes =
         std::min(node.checkpoint_bytes, static_cast<uint64_t>(config.log_segment_bytes));
   }
-  // Of the log, a few checkpoints' worth is kept for members that are away or lag.
+  // The log keeps a few checkpoints' worth of entries for members that are away or lag.
   node.raft.retained_entries_max =
       std::max(node.raft.trailing_entries, kRetainedCheckpoints * node.checkpoint_entries);
   node.raft.retained_bytes_max = kRetainedCheckpointBytes * node.checkpoint_bytes;
@@ -201,7 +204,7 @@ absl::Status Replica::CheckBelongs(const consensus::SnapshotMeta& newest) const 
                      options_.data_dir, " of cluster ", absl::BytesToHexString(cluster_id),
                      "; point dataDir and dataLogDir to directories that belong together"));
   }
-  // What it promised to others was lost with the old log.
+  // The member's votes and acknowledgements were lost with the old log.
   if (data_dir_->hard_state().member_state == consensus::MemberState::kNew) {
     return absl::FailedPreconditionError(absl::StrCat(
         options_.checkpoint_dir, ": there is a checkpoint, but the log in ", options_.data_dir,
@@ -297,7 +300,7 @@ void Replica::TouchOnNodeThread(const std::vector<int64_t>& sessions) {
 ServerStatus Replica::status() const {
   MutexLock lock(&status_mutex_);
   ServerStatus status = status_;
-  // If the process stood still since, nothing was heard meanwhile.
+  // If the process was paused since then, it received nothing meanwhile.
   status.leader_contact_age_ms +=
       std::chrono::duration_cast<std::chrono::milliseconds>(clock_->Now() - status_at_).count();
   return status;
@@ -353,7 +356,8 @@ void Replica::OnStatus(const consensus::Status& status) {
   LogLeader(status);
   CheckMemberState(status);
   MeasureElection(status);
-  // Front ends rely on it as soon as what follows is applied.
+  // The version is stored first, because front ends rely on it as soon as later entries are
+  // applied.
   cluster_version_.store(status.version);
   raft_status_ = status;
   router_.OnStatus(status);
@@ -395,8 +399,8 @@ void Replica::OnMembership(const consensus::Membership& membership) {
 }
 
 void Replica::BeginToLead() {
-  // Not before everything of earlier terms is applied here: after a restart, the sessions come back
-  // with the replay, and their clients can attach only after it.
+  // Sessions are expired only after all entries of earlier terms are applied here: after a restart,
+  // the sessions come back with the replay, and their clients can attach only after it.
   const bool leads = raft_status_.leader_established && applied_term_ == raft_status_.term;
   if (leads && !expires_sessions_) {
     tracker_.TouchAll();
@@ -456,20 +460,21 @@ void Replica::OnApplied(consensus::Index index) {
 }
 
 bool Replica::AwaitsApplied() const {
-  // A sync, the beginning of a term, writes and clients that are held back until fewer writes wait.
+  // These wait for OnApplied: syncs, the beginning of a term, and writes and clients that are held
+  // back until fewer writes wait.
   return !syncs_.empty() || applied_term_ != raft_status_.term || router_.window_is_full() ||
          router_.waiting_bytes() > kWaitingBytesMax / 2;
 }
 
 bool Replica::AwaitsTick() const {
-  // What is asked for, or sent, again.
+  // A tick retries refused reads, and sends unapplied writes again.
   return !refused_reads_.empty() || router_.waiting_bytes() > 0;
 }
 
 void Replica::EndAsOutdated(uint64_t incarnation) {
-  // This server has been started before with a greater number: its disk was lost and its clock is
-  // behind. Nothing that it submits now would be applied; the greater number on disk cures that at
-  // the next start.
+  // This server was started before with a greater incarnation: its disk was lost and its clock is
+  // behind. No command that it submits now would be applied. Saving the greater incarnation solves
+  // that at the next start.
   const absl::Status saved = host_->SaveIncarnation(incarnation);
   const std::string found =
       absl::StrCat("this server has been started before with incarnation ", incarnation,
@@ -484,7 +489,7 @@ void Replica::OnTick() {
   for (const PendingSync& sync : std::exchange(refused_reads_, {})) StartSync(sync);
   router_.OnTick();
   links_->Tick();
-  // Only time in which this thread ran counts: a pause of the process makes nobody older.
+  // Only time in which this thread ran counts: a pause of the process makes no session older.
   const auto now = clock_->Now();
   const auto elapsed_ms =
       std::chrono::duration_cast<std::chrono::milliseconds>(now - last_tick_).count();
@@ -502,8 +507,8 @@ void Replica::OnTick() {
 }
 
 void Replica::ExpireSessions(int64_t elapsed_ms) {
-  // While ends that were proposed are on their way, no more are: or else a log that is slow would
-  // get the same ones again and again, and become slower.
+  // While proposed expiries are not applied, no more are proposed: otherwise a slow log would get
+  // the same ones repeatedly, and become slower.
   const bool outstanding = expires_sessions_ && applied_ < expiries_proposed_;
   const int64_t tracked_ms_max =
       SeededBug("sessions age in a pause") ? elapsed_ms : TrackedMsMax(options_);
@@ -522,7 +527,7 @@ void Replica::ExpireSessions(int64_t elapsed_ms) {
     tree::AppendCloseSession(header, &command);
     commands.emplace_back(std::move(command));
   }
-  // If it is refused, the tracker comes back to these sessions after another timeout.
+  // If the proposal is refused, the tracker returns these sessions again after another timeout.
   if (absl::Status status = Propose(std::move(commands)); !status.ok()) {
     spdlog::warn("sessions could not be expired now: {}", std::string(status.message()));
     return;
@@ -536,7 +541,7 @@ void Replica::DeleteContainers(int64_t elapsed_ms) {
   containers_.Advance(elapsed_ms);
   const uint32_t needed = tree::VersionNeeded(tree::CommandKind::kDeleteContainer);
   if (node_->raft().cluster_version() < needed) return;
-  // While deletions are on their way, the tree would name the same nodes again.
+  // While proposed deletions are not applied, the tree would return the same nodes again.
   const size_t allowed = containers_.allowed();
   if (allowed == 0 || applied_ < container_deletions_proposed_) return;
   tree::CommandHeader header;
@@ -551,7 +556,7 @@ void Replica::DeleteContainers(int64_t elapsed_ms) {
     tree::AppendDeleteContainer(header, path, &command);
     commands.emplace_back(std::move(command));
   }
-  // Whether it is so when the command is applied, each member's tree decides for itself.
+  // When the command is applied, each member's tree checks again whether the node may be removed.
   spdlog::info("{} containers or nodes with a TTL are removed, {} first", paths.size(), paths[0]);
   if (absl::Status status = Propose(std::move(commands)); !status.ok()) {
     spdlog::warn("containers could not be removed now: {}", std::string(status.message()));
@@ -604,8 +609,8 @@ int64_t Replica::LeaderContactAgeMs() {
   const consensus::Raft& raft = node_->raft();
   const int64_t ticks_ms = int64_t{raft.ticks_since_leader()} * options_.node.tick_ms;
   const bool leads = raft_status_.role == consensus::Role::kLeader;
-  // No tick passes while the process stands still, so that the clock has to say how long ago that
-  // was.
+  // No tick passes while the process is paused, so that the time since the contact is taken from
+  // the clock.
   if (leads || raft.leader_contacts() != leader_contacts_) {
     contact_at_ = now - std::chrono::milliseconds(ticks_ms);
   }
@@ -621,8 +626,8 @@ void Replica::UpdateStatus() {
   MutexLock lock(&status_mutex_);
   status_.leader_known = raft_status_.leader != consensus::kNoMember;
   status_.is_leader = raft_status_.leader_established;
-  // To be in touch takes both directions: a leader that we hear but cannot reach does nothing for
-  // our clients.
+  // Contact needs both directions: a leader that this server hears but cannot reach does nothing
+  // for its clients.
   status_.leader_contact_age_ms = LeaderContactAgeMs();
   status_at_ = clock_->Now();
   const bool has_contact =
@@ -650,7 +655,7 @@ void Replica::UpdateReadOnly(bool has_contact) {
   const auto now = clock_->Now();
   const bool has_leader = status_.leader_known && has_contact;
   if (has_leader) not_serving_since_ = now;
-  // One that has lost its data, or was removed, may not know even what was long ago.
+  // A member that has lost its data, or was removed, may lack even old changes.
   const bool knows =
       raft_status_.member_state == consensus::MemberState::kNormal && !raft_status_.removed;
   status_.read_only = options_.read_only_after_ms > 0 && knows && !has_leader &&
@@ -776,7 +781,7 @@ void Replica::OnOtherCluster(MemberId member, const std::string& cluster_id) {
         std::count_if(other_clusters_.begin(), other_clusters_.end(),
                       [&](const auto& other) { return other.second == cluster_id; }));
   }
-  // One that differs from us may itself be the one that is wrong; a majority is not.
+  // A single server of another cluster may itself be misconfigured; a majority is not.
   const auto& membership = options_.node.raft.membership;
   if (others * 2 <= membership.voters.size() + membership.learners.size()) return;
   host_->OnEnd(absl::FailedPreconditionError(absl::StrCat(

@@ -1,11 +1,11 @@
-// One member of the cluster: consensus, the tree, the sessions and the way of the writes, wired
-// together. It has no threads, files or sockets of its own: the node's threads drive it in a
-// server, and a simulation steps it by hand (consensus/runtime/node.h), on a clock, a disk and
-// links of its own. Nothing in it waits for another thread, except for the locks.
+// One member of the cluster: consensus, the tree, the sessions and the routing of writes, wired
+// together. It has no threads, files or sockets of its own: in a server the node's threads run it,
+// and a simulation steps it by hand (consensus/runtime/node.h), with a simulated clock, disk and
+// links. Nothing in it waits for another thread, except for locks.
 //
-// Thread-safety: the constructor, SetFrontend and the destructor from one thread while the node
-// does not run. Service, Administration and PeerHandler may be called from any thread. The rest are
-// interfaces that the node calls as its own header says.
+// Thread-safety: the constructor, SetFrontend and the destructor are called from one thread while
+// the node does not run. Service, Administration and PeerHandler may be called from any thread. The
+// other interfaces are called by the node as its header says.
 #pragma once
 
 #include <atomic>
@@ -43,7 +43,7 @@
 
 namespace quorate::rpc {
 
-// The bytes that are free on the disks of log and checkpoints, which may be one.
+// The free bytes on the disks of the log and of the checkpoints, which may be the same disk.
 struct DiskFreeSpace {
   uint64_t log_bytes = 0;
   uint64_t checkpoint_bytes = 0;
@@ -51,52 +51,56 @@ struct DiskFreeSpace {
 
 struct ReplicaOptions {
   consensus::NodeOptions node;
-  bool standalone = false;        // how it calls itself
-  int tick_time_ms = 3000;        // sessions expire at multiples of it
+  bool standalone = false;        // as shown to clients
+  int tick_time_ms = 3000;        // sessions expire at multiples of this time
   int election_timeout_ms = 300;  // as configured; node.raft has it in ticks
   // When the leader removes containers and nodes with a TTL (rpc/server/container_manager.h).
   int container_check_interval_ms = 60'000;
   int container_max_per_minute = 10'000;
-  // Of writes that are forwarded to the leader and not applied yet (rpc/server/write_router.h).
+  // The limit of writes that are forwarded to the leader and not applied yet
+  // (rpc/server/write_router.h).
   size_t forward_window_bytes = kForwardWindowBytes;
   // How often the trees of members are compared.
   DigestComparisonOptions digests = {};
-  // How long this member has to be without a leader to serve reads alone; 0: it never does.
+  // After how long without a leader this member serves read-only clients; 0: never.
   int read_only_after_ms = 0;
-  // Of free space on the disk; 0: it is not watched (rpc/server/disk_guard.h).
+  // The free space below which a disk is low; 0: disks are not watched (rpc/server/disk_guard.h).
   uint64_t disk_reserve_bytes = 0;
-  // What a checkpoint may give up when it finds no free space; null: nothing. Outlives the replica.
+  // The ballast file that is given up when a checkpoint finds no free space; null: there is none.
+  // It outlives the replica.
   consensus::BallastFile* checkpoint_ballast = nullptr;
-  // Whether log and checkpoints are on one disk, so that what one takes is missing to the other.
+  // Whether the log and the checkpoints are on the same disk, and so share its free space.
   bool shares_disk = true;
-  // How long syncs of the log took, for people; null: that is not measured.
+  // Returns how long syncs of the log took, for the metrics; null: that is not measured.
   std::function<TimeSummary()> sync_times = nullptr;
   // For messages to the administrator.
   std::string data_dir;
   std::string checkpoint_dir;
 };
 
-// What a server of this configuration runs with. `cluster_id_if_new` (consensus::kClusterIdBytes)
-// is the id of the cluster that it bootstraps if it leads an empty one.
+// Returns the options of a server with this configuration. `cluster_id_if_new`
+// (consensus::kClusterIdBytes) becomes the cluster's id if this server, as a leader, bootstraps a
+// new cluster.
 ReplicaOptions MakeReplicaOptions(const Config& config, std::string cluster_id_if_new);
 
-// What only the process around a replica can do.
+// The actions that only the process around a replica can do.
 class ReplicaHost {
  public:
   virtual ~ReplicaHost() = default;
-  // On any thread of the node: the log cannot be written or read. The process must end, and nothing
-  // may be tidied up: what the disk holds is unknown.
+  // On any thread of the node: the log cannot be written or read. The process must end at once,
+  // without any clean-up, because the contents of the disk are unknown.
   virtual void OnFatal(const absl::Status& error) = 0;
   // On any thread, and any number of times: this server cannot go on, and should stop; `why` is for
-  // the administrator. Aborted: it can if it is started again, which should be done at once.
+  // the administrator. If `why` is Aborted, a restart solves the problem, and should be done at
+  // once.
   virtual void OnEnd(absl::Status why) = 0;
-  // On the node thread: keeps `incarnation`, so that the next start has a greater one.
+  // On the node thread: durably saves `incarnation`, so that the next start has a greater one.
   virtual absl::Status SaveIncarnation(uint64_t incarnation) = 0;
-  // On the node thread: this member's tree differs from a majority's. It must not serve any more,
-  // also after a restart: keep the marker (rpc/server/divergence_marker.h) and end the process at
-  // once. There is nothing to be tidied up: what the tree holds is wrong.
+  // On the node thread: this member's tree differs from a majority's. The member must not serve any
+  // more, even after a restart: the host writes the marker (rpc/server/divergence_marker.h) and
+  // ends the process at once, without any clean-up, because the tree is wrong.
   virtual void OnDiverged(const Divergence& divergence) = 0;
-  // On the node thread, at least once a tick: Service::status() is new.
+  // On the node thread, at least once a tick: Service::status() was updated.
   virtual void OnStatusPublished() = 0;
 };
 
@@ -107,9 +111,9 @@ class Replica final : public Service,
                       private DigestComparison::Actions,
                       private WriteRouter::Actions {
  public:
-  // All pointers must outlive the object. `store` keeps checkpoints; null: there are none, and the
-  // log is never cut. `incarnation` is greater than at any earlier start of
-  // this member (rpc/server/incarnation.h). `random` is for election timeouts. REQUIRES:
+  // All pointers must outlive the object. `store` holds the checkpoints; null: there are none, and
+  // the log is never compacted. `incarnation` is greater than at any earlier start of this member
+  // (rpc/server/incarnation.h). `random` is for election timeouts. REQUIRES:
   // options.node.raft.Validate().ok().
   Replica(ReplicaOptions options, uint64_t incarnation, consensus::DataDir* data_dir,
           tree::RecordStore* store, consensus::RandomSource* random, const Clock* clock,
@@ -118,22 +122,24 @@ class Replica final : public Service,
   Replica(const Replica&) = delete;
   Replica& operator=(const Replica&) = delete;
 
-  // The front end through which all clients come; before the node runs, and for as long.
+  // Sets the front end of all clients. REQUIRES: called before the node runs; `frontend` outlives
+  // the run.
   void SetFrontend(Frontend* frontend);
-  // The same; for checks.
+  // Sets an observer of applied entries, for checks. REQUIRES: as SetFrontend.
   void SetApplyObserver(ApplyObserver* observer) { replicated_.SetObserver(observer); }
-  // Takes the newest checkpoint as what was applied, and makes the node. Once, before anything else
-  // is called but SetFrontend. Errors: DataLoss if checkpoint or log are damaged or do not go
-  // together.
+  // Loads the newest checkpoint into the tree, and makes the node. REQUIRES: called once, before
+  // all other functions except SetFrontend and SetApplyObserver. Errors: DataLoss if the checkpoint
+  // or the log is damaged, or they do not belong together.
   absl::Status Load();
-  // To be started and stopped, or stepped. REQUIRES: Load was called. Nothing may call the replica
-  // while it is destroyed.
+  // Returns the node, which the caller starts and stops, or steps. REQUIRES: Load was called. No
+  // call of the replica may be running when it is destroyed.
   consensus::Node& node() { return *node_; }
 
-  // From any thread: asks another server to lead, if this one does. status() shows when it is done.
+  // From any thread: begins to transfer leadership to another server, if this one leads. status()
+  // shows when that is done.
   void HandLeadershipOver();
 
-  // From one thread at a time: so much is free. Makes ballast files of it, if there are none
+  // From one thread at a time: reports the free space. Makes missing ballast files of it
   // (rpc/server/disk_guard.h).
   void OnDiskSpace(DiskFreeSpace space);
 
@@ -146,7 +152,7 @@ class Replica final : public Service,
   bool refuses_data() const override {
     return refuses_data_.load(std::memory_order_relaxed) || memory().low();
   }
-  // From one thread at a time: the process takes so much memory.
+  // From one thread at a time: measures the memory of the process, and updates memory().
   void OnMemory();
   void Sync(uint32_t proposer_tag, uint64_t sync_id) override;
   void Touch(std::vector<int64_t> sessions) override;
@@ -200,42 +206,45 @@ class Replica final : public Service,
   struct PendingSync {
     uint32_t proposer_tag = 0;
     uint64_t sync_id = 0;
-    std::function<void(tree::Zxid)> done = nullptr;  // not null: instead of the front end
+    std::function<void(tree::Zxid)> done = nullptr;  // if not null, called instead of the front end
   };
-  // FailedPrecondition if the newest checkpoint is not one of this log.
+  // Returns FailedPrecondition if `newest` does not belong to this log.
   absl::Status CheckBelongs(const consensus::SnapshotMeta& newest) const;
   void StartSync(PendingSync sync);
   void FinishSync(const PendingSync& sync, consensus::Index applied);
   void TouchOnNodeThread(const std::vector<int64_t>& sessions);
-  // The same, and tells the leader.
+  // Does the same, and sends the touches to the leader.
   void TouchEverywhere(const std::vector<int64_t>& sessions);
-  // Sessions that cannot be heard because of this server are not silent.
+  // Touches the sessions of stalled threads (Frontend::HeldUpSessions).
   void TouchHeldUp();
-  // Once a leader is known: waits until all that was committed before is applied here.
+  // Once a leader is known, starts the barrier after which everything that was committed before is
+  // applied here. Once per start.
   void CatchUpOnce();
   void BeginToLead();
   void EndAsOutdated(uint64_t incarnation);
-  // What is said of it in the log (replica_reports.cc), and what ends the server. `status` is new.
+  // Logs the change to the new `status` (replica_reports.cc). CheckMemberState also ends the server
+  // if it cannot go on.
   void LogLeader(const consensus::Status& status);
   void CheckMemberState(const consensus::Status& status);
   void LogLoss(const consensus::Status& status);
-  // While it cannot serve: for what it waits.
+  // While this member cannot serve, logs what it waits for.
   void ReportWait(std::chrono::steady_clock::time_point now);
   WaitFacts FindWaitFacts() const;
-  // Before the tracker knows of the change.
+  // Logs the change of a session. REQUIRES: called before the tracker is updated.
   void RecordSession(const ReplicatedTree::News::SessionChange& change);
-  // The newest command has this time of the leader's clock.
+  // Compares this server's clock with the leader's. `command_ms` is the leader's time in the newest
+  // command.
   void CompareClocks(int64_t command_ms);
-  // Both have nothing to do unless this member leads.
+  // Both do nothing unless this member leads.
   void ExpireSessions(int64_t elapsed_ms);
   void DeleteContainers(int64_t elapsed_ms);
   // Free space on the disks (replica_disk.cc).
   bool IsDiskLow() const;
   absl::Status MakeBallast(DiskFreeSpace space);
-  // Whether there is so much that a full disk would be in the way: before, the log's first file has
-  // enough free space.
+  // Returns whether this member has data, so that it needs ballast files: before, the rest of the
+  // log's first file is enough.
   bool NeedsBallast() const;
-  // Whether so much as `ballast` takes may be taken of `free_bytes`.
+  // Returns whether `ballast` may be made when `free_bytes` are free.
   bool HasFreeSpaceFor(const consensus::BallastFile& ballast, uint64_t free_bytes) const;
   void GuardDisk();
   void GuardLog();
@@ -243,10 +252,11 @@ class Replica final : public Service,
   // Counts and measures elections.
   void MeasureElection(const consensus::Status& status);
   void MeasureServing();
-  // Once a while for each server, on any thread.
+  // Logs a refused batch of `from`, not too often for each server. On any thread.
   void LogRefused(consensus::MemberId from, const absl::Status& error);
   void PublishStatus();
-  // How long ago a leader was last heard and could be reached, in milliseconds; 0 at the leader.
+  // Returns for how many milliseconds no leader was heard, or the leader could not be reached; 0 at
+  // the leader.
   int64_t LeaderContactAgeMs();
   void UpdateStatus();
   void UpdateReadOnly(bool has_contact) ABSL_EXCLUSIVE_LOCKS_REQUIRED(status_mutex_);
@@ -256,7 +266,7 @@ class Replica final : public Service,
   const ReplicaOptions options_;
   const tree::Proposer proposer_;
   const Clock* const clock_;
-  std::chrono::steady_clock::time_point memory_released_;  // of the thread that measures
+  std::chrono::steady_clock::time_point memory_released_;  // used by the thread that calls OnMemory
   PeerLinks* const links_;
   ReplicaHost* const host_;
   consensus::DataDir* const data_dir_;
@@ -271,44 +281,47 @@ class Replica final : public Service,
   ContainerManager containers_;
   DigestComparison digests_;
   DiskGuard disk_guard_;
-  bool log_ballast_used_ = false;  // and that was said
+  bool log_ballast_used_ = false;  // and that was logged
   bool log_is_cut_short_ = false;
-  // Until the log of a full disk asks for a checkpoint again; and whether it waits for one.
+  // The ticks until a log that is short of space requests a checkpoint again, and whether one was
+  // requested and is not done.
   int ticks_to_checkpoint_ = 0;
   bool awaits_checkpoint_ = false;
   consensus::Status raft_status_;
   consensus::Index applied_;
   consensus::Term applied_term_;
-  bool expires_sessions_ = false;  // leads, and has applied what came before
-  bool is_catching_up_ = false;    // for the first time since the start: the barrier is under way
+  bool expires_sessions_ = false;  // leads, and has applied all entries of earlier terms
+  bool is_catching_up_ = false;    // the first barrier since the start is under way
   bool caught_up_ = false;
   WaitReporter wait_reporter_;
   SessionLog session_log_;
   ClockComparison clocks_;
-  int64_t compared_command_ms_ = 0;  // the newest that clocks_ knows, and when it was told of it
+  int64_t compared_command_ms_ = 0;  // the newest time that clocks_ was given, and when
   std::chrono::steady_clock::time_point clocks_compared_;
   std::chrono::steady_clock::time_point held_up_touched_;
-  // As a leader: the last of them is at or before it.
+  // As a leader: the commands that were proposed last are at or before this index.
   consensus::Index expiries_proposed_;
   consensus::Index container_deletions_proposed_;
   std::chrono::steady_clock::time_point last_tick_;
   std::chrono::steady_clock::time_point not_serving_since_;
-  // Starts again far above those of earlier starts, whose answers may still be on their way.
+  // The id of the next read. It starts far above the ids of earlier starts, whose answers may still
+  // arrive.
   uint64_t next_read_;
   std::map<uint64_t, PendingSync> reads_;       // asked of Raft, by request id
-  std::vector<PendingSync> refused_reads_;      // to be asked again at the next tick
-  std::multimap<uint64_t, PendingSync> syncs_;  // wait for an index to be applied
+  std::vector<PendingSync> refused_reads_;      // retried at the next tick
+  std::multimap<uint64_t, PendingSync> syncs_;  // by the index that must be applied first
 
   ServerMetrics counts_;
   std::chrono::steady_clock::time_point looking_since_;
-  bool unavailable_ = true;  // since then
+  bool unavailable_ = true;  // since looking_since_
   std::chrono::steady_clock::time_point leader_since_;
 
   std::atomic<size_t> waiting_bytes_{0};
   std::atomic<uint32_t> cluster_version_{consensus::kVersionBase};
   std::atomic<int64_t> disk_free_bytes_{-1};
-  std::atomic<bool> disk_low_{false};  // less than the reserve
-  // Why the log takes no entries now: its disk is full, or no file can be opened.
+  std::atomic<bool> disk_low_{false};  // the free space is below the reserve
+  // Whether the log takes no entries now because its disk is full, or because no file can be
+  // opened.
   std::atomic<bool> log_full_{false};
   std::atomic<bool> log_out_of_descriptors_{false};
   std::atomic<bool> refuses_data_{false};
@@ -316,8 +329,8 @@ class Replica final : public Service,
   mutable Mutex status_mutex_;
   ServerStatus status_ ABSL_GUARDED_BY(status_mutex_);
   std::chrono::steady_clock::time_point status_at_ ABSL_GUARDED_BY(status_mutex_);
-  std::chrono::steady_clock::time_point contact_at_;      // when a leader was last heard
-  uint64_t leader_contacts_ = 0;                          // how often, at the last look
+  std::chrono::steady_clock::time_point contact_at_;      // when a leader was last heard from
+  uint64_t leader_contacts_ = 0;                          // Raft::leader_contacts() at that time
   ServerMetrics metrics_ ABSL_GUARDED_BY(status_mutex_);  // counts_ and more, once a tick
   ClusterView cluster_view_ ABSL_GUARDED_BY(status_mutex_);
 

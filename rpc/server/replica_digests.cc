@@ -1,4 +1,4 @@
-// How a replica takes part in the comparison of trees.
+// The part of a replica that compares the members' trees.
 #include <spdlog/spdlog.h>
 
 #include <string>

@@ -1,4 +1,4 @@
-// How a replica gets by with little free space on its disks.
+// The part of a replica that deals with little free space on its disks.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 using consensus::MemberId;
 
-// How often a log that is short of space asks for a checkpoint.
+// How often a checkpoint is requested while the log is short of space.
 constexpr int kShortLogCheckpointMs = 2000;
 
 }  // namespace
@@ -27,7 +27,7 @@ void Replica::OnDiskSpace(DiskFreeSpace space) {
   const std::string& path =
       space.log_bytes <= space.checkpoint_bytes ? options_.data_dir : options_.checkpoint_dir;
   disk_free_bytes_.store(static_cast<int64_t>(free_bytes), std::memory_order_relaxed);
-  // Some more than the reserve has to be free before it counts as enough again.
+  // A low disk has enough space again only when a quarter more than the reserve is free.
   const uint64_t reserve = options_.disk_reserve_bytes;
   const bool was_low = disk_low_.load(std::memory_order_relaxed);
   const bool low = free_bytes < (was_low ? reserve + reserve / 4 : reserve);
@@ -46,7 +46,7 @@ void Replica::OnDiskSpace(DiskFreeSpace space) {
 }
 
 bool Replica::HasFreeSpaceFor(const consensus::BallastFile& ballast, uint64_t free_bytes) const {
-  // The first one must not make low what was not.
+  // A ballast file that is made for the first time must not make the disk low.
   const uint64_t reserve = options_.disk_reserve_bytes + options_.disk_reserve_bytes / 4;
   return free_bytes >= ballast.bytes() + (ballast.used() ? 0 : reserve);
 }
@@ -54,7 +54,7 @@ bool Replica::HasFreeSpaceFor(const consensus::BallastFile& ballast, uint64_t fr
 bool Replica::NeedsBallast() const {
   constexpr uint64_t kSegmentShare = 8;
   const consensus::SegmentLog& log = data_dir_->log();
-  // One that was there, or was used, is kept or made again, whatever became of the log.
+  // A ballast file that exists or was used is kept or made again, however small the log is now.
   if (log.has_ballast() || log.ballast_used() || log.base_index() > consensus::Index{0})
     return true;
   if (checkpoints_.has_value() &&
@@ -115,12 +115,13 @@ void Replica::GuardLog() {
   consensus::SegmentLog& log = data_dir_->log();
   const bool refuses = disk_guard_.refuses_data();
   log.AllowBallast(refuses, options_.shares_disk ? options_.checkpoint_ballast : nullptr);
-  // It lets go of the log before it. Not every one can, for some entries are kept behind it; and
-  // what stands still for want of free space makes none due.
+  // A checkpoint allows the log before it to be removed. It is requested repeatedly, because some
+  // entries before it are kept, so that one checkpoint may free nothing, and because no checkpoint
+  // becomes due while the log cannot grow.
   const bool is_short =
       refuses && (!log.has_ballast() || log_full_.load(std::memory_order_relaxed));
   if (checkpoints_.has_value()) checkpoints_->SetIsShortOfSpace(is_short);
-  // What the log keeps for others is for when there is free space.
+  // Entries that are kept for lagging members are given up while space is short.
   if (const bool low = IsDiskLow(); std::exchange(log_is_cut_short_, low) != low) {
     node_->raft().SetSpaceIsShort(low);
   }
@@ -153,7 +154,7 @@ void Replica::GuardDisk() {
   const DiskGuard::Actions actions = disk_guard_.Tick(view);
   HandOverTo(actions.successors);
   for (MemberId member : actions.report_to) {
-    // What does not know the frame breaks the stream.
+    // A server that does not know the frame would close the connection.
     if (options_.node.raft.version < kVersionDigests) break;
     if (raft.version_of(member) < kVersionDigests) continue;
     links_->SendDiskReport(member, actions.report);

@@ -1,4 +1,5 @@
-// What a replica says in the program's log about itself and the other servers, and when it ends.
+// The part of a replica that logs changes of its own state and of the other servers, and that ends
+// it when it cannot go on.
 #include <spdlog/spdlog.h>
 
 #include <cstdlib>
@@ -101,7 +102,7 @@ void Replica::LogLoss(const consensus::Status& status) {
 }
 
 void Replica::ReportWait(std::chrono::steady_clock::time_point now) {
-  // What a leader proposes is of no use before its first entry is applied.
+  // A leader cannot serve before its first entry is applied.
   const bool waits = !status().serving() || applied_term_ != raft_status_.term;
   const auto waited = wait_reporter_.Tick(waits, now);
   if (!waited.has_value()) return;
@@ -134,7 +135,7 @@ WaitFacts Replica::FindWaitFacts() const {
 }
 
 void Replica::RecordSession(const ReplicatedTree::News::SessionChange& change) {
-  // What is applied again after a start has been said before.
+  // Sessions that are applied again after a start were logged before.
   if (change.closed || !caught_up_ || change.session.member != proposer_.member) return;
   const tree::SessionId id = change.session.id;
   session_log_.Note(tracker_.Knows(id) ? SessionLog::Event::kMoved : SessionLog::Event::kOpened, id,
@@ -142,7 +143,8 @@ void Replica::RecordSession(const ReplicatedTree::News::SessionChange& change) {
 }
 
 void Replica::CompareClocks(int64_t command_ms) {
-  // One in a tick is enough, and older ones tell nothing of now.
+  // One comparison per tick is enough, and only the time of the newest command can be compared with
+  // the present.
   if (command_ms == compared_command_ms_ || clocks_compared_ == last_tick_) return;
   const bool is_new = caught_up_ && applied_ == node_->raft().commit_index();
   compared_command_ms_ = command_ms;
@@ -166,7 +168,7 @@ void Replica::OnSnapshotRejected(const consensus::SnapshotRejection& rejection) 
 }
 
 void Replica::LogRefused(MemberId from, const absl::Status& error) {
-  // It will send it again as soon as it has a new link.
+  // The sender may repeat the batch as soon as it has a new link.
   constexpr auto kInterval = std::chrono::seconds(10);
   const auto now = clock_->Now();
   MutexLock lock(&refusals_mutex_);

@@ -1,5 +1,5 @@
-// Whole members, from the bytes of their clients to the sectors of their disks, without a thread:
-// stepped by hand, in an order that a seed decides.
+// Tests of whole members, from the bytes of their clients to the sectors of their disks, without
+// threads: the test steps them by hand, in an order that a seed decides.
 #include "rpc/server/replica.h"
 
 #include <catch2/catch.hpp>
@@ -49,7 +49,7 @@ class SeededRandom : public consensus::RandomSource, public RandomBytes {
   std::mt19937_64 engine_;
 };
 
-// What is on its way between members: each batch as the bytes that a stream would carry.
+// The batches on their way between members, as the bytes that a connection would carry.
 struct Network {
   struct Parcel {
     MemberId from;
@@ -57,11 +57,10 @@ struct Network {
     std::string bytes;
   };
   std::deque<Parcel> parcels;
-  // Each answer about a digest is that of another tree.
+  // Replaces each answer about a digest by one of another tree.
   bool changes_digests = false;
-  uint32_t checksum = 0;
-  MemberId cut = consensus::kNoMember;  // nothing reaches it or leaves it  // of all that was ever
-                                        // sent, in its order
+  uint32_t checksum = 0;                // of everything that was sent, in its order
+  MemberId cut = consensus::kNoMember;  // a member that nothing reaches or leaves
 };
 
 class Links : public PeerLinks {
@@ -127,7 +126,7 @@ class Member : private ReplicaHost {
       : config_(MemberConfig(id, members)), random_(seed + id), clock_(clock), network_(network) {}
 
   void Start() { REQUIRE(TryStart().ok()); }
-  // Does not run if it is refused.
+  // Starts the member. On an error it does not run.
   absl::Status TryStart() {
     auto incarnation_dir = env->CreateDirectories(config_.log_dir);
     REQUIRE(incarnation_dir.ok());
@@ -144,12 +143,12 @@ class Member : private ReplicaHost {
     if (!loaded.ok()) running_.reset();
     return loaded;
   }
-  // Whom its configuration names from the next start on.
+  // Sets the servers that its configuration names from the next start on.
   void SetServers(const std::vector<uint32_t>& servers) {
     config_.servers.clear();
     for (uint32_t server : servers) config_.servers[server] = {};
   }
-  // Everything in memory is gone.
+  // Stops the member, and drops everything in memory.
   void Stop() { running_.reset(); }
   bool runs() const { return running_ != nullptr; }
 
@@ -160,9 +159,9 @@ class Member : private ReplicaHost {
   MemberId id() const { return MemberId(config_.my_id); }
 
   std::unique_ptr<consensus::FaultEnv> env = std::make_unique<consensus::FaultEnv>();
-  uint32_t version = consensus::kVersionNewest;  // that it is started as
-  bool heartbeats_each_tick = false;             // as it leads
-  bool loop_is_held_up = false;                  // it does nothing
+  uint32_t version = consensus::kVersionNewest;  // the newest version that it understands
+  bool heartbeats_each_tick = false;             // while it leads
+  bool loop_is_held_up = false;                  // it does not run
   absl::Status ended;
   absl::Status fatal;
   std::optional<Divergence> diverged;
@@ -180,7 +179,7 @@ class Member : private ReplicaHost {
       replica.SetFrontend(&frontend);
       sockets.SetLoop(&loop);
     }
-    // Checkpoints are taken, and the log is cut, all the time.
+    // Checkpoints are taken, and the log is compacted, very often.
     static ReplicaOptions Options(Member* member, const consensus::DataDir& dir) {
       ReplicaOptions options =
           MakeReplicaOptions(member->config_, member->random_.Make(consensus::kClusterIdBytes));
@@ -218,8 +217,8 @@ class Member : private ReplicaHost {
   std::unique_ptr<Running> running_;
 };
 
-// Members, their network and their time. All that happens is one of the steps of Settle, chosen by
-// the seed, or a tick.
+// Members, their network and their time. Everything that happens is a step of Settle, chosen by the
+// seed, or a tick.
 class Cluster {
  public:
   Cluster(uint32_t members, uint64_t seed, uint32_t version = consensus::kVersionNewest,
@@ -233,7 +232,7 @@ class Cluster {
   }
 
   Member& member(uint32_t id) { return *members_.at(id); }
-  // Does all that can be done without time passing.
+  // Runs all work that is possible without time passing.
   void Settle() {
     while (true) {
       std::vector<std::function<void()>> ready;
@@ -271,7 +270,7 @@ class Cluster {
       Pass(1);
     }
   }
-  // The leader, once there is one and it leads all that run.
+  // Returns the leader, once there is one and all running members follow it.
   Member& Leader() {
     Member* leader = nullptr;
     PassUntil([&] {
@@ -302,7 +301,7 @@ class Cluster {
       if (other->runs()) other->replica().OnPeerDown(member.id());
     }
   }
-  // The machine comes back with an empty disk.
+  // Kills the member and starts it again with an empty disk.
   void Wipe(Member& member) {
     Kill(member);
     clock.Advance(1);
@@ -337,7 +336,7 @@ class Cluster {
   std::map<uint32_t, std::unique_ptr<Member>> members_;
 };
 
-// A client of one member. Everything it is told goes into `heard`.
+// A client of one member. Everything that it receives goes into `heard`.
 class Client {
  public:
   Client(Cluster* cluster, Member* member, zk::ConnectPacketOptions options = {})
@@ -389,7 +388,8 @@ class Client {
 
 int64_t ComparedAt(Member& member) { return member.replica().metrics().digest_compared_zxid; }
 
-// All that run have held their trees against a majority's, up to what is applied.
+// Returns whether all running members have compared their trees with a majority's, up to the last
+// applied zxid.
 bool AllCompared(Cluster* cluster) {
   bool all = true;
   for (uint32_t id = 1; id <= 3; ++id) {
@@ -439,7 +439,7 @@ TEST_CASE("a session expires when its client was silent for its timeout in the m
   REQUIRE(silent.Call(OpCode::kCreate, zk::Create("/e", "", 1)).error == ErrorCode::kOk);
   REQUIRE(watcher.Call(OpCode::kSync, zk::Path("/")).error == ErrorCode::kOk);
   REQUIRE(watcher.Call(OpCode::kExists, zk::PathAndWatch("/e", true)).error == ErrorCode::kOk);
-  // A ping each half of the timeout keeps it alive.
+  // A ping each half of the timeout keeps the session alive.
   for (int i = 0; i < 10; ++i) {
     cluster.Pass(500);
     for (Client* client : {&silent, &watcher}) {
@@ -469,7 +469,7 @@ TEST_CASE("a session does not end because its server's thread for it is held up"
   CHECK(member.replica().ReadTree()->session_count() == 1);
   member.loop_is_held_up = false;
   CHECK(client.Call(OpCode::kCreate, zk::Create("/a", "")).error == ErrorCode::kOk);
-  // From now on the silence is the client's.
+  // From now on the client itself is silent.
   cluster.Pass(2000);
   CHECK(member.replica().ReadTree()->session_count() == 0);
 }
@@ -487,7 +487,7 @@ TEST_CASE("a member has caught up once it has what was committed before it found
     cluster.network.cut = follower.id();
     cluster.clock.Advance(1);
     cluster.Restart(follower);
-    cluster.Pass(2000);  // it has what its disk had, and no leader
+    cluster.Pass(2000);  // it has its disk's data, and no leader
     CHECK_FALSE(follower.replica().status().caught_up);
     CHECK_FALSE(follower.replica().status().serving());
     cluster.network.cut = consensus::kNoMember;
@@ -498,7 +498,7 @@ TEST_CASE("a member has caught up once it has what was committed before it found
       CHECK(follower.replica().ReadTree()->last_zxid().value() >= committed);
       return true;
     });
-    // That it loses its leader later changes nothing of it.
+    // caught_up stays true when the member loses its leader later.
     cluster.network.cut = follower.id();
     cluster.Pass(2000);
     CHECK(follower.replica().status().caught_up);
@@ -515,7 +515,7 @@ TEST_CASE("the time for which a process stood still counts as silence of its lea
   cluster.network.cut = follower.id();
   cluster.clock.Advance(60'000);
   CHECK(age_ms() >= 60'000);
-  cluster.Pass(150);  // it runs again, and has not heard of anybody
+  cluster.Pass(150);  // it runs again, and has not heard from any member
   CHECK(age_ms() >= 60'000);
   cluster.network.cut = consensus::kNoMember;
   cluster.PassUntil([&] { return age_ms() < 1000; });
@@ -532,7 +532,7 @@ TEST_CASE("a leader that is heard once in each tick is not silent") {
   CHECK(follower.replica().status().leader_contact_age_ms < 500);
 }
 
-// A createTTL, in its own record.
+// Returns the request of a createTTL, whose record has the TTL, too.
 std::string CreateTtl(const std::string& path, int64_t ttl_ms) {
   std::string body = zk::Create(path, "", 5);
   BigEndianWriter(&body).Int(ttl_ms);
@@ -547,7 +547,7 @@ TEST_CASE("what an old member does not know waits until it is upgraded") {
     return by.Call(OpCode::kCreateContainer, zk::Create(path, "", 4)).error;
   };
   CHECK(create(client, "/c") == ErrorCode::kUnimplemented);
-  // One after the other is upgraded, the leader last.
+  // The members are upgraded one after the other, the leader last.
   for (uint32_t id = 1; id <= 3; ++id) {
     Member& member = old.member(id);
     if (&member == &leader) continue;
@@ -615,7 +615,7 @@ TEST_CASE("containers and nodes with a TTL go when their time has come, under an
     pass(1500);
     CHECK_FALSE(has("/t"));
     CHECK(has("/c"));
-    // The one who has removed some dies, and another goes on.
+    // The leader that has removed some nodes dies, and another one continues.
     Member& leader = cluster.Leader();
     REQUIRE(client.Call(OpCode::kDelete, zk::Path("/c/x") + std::string(4, '\xff')).error ==
             ErrorCode::kOk);
@@ -650,7 +650,7 @@ TEST_CASE("a follower's clients keep their connections when the leader dies, and
     for (int32_t i = 1; i <= kWrites; ++i) {
       client.Write(100 + i, OpCode::kSetData, zk::SetData("/n", std::to_string(i)));
       if (i == kWrites / 2) {
-        // Some are anywhere on their way.
+        // Requests are at any point on their way.
         follower.sockets().RunIterations();
         follower.replica().node().Step(Node::Work::kNode);
         cluster.Kill(leader);
@@ -710,7 +710,7 @@ TEST_CASE("a member that was away for too long gets a snapshot, and sends its cl
     Client client(&cluster, &leader, {.timeout_ms = 4000});
     REQUIRE(client.Call(OpCode::kCreate, zk::Create("/n", "")).error == ErrorCode::kOk);
     cluster.Leader();
-    // Nothing reaches it for a while; those who are connected to it read on.
+    // Nothing reaches the follower for a while; its clients go on reading.
     Client reader(&cluster, &follower, {.timeout_ms = 4000});
     REQUIRE(reader.Call(OpCode::kGetData, zk::PathAndWatch("/n", true)).error == ErrorCode::kOk);
     cluster.network.cut = follower.id();
@@ -725,7 +725,7 @@ TEST_CASE("a member that was away for too long gets a snapshot, and sends its cl
       return follower.replica().ReadTree()->last_zxid() == leader.replica().ReadTree()->last_zxid();
     });
     CHECK(follower.replica().ReadTree()->digest() == leader.replica().ReadTree()->digest());
-    // Its watch did not fire, so the client has to come back and ask.
+    // The client's watch did not fire, so it has to reconnect and read again.
     reader.HearAll();
     CHECK_FALSE(reader.open());
     CHECK(client.open());
@@ -751,7 +751,7 @@ TEST_CASE("a member that lost its disk comes back, and counts only when it has c
     return lost.replica().node().raft().member_state() == consensus::MemberState::kNormal;
   });
   CHECK(lost.replica().ReadTree()->digest() == leader.replica().ReadTree()->digest());
-  // Without the old leader, the two others go on: one of them is the one that was lost.
+  // Without the old leader the two others go on, one of which is the member that was lost.
   cluster.Kill(leader);
   cluster.PassUntil([&] { return lost.replica().status().serving(); });
   Client other(&cluster, &lost);
@@ -774,10 +774,10 @@ TEST_CASE("a member that lost its disk counts again although another voter is de
   cluster.PassUntil([&] {
     return lost.replica().node().raft().member_state() == consensus::MemberState::kNormal;
   });
-  // It is needed now: three of five are left.
+  // The lost member is needed now: three of five are left.
   cluster.Kill(*others[1]);
   CHECK(client.Call(OpCode::kCreate, zk::Create("/m", "")).error == ErrorCode::kOk);
-  // What it chose as its directory epoch survives a restart.
+  // Its directory epoch survives a restart.
   cluster.Kill(lost);
   cluster.Restart(lost);
   CHECK(client.Call(OpCode::kCreate, zk::Create("/o", "")).error == ErrorCode::kOk);
@@ -800,14 +800,14 @@ TEST_CASE("clocks have no say in whose directory is the later one") {
 TEST_CASE("who takes part is not changed by editing the configuration between two starts") {
   Cluster cluster(5, 3);
   Member* leader = nullptr;
-  // Committed by 3, 4 and 5.
+  // This is committed by members 3, 4 and 5.
   cluster.Leader();
   for (uint32_t id : {1, 2}) cluster.Kill(cluster.member(id));
   leader = &cluster.Leader();
   Client client(&cluster, leader, {.timeout_ms = 4000});
   REQUIRE(client.Call(OpCode::kCreate, zk::Create("/n", "")).error == ErrorCode::kOk);
   for (uint32_t id : {3, 4, 5}) cluster.Kill(cluster.member(id));
-  // 1 and 2 would be a majority of these, and know nothing of /n.
+  // Members 1 and 2 would be a majority of 1, 2 and 3, and do not have /n.
   for (uint32_t id : {1, 2}) {
     cluster.member(id).SetServers({1, 2, 3});
     const absl::Status refused = cluster.member(id).TryStart();
@@ -837,7 +837,7 @@ TEST_CASE("members whose configurations differ do not bootstrap a cluster, and s
     CHECK(cluster.member(id).replica().node().raft().term() == consensus::Term{0});
   }
   CHECK_FALSE(log.Lines("server 3 was started with other members").empty());
-  // It is corrected before anybody has voted.
+  // The configuration is corrected before any member has voted.
   for (uint32_t id : {4, 5}) cluster.Kill(cluster.member(id));
   cluster.Restart(cluster.member(2));
   Client client(&cluster, &cluster.Leader(), {.timeout_ms = 4000});
@@ -855,7 +855,8 @@ TEST_CASE("trees are compared while all goes on, over restarts, snapshots and lo
   };
   for (int i = 0; i < 50; ++i) write();
   cluster.PassUntil([&] { return AllCompared(&cluster); });
-  // A quiet cluster, of which one member starts again: from its checkpoint and log, from nothing.
+  // One member of an idle cluster starts again: first from its checkpoint and log, then with an
+  // empty disk.
   cluster.Kill(follower);
   cluster.Pass(3000);
   cluster.Restart(follower);
@@ -881,7 +882,7 @@ TEST_CASE("a member that differs from a majority learns of it, whether it leads 
   Member& leader = cluster.Leader();
   Client client(&cluster, &leader, {.timeout_ms = 4000});
   cluster.PassUntil([&] { return AllCompared(&cluster); });
-  // The others say that they have something else.
+  // The others report another digest.
   const auto last = [&] { return leader.replica().ReadTree()->last_zxid().value(); };
   const uint64_t other = leader.replica().ReadTree()->digest() ^ 1;
   SECTION("a follower is told what the majority has") {
@@ -906,7 +907,8 @@ TEST_CASE("a member that differs from a majority learns of it, whether it leads 
   }
 }
 
-// Members, clients, a crash: all that anybody said and heard, and the digests.
+// Runs members and clients with a crash. Returns everything that they sent and received, and the
+// digests.
 std::string RunOnce(uint64_t seed) {
   Cluster cluster(3, seed);
   cluster.Leader();

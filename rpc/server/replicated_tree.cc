@@ -14,15 +14,16 @@
 namespace quorate::rpc {
 namespace {
 
-// Entries applied under one hold of the lock: bounds how long a read can wait.
+// The most entries that are applied under one hold of the lock, which bounds how long a read can
+// wait.
 constexpr size_t kEntriesPerLockMax = 256;
-// What TryApply changes at most: some milliseconds.
+// The most changes that TryApply makes, which take some milliseconds.
 constexpr size_t kChangesAtOnceMax = 500;
-// One path's quota is complained about this often, of so many paths.
+// How often an exceeded quota of one path is logged, and for how many paths.
 constexpr int64_t kQuotaLogIntervalMs = 15 * 60 * 1000;
 constexpr size_t kQuotasLoggedMax = 1000;
 
-// How many changes a request may make.
+// Returns how many changes a request may make.
 size_t ChangesOf(const tree::Request& request) {
   const bool is_deep = std::any_of(request.ops.begin(), request.ops.end(), [](const tree::Op& op) {
     return op.kind == tree::OpKind::kDeleteRecursive;
@@ -48,7 +49,7 @@ void ReplicatedTree::Apply(std::span<const consensus::Entry> entries) {
 
 bool ReplicatedTree::TryApply(std::span<const consensus::Entry> entries) {
   ASSERT(frontend_ != nullptr);
-  // Apply says how far a replay is.
+  // Entries of a replay are left to Apply, which logs its progress.
   if (replay_.has_value()) return false;
   if (entries.size() > kEntriesPerLockMax || !frontend_->AllowsInlineApply()) return false;
   {
@@ -110,7 +111,7 @@ void ReplicatedTree::Replace(std::unique_ptr<tree::Tree> tree, consensus::Term t
   const tree::DedupTable::Last last = tree->LastOf(self_.member);
   pending_.own_sequence = last.incarnation == self_.incarnation ? last.sequence : 0;
   if (last.incarnation > self_.incarnation) pending_.later_incarnation = last.incarnation;
-  // Whatever leader wrote that entry, its no-op came before it.
+  // The no-op of the leader that wrote that entry is before it in the log.
   pending_.no_op_term = term;
   pending_.replaced = true;
   replay_.reset();
@@ -130,7 +131,7 @@ void ReplicatedTree::Replace(std::unique_ptr<tree::Tree> tree, consensus::Term t
   PublishNews();
 }
 
-// The command of the entry; in the wrong order if that bug is seeded.
+// Returns the command of entry `i`; that of its neighbour if that bug is seeded.
 std::string_view ReplicatedTree::CommandOf(std::span<const consensus::Entry> entries,
                                            size_t i) const {
   if (SeededBug("entries are applied in the wrong order") && self_.member == 2) {

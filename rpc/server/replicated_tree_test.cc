@@ -40,7 +40,7 @@ class CountingFrontend : public Frontend {
   bool allows_inline = true;
   int results = 0;
   int batches = 0;
-  int64_t batch_ms = 0;  // that one takes
+  int64_t batch_ms = 0;  // the time that one batch takes
   ManualClock clock;
 };
 
@@ -175,7 +175,7 @@ TEST_CASE("a long replay of the log says how far it is, and in the end what it w
   CHECK(log.Lines("") == begin);
 
   SECTION("it ends") {
-    // What is applied at once is no exception.
+    // Nothing is applied inline during a replay.
     CHECK_FALSE(f.replicated.TryApply(f.NoOps(100)));
     f.index = Index(1000);
     f.replicated.Apply(f.NoOps(100));

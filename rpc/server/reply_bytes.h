@@ -1,4 +1,4 @@
-// How long the reply to a write can become, which has to be known before the write is made.
+// Bounds the size of the reply to a write, which has to be known before the write is submitted.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -9,10 +9,11 @@
 
 namespace quorate::rpc {
 
-// At least what the results of a request take in a reply of any front end.
+// Returns an upper bound of the bytes that the results of `request` take in a reply of any front
+// end.
 inline size_t ResultBytesMax(const tree::Request& request) {
   constexpr size_t kHeadBytesMax = 16;   // an error or a count, and the head of the result
-  constexpr size_t kStatBytesMax = 128;  // with its head
+  constexpr size_t kStatBytesMax = 128;  // with the head of the stat
   constexpr size_t kSequenceBytes = 11;  // behind the path of a sequential znode
   size_t bytes = 0;
   for (const tree::Op& op : request.ops) {

@@ -13,8 +13,8 @@
 
 namespace quorate::rpc {
 
-// The limits of one list, in which each "auth" entry counts once for each identity of the caller,
-// because that is what it becomes.
+// The limits of one list. Each "auth" entry counts once for each identity of the caller, because it
+// is expanded to these.
 inline constexpr size_t kAclEntriesMax = 256;
 inline constexpr size_t kAclBytesMax = 64u << 10;
 // The limit of all lists of one request together.
@@ -26,7 +26,7 @@ inline constexpr size_t kIdentityChecksMax = 500'000;
 // are those of the caller.
 bool AclsFit(const tree::Request& request, std::span<const tree::Identity> identities);
 
-// Returns whether one request of a caller with so many identities may have so many operations.
+// Returns whether a request with `operations` is allowed for a caller with `identities`.
 inline bool ChecksFit(size_t operations, size_t identities) {
   return operations <= kIdentityChecksMax / (identities + 1);
 }

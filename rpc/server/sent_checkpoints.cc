@@ -15,12 +15,13 @@ namespace {
 using consensus::Index;
 using consensus::SnapshotChunkData;
 
-// Places of a checkpoint that are remembered lie so far apart.
+// The least distance between two remembered places of a checkpoint.
 constexpr uint64_t kPlaceBytes = 1u << 20;
-// Readers of one checkpoint that are kept open. A receiver beyond them costs a seek for each chunk.
+// The most readers of one checkpoint that are kept open. Each receiver beyond that costs a seek for
+// each chunk.
 constexpr size_t kReadersMax = 16;
 
-// What a record takes among the bytes.
+// Returns the bytes that a record takes in a sent checkpoint.
 size_t SentBytes(std::string_view key, std::string_view value) {
   return 2 * sizeof(uint32_t) + key.size() + value.size();
 }
@@ -69,7 +70,7 @@ absl::StatusOr<SentCheckpoints::Checkpoint*> SentCheckpoints::Choose() {
     return &*youngest;
   }
   auto newest = OpenNewest();
-  // It joins those who are being sent one.
+  // The receiver shares the newest one that is being sent.
   if (absl::IsUnavailable(newest.status())) return &*youngest;
   if (absl::IsFailedPrecondition(newest.status())) {
     return absl::NotFoundError("there is no checkpoint yet");
@@ -81,7 +82,7 @@ absl::StatusOr<SentCheckpoints::Checkpoint*> SentCheckpoints::Find(Index index) 
   for (Checkpoint& checkpoint : checkpoints_) {
     if (checkpoint.meta.index == index) return &checkpoint;
   }
-  // Another leader may have begun to send the same.
+  // Another leader may have begun to send the same checkpoint to this receiver.
   const std::optional<tree::RecordStore::Metadata> newest = store_->newest();
   if (newest.has_value() && newest->zxid == ZxidOf(index)) {
     auto opened = OpenNewest();
@@ -100,7 +101,8 @@ absl::StatusOr<SnapshotChunkData> SentCheckpoints::Read(Index index, uint64_t of
   auto found = index == Index{0} ? Choose() : Find(index);
   if (!found.ok()) return found.status();
   Checkpoint& checkpoint = **found;
-  // Beginning is not yet use: else one whose index is of no use to the core would stay for ever.
+  // Reading at offset 0 does not count as use: otherwise a checkpoint that Raft cannot use, because
+  // of its index, would be tried again and again and stay open for ever.
   if (offset > 0) checkpoint.used = clock_->Now();
   auto at = ReaderAt(offset, &checkpoint);
   if (!at.ok()) return at.status();
@@ -146,7 +148,7 @@ absl::StatusOr<SentCheckpoints::Reader*> SentCheckpoints::OpenReader(uint64_t of
     if (absl::Status s = reader.view->SeekBehind(place.key); !s.ok()) return s;
     if (absl::Status s = Search(offset, checkpoint, &reader); !s.ok()) return s;
     if (reader.next_offset < offset && !checkpoint->end.has_value()) {
-      // The places up to here are known now.
+      // The places up to here are remembered, so that the next call continues from here.
       return absl::UnavailableError("the place is being looked for");
     }
     if (reader.next_offset != offset || checkpoint->end == offset) return not_found();

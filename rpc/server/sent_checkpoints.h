@@ -1,18 +1,18 @@
-// Checkpoints on their way to other members: each is kept as it was when the first of its receivers
-// began, and read by any number of them, each at its own place.
+// The checkpoints that are being sent to other members as snapshots. Each is kept open as it was
+// when its first receiver began, and is read by any number of receivers, each at its own offset.
 //
 // A checkpoint is one run of bytes, the same at all members for the same index:
 //   u8 format (1), u64 digest, then the records in key order: u32 and u32 lengths, key, value.
-// A chunk holds whole records. Each receiver's chunks are read one after the other; those who are
-// at the same place share what is read. Who comes to a place where nobody is begins at one nearby
-// that is remembered, or, where no reader has been before, looks for it by reading up to there,
-// once.
+// A chunk holds whole records. Each receiver's chunks are read in order, and receivers at the same
+// offset share them. To read at an offset where no reader is, a new reader seeks to the nearest
+// remembered place before it, and reads from there on, without keeping the records.
 //
-// Receivers of about the same time are sent the same checkpoint. There are kSentCheckpointsMax of
-// them: while all are in use, who begins is sent the newest of those. The others are closed when
-// they were not used for a while, for they keep the disk from being given back.
+// Receivers that begin at about the same time are sent the same checkpoint. At most
+// kSentCheckpointsMax checkpoints are open: while all are in use, a new receiver is sent the newest
+// of them. Those that were not used for a while are closed, because they keep disk space from being
+// freed.
 //
-// Thread-safety: Read from one thread, CloseIdle from any.
+// Thread-safety: Read is called from one thread, CloseIdle from any.
 #pragma once
 
 #include <chrono>
@@ -38,10 +38,11 @@ inline constexpr size_t kSentHeaderBytes = 1 + sizeof(uint64_t);
 inline constexpr size_t kSentCheckpointsMax = 4;
 // Receivers that begin within this time of the first share its checkpoint.
 inline constexpr std::chrono::seconds kSentShareTime{1};
-// One that was not read for so long may be closed for another one, and is closed by CloseIdle.
+// A checkpoint that was not read for kSentIdleTime may be closed to open another one; after
+// kSentCloseTime it is closed in any case.
 inline constexpr std::chrono::seconds kSentIdleTime{10};
 inline constexpr std::chrono::seconds kSentCloseTime{60};
-// Of a checkpoint that one call reads at most to look for a place.
+// The most bytes that one call reads to find an offset.
 inline constexpr size_t kSentSearchBytes = 16u << 20;
 
 class SentCheckpoints {
@@ -53,17 +54,18 @@ class SentCheckpoints {
   // As consensus::CheckpointStore::Read.
   absl::StatusOr<consensus::SnapshotChunkData> Read(consensus::Index index, uint64_t offset,
                                                     size_t bytes_max);
-  // Closes what was not read for kSentCloseTime.
+  // Closes the checkpoints that were not read for kSentCloseTime.
   void CloseIdle();
 
-  // How many are open, and how many readers of all of them.
+  // Return how many checkpoints are open, and how many readers all of them have.
   size_t open_count() const;
   size_t reader_count() const;
-  // Bytes that were read only to find a place.
+  // Returns the number of bytes that were read only to find an offset.
   uint64_t searched_bytes() const;
 
  private:
-  // The record behind which the bytes go on at `offset`; none at the beginning of the records.
+  // A remembered offset, and the key of the record that ends there; empty at the beginning of the
+  // records.
   struct Place {
     uint64_t offset = 0;
     std::string key;
@@ -72,36 +74,38 @@ class SentCheckpoints {
     std::unique_ptr<tree::RecordStore::View> view;
     uint64_t next_offset = 0;
     std::string last_key;
-    consensus::SnapshotChunkData last_chunk;  // another receiver may want it, or the same again
+    consensus::SnapshotChunkData last_chunk;  // for other receivers, and a repeated request
   };
   struct Checkpoint {
     consensus::SnapshotMeta meta;
-    std::unique_ptr<tree::RecordStore::View> view;  // of which the readers' are made
-    std::vector<Place> places;                      // ascending, some way apart
-    std::list<Reader> readers;                      // the last used first
-    std::optional<uint64_t> end;                    // once somebody has read as far
+    std::unique_ptr<tree::RecordStore::View> view;  // the readers' views are opened from it
+    std::vector<Place> places;                      // ascending, at least kPlaceBytes apart
+    std::list<Reader> readers;                      // the last used one first
+    std::optional<uint64_t> end;                    // set once a reader has reached it
     std::chrono::steady_clock::time_point opened;
     std::chrono::steady_clock::time_point used;
   };
   using Checkpoints = std::list<Checkpoint>;
 
   void CloseIdleFor(std::chrono::seconds time) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // For a receiver that begins.
+  // Returns the checkpoint for a receiver that begins.
   absl::StatusOr<Checkpoint*> Choose() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Checkpoint*> Find(consensus::Index index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The newest of the store; it may be open already. Closes one that is not in use for it.
+  // Opens the newest checkpoint of the store, unless it is open already. Closes idle ones for it if
+  // there are too many.
   absl::StatusOr<Checkpoint*> OpenNewest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The reader that is at `offset`, or has just read from there. Unavailable if it is not there
-  // yet.
+  // Returns a reader that is at `offset`, or whose last chunk begins there. Unavailable if the
+  // search for the offset is not finished; the caller tries again.
   absl::StatusOr<Reader*> ReaderAt(uint64_t offset, Checkpoint* checkpoint)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Reader*> OpenReader(uint64_t offset, Checkpoint* checkpoint)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Reads on, without keeping it, until the reader is at `offset` or behind it, or for a while.
+  // Advances `reader`, without keeping the records, until it is at or after `offset`, or has read
+  // kSentSearchBytes.
   absl::Status Search(uint64_t offset, Checkpoint* checkpoint, Reader* reader)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static absl::Status ReadChunk(size_t bytes_max, Checkpoint* checkpoint, Reader* reader);
-  // Remembers where the reader is.
+  // Remembers the reader's offset as a place if it is far enough from the last one.
   static void RecordPlace(bool is_end, Checkpoint* checkpoint, const Reader& reader);
 
   const tree::RecordStore* const store_;

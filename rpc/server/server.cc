@@ -33,11 +33,12 @@ using consensus::MemberId;
 
 constexpr auto kHandOverTimeout = std::chrono::seconds(2);
 constexpr auto kMeasuringInterval = std::chrono::milliseconds(500);
-// The ballast of checkpoints in files of the log: one is due when so much was written as one holds,
-// and more comes until it is written.
+// The size of the checkpoints' ballast file, in log files: a checkpoint is due when one log file's
+// worth of changes was written, and more changes come until it is durable.
 constexpr uint64_t kCheckpointBallastFiles = 2;
 
-// What cannot be looked at counts as one: then the log leaves space to checkpoints.
+// Returns whether two directories are on one disk; true if that cannot be found out, because the
+// log then leaves space to the checkpoints.
 bool AreOnOneDisk(const std::string& a, const std::string& b) {
   struct stat a_info, b_info;
   return stat(a.c_str(), &a_info) != 0 || stat(b.c_str(), &b_info) != 0 ||
@@ -63,11 +64,11 @@ PeerNetworkOptions Server::MakePeerOptions(const Config& config) {
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(Config config, FrontendFactory* frontends) {
   const std::set<std::string> dirs{config.log_dir, config.data_dir};
   auto server = Open(std::move(config), frontends);
-  // Of other things than disks there may be too few, too, like open files.
+  // ResourceExhausted may also be about something else than disks, such as open files.
   const bool is_full = absl::StrContains(server.status().message(), std::strerror(ENOSPC)) ||
                        absl::StrContains(server.status().message(), std::strerror(EDQUOT));
   if (!absl::IsResourceExhausted(server.status()) || !is_full) return server;
-  // A server that was there before needs none, but for a log that has to start again.
+  // A server that has data needs no free space to start, unless its log has to begin again.
   return absl::ResourceExhaustedError(absl::StrCat(server.status().message(),
                                                    ". The disk is full, and this step of the start "
                                                    "needs free space; nothing is lost. Free some "
@@ -96,7 +97,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Open(Config config, FrontendFact
                                            log_options, consensus::kFirstDirectoryEpoch);
   if (!data_dir.ok()) return data_dir.status();
   if (absl::Status s = env->CreateDirectories(config.data_dir); !s.ok()) return s;
-  // What made the directories was killed when all was done but this.
+  // `quorate restore` or `quorate import` was killed when only the removal of the mark was left.
   if (consensus::NewDataDir::IsMarked(env.get(), config.data_dir)) {
     absl::Status s = consensus::NewDataDir::Unmark(env.get(), config.data_dir);
     if (!s.ok()) return s;
@@ -182,8 +183,8 @@ absl::Status Server::Run() {
     result = end_reason_;
   }
   if (result.ok()) HandLeadershipOver();
-  // Whoever calls into something else stops before it does: threads of the node (and the
-  // connections that one of them serves), front ends.
+  // Parts that call others stop before those that they call: the threads of the node (and the
+  // connections that one of them serves), then the front ends.
   memory_->Stop();
   disk_space_->Stop();
   replica_->node().Stop();
@@ -214,8 +215,7 @@ void Server::OnEnd(absl::Status why) {
 }
 
 void Server::OnFatal(const absl::Status& error) {
-  // What the disk holds now is unknown: nothing that runs on may rely on it, and nothing is tidied
-  // up.
+  // The contents of the disk are unknown now, so the process ends at once, without any clean-up.
   spdlog::critical("the server ends: {}", WithAdvice(std::string(error.message())));
   spdlog::default_logger_raw()->flush();
   std::_Exit(1);
@@ -231,7 +231,8 @@ void Server::OnDiverged(const Divergence& divergence) {
   if (!kept.ok()) {
     spdlog::error("the next start will not know of it: {}", std::string(kept.message()));
   }
-  // Its clients must not read on, and the others elect a leader as soon as its connections break.
+  // Clients must not read from this tree any more, and the other members elect a leader as soon as
+  // the connections break.
   OnFatal(DivergenceError(config_.log_dir, divergence));
 }
 

@@ -1,8 +1,8 @@
 // One Quorate server: a replica (replica.h) with its data directory, its links to the other servers
 // and its front ends.
 //
-// Thread-safety: Create, Run and the destructor from one thread; RequestStop from any thread and
-// from a signal handler's thread. The rest are interfaces that the parts call as their own headers
+// Thread-safety: Create, Run and the destructor are called from one thread; RequestStop may be
+// called from any thread. The other functions are interfaces that the parts call as their headers
 // say.
 #pragma once
 
@@ -27,34 +27,32 @@
 
 namespace quorate::rpc {
 
-// Makes the front ends of a server; given by main, so that the server does not know which there
-// are.
+// Makes the front ends of a server. main provides it, so that the server does not depend on them.
 class FrontendFactory {
  public:
   virtual ~FrontendFactory() = default;
-  // The front end through which all clients come. `config`, `service` and `administration` outlive
-  // it.
+  // Makes the front end of all clients. `config`, `service` and `administration` outlive it.
   virtual Frontend* Make(const Config& config, Service* service,
                          Administration* administration) = 0;
-  // Opens it; errors name address and port.
+  // Begins to listen for clients; errors name address and port.
   virtual absl::Status Open() = 0;
   virtual void Close() = 0;
-  // On the node thread, which runs between Make and Close: Service::status() is new.
+  // On the node thread, which runs between Make and Close: Service::status() was updated.
   virtual void OnStatusPublished() = 0;
 };
 
 class Server : private PeerHandler, private ReplicaHost {
  public:
   // Opens the data directory and prepares everything; nothing listens yet. `frontends` must outlive
-  // the server. On a full disk too, if the member was there before: it serves what it has then, and
-  // goes on when there is free space. ResourceExhausted, naming the disk, if it was not.
+  // the server. It also succeeds on a full disk if the member has data: the server serves that, and
+  // goes on when there is free space. ResourceExhausted, naming the disk, if the member is new.
   static absl::StatusOr<std::unique_ptr<Server>> Create(Config config, FrontendFactory* frontends);
   ~Server() override;
 
-  // Serves until RequestStop, or until it cannot go on: then the error says why. Aborted: another
-  // process can, at once.
+  // Serves until RequestStop, or until it cannot go on: then it returns the reason. Aborted: a new
+  // process can go on, and should be started at once.
   absl::Status Run();
-  // Hands leadership over, if it has it, and ends Run.
+  // Hands leadership over, if this server leads, and ends Run.
   void RequestStop();
 
  private:
@@ -65,7 +63,7 @@ class Server : private PeerHandler, private ReplicaHost {
 
   static absl::StatusOr<std::unique_ptr<Server>> Open(Config config, FrontendFactory* frontends);
 
-  // PeerHandler, for the network is made before the replica.
+  // PeerHandler, forwarded to the replica, because the network is made before it.
   absl::Status OnPeerBatch(consensus::MemberId from, PeerBatch batch) override;
   void OnPeerUp(consensus::MemberId member) override;
   void OnPeerDown(consensus::MemberId member) override;

@@ -13,15 +13,15 @@
 
 namespace quorate::rpc {
 
-// An id for a new session: the member's number in the top byte, as ZooKeeper has it, and 56 bits
-// drawn by lot. They depend on no clock and no count, either of which can come back to what it was
-// before a restart. That an id is in use becomes known when the session's entry is applied: then
-// another one is drawn.
+// Returns an id for a new session: the member's number in the top byte, as in ZooKeeper, and 56
+// random bits. They depend on no clock or counter, because either could repeat values after a
+// restart. An id that is already in use is detected when the session's entry is applied; then the
+// caller draws another one.
 inline tree::SessionId DrawSessionId(uint16_t member, RandomBytes* random) {
   constexpr int kMemberShift = 56;
   const std::string bytes = random->Make(sizeof(uint64_t));
   const auto drawn = LoadInt<std::endian::little, uint64_t>(bytes.data()) >> (64 - kMemberShift);
-  // Some ids without further bits stand for something else (tree/node_kind.h).
+  // Some ids whose other bits are all 0 have a special meaning (tree/node_kind.h).
   return tree::SessionId(
       static_cast<int64_t>(uint64_t{member} << kMemberShift | std::max<uint64_t>(drawn, 1)));
 }

@@ -1,7 +1,7 @@
-// Says in the program's log which sessions come and go, and not more often than somebody can read:
-// what is too much is counted, and said in one line.
+// Logs which sessions are opened, moved and expired. The number of lines is limited: further events
+// are counted, and summed up in one line.
 //
-// Thread-safety: none inside.
+// Thread-safety: none.
 #pragma once
 
 #include <array>
@@ -18,14 +18,14 @@ class SessionLog {
  public:
   enum class Event : uint8_t { kOpened, kMoved, kExpired };
 
-  // In each interval that begins with a line, at most so many lines.
+  // The most lines in an interval of kInterval, which begins with a line.
   static constexpr size_t kLinesMax = 20;
   static constexpr auto kInterval = std::chrono::seconds(10);
 
-  // `timeout_ms`: of the session; 0: not known.
+  // Logs or counts an event. `timeout_ms` is the session's timeout; 0: not known.
   void Note(Event event, tree::SessionId session, int32_t timeout_ms,
             std::chrono::steady_clock::time_point now);
-  // To be called now and then: says what was only counted, once the interval is over.
+  // To be called periodically: logs the events that were only counted, once the interval is over.
   void Tick(std::chrono::steady_clock::time_point now);
 
  private:
@@ -33,7 +33,7 @@ class SessionLog {
 
   std::optional<std::chrono::steady_clock::time_point> began_;  // none: no interval
   size_t lines_ = 0;
-  std::array<uint64_t, kEvents> counted_{};  // without a line, by event
+  std::array<uint64_t, kEvents> counted_{};  // events without a line, by kind
 };
 
 }  // namespace quorate::rpc

@@ -38,7 +38,7 @@ TEST_CASE("of many sessions at once, most are counted in one line") {
   sessions.Tick(kStart + seconds(10));
   CHECK(log.Lines("more") ==
         std::vector<std::string>{"more sessions in the last 10 s opened=980 moved=1 expired=0"});
-  // And again from the beginning.
+  // A new interval begins.
   sessions.Note(SessionLog::Event::kOpened, tree::SessionId(7), 4000, kStart + seconds(11));
   CHECK(log.Lines("session opened").size() == SessionLog::kLinesMax + 1);
   sessions.Tick(kStart + seconds(60));

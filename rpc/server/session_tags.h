@@ -1,4 +1,4 @@
-// Which connection or stream of a front end serves a session, by its tag.
+// Maps each session to the tag of the connection or stream that serves it at a front end.
 //
 // Thread-safety: all functions may be called from any thread.
 #pragma once
@@ -21,7 +21,7 @@ class SessionTags {
     MutexLock lock(&mutex_);
     tags_[session] = tag;
   }
-  // Removes the session and returns its tag; nothing if no tag serves it.
+  // Removes the session and returns its tag; nullopt if no tag serves it.
   std::optional<uint32_t> Take(tree::SessionId session) {
     MutexLock lock(&mutex_);
     const auto found = tags_.find(session);
@@ -30,7 +30,7 @@ class SessionTags {
     tags_.erase(found);
     return tag;
   }
-  // Removes the session unless another tag serves it.
+  // Removes the session if `tag` serves it.
   void Forget(tree::SessionId session, uint32_t tag) {
     MutexLock lock(&mutex_);
     const auto found = tags_.find(session);

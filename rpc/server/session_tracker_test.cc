@@ -39,7 +39,7 @@ TEST_CASE("a touch gives the full timeout from then on") {
 TEST_CASE("a touch just before time is made up for gives the full timeout too") {
   SessionTracker tracker(10, 45);
   tracker.OnAttached(SessionId(1), 100, Zxid(1));
-  // Up to 45 ms have passed that the tracker does not know of.
+  // Up to 45 ms may have passed since the tracker's last Advance.
   tracker.Touch(SessionId(1));
   CHECK(tracker.Advance(45, 10).empty());
   CHECK(tracker.Advance(99, 10).empty());

@@ -1,6 +1,6 @@
-// What a start that takes long says in the program's log: how far it is, once a second.
+// Logs the progress of a start that takes long, once a second.
 //
-// Thread-safety: none inside.
+// Thread-safety: none.
 #pragma once
 
 #include <chrono>
@@ -17,13 +17,14 @@ namespace quorate::rpc {
 
 class StartProgress {
  public:
-  // It begins now. `what` is done, and `unit` counted. `clock` must outlive the object.
+  // The work begins now. `what` describes it for the log, `unit` is what is counted. `clock` must
+  // outlive the object.
   StartProgress(std::string what, std::string unit, const Clock* clock);
 
-  // So much of it is done. Says so if nothing was said for a second.
+  // Takes the progress, and logs it if nothing was logged for a second.
   void Note(uint64_t done, uint64_t total);
 
-  // Since it began.
+  // Returns the milliseconds since the work began.
   int64_t ms() const;
 
  private:
@@ -34,7 +35,8 @@ class StartProgress {
   std::chrono::steady_clock::time_point said_;
 };
 
-// How much of the log is read when it is opened. If that is quick, nothing is said.
+// Logs how much of the Raft log was read while it is opened; nothing if that takes less than a
+// second.
 class LogScanProgress : public consensus::ScanObserver {
  public:
   explicit LogScanProgress(const Clock* clock) : progress_("reading the log", "segments", clock) {}
@@ -44,18 +46,18 @@ class LogScanProgress : public consensus::ScanObserver {
   StartProgress progress_;
 };
 
-// How far the log is applied that a start has found.
+// Logs the progress of applying the entries that the log held at the start.
 class ReplayProgress {
  public:
-  // Entries `first` to `last` will be applied; says so. `clock` must outlive the object. REQUIRES:
+  // Logs that entries `first` to `last` will be applied. `clock` must outlive the object. REQUIRES:
   // first <= last.
   ReplayProgress(consensus::Index first, consensus::Index last, const Clock* clock);
 
-  // Some are applied now. It begins with the first call: before, entries wait until it is known
-  // that they are committed.
+  // Called before entries are applied. The time begins with the first call: before that, entries
+  // wait until they are known to be committed.
   void Begin();
-  // All up to `index` are applied; says how far that is, or that it was all of them, and returns
-  // whether it was. REQUIRES: Begin was called.
+  // All entries up to `index` are applied: logs the progress. Returns whether these were all.
+  // REQUIRES: Begin was called.
   bool OnApplied(consensus::Index index);
 
  private:

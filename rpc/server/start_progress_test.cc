@@ -57,7 +57,7 @@ TEST_CASE("the time of a replay is that since the first entry was applied") {
   ManualClock clock;
   const CapturedLog log;
   ReplayProgress progress(Index(11), Index(20), &clock);
-  clock.Advance(60'000);  // nobody leads
+  clock.Advance(60'000);  // there is no leader
   progress.Begin();
   clock.Advance(1000);
   CHECK_FALSE(progress.OnApplied(Index(15)));

@@ -23,11 +23,11 @@ using consensus::SnapshotChunkData;
 using consensus::SnapshotMeta;
 using tree::RecordStore;
 
-// Of a delta that is read out, or ended, under one hold of the tree's lock.
+// The bytes of a delta that are read, or ended, under one hold of the tree's lock.
 constexpr size_t kPieceBytes = 64u << 10;
 
-// Records of a delta, in memory that the next piece uses again: what is done while the tree is
-// locked has to be quick.
+// Records of a delta. The next piece reuses the memory, because adding records while the tree is
+// locked has to be fast.
 class Piece {
  public:
   void Clear() {
@@ -65,7 +65,7 @@ class Piece {
   std::vector<Sizes> sizes_;
 };
 
-// Calls `record` for each of the records that `bytes` holds whole.
+// Calls `record` for each record in `bytes`. InvalidArgument if the last one is cut off.
 absl::Status ForEachRecordIn(std::string_view bytes, const RecordStore::RecordFunction& record) {
   LittleEndianReader reader(bytes);
   while (!reader.empty()) {
@@ -159,7 +159,7 @@ void TreeCheckpoints::EndDelta(bool durable) {
 
 absl::Status TreeCheckpoints::GiveBallastUp() {
   if (ballast_ == nullptr) return absl::OkStatus();
-  // First, so that nobody makes it again.
+  // Set first, so that Replica::MakeBallast does not make the file again.
   needs_space_.store(true, std::memory_order_relaxed);
   const absl::StatusOr<bool> given_up = ballast_->GiveUp();
   if (given_up.value_or(false))
@@ -225,7 +225,8 @@ TimeSummary TreeCheckpoints::times() const {
 absl::StatusOr<CheckpointView> TreeCheckpoints::OpenView() const {
   auto view = store_->OpenView();
   if (!view.ok()) return view.status();
-  // A newer one may have become the newest meanwhile.
+  // The metadata is taken from the view, because a newer checkpoint may have been committed
+  // meanwhile.
   auto meta = DecodeCheckpointMetadata((*view)->metadata());
   if (!meta.ok()) return meta.status();
   return CheckpointView{*std::move(meta), *std::move(view)};
@@ -260,7 +261,7 @@ absl::StatusOr<uint64_t> TreeCheckpoints::Stage(const SnapshotMeta& meta, uint64
                   meta.index.value(), std::string(status.message()));
     staging_.reset();
     staged_bytes_.store(0, std::memory_order_relaxed);
-    // What it takes on the disk may be what is missing there.
+    // The staged records may take the very space that is missing.
     if (absl::Status s = store_->DiscardStaged(); !s.ok()) return s;
     return status;
   }

@@ -1,14 +1,15 @@
-// The checkpoints of a replica's tree: joins the checkpoint deltas of the tree, the store
-// that keeps their records, and what consensus wants of both.
+// The checkpoints of a replica's tree: implements consensus::CheckpointStore by the checkpoint
+// deltas of the tree and the store that keeps their records.
 //
 // A checkpoint is written from a delta in pieces, under the read side of the tree's lock: apply
-// waits for a piece at most, and reads for nothing. The delta ends in the same way, whether the
-// checkpoint is durable or failed. The recent events of the front ends are beside it: their parts
-// do not change, so that only those are written which the checkpoint before has not.
+// waits for one piece at most, and reads do not wait. The delta is ended in pieces, too, whether
+// the checkpoint is durable or failed. The recent events of the front ends are stored with the
+// checkpoint. Their parts do not change, so that only those are written that the checkpoint before
+// does not have.
 //
-// A snapshot as followers get it is described in sent_checkpoints.h. What is received goes to the
-// store and into a new tree at once, so that it is checked, by the digest too, before it replaces
-// anything.
+// The format of a snapshot is described in sent_checkpoints.h. A received chunk is staged in the
+// store and loaded into a new tree at once, so that the snapshot is checked, including its digest,
+// before it replaces anything.
 //
 // Thread-safety: as consensus::CheckpointStore.
 #pragma once
@@ -40,13 +41,14 @@ namespace quorate::rpc {
 
 class TreeCheckpoints : public consensus::CheckpointStore {
  public:
-  // All must outlive the object. `clock` is for what it logs. `ballast` may be null: it is given up
-  // when a checkpoint finds no free space, so that the next attempt has it.
+  // All pointers must outlive the object. `clock` is for durations in the log. `ballast` may be
+  // null; it is given up when a checkpoint finds no free space, so that the next attempt has that
+  // space.
   TreeCheckpoints(tree::RecordStore* store, ReplicatedTree* replicated, const Clock* clock,
                   consensus::BallastFile* ballast = nullptr);
 
-  // Puts the newest checkpoint, if there is one, in the place of the tree. Before anything is
-  // applied. Errors: DataLoss if it is damaged, naming what is wrong; of reading.
+  // Replaces the tree by the newest checkpoint, if there is one. REQUIRES: nothing was applied yet.
+  // Errors: DataLoss, with the reason, if it is damaged; those of reading.
   absl::Status Load();
 
   std::optional<consensus::SnapshotMeta> newest() const override;
@@ -59,26 +61,28 @@ class TreeCheckpoints : public consensus::CheckpointStore {
   absl::Status DiscardStaged() override;
   absl::Status Install(const consensus::SnapshotMeta& meta) override;
 
-  // The newest checkpoint, for a backup. From any thread. FailedPrecondition if there is none.
+  // Returns the newest checkpoint, for a backup. From any thread. FailedPrecondition if there is
+  // none.
   absl::StatusOr<CheckpointView> OpenView() const;
 
-  // Those that are being sent.
+  // Returns the checkpoints that are being sent.
   const SentCheckpoints& sent() const { return sent_; }
 
-  // Whether checkpoints are to be as small as they can be, without events: disks are full, and each
-  // has to let go of more than it takes. From any thread.
+  // Sets whether checkpoints are written without events, as small as possible, because disks are
+  // full and each checkpoint has to free more space than it takes. From any thread.
   void SetIsShortOfSpace(bool is_short) {
     is_short_of_space_.store(is_short, std::memory_order_relaxed);
   }
 
-  // Whether the last one found no free space, so that what is free is for the next one. From any
-  // thread.
+  // Returns whether the last checkpoint found no free space: then free space is left for the next
+  // one. From any thread.
   bool needs_space() const { return needs_space_.load(std::memory_order_relaxed); }
 
-  // Bytes received of a snapshot that is not installed yet; 0: there is none. From any thread.
+  // Returns the bytes received of a snapshot that is not installed yet; 0: there is none. From any
+  // thread.
   uint64_t staged_bytes() const { return staged_bytes_.load(std::memory_order_relaxed); }
 
-  // How long it took to write checkpoints. From any thread.
+  // Returns how long it took to write checkpoints. From any thread.
   TimeSummary times() const;
 
  private:
@@ -88,14 +92,14 @@ class TreeCheckpoints : public consensus::CheckpointStore {
     uint64_t next_offset = 0;
     uint64_t digest = 0;
     tree::TreeLoader loader;
-    std::unique_ptr<tree::Tree> tree;  // whole
+    std::unique_ptr<tree::Tree> tree;  // set once the snapshot is complete
   };
 
   int64_t MsSince(std::chrono::steady_clock::time_point start) const;
   // Writes and commits all records of the delta.
   absl::Status WriteDelta();
-  // Writes the parts of events_ that are not beside the newest checkpoint, and removes those there
-  // that it has not. `*written` becomes what is there with the next one.
+  // Writes the parts of events_ that are not stored with the newest checkpoint, and removes stored
+  // parts that events_ does not have. `*written` becomes the parts that the next checkpoint has.
   absl::Status WriteEvents(std::map<uint64_t, size_t>* written);
   void EndDelta(bool durable);
   absl::Status GiveBallastUp();
@@ -108,10 +112,9 @@ class TreeCheckpoints : public consensus::CheckpointStore {
   consensus::BallastFile* const ballast_;
   std::atomic<bool> needs_space_{false};
   std::atomic<bool> is_short_of_space_{false};
-  tree::RecordStore::Metadata delta_metadata_;  // that Begin took
-  std::shared_ptr<const RecentEvents> events_;  // with it; null: none are to be kept
-  // The parts beside the newest checkpoint, and what is in each of them; 0: not known, after a
-  // start.
+  tree::RecordStore::Metadata delta_metadata_;  // of the delta that Begin took
+  std::shared_ptr<const RecentEvents> events_;  // taken with the delta; null: none are stored
+  // The parts stored with the newest checkpoint, and the size of each; 0: not known, after a start.
   std::map<uint64_t, size_t> event_parts_;
   SentCheckpoints sent_;
   std::unique_ptr<Staging> staging_;

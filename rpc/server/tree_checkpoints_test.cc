@@ -30,7 +30,7 @@ using consensus::Term;
 constexpr tree::Proposer kProposer{2, 7};
 constexpr tree::SessionId kSession{0x0200000000000001};
 
-// What a front end keeps, as parts.
+// The events of a front end, as parts.
 class Parts : public RecentEvents {
  public:
   explicit Parts(std::map<uint64_t, std::string> parts) : parts_(std::move(parts)) {}
@@ -69,8 +69,8 @@ class RecordingFrontend : public Frontend {
   void OnSyncDone(uint32_t, uint64_t, tree::Zxid) override {}
 
   int replaced = 0;
-  std::map<uint64_t, std::string> events;  // that it keeps
-  std::vector<std::string> restored;       // that it was given back
+  std::map<uint64_t, std::string> events;  // the events that it has
+  std::vector<std::string> restored;       // the parts that it got back
 };
 
 // A member's tree, with the checkpoints on its disk.
@@ -161,7 +161,7 @@ void Fill(Member* member) {
   }
 }
 
-// All chunks of the newest checkpoint.
+// Returns all chunks of the newest checkpoint.
 std::vector<SnapshotChunkData> ReadAll(Member* member, size_t bytes_max) {
   std::vector<SnapshotChunkData> chunks;
   Index index;
@@ -198,7 +198,7 @@ TEST_CASE("a checkpoint is of the entry at which it was begun, whatever is appli
   REQUIRE(member.checkpoints->Finish().ok());
   CHECK(member.checkpoints->newest() == meta);
 
-  // A restart, as another incarnation.
+  // The member restarts, with another incarnation.
   ReplicatedTree again(tree::Proposer{2, 8});
   auto store = FileRecordStore::Open(&member.env, "checkpoints");
   REQUIRE(store.ok());
@@ -215,7 +215,7 @@ TEST_CASE("a checkpoint is of the entry at which it was begun, whatever is appli
   CHECK(news.no_op_term == Term(3));
 }
 
-// What a start gives back to a front end, having read the checkpoint.
+// Returns the events that a front end gets back at a start from the checkpoint.
 std::vector<std::string> EventsAtStart(Member* member) {
   ReplicatedTree again(kProposer);
   RecordingFrontend frontend;
@@ -250,11 +250,11 @@ TEST_CASE("of recent events a checkpoint writes what the one before has not") {
   Fill(&member);
   member.frontend.events = {{1, "one"}, {2, "two"}};
   member.Checkpoint();
-  // Numbers and sizes say what is the same.
+  // A part with the same number and size is taken to be the same.
   member.frontend.events = {{1, "ONE"}, {2, "TWO!"}, {3, "three"}};
   member.Checkpoint();
   CHECK(EventsAtStart(&member) == std::vector<std::string>{"one", "TWO!", "three"});
-  // Another process has other numbers.
+  // Part numbers of another process have no relation to these.
   ReplicatedTree again(kProposer);
   again.SetFrontend(&member.frontend);
   TreeCheckpoints checkpoints(member.store.get(), &again, Clock::System());
@@ -281,7 +281,7 @@ TEST_CASE("where space is short a checkpoint has no events") {
   CHECK(has_events());
 }
 
-// Each look at it takes a while.
+// A clock that advances at each call.
 class SlowClock : public Clock {
  public:
   std::chrono::steady_clock::time_point Now() const override {
@@ -336,10 +336,10 @@ TEST_CASE("a snapshot goes to another member in chunks and replaces its tree") {
     CHECK(receiver.frontend.replaced == 0);
     REQUIRE(receiver.checkpoints->Install(sender.Meta()).ok());
     CHECK(receiver.frontend.replaced == 1);
-    CHECK(receiver.frontend.restored.empty());  // of others it has none
+    CHECK(receiver.frontend.restored.empty());  // a snapshot has no events
     CHECK(receiver.replicated.ReadTree()->digest() == digest);
     CHECK(receiver.checkpoints->newest() == sender.Meta());
-    // And the next checkpoint there builds on it.
+    // The receiver's next checkpoint builds on the installed one.
     receiver.index = sender.index;
     receiver.sequence = sender.sequence;
     receiver.attached = sender.attached;
@@ -364,14 +364,14 @@ TEST_CASE("the last chunk can be read again, and a checkpoint that is gone is no
   auto second = member.checkpoints->Read(index, next, 300);
   REQUIRE(second.ok());
   CHECK(member.checkpoints->Read(index, next, 300)->bytes == second->bytes);
-  // One that is being read stays as it is when it is no longer the newest.
+  // A checkpoint that is being read does not change when it is no longer the newest.
   member.Create("/more", "m");
   member.Checkpoint();
   auto third = member.checkpoints->Read(index, next + second->bytes.size(), 300);
   REQUIRE(third.ok());
   CHECK(third->meta.index == index);
   CHECK(absl::IsNotFound(member.checkpoints->Read(Index{1}, 0, 300).status()));
-  // Two at different places do not get in each other's way.
+  // Readers of different checkpoints, or at different offsets, do not disturb each other.
   member.clock.Advance(1000);
   CHECK(member.checkpoints->Read(Index{0}, 0, 300)->meta.index == member.index);
   CHECK(member.checkpoints->Read(index, next + second->bytes.size(), 300)->bytes == third->bytes);
@@ -381,7 +381,7 @@ TEST_CASE("the last chunk can be read again, and a checkpoint that is gone is no
   REQUIRE(ahead.ok());
   CHECK(member.checkpoints->Read(member.index, 0, 300)->offset == 0);
   CHECK(member.checkpoints->Read(member.index, other->bytes.size(), 500)->bytes == ahead->bytes);
-  // There is no record at any place.
+  // Not every offset is the beginning of a record.
   CHECK(absl::IsNotFound(member.checkpoints->Read(index, 12345678, 300).status()));
 }
 
@@ -411,7 +411,7 @@ TEST_CASE("any number of receivers that begin one after another get on, without 
     Member sender;
     Fill(&sender);
     std::vector<Receiver> receivers;
-    // Each begins when there is a newer checkpoint, while the others are not done.
+    // Each receiver begins when there is a newer checkpoint, while the others are not done.
     while (receivers.size() < count) {
       sender.Create("/for" + std::to_string(receivers.size()), "x");
       sender.Checkpoint();
@@ -446,7 +446,7 @@ TEST_CASE("receivers of about the same time are sent the same checkpoint, and sh
   sender.clock.Advance(500);
   sender.Create("/later", "x");
   sender.Checkpoint();
-  // They were at the same place once.
+  // All receivers are brought to the same offset once.
   for (size_t i = 1; i < receivers.size(); ++i) receivers[i].Read(&sender);
   for (int round = 0; round < 100; ++round) {
     for (Receiver& receiver : receivers) receiver.Read(&sender);
@@ -510,7 +510,7 @@ TEST_CASE("another member that has the same checkpoint goes on with it anywhere"
     CHECK(absl::IsNotFound(at(chunks[i].offset + 1)));
     CHECK(absl::IsNotFound(at(chunks.back().offset + chunks.back().bytes.size())));
   }
-  // Once it has been there, nothing is looked for again.
+  // An offset that was read before is not searched for again.
   auto chunk = second.checkpoints->Read(second.index, chunks[2].offset, 300);
   REQUIRE(chunk.ok());
   const uint64_t searched = second.checkpoints->sent().searched_bytes();
@@ -540,7 +540,7 @@ TEST_CASE("a place far inside of a checkpoint is looked for in several calls") {
   REQUIRE(chunk.ok());
   CHECK(chunk->bytes == chunks.back().bytes);
   CHECK(calls == 3);
-  // From any place that was passed by, there is one nearby.
+  // Near any offset that a reader has passed there is a remembered place.
   const uint64_t searched = sender.checkpoints->sent().searched_bytes();
   REQUIRE(sender.checkpoints->Read(sender.index, chunks[5].offset, 2u << 20).ok());
   CHECK(sender.checkpoints->sent().searched_bytes() < searched + (2u << 20));
@@ -564,7 +564,7 @@ TEST_CASE("a snapshot that is given up leaves nothing behind, in memory or on th
     REQUIRE(receiver.checkpoints->DiscardStaged().ok());
     CHECK(log.Lines("snapshot is given up").size() == 1);
     CHECK(receiver.env.used_bytes() == used);
-    // What comes next has nothing to follow on.
+    // The next chunk is refused, because nothing is staged before it.
     const SnapshotChunkData& next = chunks[std::min(staged, chunks.size() - 1)];
     auto status = receiver.checkpoints->Stage(next.meta, next.offset, next.bytes.view(), next.last);
     CHECK(absl::IsInvalidArgument(status.status()));
@@ -587,7 +587,7 @@ TEST_CASE("a snapshot that is damaged or incomplete replaces nothing") {
     bytes[bytes.size() / 2] ^= 1;
     bad[damaged].bytes = Slice(bytes);
     CHECK_FALSE(StageAll(&receiver, bad).ok());
-    // After which the whole can be sent again.
+    // Then the whole snapshot can be sent again.
     CHECK(StageAll(&receiver, chunks).ok());
   }
   for (size_t missing = 0; missing < chunks.size(); ++missing) {

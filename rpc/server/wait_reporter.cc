@@ -12,7 +12,7 @@ using consensus::MemberId;
 using consensus::MemberState;
 using Voters = std::vector<WaitFacts::Voter>;
 
-// Those that are not reached, each with the reason; empty if all are.
+// Returns the voters that are not reached, each with the reason; empty if all are.
 std::string MissingText(const Voters& others) {
   std::vector<std::string> missing;
   for (const WaitFacts::Voter& voter : others) {
@@ -23,7 +23,7 @@ std::string MissingText(const Voters& others) {
   return absl::StrJoin(missing, ", ");
 }
 
-// "; not reached: ...", or nothing.
+// Returns "; not reached: ...", or an empty string.
 std::string NotReached(const Voters& others) {
   const std::string missing = MissingText(others);
   return missing.empty() ? "" : absl::StrCat("; not reached: ", missing);

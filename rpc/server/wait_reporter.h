@@ -1,7 +1,7 @@
-// Says in the program's log what a member waits for while it cannot serve: nobody has to guess why
-// a server that runs does nothing.
+// Decides when and how a member logs what it waits for while it cannot serve, so that an
+// administrator does not have to guess why a running server does not serve.
 //
-// Thread-safety: none inside.
+// Thread-safety: none.
 #pragma once
 
 #include <chrono>
@@ -14,12 +14,12 @@
 
 namespace quorate::rpc {
 
-// Why a member may not serve.
+// The facts from which WaitText finds why a member does not serve.
 struct WaitFacts {
   struct Voter {
     consensus::MemberId id;
     bool reached = false;
-    std::string problem;  // why it is not reached, if that is known
+    std::string problem;  // why it is not reached; empty: not known
   };
   consensus::MemberId self;
   consensus::MemberState member_state = consensus::MemberState::kNormal;
@@ -27,7 +27,7 @@ struct WaitFacts {
   std::vector<Voter> others = {};    // the voters but this member
   bool is_voter = true;              // this member
   consensus::MemberId leader;        // kNoMember if there is none
-  int64_t leader_silent_ms = 0;      // since it was heard, and could be reached
+  int64_t leader_silent_ms = 0;      // for how long it was not heard, or could not be reached
   consensus::MemberId refused_by;    // consensus::Status
   consensus::MemberId differs_from;  // consensus::Status
   consensus::Index applied;
@@ -38,23 +38,23 @@ struct WaitFacts {
   bool log_out_of_descriptors = false;
 };
 
-// One line on what the member waits for, and what helps if something must be done.
+// Returns one line that says what the member waits for, and what to do if that is needed.
 std::string WaitText(const WaitFacts& facts);
 
-// When to say it.
+// Decides when the line is logged.
 class WaitReporter {
  public:
-  // A member that has waited for so long says why, and then again each time that kAgain has passed.
+  // A member that has waited for kFirst logs why, and again each time that kAgain has passed.
   static constexpr auto kFirst = std::chrono::seconds(5);
   static constexpr auto kAgain = std::chrono::seconds(60);
 
-  // To be called all the time; `waits`: the member cannot serve now. Returns for how long it could
-  // not, if that is to be logged now.
+  // To be called at each tick. `waits`: the member cannot serve now. Returns how long it has waited
+  // if that is to be logged now.
   std::optional<std::chrono::seconds> Tick(bool waits, std::chrono::steady_clock::time_point now);
 
  private:
   std::optional<std::chrono::steady_clock::time_point> since_;
-  std::chrono::steady_clock::time_point next_;  // if there is since_
+  std::chrono::steady_clock::time_point next_;  // valid if since_ is set
 };
 
 }  // namespace quorate::rpc

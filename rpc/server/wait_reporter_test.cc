@@ -42,7 +42,7 @@ TEST_CASE("a thread that was paused reports once for the pause") {
   CHECK_FALSE(reporter.Tick(true, kStart + seconds(501)).has_value());
 }
 
-// Server 1 of 1, 2 and 3.
+// Returns the facts of server 1 in a cluster of 1, 2 and 3.
 WaitFacts Facts() {
   WaitFacts facts;
   facts.self = MemberId(1);

@@ -9,14 +9,14 @@
 namespace quorate::rpc {
 namespace {
 
-// Commands of one frame to the leader.
+// The bytes of commands in one frame to the leader, or in one proposal.
 constexpr size_t kForwardBytesMax = 1u << 20;
 
-// A private copy of the commands as log entries: the bytes in the log must not change when the same
-// commands are stamped and sent once more.
+// Copies commands into log entries: the bytes in the log must not change when the same commands are
+// stamped and sent again.
 class EntryBuilder {
  public:
-  // `bounds_time`: every member knows what that is.
+  // `bounds_time`: whether every member understands commands that bound the time.
   EntryBuilder(int64_t now_ms, bool bounds_time) : now_ms_(now_ms), bounds_time_(bounds_time) {}
 
   void Add(std::string_view command) {
@@ -84,7 +84,7 @@ bool WriteRouter::ProposeUnsent() {
     entries.Add(waiting_[end].view());
     bytes += waiting_[end].range.size;
   }
-  if (!actions_->Propose(entries.Finish()).ok()) return false;  // tried again at the next tick
+  if (!actions_->Propose(entries.Finish()).ok()) return false;  // retried at the next tick
   sent_count_ = end;
   sent_bytes_ += bytes;
   return true;
@@ -117,7 +117,7 @@ void WriteRouter::OnForward(const ForwardedCommands& forward) {
   auto next = taken_;
   bool any = false;
   for (const ForwardedCommands::Command& command : forward.commands()) {
-    // Its sender is to wait until the cluster version is raised there, and that is later than here.
+    // The sender has to wait until it applies the new cluster version, which is later than here.
     if (command.version_needed > version) {
       spdlog::error(
           "server {} forwards command number {}, which needs version {}; the cluster version is {}",
@@ -126,9 +126,9 @@ void WriteRouter::OnForward(const ForwardedCommands& forward) {
     }
     Taken& taken = next[command.proposer.member];
     const uint64_t sequence = command.sequence;
-    // What was proposed in this term cannot be lost in this term: it is not proposed again. A gap
-    // means that a frame was lost; its sender will notice and begin again from there. That may be
-    // before the first number taken in this term.
+    // A command that was proposed in this term cannot be lost in this term, so it is not proposed
+    // again. A gap means that a frame was lost; the sender notices that and sends again from there.
+    // Such a number may be below the first one taken in this term.
     const bool begins = taken.incarnation != command.proposer.incarnation || sequence < taken.first;
     if (!begins && sequence != taken.next) continue;
     if (begins) taken = {command.proposer.incarnation, sequence, sequence};
@@ -163,8 +163,8 @@ void WriteRouter::OnApplied(uint64_t sequence) {
     }
     ticks_without_progress_ = 0;
   }
-  // Whatever waits has waited for the window, or for a leader that did not take it: then the next
-  // tick tries again.
+  // Unsent commands wait for the window. At a leader they wait because Propose refused them; the
+  // next tick retries that.
   const bool is_open = sent_bytes_ <= forward_window_bytes_ / 2;
   if (sent_count_ < waiting_.size() && is_open && ReadyToSend() &&
       status_.role != consensus::Role::kLeader) {
@@ -179,7 +179,7 @@ void WriteRouter::OnPeerUp(consensus::MemberId member) {
 void WriteRouter::OnTick() {
   if (waiting_.empty() || !ReadyToSend()) return;
   if (sent_count_ < waiting_.size()) SendUnsent();
-  // What a leader has proposed itself is not lost but slow.
+  // Commands that this leader has proposed itself are slow, not lost.
   if (status_.role == consensus::Role::kLeader) return;
   if (actions_->IsSending(status_.leader)) return;
   if (++ticks_without_progress_ >= resend_ticks_) SendAllAgain();

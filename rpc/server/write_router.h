@@ -1,8 +1,8 @@
-// Gets the writes of this server's clients into the log, exactly once each: proposes them if this
-// member leads, sends them to the leader if another does, and after a change of leader submits
-// again what was not seen applied. The tree drops what it has applied already (tree/command.h), so
-// that sending again is always safe; this class sees to it that nothing is sent out of order and
-// nothing is forgotten.
+// Gets the writes of this server's clients into the log, and applied exactly once each: proposes
+// them if this member leads, forwards them to the leader if another does, and after a change of
+// leader submits those again that were not seen applied. The tree drops commands that it has
+// already applied (tree/command.h), so that sending again is always safe; this class makes sure
+// that commands are sent in order and none is forgotten.
 //
 // Pure decisions: no thread, no clock, no I/O.
 //
@@ -25,56 +25,57 @@
 
 namespace quorate::rpc {
 
-// The flow control of forwarded writes: when so many bytes of them are forwarded and not seen
-// applied, the next ones wait until others are applied. So a new leader does not get all at once
-// what its followers have kept for it. Large enough for a leader at some 100 ms of distance.
+// The flow control of forwarded writes: when this many bytes are forwarded and not seen applied,
+// the next writes wait until others are applied. So a new leader does not receive all pending
+// writes of its followers at once. Large enough for a leader some 100 ms away.
 inline constexpr size_t kForwardWindowBytes = 8u << 20;
 
 class WriteRouter {
  public:
-  // How the router acts; implemented by the server.
+  // The actions of the router; implemented by the server.
   class Actions {
    public:
     virtual ~Actions() = default;
-    // Puts commands, complete but for the time, into the log here. Errors as Raft::Propose.
+    // Proposes commands, whose time is stamped, at this member. Errors as Raft::Propose.
     virtual absl::Status Propose(std::vector<Slice> commands) = 0;
     virtual void Forward(consensus::MemberId leader,
                          const std::vector<std::string_view>& commands) = 0;
-    // Whether commands that were forwarded to `leader` have not left this process yet.
+    // Returns whether commands that were forwarded to `leader` have not left this process yet.
     virtual bool IsSending(consensus::MemberId leader) const = 0;
-    // The version that every member understands.
+    // Returns the cluster version, which every member understands.
     virtual uint32_t ClusterVersion() = 0;
-    // Wall clock, milliseconds since the epoch.
+    // Returns the wall clock, in milliseconds since the epoch.
     virtual int64_t NowMs() = 0;
   };
 
   // Commands that were forwarded and are not applied within `resend_ticks` are forwarded again.
-  // Ticks at which the link to the leader still holds unsent bytes do not count, so that a slow
-  // link is not given the same commands twice. A window with room for one byte takes one whole
+  // Ticks at which the link to the leader still holds unsent bytes do not count, so that the same
+  // commands are not sent twice on a slow link. A window with one free byte takes one whole
   // command. REQUIRES: forward_window_bytes > 0.
   WriteRouter(tree::Proposer proposer, int resend_ticks, Actions* actions,
               size_t forward_window_bytes = kForwardWindowBytes);
 
-  // Commands of this server's clients, in order. REQUIRES: they decode, and need no newer version
-  // than the cluster version here.
+  // Takes commands of this server's clients, in order. REQUIRES: they decode, and need no newer
+  // version than the cluster version here.
   void Submit(CommandBatch batch);
-  // Commands that another server forwarded to us as the leader. They are taken only if we lead, and
-  // from each proposer only without a gap, and no further than to one that needs a newer version
-  // than the cluster version.
+  // Proposes commands that another server forwarded to this member as the leader. It takes them
+  // only if this member leads, from each proposer only without a gap, and only up to the first one
+  // that needs a newer version than the cluster version.
   void OnForward(const ForwardedCommands& forward);
 
-  // Who leads has changed.
+  // Takes the new status. If the term or the leader has changed, submits all waiting commands
+  // again.
   void OnStatus(const consensus::Status& status);
-  // The no-op with which a leader began `term` has been applied here: whatever of earlier terms has
-  // survived is applied too.
+  // The no-op with which a leader began `term` was applied here, and so all surviving entries of
+  // earlier terms.
   void OnTermApplied(consensus::Term term);
-  // Our commands up to `sequence` have been applied.
+  // This server's commands up to `sequence` were applied.
   void OnApplied(uint64_t sequence);
-  // The stream to `member` is new: what was on the old one may be lost.
+  // The connection to `member` is new: frames that were sent on the old one may be lost.
   void OnPeerUp(consensus::MemberId member);
   void OnTick();
 
-  // Whether writes wait until others are applied.
+  // Returns whether writes wait until others are applied.
   bool window_is_full() const {
     return sent_count_ < waiting_.size() && sent_bytes_ >= forward_window_bytes_;
   }
@@ -107,12 +108,12 @@ class WriteRouter {
   uint64_t next_sequence_ = 1;
   std::deque<Waiting> waiting_;  // not seen applied, ascending by sequence
   size_t waiting_bytes_ = 0;
-  // Of waiting_, from the front.
+  // The commands at the front of waiting_ that were sent.
   size_t sent_count_ = 0;
   size_t sent_bytes_ = 0;
   int ticks_without_progress_ = 0;
-  // At a leader: what it has taken from a server in this term, numbers `first` to `next` - 1
-  // without a gap.
+  // At a leader: the commands of one server that were proposed in this term: numbers `first` to
+  // `next` - 1 without a gap.
   struct Taken {
     uint64_t incarnation = 0;
     uint64_t first = 0;

@@ -62,7 +62,7 @@ CommandBatch Batch(size_t count, tree::Proposer proposer = kSelf, uint64_t first
   return batch;
 }
 
-// One write with so many bytes of data.
+// Returns a batch with one write of `bytes` bytes of data.
 CommandBatch LargeBatch(size_t bytes) {
   const std::string data(bytes, 'x');
   tree::CommandHeader header;
@@ -80,7 +80,7 @@ CommandBatch LargeBatch(size_t bytes) {
   return batch;
 }
 
-// As it comes from member 3.
+// Returns `batch` as if forwarded by member 3.
 ForwardedCommands Forward(CommandBatch batch) {
   auto checked = ForwardedCommands::Check(MemberId(3), std::move(batch));
   REQUIRE(checked.ok());
@@ -205,7 +205,7 @@ TEST_CASE(
   const size_t window = kForwardWindowBytes / 1'000'000 + 1;
   CHECK(!actions.forwarded.empty());
   CHECK(actions.forwarded.size() <= window);
-  // It goes on as fast as writes are applied, in order, and nothing is left over.
+  // Forwarding continues as fast as writes are applied, in order, and none is left over.
   for (uint64_t applied = 1; applied <= kWrites; ++applied) {
     REQUIRE(actions.forwarded.size() >= applied);
     router.OnApplied(applied);
@@ -246,7 +246,7 @@ TEST_CASE("a leader whose first frame of a term was lost begins again before it"
   CHECK(actions.proposed == Sequences{7, 8, 5, 6, 7, 8, 1});
 }
 
-// What is wrong with the only command of the batch, from member 3.
+// Returns the error for the only command of `batch`, forwarded by member 3.
 std::string Refusal(CommandBatch batch) {
   const auto checked = ForwardedCommands::Check(MemberId(3), std::move(batch));
   REQUIRE(absl::IsInvalidArgument(checked.status()));

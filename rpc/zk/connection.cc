@@ -19,19 +19,19 @@ using tree::ErrorCode;
 
 constexpr size_t kLengthBytes = 4;
 constexpr size_t kReplyZxidOffset = 8;  // after length and xid
-// What one connection may have in its pipeline before no more is read from it.
+// Limits of one connection's pipeline; at either, nothing more is received from it.
 constexpr size_t kPipelineRequestsMax = 4096;
 constexpr size_t kHeldBytesMax = 8u << 20;
-// What is kept of the memory of a packet that came in parts.
+// The capacity of in_ that is kept after a packet that came in several parts.
 constexpr size_t kInKeptBytesMax = 64u << 10;
 // Unsent bytes at which no more requests are answered.
 constexpr size_t kUnsentBytesPause = 4u << 20;
 constexpr auto kHandshakeTimeout = std::chrono::seconds(30);
-// In which the answer to a four-letter word has to be fetched.
+// The time within which the client has to receive the answer to a four-letter word.
 constexpr auto kWordTimeout = std::chrono::seconds(60);
 // Unsent bytes at which the next piece of such an answer waits.
 constexpr size_t kWordBytesPause = 64u << 10;
-// Of the scheme of a failed authentication, in the log.
+// How much of the scheme of a failed authentication is logged.
 constexpr size_t kSchemeBytesShown = 32;
 constexpr auto kCatchUpTimeout = std::chrono::seconds(2);
 
@@ -71,7 +71,7 @@ bool Connection::CanContinue() const {
   if (state_ == State::kConfirming) return confirmed_;
   if (state_ != State::kUp || HasMuchToSend()) return false;
   if (long_read_ != nullptr) return true;
-  // A held request waits for results as long as something is before it.
+  // A held request waits for results while requests before it are in flight.
   if (held_count_ > 0 && (held_paused_ || pipeline_.size() == held_count_)) return true;
   return unread_ && !IsFull();
 }
@@ -106,7 +106,7 @@ absl::Status Connection::OnBytes(std::string_view bytes) {
   unread_ = false;
   while (bytes.size() - used >= kLengthBytes) {
     if (IsFull()) {
-      unread_ = true;  // Continue goes on
+      unread_ = true;  // Continue parses the rest
       break;
     }
     const int32_t length = LoadInt<std::endian::big, int32_t>(bytes.data() + used);
@@ -126,7 +126,7 @@ absl::Status Connection::OnBytes(std::string_view bytes) {
       return s;
     }
   }
-  // What is left is an incomplete packet, or waits for Continue.
+  // The rest is an incomplete packet, or packets that wait for Continue.
   if (in_.empty()) {
     in_.assign(bytes.substr(used));
   } else {
@@ -205,14 +205,14 @@ absl::Status Connection::OnConnectRequest(std::string_view packet) {
   if (!request.ok()) return request.status();
   connect_ = *std::move(request);
   if (connect_.password.size() > tree::kPasswordBytes) {
-    connect_.password.resize(tree::kPasswordBytes + 1);  // it is wrong, however it goes on
+    connect_.password.resize(tree::kPasswordBytes + 1);  // too long: never the right one
   }
   const ServerStatus status = loop_->frontend().service().status();
   if (status.read_only ? !connect_.read_only : !status.in_touch) {
     return absl::UnavailableError("this server is out of touch with a majority of the servers");
   }
   const tree::Zxid applied = loop_->LockTree().last_zxid();
-  if (state_ == State::kFinished) return absl::OkStatus();  // by what that handed out
+  if (state_ == State::kFinished) return absl::OkStatus();  // by an item that LockTree delivered
   if (connect_.last_zxid_seen > applied.value()) {
     state_ = State::kCatchingUp;
     return absl::OkStatus();
@@ -223,7 +223,7 @@ absl::Status Connection::OnConnectRequest(std::string_view packet) {
 absl::Status Connection::RetryHandshake() {
   ASSERT(state_ == State::kCatchingUp);
   const tree::Zxid applied = loop_->LockTree().last_zxid();
-  if (state_ == State::kFinished) return absl::OkStatus();  // by what that handed out
+  if (state_ == State::kFinished) return absl::OkStatus();  // by an item that LockTree delivered
   if (connect_.last_zxid_seen <= applied.value()) return BeginSession();
   if (loop_->now() - opened_ < kCatchUpTimeout) return absl::OkStatus();
   return absl::FailedPreconditionError(
@@ -305,7 +305,7 @@ absl::Status Connection::BeginReadOnlySession() {
     session_ = tree::SessionId(connect_.session_id);
     tree::SessionInfo info;
     const tree::Tree& tree = loop_->LockTree();
-    // Whether a session that is not known here has ended only the majority can tell.
+    // Only a majority can tell whether a session that is unknown here has ended.
     if (!tree.FindSession(session_, &info)) {
       return absl::NotFoundError("this server has no quorum, and does not know the session");
     }
@@ -336,13 +336,13 @@ void Connection::BeUp(bool read_only) {
   statistics_->last_response_ms.Set(MsSinceEpoch(loop_->now()));
   state_ = State::kUp;
   SetTouched();
-  unread_ = true;  // what the client has sent on already
+  unread_ = true;  // parse what the client has sent already
 }
 
 absl::Status Connection::OnSessionResult(const tree::ApplyResult& result) {
   if (state_ != State::kConnecting) return absl::OkStatus();  // closed meanwhile
   if (result.error != ErrorCode::kOk) {
-    // The id of a new session is in use: ids are drawn by lot.
+    // The id of the new session is in use, as ids are random: try another one.
     if (connect_.session_id == 0) return BeginSession();
     RefuseSession(/*read_only=*/false);
     return absl::OkStatus();
@@ -397,8 +397,8 @@ absl::Status Connection::CheckTime(std::chrono::steady_clock::time_point now,
     if (now - opened_ <= kWordTimeout) return absl::OkStatus();
     return absl::DeadlineExceededError("the answer to a four-letter word is not fetched");
   }
-  // The client has to learn in time that its session may end elsewhere: it looks for another server
-  // when nothing comes for two thirds of the timeout.
+  // The client has to notice in time that its session may end elsewhere: clients look for another
+  // server when they receive nothing for two thirds of the timeout.
   const int64_t limit_ms =
       std::max<int64_t>(timeout_ms_ / 2, LeaderContactAgeMinMs(loop_->frontend().config()));
   if (state_ != State::kHandshake && leader_contact_age_ms > limit_ms) {
@@ -435,7 +435,7 @@ absl::Status Connection::OnRequest(std::string_view packet) {
     return absl::OkStatus();
   }
   if (held_count_ > 0 ||
-      long_read_ != nullptr) {  // a new identity counts for what comes behind it, and not before
+      long_read_ != nullptr) {  // a new identity counts only for requests after it
     Hold(std::move(pending), reader.rest());
     return absl::OkStatus();
   }
@@ -471,7 +471,7 @@ bool Connection::SubmitUnanswered(Pending* pending, std::string_view body) {
   if (pending->op == OpCode::kAuth) return OnAuth(pending->xid, body).ok();
   const bool is_end = pending->op == OpCode::kCloseSession;
   if (!is_end && !IsWrite(pending->op)) return IsServed(pending->op);
-  // A write that is refused before the log has nobody to be told.
+  // The error of a write that is rejected before the log is dropped.
   return Start(body, /*alone=*/false, pending).ok() && !is_end;
 }
 
@@ -546,7 +546,7 @@ absl::StatusOr<Connection::Progress> Connection::Start(std::string_view body, bo
 
 bool Connection::RefuseReadOnly(const Pending& pending) {
   if (InfoOf(pending.op).quorum == Quorum::kNo) return false;
-  // Only a majority can end a session that others know.
+  // Only a majority can end a session that other servers know.
   const bool ends = pending.op == OpCode::kCloseSession && local_;
   ReplyError(pending.xid, ends ? ErrorCode::kOk : ErrorCode::kNotReadOnly);
   if (ends) state_ = State::kFinished;
@@ -556,7 +556,7 @@ bool Connection::RefuseReadOnly(const Pending& pending) {
 absl::StatusOr<Connection::Progress> Connection::StartWrite(std::string_view body, bool alone,
                                                             Pending* pending) {
   tree::Request request;
-  pending->shapes.clear();  // of an earlier try, if it had to wait to be refused
+  pending->shapes.clear();  // of an earlier try, if the reply with its error had to wait
   ErrorCode error = DecodeWrite(pending->op, body, &request, &pending->shapes);
   const uint32_t version = loop_->frontend().service().cluster_version();
   if (error == ErrorCode::kOk && tree::VersionNeeded(request) > version) {
@@ -571,14 +571,13 @@ absl::StatusOr<Connection::Progress> Connection::StartWrite(std::string_view bod
   if (error == ErrorCode::kOk && !ChecksFit(request.ops.size(), identities_.all().size())) {
     error = kReplyTooLarge;
   }
-  // Of ZooKeeper's errors the one that every client knows and that ends nothing: the session goes
-  // on, and so does the connection.
+  // This error is known to every client, and ends neither the session nor the connection.
   if (error == ErrorCode::kOk && tree::AddsData(request) &&
       loop_->frontend().service().refuses_data()) {
     error = ErrorCode::kSystemError;
   }
   if (error != ErrorCode::kOk) {
-    if (!alone) return Progress::kMustWait;  // the error has its turn
+    if (!alone) return Progress::kMustWait;  // the error is sent in the order of the requests
     ReplyError(pending->xid, error);
     return Progress::kAnswered;
   }
@@ -589,7 +588,7 @@ absl::StatusOr<Connection::Progress> Connection::StartWrite(std::string_view bod
   const size_t offset = to.size();
   tree::AppendRequest(Header(tree::CommandKind::kRequest), request, &to);
   if (to.size() - offset > kCommandBytesMax) {
-    // Nothing that the log does not take may enter the queue in front of it.
+    // A command that the log cannot take must not enter the queue in front of it.
     const size_t size = to.size() - offset;
     to.resize(offset);
     return absl::InvalidArgumentError(
@@ -661,8 +660,9 @@ absl::Status Connection::OnRequestResult(const tree::ApplyResult& result) {
     return absl::AbortedError("the session has moved to another connection");
   }
   const size_t out_before = out_.size();
-  // All that had been committed before a sync came, which came before this write, is applied with
-  // the write. Waiting longer would show the write's answer a later zxid than the write has.
+  // A sync in flight before this write can be answered now: everything committed before the sync
+  // came is applied with the write. If it waited longer, its reply would have a zxid newer than the
+  // write's, and the replies' zxids would go back.
   for (auto before = pipeline_.begin(); before != pending; ++before) {
     if (before->stage == Stage::kInFlight) FinishSync(*before);
   }
@@ -686,14 +686,14 @@ absl::Status Connection::OnRequestResult(const tree::ApplyResult& result) {
 
 void Connection::OnSyncDone(uint64_t sync_id) {
   if (state_ == State::kConfirming && sync_id == confirm_sync_id_) {
-    confirmed_ = true;  // Continue goes on, while the tree is locked
+    confirmed_ = true;  // Continue proceeds, while the tree is locked
     return;
   }
   if (state_ != State::kUp) return;
   auto pending = std::find_if(pipeline_.begin(), pipeline_.end(), [&](const Pending& p) {
     return p.stage == Stage::kInFlight && p.op == OpCode::kSync && p.sync_id == sync_id;
   });
-  if (pending == pipeline_.end()) return;  // a write that came after it has finished it
+  if (pending == pipeline_.end()) return;  // a later write has answered it
   const size_t out_before = out_.size();
   FinishSync(*pending);
   SendDone(out_.size() - out_before);

@@ -1,14 +1,14 @@
-// One client connection: its handshake, its session and its pipeline of requests. Knows bytes, not
-// sockets.
+// One client connection: its handshake, its session and its pipeline of requests. Works on bytes
+// and has no access to sockets.
 //
-// Pipeline: requests of a connection are answered in their order. Writes go to the log as they
-// come, any number at once. A read that follows a write which is still on its way waits until that
-// write is applied here, and a write that follows a waiting read waits for the read, so that the
-// read sees exactly what came before it.
+// Pipeline: the requests of a connection are answered in the order in which they came. Writes are
+// submitted to the log as they come, any number at once. A read that follows a write in flight
+// waits until that write is applied here, and a write that follows a waiting read waits for the
+// read, so that the read sees exactly the requests before it.
 //
-// A client that is gone has asked for what it asked all the same: its writes, and the end of its
-// session, go to the log though nobody will be answered, as at ZooKeeper. A client may close its
-// session with reads before that, and not wait.
+// Requests that were received are executed after a disconnect, as far as they go to the log (writes
+// and closeSession); their replies are dropped, as ZooKeeper does. So a client may send reads and
+// then closeSession, and disconnect without waiting for replies.
 //
 // Thread-safety: none; everything runs on the thread of the connection's loop.
 #pragma once
@@ -45,108 +45,111 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // Takes bytes from the client. What it answers is appended to out(). An error means that the
+  // Handles bytes from the client. Replies are appended to out(). An error means that the
   // connection has to be closed (after out() is sent).
   absl::Status OnBytes(std::string_view bytes);
-  // The client hears nothing any more, but what it has sent is still to come: reads are not
-  // answered from now on, and do not hold up what is behind them. REQUIRES: not within another
-  // call.
+  // Called when the client takes no more bytes, while bytes that it sent may still come. From now
+  // on, reads are not answered and do not delay the requests after them. REQUIRES: not within
+  // another call.
   void StopAnswering();
-  // After SetFinished, once: begins what has to go to the log of all that was received and has not
-  // begun. REQUIRES: not within another call.
+  // Called once after SetFinished: submits those received requests to the log that belong there and
+  // were not submitted yet. REQUIRES: not within another call.
   void SubmitRest();
 
   // --- From the inbox ----------------------------------------------------------------------------
   absl::Status OnResult(tree::ApplyResult result);
   void OnSyncDone(uint64_t sync_id);
-  // `readers`: an event of what a client may not read is not for it.
+  // Sends the event, unless `readers` does not allow this client to read the znode.
   void OnWatchEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
                     const Readers& readers);
-  // Whether there is something for Continue to do.
+  // Returns whether Continue has work to do.
   bool CanContinue() const;
-  // Goes on with held requests and with bytes that were received and not looked at yet: because the
-  // session was not up, or because there was too much to send or to wait for. REQUIRES: the tree is
-  // locked, so that everything that was applied is in out() already.
+  // Continues with held requests, and with received bytes that were not parsed yet because the
+  // session was not up or too much was unsent or unanswered. REQUIRES: the tree is locked, so that
+  // the results and events of everything applied are in out() already.
   absl::Status Continue();
-  // The session ended; false if its own closeSession is under way and will be answered.
+  // Called when the session has ended. Returns false if this connection's own closeSession is in
+  // flight and will be answered.
   bool OnSessionClosed();
-  // The session was attached by the command of `attach_zxid`; true if that was another connection.
+  // The session was attached by the command with `attach_zxid`. Returns true if that was the
+  // command of another connection.
   bool IsOvertaken(tree::Zxid attach_zxid) const;
 
-  // From time to time: whether the connection has to be closed, with the reason (the server has
-  // lost touch with the cluster for so long that the session may be ended elsewhere; no handshake
-  // came; ...).
+  // Called periodically. Returns an error, with the reason, if the connection has to be closed: for
+  // example the server has had no contact to the leader for so long that the session may have ended
+  // elsewhere, or no handshake came.
   absl::Status CheckTime(std::chrono::steady_clock::time_point now, int64_t leader_contact_age_ms);
-  // Whether CheckTime may have something to say though a leader is heard: not of a client that has
-  // a session and may write.
+  // Whether CheckTime has to be called although the leader is in contact. It need not be for a
+  // client that has a session and may write.
   bool NeedsTime() const { return state_ != State::kUp || read_only_; }
-  // Up to this age of the last contact with the leader, no connection is closed for it.
+  // No connection is closed for a lost leader while the last contact with the leader is at most
+  // this old.
   static int64_t LeaderContactAgeMinMs(const Config& config);
-  // A client that has seen more than this server waits in the handshake; tries again.
+  // Retries the handshake of a client that has seen a newer zxid than this server has applied.
+  // REQUIRES: waits_for_catch_up().
   absl::Status RetryHandshake();
 
   uint32_t tag() const { return tag_; }
   const std::string& address() const { return address_; }
   std::string& out() { return out_; }
   bool has_session() const { return state_ == State::kUp || state_ == State::kUnheard; }
-  // Whether it may only read, for the server had no quorum when it came.
+  // Whether the client may only read: the server had no quorum when the client connected.
   bool read_only() const { return read_only_; }
   tree::SessionId session() const { return session_; }
   // Whether a packet came since the last call.
   bool TakeTouched() { return std::exchange(touched_, false); }
-  // Close as soon as out() is sent.
+  // The connection is to be closed as soon as out() is sent.
   void SetFinished();
   bool finished() const { return state_ == State::kFinished; }
   bool waits_for_catch_up() const { return state_ == State::kCatchingUp; }
-  // Whether no more should be read from the client for now.
+  // Whether nothing more should be received from the client for now.
   bool IsFull() const;
-  // A client that takes what it is sent is alive, also if it is too busy to say so.
+  // Counts the client as alive: called also when it takes bytes, as it may be too busy to send any.
   void SetTouched();
-  // Something came from the client, which may not have been looked at yet.
+  // Bytes came from the client, which may not have been parsed yet.
   void OnHeard();
   int64_t packets_received() const { return packets_received_; }
   int64_t packets_sent() const { return packets_sent_; }
   size_t queued() const { return pipeline_.size(); }
-  // What the client makes the server keep, besides out(): about.
+  // The approximate bytes that the server keeps for the client, besides out().
   size_t kept_bytes() const;
-  // Of events in out(), which nothing holds back, unlike replies.
+  // The unsent bytes of events in out(). Unlike replies, events are not paused when much is unsent.
   size_t unsent_event_bytes() const { return unsent_event_bytes_; }
-  // Tells the memory budget what is kept now.
+  // Reports to the memory budget how much is kept now.
   void CountMemory();
-  // All of out() was sent.
-  // So much of out() was not sent.
+  // Only `bytes` bytes of out() are unsent now.
   void SetUnsent(size_t bytes) { unsent_event_bytes_ = std::min(unsent_event_bytes_, bytes); }
   ConnectionStatistics& statistics() { return *statistics_; }
 
  private:
   enum class State {
-    kHandshake,   // nothing but bytes of a connect request (or a four-letter word) so far
-    kCatchingUp,  // the client has seen more than this server has applied
-    kConfirming,  // this server does not know the session, and asks the leader how far the log is
-    kConnecting,  // the session's entry is on its way through the log
+    kHandshake,   // only a part of a connect request (or of a four-letter word) so far
+    kCatchingUp,  // the client has seen a newer zxid than this server has applied
+    kConfirming,  // the session is unknown here; waits for a sync with the leader
+    kConnecting,  // the command of the session is submitted, not yet applied
     kUp,
-    kUnheard,        // as kUp, but nobody takes answers
-    kAnsweringWord,  // a four-letter word
+    kUnheard,        // as kUp, but the client takes no more bytes
+    kAnsweringWord,  // the answer to a four-letter word is being sent
     kFinished,
   };
   enum class Stage : uint8_t {
-    kHeld,      // waits for what is before it; `bytes` is the request's body
-    kInFlight,  // on its way through the log, or a sync
-    kReading,   // read in pieces; the first one of the pipeline
-    kDone,      // waits for what is before it; `bytes` is the reply
+    kHeld,      // not begun: waits for the requests before it; `bytes` is its body
+    kInFlight,  // a submitted command, or a sync
+    kReading,   // a read in several pieces; the first one of the pipeline
+    kDone,      // waits for the replies before it; `bytes` is its reply
   };
   struct Pending {
     Stage stage = Stage::kHeld;
     int32_t xid = 0;
     OpCode op = OpCode::kPing;
     uint64_t sync_id = 0;
-    bool has_path = false;  // of a sync in flight, whose `bytes` are its path; else it was null
+    bool has_path = false;  // of a sync in flight: its path, in `bytes`, is not null
     std::chrono::steady_clock::time_point received;
     std::vector<OpCode> shapes;  // of a multi in flight
     std::string bytes;
   };
   enum class Progress { kAnswered, kReading, kInFlight, kMustWait };
-  // A read in pieces, between which the tree is unlocked (long_reads.cc).
+  // A read in several pieces; the tree is unlocked between the pieces (long_reads.cc).
   class LongRead;
   class ChildrenRead;
   class MultiRead;
@@ -154,57 +157,60 @@ class Connection {
   class DescendantsRead;
   class WatchesSetting;
 
-  // Whether a packet may have this length.
+  // Returns whether a packet may have this length.
   bool IsLength(int32_t length) const;
-  // The first packet of `bytes`, if it is whole. Returns its size with the length before it, or 0.
+  // Sets `*packet` to the first packet of `bytes` if it is complete. Returns the packet's size with
+  // its length prefix, or 0.
   size_t TakePacket(std::string_view bytes, std::string_view* packet) const;
   absl::Status OnPacket(std::string_view packet);
   absl::Status OnConnectRequest(std::string_view packet);
   absl::Status BeginSession();
-  // Takes a session over, if its password is right: whatever is refused is refused here, and not by
-  // an entry of the log. `confirmed`: a session that is not known here does not exist.
+  // Attaches the client to an existing session if its password is right. A refusal happens here,
+  // without an entry of the log. `confirmed`: a sync with the leader is done, so a session that is
+  // unknown here does not exist.
   void TakeSessionOver(bool confirmed);
   void RefuseSession(bool read_only);
-  // The same, of a client that may read only: the server has no quorum. A new session is known here
-  // alone, and ends with its connection.
+  // As BeginSession, for a read-only client of a server without a quorum. A new session is known to
+  // this server only, and ends with its connection.
   absl::Status BeginReadOnlySession();
   void BeUp(bool read_only);
-  // Serves a request that a server without a quorum cannot serve; false if it can.
+  // Answers a request that a server without a quorum cannot serve, with an error in general.
+  // Returns false if the server can serve it.
   bool RefuseReadOnly(const Pending& pending);
   absl::Status OnSessionResult(const tree::ApplyResult& result);
   absl::Status OnRequest(std::string_view packet);
   absl::Status OnAuth(int32_t xid, std::string_view body);
-  // Whether `bytes` begin with a four-letter word, which is then answered as soon as it is whole.
+  // Returns whether `bytes` begin with a four-letter word. A complete one is answered.
   bool TakeFourLetterWord(std::string_view bytes);
-  // The reply to a request was put into out(), or what is to be sent after others: `bytes` of it.
+  // Counts the reply to a request in the statistics: `bytes` bytes of it were put into out().
   void CountReply(const Pending& pending, size_t bytes);
 
-  // Begins to serve a request. `alone`: nothing before it is unanswered, so that it may be answered
-  // at once; otherwise only what goes through the log may begin. Fills in `*pending` for what is
-  // then in flight.
+  // Begins to serve a request. `alone`: all requests before it are answered, so that it may be
+  // answered at once; otherwise only a sync or a command of the log may begin. Fills in `*pending`
+  // for a request that is then in flight.
   absl::StatusOr<Progress> Start(std::string_view body, bool alone, Pending* pending);
   absl::StatusOr<Progress> StartWrite(std::string_view body, bool alone, Pending* pending);
   absl::StatusOr<Progress> AnswerNow(int32_t xid, OpCode op, std::string_view body);
   void Hold(Pending pending, std::string_view body);
-  // Forgets what was received and has not begun.
+  // Discards received requests that have not begun.
   void DropRest();
-  // Begins what has to go to the log of what was received; false if that ends with something behind
-  // which nothing is to begin.
+  // Submits those received requests to the log that belong there. Returns false if one of them is
+  // the last that may have an effect, such as a closeSession.
   bool SubmitReceived();
-  // The same of one request.
+  // As SubmitReceived, for one request.
   bool SubmitUnanswered(std::string_view packet);
   bool SubmitUnanswered(Pending* pending, std::string_view body);
   Progress Read(int32_t xid, OpCode op, std::string_view body);
   Progress ReadChildren(int32_t xid, OpCode op, const ReadRequest& request);
-  // Answers with a list, and leaves a watch. `finish` makes the list of names, which may take long.
+  // Replies with a list of names, and sets a watch. `finish` makes the list, which may take long.
   template <class Finish>
   void ReplyChildren(int32_t xid, OpCode op, bool watch, std::string_view path, tree::Stat* stat,
                      Finish finish);
-  // The first piece of a read; kReading if it takes more.
+  // Does the first piece of a read. Returns kReading if there are more.
   Progress Begin(std::unique_ptr<LongRead> read);
-  // The next one. False if it takes more.
+  // Does the next piece of the current read. Returns false if there are more.
   bool ContinueReading();
-  // These begin what may take several pieces.
+  // These four begin reads that may take several pieces.
   Progress ReadMany(int32_t xid, std::string_view body);
   Progress GetEphemerals(int32_t xid, std::string_view body);
   Progress GetAllChildrenNumber(int32_t xid, std::string_view body);
@@ -216,16 +222,17 @@ class Connection {
   void Watch(std::string_view path, tree::WatchKind kind);
   void ReplyError(int32_t xid, tree::ErrorCode error);
   absl::Status OnRequestResult(const tree::ApplyResult& result);
-  // Begins what waited and need not any more.
+  // Begins held requests that need not wait any longer.
   absl::Status StartHeld();
-  // The zxid of a reply that has none of its own: not below what the client has seen. (The loop's
-  // is below that of an event while more of the same change may be in the inbox.)
+  // The zxid of a reply without a zxid of its own: not older than what the client has seen. (The
+  // loop's seen_zxid may be older than an event of the same change that was sent already.)
   tree::Zxid SeenZxid() const;
-  // Whether the client has so much to fetch that nothing more is answered for now.
+  // Whether so much is unsent that no more requests are answered for now.
   bool HasMuchToSend() const;
-  // Makes the reply to a sync in flight.
+  // Writes the reply to a sync in flight.
   void FinishSync(Pending& sync);
-  // Sends what is done at the front of the pipeline; the first `sent` bytes of it are in out().
+  // Moves the replies that are done at the front of the pipeline to out(). Of the first one, `sent`
+  // bytes are in out() already.
   void SendDone(size_t sent);
   tree::CommandHeader Header(tree::CommandKind kind) const;
 
@@ -245,12 +252,12 @@ class Connection {
   int32_t timeout_ms_ = 0;
   bool touched_ = false;
   bool read_only_ = false;
-  bool local_ = false;  // the session is known to this server alone
+  bool local_ = false;  // the session is known only to this server
   std::chrono::steady_clock::time_point heard_;
   bool unread_ = false;    // in_ may hold whole packets
-  bool has_rest_ = false;  // it finished without SubmitRest
+  bool has_rest_ = false;  // SubmitRest has to submit what was received
   ClientIdentities identities_;
-  FourLetterWords::Pieces word_pieces_;  // kAnsweringWord: the rest of the answer
+  FourLetterWords::Pieces word_pieces_;  // kAnsweringWord: makes the rest of the answer
   size_t unsent_event_bytes_ = 0;
   int64_t counted_requests_ = 0;  // in the memory budget
   int64_t counted_reads_ = 0;
@@ -258,9 +265,9 @@ class Connection {
   std::unique_ptr<LongRead> long_read_;  // of the first request of the pipeline
   size_t held_count_ = 0;
   size_t held_bytes_ = 0;
-  bool held_paused_ = false;  // only because there was much to send
+  bool held_paused_ = false;  // requests are held only because much was unsent
   uint64_t next_sync_id_ = 1;
-  uint64_t confirm_sync_id_ = 0;  // kConfirming
+  uint64_t confirm_sync_id_ = 0;  // the sync of kConfirming
   bool confirmed_ = false;        // that sync is done
   int64_t packets_received_ = 0;
   int64_t packets_sent_ = 0;

@@ -13,29 +13,31 @@
 namespace quorate::rpc::zk {
 namespace {
 
-// What a connection keeps of the memory of an out() that was sent.
+// The capacity that a connection's out() keeps when all of it was sent.
 constexpr size_t kOutKeptBytesMax = 256u << 10;
-// What a loop keeps for the next large answers.
+// The spare buffers that a loop keeps for large answers: their size and number.
 constexpr size_t kSpareBufferBytesMax = 4u << 20;
 constexpr size_t kSpareBuffersMax = 4;
-// Unsent bytes of events of a connection at which it is given up: nothing holds them back, while of
-// replies there is at most one behind kUnsentBytesPause.
+// Unsent bytes of events at which a stalled connection is closed. Events are not paused when much
+// is unsent, whereas at most one reply is added after kUnsentBytesPause.
 constexpr size_t kUnsentEventBytesMax = 16u << 20;
-// The same of a connection that takes some of it all the time, but more slowly than it comes.
+// Unsent bytes at which a connection is closed even if it takes some bytes all the time.
 constexpr size_t kUnsentBytesMax = 256u << 20;
-// Unsent bytes of a connection that are held against it when all of them take too much memory.
+// Unsent bytes at which a stalled connection may be closed when the replies of all connections
+// together take too much memory.
 constexpr size_t kUnsentBytesOfMany = 4u << 20;
-// A client that takes nothing of what it is sent for so long does not read.
+// A client that takes no bytes for so long, although some are unsent, counts as stalled.
 constexpr auto kStalledAfter = std::chrono::seconds(1);
-// The same of all that a connection makes the server keep, when memory is low: more than a buffer
-// that has grown to the largest request.
+// Bytes kept for a connection at which it may be closed when memory is low: more than a buffer that
+// has grown to the largest request.
 constexpr size_t kHeavyBytes = 5u << 19;
 constexpr auto kRefusalLogPeriod = std::chrono::seconds(5);
-// Watches that are dropped while the tree is locked once.
+// Watches that are removed in one hold of the tree's lock.
 constexpr size_t kWatchesPerHold = kNodesPerHold / 4;
 // How long a connection that is to be closed may take to accept the last bytes.
 constexpr auto kTimeToSendTheRest = std::chrono::seconds(2);
-// Between calls of OnTimer for which nobody waits: an idle server should sleep.
+// The time between calls of OnTimer when no connection waits for one, so that an idle server
+// sleeps.
 constexpr auto kIdleTimerPeriod = std::chrono::milliseconds(250);
 static_assert(2 * kIdleTimerPeriod < ConnectionLoop::kHeldUpAfter);
 
@@ -49,19 +51,19 @@ struct ConnectionLoop::Client {
   Connection connection;
   std::list<std::shared_ptr<Client>>::iterator in_order;
   bool open = true;
-  bool receiving = true;      // the socket was told to
+  bool receiving = true;      // Sockets::Receive was called, and no bytes came since
   bool blocked = false;       // waits for OnWritable
   bool dirty = false;         // in dirty_
-  bool throttled = false;     // is not read from, for there is too much on its way
+  bool throttled = false;     // is not read from because of congestion
   bool attended = false;      // in attended_
-  bool broken = false;        // takes nothing any more
-  size_t waiting = 0;         // bytes of it that were seen while it is not read from
+  bool broken = false;        // takes no more bytes
+  size_t waiting = 0;         // WaitingBytes of it, while it is not read from
   size_t sent = 0;            // of connection.out()
   size_t unsent_counted = 0;  // in the memory budget
-  // When the client took something of what it was sent, or had taken it all.
+  // When the client last took bytes, or had taken all.
   std::chrono::steady_clock::time_point took_at;
-  std::chrono::steady_clock::time_point finished_at;  // when that was seen
-  // What of the connection's counts is in the loop's statistics.
+  std::chrono::steady_clock::time_point finished_at;  // when CheckTime first saw it finished
+  // The part of the connection's counts that is in the loop's statistics already.
   int64_t received_counted = 0;
   int64_t sent_counted = 0;
   int64_t queued_counted = 0;
@@ -82,7 +84,7 @@ ConnectionLoop::~ConnectionLoop() = default;
 void ConnectionLoop::Stop() {
   dirty_.clear();
   in_order_.clear();
-  clients_.clear();  // which takes back what they have counted in the memory budget
+  clients_.clear();  // their destructors release their share of the memory budget
 }
 
 // --- From other threads --------------------------------------------------------------------------
@@ -131,9 +133,10 @@ void ConnectionLoop::OnWritable(uint32_t tag) {
   BeginIteration();
   Client& client = *clients_.at(tag);
   client.blocked = false;
-  // It makes room by reading. That bytes could be sent, to a buffer, would not show that it lives.
+  // There is room because the client reads, so it is alive. A Send that succeeds would not show
+  // that, as the bytes may be in a buffer of the system.
   client.connection.SetTouched();
-  // Not at each iteration: moving the rest costs as much as sending it.
+  // Not in each iteration: moving the rest costs as much as sending it.
   std::string& out = client.connection.out();
   if (client.sent > out.size() / 2) {
     out.erase(0, client.sent);
@@ -151,7 +154,7 @@ void ConnectionLoop::OnClosed(uint32_t tag) {
 
 void ConnectionLoop::MaybeReceive(Client& client) {
   if (!client.open || client.receiving || client.connection.IsFull()) return;
-  // Congestion is made by writes: clients that wait for none are still heard.
+  // Congestion comes from writes: clients that wait for no replies are still read from.
   if (client.connection.queued() > 0 && IsCongested()) {
     if (!std::exchange(client.throttled, true)) statistics_->throttle_waits.Add(1);
     return;
@@ -182,7 +185,7 @@ void ConnectionLoop::Flush(Client& client) {
     statistics_->bytes_sent.Add(static_cast<int64_t>(sent.value_or(0)));
     client.blocked = client.sent < out.size();
   }
-  if (client.broken) {  // what the client has sent is still to come, and then OnClosed
+  if (client.broken) {  // bytes that the client sent still come, and then OnClosed
     client.blocked = true;
     client.sent = out.size();
   }
@@ -193,7 +196,7 @@ void ConnectionLoop::Flush(Client& client) {
     client.sent = 0;
     if (client.connection.finished()) Close(client);
   } else if (out.capacity() > kOutKeptBytesMax && out.size() - client.sent < out.capacity() / 4) {
-    // Who reads slowly does not hold a large buffer with little in it.
+    // A slow client must not hold a large buffer with little in it.
     std::string rest = out.substr(client.sent);
     out.clear();
     TakeBufferBack(out);
@@ -219,8 +222,8 @@ void ConnectionLoop::CloseForMemory(Client& client, size_t unsent) {
   Close(client);
 }
 
-// Those that have taken nothing for a while: who has just begun to fetch a large reply is none of
-// them.
+// Closes only connections whose clients have taken nothing for kStalledAfter, not those that have
+// just begun to receive a large reply.
 void ConnectionLoop::CloseStalled() {
   const MemoryBudget& memory = frontend_->service().memory();
   const bool exceeds = memory.replies_exceed();
@@ -252,7 +255,7 @@ void ConnectionLoop::TakeBufferBack(std::string& out) {
   if (out.capacity() <= kSpareBufferBytesMax && spare_buffers_.size() < kSpareBuffersMax) {
     spare_buffers_.push_back(std::move(out));
   }
-  std::string().swap(out);  // an assignment would keep the memory
+  std::string().swap(out);  // frees the memory, which an assignment would keep
 }
 
 void ConnectionLoop::Finish(Client& client, const absl::Status& why) {
@@ -260,7 +263,7 @@ void ConnectionLoop::Finish(Client& client, const absl::Status& why) {
   LogClosing(client.connection, why);
   KeepTouch(client);
   client.connection.SetFinished();
-  MarkDirty(client);  // what it was told before is sent, then it is closed
+  MarkDirty(client);  // out() is sent first, then it is closed
 }
 
 void ConnectionLoop::LogClosing(const Connection& connection, const absl::Status& why) {
@@ -270,7 +273,7 @@ void ConnectionLoop::LogClosing(const Connection& connection, const absl::Status
                  connection.session().value(), reason);
     return;
   }
-  // Clients that are turned away come back at once, many times a second.
+  // Rejected clients reconnect at once, many times a second.
   if (now_ - refusal_logged_ < kRefusalLogPeriod) {
     ++refusals_not_logged_;
     return;
@@ -292,7 +295,7 @@ void ConnectionLoop::Close(Client& client) {
   client.connection.SubmitRest();
   UpdateStatistics(client);
   for (bool all = false; !all;) {
-    LockTree();  // watches may be touched only while nothing is applied
+    LockTree();  // watches may be changed only while nothing is applied
     {
       MutexLock lock(&frontend_->watches().mutex);
       all = frontend_->watches().table.RemoveWatcher(tag, kWatchesPerHold);
@@ -349,11 +352,11 @@ void ConnectionLoop::EndIteration() {
   }
   std::vector<std::shared_ptr<Client>> dirty;
   dirty.swap(dirty_);
-  // Closing one of them empties the inbox, which may have something for any of the others.
+  // Reset all of them first: closing one of them drains the inbox, which may mark any other dirty.
   for (const std::shared_ptr<Client>& client : dirty) client->dirty = false;
   for (const std::shared_ptr<Client>& client : dirty) {
     if (!client->open) continue;
-    UpdateStatistics(*client);  // before it may be closed
+    UpdateStatistics(*client);  // before Flush, which may close it
     Flush(*client);
     if (!client->open) continue;
     if (client->connection.CanContinue()) MarkDirty(*client);
@@ -379,8 +382,8 @@ void ConnectionLoop::UpdateStatistics(Client& client) {
   shown.queued.Set(queued);
 }
 
-// Only here, when the tree is locked and the inbox empty: a request that is answered while results
-// are being handed out could overtake an event.
+// Connections continue only here, when the tree is locked and the inbox is empty: a reply made
+// while results are being delivered could overtake an event.
 void ConnectionLoop::ContinueConnections() {
   const auto can_continue = [](const std::shared_ptr<Client>& client) {
     return client->open && client->connection.CanContinue();
@@ -428,7 +431,7 @@ void ConnectionLoop::DrainInbox() {
 }
 
 void ConnectionLoop::HandleItem(Item& item) {
-  // Who is about to be closed hears nothing more: it may have missed what came before.
+  // A connection that is about to be closed gets nothing more: it may have missed earlier items.
   const auto find = [this](uint32_t tag) -> Client* {
     auto it = clients_.find(tag);
     if (it == clients_.end() || it->second->connection.finished()) return nullptr;
@@ -498,12 +501,13 @@ std::chrono::milliseconds ConnectionLoop::OnTimer() {
   UnlockTree();
   SendTouches();
   if (somebody_waits) return kTimerPeriod;
-  // Short sessions have to be touched in time; the shortest make no busy loop of it.
+  // Short sessions have to be touched in time; kTimerPeriod bounds the rate for the shortest.
   return std::clamp(std::chrono::milliseconds(frontend_->config().touch_period_ms()), kTimerPeriod,
                     kIdleTimerPeriod);
 }
 
-// One after each measurement, which shows what that was good for.
+// Closes at most one connection per measurement of memory, as the next measurement shows the
+// effect.
 void ConnectionLoop::CloseHeaviest() {
   MemoryBudget& memory = frontend_->service().memory();
   if (!memory.clients_exceed() ||
@@ -539,7 +543,8 @@ void ConnectionLoop::HearWaiting(Client& client) {
   if (!client.open || client.receiving) return;
   const size_t waiting = sockets_->WaitingBytes(client.connection.tag());
   const bool has_grown = waiting > std::exchange(client.waiting, waiting);
-  // One that does not read what it is sent holds itself up: it is alive if more comes from it.
+  // While `blocked`, the client itself delays its bytes by not reading: it then counts as alive
+  // only if more bytes come.
   if (has_grown || (waiting > 0 && !client.blocked)) client.connection.OnHeard();
 }
 
@@ -564,8 +569,7 @@ bool ConnectionLoop::TakeTouched(Client& client) {
          !client.connection.read_only();
 }
 
-// The session of a connection that ends lives on for the whole of its timeout after what was heard
-// last.
+// The session of a closed connection lives for its whole timeout from the last byte received.
 void ConnectionLoop::KeepTouch(Client& client) {
   if (TakeTouched(client)) touched_and_closed_.push_back(client.connection.session().value());
 }

@@ -1,14 +1,14 @@
 // The connections of one I/O thread of the ZooKeeper front end, without the thread and without
-// sockets: their inbox, their iterations, the batch of their writes and what happens from time to
-// time. It knows bytes and tags. IoThread drives it from sockets; a simulation drives it by hand.
+// sockets: their inbox, their loop iterations, the batch of their writes and their periodic work.
+// The loop handles bytes and tags. IoThread drives it from sockets; a simulation drives it by hand.
 //
-// An iteration begins with whatever comes in (OnBytes, OnWritable, OnWake, OnTimer) and ends with
-// EndIteration, once all that came together was handed in: the writes of all connections then go to
-// the log as one batch, and each connection sends all it has ready at once.
+// An iteration begins with an input (OnBytes, OnWritable, OnWake, OnTimer) and ends with
+// EndIteration, after all inputs that were ready together: the writes of all connections then go to
+// the log as one batch, and each connection sends all its ready replies at once.
 //
-// Thread-safety: Push and Wake may be called from any thread; everything else runs on one thread,
-// also what it calls of Sockets, except for Sockets::Wake. Nothing here waits for another thread,
-// except for the locks.
+// Thread-safety: Push and Wake may be called from any thread. Everything else runs on one thread,
+// including the calls of Sockets, except for Sockets::Wake. Apart from locks, nothing here waits
+// for another thread.
 #pragma once
 
 #include <algorithm>
@@ -32,42 +32,43 @@
 
 namespace quorate::rpc::zk {
 
-// How a loop reaches its clients. Calls come from within the loop's functions; they must not call
-// back into the loop, except where it says so.
+// The loop's access to its clients. These functions are called from within the loop's functions;
+// they must not call back into the loop, except where their comment says so.
 class Sockets {
  public:
   virtual ~Sockets() = default;
 
-  // From any thread: OnWake is to be called soon, on the loop's thread.
+  // Schedules a call of OnWake on the loop's thread. May be called from any thread.
   virtual void Wake() = 0;
-  // EndIteration is to be called soon, once: after everything that is ready now was handed in.
+  // Schedules one call of EndIteration, after everything that is ready now was handed in.
   virtual void EndIterationSoon() = 0;
 
-  // The connection takes bytes again: the next ones that come (once) are to be given to OnBytes, or
+  // The connection takes bytes again: the next bytes that come are to be given to OnBytes, once, or
   // the end of the stream to OnClosed.
   virtual void Receive(uint32_t tag) = 0;
-  // How many bytes of the client wait to be received; 0 if it has hung up. REQUIRES: the connection
-  // takes no bytes.
+  // Returns how many bytes of the client wait to be received; 0 if it has hung up. REQUIRES: the
+  // connection takes no bytes.
   virtual size_t WaitingBytes(uint32_t tag) = 0;
-  // Sends what it can of `bytes`, which is not empty, without waiting. Returns how much that was;
-  // if it is not all of it, OnWritable is to be called when there is room again. No value: the
-  // client takes no more; what it has sent before is still given to OnBytes, and then comes
-  // OnClosed.
+  // Sends as much of `bytes`, which is not empty, as is possible without waiting. Returns how much
+  // was sent; if not all, OnWritable is to be called when there is room again. Returns no value if
+  // the client takes no more bytes; those that it sent before are still given to OnBytes, followed
+  // by OnClosed.
   virtual std::optional<size_t> Send(uint32_t tag, std::string_view bytes) = 0;
-  // The loop has forgotten the connection: no call for this tag must follow. Comes exactly once for
+  // The loop has removed the connection: no call for this tag may follow. Called exactly once for
   // each connection, also after OnClosed, but not from the loop's destructor.
   virtual void Close(uint32_t tag) = 0;
 };
 
 class ConnectionLoop {
  public:
-  // When OnTimer is to be called for the first time.
+  // The time until the first call of OnTimer.
   static constexpr auto kTimerPeriod = std::chrono::milliseconds(100);
-  // Nothing was done for so long by a loop that is held up: OnTimer comes more than twice as often.
+  // A loop that has begun no iteration for so long is held up: OnTimer comes more than twice as
+  // often.
   static constexpr auto kHeldUpAfter = std::chrono::milliseconds(600);
 
-  // Both must outlive the loop, and no call of the front end's may come any more when it is
-  // destroyed. The loops of a front end are all made before the first connection.
+  // Both must outlive the loop, and the front end must not be called any more when the loop is
+  // destroyed. All loops of a front end are made before the first connection.
   ConnectionLoop(ZkFrontend* frontend, Sockets* sockets);
   ~ConnectionLoop();
   ConnectionLoop(const ConnectionLoop&) = delete;
@@ -75,26 +76,28 @@ class ConnectionLoop {
 
   // --- From the sockets --------------------------------------------------------------------------
   // A client connected from `address`, `port`. Returns the tag of the new connection, which takes
-  // bytes as after Sockets::Receive; no value if it is refused, because there are too many.
+  // bytes as after Sockets::Receive; no value if the connection is refused because there are too
+  // many.
   std::optional<uint32_t> Open(std::string address, uint16_t port);
-  // `bytes`, not empty, came; once after each Receive.
+  // `bytes`, not empty, came from the client. Called once after each Receive.
   void OnBytes(uint32_t tag, std::string_view bytes);
-  // There is room for more after a Send that did not take everything.
+  // There is room again, after a Send that did not take everything.
   void OnWritable(uint32_t tag);
   // The client has gone.
   void OnClosed(uint32_t tag);
-  // Follows each Sockets::Wake.
+  // Called after each Sockets::Wake.
   void OnWake();
-  // Follows each Sockets::EndIterationSoon.
+  // Called after each Sockets::EndIterationSoon.
   void EndIteration();
-  // Time-outs, and touches to the leader. Returns after which time it is to be called again.
+  // Checks time-outs and sends touches to the leader. Returns after how long it is to be called
+  // again.
   std::chrono::milliseconds OnTimer();
 
   size_t connection_count() const { return clients_.size(); }
-  // Ends all connections without a word to anybody: the last call. The service may end before the
-  // loop does.
+  // Ends all connections without sending anything or calling Sockets: the last call. The service
+  // may be destroyed before the loop.
   void Stop();
-  // What the loop has done. For its connections.
+  // The statistics of the loop, for its connections.
   LoopStatistics& statistics() { return *statistics_; }
 
   // --- Any thread --------------------------------------------------------------------------------
@@ -122,9 +125,9 @@ class ConnectionLoop {
                             TreeReplaced>;
   // Queues without waking the loop.
   void Push(Item item);
-  // Wakes the loop if something is queued and it does not know.
+  // Wakes the loop if items are queued and the loop was not woken for them.
   void Wake();
-  // When it has begun to do something the last time.
+  // The begin of the last iteration.
   std::chrono::steady_clock::time_point last_iteration() const {
     return std::chrono::steady_clock::time_point(
         std::chrono::steady_clock::duration(last_iteration_.load(std::memory_order_relaxed)));
@@ -132,17 +135,18 @@ class ConnectionLoop {
 
   // --- For connections ---------------------------------------------------------------------------
   ZkFrontend& frontend() { return *frontend_; }
-  // The tree, locked for reading until the end of this call into the loop or UnlockTree; everything
-  // that was applied before has been put into the out() of its connections. If kNodesPerHold were
-  // spent since it was locked, it is unlocked for a moment before: what apply waits for is bounded.
+  // Returns the tree, locked for reading until the end of this call into the loop or UnlockTree;
+  // the results and events of everything applied before are in out() of their connections. If
+  // kNodesPerHold were spent since the tree was locked, it is unlocked for a moment first, so that
+  // apply waits for a bounded time only.
   const tree::Tree& LockTree();
   void UnlockTree();
-  // So much of the tree was looked at, in znodes or what costs as much.
+  // Counts work on the locked tree: the number of znodes visited, or work of the same cost.
   void Spend(size_t nodes) {
     spent_ += nodes;
     longest_hold_ = std::max(longest_hold_, spent_);
   }
-  // The most that was spent while the tree was locked once.
+  // The most that was spent in one hold of the lock.
   size_t longest_hold() const { return longest_hold_; }
   // The newest zxid that a reply may show: all events up to it are in out() of their connections.
   tree::Zxid seen_zxid() const { return seen_zxid_; }
@@ -151,26 +155,27 @@ class ConnectionLoop {
   std::string& command_bytes() { return *batch_.bytes; }
   void AddedCommand(size_t offset);
   std::chrono::steady_clock::time_point now() const { return now_; }
-  // Something came from a client, for the first time since the last TakeTouched of its connection.
+  // The connection was touched, for the first time since its last TakeTouched.
   void RecordTouched(uint32_t tag) { touched_.push_back(tag); }
 
  private:
   struct Client;
 
   void MaybeReceive(Client& client);
-  // Whether no more should be read from clients that wait for answers.
+  // Whether nothing more should be received from clients that wait for answers.
   bool IsCongested() const;
-  // Brings the statistics up to what the connection has done.
+  // Updates the statistics with what the connection did since the last call.
   void UpdateStatistics(Client& client);
   void Flush(Client& client);
-  // Gives a connection that has nothing to send a buffer for a large answer, if there is a spare.
+  // Gives a connection with an empty out() a spare buffer for a large answer, if there is one.
   void LendBuffer(Client& client);
   void TakeBufferBack(std::string& out);
-  // The next OnTimer is to look at the connection.
+  // Makes the next OnTimer check the connection.
   void Attend(Client& client);
   static bool NeedsAttention(const Client& client);
   void CheckTime(Client& client, int64_t leader_contact_age_ms);
-  // The time that bytes of a client wait here is no silence of the client.
+  // Counts a client as alive if bytes of it wait here: that they are not received is not its
+  // silence.
   void HearWaiting(Client& client);
   void Finish(Client& client, const absl::Status& why);
   void LogClosing(const Connection& connection, const absl::Status& why);
@@ -184,7 +189,7 @@ class ConnectionLoop {
   void FinishAll(const absl::Status& why);
   static bool TakeTouched(Client& client);
   void KeepTouch(Client& client);
-  // When memory is short (rpc/server/memory_budget.h).
+  // These close connections when memory is short (rpc/server/memory_budget.h).
   void CloseStalled();
   void CloseHeaviest();
   void CloseForMemory(Client& client, size_t unsent);
@@ -195,29 +200,29 @@ class ConnectionLoop {
   const Clock* const clock_;
   const size_t number_;
   LoopStatistics* const statistics_;
-  // Looked up by tag only; whatever goes through all of them follows the order of opening.
+  // Only for lookups by tag; iteration uses in_order_, the order of opening.
   absl::flat_hash_map<uint32_t, std::shared_ptr<Client>> clients_;
   std::list<std::shared_ptr<Client>> in_order_;
 
   CommandBatch batch_;
   std::vector<std::shared_ptr<Client>> dirty_;
-  // Tags. A connection that has a session and is read from needs no look from time to time, as long
-  // as a leader is heard: of ten thousand, few are here.
+  // Tags of the connections that OnTimer checks. While a leader is in contact, a connection that
+  // has a session and is read from needs no check: of ten thousand, few are here.
   std::vector<uint32_t> attended_;
   std::vector<uint32_t> touched_;
-  // Empty, and large: what large answers were sent from. Memory that was given back would have to
-  // be made again, page by page, for each of them.
+  // Empty strings with large buffers, which large answers were sent from. Memory that is returned
+  // to the system would have to be mapped again, page by page, for each large answer.
   std::vector<std::string> spare_buffers_;
-  uint64_t measurement_seen_ = 0;  // of memory
+  uint64_t measurement_seen_ = 0;  // the last measurement of memory that CloseHeaviest acted on
   bool iteration_end_scheduled_ = false;
-  std::optional<GuardedTree::ReadGuard> tree_;  // while the tree is locked
-  size_t spent_ = 0;                            // since then
+  std::optional<GuardedTree::ReadGuard> tree_;  // has a value while the tree is locked
+  size_t spent_ = 0;                            // since the tree was locked; see Spend
   size_t longest_hold_ = 0;
   tree::Zxid seen_zxid_;
   std::chrono::steady_clock::time_point now_;
   std::atomic<std::chrono::steady_clock::rep> last_iteration_{0};  // now_
   std::chrono::steady_clock::time_point touches_sent_;
-  // Sessions that were heard since then on connections that have closed.
+  // Sessions that were touched since then, by connections that have closed.
   std::vector<int64_t> touched_and_closed_;
   std::chrono::steady_clock::time_point refusal_logged_;
   int refusals_not_logged_ = 0;

@@ -1,4 +1,4 @@
-// The connections of one loop, driven by hand in front of a tree that applies when it is told to.
+// The connections of one loop, driven by hand in front of a tree that applies on request.
 #include "rpc/zk/connection_loop.h"
 
 #include <catch2/catch.hpp>
@@ -50,8 +50,8 @@ TEST_CASE("a session is there once its entry is applied, with the password that 
   CHECK(f.sockets.receiving(tag));
 }
 
-// After a restart with a clock that went back, the incarnation is one above the last: nothing else
-// differs, however many sessions there were.
+// If the clock goes back across a restart, the incarnation is only one above the last one.
+// Everything else is the same, regardless of the number of earlier sessions.
 TEST_CASE("session ids do not come again after a restart with a clock that went back") {
   Fixture f;
   class Random : public RandomBytes {
@@ -107,7 +107,7 @@ TEST_CASE("the tag of an open connection is not given to another one, when tags 
   CHECK(f.sockets.open(last));
 }
 
-// Who does not know the password leaves nothing in the log.
+// A client without the password leaves no entry in the log.
 TEST_CASE("a session is taken over with its password alone, or it is refused before the log") {
   Fixture f;
   ConnectResponse session;
@@ -187,7 +187,7 @@ TEST_CASE("pipelined requests are answered in order, and a read waits for what c
   REQUIRE(f.service.batches.size() == 1);
   f.service.Apply(&f.frontend);
   f.sockets.RunIterations();
-  CHECK(f.Next(tag).xid == 4);  // finished by the write behind it
+  CHECK(f.Next(tag).xid == 4);  // the write after it answers it too
   CHECK(f.Next(tag).xid == 5);
   CHECK(DataOf(f.Next(tag)) == "2");
 }
@@ -258,7 +258,7 @@ TEST_CASE("a watch event comes before the read that would show the change") {
   f.Write(writer, 1, OpCode::kSetData, SetData("/w", "1"));
   f.sockets.RunIterations();
   f.service.Apply(&f.frontend);
-  // The loop was told to wake up; the read comes first.
+  // The loop has a wake-up pending; the read comes first.
   f.Write(reader, 9, OpCode::kGetData, PathAndWatch("/w", false));
   REQUIRE(f.sockets.HandIn(reader));
   f.sockets.RunIterations();
@@ -299,7 +299,7 @@ TEST_CASE("a read that meets a snapshot hides nothing of what its client has mis
   f.Write(writer, 1, OpCode::kSetData, SetData("/w", "1"));
   f.sockets.RunIterations();
   f.service.ReplaceTree(&f.frontend);
-  // Behind the snapshot, and before the loop has heard of it.
+  // After the snapshot, and before the loop has received TreeReplaced.
   const OpCode op = GENERATE(OpCode::kGetData, OpCode::kExists, OpCode::kGetChildren);
   f.Write(watcher, 2, op, PathAndWatch("/", true));
   REQUIRE(f.sockets.HandIn(watcher));
@@ -342,7 +342,7 @@ TEST_CASE("touches name each session once, in ascending order, and only those he
   std::vector<ConnectResponse> sessions(40);
   std::vector<uint32_t> tags(sessions.size());
   for (size_t i = 0; i < sessions.size(); ++i) tags[i] = f.ConnectSession(&sessions[i]);
-  // They come back in another order.
+  // The clients reconnect in another order.
   for (uint32_t tag : tags) f.sockets.HangUp(tag);
   CHECK(f.loop.connection_count() == 0);
   for (size_t i = sessions.size(); i-- > 0;) {
@@ -377,14 +377,14 @@ TEST_CASE("bytes that a congested server leaves in a socket are a sign of life")
   f.Write(tag, 1, OpCode::kCreate, Create("/a", ""));
   f.sockets.RunIterations();
   CHECK_FALSE(f.sockets.receiving(tag));
-  const auto pass = [&](int64_t ms) {  // and nothing is applied
+  const auto pass = [&](int64_t ms) {  // without applying anything
     f.clock.Advance(ms);
     f.loop.OnTimer();
   };
   pass(200);
   REQUIRE(f.service.touches.size() == 1);  // the write
   pass(200);
-  CHECK(f.service.touches.size() == 1);  // it is silent
+  CHECK(f.service.touches.size() == 1);  // no touch: the client is silent
   f.Write(tag, kPingXid, OpCode::kPing, "");
   for (size_t periods = 2; periods < 5; ++periods) {
     pass(200);
@@ -412,7 +412,7 @@ TEST_CASE("a client that reads nothing is alive as long as more comes from it") 
   f.Write(tag, kPingXid, OpCode::kPing, "");
   f.Pass(200);
   CHECK(f.service.touches.size() == 2);
-  f.Pass(200);  // the machine of the client may be off: nothing more comes
+  f.Pass(200);  // the client's machine may be off: no further touch
   CHECK(f.service.touches.size() == 2);
 }
 
@@ -439,7 +439,7 @@ TEST_CASE("what was heard last before a connection ended counts for its session"
   f.Pass(1);
   SECTION("it broke") { f.sockets.HangUp(tag); }
   SECTION("the server closes it") {
-    f.sockets.Write(tag, "\xff\xff\xff\xff");  // a length that cannot be
+    f.sockets.Write(tag, "\xff\xff\xff\xff");  // an invalid length
     f.Settle();
   }
   CHECK(f.loop.connection_count() == 0);
@@ -534,7 +534,7 @@ TEST_CASE("clients that take large answers in turns, some slowly, are each sent 
   for (int i = 0; i < 3; ++i) {
     get(fast, ++xid, "/large");
     CHECK(DataOf(f.Next(fast)) == large);
-    // Much is left, then little, then nothing.
+    // Much of the reply is unsent, then little, then nothing.
     f.sockets.SetRoom(slow, 1'000);
     get(slow, ++xid, "/large");
     get(fast, ++xid, "/small");
@@ -568,7 +568,7 @@ TEST_CASE("a connection that is to be closed is given 2 s to take its last answe
 }
 
 TEST_CASE("what a client had asked for when it went is done, without the reads between") {
-  // How it goes. A protocol error has an answer, which is sent before the connection is closed.
+  // How the connection ends. A protocol error is answered before the connection is closed.
   enum class Way { kHangUp, kBreak, kBadLength, kBadAuth };
   const Way way = GENERATE(Way::kHangUp, Way::kBreak, Way::kBadLength, Way::kBadAuth);
   Fixture f;
@@ -579,17 +579,17 @@ TEST_CASE("what a client had asked for when it went is done, without the reads b
   };
   if (way == Way::kBreak) f.sockets.Break(tag);
   for (const std::string name : {"/a", "/b", "/c"}) create(name);
-  f.Write(tag, 3, OpCode::kCreate, "?");  // is refused; nobody is told
+  f.Write(tag, 3, OpCode::kCreate, "?");  // is rejected; the error is dropped
   create("/d");
   if (way == Way::kBadLength) f.sockets.Write(tag, std::string(4, '\xff'));
   if (way == Way::kBadAuth) f.Write(tag, kAuthXid, OpCode::kAuth, "?");
   if (way == Way::kBadLength || way == Way::kBadAuth) create("/behind");
   if (way == Way::kBreak) {
     f.sockets.RunIterations();
-    f.service.Apply(&f.frontend);  // the answer cannot be sent
+    f.service.Apply(&f.frontend);  // the reply cannot be sent
     f.sockets.RunIterations();
     CHECK(f.sockets.open(tag));
-    create("/e");  // was on its way
+    create("/e");  // was still in the network
   }
   f.sockets.RunIterations();
   if (way == Way::kHangUp || way == Way::kBreak) f.sockets.HangUp(tag);
@@ -607,7 +607,7 @@ TEST_CASE("a connection that ends while it is read from has its packets until th
   Fixture f;
   ConnectResponse session;
   const uint32_t tag = f.ConnectSession(&session);
-  const std::string path = "/" + std::string(5000, 'p');  // in memory of its own
+  const std::string path = "/" + std::string(5000, 'p');  // too long for the string's inline buffer
   f.Call(tag, OpCode::kCreate, Create(path, "data"));
   const std::string read = RequestPacket(5, OpCode::kGetData, PathAndWatch(path, false));
   f.sockets.Write(tag, read.substr(0, 10));
@@ -621,7 +621,7 @@ TEST_CASE("a connection that ends while it is read from has its packets until th
     f.sockets.RunIterations();
     f.service.Apply(&f.frontend);
   }
-  // The read meets the news of that.
+  // The read finds the replaced tree, or the moved session, in the inbox.
   f.sockets.Write(tag, read.substr(10));
   f.Write(tag, 6, OpCode::kCreate, Create("/b", ""));
   REQUIRE(f.sockets.HandIn(tag));
@@ -629,7 +629,7 @@ TEST_CASE("a connection that ends while it is read from has its packets until th
   CHECK_FALSE(f.sockets.open(tag));
   // The read's answer could show more than the events that the client was sent.
   CHECK(f.sockets.received(tag).empty());
-  CHECK(IsThere(f, "/b") == is_replaced);  // else the session has moved
+  CHECK(IsThere(f, "/b") == is_replaced);  // otherwise the session has moved
 }
 
 TEST_CASE("a client that takes nothing any more is not answered, and its writes do not wait") {
@@ -679,7 +679,7 @@ TEST_CASE("what was received and not looked at is done too when the client goes"
   Fixture f;
   const uint32_t tag = f.ConnectSession();
   f.Write(tag, 1, OpCode::kCreate, Create("/a", ""));
-  constexpr int kReads = 5000;  // more than a connection may have on its way
+  constexpr int kReads = 5000;  // more than a connection's pipeline may hold
   for (int i = 0; i < kReads; ++i) f.Write(tag, 2, OpCode::kExists, PathAndWatch("/", false));
   f.Write(tag, 3, OpCode::kCreate, Create("/b", ""));
   f.Write(tag, 4, OpCode::kCloseSession, "");
@@ -797,7 +797,7 @@ TEST_CASE("events for a client that does not read are bounded, far below what re
   const auto change = [&](int times) {
     for (; times > 0; --times) f.Call(writer, OpCode::kSetData, SetData(path, ""));
   };
-  // 15 MB, and then more than 16 MiB.
+  // 15 MB of unsent events, and then more than 16 MiB.
   change(30);
   f.Pass(1100);
   CHECK(f.sockets.open(watcher));
@@ -816,7 +816,7 @@ TEST_CASE("a client that takes its events is not closed for how many there were"
   BigEndianWriter(&add).Int<int32_t>(0);
   REQUIRE(f.Call(watcher, OpCode::kAddWatch, add).error == ErrorCode::kOk);
   REQUIRE(f.Call(writer, OpCode::kCreate, Create(path, "")).error == ErrorCode::kOk);
-  // It is half an event behind all the time, so that its buffer is never empty.
+  // The client is always half an event behind, so its buffer is never empty.
   f.sockets.received(watcher).clear();
   f.sockets.SetRoom(watcher, 250'000);
   for (int i = 0; i < 60; ++i) {
@@ -855,12 +855,12 @@ TEST_CASE("a client that does not read a large reply is closed when replies exce
   f.sockets.SetRoom(second, 0);
   f.Write(second, 1, OpCode::kMultiRead, reads);
   f.Settle();
-  // Both may have just begun to read.
+  // Both clients may have just begun to read.
   CHECK(f.sockets.open(second));
   f.Pass(1100);
   CHECK(f.sockets.open(slow) != f.sockets.open(second));
   CHECK(f.service.memory().closed() == 1);
-  // Who reads what it is sent notices nothing.
+  // A client that reads is not affected.
   f.Write(other, 1, OpCode::kMultiRead, reads);
   f.Settle();
   CHECK(f.Next(other).error == ErrorCode::kOk);
@@ -901,7 +901,7 @@ TEST_CASE(
   memory.OnMeasured(730u << 20);
   f.Pass(300);
   CHECK(f.sockets.open(light));
-  // Clients have no part in it: nobody is closed or refused for it.
+  // The memory is not used by clients: no client is closed or refused.
   memory.OnMeasured(750u << 20, 700u << 20);
   CHECK(memory.low());
   f.Pass(300);

@@ -1,4 +1,4 @@
-// What a connection answers at once, from the tree and the watches.
+// The requests that a connection answers at once, from the tree and the watches.
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,7 +16,7 @@ namespace {
 
 using tree::ErrorCode;
 
-constexpr tree::Zxid kNoZxid{-1};        // of the reply to what is no operation
+constexpr tree::Zxid kNoZxid{-1};        // of the reply to an unknown opcode
 constexpr int32_t kAddWatchModeMax = 1;  // persistent, persistent and recursive
 
 }  // namespace
@@ -28,17 +28,16 @@ size_t Connection::ReplyBytesMax() const {
 absl::StatusOr<Connection::Progress> Connection::AnswerNow(int32_t xid, OpCode op,
                                                            std::string_view body) {
   if (!IsServed(op)) {
-    // As ZooKeeper: the client is told, and loses its connection but not its session.
-    // NOLINTNEXTLINE(bugprone-unused-raii): the constructor writes the reply.
+    // As ZooKeeper does: the client gets an error, and loses its connection but not its session.
     ReplyWriter(&out_, xid, kNoZxid, ErrorCode::kUnimplemented);
     ++packets_sent_;
     return absl::UnimplementedError(
         absl::StrCat("operation ", static_cast<int32_t>(op), " is not one that is served"));
   }
-  // Locking the tree hands out what was applied, and that may finish this connection: events that
-  // its client has to be sent were skipped. An answer would carry a zxid behind them, and the
-  // client, which sets its watches again with the last zxid that it has seen, would never hear of
-  // them.
+  // LockTree delivers the results and events of everything applied, and may finish this connection
+  // because the server has skipped events. An answer would then carry a zxid after the skipped
+  // events, and the client, which sets its watches again with the last zxid that it has seen, would
+  // never receive them.
   loop_->LockTree();
   if (state_ == State::kFinished) return Progress::kMustWait;
   switch (op) {
@@ -75,14 +74,14 @@ absl::StatusOr<Connection::Progress> Connection::AnswerNow(int32_t xid, OpCode o
       if (!DecodeSaslRequest(body)) {
         return absl::InvalidArgumentError("a SASL request does not decode");
       }
-      // There is nobody to talk to, and the client goes on without.
+      // SASL is not supported: as an answer without a token, the client continues without it.
       ReplyWriter reply(&out_, xid, tree::Zxid(0), ErrorCode::kOk);
       ++packets_sent_;
       WriteData(/*has_data=*/false, {}, reply.body());
       break;
     }
     case OpCode::kSync:
-      ReplyError(xid, ErrorCode::kMarshallingError);  // it did not decode
+      ReplyError(xid, ErrorCode::kMarshallingError);  // the request did not decode
       break;
     case OpCode::kNotification:
     case OpCode::kCreateSession:
@@ -131,7 +130,7 @@ Connection::Progress Connection::Read(int32_t xid, OpCode op, std::string_view b
   }
   if (error == ErrorCode::kOk)
     CompleteConfigNode(loop_->frontend().members_text(), request.path, &stat, &data, &has_data);
-  // exists leaves a watch for the creation of what is not there.
+  // exists sets a watch on a missing znode too, for its creation.
   if (request.watch &&
       (error == ErrorCode::kOk || (op == OpCode::kExists && error == ErrorCode::kNoNode))) {
     Watch(request.path, tree::WatchKind::kData);

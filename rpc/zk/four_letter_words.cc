@@ -30,18 +30,19 @@
 namespace quorate::rpc::zk {
 namespace {
 
-// What we say we are: clients and monitoring tools look for a ZooKeeper version.
+// The reported version: clients and monitoring tools expect a ZooKeeper version.
 constexpr char kVersion[] = "3.8.0-quorate, built on 2026-11-21";
 constexpr std::string_view kWords[] = {"conf", "cons", "crst", "dirs", "dump", "envi",
                                        "gtmk", "hash", "isro", "mntr", "ruok", "srst",
                                        "srvr", "stat", "stmk", "wchc", "wchp", "wchs"};
 constexpr std::string_view kSetTraceMask = "stmk";
 constexpr size_t kTraceMaskBytes = 8;
-// As ZooKeeper begins. It has no effect here.
+// The initial trace mask of ZooKeeper. It has no effect here.
 constexpr int64_t kTraceMaskDefault = 306;
-// Lines of one piece.
+// The maximum number of lines of one piece.
 constexpr size_t kPieceLines = 500;
-// A table that changes all the time cannot be shown in pieces; so it is shown in part.
+// Limits of the watches shown: the table changes between pieces, so only a part of a large one is
+// shown.
 constexpr size_t kWatchesShownMax = 100'000;
 constexpr size_t kWatchBytesShownMax = 16u << 20;
 constexpr tree::SessionId kBeforeSessions{std::numeric_limits<int64_t>::min()};
@@ -75,7 +76,8 @@ void AppendConnection(const ConnectionStatistics& connection, bool cleared, bool
   absl::StrAppend(to, ")\n");
 }
 
-// A function that appends a line for each connection, in pieces, and then `end`.
+// Returns a function that appends a line for each connection, in pieces, and then the text that
+// `end` returns.
 FourLetterWords::Pieces ConnectionLines(const Statistics* statistics, bool whole,
                                         std::function<std::string(const tree::Tree&)> end) {
   return [statistics, whole, end = std::move(end), next = uint32_t{0}](const tree::Tree& tree,
@@ -322,12 +324,12 @@ std::string FourLetterWords::Directories() const {
 // --- Sessions ------------------------------------------------------------------------------------
 
 FourLetterWords::Pieces FourLetterWords::Dump() {
-  // Each piece shows sessions and ephemeral nodes as they are when its turn comes.
+  // Each piece shows sessions and ephemeral nodes in their state at that time.
   struct Progress {
     enum class Stage { kBegin, kSessions, kCount, kEphemerals, kConnections };
     Stage stage = Stage::kBegin;
-    tree::SessionId last = kBeforeSessions;  // that was shown, or counted
-    std::string last_ephemeral;              // of the session behind it; empty: none yet
+    tree::SessionId last = kBeforeSessions;  // the last one that was shown or counted
+    std::string last_ephemeral;              // of the session after `last`; empty: none yet
     size_t with_ephemerals = 0;
     Pieces connections;
   };
@@ -388,13 +390,13 @@ FourLetterWords::Pieces FourLetterWords::Dump() {
 }
 
 // --- Watches -------------------------------------------------------------------------------------
-// As ZooKeeper: those of nodes, not those of their children.
+// As in ZooKeeper: only watches of nodes, not of their children.
 
 FourLetterWords::Pieces FourLetterWords::WatchesByPath() {
   return [this, shown = ZkFrontend::WatchesShown{kWatchesShownMax, kWatchBytesShownMax}](
              const tree::Tree&, std::string* to) mutable {
     std::string path_shown;
-    std::set<int64_t> sessions;  // that watch it
+    std::set<int64_t> sessions;  // the sessions that watch the path
     const auto show = [&] {
       if (!sessions.empty()) absl::StrAppend(to, path_shown, "\n");
       for (int64_t session : sessions) absl::StrAppend(to, "\t", Hex(session), "\n");
@@ -429,7 +431,7 @@ FourLetterWords::Pieces FourLetterWords::WatchesByConnection() {
     size_t lines = 0;
     while (!paths.empty() && lines < kPieceLines) {
       auto& [session, of_session] = *paths.begin();
-      // A session goes on in the next piece without being named again.
+      // A session that continues in the next piece is not named again.
       if (progress->named != session) absl::StrAppend(to, Hex(session), "\n");
       progress->named = session;
       for (; !of_session.empty() && lines < kPieceLines; ++lines) {

@@ -1,11 +1,11 @@
 // The four-letter words: a client that sends one of them instead of a connect request gets a text
-// for people and for monitoring, as ZooKeeper's, and is disconnected.
+// for people and for monitoring, in ZooKeeper's format, and is disconnected.
 //
-// Answers may be long (a line for each connection, or for each ephemeral node). They are made in
-// pieces, each when the one before it was sent, so that neither the memory nor the time for which
-// the tree is locked grows with their length.
+// An answer may be long (a line for each connection, or for each ephemeral node). It is made in
+// pieces, each after the one before it was sent, so that neither the memory nor the time for which
+// the tree is locked grows with its length.
 //
-// Thread-safety: an object may be used from any thread, a function that it returned from one.
+// Thread-safety: an object may be used from any thread, a function returned by Answer from one.
 #pragma once
 
 #include <atomic>
@@ -29,16 +29,16 @@ class FourLetterWords {
   // `frontend` must outlive the object.
   explicit FourLetterWords(ZkFrontend* frontend);
 
-  // How long `word` is together with its argument; 0 if it is none of the words. REQUIRES:
+  // Returns the length of `word` with its argument; 0 if it is none of the words. REQUIRES:
   // word.size() == kWordBytes.
   size_t BytesOf(std::string_view word) const;
 
-  // Appends the next piece to `*to`, and returns whether there are more.
-  // `tree` is locked, and not kept: the next piece may be of another one.
+  // Appends the next piece to `*to`, and returns whether there are more. `tree` is locked for this
+  // call only: the tree may have changed when the next piece is made.
   using Pieces = std::function<bool(const tree::Tree& tree, std::string* to)>;
-  // Begins to answer `word`, of the length that BytesOf says: appends to `*to` what can be said at
-  // once. What it returns, if not null, makes the rest. Looks at files; REQUIRES: the calling
-  // thread has not locked the tree.
+  // Begins to answer `word`, which has the length that BytesOf returns: appends to `*to` the part
+  // that is ready at once. Returns the function that makes the rest, or null if there is none.
+  // Reads files; REQUIRES: the calling thread has not locked the tree.
   Pieces Answer(std::string_view word, std::string* to);
 
  private:

@@ -42,7 +42,7 @@ ConnectionLoop& ZkFrontend::LoopOf(uint32_t tag) {
 
 uint32_t ZkFrontend::NewTag(size_t loop) {
   const auto loops = static_cast<uint32_t>(loops_.size());
-  // As many as every loop has, so that they can start again.
+  // Each loop has equally many tags, so that the numbering can wrap around.
   const uint32_t of_loop = next_tag_.fetch_add(1) % (kZooKeeperTags.count / loops);
   return kZooKeeperTags.first + of_loop * loops + static_cast<uint32_t>(loop);
 }

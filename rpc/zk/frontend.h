@@ -1,12 +1,12 @@
-// The ZooKeeper front end: what all connections have in common, and where news of the tree is
-// handed to them. It has no threads and no sockets: those are in listener.h and io_thread.h, or a
-// simulation's.
+// The ZooKeeper front end: the state that all connections share, and the delivery of results and
+// events to them. It has no threads and no sockets: those are in listener.h and io_thread.h, or in
+// a simulation.
 //
-// A connection belongs to one loop (connection_loop.h) for its life. That loop reads its requests,
-// answers reads from the tree at once, collects the writes of all its connections into one batch
-// for the log, and sends whatever is ready in one system call a connection. The apply thread hands
-// it results and watch events through an inbox, with one wake-up a batch; the inbox is emptied
-// before any read of a newer tree is answered.
+// A connection belongs to one loop (connection_loop.h) for its lifetime. The loop reads its
+// requests, answers reads from the tree at once, collects the writes of all its connections into
+// one batch for the log, and sends all ready replies of a connection with one system call. The
+// apply thread delivers results and watch events through the loop's inbox, with one wake-up per
+// batch; the loop drains the inbox before it answers a read from a newer tree.
 //
 // Thread-safety: the Frontend functions as rpc/server/service.h says; AddLoop before any other
 // call; the rest from any thread.
@@ -35,9 +35,9 @@ namespace quorate::rpc::zk {
 
 class ConnectionLoop;
 
-// The watches of all connections. A loop holds the read side of the tree and then this
-// mutex; the apply thread holds the write side of the tree, which excludes all others, and takes
-// the mutex for form.
+// The watches of all connections. A loop holds the read lock of the tree and then this mutex. The
+// apply thread holds the write lock of the tree, which excludes all loops; it takes the mutex only
+// for the thread-safety analysis.
 struct Watches {
   Mutex mutex;
   tree::WatchTable table ABSL_GUARDED_BY(mutex);
@@ -61,10 +61,10 @@ class ZkFrontend : public Frontend {
   void OnSyncDone(uint32_t proposer_tag, uint64_t sync_id, tree::Zxid zxid) override;
 
   // --- For the loops -----------------------------------------------------------------------------
-  // Returns the loop's number. It must outlive all other calls.
+  // Returns the loop's number. The loop must outlive all other calls.
   size_t AddLoop(ConnectionLoop* loop);
   const Config& config() const { return config_; }
-  // What /zookeeper/config holds; empty if standalone.
+  // The content of /zookeeper/config; empty if standalone.
   const std::string& members_text() const { return members_text_; }
   const Clock& clock() const { return *clock_; }
   RandomBytes& random() { return *random_; }
@@ -72,35 +72,37 @@ class ZkFrontend : public Frontend {
   Watches& watches() { return watches_; }
   Listings& listings() { return listings_; }
   Statistics& statistics() { return statistics_; }
-  // A new session id: the server's number in the top byte, the rest drawn by lot.
+  // Returns a new session id: the server's number in the top byte, the rest random.
   tree::SessionId NewSessionId();
-  // A number for a connection, which says to which of the loops it belongs. They come again after
-  // very many connections, one of which may still be open: the loop asks for another one then.
+  // Returns a tag for a new connection of `loop`; the tag determines the loop. Tags repeat after
+  // very many connections. If a connection with that tag is still open, the loop asks for another
+  // tag.
   uint32_t NewTag(size_t loop);
-  // For tests: the next connection gets tag `count`, as if so many had been handed out.
+  // For tests: the next connection gets a tag as if `count` tags had been handed out.
   void SetTagsHandedOut(uint32_t count) { next_tag_.store(count); }
-  // The connection is gone: it no longer stands for its session.
+  // The connection is closed: the session is no longer mapped to its tag.
   void ForgetSession(tree::SessionId session, uint32_t tag);
-  // Counts connections by address; false if this one would be too many.
+  // Counts a new connection of `address`. Returns false, and counts a refusal, if it exceeds
+  // maxCnxns or maxClientCnxns.
   bool AdmitAddress(const std::string& address);
-  // A connection is refused: counts that, and says so, but not for each one of a flood.
+  // Counts a refused connection, and logs it, at a limited rate.
   void Refuse(const std::string& address, const std::string& why);
   void ReleaseAddress(const std::string& address);
   FourLetterWords& words() { return words_; }
-  // Sessions of this server alone, which has no quorum (Connection::read_only).
+  // The sessions that only this server knows, while it has no quorum (Connection::read_only).
   int64_t read_only_sessions() const { return read_only_sessions_.load(); }
   void AddReadOnlySessions(int64_t count) { read_only_sessions_.fetch_add(count); }
 
-  // How much of the watches of nodes is shown.
+  // The progress of showing the watches of nodes, and its limits.
   struct WatchesShown {
     size_t count_left = 0;
     size_t bytes_left = 0;  // of their paths
-    size_t part = 0;        // of the table, which is to come next
+    size_t part = 0;        // the part of the table that is shown next
     bool done = false;
-    bool all = true;  // so far
+    bool all = true;  // whether all were shown so far
   };
-  // Calls `watch` for the next of them, path by path, until `*shown` is done: there are no more, or
-  // as many were shown as may be. What is watched may change between two calls.
+  // Calls `watch` for the next watches, path by path. Sets shown->done when all are shown, or as
+  // many as the limits allow. The watches may change between two calls.
   void ShowNodeWatches(WatchesShown* shown,
                        const std::function<void(std::string_view path, int64_t session)>& watch);
 
@@ -120,7 +122,8 @@ class ZkFrontend : public Frontend {
   std::atomic<int64_t> read_only_sessions_{0};
   FourLetterWords words_;
 
-  // Which connection serves a session. The apply thread sets it, so that it is never behind.
+  // The connection of each session. The apply thread sets it, so it is always up to date with the
+  // tree.
   SessionTags sessions_;
 
   AddressCounts addresses_;

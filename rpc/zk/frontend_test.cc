@@ -79,11 +79,11 @@ class TestServer : private FrontendFactory {
   std::thread thread_;
 };
 
-// The longest that the server allows: the machine that runs the test may be busy.
+// The longest timeout that the server allows, as the machine that runs the test may be busy.
 constexpr int32_t kTimeoutMs = 4000;
 
-// A client that sends exactly what it is told to. Call and Next check by Catch's macros, which only
-// the test's own thread may use; all else may be used in any.
+// A client that sends exactly the given bytes. Call and Next use Catch's macros, which only the
+// test's own thread may use; everything else may be used by any one thread.
 class Client {
  public:
   explicit Client(const TestServer& server) {
@@ -96,8 +96,8 @@ class Client {
     }
   }
 
-  // Opens a session, or takes one over; false if the server hangs up. The id is 0 if it refuses the
-  // session.
+  // Opens a session, or attaches to an existing one. Returns false if the server hangs up. The id
+  // is 0 if the server refuses the session.
   bool Connect(int64_t session = 0, std::string password = std::string(16, '\0'),
                int64_t last_zxid = 0, bool with_read_only = true, bool with_queued = false) {
     SendRaw(ConnectPacket({.session = session,
@@ -116,7 +116,8 @@ class Client {
     password_ = response.password;
     return true;
   }
-  // A server that has just started hangs up until it serves.
+  // Returns a client with a session. Retries, as a server that has just started hangs up until it
+  // serves.
   static std::unique_ptr<Client> Connected(const TestServer& server,
                                            int32_t wanted_timeout_ms = kTimeoutMs) {
     while (true) {
@@ -134,7 +135,7 @@ class Client {
     BigEndianWriter(&framed).String(packet);
     SendRaw(framed);
   }
-  // Appends a request to what Flush sends in one go.
+  // Appends a request to the bytes that Flush sends at once.
   Client& Add(int32_t xid, OpCode op, const std::string& body) {
     queued_ += RequestPacket(xid, op, body);
     return *this;
@@ -150,7 +151,7 @@ class Client {
     boost::asio::read(socket_, boost::asio::buffer(*frame), error);
     return !error;
   }
-  // The next packet; fails the test if the server hangs up.
+  // Returns the next packet; fails the test if the server hangs up.
   Packet Next() {
     std::string frame;
     REQUIRE(ReadFrame(&frame));
@@ -216,7 +217,7 @@ TEST_CASE("requests sent along with the connect request are answered once the se
   TestServer server;
   auto writer = Client::Connected(server);
   REQUIRE(writer->Call(OpCode::kCreate, Create("/p", "x")).error == ErrorCode::kOk);
-  // Results, events and session results meet in one inbox while others write and watch.
+  // Results, events and session results are in one inbox while others write and watch.
   for (int i = 0; i < 200; ++i) {
     for (int32_t xid = 1; xid <= 20; ++xid) writer->Add(xid, OpCode::kSetData, SetData("/p", "y"));
     writer->Flush();
@@ -296,8 +297,8 @@ TEST_CASE("a connection may not pile up identities, which each of its writes wou
   body_writer.String("digest");
   body_writer.String(std::string(4000, 'u') + ":p");
   CHECK(client->Call(OpCode::kAuth, body).error == ErrorCode::kOk);
-  CHECK(client->Call(OpCode::kAuth, body).error == ErrorCode::kOk);  // the same one
-  // 16 of them fit into 64 KiB.
+  CHECK(client->Call(OpCode::kAuth, body).error == ErrorCode::kOk);  // the same credential
+  // 16 such identities fit into 64 KiB.
   for (int i = 0; i < 15; ++i) {
     body[20] = static_cast<char>('a' + i);
     CHECK(client->Call(OpCode::kAuth, body).error == ErrorCode::kOk);
@@ -331,7 +332,7 @@ TEST_CASE("a watch event comes before any answer that shows the change, also to 
   writer->Add(7, OpCode::kSetData, SetData("/w", "1")).Flush();
   CHECK(writer->Next().xid == kNotificationXid);
   CHECK(writer->Next().xid == 7);
-  // The reader asks until it sees the new value: the event must have come before.
+  // The reader reads until it gets the new value: the event must have come before.
   bool told = false;
   for (int32_t xid = 1;; ++xid) {
     reader->Add(xid, OpCode::kGetData, PathAndWatch("/w", false)).Flush();
@@ -404,7 +405,7 @@ TEST_CASE("a wrong password or an unknown session is answered with no session") 
   Client lost(server);
   REQUIRE(lost.Connect(12345, std::string(16, 'x')));
   CHECK(lost.session_id == 0);
-  // The owner does not notice.
+  // The owner is not affected.
   CHECK(owner->Call(OpCode::kExists, PathAndWatch("/", false)).error == ErrorCode::kOk);
 }
 
@@ -442,7 +443,7 @@ TEST_CASE("bad input costs its sender the connection and nobody else anything") 
       std::string("GET / HTTP/1.1\r\n\r\n"),  // another protocol
       std::string("\0\0\0\x04"
                   "abcd",
-                  8),  // no connect request
+                  8),  // not a connect request
       std::string("\0\0\0\x2c\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x7f\xff\xff\xff",
                   32) +
           std::string(16, 'p'),  // password longer than the packet

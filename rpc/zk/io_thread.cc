@@ -21,13 +21,13 @@ namespace {
 using boost::asio::ip::tcp;
 
 constexpr size_t kReceiveBytes = 256u << 10;
-// Descriptors kept for the segments of the log, the other servers and the administrator: this part
-// of the limit, and at least so many.
+// Descriptors reserved for the segments of the log, the other servers and the administrator: one in
+// kReservedPart of the limit, and at least kReservedDescriptorsMin.
 constexpr int64_t kReservedPart = 8;
 constexpr int64_t kReservedDescriptorsMin = 128;
 
-// How many clients the limit of open files leaves room for. It can be changed while the server
-// runs.
+// Returns how many clients the limit of open files leaves room for. The limit may change while the
+// server runs.
 int64_t ConnectionsMax() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return INT64_MAX;
@@ -35,7 +35,7 @@ int64_t ConnectionsMax() {
   return std::max<int64_t>(all - std::max(all / kReservedPart, kReservedDescriptorsMin), 1);
 }
 
-// An IPv4 client that came in through an IPv6 socket is the same client.
+// Returns the address of a client. An IPv4 client has the same address through an IPv6 socket.
 std::string AddressOf(const tcp::endpoint& remote) {
   const boost::asio::ip::address address = remote.address();
   if (!address.is_v6() || !address.to_v6().is_v4_mapped()) return address.to_string();
@@ -49,7 +49,7 @@ struct IoThread::Socket {
 
   tcp::socket socket;
   uint32_t tag = 0;
-  bool open = true;  // handlers may come after the end
+  bool open = true;  // handlers may run after Close
 };
 
 IoThread::IoThread(ZkFrontend* frontend)
@@ -85,7 +85,7 @@ void IoThread::StartTimer(std::chrono::milliseconds period) {
 }
 
 void IoThread::Adopt(tcp::socket accepted) {
-  // The descriptor changes its event loop with its thread.
+  // The descriptor moves from the acceptor's event loop to that of this thread.
   const tcp::endpoint::protocol_type protocol = accepted.local_endpoint().protocol();
   boost::system::error_code error;
   const int descriptor = accepted.release(error);
@@ -127,7 +127,7 @@ void IoThread::Wake() {
   boost::asio::post(context_, [this] { loop_.OnWake(); });
 }
 
-// Behind the handlers of all sockets that are ready now.
+// Runs after the handlers of all sockets that are ready now.
 void IoThread::EndIterationSoon() {
   boost::asio::post(context_, [this] { loop_.EndIteration(); });
 }
@@ -138,7 +138,7 @@ size_t IoThread::WaitingBytes(uint32_t tag) {
   const int descriptor = sockets_.at(tag)->socket.native_handle();
   pollfd end{descriptor, POLLRDHUP, 0};
   int bytes = 0;
-  // The end behind the bytes: the client has gone, whatever it said before.
+  // Waiting bytes followed by the end of the stream: the client has hung up.
   const bool is_open = ::poll(&end, 1, 0) == 0;
   return is_open && ::ioctl(descriptor, FIONREAD, &bytes) == 0 ? static_cast<size_t>(bytes) : 0;
 }
@@ -175,7 +175,7 @@ std::optional<size_t> IoThread::Send(uint32_t tag, std::string_view bytes) {
       AwaitWritable(socket);
       break;
     } else if (errno != EINTR) {
-      // What was received can be read still, and then the end.
+      // Received bytes can still be read, followed by the end of the stream.
       boost::system::error_code ignored;
       socket->socket.shutdown(tcp::socket::shutdown_both, ignored);
       return std::nullopt;

@@ -30,11 +30,11 @@ class IoThread : private Sockets {
   IoThread& operator=(const IoThread&) = delete;
 
   void Start();
-  // Ends the thread and closes its sockets. The service is not used any more.
+  // Ends the thread and closes its sockets. The service is not used afterwards.
   void Stop();
   boost::asio::io_context& context() { return context_; }
 
-  // Takes over an accepted socket.
+  // Takes ownership of an accepted socket.
   void Adopt(boost::asio::ip::tcp::socket socket);
 
  private:
@@ -49,7 +49,8 @@ class IoThread : private Sockets {
   void Close(uint32_t tag) override;
 
   void Run();
-  // Whether the limit of open files leaves room for one more client.
+  // Returns whether the limit of open files leaves room for one more client; if not, counts a
+  // refusal.
   bool HasRoomFor(const std::string& address);
   void AwaitReadable(const std::shared_ptr<Socket>& socket);
   void OnReadable(const std::shared_ptr<Socket>& socket);

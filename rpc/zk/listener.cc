@@ -41,7 +41,7 @@ absl::Status ZkListener::Listen() {
     error = ListenOnAll(config.client_port, acceptor_.get());
     return error ? CannotListen(config, error) : absl::OkStatus();
   }
-  // A number, or a name of this machine.
+  // A numeric address, or a name of this machine.
   const auto found =
       LookUpOwnName("clientPortAddress", config.client_address, config.client_port, &error);
   if (error || found.empty()) {
@@ -74,7 +74,7 @@ void ZkListener::Accept() {
     } else if (error == boost::asio::error::operation_aborted) {
       return;
     } else {
-      // Out of descriptors, most likely: it does not get better by trying at once.
+      // Most likely out of descriptors: an immediate retry would fail too.
       spdlog::warn("a connection could not be accepted: {}", error.message());
       accept_pause_->expires_after(kAcceptPause);
       accept_pause_->async_wait([this](const boost::system::error_code& stopped) {

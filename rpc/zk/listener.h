@@ -23,12 +23,14 @@ class ZkListener {
   ZkListener(const ZkListener&) = delete;
   ZkListener& operator=(const ZkListener&) = delete;
 
-  // Unavailable, naming address and port, if it cannot listen there.
+  // Begins to listen and starts the threads. Returns Unavailable, with address and port, if it
+  // cannot listen there; InvalidArgument if clientPortAddress is no address and no known name.
   absl::Status Start();
-  // What it listens on: also if that was left to the system, by port 0. REQUIRES: Start was OK, and
-  // Stop was not called.
+  // Returns the port that it listens on, also if port 0 left the choice to the system. REQUIRES:
+  // Start returned OK, and Stop was not called.
   uint16_t port() const { return acceptor_->local_endpoint().port(); }
-  // Closes all connections and ends the threads. The service is not used any more, and may end.
+  // Closes all connections and ends the threads. The service is not used afterwards and may be
+  // destroyed.
   void Stop();
 
  private:
@@ -39,7 +41,7 @@ class ZkListener {
   std::vector<std::unique_ptr<IoThread>> threads_;
   std::unique_ptr<boost::asio::ip::tcp::acceptor> acceptor_;
   std::unique_ptr<boost::asio::steady_timer> accept_pause_;
-  size_t next_thread_ = 0;  // accepting thread
+  size_t next_thread_ = 0;  // of the thread that gets the next connection; accepting thread only
 };
 
 }  // namespace quorate::rpc::zk

@@ -20,19 +20,20 @@ namespace {
 
 using tree::ErrorCode;
 
-// How often getEphemerals begins again because the ephemeral at which it stopped was deleted.
+// How often getEphemerals starts over because the ephemeral at which it stopped was deleted.
 constexpr int kRestartsMax = 10;
 
-// Bytes of names that are encoded in the same time as a few znodes are read.
+// The number of bytes of names whose encoding takes as long as reading a few znodes.
 constexpr size_t kNamesBytesQuick = 64u << 10;
 
-// A reply that is longer is given all the memory that it can need at once.
+// The buffer of a longer reply is reserved at once at its maximum size.
 constexpr size_t kGrowsOnceBytes = 1u << 20;
 
-// What a reply may take that goes on to be made when replies take too much memory together.
+// A read of at most this size goes on even if replies take too much memory together.
 constexpr size_t kSmallReadBytes = 1u << 20;
 
-// Whether a prefix of getEphemerals means all: ZooKeeper trims it, but only to see that.
+// Returns whether a prefix of getEphemerals selects all paths. ZooKeeper trims the prefix only for
+// this check.
 bool IsEverything(std::string_view prefix) {
   const auto is_blank = [](char c) { return static_cast<unsigned char>(c) <= ' '; };
   while (!prefix.empty() && is_blank(prefix.front())) prefix.remove_prefix(1);
@@ -40,7 +41,7 @@ bool IsEverything(std::string_view prefix) {
   return prefix.empty() || prefix == "/";
 }
 
-// The tree's error as clients know it.
+// Returns the error code that clients get for an error of the tree.
 ErrorCode ToReply(ErrorCode error) {
   return error == ErrorCode::kTooLarge ? kReplyTooLarge : error;
 }
@@ -49,7 +50,7 @@ ErrorCode ToReply(ErrorCode error) {
 
 // --- Children ------------------------------------------------------------------------------------
 
-// A list that one piece does not hold.
+// A list of children that takes more than one piece.
 class Connection::ChildrenRead final : public LongRead {
  public:
   ChildrenRead(int32_t xid, OpCode op, bool watch, std::unique_ptr<Listing> listing)
@@ -106,7 +107,7 @@ void Connection::ReplyChildren(int32_t xid, OpCode op, bool watch, std::string_v
   CompleteConfigNode(loop_->frontend().members_text(), path, stat);
   if (watch) Watch(path, tree::WatchKind::kChild);
   const tree::Zxid zxid = SeenZxid();
-  // What is still to do needs no tree. Nothing that happens later comes before the reply.
+  // The rest needs no tree. Unlocking is safe: no later event is sent before the reply.
   if (long_read_ != nullptr) loop_->UnlockTree();
   const Listing::Names names = finish();
   ReplyWriter reply(&out_, xid, zxid, ErrorCode::kOk);
@@ -118,11 +119,12 @@ void Connection::ReplyChildren(int32_t xid, OpCode op, bool watch, std::string_v
 
 // --- Many reads at once --------------------------------------------------------------------------
 
-// Each result is of one moment; all are of the same one if one piece holds them. No result is older
-// than an event that the client is told before the reply: what such an event changes is read again.
+// Each result is a consistent read; all results are of one state of the tree if they take one
+// piece. No result is older than an event that the client is sent before the reply: an item that
+// such an event changes is read again.
 class Connection::MultiRead final : public LongRead {
  public:
-  // Views into `body` are what was decoded of it.
+  // `items` has views into `body`.
   MultiRead(int32_t xid, std::unique_ptr<const std::string> body, std::vector<MultiReadItem> items)
       : LongRead(xid), body_(std::move(body)), items_(std::move(items)) {}
 
@@ -188,8 +190,8 @@ class Connection::MultiRead final : public LongRead {
     changes_.push_back({std::string(path), listing_ == nullptr ? kNone : item_});
     changes_bytes_ += path.size();
   }
-  // kRead: item_ is the one to be read now. kWait: it is for the next piece, and the tree may be
-  // unlocked.
+  // kRead: item_ is to be read now. kWait: continue in the next piece; the tree may be unlocked.
+  // kReply: everything is read.
   Step FindItem(Connection* connection, size_t* spent) {
     if (!HasMore()) return Step::kReply;
     if (*spent >= kNodesPerHold) return Step::kWait;
@@ -216,7 +218,8 @@ class Connection::MultiRead final : public LongRead {
     std::sort(by_path_.begin(), by_path_.end(),
               [this](uint32_t a, uint32_t b) { return items_[a].path < items_[b].path; });
   }
-  // Returns how many items are of the path.
+  // Marks the items with the path of the change as stale. Returns the number of items with that
+  // path.
   size_t MarkStale(const Change& change) {
     const std::string_view path = change.path;
     const auto begin = std::lower_bound(
@@ -236,8 +239,8 @@ class Connection::MultiRead final : public LongRead {
   }
   size_t BeginOf(size_t item) const { return item == 0 ? 0 : items_[item - 1].result_end; }
 
-  // Reads item_, or the next piece of it: into results_ at first, and into correction_ later.
-  // Returns what it cost, or nothing if it is too large.
+  // Reads item_ or its next piece: into results_ in the first pass, into correction_ later. Returns
+  // the cost in znodes, or no value if the result is too large.
   std::optional<size_t> Read(Connection* connection, const tree::Tree& tree) {
     const bool is_first = next_ < items_.size();
     const size_t others = is_first ? results_.size() : total_bytes_ - SizeOf(item_);
@@ -247,7 +250,8 @@ class Connection::MultiRead final : public LongRead {
     return item.op == OpCode::kGetData ? ReadData(connection, tree, item, bytes_max, to)
                                        : ReadChildren(connection, tree, item, bytes_max, to);
   }
-  // Takes what was read of item_. False if there is too much of it, or if it changes too often.
+  // Keeps the complete result of item_. Returns false if the reply is too large, or if items change
+  // too often.
   bool Keep(size_t bytes_max) {
     if (next_ < items_.size()) {
       items_[next_++].result_end = total_bytes_ = results_.size();
@@ -276,9 +280,9 @@ class Connection::MultiRead final : public LongRead {
     CompleteConfigNode(connection->loop_->frontend().members_text(), item.path, &stat, &data,
                        &has_data);
     if (data.size() > bytes_max) return std::nullopt;
-    // A long reply grows once, to the most that it can be, of which the system gives what is
-    // written: to move it again and again, while the tree is locked, would take longer than all
-    // else here.
+    // A long reply's buffer grows only once, to its maximum size; the system maps only what is
+    // written. Moving the reply again and again while the tree is locked would take longer than
+    // everything else here.
     if (result == &results_ && results_.size() + data.size() > kGrowsOnceBytes) {
       results_.reserve(connection->ReplyBytesMax() + kGrowsOnceBytes);
     }
@@ -306,7 +310,7 @@ class Connection::MultiRead final : public LongRead {
     } else {
       error = listing_->ReadNext(tree, connection->identities_.all(), &stat);
       if (error == ErrorCode::kOk && !listing_->done()) return kNodesPerHold;
-      connection->loop_->UnlockTree();  // what is still to do needs no tree
+      connection->loop_->UnlockTree();  // the rest needs no tree
       if (error == ErrorCode::kOk) names = listing_->Finish();
       listing_ = nullptr;
     }
@@ -323,7 +327,7 @@ class Connection::MultiRead final : public LongRead {
 
   void Reply(Connection* connection) {
     const tree::Zxid zxid = connection->SeenZxid();
-    // What is still to do needs no tree. Nothing that happens later comes before the reply.
+    // The rest needs no tree. Unlocking is safe: no later event is sent before the reply.
     if (total_bytes_ > kNamesBytesQuick || !corrections_.empty()) connection->loop_->UnlockTree();
     ReplyWriter reply(&connection->out_, xid(), zxid, ErrorCode::kOk);
     size_t begin = 0;
@@ -339,20 +343,20 @@ class Connection::MultiRead final : public LongRead {
 
   const std::unique_ptr<const std::string> body_;
   std::vector<MultiReadItem> items_;
-  size_t next_ = 0;                   // the first one that was not read yet
-  size_t item_ = 0;                   // the one that is being read
-  std::unique_ptr<Listing> listing_;  // of it, if one piece does not hold it
-  std::string results_;               // of all that were read, one behind the other
+  size_t next_ = 0;                   // the first item that was not read yet
+  size_t item_ = 0;                   // the item that is being read
+  std::unique_ptr<Listing> listing_;  // of item_, if it takes more than one piece
+  std::string results_;               // of all items that were read, concatenated
   size_t total_bytes_ = 0;            // of the reply, with the corrections
 
-  // What the client was told since the first piece.
+  // The changes of the events that the client was sent since the first piece.
   std::vector<Change> changes_;
   size_t changes_bytes_ = 0;
-  std::vector<uint32_t> by_path_;                     // items; once there are changes
+  std::vector<uint32_t> by_path_;                     // items sorted by path; empty without changes
   absl::btree_set<size_t> stale_;                     // items that have to be read again
-  absl::btree_map<size_t, std::string> corrections_;  // in the place of what is in results_
+  absl::btree_map<size_t, std::string> corrections_;  // replace the item's result in results_
   size_t corrections_bytes_ = 0;
-  size_t corrected_ = 0;  // how often
+  size_t corrected_ = 0;  // the number of corrections
   std::string correction_;
 };
 
@@ -388,7 +392,7 @@ class Connection::EphemeralsRead final : public LongRead {
     };
     const bool goes_on = tree.ReadEphemerals(connection->session_, last_, add);
     connection->loop_->Spend(1 + spent);
-    if (!goes_on) {  // another client has deleted the last one that was read
+    if (!goes_on) {  // another client has deleted the znode that was read last
       paths_.clear();
       last_.clear();
       count_ = 0;
@@ -402,7 +406,7 @@ class Connection::EphemeralsRead final : public LongRead {
     if (spent == kNodesPerHold) return false;
     const tree::Zxid zxid = connection->SeenZxid();
     if (!deleted_.empty()) {
-      connection->loop_->UnlockTree();  // what is still to do needs no tree
+      connection->loop_->UnlockTree();  // the rest needs no tree
       RemoveDeleted();
     }
     ReplyWriter reply(&connection->out_, xid(), zxid, ErrorCode::kOk);
@@ -411,8 +415,8 @@ class Connection::EphemeralsRead final : public LongRead {
     reply.body().Raw(paths_);
     return true;
   }
-  // What the client was told is not there must not be named in the reply that follows. (Nothing is
-  // created meanwhile: the session's writes wait for this.)
+  // The reply must not contain a znode of whose deletion the client was notified before it. (None
+  // is created in between: the session's writes wait for this read.)
   void OnEvent(tree::EventType type, std::string_view path) override {
     if (type == tree::EventType::kNodeDeleted && path.starts_with(prefix_)) deleted_.emplace(path);
   }
@@ -432,8 +436,8 @@ class Connection::EphemeralsRead final : public LongRead {
   }
 
   const std::string prefix_;
-  std::set<std::string, std::less<>> deleted_;  // which the client was told of
-  std::string last_;                            // that was read
+  std::set<std::string, std::less<>> deleted_;  // of whose deletion the client was notified
+  std::string last_;                            // the last path that was read
   int32_t count_ = 0;
   std::string paths_;
   int restarts_ = 0;
@@ -464,7 +468,7 @@ class Connection::DescendantsRead final : public LongRead {
     if (error == ErrorCode::kOk && !done) return false;
     ReplyWriter reply(&connection->out_, xid(), connection->SeenZxid(), error);
     ++connection->packets_sent_;
-    // ZooKeeper knows the root by two names, and counts the one below the other.
+    // ZooKeeper has the root under two names, "" and "/", and counts "/" as a descendant of "".
     const size_t count = place_.count + (path_.empty() ? 1 : 0);
     if (error == ErrorCode::kOk) reply.body().Int(static_cast<int32_t>(count));
     return true;
@@ -488,8 +492,9 @@ Connection::Progress Connection::GetAllChildrenNumber(int32_t xid, std::string_v
 
 // --- Watches -------------------------------------------------------------------------------------
 
-// What has changed while the client was away is told now, the rest is watched again, path by path.
-// Such events carry no zxid: they stand for any number of changes.
+// Sends events for the znodes that have changed while the client was disconnected, and sets the
+// watches of the others, path by path. These events carry no zxid, as each may stand for several
+// changes.
 class Connection::WatchesSetting final : public LongRead {
  public:
   WatchesSetting(int32_t xid, std::unique_ptr<const std::string> body, SetWatchesRequest request)
@@ -513,11 +518,11 @@ class Connection::WatchesSetting final : public LongRead {
     return true;
   }
   size_t bytes() const override { return body_->size(); }
-  // Its reply is small, and a client would not know which of its watches are set.
+  // Its reply is small, and after an error the client would not know which of its watches are set.
   bool may_be_refused() const override { return false; }
 
  private:
-  // Each is looked for in the tree and in the table of watches.
+  // Each path is looked up in the tree and in the table of watches.
   static constexpr size_t kPathsPerHold = kNodesPerHold / 4;
   static constexpr size_t kLists = 5;
 
@@ -529,7 +534,7 @@ class Connection::WatchesSetting final : public LongRead {
     };
     tree::Stat stat;
     const std::vector<std::string_view>* list = lists_[list_];
-    // What persistent ones have missed is not told: it could be anything.
+    // Persistent watches get no event for what they missed, as any number of events is possible.
     if (list == &request_.persistent_watches) {
       connection->Watch(path, tree::WatchKind::kPersistent);
     } else if (list == &request_.persistent_recursive_watches) {
@@ -600,7 +605,7 @@ size_t Connection::kept_bytes() const {
 
 bool Connection::ContinueReading() {
   const size_t out_before = out_.size();
-  // Of ZooKeeper's errors the one that every client knows and that ends nothing.
+  // This error is known to every client, and ends neither the session nor the connection.
   if (long_read_->may_be_refused() && long_read_->bytes() > kSmallReadBytes &&
       loop_->frontend().service().memory().replies_exceed()) {
     loop_->frontend().service().memory().CountRefused();

@@ -1,4 +1,4 @@
-// Reads of a connection that may take longer than the tree may be locked for.
+// Reads that may take longer than the tree may be locked at a time.
 //
 // Thread-safety: none; on the thread of the connection's loop.
 #pragma once
@@ -12,15 +12,16 @@ namespace quorate::rpc::zk {
 class Connection::LongRead {
  public:
   virtual ~LongRead() = default;
-  // Reads the next piece, about kNodesPerHold znodes, and puts the reply into the connection's out_
-  // behind the last one. False if there is more to read. It may unlock the tree to encode a reply.
+  // Reads the next piece, about kNodesPerHold znodes. Returns false if there is more to read. With
+  // the last piece, appends the reply to the connection's out_. May unlock the tree to encode the
+  // reply.
   virtual bool Continue(Connection* connection) = 0;
-  // The client is told of this event between two pieces, or at the begin of one: before the reply,
-  // which must not show what was before the event.
+  // The client is sent this event between two pieces, or at the beginning of a piece. The reply
+  // comes after it, so it must not show the state before the event.
   virtual void OnEvent(tree::EventType /*type*/, std::string_view /*path*/) {}
-  // What is kept of the reply so far.
+  // The bytes kept for this read so far.
   virtual size_t bytes() const = 0;
-  // Whether it may be refused midway when replies take too much memory.
+  // Whether this read may be rejected midway when replies take too much memory.
   virtual bool may_be_refused() const { return true; }
   int32_t xid() const { return xid_; }
 

@@ -1,5 +1,5 @@
-// Requests that look at much of the tree: they are answered in pieces, between which the tree is
-// unlocked. What apply waits for is told by counts, and not by time.
+// Requests that read much of the tree: they are answered in pieces, between which the tree is
+// unlocked. The work in one hold of the lock is counted, not timed.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
@@ -14,7 +14,8 @@ using tree::ErrorCode;
 using Strings = std::vector<std::string>;
 
 constexpr int kMany = 30'000;
-// A piece ends with the group of children that it has begun, and begins with what was spent before.
+// A piece may exceed kNodesPerHold: it completes the group of children that it has begun, and other
+// requests may have spent before it.
 constexpr size_t kHoldMax = 3 * kNodesPerHold;
 
 std::string NameOf(int i) { return "n" + std::to_string(i); }
@@ -43,13 +44,13 @@ class LargeTree : public Fixture {
       REQUIRE(Call(writer, OpCode::kMulti, multi).error == ErrorCode::kOk);
     }
   }
-  // Begins a request, and runs so many iterations of it.
+  // Sends a request, and runs so many iterations.
   void Begin(OpCode op, const std::string& body, int iterations) {
     Write(reader, 77, op, body);
     for (; iterations > 0; --iterations) REQUIRE(sockets.RunIteration());
     REQUIRE(sockets.received(reader).empty());
   }
-  // Makes a write and has it applied, without an iteration of the loop.
+  // Makes a write and applies it, without an iteration of the loop.
   void Change(OpCode op, const std::string& body) {
     tree::Request request;
     std::vector<OpCode> shapes;
@@ -72,7 +73,7 @@ class LargeTree : public Fixture {
 
   const uint32_t writer = ConnectSession();
   const uint32_t reader = ConnectSession();
-  const uint32_t other_tag = 1'000'000;  // of no connection
+  const uint32_t other_tag = 1'000'000;  // not the tag of a connection
 };
 
 TEST_CASE("a long list is read in pieces and is of one moment, with its watch") {
@@ -80,7 +81,7 @@ TEST_CASE("a long list is read in pieces and is of one moment, with its watch") 
   f.Begin(OpCode::kGetChildren2, PathAndWatch("/d/m", true), 3);
   f.Change(OpCode::kCreate, Create("/d/m/new", ""));
   for (int i = 0; i < kMany; i += 3) f.Change(OpCode::kDelete, f.Version("/d/m/" + NameOf(i)));
-  // What comes behind it waits, and a ping does not.
+  // A later request waits, a ping does not.
   f.Write(f.reader, 78, OpCode::kExists, PathAndWatch("/d", false));
   f.Write(f.reader, kPingXid, OpCode::kPing, "");
   f.Settle();
@@ -169,7 +170,7 @@ TEST_CASE("many reads, counts, ephemerals and watches are done in pieces") {
   watched.Int<int32_t>(0);
   f.Write(f.reader, 78, OpCode::kSetWatches, watches);
   f.Settle();
-  int told = 0;  // all have changed since zxid 0
+  int told = 0;  // all znodes have changed since zxid 0
   while (f.Next(f.reader).xid == kNotificationXid) ++told;
   CHECK(told == kMany);
   CHECK(f.LongestHold() <= kHoldMax);
@@ -227,7 +228,7 @@ TEST_CASE("a multiRead in pieces shows nothing older than an event before its re
   f.Change(OpCode::kSetData, SetData("/d/m/" + NameOf(1), changed));
   f.Change(OpCode::kDelete, f.Version("/d/m/" + NameOf(2)));
   f.Change(OpCode::kCreate, Create("/d/small/child", ""));
-  f.Change(OpCode::kSetData, SetData("/d/m/" + NameOf(3), changed));  // nobody is told
+  f.Change(OpCode::kSetData, SetData("/d/m/" + NameOf(3), changed));  // no watch, so no event
   f.Settle();
   for (int events = 0; events < 3; ++events) CHECK(f.Next(f.reader).xid == kNotificationXid);
   const Packet packet = f.Next(f.reader);
@@ -237,7 +238,7 @@ TEST_CASE("a multiRead in pieces shows nothing older than an event before its re
   Skip(reader, 9);
   CHECK(SortedNames(reader) == Strings{"child"});
   const Strings data = DataItemsOf(packet);
-  REQUIRE(data.size() == kMany);  // one is an error
+  REQUIRE(data.size() == kMany);  // one result is an error
   CHECK(data[1] == changed);
   CHECK(data.back() == changed);
   CHECK(f.LongestHold() <= kHoldMax);
@@ -266,7 +267,7 @@ TEST_CASE("getEphemerals begins again if the one that it has got to goes") {
   LargeTree f;
   f.Write(f.writer, 77, OpCode::kGetEphemerals, Path("/"));
   REQUIRE(f.sockets.RunIteration());
-  for (size_t pieces : {1, 2}) {  // an iteration makes one or two
+  for (size_t pieces : {1, 2}) {  // an iteration reads one or two pieces
     const int last = static_cast<int>(pieces * kNodesPerHold) - 1;
     f.Change(OpCode::kDelete, f.Version("/d/m/" + NameOf(last)));
   }

@@ -1,5 +1,5 @@
-// One loop of the front end with its clients, driven by hand in front of a tree that applies when
-// it is told to.
+// One loop of the front end with its clients, driven by hand, in front of a tree that applies
+// commands when the test says so.
 //
 // Thread-safety: none.
 #pragma once
@@ -33,7 +33,7 @@ class CountingBytes : public RandomBytes {
   int count_ = 0;
 };
 
-// Keeps what is submitted until Apply.
+// Keeps submitted batches until Apply.
 class FakeService : public Service {
  public:
   GuardedTree::ReadGuard ReadTree() const override {
@@ -60,8 +60,8 @@ class FakeService : public Service {
     frontend->OnBatchApplied();
   }
 
-  // As a snapshot does: the tree becomes one in which everything submitted is applied, and
-  // `frontend` is not told what that was.
+  // Does what the installation of a snapshot does: applies everything submitted without telling
+  // `frontend` the results and events, and then tells it that the tree was replaced.
   void ReplaceTree(Frontend* frontend) {
     Unheard unheard;
     const GuardedTree::WriteGuard tree = tree_.Write();
@@ -120,7 +120,7 @@ class Fixture {
     sockets.SetLoop(&loop);
   }
 
-  // Runs iterations, and applies what comes of them, until nothing is left.
+  // Runs iterations, and applies their batches, until nothing is left.
   void Settle() {
     sockets.RunIterations();
     while (!service.batches.empty()) {
@@ -133,7 +133,7 @@ class Fixture {
     REQUIRE(tag.has_value());
     return *tag;
   }
-  // A connection with a session, which is also returned.
+  // Connects and opens a session. Returns the tag of the connection; `*response` has the session.
   uint32_t ConnectSession(ConnectResponse* response, ConnectPacketOptions options = {}) {
     const uint32_t tag = Connect();
     sockets.Write(tag, ConnectPacket(options));

@@ -1,5 +1,5 @@
-// The clients of a ConnectionLoop that a test drives by hand: what either side sends waits in a
-// string until the other takes it.
+// The clients of a ConnectionLoop, which a test drives by hand: the bytes that either side sends
+// wait in a string until the other side takes them.
 //
 // Thread-safety: none.
 #pragma once
@@ -21,7 +21,7 @@ class ManualSockets final : public Sockets {
  public:
   static constexpr size_t kNoLimit = SIZE_MAX;
 
-  // Before all else. The loop must outlive the calls of Connect and RunIterations.
+  // Called before everything else. The loop must outlive the calls of Connect and RunIterations.
   void SetLoop(ConnectionLoop* loop) { loop_ = loop; }
 
   // --- The clients' side -------------------------------------------------------------------------
@@ -31,24 +31,24 @@ class ManualSockets final : public Sockets {
     if (tag.has_value()) sockets_[*tag] = {};
     return tag;
   }
-  // The server gets the bytes as soon as it takes some.
+  // The server gets the bytes as soon as it receives.
   void Write(uint32_t tag, std::string_view bytes) { sockets_.at(tag).to_server.append(bytes); }
-  // What the server has sent; the test takes it out.
+  // The bytes that the server has sent; the test removes them.
   std::string& received(uint32_t tag) { return sockets_.at(tag).to_client; }
   void HangUp(uint32_t tag) { loop_->OnClosed(tag); }
   bool open(uint32_t tag) const { return sockets_.at(tag).open; }
   bool receiving(uint32_t tag) const { return sockets_.at(tag).receiving; }
-  // From now on there is room for so many bytes to this client.
+  // From now on the client takes only so many more bytes.
   void SetRoom(uint32_t tag, size_t bytes) {
     Socket& socket = sockets_.at(tag);
     socket.room = bytes;
     if (bytes > 0 && std::exchange(socket.blocked, false)) loop_->OnWritable(tag);
   }
-  // As if the network were broken: the next Send fails.
+  // Simulates a broken network: the next Send fails.
   void Break(uint32_t tag) { sockets_.at(tag).broken = true; }
 
-  // Hands in what waits for this connection, before all else. False if there is nothing, or the
-  // loop takes nothing.
+  // Hands the waiting bytes of this connection to the loop, outside of RunIteration. Returns false
+  // if there are none, or the loop does not receive.
   bool HandIn(uint32_t tag) {
     Socket& socket = sockets_.at(tag);
     if (!socket.open || !socket.receiving || socket.to_server.empty()) return false;
@@ -56,14 +56,14 @@ class ManualSockets final : public Sockets {
     loop_->OnBytes(tag, std::exchange(socket.to_server, {}));
     return true;
   }
-  // Runs iterations of the loop until nothing is left to do: first whatever came in, then the
-  // iteration's end.
+  // Runs iterations of the loop until nothing is left to do: first the inputs, then the end of the
+  // iteration.
   void RunIterations() {
     while (RunIteration()) {
     }
   }
 
-  // Runs one of them; false if there is nothing left to do.
+  // Runs one iteration. Returns false if there was nothing to do.
   bool RunIteration() {
     bool moved = false;
     if (std::exchange(wake_, false)) {

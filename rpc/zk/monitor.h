@@ -17,7 +17,7 @@
 
 namespace quorate::rpc::zk {
 
-// What metrics are read from: one moment of this server. The references outlive the object.
+// The sources of the metrics: a snapshot of this server. The references outlive the object.
 struct MetricSources {
   const ServerStatus& status;
   const ServerMetrics& server;
@@ -36,7 +36,7 @@ struct MetricSources {
 
 enum class MetricType : uint8_t {
   kText,
-  kGauge,         // a value of now
+  kGauge,         // the current value
   kCounter,       // since the start, or since the word `srst`; never decreases otherwise
   kSummary,       // average, min, max, count and sum of durations
   kDistribution,  // a summary and percentiles

@@ -1,4 +1,4 @@
-// The table of metrics, and the lines that are made of it.
+// The table of metrics, and the lines made from it.
 #include "rpc/zk/monitor.h"
 
 #include <catch2/catch.hpp>
@@ -41,7 +41,7 @@ TEST_CASE("each metric has a name of its own and a help text") {
 
 TEST_CASE("each metric has its lines, in the order of the table") {
   Sources sources;
-  sources.status.is_leader = true;  // which has all of them
+  sources.status.is_leader = true;  // a leader has all metrics
   const std::string text = sources.Text();
   size_t at = 0;
   for (const Metric& metric : Metrics()) {

@@ -23,10 +23,10 @@ enum class OpCodeKind : uint8_t {
 // Whether a server that has no quorum, and serves reads only, can serve an opcode.
 enum class Quorum : uint8_t { kNo, kNeeded };
 
-// What an opcode may be an item of.
+// The container request that may hold an opcode as an item.
 enum class Container : uint8_t { kNone, kMulti, kMultiRead };
 
-// What the reply to a write holds, in a multi too.
+// The result in the reply to a write, in a multi too.
 enum class WriteResult : uint8_t { kNone, kPath, kPathStat, kStat };
 
 // One row for each opcode: identifier, number, ZooKeeper's name, name in the reply to the word
@@ -94,7 +94,7 @@ inline constexpr OpCodeInfo kOpCodes[] = {
 #undef QUORATE_ZK_OPCODE
 };
 
-// The properties of a number that is no opcode; `op` is not that number.
+// The properties of any number that is not an opcode; `op` is not that number.
 inline constexpr OpCodeInfo kUnknownOpCode = {OpCode::kError,         "unknown",   "NA",
                                               OpCodeKind::kNotServed, Quorum::kNo, Container::kNone,
                                               WriteResult::kNone};
@@ -124,7 +124,8 @@ inline constexpr auto kOpCodePositions = [] {
 
 }  // namespace internal
 
-// The row of `op`, which may be any number that a client sent; kUnknownOpCode if it is no opcode.
+// Returns the row of `op`, which may be any number that a client sent; kUnknownOpCode if it is no
+// opcode.
 constexpr const OpCodeInfo& InfoOf(OpCode op) {
   const size_t slot = internal::OpCodeSlot(op);
   if (slot >= internal::kOpCodePositions.size()) return kUnknownOpCode;
@@ -132,12 +133,12 @@ constexpr const OpCodeInfo& InfoOf(OpCode op) {
   return position == std::size(kOpCodes) ? kUnknownOpCode : kOpCodes[position];
 }
 
-// Whether clients may send it. Not whether it succeeds: reconfig, for one, is always refused.
+// Returns whether clients may send it. It may still be rejected always, as reconfig is.
 constexpr bool IsServed(OpCode op) { return InfoOf(op).kind != OpCodeKind::kNotServed; }
 
 constexpr bool IsWrite(OpCode op) { return InfoOf(op).kind == OpCodeKind::kWrite; }
 
-// Whether it is one of the operations that make a znode.
+// Returns whether the operation creates a znode.
 constexpr bool IsCreate(OpCode op) {
   const WriteResult result = InfoOf(op).write_result;
   return result == WriteResult::kPath || result == WriteResult::kPathStat;

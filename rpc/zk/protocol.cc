@@ -7,7 +7,7 @@ namespace {
 
 constexpr int32_t kStateSyncConnected = 3;
 
-// A string or buffer; null is empty, and `*has` (if given) tells the difference.
+// Reads a string or buffer. Null reads as empty; `*has` (if given) tells whether it is not null.
 std::string_view ReadBuffer(BigEndianReader& reader, bool* has = nullptr) {
   const int32_t length = reader.Int<int32_t>();
   if (has != nullptr) *has = length >= 0;
@@ -19,8 +19,9 @@ std::string_view ReadBuffer(BigEndianReader& reader, bool* has = nullptr) {
   return reader.Raw(static_cast<size_t>(length));
 }
 
-// The count of a vector whose elements take at least `element_bytes_min` each. Null (-1) is empty,
-// and so, in ZooKeeper, is whatever else is negative. `*has` (if given) is whether it is not null.
+// Reads the count of a vector whose elements take at least `element_bytes_min` each. Null (-1)
+// reads as 0, and so does any other negative count, as in ZooKeeper. `*has` (if given) tells
+// whether the vector is not null.
 size_t ReadCount(BigEndianReader& reader, size_t element_bytes_min, bool* has = nullptr) {
   const int32_t count = reader.Int<int32_t>();
   if (has != nullptr) *has = count != -1;
@@ -32,7 +33,7 @@ size_t ReadCount(BigEndianReader& reader, size_t element_bytes_min, bool* has = 
   return static_cast<size_t>(count);
 }
 
-// Paths, none of which is null, nor is the vector.
+// Reads a vector of paths; neither the vector nor a path may be null.
 std::vector<std::string_view> ReadPaths(BigEndianReader& reader) {
   std::vector<std::string_view> paths;
   bool has = false;
@@ -52,17 +53,18 @@ void ReadAcl(BigEndianReader& reader, std::vector<tree::Acl>* acl) {
     entry.identity.scheme = std::string(ReadBuffer(reader));
     bool has_id = false;
     entry.identity.id = std::string(ReadBuffer(reader, &has_id));
-    // Only where the id is looked at is null an error of its own.
+    // A null id is an error only for the schemes that read the id.
     const std::string& scheme = entry.identity.scheme;
     if (!has_id && (scheme == "world" || scheme == "digest" || scheme == "ip")) reader.Fail();
   }
 }
 
-// Reads the record of one operation; false if there is none for this opcode. `*has_path` is false
-// if the path is null and that is not to be noticed here.
+// Reads the record of one operation. Returns false if there is none for this opcode. `*has_path` is
+// set to false if the path is null and that is no error here.
 bool ReadOp(OpCode code, BigEndianReader& reader, tree::Op* op, bool* has_path) {
   op->path = ReadBuffer(reader, has_path);
-  // Where ZooKeeper checks a path before it does anything else with it, null is a bad one.
+  // For operations whose path ZooKeeper checks first, a null path is an invalid path, not a
+  // decoding error.
   const bool checks_path =
       code == OpCode::kSetData || code == OpCode::kSetAcl || code == OpCode::kCheck;
   if (!*has_path && !checks_path && !IsCreate(code)) reader.Fail();
@@ -122,10 +124,10 @@ void WriteMultiHeader(const MultiHeader& header, BigEndianWriter& to) {
   to.Int(header.error);
 }
 
-// In a multi, ZooKeeper looks at the flags alone to tell the kinds of creates apart, and answers as
-// if it had been asked for that kind: with a stat for a container or a TTL. A create2 it answers
-// without; but the C client reads a stat there, and loses its place in the reply if none comes, so
-// that it gets one here. False if the operation has no TTL but flags that want one.
+// In a multi, ZooKeeper tells the kinds of creates apart by the flags alone, and answers as for
+// that kind: with a stat for a container or a TTL, without one for a create2. The C client,
+// however, reads a stat for a create2 and misreads the rest of the reply if there is none, so it
+// gets one here. Returns false if the flags need a TTL and the operation has none.
 bool ResolveCreateInMulti(OpCode code, tree::Op* op, OpCode* shape) {
   using tree::CreateMode;
   const bool has_ttl = op->mode == CreateMode::kPersistentWithTtl ||
@@ -261,7 +263,7 @@ tree::ErrorCode DecodeWrite(OpCode op, std::string_view body, tree::Request* req
     return tree::ErrorCode::kMarshallingError;
   }
   if (has_path || !IsCreate(op)) return tree::ErrorCode::kOk;
-  // ZooKeeper looks at the mode before the path.
+  // ZooKeeper checks the mode before the path.
   return tree::IsValidCreate(only) ? tree::ErrorCode::kMarshallingError
                                    : tree::ErrorCode::kBadArguments;
 }

@@ -1,5 +1,5 @@
-// The ZooKeeper wire protocol: what is in a packet, without its length prefix. Jute encoding:
-// big-endian integers, strings and buffers with an int32 length of which -1 is null.
+// The ZooKeeper wire protocol: the contents of packets, without the length prefix. Jute encoding:
+// big-endian integers; strings and buffers with an int32 length, where -1 is null.
 //
 // Thread-safety: functions and values without shared state.
 #pragma once
@@ -18,8 +18,8 @@
 
 namespace quorate::rpc::zk {
 
-// The error of a reply that would be longer than maxReplyBytes. It is that of what cannot be
-// encoded, which all clients know: it ends nothing, and they do not try again.
+// The error of a request whose reply would be longer than maxReplyBytes. It is the error of a
+// request that cannot be decoded: all clients know it, keep their connection and do not retry.
 inline constexpr tree::ErrorCode kReplyTooLarge = tree::ErrorCode::kMarshallingError;
 
 inline constexpr int32_t kNotificationXid = -1;
@@ -36,7 +36,7 @@ struct ConnectRequest {
   bool read_only = false;
 };
 
-// Errors: InvalidArgument if it does not decode.
+// Returns InvalidArgument if the packet does not decode.
 absl::StatusOr<ConnectRequest> DecodeConnectRequest(std::string_view packet);
 
 // A refused session has timeout 0, id 0 and a password of zeros.
@@ -55,19 +55,19 @@ struct RequestHeader {
   OpCode op = OpCode::kPing;
 };
 
-// exists, getData, getChildren, getChildren2, and without a flag getACL, sync, getEphemerals and
-// getAllChildrenNumber.
+// The body of exists, getData, getChildren and getChildren2, and without the watch flag of getACL,
+// sync, getEphemerals and getAllChildrenNumber.
 struct ReadRequest {
-  bool has_path = false;  // it is not null
+  bool has_path = false;  // the path is not null
   std::string_view path;
   bool watch = false;
 };
-// False if it does not decode.
+// This and the following Decode functions return false if the body does not decode.
 bool DecodeReadRequest(std::string_view body, bool has_watch_flag, ReadRequest* request);
 
 struct AuthRequest {
   std::string_view scheme;
-  bool has_credentials = false;  // they are not null
+  bool has_credentials = false;  // the credentials are not null
   std::string_view credentials;
 };
 bool DecodeAuthRequest(std::string_view body, AuthRequest* request);
@@ -83,38 +83,41 @@ struct SetWatchesRequest {
 };
 bool DecodeSetWatches(OpCode op, std::string_view body, SetWatchesRequest* request);
 
-// addWatch (a mode), checkWatches and removeWatches (a type of watcher).
+// The body of addWatch (with a mode), checkWatches and removeWatches (with a type of watcher).
 struct WatchRequest {
-  bool has_path = false;  // it is not null
+  bool has_path = false;  // the path is not null
   std::string_view path;
   int32_t mode_or_type = 0;
 };
 bool DecodeWatchRequest(std::string_view body, WatchRequest* request);
 
-// One read of a multiRead: getData or getChildren. That they may ask for a watch is ignored.
+// One read of a multiRead: getData or getChildren. Their watch flags are ignored.
 struct MultiReadItem {
   OpCode op = OpCode::kGetData;
   std::string_view path;
-  size_t result_end = 0;  // for the use of whoever encodes the results
+  size_t result_end = 0;  // for the encoder of the results: the end of this item's result
 };
-// False if it does not decode or holds anything else.
+// Returns false if the body does not decode or holds another operation.
 bool DecodeMultiRead(std::string_view body, std::vector<MultiReadItem>* items);
-// Before each result of a multi and multiRead, or in its place if it failed, and after the last.
+// A multi or multiRead result list has a header before each successful result, an error in the
+// place of each failed one, and an end.
 void WriteMultiResultHeader(OpCode shape, BigEndianWriter& to);
 void WriteMultiError(tree::ErrorCode error, BigEndianWriter& to);
 void WriteMultiEnd(BigEndianWriter& to);
 
-// Whether these decode; what is in them makes no difference.
+// Return whether the body decodes; its contents are not used.
 bool DecodeReconfig(std::string_view body);
 bool DecodeSaslRequest(std::string_view body);
 
-// A write as the tree takes it. For a multi, `shapes` gets an opcode for each operation, which
-// decides how its result looks. Returns kOk; kMarshallingError if it does not decode or a multi
-// holds what it may not; kBadArguments for what only servers may do.
+// Decodes a write into the tree's request. For a multi, `shapes` gets one opcode per operation,
+// which determines the encoding of its result. Returns kOk; kMarshallingError if the body does not
+// decode or a multi holds an operation that it may not; kBadArguments for an operation that only
+// servers may do.
 tree::ErrorCode DecodeWrite(OpCode op, std::string_view body, tree::Request* request,
                             std::vector<OpCode>* shapes);
 
-// Writes one reply packet: length prefix, header, and whatever is put into body() while it lives.
+// Writes one reply packet: length prefix, header, and everything written to body() until the writer
+// is destroyed.
 class ReplyWriter {
  public:
   ReplyWriter(std::string* out, int32_t xid, tree::Zxid zxid, tree::ErrorCode error);
@@ -132,16 +135,16 @@ class ReplyWriter {
 
 void WriteStat(const tree::Stat& stat, BigEndianWriter& to);
 void WriteAcl(const std::vector<tree::Acl>& acl, BigEndianWriter& to);
-// Null data has length -1.
+// Writes a buffer; null data has length -1.
 void WriteData(bool has_data, std::string_view data, BigEndianWriter& to);
 
-// The result of one operation outside a multi; nothing if it failed.
+// Writes the result of one operation outside a multi; nothing if it failed.
 void WriteOpResult(OpCode shape, const tree::OpResult& result, BigEndianWriter& to);
-// The body of a multi's reply, of success or failure.
+// Writes the body of a multi's reply, of success or failure.
 void WriteMultiResult(const std::vector<OpCode>& shapes, const std::vector<tree::OpResult>& results,
                       BigEndianWriter& to);
 
-// A watch event, as a whole packet.
+// Appends a watch event as a whole packet.
 void AppendNotification(tree::EventType type, std::string_view path, tree::Zxid zxid,
                         std::string* out);
 

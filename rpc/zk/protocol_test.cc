@@ -24,7 +24,7 @@ std::string FromHex(std::string_view hex) {
   return bytes;
 }
 
-// The body of a request given with length prefix and header.
+// Returns the body of a request that is given with length prefix and header.
 std::string Body(std::string_view hex) { return FromHex(hex).substr(12); }
 
 TEST_CASE("a connect request of a new session is read, with and without the read-only flag") {
@@ -144,7 +144,7 @@ TEST_CASE("a multi may hold only what ZooKeeper allows in it") {
   const std::string removal = FromHex("00000014 00 ffffffff 00000002 2f61 ffffffff 01 ffffffff");
   request = {};
   CHECK(DecodeWrite(OpCode::kMulti, removal, &request, &shapes) == ErrorCode::kMarshallingError);
-  // check and setData of a null path, which alone is a bad argument
+  // check and setData of a null path; outside a multi that is a bad argument
   for (const char* hex : {"0000000d 00 ffffffff ffffffff ffffffff ffffffff 01 ffffffff",
                           "00000005 00 ffffffff ffffffff ffffffff ffffffff ffffffff 01 ffffffff"}) {
     request = {};
@@ -158,7 +158,7 @@ TEST_CASE("a multi may hold only what ZooKeeper allows in it") {
   CHECK(request.ops.empty());
 }
 
-// A createTTL if `ttl_ms` is there, without its opcode.
+// A create record without its opcode; with `ttl_ms`, a createTTL.
 std::string CreateRecord(int32_t flags, std::optional<int64_t> ttl_ms) {
   std::string body;
   BigEndianWriter writer(&body);

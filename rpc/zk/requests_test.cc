@@ -1,4 +1,4 @@
-// What each request answers, and in which order it looks for what is wrong.
+// The reply to each request, and the order in which errors are checked.
 #include <catch2/catch.hpp>
 #include <string>
 #include <string_view>
@@ -45,7 +45,7 @@ std::string Auth(std::string_view scheme, std::string_view credentials) {
 
 std::string Delete(const std::string& path) { return PathAndInt(path, tree::kAnyVersion); }
 
-// Takes the events that a connection was sent: "3 /path". Fails if anything else came.
+// Takes the events that a connection was sent, as "3 /path". Fails on any other packet.
 Strings Events(Fixture* f, uint32_t tag) {
   f->Settle();
   Strings events;
@@ -157,7 +157,7 @@ TEST_CASE("an event of what a client may not read is not for it, but spends its 
   f.Write(owner, 1, OpCode::kCreate, CreateWithAcl("/s", creator_all));
   f.Write(owner, 2, OpCode::kCreate, Create("/s/c", ""));
   f.Settle();
-  // That the children of the root have changed, everybody may know.
+  // Every client may see that the children of the root have changed.
   CHECK(Events(&f, once) == Strings{"4 /"});
   CHECK(Events(&f, recursive) == Strings{"1 /s/c"});
   for (const char* path : {"/s", "/s/c"}) {
@@ -362,7 +362,7 @@ TEST_CASE("an access control list is bounded as each member would have to keep i
   REQUIRE(f.Call(tag, OpCode::kAuth, Auth("digest", "b:b")).error == ErrorCode::kOk);
   CHECK(set(entries(kAclEntriesMax / 3 - 1, "auth", "")) == ErrorCode::kOk);
   CHECK(set(entries(kAclEntriesMax / 3 + 1, "auth", "")) == ErrorCode::kInvalidAcl);
-  // What is refused is in no log.
+  // A rejected write is not in the log.
   f.Write(tag, 5, OpCode::kCreate, CreateWithAcl("/x", entries(60'000, "auth", "")));
   f.sockets.RunIterations();
   CHECK(f.service.batches.empty());
@@ -577,7 +577,7 @@ TEST_CASE("a reply that would exceed its limit is refused, and is not built") {
     CHECK(packet.error == ErrorCode::kMarshallingError);
     CHECK(packet.body.empty());
   }
-  // A multi is refused before it is made.
+  // A multi is rejected before it is executed.
   std::string writes;
   BigEndianWriter writer(&writes);
   for (int i = 0; i < 800; ++i) {
@@ -587,7 +587,7 @@ TEST_CASE("a reply that would exceed its limit is refused, and is not built") {
   WriteMultiEnd(writer);
   CHECK(f.Call(tag, OpCode::kMulti, writes).error == ErrorCode::kMarshallingError);
   CHECK(f.Call(tag, OpCode::kCheck, PathAndInt("/few", 0)).error == ErrorCode::kOk);
-  // One whose results are short is made, though each of them is an error.
+  // A multi with short results is executed, although each of them is an error.
   writes.clear();
   for (int i = 0; i < 800; ++i) {
     WriteMultiResultHeader(OpCode::kDelete, writer);
@@ -595,7 +595,7 @@ TEST_CASE("a reply that would exceed its limit is refused, and is not built") {
   }
   WriteMultiEnd(writer);
   CHECK(f.Call(tag, OpCode::kMulti, writes).error == ErrorCode::kOk);
-  // It left no watch.
+  // The failed read has set no watch.
   CHECK(f.Call(tag, OpCode::kCheckWatches, PathAndInt("/many", kAny)).error ==
         ErrorCode::kNoWatcher);
   const std::pair<OpCode, std::string> fitting[] = {

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kExactBelow = 16;
 constexpr int kExactBits = 4;
 
-// The least value of a bucket.
+// Returns the least value of a bucket.
 int64_t BucketStart(size_t bucket) {
   if (bucket < kExactBelow) return static_cast<int64_t>(bucket);
   const size_t step = bucket - kExactBelow;

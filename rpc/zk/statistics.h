@@ -1,7 +1,7 @@
-// What srvr, stat, cons and mntr report of the front end's work.
+// The statistics of the front end that srvr, stat, cons and mntr report.
 //
-// Each number has one writer, the thread of a loop (or the apply thread), and any readers: writing
-// costs a plain store, and nothing is locked for a request.
+// Each number has one writer, the thread of a loop (or the apply thread), and any number of
+// readers: a write is a plain store, and requests take no lock for it.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ class Counter {
   std::atomic<int64_t> value_;
 };
 
-// How values are distributed: exactly below 16, in steps of a quarter to a sixth above. A value.
+// A histogram of values: exact below 16; above, four buckets for each power of two. A value type.
 class Distribution {
  public:
   static constexpr size_t kBuckets = 128;
@@ -48,12 +48,13 @@ class Distribution {
   double average() const {
     return count == 0 ? 0 : static_cast<double>(sum) / static_cast<double>(count);
   }
-  // The value below or at which `part` (0 to 1) of all are; 0 if there are none.
+  // Returns the value below or at which `part` (0 to 1) of all values are, rounded down to the
+  // least value of its bucket; 0 if there are no values.
   int64_t Percentile(double part) const;
 };
 
-// The same with one writer. Thread-safety: Add and Clear from the writer's thread, value from any;
-// what it returns may lack parts of an Add that is going on.
+// A Distribution with one writer. Thread-safety: Add and Clear from the writer's thread, value from
+// any. The result of value() may lack parts of a concurrent Add.
 class LiveDistribution {
  public:
   // REQUIRES: value >= 0.
@@ -69,8 +70,7 @@ class LiveDistribution {
   std::array<Counter, Distribution::kBuckets> buckets_;
 };
 
-// The least, greatest and last of some sizes; -1 if there is none, as ZooKeeper shows it.
-// Thread-safety: as LiveDistribution.
+// The least, greatest and last of the sizes added; -1 if there is none, as ZooKeeper shows it.
 class LiveSizes {
  public:
   void Add(int64_t size);
@@ -85,8 +85,7 @@ class LiveSizes {
   Counter max_{-1};
 };
 
-// What a loop has done since the statistics were reset. Thread-safety: written on the loop's
-// thread.
+// The statistics of a loop since the last reset. Thread-safety: written on the loop's thread.
 struct LoopStatistics {
   Counter packets_received;
   Counter packets_sent;
@@ -102,16 +101,16 @@ struct LoopStatistics {
   LiveDistribution read_latency_ms;
   LiveDistribution update_latency_ms;
   LiveSizes response_bytes;
-  Counter resets_seen;  // not reset: how many resets this is behind
+  Counter resets_seen;  // not reset: the number of resets applied here
 
-  // Not reset: requests received and not answered.
+  // Not reset: the number of requests received and not answered.
   Counter outstanding;
 
   void Clear();
 };
 
-// A connection, as cons and stat show it. Thread-safety: written on the thread of its loop, but for
-// what is const.
+// The statistics of a connection, as cons and stat show them. Thread-safety: written on the thread
+// of its loop, except for `peer`.
 struct ConnectionStatistics {
   explicit ConnectionStatistics(std::string peer_name) : peer(std::move(peer_name)) {}
 
@@ -123,9 +122,9 @@ struct ConnectionStatistics {
   Counter last_operation;  // the number of an OpCode; that of kNotification: none yet
   Counter last_xid{-1};
   Counter last_zxid;
-  Counter last_response_ms;  // in the time of the machine, as ZooKeeper: not of the day
+  Counter last_response_ms;  // monotonic clock, not wall clock, as in ZooKeeper
 
-  // These are reset.
+  // These are reset by crst.
   Counter received;
   Counter sent;
   Counter latency_count;
@@ -139,17 +138,18 @@ struct ConnectionStatistics {
   void Clear();
 };
 
-// All loops and connections of a front end. Thread-safety: any thread.
+// The statistics of all loops and connections of a front end. Thread-safety: any thread.
 class Statistics {
  public:
-  // One for each loop, before the first connection. Lives as long as this object.
+  // Called once for each loop, before the first connection. The result lives as long as this
+  // object.
   LoopStatistics* AddLoop();
   std::shared_ptr<ConnectionStatistics> AddConnection(uint32_t tag, std::string peer);
   void RemoveConnection(uint32_t tag);
   int64_t connections() const { return connections_count_.load(std::memory_order_relaxed); }
 
-  // Loops and connections clear theirs when they see that this has grown; until then they are
-  // shown as cleared.
+  // Loops and connections clear their statistics when they see that the number of resets has grown;
+  // until then they are shown as cleared.
   void ResetServer() { server_resets_.fetch_add(1); }
   void ResetConnections() { connection_resets_.fetch_add(1); }
   int64_t server_resets() const { return server_resets_.load(std::memory_order_relaxed); }
@@ -175,18 +175,18 @@ class Statistics {
     int64_t response_bytes_max = -1;
   };
   Totals Sum() const;
-  // Requests received and not answered; cheap.
+  // The number of requests received and not answered, of all loops; cheaper than Sum.
   int64_t outstanding() const;
 
   // Calls `connection` for up to `count_max` connections in the order of their tags, from
-  // `from_tag` on. Returns the tag to go on with; no value if that was all. `cleared`: what is
-  // reset counts as 0.
+  // `from_tag` on. Returns the tag to continue with; no value if there are no more. `cleared`: the
+  // connection has not seen the last reset, so its resettable values count as 0.
   using ConnectionFunction =
       std::function<void(const ConnectionStatistics& connection, bool cleared)>;
   std::optional<uint32_t> Visit(uint32_t from_tag, size_t count_max,
                                 const ConnectionFunction& connection) const;
 
-  // The session of a connection; 0 if there is none.
+  // Returns the session of a connection; 0 if there is none.
   int64_t SessionOf(uint32_t tag) const;
 
   std::atomic<int64_t> connections_refused{0};

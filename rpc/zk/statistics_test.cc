@@ -53,7 +53,7 @@ TEST_CASE("what a loop did before the statistics were reset is not shown after")
   CHECK(statistics.Sum().packets_received == 0);
   CHECK(statistics.Sum().response_bytes_max == -1);
   CHECK(statistics.outstanding() == 2);
-  // One of the two has seen it.
+  // One of the two loops has seen the reset.
   loop->Clear();
   loop->resets_seen.Set(statistics.server_resets());
   loop->packets_received.Add(1);

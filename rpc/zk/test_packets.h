@@ -1,4 +1,4 @@
-// The packets of a ZooKeeper client, for tests that send exactly what they want.
+// Encodes and decodes the packets of a ZooKeeper client, for tests that choose every byte.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -18,10 +18,11 @@ struct Packet {
   tree::ErrorCode error = tree::ErrorCode::kOk;
   std::string body;
 };
-// `frame` is a packet without its length. REQUIRES: it is no answer to a connect request.
+// `frame` is a packet without its length. REQUIRES: it is not the answer to a connect request.
 Packet DecodePacket(const std::string& frame);
 
-// The bytes of a connect request, with the length: of a new session, or to take one over.
+// The bytes of a connect request, with the length: for a new session, or to attach to an existing
+// one.
 struct ConnectPacketOptions {
   int64_t session = 0;
   std::string password = std::string(tree::kPasswordBytes, '\0');
@@ -31,13 +32,13 @@ struct ConnectPacketOptions {
   bool read_only = false;
 };
 std::string ConnectPacket(const ConnectPacketOptions& options);
-// The answer to it, without its length. False if it does not have the right size.
+// Decodes the answer to it, without its length. Returns false if it does not have the right size.
 bool DecodeConnectResponse(const std::string& frame, bool with_read_only,
                            ConnectResponse* response);
 
 // The bytes of a request, with the length.
 std::string RequestPacket(int32_t xid, OpCode op, const std::string& body);
-// Bodies.
+// Bodies of requests.
 std::string Create(const std::string& path, const std::string& data, int32_t flags = 0);
 std::string SetData(const std::string& path, const std::string& data);
 std::string Path(const std::string& path);
@@ -46,7 +47,8 @@ std::string PathAndWatch(const std::string& path, bool watch);
 // The data in the reply to getData.
 std::string DataOf(const Packet& packet);
 
-// Cuts the first whole packet off `*bytes`, and its length off it. False if there is none.
+// Cuts the first whole packet off `*bytes` into `*frame`, without its length. Returns false if
+// there is none.
 bool TakeFrame(std::string* bytes, std::string* frame);
 
 }  // namespace quorate::rpc::zk

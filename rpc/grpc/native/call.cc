@@ -18,12 +18,12 @@ constexpr char kUnknownOutcome[] =
     "the write may or may not have been made: this member lost touch with the others before it "
     "knew; read, or use a session, in which writes can be sent again";
 
-// A reply of a read that is shorter is sent whatever others take.
+// A reply of at most this size is sent even if replies take too much memory.
 constexpr size_t kSmallReplyBytes = 64u << 10;
 
 using Operations = google::protobuf::RepeatedPtrField<v1::Operation>;
 
-// What the operations of each kind of write are.
+// Return the operations of each kind of write.
 Operations OperationsOf(v1::CreateRequest&& request) {
   Operations operations;
   *operations.Add()->mutable_create() = std::move(*request.mutable_create());
@@ -188,7 +188,7 @@ absl::Status Call::DoList() {
   }
   v1::ListResponse response;
   response.set_zxid(loop_->seen_zxid().value());
-  // What is still to do needs no tree. Nothing that happens later comes before the response.
+  // The rest needs no tree. Unlocking is safe: no later event is sent before the response.
   if (list_->is_long()) loop_->UnlockTree();
   list_->Finish(response.mutable_result());
   return SendRead(response);
@@ -301,7 +301,7 @@ absl::Status Call::Fail(v1::ErrorCode code, v1::ErrorDetail detail) const {
 }
 
 absl::Status Call::OnTreeReplaced() {
-  // The pieces that were read of a list are of the tree before: it starts again.
+  // The pieces of a list that were read are of the old tree: start the list again.
   if (std::exchange(list_, nullptr) != nullptr) wants_to_continue_ = true;
   if (state_ != State::kInFlight) return absl::OkStatus();
   return ToStatus(v1::UNAVAILABLE, kUnknownOutcome);

@@ -35,30 +35,31 @@ class Call final : public Stream {
  private:
   enum class State {
     kNew,
-    kWaiting,   // for a barrier
-    kInFlight,  // a write is on its way through the log
-    kReady,     // a read can be done, if the member has caught up
+    kWaiting,   // waits for a barrier
+    kInFlight,  // a write is submitted, not yet applied
+    kReady,     // a read can be done when min_zxid is applied
   };
 
-  // Each takes a request apart, and begins it.
+  // Decode a request and begin it.
   template <class Request>
   absl::Status BeginRead(std::string_view bytes);
   template <class Request>
   absl::Status BeginWrite(std::string_view bytes);
   absl::Status BeginWrite(const google::protobuf::RepeatedPtrField<v1::Operation>& operations);
-  // Whether this member may know enough to serve a read that is not linearizable.
+  // Returns UNAVAILABLE if this member's state may be too old for a read that is not linearizable.
   absl::Status CheckFresh();
   absl::Status AddCredentials(
       const google::protobuf::RepeatedPtrField<v1::Credential>& credentials);
   template <class Response>
   absl::Status DoRead();
-  // The next piece of a list.
+  // Reads the next piece of a list; sends the list after the last piece.
   absl::Status DoList();
   absl::Status FailRead(v1::ErrorCode code) const;
   // `detail` has the results, if there are any.
   absl::Status Fail(v1::ErrorCode code, v1::ErrorDetail detail) const;
   void Send(const google::protobuf::MessageLite& response);
-  // Sends what was read, or refuses it if it is long and replies take too much memory.
+  // Sends the result of a read, or returns UNAVAILABLE if it is long and replies take too much
+  // memory.
   absl::Status SendRead(const google::protobuf::MessageLite& response);
 
   const Method method_;
@@ -67,9 +68,9 @@ class Call final : public Stream {
   State state_ = State::kNew;
   std::string path_;  // of a read
   v1::ReadOptions options_;
-  std::vector<std::string> paths_;  // of a write's operations
+  std::vector<std::string> paths_;  // the paths of a write's operations
   std::vector<tree::OpKind> asked_;
-  std::unique_ptr<ListReader> list_;  // that is being read
+  std::unique_ptr<ListReader> list_;  // the list that is being read
 };
 
 }  // namespace quorate::rpc::native

@@ -188,7 +188,7 @@ TEST_CASE("a long list whose tree is replaced by a snapshot is of the new tree a
   const uint32_t txn_tag = f.transport.Open(Method::kTxn);
   f.transport.Write(txn_tag, creates("m", 0, 1000).SerializeAsString());
   while (f.service.batches.empty()) REQUIRE(f.transport.RunIteration());
-  REQUIRE_FALSE(f.transport.outcome(list_tag).has_value());  // it has begun
+  REQUIRE_FALSE(f.transport.outcome(list_tag).has_value());  // the read has begun
   f.service.ReplaceTree(&f.frontend);
   f.frontend.OnBatchApplied();
   f.transport.RunIterations();

@@ -1,6 +1,6 @@
-// What the most expensive request of each kind costs, at a large tree: prints a table, and holds it
-// against bounds. How large the tree is, QUORATE_COST_NODES says; costs that grow with it show as a
-// bound that breaks.
+// The cost of the most expensive request of each kind, on a large tree: prints a table, and checks
+// it against bounds. QUORATE_COST_NODES sets the number of znodes; a cost that grows with it
+// exceeds its bound.
 #include <malloc.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 #include "rpc/grpc/native/fixture.h"
 #include "rpc/server/listing.h"
 
-// What is allocated now, and the most that it was.
+// The bytes allocated now, and their maximum.
 static std::atomic<int64_t> allocated{0};
 static std::atomic<int64_t> most_allocated{0};
 
@@ -47,7 +47,7 @@ size_t Nodes() {
   return text == nullptr ? 20'000 : std::strtoull(text, nullptr, 10);
 }
 
-// What one request may cost.
+// The bounds of one request's cost.
 struct Bounds {
   size_t sent = 0;  // bytes
   size_t log = 0;   // bytes
@@ -202,7 +202,7 @@ TEST_CASE("the cost of one ZooKeeper request of any kind is bounded") {
     f.Settle();
     const size_t sent = f.sockets.received(tag).size();
     f.sockets.received(tag).clear();
-    // The request, and the reply in the hands of the client, are not the server's.
+    // Memory of the request, and of the reply at the client, does not count as the server's.
     const int64_t counted =
         most_allocated - before - static_cast<int64_t>(sent) - static_cast<int64_t>(packet.size());
     const size_t bytes = static_cast<size_t>(std::max<int64_t>(counted, 0));
@@ -282,7 +282,7 @@ TEST_CASE("the cost of one gRPC request of any kind is bounded") {
   for (size_t i = 0; i < kRequestBytes / 10; ++i) *txn.add_operations() = SetOp("/d/m", "");
   cost("Txn", "1 MB of Set", Method::kTxn, txn.SerializeAsString(),
        {16 * kMiB, 8 * kMiB, 256 * kMiB});
-  // Each takes two bytes here, and far more in memory.
+  // Each operation takes two bytes here, and far more in memory.
   v1::TxnRequest empty;
   for (size_t i = 0; i < 4 * kMiB - 16; ++i) empty.add_operations();
   cost("Txn", "8 MB of empty operations", Method::kTxn, empty.SerializeAsString(),

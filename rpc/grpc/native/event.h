@@ -1,6 +1,6 @@
-// A change of a znode, as watches are told of it.
+// A change of a znode, for the watches of the native front end.
 //
-// Thread-safety: values that nobody changes.
+// Thread-safety: immutable values.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ struct Event {
   std::string path;
   tree::Zxid zxid;
   Readers readers;
-  // Of a creation or deletion: who may list the parent. A watch on its children tells them of it,
-  // also those who are not among the readers.
+  // Of a creation or deletion: the clients that may list the parent. A watch on the parent's
+  // children sends them the event even if they are not among `readers`.
   Readers parent_readers;
 
   bool changes_children() const { return type != tree::EventType::kNodeDataChanged; }

@@ -13,15 +13,16 @@ namespace {
 
 constexpr uint8_t kFormat = 2;
 constexpr uint8_t kFormatWithoutParents = 1;  // has no lists of parents
-// A chunk is a small part of the whole, for it is forgotten as one.
+// A chunk is dropped as a whole, so it is a small part of the history.
 constexpr size_t kChunkBytesMax = 16u << 10;
 constexpr size_t kChunksMin = 16;
 constexpr size_t kVarintBytesMax = 10;
-// Of an event besides its path.
+// The maximum size of an encoded event, without its path.
 constexpr size_t kEventBytesMax = 6 * kVarintBytesMax;
-// Of an encoded chunk without lists: format, base, and how many events and lists there are.
+// The size of an encoded chunk without lists and events: format, base, number of events, number of
+// lists.
 constexpr size_t kHeadBytes = sizeof(uint8_t) + 2 * sizeof(uint64_t) + sizeof(uint32_t);
-constexpr uint32_t kEverybody = 0;  // the list of an event that all may see
+constexpr uint32_t kEverybody = 0;  // the list number of an event that everyone may read
 
 void PutVarint(uint64_t value, std::string* to) {
   uint8_t bytes[kVarintBytesMax];
@@ -30,8 +31,8 @@ void PutVarint(uint64_t value, std::string* to) {
   to->append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(end - bytes));
 }
 
-// Takes what Encoder has put: `*event` is the one before, but for its readers, and becomes the
-// next. False if there is none, or `*in` is damaged.
+// Decodes an event of Encoder. `*event` is the previous event and becomes the next one, except for
+// its readers. Returns false if there is none, or `*in` is damaged.
 bool TakeEvent(uint8_t format, google::protobuf::io::CodedInputStream* in, Event* event,
                uint32_t* list, uint32_t* parent_list) {
   uint64_t grown = 0;
@@ -175,7 +176,7 @@ void EventHistory::Add(tree::EventType type, std::string_view path, tree::Zxid z
                        const Readers& readers, const Readers& parent_readers) {
   ++next_number_;
   if (zxid == oldest_) {
-    // The rest of a transaction that is too large to be kept.
+    // The rest of a transaction that is too large to be kept: its first events were dropped.
     ASSERT(chunks_.empty());
     first_number_ = next_number_;
     return;
@@ -195,7 +196,7 @@ void EventHistory::Add(tree::EventType type, std::string_view path, tree::Zxid z
   last.last = zxid;
   bytes_ += BytesOf(last);
   while (bytes_ > bytes_max_) {
-    // A transaction's events are known all or none.
+    // The events of a transaction are kept or dropped together.
     oldest_ = chunks_.front()->last;
     do {
       DropFirst();
@@ -210,7 +211,7 @@ uint32_t EventHistory::ListOf(const Readers& readers) {
       last_lists_.try_emplace(*readers, static_cast<uint32_t>(last.lists.size()) + 1);
   if (is_new) {
     last.lists.push_back(readers);
-    last.list_bytes += 2 * native::BytesOf(*readers);  // as a key too, until the chunk is full
+    last.list_bytes += 2 * native::BytesOf(*readers);  // also a key, until the chunk is full
   }
   return list->second;
 }
@@ -239,7 +240,8 @@ void EventHistory::DropFirst() {
 }
 
 void EventHistory::Clear(tree::Zxid zxid) {
-  // Numbers go on, with one that stands for what nobody saw: whoever waits for it has lost it.
+  // The numbers continue, with one number left out for the events that were skipped: a reader that
+  // waits for that number finds it lost.
   first_number_ = ++next_number_;
   chunks_.clear();
   last_lists_.clear();
@@ -254,13 +256,13 @@ class EventHistory::Taken : public RecentEvents {
   explicit Taken(const EventHistory& history)
       : chunks_(history.chunks_.begin(), history.chunks_.end()) {
     if (chunks_.empty()) {
-      // From when on there was no event.
+      // An empty chunk records the zxid after which there was no event.
       Chunk nothing;
       nothing.first_number = history.next_number_;
       nothing.base = history.oldest_;
       chunks_.push_back(std::make_shared<const Chunk>(std::move(nothing)));
     } else {
-      // The last one goes on.
+      // Copy the last chunk, as events are still added to it.
       chunks_.back() = std::make_shared<const Chunk>(*chunks_.back());
     }
   }

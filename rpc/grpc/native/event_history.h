@@ -1,14 +1,14 @@
-// The events of the recent past, so that a watch can go on where its broken stream ended. Bounded
-// in bytes: the oldest transactions' events make room for the newest. They are kept as bytes, not
-// as objects: an event costs a few bytes and what its path has that the one before it has not, and
-// its access control list if that is not for everybody.
+// The recent events, so that a watch can continue where its broken stream ended. Bounded in bytes:
+// the events of the oldest transactions are dropped for new ones. Events are kept encoded, not as
+// objects: an event costs a few bytes, the part of its path that differs from the previous event's
+// path, and its access control list if not everyone may read it.
 //
-// A checkpoint has them beside it (Take, Restore): what is applied again at the start of a server
-// begins behind the checkpoint only.
+// The events are stored with a checkpoint (Take, Restore), since a starting server applies only the
+// entries after the checkpoint again.
 //
-// Thread-safety: none inside. The apply thread calls what is not const while it holds the write
-// side of the tree; const functions, and Readers, may be used together under the read side. What
-// Take returns is immutable, and of any thread.
+// Thread-safety: protected by the tree's lock. The apply thread calls the non-const functions while
+// it holds the write lock; const functions and Readers may run concurrently under the read lock.
+// The result of Take is immutable, and may be used by any thread.
 #pragma once
 
 #include <google/protobuf/io/coded_stream.h>
@@ -33,29 +33,29 @@
 namespace quorate::rpc::native {
 
 class EventHistory {
-  // Events that follow each other. Forgotten as a whole. Immutable once another one follows.
+  // Consecutive events. Dropped as a whole. Immutable once another chunk follows.
   struct Chunk {
     uint64_t first_number = 0;
     uint64_t events = 0;
-    tree::Zxid base;  // what the first one is relative to
+    tree::Zxid base;  // the zxid before the first event
     tree::Zxid last;
     std::string bytes;
-    std::vector<Readers> lists;  // which the events have, each once
+    std::vector<Readers> lists;  // the distinct lists of the events
     size_t list_bytes = 0;
   };
 
  public:
-  // Reads events one after the other, while the tree stays locked.
+  // Reads consecutive events while the tree stays locked.
   class Reader {
    public:
-    // Begins with the event of `number`. REQUIRES: !history.IsLost(number), number <=
+    // Starts at the event of `number`. REQUIRES: !history.IsLost(number), number <=
     // history.next_number().
     Reader(const EventHistory& history, uint64_t number);
 
-    // The number of the next event; next_number() of the history if there is none.
+    // The number of the next event; history.next_number() if there is none.
     uint64_t number() const { return number_; }
     bool at_end() const { return number_ == history_.next_number(); }
-    // Goes on to the next event, which is valid until the next call. REQUIRES: !at_end().
+    // Returns the next event, which is valid until the next call. REQUIRES: !at_end().
     const Event& Next();
 
    private:
@@ -63,51 +63,50 @@ class EventHistory {
 
     const EventHistory& history_;
     uint64_t number_;
-    size_t position_ = 0;                                       // of chunk_ in the history
-    const Chunk* chunk_ = nullptr;                              // with the event before
-    std::optional<google::protobuf::io::CodedInputStream> in_;  // the rest of its bytes
+    size_t position_ = 0;                                       // the index of chunk_ in chunks_
+    const Chunk* chunk_ = nullptr;                              // the chunk of the previous event
+    std::optional<google::protobuf::io::CodedInputStream> in_;  // the rest of the chunk's bytes
     Event event_;
   };
 
-  // Keeps events of about `bytes_max` bytes, all of what they take in memory counted. It knows
-  // everything behind `zxid`.
+  // Keeps events of about `bytes_max` bytes, including the overhead in memory. The new history
+  // covers everything after `zxid`.
   explicit EventHistory(size_t bytes_max, tree::Zxid zxid = tree::Zxid(0));
   EventHistory(const EventHistory&) = delete;
   EventHistory& operator=(const EventHistory&) = delete;
 
-  // REQUIRES: zxids do not go back.
-  // `parent_readers` is of a creation or deletion.
+  // Adds an event. `parent_readers` is for a creation or deletion. REQUIRES: zxids do not decrease.
   void Add(tree::EventType type, std::string_view path, tree::Zxid zxid, const Readers& readers,
            const Readers& parent_readers = nullptr);
-  // Forgets everything: what happened up to `zxid` is not known any more.
+  // Drops all events: those up to `zxid` are lost.
   void Clear(tree::Zxid zxid);
 
-  // Every event behind this zxid is here; of this one and those before it, none may be asked for.
+  // Every event after this zxid is kept; those of this zxid and before must not be asked for.
   tree::Zxid oldest() const { return oldest_; }
 
-  // Events have numbers without gaps: the next one's.
+  // The number of the next event to be added. Events have consecutive numbers.
   uint64_t next_number() const { return next_number_; }
-  // The number of the first event behind `zxid`. REQUIRES: zxid >= oldest().
+  // Returns the number of the first event after `zxid`. REQUIRES: zxid >= oldest().
   uint64_t NumberAfter(tree::Zxid zxid) const;
-  // Whether the event of this number is not kept any more.
+  // Returns whether the event of this number is no longer kept.
   bool IsLost(uint64_t number) const { return number < first_number_; }
 
   size_t bytes() const { return bytes_; }
 
-  // All events, as they are now. O(bytes() / 16 KiB).
+  // Returns a copy of all events. O(bytes() / 16 KiB).
   std::shared_ptr<const RecentEvents> Take() const;
-  // Puts what Take returned, each part encoded, before what will come: of a history that had seen
-  // everything up to `zxid`. DataLoss if that cannot have made it; then nothing up to `zxid` is
-  // known. REQUIRES: nothing was added since the history was made, or cleared, with `zxid`.
+  // Restores the result of Take, each part encoded, of a history that had all events up to `zxid`.
+  // Returns DataLoss if the parts cannot be such a result; all events up to `zxid` are then lost.
+  // REQUIRES: the history was made, or cleared, with `zxid`, and nothing was added since.
   absl::Status Restore(std::span<const std::string> parts, tree::Zxid zxid);
 
  private:
   class Taken;
   using Chunks = std::deque<std::shared_ptr<Chunk>>;
 
-  // Makes bytes of events that follow each other, each relative to the one before it: by how much
-  // the zxid grew, the type, the number of its list (0: everybody may see it), the same of the
-  // parent's (of a creation or deletion), and of the path how much is the same and what is not.
+  // Encodes consecutive events, each relative to the previous one: the difference of the zxids, the
+  // type, the number of its list (0: everyone may read it), the number of the parent's list (of a
+  // creation or deletion), the length of the common prefix of the paths, and the rest of the path.
   class Encoder {
    public:
     explicit Encoder(tree::Zxid zxid) : zxid_(zxid) {}
@@ -119,12 +118,13 @@ class EventHistory {
     std::string path_;
   };
   static size_t BytesOf(const Chunk& chunk);
-  // Where the readers of an event are in the last chunk's lists, plus one; 0: everybody.
+  // Returns the index of an event's readers in the last chunk's lists, plus one; 0: everyone may
+  // read the event.
   uint32_t ListOf(const Readers& readers);
   void BeginChunk();
   void DropFirst();
-  // Adds a part whose events, all up to `zxid`, follow those up to `*last`, which becomes that of
-  // the last of them.
+  // Adds the events of a part, all up to `zxid`. They must follow on the event of `*last`, which is
+  // set to the zxid of the part's last event.
   absl::Status RestorePart(std::string_view bytes, tree::Zxid zxid,
                            std::optional<tree::Zxid>* last);
 
@@ -134,7 +134,7 @@ class EventHistory {
   uint64_t first_number_ = 0;
   uint64_t next_number_ = 0;
   Chunks chunks_;  // none is empty
-  // Of the last one.
+  // Of the last chunk.
   Encoder encoder_;
   std::map<std::vector<tree::Acl>, uint32_t> last_lists_;
   size_t bytes_ = 0;

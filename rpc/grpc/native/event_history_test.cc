@@ -121,7 +121,7 @@ TEST_CASE("an event is read as it was added, whatever its chunk holds") {
   CHECK(events[2].readers == nullptr);
   CHECK(events[3].readers == others);
   CHECK(*events[4].readers == *kSomebody);
-  // From each of them.
+  // Reading can begin at each event.
   for (uint64_t number = 0; number < 5; ++number) {
     EventHistory::Reader reader(history, number);
     CHECK(reader.Next().path == events[number].path);
@@ -181,7 +181,7 @@ TEST_CASE("a list is kept once for many events") {
     history.Add(kChanged, "/b", tree::Zxid(zxid),
                 std::make_shared<const std::vector<tree::Acl>>(*kSomebody));
   }
-  CHECK(history.bytes() == bytes);  // a chunk of them
+  CHECK(history.bytes() == bytes);  // all in one preallocated chunk
   const std::vector<Event> events = EventsAfter(history, 0);
   CHECK(events.front().readers == events.back().readers);
 }
@@ -234,7 +234,7 @@ void CheckSame(const std::vector<Event>& some, const std::vector<Event>& others)
   }
 }
 
-// Three events of each zxid, in chunks that begin in between.
+// Adds three events of each zxid; chunks may begin within a zxid.
 void AddMany(EventHistory* history, int64_t first, int64_t last) {
   for (int64_t zxid = first; zxid <= last; ++zxid) {
     for (int i = 0; i < 3; ++i) {
@@ -284,7 +284,7 @@ TEST_CASE("what was taken stays as it was, and its parts are what later ones hav
     CHECK(part->second == before[i]);
   }
   CHECK(found > 0);
-  CHECK(found < before.size());  // the last one has grown, and the first ones are gone
+  CHECK(found < before.size());  // the last part has grown, and the first parts are gone
   AddMany(&history, 401, 2000);
   CHECK(EncodedBy(*events) == before);
   EventHistory restored(1 << 20, tree::Zxid(300));
@@ -321,7 +321,7 @@ TEST_CASE("that nothing happened is known too") {
   CHECK(ZxidsAfter(restored, 9).empty());
   restored.Add(kChanged, "/a", tree::Zxid(13), kEverybody);
   CHECK(ZxidsAfter(restored, 9) == std::vector<int64_t>{13});
-  // What is written of the first events is another part, or a longer one.
+  // The first events make another part, or a longer one.
   const auto before = history.Take()->parts();
   history.Add(kChanged, "/a", tree::Zxid(10), kEverybody);
   const auto after = history.Take()->parts();
@@ -349,7 +349,7 @@ TEST_CASE("what no history has encoded is refused, and nothing is made of it") {
   };
   CHECK(restore(encoded));
   CHECK_FALSE(restore({""}));
-  CHECK_FALSE(restore(encoded, 4));  // of a later tree
+  CHECK_FALSE(restore(encoded, 4));  // events of a later tree
   for (size_t size = 1; size < part.size(); ++size) {
     CHECK_FALSE(restore({part.substr(0, size)}));
   }

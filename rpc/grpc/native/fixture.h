@@ -1,5 +1,5 @@
-// One loop of the native front end with its clients, driven by hand in front of a tree that applies
-// when it is told to.
+// One loop of the native front end with its clients, driven by hand, in front of a tree that
+// applies commands when the test says so.
 //
 // Thread-safety: none.
 #pragma once
@@ -113,7 +113,7 @@ class Fixture {
     transport.SetLoop(&loop);
   }
 
-  // Runs iterations, and applies what comes of them, until nothing is left.
+  // Runs iterations, and applies their batches, until nothing is left.
   void Settle() {
     transport.RunIterations();
     while (!service.batches.empty() || !service.syncs.empty()) {
@@ -127,7 +127,7 @@ class Fixture {
   void Send(uint32_t tag, const v1::SessionRequest& message) {
     transport.Write(tag, message.SerializeAsString());
   }
-  // What came on a session's stream since the last call, as one message.
+  // Returns the messages of a session's stream since the last call, merged into one.
   v1::SessionResponse Received(uint32_t tag) {
     v1::SessionResponse all;
     for (const std::string& bytes : std::exchange(transport.received(tag), {})) {
@@ -135,7 +135,7 @@ class Fixture {
     }
     return all;
   }
-  // Sends requests, and returns what came.
+  // Sends requests, and returns the messages that came, merged into one.
   v1::SessionResponse Call(uint32_t tag, const std::vector<v1::Request>& requests) {
     Send(tag, MessageOf(requests));
     Settle();
@@ -149,7 +149,7 @@ class Fixture {
     CHECK(item.response().id() == request.id());
     return item.response();
   }
-  // A session's stream, which is up.
+  // Opens a session. Returns the tag of its stream.
   uint32_t OpenSession(v1::SessionOpened* opened, int64_t session_id = 0) {
     const uint32_t tag = transport.Open(Method::kSession);
     Send(tag, OpenMessage(session_id));
@@ -163,7 +163,7 @@ class Fixture {
     v1::SessionOpened ignored;
     return OpenSession(&ignored);
   }
-  // A unary call, to its end.
+  // Makes a unary call and runs it to its end. Returns its status.
   template <class Request, class Response>
   absl::Status Unary(Method method, const Request& request, Response* response) {
     const uint32_t tag = transport.Open(method);
@@ -182,7 +182,7 @@ class Fixture {
     REQUIRE(transport.outcome(tag).has_value());
     return transport.outcome(tag)->code();
   }
-  // Makes the change by a client of its own, so that only its events are seen.
+  // Makes the change by another client, so that the session under test gets only its events.
   void Change(const v1::Operation& operation) {
     v1::TxnRequest request;
     *request.add_operations() = operation;
@@ -201,7 +201,7 @@ class Fixture {
   zk::CountingBytes random;
   zk::FakeService service;
   NativeFrontend frontend{config, &service, &clock, &random};
-  Frontend* told = &frontend;  // of what is applied
+  Frontend* told = &frontend;  // receives the results and events of applied commands
   ManualTransport transport;
   StreamLoop loop{&frontend, &transport};
 };

@@ -18,7 +18,7 @@
 namespace quorate::rpc::native {
 namespace {
 
-// About what a watch takes here and in its stream, besides its path.
+// The approximate bytes that a watch takes here and in its stream, besides its path.
 constexpr size_t kWatchBytes = 250;
 
 }  // namespace

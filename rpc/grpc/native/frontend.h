@@ -1,10 +1,10 @@
-// The native front end: what all its streams have in common, and where news of the tree is handed
-// to them. It has no threads and knows no gRPC: those are in stream_thread.h and services.h, or a
-// test's.
+// The native front end: the state that all its streams share, and the delivery of results and
+// events to them. It has no threads and does not depend on gRPC: those are in stream_thread.h and
+// services.h, or in a test.
 //
-// A stream (a session, a unary call or a watch) belongs to one loop (stream_loop.h) for its life.
-// The apply thread hands it results and events through the loop's inbox, with one wake-up a batch;
-// the inbox is emptied before any read of a newer tree is answered.
+// A stream (a session, a unary call or a watch) belongs to one loop (stream_loop.h) for its
+// lifetime. The apply thread delivers results and events through the loop's inbox, with one wake-up
+// per batch; the loop drains the inbox before it answers a read from a newer tree.
 //
 // Thread-safety: the Frontend functions as rpc/server/service.h says; AddLoop before any other
 // call; history() and the watches under the tree's lock; the rest from any thread.
@@ -52,29 +52,30 @@ class NativeFrontend : public Frontend {
   void OnSyncDone(uint32_t proposer_tag, uint64_t sync_id, tree::Zxid zxid) override;
 
   // --- For the loops -----------------------------------------------------------------------------
-  // Returns the loop's number. It must outlive all other calls.
+  // Returns the loop's number. The loop must outlive all other calls.
   size_t AddLoop(StreamLoop* loop);
   const Config& config() const { return config_; }
-  // What /zookeeper/config holds; empty if standalone.
+  // The content of /zookeeper/config; empty if standalone.
   const std::string& members_text() const { return members_text_; }
   const Clock& clock() const { return *clock_; }
   Service& service() { return *service_; }
-  // A new session id: the server's number in the top byte, the rest drawn by lot.
+  // Returns a new session id: the server's number in the top byte, the rest random.
   tree::SessionId NewSessionId();
-  // A number for a stream, which says to which of the loops it belongs. They are used again, but
-  // not soon.
+  // Returns a tag for a new stream of `loop`; the tag determines the loop. Tags repeat after very
+  // many streams.
   uint32_t NewTag(size_t loop);
-  // The tag of a loop's own, for the barriers that its streams share.
+  // Returns the tag of the loop itself, for the barriers that its streams share.
   uint32_t TagOfLoop(size_t loop) const;
-  // Counts streams, also by address: RESOURCE_EXHAUSTED if this one would be too many.
+  // Counts a new stream of `address`. Returns TOO_MANY_STREAMS if it exceeds maxCnxns or
+  // maxClientCnxns; otherwise Release must follow when the stream ends.
   absl::Status Admit(const std::string& address);
   void Release(const std::string& address);
-  // The stream is gone: it no longer stands for its session.
+  // The stream has ended: the session is no longer mapped to its tag.
   void ForgetSession(tree::SessionId session, uint32_t tag);
 
   Listings& listings() { return listings_; }
 
-  // REQUIRES, of these: the caller holds a side of the tree's lock.
+  // REQUIRES, for the next three: the caller holds the read or write lock of the tree.
   const EventHistory& history() const { return history_; }
   void AddWatch(uint32_t tag, std::string_view path, Scope scope);
   void RemoveWatch(uint32_t tag, std::string_view path, Scope scope);
@@ -88,16 +89,16 @@ class NativeFrontend : public Frontend {
   const Clock* const clock_;
   RandomBytes* const random_;
   std::vector<StreamLoop*> loops_;
-  std::atomic<uint32_t> next_tag_{1};  // 0 of each loop is its own
+  std::atomic<uint32_t> next_tag_{1};  // number 0 of each loop is TagOfLoop
   EventHistory history_;
   Listings listings_;
 
   mutable Mutex watches_mutex_;
-  ScopedWatches watches_ ABSL_GUARDED_BY(watches_mutex_);  // tags
+  ScopedWatches watches_ ABSL_GUARDED_BY(watches_mutex_);  // of streams, by tag
   WatchTotals watch_totals_ ABSL_GUARDED_BY(watches_mutex_);
-  std::vector<uint64_t> watchers_;  // of an event; whoever applies
+  std::vector<uint64_t> watchers_;  // the tags of one event; used only by OnNodeEvent
 
-  // Which stream serves a session. The apply thread sets it, so that it is never behind.
+  // The stream of each session. The apply thread sets it, so it is always up to date with the tree.
   SessionTags sessions_;
 
   AddressCounts addresses_;

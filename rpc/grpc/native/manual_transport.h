@@ -1,5 +1,5 @@
-// The clients of a StreamLoop that a test drives by hand: what either side sends waits until the
-// other takes it.
+// The clients of a StreamLoop, which a test drives by hand: the messages that either side sends
+// wait until the other side takes them.
 //
 // Thread-safety: none.
 #pragma once
@@ -22,13 +22,13 @@ namespace quorate::rpc::native {
 
 class ManualTransport final : public Transport {
  public:
-  static constexpr uint32_t kRefused = 0;  // the tag of what is
+  static constexpr uint32_t kRefused = 0;  // the tag of a refused stream
 
-  // Before all else. It must outlive the object's use.
+  // Called before everything else. The loop must outlive the object's use.
   void SetLoop(StreamLoop* loop) { loop_ = loop; }
 
   // --- The clients' side -------------------------------------------------------------------------
-  // Returns the stream's tag; kRefused, which has an outcome already, if it is refused.
+  // Returns the stream's tag; kRefused, which has an outcome already, if the stream is refused.
   uint32_t Open(Method method, const std::string& address = "10.0.0.1") {
     const absl::StatusOr<uint32_t> tag = loop_->Open(method, address);
     channels_[tag.ok() ? *tag : kRefused] = {};
@@ -36,25 +36,25 @@ class ManualTransport final : public Transport {
     channels_[kRefused].outcome = tag.status();
     return kRefused;
   }
-  // The server gets the message as soon as it takes one.
+  // The server gets the message as soon as it receives.
   void Write(uint32_t tag, std::string message) {
     channels_.at(tag).to_server.push_back(std::move(message));
   }
   void HalfClose(uint32_t tag) { channels_.at(tag).half_closed = true; }
   void Cancel(uint32_t tag) { loop_->OnClosed(tag); }
-  // What the server has sent; the test takes it out.
+  // The messages that the server has sent; the test removes them.
   std::vector<std::string>& received(uint32_t tag) { return channels_.at(tag).to_client; }
-  // How the stream ended, if it did.
+  // The status with which the stream ended, if it did.
   const std::optional<absl::Status>& outcome(uint32_t tag) { return channels_.at(tag).outcome; }
   bool receiving(uint32_t tag) { return channels_.at(tag).receiving; }
-  // Nothing more is asked about a stream that has ended.
+  // Removes a stream that has ended.
   void Forget(uint32_t tag) {
     ASSERT(channels_.at(tag).outcome.has_value());
     channels_.erase(tag);
   }
-  // A client that does not read lets one message through, and the next ones wait.
+  // A client that does not read accepts one message; the next ones wait.
   void SetReads(uint32_t tag, bool reads) { channels_.at(tag).reads = reads; }
-  // Lets one more message through to a client that does not read by itself. False if none waits.
+  // Accepts one more message for a client that does not read. Returns false if none waits.
   bool ReadOne(uint32_t tag) {
     Channel& channel = channels_.at(tag);
     channel.busy = false;
@@ -70,7 +70,7 @@ class ManualTransport final : public Transport {
     }
   }
 
-  // Whether RunIteration has something to do.
+  // Whether RunIteration has work to do.
   bool HasWork() const {
     return wake_ || iteration_end_ ||
            std::any_of(channels_.begin(), channels_.end(), [](const auto& each) {
@@ -80,7 +80,7 @@ class ManualTransport final : public Transport {
            });
   }
 
-  // Runs one of them; false if there is nothing left to do.
+  // Runs one iteration. Returns false if there was nothing to do.
   bool RunIteration() {
     bool moved = false;
     if (std::exchange(wake_, false)) {
@@ -149,7 +149,7 @@ class ManualTransport final : public Transport {
     bool receiving = true;
     bool reads = true;
     bool busy = false;
-    size_t busy_bytes = 0;  // of the message that is on its way
+    size_t busy_bytes = 0;  // of the message that is being sent
     bool waited_for = false;
     std::optional<absl::Status> outcome;
   };

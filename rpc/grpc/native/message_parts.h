@@ -1,6 +1,6 @@
-// What a message of a client takes when it is decoded. A message within a message, an operation or
-// an entry of an access control list say, takes two bytes on the wire and some fifty or more in
-// memory, so messages with very many of them are refused before they are decoded.
+// The memory that a client's message takes when it is decoded. A message within a message, such as
+// an operation or an entry of an access control list, takes two bytes on the wire and some fifty or
+// more in memory, so a message with very many of them is refused before it is decoded.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -13,16 +13,16 @@
 
 namespace quorate::rpc::native {
 
-// The most messages within one message, at any depth. More than the largest write that MakeRequest
-// accepts has: see kIdentityChecksMax.
+// The maximum number of messages within one message, at any depth. It is more than the largest
+// write that MakeRequest accepts has: see kIdentityChecksMax.
 inline constexpr size_t kPartsMax = 1'000'000;
 
-// Returns how often the field with this number stands in an encoded message. What cannot be decoded
-// ends the count.
+// Returns how often the field with this number occurs in an encoded message. Counting ends at the
+// first part that cannot be decoded.
 size_t CountField(std::string_view bytes, int number);
 
-// Returns how many messages there are at any depth within an encoded message of this type, but at
-// most one more than `max`. What cannot be decoded is not counted.
+// Returns how many messages an encoded message of this type contains at any depth, but at most
+// `max` + 1. Parts that cannot be decoded are not counted.
 size_t CountParts(const google::protobuf::Descriptor& type, std::string_view bytes, size_t max);
 
 // Returns TOO_LARGE, with the reason for the client, if an encoded message of this type has more

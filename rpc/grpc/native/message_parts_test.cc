@@ -38,7 +38,7 @@ TEST_CASE("what cannot be decoded is counted up to there") {
   for (size_t size = 0; size < bytes.size(); ++size) {
     CHECK(CountParts(*v1::TxnRequest::descriptor(), bytes.substr(0, size), 100) <= 7);
   }
-  // An operation whose length is beyond the end, and one of a wire type that it does not have.
+  // An operation whose length is beyond the end, and one of the wrong wire type.
   CHECK(CountParts(*v1::TxnRequest::descriptor(), "\x0a\xff\xff\xff\x7f", 100) <= 1);
   CHECK(CountParts(*v1::TxnRequest::descriptor(), "\x08\x01", 100) == 0);
 }
@@ -46,7 +46,7 @@ TEST_CASE("what cannot be decoded is counted up to there") {
 TEST_CASE("a message with too many messages in it is refused, one with as many as allowed is not") {
   v1::TxnRequest txn;
   for (size_t i = 0; i < kPartsMax; ++i) txn.add_operations();
-  // So long that it is looked at.
+  // Long enough that CheckParts counts.
   txn.add_credentials()->set_secret(std::string(100, 'x'));
   txn.mutable_operations()->RemoveLast();
   CHECK(CheckParts(*v1::TxnRequest::descriptor(), txn.SerializeAsString()).ok());

@@ -1,4 +1,4 @@
-// What is read from the tree for a client, in the words of the published interface.
+// Reads from the tree, with results of the published interface.
 //
 // Thread-safety: functions without state. REQUIRES, of all functions: the tree is locked for
 // reading.
@@ -17,7 +17,7 @@
 
 namespace quorate::rpc::native {
 
-// Each returns OK, or why nothing was read. `members_text` is what /zookeeper/config shows.
+// Each returns OK, or the error of the read. `members_text` is the content of /zookeeper/config.
 v1::ErrorCode Read(const tree::Tree& tree, const std::string& path,
                    const ClientIdentities& identities, const std::string& members_text,
                    v1::GetResult* result);
@@ -31,23 +31,25 @@ v1::ErrorCode Read(const tree::Tree& tree, const std::string& path,
 // Reads a list of children in pieces (rpc/server/listing.h). Belongs to one thread.
 class ListReader {
  public:
-  // `listings` and `memory` must outlive it. A list whose names take more than `bytes_max` is
-  // TOO_LARGE; a long one is UNAVAILABLE when replies take more memory than they may.
+  // `listings` and `memory` must outlive the reader. A list whose names take more than `bytes_max`
+  // fails with TOO_LARGE; a long one fails with UNAVAILABLE while replies take more memory than
+  // they may.
   ListReader(Listings* listings, MemoryBudget* memory, std::string path, size_t bytes_max);
 
-  // Reads the next piece. Returns OK, or why there is no list. REQUIRES: the tree is locked for
+  // Reads the next piece. Returns OK, or the error of the read. REQUIRES: the tree is locked for
   // reading; !done().
   v1::ErrorCode Read(const tree::Tree& tree, const ClientIdentities& identities,
                      const std::string& members_text);
   bool done() const { return done_; }
-  // Whether it took more pieces than one: then Finish may take long, and the tree should be
-  // unlocked.
+  // Whether the list took more than one piece: then Finish may take long, and the tree should be
+  // unlocked first.
   bool is_long() const { return listing_ != nullptr; }
-  // Bytes that it keeps.
+  // The bytes that the reader keeps.
   size_t bytes() const { return counted_.bytes(); }
-  // What the last piece cost, in znodes.
+  // The cost of the last piece, in znodes.
   size_t spent() const { return spent_; }
-  // The list as it was at the last piece. Once; the tree need not be locked. REQUIRES: done().
+  // Sets `*result` to the list, in its state at the last piece. To be called once; the tree need
+  // not be locked. REQUIRES: done().
   void Finish(v1::ListResult* result);
 
  private:
@@ -56,7 +58,7 @@ class ListReader {
   const std::string path_;
   const size_t bytes_max_;
   Listing::Names names_;              // of the first piece
-  std::unique_ptr<Listing> listing_;  // of more
+  std::unique_ptr<Listing> listing_;  // for the further pieces
   tree::Stat stat_;
   CountedBytes counted_;
   size_t spent_ = 0;

@@ -1,4 +1,4 @@
-// Which znodes' events a watch of the native front end sees.
+// The znodes whose events a watch of the native front end covers.
 //
 // Thread-safety: values and functions without state.
 #pragma once
@@ -14,13 +14,13 @@
 namespace quorate::rpc::native {
 
 enum class Scope : uint8_t {
-  kNode,      // the one at its path
-  kChildren,  // that one and its children
-  kSubtree,   // that one and everything below it
+  kNode,      // the znode at its path
+  kChildren,  // that znode and its children
+  kSubtree,   // that znode and everything below it
 };
 inline constexpr size_t kScopes = 3;
 
-// Whether a watch of `scope` at `watched` sees what happens at `path`; both are valid paths.
+// Returns whether a watch of `scope` at `watched` covers the znode at `path`; both are valid paths.
 inline bool Sees(Scope scope, std::string_view watched, std::string_view path) {
   if (watched == path) return true;
   if (scope == Scope::kNode || path == "/") return false;
@@ -29,13 +29,14 @@ inline bool Sees(Scope scope, std::string_view watched, std::string_view path) {
                             path.substr(0, watched.size()) == watched);
 }
 
-// Whether a watch of `scope` at `watched`, which sees the event, tells a client of it. `may_read`:
-// the client may read the znode. `may_list`: it may list the parent, and the event is a creation or
-// deletion. As ZooKeeper: what a recursive watch tells is a matter of each znode alone.
+// Returns whether a watch of `scope` at `watched`, which covers the event, sends it to a client.
+// `may_read`: the client may read the znode. `may_list`: the client may list the parent, and the
+// event is a creation or deletion. As in ZooKeeper, a subtree watch checks only the znode's own
+// list.
 inline bool IsTold(Scope scope, std::string_view watched, const Event& event, bool may_read,
                    bool may_list) {
   if (watched == event.path) return may_read;
-  // A watch on children tells what a list of them would show, no less and no more.
+  // A watch on children shows exactly the changes that a list of them would show.
   if (scope == Scope::kChildren && event.changes_children()) return may_list;
   return may_read;
 }

@@ -1,4 +1,5 @@
-// Who watches what: numbers (of streams, or of watches within a stream) by path and scope.
+// A table of watchers by path and scope. A watcher is a number: of a stream, or of a watch within a
+// stream.
 //
 // Thread-safety: none.
 #pragma once
@@ -17,27 +18,27 @@ namespace quorate::rpc::native {
 
 class ScopedWatches {
  public:
-  // A number may be added any number of times, also to the same path and scope.
+  // Adds a watcher. It may be added any number of times, also to the same path and scope.
   void Add(uint64_t number, std::string_view path, Scope scope);
   // Undoes one Add. REQUIRES: there was one.
   void Remove(uint64_t number, std::string_view path, Scope scope);
-  // Appends to `*numbers`, ascending, each that sees what happens at `path`, once. O(depth of the
-  // path) if anything below a path is watched, besides those that are found.
+  // Appends each watcher that covers `path` to `*numbers`, once, in ascending order. O(watchers
+  // found), plus O(depth of the path) if there are subtree watches.
   void Find(std::string_view path, std::vector<uint64_t>* numbers) const;
 
-  // How many different numbers were added to this path and scope.
+  // Returns the number of different watchers of this path and scope.
   size_t Count(std::string_view path, Scope scope) const;
   bool empty() const { return paths_.empty(); }
 
  private:
-  // The numbers, and how often each was added.
+  // The watchers, and how often each was added.
   using Numbers = absl::btree_map<uint64_t, uint32_t>;
   using Scopes = std::array<Numbers, kScopes>;
 
   void Append(std::string_view path, Scope scope, std::vector<uint64_t>* numbers) const;
 
   StringMap<Scopes> paths_;
-  size_t subtree_paths_ = 0;  // with watches of that scope
+  size_t subtree_paths_ = 0;  // the number of paths with subtree watches
 };
 
 }  // namespace quorate::rpc::native

@@ -31,8 +31,8 @@ std::string ToString(const grpc::ByteBuffer& buffer) {
   return bytes;
 }
 
-// gRPC owns each of these until OnDone. The stream's loop is told of a cancellation, and answers it
-// by Finish, as it ends every stream.
+// gRPC owns each reactor until OnDone. A cancellation is reported to the stream's loop, which
+// answers it with Finish, as it ends every stream.
 
 class SessionReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                              public Channel {
@@ -155,7 +155,7 @@ class NativeServices::Sessions final : public RawSessions {
  public:
   explicit Sessions(StreamThreads* threads) : threads_(threads) {}
 
-  using RawSessions::Session;  // those that gRPC does not call
+  using RawSessions::Session;  // the overloads that gRPC does not call
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Session(
       grpc::CallbackServerContext* context) override {
     return new SessionReactor(threads_, context);
@@ -169,7 +169,7 @@ class NativeServices::Tree final : public RawTree {
  public:
   explicit Tree(StreamThreads* threads) : threads_(threads) {}
 
-  using RawTree::Create;  // those that gRPC does not call
+  using RawTree::Create;  // the overloads that gRPC does not call
   using RawTree::Delete;
   using RawTree::Exists;
   using RawTree::Get;

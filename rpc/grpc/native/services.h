@@ -1,9 +1,9 @@
-// The native front end's gRPC services, Sessions and Tree, to be registered into a server. They
-// move bytes between gRPC and the streams (stream_thread.h), and do no more.
+// The gRPC services of the native front end, Sessions and Tree, to be registered with a server.
+// They only move bytes between gRPC and the streams (stream_thread.h).
 //
-// Order of things: the services are made, registered, the threads started, the server started; at
-// the end the server is shut down and has nothing under way any more, then the threads are stopped,
-// then the services are destroyed.
+// Order of start: the services are made and registered, the threads started, the server started.
+// Order of end: the server is shut down until it has no calls, the threads are stopped, the
+// services are destroyed.
 //
 // Thread-safety: services() and the constructor from one thread; gRPC calls the rest from its own.
 #pragma once
@@ -27,7 +27,8 @@ class NativeServices {
   NativeServices(const NativeServices&) = delete;
   NativeServices& operator=(const NativeServices&) = delete;
 
-  // By their full names, for grpc::ServerBuilder::RegisterService. They live as long as the object.
+  // Returns the services with their full names, for grpc::ServerBuilder::RegisterService. They live
+  // as long as the object.
   std::vector<std::pair<std::string, grpc::Service*>> services();
 
  private:

@@ -1,5 +1,4 @@
-// The services over real gRPC, in one process, in front of a tree that applies on a thread of its
-// own.
+// The services over real gRPC, in one process, in front of a tree that applies on its own thread.
 #include "rpc/grpc/native/services.h"
 
 #include <grpcpp/grpcpp.h>
@@ -28,7 +27,7 @@
 namespace quorate::rpc::native {
 namespace {
 
-// Applies what is submitted, on a thread of its own.
+// Applies submitted batches, on its own thread.
 class ApplyingService final : public Service {
  public:
   ~ApplyingService() override { Stop(); }
@@ -155,7 +154,7 @@ grpc::Status Create(Front& front, const std::string& path, v1::CreateResponse* r
   return front.tree->Create(&context, request, response);
 }
 
-// A session, and what it has to say, one message after another.
+// A session's stream, as a client sees it.
 class Session {
  public:
   explicit Session(Front& front) : stream(front.sessions->Session(&context)) {}
@@ -168,7 +167,7 @@ class Session {
     REQUIRE(stream->Read(&response));
     return response.opened();
   }
-  // The items of messages until there are so many.
+  // Reads messages until they have at least `count` items.
   std::vector<v1::SessionItem> Read(size_t count) {
     std::vector<v1::SessionItem> items;
     v1::SessionResponse response;
@@ -240,7 +239,7 @@ TEST_CASE("sessions over gRPC") {
     REQUIRE(items[i].response().error() == v1::OK);
   }
 
-  // It moves to another stream; the old one learns that.
+  // The session moves to another stream; the old one ends with an error.
   Session other(front);
   CHECK(other.Open(opened.session_id()).last_sequence() == kWrites);
   v1::SessionResponse response;

@@ -18,12 +18,12 @@ namespace {
 
 using Kind = v1::Request;
 
-// Requests that are answered in one go, while the tree is locked.
+// The maximum number of requests answered in one hold of the tree's lock.
 constexpr int kAnsweredAtOnceMax = 1000;
-// Of a request in the pipeline, besides its message.
+// The approximate memory of a request in the pipeline, besides its message.
 constexpr size_t kPendingBytes = 256;
 
-// Whether a request sees the tree or the watches as they are at its turn.
+// Returns whether a request reads the tree or the watches in their state at its turn.
 bool IsRead(Kind::KindCase kind) {
   switch (kind) {
     case Kind::kWrite:
@@ -126,7 +126,7 @@ absl::Status SessionStream::OnOpen(const v1::OpenSession& open) {
     }
   }
   if (absl::Status s = CheckServing(loop_->frontend().service()); !s.ok()) return s;
-  state_ = State::kCatchingUp;  // Continue goes on, while the tree is locked
+  state_ = State::kCatchingUp;  // Continue proceeds, while the tree is locked
   return absl::OkStatus();
 }
 
@@ -143,7 +143,7 @@ absl::Status SessionStream::BeginSession() {
       std::clamp(open_.timeout_ms(), config.min_session_timeout_ms, config.max_session_timeout_ms);
   const bool is_new = open_.session_id() == 0;
   if (!is_new) {
-    // What is refused is refused here, and not by an entry of the log.
+    // A refusal happens here, without an entry of the log.
     const tree::SessionId id(open_.session_id());
     tree::SessionInfo info;
     const bool known = loop_->tree().FindSession(id, &info);
@@ -178,7 +178,7 @@ absl::Status SessionStream::BeginSession() {
 
 void SessionStream::SendOpened() {
   tree::SessionInfo info;
-  // If it is not there any more, the stream is about to learn that it has ended.
+  // If the session does not exist any more, its end is about to be delivered.
   if (!loop_->tree().FindSession(session_, &info)) return;
   v1::SessionOpened opened;
   opened.set_session_id(session_.value());
@@ -192,7 +192,7 @@ void SessionStream::SendOpened() {
 }
 
 absl::Status SessionStream::OnSessionClosed() {
-  if (closing_) return absl::OkStatus();  // it will be answered
+  if (closing_) return absl::OkStatus();  // its own Close will be answered
   return ToStatus(v1::SESSION_EXPIRED, "the session has expired or was closed elsewhere");
 }
 
@@ -214,7 +214,7 @@ absl::Status SessionStream::CheckTime(std::chrono::steady_clock::time_point now,
     return ToStatus(v1::NO_REQUEST, "the session was not opened");
   }
   if (state_ == State::kCatchingUp) wants_to_continue_ = true;
-  // The client has to learn in time that its session may end elsewhere.
+  // The client has to notice in time that its session may end elsewhere.
   const int64_t limit_ms =
       std::max<int64_t>(timeout_ms_ / 2, 3 * loop_->frontend().config().election_timeout_ms);
   return leader_contact_age_ms > limit_ms ? OutOfTouch() : absl::OkStatus();
@@ -333,7 +333,7 @@ absl::Status SessionStream::OnResult(tree::ApplyResult result) {
   wants_to_continue_ = true;
   if (kind == tree::CommandKind::kCreateSession || kind == tree::CommandKind::kAttachSession) {
     if (result.error != tree::ErrorCode::kOk) {
-      // A new one's id was in use; that happens once in the life of a universe.
+      // The id of the new session is in use, as ids are random: try another one.
       if (open_.session_id() == 0) {
         state_ = State::kCatchingUp;  // Continue draws another
         return absl::OkStatus();
@@ -357,8 +357,8 @@ absl::Status SessionStream::OnResult(tree::ApplyResult result) {
   response.set_zxid(result.zxid.value());
   response.set_error(ToProto(result.error));
   if (pending->kind == Kind::kWrite && result.error == tree::ErrorCode::kOk) {
-    // What is refused here may have been made before, if it was sent again: then it is answered as
-    // it was.
+    // A write that is refused now may have been applied when it was sent before: then it has the
+    // same answer as before.
     if (pending->refused != v1::OK && IsRefusalWithoutReason(result.ops)) {
       response.set_error(pending->refused);
     } else {
@@ -425,7 +425,7 @@ absl::Status SessionStream::Continue() {
   if (state_ == State::kAttached) SendOpened();
   if (state_ != State::kUp) return absl::OkStatus();
   paused_ = false;
-  // Events are before any answer that could show the change.
+  // Events are sent before any answer that could show the change.
   absl::Status caught_up = feed_.CatchUp(
       loop_->frontend().history(),
       [this] { return !HasMuchToSend() && !loop_->has_spent_enough(); },
@@ -514,7 +514,7 @@ void SessionStream::DoList(Pending* pending) {
     return;
   }
   response.set_error(error);
-  // What is still to do needs no tree. Nothing that happens later comes before the response.
+  // The rest needs no tree. Unlocking is safe: no later event is sent before the response.
   if (list_->is_long()) {
     loop_->UnlockTree();
     wants_to_continue_ = true;

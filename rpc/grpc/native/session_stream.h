@@ -1,9 +1,9 @@
 // A session's stream: its opening and its pipeline of requests.
 //
-// Pipeline: requests are begun and answered in their order. Writes go to the log as they come, any
-// number at once, and barriers (of Sync and of linearizable reads) begin beside them. A read is
-// done when all before it is answered; what would change what it sees (a write, a credential) waits
-// for it.
+// Pipeline: requests are begun and answered in the order in which they came. Writes are submitted
+// to the log as they come, any number at once, and barriers (of Sync and of linearizable reads)
+// begin at the same time. A read is executed when all requests before it are answered; a request
+// that would change what the read sees (a write, a credential) waits for it.
 //
 // Thread-safety: none; everything runs on the thread of the stream's loop.
 #pragma once
@@ -28,23 +28,23 @@
 
 namespace quorate::rpc::native {
 
-// Requests for watches at the front of a pipeline, of which some go on from a zxid. They are taken,
-// the history is looked through once for all of them, and they are answered; a part of that in each
-// iteration, so that the tree is not locked for long.
+// The watch requests at the front of a pipeline, some of which resume from a zxid. They are taken,
+// the history is read once for all of them, and they are answered; in parts, over several
+// iterations, so that the tree is not locked for long.
 struct WatchResumption {
-  // Of a watch that begins with its answer.
+  // The zxid of a watch that begins with its answer.
   static constexpr tree::Zxid kFromNow{INT64_MAX};
 
-  size_t requests = 0;  // that were taken, from the front of the pipeline
-  bool taken = false;   // all of them
-  // What the watches that are not answered have seen, by id.
+  size_t requests = 0;  // requests taken, from the front of the pipeline
+  bool taken = false;   // all requests were taken
+  // The zxid after which each watch that is not answered yet gets events, by watch id.
   absl::btree_map<uint64_t, tree::Zxid> after;
-  // The event of the history that is looked at next; none: nothing goes on from a zxid.
+  // The number of the next event of the history to read; no value: no watch resumes from a zxid.
   std::optional<uint64_t> next;
-  bool told = false;    // the history was looked through: from now on events are told as they come
-  size_t answered = 0;  // requests, after that
-  // While watches are given up whose events the history has dropped: which, how many requests were
-  // looked at, and with which event the others go on.
+  bool told = false;    // the history was read: from now on events are sent as they come
+  size_t answered = 0;  // requests that were answered after that
+  // State of GiveUpWhatIsLost: watches that resume before this zxid are given up; the number of
+  // requests checked; the first event for the other watches.
   std::optional<tree::Zxid> lost_before;
   size_t checked = 0;
   uint64_t next_kept = 0;
@@ -52,14 +52,14 @@ struct WatchResumption {
 
 class SessionStream final : public Stream {
  public:
-  // What one stream may have: requests in its pipeline and bytes of those that were not begun,
-  // before no more is read from it; requests in one message; watches, and bytes of their paths.
+  // Limits of one stream: requests in its pipeline, and bytes of those that were not begun, before
+  // nothing more is read from it; requests in one message; watches, and bytes of their paths.
   static constexpr size_t kPipelineRequestsMax = 4096;
   static constexpr size_t kHeldBytesMax = 8u << 20;
   static constexpr size_t kMessageRequestsMax = 16384;
   static constexpr size_t kWatchesMax = 100'000;
   static constexpr size_t kWatchBytesMax = 16u << 20;
-  // Of the watches, those with the same path and scope: an event names each that sees it.
+  // The maximum number of watches with the same path and scope: an event lists each of them.
   static constexpr size_t kWatchesOfPathMax = 10'000;
 
   SessionStream(StreamLoop* loop, uint32_t tag, std::string address);
@@ -91,29 +91,29 @@ class SessionStream final : public Stream {
 
  private:
   enum class State {
-    kNew,         // nothing came
-    kCatchingUp,  // the client has seen more than this member has applied
-    kConfirming,  // it does not know the session, and asks the leader how far the log is
-    kOpening,     // the session's entry is on its way through the log
-    kAttached,    // it is applied, and the client is not told yet
+    kNew,         // no message came
+    kCatchingUp,  // the client has seen a newer zxid than this member has applied
+    kConfirming,  // the session is unknown here; waits for a barrier
+    kOpening,     // the command of the session is submitted, not yet applied
+    kAttached,    // it is applied; `opened` is not sent yet
     kUp,
   };
   enum class Stage : uint8_t {
     kHeld,      // not begun
-    kInFlight,  // on its way through the log, or a barrier
-    kReady,     // to be done when it is the first
-    kDone,      // answered, when it is the first
+    kInFlight,  // a submitted command, or a barrier
+    kReady,     // to be executed when it is the first of the pipeline
+    kDone,      // the answer is to be sent when it is the first
   };
   struct Pending {
     Stage stage = Stage::kHeld;
     v1::Request::KindCase kind = v1::Request::KIND_NOT_SET;
     uint64_t id = 0;
-    uint64_t barrier = 0;                  // in flight: which one; 0: the log
-    std::unique_ptr<v1::Request> request;  // until it is begun, of a read until it is done
-    size_t bytes = 0;                      // of it
+    uint64_t barrier = 0;                  // in flight: the number of the barrier; 0: a command
+    std::unique_ptr<v1::Request> request;  // kept until it is begun; of a read until it is done
+    size_t bytes = 0;                      // of the request
     std::vector<tree::OpKind> asked;       // of a write in flight
-    v1::ErrorCode refused = v1::OK;        // of a write in flight that only uses up its number
-    std::string answer;                    // done: a SessionResponse with it
+    v1::ErrorCode refused = v1::OK;        // of a write in flight that was refused: its error
+    std::string answer;                    // done: an encoded SessionResponse with the answer
   };
   struct WatchPlace {
     std::string path;
@@ -124,63 +124,66 @@ class SessionStream final : public Stream {
   absl::Status BeginSession();
   absl::Status TryToBegin();
   void SendOpened();
-  // Begins what can be begun.
+  // Begins the requests that can begin.
   void Begin();
   bool CanBegin(const Pending& pending) const;
   void BeginOne(Pending* pending);
   void BeginWrite(Pending* pending);
   void AddCredential(Pending* pending);
-  // Does or sends what is first, as far as it goes. Returns whether anything was.
+  // Executes the first request of the pipeline, or sends its answer, as far as possible. Returns
+  // whether an answer was sent and more may follow.
   bool AnswerFirst();
   void DoRead(Pending* pending);
   template <class Result>
   void DoRead(const std::string& path, Result* result, v1::Response* response);
-  // The next piece of a list.
+  // Reads the next piece of the list of the first request.
   void DoList(Pending* pending);
   void AnswerRead(v1::Response response, Pending* pending);
   void DoWatches();
-  // These do what one iteration has time for, and return whether all of it is done.
+  // These do a part of their work per iteration, and return whether all of it is done.
   bool TakeWatches();
   bool TellThePast();
   bool GiveUpWhatIsLost();
   bool AnswerWatches();
-  // Whether the tree was locked for long enough in this iteration; if so, another one follows.
+  // Returns whether the tree was locked for long enough in this iteration; if so, schedules another
+  // one.
   bool HasSpentEnough();
   void TakeRequest(Pending* pending);
   v1::ErrorCode TakeWatch(const v1::Request::Watch& watch, v1::Response* response);
-  // Whether an event that comes now is told to this watch.
+  // Returns whether an event that comes now is sent for this watch.
   bool IsLive(uint64_t watch_id) const;
   void DropWatch(uint64_t watch_id);
   void DoUnwatch(uint64_t watch_id);
   void DoWhoAmI(v1::Response* response);
   void Answer(v1::Response response, Pending* pending);
-  // The request, which is not kept any longer.
+  // Returns the request, and stops counting it among the held bytes.
   std::unique_ptr<v1::Request> Release(Pending* pending);
-  // To those of the watches that the client may hear of it by, which are left.
+  // Sends the event for those of the watches for which the client may see it. Removes the others
+  // from `*watch_ids`.
   void SendEvent(const Event& event, std::vector<uint64_t>* watch_ids);
   void SendIfSeen(const Event& event);
   bool HasMuchToSend();
   tree::CommandHeader Header(tree::CommandKind kind) const;
 
   State state_ = State::kNew;
-  std::unique_ptr<ListReader> list_;  // that the first request is reading
+  std::unique_ptr<ListReader> list_;  // the list that the first request reads
   v1::OpenSession open_;
   std::chrono::steady_clock::time_point opened_;
-  uint64_t confirm_barrier_ = 0;  // kConfirming, and behind
+  uint64_t confirm_barrier_ = 0;  // the barrier of kConfirming; 0: none yet
   tree::SessionId session_;
   tree::Zxid attach_zxid_;
   int32_t timeout_ms_ = 0;
   bool touched_ = false;
   bool half_closed_ = false;
-  bool closing_ = false;  // its Close is on its way
+  bool closing_ = false;  // its Close is in flight
   ClientIdentities identities_;
   uint64_t acknowledged_ = 0;
 
   std::deque<Pending> pipeline_;
-  size_t begun_ = 0;        // of them, from the front
-  size_t reads_begun_ = 0;  // and not done
-  size_t held_bytes_ = 0;   // of requests that are kept
-  bool paused_ = false;     // there is too much to send
+  size_t begun_ = 0;        // requests begun, from the front
+  size_t reads_begun_ = 0;  // reads that are begun and not done
+  size_t held_bytes_ = 0;   // of requests in the pipeline
+  bool paused_ = false;     // too much is unsent
 
   ScopedWatches watches_;  // by id
   absl::btree_map<uint64_t, WatchPlace> watch_places_;

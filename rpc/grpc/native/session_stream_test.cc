@@ -43,7 +43,7 @@ TEST_CASE("requests are answered in their order, reads after the writes before t
                     WriteRequest(3, 2, {SetOp("/a", "2")}), WriteRequest(4, 3, {SetOp("/a", "3")}),
                     GetRequestOf(5, "/a"), GetRequestOf(6, "/none")}));
   f.transport.RunIterations();
-  // The writes behind the read wait for it.
+  // The writes after the read wait for it.
   REQUIRE(f.service.batches.size() == 1);
   CHECK(f.service.batches[0].commands.size() == 1);
   f.service.Apply(&f.frontend);
@@ -101,7 +101,7 @@ TEST_CASE("a write that is sent again is answered as it was, and not made again"
       WriteRequest(1, 1, {CreateOp("/n-", "", v1::PERSISTENT_SEQUENTIAL), CreateOp("/b")});
   const v1::Response answer = f.CallOne(first, write);
   REQUIRE(answer.error() == v1::OK);
-  // Sent, and the stream breaks before the answer is there.
+  // The write is sent, and the stream breaks before the answer comes.
   f.Send(first, MessageOf({WriteRequest(2, 2, {SetOp("/b", "x")})}));
   f.transport.RunIterations();
   f.transport.Cancel(first);
@@ -113,7 +113,7 @@ TEST_CASE("a write that is sent again is answered as it was, and not made again"
   CHECK(again.items(1).response().error() == v1::OK);
   CHECK(again.items(1).response().write().results(0).stat().version() == 1);
   CHECK(f.CallOne(second, WriteRequest(3, 4, {SetOp("/b", "")})).error() == v1::OUT_OF_SEQUENCE);
-  CHECK(f.service.ReadTree()->node_count() == 6);  // the four that are always there
+  CHECK(f.service.ReadTree()->node_count() == 6);  // two, besides the four that always exist
 }
 
 TEST_CASE("answers that were acknowledged are forgotten") {
@@ -177,7 +177,7 @@ TEST_CASE("what not all members know is refused, and uses up its number") {
   CHECK(f.CallOne(tag, GetRequestOf(3, "/a")).get().data() == "");
   CHECK(f.CallOne(tag, WriteRequest(4, 3, {SetOp("/a", "old")})).error() == v1::OK);
   f.service.version = tree::kVersionCheckCreated;
-  // It is not made when it is sent again. What is kept of it is only that it was refused.
+  // A repeated write is not executed. Only the fact that it was refused is kept, not the reason.
   CHECK(f.CallOne(tag, write).error() == v1::BAD_ARGUMENTS);
   CHECK(f.CallOne(tag, GetRequestOf(5, "/a")).get().data() == "old");
 }
@@ -310,7 +310,7 @@ TEST_CASE("who has no session learns that in time") {
     f.Settle();
     CHECK(f.CodeOf(other) == absl::StatusCode::kUnauthenticated);
     CHECK_FALSE(f.transport.outcome(tag).has_value());
-    CHECK(f.zxid() == zxid);  // it was refused before the log
+    CHECK(f.zxid() == zxid);  // it was rejected before the log
   }
   SECTION("there is none") {
     const uint32_t other = f.transport.Open(Method::kSession);
@@ -407,7 +407,7 @@ TEST_CASE("sessions that say anything are reported to the leader") {
   f.Settle();
   f.Pass(1000);
   CHECK(f.service.touches.size() == 2);
-  // Also if the stream breaks before it is time for that.
+  // The touch is sent too if the stream breaks before the next touch period.
   f.Send(tag, {});
   f.Settle();
   f.transport.Cancel(tag);
@@ -569,7 +569,7 @@ TEST_CASE("a client that a congested server does not read from is not silent") {
   f.Send(tag, MessageOf({WriteRequest(1, 1, {CreateOp("/a")})}));
   f.transport.RunIterations();
   for (size_t periods = 1; periods < 4; ++periods) {
-    f.clock.Advance(200);  // and nothing is applied
+    f.clock.Advance(200);  // without applying anything
     f.loop.OnTimer();
     REQUIRE(f.service.touches.size() == periods);
     CHECK(f.service.touches.back() == std::vector<int64_t>{opened.session_id()});

@@ -14,9 +14,9 @@
 namespace quorate::rpc::native {
 namespace {
 
-// What it costs to add or to remove a watch, in znodes that are looked at.
+// The cost of adding or removing a watch, in znodes looked at.
 constexpr size_t kNodesPerWatch = 4;
-// Of the watches that an event is told to: as many as cost what a znode does.
+// The number of watches of an event that cost as much as one znode.
 constexpr size_t kWatchesPerNode = 8;
 
 }  // namespace
@@ -84,7 +84,7 @@ v1::ErrorCode SessionStream::TakeWatch(const v1::Request::Watch& watch, v1::Resp
       watches_.Count(watch.path(), scope) >= kWatchesOfPathMax) {
     return v1::TOO_LARGE;
   }
-  if (after > loop_->seen_zxid()) return v1::UNAVAILABLE;  // behind what the client has seen
+  if (after > loop_->seen_zxid()) return v1::UNAVAILABLE;  // this member is behind the client
   if (watch.after_zxid() != 0 && after < history.oldest()) {
     response->mutable_watch()->set_oldest_zxid(history.oldest().value());
     return v1::EVENTS_LOST;
@@ -96,8 +96,8 @@ v1::ErrorCode SessionStream::TakeWatch(const v1::Request::Watch& watch, v1::Resp
   return v1::OK;
 }
 
-// Until the history was looked through, what comes is told from there. Once it was, in an iteration
-// that has seen its end, the next event is one that comes.
+// While the history is being read, a resuming watch gets all its events from there. When it was
+// read, in an iteration that saw its end, the next event is one that comes.
 bool SessionStream::IsLive(uint64_t watch_id) const {
   if (!resumption_.has_value()) return true;
   const auto waiting = resumption_->after.find(watch_id);
@@ -133,8 +133,8 @@ bool SessionStream::TellThePast() {
   return resumption.told;
 }
 
-// The history has dropped events at which nobody had looked yet. Meanwhile it may drop more: for
-// those this begins again.
+// Answers EVENTS_LOST for the watches whose next events the history dropped before they were read.
+// If it drops more meanwhile, this is done again for those.
 bool SessionStream::GiveUpWhatIsLost() {
   WatchResumption& resumption = *resumption_;
   if (!resumption.lost_before.has_value()) {
@@ -190,7 +190,7 @@ void SessionStream::DropWatch(uint64_t watch_id) {
 }
 
 void SessionStream::DoUnwatch(uint64_t watch_id) {
-  // If it is not there, what was wanted is so already.
+  // Nothing to do if there is no such watch.
   if (watch_places_.contains(watch_id)) DropWatch(watch_id);
 }
 

@@ -1,4 +1,4 @@
-// The native front end of a server with its threads and services, in one piece.
+// The native front end of a server, with its threads and services.
 //
 // Thread-safety: all functions from one thread.
 #pragma once
@@ -22,9 +22,9 @@ class NativeStack {
   // All must outlive the object.
   NativeStack(const Config& config, Service* service, const Clock* clock, RandomBytes* random);
 
-  // What is to be told of what is applied, from the first entry on.
+  // The front end that receives the results and events of applied entries, from the first entry on.
   Frontend* frontend() { return &frontend_; }
-  // For a server, which starts after Start and has ended before Stop.
+  // The services for a gRPC server, which must start after Start and must have ended before Stop.
   std::vector<std::pair<std::string, grpc::Service*>> services() { return services_.services(); }
   void Start() { threads_.Start(); }
   void Stop() { threads_.Stop(); }

@@ -8,8 +8,8 @@
 namespace quorate::rpc::native {
 namespace {
 
-// Bytes of a message to which nothing more is added: with one more answer of the usual limits it is
-// below the four megabytes that gRPC's clients take if they are told nothing else.
+// From this number of bytes on, no part is added to a message: with one more answer of usual size
+// it stays below the 4 MB that gRPC clients accept by default.
 constexpr size_t kMessageBytes = 1u << 20;
 
 }  // namespace

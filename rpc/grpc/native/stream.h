@@ -1,5 +1,5 @@
-// One stream of a client through the native front end: a session, a unary call or a watch. Knows
-// messages, not gRPC.
+// One stream of a client of the native front end: a session, a unary call or a watch. Works on
+// encoded messages and does not depend on gRPC.
 //
 // Thread-safety: none; everything runs on the thread of the stream's loop.
 #pragma once
@@ -20,7 +20,7 @@ namespace quorate::rpc::native {
 
 class StreamLoop;
 
-// What a client can ask for.
+// The method that a client calls.
 enum class Method : uint8_t {
   kSession,  // Sessions.Session
   kGet,      // the rest are Tree's
@@ -33,45 +33,47 @@ enum class Method : uint8_t {
   kWatch,
 };
 
-// What is to be sent: messages, each of which has whatever was ready, as far as it is not too large
-// for a client that has set no limits of its own.
+// The messages to be sent. Each holds all parts that were ready, up to a size that a gRPC client
+// with default limits accepts.
 class Outbox {
  public:
-  // To append to: parts of a message that follow each other make one message.
+  // Returns the string to which the next part of a message is to be appended. Consecutive parts
+  // make one message.
   std::string* Open();
-  // Takes note of what was appended.
+  // Counts the bytes that were appended since Open.
   void Close();
   size_t bytes() const { return bytes_; }
   bool empty() const { return messages_.empty(); }
   size_t count() const { return messages_.size(); }
-  // The next one to be sent. REQUIRES, of these two: it is not empty.
+  // The next message to be sent. REQUIRES (also for Pop): not empty().
   std::string& front() { return messages_.front().bytes; }
   void Pop();
 
  private:
   struct Message {
     std::string bytes;
-    size_t counted = 0;  // of them, in bytes_
+    size_t counted = 0;  // how many of `bytes` are counted in bytes_
   };
   std::deque<Message> messages_;
   size_t bytes_ = 0;
 };
 
-// Events on their way to a client that may not read them as fast as they happen: what does not fit
-// stays in the history, and is fetched from there when there is room.
+// The events for a client that may read more slowly than they happen: events that do not fit into
+// the outbox stay in the history, and are fetched from there when there is room.
 class EventFeed {
  public:
-  // Unsent bytes of a stream from which on events stay in the history.
+  // From this number of unsent bytes of a stream on, its events stay in the history.
   static constexpr size_t kUnsentBytesMax = 4u << 20;
 
-  // Whether the event of this number is to be sent now.
+  // Returns whether the event of this number is to be sent now. If not, CatchUp sends it later.
   bool Takes(uint64_t number, size_t unsent_bytes);
-  // From now on, the event of this number is the next one to be sent.
+  // Makes the event of this number the next one that CatchUp sends.
   void GoBackTo(uint64_t number);
   bool lagging() const { return lagging_; }
 
-  // Calls `send(event)` for what is left, as long as `may_go_on()`. TOO_SLOW if some of it is not
-  // kept any more. REQUIRES: the tree is locked, and the inbox is empty.
+  // Calls `send(event)` for the events that were not sent yet, while `may_go_on()`. Returns
+  // TOO_SLOW if some of them are no longer in the history. REQUIRES: the tree is locked, and the
+  // inbox is empty.
   template <class MayGoOn, class Send>
   absl::Status CatchUp(const EventHistory& history, MayGoOn may_go_on, Send send) {
     if (!lagging_) return absl::OkStatus();
@@ -98,9 +100,9 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  // In all of these, an error ends the stream with that status.
+  // An error returned by any of the following functions ends the stream with that status.
 
-  // A message came. Not more than what goes through the log may be begun here.
+  // A message came. Only commands and barriers may be begun here, as the tree is not locked.
   virtual absl::Status OnMessage(std::string_view bytes) = 0;
   // The client sends no more.
   virtual absl::Status OnHalfClosed() { return absl::OkStatus(); }
@@ -110,30 +112,32 @@ class Stream {
   virtual void OnEvent(uint64_t number, const Event& event);
   virtual void OnBarrierDone(uint64_t barrier) = 0;
   virtual absl::Status OnSessionClosed() { return absl::OkStatus(); }
-  // The session was attached by the command of `attach_zxid`.
+  // The session was attached by the command with `attach_zxid`.
   virtual absl::Status OnSessionAttached(tree::Zxid attach_zxid);
-  // The tree was replaced: what became of anything that was under way is unknown.
+  // The tree was replaced by a snapshot: the results of everything in flight are unknown.
   virtual absl::Status OnTreeReplaced() = 0;
 
-  // Goes on with what can go on. REQUIRES: the tree is locked and the inbox is empty, so that every
-  // event is in the outbox before any answer that could show its change.
+  // Continues all work that can continue. REQUIRES: the tree is locked and the inbox is empty, so
+  // that every event is in the outbox before any answer that could show its change.
   virtual absl::Status Continue() = 0;
-  // Whether Continue has something to do.
+  // Whether Continue has work to do.
   bool wants_to_continue() const { return wants_to_continue_; }
-  // There is room for more after messages were sent.
+  // Messages were sent, so there may be room in the outbox.
   virtual void OnRoom() {}
 
-  // From time to time: whether the stream has to end, with the reason.
+  // Called periodically. Returns an error, with the reason, if the stream has to end.
   virtual absl::Status CheckTime(std::chrono::steady_clock::time_point now,
                                  int64_t leader_contact_age_ms) = 0;
 
-  // Just before a message is sent: what it says of the time at which it was. REQUIRES: the inbox
-  // was empty when the tree was locked last, and the stream was handed all of it: !finished().
+  // Called just before the last ready message is sent: appends fields that describe the current
+  // moment, such as the zxid up to which all events were sent. REQUIRES: the inbox was empty when
+  // the tree was last locked, and the stream has received all of it: !finished().
   virtual void Complete(std::string* message) { static_cast<void>(message); }
 
-  // Whether it has watches, which DropWatches must drop before the stream is destroyed.
+  // Whether the stream has watches; DropWatches must drop them before the stream is destroyed.
   virtual bool has_watches() const { return false; }
-  // Drops at most `max` of its watches; nothing else may follow. REQUIRES: the tree is locked.
+  // Drops at most `max` of its watches; after that only further calls of DropWatches may follow.
+  // REQUIRES: the tree is locked.
   virtual void DropWatches(size_t max) { static_cast<void>(max); }
 
   uint32_t tag() const { return tag_; }
@@ -143,20 +147,20 @@ class Stream {
   // Whether the stream ends, with its status, as soon as the outbox is sent.
   bool finished() const { return finished_; }
   const absl::Status& outcome() const { return outcome_; }
-  // What was there before is sent, then the stream ends.
+  // Ends the stream with `outcome` after the outbox is sent.
   void Finish(absl::Status outcome);
 
-  // The session that it stands for, or none.
+  // The session of the stream, or kNoSession.
   virtual tree::SessionId session() const { return tree::kNoSession; }
-  // Whether the session was heard from since the last call.
+  // Returns whether the session was touched since the last call.
   virtual bool TakeTouched() { return false; }
-  // Whether no more should be read from the client for now.
+  // Whether nothing more should be received from the client for now.
   virtual bool IsFull() const { return false; }
-  // Bytes of requests that wait for what is before them.
+  // The bytes of requests that wait for requests before them.
   virtual size_t held_bytes() const { return 0; }
-  // Bytes that it keeps besides those and the outbox.
+  // The bytes that the stream keeps besides those and the outbox.
   virtual size_t kept_bytes() const { return 0; }
-  // Whether something of it waits for the log.
+  // Whether a request of the stream waits for the log.
   virtual bool waits_for_log() const { return false; }
 
  protected:

@@ -14,11 +14,11 @@
 namespace quorate::rpc::native {
 namespace {
 
-// Unsent bytes of a stream that are held against it when memory is low.
+// Only a stream that takes more bytes than this may be ended when memory is low.
 constexpr size_t kHeavyBytes = 5u << 19;
-// How long a stream that is to end may take to accept the last messages.
+// How many timers a finished stream has to send its last messages.
 constexpr int kTimersToSendTheRest = 40;
-// Watches that are dropped while the tree is locked once.
+// Watches that are dropped in one hold of the tree's lock.
 constexpr size_t kWatchesPerHold = kNodesPerHold / 4;
 
 std::unique_ptr<Stream> MakeStream(StreamLoop* loop, uint32_t tag, Method method,
@@ -39,7 +39,7 @@ struct StreamLoop::Client {
   std::unique_ptr<Stream> stream;
   std::list<std::shared_ptr<Client>>::iterator in_order;
   bool open = true;
-  bool receiving = true;     // the transport was told to
+  bool receiving = true;     // Transport::Receive was called, and no message came since
   bool half_closed = false;  // nothing more will come
   bool blocked = false;      // waits for OnWritable
   bool dirty = false;        // in dirty_
@@ -84,7 +84,7 @@ StreamLoop::Client* StreamLoop::Find(uint32_t tag) {
 absl::StatusOr<uint32_t> StreamLoop::Open(Method method, std::string address) {
   BeginIteration();
   if (absl::Status s = frontend_->Admit(address); !s.ok()) return s;
-  // After very many calls they come again, and a session may live as long.
+  // After very many calls tags repeat, and a session may still have the same tag.
   uint32_t tag = frontend_->NewTag(number_);
   while (Find(tag) != nullptr) tag = frontend_->NewTag(number_);
   auto client = std::make_shared<Client>();
@@ -153,8 +153,8 @@ void StreamLoop::Flush(Client& client) {
   while (!client.blocked && !outbox.empty()) {
     std::string& message = outbox.front();
     const size_t size = message.size();
-    // What is said of now is true once all that is before now was sent. A stream that ends was not
-    // handed everything.
+    // The fields of Complete are true only for the last message. A finished stream did not receive
+    // all items.
     if (outbox.count() == 1 && !stream.finished()) stream.Complete(&message);
     if (transport_->Send(stream.tag(), &message)) {
       outbox.Pop();
@@ -184,7 +184,7 @@ void StreamLoop::CountMemory(Client& client, size_t unsent, size_t held) {
   count(MemoryUse::kRequests, held, &client.held_counted);
 }
 
-// One after each measurement, which shows what that was good for.
+// Ends at most one stream per measurement of memory, as the next measurement shows the effect.
 void StreamLoop::EndHeaviest() {
   MemoryBudget& memory = frontend_->service().memory();
   const uint64_t measurements = memory.measurements();
@@ -215,7 +215,7 @@ void StreamLoop::MaybeReceive(Client& client) {
       client.stream->IsFull()) {
     return;
   }
-  // Congestion is made by writes: clients that wait for none are still heard.
+  // Congestion comes from writes: clients that wait for no writes are still read from.
   if (client.stream->waits_for_log() && frontend_->service().congested()) return;
   client.receiving = true;
   transport_->Receive(client.stream->tag());
@@ -225,7 +225,7 @@ void StreamLoop::Close(Client& client, const absl::Status& outcome, bool at_once
   if (!client.open) return;
   client.open = false;
   const uint32_t tag = client.stream->tag();
-  // Its session lives on for the whole of its timeout after what was heard last.
+  // The session lives for its whole timeout from the last message received.
   if (client.stream->TakeTouched()) {
     touched_and_ended_.push_back(client.stream->session().value());
   }
@@ -243,7 +243,7 @@ void StreamLoop::Close(Client& client, const absl::Status& outcome, bool at_once
   transport_->Finish(tag, outcome, at_once);
   in_order_.erase(client.in_order);
   clients_.erase(tag);
-  // There is no timer without streams.
+  // The timer does not run without streams.
   if (in_order_.empty() && !touched_and_ended_.empty()) SendTouchesNow();
 }
 
@@ -297,7 +297,7 @@ void StreamLoop::EndIteration() {
     LockTree();  // may add to dirty_
     for (size_t i = 0; i < dirty_.size(); ++i) {
       if (spent_ >= kNodesPerHold) UnlockTree();
-      // It may hand out that the tree was replaced, after which a stream does not go on.
+      // LockTree may deliver that the tree was replaced, after which a stream does not continue.
       LockTree();
       if (!wants_to_continue(dirty_[i])) continue;
       FinishIfBad(*dirty_[i], dirty_[i]->stream->Continue());
@@ -307,7 +307,7 @@ void StreamLoop::EndIteration() {
   }
   std::vector<std::shared_ptr<Client>> dirty;
   dirty.swap(dirty_);
-  // Closing one of them empties the inbox, which may have something for any of the others.
+  // Reset all of them first: closing one of them drains the inbox, which may mark any other dirty.
   for (const std::shared_ptr<Client>& client : dirty) client->dirty = false;
   for (const std::shared_ptr<Client>& client : dirty) {
     if (!client->open) continue;
@@ -363,7 +363,7 @@ void StreamLoop::DrainInbox() {
 }
 
 void StreamLoop::HandleItem(Item& item) {
-  // Who is about to end hears nothing more: it may have missed what came before.
+  // A stream that is about to end gets nothing more: it may have missed earlier items.
   const auto tell = [this](uint32_t tag, auto function) {
     Client* client = Find(tag);
     if (client == nullptr || !client->open || client->stream->finished()) return;
@@ -384,7 +384,7 @@ void StreamLoop::HandleItem(Item& item) {
   } else if (auto* closed = std::get_if<SessionClosed>(&item)) {
     tell(closed->tag, [](Stream& stream) { return stream.OnSessionClosed(); });
   } else if (auto* done = std::get_if<BarrierDone>(&item)) {
-    // What one barrier shows, those before it have shown.
+    // A barrier that is done implies that all earlier ones are done.
     while (!barriers_.empty() && barriers_.begin()->first <= done->barrier) {
       const auto [barrier, tags] = *barriers_.begin();
       barriers_.erase(barriers_.begin());
@@ -422,8 +422,8 @@ void StreamLoop::OnTimer() {
   SendTouches();
 }
 
-// What its client has sent waits in gRPC, which does not say how much that is. One that does not
-// read what it is sent holds itself up.
+// The client's messages wait in gRPC, which does not tell how many bytes wait. A client that does
+// not read delays its own messages and does not count as held up.
 bool StreamLoop::IsHeldUp(const Client& client) {
   return client.stream->session() != tree::kNoSession && !client.receiving && !client.half_closed &&
          !client.blocked && !client.stream->finished();

@@ -1,15 +1,16 @@
 // The streams of one thread of the native front end, without the thread and without gRPC: their
-// inbox, their iterations, the batch of their writes and what happens from time to time. It knows
+// inbox, their loop iterations, the batch of their writes and their periodic work. The loop handles
 // messages and tags. StreamThread drives it from gRPC; a test or a simulation drives it by hand.
 //
-// An iteration begins with whatever comes in (Open, OnMessage, OnWritable, OnWake, ...) and ends
-// with EndIteration, once all that came together was handed in. Then the writes of all streams go
-// to the log as one batch, the tree is locked once, what was applied is handed to the streams,
-// those that can go on do, and each stream sends all it has ready as one message.
+// An iteration begins with an input (Open, OnMessage, OnWritable, OnWake, ...) and ends with
+// EndIteration, after all inputs that were ready together. Then the writes of all streams go to the
+// log as one batch, the tree is locked once, results and events of everything applied are delivered
+// to the streams, the streams that can continue do so, and each stream sends all its ready parts as
+// one message.
 //
-// Thread-safety: Push and Wake may be called from any thread; everything else runs on one thread,
-// also what it calls of Transport, except for Transport::Wake. Nothing here waits for another
-// thread, except for the locks.
+// Thread-safety: Push and Wake may be called from any thread. Everything else runs on one thread,
+// including the calls of Transport, except for Transport::Wake. Apart from locks, nothing here
+// waits for another thread.
 #pragma once
 
 #include <algorithm>
@@ -34,39 +35,39 @@
 
 namespace quorate::rpc::native {
 
-// How a loop reaches its clients. Calls come from within the loop's functions; they must not call
-// back into the loop.
+// The loop's access to its clients. These functions are called from within the loop's functions;
+// they must not call back into the loop.
 class Transport {
  public:
   virtual ~Transport() = default;
 
-  // From any thread: OnWake is to be called soon, on the loop's thread.
+  // Schedules a call of OnWake on the loop's thread. May be called from any thread.
   virtual void Wake() = 0;
-  // EndIteration is to be called soon, once: after everything that is ready now was handed in.
+  // Schedules one call of EndIteration, after everything that is ready now was handed in.
   virtual void EndIterationSoon() = 0;
 
-  // The stream takes a message: the next one (once) is to be given to OnMessage, or the end of what
-  // the client sends to OnHalfClosed.
+  // The stream takes a message: the next message is to be given to OnMessage, once, or the end of
+  // the client's messages to OnHalfClosed.
   virtual void Receive(uint32_t tag) = 0;
-  // Takes `*message` and sends it, one at a time; false if the one before is not sent yet: then
+  // Takes `*message` and sends it. Returns false if the previous message is not sent yet: then
   // OnWritable is to be called when it is.
   virtual bool Send(uint32_t tag, std::string* message) = 0;
-  // The bytes of the message that Send took last, until it is sent.
+  // Returns the bytes of the message that Send took last; 0 if it is sent.
   virtual size_t SendingBytes(uint32_t tag) const = 0;
-  // Ends the stream with this status, once what was sent before has left; `at_once`: gives up a
-  // message that the client does not take, and the client may learn no more than that. The loop has
-  // forgotten the stream: no call for this tag must follow. Comes exactly once for each stream,
+  // Ends the stream with this status, after the messages sent before have left. `at_once`: discards
+  // a message that the client does not take; the client may then not receive the status. The loop
+  // has removed the stream: no call for this tag may follow. Called exactly once for each stream,
   // also after OnClosed, but not from the loop's destructor.
   virtual void Finish(uint32_t tag, const absl::Status& outcome, bool at_once) = 0;
 };
 
 class StreamLoop {
  public:
-  // How often OnTimer is to be called, as long as there are streams.
+  // The interval at which OnTimer is to be called while there are streams.
   static constexpr auto kTimerPeriod = std::chrono::milliseconds(50);
 
-  // Both must outlive the loop, and no call of the front end's may come any more when it is
-  // destroyed. The loops of a front end are all made before the first stream.
+  // Both must outlive the loop, and the front end must not be called any more when the loop is
+  // destroyed. All loops of a front end are made before the first stream.
   StreamLoop(NativeFrontend* frontend, Transport* transport);
   ~StreamLoop();
   StreamLoop(const StreamLoop&) = delete;
@@ -74,25 +75,25 @@ class StreamLoop {
 
   // --- From the transport ------------------------------------------------------------------------
   // A client at `address` calls `method`. Returns the tag of the new stream, which takes a message
-  // as after Transport::Receive; an error if it is refused.
+  // as after Transport::Receive, or an error if the stream is refused.
   absl::StatusOr<uint32_t> Open(Method method, std::string address);
-  // A message came; once after each Receive.
+  // A message came. Called once after each Receive.
   void OnMessage(uint32_t tag, std::string_view bytes);
-  // The client sends no more; once, in the place of a message.
+  // The client sends no more messages. Called once, instead of OnMessage.
   void OnHalfClosed(uint32_t tag);
-  // The message before was sent, after a Send that took none.
+  // The previous message was sent, after a Send that returned false.
   void OnWritable(uint32_t tag);
-  // The client has gone, or has given up the stream.
+  // The client has disconnected, or has cancelled the stream.
   void OnClosed(uint32_t tag);
-  // Follows each Transport::Wake.
+  // Called after each Transport::Wake.
   void OnWake();
-  // Follows each Transport::EndIterationSoon.
+  // Called after each Transport::EndIterationSoon.
   void EndIteration();
-  // Time-outs, and touches to the leader.
+  // Checks time-outs and sends touches to the leader.
   void OnTimer();
 
   size_t stream_count() const { return clients_.size(); }
-  // What waits to be sent, of all streams together. O(streams).
+  // Returns the unsent bytes of all streams together. O(streams).
   size_t unsent_bytes() const;
 
   // --- Any thread --------------------------------------------------------------------------------
@@ -116,10 +117,10 @@ class StreamLoop {
                             BarrierDone, TreeReplaced>;
   // Queues without waking the loop.
   void Push(Item item);
-  // Wakes the loop if something is queued and it does not know.
+  // Wakes the loop if items are queued and the loop was not woken for them.
   void Wake();
-  // When it has begun to do something the last time. While it has streams, OnTimer comes far more
-  // often than each kHeldUpAfter.
+  // The begin of the last iteration. A loop that has begun none for kHeldUpAfter is held up: while
+  // it has streams, OnTimer comes far more often.
   static constexpr auto kHeldUpAfter = std::chrono::milliseconds(600);
   std::chrono::steady_clock::time_point last_iteration() const {
     return std::chrono::steady_clock::time_point(
@@ -130,30 +131,32 @@ class StreamLoop {
   NativeFrontend& frontend() { return *frontend_; }
   // REQUIRES: the tree is locked, as in Stream::Continue.
   const tree::Tree& tree() const;
-  // Unlocks it before the end of Continue, which then must not look at it again.
+  // Unlocks the tree before the end of Continue, which then must not read it again.
   void UnlockTree();
-  // So much of the tree was looked at, in znodes or what costs as much. Between two streams the
-  // tree is unlocked for a moment after kNodesPerHold of them: what apply waits for is bounded.
+  // Counts work on the locked tree: the number of znodes visited, or work of the same cost. When
+  // kNodesPerHold are spent, the tree is unlocked for a moment between two streams, so that apply
+  // waits for a bounded time only.
   void Spend(size_t nodes) {
     spent_ += nodes;
     longest_hold_ = std::max(longest_hold_, spent_);
   }
-  // The most that was spent while the tree was locked once.
+  // The most that was spent in one hold of the lock.
   size_t longest_hold() const { return longest_hold_; }
-  // Whether the tree was locked for long enough: the rest is for the next time.
+  // Whether the tree was locked for long enough: the caller continues in the next iteration.
   bool has_spent_enough() const { return spent_ >= kNodesPerHold; }
-  // What was applied when the tree was locked last; all events up to it were handed out.
+  // The last zxid applied when the tree was last locked; all events up to it were delivered to the
+  // streams.
   tree::Zxid seen_zxid() const { return seen_zxid_; }
   // The batch that goes to the log in this iteration. Call AddedCommand after each one appended to
   // its bytes.
   std::string& command_bytes() { return *batch_.bytes; }
-  // False if it is too large for the log: then it is taken out again.
+  // Returns false if the command is too large for the log: it is then removed from the batch.
   bool AddedCommand(size_t offset);
-  // Stream::OnBarrierDone follows, with the number that is returned, once everything is applied
-  // here that was committed anywhere before this iteration.
+  // Returns the number of a barrier. Stream::OnBarrierDone is called with it when everything that
+  // was committed anywhere before this iteration is applied here.
   uint64_t AddBarrier(uint32_t tag);
   std::chrono::steady_clock::time_point now() const { return now_; }
-  // The server's, at most kTimerPeriod old.
+  // The server's status, at most kTimerPeriod old.
   const ServerStatus& status();
 
  private:
@@ -168,15 +171,15 @@ class StreamLoop {
   void HandleItem(Item& item);
   void FinishIfBad(Client& client, const absl::Status& status);
   void Flush(Client& client);
-  // Tells the memory budget what the client takes now.
+  // Reports to the memory budget how much the client takes now.
   void CountMemory(Client& client);
   void CountMemory(Client& client, size_t unsent, size_t held);
   void EndHeaviest();
   void MaybeReceive(Client& client);
-  // Drops the watches in pieces. REQUIRES: the tree is not locked.
+  // Closes the stream and drops its watches, in pieces. REQUIRES: the tree is not locked.
   void Close(Client& client, const absl::Status& outcome, bool at_once);
   void BeginIteration();
-  // Whether a session's stream is not read from, because of this server.
+  // Returns whether a session's stream is not read from for a reason that lies with this server.
   static bool IsHeldUp(const Client& client);
   void SendTouches();
   void SendTouchesNow();
@@ -185,17 +188,17 @@ class StreamLoop {
   Transport* const transport_;
   const Clock* const clock_;
   const size_t number_;
-  // Looked up by tag only; whatever goes through all of them follows the order of opening.
+  // Only for lookups by tag; iteration uses in_order_, the order of opening.
   absl::flat_hash_map<uint32_t, std::shared_ptr<Client>> clients_;
   std::list<std::shared_ptr<Client>> in_order_;
 
   CommandBatch batch_;
   std::vector<std::shared_ptr<Client>> dirty_;
   bool iteration_end_scheduled_ = false;
-  std::optional<GuardedTree::ReadGuard> tree_;  // while the tree is locked
-  size_t spent_ = 0;                            // since then
+  std::optional<GuardedTree::ReadGuard> tree_;  // has a value while the tree is locked
+  size_t spent_ = 0;                            // since the tree was locked; see Spend
   size_t longest_hold_ = 0;
-  uint64_t measurement_seen_ = 0;  // of memory
+  uint64_t measurement_seen_ = 0;  // the last measurement of memory that EndHeaviest acted on
   bool inbox_may_have_items_ = false;
   tree::Zxid seen_zxid_;
   std::chrono::steady_clock::time_point now_;
@@ -203,13 +206,13 @@ class StreamLoop {
   ServerStatus status_;                                            // of status_at_
   std::optional<std::chrono::steady_clock::time_point> status_at_;
   std::chrono::steady_clock::time_point touches_sent_;
-  // Sessions that were heard since then on streams that have ended.
+  // Sessions that were touched since then, by streams that have ended.
   std::vector<int64_t> touched_and_ended_;
 
   // One barrier serves all streams that ask for one in an iteration.
   uint64_t next_barrier_ = 1;
-  std::map<uint64_t, std::vector<uint32_t>> barriers_;  // who waits for which
-  bool barrier_wanted_ = false;                         // next_barrier_, in this iteration
+  std::map<uint64_t, std::vector<uint32_t>> barriers_;  // the tags that wait for each barrier
+  bool barrier_wanted_ = false;                         // this iteration begins next_barrier_
 
   Inbox<Item> inbox_;
   std::vector<Item> draining_;

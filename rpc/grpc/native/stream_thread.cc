@@ -16,11 +16,11 @@
 namespace quorate::rpc::native {
 namespace {
 
-// How long a client may take to accept a message before it counts as one that does not read: some
-// time, and more for a long message.
+// How long a client may take to accept a message before it counts as stalled: kStalledAfter, plus 1
+// ms per kBytesPerMs of the message.
 constexpr auto kStalledAfter = std::chrono::seconds(1);
 constexpr size_t kBytesPerMs = 8u << 10;
-// Clients that keep less than this unsent are not cut off.
+// Clients with fewer unsent bytes than this are not cut off.
 constexpr size_t kStalledBytesMin = 64u << 10;
 
 }  // namespace
@@ -47,9 +47,9 @@ class StreamThread final : public Transport {
   enum class What : uint8_t { kOpened, kMessage, kHalfClosed, kWritten, kCancelled };
   struct News {
     What what;
-    uint64_t id;          // of the handle
-    std::string bytes{};  // a message, or the address of what was opened
-    Method method{};      // opened
+    uint64_t id;          // the handle's id
+    std::string bytes{};  // kMessage: the message; kOpened: the address
+    Method method{};      // kOpened
     Channel* channel = nullptr;
   };
 
@@ -67,7 +67,7 @@ class StreamThread final : public Transport {
       Writing& writing = found->second;
       ending = std::move(writing.ending);
       Count(-static_cast<int64_t>(writing.bytes));
-      // It is only of interest if somebody waits for it.
+      // The loop needs OnWritable only if a Send waited for it.
       if (writing.waited_for && ending.channel == nullptr) {
         news_.push_back({What::kWritten, id});
         if (std::exchange(sleeps_, false)) filled_.NotifyOne();
@@ -133,29 +133,29 @@ class StreamThread final : public Transport {
     uint64_t id = 0;
   };
   struct Ending {
-    Channel* channel = nullptr;  // none: it does not end
+    Channel* channel = nullptr;  // null: the stream does not end
     absl::Status outcome;
   };
-  // Of a stream that sends a message.
+  // A message that a stream is sending.
   struct Writing {
     Channel* channel = nullptr;  // which lives as long as this
-    size_t bytes = 0;            // in the memory budget
+    size_t bytes = 0;            // counted in the memory budget
     Clock::time_point begun;
-    bool waited_for = false;  // the loop has more
+    bool waited_for = false;  // a Send was refused: the loop has more messages
     bool cancelled = false;
-    Ending ending;  // as soon as it is sent
+    Ending ending;  // to be executed when the message is sent
   };
 
   void Count(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     writing_bytes_ += bytes;
     memory_->Add(MemoryUse::kUnsent, bytes);
   }
-  // gRPC calls a reactor from threads of its own only, so OnWritten waits for the lock.
+  // Safe while mutex_ is held: gRPC calls a reactor only from its own threads, so OnWritten waits
+  // for the lock instead of deadlocking.
   static void Cancel(Writing* writing) {
     if (!std::exchange(writing->cancelled, true)) writing->channel->Cancel();
   }
-  // Cuts off clients that do not take what they were sent, as long as replies take more memory than
-  // they may.
+  // Cuts off stalled clients while replies take more memory than they may.
   void CutOffStalled() {
     if (!memory_->replies_exceed()) return;
     MutexLock lock(&mutex_);
@@ -175,8 +175,8 @@ class StreamThread final : public Transport {
       memory_->CountClosed();
     }
   }
-  // Whether the timer has to run though there is no stream: calls whose reply is on its way are
-  // none any more.
+  // Returns whether the timer has to run. It may have to run without streams, as calls whose reply
+  // is being sent are not among streams_.
   bool NeedsTimer() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return !streams_.empty() || writing_bytes_ >= static_cast<int64_t>(kStalledBytesMin);
   }
@@ -249,7 +249,7 @@ class StreamThread final : public Transport {
   MemoryBudget* const memory_;
   StreamLoop loop_;
   std::thread thread_;
-  // The loop's thread alone.
+  // Used by the loop's thread only.
   absl::flat_hash_map<uint32_t, Served> streams_;  // by tag
   absl::flat_hash_map<uint64_t, uint32_t> tags_;   // by the id of the handle
   bool iteration_end_ = false;
@@ -258,7 +258,7 @@ class StreamThread final : public Transport {
   ConditionVariable filled_;
   std::vector<News> news_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, Writing> writing_ ABSL_GUARDED_BY(mutex_);
-  int64_t writing_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of all of them
+  int64_t writing_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of all of writing_
   bool wake_ ABSL_GUARDED_BY(mutex_) = false;
   bool sleeps_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
@@ -311,7 +311,7 @@ std::string AddressOf(std::string_view peer) {
   for (std::string_view bracket : {"]", "%5D"}) {
     if (rest.ends_with(bracket)) rest.remove_suffix(bracket.size());
   }
-  // An IPv4 client that came in through an IPv6 socket is the same client.
+  // An IPv4 client has the same address through an IPv6 socket.
   constexpr std::string_view kMapped = "::ffff:";
   if (rest.starts_with(kMapped) && rest.find('.') != std::string_view::npos) {
     rest.remove_prefix(kMapped.size());

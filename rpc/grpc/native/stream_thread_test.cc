@@ -1,4 +1,4 @@
-// Threads that drive loops of streams, with channels in the place of gRPC's.
+// Threads that drive stream loops, with fake channels instead of gRPC's.
 #include "rpc/grpc/native/stream_thread.h"
 
 #include <atomic>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr size_t kDataBytes = 600'000;
 
-// Goes on when a test says so, and is read by the loop's thread.
+// A clock that the test advances, and the loop's thread reads.
 class TestClock final : public Clock {
  public:
   std::chrono::steady_clock::time_point Now() const override {
@@ -35,7 +35,7 @@ class TestClock final : public Clock {
   std::atomic<int64_t> ms_{zk::kStartMs};
 };
 
-// What a channel was told, for a thread that waits for it.
+// A channel that counts its calls; threads can wait for them.
 class FakeChannel final : public Channel {
  public:
   explicit FakeChannel(bool is_call) : is_call_(is_call) {}
@@ -52,7 +52,7 @@ class FakeChannel final : public Channel {
   void Cancel() override { Set(&cancelled_); }
 
   void AwaitRead() { Await(&reads_); }
-  // Returns the size of the message.
+  // Waits for a Write, and returns the size of the message.
   size_t AwaitWrite() {
     Await(&writes_);
     MutexLock lock(&mutex_);
@@ -86,7 +86,7 @@ class FakeChannel final : public Channel {
   int cancelled_ = 0;
 };
 
-// Streams of one thread in front of a tree with /long.
+// One stream thread, in front of a tree with /long.
 class Front {
  public:
   Front() {
@@ -101,7 +101,7 @@ class Front {
     batch.commands.push_back({0, batch.bytes->size()});
     service.Submit(std::move(batch));
     service.Apply(&frontend);
-    service.memory().SetLimit(4'000'000);  // of which a million is for replies
+    service.memory().SetLimit(4'000'000);  // replies may take a million of these bytes
     threads.Start();
   }
   ~Front() { threads.Stop(); }
@@ -130,7 +130,7 @@ TEST_CASE("the reply of a call counts as unsent until it is sent") {
   FakeChannel channel(/*is_call=*/true);
   const StreamHandle handle = f.Get(&channel);
   const size_t bytes = channel.AwaitWrite();
-  channel.AwaitFinish();  // which sends it
+  channel.AwaitFinish();  // Finish sends the reply
   CHECK(bytes > kDataBytes);
   CHECK(f.unsent() == static_cast<int64_t>(bytes));
   handle.OnWritten();
@@ -146,7 +146,7 @@ TEST_CASE("calls whose clients do not take the reply are cut off when replies ex
   const StreamHandle second_handle = f.Get(&second);
   second.AwaitFinish();
   f.clock.Advance(1500);
-  // One of them is enough: that is found in one go.
+  // Cutting off one of them frees enough, and is done in one pass.
   while (f.service.memory().closed() == 0) std::this_thread::yield();
   CHECK(first.cancelled() != second.cancelled());
   first_handle.OnWritten();

@@ -15,7 +15,7 @@ namespace {
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedOutputStream;
 
-// A tag and a number.
+// The maximum size of a field's tag and length.
 constexpr size_t kHeadBytesMax = 16;
 
 std::string ShownText(std::string_view text) {

@@ -1,4 +1,5 @@
-// Between the words of the published interface (rpc/proto/quorate/v1) and those of the tree.
+// Translates between the messages of the published interface (rpc/proto/quorate/v1) and the types
+// of the tree.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -20,15 +21,15 @@ namespace quorate::rpc::native {
 v1::ErrorCode ToProto(tree::ErrorCode error);
 void ToProto(const tree::Stat& stat, v1::Stat* to);
 void ToProto(const Event& event, v1::Event* to);
-// Text that is not UTF-8, which no message can carry, is shown with question marks.
+// Text that is not UTF-8, which a message cannot carry, is shown with question marks.
 void ToProto(const tree::Acl& acl, v1::Acl* to);
 
-// The id of a digest without its hash.
+// Sets the scheme and the id; the id of a digest without its hash.
 void ToProto(const tree::Identity& identity, std::string* scheme, std::string* id);
-// What became of an operation of kind `asked`.
+// Translates the result of an operation of kind `asked`.
 void ToProto(const tree::OpResult& result, tree::OpKind asked, v1::OperationResult* to);
-// All results of a write. Returns the error of the operation that failed, OK if none did. `asked`
-// may be shorter than what was done, if a client that sends a write again has changed it.
+// Translates all results of a write. Returns the error of the operation that failed, OK if none
+// did. `asked` may be shorter than `results`, if a client sent a write again with other operations.
 template <class Repeated>
 v1::ErrorCode ToProto(std::span<const tree::OpResult> results, std::span<const tree::OpKind> asked,
                       Repeated* to) {
@@ -41,18 +42,18 @@ v1::ErrorCode ToProto(std::span<const tree::OpResult> results, std::span<const t
   return failed;
 }
 
-// Views point into `operation`, which must outlive `*op`. False if it is one that the tree cannot
-// be asked: none at all, or of an unknown mode.
+// Translates an operation. `*op` has views into `operation`, which must outlive it. Returns false
+// if the tree has no such operation: no kind, or an unknown mode.
 bool FromProto(const v1::Operation& operation, tree::Op* op);
-// False for an unknown scope.
+// Returns false for an unknown scope.
 bool FromProto(v1::WatchScope scope, Scope* to);
 
-// Bytes of data in an operation.
+// Returns the bytes of data in an operation.
 size_t DataBytesOf(const v1::Operation& operation);
 
 // Appends `message` to the bytes of another one, as an element of its field `number`.
 void AppendField(int number, const google::protobuf::MessageLite& message, std::string* to);
-// The same of a number.
+// Appends a number, as the field `number`.
 void AppendField(int number, int64_t value, std::string* to);
 
 }  // namespace quorate::rpc::native

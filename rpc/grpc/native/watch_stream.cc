@@ -13,7 +13,7 @@
 namespace quorate::rpc::native {
 namespace {
 
-// How often a client is told how far it is, if there is no event for it.
+// The interval at which a client without events is sent the current zxid.
 constexpr auto kProgressPeriod = std::chrono::seconds(5);
 
 }  // namespace
@@ -65,7 +65,7 @@ absl::Status WatchStream::Start() {
   }
   loop_->frontend().AddWatch(tag(), request_.path(), scope_);
   state_ = State::kUp;
-  AddMessage();  // the first one says from where on
+  AddMessage();  // the first message has the zxid from which the watch begins
   return absl::OkStatus();
 }
 
@@ -122,7 +122,8 @@ absl::Status WatchStream::CheckTime(std::chrono::steady_clock::time_point now,
   if (state_ == State::kStarting) wants_to_continue_ = true;
   if (state_ == State::kUp && now - sent_ >= kProgressPeriod) wants_to_continue_ = true;
   if (state_ == State::kNew) return absl::OkStatus();
-  // Changes are made elsewhere meanwhile: the client is to hear of them from another member.
+  // Without contact to a leader, this member may miss changes: the client is to watch at another
+  // member.
   return CheckContact(loop_->status(), loop_->frontend().config().ContactLimitMs());
 }
 

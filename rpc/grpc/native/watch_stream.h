@@ -1,4 +1,4 @@
-// A watch of the Tree service: one request, then events until the client gives up.
+// A watch of the Tree service: one request, then events until the client cancels it.
 //
 // Thread-safety: none; everything runs on the thread of the stream's loop.
 #pragma once
@@ -36,12 +36,12 @@ class WatchStream final : public Stream {
  private:
   enum class State {
     kNew,
-    kStarting,  // not set yet; perhaps this member has to catch up
+    kStarting,  // the watch is not set yet; this member may have to catch up
     kUp,
   };
 
   absl::Status Start();
-  // One that tells how far the client is, at least.
+  // Adds a message to the outbox, empty except for the zxid that Complete adds.
   void AddMessage();
   void Send(const Event& event);
 
@@ -51,7 +51,7 @@ class WatchStream final : public Stream {
   v1::WatchRequest request_;
   Scope scope_{};
   EventFeed feed_;
-  tree::Zxid sent_zxid_;  // what the client was told last
+  tree::Zxid sent_zxid_;  // the last zxid that the client was sent
   std::chrono::steady_clock::time_point sent_;
 };
 

@@ -53,7 +53,7 @@ TEST_CASE("watches see what their scope says, each event once for all of them") 
   unwatch.set_id(4);
   unwatch.mutable_unwatch()->set_watch_id(3);
   CHECK(f.CallOne(tag, unwatch).error() == v1::OK);
-  // Also if there is no such watch, any more or ever.
+  // The same if the watch no longer exists or never did.
   CHECK(f.CallOne(tag, unwatch).error() == v1::OK);
   unwatch.mutable_unwatch()->set_watch_id(77);
   CHECK(f.CallOne(tag, unwatch).error() == v1::OK);
@@ -65,7 +65,7 @@ TEST_CASE("an event comes before any answer that could show its change") {
   Fixture f;
   const uint32_t tag = f.OpenSession();
   f.Call(tag, {WatchRequestOf(1, 1, "/", v1::SUBTREE)});
-  // The reads have come before the loop hears of the changes.
+  // The read comes before the loop receives the events.
   f.Send(tag, MessageOf({WriteRequest(2, 1, {CreateOp("/mine")}), GetRequestOf(3, "/mine")}));
   f.transport.RunIterations();
   CHECK(StoryOf(f.Call(tag, {})) == Story{"created /mine 1", "answer 2", "answer 3"});
@@ -141,7 +141,7 @@ TEST_CASE("a long past is told in several iterations, between which others are s
         Story{"changed /a 2", "changed /a 2", "answer 1", "answer 2", "answer 3"});
 }
 
-// Sets watches on /n1, /n2, ... that go on from `after`, without waiting for the answers.
+// Sets watches on /n1, /n2, ... that resume from `after`, without waiting for the answers.
 void SendWatches(Fixture& f, uint32_t tag, uint64_t count, int64_t after) {
   for (uint64_t begin = 0; begin < count; begin += 1000) {
     std::vector<v1::Request> requests;
@@ -177,7 +177,7 @@ TEST_CASE("very many watches go on in several iterations, without a gap and with
   for (bool is_busy = true; is_busy;) {
     is_busy = f.transport.RunIteration();
     if (answers < kWatches) {
-      // Something happens after each iteration: in all phases.
+      // There is a change after each iteration, so in all phases.
       f.Send(changing, MessageOf({WriteRequest(1, ++sequence, {SetOp(path(sequence), "")})}));
     }
     is_busy |= !f.service.batches.empty();
@@ -260,7 +260,7 @@ TEST_CASE("a stream may have so many watches with one path and scope") {
 
 TEST_CASE("what is lost while the past is told is said") {
   Config config = zk::TestConfig();
-  config.event_history_bytes = 96 << 10;  // so that it has the first 8000 changes
+  config.event_history_bytes = 96 << 10;  // large enough for the first 8000 changes
   Fixture f(config);
   const std::string name(1000, 'n');
   f.Change(CreateOp("/" + name));
@@ -291,7 +291,7 @@ TEST_CASE("what is lost while the past is told is said") {
   CHECK(answers[1].error() ==
         (answers[0].watch().oldest_zxid() > seen_later ? v1::EVENTS_LOST : v1::OK));
   CHECK(events >= 4000);
-  // The number of the watch is free again.
+  // The watch id is free again.
   CHECK(f.CallOne(tag, WatchRequestOf(3, 1, "/b", v1::NODE)).error() == v1::OK);
 }
 
@@ -306,7 +306,7 @@ TEST_CASE("a watch that cannot be set says why") {
   const v1::Response lost = f.CallOne(tag, WatchRequestOf(1, 1, "/a", v1::NODE, seen));
   CHECK(lost.error() == v1::EVENTS_LOST);
   CHECK(lost.watch().oldest_zxid() > seen);
-  // The oldest one is one from which a watch can go on.
+  // A watch can resume from oldest_zxid.
   CHECK(f.CallOne(tag, WatchRequestOf(2, 1, "/a", v1::NODE, lost.watch().oldest_zxid())).error() ==
         v1::OK);
   CHECK(f.CallOne(tag, WatchRequestOf(3, 1, "/b", v1::NODE)).error() == v1::BAD_ARGUMENTS);
@@ -346,7 +346,7 @@ TEST_CASE("a watch on children tells what the client may list") {
   };
   constexpr int32_t kAll = 31;
   f.Change(CreateOp("/open"));
-  v1::Operation closed = create("/closed", kAll, "10.9.9.9");  // others may make and delete
+  v1::Operation closed = create("/closed", kAll, "10.9.9.9");  // others may create and delete
   v1::Acl* others = closed.mutable_create()->add_acl();
   others->set_permissions(4 | 8);
   others->set_scheme("world");
@@ -383,7 +383,7 @@ TEST_CASE("a watch on children tells what the client may list") {
     told += response.events_size();
   }
   CHECK(told == 2);
-  // The same from the history.
+  // The same, with events from the history.
   const uint32_t again = f.OpenSession();
   Story told_again = StoryOf(f.Call(again, watches));
   told_again.resize(story.size());
@@ -404,7 +404,7 @@ TEST_CASE("a watch on a member that is cut off ends with a reason") {
   f.Pass(50);
   CHECK(f.CodeOf(tag) == absl::StatusCode::kUnavailable);
   CHECK(DetailOf(*f.transport.outcome(tag)).code() == v1::UNAVAILABLE);
-  // One that comes now, or before the member has caught up with a leader, ends at once.
+  // A watch that begins now, or before the member has caught up with a leader, ends at once.
   if (GENERATE(true, false)) {
     f.service.current.leader_contact_age_ms = 0;
     f.service.current.caught_up = false;
@@ -422,7 +422,7 @@ TEST_CASE("a stream that ends does not say that it told what it was not handed a
   v1::SessionOpened opened;
   const uint32_t tag = f.OpenSession(&opened);
   f.Call(tag, {WatchRequestOf(1, 1, "/a", v1::SUBTREE)});
-  // All of this is applied before the loop has an iteration: a change, what ends the stream, a
+  // All of this is applied before the loop's next iteration: a change, the end of the stream, a
   // change.
   const auto change = [&f](const std::string& path) {
     v1::TxnRequest request;
@@ -499,7 +499,7 @@ TEST_CASE("a client that does not read costs bounded memory, and misses nothing"
     if (i == 0) first = f.zxid();
     REQUIRE(f.loop.unsent_bytes() < (5u << 20));
   }
-  // An answer waits for the events before it.
+  // The answer waits for the events before it.
   f.Send(tag, MessageOf({GetRequestOf(2, "/")}));
   f.Settle();
   std::vector<int64_t> zxids;
@@ -513,7 +513,7 @@ TEST_CASE("a client that does not read costs bounded memory, and misses nothing"
       if (item.has_event()) zxids.push_back(item.event().event().zxid());
       answered = item.has_response();
     }
-    // What it says to have told, it has told.
+    // The zxid up to which all events were sent is true.
     told = std::max(told, response.zxid());
     REQUIRE(told <= (answered ? f.zxid() : zxids.empty() ? told : zxids.back()));
   } while (f.transport.ReadOne(tag));
@@ -590,7 +590,7 @@ TEST_CASE("a watch without a session tells at once from where on, and then what 
   REQUIRE(told.events_size() == 1);
   CHECK(told.events(0).path() == "/a/b");
   CHECK(told.zxid() >= told.events(0).zxid());
-  // Also if nothing happens that it sees.
+  // The zxid is also sent if the watch has no events.
   for (int i = 0; i < 200; ++i) f.Pass(50);
   CHECK(Told(f, tag).zxid() == f.zxid());
   f.Pass(60'000);

@@ -62,7 +62,7 @@ absl::Status IsBehind(tree::Zxid wanted, tree::Zxid applied) {
 
 v1::ErrorCode MakeRequest(const google::protobuf::RepeatedPtrField<v1::Operation>& operations,
                           const Config& config, const Service& service, tree::Request* request) {
-  // Before there is anything for each operation: a short message can have very many.
+  // Checked before anything is allocated per operation: a short message can have very many.
   if (!ChecksFit(static_cast<size_t>(operations.size()), request->identities.size())) {
     return v1::TOO_LARGE;
   }
@@ -84,7 +84,7 @@ v1::ErrorCode MakeRequest(const google::protobuf::RepeatedPtrField<v1::Operation
 
 void MakeRefused(v1::ErrorCode why, uint32_t version, tree::Request* request) {
   tree::Op op;
-  op.path = "";  // of no node
+  op.path = "";  // not a valid path
   if (version >= tree::kVersionCheckCreated) {
     op.kind = tree::OpKind::kRefused;
     op.refusal = RefusalOf(why);

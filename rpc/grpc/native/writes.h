@@ -1,5 +1,4 @@
-// What sessions and calls have in common: how long they wait, and the writes that they
-// make of operations.
+// Shared by sessions and calls: their time limits, and the translation of operations into writes.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -18,14 +17,14 @@
 
 namespace quorate::rpc::native {
 
-// A session is opened within this time.
+// The first message of a stream has to come within this time.
 inline constexpr auto kOpenTimeout = std::chrono::seconds(30);
-// How long a client that has seen more than this member waits for it.
+// How long the request of a client that has seen a newer zxid waits for this member to apply it.
 inline constexpr auto kCatchUpTimeout = std::chrono::seconds(2);
-// How long nothing was heard of a leader when calls that wait for one are given up.
+// Calls that wait for a leader fail after so long without contact to one.
 inline constexpr int64_t kLeaderlessCallMs = 5000;
 
-// Not OK: this member cannot take writes now, as its status says.
+// Returns UNAVAILABLE if this member cannot take writes now, according to its status.
 absl::Status CheckServing(const Service& service);
 absl::Status OutOfTouch();
 // Returns Unavailable, with the reason for the client, until this member has caught up with a
@@ -36,16 +35,16 @@ absl::Status CheckCaughtUp(const ServerStatus& status);
 absl::Status CheckContact(const ServerStatus& status, int64_t limit_ms);
 absl::Status IsBehind(tree::Zxid wanted, tree::Zxid applied);
 
-// Makes the operations of a write those of `*request`. Otherwise than with OK, the write is not to
-// be made (MakeRefused). Views point into `operations`. REQUIRES: the request has the identities of
-// the caller.
+// Puts the operations of a write into `*request`, with views into `operations`. If it does not
+// return OK, the write must not be executed (see MakeRefused). REQUIRES: the request has the
+// identities of the caller.
 v1::ErrorCode MakeRequest(const google::protobuf::RepeatedPtrField<v1::Operation>& operations,
                           const Config& config, const Service& service, tree::Request* request);
-// Makes of it a request that changes nothing and fails in every tree: with `why` if all members
-// know such requests (`version` is the cluster version), and with BAD_ARGUMENTS otherwise.
-// REQUIRES: `why` is of MakeRequest, and not OK.
+// Turns `*request` into a request that changes nothing and fails on every tree: with `why` if all
+// members know such requests (`version` is the cluster version), and with BAD_ARGUMENTS otherwise.
+// REQUIRES: `why` is an error that MakeRequest returned.
 void MakeRefused(v1::ErrorCode why, uint32_t version, tree::Request* request);
-// Whether these can be the results of one that does not say why.
+// Returns whether these can be the results of a MakeRefused request that failed with BAD_ARGUMENTS.
 bool IsRefusalWithoutReason(std::span<const tree::OpResult> results);
 std::vector<tree::OpKind> KindsOf(const tree::Request& request);
 

@@ -1,5 +1,5 @@
-// A client's TCP connection: sends bytes and receives packets, never waiting for longer than it is
-// told.
+// A client's TCP connection: sends bytes and receives packets, and never waits longer than the
+// given time.
 //
 // Thread-safety: belongs to one thread.
 #pragma once
@@ -21,20 +21,21 @@ class Connection {
   Connection(Connection&& other) noexcept { *this = std::move(other); }
   Connection& operator=(Connection&& other) noexcept;
 
-  // `address` is host:port, the host a numeric IPv4 address. One that is refused, or not there
-  // within the time, counts as a connection that the server has closed.
+  // Connects to `address`, host:port with a numeric IPv4 address. A connection that is refused or
+  // not established within the time is returned as one that the server has closed.
   static Connection To(const std::string& address, int timeout_ms);
 
-  // Closes it if the bytes cannot be given to the system within the time. Another failure is told
-  // by Receive.
+  // Closes the connection if the system does not accept the bytes within the time. Receive reports
+  // other failures.
   void Send(std::string_view bytes, int timeout_ms);
   enum class Received { kPacket, kClosed, kNothing };
-  // Waits for a packet for at most `timeout_ms`. What has come before the end is given first. A
-  // server that sends what cannot be a packet counts as one that closes.
+  // Waits for a packet for at most `timeout_ms`. Packets that came before the end of the stream are
+  // returned first. A server that sends an invalid packet counts as one that closes.
   Received Receive(std::string* packet, int timeout_ms);
   bool open() const { return socket_ >= 0; }
   void Close();
-  // Closes and waits until the server has closed too, each time for a packet or the end.
+  // Closes the sending side and waits until the server has closed too; `timeout_ms` is for each
+  // packet.
   void CloseAndWait(int timeout_ms);
 
  private:

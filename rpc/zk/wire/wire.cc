@@ -103,7 +103,7 @@ void WriteCreate(std::string_view path, std::string_view data, tree::CreateMode 
                  BigEndianWriter& to) {
   to.String(path);
   to.String(data);
-  to.Int<int32_t>(1);  // entries of the ACL
+  to.Int<int32_t>(1);  // number of entries of the ACL
   to.Int(tree::permission::kAll);
   to.String("world");
   to.String("anyone");

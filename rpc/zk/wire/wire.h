@@ -1,6 +1,6 @@
 // The client's side of the ZooKeeper protocol: handshakes, headers, packets. Written from the
-// protocol's description, not from the server's codec, so that the two can disagree. They share
-// only the numbers of the opcodes.
+// protocol's description and not from the server's codec, so that tests find mistakes of either.
+// They share only the numbers of the opcodes.
 //
 // Thread-safety: functions without state; a PacketReader and a RequestWriter belong to one
 // connection.
@@ -44,7 +44,7 @@ struct ReplyHeader {
   tree::ErrorCode error = tree::ErrorCode::kOk;
 };
 
-// Puts the length prefix before a packet.
+// Returns the packet with its length prefix.
 std::string Framed(std::string_view packet);
 
 // Each returns whole packets, with their length prefix.
@@ -52,11 +52,11 @@ std::string EncodeHandshake(const Handshake& handshake);
 std::string EncodePing();
 std::string EncodeAuth(std::string_view scheme, std::string_view credentials);
 
-// Appends one request with its length prefix to a buffer: the header at once, then what is put into
-// body() while it lives.
+// Appends one request with its length prefix to a buffer: the header at once, then everything
+// written to body() until the writer is destroyed.
 class RequestWriter {
  public:
-  // `*out` outlives it, and nobody else changes it meanwhile.
+  // `*out` must outlive the writer, and must not be changed otherwise meanwhile.
   RequestWriter(std::string* out, int32_t xid, OpCode op);
   ~RequestWriter();
   RequestWriter(const RequestWriter&) = delete;
@@ -70,8 +70,8 @@ class RequestWriter {
   BigEndianWriter body_;
 };
 
-// Bodies of requests that mean the same outside a multi and inside. The ACL is open to everybody; a
-// version of -1 is any.
+// Write bodies of requests, which are the same outside and inside a multi. The ACL is world:anyone
+// with all permissions; a version of -1 matches any.
 void WriteCreate(std::string_view path, std::string_view data, tree::CreateMode mode,
                  BigEndianWriter& to);
 void WriteDelete(std::string_view path, int32_t version, BigEndianWriter& to);
@@ -79,31 +79,31 @@ void WriteSetData(std::string_view path, std::string_view data, int32_t version,
                   BigEndianWriter& to);
 // exists, getData, getChildren.
 void WriteRead(std::string_view path, bool watch, BigEndianWriter& to);
-// Before each operation of a multi, and after the last one.
+// Written before each operation of a multi, and after the last one.
 void WriteMultiHeader(OpCode op, BigEndianWriter& to);
 void WriteMultiEnd(BigEndianWriter& to);
 
-// Each takes a packet without its length prefix; false if it is not exactly what it has to be.
+// Decode a packet without its length prefix. Return false if it is malformed.
 bool DecodeHandshakeReply(std::string_view packet, bool with_read_only, HandshakeReply* reply);
 // `*body` is what follows the header.
 bool DecodeReplyHeader(std::string_view packet, ReplyHeader* header, std::string_view* body);
 
-// A buffer or string of the protocol; null, of length -1, is empty and makes `*has` false if it is
-// given. A worse length makes the reader fail.
+// Reads a buffer or string. Null (length -1) reads as empty, and sets `*has` to false if it is
+// given. A length below -1 makes the reader fail.
 std::string_view ReadBuffer(BigEndianReader& reader, bool* has = nullptr);
 tree::Stat ReadStat(BigEndianReader& reader);
 
 enum class Cut { kPacket, kIncomplete, kBad };
 // Takes the next packet off the front of `*bytes`, without its length prefix. kBad: the length is
-// one that no reply has; then and with kIncomplete nothing is taken.
+// one that no reply has. With kBad and kIncomplete nothing is taken.
 Cut CutPacket(std::string_view* bytes, std::string_view* packet);
 
 // Cuts a stream of bytes into packets.
 class PacketReader {
  public:
   void Add(std::string_view bytes) { bytes_.append(bytes); }
-  // The next whole packet, without its length prefix; false if there is none yet. Fails for good
-  // (bad() is true) at a length that no reply has.
+  // Takes the next whole packet, without its length prefix. Returns false if there is none yet.
+  // After a length that no reply has, always fails (bad() is true).
   bool Next(std::string* packet);
   bool bad() const { return bad_; }
 
