@@ -1,5 +1,5 @@
-// Checkpoints of a tree in RocksDB: what one costs after so many changes, and how long a start
-// takes to load one.
+// Checkpoints of a tree in RocksDB: the cost of one after a number of changes, and the time to load
+// one at a start.
 
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kPieceBytes = 64u << 10;
 
-// Of all threads of the process, RocksDB's too.
+// Returns the CPU time of all threads of the process, including RocksDB's.
 double ProcessCpuSeconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -29,7 +29,7 @@ double ProcessCpuSeconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// What the process made the disk write, by way of the page cache or not.
+// Returns the bytes that the process caused to be written to the disk, also through the page cache.
 double BytesWritten() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -63,7 +63,7 @@ struct Stored {
   std::unique_ptr<tree::RocksRecordStore> store;
 };
 
-// Arguments: nodes of the tree, how many of them are changed before each checkpoint.
+// Arguments: number of nodes; number of nodes that are changed before each checkpoint.
 void BM_Checkpoint(benchmark::State& state) {
   Stored stored(Shape::kDirectories);
   const auto nodes = static_cast<uint64_t>(state.range(0));
@@ -77,7 +77,7 @@ void BM_Checkpoint(benchmark::State& state) {
   for (auto unused : state) {
     state.PauseTiming();
     for (uint64_t i = 0; i < changes; ++i) {
-      // All over the tree, in an order that has nothing to do with that of the keys.
+      // Changes nodes all over the tree, in an order unrelated to that of the keys.
       next = (next + 7'368'787) % nodes;
       stored.grown.Apply(stored.grown.SetDataCommand(stored.grown.PathOf(next), data));
     }

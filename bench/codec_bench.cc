@@ -1,4 +1,4 @@
-// From the bytes of a client to a command, and from a result to the bytes of a reply.
+// Decoding of a client's bytes to a command, and encoding of a result as a reply.
 
 #include <benchmark/benchmark.h>
 

@@ -1,5 +1,5 @@
-// What a member does with its clients' bytes, without threads, sockets and log: reads from bytes to
-// bytes, and writes from the log's entries to the answers.
+// The work of a member on its clients' bytes, without threads, sockets and log: reads from request
+// bytes to answer bytes, and writes from log entries to answers.
 
 #include <benchmark/benchmark.h>
 
@@ -26,12 +26,12 @@ namespace {
 
 using rpc::zk::OpCode;
 
-constexpr uint64_t kStride = 7'368'787;  // leads all over a tree, and to each node once
+constexpr uint64_t kStride = 7'368'787;  // a step that visits nodes all over the tree, each once
 constexpr size_t kConnections = 30;
 constexpr tree::Proposer kProposer{3, 5};
 constexpr int64_t kTimeMs = 1'800'000'000'000;
 
-// Counts what is sent, and forgets it.
+// Counts the bytes that are sent, and drops them.
 class CountingSockets final : public rpc::zk::Sockets {
  public:
   void Wake() override {}
@@ -47,7 +47,7 @@ class CountingSockets final : public rpc::zk::Sockets {
   size_t sent = 0;
 };
 
-// Commands become entries at once.
+// A service that makes entries of commands at once.
 class EntryService final : public rpc::Service {
  public:
   explicit EntryService(rpc::ReplicatedTree* replicated) : replicated_(*replicated) {}
@@ -85,7 +85,7 @@ class EntryService final : public rpc::Service {
   uint64_t sequence_ = 0;
 };
 
-// A member with its clients, and a tree of directories of 20.
+// A member with its clients, and a tree of directories of 20 nodes.
 class Member {
  public:
   explicit Member(uint64_t nodes) : nodes_(nodes) {
@@ -103,19 +103,20 @@ class Member {
   }
 
   const std::vector<uint32_t>& tags() const { return tags_; }
-  // Paths of nodes all over the tree.
+  // Returns paths of nodes all over the tree, one per call.
   std::string NextPath() {
     next_ = (next_ + kStride) % nodes_;
     return grown_.PathOf(next_);
   }
-  // Bytes of a client.
+  // Receives bytes from a client.
   void Receive(uint32_t tag, std::string_view bytes) { loop_.OnBytes(tag, bytes); }
-  // The end of an iteration in which requests came: reads are answered, and writes become entries.
+  // Ends the loop iteration in which requests came: reads are answered, and writes returned as
+  // entries.
   std::vector<consensus::Entry> Begin() {
     loop_.EndIteration();
     return service_.TakeEntries();
   }
-  // Applies what was written, and answers it.
+  // Applies the entries and answers the writes.
   void Finish(const std::vector<consensus::Entry>& entries) {
     replicated_.Apply(entries);
     loop_.OnWake();
@@ -147,7 +148,7 @@ Member& MemberOf(uint64_t nodes) {
   return *member;
 }
 
-// The packets of `depth` requests of each connection, of one kind.
+// Returns the packets of `depth` requests of one kind, for each connection.
 template <typename BodyOf>
 std::vector<std::string> Packets(OpCode op, size_t depth, const BodyOf& body_of) {
   std::vector<std::string> packets(kConnections);
@@ -163,7 +164,7 @@ void Sizes(benchmark::internal::Benchmark* benchmark) {
 
 // getData, from the bytes of the requests to those of the answers.
 void BM_ReadThroughFrontend(benchmark::State& state) {
-  constexpr size_t kRounds = 64;  // so that not the same nodes are read again at once
+  constexpr size_t kRounds = 64;  // so that the same nodes are not read again at once
   Member& member = MemberOf(static_cast<uint64_t>(state.range(0)));
   const auto depth = static_cast<size_t>(state.range(1));
   std::vector<std::vector<std::string>> rounds;

@@ -15,7 +15,7 @@ constexpr int64_t kStartMs = 1'700'000'000'000;
 constexpr uint64_t kGroup = 20;  // nodes of a chain, or of a directory
 const std::string kData(100, 'd');
 
-// Nobody listens: the changes alone are measured.
+// Ignores all calls, so that only the changes are measured.
 class NoListener : public tree::ApplyListener {
  public:
   void OnNodeEvent(tree::EventType, std::string_view, tree::Zxid, const tree::EventAcls&) override {

@@ -1,5 +1,5 @@
-// A tree of a given shape and size, grown command by command as a server grows it: with 24-byte
-// names and 100-byte data.
+// A tree of a given shape and size, built with the same commands as on a server: with 24-byte names
+// and 100-byte data.
 //
 // Thread-safety: none inside.
 #pragma once
@@ -16,33 +16,33 @@
 namespace quorate::bench {
 
 enum class Shape : uint8_t {
-  kFlat,         // all of them children of one node
+  kFlat,         // all nodes are children of one node
   kChains,       // chains of 20 nodes, each the only child of the one above
   kDirectories,  // directories of 20 nodes
 };
 
-// "flat", "chains" or "directories".
+// Parses "flat", "chains" or "directories".
 std::optional<Shape> ShapeOf(std::string_view name);
 
 class GrownTree {
  public:
   explicit GrownTree(Shape shape) : shape_(shape) { OpenSession(); }
 
-  // Adds nodes until there are `nodes` of them.
+  // Adds nodes until the tree has `nodes` of them.
   void GrowTo(uint64_t nodes);
-  // The path of node `i` of those that were added, from 0.
+  // Returns the path of the added node number `i`, from 0.
   std::string PathOf(uint64_t i) const;
 
-  // A command about a path. It is not applied.
+  // Each returns a command for a path, without applying it.
   std::string CreateCommand(std::string_view path, std::string_view data);
   std::string SetDataCommand(std::string_view path, std::string_view data);
   std::string DeleteCommand(std::string_view path);
-  // Applies it with the next zxid.
+  // Applies a command with the next zxid.
   void Apply(std::string_view command);
 
   uint64_t size() const { return size_; }
   tree::Tree& tree() { return *tree_; }
-  // Takes another tree, which was made of the records of this one.
+  // Replaces the tree by one that was loaded from the records of this one.
   void Replace(std::unique_ptr<tree::Tree> tree) { tree_ = std::move(tree); }
   std::unique_ptr<tree::Tree> Release() { return std::move(tree_); }
 

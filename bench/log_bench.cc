@@ -43,7 +43,7 @@ class OpenLog {
   const Slice payload_{std::string(200, 'p')};
 };
 
-// Argument: entries that one write takes. Without a sync.
+// Argument: entries per write. Without a sync.
 void BM_Append(benchmark::State& state) {
   OpenLog open;
   for (auto unused : state) {
@@ -60,7 +60,7 @@ void BM_Append(benchmark::State& state) {
 }
 BENCHMARK(BM_Append)->ArgName("entries")->Arg(1)->Arg(100)->Arg(1000);
 
-// Argument: entries that one sync makes durable.
+// Argument: entries per sync.
 void BM_GroupCommit(benchmark::State& state) {
   OpenLog open;
   for (auto unused : state) {
@@ -77,7 +77,7 @@ BENCHMARK(BM_GroupCommit)
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
 
-// What a start replays.
+// Reading the log, as at a start.
 void BM_Read(benchmark::State& state) {
   OpenLog open;
   for (int i = 0; i < 200; ++i) ASSERT(open.log().Append(open.MakeEntries(1000)).ok());

@@ -33,7 +33,7 @@ class Cluster {
       options.self = consensus::MemberId(id);
       rafts_.push_back(std::make_unique<Raft>(options, consensus::InitialState{}, &random_));
     }
-    // The first one alone hears the clock, so that it wins.
+    // Only the first member gets ticks, so that it wins.
     while (rafts_.front()->role() != consensus::Role::kLeader) {
       rafts_.front()->Tick();
       Run();
@@ -42,7 +42,7 @@ class Cluster {
 
   Raft& leader() { return *rafts_.front(); }
 
-  // Until nobody has anything to do.
+  // Runs until no member has anything to do.
   void Run() {
     for (bool busy = true; busy;) {
       busy = false;
@@ -72,7 +72,7 @@ class Cluster {
   std::vector<std::unique_ptr<Raft>> rafts_;
 };
 
-// Arguments: members, proposals that come together.
+// Arguments: members; proposals per batch.
 void BM_ProposeToApplied(benchmark::State& state) {
   Cluster cluster(static_cast<uint32_t>(state.range(0)));
   const auto together = static_cast<size_t>(state.range(1));

@@ -1,4 +1,4 @@
-// A directory below $TEST_TMPDIR or /tmp that goes with the object, and all that is in it.
+// A directory below $TEST_TMPDIR or /tmp, which is removed with its contents in the destructor.
 //
 // Thread-safety: none needed.
 #pragma once

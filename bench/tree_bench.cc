@@ -13,9 +13,9 @@
 namespace quorate::bench {
 namespace {
 
-constexpr uint64_t kStride = 7'368'787;  // leads all over a tree, and to each node once
+constexpr uint64_t kStride = 7'368'787;  // a step that visits nodes all over the tree, each once
 
-// Trees are grown once, and the largest only if it is asked for by --benchmark_filter.
+// Returns a tree that is built once; the largest only if --benchmark_filter selects it.
 GrownTree& TreeOf(uint64_t nodes) {
   static std::unique_ptr<GrownTree> grown;
   if (grown == nullptr || grown->size() != nodes) {
@@ -90,7 +90,7 @@ void BM_GetData(benchmark::State& state) {
 }
 BENCHMARK(BM_GetData)->Apply(Sizes);
 
-// Of the whole tree, from scratch: what the digest that is kept saves each time.
+// The digest of the whole tree, from scratch: the cost that the incremental digest avoids.
 void BM_ComputeDigest(benchmark::State& state) {
   GrownTree& grown = TreeOf(static_cast<uint64_t>(state.range(0)));
   for (auto unused : state) benchmark::DoNotOptimize(grown.tree().ComputeDigest());

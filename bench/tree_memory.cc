@@ -1,7 +1,8 @@
-// tree_memory [NODES [SHAPE...]]: what a node of the tree takes, in bytes of the process.
+// tree_memory [NODES [SHAPE...]]: measures the memory of a node of the tree, in bytes of the
+// process.
 //
-// Each shape is measured in a process of its own, since memory that one shape gave back would be
-// used by the next.
+// Each shape is measured in a separate process, because one shape would use memory that the
+// previous one freed.
 
 #include <malloc.h>
 #include <sys/wait.h>
@@ -20,7 +21,7 @@
 namespace quorate::bench {
 namespace {
 
-// Bytes that are in memory.
+// Returns the resident bytes of the process.
 size_t ResidentBytes() {
   std::ifstream statm("/proc/self/statm");
   size_t total = 0;
@@ -29,7 +30,8 @@ size_t ResidentBytes() {
   return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
-// In use by blocks of malloc, its own headers included; not what the tree maps by itself.
+// Returns the bytes of malloc blocks in use, with their headers; without the memory that the tree
+// maps itself.
 size_t MallocBytes() {
   const struct mallinfo2 info = mallinfo2();
   return info.uordblks + info.hblkhd;
@@ -42,7 +44,7 @@ void Measure(const std::string& name, Shape shape, uint64_t nodes) {
   const size_t malloc_before = MallocBytes();
   const size_t data_before = grown.tree().data_bytes();
   grown.GrowTo(nodes);
-  // As after a checkpoint: the list of what changed is gone.
+  // As after a checkpoint: the list of changes is empty.
   grown.tree().BeginDelta();
   while (grown.tree().NextDeltaRecords(1 << 20, [](auto, auto) {})) {
   }
@@ -59,7 +61,7 @@ void Measure(const std::string& name, Shape shape, uint64_t nodes) {
       name.c_str(), static_cast<unsigned long long>(nodes), resident, resident - data,
       heap / count);
   std::fflush(stdout);
-  _exit(0);  // Freeing a million nodes shows nothing.
+  _exit(0);  // Skips the freeing of a million nodes.
 }
 
 int Run(const std::vector<std::string_view>& args) {

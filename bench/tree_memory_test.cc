@@ -1,5 +1,5 @@
-// What a node of the tree takes beside its name and data: counted, not seen from outside the
-// process, so that it is the same in each run.
+// Tests the memory of a node of the tree besides its name and data: counted inside the process, so
+// that each run gives the same.
 
 #include <malloc.h>
 
@@ -12,16 +12,16 @@
 
 namespace {
 
-// In use by whatever was made with new, which is all but the tree's own memory. With the eight
-// bytes that malloc takes for itself.
+// The bytes in use by operator new, which is everything except NodeMemory. Includes the eight bytes
+// of malloc's header.
 size_t new_bytes = 0;
 
 size_t BytesOf(void* block) { return malloc_usable_size(block) + sizeof(size_t); }
 
 }  // namespace
 
-// All forms but the aligned ones, so that each block is given back where it came from, whatever
-// else a sanitizer puts in their place.
+// All forms except the aligned ones are replaced, so that each block is freed by the matching
+// allocator, even if a sanitizer replaces the others.
 void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
   void* block = std::malloc(bytes);
   if (block != nullptr) new_bytes += BytesOf(block);
@@ -54,13 +54,13 @@ void operator delete[](void* block, const std::nothrow_t&) noexcept { operator d
 namespace quorate::bench {
 namespace {
 
-// Bytes of memory for each node of a tree beside name and data.
+// Returns the bytes of memory per node of a tree, besides name and data.
 double BytesBeside(Shape shape, uint64_t nodes) {
   const size_t before = new_bytes;
   GrownTree grown(shape);
   const size_t data_before = grown.tree().data_bytes();
   grown.GrowTo(nodes);
-  // As after a checkpoint: the list of what changed is gone.
+  // As after a checkpoint: the list of changes is empty.
   grown.tree().BeginDelta();
   while (grown.tree().NextDeltaRecords(1 << 20, [](auto, auto) {})) {
   }
@@ -73,13 +73,13 @@ double BytesBeside(Shape shape, uint64_t nodes) {
 
 TEST_CASE("a node takes at most 128 bytes beside its name and data, whatever the tree looks like") {
   constexpr double kBytesMax = 128;
-  // As many as make what is there once count for little.
+  // So many that memory that exists only once has little effect.
   constexpr uint64_t kNodes = 200'000;
   const Shape shape = GENERATE(Shape::kFlat, Shape::kChains, Shape::kDirectories);
   const double bytes = BytesBeside(shape, kNodes);
   INFO("shape " << static_cast<int>(shape));
   CHECK(bytes <= kBytesMax);
-  // Less than the node itself would mean that it is not counted.
+  // Less than the size of a node would mean that nodes are not counted.
   CHECK(bytes > 88);
 }
 

@@ -31,7 +31,7 @@ bool IsValidDigestId(std::string_view id) {
   return std::count(id.begin(), id.end(), ':') == 1;
 }
 
-// A distinguished name: parts "type=value" between commas; a backslash takes a comma's meaning.
+// A distinguished name: parts "type=value" between commas; a backslash escapes a comma.
 bool IsValidDistinguishedName(std::string_view name) {
   size_t part_start = 0;
   bool has_type = false;
@@ -58,7 +58,7 @@ bool IsValidKerberosName(std::string_view name) {
          realm.find_first_of("/@") == std::string_view::npos;
 }
 
-// Whether an authentication, not a mere circumstance like the address, gave this identity.
+// Returns whether the identity comes from an authentication, not only from the client's address.
 bool IsAuthenticated(const Identity& identity) {
   return identity.scheme == kDigest || identity.scheme == kX509 || identity.scheme == kSaslScheme;
 }

@@ -22,24 +22,25 @@ inline constexpr std::string_view kSuperScheme = "super";
 // Returns whether an entry with this identity applies to every caller.
 bool IsWorldAnyone(const Identity& identity);
 
-// What a create or setAcl that asks for `wanted` stores: duplicates removed, "auth" entries
-// replaced by one for each of the caller's digest, x509 and sasl identities. False (kInvalidAcl)
-// if the list is empty, has an "auth" entry without such an identity, an unknown scheme or a
-// malformed id.
+// Sets `*resolved` to the list that a create or setAcl with `wanted` stores: without duplicates,
+// and with "auth" entries replaced by one for each of the caller's digest, x509 and sasl
+// identities. Returns false (kInvalidAcl) if the list is empty, has an "auth" entry without such an
+// identity, an unknown scheme or a malformed id.
 bool ResolveAcl(std::span<const Acl> wanted, std::span<const Identity> identities,
                 std::vector<Acl>* resolved);
 
-// Whether `acl` gives the caller any of `permissions` (bits). An identity of scheme "super" is
-// given everything.
+// Returns whether `acl` gives the caller any of `permissions` (bits). An identity of scheme "super"
+// has all permissions.
 bool IsAllowed(std::span<const Acl> acl, std::span<const Identity> identities, int32_t permissions);
 
 // Returns whether one of the identities is of scheme "super".
 bool HasSuper(std::span<const Identity> identities);
 
-// Whether `id` is well-formed for an ACL entry of `scheme`, which is neither "world" nor "auth".
+// Returns whether `id` is well-formed for an ACL entry of `scheme`, which is neither "world" nor
+// "auth".
 bool IsValidId(std::string_view scheme, std::string_view id);
 
-// "user:hash" -> "user:x": how those who may not change an ACL see its digest ids.
+// "user:hash" -> "user:x": the form of digest ids for a client that may not change the ACL.
 std::string MaskDigestId(std::string_view id);
 
 }  // namespace quorate::tree

@@ -9,7 +9,7 @@
 namespace quorate::tree {
 namespace {
 
-// Sorts the entries, and makes one of all with the same key, with the permissions of each.
+// Sorts the entries, and merges entries with the same key into one with all their permissions.
 template <class T, class Key>
 void SortAndMerge(std::vector<T>* entries, Key key) {
   std::ranges::sort(*entries, {}, key);

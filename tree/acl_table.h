@@ -1,4 +1,4 @@
-// The ACL lists that nodes have: each distinct list is kept once and counted.
+// The ACL lists of the nodes: each distinct list is stored once, with a reference count.
 //
 // Thread-safety: none inside; const functions may be called together.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace quorate::tree {
 
-// The id of {ALL, world, anyone}, which is not counted.
+// The id of {ALL, world, anyone}, which has no reference count.
 inline constexpr uint32_t kOpenAclId = 0;
 
 class AclTable {
@@ -23,19 +23,19 @@ class AclTable {
   AclTable(const AclTable&) = delete;
   AclTable& operator=(const AclTable&) = delete;
 
-  // The id of `acl`, with one reference more.
+  // Returns the id of `acl` and adds a reference to it.
   uint32_t Ref(const std::vector<Acl>& acl);
   // Drops a reference; the last one frees the id for another list. REQUIRES: it is referenced.
   void Unref(uint32_t id);
 
-  // REQUIRES: it is referenced.
+  // Returns the list. REQUIRES: it is referenced.
   const std::vector<Acl>& Get(uint32_t id) const;
   // Returns what IsAllowed returns for the list; a long list takes about as long as a short one.
   bool Allows(uint32_t id, std::span<const Identity> identities, int32_t permissions) const;
   // A hash of the list, which unlike the id is the same on each member.
   uint64_t Hash(uint32_t id) const;
 
-  // Distinct lists, the open one included.
+  // The number of distinct lists, the open one included.
   size_t size() const { return ids_.size(); }
 
  private:
@@ -53,7 +53,7 @@ class AclTable {
   std::vector<uint32_t> free_;
 };
 
-// Whether `acl` is {ALL, world, anyone}.
+// Returns whether `acl` is {ALL, world, anyone}.
 bool IsOpenAcl(std::span<const Acl> acl);
 
 }  // namespace quorate::tree

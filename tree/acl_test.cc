@@ -147,7 +147,7 @@ TEST_CASE("digest ids are masked behind the user") {
   CHECK(MaskDigestId("user") == "user");
 }
 
-// A list with entries of all schemes, of which many are alike.
+// Returns a list with entries of all schemes, many of which are equal.
 std::vector<Acl> RandomAcl(uint64_t* state) {
   const auto next = [state](uint64_t below) {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -176,7 +176,8 @@ std::vector<Acl> RandomAcl(uint64_t* state) {
         acl.push_back(MakeAcl(permissions, "world", next(8) == 0 ? "anyone" : "somebody"));
         break;
       case 5:
-        acl.push_back(MakeAcl(permissions, "ip", "10.0.0"));  // no address, as imported data may be
+        acl.push_back(MakeAcl(permissions, "ip", "10.0.0"));  // not an address; imported data may
+                                                              // have it
         break;
       default:
         acl.push_back(MakeAcl(permissions, "digest", "user" + number(9) + ":hash"));

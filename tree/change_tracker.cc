@@ -5,7 +5,7 @@
 namespace quorate::tree {
 namespace {
 
-// What an entry of a map counts for: finding its place costs more than its bytes.
+// The bytes that an entry of a map counts for: more than its size, because of the search.
 constexpr size_t kMapEntryBytes = 128;
 
 }  // namespace
@@ -19,7 +19,7 @@ void ChangeTracker::AppendChanged(Znode* node) {
 void ChangeTracker::SaveForDelta(Znode* node) {
   if (!IsAt(delta_->changes.nodes, *node)) return;
   delta_->changes.nodes[node->changed_at] = nullptr;
-  // It was handed out, or nobody wants it any more.
+  // The record was already handed out, or the delta is ending and needs no more records.
   if (node->changed_at < delta_->nodes_done || delta_->durable.has_value()) return;
   EncodeNodeKey(KeyOf(*node), &key_);
   EncodeNode(*node, acls_, &value_);
@@ -50,7 +50,7 @@ void ChangeTracker::BeforeSessionChange(SessionId id) {
       delta_->changes.sessions.erase(found);
     }
   }
-  // One that is changed already stays what it is.
+  // An entry of a session that has already changed stays as it is.
   changes_.sessions.emplace(id, unknown);
 }
 
@@ -107,7 +107,7 @@ size_t ChangeTracker::HandOutSaved(const RecordFunction& record) {
 
 size_t ChangeTracker::HandOutNode(const RecordFunction& record) {
   const Znode* node = delta_->changes.nodes[delta_->nodes_done++];
-  // Counts for something too: a piece has an end even if all nodes have left.
+  // Such an entry counts too, so that a piece is bounded even if all its nodes changed meanwhile.
   if (node == nullptr) return sizeof(node);
   EncodeNodeKey(KeyOf(*node), &key_);
   EncodeNode(*node, acls_, &value_);

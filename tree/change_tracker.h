@@ -1,18 +1,18 @@
-// Which records changed since the last checkpoint delta, and the deltas themselves: what those
-// records were at exactly one zxid, read out piece by piece while the tree goes on changing.
+// Tracks which records changed since the last checkpoint delta, and holds the deltas: the values of
+// those records at exactly one zxid, read piece by piece while the tree continues to change.
 //
-// A changed node is in a list, and knows its place there: it is in the list if the list has it at
-// that place. So a node needs four bytes, and nothing has to be cleared when a list is done with.
-// BeginDelta takes the whole list as the delta and starts an empty one; whoever changes a node
-// of the delta that was not yet handed out saves its record first.
+// A changed node is in a list, and stores its place there: it is in the list if the list has it at
+// that place. So a node needs four bytes, and nothing has to be cleared when a list is dropped.
+// BeginDelta takes the whole list as the delta and starts an empty one. Before a node of the delta
+// changes that was not yet handed out, its record is saved.
 //
-// A delta ends as it is read, piece by piece: its list is taken apart from the back, and a node
-// of one that failed goes into the list of changes, unless it changed meanwhile and is there.
+// A delta also ends piece by piece: its list is emptied from the back. If the delta failed, each
+// node goes back into the list of changes, unless it changed meanwhile and is already there.
 //
-// Keys of nodes never come back, so that a deleted one is a key and no more; and one that no
-// delta has ever had leaves no trace at all: the memory is bounded by the nodes that there are
-// and the deletions of such as a delta has had. Sessions are few, and the same id may come back:
-// they are an ordered map.
+// Keys of nodes are never used again, so that only the key of a deleted node is kept; a deleted
+// node that was in no delta leaves nothing. So the memory is bounded by the number of existing
+// nodes and of deleted nodes that were in a delta. Sessions are few, and an id may be used again:
+// they are in an ordered map.
 //
 // Thread-safety: none inside; see Tree.
 #pragma once
@@ -39,7 +39,7 @@
 
 namespace quorate::tree {
 
-// A list in blocks: growing never moves what is there, and freeing is a few calls.
+// A list in blocks: growing never moves elements, and freeing takes a few calls.
 template <typename T>
 class BlockList {
  public:
@@ -56,7 +56,8 @@ class BlockList {
   void DropLast() {
     ASSERT(size_ > 0);
     --size_;
-    // One block more than needed stays, so that the size may swing about its border.
+    // Keeps one block more than needed, so that a size that varies around a block's border does not
+    // allocate and free a block each time.
     if (size_ + 2 * kBlock == blocks_.size() * kBlock) blocks_.pop_back();
   }
 
@@ -69,7 +70,7 @@ class BlockList {
 
 class ChangeTracker {
  public:
-  // The value is absent for a record that is to be removed.
+  // There is no value for a record that is to be removed.
   using RecordFunction =
       std::function<void(std::string_view key, std::optional<std::string_view> value)>;
 
@@ -77,26 +78,28 @@ class ChangeTracker {
   ChangeTracker(const AclTable* acls, const SessionTable* sessions)
       : acls_(*acls), sessions_(*sessions) {}
 
-  // A new node; its key is that of its record from now on.
+  // Called for a new node, once it has its key.
   void OnNodeCreated(Znode* node) { AppendChanged(node); }
-  // Before any change of a node's record. O(1), and the size of the record if a delta wants it.
+  // Called before any change of a node's record. O(1), plus the size of the record if a delta needs
+  // it.
   void BeforeNodeChange(Znode* node) {
     if (IsChanged(*node)) return;
     if (delta_ != nullptr) SaveForDelta(node);
     AppendChanged(node);
   }
-  // Before the node is freed. REQUIRES: BeforeNodeChange or OnNodeCreated was called for it.
+  // Called before the node is freed. REQUIRES: BeforeNodeChange or OnNodeCreated was called for it.
   void OnNodeFreed(Znode* node);
 
-  // Before a session is added, changed or removed.
+  // Called before a session is added, changed or removed.
   void BeforeSessionChange(SessionId id);
   // REQUIRES: BeforeSessionChange was called for it.
   void OnSessionRemoved(SessionId id);
 
-  // Everything is as the records of `zxid` say: nothing is changed. REQUIRES: no delta.
+  // Declares that the tree equals the records at `zxid`, so that nothing counts as changed.
+  // REQUIRES: no delta.
   void SetClean(Zxid zxid);
 
-  // As in Tree. `head` is the tree as it is.
+  // As in Tree. `head` is the head record of the tree's present state.
   void BeginDelta(const HeadRecord& head);
   bool NextDeltaRecords(size_t bytes_max, const RecordFunction& record);
   bool EndDelta(bool durable, size_t bytes_max);
@@ -112,20 +115,20 @@ class ChangeTracker {
   };
 
   struct Delta {
-    Changes changes;  // nullptr among the nodes: changed meanwhile
-    // How far they were handed out.
+    Changes changes;  // nullptr among the nodes: the node changed meanwhile
+    // How many of `changes` were handed out, and the last session of them.
     size_t nodes_done = 0;
     size_t deleted_nodes_done = 0;
     std::optional<SessionId> last_session;
-    // Records that were saved before a change; no value: to be removed.
+    // Records that were saved before a change; no value: the record is to be removed.
     std::deque<std::pair<std::string, std::optional<std::string>>> saved;
-    std::optional<bool> durable;  // once it ends
+    std::optional<bool> durable;  // set once EndDelta is called
   };
 
   static bool IsAt(const BlockList<Znode*>& nodes, const Znode& node) {
     return node.changed_at < nodes.size() && nodes[node.changed_at] == &node;
   }
-  // Mostly the node itself tells, and spares the look at the list.
+  // In most cases the node's zxids alone decide, without a lookup in the list.
   bool IsChanged(const Znode& node) const {
     return node.mzxid > delta_zxid_ || node.pzxid() > delta_zxid_ || IsAt(changes_.nodes, node);
   }
@@ -134,14 +137,14 @@ class ChangeTracker {
   static bool IsSessionDone(const Delta& delta, SessionId id) {
     return delta.last_session.has_value() && id <= *delta.last_session;
   }
-  // A piece of what is left; each returns the bytes it handed out.
+  // Each hands out one of the remaining records and returns its bytes.
   size_t HandOutSaved(const RecordFunction& record);
   size_t HandOutNode(const RecordFunction& record);
   size_t HandOutDeletedNode(const RecordFunction& record);
   size_t HandOutSession(const RecordFunction& record);
   bool IsSessionLeft() const;
   bool IsAllHandedOut() const;
-  // A piece of a delta that ends; each returns the bytes it went over.
+  // Each ends one element of the delta and returns the bytes that it counts for.
   size_t EndSaved();
   size_t EndNode();
   size_t EndDeletedNode();
@@ -151,8 +154,8 @@ class ChangeTracker {
   const SessionTable& sessions_;
   Changes changes_;
   std::unique_ptr<Delta> delta_;
-  // Of the newest delta: whatever changed later is among the changes, and no delta has had what
-  // was created later.
+  // The zxid of the newest delta: all later changes are in changes_, and nodes created later are in
+  // no delta.
   Zxid delta_zxid_{-1};
   std::string key_;
   std::string value_;

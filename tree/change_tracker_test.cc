@@ -1,4 +1,4 @@
-// How much is done at once at the end of a delta, under the tree's lock: counted, not timed.
+// Tests how much work one call of EndDelta does under the tree's lock: counted, not timed.
 #include "tree/change_tracker.h"
 
 #include <malloc.h>
@@ -20,18 +20,19 @@ namespace {
 
 constexpr size_t kChanges = 100'000;
 constexpr size_t kPieceBytes = 64u << 10;
-// With a block of a list at the border of a piece; or with what the lists, empty, have in the end.
+// The maximum bytes that one piece frees, including a block of a list at the border of a piece, or
+// the memory of the empty lists at the end.
 constexpr size_t kFreedMax = 8 * kPieceBytes;
-// Nodes that are put back in a piece.
+// The maximum number of nodes that one piece puts back.
 constexpr size_t kTouchedMax = kPieceBytes / sizeof(Znode) + 1;
 
-// In use by blocks of malloc, which is all but the nodes. A sanitizer counts nothing.
+// The bytes of all malloc blocks in use, which nodes are not part of. 0 under a sanitizer.
 size_t BytesInUse() {
   const struct mallinfo2 info = mallinfo2();
   return info.uordblks + info.hblkhd;
 }
 
-// Changes of all that a delta can hold, so many of each.
+// A tracker with changes of each kind that a delta can hold, kChanges of each kind.
 class Changed {
  public:
   Changed() {
@@ -67,7 +68,7 @@ class Changed {
   void ChangeAll() {
     for (size_t i = 0; i < kChanges; ++i) tracker_.BeforeNodeChange(nodes_[i]);
   }
-  // How many records the rest of the delta has.
+  // Takes the remaining records of the delta and returns their number.
   size_t TakeAll() {
     size_t records = 0;
     while (tracker_.NextDeltaRecords(kPieceBytes, [&](auto, auto) { ++records; })) {
@@ -154,7 +155,7 @@ TEST_CASE("nothing is put back that changes while a delta ends") {
   REQUIRE(changed.tracker().EndDelta(false, kPieceBytes));
   const size_t in_use = BytesInUse();
   changed.ChangeAll();
-  // Its list holds them now, and nobody wants their records any more.
+  // The list of changes holds the nodes now, and their records are not needed any more.
   CHECK(BytesInUse() - in_use <= 2 * kChanges * sizeof(Znode*));
   const Ending ending = End(&changed, false);
   CHECK(ending.touched == 0);

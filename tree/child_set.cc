@@ -12,22 +12,22 @@ namespace quorate::tree {
 namespace {
 
 constexpr uint32_t kMaxArray = 16;
-// At or below this, a table turns into an array again. Half of kMaxArray, so that a node whose
-// number of children swings a little does not change its layout each time.
+// At or below this, a table turns into an array again. Half of kMaxArray, so that small changes of
+// the number of children do not change the layout each time.
 constexpr uint32_t kBackToArray = 8;
 constexpr uint32_t kMinSlots = 32;
 // A full segment of this capacity is split rather than grown.
 constexpr uint32_t kSplitSlots = 512;
-// Reserved segments are to have at most about this many children: chance gives some of them more,
-// and those shall not be split either.
+// Reserve plans for about this many children a segment: by chance some segments get more, and they
+// should not have to be split either.
 constexpr uint32_t kReservedFill = kSplitSlots / 4 * 3;
-// Two segments that were one are joined once they have together at most this many children.
+// Two segments that were split are joined when they together have at most this many children.
 constexpr uint32_t kMergeSize = kSplitSlots / 4;
-// Doubling the directory must leave at least this many children for an entry: names chosen so that
-// their hashes agree cannot make it grow without end; their segment grows instead.
+// The directory is doubled only if at least this many children per entry remain, so that names with
+// deliberately equal hash bits cannot make it grow without limit; their segment grows instead.
 constexpr uint64_t kChildrenPerEntry = 64;
 
-// Linear probing stays short up to this load.
+// Returns whether the load is so high that linear probing would become slow.
 bool IsFull(uint32_t size, uint32_t capacity) { return size >= capacity / 8 * 7; }
 
 uint32_t LowBits(uint64_t hash, uint32_t count) {
@@ -99,7 +99,7 @@ void ChildSet::EraseIn(Segment* segment, Slot slot) {
     ASSERT(slots[hole] != 0, "the child is here");
     hole = (hole + 1) & mask;
   }
-  // What stands behind the hole moves into it, unless that is before where its own search starts.
+  // Later slots move into the hole, unless the hole is before the slot where their search starts.
   for (uint32_t i = (hole + 1) & mask; slots[i] != 0; i = (i + 1) & mask) {
     const uint32_t home = Tag(slots[i]) & mask;
     if (((i - home) & mask) < ((i - hole) & mask)) continue;

@@ -1,14 +1,14 @@
-// The children of one znode, in 16 bytes, found by name.
+// The set of the children of one znode, searched by name; 16 bytes.
 //
-// Most nodes have none or one child: none and one are inline. Up to 16 are an array that is
-// searched from end to end, more are a hash table with open addressing. A table does not grow past
-// a segment of some hundred children: it is split in two, and a directory leads from bits of the
-// hash to the segment (extendible hashing). So no insertion among ten million children moves more
-// than one segment's worth of them, or copies more than the directory's pointers.
+// Most nodes have no or one child, which is stored inline. Up to 16 children are an array with
+// linear search, more are a hash table with open addressing. A table does not grow past a segment
+// of some hundred children: it is split in two, and a directory leads from bits of the hash to the
+// segment (extendible hashing). So no insertion among ten million children moves more than one
+// segment's worth of them, or copies more than the directory's pointers.
 //
 // A slot holds a pointer in its low 48 bits and a tag, the top 16 bits of the name's hash, above
-// it: other children are rarely looked at in a search, and tables grow and shrink without touching
-// the nodes.
+// it: so a search rarely looks at other children, and tables grow and shrink without reading the
+// nodes.
 //
 // Thread-safety: none inside; const functions may be called together.
 #pragma once
@@ -32,16 +32,18 @@ class ChildSet {
   ChildSet(const ChildSet&) = delete;
   ChildSet& operator=(const ChildSet&) = delete;
 
-  // The child of that name, or nullptr. Expected O(1).
+  // Returns the child of that name, or nullptr. Expected O(1).
   Znode* Find(std::string_view name) const;
-  // REQUIRES: there is no child of its name yet; the name does not change while it is here.
+  // Adds a child. REQUIRES: there is no child of its name yet; the name does not change while it is
+  // in the set.
   void Insert(Znode* child);
-  // Inserts `child` unless there is one of its name, which is returned then. REQUIRES: as above.
+  // Inserts `child` and returns nullptr, or returns the child that already has its name. REQUIRES:
+  // the name does not change while it is in the set.
   Znode* FindOrInsert(Znode* child);
-  // Makes room for `count` children, which are about to come. REQUIRES: there are none, and none is
-  // erased before that many came.
+  // Allocates space for `count` children that will be inserted. REQUIRES: the set is empty, and no
+  // child is erased before all of them were inserted.
   void Reserve(uint32_t count);
-  // REQUIRES: `child` is here.
+  // Removes a child. REQUIRES: `child` is in the set.
   void Erase(Znode* child);
   // Forgets all children.
   void Clear();
@@ -49,19 +51,18 @@ class ChildSet {
   uint32_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
 
-  // Calls `visit(Znode*)` for each child, in no order that means anything. `visit` must not change
-  // the set.
+  // Calls `visit(Znode*)` for each child, in no particular order. `visit` must not change the set.
   template <typename Visit>
   void ForEach(Visit visit) const;
 
-  // The positions of children, ascending, are those of a hash of their names with its bits in
-  // reverse: they stay as they are while other children come and go.
+  // The position of a child is a hash of its name with the bits reversed: it does not change when
+  // other children are inserted or erased.
   static constexpr uint64_t kFirstPosition = 0;
   static uint64_t PositionOf(std::string_view name);
   // Calls `visit(Znode*)` for each child from `position` on, in groups by ascending position, until
-  // at least `count_max` were visited; a group has some hundred. Returns the position to go on
-  // from, or kFirstPosition after the last child. Also if the set changes between the calls, a
-  // child that is there all the time is visited exactly once. O(count_max + a group).
+  // at least `count_max` were visited; a group has some hundred. Returns the position for the next
+  // call, or kFirstPosition after the last child. A child that is in the set all the time is
+  // visited exactly once, even if the set changes between the calls. O(count_max + a group).
   template <typename Visit>
   uint64_t ForEachFrom(uint64_t position, size_t count_max, Visit visit) const;
 
@@ -75,11 +76,11 @@ class ChildSet {
     kDirectory,  // word_ points to a Directory
   };
 
-  // A hash table with linear probing. Its slots stand behind it.
+  // A hash table with linear probing. Its slots follow it in memory.
   struct Segment {
     uint32_t size = 0;
     uint32_t capacity = 0;  // a power of two
-    uint32_t depth = 0;     // all its children agree in so many low bits of the hash
+    uint32_t depth = 0;     // in so many low bits, the hashes of all its children are equal
 
     Slot* slots() { return reinterpret_cast<Slot*>(this + 1); }
     const Slot* slots() const { return reinterpret_cast<const Slot*>(this + 1); }
@@ -90,13 +91,13 @@ class ChildSet {
   static constexpr uint32_t kPointerBits = 48;
   static constexpr Slot kPointerMask = (Slot{1} << kPointerBits) - 1;
 
-  // Has the logarithm of the capacity above the pointer: a search looks at slots, not at the head
-  // of the segment, which would have to be fetched from memory too.
+  // A pointer with the logarithm of the capacity in its upper bits, so that a search reads only
+  // slots: reading the head of the segment too would be one more access to memory.
   class SegmentPointer {
    public:
     SegmentPointer() = default;
     explicit SegmentPointer(Segment* segment);
-    // REQUIRES: `word` is the word() of another.
+    // REQUIRES: `word` is the word() of another SegmentPointer.
     explicit SegmentPointer(uint64_t word) : word_(word) {}
 
     Segment* get() const { return reinterpret_cast<Segment*>(word_ & kPointerMask); }
@@ -111,7 +112,8 @@ class ChildSet {
 
   struct Directory {
     uint32_t depth = 0;                   // there are 2^depth entries
-    uint32_t deepest = 0;                 // segments that have that depth: those with one entry
+    uint32_t deepest = 0;                 // number of segments of that depth, which have one entry
+                                          // each
     std::vector<SegmentPointer> entries;  // by the low bits of the hash
   };
 
@@ -120,7 +122,7 @@ class ChildSet {
   static uint32_t Tag(Slot slot) { return static_cast<uint32_t>(slot >> kPointerBits); }
 
   static Segment* NewSegment(uint32_t capacity, uint32_t depth);
-  // A segment that has room for some more than `count` children.
+  // Returns a segment with space for somewhat more than `count` children.
   static Segment* NewSegmentFor(uint32_t count, uint32_t depth);
   static void DeleteSegment(Segment* segment);
   static Znode* FindIn(SegmentPointer segment, std::string_view name, uint32_t tag);
@@ -146,7 +148,7 @@ class ChildSet {
   SegmentPointer SegmentOf(uint64_t hash) const;
   static uint64_t Reverse(uint64_t bits);
   static bool IsAtOrBehind(const Znode& child, uint64_t position);
-  // Puts `to` wherever the segment of `hash`, of depth `depth`, is.
+  // Sets all directory entries of the segment of `hash`, which has depth `depth`, to `to`.
   void ReplaceSegment(uint64_t hash, uint32_t depth, SegmentPointer to);
   void InsertInArray(Slot slot, uint64_t hash);
   void InsertHashed(Slot slot, uint64_t hash);
@@ -154,9 +156,9 @@ class ChildSet {
   void Resize(Segment* segment, uint64_t hash);
   void Split(Segment* segment, uint64_t hash);
   void EraseFromArray(Slot slot);
-  // After an erasure from the segment of `hash`: gives back what is no longer needed.
+  // Frees memory that is no longer needed after an erasure from the segment of `hash`.
   void Shrink(uint64_t hash);
-  // Joins the segment of `hash` with the one it was split from. False if they are too full.
+  // Joins the segment of `hash` with the one it was split from. Returns false if they are too full.
   bool Merge(uint64_t hash);
   void ShrinkDirectory();
   void SegmentToArray();
@@ -187,7 +189,8 @@ void ChildSet::ForEach(Visit visit) const {
       visit_segment(*segment());
       return;
     case Layout::kDirectory:
-      // A segment of less depth has several entries; the first is the one without further bits.
+      // A segment of less depth has several entries; its first entry is the one whose further bits
+      // are 0.
       for (size_t i = 0; i < directory()->entries.size(); ++i) {
         const Segment& at = *directory()->entries[i];
         if ((i >> at.depth) == 0) visit_segment(at);
@@ -213,7 +216,7 @@ uint64_t ChildSet::ForEachFrom(uint64_t position, size_t count_max, Visit visit)
     for (uint32_t i = 0; i < at.capacity; ++i) {
       if (at.slots()[i] == 0) continue;
       Znode* child = Child(at.slots()[i]);
-      // Segments were joined since the last call: the first of them was visited.
+      // Segments were joined since the last call, and the children of the first were visited.
       if (!from_start && !IsAtOrBehind(*child, position)) continue;
       ++visited;
       visit(child);

@@ -14,7 +14,7 @@
 namespace quorate::tree {
 namespace {
 
-// Nodes that outlive the set they are in.
+// Owns nodes, which must outlive the set that they are in.
 class Nodes {
  public:
   ~Nodes() {
@@ -70,7 +70,7 @@ TEST_CASE("child sets of all sizes find, list and forget") {
     std::sort(sorted.begin(), sorted.end());
     REQUIRE(Names(set) == sorted);
 
-    // Every other one goes, and then the rest from the end.
+    // Erases every other child, and then the rest from the end.
     for (size_t i = 0; i < count; i += 2) set.Erase(children[i]);
     REQUIRE(set.size() == count / 2);
     for (size_t i = 0; i < count; ++i) {
@@ -144,8 +144,8 @@ TEST_CASE("a child set is listed in groups, in the order of positions, whatever 
   }
 }
 
-// Names whose hashes agree in the bits that choose the segment, as somebody could seek out: the
-// set stays correct, and the directory does not grow for them.
+// Names whose hashes agree in the bits that choose the segment, as an attacker could choose them:
+// the set stays correct, and the directory does not grow for them.
 TEST_CASE("names that fall into one segment") {
   Nodes nodes;
   ChildSet set;

@@ -18,17 +18,18 @@ constexpr size_t kTimeOffset = 8;
 constexpr size_t kSequenceOffset = 24;
 constexpr size_t kMaxStringBytes = std::numeric_limits<int32_t>::max();
 
-// The fewest bytes that an element of a list takes: a count that promises more than the rest of the
-// command can hold is refused before memory is set aside for it.
+// The minimum bytes of an element of a list: a count that is too large for the rest of the command
+// is refused before memory is allocated for it.
 constexpr size_t kMinIdentityBytes = 8;
 constexpr size_t kMinAclBytes = 12;
 constexpr size_t kMinOpBytes = 5;
 
-// The first byte of a request. Without the second flag it is what it was when there were no quotas.
+// Flags in the first byte of a request. Without the second flag, the byte is as before quotas were
+// added.
 constexpr uint8_t kIsMulti = 1;
 constexpr uint8_t kEnforcesQuota = 2;
 
-// In the time of a header: CommandHeader::bounds_time.
+// The bit in a header's time field that holds CommandHeader::bounds_time.
 constexpr int64_t kBoundsTime = int64_t{1} << 62;
 
 int64_t EncodeTime(int64_t time_ms, bool bounds_time) {
@@ -140,7 +141,7 @@ bool ReadBool(LittleEndianReader* reader) {
   return value == 1;
 }
 
-// The number of elements of a list, 0 if the rest cannot hold so many.
+// Reads the number of elements of a list; 0 if the rest of the command cannot hold so many.
 uint32_t ReadCount(size_t min_element_bytes, LittleEndianReader* reader) {
   const uint32_t count = reader->Int<uint32_t>();
   if (count > reader->rest().size() / min_element_bytes) {
@@ -242,7 +243,7 @@ absl::Status BadCommand(std::string_view what, std::string_view command) {
                    ": written by another version of the program, or damaged"));
 }
 
-// The rest of `command`, which `reader` is to end with.
+// Decodes the rest of `command` as a Request; `reader` must be at its end afterwards.
 absl::StatusOr<Request> ReadRequestBody(std::string_view command, LittleEndianReader* reader) {
   Request request;
   const uint8_t flags = reader->Int<uint8_t>();
@@ -311,7 +312,7 @@ uint32_t VersionNeeded(const Request& request) {
 
 uint32_t VersionNeeded(const CommandHeader& header, const Request& request) {
   const uint32_t needed = std::max(VersionNeeded(header.kind), VersionNeeded(request));
-  // Older members take one without a session for one of a session that has ended.
+  // Older members treat a request without a session as one of a session that has ended.
   return header.session == kNoSession ? std::max(needed, kVersionNumbered) : needed;
 }
 

@@ -1,5 +1,5 @@
-// What the log carries: requests that change the tree, as the server that accepted them wrote them.
-// The bytes are made once and are the same in the log, between servers and at apply.
+// Commands: the requests that change the tree, as log entries. The server that accepts a request
+// encodes it once; the bytes are the same in the log, between servers and at apply.
 //
 // Layout, little-endian:
 //   0  u8   format (1)          1  u8   kind            2  u16  proposer member
@@ -13,14 +13,14 @@
 // Proposer: each server numbers what it submits 1, 2, 3, ... within an incarnation (a number that
 // grows with each start of that server). The tree applies number n of an incarnation only right
 // after n - 1 and only once: a command that was sent again, or that overtook a lost one, changes
-// nothing. So a server may send again whatever it has not seen applied, in order, and each is
+// nothing. So a server may resend, in order, all commands that it has not seen applied, and each is
 // applied exactly once.
 //
-// Member 0 is nobody's proposer: such a command has no sequence (0) and is always applied; for
-// commands that may be applied again without harm (the expiry of a session, which the leader
+// Proposer member 0 means no proposer: such a command has no sequence (0) and is always applied. It
+// is for commands that can be applied twice without harm (the expiry of a session, which the leader
 // decides).
 //
-// Proposer tag: whatever the proposer wants to find again in the result; the tree ignores it.
+// Proposer tag: a value that the proposer finds again in the result; the tree ignores it.
 //
 // Thread-safety: values and functions without state.
 #pragma once
@@ -40,24 +40,25 @@ enum class CommandKind : uint8_t {
   kCreateSession = 1,  // body: i32 timeout_ms, password
   kAttachSession = 2,  // body: i32 timeout_ms, password. The session moves to the proposer server;
                        // its attach zxid becomes the zxid of this command
-  kCloseSession = 3,   // no body. By the client
-  kExpireSession = 4,  // no body. By the leader; only if the attach zxid is still the session's
-  kRequest = 5,        // body: a Request. Without a session (session and attach zxid 0) it may
-                       // do all but create ephemerals
-  kDeleteContainer = 6,   // body: the path. By the leader; only if the node there is still one of
-                          // Tree::FindExpired
+  kCloseSession = 3,   // no body. From the client
+  kExpireSession = 4,  // no body. From the leader; only if the attach zxid is still the session's
+  kRequest = 5,        // body: a Request. Without a session (session and attach zxid 0) it may do
+                       // everything except create ephemerals
+  kDeleteContainer = 6,   // body: the path. From the leader; only if Tree::FindExpired would still
+                          // return the node
   kSequencedRequest = 7,  // body: u64 number within the session, u64 acknowledged, a Request.
-                          // Applied once, whoever sends it how often (SequencedRequest)
+                          // Applied once, however often and through whichever server it is sent
+                          // (SequencedRequest)
 };
 
-// Versions of the cluster in which commands changed: what an older member does not know may enter
-// the log only when every member is as new. They are counted along with all else that members must
-// agree on (consensus/core/types.h has the numbers).
+// The cluster versions in which commands changed: a command that older members do not know may
+// enter the log only when every member knows it. The cluster version also counts all other changes
+// that members must agree on (consensus/core/types.h has the numbers).
 inline constexpr uint32_t kVersionFirst = 1;
 inline constexpr uint32_t kVersionExpiry = 3;  // containers, nodes with a TTL, hard quotas
 // Numbered writes, requests without a session, recursive deletes, checks for absence.
 inline constexpr uint32_t kVersionNumbered = 4;
-inline constexpr uint32_t kVersionCheckCreated = 5;  // and refusals that say why
+inline constexpr uint32_t kVersionCheckCreated = 5;  // and kRefused with a reason
 inline constexpr uint32_t kVersionBoundedTime = 7;   // CommandHeader::bounds_time
 
 struct Proposer {
@@ -72,23 +73,23 @@ struct CommandHeader {
   uint32_t proposer_tag = 0;
   uint64_t sequence = 0;  // from 1 within the proposer's incarnation
   int64_t time_ms = 0;    // since the epoch
-  // Whether the tree bounds what this time does to its own (tree/limits.h); otherwise its time is
-  // the newest that a command carried.
+  // Whether the tree limits how far this time may move its own (tree/limits.h). If false, the
+  // tree's time is the newest that a command carried.
   bool bounds_time = false;
   SessionId session;
   Zxid attach_zxid;  // which attachment of the session this belongs to: the zxid of the command
                      // that created or last attached it. A request of an older attachment is
-                     // refused with kSessionMoved: its client has gone to another connection
+                     // refused with kSessionMoved: the client has moved to another connection
 };
 
 inline constexpr size_t kCommandHeaderBytes = 48;
 
-// As in ZooKeeper, what is created is decided by the operation and the mode together:
-//   kCreate           what the mode says; but a persistent node for kContainer, and no TTLs
-//   kCreateContainer  a container, sequential if the mode says so; no TTLs
-//   kCreateTtl        a node with a TTL; the mode is one of those
-// Anything else is kBadArguments.
-// A check with kAnyVersion asks that there is a node, and that it may be read.
+// As in ZooKeeper, the operation and the mode together decide which kind of node is created:
+//   kCreate           the kind of the mode, but a persistent node for kContainer; no TTL modes
+//   kCreateContainer  a container, sequential if the mode is; no TTL modes
+//   kCreateTtl        a node with a TTL; the mode is one of the two with a TTL
+// Any other combination is kBadArguments.
+// A check with kAnyVersion requires that the node exists and that the caller may read it.
 enum class OpKind : uint8_t {
   kCreate = 1,
   kDelete = 2,
@@ -99,13 +100,13 @@ enum class OpKind : uint8_t {
   kCreateTtl = 7,
   kCheckAbsent = 8,      // kNodeExists if there is a node
   kDeleteRecursive = 9,  // the node and all below it, within the bounds of tree/limits.h
-  kCheckCreated = 10,    // kBadVersion if the node there is of another creation (`created_zxid`).
-                         // As with kCheckAbsent, nobody has to be permitted to ask
-  kRefused = 11,  // fails with `refusal`: stands for a numbered write that a front end refused, and
-                  // whose number is used up by that
+  kCheckCreated = 10,    // kBadVersion if the node's czxid is not `created_zxid`. Needs no
+                         // permission, as kCheckAbsent
+  kRefused = 11,  // fails with `refusal`: takes the place of a numbered write that a front end
+                  // refused, so that its number is used
 };
 
-// `acl` and strings of an operation. The views must outlive it.
+// An operation. What the views point to must outlive it.
 
 struct Op {
   OpKind kind = OpKind::kCheck;
@@ -115,42 +116,44 @@ struct Op {
   std::vector<Acl> acl;                       // creates, setAcl
   CreateMode mode = CreateMode::kPersistent;  // creates
   int64_t ttl_ms = 0;                         // createTtl
-  int32_t version = kAnyVersion;  // deletes (of the top node), setData, check, setAcl (of the ACL)
+  int32_t version = kAnyVersion;  // deletes (top node), setData, check, setAcl (of the ACL)
   Zxid created_zxid;              // checkCreated
   ErrorCode refusal = ErrorCode::kBadArguments;  // refused
 };
 
-// Whether a write may be refused with this error.
+// Returns whether kRefused may carry this error.
 bool IsRefusal(ErrorCode error);
-// Whether operation, mode and TTL of a create go together. REQUIRES: op.kind is one of the creates.
+// Returns whether operation, mode and TTL of a create are a valid combination. REQUIRES: op.kind is
+// one of the creates.
 bool IsValidCreate(const Op& op);
 
 // One operation, or with `multi` any number that succeed or fail as a whole.
 struct Request {
   bool multi = false;
   std::vector<Op> ops;
-  // Who asks, besides world:anyone.
+  // The caller's identities, besides world:anyone.
   std::vector<Identity> identities;
-  // Whether hard limits of quotas are kept to, as the server that took the request is configured:
-  // what becomes of it must not depend on who applies it.
+  // Whether hard quota limits are enforced, by the configuration of the server that accepted the
+  // request: the outcome must not depend on the server that applies it.
   bool enforces_quota = false;
 };
 
-// Whether it may make the tree larger.
+// Returns whether the request may make the tree larger.
 bool AddsData(const Request& request);
 
-// The version that every member must understand before such a command may be proposed.
+// Returns the cluster version that such a command needs: it may be proposed only when every member
+// understands that version.
 uint32_t VersionNeeded(CommandKind kind);
-uint32_t VersionNeeded(const Request& request);  // of a session
+uint32_t VersionNeeded(const Request& request);  // of a request with a session
 // REQUIRES: the header's kind is one with a Request.
 uint32_t VersionNeeded(const CommandHeader& header, const Request& request);
 
-// A request that a session has numbered: 1, 2, 3, ... in its life, whichever server it sends them
-// through. The tree applies number n only right after n - 1, and once; its answer is kept until a
-// later request says that the client has it, and given again whenever the same number comes again.
+// A request that the client has numbered: 1, 2, 3, ... over the life of the session, across all
+// servers. The tree applies number n only right after n - 1, and once. Its response is kept until a
+// later request acknowledges it, and returned again whenever the same number comes again.
 struct SequencedRequest {
   uint64_t sequence = 0;      // from 1
-  uint64_t acknowledged = 0;  // the client has the answers up to this number
+  uint64_t acknowledged = 0;  // the client has the responses up to this number
   Request request;
 };
 
@@ -172,10 +175,11 @@ void StampTime(char* command, int64_t time_ms, bool bounds_time = false);
 // Writes the proposer's sequence number into a command in place. REQUIRES as StampTime.
 void StampSequence(char* command, uint64_t sequence);
 
-// Whose command it is. REQUIRES as StampTime.
+// Returns the proposer of a command. REQUIRES as StampTime.
 Proposer ProposerOf(std::string_view command);
 
-// The header alone. InvalidArgument if it is too short, of an unknown format or kind.
+// Decodes the header alone. InvalidArgument if the command is too short or of an unknown format or
+// kind.
 absl::StatusOr<CommandHeader> DecodeHeader(std::string_view command);
 
 struct SessionBody {
@@ -183,11 +187,12 @@ struct SessionBody {
   std::string_view password;
 };
 absl::StatusOr<SessionBody> DecodeSessionBody(std::string_view command);
-// Views point into `command`. InvalidArgument for whatever AppendRequest cannot have written.
+// Views point into `command`. InvalidArgument if AppendRequest cannot have written it.
 absl::StatusOr<Request> DecodeRequest(std::string_view command);
 // Likewise, for AppendSequencedRequest.
 absl::StatusOr<SequencedRequest> DecodeSequencedRequest(std::string_view command);
-// The path, which points into `command`. InvalidArgument if it is not an AppendDeleteContainer.
+// Returns the path, which points into `command`. InvalidArgument if AppendDeleteContainer cannot
+// have written it.
 absl::StatusOr<std::string_view> DecodeDeleteContainer(std::string_view command);
 
 }  // namespace quorate::tree

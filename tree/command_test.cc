@@ -239,7 +239,7 @@ TEST_CASE("a sequenced request is read as it was written, at the documented offs
   CHECK(read->sequence == 0x1122334455667788);
   CHECK(read->acknowledged == 0x99);
   RequireSame(read->request, request);
-  // The rest is what a request without a number has.
+  // The rest is the same as in a request without a number.
   std::string plain;
   AppendRequest(SampleHeader(), request, &plain);
   CHECK(bytes.substr(64) == plain.substr(48));
@@ -293,7 +293,8 @@ TEST_CASE("a request that is no multi has exactly one operation") {
   CHECK_FALSE(DecodeRequest(empty).ok());
 }
 
-// Whatever decodes is what AppendRequest would have written; nothing else may pass, or crash.
+// Any bytes that decode are bytes that AppendRequest would write; all others are refused without a
+// crash.
 TEST_CASE("decoding stands any bytes") {
   std::string good;
   AppendRequest(SampleHeader(), SampleMulti(), &good);

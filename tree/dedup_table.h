@@ -1,5 +1,5 @@
-// Which command of each server was applied last: what makes a command that was sent twice count
-// once, and one that overtook a lost one count not at all.
+// The dedup table: the number of the last applied command of each proposer. It rejects commands
+// that were sent twice, and commands that overtook a lost one.
 //
 // Thread-safety: none inside; const functions may be called together.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace quorate::tree {
 
-// Nobody's commands carry this: they have no sequence and are always applied.
+// The member id of commands without a proposer: they have no sequence and are always applied.
 inline constexpr uint16_t kNoMember = 0;
 
 class DedupTable {
@@ -23,12 +23,12 @@ class DedupTable {
   };
   using Map = std::map<uint16_t, Last>;
 
-  // Whether the command is nobody's, or else the next of its proposer: one more than the last of
-  // its incarnation, or number 1 of a greater one. Then it is its proposer's last from now on.
-  // `*digest` follows the table.
+  // Returns whether to apply a command: it has no proposer, or it is its proposer's next: one more
+  // than the last of the incarnation, or number 1 of a greater incarnation. Then records it as the
+  // proposer's last, and updates `*digest`.
   bool Accept(const Proposer& proposer, uint64_t sequence, uint64_t* digest);
 
-  // Ascending by member.
+  // All entries, ascending by member.
   const Map& all() const { return last_; }
   // Replaces the table. REQUIRES: no member is kNoMember, no sequence 0.
   void Restore(Map last) { last_ = std::move(last); }

@@ -13,21 +13,22 @@
 
 namespace quorate::tree {
 
-// What a term of the sum is about, so that two things with the same numbers differ.
+// The kinds of terms of the sum: terms of different kinds differ even if their numbers are equal.
 inline constexpr uint64_t kNodeTerm = 1;
 inline constexpr uint64_t kSessionTerm = 2;
 inline constexpr uint64_t kProposerTerm = 3;
 inline constexpr uint64_t kTimeTerm = 4;
-inline constexpr uint64_t kAnswersTerm = 5;  // which answers a session has
+inline constexpr uint64_t kAnswersTerm = 5;  // the sequences of a session's responses
 inline constexpr uint64_t kAnswerTerm = 6;
 inline constexpr uint64_t kHoldTerm = 7;
 
-// Znode::content_hash.
+// The value of Znode::content_hash.
 inline uint64_t HashContent(std::string_view path, const ZnodeData& data) {
   return HashBytes(data.view(), HashBytes(path) + (data.has_data() ? 1 : 0));
 }
 
-// A node's term. The numbers of children and bytes follow from the rest.
+// Returns a node's term. It leaves out the numbers of children and bytes, which follow from the
+// rest.
 inline uint64_t HashNode(const Znode& node, uint64_t content_hash, uint64_t acl_hash) {
   const auto pair = [](int32_t high, int32_t low) {
     return uint64_t{static_cast<uint32_t>(high)} << 32 | static_cast<uint32_t>(low);
@@ -41,7 +42,7 @@ inline uint64_t HashNode(const Znode& node, uint64_t content_hash, uint64_t acl_
        uint64_t{static_cast<uint32_t>(node.aversion())} << 32 | node.ordinal});
 }
 
-// Of the time until which TTLs are held, if they are.
+// Returns the term of the time until which TTLs are held; it is added only while they are held.
 inline uint64_t HashHold(int64_t until_ms) {
   return HashNumbers<1>(kHoldTerm, {static_cast<uint64_t>(until_ms)});
 }

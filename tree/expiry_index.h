@@ -1,9 +1,10 @@
-// Which containers and nodes with a TTL may be removed, and from when: the leader asks for them
-// without looking at all others. It follows from the nodes alone: no record of it is kept.
+// An index of the containers and nodes with a TTL that may be removed, and from when. With it the
+// leader finds them without looking at all nodes. It is derived from the nodes alone and has no
+// record.
 //
-// A container may be removed at once when its last child has gone, but not before it has had one:
-// it is made in order to get some. A node with a TTL may be removed when it has no children and
-// more than its TTL has passed since its data changed.
+// A container may be removed at once when its last child is deleted, but not before it has had a
+// child. A node with a TTL may be removed when it has no children and more than its TTL has passed
+// since its data changed.
 //
 // Thread-safety: none inside; const functions may be called together.
 #pragma once
@@ -21,14 +22,14 @@
 
 namespace quorate::tree {
 
-// A time at which containers are due, and no node with a TTL.
+// A time at which empty containers are due, but no node with a TTL.
 inline constexpr int64_t kContainersOnlyMs = std::numeric_limits<int64_t>::min() + 1;
 
 // Does not own the nodes.
 class ExpiryIndex {
  public:
-  // To be called before and after a change of a node's children or mtime, and when it goes and
-  // comes. Nothing happens for most nodes, at the cost of a comparison.
+  // Remove is called before, and Add after, a change of a node's children or mtime; also at its
+  // deletion and creation. For most nodes both only make a comparison.
   void Remove(const Znode& node) {
     if (IsConcerned(node)) nodes_.erase(PlaceOf(node));
   }
@@ -36,12 +37,12 @@ class ExpiryIndex {
     if (IsConcerned(node)) nodes_.emplace(PlaceOf(node), &node);
   }
 
-  // Whether the node may be removed at `time_ms`.
+  // Returns whether the node may be removed at `time_ms`.
   static bool IsExpired(const Znode& node, int64_t time_ms) {
     return IsConcerned(node) && DueMs(node) < time_ms;
   }
-  // The paths of nodes that may be removed at `time_ms`, at most `max` of them: containers before
-  // nodes with a TTL, and those in the order of their time.
+  // Returns the paths of nodes that may be removed at `time_ms`, at most `max` of them: containers
+  // first, then nodes with a TTL in the order of their due time.
   std::vector<std::string> FindExpired(int64_t time_ms, size_t max) const;
 
   size_t size() const { return nodes_.size(); }
@@ -50,7 +51,7 @@ class ExpiryIndex {
   using Place = std::pair<int64_t, NodeKey>;
 
   static bool IsConcerned(const Znode& node);
-  // The last millisecond in which it must stay.
+  // The last millisecond in which the node may not be removed yet.
   static int64_t DueMs(const Znode& node);
   static Place PlaceOf(const Znode& node) { return {DueMs(node), KeyOf(node)}; }
 

@@ -1,7 +1,7 @@
-// The hashes of the tree: one that is the same on every machine and in every run, since digests
-// that members compare are made of it; and one for tables.
+// The hashes of the tree: one that is the same on every machine and in every run, because members
+// compare digests made from it; and one for hash tables.
 //
-// Thread-safety: functions without state, but for the key of tables, which is set once at the
+// Thread-safety: functions without state, except the key for tables, which is set once at the
 // start.
 #pragma once
 
@@ -22,8 +22,8 @@ inline uint64_t HashBytes(std::string_view bytes, uint64_t seed = kHashSeed) {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
 
-// The key of HashName. It decides only where things are in tables, which no result, record, digest
-// or order of the state machine depends on; so it may differ between members.
+// The key of HashName. It decides only the places in hash tables, on which no result, record,
+// digest or order of the state machine depends; so it may differ between members.
 struct TableKey {
   static constexpr size_t kBytes = 192;
   alignas(8) std::array<unsigned char, kBytes> bytes;
@@ -43,19 +43,19 @@ constexpr TableKey FixedTableKey() {
 
 inline TableKey table_key = FixedTableKey();
 
-// Draws the key by lot, so that clients cannot seek out names that fall into one place of a table.
-// REQUIRES: there is no table and no other thread yet.
+// Sets a random key, so that clients cannot choose names that collide in a table. REQUIRES: there
+// is no table and no other thread yet.
 inline void SetTableKey(std::string_view random_bytes) {
   ASSERT(random_bytes.size() == TableKey::kBytes);
   std::copy(random_bytes.begin(), random_bytes.end(), table_key.bytes.begin());
 }
 
-// The hash by which tables are searched for what clients name.
+// The hash for tables whose keys are chosen by clients.
 inline uint64_t HashName(std::string_view name) {
   return XXH3_64bits_withSecret(name.data(), name.size(), table_key.bytes.data(), TableKey::kBytes);
 }
 
-// One hash of several numbers, in their order. `kind` keeps terms of different things apart.
+// Returns one hash of several numbers, in their order. `kind` separates terms of different types.
 template <size_t kCount>
 uint64_t HashNumbers(uint64_t kind, const std::array<uint64_t, kCount>& numbers) {
   return XXH3_64bits_withSeed(numbers.data(), sizeof(numbers), kHashSeed ^ kind);

@@ -10,7 +10,7 @@ namespace {
 // The bytes of an address, or of a part of one.
 class Bytes {
  public:
-  // False if an address has no room for it.
+  // Returns false if the address is already full.
   bool Add(uint32_t byte) {
     if (size_ == bytes_.size()) return false;
     bytes_[size_++] = static_cast<uint8_t>(byte);
@@ -25,7 +25,7 @@ class Bytes {
   size_t size_ = 0;
 };
 
-// A number from 0 to `max`, written as digits, with a plus sign or without.
+// Parses a number from 0 to `max`: digits, with or without a plus sign.
 std::optional<uint32_t> ParseNumber(std::string_view text, uint32_t max) {
   if (!text.empty() && text.front() == '+') text.remove_prefix(1);
   if (text.empty()) return std::nullopt;
@@ -38,7 +38,8 @@ std::optional<uint32_t> ParseNumber(std::string_view text, uint32_t max) {
   return value;
 }
 
-// Appends the four numbers of "127.0.0.1". False if it is no such address, or too long.
+// Appends the four bytes of an address like "127.0.0.1". Returns false if it is malformed or too
+// long.
 bool ParseIpv4(std::string_view text, Bytes* bytes) {
   for (int part = 0; part < 4; ++part) {
     const size_t dot = part < 3 ? text.find('.') : text.size();
@@ -68,7 +69,7 @@ std::optional<uint32_t> ParseHexGroup(std::string_view text) {
 }
 
 // Appends the bytes of groups like "fe80:0:1" or, at the end of an address, "ffff:1.2.3.4".
-// False if they are malformed, or too many.
+// Returns false if they are malformed or too many.
 bool ParseIpv6Groups(std::string_view text, Bytes* bytes) {
   while (!text.empty()) {
     const size_t colon = text.find(':');

@@ -13,15 +13,16 @@
 namespace quorate::tree {
 
 struct IpAddress {
-  std::array<uint8_t, 16> bytes = {};  // in network order; those behind `size` are 0
+  std::array<uint8_t, 16> bytes = {};  // in network order; bytes behind `size` are 0
   size_t size = 0;                     // 4 or 16
   friend auto operator<=>(const IpAddress&, const IpAddress&) = default;
 };
 
-// "127.0.0.1", "::1" or "::ffff:1.2.3.4"; nullopt if it is none of these.
+// Parses "127.0.0.1", "::1" or "::ffff:1.2.3.4"; nullopt if the text is none of these.
 std::optional<IpAddress> ParseIpAddress(std::string_view text);
 
-// The address with all but its first `bits` set to 0. REQUIRES: bits <= 8 * address.size.
+// Returns the address with all bits behind the first `bits` set to 0. REQUIRES: bits <= 8 *
+// address.size.
 IpAddress FirstBits(const IpAddress& address, size_t bits);
 
 struct IpRange {
@@ -31,7 +32,8 @@ struct IpRange {
   bool Contains(const IpAddress& other) const;
 };
 
-// "10.0.0.0/8", or an address alone, which is a range of one; nullopt if it is neither.
+// Parses "10.0.0.0/8", or an address alone, which is a range of one; nullopt if the text is
+// neither.
 std::optional<IpRange> ParseIpRange(std::string_view text);
 
 }  // namespace quorate::tree

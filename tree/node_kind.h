@@ -1,5 +1,5 @@
-// What decides how long a node lives, and how its owner field says so: ZooKeeper's encoding, so
-// that its snapshots and ours agree. 0 is a node that stays until it is deleted, INT64_MIN a
+// The kinds of nodes, by their lifetime, and how the owner field encodes them: as in ZooKeeper, so
+// that its snapshots and ours agree. 0 is a node that exists until it is deleted, INT64_MIN a
 // container, 0xFF in the top byte with two zero bytes behind it a node with a TTL of so many
 // milliseconds (the low five bytes), and anything else the session of an ephemeral node.
 //
@@ -16,16 +16,16 @@ namespace quorate::tree {
 
 enum class NodeKind : uint8_t {
   kPersistent,
-  kEphemeral,  // goes with its session
-  kContainer,  // may go once it has had children and has none any more
-  kTtl,        // may go when it has no children and was not changed for its TTL
+  kEphemeral,  // removed when its session ends
+  kContainer,  // may be removed once it has had children and has none any more
+  kTtl,        // may be removed when it has no children and was not changed for its TTL
 };
 
 inline constexpr SessionId kContainerOwner{std::numeric_limits<int64_t>::min()};
 inline constexpr int64_t kTtlMaxMs = 0xFFFFFFFFFF;
 
-// Whether an owner is of the range that session ids stay out of: sessions have 1 to 254 in the top
-// byte.
+// Returns whether an owner is in the range that is no session id: session ids have 1 to 254 in the
+// top byte.
 inline constexpr bool IsExtendedOwner(SessionId owner) {
   return static_cast<uint64_t>(owner.value()) >> 56 == 0xFF;
 }
@@ -44,8 +44,8 @@ inline SessionId TtlOwner(int64_t ttl_ms) {
   return SessionId(static_cast<int64_t>(uint64_t{0xFF} << 56 | static_cast<uint64_t>(ttl_ms)));
 }
 
-// The TTL in milliseconds. Not valid (IsValidTtl) if the owner is one that TtlOwner does not make.
-// REQUIRES: KindOf(owner) == kTtl.
+// Returns the TTL in milliseconds. It is not valid (IsValidTtl) if TtlOwner cannot have made the
+// owner. REQUIRES: KindOf(owner) == kTtl.
 inline int64_t TtlOf(SessionId owner) {
   ASSERT(IsExtendedOwner(owner), "a node with a TTL");
   return owner.value() & ((int64_t{1} << 56) - 1);

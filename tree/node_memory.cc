@@ -18,7 +18,7 @@ namespace quorate::tree {
 namespace {
 
 char* MapAligned(size_t bytes) {
-  // Twice as much holds an aligned piece; what is before and behind that is given back.
+  // Twice the size always contains an aligned piece; the parts before and behind it are unmapped.
   void* mapped =
       mmap(nullptr, 2 * bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) throw std::bad_alloc();
@@ -120,7 +120,7 @@ NodeMemory::Slab* NodeMemory::NewSlab(uint32_t block_bytes) {
 void NodeMemory::AddChunk() {
   Chunk chunk;
   chunk.memory = MapAligned(kChunkBytes);
-  // A small tree shall not take a large page. Without any the memory is only slower.
+  // A small tree should not use a large page. Without large pages, memory is only slower.
   if (!full_chunks_.empty()) madvise(chunk.memory, kChunkBytes, MADV_HUGEPAGE);
   ASAN_POISON_MEMORY_REGION(chunk.memory, kChunkBytes);
   roomy_chunks_.push_back(chunk);
@@ -136,7 +136,8 @@ void NodeMemory::ReleaseSlab(Slab* slab) {
     roomy_chunks_.splice(roomy_chunks_.end(), full_chunks_, chunk);
   }
   chunk->free_slabs |= uint32_t{1} << (offset / kSlabBytes);
-  // One stays, so that the number of slabs may swing about its border.
+  // Keeps one empty chunk, so that a number of slabs that varies around a chunk's border does not
+  // map and unmap a chunk each time.
   if (~chunk->free_slabs != 0 || roomy_chunks_.size() == 1) return;
   ASAN_UNPOISON_MEMORY_REGION(chunk->memory, kChunkBytes);
   munmap(chunk->memory, kChunkBytes);

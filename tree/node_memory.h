@@ -1,12 +1,12 @@
-// Memory for what a tree has by the million: nodes, what nodes need beside a plain leaf, and data.
+// Memory for the objects of which a tree has millions: nodes, their extra fields, and data.
 //
 // Blocks of up to kLargestBlock bytes come from slabs, each of blocks of one size, a multiple of 8
 // bytes: no header and hardly any rounding, where malloc takes 8 bytes for itself and rounds up to
-// 16. Larger ones are malloc's. A slab begins at a multiple of its size, so that a block finds its
-// slab, and with it the memory that it is of. Slabs lie in chunks, each of which the system can map
-// with one large page; an empty chunk goes back to it.
+// 16. Larger blocks come from malloc. A slab begins at a multiple of its size, so that the address
+// of a block leads to its slab, and from there to its NodeMemory. Slabs lie in chunks, each of
+// which the system can map with one large page; an empty chunk is returned to the system.
 //
-// Thread-safety: none inside: as the tree that the memory is of. Different objects are independent.
+// Thread-safety: none inside, as the tree that uses it. Different objects are independent.
 #pragma once
 
 #include <array>
@@ -21,19 +21,19 @@ class NodeMemory {
   static constexpr size_t kLargestBlock = 1024;
 
   NodeMemory() = default;
-  // REQUIRES: all of it was freed.
+  // REQUIRES: all blocks were freed.
   ~NodeMemory();
   NodeMemory(const NodeMemory&) = delete;
   NodeMemory& operator=(const NodeMemory&) = delete;
 
-  // `bytes` bytes, aligned to 8. REQUIRES: bytes > 0.
+  // Returns a block of `bytes` bytes, aligned to 8. REQUIRES: bytes > 0.
   void* Allocate(size_t bytes);
-  // Gives back what Allocate(bytes) of any NodeMemory returned.
+  // Frees a block that Allocate(bytes) of any NodeMemory returned.
   static void Free(void* block, size_t bytes);
 
-  // What slabs in use and large blocks take, free blocks in these slabs included.
+  // The bytes of slabs in use, including their free blocks, and of large blocks.
   size_t bytes_used() const { return slabs_ * kSlabBytes + large_bytes_; }
-  // The same with all slabs that were ever in use and not given back to the system.
+  // The same, plus all slabs that are not in use but not returned to the system.
   size_t bytes_reserved() const { return chunk_count() * kChunkBytes + large_bytes_; }
 
  private:
@@ -48,22 +48,22 @@ class NodeMemory {
   };
   static_assert(kSlabsInChunk == 32, "as many as bits");
 
-  // Stands at the beginning of its memory; the blocks follow. Offsets are from there.
+  // The header at the beginning of a slab; the blocks follow. Offsets are from the header's begin.
   struct Slab {
     NodeMemory* owner = nullptr;
     std::list<Chunk>::iterator chunk;
-    // In the list of the slabs of this size that have room.
+    // In the list of the slabs with this block size that have a free block.
     Slab* previous = nullptr;
     Slab* next = nullptr;
     uint32_t block_bytes = 0;
     uint32_t used = 0;        // blocks
-    uint32_t first_free = 0;  // a block that was freed, which holds the offset of the next; 0: none
-    uint32_t fresh = 0;       // no block was ever used from there on
+    uint32_t first_free = 0;  // the first freed block, which holds the offset of the next; 0: none
+    uint32_t fresh = 0;       // from this offset on, no block was ever used
 
     bool HasRoom() const { return first_free != 0 || fresh + block_bytes <= kSlabBytes; }
   };
 
-  // Before a large block.
+  // Placed before a large block.
   struct LargeHeader {
     NodeMemory* owner;
   };

@@ -66,7 +66,7 @@ TEST_CASE("what was freed is used again, by blocks of another size too, and give
       blocks.push_back(Take(&memory, static_cast<size_t>(64 + 64 * round), 'b'));
     }
     CHECK(memory.bytes_reserved() > 2 * kChunkBytes);
-    // In another order, so that slabs become empty in the midst of their list.
+    // Frees in another order, so that slabs become empty in the middle of their list.
     std::shuffle(blocks.begin(), blocks.end(), std::mt19937_64(2));
     for (const Block& block : blocks) GiveBack(block);
     blocks.clear();

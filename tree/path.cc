@@ -16,7 +16,7 @@ uint8_t Byte(std::string_view bytes, size_t at) {
 
 bool IsContinuation(uint8_t byte) { return (byte & 0xC0) == 0x80; }
 
-// The character at `*at` of UTF-8 text, which `*at` is then moved past. Malformed text and
+// Returns the character at `*at` of UTF-8 text, and moves `*at` behind it. Malformed text and
 // characters of four bytes give kIllegalCharacter: ZooKeeper reads the first as U+FFFD and the
 // second as surrogates, and allows neither in a path.
 uint32_t NextCharacter(std::string_view text, size_t* at) {

@@ -5,8 +5,8 @@
 
 namespace quorate::tree {
 
-// Whether `path` is legal: starts with '/', no empty, "." or ".." segment, no trailing '/', no
-// control characters, surrogates, private use or specials (ZooKeeper's PathUtils.validatePath),
+// Returns whether `path` is legal: starts with '/', no empty, "." or ".." segment, no trailing '/',
+// no control characters, surrogates, private use or specials (ZooKeeper's PathUtils.validatePath),
 // valid UTF-8 or not. With `sequential` a suffix will follow, so that "/a/" is legal too.
 bool IsValidPath(std::string_view path, bool sequential = false);
 

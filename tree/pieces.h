@@ -1,5 +1,5 @@
-// Reads that take longer than the tree may be locked for are done in pieces, between which the tree
-// may change. These values say where each goes on. They hold names and no pointers.
+// Long reads are done in pieces, so that the tree is not locked for long; it may change between two
+// pieces. These values say where a read continues. They hold names, not pointers.
 //
 // Thread-safety: values.
 #pragma once
@@ -17,16 +17,17 @@ struct ChildrenPlace {
   bool at_end = false;
 };
 
-// A place below a znode (Tree::CountDescendants): a way down, of which each step has its children
-// read in pieces.
+// A place below a znode (Tree::CountDescendants): a path of steps down the tree. The children of
+// each step are read in pieces.
 struct DescendantsPlace {
   struct Step {
     std::string name;  // empty: the top
     ChildrenPlace children;
-    std::vector<std::string> parents;  // of the last piece: those with children, still to look at
+    std::vector<std::string> parents;  // children of the last piece that have children themselves
+                                       // and are still to be visited
   };
   bool begun = false;
-  size_t count = 0;  // of znodes below the top so far
+  size_t count = 0;  // znodes below the top counted so far
   std::vector<Step> way;
 };
 

@@ -9,7 +9,7 @@
 namespace quorate::tree {
 namespace {
 
-// Longer than any text with four numbers; an administrator may have put anything there.
+// Longer than any text with four numbers. Limits the work: a client may have written any text.
 constexpr size_t kTextBytesMax = 1024;
 
 int64_t ParseNumber(std::string_view text) {
@@ -44,7 +44,7 @@ StatsTrack ParseStatsTrack(std::string_view text) {
 std::string ToString(const StatsTrack& track) {
   std::string text =
       "count=" + std::to_string(track.count) + ",bytes=" + std::to_string(track.bytes);
-  // A second "=" keeps clients that know no hard limits from reading on.
+  // Clients that do not know hard limits stop reading at the second "=".
   if (track.byte_hard_limit != -1 || track.count_hard_limit != -1) text += '=';
   if (track.byte_hard_limit != -1) {
     text += ";byteHardLimit=" + std::to_string(track.byte_hard_limit);
@@ -57,7 +57,7 @@ std::string ToString(const StatsTrack& track) {
 
 std::optional<std::string_view> QuotaPathOf(std::string_view path, std::string_view name) {
   if (!path.ends_with(name) || !path.starts_with(kQuotaRoot)) return std::nullopt;
-  // "/a/b/" is left of it; of "/" alone there is no quota.
+  // "/a/b/" remains; the root itself, "/", has no quota.
   path.remove_suffix(name.size());
   path.remove_prefix(kQuotaRoot.size());
   if (path.size() < 3 || path.front() != '/' || path.back() != '/') return std::nullopt;

@@ -16,12 +16,12 @@ namespace {
 
 constexpr uint8_t kFormat = 1;
 constexpr uint8_t kHeadFormatAfterLeap = 2;
-constexpr int32_t kSessionFormat = -2;  // of a session with numbered writes
+constexpr int32_t kSessionFormat = -2;  // format of a session with numbered writes
 constexpr size_t kProposerBytes = 18;
 constexpr size_t kMinAclBytes = 12;
 constexpr size_t kMaxStringBytes = std::numeric_limits<int32_t>::max();
 
-// The sign bit, turned so that negative numbers come before the others in the order of bytes.
+// The sign bit, flipped so that negative numbers come first in the order of bytes.
 constexpr uint64_t kSignBit = uint64_t{1} << 63;
 
 constexpr uint8_t kHasData = 1;
@@ -31,7 +31,7 @@ constexpr uint8_t kAllFlags = kHasData | kHasOwner | kHasAcl;
 
 void ReadAcl(LittleEndianReader* reader, std::vector<Acl>* acl) {
   const uint32_t count = reader->Int<uint32_t>();
-  // A count that promises more than there is gets no memory.
+  // No memory is allocated for a count that is larger than the rest can hold.
   if (count == 0 || count > reader->rest().size() / kMinAclBytes) return reader->Fail();
   acl->reserve(count);
   for (uint32_t i = 0; i < count && reader->ok(); ++i) {
@@ -42,7 +42,8 @@ void ReadAcl(LittleEndianReader* reader, std::vector<Acl>* acl) {
   }
 }
 
-// Whether nothing in it needs a closer look: letters, digits and what is mostly seen between them.
+// A fast check that accepts only letters, digits and common punctuation; other names are checked in
+// full.
 bool IsPlainName(std::string_view name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||

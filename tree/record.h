@@ -1,26 +1,28 @@
-// The tree as records: a key and a value each, which is what checkpoints, snapshots for followers
-// and backups are made of. One of them is the head; each session and each znode is one more.
+// The tree as records, each a key and a value: the contents of checkpoints, snapshots for followers
+// and backups. There is one head record, and one record for each session and each znode.
 //
-// A znode's key is when it was created: the zxid, and its place among the creations of that
-// command. So
-//   - it never changes and never comes back, and a change of a znode touches one record (the
-//     creation or deletion of one touches its parent's too, whose stat changes);
+// A znode's key says when it was created: the zxid, and the node's place among the creations of
+// that command. Therefore
+//   - a key never changes and is never used again, and a change of a znode touches one record
+//     (its creation or deletion also touches the parent's record, because the parent's stat
+//     changes);
 //   - a parent comes before its children, and the ephemerals of a session come in the order of
 //     creation: loading in key order needs no second pass, and the order needs no record;
-//   - it costs four bytes of memory, since a node knows its czxid anyway; it is short, whatever the
-//     depth; and what is new stands at the end of the key space, where an LSM tree likes it.
-// A node's ACL list stands in its own record, so that no list has a life of its own to be kept.
+//   - a key costs four bytes of memory, since a node has its czxid anyway; it is short at any
+//     depth; and new nodes come at the end of the key space, which is cheap for an LSM tree.
+// A node's record contains its ACL list, so that no separate records of lists have to be
+// maintained.
 //
 // Keys are compared as bytes; numbers in them are big-endian:
 //   u8 1                                    the head, which comes first
-//   u8 2, i64 id (with the sign bit turned)  a session
+//   u8 2, i64 id (with the sign bit flipped)  a session
 //   u8 3, i64 czxid, u32 ordinal             a znode
 // Values are little-endian:
 //   head     u8 format (1; 2 after a leap of time), i64 zxid, i64 time_ms, if the format is 2 i64
 //            time until which TTLs are held, u64 digest, u64 znodes, u64 sessions, u32 count, then
 //            for each proposer: u16 member, u64 incarnation, u64 sequence
 //   session  i32 timeout_ms, i64 attach zxid, u16 member, the password; if it has made numbered
-//            writes: i32 -2 (a format, which no timeout can be taken for), i32 timeout_ms, i64
+//            writes: i32 -2 (a format number, which is no valid timeout), i32 timeout_ms, i64
 //            attach zxid, u16 member, u32 length and password, u64 last sequence, u64 acknowledged,
 //            ResponseCache::bytes()
 //   znode    u8 flags, i64 czxid and u32 ordinal of the parent (the root's own for the root),
@@ -60,7 +62,7 @@ inline NodeKey KeyOf(const Znode& node) { return {node.czxid, node.ordinal}; }
 struct HeadRecord {
   Zxid zxid;
   int64_t time_ms = 0;
-  int64_t ttls_held_until_ms = 0;  // after a leap of time; 0: they are not
+  int64_t ttls_held_until_ms = 0;  // after a leap of time; 0: they are not held
   uint64_t digest = 0;
   uint64_t nodes = 0;
   uint64_t sessions = 0;
@@ -73,11 +75,11 @@ struct SessionRecord {
   Zxid attach_zxid;
   uint16_t member = 0;
   std::string_view password;
-  // Of numbered writes; zeros if there was none.
+  // Of the numbered writes; zeros if there were none.
   uint64_t last_sequence = 0;
   uint64_t acknowledged = 0;
   std::string_view answers;
-  Zxid answered_zxid;  // the newest of the answers'
+  Zxid answered_zxid;  // the zxid of the newest response
 };
 
 struct NodeRecord {
@@ -93,7 +95,7 @@ struct NodeRecord {
   uint32_t children = 0;
   SessionId owner;  // as Znode::owner
   std::string_view name;
-  std::vector<Acl> acl;  // empty: the open one
+  std::vector<Acl> acl;  // empty: {ALL, world, anyone}
   bool has_data = false;
   std::string_view data;
 };
@@ -104,15 +106,16 @@ void EncodeSessionKey(SessionId id, std::string* key);
 void EncodeNodeKey(const NodeKey& node, std::string* key);
 void EncodeHead(const HeadRecord& head, std::string* value);
 void EncodeSession(const Session& session, std::string* value);
-// `acls` has the list of the node.
+// `acls` is the table that has the node's list.
 void EncodeNode(const Znode& node, const AclTable& acls, std::string* value);
 
-// Each checks that key and value are what the functions above can have written, as far as that
-// shows in one record alone: DataLoss says what is wrong. Views point into key and value.
+// Each decodes a record, and checks that the functions above can have written it, as far as one
+// record alone shows that. DataLoss says what is wrong. Views point into key and value.
 absl::StatusOr<RecordKind> DecodeKind(std::string_view key);
 absl::StatusOr<HeadRecord> DecodeHead(std::string_view key, std::string_view value);
 absl::StatusOr<SessionRecord> DecodeSession(std::string_view key, std::string_view value);
-// Into `*record`, whose memory is used again. REQUIRES: `*record` is new or was decoded before.
+// Decodes into `*record`, whose memory is reused. REQUIRES: `*record` is new or was decoded into
+// before.
 absl::Status DecodeNode(std::string_view key, std::string_view value, NodeRecord* record);
 
 // A DataLoss error that says what is wrong with a record and names it.

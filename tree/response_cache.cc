@@ -19,8 +19,8 @@ constexpr int kBitsOfByte = 7;
 constexpr uint8_t kMoreFollows = 1 << kBitsOfByte;
 constexpr size_t kNumberBytesMax = 10;
 
-// What a table without answers keeps of its memory, and how many bytes of forgotten answers it
-// carries along before it moves the others to the front.
+// The bytes of memory that an empty cache keeps, and the bytes of dropped responses at which the
+// remaining ones are moved to the front.
 constexpr size_t kKeptBytes = 4096;
 
 void AppendNumber(uint64_t value, std::string* out) {
@@ -41,13 +41,14 @@ size_t NumberBytes(uint64_t value) {
   return bytes;
 }
 
-// Differences of any two numbers, the impossible ones too: what is read is what was written.
+// Differences with wraparound, so that all pairs of numbers, even impossible ones, are restored
+// exactly.
 int64_t Below(int64_t from, int64_t value) {
   return static_cast<int64_t>(static_cast<uint64_t>(from) - static_cast<uint64_t>(value));
 }
 
-// Takes numbers off the front of bytes. The first that is not there, or not as AppendNumber writes
-// it, makes ok() false, and all that follow are 0.
+// Reads numbers from the front of bytes. At the first number that is missing, or not as
+// AppendNumber writes it, ok() becomes false; that and all later numbers are 0.
 class NumberReader {
  public:
   explicit NumberReader(std::string_view bytes) : rest_(bytes) {}
@@ -61,7 +62,7 @@ class NumberReader {
       if ((bits << shift) >> shift != bits) break;
       value |= bits << shift;
       if ((byte & kMoreFollows) != 0) continue;
-      if (byte == 0 && i > 0) break;  // it would have been shorter
+      if (byte == 0 && i > 0) break;  // not the shortest encoding
       rest_.remove_prefix(i + 1);
       return value;
     }
@@ -191,7 +192,7 @@ bool DecodeAnswer(std::string_view answer, Zxid* zxid, std::vector<OpResult>* re
   }
   if (results != nullptr) results->clear();
   if (failed == 0) {
-    // Each takes a byte at least: a count that promises more than there is gets no memory.
+    // Each operation takes at least a byte: no memory is allocated for a count that is too large.
     if (count > reader.rest().size()) return false;
     if (results != nullptr) results->reserve(count);
     for (uint64_t i = 0; i < count && reader.ok(); ++i) {

@@ -1,15 +1,15 @@
-// The response cache of a session: the answers to its numbered writes, kept until its client has
-// acknowledged them. A write that is sent again gets the answer that it got, and is not applied
-// again.
+// The response cache of a session: the responses to its numbered writes, kept until the client has
+// acknowledged them. A write that is sent again gets the same response, and is not applied again.
 //
-// Layout of one answer; numbers have 7 bits a byte, the lowest first, and the top bit of a byte
-// says that there is more. Signed ones are turned so that small ones are short (0, -1, 1, -2, ...).
-//   header         zxid; how many operations; 0 if all succeeded, else 1 more than the place of the
-//                  one that failed
+// Layout of one response; numbers have 7 bits a byte, the lowest first, and the top bit of a byte
+// says that more bytes follow. Signed numbers are mapped so that small ones are short (0, -1, 1,
+// -2, ...).
+//   header         zxid; the number of operations; 0 if all succeeded, else 1 more than the place
+//                  of the one that failed
 //   all succeeded  each operation: u8 flags: 1 for a path, 2 for a stat, 4 for a count of removed
-//                  nodes; then those that there are: length and path; the stat; the count
-//   one failed     its error; it follows what the others have
-//   stat           how far czxid, mzxid and pzxid are below the answer's zxid; mtime_ms, how far
+//                  nodes; then those that are present: length and path; the stat; the count
+//   one failed     its error; the errors of the other operations follow from that
+//   stat           how far czxid, mzxid and pzxid are below the response's zxid; mtime_ms; how far
 //                  ctime_ms is below that; version, cversion, aversion, owner, data length,
 //                  children
 //
@@ -28,15 +28,16 @@
 
 namespace quorate::tree {
 
-// Replaces what `*answer` holds. REQUIRES: `results` are those of one request that was applied: all
-// succeeded, or one failed and the others have what ApplyResult says.
+// Encodes a response into `*answer`, which is replaced. REQUIRES: `results` are those of one
+// applied request: all succeeded, or one failed and the others have the errors that ApplyResult
+// describes.
 void EncodeAnswer(Zxid zxid, std::span<const OpResult> results, std::string* answer);
-// Replaces what `*results` holds, which may be nullptr. False if it is not what EncodeAnswer
-// writes.
+// Decodes a response into `*results`, which is replaced, and may be nullptr. Returns false if
+// EncodeAnswer cannot have written it.
 bool DecodeAnswer(std::string_view answer, Zxid* zxid, std::vector<OpResult>* results);
 
-// Of one session. The writes are numbered from 1; there is an answer for each number above
-// acknowledged() up to last_sequence().
+// The cache of one session. The writes are numbered from 1; there is a response for each number
+// above acknowledged() up to last_sequence().
 class ResponseCache {
  public:
   explicit ResponseCache(SessionId session);
@@ -47,28 +48,29 @@ class ResponseCache {
   uint64_t acknowledged() const { return acknowledged_; }
   size_t size() const { return static_cast<size_t>(last_sequence_ - acknowledged_); }
 
-  // Whether one more answer of so many bytes keeps within kAnswersMax and kAnswerBytesMax.
+  // Returns whether one more response of so many bytes is within kAnswersMax and kAnswerBytesMax.
   bool HasRoom(size_t answer_bytes) const;
-  // Whether an answer of so many bytes has room when there is no other.
+  // Returns whether a response of so many bytes does not even fit into an empty cache.
   static bool IsTooLarge(size_t answer_bytes);
-  // The answer to number last_sequence() + 1. REQUIRES: HasRoom(answer.size()).
+  // Adds the response to number last_sequence() + 1. REQUIRES: HasRoom(answer.size()).
   void Append(std::string_view answer);
-  // Forgets the answers up to that number, all if it is above the last. Nothing happens if they
-  // were forgotten before. O(their bytes).
+  // Drops the responses up to that number; all of them if it is above the last. Does nothing if
+  // they were dropped before. O(their bytes).
   void Acknowledge(uint64_t sequence);
-  // Valid until the next change. REQUIRES: acknowledged() < sequence <= last_sequence(). O(size()).
+  // Returns a response; the view is valid until the next change. O(size()). REQUIRES:
+  // acknowledged() < sequence <= last_sequence().
   std::string_view Find(uint64_t sequence) const;
 
-  // The table's part of the digest: O(1), and computed from scratch.
+  // The cache's part of the digest: Hash in O(1), ComputeHash from scratch.
   uint64_t Hash() const;
   uint64_t ComputeHash() const;
 
-  // The memory that the table takes.
+  // The memory of the cache.
   size_t memory_bytes() const { return sizeof(ResponseCache) + bytes_.capacity(); }
-  // The answers, each after its length as a number: what Restore takes.
+  // The responses, each after its length as a number: the input of Restore.
   std::string_view bytes() const { return std::string_view(bytes_).substr(begin_); }
-  // Whether they are what a table of those numbers can hold, the zxids ascending; if so, `*zxid` is
-  // the newest of them (0 if there is none).
+  // Returns whether `bytes` are valid for a cache with those two numbers, with ascending zxids; if
+  // so, sets `*zxid` to the newest zxid (0 if there is no response).
   static bool IsValid(uint64_t last_sequence, uint64_t acknowledged, std::string_view bytes,
                       Zxid* zxid);
   // REQUIRES: IsValid.
@@ -82,7 +84,7 @@ class ResponseCache {
   uint64_t last_sequence_ = 0;
   uint64_t acknowledged_ = 0;
   std::string bytes_;
-  size_t begin_ = 0;  // bytes of forgotten answers stand before
+  size_t begin_ = 0;  // the bytes before are those of dropped responses
   uint64_t hash_sum_ = 0;
 };
 

@@ -92,14 +92,15 @@ TEST_CASE("the answer of a setData takes few bytes") {
   OpResult set;
   set.stat = LikelyStat(Zxid(3'000'000'000));
   CHECK(Encode(Zxid(3'000'000'000), {set}).size() <= 40);
-  // That of an ephemeral node too.
+  // Also the stat of an ephemeral node.
   set.stat.ephemeral_owner = kSession;
   CHECK(Encode(Zxid(3'000'000'000), {set}).size() <= 64);
   set.stat = ExtremeStat();
   CHECK(Encode(Zxid(std::numeric_limits<int64_t>::max()), {set}).size() < kAnswerNumbersBytesMax);
 }
 
-// Whatever decodes is what EncodeAnswer writes; nothing else passes, crashes or takes much memory.
+// Any bytes that decode are bytes that EncodeAnswer would write; all others are refused, without a
+// crash and without much memory.
 TEST_CASE("decoding answers stands any bytes") {
   OpResult create;
   create.path = "/a";
@@ -129,7 +130,8 @@ TEST_CASE("decoding answers stands any bytes") {
     std::vector<OpResult> results;
     const std::string_view view(exact.data(), exact.size());
     const bool is_sound = DecodeAnswer(view, &zxid, nullptr);
-    // A short answer of a failure may be that of a million operations, which take long to compare.
+    // A short response of a failed request may have a million operations, which take long to
+    // compare.
     if (round % 2 == 1) continue;
     REQUIRE(is_sound == DecodeAnswer(view, &zxid, &results));
     if (!is_sound) continue;
@@ -139,9 +141,9 @@ TEST_CASE("decoding answers stands any bytes") {
   CHECK(accepted > 1000);
 }
 
-// Like the table, but plain.
+// A simple model of the cache.
 struct Expected {
-  std::vector<std::string> answers;  // number n at n - 1
+  std::vector<std::string> answers;  // the response to number n is at n - 1
   uint64_t acknowledged = 0;
 };
 
@@ -252,7 +254,7 @@ TEST_CASE("what a table cannot hold is no table's bytes") {
   for (size_t size = 0; size < bytes.size(); ++size) {
     REQUIRE_FALSE(ResponseCache::IsValid(4, 1, bytes.substr(0, size), &newest));
   }
-  // Out of order, and one zxid twice.
+  // The zxids descend, or one occurs twice.
   ResponseCache falling(kSession);
   falling.Append(Encode(Zxid(11), {set}));
   falling.Append(Encode(Zxid(10), {set}));
@@ -261,7 +263,7 @@ TEST_CASE("what a table cannot hold is no table's bytes") {
   twice.Append(Encode(Zxid(11), {set}));
   twice.Append(Encode(Zxid(11), {set}));
   CHECK_FALSE(ResponseCache::IsValid(2, 0, twice.bytes(), &newest));
-  // More than a session may have, though each is sound.
+  // More responses than a session may have, each of them valid.
   std::string many;
   for (int64_t zxid = 1; zxid <= static_cast<int64_t>(kAnswersMax) + 1; ++zxid) {
     const std::string answer = Encode(Zxid(zxid), {OpResult{}});

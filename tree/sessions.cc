@@ -56,7 +56,7 @@ Session* SessionTable::Find(SessionId id) const {
 }
 
 size_t SessionTable::BytesOf(const Session& session) {
-  constexpr size_t kPlaceBytes = 32;  // in the map
+  constexpr size_t kPlaceBytes = 32;  // of an entry in the map
   return sizeof(Session) + kPlaceBytes + session.password.capacity();
 }
 

@@ -1,4 +1,4 @@
-// The sessions of all members' clients: which ephemeral nodes each has, and the answers to its
+// The sessions of all members' clients, with their ephemeral nodes and the responses to their
 // numbered writes.
 //
 // Thread-safety: none inside; const functions may be called together.
@@ -23,30 +23,31 @@ struct Session {
   Zxid attach_zxid;
   uint16_t member = 0;
   std::string password;
-  // The ephemerals in the order of creation: a list through the nodes.
+  // The ephemerals in the order of creation: a list linked through the nodes.
   Znode* first = nullptr;
   Znode* last = nullptr;
   size_t ephemeral_count = 0;
-  // From its first numbered write on; nullptr before.
+  // nullptr before the first numbered write.
   std::unique_ptr<ResponseCache> answers;
 
-  // Of its numbered writes: 0 if there was none.
+  // The sequences of the numbered writes; 0 if there was none.
   uint64_t last_sequence() const { return answers == nullptr ? 0 : answers->last_sequence(); }
   uint64_t acknowledged() const { return answers == nullptr ? 0 : answers->acknowledged(); }
 
   // Appends a new node. REQUIRES: it is in no list.
   void Link(Znode* node);
-  // Takes a node out; it remembers its neighbours. REQUIRES: it is in the list.
+  // Removes a node from the list. The node keeps its links, for Relink. REQUIRES: it is in the
+  // list.
   void Unlink(Znode* node);
-  // Undoes an Unlink. REQUIRES: all that happened to the list since then has been undone.
+  // Undoes an Unlink. REQUIRES: all later changes of the list have been undone.
   void Relink(Znode* node);
 
-  // The session's part of the digest: O(1), and computed from scratch.
+  // The session's part of the digest: Hash in O(1), ComputeHash from scratch.
   uint64_t Hash() const;
   uint64_t ComputeHash() const;
 
  private:
-  // Without its answers.
+  // The hash without the responses.
   uint64_t OwnHash() const;
 };
 
@@ -54,17 +55,17 @@ class SessionTable {
  public:
   using Map = absl::btree_map<SessionId, std::unique_ptr<Session>>;
 
-  // nullptr if there is no such session. O(log n).
+  // Returns nullptr if there is no such session. O(log n).
   Session* Find(SessionId id) const;
-  // REQUIRES: there is no such session, and id is not kNoSession.
+  // Adds a session. REQUIRES: there is no such session, and id is not kNoSession.
   Session* Add(SessionId id, std::string password);
-  // REQUIRES: it is here and has no ephemerals.
+  // Removes a session. REQUIRES: it is in the table and has no ephemerals.
   void Remove(Session* session);
 
-  // Ascending by id.
+  // All sessions, ascending by id.
   const Map& all() const { return sessions_; }
   size_t size() const { return sessions_.size(); }
-  // The memory that the sessions take, without their answers. O(1).
+  // The memory of the sessions, without their response caches. O(1).
   size_t bytes() const { return bytes_; }
 
  private:

@@ -1,5 +1,5 @@
-// A hash map that never keeps anyone waiting for long: in parts, each of which grows by itself, so
-// that no insertion among a million entries moves more than some thousands of them.
+// A hash map without long pauses: it consists of parts that grow independently, so that no
+// insertion among a million entries moves more than some thousands of them.
 //
 // Thread-safety: none inside; const functions may be called together.
 #pragma once
@@ -13,7 +13,8 @@
 
 namespace quorate::tree {
 
-// `Hash` has 64 good bits. What is found moves at the next insertion.
+// `Hash` must have 64 good bits. An insertion may move entries: pointers to values are valid until
+// then.
 template <typename Key, typename Value, typename Hash = absl::Hash<Key>>
 class ShardedMap {
  public:
@@ -28,14 +29,14 @@ class ShardedMap {
   }
   const Value* Find(const Key& key) const { return const_cast<ShardedMap*>(this)->Find(key); }
 
-  // The value of `key`, made if there is none.
+  // Returns the value of `key`, which is created if there is none.
   Value& FindOrMake(const Key& key) {
     if (Value* found = Find(key); found != nullptr) return *found;
     ++size_;
     return PartOf(Hash()(key))[key];
   }
 
-  // False if there is none.
+  // Returns false if there is no such key.
   bool Erase(const Key& key) {
     if (PartOf(Hash()(key)).erase(key) == 0) return false;
     --size_;
@@ -44,8 +45,8 @@ class ShardedMap {
 
   size_t size() const { return size_; }
 
-  // Calls `visit(key, value)` for each, in no order that means anything, until it returns false.
-  // Returns whether all were shown.
+  // Calls `visit(key, value)` for each entry, in no particular order, until it returns false.
+  // Returns whether all were visited.
   template <typename Visit>
   bool ForEach(Visit visit) const {
     for (size_t part = 0; part < kParts; ++part) {
@@ -53,7 +54,7 @@ class ShardedMap {
     }
     return true;
   }
-  // The same of one of kParts parts, in which a key stays.
+  // The same for one of kParts parts. A key is always in the same part.
   template <typename Visit>
   bool ForEachOfPart(size_t part, Visit visit) const {
     for (const auto& [key, value] : parts_[part]) {
@@ -65,7 +66,7 @@ class ShardedMap {
  private:
   using Part = absl::flat_hash_map<Key, Value, Hash>;
 
-  // By bits that a part makes little use of.
+  // Chooses the part by hash bits that the part's own table hardly uses.
   Part& PartOf(size_t hash) { return parts_[hash >> (8 * sizeof(hash) - kPartBits)]; }
 
   std::array<Part, kParts> parts_;

@@ -17,7 +17,7 @@ namespace quorate::tree {
 
 namespace {
 
-// Children that get their room before they come: 16 bytes each.
+// The maximum number of children for which space (16 bytes each) is reserved before they are added.
 constexpr uint64_t kReservedChildrenMax = 16u << 20;
 
 }  // namespace
@@ -77,16 +77,16 @@ bool Tree::EndDelta(bool durable, size_t bytes_max) {
 }
 
 struct TreeLoader::State {
-  // A node that has children, and how many are yet to come.
+  // A node with children, and how many of them were not added yet.
   struct Parent {
     NodeKey key;
     Znode* node = nullptr;
     uint32_t missing = 0;
   };
 
-  // nullptr if none of the nodes that have children has that key.
+  // Returns nullptr if no node with children has that key.
   Parent* FindParent(const NodeKey& key) {
-    // Siblings often come one after the other.
+    // Siblings often follow each other.
     if (last_parent < parents.size() && parents[last_parent].key == key) {
       return &parents[last_parent];
     }
@@ -101,9 +101,9 @@ struct TreeLoader::State {
     return &*found;
   }
 
-  // nullptr if the parent has a child of that name.
+  // Returns nullptr if the parent already has a child of that name.
   Znode* NewNode(const NodeRecord& record, Znode* parent);
-  // Makes room for them, if it is no more than damage may promise in vain.
+  // Reserves space for so many children, up to a limit, because the number may be damaged.
   void Reserve(Znode* node, uint32_t children);
 
   std::unique_ptr<Tree::Impl> impl = std::make_unique<Tree::Impl>(Tree::Impl::Bare{});
@@ -112,9 +112,10 @@ struct TreeLoader::State {
   bool has_head = false;
   HeadRecord head;
   NodeRecord record;
-  std::vector<Parent> parents;  // ascending by key, since they come so
+  std::vector<Parent> parents;  // ascending by key, in the order of their records
   size_t last_parent = 0;
-  std::string path;  // of that parent, the root's being empty; then the name of the last child
+  std::string path;  // the path of that parent (empty for the root), then the name of the last
+                     // child
   size_t parent_path_bytes = 0;
 };
 

@@ -1,5 +1,5 @@
-// Makes a tree of its records: the way back from Tree::ForEachRecord, and from a store that the
-// deltas went into.
+// Builds a tree from its records: those of Tree::ForEachRecord, or those of a store into which the
+// deltas were written.
 //
 // Thread-safety: none inside.
 #pragma once
@@ -15,9 +15,8 @@
 
 namespace quorate::tree {
 
-// Nothing is taken on trust: whatever the records are, the answer is an error or a tree that is
-// whole in itself, and whose digest, which is computed from scratch from its nodes, is the one
-// expected.
+// Trusts no record: for any records, the result is an error or a consistent tree whose digest,
+// computed from scratch from its nodes, is the expected one.
 class TreeLoader {
  public:
   TreeLoader();
@@ -25,17 +24,17 @@ class TreeLoader {
   TreeLoader(const TreeLoader&) = delete;
   TreeLoader& operator=(const TreeLoader&) = delete;
 
-  // The next record. REQUIRES: no error was returned before. DataLoss if keys do not ascend, or if
-  // key or value are malformed or do not go with the records before; it names the record.
+  // Adds the next record. DataLoss, with the record's name, if keys do not ascend, or if key or
+  // value are malformed or do not fit the earlier records. REQUIRES: no error was returned before.
   absl::Status Add(std::string_view key, std::string_view value);
 
-  // How many nodes were added, and how many there will be; 0 before the head came.
+  // The number of nodes added so far, and of all that will come; 0 before the head was added.
   uint64_t nodes() const;
   uint64_t nodes_total() const;
 
-  // The tree, once all were added; nothing in it counts as changed (Tree::BeginDelta). `zxid` and
-  // `digest` are what it is expected to have. DataLoss if it is another, or records are missing.
-  // REQUIRES: no error was returned before, and it is called once.
+  // Returns the tree after all records were added; nothing in it counts as changed
+  // (Tree::BeginDelta). DataLoss if records are missing, or if the tree does not have the expected
+  // `zxid` and `digest`. REQUIRES: no error was returned before; called once.
   absl::StatusOr<std::unique_ptr<Tree>> Finish(Zxid zxid, uint64_t digest);
 
  private:

@@ -20,7 +20,7 @@
 namespace quorate::tree {
 namespace {
 
-// What a store would have.
+// The contents of a store.
 using Records = std::map<std::string, std::string>;
 
 Records RecordsOf(const Tree& tree) {
@@ -53,7 +53,7 @@ std::unique_ptr<Tree> Reload(const Tree& tree) {
   return *std::move(loaded);
 }
 
-// Takes deltas of a tree into a store, a piece at a time.
+// Takes deltas of a tree into a store, in pieces.
 class Camera {
  public:
   void Begin(Tree* tree) {
@@ -64,7 +64,7 @@ class Camera {
     delta_.clear();
   }
 
-  // Whether there may be more.
+  // Takes a piece; returns whether there may be more.
   bool Take(Tree* tree, size_t bytes_max) {
     return tree->NextDeltaRecords(
         bytes_max, [this](std::string_view key, std::optional<std::string_view> value) {
@@ -73,8 +73,8 @@ class Camera {
         });
   }
 
-  // With `kept`, the store has got the records, though nobody knows it unless `durable`. Calls
-  // `between` before each piece but the first.
+  // Ends the delta. With `kept`, the store keeps the records; without `durable`, the tree does not
+  // know that. Calls `between` before each piece except the first.
   void End(
       Tree* tree, bool durable, bool kept, size_t bytes_max = 1000,
       const std::function<void()>& between = [] {}) {
@@ -102,7 +102,7 @@ class Camera {
   }
 
   const Records& store() const { return store_; }
-  // The newest delta's records, by kind.
+  // Returns how many records of a kind the newest delta has.
   size_t Count(RecordKind kind, bool removed) const {
     size_t count = 0;
     for (const auto& [key, value] : delta_) {
@@ -156,7 +156,7 @@ TEST_CASE("a delta is of one zxid while the tree changes on") {
       for (uint64_t steps = random() % 40; steps > 0; --steps) run.Step();
       camera.Begin(run.first().get());
       bool more = true;
-      // Some give up before the end, often several in a row.
+      // Some deltas fail before their end, often several in a row.
       const bool durable = random() % 5 > 1;
       uint64_t pieces = durable ? ~uint64_t{0} : random() % 20;
       while (more && pieces-- > 0) {
@@ -346,7 +346,7 @@ TEST_CASE("pieces are of the size that was asked for") {
   CHECK_FALSE(tree.EndDelta(true, 1 << 20));
 }
 
-// A tree with everything in it.
+// Fills a tree with every kind of session and node.
 void Fill(Server* server) {
   server->OpenSession();
   server->OpenSession(kOtherSession);
@@ -552,7 +552,7 @@ TEST_CASE("a session without answers has the record that it always had") {
   CHECK(decoded->last_sequence == 1);
   CHECK(decoded->acknowledged == 0);
   CHECK(decoded->answered_zxid == server.tree().last_zxid());
-  // A format that is not known yet.
+  // An unknown, newer format.
   std::string newer = changed;
   newer[0] = '\xfd';
   CHECK_THAT(std::string(DecodeSession(key, newer).status().message()),

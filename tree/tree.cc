@@ -33,7 +33,7 @@ Tree::Impl::Impl() {
 }
 
 Tree::Impl::~Impl() {
-  // Not by recursion: a path can be deeper than the stack.
+  // Not recursive: a path can be too deep for the stack.
   std::vector<Znode*> to_delete;
   if (root_ != nullptr) to_delete.push_back(root_);
   while (!to_delete.empty()) {
@@ -44,7 +44,7 @@ Tree::Impl::~Impl() {
   }
 }
 
-// They do not count as created children of their parents, just as in ZooKeeper.
+// System nodes do not count as created children of their parents, as in ZooKeeper.
 void Tree::Impl::AddSystemNode(std::string_view path) {
   Znode* parent = Lookup(ParentPath(path));
   ASSERT(parent != nullptr, "parents are added first");
@@ -101,7 +101,7 @@ Znode* Tree::Impl::Lookup(std::string_view path) const {
   while (true) {
     const size_t slash = path.find('/', start);
     const size_t end = std::min(slash, path.size());
-    // No node has an empty name, so "//" and a slash at the end find nothing.
+    // No node has an empty name, so that paths with "//" or a trailing slash find nothing.
     Znode* child = at->children().Find(path.substr(start, end - start));
     if (child == nullptr || slash == std::string_view::npos) return child;
     at = child;

@@ -24,8 +24,8 @@ bool IsEphemeral(CreateMode mode) {
   return mode == CreateMode::kEphemeral || mode == CreateMode::kEphemeralSequential;
 }
 
-// Whose the new node is (tree/node_kind.h). False if operation, mode and TTL do not go together, or
-// it would be an ephemeral of nobody.
+// Sets `*owner` for a new node (tree/node_kind.h). Returns false if operation, mode and TTL do not
+// fit together, or if it would be an ephemeral node without a session.
 bool FindOwner(const Op& op, SessionId session, SessionId* owner) {
   if (!IsValidCreate(op)) return false;
   const bool is_ttl = op.kind == OpKind::kCreateTtl;
@@ -42,7 +42,8 @@ bool IsSystemPath(std::string_view path) {
          path == "/zookeeper/config";
 }
 
-// What ZooKeeper looks at before it takes a path apart: the rest it finds out by not finding it.
+// The check that ZooKeeper makes before it looks up the parent: with other illegal paths, the
+// lookup fails.
 bool HasParent(std::string_view path) {
   return path.find('/') != std::string_view::npos && path.find('\0') == std::string_view::npos;
 }
@@ -109,7 +110,7 @@ void Tree::Impl::ApplyOpenSession(const CommandHeader& header, std::string_view 
     changes_.BeforeSessionChange(header.session);
     totals_.digest -= session->Hash();
   }
-  // A session that was created twice by its own client is attached by the second.
+  // If a client creates its session twice, the second command attaches it.
   session->timeout_ms = body->timeout_ms;
   session->attach_zxid = zxid;
   session->member = header.proposer.member;
@@ -153,7 +154,7 @@ void Tree::Impl::ApplyDeleteContainer(std::string_view command, Zxid zxid, Apply
   const absl::StatusOr<std::string_view> path = DecodeDeleteContainer(command);
   ASSERT(path.ok(), "a committed command decodes, or memory or log is damaged");
   Znode* node = Lookup(*path);
-  // It may have changed since the leader looked: only what it is now counts.
+  // The node may have changed since the leader proposed this: only its present state counts.
   if (node == nullptr) {
     result->error = ErrorCode::kNoNode;
   } else if (!ExpiryIndex::IsExpired(*node, ttls_are_held() ? kContainersOnlyMs : time_ms_)) {
@@ -284,7 +285,8 @@ ErrorCode Tree::Impl::Create(const Op& op, const Context& context, OpResult* res
     result->path = path;
     result->stat = node->ToStat();
   }
-  // The answer is about the node as it was asked for, also if it is the statistics of a quota.
+  // The response has the stat of the created node; if the node is the statistics of a quota, its
+  // data is counted only after that.
   if (node->name() == kStatsName) CountQuota(node, path);
   UpdateQuota(path, bytes, 1);
   return ErrorCode::kOk;
@@ -335,7 +337,7 @@ ErrorCode Tree::Impl::FindDeleteTarget(const Op& op, const Context& context, Zno
   const Znode* parent = Lookup(parent_path);
   if (parent == nullptr) return ErrorCode::kNoNode;
   if (!IsPermitted(*parent, context.identities, permission::kDelete)) return ErrorCode::kNoAuth;
-  // The parent of "//a" is the root, and yet there is no such node.
+  // The parent of "//a" is the root by its path, but "//a" does not exist.
   if (parent_path == "/") return ErrorCode::kNoNode;
   *node = parent->children().Find(op.path.substr(slash + 1));
   if (*node == nullptr) return ErrorCode::kNoNode;
@@ -368,7 +370,7 @@ ErrorCode Tree::Impl::DeleteRecursive(const Op& op, const Context& context, OpRe
     const int64_t bytes = node->data.size();
     Detach(node, context.zxid);
     if (!quotas_.empty()) UpdateQuota(node->Path(), -bytes, -1);
-    // Its path is made when it is told: all at once would be much memory.
+    // Its path is built only when the event is sent: all paths at once would take much memory.
     events_.push_back(Event{EventType::kNodeDeleted, {}, node});
   }
   if (result != nullptr) result->removed = subtree_.size();
@@ -376,8 +378,8 @@ ErrorCode Tree::Impl::DeleteRecursive(const Op& op, const Context& context, OpRe
 }
 
 bool Tree::Impl::CollectSubtree(Znode* top, size_t path_bytes) {
-  // Each node after its parent, and a node's children in the order of their names, from the last to
-  // the first: turned around, children go first and in their order.
+  // Collects each node after its parent, and children from the last name to the first; the list is
+  // reversed at the end, so that children come first and in the order of their names.
   struct Left {
     Znode* node;
     size_t path_bytes;
@@ -391,7 +393,7 @@ bool Tree::Impl::CollectSubtree(Znode* top, size_t path_bytes) {
     ++recursive_nodes_;
     recursive_path_bytes_ += at.path_bytes;
     const ChildSet& children = at.node->children();
-    // Also what is left to look at counts: a node can have millions of children.
+    // Nodes that are still to be visited count too: a node can have millions of children.
     if (recursive_nodes_ + left.size() + children.size() > kDeleteRecursiveMax ||
         recursive_path_bytes_ > kDeleteRecursivePathBytesMax) {
       return false;

@@ -47,7 +47,7 @@ TEST_CASE("create: which modes and TTLs go with which operation") {
   }
   for (int64_t ttl_ms : {int64_t{0}, int64_t{-1}, kTtlMaxMs + 1}) {
     CHECK(Error(&server, MakeCreateTtl("/x", ttl_ms)) == ErrorCode::kBadArguments);
-    // Before anything else.
+    // The TTL is checked first.
     CHECK(Error(&server, MakeCreateTtl("/none/x", ttl_ms)) == ErrorCode::kBadArguments);
   }
   CHECK(server.tree().node_count() == 4);
@@ -81,15 +81,15 @@ TEST_CASE("a leader's clock that is a year ahead for a moment ends no TTL, and i
 
   server.time_ms = right_ms + kYearMs;
   CHECK(Expired(server, server.time_ms) == Strings{"/c", "/t"});
-  server.DeleteContainer("/t");  // the leap itself
+  server.DeleteContainer("/t");  // causes the leap
   CHECK(server.events() == Strings{"leap " + std::to_string(kYearMs)});
   CHECK(server.Has("/t"));
   server.DeleteContainer("/c");
-  CHECK_FALSE(server.Has("/c"));  // a container knows no time
+  CHECK_FALSE(server.Has("/c"));  // containers do not depend on the time
   server.Do(MakeCreate("/future"));
   CHECK(server.StatOf("/future").ctime_ms == right_ms + kYearMs);
 
-  // The right clock is followed back at once, and what it says holds again.
+  // The tree's time follows the right clock back at once, and TTLs apply again.
   server.time_ms = right_ms + 500;
   server.Do(MakeCreate("/a"));
   CHECK(server.events()[0] == "leap " + std::to_string(500 - kYearMs));
@@ -152,7 +152,7 @@ TEST_CASE("a container goes when it has had children and has none") {
   CHECK(server.events().empty());
   server.Do(MakeDelete("/c/x"));
   CHECK(Expired(server, server.time_ms) == Strings{"/c"});
-  // A child that comes in between keeps it.
+  // A child that is created in between keeps the container.
   server.Do(MakeCreate("/c/y", "", CreateMode::kEphemeral));
   CHECK(Expired(server, server.time_ms).empty());
   server.DeleteContainer("/c");
@@ -164,7 +164,7 @@ TEST_CASE("a container goes when it has had children and has none") {
   CHECK(server.events() == Strings{"deleted /c"});
   CHECK(server.StatOf("/").pzxid == server.tree().last_zxid());
   CHECK(Expired(server, server.time_ms).empty());
-  // Again, and for what is no container, it does nothing.
+  // Does nothing a second time, nor for nodes that are no containers.
   for (std::string_view path : {"/c", "/p", "/", "", "/zookeeper", "c", "//", "/p/"}) {
     CAPTURE(path);
     server.DeleteContainer(path);
@@ -183,7 +183,7 @@ TEST_CASE("a node with a TTL goes when its time has passed and it has no childre
   CHECK(Expired(server, created_ms + 101) == Strings{"/t"});
   CHECK(Expired(server, created_ms + 501) == Strings{"/t", "/late"});
   CHECK(server.tree().FindExpired(created_ms + 501, 1) == Strings{"/t"});
-  // The clock of the command decides, not that of who asked for it.
+  // The command's time decides, not the time at which FindExpired was called.
   server.time_ms = created_ms + 100;
   server.DeleteContainer("/t");
   CHECK(server.Has("/t"));
@@ -195,7 +195,7 @@ TEST_CASE("a node with a TTL goes when its time has passed and it has no childre
   CHECK(server.Has("/t"));
   server.Do(MakeDelete("/t/x"));
   CHECK(Expired(server, created_ms + 150) == Strings{"/t"});
-  // New data is a new beginning; a new ACL is not.
+  // setData restarts the TTL; setAcl does not.
   server.Do(MakeSetData("/t", "new"));
   CHECK(Expired(server, created_ms + 250).empty());
   server.time_ms = created_ms + 200;
@@ -204,7 +204,7 @@ TEST_CASE("a node with a TTL goes when its time has passed and it has no childre
   server.time_ms = created_ms + 251;
   server.DeleteContainer("/t");
   CHECK(server.events() == Strings{"deleted /t"});
-  // Who deletes it himself leaves nothing behind.
+  // A client's own delete removes the node from the index.
   server.Do(MakeDelete("/late"));
   CHECK(Expired(server, created_ms + 10'000).empty());
 }

@@ -1,6 +1,6 @@
-// What is behind Tree. tree.cc has the life of the tree and its digest, tree_apply.cc the changes,
-// tree_sequenced.cc those that come once however often they are sent, tree_quota.cc quotas,
-// tree_read.cc the reads, snapshot.cc the way into records and out of them.
+// The implementation of Tree. tree.cc has construction, time and digest; tree_apply.cc the changes;
+// tree_sequenced.cc the numbered requests; tree_quota.cc quotas; tree_read.cc the reads;
+// snapshot.cc the conversion to and from records.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ SessionInfo ToInfo(const Session& session);
 class Tree::Impl {
  public:
   Impl();
-  // Without any node, for TreeLoader to fill.
+  // A tree without any node, which TreeLoader fills.
   struct Bare {};
   explicit Impl(Bare) {}
   ~Impl();
@@ -41,16 +41,16 @@ class Tree::Impl {
   void Apply(Zxid zxid, std::string_view command, const Proposer& self, ApplyListener* listener);
   void Skip(Zxid zxid);
 
-  // The node of a path; "" is the root too, as in ZooKeeper. nullptr if there is none, whether the
-  // path is legal or not.
+  // Returns the node of a path; "" is the root too, as in ZooKeeper. nullptr if there is no such
+  // node, also if the path is not legal.
   Znode* Lookup(std::string_view path) const;
   bool IsPermitted(const Znode& node, std::span<const Identity> identities,
                    int32_t permissions) const;
-  // The node if it is there and may be read; else nullptr and why.
+  // Returns the node if it exists and may be read; else nullptr, with the reason in `*error`.
   const Znode* FindReadable(std::string_view path, std::span<const Identity> identities,
                             ErrorCode* error) const;
 
-  // The record of the head, as the tree is now.
+  // Returns the head record for the tree's present state.
   HeadRecord Head() const;
   void ForEachRecord(const RecordFunction& record) const;
   ChangeTracker& changes() { return changes_; }
@@ -75,7 +75,7 @@ class Tree::Impl {
  private:
   friend class TreeLoader;
 
-  // Sums that follow each change, and go back as one when a multi fails.
+  // Sums that each change updates. A multi that fails restores all of them together.
   struct Totals {
     size_t nodes = 0;
     size_t ephemerals = 0;
@@ -83,20 +83,20 @@ class Tree::Impl {
     uint64_t digest = 0;
   };
 
-  // Who does something, and when.
+  // The caller of an operation, and its zxid.
   struct Context {
     Zxid zxid;
-    Session* session = nullptr;  // of a request without one: nobody
+    Session* session = nullptr;  // nullptr for a request without a session
     std::span<const Identity> identities;
     bool enforces_quota = false;
-    ApplyListener* listener = nullptr;  // if the command is of the server that applies it
+    ApplyListener* listener = nullptr;  // nullptr unless this server proposed the command
   };
 
-  // How to take back one change, or to free what it replaced.
+  // How to undo one change, or to free what it replaced.
   struct Undo {
     OpKind kind = OpKind::kCheck;
     Znode* node = nullptr;
-    // Create and delete: of the parent.
+    // Create and delete: the parent's values.
     Zxid pzxid;
     int32_t created_children = 0;
     // SetData.
@@ -104,7 +104,7 @@ class Tree::Impl {
     uint64_t content_hash = 0;
     Zxid mzxid;
     int64_t mtime_ms = 0;
-    // SetData: the version. SetAcl: that of the ACL.
+    // SetData: the version. SetAcl: the version of the ACL.
     int32_t version = 0;
     // SetAcl.
     uint32_t acl_id = 0;
@@ -112,13 +112,13 @@ class Tree::Impl {
 
   struct Event {
     EventType type = EventType::kNodeCreated;
-    std::string_view path;        // empty: it is the node's
-    const Znode* node = nullptr;  // there until Commit, even if it was deleted
+    std::string_view path;        // empty: the path of `node`
+    const Znode* node = nullptr;  // exists until Commit, even if it was deleted
   };
 
   void AddSystemNode(std::string_view path);
   uint64_t NodeTerm(const Znode& node) const;
-  // Takes a node's term out of the digest before its metadata change, and puts it in after.
+  // Remove a node's term from the digest before its metadata change, and add it again afterwards.
   void RemoveFromDigest(const Znode& node) { totals_.digest -= NodeTerm(node); }
   void AddToDigest(const Znode& node) { totals_.digest += NodeTerm(node); }
   void AdvanceTime(const CommandHeader& header, ApplyListener* listener);
@@ -130,24 +130,25 @@ class Tree::Impl {
                         ApplyListener* listener, ApplyResult* result);
   void ApplyEndSession(const CommandHeader& header, Zxid zxid, ApplyListener* listener,
                        ApplyResult* result);
-  // `*result` gets what the operations answer only with `wanted`.
+  // The results of the operations are stored in `*result` only if `wanted`.
   void ApplyRequest(const CommandHeader& header, std::string_view command, Zxid zxid, bool wanted,
                     ApplyListener* listener, ApplyResult* result);
   void ApplySequencedRequest(const CommandHeader& header, std::string_view command, Zxid zxid,
                              bool wanted, ApplyListener* listener, ApplyResult* result);
-  // Forgets the answers that the client has.
+  // Drops the responses up to `sequence`, which the client has.
   void Acknowledge(Session* session, uint64_t sequence);
-  // kOk if number `sequence` is the next of the session, and there may be room for its answer. Else
-  // what is the matter, or, if it was applied before, kOk and `result->repeated`, and `*result` is
-  // what it was then.
+  // Returns kOk if `sequence` is the next number of the session and its response may still fit. If
+  // the number was applied earlier: kOk, with the result of then in `*result` and
+  // `result->repeated` set. Otherwise the error.
   static ErrorCode CheckSequence(const Session& session, uint64_t sequence, ApplyResult* result);
-  // Makes the encoded answer that of the session's next number.
+  // Stores the encoded response (answer_) under the session's next number.
   void KeepAnswer(Session* session);
 
-  // Who acts by a request, and whether it may: kOk, kSessionExpired or kSessionMoved. Nobody, with
-  // kOk, for a request without a session. REQUIRES: *session is nullptr.
+  // Finds the session of a request and returns whether it may act: kOk, kSessionExpired or
+  // kSessionMoved. For a request without a session: kOk, and `*session` stays nullptr. REQUIRES:
+  // *session is nullptr.
   ErrorCode FindAttached(const CommandHeader& header, Session** session);
-  // Applies all operations of a request, or none. `*results` gets what they answer unless it is
+  // Applies all operations of a request, or none. Their results go to `*results`, unless it is
   // nullptr. Returns whether all succeeded: then CommitRequest or Rollback must follow.
   bool TryOps(const Request& request, const Context& context, std::vector<OpResult>* results);
   void CommitRequest(Zxid zxid, ApplyListener* listener);
@@ -167,45 +168,47 @@ class Tree::Impl {
   ErrorCode CheckAbsent(const Op& op) const;
   ErrorCode CheckCreated(const Op& op) const;
 
-  // The node that a delete is about, whether it has children or not; what both kinds of delete look
-  // at first.
+  // Finds the node to delete, whether it has children or not: the checks that both kinds of delete
+  // have in common.
   ErrorCode FindDeleteTarget(const Op& op, const Context& context, Znode** node);
-  // Makes subtree_ the node and all below it, children before their parent and in the order of
-  // their names. `path_bytes` is the size of the node's path. False if the request's recursive
-  // deletes come to more than they may.
+  // Sets subtree_ to the node and all nodes below it, children before their parent and in the order
+  // of their names. `path_bytes` is the size of the node's path. Returns false if the recursive
+  // deletes of the request together exceed their limits.
   bool CollectSubtree(Znode* top, size_t path_bytes);
 
-  // A path that stays where it is until the end of the request: `path` itself, or with a sequence
-  // number behind it.
+  // Returns the path to create: `op.path`, with a sequence number behind it if the mode is
+  // sequential. The view is valid until the end of the request.
   std::string_view NumberedPath(const Op& op, const Znode& parent);
   // Resolves the ACL of an operation into resolved_acl_.
   bool ResolveOpAcl(const Op& op, const Context& context);
   Znode* Attach(Znode* parent, std::string_view path, SessionId owner, const Op& op,
                 const Context& context);
   void Detach(Znode* node, Zxid zxid);
-  // REQUIRES: what happened to the node was not made final yet.
+  // Returns the ACLs of the node and of its parent. REQUIRES: the node's change is not committed
+  // yet.
   EventAcls AclsOf(const Znode& node) const;
-  // Follows the nodes that are limits of a quota, as they come and go.
+  // Updates the quota index after a node was created or deleted, if it is the limits of a quota.
   void RecordQuotaNode(const Znode& node, bool is_there);
-  // Whether a write that adds so much to `path` keeps to its quota: kOk or kQuotaExceeded.
+  // Checks the quota of `path` for a write that adds so much. Returns kQuotaExceeded if a hard
+  // limit is exceeded and enforced, otherwise kOk.
   ErrorCode CheckQuota(std::string_view path, int64_t bytes_added, int64_t nodes_added,
                        const Context& context);
-  // The write was made: changes the statistics of the quota.
+  // Updates the statistics of the quota after a write.
   void UpdateQuota(std::string_view path, int64_t bytes_added, int64_t nodes_added);
-  // Makes new statistics what they should be. O(nodes below the path of the quota).
+  // Initializes new statistics by counting. O(nodes below the path of the quota).
   void CountQuota(Znode* stats_node, std::string_view stats_path);
   void WriteQuotaStats(Znode* node, std::string_view path, std::string_view text);
-  // Makes what the undo log holds final.
+  // Makes the changes in the undo log final.
   void Commit();
-  // Takes all of it back, newest first, and restores the totals.
+  // Undoes the changes in the undo log, newest first, and restores the totals.
   void Rollback(const Totals& before);
   void UndoOne(Undo* undo);
 
-  NodeMemory memory_;  // outlives all that has a part of it
+  NodeMemory memory_;  // outlives everything that is allocated from it
   Znode* root_ = nullptr;
   AclTable acls_;
   SessionTable sessions_;
-  size_t answer_bytes_ = 0;  // memory_bytes() of all sessions' answers
+  size_t answer_bytes_ = 0;  // memory_bytes() of all response caches
   DedupTable dedup_table_;
   ChangeTracker changes_{&acls_, &sessions_};
   ExpiryIndex expiry_;
@@ -213,20 +216,20 @@ class Tree::Impl {
   Totals totals_;
   Zxid last_zxid_;
   int64_t time_ms_ = 0;
-  int64_t ttls_held_until_ms_ = 0;  // after a leap; 0: they are not
+  int64_t ttls_held_until_ms_ = 0;  // after a leap of time; 0: they are not held
 
-  uint32_t created_ = 0;  // nodes, by the command that is being applied
+  uint32_t created_ = 0;  // number of nodes created so far by the command that is being applied
 
-  // Of the request that is being applied; kept so that their memory is used again.
+  // State of the request that is being applied; members, so that their memory is reused.
   std::deque<Undo> undo_;
   std::vector<Event> events_;
   std::deque<std::string> numbered_paths_;
   std::vector<Acl> resolved_acl_;
   std::vector<Znode*> subtree_;
-  size_t recursive_nodes_ = 0;  // of all its recursive deletes
+  size_t recursive_nodes_ = 0;  // of all recursive deletes of the request
   size_t recursive_path_bytes_ = 0;
-  std::vector<OpResult> results_;  // if nobody is told of them
-  std::string answer_;             // encoded
+  std::vector<OpResult> results_;  // used when the caller does not want them
+  std::string answer_;             // the encoded response
 };
 
 }  // namespace quorate::tree

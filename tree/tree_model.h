@@ -1,5 +1,5 @@
-// Random commands for tests, applied to trees and to a model that is so simple that it is plainly
-// right: a map from whole paths to nodes, of which a multi makes a copy first.
+// Random commands for tests, applied to trees and to a simple model: a map from whole paths to
+// nodes, which a multi copies first.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct ModelNode {
   Zxid czxid, mzxid, pzxid;
   int64_t ctime_ms = 0, mtime_ms = 0;
   int32_t version = 0, creates = 0, aversion = 0;
-  SessionId owner;  // of an ephemeral
+  SessionId owner;  // of an ephemeral node
   bool container = false;
   int64_t ttl_ms = 0;  // 0: none
 };
@@ -43,10 +43,10 @@ struct ModelSession {
   std::vector<std::string> ephemerals;
   uint64_t last_sequence = 0;
   uint64_t acknowledged = 0;
-  std::map<uint64_t, ModelAnswer> answers = {};  // those of (acknowledged, last_sequence]
+  std::map<uint64_t, ModelAnswer> answers = {};  // the responses to (acknowledged, last_sequence]
 };
 
-// Everything that a failed multi must leave alone.
+// Everything that a failed multi must not change.
 struct State {
   std::map<std::string, ModelNode> nodes;
   std::map<SessionId, ModelSession> sessions;
@@ -109,7 +109,7 @@ class Model {
     return false;
   }
 
-  // The paths of this test have no character that is illegal in itself.
+  // The paths of this test contain no illegal characters.
   static bool Valid(const std::string& path) {
     if (path == "/") return true;
     if (path.empty() || path[0] != '/') return false;
@@ -182,7 +182,7 @@ class Model {
     return refused ? ErrorCode::kQuotaExceeded : ErrorCode::kOk;
   }
 
-  // New statistics count everything.
+  // Initializes new statistics by counting.
   void CountQuota(const std::string& path) {
     const std::string quota = ParentOf(path).substr(std::string("/zookeeper/quota").size());
     if (quota.empty()) return;
@@ -257,7 +257,7 @@ class Model {
     return ErrorCode::kOk;
   }
 
-  // All that both kinds of delete ask for.
+  // The checks that both kinds of delete have in common.
   ErrorCode CheckDelete(const Op& op, const std::vector<Identity>& who) {
     const std::string path(op.path);
     static const std::set<std::string> kSystem = {"/", "/zookeeper", "/zookeeper/quota",
@@ -292,7 +292,7 @@ class Model {
     return paths;
   }
 
-  // The nodes of this test are far fewer than one may remove.
+  // This test has far fewer nodes than one request may remove.
   ErrorCode DeleteRecursive(const Op& op, const std::vector<Identity>& who, Zxid zxid,
                             OpResult* result) {
     if (const ErrorCode error = CheckDelete(op, who); error != ErrorCode::kOk) return error;
@@ -351,7 +351,7 @@ class Model {
     return ErrorCode::kOk;
   }
 
-  // Whether it is there and has children; other than those that every tree has.
+  // Returns whether the node exists and has children, other than the system nodes.
   static bool ParentOfSome(const State& state, std::string_view path) {
     const auto below = state.nodes.lower_bound(std::string(path) + "/");
     return path.size() > 1 && !path.starts_with("/zookeeper") && below != state.nodes.end() &&
@@ -416,7 +416,7 @@ class Model {
     return ErrorCode::kOk;
   }
 
-  // The numbers of this test stay far below the bounds of a session's answers.
+  // This test stays far below the limits for the responses of a session.
   ApplyResult ApplySequenced(const SequencedRequest& sequenced, SessionId session, Zxid attach_zxid,
                              Zxid zxid) {
     ApplyResult result;
@@ -438,7 +438,7 @@ class Model {
       result.ops = at->second.ops;
     } else {
       ApplyRequest(sequenced.request, session, attach_zxid, zxid, &result.ops);
-      // Not `known`: a request that fails puts another in its place.
+      // Not `known`: a failed request replaces the state, and with it the session.
       ModelSession& after = state.sessions[session];
       after.last_sequence = sequenced.sequence;
       after.answers[sequenced.sequence] = {zxid, result.ops};
@@ -480,8 +480,8 @@ class Model {
   bool enforces_quota = false;
 };
 
-// Makes random commands, and applies each to the model and to two trees: one of which gets
-// duplicates where the other gets entries without a command.
+// Makes random commands, and applies each to the model and to two trees. One tree gets duplicates
+// where the other gets entries without a command.
 class Run {
  public:
   explicit Run(uint64_t seed) : random_(seed) {}
@@ -510,7 +510,7 @@ class Run {
     if (++steps_ % 16 == 0) Compare();
   }
 
-  // Either may be replaced by an equal one.
+  // The caller may replace either tree by an equal one.
   std::unique_ptr<Tree>& first() { return first_; }
   std::unique_ptr<Tree>& second() { return second_; }
 
@@ -560,7 +560,7 @@ class Run {
     }
   }
 
-  // The same ones as looking at every node gives, in their order.
+  // Checks that FindExpired returns the same nodes as a look at every node, in order.
   void CompareExpired() {
     const int64_t now_ms = model_.time_ms + static_cast<int64_t>(Pick(100));
     std::set<std::string> expected;
@@ -573,12 +573,12 @@ class Run {
     REQUIRE(second_->FindExpired(now_ms, 1000) == found);
   }
 
-  // How often a node was removed by a deleteContainer, one with others below it by one operation,
-  // and a sequenced request answered once more.
+  // How often a deleteContainer removed a node, one operation removed a node with others below it,
+  // and a sequenced request was repeated.
   int expired() const { return expired_; }
   int subtrees() const { return subtrees_; }
   int repeated() const { return repeated_; }
-  // How often each error came up: a run that never fails or never succeeds tests little.
+  // How often each error occurred: a run that never fails or never succeeds tests little.
   const std::map<ErrorCode, int>& errors() const { return errors_; }
 
  private:
@@ -589,7 +589,7 @@ class Run {
     return from[Pick(from.size())];
   }
 
-  // Mostly a legal path of few names, so that they meet; sometimes a spoilt one.
+  // Mostly a legal path from few names, so that paths coincide; sometimes an illegal one.
   std::string PickPath() {
     static const std::vector<std::string> kNames = {"a", "b", "c", "n0000000001", "zookeeper"};
     static const std::vector<std::string> kSpoilt = {"",      "/",   "//",   "a",
@@ -604,7 +604,7 @@ class Run {
     if (Pick(20) == 0) return PickFrom(kSpoilt);
     if (Pick(6) == 0) return "/zookeeper/quota" + PickFrom(kQuotas);
     if (Pick(2) == 0) {
-      // One that is there.
+      // An existing path.
       auto at = model_.state.nodes.begin();
       std::advance(at, static_cast<ptrdiff_t>(Pick(model_.state.nodes.size())));
       if (Pick(3) == 0) return (at->first == "/" ? "" : at->first) + "/" + PickFrom(kNames);
@@ -648,11 +648,11 @@ class Run {
         OpKind::kSetData,     OpKind::kSetData,      OpKind::kCheck,           OpKind::kSetAcl,
         OpKind::kCheckAbsent, OpKind::kCheckCreated, OpKind::kRefused};
     op.kind = PickFrom(kKinds);
-    // It takes several of them, all at once, to make a quota.
+    // A quota needs several creates in one request.
     const bool makes_quota = path.starts_with("/zookeeper/quota/") && Pick(20) > 0;
     if (makes_quota) op.kind = Pick(3) == 0 ? OpKind::kSetData : OpKind::kCreate;
     op.path = path;
-    // Not so often that nothing grows, but mostly of a node with children.
+    // Rarely, so that the tree can grow, and mostly a node with children.
     if (Model::ParentOfSome(model_.state, path) && Pick(6) == 0) {
       op.kind = OpKind::kDeleteRecursive;
     }
@@ -696,7 +696,7 @@ class Run {
 
   Zxid NextZxid() const { return first_->last_zxid() + 1; }
 
-  // `expected` of the model; its header is not looked at.
+  // `expected` is the model's result; its header is not compared.
   void Apply(const CommandHeader& header, const std::string& command, const ApplyResult& expected) {
     const Zxid zxid = NextZxid();
     first_->Apply(zxid, command, header.proposer, &listener_);
@@ -729,7 +729,7 @@ class Run {
     Apply(header, command, expected);
   }
 
-  // `*strings` gets what the request points to.
+  // `*strings` receives the strings that the request points to.
   Request PickRequest(std::vector<std::string>* strings) {
     Request request;
     request.multi = Pick(4) == 0;
@@ -769,7 +769,7 @@ class Run {
     const auto found = model_.state.sessions.find(session);
     const uint64_t last = found == model_.state.sessions.end() ? 0 : found->second.last_sequence;
     sequenced.sequence = Pick(3) > 0 ? last + 1 : 1 + Pick(last + 3);
-    // Mostly all but a few, never or seldom more than there is.
+    // Mostly all but a few; rarely more than there are.
     sequenced.acknowledged = Pick(30) == 0 ? Pick(last + 5) : last - std::min(last, Pick(6));
     std::string command;
     AppendSequencedRequest(header, sequenced.sequence, sequenced.acknowledged, sequenced.request,
@@ -806,7 +806,7 @@ class Run {
     Apply(header, command, error);
   }
 
-  // By the leader, for a node that is to go or for any other.
+  // Applies a deleteContainer for an expired node or for any other node.
   void DeleteContainer() {
     CommandHeader header;
     header.kind = CommandKind::kDeleteContainer;
@@ -826,14 +826,14 @@ class Run {
     REQUIRE_FALSE(listener_.result.has_value());
   }
 
-  // Something that was sent before, or skips a number.
+  // Applies a command that was sent before, or one that skips a number.
   void Duplicate() {
     std::string command = PickFrom(sent_);
     if (Pick(3) == 0) {
       const uint16_t member = DecodeHeader(command)->proposer.member;
       StampSequence(command.data(), sequence_[member] + 2 + Pick(2));
     }
-    // The command does not count, so neither does its time.
+    // The command is rejected, so that its time has no effect either.
     model_.time_ms = first_->time_ms();
     const Zxid zxid = NextZxid();
     first_->Apply(zxid, command, DecodeHeader(command)->proposer, &listener_);

@@ -36,7 +36,7 @@ ErrorCode Tree::CountDescendants(std::string_view path, std::span<const Identity
     way.emplace_back();
     place->count = top->children().size();
   }
-  // The nodes of the way, as far as they are still there.
+  // The nodes of the steps, as far as they still exist.
   std::vector<const Znode*> nodes = {top};
   while (nodes.size() < way.size()) {
     const Znode* next = nodes.back()->children().Find(way[nodes.size()].name);
@@ -44,7 +44,7 @@ ErrorCode Tree::CountDescendants(std::string_view path, std::span<const Identity
     nodes.push_back(next);
   }
   if (nodes.size() < way.size()) way.resize(nodes.size());
-  size_t looked_at = 0;  // besides the way, so that each piece gets on
+  size_t looked_at = 0;  // without the steps themselves, so that each piece makes progress
   while (!way.empty() && looked_at < nodes_max) {
     DescendantsPlace::Step& step = way.back();
     const ChildSet& children = nodes.back()->children();

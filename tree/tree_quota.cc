@@ -1,4 +1,4 @@
-// Tree::Impl's part for quotas.
+// The functions of Tree::Impl for quotas.
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,12 +12,12 @@
 namespace quorate::tree {
 namespace {
 
-// As Java adds: whoever wrote the statistics may have written any number.
+// Adds with wraparound, as Java does: a client may have written any number to the statistics.
 int64_t Add(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
 }
 
-// Whether `value` is above the limit that applies, which is the hard one if there is one.
+// Returns whether `value` is above the limit that applies: the hard limit if there is one.
 bool IsExceeded(int64_t value, int64_t limit, int64_t hard_limit, QuotaExcess* excess) {
   excess->is_hard = hard_limit > -1;
   excess->value = value;
@@ -96,7 +96,7 @@ void Tree::Impl::CountQuota(Znode* stats_node, std::string_view stats_path) {
   WriteQuotaStats(stats_node, stats_path, ToString(stats));
 }
 
-// As ZooKeeper does it: the data alone changes, neither version nor times, and nobody is told.
+// As in ZooKeeper, only the data changes, neither version nor times, and there is no event.
 void Tree::Impl::WriteQuotaStats(Znode* node, std::string_view path, std::string_view text) {
   if (node->data.view() == text) return;
   Undo& undo = undo_.emplace_back();

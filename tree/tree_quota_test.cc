@@ -13,7 +13,7 @@ using Strings = std::vector<std::string>;
 
 ErrorCode Error(Server* server, const Op& op) { return server->Do(op).error; }
 
-// As zkCli's setquota does it.
+// Sets a quota as zkCli's setquota does.
 void SetQuota(Server* server, const std::string& path, std::string_view limits) {
   std::string at = std::string(kQuotaRoot);
   for (size_t slash = 0; slash != std::string::npos;) {
@@ -117,7 +117,7 @@ TEST_CASE("statistics follow every change") {
   CHECK(StatsOf(server, "/q") == "count=3,bytes=4");
   server.EndSession(CommandKind::kCloseSession, kSession, Zxid(0));
   CHECK(StatsOf(server, "/q") == "count=2,bytes=0");
-  // Nobody is told, and nothing but the data shows it.
+  // There is no event, and nothing but the data changes.
   Stat after = server.StatOf(QuotaNodePath("/q", kStatsName));
   after.data_length = before.data_length;
   CHECK(after == before);
@@ -133,7 +133,7 @@ TEST_CASE("the statistics are one with the change") {
                   MakeCreate("/q/b", "1"), MakeCheck("/none")});
   CHECK(StatsOf(server, "/q") == "count=1,bytes=0");
   CHECK(server.tree().data_bytes() == bytes);
-  // Quotas themselves come back too.
+  // A rollback also restores quotas themselves.
   const std::string limits = QuotaNodePath("/q", kLimitsName);
   const std::string stats = QuotaNodePath("/q", kStatsName);
   server.DoMulti({MakeDelete(limits), MakeDelete(stats), MakeCreate("/q/a"), MakeCheck("/none")});
@@ -147,7 +147,7 @@ TEST_CASE("the statistics are one with the change") {
   server.DoMulti({MakeCreate(limits), MakeCheck("/none")});
   server.Do(MakeDelete("/q/b"));
   CHECK(StatsOf(server, "/q") == "count=2,bytes=1");
-  // Limits without statistics do no harm, nor the other way round.
+  // Limits without statistics have no effect, nor have statistics without limits.
   server.Do(MakeDelete(stats));
   server.Do(MakeCreate(limits, "count=1,bytes=1=;countHardLimit=1"));
   server.enforces_quota = true;
@@ -162,7 +162,7 @@ TEST_CASE("hard limits are kept to where that is wanted") {
   server.Do(MakeCreate("/q/a"));
   CHECK(server.listener().excesses.empty());
   server.enforces_quota = true;
-  // Both are exceeded by one that is too large at the same time.
+  // A create that exceeds both limits is reported for the count alone.
   server.Do(MakeCreate("/q/b"));
   CHECK(Error(&server, MakeCreate("/q/c", "123456")) == ErrorCode::kQuotaExceeded);
   CHECK(server.listener().excesses == Strings{"/q hard count 4 > 3"});
@@ -170,11 +170,11 @@ TEST_CASE("hard limits are kept to where that is wanted") {
   CHECK(server.listener().excesses == Strings{"/q hard bytes 11 > 10"});
   CHECK(Error(&server, MakeSetData("/q/b", "12345")) == ErrorCode::kOk);
   CHECK(StatsOf(server, "/q") == "count=3,bytes=10");
-  // In the order of ZooKeeper: after the node is known not to be there, before versions.
+  // In ZooKeeper's order: after the check that the node does not exist, before versions.
   CHECK(Error(&server, MakeCreate("/q/b", "1")) == ErrorCode::kNodeExists);
   CHECK(Error(&server, MakeSetData("/q/b", "123456", 77)) == ErrorCode::kQuotaExceeded);
   CHECK(Error(&server, MakeSetData("/q/none", "123456")) == ErrorCode::kNoNode);
-  // What is deleted before in the same request counts.
+  // Deletes earlier in the same request count.
   CHECK(server.DoMulti({MakeDelete("/q/b"), MakeCreate("/q/c", "12345")})[1].error ==
         ErrorCode::kOk);
   const std::vector<OpResult> failed =
@@ -205,7 +205,7 @@ TEST_CASE("soft limits are told of") {
   CHECK(server.listener().excesses.empty());
   server.Do(MakeSetData("/q/a", "345"));
   CHECK(server.listener().excesses == Strings{"/q soft bytes 3 > 2"});
-  // Whoever did not ask does not hear of it.
+  // Only the proposer's server is notified.
   server.self = Proposer{2, 7};
   std::string command;
   AppendRequest(server.Next(kSession, server.AttachZxid()),

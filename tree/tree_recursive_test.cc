@@ -45,7 +45,7 @@ TEST_CASE("a check for absence") {
   server.Do(MakeCreate("/secret", "", CreateMode::kPersistent, {MakeAcl(31, "digest", "u:p")}));
   CHECK(server.Do(MakeCheckAbsent("/a")).error == ErrorCode::kOk);
   CHECK(server.Do(MakeCheckAbsent("/a/b")).error == ErrorCode::kOk);
-  // Whether a node is there is no secret.
+  // The existence of a node is not protected.
   CHECK(server.Do(MakeCheckAbsent("/secret")).error == ErrorCode::kNodeExists);
   CHECK(server.Do(MakeCheckAbsent("/")).error == ErrorCode::kNodeExists);
   for (const char* path : {"", "a", "//", "/a/", "/a/.."}) {
@@ -68,7 +68,7 @@ TEST_CASE("a check of the creation tells a node from a later one at its path") {
   server.Do(MakeSetData("/a", "2"));
   CHECK(server.Do(MakeCheckCreated("/a", first)).error == ErrorCode::kOk);
   server.Do(MakeDelete("/a"));
-  // Everything else but the creation is as it was.
+  // Everything except the creation is as before.
   const Zxid second = server.Do(MakeCreate("/a", "1")).stat.czxid;
   server.Do(MakeSetData("/a", "2"));
   const auto results =
@@ -76,7 +76,7 @@ TEST_CASE("a check of the creation tells a node from a later one at its path") {
   CHECK(results[1].error == ErrorCode::kBadVersion);
   CHECK(server.DoMulti({MakeCheckCreated("/a", second), MakeSetData("/a", "3")})[1].stat.version ==
         2);
-  // When a node was made is no secret: its stat, which anybody may read, says so.
+  // The creation of a node is not protected: anybody may read it in the stat.
   const Zxid secret =
       server.Do(MakeCreate("/secret", "", CreateMode::kPersistent, {MakeAcl(31, "digest", "u:p")}))
           .stat.czxid;
@@ -115,7 +115,8 @@ TEST_CASE("a recursive delete removes children first, in the order of their name
   CHECK(server.Do(MakeDeleteRecursive("/topmost")).error == ErrorCode::kNoNode);
 }
 
-// A hash table of children has an order of its own; two trees with another history must agree.
+// The order of a child set's hash table depends on its history; trees with different histories must
+// agree.
 TEST_CASE("the order does not depend on how the tree came to be") {
   Server one, other;
   Strings paths;
@@ -167,7 +168,7 @@ TEST_CASE("a recursive delete needs the permission on each parent, and does all 
   CHECK(server.events().empty());
   CHECK(server.tree().node_count() == nodes);
   server.identities = {Identity{"digest", "u:p"}};
-  // One that has no children needs none.
+  // Deleting a node without children does not need it.
   CHECK(server.Do(MakeDeleteRecursive("/a")).removed == 5);
 }
 
@@ -212,7 +213,7 @@ TEST_CASE("a recursive delete inside a multi sees what came before it, and can b
                                    "deleted /a", "created /a", "created /a/new", "deleted /a/new"});
   CHECK(server.Has("/a"));
   CHECK_FALSE(server.Has("/a/b"));
-  // As a numbered write too, and its repetition says the same.
+  // Also as a numbered write, whose repetition returns the same.
   const Request request{false, {MakeDeleteRecursive("/a")}, {}};
   const ApplyResult first = server.DoSequenced(1, 0, request);
   CHECK(first.ops[0].removed == 1);
@@ -233,7 +234,7 @@ TEST_CASE("a recursive delete keeps the quotas above it, and takes those below")
   CHECK(server.Do(MakeDeleteRecursive("/q/a")).removed == 2);
   CHECK(server.DataOf(stats) == "count=1,bytes=0");
   CHECK(server.Do(MakeDeleteRecursive("/zookeeper/quota/q")).removed == 3);
-  // There is no quota any more that anybody could exceed.
+  // The quota is deleted too, and can no longer be exceeded.
   for (int i = 0; i < 9; ++i) server.Do(MakeCreate("/q/" + std::to_string(i)));
   CHECK(server.listener().excesses.empty());
 }
@@ -248,7 +249,7 @@ TEST_CASE("a recursive delete has a bound in nodes, for all those of a request t
     for (size_t i = 1; i < half; ++i) paths.push_back(parent + std::to_string(i));
     CreateAll(&server, paths);
   }
-  // One more than may go: the parent of both.
+  // One node more than allowed: the parent of both.
   CHECK(server.Do(MakeDeleteRecursive("/p")).error == ErrorCode::kTooLarge);
   CHECK(server.events().empty());
   const Op first = MakeDeleteRecursive("/p/1");
@@ -265,7 +266,7 @@ TEST_CASE("a recursive delete has a bound in the bytes of paths") {
   Server server;
   server.OpenSession();
   server.Do(MakeCreate("/p"));
-  // Each path is a step longer than the one before.
+  // Each path is one step longer than the previous one.
   const std::string step = "/" + std::string(1999, 'n');
   std::string path = "/p";
   size_t path_bytes = path.size();
@@ -302,12 +303,12 @@ TEST_CASE("a request may come without a session") {
   CHECK(ask(MakeCreate("/e", "", CreateMode::kEphemeralSequential)).error ==
         ErrorCode::kBadArguments);
   CHECK(server.tree().node_count() == 5);
-  // Here the mode says no more than whether there is a number.
+  // Here the mode only says whether the node is sequential.
   CHECK(ask(MakeCreateContainer("/c", CreateMode::kEphemeral)).error == ErrorCode::kOk);
   CHECK(ask(MakeCreateTtl("/t", 5)).error == ErrorCode::kOk);
   CHECK(ask(MakeDeleteRecursive("/a")).removed == 1);
 
-  // An attachment of no session is a mistake.
+  // An attach zxid without a session is an error.
   std::string command;
   AppendRequest(server.Next(kNoSession, Zxid(1)), Request{false, {MakeCreate("/b")}, {}}, &command);
   CHECK(server.ApplyOwn(command).error == ErrorCode::kSessionExpired);

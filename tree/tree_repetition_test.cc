@@ -1,5 +1,6 @@
-// Numbered writes that are lost, held back, overtaken and repeated on their way through several
-// servers, while their sessions move between these, against plain ones that come once and in order.
+// Compares numbered writes that are lost, delayed, overtaken and repeated on their way through
+// several servers, while their sessions move between these, with plain writes that come once and in
+// order.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
@@ -18,20 +19,20 @@
 namespace quorate::tree {
 namespace {
 
-constexpr uint64_t kWrites = 60;  // of each client
-constexpr uint64_t kWindow = 8;   // how far ahead of its answers it sends
+constexpr uint64_t kWrites = 60;  // writes of each client
+constexpr uint64_t kWindow = 8;   // writes that a client sends without a response
 
-// What a client wants, and what it has been told.
+// The writes of a client, and the responses that it has received.
 struct Client {
   SessionId session;
   Zxid attach_zxid;
   uint16_t member = 1;
   std::vector<std::string> strings;
-  std::vector<Request> writes;  // number n at n - 1
+  std::vector<Request> writes;  // write number n is at n - 1
   std::map<uint64_t, ApplyResult> told;
-  uint64_t acknowledged = 0;  // it was told of all up to this
+  uint64_t acknowledged = 0;  // the client has all responses up to this number
   uint64_t sent = 0;
-  // What the trees have.
+  // The state of the trees.
   uint64_t accepted = 0;
   uint64_t forgotten = 0;  // the highest number that a command acknowledged
 };
@@ -141,7 +142,8 @@ class Network {
     return request;
   }
 
-  // As the leader sees it: one clock, and numbers in the order of each server's submissions.
+  // The header as the leader would see it: one clock, and sequences in the order of each server's
+  // submissions.
   CommandHeader Next(const Client& client, uint16_t member) {
     CommandHeader header;
     header.proposer = Proposer{member, 1};
@@ -168,13 +170,13 @@ class Network {
     };
     open(tree_.get());
     client.attach_zxid = tree_->last_zxid();
-    header.proposer = Proposer{};  // nobody's, and always applied
+    header.proposer = Proposer{};  // no proposer: always applied
     open(reference_.get());
   }
 
   void Send(size_t at) {
     Client& client = clients_[at];
-    // Anything of which it has no answer, or what is new.
+    // A write without a response yet, or a new one.
     const uint64_t most = std::min({client.sent + 1, client.acknowledged + kWindow, kWrites});
     if (most <= client.acknowledged) return;
     const uint64_t sequence =
@@ -217,7 +219,7 @@ class Network {
 
   void ApplyPlainly(const Client& client, const Request& request, Zxid zxid,
                     const ApplyResult& result, const std::vector<std::string>& events) {
-    CommandHeader header;  // nobody's, and always applied
+    CommandHeader header;  // no proposer: always applied
     header.time_ms = result.header.time_ms;
     header.session = client.session;
     header.attach_zxid = client.attach_zxid;
@@ -276,7 +278,7 @@ class Network {
   std::map<uint16_t, uint64_t> sequence_;
   std::unique_ptr<Tree> tree_ = std::make_unique<Tree>();
   std::unique_ptr<Tree> reference_ = std::make_unique<Tree>();
-  // By client and number: the one answer that there is.
+  // The only response to each write, by client and number.
   std::map<std::pair<size_t, uint64_t>, std::pair<Zxid, std::vector<OpResult>>> answers_;
 };
 

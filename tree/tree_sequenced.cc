@@ -1,4 +1,4 @@
-// Tree::Impl's part for numbered writes.
+// The functions of Tree::Impl for numbered writes.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -29,13 +29,13 @@ void Tree::Impl::ApplySequencedRequest(const CommandHeader& header, std::string_
 
   const Context context{zxid, session, request.identities, request.enforces_quota,
                         wanted ? listener : nullptr};
-  // Every server keeps the answer, whichever gives it.
+  // Every server stores the response, also those that do not send it.
   std::vector<OpResult>& results = wanted ? result->ops : results_;
   const Totals before = totals_;
   bool applied = TryOps(request, context, &results);
   EncodeAnswer(zxid, results, &answer_);
   if (ResponseCache::IsTooLarge(answer_.size())) {
-    // It would never fit, however long the client waited. That is a failure like any other.
+    // The response would never fit, however long the client waited: the request fails instead.
     ASSERT(applied, "the answer of a request that failed is short");
     Rollback(before);
     applied = false;
@@ -73,7 +73,7 @@ ErrorCode Tree::Impl::CheckSequence(const Session& session, uint64_t sequence,
     return ErrorCode::kOk;
   }
   if (sequence - session.last_sequence() > 1) return ErrorCode::kOutOfSequence;
-  // Before the operations are tried for nothing.
+  // Checked here so that the operations are not tried in vain.
   const bool full = session.last_sequence() - session.acknowledged() == kAnswersMax;
   return full ? ErrorCode::kTooManyUnacknowledged : ErrorCode::kOk;
 }

@@ -61,7 +61,7 @@ TEST_CASE("the memory of sessions and of their answers goes with them") {
   server.DoSequenced(1, 0, One(MakeCreate(path)));
   CHECK(answer_bytes() > 100'000);
   CHECK(answer_bytes() < 400'000);
-  server.DoSequenced(2, 1, One(MakeCreate(path)));  // fails; the first answer is forgotten
+  server.DoSequenced(2, 1, One(MakeCreate(path)));  // fails; the first response is dropped
   CHECK(answer_bytes() < 100'000);
   CHECK(answer_bytes() > 0);
   server.EndSession(CommandKind::kCloseSession, kSession, Zxid(0));
@@ -82,7 +82,7 @@ TEST_CASE("a repetition through another server after a move has the first answer
   CHECK(again.zxid == first.zxid);
   CHECK((again.ops == first.ops));
 
-  // What is still on its way from the connection before uses no number, and acknowledges nothing.
+  // A late write from the previous connection uses no number, and acknowledges nothing.
   std::string late;
   AppendSequencedRequest(server.Next(kSession, old_attachment), 2, 1, One(MakeCreate("/b")), &late);
   const ApplyResult moved = server.ApplyOwn(late);
@@ -113,7 +113,7 @@ TEST_CASE("a write that fails has an answer and uses its number") {
   const Request multi{true, {MakeCreate("/a"), MakeDelete("/none"), MakeCreate("/b")}, {}};
   const ApplyResult failed_multi = server.DoSequenced(2, 0, multi);
   server.Do(MakeCreate("/a"));
-  // It would succeed now, and does not.
+  // The write would succeed now, but the repetition returns the error.
   const ApplyResult again = server.DoSequenced(1, 0, missing);
   CHECK(again.repeated);
   CHECK((again.ops == failed.ops));
@@ -150,9 +150,9 @@ TEST_CASE("answers go when the client has them") {
   CHECK(server.DoSequenced(3, 0, One(MakeCheck("/"))).error == ErrorCode::kAlreadyAcknowledged);
   CHECK(InfoOf(server).acknowledged == 3);
   CHECK(server.DoSequenced(4, 0, One(MakeCheck("/"))).repeated);
-  // One that is told to be known with the very question.
+  // A write that acknowledges its own response.
   CHECK(server.DoSequenced(4, 4, One(MakeCheck("/"))).error == ErrorCode::kAlreadyAcknowledged);
-  // A refused write acknowledges all the same, but no answer that was not given.
+  // A refused write also acknowledges, but only responses that exist.
   const ApplyResult early = server.DoSequenced(9, 8, One(MakeCheck("/")));
   CHECK(early.error == ErrorCode::kOutOfSequence);
   CHECK(InfoOf(server).acknowledged == 5);
@@ -204,7 +204,7 @@ TEST_CASE("a client that acknowledges nothing has to stop") {
   CHECK(server.StatOf("/a").version == next);
 }
 
-// Creates that answer with so many bytes of path.
+// Returns a request of creates whose response is full of long paths.
 Request LongPaths(std::vector<std::string>* paths, size_t count, char first) {
   Request request;
   request.multi = true;
@@ -233,7 +233,7 @@ TEST_CASE("answers are bounded in bytes too") {
   CHECK(server.events().empty());
   CHECK(server.tree().node_count() == nodes);
   CHECK(InfoOf(server).last_sequence == 1);
-  // A short answer still fits.
+  // A short response still fits.
   CHECK(server.DoSequenced(2, 0, One(MakeCheck("/"))).error == ErrorCode::kOk);
   CHECK(server.DoSequenced(3, 2, second).error == ErrorCode::kOk);
   CHECK(server.tree().node_count() == nodes + 600);

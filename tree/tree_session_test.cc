@@ -68,7 +68,7 @@ TEST_CASE("a session moves to the server that attaches it") {
   CHECK(info.attach_zxid == server.tree().last_zxid());
   CHECK(server.events() == Strings{"attached " + kFirst});
 
-  // What was sent over the old connection comes too late.
+  // A request that was sent over the old connection is too late.
   std::string late;
   AppendRequest(server.Next(kSession, created), Request{true, {MakeCreate("/late")}, {}}, &late);
   const ApplyResult refused = server.ApplyOwn(late);
@@ -245,7 +245,7 @@ TEST_CASE("a command of a server is applied once, and only after the one before 
   ignored(first);
   ignored(second);
 
-  // A command that fails has had its turn as well.
+  // A failed command uses its sequence too.
   std::string failing;
   AppendRequest(server.Next(kOtherSession), Request{false, {MakeCreate("/3")}, {}}, &failing);
   CHECK(server.ApplyOwn(failing).error == ErrorCode::kSessionExpired);
@@ -272,7 +272,7 @@ TEST_CASE("a new incarnation starts at one, and an old one is over") {
   CHECK_FALSE(apply(old, old_sequence + 2));
   CHECK_FALSE(apply(old, 1));
   CHECK(apply(Proposer{1, 8}, 2));
-  // Other members count for themselves.
+  // Each member has its own sequence.
   CHECK_FALSE(apply(Proposer{2, 8}, 3));
   CHECK(apply(Proposer{2, 8}, 1));
   CHECK(apply(Proposer{1, 8}, 3));

@@ -101,7 +101,7 @@ TEST_CASE("create: the first error in ZooKeeper's order wins") {
   const CreateMode persistent = CreateMode::kPersistent;
   const CreateMode sequential = CreateMode::kPersistentSequential;
 
-  // The mode comes first, then whether there is a parent, then the ACL.
+  // The mode is checked first, then the parent's existence, then the ACL.
   CHECK(Error(&server, MakeCreate("x", "", static_cast<CreateMode>(7), bad)) ==
         ErrorCode::kBadArguments);
   CHECK(Error(&server, MakeCreate("/x", "", static_cast<CreateMode>(-1))) ==
@@ -112,7 +112,7 @@ TEST_CASE("create: the first error in ZooKeeper's order wins") {
         ErrorCode::kBadArguments);
   CHECK(Error(&server, MakeCreate("/none/x", "", persistent, bad)) == ErrorCode::kInvalidAcl);
   CHECK(Error(&server, MakeCreate("/x", "", persistent, {})) == ErrorCode::kInvalidAcl);
-  // The parent, before the path is looked at closely.
+  // The parent is checked before the path's validity.
   CHECK(Error(&server, MakeCreate("/none/x")) == ErrorCode::kNoNode);
   CHECK(Error(&server, MakeCreate("none/x")) == ErrorCode::kNoNode);
   CHECK(Error(&server, MakeCreate("/a//x")) == ErrorCode::kNoNode);
@@ -143,7 +143,7 @@ TEST_CASE("create: sequence numbers count the parent's creates") {
   CHECK(server.Do(MakeCreate("/", "", sequential)).path == "/0000000001");
   CHECK(server.events() == Strings{"created /0000000001"});
   CHECK(server.Do(MakeCreate("/q/..", "", sequential)).path == "/q/..0000000004");
-  // A number that somebody took by hand.
+  // A node that a client created by hand under the next sequential name.
   server.Do(MakeCreate("/q/n-0000000006"));
   CHECK(Error(&server, MakeCreate("/q/n-", "", sequential)) == ErrorCode::kNodeExists);
   CHECK(server.StatOf("/q").cversion == 2 * 6 - 5);
@@ -185,7 +185,7 @@ TEST_CASE("delete: the first error in ZooKeeper's order wins") {
   CHECK(Error(&server, MakeDelete(std::string_view("/a\0", 3))) == ErrorCode::kBadArguments);
   CHECK(Error(&server, MakeDelete("/none/x")) == ErrorCode::kNoNode);
   CHECK(Error(&server, MakeDelete("/closed/x", 9)) == ErrorCode::kNoAuth);
-  // The permission comes before whether the node is there.
+  // The permission is checked before the node's existence.
   CHECK(Error(&server, MakeDelete("/closed/none")) == ErrorCode::kNoAuth);
   CHECK(Error(&server, MakeDelete("/none")) == ErrorCode::kNoNode);
   CHECK(Error(&server, MakeDelete("//a")) == ErrorCode::kNoNode);
@@ -269,7 +269,7 @@ TEST_CASE("setAcl: the list and its version, and nothing else") {
   REQUIRE(server.tree().GetAcl("/a", server.identities, &acl, &stat) == ErrorCode::kOk);
   CHECK(acl == std::vector<Acl>{MakeAcl(31, "digest", "u:h"), MakeAcl(1, "ip", "10.0.0.0/8")});
   CHECK(stat == expected);
-  // Who may only read sees no hashes.
+  // A client that may only read sees no hashes.
   const std::vector<Identity> reader = {{"ip", "10.9.9.9"}};
   REQUIRE(server.tree().GetAcl("/a", reader, &acl, &stat) == ErrorCode::kOk);
   CHECK(acl == std::vector<Acl>{MakeAcl(31, "digest", "u:x"), MakeAcl(1, "ip", "10.0.0.0/8")});
@@ -286,7 +286,7 @@ TEST_CASE("setAcl: the list and its version, and nothing else") {
   server.identities = {{"super", ""}};
   CHECK(Error(&server, MakeSetAcl("/a", open, 1)) == ErrorCode::kOk);
 
-  // Who may change the list sees it whole, even without the right to read.
+  // A client that may change the ACL sees it whole, even without the read permission.
   server.Do(MakeSetAcl("/a", {MakeAcl(permission::kAdmin, "digest", "u:h")}));
   const std::vector<Identity> admin = {{"digest", "u:h"}};
   REQUIRE(server.tree().GetAcl("/a", admin, &acl, &stat) == ErrorCode::kOk);
@@ -376,7 +376,7 @@ TEST_CASE("reads: children in pieces while others come and go") {
     REQUIRE(server.tree().ReadChildren("/d", {}, 100, add, &place, &stat) == ErrorCode::kOk);
     largest = std::max(largest, in_piece);
     ++pieces;
-    if (pieces == 5) {  // groups of children are joined, and in the end split again
+    if (pieces == 5) {  // merges groups of children; they are split again at the end
       for (int i = 0; i < 3000; ++i) server.Do(MakeDelete("/d/goes" + std::to_string(i)));
     }
     if (pieces == 8) {
@@ -454,7 +454,8 @@ TEST_CASE("multi: nothing of it") {
   server.Do(MakeCreate("/e2", "", CreateMode::kEphemeral));
   server.Do(MakeCreate("/e3", "", CreateMode::kEphemeral));
   server.Do(MakeCreate("/private", "", CreateMode::kPersistent, {MakeAcl(31, "auth", "")}));
-  // The session's ephemerals and the tree are as before, though the commands had numbers and time.
+  // The session's ephemerals and the tree are as before, although the commands advanced sequence
+  // and time.
   const Stat root = server.StatOf("/");
   const Stat a = server.StatOf("/a");
   const size_t bytes = server.tree().data_bytes();

@@ -1,5 +1,4 @@
-// A tree with a server in front of it, for tests: it numbers commands and remembers what a listener
-// is told.
+// A test server around a tree: numbers commands and records the calls to its listener.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -105,7 +104,7 @@ inline Op MakeSetAcl(std::string_view path, std::vector<Acl> acl, int32_t versio
   return op;
 }
 
-// Remembers what it is told, in order.
+// Records its calls, in order.
 class RecordingListener : public ApplyListener {
  public:
   void OnNodeEvent(EventType type, std::string_view path, Zxid zxid,
@@ -204,7 +203,8 @@ class Server {
     return ApplyOwn(command);
   }
 
-  // As the leader does it: of no proposer, so that there is no result.
+  // Applies a deleteContainer as the leader proposes it: without a proposer, so that there is no
+  // result.
   void DeleteContainer(std::string_view path) {
     CommandHeader header;
     header.time_ms = time_ms;
@@ -224,7 +224,8 @@ class Server {
     AppendRequest(Next(session, AttachZxid(session)), request, &command);
     return ApplyOwn(command);
   }
-  // Number `number` of the session's, of which it has the answers up to `acknowledged`.
+  // Applies the session's write number `number`, with the responses up to `acknowledged`
+  // acknowledged.
   ApplyResult DoSequenced(uint64_t number, uint64_t acknowledged, const Request& request,
                           SessionId session = kSession) {
     std::string command;
@@ -254,7 +255,7 @@ class Server {
     Stat stat;
     return tree_.FindStat(path, &stat);
   }
-  // The data, or nothing if it is null.
+  // Returns the data; nullopt if it is null.
   std::optional<std::string> DataOf(std::string_view path) const {
     std::string_view data;
     bool has_data = false;

@@ -1,5 +1,5 @@
-// The words of the tree: znodes' metadata, sessions, errors. Names and numbers are ZooKeeper's, so
-// that a front end need not translate them.
+// The basic types of the tree: metadata of znodes, sessions, errors. Names and numbers are
+// ZooKeeper's, so that a front end need not translate them.
 //
 // Thread-safety: values; no shared state.
 #pragma once
@@ -18,15 +18,15 @@ namespace quorate::tree {
 
 // Transaction id: the log index of the entry that made the change. 0 is before the first.
 using Zxid = StrongInt<struct ZxidTag, int64_t>;
-// Never 0; the top byte is the id of the server that made it, 1 to 254.
+// Never 0. The top byte is the id of the server that created the session, 1 to 254.
 using SessionId = StrongInt<struct SessionIdTag, int64_t>;
 
 inline constexpr SessionId kNoSession{0};
 inline constexpr int32_t kAnyVersion = -1;
 inline constexpr size_t kPasswordBytes = 16;
 
-// ZooKeeper's error codes (those that a server can send), and our own below -1000, which come of
-// requests that ZooKeeper does not have: its clients must never see one.
+// ZooKeeper's error codes (those that a server can send), and our own below -1000. Our own result
+// only from requests that ZooKeeper does not have: its clients must never see one.
 enum class ErrorCode : int32_t {
   kOk = 0,
   kSystemError = -1,
@@ -48,16 +48,16 @@ enum class ErrorCode : int32_t {
   kNoWatcher = -121,
   kReconfigDisabled = -123,
   kQuotaExceeded = -125,
-  // Of a numbered write; nothing is applied, and the number can be used again.
-  kAlreadyAcknowledged = -1001,    // its answer was forgotten, since the client said it has it
-  kOutOfSequence = -1002,          // the writes before it have not come yet
-  kTooManyUnacknowledged = -1003,  // too many answers are kept, or too large ones
-  // An operation asks for more than tree/limits.h allows, or its answer would be that large.
+  // Errors of a numbered write. Nothing is applied, and the number can be used again.
+  kAlreadyAcknowledged = -1001,    // the client acknowledged the response, which was dropped
+  kOutOfSequence = -1002,          // writes with lower numbers are still missing
+  kTooManyUnacknowledged = -1003,  // too many responses are kept, or too many bytes
+  // An operation, or its response, is larger than tree/limits.h allows.
   kTooLarge = -1004,
-  kNoSpace = -1005,  // the disks are nearly full; only of a write that was refused (kRefused)
+  kNoSpace = -1005,  // the disks are nearly full; only for a refused write (kRefused)
 };
 
-// Whether an error is one of ours.
+// Returns whether an error is one of our own codes.
 inline constexpr bool IsOwnError(ErrorCode code) { return static_cast<int32_t>(code) < -1000; }
 
 // "no node" and the like, for logs and messages.
@@ -73,8 +73,8 @@ enum class CreateMode : int32_t {
   kPersistentSequentialWithTtl = 6,
 };
 
-// What exists, getData and the like report. `cversion` is the number seen on the wire: creates plus
-// deletes of children.
+// The metadata that exists, getData and others return. `cversion` is the number of the wire
+// protocol: creates plus deletes of children.
 struct Stat {
   Zxid czxid;
   Zxid mzxid;
@@ -90,18 +90,18 @@ struct Stat {
   friend bool operator==(const Stat&, const Stat&) = default;
 };
 
-// What became of one operation of a request.
+// The outcome of one operation of a request.
 struct OpResult {
   ErrorCode error = ErrorCode::kOk;
   std::string path;      // create: the final path, with the sequence number
   Stat stat;             // create, setData, setAcl, when error is kOk
-  uint64_t removed = 0;  // deleteRecursive: how many nodes, when error is kOk
+  uint64_t removed = 0;  // deleteRecursive: the number of removed nodes, when error is kOk
   friend bool operator==(const OpResult&, const OpResult&) = default;
 };
 
-// Makes `results` those of a request of which the operation at `place` failed: no other did
-// anything. Those before it have kOk, those after it kRuntimeInconsistency.
-// REQUIRES: place < results.size().
+// Sets `results` for a request whose operation at `place` failed with `error`, so that none had an
+// effect: operations before it get kOk, operations after it kRuntimeInconsistency. REQUIRES: place
+// < results.size().
 void SetFailed(ErrorCode error, size_t place, std::span<OpResult> results);
 
 namespace permission {
@@ -113,7 +113,7 @@ inline constexpr int32_t kAdmin = 16;
 inline constexpr int32_t kAll = 31;
 }  // namespace permission
 
-// Somebody, as an authentication scheme names them: {"ip", "127.0.0.1"}, {"digest", "user:hash"}.
+// A client's identity in an authentication scheme: {"ip", "127.0.0.1"}, {"digest", "user:hash"}.
 struct Identity {
   std::string scheme;
   std::string id;

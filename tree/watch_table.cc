@@ -18,19 +18,19 @@ namespace {
 struct Path;
 struct Watcher;
 
-// A path has a list of each of these. Recursive watches have their own, so that a search for them
-// on the way to the root passes no others.
+// The lists of watches that a path has. Recursive watches are in a separate list, so that the
+// search for them on the way to the root visits no others.
 enum class List : uint8_t { kNode, kChildren, kRecursive };
 constexpr size_t kLists = 3;
-// What a watch takes besides its path, which it may be alone on.
+// Approximate memory of a watch without the text of its path; the watch may be the only one there.
 constexpr size_t kWatchBytes = 300;
 
-// Whether a watch in a list lasts; one that was set both ways has both.
+// The modes of a watch: one-shot, lasting, or both if it was set both ways.
 using Modes = uint8_t;
 constexpr Modes kOneShot = 1;
 constexpr Modes kLasting = 2;
 
-// One watch: in a list of its path, and in that of its watcher.
+// One watch: an element of a list of its path, and of the list of its watcher.
 struct Watch {
   Path* path = nullptr;
   Watcher* watcher = nullptr;
@@ -42,7 +42,7 @@ struct Watch {
   Watch* next_of_watcher = nullptr;
 };
 
-// A path that is watched: kept once, however many watch it.
+// A watched path, stored once for all its watches.
 struct Path {
   std::string text;
   std::array<Watch*, kLists> first = {};
@@ -76,7 +76,7 @@ struct WatchKey {
 
 WatchKey KeyOf(const Watch& watch) { return {watch.path, watch.watcher, watch.list}; }
 
-// A part of what a watcher type means.
+// Some of the watches that a watcher type means: those in one list with one mode.
 struct Selection {
   List list;
   Modes modes;
@@ -148,7 +148,7 @@ class WatchTable::Impl {
     if (found == nullptr) return true;
     Watcher* watcher = found->get();
     ASSERT(watcher->first != nullptr, "a watcher without watches is forgotten");
-    // The last watch takes the watcher with it.
+    // Erasing the last watch also deletes the watcher.
     for (Watch* watch = watcher->first; watch != nullptr;) {
       if (max-- == 0) return false;
       Watch* next = watch->next_of_watcher;
@@ -158,11 +158,11 @@ class WatchTable::Impl {
     return true;
   }
 
-  // Appends the watchers in a list of a path; their watches of one shot are spent.
+  // Appends the watchers in a list of a path, and removes their one-shot watches.
   void Take(std::string_view text, List list, std::vector<WatcherId>* ids) {
     Path* path = FindPath(text);
     if (path == nullptr) return;
-    // The last watch takes the path with it.
+    // Erasing the last watch also deletes the path.
     for (Watch* watch = path->first_of(list); watch != nullptr;) {
       Watch* next = watch->next_of_path;
       ids->push_back(watch->watcher->id);
@@ -171,7 +171,7 @@ class WatchTable::Impl {
     }
   }
 
-  // Appends who watches `path` or anything above it recursively.
+  // Appends the recursive watchers of `path` and of all paths above it.
   void TakeRecursive(std::string_view path, std::vector<WatcherId>* ids) {
     while (recursive_count_ > 0) {
       Take(path, List::kRecursive, ids);
@@ -257,7 +257,7 @@ class WatchTable::Impl {
 
 namespace {
 
-// What a type means, in groups: the first group of which there is any is what is meant.
+// Returns the watches that a type means, in groups: the first group with an existing watch applies.
 std::vector<std::vector<Selection>> Meaning(WatcherType type) {
   constexpr Selection kOneShotData{List::kNode, kOneShot};
   constexpr Selection kOneShotChild{List::kChildren, kOneShot};

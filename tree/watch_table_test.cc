@@ -197,7 +197,7 @@ TEST_CASE("watches are removed by their type") {
   CHECK(table.Remove(1, "/p", WatcherType::kChildren));
   CHECK(table.empty());
 
-  // Those of one shot go first; then what else is there.
+  // One-shot watches are removed first, then the others.
   add_all();
   CHECK(table.Remove(1, "/p", WatcherType::kChildren));
   CHECK(Fire(&table, EventType::kNodeCreated, "/p/c") ==
@@ -255,7 +255,7 @@ TEST_CASE("the watches of nodes are counted") {
   CHECK(counts() == std::vector<size_t>{0, 0, 0});
 }
 
-// What WatchTable does, said as simply as possible: a list of all watches.
+// A simple model of WatchTable: a list of all watches.
 class Model {
  public:
   void Add(WatcherId id, const std::string& path, WatchKind kind) {

@@ -12,7 +12,7 @@
 namespace quorate::tree {
 namespace {
 
-// Stands for data that is empty but not null.
+// Its address represents data that is empty but not null.
 char empty_data;
 
 const ChildSet kNoChildren;
@@ -81,7 +81,7 @@ void Znode::Delete(Znode* node) {
 
 SessionId Znode::StoredOwner() const {
   SessionId owner;
-  // Not aligned.
+  // The stored owner is not aligned.
   std::memcpy(&owner, name().data() + name_length, sizeof(owner));
   return owner;
 }
@@ -128,7 +128,7 @@ Stat Znode::ToStat() const {
   stat.ctime_ms = ctime_ms;
   stat.mtime_ms = mtime_ms;
   stat.version = version;
-  // Creates plus deletes: every child that was created and is gone was deleted.
+  // Creates plus deletes: every created child that does not exist any more was deleted.
   stat.cversion =
       static_cast<int32_t>(2 * static_cast<uint32_t>(created_children()) - children().size());
   stat.aversion = aversion();

@@ -28,7 +28,7 @@ constexpr uint8_t kRecordsPart = 2;
 constexpr uint8_t kTrailerPart = 3;
 constexpr size_t kPartHeadBytes = 1 + 4 + 4;
 constexpr size_t kClusterIdBytes = 16;
-// A part is read in pieces, so that a size that is damaged does not take the memory it names.
+// A part is read in pieces, so that a damaged size does not allocate as much memory as it says.
 constexpr size_t kReadBytes = size_t{1} << 20;
 constexpr size_t kPartBytesMax = kBackupRecordBytesMax + kBackupBlockBytes;
 
@@ -86,8 +86,8 @@ BackupFileWriter::~BackupFileWriter() { close(descriptor_); }
 absl::StatusOr<std::unique_ptr<BackupFileWriter>> BackupFileWriter::Create(
     std::string path, const BackupHeader& header) {
   ASSERT(header.cluster_id.size() == kClusterIdBytes);
-  // A file that is there is removed and not written over: it may be a link to another file, or
-  // readable for others. What somebody puts there in between is an error. A device stays.
+  // An existing file is removed, not overwritten: it may be a link to another file, or readable for
+  // others. A file that appears there in between is an error. A device is not removed.
   struct stat there {};
   const bool is_there = lstat(path.c_str(), &there) == 0;
   const bool is_device = is_there && (S_ISCHR(there.st_mode) || S_ISBLK(there.st_mode));

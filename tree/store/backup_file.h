@@ -31,12 +31,12 @@
 namespace quorate::tree {
 
 inline constexpr size_t kBackupChecksumBytes = 16;
-// Records are gathered to blocks of about this size; a record that is larger has its own.
+// Records are collected in blocks of about this size; a larger record has a block of its own.
 inline constexpr size_t kBackupBlockBytes = size_t{256} << 10;
-// No key and value together are larger.
+// The maximum size of a key and value together.
 inline constexpr size_t kBackupRecordBytesMax = size_t{128} << 20;
 
-// Of what and when a backup is.
+// Identifies a backup: of which cluster, zxid and time it is.
 struct BackupHeader {
   std::string cluster_id;  // 16 bytes
   Zxid zxid;
@@ -48,7 +48,7 @@ struct BackupHeader {
   friend bool operator==(const BackupHeader&, const BackupHeader&) = default;
 };
 
-// What only the end of a backup tells.
+// Totals that are known only at the end of a backup.
 struct BackupTotals {
   uint64_t records = 0;
   uint64_t record_bytes = 0;  // keys and values
@@ -57,7 +57,7 @@ struct BackupTotals {
   friend bool operator==(const BackupTotals&, const BackupTotals&) = default;
 };
 
-// A checksum of bytes that come in pieces.
+// Computes a checksum of bytes that are added in pieces.
 class BackupChecksum {
  public:
   BackupChecksum();
@@ -65,7 +65,7 @@ class BackupChecksum {
   BackupChecksum(const BackupChecksum&) = delete;
   BackupChecksum& operator=(const BackupChecksum&) = delete;
   void Add(std::string_view bytes);
-  // Of all so far; kBackupChecksumBytes.
+  // Returns the checksum of all bytes added so far, kBackupChecksumBytes long.
   std::string Value() const;
 
  private:
@@ -75,23 +75,23 @@ class BackupChecksum {
 
 class BackupFileWriter {
  public:
-  // Makes the file `path`, or empties it; only its owner may read it, for there are passwords of
-  // sessions in it. Errors of all functions name the file: ResourceExhausted if the disk is full,
-  // Internal otherwise.
+  // Creates the file `path`, or empties it. Only its owner may read it, because it contains the
+  // passwords of sessions. Errors of all functions name the file: ResourceExhausted if the disk is
+  // full, Internal otherwise.
   static absl::StatusOr<std::unique_ptr<BackupFileWriter>> Create(std::string path,
                                                                   const BackupHeader& header);
-  // A file that was not finished stays as it is.
+  // Leaves the file as it is if Finish was not called.
   ~BackupFileWriter();
   BackupFileWriter(const BackupFileWriter&) = delete;
   BackupFileWriter& operator=(const BackupFileWriter&) = delete;
 
   // REQUIRES: no error was returned before; keys ascend.
   absl::Status Add(std::string_view key, std::string_view value);
-  // Writes the end, and makes the file durable (not its name: that takes SyncDirectoryOf).
+  // Writes the trailer, and makes the file durable (not its name: SyncDirectoryOf does that).
   // REQUIRES: as Add; called once, and nothing after it.
   absl::StatusOr<BackupTotals> Finish();
 
-  // Of the file so far.
+  // The size of the file so far.
   uint64_t bytes() const { return totals_.file_bytes + block_.size(); }
 
  private:
@@ -115,19 +115,20 @@ class BackupFileReader {
   // NotFound if there is no such file. Errors of all functions name the file and the offset:
   // InvalidArgument if it is no backup, or of a later format; DataLoss if it is cut off or damaged.
   static absl::StatusOr<std::unique_ptr<BackupFileReader>> Open(const std::string& path);
-  // The same, from anything; `name` stands in errors.
+  // The same from any stream; `name` is used in errors.
   static absl::StatusOr<std::unique_ptr<BackupFileReader>> Open(std::unique_ptr<std::istream> input,
                                                                 std::string name);
   BackupFileReader(const BackupFileReader&) = delete;
   BackupFileReader& operator=(const BackupFileReader&) = delete;
 
   const BackupHeader& header() const { return header_; }
-  // Reads the next record; false after the last one, and then the whole file was right. The views
-  // are valid until the next call. REQUIRES: it returned true before, if it was called.
+  // Reads the next record. Returns false after the last record; then the whole file was checked and
+  // is valid. The views are valid until the next call. REQUIRES: no earlier call returned false or
+  // an error.
   absl::StatusOr<bool> Next(std::string_view* key, std::string_view* value);
   // REQUIRES: Next returned false.
   const BackupTotals& totals() const { return totals_; }
-  // How far it has read.
+  // The offset up to which the file was read.
   uint64_t offset() const { return offset_; }
 
  private:
@@ -137,20 +138,21 @@ class BackupFileReader {
   absl::Status ReadMagic();
   absl::Status ReadHeader();
   absl::Status ReadTrailer();
-  // Exactly so many bytes.
+  // Reads exactly `size` bytes.
   absl::Status Read(size_t size, std::string* bytes);
-  // The next part as it is in the file, but for its CRC; its body is from kPartHeadBytes on.
+  // Reads the next part as it is in the file, without its CRC, into part_ and returns its kind; its
+  // body begins at kPartHeadBytes.
   absl::StatusOr<uint8_t> ReadPart();
 
   const std::unique_ptr<std::istream> input_;
   const std::string name_;
   BackupChecksum checksum_;
   BackupHeader header_;
-  BackupTotals totals_;  // in Next: what was read so far
+  BackupTotals totals_;  // of the records and bytes read so far
   uint64_t offset_ = 0;
   uint64_t part_offset_ = 0;  // where the last part begins
   std::string part_;
-  std::string_view block_;  // what is left of the records in part_
+  std::string_view block_;  // the records in part_ that were not returned yet
   std::string last_key_;
   uint32_t next_number_ = 0;
 };

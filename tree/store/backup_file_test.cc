@@ -35,7 +35,7 @@ BackupHeader Header() {
   return {std::string(16, 'c'), Zxid(0x500000123), 7, 0x1234567890abcdef, 1234, {1, 2, 3}, {4}};
 }
 
-// Of several blocks, and one record that is larger than a block.
+// Returns records for several blocks, and one record that is larger than a block.
 Records SomeRecords() {
   Records records;
   for (int i = 0; i < 300; ++i) {
@@ -69,7 +69,7 @@ std::string Backup(const Records& records) {
   return Contents(directory.File("backup"));
 }
 
-// What is read before the end, or before an error.
+// Reads the records before the end, or before an error.
 absl::Status ReadAll(std::string bytes, Records* records) {
   auto file = BackupFileReader::Open(std::make_unique<std::istringstream>(std::move(bytes)), "it");
   if (!file.ok()) return file.status();
@@ -150,7 +150,7 @@ TEST_CASE("any byte that changed is recognised") {
 TEST_CASE("parts that were swapped, repeated, left out or added are recognised") {
   const Records records = SomeRecords();
   const std::string bytes = Backup(records);
-  // magic and format, then the parts.
+  // First magic and format, then the parts.
   std::vector<std::string> parts;
   for (size_t at = 12; at < bytes.size();) {
     const size_t size = 9 + LoadInt<std::endian::little, uint32_t>(bytes.data() + at + 5) + 4;
@@ -208,7 +208,7 @@ TEST_CASE("a backup never goes where a link leads, nor into a file that others c
   std::getline(std::ifstream(other), kept);
   CHECK(kept == "precious");
 
-  // What is there was open for others, who may have opened it already.
+  // The existing file was readable for others, who may have opened it already.
   std::filesystem::permissions(path, std::filesystem::perms::all);
   std::ifstream reader(path);
   REQUIRE(reader.good());
@@ -217,7 +217,7 @@ TEST_CASE("a backup never goes where a link leads, nor into a file that others c
         (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
   CHECK(std::filesystem::hard_link_count(path) == 1);
 
-  // A hard link to somebody else's file.
+  // A hard link to another file.
   std::filesystem::remove(path);
   std::filesystem::create_hard_link(other, path);
   REQUIRE(BackupFileWriter::Create(path, Header()).ok());

@@ -34,7 +34,7 @@ void CrashFileSystem::Crash() {
     for (const auto& [name, sizes] : files()) {
       if (sizes.synced == sizes.written) continue;
       const uint64_t kept = sizes.synced + random_() % (sizes.written - sizes.synced + 1);
-      // One that is not there any more has nothing to lose.
+      // A file that does not exist any more has no bytes to lose.
       if (truncate(name.c_str(), static_cast<off_t>(kept)) != 0) continue;
     }
     std::map<std::string, size_t> lost;

@@ -1,8 +1,9 @@
-// A file system that loses its power after a number of operations: the process exits, and before
-// that, what was not synced is lost, or some of it. A file loses bytes behind what was synced; a
-// directory forgets creations, renames, links and removals since its last sync, the newest ones
-// first; one directory may forget what another one keeps. Or its process dies and another one goes
-// on with what the machine still knows: see KillAtDirectorySync.
+// A file system that simulates a power failure after a number of operations: the process exits, and
+// before that, all or some changes that were not synced are lost. A file loses bytes behind its
+// synced part; a directory loses creations, renames, links and removals since its last sync, the
+// newest ones first; one directory may lose changes while another keeps its own. It can also
+// simulate that only the process dies, and that another process continues without loss: see
+// KillAtDirectorySync.
 //
 // Thread-safety: may be used from any thread.
 #pragma once
@@ -23,15 +24,15 @@ inline constexpr int kCrashExitCode = 42;
 class CrashFileSystem : public FaultFileSystem {
  public:
   // Crashes instead of doing operation number `crash_at`, counted from 1. `graveyard` is an empty
-  // directory on the same disk for files that may have to come back. With `keeps_all` nothing is
-  // lost, as if only the process had died.
+  // directory on the same disk for removed files that the crash may have to restore. With
+  // `keeps_all` nothing is lost, as if only the process had died.
   CrashFileSystem(uint64_t crash_at, uint64_t seed, bool keeps_all, std::string graveyard);
 
-  // From the directory sync with that number on, counted from 1, everything that changes a file
-  // fails, as if the process had died right before it.
+  // From the directory sync with that number on, counted from 1, every operation that changes a
+  // file fails, as if the process had died right before that sync.
   void KillAtDirectorySync(uint64_t number) { kill_at_ = number; }
-  // The next process begins: nothing that was not synced is lost yet. The power fails after
-  // `operations` more.
+  // Simulates the start of the next process: no unsynced changes are lost yet. The power fails
+  // after `operations` more.
   void GoOn(uint64_t operations);
   bool killed() const { return killed_; }
 
@@ -47,11 +48,12 @@ class CrashFileSystem : public FaultFileSystem {
     std::function<void()> undo;
   };
 
-  // Counts an operation; does not return if it is the one at which the power fails.
+  // Counts an operation; does not return if the power fails at this one.
   void Count();
   [[noreturn]] void Crash();
   void Changed(const std::string& path, std::function<void()> undo);
-  // A second name for a file that is about to lose its own.
+  // Links a file that is about to lose its name into the graveyard. Returns the new name, "" on
+  // failure.
   std::string Bury(const std::string& path);
 
   uint64_t crash_at_;
@@ -63,7 +65,7 @@ class CrashFileSystem : public FaultFileSystem {
   uint64_t operations_ = 0;
   uint64_t directory_syncs_ = 0;
   uint64_t buried_ = 0;
-  std::string grave_;            // of what the operation under way replaces or removes
+  std::string grave_;            // name of the file that the current operation replaces or removes
   std::vector<Change> changes_;  // not synced, in order
 };
 

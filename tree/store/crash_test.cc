@@ -1,6 +1,6 @@
-// A process that commits checkpoints and replaces them by staged ones is stopped at one file
-// operation after the other: each time, another process finds exactly one whole checkpoint: the
-// last one that was committed, or the one that was about to be.
+// A process that commits checkpoints and replaces them by staged ones is crashed, once at each of
+// many file operations. Each time, another process must find exactly one whole checkpoint: the last
+// one committed, or the one that was being committed.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,8 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What the writer had done, for the reader to compare with. RocksDB's threads do not survive a
-// fork, so that both are processes of their own, and this one never touches RocksDB.
+// The progress of the writer, which the reader compares with the store. RocksDB's threads do not
+// survive a fork, so both are separate processes, and this one never uses RocksDB.
 struct Shared {
   int64_t committed;  // numbers of checkpoints
   int64_t begun;
@@ -32,7 +32,7 @@ struct Shared {
 constexpr int kWrong = 3;
 constexpr int64_t kCheckpoints = 8;
 
-// In a child there is nobody to tell but whoever waits for it.
+// A child process reports a failure by its exit status.
 void Check(bool condition, const std::string& what) {
   if (condition) return;
   fprintf(stderr, "crash_test: %s\n", what.c_str());
@@ -58,8 +58,8 @@ void CheckOk(const absl::Status& status, const std::string& what) {
   _exit(0);
 }
 
-// A writer that is killed before a directory sync, and another one that goes on with what is in the
-// page cache. What that one has found when it was open must stay.
+// A writer that is killed before a directory sync, and another one that continues with the contents
+// of the page cache. What the second one found when it opened the store must survive.
 [[noreturn]] void WriteTwice(const std::string& path, CrashFileSystem* file_system,
                              rocksdb::Env* env, uint64_t kill_at, uint64_t operations,
                              Shared* shared) {
@@ -103,7 +103,7 @@ void CheckRecords(const RecordStore& store, int64_t number) {
     Check(newest == MetadataOf(number), "metadata");
     CheckRecords(**store, number);
   }
-  // And others can be written over what the crash left.
+  // Further checkpoints can be written after the crash.
   for (int64_t next = number + 1; next <= number + 3; ++next) {
     CheckOk(Make(next, store->get()), "make another");
   }
@@ -115,7 +115,7 @@ void CheckRecords(const RecordStore& store, int64_t number) {
   _exit(0);
 }
 
-// The exit status of a process that runs `body`.
+// Runs `body` in a child process and returns its exit status.
 template <typename Body>
 int InChild(Body body) {
   const pid_t child = fork();
@@ -126,8 +126,8 @@ int InChild(Body body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// Has `write` use a directory until the power fails, and looks at what is left. Returns false if it
-// came to its end before.
+// Runs `write` on a directory until the power fails, and checks what is left. Returns false if
+// `write` ended before.
 template <typename Writer>
 bool CrashIn(uint64_t operation, uint64_t seed, bool keeps_all, Shared* shared, Writer write) {
   const char* base = std::getenv("TEST_TMPDIR");
@@ -157,7 +157,7 @@ bool CrashAt(uint64_t operation, bool keeps_all, Shared* shared) {
                  });
 }
 
-// Memory that this process shares with its children.
+// Returns memory that this process shares with its children.
 Shared* MapShared() {
   auto* shared = static_cast<Shared*>(
       mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
@@ -170,7 +170,7 @@ TEST_CASE("after a kill, and a power failure during or after the next open, ther
   uint64_t crashes = 0;
   bool killed = true;
   for (uint64_t kill_at = 1; killed; ++kill_at) {
-    // Most of them within the open, some behind it.
+    // Most of these failures are within the open, some after it.
     for (uint64_t operations = 2 + kill_at % 13; operations < 100; operations += 13) {
       CAPTURE(kill_at, operations);
       killed = CrashIn(1'000'000, kill_at + operations, /*keeps_all=*/false, shared,
@@ -190,7 +190,7 @@ TEST_CASE("after a crash there is exactly one whole checkpoint") {
   const bool keeps_all = GENERATE(true, false);
   CAPTURE(keeps_all);
   uint64_t crashes = 0;
-  // An odd distance meets all kinds of operations.
+  // With odd steps, all kinds of operations are hit.
   for (uint64_t operation = 1;; operation += keeps_all ? 11 : 7) {
     CAPTURE(operation);
     if (!CrashAt(operation, keeps_all, shared)) break;

@@ -25,10 +25,11 @@
 namespace quorate::tree {
 namespace {
 
-// Of space, beyond what a merge of everything takes.
+// The free space that must remain, beyond what a compaction of everything takes.
 constexpr uint64_t kMergeSpareBytes = 16 << 20;
 
-// Of the database in `path`; of what names it, if that cannot be read.
+// Returns the path of the manifest of the database in `path`; if CURRENT, which names it, cannot be
+// read, the path of CURRENT.
 std::string ManifestPath(rocksdb::Env* env, const std::string& path) {
   const std::string current = path + "/CURRENT";
   std::string name;
@@ -40,10 +41,10 @@ absl::Status OpenError(const rocksdb::Status& status, const std::string& path,
                        const std::string& manifest_path, bool create) {
   std::string what = "opening " + path;
   if (status.ToString().find(".sst") == std::string::npos) {
-    // RocksDB does not always say what it was reading.
+    // RocksDB's error does not always name the file.
     absl::StrAppend(&what, " by ", manifest_path, ", which ", path, "/CURRENT names");
   }
-  // So it says that files are missing.
+  // RocksDB reports missing files with these codes.
   const bool missing = !create && (status.IsInvalidArgument() || status.IsNotFound());
   return ToStatus(missing ? rocksdb::Status::Corruption(status.ToString()) : status, what);
 }
@@ -61,8 +62,8 @@ absl::Status InUseError(const rocksdb::Status& status, const std::string& path) 
                    status.ToString(), ")"));
 }
 
-// RocksDB keeps no log of its doings: whoever asks is told of errors. RocksDB 7.8 ends the process
-// when it comes back to a log file that has found the disk full.
+// RocksDB writes no log file; its functions return errors. RocksDB 7.8 ends the process when it
+// writes again to a log file after the disk was full.
 class NoLog : public rocksdb::Logger {
  public:
   using rocksdb::Logger::Logv;
@@ -71,19 +72,19 @@ class NoLog : public rocksdb::Logger {
 
 }  // namespace
 
-// Of threads that merge files: that is for times when nobody else needs the processor. No more than
-// this, for where processors are short a thread of RocksDB's lower priority, 19, stands still for
-// a minute, and commits and the end of the server wait for it.
+// The nice value of compaction threads, which should run only while the processor is otherwise
+// idle. Not higher: on a busy processor, a thread with RocksDB's own low priority, 19, makes no
+// progress for a minute, and commits and the end of the server wait for it.
 constexpr int kMergeNice = 5;
 
-// Hears of what RocksDB does, and cannot write. It would try by itself to go on after its disk was
-// full, in a thread of its own and in the way of what is written meanwhile.
+// Receives the background errors of RocksDB. Turns off its automatic recovery after a full disk,
+// which runs in a thread of its own and disturbs writes.
 class Database::Errors : public rocksdb::EventListener {
  public:
   void OnBackgroundError(rocksdb::BackgroundErrorReason reason,
                          rocksdb::Status* /*error*/) override {
-    // RocksDB 7.8 may say after that that it goes on, and does not: it takes in files under number
-    // 0.
+    // After other errors RocksDB 7.8 may report that it has recovered when it has not: it then
+    // ingests files under number 0.
     if (reason != rocksdb::BackgroundErrorReason::kCompaction) final = true;
     present = true;
   }
@@ -92,7 +93,7 @@ class Database::Errors : public rocksdb::EventListener {
     *auto_recovery = false;
   }
 
-  // On the thread that merges.
+  // Called on the compaction thread.
   void OnCompactionBegin(rocksdb::DB* /*db*/, const rocksdb::CompactionJobInfo& /*info*/) override {
     const auto thread = static_cast<id_t>(gettid());
     if (getpriority(PRIO_PROCESS, thread) < kMergeNice) {
@@ -100,14 +101,15 @@ class Database::Errors : public rocksdb::EventListener {
     }
   }
 
-  std::atomic<bool> present = false;  // one that it has not recovered from
-  std::atomic<bool> final = false;    // after one of them nothing may be written any more
+  std::atomic<bool> present = false;  // an error from which the database has not recovered
+  std::atomic<bool> final = false;    // an error after which the database must not be written to
 };
 
-// Where the database's files are. What RocksDB could not note in its manifest may stand there all
-// the same, for a sync that failed has not always failed with all of it. So table files that it
-// took in and then takes back have to stay, or else the next start would miss them. It removes
-// them, if they are none of the database.
+// The file system of the database, which can defer the removal of table files. When RocksDB fails
+// to write a record to its manifest, the record may be there nevertheless, since a failed sync may
+// have written a part. So the table files of a failed ingestion, which RocksDB removes, must be
+// kept, or the next start could miss them. The next start removes those that are not part of the
+// database.
 class Database::Files : public rocksdb::FileSystemWrapper {
  public:
   using rocksdb::FileSystemWrapper::FileSystemWrapper;
@@ -125,12 +127,12 @@ class Database::Files : public rocksdb::FileSystemWrapper {
     return FileSystemWrapper::DeleteFile(name, options, debug);
   }
 
-  // From now on.
+  // Keeps removed table files from now on.
   void Keep() {
     MutexLock lock(&mutex_);
     keeps_ = true;
   }
-  // No longer. Removes what was kept, if it is not needed.
+  // Ends that. Removes the kept files, unless they are `needed`.
   void Release(bool needed) {
     std::vector<std::string> kept;
     {
@@ -140,7 +142,7 @@ class Database::Files : public rocksdb::FileSystemWrapper {
     }
     if (needed) return;
     for (const std::string& name : kept) {
-      // What is left now is removed at the next start.
+      // A file that cannot be removed now is removed at the next start.
       FileSystemWrapper::DeleteFile(name, {}, nullptr).PermitUncheckedError();
     }
   }
@@ -175,14 +177,14 @@ rocksdb::Options DatabaseOptions(rocksdb::Env* env) {
   options.manifest_preallocation_size = 64 << 10;
   // Nothing is written through the memtable.
   options.write_buffer_size = 64 << 10;
-  // Files go to the disk while they are written, not all at once at the end, when whoever else
-  // syncs would wait.
+  // Files are flushed to the disk gradually, not all at once at the end, which would delay the
+  // syncs of others.
   options.bytes_per_sync = 512 << 10;
-  // A checkpoint is a file or two, and only scans read them: merging can wait for more of them.
+  // A checkpoint is a file or two, and only scans read them: compaction can wait for more files.
   options.level0_file_num_compaction_trigger = 8;
   options.compression = rocksdb::kNoCompression;
   rocksdb::BlockBasedTableOptions table;
-  // Records are read by scans: large blocks, and no use for filters or a cache.
+  // Records are only scanned: large blocks are best, and filters or a cache have no use.
   table.block_size = 32 << 10;
   table.no_block_cache = true;
   SetCheckableFormat(&table);
@@ -204,14 +206,14 @@ Database::Database(rocksdb::Env* env, std::string path, std::string manifest_pat
 Database::~Database() {
   if (!merges_) db_->ContinueBackgroundWork().PermitUncheckedError();
   db_.reset();
-  // What cannot be removed now is removed when the store is opened the next time.
+  // Files that cannot be removed now are removed when the store is opened the next time.
   if (obsolete_) RemoveDirectory(env_, path_).IgnoreError();
 }
 
 void Database::WatchSpace() {
   if (is_read_only_) return;
   uint64_t free_bytes = 0;
-  // Where it cannot be known, merging is worth the risk.
+  // If the free space is unknown, compaction is allowed.
   if (!env_->GetFreeSpace(path_, &free_bytes).ok()) return;
   uint64_t size = 0;
   db_->GetIntProperty(rocksdb::DB::Properties::kLiveSstFilesSize, &size);
@@ -230,7 +232,7 @@ absl::Status Database::TakeIn(RecordFiles* files) {
 
 absl::Status Database::Recover() {
   if (!errors_->present.exchange(false)) return absl::OkStatus();
-  // This begins a new manifest if the one before may end with a part of a record.
+  // Resume begins a new manifest if the previous one may end with an incomplete record.
   const rocksdb::Status status = db_->Resume();
   if (!status.ok()) errors_->present = true;
   return ToStatus(status, "going on with " + path_);
@@ -243,7 +245,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Copy(const rocksdb::Options&
   rocksdb::Checkpoint* made = nullptr;
   rocksdb::Status status = rocksdb::Checkpoint::Create(db_.get(), &made);
   const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
-  // Without a flush: nothing is written through the memtable.
+  // No flush is needed: nothing is written through the memtable.
   constexpr uint64_t kNoFlush = std::numeric_limits<uint64_t>::max();
   if (status.ok()) status = checkpoint->CreateCheckpoint(path, kNoFlush);
   if (!status.ok()) return ToStatus(status, "copying " + path_ + " to " + path);

@@ -1,4 +1,4 @@
-// The database in one of a store's directories.
+// A RocksDB database in one of the directories of a store.
 //
 // Thread-safety: all functions may be called from any thread.
 #pragma once
@@ -16,55 +16,55 @@ namespace quorate::tree {
 
 class RecordFiles;
 
-// The options of all databases here.
+// Returns the options of all databases of a store.
 rocksdb::Options DatabaseOptions(rocksdb::Env* env);
 
 class Database {
  public:
-  // Opens the one in `path`, which is made if there is none and `create`.
+  // Opens the database in `path`; with `create`, creates it if there is none.
   static absl::StatusOr<std::unique_ptr<Database>> Open(const rocksdb::Options& options,
                                                         const std::string& path, bool create);
-  // Opens it to look at: nothing is written, nor is it locked.
+  // Opens the database only for reading: nothing is written, and it is not locked.
   static absl::StatusOr<std::unique_ptr<Database>> OpenToRead(const rocksdb::Options& options,
                                                               const std::string& path);
-  // For a disk that is full, where Open finds no free space for a manifest of its own: nothing is
-  // written, but it is locked, and all its files are open, so that it can still be read when the
-  // same database was opened again by Reopen and has removed them. is_read_only() says that.
-  // REQUIRES: it is there.
+  // For a full disk, where Open has no free space for a new manifest: nothing is written, but the
+  // database is locked, and all its files are open, so that it can still be read after Reopen has
+  // opened the same database again and has removed files. is_read_only() is then true. REQUIRES:
+  // the database exists.
   static absl::StatusOr<std::unique_ptr<Database>> OpenWithoutFreeSpace(
       const rocksdb::Options& options, const std::string& path);
   bool is_read_only() const { return is_read_only_; }
-  // The same database, to be written to; this one can be read all the same. ResourceExhausted if
-  // there is still no free space. REQUIRES: is_read_only().
+  // Opens the same database for writing; this one can still be read. ResourceExhausted if there is
+  // still no free space. REQUIRES: is_read_only().
   absl::StatusOr<std::unique_ptr<Database>> Reopen(const rocksdb::Options& options);
-  // Closes it. Removes it, if it is obsolete.
+  // Closes the database, and removes it if it is obsolete.
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  // Looks how much space is free. Files are merged only if there is enough for that: one that finds
-  // the disk full was for nothing.
+  // Checks the free space, and allows compactions only if there is enough for them: a compaction
+  // that fills the disk would be in vain.
   void WatchSpace();
-  // To be called before something is written, and when that failed, before the next time: what is
-  // in the database can be read all the while. ResourceExhausted if the disk is still full; other
-  // errors are final. When it has returned OK, either the database can be written to again, or
-  // takes_no_more() and a copy of it can.
+  // Recovers from a failed write. Call it before each write; the database can be read all the time.
+  // ResourceExhausted if the disk is still full; other errors are final. After OK, either the
+  // database can be written to again, or takes_no_more() is true and a copy of it can be written
+  // to.
   absl::Status Recover();
   bool takes_no_more() const;
   // Makes `files` part of the database, as RecordFiles::TakeInto.
   absl::Status TakeIn(RecordFiles* files);
-  // Another database in `path`, which must not be there, of the same files: they get second names
-  // there. ResourceExhausted if there is no free space for that.
+  // Creates another database of the same files in `path`, which must not exist: the files are hard
+  // links. ResourceExhausted if there is no free space for that.
   absl::StatusOr<std::unique_ptr<Database>> Copy(const rocksdb::Options& options,
                                                  const std::string& path);
-  // Copy makes the directory under its name with this behind it.
+  // Copy first creates the directory with this suffix, and renames it at the end.
   static constexpr std::string_view kUnfinishedCopySuffix = ".tmp";
 
-  // Whether it is to be removed when it is closed.
+  // Sets whether the database is removed when it is closed.
   void SetObsolete(bool obsolete) { obsolete_ = obsolete; }
   rocksdb::DB* db() { return db_.get(); }
   const std::string& path() const { return path_; }
-  // What said, when it was opened, which files it is made of: its manifest, by its path.
+  // The path of the manifest that listed the database's files when it was opened.
   const std::string& manifest_path() const { return manifest_path_; }
 
  private:
@@ -81,11 +81,11 @@ class Database {
   const std::string manifest_path_;
   const std::shared_ptr<Errors> errors_;
   const std::shared_ptr<Files> files_;
-  const std::unique_ptr<rocksdb::Env> own_env_;  // of db_, which it outlives
+  const std::unique_ptr<rocksdb::Env> own_env_;  // used by db_, which it outlives
   std::unique_ptr<rocksdb::DB> db_;
-  std::unique_ptr<Lock> lock_;  // only of OpenWithoutFreeSpace, which has none by itself
+  std::unique_ptr<Lock> lock_;  // only after OpenWithoutFreeSpace: RocksDB takes no lock then
   bool is_read_only_ = false;
-  bool merges_ = true;  // of WatchSpace's caller
+  bool merges_ = true;  // belongs to the caller of WatchSpace
   std::atomic<bool> obsolete_ = false;
 };
 

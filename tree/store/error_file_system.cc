@@ -41,7 +41,7 @@ bool NeedsSpace(const FaultFileSystem::Call& call) {
     case Operation::kLink:
       return true;
     case Operation::kRename:
-      // This replaces a name that is there.
+      // This rename replaces an existing name, and needs no space.
       return !call.to.ends_with("/current");
     case Operation::kSync:
     case Operation::kDelete:
@@ -66,7 +66,7 @@ bool ErrorFileSystem::CanFail(const Call& call) const {
     case Fault::kError:
     case Fault::kShortWrite:
     case Fault::kDead:
-      // That what was written a moment ago can be read and then, once, cannot, does not happen.
+      // A table that was just written and readable does not fail once later.
       return call.operation != Operation::kRead || !call.path.ends_with(".sst");
   }
   return false;
@@ -111,7 +111,7 @@ void ErrorFileSystem::LoseUnsynced() {
   const std::lock_guard<std::recursive_mutex> lock(mutex());
   for (const auto& [name, sizes] : files()) {
     if (!sizes.sync_failed) continue;
-    // One that is not there any more has nothing to lose.
+    // A file that does not exist any more has no bytes to lose.
     if (truncate(name.c_str(), static_cast<off_t>(sizes.synced)) != 0) continue;
   }
 }

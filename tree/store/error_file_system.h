@@ -1,4 +1,4 @@
-// A file system of which one operation fails, or all from one on.
+// A file system in which one operation fails, or all operations from one on.
 //
 // Thread-safety: may be used from any thread.
 #pragma once
@@ -15,34 +15,35 @@ namespace quorate::tree {
 class ErrorFileSystem : public FaultFileSystem {
  public:
   enum class Fault : uint8_t {
-    kError,        // once, without effect; what a sync that fails should have written is lost
-    kShortWrite,   // the same, but half of what is appended is written
-    kDead,         // from there on everything fails
-    kNoSpace,      // once: what would make a file or a name, or a file longer, finds the disk full
-    kFull,         // the same from there on
-    kNoSpaceLate,  // once: it is the sync that finds the disk full
-    kUnreadable,   // of what is written to one file, nothing can be read
+    kError,        // once, without effect; data of a failed sync is lost
+    kShortWrite,   // the same, but half of an append is written
+    kDead,         // from that operation on, all operations fail
+    kNoSpace,      // once: a creation, link, rename or append finds the disk full
+    kFull,         // the same for all operations from that one on
+    kNoSpaceLate,  // once: a sync finds the disk full
+    kUnreadable,   // one file can be written, but not read
   };
 
-  // Operation number `fail_at`, counted from 1, fails. Those that cannot fail so do not count.
+  // Operation number `fail_at`, counted from 1, fails. Only operations that can have this fault
+  // count.
   ErrorFileSystem(Fault fault, uint64_t fail_at) : fault_(fault), fail_at_(fail_at) {}
 
   const char* Name() const override { return "ErrorFileSystem"; }
 
   bool has_failed() const { return operations_ >= fail_at_; }
-  // The operation that failed, for people.
+  // A description of the operation that failed.
   const std::string& failed() const { return failed_; }
-  // Nothing fails any more.
+  // Ends the fault: later operations succeed.
   void Heal() { healed_ = true; }
-  // When nobody has files open: cuts off what a sync that failed should have written, as a kernel
-  // does that has forgotten it.
+  // Cuts off the data of failed syncs, as a kernel does that has dropped the pages. REQUIRES: no
+  // file is open.
   void LoseUnsynced();
 
  protected:
   IOStatus Before(const Call& call, size_t* bytes_done) override;
 
  private:
-  // Whether it is one of those that can fail.
+  // Returns whether the operation can have the fault.
   bool CanFail(const Call& call) const;
   IOStatus FailReads(const Call& call);
 
@@ -51,7 +52,7 @@ class ErrorFileSystem : public FaultFileSystem {
   uint64_t operations_ = 0;
   bool healed_ = false;
   std::string failed_;
-  std::set<std::string> unreadable_;  // the names of that file
+  std::set<std::string> unreadable_;  // the names of the file that cannot be read
 };
 
 }  // namespace quorate::tree

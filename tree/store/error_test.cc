@@ -1,7 +1,7 @@
 // Each operation on a file fails once while checkpoints are committed and replaced by staged ones:
-// whoever asked is told, with the path, or it did no harm. What is found afterwards is the
-// checkpoint that was committed last, or the one that was about to be, whole; and of a sync that
-// failed nothing counts, whatever was synced later.
+// either the caller gets an error with the path, or the failure had no effect. Afterwards the store
+// holds one whole checkpoint: the last one committed, or the one that was being committed. Data of
+// a failed sync counts as lost, even if a later sync succeeded.
 //
 //   bazel run //tree/store:error_test -- '[all]'    every operation, instead of some
 #include <catch2/catch.hpp>
@@ -20,7 +20,7 @@ namespace {
 
 using Fault = ErrorFileSystem::Fault;
 
-// With eight files and more RocksDB merges them.
+// RocksDB compacts when there are eight or more files.
 constexpr int64_t kCheckpoints = 8;
 
 bool IsFull(Fault fault) {
@@ -49,7 +49,7 @@ struct Progress {
 struct Counts {
   int told = 0;
   int harmless = 0;
-  int went_on = 0;  // after the disk was full
+  int went_on = 0;  // continued after a full disk
 };
 
 // Opens the store twice, since opening writes files too, and makes checkpoints until it fails.
@@ -82,7 +82,7 @@ void CheckHolds(const RocksRecordStore& store, int64_t number) {
   REQUIRE((*records == RecordsOf(number)));
 }
 
-// What is there for the next process, which can go on with it.
+// Checks what the next process finds, and that it can continue.
 void CheckLeft(const std::string& path, const Progress& progress) {
   for (int64_t more = 0, number = 0; more <= 3; more += 3) {
     auto store = RocksRecordStore::Open(path, ScenarioOptions(nullptr));
@@ -100,7 +100,7 @@ void CheckLeft(const std::string& path, const Progress& progress) {
   }
 }
 
-// Returns false if there was nothing left to fail.
+// Returns false if the run has fewer operations.
 bool FailAt(Fault fault, uint64_t operation, Counts* counts) {
   const TemporaryDirectory directory;
   const std::string path = directory.path() + "/tree";
@@ -126,7 +126,7 @@ bool FailAt(Fault fault, uint64_t operation, Counts* counts) {
       CHECK(absl::IsResourceExhausted(Make(progress.begun, store.get())));
       CheckHolds(*store, progress.committed);
     }
-    // There is free space again, and this process goes on.
+    // There is free space again, and this process continues.
     files->Heal();
     for (progress.begun = progress.committed + 1; progress.begun <= kCheckpoints + 3;
          ++progress.begun) {
@@ -141,7 +141,7 @@ bool FailAt(Fault fault, uint64_t operation, Counts* counts) {
   }
   files->Heal();
   store.reset();
-  // Or not, if only the process ends.
+  // Unsynced data stays if only the process ends.
   if (operation % 3 == 1) files->LoseUnsynced();
   CheckLeft(path, progress);
   return failed;
@@ -158,7 +158,7 @@ void FailEach(Fault fault, uint64_t step) {
 }
 
 TEST_CASE("after an error of the disk the store has the old checkpoint or the new one") {
-  // Odd distances meet all kinds of operations.
+  // With odd steps, all kinds of operations are hit.
   SECTION("one operation fails") { FailEach(Fault::kError, 23); }
   SECTION("half is written") { FailEach(Fault::kShortWrite, 17); }
   SECTION("everything fails") { FailEach(Fault::kDead, 31); }
@@ -181,7 +181,7 @@ TEST_CASE("what is staged waits while a store whose disk was full becomes a copy
     const std::unique_ptr<rocksdb::Env> env = rocksdb::NewCompositeEnv(files);
     auto store = RocksRecordStore::Open(path, ScenarioOptions(env.get()));
     if (!store.ok()) continue;
-    // Not installed before the others are committed.
+    // The staged set is not installed before the other checkpoints are committed.
     absl::Status staged = (*store)->BeginStaging();
     if (staged.ok()) staged = (*store)->Stage("k", "staged");
     if (staged.ok()) staged = (*store)->FinishStaging(MetadataOf(9));
@@ -247,7 +247,7 @@ TEST_CASE(
       CheckHolds(store, kThere);
     }
     files->Heal();
-    // Merged with what comes now.
+    // The next checkpoints cause a compaction.
     for (int64_t number = kThere + 1; number <= kThere + 10; ++number) {
       if (IsStaged(number)) continue;
       REQUIRE(store.Write("more", std::to_string(number)).ok());
@@ -255,7 +255,7 @@ TEST_CASE(
     }
     CHECK_FALSE(store.waits_for_free_space());
     CHECK(is_locked());
-    // What was read before is still the same, and nothing goes away with it.
+    // The old view still returns the same, and closing it removes nothing.
     auto read = ReadAll(view->get());
     REQUIRE(read.ok());
     Records& records = *read;

@@ -1,7 +1,8 @@
-// A file system over the real one on which every operation can be made to fail: what
-// CrashFileSystem and ErrorFileSystem share. Nothing is really synced.
+// A file system on top of the real one, in which every operation can be made to fail: the base of
+// CrashFileSystem and ErrorFileSystem. Nothing is really synced.
 //
-// Thread-safety: may be used from any thread; operations that are seen here come one at a time.
+// Thread-safety: may be used from any thread; Before and After are called for one operation at a
+// time.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +32,7 @@ class FaultFileSystem : public rocksdb::FileSystemWrapper {
     kSyncDirectory,
     kRead,
   };
-  // One of them. `to` is the new name of a rename or a link.
+  // One call of an operation. `to` is the new name of a rename or a link.
   struct Call {
     Operation operation;
     const std::string& path;
@@ -61,19 +62,19 @@ class FaultFileSystem : public rocksdb::FileSystemWrapper {
                       IODebugContext* debug) override;
 
  protected:
-  // How much of a file was appended, and how much of that is durable.
+  // The bytes appended to a file, and how many of them are durable.
   struct Sizes {
     uint64_t written = 0;
     uint64_t synced = 0;
-    bool sync_failed = false;  // what was not synced then never will be
+    bool sync_failed = false;  // bytes that were not synced then never become durable
   };
 
-  // Before an operation; with an error it is not done, and fails with that. Of an append that
-  // fails, `*bytes_done` are written all the same (0 by default).
+  // Called before an operation. If it returns an error, the operation is not done and fails with
+  // that error; a failed append still writes the first `*bytes_done` bytes (0 by default).
   virtual IOStatus Before(const Call& call, size_t* bytes_done) = 0;
-  // After one that went well.
+  // Called after an operation that succeeded.
   virtual void After(const Call& /*call*/) {}
-  // By name, of all that were made here.
+  // The sizes of all files that were created through this file system, by name.
   std::map<std::string, Sizes>& files() { return files_; }
   std::recursive_mutex& mutex() { return mutex_; }
 
@@ -83,7 +84,7 @@ class FaultFileSystem : public rocksdb::FileSystemWrapper {
   class RandomAccessFile;
   class Directory;
 
-  // Does `call` by calling `act`, between Before and After.
+  // Performs `call` by calling `act`, between Before and After.
   template <class Act>
   IOStatus Do(const Call& call, Act act);
   void Note(const Call& call);

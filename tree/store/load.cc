@@ -17,7 +17,8 @@
 namespace quorate::tree {
 namespace {
 
-// Records that are handed from the one thread to the other at once, and how much may wait there.
+// The size of the batches in which records are passed to the building thread, and how many may
+// wait.
 constexpr size_t kBatchBytes = 256u << 10;
 constexpr size_t kBatchesMax = 8;
 
@@ -52,7 +53,7 @@ class Batch {
   std::vector<Sizes> sizes_;
 };
 
-// The thread that builds, and what waits for it.
+// The thread that builds the tree, and the queue of batches for it.
 class Builder {
  public:
   explicit Builder(TreeLoader* loader) : loader_(*loader), thread_([this] { Run(); }) {}
@@ -60,7 +61,7 @@ class Builder {
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
 
-  // Waits while too much is waiting already. Returns what building has come to so far.
+  // Adds a batch; waits while the queue is full. Returns the first error of building so far.
   absl::Status Push(Batch batch) {
     std::unique_lock<std::mutex> lock(mutex_.native());
     while (waiting_.size() >= kBatchesMax && status_.ok()) changed_.wait(lock);
@@ -69,7 +70,7 @@ class Builder {
     return status_;
   }
 
-  // After the last Push: what building came to.
+  // Waits, after the last Push, for the thread and returns the status of building.
   absl::Status Join() {
     {
       MutexLock lock(&mutex_);
@@ -81,7 +82,7 @@ class Builder {
     return status_;
   }
 
-  // Nodes so far, and in all.
+  // Returns the number of nodes built so far, and of all nodes.
   std::pair<uint64_t, uint64_t> progress() const {
     MutexLock lock(&mutex_);
     return progress_;
@@ -112,7 +113,7 @@ class Builder {
   bool is_last_ = false;
   absl::Status status_;  // the first error ends the building
   std::pair<uint64_t, uint64_t> progress_;
-  std::thread thread_;  // uses what is above
+  std::thread thread_;  // uses the members above
 };
 
 }  // namespace
@@ -132,7 +133,7 @@ absl::StatusOr<std::unique_ptr<Tree>> LoadTree(RecordStore::View* view,
       if (!next.ok()) return next.status();
       more = *next;
     }
-    // What is one batch is not worth a thread.
+    // A single batch does not need a thread.
     if (more && !builder.has_value()) builder.emplace(&loader);
     absl::Status status =
         builder.has_value() ? builder->Push(std::move(batch)) : batch.AddTo(&loader);

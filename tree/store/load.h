@@ -1,6 +1,6 @@
-// Makes a tree of the records of a store: a start.
+// Loads a tree from the records of a store, at the start of a server.
 //
-// Thread-safety: a function of its arguments.
+// Thread-safety: functions without state.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace quorate::tree {
 
-// How many nodes there are so far, and how many there will be.
+// Receives the number of nodes loaded so far, and of all nodes.
 using LoadProgress = std::function<void(uint64_t nodes, uint64_t nodes_total)>;
 
 // Returns the tree of all records of `view`, with the zxid and the digest of the view's metadata.

@@ -15,7 +15,7 @@ namespace {
 
 using Records = std::vector<std::pair<std::string, std::string>>;
 
-// Shows records that a test holds.
+// A view of records that a test provides.
 class ListView : public RecordStore::View {
  public:
   ListView(const Records* records, RecordStore::Metadata metadata)

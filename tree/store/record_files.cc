@@ -11,14 +11,14 @@
 namespace quorate::tree {
 namespace {
 
-// More than a database writes to its manifest for a checkpoint.
+// Free space to ensure: more than a database writes to its manifest for a checkpoint.
 constexpr size_t kReservedBytes = 256 << 10;
 
 }  // namespace
 
 namespace {
 
-// The record that fills a buffer goes beyond it, mostly by no more than that.
+// The last record of a buffer exceeds the buffer's size, mostly by no more than this.
 constexpr size_t kSlackBytes = 64u << 10;
 
 }  // namespace
@@ -28,7 +28,7 @@ RecordFiles::RecordFiles(const rocksdb::Options& options, std::string directory,
     : options_(options), directory_(std::move(directory)), buffer_bytes_(buffer_bytes) {}
 
 RecordFiles::~RecordFiles() {
-  // What cannot be removed now is removed when the store is opened the next time.
+  // Files that cannot be removed now are removed when the store is opened the next time.
   RemoveDirectory(options_.env, directory_).IgnoreError();
 }
 
@@ -40,7 +40,7 @@ absl::Status RecordFiles::Add(std::string_view key, std::optional<std::string_vi
   const std::string_view bytes = value.value_or(std::string_view());
   ASSERT(key.size() <= std::numeric_limits<uint32_t>::max());
   ASSERT(bytes.size() <= std::numeric_limits<uint32_t>::max());
-  // Once and for all, instead of ever larger copies: it takes no memory before it is used.
+  // Reserves the whole buffer at once, instead of growing by copies; unused pages take no memory.
   if (bytes_.capacity() < buffer_bytes_) bytes_.reserve(buffer_bytes_ + kSlackBytes);
   entries_.push_back({bytes_.size(), static_cast<uint32_t>(key.size()),
                       static_cast<uint32_t>(bytes.size()), !value.has_value()});
@@ -52,7 +52,7 @@ absl::Status RecordFiles::Add(std::string_view key, std::optional<std::string_vi
 void RecordFiles::Normalize() {
   std::stable_sort(entries_.begin(), entries_.end(),
                    [this](const Entry& a, const Entry& b) { return Key(a) < Key(b); });
-  // From the back, since it is the last one of each key that stays.
+  // From the back, because the last entry of each key is kept.
   const auto kept =
       std::unique(entries_.rbegin(), entries_.rend(),
                   [this](const Entry& a, const Entry& b) { return Key(a) == Key(b); });
@@ -80,7 +80,7 @@ absl::Status RecordFiles::WriteFile() {
     status = entry.removed ? writer.Delete(ToSlice(Key(entry)))
                            : writer.Put(ToSlice(Key(entry)), ToSlice(value));
   }
-  // This syncs the file.
+  // Finish also syncs the file.
   if (status.ok()) status = writer.Finish();
   entries_.clear();
   bytes_.clear();
@@ -92,7 +92,7 @@ absl::Status RecordFiles::Finish() {
     if (absl::Status written = WriteFile(); !written.ok()) return written;
   }
   if (paths_.empty()) return absl::OkStatus();
-  // Space that was there a moment ago will be there in a moment.
+  // Tests the free space by writing a file, in the expectation that it is still free shortly after.
   const std::string path = directory_ + "/room";
   const std::string contents(kReservedBytes, 'r');
   rocksdb::Status status =
@@ -106,10 +106,9 @@ absl::Status RecordFiles::TakeInto(rocksdb::DB* db) {
   if (paths_.empty()) return absl::OkStatus();
   rocksdb::IngestExternalFileOptions options;
   options.move_files = true;
-  // Files are not written to any more once they are synced.
+  // RocksDB must not write to files that are already synced.
   options.write_global_seqno = false;
-  // A file of which a part cannot be read would be taken in all the same, and be in the wrong
-  // place.
+  // Otherwise a file that is partly unreadable would be ingested, and at a wrong place.
   options.verify_checksums_before_ingest = true;
   return ToStatus(db->IngestExternalFile(paths_, options), "taking files into " + db->GetName());
 }

@@ -1,5 +1,4 @@
-// Records on their way into a database: table files that it can take in as they are, all of them in
-// one atomic step.
+// Writes records to table files that a database can ingest as they are, all in one atomic step.
 //
 // Thread-safety: none inside.
 #pragma once
@@ -20,20 +19,21 @@ namespace quorate::tree {
 class RecordFiles {
  public:
   // The files are made in `directory`, which is created, and emptied if it exists. `options` are
-  // those of the database. Memory: about `buffer_bytes` of records, and 24 bytes for each of them.
+  // those of the database. Takes about `buffer_bytes` of memory for records, and 24 bytes for each
+  // of them.
   RecordFiles(const rocksdb::Options& options, std::string directory, size_t buffer_bytes);
-  // Removes whatever was not taken in.
+  // Removes files that were not ingested.
   ~RecordFiles();
   RecordFiles(const RecordFiles&) = delete;
   RecordFiles& operator=(const RecordFiles&) = delete;
 
-  // Absent `value`: the record of that key is to be removed. In any order; of a key that comes
-  // again, the last one counts. Writes a file when the buffer is full. REQUIRES: no error was
-  // returned before.
+  // Adds a record; without a `value`, the record of that key is to be removed. Keys come in any
+  // order; if a key comes again, the last one counts. Writes a file when the buffer is full.
+  // REQUIRES: no error was returned before.
   absl::Status Add(std::string_view key, std::optional<std::string_view> value);
 
-  // Writes the rest, and makes sure that there is some free space for what `db` has to note when it
-  // takes all in. REQUIRES: no error was returned before.
+  // Writes the rest, and ensures some free space for the manifest record that `db` writes when it
+  // ingests the files. REQUIRES: no error was returned before.
   absl::Status Finish();
 
   // Makes what was added part of `db`: all of it or, after an error or a crash, none. When this
@@ -50,7 +50,7 @@ class RecordFiles {
   };
 
   std::string_view Key(const Entry& entry) const;
-  // Sorts what is buffered, and drops what came again later.
+  // Sorts the buffered entries and drops those whose key was added again later.
   void Normalize();
   absl::Status WriteFile();
 

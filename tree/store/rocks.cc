@@ -15,10 +15,10 @@ namespace quorate::tree {
 absl::Status ToStatus(const rocksdb::Status& status, std::string_view what) {
   if (status.ok()) return absl::OkStatus();
   std::string text = status.ToString();
-  // RocksDB has texts of several lines.
+  // Some messages of RocksDB end with a line break.
   while (!text.empty() && text.back() == '\n') text.pop_back();
   std::replace(text.begin(), text.end(), '\n', ' ');
-  // And for some errors of the system only numbers.
+  // For some errors of the system, RocksDB's message has only the number.
   constexpr char kNumber[] = "Unexpected error(";
   if (const size_t at = text.find(kNumber); at != std::string::npos) {
     const int error = std::atoi(text.c_str() + at + sizeof(kNumber) - 1);

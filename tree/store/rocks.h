@@ -1,4 +1,4 @@
-// Between RocksDB's types and ours, and files on a rocksdb::Env.
+// Conversions between RocksDB's types and ours, and functions for files on a rocksdb::Env.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -16,25 +16,25 @@ namespace quorate::tree {
 inline rocksdb::Slice ToSlice(std::string_view bytes) { return {bytes.data(), bytes.size()}; }
 inline std::string_view ToView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
 
-// Corruption becomes DataLoss, a full disk ResourceExhausted, anything else Internal. `what` is
-// what was being done, with the path.
+// Converts a status: Corruption becomes DataLoss, a full disk ResourceExhausted, any other error
+// Internal. `what` describes the operation, with its path.
 absl::Status ToStatus(const rocksdb::Status& status, std::string_view what);
 
 // Makes the entries of a directory durable.
 absl::Status SyncDirectory(rocksdb::Env* env, const std::string& directory);
 
-// Writes, durably, what is to replace the file `path`: beside it, under its name with `suffix`
-// behind it.
+// Writes durably the file that is to replace the file `path`: in the same directory, under the same
+// name with `suffix` appended.
 absl::Status PrepareFile(rocksdb::Env* env, const std::string& path, std::string_view suffix,
                          std::string_view contents);
 
-// Replaces directory/name by what was prepared for it: after a crash it is the old or the new one,
-// and once this returned OK, the new one. What was in the directory before is durable by then too.
-// After an error it is unknown which of them it will be; one of want of space cannot be expected.
+// Replaces directory/name by the prepared file: after a crash it is the old or the new one, and
+// once this returned OK, the new one. Earlier changes of the directory are then durable too. After
+// an error it is unknown which of the two it will be. It needs no free space.
 absl::Status ReplaceByPrepared(rocksdb::Env* env, const std::string& directory,
                                const std::string& name, std::string_view suffix);
 
-// Removes a directory and the files in it, if it is there. The directory has none in it.
+// Removes a directory and the files in it, if it exists. REQUIRES: it contains no directories.
 absl::Status RemoveDirectory(rocksdb::Env* env, const std::string& directory);
 
 }  // namespace quorate::tree

@@ -24,16 +24,16 @@ constexpr std::string_view kCurrent = "current";
 constexpr std::string_view kStorePrefix = "store.";
 constexpr std::string_view kWriting = "writing";
 constexpr std::string_view kStaging = "staging";
-// What is to replace "current" stands beside it, with one of these behind its name.
+// The suffixes of the prepared files that are to replace "current".
 constexpr std::string_view kStagedSuffix = ".new";
 constexpr std::string_view kCopySuffix = ".copy";
 
-// Of the metadata. In the first format nothing was beside it; in the second one, recent changes
-// were behind it, and are left there.
+// The format of the metadata. In format 1 the caller's data was the rest of the record; in format 2
+// recent events followed it, which are ignored.
 constexpr uint8_t kFormat = 3;
 constexpr uint8_t kFirstFormat = 1;
-// What is no record of the tree comes before all that are: the metadata, and behind it the parts of
-// the recent changes, whose keys have the number behind the metadata's, in big-endian order.
+// The keys of records that are not the tree's come first: the metadata, then the parts of the
+// recent events, whose keys are the metadata's key and the number in big-endian order.
 constexpr std::string_view kMetadataKey{"\0", 1};
 constexpr std::string_view kBehindMetadataKey{"\0\0", 2};
 constexpr std::string_view kFirstRecordKey = "\x01";
@@ -89,7 +89,7 @@ std::string EventsKey(uint64_t part) {
   return key;
 }
 
-// No value for the key of anything else.
+// Returns the number of a part from its key; no value for any other key.
 std::optional<uint64_t> PartOf(std::string_view key) {
   if (key.size() != kMetadataKey.size() + sizeof(uint64_t) || !key.starts_with(kMetadataKey)) {
     return std::nullopt;
@@ -99,7 +99,7 @@ std::optional<uint64_t> PartOf(std::string_view key) {
 
 }  // namespace
 
-// What a database held at one moment, for all views of that checkpoint.
+// The state of a database at one checkpoint, shared by all views of it.
 class RocksRecordStore::Moment {
  public:
   explicit Moment(std::shared_ptr<Database> database)
@@ -123,7 +123,7 @@ class RocksRecordStore::Moment {
 
 class RocksRecordStore::DatabaseView : public View {
  public:
-  // No value if there is no checkpoint in `database`.
+  // FailedPrecondition if there is no checkpoint in `database`.
   static absl::StatusOr<std::unique_ptr<DatabaseView>> Open(std::shared_ptr<Database> database) {
     return Open(std::make_shared<const Moment>(std::move(database)));
   }
@@ -225,10 +225,10 @@ absl::Status RocksRecordStore::OpenFiles() {
   if (!created.ok()) return ToStatus(created, "creating " + path_);
   if (absl::Status s = SyncDirectory(options_.env, path_ + "/.."); !s.ok()) return s;
   if (absl::Status opened = OpenCurrent(); !opened.ok()) return opened;
-  // The process that let "current" name this store may not have lived to make that durable, and
-  // what it named before is about to be removed.
+  // The process that replaced "current" may have died before that was durable, and the previous
+  // store will be removed below.
   if (absl::Status s = SyncDirectory(options_.env, path_); !s.ok()) return s;
-  // Now that the database is locked, nobody else is at work here.
+  // The database is locked now, so that no other process uses the directory.
   return RemoveLeftovers();
 }
 
@@ -284,7 +284,7 @@ absl::StatusOr<std::optional<std::string>> RocksRecordStore::ReadCurrent() const
   status = options_.env->GetChildren(path_, &names);
   if (!status.ok()) return ToStatus(status, "listing " + path_);
   for (const std::string& other : names) {
-    // The first one may be there, if its making was interrupted.
+    // The first database may exist already, if its creation was interrupted.
     if (NumberOf(other).value_or(1) == 1) continue;
     return absl::DataLossError(
         absl::StrCat(path, ": is missing, though there is ", other, ToAbsl(kRebuildAdvice)));
@@ -442,21 +442,21 @@ absl::Status RocksRecordStore::CommitToCopy(RecordFiles* changes, const Metadata
 }
 
 absl::Status RocksRecordStore::FinishNext(const Next& next, RecordFiles* files) const {
-  // Until it is the store.
+  // The database is obsolete until it is the store.
   next.database->SetObsolete(true);
   if (absl::Status s = next.database->TakeIn(files); !s.ok()) return s;
-  // Now, as long as a disk that is full is no more than that.
+  // Prepared now, while a full disk is still only an error without consequences.
   return PrepareFile(options_.env, PathOf(kCurrent), next.prepared_suffix, NameOf(next.number));
 }
 
 absl::Status RocksRecordStore::ReplaceBy(Next next) {
-  // From here on it may be the store, whatever is returned.
+  // From here on the database may be the store, even if an error is returned.
   next.database->SetObsolete(false);
   absl::Status replaced =
       ReplaceByPrepared(options_.env, path_, std::string(kCurrent), next.prepared_suffix);
   if (!replaced.ok()) return replaced;
   number_ = next.number;
-  // Goes when its last view goes.
+  // The old database is removed with its last view.
   database()->SetObsolete(true);
   SetNewest(std::move(next.database), std::move(next.metadata));
   return absl::OkStatus();
@@ -466,7 +466,7 @@ absl::Status RocksRecordStore::ReplaceBy(Next next) {
 
 absl::Status RocksRecordStore::BeginStaging() {
   staged_.reset();
-  // What it removes is where the next one writes.
+  // First, because its destructor removes the directory that the next one uses.
   staging_.reset();
   staging_ = NewFiles(kStaging);
   return absl::OkStatus();

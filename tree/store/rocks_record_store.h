@@ -1,22 +1,19 @@
-// Records in RocksDB, with the metadata of the checkpoint that they are.
+// A RecordStore in RocksDB.
 //
 // A checkpoint appears whole or not at all. It is not written through RocksDB's log and memory, of
-// which parts could become durable before the rest: its records, the metadata among them, go into
-// table files beside the database, of which the database knows nothing. When all are written and
-// synced, it takes them in with one record in its manifest. A crash before that record is durable
-// leaves the checkpoint before it, and files that the next Open removes; a crash after it leaves
-// the new one. No record is written twice but by RocksDB's own compaction, and memory is bounded by
-// one file's worth.
+// which parts could become durable before the rest: its records and its metadata are written to
+// table files outside the database. When all are written and synced, the database ingests them with
+// one record in its manifest. A crash before that record is durable leaves the previous checkpoint,
+// and files that the next Open removes; a crash after it leaves the new one. Only RocksDB's own
+// compaction writes a record twice, and memory is bounded by the size of one file.
 //
-// What is staged becomes a database of its own, in a directory of its own ("store.2" after
-// "store.1"). The file "current" says which directory is the store; replacing it by a rename is the
-// atomic switch. What "current" does not name is not part of the store, and the next Open removes
-// it.
+// Staged records become a separate database in a separate directory ("store.2" after "store.1").
+// The file "current" says which directory is the store; replacing it by a rename is the atomic
+// switch. The next Open removes the directories that "current" does not name.
 //
-// A disk may be full: nothing is lost by that, and the next Commit or BeginStaging starts again. A
-// database that could not write its manifest goes on as a copy of itself, of the same files, in the
-// next directory. One that finds no free space when it is opened can be read, and is opened again
-// by the next Commit.
+// A full disk loses nothing: the next Commit or BeginStaging starts again. A database that could
+// not write its manifest is replaced by a copy, of the same files, in the next directory. A
+// database that finds no free space at Open can be read, and the next Commit opens it again.
 //
 // Thread-safety: as RecordStore.
 #pragma once
@@ -40,7 +37,7 @@ class Env;
 
 namespace quorate::tree {
 
-// What is done when a store is damaged.
+// The advice in errors about a damaged store.
 inline constexpr std::string_view kRebuildAdvice =
     "; stop the server: `quorate verify` with its data directory shows all that is wrong, and "
     "`quorate rebuild` puts its data aside, so that it is filled again by the other members";
@@ -51,15 +48,15 @@ class RecordFiles;
 class RocksRecordStore : public RecordStore {
  public:
   struct Options {
-    rocksdb::Env* env = nullptr;  // nullptr: this machine's. Outlives the store and its views
+    rocksdb::Env* env = nullptr;  // nullptr: Env::Default(). Outlives the store and its views
     // Memory for the records of one file.
     size_t buffer_bytes = size_t{32} << 20;
   };
 
-  // Opens the store in directory `path`, which is made if it is not there; its parent is there. One
-  // process at a time. FailedPrecondition if another one has it, DataLoss if it is damaged,
-  // ResourceExhausted if the disk is full and there is no store yet, Internal if another file
-  // operation failed; each names the path.
+  // Opens the store in directory `path`, which is created if it does not exist; its parent must
+  // exist. Only one process may have it open: FailedPrecondition if another one has, DataLoss if it
+  // is damaged, ResourceExhausted if the disk is full and there is no store yet, Internal if
+  // another file operation failed; each names the path.
   static absl::StatusOr<std::unique_ptr<RocksRecordStore>> Open(std::string path);
   static absl::StatusOr<std::unique_ptr<RocksRecordStore>> Open(std::string path, Options options);
 
@@ -68,20 +65,20 @@ class RocksRecordStore : public RecordStore {
     // Reads every file to its end and compares its checksums first.
     bool check_files = false;
   };
-  // The newest checkpoint of the store in `path`, to look at: not one byte in the directory is
-  // changed. No server may run on it. NotFound if there is no store, FailedPrecondition if there is
-  // no checkpoint in it, DataLoss if it is damaged; each names the path.
+  // Opens the newest checkpoint of the store in `path` only for reading: nothing in the directory
+  // is changed. No server may run on it. NotFound if there is no store, FailedPrecondition if there
+  // is no checkpoint in it, DataLoss if it is damaged; each names the path.
   static absl::StatusOr<std::unique_ptr<View>> Look(std::string path, LookOptions options);
 
   ~RocksRecordStore() override;
   RocksRecordStore(const RocksRecordStore&) = delete;
   RocksRecordStore& operator=(const RocksRecordStore&) = delete;
 
-  // Whether the disk was full when it was opened, and no Commit has found free space since.
+  // Returns whether the disk was full at Open, and no Commit has found free space since.
   bool waits_for_free_space() const;
 
-  // An error that was found when the newest checkpoint was compared with something else: together
-  // with the file that said, at Open, which one is the newest.
+  // Returns `status`, an error from comparing the newest checkpoint with something else, with the
+  // name of the file that determined, at Open, which checkpoint is the newest.
   absl::Status WithOrigin(const absl::Status& status) const;
 
   std::optional<Metadata> newest() const override;
@@ -101,32 +98,32 @@ class RocksRecordStore : public RecordStore {
 
   RocksRecordStore(std::string path, const Options& options);
 
-  // As Open and Look, without the reason that WithUnreadableFile adds to an error.
+  // The work of Open and of Look, without the reason that WithUnreadableFile adds to an error.
   absl::Status OpenFiles();
   static absl::StatusOr<std::unique_ptr<View>> LookAtFiles(const std::string& path,
                                                            const Options& store_options,
                                                            const LookOptions& options);
   absl::Status OpenCurrent();
-  // The name in "current"; no value if there is no store yet.
+  // Returns the name in "current"; no value if there is no store yet.
   absl::StatusOr<std::optional<std::string>> ReadCurrent() const;
-  // An error, if "current" holds `name` and there is no such store.
+  // Returns an error if the store that "current" names, `name`, does not exist.
   absl::Status CheckCurrent(std::string_view name) const;
   absl::Status RemoveLeftovers() const;
   absl::Status Change(std::string_view key, std::optional<std::string_view> value);
-  // Opens a database that had no free space to be written to.
+  // Reopens, for writing, a database that had no free space at Open.
   absl::Status GoOn();
-  // Commits to a copy of the database, which takes its place.
+  // Commits to a copy of the database, which then replaces it.
   absl::Status CommitToCopy(RecordFiles* changes, const Metadata& metadata);
   // A database that may become the store.
   struct Next {
     std::shared_ptr<Database> database;
     Metadata metadata;
     uint64_t number = 0;               // of its directory
-    std::string_view prepared_suffix;  // of the file that is to replace "current"
+    std::string_view prepared_suffix;  // suffix of the file that is to replace "current"
   };
-  // Makes `files` part of it, and prepares all else that needs space.
+  // Ingests `files` into the database, and prepares everything else that needs space.
   absl::Status FinishNext(const Next& next, RecordFiles* files) const;
-  // Makes it the store.
+  // Makes `next` the store.
   absl::Status ReplaceBy(Next next);
   std::string PathOf(std::string_view name) const;
   std::unique_ptr<RecordFiles> NewFiles(std::string_view name) const;
@@ -136,8 +133,8 @@ class RocksRecordStore : public RecordStore {
   const std::string path_;
   const Options options_;
 
-  uint64_t number_ = 1;                   // of the directory that is the store
-  uint64_t last_number_ = 1;              // that was given to one
+  uint64_t number_ = 1;                   // number of the store's directory
+  uint64_t last_number_ = 1;              // highest number given to a directory
   std::unique_ptr<RecordFiles> changes_;  // null: none since the last Commit
   std::unique_ptr<RecordFiles> staging_;  // between BeginStaging and FinishStaging
   std::optional<Next> staged_;            // after FinishStaging

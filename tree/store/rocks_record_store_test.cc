@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 using Metadata = RecordStore::Metadata;
 using Records = std::map<std::string, std::string>;
 
-// A directory that goes with the test.
+// A directory that is removed after the test.
 class TestDirectory {
  public:
   TestDirectory() {
@@ -43,8 +43,7 @@ class TestDirectory {
   std::string path_;
 };
 
-// Does not make anything durable: that is for the tests with crashes, and takes long where others
-// use the disk.
+// Syncs nothing: only the tests with crashes need that, and it is slow on a busy disk.
 class UnsyncedFileSystem : public rocksdb::FileSystemWrapper {
  public:
   UnsyncedFileSystem() : rocksdb::FileSystemWrapper(rocksdb::FileSystem::Default()) {}
@@ -101,7 +100,7 @@ class UnsyncedFileSystem : public rocksdb::FileSystemWrapper {
   };
 };
 
-// Small enough that a checkpoint takes several files.
+// Returns options with a buffer so small that a checkpoint has several files.
 RocksRecordStore::Options SmallOptions() {
   static const std::unique_ptr<rocksdb::Env> env =
       rocksdb::NewCompositeEnv(std::make_shared<UnsyncedFileSystem>());
@@ -152,7 +151,7 @@ Records RecordsOf(const RocksRecordStore& store, size_t bytes_max = 300) {
   return *std::move(records);
 }
 
-// Changes `records` and the store alike.
+// Makes the same random changes to `records` and to the store.
 void WriteRandom(uint64_t count, std::mt19937_64* random, RocksRecordStore* store,
                  Records* records) {
   for (; count > 0; --count) {
@@ -261,7 +260,7 @@ TEST_CASE("parts of recent changes are beside the records, and among none of the
                 })
                 .ok());
     CHECK(found == parts);
-    // Next goes on with the first one, and so it does from the beginning.
+    // Next continues with the first record, also at the beginning.
     CHECK(*ReadAll(view->get(), 100) == records);
     REQUIRE((*view)->SeekBehind({}).ok());
     CHECK(*ReadAll(view->get(), 100) == records);
@@ -327,7 +326,7 @@ TEST_CASE("random changes come back as they were committed") {
         metadata = MetadataOf(round);
         REQUIRE(store->Commit(*metadata).ok());
       } else {
-        // What is not committed is forgotten, as by a crash.
+        // Uncommitted changes are dropped, as by a crash.
         store.reset();
         store = MustOpen(path);
         CHECK(NamesIn(path) == std::set<std::string>{"current", "store.1"});
@@ -346,7 +345,7 @@ TEST_CASE("a view stays as it is while others are committed, and outlives the st
   std::vector<std::pair<std::unique_ptr<RecordStore::View>, Records>> views;
   for (int round = 1; round <= 30; ++round) {
     WriteRandom(50, &random, store.get(), &records);
-    // What is written and not committed is in no view.
+    // No view has uncommitted changes.
     if (round > 1) views.emplace_back(*store->OpenView(), views.back().second);
     REQUIRE(store->Commit(MetadataOf(round)).ok());
     views.emplace_back(*store->OpenView(), records);
@@ -378,7 +377,7 @@ TEST_CASE("a view makes others of the same checkpoint, whatever is committed mea
     REQUIRE(found.ok());
     REQUIRE(*found == wanted);
   }
-  // And of others, also when both the store and those are gone.
+  // Also from other views, and after the store and those views are gone.
   std::unique_ptr<RecordStore::View> second = *first->OpenAnother();
   StageRecords(store.get(), {{"only", "this"}}, MetadataOf(30));
   REQUIRE(store->ReplaceByStaged().ok());
@@ -486,7 +485,7 @@ TEST_CASE("what is staged replaces the store, if it comes to that") {
   REQUIRE(store->Commit(MetadataOf(10)).ok());
   Records wanted;
   for (int i = 0; i < 90; ++i) wanted["s" + std::to_string(i)] = std::string(40, 's');
-  // Some of it, and then from the beginning.
+  // Stages a part of it, and then starts again.
   REQUIRE(store->BeginStaging().ok());
   for (int i = 0; i < 50; ++i) REQUIRE(store->Stage("x" + std::to_string(i), "x").ok());
   StageRecords(store.get(), wanted, MetadataOf(20));
@@ -494,7 +493,7 @@ TEST_CASE("what is staged replaces the store, if it comes to that") {
 
   SECTION("it is forgotten at a restart") {
     store.reset();
-    // And so is a copy that was not finished.
+    // An incomplete copy is removed too.
     fs::create_directory(path + "/store.3.tmp");
     std::ofstream(path + "/store.3.tmp/000001.sst") << "x";
     store = MustOpen(path);
@@ -546,7 +545,7 @@ TEST_CASE("what is staged replaces the store, if it comes to that") {
 TEST_CASE("one writes and stages, others read, at the same time") {
   const TestDirectory directory;
   const auto store = MustOpen(directory.Path("tree"));
-  // Every record of a checkpoint says which it is of.
+  // Every record of a checkpoint contains the checkpoint's zxid.
   const auto records_of = [](int64_t zxid) {
     Records records;
     for (int i = 0; i < 40; ++i) records["k" + std::to_string(i)] = std::to_string(zxid);

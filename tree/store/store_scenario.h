@@ -1,5 +1,5 @@
-// A series of checkpoints, of which some are staged as a whole, and what is in each of them: for
-// tests that disturb their making.
+// A series of checkpoints with their contents, some of them staged as a whole, for tests that
+// inject faults while they are made.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -17,12 +17,13 @@ namespace quorate::tree {
 using Records = std::map<std::string, std::string>;
 
 RecordStore::Metadata MetadataOf(int64_t number);
-// Whether checkpoint `number` replaces all before it.
+// Returns whether checkpoint `number` is staged, and so replaces all records.
 bool IsStaged(int64_t number);
-// What is in it: records, and parts of recent changes, as "events" and the number.
+// Returns the contents of checkpoint `number`: records, and parts of the recent events under
+// "events" and the number.
 Records RecordsOf(int64_t number);
 
-// Small files, so that a checkpoint has several.
+// Returns options with small files, so that a checkpoint has several.
 RocksRecordStore::Options ScenarioOptions(rocksdb::Env* env);
 // Makes checkpoint `number`. REQUIRES: the store holds the one before it.
 absl::Status Make(int64_t number, RecordStore* store);

@@ -46,7 +46,7 @@ std::optional<uint64_t> TakeVarint(std::string_view* bytes) {
     const auto byte = static_cast<unsigned char>(bytes->front());
     bytes->remove_prefix(1);
     value |= uint64_t{byte & 0x7fu} << shift;
-    if (byte == 0 && shift > 0) break;  // it could be shorter: a bit that has turned over
+    if (byte == 0 && shift > 0) break;  // not the shortest encoding: a flipped bit
     if (byte < 0x80) return value;
   }
   return std::nullopt;
@@ -60,8 +60,8 @@ bool TakeHandle(std::string_view* bytes, Handle* handle) {
   return true;
 }
 
-// Of a block with the byte for its compression. The checksum of the last byte is mixed in, because
-// RocksDB hashes it apart.
+// Returns the checksum of a block with the byte for its compression. RocksDB mixes the last byte in
+// separately.
 uint32_t ChecksumOf(std::string_view block_and_kind) {
   constexpr uint32_t kOfLastByte = 0x6b9083d9;
   const auto last = static_cast<unsigned char>(block_and_kind.back());
@@ -80,7 +80,7 @@ IOStatus Read(rocksdb::FSRandomAccessFile* file, uint64_t offset, size_t size, s
   return s;
 }
 
-// `end` is what must lie behind the block.
+// Reads a block and compares its checksum. The block and its trailer must end at or before `end`.
 IOStatus ReadBlock(rocksdb::FSRandomAccessFile* file, const Handle& handle, uint64_t end,
                    const std::string& name, std::string* block) {
   if (handle.offset > end || handle.size > end - handle.offset ||
@@ -99,8 +99,8 @@ IOStatus ReadBlock(rocksdb::FSRandomAccessFile* file, const Handle& handle, uint
   return s;
 }
 
-// The properties' handle in a metaindex: entries of three varints (bytes shared with the key
-// before, of the rest of the key, of the value), the rest of the key, and the value.
+// Returns the properties' handle in a metaindex: entries of three varints (bytes shared with the
+// key before, of the rest of the key, of the value), the rest of the key, and the value.
 std::optional<Handle> FindProperties(std::string_view metaindex) {
   while (!metaindex.empty()) {
     const std::optional<uint64_t> shared = TakeVarint(&metaindex);
@@ -160,7 +160,7 @@ IOStatus CheckTable(rocksdb::FSRandomAccessFile* file, uint64_t size) {
       !TakeHandle(&handles, &index) || handles.find_first_not_of('\0') != handles.npos) {
     return Damaged("the table's footer");
   }
-  // The metaindex is the last of the blocks.
+  // The metaindex is the last block of the file.
   std::string block;
   IOStatus s = ReadBlock(file, metaindex, footer_offset, "metaindex", &block);
   if (!s.ok()) return s;

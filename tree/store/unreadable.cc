@@ -15,7 +15,7 @@
 namespace quorate::tree {
 namespace {
 
-// A store has directories of files, and they have none.
+// A store has directories, which contain only files.
 constexpr int kDepth = 2;
 
 absl::Status Unreadable(const std::string& path, const char* what) {
@@ -23,7 +23,7 @@ absl::Status Unreadable(const std::string& path, const char* what) {
   return absl::InternalError(absl::StrCat(path, ": cannot ", what, ": ", std::strerror(errno)));
 }
 
-// The first that cannot be looked at, in the order of the names.
+// Returns the error of the first file or directory that cannot be read, in the order of the names.
 absl::Status LookAt(const std::string& path, int depth) {
   struct stat info {};
   if (stat(path.c_str(), &info) != 0) return Unreadable(path, "look at it");
