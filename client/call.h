@@ -1,11 +1,11 @@
-// The outcome of a call that is under way: to be waited for, to be told by a callback, or to be
-// awaited by a coroutine (`co_await client->AsyncGet("/a")`).
+// A pending call of the client. Its outcome is obtained in one of three ways: Wait blocks for it,
+// Then passes it to a callback, or a coroutine awaits it (`co_await client->AsyncGet("/a")`).
 //
-// A call is begun when it is made, in the order in which calls are made, and goes on if its Call is
-// destroyed. Callbacks and coroutines run one after another, in the order of the answers, on the
-// client's thread of callbacks (client.h); they may call anything but functions that block, which
-// refuse to be called there (FAILED_PRECONDITION). As long as one runs, no other begins, but the
-// session is kept alive, and the client goes on receiving and sending.
+// The call starts when the Async function is called, not when its outcome is awaited, and goes on
+// if its Call object is destroyed. Callbacks and coroutines run one at a time, in the order of the
+// answers, on the client's thread of callbacks (client.h). They may call all functions but blocking
+// ones, which return FAILED_PRECONDITION there. While a callback runs, no other begins, but the
+// session is kept alive, and the client continues to send and receive.
 //
 // Thread-safety: a Call is used by one thread at a time.
 #pragma once
@@ -26,26 +26,28 @@ namespace quorate {
 
 namespace internal {
 
-// Something to hand to the user.
+// An outcome or event that is to be delivered to the user.
 class Delivery {
  public:
   virtual ~Delivery() = default;
-  // Hands it over, on the thread of callbacks. REQUIRES: it was not handed over yet.
+  // Delivers it; called on the thread of callbacks. REQUIRES: it was not delivered yet.
   virtual void Deliver() = 0;
-  // Hands it over if that runs nothing of the user's, on any thread; false if it would.
+  // Delivers it and returns true if that runs no code of the user; otherwise does nothing and
+  // returns false. May be called on any thread.
   virtual bool DeliverWithoutCallback() { return false; }
 };
 
-// Where callbacks run.
+// The thread of callbacks of a client.
 class CallbackThread {
  public:
   virtual ~CallbackThread() = default;
-  // Runs it there soon; here, if the client is gone.
+  // Schedules `callback` on the thread of callbacks; runs it on the calling thread if the client is
+  // destroyed.
   virtual void Post(absl::AnyInvocable<void()> callback) = 0;
-  // Gives a call up, as far as it is still under way.
+  // Ends the call with CANCELLED if it is pending.
   virtual void Cancel(uint64_t call) = 0;
 
-  // An error if the calling thread is running a callback.
+  // Returns FAILED_PRECONDITION if the calling thread is running a callback, of whatever client.
   static absl::Status CheckMayBlock();
 };
 
@@ -54,7 +56,7 @@ class CallState : public Delivery {
  public:
   using Callback = absl::AnyInvocable<void(absl::StatusOr<T>)>;
 
-  // What will be delivered. REQUIRES: called once, before that.
+  // Sets the outcome that Deliver will deliver. REQUIRES: called once, before the delivery.
   void SetOutcome(absl::StatusOr<T> outcome) { outcome_.emplace(std::move(outcome)); }
   void Deliver() override {
     Callback callback;
@@ -76,7 +78,8 @@ class CallState : public Delivery {
     done_.wait(lock, [this] { return is_done_; });
     return std::move(*outcome_);
   }
-  // Returns the outcome with the callback if it is there already.
+  // Stores `callback` for the delivery and returns nothing; if the outcome was delivered already,
+  // returns the callback with the outcome instead.
   std::optional<std::pair<Callback, absl::StatusOr<T>>> SetCallback(Callback callback) {
     std::lock_guard<std::mutex> lock(mutex_);
     if (is_done_) return std::make_pair(std::move(callback), std::move(*outcome_));
@@ -110,13 +113,15 @@ class [[nodiscard]] Call {
 
   explicit Call(std::shared_ptr<internal::CallState<T>> state) : state_(std::move(state)) {}
 
-  // Blocks. REQUIRES, of Wait, Then and co_await: at most one of them, once.
+  // Blocks until the call is over, and returns its outcome. REQUIRES: at most one of Wait, Then and
+  // co_await is used, and once.
   absl::StatusOr<T> Wait() {
     if (absl::Status s = internal::CallbackThread::CheckMayBlock(); !s.ok()) return s;
     return state_->Wait();
   }
 
-  // Calls `callback` once, also if the outcome is there already.
+  // Calls `callback` once with the outcome, on the thread of callbacks; also if the call is over
+  // already. Does not block.
   void Then(Callback callback) {
     // The callback may destroy this object before SetCallback returns.
     const std::shared_ptr<internal::CallState<T>> state = state_;
@@ -126,12 +131,12 @@ class [[nodiscard]] Call {
         [ready = std::move(*ready)]() mutable { ready.first(std::move(ready.second)); });
   }
 
-  // Gives the call up: unless it is over, its outcome is CANCELLED. A write that was sent already
-  // may still be made; the status says whether it was.
+  // Ends the call with CANCELLED, unless it is over. A write that was sent already may still be
+  // made; the message of the status says whether it was sent.
   void Cancel() { state_->thread->Cancel(state_->number); }
 
-  // The coroutine may be destroyed while it is suspended in co_await (not while it runs): the call
-  // goes on, and its outcome is dropped.
+  // Suspends the coroutine until the call is over. The coroutine may be destroyed while it is
+  // suspended here (not while it runs): the call goes on, and its outcome is dropped.
   auto operator co_await() { return Awaiter(this); }
 
  private:
@@ -147,7 +152,7 @@ class [[nodiscard]] Call {
 
     bool await_ready() const { return false; }
     void await_suspend(std::coroutine_handle<> coroutine) {
-      // The coroutine, and this with it, may be gone before Then returns.
+      // The coroutine, and this object with it, may be destroyed before Then returns.
       const std::shared_ptr<Shared> shared = shared_;
       shared->waiting = coroutine;
       call_->Then([shared](absl::StatusOr<T> result) {
@@ -163,10 +168,10 @@ class [[nodiscard]] Call {
     absl::StatusOr<T> await_resume() { return std::move(*shared_->outcome); }
 
    private:
-    // With the callback, which must not reach into the frame of a coroutine that is gone.
+    // State shared with the callback, which must not access the frame of a destroyed coroutine.
     struct Shared {
       std::mutex mutex;
-      std::coroutine_handle<> waiting;  // none: it was resumed, or destroyed
+      std::coroutine_handle<> waiting;  // none: the coroutine was resumed, or destroyed
       std::optional<absl::StatusOr<T>> outcome;
     };
     Call* const call_;

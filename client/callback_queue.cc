@@ -10,16 +10,16 @@
 namespace quorate::internal {
 namespace {
 
-// Of what waits for callbacks: beyond the first limit no requests are sent, beyond the second one
-// events are merged; each until half of it is left.
+// Limits of the bytes that wait for callbacks: beyond the first one no requests are sent, beyond
+// the second one events are merged; each until the bytes fall to half of the limit.
 constexpr size_t kFullBytes = 16u << 20;
 constexpr size_t kOverfullBytes = 32u << 20;
-// Of each item, besides what it holds: so that not more than some thousands of them wait.
+// Counted for each item besides its content, so that at most some thousands of items wait.
 constexpr size_t kItemBytes = 2048;
-// Delivered between two looks at the lock.
+// The most items that are delivered without taking the lock in between.
 constexpr size_t kDeliveredAtOnce = 64;
 
-// The queue for which this thread is delivering.
+// The queue for which this thread is delivering; null if none.
 thread_local const CallbackQueue* delivering_queue = nullptr;
 
 }  // namespace
@@ -85,7 +85,7 @@ void CallbackQueue::Run() {
 void CallbackQueue::RunTask() {
   std::unique_lock<std::mutex> lock(mutex_);
   if (!items_.empty()) DeliverSome(&lock);
-  // Others may want the executor, too.
+  // Ends this task after some items, so that the executor can run other tasks in between.
   is_scheduled_ = false;
   changed_.notify_all();
   Begin(std::move(lock));
@@ -104,7 +104,7 @@ void CallbackQueue::DeliverSome(std::unique_lock<std::mutex>* lock) {
   const CallbackQueue* const outer = std::exchange(delivering_queue, this);
   for (Item& item : some) {
     item.delivery->Deliver();
-    // What the user gave is destroyed where it was called.
+    // The user's callback is destroyed on the thread on which it ran.
     item.delivery.reset();
   }
   delivering_queue = outer;

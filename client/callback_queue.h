@@ -1,8 +1,8 @@
-// What a client has to hand to its user, in order: outcomes of calls, events of watches and of the
-// session. User code runs only here, on a thread of its own or on an executor that the user gave,
-// so that it can never delay the engine, which keeps the session alive.
+// The queue of deliveries to the user, in order: outcomes of calls, events of watches and of the
+// session. User code runs only here, on the queue's own thread or on the executor that the user
+// gave, so that user code cannot delay the engine, which keeps the session alive.
 //
-// Thread-safety: all functions from any thread, but for those of the engine as they say.
+// Thread-safety: all functions from any thread, except those marked as called by the engine only.
 #pragma once
 
 #include <atomic>
@@ -27,24 +27,26 @@ class CallbackQueue : public std::enable_shared_from_this<CallbackQueue> {
   using Executor = std::function<void(std::function<void()>)>;
   struct Item {
     std::shared_ptr<Delivery> delivery;
-    size_t bytes = 0;  // about what it occupies
+    size_t bytes = 0;  // approximate memory of the delivery
   };
 
-  // Without an executor, a thread is started for the first callback. `on_room` is called after
-  // has_room_for_answers() became true again.
+  // Without an executor, the first callback starts a thread. `on_room` is called each time that
+  // has_room_for_answers() becomes true again.
   CallbackQueue(Executor executor, std::function<void()> on_room);
   CallbackQueue(const CallbackQueue&) = delete;
   CallbackQueue& operator=(const CallbackQueue&) = delete;
 
-  // Takes all of `items`. If nothing is queued or under way, it delivers at once as many of the
-  // first ones as need no callback. Called by the engine only, and not after Stop.
+  // Queues all of `items` and clears it. If nothing is queued or being delivered, first delivers,
+  // on the calling thread, the leading items that need no callback. Called by the engine only.
+  // REQUIRES: Stop was not called.
   void Add(std::vector<Item>* items);
-  // False, and nothing is done, after Stop.
+  // Queues `delivery`. Returns false, and does nothing, after Stop.
   bool Post(std::shared_ptr<Delivery> delivery);
-  // Delivers what is queued, and what that adds, and ends the thread. REQUIRES: !IsRunningHere().
+  // Delivers all queued items, and those that their callbacks add, and ends the thread. REQUIRES:
+  // !IsRunningHere().
   void Stop();
 
-  // Whether the engine should ask the servers for more answers.
+  // Whether the engine may send further requests, whose answers would be queued here.
   bool has_room_for_answers() const { return !is_full_.load(std::memory_order_acquire); }
   // Whether events may be queued one by one; otherwise they are merged.
   bool has_room_for_events() const { return !is_overfull_.load(std::memory_order_acquire); }
@@ -54,12 +56,12 @@ class CallbackQueue : public std::enable_shared_from_this<CallbackQueue> {
  private:
   void Begin(std::unique_lock<std::mutex> lock);
   void Run();
-  // Of the executor.
+  // A task of the executor: delivers some items.
   void RunTask();
-  // Delivers some items. REQUIRES: there are some, and nobody else delivers.
+  // Delivers some items. REQUIRES: items_ is not empty, and no other thread delivers.
   void DeliverSome(std::unique_lock<std::mutex>* lock);
   void AddBytes(size_t bytes);
-  // Whether on_room_ is due.
+  // Returns whether on_room_ has to be called.
   bool SubtractBytes(size_t bytes);
 
   const Executor executor_;
@@ -71,9 +73,9 @@ class CallbackQueue : public std::enable_shared_from_this<CallbackQueue> {
   std::condition_variable changed_;
   // Guarded by mutex_.
   std::deque<Item> items_;
-  size_t bytes_ = 0;  // also of those that are being delivered
+  size_t bytes_ = 0;  // of queued items and of those that are being delivered
   bool is_delivering_ = false;
-  bool is_scheduled_ = false;  // a task of the executor will look
+  bool is_scheduled_ = false;  // the executor has a task that has not ended
   bool is_stopping_ = false;
   bool is_stopped_ = false;
   std::thread thread_;

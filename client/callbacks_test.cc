@@ -1,4 +1,5 @@
-// Callbacks that take long: the session lives on beside them, and what waits for them is bounded.
+// Callbacks that take long: the session is kept alive meanwhile, and the number of waiting answers
+// and events is bounded.
 
 #include <algorithm>
 #include <atomic>
@@ -57,7 +58,7 @@ TEST_CASE("a session is kept alive while a callback runs") {
   auto client = Connect(server.address(), {.session_timeout_ms = 600});
   bool is_kept = false;
   RunInCallback(client.get(), [&] {
-    // Six of them are one session timeout.
+    // Six messages (keep-alives) take one session timeout.
     const size_t before = messages.WaitFor(0).size();
     is_kept = messages.WaitFor(before + 12).size() >= before + 12;
   });
@@ -105,7 +106,7 @@ TEST_CASE("answers are received while refused calls are repeated without a pause
       repeat();
     });
   };
-  // A second one has its calls refused whenever the first one waits for an answer.
+  // Calls of this second loop are refused whenever the first loop waits for an answer.
   std::promise<void> second_done;
   std::function<void()> second = [&] {
     if (is_over) return second_done.set_value();
@@ -222,7 +223,7 @@ TEST_CASE("answers that wait for a callback are bounded, and keep-alives go on")
                              },
                          .at_answer =
                              [&](const v1::Request& request, v1::Response*) {
-                               if (request.has_exists()) ++served;  // and no keep-alives
+                               if (request.has_exists()) ++served;  // does not count keep-alives
                              }});
   auto client = Connect(server.address(), {.session_timeout_ms = 3000});
   std::atomic<int> answered{0};
@@ -235,7 +236,7 @@ TEST_CASE("answers that wait for a callback are bounded, and keep-alives go on")
         if (exists.ok() && ++answered == kCalls) all.set_value();
       });
     }
-    // Until nothing but keep-alives comes.
+    // Wait until the server receives only keep-alives.
     for (int last = -1; last != served_meanwhile;) {
       last = served_meanwhile;
       const size_t before = messages.WaitFor(0).size();
@@ -282,7 +283,7 @@ TEST_CASE("events that wait behind a slow callback are bounded: one WatchReset r
     REQUIRE(written.ok());
     written_zxid = written->zxid;
   }
-  // The scripted server sends events with its answers.
+  // A request, because the scripted server sends events only with its answers.
   client->AsyncExists("/a").Then([](const auto&) {});
   begun.get_future().wait();
   auto synced = std::async(std::launch::async, [&] { return client->Sync(); });
@@ -292,7 +293,7 @@ TEST_CASE("events that wait behind a slow callback are bounded: one WatchReset r
   CHECK(events < kTransactions * kChanges);
   CHECK(resets == 1);
   CHECK(last_zxid == written_zxid);
-  // From there on nothing is missed.
+  // After the reset no event is missed.
   const int before = events;
   REQUIRE(client->Set("/a", "new").ok());
   CHECK(events == before + 1);

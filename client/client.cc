@@ -19,7 +19,7 @@ using internal::FromProto;
 
 using RequestPtr = std::unique_ptr<v1::Request>;
 
-// The longest session that the servers can be asked for.
+// The longest session timeout that a client may request.
 constexpr int kSessionTimeoutMaxMs = 24 * 3600 * 1000;
 constexpr int kDestructorCloseMs = 2000;
 
@@ -31,7 +31,7 @@ std::shared_ptr<CallState<T>> NewState(const std::shared_ptr<Engine>& engine) {
   return state;
 }
 
-// A call that fails before anything is sent.
+// Returns a call that fails with `status` before anything is sent.
 template <class T>
 Call<T> Failed(const std::shared_ptr<Engine>& engine, absl::Status status) {
   auto state = NewState<T>(engine);
@@ -40,7 +40,7 @@ Call<T> Failed(const std::shared_ptr<Engine>& engine, absl::Status status) {
   return Call<T>(state);
 }
 
-// Sends `request`; `parse` makes the result of its answer, on the engine's thread.
+// Sends `request`; `parse` makes the result from its answer, on the engine's thread.
 template <class T, class Parse>
 Call<T> Send(const std::shared_ptr<Engine>& engine, RequestPtr request, int deadline_ms,
              Parse parse) {
@@ -65,7 +65,7 @@ absl::StatusOr<RequestPtr> WriteOf(const Transaction::Operation& operation,
   return request;
 }
 
-// Of a read: `message` is the one in the request.
+// Fills the fields of a read; `message` is the part of the request for its kind of read.
 template <class Message>
 absl::Status FillRead(std::string_view chroot, std::string_view path, const ReadOptions& options,
                       Message* message) {
@@ -80,12 +80,12 @@ CreateResult CreateResultOf(const v1::Response& response, std::string_view chroo
   return {internal::StripChroot(chroot, result.path()), FromProto(result.stat()), response.zxid()};
 }
 
-// A create that makes its parents if they are missing.
+// A create that creates missing ancestors.
 struct DeepCreate {
   std::shared_ptr<Engine> engine;
   std::shared_ptr<void> chain;
   std::shared_ptr<CallState<CreateResult>> state;
-  RequestPtr request;  // for the second time
+  RequestPtr request;  // sent again after the ancestors were created
   std::string chroot;
   int deadline_ms;
   Engine::Clock::time_point begun = Engine::Clock::now();
@@ -99,7 +99,7 @@ struct DeepCreate {
     }
     return state;
   }
-  // On the engine's thread.
+  // Creates the ancestors, then sends the request again. Called on the engine's thread.
   void CreateParents(std::shared_ptr<DeepCreate> self) {
     const v1::Operation::Create& create = request->write().operations(0).create();
     for (size_t slash = create.path().find('/', 1); slash != std::string::npos;
@@ -108,7 +108,7 @@ struct DeepCreate {
       v1::Operation::Create* made = parent->mutable_write()->add_operations()->mutable_create();
       made->set_path(create.path().substr(0, slash));
       *made->mutable_acl() = create.acl();
-      // If it is not there afterwards, the last create says so.
+      // If an ancestor is still missing afterwards, the last create fails with NO_NODE.
       engine->SubmitNext(engine->NewCall(), std::move(parent), 0, nullptr);
     }
     const auto passed =
@@ -123,7 +123,8 @@ struct DeepCreate {
   }
 };
 
-// What a handle does at its end; `remove` tells the engine.
+// Returns the function that a WatchHandle calls at its end; `remove` removes the watch or listener
+// from the engine.
 template <class Notification, class Remove>
 std::function<void()> EndOf(const std::shared_ptr<Engine>& engine,
                             std::shared_ptr<internal::Notifier<Notification>> notifier,
@@ -177,7 +178,7 @@ Client::Client(std::shared_ptr<internal::Engine> engine, std::string chroot,
       default_deadline_ms_(default_deadline_ms) {}
 
 Client::~Client() {
-  // If nobody answers, the session ends by its timeout.
+  // If no server answers, the session ends by its timeout.
   Close({.deadline_ms = kDestructorCloseMs}).IgnoreError();
   engine_->Stop();
 }
@@ -426,7 +427,7 @@ absl::Status Client::Close(CallOptions options) {
 
 namespace {
 
-// Nothing is sent if the calling thread may not wait.
+// Makes a call and waits for it. Sends nothing if the calling thread must not block.
 template <class Begin>
 auto WaitFor(Begin begin) -> decltype(begin().Wait()) {
   if (absl::Status s = internal::CallbackThread::CheckMayBlock(); !s.ok()) return s;

@@ -1,4 +1,4 @@
-// The client against a server that breaks its streams, and does worse.
+// Tests of the client against a server that breaks its streams and misbehaves in other ways.
 
 #include "client/client.h"
 
@@ -40,7 +40,7 @@ std::unique_ptr<Client> Connect(const std::string& servers, ClientOptions option
   return *std::move(client);
 }
 
-// Takes connections, and says nothing.
+// Accepts connections, and never sends anything.
 class SilentMember {
  public:
   SilentMember() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
@@ -59,7 +59,7 @@ class SilentMember {
     close(socket_);
   }
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
-  // Whether somebody has connected since it was asked last.
+  // Whether a client has connected since the last call.
   bool was_tried() {
     const size_t before = connections_.size();
     for (int accepted = 0; (accepted = accept(socket_, nullptr, nullptr)) >= 0;) {
@@ -83,8 +83,8 @@ std::string TextOf(const WatchNotification& notification) {
 
 std::atomic<int> stand_still_ms{0};
 
-// Stops the threads of this process called `name` for that time. Returns the number of threads
-// stopped.
+// Stops all threads of this process called `name` for `milliseconds`. Returns the number of stopped
+// threads.
 int StandStill(const std::string& name, int milliseconds) {
   stand_still_ms = milliseconds;
   struct sigaction action {};
@@ -167,7 +167,7 @@ TEST_CASE("a watch tells each event once, in order, wherever the stream breaks")
       auto result = client->Commit(Transaction().Create(name).Set(name, "1").Set(name, "2"));
       REQUIRE(result.ok());
       for (int k = 0; k < 3; ++k) expected.push_back(name + "@" + std::to_string(result->zxid));
-      // Events come before the answer that could show the change.
+      // All events are delivered before the answer that could show the change.
       CHECK(told.WaitFor(0).size() == expected.size());
     }
     CHECK(told.WaitFor(0) == expected);
@@ -189,12 +189,12 @@ TEST_CASE("a watch whose events are lost says so once, and goes on") {
   server.ForgetEvents();
   breaks = true;
   REQUIRE(client->Sync().ok());
-  // Before any answer that may show what was lost.
+  // The reset is delivered before any answer that may show the lost changes.
   CHECK(told.WaitFor(0) == std::vector<std::string>{"reset@101"});
   REQUIRE(client->Create("/b").ok());
   CHECK(told.WaitFor(2) == std::vector<std::string>{"reset@101", "/b@102"});
 
-  // Likewise one that begins too far back.
+  // A watch that begins too far back gets a reset, too.
   Collected<std::string> late;
   auto second =
       client->Watch("/", WatchScope::kSubtree,
@@ -248,7 +248,7 @@ TEST_CASE("a handle that is destroyed ends its watch") {
   REQUIRE(client->Set("/a", "2").ok());
   CHECK(told.WaitFor(0).size() == 1);
 
-  // By itself, in its own callback.
+  // A watch that is ended by its own callback.
   WatchHandle handle;
   auto watch = client->Watch("/a", WatchScope::kNode, [&](const WatchNotification& n) {
     told.Add(TextOf(n));
@@ -348,7 +348,7 @@ TEST_CASE(
   server.ExpireSessions();
   breaks = false;
   REQUIRE(!call.Wait().ok());
-  // Before the call failed.
+  // kLost was reported before the call failed.
   CHECK(first.WaitFor(0) == std::vector<Type>{Type::kSuspended, Type::kLost});
   CHECK(late.WaitFor(0) == std::vector<Type>{Type::kSuspended, Type::kLost});
   CHECK(second.WaitFor(0) == std::vector<Type>{Type::kSuspended});
@@ -377,8 +377,8 @@ TEST_CASE("listeners hear that the client is closed, or destroyed") {
 
 TEST_CASE("that no member serves is told in time, although some were not tried yet") {
   using Clock = std::chrono::steady_clock;
-  // A silent member is left after a fifth of the timeout, and that no member serves is told after a
-  // quarter, or when all of a round were tried: two are tried until then.
+  // A silent member is left after a fifth of the timeout. kSuspended is reported after a quarter,
+  // or when all members of a round were tried: until then two members are tried.
   constexpr int kSessionTimeoutMs = 2000;
   constexpr std::chrono::milliseconds kAttempt{kSessionTimeoutMs / 5}, kTold{kSessionTimeoutMs / 4};
   constexpr ptrdiff_t kSilent = 5, kTriedMax = 2;
@@ -399,7 +399,7 @@ TEST_CASE("that no member serves is told in time, although some were not tried y
     return std::count_if(silent.begin(), silent.end(),
                          [](const auto& member) { return member->was_tried(); });
   };
-  // Those that come after the one that serves in its round: known when `breaks` is.
+  // The number of members after the serving one in its round: set before `breaks`.
   ptrdiff_t left = 0;
   Collected<Suspension> told;
   ClientOptions options;
@@ -408,7 +408,7 @@ TEST_CASE("that no member serves is told in time, although some were not tried y
   options.on_session_event = [&](const SessionEvent& event) {
     if (!breaks || event.type != SessionEvent::Type::kSuspended) return;
     Suspension suspension{Clock::now(), count_tried()};
-    // Until this returns, the client tries nobody else. What it has begun may not have arrived yet.
+    // The first connection that the client has begun may not have arrived yet: wait for it.
     const Clock::time_point end = Clock::now() + std::chrono::seconds(10);
     while (suspension.tried == 0 && left > 0 && Clock::now() < end) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -484,13 +484,13 @@ TEST_CASE("too many calls fail at once, and the others do not") {
   auto first = client->AsyncCreate("/a");
   auto second = client->AsyncCreate("/b");
   CHECK(client->Get("/a").status().code() == absl::StatusCode::kResourceExhausted);
-  // The silent stream is given up, and others as long as they are silent.
+  // The client leaves the silent stream, and further streams while they are silent.
   REQUIRE(events.WaitFor(2).back() == SessionEvent::Type::kSuspended);
   is_silent = false;
   CHECK(first.Wait().ok());
   CHECK(second.Wait().ok());
   CHECK(client->Get("/a").ok());
-  // More than two if the machine was silent, too.
+  // More than two if the machine was slow, too.
   CHECK(server.streams() >= 2);
 }
 
@@ -572,7 +572,7 @@ TEST_CASE("a member that does not serve is left for another one") {
     return kBroken;
   }});
   ScriptedServer good({});
-  // Which member is tried first is random.
+  // The client tries the members in random order.
   int clients = 0;
   while (clients < 8 || refused == 0) {
     auto client = Connect(bad.address() + "," + good.address());
@@ -583,7 +583,8 @@ TEST_CASE("a member that does not serve is left for another one") {
 }
 
 TEST_CASE("members that are slow to open a stream get more time with each round") {
-  // More than a first attempt takes with this timeout, and less than a later one.
+  // Longer than the time limit of a first attempt with this session timeout, and shorter than that
+  // of a later one.
   constexpr std::chrono::milliseconds kSlow{700};
   std::promise<void> never;
   const std::shared_future<void> end = never.get_future().share();
@@ -601,9 +602,9 @@ TEST_CASE("members that are slow to open a stream get more time with each round"
 }
 
 TEST_CASE("members are waited for no longer than at first when one of them has served") {
-  // With this timeout the third round takes 1,200 ms, and those after it 2,000 ms.
+  // With this session timeout the third round takes 1,200 ms, and each later one 2,000 ms.
   constexpr int kSessionTimeoutMs = 1500, kSilentRounds = 3;
-  // Two first attempts take less, one after the silent rounds takes more.
+  // Longer than two first attempts, and shorter than one attempt after the silent rounds.
   constexpr int kDeadlineMs = 1800;
   std::atomic<int> unanswered_left{kSilentRounds}, unanswered{0};
   std::atomic<bool> breaks{false};
@@ -633,9 +634,10 @@ TEST_CASE("members are waited for no longer than at first when one of them has s
 }
 
 TEST_CASE("answers that came while the client stood still are taken before the member is left") {
-  // More than members are waited for with this timeout, and less than their sessions last.
+  // Longer than the client waits for a silent member with this timeout, and shorter than the
+  // session timeout.
   constexpr int kStandsStillMs = 700;
-  // On a busy machine the member may be as late as that.
+  // On a busy machine the member itself may be that late, so try several times.
   constexpr int kAttempts = 3;
   bool is_kept = false;
   for (int attempt = 0; attempt < kAttempts && !is_kept; ++attempt) {
@@ -656,7 +658,7 @@ TEST_CASE("answers that came while the client stood still are taken before the m
 TEST_CASE("a client that stood still for longer than its session lives says so before it goes on") {
   using Type = SessionEvent::Type;
   constexpr int kSessionTimeoutMs = 3000, kStandsStillMs = kSessionTimeoutMs * 3 / 2;
-  // The member that went on serving is kept, unless it is late on a busy machine.
+  // The client keeps its member, which went on serving, unless that is late on a busy machine.
   constexpr int kAttempts = 3;
   bool is_kept = false;
   for (int attempt = 0; attempt < kAttempts && !is_kept; ++attempt) {
@@ -688,7 +690,7 @@ TEST_CASE("an answer from before a standstill does not show that the session liv
   std::atomic<bool> is_watched{false}, is_silent{false}, was_answered{false};
   ScriptedServer server({.at_moment =
                              [&](int, Moment moment) {
-                               // The answer waits in the socket of the client, which stands still.
+                               // The client stands still while the answer waits in its socket.
                                if (moment == Moment::kDone && is_watched.exchange(false)) {
                                  if (StandStill("quorate-client", kStandsStillMs) != 1) {
                                    return kBroken;
@@ -712,7 +714,7 @@ TEST_CASE("an answer from before a standstill does not show that the session liv
   CHECK(was_answered);
   CHECK(told[1].type == Type::kSuspended);
   CHECK(std::string(told[1].reason.message()).find("nothing was received") != std::string::npos);
-  // Nobody has answered anything since.
+  // The server has answered nothing since, so there is no further event.
   CHECK(events.WaitFor(0).size() == 2);
   CHECK(client->state() == Client::State::kSuspended);
   is_silent = false;
@@ -725,8 +727,8 @@ TEST_CASE("an answer from before a standstill does not show that the session liv
 TEST_CASE("a client that was suspended by a standstill hears that its session has ended") {
   using Type = SessionEvent::Type;
   constexpr int kSessionTimeoutMs = 3000, kStandsStillMs = kSessionTimeoutMs * 3 / 2;
-  // The server is silent until the client is suspended: else the answer to the first message that
-  // the client sends after the standstill could tell it that its session has ended.
+  // The server is silent until the client is suspended. Otherwise the answer to the first message
+  // after the standstill could already report the end of the session.
   std::atomic<bool> is_silent{false};
   ScriptedServer server({.is_silent = [&] { return is_silent.load(); }});
   Collected<Type> events;
@@ -751,7 +753,7 @@ TEST_CASE("Connect names each member and what is wrong with it") {
   const auto has = [&text](const std::string& part) {
     return text.find(part) != std::string::npos;
   };
-  // A busy machine takes its time until both of them were tried.
+  // On a busy machine it may take long until both members were tried.
   for (int ms = 200; ms <= 12'800 && !(has(bad.address() + ": UNAVAILABLE") && has(":1: UNAV"));
        ms *= 2) {
     options.connect_timeout_ms = ms;
@@ -825,7 +827,7 @@ TEST_CASE("clients that wait take no time of the processor, with members or with
   const std::clock_t before = std::clock();
   std::promise<void> never;
   never.get_future().wait_for(std::chrono::milliseconds(600));
-  // One thread that did not wait would take all of it.
+  // A single thread that polled without waiting would take all of this time.
   CHECK(std::clock() - before < CLOCKS_PER_SEC / 8);
 }
 
@@ -836,10 +838,10 @@ TEST_CASE("a client that is destroyed leaves no thread and no connection behind"
     return std::distance(begin(all), end(all));
   };
   ScriptedServer server({});
-  Connect(server.address());  // gRPC's own threads begin
+  Connect(server.address());  // starts gRPC's own threads
   const auto threads = count("task"), files = count("fd");
   for (int i = 0; i < kClients; ++i) CHECK(Connect(server.address())->Sync().ok());
-  // The server's, and gRPC's own, come and go.
+  // The number of threads and connections of the server and of gRPC itself varies.
   CHECK(count("task") < threads + kClients / 2);
   CHECK(count("fd") < files + kClients / 2);
 }

@@ -16,28 +16,27 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Of a request, besides its message.
+// Memory of a pending request besides its message.
 constexpr size_t kPendingBytes = 200;
-// The servers take no longer message than 8 MB: a request may be as large as that, with what goes
-// with it. Many small ones go together up to a size that still flows.
+// The servers accept messages of up to 8 MB; the rest is for the fields around the request.
 constexpr size_t kRequestBytesMax = 7u << 20;
-// The most operations of one write that a server takes (quorate.v1.Tree.Txn), for a caller with one
-// identity besides its address.
+// The most operations that a server accepts in one write (quorate.v1.Tree.Txn), for a caller with
+// one identity besides its address.
 constexpr int kOperationsMax = 250'000;
-// How long there is no member before all of them are tried again.
+// The pause after a round in which no member served, before all members are tried again.
 constexpr milliseconds kBackOffMin{10};
 constexpr milliseconds kBackOffMax{1000};
-// How long an attempt waits for a member at first, and at most.
+// How long an attempt waits for a member: bounds of the first and of later waits.
 constexpr milliseconds kPatienceMin{250};
 constexpr milliseconds kPatienceMax{2000};
-// A member that was left sooner after it began to serve counts as one that does not.
+// A member that served for a shorter time than this counts as one that did not serve.
 constexpr milliseconds kStable{1000};
-// Writes on a stream without an answer: the servers keep 1,024 answers of a session.
+// The most unanswered writes on a stream; the servers keep 1,024 answers of a session.
 constexpr size_t kWritesSentMax = 512;
 
-// Deliveries that are put into the queue together, at most.
+// The most deliveries that are put into the queue together.
 constexpr size_t kDeliveriesAtOnce = 1024;
-// Ready events of the streams that are taken between two looks at the inbox.
+// The most events of the completion queue that are handled between two checks of the inbox.
 constexpr int kEventsAtOnce = 16;
 
 std::string NewPassword() {
@@ -48,8 +47,8 @@ std::string NewPassword() {
   return password;
 }
 
-// Long enough for a write through the log, and so short that some members can be tried before a
-// session with that timeout ends.
+// Returns a first time limit for attempts: long enough for a write through the log, and short
+// enough that several members can be tried before a session with that timeout expires.
 milliseconds FirstPatience(milliseconds timeout) {
   return std::clamp(timeout / 5, kPatienceMin, kPatienceMax);
 }
@@ -73,7 +72,7 @@ class Disposal final : public Delivery {
   std::shared_ptr<void> owned_;
 };
 
-// About, of what the user gets.
+// Returns the approximate size of the part of an answer that the user receives.
 size_t BytesOf(const v1::Response& response) {
   if (response.has_get()) return response.get().data().size();
   return response.has_list() || response.has_get_acl() ? response.ByteSizeLong() : 0;
@@ -236,7 +235,7 @@ void Engine::Submit(std::unique_ptr<Pending> pending) {
     return;
   }
   if (pending->done == nullptr) return;
-  // Whether it is taken is only known under the lock, so it is shared until then.
+  // `done` is shared, because Add may refuse the action, and `done` is then called here.
   auto shared = std::make_shared<Done>(std::move(pending->done));
   if (Add({nullptr, [this, shared, refused] { Deliver((*shared)(refused), 0); }})) return;
   const std::shared_ptr<Delivery> delivery = (*shared)(refused);
@@ -250,7 +249,7 @@ void Engine::Cancel(uint64_t call) {
 void Engine::ChangeMember() {
   Add({nullptr, [this] {
          if (!is_up_) return;
-         up_since_ = Clock::now() - kStable;  // it comes last in the round that begins now
+         up_since_ = Clock::now() - kStable;  // so that a new round begins, with this member last
          Abandon(absl::UnavailableError("it was left when that was asked for"));
        }});
 }
@@ -282,8 +281,7 @@ void Engine::Run() {
       TakeEvent(sleeps_until_);
       continue;
     }
-    // Others may fill the inbox as fast as it is emptied, and answers have to be taken all the
-    // same.
+    // Other threads may fill the inbox as fast as it is emptied; answers must be handled even so.
     for (int i = 0; i < kEventsAtOnce && TakeEvent(Clock::time_point()); ++i) {
     }
   }
@@ -291,7 +289,7 @@ void Engine::Run() {
     MutexLock lock(&mutex_);
     is_stopped_ = true;
   }
-  TakeInbox();  // what came in between
+  TakeInbox();  // what was added before is_stopped_ was set
   for (auto& [at, posted] : timers_) Deliver(std::move(posted), 0);
   timers_.clear();
   Flush();
@@ -339,7 +337,7 @@ void Engine::Begin(std::unique_ptr<Pending> pending) {
   if (pending->deadline != Clock::time_point::max()) {
     deadlines_.insert({pending->deadline, pending.get()});
   }
-  // A Close is the last one, and is not sent while there are chains.
+  // A Close stays the last request, and is not sent while there are chains.
   const auto place = is_closing_ ? pending_.end() - 1 : pending_.end();
   is_closing_ |= pending->request->has_close();
   pending_.insert(place, std::move(pending));
@@ -385,7 +383,7 @@ void Engine::GiveUp(std::deque<std::unique_ptr<Pending>>::iterator found, absl::
                             : "; it was not sent, and will not be made";
   }
   const absl::Status status(code, absl::StrCat(Describe(*pending.request), ": ", why, fate));
-  // What was sent keeps its place, and a write its number, until the answer.
+  // A request that was sent keeps its place, and a write its number, until it is answered.
   if (!pending.was_sent) {
     std::unique_ptr<Pending> owner = std::move(*found);
     pending_.erase(found);
@@ -395,7 +393,8 @@ void Engine::GiveUp(std::deque<std::unique_ptr<Pending>>::iterator found, absl::
   if (watch_id != 0) EndWatch(watch_id);
   if (done == nullptr) return;
   std::shared_ptr<Delivery> delivery = done(status);
-  // It shows nothing, so that who waits for it need not wait for callbacks.
+  // This outcome reveals no state of the tree, so a blocked caller gets it before earlier callbacks
+  // have run.
   if (delivery != nullptr && delivery->DeliverWithoutCallback()) return;
   Deliver(std::move(delivery), 0);
 }
@@ -427,8 +426,8 @@ void Engine::DiscountStandstill(Clock::time_point now) {
 void Engine::CheckTime() {
   const Clock::time_point now = Clock::now();
   DiscountStandstill(now);
-  // What came while this thread, or the process, stood still is no silence of the member. gRPC
-  // needs more than one look at its sockets to hand it over.
+  // Messages that arrived while this thread, or the process, stood still show that the member was
+  // not silent. gRPC needs more than one poll of its sockets to deliver them.
   constexpr milliseconds kLook{20};
   while (now >= SilenceTime()) {
     if (!TakeEvent(now + kLook)) break;
@@ -485,7 +484,8 @@ void Engine::Suspend(const absl::Status& reason) {
 }
 
 void Engine::AskWhetherAlive() {
-  // Nothing may follow a Close, and its answer also shows whether the session lives.
+  // No request may follow a Close, and the answer to the Close shows whether the session is alive,
+  // too.
   if (sent_ > 0 && pending_[sent_ - 1]->request->has_close()) return;
   auto request = std::make_unique<v1::Request>();
   request->mutable_sync();
@@ -542,7 +542,7 @@ void Engine::AttemptNext() {
   if (std::exchange(was_silent_, false)) patience_ = std::min(patience_ * 2, kPatienceMax);
   ShuffleMembers();
   if (was_up_) Suspend(NoMember());
-  // Not all clients at the same time.
+  // A random pause, so that not all clients try at the same time.
   const auto half = static_cast<uint64_t>(back_off_.count()) / 2;
   next_attempt_ = Clock::now() + milliseconds(static_cast<int64_t>(half + random_() % (half + 1)));
   back_off_ = std::min(back_off_ * 2, kBackOffMax);
@@ -595,7 +595,7 @@ void Engine::OnOpened(const v1::SessionOpened& opened) {
   stream_zxid_ = 0;
   RewatchAll();
   if (!was_up_ || last_received_ < DoubtTime()) return Resume();
-  // The stream was opened before a standstill, at a time that is not known.
+  // The member opened the stream before a standstill, at an unknown time.
   if (is_suspended_) return AskWhetherAlive();
   Suspend(NoMember());
 }
@@ -607,7 +607,7 @@ void Engine::OnMessage(Stream* stream, v1::SessionResponse message) {
   const Clock::time_point looked_at = checked_at_;
   DiscountStandstill(now);
   last_received_ = now;
-  // It came after the last look at the sockets, and perhaps long before now.
+  // The message arrived after the last poll of the sockets, and perhaps long before now.
   if (is_up_ && !is_stale_ && looked_at > served_at_.load(std::memory_order_relaxed)) {
     served_at_.store(looked_at, std::memory_order_relaxed);
   }
@@ -638,7 +638,7 @@ void Engine::OnEnded(Stream* stream, const grpc::Status& grpc_status) {
   if (status.code() == absl::StatusCode::kUnauthenticated && !ErrorOf(status).has_value()) {
     status = MakeError(v1::SESSION_EXPIRED, std::string(status.message()));
   }
-  // Another member would say the same.
+  // Every other member would refuse the session, too.
   if (status.code() == absl::StatusCode::kUnauthenticated ||
       status.code() == absl::StatusCode::kInvalidArgument) {
     return Fail(status);
@@ -670,7 +670,7 @@ void Engine::OnDisconnected(const std::string& address, const absl::Status& reas
     member_errors_[address] = reason.ToString(absl::StatusToStringMode::kWithNoExtraData);
   }
   if (is_up_) disconnected_ = now;
-  // A new round, with the one that failed as the last.
+  // Begins a new round, in which the member that was left comes last.
   if (std::exchange(is_up_, false) && now - up_since_ >= kStable) {
     attempts_ = 0;
     back_off_ = kBackOffMin;
@@ -685,7 +685,7 @@ void Engine::Fail(const absl::Status& status) {
   is_up_ = false;
   next_attempt_ = Clock::time_point::max();
   const bool is_expired = ErrorOf(status) == ErrorCode::kSessionExpired;
-  // Its answer was lost: it was closed.
+  // The Close was executed, and its answer was lost.
   if (is_closing_ && is_expired && !pending_.empty() && pending_.back()->request->has_close() &&
       pending_.back()->was_sent) {
     std::unique_ptr<Pending> close = std::move(pending_.back());
@@ -713,7 +713,7 @@ void Engine::Tell(SessionEvent::Type type, const absl::Status& reason) {
   TellListeners(event);
 }
 
-// --- Listeners, which come and go only between two events ----------------------------------------
+// --- Listeners; added and removed only between two events ----------------------------------------
 
 void Engine::AddListener(uint64_t listener_id, std::shared_ptr<SessionNotifier> listener) {
   Add({nullptr, [this, listener_id, listener = std::move(listener)]() mutable {
@@ -745,7 +745,7 @@ void Engine::TellListeners(const SessionEvent& event) {
 void Engine::Deliver(std::shared_ptr<Delivery> delivery, size_t bytes) {
   if (delivery == nullptr) return;
   to_deliver_.push_back({std::move(delivery), bytes});
-  // One message can hold many events, and whether there is room for more shows in the queue.
+  // One message can hold many events, and the queue has to know of them to limit further ones.
   if (to_deliver_.size() >= kDeliveriesAtOnce) Flush();
 }
 

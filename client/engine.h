@@ -2,11 +2,13 @@
 // on which all of it runs. No callback of the user runs on that thread: each loop iteration puts
 // its notifications into a CallbackQueue together.
 //
-// A request stays in `pending_` until it is answered. The first `sent_` of them were sent on the
-// current stream, and answers come in that order; when the stream breaks, all of them are sent
-// again on the next one. A write has its number in the session from the first time that it is sent.
+// A request stays in `pending_` until it is answered. The first `sent_` requests in it were sent on
+// the current stream, and are answered in that order; when the stream breaks, all of them are sent
+// again on the next one. A write gets its sequence number in the session when it is first sent, and
+// keeps it.
 //
-// Thread-safety: the functions of the first part from any thread; the rest on the engine's own.
+// Thread-safety: public functions from any thread, unless they say otherwise; all others on the
+// engine's thread.
 #pragma once
 
 #include <grpcpp/alarm.h>
@@ -54,8 +56,7 @@ class Engine final : public CallbackThread,
                      public Stream::Owner,
                      public std::enable_shared_from_this<Engine> {
  public:
-  // Called on the engine's thread when a call is over. Returns what the user is to be handed, or
-  // nothing.
+  // Called on the engine's thread when a call is over. Returns the delivery to the user, or null.
   using Done = absl::AnyInvocable<std::shared_ptr<Delivery>(absl::StatusOr<v1::Response>)>;
   using Clock = BootClock;
 
@@ -64,80 +65,81 @@ class Engine final : public CallbackThread,
   // REQUIRES: Stop was called.
   ~Engine() override;
 
-  // Begins to look for a member.
+  // Starts the thread, which begins to look for a member.
   void Start();
-  // The session is there, or why it is not.
+  // Blocks until the session is created, and returns OK, or why it was not.
   absl::Status WaitUntilConnected(int timeout_ms);
-  // Ends all calls with CANCELLED, and the threads. REQUIRES: this is no callback.
+  // Ends all calls with CANCELLED, and ends the threads. REQUIRES: not called by a callback.
   void Stop();
 
-  // The number of a call, for Submit and Cancel.
+  // Returns a number for a new call, for Submit and Cancel.
   uint64_t NewCall() { return next_call_.fetch_add(1, std::memory_order_relaxed); }
-  // `done` gets an answer without error, or the status. 0: no deadline.
+  // Sends `request` in its turn. `done` is called with the answer if that has no error, otherwise
+  // with the status. deadline_ms 0: no deadline.
   void Submit(uint64_t call, std::unique_ptr<v1::Request> request, int deadline_ms, Done done);
-  // For a call that is made of several requests, of which the first one was submitted as others
-  // are. A Close waits until all copies of what this returned are gone.
+  // Begins a chain: a call that consists of several requests, of which the first one is submitted
+  // by Submit. A Close is not sent until all copies of the returned pointer are destroyed.
   std::shared_ptr<void> NewChain() { return chains_; }
-  // Likewise, for another request of a chain: it goes before a Close that waits.
+  // Submits a further request of a chain; it is sent before a Close that waits.
   void SubmitNext(uint64_t call, std::unique_ptr<v1::Request> request, int deadline_ms, Done done);
-  // The number of a watch, for SubmitWatch and RemoveWatch, or of a listener.
+  // Returns a number for a new watch, for SubmitWatch and RemoveWatch, or for a new listener.
   uint64_t NewWatch() { return next_watch_id_.fetch_add(1, std::memory_order_relaxed); }
-  // `done` gets the answer when the watch stands.
+  // Sets a watch. `done` is called with the answer once the watch is set, or with the status.
   void SubmitWatch(uint64_t call, uint64_t watch_id, v1::Request::Watch watch, int deadline_ms,
                    std::shared_ptr<WatchNotifier> notifier, Done done);
   void RemoveWatch(uint64_t watch_id);
-  // Goes to another member.
+  // Leaves the member, if one serves, for another one.
   void ChangeMember();
   void AddListener(uint64_t listener_id, std::shared_ptr<SessionNotifier> listener);
   void RemoveListener(uint64_t listener_id);
   void Cancel(uint64_t call) override;
   void Post(absl::AnyInvocable<void()> callback) override;
-  // Runs it on the thread of callbacks after `delay`, or when the engine is stopped.
+  // Runs `callback` on the thread of callbacks after `delay`, or when the engine is stopped.
   void PostAfter(std::chrono::milliseconds delay, absl::AnyInvocable<void()> callback);
 
   Client::State state() const { return state_.load(std::memory_order_acquire); }
   int64_t session_id() const { return session_id_.load(std::memory_order_acquire); }
-  // As granted; as wished, before there is a session.
+  // The timeout as granted; before there is a session, as requested.
   int session_timeout_ms() const { return session_timeout_ms_.load(std::memory_order_acquire); }
   // Returns how long ago a member was last known to serve the session.
   std::chrono::milliseconds SinceServed() const;
   bool IsInCallback() const { return callbacks_->IsRunningHere(); }
 
-  // To be shown again on later streams. REQUIRES: on the engine's thread.
+  // Keeps a credential, which later streams present again. REQUIRES: called on the engine's thread.
   void KeepCredential(const Credential& credential);
 
  private:
   struct Pending {
-    uint64_t call = 0;  // 0: the engine's own, which ends with the stream
+    uint64_t call = 0;  // 0: a request of the engine itself, dropped when the stream ends
     std::unique_ptr<v1::Request> request;
-    uint64_t watch_id = 0;  // of one that sets a watch, 0 of any other
+    uint64_t watch_id = 0;  // 0 if the request sets no watch
     size_t bytes = 0;
     bool was_sent = false;         // on any stream
-    bool is_continuation = false;  // of a chain
+    bool is_continuation = false;  // a further request of a chain
     Clock::time_point deadline = Clock::time_point::max();
     int deadline_ms = 0;
-    Done done;  // none: nobody waits for it
+    Done done;  // none: nobody waits for the answer
   };
-  // Position: all events up to `position` were told. Beyond it, `event_count` events of
-  // `event_zxid` were told, and all of those before that zxid.
+  // A watch. Its user was notified of all events up to `position`; beyond that, of all events
+  // before `event_zxid` and of the first `event_count` events of `event_zxid`.
   struct Watched {
     v1::Request::Watch watch;
     std::shared_ptr<WatchNotifier> notifier;
     int64_t position = 0;
     int64_t event_zxid = 0;
     int event_count = 0;
-    int skip = 0;                 // events of event_zxid that are told again first
-    bool is_established = false;  // the user knows of it
-    bool is_live = false;         // on this stream
-    bool is_reset = false;        // events were lost, which is to be told
+    int skip = 0;                 // so many events of event_zxid come again, and are dropped
+    bool is_established = false;  // the request that set the watch was answered
+    bool is_live = false;         // the watch is set on the current stream
+    bool is_reset = false;        // events were lost; a WatchReset is due
   };
-  // One of the two, or neither, to wake the thread.
+  // An item of the inbox: a request or an action; with neither, it only wakes the thread.
   struct Posted {
     std::unique_ptr<Pending> pending;
     absl::AnyInvocable<void()> action;
   };
 
-  // Of the stream.
+  // Stream::Owner.
   void OnMessage(Stream* stream, v1::SessionResponse message) override;
   void OnSent(Stream* stream) override;
   void OnEnded(Stream* stream, const grpc::Status& status) override;
@@ -147,10 +149,10 @@ class Engine final : public CallbackThread,
                                       int deadline_ms, Done done);
   void Submit(std::unique_ptr<Pending> pending);
   bool has_chains() const { return chains_.use_count() > 1; }
-  // Puts it into the inbox and wakes the thread. False if that has ended.
+  // Puts `posted` into the inbox and wakes the thread. Returns false if the thread has ended.
   bool Add(Posted posted);
-  // Waits for an event of the queue, and handles it. False if there was none until then; what is
-  // there is taken even if that time is over.
+  // Waits for an event of the completion queue until `until`, and handles it. Returns false if
+  // there was none. An event that is ready is taken even if `until` has passed.
   bool TakeEvent(Clock::time_point until);
   void TakeInbox();
   void Begin(std::unique_ptr<Pending> pending);
@@ -158,10 +160,10 @@ class Engine final : public CallbackThread,
   void GiveUp(std::deque<std::unique_ptr<Pending>>::iterator pending, absl::StatusCode code,
               const std::string& why);
   void CheckTime();
-  // Takes time in which this thread stood still off the silence of the member, which was asked for
-  // nothing meanwhile: no ping left either. That decides only whether the member is left. The
-  // session grew older, and what comes next may have been sent before the standstill, so that it
-  // does not show that the session lives.
+  // Does not count time in which this thread stood still as silence of the member: nothing was sent
+  // to the member in that time, not even a ping. This affects only whether the member is left. The
+  // session aged in that time, and the next message may have been sent before the standstill, so
+  // that it does not show that the session is alive (`is_stale_`).
   void DiscountStandstill(Clock::time_point now);
   void CheckTimers(Clock::time_point now);
   void CheckDeadlines(Clock::time_point now);
@@ -172,65 +174,68 @@ class Engine final : public CallbackThread,
   void Attempt();
   void AttemptNext();
   void OnOpened(const v1::SessionOpened& opened);
-  // Leaves the member.
+  // Leaves the member, and tries the next one.
   void Abandon(const absl::Status& reason);
   void OnDisconnected(const std::string& address, const absl::Status& reason);
   void EndStream();
-  // The session is over.
+  // Ends the session locally: all calls fail with `status`.
   void Fail(const absl::Status& status);
   void Tell(SessionEvent::Type type, const absl::Status& reason = absl::OkStatus());
   void TellListeners(const SessionEvent& event);
-  // When the member has to be left if nothing was heard from it.
+  // The time at which the member has to be left unless a message from it is received.
   Clock::time_point SilenceTime() const;
-  // When it has to be told that no member serves, also if not all of them were tried yet: before
-  // the servers can have ended the session. A member that has no leader leaves a stream after half
-  // of the timeout, one that is silent is left after a third. After a standstill that time may have
-  // come although no member was left.
+  // The time at which kSuspended is due even if not all members were tried yet: before the servers
+  // can have expired the session. (A member without a leader ends the stream after half of the
+  // timeout; a silent member is left after a third.) After a standstill this time may have passed
+  // although no member was left.
   Clock::time_point SuspensionTime() const;
-  // The time after which `served_at_` does not show any more that the session lives.
+  // The time after which `served_at_` no longer shows that the session is alive.
   Clock::time_point DoubtTime() const;
-  // If a stream is up, asks its member whether the session lives, and stays with it.
+  // Reports kSuspended, unless it is reported already. If a stream is up, keeps it and asks its
+  // member whether the session is alive.
   void Suspend(const absl::Status& reason);
-  // Asks the member for a sync, whose answer no member gives that has missed the session's end.
+  // Sends a sync to the member: a member that has missed the session's end does not answer a sync.
   void AskWhetherAlive();
-  // The request with the number `request_id` was answered, and the session has not ended.
+  // Called when the request with the number `request_id` was answered, and the session has not
+  // ended.
   void OnServed(uint64_t request_id);
-  // The session is known to live.
+  // Reports that the session is alive: kConnected for the first time, then kReconnected.
   void Resume();
   void SetState(Client::State state);
   void ShuffleMembers();
 
   // Requests.
   void Send();
-  // Adds what can be sent now. Returns how many were.
+  // Adds the requests that can be sent now to `message`. Returns how many it added.
   int AddRequests(v1::SessionRequest* message);
   void AddOwn(std::unique_ptr<v1::Request> request);
   void OnResponse(v1::Response* response);
-  // Whether the answer means that another member has to be asked.
+  // Whether the answer means that the request has to be sent to another member.
   bool IsRefusedByMember(const Pending& pending, const v1::Response& response);
   void Complete(std::unique_ptr<Pending> pending, absl::StatusOr<v1::Response> outcome);
 
-  // Callbacks. What is delivered goes to the queue with the next Flush, or when there is much of
-  // it.
+  // Callbacks. Deliveries go to the queue with the next Flush, or earlier when there are many.
   void Deliver(std::shared_ptr<Delivery> delivery, size_t bytes);
   void Notify(WatchNotifier* notifier, WatchNotification notification);
   void Notify(SessionNotifier* notifier, const SessionEvent& event);
-  // Lets what belongs to the user be destroyed where callbacks run.
+  // Releases an object of the user on the thread of callbacks.
   void Dispose(std::shared_ptr<void> owned);
   void Flush() { callbacks_->Add(&to_deliver_); }
 
   // Watches.
   void RewatchAll();
-  // Whether the current stream does not have all the watches yet that there were before it. Until
-  // then no calls are sent: who hears an answer has been told all events before it, or that some
-  // are lost, which is told only when the watch has been asked for a second time.
+  // Whether some watches of earlier streams are not set on the current one yet. Until they are, no
+  // calls are sent: the user gets an answer only after all events before it, or after the
+  // WatchReset if some were lost (which follows the second request for the watch).
   bool IsRewatching();
+  // Sets the position from which the watch continues. Returns false if the watch was ended.
   bool PrepareWatch(Pending* pending);
-  // Takes the pending request, if it has to be sent again.
+  // Handles the answer to a request for a watch. Returns true if there is nothing to complete: the
+  // request is sent again, and `pending` was moved back, or the member was left.
   bool OnWatchAnswered(std::unique_ptr<Pending>* pending, const v1::Response& response);
   void OnEvent(const v1::WatchEvent& event);
   void EndWatch(uint64_t watch_id);
-  // All of them, without a word to the servers.
+  // Ends all watches, without sending anything to the servers.
   void EndWatches();
   void ForgetWatch(uint64_t watch_id);
   void DetachWatches();
@@ -247,8 +252,8 @@ class Engine final : public CallbackThread,
   std::atomic<Client::State> state_{Client::State::kConnecting};
   std::atomic<int64_t> session_id_{0};
   std::atomic<int> session_timeout_ms_;
-  // The last time at which a member was known to serve the session: what it sent came later, and
-  // did not wait here during a standstill. Written on the engine's thread.
+  // The last time at which a member was known to serve the session: a message from it arrived after
+  // that time, and did not wait here during a standstill. Written on the engine's thread.
   std::atomic<Clock::time_point> served_at_{Clock::time_point()};
 
   Mutex mutex_;
@@ -256,11 +261,11 @@ class Engine final : public CallbackThread,
   std::vector<Posted> inbox_ ABSL_GUARDED_BY(mutex_);
   bool sleeps_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_waking_ ABSL_GUARDED_BY(mutex_) = false;
-  bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;  // nothing is taken any more
+  bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;  // the inbox takes nothing any more
   size_t calls_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t call_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<std::string, std::string> member_errors_ ABSL_GUARDED_BY(mutex_);
-  absl::Status failure_ ABSL_GUARDED_BY(mutex_);  // why the session is over
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);  // why the session ended
 
   const std::shared_ptr<CallbackQueue> callbacks_;
   grpc::CompletionQueue queue_;
@@ -269,36 +274,37 @@ class Engine final : public CallbackThread,
 
   // --- On the engine's thread --------------------------------------------------------------------
   bool is_stopping_ = false;
-  bool is_closing_ = false;  // its Close was begun
+  bool is_closing_ = false;  // a Close is pending
   bool is_over_ = false;     // closed, or failed
-  absl::Status end_status_;  // of calls from then on
+  absl::Status end_status_;  // the status of calls after the end
 
   absl::flat_hash_map<Stream*, std::unique_ptr<Stream>> streams_;  // also those that are ending
   Stream* stream_ = nullptr;                                       // the current one
   bool is_open_sent_ = false;
   bool is_up_ = false;
-  bool was_up_ = false;  // ever
+  bool was_up_ = false;  // whether any stream was ever up
   bool is_suspended_ = false;
-  // The thread stood still since the stream began, and nothing came since then that is known to be
-  // newer: only the answer to a request with the number fresh_from_id_ or a later one is.
+  // The thread stood still since the stream began, and no message since then is known to have been
+  // sent after the standstill: that is known only of an answer to a request with the number
+  // fresh_from_id_ or a later one.
   bool is_stale_ = false;
   uint64_t fresh_from_id_ = 0;
-  bool is_rewatching_ = false;  // maybe: IsRewatching() looks
+  bool is_rewatching_ = false;  // may be out of date if true; IsRewatching() checks
   size_t attempts_ = 0;         // of this round through the members
   Clock::time_point up_since_;
-  Clock::time_point disconnected_;  // since then no member has served
+  Clock::time_point disconnected_;  // when the last stream that was up ended
   Clock::time_point attempt_deadline_ = Clock::time_point::max();
   Clock::time_point next_attempt_ = Clock::time_point::max();
   std::chrono::milliseconds back_off_;
   Clock::time_point last_received_;
-  Clock::time_point checked_at_;    // when CheckTime() ran last
-  Clock::time_point sleeps_until_;  // since then, the thread meant to sleep until then at most
+  Clock::time_point checked_at_;    // when DiscountStandstill() ran last
+  Clock::time_point sleeps_until_;  // until when, at most, the thread planned to sleep after that
   Clock::time_point last_sent_;
   std::chrono::milliseconds timeout_;
-  // Of an attempt. It grows with rounds in which a member did not answer in time, for it may be
-  // slow.
+  // The time limit of an attempt. It grows after each round in which a member did not answer in
+  // time, because that member may be slow.
   std::chrono::milliseconds patience_;
-  bool was_silent_ = false;  // a member, in this round
+  bool was_silent_ = false;  // some member did not answer in this round
 
   std::deque<std::unique_ptr<Pending>> pending_;
   size_t sent_ = 0;
@@ -313,7 +319,7 @@ class Engine final : public CallbackThread,
 
   std::map<uint64_t, Watched> watches_;
   std::map<uint64_t, std::shared_ptr<SessionNotifier>> listeners_;
-  std::shared_ptr<SessionNotifier> session_listener_;  // of the options, or none
+  std::shared_ptr<SessionNotifier> session_listener_;  // ClientOptions::on_session_event, or none
   std::multimap<Clock::time_point, std::shared_ptr<Delivery>> timers_;
   std::vector<CallbackQueue::Item> to_deliver_;
 };

@@ -1,4 +1,4 @@
-// Requests on a stream, and their answers.
+// Engine: sends requests on a stream, and handles their answers.
 
 #include <algorithm>
 #include <utility>
@@ -10,7 +10,7 @@
 namespace quorate::internal {
 namespace {
 
-// Requests on a stream without an answer, and bytes of those that go into one message together.
+// The most unanswered requests on a stream, and the most bytes of several requests in one message.
 constexpr size_t kSentMax = 4096;
 constexpr size_t kMessageBytesMax = 1u << 20;
 
@@ -28,7 +28,7 @@ void Engine::Send() {
   if (stream_ == nullptr || !is_up_ || !stream_->ready()) return;
   const Clock::time_point now = Clock::now();
   const bool is_due = now - last_sent_ >= timeout_ / 6;
-  // Something that is answered, so that a dead stream shows.
+  // The ping is a request that the member answers, so that a dead stream is noticed.
   if (is_due && sent_ == 0) {
     auto ping = std::make_unique<v1::Request>();
     ping->mutable_who_am_i();
@@ -40,7 +40,7 @@ void Engine::Send() {
   message.set_acknowledged_sequence(acknowledged_);
   stream_->Send(message);
   last_sent_ = now;
-  // They stay with their owners.
+  // The requests are owned by `pending_`, not by the message.
   std::vector<v1::Request*> requests(static_cast<size_t>(added));
   message.mutable_requests()->UnsafeArenaExtractSubrange(0, added, requests.data());
 }
@@ -53,7 +53,7 @@ int Engine::AddRequests(v1::SessionRequest* message) {
     const bool is_write = pending.request->has_write();
     if (pending.call != 0 && IsRewatching()) break;
     if (pending.request->has_close() && has_chains()) break;
-    // What is sent is answered, and answers wait for callbacks.
+    // Every request that is sent adds an answer, which would wait for callbacks.
     if (pending.call != 0 && !callbacks_->has_room_for_answers()) break;
     if (is_write && writes_sent_ >= write_window_) break;
     if (added > 0 && bytes + pending.bytes > kMessageBytesMax) break;
@@ -79,10 +79,11 @@ int Engine::AddRequests(v1::SessionRequest* message) {
 bool Engine::IsRefusedByMember(const Pending& pending, const v1::Response& response) {
   switch (response.error()) {
     case v1::UNAVAILABLE:
-      // A watch after what nobody has made yet would go from member to member for ever.
+      // A watch after a zxid that the cluster has not reached would be sent from member to member
+      // for ever.
       return pending.watch_id == 0 || pending.request->watch().after_zxid() <= last_zxid_;
     case v1::TOO_MANY_UNACKNOWLEDGED:
-      // The answers are large: fewer of them at a time.
+      // The answers are large: have fewer unanswered writes at a time.
       write_window_ = std::max<size_t>(write_window_ / 2, 1);
       return true;
     case v1::OUT_OF_SEQUENCE:

@@ -1,4 +1,4 @@
-// Watches, which go on over streams.
+// Engine: watches, which continue from one stream to the next.
 
 #include <algorithm>
 #include <utility>
@@ -38,7 +38,7 @@ void Engine::EndWatch(uint64_t watch_id) {
   if (found == watches_.end()) return;
   const bool is_live = found->second.is_live;
   ForgetWatch(watch_id);
-  // One that was sent and not answered is ended by its answer.
+  // A watch whose request was sent and not answered is ended by OnWatchAnswered.
   if (is_live) Unwatch(watch_id);
 }
 
@@ -61,7 +61,7 @@ void Engine::Unwatch(uint64_t watch_id) {
 
 void Engine::RewatchAll() {
   is_rewatching_ = false;
-  // AddOwn puts each before the others.
+  // AddOwn inserts each request before those added earlier, so this keeps the order of the watches.
   for (auto watch = watches_.rbegin(); watch != watches_.rend(); ++watch) {
     if (!watch->second.is_established) continue;  // its request is pending
     auto request = std::make_unique<v1::Request>();
@@ -73,7 +73,7 @@ void Engine::RewatchAll() {
 
 bool Engine::IsRewatching() {
   if (!is_rewatching_) return false;
-  // The engine's own requests stand before all others, which are not sent until then.
+  // The engine's own requests come before all unsent requests of calls.
   const auto others = std::find_if(pending_.begin(), pending_.end(),
                                    [](const auto& pending) { return pending->call != 0; });
   is_rewatching_ = std::any_of(pending_.begin(), others,
@@ -102,12 +102,12 @@ bool Engine::OnWatchAnswered(std::unique_ptr<Pending>* pending, const v1::Respon
   if (response.error() == v1::EVENTS_LOST) {
     watched.is_reset = true;
     watched.position = watched.event_zxid = watched.event_count = 0;
-    (*pending)->was_sent = false;  // it is another request, with another id
+    (*pending)->was_sent = false;  // sent again as a new request, with a new id
     pending_.insert(pending_.begin() + static_cast<ptrdiff_t>(sent_), std::move(*pending));
     return true;
   }
   if (response.error() != v1::OK) {
-    // The member took it before.
+    // A watch that was set before must not be refused: only a request of a call may be.
     if ((*pending)->call != 0) return false;
     Abandon(absl::InternalError(
         absl::StrCat(Describe(*(*pending)->request), ": ", v1::ErrorCode_Name(response.error()))));

@@ -99,7 +99,7 @@ std::string Describe(const v1::Request& request) {
   const int operations = request.write().operations_size();
   if (operations == 0) return "Commit of nothing";
   if (operations == 1) return DescribeOperation(request.write().operations(0));
-  // The last one is what conditions before it are for.
+  // The last operation identifies the write best: those before it are often conditions for it.
   return absl::StrCat("Commit of ", operations, " operations, the last one ",
                       DescribeOperation(request.write().operations(operations - 1)));
 }

@@ -1,4 +1,4 @@
-// Statuses of what the servers refuse.
+// Statuses for refusals by the servers.
 #pragma once
 
 #include <string>
@@ -8,11 +8,12 @@
 
 namespace quorate::internal {
 
-// With the code in it, for ErrorOf. `what` is what was refused. `code` is not OK.
+// Returns a status that ErrorOf decodes to `code`. `what` describes the refused request; `response`
+// adds details, if given. REQUIRES: `code` is not OK.
 absl::Status MakeError(v1::ErrorCode code, const std::string& what,
                        const v1::Response* response = nullptr);
 
-// "Get /a/b".
+// Returns a description for messages, such as "Get /a/b".
 std::string Describe(const v1::Request& request);
 
 }  // namespace quorate::internal

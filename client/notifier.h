@@ -1,6 +1,6 @@
-// Between a watch, or the session, and the callback that is told of it.
+// Passes the notifications of a watch, or the events of the session, to the user's callback.
 //
-// Thread-safety: all functions from any thread, but for those of the engine as they say.
+// Thread-safety: all functions from any thread, except those marked as called by the engine.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace quorate::internal {
 
-// What stands for `newest` and all that was not told before it.
+// Returns the notification that replaces `newest` and all undelivered ones before it.
 inline WatchNotification Summary(const WatchNotification& newest) {
   if (const Event* event = std::get_if<Event>(&newest)) return WatchReset{event->zxid};
   return newest;
@@ -28,8 +28,9 @@ class Notifier : public std::enable_shared_from_this<Notifier<Notification>> {
 
   explicit Notifier(Callback callback) : callback_(std::move(callback)) {}
 
-  // What is to be delivered of `notification`. Without room for more it takes the place of the last
-  // one that waits, if there is one, as a summary: then nothing is returned. Called by the engine.
+  // Returns the delivery for `notification`, which the engine puts into the queue. If the queue has
+  // no room, turns the notification into a summary; if another one of this notifier still waits,
+  // the summary replaces that, and nothing is returned. Called by the engine.
   std::shared_ptr<Delivery> Add(Notification notification, bool has_room) {
     if (!has_room) {
       notification = Summary(notification);
@@ -41,11 +42,11 @@ class Notifier : public std::enable_shared_from_this<Notifier<Notification>> {
     return told;
   }
 
-  // No call begins after this. One that is under way is waited for, unless this is called by a
-  // callback.
+  // After End no call of the callback begins. Waits for a running call to return, unless End is
+  // itself called by a callback.
   void End(bool is_in_callback) {
     if (is_in_callback) {
-      is_ended_ = true;  // the lock is held if it is this one that is being told
+      is_ended_ = true;  // if this notifier's callback is running, this thread holds the lock
     } else {
       std::lock_guard<std::mutex> lock(calling_);
       is_ended_ = true;
@@ -64,7 +65,7 @@ class Notifier : public std::enable_shared_from_this<Notifier<Notification>> {
       }
       notifier_->Call(notification_);
     }
-    // False if it was taken.
+    // Returns false, and does nothing, if the delivery has begun.
     bool Replace(const Notification& notification) {
       std::lock_guard<std::mutex> lock(mutex_);
       if (!is_taken_) notification_ = notification;
@@ -84,7 +85,7 @@ class Notifier : public std::enable_shared_from_this<Notifier<Notification>> {
   }
 
   Callback callback_;
-  std::weak_ptr<Told> last_;  // the engine's
+  std::weak_ptr<Told> last_;  // used by the engine only
   std::mutex calling_;        // held during calls
   bool is_ended_ = false;
 };

@@ -10,7 +10,7 @@ namespace quorate::internal {
 namespace {
 
 std::string Quoted(std::string_view text) {
-  // What is not UTF-8 is not shown either.
+  // Text that is not UTF-8 must not go into a message.
   return IsUtf8(text) ? "\"" + std::string(text) + "\"" : "a path that is not UTF-8";
 }
 

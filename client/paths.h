@@ -17,18 +17,18 @@ struct Servers {
   std::string chroot;                // empty: none
 };
 
-// "host:port[,host:port...][/chroot]". INVALID_ARGUMENT names what is wrong.
+// Parses "host:port[,host:port...][/chroot]". INVALID_ARGUMENT: the message names the fault.
 absl::StatusOr<Servers> ParseServers(std::string_view text);
 
-// INVALID_ARGUMENT if it cannot be the path of a znode. Of a sequential one, which gets digits
-// appended, the name may be empty.
+// Returns INVALID_ARGUMENT if `path` cannot be the path of a znode. The name of a sequential znode
+// may be empty, because the servers append digits to it.
 absl::Status CheckPath(std::string_view path, bool is_sequential = false);
 
 bool IsUtf8(std::string_view text);
 
 // REQUIRES: CheckPath(path).
 std::string AddChroot(std::string_view chroot, std::string_view path);
-// What is not below the chroot is left as it is.
+// Returns `path` without the chroot; unchanged if it is not below the chroot.
 std::string StripChroot(std::string_view chroot, std::string_view path);
 
 }  // namespace quorate::internal

@@ -131,7 +131,7 @@ grpc::Status ScriptedServer::Answer(const v1::SessionRequest& message, Attached*
     const v1::Request::Watch* watch =
         request.has_watch() && response.error() == v1::OK ? &request.watch() : nullptr;
     const bool goes_on = watch != nullptr && watch->after_zxid() != 0;
-    // A watch with after_zxid is also sent the events since the last answer of its stream.
+    // A watch with after_zxid also gets the events since the last answer on its stream.
     if (goes_on) attached->watches[watch->watch_id()] = *watch;
     SendEvents(attached->next_event, events_.size(), nullptr, attached);
     attached->next_event = events_.size();

@@ -1,5 +1,5 @@
-// A cluster of its own kind, for tests of the client: it has sessions, a few znodes and events, and
-// does what a script says instead of what it should. A transaction that fails is not taken back.
+// A fake cluster in one object, for tests of the client: it has sessions, a few znodes and events,
+// and misbehaves as its script says. A transaction that fails is not rolled back.
 //
 // Thread-safety: all functions from any thread; `script` is set before there are clients.
 #pragma once
@@ -21,19 +21,20 @@ namespace quorate {
 
 class ScriptedServer final : public v1::Sessions::Service {
  public:
-  // Where a stream can be broken: a message has come; what it asked for was done; a message was
-  // sent.
+  // Where a stream can be broken: after a message was received, after its requests were executed,
+  // and after a message was sent.
   enum class Moment { kReceived, kDone, kSent };
   struct Script {
-    // Not OK: ends the stream with it. Called with the number of the moment in the server's life.
+    // Called at each moment, with the moment's number since the start of the server. If it returns
+    // an error, the stream ends with that.
     std::function<grpc::Status(int number, Moment moment)> at_moment{};
-    // Changes an answer before it is sent; not seen when a write is answered again.
+    // Changes an answer before it is sent; not called when a repeated write is answered again.
     std::function<void(const v1::Request& request, v1::Response* response)> at_answer{};
-    // Not OK: the write is refused with this instead of being made.
+    // Unless this returns OK, the write is refused with the returned code.
     std::function<v1::ErrorCode(const v1::Request::Write& write)> refuses{};
-    // Answers nothing from now on, if it says so.
+    // While this returns true, the server does not answer.
     std::function<bool()> is_silent{};
-    // Each item in a message of its own.
+    // Whether each item is sent in a message of its own.
     bool sends_single_items = false;
   };
 
@@ -42,14 +43,14 @@ class ScriptedServer final : public v1::Sessions::Service {
 
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
 
-  // What was done to the znodes, in this order: "create /a", "set /a=x", "delete /a".
+  // The changes made to the znodes, in order: "create /a", "set /a=x", "delete /a".
   std::vector<std::string> changes();
   std::vector<v1::Credential> shown_credentials();
   uint64_t acknowledged();
   int streams();
-  // The session ends; its stream says so at the next message.
+  // Ends all sessions; their streams report it at the next message.
   void ExpireSessions();
-  // Events so far are forgotten.
+  // Drops all events so far, so that a watch after an earlier zxid gets EVENTS_LOST.
   void ForgetEvents();
 
   grpc::Status Session(
@@ -65,9 +66,9 @@ class ScriptedServer final : public v1::Sessions::Service {
   };
   struct Node {
     std::string data;
-    v1::Stat stat;  // when it was made and by whom, when it was changed, and its version
+    v1::Stat stat;  // only the zxids, the session and the version are set
   };
-  // Of one stream.
+  // The state of one stream.
   struct Attached {
     int64_t session = 0;
     size_t next_event = 0;

@@ -1,4 +1,4 @@
-// The client with real servers.
+// Tests of the client with real servers.
 
 #include <catch2/catch.hpp>
 #include <condition_variable>
@@ -29,7 +29,7 @@ std::unique_ptr<Client> Connect(const ServerFixture& servers, ClientOptions opti
   return *std::move(client);
 }
 
-// The member that serves a client.
+// Records which member serves a client, from session events.
 class Attachment {
  public:
   void Tell(const SessionEvent& event) {

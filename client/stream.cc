@@ -8,11 +8,11 @@ namespace {
 
 std::shared_ptr<grpc::Channel> NewChannel(const std::string& address) {
   grpc::ChannelArguments arguments;
-  // Connections of earlier attempts, and how long gRPC would wait after them, do not matter.
+  // A new connection for each stream: gRPC's back-off after earlier attempts must not delay it.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  // The servers' limit of data may be any.
+  // The servers' limit of data can be configured to any size.
   arguments.SetMaxReceiveMessageSize(-1);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
@@ -40,7 +40,7 @@ void Stream::OnStarted(bool ok) {
 void Stream::OnSent(bool ok) {
   is_sending_ = false;
   if (is_finished_) return TellIfEnded();
-  // If it failed, the read does too.
+  // If the write failed, the pending read fails, too, and ends the stream.
   if (ok && !is_ending_) owner_->OnSent(this);
 }
 

@@ -19,20 +19,21 @@ class Stream {
    public:
     virtual ~Owner() = default;
     virtual void OnMessage(Stream* stream, v1::SessionResponse message) = 0;
-    // Another message can be sent.
+    // Called when the next message can be sent, also for the first one.
     virtual void OnSent(Stream* stream) = 0;
-    // It has ended. Called once; nothing is called after it, and the owner may destroy the stream.
+    // Called once, when the stream has ended. No function is called after this one, and the owner
+    // may destroy the stream in it.
     virtual void OnEnded(Stream* stream, const grpc::Status& status) = 0;
   };
-  // What comes out of the completion queue.
+  // The tag of an operation in the completion queue.
   struct Tag {
     Stream* stream = nullptr;
     void (Stream::*done)(bool ok) = nullptr;
   };
 
-  // Begins the call, over a connection of its own. All must outlive the stream.
+  // Begins the call, over a connection of its own. `queue` and `owner` must outlive the stream.
   Stream(const std::string& address, grpc::CompletionQueue* queue, Owner* owner);
-  // REQUIRES: it has ended.
+  // REQUIRES: the stream has ended.
   ~Stream() = default;
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -40,12 +41,12 @@ class Stream {
   const std::string& address() const { return address_; }
   // Whether a message can be sent.
   bool ready() const { return is_started_ && !is_sending_ && !is_ending_; }
-  // The message is not needed any more when it returns. REQUIRES: ready().
+  // Sends `message`, which may be destroyed as soon as Send returns. REQUIRES: ready().
   void Send(const v1::SessionRequest& message);
-  // Ends it soon.
+  // Makes the stream end; OnEnded follows.
   void Cancel() { context_.TryCancel(); }
 
-  // REQUIRES: `tag` came out of the queue.
+  // Handles a completed operation. REQUIRES: `tag` and `ok` were returned by the queue.
   static void Handle(void* tag, bool ok) {
     const Tag* done = static_cast<Tag*>(tag);
     (done->stream->*done->done)(ok);

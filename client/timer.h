@@ -1,4 +1,4 @@
-// A timer of a client, for recipes that try something again later.
+// A timer of a client, for recipes that retry something later.
 #pragma once
 
 #include <chrono>
@@ -8,8 +8,8 @@
 
 namespace quorate::internal {
 
-// Runs `callback` on the client's thread of callbacks after `delay`; sooner if the client is
-// destroyed before. Does not block. Timers do not count as calls of the client.
+// Runs `callback` on the client's thread of callbacks after `delay`, or earlier if the client is
+// destroyed before that. Does not block. Timers do not count as pending calls of the client.
 void RunAfter(Client* client, std::chrono::milliseconds delay, absl::AnyInvocable<void()> callback);
 
 }  // namespace quorate::internal

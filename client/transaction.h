@@ -1,4 +1,5 @@
-// Operations that are made all or not at all, as one change of the tree.
+// A list of operations that the servers make all together, as one change of the tree, or not at
+// all. Client::Commit commits it.
 //
 // Thread-safety: as a std::vector. A Transaction can be committed any number of times.
 #pragma once
@@ -50,7 +51,8 @@ class Transaction {
   using Operation = std::variant<CreateOperation, SetOperation, SetAclOperation, DeleteOperation,
                                  CheckOperation, CheckCreatedOperation>;
 
-  // Versions are those that a znode must have; none: any.
+  // Each of these functions appends an operation. Versions are those that a znode must have; none:
+  // any.
   Transaction& Create(std::string path, std::string data = {},
                       CreateMode mode = CreateMode::kPersistent, std::vector<Acl> acl = {},
                       int64_t ttl_ms = 0) {
@@ -66,15 +68,16 @@ class Transaction {
   Transaction& Delete(std::string path, std::optional<int32_t> version = {}) {
     return Add(DeleteOperation{std::move(path), version, false});
   }
-  // With everything below it, at most 10,000 znodes.
+  // Deletes the whole subtree, at most 10,000 znodes.
   Transaction& DeleteRecursive(std::string path) {
     return Add(DeleteOperation{std::move(path), {}, true});
   }
   Transaction& CheckVersion(std::string path, int32_t version) {
     return Add(CheckOperation{std::move(path), version, false});
   }
-  // That the znode is still the one of this Stat::created_zxid, and not a later one at the same
-  // path: BAD_VERSION. UNIMPLEMENTED until all servers are of a version that knows it.
+  // Checks that the znode is the one with this Stat::created_zxid, not a later one at the same
+  // path. Fails the transaction with BAD_VERSION if not; with UNIMPLEMENTED while the cluster has
+  // servers of a version without this operation.
   Transaction& CheckCreated(std::string path, int64_t created_zxid) {
     return Add(CheckCreatedOperation{std::move(path), created_zxid});
   }
@@ -95,19 +98,19 @@ class Transaction {
   std::vector<Operation> operations_;
 };
 
-// Of one operation that was made.
+// The result of one operation of a committed transaction.
 struct OperationResult {
-  // Of a create: the path with its number, if the mode is sequential.
+  // Of a create: the path, with the sequence number appended if the mode is sequential.
   std::string path;
-  // Of a create, set or set_acl.
+  // Of a create, set or set_acl: the znode's metadata after the operation.
   Stat stat;
-  // Of a delete: how many znodes are gone.
+  // Of a delete: how many znodes were deleted.
   uint32_t removed = 0;
 };
 
 struct TransactionResult {
   int64_t zxid = 0;
-  // One for each operation.
+  // One for each operation, in the same order.
   std::vector<OperationResult> results;
 };
 

@@ -1,4 +1,4 @@
-// Between the client's types and the messages of rpc/proto/quorate/v1.
+// Conversions between the client's types and the messages of rpc/proto/quorate/v1.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -16,7 +16,7 @@ namespace quorate::internal {
 Stat FromProto(const v1::Stat& stat);
 std::vector<Acl> FromProto(const google::protobuf::RepeatedPtrField<v1::Acl>& acl);
 
-// INVALID_ARGUMENT if it has a bad path, or text that is not UTF-8.
+// Fills `to`. INVALID_ARGUMENT: a path that is not valid, or text that is not UTF-8.
 absl::Status ToProto(const Transaction::Operation& operation, std::string_view chroot,
                      v1::Operation* to);
 absl::Status ToProto(const Credential& credential, v1::Credential* to);

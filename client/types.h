@@ -1,7 +1,7 @@
-// What a client of Quorate talks about: znodes and their metadata, access control, watches and
-// errors. The meanings are those of rpc/proto/quorate/v1/types.proto, the numbers too.
+// The value types of the client: metadata of znodes, access control, watches and errors. Meanings
+// and numbers are those of rpc/proto/quorate/v1/types.proto.
 //
-// Thread-safety: values without state of their own.
+// Thread-safety: plain values.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace quorate {
 
-// Metadata of a znode. Times are milliseconds since the epoch, by the leader's clock.
+// Metadata of a znode. Times are milliseconds since the Unix epoch, by the leader's clock.
 struct Stat {
   int64_t created_zxid = 0;
   int64_t modified_zxid = 0;
@@ -43,9 +43,9 @@ enum Permission : int32_t {
   kPermissionAll = 31,
 };
 
-// Some rights of somebody.
+// An entry of an access control list: the permissions of one identity.
 struct Acl {
-  // The sum of Permissions.
+  // A sum of Permissions.
   int32_t permissions = kPermissionAll;
   // "world" (id "anyone"), "auth", "digest" or "ip".
   std::string scheme = "world";
@@ -54,14 +54,14 @@ struct Acl {
   bool operator==(const Acl&) const = default;
 };
 
-// Proof of an identity.
+// The proof of an identity.
 struct Credential {
   std::string scheme = "digest";
   // For digest: "user:password".
   std::string secret{};
 };
 
-// Who somebody is.
+// An authenticated identity of a client.
 struct Identity {
   std::string scheme;
   std::string id;
@@ -71,33 +71,33 @@ struct Identity {
 
 enum class CreateMode {
   kPersistent = 0,
-  // Ends with the session.
+  // The servers delete the znode when the session ends.
   kEphemeral = 1,
-  // Ten digits are appended to the name.
+  // The servers append ten digits to the name.
   kPersistentSequential = 2,
   kEphemeralSequential = 3,
-  // Is removed some time after its last child was.
+  // The servers delete the znode some time after its last child was deleted.
   kContainer = 4,
-  // Is removed after ttl_ms without children and changes.
+  // The servers delete the znode after ttl_ms without children and changes.
   kPersistentWithTtl = 5,
   kPersistentSequentialWithTtl = 6,
 };
 
 enum class EventType { kNodeCreated = 1, kNodeDeleted = 2, kNodeDataChanged = 3 };
 
-// A change of a znode. Creation and deletion of a child are the events of the child.
+// A change of a znode. The creation or deletion of a child is an event of the child.
 struct Event {
   EventType type{};
   std::string path;
-  // The transaction that made the change.
+  // The zxid of the change.
   int64_t zxid = 0;
 
   bool operator==(const Event&) const = default;
 };
 
-// Events were lost, because the servers do not keep them any more: what was watched has to be read
-// again. From `zxid` on the watch is complete again: a read from now on sees at least that zxid,
-// and every change after `zxid` will be told.
+// Reports that events were lost: the servers no longer keep them, or too many waited for a slow
+// callback (client/client.h). The watched znodes have to be read again. A read from now on sees at
+// least the state at `zxid`, and the watch reports every change after `zxid`.
 struct WatchReset {
   int64_t zxid = 0;
 
@@ -106,7 +106,7 @@ struct WatchReset {
 
 using WatchNotification = std::variant<Event, WatchReset>;
 
-// Of which znodes a watch sees the events.
+// The znodes whose events a watch reports.
 enum class WatchScope {
   kNode = 0,
   // The znode and its children.
@@ -146,18 +146,21 @@ enum class ErrorCode {
   kNoBackup = 27,
 };
 
-// What the servers said, if `status` is a refusal by them (or one that they would have made);
-// nothing for what the client itself reports: deadlines, cancellations, too many pending requests.
+// Returns the servers' error code if `status` is a refusal by the servers (or one that the client
+// made in their place); nothing for errors of the client itself, such as deadlines, cancellations
+// and too many pending calls.
 std::optional<ErrorCode> ErrorOf(const absl::Status& status);
 
-// Of a transaction that the servers refused: the operation that failed, from 0.
+// For a transaction that the servers refused: returns the index of the operation that failed, from
+// 0. Nothing for other statuses.
 std::optional<size_t> FailedOperationOf(const absl::Status& status);
 
-// Of a write that the servers refused with TOO_LARGE: the most bytes of data that they take in one
-// write (jute.maxbuffer). Nothing for other statuses, and for servers that do not say it.
+// For a write that the servers refused with TOO_LARGE: returns the most bytes of data that they
+// accept in one write (jute.maxbuffer). Nothing for other statuses, and if the server did not send
+// the limit.
 std::optional<int64_t> DataBytesMaxOf(const absl::Status& status);
 
-// "NO_NODE".
+// Returns the name of the code in the protocol, such as "NO_NODE".
 std::string_view NameOf(ErrorCode code);
 
 }  // namespace quorate

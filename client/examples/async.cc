@@ -1,4 +1,4 @@
-// Many calls at a time: with callbacks, and from a coroutine; a watch.
+// Asynchronous use: many calls at a time, callbacks, a coroutine, and a watch.
 //
 //   async 127.0.0.1:2281,127.0.0.1:2282
 
@@ -15,7 +15,7 @@ using quorate::Client;
 
 namespace {
 
-// A coroutine that nobody waits for. Libraries of coroutines have better ones.
+// The return type of a coroutine whose result nobody awaits. Coroutine libraries have better ones.
 struct Detached {
   struct promise_type {
     Detached get_return_object() { return {}; }
@@ -26,7 +26,7 @@ struct Detached {
   };
 };
 
-// Runs on the client's thread after the first co_await.
+// Adds 1 to /count. Runs on the client's thread of callbacks after the first co_await.
 Detached AddOne(Client& client, std::promise<absl::Status>& done) {
   absl::StatusOr<quorate::GetResult> read = co_await client.AsyncGet("/count");
   if (!read.ok()) {
@@ -40,7 +40,7 @@ Detached AddOne(Client& client, std::promise<absl::Status>& done) {
 }
 
 absl::Status Run(Client& client) {
-  // Calls are made in this order, and go to the servers together.
+  // The calls take effect in this order, and are sent to the servers together.
   std::vector<quorate::Call<quorate::Stat>> calls;
   auto created = client.AsyncCreate("/count");
   for (int i = 0; i < 1000; ++i) calls.push_back(client.AsyncSet("/count", std::to_string(i)));
@@ -49,7 +49,7 @@ absl::Status Run(Client& client) {
     if (absl::Status s = call.Wait().status(); !s.ok()) return s;
   }
 
-  // Told on the client's thread, as callbacks are.
+  // The watch's callback runs on the client's thread of callbacks, too.
   absl::StatusOr<quorate::WatchHandle> watch =
       client
           .AsyncWatch("/count", quorate::WatchScope::kNode,
@@ -64,7 +64,8 @@ absl::Status Run(Client& client) {
   AddOne(client, added);
   if (absl::Status s = added.get_future().get(); !s.ok()) return s;
 
-  // Callbacks run on the client's thread, in the order of the calls, and must not block.
+  // Callbacks run on the client's thread of callbacks, in the order of the calls, and must not use
+  // blocking functions of the client.
   std::promise<absl::Status> told;
   client.AsyncGet("/count").Then([](absl::StatusOr<quorate::GetResult> read) {
     if (read.ok()) std::printf("count: %s\n", read->data.c_str());

@@ -16,7 +16,7 @@ absl::Status Run(Client& client) {
       client.Create("/app/config", "v1", {.create_parents = true});
   if (!created.ok()) return created.status();
 
-  // Every change below /app, until the handle is gone; also while members come and go.
+  // Reports every change below /app until the handle is destroyed, also if the member changes.
   absl::StatusOr<quorate::WatchHandle> watch = client.Watch(
       "/app", quorate::WatchScope::kSubtree, [](const quorate::WatchNotification& notification) {
         if (const auto* event = std::get_if<quorate::Event>(&notification)) {
@@ -31,14 +31,14 @@ absl::Status Run(Client& client) {
   if (!read.ok()) return read.status();
   std::printf("read: %s\n", read->data.c_str());
 
-  // Only if nobody changed it since.
+  // Set the data only if no client has changed it since the read.
   absl::StatusOr<quorate::Stat> changed =
       client.Set("/app/config", "v2", {.version = read->stat.version});
   if (!changed.ok()) return changed.status();
   absl::Status again = client.Set("/app/config", "v3", {.version = read->stat.version}).status();
   if (quorate::ErrorOf(again) != quorate::ErrorCode::kBadVersion) return again;
 
-  // All or nothing.
+  // A transaction: all operations are made, or none.
   absl::StatusOr<quorate::TransactionResult> committed =
       client.Commit(quorate::Transaction()
                         .CheckVersion("/app/config", changed->version)

@@ -1,4 +1,4 @@
-// The examples run, and print what client/README.md shows.
+// Runs the examples, and checks that they print what client/README.md shows.
 
 #include <catch2/catch.hpp>
 #include <cstdio>
@@ -10,7 +10,7 @@
 namespace quorate {
 namespace {
 
-// One for all: each example has its own paths.
+// Returns the server, which all examples share: each example uses its own paths.
 const std::string& Servers() {
   static auto servers = testing::ServerFixture::Start({.members = 1});
   INFO(servers.status().ToString());
@@ -19,7 +19,7 @@ const std::string& Servers() {
   return names;
 }
 
-// What it prints, with its errors.
+// Runs an example, and returns its standard output and errors.
 std::string OutputOf(const std::string& example) {
   const std::string command = "client/examples/" + example + " " + Servers() + " 2>&1";
   FILE* pipe = popen(command.c_str(), "r");
@@ -40,7 +40,7 @@ size_t CountOf(const std::string& what, const std::string& text) {
   return count;
 }
 
-// What follows `beginning` in the lines that begin with it.
+// Returns the rest of each line that begins with `beginning`, followed by a blank each.
 std::string LinesOf(const std::string& beginning, const std::string& text) {
   std::istringstream lines(text);
   std::string found;
@@ -57,7 +57,7 @@ TEST_CASE("basic: creates, reads, lists, and is told of changes") {
   CAPTURE(output);
   CHECK(LinesOf("read:", output) == "v1 ");
   CHECK(LinesOf("child:", output) == "config job-0000000001 worker ");
-  // Set and deleted.
+  // Set and deletion of the one, creation and deletion of the other znode.
   CHECK(CountOf("changed: /app/config\n", output) == 2);
   CHECK(CountOf("changed: /app/worker\n", output) == 2);
 }
@@ -118,7 +118,7 @@ TEST_CASE("read_write_lock: everybody reads or writes") {
 TEST_CASE("leader_election: one leads after the other") {
   const std::string output = OutputOf("leader_election");
   CAPTURE(output);
-  // Each has its own thread: only what one says is in a certain order.
+  // Each candidate has its own thread: only the lines of one candidate are in a certain order.
   CHECK(LinesOf("anna:", output) == "START OFFER DETERMINE ELECTED FAILED ");
   CHECK(LinesOf("bert:", output) == "START OFFER DETERMINE READY DETERMINE ELECTED FAILED ");
   CHECK(LinesOf("cleo:", output) == "START OFFER DETERMINE READY DETERMINE ELECTED STOPPED ");

@@ -25,7 +25,7 @@ absl::Status Run(const std::string& servers) {
   for (const std::string id : {"anna", "bert", "cleo"}) {
     absl::StatusOr<std::unique_ptr<Client>> client = Client::Connect({.servers = servers});
     if (!client.ok()) return client.status();
-    // On the client's thread: real work belongs on another one.
+    // The listener runs on the client's thread of callbacks: real work belongs on another thread.
     auto print = [id](const quorate::ElectionEvent& event) {
       std::printf("%s: %s\n", id.c_str(), std::string(NameOf(event.state)).c_str());
     };
@@ -33,7 +33,7 @@ absl::Status Run(const std::string& servers) {
         client->get(), "/examples/election",
         quorate::ElectionOptions{.id = id, .listener = std::move(print)});
     if (absl::Status s = election->Start(); !s.ok()) return s;
-    // One after another, so that the output is the same each time.
+    // Start them one after another, so that the output is always the same.
     if (absl::Status s = (*client)->Sync(); !s.ok()) return s;
     if (candidates.empty()) {
       if (absl::Status s = election->AwaitLeadership(10'000).status(); !s.ok()) return s;
@@ -41,7 +41,7 @@ absl::Status Run(const std::string& servers) {
     candidates.push_back({*std::move(client), std::move(election)});
   }
   for (size_t i = 1; i < candidates.size(); ++i) {
-    // Its session ends, as if it had crashed, but at once.
+    // End the leader's session, as after a crash, but without waiting for the session timeout.
     if (absl::Status s = candidates[i - 1].client->Close(); !s.ok()) return s;
     absl::StatusOr<int64_t> token = candidates[i].election->AwaitLeadership(10'000);
     if (!token.ok()) return token.status();

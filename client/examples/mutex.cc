@@ -15,9 +15,9 @@ using quorate::Client;
 
 namespace {
 
-// Something outside of the cluster that must not be written by two at a time. It remembers the
-// largest token, and refuses who comes with a smaller one: he has lost the lock and does not know
-// it yet.
+// A resource outside of the cluster that two workers must not write at the same time. It remembers
+// the largest token, and refuses a write with a smaller one: that writer has lost the lock and does
+// not know it yet.
 class Storage {
  public:
   bool Write(int64_t token, const std::string& text) {

@@ -17,14 +17,15 @@ constexpr char kPath[] = "/example-queue";
 constexpr int kJobs = 6;
 constexpr int kPatienceMs = 500;
 
-// Takes jobs until none comes for a while. Mostly this is another program on another machine.
+// Takes jobs until none is added for a while. Usually the consumer is another program on another
+// machine.
 void Consume(const std::string& servers, int number, std::atomic<int>* taken) {
   auto client = quorate::Client::Connect({.servers = servers});
   if (!client.ok()) return;
   quorate::Queue queue(client->get(), kPath);
   for (;;) {
     const absl::StatusOr<std::string> job = queue.Take(kPatienceMs);
-    if (!job.ok()) return;  // DEADLINE_EXCEEDED: nothing came
+    if (!job.ok()) return;  // DEADLINE_EXCEEDED: there was no job
     std::printf("consumer %d took %s\n", number, job->c_str());
     ++*taken;
   }

@@ -1,4 +1,4 @@
-// Three readers and three writers of one document. Readers come in together, a writer alone.
+// Three readers and three writers of one document. Readers read together, a writer writes alone.
 //
 //   read_write_lock 127.0.0.1:2281,127.0.0.1:2282
 
@@ -19,7 +19,7 @@ namespace {
 struct Document {
   quorate::ReadWriteLock lock;
   std::atomic<int> readers{0};
-  std::string text{};  // changed by who has the write lock, read by who has the read lock
+  std::string text{};  // written with the write lock held, read with the read lock held
 };
 
 absl::Status Read(Document& document) {

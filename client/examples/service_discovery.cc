@@ -34,12 +34,12 @@ absl::Status Run(Client* client) {
   if (absl::Status s = (*first)->WaitUntilThere(); !s.ok()) return s;
   if (absl::Status s = (*second)->WaitUntilThere(); !s.ok()) return s;
 
-  // In the program that calls the service: a copy in memory that follows all changes.
+  // The part of the program that calls the service: a copy in memory that follows all changes.
   auto provider = services.Follow("orders");
   if (!provider.ok()) return provider.status();
   if (absl::Status s = ShowNext(provider->get(), 3); !s.ok()) return s;
 
-  // As if its program had ended.
+  // Unregister an instance, as the end of its program would.
   first->reset();
   std::printf("the first one is gone\n");
   return ShowNext(provider->get(), 2);

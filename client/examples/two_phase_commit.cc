@@ -1,4 +1,4 @@
-// A coordinator lets two banks make transfers: both carry one out, or neither does.
+// A coordinator lets two banks make transfers: both banks carry out a transfer, or neither does.
 //
 //   two_phase_commit 127.0.0.1:2281,127.0.0.1:2282
 
@@ -19,12 +19,13 @@ constexpr int kPatienceMs = 10'000;
 
 const char* NameOf(Decision decision) { return decision == Decision::kCommit ? "commit" : "abort"; }
 
-// What a bank does, mostly in a program of its own.
+// The work of a bank; usually each bank is a program of its own.
 absl::Status TakePart(Client* client, const std::string& path, const char* bank, bool agrees) {
   quorate::TwoPhaseParticipant participant(client, path, bank);
   const absl::StatusOr<std::string> request = participant.Request();
   if (!request.ok()) return request.status();
-  // Before a yes it prepares everything, so that it can carry the transfer out whatever happens.
+  // Before it votes yes, a bank prepares everything, so that it can carry out the transfer in any
+  // case.
   const absl::Status voted = participant.Vote(agrees).status();
   if (!voted.ok() && !absl::IsAborted(voted)) return voted;
   const absl::StatusOr<Decision> decision = participant.WaitForDecision(kPatienceMs);

@@ -18,7 +18,7 @@ absl::Status Barrier::Wait(int deadline_ms) {
   return internal::WaitUntil(
       client_, path_, WatchScope::kNode, deadline, absl::StrCat("the barrier at ", path_),
       [&]() -> absl::StatusOr<bool> {
-        // Linearizable, so that a gate that somebody has closed before is not seen open.
+        // Linearizable, so that a gate that another client closed before this call is seen closed.
         auto stat = client_->Exists(
             path_, {.linearizable = true, .deadline_ms = deadline.ReadDeadlineMs()});
         if (!stat.ok()) return stat.status();

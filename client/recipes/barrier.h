@@ -1,10 +1,10 @@
-// A gate: as long as it is closed, those who come to it wait.
+// A gate: while it is closed, callers of Wait block.
 //
 // Layout: the gate is closed while there is a znode at `path`. Interoperates with Curator's
 // DistributedBarrier.
 //
-// All that wait are told by one event each, when the znode is deleted. A gate outlives the client
-// that closed it.
+// Each waiter gets one event, when the znode is deleted. The gate stays closed when the session of
+// the client that closed it ends.
 //
 // Thread-safety: all functions from any thread but that of callbacks.
 #pragma once
@@ -19,18 +19,18 @@ namespace quorate {
 
 class Barrier {
  public:
-  // REQUIRES: `client` lives longer.
+  // REQUIRES: `client` outlives this object.
   Barrier(Client* client, std::string path) : client_(client), path_(std::move(path)) {}
 
-  // Closes it. Nothing happens if it is closed already.
+  // Closes the gate. Does nothing if it is closed already.
   absl::Status Close();
 
-  // Opens it. Nothing happens if it is open already.
+  // Opens the gate. Does nothing if it is open already.
   absl::Status Open();
 
-  // Waits until it is open. DEADLINE_EXCEEDED after `deadline_ms`; 0: without a
-  // deadline. That it was open once is enough, also if it was closed again since. When
-  // it returns without waiting, the gate was open at some time during the call.
+  // Blocks until the gate is open. DEADLINE_EXCEEDED after `deadline_ms`; 0: without a deadline.
+  // Returns OK also if the gate was opened and closed again during the call: the gate was open at
+  // some time during the call, not necessarily at its end.
   absl::Status Wait(int deadline_ms = 0);
 
  private:

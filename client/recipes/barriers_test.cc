@@ -153,7 +153,7 @@ TEST_CASE("a latch that was counted by more than can be removed at once is remov
   const auto other = ConnectTo("/large-latch");
   CountDownLatch latch(client.get(), "/latch");
   CountDownLatch seen(other.get(), "/latch");
-  // What is left of the section before.
+  // Remove the latch of the previous section.
   REQUIRE(latch.Remove().ok());
   REQUIRE(*latch.Create(1'000'000));
   for (int i = 0; i < kNames;) {
@@ -173,7 +173,7 @@ TEST_CASE("a latch that was counted by more than can be removed at once is remov
   CHECK(ErrorOf(waits.get()) == ErrorCode::kNoNode);
   REQUIRE(client->Sync().ok());
   CHECK_FALSE(client->Exists("/latch")->has_value());
-  // A new one is not taken for it.
+  // A new latch is not mistaken for the removed one.
   CHECK(*seen.Create(1));
   CHECK(*latch.Count() == 1);
   REQUIRE(client->Set("/latch", "removed").ok());

@@ -1,4 +1,4 @@
-// Recipes whose streams break at any moment, and whose events are lost meanwhile.
+// Recipes whose streams break at any moment, and whose events get lost meanwhile.
 
 #include <algorithm>
 #include <atomic>
@@ -27,7 +27,8 @@ using Strings = std::vector<std::string>;
 constexpr int kLongMs = 20'000;
 const grpc::Status kBroken(grpc::StatusCode::UNAVAILABLE, "broken by the script");
 
-// So quiet that it takes no event by chance.
+// Returns a client with such a long session timeout that it sends no keep-alive, with whose answer
+// it would receive events.
 std::unique_ptr<Client> Connect(const ScriptedServer& server) {
   auto client = Client::Connect({.servers = server.address(), .session_timeout_ms = 600'000});
   INFO(client.status().ToString());
@@ -35,11 +36,11 @@ std::unique_ptr<Client> Connect(const ScriptedServer& server) {
   return *std::move(client);
 }
 
-// A server that can make a client miss what happens.
+// A server that can make a client miss events.
 class LossyServer {
  public:
-  // All that happened and was not told yet is forgotten, and the client's stream breaks. When this
-  // returns the client goes on, and its watches were told.
+  // Drops all events that were not sent yet, and breaks the client's stream. When Lose returns, the
+  // client has a new stream, and its watches got their resets.
   void Lose(Client* client) {
     server.ForgetEvents();
     breaks_ = true;
@@ -69,7 +70,7 @@ class LossyServer {
                              }}};
 };
 
-// Of the znode that one made for the lock.
+// Returns the path of the znode at `place` in the line of the lock.
 std::string NodeOf(InterProcessMutex* mutex, size_t place = 0) {
   const auto nodes = mutex->ParticipantNodes();
   REQUIRE(nodes.ok());
@@ -112,7 +113,7 @@ TEST_CASE("who waits gets the lock although the end of the one before was lost")
   REQUIRE(first.Acquire(kLongMs).ok());
   const std::string before = NodeOf(&first);
   auto acquired = std::async(std::launch::async, [&] { return second.Acquire(kLongMs); });
-  // Each its own znode, and the second one that of the first.
+  // Each node watches its own znode, and the second one also that of the first.
   const Strings watched = lossy.watched.WaitFor(3);
   REQUIRE(std::count(watched.begin(), watched.end(), before) == 2);
   REQUIRE(first.Release(kLongMs).ok());
@@ -131,7 +132,7 @@ TEST_CASE("who has the lock notices that its znode is gone although that was los
   REQUIRE(mutex.Acquire(kLongMs).ok());
   lossy.watched.WaitFor(1);
 
-  // As long as it is there, nothing else is lost.
+  // While the znode exists, a loss of events does no harm.
   REQUIRE(other->Create("/unseen").ok());
   lossy.Lose(client.get());
   REQUIRE(client->Sync().ok());
@@ -140,7 +141,7 @@ TEST_CASE("who has the lock notices that its znode is gone although that was los
   const size_t told = events.WaitFor(0).size();
   REQUIRE(other->Delete(NodeOf(&mutex)).ok());
   lossy.Lose(client.get());
-  // That no member serves, that one does again, and then this.
+  // kSuspended, kResumed, and then kLost.
   CHECK(events.WaitFor(told + 3).back() == LockEvent::Type::kLost);
   CHECK(mutex.FencingToken().status().code() == absl::StatusCode::kAborted);
   CHECK(mutex.Release(kLongMs).code() == absl::StatusCode::kAborted);
@@ -158,7 +159,7 @@ TEST_CASE("a cache is the tree again although changes were lost") {
     told.Add(kNames[static_cast<int>(change.type)] + change.znode.path);
   });
   REQUIRE(cache->WaitUntilCurrent(kLongMs).ok());
-  const size_t before = told.WaitFor(6).size();  // the znodes, and that they are loaded
+  const size_t before = told.WaitFor(6).size();  // kAdded for each znode, and kLoaded
   REQUIRE(other->Delete("/t/gone/too").ok());
   REQUIRE(other->Delete("/t/gone").ok());
   REQUIRE(other->Set("/t/changed", "new").ok());
@@ -223,7 +224,7 @@ TEST_CASE("a member of a group that waits for its znode can leave") {
   joined.set_value();
   CHECK(joins.get().code() == absl::StatusCode::kCancelled);
   CHECK(leaves.get().ok());
-  // That of the other one is untouched.
+  // The znode of the other client was not deleted.
   REQUIRE(other->Delete("/g/a").ok());
   CHECK(group->Join("a", "", kLongMs).ok());
 }

@@ -1,4 +1,4 @@
-// Whoever waits in a recipe returns, with an error, when the client is closed.
+// Every blocking function of a recipe returns with an error when the client is closed.
 
 #include <chrono>
 #include <functional>
@@ -35,8 +35,8 @@ constexpr std::chrono::seconds kLong{20};
 
 struct Wait {
   const char* name;
-  // Waits for ever, for `other` has what it waits for. Right before it begins to wait it says that
-  // it is `ready`, which is broken if it never came so far.
+  // Blocks for ever, because `other` holds what it waits for. Sets `ready` right before it blocks;
+  // after an earlier failure, `ready` is destroyed without a value.
   std::function<absl::Status(Client* client, Client* other, std::promise<void> ready)> function;
 };
 
@@ -122,7 +122,7 @@ absl::Status WaitToLeave(Client* client, Client* other, std::promise<void> ready
   auto enters = Begin([&] { return second.Enter(); });
   DoubleBarrier first(client, "/inside", 2);
   if (!first.Enter().ok()) {
-    other->Close().IgnoreError();  // the other one does not wait any longer
+    other->Close().IgnoreError();  // ends the wait of `second`
     return absl::OkStatus();
   }
   if (!enters.get().ok()) return absl::OkStatus();

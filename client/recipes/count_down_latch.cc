@@ -16,8 +16,8 @@ constexpr char kClosed[] = "/closed";
 constexpr char kRemoved[] = "removed";
 constexpr size_t kDeletesTogether = 1000;
 
-// Deletes the children of `path`, as long as that has this version, but for the one by which
-// waiters hear of the end.
+// Deletes the children of `path` except `closed`, whose deletion wakes the waiters at the end.
+// Stops with an error if the version of `path` is not `version` any more.
 absl::Status DeleteNames(Client* client, const std::string& path, int32_t version) {
   const absl::StatusOr<ListResult> list = client->List(path);
   if (!list.ok()) return list.status();
@@ -45,11 +45,12 @@ absl::StatusOr<int64_t> CountDownLatch::Parse(std::string_view data) const {
 
 absl::StatusOr<GetResult> CountDownLatch::Read(int deadline_ms) {
   for (;;) {
-    // A member that is behind would show a latch from before: open already, or not there yet.
+    // Linearizable, because a server that lags would show an older state: a former latch that is
+    // open, or no latch yet.
     absl::StatusOr<GetResult> read =
         client_->Get(path_, {.linearizable = true, .deadline_ms = deadline_ms});
     if (!read.ok() || read->data != kRemoved) return read;
-    // Who began it may have crashed.
+    // The client that began the removal may have crashed.
     if (absl::Status s = FinishRemoval(); !s.ok()) return s;
   }
 }
@@ -114,7 +115,7 @@ absl::Status CountDownLatch::Wait(int deadline_ms) {
 absl::Status CountDownLatch::Remove() {
   absl::Status status = client_->Delete(path_, {.recursive = true}).status();
   if (ErrorOf(status) == ErrorCode::kTooLarge) {
-    // No name is forgotten while the latch counts.
+    // Mark the latch first: no name may be deleted while the latch still counts.
     status = client_->Set(path_, kRemoved).status();
     if (status.ok()) return FinishRemoval();
   }
@@ -126,14 +127,14 @@ absl::Status CountDownLatch::FinishRemoval() {
     const absl::StatusOr<GetResult> read = client_->Get(path_, {.linearizable = true});
     if (ErrorOf(read.status()) == ErrorCode::kNoNode) return absl::OkStatus();
     if (!read.ok()) return read.status();
-    // Another one, made since.
+    // This is another latch, created since the removal.
     if (read->data != kRemoved) return absl::OkStatus();
     const int32_t version = read->stat.version;
     absl::Status status = DeleteNames(client_, path_, version);
     if (status.ok()) {
       status = client_->Delete(path_, {.version = version, .recursive = true}).status();
     }
-    // Others may be removing it, too.
+    // Other clients may be removing the latch, too.
     const std::optional<ErrorCode> error = ErrorOf(status);
     if (!status.ok() && error != ErrorCode::kNoNode && error != ErrorCode::kBadVersion) {
       return status;

@@ -1,11 +1,11 @@
-// Waits until something was done a number of times.
+// A latch that opens when it was counted down to zero.
 //
-// Layout: the znode at `path` has what is left to be done as its data, in decimal digits. Its child
-// `closed` is there until nothing is left; `by-NAME` is there for each name that counted down.
+// Layout: the data of the znode at `path` is the remaining count, in decimal digits. Its child
+// `closed` exists until the count is 0; a child `by-NAME` exists for each name that counted down.
 // Curator has no such class.
 //
-// Those who wait look at `closed` only, so that they are told once, at the end. A latch outlives
-// its clients, and stays open once it is. While it is removed its data is `removed`.
+// Waiters watch `closed` only, so that each gets one event, at the end. A latch outlives its
+// clients, and never closes again. While a latch is being removed in parts, its data is `removed`.
 //
 // Thread-safety: all functions from any thread but that of callbacks.
 #pragma once
@@ -22,35 +22,39 @@ namespace quorate {
 
 class CountDownLatch {
  public:
-  // REQUIRES: `client` lives longer.
+  // REQUIRES: `client` outlives this object.
   CountDownLatch(Client* client, std::string path) : client_(client), path_(std::move(path)) {}
 
-  // Makes the latch, with `count` of at least 0. Returns false, and changes nothing, if there is
-  // one already. INVALID_ARGUMENT: a negative count.
+  // Creates the latch, with `count` of at least 0. Returns false, and changes nothing, if it exists
+  // already. INVALID_ARGUMENT: a negative count.
   absl::StatusOr<bool> Create(int64_t count);
 
-  // Counts one down. Returns what is left; an open latch stays at 0. With a name, which has no "/",
-  // it counts only the first time that this name is given, by whatever client: a process that does
-  // not know whether it counted before it crashed gives its work a name and counts again.
-  // NO_NODE: nobody made the latch.
+  // Subtracts one and returns the remaining count; an open latch stays at 0. With a `name`, which
+  // must not contain "/", the call counts only if no client has used this name before: a process
+  // that was restarted after a crash, and does not know whether it had counted, calls CountDown
+  // again with the same name.
+  // NO_NODE: the latch does not exist.
   absl::StatusOr<int64_t> CountDown(std::string_view name = {});
 
-  // What is left, after all that was acknowledged to anybody before the call. NO_NODE.
+  // Returns the remaining count, with all changes that were acknowledged to any client before the
+  // call. NO_NODE.
   absl::StatusOr<int64_t> Count();
 
-  // Waits until nothing is left. DEADLINE_EXCEEDED after `deadline_ms`; 0: without a
-  // deadline. NO_NODE: nobody made the latch, or it was removed meanwhile.
+  // Blocks until the count is 0. DEADLINE_EXCEEDED after `deadline_ms`; 0: without a deadline.
+  // NO_NODE: the latch does not exist, or was removed meanwhile.
   absl::Status Wait(int deadline_ms = 0);
 
-  // Removes it, if it is there. One with more znodes than go at once (10,000) is removed in parts:
-  // it is of no use from the first one on, and is gone, for those who wait too, after the last one.
-  // If this client crashes in between, whoever uses the latch next removes it.
+  // Removes the latch; OK if it does not exist. A latch with more znodes than one call can delete
+  // (10,000) is removed in several steps: it is unusable from the first step on, and waiters return
+  // after the last one. If this client crashes in between, the next use of the latch by any client
+  // completes the removal.
   absl::Status Remove();
 
  private:
-  // NO_NODE if it was removed, also in part.
+  // Reads the latch's znode; completes a removal first, if one is in progress. NO_NODE: the latch
+  // does not exist, or was removed.
   absl::StatusOr<GetResult> Read(int deadline_ms = 0);
-  // Of one that is being removed in parts, if there is one.
+  // Completes a removal in parts, if one is in progress.
   absl::Status FinishRemoval();
   absl::StatusOr<int64_t> Parse(std::string_view data) const;
 

@@ -64,7 +64,7 @@ absl::StatusOr<int64_t> Counter::Get() {
 
 absl::StatusOr<int64_t> Counter::Add(int64_t delta) {
   for (int attempts = 1;; ++attempts) {
-    // An old number does no harm: it is not replaced, and after that this session reads newer ones.
+    // A stale number does no harm: Replace fails, and after that this session reads a newer one.
     const absl::StatusOr<Reading> reading = Read(false);
     if (!reading.ok()) return reading.status();
     int64_t sum = 0;

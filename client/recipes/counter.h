@@ -1,19 +1,20 @@
-// A number that many clients count with.
+// A shared number that many clients change atomically.
 //
 //   quorate::Counter served(client.get(), "/served");
 //   absl::StatusOr<int64_t> number = served.Add(1);
 //
 // Layout: the data of the znode at `path` is the number, big-endian: 8 bytes as in Curator's
-// DistributedAtomicLong, or 4 as in its SharedCount and DistributedAtomicInteger. A znode that is
-// not there, or has no data, counts as 0, and is made by the first change.
+// DistributedAtomicLong, or 4 as in its SharedCount and DistributedAtomicInteger. A znode that does
+// not exist, or has no data, counts as 0; the first change creates it.
 //
-// A change reads the number and sets it only if it is still the same, again until that succeeds:
-// somebody always succeeds; who did not pauses for a random time, longer each time. As writes of a
-// session are made once, what was acknowledged was added once, whatever became of servers.
+// A change reads the number and sets it on condition that its version is the same, and repeats this
+// until it succeeds. Of concurrent changes one always succeeds; the others pause for a random time,
+// longer after each attempt. As the client makes each write exactly once, each acknowledged change
+// counts once, also if servers fail.
 //
 // Errors: OUT_OF_RANGE, the number would not fit, and was not changed; FAILED_PRECONDITION, the
-// data is of another size; those of Client. DEADLINE_EXCEEDED of the client's own deadline says
-// whether the change may have been made.
+// data has a different size; those of Client. The message of DEADLINE_EXCEEDED (after
+// ClientOptions::default_deadline_ms) says whether the change may have been made.
 //
 // Thread-safety: all functions from any thread but that of callbacks.
 #pragma once
@@ -32,20 +33,20 @@ class Counter {
  public:
   enum class Width { k64Bits, k32Bits };
 
-  // REQUIRES: `client` lives longer.
+  // REQUIRES: `client` outlives this object.
   Counter(Client* client, std::string path, Width width = Width::k64Bits)
       : client_(client), path_(std::move(path)), width_(width) {}
 
-  // The number, with all changes that were acknowledged to anybody before the call.
+  // Returns the number, with all changes that were acknowledged to any client before the call.
   absl::StatusOr<int64_t> Get();
 
   // Adds `delta`, which may be negative. Returns the sum.
   absl::StatusOr<int64_t> Add(int64_t delta);
 
-  // Sets it to `desired` if it is `expected`. Returns whether it was.
+  // Sets the number to `desired` if it is `expected`. Returns whether it was.
   absl::StatusOr<bool> CompareAndSet(int64_t expected, int64_t desired);
 
-  // Sets it, whatever it is.
+  // Sets the number unconditionally.
   absl::Status Set(int64_t value);
 
  private:
@@ -54,7 +55,7 @@ class Counter {
     std::optional<int32_t> version;  // none: there is no znode
   };
   absl::StatusOr<Reading> Read(bool linearizable);
-  // False if it is not what was read any more.
+  // Sets the number if the znode still has the version of `reading`; returns false if not.
   absl::StatusOr<bool> Replace(const Reading& reading, int64_t value);
   absl::StatusOr<std::string> Encode(int64_t value) const;
 

@@ -1,10 +1,11 @@
-// A queue of which each item can be taken from a time on: the one that is due first is first.
+// A queue whose items have a due time, from which on they can be taken, in the order of that time.
 //
-// item_queue.h says how items are taken, what happens in a crash, and the layout. Names are
-// `queue-|%08X|` with the time, and the number. Interoperates with Curator's DistributedDelayQueue.
+// item_queue.h describes how items are taken, what happens in a crash, and the layout. Names are
+// `queue-|%08X|` with the due time, and the number. Interoperates with Curator's
+// DistributedDelayQueue.
 //
-// Times are milliseconds since the epoch, by the clocks of those who add and take: it is as exact
-// as these agree. Who waits wakes up by itself when the next item is due.
+// Times are milliseconds since the Unix epoch, by the clocks of the producers and consumers: the
+// delay is as exact as these clocks agree. A waiting Take wakes up when the next item is due.
 //
 // Thread-safety: all functions from any thread but that of callbacks.
 #pragma once
@@ -17,10 +18,11 @@ namespace quorate {
 
 class DelayedQueue final : public ItemQueue {
  public:
-  // `now_ms` is the clock; none: the system's. REQUIRES: `client` lives longer.
+  // `now_ms` returns the current time; null: the system's clock. REQUIRES: `client` outlives this
+  // object.
   DelayedQueue(Client* client, std::string path, std::function<int64_t()> now_ms = nullptr);
 
-  // Adds an item, once, that can be taken from `due_ms` on. INVALID_ARGUMENT: due_ms <= 0.
+  // Adds an item, exactly once, that can be taken from `due_ms` on. INVALID_ARGUMENT: due_ms <= 0.
   absl::Status Offer(std::string_view data, int64_t due_ms);
 
  private:

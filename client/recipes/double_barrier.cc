@@ -12,10 +12,11 @@ namespace quorate {
 namespace {
 
 constexpr std::string_view kReady = "ready";
-// Of writes: given up, one would be in doubt, and a member inside that does not know it.
+// Writes have no deadline: after one whose outcome is unknown, a member might be inside without
+// knowing it.
 constexpr CallOptions kNoDeadline{.deadline_ms = -1};
 
-// Somebody else changed what the transaction relied on: look again.
+// Whether another client changed what the transaction relied on, so that it must be retried.
 bool IsConflict(const absl::Status& status) {
   const std::optional<ErrorCode> error = ErrorOf(status);
   return error == ErrorCode::kBadVersion || error == ErrorCode::kNoNode ||
@@ -49,7 +50,7 @@ absl::StatusOr<DoubleBarrier::View> DoubleBarrier::Read(int deadline_ms) {
 }
 
 absl::Status DoubleBarrier::Join(const internal::WaitDeadline& deadline) {
-  // A UUID. It is kept before it is known whether the znode was made.
+  // A UUID. It is stored before it is known whether the znode was created.
   own_ = NewProtectionPrefix().substr(3, 36);
   for (;;) {
     absl::StatusOr<View> view = Read(deadline.ReadDeadlineMs());
@@ -60,13 +61,14 @@ absl::Status DoubleBarrier::Join(const internal::WaitDeadline& deadline) {
     if (!view.ok()) return view.status();
     Transaction transaction;
     if (view->is_ready && view->members.empty()) {
-      // Left behind by members that all crashed.
+      // `ready` was left behind by members that all crashed.
       transaction.CheckVersion(path_, view->version).Delete(PathOf(kReady));
     } else if (view->is_ready) {
-      // Late: who is about to remove `ready` has to look again.
+      // This member is late. The new version makes a concurrent removal of `ready` fail and retry.
       transaction.Set(path_, "", view->version).CheckExists(PathOf(kReady));
     } else {
-      // Or this is an old view of it: who is inside then might close it behind this one.
+      // If `ready` exists, the view was stale: entering without the new version of the case above,
+      // this member could be inside while the others close the barrier.
       transaction.CheckAbsent(PathOf(kReady));
     }
     transaction.Create(PathOf(own_), "", CreateMode::kEphemeral);
@@ -95,7 +97,7 @@ absl::Status DoubleBarrier::GiveUp(absl::Status reason) {
   const absl::Status status =
       client_->Commit(Transaction().CheckAbsent(PathOf(kReady)).Delete(PathOf(own_)), kNoDeadline)
           .status();
-  // It opened in the last moment.
+  // The barrier opened just before: this member is inside.
   if (ErrorOf(status) == ErrorCode::kNodeExists) return absl::OkStatus();
   if (!status.ok()) return status;
   own_.clear();
@@ -132,7 +134,7 @@ absl::StatusOr<bool> DoubleBarrier::CloseIfEmpty(const std::vector<std::string>&
     const absl::StatusOr<View> view = Read(deadline.ReadDeadlineMs());
     if (ErrorOf(view.status()) == ErrorCode::kNoNode) return true;
     if (!view.ok()) return view.status();
-    // Without `ready` everybody who is there waits for the next round.
+    // Without `ready` the barrier is closed: all members that are there wait for the next round.
     if (!view->is_ready) return true;
     next->clear();
     for (const std::string& member : inside) {
@@ -141,7 +143,7 @@ absl::StatusOr<bool> DoubleBarrier::CloseIfEmpty(const std::vector<std::string>&
       }
     }
     if (!next->empty()) return false;
-    // Who came late closes it.
+    // Only late members are inside; the last of them closes the barrier.
     if (!view->members.empty()) return true;
     const absl::Status status =
         client_

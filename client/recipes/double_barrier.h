@@ -1,4 +1,4 @@
-// Lets clients begin something together, and end it together.
+// Lets a number of clients begin a computation together, and end it together.
 //
 //   quorate::DoubleBarrier barrier(client.get(), "/computation", 3);
 //   if (absl::Status s = barrier.Enter(); !s.ok()) return s;  // when three have entered
@@ -6,20 +6,23 @@
 //   if (absl::Status s = barrier.Leave(); !s.ok()) return s;  // when all of them leave
 //
 // Layout: below the znode at `path` each member has an ephemeral child, whose name is a UUID, new
-// for each time that it enters; the child `ready` opens the barrier. Interoperates with Curator's
-// DistributedDoubleBarrier. The data of `path` is empty; its version changes when the barrier opens
-// and when somebody enters it late.
+// for each time that the member enters; the child `ready` opens the barrier. Interoperates with
+// Curator's DistributedDoubleBarrier. The data of `path` is empty; its version changes when the
+// barrier opens and when a member enters late.
 //
-// The number of members is a threshold: who comes while those inside have not all left is let in at
-// once. Such is a client that was started again in place of one that crashed. The znode of a
-// crashed member goes with its session: it is not waited for any longer than that.
+// The number of members is a threshold: while the barrier is open and not all members inside have
+// left, further members enter at once. So a client that was restarted after a crash can enter late.
+// The znode of a crashed member is deleted with its session: others wait for it no longer than
+// that.
 //
-// Better than the usual recipe: the barrier opens in the same transaction that proves that all
-// members are there; one that all members have left or crashed inside of is never found open; and
-// it can be entered again at once, since those who leave wait only for who was inside.
-// (A Curator member among the others still waits for those of the next round, too.)
+// Better than the usual recipe: the barrier opens in the same transaction that checks that all
+// members are there; a barrier that all members have left, or inside of which all have crashed, is
+// never found open; and members can enter again at once, since a leaving member waits only for
+// those who were inside when it left. (A Curator member still waits for those of the next round,
+// too.)
 //
-// Those who wait to enter watch `ready` only; those who wait to leave one other member.
+// A member that waits to enter watches `ready` only; one that waits to leave watches one other
+// member.
 //
 // Thread-safety: one thread at a time, and not that of callbacks.
 #pragma once
@@ -38,18 +41,18 @@ namespace quorate {
 
 class DoubleBarrier {
  public:
-  // REQUIRES: `client` lives longer; members > 0.
+  // REQUIRES: `client` outlives this object; members > 0.
   DoubleBarrier(Client* client, std::string path, int members);
 
-  // Waits until as many have entered. DEADLINE_EXCEEDED after `deadline_ms`, and then it has not
-  // entered; 0: without a deadline.
-  // FAILED_PRECONDITION: it is inside already.
-  // After any other error it may be inside, and Leave takes it out.
+  // Enters, and blocks until `members` members have entered. DEADLINE_EXCEEDED after `deadline_ms`:
+  // this member has not entered; 0: without a deadline.
+  // FAILED_PRECONDITION: this member is inside already.
+  // After any other error this member may be inside; Leave takes it out.
   absl::Status Enter(int deadline_ms = 0);
 
-  // Takes itself out, and waits until all that are inside have left too. DEADLINE_EXCEEDED after
-  // `deadline_ms`: it has left, and not all others. 0: without a deadline. FAILED_PRECONDITION: it
-  // has not entered.
+  // Leaves, and blocks until all members that were inside have left, too. DEADLINE_EXCEEDED after
+  // `deadline_ms`: this member has left, but not all others have; 0: without a deadline.
+  // FAILED_PRECONDITION: this member has not entered.
   absl::Status Leave(int deadline_ms = 0);
 
  private:
@@ -60,11 +63,13 @@ class DoubleBarrier {
   };
   absl::StatusOr<View> Read(int deadline_ms);
   absl::Status Join(const internal::WaitDeadline& deadline);
-  // Makes it ready if there are enough. Returns whether it is.
+  // Opens the barrier if enough members are there. Returns whether the barrier is open.
   absl::StatusOr<bool> OpenIfComplete(const internal::WaitDeadline& deadline);
-  // Takes itself out because of `reason`, which it returns; OK if the barrier has opened before.
+  // Leaves because of `reason`, and returns it; OK if the barrier has opened before that, and this
+  // member is inside.
   absl::Status GiveUp(absl::Status reason);
-  // Whether none of `inside` is there any more.
+  // Returns true if none of `inside` is there any more, after closing the barrier if it is empty.
+  // Otherwise returns false, with one of those still inside in `next`.
   absl::StatusOr<bool> CloseIfEmpty(const std::vector<std::string>& inside,
                                     const internal::WaitDeadline& deadline, std::string* next);
   std::string PathOf(std::string_view name) const;
@@ -72,7 +77,7 @@ class DoubleBarrier {
   Client* const client_;
   const std::string path_;
   const int members_;
-  std::string own_;  // the name of its child; empty: outside
+  std::string own_;  // the name of this member's child; empty: outside
 };
 
 }  // namespace quorate

@@ -46,7 +46,7 @@ std::string_view NameOf(ElectionState state) {
   return "?";
 }
 
-// Shared with callbacks, which may come after the Election is gone.
+// Shared with callbacks, which may run after the Election is destroyed.
 class Election::Core : public std::enable_shared_from_this<Core> {
  public:
   Core(Client* client, std::string path, ElectionOptions options, std::string prefix,
@@ -60,7 +60,7 @@ class Election::Core : public std::enable_shared_from_this<Core> {
 
   absl::Status Start();
   void Stop();
-  // Blocks until none of its znodes is left, or will be made.
+  // Blocks until all znodes of this candidate are deleted, and none is being created.
   absl::Status WaitUntilGone(Deadline deadline);
   absl::Status Resign();
   void EndListener() { listener_.End(); }
@@ -69,18 +69,20 @@ class Election::Core : public std::enable_shared_from_this<Core> {
   absl::StatusOr<std::vector<Participant>> Participants(ReadOptions options);
 
  private:
-  // Makes an offer, the one with this number, if it is still wanted. The state is kOffer already.
-  // REQUIRES: called once for each number; the znode of an older offer never takes the place of
-  // that of a newer one, however late it is returned.
+  // Makes the offer with the number `offer`, if that is still the current one. The znode of an
+  // older offer never replaces that of a newer one, however late start_node_ returns it. REQUIRES:
+  // called once for each number, in the state kOffer.
   void Offer(uint64_t offer);
-  // The znode of `offer` was deleted by somebody: makes the next offer, if it is the current one.
+  // Called when the znode of `offer` was deleted by another client: makes the next offer, if
+  // `offer` is the current one.
   void OfferAgain(uint64_t offer, const absl::Status& reason);
-  // REQUIRES: mutex_ is held; it is released soon.
+  // Adds `node`, if not null, to `leaving_`. REQUIRES: mutex_ is held; the caller releases `node`
+  // after that.
   void Leave(std::shared_ptr<LockNode> node);
-  // Those that are given up. REQUIRES: the listener has been told.
+  // Releases all nodes in `leaving_`. REQUIRES: the listener was called with the new state.
   void ReleaseAll();
   void OnEvent(uint64_t offer, const LockNode& node, const LockNode::Event& event);
-  // To the state, if `offer` is the current one.
+  // Changes to `state`, if `offer` is the current one.
   void Enter(uint64_t offer, ElectionState state, const LockNode* node = nullptr,
              const absl::Status& reason = absl::OkStatus());
   // REQUIRES: mutex_ is held; listener_.TellAll is called soon.
@@ -99,14 +101,14 @@ class Election::Core : public std::enable_shared_from_this<Core> {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool is_started_ = false;
-  bool is_stopped_ = false;  // since it was started
-  uint64_t offer_ = 0;       // the current one; events of others are out of date
+  bool is_stopped_ = false;  // since the last Start
+  uint64_t offer_ = 0;       // the current offer; events of other offers are ignored
   ElectionState state_ = ElectionState::kStart;
   absl::Status reason_;
   int64_t fencing_token_ = 0;
   std::shared_ptr<LockNode> node_;
   int offers_under_way_ = 0;
-  // Those that are given up, and may still be there.
+  // Nodes of offers that are given up, whose znodes may still exist.
   std::vector<std::shared_ptr<LockNode>> leaving_;
 };
 
@@ -148,7 +150,8 @@ void Election::Core::Offer(uint64_t offer) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (offer == offer_ && !is_stopped_) node.swap(node_);
-    // The one before, or this one if it was stopped meanwhile.
+    // `node` is now the node of the previous offer, or that of this one if it is not wanted any
+    // more.
     Leave(node);
     --offers_under_way_;
     changed_.notify_all();
@@ -239,7 +242,7 @@ void Election::Core::Stop() {
     EnterLocked(ElectionState::kStopped, 0, absl::OkStatus());
     Leave(std::exchange(node_, nullptr));
   }
-  // Before others can be elected.
+  // The listener is called before others can be elected.
   listener_.TellAllAndWait();
   ReleaseAll();
 }
@@ -275,7 +278,7 @@ absl::Status Election::Core::Resign() {
     EnterLocked(ElectionState::kOffer, 0, absl::CancelledError("it has resigned"));
     Leave(std::exchange(node_, nullptr));
   }
-  // Before others can be elected.
+  // The listener is called before others can be elected.
   listener_.TellAllAndWait();
   ReleaseAll();
   Offer(offer);
@@ -317,7 +320,7 @@ absl::StatusOr<std::vector<Participant>> Election::Core::Participants(ReadOption
   std::vector<Participant> there;
   for (size_t i = 0; i < calls.size(); ++i) {
     absl::StatusOr<GetResult> read = calls[i].Wait();
-    if (ErrorOf(read.status()) == ErrorCode::kNoNode) continue;  // it left meanwhile
+    if (ErrorOf(read.status()) == ErrorCode::kNoNode) continue;  // the candidate left meanwhile
     if (!read.ok()) return read.status();
     there.push_back(std::move(participants[i]));
     there.back().id = std::move(read->data);

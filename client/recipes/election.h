@@ -1,5 +1,5 @@
-// Elects one of the candidates for an office, and another one when that fails or resigns; and a
-// smaller form of the same, LeaderLatch (leader_latch.h).
+// Elects one of several candidates as the leader, and another one when the leader fails or resigns.
+// LeaderLatch (leader_latch.h) is a simpler form.
 //
 //   quorate::Election election(
 //       client.get(), "/elections/scheduler",
@@ -11,21 +11,24 @@
 //   PATH                                  a container, created when it is needed
 //   PATH/_c_<uuid>-lock-<10 digits>       ephemeral sequential, one for each candidate, with its
 //                                         id; the oldest is the leader's
-// A candidate watches the znode before its own: when a leader fails, one hears of it.
+// A candidate watches the znode before its own: when a leader fails, only the next candidate is
+// notified.
 //
 // The states are those of the LeaderElectionSupport of ZooKeeper's recipes:
-//   kStart      it was created, or is starting
-//   kOffer      the offer (the znode) is being made
-//   kDetermine  it is found out who comes before
-//   kReady      others come before: it is ready to be elected
-//   kElected    it leads
-//   kSuspended  it led, and no member serves: another one may be elected any time. Do as if it were
-//               so. kElected again, if the session went on
-//   kFailed     the session has ended (another Client is needed), or the path cannot be used
-//   kStopped    it was stopped, and its znode is gone
-// If somebody deletes a candidate's znode, it makes another offer, at the end of the line.
+//   kStart      the Election was created, or is starting
+//   kOffer      the offer (the znode) is being created
+//   kDetermine  the candidate lists the znodes, to find its place in line
+//   kReady      other candidates come before this one: it is ready to be elected
+//   kElected    this candidate leads
+//   kSuspended  this candidate led, and no member serves: another one may be elected at any time,
+//               so act as if it were. Followed by kElected if the session continues
+//   kFailed     the session has ended (a new Client is needed), or the path cannot be used
+//   kStopped    the candidate was stopped; its znode is deleted, or is being deleted
+// If a candidate's znode is deleted by another client, the candidate makes a new offer, at the end
+// of the line.
 //
-// What is said in mutex.h about fencing holds here, too: the token is larger for each leader.
+// The rules of mutex.h about fencing apply here, too: each leader's token is larger than all
+// before.
 #pragma once
 
 #include <cstdint>
@@ -53,74 +56,76 @@ enum class ElectionState {
   kStopped,
 };
 
-// "ELECTED".
+// Returns the state's name, such as "ELECTED".
 std::string_view NameOf(ElectionState state);
 
 struct ElectionEvent {
-  // That begins.
+  // The state that begins.
   ElectionState state{};
-  // Of kElected.
+  // Set for kElected; otherwise 0.
   int64_t fencing_token = 0;
-  // Of kSuspended, kFailed, and of kOffer if it is not the first one.
+  // Set for kSuspended, kFailed, and for each kOffer after the first one.
   absl::Status reason{};
 };
 
 struct ElectionOptions {
-  // By which others know the candidate.
+  // The id of this candidate, which others see in Participants.
   std::string id{};
-  // Told each state as it begins, one after another, on the client's thread of callbacks or on one
-  // that calls Start, Stop or Resign; it must not block. Who stops or resigns is told before others
-  // can be elected, so do not call them with a lock held that the listener takes. Not called any
-  // more after the destructor.
+  // Called with each state as it begins, one call at a time, on the client's thread of callbacks or
+  // on a thread that calls Start, Stop or Resign; it must not block. Stop and Resign call the
+  // listener, or wait for its calls, before others can be elected, so do not call them while
+  // holding a lock that the listener takes. Never called after the destructor has returned.
   std::function<void(const ElectionEvent&)> listener{};
 };
 
 struct Participant {
   std::string id{};
-  // The path of its znode.
+  // The path of the candidate's znode.
   std::string node{};
   bool is_leader = false;
 
   bool operator==(const Participant&) const = default;
 };
 
-// Thread-safety: all functions from any thread. The client must live longer.
+// Thread-safety: all functions from any thread. The client must outlive this object.
 class Election {
  public:
   Election(Client* client, std::string path, ElectionOptions options);
-  // As Stop, without waiting.
+  // Stops without waiting for the deletion of the znode, and without calling the listener.
   ~Election();
   Election(const Election&) = delete;
   Election& operator=(const Election&) = delete;
 
-  // Becomes a candidate; does not block. Again after Stop or kFailed. FAILED_PRECONDITION: it is
-  // one already.
+  // Becomes a candidate; does not block. May be called again after Stop or kFailed.
+  // FAILED_PRECONDITION: this is a candidate already.
   absl::Status Start();
-  // Blocks until its znode is gone, with those of offers that it has given up, `deadline_ms` at
-  // most; 0: without a deadline. All the same if it is no candidate. DEADLINE_EXCEEDED: it is
-  // stopped, and its znode goes as soon as a member serves.
+  // Stops being a candidate, and blocks until its znode and those of earlier offers are deleted, at
+  // most `deadline_ms`; 0: without a deadline. If this is no candidate, only waits for znodes that
+  // are still being deleted. DEADLINE_EXCEEDED: the candidate is stopped, and its znode is deleted
+  // as soon as a member serves.
   absl::Status Stop(int deadline_ms = 0);
-  // Gives the office or the place in line up, and makes another offer at the end of the line. Does
-  // not block. FAILED_PRECONDITION: it is no candidate.
+  // Gives up the leadership or the place in line, and makes a new offer at the end of the line.
+  // Waits only for the listener. FAILED_PRECONDITION: this is no candidate.
   absl::Status Resign();
 
   ElectionState state() const;
-  // Whether it leads now, as far as is known here: not while it is suspended.
+  // Whether this candidate leads, as far as is known locally; false while it is suspended.
   bool is_leader() const { return state() == ElectionState::kElected; }
-  // Blocks until it leads, `deadline_ms` at most; 0: without a deadline. The fencing token.
-  // DEADLINE_EXCEEDED; FAILED_PRECONDITION: it is no candidate; or why it failed.
+  // Blocks until this candidate leads, at most `deadline_ms`; 0: without a deadline. Returns the
+  // fencing token. DEADLINE_EXCEEDED; FAILED_PRECONDITION: this is no candidate; otherwise the
+  // reason of kFailed.
   absl::StatusOr<int64_t> AwaitLeadership(int deadline_ms = 0);
 
-  // All candidates, in the order in which they will lead.
+  // Returns all candidates, in the order in which they will lead. The first one is the leader.
   absl::StatusOr<std::vector<Participant>> Participants(ReadOptions options = {});
-  // NOT_FOUND: there is no candidate.
+  // Returns the candidate that leads. NOT_FOUND: there is no candidate.
   absl::StatusOr<Participant> Leader(ReadOptions options = {});
 
  private:
   friend class LeaderLatch;
   friend class ElectionTestAccess;
   class Core;
-  // Makes the znode of an offer: LockNode::Start, or what a test does around it.
+  // Creates the znode of an offer: LockNode::Start, or a test's wrapper around it.
   using StartNode = std::function<std::shared_ptr<internal::LockNode>(
       Client* client, internal::LockNode::Options options)>;
   Election(Client* client, std::string path, ElectionOptions options, std::string prefix,

@@ -45,7 +45,7 @@ TEST_CASE("the first candidate leads, and the next one when it stops or fails") 
   CHECK(elections[2]->Participants()->size() == 3);
   CHECK(elections[2]->Participants()->at(2).id == "candidate-2");
 
-  // Of those who wait, one goes: nobody hears of it but the one behind it.
+  // One waiting candidate stops: only the candidate behind it is notified.
   REQUIRE(elections[1]->Stop().ok());
   CHECK(elections[1]->state() == ElectionState::kStopped);
   CHECK(told[2].WaitFor(6) == Names{"START", "OFFER", "DETERMINE", "READY", "DETERMINE", "READY"});
@@ -56,7 +56,7 @@ TEST_CASE("the first candidate leads, and the next one when it stops or fails") 
   CHECK(told[2].WaitFor(8).back() == "ELECTED");
   CHECK(told[0].WaitFor(0).size() == 5);
 
-  // Again.
+  // A stopped candidate starts again.
   CHECK(absl::IsFailedPrecondition(elections[1]->AwaitLeadership().status()));
   CHECK(absl::IsFailedPrecondition(elections[1]->Resign()));
   REQUIRE(elections[1]->Start().ok());
@@ -93,7 +93,7 @@ TEST_CASE("who resigns, or whose znode is deleted, is at the end of the line") {
 TEST_CASE("a candidate may resign, stop being one and end in what it is told") {
   auto client = Connect();
   std::unique_ptr<Election> election;
-  // Catch's assertions are for one thread only.
+  // Catch's assertions may be used by one thread only, so callbacks pass results to this one.
   std::promise<absl::Status> ended;
   std::atomic<int> times{0}, resignations{0};
   election = std::make_unique<Election>(
@@ -159,7 +159,7 @@ TEST_CASE("leader latches share a path") {
   CHECK(!second.HasLeadership());
   CHECK(second.Leader()->id == "first");
   CHECK(second.Participants()->size() == 2);
-  // Another kind of znode does not count.
+  // A znode with another prefix does not take part.
   InterProcessMutex mutex(client.get(), "/latches");
   CHECK(*mutex.TryAcquire());
   REQUIRE(first.Close().ok());

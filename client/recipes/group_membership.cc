@@ -10,7 +10,7 @@ using internal::CallbackThread;
 
 namespace {
 
-// The listener of a TreeCache that tells of members.
+// Returns a listener for the TreeCache that passes the changes of members to `listener`.
 TreeCache::Listener Translate(std::string path, GroupMembership::Listener listener) {
   if (listener == nullptr) return nullptr;
   return [path = std::move(path), listener = std::move(listener)](const TreeCache::Change& change) {
@@ -68,7 +68,8 @@ absl::Status GroupMembership::Join(std::string id, std::string data, int deadlin
   }
   const absl::Status status = own->WaitUntilThere(deadline_ms);
   if (status.ok()) return status;
-  // The znode is closed when the last one lets go of it, without the lock.
+  // The last reference to the PersistentNode, which closes it, is dropped after the lock is
+  // released.
   std::lock_guard<std::mutex> lock(mutex_);
   if (own_ == own) own_.reset();
   return status;

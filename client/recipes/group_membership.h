@@ -1,4 +1,4 @@
-// Who is there: each member of a group has a znode that goes with its session.
+// The live members of a group: each member has a znode that is deleted with its session.
 //
 //   auto group = quorate::GroupMembership::Start(client.get(), "/group");
 //   (*group)->Join("worker-1", "10.0.0.1:80");
@@ -7,11 +7,11 @@
 // Layout: below the znode at `path` each member has an ephemeral child, whose name is its id.
 // Interoperates with Curator's GroupMember.
 //
-// A member whose znode somebody deletes is there again at once. One that was started again with the
-// same id takes the place of its former session.
+// If another client deletes a member's znode, the member creates it again at once. A member that is
+// restarted with the same id replaces the znode of its former session.
 //
-// Thread-safety: all functions from any thread; the destructor and those that wait not from that of
-// callbacks. The listener is called on the thread of callbacks, and must not block.
+// Thread-safety: all functions from any thread; the destructor and functions that block not from
+// the thread of callbacks. The listener is called on the thread of callbacks, and must not block.
 #pragma once
 
 #include <functional>
@@ -35,7 +35,7 @@ class GroupMembership {
       kJoined,
       kDataChanged,
       kLeft,
-      kLost,  // the session is over: nothing follows
+      kLost,  // the session has ended: no change follows
     };
     Type type{};
     std::string id{};
@@ -43,27 +43,29 @@ class GroupMembership {
   };
   using Listener = std::function<void(const Change&)>;
 
-  // Begins to follow who is there, and waits until that is known. DEADLINE_EXCEEDED after
-  // `deadline_ms`; 0: without a deadline. REQUIRES: `client` lives longer.
+  // Begins to follow the group, and blocks until its members are known. DEADLINE_EXCEEDED after
+  // `deadline_ms`; 0: without a deadline. REQUIRES: `client` outlives the returned object.
   static absl::StatusOr<std::unique_ptr<GroupMembership>> Start(Client* client, std::string path,
                                                                 Listener listener = nullptr,
                                                                 int deadline_ms = 0);
-  // Leaves.
+  // Leaves the group.
   ~GroupMembership() = default;
 
-  // Becomes a member, and waits until its znode is there; deadline as above. FAILED_PRECONDITION:
-  // it is one already, or becomes one. CANCELLED: Leave was called meanwhile.
+  // Becomes a member, and blocks until its znode exists; deadline as above. FAILED_PRECONDITION:
+  // this is a member already, or another Join is in progress. CANCELLED: Leave was called
+  // meanwhile.
   absl::Status Join(std::string id, std::string data = {}, int deadline_ms = 0);
-  // FAILED_PRECONDITION: it is no member.
+  // Sets the data of this member's znode. FAILED_PRECONDITION: this is no member.
   absl::Status SetData(std::string data);
-  // Ends a Join that waits. Does nothing if it is no member.
+  // Stops being a member. A waiting Join returns CANCELLED. Does nothing if this is no member.
   absl::Status Leave();
 
-  // By id, with their data; as they were last, if it follows them no more.
+  // Returns the data of each member by id; the last known members if status() is not OK.
   std::map<std::string, std::string> Members() const;
-  // OK while it follows them; otherwise why it does not any more, mostly that the session is over.
+  // OK while this object follows the group; otherwise why not, mostly that the session has ended.
   absl::Status status() const { return members_->status(); }
-  // The same, with all changes that were acknowledged to anybody before the call.
+  // Returns the members, with all changes that were acknowledged to any client before the call.
+  // Deadline as above.
   absl::StatusOr<std::map<std::string, std::string>> CurrentMembers(int deadline_ms = 0);
 
  private:
@@ -72,9 +74,9 @@ class GroupMembership {
   Client* const client_;
   const std::string path_;
   std::unique_ptr<TreeCache> members_;
-  // Not held while anything is waited for.
+  // Not held while waiting for anything.
   std::mutex mutex_;
-  bool is_joining_ = false;  // and the znode was not begun yet
+  bool is_joining_ = false;  // Join was called, and own_ is not set yet
   bool is_leaving_ = false;  // Leave was called meanwhile
   std::shared_ptr<PersistentNode> own_;
 };

@@ -18,10 +18,10 @@ constexpr int32_t kFrameVersion = 0x00010001;
 constexpr uint8_t kFrameItem = 1;
 constexpr uint8_t kFrameEnd = 2;
 
-// After so many items that others were faster to take, what was listed is too old.
+// After so many items that other consumers took first, the list is too old, and is read again.
 constexpr int kLossesUntilListing = 8;
 
-// Differences of times below this are those of two readings of the clock.
+// A difference between due times below this is only due to two readings of the clock.
 constexpr std::chrono::milliseconds kClockTolerance{5};
 
 constexpr char kLinePrefix[] = "waits-";
@@ -39,8 +39,8 @@ std::string Frame(const std::string_view* begin, const std::string_view* end) {
   return framed;
 }
 
-// A place in a line, which is left with the object: also if it is not known yet, because the znode
-// is still being created, and without waiting for an answer.
+// A place in a line. The destructor gives it up without waiting for an answer, also if the znode is
+// still being created.
 class PlaceInLine {
  public:
   PlaceInLine(Client* client, std::string line) : line_(std::move(line)) {
@@ -55,7 +55,7 @@ class PlaceInLine {
   PlaceInLine(const PlaceInLine&) = delete;
   PlaceInLine& operator=(const PlaceInLine&) = delete;
 
-  // Waits until it is the first.
+  // Blocks until this place is the first in line.
   absl::Status WaitForTurn(const internal::WaitDeadline& deadline) {
     const absl::Status status =
         node_->WaitForTurn(deadline.end().value_or(internal::Deadline::max()));
@@ -103,7 +103,7 @@ absl::StatusOr<std::vector<std::string>> ItemQueue::Unframe(const std::string& i
 }
 
 absl::StatusOr<std::vector<ItemQueue::Item>> ItemQueue::ListItems(int deadline_ms) {
-  // Linearizable, so that what was added before is there.
+  // Linearizable, so that all items that were added before are in the list.
   absl::StatusOr<ListResult> list =
       client_->List(path_, {.linearizable = true, .deadline_ms = deadline_ms});
   if (ErrorOf(list.status()) == ErrorCode::kNoNode) return std::vector<Item>();
@@ -186,7 +186,7 @@ absl::StatusOr<std::optional<std::string>> ItemQueue::TakeItem(const std::string
     }
     const std::optional<ErrorCode> error = ErrorOf(status);
     if (error == ErrorCode::kNoNode) return std::nullopt;
-    if (error == ErrorCode::kBadVersion) continue;  // somebody took the first of several
+    if (error == ErrorCode::kBadVersion) continue;  // the first of several items was taken
     if (!status.ok()) return status;
     if (items->empty()) return std::nullopt;
     if (items->size() > 1) PutBackListed(name);
@@ -284,11 +284,12 @@ absl::StatusOr<std::string> ItemQueue::Take(int deadline_ms) {
         client_, path_, WatchScope::kChildren, earlier, what, [&]() -> absl::StatusOr<bool> {
           if (take()) return true;
           if (!failure.ok()) return failure;
-          // An item that is due before it would wake up.
+          // True if an item became known that is due before the planned wake-up.
           return due.has_value() && (!wakes.has_value() || *due + kClockTolerance < *wakes);
         });
     if (taken.has_value()) return *std::move(taken);
-    // Not to be mistaken for the end of the time: a removal may be in doubt.
+    // Checked before the deadline below: a DEADLINE_EXCEEDED in here means that a removal may or
+    // may not have happened.
     if (!failure.ok()) return failure;
     if (status.ok() || (absl::IsDeadlineExceeded(status) && !deadline.is_over())) continue;
     return status;

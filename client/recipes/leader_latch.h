@@ -1,4 +1,4 @@
-// Who leads, as yes or no: the smaller form of an Election.
+// Leader election with a yes-or-no answer: a simpler form of Election.
 //
 //   quorate::LeaderLatch latch(client.get(), "/leader", {.id = "host-1"});
 //   latch.Start();
@@ -9,9 +9,10 @@
 //   PATH/_c_<uuid>-latch-<10 digits>      ephemeral sequential, one for each participant, with its
 //                                         id; the oldest has the leadership
 //
-// While no member serves, nobody here has the leadership (others may get it any time); it comes
-// back with the session if that went on. If the session has ended, the latch has failed for good,
-// and another Client is needed. What is said in mutex.h about fencing holds here, too.
+// While no member serves, HasLeadership returns false, because another participant may get the
+// leadership at any time; if the session continues, the leadership comes back. If the session has
+// ended, the latch has failed for good, and a new Client is needed. The rules of mutex.h about
+// fencing apply here, too.
 #pragma once
 
 #include <cstdint>
@@ -27,19 +28,19 @@
 namespace quorate {
 
 struct LeaderLatchOptions {
-  // By which others know the participant.
+  // The id of this participant, which others see in Participants.
   std::string id{};
-  // Told when the leadership comes and when it goes, in turns; otherwise as
-  // ElectionOptions::listener.
+  // Called alternately with true and false, when this participant gets and loses the leadership;
+  // otherwise as ElectionOptions::listener.
   std::function<void(bool has_leadership)> listener{};
 };
 
-// Thread-safety: all functions from any thread. The client must live longer.
+// Thread-safety: all functions from any thread. The client must outlive this object.
 class LeaderLatch {
  public:
   LeaderLatch(Client* client, std::string path, LeaderLatchOptions options);
 
-  // As of Election; the destructor closes it without waiting.
+  // These functions are those of Election. The destructor closes the latch without waiting.
   absl::Status Start() { return election_.Start(); }
   absl::Status Close(int deadline_ms = 0) { return election_.Stop(deadline_ms); }
   bool HasLeadership() const { return election_.is_leader(); }

@@ -1,4 +1,4 @@
-// Whom a recipe tells its events, until the recipe is destroyed.
+// Calls a recipe's listener with its events, until the recipe is destroyed.
 #pragma once
 
 #include <condition_variable>
@@ -12,22 +12,24 @@
 
 namespace quorate::internal {
 
-// Tells events one at a time, in the order in which they were added, also those that are added by
-// the callback itself or meanwhile by other threads.
+// Calls the callback with one event at a time, in the order in which events were added, also if the
+// callback itself or other threads add events meanwhile.
 //
 // Thread-safety: all functions from any thread.
 template <class Event>
 class Listener {
  public:
-  // May be empty.
+  // `callback` may be empty.
   explicit Listener(std::function<void(const Event&)> callback) : callback_(std::move(callback)) {}
 
-  // Does not call anything: may be called with a lock held, which then is what orders the events.
+  // Queues an event without calling the callback: may be called with a lock held, which then
+  // decides the order of the events.
   void Add(Event event) {
     std::lock_guard<std::mutex> lock(mutex_);
     if (callback_ != nullptr && !is_ended_) events_.push_back(std::move(event));
   }
-  // Tells what was added, unless a call is under way: then that thread tells it afterwards.
+  // Calls the callback with all queued events. If another thread, or an outer call on this one, is
+  // doing so, returns at once: that thread calls the callback with the new events, too.
   void TellAll() {
     std::unique_lock<std::mutex> lock(mutex_);
     if (telling_ != std::thread::id()) return;
@@ -42,8 +44,8 @@ class Listener {
     telling_ = std::thread::id();
     told_.notify_all();
   }
-  // Likewise, and waits until all that was added before is told; unless this thread is the one that
-  // tells, or one of callbacks, which must not block.
+  // As TellAll, and then waits until no event is queued and no call is running. Does not wait on
+  // the thread that runs the callback, nor on a thread of callbacks, which must not block.
   void TellAllAndWait() {
     TellAll();
     if (!CallbackThread::CheckMayBlock().ok()) return;
@@ -55,8 +57,8 @@ class Listener {
     Add(std::move(event));
     TellAll();
   }
-  // No call begins after this, and one that is under way is waited for; unless this is called by
-  // that call, or on a thread of callbacks, which must not block.
+  // After End no call of the callback begins. Waits for a running call to return, except if End is
+  // called by that call, or on a thread of callbacks, which must not block.
   void End() {
     std::unique_lock<std::mutex> lock(mutex_);
     is_ended_ = true;
@@ -70,7 +72,7 @@ class Listener {
   std::mutex mutex_;
   std::condition_variable told_;
   std::deque<Event> events_;
-  std::thread::id telling_;  // none: no call is under way
+  std::thread::id telling_;  // the thread in TellAll; none: no call is running
   bool is_ended_ = false;
 };
 

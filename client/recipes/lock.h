@@ -1,4 +1,4 @@
-// What all locks of this folder have in common.
+// The common interface of the locks in this folder.
 #pragma once
 
 #include <cstdint>
@@ -10,29 +10,30 @@
 
 namespace quorate {
 
-// What becomes of a lock that is held.
+// An event of a lock that is held.
 struct LockEvent {
   enum class Type {
     kAcquired,
-    kSuspended,  // no member serves: it may be lost any time, without another word until kLost
+    kSuspended,  // no member serves: the lock may be lost at any time before kLost reports it
     kResumed,    // a member serves again, and the lock was kept
-    kRevoked,    // somebody asks its holder to release it (RequestRevocation)
-    kLost,       // others may have it: the session has ended, or somebody deleted the znode
-    kReleased,   // its znode is gone
+    kRevoked,    // a client asks the holder to release the lock (RequestRevocation)
+    kLost,       // others may have it: the session has ended, or another client deleted the znode
+    kReleased,   // the znode is deleted after Release
   };
   Type type{};
   // The path of the holder's znode.
   std::string node{};
   int64_t fencing_token = 0;
-  // Of kSuspended and kLost.
+  // Set for kSuspended and kLost.
   absl::Status reason{};
 };
 
 struct LockOptions {
-  // Of the znode, for people and tools: who holds the lock.
+  // Data of the znode; tells people and tools who holds the lock.
   std::string data{};
-  // Called on the client's thread of callbacks, in order: it must not block, and the recipes'
-  // blocking functions refuse to be called there. Not called any more after the lock's destructor.
+  // Called on the client's thread of callbacks, in the order of the events. It must not block;
+  // blocking functions of recipes return FAILED_PRECONDITION there. Never called after the lock's
+  // destructor has returned.
   std::function<void(const LockEvent&)> listener{};
 };
 
@@ -41,31 +42,32 @@ class InterProcessLock {
  public:
   virtual ~InterProcessLock() = default;
 
-  // Blocks until the calling thread has the lock, `deadline_ms` at most; 0: without a deadline.
+  // Blocks until the calling thread has the lock, at most `deadline_ms`; 0: without a deadline.
   // Each success needs its own Release.
-  //   DEADLINE_EXCEEDED    nothing is left behind: the place in line is given up
-  //   ABORTED              the znode was deleted by somebody else while it waited, or this
+  //   DEADLINE_EXCEEDED    the place in line is given up, and its znode is deleted
+  //   ABORTED              another client deleted the znode while this thread waited, or this
   //                        thread has lost the lock, and has not released it yet
-  //   FAILED_PRECONDITION  this is the thread of callbacks
-  //   any other            what the client says, UNAUTHENTICATED if the session has ended
+  //   FAILED_PRECONDITION  the calling thread is the thread of callbacks
+  //   any other            an error of Client: UNAUTHENTICATED if the session has ended
   virtual absl::Status Acquire(int deadline_ms = 0) = 0;
 
-  // Gives it back, and blocks until others can have it, `deadline_ms` at most; 0: without a
-  // deadline. Whatever it says, the calling thread does not hold it any more (but see
-  // FAILED_PRECONDITION).
-  //   ABORTED              it was lost before: others may have had it while this thread thought
-  //                        that it had it
-  //   DEADLINE_EXCEEDED    no member answers; it is released as soon as one does
-  //   FAILED_PRECONDITION  this thread does not hold it, or is the thread of callbacks
+  // Releases the lock, and blocks until others can have it, at most `deadline_ms`; 0: without a
+  // deadline. The calling thread does not hold the lock any more, whatever status is returned
+  // (except FAILED_PRECONDITION).
+  //   ABORTED              the lock was lost before: others may have had it while this thread
+  //                        believed to have it
+  //   DEADLINE_EXCEEDED    no member answered; the lock is released as soon as one does
+  //   FAILED_PRECONDITION  this thread does not hold the lock, or is the thread of callbacks
   virtual absl::Status Release(int deadline_ms = 0) = 0;
 
-  // Whether any thread of this process holds it by this object, as far as is known here: also
-  // between kSuspended and kResumed or kLost.
+  // Whether any thread of this process holds the lock through this object, as far as is known
+  // locally; also true between kSuspended and kResumed or kLost.
   virtual bool IsAcquiredInThisProcess() const = 0;
 };
 
-// Asks who holds a lock by the znode `node` to release it: writes "__REVOKE__" into it, as
-// Curator's Revoker does. Nobody is forced. NO_NODE: nobody holds it any more.
+// Asks the holder of a lock, whose znode is `node`, to release it: writes "__REVOKE__" into the
+// znode, as Curator's Revoker does. The holder need not comply. NO_NODE: the znode does not exist
+// any more, so its lock was released or lost.
 absl::Status RequestRevocation(Client* client, const std::string& node, CallOptions options = {});
 
 }  // namespace quorate

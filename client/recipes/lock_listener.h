@@ -1,4 +1,4 @@
-// From the events of a znode to those of the lock that is held by it.
+// Translates the events of a LockNode into those of its lock.
 //
 // Thread-safety: a function without state.
 #pragma once
@@ -11,7 +11,8 @@
 
 namespace quorate::internal {
 
-// Tells the listener what happens while the lock is held, and nothing of the wait before.
+// Returns a handler that passes the events of a lock that is held to `listener`, and drops events
+// of the wait before.
 LockNode::Handler HandlerFor(std::shared_ptr<Listener<LockEvent>> listener);
 
 }  // namespace quorate::internal

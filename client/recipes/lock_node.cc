@@ -63,7 +63,7 @@ void LockNode::Create() {
   const std::string path = options_.directory + "/" + protected_prefix_ + options_.number;
   if (is_numbered) return CreateNumbered(path);
   const auto self = shared_from_this();
-  // Both travel together; the list shows what was created right before it.
+  // Sends both calls together to save a round trip: the list follows the creation, and shows it.
   uint64_t round = 0;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -105,14 +105,14 @@ void LockNode::CreateNumbered(const std::string& path) {
 }
 
 void LockNode::CreateDirectory() {
-  // Containers, so that nothing is left where nobody waits any more.
+  // Containers, so that the servers delete the directory when no contender is left.
   const std::string& directory = options_.directory;
   for (size_t slash = directory.find('/', 1); slash != std::string::npos;
        slash = directory.find('/', slash + 1)) {
     client_
         ->AsyncCreate(directory.substr(0, slash), "",
                       {.mode = CreateMode::kContainer, .deadline_ms = kNoDeadline})
-        .Then([](const auto&) {});  // if it is not there, the last one says so
+        .Then([](const auto&) {});  // if this fails, the last create fails, too
   }
   const auto self = shared_from_this();
   CallUntilTaken(
@@ -120,7 +120,7 @@ void LockNode::CreateDirectory() {
       [self] {
         return self->client_->AsyncCreate(self->options_.directory, "",
                                           {.mode = CreateMode::kContainer,
-                                           .create_parents = true,  // what is above the chroot
+                                           .create_parents = true,  // those above the chroot
                                            .deadline_ms = kNoDeadline});
       },
       [self](absl::StatusOr<CreateResult> created) {
@@ -128,7 +128,7 @@ void LockNode::CreateDirectory() {
           self->Create();
         } else {
           self->End(created.status());
-          self->SetGone(absl::OkStatus());  // also if it was released meanwhile
+          self->SetGone(absl::OkStatus());  // needed if the node was released meanwhile
         }
       },
       [self] { return self->is_creating(); });
@@ -141,7 +141,7 @@ void LockNode::OnCreated(absl::StatusOr<CreateResult> created) {
     std::lock_guard<std::mutex> lock(mutex_);
     is_wanted = state_ == State::kCreating;
     is_list_due = std::exchange(is_list_due_, false);
-    if (!created.ok()) ++round_;  // the list that is under way is of no use
+    if (!created.ok()) ++round_;  // the answer of the pending list is to be ignored
     if (created.ok()) {
       path_ = created->path;
       fencing_token_ =
@@ -182,7 +182,7 @@ void LockNode::WatchOwn(int64_t created_zxid) {
       [self](absl::StatusOr<WatchHandle> watch) {
         if (!watch.ok()) return self->End(watch.status());
         std::lock_guard<std::mutex> lock(self->mutex_);
-        // Here, on the thread of callbacks, ending a handle never waits.
+        // On the thread of callbacks, ending a handle never waits, so the lock may be held.
         if (self->state_ != State::kEnded) self->own_watch_ = *std::move(watch);
       },
       [self] { return !self->has_ended(); });
@@ -190,8 +190,8 @@ void LockNode::WatchOwn(int64_t created_zxid) {
 
 void LockNode::OnOwnNotification(const WatchNotification& notification) {
   if (!IsDeletion(notification)) return CheckOwn();
-  // It may be that the session ends, and that this was told first: then the answer is told after
-  // the end.
+  // The znode may have been deleted because the session ended. Then this call fails after kLost was
+  // reported, and the node has ended with that reason.
   const auto self = shared_from_this();
   CallUntilTaken(
       client_,
@@ -245,7 +245,7 @@ void LockNode::OnListed(uint64_t round, absl::StatusOr<ListResult> listed) {
     if (round != round_ || state_ != State::kWaiting) return;
     own_name = NameOf(path_);
   }
-  // The one that travelled with the creation.
+  // Only the list that was sent together with the creation can be refused here.
   if (IsRefusedByClient(listed.status())) return List();
   if (!listed.ok() && ErrorOf(listed.status()) != ErrorCode::kNoNode) return End(listed.status());
   std::vector<SequentialName> all;
@@ -268,8 +268,8 @@ void LockNode::OnListed(uint64_t round, absl::StatusOr<ListResult> listed) {
     changed_.notify_all();
   }
   if (!blocker.has_value()) return Tell({Event::Type::kTurn});
-  // The list and the watch leave no gap: a deletion after the list is told, also if it has
-  // happened already.
+  // The watch begins at the zxid of the list, so that no deletion is missed: it also reports those
+  // that have happened already.
   WatchBlocker(round, *blocker, listed->zxid);
   Tell({Event::Type::kWaits});
 }
@@ -343,7 +343,7 @@ void LockNode::End(const absl::Status& status) {
     blocker = std::move(blocker_watch_);
     changed_.notify_all();
   }
-  // What cannot go on must not stand in the way of others.
+  // A node that cannot continue must not block others: delete its znode.
   if (is_there) {
     Delete();
   } else {
@@ -366,7 +366,7 @@ bool LockNode::Release() {
     blocker = std::move(blocker_watch_);
     changed_.notify_all();
   }
-  // Otherwise it is deleted when it has been created.
+  // Otherwise OnCreated deletes the znode when its creation is answered.
   if (is_there) Delete();
   return true;
 }

@@ -1,15 +1,15 @@
-// The znode by which somebody stands in line: ephemeral, sequential, under a directory that is
-// shared by all who want the same. What locks, semaphores and elections are made of.
+// The znode of one contender: ephemeral and sequential, in a directory that all contenders for the
+// same thing share. Locks, semaphores and elections are built from it.
 //
-// It is created, then the directory is listed; if it is not its turn yet, one znode (the one before
-// it) is watched, and when that is deleted the directory is listed again. So a deletion wakes one
-// waiter, and a chain that breaks in the middle closes again. All of this happens in callbacks of
-// the client; there is no thread, and nothing is asked periodically. What the client refuses
-// because it has too many calls is asked again after a pause.
+// The node creates its znode, then lists the directory; if it is not its turn yet, it watches one
+// znode (the one before its own), and lists the directory again when that is deleted. So a deletion
+// wakes one waiter, and when a znode in the middle of the line is deleted, the one behind it finds
+// a new one to watch. All of this happens in callbacks of the client; there is no thread and no
+// polling. Calls that the client refuses, because too many are pending, are repeated after a pause.
 //
-// Nothing is left behind: the znode is deleted however the wait ends, also if its creation is
-// answered only after that; if the session ends, it ends with it. The name holds a UUID of its own,
-// so that no other znode can be taken for it.
+// No znode is left behind: it is deleted however the wait ends, also if its creation is answered
+// only after that; if the session ends, the servers delete it. The name contains a UUID, so that no
+// other znode can be mistaken for it.
 //
 // Thread-safety: all functions from any thread.
 #pragma once
@@ -32,7 +32,7 @@ namespace quorate::internal {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-// In `deadline_ms` from now; 0 or less: never.
+// Returns the time `deadline_ms` from now; for 0 or less, Deadline::max().
 Deadline DeadlineIn(int deadline_ms);
 
 // The data by which Curator asks the holder of a lock to give it up.
@@ -42,81 +42,83 @@ class LockNode final : public std::enable_shared_from_this<LockNode> {
  public:
   struct Event {
     enum class Type {
-      kCreated,    // it stands in line
-      kMovesUp,    // who came before is gone: it is found out whose turn it is
+      kCreated,    // the znode is created, and has its place in line
+      kMovesUp,    // the watched znode was deleted: the directory is listed again
       kWaits,      // others come first
-      kTurn,       // it is its turn, until it is released or ends
-      kSuspended,  // no member serves: the session may end any time
-      kResumed,    // the session goes on
-      kRevoked,    // somebody asks to give it up
-      kEnded,     // it is gone, and was not released: the session has ended, or somebody deleted it
-      kReleased,  // it is gone, because it was released
+      kTurn,       // it is this node's turn, until it is released or ends
+      kSuspended,  // no member serves: the session may end at any time
+      kResumed,    // the session continues
+      kRevoked,    // a client asks the holder to release (kRevocationMessage)
+      kEnded,      // ended without Release: the session ended, or another client deleted the znode
+      kReleased,   // the znode is deleted after Release
     };
     Type type{};
-    absl::Status reason{};  // of kSuspended and kEnded
+    absl::Status reason{};  // set for kSuspended and kEnded
   };
   // Called on the client's thread of callbacks.
   using Handler = std::function<void(const LockNode& node, const Event& event)>;
 
-  // What is to be watched until one of its znodes is deleted.
+  // The watch that a waiting node sets; after a deletion the node lists the directory again.
   struct Blocker {
     std::string path;
     WatchScope scope = WatchScope::kNode;
   };
-  // Says for whom the znode `all[own]` has to wait: nobody, if it is its turn. `all` are in the
-  // order of their creation.
+  // Returns the blocker for which the znode `all[own]` has to wait; nothing if it is its turn.
+  // `all` is in the order of creation.
   using Decide = std::function<std::optional<Blocker>(
       const std::string& directory, const std::vector<SequentialName>& all, size_t own)>;
 
   struct Options {
-    // Is created as a container if it is missing, with all above it.
+    // Created as a container if it does not exist, with its ancestors.
     std::string directory;
-    // The name is "_c_<uuid>-" + prefix + number.
+    // The znode's name is "_c_<uuid>-" + prefix + number.
     std::string prefix;
-    // Znodes with these count, the own prefix among them.
+    // The prefixes of all znodes that take part, including `prefix`.
     std::vector<std::string> prefixes;
     std::string data;
     Decide decide;
-    // Ten digits. Not empty: the znode gets this number, is not sequential, and has its turn as
-    // soon as it is there.
+    // Empty: the znode is sequential. Otherwise ten digits: the znode gets this number, is not
+    // sequential, and has its turn as soon as it is created.
     std::string number;
-    // With a number: the znode that has it already, which must still be there.
+    // Only with `number`: the path of the znode that has the same number, and must still exist.
     std::string behind;
-    // 0: the zxid of its creation.
+    // 0: the token is the zxid of the znode's creation.
     int64_t fencing_token = 0;
     Handler handler;
   };
 
-  // Waits for the znode before the own one.
+  // A Decide function: waits for the znode before the own one.
   static std::optional<Blocker> WaitForPrevious(const std::string& directory,
                                                 const std::vector<SequentialName>& all, size_t own);
 
-  // Does not block. REQUIRES: `client` lives until the node is released, or it has ended itself.
+  // Starts to create the znode; does not block. REQUIRES: `client` lives until the node is released
+  // or has ended.
   static std::shared_ptr<LockNode> Start(Client* client, Options options);
 
-  // Blocks until it is its turn. DEADLINE_EXCEEDED, or why it ended.
+  // Blocks until it is this node's turn. DEADLINE_EXCEEDED, or the reason why the node ended.
   absl::Status WaitForTurn(Deadline deadline);
-  // Blocks until it is its turn or others come first; true if it is its turn.
+  // Blocks until it is known whether it is this node's turn. Returns true if it is, false if others
+  // come first. Errors as of WaitForTurn.
   absl::StatusOr<bool> WaitForFirstDecision(Deadline deadline);
 
-  // Gives the turn back, or the place in line; does not block. False, and nothing is done, if it
-  // has ended or was released.
+  // Gives up the turn, or the place in line, and starts to delete the znode; does not block.
+  // Returns false, and does nothing, if the node has ended or was released.
   bool Release();
-  // Blocks until the znode is gone after Release. DEADLINE_EXCEEDED: it is being deleted still.
+  // Blocks until the znode is deleted after Release. DEADLINE_EXCEEDED: it is still being deleted.
   absl::Status WaitUntilGone(Deadline deadline);
 
-  // Whether it is its turn now, as far as is known here.
+  // Whether it is this node's turn, as far as is known locally.
   bool has_turn() const;
-  // Whether it ever was.
+  // Whether it ever was this node's turn.
   bool had_turn() const;
   bool has_ended() const;
-  // Whether no znode of it is left, so that WaitUntilGone does not block.
+  // Whether the znode does not exist any more, so that WaitUntilGone does not block.
   bool is_gone() const;
-  // Whether the client is without a member.
+  // Whether no member serves the client.
   bool is_suspended() const;
-  // Why it ended.
+  // Why the node ended.
   absl::Status status() const;
-  // Once it is created; empty and 0 before.
+  // Set once the znode is created; empty and 0 before.
   std::string path() const;
   int64_t fencing_token() const;
 
@@ -138,13 +140,13 @@ class LockNode final : public std::enable_shared_from_this<LockNode> {
   void WatchBlocker(uint64_t round, const Blocker& blocker, int64_t after_zxid);
   void OnBlockerNotification(uint64_t round, const WatchNotification& notification);
   void OnSessionEvent(const SessionEvent& event);
-  // It is gone, or cannot go on.
+  // Ends the node without Release: its znode was deleted, or it cannot continue.
   void End(const absl::Status& status);
   void Delete();
-  // No znode of it is left; or one may be, because of `status`.
+  // Records that the znode is deleted, or that the deletion failed if `status` is an error.
   void SetGone(const absl::Status& status);
   bool is_creating() const;
-  // Whether it waits, and was not listed again since.
+  // Whether the node waits, and has not begun a later listing than `round`.
   bool is_waiting_in(uint64_t round) const;
   // REQUIRES: mutex_ is not held.
   void Tell(Event event) const;
@@ -158,17 +160,18 @@ class LockNode final : public std::enable_shared_from_this<LockNode> {
   State state_ = State::kCreating;
   bool had_turn_ = false;
   bool is_released_ = false;
-  bool is_gone_ = false;  // no znode of it is left
+  bool is_gone_ = false;  // the znode does not exist any more, or its deletion failed
   bool is_session_over_ = false;
-  bool is_list_due_ = false;  // the first list was refused before the znode was there
-  bool is_blocked_ = false;   // others come first, as the last list said
+  bool is_list_due_ = false;  // the first list was answered before the creation was
+  bool is_blocked_ = false;   // others come first, according to the last list
   bool is_suspended_ = false;
-  absl::Status status_;  // why it ended
+  absl::Status status_;  // why the node ended
   absl::Status delete_status_;
   std::string path_;
   int64_t fencing_token_ = 0;
-  uint64_t round_ = 0;  // of listing; what belongs to another one is out of date
-  // Ended only while mutex_ is not held: that waits for a notification which may need it.
+  uint64_t round_ = 0;  // the number of the last listing; results of earlier ones are ignored
+  // Handles are ended only while mutex_ is not held: ending one waits for a running notification,
+  // which may need mutex_.
   WatchHandle session_listener_, own_watch_, blocker_watch_;
 };
 

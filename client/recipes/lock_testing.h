@@ -1,5 +1,5 @@
-// What the tests of locks and elections share: one real server, clients of it, and events to wait
-// for.
+// Shared by the tests of locks and elections: one real server, clients of it, and waiting for
+// events.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -16,7 +16,7 @@ namespace quorate {
 
 using testing::Collected;
 
-// Started when it is asked for first; ends with the program.
+// Returns the server, which the first call starts; it ends with the program.
 inline testing::ServerFixture& Servers() {
   static const std::unique_ptr<testing::ServerFixture> servers = [] {
     auto started = testing::ServerFixture::Start();
@@ -34,13 +34,13 @@ inline std::unique_ptr<Client> Connect() {
   return *std::move(client);
 }
 
-// Not there, or empty: 0.
+// Returns the number of children; 0 if the znode does not exist.
 inline size_t CountChildren(Client* client, const std::string& path) {
   auto listed = client->List(path, {.linearizable = true});
   return listed.ok() ? listed->children.size() : 0;
 }
 
-// Waits until the znode has so many children.
+// Waits until the znode has `children` children. Returns false after a timeout or an error.
 inline bool WaitForChildren(Client* client, const std::string& directory, size_t children) {
   Collected<bool> changed;
   auto watch = client->Watch(directory, WatchScope::kChildren,

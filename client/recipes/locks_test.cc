@@ -1,4 +1,4 @@
-// Read-write locks, semaphores, and several locks as one.
+// ReadWriteLock, Semaphore and MultiLock.
 
 #include <algorithm>
 #include <atomic>
@@ -17,13 +17,14 @@
 namespace quorate {
 namespace {
 
-// Runs it on a thread of its own.
+// Runs `function` on a thread of its own, and returns a future.
 template <class Function>
 auto Elsewhere(Function function) {
   return std::async(std::launch::async, std::move(function));
 }
 
-// Until the client has heard of the deletion of a znode, and its owner has made sure of it.
+// Waits until the client has received the event of a znode's deletion, and until the LockNode has
+// handled it, which takes another call.
 void WaitForDeletion(Client* client) {
   REQUIRE(client->Sync().ok());
   REQUIRE(client->Sync().ok());
@@ -72,7 +73,7 @@ TEST_CASE("a lease that is assigned over another one returns it") {
   CHECK(second->node().empty());
   auto third = semaphore.Acquire(20'000);
   REQUIRE(third.ok());
-  // To itself.
+  // Move a lease to itself.
   Lease& same = *first;
   *first = std::move(same);
   CHECK(first->is_held());
@@ -108,17 +109,17 @@ TEST_CASE("a writer becomes a reader, and the writers who waited wait on") {
   REQUIRE(lock.read_lock().Acquire().ok());
   CHECK(*lock.read_lock().FencingToken() == token);
   REQUIRE(lock.write_lock().Release().ok());
-  // The writer has seen that, and its request comes first.
+  // The waiting writer has received the deletion, and its list was answered before these calls.
   REQUIRE(other->Sync().ok());
   REQUIRE(other->Sync().ok());
   CHECK(!waiting.write_lock().IsAcquiredInThisProcess());
   CHECK(lock.read_lock().IsOwnedByThisThread());
-  // No way back.
+  // A reader cannot upgrade to writer.
   CHECK(absl::IsFailedPrecondition(lock.write_lock().Acquire()));
   CHECK(CountChildren(client.get(), path) == 2);
   REQUIRE(lock.read_lock().Release().ok());
   CHECK(writes.get().ok());
-  // Both at a time, released in the other order.
+  // Hold both locks, and release them in the other order.
   ReadWriteLock both(client.get(), path + "-2");
   REQUIRE(both.write_lock().Acquire().ok());
   REQUIRE(both.read_lock().Acquire().ok());
@@ -201,7 +202,7 @@ TEST_CASE("leases are returned by whoever has them, and by giving up") {
   CHECK(waits.get().ok());
   CHECK(told.WaitFor(4).size() == 4);
 
-  // With its session, and by somebody else.
+  // A lease whose znode another client deletes is lost.
   auto last = there.Acquire();
   REQUIRE(last.ok());
   REQUIRE(client->Delete(last->node()).ok());
@@ -226,7 +227,7 @@ TEST_CASE("all of several locks, or none") {
   REQUIRE(all.Acquire(20'000).ok());
   CHECK(all.IsAcquiredInThisProcess());
   CHECK(!*others_b.TryAcquire());
-  // One is lost: the others are released all the same.
+  // One lock is lost: Release still releases the others.
   REQUIRE(other->Delete(b.ParticipantNodes()->at(0)).ok());
   WaitForDeletion(client.get());
   CHECK(!all.IsAcquiredInThisProcess());

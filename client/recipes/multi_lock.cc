@@ -9,7 +9,7 @@
 namespace quorate {
 namespace {
 
-// What is left of a deadline; at least 1 ms, for 0 is none.
+// The time left until a deadline; at least 1 ms, because 0 means no deadline.
 class Left {
  public:
   explicit Left(int deadline_ms)
@@ -37,7 +37,7 @@ absl::Status MultiLock::Acquire(int deadline_ms) {
   const Left left(deadline_ms);
   for (size_t i = 0; i < locks_.size(); ++i) {
     if (absl::Status s = locks_[i]->Acquire(left.ms()); !s.ok()) {
-      // The error that counts is the one that is returned.
+      // The caller gets the error of Acquire instead.
       ReleaseFirst(i, left.ms()).IgnoreError();
       return s;
     }

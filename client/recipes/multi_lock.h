@@ -1,7 +1,7 @@
 // Several locks as one, as Curator's InterProcessMultiLock: all of them are acquired, or none.
 //
-// They are acquired in the order in which they are given, and released in the opposite one. Two
-// that share locks must have them in the same order, or they can wait for each other for ever.
+// The locks are acquired in the given order, and released in the opposite order. Two MultiLocks
+// that share locks must have them in the same order; otherwise they can deadlock.
 #pragma once
 
 #include <vector>
@@ -11,22 +11,23 @@
 
 namespace quorate {
 
-// Thread-safety: as of its locks, which must live longer.
+// Thread-safety: that of its locks, which must outlive this object.
 class MultiLock final : public InterProcessLock {
  public:
-  // REQUIRES: there is one, and none is null.
+  // REQUIRES: `locks` is not empty, and no element is null.
   explicit MultiLock(std::vector<InterProcessLock*> locks);
 
-  // `deadline_ms` is for all of them together. If one cannot be acquired, its error; those before
-  // it are released again.
+  // `deadline_ms` is for all locks together. If a lock cannot be acquired, releases those before it
+  // and returns its error.
   absl::Status Acquire(int deadline_ms = 0) override;
-  // Releases all, whatever happens; the first error. `deadline_ms` is for all of them together.
+  // Releases all locks, also after an error, and returns the first error. `deadline_ms` is for all
+  // locks together.
   absl::Status Release(int deadline_ms = 0) override;
-  // Whether all of them are.
+  // Whether all of the locks are acquired in this process.
   bool IsAcquiredInThisProcess() const override;
 
  private:
-  // The first `count` of them, the last one first.
+  // Releases the first `count` locks, in opposite order.
   absl::Status ReleaseFirst(size_t count, int deadline_ms);
 
   const std::vector<InterProcessLock*> locks_;

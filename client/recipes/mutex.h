@@ -1,4 +1,5 @@
-// A lock that one thread of one process has at a time, in the order in which they asked.
+// A lock that one thread of one process has at a time. Threads get it in the order in which they
+// asked for it.
 //
 //   quorate::InterProcessMutex mutex(client.get(), "/locks/orders");
 //   if (absl::Status s = mutex.Acquire(5'000); !s.ok()) return s;
@@ -9,18 +10,19 @@
 //   PATH                                  a container, created when it is needed
 //   PATH/_c_<uuid>-lock-<10 digits>       ephemeral sequential, one for each thread that has the
 //                                         lock or waits for it; the oldest has it
-// A waiter watches the znode before its own, and nothing else is woken by a release.
+// A waiter watches the znode before its own, so that a release wakes only one waiter.
 //
-// Reentrant: a thread that holds it may acquire it again, and releases it as often. Threads of one
-// process are in line like those of others. What a thread held when it ended stays held until the
-// InterProcessMutex is destroyed: no other thread can release it. It is called InterProcessMutex
-// because a mutex is something else.
+// Reentrant: a thread that holds the lock may acquire it again, and must release it as often.
+// Threads of one process wait in line like those of other processes. If a thread ends without
+// releasing the lock, the lock stays held until the InterProcessMutex is destroyed: no other thread
+// can release it. The class is called InterProcessMutex, as in Curator, because a mutex is usually
+// local to a process.
 //
-// A lock in a distributed system is kept only as long as its session. Who was stopped (SIGSTOP, a
-// virtual machine that moves) may believe for a moment that he still has what others have got
-// since: the listener hears kLost as soon as the client knows, which can be later. What must never
-// be touched by two has to check the fencing token: it is larger each time that the lock is
-// acquired by anybody.
+// A lock in a distributed system is held only while its session lives. A process that stood still
+// (SIGSTOP, a virtual machine that moves) may believe for a moment that it still holds a lock that
+// another client has got since: the listener gets kLost as soon as the client knows, which can be
+// later. A resource that two clients must never use at a time has to check the fencing token, which
+// is larger each time that any client acquires the lock.
 #pragma once
 
 #include <cstdint>
@@ -39,34 +41,38 @@
 
 namespace quorate {
 
-// Thread-safety: all functions from any thread. The client must live longer.
+// Thread-safety: all functions from any thread. The client must outlive this object.
 class InterProcessMutex : public InterProcessLock {
  public:
   InterProcessMutex(Client* client, std::string path, LockOptions options = {});
-  // Releases what is held, without waiting. REQUIRES: no thread is in a function.
+  // Releases the lock for all threads that hold it, without waiting. REQUIRES: no thread is inside
+  // a function of this object.
   ~InterProcessMutex() override;
   InterProcessMutex(const InterProcessMutex&) = delete;
   InterProcessMutex& operator=(const InterProcessMutex&) = delete;
 
   absl::Status Acquire(int deadline_ms = 0) override;
-  // Acquires it if nobody has it or waits for it: false, and nothing is left behind, if not. Blocks
-  // for the servers' answer. Errors as of Acquire.
+  // Acquires the lock and returns true if no other thread has it or waits for it; otherwise returns
+  // false, and keeps no place in line. Blocks only until the servers answer, at most `deadline_ms`.
+  // Errors as of Acquire.
   absl::StatusOr<bool> TryAcquire(int deadline_ms = 0);
   absl::Status Release(int deadline_ms = 0) override;
 
   bool IsAcquiredInThisProcess() const override;
-  // As far as is known here: also while the client is suspended (Client::state), when it may be lost
-  // any time; the fencing token is what tells then.
+  // Whether the calling thread holds the lock, as far as is known locally; also true while the
+  // client is suspended (Client::state), when the lock may be lost at any time: rely on the fencing
+  // token then.
   bool IsOwnedByThisThread() const;
-  // The zxid of the creation of the calling thread's znode. FAILED_PRECONDITION: this thread does
-  // not hold it. ABORTED: it was lost.
+  // Returns the zxid of the creation of the calling thread's znode. FAILED_PRECONDITION: this
+  // thread does not hold the lock. ABORTED: the lock was lost.
   absl::StatusOr<int64_t> FencingToken() const;
 
-  // The paths of the znodes of all who have it or wait for it, in the order in which they get it.
+  // Returns the paths of the znodes of the holder and of all waiters, in the order in which they
+  // get the lock.
   absl::StatusOr<std::vector<std::string>> ParticipantNodes(ReadOptions options = {});
 
  protected:
-  // For the two sides of a read-write lock.
+  // The differences between a mutex and the two sides of a read-write lock.
   struct Kind {
     std::string prefix;
     std::vector<std::string> prefixes;
@@ -74,9 +80,10 @@ class InterProcessMutex : public InterProcessLock {
   };
   InterProcessMutex(Client* client, std::string path, LockOptions options, Kind kind);
 
-  // The calling thread's znode, if it holds the lock; of one that was lost, too.
+  // Returns the calling thread's node, also if the lock was lost; null if it holds no lock.
   std::shared_ptr<internal::LockNode> NodeOfThisThread() const;
-  // Called before the calling thread gets in line for the first time. An error keeps it out.
+  // Called before a thread that does not hold the lock gets in line; may change the options. If it
+  // returns an error, Acquire fails with that.
   virtual absl::Status Prepare(internal::LockNode::Options*) { return absl::OkStatus(); }
 
  private:
@@ -85,7 +92,8 @@ class InterProcessMutex : public InterProcessLock {
     int count = 0;
   };
 
-  // Acquires it once more, if this thread has it. Otherwise false.
+  // Increments the count and returns true if the calling thread holds the lock; otherwise returns
+  // false.
   absl::StatusOr<bool> AcquireAgain();
   absl::StatusOr<std::shared_ptr<internal::LockNode>> StandInLine();
   void Keep(std::shared_ptr<internal::LockNode> node);

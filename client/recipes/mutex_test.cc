@@ -26,7 +26,7 @@ TEST_CASE("one has it at a time, in the order of asking, with tokens that grow")
   std::vector<std::unique_ptr<Client>> clients;
   for (int i = 0; i < 2; ++i) clients.push_back(Connect());
   std::atomic<int> holders{0};
-  std::vector<int64_t> tokens;  // changed by the holder
+  std::vector<int64_t> tokens;  // changed only by the holder of the mutex
   std::vector<std::thread> threads;
   std::atomic<int> failures{0};
   for (int i = 0; i < kThreads; ++i) {
@@ -81,7 +81,7 @@ TEST_CASE("a lock of a thread that has ended belongs to no later thread") {
     owner = std::this_thread::get_id();
     CHECK(mutex.Acquire().ok());
   }).join();
-  // Ids of threads are used again: mostly that of the thread which ended last.
+  // Thread ids are reused: usually a new thread gets that of the thread that ended last.
   bool is_same_id = false;
   for (int i = 0; i < 100 && !is_same_id; ++i) {
     std::thread([&] {
@@ -102,7 +102,8 @@ TEST_CASE("who gives up leaves nothing behind, and the others move up") {
   InterProcessMutex mutex(client.get(), "/mutex/giving-up"),
       other(second.get(), "/mutex/giving-up");
   REQUIRE(mutex.Acquire().ok());
-  // In the middle of the line when it gives up: the last one waits for the first one then.
+  // The waiter that gives up is in the middle of the line: after that the last one waits for the
+  // first one.
   auto gives_up = std::async(std::launch::async, [&] { return other.Acquire(300); });
   REQUIRE(WaitForChildren(client.get(), "/mutex/giving-up", 2));
   auto waits = std::async(std::launch::async, [&] { return other.Acquire(); });
@@ -127,7 +128,7 @@ TEST_CASE("what is created only after the deadline is deleted again") {
   Servers().Resume(1);
   CHECK(absl::IsDeadlineExceeded(late));
   CHECK(absl::IsDeadlineExceeded(late_try.status()));
-  // They are created before this, and deleted soon after.
+  // The znodes of the late calls are created before this Sync, and deleted soon after it.
   REQUIRE(client->Sync().ok());
   REQUIRE(WaitForChildren(client.get(), "/mutex/late", 0));
   CHECK(mutex.Acquire(10'000).ok());
@@ -146,7 +147,7 @@ TEST_CASE("the holder hears what becomes of it") {
   REQUIRE(mutex.Release().ok());
   CHECK(ErrorOf(RequestRevocation(other.get(), node)) == ErrorCode::kNoNode);
 
-  // Deleted by somebody else.
+  // The lock is lost if another client deletes its znode.
   REQUIRE(mutex.Acquire().ok());
   REQUIRE(other->Delete(mutex.ParticipantNodes()->at(0)).ok());
   CHECK(told.WaitFor(5).back() == Type::kLost);
@@ -155,7 +156,7 @@ TEST_CASE("the holder hears what becomes of it") {
   CHECK(absl::IsAborted(mutex.Acquire()));
   CHECK(absl::IsAborted(mutex.Release()));
 
-  // And with its session.
+  // The lock is lost with its session.
   REQUIRE(mutex.Acquire().ok());
   REQUIRE(client->Close().ok());
   CHECK(!mutex.IsAcquiredInThisProcess());
@@ -222,7 +223,7 @@ TEST_CASE("a path that is none, or that is not allowed, is an error at once") {
   REQUIRE(client->Create("/read-only", "", {.acl = {read_only}}).ok());
   CHECK(ErrorOf(InterProcessMutex(client.get(), "/read-only").Acquire()) == ErrorCode::kNoAuth);
   CHECK(ErrorOf(InterProcessMutex(client.get(), "/read-only/a").Acquire()) == ErrorCode::kNoAuth);
-  // An ephemeral znode has no children.
+  // An ephemeral znode cannot have children.
   REQUIRE(client->Create("/ephemeral", "", {.mode = CreateMode::kEphemeral}).ok());
   CHECK(ErrorOf(InterProcessMutex(client.get(), "/ephemeral").Acquire()) ==
         ErrorCode::kNoChildrenForEphemerals);

@@ -1,4 +1,4 @@
-// Offers of a candidate whose znode is deleted while it is being made.
+// Offers of a candidate whose znode is deleted before the offer is complete.
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -43,8 +43,8 @@ TEST_CASE("an offer that is returned late does not release the next one") {
   auto client = Connect(server);
   Collected<ElectionState> states;
   std::atomic<int> offers{0};
-  // The first offer's znode is deleted, and the next offer elected, before the first one is
-  // returned.
+  // Deletes the first offer's znode, and waits until the next offer is elected, before it returns
+  // the first LockNode.
   const auto start_late = [&](Client* with, internal::LockNode::Options options) {
     auto node = internal::LockNode::Start(with, std::move(options));
     if (offers.fetch_add(1) > 0) return node;

@@ -19,16 +19,16 @@ namespace {
 constexpr int kNoDeadline = -1;
 constexpr int kDestructorCloseMs = 2000;
 
-// How long to wait after a refusal that may pass; twice as long after each next one.
+// The pause before a retry; it doubles with each refusal in succession.
 constexpr std::chrono::milliseconds kFirstPause{50}, kLongestPause{5000};
 
-// There was no room, in the client or on the servers, which may be otherwise later.
+// Whether the error is a temporary lack of resources, in the client or on the servers.
 bool MayPass(const absl::Status& status) { return absl::IsResourceExhausted(status); }
 
 }  // namespace
 
-// Makes the znode in a chain of calls of which at most one is under way (`is_busy_`); what happens
-// meanwhile lets the chain begin again when it is over (`is_stale_`).
+// Creates the znode by a chain of asynchronous calls, of which at most one is pending (`is_busy_`).
+// If the znode is deleted meanwhile, the chain starts again when it is over (`is_stale_`).
 class PersistentNode::State : public std::enable_shared_from_this<State> {
  public:
   State(Client* client, std::string path, std::string data, Options options)
@@ -91,7 +91,7 @@ class PersistentNode::State : public std::enable_shared_from_this<State> {
   }
 
   absl::Status SetData(std::string data) {
-    // Before the lock: who holds it may wait for the thread of callbacks.
+    // Checked before taking the lock: its holder may be waiting for the thread of callbacks.
     if (absl::Status s = internal::CallbackThread::CheckMayBlock(); !s.ok()) return s;
     std::lock_guard<std::mutex> setting(setting_mutex_);
     Stat ours;
@@ -131,13 +131,13 @@ class PersistentNode::State : public std::enable_shared_from_this<State> {
     lock.unlock();
     const absl::Status status = DeleteOurs(deadline);
     lock.lock();
-    // Later ones do not delete what another has made there since.
+    // Later calls of Close must not delete a znode that another client has created since.
     if (status.ok()) is_deleted_ = true;
     return status;
   }
 
  private:
-  // No callback does anything after this.
+  // After Stop returns, callbacks do nothing any more.
   void Stop() {
     std::lock_guard<std::mutex> stopping(stopping_mutex_);
     watch_.End();
@@ -168,7 +168,7 @@ class PersistentNode::State : public std::enable_shared_from_this<State> {
     }
   }
 
-  // What is done by callbacks is done by one at a time, and not after Close.
+  // Runs `function`, one at a time; after Stop it only marks the chain as ended.
   template <class Function>
   void OnCallback(Function function) {
     std::lock_guard<std::mutex> telling(telling_mutex_);
@@ -182,7 +182,8 @@ class PersistentNode::State : public std::enable_shared_from_this<State> {
     return options_.mode != CreateMode::kEphemeral ||
            stat.ephemeral_session == client_->session_id();
   }
-  // What is done to our znode begins with this. One that is not ephemeral is everybody's.
+  // Returns a transaction with the condition that the znode is still ours. A znode that is not
+  // ephemeral belongs to no session, so there is no condition.
   Transaction IfOurs(const Stat& ours) const {
     Transaction transaction;
     if (options_.mode != CreateMode::kEphemeral) return transaction;
@@ -190,8 +191,9 @@ class PersistentNode::State : public std::enable_shared_from_this<State> {
       return std::move(transaction.CheckCreated(path_, ours.created_zxid));
     return std::move(transaction.CheckVersion(path_, ours.version));
   }
-  // It is another's, ours was made again, or some servers are of a version that does not know
-  // CheckCreated; such a server itself says BAD_ARGUMENTS.
+  // Whether to read the Stat again after `status`: the znode is not ours, or ours was created
+  // again, or some servers are of a version without CheckCreated (UNIMPLEMENTED from new servers,
+  // BAD_ARGUMENTS from such a server).
   bool MustLookAgain(const absl::Status& status) {
     const std::optional<ErrorCode> error = ErrorOf(status);
     if (error == ErrorCode::kBadVersion) return true;
@@ -215,7 +217,7 @@ class PersistentNode::State : public std::enable_shared_from_this<State> {
     CallListener(false);
   }
 
-  // The chain begins, or begins again after the call that is under way.
+  // Starts the chain; if a call is pending, the chain starts again after that.
   void Ensure() {
     BecomeGone();
     {
@@ -255,7 +257,7 @@ class PersistentNode::State : public std::enable_shared_from_this<State> {
         });
   }
 
-  // Whose is the znode that is there? `version` as for BecomeThere.
+  // Checks to which session the existing znode belongs. `version` as for BecomeThere.
   void Examine(std::optional<uint64_t> version) {
     const std::shared_ptr<State> self = shared_from_this();
     client_->AsyncExists(path_, {.deadline_ms = kNoDeadline})
@@ -265,7 +267,7 @@ class PersistentNode::State : public std::enable_shared_from_this<State> {
             if (!stat->has_value()) return self->Create();
             if (self->IsOurs(**stat)) return self->BecomeThere(version, **stat);
             if (std::exchange(self->takes_over_, false)) return self->Replace();
-            // Its deletion is told.
+            // Wait for the event of its deletion.
             self->Finish(absl::OkStatus());
           });
         });
@@ -295,9 +297,9 @@ class PersistentNode::State : public std::enable_shared_from_this<State> {
         });
   }
 
-  // `version` is that of its data, if that is known.
+  // Called when our znode exists. `version` is the data_version_ of its data, if that is known.
   void BecomeThere(std::optional<uint64_t> version, const Stat& stat) {
-    takes_over_ = false;  // from now on it is for others to replace ours
+    takes_over_ = false;  // replace no znode that later takes the place of ours
     std::string data;
     bool is_stale = false, is_set = false, is_new = false;
     {
@@ -307,14 +309,15 @@ class PersistentNode::State : public std::enable_shared_from_this<State> {
       is_set = version == data_version_;
       data = data_;
       if (!is_set) version = data_version_;
-      // In one step with the look at the data: SetData after it sees that it has to set them.
+      // Under the same lock as the check of the data version: a later SetData sees is_there_ and
+      // sets the data itself.
       if (!is_stale && is_set) {
         is_new = !std::exchange(is_there_, true);
         pause_ = kFirstPause;
         changed_.notify_all();
       }
     }
-    // A deletion was told: of this one, or of another that was there before.
+    // A deletion was reported: of this znode, or of one that existed before it.
     if (is_stale) return Examine(is_set ? version : std::nullopt);
     if (is_set) {
       if (is_new) CallListener(true);
@@ -332,7 +335,7 @@ class PersistentNode::State : public std::enable_shared_from_this<State> {
         });
   }
 
-  // The end of the chain.
+  // Ends the chain with `status`, and starts it again if it is stale.
   void Finish(const absl::Status& status) {
     bool is_stale = false;
     {
@@ -343,7 +346,7 @@ class PersistentNode::State : public std::enable_shared_from_this<State> {
         refusal_ = status;
         retry_at_ = std::chrono::steady_clock::now() + pause_;
         pause_ = std::min(2 * pause_, kLongestPause);
-        // Few ever need it.
+        // Started only now, because few objects ever need the thread.
         if (!retries_.joinable()) retries_ = StartThread("quorate-retry", [this] { Retry(); });
       } else if (status_.ok()) {
         status_ = status;
@@ -371,7 +374,7 @@ class PersistentNode::State : public std::enable_shared_from_this<State> {
       }
     }
   }
-  // Unless it was begun again meanwhile, by a deletion.
+  // Starts the chain, unless a deletion has started it again meanwhile.
   void EnsureAfterRefusal() {
     {
       std::lock_guard<std::mutex> lock(mutex_);
@@ -385,30 +388,31 @@ class PersistentNode::State : public std::enable_shared_from_this<State> {
   const Options options_;
   WatchHandle watch_, session_;
 
-  // Otherwise ours is known by its version, which another's may have, too.
+  // If false, our znode is recognized by its version, which a znode of another client can have,
+  // too.
   std::atomic<bool> servers_know_creations_{true};
 
   std::mutex stopping_mutex_;
-  std::thread retries_;       // none until the first refusal that may pass
-  std::mutex setting_mutex_;  // held by SetData, so that the last data is set last
+  std::thread retries_;       // not started before the first temporary refusal
+  std::mutex setting_mutex_;  // held by SetData, to keep the order of concurrent calls
   std::mutex telling_mutex_;
   // Guarded by telling_mutex_.
   bool is_closed_ = false;
-  bool takes_over_;  // the next one of another session that is met
+  bool takes_over_;  // whether to replace the next znode that is not ours
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::string data_;
   uint64_t data_version_ = 0;
-  Stat ours_;  // of our znode, as it was seen last
+  Stat ours_;  // the last known Stat of our znode
   bool is_there_ = false;
   bool is_busy_ = false;
   bool is_stale_ = false;
   bool is_session_over_ = false;
   bool is_stopped_ = false;
   bool is_deleted_ = false;  // by Close
-  absl::Status status_;      // not OK: it will not be made any more
-  absl::Status refusal_;     // by which the last try ended, until the next one
+  absl::Status status_;      // not OK: the znode will not be created any more
+  absl::Status refusal_;     // the temporary error of the last try; OK while a try is in progress
   std::optional<std::chrono::steady_clock::time_point> retry_at_;
   std::chrono::milliseconds pause_ = kFirstPause;
 };

@@ -1,26 +1,27 @@
-// Keeps a znode there for as long as this object lives: if somebody deletes it, it is made again.
+// Keeps a znode in existence while this object lives: creates it again if another client deletes
+// it.
 //
 //   auto node = quorate::PersistentNode::Start(client.get(), "/workers/w1", "data");
 //
-// Layout: the znode at `path`, ephemeral unless the options say otherwise; what is missing above it
-// is made. Does what Curator's PersistentNode does.
+// Layout: the znode at `path`, ephemeral unless the options say otherwise; missing ancestors are
+// created. The equivalent of Curator's PersistentNode.
 //
-// An ephemeral znode of another session at that path, mostly that of this program before it was
-// started again, is waited for: when it ends, ours is made. With `takes_over` it is replaced at the
-// start, in one transaction. A znode that is persistent there gets our data at the start if the
-// mode is persistent; otherwise it is waited for, too.
+// In the mode kEphemeral, if the path has a znode that is not ours, mostly an ephemeral one of this
+// program before a restart, this object waits until that is deleted, and then creates its own. With
+// `takes_over` it replaces that znode at the start, in one transaction. In the other modes a znode
+// that exists at the path counts as ours, and gets our data at the start.
 //
-// An ephemeral znode is ours only if it is that of our session. What is done to it is done on
-// condition that it is the one that we have made: the znode of another which has just been made in
-// its place is not touched. While some servers are of a version that does not know this condition
-// (Transaction::CheckCreated), it is the version that ours had, which that of another may have,
-// too.
+// An ephemeral znode is ours only if it belongs to our session. Each change of it is made on
+// condition that it is the znode that we created (Transaction::CheckCreated), so that a znode that
+// another client has just created in its place is not changed. While some servers are of a version
+// without this operation, the condition is the version of our znode instead, which a znode of
+// another client can have, too.
 //
-// If there is no room for it (RESOURCE_EXHAUSTED: too many calls of the client, a quota, no space),
-// it is tried again after a while, up to five seconds. Any other refusal is for good.
+// If the creation fails for lack of resources (RESOURCE_EXHAUSTED: too many pending calls, a quota,
+// no disk space), it is retried after a pause of at most five seconds. Any other error is final.
 //
-// The znode ends with the session, and the object is then of no use: make a new one with a new
-// Client.
+// When the session ends, the servers delete an ephemeral znode, and this object is of no use: make
+// a new one with a new Client.
 //
 // Thread-safety: all functions from any thread but that of callbacks. The listener is called on the
 // thread of callbacks, and must not block.
@@ -43,37 +44,38 @@ class PersistentNode {
     // kEphemeral, kPersistent or kContainer.
     CreateMode mode = CreateMode::kEphemeral;
     std::vector<Acl> acl{};
+    // Whether to replace a znode that is not ours at the start.
     bool takes_over = false;
-    // Told whether our znode is there, each time that this changes.
+    // Called with whether our znode exists, each time that this changes.
     std::function<void(bool is_there)> listener{};
   };
 
-  // Begins to make it. INVALID_ARGUMENT: another mode. Errors of Client::Watch. REQUIRES: `client`
-  // lives longer.
+  // Begins to create the znode. INVALID_ARGUMENT: another mode. Errors of Client::Watch. REQUIRES:
+  // `client` outlives this object.
   static absl::StatusOr<std::unique_ptr<PersistentNode>> Start(Client* client, std::string path,
                                                                std::string data, Options options);
   static absl::StatusOr<std::unique_ptr<PersistentNode>> Start(Client* client, std::string path,
                                                                std::string data) {
     return Start(client, std::move(path), std::move(data), Options());
   }
-  // Closes, for at most two seconds.
+  // Closes, waiting at most two seconds.
   ~PersistentNode();
   PersistentNode(const PersistentNode&) = delete;
   PersistentNode& operator=(const PersistentNode&) = delete;
 
-  // Waits until our znode is there. DEADLINE_EXCEEDED after `deadline_ms`; 0: without a
-  // deadline. CANCELLED: it was closed meanwhile. Otherwise why it cannot be made;
-  // RESOURCE_EXHAUSTED: it is tried again later.
+  // Blocks until our znode exists. DEADLINE_EXCEEDED after `deadline_ms`; 0: without a deadline.
+  // CANCELLED: Close was called meanwhile. RESOURCE_EXHAUSTED: the creation was refused, and will
+  // be retried. Otherwise the error for which the znode cannot be created.
   absl::Status WaitUntilThere(int deadline_ms = 0);
   bool is_there() const;
 
-  // Sets its data, now if it is there, and when it is made again: OK, and nothing is changed, if an
-  // ephemeral one was taken over by another session.
+  // Sets the data of the znode, now if it exists, and whenever it is created again. Returns OK, and
+  // changes no znode, if another session has taken over an ephemeral one.
   absl::Status SetData(std::string data);
 
-  // Deletes the znode if it is ours and ephemeral, and stops. No listener is called after it.
-  // DEADLINE_EXCEEDED after `deadline_ms`, and the znode may be there until the session ends, or
-  // until another Close deletes it; 0: without a deadline.
+  // Stops, and deletes the znode if it is ours and ephemeral. The listener is not called any more
+  // after Close. DEADLINE_EXCEEDED after `deadline_ms`: the znode may exist until the session ends,
+  // or until another Close deletes it; 0: without a deadline.
   absl::Status Close(int deadline_ms = 0);
 
  private:

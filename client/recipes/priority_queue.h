@@ -1,12 +1,12 @@
-// A queue of which the items with the lowest priority number are taken first, and those with the
-// same in the order in which they were added.
+// A queue whose items with the lowest priority number are taken first; items with the same priority
+// are taken in the order in which they were added.
 //
-// item_queue.h says how items are taken, what happens in a crash, and the layout. Names are
+// item_queue.h describes how items are taken, what happens in a crash, and the layout. Names are
 // `queue-1%08X` with the priority, or `queue-0%08X` with a negative one, and the number.
 // Interoperates with Curator's DistributedPriorityQueue.
 //
-// Each take lists the queue, for something more urgent may have come: its cost grows with the
-// length.
+// Each take lists the queue, because a more urgent item may have been added: the cost of a take
+// grows with the length of the queue.
 //
 // Thread-safety: all functions from any thread but that of callbacks.
 #pragma once
@@ -17,11 +17,11 @@ namespace quorate {
 
 class PriorityQueue final : public ItemQueue {
  public:
-  // REQUIRES: `client` lives longer.
+  // REQUIRES: `client` outlives this object.
   PriorityQueue(Client* client, std::string path)
       : ItemQueue(client, std::move(path), Format::kFramed) {}
 
-  // Adds an item, once. Lower priorities are taken first.
+  // Adds an item, exactly once. Lower priority numbers are taken first.
   absl::Status Offer(std::string_view data, int32_t priority);
 
  private:

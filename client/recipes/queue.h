@@ -1,15 +1,15 @@
-// A queue, first in, first out: what was added is taken once, by one of those who take.
+// A queue, first in, first out: each item is taken once, by one consumer.
 //
 //   quorate::Queue queue(client.get(), "/jobs");
 //   queue.Offer("job");                                // a producer
 //   absl::StatusOr<std::string> job = queue.Take();    // a consumer, which waits
 //
-// item_queue.h says how items are taken, what happens in a crash, and the layout. Interoperates
-// with Curator's DistributedQueue (kCurator), or with its SimpleDistributedQueue and the queue of
-// ZooKeeper's own recipes (kSimple: names `qn-`, the data as it is).
+// item_queue.h describes how items are taken, what happens in a crash, and the layout.
+// Interoperates with Curator's DistributedQueue (kCurator), or with its SimpleDistributedQueue and
+// the queue of ZooKeeper's own recipes (kSimple: names `qn-`, data without a frame).
 //
-// Items of one producer are taken in their order, as seen by one consumer. Names that were listed
-// are kept, so that a queue that is long costs no more than a short one.
+// Each consumer takes the items of one producer in the order in which they were added. The listed
+// names are kept in memory, so that taking from a long queue costs no more than from a short one.
 //
 // Thread-safety: all functions from any thread but that of callbacks.
 #pragma once
@@ -22,13 +22,13 @@ class Queue final : public ItemQueue {
  public:
   enum class Layout { kCurator, kSimple };
 
-  // REQUIRES: `client` lives longer.
+  // REQUIRES: `client` outlives this object.
   Queue(Client* client, std::string path, Layout layout = Layout::kCurator)
       : ItemQueue(client, std::move(path),
                   layout == Layout::kCurator ? Format::kFramed : Format::kRaw),
         prefix_(layout == Layout::kCurator ? "queue-" : "qn-") {}
 
-  // Adds an item at the end, once.
+  // Adds an item at the end, exactly once.
   absl::Status Offer(std::string_view data) { return Add(prefix_, data); }
 
  private:

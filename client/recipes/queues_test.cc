@@ -85,7 +85,7 @@ TEST_CASE("a znode with several items gives one at a time, and a damaged one an 
   CHECK(*queue.Remove() == "c");
   CHECK(*queue.Remove() == "d");
   CHECK(absl::IsNotFound(queue.Remove().status()));
-  // Cut anywhere, it is an error that names the znode.
+  // Data that is cut at any place leads to an error that names the znode.
   for (size_t size = 0; size < several.size(); ++size) {
     REQUIRE(client->Create("/q/queue-0000000009", several.substr(0, size)).ok());
     const absl::Status status = queue.Poll().status();
@@ -107,7 +107,7 @@ TEST_CASE("who takes waits in line, and is served in its order") {
         Begin([client = clients.back().get()] { return Queue(client, "/q").Take(kLongMs); }));
     REQUIRE(WaitForChildren(producer.get(), "/q-line", i + 1));
   }
-  // The one in the middle goes away.
+  // A waiting consumer in the middle of the line is closed.
   REQUIRE(clients[2]->Close().ok());
   CHECK(!takers[2].get().ok());
   for (const size_t i : {0, 1, 3}) {
@@ -123,7 +123,7 @@ TEST_CASE("who gave up waiting does not stand in line, whenever the place in it 
   const auto witness = ConnectTo("/queue-gave-up");
   REQUIRE(witness->Create("/q-line").ok());
   REQUIRE(DelayedQueue(witness.get(), "/q").Offer("later", 2'000).ok());
-  // The clock is asked between the look at the items and standing in line.
+  // Take reads the clock after it lists the items, and before it gets in line.
   std::atomic<bool> pauses{true};
   DelayedQueue queue(client.get(), "/q", [&] {
     if (pauses.exchange(false)) Servers().Pause(1);
@@ -132,7 +132,7 @@ TEST_CASE("who gave up waiting does not stand in line, whenever the place in it 
   CHECK(absl::IsDeadlineExceeded(queue.Take(kOutageMs).status()));
   CHECK_FALSE(pauses);
   Servers().Resume(1);
-  // After this the place is made, or was.
+  // After this Sync the creation of the znode in line has been executed, if it was sent.
   REQUIRE(client->Sync({.deadline_ms = kLongMs}).ok());
   CHECK(WaitForChildren(witness.get(), "/q-line", 0));
 }
@@ -202,7 +202,7 @@ TEST_CASE("a delayed queue gives nothing before its time") {
   now_ms = 2'000;
   CHECK(*queue.Take() == "a");
   CHECK(absl::IsDeadlineExceeded(queue.Take(kWaitMs).status()));
-  // What is added while somebody waits, and is due before, wakes up.
+  // An item that is added while a consumer waits, and is due earlier, wakes the consumer.
   auto takes =
       Begin([&] { return DelayedQueue(client.get(), "/q", [&] { return now_ms.load(); }).Take(); });
   REQUIRE(WaitForChildren(client.get(), "/q-line", 1));

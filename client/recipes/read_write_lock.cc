@@ -15,7 +15,7 @@ namespace {
 
 constexpr char kReadPrefix[] = "__READ__";
 constexpr char kWritePrefix[] = "__WRIT__";
-constexpr size_t kWrite = 1;  // the second of the prefixes
+constexpr size_t kWrite = 1;  // the index of kWritePrefix among the prefixes
 
 std::optional<LockNode::Blocker> WaitForLastWriter(const std::string& directory,
                                                    const std::vector<SequentialName>& all,

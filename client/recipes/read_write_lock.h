@@ -1,22 +1,24 @@
-// A lock that either many readers have, or one writer.
+// A lock that many readers or one writer can hold at a time.
 //
 //   quorate::ReadWriteLock lock(client.get(), "/locks/catalogue");
 //   lock.read_lock().Acquire();
 //
 // Layout, that of Curator's InterProcessReadWriteLock, with which it can share a path:
 //   PATH                                    a container, created when it is needed
-//   PATH/_c_<uuid>-__READ__<10 digits>      ephemeral sequential, one for each thread that reads or
-//   waits PATH/_c_<uuid>-__WRIT__<10 digits>      likewise for writing
+//   PATH/_c_<uuid>-__READ__<10 digits>      ephemeral sequential, one for each thread that has the
+//                                           read lock or waits for it
+//   PATH/_c_<uuid>-__WRIT__<10 digits>      likewise for the write lock
 // A writer waits for the znode before its own, a reader for the last writer before it: neither
-// passes the other, and a release wakes those who get the lock and nobody else.
+// overtakes the other, and a release wakes only those who get the lock.
 //
-// Both sides are reentrant. Who has the write lock may acquire the read lock, too, and then release
-// the former: so it goes from writing to reading, with no other writer in between, and other
-// readers come in. The znode for it gets the number of the writer's, and is ephemeral without being
-// sequential, so that it stays before all who waited for the writer. (Curator puts it at the end of
-// the line, where the next writer does not see it: a Java program that downgrades is not protected
-// from writers who waited already, be they in Java or not. One in C++ is, from both.) Nobody can go
-// from reading to writing.
+// Both sides are reentrant. A thread that has the write lock may acquire the read lock, too, and
+// then release the write lock: it downgrades from writing to reading with no other writer in
+// between, and other readers get the lock. Its read znode gets the number of its write znode, and
+// is ephemeral without being sequential, so that it stays before all who waited for the writer.
+// (Curator puts that znode at the end of the line, where the next writer does not see it: a Java
+// program that downgrades is not protected from writers that waited already, in whatever language
+// they are written. A C++ program is protected from all of them.) A thread cannot upgrade from
+// reading to writing.
 //
 // Fencing tokens are those of mutex.h, with one difference: tokens of readers are to be compared
 // with those of writers only. The protected resource refuses a reader or writer whose token is
@@ -34,18 +36,18 @@
 
 namespace quorate {
 
-// Thread-safety: all functions from any thread. The client must live longer.
+// Thread-safety: all functions from any thread. The client must outlive this object.
 class ReadWriteLock {
  public:
-  // The options of either side.
+  // `read` and `write` are the options of the two sides.
   ReadWriteLock(Client* client, const std::string& path, LockOptions read = {},
                 LockOptions write = {});
-  // As of InterProcessMutex.
+  // As the destructor of InterProcessMutex, for both sides.
   ~ReadWriteLock();
 
-  // Of both: Acquire, TryAcquire and all else are as of InterProcessMutex; its ParticipantNodes are
-  // those of both sides. FAILED_PRECONDITION, of the write lock: this thread has the read
-  // lock, and would wait for itself.
+  // Both sides are InterProcessMutexes; ParticipantNodes returns the znodes of both sides.
+  // Acquiring the write lock returns FAILED_PRECONDITION if this thread has the read lock, because
+  // it would wait for itself.
   InterProcessMutex& read_lock();
   InterProcessMutex& write_lock();
 

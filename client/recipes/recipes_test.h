@@ -1,6 +1,6 @@
-// What the tests of recipes share: a server for all test cases of a program, and clients of it.
+// Shared by the tests of recipes: a server for all test cases of a program, and clients of it.
 //
-// Thread-safety: one thread at a time, but for Connect.
+// Thread-safety: one thread at a time, except ConnectTo.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -15,7 +15,7 @@
 
 namespace quorate::testing {
 
-// The server, which is started by the first call.
+// Returns the server, which the first call starts.
 inline ServerFixture& Servers() {
   static const absl::StatusOr<std::unique_ptr<ServerFixture>> servers = ServerFixture::Start();
   INFO(servers.status().ToString());
@@ -23,7 +23,7 @@ inline ServerFixture& Servers() {
   return **servers;
 }
 
-// A client below a chroot of its own test: what other test cases left is not seen.
+// Returns a client below the chroot of its test case, where it does not see the znodes of others.
 inline std::unique_ptr<Client> ConnectTo(const std::string& chroot, ClientOptions options = {}) {
   auto root = Client::Connect({.servers = Servers().servers()});
   REQUIRE(root.ok());
@@ -36,7 +36,8 @@ inline std::unique_ptr<Client> ConnectTo(const std::string& chroot, ClientOption
   return *std::move(client);
 }
 
-// Waits until the znode at `path` has so many children: those who wait at a recipe are seen so.
+// Waits until the znode at `path` has `count` children, such as those of the waiters of a recipe.
+// Returns false after 20 s, or an error.
 inline bool WaitForChildren(Client* client, const std::string& path, size_t count) {
   return internal::WaitUntil(client, path, WatchScope::kChildren, internal::WaitDeadline(20'000),
                              "children",
@@ -47,7 +48,7 @@ inline bool WaitForChildren(Client* client, const std::string& path, size_t coun
       .ok();
 }
 
-// Runs a blocking call on a thread of its own.
+// Runs a blocking call on a thread of its own, and returns a future.
 template <class Function>
 auto Begin(Function function) {
   return std::async(std::launch::async, std::move(function));

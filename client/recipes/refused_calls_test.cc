@@ -1,4 +1,4 @@
-// Recipes whose client has too many calls for a moment.
+// Recipes whose client refuses calls for a moment, because too many are pending.
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -33,7 +33,8 @@ std::unique_ptr<Client> Connect(const ScriptedServer& server, size_t calls_max =
   return *std::move(client);
 }
 
-// Asks until it is so; each question waits for a server.
+// Evaluates `is_true`, which waits for a server each time, until it returns true. Returns false
+// after kLongMs.
 template <class Question>
 bool BecomesTrue(Question is_true) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(kLongMs);
@@ -43,7 +44,7 @@ bool BecomesTrue(Question is_true) {
   return true;
 }
 
-// Makes more calls than the client may have.
+// Makes more calls than the client accepts.
 void MakeTooManyCalls(Client* client) {
   for (size_t i = 0; i < 2 * kCallsMax; ++i) client->AsyncExists("/").Then([](const auto&) {});
 }
@@ -60,12 +61,12 @@ TEST_CASE("a release that the client refuses takes no processor time, and is don
   is_silent = true;
   std::vector<Call<std::optional<Stat>>> calls;
   for (size_t i = 0; i < kCallsMax; ++i) calls.push_back(client->AsyncExists("/"));
-  // Sent, and lost: the server is silent.
+  // The client refuses the deletion, as the limit of calls is pending at the silent server.
   CHECK(absl::IsDeadlineExceeded(mutex.Release(100)));
   const std::clock_t before = std::clock();
   std::promise<void> never;
   never.get_future().wait_for(std::chrono::milliseconds(600));
-  // One thread that did not wait would take all of it.
+  // A single thread that retried without waiting would take all of this time.
   CHECK(std::clock() - before < CLOCKS_PER_SEC / 8);
   CHECK(server.changes().back().starts_with("create /lock/_c_"));
   is_silent = false;
@@ -93,7 +94,7 @@ TEST_CASE("a candidate leads in the end although the client refuses its calls fo
   REQUIRE(leader.Start().ok());
   REQUIRE(leader.AwaitLeadership(kLongMs).ok());
   Collected<ElectionState> states;
-  // When it stands in line, and when it moves up, its next call is refused.
+  // The next call of the candidate is refused after it gets in line, and after it moves up.
   Election candidate(
       client.get(), "/election",
       {.id = "second", .listener = [&](const ElectionEvent& event) {
@@ -107,7 +108,7 @@ TEST_CASE("a candidate leads in the end although the client refuses its calls fo
   REQUIRE(told.size() == 4);
   CHECK(told.back() == ElectionState::kReady);
   REQUIRE(leader.Stop(kLongMs).ok());
-  // The scripted server sends events with its answers.
+  // Send requests, because the scripted server sends events only with its answers.
   CHECK(BecomesTrue([&] {
     client->Sync().IgnoreError();
     return candidate.is_leader();
@@ -118,7 +119,7 @@ TEST_CASE("a revocation is told although the client refuses calls when it comes"
   ScriptedServer server({});
   auto client = Connect(server, kCallsMax), other = Connect(server);
   REQUIRE(client->Create("/lock").ok());
-  // Told before the lock's own watch, which is younger.
+  // This watch is notified before the lock's own watch, which is set later.
   std::atomic<bool> is_acquired{false};
   auto watch = client->Watch("/lock", WatchScope::kChildren, [&](const WatchNotification&) {
     if (is_acquired) MakeTooManyCalls(client.get());
@@ -131,7 +132,7 @@ TEST_CASE("a revocation is told although the client refuses calls when it comes"
   REQUIRE(client->Sync().ok());
   is_acquired = true;
   REQUIRE(RequestRevocation(other.get(), mutex.ParticipantNodes()->front()).ok());
-  // The scripted server sends events with its answers.
+  // Send requests, because the scripted server sends events only with its answers.
   absl::Status synced;
   do {
     synced = client->Sync();

@@ -1,5 +1,5 @@
-// Calls that recipes repeat for as long as the client has too many of them pending: such a moment
-// passes, and must not end what lives as long as the session.
+// Repeats calls that the client refuses because too many are pending: such an overload is
+// temporary, and must not end a recipe that lives as long as the session.
 #pragma once
 
 #include <algorithm>
@@ -17,15 +17,15 @@ inline bool IsRefusedByClient(const absl::Status& status) {
   return absl::IsResourceExhausted(status) && !ErrorOf(status).has_value();
 }
 
-// How long to wait after so many refusals: 10 ms at first, half a second at most.
+// Returns how long to wait after that many refusals: 10 ms at first, half a second at most.
 inline std::chrono::milliseconds PauseAfterRefusals(int refusals) {
   return std::min(std::chrono::milliseconds(10 << std::min(refusals, 6)),
                   std::chrono::milliseconds(500));
 }
 
-// Calls `begin`, which returns a Call, and `finish` with its outcome. As long as the client refuses
-// it and `is_wanted` returns true, it is begun again after a pause. `finish` and `is_wanted` are
-// called on the client's thread of callbacks, `begin` for the first time on the calling one.
+// Calls `begin`, which returns a Call, and then `finish` with the outcome. If the client refuses
+// the call and `is_wanted` returns true, calls `begin` again after a pause. The first `begin` runs
+// on the calling thread; all else runs on the client's thread of callbacks.
 template <class Begin, class Finish, class IsWanted>
 void CallUntilTaken(Client* client, Begin begin, Finish finish, IsWanted is_wanted,
                     int refusals = 0) {

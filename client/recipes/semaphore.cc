@@ -17,8 +17,8 @@ namespace {
 constexpr char kLockPrefix[] = "lock-";
 constexpr char kLeasePrefix[] = "lease-";
 
-// By its place, not by how many there are: so the limit holds also if somebody deletes the lock of
-// the one that waits, and another one comes along.
+// Returns a function that grants a lease by its position, not by the number of znodes: the limit
+// holds even if the lock of a waiting caller is deleted, and another caller gets the lock.
 LockNode::Decide WaitForLease(int leases) {
   return [leases](const std::string& directory, const std::vector<SequentialName>&,
                   size_t own) -> std::optional<LockNode::Blocker> {
@@ -27,7 +27,7 @@ LockNode::Decide WaitForLease(int leases) {
   };
 }
 
-// Gives up a place in line at the end of a scope.
+// Releases a LockNode at the end of a scope.
 class Releaser {
  public:
   explicit Releaser(std::shared_ptr<LockNode> node) : node_(std::move(node)) {}
@@ -87,7 +87,7 @@ absl::StatusOr<std::vector<Lease>> Semaphore::AcquireMany(int count, int deadlin
   const std::shared_ptr<LockNode> head = LockNode::Start(client_, std::move(line));
   const Releaser releaser(head);
   if (absl::Status s = head->WaitForTurn(deadline); !s.ok()) return s;
-  // What is acquired is returned again if the rest cannot be had.
+  // If a later lease cannot be acquired, the destructor of this vector returns the earlier ones.
   std::vector<Lease> leases;
   for (int i = 0; i < count; ++i) {
     LockNode::Options options;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kDigits = 10;
 
-// Positive if `number` was given out after `origin`.
+// Returns the distance, with wrap-around: positive if `number` was assigned after `origin`.
 int32_t DistanceFrom(int32_t origin, int32_t number) {
   return static_cast<int32_t>(static_cast<uint32_t>(number) - static_cast<uint32_t>(origin));
 }
@@ -49,8 +49,8 @@ std::vector<SequentialName> SortSequentialNames(std::vector<std::string> names,
     }
   }
   if (sorted.empty()) return sorted;
-  // Against one and the same number: comparing any two with each other would be no order if
-  // somebody made up names that are far apart.
+  // All numbers are compared by their distance from the same one: comparing them pairwise would not
+  // be a strict weak order if a client invented names that are far apart.
   const int32_t origin = sorted.front().number;
   std::sort(sorted.begin(), sorted.end(),
             [origin](const SequentialName& a, const SequentialName& b) {
@@ -64,7 +64,7 @@ std::string NewProtectionPrefix() {
   std::random_device random;
   std::array<char, 16> bytes;
   for (char& byte : bytes) byte = static_cast<char>(random());
-  // Version 4, variant 1, as RFC 4122 has it.
+  // Version 4, variant 1 (RFC 4122).
   bytes[6] = static_cast<char>((bytes[6] & 0x0f) | 0x40);
   bytes[8] = static_cast<char>((bytes[8] & 0x3f) | 0x80);
   const std::string hex = absl::BytesToHexString({bytes.data(), bytes.size()});

@@ -44,7 +44,7 @@ TEST_CASE("the order goes on where the counter wraps, in both places") {
                                            "n-0000000001"};
   for (std::vector<std::string> names : {over_the_top, over_zero}) {
     const std::vector<std::string> expected = names;
-    // Whichever comes first.
+    // All permutations of the input give the same order.
     std::sort(names.begin(), names.end());
     do {
       std::vector<std::string> sorted;

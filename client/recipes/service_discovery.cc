@@ -32,7 +32,7 @@ std::string TextOf(const Json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// Of what has an instance as its data.
+// Returns the instances among `znodes`; skips those whose data is no instance.
 std::vector<ServiceInstance> InstancesOf(const std::map<std::string, TreeCache::Znode>& znodes) {
   std::vector<ServiceInstance> instances;
   for (const auto& [id, znode] : znodes) {
@@ -57,7 +57,7 @@ std::string ToJson(const ServiceInstance& instance) {
                  {"serviceType", instance.is_static ? "STATIC" : "DYNAMIC"},
                  {"uriSpec", nullptr},
                  {"enabled", instance.is_enabled}};
-  // Bytes that are no UTF-8 cannot be said in JSON.
+  // JSON cannot represent bytes that are not UTF-8.
   return object.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -88,7 +88,7 @@ absl::StatusOr<ServiceInstance> ServiceInstanceFromJson(std::string_view json) {
 // --- Services ------------------------------------------------------------------------------------
 
 absl::Status ServiceRegistration::Update(ServiceInstance instance) {
-  // Before the lock: who holds it may wait for the thread of callbacks.
+  // Checked before taking the lock: its holder may be waiting for the thread of callbacks.
   if (absl::Status s = internal::CallbackThread::CheckMayBlock(); !s.ok()) return s;
   std::lock_guard<std::mutex> updating(updating_mutex_);
   std::string json = ToJson(instance);
@@ -171,7 +171,7 @@ std::vector<ServiceInstance> ServiceProvider::All() const {
 }
 
 absl::StatusOr<ServiceInstance> ServiceProvider::Next() {
-  // What was there once is nothing to go to.
+  // The last known instances may be gone: do not return one.
   if (absl::Status s = status(); !s.ok()) return s;
   std::vector<ServiceInstance> instances = All();
   std::erase_if(instances, [](const ServiceInstance& each) { return !each.is_enabled; });

@@ -1,4 +1,4 @@
-// Services say where they are, and clients find them.
+// Service discovery: services register their addresses, and clients find them.
 //
 //   quorate::ServiceDiscovery services(client.get(), "/services");
 //   auto registration = services.Register({.name = "orders", .address = "10.0.0.1", .port = 8080});
@@ -7,14 +7,14 @@
 //   absl::StatusOr<quorate::ServiceInstance> instance = (*provider)->Next();
 //
 // Layout: `path`/NAME/ID for each instance, with JSON as its data. Interoperates with the
-// ServiceDiscovery of Curator (curator-x-discovery), with payloads that are strings. As Curator
-// writes them unless told otherwise, instances do not say whether they are enabled: then they are.
+// ServiceDiscovery of Curator (curator-x-discovery), with payloads that are strings. An instance
+// without the field "enabled", which Curator by default does not write, counts as enabled.
 //
-// An instance is there as long as its registration and its session live; if somebody deletes its
-// znode, it is there again at once. Data of others that is no instance is left out.
+// An instance exists while its registration and its session live; if another client deletes its
+// znode, it is created again at once. Znodes whose data is no instance are ignored.
 //
-// Thread-safety: all functions from any thread, but the destructors and those that wait not from
-// that of callbacks.
+// Thread-safety: all functions from any thread; destructors and functions that block not from the
+// thread of callbacks.
 #pragma once
 
 #include <cstdint>
@@ -36,61 +36,63 @@ namespace quorate {
 
 struct ServiceInstance {
   std::string name;
-  // Unique among those of the same name; empty at Register: a UUID.
+  // Unique among the instances of the same name. If empty, Register sets a UUID.
   std::string id{};
   std::string address{};
   std::optional<int> port{};
   std::optional<int> tls_port{};
-  // Whatever the service wants to say.
+  // Any text; its meaning is up to the service.
   std::string payload{};
-  // Milliseconds since the epoch; 0 at Register: now.
+  // Milliseconds since the Unix epoch. If 0, Register sets the current time.
   int64_t registered_ms = 0;
   bool is_enabled = true;
-  // Whether it stays when its session ends.
+  // Whether the instance stays registered when its session ends.
   bool is_static = false;
 
   bool operator==(const ServiceInstance&) const = default;
 };
 
-// As JSON, and from it: INVALID_ARGUMENT, it is no instance.
+// Convert an instance to JSON, and back. INVALID_ARGUMENT: `json` is no instance.
 std::string ToJson(const ServiceInstance& instance);
 absl::StatusOr<ServiceInstance> ServiceInstanceFromJson(std::string_view json);
 
-// Keeps an instance there. Its destructor takes it away, if it is not static.
+// Keeps an instance registered. Its destructor unregisters the instance, unless it is static.
 class ServiceRegistration {
  public:
   ServiceInstance instance() const {
     std::lock_guard<std::mutex> lock(mutex_);
     return instance_;
   }
-  // Waits until it is there. Deadline as for PersistentNode::WaitUntilThere.
+  // Blocks until the instance is registered. Deadline and errors as of
+  // PersistentNode::WaitUntilThere.
   absl::Status WaitUntilThere(int deadline_ms = 0) { return node_->WaitUntilThere(deadline_ms); }
-  // Says something else. The name and the id must be the same (INVALID_ARGUMENT).
+  // Replaces the instance's data. INVALID_ARGUMENT: another name or id.
   absl::Status Update(ServiceInstance instance);
 
  private:
   friend class ServiceDiscovery;
   ServiceRegistration() = default;
 
-  std::mutex updating_mutex_;  // held by Update, so that the last instance is set last
+  std::mutex updating_mutex_;  // held by Update, to keep the order of concurrent calls
   mutable std::mutex mutex_;
   ServiceInstance instance_;  // guarded by mutex_
   std::unique_ptr<PersistentNode> node_;
 };
 
-// Follows the instances of one service, in memory.
+// A copy of the instances of one service in memory, which follows all changes.
 class ServiceProvider {
  public:
   enum class Strategy { kRoundRobin, kRandom, kSticky };
 
-  // One that is enabled. NOT_FOUND: there is none now. Otherwise as status(). kSticky: the same as
-  // before as long as that is there.
+  // Returns an enabled instance, according to the strategy; kSticky: the same one as before while
+  // that exists. NOT_FOUND: there is none now. Fails with status() if that is not OK.
   absl::StatusOr<ServiceInstance> Next();
-  // All, by id; as they were last, if it follows them no more.
+  // Returns all instances, by id; the last known ones if status() is not OK.
   std::vector<ServiceInstance> All() const;
-  // OK while it follows them; otherwise why it does not any more, mostly that the session is over.
+  // OK while this object follows the service; otherwise why not, mostly that the session has ended.
   absl::Status status() const { return cache_->status(); }
-  // Waits until all that was registered before the call is seen. Deadline as for TreeCache.
+  // Blocks until all changes that were acknowledged before the call are seen. Deadline as of
+  // TreeCache::WaitUntilCurrent.
   absl::Status WaitUntilCurrent(int deadline_ms = 0) {
     return cache_->WaitUntilCurrent(deadline_ms);
   }
@@ -111,20 +113,20 @@ class ServiceProvider {
 
 class ServiceDiscovery {
  public:
-  // REQUIRES: `client` lives longer than this object and all that it gives.
+  // REQUIRES: `client` outlives this object and all objects that it returns.
   ServiceDiscovery(Client* client, std::string path) : client_(client), path_(std::move(path)) {}
 
-  // Begins to keep it there; an instance of the same name and id of an earlier session is replaced.
-  // INVALID_ARGUMENT: a name or an id that cannot be that of a znode.
+  // Begins to register the instance, and replaces one with the same name and id of an earlier
+  // session. INVALID_ARGUMENT: a name or an id that cannot be that of a znode.
   absl::StatusOr<std::unique_ptr<ServiceRegistration>> Register(ServiceInstance instance);
 
-  // The names of all services that were ever registered, and the instances of one that are there,
-  // by id. None, if there is no such service.
+  // Names returns the names of all services that were ever registered, Instances the current
+  // instances of a service, by id. Both return an empty list if there is none.
   absl::StatusOr<std::vector<std::string>> Names();
   absl::StatusOr<std::vector<ServiceInstance>> Instances(std::string_view name);
 
-  // Follows a service, which need not be there yet, and waits until its instances are known. The
-  // listener is called on the thread of callbacks after something has changed, and must not block.
+  // Begins to follow a service, which need not exist yet, and blocks until its instances are known.
+  // The listener is called on the thread of callbacks after each change, and must not block.
   absl::StatusOr<std::unique_ptr<ServiceProvider>> Follow(
       std::string_view name,
       ServiceProvider::Strategy strategy = ServiceProvider::Strategy::kRoundRobin,

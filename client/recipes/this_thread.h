@@ -1,4 +1,4 @@
-// Whose thread something belongs to.
+// Identifies threads.
 #pragma once
 
 #include <atomic>
@@ -6,8 +6,8 @@
 
 namespace quorate::internal {
 
-// A number of the calling thread that no other thread of this process has, nor will have after this
-// one has ended (as it may have its std::thread::id).
+// Returns the number of the calling thread. No other thread of this process ever gets the same
+// number, also after this thread has ended (unlike std::thread::id).
 inline uint64_t ThisThreadNumber() {
   static std::atomic<uint64_t> last{0};
   thread_local const uint64_t number = last.fetch_add(1, std::memory_order_relaxed) + 1;

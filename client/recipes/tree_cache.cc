@@ -14,18 +14,18 @@
 namespace quorate {
 namespace {
 
-// Reads that are under way at a time.
+// The most reads that are pending at a time.
 constexpr size_t kReadsMax = 256;
 constexpr int kNoDeadline = -1;
 
-// What the paths of all that is below `path` begin with.
+// Returns the common prefix of the paths of all znodes below `path`.
 std::string PrefixBelow(std::string_view path) {
   return path == "/" ? "/" : std::string(path) + "/";
 }
 
 }  // namespace
 
-// All changes are made on the thread of callbacks, one after another, and told there.
+// All changes are made, and reported, on the thread of callbacks, one at a time.
 class TreeCache::State : public std::enable_shared_from_this<State> {
  public:
   State(Client* client, std::string path, Listener listener, WatchScope scope)
@@ -67,7 +67,7 @@ class TreeCache::State : public std::enable_shared_from_this<State> {
     return WaitFor(deadline, [this] { return is_loaded_; });
   }
   absl::Status WaitUntilCurrent(const internal::WaitDeadline& deadline) {
-    // All events up to what this reads are told before its answer.
+    // All events up to the state that this call reads are delivered before its answer.
     const absl::Status read =
         client_->Exists(path_, {.linearizable = true, .deadline_ms = deadline.ReadDeadlineMs()})
             .status();
@@ -77,7 +77,7 @@ class TreeCache::State : public std::enable_shared_from_this<State> {
       std::lock_guard<std::mutex> lock(mutex_);
       scheduled = scheduled_;
     }
-    // Until all reads that were due by then are done, with those that came of them.
+    // Wait for all reads that were scheduled until then, and for those that result from them.
     return WaitFor(deadline, [this, scheduled] {
       return is_loaded_ && loading_ == 0 &&
              (outstanding_.empty() || *outstanding_.begin() > scheduled);
@@ -101,7 +101,7 @@ class TreeCache::State : public std::enable_shared_from_this<State> {
       while (at != znodes_.end() && at->first.starts_with(prefix)) {
         const size_t slash = at->first.find('/', prefix.size());
         if (slash == std::string::npos) break;
-        // Behind all that is below the child: '0' comes after '/'.
+        // Skip all znodes below the child: '0' is the character after '/'.
         at = znodes_.lower_bound(at->first.substr(0, slash) + "0");
       }
     }
@@ -131,13 +131,13 @@ class TreeCache::State : public std::enable_shared_from_this<State> {
     Znode znode;
     uint64_t generation = 0;
   };
-  // Something to read: a znode, or the names of its children.
+  // A read of a znode, or of the names of its children.
   struct Read {
     std::string path;
     bool is_list = false;
-    bool is_load = false;  // part of loading everything
+    bool is_load = false;  // part of a load of everything
     uint64_t generation = 0;
-    uint64_t since = 0;  // the number of the read of which it came; 0: its own
+    uint64_t since = 0;  // the number of the read from which this one results; 0: its own number
   };
 
   template <class Function>
@@ -179,7 +179,7 @@ class TreeCache::State : public std::enable_shared_from_this<State> {
     if (!read.is_load && !read.is_list) {
       const auto [queued, is_new] = queued_.try_emplace(read.path, read.since);
       if (!is_new) {
-        // One that has not been sent yet sees the newest state, too.
+        // The queued read has not been sent yet, so it will see this change, too.
         if (read.since < queued->second) {
           outstanding_.erase(outstanding_.find(queued->second));
           outstanding_.insert(read.since);
@@ -270,7 +270,7 @@ class TreeCache::State : public std::enable_shared_from_this<State> {
     {
       std::lock_guard<std::mutex> lock(mutex_);
       if (got->zxid < zxid_) {
-        // Older than what was told.
+        // The answer is older than an event that was received: read again.
         Schedule({.path = read.path, .is_load = read.is_load, .since = read.since});
       } else {
         zxid_ = got->zxid;
@@ -281,9 +281,10 @@ class TreeCache::State : public std::enable_shared_from_this<State> {
     FinishRead(read);
   }
 
-  // REQUIRES: mutex_ is held.
+  // Puts `znode` into the copy. Returns the change that is to be reported, if any. REQUIRES: mutex_
+  // is held.
   std::optional<Change::Type> Put(const Read& read, const Znode& znode) {
-    // Then its parent is read later, and listed.
+    // If the parent is not in the copy, it will be read and listed later: skip the znode till then.
     const std::optional<std::string> parent = internal::ParentOf(read.path);
     if (read.path != path_ && parent.has_value() && !znodes_.contains(*parent)) {
       return std::nullopt;
@@ -338,7 +339,7 @@ class TreeCache::State : public std::enable_shared_from_this<State> {
     if (is_first_load) Tell(Change::Type::kLoaded);
   }
 
-  // With all below it.
+  // Removes the znode and all znodes below it, and reports them.
   void Remove(const std::string& path) {
     std::vector<Znode> removed;
     {
@@ -376,7 +377,7 @@ class TreeCache::State : public std::enable_shared_from_this<State> {
   const Listener listener_;
   WatchHandle watch_, session_;
 
-  // Held while a callback works, and so while the listener is told.
+  // Held while a callback of the client runs, and so while the listener is called.
   std::mutex telling_mutex_;
   bool is_ended_ = false;
 
@@ -384,13 +385,13 @@ class TreeCache::State : public std::enable_shared_from_this<State> {
   std::condition_variable changed_;
   std::map<std::string, Entry, std::less<>> znodes_;
   std::deque<Read> reads_;  // not sent yet
-  // Of those, the znodes that an event told of, with `since`.
+  // Those in reads_ that read a znode and are not part of a load: path to `since`.
   std::map<std::string, uint64_t> queued_;
   size_t under_way_ = 0;
-  uint64_t scheduled_ = 0;               // reads, ever
-  std::multiset<uint64_t> outstanding_;  // `since` of those that are not done
-  uint64_t generation_ = 0;              // of loading everything
-  size_t loading_ = 0;                   // reads that belong to that
+  uint64_t scheduled_ = 0;               // the number of reads ever scheduled
+  std::multiset<uint64_t> outstanding_;  // `since` of the reads that are not done
+  uint64_t generation_ = 0;              // the number of the current load of everything
+  size_t loading_ = 0;                   // reads of loads that are not done
   bool is_loaded_ = false;
   int64_t zxid_ = 0;
   absl::Status status_;

@@ -1,26 +1,27 @@
-// A copy of a part of the tree in memory, which follows its changes.
+// A copy of a part of the tree in memory, which follows all changes.
 //
 //   auto cache = quorate::TreeCache::Start(client.get(), "/config");
 //   if (absl::Status s = (*cache)->WaitUntilLoaded(); !s.ok()) return s;
 //   std::optional<quorate::TreeCache::Znode> limit = (*cache)->Find("/config/limit");
 //
-// Plays the part of Curator's CuratorCache, TreeCache, PathChildrenCache (kChildren) and NodeCache
-// (kNode). The znode at `path` need not be there.
+// Corresponds to Curator's CuratorCache, TreeCache, PathChildrenCache (kChildren) and NodeCache
+// (kNode). The znode at `path` need not exist.
 //
-// Consistency: a znode's data and metadata belong together, and never go back to an older state. A
-// znode appears after its parent did, and is removed before it. Once loaded, the copy is exactly
-// what the tree was at the time of zxid() whenever is_settled(): each change is told before any
-// answer that shows it, and is then read. Of the metadata that is not true of what changes without
-// an event of the znode itself: its ACL, and what its Stat says about children.
-// A znode that this client may not read is left out.
+// Consistency: a znode's data and metadata belong to the same state of the znode, and never go back
+// to an older one. A znode appears after its parent, and is removed before it. Whenever
+// is_settled(), the copy is exactly the state of the tree at zxid(): the client reports each change
+// before any answer that shows it, and the cache then reads the changed znode. Exceptions are the
+// metadata that change without an event of the znode itself: its ACL, and the fields of its Stat
+// about children. A znode that this client may not read is left out.
 //
-// Changes of servers lose nothing. If this client was away for longer than servers keep events, all
-// is read again, and the differences are told. While no member serves the copy stays as it is; it
-// does so, too, when the session is over: status() says so.
+// No change is lost when the client changes the member. If the client was disconnected for longer
+// than the servers keep events, the cache reads everything again and reports the differences. While
+// no member serves, the copy stays as it is; also after the session has ended, which status()
+// reports.
 //
-// Thread-safety: all functions from any thread, but the destructor and those that wait not from
-// that of callbacks. The listener is called on the thread of callbacks, must not block, and may
-// call all functions that do not wait.
+// Thread-safety: all functions from any thread; the destructor and functions that block not from
+// the thread of callbacks. The listener is called on the thread of callbacks, must not block, and
+// may call all functions that do not block.
 #pragma once
 
 #include <cstdint>
@@ -51,44 +52,45 @@ class TreeCache {
     enum class Type {
       kAdded,
       kChanged,
-      kRemoved,  // `znode` is as it was last
-      kLoaded,   // all that was there at the start has been added; told once
-      kLost,     // it follows no more, status() says why; told last
+      kRemoved,  // `znode` is the last known state
+      kLoaded,   // all znodes that existed at the start were added; reported once
+      kLost,     // the cache stops following, status() returns why; the last change
     };
     Type type{};
     Znode znode{};  // empty for kLoaded and kLost
   };
-  // Told of each change when it is in the copy.
+  // Called for each change after it is made in the copy.
   using Listener = std::function<void(const Change&)>;
 
-  // Begins to load, and to follow. Errors: those of Client::Watch. REQUIRES: `client` lives longer.
+  // Begins to load the copy, and to follow changes. Errors are those of Client::Watch. REQUIRES:
+  // `client` outlives the returned object.
   static absl::StatusOr<std::unique_ptr<TreeCache>> Start(Client* client, std::string path,
                                                           Listener listener = nullptr,
                                                           WatchScope scope = WatchScope::kSubtree);
-  // No listener is called any more when it returns.
+  // The listener is not called any more after the destructor has returned.
   ~TreeCache();
   TreeCache(const TreeCache&) = delete;
   TreeCache& operator=(const TreeCache&) = delete;
 
-  // Waits until all that was there at the start is in the copy. DEADLINE_EXCEEDED after
-  // `deadline_ms`; 0: without a deadline.
+  // Blocks until all znodes that existed at the start are in the copy. DEADLINE_EXCEEDED after
+  // `deadline_ms`; 0: without a deadline. Otherwise status().
   absl::Status WaitUntilLoaded(int deadline_ms = 0);
-  // Waits until it is loaded and every change that was acknowledged to anybody before this call is
-  // in the copy. Deadline as above.
+  // Blocks until the copy is loaded and has every change that was acknowledged to any client before
+  // this call. Deadline and errors as above.
   absl::Status WaitUntilCurrent(int deadline_ms = 0);
 
-  // Nothing, if it is not in the copy.
+  // Returns the znode at `path`; nothing if it is not in the copy.
   std::optional<Znode> Find(std::string_view path) const;
-  // By name.
+  // Returns the children of `path`, by name.
   std::map<std::string, Znode> Children(std::string_view path) const;
-  // All of it, parents before their children.
+  // Returns all znodes of the copy, parents before their children.
   std::vector<Znode> All() const;
 
-  // Whether it is loaded, and no change is known that is not in the copy.
+  // Whether the copy is loaded and has all changes that are known.
   bool is_settled() const;
-  // Of the newest state that it has read or was told of.
+  // The zxid of the newest state that the cache has read or received an event of.
   int64_t zxid() const;
-  // OK while it follows; otherwise why it does not any more, mostly that the session is over.
+  // OK while the cache follows changes; otherwise why not, mostly that the session has ended.
   absl::Status status() const;
 
  private:

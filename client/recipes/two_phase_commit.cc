@@ -17,7 +17,7 @@ constexpr char kDone[] = " done";
 constexpr char kCommitted[] = "commit";
 constexpr char kAborted[] = "abort";
 
-// What was decided, if anything. NO_NODE: there is no transaction at `path`.
+// Returns the decision; nothing if there is none yet. NO_NODE: there is no transaction at `path`.
 absl::StatusOr<std::optional<Decision>> ReadDecision(Client* client, const std::string& path,
                                                      int deadline_ms) {
   const absl::StatusOr<GetResult> read =
@@ -34,7 +34,7 @@ absl::StatusOr<std::optional<Decision>> ReadDecision(Client* client, const std::
   return absl::FailedPreconditionError(absl::StrCat(path, kDecision, " is no decision"));
 }
 
-// Decides, unless somebody has. Returns what counts.
+// Creates `decision`, unless there is one already. Returns the decision that exists.
 absl::StatusOr<Decision> MakeDecision(Client* client, const std::string& path, Decision decision) {
   const char* const data = decision == Decision::kCommit ? kCommitted : kAborted;
   const absl::Status status = client->Create(path + kDecision, data).status();
@@ -119,7 +119,7 @@ absl::StatusOr<Decision> TwoPhaseCoordinator::Decide(int deadline_ms) {
         if (votes->yes == votes->participants) decision = Decision::kCommit;
         return decision.has_value();
       });
-  // Only the end of the time decides.
+  // Decide to abort only if this call's own deadline has passed, not a deadline of the client.
   if (!waited.ok() && !(absl::IsDeadlineExceeded(waited) && deadline.is_over())) return waited;
   return MakeDecision(client_, path_, decision.value_or(Decision::kAbort));
 }
@@ -141,7 +141,7 @@ absl::Status TwoPhaseCoordinator::Finish(int deadline_ms) {
         return votes->done == votes->participants;
       });
   if (status.ok()) status = client_->Delete(path_, {.recursive = true}).status();
-  // Another coordinator was faster.
+  // NO_NODE: another coordinator has removed the transaction.
   return ErrorOf(status) == ErrorCode::kNoNode ? absl::OkStatus() : status;
 }
 
@@ -169,7 +169,7 @@ absl::StatusOr<bool> TwoPhaseParticipant::Vote(bool yes) {
     yes = own->data.starts_with(kYes);
   }
   if (!yes) return false;
-  // The last one decides, so that nobody waits for a coordinator that crashed.
+  // The last participant to vote yes decides, so that none waits for a coordinator that crashed.
   const absl::StatusOr<Votes> votes = ReadVotes(client_, path_, 0);
   if (!votes.ok()) return votes.status();
   if (votes->yes == votes->participants) {

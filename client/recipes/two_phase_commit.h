@@ -1,4 +1,4 @@
-// Several participants do something all together, or none of them does.
+// Two-phase commit: several participants all carry out a transaction, or none of them does.
 //
 //   // The coordinator:
 //   auto transaction = quorate::TwoPhaseCoordinator::Begin(client.get(), "/transfers/1",
@@ -13,20 +13,22 @@
 //   ...                                          // does it, or undoes its preparations
 //   participant.Acknowledge();
 //
-// Layout: the data of the znode at `path` says what is to be done. `participants` has a child for
-// each of them: its data is empty, then `yes` or `no`, then `yes done` or `no done`. `decision` is
-// made once, with `commit` or `abort`. Curator has no such class.
+// Layout: the data of the znode at `path` is the request: what is to be done. `participants` has a
+// child for each participant: its data is empty, then `yes` or `no`, then `yes done` or `no done`.
+// `decision` is created once, with the data `commit` or `abort`. Curator has no such class.
 //
-// Commit needs the yes of all; the first no decides for abort in the same transaction. Who creates
-// `decision` decides: there is only one, and it never changes. A vote cannot be changed.
+// Commit needs the votes yes of all participants; the first vote no creates the decision to abort
+// in the same transaction. The client that creates `decision` decides: the znode exists only once,
+// and never changes. A vote cannot be changed.
 //
-// Crashes: all that matters is in the tree. A participant that comes back asks again by the same
-// name: Vote says what it had voted, WaitForDecision what was decided. A coordinator that comes
-// back goes on with Resume; so can anybody else in its place. While there is none, a participant
-// that voted yes waits, unless the last vote comes: the last to vote yes decides for commit. A
-// participant that does not come is outvoted by the time that the coordinator gives.
+// Crashes: the whole state is in the tree. A participant that restarts uses the same name again:
+// Vote returns what it had voted, WaitForDecision what was decided. A coordinator that restarts
+// continues with Resume; any other client can do the same in its place. While there is no
+// coordinator, a participant that voted yes waits, until the last vote arrives: the participant
+// that votes yes as the last one decides to commit. If a participant does not vote, the coordinator
+// decides to abort after its deadline.
 //
-// The coordinator watches the transaction, each participant the decision only.
+// The coordinator watches the whole transaction, each participant only the decision.
 //
 // Thread-safety: all functions from any thread but that of callbacks.
 #pragma once
@@ -45,22 +47,22 @@ enum class Decision { kCommit, kAbort };
 
 class TwoPhaseCoordinator {
  public:
-  // Makes the transaction. NODE_EXISTS: there is one at `path`; Resume it. INVALID_ARGUMENT: no
-  // participants. REQUIRES: `client` lives longer.
+  // Creates the transaction. NODE_EXISTS: there is one at `path`; Resume it. INVALID_ARGUMENT: no
+  // participants. REQUIRES: `client` outlives the returned object.
   static absl::StatusOr<TwoPhaseCoordinator> Begin(Client* client, std::string path,
                                                    const std::vector<std::string>& participants,
                                                    std::string request);
-  // Goes on with one that was begun. NO_NODE: there is none.
+  // Continues a transaction that was begun. NO_NODE: there is none.
   static absl::StatusOr<TwoPhaseCoordinator> Resume(Client* client, std::string path);
 
-  // Waits until all have voted yes or one no, and decides. After `deadline_ms` it decides for
-  // abort; 0: it waits without a deadline.
-  // Returns what was decided, also if somebody else was first.
+  // Blocks until all participants have voted yes, or one has voted no, and decides. Decides to
+  // abort after `deadline_ms`; 0: without a deadline.
+  // Returns the decision, also if another client made it.
   absl::StatusOr<Decision> Decide(int deadline_ms = 0);
 
-  // Waits until all participants have acknowledged, and removes the transaction.
-  // DEADLINE_EXCEEDED after `deadline_ms`, and it stays; 0: without a deadline.
-  // FAILED_PRECONDITION: nothing was decided.
+  // Blocks until all participants have acknowledged, and removes the transaction. OK also if it was
+  // removed already. DEADLINE_EXCEEDED after `deadline_ms`: the transaction stays; 0: without a
+  // deadline. FAILED_PRECONDITION: there is no decision yet.
   absl::Status Finish(int deadline_ms = 0);
 
  private:
@@ -72,23 +74,25 @@ class TwoPhaseCoordinator {
 
 class TwoPhaseParticipant {
  public:
-  // REQUIRES: `client` lives longer; `name` is one of those that the coordinator named.
+  // REQUIRES: `client` outlives this object; `name` is one of the coordinator's `participants`.
   TwoPhaseParticipant(Client* client, std::string path, std::string name)
       : client_(client), path_(std::move(path)), own_(path_ + "/participants/" + name) {}
 
-  // What is to be done. NO_NODE: there is no such transaction.
+  // Returns the request: what is to be done. NO_NODE: the transaction does not exist.
   absl::StatusOr<std::string> Request();
 
-  // Votes, unless it has voted before. Returns the vote that counts. NO_NODE: there is no such
-  // transaction, or it is no participant. ABORTED: it was decided without this vote.
+  // Votes, unless this participant has voted before. Returns its vote: the first one counts.
+  // NO_NODE: the transaction does not exist, or has no such participant. ABORTED: the decision was
+  // made without this vote.
   absl::StatusOr<bool> Vote(bool yes);
 
-  // Waits for the decision. DEADLINE_EXCEEDED after `deadline_ms`; 0: without a deadline. NO_NODE:
-  // the transaction was removed, so that this participant has acknowledged it.
+  // Blocks until there is a decision, and returns it. DEADLINE_EXCEEDED after `deadline_ms`; 0:
+  // without a deadline. NO_NODE: the transaction was removed, so this participant has acknowledged
+  // it before.
   absl::StatusOr<Decision> WaitForDecision(int deadline_ms = 0);
 
-  // Says that it has done what was decided. Nothing happens if it has said so before, or the
-  // transaction was removed. FAILED_PRECONDITION: nothing was decided.
+  // Records that this participant has carried out the decision. Does nothing if it has acknowledged
+  // before, or the transaction was removed. FAILED_PRECONDITION: there is no decision yet.
   absl::Status Acknowledge();
 
  private:

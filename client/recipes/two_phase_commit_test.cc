@@ -80,7 +80,7 @@ TEST_CASE("a participant that does not come is outvoted") {
   CHECK(*coordinator->Decide(kWaitMs) == Decision::kAbort);
   CHECK(absl::IsAborted(TwoPhaseParticipant(client.get(), "/t", "b").Vote(true).status()));
   CHECK(*a.WaitForDecision() == Decision::kAbort);
-  // Who takes the coordinator's place learns what was decided, without waiting.
+  // A client that takes the coordinator's place gets the decision without waiting.
   auto resumed = TwoPhaseCoordinator::Resume(client.get(), "/t");
   REQUIRE(resumed.ok());
   CHECK(*resumed->Decide() == Decision::kAbort);

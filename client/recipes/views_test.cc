@@ -26,7 +26,7 @@ using testing::Servers;
 constexpr int kShortMs = 100;
 constexpr int kLongMs = 20'000;
 
-// What a listener was told.
+// Records the changes that a listener receives.
 class Told : public testing::Collected<std::string> {
  public:
   TreeCache::Listener Listener() {
@@ -39,7 +39,7 @@ class Told : public testing::Collected<std::string> {
 
 using Strings = std::vector<std::string>;
 
-// All that is below a path, read one by one.
+// Reads the znode at `path` and all znodes below it, one by one.
 std::vector<TreeCache::Znode> ReadAll(Client* client, const std::string& path) {
   std::vector<TreeCache::Znode> all;
   const auto read = client->Get(path);
@@ -53,7 +53,7 @@ std::vector<TreeCache::Znode> ReadAll(Client* client, const std::string& path) {
   return all;
 }
 
-// Without what changes without an event.
+// Returns a line for each znode, without the metadata that change without an event.
 std::vector<std::string> Summary(const std::vector<TreeCache::Znode>& znodes) {
   std::vector<std::string> lines;
   for (const TreeCache::Znode& znode : znodes) {
@@ -151,7 +151,8 @@ TEST_CASE("a cache is the tree after random changes by several") {
   }
   REQUIRE(late->WaitUntilCurrent(kLongMs).ok());
   CHECK(Summary(late->All()) == Summary(early->All()));
-  // What was told makes the same, and parents were there first and went last.
+  // Applying the reported changes gives the same tree; parents are added before their children, and
+  // removed after them.
   std::set<std::string> there;
   for (const std::string& what : told.WaitFor(0)) {
     const std::string path = what.substr(1);
@@ -177,7 +178,7 @@ TEST_CASE("a cache is current only when what was read too early is read again") 
   auto has_returned = returned.get_future();
   ScriptedServer server({.at_answer = [&](const v1::Request& request, v1::Response* response) {
     if (!request.has_get() || !is_changed) return;
-    // Not before the one who waits has had the time to be wrong.
+    // Delays the answer, so that a WaitUntilCurrent that returns too early is noticed.
     has_returned.wait_for(std::chrono::milliseconds(kShortMs));
     if (++reads > 1) return;
     response->set_zxid(response->zxid() - 1);
@@ -190,7 +191,7 @@ TEST_CASE("a cache is current only when what was read too early is read again") 
   REQUIRE(cache->WaitUntilLoaded(kLongMs).ok());
   REQUIRE(other->Set("/t", "new").ok());
   is_changed = true;
-  // The server tells events before the next answer.
+  // The server sends the event before the next answer.
   REQUIRE(cache->WaitUntilCurrent(kLongMs).ok());
   returned.set_value();
   CHECK(cache->Find("/t")->data == "new");
@@ -296,10 +297,11 @@ TEST_CASE("data that are set do not reach what another has put in the place of a
   const auto other = ConnectTo("/node-taken");
   auto node = *PersistentNode::Start(client.get(), "/n", "1");
   REQUIRE(node->WaitUntilThere(kLongMs).ok());
-  // With the version that the other's has, and with another one.
+  // Once our znode has the same version as that of the other client, and once another one.
   const int sets = GENERATE(0, 1);
   if (sets > 0) REQUIRE(node->SetData("2").ok());
-  // The client hears of what happens to its znode only when the data are on their way.
+  // The callback delays the events, so that SetData is called before the client knows that its
+  // znode was deleted.
   std::promise<void> begun, changed;
   client->AsyncExists("/n").Then([&](const auto&) {
     begun.set_value();
@@ -310,7 +312,7 @@ TEST_CASE("data that are set do not reach what another has put in the place of a
   REQUIRE(other->Create("/n", "another's", {.mode = CreateMode::kEphemeral}).ok());
   CHECK(node->SetData("3").ok());
   CHECK(other->Get("/n")->data == "another's");
-  // Nor does the end.
+  // Close does not delete the znode of the other client, either.
   if (sets > 0) {
     CHECK(node->Close(kLongMs).ok());
     CHECK(other->Get("/n")->data == "another's");
@@ -323,8 +325,8 @@ TEST_CASE("data that are set do not reach what another has put in the place of a
 }
 
 TEST_CASE("what is done to a persistent node depends on its creation, or else its version") {
-  // What servers say that do not know such conditions: those that do not let it through, and those
-  // that cannot read it.
+  // UNIMPLEMENTED is the answer of servers that do not allow CheckCreated yet, BAD_ARGUMENTS that
+  // of servers that cannot parse it.
   const v1::ErrorCode answer = GENERATE(v1::OK, v1::UNIMPLEMENTED, v1::BAD_ARGUMENTS);
   Told conditions;
   ScriptedServer server({.refuses = [&](const v1::Request::Write& write) {
@@ -367,7 +369,7 @@ TEST_CASE("a persistent node beyond a quota is tried now and then, and its liste
                                        told.Add(is_there ? "there" : "gone");
                                      }});
   REQUIRE(node->WaitUntilThere(kLongMs).ok());
-  // Only /a itself.
+  // A quota that allows only /a itself.
   const std::string quota = "/zookeeper/quota/a";
   REQUIRE(client->Create(quota).ok());
   REQUIRE(client->Create(quota + "/zookeeper_limits", "count=-1,bytes=-1=;countHardLimit=1").ok());
@@ -375,7 +377,7 @@ TEST_CASE("a persistent node beyond a quota is tried now and then, and its liste
   REQUIRE(client->Delete("/a/n").ok());
   CHECK(told.WaitFor(2) == Strings{"there", "gone"});
   CHECK(ErrorOf(node->WaitUntilThere(kLongMs)) == ErrorCode::kQuotaExceeded);
-  // Each try is a transaction: of half a second, four at most.
+  // Each try adds a zxid: at most four tries fit into half a second.
   const int64_t before = client->Create("/before")->zxid;
   CHECK(told.WaitFor(3, std::chrono::milliseconds(500)) == Strings{"there", "gone"});
   CHECK(client->Create("/after")->zxid - before < 10);
@@ -394,13 +396,14 @@ TEST_CASE("a persistent node that was refused some data is deleted all the same"
   const auto client = ConnectTo("/node-refused");
   const std::vector<Acl> read_only{{.permissions = kPermissionRead}};
   auto node = *PersistentNode::Start(client.get(), "/n", "1", {.acl = read_only});
-  // It is being made with the first data still, and may not be given others; or it is there.
+  // If the znode is still being created, it gets the first data, and setting the new data is
+  // refused; if it exists, SetData itself is refused.
   node->SetData("2").IgnoreError();
   node->WaitUntilThere(kLongMs).IgnoreError();
   REQUIRE(client->Exists("/n")->has_value());
   REQUIRE(node->Close(kLongMs).ok());
   CHECK_FALSE(client->Exists("/n")->has_value());
-  // Only what was its own.
+  // A later Close does not delete a znode that the object did not create.
   REQUIRE(client->Create("/n", "", {.mode = CreateMode::kEphemeral}).ok());
   REQUIRE(node->Close(kLongMs).ok());
   node.reset();
@@ -425,7 +428,7 @@ TEST_CASE("a persistent node for which there was no room is made later") {
   Told told;
   const auto listener = [&](bool is_there) {
     told.Add(is_there ? "there" : "gone");
-    // It is made again right after this, when the client has all the calls that it may have.
+    // The znode is created again right after this callback, when the client refuses calls.
     for (size_t i = 0; !is_there && i < 2 * kCallsMax; ++i) {
       client->AsyncExists("/n").Then([](const auto&) {});
     }
@@ -455,7 +458,7 @@ TEST_CASE("members of a group see each other") {
   REQUIRE(second->SetData("2").ok());
   using Members = std::map<std::string, std::string>;
   CHECK(*first->CurrentMembers() == Members{{"a", "1"}, {"b", "2"}});
-  // As if its process had crashed and was started again.
+  // Join with the same id, as after a crash and a restart of the process.
   const auto three = ConnectTo("/group");
   auto third = *GroupMembership::Start(three.get(), "/g");
   REQUIRE(third->Join("b", "3").ok());
@@ -477,7 +480,7 @@ TEST_CASE("what may block is refused on the thread of callbacks, whoever holds a
   REQUIRE(node->WaitUntilThere(kLongMs).ok());
   REQUIRE(registration->WaitUntilThere(kLongMs).ok());
   std::promise<std::vector<absl::Status>> done;
-  // Meanwhile others wait for answers, which this thread brings.
+  // Meanwhile other threads wait for answers that the thread of callbacks has to deliver.
   const auto sets = Begin([&] { return node->SetData("1"); });
   const auto joins = Begin([&] { return group->SetData("1"); });
   const auto updates = Begin([&] { return registration->Update(registration->instance()); });
@@ -548,7 +551,7 @@ TEST_CASE("when the session is over nobody is sent to instances that were there,
   REQUIRE(provider->Next()->id == "a");
   CHECK((provider->status().ok() && group->status().ok()));
   REQUIRE(client->Close().ok());
-  // Who came later is told later.
+  // The group was started last, so its listener is called last.
   CHECK(told.WaitFor(1) == Strings{"lost"});
   const absl::Status status = provider->Next().status();
   CHECK((!status.ok() && !absl::IsNotFound(status)));
@@ -566,7 +569,7 @@ TEST_CASE("instances as JSON are Curator's") {
                                  .registered_ms = 5,
                                  .is_static = true};
   CHECK(*ServiceInstanceFromJson(ToJson(instance)) == instance);
-  // As Curator writes it.
+  // An instance as Curator writes it.
   const auto curators = ServiceInstanceFromJson(
       R"({"name":"web","id":"7","address":"10.0.0.1","port":80,"sslPort":null,"payload":null,)"
       R"("registrationTimeUTC":1700000000000,"serviceType":"DYNAMIC","uriSpec":null})");

@@ -19,7 +19,7 @@ namespace {
 constexpr int kAttemptsWithoutPause = 2;
 constexpr int kPauseMaxExponent = 6;
 
-// How often something changed.
+// Counts changes, and lets a thread wait for the next one.
 class ChangeCount {
  public:
   void Add() {
@@ -31,7 +31,7 @@ class ChangeCount {
     std::lock_guard<std::mutex> lock(mutex_);
     return count_;
   }
-  // False when the time is over first.
+  // Blocks until the count exceeds `seen`. Returns false if the deadline passes first.
   bool WaitForMoreThan(uint64_t seen, const WaitDeadline& deadline) {
     std::unique_lock<std::mutex> lock(mutex_);
     const auto is_more = [&] { return count_ > seen; };
@@ -76,7 +76,7 @@ absl::Status WaitUntil(Client* client, std::string_view path, WatchScope scope,
   };
   if (deadline.is_over()) return too_late();
   auto changes = std::make_shared<ChangeCount>();
-  // After the end of the session the condition fails, with the reason.
+  // The end of the session counts as a change: the condition then fails with the reason.
   auto session = client->ListenToSession([changes](const SessionEvent& event) {
     if (event.type == SessionEvent::Type::kLost) changes->Add();
   });

@@ -1,7 +1,7 @@
-// What recipes that wait have in common: a deadline, and waiting for a change of what is watched.
+// Shared by recipes that block: a deadline, and waiting for a condition on watched znodes.
 //
-// Thread-safety: WaitDeadline is a value; WaitUntil may be called from any thread but that of
-// callbacks, and keeps no thread of its own.
+// Thread-safety: WaitDeadline is a plain value; all functions from any thread but that of
+// callbacks.
 #pragma once
 
 #include <chrono>
@@ -17,8 +17,8 @@
 
 namespace quorate::internal {
 
-// `deadline_ms` of all recipes: how long to wait for others. 0 or less: as long as it takes, or the
-// session lives.
+// The `deadline_ms` of all recipes: how long to wait for other clients. 0 or less: without a
+// deadline, until the wait or the session ends.
 class WaitDeadline {
  public:
   using Clock = std::chrono::steady_clock;
@@ -26,13 +26,14 @@ class WaitDeadline {
   explicit WaitDeadline(int deadline_ms);
 
   int deadline_ms() const { return deadline_ms_; }
-  // Nothing, if there is no end.
+  // The time of the deadline; nothing if there is none.
   std::optional<Clock::time_point> end() const { return end_; }
-  // Whichever of the two is earlier.
+  // Returns this deadline, or one at `other` if that is earlier.
   WaitDeadline OrEarlier(Clock::time_point other) const;
   bool is_over() const { return end_.has_value() && Clock::now() >= *end_; }
-  // For the options of a read: it is given up when the time is over, and not before, whatever the
-  // client's own deadline is. Writes are not given up, for they would end in doubt.
+  // Returns the deadline_ms for a read, so that the read ends with this deadline, whatever the
+  // default deadline of the client is. Not for writes: the outcome of one that ends with its
+  // deadline is unknown.
   int ReadDeadlineMs() const;
 
  private:
@@ -40,28 +41,29 @@ class WaitDeadline {
   std::optional<Clock::time_point> end_;
 };
 
-// Whether what is waited for is there; it reads by calls of the client.
+// Returns whether the wait is over; may use blocking calls of the client.
 using Condition = std::function<absl::StatusOr<bool>()>;
 
-// OK once `condition` says true. It is asked now, and after each change of what is watched, at
-// least once. DEADLINE_EXCEEDED, with `what` ("the barrier at /a to open"): it did not within the
-// time. Errors of the condition and of the watch as they are; UNAUTHENTICATED at once when the
-// session ends.
+// Blocks until `condition` returns true. Evaluates it at once, and again after each change that a
+// watch on `path` with `scope` reports. DEADLINE_EXCEEDED: the deadline has passed; `what` ("the
+// barrier at /a to open") goes into the message. Returns errors of the condition and of the watch
+// unchanged, so UNAUTHENTICATED as soon as the session ends.
 absl::Status WaitUntil(Client* client, std::string_view path, WatchScope scope,
                        const WaitDeadline& deadline, std::string_view what,
                        const Condition& condition);
 
-// After a change that failed `attempts` times because others were faster: sleeps for a random time,
-// of which the longest doubles with each attempt, up to 64 ms. Not at all after the first ones.
+// Called after a change has failed `attempts` times because of changes by other clients. Does
+// nothing after the first two attempts; then sleeps for a random time, whose maximum doubles with
+// each attempt, up to 64 ms.
 void PauseAfterConflict(int attempts);
 
-// The path of the parent; nothing for the root and what is right below it.
+// Returns the path of the parent; nothing for the root and its children.
 std::optional<std::string> ParentOf(std::string_view path);
 
-// Nothing, if `digits` is not all of a number.
+// Returns the number; nothing if `digits` as a whole is not a number.
 std::optional<int64_t> ParseNumber(std::string_view digits, int base = 10);
 
-// Creates `path`, persistent, with what is missing above it. OK if it is there already.
+// Creates a persistent znode at `path`, with missing ancestors. OK if it exists already.
 absl::Status EnsureZnode(Client* client, std::string_view path);
 
 }  // namespace quorate::internal

@@ -1,4 +1,4 @@
-// What callbacks and listeners tell a test, in order, to be waited for.
+// Collects what callbacks and listeners receive, in order, so that a test can wait for it.
 //
 // Thread-safety: all functions from any thread.
 #pragma once
@@ -15,7 +15,7 @@ namespace quorate::testing {
 template <class T>
 class Collected {
  public:
-  // Longer than anything takes that comes at all.
+  // Longer than any item takes that comes at all.
   static constexpr std::chrono::seconds kPatience{20};
 
   void Add(T item) {
@@ -23,7 +23,7 @@ class Collected {
     items_.push_back(std::move(item));
     changed_.notify_all();
   }
-  // All, as soon as there are `count`; or those that there are, after `patience`.
+  // Waits until there are `count` items, at most `patience`. Returns all items that were added.
   std::vector<T> WaitFor(size_t count, std::chrono::milliseconds patience = kPatience) {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait_for(lock, patience, [&] { return items_.size() >= count; });

@@ -45,8 +45,9 @@ bool IsFree(int port) {
   return is_free;
 }
 
-// Below those that the system gives to connections, one of which could take the port of a member
-// that is down for a moment. Each is given once: it looks free until a server listens on it.
+// Returns a free port below the range that the system uses for outgoing connections, one of which
+// could otherwise take the port of a member that is down for a moment. Never returns a port twice,
+// because a port looks free until a server listens on it.
 int FreePort() {
   static std::mt19937 random(std::random_device{}());
   static std::set<int> given;
@@ -62,7 +63,7 @@ std::string ProgramOf(const ServerFixtureOptions& options) {
   return "rpc/server/quorated";
 }
 
-// In the child: only what may be done between fork and exec.
+// Runs in the child, and does only what is allowed between fork and exec.
 [[noreturn]] void Exec(const char* program, const char* config, int log) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   dup2(log, STDOUT_FILENO);
@@ -201,7 +202,7 @@ int ServerFixture::Leader() const {
       const absl::StatusOr<v1::StatusResponse> status = StatusOf(address(i));
       if (status.ok() && status->serving() && status->role() == v1::ROLE_LEADER) return i;
     }
-    // Alone, a server has no role but its own.
+    // The only member leads, whatever role it reports.
     if (members() == 1 && is_running(1)) return 1;
     std::this_thread::sleep_for(kPollPeriod);
   }
@@ -219,7 +220,8 @@ void ServerFixture::Kill(int member) {
 void ServerFixture::Pause(int member) {
   const int pid = at(member).process.pid;
   kill(pid, SIGSTOP);
-  // Its threads stop one after another. What is told here is left for others.
+  // The threads of the process stop one after another: wait for all of them. WNOWAIT leaves the
+  // state change for the waiter thread.
   siginfo_t stopped{};
   waitid(P_PID, static_cast<id_t>(pid), &stopped, WSTOPPED | WNOWAIT);
 }

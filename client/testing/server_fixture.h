@@ -1,5 +1,5 @@
-// Real servers for tests: one alone or a small cluster, as child processes in a temporary directory
-// and on free ports. They end with the fixture, and with the program.
+// Real servers for tests: one server or a small cluster, as child processes with a temporary
+// directory and free ports. They are killed when the fixture is destroyed or the program ends.
 //
 //   absl::StatusOr<std::unique_ptr<ServerFixture>> servers = ServerFixture::Start({.members = 3});
 //   auto client = quorate::Client::Connect({.servers = (*servers)->servers()});
@@ -20,9 +20,10 @@ namespace quorate::testing {
 
 struct ServerFixtureOptions {
   int members = 1;
-  // The quorated program; empty: $QUORATED, and then the one that Bazel made for this test.
+  // The path of quorated; empty: $QUORATED, or if that is not set the one that Bazel built for this
+  // test.
   std::string program{};
-  // Lines that go into each configuration, "key=value".
+  // Lines "key=value" that are added to the configuration of each member.
   std::vector<std::string> settings{};
 };
 
@@ -43,19 +44,21 @@ class ServerFixture {
   // host:port of its ZooKeeper front end.
   std::string zookeeper_address(int member) const;
   bool is_running(int member) const;
-  // The member that leads; waits up to ten seconds for one, and is 0 if there is none.
+  // Returns the member that leads; waits up to ten seconds for one. 0 if there is none.
   int Leader() const;
 
-  // At once, without a word to anybody.
+  // Kills the member (SIGKILL).
   void Kill(int member);
-  // Lets it hang, with its connections open, from the return on; and go on.
+  // Stops the member (SIGSTOP), with its connections open; it is stopped when Pause returns.
   void Pause(int member);
+  // Lets a paused member continue.
   void Resume(int member);
-  // Starts it again with its data, and waits until it serves.
+  // Starts a member again with its data, and waits until it serves.
   absl::Status Restart(int member);
 
  private:
-  // A child, and the thread that waits for it: the child ends when that does.
+  // A child process, and the thread that forked it and waits for it: the child ends with that
+  // thread.
   struct Process {
     int pid = 0;
     std::thread waiter;

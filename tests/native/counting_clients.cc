@@ -1,10 +1,10 @@
-// counting_clients: many clients count and append, in turns, while the leader is killed again and
-// again. Each acknowledged change must be there once, and nothing else; no call may fail; a watch
-// must tell each appended znode once.
+// counting_clients: many clients increment counters and append znodes alternately, while the leader
+// is killed again and again. Each acknowledged change must have been made once, and there must be
+// no others; no call may fail; a watch must report each appended znode once.
 //
 //   counting_clients [--clients 50] [--kills 100] [--program QUORATED]
 //
-// Exit status 1, with what was wrong, if anything was.
+// After a failure, prints what was wrong and exits with status 1.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -32,7 +32,7 @@ constexpr int kCounters = 5;
 constexpr int kSessionTimeoutMs = 15'000;
 constexpr std::chrono::seconds kProgressTimeout{60};
 
-// What all clients report.
+// Collects the changes and failures of all clients.
 class Board {
  public:
   void CountOne(Clock::duration took) {
@@ -46,7 +46,8 @@ class Board {
     failures_.push_back(what);
     changed_.notify_all();
   }
-  // Whether so many more changes were made, without a failure.
+  // Waits until `count` more changes are made. Returns false after a failure of any client, or if
+  // the clients make no progress.
   bool WaitForMore(int64_t count) {
     std::unique_lock<std::mutex> lock(mutex_);
     const int64_t wanted = changes_ + count;
@@ -102,7 +103,7 @@ class Worker {
     }
     if (absl::Status s = client_->Close(); !s.ok()) board_->Fail("Close: " + s.ToString());
   }
-  // By comparing and setting, until nobody was faster.
+  // Increments a counter by compare-and-set, until no other client was faster.
   absl::Status Increment() {
     const std::string path = "/counter-" + std::to_string(counter());
     for (;;) {
@@ -199,7 +200,7 @@ int Run(int clients, int kills, const std::string& program) {
     if (!reader->Create("/counter-" + std::to_string(i), "0").ok()) return 1;
   }
   if (!reader->Create("/queue").ok()) return 1;
-  std::vector<std::string> told;  // written by the reader's thread, until the watch is ended
+  std::vector<std::string> told;  // used by the reader's thread of callbacks until watch->End()
   auto watch = reader->Watch("/queue", quorate::WatchScope::kChildren,
                              [&](const quorate::WatchNotification& notification) {
                                const auto* event = std::get_if<quorate::Event>(&notification);
@@ -217,7 +218,7 @@ int Run(int clients, int kills, const std::string& program) {
   KillLeaders(kills, servers->get(), &board);
   board.stops = true;
   for (const auto& worker : workers) worker->Join();
-  // Events come before the answer.
+  // All events are delivered before the answer.
   if (absl::Status s = reader->Sync(); !s.ok()) board.Fail("Sync: " + s.ToString());
   watch->End();
   CheckResult(reader.get(), workers, std::move(told), &board);

@@ -1,11 +1,11 @@
-// native_load: how fast the native front end is. Sessions over gRPC, each with so many requests
-// under way at any time, and what that costs the servers.
+// native_load: measures how fast the native front end is, and the processor time of the servers,
+// with sessions over gRPC that each keep a constant number of requests pending (--depth).
 //
 //   native_load --servers HOST:PORT,... --operation write|read [--sessions 30] [--depth 1]
 //               [--seconds 5] [--bytes 100] [--pids PID,...]
 //
-// Prints operations a second, the median and the 99th percentile of how long one takes, and with
-// the servers' pids the microseconds of processor time that all of them together spent on each.
+// Prints operations per second and the median and the 99th percentile of their latency; with the
+// servers' pids, also the processor time of all servers together per operation, in microseconds.
 
 #include <grpcpp/grpcpp.h>
 #include <unistd.h>
@@ -43,7 +43,7 @@ struct Options {
   std::vector<int> pids;
 };
 
-// Counts only while it measures.
+// Latencies of the operations that end while `on` is true.
 struct Measurement {
   std::atomic<bool> on{false};
   std::mutex mutex;
@@ -65,7 +65,7 @@ class Session : public grpc::ClientBidiReactor<v1::SessionRequest, v1::SessionRe
     stub_->async()->Session(&context_, this);
     outgoing_.mutable_open()->set_password("native-load-pass");
     outgoing_.mutable_open()->set_timeout_ms(30'000);
-    // Whether it is there already does not matter.
+    // It does not matter whether the znode exists already.
     v1::Operation* create = AddWrite();
     create->mutable_create()->set_path(path_);
     create->mutable_create()->set_data(data_);
@@ -74,7 +74,7 @@ class Session : public grpc::ClientBidiReactor<v1::SessionRequest, v1::SessionRe
     StartCall();
   }
 
-  // From now on nothing new is sent; waits for the end.
+  // Stops sending requests, ends the stream, and waits for its end.
   void Stop() {
     std::unique_lock<std::mutex> lock(mutex_);
     stopped_ = true;
@@ -178,7 +178,7 @@ class Session : public grpc::ClientBidiReactor<v1::SessionRequest, v1::SessionRe
   bool up_ = false;
   bool stopped_ = false;
   bool ended_ = false;
-  bool writing_ = true;  // the opening
+  bool writing_ = true;  // the constructor sends the first message
   int wanted_ = 0;
   uint64_t sequence_ = 0;
   uint64_t acknowledged_ = 0;
@@ -191,7 +191,8 @@ double CpuSecondsOf(const std::vector<int>& pids) {
   for (int pid : pids) {
     std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
     std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    // The name, in parentheses, may have blanks; user and system time are the 12th and 13th after.
+    // The name, in parentheses, may contain blanks. User and system time are the 12th and 13th
+    // fields after it.
     std::istringstream rest(text.substr(text.rfind(')') + 1));
     std::string skipped;
     for (int i = 0; i < 11; ++i) rest >> skipped;

@@ -1,5 +1,6 @@
-// curator_peer: shares recipes with curator/Peer.java, which does the other half with Curator's
-// classes. Exit status 1, with the line of what was not as expected.
+// curator_peer: uses recipes together with curator/Peer.java, which does the other half with
+// Curator's classes. At the first result that is not as expected, prints the source line and exits
+// with status 1.
 //
 //   curator_peer HOST:PORT[,HOST:PORT...]
 
@@ -57,7 +58,8 @@ void UseQueues(quorate::Client* client) {
   EXPECT(simple.Offer("cpp-simple").ok());
 }
 
-// What Curator has registered, with all that an instance can say, and with as little as possible.
+// Finds the two instances that Curator has registered: one with all fields set, and one with as few
+// as possible.
 void FindServices(quorate::ServiceDiscovery* services) {
   const auto provider = services->Follow("web");
   EXPECT(provider.ok());

@@ -1,10 +1,11 @@
-// data_worker: does what the recipes for data are for, again and again, until it gets SIGTERM or is
-// killed, and prints a history of it (history.h). When its session is lost it prints `lost`, and
-// goes on with a new one; so it does, with `no-space`, when disks are full.
+// data_worker: uses one of the recipes for data repeatedly, until it gets SIGTERM or is killed, and
+// prints a history (history.h). When its session is lost, it prints `lost` and continues with a new
+// session; when the servers' disks are full, it prints `no-space` and does the same.
 //
 //   data_worker --servers HOSTS --session-timeout-ms MS --name NAME RECIPE
 //
-// The subcommands say what each does; what they print is checked by tests/native/recipes_data.py.
+// The help texts of the subcommands (in main) describe them; tests/native/recipes_data.py checks
+// the histories.
 
 #include <signal.h>
 
@@ -45,7 +46,7 @@ using quorate::Client;
 using quorate::Decision;
 using quorate::history::Print;
 
-// How long a recipe waits before the worker looks whether it has to stop.
+// How long a recipe waits before the worker checks whether it has to stop.
 constexpr int kPatienceMs = 300;
 constexpr char kPlain[] = "/queue", kPriority[] = "/priority-queue", kDelayed[] = "/delayed-queue";
 constexpr char kTransactions[] = "/2pc", kGate[] = "/gate", kKept[] = "/kept";
@@ -61,7 +62,7 @@ struct Settings {
 
 std::atomic<bool> stops{false};
 
-// Lets SIGTERM set `stops`. REQUIRES: no thread has been started.
+// Makes SIGTERM set `stops`. REQUIRES: no thread has been started.
 void StopAtSignal() {
   static sigset_t signals;
   sigemptyset(&signals);
@@ -79,29 +80,29 @@ bool IsLost(const absl::Status& status) {
   return quorate::ErrorOf(status) == quorate::ErrorCode::kSessionExpired;
 }
 
-// Nothing was written: the disks of servers are full. They may have free space soon.
+// Whether a write was refused because the disks of servers are full. They may have free space soon.
 bool IsOutOfSpace(const absl::Status& status) {
   return quorate::ErrorOf(status) == quorate::ErrorCode::kNoSpace;
 }
 
 void WaitForFreeSpace() { std::this_thread::sleep_for(std::chrono::milliseconds(kPatienceMs)); }
 
-// In one word.
+// Returns the status as text without blanks.
 std::string WordOf(const absl::Status& status) {
   std::string text = status.ToString();
   std::replace(text.begin(), text.end(), ' ', '_');
   return text;
 }
 
-// Whether the random number generator of this process says so.
+// Returns a random number from 0 to below - 1.
 int Random(int below) {
   static std::mt19937 random{std::random_device{}()};
   return std::uniform_int_distribution<int>(0, below - 1)(random);
 }
 
-// --- One for each recipe: until it has to stop (OK) or fails -------------------------------------
+// --- Recipes; each function runs until `stops` (OK) or a failure ---------------------------------
 
-// Adds 1 with what compares and sets; the sum.
+// Adds 1 by CompareAndSet, and returns the sum.
 absl::StatusOr<int64_t> CompareAndAdd(quorate::Counter* counter) {
   for (;;) {
     const absl::StatusOr<int64_t> before = counter->Get();
@@ -112,7 +113,7 @@ absl::StatusOr<int64_t> CompareAndAdd(quorate::Counter* counter) {
   }
 }
 
-// `added` has the sum and the way it was done.
+// Adds to a counter. The arguments of `added` are the sum and the method.
 absl::Status Count(Client* client, const Settings&) {
   quorate::Counter counter(client, "/counter");
   while (!stops) {
@@ -125,14 +126,14 @@ absl::Status Count(Client* client, const Settings&) {
   return absl::OkStatus();
 }
 
-// By the clock that delayed items are due by.
+// Returns the time by the clock of DelayedQueue.
 int64_t SystemNowMs() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
 }
 
-// `offering` and `offered` have the item, its queue, and its rank there: a priority, or when it is
-// due.
+// Offers items to three queues. The arguments of `offering` and `offered` are the item, its queue,
+// and its rank there: a priority, or the due time.
 absl::Status Produce(Client* client, const Settings& settings) {
   static int last = 0;
   quorate::Queue plain(client, kPlain);
@@ -164,13 +165,14 @@ absl::Status Produce(Client* client, const Settings& settings) {
     }
     if (!status.ok()) return status;
     Print("offered", item, queue, rank);
-    // So few that consumers wait for what is not due yet.
+    // Slow enough that consumers have to wait for items that are not due yet.
     std::this_thread::sleep_for(std::chrono::milliseconds(Random(10)));
   }
   return absl::OkStatus();
 }
 
-// `taking` has the queue; `took` the item, the queue, and the time by the system's clock.
+// Takes items from a queue. The argument of `taking` is the queue; those of `took` are the item,
+// the queue, and the time by the system's clock.
 absl::Status ConsumeFrom(quorate::ItemQueue* queue, const char* path) {
   while (!stops) {
     Print("taking", path);
@@ -178,7 +180,7 @@ absl::Status ConsumeFrom(quorate::ItemQueue* queue, const char* path) {
     if (item.ok()) {
       Print("took", *item, path, SystemNowMs());
     } else if (IsOutOfSpace(item.status())) {
-      WaitForFreeSpace();  // for a place in the line: what only removes is not refused
+      WaitForFreeSpace();  // needed for a place in the line; writes that only remove are accepted
     } else if (!absl::IsDeadlineExceeded(item.status())) {
       return item.status();
     }
@@ -204,7 +206,7 @@ absl::Status Consume(Client* client, const Settings&) {
 absl::Status DrainFrom(quorate::ItemQueue* queue, const char* path) {
   for (;;) {
     Print("taking", path);
-    // Waits for what is not due yet.
+    // Long enough for all items that are not due yet.
     const absl::StatusOr<std::string> item = queue->Take(kDelayMsMax + kPatienceMs);
     if (absl::IsDeadlineExceeded(item.status())) return absl::OkStatus();
     if (!item.ok()) return item.status();
@@ -212,7 +214,7 @@ absl::Status DrainFrom(quorate::ItemQueue* queue, const char* path) {
   }
 }
 
-// Takes what is left.
+// Takes all items that are left in the queues.
 absl::Status Drain(Client* client, const Settings&) {
   quorate::Queue plain(client, kPlain);
   quorate::PriorityQueue priority(client, kPriority);
@@ -223,7 +225,7 @@ absl::Status Drain(Client* client, const Settings&) {
   return status;
 }
 
-// Closes and opens a gate, and leaves it open.
+// Closes and opens a gate repeatedly, and leaves it open.
 absl::Status KeepGate(Client* client, const Settings&) {
   quorate::Barrier gate(client, kGate);
   while (!stops) {
@@ -243,7 +245,7 @@ absl::Status PassGate(Client* client, const Settings&) {
   quorate::Barrier gate(client, kGate);
   while (!stops) {
     Print("coming");
-    // Often without a deadline, so that a wake-up that is lost stays lost.
+    // Often without a deadline, so that a lost wake-up makes the worker hang and is noticed.
     const absl::Status status = gate.Wait(Random(2) == 0 ? Random(30) + 1 : 0);
     if (!status.ok() && !absl::IsDeadlineExceeded(status)) return status;
     Print(status.ok() ? "passed" : "gave-up");
@@ -271,7 +273,7 @@ absl::Status Meet(Client* client, const Settings& settings) {
   return absl::OkStatus();
 }
 
-// Counts down for each of the jobs, in any order, each job possibly many times.
+// Counts a latch down for the jobs, in random order, for a job possibly many times.
 absl::Status CountDown(Client* client, const Settings& settings) {
   quorate::CountDownLatch latch(client, "/latch");
   if (const auto made = latch.Create(settings.jobs); !made.ok()) return made.status();
@@ -308,7 +310,8 @@ std::vector<std::string> Participants(const Settings& settings) {
   return names;
 }
 
-// Known to the checker: every fifth is against, of each transaction another one.
+// Returns the vote, by a rule that the checker knows, too: about one vote in five is no, of varying
+// participants.
 bool IsInFavour(const std::string& participant, const std::string& transaction) {
   int sum = 0;
   for (const char c : participant + transaction) sum += static_cast<unsigned char>(c);
@@ -319,7 +322,7 @@ absl::Status CompleteTransaction(quorate::TwoPhaseCoordinator* coordinator,
                                  const std::string& name) {
   using Clock = std::chrono::steady_clock;
   static int64_t usual_ms = 10;
-  // Often so soon that its abort meets the last vote.
+  // Often such a short deadline that the decision to abort races with the last vote.
   const int64_t soon_ms = std::max<int64_t>(usual_ms - 2 + Random(4), 1);
   const Clock::time_point begin = Clock::now();
   const absl::StatusOr<Decision> decision =
@@ -340,7 +343,7 @@ absl::Status Coordinate(Client* client, const Settings& settings) {
   const std::string directory = kTransactions;
   if (absl::Status s = quorate::internal::EnsureZnode(client, directory); !s.ok()) return s;
   quorate::Counter numbers(client, "/2pc-numbers");
-  // What a coordinator before this one has left.
+  // Complete the transactions that an earlier coordinator has left.
   const absl::StatusOr<quorate::ListResult> old = client->List(directory);
   if (!old.ok()) return old.status();
   for (const std::string& name : old->children) {
@@ -364,7 +367,8 @@ absl::Status Coordinate(Client* client, const Settings& settings) {
   return absl::OkStatus();
 }
 
-// Takes part in one, as far as it gets.
+// Takes part in one transaction: votes, waits for the decision, and acknowledges it. Stops at the
+// first error.
 absl::Status TakePart(Client* client, const std::string& path, const std::string& own) {
   const std::string name = path.substr(path.rfind('/') + 1);
   quorate::TwoPhaseParticipant participant(client, path, own);
@@ -431,7 +435,7 @@ absl::Status Churn(Client* client, const Settings&) {
   return absl::OkStatus();
 }
 
-// What is at and below `path`: data by path.
+// Reads the znodes at and below `path` into `all`: data by path.
 absl::Status ReadAll(Client* client, const std::string& path,
                      std::map<std::string, std::string>* all) {
   const auto read = client->Get(path);
@@ -445,9 +449,10 @@ absl::Status ReadAll(Client* client, const std::string& path,
   return absl::OkStatus();
 }
 
-// Follows what Churn does and compares at the end, when nobody changes anything any more.
+// Follows the changes of Churn with a TreeCache, and compares at the end, when no client changes
+// the tree any more.
 absl::Status Follow(Client* client, const Settings&) {
-  std::map<std::string, std::string> told;  // used by the thread of callbacks until the end
+  std::map<std::string, std::string> told;  // used by the thread of callbacks until cache->reset()
   auto cache =
       quorate::TreeCache::Start(client, "/tree", [&](const quorate::TreeCache::Change& change) {
         using Type = quorate::TreeCache::Change::Type;
@@ -504,17 +509,19 @@ absl::Status BeMember(Client* client, const Settings& settings) {
   return absl::OkStatus();
 }
 
-// --- What is kept there --------------------------------------------------------------------------
+// --- Persistent nodes and services ---------------------------------------------------------------
 
-// Of this process; what a session writes grows, so that a reader knows what is older.
+// Returns the next number of this process. Numbers that a session writes increase, so that a reader
+// knows which data is older.
 int64_t NextNumber() {
   static int64_t last = 0;
   return ++last;
 }
 
-// Keeps a znode of its own there, with data that change, and now and then one that others want,
-// too. The data are the session and a number. `setting`, `set`, `closing` and `closed` have the
-// znode, the session and the number; `set` when a reader has to see it.
+// Keeps a persistent node of its own, whose data it changes, and now and then one at a path for
+// which other workers compete. The data are the session and a number. The arguments of `setting`,
+// `set`, `closing` and `closed` are the znode, the session and the number; after `set` a reader has
+// to see the data.
 absl::Status Keep(Client* client, const Settings& settings) {
   const int64_t session = client->session_id();
   const auto data = [&](int64_t number) {
@@ -549,7 +556,7 @@ absl::Status Keep(Client* client, const Settings& settings) {
   return absl::OkStatus();
 }
 
-// Deletes what others keep.
+// Deletes znodes that other workers keep.
 absl::Status Raid(Client* client, const Settings&) {
   while (!stops) {
     const auto list = client->List(kKept);
@@ -567,7 +574,8 @@ absl::Status Raid(Client* client, const Settings&) {
   return absl::OkStatus();
 }
 
-// Reads what others keep. `saw` has the znode, its session, and its data.
+// Reads the znodes that other workers keep. The arguments of `saw` are the znode, its session, and
+// its data.
 absl::Status Observe(Client* client, const Settings&) {
   while (!stops) {
     const auto list = client->List(kKept);
@@ -585,7 +593,8 @@ absl::Status Observe(Client* client, const Settings&) {
   return absl::OkStatus();
 }
 
-// Is an instance of a service, whose payload grows, and sees which ones there are.
+// Registers an instance of a service, whose payload has increasing numbers, and follows all
+// instances.
 absl::Status Serve(Client* client, const Settings& settings) {
   quorate::ServiceDiscovery services(client, kServices);
   quorate::ServiceInstance instance{.name = kService, .id = settings.name, .address = "localhost"};

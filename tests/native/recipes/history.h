@@ -1,11 +1,12 @@
-// A history of what the workers of a test did: one line for each event on standard output,
+// The history of what the workers of a test did: one line for each event on standard output,
 //
 //   NANOSECONDS PROCESS THREAD EVENT ARGUMENTS...
 //
-// with CLOCK_MONOTONIC, which all processes of a machine share. Fields are separated by one blank
-// and hold none. A line is written by one system call and is there if the process is killed right
-// afterwards; if it is killed meanwhile, the last line of a file may be cut. Lines are at most
-// kLineBytesMax long, so that lines of one pipe do not mix.
+// with the time by CLOCK_MONOTONIC, which all processes of a machine share. Fields are separated by
+// one blank and contain none. Each line is written by one system call, and stays if the process is
+// killed right after that; if the process is killed during the call, the last line of a file may be
+// cut. Lines are at most kLineBytesMax long, so that lines of several writers to one pipe do not
+// mix.
 //
 //   Print("acquired", token);   // "123456789 4711 2 acquired 42"
 //
@@ -24,7 +25,7 @@
 
 namespace quorate::history {
 
-// PIPE_BUF: longer ones could be written in pieces.
+// PIPE_BUF: longer lines could be written in pieces.
 inline constexpr size_t kLineBytesMax = 4096;
 
 inline int64_t NowNs() {
@@ -33,14 +34,15 @@ inline int64_t NowNs() {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// From 1, in the order in which threads ask first.
+// Returns the number of the calling thread, from 1, in the order of the threads' first calls.
 inline int ThisThread() {
   static std::atomic<int> last{0};
   thread_local const int number = ++last;
   return number;
 }
 
-// With the time `ns`, for events whose time is taken before they are known.
+// Prints an event with the time `ns`, for events whose time is taken before their arguments are
+// known.
 template <class... Arguments>
 void PrintAt(int64_t ns, std::string_view event, const Arguments&... arguments) {
   std::ostringstream text;
@@ -49,7 +51,7 @@ void PrintAt(int64_t ns, std::string_view event, const Arguments&... arguments) 
   std::string line = std::move(text).str();
   line.resize(line.size() < kLineBytesMax ? line.size() : kLineBytesMax - 1);
   line.push_back('\n');
-  // Nobody reads it any more: the test is over.
+  // The write fails if the reader is gone: the test is over.
   if (write(STDOUT_FILENO, line.data(), line.size()) < 0) _exit(1);
 }
 

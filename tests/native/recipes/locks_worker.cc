@@ -1,21 +1,21 @@
 // locks_worker RECIPE --servers S --path P: uses a lock or stands for election until SIGTERM, and
-// prints a history (history.h) of what it had and when. A session that is lost is followed by
-// another one. recipes_locks.py starts many of them, kills them, and checks what they have printed.
+// prints a history (history.h) of the locks that it held and when. After a session is lost, it
+// begins another one. recipes_locks.py starts many workers, kills some, and checks their histories.
 //
-//   tick                       each 50 ms: a gap in them is time in which the process did not run
+//   tick                       each 50 ms: in a gap between ticks the process did not run
 //   session ID
 //   acquiring KIND             KIND: mutex, read, write, lease; first, second, both (MultiLock)
 //   acquired KIND TOKEN
 //   suspended KIND TOKEN
 //   resumed KIND TOKEN
 //   lost KIND TOKEN
-//   release KIND TOKEN         right before it is given back
+//   release KIND TOKEN         printed right before the release
 //   failed KIND STATUS
 //   broken KIND                a MultiLock had one of its locks and not the other
-//   outlived KIND              its session has ended, and it does not have it any more
-//   kept KIND                  its session has ended, and it says that it still has it
-//   wrote TOKEN ZXID           the fenced resource has taken a write
-//   refused TOKEN NEWER        the fenced resource has seen a newer token
+//   outlived KIND              the session has ended, and the lock reports that it is not held
+//   kept KIND                  the session has ended, and the lock reports that it is still held
+//   wrote TOKEN ZXID           the fenced resource accepted a write
+//   refused TOKEN NEWER        the fenced resource had seen a newer token
 //   elected KIND TOKEN         KIND: election, latch
 //   deposed KIND TOKEN
 
@@ -55,7 +55,8 @@ constexpr int kLeaseMsMax = 60;  // so that several are held at a time
 constexpr timespec kTick{.tv_sec = 0, .tv_nsec = 50'000'000};
 
 std::atomic<bool> stops{false};
-// SIGUSR1: the process stops itself as soon as it holds something, when that does most harm.
+// Set by SIGUSR1: the process stops itself (SIGSTOP) as soon as it holds a lock, when that does
+// most harm.
 std::atomic<bool> stops_holding{false};
 
 struct Options {
@@ -78,20 +79,20 @@ void TickUntilStopped(const sigset_t& signals) {
   }
 }
 
-// What every thread has of its own.
+// The state of one thread.
 struct Turn {
   Client* client;
-  // Of another session: it says nothing about who holds a lock.
+  // A client with another session, which does not end with the session that holds the locks.
   Client* resource_client;
   const Options* options;
   std::mt19937_64 random;
 
-  // Holds what was acquired for a moment, as `holds` says of it; or stops, until somebody lets the
-  // process go on.
+  // Holds the acquired lock for a moment; `holds` returns whether the lock reports that it is held.
+  // If `stops_holding` is set, first stops the process until SIGCONT.
   void Hold(const std::string& kind, const std::function<bool()>& holds, int ms_max = kHoldMsMax) {
     if (stops_holding.exchange(false)) {
       raise(SIGSTOP);
-      // All who listen to the session hear that it is over before any call says so.
+      // Listeners of the session get kLost before any call fails because of it.
       const absl::Status status = client->Sync({.deadline_ms = kSyncMs});
       if (quorate::ErrorOf(status) == quorate::ErrorCode::kSessionExpired) {
         Print(holds() ? "kept" : "outlived", kind);
@@ -110,7 +111,7 @@ std::string OneWord(const absl::Status& status) {
   return text;
 }
 
-// Takes the place of a lease's token.
+// Returns the sequence number of a lease's znode, which the history has in place of a token.
 int64_t NumberOf(const std::string& node) { return std::stoll(node.substr(node.size() - 10)); }
 
 std::function<void(const LockEvent&)> PrintEvents(std::string kind) {
@@ -129,7 +130,8 @@ std::function<void(const LockEvent&)> PrintEvents(std::string kind) {
   };
 }
 
-// A resource that takes writes with the newest token only: the token is its data.
+// Writes to the resource, a znode whose data is the newest token. The resource refuses writes with
+// older tokens.
 void WriteFenced(Turn* turn, int64_t token) {
   const std::string& path = turn->options->resource;
   if (path.empty()) return;
@@ -172,7 +174,7 @@ struct Pair {
         second(client, path + "/second", {.listener = PrintEvents("second")}),
         both({&first, &second}) {}
 
-  // Of both; nothing, if one of them was lost, or is not held.
+  // Returns the fencing token of each lock, or the error if it was lost or is not held.
   std::vector<std::pair<const char*, absl::StatusOr<int64_t>>> Tokens() const {
     return {{"first", first.FencingToken()}, {"second", second.FencingToken()}};
   }
@@ -181,14 +183,14 @@ struct Pair {
   quorate::MultiLock both;
 };
 
-// Prints if the calling thread holds one of the locks.
+// Prints `broken` for each of the locks that the calling thread holds.
 void CheckNoneIsHeld(const Pair& locks) {
   for (const auto& [kind, token] : locks.Tokens()) {
     if (!absl::IsFailedPrecondition(token.status())) Print("broken", kind);
   }
 }
 
-// Acquires, holds and releases both together once.
+// Acquires, holds and releases both locks together once.
 void UseBoth(Turn* turn, Pair* locks) {
   Print("acquiring", "both");
   if (absl::Status s = locks->both.Acquire(turn->AcquireMs()); !s.ok()) {
@@ -224,7 +226,7 @@ void RunMulti(Turn* turn, Pair* locks) {
   }
 }
 
-// Writes, goes on as a reader, and lets the others in.
+// Acquires the write lock, downgrades to the read lock, and releases that.
 void Downgrade(Turn* turn, quorate::ReadWriteLock* lock) {
   Print("acquiring", "write");
   if (!lock->write_lock().Acquire(turn->AcquireMs()).ok()) return Print("failed", "write");
@@ -272,8 +274,8 @@ void RunSemaphore(Turn* turn, quorate::Semaphore* semaphore) {
   }
 }
 
-// Prints when somebody begins to lead, and when he does not any more. Latches have a number instead
-// of a token. Used by a listener only.
+// Prints when this worker begins to lead and when it stops leading. A latch has no token here, so a
+// number is printed instead. Used by a listener only.
 class Leadership {
  public:
   explicit Leadership(std::string kind) : kind_(std::move(kind)) {}
@@ -291,7 +293,8 @@ class Leadership {
   int64_t token_ = 0;
 };
 
-// Leads for a moment, again and again. Stands for a latch, too, which is given up now and then.
+// Is a candidate of an election and a latch. When it leads, it holds the leadership for a moment,
+// then resigns or closes the latch.
 void RunElection(Turn* turn) {
   const std::string& path = turn->options->path;
   Leadership leadership("election"), latched("latch");
@@ -304,7 +307,7 @@ void RunElection(Turn* turn) {
                              {.id = "worker", .listener = [&](bool has) { latched.Tell(has, 0); }});
   if (!election.Start().ok()) return;
   while (!stops && turn->client->state() != Client::State::kLost) {
-    // It is one already, unless it was closed.
+    // Fails, which does no harm, unless the latch was closed.
     latch.Start().IgnoreError();
     const bool leads = election.AwaitLeadership(20).ok();
     const bool has = latch.Await(20).ok();
@@ -352,7 +355,7 @@ void RunSession(const std::string& recipe, const Options& options, uint64_t sess
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Before there are threads, which have them blocked too.
+  // Block the signals before any thread is started, so that all threads inherit the mask.
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
