@@ -30,9 +30,9 @@ namespace quorate::tools {
 namespace {
 
 constexpr auto kMessageTimeout = std::chrono::seconds(30);
-// In a row, without a record that is new.
+// Failures in a row, without a new record in between.
 constexpr int kFailuresMax = 12;
-// After so many of them, what one member sent is given up for another one.
+// After so many failures in a row, the data from one member are dropped, and another one is used.
 constexpr int kResumesMax = 4;
 constexpr auto kRetryAfterMin = std::chrono::milliseconds(100);
 constexpr auto kRetryAfterMax = std::chrono::seconds(2);
@@ -43,10 +43,10 @@ struct Options {
   uint64_t mebibytes_per_second = 0;
 };
 
-// Fetches a backup into a file: from one member, and again from another one if that does not work
-// out. What an earlier run has left is not gone on with, but replaced: it lacks what was
-// acknowledged since that run began, and the checkpoint that it was read from is gone some minutes
-// after its connection.
+// Fetches a backup into a file from one member, and starts again from another one if that fails.
+// Does not resume an earlier run, but replaces its file: that lacks what was acknowledged since
+// that run began, and the checkpoint from which it was read is dropped some minutes after its
+// connection ends.
 class Download {
  public:
   Download(std::vector<std::string> servers, std::string path, uint64_t bytes_per_second)
@@ -57,21 +57,21 @@ class Download {
 
   absl::Status Run();
 
-  // Of what was fetched.
+  // Where the fetched backup came from, and its totals.
   const std::string& source() const { return source_; }
   const tree::BackupTotals& totals() const { return totals_; }
 
  private:
-  // The best member to ask: one that serves, was not tried as often as others, and has the least
-  // to do otherwise. Unavailable if there is none.
+  // The best member to ask: one that serves, was tried no more often than others, and has the
+  // lowest load otherwise. Unavailable if there is none.
   absl::StatusOr<std::string> Choose();
-  // Goes on with what is there, or begins; OK once all is written.
+  // Continues the current backup, or begins one; OK once everything is written.
   absl::Status Fetch();
   absl::Status Take(const v1::BackupResponse& response);
   absl::Status Begin(const v1::BackupBegin& begin);
   absl::Status TakeRecords(const v1::BackupRecords& records);
   absl::Status Finish(const v1::BackupEnd& end);
-  // An error of our own disk: there is no point in asking again.
+  // Marks an error of the local disk: asking again is pointless.
   absl::Status Local(absl::Status status) {
     if (!status.ok()) local_error_ = true;
     return status;
@@ -132,7 +132,7 @@ absl::Status Download::Run() {
 }
 
 absl::StatusOr<std::string> Download::Choose() {
-  // Whoever leads has the most to do, and an observer the least.
+  // The leader has the highest load, an observer the lowest.
   const auto cost = [](v1::Role role) {
     return role == v1::ROLE_OBSERVER ? 0 : role == v1::ROLE_FOLLOWER ? 1 : 2;
   };

@@ -18,7 +18,7 @@ BackupStream::~BackupStream() {
 }
 
 void BackupStream::Reader::OnReadDone(bool ok) {
-  // After the last one comes OnDone.
+  // The stream has ended: OnDone follows.
   if (!ok) return;
   const std::lock_guard<std::mutex> lock(mutex);
   read = true;

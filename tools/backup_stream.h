@@ -1,4 +1,4 @@
-// A backup as it comes from one member.
+// The stream of a backup from one member.
 //
 // Thread-safety: none inside; one thread.
 #pragma once
@@ -18,15 +18,15 @@ namespace quorate::tools {
 
 class BackupStream {
  public:
-  // Asks `client`, which must outlive the stream.
+  // Starts the request at `client`, which must outlive the stream.
   BackupStream(ClusterClient* client, const v1::BackupRequest& request);
-  // Gives the stream up if it has not ended.
+  // Cancels the stream if it has not ended.
   ~BackupStream();
   BackupStream(const BackupStream&) = delete;
   BackupStream& operator=(const BackupStream&) = delete;
 
-  // The next message; false at the end. Errors: the server's; DeadlineExceeded, and the stream is
-  // given up, if nothing came for so long.
+  // Waits for the next message; returns false at the end. Errors: the server's; DeadlineExceeded if
+  // nothing came within `timeout`, after which the stream is cancelled.
   absl::StatusOr<bool> Next(v1::BackupResponse* response, std::chrono::milliseconds timeout);
 
  private:
@@ -38,8 +38,8 @@ class BackupStream {
     std::mutex mutex;
     std::condition_variable changed;
     v1::BackupResponse incoming;
-    bool read = false;   // `incoming` is there
-    bool ended = false;  // and this is how
+    bool read = false;   // `incoming` holds a message
+    bool ended = false;  // the stream has ended with `status`
     grpc::Status status;
   };
 

@@ -16,7 +16,7 @@
 
 namespace quorate::tools {
 
-// "host:port,host:port". InvalidArgument if there is none, or one has no port.
+// Parses "host:port,host:port". InvalidArgument if there is no server, or one has no port.
 absl::StatusOr<std::vector<std::string>> ParseServers(const std::string& text);
 
 // One member.
@@ -40,7 +40,7 @@ struct StatusAnswer {
   std::string address;
   absl::StatusOr<v1::StatusResponse> status;
 };
-// Asks all of them at once; the answers are in the order of `addresses`.
+// Asks all servers at once; the answers are in the order of `addresses`.
 std::vector<StatusAnswer> AskAll(const std::vector<std::string>& addresses);
 
 }  // namespace quorate::tools

@@ -24,7 +24,7 @@ constexpr int kBadUsage = 2;
 CommandLine::CommandLine()
     : app_("The command line of Quorate, a coordination service.", "quorate") {
   app_.require_subcommand(1);
-  app_.fallthrough();  // global options may stand behind the subcommand
+  app_.fallthrough();  // global options are also allowed behind the subcommand
   app_.add_option("--server", global_.servers,
                   "Members to talk to, by their gRPC ports: host:port[,host:port]")
       ->envname("QUORATE_SERVER");
@@ -73,7 +73,7 @@ std::string CommandLine::ProblemOfNames(const std::vector<std::string>& words) c
   std::string parents = app_.get_name();
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
-    if (word == "--server") ++i;  // what follows is its value
+    if (word == "--server") ++i;  // the next word is its value
     if (absl::StartsWith(word, "-")) continue;
     const CLI::App* found = nullptr;
     std::vector<std::string> names;
@@ -141,7 +141,7 @@ int CommandLine::Run(int argc, const char* const* argv) {
     words.push_back("--help");
   }
   const absl::Status defaults = ReadDefaults();
-  // Known before they are parsed, for what is wrong with them.
+  // Determined before parsing, since it decides how parse errors are printed.
   const auto dashes = std::find(words.begin(), words.end(), "--");
   if (std::find(words.begin(), dashes, "--json") != dashes) global_.json = true;
   if (!defaults.ok()) return RefuseUsage(std::string(defaults.message()));
@@ -149,7 +149,7 @@ int CommandLine::Run(int argc, const char* const* argv) {
     return RefuseUsage(problem);
   }
   try {
-    std::reverse(words.begin(), words.end());  // as CLI11 wants them
+    std::reverse(words.begin(), words.end());  // CLI11 takes the words in reverse order
     app_.parse(std::move(words));
   } catch (const CLI::Success& success) {
     return app_.exit(success);  // --help, --version

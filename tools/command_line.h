@@ -1,8 +1,7 @@
-// The subcommands of `quorate`, how they are told what to do and how they say what they did.
+// The subcommands of `quorate`: how they get their options and how they report results and errors.
 //
-// Exit status: 0 for success, 1 if the operation failed, 2 for a command line that makes no sense.
-// Facts go to standard output, progress and errors to standard error, so that output can be piped.
-// With
+// Exit status: 0 for success, 1 if the operation failed, 2 for an invalid command line. Results go
+// to standard output, progress and errors to standard error, so that output can be piped. With
 // --json, standard output has nothing but JSON, and an error is an object on the last line of
 // standard error.
 //
@@ -23,7 +22,7 @@ struct GlobalOptions {
   // --server, or the environment variable QUORATE_SERVER: "host:port[,host:port]", the gRPC ports
   // of members.
   std::string servers;
-  // --json: what is printed is one JSON document, for programs.
+  // --json: the output is one JSON document, for programs.
   bool json = false;
 };
 
@@ -41,31 +40,32 @@ class CommandLine {
   // What --version prints behind the name of the program.
   void SetVersion(const std::string& version);
 
-  // Adds a subcommand; the caller adds its options to what is returned. `description` is one line
-  // without a full stop. `run` is called if it is the one that the user chose, once all options are
-  // parsed; its error is printed behind the name of the subcommand.
+  // Adds a subcommand; returns it, so that the caller can add its options. `description` is one
+  // line without a full stop. `run` is called if the user chose this subcommand, once all options
+  // are parsed; its error is printed behind the name of the subcommand.
   CLI::App* Add(CLI::App* parent, const std::string& name, const std::string& description,
                 std::function<absl::Status()> run);
   // Adds a name that only has subcommands, like `log` in `quorate log dump`.
   CLI::App* AddGroup(const std::string& name, const std::string& description);
 
-  // For a `run` that succeeds and yet ends with a status of its own, like that of a program that it
-  // has run, and has told the user about it.
+  // Sets an exit status of its own for a `run` that succeeds, such as that of a program that it has
+  // run. `run` itself reports that to the user.
   void SetExitStatus(int status) { exit_status_ = status; }
 
-  // Parses and runs; returns the exit status. `help NAME` is `NAME --help`.
+  // Parses the command line and runs the subcommand; returns the exit status. `help NAME` is the
+  // same as `NAME --help`.
   int Run(int argc, const char* const* argv);
 
  private:
-  // `status`, before it the reason if it is that --server names ports of another protocol.
+  // Returns `status`, preceded by the reason if --server names ports of another protocol.
   absl::Status WithHint(const absl::Status& status) const;
 
-  // To standard error, behind the name of the subcommand; with --json as {"error": {command, code,
-  // message}}, on one line.
+  // Prints to standard error, behind the name of the subcommand; with --json as {"error": {command,
+  // code, message}}, on one line.
   void PrintError(const absl::Status& status) const;
-  // Says what is wrong with the command line; the exit status.
+  // Prints what is wrong with the command line; returns the exit status.
   int RefuseUsage(const std::string& problem) const;
-  // Of options, from files.
+  // Sets defaults of options from files.
   absl::Status ReadDefaults();
 
   // What is wrong with the names of subcommands in a command line; empty if nothing is.

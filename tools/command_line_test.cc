@@ -12,7 +12,7 @@
 namespace quorate::tools {
 namespace {
 
-// What is written to standard error meanwhile.
+// What `function` writes to standard error.
 std::string ErrorsOf(const std::function<void()>& function) {
   std::FILE* const file = std::tmpfile();
   REQUIRE(file != nullptr);

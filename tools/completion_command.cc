@@ -11,7 +11,7 @@
 namespace quorate::tools {
 namespace {
 
-// Of a command line; `otherwise`, if it has none.
+// The servers that a command line names; `otherwise` if it names none.
 std::string ServersIn(const std::vector<std::string>& words, const std::string& otherwise) {
   constexpr char kWithValue[] = "--server=";
   for (size_t i = 0; i < words.size(); ++i) {
@@ -21,8 +21,8 @@ std::string ServersIn(const std::vector<std::string>& words, const std::string& 
   return otherwise;
 }
 
-// The words before the last one of a command of the shell that has the same argument there; empty
-// if it is no path and no command of the shell.
+// The words before the last one of an equivalent shell command; empty if the last word is neither a
+// path nor part of a shell command.
 std::vector<std::string> ShellWords(const TypedPlace& place, const std::string& last) {
   const std::string name = place.command->get_name();
   if (name == "shell") return place.arguments;

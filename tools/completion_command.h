@@ -1,4 +1,4 @@
-// `quorate completion bash`: what makes bash complete command lines of `quorate`.
+// `quorate completion bash`: lets bash complete command lines of `quorate`.
 #pragma once
 
 #include <functional>
@@ -9,12 +9,12 @@
 
 namespace quorate::tools {
 
-// Candidates for the last word of a command of the shell, paths of znodes among them: of the
-// servers, the words before it, and what is typed of it.
+// Returns the candidates for the last word of a shell command, among them paths of znodes, from the
+// servers, the words before it, and the typed part of it.
 using ShellCompleter = std::function<std::vector<std::string>(
     const std::string& servers, const std::vector<std::string>& words, const std::string& last)>;
 
-// Added last: it knows the commands that were added before.
+// Called last, because it completes the commands that were added before.
 void AddCompletionCommand(CommandLine* command_line, ShellCompleter complete_shell);
 
 }  // namespace quorate::tools

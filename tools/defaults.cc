@@ -18,7 +18,7 @@ namespace {
 constexpr char kMachineFile[] = "/etc/quorate/client.conf";
 constexpr size_t kBytesMax = 1 << 20;
 
-// All options that a file can have, by key.
+// Collects all options that a file can set, by key.
 void Collect(CLI::App* app, const std::string& prefix, std::map<std::string, CLI::Option*>* keys) {
   for (CLI::Option* option : app->get_options()) {
     const std::vector<std::string>& names = option->get_lnames();

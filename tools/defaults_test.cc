@@ -7,7 +7,7 @@
 namespace quorate::tools {
 namespace {
 
-// A program like quorate.
+// A program with options like those of quorate.
 struct Program {
   Program() {
     app.add_option("--server", server)->envname("DEFAULTS_TEST_SERVER");

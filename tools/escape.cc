@@ -10,7 +10,7 @@ namespace {
 
 // A character of UTF-8 text.
 struct Character {
-  size_t size = 0;  // 0: the bytes are none
+  size_t size = 0;  // 0: the bytes are not a character
   uint32_t code = 0;
 };
 
@@ -31,14 +31,14 @@ Character FirstCharacter(std::string_view bytes) {
   return {size, code};
 }
 
-// What makes a terminal do something, or show something else than is there.
+// Characters that make a terminal act, or display something other than the bytes.
 bool IsControl(uint32_t code) {
   return code < 0x20 || (code >= 0x7F && code <= 0x9F) || (code >= 0x200B && code <= 0x200F) ||
          (code >= 0x2028 && code <= 0x202E) || (code >= 0x2060 && code <= 0x206F) ||
          code == 0xFEFF || code == 0x61C;
 }
 
-// With `keeps_lines`, newlines, tabs and backslashes are left as they are.
+// With `keeps_lines`, newlines, tabs and backslashes are kept.
 std::string Escaped(std::string_view bytes, bool keeps_lines) {
   std::string text;
   while (!bytes.empty()) {

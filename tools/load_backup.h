@@ -1,4 +1,4 @@
-// Reads a backup whole, and makes sure that it is one.
+// Loads a whole backup file, and verifies it.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -19,10 +19,10 @@ struct LoadedBackup {
   std::unique_ptr<tree::Tree> tree;
 };
 
-// Checks everything that can be checked without the cluster: the file itself, each record, that
-// they make a whole tree, and that its digest, computed from scratch, is the one that the cluster
-// had. Takes the memory of that tree. Errors: as tree::BackupFileReader; DataLoss if the records
-// are not right.
+// Checks everything that can be checked without the cluster: the file itself, each record, that the
+// records form a complete tree, and that its digest, computed from scratch, equals the cluster's.
+// Needs memory for the tree. Errors: those of tree::BackupFileReader; DataLoss if the records are
+// not right.
 absl::StatusOr<LoadedBackup> LoadBackup(const std::string& path, ProgressBar* progress);
 
 }  // namespace quorate::tools

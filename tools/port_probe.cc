@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kAnswerMs = 1000;
 
-// Waits until `descriptor` can be read, or written, for `ms` at most.
+// Waits until `descriptor` is ready for `events`, for `ms` at most.
 bool WaitFor(int descriptor, short events, int ms) {
   pollfd wait{descriptor, events, 0};
   return poll(&wait, 1, ms) == 1;
@@ -50,8 +50,8 @@ int ConnectTo(const std::string& host, const std::string& port) {
   return descriptor;
 }
 
-// Whether a ZooKeeper front end answers: `srvr` is a four-letter word that every server allows. A
-// gRPC port begins with a SETTINGS frame instead, unasked.
+// Whether a ZooKeeper front end answers: every server allows the four-letter word `srvr`. A gRPC
+// port sends a SETTINGS frame first instead.
 bool SpeaksZooKeeper(const std::string& address) {
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos) return false;

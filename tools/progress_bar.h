@@ -1,5 +1,5 @@
-// Shows on standard error how far something long has come: a bar that moves if that is a terminal,
-// else a line now and then.
+// Shows the progress of a long operation on standard error: a bar if that is a terminal, otherwise
+// a line from time to time.
 //
 // Thread-safety: none inside.
 #pragma once
@@ -12,21 +12,21 @@ namespace quorate::tools {
 
 class ProgressBar {
  public:
-  // `what` begins each line ("backup from 127.0.0.1:2281").
+  // `what` is the beginning of each line ("backup from 127.0.0.1:2281").
   explicit ProgressBar(std::string what);
   // Ends the line of a bar.
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  // So much was done, of so much (0: that is not known yet), in units of which only the ratio is
-  // shown, and `bytes` of data. Cheap: shows something only when it is time.
+  // Reports progress: `done` of `total` (0: not known yet), in units of which only the ratio is
+  // shown, and `bytes` of data. Cheap: prints only from time to time.
   void Update(uint64_t done, uint64_t total, uint64_t bytes);
-  // Shows the last update, if it was not.
+  // Shows the last update, if it is not shown yet.
   void Finish();
-  // What is measured from now on is something else, or starts again.
+  // Begins the progress of another operation, or of the same one from its start.
   void Restart(std::string what);
-  // A line of its own.
+  // Prints a line of its own.
   void Say(const std::string& text);
 
  private:

@@ -24,7 +24,7 @@ namespace {
 
 struct Options {
   std::string file;
-  // Instead of a file: the directories of a stopped member.
+  // The directories of a stopped member, instead of a backup file.
   std::string from_member;
   std::string from_log_dir;
   std::string config;
@@ -37,7 +37,7 @@ struct Options {
   RestoreOptions restore;
 };
 
-// Who the member is, by a configuration file or by the options.
+// The new member, according to a configuration file or to the options.
 absl::StatusOr<NewMember> MemberOf(const Options& options) {
   NewMember member;
   if (!options.config.empty()) {
@@ -64,12 +64,12 @@ absl::StatusOr<NewMember> MemberOf(const Options& options) {
   return member;
 }
 
-// What a member is made of.
+// The source of a restore.
 struct Source {
   std::unique_ptr<tree::Tree> tree;
   uint64_t term = 0;
-  tree::BackupTotals totals;           // of a member's directory: its records and checksum
-  std::optional<LoadedMember> member;  // without its tree; if it is not a backup
+  tree::BackupTotals totals;           // of a member's directory: records and checksum
+  std::optional<LoadedMember> member;  // without its tree; empty for a backup
 };
 
 absl::StatusOr<Source> LoadSource(const Options& options) {
@@ -90,7 +90,7 @@ absl::StatusOr<Source> LoadSource(const Options& options) {
   }
   ProgressBar progress("reading");
   auto backup = LoadBackup(options.file, &progress);
-  // Damage of the file is no wrong usage.
+  // A damaged file is not a usage error.
   if (absl::IsInvalidArgument(backup.status())) {
     return absl::FailedPreconditionError(backup.status().message());
   }
@@ -101,7 +101,7 @@ absl::StatusOr<Source> LoadSource(const Options& options) {
   return source;
 }
 
-// What a member's directory cannot tell, and what to think of its last entries.
+// Text on what a member's directory may lack, and on the state of its last entries.
 std::string LossText(const LoadedMember& from, uint64_t last_zxid) {
   if (from.commit.only_voter) {
     return "Nothing is lost: it was the only voter of its cluster, and all that was acknowledged "
@@ -148,7 +148,7 @@ absl::Status Write(const NewMember& member, const tree::Tree& tree, uint64_t ter
   return status;
 }
 
-// `last_zxid`: of the source.
+// `last_zxid` is that of the source.
 void Print(const NewMember& member, const Source& source, uint64_t last_zxid, bool json) {
   const tree::Tree& tree = *source.tree;
   const auto zxid = static_cast<uint64_t>(tree.last_zxid().value());

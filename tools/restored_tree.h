@@ -1,4 +1,4 @@
-// What `quorate restore` makes of the tree in a backup before it writes a member's directory.
+// How `quorate restore` changes the tree of a backup before it writes a member's directory.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -13,27 +13,28 @@
 
 namespace quorate::tools {
 
-// How far above the backup's zxid the new cluster begins. The old cluster may have gone on after
-// the backup was made: clients have seen those zxids, and hold fencing tokens of them (the zxid of
+// How far above the backup's zxid the new cluster begins. The old cluster may have continued after
+// the backup: clients have seen those zxids, and hold fencing tokens derived from them (the zxid of
 // a znode's creation). 2^40 is more than the old cluster can have written in four months at 100,000
 // writes per second; zxids have 63 bits, enough for eight million restores of restores.
 inline constexpr uint64_t kZxidBump = uint64_t{1} << 40;
 
 struct RestoreOptions {
-  // Closes the sessions, as if each client had closed its own after the backup: their ephemerals
-  // go.
+  // Closes all sessions, as if each client had closed its own after the backup: their ephemerals
+  // are deleted.
   bool without_sessions = false;
   // The restored tree has the backup's zxid plus this one.
   uint64_t zxid_bump = kZxidBump;
 };
 
-// Changes the tree as the options say. InvalidArgument: less than half of all zxids would be left.
+// Changes the tree according to the options. InvalidArgument: less than half of all zxids would be
+// left.
 absl::Status PrepareRestoredTree(const RestoreOptions& options, tree::Tree* tree);
 
-// The id of the new cluster. It is the same for all members that are restored from the same file
-// with the same options, on whichever machine and in whichever order the members are listed. It
-// differs from the ids of the cluster that the backup was made of, and of clusters that are
-// restored from another file, with other options, members or names. `tree` is the prepared one.
+// Returns the id of the new cluster. It is the same for all members that are restored from the same
+// file with the same options, on whichever machine and in whichever order the members are listed.
+// It differs from the id of the cluster that made the backup, and from those of clusters that are
+// restored from another file, or with other options, members or names. `tree` is the prepared one.
 std::string RestoredClusterId(const tree::BackupTotals& totals, const RestoreOptions& options,
                               const tree::Tree& tree, std::vector<uint64_t> voters,
                               std::vector<uint64_t> observers, const std::string& cluster_name);

@@ -45,7 +45,7 @@ TEST_CASE("a restored tree begins above every zxid that the old cluster can have
   const uint64_t digest = server.tree().digest();
   REQUIRE(PrepareRestoredTree({}, &server.mutable_tree()).ok());
   CHECK(server.tree().last_zxid().value() == backup.value() + static_cast<int64_t>(kZxidBump));
-  // The old cluster goes on after the backup, and one of its clients takes a lock.
+  // The old cluster continues after the backup, and one of its clients takes a lock.
   tree::Server old;
   Fill(&old);
   for (int i = 0; i < 1000; ++i) old.Skip();

@@ -107,7 +107,7 @@ class RollingRestart {
         absl::StrCat("not all servers answer, so none is restarted", problems));
   }
 
-  // What the leader knows. Waits for a leader while one is elected.
+  // The leader's view of the members. Waits for a leader during an election.
   absl::StatusOr<v1::MembersResponse> AskLeader() {
     const auto deadline = Deadline();
     for (;;) {
@@ -142,7 +142,8 @@ class RollingRestart {
     return WaitUntilBack(id, begin);
   }
 
-  // Under load a follower is a few entries behind at most moments, so that one look tells little.
+  // Polls, because under load a follower is usually a few entries behind, so one answer proves
+  // little.
   absl::Status WaitUntilSafe(uint32_t id, std::chrono::milliseconds patience) {
     const auto deadline = steady_clock::now() + patience;
     for (;;) {
@@ -197,7 +198,8 @@ class RollingRestart {
                                        : absl::StrCat("signal ", WTERMSIG(status))));
   }
 
-  // Back is a process that was started after `begin`, serves, and is in sync as the leader sees it.
+  // Waits until a process that was started after `begin` serves, and is in sync according to the
+  // leader.
   absl::Status WaitUntilBack(uint32_t id, steady_clock::time_point begin) {
     const auto deadline = Deadline();
     std::string waits_for;
@@ -249,7 +251,7 @@ class RollingRestart {
 
   const GlobalOptions& global_;
   const Options& options_;
-  std::map<uint32_t, std::string> addresses_;  // gRPC, by number of the member
+  std::map<uint32_t, std::string> addresses_;  // gRPC address, by number of the member
 };
 
 }  // namespace
@@ -273,7 +275,7 @@ absl::Status CheckRestartIsSafe(const v1::MembersResponse& members, uint32_t mem
   std::vector<std::string> missing;
   for (const v1::Member& other : members.members()) {
     if (!IsVoter(other)) {
-      if (other.id() == member) return absl::OkStatus();  // nobody needs an observer
+      if (other.id() == member) return absl::OkStatus();  // no majority depends on an observer
       continue;
     }
     ++voters;

@@ -15,9 +15,9 @@ namespace quorate::tools {
 // and the leader last, so that leadership moves once. REQUIRES: the leader has answered.
 std::vector<uint32_t> RestartOrder(const v1::MembersResponse& members);
 
-// Whether the cluster goes on serving while `member` is down: a majority of the voters beside it is
-// reachable and in sync. REQUIRES: the leader has answered.
-// Errors: FailedPrecondition, which names the members that are missing.
+// Checks that the cluster continues to serve while `member` is down: that a majority of the voters,
+// without it, is reachable and in sync. REQUIRES: the leader has answered. Errors:
+// FailedPrecondition, naming the missing members.
 absl::Status CheckRestartIsSafe(const v1::MembersResponse& members, uint32_t member);
 
 void AddRollingRestartCommand(CommandLine* command_line);

@@ -15,10 +15,10 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// The cluster serves, but not each of the servers asked does.
+// The cluster serves, but at least one of the queried servers does not.
 constexpr int kDegradedExitStatus = 3;
 
-// The word for people and programs; "unknown" if only the leader could say.
+// The name of a role for people and programs; "unknown" if only the leader knows the role.
 std::string RoleName(v1::Role role) {
   switch (role) {
     case v1::ROLE_LOOKING:
@@ -87,7 +87,8 @@ std::string ToTable(const std::vector<StatusAnswer>& answers) {
   return Table(rows) + problems;
 }
 
-// What the servers asked say together: whether each serves, and whether one of them knows a leader.
+// The combined health of the queried servers: how many serve, and whether one of them knows a
+// leader.
 struct Health {
   size_t answered = 0;
   size_t serving = 0;
@@ -133,7 +134,7 @@ absl::Status RunStatus(CommandLine* command_line) {
   return absl::OkStatus();
 }
 
-// What the leader says, or the first member that answers if no leader does.
+// The leader's answer, or that of the first member that answers if no leader does.
 absl::StatusOr<v1::MembersResponse> AskForMembers(const std::vector<std::string>& servers) {
   std::optional<v1::MembersResponse> best;
   std::string problems;

@@ -5,7 +5,7 @@
 
 namespace quorate::tools {
 
-// `command_line` outlives what it runs.
+// `command_line` must outlive the commands.
 void AddStatusCommands(CommandLine* command_line);
 
 }  // namespace quorate::tools

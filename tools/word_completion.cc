@@ -57,7 +57,7 @@ TypedWords SplitTyped(const std::string& line) {
     }
   }
   if (!typed.words.empty()) {
-    typed.words.erase(typed.words.begin());  // the program
+    typed.words.erase(typed.words.begin());  // the name of the program
     typed.last = word;
   }
   return typed;

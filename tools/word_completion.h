@@ -1,4 +1,4 @@
-// What a shell offers for a word of a `quorate` command line that is being typed.
+// What bash offers for the word of a `quorate` command line that is being typed.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -10,22 +10,22 @@
 
 namespace quorate::tools {
 
-// Words of a command line behind the name of the program, as far as it is typed.
+// The typed words of a command line, without the name of the program.
 struct TypedWords {
-  // Complete ones.
+  // The complete words.
   std::vector<std::string> words;
-  // The one that is being typed; may be empty.
+  // The word that is being typed; may be empty.
   std::string last;
 };
 
-// Splits what is typed up to the cursor, the name of the program with it: by spaces, but for those
-// behind a backslash or within quotes.
+// Splits the line up to the cursor, which begins with the name of the program, at spaces that are
+// neither behind a backslash nor within quotes.
 TypedWords SplitTyped(const std::string& line);
 
-// Where in the tree of commands the last word is.
+// The place of the last word in the tree of commands.
 struct TypedPlace {
   const CLI::App* command = nullptr;
-  // The option whose value it is; null: it is none.
+  // The option whose value the word is; null if it is no value.
   const CLI::Option* value_of = nullptr;
   // Positional words before it that are arguments of `command`.
   std::vector<std::string> arguments;
@@ -35,12 +35,13 @@ struct TypedPlace {
 
 TypedPlace PlaceOf(const CLI::App& root, const std::vector<std::string>& words);
 
-// The names of subcommands and options that may stand at `place` and begin with `last`, in order;
-// none for a value or an argument.
+// The names of subcommands and options that are possible at `place` and begin with `last`, in
+// order; empty if the word is a value or an argument.
 std::vector<std::string> NamesAt(const CLI::App& root, const TypedPlace& place,
                                  const std::string& last);
 
-// The script that makes bash ask `quorate completion words` for each word. For its standard input.
+// The script for bash's standard input that makes bash call `quorate completion words` for each
+// word.
 std::string BashCompletionScript();
 
 }  // namespace quorate::tools

@@ -13,25 +13,25 @@ namespace quorate::tools::bench {
 struct ChartLine {
   std::string label;
   size_t color = 0;
-  // (x, y); those whose y is negative are not known and left out.
+  // (x, y); points with a negative y are unknown and left out.
   std::vector<std::pair<double, double>> points;
 };
 
 struct LineChart {
   std::string title;
-  // Marks below the x axis: where, and what they say.
+  // Marks below the x axis: their places and texts.
   std::vector<std::pair<double, std::string>> x_marks;
   double x_min = 0;
   double x_max = 1;
-  // By powers of ten, else from 0 up.
+  // A logarithmic y axis with powers of ten; otherwise it begins at 0.
   bool log_y = false;
-  // How a value of the y axis is written.
+  // Formats a value of the y axis.
   std::function<std::string(double)> y_text;
   std::vector<ChartLine> lines;
 };
 std::string ToSvg(const LineChart& chart);
 
-// A value with the middle half of its pairs, on an axis of ratios around 1.
+// A ratio with the middle half of its pairs, on an axis of ratios around 1.
 struct RatioRow {
   std::string label;
   size_t color = 0;
@@ -41,7 +41,7 @@ struct RatioRow {
 };
 std::string ToSvg(const std::string& title, const std::vector<RatioRow>& rows);
 
-// Text as it may stand in HTML.
+// Escapes text for HTML.
 std::string Escaped(const std::string& text);
 
 }  // namespace quorate::tools::bench

@@ -42,7 +42,7 @@ constexpr char kExamples[] =
     "of\n"
     "this program. Nodes are made below a new node and removed at the end.";
 
-// As given on the command line.
+// The arguments of the command line.
 struct Arguments {
   Options options;
   ClusterOptions servers;
@@ -64,7 +64,7 @@ std::string ShellQuoted(const std::string& text) {
   return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
 }
 
-// What a program prints, without the end of the last line.
+// The output of a command, without the end of the last line.
 absl::StatusOr<std::string> OutputOf(const std::string& command) {
   FILE* output = popen(command.c_str(), "r");
   if (output == nullptr) return absl::InternalError(absl::StrCat("cannot run ", command));
@@ -81,7 +81,7 @@ absl::StatusOr<std::string> OutputOf(const std::string& command) {
   return text;
 }
 
-// Fills in what a directory of tools/cluster says about its cluster.
+// Fills in the properties of a cluster from its directory of tools/cluster.
 absl::Status UseCluster(const std::string& directory, const std::string& tool,
                         ClusterOptions* cluster) {
   if (directory.empty()) return absl::OkStatus();
@@ -160,7 +160,7 @@ absl::Status Complete(Arguments* arguments) {
   return CheckWorkloads(options);
 }
 
-// A line that is written over, if there is a terminal to see it.
+// A line on the terminal that each update overwrites; nothing if there is no terminal.
 class ProgressLine {
  public:
   explicit ProgressLine(bool wanted) : is_shown_(wanted && isatty(STDERR_FILENO) != 0) {}
@@ -182,7 +182,7 @@ absl::Status RunCommand(Arguments* arguments, bool json) {
   const Options& options = arguments->options;
   std::ofstream html;
   if (!options.html_path.empty()) {
-    // Tried before it takes a long time.
+    // Checked before the measurement, which takes long.
     html.open(options.html_path);
     if (!html) return absl::InvalidArgumentError("cannot write " + options.html_path);
   }
@@ -207,7 +207,7 @@ absl::Status RunCommand(Arguments* arguments, bool json) {
   }
   uint64_t errors = 0;
   for (const WorkloadResult& result : results->workloads) {
-    // A leader that dies may take requests with it: that is reported, and no failure.
+    // A dying leader may lose requests: they are reported, but are no failure.
     if (result.name == "failover") continue;
     for (const Measurement& measurement : result.measurements) errors += measurement.error_count();
   }
@@ -263,7 +263,7 @@ void AddClusterOptions(CLI::App* command, Arguments* arguments) {
       ->group(group);
 }
 
-// What may be different at the two clusters.
+// Options that may differ between the two clusters.
 void AddSideOptions(CLI::App* command, Arguments* arguments) {
   const std::string group = "Beside the load";
   const auto add = [command, &group](const char* name, auto& value, const char* text, int most) {

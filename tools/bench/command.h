@@ -5,7 +5,7 @@
 
 namespace quorate::tools::bench {
 
-// `command_line` outlives what it runs.
+// `command_line` must outlive the command.
 void AddBenchCommand(CommandLine* command_line);
 
 }  // namespace quorate::tools::bench

@@ -1,4 +1,4 @@
-// Two clusters beside each other: who has which slice of time, and what the ratios say.
+// Compares two clusters: which of them works in which slice of time, and the ratios of the results.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -12,23 +12,23 @@ namespace quorate::tools::bench {
 
 enum class Side { kServers = 0, kCompared = 1 };
 
-// Whose turn slice number `slice` is, from 0: A B B A A B B A ... Slices 2i and 2i + 1 are a pair
-// with one of each; what gets slowly better or worse on the machine hits both sides alike, since
-// each is as often first as second.
+// The side that works in slice number `slice`, from 0: A B B A A B B A ... Slices 2i and 2i + 1 are
+// a pair with one of each. Slow changes of the machine's speed affect both sides alike, since each
+// is as often first as second.
 Side SideOf(size_t slice);
 
-// How far a value and most of the others lie apart: `quartile1` to `quartile3` is the middle half.
+// The median of values and their middle half, from `quartile1` to `quartile3`.
 struct Spread {
   double median = 0;
   double quartile1 = 0;
   double quartile3 = 0;
-  size_t count = 0;  // 0: there is nothing, and the others mean nothing
+  size_t count = 0;  // 0: there are no values, and the other fields mean nothing
 };
-// Between two values, it is the share of the way from one to the other.
+// Quantiles between two values are interpolated linearly.
 Spread SpreadOf(std::vector<double> values);
 
 // The ratios of the servers to those they are compared with, one for each pair of slices in which
-// both are known and the divisor is not 0. Above 1: the servers have more of it.
+// both values are known and the divisor is not 0. Above 1: the servers have the greater value.
 struct Ratios {
   Spread operations_per_second;
   Spread p50;

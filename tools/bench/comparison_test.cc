@@ -10,7 +10,7 @@ TEST_CASE("Slices alternate so that each side is as often first as second") {
   std::string order;
   for (size_t i = 0; i < 8; ++i) order += SideOf(i) == Side::kServers ? 'A' : 'B';
   CHECK(order == "ABBAABBA");
-  // What gets better with time by the same amount in each slice is the same for both.
+  // A steady improvement over the slices affects both sides alike.
   size_t places[2] = {0, 0};
   for (size_t i = 0; i < 400; ++i) places[static_cast<size_t>(SideOf(i))] += i;
   CHECK(places[0] == places[1]);
@@ -77,7 +77,7 @@ TEST_CASE("A measurement is the sum of its slices") {
   first.Record(0, 500, 999);
   first.Count(1500);
   first.Record(0, 900, 1500);
-  first.Count(2000);  // answered after the end: not in the rate, but its latency is not hidden
+  first.Count(2000);  // answered after the end: not in the rate, but its latency counts
   first.Record(0, 1900, 2900);
   first.server_cpu_seconds = 0.5e-6;
   first.errors["no node"] = 2;
@@ -94,7 +94,7 @@ TEST_CASE("A measurement is the sum of its slices") {
   measurement.Add(second, 1e-6);
   CHECK(measurement.operations_per_second() == Approx(0.5e6));
   CHECK(measurement.error_count() == 3);
-  // The servers' share of one slice is not known: nor is that of all.
+  // The servers' time is not known in one slice, so the total is not known either.
   CHECK_FALSE(measurement.server_cpu_seconds.has_value());
 }
 

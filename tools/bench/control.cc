@@ -14,7 +14,8 @@ namespace quorate::tools::bench {
 namespace {
 
 constexpr size_t kDepth = 1000;
-// So long without an answer, or a session's timeout if that is shorter, and the servers are dead.
+// The servers count as dead after this time without an answer, or after a session's timeout if that
+// is shorter.
 constexpr int64_t kSilenceMaxNs = 10 * kNsInSecond;
 constexpr int kWordTimeoutMs = 1000;
 
@@ -27,7 +28,7 @@ class Control : public ConnectionHandler {
         connections_(engine->Add(1, servers, this)) {}
   ~Control() override { engine_.Remove(connections_); }
 
-  // Works until nothing is left.
+  // Works until all requests are answered.
   absl::Status Run() {
     progress_ns_ = NowNs();
     for (;;) {
@@ -58,11 +59,11 @@ class Control : public ConnectionHandler {
 
  protected:
   virtual bool IsDone() const = 0;
-  // Sends the next request if there is one; false if there is none, or none yet.
+  // Sends the next request; returns false if there is none, or none yet.
   virtual bool SendNext(Connection& connection) = 0;
   virtual absl::Status Handle(const Request& request, tree::ErrorCode error,
                               std::string_view body) = 0;
-  // The request has to be sent again.
+  // Called for a lost request, which has to be sent again.
   virtual void Again(const Request& request) = 0;
   Engine& engine() { return engine_; }
 
@@ -105,7 +106,7 @@ class Maker : public Control {
     return absl::InternalError(absl::StrCat("cannot create ", nodes_[request.key].path, ": ",
                                             std::string(tree::ToString(error))));
   }
-  // From the first one that was lost, all were.
+  // All requests behind the first lost one were lost, too.
   void Again(const Request& request) override {
     next_ = std::min<size_t>(next_, request.key);
     made_ = next_;
@@ -117,7 +118,7 @@ class Maker : public Control {
   size_t made_ = 0;
 };
 
-// Deletes nodes; where one has children, these come first.
+// Deletes nodes; the children of a node are deleted first.
 class Remover : public Control {
  public:
   Remover(Engine* engine, const std::vector<Endpoint>& servers, const std::string& path)
@@ -157,7 +158,7 @@ class Remover : public Control {
           absl::StrCat("cannot remove ", path, ": ", std::string(tree::ToString(error))));
     }
     if (request.kind == kDelete) return absl::OkStatus();
-    // The last in is the first out: the children go before it.
+    // Last in, first out: the children are deleted before the node.
     to_delete_.push_back(path);
     BigEndianReader reader(body);
     for (auto left = reader.Int<uint32_t>(); left > 0 && reader.ok(); --left) {
@@ -180,12 +181,12 @@ class Remover : public Control {
 
   std::vector<std::string> to_delete_;
   std::vector<std::string> to_list_;
-  std::map<uint32_t, std::string> paths_;  // of what is under way
+  std::map<uint32_t, std::string> paths_;  // requests under way
   uint32_t next_key_ = 0;
   size_t under_way_ = 0;
 };
 
-// The value of a line "Name: value"; empty if there is none.
+// The value of a line "Name: value"; empty if there is no such line.
 std::string ValueOf(const std::string& text, const std::string& name) {
   const size_t at = text.find(name + ": ");
   if (at == std::string::npos) return "";
@@ -245,7 +246,7 @@ absl::StatusOr<size_t> FindLeader(const std::vector<Endpoint>& servers) {
 std::string VersionOf(const std::vector<Endpoint>& servers) {
   for (const Endpoint& server : servers) {
     const std::string version = ValueOf(AskFourLetterWord(server, "srvr"), "Zookeeper version");
-    // Debian's ends in a variable that nobody has replaced.
+    // Debian's version ends in a variable that was not substituted.
     if (!version.empty()) return version.substr(0, std::min(version.find(','), version.find("-$")));
   }
   return "";

@@ -1,4 +1,4 @@
-// Makes the nodes that a workload needs and removes them, over a session of its own.
+// Creates and removes the nodes of a workload, over a session of its own.
 //
 // Thread-safety: that of the engine.
 #pragma once
@@ -12,19 +12,19 @@
 
 namespace quorate::tools::bench {
 
-// In their order; it is no error if one is there already. Unavailable if the servers do not answer.
+// Creates the nodes in order; existing ones are no error. Unavailable if the servers do not answer.
 absl::Status MakeNodes(Engine* engine, const std::vector<Endpoint>& servers,
                        const std::vector<NodeToMake>& nodes);
 
-// The node and all below it; it is no error if it is not there.
+// Removes the node and all nodes below it; it is no error if it does not exist.
 absl::Status RemoveNodes(Engine* engine, const std::vector<Endpoint>& servers,
                          const std::string& path);
 
-// What a server says to the word "srvr"; empty if it says nothing within a second.
+// A server's answer to the four-letter word `word`; empty if there is none within a second.
 std::string AskFourLetterWord(const Endpoint& server, const std::string& word);
-// The place of the leader among `servers`, from 0. NotFound if none says that it leads.
+// The index of the leader among `servers`. NotFound if none reports that it leads.
 absl::StatusOr<size_t> FindLeader(const std::vector<Endpoint>& servers);
-// What the first of them that answers says of the version of ZooKeeper that it is, or is like;
+// The version of ZooKeeper, or of compatibility with it, that the first answering server reports;
 // empty if none does.
 std::string VersionOf(const std::vector<Endpoint>& servers);
 

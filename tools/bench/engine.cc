@@ -24,7 +24,7 @@ namespace {
 
 constexpr size_t kBufferBytes = 256 << 10;
 constexpr size_t kEventsEach = 256;
-// More would not fit into the queue of a listening socket.
+// More connections at a time would not fit into the queue of a listening socket.
 constexpr size_t kConnectingMax = 64;
 constexpr int64_t kConnectTimeoutNs = kNsInSecond;
 constexpr int64_t kReconnectDelayNs = 10 * kNsInMs;
@@ -32,10 +32,10 @@ constexpr int64_t kSweepNs = 100 * kNsInMs;
 constexpr int64_t kSweepWhileDownNs = 2 * kNsInMs;
 constexpr int64_t kProgressNs = 200 * kNsInMs;
 constexpr int64_t kCloseTimeoutNs = 3 * kNsInSecond;
-// The timer of a wait is exact to this, so that operations at a fixed rate begin when they should.
+// The precision of timers, so that operations at a fixed rate begin on time.
 constexpr unsigned long kTimerSlackNs = 1000;
 
-// As many connections as the system allows.
+// Raises the limit of open files to the maximum that the system allows.
 void RaiseFileLimit() {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
@@ -119,7 +119,7 @@ Connections* Engine::Add(size_t count, const std::vector<Endpoint>& servers,
 }
 
 void Engine::Remove(Connections* connections) {
-  // Nobody is told of what happens from now on.
+  // Handlers are not called any more from now on.
   class Silence : public ConnectionHandler {
    public:
     void OnReply(Connection&, const Request&, tree::ErrorCode, std::string_view, int64_t) override {
@@ -183,7 +183,7 @@ bool Engine::RunUntil(int64_t deadline_ns, absl::FunctionRef<bool()> done) {
   for (;;) {
     const int64_t now_ns = NowNs();
     int64_t wake_ns = deadline_ns;
-    // A handler has connections of one group only, and says when it wants its next turn.
+    // All connections of a group have the same handler, which tells when it wants its next OnTurn.
     for (size_t i = 0; i < groups_.size(); ++i) {
       if (groups_[i]->empty()) continue;
       ConnectionHandler* handler = groups_[i]->front()->handler_;
@@ -258,7 +258,7 @@ void Engine::SweepOne(Connection& connection, int64_t now_ns) {
   } else if (!connection.ping_pending_ && now_ns - connection.last_sent_ns_ > timeout_ns / 3) {
     wire::RequestWriter(&connection.to_send_, wire::kPingXid, wire::kPing);
     connection.ping_pending_ = true;
-    // The time without an answer counts from here.
+    // The time without an answer begins here.
     if (connection.pending_.empty()) connection.last_received_ns_ = now_ns;
     MarkDirty(connection);
   }
@@ -318,7 +318,7 @@ void Engine::Disconnect(Connection& connection, const std::string& why, int64_t 
   const bool was_up = connection.is_up();
   last_failure_ = absl::StrCat((*connection.servers_)[connection.server_].text, ": ", why);
   Drop(connection);
-  // Whatever became of the request to close: this session is over.
+  // Whether the close was answered or not: this session is over.
   if (connection.close_xid_ != 0) return Parked(connection, now_ns);
   if (was_up) {
     ++dropped_;
@@ -426,7 +426,7 @@ bool Engine::HandleHandshake(Connection& connection, std::string_view packet, in
   connection.timeout_ms_ = reply.timeout_ms;
   connection.state_ = Connection::State::kUp;
   --connecting_;
-  // Another one may begin to connect.
+  // Another connection may begin to connect.
   next_sweep_ns_ = std::min(next_sweep_ns_, now_ns);
   connection.handler_->OnUp(connection, now_ns);
   return true;
@@ -441,7 +441,7 @@ void Engine::MarkDirty(Connection& connection) {
 void Engine::FlushDirty() {
   if (dirty_.empty()) return;
   const int64_t now_ns = NowNs();
-  // What a lost connection makes its handler send elsewhere is sent too.
+  // Also sends requests that a handler issues elsewhere when a connection is lost.
   for (size_t i = 0; i < dirty_.size(); ++i) {
     dirty_[i]->is_dirty_ = false;
     Flush(*dirty_[i], now_ns);

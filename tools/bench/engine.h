@@ -1,9 +1,10 @@
 // Connections to servers that speak the ZooKeeper protocol, thousands on one thread, with little
-// processor time of their own: requests are encoded where they are sent from, all that one receive
-// has brought is handled before one send, and the clock is read once for each of those batches.
+// processor time of their own: requests are encoded directly into the send buffer, everything that
+// one receive returns is handled before one send, and the clock is read once for each of those
+// batches.
 //
-// A connection connects by itself, keeps its session alive, takes it to another server if the
-// connection breaks, and opens a new one if it has expired.
+// A connection connects by itself, keeps its session alive, moves the session to another server if
+// the connection breaks, and opens a new session if it has expired.
 //
 // Thread-safety: an engine and all that belongs to it are used by one thread.
 #pragma once
@@ -26,22 +27,22 @@
 
 namespace quorate::tools::bench {
 
-// Nanoseconds of a clock that never goes back.
+// The time of a monotonic clock, in nanoseconds.
 int64_t NowNs();
 inline constexpr int64_t kNsInUs = 1000;
 inline constexpr int64_t kNsInMs = 1000 * kNsInUs;
 inline constexpr int64_t kNsInSecond = 1000 * kNsInMs;
 
 struct Endpoint {
-  std::string text;  // host:port, as it was given
+  std::string text;  // host:port, as given
   sockaddr_storage address{};
   socklen_t address_size = 0;
 };
-// "host:port,host:port". InvalidArgument if it has another form, Unavailable if a name has no
+// Resolves "host:port,host:port". InvalidArgument for any other form, Unavailable if a name has no
 // address.
 absl::StatusOr<std::vector<Endpoint>> Resolve(const std::string& servers);
 
-// A request that is under way. `kind` and `key` mean what the sender wants.
+// A request that is under way. The sender chooses the meaning of `kind` and `key`.
 struct Request {
   int32_t xid = 0;
   int32_t kind = 0;
@@ -51,34 +52,34 @@ struct Request {
 
 class Connection;
 
-// What is done with connections. Called from within Engine::RunUntil; may send, close and connect.
+// The callbacks of connections. Called within Engine::RunUntil; they may send, close and connect.
 class ConnectionHandler {
  public:
   virtual ~ConnectionHandler() = default;
 
-  // There is a session: a new one, or the old one on another connection.
+  // A session is up: a new one, or the old one on another connection.
   virtual void OnUp(Connection&, int64_t /*now_ns*/) {}
-  // Valid until it returns: `body`.
+  // The request was answered. `body` is valid until the call returns.
   virtual void OnReply(Connection& connection, const Request& request, tree::ErrorCode error,
                        std::string_view body, int64_t now_ns) = 0;
   virtual void OnEvent(Connection&, std::string_view /*path*/, int64_t /*now_ns*/) {}
   // The connection broke before the answer came.
   virtual void OnLost(Connection&, const Request&, int64_t /*now_ns*/) {}
-  // The session was closed, as asked for by Engine::Close.
+  // The session was closed by Engine::Close.
   virtual void OnClosed(Connection&, int64_t /*now_ns*/) {}
-  // Once in each turn of the engine; the next one comes at NextTurnNs at the latest.
+  // Called in each iteration of the engine; the next call comes at NextTurnNs at the latest.
   virtual void OnTurn(int64_t /*now_ns*/) {}
   virtual int64_t NextTurnNs(int64_t /*now_ns*/) const { return INT64_MAX; }
 };
 
 class Connection {
  public:
-  // From 0, within those that were made together.
+  // The index among the connections that were added together.
   size_t number() const { return number_; }
   bool is_up() const { return state_ == State::kUp; }
   // Requests that are under way.
   size_t pending() const { return pending_.size(); }
-  // When it began to connect.
+  // When the connection began to connect.
   int64_t connect_start_ns() const { return connect_start_ns_; }
 
  private:
@@ -96,13 +97,13 @@ class Connection {
   int32_t timeout_ms_ = 0;
   int64_t last_zxid_ = 0;
   int32_t next_xid_ = 1;
-  int32_t close_xid_ = 0;  // of the request to close, 0 if there is none
+  int32_t close_xid_ = 0;  // the xid of the request to close; 0 if there is none
   bool ping_pending_ = false;
-  bool waits_for_room_ = false;  // in the socket's buffer
-  bool is_dirty_ = false;        // there is something to send
+  bool waits_for_room_ = false;  // until the socket's buffer has free space
+  bool is_dirty_ = false;        // there are bytes to send
   std::deque<Request> pending_;
-  std::string received_;  // the beginning of a packet
-  std::string to_send_;   // sent up to sent_
+  std::string received_;  // the beginning of an incomplete packet
+  std::string to_send_;   // the bytes before sent_ have been sent
   size_t sent_ = 0;
   int64_t retry_ns_ = 0;
   int64_t connect_start_ns_ = 0;
@@ -110,7 +111,7 @@ class Connection {
   int64_t last_received_ns_ = 0;
 };
 
-// Connections that were made together: of one workload, to one cluster.
+// Connections that were added together: those of one workload to one cluster.
 using Connections = std::vector<std::unique_ptr<Connection>>;
 
 class Engine {
@@ -120,28 +121,29 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // `count` connections, each to the next of the servers. They connect unless `parked`. `servers`
-  // and `handler` must outlive them.
+  // Adds `count` connections, which use the servers in turn. They connect at once unless `parked`.
+  // `servers` and `handler` must outlive them.
   Connections* Add(size_t count, const std::vector<Endpoint>& servers, ConnectionHandler* handler,
                    bool parked = false);
-  // Ends them, and their sessions; waits for the servers' word for three seconds at most.
+  // Closes the connections and their sessions; waits for the servers' answers for three seconds at
+  // most.
   void Remove(Connections* connections);
 
-  // Begins a request: the caller puts the body into what is returned, and lets go of it before
-  // anything else. REQUIRES: connection.is_up().
+  // Begins a request: the caller writes the body to the returned writer, and destroys the writer
+  // before any other call. REQUIRES: connection.is_up().
   wire::RequestWriter Send(Connection& connection, wire::OpCode op, int32_t kind, uint32_t key,
                            int64_t start_ns);
   // Connects a parked connection.
   void Connect(Connection& connection);
-  // Closes the session behind what was sent before; the connection is parked then.
-  // REQUIRES: connection.is_up().
+  // Closes the session behind the requests sent before; then the connection is parked. REQUIRES:
+  // connection.is_up().
   void Close(Connection& connection);
 
-  // Lets all connections do their work until `done` returns true (asked after each turn), and at
-  // most until `deadline_ns`. Returns whether `done` did.
+  // Runs all connections until `done` returns true (called after each iteration), or until
+  // `deadline_ns`. Returns whether `done` returned true.
   bool RunUntil(int64_t deadline_ns, absl::FunctionRef<bool()> done);
 
-  // Called now and then while it runs, to show how far it has come.
+  // `progress` is called from time to time while the engine runs.
   void SetProgress(std::function<void()> progress) { progress_ = std::move(progress); }
 
   int session_timeout_ms() const { return session_timeout_ms_; }
@@ -149,18 +151,19 @@ class Engine {
   uint64_t dropped() const { return dropped_; }
   // Sessions that were found expired.
   uint64_t expired() const { return expired_; }
-  // Why the last attempt to connect failed; empty if none did.
+  // Why the last failed attempt to connect failed; empty if none has failed.
   const std::string& last_failure() const { return last_failure_; }
 
  private:
   void Wait(int64_t timeout_ns);
-  // Connects what is due, sends pings, drops what has been silent for too long.
+  // Connects the connections that are due, sends pings, and drops connections that were silent for
+  // too long.
   void Sweep(int64_t now_ns);
   void SweepOne(Connection& connection, int64_t now_ns);
   void StartConnect(Connection& connection, int64_t now_ns);
   void FinishConnect(Connection& connection);
   void Receive(Connection& connection);
-  // False if the connection is not up any more.
+  // Returns false if the connection is no longer up.
   bool HandlePacket(Connection& connection, std::string_view packet, int64_t now_ns);
   bool HandleHandshake(Connection& connection, std::string_view packet, int64_t now_ns);
   void Flush(Connection& connection, int64_t now_ns);
@@ -168,7 +171,7 @@ class Engine {
   void MarkDirty(Connection& connection);
   void Disconnect(Connection& connection, const std::string& why, int64_t now_ns);
   void Parked(Connection& connection, int64_t now_ns);
-  // Closes the socket and forgets what belonged to it, but not the session.
+  // Closes the socket and discards the connection's state, but not the session.
   void Drop(Connection& connection);
   void Watch(Connection& connection, int operation, bool for_room);
   static int32_t TakeXid(Connection& connection);

@@ -19,13 +19,13 @@ namespace {
 constexpr int64_t kBeforeNs = 2 * kNsInSecond;
 constexpr int64_t kAfterNs = 3 * kNsInSecond;
 constexpr int64_t kStepNs = 50 * kNsInMs;
-// Writes are answered again once that much time has passed without a pause.
+// Writes count as answered again once this much time has passed without a pause.
 constexpr int64_t kSteadyNs = kNsInSecond;
 constexpr int64_t kPauseMaxNs = 60 * kNsInSecond;
 constexpr int64_t kCommandMaxNs = 120 * kNsInSecond;
 constexpr int64_t kSettleNs = 2 * kNsInSecond;
 
-// A shell command that runs beside the load. What it prints goes to standard error.
+// A shell command that runs during the load. Its output goes to standard error.
 class Command {
  public:
   static absl::StatusOr<Command> Begin(std::string text, size_t member) {
@@ -38,7 +38,7 @@ class Command {
     return command;
   }
 
-  // Whether it has ended, with its status then.
+  // Returns whether the command has ended; if so, sets its status.
   bool HasEnded(absl::Status* status) const {
     int result = 0;
     if (waitpid(pid_, &result, WNOHANG) == 0) return false;
@@ -54,7 +54,7 @@ class Command {
   pid_t pid_ = 0;
 };
 
-// Lets the engine work until the command has ended.
+// Runs the engine until the command has ended.
 absl::Status Await(const Command& command, Engine* engine) {
   absl::Status status;
   const int64_t deadline_ns = NowNs() + kCommandMaxNs;

@@ -11,8 +11,8 @@
 
 namespace quorate::tools::bench {
 
-// One round: writes at a fixed rate, kills the leader, waits until writes are answered again, and
-// starts the member again. Adds to `*measurement`. `load` is prepared.
+// Runs one round: writes at a fixed rate, kills the leader, waits until writes are answered again,
+// and restarts the member. Adds the results to `*measurement`. REQUIRES: `load` is prepared.
 absl::Status FailOver(const ClusterOptions& cluster, const std::vector<Endpoint>& servers,
                       Engine* engine, Load* load, Measurement* measurement);
 

@@ -1,5 +1,5 @@
-// How often which latency was seen, in fixed memory and with an error of less than 0.8 %: each
-// power of two is divided into 128 buckets of equal width.
+// A histogram of latencies, in fixed memory and with an error of less than 0.8 %: each power of two
+// is divided into 128 buckets of equal width.
 //
 // Thread-safety: none inside.
 #pragma once
@@ -15,18 +15,18 @@ class Histogram {
 
   // A negative value counts as 0, one above kValueMax as kValueMax.
   void Add(int64_t value_ns);
-  // As if all of `other` had been added here.
+  // Adds all values of `other`.
   void Merge(const Histogram& other);
   void Clear();
 
   uint64_t count() const { return count_; }
   int64_t max_ns() const { return max_ns_; }
   double mean_ns() const;
-  // The least value that at least `share` of all are not above, as exact as the buckets are, and
-  // never above max_ns(); 0 if there are none. REQUIRES: 0 <= share <= 1.
+  // The smallest value that at least `share` of all values do not exceed, within the buckets'
+  // precision, and never above max_ns(); 0 if there are no values. REQUIRES: 0 <= share <= 1.
   int64_t PercentileNs(double share) const;
 
-  // Above two hours.
+  // More than two hours.
   static constexpr int64_t kValueMax = (int64_t{1} << 43) - 1;
 
  private:

@@ -1,5 +1,5 @@
-// Results as one page with charts that needs nothing else: no script, no style sheet, no font from
-// anywhere. It follows the reader's choice of light or dark.
+// Results as one self-contained page with charts: no script, style sheet or font from elsewhere. It
+// follows the reader's choice of light or dark.
 //
 // Thread-safety: functions without state.
 #pragma once

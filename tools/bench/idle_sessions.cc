@@ -10,7 +10,7 @@
 namespace quorate::tools::bench {
 namespace {
 
-// So long without a new session or watch, and the rest will not come.
+// After this time without a new session or watch, the rest are not expected any more.
 constexpr int64_t kSilenceMaxNs = 30 * kNsInSecond;
 
 }  // namespace
@@ -46,7 +46,7 @@ absl::Status IdleSessions::Open() {
 
 void IdleSessions::OnUp(Connection& connection, int64_t now_ns) {
   progress_ns_ = now_ns;
-  // Watches do not survive their connection, so that this is right for every further one, too.
+  // Watches do not survive their connection, so they are set again on each later connection, too.
   for (size_t i = connection.number(); i < watches_; i += connections_->size()) {
     wire::RequestWriter to = engine_.Send(connection, wire::kExists, 0, 0, now_ns);
     wire::WriteRead(NumberedPath(root_, 'w', static_cast<uint32_t>(i)), true, to.body());

@@ -1,5 +1,5 @@
-// Sessions that do nothing but stay, beside those of a workload: what the number of sessions and of
-// watches costs everybody else.
+// Idle sessions beside those of a workload, to measure what the number of sessions and of watches
+// costs the others.
 //
 // Thread-safety: that of the engine.
 #pragma once
@@ -15,12 +15,12 @@ namespace quorate::tools::bench {
 
 class IdleSessions : public ConnectionHandler {
  public:
-  // `sessions` of them, spread over the servers. They share `watches` among them, each on a path of
-  // its own below `root` at which there is no node. `servers` and `*engine` must outlive it.
+  // `sessions` idle sessions, spread over the servers. They share `watches` watches, each on a path
+  // of its own below `root` where no node exists. `servers` and `*engine` must outlive the object.
   // REQUIRES: sessions > 0.
   IdleSessions(size_t sessions, size_t watches, std::string root,
                const std::vector<Endpoint>& servers, Engine* engine);
-  // Closes them.
+  // Closes the sessions.
   ~IdleSessions() override;
   IdleSessions(const IdleSessions&) = delete;
   IdleSessions& operator=(const IdleSessions&) = delete;

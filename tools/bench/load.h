@@ -1,7 +1,6 @@
-// One workload at one cluster, over either front end: what the course of a measurement (run.h)
-// drives.
+// One workload at one cluster, over either front end: run.h drives it through a measurement.
 //
-// Thread-safety: one thread; it works only while one of its functions is running.
+// Thread-safety: one thread; the load works only while one of its functions is running.
 #pragma once
 
 #include <memory>
@@ -21,32 +20,32 @@ class Load {
   virtual ~Load() = default;
 
   virtual std::vector<std::string> series() const = 0;
-  // Makes the nodes and opens the sessions.
+  // Creates the nodes and opens the sessions.
   virtual absl::Status Prepare() = 0;
 
-  // Whether Slice::RecordPause is kept up.
+  // Whether the load maintains Slice::RecordPause.
   virtual bool sees_pauses() const = 0;
 
-  // Works and records into `*slice` from now on, which lives until Next or Stop has returned and
-  // has its begin already, its end before one of them.
+  // Begins to work and to record into `*slice`, which must live until Next or Stop has returned.
+  // The slice has its begin already, and gets its end before one of these calls.
   virtual void Start(Slice* slice) = 0;
-  // Goes on without a pause, and records into another one.
+  // Continues without a pause, and records into another slice.
   virtual void Next(Slice* slice) = 0;
-  // Works until then, or until there is nothing left to do.
+  // Works until `deadline_ns`, or until there is nothing left to do.
   virtual void WorkUntil(int64_t deadline_ns) = 0;
-  // Begins nothing new and waits for what is under way. Unavailable if that is not answered in
+  // Starts nothing new and waits for what is under way. Unavailable if that is not answered in
   // time.
   virtual absl::Status Stop() = 0;
   virtual bool is_exhausted() const = 0;
-  // Begins nothing new and records nowhere from now on, whatever is under way.
+  // Starts nothing new and records no further answers.
   virtual void Detach() = 0;
 
-  // Closes the sessions and removes the nodes, unless they are to be kept.
+  // Closes the sessions and removes the nodes, unless --keep is given.
   virtual absl::Status Finish() = 0;
 };
 
-// `name` is a workload. `options`, `cluster` and `servers` (which are cluster.servers) must outlive
-// it, `*engine` too, whose connections go on while it works.
+// `name` is a workload. `options`, `cluster`, `servers` (which are cluster.servers) and `*engine`
+// must outlive the load; the engine's connections continue while the load works.
 std::unique_ptr<Load> MakeWireLoad(const std::string& name, const Options& options,
                                    const std::vector<Endpoint>& servers, Engine* engine);
 // Unimplemented if there is no such workload over gRPC.
@@ -54,7 +53,7 @@ absl::StatusOr<std::unique_ptr<Load>> MakeNativeLoad(const std::string& name,
                                                      const Options& options,
                                                      const ClusterOptions& cluster, Engine* engine);
 
-// For what is under way at the end of a slice.
+// How long to wait at the end of a slice for what is under way.
 inline constexpr int64_t kDrainTimeoutNs = 20 * kNsInSecond;
 
 }  // namespace quorate::tools::bench

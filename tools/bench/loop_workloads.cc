@@ -11,14 +11,14 @@
 namespace quorate::tools::bench {
 namespace {
 
-// In an open loop a connection may have as many under way as come.
+// In an open loop the number of requests under way is practically unlimited.
 constexpr size_t kOpenLoopDepth = 10'000;
 constexpr size_t kDigits = 7;
 constexpr size_t kStatBytes = 68;
-// Nodes in each large directory that populate makes.
+// The number of nodes in each large directory that populate creates.
 constexpr uint32_t kLargeDirectoryNodes = 1000;
 
-// Writes the digits of `number` over the first or last ones of `text`.
+// Writes the digits of `number` to `to`; only the first `room` of them if there are more.
 void PutDigits(char* to, size_t room, uint32_t number) {
   char digits[kDigits];
   for (size_t i = kDigits; i > 0; --i, number /= 10) {
@@ -27,8 +27,8 @@ void PutDigits(char* to, size_t room, uint32_t number) {
   std::memcpy(to, digits, std::min(room, kDigits));
 }
 
-// Paths and data of the keys, made without allocation. The data begins with the key's number, so
-// that an answer to another request is noticed; what populate has left does not yet.
+// Paths and data of the keys, built without allocation. The data begin with the key's number, so
+// that an answer to the wrong request is detected; data left by populate do not have it.
 class Keys {
  public:
   explicit Keys(const Options& options)
@@ -62,7 +62,7 @@ class Keys {
   const bool is_populated_;
   const uint32_t count_;
   std::string path_;
-  const size_t directory_end_;  // in the path, if the keys are in directories
+  const size_t directory_end_;  // end of the directory in the path, if the keys are in directories
   std::string data_;
 };
 
@@ -191,7 +191,7 @@ class ChildrenWorkload : public LoopWorkload {
   const std::string directory_;
 };
 
-// An ephemeral sequential node comes and goes; both requests count.
+// Creates and deletes ephemeral sequential nodes; both requests count as operations.
 class EphemeralWorkload : public LoopWorkload {
  public:
   EphemeralWorkload(const Options& options, Engine* engine)
@@ -209,7 +209,7 @@ class EphemeralWorkload : public LoopWorkload {
     wire::RequestWriter to = engine().Send(connection, wire::kCreate, kCreate, 0, start_ns);
     wire::WriteCreate(directory_ + "/e-", data_, tree::CreateMode::kEphemeralSequential, to.body());
   }
-  // The nodes that were not deleted yet go with the session.
+  // Nodes that are not deleted yet are deleted with the session.
   bool MayRepeat() const override { return false; }
   void Repeat(Connection&, const Request&) override {}
   size_t SeriesOf(int32_t kind) const override { return static_cast<size_t>(kind); }
@@ -229,8 +229,8 @@ class EphemeralWorkload : public LoopWorkload {
   const std::string data_;
 };
 
-// Creates a tree of a shape. Nodes that hang together are a group, which one connection creates
-// alone and in order: so a child is never sent before its parent.
+// Creates a tree of a given shape. Related nodes form a group, which one connection creates alone
+// and in order: so a child is never sent before its parent.
 class PopulateWorkload : public LoopWorkload {
  public:
   PopulateWorkload(const Options& options, Engine* engine)
@@ -264,7 +264,7 @@ class PopulateWorkload : public LoopWorkload {
     }
     if (group.next < group.end) SendOne(connection, group.next++, start_ns);
   }
-  // A node that is there already when it is sent again was made by the first request.
+  // If the node exists when the request is sent again, the first request has created it.
   void Repeat(Connection& connection, const Request& request) override {
     repeated_.push_back(request.key);
     SendOne(connection, request.key, request.start_ns);
@@ -278,9 +278,9 @@ class PopulateWorkload : public LoopWorkload {
   }
 
  private:
-  static constexpr uint32_t kGroupNodes = 20;  // of a chain, or of a directory with its head
+  static constexpr uint32_t kGroupNodes = 20;  // of a chain, or of a directory with its parent
 
-  // Numbers of nodes that a connection is still to create.
+  // The numbers of the nodes that a connection still has to create.
   struct Group {
     uint32_t next = 0;
     uint32_t end = 0;
@@ -321,7 +321,7 @@ class PopulateWorkload : public LoopWorkload {
   const Shape shape_;
   const uint32_t group_nodes_;
   const std::string data_;
-  uint32_t next_ = 0;  // of no connection's group yet
+  uint32_t next_ = 0;  // the first number that is in no connection's group yet
   std::vector<Group> groups_;
   std::vector<uint32_t> repeated_;
 };

@@ -15,10 +15,10 @@
 
 namespace quorate::tools::bench {
 
-// The next operation of a connection begins when an earlier one is over (closed loop), or when its
-// time has come (open loop, --rate over all connections): then its latency counts from that time,
-// also if it could not be sent yet. What was under way on a connection that broke is sent again on
-// the next one if that cannot do harm, with its old time.
+// The next operation of a connection begins when an earlier one is over (closed loop), or at its
+// scheduled time (open loop, --rate over all connections): then its latency counts from that time,
+// even if it could not be sent yet. Requests under way on a connection that broke are sent again on
+// the next one if that cannot do harm, with their original times.
 class LoopWorkload : public Workload {
  public:
   LoopWorkload(const Options& options, Engine* engine, bool open_loop);
@@ -36,15 +36,15 @@ class LoopWorkload : public Workload {
 
   // Begins a new operation.
   virtual void Issue(Connection& connection, int64_t start_ns) = 0;
-  // Whether requests may be sent again, and how that is done.
+  // Whether requests may be sent again; Repeat sends one again.
   virtual bool MayRepeat() const { return true; }
   virtual void Repeat(Connection& connection, const Request& request) = 0;
-  // What is wrong with an answer without an error; null if nothing is.
+  // Describes what is wrong with an answer that has no error; null if nothing is.
   virtual const char* Check(const Request&, std::string_view /*body*/) { return nullptr; }
   // The series of a kind of request.
   virtual size_t SeriesOf(int32_t /*kind*/) const { return 0; }
-  // Called for a request that was answered without an error: true if it began a request that
-  // belongs to the same operation.
+  // Called for a request that was answered without an error. Returns true if it began another
+  // request of the same operation.
   virtual bool Continue(Connection&, const Request&, std::string_view /*body*/,
                         int64_t /*now_ns*/) {
     return false;
@@ -56,7 +56,7 @@ class LoopWorkload : public Workload {
   struct State {
     std::deque<Request> again;
     uint64_t due = 0;     // open loop: operations whose time has come
-    uint64_t issued = 0;  // and those that have begun
+    uint64_t issued = 0;  // open loop: operations that have begun
   };
   void Fill(Connection& connection, int64_t now_ns);
   int64_t DueNs(uint64_t number) const;
@@ -66,11 +66,11 @@ class LoopWorkload : public Workload {
   const double interval_ns_;
   std::vector<State> states_;
   int64_t start_ns_ = 0;
-  uint64_t due_ = 0;  // open loop: of all connections
+  uint64_t due_ = 0;  // open loop: over all connections
   std::minstd_rand random_;
 };
 
-// Null if it is none of these.
+// Null if `name` is none of these workloads.
 std::unique_ptr<Workload> MakeLoopWorkload(const std::string& name, const Options& options,
                                            Engine* engine);
 

@@ -1,5 +1,5 @@
-// write, read and mix over the gRPC front end, with the C++ client: a client for each connection,
-// each with its own thread.
+// The workloads write, read and mix over the gRPC front end, with the C++ client: one client per
+// connection, each with its own thread.
 
 #include <atomic>
 #include <deque>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kSetUpDepth = 200;
 
-// What all clients of a load share.
+// Shared by all clients of a load.
 struct Shared {
   const Options& options;
   double read_share;
@@ -46,7 +46,8 @@ class Session {
     under_way_ = shared_.options.depth;
     for (size_t i = 0; i < shared_.options.depth; ++i) Issue();
   }
-  // Records into a slice like `slice` from now on; returns what was recorded into the last one.
+  // Records into a new slice with the times of `slice` from now on; returns the slice recorded
+  // before.
   std::optional<Slice> SwitchTo(const Slice& slice) {
     std::lock_guard<std::mutex> lock(mutex_);
     std::optional<Slice> next(std::in_place, slice.latencies.size());
@@ -55,7 +56,7 @@ class Session {
     slice_.swap(next);
     return next;
   }
-  // What is answered later does not count.
+  // Answers after `end_ns` do not count.
   void SetEnd(int64_t end_ns) {
     std::lock_guard<std::mutex> lock(mutex_);
     slice_->end_ns = end_ns;
@@ -129,7 +130,7 @@ class NativeLoad : public Load {
     return {"getData", "setData"};
   }
 
-  // Each session sees its own only.
+  // Each session knows only its own pauses.
   bool sees_pauses() const override { return false; }
 
   absl::Status Prepare() override {
@@ -137,7 +138,7 @@ class NativeLoad : public Load {
         absl::StrSplit(cluster_.servers, ',', absl::SkipEmpty());
     for (size_t i = 0; i < shared_.options.connections; ++i) {
       sessions_.push_back(std::make_unique<Session>(&shared_, i));
-      // Each begins with another one, as connections of the ZooKeeper protocol do.
+      // Each client begins with a different server, as connections of the ZooKeeper protocol do.
       const std::string& server = servers[i % servers.size()];
       if (absl::Status s = sessions_.back()->Connect(server); !s.ok()) return s;
       if (i > 0) continue;
@@ -156,7 +157,7 @@ class NativeLoad : public Load {
     slice_ = slice;
   }
   void WorkUntil(int64_t deadline_ns) override {
-    // The other cluster's sessions must not expire meanwhile.
+    // Keeps the other cluster's sessions alive meanwhile.
     engine_.RunUntil(deadline_ns, [] { return false; });
   }
   absl::Status Stop() override {
@@ -182,7 +183,7 @@ class NativeLoad : public Load {
 
   absl::Status Finish() override {
     if (!has_nodes_ || shared_.options.keep) return absl::OkStatus();
-    // A recursive delete takes a limited number of nodes.
+    // Deletes the nodes one by one, because a recursive delete is limited to a number of nodes.
     Client& client = sessions_.front()->client();
     std::deque<Call<uint32_t>> calls;
     for (uint32_t key = 0; key < shared_.options.keys; ++key) {
@@ -223,7 +224,7 @@ class NativeLoad : public Load {
     return absl::OkStatus();
   }
 
-  // Adds what a session has recorded to the slice of all.
+  // Adds what a session has recorded to the common slice.
   void Take(const std::optional<Slice>& part) {
     if (slice_ == nullptr || !part.has_value()) return;
     slice_->operations += part->operations;

@@ -22,10 +22,10 @@
 namespace quorate::tools::bench {
 namespace {
 
-constexpr char kListening[] = "0A";  // the state of a socket in /proc/net/tcp
+constexpr char kListening[] = "0A";  // the state of a listening socket in /proc/net/tcp
 
 uint16_t PortOf(const Endpoint& endpoint) {
-  // The port has the same place in both.
+  // The port has the same offset in both structures.
   static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
   return ntohs(reinterpret_cast<const sockaddr_in*>(&endpoint.address)->sin_port);
 }
@@ -41,7 +41,7 @@ bool SameAddress(const sockaddr* a, const sockaddr* b) {
                      &reinterpret_cast<const sockaddr_in6*>(b)->sin6_addr, sizeof(in6_addr)) == 0;
 }
 
-// Whether it is an address of this machine.
+// Whether the endpoint is an address of this machine.
 bool IsLocal(const Endpoint& endpoint) {
   const auto* address = reinterpret_cast<const sockaddr*>(&endpoint.address);
   if (address->sa_family == AF_INET) {
@@ -59,7 +59,7 @@ bool IsLocal(const Endpoint& endpoint) {
   return found;
 }
 
-// The inodes of listening sockets, with their ports, of a file like /proc/net/tcp.
+// Reads the inodes of listening sockets, with their ports, from a file like /proc/net/tcp.
 void AddListening(const char* path, std::map<uint64_t, uint16_t>* ports) {
   std::ifstream file(path);
   std::string line;
@@ -79,7 +79,7 @@ void AddListening(const char* path, std::map<uint64_t, uint16_t>* ports) {
   }
 }
 
-// The inode of "socket:[1234]"; 0 if it is something else.
+// The inode in "socket:[1234]"; 0 if the link is something else.
 uint64_t SocketInode(const std::string& link) {
   constexpr char kPrefix[] = "socket:[";
   if (link.rfind(kPrefix, 0) != 0) return 0;

@@ -24,7 +24,7 @@ double PercentileUs(const Histogram& histogram, double share) {
   return static_cast<double>(histogram.PercentileNs(share)) / kNsEachUs;
 }
 
-// Microseconds for each operation.
+// Processor time in microseconds per operation.
 std::string CpuEach(const Measurement& measurement, std::optional<double> seconds) {
   if (!seconds.has_value()) return "?";
   if (measurement.operations == 0) return "-";

@@ -1,4 +1,4 @@
-// Results for people and for programs.
+// Formats results for people and for programs.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -17,15 +17,14 @@ std::string Latency(double us);
 std::string Grouped(double number);
 // "4.12".
 std::string Ratio(double ratio);
-// "30 connections x 32 requests, 100 B, 1,000 keys": what a workload depends on.
+// The options that a workload depends on: "30 connections x 32 requests, 100 B, 1,000 keys".
 std::string Describe(const std::string& workload, const Options& options);
 
-// How a workload ends in rows, as it is printed.
+// The heading of the report, and the rows of a workload.
 std::string ReportHeading(const Results& results);
 std::string ReportWorkload(const WorkloadResult& result, const Results& results,
                            const Options& options);
-// Times in microseconds, processor time in microseconds for each operation; what is not known is
-// null.
+// Times are in microseconds, processor time in microseconds per operation; unknown values are null.
 nlohmann::ordered_json ToJson(const Results& results, const Options& options);
 
 }  // namespace quorate::tools::bench

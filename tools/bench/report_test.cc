@@ -71,7 +71,7 @@ TEST_CASE("The rows of a workload") {
   CHECK_THAT(text, Contains("quorate  8,000  getData     50 us"));
   CHECK_THAT(text, Contains("other    2,000  getData     200 us"));
   CHECK_THAT(text, Contains("5.00 ms  5.0 us"));  // processor time of the servers
-  CHECK_THAT(text, Contains("5.00 ms  ?"));       // of which this one's is not known
+  CHECK_THAT(text, Contains("5.00 ms  ?"));       // not known for this cluster
   CHECK_THAT(text, Contains("setData     -"));    // nothing was written
   CHECK_THAT(text, Contains("quorate / other: ops/s 4.00 [4.00 4.00]"));
   CHECK_THAT(text, Contains("server CPU -; median [quartiles] of 4 pairs"));
@@ -160,7 +160,7 @@ TEST_CASE("Lines go where their values are") {
   chart.lines = {{"x", 0, {{0, 0}, {1, -1}, {2, 1000}}}};
   const std::string svg = ToSvg(chart);
   CHECK_THAT(svg, Contains("a &lt; b"));
-  // From the lower left to the upper right; what is not known is left out.
+  // From the lower left to the upper right; unknown points are left out.
   CHECK_THAT(svg, Contains("<path d=\"M70.0 220.0 L446.0 34.0\" class=\"c0 line\"/>"));
   CHECK_THAT(svg, Contains(">1,000</text>"));
 }

@@ -21,22 +21,22 @@
 namespace quorate::tools::bench {
 namespace {
 
-// The first part of a slice that begins from rest, which does not count.
+// The share of a slice that begins from rest which does not count, and its maximum.
 constexpr double kRampShare = 0.1;
 constexpr int64_t kRampMaxNs = 200 * kNsInMs;
 
 int64_t ToNs(double seconds) { return static_cast<int64_t>(seconds * kNsInSecond); }
 double ToSeconds(int64_t ns) { return static_cast<double>(ns) / kNsInSecond; }
 
-// A cluster, and what is done with it.
+// A cluster, and its part of the measurement.
 struct SideState {
   const ClusterOptions* options = nullptr;
-  // Of what is done with it: with a root of its own, for both may be the same cluster.
+  // The options of its load: with a root of its own, since both sides may be the same cluster.
   Options work;
   std::vector<Endpoint> servers;
   std::optional<std::vector<int>> pids;
   std::unique_ptr<IdleSessions> idle;
-  // Of the workload that is running.
+  // The next two belong to the running workload.
   std::unique_ptr<Load> load;
   Measurement* measurement = nullptr;
 
@@ -145,7 +145,7 @@ class Runner {
       }
     }
     if (name == "failover") return RunFailover();
-    // What is created stays: without being counted it would be missing.
+    // The nodes that populate creates stay: a warm-up would create some of them without counting.
     if (name != "populate") {
       for (SideState& side : sides_) {
         now_ = absl::StrCat(name, " at ", side.options->label, ": warming up");
@@ -178,13 +178,13 @@ class Runner {
     return side->load->Stop();
   }
 
-  // Of each cluster.
+  // The number of slices for each cluster.
   size_t SliceCount() const {
     const double count = std::round(options_.seconds / options_.slice_seconds);
     return std::max<size_t>(1, static_cast<size_t>(count));
   }
 
-  // One cluster is kept busy without a pause.
+  // Measures a single cluster, which is kept busy without a pause.
   absl::Status RunAlone(const std::string& name) {
     SideState& side = sides_.front();
     const bool has_end = name == "populate";
@@ -214,11 +214,11 @@ class Runner {
     return status;
   }
 
-  // Two clusters take turns.
+  // Measures two clusters in turns.
   absl::Status RunInTurns(const std::string& name) {
     const bool has_end = name == "populate";
     const auto is_over = [](const SideState& side) { return side.load->is_exhausted(); };
-    // Whole groups of four.
+    // A multiple of four slices (SideOf).
     const size_t count = (SliceCount() + 1) / 2 * 4;
     const SideState* last = nullptr;
     for (size_t i = 0; has_end || i < count; ++i) {
@@ -237,20 +237,20 @@ class Runner {
     return absl::OkStatus();
   }
 
-  // What a server has written and not synced goes to the disk seconds later, and would be in the
-  // way of the one whose turn it is then. It goes now, if any server is on this machine.
+  // Data that a server has written and not synced go to the disk seconds later, and would slow down
+  // the other cluster in its slice. This syncs them now, if any server is on this machine.
   void WaitForDisks() {
     const auto is_here = [](const SideState& side) { return side.pids.has_value(); };
     if (std::none_of(sides_.begin(), sides_.end(), is_here)) return;
     now_ = "waiting until what was written is on the disk";
     const std::future<void> written = std::async(std::launch::async, ::sync);
-    // Sessions stay alive meanwhile.
+    // Keeps the sessions alive meanwhile.
     while (written.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
       engine_.RunUntil(NowNs() + kNsInMs, [] { return false; });
     }
   }
 
-  // One slice, from rest to rest. If `counts_all`, all that is done counts.
+  // Measures one slice, from rest to rest. If `counts_all`, all operations in it count.
   absl::Status TakeTurn(SideState* side, bool counts_all) {
     Slice slice(side->measurement->series.size());
     slice.begin_ns = NowNs() + (counts_all ? 0 : Ramp());
@@ -274,7 +274,7 @@ class Runner {
   };
   static CpuTimes Cpu(const SideState& side) { return {side.ServerCpuSeconds(), OwnCpuSeconds()}; }
 
-  // The slice is over; what is answered later does not count.
+  // Ends the slice; later answers do not count.
   static void EndSlice(const CpuTimes& before, const SideState& side, Slice* slice) {
     const CpuTimes after = Cpu(side);
     slice->end_ns = NowNs();
@@ -311,8 +311,8 @@ class Runner {
   Engine engine_;
   std::vector<SideState> sides_;
   Results results_;
-  std::string now_;               // what is going on
-  const Slice* slice_ = nullptr;  // that is being measured
+  std::string now_;               // what the measurement is doing now
+  const Slice* slice_ = nullptr;  // the slice being measured
 };
 
 }  // namespace

@@ -15,14 +15,14 @@
 
 namespace quorate::tools::bench {
 
-// What was found out about a cluster.
+// The properties of a cluster.
 struct ClusterFacts {
   std::string label;
   std::string servers;
   bool native = false;
   size_t members = 0;
-  std::string version;  // as srvr says it; may be empty
-  // Whether the processor time of its servers can be seen.
+  std::string version;  // as srvr reports it; may be empty
+  // Whether the processor time of its servers is known.
   bool has_processes = false;
 };
 
@@ -30,7 +30,7 @@ struct WorkloadResult {
   std::string name;
   // One for each cluster.
   std::vector<Measurement> measurements;
-  // If there are two.
+  // If there are two clusters.
   std::optional<Ratios> ratios;
 };
 
@@ -40,9 +40,9 @@ struct Results {
   std::vector<WorkloadResult> workloads;
 };
 
-// Runs all workloads, one after the other; two clusters take turns in each. `show` is called now
-// and then with a line that says how far it has come. Errors: InvalidArgument if the options make
-// no sense, Unavailable if a cluster does not answer.
+// Runs all workloads, one after the other; two clusters take turns in each. `show` is called from
+// time to time with a line on the progress. Errors: InvalidArgument if the options are invalid,
+// Unavailable if a cluster does not answer.
 absl::StatusOr<Results> Run(const Options& options, std::function<void(const std::string&)> show);
 
 }  // namespace quorate::tools::bench

@@ -8,7 +8,7 @@
 namespace quorate::tools::bench {
 namespace {
 
-// Opens sessions and closes them; an operation is both.
+// Opens and closes sessions; an operation is both together.
 class ConnectWorkload : public Workload {
  public:
   using Workload::Workload;
@@ -46,7 +46,7 @@ class ConnectWorkload : public Workload {
   std::vector<int64_t> close_start_ns_;
 };
 
-// Sessions that do nothing; an operation is one of them kept for a second.
+// Keeps idle sessions; an operation is one session kept for a second.
 class IdleWorkload : public Workload {
  public:
   using Workload::Workload;
@@ -79,8 +79,8 @@ class IdleWorkload : public Workload {
   uint64_t counted_ = 0;
 };
 
-// All watchers read a node and watch it; one more session writes it; once each of them has its
-// event and the writer its answer, the next round begins.
+// All watchers read and watch a node; one more session writes it; once each watcher has its event
+// and the writer its answer, the next round begins.
 class WatchWorkload : public Workload {
  public:
   WatchWorkload(const Options& options, Engine* engine)
@@ -98,7 +98,7 @@ class WatchWorkload : public Workload {
 
   void OnUp(Connection& connection, int64_t now_ns) override {
     Workload::OnUp(connection, now_ns);
-    // A watch does not survive its connection: it is set again.
+    // A watch does not survive its connection, so it is set again.
     if (phase_ == Phase::kIdle || IsWriter(connection)) return;
     if (states_[connection.number()] != State::kNotified) Arm(connection, now_ns);
   }
@@ -137,7 +137,8 @@ class WatchWorkload : public Workload {
     State& state = states_[connection.number()];
     if (state == State::kNotified) return;
     if (phase_ == Phase::kNotifying) {
-      // Armed again on another connection after the write: the event may have come before.
+      // The watch was set again on another connection after the write: the event may have been
+      // missed.
       state = State::kNotified;
       ++notified_;
       return EndRoundIfDone(now_ns);
@@ -203,9 +204,9 @@ class WatchWorkload : public Workload {
   int64_t last_event_ns_ = 0;
 };
 
-// The usual recipe: each contender makes an ephemeral sequential node, lists all of them, holds the
-// lock if its own is the first, and else waits for the one before its own to go. A holder gives the
-// lock back at once and asks for it again.
+// The usual recipe: each contender creates an ephemeral sequential node, lists all of them, holds
+// the lock if its own is the first, and otherwise waits for the deletion of the one before its own.
+// A holder releases the lock at once and requests it again.
 class LockWorkload : public Workload {
  public:
   LockWorkload(const Options& options, Engine* engine)
@@ -224,7 +225,7 @@ class LockWorkload : public Workload {
 
   void OnUp(Connection& connection, int64_t now_ns) override {
     Workload::OnUp(connection, now_ns);
-    // The session may have gone on: then its node is among the listed ones.
+    // The session may have been resumed: then its node is among the listed ones.
     if (At(connection).step != Step::kIdle) List(connection, now_ns);
   }
   void OnEvent(Connection& connection, std::string_view path, int64_t now_ns) override {
@@ -255,7 +256,7 @@ class LockWorkload : public Workload {
       case kList:
         return Look(connection, reader, now_ns);
       case kExists:
-        // What went before the watch was set.
+        // The node before it was deleted before the watch was set.
         if (is_gone && contender.step == Step::kWaiting) List(connection, now_ns);
         return;
       default:  // kDelete
@@ -270,19 +271,18 @@ class LockWorkload : public Workload {
   enum Kind : int32_t { kCreate, kList, kExists, kDelete };
   struct Contender {
     Step step = Step::kIdle;
-    std::string node;     // its own, within the directory; empty: not known to be there
+    std::string node;     // its own node in the directory; empty: not known to exist
     std::string watched;  // the path of the one before it
     int64_t asked_ns = 0;
   };
 
   Contender& At(const Connection& connection) { return contenders_[connection.number()]; }
-  // Digits that the server has appended.
+  // The digits that the server has appended to the name.
   static std::string_view SequenceOf(std::string_view name) {
     constexpr size_t kSequenceDigits = 10;
     return name.size() < kSequenceDigits ? name : name.substr(name.size() - kSequenceDigits);
   }
-  // What the names of a contender begin with: by it, a node is found that was made by a request
-  // without an answer.
+  // The prefix of a contender's names, by which a node is found whose creation was not answered.
   static std::string PrefixOf(const Connection& connection) {
     return absl::StrCat("c", connection.number(), "-");
   }
@@ -326,7 +326,7 @@ class LockWorkload : public Workload {
   }
   void Hold(Connection& connection, int64_t now_ns) {
     Contender& contender = At(connection);
-    // Grants come in the order of the numbers; else two held the lock at once.
+    // Grants come in the order of the numbers; otherwise two contenders held the lock at once.
     const std::string sequence(SequenceOf(contender.node));
     if (sequence < granted_) Fail("lock held twice");
     granted_ = sequence;

@@ -10,7 +10,7 @@
 
 namespace quorate::tools::bench {
 
-// connect, watch or lock. Null if it is none of these.
+// `name` is connect, idle, watch or lock. Null if it is none of these.
 std::unique_ptr<Workload> MakeSessionWorkload(const std::string& name, const Options& options,
                                               Engine* engine);
 

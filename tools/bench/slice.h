@@ -1,4 +1,4 @@
-// What was measured in one slice of time, and what remains of it: a run is a row of slices.
+// What was measured in one slice of time, and the sums over all slices of a run.
 //
 // Thread-safety: values without state of their own.
 #pragma once
@@ -13,8 +13,9 @@
 
 namespace quorate::tools::bench {
 
-// Filled while a workload runs. Operations count from `begin_ns` to `end_ns`; until the slice is
-// over, what is still under way at `end_ns` adds its latency, so that nothing slow is left out.
+// Filled while a workload runs. Operations that end from `begin_ns` to `end_ns` count; an operation
+// that is under way at `end_ns` still adds its latency when it ends, so that nothing slow is left
+// out.
 struct Slice {
   explicit Slice(size_t series) : latencies(series) {}
 
@@ -23,41 +24,41 @@ struct Slice {
   uint64_t operations = 0;
   // One for each series of the workload.
   std::vector<Histogram> latencies;
-  // By what is wrong: "connection lost", "no node".
+  // By kind of error: "connection lost", "no node".
   std::map<std::string, uint64_t> errors;
-  // When the last operation that counted was answered, and the longest time without one; negative:
-  // not known.
+  // When the last operation that counted was answered, and the longest time without an answer;
+  // negative: not known.
   int64_t last_answer_ns = 0;
   int64_t longest_pause_ns = -1;
   // Processor time; of the servers only if all their processes are known.
   double tool_cpu_seconds = 0;
   std::optional<double> server_cpu_seconds;
 
-  // An operation is answered: it counts if it is the end of one and `now_ns` lies in the slice.
+  // An operation has ended: it counts if `now_ns` lies in the slice.
   void Count(int64_t now_ns) {
     if (now_ns < begin_ns || now_ns >= end_ns) return;
     ++operations;
     RecordPause(now_ns);
     last_answer_ns = now_ns;
   }
-  // Its latency.
+  // Adds the latency of an operation.
   void Record(size_t series, int64_t start_ns, int64_t now_ns) {
     if (now_ns >= begin_ns) latencies[series].Add(now_ns - start_ns);
   }
-  // Notes a pause that ends now, or goes on: that does not make it an answer.
+  // Records a pause that lasts until now. Unlike Count, this is no answer that ends the pause.
   void RecordPause(int64_t now_ns) {
     const int64_t since = last_answer_ns == 0 ? begin_ns : last_answer_ns;
     if (now_ns - since > longest_pause_ns) longest_pause_ns = now_ns - since;
   }
 };
 
-// The figures of a slice by which two clusters are compared; a negative one is not known.
+// The figures of a slice by which two clusters are compared; a negative figure is not known.
 struct SliceFigures {
   double operations_per_second = -1;
   double p50_us = -1;  // of the first series
   double p99_us = -1;
   double p999_us = -1;
-  double server_cpu_us = -1;  // for each operation
+  double server_cpu_us = -1;  // per operation
 };
 
 // All slices of one workload at one cluster.
@@ -83,8 +84,8 @@ struct Measurement {
   double tool_cpu_seconds = 0;
   std::optional<double> server_cpu_seconds = 0;
   std::vector<SliceFigures> slices;
-  // failover: how long writes were not answered, a value for each round; and how many connections
-  // were dropped in all of them.
+  // failover: how long writes were not answered, one value per round; and how many connections were
+  // dropped in all rounds.
   std::vector<double> pauses_ms;
   uint64_t connections_dropped = 0;
 };

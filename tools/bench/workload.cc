@@ -9,7 +9,7 @@
 namespace quorate::tools::bench {
 namespace {
 
-// Kinds of requests are not negative but for the one that is not the workload's.
+// The workload's own kinds of requests are not negative, unlike this one.
 constexpr int32_t kSyncKind = -1;
 
 }  // namespace

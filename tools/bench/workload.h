@@ -1,7 +1,7 @@
-// What is done with the connections to a cluster while it is measured.
+// What the connections to a cluster do while it is measured.
 //
-// Life: the nodes of SetUp are made; the connections come up; Start and Stop follow each other,
-// once for each slice, with HasStopped in between; the connections are closed.
+// Order of events: the nodes of SetUp are created; the connections come up; Start and Stop follow
+// each other, once for each slice, with HasStopped in between; the connections are closed.
 //
 // Thread-safety: that of the engine.
 #pragma once
@@ -29,10 +29,10 @@ struct NodeToMake {
 
 class Workload : public ConnectionHandler {
  public:
-  // `options` must outlive it.
+  // `options` must outlive the workload.
   Workload(const Options& options, Engine* engine) : options_(options), engine_(*engine) {}
 
-  // Names of what latencies are measured of, the most important one first.
+  // The names of the measured latencies, the most important one first.
   virtual std::vector<std::string> series() const = 0;
   // Parents come before their children.
   virtual std::vector<NodeToMake> SetUp() const = 0;
@@ -40,22 +40,22 @@ class Workload : public ConnectionHandler {
   // Whether connections wait to be connected by Start.
   virtual bool parked() const { return false; }
 
-  // Connections that Engine::Add has made for it.
+  // The connections that Engine::Add has made for this workload.
   void SetConnections(Connections* connections) { connections_ = connections; }
-  // Every connection was up once and its server has seen the nodes of SetUp.
+  // Whether every connection was up once and its server has seen the nodes of SetUp.
   bool is_ready() const { return synced_ >= connections_->size() || parked(); }
 
-  // Works from now on and records into `*slice`, which must live until it has stopped.
+  // Works from now on and records into `*slice`, which must live until the workload has stopped.
   void Start(Slice* slice, int64_t now_ns);
   // Records into another slice from now on.
   void Switch(Slice* slice) { slice_ = slice; }
-  // Begins nothing new.
+  // Starts nothing new.
   void Stop() { is_running_ = false; }
-  // Likewise, and records nowhere.
+  // Starts nothing new, and records no further answers.
   void Detach();
-  // Nothing is under way any more.
+  // Whether nothing is under way any more.
   virtual bool HasStopped() const = 0;
-  // All is done that there was to do, before the time is over.
+  // Whether all work is done before the time is over.
   virtual bool is_exhausted() const { return false; }
 
   void OnUp(Connection& connection, int64_t now_ns) override;
@@ -75,7 +75,7 @@ class Workload : public ConnectionHandler {
   // REQUIRES: there was a Start.
   Slice& slice() { return *slice_; }
 
-  // The error of an operation.
+  // Records the error of an operation.
   void Fail(const std::string& what);
   void Fail(tree::ErrorCode error);
 
@@ -87,7 +87,7 @@ class Workload : public ConnectionHandler {
   size_t synced_ = 0;
   bool is_running_ = false;
   Slice* slice_ = nullptr;
-  std::optional<Slice> ignored_;  // is recorded into while nothing is measured
+  std::optional<Slice> ignored_;  // receives the records while nothing is measured
 };
 
 struct WorkloadDescription {
@@ -105,7 +105,7 @@ const std::vector<ShapeDescription>& AllShapes();
 const char* NameOf(Shape shape);
 std::optional<Shape> ShapeOf(std::string_view name);
 
-// REQUIRES: `name` is one of AllWorkloads(); `*engine` outlives what is returned.
+// REQUIRES: `name` is one of AllWorkloads(); `*engine` must outlive the workload.
 std::unique_ptr<Workload> MakeWorkload(const std::string& name, const Options& options,
                                        Engine* engine);
 

@@ -22,7 +22,7 @@
 namespace quorate::tools {
 namespace {
 
-// Where options of a subcommand are put until it runs.
+// The options of a subcommand, filled in by the parser before it runs.
 struct MemberOptions {
   std::string data_dir;
   std::string log_dir;
@@ -123,7 +123,7 @@ void AddSnapshotDiff(CommandLine* command_line, CLI::App* snapshot) {
   command->add_option("B", options->b, "Another one")->required();
 }
 
-// Whether whoever sits at the terminal says yes.
+// Asks for confirmation on the terminal; returns whether the answer is yes.
 bool Ask() {
   if (isatty(STDIN_FILENO) == 0) {
     std::cerr << "nobody can be asked here: say --yes\n";

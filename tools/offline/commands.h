@@ -5,8 +5,8 @@
 
 namespace quorate::tools {
 
-// verify, log dump, snapshot dump, snapshot diff, rebuild. `command_line` must outlive what they
-// do, which is in its Run.
+// Adds verify, log dump, snapshot dump, snapshot diff and rebuild. `command_line` must outlive the
+// commands, which run in its Run.
 void AddOfflineCommands(CommandLine* command_line);
 
 }  // namespace quorate::tools

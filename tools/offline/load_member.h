@@ -1,4 +1,4 @@
-// Reads the tree that a stopped member has on its disk: its newest checkpoint with all of its log
+// Loads the tree of a stopped member from its disk: its newest checkpoint with all of its log
 // applied. Changes nothing.
 //
 // Thread-safety: functions without state.
@@ -18,19 +18,19 @@ namespace quorate::tools {
 struct LoadedMember {
   std::unique_ptr<tree::Tree> tree;
   consensus::MemberId member;
-  std::string cluster_id;  // empty: the member never belonged to one that has an id
+  std::string cluster_id;  // empty: the member never belonged to a cluster with an id
   uint64_t term = 0;       // of the last entry
-  // Entries of the log up to `commit.known` are committed; those behind it are in the tree, too.
+  // Entries of the log up to `commit.known` are committed; later ones are in the tree, too.
   CommitFacts commit;
-  // The member had lost its disk before and was being filled again.
+  // The member had lost its disk and was recovering.
   bool was_recovering = false;
   uint64_t records = 0;  // of the tree
-  // The same for the same content of the directories, and for no other.
+  // Equal for equal content of the directories, and only then.
   std::string checksum;
 };
 
-// Errors: NotFound if the directories are not there; FailedPrecondition if a server runs on them,
-// or if there is no data in them; DataLoss, naming the first thing, if something in them is damaged
+// Errors: NotFound if the directories do not exist; FailedPrecondition if a server runs on them, or
+// they contain no data; DataLoss, naming the first damage, if something in them is damaged
 // (`quorate verify` names all).
 absl::StatusOr<LoadedMember> LoadMember(const MemberPaths& paths);
 

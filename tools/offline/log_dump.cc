@@ -196,7 +196,7 @@ class EntryFacts {
   const bool shows_data_;
 };
 
-// A text member that SetText made.
+// The value of a text member that SetText has set.
 std::string TextOf(const ordered_json& facts, const std::string& name) {
   if (facts.contains(name)) {
     return facts[name].is_null() ? "null" : Escape(facts[name].get<std::string>());
@@ -235,8 +235,8 @@ std::string OperationText(const ordered_json& operation) {
   return text;
 }
 
-// "12  term 3  setData ..."; operations of a transaction stand on lines of their own behind that of
-// the entry.
+// "12  term 3  setData ..."; the operations of a transaction are on lines of their own behind that
+// of the entry.
 std::string LineOf(const ordered_json& facts) {
   std::string line =
       absl::StrCat(facts["index"].get<uint64_t>(), "  term ", facts["term"].get<uint64_t>(), "  ");
@@ -274,7 +274,7 @@ std::string LineOf(const ordered_json& facts) {
   return line;
 }
 
-// Writes one after another, as lines or as the items of a JSON array.
+// Writes items one after another, as lines or as elements of a JSON array.
 class Writer {
  public:
   Writer(const LogDumpOptions& options, std::ostream& out)
@@ -292,7 +292,7 @@ class Writer {
     options_.json ? Item(facts) : Line(LineOf(facts));
   }
 
-  // What is not an entry.
+  // Writes an item that is not an entry.
   void Note(std::string_view kind, const std::string& file, std::optional<uint64_t> offset,
             std::string_view what) {
     if (options_.json) {
@@ -333,8 +333,8 @@ void RecordDamage(const consensus::LogExamination& log, Writer* writer) {
   writer->Note("damage", log.damaged_path, log.damaged_offset, what);
 }
 
-// The records of all files; where the log is damaged, that is said before or behind those of its
-// file.
+// Writes the records of all files. Damage of the log is reported before or behind the records of
+// its file.
 absl::Status WriteSegments(const consensus::LogExamination& log, Writer* writer) {
   bool noted = log.status.ok();
   for (size_t i = 0; i < log.segments.size(); ++i) {
@@ -346,7 +346,7 @@ absl::Status WriteSegments(const consensus::LogExamination& log, Writer* writer)
       RecordDamage(log, writer);
       noted = true;
     }
-    // What a newer file replaces is not part of the log.
+    // Entries that a newer file replaces are not part of the log.
     const bool is_last = i + 1 == log.segments.size() || log.segments[i + 1] == nullptr;
     const Index end = is_last ? segment.next : log.segments[i + 1]->name.first;
     absl::Status status = ForEachEntry(segment, [&](const RecordView& entry, uint64_t offset) {

@@ -19,9 +19,10 @@ struct LogDumpOptions {
   bool json = false;  // one document
 };
 
-// Writes a line an entry to `out`, what is damaged at its place, and what is behind that as far as
-// it can be read. Passwords of sessions and who asked are not shown. DataLoss if something is
-// damaged; FailedPrecondition if a server runs there; NotFound if there is no log.
+// Writes a line per entry to `out`, reports damage where it is found, and continues behind it as
+// far as the log can be read. Passwords of sessions and identities of clients are not shown.
+// DataLoss if something is damaged; FailedPrecondition if a server runs there; NotFound if there is
+// no log.
 absl::Status DumpLog(const MemberPaths& paths, const LogDumpOptions& options, std::ostream& out);
 
 }  // namespace quorate::tools

@@ -20,14 +20,14 @@ namespace {
 using consensus::MemberId;
 using consensus::NewDataDir;
 
-// What this makes besides what NewDataDir does.
+// The files that this class creates besides those of NewDataDir.
 constexpr std::string_view kMadeInLogDir[] = {rpc::kIncarnationName,
                                               rpc::kIncarnationTemporaryName};
 constexpr std::string_view kMadeInDataDir[] = {rpc::kCheckpointDirectoryName};
 constexpr std::string_view kMadeInOneDir[] = {rpc::kIncarnationName, rpc::kIncarnationTemporaryName,
                                               rpc::kCheckpointDirectoryName};
 
-// However it is spelled.
+// The canonical path, so that different spellings of a directory are equal.
 std::filesystem::path DirectoryOf(const std::string& path) {
   std::error_code error;
   const std::filesystem::path canonical = std::filesystem::weakly_canonical(path, error);
@@ -106,8 +106,8 @@ absl::StatusOr<std::unique_ptr<MemberDirectoryWriter>> MemberDirectoryWriter::Cr
 
 absl::Status MemberDirectoryWriter::Begin() {
   if (is_apart()) {
-    // The mark of a data directory says nothing without that of its log directory, which is set
-    // before and removed before.
+    // The mark of a data directory counts only together with that of its log directory, which is
+    // set first and removed first.
     const absl::Status usable =
         NewDataDir::IsMarked(envs_.env, member_.log_dir)
             ? NewDataDir::CheckNewOrIncomplete(envs_.env, member_.data_dir, kMadeInDataDir)
@@ -134,7 +134,7 @@ absl::Status MemberDirectoryWriter::CheckMyId() const {
   if (!envs_.env->Exists(path)) return absl::OkStatus();
   absl::StatusOr<std::string> my_id = ReadMyId(envs_.env, path);
   if (!my_id.ok()) return my_id.status();
-  // What was interrupted may have made the file and not filled it.
+  // An interrupted run may have created the file without writing to it.
   if (*my_id == std::to_string(member_.member) || my_id->empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(path, ": names member ", *my_id, ", not ", member_.member,
@@ -200,7 +200,7 @@ absl::Status MemberDirectoryWriter::Finish() {
   store_.reset();
   if (absl::Status s = WriteMyId(); !s.ok()) return s;
   const int64_t now_ms = Clock::System()->WallMs();
-  // The tree ignores writes of an incarnation that it has seen the end of.
+  // The tree ignores commands of older incarnations, so the next start must have a greater one.
   const uint64_t incarnation = std::max(last_incarnation_, static_cast<uint64_t>(now_ms));
   if (absl::Status s = rpc::SaveIncarnation(envs_.env, member_.log_dir, incarnation); !s.ok()) {
     return s;

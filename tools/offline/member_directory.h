@@ -1,10 +1,10 @@
-// Makes the directories of a member whose tree is not empty from the beginning: for a cluster that
-// is restored from a backup, or that takes over the data of another one. All members of such a
-// cluster are made with it, each with its own number and all the same records.
+// Creates the directories of a member whose tree is not empty from the beginning: for a cluster
+// that is restored from a backup, or that imports the data of another one. All members of such a
+// cluster are made this way, each with its own number and all with the same records.
 //
-// Until Finish has returned, and after any error or crash, a server refuses the directories; and
-// they can be made again in the same place. For that, what was left is removed: the file
-// "unfinished" in both of them says that it is nothing else.
+// Until Finish has returned, and after any error or crash, a server refuses to start on the
+// directories, and they can be made again in the same place. What is left there is removed then:
+// the file "unfinished" in both directories marks them as incomplete.
 //
 // Thread-safety: none inside.
 #pragma once
@@ -34,7 +34,7 @@ struct NewMember {
   std::string cluster_id;  // consensus::kClusterIdBytes long; the same for all members, and new
 };
 
-// What tests replace. Both must outlive the writer.
+// Replaced by tests. Both must outlive the writer.
 struct MemberDirectoryEnvs {
   consensus::Env* env = consensus::Env::Posix();
   rocksdb::Env* store_env = nullptr;  // nullptr: this machine's
@@ -42,22 +42,22 @@ struct MemberDirectoryEnvs {
 
 class MemberDirectoryWriter {
  public:
-  // Begins. The tree's records will be those of `zxid`, with `digest`; the log begins behind zxid,
-  // whose term is `term`: greater than 0, and the same for all members.
-  // Errors: InvalidArgument, naming it, for a value that makes no sense; FailedPrecondition if
-  // there is something in a directory that does not belong into a new one (configuration and myid
-  // do), naming both, or if a server runs on it; those of the disk.
+  // Begins. The tree's records are those of `zxid`, with `digest`; the log begins behind zxid,
+  // whose term is `term`: greater than 0, and the same for all members. Errors: InvalidArgument,
+  // naming it, for an invalid value; FailedPrecondition if a directory contains something that does
+  // not belong into a new one (configuration and myid do), naming both, or if a server runs on it;
+  // those of the disk.
   static absl::StatusOr<std::unique_ptr<MemberDirectoryWriter>> Create(
       NewMember member, tree::Zxid zxid, uint64_t term, uint64_t digest,
       MemberDirectoryEnvs envs = {});
 
-  // The next record, in the order of keys (tree/record.h), beginning with the head, which must be
-  // of the zxid and digest that Create was told. InvalidArgument otherwise. That all records
-  // together are a tree with that digest is not checked here: a server does when it loads them.
+  // Adds the next record, in the order of keys (tree/record.h), beginning with the head, which must
+  // have the zxid and digest given to Create. InvalidArgument otherwise. Does not check that all
+  // records together are a tree with that digest: a server does when it loads them.
   absl::Status Add(std::string_view key, std::string_view value);
 
-  // Makes the directory one that a server starts from. Durable when it returns. REQUIRES: no error
-  // was returned before; called once, after at least the head was added.
+  // Turns the directory into one that a server starts from. It is durable when this returns.
+  // REQUIRES: no error was returned before; called once, after at least the head was added.
   absl::Status Finish();
 
  private:
@@ -67,7 +67,7 @@ class MemberDirectoryWriter {
   absl::Status Begin();
   bool is_apart() const;
   absl::Status CheckMyId() const;
-  // Makes the data directory, marked, and without a store.
+  // Creates the data directory, marked as incomplete, and without a store.
   absl::Status PrepareDataDir() const;
   absl::Status CheckHead(std::string_view key, std::string_view value);
   absl::Status WriteMyId();

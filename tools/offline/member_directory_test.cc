@@ -160,7 +160,7 @@ TEST_CASE("wherever its making is interrupted, a server refuses the directory or
       CHECK(env.Exists(directory.path() + "/incarnation"));
       CHECK(env.Exists(directory.path() + "/myid"));
     } else {
-      // The store is made only when the mark is durable.
+      // The store is created only when the mark is durable.
       CHECK_FALSE(fs::exists(rpc::CheckpointDirectory(directory.path())));
     }
     if (done) {
@@ -174,7 +174,7 @@ TEST_CASE("wherever its making is interrupted, a server refuses the directory or
 
 constexpr uint64_t kNever = 1'000'000'000;
 
-// In a child, since RocksDB's threads do not survive a fork.
+// Runs in a child process, since RocksDB's threads do not survive a fork.
 int MakeInChild(uint64_t crash_at, const std::string& directory, const std::string& graveyard) {
   const pid_t child = fork();
   REQUIRE(child >= 0);
@@ -212,7 +212,7 @@ TEST_CASE("a server refuses a directory whose store is not finished") {
     ++crashes;
     REQUIRE(!dir.ok());
     CHECK_THAT(std::string(dir.status().message()), Catch::Contains("interrupted"));
-    // The same again makes it whole.
+    // A second run completes the directory.
     REQUIRE(MakeInChild(kNever, path, graveyard) == 0);
     REQUIRE(OpenDataDir(Env::Posix(), path).ok());
     uint64_t digest = 0;

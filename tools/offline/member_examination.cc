@@ -88,7 +88,7 @@ class Examiner {
     result_.findings.push_back({false, std::move(file), offset, std::string(what), ""});
   }
 
-  // What an error says, without the path before it and the advice behind it, for which there are
+  // Reports the message of an error without the path before it and the advice behind it, which have
   // fields of their own.
   void ProblemOf(const absl::Status& status, std::string file,
                  std::optional<uint64_t> offset = std::nullopt) {
@@ -104,7 +104,7 @@ class Examiner {
     Problem(std::move(file), offset, what, has_advice ? std::string_view() : kRebuild);
   }
 
-  // --- Each by itself ----------------------------------------------------------------------------
+  // --- Each file by itself -----------------------------------------------------------------------
 
   void ExamineIdentity() {
     auto identity = ReadIdentityFile(&env_, result_.paths.log_dir);
@@ -258,9 +258,9 @@ class Examiner {
                          HexNumber((*divergence)->majority_digest)));
   }
 
-  // --- All together ------------------------------------------------------------------------------
+  // --- All files together ------------------------------------------------------------------------
 
-  // Of an entry in the log or right before it.
+  // The term of an entry in the log, or of the one right before it.
   std::optional<Term> TermAt(Index index) const {
     const consensus::RecoveredLog& log = result_.log->log;
     if (index < log.base_index || index > log.last_index) return std::nullopt;
@@ -271,7 +271,7 @@ class Examiner {
     return term;
   }
 
-  // As DataDir::AlignLog and the start of a server do it.
+  // Follows DataDir::AlignLog and the start of a server.
   void CompareCheckpointWithLog() {
     const std::string path = In(consensus::kLogName);
     if (!result_.log.has_value() || !checkpoint_is_readable_) return;
@@ -336,7 +336,7 @@ class Examiner {
       ForEachEntry(*segment, [&](const consensus::RecordView& entry, uint64_t) {
         if (entry.index != Index{1} || entry.kind != consensus::EntryKind::kNoOp) return;
         compare(std::string(entry.payload), segment->path);
-      }).IgnoreError();  // it was read before
+      }).IgnoreError();  // the file was read without an error before
     }
   }
 
@@ -365,7 +365,7 @@ class Examiner {
   bool checkpoint_is_readable_ = true;
 };
 
-// A lock that RocksDB takes, of whatever process.
+// Whether any process holds a lock of the kind that RocksDB takes.
 bool IsLockedByRecordLock(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
@@ -416,7 +416,7 @@ absl::StatusOr<MemberLock> MemberLock::Take(const MemberPaths& paths, Env* env) 
   auto lock = env->LockDirectory(paths.log_dir);
   if (!lock.ok()) return lock.status();
   result.lock_ = *std::move(lock);
-  // A server whose log is somewhere else holds no lock but that of its store.
+  // A server with a separate log directory locks only its store in this directory.
   const std::string checkpoints = rpc::CheckpointDirectory(paths.data_dir);
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(checkpoints, error)) {
@@ -459,7 +459,7 @@ std::optional<CommitFacts> CommitFactsOf(const MemberExamination& member) {
   const consensus::RecoveredLog& log = member.log->log;
   std::optional<consensus::SnapshotMeta> checkpoint;
   if (member.checkpoint.has_value()) checkpoint = member.checkpoint->meta;
-  // What a checkpoint holds was applied, and what the log was cut behind is in one.
+  // All entries in a checkpoint were applied, and a log is cut only up to a checkpoint.
   const Index applied = std::max(log.base_index, checkpoint ? checkpoint->index : Index{0});
   if (member.log_is_replaced) return CommitFacts{applied, 0, false};
   const Index last = std::max(applied, log.last_index);

@@ -1,5 +1,5 @@
-// Looks through all that a stopped member has on its disk, and says what is wrong with it; changes
-// nothing.
+// Examines everything that a stopped member has on its disk, and reports what is wrong with it;
+// changes nothing.
 //
 // Thread-safety: functions of their arguments.
 #pragma once
@@ -26,22 +26,22 @@
 
 namespace quorate::tools {
 
-// Where a member keeps what it has.
+// The directories of a member.
 struct MemberPaths {
   std::string data_dir;
   std::string log_dir;
 
   // An empty `log_dir` is `data_dir`.
   static MemberPaths Of(std::string data_dir, std::string log_dir);
-  std::string In(std::string_view name) const;  // of a file in log_dir
+  std::string In(std::string_view name) const;  // the path of a file in log_dir
 };
 
 struct Finding {
-  bool is_problem = false;  // a server does not start with it, or should not; else a remark
+  bool is_problem = false;  // a server does not, or should not, start with it; otherwise a remark
   std::string file;         // or directory
   std::optional<uint64_t> offset;
-  std::string what;    // what it is and what it means
-  std::string advice;  // empty: nothing is to be done
+  std::string what;    // what was found and what it means
+  std::string advice;  // empty: the user need not do anything
 };
 
 struct CheckpointFacts {
@@ -49,17 +49,18 @@ struct CheckpointFacts {
   std::optional<consensus::SnapshotMeta> meta;  // if the metadata could be read
   uint64_t nodes = 0;
   uint64_t sessions = 0;
-  bool whole = false;  // the tree is, and its digest is the one in the metadata
+  bool whole = false;  // the tree is complete, and its digest is the one in the metadata
 };
 
-// How much of what a member has the cluster has certainly decided on, as far as this member alone
-// can tell. A member writes down only now and then what is committed, since nothing depends on it;
-// so it has mostly seen more of the entries behind `known` committed and acknowledged. But if it
-// led and was cut off from the others, the last ones may be in no other log, and be replaced.
+// Which part of a member's log is certainly committed, as far as this member alone can tell. A
+// member saves its commit index only from time to time, since nothing depends on it; so it has
+// usually seen more of the entries behind `known` committed and acknowledged. But if it led and was
+// cut off from the others, the last ones may be in no other log, and be replaced.
 struct CommitFacts {
-  consensus::Index known;  // of what it has, all up to here is committed
-  uint64_t open = 0;       // entries behind that, of which only a majority of the voters can tell
-  // It is the only voter, as far as its own data says who votes: what it has is committed.
+  consensus::Index known;  // all entries up to this index are committed
+  uint64_t open = 0;       // the number of later entries, which only a majority of the voters can
+                           // decide
+  // The member is the only voter, according to its own data: all its entries are committed.
   bool only_voter = false;
 };
 
@@ -71,21 +72,21 @@ struct MemberExamination {
   std::optional<consensus::LogExamination> log;
   std::optional<CheckpointFacts> checkpoint;
   // The log does not hold the entry of the checkpoint. The next start of the server replaces the
-  // log by an empty one that begins behind the checkpoint, so none of its entries counts.
+  // log by an empty one that begins behind the checkpoint, so its entries do not count.
   bool log_is_replaced = false;
 
   uint64_t problems() const;
 };
 
-// Returns the last entry up to which the log can be read without a gap: also within the file in
-// which the damage is, before it. `log.log.last_index` if the log is whole.
+// Returns the last entry up to which the log can be read without a gap, also within a damaged file,
+// before the damage. `log.log.last_index` if the log is undamaged.
 consensus::Index LastReadableIndex(const consensus::LogExamination& log);
 
-// Keeps servers away from a member's directories while it lives.
+// Prevents servers from starting on a member's directories while the object lives.
 class MemberLock {
  public:
-  // `env` says whether it is to look only, or to change something. FailedPrecondition if a server
-  // runs on one of the directories; NotFound, naming it, if one is not there.
+  // `env` determines whether the lock is for reading or for changes. FailedPrecondition if a server
+  // runs on one of the directories; NotFound, naming it, if one does not exist.
   static absl::StatusOr<MemberLock> Take(const MemberPaths& paths, consensus::Env* env);
 
  private:
@@ -98,9 +99,9 @@ MemberExamination ExamineMember(const MemberPaths& paths, Progress* progress);
 // The newest hard state, if it can be read.
 std::optional<consensus::HardStateFile::Content> NewestHardState(const MemberExamination& member);
 
-// Who takes part, as the newest entry in `control_entries` about it says, or else the checkpoint;
-// nothing if neither does, which is so in a cluster whose members never changed and made no
-// checkpoint yet.
+// The membership in the newest membership entry of `control_entries`, otherwise that in the
+// checkpoint; nothing if neither has one, as in a cluster whose members never changed and have made
+// no checkpoint yet.
 std::optional<consensus::Membership> NewestMembership(
     const std::optional<consensus::SnapshotMeta>& checkpoint,
     const std::vector<consensus::Entry>& control_entries);
@@ -108,7 +109,7 @@ std::optional<consensus::Membership> NewestMembership(
 // Nothing if there is no log, or a problem was found.
 std::optional<CommitFacts> CommitFactsOf(const MemberExamination& member);
 
-// Calls `entry` for each that a scan of the segment found, with its offset. Errors: of reading.
+// Calls `entry` with each entry found in the segment, and its offset. Errors: of reading.
 absl::Status ForEachEntry(
     const consensus::Segment& segment,
     const std::function<void(const consensus::RecordView& entry, uint64_t offset)>& entry);

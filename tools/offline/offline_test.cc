@@ -1,5 +1,5 @@
-// The tools for the directories of stopped members, on directories that real parts of a server have
-// written.
+// Tests the tools for the directories of stopped members, on directories written by the server's
+// own code.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -38,7 +38,7 @@ using nlohmann::json;
 
 constexpr int64_t kNowMs = 4'000'000'000'000;
 
-// {path: contents and time of change} of all that is under a directory.
+// {path: content and time of change} of everything in a directory.
 std::map<std::string, std::string> ContentsOf(const std::string& directory) {
   std::map<std::string, std::string> contents;
   for (const auto& entry : fs::recursive_directory_iterator(directory)) {
@@ -50,7 +50,7 @@ std::map<std::string, std::string> ContentsOf(const std::string& directory) {
   return contents;
 }
 
-// Turns one bit of a file over.
+// Flips one bit of a file.
 void Damage(const std::string& path, uint64_t offset) {
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
   file.seekg(static_cast<std::streamoff>(offset));
@@ -60,7 +60,7 @@ void Damage(const std::string& path, uint64_t offset) {
   REQUIRE(file.good());
 }
 
-// What a power failure leaves of bytes that were not written yet.
+// Zeros bytes, as a power failure leaves those that were not written yet.
 void Erase(const std::string& path, uint64_t begin, uint64_t end) {
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(static_cast<std::streamoff>(begin));
@@ -77,7 +77,8 @@ std::string OnlySegment(const std::string& directory) {
   return paths.front();
 }
 
-// A member with a checkpoint of kTestZxid and `entries` behind it, each a request of 100 bytes.
+// A member with a checkpoint of kTestZxid and `entries` entries behind it, each a request of 100
+// bytes.
 class Member {
  public:
   explicit Member(std::vector<uint64_t> voters = {1, 2, 3}, uint64_t entries = 5) {
@@ -96,7 +97,7 @@ class Member {
     }
     REQUIRE(dir->WriteHardState({Term(kTestTerm + 1), consensus::MemberId(1), First()}, First() - 1)
                 .ok());
-    // One by one, so that each record says that those before it were durable.
+    // One by one, so that each record proves that those before it were durable.
     for (const Entry& entry : list) {
       REQUIRE(dir->log().Append({&entry, 1}).ok());
       REQUIRE(dir->log().Sync().ok());
@@ -144,7 +145,7 @@ json OnlyProblem(const Member& member) {
 
 TEST_CASE("verify finds nothing wrong with a whole member, and changes not one byte") {
   Member member;
-  // The ballast file is none of what is looked at.
+  // The ballast file is not examined.
   if (GENERATE(false, true)) REQUIRE(member.Open()->log().MakeBallast().ok());
   const auto before = ContentsOf(member.path());
   json document;
@@ -198,7 +199,7 @@ TEST_CASE("verify says how much a member knows to be committed") {
 
 TEST_CASE("what would be repaired at a start is only remarked upon, and stays") {
   Member member;
-  // The last record was never followed by another one: its write may be torn.
+  // No record follows the last one, so its write may be torn.
   const std::string segment = OnlySegment(member.path());
   json document;
   REQUIRE(member.Verify(&document).ok());
@@ -222,7 +223,7 @@ TEST_CASE("what would be repaired at a start is only remarked upon, and stays") 
   CHECK(DumpLog(member.paths(), {}, text).ok());
   CHECK_THAT(text.str(), Catch::Contains("-- torn: " + segment));
   CHECK(ContentsOf(member.path()) == before);
-  // And a server starts from it.
+  // A server starts from it.
   CHECK(member.Open()->log().last_index() == Member::First() + 3);
 }
 
@@ -243,7 +244,7 @@ TEST_CASE("verify tells damage from a torn tail, and says where it is and what i
   CHECK_THAT(problem["what"].get<std::string>(),
              Catch::Contains("record of entry " + std::to_string(Member::First().value() + 2)));
   CHECK_THAT(problem["advice"].get<std::string>(), Catch::Contains("quorate rebuild"));
-  // The entries before the damage, in the same file, are not passed over.
+  // The entries before the damage, in the same file, are still found.
   json document;
   CHECK(absl::IsDataLoss(member.Verify(&document)));
   CHECK(document["log"]["last_readable_index"] == Member::First().value() + 1);
@@ -252,7 +253,7 @@ TEST_CASE("verify tells damage from a torn tail, and says where it is and what i
   CHECK_THAT(facts.str(),
              Catch::Contains("entries " + std::to_string(Member::First().value()) + " to " +
                              std::to_string(Member::First().value() + 1) + ", in 1 file; damaged"));
-  // What a server says.
+  // A server reports the same.
   auto dir =
       DataDir::Open(consensus::Env::Posix(), member.path(), consensus::MemberId(1), {65536}, 1);
   CHECK(absl::IsDataLoss(dir.status()));
@@ -352,7 +353,7 @@ TEST_CASE("a stopped member's tree is its checkpoint with all of its log applied
   CHECK(loaded->member == consensus::MemberId(1));
   CHECK(loaded->cluster_id == kTestClusterId);
   CHECK(loaded->term == kTestTerm + 1);
-  // The hard state knows of the first of five entries that it is committed.
+  // According to the hard state, only the first of five entries is committed.
   CHECK(loaded->commit.known == Member::First());
   CHECK(loaded->commit.open == 4);
   CHECK_FALSE(loaded->commit.only_voter);
@@ -362,11 +363,12 @@ TEST_CASE("a stopped member's tree is its checkpoint with all of its log applied
       [&](std::string_view, std::optional<std::string_view>) { ++records; });
   CHECK(loaded->records == records);
 
-  // All members that are made of it are of one cluster, whatever is made of another.
+  // All members that are restored from the same data belong to one cluster; other data give
+  // another.
   CHECK(LoadMember(member.paths())->checksum == loaded->checksum);
   const Member shorter({1, 2, 3}, 4);
   CHECK(LoadMember(shorter.paths())->checksum != loaded->checksum);
-  // Of the only voter everything is committed.
+  // All entries of an only voter are committed.
   const Member alone({1});
   const auto of_alone = LoadMember(alone.paths());
   CHECK(of_alone->commit.only_voter);
@@ -452,7 +454,7 @@ TEST_CASE("a dump of a tree shows znodes with all there is to them") {
   CHECK(nodes["/app/bytes"]["data_hex"] == "1b00ff");
   CHECK(nodes["/app/ephemeral"]["ephemeral_owner"] == "0x100000000000001");
   CHECK(nodes["/app/closed"]["acl"][0]["permissions"] == "r");
-  // Nothing secret.
+  // No secrets are shown.
   CHECK_THAT(out.str(), !Catch::Contains(std::string(tree::kPassword)));
 
   std::ostringstream part;
@@ -494,7 +496,7 @@ TEST_CASE("trees are compared to the last field, with a backup too") {
   CHECK(diff(&text) == 0);
   CHECK(text.empty());
 
-  // As the one in the member, but for one value, one session and one node.
+  // Equal to the tree in the member, except for one value, one session and one node.
   tree::Server other;
   FillTree(tree::Zxid(50), &other);
   other.Do(tree::MakeSetData("/app", "other"));
@@ -584,7 +586,7 @@ TEST_CASE("a member whose clock was ahead once can be rebuilt") {
 }
 
 TEST_CASE("whenever a rebuild is interrupted, the rest is refused, and a second one ends it") {
-  // The order in which things are moved.
+  // The order in which the files are moved.
   const std::vector<std::string> names = {"identity", "checkpoints", "hard_state", "log",
                                           "incarnation"};
   for (size_t moved = 1; moved < names.size(); ++moved) {
@@ -615,7 +617,7 @@ TEST_CASE("an observer of the only voter is rebuilt, also once it was interrupte
     NewMember member = TestMember(directory.path(), is_observer ? 2 : 1, {1});
     member.observers = {2};
     REQUIRE(MakeMember(std::move(member), server.tree()).ok());
-    // Another one, long ago.
+    // Directories of other rebuilds, from other times.
     fs::create_directory(directory.path() + "/aside-20200101-000000");
     fs::create_directory(directory.path() + "/aside-20960101-000000");
     for (size_t i = 0; i < moved; ++i) {
@@ -625,7 +627,7 @@ TEST_CASE("an observer of the only voter is rebuilt, also once it was interrupte
     std::ostringstream out;
     const absl::Status status = Rebuild(MemberPaths::Of(directory.path(), ""), Confirmed(), out);
     INFO(status);
-    // Who votes stands in the checkpoint here.
+    // The membership is in the checkpoint here.
     const bool is_known = moved < 2;
     CHECK(status.ok() == (is_observer || !is_known));
     CHECK(fs::exists(directory.path() + "/log") == !status.ok());
@@ -656,13 +658,13 @@ TEST_CASE("bytes of clients do nothing to a terminal") {
   CHECK(Escape("plain \xC3\xA4\n\\") == "plain \xC3\xA4\\n\\\\");
   CHECK(Escape("\x1b[31m") == "\\x1b[31m");
   CHECK(Escape("\xC2\x9B") == "\\xc2\\x9b");           // one character that begins a sequence
-  CHECK(Escape("\xE2\x80\xAE") == "\\xe2\\x80\\xae");  // turns the direction of writing
+  CHECK(Escape("\xE2\x80\xAE") == "\\xe2\\x80\\xae");  // reverses the direction of writing
   CHECK(Escape("\xff\xC3") == "\\xff\\xc3");
   CHECK(Escape(std::string_view("\0\x7f", 2)) == "\\x00\\x7f");
   CHECK(TextOrHex("say \"hi\"") == "\"say \\\"hi\\\"\"");
   CHECK(TextOrHex("\x1b") == "hex:1b");
   CHECK(IsText("a\tb\n"));
-  CHECK_FALSE(IsText("\xED\xA0\x80"));  // half of a pair
+  CHECK_FALSE(IsText("\xED\xA0\x80"));  // half of a surrogate pair
   CHECK_FALSE(IsText("\xC0\xAF"));
   CHECK(TimeText(1'700'000'000'123) == "2023-11-14 22:13:20.123 UTC");
   CHECK(TimeText(-5) == "-5 ms");

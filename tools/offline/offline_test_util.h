@@ -1,4 +1,4 @@
-// What the tests of the offline tools share: a directory on the disk, and members made in it.
+// Shared by the tests of the offline tools: a directory on the disk, and members created in it.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -20,7 +20,7 @@ inline const std::string kTestClusterId = "0123456789abcdef";
 inline constexpr tree::Zxid kTestZxid{0x500000123};
 inline constexpr uint64_t kTestTerm = 7;
 
-// A directory that goes with the object.
+// A temporary directory, removed with the object.
 class TestDirectory {
  public:
   TestDirectory() {
@@ -37,7 +37,7 @@ class TestDirectory {
   std::string path_;
 };
 
-// A tree of `zxid` with a session, an ephemeral, an ACL, and data that is no text.
+// Fills a tree of `zxid` with a session, an ephemeral, an ACL, and data that is not text.
 inline void FillTree(tree::Zxid zxid, tree::Server* server) {
   server->OpenSession();
   server->Do(tree::MakeCreate("/app", "text"));

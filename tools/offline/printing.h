@@ -1,4 +1,4 @@
-// Bytes from clients, printed so that a terminal shows them and does not obey them.
+// Prints bytes from clients so that a terminal shows them and does not execute control sequences.
 //
 // Thread-safety: functions of their arguments.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace quorate::tools {
 
-// In quotes, escaped, if it is text; else "hex:" and its bytes in hex.
+// In quotes, escaped, if `bytes` are text; otherwise "hex:" and the bytes in hex.
 std::string TextOrHex(std::string_view bytes);
 
 // "1 file", "2 files".
@@ -22,11 +22,11 @@ std::string Hex(std::string_view bytes);
 // "0x1f".
 std::string HexNumber(uint64_t number);
 
-// "2026-11-21 19:09:31.123 UTC" of a time since the epoch; the number itself if there is no such
-// day in four digits of a year.
+// A time since the epoch as "2026-11-21 19:09:31.123 UTC"; the number itself if its year does not
+// have four digits.
 std::string TimeText(int64_t time_ms);
 
-// Sets object[name] to the text; or object[name + "_hex"], if it is none.
+// Sets object[name] to the text; object[name + "_hex"] if `bytes` are not text.
 void SetText(std::string_view name, std::string_view bytes, nlohmann::ordered_json* object);
 
 }  // namespace quorate::tools

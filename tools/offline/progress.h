@@ -1,5 +1,5 @@
-// Tells whoever waits on a terminal how far a long work is: on standard error, at most once a
-// second, and not at all for what is done within two.
+// Reports the progress of a long operation on standard error, at most once a second, and not at all
+// for operations that take less than two seconds.
 //
 // Thread-safety: none.
 #pragma once
@@ -13,7 +13,7 @@ namespace quorate::tools {
 
 class Progress {
  public:
-  // `text` makes the line; it is called only when one is printed.
+  // `text` returns the line; it is called only when a line is printed.
   void Update(const std::function<std::string()>& text) {
     const auto now = std::chrono::steady_clock::now();
     if (now < next_) return;

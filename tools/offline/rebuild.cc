@@ -27,8 +27,9 @@ namespace fs = std::filesystem;
 using consensus::Env;
 using consensus::MemberId;
 
-// In this order, the checkpoints after the first of them: without its identity a log directory that
-// holds any of the rest is refused, so that no checkpoint is taken for that of a new member.
+// Moved first; then the checkpoints follow, then the rest: a server refuses a log directory that
+// holds any of the rest without an identity, so it never takes an old checkpoint for that of a new
+// member.
 constexpr std::string_view kIdentities[] = {consensus::kIdentityName,
                                             consensus::kIdentityTemporaryName};
 constexpr std::string_view kRestOfLogDir[] = {
@@ -112,7 +113,7 @@ class Rebuilder {
     }
   }
 
-  // The last membership that can be read, if there is any.
+  // The newest readable membership, if there is one.
   std::optional<consensus::Membership> FindMembership() {
     std::optional<consensus::SnapshotMeta> checkpoint;
     auto view = tree::RocksRecordStore::Look(rpc::CheckpointDirectory(paths_.data_dir), {});
@@ -129,7 +130,8 @@ class Rebuilder {
     return NewestMembership(checkpoint, control_entries);
   }
 
-  // Whose data it is, if that can be read. A rebuild that was interrupted has put it aside already.
+  // The member that owns the data, if its identity can be read; an interrupted rebuild has already
+  // moved the identity aside.
   std::optional<MemberId> FindMember() {
     std::vector<std::string> asides;
     if (!env_.Exists(paths_.In(std::string(consensus::kIdentityName)))) {
@@ -191,7 +193,7 @@ class Rebuilder {
       std::error_code error;
       fs::rename(move.from, move.to, error);
       if (error) return MoveError(move, error);
-      // One after the other also on the disk.
+      // The order must also hold on the disk.
       for (const std::string& path : {move.to, move.from}) {
         if (absl::Status s = env_.SyncDirectory(fs::path(path).parent_path()); !s.ok()) return s;
       }

@@ -1,5 +1,5 @@
-// quorate rebuild: puts what a stopped member has aside, so that it starts new and the others
-// fill it again.
+// quorate rebuild: moves a stopped member's data aside, so that the member starts as a new one and
+// the others fill it again.
 //
 // Thread-safety: a function of its arguments.
 #pragma once
@@ -14,19 +14,19 @@
 namespace quorate::tools {
 
 struct RebuildOptions {
-  bool remove = false;  // what was put aside is deleted
+  bool remove = false;  // also deletes what was moved aside
   bool json = false;
   int64_t now_ms = 0;  // since the epoch
-  // Asked once `out` says what will be done; nothing is done if it returns false.
+  // Called after `out` says what will be done; nothing is done if it returns false.
   std::function<bool()> confirm;
 };
 
 // Moves log, hard state, identity, incarnation, checkpoint and marks to aside-<time> beside them;
-// myid and configuration stay. The clock may be behind the incarnation: the server learns from the
-// others that it has to begin with a greater one, and starts again by itself. Stopped at any point,
-// it leaves a directory that a server refuses or that is new, and can be run again. Errors:
-// FailedPrecondition if a server runs there, or if this is the only voter; NotFound if there is
-// nothing of a member; Cancelled; those of the disk.
+// myid and configuration stay. The clock may be behind the incarnation: the server then learns from
+// the others that it has to use a greater one, and restarts by itself. If the rebuild is
+// interrupted at any point, it leaves a directory that a server refuses or that is new, and can be
+// run again. Errors: FailedPrecondition if a server runs there, or if this is the only voter;
+// NotFound if there are no data of a member; Cancelled; those of the disk.
 absl::Status Rebuild(const MemberPaths& paths, const RebuildOptions& options, std::ostream& out);
 
 }  // namespace quorate::tools

@@ -15,13 +15,13 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// One fact of a record, as it is shown.
+// One fact of a record: its name and its printed value.
 using Fact = std::pair<std::string, std::string>;
 
-// A record as it is compared.
+// A record in the form in which it is compared.
 struct Subject {
   std::string kind;  // "head", "session" or "znode"
-  std::string name;  // of the session or znode
+  std::string name;  // the session's id or the znode's path
   std::vector<Fact> facts;
 };
 
@@ -49,7 +49,7 @@ Subject SubjectOf(const tree::SessionRecord& session) {
           {{"timeout", absl::StrCat(session.timeout_ms, " ms")},
            {"attach zxid", ZxidText(session.attach_zxid)},
            {"member", absl::StrCat(session.member)},
-           // Only that they differ is shown.
+           // The values are compared; the output shows only that they differ.
            {"password", Hex(session.password)}}};
 }
 
@@ -71,7 +71,7 @@ Subject SubjectOf(const tree::NodeRecord& node, const std::string& path) {
            {"data", node.has_data ? TextOrHex(node.data) : "null"}}};
 }
 
-// The records of one of the trees.
+// One of the two trees, record by record.
 class Side {
  public:
   explicit Side(TreeRecords records) : records_(std::move(records)) {}
@@ -95,7 +95,7 @@ class Side {
 
   bool at_end() const { return at_end_; }
   std::string_view key() const { return records_.key(); }
-  // Path and record.
+  // Compares path and record.
   bool SameAs(const Side& other) const {
     return records_.value() == other.records_.value() && path_ == other.path_;
   }

@@ -1,4 +1,4 @@
-// quorate snapshot diff: says in what two trees differ.
+// quorate snapshot diff: reports the differences of two trees.
 //
 // Thread-safety: a function of its arguments.
 #pragma once
@@ -13,9 +13,9 @@
 namespace quorate::tools {
 
 // Writes each difference of the trees in `a` and `b` to `out`, and returns how many there are: in
-// zxid and digest, the writes of members that were last, sessions and znodes. Each is what
-// TreeRecords::Open takes. Both are read once, side by side: memory does not grow with the trees.
-// Errors: as TreeRecords::Open.
+// zxid and digest, the members' entries in the dedup table, sessions and znodes. `a` and `b` are
+// paths as for TreeRecords::Open. Both are read once, side by side: memory does not grow with the
+// trees. Errors: as TreeRecords::Open.
 absl::StatusOr<uint64_t> DiffSnapshots(const std::string& a, const std::string& b, bool json,
                                        std::ostream& out);
 

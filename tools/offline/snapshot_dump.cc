@@ -39,7 +39,7 @@ class Dumper {
 
   absl::Status Run(TreeRecords* records) {
     const absl::Status status = WriteRecords(records);
-    // A document is one also if its source is damaged.
+    // The document is completed even if its source is damaged.
     if (options_.json) out_ << (begun_ ? "" : "{") << (sections_ > 0 ? "\n]" : "") << "\n}\n";
     if (!status.ok()) return status;
     if (found_) return absl::OkStatus();
@@ -89,7 +89,7 @@ class Dumper {
     return absl::OkStatus();
   }
 
-  // The next item of the JSON array of that name.
+  // Writes the next element of the JSON array `section`.
   void Item(std::string_view section, const ordered_json& item) {
     if (section != section_) {
       out_ << (sections_ > 0 ? "\n],\n\"" : ",\n\"") << section << "\": [\n";
@@ -201,7 +201,7 @@ class Dumper {
   NodeRecord node_;
   uint64_t count_ = 0;
   bool found_ = false;
-  bool begun_ = false;  // of the JSON document
+  bool begun_ = false;  // the JSON document
   std::string_view section_;
   int sections_ = 0;
 };

@@ -15,9 +15,9 @@ struct SnapshotDumpOptions {
   bool json = false;       // one document
 };
 
-// Writes head, sessions and znodes to `out`: in the order of creation, so that it takes no more
-// memory the larger the tree is. Passwords of sessions are not shown. `source` is a member's
-// dataDir. Errors: as TreeRecords::Open; NotFound if there is no znode options.path.
+// Writes head, sessions and znodes to `out`, in the order of creation, so that memory does not grow
+// with the tree. Passwords of sessions are not shown. `source` is a member's dataDir. Errors: as
+// TreeRecords::Open; NotFound if there is no znode options.path.
 absl::Status DumpSnapshot(const std::string& source, const SnapshotDumpOptions& options,
                           std::ostream& out);
 

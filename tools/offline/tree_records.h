@@ -1,4 +1,4 @@
-// The records of a tree, one after the other, and the paths of the znodes among them.
+// The records of a tree, in order, and the paths of its znodes.
 //
 // Thread-safety: none inside.
 #pragma once
@@ -26,7 +26,7 @@ namespace quorate::tools {
 // keys. Memory: about a MiB.
 class TreeRecords {
  public:
-  // What consensus knows of the tree.
+  // What the log or the backup's header says about the tree.
   struct Source {
     std::string cluster_id;
     uint64_t term = 0;
@@ -34,13 +34,13 @@ class TreeRecords {
     std::vector<uint64_t> observers;
   };
 
-  // `path` is a member's dataDir or a backup file. NotFound if it is not there, FailedPrecondition
-  // if there is no checkpoint in the directory or a server runs on it, InvalidArgument if the file
-  // is no backup, DataLoss if it is damaged.
+  // `path` is a member's dataDir or a backup file. NotFound if it does not exist,
+  // FailedPrecondition if there is no checkpoint in the directory or a server runs on it,
+  // InvalidArgument if the file is not a backup, DataLoss if it is damaged.
   static absl::StatusOr<TreeRecords> Open(const std::string& path);
 
   const Source& source() const { return source_; }
-  // The next record is there; false at the end. Views are valid until the next call.
+  // Advances to the next record; returns false at the end. Views are valid until the next call.
   absl::StatusOr<bool> Next();
   std::string_view key() const { return key_; }
   std::string_view value() const { return value_; }
@@ -53,7 +53,7 @@ class TreeRecords {
   Source source_;
   std::string_view key_;
   std::string_view value_;
-  // One of the two.
+  // Exactly one of the two is set.
   std::unique_ptr<tree::BackupFileReader> backup_;
   std::unique_ptr<tree::RecordStore::View> view_;
 
@@ -63,12 +63,12 @@ class TreeRecords {
   bool more_ = true;
 };
 
-// Where the znodes of a tree are, told in the order of their keys. Memory: the paths of those of
-// which children are still to come.
+// Determines the paths of a tree's znodes, which are added in the order of their keys. Memory: the
+// paths of znodes whose children are not all added yet.
 class NodePaths {
  public:
-  // The path of a node; it is remembered for its children. DataLoss if its parent did not come
-  // before it.
+  // Returns the path of a node, and remembers it for its children. DataLoss if its parent was not
+  // added before it.
   absl::StatusOr<std::string> Add(const tree::NodeRecord& node);
 
  private:
@@ -79,14 +79,14 @@ class NodePaths {
   std::map<tree::NodeKey, Parent> parents_;
 };
 
-// Creations and deletions of children, as a Stat has it.
+// The number of creations and deletions of children, as in a Stat.
 int32_t ChildVersion(const tree::NodeRecord& node);
 
-// "rwcda" of a permission's bits, as zkCli writes it.
+// A permission's bits as zkCli prints them: "rwcda".
 std::string PermissionText(int32_t permissions);
 // "world:anyone:rwcda, ..."; escaped.
 std::string AclText(const std::vector<tree::Acl>& acl);
-// The list of a node; a record has none for the open one.
+// The access control list of a node; a record has none if the list is the open one.
 std::vector<tree::Acl> AclOf(const tree::NodeRecord& node);
 
 }  // namespace quorate::tools

@@ -192,7 +192,7 @@ absl::Status VerifyBackup(const std::string& path, bool json, std::ostream& out)
                  2, ' ', /*ensure_ascii=*/true, ordered_json::error_handler_t::replace)
           << "\n";
     }
-    // That it is no backup is no wrong usage.
+    // A file that is not a backup is not a usage error.
     const bool is_none = absl::IsInvalidArgument(backup.status());
     return is_none ? absl::FailedPreconditionError(why) : backup.status();
   }

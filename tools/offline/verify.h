@@ -1,4 +1,4 @@
-// quorate verify: says whether what a stopped member has on its disk is whole.
+// quorate verify: checks whether the data on a stopped member's disk are undamaged.
 //
 // Thread-safety: a function of its arguments.
 #pragma once
@@ -11,14 +11,15 @@
 
 namespace quorate::tools {
 
-// Writes what there is and what is wrong with it to `out`: for people, or one JSON document.
+// Writes what was found, and what is wrong with it, to `out`: for people, or as one JSON document.
 // DataLoss if something is wrong; FailedPrecondition if a server runs there, NotFound if there is
-// no such directory. Not one byte in the directories is changed.
+// no such directory. Changes nothing in the directories.
 absl::Status Verify(const MemberPaths& paths, bool json, std::ostream& out);
 
-// The same of a backup file, which is read to its end: its checksums, that its records make a whole
-// tree, and that the digest of that tree is right. DataLoss if the file is damaged,
-// FailedPrecondition if it is no backup, NotFound if it is not there. Takes the memory of the tree.
+// The same for a backup file, which is read to its end: checks its checksums, that its records form
+// a complete tree, and that the digest of that tree is right. DataLoss if the file is damaged,
+// FailedPrecondition if it is not a backup, NotFound if it does not exist. Needs memory for the
+// tree.
 absl::Status VerifyBackup(const std::string& path, bool json, std::ostream& out);
 
 }  // namespace quorate::tools

@@ -24,7 +24,7 @@ absl::Status GetAcl(Invocation& invocation) {
   return absl::OkStatus();
 }
 
-// Sets lists of many znodes at a time, and goes on after a failure.
+// Sets the lists of many znodes at a time, and continues after a failure.
 class AclSetter {
  public:
   AclSetter(Invocation& invocation, std::vector<Acl> acl, std::optional<int32_t> version)
@@ -34,7 +34,7 @@ class AclSetter {
     if (pending_.size() == kAhead) FinishOne();
     pending_.push_back({path, invocation_.client().AsyncSetAcl(path, acl_, {.version = version_})});
   }
-  // The first failure.
+  // Waits for all requests; returns the first failure.
   absl::Status Finish() {
     while (!pending_.empty()) FinishOne();
     invocation_.json()["changed"] = changed_;

@@ -21,7 +21,7 @@ namespace {
 constexpr std::array<int, 8> kWatched = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
                                          SIGUSR1, SIGUSR2, SIGCHLD, SIGWINCH};
 
-// Whoever started this program may have it ignore a signal (nohup; `&` in a script).
+// The parent may have set a signal to be ignored (nohup; `&` in a script).
 bool IsIgnored(int signal) {
   struct sigaction action {};
   return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
@@ -36,11 +36,11 @@ sigset_t WatchedSet() {
   return set;
 }
 
-// In the child, between fork and exec: only what is safe there.
+// Runs in the child, between fork and exec: only async-signal-safe calls.
 [[noreturn]] void BecomeProgram(char* const* arguments, char** environment, int error_file,
                                 bool takes_terminal, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(127);  // it has ended already
+  if (getppid() != parent) _exit(127);  // the parent has ended already
   setpgid(0, 0);
   if (takes_terminal) tcsetpgrp(STDIN_FILENO, getpid());
   std::signal(SIGTTOU, SIG_DFL);
@@ -78,7 +78,7 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
 }  // namespace
 
 WatchedSignals::WatchedSignals() {
-  std::signal(SIGCHLD, SIG_DFL);  // if it is ignored, nobody hears that a child has ended
+  std::signal(SIGCHLD, SIG_DFL);  // if SIGCHLD is ignored, the end of a child is not reported
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGTTOU, SIG_IGN);
   const sigset_t set = WatchedSet();
@@ -106,7 +106,7 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(
   std::vector<std::string> variables = Environment(environment);
   const std::vector<char*> argument_pointers = Pointers(arguments);
   std::vector<char*> variable_pointers = Pointers(variables);
-  // Closed by exec; what comes through it is why there was none.
+  // Closed by exec; if exec fails, the child writes the error into it.
   std::array<int, 2> error_files{};
   if (pipe2(error_files.data(), O_CLOEXEC) != 0) {
     return absl::ResourceExhaustedError(absl::StrCat("no pipe: ", std::strerror(errno)));
@@ -122,7 +122,7 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(
   close(error_files[1]);
   int error = pid < 0 ? fork_error : 0;
   if (pid > 0) {
-    setpgid(pid, pid);  // whoever comes first
+    setpgid(pid, pid);  // both parent and child call it; the first call counts
     while (read(error_files[0], &error, sizeof error) < 0 && errno == EINTR) {
     }
   }
@@ -153,7 +153,7 @@ void ChildProcess::TakeTerminalBack() {
 
 void ChildProcess::Signal(int signal) const {
   if (pid_ == 0) return;
-  // A program that is stopped would not hear it.
+  // A stopped program would not handle the signal.
   kill(-pid_, signal);
   if (signal == SIGTERM || signal == SIGHUP) kill(-pid_, SIGCONT);
 }
@@ -166,8 +166,8 @@ std::optional<int> ChildProcess::Poll() {
       stopped.si_pid != 0) {
     kill(-pid_, SIGCONT);
   }
-  // The process is kept for a moment, so that its number, which is that of the group, is nobody
-  // else's yet.
+  // The zombie is kept for a moment, so that its number, which is also that of the group, is not
+  // reused yet.
   siginfo_t info{};
   if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
       info.si_pid == 0) {

@@ -1,7 +1,7 @@
-// A command that is run for as long as something holds: a lock, leadership.
+// A command that runs only while this process holds something: a lock, or leadership.
 //
-// Thread-safety: one thread at a time; the process's signals are watched by all objects together,
-// hence one WatchedSignals in a program.
+// Thread-safety: one thread at a time. All objects together watch the process's signals, so a
+// program has only one WatchedSignals.
 #pragma once
 
 #include <sys/types.h>
@@ -16,10 +16,10 @@
 
 namespace quorate::tools::shell {
 
-// Signals that end or concern a command, and the end of children, as something to wait for. They
-// are blocked from the constructor on, which is why it has to be called before threads are started.
-// Those that the program was started to ignore are not among them. Writing to a closed pipe, or to
-// a terminal that a child has, is no end either.
+// The signals that end or concern a command, and the end of children, as a file to wait for. They
+// are blocked from the constructor on, which therefore has to be called before threads are started.
+// Signals that the program was started to ignore are not included. Writing to a closed pipe, or to
+// a terminal that a child has, does not end the program either.
 class WatchedSignals {
  public:
   WatchedSignals();
@@ -27,11 +27,11 @@ class WatchedSignals {
   WatchedSignals(const WatchedSignals&) = delete;
   WatchedSignals& operator=(const WatchedSignals&) = delete;
 
-  // Readable when Take has something.
+  // Readable when Take has a signal to return.
   int file() const { return file_; }
-  // A signal that came; nothing if none did.
+  // The next signal that has arrived; nothing if there is none.
   std::optional<int> Take();
-  // Whether it asks a program to end.
+  // Whether the signal asks a program to end.
   static bool IsEnd(int signal);
 
  private:
@@ -41,24 +41,25 @@ class WatchedSignals {
 class ChildProcess {
  public:
   // Starts a program of $PATH, in a process group of its own, which gets the terminal if this
-  // process has it. `environment` is added to this one's. The child is killed when the calling
-  // thread ends. NOT_FOUND, PERMISSION_DENIED, ...: why it cannot be run.
+  // process has it. `environment` is added to this process's. The child is killed when the calling
+  // thread ends. Errors say why the program cannot be run: NOT_FOUND, PERMISSION_DENIED, ...
   static absl::StatusOr<ChildProcess> Start(
       const std::vector<std::string>& command,
       const std::vector<std::pair<std::string, std::string>>& environment);
 
-  // A process is not forgotten: if it still runs, it is killed and waited for.
+  // Kills the process and waits for it, if it still runs.
   ~ChildProcess();
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess& operator=(ChildProcess&&) = delete;
 
-  // Whether what is typed, Ctrl-C too, goes to it.
+  // Whether the child gets the terminal's input, Ctrl-C included.
   bool has_terminal() const { return has_terminal_; }
 
-  // To its group, and so to what it has started.
+  // Sends the signal to the child's process group, which includes the processes that it has
+  // started.
   void Signal(int signal) const;
-  // Its exit status as shells have it (128 and the number of the signal that ended it); nothing if
-  // it still runs. The rest of its group is killed when it has ended.
+  // The exit status as shells report it (128 plus the number of the signal that ended it); nothing
+  // if the child still runs. When the child has ended, the rest of its group is killed.
   std::optional<int> Poll();
 
  private:
@@ -69,7 +70,7 @@ class ChildProcess {
   bool has_terminal_;
 };
 
-// Of what keeps a command from being run: 127 if there is none of that name, else 126.
+// The exit status for an error of Start: 127 if there is no such program, otherwise 126.
 int ExitStatusOfStart(const absl::Status& status);
 
 }  // namespace quorate::tools::shell

@@ -131,7 +131,7 @@ absl::StatusOr<std::optional<int64_t>> Invocation::Number(char letter) const {
 absl::StatusOr<std::optional<int32_t>> Invocation::Version() const {
   auto number = Number('v');
   if (!number.ok()) return number.status();
-  // -1 is what ZooKeeper's clients say for any version.
+  // ZooKeeper's clients use -1 for any version.
   if (!number->has_value() || **number == -1) return std::optional<int32_t>();
   if (**number < 0 || **number > std::numeric_limits<int32_t>::max()) {
     return BadUsage(*command_, absl::StrCat("-v: ", **number, " is no version"));

@@ -1,4 +1,4 @@
-// The commands of the shell: what each takes, what its help says, and how it is run.
+// The commands of the shell: their arguments, their help, and the functions that run them.
 //
 // Thread-safety: none inside; the shell's thread runs one command at a time.
 #pragma once
@@ -21,10 +21,10 @@ class Invocation;
 
 struct Option {
   char letter;
-  // The name of the value that it takes; empty: it takes none.
+  // The name of the option's value; empty if it takes none.
   std::string value;
   std::string help;
-  // Another name, behind two dashes; may be empty.
+  // A second name, behind two dashes; may be empty.
   std::string long_name = {};
 };
 
@@ -37,15 +37,15 @@ struct Command {
   size_t arguments_max = 0;
   // One line, without a full stop.
   std::string summary;
-  // More, for `help NAME`; may be empty.
+  // Further text, for `help NAME`; may be empty.
   std::string details;
-  // Lines that can be typed.
+  // Example lines that a user can type.
   std::string example;
   // Whether the first argument is the path of a znode, which Tab completes.
   bool takes_path = true;
-  // Whether what looks like options are arguments.
+  // Whether words that look like options are arguments.
   bool takes_any_words = false;
-  // Whether it can be run without a connection.
+  // Whether the command can be run without a connection.
   bool is_local = false;
   absl::Status (*run)(Invocation& invocation) = nullptr;
 };
@@ -55,7 +55,7 @@ std::string UsageOf(const Command& command);
 // All that `help NAME` prints, with a newline at the end.
 std::string HelpOf(const Command& command);
 
-// A command with what was typed behind it.
+// A command with the words that were typed behind it.
 class Invocation {
  public:
   // INVALID_ARGUMENT says what is wrong with `words` and how the command is used.
@@ -70,20 +70,21 @@ class Invocation {
   const std::vector<std::string>& arguments() const { return arguments_; }
   // The first argument, without a slash at its end.
   const std::string& path() const { return path_; }
-  // Nothing, if it was not given.
+  // The argument at that index; nothing if it was not given.
   std::optional<std::string> argument(size_t index) const;
 
   bool Has(char letter) const { return options_.count(letter) != 0; }
   // REQUIRES: Has(letter).
   const std::string& Value(char letter) const { return options_.at(letter); }
-  // Of an option that takes a number; nothing if it was not given. INVALID_ARGUMENT names it.
+  // The value of an option that takes a number; nothing if it was not given. INVALID_ARGUMENT names
+  // the option.
   absl::StatusOr<std::optional<int64_t>> Number(char letter) const;
-  // Of -v.
+  // The value of -v.
   absl::StatusOr<std::optional<int32_t>> Version() const;
 
-  // What is printed for people, at once; nothing if the shell prints JSON.
+  // Prints a line for people, at once; does nothing if the shell prints JSON.
   void Line(const std::string& line) const;
-  // What is printed for programs when the command is done.
+  // The document that is printed for programs when the command is done.
   nlohmann::ordered_json& json() { return json_; }
 
  private:
@@ -97,11 +98,11 @@ class Invocation {
   nlohmann::ordered_json json_;
 };
 
-// In the order in which help lists them.
+// All commands, in the order in which help lists them.
 const std::vector<Command>& Commands();
-// Nullptr, if there is none of that name.
+// Nullptr if there is no command of that name.
 const Command* FindCommand(const std::string& name);
-// The names that somebody who typed `name` may have meant.
+// The names of commands that the user may have meant by `name`.
 std::vector<std::string> SimilarCommands(const std::string& name);
 
 // The commands of each file.

@@ -8,10 +8,10 @@
 namespace quorate::tools::shell {
 namespace {
 
-// How long Tab may take.
+// The longest time for a completion.
 constexpr int kDeadlineMs = 2000;
 
-// Of the last word: behind the last space without a backslash before it.
+// The offset of the last word: behind the last space that has no backslash before it.
 size_t LastWordBegin(const std::string& line) {
   size_t begin = 0;
   for (size_t i = 0; i < line.size(); ++i) {
@@ -53,7 +53,7 @@ void AddPaths(Shell& shell, const std::string& typed, Completion* completion) {
   if (stat.ok() && stat->has_value() && (*stat)->children != 0) completion->suffix = '/';
 }
 
-// Which argument is being typed behind `words`, from 0, options left out.
+// The index of the argument that is typed behind `words`, from 0, not counting options.
 size_t ArgumentIndex(const Command& command, const std::vector<std::string>& words) {
   size_t index = 0;
   for (size_t i = 1; i < words.size(); ++i) {

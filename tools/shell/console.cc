@@ -53,14 +53,14 @@ std::string Console::TakeWaiting() {
 }
 
 void Console::Write(int file, std::string_view text) {
-  // Errors are for people, wherever they go.
+  // Errors are for people, so they are always escaped.
   const bool is_escaped = shows_controls_escaped_ || file == STDERR_FILENO;
   const std::string escaped = is_escaped ? EscapeControls(text) : std::string();
   if (is_escaped) text = escaped;
   while (!text.empty()) {
     const ssize_t written = write(file, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
-    // Nobody reads any more: what is left is lost, as SIGPIPE would have it.
+    // The reader has gone: the rest is lost, as with SIGPIPE.
     if (written < 0) return;
     text.remove_prefix(static_cast<size_t>(written));
   }

@@ -1,4 +1,4 @@
-// Where the shell prints: answers, errors, and events, which come at any time.
+// The shell's output: answers, errors, and events, which may come at any time.
 //
 // Thread-safety: all functions from any thread, except TakeWaiting.
 #pragma once
@@ -11,23 +11,23 @@ namespace quorate::tools::shell {
 
 class Console {
  public:
-  // `shows_controls_escaped`: standard output is a terminal, which control characters of data could
-  // confuse; they are shown as \xNN (tools/escape.h). On standard error they always are.
+  // `shows_controls_escaped`: standard output is a terminal, so control characters in data are
+  // shown as \xNN (tools/escape.h). On standard error they are always shown so.
   explicit Console(bool shows_controls_escaped);
   ~Console();
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
-  // To standard output.
+  // Prints to standard output.
   void Print(std::string_view text);
-  // To standard error.
+  // Prints to standard error.
   void PrintError(std::string_view text);
-  // To standard output; between SetEditing(true) and SetEditing(false), when a line is being typed,
-  // it is kept for TakeWaiting, and the file below becomes readable.
+  // Prints to standard output. Between SetEditing(true) and SetEditing(false), while a line is
+  // being typed, the text is kept for TakeWaiting instead, and waiting_file() becomes readable.
   void PrintEvent(std::string_view text);
 
   void SetEditing(bool is_editing);
-  // What came while a line was being typed.
+  // The events that came while a line was being typed.
   std::string TakeWaiting();
   int waiting_file() const { return waiting_file_; }
 

@@ -16,15 +16,15 @@
 namespace quorate::tools::shell {
 namespace {
 
-// How long is waited for members when a turn ends: what is left undone then, the session's end
-// does.
+// How long to wait for members when a turn ends: the end of the session does what is left undone
+// then.
 constexpr int kReleaseMs = 3'000;
-// One attempt, during which signals have to wait.
+// The timeout of one attempt to connect, during which signals have to wait.
 constexpr int kConnectMs = 2'000;
 
 using std::chrono::milliseconds;
 
-// By which others know this process.
+// The name by which others know this process.
 std::string OwnId() {
   std::array<char, 256> host{};
   if (gethostname(host.data(), host.size() - 1) != 0) return absl::StrCat("process ", getpid());
@@ -36,7 +36,7 @@ std::string OwnId() {
 Guard::Guard(GuardOptions options) : options_(std::move(options)) {}
 
 Guard::~Guard() {
-  child_.reset();  // it is gone before others can have the turn
+  child_.reset();  // the command has ended before others can have the turn
   GiveUp();
 }
 
@@ -118,7 +118,7 @@ void Guard::Handle(const ElectionEvent& event) {
       has_turn_ = true;
       fencing_token_ = event.fencing_token;
       give_up_at_.reset();
-      // It was away for a moment only, and nobody else has had it.
+      // The connection was lost only for a moment, and no other process had the turn.
       if (child_.has_value() && !kill_at_.has_value()) terminate_at_.reset();
       if (!child_.has_value()) {
         start_at_ = has_run_ ? started_at_ + milliseconds(options_.restart_after_ms) : Clock::now();
@@ -131,9 +131,9 @@ void Guard::Handle(const ElectionEvent& event) {
       has_turn_ = false;
       start_at_.reset();
       if (child_.has_value() && !terminate_at_.has_value()) {
-        // A client tells of it when seven twelfths of the timeout are over at the latest, unless it
-        // stood still. With two more twelfths to come back, and two to end, the command is gone
-        // before the session is. After a standstill there is less time left, or none.
+        // A client reports this at the latest when seven twelfths of the timeout are over, unless
+        // it was paused. With two more twelfths to reconnect, and two to end, the command has ended
+        // before the session does. After a pause there is less time left, or none.
         const int64_t left_ms = sixth_ms_ * 9 / 2 - client_->ms_since_served();
         terminate_after_ms_ = std::clamp<int64_t>(left_ms, 0, sixth_ms_);
         terminate_at_ = Clock::now() + milliseconds(terminate_after_ms_);
@@ -144,7 +144,7 @@ void Guard::Handle(const ElectionEvent& event) {
       OnLost(event.reason);
       break;
     case ElectionState::kOffer:
-      // The first one, or one more because somebody has deleted the znode.
+      // The first offer, or another one because the znode of this process was deleted.
       has_turn_ = false;
       start_at_.reset();
       if (!event.reason.ok() && child_.has_value()) OnLost(event.reason);
@@ -162,7 +162,7 @@ void Guard::OnLost(const absl::Status& reason) {
   if (child_.has_value()) {
     Terminate(absl::StrCat("lost ", options_.path, ": ", std::string(reason.message())));
   } else if (!options_.repeats || ErrorOf(reason) != ErrorCode::kSessionExpired) {
-    // Another session would help if only the session has ended.
+    // Only if the session itself has ended would another session help.
     outcome_ = reason.ok() ? absl::AbortedError("the election has ended") : reason;
   }
 }
@@ -177,7 +177,7 @@ void Guard::OnSignal(int signal) {
     const bool has_terminal = child_->has_terminal();
     const std::optional<int> status = child_->Poll();
     if (!status.has_value()) return;
-    // Ctrl-C went to the command alone.
+    // Ctrl-C was sent to the command only.
     if (has_terminal && *status == 128 + SIGINT) end_signal_ = SIGINT;
     OnCommandEnded(*status);
     return;
@@ -222,7 +222,7 @@ void Guard::StartCommand() {
     return;
   }
   child_.emplace(*std::move(child));
-  // What came before it was there is meant for it, too.
+  // A signal that came before the command started is meant for the command, too.
   if (end_signal_.has_value()) child_->Signal(*end_signal_);
 }
 
@@ -260,11 +260,11 @@ void Guard::OnCommandEnded(int status) {
   }
   Say(absl::StrCat("the command ended with status ", status));
   if (was_lost) {
-    // Elected again already, perhaps.
+    // This process may have been elected again already.
     if (has_turn_) start_at_ = started_at_ + milliseconds(options_.restart_after_ms);
     return;
   }
-  // Somebody else may do better.
+  // Another process may have more success.
   has_turn_ = false;
   if (absl::Status s = election_->Resign(); !s.ok()) Say(std::string(s.message()));
 }
@@ -282,7 +282,7 @@ absl::Status Guard::NotInTime() {
 
 void Guard::Say(const std::string& text) const {
   if (options_.is_quiet) return;
-  // Who does not read must not keep the command from being ended in time.
+  // A blocked standard error must not delay the end of the command.
   pollfd file = {STDERR_FILENO, POLLOUT, 0};
   if (poll(&file, 1, 0) != 1) return;
   const std::string line = absl::StrCat("quorate: ", EscapeControls(text), "\n");

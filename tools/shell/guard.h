@@ -1,11 +1,11 @@
-// Runs a command while this process is the one that has something: a lock (`quorate lock`), or
-// leadership (`quorate elect`).
+// Runs a command while this process holds a lock (`quorate lock`) or leads (`quorate elect`). The
+// code calls either one the turn.
 //
-// The command ends before others can have it, as far as can be told here: it is terminated when no
-// member has served for a sixth of the session's timeout, or at once when it is certain that it was
-// lost or this process stood still for longer than that leaves time for, and killed if it takes
-// longer than kill_after_ms. A process that was stopped for longer than its session lives cannot do
-// that: what the command writes to must check $QUORATE_FENCING_TOKEN.
+// The command ends before others can get the turn, as far as this process can tell: it is
+// terminated when no member has served for a sixth of the session's timeout, or at once when the
+// turn is certainly lost or this process was paused for so long that not enough time is left; and
+// it is killed if it takes longer than kill_after_ms. A process that was paused for longer than its
+// session lives cannot do that: whatever the command writes to must check $QUORATE_FENCING_TOKEN.
 //
 // Thread-safety: one object in a program, one thread.
 #pragma once
@@ -30,15 +30,15 @@ struct GuardOptions {
   std::string path;
   std::vector<std::string> command;
   int session_timeout_ms = 15'000;
-  // How long to wait for the first turn; 0: only if nobody has it, negative: for ever.
+  // How long to wait for the first turn; 0: only if it is free, negative: forever.
   int64_t wait_ms = -1;
-  // From the signal to terminate to the one to kill; negative: a sixth of the session's timeout.
+  // From SIGTERM to SIGKILL; negative: a sixth of the session's timeout.
   int64_t kill_after_ms = -1;
-  // Whether to go on when the command has ended or the turn was lost, with the next turn.
+  // Whether to wait for the next turn when the command has ended or the turn was lost.
   bool repeats = false;
-  // Between two starts, if it repeats.
+  // The least time between two starts of the command, if it repeats.
   int64_t restart_after_ms = 1'000;
-  // Says nothing of what goes on, only errors.
+  // Prints errors only.
   bool is_quiet = false;
 };
 
@@ -49,8 +49,9 @@ class Guard {
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
-  // The exit status to end with: that of the command, or 128 and the number of the signal that came
-  // while it did not run. Errors: why it was not run, or that the turn was lost while it was.
+  // Returns the exit status of the program: that of the command, or 128 plus the number of the
+  // signal that came while the command did not run. Errors: why the command was not run, or that
+  // the turn was lost while it ran.
   absl::StatusOr<int> Run();
 
  private:
@@ -61,11 +62,11 @@ class Guard {
     ElectionEvent event;
   };
 
-  // As Begin, and tries for a while, unless a signal to end comes.
+  // The same as Begin, but tries for a while, unless a signal to end arrives.
   absl::Status BeginFirst();
-  // A session, and a place in line.
+  // Opens a session and enters the election.
   absl::Status Begin();
-  // Tries until that works, or there is a signal to end.
+  // Repeats Begin until it succeeds or a signal to end arrives.
   void BeginAgain();
   void GiveUp();
 
@@ -80,7 +81,7 @@ class Guard {
   void OnCommandEnded(int status);
   absl::Status NotInTime();
   void Say(const std::string& text) const;
-  // Until when nothing happens by itself; in milliseconds, -1 for ever.
+  // The milliseconds until the next timer is due; -1 if there is none.
   int WaitMs() const;
 
   const GuardOptions options_;
@@ -96,9 +97,9 @@ class Guard {
   int64_t fencing_token_ = 0;
   bool is_session_over_ = false;
   std::optional<ChildProcess> child_;
-  bool was_lost_ = false;  // while the command ran
+  bool was_lost_ = false;  // the turn was lost while the command ran
   bool has_run_ = false;
-  // The signal to end, once it came.
+  // The signal to end, if one has arrived.
   std::optional<int> end_signal_;
   // The outcome, once it is known.
   std::optional<absl::StatusOr<int>> outcome_;
@@ -106,7 +107,7 @@ class Guard {
   std::optional<Time> give_up_at_;
   std::optional<Time> start_at_;
   std::optional<Time> terminate_at_;
-  int64_t terminate_after_ms_ = 0;  // how long before terminate_at_ no member began to serve
+  int64_t terminate_after_ms_ = 0;  // the time from the event to terminate_at_
   std::optional<Time> kill_at_;
   Time started_at_{};
 };

@@ -48,7 +48,7 @@ absl::Status Run(CommandLine* command_line, const Options& options, bool repeats
   return absl::OkStatus();
 }
 
-// What both have.
+// Adds what both commands have in common.
 CLI::App* AddGuard(CommandLine* command_line, const std::string& name,
                    const std::string& description, const std::shared_ptr<Options>& options,
                    bool repeats) {

@@ -22,10 +22,10 @@ namespace {
 constexpr int kHistoryLines = 1000;
 constexpr size_t kCandidatesShown = 200;
 constexpr size_t kLineWidth = 80;
-// The key that stands for "there are events to print"; nobody types it (Ctrl-]).
+// The key that the editor inserts when there are events to print; users do not type it (Ctrl-]).
 constexpr wchar_t kEventsKey = L'\x1d';
 
-// Of characters, not bytes, for libedit counts those.
+// The number of characters, not bytes, because libedit counts those.
 size_t CharactersOf(const std::string& text) {
   return static_cast<size_t>(std::count_if(
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) >> 6) != 2; }));
@@ -38,7 +38,7 @@ std::string CommonBeginning(const std::vector<Candidate>& candidates) {
         std::mismatch(common.begin(), common.end(), candidate.word.begin(), candidate.word.end());
     common.erase(end, common.end());
   }
-  // Not a part of a character, and not a backslash without what it is for.
+  // Do not end within a character, or behind a backslash without the character that it escapes.
   while (!common.empty() && common.size() < candidates.front().word.size() &&
          (static_cast<unsigned char>(candidates.front().word[common.size()]) >> 6) == 2) {
     common.pop_back();
@@ -47,7 +47,7 @@ std::string CommonBeginning(const std::vector<Candidate>& candidates) {
   return common;
 }
 
-// Writes all of it to the terminal, around the console, which may be showing a line.
+// Writes to the terminal directly, not through the console, which may be holding back events.
 void WriteOut(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
@@ -72,7 +72,7 @@ LineEditor::LineEditor(Console* console, Completer completer, std::string histor
   el_set(
       edit_, EL_PROMPT, +[](EditLine* edit) { return Of(edit).prompt_.data(); });
   el_set(edit_, EL_GETCFN, &ReadCharacter);
-  // Ctrl-C is a key that ends the line, not the program.
+  // Ctrl-C is a key that ends the line instead of the program.
   el_set(edit_, EL_SETTY, "-d", "-isig", nullptr);
   el_set(edit_, EL_ADDFN, "quorate-complete", "Completes a word", &OnTab);
   el_set(edit_, EL_ADDFN, "quorate-events", "Prints what has happened", &OnEvents);
@@ -100,8 +100,8 @@ LineEditor& LineEditor::Of(EditLine* edit) {
 std::optional<std::string> LineEditor::ReadLine(const std::string& prompt) {
   prompt_ = prompt;
   console_->SetEditing(true);
-  // Before the prompt is there: what is typed at it is keys already (Ctrl-D above all, which the
-  // terminal would otherwise swallow as the end of its own line).
+  // Before the prompt is printed, so that whatever the user types at it is read as keys (above all
+  // Ctrl-D, which the terminal would otherwise consume as the end of a line).
   el_set(edit_, EL_PREP_TERM, 1);
   int count = 0;
   const char* text = el_gets(edit_, &count);
@@ -136,7 +136,7 @@ void LineEditor::LoadHistory() {
   }
   if (lines.size() > 2 * size_t{kHistoryLines}) {
     lines.erase(lines.begin(), lines.end() - kHistoryLines);
-    // It is a file of that name with the same rights, whatever happens meanwhile.
+    // The new file gets its rights before it takes the name of the old one.
     const std::string shorter = history_file_ + ".new";
     const int made = open(shorter.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (made >= 0) close(made);
@@ -167,7 +167,7 @@ int LineEditor::ReadCharacter(EditLine* edit, wchar_t* character) {
     if (size < 0 && errno == EINTR) continue;
     if (size <= 0) return static_cast<int>(size);
     const size_t used = std::mbrtowc(character, &byte, 1, &state);
-    if (used == static_cast<size_t>(-2)) continue;  // there is more of it
+    if (used == static_cast<size_t>(-2)) continue;  // the character is incomplete
     if (used == static_cast<size_t>(-1)) {
       state = {};
       continue;

@@ -20,16 +20,16 @@ class LineEditor {
  public:
   using Completer = std::function<Completion(const std::string& line)>;
 
-  // `history_file` need not be there, and is made readable for its owner only; empty: none.
-  // `console` outlives this. REQUIRES: standard input is a terminal.
+  // `history_file` need not exist, and is created readable for its owner only; empty: no file.
+  // `console` must outlive the editor. REQUIRES: standard input is a terminal.
   LineEditor(Console* console, Completer completer, std::string history_file);
   ~LineEditor();
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
 
-  // Without the newline; nothing at the end of the input.
+  // Reads a line, without the newline; nothing at the end of the input.
   std::optional<std::string> ReadLine(const std::string& prompt);
-  // For the arrow keys; in the file only if `is_kept`.
+  // Adds the line to the history for the arrow keys; writes it to the file only if `is_kept`.
   void Remember(const std::string& line, bool is_kept);
 
  private:

@@ -1,6 +1,6 @@
-// What other threads have to say to a thread that waits for files.
+// Passes items from other threads to a thread that waits for files.
 //
-// Thread-safety: Put from any thread, the others from one.
+// Thread-safety: Put from any thread, the other functions from one thread.
 #pragma once
 
 #include <sys/eventfd.h>
@@ -30,7 +30,7 @@ class Mailbox {
     const uint64_t one = 1;
     [[maybe_unused]] const ssize_t written = write(file_, &one, sizeof one);
   }
-  // In the order in which they were put; nothing if there is none.
+  // Takes the items in the order in which they were put; nothing if there is none.
   std::optional<T> Take() {
     std::lock_guard<std::mutex> lock(mutex_);
     if (items_.empty()) return std::nullopt;
@@ -41,7 +41,7 @@ class Mailbox {
       const ssize_t taken = read(file_, &count, sizeof count);
     return item;
   }
-  // Readable while there is something to take.
+  // Readable while there is an item to take.
   int file() const { return file_; }
 
  private:

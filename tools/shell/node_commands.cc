@@ -17,7 +17,7 @@
 namespace quorate::tools::shell {
 namespace {
 
-// Of a request over gRPC, beside its path and the like.
+// The largest data in a gRPC request, less its path and other fields.
 constexpr size_t kDataBytesMax = (size_t{8} << 20) - 4096;
 
 absl::Status Usage(const Invocation& invocation, const std::string& why) {
@@ -75,8 +75,8 @@ absl::Status Get(Invocation& invocation) {
   return absl::OkStatus();
 }
 
-// All of `file`, "-" being standard input. INVALID_ARGUMENT says why it cannot be the data of a
-// znode.
+// Reads all of `file`; "-" is standard input. INVALID_ARGUMENT says why the content cannot be the
+// data of a znode.
 absl::StatusOr<std::string> ReadData(const Invocation& invocation, const std::string& file) {
   const bool is_stdin = file == "-";
   if (is_stdin && invocation.shell().options().has_commands_on_stdin) {
@@ -104,8 +104,8 @@ absl::StatusOr<std::string> ReadData(const Invocation& invocation, const std::st
   return data;
 }
 
-// What is to be the data: what is in the file that -f names, or else argument 1; nothing without
-// both.
+// The data: the content of the file named by -f, otherwise argument 1; nothing if neither was
+// given.
 absl::StatusOr<std::optional<std::string>> DataOf(const Invocation& invocation) {
   if (!invocation.Has('f')) return invocation.argument(1);
   auto data = ReadData(invocation, invocation.Value('f'));
@@ -113,11 +113,11 @@ absl::StatusOr<std::optional<std::string>> DataOf(const Invocation& invocation) 
   return std::optional<std::string>(*std::move(data));
 }
 
-// `status` of a write of `size` bytes of data to `path`. If the servers refused it as too large,
-// the message says what was too large, and the limit of the servers that refused it.
+// Returns `status` of a write of `size` bytes of data to `path`. If the servers rejected the write
+// as too large, the message says what was too large, and the limit of the server that rejected it.
 absl::Status WithSize(const absl::Status& status, const std::string& path, size_t size) {
   if (ErrorOf(status) != ErrorCode::kTooLarge) return status;
-  // Without a limit a server of an earlier version has answered.
+  // A server of an earlier version does not send its limit.
   const int64_t limit = DataBytesMaxOf(status).value_or(0);
   const bool data_fit = limit > 0 && size <= static_cast<size_t>(limit);
   const std::string why =
@@ -194,7 +194,7 @@ absl::Status Create(Invocation& invocation) {
   const auto data = DataOf(invocation);
   if (!data.ok()) return data.status();
   const std::string bytes = data->value_or("");
-  // As it was typed: of a sequential znode the name may be empty.
+  // The path as typed: the name of a sequential znode may be empty.
   auto created = invocation.client().Create(invocation.arguments()[0], bytes, options);
   if (!created.ok()) return WithSize(created.status(), invocation.path(), bytes.size());
   if (invocation.Has('e')) invocation.shell().ephemerals().insert(created->path);
@@ -212,7 +212,7 @@ absl::Status Delete(Invocation& invocation) {
 
 absl::Status StatOf(Invocation& invocation) {
   if (invocation.Has('w')) {
-    // Before it is read: the znode need not be there.
+    // Before the read, because the znode need not exist.
     if (absl::Status s = invocation.shell().watches().Add(invocation.client(), invocation.path(),
                                                           WatchKind::kData, 0);
         !s.ok()) {

@@ -26,7 +26,7 @@ constexpr std::array<std::pair<char, int32_t>, 5> kPermissions = {{{'c', kPermis
 
 std::string HexOf(int64_t number) { return absl::StrFormat("0x%x", static_cast<uint64_t>(number)); }
 
-// As Java prints dates: "Sat Nov 21 22:41:48 UTC 2026".
+// Formats a date as Java does: "Sat Nov 21 22:41:48 UTC 2026".
 std::string TimeText(int64_t ms) {
   const std::time_t seconds = static_cast<std::time_t>(ms / 1000);
   std::tm broken{};
@@ -80,7 +80,7 @@ bool IsUtf8(std::string_view data) {
   }
 }
 
-// What zkCli.sh says of an error, which the path follows.
+// The text of zkCli.sh for an error, which is followed by the path.
 const char* WordsOf(ErrorCode code) {
   switch (code) {
     case ErrorCode::kNoNode:
@@ -177,7 +177,7 @@ absl::Status Failure(const absl::Status& status, const std::string& path) {
   const std::optional<ErrorCode> code = ErrorOf(status);
   if (!code.has_value()) return status;
   const std::string words = WordsOf(*code);
-  // Without words for it, or in those words already, of a path that may be another one.
+  // There is no such text, or the message has it already, perhaps with another path.
   if (words.empty() || absl::StartsWith(status.message(), words)) return status;
   absl::Status told(status.code(), words + path);
   status.ForEachPayload(

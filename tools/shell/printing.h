@@ -1,4 +1,4 @@
-// How znodes, access control lists and failures look, for people as in zkCli.sh, and in JSON.
+// Formats znodes, access control lists and errors, for people as zkCli.sh does, and as JSON.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -18,8 +18,8 @@ namespace quorate::tools::shell {
 std::string ToText(const Stat& stat);
 nlohmann::ordered_json ToJson(const Stat& stat);
 
-// "scheme:id:cdrwa[,scheme:id:cdrwa...]"; of digest and ip the id may contain colons.
-// INVALID_ARGUMENT names the part that is wrong.
+// Parses "scheme:id:cdrwa[,scheme:id:cdrwa...]"; the id of the schemes digest and ip may contain
+// colons. INVALID_ARGUMENT names the wrong part.
 absl::StatusOr<std::vector<Acl>> ParseAcls(const std::string& text);
 // Two lines for each, without a newline at the end: "'world,'anyone" and ": cdrwa".
 std::string ToText(const std::vector<Acl>& acl);
@@ -28,20 +28,20 @@ nlohmann::ordered_json ToJson(const std::vector<Acl>& acl);
 // "[a, b]".
 std::string ListText(const std::vector<std::string>& names);
 
-// On one line. What is not UTF-8, which only something typed can be, is replaced.
+// On one line. Bytes that are not UTF-8, which can only come from the command line, are replaced.
 std::string Dump(const nlohmann::ordered_json& json);
 
 // Puts data into an object: "data" if it is UTF-8, else "data_base64".
 void PutData(std::string_view data, nlohmann::ordered_json* object);
 
-// An error in the words of zkCli.sh, with what it concerned; everything else of it stays.
+// Returns `status` with the words of zkCli.sh and the path as its message; code and payloads stay.
 absl::Status Failure(const absl::Status& status, const std::string& path);
-// "NO_NODE", or the canonical name if it is not of the servers.
+// "NO_NODE"; the canonical name if the error is not one of the servers'.
 std::string NameOfError(const absl::Status& status);
-// What can be done about it, after a command of that name; empty if there is nothing to say.
+// What the user can do about the error, after a command of that name; empty if there is no advice.
 std::string HintFor(const absl::Status& status, const std::string& command,
                     const std::string& path);
-// Of what a process should end with: 0, 1 for what failed, 2 for bad usage.
+// The exit status of a process: 0 for success, 1 for a failure, 2 for bad usage.
 int ExitStatusOf(const absl::Status& status);
 
 }  // namespace quorate::tools::shell

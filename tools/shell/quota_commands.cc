@@ -1,5 +1,5 @@
 // Commands on quotas: listquota, setquota, delquota. A quota is two znodes below /zookeeper/quota,
-// as ZooKeeper has them (tree/quota.h).
+// as in ZooKeeper (tree/quota.h).
 
 #include <array>
 #include <cstdint>
@@ -25,7 +25,7 @@ struct Limit {
   char letter;
   const char* name;
   int64_t StatsTrack::*number;
-  // The greatest that ZooKeeper's clients can read.
+  // The greatest value that ZooKeeper's clients can read.
   int64_t max;
 };
 constexpr std::array<Limit, 4> kLimits = {{
@@ -35,7 +35,7 @@ constexpr std::array<Limit, 4> kLimits = {{
     {'B', "hard byte", &StatsTrack::byte_hard_limit, std::numeric_limits<int64_t>::max()},
 }};
 
-// All four numbers, as ZooKeeper's clients write them.
+// All four numbers in the format of ZooKeeper's clients.
 std::string LimitsText(const StatsTrack& track) {
   return absl::StrCat("count=", track.count, ",bytes=", track.bytes,
                       "=;byteHardLimit=", track.byte_hard_limit,
@@ -53,7 +53,7 @@ nlohmann::ordered_json LimitsJson(const StatsTrack& track) {
           {"byte_hard_limit", track.byte_hard_limit}};
 }
 
-// Paths of what a quota consists of.
+// The paths of a quota's znodes.
 struct QuotaNodes {
   explicit QuotaNodes(const std::string& path)
       : top(absl::StrCat(kQuotaParent, path)),
@@ -64,7 +64,7 @@ struct QuotaNodes {
   std::string stats;
 };
 
-// A quota's limits or statistics; nothing if there are none.
+// Reads a quota's limits or statistics; nothing if the znode does not exist.
 absl::StatusOr<std::optional<StatsTrack>> Read(Client& client, const std::string& path) {
   auto read = client.Get(path);
   if (ErrorOf(read.status()) == ErrorCode::kNoNode) return std::optional<StatsTrack>();
@@ -72,7 +72,7 @@ absl::StatusOr<std::optional<StatsTrack>> Read(Client& client, const std::string
   return std::optional<StatsTrack>(tree::ParseStatsTrack(read->data));
 }
 
-// What the session's path is in the whole tree.
+// The invocation's path in the whole tree, chroot included.
 std::string WholePath(const Invocation& invocation) {
   const std::string& chroot = invocation.shell().chroot();
   return invocation.path() == "/" && !chroot.empty() ? chroot : chroot + invocation.path();
@@ -104,7 +104,7 @@ absl::Status NoOption(const Invocation& invocation) {
       absl::StrCat("say which limit: -n, -b, -N or -B\nusage: ", UsageOf(invocation.command())));
 }
 
-// The limits that were asked for; the others as they are in `old`.
+// The requested limits; the others as in `track`.
 absl::StatusOr<StatsTrack> Wanted(const Invocation& invocation, StatsTrack track) {
   bool is_any_given = false;
   for (const Limit& limit : kLimits) {
@@ -123,7 +123,7 @@ absl::StatusOr<StatsTrack> Wanted(const Invocation& invocation, StatsTrack track
   return track;
 }
 
-// No quota may be above or below another one.
+// Fails if there is a quota above or below: ZooKeeper does not allow that.
 absl::Status CheckNoOther(Client& client, const std::string& whole_path) {
   for (std::string above = ParentPath(whole_path); above != "/"; above = ParentPath(above)) {
     auto limits = Read(client, QuotaNodes(above).limits);
@@ -145,7 +145,7 @@ absl::Status CheckNoOther(Client& client, const std::string& whole_path) {
 }
 
 absl::Status CreateQuota(Client& client, const QuotaNodes& nodes, const StatsTrack& limits) {
-  // The statistics are counted when both are there.
+  // The servers count the statistics once both znodes exist.
   auto created = client.Create(nodes.limits, LimitsText(limits), {.create_parents = true});
   if (!created.ok()) return Failure(created.status(), nodes.limits);
   created = client.Create(nodes.stats, StatsText({.count = 0, .bytes = 0}));
@@ -223,7 +223,7 @@ absl::Status DeleteQuota(Invocation& invocation) {
   Transaction transaction;
   transaction.Delete(nodes.limits).Delete(nodes.stats);
   if (absl::Status s = client.Commit(transaction).status(); !s.ok()) return Failure(s, nodes.top);
-  // What is empty now goes, too; what holds quotas of others stays.
+  // Deletes parents that are empty now; those that hold other quotas stay.
   for (std::string path = nodes.top; path != kQuotaParent; path = ParentPath(path)) {
     if (!client.Delete(path).ok()) break;
   }

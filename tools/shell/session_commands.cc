@@ -17,7 +17,7 @@ namespace quorate::tools::shell {
 namespace {
 
 constexpr char kConfigPath[] = "/zookeeper/config";
-// As many as zkCli.sh shows.
+// The same number as in zkCli.sh.
 constexpr size_t kHistoryShown = 11;
 
 absl::Status Connect(Invocation& invocation) {
@@ -34,7 +34,8 @@ absl::Status Quit(Invocation& invocation) {
   return absl::OkStatus();
 }
 
-// "0 10.0.0.1:2181,10.0.0.2:2181": the version, and where clients connect, as far as it is said.
+// "0 10.0.0.1:2181,10.0.0.2:2181": the version, and the client addresses that the configuration
+// names.
 std::string ClientConfig(const std::string& config) {
   std::string version = "0";
   std::vector<std::string> addresses;
@@ -86,7 +87,7 @@ absl::Status History(Invocation& invocation) {
   return absl::OkStatus();
 }
 
-// What is in the history, the shell has put in place of the line.
+// The shell replaces the line by one of the history; this runs only if there is none.
 absl::Status Redo(Invocation& invocation) {
   return absl::InvalidArgumentError(absl::StrCat("redo: there is no command ",
                                                  invocation.arguments()[0],

@@ -15,10 +15,10 @@
 namespace quorate::tools::shell {
 namespace {
 
-// How long is waited for the end of a session, which ends by its timeout anyway.
+// How long to wait for the close of a session, which ends by its timeout anyway.
 constexpr int kCloseMs = 3000;
 
-// What zkCli.sh says of it, and why if there is a reason.
+// The text of zkCli.sh for the event, with the reason if there is one.
 std::string EventText(const SessionEvent& event) {
   std::string state;
   switch (event.type) {
@@ -59,7 +59,7 @@ std::string StateText(const Client* client) {
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> SplitWords(const std::string& line) {
-  // The tokenizer would look for what it is for behind the end.
+  // The tokenizer would read past the end for the escaped character.
   const size_t other = line.find_last_not_of('\\');
   const size_t backslashes = line.size() - (other == std::string::npos ? 0 : other + 1);
   if (backslashes % 2 == 1) {

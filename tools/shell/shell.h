@@ -1,5 +1,4 @@
-// The shell: a session with a cluster, and commands on its znodes that are typed or come from a
-// script.
+// The shell: a session with a cluster, and commands on its znodes, typed or from a script.
 //
 // Thread-safety: one thread at a time.
 #pragma once
@@ -22,7 +21,7 @@ namespace quorate::tools::shell {
 struct ShellOptions {
   // "host:port[,host:port...][/chroot]": gRPC ports.
   std::string servers;
-  // One object a line, of each command and each event.
+  // Prints one JSON object per line, for each command and each event.
   bool json = false;
   int session_timeout_ms = 30'000;
   // How long a command waits for its answer.
@@ -33,7 +32,7 @@ struct ShellOptions {
 
 class Shell {
  public:
-  // `console` outlives this.
+  // `console` must outlive the shell.
   Shell(ShellOptions options, Console* console);
   // Closes the session.
   ~Shell();
@@ -43,17 +42,17 @@ class Shell {
   const ShellOptions& options() const { return options_; }
   Console& console() { return *console_; }
 
-  // Begins a new session, after the end of the one that there was. Empty: the same servers.
+  // Closes the current session, if there is one, and opens a new one. Empty: the same servers.
   absl::Status Connect(const std::string& servers);
-  // Nothing happens if there is no session.
+  // Closes the session; does nothing if there is none.
   absl::Status Close();
   bool is_connected() const { return client_ != nullptr; }
   // REQUIRES: is_connected().
   Client& client();
-  // A client of the whole tree, whatever the chroot: /zookeeper is there. Valid until Close.
+  // A client of the whole tree, regardless of the chroot, for /zookeeper. Valid until Close.
   // REQUIRES: is_connected().
   absl::StatusOr<Client*> WholeTreeClient();
-  // "/a" of "/a/b" behind "host:port"; empty: none.
+  // The chroot: "/a/b" of "host:port/a/b"; empty if there is none.
   const std::string& chroot() const { return chroot_; }
   void AddCredential(Credential credential) { credentials_.push_back(std::move(credential)); }
 
@@ -61,19 +60,19 @@ class Shell {
   // Paths of ephemeral znodes that this session has created; some may be gone.
   std::set<std::string>& ephemerals() { return ephemerals_; }
 
-  // Runs what was typed, and prints what comes of it. The exit status: 0, 1 if it failed, 2 if it
-  // makes no sense.
+  // Runs a typed line, and prints the result. Returns the exit status: 0, 1 if the command failed,
+  // 2 if the line is invalid.
   int RunLine(const std::string& typed);
   int RunWords(const std::vector<std::string>& words);
 
-  // Lines that were typed, the first one first.
+  // The typed lines, oldest first.
   const std::vector<std::string>& history() const { return history_; }
 
-  // After `quit`.
+  // Whether `quit` was run.
   bool has_ended() const { return has_ended_; }
   void End() { has_ended_ = true; }
 
-  // With the member that serves: "[quorate: 10.0.0.1:2281(CONNECTED) 0] ".
+  // The prompt, with the serving member: "[quorate: 10.0.0.1:2281(CONNECTED) 0] ".
   std::string Prompt() const;
 
  private:
@@ -82,7 +81,7 @@ class Shell {
   void PrintFailure(const absl::Status& status, const std::string& command, const std::string& path,
                     nlohmann::ordered_json json);
 
-  // The member that serves, which the client's thread knows.
+  // The serving member; set on the client's thread.
   struct Member {
     std::mutex mutex;
     std::string address;
@@ -101,8 +100,8 @@ class Shell {
   std::unique_ptr<Client> whole_tree_client_;
 };
 
-// The words of a line: by spaces, but for those in quotes; a backslash takes what follows it as it
-// is. INVALID_ARGUMENT if a quote has no end, or a backslash nothing behind it.
+// Splits a line into words at spaces that are not in quotes; a backslash keeps the next character
+// unchanged. INVALID_ARGUMENT if a quote is not closed, or a backslash ends the line.
 absl::StatusOr<std::vector<std::string>> SplitWords(const std::string& line);
 
 }  // namespace quorate::tools::shell

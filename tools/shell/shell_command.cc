@@ -47,13 +47,13 @@ std::string HistoryFile() {
   return home == nullptr || *home == '\0' ? "" : std::string(home) + "/.quorate_history";
 }
 
-// Paths and data are UTF-8, also where the environment says nothing of it.
+// Paths and data are UTF-8, even if the environment does not specify that.
 void SetLocale() {
   std::setlocale(LC_CTYPE, "");
   if (std::strcmp(nl_langinfo(CODESET), "UTF-8") != 0) std::setlocale(LC_CTYPE, "C.UTF-8");
 }
 
-// Passwords belong in no file, and a line that begins with a space is not to be kept either.
+// Lines with passwords are not saved to the file, nor are lines that begin with a space.
 bool IsKept(const std::string& line) {
   return !line.starts_with(" ") && line.find("addauth") == std::string::npos;
 }
@@ -61,7 +61,7 @@ bool IsKept(const std::string& line) {
 int RunTyped(Shell& the_shell, Console& console) {
   SetLocale();
   if (absl::Status s = the_shell.Connect(""); !s.ok()) {
-    // `connect` may do better.
+    // The user may succeed with `connect`.
     console.PrintError(absl::StrCat(std::string(s.message()), "\n"));
   } else {
     console.Print("Connected. `help` lists the commands, Tab completes them, Ctrl-D ends.\n");
@@ -115,7 +115,7 @@ absl::Status Run(CommandLine* command_line, const Options& options) {
   shell_options.has_commands_on_stdin = options.words.empty();
   shell_options.timeout_ms = options.timeout_seconds * 1000;
   shell_options.session_timeout_ms = options.session_timeout_seconds * 1000;
-  // The client would try such a port until its timeout.
+  // The client would keep trying such a port until its timeout.
   if (const std::string hint = WrongPortHint(shell_options.servers); !hint.empty()) {
     return absl::InvalidArgumentError(hint);
   }

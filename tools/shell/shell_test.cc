@@ -103,7 +103,7 @@ TEST_CASE_METHOD(ShellFixture, "Words of commands and options are completed") {
   CHECK(Candidates("addWatch -m PERSISTENT_") == Words{"PERSISTENT_RECURSIVE"});
   CHECK(Candidates("nonsense -").empty());
   CHECK(Candidates("ls 'op").empty());
-  // Without a session there are no paths.
+  // Without a session no paths are completed.
   CHECK(Candidates("ls /").empty());
   CHECK(Complete(shell, "get /with\\ space").word_begin == 4);
 }

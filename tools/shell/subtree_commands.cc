@@ -17,8 +17,8 @@ namespace {
 constexpr int64_t kBatchSize = 1000;
 constexpr size_t kBatchesAhead = 8;
 
-// Deletes paths[begin, end), which are there in the order of a walk, from the last one on; what
-// somebody else has deleted is no failure.
+// Deletes the paths one by one, in the given order; a path that another client has deleted is no
+// failure.
 absl::Status DeleteOneByOne(Client& client, const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     const absl::Status status = client.Delete(path).status();
@@ -41,8 +41,8 @@ absl::Status Finish(Client& client, Batch batch) {
   return Failure(status, batch.paths[std::min(failed, batch.paths.size() - 1)]);
 }
 
-// In transactions of `batch_size`, children before their parents. Nothing is deleted if the servers
-// would refuse the last deletion, that of `path` itself.
+// Deletes `path` and everything below in transactions of `batch_size`, children before their
+// parents. Deletes nothing if the servers would reject the last deletion, that of `path` itself.
 absl::StatusOr<size_t> DeleteInBatches(Client& client, const std::string& path, size_t batch_size) {
   const absl::Status alone = client.Delete(path).status();
   if (alone.ok()) return 1;

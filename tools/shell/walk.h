@@ -1,4 +1,4 @@
-// Subtrees, read by many requests at a time.
+// Walks over subtrees, with many requests under way at a time.
 //
 // Thread-safety: functions without state; they block.
 #pragma once
@@ -11,9 +11,9 @@
 
 namespace quorate::tools::shell {
 
-// Calls `visit` for `path` and each znode below it, level by level, names in order. It is no
-// view of one moment: what is deleted or created meanwhile may or may not be seen. NO_NODE:
-// there is no `path`; other errors name the znode whose children could not be read.
+// Calls `visit` for `path` and each znode below it, level by level, names in order. This is not a
+// view of one moment: znodes that are created or deleted meanwhile may or may not be visited.
+// NO_NODE: `path` does not exist; other errors name the znode whose children could not be read.
 absl::Status WalkSubtree(Client& client, const std::string& path,
                          const std::function<void(const std::string&)>& visit);
 

@@ -52,7 +52,7 @@ std::string Name(EventType type) {
   return "unknown";
 }
 
-// Goes on, also with new sessions, until a signal or --count ends it.
+// Runs, with new sessions if necessary, until a signal or --count ends it.
 class Watcher {
  public:
   Watcher(const GlobalOptions& global, Options options, int64_t after_zxid)
@@ -76,14 +76,14 @@ class Watcher {
   }
 
  private:
-  // Of the session with that number, from 1.
+  // An item from session number `session`, counted from 1.
   struct Item {
     uint64_t session = 0;
     std::variant<WatchNotification, SessionEvent> what;
   };
 
-  // A session: the first one in a while at most, others as soon as there is one. None if a signal
-  // to end comes first.
+  // Opens a session: the first one within a limited time, later ones as soon as possible. Opens
+  // none if a signal to end comes first.
   absl::Status Connect(uint64_t session) {
     constexpr int kConnectMs = 2'000;  // one attempt, during which signals have to wait
     constexpr int kFirstAttempts = 5;
@@ -113,15 +113,15 @@ class Watcher {
     }
   }
 
-  // A session and its watch, from `zxid_` on.
+  // Opens a session and sets its watch, from `zxid_` on.
   absl::Status Begin() {
     const uint64_t session = ++session_;
     handle_.End();
     if (absl::Status s = Connect(session); !s.ok() || is_done_) return s;
     const bool has_gap = session > 1 && zxid_ == 0;
     if (zxid_ == 0) {
-      // Where the watch begins, should it have to go on in another session. Without it that one
-      // begins when it does.
+      // The zxid at which the watch begins, in case it has to be continued in another session.
+      // Without it the watch of that session begins later.
       if (auto root = client_->Get("/"); root.ok()) zxid_ = root->zxid;
     }
     const WatchScope scope = options_.recursive  ? WatchScope::kSubtree
@@ -133,7 +133,7 @@ class Watcher {
                                  },
                                  {.after_zxid = told_of_zxid_ > 0 ? zxid_ - 1 : zxid_});
     if (!handle.ok()) return handle.status();
-    // A transaction may have been told in part.
+    // The events of a transaction may have been reported only in part.
     skip_ = told_of_zxid_;
     if (has_gap) Tell("lost", options_.path, zxid_);
     handle_ = *std::move(handle);
@@ -191,7 +191,7 @@ class Watcher {
     if (++told_ == options_.count) is_done_ = true;
   }
 
-  // Waits for it, so that commands run in the order of the events.
+  // Waits for the command, so that commands run in the order of the events.
   void Execute(const std::string& event, const std::string& path, const std::string& zxid) {
     auto child = ChildProcess::Start(
         {"sh", "-c", options_.exec},
@@ -207,7 +207,7 @@ class Watcher {
       poll(&file, 1, -1);
       TakeSignals(&*child);
     }
-    // Ctrl-C went to the command alone.
+    // Ctrl-C was sent to the command only.
     if (has_terminal && *status == 128 + SIGINT) is_done_ = true;
     if (*status != 0) {
       console_.PrintError(
@@ -215,7 +215,7 @@ class Watcher {
     }
   }
 
-  // `child`, which runs, may be null.
+  // `child` is the running command; it may be null.
   void TakeSignals(ChildProcess* child) {
     while (const std::optional<int> signal = signals_.Take()) {
       if (WatchedSignals::IsEnd(*signal)) is_done_ = true;
@@ -231,8 +231,8 @@ class Watcher {
   int64_t zxid_;
   uint64_t session_ = 0;
   uint64_t told_ = 0;
-  uint64_t told_of_zxid_ = 0;  // changes of the transaction that was told last
-  uint64_t skip_ = 0;          // of them, told once more to a new session
+  uint64_t told_of_zxid_ = 0;  // events of the last transaction that were reported
+  uint64_t skip_ = 0;          // how many of them a new session repeats
   bool is_done_ = false;
   std::unique_ptr<Client> client_;
   WatchHandle handle_;

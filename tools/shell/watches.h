@@ -1,4 +1,4 @@
-// The watches of a shell's session, which print what they see in the words of zkCli.sh.
+// The watches of a shell's session; they print their events in the words of zkCli.sh.
 //
 // Thread-safety: one thread at a time; events are printed from the client's thread.
 #pragma once
@@ -19,18 +19,18 @@ namespace quorate::tools::shell {
 
 enum class WatchKind {
   kData,                 // one event of the znode itself (get -w, stat -w)
-  kChildren,             // one event of its list of children, or its end (ls -w)
+  kChildren,             // one event of its list of children, or of its deletion (ls -w)
   kPersistent,           // all events of both kinds (addWatch -m PERSISTENT)
-  kPersistentRecursive,  // all events of it and everything below it
+  kPersistentRecursive,  // all events of the znode and everything below it
 };
 
 class Watches {
  public:
   Watches(Console* console, bool json);
 
-  // From after that zxid on; 0: from now on. A watch of the same kind there is replaced.
+  // Sets a watch for events after `after_zxid`; 0: from now on. Replaces a watch of the same kind.
   absl::Status Add(Client& client, const std::string& path, WatchKind kind, int64_t after_zxid);
-  // Ends one, which is printed as an event; whether there was one.
+  // Removes a watch, and prints that as an event; returns false if there was none.
   bool Remove(const std::string& path, WatchKind kind);
   void RemoveAll() { watches_.clear(); }
   // Whether events are printed (printwatches).
@@ -38,7 +38,8 @@ class Watches {
   void SetPrints(bool prints) { printer_->prints = prints; }
 
  private:
-  // Prints each event once, however many watches see it. Of the client's thread, but for `prints`.
+  // Prints each event once, however many watches see it. Used by the client's thread, except
+  // `prints`.
   struct Printer {
     Printer(Console* the_console, bool prints_json) : console(the_console), json(prints_json) {}
 
@@ -46,7 +47,7 @@ class Watches {
     const bool json;
     std::atomic<bool> prints{true};
     int64_t zxid = 0;
-    std::set<std::string> printed;  // of `zxid`
+    std::set<std::string> printed;  // the events of `zxid` printed so far
 
     void Print(const std::string& type, const std::string& path, int64_t event_zxid);
     void Show(const std::string& type, const std::string& path, int64_t event_zxid) const;

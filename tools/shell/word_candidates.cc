@@ -9,7 +9,7 @@
 namespace quorate::tools {
 namespace {
 
-// Whoever has pressed Tab waits.
+// Short, because the user waits after pressing Tab.
 constexpr int kTimeoutMs = 2000;
 constexpr int kSessionTimeoutMs = 4000;
 

@@ -21,10 +21,10 @@ namespace {
 
 constexpr size_t kPieceBytes = 256u << 10;
 constexpr std::string_view kGzipMagic = "\x1f\x8b";
-// And two int32 behind it: its version, and the oldest one that can read it.
+// Followed by two int32: the version, and the oldest version that can read the stream.
 constexpr std::string_view kSnappyMagic("\x82SNAPPY\0", 8);
 constexpr size_t kSnappyHeaderBytes = 16;
-// Java's library makes blocks of 32 KiB; more than this is no length but damage.
+// Java's library writes blocks of 32 KiB; a greater length than this is damage.
 constexpr size_t kSnappyBlockBytesMax = 64u << 20;
 
 class FileSource : public ByteSource {
@@ -61,7 +61,7 @@ class MemorySource : public ByteSource {
   std::string_view rest_;
 };
 
-// Some bytes that were read already, and then the rest.
+// Returns some bytes that were read already, and then the rest.
 class PrefixedSource : public ByteSource {
  public:
   PrefixedSource(std::string prefix, std::unique_ptr<ByteSource> rest)
@@ -80,7 +80,7 @@ class PrefixedSource : public ByteSource {
   const std::unique_ptr<ByteSource> rest_;
 };
 
-// Reads until there are `size` bytes or the end.
+// Reads until `size` bytes are read or the end is reached.
 absl::StatusOr<size_t> ReadFully(ByteSource* source, char* to, size_t size) {
   size_t done = 0;
   while (done < size) {
@@ -138,7 +138,7 @@ class GzipSource : public ByteSource {
 
 class SnappySource : public ByteSource {
  public:
-  // `compressed` stands behind the header.
+  // `compressed` is positioned behind the header.
   explicit SnappySource(std::unique_ptr<ByteSource> compressed)
       : compressed_(std::move(compressed)) {}
 

@@ -14,7 +14,7 @@ namespace quorate::tools::zookeeper {
 
 inline constexpr uint32_t kAdler32OfNothing = 1;
 
-// Of all bytes whose checksum `before` is, and these behind them.
+// The checksum of all bytes that `before` is the checksum of, followed by `bytes`.
 inline uint32_t Adler32(std::string_view bytes, uint32_t before = kAdler32OfNothing) {
   if (bytes.empty()) return before;
   return static_cast<uint32_t>(

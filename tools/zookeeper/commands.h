@@ -1,13 +1,13 @@
-// `quorate import` and `quorate export`: the way from ZooKeeper and back.
+// `quorate import` and `quorate export`: conversion from ZooKeeper and back.
 //
-// Thread-safety: main's.
+// Thread-safety: used by main's thread.
 #pragma once
 
 #include "tools/command_line.h"
 
 namespace quorate::tools::zookeeper {
 
-// Adds the subcommands; `command_line` outlives what they do.
+// Adds the subcommands; `command_line` must outlive them.
 void AddImportCommand(CommandLine* command_line);
 void AddExportCommand(CommandLine* command_line);
 

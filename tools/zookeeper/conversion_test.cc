@@ -24,7 +24,7 @@ using tree::Zxid;
 
 void Nothing(const std::string&) {}
 
-// What a server would have loaded, made of transactions.
+// A directory as if loaded from a server's files, built from transactions.
 LoadedDirectory Loaded(const std::function<void(LogBuilder*)>& fill) {
   LoadedDirectory loaded;
   loaded.data_tree = std::make_unique<DataTree>();
@@ -222,11 +222,11 @@ TEST_CASE("what is exported is what was imported") {
   INFO(again.status());
   REQUIRE(again.ok());
   CHECK(again->digests_checked == 1);
-  // An export needs no log.
+  // The exported directory has no log.
   REQUIRE(again->warnings.size() == 1);
   CHECK_THAT(again->warnings[0], Catch::Contains("has no log"));
   const std::unique_ptr<tree::Tree> back = Import(&*again);
-  // The time of the last transaction is not in a snapshot.
+  // A snapshot does not contain the time of the last transaction.
   std::vector<std::string> records[2];
   const tree::Tree* trees[] = {tree.get(), back.get()};
   for (size_t i = 0; i < 2; ++i) {

@@ -29,7 +29,7 @@ constexpr char kGiveWholeLog[] =
 constexpr char kOrGoOn[] = ", or --ignore-gaps to go on without them";
 
 struct File {
-  Zxid zxid;  // that its name says
+  Zxid zxid;  // from its name
   std::string path;
 };
 
@@ -37,7 +37,7 @@ std::string Hex(Zxid zxid) { return absl::StrFormat("0x%x", zxid.value()); }
 int64_t EpochOf(Zxid zxid) { return zxid.value() >> 32; }
 int64_t CounterOf(Zxid zxid) { return zxid.value() & 0xFFFFFFFF; }
 
-// The zxid of "log.2a" for the prefix "log."; no value if the name is no such name.
+// The zxid of "log.2a" for the prefix "log."; no value if the name has another form.
 std::optional<Zxid> ZxidOf(std::string_view name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return std::nullopt;
   name.remove_prefix(prefix.size());
@@ -47,19 +47,19 @@ std::optional<Zxid> ZxidOf(std::string_view name, std::string_view prefix) {
   int64_t zxid = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), zxid, 16);
   const bool is_number = error == std::errc{} && end == name.data() + name.size();
-  // There is always a next one.
+  // Every zxid but the greatest has a next one.
   if (!is_number || zxid < 0 || zxid == std::numeric_limits<int64_t>::max()) return std::nullopt;
   return Zxid(zxid);
 }
 
-// version-2 in it, or itself if it is that.
+// The directory version-2 in `directory`, or `directory` itself if that is version-2.
 std::string VersionDirectory(const std::string& directory) {
   std::error_code error;
   const std::filesystem::path inside = std::filesystem::path(directory) / "version-2";
   return std::filesystem::is_directory(inside, error) ? inside.string() : directory;
 }
 
-// Ascending by zxid.
+// Files in ascending order of their zxids.
 absl::StatusOr<std::vector<File>> ListFiles(const std::string& directory, std::string_view prefix) {
   std::error_code error;
   std::filesystem::directory_iterator at(directory, error);
@@ -109,12 +109,13 @@ class Loader {
   const std::function<void(const std::string&)>& progress_;
   LoadedDirectory loaded_;
   SnapshotDigest snapshot_digest_;
-  // The newest change in the snapshot: before it the tree is of no one moment.
+  // The newest change in the snapshot: before this zxid the tree is not that of a single moment.
   Zxid fuzzy_until_;
-  // Since when digests differ; empty if the last one did not. That one counts: a snapshot may hold
-  // a change or two that are newer than its digest, until the log has come to them too.
+  // How digests differ so far; empty if the last one was equal. Only the last one counts: a
+  // snapshot may contain a few changes that are newer than its digest, until the log has reached
+  // them too.
   std::string digest_differs_;
-  // The newest of the snapshots that cannot be used: the logs reach it.
+  // The newest zxid of the unusable snapshots: the logs must reach it.
   Zxid known_;
 };
 
@@ -170,7 +171,7 @@ absl::Status Loader::ReplayLogs() {
                       Hex(loaded_.last_zxid),
                       " is not there; if zoo.cfg has a dataLogDir, give it with --zookeeper-log"));
   }
-  // The log that the snapshot was written during, and all that were begun later.
+  // The log during which the snapshot was written, and all later ones.
   const Zxid next(loaded_.last_zxid.value() + 1);
   const auto behind =
       std::upper_bound(files->begin(), files->end(), next,
@@ -191,7 +192,7 @@ absl::Status Loader::ReplayLog(const File& file, bool is_last) {
   while (more.ok() && *more) {
     more = log.Next(&transaction);
     if (!more.ok() || !*more) break;
-    // What the snapshot holds for sure, or a server wrote again after it had lost it.
+    // The snapshot certainly contains this transaction, or a server wrote it again after losing it.
     if (transaction.zxid <= loaded_.last_zxid) continue;
     if (absl::Status s = CheckFollows(log, transaction.zxid); !s.ok()) return s;
     loaded_.data_tree->Apply(transaction);
@@ -203,7 +204,7 @@ absl::Status Loader::ReplayLog(const File& file, bool is_last) {
   }
   if (!more.ok()) return more.status();
   if (log.torn_at().has_value()) {
-    // Whether something is lost shows where the next log begins.
+    // The beginning of the next log shows whether transactions are missing.
     Warn(absl::StrCat(file.path, " ends with a torn record at offset ", *log.torn_at(),
                       is_last ? ", which was never acknowledged" : ""));
   }
@@ -212,7 +213,7 @@ absl::Status Loader::ReplayLog(const File& file, bool is_last) {
 
 absl::Status Loader::CheckFollows(const TransactionLog& log, Zxid zxid) {
   const Zxid last = loaded_.last_zxid;
-  // A new leader begins a new epoch, with 1.
+  // A new leader begins a new epoch, whose counter begins at 1.
   const bool is_new_epoch = EpochOf(zxid) > EpochOf(last) && CounterOf(zxid) <= 1;
   if (zxid.value() == last.value() + 1 || is_new_epoch) return absl::OkStatus();
   const std::string what =
@@ -267,7 +268,7 @@ absl::Status Loader::CheckComplete() {
         Hex(last), ": a snapshot is of no one moment and needs the log that was written during it",
         kGiveWholeLog));
   }
-  // What a later snapshot or the end of this one says that there was.
+  // The zxid that a later snapshot, or the end of this one, proves to have existed.
   const Zxid known = std::max(known_, snapshot_digest_.zxid);
   if (known <= last) return absl::OkStatus();
   const std::string what = absl::StrCat("transactions are missing: the log ends at zxid ",

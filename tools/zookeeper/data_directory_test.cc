@@ -25,7 +25,7 @@ using Type = TransactionType;
 using tree::SessionId;
 using tree::Zxid;
 
-// Removed with all that is in it.
+// A directory that is removed with its content.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {
@@ -68,7 +68,7 @@ Nodes SystemNodes() {
   return {MakeNode("/", 0), MakeNode("/zookeeper", 0), MakeNode("/zookeeper/quota", 0)};
 }
 
-// As ZooKeeper 3.6 writes it.
+// A snapshot as ZooKeeper 3.6 writes it.
 std::string Snapshot(const Nodes& nodes, int64_t digest_zxid,
                      const std::map<SessionId, int32_t>& sessions = {}) {
   std::string bytes;
@@ -86,7 +86,7 @@ std::string Snapshot(const Nodes& nodes, int64_t digest_zxid,
   return bytes;
 }
 
-// As ZooKeeper 3.4 writes it: without a digest.
+// A snapshot as ZooKeeper 3.4 writes it: without a digest.
 std::string OldSnapshot(const Nodes& nodes, const std::map<SessionId, int32_t>& sessions = {}) {
   const std::string bytes = Snapshot(nodes, 0, sessions);
   return bytes.substr(0, bytes.size() - 33);
@@ -201,7 +201,7 @@ TEST_CASE("every kind of transaction of ZooKeeper 3.4 is applied") {
   CHECK(data_tree.sessions().empty());
   CHECK(data_tree.Find("/a/b") == nullptr);
   CHECK(data_tree.Find("/a/e") == nullptr);
-  // Its session was never there.
+  // The owner's session never existed.
   CHECK(data_tree.Find("/a/of-another") == nullptr);
   CHECK(loaded.orphans == 1);
   const tree::Znode* a = data_tree.Find("/a");
@@ -257,7 +257,7 @@ TEST_CASE("transactions of 3.5 and later: containers, TTLs, closed paths, reconf
 }
 
 TEST_CASE("a snapshot of no one moment becomes what the log says") {
-  // What happened from 11 on, of which the snapshot of 10 shows this and that.
+  // The transactions from 11 on; the snapshot of 10 shows some of their effects.
   LogBuilder log;
   log.Add(11, Type::kCreate, CreateRecord("/a", "a", false, 1))
       .Add(12, Type::kCreate, CreateRecord("/a/x", "x", false, 1))
@@ -293,7 +293,7 @@ TEST_CASE("a snapshot of no one moment becomes what the log says") {
       {old_root, last_a, last_y, MakeNode("/e", 20, "", kSession), system, quota},
       {old_root, MakeNode("/a", 11, "a"), MakeNode("/a/x", 12, "x"), MakeNode("/b", 18), system,
        quota},
-      // An ephemeral where a node with children was, or will be.
+      // An ephemeral in place of a node that had, or will have, children.
       {new_root, MakeNode("/a", 11, "", kSession), system, quota},
       {old_root, last_a, MakeNode("/e", 22), system, quota},
   };
@@ -301,8 +301,8 @@ TEST_CASE("a snapshot of no one moment becomes what the log says") {
     const TemporaryDirectory directory;
     directory.Write("snapshot.a", Snapshot(nodes, 22));
     directory.Write("log.b", log.Padded());
-    // The digest that the snapshot itself claims is that of its nodes, which is right in none but
-    // one of these.
+    // The digest in the snapshot is computed from its nodes, which is correct in only one of these
+    // cases.
     DataDirectory options = OptionsOf(directory);
     options.ignore_digest = true;
     const absl::StatusOr<LoadedDirectory> loaded = Load(options);
@@ -332,7 +332,7 @@ TEST_CASE("a snapshot of no one moment becomes what the log says") {
 TEST_CASE("an access control list that comes after its node is found in the log") {
   Nodes nodes = SystemNodes();
   nodes.push_back(MakeNode("/a", 11));
-  // The number of a list that is not in the file.
+  // The number of an access control list that is not in the file.
   const std::string mark = "/a" + std::string(4, '\0') + std::string(8, '\xff');
   std::string bytes = OldSnapshot(nodes);
   const size_t at = bytes.find(mark);
@@ -406,11 +406,11 @@ TEST_CASE("a snapshot that was cut off or changed anywhere is refused") {
   const TemporaryDirectory directory;
   for (size_t size = 0; size < good.size(); ++size) {
     directory.Write("snapshot.4", good.substr(0, size));
-    // In front of the digest it is a whole snapshot of an old version.
+    // Cut before the digest, the file is a complete snapshot of an old version.
     if (size != good.size() - 33) CheckRefused(directory, "snapshot.4");
   }
   for (size_t at = 0; at < good.size(); ++at) {
-    // The number of the database says nothing, but the checksum knows it.
+    // The database number is not used, but the checksum covers it.
     std::string bad = good;
     bad[at] = static_cast<char>(bad[at] ^ 1);
     directory.Write("snapshot.4", bad);
@@ -552,7 +552,7 @@ TEST_CASE("a snapshot that is a change ahead of its digest is made right by the 
   nodes[0].stat.stored_cversion = 1;
   nodes[0].stat.pzxid = Zxid(5);
   nodes.push_back(MakeNode("/b", 5));
-  // The digest is that of these nodes with one more, so that it is wrong at 4.
+  // The digest includes one more node, so it is wrong at zxid 4.
   nodes.push_back(MakeNode("/c", 4));
   std::string snapshot = Snapshot(nodes, 4);
   nodes.pop_back();

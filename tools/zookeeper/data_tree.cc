@@ -22,7 +22,7 @@ absl::Status BadNode(std::string_view path, std::string_view what) {
       absl::StrCat("the node ", absl::Utf8SafeCEscape(ToAbsl(path)), " ", ToAbsl(what)));
 }
 
-// Adds up the nodes from `top` down and their bytes.
+// Counts the nodes from `top` down and their bytes.
 tree::StatsTrack Count(const Znode* top) {
   tree::StatsTrack stats;
   stats.count = 0;
@@ -42,7 +42,7 @@ tree::StatsTrack Count(const Znode* top) {
 }  // namespace
 
 DataTree::~DataTree() {
-  // Not by recursion: a path can be deeper than the stack.
+  // Not recursive: a path can be deeper than the stack allows.
   std::vector<Znode*> to_delete;
   if (root_ != nullptr) to_delete.push_back(root_);
   while (!to_delete.empty()) {
@@ -106,7 +106,7 @@ absl::Status DataTree::AddNode(const SnapshotNode& from) {
   }
   node->czxid = from.stat.czxid;
   node->mzxid = from.stat.mzxid;
-  // Servers before 3.2 kept none.
+  // Servers before 3.2 did not store a pzxid.
   node->SetPzxid(&memory_, std::max(from.stat.pzxid, from.stat.czxid));
   node->ctime_ms = from.stat.ctime_ms;
   node->mtime_ms = from.stat.mtime_ms;
@@ -158,8 +158,8 @@ void DataTree::Apply(const Transaction& transaction) {
 void DataTree::Create(const Operation& operation, const Transaction& transaction) {
   const std::string_view parent_path = tree::ParentPath(operation.path);
   Znode* parent = Find(parent_path);
-  // A parent that is not there, or cannot have children, is one that comes later: until then all
-  // that this transaction made is gone again.
+  // A parent that is missing, or cannot have children, is created by a later transaction; until
+  // then, everything that this transaction created is deleted again.
   if (parent == nullptr || parent->is_ephemeral()) return;
   RemoveFromDigest(*parent, parent_path);
   const int32_t cversion =
@@ -175,7 +175,8 @@ void DataTree::Create(const Operation& operation, const Transaction& transaction
   AddToDigest(*parent, parent_path);
   Znode* node = parent->children().Find(tree::LastSegment(operation.path));
   if (node != nullptr) {
-    // The snapshot may have been written before the list was known; what changes it is yet to come.
+    // The snapshot may have been written before the server added the list; later transactions
+    // correct it.
     ReplaceAcl(node, operation.acl);
     return;
   }
@@ -199,7 +200,7 @@ void DataTree::Delete(std::string_view path, Zxid zxid) {
     AddToDigest(*parent, parent_path);
     Note(zxid, 0);
   }
-  // If it has children, it is one that comes later; so do they.
+  // If the node has children, it was created again later, and so were they.
   Znode* node = parent->children().Find(tree::LastSegment(path));
   if (node != nullptr) Remove(node);
 }
@@ -267,7 +268,7 @@ void DataTree::Remove(Znode* node) {
 
 void DataTree::Free(Znode* node) {
   std::vector<Znode*> to_delete = {node};
-  // The digest needs paths, and they need the parents, which therefore go last.
+  // The digest needs paths, and paths need the parents, so parents are removed last.
   for (size_t i = 0; i < to_delete.size(); ++i) {
     RemoveFromDigest(*to_delete[i], to_delete[i]->Path());
     to_delete[i]->children().ForEach([&to_delete](Znode* child) { to_delete.push_back(child); });
@@ -283,7 +284,7 @@ void DataTree::Free(Znode* node) {
 
 void DataTree::ReplaceAcl(Znode* node, const std::vector<tree::Acl>& acl) {
   const uint32_t before = node->acl_id;
-  // ZooKeeper lets everybody do everything where a list is empty.
+  // ZooKeeper permits everything to everybody if a list is empty.
   node->acl_id = acl.empty() ? tree::kOpenAclId : acls_.Ref(acl);
   acls_.Unref(before);
   without_acl_.erase(node);
@@ -322,7 +323,7 @@ absl::StatusOr<size_t> DataTree::Finish(Zxid last_zxid) {
   return orphans;
 }
 
-// The node of that path, new if it is missing; nullptr if its parent cannot have children.
+// The node of that path, created if missing; nullptr if its parent cannot have children.
 Znode* DataTree::SystemNode(std::string_view path) {
   Znode* node = Find(path);
   if (node != nullptr) return node->is_ephemeral() ? nullptr : node;

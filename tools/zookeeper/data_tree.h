@@ -1,10 +1,10 @@
-// The tree that a ZooKeeper server makes of its snapshot and its logs, with ZooKeeper's rules.
+// The tree that a ZooKeeper server builds from its snapshot and its logs, by ZooKeeper's rules.
 //
-// A snapshot is fuzzy: it was written while the server went on, and a node in it may be of any
-// moment between its first and its last byte. All transactions since the first byte are applied to
-// it again; each says what is to be, not what is to change, so that in the end every node is what
-// it should be. In between, a transaction may find nodes that it is only about to make, or not find
-// what was deleted later.
+// A snapshot is fuzzy: it was written while the server continued to apply transactions, and a node
+// in it may be of any moment between its first and its last byte. All transactions since the first
+// byte are applied to it again; each contains the resulting values, not the differences, so that in
+// the end every node is correct. In between, a transaction may find nodes that it is only about to
+// create, or miss nodes that were deleted later.
 //
 // Thread-safety: none inside.
 #pragma once
@@ -40,30 +40,31 @@ class DataTree {
     DigestStat stat;
   };
 
-  // Without any node: the root is to be added first.
+  // An empty tree: the root has to be added first.
   DataTree() = default;
   ~DataTree();
   DataTree(const DataTree&) = delete;
   DataTree& operator=(const DataTree&) = delete;
 
-  // DataLoss if the path is illegal, or there is no such parent yet, or such a node already.
+  // Adds a node. DataLoss if the path is illegal, the parent does not exist yet, or the node
+  // exists.
   absl::Status AddNode(const SnapshotNode& node);
   void AddSession(tree::SessionId session, int32_t timeout_ms);
 
   // REQUIRES: there is a root.
   void Apply(const Transaction& transaction);
 
-  // What a server does once all transactions are applied: deletes ephemerals of sessions that are
-  // gone, and counts again what quotas are about. Then gives nodes that every tree of ours has what
-  // is theirs: /zookeeper/config is empty, since it tells of the servers of the old ensemble.
-  // Returns how many ephemerals were deleted. DataLoss if the tree is not one that is whole.
+  // Does what a server does once all transactions are applied: deletes ephemerals of ended
+  // sessions, and recounts quotas. Then resets nodes that every tree of ours has: /zookeeper/config
+  // becomes empty, since it lists the servers of the old ensemble. Returns how many ephemerals were
+  // deleted. DataLoss if the tree is incomplete.
   absl::StatusOr<size_t> Finish(tree::Zxid last_zxid);
 
-  // ZooKeeper's digest of the tree (its version 2), as it is now.
+  // ZooKeeper's current digest of the tree (version 2).
   uint64_t digest() const { return digest_; }
-  // The newest change that shows in the tree; never goes back.
+  // The zxid of the newest change that is visible in the tree; never goes back.
   tree::Zxid newest_change() const { return newest_change_; }
-  // The newest time that shows in nodes and transactions.
+  // The newest time in nodes and transactions.
   int64_t time_ms() const { return time_ms_; }
   size_t node_count() const { return nodes_; }
 
@@ -72,7 +73,7 @@ class DataTree {
   // Timeouts in milliseconds, by session.
   const std::map<tree::SessionId, int32_t>& sessions() const { return sessions_; }
 
-  // nullptr if there is none.
+  // nullptr if there is no such node.
   tree::Znode* Find(std::string_view path) const;
 
  private:
@@ -84,13 +85,13 @@ class DataTree {
   void DeleteEphemerals(tree::SessionId session, tree::Zxid zxid);
 
   tree::Znode* Attach(tree::Znode* parent, std::string_view name, tree::SessionId owner);
-  // Without its parent's knowledge but for the set of children, and with all below it.
+  // Removes a node with all nodes below it. In its parent, only the set of children is updated.
   void Remove(tree::Znode* node);
   void Free(tree::Znode* node);
   void ReplaceAcl(tree::Znode* node, const std::vector<tree::Acl>& acl);
   void Note(tree::Zxid zxid, int64_t time_ms);
 
-  // A node's term of the digest, which is taken out before a change and put in after it.
+  // A node's contribution to the digest: subtracted before a change and added after it.
   static uint64_t Term(const tree::Znode& node, std::string_view path);
   void RemoveFromDigest(const tree::Znode& node, std::string_view path) {
     digest_ -= Term(node, path);
@@ -104,9 +105,9 @@ class DataTree {
   tree::Znode* root_ = nullptr;
   tree::AclTable acls_;
   std::map<tree::SessionId, int32_t> sessions_;
-  // Whose ephemerals there are, whether the session is known or not: lists through the nodes.
+  // The sessions that own ephemerals, known ones or not: each has a list through its nodes.
   absl::flat_hash_map<tree::SessionId, std::unique_ptr<tree::Session>> owners_;
-  // Nodes whose list a snapshot names and does not have: the server interned it later.
+  // Nodes whose access control list is missing in the snapshot: the server added the list later.
   absl::flat_hash_set<const tree::Znode*> without_acl_;
   size_t nodes_ = 0;
   uint64_t digest_ = 0;

@@ -15,8 +15,8 @@ namespace quorate::tools::zookeeper {
 
 inline constexpr int32_t kDigestVersion = 2;
 
-// What the digest is of, beside path and data; the cversion is the stored one, which counts
-// creations of children only.
+// What the digest covers besides path and data; the cversion is the stored one, which counts only
+// creations of children.
 struct DigestStat {
   tree::Zxid czxid;
   tree::Zxid mzxid;
@@ -30,7 +30,7 @@ struct DigestStat {
 };
 
 inline uint64_t NodeDigest(std::string_view path, std::string_view data, const DigestStat& stat) {
-  // What is below differs from server to server: each counts quotas by itself.
+  // Nodes below /zookeeper differ from server to server: each counts quotas by itself.
   if (path.starts_with("/zookeeper/")) return 0;
   if (path == "/") path = {};
   std::string bytes;

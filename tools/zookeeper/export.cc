@@ -29,7 +29,7 @@ using tree::Zxid;
 
 constexpr std::string_view kTemporaryName = "snapshot.being-written";
 
-// Writes to a file, from its beginning to its end.
+// Writes to a file sequentially.
 class Output {
  public:
   Output(std::unique_ptr<consensus::File> file) : file_(std::move(file)) {}
@@ -77,13 +77,13 @@ absl::Status CheckEmpty(consensus::Env* env, const std::string& directory) {
   return absl::OkStatus();
 }
 
-// The nodes of a tree, in the order of its records, with their paths.
+// Enumerates the nodes of a tree, in the order of its records, with their paths.
 class NodeWalk {
  public:
-  // Calls `visit(record, path)`; an error ends it.
+  // Calls `visit(record, path)` for each node; an error ends the enumeration.
   template <typename Visit>
   static absl::Status Run(const tree::Tree& tree, Visit visit) {
-    // Of nodes that have children; the root's is empty.
+    // By node that has children: its path; the root's is empty.
     absl::flat_hash_map<std::pair<Zxid, uint32_t>, std::string> paths;
     NodeRecord record;
     std::string path;

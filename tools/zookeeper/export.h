@@ -1,8 +1,8 @@
-// Makes the data directory of a ZooKeeper server out of a tree of ours.
+// Creates the data directory of a ZooKeeper server from a tree of ours.
 //
-// ZooKeeper's zxids have an epoch, a leader's, in their upper half. The epoch that is written is
-// that of the tree's last zxid: a single server counts on from that zxid, and the first leader of
-// several begins a greater epoch; in both cases new zxids are greater than all in the tree.
+// ZooKeeper's zxids have a leader's epoch in their upper half. The epoch that is written is that of
+// the tree's last zxid: a single server continues from that zxid, and the first leader of several
+// begins a greater epoch; in both cases new zxids are greater than all in the tree.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -24,15 +24,15 @@ struct ExportedSnapshot {
   int64_t epoch = 0;
   size_t nodes = 0;
   size_t ephemerals = 0;
-  size_t ttl_nodes = 0;  // which only a server with extendedTypesEnabled keeps
+  size_t ttl_nodes = 0;  // kept only by servers with extendedTypesEnabled
   size_t sessions = 0;
   uint64_t bytes = 0;
 };
 
-// Writes version-2/snapshot.<zxid> in `directory`, a dataDir that is made if it is not there, and
-// the two epochs beside it; all is durable when it returns, and the snapshot appears under its name
-// last. FailedPrecondition if there is a snapshot or a log already, if nothing was ever written to
-// the tree, or if its zxid leaves no epoch for a leader; errors of the disk name the file.
+// Writes version-2/snapshot.<zxid> in `directory`, a dataDir that is created if necessary, and the
+// two epoch files beside it; all is durable when it returns, and the snapshot gets its name last.
+// FailedPrecondition if there is a snapshot or a log already, if nothing was ever written to the
+// tree, or if its zxid leaves no epoch for a leader; errors of the disk name the file.
 absl::StatusOr<ExportedSnapshot> ExportSnapshot(const tree::Tree& tree,
                                                 const std::string& directory, consensus::Env* env);
 

@@ -1,4 +1,4 @@
-// How `quorate import` and `quorate export` say what they did.
+// How `quorate import` and `quorate export` print their results.
 //
 // Thread-safety: functions of their arguments.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace quorate::tools::zookeeper {
 
-// As one JSON document, or a line for each number and text.
+// Prints one JSON document, or a line for each number and text.
 inline void PrintFacts(const nlohmann::ordered_json& facts, bool as_json) {
   if (as_json) {
     std::cout << facts.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';

@@ -1,4 +1,4 @@
-// Makes the directories of a Quorate member out of those of a ZooKeeper server.
+// Creates the directories of a Quorate member from those of a ZooKeeper server.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -16,7 +16,7 @@
 
 namespace quorate::tools::zookeeper {
 
-// What is imported, in the terms of the tree.
+// The content of the import, in the terms of our tree.
 struct ImportedTree {
   tree::Zxid zxid;      // ZooKeeper's last one; the next change has a greater one
   uint64_t digest = 0;  // of our tree
@@ -26,31 +26,31 @@ struct ImportedTree {
   size_t ttl_nodes = 0;
   size_t sessions = 0;
   size_t data_bytes = 0;
-  int64_t time_ms = 0;  // the newest in it: time goes on from there
+  int64_t time_ms = 0;  // the newest time in it; the tree's time continues from there
   std::vector<std::string> warnings;
 };
 
-// Takes a record; an error ends what makes them.
+// Takes a record; an error ends the enumeration.
 using RecordSink = std::function<absl::Status(std::string_view key, std::string_view value)>;
 
-// Turns a tree of ZooKeeper's into our records (tree/record.h). The same tree gives the same
-// records, wherever and whenever.
+// Converts a tree of ZooKeeper's to our records (tree/record.h). The same tree always gives the
+// same records.
 class Importer {
  public:
-  // Checks that all of it can be imported, and counts. FailedPrecondition, naming session or node,
-  // for what has no place in a tree of ours. `*loaded` outlives the importer, which numbers its
-  // nodes.
+  // Checks that the whole tree can be imported, and counts its parts. FailedPrecondition, naming
+  // session or node, for content that a tree of ours cannot hold. `*loaded` must outlive the
+  // importer, which assigns numbers to its nodes.
   static absl::StatusOr<Importer> Create(LoadedDirectory* loaded);
 
   const ImportedTree& summary() const { return summary_; }
-  // An id for the cluster of these voters and observers: the same for each of its members, and no
-  // other cluster's.
+  // Returns an id for the cluster of these voters and observers: the same for each of its members,
+  // and different from any other cluster's.
   std::string ClusterId(const std::string& cluster_name, const std::vector<uint64_t>& voters,
                         const std::vector<uint64_t>& observers) const;
 
-  // Hands out all records in the order of their keys, the head first. They are loaded on the way as
-  // a server would load them, so that none is handed out that a server would refuse, and when it
-  // returns without an error they are a whole tree.
+  // Passes all records in the order of their keys to `record`, the head first. Each record is first
+  // loaded as a server would load it, so that none is passed on that a server would reject; if the
+  // call returns without an error, the records form a complete tree.
   absl::Status ForEachRecord(const RecordSink& record,
                              const std::function<void(const std::string&)>& progress) const;
 

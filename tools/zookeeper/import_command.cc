@@ -19,9 +19,9 @@
 namespace quorate::tools::zookeeper {
 namespace {
 
-// The first term of the new cluster: what is imported counts as decided in it, and its first leader
-// is elected in a greater one. Terms of ZooKeeper (its epochs) mean nothing here: its servers take
-// no part.
+// The first term of the new cluster: the imported tree counts as committed in it, and the first
+// leader is elected in a greater one. ZooKeeper's epochs have no meaning here, since its servers
+// are not members of the new cluster.
 constexpr uint64_t kTerm = 1;
 
 constexpr char kFooter[] =
@@ -54,7 +54,7 @@ struct Options {
   bool check = false;
 };
 
-// Which member is to be made: by the configuration, or by what was said.
+// The member to create, according to the configuration or to the options.
 absl::StatusOr<NewMember> MemberOf(const Options& options) {
   NewMember member = options.member;
   if (options.config.empty()) {
@@ -101,7 +101,7 @@ nlohmann::ordered_json ToJson(const LoadedDirectory& loaded, const ImportedTree&
   return json;
 }
 
-// `*json` gets what is special about the member.
+// Writes the member's directories. Adds the member's own facts to `*json`.
 absl::Status Write(const Importer& importer, const std::string& cluster_name, NewMember member,
                    Progress* progress, nlohmann::ordered_json* json) {
   const ImportedTree& tree = importer.summary();

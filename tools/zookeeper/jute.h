@@ -1,5 +1,5 @@
-// What ZooKeeper's serialization, jute, has beside plain numbers: byte strings that may be null and
-// access control lists. `Reader` is a BigEndianReader or whatever else reads like one.
+// What ZooKeeper's serialization, jute, has besides plain numbers: byte strings that may be null
+// and access control lists. `Reader` is a BigEndianReader or a class with the same interface.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace quorate::tools::zookeeper {
 
-// A ustring or buffer; no value if it is null. The reader fails if it is cut off.
+// Reads a ustring or buffer; no value if it is null. The reader fails if the bytes are cut off.
 template <typename Reader>
 std::optional<std::string_view> ReadBuffer(Reader* reader) {
   const int32_t size = reader->template Int<int32_t>();
@@ -27,19 +27,19 @@ std::optional<std::string_view> ReadBuffer(Reader* reader) {
   return reader->Raw(static_cast<size_t>(size));
 }
 
-// One that counts as empty if it is null.
+// Reads a ustring; null counts as empty.
 template <typename Reader>
 std::string_view ReadString(Reader* reader) {
   return ReadBuffer(reader).value_or(std::string_view());
 }
 
-// Replaces `*acl`; a null list is an empty one.
+// Reads a list into `*acl`, replacing its content; a null list counts as empty.
 template <typename Reader>
 void ReadAcl(Reader* reader, std::vector<tree::Acl>* acl) {
   acl->clear();
   const int32_t count = reader->template Int<int32_t>();
   if (count < -1) reader->Fail();
-  // No memory is set aside for a count that was only claimed.
+  // No memory is reserved for the count, which may be wrong.
   for (int32_t i = 0; i < count && reader->ok(); ++i) {
     tree::Acl& entry = acl->emplace_back();
     entry.permissions = reader->template Int<int32_t>();

@@ -1,4 +1,4 @@
-// A file as bytes in memory, without reading it there.
+// A file mapped into memory.
 //
 // Thread-safety: immutable.
 #pragma once

@@ -5,11 +5,11 @@
 namespace quorate::tools::zookeeper {
 namespace {
 
-// Of java.util.Random: a linear congruential generator of 48 bits.
+// Constants of java.util.Random: a linear congruential generator of 48 bits.
 constexpr uint64_t kMultiplier = 0x5DEECE66D;
 constexpr uint64_t kIncrement = 0xB;
 constexpr uint64_t kMask = (uint64_t{1} << 48) - 1;
-// ZooKeeper's, which stands in its source.
+// ZooKeeper's secret, which is public in its source.
 constexpr uint64_t kSecret = 0xB3415C00;
 
 }  // namespace

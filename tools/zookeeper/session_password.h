@@ -1,4 +1,4 @@
-// The passwords of ZooKeeper's sessions, which follow from their ids.
+// The passwords of ZooKeeper's sessions, which are derived from their ids.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace quorate::tools::zookeeper {
 
-// What every ZooKeeper server gives to, and expects from, the client of a session.
+// The password that every ZooKeeper server gives to the client of a session, and expects from it.
 std::string SessionPassword(tree::SessionId session);
 
 }  // namespace quorate::tools::zookeeper

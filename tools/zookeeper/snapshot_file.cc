@@ -25,12 +25,12 @@ constexpr int32_t kVersion = 2;
 constexpr int64_t kDatabase = -1;
 constexpr std::string_view kEndPath = "/";
 constexpr int64_t kOpenList = -1;
-// A zxid and the seal: int64, int64, and "/" behind its length.
+// A zxid and its seal: int64, int64, and "/" with its length.
 constexpr size_t kZxidBlockBytes = 21;
 constexpr size_t kPieceBytes = 256u << 10;
 constexpr size_t kNodesBetweenProgress = 100'000;
 
-// Reads like a BigEndianReader, from a source of any length; a view is valid until the next read.
+// Reads like a BigEndianReader, from a source of any length; views are valid until the next read.
 class SnapshotInput {
  public:
   explicit SnapshotInput(ByteSource* source) : source_(source) {}
@@ -53,15 +53,15 @@ class SnapshotInput {
   void Fail() { ok_ = false; }
   bool ok() const { return ok_; }
 
-  // How many bytes there still are, or `max` if that is less.
+  // The number of bytes that are left, or `max` if that is less.
   size_t Ahead(size_t max) { return Fill(max) ? max : buffer_.size() - at_; }
   uint32_t checksum() const { return checksum_; }
   uint64_t offset() const { return dropped_ + at_; }
-  // Of the source, if it is why something failed.
+  // The error of the source, if that caused a failure.
   const absl::Status& status() const { return status_; }
 
  private:
-  // Makes `size` bytes ready. Memory grows with what is there, not with what was claimed.
+  // Makes `size` bytes available. Memory grows with the bytes read, not with the claimed size.
   bool Fill(size_t size) {
     if (!ok_) return false;
     if (buffer_.size() - at_ >= size) return true;
@@ -118,7 +118,7 @@ class SnapshotReader {
   absl::Status ReadHeader() {
     const auto magic = input_.Int<int32_t>();
     const auto version = input_.Int<int32_t>();
-    input_.Int<int64_t>();  // the number of the database, which says nothing
+    input_.Int<int64_t>();  // the database number, which is not used
     if (absl::Status s = CheckWhole(); !s.ok()) return s;
     if (magic != kMagic) return Damaged("this is no snapshot of ZooKeeper");
     if (version != kVersion) return Damaged(absl::StrCat("its format is ", version, ", not 2"));
@@ -156,7 +156,7 @@ class SnapshotReader {
       path = ReadString(&input_);
       if (absl::Status s = CheckWhole(); !s.ok()) return s;
       if (path == kEndPath) return absl::OkStatus();
-      // The root's name is empty here.
+      // The root's name is empty in the file.
       node.path = path.empty() ? kEndPath : path;
       if (absl::Status s = ReadNode(&node); !s.ok()) return s;
       if (data_tree_.node_count() % kNodesBetweenProgress == 0) progress(data_tree_.node_count());
@@ -185,7 +185,7 @@ class SnapshotReader {
     return added.ok() ? added : Damaged(ToStd(added.message()));
   }
 
-  // A checksum of all that came before, other checksums included.
+  // Checks a checksum of all bytes before it, other checksums included.
   absl::Status CheckSeal() {
     const uint32_t expected = input_.checksum();
     const auto checksum = input_.Int<uint64_t>();
@@ -198,7 +198,7 @@ class SnapshotReader {
 
   absl::StatusOr<SnapshotDigest> ReadTail() {
     SnapshotDigest digest;
-    // Before 3.6, or without digest and without what follows it, this is the end.
+    // The end before 3.6, or if the file has neither a digest nor the block behind it.
     const size_t ahead = input_.Ahead(kZxidBlockBytes + 1);
     if (ahead == 0 && input_.status().ok()) return digest;
     if (ahead == kZxidBlockBytes) return ReadZxid(digest);
@@ -214,7 +214,7 @@ class SnapshotReader {
     return ReadZxid(digest);
   }
 
-  // The last block since 3.9: the zxid, which the name of the file says too.
+  // Reads the last block since 3.9: the zxid, which is also in the name of the file.
   absl::StatusOr<SnapshotDigest> ReadZxid(SnapshotDigest digest) {
     input_.Int<int64_t>();
     if (absl::Status s = CheckSeal(); !s.ok()) return s;
@@ -304,7 +304,7 @@ absl::Status SnapshotWriter::End(Zxid zxid) {
 }
 
 absl::Status SnapshotWriter::Seal() {
-  // The checksum is of what is in front of it.
+  // The checksum covers all bytes before it.
   if (absl::Status s = Flush(); !s.ok()) return s;
   BigEndianWriter writer(&out_);
   writer.Int(uint64_t{checksum_});

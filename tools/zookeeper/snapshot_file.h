@@ -26,14 +26,14 @@ namespace quorate::tools::zookeeper {
 
 // ZooKeeper's digest of a tree at some transaction.
 struct SnapshotDigest {
-  tree::Zxid zxid;      // 0: there is none
-  int32_t version = 0;  // of how it is made; ours is kDigestVersion
+  tree::Zxid zxid;      // 0: there is no digest
+  int32_t version = 0;  // of the algorithm; ours is kDigestVersion
   uint64_t digest = 0;
 };
 
-// Fills `*data_tree`, which is new, from the bytes of a snapshot; `name` is for messages, and
-// `progress` is called now and then with the number of nodes. DataLoss names file and offset (of
-// what is decompressed). After an error the tree is of no use.
+// Fills `*data_tree`, which is new, from the bytes of a snapshot; `name` is used in messages, and
+// `progress` is called from time to time with the number of nodes. DataLoss names file and offset
+// (in the decompressed bytes). After an error the tree must not be used.
 absl::StatusOr<SnapshotDigest> ReadSnapshot(const std::string& name, ByteSource* source,
                                             DataTree* data_tree,
                                             const std::function<void(size_t nodes)>& progress);
@@ -41,18 +41,18 @@ absl::StatusOr<SnapshotDigest> ReadSnapshot(const std::string& name, ByteSource*
 // Writes a snapshot in pieces.
 class SnapshotWriter {
  public:
-  // Takes what was made; an error ends it.
+  // Takes the next bytes of the file; an error ends the writing.
   using Sink = std::function<absl::Status(std::string_view bytes)>;
   using Lists = std::map<std::vector<tree::Acl>, int64_t>;
 
   explicit SnapshotWriter(Sink sink) : sink_(std::move(sink)) {}
 
-  // In this order, each once, but for Node. `lists` has all lists of nodes with a number each, from
-  // 1 up, but for {ALL, world, anyone}; it outlives the writer.
+  // Begin, Node and End are called in this order, each once except Node. `lists` maps all lists of
+  // nodes, except {ALL, world, anyone}, to numbers from 1 up; it must outlive the writer.
   absl::Status Begin(const std::map<tree::SessionId, int32_t>& sessions, const Lists& lists);
-  // REQUIRES: the root comes first, and each parent before its children; `node.acl` is there.
+  // REQUIRES: the root comes first, and each parent before its children; `node.acl` is not null.
   absl::Status Node(const DataTree::SnapshotNode& node);
-  // The digest is that of the nodes. `zxid` is that of the tree.
+  // Writes the digest of the nodes that were written. `zxid` is that of the tree.
   absl::Status End(tree::Zxid zxid);
 
  private:

@@ -25,7 +25,7 @@ class SilentListener : public tree::ApplyListener {
   void OnResult(tree::ApplyResult) override {}
 };
 
-// Of a backup, or of a member's checkpoint.
+// Loads the records of a backup, or of a member's checkpoint.
 absl::StatusOr<SourceTree> LoadRecords(const std::string& path) {
   absl::StatusOr<TreeRecords> records = TreeRecords::Open(path);
   if (!records.ok()) return records.status();
@@ -50,7 +50,7 @@ absl::StatusOr<SourceTree> LoadRecords(const std::string& path) {
   return source;
 }
 
-// Applies what the log has behind the tree.
+// Applies the entries of the log behind the tree.
 absl::Status ApplyLog(const consensus::LogExamination& log, tree::Tree* tree, Progress* progress) {
   SilentListener listener;
   for (const auto& segment : log.log.segments) {
@@ -72,7 +72,7 @@ absl::Status ApplyLog(const consensus::LogExamination& log, tree::Tree* tree, Pr
   return absl::OkStatus();
 }
 
-// What cannot be known from this member alone.
+// Adds warnings about what this member alone cannot tell.
 void AddWarnings(const MemberExamination& member, SourceTree* source) {
   const auto hard_state = NewestHardState(member);
   if (hard_state.has_value() && hard_state->state.member_state != consensus::MemberState::kNormal) {

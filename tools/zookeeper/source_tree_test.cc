@@ -1,4 +1,4 @@
-// What is exported of members, on directories that real parts of a server have written.
+// Tests the export from members, on directories written by the server's own code.
 #include "tools/zookeeper/source_tree.h"
 
 #include <catch2/catch.hpp>
@@ -32,8 +32,8 @@ constexpr uint64_t kLogTerm = kTestTerm + 1;
 
 Index At(uint64_t distance) { return Index(static_cast<uint64_t>(kTestZxid.value()) + distance); }
 
-// Member 1, with a checkpoint of kTestZxid and kEntries behind it, each of which makes the node /N,
-// N being its number.
+// Member 1, with a checkpoint of kTestZxid and kEntries entries behind it; entry number N creates
+// the node /N.
 class Member {
  public:
   struct Shape {
@@ -41,7 +41,7 @@ class Member {
     std::vector<uint64_t> observers{};
     Index commit_hint = At(0);
     consensus::MemberState member_state = consensus::MemberState::kNormal;
-    // Takes the place of the last entry.
+    // Replaces the last entry.
     std::optional<consensus::Membership> last_membership{};
   };
 
@@ -78,7 +78,7 @@ class Member {
   }
 
  private:
-  // As no server does it to a directory that was full.
+  // Changes the state in a way that a server never does to a directory with data.
   void LoseMemberState(consensus::HardState state, consensus::MemberState member_state) const {
     const std::string path = this->path() + "/hard_state";
     fs::remove(path);
@@ -105,7 +105,7 @@ bool Has(const SourceTree& source, const std::string& path) {
   return source.tree->FindStat(path, &stat);
 }
 
-// All entries, and how many of them a member does not know to be committed.
+// Checks that the tree has all entries, and how many of them are not known to be committed.
 void CheckWhole(const SourceTree& source, uint64_t open) {
   CHECK(source.tree->last_zxid() == Zxid(kTestZxid.value() + static_cast<int64_t>(kEntries)));
   CHECK(source.tree->digest() == source.tree->ComputeDigest());
@@ -186,8 +186,8 @@ TEST_CASE("a member that was being filled is said to be one") {
 }
 
 TEST_CASE("a log that the checkpoint has replaced is not applied on top of it") {
-  // The entries of a leader that was deposed, and the snapshot that its successor sent: the server
-  // died before it began its log again.
+  // The entries of a deposed leader, and the snapshot that its successor sent: the server died
+  // before it had started its log anew.
   const Member member{Member::Shape()};
   const TestDirectory other;
   tree::Server successor;

@@ -1,4 +1,4 @@
-// Makes files as ZooKeeper servers write them, record by record, for tests.
+// Creates files as ZooKeeper servers write them, record by record, for tests.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace quorate::tools::zookeeper {
 
 inline constexpr int64_t kSession = 0x0100000000000001;
 
-// The bytes of a transaction's own record.
+// Builds the bytes of a transaction's record.
 class RecordBuilder {
  public:
   RecordBuilder& Int(int32_t number) { return Put(number); }
@@ -70,7 +70,7 @@ inline std::string MultiRecord(
   return multi.bytes();
 }
 
-// A transaction's time: every millisecond one.
+// A transaction's time: one transaction per millisecond.
 inline int64_t TimeOf(int64_t zxid) { return 1'700'000'000'000 + (zxid & 0xFFFFFFFF); }
 
 inline std::string TransactionBytes(int64_t zxid, TransactionType type, std::string_view record,
@@ -91,7 +91,7 @@ inline std::string TransactionBytes(int64_t zxid, TransactionType type, std::str
   return bytes;
 }
 
-// A log, to which transactions are added.
+// Builds a log, transaction by transaction.
 class LogBuilder {
  public:
   LogBuilder() { AppendLogHeader(&bytes_); }
@@ -100,7 +100,7 @@ class LogBuilder {
     AppendLogRecord(TransactionBytes(zxid, type, record, digest, session), &bytes_);
     return *this;
   }
-  // As the file is on a disk: with room behind it.
+  // The file as ZooKeeper preallocates it on disk, with zeros at the end.
   std::string Padded() const { return bytes_ + std::string(4096, '\0'); }
   const std::string& bytes() const { return bytes_; }
 

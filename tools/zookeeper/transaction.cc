@@ -13,7 +13,7 @@ namespace quorate::tools::zookeeper {
 namespace {
 
 constexpr size_t kDigestBytes = sizeof(int32_t) + sizeof(int64_t);
-// The version of a digest that stands where a list of paths may.
+// The digest's version, which may come in place of a list of paths.
 constexpr int32_t kDigestVersion = 2;
 
 absl::Status UnknownType(int32_t type) {
@@ -33,7 +33,7 @@ absl::Status ReadCreate(TransactionType type, tree::SessionId session, BigEndian
   ReadAcl(reader, &operation->acl);
   if (type == TransactionType::kCreate || type == TransactionType::kCreate2) {
     if (reader->Int<uint8_t>() != 0) operation->owner = session;
-    // Before ZooKeeper 3.4 it ended here.
+    // Before ZooKeeper 3.4 the record ended here.
     if (reader->ok() && !reader->empty()) operation->parent_cversion = reader->Int<int32_t>();
     return absl::OkStatus();
   }
@@ -51,7 +51,7 @@ absl::Status ReadCreate(TransactionType type, tree::SessionId session, BigEndian
   return absl::OkStatus();
 }
 
-// An operation, alone or of a multi; a check and an error change nothing and add none.
+// Reads an operation, alone or of a multi; a check or an error changes nothing and is not added.
 absl::Status ReadOperation(TransactionType type, tree::SessionId session, BigEndianReader* reader,
                            std::vector<Operation>* operations) {
   Operation operation;
@@ -117,7 +117,8 @@ absl::Status ReadMulti(BigEndianReader* reader, Transaction* transaction) {
   return absl::OkStatus();
 }
 
-// Servers before 3.6, and those told so, do not say which nodes go with the session.
+// Servers before 3.6, and those configured so, do not list the nodes that are deleted with the
+// session.
 void ReadClosed(BigEndianReader* reader, Transaction* transaction) {
   BigEndianReader paths = *reader;
   const int32_t count = paths.Int<int32_t>();
@@ -133,7 +134,7 @@ void ReadClosed(BigEndianReader* reader, Transaction* transaction) {
 absl::Status DecodeTransaction(std::string_view bytes, Transaction* transaction) {
   BigEndianReader reader(bytes);
   transaction->session = tree::SessionId(reader.Int<int64_t>());
-  reader.Int<int32_t>();  // the client's number of the request
+  reader.Int<int32_t>();  // the client's request number (cxid)
   transaction->zxid = tree::Zxid(reader.Int<int64_t>());
   transaction->time_ms = reader.Int<int64_t>();
   transaction->type = static_cast<TransactionType>(reader.Int<int32_t>());

@@ -14,7 +14,7 @@
 
 namespace quorate::tools::zookeeper {
 
-// The opcode of the request that a transaction is of, or of one operation of a multi.
+// The opcode of a transaction's request, or of one operation of a multi.
 using TransactionType = rpc::zk::OpCode;
 
 // A change of one node. Views point into the bytes that were decoded.
@@ -25,9 +25,9 @@ struct Operation {
   bool has_data = false;
   std::string_view data;
   std::vector<tree::Acl> acl;
-  tree::SessionId owner;         // create: what sort of node it is (tree/node_kind.h)
-  int32_t parent_cversion = -1;  // create: the new one of the parent; -1: one more than it was
-  int32_t version = 0;           // setData, setAcl: the new one
+  tree::SessionId owner;         // create: encodes the kind of node (tree/node_kind.h)
+  int32_t parent_cversion = -1;  // create: the parent's new one; -1: the old one plus 1
+  int32_t version = 0;           // setData, setAcl: the new version
 };
 
 struct Transaction {
@@ -36,13 +36,13 @@ struct Transaction {
   int64_t time_ms = 0;
   TransactionType type = TransactionType::kError;
   int32_t timeout_ms = 0;                 // createSession
-  std::vector<std::string_view> closed;   // closeSession: nodes that go, as far as it says so
-  std::vector<Operation> operations;      // none if it failed
+  std::vector<std::string_view> closed;   // closeSession: the deleted nodes, if listed
+  std::vector<Operation> operations;      // none if the transaction failed
   std::optional<int32_t> digest_version;  // of ZooKeeper's digest, if there is one
-  uint64_t digest = 0;                    // of the tree, once it is applied
+  uint64_t digest = 0;                    // of the tree after the transaction
 };
 
-// Into `*transaction`, whose memory is used again. DataLoss says what is wrong.
+// Decodes into `*transaction`, reusing its memory. DataLoss says what is wrong.
 absl::Status DecodeTransaction(std::string_view bytes, Transaction* transaction);
 
 }  // namespace quorate::tools::zookeeper

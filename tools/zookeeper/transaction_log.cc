@@ -19,7 +19,7 @@ constexpr size_t kHeaderBytes = 16;
 constexpr uint64_t kAdler32Max = std::numeric_limits<uint32_t>::max();
 constexpr size_t kPrefixBytes = sizeof(int64_t) + sizeof(int32_t);
 constexpr char kRecordEnd = 'B';
-// A transaction's own header, and where the zxid stands in it.
+// The size of a transaction's header, and the offset of the zxid in it.
 constexpr size_t kLeastBytes = 32;
 constexpr size_t kZxidOffset = 12;
 
@@ -41,7 +41,7 @@ absl::StatusOr<bool> TransactionLog::Open() {
   BigEndianReader reader(bytes_);
   const int32_t magic = reader.Int<int32_t>();
   const int32_t version = reader.Int<int32_t>();
-  reader.Int<int64_t>();  // the number of the database, which is always 0
+  reader.Int<int64_t>();  // the database number, which is always 0
   if (!reader.ok() || magic != kMagic) return Damaged(0, "this is no log of ZooKeeper");
   if (version != kVersion) {
     return Damaged(sizeof(magic), absl::StrCat("its format is ", version, " instead of 2"));
@@ -57,17 +57,17 @@ std::optional<TransactionLog::Record> TransactionLog::RecordAt(size_t at) const 
   if (!reader.ok() || checksum > kAdler32Max || size < kLeastBytes) return std::nullopt;
   const std::string_view bytes = reader.Raw(size);
   const std::string_view end = reader.Raw(1);
-  // The checksum last: it costs the most.
+  // The checksum is verified last: it is the most expensive check.
   if (!reader.ok() || end.front() != kRecordEnd || Adler32(bytes) != checksum) return std::nullopt;
   return Record{bytes, kPrefixBytes + size + 1};
 }
 
 std::optional<size_t> TransactionLog::FindLater(size_t at) const {
   for (; at + kPrefixBytes + kLeastBytes < bytes_.size(); ++at) {
-    // Most of it is zeros, which no record begins with.
+    // Most of the file is zeros, with which no record begins.
     const size_t next = bytes_.find_first_not_of('\0', at);
     if (next == std::string_view::npos) return std::nullopt;
-    // The upper half of the checksum is zero, and so may be its first byte.
+    // The upper half of the checksum is zero, and its first byte may be zero too.
     constexpr size_t kZerosMax = 7;
     at = std::max(at, next - std::min(next, kZerosMax));
     const std::optional<Record> record = RecordAt(at);

@@ -1,9 +1,9 @@
 // Reads a file of ZooKeeper's transaction log, and writes one.
 //
 // A record is its Adler-32, its size, its bytes and the letter B; zeros behind the last one are
-// room that was set aside. A record that the server was writing when it died is torn: it was never
-// acknowledged, and ends the file. The same damage with a good record anywhere behind it is no torn
-// record, and an error.
+// preallocated space. A record that the server was writing when it died is torn: it was never
+// acknowledged, and ends the file. If an intact record follows anywhere behind it, it is not a torn
+// record but damage, which is an error.
 //
 // Thread-safety: none inside.
 #pragma once
@@ -22,31 +22,33 @@ namespace quorate::tools::zookeeper {
 
 class TransactionLog {
  public:
-  // `name` is for messages. `bytes`, all of the file, outlives the reader.
+  // `name` is used in messages. `bytes`, the whole file, must outlive the reader.
   TransactionLog(std::string name, std::string_view bytes);
 
-  // Reads the header: DataLoss if it is none. False if there is nothing behind it, or the file is
-  // empty: the server died when it had just made it.
+  // Reads the header: DataLoss if it is invalid. Returns false if nothing follows it, or the file
+  // is empty: the server died just after it had created the file.
   absl::StatusOr<bool> Open();
-  // The next transaction; false at the end. Its views point into the bytes of the log. DataLoss
-  // names file and offset. REQUIRES: Open returned true, and no call returned false or an error.
+  // Reads the next transaction; returns false at the end. Its views point into the bytes of the
+  // log. DataLoss names file and offset. REQUIRES: Open returned true, and no call returned false
+  // or an error.
   absl::StatusOr<bool> Next(Transaction* transaction);
 
-  // Where a torn record begins that ended the file; no value if it ended well, or has not ended.
+  // The offset of the torn record at the end of the file; no value if there is none, or the end is
+  // not reached yet.
   std::optional<size_t> torn_at() const { return torn_at_; }
-  // Where the record that Next returned last begins.
+  // The offset of the record that Next returned last.
   size_t offset() const { return record_at_; }
   const std::string& name() const { return name_; }
 
  private:
   struct Record {
     std::string_view bytes;
-    size_t size = 0;  // with all around them
+    size_t size = 0;  // including the fields around them
   };
 
-  // No value if there is no good record at `at`.
+  // No value if there is no intact record at `at`.
   std::optional<Record> RecordAt(size_t at) const;
-  // Where a good record of a later zxid begins at or behind `at`.
+  // The offset of the first intact record with a later zxid, at or behind `at`.
   std::optional<size_t> FindLater(size_t at) const;
   absl::Status Damaged(size_t at, std::string_view what) const;
 
@@ -58,7 +60,7 @@ class TransactionLog {
   std::optional<size_t> torn_at_;
 };
 
-// The header of a log, and a record of it around a transaction's bytes.
+// Appends the header of a log, or a record that holds a transaction's bytes.
 void AppendLogHeader(std::string* out);
 void AppendLogRecord(std::string_view transaction, std::string* out);
 

@@ -1,5 +1,5 @@
 // Files as the servers of four versions of ZooKeeper write them, byte by byte. They were made from
-// the description of the formats, without a line of the code that reads them here.
+// the description of the formats, independently of the code that reads them here.
 //
 // Numbers are big-endian; a string or buffer is its length in four bytes, -1 if there is none, and
 // its bytes. A Stat is czxid, mzxid, ctime, mtime, version, cversion, aversion, owner, pzxid. A
@@ -23,12 +23,12 @@ struct VersionFixture {
 
 inline constexpr std::string_view kSnapshotName = "snapshot.100000004";
 inline constexpr std::string_view kLogName = "log.100000005";
-// What stands behind the nodes: a checksum; the digest with one; the zxid with one.
+// The blocks behind the nodes: a checksum; the digest with a checksum; the zxid with a checksum.
 inline constexpr size_t kSealBytes = 13;
 inline constexpr size_t kDigestBytes = 20 + kSealBytes;
 inline constexpr size_t kZxidBytes = 8 + kSealBytes;
 inline constexpr size_t kLogHeaderBytes = 16;
-inline constexpr size_t kRoomBytes = 40;  // behind the last record
+inline constexpr size_t kRoomBytes = 40;  // preallocated space behind the last record
 
 inline constexpr VersionFixture k34{
     "3.4",

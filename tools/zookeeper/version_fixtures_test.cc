@@ -1,5 +1,5 @@
-// Files of four versions of ZooKeeper are read to the last field, and whatever is done to a byte of
-// them, nothing else is ever read.
+// Files of four versions of ZooKeeper are read completely, and with any byte damaged, no wrong
+// content is ever read.
 #include "tools/zookeeper/version_fixtures.h"
 
 #include <unistd.h>
@@ -35,7 +35,7 @@ std::string FromHex(std::string_view hex) {
   return bytes;
 }
 
-// Removed with all that is in it.
+// A directory that is removed with its content.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {
@@ -49,7 +49,7 @@ class TemporaryDirectory {
 
   void Write(std::string_view name, std::string_view bytes) const {
     const std::filesystem::path path = std::filesystem::path(path_) / name;
-    // Some file systems wait for the disk when a file is written over.
+    // Some file systems wait for the disk when a file is overwritten.
     std::filesystem::remove(path);
     std::ofstream(path, std::ios::binary) << bytes;
   }
@@ -77,7 +77,7 @@ std::string Quoted(const tree::Znode& node) {
   return text + "\"";
 }
 
-// All that was read, a line for each thing.
+// Everything that was read, one item a line.
 std::string Describe(const LoadedDirectory& loaded) {
   const DataTree& data_tree = *loaded.data_tree;
   std::string text = absl::StrFormat("last %x\n", loaded.last_zxid.value());
@@ -111,14 +111,14 @@ std::string MustDescribe(const TemporaryDirectory& directory) {
   return Describe(*loaded);
 }
 
-// Whether the bytes are those of a whole snapshot; it takes no file, for it is asked often.
+// Whether the bytes are a complete snapshot; uses no file, because it is called often.
 bool IsSnapshot(std::string_view bytes) {
   DataTree data_tree;
   const std::unique_ptr<ByteSource> source = OpenMemory(bytes);
   return ReadSnapshot("snapshot", source.get(), &data_tree, [](size_t) {}).ok();
 }
 
-// Where each record of a log ends, beginning with the header.
+// The offsets at which the log's header and its records end.
 std::vector<size_t> RecordEnds(std::string_view log) {
   constexpr size_t kChecksumBytes = 8;
   std::vector<size_t> ends = {kLogHeaderBytes};
@@ -133,7 +133,7 @@ std::vector<size_t> RecordEnds(std::string_view log) {
 }
 
 constexpr VersionFixture kFixtures[] = {k34, k35, k36, k39};
-// Turned over in a byte: one bit, another one, all.
+// Masks for the damaged byte: one bit, another bit, all bits.
 constexpr char kDamages[] = {'\x01', '\x80', '\xff'};
 
 std::string Damaged(std::string bytes, size_t at, char damage) {
@@ -141,7 +141,7 @@ std::string Damaged(std::string bytes, size_t at, char damage) {
   return bytes;
 }
 
-// How many bytes a snapshot may lack at its end and be whole: of an older version.
+// By how many bytes a snapshot may be shortened and still be complete: one of an older version.
 std::vector<size_t> OlderForms(const VersionFixture& fixture) {
   if (fixture.version == "3.9") return {kZxidBytes, kZxidBytes + kDigestBytes};
   if (fixture.version == "3.6") return {kDigestBytes};
@@ -225,7 +225,7 @@ TEST_CASE("a log that is cut anywhere has the whole records before it, and no mo
     const auto records = std::upper_bound(ends.begin(), ends.end(), size) - ends.begin() - 1;
     CHECK(loaded->transactions == static_cast<size_t>(records));
     const bool at_end = ends[static_cast<size_t>(records)] == size;
-    // A few zeros are room as well.
+    // A few zeros count as preallocated space.
     const bool is_torn = whole.find_first_not_of('\0', ends[static_cast<size_t>(records)]) < size;
     CHECK(loaded->warnings.size() == (is_torn ? 1 : 0));
     if (at_end) content = Describe(*loaded);
@@ -249,7 +249,7 @@ TEST_CASE("a log that is damaged anywhere is refused, but for its end, which is 
   const size_t last_record = ends[ends.size() - 2];
   directory.Write(kLogName, whole.substr(0, last_record));
   const std::string all_but_one = MustDescribe(directory);
-  // Of which nothing depends.
+  // A field that nothing depends on.
   constexpr size_t kDatabaseBegin = 8;
   for (size_t at = 0; at < whole.size(); ++at) {
     CAPTURE(at);
@@ -258,7 +258,7 @@ TEST_CASE("a log that is damaged anywhere is refused, but for its end, which is 
     const absl::StatusOr<LoadedDirectory> loaded = directory.Load();
     CHECK(loaded.ok() == (is_database || at >= last_record));
     if (!loaded.ok()) continue;
-    // A record of which nothing is known but that it is not whole was never acknowledged.
+    // A damaged last record looks like one that was never acknowledged.
     const bool loses_one = at >= last_record && at < ends.back();
     CHECK(Describe(*loaded) == (loses_one ? all_but_one : fixture.content));
     CHECK(loaded->warnings.size() == (is_database ? 0 : 1));
