@@ -9,7 +9,7 @@
 namespace quorate::chaos {
 namespace {
 
-// Errors of both front ends.
+// An error of both front ends, and its name in the history.
 struct Known {
   tree::ErrorCode code;
   ErrorCode native;
@@ -27,11 +27,11 @@ constexpr std::array<Known, 13> kKnown = {{
     {tree::ErrorCode::kBadArguments, ErrorCode::kBadArguments, "BadArguments", true},
     {tree::ErrorCode::kQuotaExceeded, ErrorCode::kQuotaExceeded, "QuotaExceeded", true},
     {tree::ErrorCode::kTooLarge, ErrorCode::kTooLarge, "TooLarge", true},
-    // Only the native front end says so.
+    // Only the native front end returns this error.
     {tree::ErrorCode::kOk, ErrorCode::kNoSpace, "NoSpace", true},
     {tree::ErrorCode::kSessionExpired, ErrorCode::kSessionExpired, "SessionExpired", false},
     {tree::ErrorCode::kSessionMoved, ErrorCode::kSessionMoved, "SessionMoved", false},
-    // Data on a full disk: nothing was proposed.
+    // A write of data while a disk is full: nothing was proposed.
     {tree::ErrorCode::kSystemError, ErrorCode::kSystemError, "SystemError", true},
 }};
 

@@ -1,5 +1,5 @@
-// A client of the cluster: one session after another, over one of the front ends. Writes all that
-// it does and hears into the history.
+// A client of the cluster: one session after another, over one of the front ends. Records in the
+// history all that it sends and receives.
 //
 // Thread-safety: a client belongs to one thread; a Recorder may be used by all.
 #pragma once
@@ -19,17 +19,17 @@ namespace quorate::chaos {
 
 inline constexpr int64_t kNsInMs = 1'000'000;
 
-// The history of a process, and what it comes to.
+// Writes the history of a process, and counts outcomes and events.
 class Recorder {
  public:
-  // `history` outlives it.
+  // `history` must outlive the object.
   explicit Recorder(HistoryWriter* history) : history_(history) {}
 
   void Write(Line line);
-  // Gives it a number, and writes it. What is left out of `operation` is its client.
+  // Assigns a number to the operation, and writes its invocation. REQUIRES: its client is set.
   void WriteInvoke(Line* operation);
   void WriteOutcome(const Line& invoke, Line outcome);
-  // A server has said what it must not, whatever happens: told on the standard error.
+  // Reports on standard error that a server broke the protocol.
   void ReportProtocolError(const std::string& what);
 
   int64_t ok() const { return ok_; }
@@ -37,7 +37,7 @@ class Recorder {
   int64_t unknown() const { return unknown_; }
   int64_t events() const { return events_; }
   int64_t expired() const { return expired_; }
-  // When a write was acknowledged last; 0: none was.
+  // When the last write was acknowledged; 0: no write was.
   int64_t last_write_ok_ns() const { return last_write_ok_ns_; }
   int64_t protocol_errors() const { return protocol_errors_; }
 
@@ -52,9 +52,9 @@ struct ClientSettings {
   std::vector<std::string> servers;  // host:port
   int32_t session_timeout_ms = 4000;
   uint64_t seed = 0;
-  // Reads that are to be linearizable come after a sync on the ZooKeeper front end; they are
-  // written down as linearizable only if this holds. ZooKeeper's own leader answers a sync before
-  // it has applied what its followers may have shown already.
+  // A linearizable read on the ZooKeeper front end is sent behind a sync; the history records it as
+  // linearizable only if this is true. ZooKeeper's own leader answers a sync before it has applied
+  // what its followers may have shown already.
   bool is_sync_linearizable = true;
 };
 
@@ -62,39 +62,40 @@ class Client {
  public:
   virtual ~Client() = default;
 
-  // Makes operations that begin together, and returns when all of them are over: the outcome of
-  // each, as it is in the history. They are lines with what an invoke needs: workload, function,
-  // path and arguments. If there is no session with a server for ten seconds, they are not made,
-  // nothing is written, and the outcomes are refusals for kNotSent.
+  // Performs operations that begin together, and returns when all of them are over: the outcome of
+  // each, as recorded in the history. The operations are lines with the fields of an invoke:
+  // workload, function, path and arguments. If there is no session with a server for ten seconds,
+  // no operation is sent, nothing is written, and the outcomes are refusals with kNotSent.
   virtual std::vector<Line> Perform(std::vector<Line> operations) = 0;
   Line Perform(Line operation) { return Perform(std::vector<Line>{std::move(operation)})[0]; }
 
-  // Keeps the session alive and hears events, until then.
+  // Keeps the session alive and receives events, until `until_ns`.
   virtual void Idle(int64_t until_ns) = 0;
-  // Goes to another server, away from all of them for so long, if the front end knows of that.
+  // Moves to another server, disconnected for `away_ms` in between, if the front end supports that.
   virtual void Move(int64_t away_ms) = 0;
   // Closes the session; the next one begins with the next operation.
   virtual void CloseSession() = 0;
-  // Says no more on the session, without closing it; with `silently` its connection stays open.
-  // False if the front end cannot do that.
+  // Sends nothing more on the session, without closing it; with `silently` its connection stays
+  // open. Returns false if the front end cannot do that.
   virtual bool AbandonSession(bool silently) = 0;
 
-  // Counts sessions, from 1; 0 before the first one. Watches and ephemeral nodes belong to one.
+  // The number of sessions so far; 0 before the first one. Watches and ephemeral nodes belong to
+  // one.
   virtual int64_t sessions() = 0;
-  // Whether the session of that count is still there, as far as this client knows.
+  // Whether the latest session still exists, as far as this client knows.
   virtual bool has_session() = 0;
-  // The events and resets of watches since it was asked last.
+  // The events and watch-resets since the last call.
   virtual std::vector<Line> TakeEvents() = 0;
 
   virtual int32_t number() const = 0;
-  // As asked for.
+  // The requested timeout.
   virtual int32_t session_timeout_ms() const = 0;
 };
 
 inline constexpr std::string_view kNotSent = "NotSent";
 
-// Name of a server's error, as in the history, and whether it says that nothing was done and never
-// will be.
+// The name of a server's error, as in the history, and whether the error guarantees that the
+// operation was not executed and never will be.
 struct Refusal {
   std::string name;
   bool is_certain = false;
@@ -102,10 +103,10 @@ struct Refusal {
 Refusal RefusalOf(tree::ErrorCode code);
 Refusal RefusalOf(ErrorCode code);
 
-// Whether it changes the tree.
+// Whether the function changes the tree.
 bool IsWrite(std::string_view function);
 
-// "outcome" of an operation that was not made.
+// The outcome of an operation that was not sent.
 Line NotSent();
 
 }  // namespace quorate::chaos

@@ -25,7 +25,7 @@ class Register : public Workload {
 
   void Step() override {
     std::vector<Line> operations;
-    // Several at once, so that connections break with more than one under way.
+    // Several at once, so that connections break with more than one request under way.
     const size_t count = Chance(0.15) ? 2 + Below(4) : 1;
     for (size_t i = 0; i < count; ++i) operations.push_back(Any());
     const std::vector<Line> outcomes = Perform(operations);
@@ -43,7 +43,7 @@ class Register : public Workload {
 
  private:
   static constexpr size_t kRegisters = 24;
-  // Half of the operations are on these.
+  // Half of the operations use these registers.
   static constexpr size_t kBusy = 4;
 
   Nodes Shared() const override { return Numbered(name(), kRegisters, "0"); }
@@ -61,7 +61,7 @@ class Register : public Workload {
     return Set(path, NewToken(), with_version ? known->second : -1);
   }
 
-  std::map<std::string, int32_t> versions_;  // seen last
+  std::map<std::string, int32_t> versions_;  // last seen
 };
 
 class Set : public Workload {
@@ -94,9 +94,9 @@ class Set : public Workload {
 
  private:
   static constexpr size_t kParents = 8;
-  static constexpr int32_t kNoVersion = 1000;  // that a parent has
+  static constexpr int32_t kNoVersion = 1000;  // a version that no parent has
 
-  // Both or neither.
+  // Creates two nodes or none.
   void CreateTwo(const std::string& parent) {
     Line multi = Operation("multi");
     for (int i = 0; i < 2; ++i) {
@@ -123,14 +123,14 @@ class Sequence : public Workload {
     if (dice < 6) {
       Perform(List(parent, dice < 3));
     } else if (dice < 45 && !own_.empty()) {
-      // Its name must not come again.
+      // The name must not be given again.
       const std::string path = *std::next(own_.begin(), static_cast<ptrdiff_t>(Below(own_.size())));
       if (Perform(Operation("delete", path)).what != What::kUnknown) own_.erase(path);
     } else {
       std::vector<Line> operations;
       const size_t count = Chance(0.2) ? 2 + Below(3) : 1;
       for (size_t i = 0; i < count; ++i) {
-        // With names of its own, the nodes of each creation can be counted.
+        // A unique prefix makes it possible to count the nodes of each creation.
         const std::string token = NewToken();
         operations.push_back(Create(absl::StrCat(parent, "/", token, "-"), token, "sequential"));
       }

@@ -123,7 +123,7 @@ class Printer {
   Json json_;
 };
 
-// JSON to struct. Remembers the first field that is wrong.
+// JSON to struct. Remembers the first field with an error.
 class Parser {
  public:
   template <class Value, class Default>
@@ -132,7 +132,7 @@ class Parser {
     if (found != json_->end() && !From(*found, &value) && wrong_.empty()) wrong_ = name;
   }
 
-  // The name of the field that is wrong, or nothing.
+  // Returns the name of the field with an error, or an empty string.
   template <class Struct>
   static std::string Object(const Json& json, Struct* value) {
     if (!json.is_object()) return "(no object)";

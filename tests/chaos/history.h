@@ -1,29 +1,28 @@
-// The history of a chaos run: what each client did and heard, one JSON object a line, one file a
-// process. Workers write it, the history checker reads it.
+// The history of a chaos run: what each client sent and received, one JSON object a line, one file
+// a process. Workers write the history, the history checker reads it.
 //
 //   {"t":81200312345,"p":1,"c":4,"e":"invoke","o":17,"w":"register","f":"set","path":"/r/3",
 //    "data":"1.4.17","version":6}
 //   {"t":81201207114,"p":1,"c":4,"e":"ok","o":17,"stat":{...,"version":7,...},"zxid":9120,
 //    "server":"10.8.0.2:2181"}
 //
-// What a writer promises, and the history checker builds on:
+// Guarantees of a writer, on which the history checker relies:
 //  - Times are CLOCK_MONOTONIC, which all processes of a machine share. An "invoke" is written
 //    before the first byte is sent, an "ok" or a "refused" after the answer was received.
-//  - The lines of a client stand in the order in which it did and heard things: on one connection
-//    an event that came before an answer stands before it. (Lines of different clients may be
-//    mixed.)
+//  - The lines of a client are in the order of its events: on one connection an event that came
+//    before an answer is written before it. (Lines of different clients may be mixed.)
 //  - A client has one session at a time: that of its last "connected" line, until the line that
-//    says how it ended. Its operations belong to that session, in the order of their invocations.
-//  - "refused" is only written of what surely did not and will not happen. In doubt it is
-//    "unknown".
-//  - All data written to one path are different, so that a write can be known by what was read;
-//    only creations of one path all have the same data. What stands first in the data of counters
-//    and accounts is a number: "17" or "17 4.231". Logs are entries with a blank between two.
-//  - On the native front end too, lines are written on the thread on which the client library tells
-//  of
-//    answers and events, in their order.
-//  - Nodes are made by creations that are in the history too, also the ones that prepare a workload
-//    (all processes may try: one is made, the others are refused).
+//    says how the session ended. Its operations belong to that session, in the order of their
+//    invocations.
+//  - "refused" is written only for an operation that certainly did not happen and never will. In
+//    doubt the line is "unknown".
+//  - All data written to one path are different, so that data read identify the write; only
+//    creations of one path all have the same data. The data of counters and accounts begin with a
+//    number: "17" or "17 4.231". Logs are entries with a blank between two.
+//  - On the native front end too, lines are written on the thread on which the client library
+//    reports answers and events, in their order.
+//  - Nodes are created by operations that are in the history too, also the nodes that prepare a
+//    workload (all processes may try: one creation succeeds, the others are refused).
 //  - Operation numbers begin at 1 in each process, numbers of watches at 1 in each client.
 //
 // Thread-safety: the functions: any; HistoryWriter: any; HistoryReader: one thread.
@@ -43,20 +42,20 @@
 
 namespace quorate::chaos {
 
-// What a line tells; "e".
+// The kind of a line; "e".
 enum class What : uint8_t {
   kInvoke,        // "invoke"
-  kOk,            // "ok": it happened, and this is the answer
+  kOk,            // "ok": it happened; the line has the answer
   kRefused,       // "refused": it did not happen and never will
   kUnknown,       // "unknown": it may have happened, may still happen, or never
   kEvent,         // "event"
-  kWatchReset,    // "watch-reset": the front end says that events may have been missed
+  kWatchReset,    // "watch-reset": the front end reports that events may have been missed
   kConnected,     // "connected"
   kDisconnected,  // "disconnected"
-  kExpired,       // "expired": a server says that the session has ended
-  kAbandoned,     // "abandoned": nothing more is said on the session, and it was not closed
-  kClosed,        // "closed": that the session was closed has been acknowledged
-  kEnd,           // "end": the last line of a client that ended in order
+  kExpired,       // "expired": a server reports that the session has ended
+  kAbandoned,     // "abandoned": the client sends nothing more on the session, and did not close it
+  kClosed,        // "closed": the close of the session was acknowledged
+  kEnd,           // "end": the last line of a client that ended normally
 };
 
 // As on the wire; {"czxid":,"mzxid":,"pzxid":,"version":,"cversion":,"owner":,"length":}.
@@ -91,7 +90,7 @@ struct Result {
   friend bool operator==(const Result&, const Result&) = default;
 };
 
-// A line. What does not apply has the value that is given here, and is not written.
+// A line. A field that does not apply has its default value, and is not written.
 struct Line {
   int64_t time_ns = 0;  // "t"
   int32_t process = 0;  // "p"
@@ -104,7 +103,7 @@ struct Line {
   // "f", of an invoke: "get", "exists", "list", "create", "set", "delete", "sync", "multi",
   // "multi-get", "watch", "add", "close".
   std::string function;
-  // Of an invoke, an event, a watch-reset. Of the ok of a create: the path that was made.
+  // Of an invoke, an event, a watch-reset. Of the ok of a create: the path that was created.
   std::string path;
   // Of an invoke: data to write. Of an ok: data read.
   std::string data;
@@ -116,7 +115,8 @@ struct Line {
   int64_t delta = 0;               // add
   std::vector<std::string> paths;  // multi-get
   std::vector<Step> steps;         // multi
-  // Of an ok, and of a refused read: in the header of the reply. Of an event: of the change.
+  // Of an ok, and of a refused read: the zxid in the reply's header. Of an event: that of the
+  // change.
   int64_t zxid = 0;
   std::string server;                 // of an ok, a connected, a disconnected: as in --servers
   std::optional<Stat> stat;           // of an ok of get, exists, list, create, set, watch
@@ -127,8 +127,9 @@ struct Line {
 
   // --- Watches -----------------------------------------------------------------------------------
 
-  // Number of the watch: of the invoke of a watch, of an event, a watch-reset. The ok of a watch on
-  // the ZooKeeper front end has the data and stat, or the children, of the read that set it.
+  // The number of the watch: of the invoke of a watch, an event, a watch-reset. The ok of a watch
+  // on the ZooKeeper front end has the data and stat, or the children, of the read that set the
+  // watch.
   int64_t watch = 0;
   std::string type;  // of an event: "created", "deleted", "changed", "children"
 
@@ -138,43 +139,43 @@ struct Line {
   std::string frontend;      // of a connected: "zookeeper" or "native"
   bool new_session = false;  // "new", of a connected
   int32_t timeout_ms = 0;    // of a connected: as negotiated
-  // "answered", of a disconnected, an expired, an abandoned: when the last message that was
-  // answered on this session had been sent, pings too; the server has heard the client at that time
-  // or later.
+  // "answered", of a disconnected, an expired, an abandoned: when the last answered message of this
+  // session was sent, pings included; the server received a message of the client at that time or
+  // later.
   int64_t answered_ns = 0;
-  std::string reason;  // of a disconnected: for the reader
+  std::string reason;  // of a disconnected: free text for readers
 
   friend bool operator==(const Line&, const Line&) = default;
 };
 
-// "invoke", "ok" and so on.
+// The value of "e": "invoke", "ok" and so on.
 std::string_view NameOf(What what);
 
-// CLOCK_MONOTONIC.
+// The time by CLOCK_MONOTONIC.
 int64_t NowNs();
 
-// One line, without the line's end. Bytes that are not UTF-8 are replaced.
+// Prints a line, without the line's end. Bytes that are not UTF-8 are replaced.
 std::string Print(const Line& line);
 
-// The opposite. InvalidArgument if it is no such line, and says which field is wrong; fields that
-// are not known are ignored.
+// Parses what Print returns. InvalidArgument, naming the wrong field, if `text` is no such line;
+// unknown fields are ignored.
 absl::StatusOr<Line> Parse(std::string_view text);
 
 // Writes the history of a process.
 class HistoryWriter {
  public:
-  // Makes the file at `path`, or appends to it. `process` goes into each line.
+  // Creates the file at `path`, or appends to it. `process` goes into each line.
   static absl::StatusOr<std::unique_ptr<HistoryWriter>> Open(const std::string& path,
                                                              int32_t process);
   ~HistoryWriter();
   HistoryWriter(const HistoryWriter&) = delete;
   HistoryWriter& operator=(const HistoryWriter&) = delete;
 
-  // Adds a line by one write(); it is there when this returns, even if the process is killed then.
-  // Without a time it gets that of now. Ends the process if the file cannot be written: a history
-  // with holes is worth nothing.
+  // Adds a line by one write(); the line is in the file when this returns, even if the process is
+  // killed then. A line without a time gets the current time. Ends the process if the file cannot
+  // be written: a history with holes is worth nothing.
   void Write(Line line);
-  // From 1; for Line::operation.
+  // The next number for Line::operation; from 1.
   int64_t NextOperation();
 
  private:
@@ -194,14 +195,14 @@ class HistoryReader {
   HistoryReader(const HistoryReader&) = delete;
   HistoryReader& operator=(const HistoryReader&) = delete;
 
-  // False at the end. A last line that is not whole is left out: the process was killed while it
-  // wrote it. Other lines that cannot be parsed: InvalidArgument with file and line.
+  // Returns false at the end. An incomplete last line is left out: the process was killed while it
+  // wrote the line. Other lines that cannot be parsed: InvalidArgument with file and line.
   absl::StatusOr<bool> Next(Line* line);
-  // Of the line that Next returned last; counts from 1.
+  // The number of the line that Next returned last; counts from 1.
   int64_t line_number() const { return line_number_; }
-  // The line as it stands in the file; until the next call.
+  // The line as it is in the file; valid until the next call.
   std::string_view text() const { return text_; }
-  // Where in the file it begins, in bytes.
+  // The line's offset in the file, in bytes.
   int64_t offset() const { return offset_; }
 
  private:
@@ -209,7 +210,7 @@ class HistoryReader {
 
   std::FILE* const file_;
   const std::string path_;
-  char* buffer_ = nullptr;  // getline's
+  char* buffer_ = nullptr;  // allocated by getline
   size_t capacity_ = 0;
   std::string_view text_;
   int64_t line_number_ = 0;

@@ -1,8 +1,8 @@
-// Reads the histories of a run and says whether what clients saw is what was promised to them.
+// Reads the histories of a run and reports whether clients saw what was promised to them.
 //
 //   history_checker [--json] [--workload NAME,...] [--steady FROM-TO]... HISTORY...
 //
-// Exit status: 0 all is good, 1 something is wrong, 2 a history cannot be read.
+// Exit status: 0 no violation, 1 a violation was found, 2 a history cannot be read.
 #include <chrono>
 #include <cstdio>
 #include <string>

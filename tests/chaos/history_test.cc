@@ -11,7 +11,7 @@
 namespace quorate::chaos {
 namespace {
 
-// Has every field.
+// A line with every field set.
 Line Full() {
   Line line;
   line.time_ns = 81'200'312'345;

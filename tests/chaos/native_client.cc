@@ -19,14 +19,14 @@ namespace {
 // How long operations wait for a session.
 constexpr int64_t kConnectPatienceNs = 10'000 * kNsInMs;
 constexpr int kConnectMs = 5000;
-// Of a call. Some have little time, so that deadlines are seen too.
+// The deadlines of calls. Some are short, so that expired deadlines occur too.
 constexpr int kDeadlineMs = 30'000;
 constexpr int kShortDeadlineMsMin = 20;
 constexpr int kShortDeadlineMsMax = 1000;
 constexpr double kShortDeadlines = 0.03;
-// Only a transaction says at which zxid a node was deleted.
+// Only the answer to a transaction contains the zxid of a deletion.
 constexpr double kDeletionsByTransaction = 0.7;
-// Of reads that do not fit together.
+// How often reads that are not of one state are repeated.
 constexpr int kAttemptsMax = 20;
 
 std::chrono::steady_clock::time_point ToTime(int64_t ns) {
@@ -122,7 +122,8 @@ bool NativeClient::Connect() {
     client_ = *std::move(client);
     ++sessions_;
     std::unique_lock lock(mutex_);
-    // That the session is there is told on another thread, and stands before what is done in it.
+    // The library reports the new session on another thread; its line has to come before those of
+    // its operations.
     early_changed_.wait(lock, [this] { return !early_.empty(); });
     session_ = client_->session_id();
     timeout_ms_ = client_->session_timeout_ms();
@@ -183,7 +184,7 @@ void NativeClient::Leave() {
     const std::lock_guard lock(mutex_);
     watches.swap(watches_);
   }
-  // They wait for a notification that is being told.
+  // The destructors wait for a notification whose callback is running.
   watches.clear();
   client_.reset();
   const std::lock_guard lock(mutex_);
@@ -212,7 +213,7 @@ void NativeClient::CloseSession() {
     end.session = session_;
     end.answered_ns = answered_ns_;
     if (!is_over_) recorder_->Write(std::move(end));
-    // What is told from now on is of no session that anybody has.
+    // Later callbacks belong to no session any more.
     is_over_ = true;
   }
   Leave();
@@ -364,7 +365,7 @@ void NativeClient::BeginWrite(const OperationPtr& operation) {
 }
 
 void NativeClient::BeginAdd(const OperationPtr& operation) {
-  // Nothing was added yet, whatever becomes of the read.
+  // Nothing was added yet, whatever the outcome of the read.
   const auto refuse = [this, operation](const absl::Status& status) {
     Line outcome = OutcomeOf(status);
     outcome.what = What::kRefused;

@@ -1,26 +1,26 @@
-// A network of namespaces with a switch between them that does what real networks do.
+// Network namespaces with a switch between them that behaves like a real, faulty network.
 //
 //   network --node NAME=ADDRESS ... [--seed S]
 //
-// Each node is a network namespace of its own with one device: its address, in a /24 that all nodes
-// are part of. The other ends of the devices are here, and each packet goes through this process. A
-// namespace has no name: its processes, and this one, keep it. So nothing is left when all have
-// ended, whatever ended them.
+// Each node is a network namespace of its own with one device: its address, in a /24 that contains
+// all nodes. This process has the other ends of the devices, and each packet goes through it. A
+// namespace has no name: it exists while this process or a process in it lives. So nothing is left
+// when all have ended, for whatever reason.
 //
-// When all is set up, a line "node NAME /proc/PID/fd/N" for each (for nsenter --net=) and a line
-// "ready" are printed. Then lines are read from standard input, and each is answered with "ok" or
-// "error WHAT" once it is in force:
+// After setup the process prints a line "node NAME /proc/PID/fd/N" for each node (for nsenter
+// --net=) and a line "ready". Then it reads commands from standard input, and answers each with
+// "ok" or "error WHAT" once the command is in force:
 //
 //   set FROM TO [drop] [loss=P] [delay=MS] [jitter=MS] [duplicate=P] [reorder=P] [rate=KB]
 //          what happens from now on to packets from one node to another. P: a probability. delay
-//          keeps their order, whatever the jitter adds. reorder: so many are held back for a while,
-//          and those behind them overtake. rate: no more than KB * 1000 bytes pass in a second; a
-//          packet that would have to wait longer than a router's buffer lasts (kRateQueueMs) is
-//          lost. No word behind TO: packets pass.
-//   heal   packets pass everywhere; what is delayed still arrives
+//          keeps their order, whatever the jitter adds. reorder: this share is held back for a
+//          while, and the packets behind overtake. rate: at most KB * 1000 bytes pass in a second;
+//          a packet that would have to wait longer than a router's buffer lasts (kRateQueueMs) is
+//          lost. Nothing behind TO: packets pass.
+//   heal   packets pass everywhere; delayed packets still arrive
 //   count FROM TO   "ok N": so many packets have been delivered
 //
-// It ends with the end of its standard input.
+// The process ends at the end of its standard input.
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -63,16 +63,16 @@ namespace {
 using Time = std::chrono::steady_clock::time_point;
 
 constexpr char kDevice[] = "net0";
-// Few packets for much data: servers share two cores with this process.
+// Large packets, so that much data needs few of them: servers share two cores with this process.
 constexpr int kMtuBytes = 9000;
 constexpr size_t kPacketBytesMax = 1 << 16;
-// Of one device before the others have their turn.
+// How many packets of one device are handled before it is the turn of the others.
 constexpr int kPacketsAtOnce = 64;
-// What a delayed pair keeps; as with any router, the rest is lost.
+// How many delayed packets a pair of nodes holds; as with any router, the rest is lost.
 constexpr int kDelayedMax = 10'000;
 constexpr int kHeldBackMsMax = 30;
 constexpr int kRateQueueMs = 50;
-constexpr size_t kDestinationOffset = 16;  // in the header of IPv4
+constexpr size_t kDestinationOffset = 16;  // of the destination address in the header of IPv4
 
 absl::Status Failed(absl::string_view what) {
   return absl::ErrnoToStatus(errno, absl::StrCat("network: ", what));
@@ -85,7 +85,7 @@ struct Rule {
   int jitter_ms = 0;
   double duplicate = 0;
   double reorder = 0;
-  int rate_kb = 0;  // 1000 bytes a second; 0: no limit
+  int rate_kb = 0;  // KB of 1000 bytes per second; 0: no limit
 
   bool passes() const { return !drop && loss == 0 && !late() && duplicate == 0; }
   bool late() const { return delay_ms > 0 || jitter_ms > 0 || reorder > 0 || rate_kb > 0; }
@@ -118,12 +118,12 @@ absl::StatusOr<Rule> ParseRule(const std::vector<std::string>& words) {
   return rule;
 }
 
-// From one node to another.
+// The path from one node to another.
 struct Pair {
   Rule rule;
   int delayed = 0;
   uint64_t delivered = 0;
-  Time last_due;    // of those that keep their order
+  Time last_due;    // of the packets that keep their order
   Time sent_until;  // at the rate of the rule, if it has one
 };
 
@@ -167,7 +167,7 @@ absl::Status Configure(const Node& node, int device) {
   done = done && set(SIOCSIFMTU);
   request.ifr_flags = IFF_UP | IFF_RUNNING;
   done = done && set(SIOCSIFFLAGS);
-  // What a node says to itself goes over the loopback device, also under its own address.
+  // Packets from a node to itself go over the loopback device, also under the node's own address.
   std::strncpy(request.ifr_name, "lo", IFNAMSIZ - 1);
   done = done && set(SIOCSIFFLAGS);
   absl::Status status = done ? absl::OkStatus() : Failed("a device cannot be configured");
@@ -175,7 +175,7 @@ absl::Status Configure(const Node& node, int device) {
   return status;
 }
 
-// Makes the namespace of a node. Leaves this thread in it.
+// Creates the namespace of a node. Leaves this thread in it.
 absl::Status MakeNode(Node* node) {
   if (unshare(CLONE_NEWNET) != 0) return Failed("a namespace cannot be made (are you root?)");
   node->space = open("/proc/self/ns/net", O_RDONLY);
@@ -291,14 +291,14 @@ class Switch {
       const Delayed& next = delayed_.top();
       Pair& pair = PairOf(next.from, next.to);
       --pair.delayed;
-      // Who is cut off now gets nothing any more of what is on its way.
+      // A path that drops packets now also drops those that were delayed on it.
       if (!pair.rule.drop) Deliver(pair, next.to, {next.packet.data(), next.packet.size()});
       delayed_.pop();
     }
   }
 
   void Deliver(Pair& pair, size_t to, std::string_view packet) {
-    // A device takes a packet or loses it.
+    // A device accepts a packet or loses it.
     if (write(nodes_[to].device, packet.data(), packet.size()) > 0) ++pair.delivered;
   }
 
@@ -382,7 +382,7 @@ int main(int argc, char** argv) {
   app.add_option("--node", arguments, "NAME=ADDRESS, for each")->required();
   app.add_option("--seed", seed, "of all that is random");
   CLI11_PARSE(app, argc, argv);
-  // Whoever started it ends it.
+  // This process ends with its parent.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   absl::StatusOr<std::vector<Node>> nodes = MakeNodes(arguments);
   absl::Status status = nodes.status();

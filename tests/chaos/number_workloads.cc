@@ -10,7 +10,7 @@ namespace {
 
 using Nodes = std::vector<std::pair<std::string, std::string>>;
 
-// What stands before the token.
+// The number before the token.
 int64_t NumberOf(const std::string& data) { return std::strtoll(data.c_str(), nullptr, 10); }
 
 class Counter : public Workload {
@@ -40,7 +40,7 @@ class Counter : public Workload {
 
  private:
   static constexpr size_t kCounters = 4;
-  // Of the others, each value is known, as of registers.
+  // The first counters are changed by "add"; of the others each value is known, as of registers.
   static constexpr size_t kAdded = 2;
 
   Nodes Shared() const override {
@@ -70,7 +70,7 @@ class Bank : public Workload {
     const int64_t amount = random().Between(1, balance);
     Line transfer = Operation("multi");
     transfer.steps = {Change(from, accounts[from], -amount), Change(to, accounts[to], amount)};
-    // Then neither may change.
+    // This check fails, so neither account may change.
     if (Chance(0.1)) {
       transfer.steps.push_back(
           {"check", PathOf(from), "", accounts[from].stat->version + 1000, ""});

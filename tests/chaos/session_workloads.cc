@@ -26,7 +26,7 @@ class Ephemeral : public Workload {
     if (steps_left_-- <= 0) return EndSession();
     const size_t dice = Below(100);
     if (dice < 35) {
-      // Who is gone, of all sessions.
+      // Lists the nodes of all sessions.
       Perform(List(RootOf(name()), Chance(0.7)));
     } else if (dice < 45) {
       CheckOne();
@@ -51,8 +51,8 @@ class Ephemeral : public Workload {
   static constexpr size_t kOwnMax = 4;
   static constexpr size_t kStepsMin = 30;
   static constexpr size_t kStepsMax = 400;
-  // Parts of the session's timeout, in which nothing is heard from a client: it survives that, or
-  // it does not.
+  // The length of an absence, in session timeouts, during which the client sends nothing: the
+  // session survives the short one, but not the long one.
   static constexpr double kShortAbsence = 0.6;
   static constexpr double kLongAbsence = 1.5;
 
@@ -69,14 +69,14 @@ class Ephemeral : public Workload {
     Perform(exists);
   }
 
-  // In turn: it is closed, abandoned, abandoned with its connection open, and survives an absence,
-  // or does not.
+  // Ends the session in one of five ways, in turn: the session is closed, abandoned, abandoned with
+  // its connection open, survives an absence, or does not.
   void EndSession() {
     DecideLife();
     switch (ends_++ % 5) {
       case 0:
         client()->CloseSession();
-        // At once after the answer, whatever server is asked.
+        // The nodes are gone as soon as the close is answered, whatever server is asked.
         Perform(List(RootOf(name()), true));
         break;
       case 1:
@@ -95,7 +95,7 @@ class Ephemeral : public Workload {
     client()->Move(static_cast<int64_t>(absence * client()->session_timeout_ms()));
   }
 
-  int64_t session_ = 0;  // to which the following belong
+  int64_t session_ = 0;  // the session to which the following fields belong
   std::set<std::string> own_;
   int64_t steps_left_ = 0;
   size_t ends_;
@@ -121,11 +121,11 @@ class Watch : public Workload {
     } else if (SetAgain()) {
       return;
     } else if (Chance(0.25)) {
-      // Shows changes, which must have been told before.
+      // The read shows changes, whose events must have come before.
       const char* const node = Chance(0.5) ? "" : "/present";
       Perform(Get(absl::StrCat(RootOf(name()), "/", AnyWatched(), node), Chance(0.3)));
     } else if (Chance(1.0 / kStepsAServer)) {
-      // What changes meanwhile is found at the next server.
+      // The next server has to report what changes meanwhile.
       client()->Move(static_cast<int64_t>(Below(kAwayMsMax)));
     } else if (Chance(1.0 / kStepsASession)) {
       EndSession(&topic);
@@ -156,7 +156,7 @@ class Watch : public Workload {
     bool is_there = false;
     int64_t count = 0;
     bool is_present = false;
-    int64_t left_until_ns = 0;  // until then what is present goes with its session
+    int64_t left_until_ns = 0;  // until then "present" is not changed
     std::set<std::string> items;
   };
   struct Watched {
@@ -179,7 +179,7 @@ class Watch : public Workload {
     }
   }
 
-  // Then all watches are gone.
+  // Whether there is a new session. It has no watches yet.
   bool HasNewSession() {
     if (client()->sessions() == session_) return false;
     session_ = client()->sessions();
@@ -187,12 +187,12 @@ class Watch : public Workload {
     return true;
   }
 
-  // One that is not watched yet, of those that are there.
+  // Watches one more of the existing topics.
   void WatchAnother() {
     const Line topics = Perform(List(RootOf(name()), false));
     if (topics.children.empty()) return;
     const std::string& topic = topics.children[Below(topics.children.size())];
-    // Only lasting ones are there on the native front end.
+    // The native front end has only persistent watches.
     if (!watched_.contains(topic)) SetWatch(topic, is_native_ || Chance(0.5));
   }
 
@@ -211,7 +211,7 @@ class Watch : public Workload {
     }
   }
 
-  // One of those whose event has come, maybe of another kind; those that fire once go on to do so.
+  // Sets one watch again whose event has come, perhaps with another kind; one-shot stays one-shot.
   bool SetAgain() {
     for (const auto& [topic, watched] : watched_) {
       if (watched.number != 0) continue;
@@ -225,14 +225,15 @@ class Watch : public Workload {
     return std::next(watched_.begin(), static_cast<ptrdiff_t>(Below(watched_.size())))->first;
   }
 
-  // Something goes with it, at once or by the timeout, which others who watch it have to hear of.
+  // Ends the session; an ephemeral node goes with it, at once or by the timeout, and those who
+  // watch the node have to receive the event.
   void EndSession(Topic* topic) {
     if (!topic->is_present) {
       Perform(Create(topic->path + "/present", absl::StrCat(++topic->count), "ephemeral"));
       topic->is_present = true;
     }
     topic->left_until_ns = NowNs() + 2 * client()->session_timeout_ms() * kNsInMs;
-    // Not every front end can abandon one.
+    // Not every front end can abandon a session.
     if (Chance(0.5) || !client()->AbandonSession(false)) client()->CloseSession();
   }
 
@@ -243,7 +244,7 @@ class Watch : public Workload {
       Perform(Set(topic->path, data));
     } else if (dice < 80) {
       const std::string present = topic->path + "/present";
-      // It may have gone with its session; the deletion is refused then.
+      // The node may have gone with its session; the deletion is refused then.
       const char* const mode = Chance(0.5) ? "ephemeral" : "persistent";
       Perform(topic->is_present ? Operation("delete", present) : Create(present, data, mode));
       topic->is_present = !topic->is_present;
@@ -259,8 +260,8 @@ class Watch : public Workload {
   const bool is_native_;
   Topic own_[kOwnTopics];
 
-  int64_t session_ = 0;                     // to which the following belong
-  std::map<std::string, Watched> watched_;  // by name of the topic
+  int64_t session_ = 0;                     // the session to which the watches belong
+  std::map<std::string, Watched> watched_;  // by topic name
 };
 
 }  // namespace

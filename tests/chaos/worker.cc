@@ -1,15 +1,15 @@
-// worker: the clients of a chaos run that share a process. Writes what they do and hear into a
-// history (tests/chaos/history.h).
+// worker: the clients of a chaos run that share a process. Records in a history
+// (tests/chaos/history.h) what they send and receive.
 //
 //   worker --process 1 --frontend zookeeper --servers 127.0.0.1:2181,127.0.0.1:2182 --clients 8
 //       --first-client 0 --workloads register,bank --seed 7 --history /tmp/history-1.jsonl
 //
-// Prepares what the workloads need, says "worker ready" on the standard output, and runs until
-// SIGTERM or a line "finish" on the standard input (or its end). Then the clients do their last
-// reads, for 60 seconds at most, and close their sessions. Once a second a line on the standard
-// output says how it goes, as JSON.
+// Prepares the workloads, prints "worker ready" on standard output, and runs until SIGTERM or a
+// line "finish" on standard input (or its end). Then the clients do their last reads, for 60
+// seconds at most, and close their sessions. Once a second a line of JSON on standard output
+// reports the progress.
 //
-// Exit status 1: what was to be done did not succeed, or a server broke the protocol.
+// Exit status 1: the preparation or a last read did not succeed, or a server broke the protocol.
 
 #include <poll.h>
 #include <signal.h>
@@ -38,7 +38,7 @@ namespace {
 constexpr int64_t kPrepareNs = 60'000 * kNsInMs;
 constexpr int64_t kFinishNs = 60'000 * kNsInMs;
 constexpr int64_t kReportNs = 1000 * kNsInMs;
-// Clients move to another server after so many operations, in the mean.
+// Clients move to another server after this many operations on average.
 constexpr double kOperationsAServer = 300;
 constexpr int64_t kAwayMsMax = 200;
 
@@ -75,7 +75,7 @@ class Runner {
     } else {
       client_ = std::make_unique<ZookeeperClient>(settings, recorder);
     }
-    // Each workload has the same number of clients, more or less; few clients have several.
+    // Workloads are spread evenly over the clients; if there are few clients, each has several.
     const std::vector<std::string> names = absl::StrSplit(options.workloads, ',');
     const size_t groups = std::min(names.size(), static_cast<size_t>(options.clients));
     for (size_t i = 0; i < names.size(); ++i) {
@@ -96,7 +96,7 @@ class Runner {
   void Start(const std::atomic<bool>* finish) {
     thread_ = std::thread([this, finish] { Run(*finish); });
   }
-  // Whether the last reads succeeded.
+  // Waits for the client's end; returns whether the last reads succeeded.
   bool Join() {
     thread_.join();
     return is_good_;
@@ -116,7 +116,7 @@ class Runner {
       workload.Step();
       const auto made = static_cast<double>(std::max<int64_t>(workload.operations() - before, 1));
       if (random_.Chance(made / kOperationsAServer)) client_->Move(random_.Between(0, kAwayMsMax));
-      // What could not be done in time is not made up for.
+      // Operations that could not be done in time are not made up for.
       const double pause_ns = made * interval_ns * (0.5 + random_.Unit());
       next_ns = std::max(next_ns + static_cast<int64_t>(pause_ns), NowNs());
       client_->Idle(next_ns);
@@ -141,7 +141,7 @@ class Runner {
 
 void Report(const Recorder& recorder) {
   const int64_t last_ns = recorder.last_write_ok_ns();
-  nlohmann::ordered_json age_ms;  // null: none was acknowledged
+  nlohmann::ordered_json age_ms;  // null: no write was acknowledged
   if (last_ns != 0) age_ms = (NowNs() - last_ns) / kNsInMs;
   const nlohmann::ordered_json line = {
       {"ok", recorder.ok()},           {"refused", recorder.refused()},
@@ -151,7 +151,7 @@ void Report(const Recorder& recorder) {
   std::fflush(stdout);
 }
 
-// Reports each second, until the end is asked for.
+// Prints a report each second, until the end is requested.
 void WaitForEnd(int signals, const Recorder& recorder) {
   std::string input;
   for (int64_t next_ns = NowNs() + kReportNs;;) {
@@ -233,7 +233,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "there is no workload \"%s\"\n", name.c_str());
     return 2;
   }
-  // Before there are threads, which inherit it.
+  // Before threads are started, which inherit the mask.
   sigset_t ends;
   sigemptyset(&ends);
   sigaddset(&ends, SIGTERM);

@@ -1,5 +1,5 @@
-// The worker against a real server, which is killed once: the history has all that it should have,
-// and keeps what history.h promises.
+// The worker against a real server, which is killed once: the history is complete and keeps the
+// guarantees of history.h.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -30,7 +30,7 @@ constexpr char kAll[] = "register,set,sequence,counter,append,bank,ephemeral,wat
 constexpr int kClients = 8;
 constexpr int kRoundsMax = 60;
 
-// A worker, and what it says.
+// A worker process and its output.
 class Worker {
  public:
   Worker(const std::vector<std::string>& arguments) {
@@ -65,13 +65,13 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // A line; empty at the end.
+  // Reads a line; returns an empty string at the end.
   std::string Read() {
     char line[4096];
     if (std::fgets(line, sizeof(line), output_) == nullptr) return "";
     return line;
   }
-  // Until so many more operations were acknowledged.
+  // Waits until `count` more operations were acknowledged.
   void WaitForMore(int64_t count) {
     for (int64_t wanted = ok_ + count; ok_ < wanted;) {
       const std::string line = Read();
@@ -79,7 +79,7 @@ class Worker {
       ok_ = nlohmann::json::parse(line).at("ok").get<int64_t>();
     }
   }
-  // The exit status.
+  // Returns the exit status.
   int Finish() {
     REQUIRE(write(input_, "finish\n", 7) == 7);
     while (!Read().empty()) continue;
@@ -115,7 +115,7 @@ std::string TemporaryFile(const std::string& name) {
   return path;
 }
 
-// What the lines of a history come to.
+// Counts over the lines of a history.
 struct Summary {
   std::map<std::string, int> acknowledged;  // "register get"
   std::map<std::string, int> kinds;         // "connected"
@@ -125,10 +125,10 @@ struct Summary {
   int with_version = 0;
   int several_at_once = 0;
   std::set<int32_t> ended;
-  size_t under_way = 0;  // operations, at the end
+  size_t under_way = 0;  // operations without an outcome at the end
 };
 
-// Checks what is promised of every history.
+// Checks the guarantees of every history.
 Summary Check(const std::vector<Line>& lines) {
   Summary summary;
   std::map<int64_t, Line> open;
@@ -264,7 +264,7 @@ TEST_CASE("The history of a worker has what its workloads do, through the death 
   const absl::Status restarted = (*servers)->Restart(1);
   INFO(restarted);
   REQUIRE(restarted.ok());
-  // What comes at random takes its time.
+  // Kinds of operations are chosen at random: run until all have occurred.
   std::vector<std::string> missing;
   for (int round = 0; round < kRoundsMax; ++round) {
     worker.WaitForMore(1500);

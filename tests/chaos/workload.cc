@@ -9,9 +9,9 @@ namespace quorate::chaos {
 namespace {
 
 constexpr char kRoot[] = "/chaos";
-// Between two attempts.
+// The pause between two attempts.
 constexpr int64_t kPauseNs = 100 * kNsInMs;
-// Final reads that are under way at once.
+// How many final reads are under way at once.
 constexpr size_t kTogether = 20;
 
 }  // namespace

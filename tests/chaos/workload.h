@@ -1,5 +1,5 @@
-// What clients do: operations whose answers can be checked, at the same znodes from all clients of
-// all processes.
+// The workloads of clients: operations whose answers can be checked, on the same znodes by all
+// clients of all processes.
 //
 //   register   /chaos/register/N        get, exists, set with and without a version; several at a
 //                                       time now and then
@@ -42,39 +42,42 @@ namespace quorate::chaos {
 
 class Workload {
  public:
-  // `client` outlives it.
+  // `client` must outlive the workload.
   Workload(std::string name, Client* client, uint64_t seed)
       : name_(std::move(name)), client_(client), random_(seed, name_) {}
   virtual ~Workload() = default;
   Workload(const Workload&) = delete;
   Workload& operator=(const Workload&) = delete;
 
-  // Makes what is shared, unless it is there already; tries until then. False: not yet.
+  // Creates the shared nodes, unless they exist; retries until `until_ns`. Returns false if some
+  // are still missing then.
   bool Prepare(int64_t until_ns);
-  // Some operations. Takes a while if the cluster does not serve, but returns.
+  // Performs some operations. Takes a while if the cluster does not serve, but returns.
   virtual void Step() = 0;
-  // The last reads, linearizable, each repeated until it succeeds. False: one did not until then.
+  // Performs the last, linearizable reads, each repeated until it succeeds. Returns false if one
+  // did not succeed until `until_ns`.
   virtual bool Finish(int64_t until_ns) = 0;
 
   const std::string& name() const { return name_; }
-  // That were tried since the beginning.
+  // The number of operations attempted so far.
   int64_t operations() const { return operations_; }
 
  protected:
-  // Creations, parents first, below /chaos.
+  // Paths and data of the shared nodes below /chaos, parents first.
   virtual std::vector<std::pair<std::string, std::string>> Shared() const = 0;
 
-  // Operations of this workload.
+  // Each builds an operation of this workload.
   Line Operation(std::string function, std::string path = "") const;
   Line Get(std::string path, bool linearizable) const;
   Line List(std::string path, bool linearizable) const;
   Line Create(std::string path, std::string data, std::string mode = "persistent") const;
-  // Any version: -1.
+  // Version -1: any.
   Line Set(std::string path, std::string data, int32_t version = -1) const;
 
   Line Perform(Line operation);
   std::vector<Line> Perform(std::vector<Line> operations);
-  // Until it was answered, if only by a refusal.
+  // Repeats the operations until each was answered, even if by a refusal; returns false if that
+  // took until `until_ns`.
   bool PerformFinally(const std::vector<Line>& operations, int64_t until_ns);
   bool PerformFinally(Line operation, int64_t until_ns, Line* outcome);
 
@@ -100,14 +103,14 @@ const std::vector<std::string>& WorkloadNames();
 std::unique_ptr<Workload> MakeWorkload(const std::string& name, Client* client, uint64_t seed,
                                        bool is_native);
 
-// "/chaos/register" and so on.
+// The root of a workload's nodes: "/chaos/register" and so on.
 std::string RootOf(const std::string& workload);
 
 std::unique_ptr<Workload> MakeRegister(Client* client, uint64_t seed);
 std::unique_ptr<Workload> MakeSet(Client* client, uint64_t seed);
 std::unique_ptr<Workload> MakeSequence(Client* client, uint64_t seed);
 std::unique_ptr<Workload> MakeAppend(Client* client, uint64_t seed);
-// `is_native`: the client has "add".
+// `is_native`: the client supports "add".
 std::unique_ptr<Workload> MakeCounter(Client* client, uint64_t seed, bool is_native);
 std::unique_ptr<Workload> MakeBank(Client* client, uint64_t seed);
 std::unique_ptr<Workload> MakeEphemeral(Client* client, uint64_t seed);

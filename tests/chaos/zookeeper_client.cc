@@ -15,15 +15,15 @@ namespace {
 
 // How long operations wait for a server that serves the session.
 constexpr int64_t kConnectPatienceNs = 10'000 * kNsInMs;
-// Of one request, even if the server answers pings.
+// How long one request may take, even if the server answers pings.
 constexpr int64_t kRequestPatienceNs = 10'000 * kNsInMs;
 constexpr int kSendPatienceMs = 1000;
-// Of one server, at least.
+// How long an attempt to connect to one server may take, at least.
 constexpr int kAttemptMsMin = 250;
 constexpr int64_t kRetryMsMax = 50;
 constexpr int kWaitMsMax = 1000;
 constexpr int32_t kXidMax = 1'000'000'000;
-// So often a client does not wait for its answers.
+// The probability that a client disconnects without waiting for its answers.
 constexpr double kLeaves = 0.01;
 
 void SleepUntil(int64_t until_ns) {
@@ -146,14 +146,14 @@ void ZookeeperClient::EndSession(What what) {
 }
 
 void ZookeeperClient::Move(int64_t away_ms) {
-  // progress.py reads for how long.
+  // progress.py parses the length of the absence from this text.
   if (connection_.open()) Disconnect(absl::StrCat("the client is away for ", away_ms, " ms"));
   not_before_ns_ = NowNs() + away_ms * kNsInMs;
 }
 
 void ZookeeperClient::CloseSession() {
   if (session_ == 0) return;
-  // It can expire meanwhile.
+  // The session can expire meanwhile.
   const bool is_connected = Connect(NowNs() + timeout_ms_ * kNsInMs);
   if (session_ == 0) return;
   What end = What::kAbandoned;
@@ -248,8 +248,8 @@ void ZookeeperClient::Idle(int64_t until_ns) {
 // --- The connection ------------------------------------------------------------------------------
 
 void ZookeeperClient::Turn(int64_t until_ns) {
-  // Taken before what has come is looked at: what came while this process stood still is no silence
-  // of the server.
+  // Taken before the received packets are handled: packets that came while this process was paused
+  // are not counted as the server's silence.
   const int64_t now_ns = NowNs();
   const int64_t next_ping_ns = last_sent_ns_ + timeout_ms_ * kNsInMs / 3;
   const int64_t wait_ns = std::min(until_ns, next_ping_ns) - now_ns;
@@ -324,7 +324,7 @@ void ZookeeperClient::OnReply(const Pending& pending, const wire::ReplyHeader& h
     outcome = ToOutcome(operations_[pending.place], reply);
   }
   if (pending.part == Part::kSyncBefore && header.error != tree::ErrorCode::kOk) {
-    // What is read now may be old.
+    // The sync failed, so what is read now may be old.
     ASSERT(!pending_.empty());
     pending_.front().part = Part::kIgnored;
     outcome.what = What::kRefused;
@@ -355,7 +355,7 @@ void ZookeeperClient::OnReply(const Pending& pending, const wire::ReplyHeader& h
 // --- Watches -------------------------------------------------------------------------------------
 
 void ZookeeperClient::RecordWatch(const Line& operation, const Line& outcome) {
-  // A watch for existence is one for data from when the node is there.
+  // An "exist" watch on a node that exists is a data watch.
   const bool is_data = operation.kind == "exist" && outcome.stat.has_value();
   watches_[operation.path] = {is_data ? "data" : operation.kind, operation.watch};
 }

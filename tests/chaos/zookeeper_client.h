@@ -1,7 +1,7 @@
-// A client over the ZooKeeper front end, with its own end of the protocol: it does what client
-// libraries do (pings, looks for another server when one is silent for two thirds of the timeout,
-// takes its session and its one-shot watches along), so that the history tells what servers do, not
-// what a library makes of it.
+// A client over the ZooKeeper front end, with its own implementation of the protocol: it does what
+// client libraries do (pings, moves to another server when one is silent for two thirds of the
+// timeout, keeps its session and its one-shot watches), so that the history shows what servers do,
+// without a library in between.
 //
 // Requests that are under way when the connection ends have an unknown outcome.
 //
@@ -24,7 +24,7 @@ namespace quorate::chaos {
 
 class ZookeeperClient : public Client {
  public:
-  // `recorder` outlives it.
+  // `recorder` must outlive the client.
   ZookeeperClient(ClientSettings settings, Recorder* recorder);
 
   using Client::Perform;
@@ -40,29 +40,28 @@ class ZookeeperClient : public Client {
   int32_t session_timeout_ms() const override { return settings_.session_timeout_ms; }
 
  private:
-  // What a request is part of.
-  // kIgnored: the operation has its outcome already.
+  // The purpose of a request. kIgnored: the operation has its outcome already.
   enum class Part { kOperation, kSyncBefore, kSetWatches, kClose, kIgnored };
   struct Pending {
     Part part = Part::kOperation;
     int32_t xid = 0;
     simulation::Request request;
     int64_t sent_ns = 0;
-    size_t place = 0;  // of the operation among those that are made
+    size_t place = 0;  // index of the operation in operations_
   };
   struct Watch {
     std::string kind;
     int64_t number = 0;
   };
 
-  // Whether the session is on a connection; tries until then.
+  // Returns whether the session is on a connection; tries until `until_ns`.
   bool Connect(int64_t until_ns);
   void ConnectOnce();
-  // False if the answer was no session.
+  // Returns false if the answer contains no session.
   bool TakeHandshake(std::string_view packet, int64_t sent_ns);
   void Queue(Part part, simulation::Request request, size_t place);
   void Flush();
-  // Waits for what comes, until then at most.
+  // Waits for packets and handles them, until `until_ns` at most.
   void Turn(int64_t until_ns);
   void KeepAlive(int64_t now_ns);
   void OnPacket(std::string_view packet);
@@ -70,7 +69,7 @@ class ZookeeperClient : public Client {
   void OnEvent(const wire::ReplyHeader& header, std::string_view body);
   void Finish(size_t place, Line outcome);
   void RecordWatch(const Line& operation, const Line& outcome);
-  // The watch that an event is of; 0: none.
+  // The number of the watch to which an event belongs; 0: none.
   int64_t WatchOf(const std::string& path, tree::EventType type);
   void SendSetWatches();
   void Disconnect(const std::string& reason);
@@ -82,15 +81,16 @@ class ZookeeperClient : public Client {
   simulation::Random random_;
 
   wire::Connection connection_;
-  wire::Connection silent_;  // of an abandoned session
-  bool is_up_ = false;       // there was a handshake, and the end is not written yet
+  wire::Connection silent_;  // the connection of an abandoned session
+  bool is_up_ = false;       // the handshake is done, and the disconnection is not written yet
   std::string server_;
   int64_t not_before_ns_ = 0;  // for the next attempt to connect
   std::string to_send_;
   std::deque<Pending> pending_;
   int32_t last_xid_ = 0;
   int64_t last_sent_ns_ = 0;
-  // Since when an answer is waited for without any sign of the server.
+  // Since when the client has been waiting for an answer without receiving anything from the
+  // server.
   int64_t silent_since_ns_ = 0;
   int64_t ping_sent_ns_ = 0;  // 0: none is under way
 
@@ -104,7 +104,7 @@ class ZookeeperClient : public Client {
   int64_t last_watch_ = 0;
   std::vector<Line> events_;
 
-  // Those that are made now, and what has become of them.
+  // The operations of the current Perform call, and their outcomes.
   std::vector<Line> operations_;
   std::vector<Line> outcomes_;
 };

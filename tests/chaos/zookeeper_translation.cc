@@ -62,14 +62,14 @@ Request ToWatchRequest(const Line& invoke) {
   return request;
 }
 
-// What is no error for the operation that was made.
+// Whether this code is a valid answer to the operation, and no error.
 bool IsAnswer(const Line& invoke, tree::ErrorCode error) {
   if (error == tree::ErrorCode::kOk) return true;
   const bool asks_existence = invoke.function == "exists" || invoke.kind == "exist";
   return error == tree::ErrorCode::kNoNode && asks_existence;
 }
 
-// A multi that fails says why in the operation that failed.
+// A failed multi has its error in the operation that failed.
 tree::ErrorCode ErrorOf(const simulation::Reply& reply) {
   if (reply.error != tree::ErrorCode::kOk) return reply.error;
   for (const simulation::StepResult& step : reply.steps) {
@@ -100,7 +100,7 @@ Request ToRequest(const Line& invoke) {
   if (function == "multi") {
     for (const Step& step : invoke.steps) {
       request.steps.push_back(ToStep(step));
-      // ZooKeeper answers every creation inside a multi without.
+      // ZooKeeper answers a creation inside a multi without a stat.
       request.steps.back().wants_stat = false;
     }
     request.kind = OperationKind::kMulti;
@@ -118,7 +118,7 @@ Line ToOutcome(const Line& invoke, const simulation::Reply& reply) {
     Refusal refusal = RefusalOf(error);
     outcome.what = refusal.is_certain ? What::kRefused : What::kUnknown;
     outcome.error = std::move(refusal.name);
-    // What a refused write has seen is not said by its reply.
+    // The reply to a refused write does not tell what state the write saw.
     if (!IsWrite(invoke.function)) outcome.zxid = reply.zxid;
     return outcome;
   }

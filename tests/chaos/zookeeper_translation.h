@@ -1,4 +1,4 @@
-// Between lines of the history and requests of the ZooKeeper front end.
+// Translates between lines of the history and requests of the ZooKeeper front end.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -8,13 +8,13 @@
 
 namespace quorate::chaos {
 
-// REQUIRES: `invoke` is an operation that the front end has (all but "add").
+// REQUIRES: `invoke` is an operation that the front end supports (all but "add").
 simulation::Request ToRequest(const Line& invoke);
 
 // The outcome: ok, refused or unknown, with the results.
 Line ToOutcome(const Line& invoke, const simulation::Reply& reply);
 
-// "changed" and so on.
+// The name of an event type in the history: "changed" and so on.
 const char* NameOf(tree::EventType type);
 
 }  // namespace quorate::chaos

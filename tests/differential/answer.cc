@@ -10,8 +10,8 @@
 namespace quorate::differential {
 namespace {
 
-// In how far the fields of one answer are named alike does not matter; where they are, a name is
-// what groups differences.
+// Decodes the fields of an answer. Several fields may have the same name; differences are grouped
+// by the names of fields.
 class Decoder {
  public:
   Decoder(std::string_view body, std::vector<Field>* fields) : reader_(body), fields_(*fields) {}
@@ -38,7 +38,7 @@ class Decoder {
     Add("pzxid", FieldKind::kZxid, reader_.Int<int64_t>());
   }
 
-  // Names without a promised order.
+  // A list of names, whose order is not specified.
   void NameSet(const char* name) {
     std::vector<std::string> names;
     const int32_t count = reader_.Int<int32_t>();
@@ -51,8 +51,8 @@ class Decoder {
     }
   }
 
-  // Entries keep their order, but for those that `auth` of a client with several identities became:
-  // neighbours with the same permissions.
+  // Entries keep their order, except those that replaced an `auth` entry of a client with several
+  // identities: neighbours with the same permissions.
   void AclList() {
     struct Entry {
       int32_t perms;
@@ -79,7 +79,7 @@ class Decoder {
     }
   }
 
-  // The identities of a connection, which have no order.
+  // The identities of a connection, whose order is not specified.
   void Identities() {
     std::vector<std::string> identities;
     const int32_t count = reader_.Int<int32_t>();
@@ -155,7 +155,7 @@ class Decoder {
     }
   }
 
-  // What no record of the protocol explains.
+  // The bytes behind the last known field.
   void Rest() {
     if (!reader_.ok()) fields_.push_back({"cut short", FieldKind::kText, 1, "", 0});
     if (!reader_.empty()) {
@@ -240,7 +240,7 @@ Answer DecodeReplyTo(wire::OpCode op, std::string_view packet) {
   decoder.Add("xid", FieldKind::kNumber, answer.xid);
   decoder.Add("err", FieldKind::kError, answer.error);
   decoder.Add("zxid", FieldKind::kSeenZxid, zxid);
-  // ZooKeeper sends what it has of a multi that failed; clients do not read on after an error.
+  // ZooKeeper also sends partial results of a failed multi; clients do not read behind an error.
   if (answer.error != 0 && (op == wire::kMulti || op == wire::kMultiRead)) return answer;
   if (answer.error == 0) decoder.Body(op);
   decoder.Rest();

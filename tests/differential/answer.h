@@ -1,4 +1,4 @@
-// What a server sent, taken apart into named fields, so that two servers' answers can be compared
+// The answers of a server, decoded into named fields, so that two servers' answers can be compared
 // field by field.
 //
 // Thread-safety: values and functions without state.
@@ -14,13 +14,13 @@
 namespace quorate::differential {
 
 enum class FieldKind {
-  kNumber,    // has to be the same number
+  kNumber,    // must be the same number
   kError,     // the same, an error code
-  kText,      // has to be the same bytes
-  kZxid,      // of a change: the same place in the order of changes
-  kSeenZxid,  // of a reply header: contradicts no other order
-  kTime,      // ms since the epoch; belongs to the kZxid field `partner` positions before it
-  kSession,   // the same session
+  kText,      // must be the same bytes
+  kZxid,      // the zxid of a change: must have the same place in the order of changes
+  kSeenZxid,  // the zxid of a reply header: must not contradict the order of others
+  kTime,      // ms since the epoch; the time of the kZxid field `partner` positions before it
+  kSession,   // must be the same session
 };
 
 struct Field {
@@ -38,14 +38,14 @@ enum class AnswerKind {
   kReply,
   kEvent,
   kClosed,   // the server has ended the connection
-  kNothing,  // nothing came in time
-  kNoMore,   // nothing more came, as was to be expected
+  kNothing,  // no packet came in time
+  kNoMore,   // the end: no more packets came, as expected
 };
 
-// One packet from a server, or the end of them.
+// One packet from a server, or the end of its packets.
 struct Answer {
   AnswerKind kind = AnswerKind::kNoMore;
-  wire::OpCode op = wire::kNotification;  // of a reply: what was asked
+  wire::OpCode op = wire::kNotification;  // of a reply: the operation of its request
   int32_t xid = 0;                        // of a reply
   int32_t error = 0;
   std::vector<Field> fields;
@@ -55,9 +55,9 @@ struct Answer {
 
 std::string_view ToString(AnswerKind kind);
 
-// `packet` without its length prefix.
+// Decodes `packet`, which has no length prefix.
 Answer DecodeHandshake(std::string_view packet);
-// A reply to a request of kind `op`.
+// Decodes a reply to a request of kind `op`.
 Answer DecodeReplyTo(wire::OpCode op, std::string_view packet);
 Answer DecodeEvent(std::string_view packet);
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kPatienceMs = 10'000;
 constexpr int32_t kBarrierXid = 0x7fff0001;
-// Nobody has seen this zxid, nor has this session.
+// A zxid that no server has reached, and a session that does not exist.
 constexpr int64_t kFutureZxid = int64_t{1} << 60;
 constexpr int64_t kUnknownSession = 0x0123456789abcdef;
 
@@ -42,7 +42,7 @@ void Client::Begin(const Operation& operation) {
     bytes += Encode(request);
     if (!request.raw) expected_.push_back({request.xid, request.op, false});
   }
-  // ZooKeeper may forget to close a connection on which something more comes.
+  // ZooKeeper may fail to close a connection on which more bytes arrive.
   if (!EndsConnection(operation)) bytes += EncodeBarrier();
   connection_.Send(bytes, kPatienceMs);
 }
@@ -184,7 +184,8 @@ Client::Taken Client::Take(const std::string& packet, std::vector<Answer>* answe
   std::string_view body;
   wire::DecodeReplyHeader(packet, &header, &body);
   if (header.zxid > last_zxid_) last_zxid_ = header.zxid;
-  // ZooKeeper's leader answers a sync before it has applied what followers have shown already.
+  // ZooKeeper's leader may answer a sync before it has applied changes that followers have already
+  // shown.
   if (header.xid == kBarrierXid) {
     return header.zxid < *newest_zxid_ ? Taken::kBarrierTooEarly : Taken::kBarrier;
   }

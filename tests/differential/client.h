@@ -17,32 +17,32 @@ namespace quorate::differential {
 
 class Client {
  public:
-  // Barriers show on the connection all that any client of these servers was shown before them; at
-  // one of several servers that takes a sync. `newest_zxid`, which must outlive it: of all answers
-  // that clients of these servers got.
+  // A barrier ensures that this connection has shown everything that any client of these servers
+  // has seen before it; with several servers (not `alone`), that takes a sync. `newest_zxid` is the
+  // newest zxid of all answers to clients of these servers; it must outlive the client.
   Client(std::string address, bool alone, int64_t* newest_zxid)
       : address_(std::move(address)), alone_(alone), newest_zxid_(newest_zxid) {}
 
-  // The two halves of an operation, so that both servers can be at work at once. What is not of
-  // kind kConnect needs a connection.
+  // Begin sends the requests of an operation, so that both servers can work at the same time.
+  // REQUIRES: connected, unless the operation is a kConnect.
   void Begin(const Operation& operation);
-  // What came, up to the point at which all is done. Replies to pings and auth packets may overtake
-  // others: they come last.
+  // Waits until all requests are answered, and returns the answers. Replies to pings and auth
+  // packets may overtake others: they are returned last.
   std::vector<Answer> End(const Operation& operation);
 
-  // The same for what others' operations may have caused here. A connection that End found closed
-  // has nothing more to say.
+  // The same for the effects of other clients' operations on this connection. Returns nothing if
+  // End found the connection closed.
   void BeginBarrier();
   std::vector<Answer> EndBarrier();
-  // The same for the connection that a connect has replaced, which is dropped then.
+  // The same for the old connection that a connect has replaced; EndOldBarrier drops it.
   bool HasOldConnection() const { return old_.open(); }
   void BeginOldBarrier();
   std::vector<Answer> EndOldBarrier();
 
   bool connected() const { return connection_.open(); }
   bool has_session() const { return session_ != 0; }
-  // ZooKeeper forgets who holds a session if it sees the end of the former connection only after
-  // the next one has taken the session over.
+  // Drops the connection. Waits for its end: ZooKeeper forgets which connection holds a session if
+  // it sees the end of the previous one only after the next one has taken the session over.
   void Drop();
   // Drops the connection and forgets the session.
   void Forget();

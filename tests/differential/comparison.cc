@@ -11,7 +11,7 @@
 namespace quorate::differential {
 namespace {
 
-// What an operation is called in the kind of a difference.
+// Returns the name of an operation in the kind of a difference.
 std::string OperationName(const Operation& operation) {
   switch (operation.kind) {
     case OperationKind::kConnect:
@@ -28,7 +28,7 @@ std::string OperationName(const Operation& operation) {
   return operation.requests.size() > 1 ? "pipeline" : name;
 }
 
-// The ephemeral nodes of a session end in no order that is promised.
+// The order in which the ephemeral nodes of a session are deleted is not specified.
 void SortEvents(std::vector<Answer>* answers) {
   auto key = [](const Answer& event) {
     return std::make_tuple(event.fields[2].text, event.fields[0].number);
@@ -120,7 +120,7 @@ size_t Comparison::FirstMismatch(const Operation& operation, const Answer& refer
                                  Answer* ours) {
   for (size_t i = 0; i < std::min(reference.fields.size(), ours->fields.size()); ++i) {
     const Field& field = reference.fields[i];
-    // A ping may overtake what is before it.
+    // A reply to a ping may overtake earlier ones.
     if (reference.op == wire::kPing && operation.requests.size() > 1 &&
         field.kind == FieldKind::kSeenZxid) {
       continue;

@@ -1,4 +1,4 @@
-// Compares what two servers answered.
+// Compares the answers of two servers.
 //
 // Thread-safety: belongs to one thread.
 #pragma once
@@ -14,14 +14,13 @@
 namespace quorate::differential {
 
 struct Difference {
-  std::string kind;  // what differences are grouped by
+  std::string kind;  // differences are grouped by this
   std::string reference;
   std::string ours;
-  bool is_stall = false;  // the reference has not answered in time
+  bool is_stall = false;  // the reference did not answer in time
 };
 
-// One thing that is not the same. The fields are null if the answers are not comparable field by
-// field.
+// One difference. The fields are null if the answers are not comparable field by field.
 struct Mismatch {
   const Operation& operation;
   const Answer& reference;
@@ -32,13 +31,13 @@ struct Mismatch {
 
 class Comparison {
  public:
-  // Compares what came on one connection after `operation`, which may be another client's.
-  // `asked`: it was this client's. The first difference of each answer is returned; after
-  // answers that do not correspond, the rest is not compared.
+  // Compares the answers on one connection after `operation`. `asked`: the operation was this
+  // client's, not another client's. Returns the first difference of each answer; after answers that
+  // do not correspond, the rest is not compared.
   std::vector<Difference> Compare(const Operation& operation, bool asked,
                                   std::vector<Answer> reference, std::vector<Answer> ours);
 
-  // How often each intended difference was seen, by its name.
+  // The number of times each intended difference was seen, by its name.
   const std::map<std::string, int64_t>& known_differences() const { return known_differences_; }
   int64_t answers() const { return answers_; }
   int64_t events() const { return events_; }
@@ -47,8 +46,8 @@ class Comparison {
   Relation& relation() { return relation_; }
 
  private:
-  // The position of the first field that is neither the same nor a known difference; the number of
-  // fields if there is none. Known differences are removed from `ours`.
+  // Returns the position of the first field that is neither the same nor a known difference; the
+  // number of fields if there is none. Removes known differences from `ours`.
   size_t FirstMismatch(const Operation& operation, const Answer& reference, Answer* ours);
   bool Same(const Answer& reference, const Answer& ours, size_t field);
 

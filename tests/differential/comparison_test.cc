@@ -50,7 +50,7 @@ Operation Asking(wire::OpCode op) {
   return operation;
 }
 
-// The kinds of what differs between two answers to one exists.
+// Returns the kinds of differences between two answers to one request.
 std::vector<std::string> Kinds(Comparison* comparison, const std::string& reference,
                                const std::string& ours, wire::OpCode op = wire::kExists) {
   std::vector<std::string> kinds;
@@ -87,17 +87,17 @@ TEST_CASE("what a client has seen contradicts no order") {
   REQUIRE(relation.SameChange(10, 100));
   REQUIRE(relation.SameChange(20, 200));
   CHECK(relation.SameMoment(10, 100));
-  CHECK(relation.SameMoment(10, 150));  // one server has counted what is no change
+  CHECK(relation.SameMoment(10, 150));  // one server has numbered entries that are no changes
   CHECK(relation.SameMoment(12, 150));
   CHECK_FALSE(relation.SameMoment(11, 99));
-  CHECK_FALSE(relation.SameMoment(15, 200));  // ours has seen a change that the other has not
+  CHECK_FALSE(relation.SameMoment(15, 200));  // ours has seen a change that the reference has not
   CHECK_FALSE(relation.SameMoment(20, 199));
   CHECK_FALSE(relation.SameMoment(13, 120));  // goes back
   CHECK_FALSE(relation.SameChange(11, 151));  // between two moments at one server only
 
   Relation cluster(/*alone=*/false);
   CHECK(cluster.SameMoment(12, 150));
-  CHECK(cluster.SameMoment(13, 120));  // by a server that is behind the first one
+  CHECK(cluster.SameMoment(13, 120));  // from a server that is behind the first one
 }
 
 TEST_CASE("sessions have one partner, changes one time") {
@@ -247,7 +247,7 @@ TEST_CASE("a seed is a sequence of operations, and every request occurs in it") 
       for (const Request& request : operation.requests) ops.insert(request.op);
     }
   }
-  // A check is made in a multi alone, a deleteContainer by servers alone. ZooKeeper 3.8 has no
+  // A check occurs only in a multi, and only servers send a deleteContainer. ZooKeeper 3.8 has no
   // opcode above that of whoAmI.
   for (const rpc::zk::OpCodeInfo& info : rpc::zk::kOpCodes) {
     if (!rpc::zk::IsServed(info.op) || info.op > wire::kWhoAmI) continue;

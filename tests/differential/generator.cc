@@ -11,8 +11,8 @@
 namespace quorate::differential {
 namespace {
 
-constexpr char kAliceDigest[] = "alice:Cuk7ajo4ciREnCr0kLoqUur5dbU=";  // of alice:one
-constexpr char kBobDigest[] = "bob:yqVrLFrvoaI9z9fohteaNPJvRu8=";      // of bob:two
+constexpr char kAliceDigest[] = "alice:Cuk7ajo4ciREnCr0kLoqUur5dbU=";  // digest of alice:one
+constexpr char kBobDigest[] = "bob:yqVrLFrvoaI9z9fohteaNPJvRu8=";      // digest of bob:two
 constexpr size_t kBigDataBytes = 900'000;
 constexpr int64_t kTtlMsMax = 0xffffffffff;
 
@@ -55,11 +55,11 @@ Operation Generator::Requests() {
     const uint64_t count = !with_quotas_ && Chance(150) ? 2 + Below(6) : 1;
     for (uint64_t i = 0; i < count; ++i) {
       operation.requests.push_back(Any());
-      // ZooKeeper may check what follows at once against the old list.
+      // ZooKeeper may check requests that follow at once against the old list.
       if (operation.requests.back().op == wire::kSetAcl) break;
     }
-    // A container that is asked for in an ephemeral mode is not ephemeral, but as long as it is on
-    // its way ZooKeeper takes it for that, and may end it with the session.
+    // A createContainer with an ephemeral mode makes no ephemeral node, but while it is in flight
+    // ZooKeeper treats it as one, and may delete it with the session.
     const bool has_container =
         std::any_of(operation.requests.begin(), operation.requests.end(),
                     [](const Request& r) { return r.op == wire::kCreateContainer; });
@@ -190,7 +190,7 @@ Request Generator::Create() {
   if (op == wire::kCreateTtl) flags = OneOf({5, 5, 6});
   if (Chance(60)) flags = OneOf({0, 1, 2, 3, 4, 5, 6, 7, -1, 99});
   int64_t ttl_ms = OneOf<int64_t>({60'000, 3'600'000, kTtlMsMax, 1, 0, -1, kTtlMsMax + 1});
-  // Without a mode that has a TTL, a negative one stops ZooKeeper for good.
+  // A negative TTL with a mode that has none stops ZooKeeper permanently.
   if (flags != 5 && flags != 6 && ttl_ms < 0) ttl_ms = 60'000;
   return MakeCreate(op, PathToWrite(), Data(), Acl(), flags, ttl_ms);
 }
@@ -244,7 +244,7 @@ Request Generator::Multi() {
 
 Request Generator::MultiItem() {
   const uint64_t dice = Below(1000);
-  // Most multis are to succeed.
+  // Most multis should succeed.
   const AclEntries acl = Chance(900) ? AclEntries(std::vector<AclEntry>{{}}) : Acl();
   if (dice < 380) {
     return MakeCreate(OneOf({wire::kCreate, wire::kCreate2}), Text(GoodPath()), SmallData(), acl,
@@ -433,7 +433,7 @@ Text Generator::BadPath() {
     case 13:
       return Text("/\xee\x80\x80");  // U+E000, of private use
     case 14:
-      return Text("/a/...");  // not bad
+      return Text("/a/...");  // legal
     default:
       return Text("/\xf0\x9f\x98\x80");  // U+1F600, a surrogate pair in UTF-16
   }

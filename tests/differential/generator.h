@@ -1,4 +1,4 @@
-// Makes sequences of operations of several clients in a small space of paths, so that they collide.
+// Generates sequences of operations of several clients on few paths, so that they collide.
 //
 // Thread-safety: belongs to one thread.
 #pragma once
@@ -21,8 +21,8 @@ inline constexpr int kClients = 4;
 
 class Generator {
  public:
-  // The same seed makes the same operations; they do not depend on what the servers answer.
-  // `without`: the names of requests that are not made (OpName).
+  // The same seed generates the same operations; they do not depend on the servers' answers.
+  // `without`: the names (OpName) of requests that are not generated.
   explicit Generator(uint64_t seed, std::set<std::string> without = {})
       : without_(std::move(without)), random_(seed), with_quotas_(Chance(400)) {
     for (Style& style : styles_) {
@@ -43,7 +43,7 @@ class Generator {
 
   Operation Connect();
   Operation Requests();
-  // Sent with nothing beside it: what may end the connection in the middle of other answers.
+  // Returns a request that may end the connection, and must therefore be sent alone.
   Request Alone();
   Request Any();
   Request AnyAtAll();
@@ -76,14 +76,14 @@ class Generator {
 
   const std::set<std::string> without_;
   std::mt19937_64 random_;
-  // ZooKeeper checks a quota against the tree without the writes that are still on their way, so
-  // that a pipeline of writes may or may not exceed it: quotas are tested without pipelines.
+  // ZooKeeper checks a quota against the tree without the writes in flight, so that a pipeline of
+  // writes may or may not exceed it: quotas are tested without pipelines.
   const bool with_quotas_;
-  // What kind of watches each client sets. Where one client has several kinds on one path,
-  // ZooKeeper 3.8 keeps only the last of them.
+  // The kind of watches that each client sets: one only, because ZooKeeper 3.8 keeps only the last
+  // kind if one client has several on one path.
   enum class Style { kOneShot, kPersistent, kRecursive };
   std::array<Style, kClients> styles_{};
-  int slot_ = 0;  // whose request is being made
+  int slot_ = 0;  // the client whose request is being generated
   int32_t last_xid_ = 0;
 };
 

@@ -34,7 +34,7 @@ void LeaveOutStat(std::vector<Field>* ours, size_t field) {
               ours->begin() + static_cast<ptrdiff_t>(to));
 }
 
-// Java's form of a character above U+FFFF: two surrogates of three bytes each.
+// Java encodes a character above U+FFFF as two surrogates of three bytes each.
 bool IsSyncOfFourByteCharacter(const Mismatch& mismatch) {
   return mismatch.our_field != nullptr && mismatch.reference.op == wire::kSync &&
          mismatch.our_field->name == "path" &&
@@ -49,7 +49,7 @@ bool IsDisconnectedByStranger(const Mismatch& mismatch) {
          mismatch.ours.kind == AnswerKind::kNoMore;
 }
 
-// The members have other ports, and ZooKeeper writes that node at each start.
+// The two clusters have different ports, and ZooKeeper writes this node at each start.
 bool IsConfigurationOfTheCluster(const Mismatch& mismatch) {
   if (mismatch.our_field == nullptr) return false;
   const std::string& name = mismatch.our_field->name;

@@ -1,5 +1,5 @@
-// The differences from ZooKeeper that are intended. COMPATIBILITY.md says why, by the same names;
-// nothing else may differ.
+// The intended differences from ZooKeeper. COMPATIBILITY.md gives the reasons, under the same
+// names; nothing else may differ.
 //
 // Thread-safety: a function without state.
 #pragma once
@@ -13,12 +13,12 @@ namespace quorate::differential {
 struct KnownDifference {
   const char* name;
   bool (*matches)(const Mismatch& mismatch);
-  // Makes our answer what the reference's would be from the mismatched field on; null if the fields
+  // Changes our answer, from the mismatched field on, to the reference's form; null if the fields
   // after it are comparable as they are.
   void (*adapt)(std::vector<Field>* ours, size_t field);
 };
 
-// The intended difference that this is, null if it is none.
+// Returns the known difference that matches, or null if there is none.
 const KnownDifference* FindKnownDifference(const Mismatch& mismatch);
 
 }  // namespace quorate::differential

@@ -1,4 +1,4 @@
-// The command line of the comparison with ZooKeeper.
+// The command line program that compares Quorate with ZooKeeper.
 #include <unistd.h>
 
 #include <csignal>
@@ -19,7 +19,7 @@ namespace {
 struct Arguments {
   RunOptions run;
   std::string subject = "quorate";
-  std::string quorated = "rpc/server/quorated";  // where Bazel puts it for this program
+  std::string quorated = "rpc/server/quorated";  // its path in this program's runfiles
   std::string script = "tests/differential/servers";
   std::string ours, reference;
   std::string seeded_bug;
@@ -96,7 +96,7 @@ Arguments Parse(int argc, char** argv) {
 }
 
 int Run(const Arguments& arguments) {
-  // The script that starts the servers finds the binary by this.
+  // The script that starts the servers finds the binary through this variable.
   char* path = realpath(arguments.quorated.c_str(), nullptr);
   if (path != nullptr) setenv("QUORATED", path, /*replace=*/1);
   std::free(path);

@@ -82,7 +82,7 @@ std::vector<Difference> Pair::Do(const Operation& operation) {
     if (!clients_[kReference][slot].connected()) return differences;
   }
   Operation allowed = operation;
-  // A session that nobody ends would expire at a time of its own.
+  // A session that is not closed would expire at a different time at each server.
   if (operation.kind == OperationKind::kConnect && operation.connect == ConnectKind::kNewSession &&
       clients_[kReference][slot].has_session()) {
     allowed.connect = ConnectKind::kOwnSession;
@@ -252,7 +252,7 @@ void Pair::RemoveTree(size_t server, const std::string& path, bool itself) {
   if (itself && !IsSystemPath(path)) Ask(server, MakeVersioned(wire::kDelete, Text(path), -1));
 }
 
-// Raises the versions of the server where they are lower.
+// Raises the versions at the server where they are lower. Returns false on failure.
 bool Pair::Equalize(const std::string& path) {
   std::array<int64_t, 2> version{}, aversion{}, creates{};
   for (size_t server : kBoth) {

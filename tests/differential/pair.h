@@ -1,4 +1,4 @@
-// The same clients at both servers: does each operation at both and compares what comes of it.
+// The same clients at both servers: performs each operation at both, and compares the results.
 //
 // Thread-safety: belongs to one thread.
 #pragma once
@@ -22,18 +22,18 @@ class Pair {
   // `comparison` and `spoiler` must outlive it.
   Pair(const Addresses& addresses, Comparison* comparison, Spoiler* spoiler);
 
-  // Does it at both servers, and asks all clients what they have seen of it.
+  // Performs the operation at both servers, and compares what all clients have seen of it.
   std::vector<Difference> Do(const Operation& operation);
 
-  // Compares the trees, as a client that may see everything.
+  // Compares the trees, as a client that may read everything.
   std::vector<Difference> CompareTrees();
 
   // Drops all connections, and with them watches and identities, in which the servers may differ
-  // unnoticed. Sessions of which only one server knows end.
+  // without notice. Ends sessions that exist at only one server.
   void DropConnections();
 
-  // Ends all sessions, removes all nodes, and makes the versions of what cannot be removed equal.
-  // False if the servers could not be made equal.
+  // Ends all sessions, removes all nodes, and makes the versions of the nodes that cannot be
+  // removed equal. Returns false if the servers could not be made equal.
   bool Reset();
 
  private:
@@ -45,7 +45,7 @@ class Pair {
   void Observe(const Operation& operation, int asked, std::vector<Difference>* differences);
   void Settle(int slot);
   void EndSession(size_t server, int slot);
-  // Answers of one server to one request of the client that may do everything.
+  // Returns one server's answer to a request of the admin client, which may do everything.
   Answer Ask(size_t server, Request request);
   bool ConnectAdmin();
   void RemoveTree(size_t server, const std::string& path, bool itself);

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t kNone = 0;
 
-// Keeps the pair if neither is known with another partner.
+// Stores the pair and returns true, unless one of the two has another partner.
 bool SamePair(std::map<int64_t, int64_t>& there, std::map<int64_t, int64_t>& back,
               int64_t reference, int64_t ours) {
   const auto to = there.find(reference);
@@ -28,7 +28,7 @@ bool Relation::SameChange(int64_t reference, int64_t ours) {
   if (next != changes_.end() && next->first == reference) return next->second == ours;
   if (next != changes_.end() && next->second <= ours) return false;
   if (next != changes_.begin() && std::prev(next)->second >= ours) return false;
-  // A moment that is at or after the change at one server is so at the other.
+  // A moment that is at or after the change at one server must be so at the other.
   const auto moment = moments_.lower_bound({reference, INT64_MIN});
   if (moment != moments_.end() && moment->second < ours) return false;
   if (moment != moments_.begin() && std::prev(moment)->second >= ours) return false;

@@ -1,5 +1,6 @@
-// What has to be the same in the answers of two servers although its values differ: the order of
-// changes, the identity of sessions, and that all that one change touched has its time.
+// Checks the properties that must agree in the answers of two servers although the values differ:
+// the order of changes, the identity of sessions, and that all nodes that one change touched have
+// its time.
 //
 // Thread-safety: belongs to one thread.
 #pragma once
@@ -15,21 +16,21 @@ namespace quorate::differential {
 // The first of each pair is the reference's.
 class Relation {
  public:
-  // `alone`: one server on each side. Of several, one may be behind another.
+  // `alone`: there is one server on each side. With several, one may be behind another.
   explicit Relation(bool alone = true) : alone_(alone) {}
 
-  // Whether both zxids can be of the same change. Each new pair is kept if it can, so that a later
-  // one that contradicts it is found.
+  // Returns whether both zxids can be of the same change. If so, the pair is stored, so that a
+  // later contradiction is found.
   bool SameChange(int64_t reference, int64_t ours);
-  // Whether both can be the newest change that has been seen. One server may give numbers to what
-  // is no change at the other.
+  // Returns whether both can be the newest change that was seen. One server may number entries that
+  // are no changes at the other.
   bool SameMoment(int64_t reference, int64_t ours);
   bool SameSession(int64_t reference, int64_t ours);
-  // Whether each server gave the change that time each time it was asked, and both gave one or
-  // none.
+  // Returns whether each server always gave the same time for the change, and both gave a time or
+  // neither did.
   bool SameTime(int64_t reference_zxid, int64_t reference_ms, int64_t our_zxid, int64_t ours_ms);
 
-  // Forgets changes and times: for servers whose trees were made the same again.
+  // Forgets changes and times, after the trees of the servers were made equal.
   void ForgetChanges();
 
  private:

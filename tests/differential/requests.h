@@ -1,4 +1,4 @@
-// Encodes requests. Each has a text for people beside its bytes; none has an xid yet.
+// Encodes requests, each with a description for reports. Their xids are not set yet.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace quorate::differential {
 
-// No value is null, which the protocol tells from empty.
+// nullopt is null, which the protocol distinguishes from an empty string.
 using Text = std::optional<std::string>;
 
 struct AclEntry {
@@ -38,14 +38,15 @@ Request MakePathOnly(wire::OpCode op, const Text& path);
 // addWatch, with a mode; checkWatches and removeWatches, with a type.
 Request MakeWatch(wire::OpCode op, const Text& path, int32_t mode_or_type);
 Request MakeAuth(const Text& scheme, const Text& credentials);
-// setWatches (three lists), setWatches2 (five). `relative_zxid`: none for the last that was seen.
+// setWatches (three lists), setWatches2 (five). `relative_zxid`: nullopt for the last zxid that the
+// client has seen.
 Request MakeSetWatches(wire::OpCode op, std::optional<int64_t> relative_zxid,
                        const std::vector<std::vector<std::string>>& lists);
 // multi, multiRead.
 Request MakeMulti(wire::OpCode op, const std::vector<Request>& items);
 Request MakeReconfig(const Text& joining, const Text& leaving, const Text& members,
                      int64_t configuration);
-// ping, whoAmI, closeSession, and what is not known.
+// ping, whoAmI, closeSession, and unknown operations.
 Request MakeEmpty(wire::OpCode op);
 
 }  // namespace quorate::differential

@@ -58,7 +58,7 @@ absl::Status Runner::RunEpisode(uint64_t seed, int64_t count, bool is_repeated) 
     const bool differs = Record(differences, seed, operations, operations.size() - 1);
     const bool last = i + 1 == count;
     if (differs || last || (i + 1) % options_.tree_operations == 0) {
-      // After a difference the rest of the episode is worth something if the trees are the same.
+      // After a difference, the episode continues only if the trees are the same.
       const std::vector<Difference> trees = pair_->CompareTrees();
       if (!is_repeated && !differs && IsStallOfReference(trees)) return repeat();
       if (!trees.empty()) {
@@ -90,7 +90,7 @@ absl::Status Runner::Restart() {
 bool Runner::Record(const std::vector<Difference>& differences, uint64_t seed,
                     const std::vector<Operation>& operations, size_t position) {
   if (differences.empty()) return false;
-  // What follows a difference in the same step is its consequence, as a rule.
+  // Later differences of the same operation are usually consequences of the first.
   const Difference& difference = differences[0];
   Found& found = found_[difference.kind];
   if (found.count++ > 0) return true;

@@ -1,5 +1,5 @@
-// Runs episodes: from empty trees, a sequence of operations at both servers. Collects the
-// differences, one of a kind, and finds out which operations each of them needs.
+// Runs episodes: sequences of operations at both servers, each from empty trees. Collects the
+// differences, one of each kind, and finds out which operations lead to it.
 //
 // Thread-safety: belongs to one thread.
 #pragma once
@@ -24,12 +24,12 @@ namespace quorate::differential {
 struct RunOptions {
   uint64_t seed = 1;
   int64_t operations = 0;
-  size_t members = 1;  // on each side
+  size_t members = 1;  // servers on each side
   int64_t episode_operations = 500;
-  // Operations between two comparisons of the whole tree.
+  // The number of operations between two comparisons of the whole tree.
   int64_t tree_operations = 100;
-  std::set<std::string> without;  // requests that are not made
-  // Whether to look for the fewest operations of each kind of difference.
+  std::set<std::string> without;  // names of requests that are not generated
+  // Whether to reduce the operations that lead to each kind of difference.
   bool shrink = true;
   // Ends the run after so many kinds of differences.
   size_t kinds_max = 200;
@@ -41,13 +41,13 @@ struct Found {
   uint64_t episode_seed = 0;
   size_t position = 0;  // of the operation in the episode
   Difference difference;
-  std::vector<Operation> operations;  // that lead to it, the last one shows it
+  std::vector<Operation> operations;  // the operations that lead to it; the last one shows it
   bool shrunk = false;
 };
 
 class Runner {
  public:
-  // Starts the servers again, where that is possible; Unavailable if not.
+  // Restarts the servers; Unavailable if that is not possible.
   using StartServers = std::function<absl::Status(Addresses*)>;
 
   Runner(RunOptions options, Spoiler spoiler, StartServers start);
@@ -58,20 +58,20 @@ class Runner {
   const std::map<std::string, Found>& found() const { return found_; }
   const Comparison& comparison() const { return *comparison_; }
   int64_t operations() const { return operations_; }
-  // A report for people.
+  // Returns a readable report.
   std::string Report() const;
 
  private:
-  // ZooKeeper at times never answers one request, and does when all is done again: such an episode
-  // is repeated, once. What stays unanswered then is a difference.
+  // Sometimes ZooKeeper never answers a request, but answers it when the episode is repeated. So
+  // such an episode is repeated once; if a request is still not answered, that is a difference.
   absl::Status RunEpisode(uint64_t seed, int64_t count, bool is_repeated = false);
   absl::Status Reset();
   absl::Status Restart();
-  // Counts the first of the differences of one operation; whether there is any.
+  // Counts the first of the differences of one operation. Returns whether there is any.
   bool Record(const std::vector<Difference>& differences, uint64_t seed,
               const std::vector<Operation>& operations, size_t position);
   absl::Status Shrink(const std::string& kind, Found* found);
-  // Whether these operations from empty trees lead to a difference of that kind.
+  // Sets `*leads` to whether these operations, from empty trees, lead to a difference of that kind.
   absl::Status Leads(const std::vector<Operation>& operations, const std::string& kind,
                      Difference* difference, bool* leads);
 

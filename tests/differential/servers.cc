@@ -15,7 +15,7 @@ std::vector<std::string> SplitList(const std::string& list) {
 
 Servers::~Servers() {
   if (pid_ == 0) return;
-  close(to_script_);  // asks it to remove them
+  close(to_script_);  // tells it to remove the servers
   close(from_script_);
   waitpid(pid_, nullptr, 0);
 }

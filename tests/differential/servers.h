@@ -1,4 +1,4 @@
-// The two servers, or clusters, that are compared, as processes.
+// Runs the two servers, or clusters, that are compared.
 //
 // Thread-safety: belongs to one thread.
 #pragma once
@@ -19,15 +19,15 @@ struct Addresses {
 
 class Servers {
  public:
-  // `script` starts them: tests/differential/servers. `subject` is "quorate", or "zookeeper" to
-  // compare the reference with itself.
+  // `script` is the path of tests/differential/servers, which starts them. `subject` is "quorate",
+  // or "zookeeper" to compare the reference with itself.
   Servers(std::string script, std::string subject, int members)
       : script_(std::move(script)), subject_(std::move(subject)), members_(members) {}
   ~Servers();
   Servers(const Servers&) = delete;
   Servers& operator=(const Servers&) = delete;
 
-  // Both run with empty trees when it returns. Errors: Unavailable if one did not come up.
+  // Starts both, with empty trees, and waits until they serve. Unavailable if one did not come up.
   absl::Status Start(Addresses* addresses);
 
  private:
@@ -41,7 +41,7 @@ class Servers {
   int from_script_ = -1;
 };
 
-// "a,b" taken apart.
+// Splits a list such as "a,b".
 std::vector<std::string> SplitList(const std::string& list);
 
 }  // namespace quorate::differential

@@ -1,5 +1,4 @@
-// Mistakes put into the answers of one server, which the comparison has to find: without them
-// nobody would know that it can.
+// Puts errors into the operations or answers of one server, to test that the comparison finds them.
 //
 // Thread-safety: belongs to one thread.
 #pragma once
@@ -16,15 +15,15 @@ namespace quorate::differential {
 
 class Spoiler {
  public:
-  // The names of all of them.
+  // Returns the names of all errors.
   static const std::vector<std::string>& Names();
 
-  // None of them if `name` is empty. REQUIRES: it is one of Names(), or empty.
+  // `name` selects an error; empty: no error. REQUIRES: `name` is one of Names(), or empty.
   explicit Spoiler(std::string name = "") : name_(std::move(name)) {}
 
-  // Makes the mistake in what came from a server, now and then.
+  // Puts the error into some of a server's answers.
   void Spoil(std::vector<Answer>* answers);
-  // The operation that one server gets in place of this one.
+  // Returns the operation that one server gets instead of this one.
   Operation Spoiled(const Operation& operation);
 
  private:

@@ -1,4 +1,4 @@
-// Access control lists and identities as clients make them up.
+// Access control lists and identities with any values from clients.
 #include "tree/acl.h"
 
 #include <string>
@@ -14,7 +14,7 @@ void Run(Input input) {
   for (int count = input.Take<uint8_t>() % 4; count > 0; --count) {
     const std::string scheme(input.TakePiece());
     const std::string id(input.TakePiece());
-    // The server makes up identities itself.
+    // The server creates identities itself, with valid ids.
     if (scheme != "auth" && tree::IsValidId(scheme, id)) identities.push_back({scheme, id});
   }
   std::vector<tree::Acl> wanted;

@@ -1,5 +1,5 @@
-// A backup. Checksums hide what is behind them from libFuzzer, so the input is a backup whose
-// checksums are made right first, part by part, unless its first byte says otherwise.
+// A backup. libFuzzer cannot get past checksums, so the checksums of the input are corrected first,
+// part by part, unless its first byte says otherwise.
 #include "tree/store/backup_file.h"
 
 #include <bit>

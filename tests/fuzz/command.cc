@@ -1,4 +1,4 @@
-// Commands as other servers forward them: what decodes can be applied.
+// Commands as other servers forward them: commands that decode can be applied.
 #include "tree/command.h"
 
 #include <string>
@@ -41,7 +41,7 @@ bool Decodes(std::string_view command) {
 
 }  // namespace
 
-// Pieces, each after two bytes that say how long it is.
+// Input: pieces, each after two bytes with its length.
 void Run(Input input) {
   tree::Tree tree;
   Listener listener;
@@ -50,7 +50,7 @@ void Run(Input input) {
     const auto size = input.Take<uint16_t>();
     std::string command(input.TakeBytes(size));
     if (!Decodes(command)) continue;
-    // As the log does it; the numbers of a server would hardly ever be in order.
+    // Sets the zxid and the sequence, which random input would hardly ever have in order.
     ++zxid;
     tree::StampSequence(command.data(), static_cast<uint64_t>(zxid));
     tree::StampTime(command.data(), zxid);

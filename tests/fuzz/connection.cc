@@ -1,4 +1,4 @@
-// Whatever somebody sends to the client port: connect requests, four-letter words, nonsense.
+// Any bytes sent to the client port: connect requests, four-letter words, nonsense.
 #include <string>
 
 #include "tests/fuzz/front.h"
@@ -6,7 +6,7 @@
 
 namespace quorate::fuzz {
 
-// Pieces as they come in, each after two bytes that say how long it is.
+// Input: the pieces in which bytes arrive, each after two bytes with its length.
 void Run(Input input) {
   Front front;
   const uint32_t tag = front.sockets().Connect().value();

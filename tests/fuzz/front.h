@@ -17,7 +17,7 @@
 
 namespace quorate::fuzz {
 
-// A tree that applies what is submitted when it is told to.
+// A service that applies submitted commands to a tree when Work is called.
 class TreeService final : public rpc::Service {
  public:
   rpc::GuardedTree::ReadGuard ReadTree() const override { return tree_.Read(); }
@@ -33,7 +33,7 @@ class TreeService final : public rpc::Service {
   rpc::ServerStatus status() const override { return status_; }
   rpc::ServerMetrics metrics() const override { return {}; }
 
-  // Applies what was submitted. Whether there was anything.
+  // Applies the submitted commands. Returns whether there were any.
   bool Work(rpc::Frontend* frontend);
 
  private:
@@ -51,7 +51,7 @@ class Front {
  public:
   Front();
 
-  // Lets the server do all that there is to do.
+  // Runs the server until there is nothing left to do.
   void Settle();
 
   rpc::zk::ManualSockets& sockets() { return sockets_; }

@@ -1,7 +1,7 @@
-// What every fuzz target has: its entry, and a way to take an input apart.
+// The common part of all fuzz targets: the entry point, and a reader of the input.
 //
-// A target feeds bytes to a decoder that reads from the network or a disk, and checks what must
-// hold of whatever it accepts. It fails by a sanitizer's report or an ASSERT.
+// A target feeds bytes to a decoder of data from the network or a disk, and checks properties of
+// all input that the decoder accepts. It fails by a sanitizer's report or an ASSERT.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,8 @@
 
 namespace quorate::fuzz {
 
-// Takes numbers and pieces off the front of an input; zeros and less once it is used up.
+// Reads numbers and pieces from the front of an input; at its end, numbers are 0 and pieces are
+// short or empty.
 class Input {
  public:
   Input(const uint8_t* data, size_t size) : rest_(reinterpret_cast<const char*>(data), size) {}
@@ -32,14 +33,14 @@ class Input {
     rest_.remove_prefix(bytes.size());
     return bytes;
   }
-  // A piece of up to 255 bytes, which its first byte counts.
+  // Takes a piece of up to 255 bytes, after a byte with its length.
   std::string_view TakePiece() { return TakeBytes(Take<uint8_t>()); }
 
  private:
   std::string_view rest_;
 };
 
-// What a target defines.
+// Defined by each target.
 void Run(Input input);
 
 }  // namespace quorate::fuzz

@@ -10,8 +10,8 @@ namespace quorate::fuzz {
 
 using consensus::RecordView;
 
-// A place, an index and a term, a byte to change and how; the rest is read as it is, and put into a
-// record that is then damaged.
+// Input: an offset, an index and a term, which byte to change and how. The rest is read as a
+// record, and also put into a valid record, which is then damaged.
 void Run(Input input) {
   const consensus::RecordPlace place{input.Take<uint64_t>(),
                                      input.Take<uint32_t>() * consensus::kRecordAlignment};

@@ -1,4 +1,4 @@
-// Writes inputs for the targets whose bytes our own encoders make, as a start for libFuzzer:
+// Writes seed inputs for libFuzzer, for the targets whose inputs our own encoders can make:
 //   make_seeds CORPUS_DIRECTORY
 #include <filesystem>
 #include <fstream>
@@ -50,7 +50,7 @@ class NobodyListens final : public tree::ApplyListener {
   void OnResult(tree::ApplyResult) override {}
 };
 
-// `bytes` after their length, as fuzz::Input takes it.
+// Returns `bytes` after their length, as fuzz::Input reads a piece.
 template <typename Length>
 std::string Piece(std::string_view bytes) {
   const auto length = static_cast<Length>(bytes.size());
@@ -154,7 +154,7 @@ std::vector<consensus::Message> Messages() {
 }
 
 void AddMessages(const Corpus& corpus) {
-  std::string all(1 + sizeof(uint32_t), '\1');  // sealed; the place of the checksum
+  std::string all(1 + sizeof(uint32_t), '\1');  // "sealed", and space for the checksum
   rpc::AppendHelloFrame({.from = consensus::MemberId(1), .to = consensus::MemberId(2)}, &all);
   int number = 0;
   for (const consensus::Message& message : Messages()) {
@@ -198,14 +198,14 @@ void AddRequests(const Corpus& corpus) {
   corpus.Add("request", "set", static_cast<char>(OpCode::kSetData) + SetData("/a", "0"));
 }
 
-// A step of native_session.
+// Returns a step of native_session.
 std::string Step(char choice, const google::protobuf::MessageLite& message) {
   return choice + Piece<uint8_t>(message.SerializeAsString());
 }
 
 void AddNativeMessages(const Corpus& corpus) {
   constexpr char kOfSession = 1;
-  constexpr char kOfGet = 4;  // four times the method
+  constexpr char kOfGet = 4;  // four times the number of the method
   v1::SessionRequest watch;
   watch.add_requests()->mutable_watch()->set_path("/");
   watch.mutable_requests(0)->mutable_watch()->set_scope(v1::SUBTREE);
@@ -248,7 +248,7 @@ void AddRecords(const Corpus& corpus) {
   corpus.Add("tree_record", "each_kind", bytes);
 }
 
-// A tree that loads, with a session that has answers.
+// Adds the records of a valid tree, with a session that has responses.
 void AddTree(const Corpus& corpus) {
   tree::Tree tree;
   NobodyListens listener;
@@ -268,7 +268,7 @@ void AddTree(const Corpus& corpus) {
     command.clear();
     tree::AppendSequencedRequest(header, sequence, sequence / 3, request, &command);
     tree.Apply(tree.last_zxid() + 1, command, {}, &listener);
-    // The last fails.
+    // The last request fails.
     if (sequence == 2) request.ops[0].path = "/none";
   }
   const auto zxid = static_cast<uint16_t>(tree.last_zxid().value());
@@ -336,7 +336,7 @@ std::string ZookeeperSnapshot() {
 void AddZookeeperFiles(const Corpus& corpus) {
   const std::string snapshot = ZookeeperSnapshot();
   corpus.Add("zookeeper_snapshot", "file", std::string(1, '\0') + snapshot);
-  // Without its last checksum, and without the digest and both.
+  // Without the last checksum, and without digest and checksum.
   corpus.Add("zookeeper_snapshot", "open", "1" + snapshot.substr(0, snapshot.size() - 13));
   corpus.Add("zookeeper_snapshot", "old", "1" + snapshot.substr(0, snapshot.size() - 46));
 

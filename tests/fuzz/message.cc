@@ -1,4 +1,4 @@
-// Messages between servers: what decodes stays the same when it is encoded.
+// Messages between servers: a decoded message stays the same when it is encoded again.
 #include "consensus/core/message.h"
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Whatever clients of the native front end send: messages of sessions, of calls and of watches,
-// beside a session whose requests are well-formed, and whose answers come in their order.
+// Any messages from clients of the native front end: of sessions, of calls and of watches; and a
+// session with well-formed requests, whose answers must come in order.
 #include <google/protobuf/stubs/logging.h>
 
 #include <cstdint>
@@ -42,7 +42,7 @@ class NativeFront {
   ManualTransport transport;
 
  private:
-  // Others each time, for session ids are made of them.
+  // Different bytes each time, because session ids are made from them.
   class CountingBytes final : public RandomBytes {
    public:
     void Fill(char* bytes, size_t size) override {
@@ -77,8 +77,8 @@ void TakeAnswers(NativeFront& front, uint32_t tag, uint64_t* answered) {
 
 }  // namespace
 
-// Steps, each a byte that says what it is, and a piece. A session's requests are numbered here, so
-// that its answers can be checked; everything else is taken as it is.
+// Input: steps, each a byte with its kind, and a piece. The requests of a session are numbered
+// here, so that its answers can be checked; all else is used as it is.
 void Run(Input input) {
   NativeFront front;
   const uint32_t session = front.transport.Open(Method::kSession);

@@ -12,7 +12,7 @@ void Run(Input input) {
   const bool sealed = input.Take<uint8_t>() % 4 != 0;
   auto bytes = std::make_shared<std::string>(input.rest());
   if (sealed && bytes->size() > sizeof(uint32_t)) {
-    bytes->erase(0, sizeof(uint32_t));  // the place of the checksum
+    bytes->erase(0, sizeof(uint32_t));  // space for the checksum
     rpc::SealFrames(bytes.get());
   }
   const auto batch = rpc::FrameDecoder().Decode(bytes);

@@ -1,4 +1,4 @@
-// The recent events that are beside a checkpoint.
+// The recent events that are stored with a checkpoint.
 #include <string>
 #include <vector>
 
@@ -11,7 +11,7 @@ namespace {
 
 using rpc::native::EventHistory;
 
-constexpr size_t kBytesMax = 64 << 20;  // more than an input makes
+constexpr size_t kBytesMax = 64 << 20;  // more than any input has
 
 std::vector<std::string> EncodeAll(const EventHistory& history) {
   const auto events = history.Take();
@@ -22,7 +22,7 @@ std::vector<std::string> EncodeAll(const EventHistory& history) {
 
 }  // namespace
 
-// The zxid of the checkpoint, and the parts, each with its size before it.
+// Input: the zxid of the checkpoint, then the parts, each after its size.
 void Run(Input input) {
   const tree::Zxid zxid(input.Take<uint16_t>());
   std::vector<std::string> parts;

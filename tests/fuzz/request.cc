@@ -1,4 +1,4 @@
-// The bodies of clients' requests: what decodes can go through the log.
+// The bodies of clients' requests: requests that decode can go through the log.
 #include <string>
 #include <vector>
 

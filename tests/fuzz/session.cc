@@ -1,5 +1,5 @@
-// Two sessions whose requests are made up: any bodies, watches and writes of the one while the
-// other has requests under way. Replies come in the order of the requests.
+// Two sessions with arbitrary requests: any bodies, and watches and writes of one session while the
+// other has requests in flight. Replies must come in the order of the requests.
 #include <deque>
 #include <string>
 
@@ -17,10 +17,11 @@ constexpr int32_t kAuthXid = -4;
 struct Client {
   uint32_t tag = 0;
   int32_t sent = 0;      // the xid of the last request
-  int32_t answered = 0;  // and that of the last reply
+  int32_t answered = 0;  // the xid of the last reply
 };
 
-// As clients do it: pings and logins have xids of their own, and are answered at any time.
+// Returns the next xid as clients choose it: pings and logins have special xids, and are answered
+// at any time.
 int32_t NextXid(Client& client, rpc::zk::OpCode op) {
   if (op == rpc::zk::OpCode::kPing) return rpc::zk::kPingXid;
   if (op == rpc::zk::OpCode::kAuth) return kAuthXid;
@@ -39,8 +40,8 @@ void TakeReplies(Front& front, Client& client) {
 
 }  // namespace
 
-// Each request: who sends it, the operation, whether it is the last before the server works, and
-// the body, which a byte counts.
+// Input: for each request its client, the operation, whether the server runs after it, and the body
+// after a byte with its length.
 void Run(Input input) {
   Front front;
   Client clients[kClients];

@@ -8,8 +8,8 @@
 
 namespace quorate::fuzz {
 
-// A zxid and a digest, and then the records: keys after a byte, values after two that say how long
-// they are.
+// Input: a zxid and a digest, then the records: keys after a byte, values after two bytes with
+// their length.
 void Run(Input input) {
   const tree::Zxid zxid(input.Take<uint16_t>());
   const auto digest = input.Take<uint64_t>();

@@ -1,4 +1,4 @@
-// What must hold of every tree that was read from ZooKeeper's files.
+// Checks of every tree that was read from ZooKeeper's files.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,7 @@ inline uint64_t DigestOf(const tools::zookeeper::DataTree& data_tree) {
   return digest;
 }
 
-// Imports it if it can be, and then a server can load what comes of it.
+// Imports the tree if possible, and checks that a server can load the result.
 inline void ImportTree(std::unique_ptr<tools::zookeeper::DataTree> data_tree) {
   ASSERT(DigestOf(*data_tree) == data_tree->digest(), "it follows each change");
   tools::zookeeper::LoadedDirectory loaded;

@@ -1,4 +1,4 @@
-// A log of ZooKeeper's that is applied to a tree, which is then imported.
+// A ZooKeeper log, which is applied to a tree that is then imported.
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,8 +12,8 @@ namespace quorate::fuzz {
 
 using tools::zookeeper::DataTree;
 
-// A byte that says whether the rest is a file, or transactions after two bytes each that say how
-// long they are.
+// Input: a byte that says whether the rest is a file, or transactions, each after two bytes with
+// its length.
 void Run(Input input) {
   std::string bytes;
   if (input.Take<uint8_t>() == 0) {

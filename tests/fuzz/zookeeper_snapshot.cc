@@ -1,4 +1,4 @@
-// A snapshot of ZooKeeper's that is imported.
+// A ZooKeeper snapshot, which is imported.
 #include <string>
 
 #include "base/assert.h"
@@ -14,7 +14,8 @@ namespace quorate::fuzz {
 using tools::zookeeper::Adler32;
 using tools::zookeeper::DataTree;
 
-// A byte that says whether the rest is a file, or all of one but the checksum at its end.
+// Input: a byte that says whether the rest is a whole file, or a file without the checksum at its
+// end.
 void Run(Input input) {
   const bool is_sealed = input.Take<uint8_t>() == 0;
   std::string bytes(input.rest());

@@ -31,8 +31,8 @@ uint64_t HashOf(std::string_view bytes) {
   return Mix(hash, bytes.size());
 }
 
-// The random source of a member: no number comes twice, and all are 0 modulo any small number, so
-// that election timeouts are known. `count` points into the ClusterState that runs.
+// The random source of a member: no number repeats, and all are 0 modulo any small number, so that
+// election timeouts are known. `count` points into the current ClusterState.
 class Draws final : public consensus::RandomSource {
  public:
   uint64_t Next() override {
@@ -85,7 +85,7 @@ ClusterState::ClusterState(const Scenario* scenario)
     members_[i].emplace(OptionsOf(MemberId{i + 1}), std::move(disk), &draws[i]);
   }
   for (uint32_t i = 1; i <= members_.size(); ++i) Follow(MemberId{i}, Action::Crash::kNone);
-  // Every later leader must have them.
+  // Every later leader must have the initial committed entries.
   for (Committed& committed : committed_) committed.term = Term{0};
   if (scenario->first_leader != kNoMember) {
     RunTimeout(scenario->first_leader);
@@ -118,7 +118,7 @@ std::vector<Action> ClusterState::Enabled() const {
 
 void ClusterState::AddDeliveries(std::vector<Action>* actions) const {
   for (size_t i = 0; i < network_.size(); ++i) {
-    if (i > 0 && network_[i - 1].key == network_[i].key) continue;  // the same once more
+    if (i > 0 && network_[i - 1].key == network_[i].key) continue;  // an equal message
     const Message& message = network_[i].message;
     if (IsPointless(message)) continue;
     if (IsRealVoteRequest(message) && !MayBeVotedFor()) continue;
@@ -135,7 +135,7 @@ void ClusterState::AddDeliveries(std::vector<Action>* actions) const {
 void ClusterState::AddWithCrashes(Action action, std::vector<Action>* actions) const {
   actions->push_back(action);
   if (left_.crashes == 0) return;
-  // It would not know any more what it lacks.
+  // After a crash the member would no longer know that entries are missing.
   if (forgotten_ && forgotten_->member == action.member) return;
   for (Action::Crash crash : {Action::Crash::kNothingWritten, Action::Crash::kHardStateWritten}) {
     action.crash = crash;
@@ -206,7 +206,7 @@ bool ClusterState::IsInstant(const Message& message) const {
   const bool is_acknowledgement =
       std::holds_alternative<consensus::DirectoryEpochRequest>(message.body) ||
       std::holds_alternative<consensus::DirectoryEpochResponse>(message.body);
-  // The answers to heartbeats confirm reads, and promise nothing.
+  // Responses to heartbeats only confirm reads; they promise nothing.
   return std::holds_alternative<consensus::HeartbeatResponse>(message.body) ||
          (is_prevote && scenario_->prevotes_are_instant) ||
          (is_acknowledgement && scenario_->acknowledgements_are_instant);
@@ -245,7 +245,7 @@ void ClusterState::Do(const Action& action) {
       --left_.proposals;
       Record(id, Mix(kProposed, next_value_));
       std::vector<Slice> payloads{Slice("v" + std::to_string(next_value_++))};
-      // Refused by one that hands leadership over, for instance.
+      // A leader that transfers leadership refuses it, for instance.
       member(id).raft().Propose(std::move(payloads)).IgnoreError();
       break;
     }
@@ -315,7 +315,7 @@ void ClusterState::Forget(MemberId id, size_t entries) {
                     before.end());
   }
   disk.hard_state.commit = std::min(disk.hard_state.commit, Index{disk.log.size()});
-  // What its process had sent goes with its connections.
+  // Messages of the crashed process are lost with its connections.
   std::erase_if(network_, [id](const Flight& flight) { return flight.message.from == id; });
   members_[id.value() - 1].emplace(OptionsOf(id), std::move(disk), &draws[id.value() - 1]);
 }
@@ -333,7 +333,7 @@ void ClusterState::Follow(MemberId id, Action::Crash crash) {
 
 void ClusterState::CrashAndRestart(MemberId id, Action::Crash crash) {
   const bool writes = member(id).unpersisted() > 0;
-  // One that has nothing to write loses nothing either way.
+  // A member without pending writes loses nothing in either case.
   Record(id, Mix(static_cast<uint64_t>(crash), writes));
   std::vector<Message> sent = std::exchange(member(id).outbox, {});
   TestMember::Torn torn;
@@ -404,7 +404,7 @@ void ClusterState::Check(MemberId id) {
   if (forgotten_ && forgotten_->member == id) {
     const auto& log = one.disk().log;
     const size_t last = forgotten_->last.value();
-    // A later leader may have replaced them.
+    // A later leader may have replaced the entries.
     const bool is_there = log.size() >= last && log[last - 1].term >= forgotten_->last_term;
     if (is_there) forgotten_.reset();
   }

@@ -1,7 +1,8 @@
-// A small cluster of real Raft objects whose every step is chosen from outside, with what must hold
-// after each step. A copy of it goes on by itself, so that a search can try all continuations.
+// A small cluster of real Raft objects in which the caller chooses every step, and which checks the
+// invariants after each step. A copy continues independently, so that a search can try all
+// continuations.
 //
-// Thread-safety: none; states of one thread only, for they share a random source.
+// Thread-safety: none; all states must belong to one thread, because they share a random source.
 #pragma once
 
 #include <cstdint>
@@ -23,41 +24,43 @@ using consensus::Membership;
 using consensus::Message;
 using consensus::Term;
 
-// How often each kind of step may be taken that is no delivery of a message.
+// How often each kind of step may be taken, except the delivery of a message.
 struct Budget {
-  int timeouts = 0;    // a member hears nothing until it tries to become leader
+  int timeouts = 0;    // a member receives nothing until it starts an election
   int ticks = 0;       // a leader sends heartbeats; a recovering member asks again
-  int proposals = 0;   // to a leader
-  int crashes = 0;     // right after a step, before what it writes is durable, and a new start
+  int proposals = 0;   // of a command to a leader
+  int crashes = 0;     // right after a step, before its writes are durable; then a restart
   int lost_disks = 0;  // a crash, and a start with an empty directory
-  int forgotten = 0;   // a crash, and a start without the last entries that were durable
+  int forgotten = 0;   // a crash, and a start without the last durable entries
   int changes = 0;     // of the membership, to one of the scenario's targets
-  int duplicates = 0;  // a message is delivered, and stays under way
+  int duplicates = 0;  // a message is delivered, and stays in flight
 };
 
-// Where a search begins, and what may happen in it.
+// The initial state of a search, and the steps that are allowed in it.
 struct Scenario {
   std::string name;
-  std::string claim;  // what the search shows
+  std::string claim;  // the property that the search shows
   Membership membership;
-  // The log that each member has on its disk, all of it durable; empty: a new directory. Those of
-  // the membership and others, by number from 1 on.
+  // The log that each member has on its disk, all of it durable; empty: a new directory. For all
+  // members, also those outside the membership, by number from 1 on.
   std::vector<std::vector<Entry>> logs;
   std::vector<consensus::HardState> hard_states;
-  // Elected before the search begins, with all messages delivered; kNoMember: nobody is.
+  // The member that is elected before the search begins, with all messages delivered; kNoMember:
+  // none.
   MemberId first_leader = consensus::kNoMember;
   std::vector<Membership> targets;
-  // What a disk that forgets has instead behind what it still has: entries that were there before.
+  // The older entries that a forgetful disk has behind the remaining ones, in place of the
+  // forgotten ones.
   std::vector<Entry> forgotten_suffix;
   Budget budget;
-  // Steps in a row of the short search, and of the long one.
+  // The maximum number of steps of the short search, and of the long one.
   int depth = 0;
   int long_depth = 0;
   // Whether a leader's write becomes durable in a step of its own. (A follower's promise leaves
   // after its write, so that a slow write of a follower is the same as a slow message.)
   bool leader_writes_are_slow = false;
-  // These arrive at once, for the claim does not depend on their order: pre-votes, and what a
-  // member with a new directory asks.
+  // Messages that are delivered at once, because the claim does not depend on their order:
+  // pre-votes, and the directory epoch messages of a member with a new directory.
   bool prevotes_are_instant = true;
   bool acknowledgements_are_instant = false;
 };
@@ -73,17 +76,18 @@ struct Action {
     kForget,
     kChange,
   };
-  // What becomes of the member within the step.
+  // Whether the member crashes within the step, and which of its writes survive.
   enum class Crash : uint8_t {
     kNone,
     kNothingWritten,
     kHardStateWritten,
   };
   Kind kind = Kind::kDeliver;
-  MemberId member{};  // whom it happens to
-  size_t which = 0;   // of messages under way, of targets; how many entries are forgotten
+  MemberId member{};  // the member that takes the step
+  size_t which = 0;   // index of a message in flight or of a target; or the number of forgotten
+                      // entries
   Crash crash = Crash::kNone;
-  bool stays = false;  // a duplicate
+  bool stays = false;  // the message stays in flight, as a duplicate
 };
 
 class ClusterState {
@@ -91,14 +95,15 @@ class ClusterState {
   explicit ClusterState(const Scenario* scenario);
   ClusterState(const ClusterState&) = default;
 
-  // What may happen now; always the same for equal states, in the same order.
+  // Returns the possible actions; always the same for equal states, in the same order.
   std::vector<Action> Enabled() const;
-  // REQUIRES: the action is enabled.
+  // Takes a step. REQUIRES: the action is enabled.
   void Do(const Action& action);
-  // Equal only for states in which each member had the same inputs in the same order, which
-  // therefore are the same, whatever the order of what happened at different members.
+  // A hash of the state. It is equal only for states in which each member had the same inputs in
+  // the same order; such states are the same, in whatever order steps of different members were
+  // taken.
   uint64_t Key() const;
-  // What is wrong; empty: nothing.
+  // The first violated invariant; empty: none.
   const std::string& violation() const { return violation_; }
 
   std::string Describe(const Action& action) const;
@@ -113,7 +118,8 @@ class ClusterState {
     Entry entry;
     Term term;  // of the leader that committed it
   };
-  // A member whose disk forgot what it had acknowledged, until it knows, or has it again.
+  // A member whose disk forgot entries that it had acknowledged, until it notices, or has them
+  // again.
   struct Forgotten {
     MemberId member;
     Index last;
@@ -127,23 +133,24 @@ class ClusterState {
   void AddDeliveries(std::vector<Action>* actions) const;
   void AddOthers(MemberId id, std::vector<Action>* actions) const;
   void AddWithCrashes(Action action, std::vector<Action>* actions) const;
-  // Delivers everything in order until nothing is under way.
+  // Delivers all messages in order until none is in flight.
   void Settle();
-  // Notes an input of the member: with those before it, it decides all that the member does.
+  // Adds an input to the member's history, which determines the member's state.
   void Record(MemberId id, uint64_t input);
   void RunTimeout(MemberId id);
   void LoseDisk(MemberId id);
   void Forget(MemberId id, size_t entries);
-  // Outputs of the member after an input, and what follows from them at once.
+  // Processes the outputs of the member after an input, and their immediate consequences.
   void Follow(MemberId id, Action::Crash crash);
   void CrashAndRestart(MemberId id, Action::Crash crash);
-  // Work of the driver that has no order to choose from.
+  // Does the member's writes, applies and log reads whose order the search does not choose.
   void Drive(MemberId id);
   void TakeMessages(MemberId id);
   bool IsInstant(const Message& message) const;
-  // Whether its delivery could change nothing but when something is sent again.
+  // Returns whether the delivery of the message could only change when something is resent.
   bool IsPointless(const Message& message) const;
-  // A leader that knows everything which the member has acknowledged.
+  // Returns a leader that knows everything that the member has acknowledged; nullptr if there is
+  // none.
   const consensus::TestMember* LeaderOf(const consensus::TestMember& follower) const;
   bool MayBeVotedFor() const;
   void Check(MemberId id);

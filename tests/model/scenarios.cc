@@ -16,8 +16,8 @@ using consensus::HardState;
 using consensus::kNoMember;
 using consensus::MemberState;
 
-// A log of which each entry has the term given: the no-op with the cluster's id, the version that
-// is in force, and then commands.
+// Returns a log whose entries have the given terms: the no-op with the cluster id, the cluster
+// version, and then commands.
 std::vector<Entry> LogOf(std::initializer_list<uint64_t> terms) {
   std::vector<Entry> log;
   for (uint64_t term : terms) {
@@ -51,7 +51,7 @@ Membership Of(std::initializer_list<uint32_t> voters,
   return {Ids(voters), Ids(learners), {}, {}};
 }
 
-// Three voters with equal logs.
+// Returns a scenario of three voters with equal logs.
 Scenario Three(std::string name, std::string claim) {
   Scenario scenario;
   scenario.name = std::move(name);
@@ -99,7 +99,7 @@ Scenario SlowDisk() {
 
 Scenario CommitNews() {
   Scenario s = Three("commit news", "a follower commits only what it has of the leader's log");
-  // Member 3 has an entry that was never committed, where the others have another one.
+  // Member 3 has uncommitted entries of term 2, where the others have an entry of term 3.
   s.logs = {LogOf({1, 1, 3}), LogOf({1, 1, 3}), LogOf({1, 1, 2, 2})};
   s.hard_states = {Full(3, 2), Full(3, 2), Full(2, 2)};
   s.budget = {.timeouts = 1, .ticks = 1, .proposals = 1};
@@ -122,7 +122,7 @@ Scenario Figure8() {
 
 Scenario LostDisk() {
   Scenario s = Three("lost disk", "a member with an empty directory forgets no promise of its own");
-  // Member 2 lacks what 1 and 3 have committed.
+  // Member 2 lacks an entry that members 1 and 3 have committed.
   s.logs = {LogOf({1, 1, 1}), LogOf({1, 1}), LogOf({1, 1, 1})};
   s.hard_states = {Full(1, 3), Full(1, 2), Full(1, 3)};
   s.first_leader = kNoMember;
@@ -155,7 +155,7 @@ Scenario Forgetful() {
   return s;
 }
 
-// Member 2 acknowledged entries 3 and 4 of term 2, and has still others of term 1 there.
+// Member 2 acknowledged entries 3 and 4 of term 2, but its disk still has others of term 1 there.
 Scenario ForgetfulWithOldSuffix() {
   Scenario s = Three("forgetful disk with an old suffix",
                      "a heartbeat commits nothing but what was matched");
@@ -184,7 +184,8 @@ Scenario Change() {
   return s;
 }
 
-// The leader of term 2 began a change that only it has: {1} decides for the new set.
+// The leader of term 2 began a membership change that only it has: {1} is a majority of the new
+// set.
 Scenario ChangeCutOff() {
   Scenario s;
   s.name = "membership change, cut off";

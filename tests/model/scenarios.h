@@ -1,4 +1,4 @@
-// What the model checker searches through.
+// The scenarios of the model checker.
 //
 // Thread-safety: functions without state.
 #pragma once

@@ -11,8 +11,8 @@
 namespace quorate::model {
 namespace {
 
-// Which of the enabled actions was taken at each step. A state is made again from it, which takes
-// far less memory than to keep it.
+// The index of the action taken at each step, among the enabled ones. States are rebuilt from their
+// paths, which takes far less memory than storing them.
 using Path = std::string;
 
 const Scenario* at_work = nullptr;
@@ -34,7 +34,7 @@ ClusterState Replay(const ClusterState& first, const Path& path) {
   return state;
 }
 
-// The steps of the path, and how the members stand after the last but one.
+// Describes the steps of the path, and the members' states before the last step.
 std::string Explain(const ClusterState& first, const Path& path) {
   ClusterState state = first;
   std::string text;

@@ -1,4 +1,4 @@
-// A search through all schedules of a scenario, up to a number of steps.
+// Searches all schedules of a scenario, up to a number of steps.
 //
 // Thread-safety: none.
 #pragma once
@@ -13,18 +13,17 @@ namespace quorate::model {
 
 struct SearchResult {
   bool ok = true;
-  // What is wrong, and the steps that lead there, a line each; empty if nothing is.
+  // The violated invariant, and the steps that lead to it, one per line; empty if there is none.
   std::string report;
-  // Distinct states that were reached, and steps that were tried.
+  // The number of distinct states that were reached, and of steps that were tried.
   uint64_t states = 0;
   uint64_t steps = 0;
-  // Steps in a row after which nothing new can happen any more, or the depth of the search.
+  // The number of steps after which no new state can be reached, or the depth of the search.
   int depth = 0;
 };
 
-// Tries everything that may happen within `depth` steps, shortest schedules first: what it reports
-// is as short as can be. An assertion that fails ends the process; the steps that lead there are
-// printed before.
+// Tries all schedules of up to `depth` steps, shortest first, so that a reported schedule is as
+// short as possible. A failed assertion ends the process, after printing the steps that lead to it.
 SearchResult Search(const Scenario& scenario, int depth);
 
 }  // namespace quorate::model

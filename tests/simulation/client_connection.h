@@ -18,10 +18,11 @@
 
 namespace quorate::simulation {
 
-// Both ends of a connection. Each end goes on its own, and learns of the other by what comes.
+// Both ends of a connection. Each end keeps its own state, and learns about the other end only from
+// the packets that arrive.
 class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
  public:
-  // What a connection carries each way before the other end has taken it.
+  // How many bytes a connection carries in each direction before the receiver has taken them.
   static constexpr size_t kWindowBytes = 64 << 10;
 
   ClientConnection(ClientNetwork* network, ConnectionId id, size_t member, Port port,
@@ -33,7 +34,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
     up_ = std::make_shared<Pipe>(&network_.network(), client, member_, &server_end_);
     down_ = std::make_shared<Pipe>(&network_.network(), member_, client, &client_end_);
     self_ = shared_from_this();
-    up_->Send("");  // opens it
+    up_->Send("");  // the first, empty packet opens the connection
     ScheduleKeepalive(false, false);
   }
 
@@ -45,7 +46,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
     down_->Abandon();
     MaybeForget();
   }
-  // It broke.
+  // The connection broke: drops the client's end and reports that to its handler.
   void FailClient() {
     ConnectionHandler* handler = std::exchange(handler_, nullptr);
     if (handler == nullptr) return;
@@ -60,15 +61,15 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   size_t member() const { return member_; }
 
   // --- The server's end --------------------------------------------------------------------------
-  std::string in;          // came, and not given to the loop
-  bool receiving = false;  // the loop takes bytes
-  bool ended = false;      // nothing more comes
-  bool blocked = false;    // the loop waits until there is room
+  std::string in;          // received, and not yet given to the loop
+  bool receiving = false;  // the loop accepts bytes
+  bool ended = false;      // the server's end receives nothing more
+  bool blocked = false;    // the loop waits until it can send again
   uint32_t tag = 0;
 
-  // Whether nothing more is accepted from the client until `in` is taken.
+  // Whether the server's end accepts no more bytes until the loop has taken those in `in`.
   bool is_full() const { return in.size() >= kWindowBytes; }
-  // Whether the client has not received what was sent to it.
+  // Whether more than a window of the bytes sent to the client is not delivered yet.
   bool is_congested() const { return down_->bytes() > kWindowBytes; }
   Pipe& down() { return *down_; }
   void CloseServer(bool silent) {
@@ -151,10 +152,10 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
       handler_->OnBytes(id_, packet);
     }
   }
-  // The server's machine knows no such connection.
+  // The server's machine does not know this connection: breaks the client's end after a delay.
   void Refuse() {
     up_->Abandon();
-    if (refuses_) return;  // its end is on its way
+    if (refuses_) return;  // the end of the stream is already on its way to the client
     Network& network = network_.network();
     network.simulation().After(network.Delay(member_, network.client_host()),
                                [self = shared_from_this()] {
@@ -202,12 +203,13 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   ConnectionHandler* handler_;
   ServerPort* server_ = nullptr;
   bool was_open_ = false;
-  bool refuses_ = false;  // the server has closed it, and says so
+  bool refuses_ = false;  // the server has closed the connection, and has sent the end of its
+                          // stream
   ServerEnd server_end_{this};
   ClientEnd client_end_{this};
   std::shared_ptr<Pipe> up_;
   std::shared_ptr<Pipe> down_;
-  std::shared_ptr<ClientConnection> self_;  // while either end is open
+  std::shared_ptr<ClientConnection> self_;  // set while either end is open
 };
 
 }  // namespace quorate::simulation

@@ -136,7 +136,7 @@ void ServerSockets::Deliver(uint32_t tag) {
   if (!connection->in.empty()) {
     connection->receiving = false;
     const bool was_full = connection->is_full();
-    // Bytes come as the network cuts them, which is anywhere.
+    // The network may cut the bytes at any place.
     std::string bytes;
     if (connection->in.size() > 1 && random_.Below(16) == 0) {
       const size_t size = 1 + random_.Below(connection->in.size());

@@ -1,6 +1,6 @@
 // The connections between simulated clients and servers: bytes in order, both ways, over the
-// simulated network. A server has a port for each protocol: at that of ZooKeeper's, connections are
-// the sockets of its connection loop; at the native one they carry streams (native_server.h).
+// simulated network. A server has a port for each protocol: the connections of the ZooKeeper port
+// are the sockets of its connection loop; those of the native port carry streams (native_server.h).
 //
 // Thread-safety: none.
 #pragma once
@@ -28,21 +28,21 @@ class ClientConnection;
 enum class Port : uint8_t { kZooKeeper, kNative };
 inline constexpr size_t kPorts = 2;
 
-// A port of a process that listens there, as its connections see it.
+// The port of a process that accepts connections, as its connections see the port.
 class ServerPort {
  public:
   virtual ~ServerPort() = default;
   virtual bool paused() const = 0;
-  // A client connects. Returns the tag by which the port knows the connection; nullopt if the
-  // connection is refused. AfterCall follows if it is not.
+  // A client connects. Returns the tag by which the port knows the connection; nullopt if the port
+  // refuses the connection. If the port accepts it, the connection calls AfterCall next.
   virtual std::optional<uint32_t> Open(const std::shared_ptr<ClientConnection>& connection,
                                        const std::string& address, uint16_t port) = 0;
   virtual void AfterCall() = 0;
   // Runs `task` as a piece of work of the process.
   virtual void Soon(Scheduler::Task task) = 0;
-  // Something has come on the connection, or its end.
+  // Bytes, or the end of the stream, have arrived on the connection: schedules their delivery.
   virtual void DeliverSoon(uint32_t tag) = 0;
-  // There is room again on a connection that was blocked.
+  // A connection that was blocked can be written to again.
   virtual void OnWritable(uint32_t tag) = 0;
 };
 
@@ -55,19 +55,20 @@ class ClientNetwork : public Endpoint {
   void Send(ConnectionId connection, std::string bytes) override;
   void Close(ConnectionId connection) override;
 
-  // What connects to the native ports. Send and Close take the connections of both.
+  // The endpoint that connects to the native ports. Send and Close of either endpoint take the
+  // connections of both.
   Endpoint& native() { return native_; }
 
   struct Host {
-    // Of the process that runs there; nullptr: connections are refused.
+    // The port of the process that runs there; nullptr if connections are refused.
     ServerPort*& port(Port number) { return ports[static_cast<size_t>(number)]; }
     ServerPort* port(Port number) const { return ports[static_cast<size_t>(number)]; }
     std::array<ServerPort*, kPorts> ports = {};
-    bool on = false;  // the machine
+    bool on = false;  // whether the machine has power
   };
   Host& host(size_t member) { return hosts_[member]; }
   Network& network() { return network_; }
-  // One of the open connections breaks.
+  // Breaks one of the open connections, chosen at random.
   void BreakOne();
 
  private:
@@ -94,7 +95,7 @@ class ClientNetwork : public Endpoint {
   std::vector<Host> hosts_;
   NativeEndpoint native_;
   ConnectionId next_id_ = 1;
-  std::map<ConnectionId, std::shared_ptr<ClientConnection>> connections_;  // the client's ends
+  std::map<ConnectionId, std::shared_ptr<ClientConnection>> connections_;  // open client's ends
 };
 
 // The sockets of one process.
@@ -103,9 +104,9 @@ class ServerSockets : public rpc::zk::Sockets, public ServerPort {
   ServerSockets(ClientNetwork* network, size_t member, std::shared_ptr<ProcessLifetime> lifetime);
   ~ServerSockets() override;
 
-  // From now on clients can connect. `after_call` follows each call of the loop.
+  // From now on clients can connect. `after_call` runs after each call of the loop.
   void Start(rpc::zk::ConnectionLoop* loop, Scheduler::Task after_call);
-  // The process is gone. `silent`: so is the machine, and nobody is told.
+  // The process has ended. With `silent`, so has the machine, and no client is notified.
   void CloseAll(bool silent);
 
   void Wake() override;

@@ -10,18 +10,19 @@
 namespace quorate::simulation {
 namespace {
 
-// How often it is looked whether the cluster has recovered.
+// How often Await checks its condition.
 constexpr int64_t kLookUs = 20'000;
-// How long it may take. Long enough for sessions to time out, links to be found dead and a log to
-// be copied bit by bit; what takes longer does not end.
+// How long recovery may take: long enough for sessions to time out, dead links to be detected and a
+// log to be copied in small steps. What takes longer never ends.
 constexpr int64_t kRecoveryUs = 120'000'000;
-// So many election timeouts long it is watched whether a leader stays, and so often it may change:
-// a member may just have come back.
+// For how many election timeouts the run checks that a leader stays, and how often it may change in
+// that time: a member may just have come back.
 constexpr int kLeaderStaysElections = 20;
 constexpr uint64_t kElectionsWhenSteadyMax = 3;
-// How long it is watched that nothing is bootstrapped, with and without those who have their disks.
+// How long the run checks that nothing is bootstrapped, without and then with the members that kept
+// their disks.
 constexpr int64_t kLostMajorityUs = 5'000'000;
-// How long a member is away that is repaired then, and how old what it has may be.
+// How long the member to be repaired is away, and how far it may be behind to count as caught up.
 constexpr int64_t kAwayUs = 2'000'000;
 constexpr int64_t kKeepsUpUs = 1'000'000;
 
@@ -112,7 +113,7 @@ bool Cluster::Agree(const std::vector<size_t>& members) {
   if (current.voters.empty()) return false;
   const bool fixed = simulation_.options().cluster.membership_rate == 0;
   for (size_t member : members) {
-    // Who was removed, or never added, need not know anything.
+    // A member that was removed, or never added, need not know anything.
     if (!fixed && !current.Contains(consensus::MemberId(static_cast<uint32_t>(member + 1)))) {
       continue;
     }
@@ -120,7 +121,7 @@ bool Cluster::Agree(const std::vector<size_t>& members) {
     if (process == nullptr || process->applied() != last) return false;
     const consensus::Raft& raft = process->raft();
     if (raft.last_index() != last || raft.leader() == consensus::kNoMember) return false;
-    // What is applied may still be on its way to a slow disk.
+    // An applied entry may still be on its way to a slow disk.
     if (raft.durable_index() != last) return false;
   }
   return true;
@@ -174,7 +175,7 @@ void Cluster::CheckLeaderStays(const std::vector<size_t>& core) {
 void Cluster::CheckNothingIsBootstrapped() {
   simulation_.trace().Count("cluster: most disks are lost");
   const size_t leaders = checker_.leaders();
-  // First without those who have their disks, then with them.
+  // First without the members that kept their disks, then with them.
   for (int part = 0; part < 2; ++part) {
     simulation_.RunUntil(now_us() + kLostMajorityUs, [] { return false; });
     nemesis_.BringBackAll();
@@ -199,7 +200,7 @@ void Cluster::AwaitRepairUnderLoad() {
   Await(
       "a repaired member catches up while clients write",
       [&] {
-        // Who has all that was committed a moment ago keeps up.
+        // A member that has all that was committed kKeepsUpUs ago has caught up.
         looks.push_back({now_us(), checker_.committed()});
         while (looks.size() > 1 && looks[1].at_us <= now_us() - kKeepsUpUs) looks.pop_front();
         const consensus::Membership current = nemesis_.CurrentMembership();
@@ -222,8 +223,8 @@ void Cluster::CheckAtTheEnd() {
   for (const auto& machine : machines_) {
     if (machine->process() == nullptr) continue;
     Process& process = *machine->process();
-    // Who is no member any more may have what was never committed; what is committed may be on its
-    // way to the disk, and what a client has written at this moment was perhaps not applied yet.
+    // A removed member may have entries that were never committed; a committed entry may still be
+    // on its way to the disk; and what a client has just written may not be applied yet.
     checker_.CheckLog(machine->number(), process.data_dir(),
                       std::min({process.raft().commit_index(), process.raft().durable_index(),
                                 checker_.committed()}));

@@ -1,9 +1,9 @@
 // A whole simulated cluster with its clients and its faults: one run of one seed.
 //
-// A run has three parts. In the first, clients work while everything fails that the seed has
-// chosen. In the second, faults stop, a majority (the core) is repaired, and all else stays as
-// broken as it is for good: the core must elect a leader, serve every client and agree. In the
-// third, everything is repaired, and all members must agree.
+// A run has three parts. In the first, clients work while the faults occur that the seed has
+// chosen. In the second, faults stop, a majority (the core) is repaired, and everything else stays
+// as broken as it is: the core must elect a leader, serve every client and agree. In the third,
+// everything is repaired, and all members must agree.
 //
 // Thread-safety: none.
 #pragma once
@@ -33,7 +33,7 @@ class Cluster : public SimEnvironment {
   explicit Cluster(Simulation* simulation);
   ~Cluster() override;
 
-  // The whole run. Does not return if it finds anything.
+  // Executes the whole run. Does not return if a check fails.
   void Run();
 
   std::vector<std::unique_ptr<Machine>>& machines() { return machines_; }
@@ -57,22 +57,23 @@ class Cluster : public SimEnvironment {
   void AddObserver(ServerObserver* observer) override { observers_.push_back(observer); }
 
  private:
-  // Runs until `done`, which is looked at every few milliseconds; `what` names it if it does not
-  // come about in time.
+  // Runs until `done` returns true; asks it every few milliseconds. Fails the run, naming `what`,
+  // if that takes too long.
   void Await(std::string_view what, const std::function<bool()>& done,
              const std::function<std::string()>& describe);
-  // Whether these members hold the same and nothing is under way among them.
+  // Whether these members hold the same state and no work is under way among them.
   bool Agree(const std::vector<size_t>& members);
-  // Whether these members have held their trees against a majority's up to `zxid`.
+  // Whether these members have compared their trees with those of a majority up to `zxid`.
   bool Compared(const std::vector<size_t>& members, int64_t zxid);
-  // Load alone deposes nobody (Options::only_load): whoever was elected first leads.
+  // Checks that load alone deposes no leader (Options::only_load): the leader that was elected
+  // first still leads.
   void CheckNobodyWasDeposed();
-  // While nothing goes wrong any more, whoever leads goes on to do so, whatever those try who are
-  // not repaired. REQUIRES: `core` agrees.
+  // Checks that, once faults have stopped, the leader keeps leading, whatever the members that are
+  // not repaired try. REQUIRES: `core` agrees.
   void CheckLeaderStays(const std::vector<size_t>& core);
-  // Most disks are lost: until the end of the run nobody leads.
+  // Loses most disks, and checks that no member leads until the end of the run.
   void CheckNothingIsBootstrapped();
-  // While clients write, everything is repaired, one member has a new disk, and all must catch up.
+  // Repairs everything while clients write; one member gets a new disk. All members must catch up.
   void AwaitRepairUnderLoad();
   std::string Describe();
   void CheckAtTheEnd();
@@ -86,7 +87,7 @@ class Cluster : public SimEnvironment {
   std::vector<std::unique_ptr<Machine>> machines_;
   Nemesis nemesis_;
   std::unique_ptr<Workload> workload_;
-  size_t elections_ = 0;  // that somebody won
+  size_t elections_ = 0;  // elections that a member won
 };
 
 }  // namespace quorate::simulation

@@ -22,13 +22,13 @@ using consensus::MemberId;
 using consensus::Membership;
 using consensus::Term;
 
-// Opening a disk once more costs as much as many events: only some promises are checked so.
+// Reopening a disk costs as much as many events: only one of so many promises is checked this way.
 constexpr uint64_t kPromisesForOneCheck = 50;
 constexpr uint64_t kCommitsForOneCheck = 200;
-// Of a new leader's log so many of the last committed entries are compared byte by byte, the others
-// by their terms.
+// How many of the last committed entries are compared byte by byte with a new leader's log; older
+// ones are compared by their terms.
 constexpr uint64_t kEntriesCompared = 64;
-// Of this one the servers have to take care themselves.
+// The seeded bug that the servers have to find themselves.
 constexpr char kOnlyServersLook[] = "a tree differs unseen";
 
 }  // namespace
@@ -107,7 +107,8 @@ void ClusterChecker::CheckComplete(MemberId leader, Term term) {
                                  leader.value(), term.value(), process.raft().last_index().value(),
                                  required.value()));
   }
-  // What it had before it led is on its disk since its own vote is, unless the disk is full.
+  // What the leader had before its election is on its disk, as its own vote is, unless the disk is
+  // full.
   const consensus::SegmentLog& log = process.data_dir().log();
   if (required <= log.base_index() || machines_[member]->env().powered_off()) return;
   Awaited awaited{leader, term, std::min(required, log.last_index()), log.term_runs()};
@@ -405,7 +406,7 @@ ClusterChecker::DurableDisk* ClusterChecker::OpenDurable(size_t member) {
   const bool is_known = disk.of == &current && disk.operations == current.operations() &&
                         disk.other_changes == machines_[member]->disk_changes();
   if (is_known) return &disk;
-  // Before its disk, on which it holds a lock.
+  // The directory holds a lock on its disk, so it is closed first.
   disk.data_dir.reset();
   disk = {};
   std::unique_ptr<consensus::FaultEnv> env = current.CloneDurable();
@@ -429,7 +430,7 @@ ClusterChecker::DurableDisk* ClusterChecker::OpenDurable(size_t member) {
 Index ClusterChecker::DurableCheckpoint(size_t member, consensus::FaultEnv* env) {
   std::optional<tree::RecordStore::Metadata> newest;
   if (machines_[member]->store_disk() != nullptr) {
-    // Of what it has committed it says so only when it is durable.
+    // The store reports a checkpoint as committed only when it is durable.
     newest = machines_[member]->process()->store().newest();
   } else if (auto store = Process::OpenStore(machines_[member], env); store.ok()) {
     newest = (*store)->newest();
@@ -447,7 +448,7 @@ void ClusterChecker::CheckPromise(size_t member, const consensus::Message& messa
   bool kept = false;
   if (const auto* append = std::get_if<consensus::AppendAccepted>(&message.body)) {
     Index last = data_dir->log().last_index();
-    // A snapshot may be durable, and the log behind it not yet.
+    // A snapshot may be durable while the log behind it is not yet.
     last = std::max(last, DurableCheckpoint(member, disk->env.get()));
     kept = last >= append->match_index && state.term >= message.term;
   } else {
@@ -465,8 +466,9 @@ void ClusterChecker::CheckPromise(size_t member, const consensus::Message& messa
 
 void ClusterChecker::CheckCommitIsDurable(size_t member, Index index, std::optional<Term> term,
                                           std::string_view what) {
-  // By a later entry of its log a member may go by a newer membership than that of the index; and
-  // its last step may have committed under the one before and appended the next.
+  // The membership in force at a member may be newer than that of the index, because of a later
+  // entry of its log; and its last step may have committed under one membership and then appended
+  // the next.
   const Membership& current = machines_[member]->process()->raft().membership();
   const auto before = in_force_.find(member);
   std::vector<const Membership*> in_force = {&MembershipAt(index), &current};
@@ -482,7 +484,7 @@ void ClusterChecker::CheckCommitIsDurable(size_t member, Index index, std::optio
     }
   }
   std::map<Term, std::set<MemberId>> holders;
-  std::set<MemberId> unknown;  // who may have had it, or has it in a checkpoint
+  std::set<MemberId> unknown;  // voters that may have had it, or have it in a checkpoint
   for (MemberId voter : voters) {
     const size_t machine = voter.value() - 1;
     DurableDisk* const disk = machines_[machine]->disk_is_whole() ? OpenDurable(machine) : nullptr;

@@ -7,9 +7,9 @@ namespace {
 
 using consensus::MemberId;
 
-// As the servers promise: how soon a log that was refused space tries again, and has a ballast file
-// again if it had to take that, how long a report is remembered, and how long a leader may lead on
-// with a full disk before it refuses.
+// The servers' limits: how soon a log that ran out of space tries again, how soon it has a ballast
+// file again after releasing it, how long a report is remembered, and how long a leader may lead
+// with a full disk before it refuses writes.
 constexpr int64_t kRetryMs = 250;
 constexpr int64_t kSpareMs = 500;
 constexpr int64_t kForgetMs = 2000;
@@ -25,7 +25,7 @@ void DiskPressureOracle::OnFull() {
 }
 
 void DiskPressureOracle::OnLogIdle() {
-  // A retry was among its work by now.
+  // By now the log has retried.
   if (ticks_with_free_space_ > Ticks(std::max(kRetryMs, kSpareMs))) is_short_ = false;
 }
 

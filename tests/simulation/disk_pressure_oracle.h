@@ -1,7 +1,7 @@
-// What a member may say of disks, and when it may refuse writes that add data: told from what the
-// simulator knows of its disk and its links and from the reports that have reached it, tick by
-// tick, and not from anything that the server keeps about it (rpc/server/disk_guard.h has the
-// rule). One for each life of a process.
+// What a member may report about disks, and when it may refuse writes that add data. The oracle
+// derives both, tick by tick, from what the simulator knows of the member's disk and links and from
+// the reports that have reached the member; it uses no state of the server (rpc/server/disk_guard.h
+// has the rule). Each start of a process has its own oracle.
 //
 // Thread-safety: none.
 #pragma once
@@ -22,14 +22,14 @@ class DiskPressureOracle {
 
   // --- The disk of this member -------------------------------------------------------------------
   void OnFull();
-  // The log has no work left that it was given before.
+  // The log has finished all work that it was given before.
   void OnLogIdle();
-  // Whether its log may have been refused space, or have taken its ballast file, and not have
-  // noticed yet that there is some again.
+  // Whether the log may have run out of space, or have released its ballast file, without having
+  // noticed yet that there is space again.
   bool is_short() const { return is_short_; }
 
-  // --- What the members say ----------------------------------------------------------------------
-  // A report has reached the node.
+  // --- The members' reports ----------------------------------------------------------------------
+  // A report has reached this member.
   void OnReport(consensus::MemberId from, const rpc::DiskReport& report);
   // How this member sees the cluster.
   struct View {
@@ -38,9 +38,9 @@ class DiskPressureOracle {
     std::function<bool(consensus::MemberId)> is_connected;
     bool disk_is_full = false;
   };
-  // A tick begins. Whether the member may refuse from now to the next one.
+  // A tick begins. Returns whether the member may refuse writes from now until the next tick.
   bool Tick(const View& view);
-  // Whether it may tell others to refuse.
+  // Whether this member may tell the others to refuse writes.
   bool may_tell_to_refuse() const { return leads_ && may_refuse_; }
 
  private:
@@ -51,13 +51,13 @@ class DiskPressureOracle {
   const int tick_ms_;
   int64_t now_ticks_ = 0;
   bool is_short_ = false;
-  int64_t ticks_with_free_space_ = 0;  // since it was full
+  int64_t ticks_with_free_space_ = 0;  // since the disk was last full
   struct Heard {
     rpc::DiskReport report;
-    int64_t ticks = 0;  // when
+    int64_t ticks = 0;  // the tick at which the report came
   };
   std::map<consensus::MemberId, Heard> heard_;
-  int64_t leads_short_since_ticks_ = -1;  // -1: it does not
+  int64_t leads_short_since_ticks_ = -1;  // -1: this member does not lead while short of space
   bool leads_ = false;
   bool may_refuse_ = false;
 };

@@ -43,15 +43,15 @@ void Machine::Start() {
   }
   ++starts_;
   if (flipped_while_running_) {
-    // What the process promised since then may stand behind the damage.
+    // What the process has promised since the flip may be stored behind the damage.
     flipped_while_running_ = false;
     whole_with_ = site_.checker->Needed(number_);
   }
-  // It was set right some time after the disk was new.
+  // The clock is set right some time after the disk was new.
   if (new_disk_jump_ms_ != 0 && starts_ % 2 == 0) JumpWithNewDisk(0);
   absl::StatusOr<std::unique_ptr<Process>> process = TryStart();
   if (!process.ok() && edited_lines_.has_value() && absl::IsFailedPrecondition(process.status())) {
-    // As the message tells the administrator: restore those lines and start again.
+    // As the error message advises the administrator: restore those lines and start again.
     simulation_.trace().Count("config: a start with other members is refused");
     simulation_.Line(fmt::format("{}", number_ + 1), "cannot start: {}",
                      std::string(process.status().message()));
@@ -59,7 +59,7 @@ void Machine::Start() {
     process = TryStart();
   }
   if (!process.ok() && absl::IsDataLoss(process.status()) && !disk_is_whole_) {
-    // As the message tells the administrator: move the directory away and start again.
+    // As the error message advises the administrator: move the directory away and start again.
     simulation_.trace().Count("disk: damage was found at the start");
     simulation_.Line(fmt::format("{}", number_ + 1), "cannot start: {}",
                      std::string(process.status().message()));
@@ -152,8 +152,8 @@ void Machine::Kill() {
 
 void Machine::EndLifeOfFiles() {
   operation_fails_ = env_->will_fail();
-  // After a failed sync a process reads what will never be on the disk. A new start of the machine
-  // shows that; a new process on the same page cache does not.
+  // After a failed sync a process reads from the page cache what will never be on the disk. A
+  // reboot of the machine shows that; a new process on the same page cache does not.
   const bool reboots =
       sync_fails_ && !lies_ &&
       !simulation_.random("reboots").Chance(simulation_.options().disk.same_cache_chance);
@@ -215,7 +215,7 @@ void Machine::FillDisk(uint64_t spare_bytes) {
 }
 
 void Machine::FreeSpace() {
-  // One that has ended of it gets space at its start.
+  // A process that has ended because of the full disk gets space at its next start.
   if (!disk_is_full_ || process_ == nullptr || !process_->lifetime().alive()) return;
   simulation_.Line(fmt::format("{}", number_ + 1), "the disk has free space again");
   simulation_.trace().Count("disk: has free space again");
@@ -246,7 +246,7 @@ void Machine::Lie() {
   simulation_.trace().Count("fault: a disk lies about syncs");
   lies_ = true;
   disk_is_whole_ = counts_ = had_log_ = false;
-  // The power must not fail before all is quiet.
+  // The power must not fail before the cluster is quiet.
   env_->CancelFaults();
   dies_within_step_ = false;
   env_->LieAboutSyncs("/log/");
@@ -264,7 +264,7 @@ void Machine::CancelDiskFaults() {
   env_->CancelFaults();
   BeHonest();
   disk_stalled_until_us_ = 0;
-  // They stay true for a process that has met the fault and is about to end.
+  // These stay true for a process that has encountered the fault and is about to end.
   if (process_ == nullptr || process_->lifetime().alive()) {
     disk_is_full_ = sync_fails_ = operation_fails_ = dies_within_step_ = false;
   }
@@ -275,8 +275,8 @@ bool Machine::FlipBit(Random* random, bool everywhere) {
   std::erase_if(files, [&](const std::string& file) {
     if (file.find("/log/") != std::string::npos) return false;
     if (file.find("/checkpoint") != std::string::npos) return false;
-    // With a newest copy that is damaged, and an older one beside it, votes are lost that nobody
-    // can know of.
+    // If the newest copy is damaged and the other copy is older, votes are lost, and no server can
+    // detect that.
     return !everywhere || (file.ends_with("/hard_state") && !CopiesAreEqual(file));
   });
   if (files.empty()) return false;
@@ -285,7 +285,7 @@ bool Machine::FlipBit(Random* random, bool everywhere) {
   auto file = env_->OpenFile(path, /*create=*/false);
   ASSERT(file.ok());
   const uint64_t size = *(*file)->Size();
-  // Most of a segment is reserved space: look for something that was written.
+  // Most of a segment is preallocated space: look for an offset that was written.
   uint64_t offset = 0;
   for (int attempt = 0; attempt < 100; ++attempt) {
     offset = random->Below(size);
@@ -311,7 +311,7 @@ void Machine::JumpWithNewDisk(int64_t to_ms) {
 }
 
 bool Machine::CopiesAreEqual(const std::string& path) const {
-  // Also on the disk alone: a power failure may leave the older copy.
+  // Also compare what is durable: a power failure may leave the older copy.
   const std::unique_ptr<consensus::FaultEnv> durable = env_->CloneDurable();
   for (consensus::FaultEnv* env : {env_.get(), durable.get()}) {
     auto file = env->OpenFile(path, /*create=*/false);
@@ -339,7 +339,7 @@ void Machine::LoseDisk() {
   sync_fails_ = operation_fails_ = dies_within_step_ = false;
   lies_ = flipped_while_running_ = false;
   disk_is_whole_ = counts_ = false;
-  whole_with_ = {};  // the new one makes up for it by itself
+  whole_with_ = {};  // a member with a new disk recovers on its own
 }
 
 }  // namespace quorate::simulation

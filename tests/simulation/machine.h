@@ -28,7 +28,7 @@ namespace quorate::simulation {
 class Process;
 class StoreDisk;
 
-// Runs faster or slower than virtual time, and its wall clock jumps.
+// A clock that runs faster or slower than virtual time, and whose wall clock can jump.
 class MachineClock : public Clock {
  public:
   MachineClock(Simulation* simulation, int64_t parts_per_million)
@@ -40,7 +40,7 @@ class MachineClock : public Clock {
   int64_t WallMs() const override { return kEpochMs + LocalUs() / 1000 + jump_ms_; }
 
   void Jump(int64_t by_ms) { jump_ms_ += by_ms; }
-  // How long `local_us` of this clock take.
+  // The virtual time that `local_us` of this clock take.
   int64_t ToVirtualUs(int64_t local_us) const { return local_us * 1'000'000 / parts_per_million_; }
 
  private:
@@ -72,19 +72,19 @@ class Machine {
   size_t number() const { return number_; }
   bool on() const { return on_; }
   bool paused() const;
-  // nullptr while none runs.
+  // nullptr while no process runs.
   Process* process() { return process_.get(); }
   const Process* process() const { return process_.get(); }
 
   // Switches on, if it is off, and starts the server.
   void Start();
-  // Power failure: what was not synced is lost or not.
+  // Power failure: each write that was not synced is either lost or kept.
   void PowerOff();
-  // Power failure after so many more operations of the disk.
+  // The power fails after `disk_operations` more operations of the disk.
   void PowerOffWithin(uint64_t disk_operations);
-  // The process dies, the machine goes on.
+  // The process dies; the machine stays on.
   void Kill();
-  // The process dies after so many more operations of the disk.
+  // The process dies after `disk_operations` more operations of the disk.
   void KillWithin(uint64_t disk_operations);
   void Pause();
   void Resume();
@@ -92,82 +92,84 @@ class Machine {
   // --- The disk --------------------------------------------------------------------------------
   void StallDisk(int64_t until_us);
   int64_t disk_stalled_until_us() const { return disk_stalled_until_us_; }
-  // No space but for `spare_bytes` more, until FreeSpace, or until a process that has died of it is
-  // started again.
+  // The disk has space for only `spare_bytes` more, until FreeSpace, or until a process that has
+  // died because of the full disk is started again.
   void FillDisk(uint64_t spare_bytes);
   void FreeSpace();
-  // The next sync fails: the process dies of it.
+  // The next sync fails, which ends the process.
   void FailSync();
-  // One of the next operations, or the next read, fails: the process dies of it.
+  // One of the next operations, or the next read, fails, which ends the process.
   void FailOperationWithin(uint64_t disk_operations);
   void FailRead();
-  // Syncs of the log do nothing, and the disk reports that they did: until the power fails, which
-  // loses what they were for, or until BeHonest.
+  // Syncs of the log do nothing and return success, until the power fails, which loses what was not
+  // really synced, or until BeHonest.
   void Lie();
   void BeHonest();
   bool lies() const { return lies_; }
-  // What was asked for and has not happened does not happen any more, and there is space.
+  // Cancels the requested disk faults that have not happened yet, and frees space.
   void CancelDiskFaults();
-  // A bit of a file turns over, somewhere: of the log, of a checkpoint or, with `everywhere`, of
-  // any other file. False if there is no file. The process may run.
+  // Flips one bit of a file: of the log, of a checkpoint or, with `everywhere`, of any other file.
+  // Returns false if there is no file. The process may be running.
   bool FlipBit(Random* random, bool everywhere);
   // A new, empty disk. REQUIRES: no process runs.
   void LoseDisk();
   consensus::FaultEnv& env() { return *env_; }
-  // Where its store is, if that is RocksDB; nullptr if the store is a file on `env`.
+  // The disk of the RocksDB store; nullptr if the store is a file on `env`.
   StoreDisk* store_disk() { return store_disk_.get(); }
   bool disk_is_full() const { return disk_is_full_; }
-  // Whether a process may meet an error of the disk.
+  // Whether the process may still encounter an injected disk error.
   bool disk_fails() const { return sync_fails_ || operation_fails_; }
   // When the processes of this machine might refuse writes that add data.
   RefusalTimes& refusal_times() { return refusal_times_; }
   const RefusalTimes& refusal_times() const { return refusal_times_; }
 
-  // Whether the disk holds all that this member ever promised: not after a bit turned over or the
-  // disk was lost, until its state is rebuilt from the others.
+  // Whether the disk holds all that this member ever promised. False after a flipped bit or a lost
+  // disk, until the member's state is rebuilt from the others.
   bool disk_is_whole() const { return disk_is_whole_; }
-  // Whether the member is one of those who may vote and count: also a new one has to become it.
+  // Whether the member may vote and counts in a majority. A new member has to reach that state
+  // first.
   bool counts() const { return counts_; }
-  // Whether it had an entry of the log on its disk when its process last ran, or has one now.
+  // Whether the member's disk had an entry of the log when its process last ran, or has one now.
   bool has_log() const;
   void SetCounts() { disk_is_whole_ = counts_ = true; }
-  // Whether it has a fault that only a new start of the process can find or end.
+  // Whether the member has a fault that only a restart of the process can find or end.
   bool has_hidden_fault() const { return lies_ || flipped_while_running_; }
-  // With a log up to here nothing is missing any more of what a bit that turned over took away:
-  // in a record with a sector of zeros, that looks like a write that was never finished.
+  // A log up to this index replaces all that a flipped bit may have destroyed: if the record also
+  // has a sector of zeros, the flipped bit looks like a torn tail.
   consensus::Index whole_with() const { return whole_with_; }
 
   MachineClock& clock() { return clock_; }
   const Site& site() const { return site_; }
-  // How often it was started.
+  // How often the server was started.
   uint64_t starts() const { return starts_; }
-  // Is called when the process has died by itself.
+  // `call` is called when the process has died by itself.
   void OnDeath(std::function<void()> call) { on_death_ = std::move(call); }
-  // The process starts as this version.
+  // The next process starts as this version.
   void SetVersion(uint32_t version) { version_ = version; }
   uint32_t version() const { return version_; }
-  // The server lines of its configuration name these members, until they are refused or restored;
-  // nullopt: those that are right.
+  // The server lines of the configuration name these members, until the server refuses them or
+  // RestoreServerLines is called; nullopt: the lines are correct.
   void EditServerLines(consensus::Membership members) { edited_lines_ = std::move(members); }
   void RestoreServerLines() { edited_lines_.reset(); }
   const std::optional<consensus::Membership>& edited_lines() const { return edited_lines_; }
-  // Grows with everything besides operations of env() that may change what is durable.
+  // Grows with every change, other than operations of env(), that may affect what is durable.
   uint64_t disk_changes() const { return disk_changes_; }
 
  private:
   friend class Process;
 
-  // The process has found that it must end; it is in the middle of something.
+  // The process has found that it must end. It ends in an event of its own, since it is in the
+  // middle of a call.
   void DiesSoon(Process* process, std::string why);
   void EndProcess(bool silent);
   void EndLifeOfFiles();
-  // The wall clock is off, or right again, at a time when the disk is new or no longer.
+  // Sets the wall clock off when the disk is new, and right again when it no longer is.
   void JumpWithNewDisk(int64_t to_ms);
-  // The disk after a power failure.
+  // Applies a power failure to the disk.
   void CrashDisk();
-  // Whether both halves of a file are the same, durably too.
+  // Whether both copies in a file are equal, also in what is durable.
   bool CopiesAreEqual(const std::string& path) const;
-  // Starts the process, again if it meets a fault of the disk.
+  // Starts the process; starts it again if it encounters a disk fault.
   absl::StatusOr<std::unique_ptr<Process>> TryStart();
 
   const Site site_;
@@ -180,13 +182,13 @@ class Machine {
   std::unique_ptr<Process> process_;
   bool on_ = false;
   bool disk_is_whole_ = true;
-  bool had_log_ = false;  // when the process ended
+  bool had_log_ = false;  // the value when the last process ended
   bool counts_ = false;
   consensus::Index whole_with_;
   bool disk_is_full_ = false;
   bool sync_fails_ = false;
   bool operation_fails_ = false;   // or a read does
-  bool dies_within_step_ = false;  // and not the machine: KillWithin
+  bool dies_within_step_ = false;  // only the process dies, not the machine: KillWithin
   bool lies_ = false;
   bool flipped_while_running_ = false;
   RefusalTimes refusal_times_;
@@ -196,7 +198,7 @@ class Machine {
   uint32_t version_ = consensus::kVersionNewest;
   std::optional<consensus::Membership> edited_lines_;
   uint64_t disk_changes_ = 0;
-  int64_t new_disk_jump_ms_ = 0;  // what the clock is off by, since the disk was new
+  int64_t new_disk_jump_ms_ = 0;  // by how much the wall clock is off while the disk is new
   std::function<void()> on_death_;
 };
 

@@ -83,7 +83,7 @@ Arguments Parse(int argc, char** argv) {
   return arguments;
 }
 
-// Of the source this program was built from, as far as the directory it runs in tells.
+// The commit of the source in the directory where the program runs.
 std::string Commit() {
   const char* workspace = std::getenv("BUILD_WORKSPACE_DIRECTORY");
   const std::string command = "git -C '" + std::string(workspace != nullptr ? workspace : ".") +
@@ -98,7 +98,7 @@ std::string Commit() {
   return commit.empty() ? "unknown" : commit;
 }
 
-// Runs a seed that has failed once more, now with a trace.
+// Runs a failed seed again, with a trace.
 void Explain(uint64_t seed) {
   bool failed_again = false;
   RunSeeds(seed, seed, 1, Trace::Lines::kLast, [&](const RunResult& result) {
@@ -170,7 +170,7 @@ class Sweep {
     return failed_.size() < arguments_.failures_max;
   }
 
-  // With another history of this process, and with a trace.
+  // Runs the seeds again with a trace, in a process with a different history.
   void CheckAgain() {
     RunSeeds(arguments_.first, arguments_.last, arguments_.jobs, Trace::Lines::kLast,
              [this](const RunResult& result) {

@@ -136,7 +136,8 @@ void NativeServer::Flush() {
       simulation_.trace().Mix(frame);
       connection->down().Send(std::move(frame));
     }
-    // A client that is slow to take what it is sent gets one message more, and then no other.
+    // A slow client gets this one message more; then the loop reads no more from it until it
+    // catches up.
     if (connection->is_congested()) {
       transport_.SetReads(tag, false);
       connection->blocked = true;

@@ -27,7 +27,7 @@ namespace quorate::simulation {
 
 class NativeServer : public ServerPort {
  public:
-  // What is pointed or referred to must outlive the object.
+  // The objects behind pointers and references must outlive this object.
   NativeServer(const rpc::Config& config, rpc::Service* service, const Clock* clock,
                RandomBytes* random, ClientNetwork* network, size_t member,
                std::shared_ptr<ProcessLifetime> lifetime);
@@ -58,7 +58,7 @@ class NativeServer : public ServerPort {
 
   void Deliver(uint32_t tag);
   void RunIteration();
-  // Sends what the loop has sent, and ends the streams that the loop has ended.
+  // Sends the responses that the loop has produced, and ends the streams that the loop has ended.
   void Flush();
   void ScheduleTimer();
 

@@ -9,18 +9,18 @@
 namespace quorate::simulation {
 namespace {
 
-// How often other members are asked for while a leader has its turn.
+// How many membership changes are requested during one leader's turn.
 constexpr int kChangesInTurn = 3;
-// How long a disk lies on average; how long it takes at most until all is quiet before it forgets,
-// and until its member has found out; how often it is looked whether it has.
+// How long a disk lies on average; how long it takes at most until the cluster is quiet before the
+// disk forgets, and until its member has found out; how often the nemesis checks for that.
 constexpr int64_t kLieUs = 500'000;
 constexpr int64_t kShortLieUs = 20'000;
 constexpr int64_t kTruceUs = 3'000'000;
 constexpr int64_t kTruceStepUs = 10'000;
-// How often at most whoever leads is cut off at a commit: in between there must be a new leader.
+// The shortest time between two cuts of a leader at a commit: a new leader is needed in between.
 constexpr int64_t kCutAtCommitUs = 1'500'000;
-// How far apart forged answers to one member are: longer than it waits for the next
-// (kAliveElections in consensus/core/data_loss.cc).
+// The time between two forged answers to one member, in election timeouts: longer than the member
+// waits for another answer (kAliveElections in consensus/core/data_loss.cc).
 constexpr int64_t kForgeryElections = 5;
 
 }  // namespace
@@ -52,7 +52,7 @@ void Nemesis::Stop() {
   repaired_.assign(machines_.size(), false);
 }
 
-// `rate` times a second, on average, until Stop.
+// Calls `fault` `rate` times a second, on average, until Stop.
 void Nemesis::Repeat(double rate, std::function<void()> fault) {
   if (rate <= 0) return;
   const auto period_us = static_cast<int64_t>(1e6 / rate);
@@ -92,7 +92,7 @@ void Nemesis::StartMemberFaults(size_t member) {
   });
 }
 
-// What happens to whoever leads is what elections are for.
+// Faults that hit the leader, to cause elections.
 void Nemesis::StartLeaderFaults() {
   Repeat(options_.member.crash_rate, [this] {
     if (Machine* leader = Leader(); leader != nullptr && MayLosePower(leader->number())) {
@@ -111,7 +111,7 @@ void Nemesis::StartLeaderFaults() {
 }
 
 void Nemesis::OnElection(size_t member) {
-  // While it replicates its first entries.
+  // While the leader replicates its first entries.
   const int64_t soon_us = 4 * (2 * options_.network.delay_us + options_.disk.write_us);
   if (options_.member.take_turns) {
     BeginIteration(member, soon_us);
@@ -129,7 +129,7 @@ void Nemesis::OnFirstApplied(size_t member) {
   if (Machine* leader = Leader(); leader == nullptr || leader->number() != member) return;
   if (!random_.Chance(chance)) return;
   cut_at_commit_us_ = now_us;
-  // Its process is in the middle of something.
+  // In an event of its own, since the leader's process is in the middle of a call.
   simulation_.After(0, [this, member] {
     if (stopped_) return;
     simulation_.trace().Count("fault: a leader is cut off when it has committed");
@@ -153,7 +153,7 @@ void Nemesis::BeginIteration(size_t member, int64_t soon_us) {
     machines_[member]->PowerOff();
     if (struck_.has_value() && *struck_ != member) BringBack(*struck_);
     struck_ = member;
-    // The others may not be able to lead without it.
+    // The others may not be able to elect a leader without it.
     if (changes_members) BringBackLater(member);
   });
 }
@@ -209,7 +209,7 @@ void Nemesis::BringBack(size_t member) {
   Machine& machine = *machines_[member];
   if (machine.process() != nullptr) return;
   if (!stopped_ && !truce_) MaybeHarmDisk(member);
-  // Nobody goes back to an older version.
+  // No member returns to an older version.
   if (machine.starts() == 0 && random_.Chance(options_.cluster.old_version_chance)) {
     simulation_.trace().Count("cluster: begins as the previous version");
     machine.SetVersion(random_.Chance(0.5) ? consensus::kVersionBase
@@ -224,7 +224,7 @@ void Nemesis::BringBack(size_t member) {
 void Nemesis::MaybeEditServerLines(size_t member) {
   Machine& machine = *machines_[member];
   machine.RestoreServerLines();
-  // An empty directory has only the configuration to go by.
+  // A server with an empty directory has only the configuration, so its lines stay correct.
   const double chance = options_.cluster.edit_chance;
   if (stopped_ || chance <= 0 || !machine.counts() || !random_.Chance(chance)) return;
   consensus::Membership lines = ChooseServerLines(member);
@@ -287,7 +287,7 @@ void Nemesis::StartDiskFaults(size_t member) {
 
 bool Nemesis::MayHarmDisk(size_t member) const {
   if (machines_[member]->starts() == 0) return false;
-  // Whose server lines name nobody else bootstraps a cluster when its directory is empty.
+  // A server whose lines name no other member bootstraps a cluster when its directory is empty.
   if (options_.cluster.voters == 1 && member == 0) return false;
   const auto is_whole = [&](consensus::MemberId voter) {
     return voter.value() - 1 != member && machines_[voter.value() - 1]->counts();
@@ -319,8 +319,8 @@ void Nemesis::LetDiskLie(size_t member) {
   Machine& machine = *machines_[member];
   if (!MayLie(member)) return;
   if (Leader() == &machine && random_.Chance(0.7)) {
-    // It writes what is never committed, durably, and what replaces that is lost: its log is that
-    // of an older term then.
+    // The isolated leader writes entries durably that are never committed, and the disk then loses
+    // the entries that replace them: its log is then that of an older term.
     Isolate(member);
     const int64_t until_deposed_us =
         2 * int64_t{options_.limits.election_ticks} * options_.limits.tick_ms * 1000;
@@ -355,8 +355,8 @@ void Nemesis::BeginTruce(size_t member) {
 void Nemesis::AwaitQuiet(size_t member, int64_t deadline_us) {
   simulation_.After(kTruceStepUs, [this, member, deadline_us] {
     if (stopped_) return;
-    // Who leads knows what the others have acknowledged: it must not be the one that forgets, and
-    // must have heard from all.
+    // The leader knows what the others have acknowledged: it must not be the member whose disk
+    // forgets, and must have heard from all others.
     Machine* leader = Leader();
     const bool is_quiet =
         leader != nullptr && leader->number() != member &&
@@ -438,12 +438,12 @@ void Nemesis::Partition() {
       const size_t alone =
           leader != nullptr && random_.Chance(0.5) ? leader->number() : random_.Below(members);
       side[alone] = 1;
-      // Perhaps its clients are with it.
+      // The clients may stay connected to it.
       if (random_.Chance(0.5)) CutBetween(alone, network_.client_host());
       description = fmt::format("{} is cut off", alone + 1);
       break;
     }
-    case 1:  // a ring: each sees its neighbours only
+    case 1:  // a ring: each member reaches only its neighbours
       for (size_t i = 0; i < members; ++i) {
         for (size_t j = i + 2; j < members; ++j) {
           if (i != 0 || j != members - 1) CutBetween(i, j);
@@ -526,7 +526,7 @@ void Nemesis::SendStray() {
     message.version = machines_[other]->version();
     message.body = consensus::DirectoryEpochResponse{of.data_dir().directory_epoch(), later};
   } else {
-    // A second server with the number of one that the receiver follows.
+    // A second server with the number of the leader that the receiver follows.
     const int recent_ticks = options_.limits.election_ticks;
     if (at.raft().leader().value() != member + 1) return;
     if (at.raft().ticks_since_leader() >= recent_ticks) return;
@@ -600,8 +600,8 @@ void Nemesis::ChangeMembership() {
   }
   Process* process = leader->process();
   process->Post([this, process, target] {
-    // A process may run on a disk whose damage nobody has noticed yet. The voters after the change
-    // must have a majority without that disk.
+    // A process may run on a disk with undetected damage. The voters after the change must have a
+    // majority without that disk.
     const bool is_safe = Decides(target, [this](consensus::MemberId voter) {
       return machines_[voter.value() - 1]->counts();
     });
@@ -621,20 +621,20 @@ void Nemesis::ChangeMembership() {
 std::vector<size_t> Nemesis::RepairCore() {
   const size_t voters = options_.cluster.voters;
   if (options_.cluster.membership_rate > 0) {
-    // Which members are a majority is not known: several memberships may be on their disks.
+    // It is not known which members are a majority: several memberships may be on their disks.
     network_.BecomeSteady();
     RepairAll();
     std::vector<size_t> all(machines_.size());
     for (size_t i = 0; i < all.size(); ++i) all[i] = i;
     return all;
   }
-  // A majority of the voters that have their disks, and some others.
+  // A majority of the voters that have their disks, and some of the others.
   std::vector<size_t> candidates(voters);
   for (size_t i = 0; i < voters; ++i) candidates[i] = i;
   for (size_t i = voters; i > 1; --i) std::swap(candidates[i - 1], candidates[random_.Below(i)]);
   std::stable_partition(candidates.begin(), candidates.end(),
                         [&](size_t i) { return machines_[i]->counts(); });
-  // Who does not count yet has to hear from every voter first.
+  // A member that does not count yet has to hear from every voter first.
   if (machines_[candidates[voters / 2]]->counts()) {
     candidates.resize(voters / 2 + 1 + random_.Below(voters - voters / 2));
   }
@@ -656,8 +656,9 @@ std::vector<size_t> Nemesis::RepairCore() {
   return candidates;
 }
 
-// Who is not in the core is in touch with all of it, or with none, or one way only. Whatever
-// reaches only a part of the core can keep the rest from agreeing for good: it may lead.
+// Connects each member outside the core to all of the core, to none of it, or in one direction
+// only. A member that reaches only a part of the core can keep the rest from agreeing forever: it
+// may lead.
 void Nemesis::SettleOthers(const std::vector<size_t>& core) {
   for (size_t i = 0; i < machines_.size(); ++i) {
     if (std::binary_search(core.begin(), core.end(), i)) continue;
@@ -678,7 +679,7 @@ void Nemesis::RepairMember(size_t member) {
   Machine& machine = *machines_[member];
   repaired_[member] = true;
   machine.CancelDiskFaults();
-  // So damage that nobody has met is found.
+  // A restart finds damage that the process has not encountered.
   if (machine.has_hidden_fault()) machine.Kill();
   if (machine.version() != consensus::kVersionNewest) {
     // The upgrade is completed: a member of the old version cannot be sent a snapshot.
@@ -724,7 +725,7 @@ bool Nemesis::LoseMajority() {
     if (machines_[member]->counts() && machines_[member]->has_log()) whole.push_back(member);
   }
   const size_t losses = voters / 2 + 1;
-  // One at least has to know that there was a cluster, by its log.
+  // At least one member has to know by its log that there was a cluster.
   const size_t kept_max = voters - losses;
   if (whole.empty() || kept_max == 0) return false;
   for (size_t i = whole.size(); i > 1; --i) std::swap(whole[i - 1], whole[random_.Below(i)]);

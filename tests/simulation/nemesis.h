@@ -1,4 +1,4 @@
-// Makes things go wrong, as often as the seed has chosen, and in the end repairs them.
+// Injects faults, as often as the seed has chosen, and repairs everything at the end.
 //
 // What it may do to disks is limited, because no cluster survives everything: at any time more than
 // half of the voters have a disk that holds all they ever promised.
@@ -26,25 +26,26 @@ class Nemesis {
   Nemesis(Simulation* simulation, Network* network, ClientNetwork* clients,
           std::vector<std::unique_ptr<Machine>>* machines);
 
-  // Everything is switched on, and faults begin.
+  // Switches everything on and begins to inject faults.
   void Start();
-  // Nothing new goes wrong. What is broken stays so.
+  // Injects no new faults. What is broken stays broken.
   void Stop();
   // A member begins to lead.
   void OnElection(size_t member);
   // A member is the first to apply an entry.
   void OnFirstApplied(size_t member);
-  // Chooses a majority, repairs it and the network within it and to the clients; returns it,
+  // Chooses a majority, and repairs it and the network within it and to the clients; returns it,
   // ascending.
   std::vector<size_t> RepairCore();
   void RepairAll();
-  // Repairs everything but one voter, which gets a new disk if a cluster survives that. Returns it.
+  // Repairs everything, but gives one voter a new disk if the cluster survives that. Returns that
+  // voter.
   size_t RepairAllButOne();
-  // Most voters get new disks at once, and the others are away; they are back after BringBackAll.
-  // False if it was not possible.
+  // Gives most voters new disks at once and switches off the others, which BringBackAll switches on
+  // again. Returns false if that was not possible.
   bool LoseMajority();
   void BringBackAll();
-  // The membership that whoever leads goes by; empty if nobody does.
+  // The membership in force at the leader; empty if no member leads.
   consensus::Membership CurrentMembership();
 
  private:
@@ -52,38 +53,39 @@ class Nemesis {
   void StartMemberFaults(size_t member);
   void StartLeaderFaults();
   void Strike(size_t member);
-  // Soon it loses power, and whoever lost it before is back.
+  // The leader `member` loses power soon, and the member that lost power before it is brought back.
   void BeginIteration(size_t member, int64_t soon_us);
-  // It reaches no other member any more, and these notice; its clients do not.
+  // Cuts the member off from all other members, which notice that; its clients do not.
   void Isolate(size_t member);
   void PauseForAWhile(Machine* machine);
   void StartDiskFaults(size_t member);
   void StartNetworkFaults();
   void StartClusterChanges();
-  // Another directory of a running member speaks for it, or one speaks of it, to somebody who has
-  // just heard from that member.
+  // Sends a stray message about another data directory of a running member: an answer to that
+  // member that a later directory of it exists, or a request from such a directory to a follower of
+  // the member.
   void SendStray();
-  // Before a start: perhaps its configuration names others than those who take part.
+  // Before a start: may change the configuration to name other members than those of the cluster.
   void MaybeEditServerLines(size_t member);
   consensus::Membership ChooseServerLines(size_t member);
-  // Asks who leads for another membership.
+  // Requests another membership from the leader.
   void ChangeMembership();
-  // Whoever leads, and is able to say so.
+  // The leader, if one leads and can answer; nullptr otherwise.
   Machine* Leader();
-  // It comes back after a while, unless the faults have stopped by then.
+  // Brings the member back after a while, unless the faults have stopped by then.
   void BringBackLater(size_t member);
   void BringBack(size_t member);
-  // What may happen to a disk while no process uses it.
+  // May damage or replace a disk while no process uses it.
   void MaybeHarmDisk(size_t member);
   bool MayHarmDisk(size_t member) const;
-  // The power of this machine may fail now: it is not one whose disk lies, and none that lied is
-  // about to learn what it has lost.
+  // Whether the power of this machine may fail now: its disk does not lie, and no truce is on, in
+  // which a member finds out what its lying disk has lost.
   bool MayLosePower(size_t member) const;
   // A disk lies for a while, and then its power fails.
   void LetDiskLie(size_t member);
   bool MayLie(size_t member) const;
   void BeginToLie(size_t member);
-  // Nothing else goes wrong while the member finds out.
+  // Suspends all other faults while the member finds out what its disk has lost.
   void BeginTruce(size_t member);
   // Power fails at the member as soon as all others follow one leader.
   void AwaitQuiet(size_t member, int64_t deadline_us);
@@ -101,11 +103,11 @@ class Nemesis {
   Random& random_;
   bool stopped_ = false;
   bool truce_ = false;
-  std::map<size_t, int64_t> next_forgery_us_;               // by member, not before
-  int64_t cut_at_commit_us_ = 0;                            // when that was done last
-  std::optional<consensus::Membership> distributed_lines_;  // that more than one server may get
-  std::optional<size_t> struck_;                            // the leader whose turn it was last
-  std::vector<bool> repaired_;                              // once it has stopped
+  std::map<size_t, int64_t> next_forgery_us_;               // by member, the earliest time
+  int64_t cut_at_commit_us_ = 0;                            // the time of the last such cut
+  std::optional<consensus::Membership> distributed_lines_;  // for more than one server
+  std::optional<size_t> struck_;                            // the leader that lost power last
+  std::vector<bool> repaired_;                              // by member, after Stop
 };
 
 }  // namespace quorate::simulation

@@ -6,7 +6,7 @@
 namespace quorate::simulation {
 namespace {
 
-// TCP sends a lost packet again after so long, and after twice that, ...
+// TCP retransmits a lost packet after this time, then after twice that, and so on.
 constexpr int64_t kRetransmissionUs = 200'000;
 constexpr int64_t kSteadyDelayUs = 500;
 
@@ -42,7 +42,7 @@ void Network::BecomeSteady() {
   options_ = {};
   for (Path& path : paths_) {
     path.clogged_until_us = 0;
-    // Or else copying a log one entry at a time takes hours.
+    // Otherwise copying a log one entry at a time takes hours.
     path.delay_us = std::min(path.delay_us, kSteadyDelayUs);
   }
 }
@@ -60,7 +60,7 @@ int64_t Network::Delay(size_t from, size_t to) {
 
 int64_t Network::Transmit(size_t from, size_t to, size_t bytes) {
   const int64_t now_us = simulation_.now_us();
-  // Clients are not short of bandwidth.
+  // Clients have unlimited bandwidth.
   if (from == client_host() || to == client_host()) return now_us;
   const auto take = [&](int64_t bytes_per_second, int64_t start_us, int64_t* until_us) {
     if (bytes_per_second == 0) return start_us;

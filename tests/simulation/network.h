@@ -18,7 +18,7 @@ namespace quorate::simulation {
 
 class Pipe;
 
-// Hosts are numbered; the members come first, and then one host that stands for all clients.
+// Hosts are numbered: first the members, then one host that represents all clients.
 class Network {
  public:
   Network(Simulation* simulation, size_t members);
@@ -30,26 +30,26 @@ class Network {
   void Cut(size_t from, size_t to) { path(from, to).cut = true; }
   void Heal(size_t from, size_t to);
   void HealAll();
-  // Nothing that is sent on this way arrives before `until_us`.
+  // Nothing that is sent on this path arrives before `until_us`.
   void Clog(size_t from, size_t to, int64_t until_us);
   // From now on no packet is lost, altered or delayed for long. Cuts stay.
   void BecomeSteady();
 
   // --- For pipes and the like -------------------------------------------------------------------
   bool IsOpen(size_t from, size_t to) const { return !path(from, to).cut; }
-  // How long a packet takes that is sent now: also for being sent again until it gets through.
+  // How long a packet that is sent now takes, retransmissions included.
   int64_t Delay(size_t from, size_t to);
   // Reserves the bandwidth of both machines and of the link between them for a packet of so many
   // bytes; returns when its last byte has left. Packets of one machine leave one after another.
   int64_t Transmit(size_t from, size_t to, size_t bytes);
-  // Whether this packet shall be damaged on its way; if so, one bit behind the first `spared` bytes
-  // of it has been turned over.
+  // Whether this packet is to be damaged; if so, has flipped one bit behind its first `spared`
+  // bytes.
   bool Corrupt(std::string* packet, size_t spared = 0);
   bool LoseMessage();
   bool DuplicateMessage();
-  // The end of its way cannot take anything: tried again when something changes.
+  // The receiving end cannot take packets now: Wake tries again.
   void AddStalled(std::shared_ptr<Pipe> pipe) { stalled_.push_back(std::move(pipe)); }
-  // A host can take packets again.
+  // A host can take packets again: resumes the stalled pipes.
   void Wake();
 
  private:
@@ -67,13 +67,13 @@ class Network {
   NetworkOptions options_;
   const size_t hosts_;
   std::vector<Path> paths_;
-  // Of each host, until when it sends, and receives, what is under way.
+  // By host: until when it is busy with the packets being sent, and with those being received.
   std::vector<int64_t> sends_until_us_;
   std::vector<int64_t> receives_until_us_;
   std::vector<std::shared_ptr<Pipe>> stalled_;
 };
 
-// What is at the end of a pipe.
+// The receiving end of a pipe.
 class PipeEnd {
  public:
   virtual ~PipeEnd() = default;
@@ -87,14 +87,14 @@ class PipeEnd {
 // One direction of a connection. Packets that cannot be delivered wait.
 class Pipe : public std::enable_shared_from_this<Pipe> {
  public:
-  // `end` is forgotten by Abandon; until then it must live.
+  // The pipe uses `end` until Abandon; `end` must live until then.
   Pipe(Network* network, size_t from, size_t to, PipeEnd* end)
       : network_(*network), from_(from), to_(to), end_(end) {}
 
   void Send(std::string packet);
-  // Nothing follows.
+  // Sends the end of the stream: nothing follows.
   void SendEnd();
-  // Nothing is delivered any more.
+  // Delivers nothing any more.
   void Abandon() {
     end_ = nullptr;
     delivered_ = nullptr;
@@ -102,15 +102,15 @@ class Pipe : public std::enable_shared_from_this<Pipe> {
     unsent_.clear();
     bytes_ = unsent_bytes_ = 0;
   }
-  // Sent and not delivered.
+  // Bytes that were sent and not delivered.
   size_t bytes() const { return bytes_; }
-  // Of those, what has not left the machine because of its bandwidth or that of the link.
+  // Those of `bytes()` that have not left the machine yet, because of its bandwidth or the link's.
   size_t unsent_bytes();
-  // When there is no more of that than `bytes`.
+  // The time at which unsent_bytes() will be at most `bytes`.
   int64_t UnsentUntilUs(size_t bytes);
-  // Is called when something was delivered.
+  // `call` is called after each delivery.
   void OnDelivered(std::function<void()> call) { delivered_ = std::move(call); }
-  // Tries again to deliver what waits.
+  // Tries again to deliver the waiting packets.
   void Resume();
 
  private:
@@ -137,7 +137,7 @@ class Pipe : public std::enable_shared_from_this<Pipe> {
   std::deque<Unsent> unsent_;
   size_t unsent_bytes_ = 0;
   int64_t last_arrival_us_ = 0;
-  bool scheduled_ = false;  // a pump is on its way, or the pipe is among the stalled
+  bool scheduled_ = false;  // a pump is scheduled, or the pipe is among the stalled ones
 };
 
 }  // namespace quorate::simulation

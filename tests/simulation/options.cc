@@ -11,20 +11,20 @@
 namespace quorate::simulation {
 namespace {
 
-// Seeds in which everything is checked, and how long their faults go on at most.
+// The share of seeds in which everything is checked, and how long their faults last at most.
 constexpr double kThoroughChance = 0.02;
 constexpr int64_t kThoroughChaosUs = 5'000'000;
 
-// Seeds of a kind of their own.
+// The shares of seeds with a special kind of fault.
 constexpr double kLieChance = 0.03;
 constexpr double kWriteOnChance = 0.04;
 constexpr double kMajorityLostChance = 0.02;
 constexpr double kLagChance = 0.04;
 
-// Seeds in which checkpoints are in RocksDB: such a run takes several times as long.
+// The share of seeds with checkpoints in RocksDB: such a run takes several times as long.
 constexpr double kRocksDbChance = 0.125;
 
-// Seeds with clients of the native protocol.
+// The share of seeds with native clients.
 constexpr double kNativeChance = 0.5;
 
 bool g_stores_are_in_rocksdb = false;
@@ -34,7 +34,7 @@ T Pick(Random* random, const std::vector<T>& values) {
   return values[random->Below(values.size())];
 }
 
-// Mostly rare, so that a cluster gets somewhere in between; sometimes not.
+// A rate that is mostly low, so that the cluster makes progress between faults; sometimes high.
 double ChooseRate(Random* random, double usual_max) {
   return random->Unit() * usual_max * (random->Chance(0.15) ? 15 : 1);
 }
@@ -122,7 +122,7 @@ ClusterOptions ChooseCluster(Random* random) {
 
 LimitOptions ChooseLimits(Random* random) {
   LimitOptions limits;
-  // The time of an election is what the others are measured by.
+  // The other limits are chosen relative to the election timeout.
   limits.heartbeat_ticks = static_cast<int>(random->Between(1, 5));
   limits.election_ticks = limits.heartbeat_ticks + static_cast<int>(random->Between(2, 20));
   if (random->Chance(0.6)) limits.heartbeat_ticks = 4, limits.election_ticks = 20;
@@ -143,7 +143,7 @@ LimitOptions ChooseLimits(Random* random) {
     limits.retained_entries_max = limits.trailing_entries + Pick<uint64_t>(random, {0, 10, 1'000});
     limits.compaction_step_entries = Pick<uint64_t>(random, {1, 10, 100});
     limits.snapshot_chunk_bytes = Pick<size_t>(random, {200, 1'000, 4'096, 65'536});
-    // Enough for the largest snapshots, one after another, within the time of the recovery.
+    // High enough for the largest snapshots, one after another, within the recovery time.
     limits.snapshot_bytes_per_tick =
         std::max<size_t>(2'000, limits.snapshot_chunk_bytes * (1 + random->Below(8)));
   }
@@ -160,9 +160,10 @@ ClientOptions ChooseClients(Random* random) {
   return clients;
 }
 
-// Three members, of which two are up at a time, and who leads is struck before its first entries
-// are everywhere: the way to figure 8 of the Raft paper, which other faults hardly ever find. Or it
-// is asked for other members at once, so that who comes back has to forget a membership again.
+// Three members, of which two are up at a time; each new leader is struck before its first entries
+// are replicated everywhere. This leads to figure 8 of the Raft paper, which other faults hardly
+// ever reach. Or the leader is asked for other members at once, so that the member that comes back
+// has to drop a membership again.
 void LetLeadersTakeTurns(Random* random, Options* options) {
   const int64_t work_us = options->member.work_us;
   options->member = {};
@@ -184,15 +185,15 @@ void LetLeadersTakeTurns(Random* random, Options* options) {
     options->limits.append_bytes_max = options->limits.inflight_messages_max = 1;
   }
   if (random->Chance(0.5)) {
-    // Clients ask while the first entry of a new leader is on its way to slow disks.
+    // Clients read while the first entry of a new leader is on its way to slow disks.
     options->clients.count = std::max<size_t>(options->clients.count, 4);
     options->clients.onlooker_chance = 0.5;
     options->disk.write_us = 10'000;
   }
 }
 
-// Old leaders that still have clients, and clients that ask them: one that serves reads without its
-// quorum is found out only if nobody's write stands in the way of such a read.
+// Deposed leaders that still have clients, and clients that read from them: a leader that serves
+// reads without its quorum is found only if no write comes before such a read.
 void LetLeadersLoseTouch(Random* random, Options* options) {
   options->network.isolation_rate = 0.2 + 0.5 * random->Unit();
   options->cluster.voters = std::max<size_t>(options->cluster.voters, 3);
@@ -200,9 +201,9 @@ void LetLeadersLoseTouch(Random* random, Options* options) {
   options->clients.onlooker_chance = 0.5;
 }
 
-// Clients are answered by a leader that the others then do not hear from, and the next leader has
-// the entries without knowing that they are committed. Clients that ask wait for it, and it can
-// confirm that it leads long before slow disks have its first entry.
+// A leader answers clients, and then loses contact with the others; the next leader has the entries
+// without knowing that they are committed. Clients that read wait for it, and it can confirm its
+// leadership long before slow disks have its first entry.
 void LetCommitsLag(Random* random, Options* options) {
   options->network = {};
   options->network.delay_us = Pick<int64_t>(random, {2'000, 5'000, 10'000});
@@ -219,8 +220,8 @@ void LetCommitsLag(Random* random, Options* options) {
   options->clients.onlooker_chance = 0.6;
 }
 
-// A disk that forgets what it had reported as written. Its member cannot know that; its leader
-// does, and tells it, if nothing else goes wrong until then: so links and elections are quiet.
+// A disk that loses what it had reported as written. Its member cannot know that; its leader does,
+// and tells the member, if no other fault occurs until then: so links and elections are quiet.
 void LetDisksLie(Random* random, Options* options) {
   const NetworkOptions before = options->network;
   options->network = {};
@@ -240,8 +241,8 @@ void LetDisksLie(Random* random, Options* options) {
   options->chaos_us = 20'000'000;
 }
 
-// Whether the log carries twice what the clients write, where messages are small and few: about,
-// with entries of an ordinary write.
+// Whether the log can carry about twice what the clients write even where messages are small and
+// few, for entries of ordinary writes.
 bool LogKeepsUp(const Options& options) {
   constexpr size_t kEntryBytes = 200;
   constexpr size_t kUnlimited = 1'000;
@@ -259,7 +260,7 @@ bool LogKeepsUp(const Options& options) {
   return entries * 1e6 / round_us >= 2 * writes;
 }
 
-// Snapshots that take longer than the log is kept, while clients write.
+// Snapshots that take longer than the log is retained, while clients write.
 void LetClientsWriteOn(Random* random, Options* options) {
   options->cluster.writes_during_repair = true;
   options->cluster.voters = std::max<size_t>(options->cluster.voters, 3);
@@ -274,7 +275,8 @@ void LetClientsWriteOn(Random* random, Options* options) {
   limits.trailing_entries = Pick<uint64_t>(random, {0, 10});
   limits.retained_entries_max = limits.trailing_entries + Pick<uint64_t>(random, {0, 10, 100});
   limits.compaction_step_entries = Pick<uint64_t>(random, {1, 10});
-  // A log that carries one entry at a time is as fast for who has to catch up as for all others.
+  // A log that carries one entry at a time lets a lagging member catch up no faster than the others
+  // advance.
   if (!LogKeepsUp(*options)) {
     limits.append_bytes_max = limits.inflight_messages_max = limits.inflight_bytes_max = 0;
   }
@@ -282,8 +284,8 @@ void LetClientsWriteOn(Random* random, Options* options) {
   limits.snapshot_bytes_per_tick = limits.snapshot_chunk_bytes * (1 + random->Below(4));
 }
 
-// Nothing fails, but links are narrow and writes large, with the sizes that servers have: a leader
-// that is deposed is one whose heartbeats, or their responses, waited behind data.
+// No faults, but narrow links and large writes, with the servers' own sizes: if a leader is
+// deposed, its heartbeats, or the responses to them, waited behind data.
 void LetLinksBeNarrow(Random* random, Options* options) {
   const bool applies_here = options->limits.applies_here;
   options->chaos_us = 3'000'000;
@@ -307,13 +309,14 @@ void LetLinksBeNarrow(Random* random, Options* options) {
   options->checks_everything = false;
 }
 
-// A record goes into one chunk, and the next one waits until the rate has paid for it. While writes
-// wait, a leader goes down to a quarter of the rate, which all receivers share; at the servers' own
-// sizes even the largest record is paid for long before its staging is given up, and here, too.
+// A record is sent as one chunk, and the next chunk waits until the rate has paid for it. While
+// writes wait, a leader reduces its rate to a quarter, which all receivers share. At the servers'
+// own sizes even the largest record is paid for long before its staging is given up; the same must
+// hold here.
 void LetLargestRecordsPass(Options* options) {
   constexpr int64_t kLargestRecordBytes = 550'000;
   constexpr int64_t kRateDivisor = 4;
-  // So that several of them pass within the time of the recovery.
+  // So that several such records pass within the recovery time.
   constexpr int64_t kTicksMax = 1'300;
   LimitOptions& limits = options->limits;
   if (limits.checkpoint_entries == 0 || options->cluster.writes_during_repair) return;
@@ -327,7 +330,8 @@ void LetLargestRecordsPass(Options* options) {
       std::max(limits.snapshot_bytes_per_tick, static_cast<size_t>(rate));
 }
 
-// Faults of their own streams, so that seeds without them are the same runs as before.
+// These faults have random streams of their own, so that seeds without them give the same runs as
+// before.
 void AddMoreFaults(uint64_t seed, Options* options) {
   const bool is_special = options->member.take_turns || options->disk.lie_rate > 0 ||
                           options->cluster.writes_during_repair || options->only_load;
@@ -339,7 +343,7 @@ void AddMoreFaults(uint64_t seed, Options* options) {
   Random edits(seed, "edited files");
   if (edits.Chance(0.1) && !is_special && options->cluster.voters > 1) {
     options->cluster.edit_chance = 0.2 + 0.6 * edits.Unit();
-    // Until all members are new, no log says who takes part.
+    // Until all members run the new version, no log holds the membership.
     if (edits.Chance(0.6)) options->cluster.old_version_chance = 0.7;
     if (edits.Chance(0.7)) options->member.kill_rate = 0.1 + 0.4 * edits.Unit();
   }
@@ -356,7 +360,8 @@ void AddMoreFaults(uint64_t seed, Options* options) {
   }
 }
 
-// Of a stream of its own, so that seeds without them are the same runs as before.
+// Uses a random stream of its own, so that seeds without native clients give the same runs as
+// before.
 void AddNativeClients(uint64_t seed, Options* options) {
   Random native(seed, "native clients in options");
   if (!native.Chance(kNativeChance) || options->only_load || !LogKeepsUp(*options)) return;
@@ -405,7 +410,7 @@ Options ChooseOptions(uint64_t seed) {
   }
   if (g_stores_are_in_rocksdb || Random(seed, "store").Chance(kRocksDbChance)) {
     options.disk.has_rocksdb = true;
-    // What fills up is the log's disk only, and flips are made in the log's files only.
+    // Only the log's disk can be full, and bits are flipped only in the log's files.
     options.disk.full_rate = 0;
   }
   if (Random(seed, "checks").Chance(kThoroughChance)) {

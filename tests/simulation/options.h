@@ -1,6 +1,6 @@
-// What a seed chooses: the shape of the cluster, its limits, and the faults it suffers. Every kind
-// of fault is there in some seeds only (swarm testing: Groce and others 2012), so that one kind
-// cannot hide what another would show.
+// What a seed chooses: the shape of the cluster, its limits, and its faults. Every kind of fault
+// occurs only in some seeds (swarm testing: Groce and others 2012), so that one kind cannot hide
+// what another would show.
 //
 // Thread-safety: values.
 #pragma once
@@ -11,12 +11,12 @@
 
 namespace quorate::simulation {
 
-// Probabilities are for one link or member in one second of virtual time, unless they say
+// Probabilities are for one link or member in one second of virtual time, unless a comment says
 // otherwise; 0 means that the fault does not occur.
 struct NetworkOptions {
   int64_t delay_us = 300;             // mean of one way, with a long tail
-  double loss = 0;                    // of one packet: a stream then waits for it to be sent again
-  double corruption = 0;              // of one packet: one bit turns over
+  double loss = 0;                    // of one packet: a stream then waits for its retransmission
+  double corruption = 0;              // of one packet: one bit flips
   double break_rate = 0;              // a connection breaks
   double clog_rate = 0;               // a link carries nothing for a while
   int64_t clog_us = 0;                // mean
@@ -26,13 +26,13 @@ struct NetworkOptions {
   int64_t link_bytes_per_second = 0;  // between two members, one way; 0: no limit
   int64_t machine_bytes_per_second = 0;  // of a member, to all others, and from them; 0: no limit
   size_t window_bytes = 1 << 20;         // what a stream carries before the receiver has taken it
-  size_t queue_bytes_max = 64 << 20;     // what waits for a stream; more is dropped
+  size_t queue_bytes_max = 64 << 20;     // bytes queued for a stream; more is dropped
   double partition_rate = 0;             // for the whole cluster
   int64_t partition_us = 0;              // mean
   bool asymmetric_partitions = false;    // some cuts go one way only
-  double isolation_rate = 0;  // whoever leads loses touch with the others, not with clients
-  // Of an entry that the leader is the first to apply: it loses touch with the others at once, so
-  // that they do not hear that the entry is committed.
+  double isolation_rate = 0;  // the leader loses contact with the others, not with clients
+  // For an entry that the leader is the first to apply: the leader loses contact with the others at
+  // once, so that they do not learn that the entry is committed.
   double cut_at_commit_chance = 0;
 };
 
@@ -45,14 +45,14 @@ struct DiskOptions {
   double same_cache_chance = 0;  // of a failed sync: the process is started again without a reboot
   double operation_error_rate = 0;  // some operation fails
   double read_error_rate = 0;       // a read fails
-  double bit_flip_chance = 0;       // at a restart: a bit of the log or of a checkpoint turned over
+  double bit_flip_chance = 0;       // at a restart: a bit of the log or of a checkpoint flips
   bool flips_everywhere = false;    // also of all other files
   double running_flip_rate = 0;     // while the process runs
   double lie_rate = 0;              // syncs of the log do nothing for a while, and power fails then
   double disk_loss_chance = 0;      // at a restart: the disk is new
   bool has_rocksdb = false;         // checkpoints are in RocksDB, as a server's, and not in a file
   bool majority_is_lost = false;    // at the end most disks are new: nothing may be bootstrapped
-  int64_t new_disk_jump_ms = 0;     // while a disk is new, the wall clock is off by up to so much
+  int64_t new_disk_jump_ms = 0;     // the wall clock is off by up to this while a disk is new
 };
 
 struct MemberOptions {
@@ -60,14 +60,13 @@ struct MemberOptions {
   double crash_in_step_rate = 0;  // power failure between two operations of the disk
   double kill_rate = 0;           // the process dies
   double kill_in_step_rate = 0;   // the process dies between two operations of the disk
-  double strike_chance = 0;       // of whoever begins to lead: something happens to it at once
-  bool take_turns = false;        // whoever begins to lead loses power soon, and is back when the
-                                  //   next one does
-  double pause_rate = 0;          // the process stands still (SIGSTOP)
-  int64_t down_us = 0;            // mean time until it is back, or goes on
+  double strike_chance = 0;       // of a new leader: a fault happens to it at once
+  bool take_turns = false;        // each new leader loses power soon, until the next one does
+  double pause_rate = 0;          // the process is paused (SIGSTOP)
+  int64_t down_us = 0;            // mean time until it is back, or resumed
   double clock_drift_max = 0;     // clocks run between 1 - this and 1 + this times as fast
-  double clock_jump_rate = 0;     // the wall clock is set again
-  int64_t clock_jump_ms = 0;      // by up to so much, in either direction
+  double clock_jump_rate = 0;     // the wall clock jumps
+  int64_t clock_jump_ms = 0;      // by up to this, in either direction
   int64_t work_us = 50;           // mean time that a piece of work waits for its thread
 };
 
@@ -77,15 +76,15 @@ struct ClusterOptions {
   size_t spares = 0;              // machines that membership changes may bring in
   double membership_rate = 0;     // changes of members, for the whole cluster
   double transfer_rate = 0;       // leadership is handed over on request
-  double edit_chance = 0;         // at a restart: the configuration names other members than before
-  double stray_rate = 0;          // a message comes of a directory that is not the member's
+  double edit_chance = 0;         // at a restart: the configuration names other members
+  double stray_rate = 0;          // a message from, or about, a wrong data directory of a member
   double old_version_chance = 0;  // a process starts as the previous version, while that is allowed
-  // When the faults end, a member gets a new disk, and it and all others have to catch up before
-  // the clients rest.
+  // When the faults end, a member gets a new disk, and all members have to catch up while the
+  // clients still write.
   bool writes_during_repair = false;
 };
 
-// Limits of the real servers, often tiny, so that every boundary is met.
+// Limits of the real servers, often tiny, so that every boundary is reached.
 struct LimitOptions {
   int tick_ms = 15;
   int election_ticks = 20;
@@ -107,7 +106,7 @@ struct LimitOptions {
   size_t snapshot_window_bytes_max = 0;
   uint64_t transfer_bytes_max = 0;
   int snapshot_stall_ticks = 0;
-  bool applies_here = false;  // also on the node thread, as a server does
+  bool applies_here = false;  // also applies inline on the node thread, as a server does
 };
 
 struct ClientOptions {
@@ -116,18 +115,18 @@ struct ClientOptions {
   int min_session_timeout_ms = 2000;
   int max_session_timeout_ms = 20000;
   double operation_rate = 20;  // of one client, per second
-  double onlooker_chance = 0;  // of a client: it writes nothing, and asks whoever leads
-  size_t ballast_nodes = 0;    // of the tree from the beginning, so that snapshots take long
-  size_t ballast_bytes = 0;    // of each of them
-  // Not 0: now and then all clients send writes of this size at once.
+  double onlooker_chance = 0;  // of a client: it only reads, and follows the leader
+  size_t ballast_nodes = 0;    // in the tree from the beginning, so that snapshots take long
+  size_t ballast_bytes = 0;    // of each of these nodes
+  // If not 0: now and then all clients send writes of this size at once.
   size_t large_write_bytes = 0;
   size_t native_count = 0;          // clients of the native protocol, beside the others
-  size_t native_history_bytes = 0;  // of events that servers keep for them; 0: as a server
+  size_t native_history_bytes = 0;  // of events kept by servers for them; 0: as a server
 };
 
 struct Options {
   uint64_t seed = 0;
-  // Every promise and every commit is held against the disks, and not only some of them: each check
+  // Checks every promise and every commit against the disks, and not only some of them: each check
   // costs as much as many events.
   bool checks_everything = false;
   // How long faults and operations go on, before the cluster has to recover.
@@ -138,20 +137,19 @@ struct Options {
   ClusterOptions cluster;
   LimitOptions limits;
   ClientOptions clients;
-  // Nothing fails: the members are only loaded, and whoever is elected first has to lead to the
-  // end.
+  // No faults, only load: the member that is elected first has to lead to the end.
   bool only_load = false;
 
   size_t machines() const { return cluster.voters + cluster.learners + cluster.spares; }
 };
 
-// What `seed` chooses. The same on every machine.
+// The options that `seed` chooses; the same on every machine.
 Options ChooseOptions(uint64_t seed);
 
 // From now on, ChooseOptions() keeps the checkpoints of all seeds in RocksDB instead of a file.
 void PutStoresInRocksDb();
 
-// Several lines: everything that is not as usual.
+// Describes all options that differ from the usual; several lines.
 std::string ToString(const Options& options);
 
 }  // namespace quorate::simulation

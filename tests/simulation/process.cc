@@ -20,9 +20,9 @@ using consensus::MemberId;
 
 constexpr char kDirectory[] = "/data";
 constexpr int64_t kSteadyWorkUs = 100;
-// So small that a checkpoint is of several files.
+// So small that a checkpoint consists of several files.
 constexpr size_t kStoreBufferBytes = 16u << 10;
-// Trees are compared all the time.
+// Trees are compared continuously.
 constexpr rpc::DigestComparisonOptions kDigestOptions{.entries = 20,
                                                       .interval_ms = 100,
                                                       .ask_again_ms = 300,
@@ -74,7 +74,7 @@ rpc::ReplicaOptions MakeReplicaOptions(const Options& options, const rpc::Config
   }
   rpc::ReplicaOptions replica = rpc::MakeReplicaOptions(config, std::move(cluster_id));
   replica.digests = kDigestOptions;
-  replica.disk_reserve_bytes = 0;  // only a log that is full, or in its ballast file, counts as low
+  replica.disk_reserve_bytes = 0;  // only a full log, or one without ballast, counts as low
   const LimitOptions& limits = options.limits;
   replica.node.tick_ms = limits.tick_ms;
   replica.node.checkpoint_entries = limits.checkpoint_entries;
@@ -106,8 +106,8 @@ rpc::ReplicaOptions MakeReplicaOptions(const Options& options, const rpc::Config
   return replica;
 }
 
-// What a careful administrator does with the server lines of a configuration when the membership
-// was changed in the running cluster: sets them to what this server knows of it.
+// Sets the server lines of the configuration to the newest membership that this server knows, as a
+// careful administrator does when the membership was changed in the running cluster.
 void KeepServerLines(consensus::DataDir& data_dir, const tree::RecordStore& store,
                      consensus::Membership* configured) {
   std::optional<consensus::Membership> newest;
@@ -307,7 +307,7 @@ void Process::Step(Work work) {
   if (work == Work::kNode) {
     checker_.OnProgress(number_, before, progress());
     raft().CheckInvariants();
-    // What it may have lost is made up for.
+    // The member has recovered all that its disk may have lost.
     if (!machine_.counts() && !machine_.has_hidden_fault() &&
         raft().durable_index() >= machine_.whole_with() &&
         raft().member_state() == consensus::MemberState::kNormal &&
@@ -329,7 +329,7 @@ std::string Process::Describe() { return raft().ToString(); }
 
 absl::Status Process::OnPeerBatch(MemberId from, rpc::PeerBatch batch) {
   if (batch.disk_report) {
-    // As the replica: when the node thread comes to it.
+    // As in the replica: processed on the node thread.
     replica_->node().Post(
         [this, from, report = *batch.disk_report] { oracle_.OnReport(from, report); });
   }

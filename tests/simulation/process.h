@@ -1,5 +1,5 @@
-// A server process on a simulated machine: the real replica, front end and log, stepped by hand.
-// Each piece of work is an event of its own, so that everything else can come in between.
+// A server process on a simulated machine: the real replica, front end and log, executed step by
+// step. Each step is an event of its own, so that all other events can occur in between.
 //
 // Thread-safety: none.
 #pragma once
@@ -40,7 +40,7 @@ class Process : public rpc::ReplicaHost,
   static absl::StatusOr<std::unique_ptr<Process>> Start(Machine* machine);
   ~Process() override;
 
-  // Ends it. `silent`: nobody is told.
+  // Ends the process. With `silent`, no peer or client is notified.
   void End(bool silent);
 
   rpc::Replica& replica() { return *replica_; }
@@ -54,11 +54,11 @@ class Process : public rpc::ReplicaHost,
   // Opens the data directory of a machine on `env`.
   static absl::StatusOr<std::unique_ptr<consensus::DataDir>> OpenDataDir(Machine* machine,
                                                                          consensus::Env* env);
-  // And what is beside it.
+  // Opens the store beside the data directory.
   static absl::StatusOr<std::unique_ptr<tree::RecordStore>> OpenStore(Machine* machine,
                                                                       consensus::Env* env);
   const tree::RecordStore& store() const { return *store_; }
-  // What its state machine holds.
+  // The last index applied to the state machine.
   consensus::Index applied() const { return applied_; }
 
   std::string Describe();
@@ -73,14 +73,14 @@ class Process : public rpc::ReplicaHost,
   absl::Status Begin();
 
   void ScheduleTick();
-  // Schedules the work that has come up.
   ClusterChecker::Progress progress();
+  // Schedules the work that is pending.
   void Poke();
   void Step(Work work);
   int64_t LatencyUs(Work work);
-  // What this member may say of disks in the tick that begins.
-  // As a server does now and then.
+  // Reports the disk's free space to the replica, periodically, as a server does.
   void MeasureDisk();
+  // Updates the times at which this member may refuse writes, for the tick that begins.
   void TickWitness();
 
   // rpc::ReplicaHost
@@ -90,7 +90,7 @@ class Process : public rpc::ReplicaHost,
   void OnDiverged(const rpc::Divergence& divergence) override;
   void OnStatusPublished() override {}
 
-  // rpc::Frontend, which passes each call on to the real front ends and to the checkers.
+  // rpc::Frontend: passes each call on to the real front ends and to the checkers.
   bool AllowsInlineApply() const override;
   std::shared_ptr<const rpc::RecentEvents> TakeRecentEvents() const override;
   void OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid) override;
@@ -106,7 +106,7 @@ class Process : public rpc::ReplicaHost,
   // rpc::ApplyObserver
   void OnEntryApplied(const consensus::Entry& entry, const tree::Tree& tree) override;
 
-  // rpc::PeerHandler: the replica, and the oracle.
+  // rpc::PeerHandler: passes each call on to the replica, and disk reports also to the oracle.
   absl::Status OnPeerBatch(consensus::MemberId from, rpc::PeerBatch batch) override;
   void OnPeerUp(consensus::MemberId member) override { replica_->OnPeerUp(member); }
   void OnPeerDown(consensus::MemberId member) override { replica_->OnPeerDown(member); }
@@ -150,13 +150,13 @@ class Process : public rpc::ReplicaHost,
   std::unique_ptr<rpc::Replica> replica_;
   std::unique_ptr<rpc::zk::ZkFrontend> frontend_;
   std::unique_ptr<rpc::zk::ConnectionLoop> loop_;
-  std::unique_ptr<NativeServer> native_;     // nullptr in runs without clients for it
+  std::unique_ptr<NativeServer> native_;     // nullptr in runs without native clients
   std::optional<rpc::Frontends> frontends_;  // if there are two
-  rpc::Frontend* front_ = nullptr;           // whichever clients are behind
+  rpc::Frontend* front_ = nullptr;           // the front end, or both of them as one
   std::array<bool, 8> scheduled_ = {};
   int64_t ticks_ = 0;
   consensus::Index applied_;
-  std::vector<tree::SessionId> closed_sessions_;  // by the entry that is being applied
+  std::vector<tree::SessionId> closed_sessions_;  // by the entry being applied
   bool ended_ = false;
 };
 

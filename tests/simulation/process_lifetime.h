@@ -23,7 +23,8 @@ class ProcessLifetime : public std::enable_shared_from_this<ProcessLifetime> {
     simulation_.After(delay_us,
                       [self = shared_from_this(), task = std::move(task)] { self->Run(task); });
   }
-  // Now, or when it goes on.
+  // Runs `task` now, or when the process is resumed if it is paused; drops it if the process is
+  // dead.
   void Run(const Scheduler::Task& task) {
     if (!alive_) return;
     if (paused_) {
@@ -36,7 +37,8 @@ class ProcessLifetime : public std::enable_shared_from_this<ProcessLifetime> {
   void Pause() { paused_ = true; }
   void Resume() {
     paused_ = false;
-    // What is due all comes at once, in some order of its threads: that in which it was due is one.
+    // All deferred tasks are due at once, and the threads may run them in any order; the order in
+    // which they became due is one of these.
     for (const Scheduler::Task& task : std::exchange(deferred_, {})) {
       if (alive_) Run(task);
     }

@@ -1,5 +1,5 @@
-// The randomness of a simulation: one stream for each concern, named, so that a draw more in one
-// place does not shift what all others see.
+// The randomness of a simulation: one named stream for each concern, so that an additional draw in
+// one place does not change what all others draw.
 //
 // Thread-safety: none; a simulation has one thread.
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace quorate::simulation {
 
-// SplitMix64 (Steele, Lea and Flood 2014): spreads a seed, and makes one of several.
+// SplitMix64 (Steele, Lea and Flood 2014): mixes a seed, and derives further seeds from it.
 constexpr uint64_t Spread(uint64_t z) {
   z += 0x9E3779B97F4A7C15u;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -19,7 +19,7 @@ constexpr uint64_t Spread(uint64_t z) {
   return z ^ (z >> 31);
 }
 
-// FNV-1a, spread: a number for a name that is the same everywhere.
+// FNV-1a, then Spread: hashes a name to the same number on every machine.
 constexpr uint64_t HashName(std::string_view name) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;

@@ -13,7 +13,7 @@ namespace quorate::simulation {
 
 class RefusalTimes {
  public:
-  // From `now_us` on it may, or may not. REQUIRES: time does not go back.
+  // From `now_us` on the member may, or may not, refuse. REQUIRES: time does not go back.
   void Set(bool may, int64_t now_us) {
     const bool open = !spans_.empty() && spans_.back().until_us == kForeverUs;
     if (may == open) return;
@@ -24,7 +24,7 @@ class RefusalTimes {
       spans_.push_back({now_us, kForeverUs});
     }
   }
-  // Whether it may at some time of these, both included.
+  // Whether the member may refuse at some time from `from_us` to `until_us`, both included.
   bool Overlap(int64_t from_us, int64_t until_us) const {
     for (auto span = spans_.rbegin(); span != spans_.rend() && span->until_us >= from_us; ++span) {
       if (span->from_us <= until_us) return true;

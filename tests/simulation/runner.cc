@@ -21,7 +21,7 @@
 namespace quorate::simulation {
 namespace {
 
-// Real time; a run takes a second.
+// Real time; a run usually takes a second.
 constexpr unsigned kRunSecondsMax = 300;
 
 Simulation* running = nullptr;  // for signals
@@ -48,7 +48,7 @@ void OnAlarm(int) {
   std::_Exit(Simulation::kFailed);
 }
 
-// What servers log is part of the trace.
+// Adds what servers log to the trace.
 class TraceSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
   explicit TraceSink(Simulation* simulation) : simulation_(*simulation) {}
@@ -145,7 +145,7 @@ RunResult RunHere(uint64_t seed, Trace::Lines lines) {
   result.events = simulation->scheduler().executed();
   result.virtual_us = simulation->now_us();
   for (const auto& [name, count] : simulation->trace().counts()) result.counts[name] = count;
-  // Neither is destroyed: the process ends, and what is under way would only be in the way.
+  // Neither object is destroyed: the process ends, and pending work would only get in the way.
   return result;
 }
 
@@ -171,7 +171,7 @@ void RunSeeds(uint64_t first, uint64_t last, size_t jobs, Trace::Lines lines,
       }
       ::close(children[i].pipe);
       ::waitpid(children[i].pid, nullptr, 0);
-      // It ends without destructors.
+      // The child ends without running destructors.
       StoreDisk::RemoveAllOf(children[i].pid);
       RunResult result;
       result.seed = children[i].seed;

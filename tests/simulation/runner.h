@@ -1,5 +1,5 @@
-// Runs seeds, each in a process of its own, so that a failed assertion of a server ends its run
-// only, and one run cannot colour the next.
+// Runs each seed in a process of its own, so that a failed assertion of a server ends only its own
+// run, and no run can affect the next.
 //
 // Thread-safety: none.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace quorate::simulation {
 
-// What is known of a run.
+// The result of a run.
 struct RunResult {
   uint64_t seed = 0;
   bool passed = false;
@@ -22,14 +22,14 @@ struct RunResult {
   uint64_t events = 0;
   int64_t virtual_us = 0;
   std::map<std::string, uint64_t> counts;
-  std::string output;  // of a run that failed
+  std::string output;  // of a failed run
 };
 
 // Runs one seed in this process; the process ends if the run fails.
 RunResult RunHere(uint64_t seed, Trace::Lines lines);
 
-// Runs seeds in processes of their own, `jobs` at a time. `done` is told of each, in no order, and
-// says whether to go on.
+// Runs seeds in processes of their own, `jobs` at a time. Calls `done` with each result, in any
+// order; stops when `done` returns false.
 void RunSeeds(uint64_t first, uint64_t last, size_t jobs, Trace::Lines lines,
               const std::function<bool(const RunResult&)>& done);
 

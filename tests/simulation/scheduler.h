@@ -1,5 +1,5 @@
-// Virtual time: events in the order of their times, those of the same time in the order in which
-// they were asked for.
+// Virtual time: runs events in the order of their times, and events of the same time in the order
+// in which they were scheduled.
 //
 // Thread-safety: none.
 #pragma once
@@ -39,9 +39,9 @@ class Scheduler {
   void After(int64_t delay_us, Task task) { At(now_us_ + delay_us, std::move(task)); }
 
   bool empty() const { return heap_.empty(); }
-  // When the next event is. REQUIRES: !empty().
+  // The time of the next event. REQUIRES: !empty().
   int64_t next_us() const { return heap_.front().time_us; }
-  // Lets time pass. REQUIRES: no event is before `time_us`.
+  // Advances the time. REQUIRES: no event is before `time_us`.
   void AdvanceTo(int64_t time_us) { now_us_ = std::max(now_us_, time_us); }
   // Runs the next event. REQUIRES: !empty().
   void RunOne() {

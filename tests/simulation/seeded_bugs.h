@@ -1,5 +1,5 @@
-// The mistakes that can be seeded into the servers (base/seeded_bug.h), and how soon each has
-// to be found.
+// The mistakes that can be seeded into the servers (base/seeded_bug.h), and within how many seeds
+// each has to be found.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@ namespace quorate::simulation {
 struct SeededBugCase {
   const char* name;
   uint64_t seeds_max;
-  // What has to be found, if it matters.
+  // The invariant that has to fail; nullptr if any may.
   const char* invariant = nullptr;
-  // The first of them. Those before it find nothing, and are left out to save time.
+  // The first seed to run. Earlier seeds find nothing, and are left out to save time.
   uint64_t first_seed = 1;
 };
 
-// With a margin: most are found within a tenth of these.
+// With a margin: most bugs are found within a tenth of these seeds.
 inline constexpr SeededBugCase kSeededBugs[] = {
     {"acknowledged before the sync", 50},
     {"vote not persisted", 50},

@@ -1,4 +1,4 @@
-// Each seeded bug is found, within the seeds that it may take.
+// Checks that each seeded bug is found within its number of seeds.
 #include "tests/simulation/seeded_bugs.h"
 
 #include <algorithm>

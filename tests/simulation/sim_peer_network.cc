@@ -13,18 +13,18 @@ namespace {
 
 using consensus::MemberId;
 
-// As in rpc/peer/peer_link.cc and rpc/peer/peer_socket.cc.
+// The same as in rpc/peer/peer_link.cc and rpc/peer/peer_socket.cc.
 constexpr int64_t kReconnectAfterUs = 60'000;
 constexpr int64_t kAttemptTimeoutUs = 2'000'000;
 constexpr int64_t kKeepaliveUs = 2'000'000;
-// A write takes this long to leave: what comes meanwhile goes together.
+// A write takes this long to leave: data that is queued meanwhile goes out together.
 constexpr int64_t kWriteUs = 20;
-// As in rpc/peer/peer_socket.cc; the kernel says that there is room again at half of it.
+// The same as in rpc/peer/peer_socket.cc; the kernel reports free space again at half of it.
 constexpr size_t kUnsentBytesMax = 128u << 10;
-// The network takes at least, and at most, so much at once.
+// The smallest and the largest number of bytes that the network accepts at once.
 constexpr size_t kPacketBytesMin = 1460;
 constexpr size_t kPacketBytesMax = 16u << 10;
-// As in rpc/peer/peer_receiver.cc.
+// The same as in rpc/peer/peer_receiver.cc.
 constexpr size_t kHelloBytesMax = 64u << 10;
 constexpr size_t kOldBatchBytesMax = 4 * rpc::kPeerQueueBytesMax;
 
@@ -42,7 +42,7 @@ bool SimPeerNetwork::Answers(size_t from, size_t to) const {
   return network_.IsOpen(from, to) && network_.IsOpen(to, from) && CanReceive(to);
 }
 
-// From `from` to `to`; the far end lives here too.
+// A stream from `from` to `to`; the object holds both ends.
 class SimulatedLinks::Stream : public PipeEnd, public std::enable_shared_from_this<Stream> {
  public:
   Stream(SimulatedLinks* sender, size_t to)
@@ -59,7 +59,7 @@ class SimulatedLinks::Stream : public PipeEnd, public std::enable_shared_from_th
   SimulatedLinks* receiver() const { return receiver_; }
   size_t from() const { return from_; }
 
-  // The process at one end is gone, or has closed it.
+  // The process at the sending end has ended, or has closed the stream.
   void SenderGone(bool silent) {
     if (sender_ == nullptr) return;
     CloseSender();
@@ -83,8 +83,8 @@ class SimulatedLinks::Stream : public PipeEnd, public std::enable_shared_from_th
     if (peer_network_.host(to_).links == nullptr || (was_bound_ && receiver_ == nullptr)) {
       return Refuse("");
     }
-    // A length that is wrong is noticed when the batch that it promises is there, which may take
-    // long: damage does not happen to it.
+    // A wrong length would be noticed only when as many bytes have arrived, which may take long:
+    // the length is never damaged.
     const size_t spared = unread_bytes_ == 0 ? rpc::kBatchLengthBytes : 0;
     if (peer_network_.network().Corrupt(&packet, spared)) damaged_ = true;
     unread_bytes_ += packet.size();
@@ -105,7 +105,7 @@ class SimulatedLinks::Stream : public PipeEnd, public std::enable_shared_from_th
   }
 
  private:
-  // False if the stream has ended by what came.
+  // Returns false if the stream has ended because of what it received.
   bool TakeBatches() {
     for (;;) {
       absl::StatusOr<std::shared_ptr<std::string>> bytes = reader_.Next();
@@ -142,7 +142,7 @@ class SimulatedLinks::Stream : public PipeEnd, public std::enable_shared_from_th
     });
     return true;
   }
-  // False if it is refused.
+  // Returns false if the stream is refused.
   bool Bind(const rpc::Hello& hello) {
     SimulatedLinks* target = peer_network_.host(to_).links;
     was_bound_ = true;
@@ -160,7 +160,7 @@ class SimulatedLinks::Stream : public PipeEnd, public std::enable_shared_from_th
     });
     return true;
   }
-  // Something goes back to the sender.
+  // Sends something back to the sender: runs `task` after the network's delay.
   void Answer(Scheduler::Task task) {
     peer_network_.simulation().After(
         peer_network_.network().Delay(to_, from_),
@@ -186,7 +186,7 @@ class SimulatedLinks::Stream : public PipeEnd, public std::enable_shared_from_th
     pipe_->OnDelivered(nullptr);
     return std::exchange(sender_, nullptr);
   }
-  // After all that has come.
+  // Closes the receiver's end, after everything that has arrived.
   void CloseReceiver() {
     SimulatedLinks* receiver = std::exchange(receiver_, nullptr);
     if (receiver == nullptr) return;
@@ -202,7 +202,7 @@ class SimulatedLinks::Stream : public PipeEnd, public std::enable_shared_from_th
           self->Keepalive(sender_missed, receiver_missed);
         });
   }
-  // Either end gives up at the second ping that is not answered.
+  // Either end gives up when a second ping in a row is not answered.
   void Keepalive(bool sender_missed, bool receiver_missed) {
     const bool sender_misses = sender_ != nullptr && !sender_->paused() &&
                                (!peer_network_.Answers(from_, to_) || receiver_ == nullptr);
@@ -232,10 +232,10 @@ class SimulatedLinks::Stream : public PipeEnd, public std::enable_shared_from_th
   SimulatedLinks* sender_;
   SimulatedLinks* receiver_ = nullptr;
   bool was_bound_ = false;
-  bool damaged_ = false;  // the batch that is being received
+  bool damaged_ = false;  // damage in the batch being received
   rpc::BatchReader reader_{kHelloBytesMax};
   rpc::FrameDecoder decoder_;
-  size_t unread_bytes_ = 0;  // of the batch that is being received, with its length
+  size_t unread_bytes_ = 0;  // of the batch being received, its length field included
   std::shared_ptr<Pipe> pipe_;
   std::shared_ptr<Stream> self_;  // while either end is open
 };
@@ -308,7 +308,7 @@ void SimulatedLinks::Connect(size_t to) {
   link.stream = std::make_shared<Stream>(this, to);
   link.stream->Open();
   link.stream->pipe().OnDelivered([this, to, stream = link.stream.get()] {
-    // The window may have room again.
+    // The window may have free space again.
     if (links_[to].stream.get() == stream && !links_[to].writing) StartWrite(to);
   });
   link.queue = std::make_unique<rpc::SendQueue>(simulation_.options().network.queue_bytes_max);
@@ -335,7 +335,7 @@ void SimulatedLinks::Write(size_t to, Add add) {
   if (!link.writing) StartWrite(to);
 }
 
-// As one call of sendmsg.
+// Corresponds to one call of sendmsg.
 void SimulatedLinks::StartWrite(size_t to) {
   Link& link = links_[to];
   rpc::BatchWriter& writer = *link.writer;
@@ -345,7 +345,7 @@ void SimulatedLinks::StartWrite(size_t to) {
   }
   Pipe& pipe = link.stream->pipe();
   const size_t window = simulation_.options().network.window_bytes;
-  if (pipe.bytes() > window) return;  // called again when something was delivered
+  if (pipe.bytes() > window) return;  // called again after the next delivery
   if (pipe.unsent_bytes() >= kUnsentBytesMax) {
     simulation_.trace().Count("links: the machine has not sent enough");
     return WriteAgainAfter(to, pipe.UnsentUntilUs(kUnsentBytesMax / 2) - simulation_.now_us());
@@ -380,7 +380,7 @@ void SimulatedLinks::OnUp(size_t to, const Stream* stream, uint32_t receiver_ver
   Link& link = links_[to];
   if (link.stream.get() != stream || link.up) return;
   link.up = true;
-  // One of the release before does not cut frames.
+  // A receiver of the previous release does not cut frames.
   link.writer->SetReceiverVersion(std::min(receiver_version, protocol_version_));
   simulation_.Line(fmt::format("{}", self_ + 1), "link to {} is up", to + 1);
   Tell([&] { handler_->OnPeerUp(Id(to)); });

@@ -1,6 +1,6 @@
-// The links between simulated servers: what rpc/peer/peer_network.h is over TCP, over the
-// simulated network, with the real queues, batches and frames. Bytes arrive cut anywhere, as the
-// network takes them.
+// The links between simulated servers: the counterpart of rpc/peer/peer_network.h over the
+// simulated network instead of TCP, with the real queues, batches and frames. Bytes arrive in
+// pieces of any size, as the network accepts them.
 //
 // Thread-safety: none.
 #pragma once
@@ -31,7 +31,7 @@ class MessageObserver {
   virtual void OnDiskReport(size_t member, size_t to, const rpc::DiskReport& report) = 0;
 };
 
-// Who is where.
+// The links and the machine of each member.
 class SimPeerNetwork {
  public:
   SimPeerNetwork(Network* network, size_t members) : network_(*network), hosts_(members) {}
@@ -46,7 +46,7 @@ class SimPeerNetwork {
   Simulation& simulation() { return network_.simulation(); }
   // Whether the machine takes packets.
   bool CanReceive(size_t member) const;
-  // Whether a ping from one to the other would be answered.
+  // Whether `to` would answer a ping from `from`.
   bool Answers(size_t from, size_t to) const;
 
  private:
@@ -56,17 +56,17 @@ class SimPeerNetwork {
 
 class SimulatedLinks : public rpc::PeerLinks {
  public:
-  // The links of member `self` (from 0; server self + 1) while it lives. `handler` may be called
-  // until Close; `after_call` follows each call.
+  // The links of member `self` (from 0; server self + 1) during one process. `handler` may be
+  // called until Close; `after_call` runs after each call.
   SimulatedLinks(SimPeerNetwork* peer_network, size_t self,
                  std::shared_ptr<ProcessLifetime> lifetime, MessageObserver* observer);
   ~SimulatedLinks() override;
 
   void Start(rpc::PeerHandler* handler, Scheduler::Task after_call, std::string cluster_id);
-  // The process is gone. `silent`: so is the machine, and nobody is told.
+  // The process has ended. With `silent`, so has the machine, and no peer is notified.
   void Close(bool silent);
   bool paused() const { return lifetime_->paused(); }
-  // A connection breaks, if there is one.
+  // Breaks the connection to `to`, if there is one.
   void BreakStream(size_t to);
 
   void Send(std::vector<consensus::Message> messages) override;
@@ -85,8 +85,8 @@ class SimulatedLinks : public rpc::PeerLinks {
   struct Link {
     std::shared_ptr<Stream> stream;
     bool up = false;
-    bool writing = false;  // or waits until the machine has sent more
-    // Of the stream.
+    bool writing = false;  // a write is under way, or waits until the machine has sent more
+    // The next two belong to the stream.
     std::unique_ptr<rpc::SendQueue> queue;
     std::unique_ptr<rpc::BatchWriter> writer;
     int64_t connect_at_us = 0;
@@ -103,7 +103,7 @@ class SimulatedLinks : public rpc::PeerLinks {
   void SendAlone(const consensus::Message& message, size_t to);
   void OnUp(size_t to, const Stream* stream, uint32_t receiver_version);
   void OnDone(size_t to, const Stream* stream, const std::string& other_cluster);
-  // Why a stream that opens so is refused: empty if it is not.
+  // Why a stream that opens with this Hello is refused; empty if it is accepted.
   std::string Check(const rpc::Hello& hello) const;
   void Tell(const Scheduler::Task& call);
 
@@ -116,7 +116,7 @@ class SimulatedLinks : public rpc::PeerLinks {
   rpc::PeerHandler* handler_ = nullptr;
   Scheduler::Task after_call_;
   std::string cluster_id_;
-  // The newest version of the protocol between servers that it understands.
+  // The newest version of the protocol between servers that this process understands.
   uint32_t protocol_version_ = rpc::kPeerProtocolNewest;
   std::vector<Link> links_;
   std::vector<std::shared_ptr<Stream>> incoming_;  // accepted

@@ -1,5 +1,4 @@
-// What every part of a simulated run shares: time, randomness, trace, and the end of a run that has
-// found something.
+// What all parts of a simulated run share: time, randomness, trace, and the report of a failure.
 //
 // Thread-safety: none.
 #pragma once
@@ -36,8 +35,8 @@ class Simulation {
     scheduler_.After(delay_us, std::move(task));
   }
   bool tracing() const { return trace_.wanted(); }
-  // Runs events until `done` says so or `until_us` is reached; false in the latter case. `done` is
-  // asked after every event.
+  // Runs events until `done` returns true or `until_us` is reached; returns false in the latter
+  // case. Calls `done` after every event.
   template <class Done>
   bool RunUntil(int64_t until_us, Done done) {
     while (!done()) {
@@ -51,7 +50,7 @@ class Simulation {
     return true;
   }
 
-  // From now on the cluster shall recover: nothing is slow any more.
+  // From now on the cluster shall recover: all delays are short.
   void SetSteady() { steady_ = true; }
   bool steady() const { return steady_; }
 
@@ -64,15 +63,16 @@ class Simulation {
     return found->second;
   }
 
-  // Prints what is known and ends the process with kFailed.
+  // Prints the report of the failure and ends the process with kFailed.
   static constexpr int kFailed = 3;
   [[noreturn]] void Fail(std::string_view invariant, std::string_view details);
-  // The report of a failure, without its end; also called when an assertion of the servers fails.
+  // Prints the report of a failure without ending the process; also called when an assertion of the
+  // servers fails.
   void PrintFailure(std::string_view invariant, std::string_view details);
-  // What a failure shows of the state of everything, besides the trace.
+  // `describe` returns the state of the whole run, which a failure shows besides the trace.
   void SetDescribe(std::function<std::string()> describe) { describe_ = std::move(describe); }
 
-  // "time who what": a line for the trace, made only if somebody wants it.
+  // Adds a line "time who what" to the trace, if the trace is wanted.
   template <class... Args>
   void Line(std::string_view who, fmt::format_string<Args...> format, Args&&... args) {
     if (!trace_.wanted()) return;

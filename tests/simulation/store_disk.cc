@@ -11,7 +11,7 @@
 namespace quorate::simulation {
 namespace {
 
-// In memory, if there is such a place: RocksDB makes and removes thousands of files in a run.
+// A directory in memory, if there is one: RocksDB creates and removes thousands of files in a run.
 std::string ParentDirectory() {
   if (const char* parent = std::getenv("TMPDIR"); parent != nullptr) return parent;
   constexpr char kInMemory[] = "/dev/shm";
@@ -30,7 +30,7 @@ class StoreDisk::Files : public tree::FaultFileSystem {
 
   const char* Name() const override { return "StoreDisk"; }
 
-  // RocksDB opens each file that it takes in once more, only to sync it.
+  // RocksDB opens each file that it ingests again, only to sync it.
   IOStatus ReopenWritableFile(const std::string& name, const rocksdb::FileOptions& options,
                               std::unique_ptr<rocksdb::FSWritableFile>* file,
                               IODebugContext* debug) override {
@@ -102,7 +102,7 @@ class StoreDisk::Files : public tree::FaultFileSystem {
     std::function<void()> undo;
   };
 
-  // A sync of it is noted, and not passed on: the real disk would make a run take minutes.
+  // A sync of the file is recorded, but not passed on: the real disk would make a run take minutes.
   class ReopenedFile : public rocksdb::FSWritableFileOwnerWrapper {
    public:
     ReopenedFile(Files* files, std::string name, std::unique_ptr<rocksdb::FSWritableFile> file)
@@ -134,7 +134,8 @@ class StoreDisk::Files : public tree::FaultFileSystem {
   void Changed(const std::string& path, std::function<void()> undo) {
     changes_.push_back({path.substr(0, path.rfind('/')), std::move(undo)});
   }
-  // A second name for a file that is about to lose its own; empty if there is no such file.
+  // Links a file that is about to lose its name under a second one; returns the second name, empty
+  // if there is no such file.
   std::string Bury(const std::string& path) {
     std::string grave = graveyard_ + "/" + std::to_string(buried_++);
     return link(path.c_str(), grave.c_str()) == 0 ? grave : "";
@@ -143,7 +144,7 @@ class StoreDisk::Files : public tree::FaultFileSystem {
   const std::string graveyard_;
   std::atomic<bool> stopped_ = false;
   uint64_t buried_ = 0;
-  std::string grave_;            // of what the operation under way replaces or removes
+  std::string grave_;            // what the operation under way replaces or removes
   std::vector<Change> changes_;  // of directories, not synced, in order
 };
 

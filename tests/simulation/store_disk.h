@@ -1,8 +1,8 @@
 // Where a simulated machine keeps its RocksDB store: real files in a temporary directory of their
-// own, of which a power failure takes what was not synced.
+// own. A power failure loses what was not synced.
 //
-// RocksDB merges files on a thread of its own. A run stays repeatable all the same: a merge changes
-// no record, and power fails only between two steps of the simulation, when no checkpoint is being
+// RocksDB merges files on a thread of its own. A run is repeatable nevertheless: a merge changes no
+// record, and power fails only between two steps of the simulation, when no checkpoint is being
 // committed.
 //
 // Thread-safety: as FaultFileSystem; Stop, Crash and Revive by one caller at a time.
@@ -30,19 +30,20 @@ class StoreDisk {
   StoreDisk(const StoreDisk&) = delete;
   StoreDisk& operator=(const StoreDisk&) = delete;
 
-  // Removes what the process with that number has left.
+  // Removes the files that the process with that number has left.
   static void RemoveAllOf(int process);
 
   // Of the store.
   std::string path() const { return directory_ + "/store"; }
   rocksdb::Env* env() { return env_.get(); }
 
-  // The process that uses it is dead: whatever it does while it is taken apart has no effect.
+  // The process that uses the store is dead: what it still does while it is destroyed has no
+  // effect.
   void Stop();
-  // Power has failed: `random` decides what is left of what was not synced. REQUIRES: it is
-  // stopped, and the store is closed.
+  // Applies a power failure: `random` decides what remains of the data that was not synced.
+  // REQUIRES: Stop was called, and the store is closed.
   void Crash(Random* random);
-  // Another process may use it.
+  // Another process may use the disk.
   void Revive();
 
  private:

@@ -1,5 +1,5 @@
-// What a run leaves behind: a hash of everything that happened, by which two runs of a seed are
-// compared; its last lines, readable; and how often things happened that are worth knowing.
+// What a run records: a hash of all events, by which two runs of a seed are compared; its last
+// lines, readable; and how often events worth knowing occurred.
 //
 // Thread-safety: none.
 #pragma once
@@ -21,7 +21,7 @@ class Trace {
   explicit Trace(Lines lines) : lines_(lines) {}
 
   void Mix(uint64_t number) { hash_ = (hash_ ^ number) * 0x9E3779B97F4A7C15u + (hash_ >> 29); }
-  // Of bytes: eight at a time.
+  // Mixes in bytes, eight at a time.
   void Mix(std::string_view bytes) {
     uint64_t number = bytes.size();
     while (bytes.size() >= 8) {
@@ -35,7 +35,7 @@ class Trace {
   }
   uint64_t hash() const { return Spread(hash_); }
 
-  // Whether lines are wanted: they cost more than the run itself.
+  // Whether lines are wanted: building them costs more than the run itself.
   bool wanted() const { return lines_ != Lines::kNone; }
   void Add(std::string line) {
     if (lines_ == Lines::kAll) {

@@ -1,6 +1,6 @@
-// One bit of what a member has on its disk is turned over, in every file and at every place, and
-// the member starts: it says so, naming the file, or it is as if nothing had happened. It never
-// holds anything else than before.
+// Flips one bit of a member's files, in every file and at many places, and starts the member: it
+// either refuses to start with an error that names the file, or starts with exactly the same state
+// as before.
 //
 //   bazel run //tests/storage:bit_flips_test -- '[all]'    every byte of every file
 #include <catch2/catch.hpp>
@@ -41,7 +41,7 @@ using Records = std::map<std::string, std::string>;
 constexpr uint64_t kSegmentBytes = 8192;
 constexpr uint64_t kCheckpointEntries = 40;
 constexpr uint64_t kCheckpoints = 12;
-constexpr uint64_t kBase = 420;     // the log is cut up to about here
+constexpr uint64_t kBase = 420;     // the log is compacted up to about here
 constexpr uint64_t kDurable = 496;  // the durable mark
 constexpr uint64_t kLast = 500;
 constexpr uint64_t kIncarnation = 1000;
@@ -79,7 +79,7 @@ RecordStore::Metadata MetadataOf(uint64_t index) {
   return {tree::Zxid(static_cast<int64_t>(index)), index * 7, consensus::EncodeSnapshotMeta(meta)};
 }
 
-// What a member finds at its start.
+// The state of a member at its start.
 struct Whole {
   consensus::HardState hard_state;
   std::string cluster_id;
@@ -131,7 +131,7 @@ absl::Status ReadStore(const RecordStore& store, Whole* whole) {
   return absl::OkStatus();
 }
 
-// As quorated does, and reads everything.
+// Starts as quorated does, and reads everything.
 absl::StatusOr<Whole> Start(const std::string& dir) {
   auto config = rpc::LoadConfig(ConfigPath(dir));
   if (!config.ok()) return config.status();
@@ -201,11 +201,12 @@ void MakeDirectory(const std::string& dir) {
   Require(data_dir->log().Sync());
 }
 
-// What became of it.
+// The outcomes of the flips.
 struct Counts {
-  uint64_t refused = 0;           // with an error that names the file
-  uint64_t same = 0;              // harmless
-  uint64_t older_checkpoint = 0;  // and the log after it: the same in the end
+  uint64_t refused = 0;           // refused with an error that names the file
+  uint64_t same = 0;              // started with the same state
+  uint64_t older_checkpoint = 0;  // started from an older checkpoint and more log, with the same
+                                  // state in the end
   uint64_t all() const { return refused + same + older_checkpoint; }
 };
 
@@ -226,7 +227,7 @@ void CheckFound(const absl::StatusOr<Whole>& found, const Whole& whole, const st
   if (!found.ok()) {
     const std::string message(found.status().message());
     INFO(message);
-    // The number of a member comes from elsewhere than its directory.
+    // The number of the member is known from elsewhere, not only from its directory.
     const bool is_number = file.ends_with("/myid");
     CHECK(message.find(is_number ? "myid" : file) != std::string::npos);
     ++counts->refused;
@@ -258,7 +259,7 @@ class Flips {
     const char* base = std::getenv("TEST_TMPDIR");
     root_ = std::string(base != nullptr ? base : "/tmp") + "/flips-XXXXXX";
     REQUIRE(mkdtemp(root_.data()) != nullptr);
-    // The configuration names the directory, so that all runs are in the same one.
+    // All runs use the same directory, because the configuration contains its path.
     dir_ = root_ + "/member";
     MakeDirectory(dir_);
     fs::rename(dir_, root_ + "/original");
@@ -271,7 +272,8 @@ class Flips {
   }
   ~Flips() { fs::remove_all(root_); }
 
-  // One bit of each `step`th byte, and all bits of each byte that is a multiple of `all_step`.
+  // Flips one bit of each `step`th byte, and all bits of each byte whose offset is a multiple of
+  // `all_step`.
   void Run(uint64_t step, uint64_t all_step) {
     std::map<std::string, Counts> by_kind;
     for (const auto& entry : fs::recursive_directory_iterator(root_ + "/original")) {

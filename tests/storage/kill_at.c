@@ -1,17 +1,17 @@
-// Preloaded into a server or a tool: kills the process with SIGKILL right before one of its
-// operations on the files below a directory, and says which one it was.
+// A library to preload into a server or a tool: kills the process with SIGKILL right before one of
+// its operations on the files below a directory, and reports the operation.
 //
 //   KILL_AT_DIRECTORY  the directory
 //   KILL_AT_STEP       "operation path", the path below the directory, with # for each number in
 //                      it; not set: every step
-//   KILL_AT            before the operation of that step that is so many, counted from 1; 0: never
-//   KILL_AT_REPORT     a file to which every step is added that happens, a line each
-//   KILL_AT_FULL       a file; while it is there, the operations of the step find the disk full
-//   KILL_AT_ERROR      a file; while it is there, the operations of the step that is in it, or of
-//                      "read path", meet an I/O error. With "once " before the step it is the first
-//                      one of them, which takes the file away
+//   KILL_AT            the number, from 1, of the operation of that step to kill before; 0: never
+//   KILL_AT_REPORT     a file to which every step that happens is appended, one per line
+//   KILL_AT_FULL       a file; while it exists, the operations of the step find the disk full
+//   KILL_AT_ERROR      a file; while it exists, the operations of the step named in it, or of
+//                      "read path", fail with an I/O error. With "once " before the step, only the
+//                      first of them fails, and removes the file
 //
-// Operations are those that change what a restart finds: making a file, writing, setting a length,
+// Operations are those that change what a restart finds: creating a file, writing, truncating,
 // syncing, renaming, linking, removing.
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -34,7 +34,7 @@ static const char kRead[] = "read";
 
 static atomic_long operations;
 
-// Whether the operation is to meet an I/O error.
+// Returns whether the operation is to fail with an I/O error.
 static int meets_error(const char* line) {
   const char* path = getenv("KILL_AT_ERROR");
   if (path == NULL) return 0;
@@ -52,19 +52,19 @@ static int meets_error(const char* line) {
   return strcmp(step + strlen(once), line) == 0 && real_unlink(path) == 0;
 }
 
-// What the operation is to fail with: ENOSPC, EIO, or 0.
+// Counts an operation. Returns the error with which it is to fail: ENOSPC, EIO, or 0.
 static int count(const char* operation, const char* path) {
   const char* at = getenv("KILL_AT");
   const char* step = getenv("KILL_AT_STEP");
   const char* inside = below("KILL_AT_DIRECTORY", path);
   if (at == NULL || inside == NULL) return 0;
-  // The text logs are nothing that a restart reads.
+  // A restart reads neither the text logs nor the lock files.
   if (strstr(path, "/LOG") != NULL || strstr(path, "/LOCK") != NULL) return 0;
   if (strstr(path, "/server.log") != NULL) return 0;
   char line[PATH_MAX];
   make_line(operation, inside, line, sizeof(line));
   if (meets_error(line)) return EIO;
-  // Changes nothing.
+  // A read changes nothing, and is not counted.
   if (strcmp(operation, kRead) == 0) return 0;
   add_to("KILL_AT_REPORT", line);
   if (step != NULL && !is_step(line, step)) return 0;
@@ -142,7 +142,7 @@ int link(const char* from, const char* to) {
   return error != 0 ? fail(error) : real(from, to);
 }
 
-// Which takes no free space.
+// A removal needs no free space, so that it never fails with ENOSPC.
 static int fails_removal(int error) { return error != 0 && error != ENOSPC; }
 
 int unlink(const char* path) {

@@ -1,12 +1,12 @@
-// Clients of the cluster, each on a thread of its own. They do a little of everything, come back
-// when a member stops or sends them away, and check what they are told:
+// Clients of the cluster, each on its own thread. They use all kinds of requests, reconnect when a
+// member stops or closes their connection, and check the answers:
 //
-//   - what a session reads never goes back,
-//   - a client hears the event of a change before it can read the change, also if it comes back
-//     with a watch from another connection,
-//   - what was acknowledged is there at the end.
+//   - reads of a session never go back in time,
+//   - a client gets the event of a change before it can read the change, also if it sets the
+//     watch again on a new connection,
+//   - acknowledged writes are there at the end.
 //
-// Thread-safety: an object belongs to one thread, but for what says otherwise.
+// Thread-safety: an object belongs to one thread, except where a comment says otherwise.
 #pragma once
 
 #include <atomic>
@@ -17,16 +17,16 @@
 
 namespace quorate::threads {
 
-// What all clients have in common.
+// The state that all clients share.
 struct Load {
   Cluster* cluster = nullptr;
   std::atomic<bool> ends{false};
-  // What clients did. Any thread.
+  // Counters of the clients' work. Any thread.
   std::atomic<uint64_t> writes{0};
   std::atomic<uint64_t> reads{0};
   std::atomic<uint64_t> events{0};
   std::atomic<uint64_t> connections{0};
-  // That a client was told something wrong.
+  // Reports a wrong answer to a client.
   std::atomic<uint64_t> wrong{0};
 
   void Wrong(const std::string& what);
@@ -35,9 +35,9 @@ struct Load {
 inline constexpr int kNodes = 8;
 std::string NodePath(int number);
 
-// Each runs until load->ends. `seed`: of what it does.
+// Each runs until load->ends. `seed` determines its requests.
 void RunZooKeeperClient(Load* load, uint64_t seed);
-// Waits for no write, and so goes on while its member is cut off and while a snapshot comes.
+// A client that only reads, and so continues while its member is cut off or receives a snapshot.
 void RunZooKeeperReader(Load* load, uint64_t seed);
 void RunSessionClient(Load* load, uint64_t seed);
 void RunCallClient(Load* load, uint64_t seed);

@@ -114,8 +114,8 @@ class Links final : public rpc::PeerLinks {
   Network& network_;
 };
 
-// Takes its time while a snapshot replaces the tree and the tree is locked, so that readers come in
-// the middle of it.
+// Is slow while a snapshot replaces the tree and the tree is locked, so that reads arrive during
+// that.
 class SlowFrontend final : public rpc::Frontend {
  public:
   explicit SlowFrontend(std::vector<rpc::Frontends::Entry> frontends)
@@ -231,7 +231,7 @@ void Network::Deliver(Parcel parcel) {
 
 // --- A member ------------------------------------------------------------------------------------
 
-// Lives from a start to a stop.
+// One run of a member, from a start to a stop.
 class Member final : private rpc::ReplicaHost {
  public:
   Member(uint32_t id, const std::string& directory, Network* network)
@@ -318,7 +318,7 @@ class Member final : private rpc::ReplicaHost {
   std::unique_ptr<rpc::GrpcFrontend> grpc_;
   std::unique_ptr<rpc::native::NativeStack> native_;
   std::unique_ptr<SlowFrontend> both_;
-  std::unique_ptr<rpc::Replica> replica_;  // ends before those that it tells of what is applied
+  std::unique_ptr<rpc::Replica> replica_;  // destroyed before the front ends that it notifies
 };
 
 // --- The cluster ---------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 // Three real members in one process: each with the node's threads, its log and checkpoints on the
-// disk, and both front ends on sockets. Only what goes between members stays in memory, so that a
-// member can be cut off and fall behind whenever that is wanted.
+// disk, and both front ends on sockets. Only the messages between members stay in memory, so that a
+// test can cut a member off and let it fall behind.
 //
 // Sizes are small: checkpoints are taken, the log is cut and snapshots are sent all the time.
 //
@@ -26,7 +26,7 @@ namespace quorate::threads {
 
 inline constexpr uint32_t kMembers = 3;
 
-// Carries what members send, on a thread of its own.
+// Delivers the messages between members, on its own thread.
 class Network {
  public:
   Network();
@@ -35,9 +35,9 @@ class Network {
   Network& operator=(const Network&) = delete;
 
   void Add(consensus::MemberId id, rpc::Replica* replica);
-  // When it returns, the replica is not called any more.
+  // After it returns, the replica is not called any more.
   void Remove(consensus::MemberId id);
-  // Nothing reaches this member or leaves it from now on; kNoMember: all are connected again.
+  // Drops all messages to and from this member from now on; kNoMember: connects all again.
   void Cut(consensus::MemberId id);
   bool IsCut(consensus::MemberId id) const { return cut_.load() == id.value(); }
   void Send(consensus::MemberId from, consensus::MemberId to, std::string bytes);
@@ -51,7 +51,7 @@ class Network {
 
   void Run();
   void Deliver(Parcel parcel);
-  // The links of a member are there again, or for the first time.
+  // Tells the replicas that the links of a member are connected, again or for the first time.
   void Reconnect(consensus::MemberId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(replicas_mutex_);
 
   std::atomic<uint32_t> cut_{0};
@@ -69,21 +69,21 @@ class Member;
 
 class Cluster {
  public:
-  // Its files are below `directory`, which is there and empty.
+  // Stores its files below `directory`. REQUIRES: it exists and is empty.
   explicit Cluster(std::string directory);
   ~Cluster();
 
   // Members are numbered from 1.
   void Start(uint32_t member);
-  // As a server stops at a SIGTERM.
+  // Stops a member as a server stops at a SIGTERM.
   void Stop(uint32_t member);
-  // Cuts the member off, or with 0 none.
+  // Cuts the member off; 0: connects all.
   void Cut(uint32_t member);
-  // Who leads; 0 if nobody does.
+  // Returns the leader; 0 if there is none.
   uint32_t Leader();
-  // Asks another member to lead. Whether there was a leader to ask.
+  // Asks the leader to transfer leadership to another member. Returns whether there was a leader.
   bool MoveLeadership();
-  // Waits until all members run, serve and have the same tree. False if that takes too long.
+  // Waits until all members run, serve and have the same tree. Returns false after a timeout.
   bool AwaitEqual();
 
   // Ports on 127.0.0.1; 0 while the member is stopped.

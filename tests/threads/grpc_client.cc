@@ -1,4 +1,4 @@
-// Clients of the gRPC front end: of sessions, and of calls without one.
+// Clients of the gRPC front end: with sessions, and with calls without a session.
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
@@ -25,7 +25,7 @@ class Channels {
 
   int Draw(int count) { return static_cast<int>(random_() % static_cast<uint64_t>(count)); }
   uint64_t DrawAny() { return random_(); }
-  // To one of the members; null if it is stopped.
+  // Opens a channel to one of the members; null if the member is stopped.
   std::shared_ptr<grpc::Channel> Open() {
     const uint16_t port = load_.cluster->grpc_port(1 + static_cast<uint32_t>(Draw(kMembers)));
     if (port == 0) return nullptr;
@@ -39,7 +39,7 @@ class Channels {
   std::mt19937_64 random_;
 };
 
-// One session at a time, with a watch on everything.
+// A client with one session at a time, and a watch on everything.
 class SessionClient {
  public:
   SessionClient(Load* load, uint64_t seed) : load_(*load), channels_(load, seed) {}
@@ -79,7 +79,7 @@ class SessionClient {
     }
     context.TryCancel();
     const grpc::Status status = stream->Finish();
-    if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED) {  // it has expired
+    if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED) {  // the session has expired
       session_id_ = 0;
       sequence_ = 0;
     }
@@ -102,7 +102,7 @@ class SessionClient {
     }
   }
 
-  // Reads until the last request of `sent` is answered.
+  // Reads until the last request in `sent` is answered.
   template <class Stream>
   bool TakeAnswers(Stream* stream, const v1::SessionRequest& sent, uint64_t watch_id) {
     const uint64_t last =
@@ -165,15 +165,15 @@ class SessionClient {
   int64_t session_id_ = 0;
   uint64_t sequence_ = 0;
   uint64_t id_ = 0;
-  int64_t zxid_ = 0;         // the newest that was seen
-  int64_t events_zxid_ = 0;  // up to which all events were told
+  int64_t zxid_ = 0;         // the newest zxid that was seen
+  int64_t events_zxid_ = 0;  // all events up to this zxid were received
   int64_t watched_from_ = 0;
   bool is_watching_ = false;
   std::map<std::string, int64_t> events_;
   std::map<uint64_t, std::string> asked_;
 };
 
-// Calls, each for itself.
+// A client that makes independent calls.
 class CallClient {
  public:
   CallClient(Load* load, uint64_t seed) : load_(*load), channels_(load, seed) {}

@@ -1,6 +1,6 @@
 // Real members under many clients, while snapshots are installed, leaders change and members stop
-// and start: for ThreadSanitizer and AddressSanitizer to look at, with checks of what clients are
-// told. See README.md beside it.
+// and start: run under ThreadSanitizer and AddressSanitizer, with checks of the clients' answers.
+// See README.md in this directory.
 #include <ftw.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
@@ -25,9 +25,9 @@
 #include "tests/threads/clients.h"
 #include "tests/threads/cluster.h"
 
-// gRPC's own library is not instrumented: the sanitizer sees what our templates of it do with what
-// it hands from thread to thread, and not the mutexes in between, nor the reference count by which
-// it knows that a message was sent and its bytes can be freed.
+// The gRPC library is not instrumented: the sanitizer sees how its templates in our code use
+// objects that the library passes between threads, but not the library's mutexes, nor the reference
+// count that tells when a message was sent and its bytes can be freed.
 extern "C" const char* __tsan_default_suppressions() {
   return "race:grpc_event_engine::experimental::ThreadPool::Queue\n"
          "race:grpc::internal::\n"
@@ -56,7 +56,7 @@ constexpr int kCallClients = 2;
 constexpr auto kRound = std::chrono::seconds(2);
 constexpr auto kLeaderPeriod = milliseconds(50);
 
-// Counts the snapshots that members say they have installed; the rest is kept for a failure.
+// Counts the installed snapshots in the members' log; keeps the other lines for a failure.
 class CountingSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   uint64_t snapshots() const { return snapshots_.load(); }
@@ -95,7 +95,7 @@ class Directory {
   std::string path_;
 };
 
-// What happens to the members, one kind after the other.
+// Applies faults to the members, one kind after the other.
 class Rounds {
  public:
   Rounds(Cluster* cluster, uint64_t seed) : cluster_(*cluster), random_(seed) {}
@@ -117,7 +117,7 @@ class Rounds {
   uint32_t AnyMember() { return 1 + static_cast<uint32_t>(random_() % kMembers); }
   void Sleep(int ms) { std::this_thread::sleep_for(milliseconds(ms)); }
 
-  // A member misses more than the log of the others keeps, while its clients read on.
+  // A member misses more entries than the others' logs keep, while its clients continue to read.
   void FallBehind() {
     uint32_t member = AnyMember();
     if (member == cluster_.Leader()) member = member % kMembers + 1;
@@ -145,7 +145,7 @@ class Rounds {
   uint64_t restarts_ = 0;
 };
 
-// Makes the nodes that the clients use, with a session of its own. Whether that could be done.
+// Creates the nodes that the clients use, through its own session. Returns whether it succeeded.
 bool MakeNodes(Cluster* cluster) {
   constexpr int kTimeoutMs = 60'000;
   wire::Connection connection =

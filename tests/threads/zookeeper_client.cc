@@ -32,7 +32,7 @@ class ZooKeeperClient {
       for (int i = 0; i < batches && connection_.open() && !load_.ends; ++i) {
         if (Draw(10) == 0 ? !AskWord() : !DoBatch()) break;
       }
-      // Half of the time in the middle of something.
+      // Half of the time, closes the connection with requests in flight.
       if (connection_.open() && Draw(2) == 0) SendBatch();
       connection_.Close();
     }
@@ -66,7 +66,7 @@ class ZooKeeperClient {
       load_.Wrong("the answer to a handshake does not decode");
       return false;
     }
-    if (reply.session == 0) {  // it has expired
+    if (reply.session == 0) {  // the session has expired
       session_ = 0;
       watched_.clear();
       return false;
@@ -78,7 +78,7 @@ class ZooKeeperClient {
     return watched_.empty() || SetWatches();
   }
 
-  // Those that did not fire, as every client of ZooKeeper does.
+  // Sets again the watches that did not fire, as every ZooKeeper client does after a reconnect.
   bool SetWatches() {
     std::string bytes;
     {
@@ -147,7 +147,7 @@ class ZooKeeperClient {
     connection_.Send(bytes, kTimeoutMs);
   }
 
-  // Sends some requests at once, and awaits their answers.
+  // Sends some requests together, and waits for their answers.
   bool DoBatch() {
     SendBatch();
     while (!asked_.empty()) {
@@ -162,7 +162,7 @@ class ZooKeeperClient {
     return true;
   }
 
-  // Takes a packet, and checks it.
+  // Decodes a packet, and checks it.
   bool Take(const std::string& packet, wire::ReplyHeader* header, std::string_view* body) {
     if (!wire::DecodeReplyHeader(packet, header, body)) {
       load_.Wrong("a reply does not decode");
@@ -221,10 +221,11 @@ class ZooKeeperClient {
   wire::Connection connection_;
   int64_t session_ = 0;
   std::string password_;
-  int64_t zxid_ = 0;  // the newest that was seen
+  int64_t zxid_ = 0;  // the newest zxid that was seen
   int32_t xid_ = 0;
   std::map<int32_t, Asked> asked_;
-  std::map<std::string, int64_t> watched_;  // data watches, and the mzxid that was read with them
+  std::map<std::string, int64_t> watched_;  // data watches, with the mzxid that was read when each
+                                            // was set
   std::map<std::string, int64_t> read_;
 };
 

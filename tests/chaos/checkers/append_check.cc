@@ -14,7 +14,7 @@ namespace {
 constexpr char kBeginning[] = "all readers see beginnings of one log";
 constexpr char kEntry[] = "each acknowledged entry is in the log once, and no other";
 
-// What somebody read, or wrote and was told so.
+// What a client read, or wrote with an acknowledgement.
 struct Sight {
   int32_t version = 0;
   std::string_view data;

@@ -1,7 +1,7 @@
 // Logs: a node whose data are entries, with a blank between two; an entry is appended by a set,
-// with the version that was read, to the old data and the entry. All readers see beginnings of one
-// log, in which each acknowledged entry is once, and no entry that nobody appended or that was
-// refused.
+// with the version that was read, to the old data and the entry. All reads show prefixes of one
+// log, in which each acknowledged entry occurs once, and no entry occurs that nobody appended or
+// that was refused.
 //
 // Thread-safety: none; one thread.
 #pragma once

@@ -43,7 +43,7 @@ class Checker {
  private:
   static bool IsBank(const Operation& operation) { return operation.workload == "bank"; }
 
-  // All that is transferred between, or read together.
+  // Collects all nodes that are part of transfers, or read together.
   void FindAccounts() {
     std::map<std::string_view, int64_t> created;
     for (const Operation& operation : run_.operations()) {

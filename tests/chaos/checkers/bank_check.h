@@ -1,5 +1,6 @@
 // Accounts: transfers are multis of two sets. In every multi-get of all accounts the sum is the
-// same, and multi-gets are views of one history: of any two, one is not older in any account.
+// same, and multi-gets are views of one history: of any two, one is not older than the other in any
+// account.
 //
 // Thread-safety: none; one thread.
 #pragma once

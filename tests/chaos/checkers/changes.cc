@@ -106,7 +106,7 @@ void Changes::AddEffect(const Operation& operation, Function function, std::stri
   if (!parent.empty()) RecordUnknown("children", parent, above, below);
 }
 
-// Its ephemeral nodes are deleted.
+// The end of a session deletes its ephemeral nodes.
 void Changes::AddEndOf(const Session& session) {
   const Operation* close = nullptr;
   std::map<std::string_view, const Operation*> made;  // by path, the last creation
@@ -129,14 +129,14 @@ void Changes::AddEndOf(const Session& session) {
       Note(close->zxid, "deleted", path, *close);
       Note(close->zxid, "children", ParentOf(path), *close);
     } else {
-      // What it was answered, it was answered before it ended.
+      // The session's answers came before its end.
       RecordUnknown("deleted", path, newest, below);
       RecordUnknown("children", ParentOf(path), newest, below);
     }
   }
 }
 
-// Whether somebody may have deleted it between these two.
+// Whether a client may have deleted the path between these two operations.
 bool Changes::IsDeletedBetween(std::string_view path, const Operation& begin,
                                const Operation& end) const {
   const auto found = deletions_.find(path);
@@ -150,7 +150,7 @@ bool Changes::IsDeletedBetween(std::string_view path, const Operation& begin,
 void Changes::Note(int64_t zxid, std::string_view type, std::string_view path,
                    const Operation& operation) {
   std::vector<Change>& changes = by_path_[path];
-  // Reads see the same change again and again.
+  // Several reads see the same change.
   if (!changes.empty() && changes.back() == Change{zxid, type, path, nullptr}) return;
   changes.push_back({zxid, type, path, &operation});
 }

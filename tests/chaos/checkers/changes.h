@@ -1,4 +1,4 @@
-// The changes of nodes that are known from a run, by path.
+// The changes of nodes that a run shows, by path.
 //
 // Thread-safety: none; one thread.
 #pragma once
@@ -19,7 +19,7 @@ struct Change {
   int64_t zxid = 0;
   std::string_view type;  // as of an event: "created", "deleted", "changed", "children"
   std::string_view path;
-  const Operation* operation = nullptr;  // that made it, or saw it
+  const Operation* operation = nullptr;  // the operation that made the change, or saw it
   friend bool operator<(const Change& a, const Change& b) {
     return std::tie(a.zxid, a.type, a.path) < std::tie(b.zxid, b.type, b.path);
   }
@@ -32,13 +32,13 @@ class Changes {
  public:
   explicit Changes(const Run& run);
 
-  // Of the node, its children's changes ("children") among them; sorted by zxid.
+  // The changes of the node, those of its children ("children") included; sorted by zxid.
   const std::vector<Change>& Of(std::string_view path) const;
-  // Of the node and all below it, without "children"; sorted by zxid.
+  // The changes of the node and of all nodes below it, without "children"; sorted by zxid.
   std::vector<Change> OfSubtree(std::string_view path) const;
 
-  // Whether a change of this kind may have been made at this zxid by an operation whose zxid nobody
-  // knows, or by the end of a session.
+  // Whether a change of this kind may have been made at this zxid by an operation with an unknown
+  // zxid, or by the end of a session.
   bool MayHaveBeen(std::string_view path, std::string_view type, int64_t zxid) const;
 
  private:
@@ -54,7 +54,7 @@ class Changes {
   const Run& run_;
   const SeenZxids seen_;
   std::map<std::string_view, std::vector<Change>> by_path_;
-  // By path and type: what may have been at a zxid between the two.
+  // By path and type: pairs of zxids between which such a change may have been made.
   std::map<std::pair<std::string_view, std::string_view>, std::vector<std::pair<int64_t, int64_t>>>
       unknown_;
   std::map<std::string_view, std::vector<const Operation*>> deletions_;  // that may have happened

@@ -17,18 +17,18 @@ constexpr char kGone[] = "what was deleted is gone";
 constexpr char kOnce[] = "each name is there once";
 constexpr char kTried[] = "what is there was created";
 constexpr char kWhole[] = "a multi happens as a whole";
-constexpr size_t kDigits = 10;  // of a sequential node
+constexpr size_t kDigits = 10;  // in the name of a sequential node
 
 struct Child {
-  const Operation* creation = nullptr;  // that was acknowledged
-  const Operation* attempt = nullptr;   // that may have happened, invoked first
+  const Operation* creation = nullptr;  // the acknowledged creation
+  const Operation* attempt = nullptr;   // the first invoked creation that may have happened
   const Operation* refused = nullptr;
-  int attempts = 0;  // that may have happened
+  int attempts = 0;  // how many creations may have happened
   bool may_go = false;
-  const Operation* deletion = nullptr;  // that was acknowledged
-  // From this zxid on it is there, if it may not go.
+  const Operation* deletion = nullptr;  // the acknowledged deletion
+  // From this zxid on the child exists, if it may not go.
   int64_t from_zxid = kNever;
-  const Operation* seen_by = nullptr;  // which told so
+  const Operation* seen_by = nullptr;  // the operation that showed from_zxid
 };
 
 // The creations of one multi, of nodes that nobody deletes.
@@ -44,7 +44,7 @@ struct Parent {
   std::vector<const Operation*> lists;
 };
 
-// By a create, or by a step of a multi.
+// A creation by a create, or by a step of a multi.
 struct Creation {
   const Operation* operation = nullptr;
   std::string_view path;
@@ -86,7 +86,7 @@ class Checker {
   }
 
   void TakeMulti(const Operation& operation) {
-    absl::flat_hash_map<std::string_view, Group> groups;  // by parent; of what may have happened
+    absl::flat_hash_map<std::string_view, Group> groups;  // by parent; may have happened
     for (const RunStep& step : operation.steps) {
       if (step.check) continue;
       if (step.function == Function::kDelete) TakeDeletion(operation, step.path);
@@ -234,7 +234,7 @@ class Checker {
     }
   }
 
-  // Without one, what was created last is held against nothing.
+  // Without a list after the last creations, these are not checked.
   void CheckLastList(std::string_view path, const Parent& parent) {
     int64_t created_ns = 0;
     for (const auto& [name, child] : parent.children) {
@@ -242,7 +242,7 @@ class Checker {
         created_ns = std::max(created_ns, child.creation->answered_ns);
       }
     }
-    // The node above all parents is not listed by anybody.
+    // No client lists the node above all parents.
     if (created_ns == 0 || parent.lists.empty()) return;
     for (const Operation* list : parent.lists) {
       if (list->linearizable && list->invoked_ns > created_ns) return;

@@ -52,7 +52,7 @@ void AddSights(const Operation& operation, std::vector<Sight>* sights) {
   }
 }
 
-// Whether the answer says that the node of its path is not there.
+// Whether the answer shows that the node of its path does not exist.
 bool ShowsAbsence(const Operation& operation) {
   if (operation.outcome == Outcome::kRefused) {
     return operation.error == "NoNode" &&
@@ -84,9 +84,9 @@ class SessionChecker {
   }
 
  private:
-  // Whether the first may have happened before the second, which was begun earlier. What the native
-  // client has no answer to it sends again to the next member: a write is made once, and keeps its
-  // zxid; a read, though it was sent before that write, is of what there is now.
+  // Whether `write` may have happened before `read`, which was begun earlier. The native client
+  // sends unanswered requests again to the next member: a write is executed once, and keeps its
+  // zxid; a read, though sent before that write, shows the state at the time when it is repeated.
   bool MayBeOlder(const Operation& write, const Operation& read) const {
     return native_ && write.IsWrite() && !read.IsWrite() && write.zxid < read.zxid &&
            read.answered_ns > write.invoked_ns;
@@ -141,7 +141,7 @@ class SessionChecker {
 
 constexpr char kAfterEvent[] = "an answer is as new as the events that came before its request";
 
-// What a connection has told of, it has seen.
+// What a connection has received in events, its later answers must show.
 void CheckEvents(const Run& run, const Client& client, Verdicts* verdicts) {
   const WatchEvent* newest = nullptr;                               // of the connection
   absl::flat_hash_map<size_t, const WatchEvent*> newest_at_invoke;  // by operation
@@ -204,7 +204,7 @@ class HistoryChecker {
     verdicts_->Count("versions of nodes seen", static_cast<int64_t>(by_change_.size()));
   }
 
-  // Where the data of a node were seen first, or null.
+  // The first sight of these data at the node, or null.
   const Sight* FindData(std::string_view path, std::string_view data) const {
     const auto found = by_data_.find(std::pair(path, data));
     return found == by_data_.end() ? nullptr : &found->second;
@@ -231,7 +231,7 @@ class HistoryChecker {
     }
   }
 
-  // It shows all changes up to its zxid.
+  // Checks that an answer shows all changes up to its zxid.
   void CheckComplete(const Sight& sight) {
     const std::map<int64_t, const Operation*>& changes = changes_.at(sight.path);
     const auto next = changes.upper_bound(sight.stat->mzxid);
@@ -259,7 +259,7 @@ class HistoryChecker {
     return text;
   }
 
-  // The names of one path in any order: their hashes are added up.
+  // Children are listed in any order: their hashes are added up.
   void CheckChildren(const Operation& operation) {
     if (!operation.stat) return;
     size_t sum = operation.children.size();
@@ -303,7 +303,7 @@ class HistoryChecker {
   absl::flat_hash_map<std::pair<std::string_view, int64_t>, std::pair<size_t, const Operation*>>
       children_;  // path, pzxid
   absl::flat_hash_map<int64_t, const Operation*> writes_;
-  // By path and mzxid, who saw it first.
+  // By path and mzxid: the operation that saw the change first.
   absl::flat_hash_map<std::string_view, std::map<int64_t, const Operation*>> changes_;
 };
 
@@ -327,7 +327,7 @@ void CheckRealTime(const Run& run, const SeenZxids& seen, Verdicts* verdicts) {
   }
 }
 
-// Unknown writes that had an effect: data that only they wrote were read.
+// Checks unknown writes that took effect: data that only they wrote were read.
 class UnknownChecker {
  public:
   UnknownChecker(const Run& run, const HistoryChecker& history, const SeenZxids& seen,
@@ -358,7 +358,7 @@ class UnknownChecker {
            (operation.function == Function::kSet || operation.function == Function::kCreate);
   }
 
-  // The first write, and the first answer, of its session after it.
+  // `later_write` and `later_answer`: the first ones of the same session after it.
   void Check(const Operation& operation, const Operation* later_write,
              const Operation* later_answer) const {
     if (!Counts(operation) || writers_.at(std::pair(operation.path, operation.written)) != 1)
@@ -396,7 +396,7 @@ class UnknownChecker {
 
 void CheckPresence(const Run& run, Verdicts* verdicts) {
   absl::flat_hash_set<std::string_view> may_go;
-  absl::flat_hash_map<std::string_view, const Operation*> made;  // by the first acknowledged one
+  absl::flat_hash_map<std::string_view, const Operation*> made;  // by path: the first one
   const auto note = [&](const Operation& operation, std::string_view path, bool ephemeral) {
     if (ephemeral) {
       may_go.insert(path);

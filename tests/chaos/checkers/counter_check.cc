@@ -16,7 +16,7 @@ namespace {
 constexpr char kOnce[] = "each addition counts once";
 constexpr char kDown[] = "no session sees a counter go down";
 
-// What was added up to a time.
+// The sum of all additions up to a time.
 class Sums {
  public:
   void Add(int64_t time_ns, int64_t delta) { steps_.emplace_back(time_ns, delta); }
@@ -35,13 +35,13 @@ class Sums {
 
 struct Counter {
   int64_t initial = 0;
-  bool strange = false;                     // something else than additions of positive numbers
+  bool strange = false;                     // not only additions of positive numbers
   Sums acknowledged;                        // by the times of their answers
   Sums attempted;                           // by the times of their invocations
   std::vector<const Operation*> additions;  // acknowledged
   std::vector<const Operation*> reads;
   std::map<std::string_view, const Operation*> refused;  // sets, by data
-  // In doubt: by number, when the first such set was invoked; and adds.
+  // Unknown outcomes. Sets, by number: when the first such set was invoked.
   std::map<int64_t, int64_t> unknown_sets;
   Sums unknown_adds;  // by the times of their invocations
 };
@@ -109,7 +109,7 @@ class Checker {
         {&operation});
   }
 
-  // Data with something behind the number are those of one addition.
+  // Data with a token behind the number belong to one addition.
   void CheckNotRefused(const Operation& read, const Counter& counter) const {
     const auto refused = counter.refused.find(read.read);
     if (refused == counter.refused.end() || read.read.find(' ') == std::string_view::npos) return;
@@ -118,7 +118,8 @@ class Checker {
                     {refused->second, &read});
   }
 
-  // An addition that leads to a value covers the numbers up to it, which no other one does.
+  // An acknowledged addition covers the numbers up to the value that it leads to; no other addition
+  // may cover these numbers.
   void CheckDistinct(Counter* counter) const {
     std::stable_sort(counter->additions.begin(), counter->additions.end(),
                      [](const Operation* a, const Operation* b) {
@@ -136,15 +137,15 @@ class Checker {
     }
   }
 
-  // Each number up to the greatest that was seen comes of an addition of its own: one that was
-  // acknowledged, or one in doubt, of which sets say what they lead to.
+  // Each number up to the greatest one seen comes from an addition of its own: an acknowledged one,
+  // or one with an unknown outcome; of these, sets show the value that they lead to.
   void CheckCovered(const Counter& counter, std::vector<const Operation*> sights) const {
     std::set<int64_t> acknowledged;
     for (const Operation* addition : counter.additions) {
       const int64_t value = ValueOf(*addition).value_or(0);
       for (int64_t i = 0; i < DeltaOf(*addition); ++i) acknowledged.insert(value - i);
     }
-    // By number, who saw it, or a greater one, first.
+    // By number: the first operation that saw it or a greater one.
     std::map<int64_t, const Operation*> first;
     std::stable_sort(sights.begin(), sights.end(), [](const Operation* a, const Operation* b) {
       return ValueOf(*a).value_or(0) > ValueOf(*b).value_or(0);
@@ -169,7 +170,7 @@ class Checker {
                       absl::StrCat(Name(), ": no addition leads to ", number,
                                    ", not even one in doubt: an addition counted twice"),
                       {&seen_by});
-      return;  // all that follow are shifted by it
+      return;  // all following numbers are shifted by this one
     }
   }
 
@@ -178,7 +179,7 @@ class Checker {
     for (const Operation* sight : sights) {
       if (sight->session == kNone) continue;
       const Operation*& before = greatest[sight->session];
-      // Only if it had been answered: more than one may be under way.
+      // Only if it had been answered before: several operations may be under way.
       if (before != nullptr && before->answered_ns < sight->invoked_ns &&
           ValueOf(*sight).value_or(0) < ValueOf(*before).value_or(0)) {
         verdicts_->Fail(kDown,
@@ -213,7 +214,7 @@ void RecordUnknown(const Operation& operation, Counter* counter) {
   if (operation.function == Function::kAdd) {
     counter->unknown_adds.Add(operation.invoked_ns, DeltaOf(operation));
   } else {
-    // The first comes first.
+    // emplace keeps the first one.
     counter->unknown_sets.emplace(LeadingNumber(operation.written).value_or(0),
                                   operation.invoked_ns);
   }
@@ -233,7 +234,7 @@ Verdicts CheckCounters(const Run& run) {
         break;
       case Function::kAdd:
       case Function::kSet:
-        // A set without a version, or of less, is no addition.
+        // A set without a version, or to a smaller number, is no addition.
         counter.strange |= DeltaOf(operation) < 0 ||
                            (operation.function == Function::kSet && operation.version < 0);
         if (operation.outcome == Outcome::kRefused) {

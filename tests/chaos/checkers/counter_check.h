@@ -1,8 +1,7 @@
-// Counters: additions, by a compare-and-set or an add that is made exactly once. Each addition
+// Counters: additions, by a compare-and-set or an add that is executed exactly once. Each addition
 // counts once: no read shows less than what was acknowledged before it, or more than what may have
-// been added by then; no two additions lead to the same value, and one leads to each; no session
-// sees a counter go down.
-//
+// been added by then; no two additions lead to the same value, and each value has an addition that
+// leads to it; no session sees a counter decrease.
 // Thread-safety: none; one thread.
 #pragma once
 

@@ -31,7 +31,7 @@ class Names : public TwoClients {
   void Make(const std::string& name, int64_t zxid) {
     Do(1, chaos::Create("/s/" + name, name), Created("/s/" + name, zxid));
   }
-  // Of two names.
+  // Begins a multi that creates two names.
   int64_t BeginMulti(const std::string& a, const std::string& b) {
     Line multi = Call("multi", "");
     multi.steps = {{"create", "/s/" + a, a, -1, "persistent"},

@@ -20,35 +20,36 @@ constexpr char kGone[] = "an ephemeral node goes with its session";
 constexpr char kOwner[] = "an ephemeral node belongs to the session that made it";
 
 constexpr int64_t kMsToNs = 1'000'000;
-// A member answers without a leader for half a timeout, or for three election timeouts.
+// For how long a member answers without a leader: half a session timeout, or three election
+// timeouts.
 constexpr int64_t kWithoutLeaderMs = 1'000;
-// Messages between members may be so late.
+// How late messages between members may be.
 constexpr int64_t kLateMs = 600;
-// In a steady period, signs of life reach the leader within a sixth of a timeout, for which a
-// member collects them, and this margin.
+// In a steady period, touches reach the leader within a sixth of a timeout, for which a member
+// collects them, plus this margin.
 constexpr int64_t kMarginMs = 200;
-// In a steady period, the leader looks at timeouts each tick of half a second. The rest is for a
-// slow machine.
+// In a steady period, the leader checks timeouts each tick of half a second. The rest is for a slow
+// machine.
 constexpr int64_t kEndsLateMs = 2'000;
-// The last operations of all clients take so long.
+// How long the last operations of all clients may take.
 constexpr int64_t kLastReadsMs = 5'000;
 
 struct Node {
   std::string_view path;
-  bool shared = false;                  // others have made it too: whose it is cannot be known
-  const Operation* attempt = nullptr;   // that may have made it
-  const Operation* creation = nullptr;  // that was acknowledged
+  bool shared = false;                  // others have created it too: its owner cannot be known
+  const Operation* attempt = nullptr;   // may have created it
+  const Operation* creation = nullptr;  // the acknowledged creation
 };
 
-// What is known of a session's end and of its life.
+// What is known of a session and of its end.
 struct Life {
   const Operation* close = nullptr;
-  std::vector<int64_t> answered_ns;   // when messages that were answered had been sent; ascending
-  const Operation* newest = nullptr;  // of its answers, by zxid
-  const Operation* confirmed = nullptr;  // the last one that a majority stood behind
+  std::vector<int64_t> answered_ns;      // when its answered messages were sent; ascending
+  const Operation* newest = nullptr;     // the answer with the greatest zxid
+  const Operation* confirmed = nullptr;  // the last one that a majority confirmed
 };
 
-// Something that shows that a node is not there.
+// Something that shows that a node does not exist.
 struct Absence {
   const Operation* operation = nullptr;  // null: an event
   LineId event_line;
@@ -105,7 +106,7 @@ class Checker {
   }
 
   void TakeCreation(const Operation& operation) {
-    // Nobody knows the name of a sequential node that nobody was told of.
+    // The name of a sequential node is unknown if its creation was not answered.
     if (operation.sequential && !operation.ok()) return;
     const std::string_view path =
         operation.ok() && !operation.made.empty() ? operation.made : operation.path;
@@ -167,8 +168,7 @@ class Checker {
     });
   }
 
-  // When the last message had been sent that was answered and is before this time; 0: none is
-  // known.
+  // When the last message was sent that was sent before this time and answered; 0: none is known.
   int64_t LastAnswered(size_t session, int64_t time_ns) const {
     const std::vector<int64_t>& times = lives_[session].answered_ns;
     const auto after = std::lower_bound(times.begin(), times.end(), time_ns);
@@ -178,7 +178,7 @@ class Checker {
     return last_ns;
   }
 
-  // Whether an earlier message kept the session alive until the leader had heard of this one too.
+  // Whether an earlier message kept the session alive until the leader knew of this one too.
   bool IsCovered(size_t session, int64_t sent_ns, int64_t timeout_ns) const {
     const std::vector<int64_t>& times = lives_[session].answered_ns;
     const int64_t from_ns = sent_ns - timeout_ns / 2;
@@ -187,7 +187,8 @@ class Checker {
     return at != times.end() && *at <= to_ns && IsSteady(from_ns, sent_ns);
   }
 
-  // A session that nobody closed had ended by `time_ns`; says why that is too early, or nothing.
+  // The session, which nobody closed, had ended by `time_ns`. Returns why that is too early, or an
+  // empty string.
   std::string TooEarly(size_t session, int64_t time_ns) const {
     const int64_t sent_ns = LastAnswered(session, time_ns);
     if (sent_ns == 0) return {};
@@ -253,7 +254,7 @@ class Checker {
                     {node.attempt, &operation});
   }
 
-  // Whether the node had been made before what shows that it is absent.
+  // Whether the node had been created before the event or answer that shows its absence.
   static bool WasThere(const Operation& creation, const Absence& absence) {
     if (absence.zxid > 0 && creation.WriteZxid() > 0 && absence.zxid >= creation.WriteZxid()) {
       return true;
@@ -322,18 +323,18 @@ class Checker {
     });
   }
 
-  // When nothing more was heard of its client.
+  // When the session's client sent its last message, as far as is known.
   int64_t SilentNs(const Session& session) const {
     return session.end == SessionEnd::kUnseen ? run_.LastSignOf(session.process) : session.end_ns;
   }
-  // In this steady period.
+  // The time in this steady period by which the session's nodes must be gone.
   int64_t MustBeGone(const Session& session, const SteadyPeriod& period) const {
     const int64_t allowed_ns = (2 * int64_t{session.timeout_ms} + kEndsLateMs) * kMsToNs;
     return std::max(SilentNs(session), period.from_ns) + allowed_ns;
   }
 
-  // How many sessions were left without a word, and of how many a linearizable list says whether
-  // they have ended in time.
+  // Counts the abandoned sessions, and those for which a linearizable list shows whether they ended
+  // in time.
   void CountLeft() const {
     std::set<size_t> left, checked;
     bool is_due = false;
@@ -363,16 +364,16 @@ class Checker {
   static bool IsLeft(const Session& session) {
     return session.end == SessionEnd::kUnseen || session.end == SessionEnd::kAbandoned;
   }
-  // Whether the last steady period should have checked it. A session may be left within that period,
-  // but too shortly before the last list, of which all that is known is that the last operations
-  // are not far from it.
+  // Whether the last steady period should have checked the session. A session may be abandoned
+  // within that period, but too shortly before the last list. The time of that list is not known
+  // exactly, only that it is close to the last operations.
   bool IsDue(const Session& session) const {
     if (periods_.empty()) return false;
     const SteadyPeriod& last = periods_.back();
     return SilentNs(session) <= last.from_ns ||
            MustBeGone(session, last) + kLastReadsMs * kMsToNs <= last_answer_ns_;
   }
-  // `lists_ns`: when there were linearizable lists, ascending.
+  // `lists_ns`: the times of linearizable lists, ascending.
   bool IsChecked(const Session& session, const std::vector<int64_t>& lists_ns) const {
     return std::any_of(periods_.begin(), periods_.end(), [&](const SteadyPeriod& period) {
       const auto list =
@@ -384,9 +385,9 @@ class Checker {
   const Run& run_;
   const std::vector<SteadyPeriod>& periods_;
   Verdicts* const verdicts_;
-  std::vector<Life> lives_;  // as the run's sessions
+  std::vector<Life> lives_;  // parallel to the run's sessions
   int64_t last_answer_ns_ = 0;
-  // By path: when there were linearizable lists.
+  // By path: the times of linearizable lists.
   absl::flat_hash_map<std::string_view, std::vector<int64_t>> lists_ns_;
   Nodes nodes_;
   absl::flat_hash_map<std::string_view, int64_t> deletions_;  // by path: when first tried

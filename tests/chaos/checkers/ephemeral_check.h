@@ -1,15 +1,15 @@
 // Sessions and their ephemeral nodes: a node is gone if and only if its session has ended (or it
 // was deleted).
 //
-// - A session does not end before its timeout, counted from the last message that was answered:
-//   exactly so in a steady period. Otherwise a member may answer for a while without being able to
-//   tell the leader, so that the last messages may not count: see UnheardNs.
-// - What ended does nothing any more: no answer to a session is newer than what showed it ended.
-// - When a session was closed, or its client was told that it had expired, its nodes are gone for
-//   every linearizable reader, and in all that is as new as the end. Those of sessions that were
-//   left without a word go in bounded time in a steady period; not decided if there were such
-//   sessions before the last steady period, and never a steady period with a list for long enough.
-// - An ephemeral node belongs to the session that made it; ids of sessions are given once.
+// - A session does not end before its timeout, counted from its last answered message: exactly so
+//   in a steady period. Otherwise a member may answer for a while without being able to inform the
+//   leader, so that the last messages may not count: see UnheardNs.
+// - An ended session does nothing any more: none of its answers is newer than what showed its end.
+// - After a session was closed, or its client was notified of the expiry, its nodes are gone for
+//   every linearizable reader, and in all answers that are as new as the end. The nodes of
+//   abandoned sessions go in bounded time in a steady period. That is undecided if there were such
+//   sessions before the last steady period, and no steady period had a list late enough to show it.
+// - An ephemeral node belongs to the session that created it; session ids are used once.
 //
 // Thread-safety: none; one thread.
 #pragma once
@@ -22,17 +22,17 @@
 
 namespace quorate::chaos {
 
-// A time in which there was no fault, and a leader that served all of it.
+// A time without faults, with one leader that served throughout.
 struct SteadyPeriod {
   int64_t from_ns = 0;
   int64_t to_ns = 0;
 };
 
-// Of a session's answered messages, those that had been sent by so much before the last one have
-// reached the leader, whatever happened among members.
+// How long before its session's last answered message a message must have been sent so that it has
+// certainly reached the leader, whatever happened among members.
 int64_t UnheardNs(int32_t timeout_ms);
 
-// `periods`: ascending.
+// REQUIRES: `periods` are ascending.
 Verdicts CheckEphemerals(const Run& run, const std::vector<SteadyPeriod>& periods);
 
 }  // namespace quorate::chaos

@@ -13,8 +13,8 @@ constexpr char kGone[] = "an ephemeral node goes with its session";
 
 constexpr int64_t kMs = 1'000'000;
 
-// Session 100 of client 1 has made /e/a at zxid 5, and sends something now and then; client 2
-// looks. Timeouts are four seconds.
+// Session 100 of client 1 has created /e/a at zxid 5, and sends something now and then; client 2
+// reads. Timeouts are four seconds.
 class Ephemerals : public Script {
  public:
   Ephemerals() : Script("ephemeral") {

@@ -17,7 +17,7 @@ namespace {
 
 Verdicts CheckOperations(const Run& run, const std::vector<std::string>& workloads) {
   Verdicts verdicts(&run, "operations");
-  // The end of a session is no workload.
+  // Closes belong to no workload.
   std::map<std::string_view, int64_t> acknowledged;
   for (const std::string& workload : workloads) acknowledged[workload];
   for (const Operation& operation : run.operations()) {

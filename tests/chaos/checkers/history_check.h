@@ -13,12 +13,12 @@
 namespace quorate::chaos {
 
 struct HistoryCheckSettings {
-  // That were asked for: each must have acknowledged operations. None: those that are in the run.
+  // The requested workloads: each must have acknowledged operations. Empty: those found in the run.
   std::vector<std::string> workloads;
   std::vector<SteadyPeriod> periods;
 };
 
-// What was done at all, and the verdict of each check that has something to say on it.
+// Checks what was done at all, and returns the verdict of each check that applies to the run.
 std::vector<Verdicts> CheckHistory(const Run& run, const HistoryCheckSettings& settings);
 
 }  // namespace quorate::chaos

@@ -27,7 +27,7 @@ constexpr std::array<std::string_view, 4> kWorkloads = {"register", "append", "c
 
 struct Register {
   std::optional<std::string_view> initial;
-  bool strange = false;  // deleted, created with different data, or added to: no register
+  bool strange = false;  // deleted, created with different data, or added to: not a register
   std::vector<RegisterOperation> operations;
   std::vector<RegisterOperation> local_reads;
   std::vector<size_t> refused_writes;  // ids
@@ -100,7 +100,7 @@ class Collector {
       entry.return_time = operation.until_ns;
     } else if (operation.outcome == Outcome::kRefused) {
       to.refused_writes.push_back(operation.id);
-      // Of a multi nobody knows which step it was.
+      // In a multi it is not known which step failed.
       if (operation.error != "BadVersion" || operation.function != Function::kSet) return;
       entry.refused = true;
     } else if (!stat) {
@@ -168,7 +168,7 @@ class Checker {
     return run_.operations()[operation.id];
   }
 
-  // With the writes of versions from `first` to `last`.
+  // Reports a violation, with the writes of versions from `first` to `last`.
   void Fail(const std::string& details, const std::vector<const RegisterOperation*>& what,
             int32_t first, int32_t last) const {
     std::vector<const Operation*> operations;
@@ -181,7 +181,7 @@ class Checker {
     verdicts_->Fail(kLinearizable, absl::StrCat(std::string(path_), ": ", details), operations);
   }
 
-  // The unknown write whose value was read, or null: the one that was called first.
+  // The unknown write of this value that was called first, or null.
   const RegisterOperation* LostWriterOf(std::string_view value) const {
     const auto found = lost_by_value_.find(value);
     return found == lost_by_value_.end() ? nullptr : found->second.front();
@@ -238,7 +238,7 @@ class Checker {
     return false;
   }
 
-  // Versions say which of two operations came first; time must not say the opposite.
+  // Versions tell which of two operations came first; time must not contradict that.
   bool ExplainOrder() const {
     std::vector<const RegisterOperation*> by_version;
     for (const RegisterOperation& operation : register_.operations) {
@@ -248,11 +248,11 @@ class Checker {
                      [](const RegisterOperation* a, const RegisterOperation* b) {
                        return std::pair(a->version, !a->write) < std::pair(b->version, !b->write);
                      });
-    // The one that was called last, of those that come before in the order of versions.
+    // Of the operations that come before in the order of versions, the one that was called last.
     const RegisterOperation* latest = nullptr;   // of versions before
     const RegisterOperation* current = nullptr;  // of this version too, reads only later
     int32_t version = -1;
-    // Of all that contradict each other, the two that are closest in time.
+    // Of all pairs that contradict each other, the two that are closest in time.
     const RegisterOperation* newer = nullptr;
     const RegisterOperation* older = nullptr;
     int64_t smallest_gap = INT64_MAX;

@@ -1,12 +1,12 @@
 // Registers: nodes that are created once and then only read and set.
 //
 // - Writes and linearizable reads of a register have an order that explains all answers, in which
-//   each is between its invocation and its answer. Unknown writes happened at some time while their
+//   each is between its invocation and its answer. An unknown write happened at some time while its
 //   session could still do something, or never.
 // - What is read, by any read, was written: by a write that began before the read was answered, was
 //   not refused, and led to the version that was read.
 //
-// Registers are also the logs, the counters and the accounts of other workloads.
+// The logs, the counters and the accounts of other workloads are checked as registers, too.
 //
 // Thread-safety: none; one thread.
 #pragma once

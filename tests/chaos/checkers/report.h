@@ -1,5 +1,5 @@
-// What a check says: a verdict with counts, and for each thing that is wrong the lines of the
-// history that show it.
+// The result of a check: a verdict with counts, and for each violation the lines of the history
+// that show it.
 //
 // Thread-safety: none; one thread.
 #pragma once
@@ -16,9 +16,9 @@
 
 namespace quorate::chaos {
 
-// Something that must never be.
+// An invariant that does not hold.
 struct Violation {
-  std::string invariant;  // what holds otherwise
+  std::string invariant;  // the name of the invariant
   std::string details;    // what happened instead, in a sentence
   std::vector<LineId> lines;
 };
@@ -29,12 +29,12 @@ class Verdicts {
   // `run` must outlive it.
   Verdicts(const Run* run, std::string name) : run_(run), name_(std::move(name)) {}
 
-  // The lines of these operations, or others. Of many violations of one invariant, the first are
-  // kept, and all are counted.
+  // Records a violation, shown by the lines of these operations and by `more_lines`. Only the first
+  // violations of one invariant are kept, but all are counted.
   void Fail(std::string_view invariant, std::string details,
             const std::vector<const Operation*>& operations, std::vector<LineId> more_lines = {});
   void Count(const std::string& what, int64_t count = 1) { counts_[what] += count; }
-  // Something that could not be decided.
+  // Records something that could not be decided.
   void Undecided(std::string what) { undecided_.push_back(std::move(what)); }
 
   const std::string& name() const { return name_; }
@@ -44,12 +44,13 @@ class Verdicts {
   const std::vector<std::string>& undecided() const { return undecided_; }
   bool good() const { return violation_count_ == 0; }
 
-  // For a person: a line if all is good, and the windows of what is not.
+  // For a person: one line if there is no violation, otherwise the window of lines of each
+  // violation.
   std::string Print() const;
   nlohmann::ordered_json Json() const;
 
  private:
-  // Those of a violation with their times since the run's begin, in their order.
+  // The lines of a violation with their times since the run's begin, in order.
   std::vector<std::string> Window(const Violation& violation) const;
 
   const Run* const run_;

@@ -233,7 +233,7 @@ void Run::AddSessionLine(const Line& line, LineId id, size_t client) {
 void Run::Finish() {
   open_.clear();
   BoundUnknown();
-  // In the order of invocations; all that refers to them follows.
+  // Sorts operations by invocation, and updates all references to them.
   std::vector<size_t> order(operations_.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [this](size_t a, size_t b) {
@@ -256,8 +256,8 @@ void Run::Finish() {
   }
 }
 
-// The operations of a session take effect in their order: what is unknown has happened by the time
-// at which a later one of the session is answered, or its end is known, or it never does.
+// The operations of a session take effect in order: an unknown one has happened by the time at
+// which a later one of the session is answered, or the session's end is known, or it never happens.
 void Run::BoundUnknown() {
   for (const Session& session : sessions_) {
     int64_t until_ns = kNever;

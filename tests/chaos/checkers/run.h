@@ -1,7 +1,7 @@
 // A run as the history checker sees it: the histories of all processes, with each operation as one
-// thing, and for each client what happened to it in its order.
+// object, and for each client its lines in order.
 //
-// Texts are kept once, however often they were read, and lines are left in their files: a run of a
+// Texts are kept once, however often they were read, and lines stay in their files: a run of a
 // million lines takes a few hundred megabytes.
 //
 // Thread-safety: none; one thread.
@@ -23,7 +23,7 @@
 
 namespace quorate::chaos {
 
-// Where a line is.
+// The place of a line.
 struct LineId {
   int32_t file = -1;  // none
   int64_t offset = 0;
@@ -54,14 +54,14 @@ enum class Outcome : uint8_t {
 inline constexpr size_t kNone = SIZE_MAX;
 inline constexpr int64_t kNever = INT64_MAX;
 
-// A step of a multi with its answer, or what a multi-get says of a path.
+// A step of a multi with its answer, or the answer of a multi-get for one path.
 struct RunStep {
   Function function = Function::kGet;
-  bool check = false;  // a step that only checks the version; `function` means nothing
+  bool check = false;  // a step that only checks the version; `function` is not used
   bool ephemeral = false;
   bool sequential = false;
   std::string_view path;
-  std::string_view made;  // path of a creation
+  std::string_view made;  // the path that a creation created
   std::string_view data;  // written, or read
   int32_t version = -1;   // expected
   std::optional<Stat> stat;
@@ -69,12 +69,12 @@ struct RunStep {
 };
 
 struct Operation {
-  size_t id = 0;  // index in Run::operations(): they are in the order of their invocations
+  size_t id = 0;  // index in Run::operations(), which is in the order of invocations
   LineId invoked_line;
-  LineId answered_line;  // no file: there was none
+  LineId answered_line;  // no file: there was no answer
   int64_t invoked_ns = 0;
   int64_t answered_ns = kNever;
-  // Of an unknown one: if it takes effect, then before this.
+  // If the outcome is unknown: the operation takes effect before this time, or never.
   int64_t until_ns = kNever;
   int32_t client = 0;
   Function function = Function::kGet;
@@ -90,8 +90,8 @@ struct Operation {
   std::string_view kind;
   int64_t delta = 0;
   int64_t watch = 0;
-  // Answer.
-  std::string_view made;  // path of a creation
+  // The answer.
+  std::string_view made;  // the path that a creation created
   std::string_view read;
   std::string_view error;
   int64_t zxid = 0;
@@ -101,11 +101,11 @@ struct Operation {
   std::vector<RunStep> steps;  // of a multi, a multi-get
 
   bool ok() const { return outcome == Outcome::kOk; }
-  // Of nodes; the end of a session is none.
+  // Whether the operation changes nodes; a close does not count.
   bool IsWrite() const;
-  // The client knows that a majority stood behind the answer: a write, or a linearizable read.
+  // Whether an ok proves that a majority confirmed the operation: a write, or a linearizable read.
   bool IsConfirmed() const { return IsWrite() || linearizable || function == Function::kSync; }
-  // The zxid of a write that was acknowledged; 0 if it is not known.
+  // The zxid of an acknowledged write; 0 if it is not known.
   int64_t WriteZxid() const;
 };
 
@@ -130,7 +130,8 @@ struct Session {
   SessionEnd end = SessionEnd::kUnseen;
   int64_t end_ns = kNever;
   LineId end_line;
-  int64_t answered_ns = 0;  // when a message that was answered had been sent, the last one known of
+  int64_t answered_ns = 0;  // the last known time at which a message that was answered had been
+                            // sent
   std::vector<size_t> operations;  // in the order of their invocations
 };
 
@@ -139,8 +140,8 @@ struct ClientLine {
   What what = What::kInvoke;
   LineId line;
   int64_t time_ns = 0;
-  size_t session = kNone;  // the one it had then, or has from then on
-  // Of an operation's line, the operation; of an event's and a watch-reset's, the event.
+  size_t session = kNone;  // the session at that time, or from then on
+  // For an operation's line: the operation. For an event or a watch-reset: the event.
   size_t index = kNone;
 };
 
@@ -155,9 +156,10 @@ class Run {
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
-  // Reads one more history. NotFound and the like, InvalidArgument for what no worker would write.
+  // Reads another history. Errors: NotFound and the like; InvalidArgument for lines that no worker
+  // writes.
   absl::Status AddFile(const std::string& path);
-  // After the last file.
+  // Called after the last file.
   void Finish();
 
   const std::vector<Operation>& operations() const { return operations_; }
@@ -166,7 +168,7 @@ class Run {
   const std::vector<Client>& clients() const { return clients_; }
   int64_t lines() const { return lines_; }
   int64_t first_ns() const { return first_ns_; }
-  // When the process was last seen to be alive.
+  // The time of the process's last line.
   int64_t LastSignOf(int32_t process) const;
 
   // The text of a line, read from its file.
@@ -195,7 +197,7 @@ class Run {
   absl::flat_hash_map<int32_t, size_t> client_by_number_;
   std::vector<size_t> session_of_client_;
   absl::flat_hash_map<int32_t, int64_t> last_sign_;  // by process
-  // By process and number: those that are not answered yet, and answered ones with kNone.
+  // By process and operation number: operations without an answer; kNone for answered ones.
   absl::flat_hash_map<std::pair<int32_t, int64_t>, size_t> open_;
   int64_t lines_ = 0;
   int64_t first_ns_ = kNever;

@@ -1,5 +1,5 @@
-// Writes histories for tests: a line a call, a millisecond apart, so that what stands first
-// happened first.
+// Writes histories for tests: one line per call, a millisecond apart, so that earlier calls
+// happened earlier.
 //
 //   Script script;
 //   script.Connect(1, 100);
@@ -64,7 +64,7 @@ inline Stat MakeStat(int64_t czxid, int64_t mzxid, int32_t version) {
   stat.version = version;
   return stat;
 }
-// Of a node that was created at zxid 1.
+// The answer of a node that was created at zxid 1.
 inline Line Changed(int64_t zxid, int32_t version) {
   Line line;
   line.zxid = zxid;
@@ -112,10 +112,10 @@ class Script {
   Script(const Script&) = delete;
   Script& operator=(const Script&) = delete;
 
-  // The next line is written so much later.
+  // Writes the next line so many milliseconds later.
   void Wait(int64_t ms) { now_ms_ += ms; }
 
-  // With a timeout of a second.
+  // Connects with a timeout of a second.
   void Connect(int32_t client, int64_t session, const std::string& frontend = "zookeeper") {
     Line line;
     line.session = session;
@@ -144,7 +144,7 @@ class Script {
     Tell(client, What::kEvent, std::move(line));
   }
 
-  // Returns the operation's number.
+  // Writes an invocation; returns the operation's number.
   int64_t Invoke(int32_t client, Line line) {
     line.what = What::kInvoke;
     line.client = client;
@@ -167,12 +167,12 @@ class Script {
     line.error = "ConnectionLoss";
     Answer(operation, What::kUnknown, std::move(line));
   }
-  // Invoked and answered.
+  // Writes an invocation and its ok.
   void Do(int32_t client, Line call, Line answer) {
     Ok(Invoke(client, std::move(call)), std::move(answer));
   }
 
-  // Of all that was written; no more may follow.
+  // The run of all lines written so far; no more may follow.
   const Run& run() {
     if (run_ == nullptr) {
       run_ = std::make_unique<Run>();
@@ -206,7 +206,7 @@ class Script {
   std::unique_ptr<Run> run_;
 };
 
-// The invariants that do not hold, in the order of their names; nothing if all is good.
+// The violated invariants, in the order of their names; empty if there are none.
 inline std::string Broken(const Verdicts& verdicts) {
   std::set<std::string> invariants;
   for (const Violation& violation : verdicts.violations()) invariants.insert(violation.invariant);

@@ -1,4 +1,4 @@
-// Which zxids were there when: what was done later has a greater one.
+// Which zxids had been seen at a time: later writes have greater ones.
 //
 // Thread-safety: none; one thread.
 #pragma once
@@ -20,9 +20,9 @@ class SeenZxids {
     int64_t zxid = 0;
     LineId line;
   };
-  // The newest that anybody had seen before this time.
+  // The newest zxid that any client had seen before this time.
   Seen Before(int64_t time_ns) const;
-  // The oldest of all writes that began after this time; kNever: there was none.
+  // The lowest zxid of all writes that began after this time; kNever: there is none.
   int64_t BegunAfter(int64_t time_ns) const;
 
  private:

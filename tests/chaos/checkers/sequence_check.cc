@@ -23,7 +23,7 @@ struct Given {
 
 struct Parent {
   std::vector<Given> given;
-  absl::flat_hash_set<std::string_view> names;  // that were given
+  absl::flat_hash_set<std::string_view> names;  // names that were given
   std::map<std::string_view, int64_t> unknown;  // by prefix: how many creations
   std::vector<const Operation*> lists;
 };
@@ -59,7 +59,7 @@ class Checker {
     }
   }
 
-  // What began after another one was answered has the greater number.
+  // An operation that began after another one was answered has the greater number.
   void CheckRealTime(const Parent& parent) const {
     std::vector<Given> by_answer = parent.given;
     std::sort(by_answer.begin(), by_answer.end(), [](const Given& a, const Given& b) {
@@ -96,7 +96,7 @@ class Checker {
     }
   }
 
-  // Of the names that nobody was told of, there are not more than unknown creations.
+  // A list has no more names without an acknowledged creation than there are unknown creations.
   void CheckList(const Operation& list, const Parent& parent) const {
     verdicts_->Count("lists");
     std::map<std::string_view, int64_t> others;

@@ -28,13 +28,13 @@ struct Watch {
   bool lasting = false;
   bool native = false;
   bool for_creation = false;                     // "exist" of a node that is not there
-  const std::vector<Change>* changes = nullptr;  // that it has to tell of, all that are known
-  // Every change behind this zxid has to be told of. Not known: from the next answer on.
+  const std::vector<Change>* changes = nullptr;  // the known changes that it has to report
+  // Every change after this zxid has to be reported. Not known: from the next answer on.
   int64_t since_zxid = kNotKnown;
   int64_t last_zxid = 0;  // of the events
-  std::set<Change> told;  // behind since_zxid
-  // Of a lasting one: what its session was told last of the nodes, by events or answers, and as of
-  // which zxid.
+  std::set<Change> told;  // changes after since_zxid that were reported
+  // For a lasting watch: what its session last learned of the nodes, by events or answers, and as
+  // of which zxid.
   struct Known {
     bool there = false;
     int64_t zxid = 0;
@@ -42,7 +42,7 @@ struct Watch {
   std::map<std::string_view, Known> known;  // by path
 };
 
-// Whether the node of its path is there, if the answer says so.
+// Whether the answer shows that the node of its path exists; nothing if it shows neither.
 std::optional<bool> ShowsPresence(const Operation& operation) {
   if (operation.function != Function::kGet && operation.function != Function::kExists) {
     return std::nullopt;
@@ -81,7 +81,7 @@ class ChangesOfWatches {
   std::map<std::tuple<std::string_view, bool, bool, std::string_view>, std::vector<Change>> cache_;
 };
 
-// Follows one client.
+// Checks the watches of one client.
 class Checker {
  public:
   Checker(const Run& run, const Changes& changes, ChangesOfWatches* of_watches, Verdicts* verdicts)
@@ -95,7 +95,7 @@ class Checker {
           OnAnswer(run_.operations()[line.index]);
           break;
         case What::kUnknown:
-          // It may be set all the same.
+          // The watch may be set nevertheless.
           if (run_.operations()[line.index].function == Function::kWatch) {
             over_.insert(run_.operations()[line.index].watch);
           }
@@ -124,7 +124,7 @@ class Checker {
  private:
   using Place = std::vector<Change>::const_iterator;
 
-  // The first change behind a zxid that it has to tell of.
+  // The first change after a zxid that the watch has to report.
   static Place After(const Watch& watch, int64_t zxid) {
     return std::upper_bound(
         watch.changes->begin(), watch.changes->end(), zxid,
@@ -164,8 +164,8 @@ class Checker {
     if (is_set && operation.session != kNone) Set(operation);
   }
 
-  // That the node has come or gone since the watch was set, or since what was heard last, must have
-  // been told. False if the watch is wrong from now on.
+  // If the node has appeared or disappeared since the watch was set, or since the last event or
+  // answer, an event must have reported that. Returns false if the watch is wrong from now on.
   bool CheckPresence(const Operation& operation, bool there, Watch* watch) {
     if (!watch->lasting) {
       if (watch->set_by->path != operation.path) return true;
@@ -199,7 +199,7 @@ class Checker {
            path[top.size()] == '/';
   }
 
-  // False if the watch is wrong from now on.
+  // Returns false if the watch is wrong from now on.
   bool CheckZxid(const Operation& operation, Watch* watch) {
     if (watch->since_zxid == kNotKnown) {
       watch->since_zxid = operation.zxid;
@@ -221,7 +221,7 @@ class Checker {
     return true;
   }
 
-  // A change up to this zxid that it did not tell of.
+  // A change up to this zxid that the watch did not report.
   static const Change* FindMissing(const Watch& watch, int64_t zxid) {
     for (Place at = After(watch, watch.since_zxid); at != watch.changes->end() && at->zxid <= zxid;
          ++at) {
@@ -282,7 +282,8 @@ class Checker {
          nullptr, event.line);
   }
 
-  // Front ends that do not tell zxids: it is taken to tell of the first change that fits.
+  // For front ends whose events have no zxid: the event counts as that of the first change that
+  // fits.
   static void OnEventWithoutZxid(const WatchEvent& event, Watch* watch) {
     for (Place at = After(*watch, watch->since_zxid); at != watch->changes->end(); ++at) {
       if (at->type != event.type || at->path != event.path) continue;
@@ -339,7 +340,7 @@ class Checker {
 
   // --- Gaps --------------------------------------------------------------------------------------
 
-  // What is found again at the next member may have missed what came and went.
+  // A node that appears and disappears again while the client is disconnected may be missed.
   void OnDisconnected() {
     for (auto& [number, watch] : watches_) {
       if (!watch.native) watch.known.clear();
@@ -362,7 +363,7 @@ class Checker {
   Verdicts* const verdicts_;
   std::map<int64_t, Watch> watches_;  // by number
   std::map<int64_t, const Operation*> fired_;
-  std::set<int64_t> over_;  // with their sessions, or known to be wrong, or not known to be set
+  std::set<int64_t> over_;  // ended with their sessions, known to be wrong, or not known to be set
 };
 
 }  // namespace

@@ -1,15 +1,15 @@
-// Watches. Which changes there were is known from what all clients wrote and read.
+// Watches. The changes are known from what all clients wrote and read.
 //
 // - One-shot watches ("data", "exist", "children"): fire once, for the first change after they were
 //   set, and before the session gets an answer that is as new as the change; also if the client
 //   moves to another member in between.
-// - Lasting watches ("persistent", "recursive"): tell each change once, in the order of zxids,
+// - Lasting watches ("persistent", "recursive"): report each change once, in the order of zxids,
 //   before the session gets an answer that is as new. On the native front end none is missed,
-//   unless the front end says so; on the ZooKeeper front end they rest while a client is
+//   unless the front end reports that; on the ZooKeeper front end they pause while a client is
 //   disconnected.
-// - That a node has come or gone is told before the session gets an answer that shows it, even if
-//   nobody knows at which zxid that was.
-// - No event tells of a change that nobody may have made.
+// - An event reports that a node has appeared or disappeared before the session gets an answer that
+//   shows it, even if the zxid of that change is unknown.
+// - No event reports a change that no operation may have made.
 //
 // Thread-safety: none; one thread.
 #pragma once

@@ -12,7 +12,7 @@ constexpr char kOnce[] = "a watch fires once for a change, and only where it was
 constexpr char kFirst[] = "a watch tells of the first change after it was set";
 constexpr char kEach[] = "a lasting watch tells of each change, in their order";
 
-// Client 1 changes /w, which was made at zxid 1, at zxid 10, 20, 30; client 2 watches.
+// Client 1 changes /w, which was created at zxid 1, at zxids 10, 20, 30; client 2 watches.
 class Watches : public Script {
  public:
   explicit Watches(const std::string& frontend = "zookeeper") : Script("watch") {

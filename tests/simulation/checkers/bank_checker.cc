@@ -11,7 +11,7 @@ namespace quorate::simulation {
 namespace {
 
 constexpr char kInvariant[] = "a multi happens as a whole: the sum of the accounts stays the same";
-// Of one account.
+// Per account.
 constexpr size_t kHoldingsMax = 64;
 
 }  // namespace
@@ -48,7 +48,7 @@ void BankChecker::OnAnswered(const Operation& operation) {
     }
     same->to_zxid = std::max(same->to_zxid, holding.to_zxid);
   }
-  // Wherever one of the replies begins or ends to hold, while this one does.
+  // The zxids at which a reply begins or ceases to hold, while this one holds.
   std::set<int64_t> zxids{holding.from_zxid, holding.to_zxid};
   for (const auto& [account, others] : holdings_) {
     for (const Holding& other : others) {
@@ -94,7 +94,7 @@ void BankChecker::CheckTree(size_t member, const tree::Tree& tree) const {
     sum += balance;
     ++found;
   }
-  // They were made by one multi.
+  // All accounts were created by one multi.
   if (found == 0 || (found == accounts_.size() && sum == sum_)) return;
   history_->Fail(kInvariant,
                  absl::StrCat("member ", member, " has ", found, " of ", accounts_.size(),

@@ -1,6 +1,6 @@
-// Accounts between which multis move money: at every zxid they hold the same sum. A reply that
-// reads an account says what it held from the zxid of its last change to the zxid of the reply;
-// whenever replies, of whichever clients, overlap for all accounts, the sum can be taken.
+// Accounts between which multis move money: at every zxid their sum is the same. A reply that reads
+// an account shows its balance from the zxid of its last change to the zxid of the reply; whenever
+// replies, of any clients, overlap for all accounts, the sum can be checked.
 //
 // Thread-safety: none; one thread.
 #pragma once
@@ -22,9 +22,9 @@ class BankChecker : public HistoryListener {
   BankChecker(History* history, std::vector<std::string> accounts, int64_t sum);
 
   void OnAnswered(const Operation& operation) override;
-  // The accounts of a member's tree.
+  // Checks the accounts in a member's tree.
   void CheckTree(size_t member, const tree::Tree& tree) const;
-  // How often the sum could be taken: a check that never happened says nothing.
+  // How often the sum was checked: a check that never happened proves nothing.
   size_t sums_taken() const { return sums_taken_; }
 
  private:
@@ -40,7 +40,7 @@ class BankChecker : public HistoryListener {
   History* const history_;
   const std::vector<std::string> accounts_;
   const int64_t sum_;
-  std::map<std::string, std::deque<Holding>> holdings_;  // the newest of each account
+  std::map<std::string, std::deque<Holding>> holdings_;  // the newest replies for each account
   size_t sums_taken_ = 0;
 };
 

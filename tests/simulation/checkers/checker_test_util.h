@@ -17,7 +17,7 @@
 
 namespace quorate::simulation {
 
-// Writes what clients and servers do, line by line. Time passes by a millisecond a line.
+// Records what clients and servers do, call by call. Each call advances the time by a millisecond.
 class Script {
  public:
   FakeEnvironment environment{1};
@@ -50,7 +50,7 @@ class Script {
     reply.error = error;
     Answer(operation, std::move(reply));
   }
-  // A single write that was done.
+  // Answers a single write that succeeded.
   void AnswerStep(OperationId operation, int64_t zxid, std::string path, tree::Stat stat) {
     Reply reply;
     reply.zxid = zxid;
@@ -94,7 +94,7 @@ class Script {
     tree::AppendCloseSession(header, &command);
     return LogCommand(std::move(command));
   }
-  // A request as the server of `link` writes it. `attach_zxid` 0: the newest of the session.
+  // Logs a request as the server of `link` does. `attach_zxid` 0: the newest of the session.
   int64_t LogRequest(LinkId link, const Request& request, int64_t attach_zxid = 0) {
     tree::Request logged;
     logged.multi = request.kind == OperationKind::kMulti;
@@ -126,7 +126,7 @@ class Script {
     tree::AppendRequest(header, logged, &command);
     return LogCommand(std::move(command));
   }
-  // A numbered write of a session.
+  // Logs a numbered write of a session.
   int64_t LogNumbered(int64_t session, uint64_t number, uint64_t acknowledged,
                       const tree::Request& request) {
     std::string command;
@@ -134,7 +134,7 @@ class Script {
                                  acknowledged, request, &command);
     return LogCommand(std::move(command));
   }
-  // The last command once more, as it is when a server sends it again.
+  // Logs the last command once more, as if a server had sent it again.
   int64_t LogAgain() { return LogCommand(last_command_); }
 
   static std::string Password(int64_t session) {
@@ -184,7 +184,7 @@ inline tree::Stat MakeStat(int64_t czxid, int64_t mzxid, int32_t version) {
   return stat;
 }
 
-// The invariant that `what` breaks; empty if none.
+// Runs `what`; returns the invariant that it broke, or an empty string.
 template <class What>
 std::string Broken(const What& what) {
   try {

@@ -20,7 +20,7 @@ void Checkers::CheckFinal(const std::set<int64_t>& living) const {
     environment.ReadTree(member, [&](const tree::Tree& tree) {
       replay_.CheckTree(member, tree);
       bank_.CheckTree(member, tree);
-      // One that is not in the cluster any more may be behind.
+      // A member that was removed from the cluster may be behind.
       if (tree.last_zxid().value() == model().last_zxid()) {
         sessions_.CheckEphemerals(member, tree, living);
       }

@@ -27,7 +27,7 @@ struct CheckerSettings {
   std::vector<std::string> accounts;
   int64_t sum = 0;
   std::string register_prefix;
-  std::string register_value;  // at first
+  std::string register_value;  // the initial value
   std::vector<std::string> sequence_parents;
   double clock_drift_max = 0;
   int64_t unnoticed_us = 0;  // see SessionChecker
@@ -35,7 +35,7 @@ struct CheckerSettings {
 
 class Checkers {
  public:
-  // `environment` must outlive it, and it the run.
+  // `environment` must outlive the object, and the object must outlive the run.
   Checkers(SimEnvironment* environment, const CheckerSettings& settings);
 
   History& history() { return history_; }
@@ -45,13 +45,13 @@ class Checkers {
   const RegisterChecker& registers() const { return registers_; }
   NativeChecker& native() { return native_; }
 
-  // When all is quiet, clients have heard all that there is and the members have converged.
-  // `living`: the sessions that clients still have.
+  // Final checks. REQUIRES: no work is under way, clients have received all replies and events, and
+  // the members have converged. `living`: the sessions that clients still have.
   void CheckFinal(const std::set<int64_t>& living) const;
 
  private:
   History history_;
-  // The order is that in which they hear: the log is held against a reply before anything else.
+  // Checkers are called in this order: a reply is compared with the log before anything else.
   ReplayChecker replay_;
   OrderChecker order_;
   RealTimeChecker real_time_;

@@ -27,7 +27,7 @@ TEST_CASE("The sum of the accounts stays the same") {
   CHECK(script.checker.sums_taken() == 0);
   CHECK(script.Read("/bank/1", 12, 3, 100) == "");
   CHECK(script.checker.sums_taken() > 0);
-  // A transfer at 15, of which one half was read before and one after: no sum can be taken.
+  // A transfer at 15: one account was read before it and one after it, so no sum can be taken.
   const size_t before = script.checker.sums_taken();
   CHECK(script.Read("/bank/0", 16, 15, 70) == "");
   CHECK(script.checker.sums_taken() == before);
@@ -128,7 +128,7 @@ TEST_CASE("Histories of a register that have an order") {
         Verdict::kLinearizable);
   CHECK(VerdictOn({Write(1, 2, "a", 1, 0), Refused(3, 4, 0), Write(5, 6, "b", 2, 1)}) ==
         Verdict::kLinearizable);
-  // A lost one that happened late, and one that never did.
+  // A lost write that happened late, and one that never happened.
   CHECK(VerdictOn({Lost(1, "a"), Read(5, 6, "i", 0), Read(7, 8, "a", 1)}) ==
         Verdict::kLinearizable);
   CHECK(VerdictOn({Lost(1, "a"), Write(5, 6, "b", 1), Read(7, 8, "b", 1)}) ==
@@ -136,12 +136,12 @@ TEST_CASE("Histories of a register that have an order") {
   CHECK(VerdictOn({Lost(1, "a"), Write(5, 6, "b", 2), Read(7, 8, "b", 2)}) ==
         Verdict::kLinearizable);
   CHECK(VerdictOn({Lost(1, "a", 0), Refused(2, 3, 0)}) == Verdict::kLinearizable);
-  // Lost ones that nobody read fill the versions, each before the time at which it is over.
+  // Lost writes that nobody read fill the versions, each before its return time.
   CHECK(VerdictOn({Lost(1, "a"), Lost(2, "b", tree::kAnyVersion, 6), Read(3, 4, "i", 0),
                    Read(7, 8, "b", 1), Write(9, 10, "c", 3)}) == Verdict::kLinearizable);
   CHECK(VerdictOn({Lost(1, "a", 3), Lost(2, "b", 0), Lost(3, "c", 1), Write(4, 5, "d", 3),
                    Write(6, 7, "e", 5)}) == Verdict::kLinearizable);
-  // A refusal does not say that what came before it in time was over.
+  // A refusal does not prove that the lost write before it in time was over.
   CHECK(VerdictOn({Lost(1, "a", tree::kAnyVersion, 5), Refused(6, 20, 7), Read(7, 8, "a", 1)}) ==
         Verdict::kLinearizable);
 }
@@ -158,13 +158,13 @@ TEST_CASE("Histories of a register that have none") {
   CHECK(VerdictOn({Write(1, 2, "a", 1, 0), Write(3, 4, "b", 1, 0)}) == Verdict::kNotLinearizable);
   // A write that was acknowledged and is gone.
   CHECK(VerdictOn({Write(1, 2, "a", 1), Write(3, 4, "b", 1)}) == Verdict::kNotLinearizable);
-  // One that took effect twice.
+  // A write that took effect twice.
   CHECK(VerdictOn({Write(1, 2, "a", 1), Read(3, 4, "a", 2)}) == Verdict::kNotLinearizable);
   // Refused without a reason.
   CHECK(VerdictOn({Refused(1, 2, 0)}) == Verdict::kNotLinearizable);
-  // A lost one takes effect before it was called.
+  // A lost write takes effect before it was called.
   CHECK(VerdictOn({Read(1, 2, "a", 1), Lost(3, "a")}) == Verdict::kNotLinearizable);
-  // A lost one takes effect when it was over.
+  // A lost write takes effect after its return time.
   CHECK(VerdictOn({Lost(1, "a", tree::kAnyVersion, 4), Read(5, 6, "i", 0), Read(7, 8, "a", 1)}) ==
         Verdict::kNotLinearizable);
   // One lost write cannot make two versions.
@@ -202,7 +202,7 @@ TEST_CASE("Long histories are searched in a moment") {
 TEST_CASE("A search that is too hard is given up") {
   std::vector<RegisterOperation> operations;
   const std::vector<std::string> values{"a", "b", "c", "d", "e", "f", "g", "h", "j", "k"};
-  // None of them is better than another one.
+  // None of them is preferable to another.
   for (size_t i = 0; i < values.size(); ++i) {
     const int64_t rank = static_cast<int64_t>(i);
     operations.push_back(Lost(rank, values[i], tree::kAnyVersion, 300 - rank));

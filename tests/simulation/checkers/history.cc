@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kLinesOfSession = 12;
 constexpr size_t kLinesOfPath = 12;
-// Longer data of replies is forgotten once everybody has looked at it.
+// Longer data in replies is dropped once all listeners have seen it.
 constexpr size_t kKeptBytesMax = 256;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What the clients of a simulation did and heard, in one order: clients report here, and checkers
-// listen. Keeps everything until the end of the run, so that a failure can be explained.
+// What the clients of a simulation sent and received, in one order: clients report here, and
+// checkers listen. Keeps everything until the end of the run, so that a failure can be explained.
 //
 // Thread-safety: none; one thread.
 #pragma once
@@ -45,32 +45,33 @@ struct Link {
   size_t client = 0;
   size_t member = 0;
   int64_t session = 0;
-  bool new_session = false;  // the handshake made it
+  bool new_session = false;  // the handshake created it
   std::string password;
   int32_t timeout_ms = 0;  // as negotiated
   int64_t last_zxid_sent = 0;
   int64_t opened_us = 0;
-  int64_t heard_us = 0;  // the last time that anything came from the server
+  int64_t heard_us = 0;  // when the client last received anything from the server
   bool open = true;
   std::vector<OperationId> operations;  // in the order in which they were sent
 };
 
-// Calls come in the order of what happened. References are valid as long as the history.
+// Calls come in the order of the events. References are valid as long as the history.
 class HistoryListener {
  public:
   virtual ~HistoryListener() = default;
   virtual void OnLinkOpened(const Link& link) { (void)link; }
-  // Nothing more is heard on it. Its operations that were not answered have been lost before.
+  // The client receives nothing more on the link. OnLost was called before for its unanswered
+  // operations.
   virtual void OnLinkClosed(const Link& link) { (void)link; }
-  // Before its bytes are sent.
+  // Called before the operation's bytes are sent.
   virtual void OnInvoked(const Operation& operation) { (void)operation; }
   virtual void OnAnswered(const Operation& operation) { (void)operation; }
   virtual void OnLost(const Operation& operation) { (void)operation; }
   virtual void OnPong(const Link& link, int64_t zxid) { (void)link, (void)zxid; }
   virtual void OnEvent(const Link& link, const WatchEvent& event) { (void)link, (void)event; }
-  // A server says that the session has ended.
+  // A server reports that the session has ended.
   virtual void OnSessionRefused(size_t client, int64_t session) { (void)client, (void)session; }
-  // The client will never speak of this session again, and has not closed it.
+  // The client will never use this session again, and has not closed it.
   virtual void OnSessionAbandoned(size_t client, int64_t session) { (void)client, (void)session; }
 };
 
@@ -79,12 +80,12 @@ class History {
   // `environment` must outlive it.
   explicit History(SimEnvironment* environment) : environment_(environment) {}
 
-  // Listeners are told in the order in which they were added; they must outlive the run.
+  // Listeners are called in the order in which they were added; they must outlive the run.
   void AddListener(HistoryListener* listener) { listeners_.push_back(listener); }
 
   // --- From the clients --------------------------------------------------------------------------
   LinkId OpenLink(Link link);  // fills in id, opened_us
-  // Loses what is not answered.
+  // Marks the unanswered operations as lost.
   void CloseLink(LinkId link);
   OperationId Invoke(LinkId link, int32_t xid, Request request);
   void Answer(OperationId operation, Reply reply);
@@ -100,19 +101,19 @@ class History {
   size_t operation_count() const { return operations_.size(); }
   size_t link_count() const { return links_.size(); }
 
-  // Ends the run: names what does not hold, the operation it was found by, and the history around
-  // it: of the same session and of the same paths.
+  // Ends the run: prints the violated invariant, the operation at which that was found, and the
+  // history around the operation: of the same session and of the same paths.
   [[noreturn]] void Fail(std::string_view invariant, const Operation& operation,
                          std::string_view details) const;
-  // The same, found by something else: about a link, or in general.
+  // The same for a violation found at a link, or at neither.
   [[noreturn]] void Fail(std::string_view invariant, const Link& link,
                          std::string_view details) const;
   [[noreturn]] void Fail(std::string_view invariant, std::string_view details) const;
 
-  // One line.
+  // Describes the operation, or the link, in one line.
   std::string Describe(const Operation& operation) const;
   std::string Describe(const Link& link) const;
-  // The last `count` operations before the end for which `wanted` holds, a line each.
+  // The last `count` operations in the history for which `wanted` holds, one a line.
   std::string Lines(const std::function<bool(const Operation&)>& wanted, size_t count) const;
 
  private:

@@ -48,7 +48,7 @@ Model::Model() {
     version.node.data = std::make_shared<const std::string>();
     nodes_[path].push_back(version);
   }
-  // Those that are there from the start count as created by nobody.
+  // Nodes that exist from the start have no creator.
   nodes_["/"].back().node.stat.num_children = 1;
   nodes_["/zookeeper"].back().node.stat.num_children = 2;
   nodes_["/"].back().node.stat.cversion = -1;
@@ -109,7 +109,7 @@ Reply Model::Read(const Request& request, int64_t zxid) const {
     if (!path.starts_with(prefix)) break;
     const size_t slash = path.find('/', prefix.size());
     if (slash != std::string::npos) {
-      // All below this child stand together.
+      // Skips the nodes below this child, which follow it in the map.
       it = nodes_.lower_bound(path.substr(0, slash) + static_cast<char>('/' + 1));
       continue;
     }
@@ -268,7 +268,7 @@ void Model::ApplyRequest(Applied* applied) {
   if (FindAttached(applied) != nullptr) ApplySteps(applied);
 }
 
-// How many answers are kept, and how large they are, is left out: these clients have few.
+// Does not model how many answers are kept and how large they are: these clients have few.
 void Model::ApplySequenced(std::string_view command, Applied* applied) {
   auto sequenced = tree::DecodeSequencedRequest(command);
   ASSERT(sequenced.ok(), "a committed command decodes");
@@ -308,7 +308,7 @@ void Model::ApplySteps(Applied* applied) {
   }
   if (!failed) return;
   Rollback();
-  // Those before the one that failed are told nothing but that it was not their fault.
+  // Steps before the one that failed report only that they were not executed.
   for (StepResult& step : applied->steps) step = Failed(step.error);
 }
 

@@ -1,6 +1,7 @@
-// The reference: what the committed log says the tree is, at every zxid. A map from whole paths to
-// the versions of a node, written from the rules of ZooKeeper and not from the tree's code, and as
-// simple as they allow. Access control is left out: simulated clients use open lists only.
+// The reference model: the tree at every zxid, according to the committed log. A map from whole
+// paths to the versions of a node, written from the rules of ZooKeeper and not from the tree's
+// code, and kept as simple as they allow. Access control is left out: simulated clients use open
+// lists only.
 //
 // Thread-safety: none.
 #pragma once
@@ -27,8 +28,8 @@ class Model {
     int32_t timeout_ms = 0;
     int64_t attach_zxid = 0;
     std::vector<std::string> ephemerals;  // in the order of creation
-    // Of its numbered writes: the last one, those whose answers its client has, and the answers
-    // that it does not have.
+    // Of its numbered writes: the number of the last one, the number up to which the client has
+    // acknowledged the answers, and the answers behind that.
     uint64_t last_sequence = 0;
     uint64_t acknowledged = 0;
     struct Answer {
@@ -50,21 +51,21 @@ class Model {
   // What an entry did.
   struct Applied {
     int64_t zxid = 0;
-    // False for an entry without a command, and for a command that does not count because it was
-    // sent twice or overtook a lost one.
+    // False for an entry without a command, and for a command that is rejected as a duplicate or
+    // because an earlier one is missing.
     bool counts = false;
     tree::CommandHeader header;
     tree::Request request;  // views into the entry
     tree::ErrorCode error = tree::ErrorCode::kOk;
-    std::vector<StepResult> steps;  // as Reply::steps of a multi; one also for a single operation
+    std::vector<StepResult> steps;  // as Reply::steps of a multi; one if not a multi
     // Of a numbered write.
     uint64_t client_sequence = 0;
-    bool repeated = false;  // it has had its effect before; `steps` are those of then
-    // What happened to nodes, of each node itself. Those of a session that ended in any order.
+    bool repeated = false;  // it took effect before; `steps` are the results of that time
+    // One event for each changed node. Those of a session that ended are in any order.
     std::vector<NodeEvent> events;
   };
 
-  // A change that watches hear of.
+  // A change that fires watches.
   struct Change {
     int64_t zxid = 0;
     tree::EventType type = tree::EventType::kNodeCreated;
@@ -78,14 +79,14 @@ class Model {
 
   int64_t last_zxid() const { return last_zxid_; }
 
-  // What a read is answered at this zxid. REQUIRES: zxid <= last_zxid().
+  // The reply to a read at this zxid. REQUIRES: zxid <= last_zxid().
   Reply Read(const Request& request, int64_t zxid) const;
-  // The events that setWatches finds at this zxid, in the order of the request; and nothing else.
+  // The events that setWatches fires at this zxid, in the order of the request, and no others.
   std::vector<WatchEvent> FindMissed(const Request& set_watches, int64_t zxid) const;
-  // The first change of a path after `zxid` that a watch in `table` hears of.
+  // The first change of a path after `zxid` that fires a watch in `table`.
   std::optional<Change> FirstChange(std::string_view path, Table table, int64_t zxid) const;
 
-  // By id. Without those that have ended.
+  // By id; without ended sessions.
   const std::map<int64_t, Session>& sessions() const { return sessions_; }
   const std::map<int64_t, EndedSession>& ended_sessions() const { return ended_; }
 
@@ -94,9 +95,9 @@ class Model {
     bool has_data = false;
     std::shared_ptr<const std::string> data;
   };
-  // nullptr if there is none at this zxid.
+  // nullptr if the node does not exist at this zxid.
   const Node* Find(std::string_view path, int64_t zxid) const;
-  // All paths that were ever there, ascending.
+  // All paths that ever existed, ascending.
   std::vector<std::string> Paths() const;
 
  private:
@@ -112,7 +113,8 @@ class Model {
   bool Counts(const tree::CommandHeader& header);
   const Version* FindVersion(std::string_view path, int64_t zxid) const;
   static const Version* FindVersion(const History& versions, int64_t zxid);
-  // The newest state of a path; a copy of it for this zxid, that may be changed.
+  // Latest: the newest version of a path. Modify: a copy of that version for the current zxid,
+  // which the caller may change.
   const Version* Latest(std::string_view path) const;
   Version& Modify(const std::string& path);
   void Tell(const std::string& path, Table table, tree::EventType type);
@@ -122,7 +124,7 @@ class Model {
   void EndSession(Applied* applied);
   void ApplyRequest(Applied* applied);
   void ApplySequenced(std::string_view command, Applied* applied);
-  // nullptr, with the reason in `applied`, if the session may not ask for anything.
+  // nullptr, with the reason in `applied`, if the session may not make requests.
   Session* FindAttached(Applied* applied);
   void ApplySteps(Applied* applied);
   StepResult ApplyStep(const tree::Op& op, int64_t session);

@@ -1,5 +1,5 @@
-// The reference model by itself. That it agrees with the tree of the servers is shown wherever it
-// accepts what an honest server does.
+// The reference model by itself. The other tests, in which it accepts what correct servers do, show
+// that it agrees with the servers' tree.
 #include "tests/simulation/checkers/model.h"
 
 #include "tests/simulation/checkers/checker_test_util.h"
@@ -11,7 +11,7 @@ using tree::CreateMode;
 using tree::ErrorCode;
 using tree::EventType;
 
-// Puts what clients ask for into the log at once.
+// Puts the clients' requests into the log at once.
 class Modelled : public Script {
  public:
   Modelled() {

@@ -177,7 +177,7 @@ void NativeChecker::FindWrite(const Model::Applied& applied) {
     return;
   }
   if (applied.error != ErrorCode::kOk) {
-    // A number that leaves a gap, or one whose answer the client has.
+    // The number leaves a gap, or the client already has its answer.
     Fail("writes of a session enter the log in their order", id,
          absl::StrCat(what, " is refused; the client has the answers up to ", session.answered));
   }
@@ -241,7 +241,7 @@ void NativeChecker::OnOpened(size_t client, size_t member, const v1::SessionOpen
                       session.sent, " and has the answers up to ", session.answered));
   }
   const Model& model = replay_->model();
-  if (model.ended_sessions().contains(id)) return;  // since then
+  if (model.ended_sessions().contains(id)) return;  // the session has ended since then
   const auto logged = model.sessions().find(id);
   if (logged == model.sessions().end()) {
     Fail("an accepted session is in the log", id, "there is no such session");
@@ -360,8 +360,8 @@ void NativeChecker::CheckRead(int64_t id, Session* session, const v1::Request& r
     fail("a read sees the writes before it",
          absl::StrCat("the one before is at zxid ", session->last_write_zxid));
   }
-  // A write waits for the reads before it, but not for a sync. Writes that are not answered were
-  // sent behind the read: those of former streams are sent again before anything else.
+  // A write waits for the reads before it, but not for a sync. The writes that are unanswered now
+  // were sent behind the read: those of former streams are sent again before anything else.
   const auto behind = session->writes.begin();
   if (!request.has_sync() && behind != session->writes.end() && behind->second.zxid != 0 &&
       behind->second.zxid <= response.zxid()) {

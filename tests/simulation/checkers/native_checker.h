@@ -1,15 +1,16 @@
-// Holds what clients of the native protocol hear against the committed log, replayed by the
+// Checks what clients of the native protocol receive against the committed log, replayed by the
 // reference model:
 //
-//   Writes   A numbered write has an effect once, however often and through however many servers
-//            it was sent, and every answer to it is the first one.
-//   Reads    A read shows the tree of its zxid; zxids of a session never go back, whichever server
-//            it has moved to; a read sees the writes before it in its pipeline and none behind it.
-//            A sync, or a linearizable read, sees all that any client had seen before it began.
-//   Watches  Each event that a watch sees comes once, in the order of zxids, and before anything
-//            that shows a later state; none is lost, also not while the session moves.
-//   Sessions What a server says of a session is what the log says of it, and a session whose client
-//            is heard from does not expire once all servers work.
+//   Writes   A numbered write takes effect once, however often and through however many servers it
+//            was sent, and every answer to it is the first one.
+//   Reads    A read shows the tree of its zxid; zxids of a session never go back, also when it
+//            moves to another server; a read sees the writes before it in its pipeline and none
+//            behind it. A sync, or a linearizable read, sees all that any client had seen before it
+//            began.
+//   Watches  Each event of a watch comes once, in the order of zxids, and before anything that
+//            shows a later state; none is lost, also not while the session moves.
+//   Sessions What a server reports about a session agrees with the log, and a session whose client
+//            sends messages does not expire once all servers work.
 //
 // Thread-safety: none; one thread.
 #pragma once
@@ -37,26 +38,26 @@ class NativeChecker : public HistoryListener, public LogListener {
   // as for SessionChecker.
   NativeChecker(History* history, ReplayChecker* replay, double clock_drift_max);
 
-  // From now on all servers work, as SessionChecker::BeginSteadyPeriod.
+  // From now on all servers work; see SessionChecker::BeginSteadyPeriod.
   void BeginSteadyPeriod(int64_t settle_us);
 
-  // --- From the clients, in the order of what happened -------------------------------------------
-  // The session's stream is up at `member`. REQUIRES, of all functions below: OnOpened was called
-  // for the session.
+  // --- From the clients, in the order of the events ----------------------------------------------
+  // The session's stream is open at `member`. REQUIRES, for all functions below: OnOpened was
+  // called for the session.
   void OnOpened(size_t client, size_t member, const v1::SessionOpened& opened, bool resumed);
   void OnStreamClosed(int64_t session);
-  // Anything came on the session's stream.
+  // The client has received a message on the session's stream.
   void OnHeard(int64_t session);
-  // The write is sent, for the first time or again.
+  // The client sends the write, for the first time or again.
   void OnWriteSent(int64_t session, const v1::Request::Write& write);
   // The client sets a watch, on a stream that has no watch of that id.
   void OnWatchSent(int64_t session, const v1::Request::Watch& watch);
   void OnUnwatchSent(int64_t session, uint64_t watch_id);
   void OnCloseSent(int64_t session);
-  // The newest zxid that any client has seen by now: what a linearizable read that begins now must
-  // see.
+  // The newest zxid that any client has seen so far: a linearizable read that begins now must see
+  // it.
   int64_t newest_seen() const { return newest_seen_; }
-  // `request` is answered; `newest_seen` is newest_seen() of when it was sent.
+  // `request` is answered; `newest_seen` is newest_seen() at the time when it was sent.
   void OnAnswered(int64_t session, const v1::Request& request, int64_t newest_seen,
                   const v1::Response& response);
   void OnWatchEvent(int64_t session, const v1::WatchEvent& event);
@@ -72,19 +73,19 @@ class NativeChecker : public HistoryListener, public LogListener {
   using Scope = rpc::native::Scope;
   struct Write {
     v1::Request::Write sent;
-    int64_t sent_us = 0;   // for the first time
+    int64_t sent_us = 0;   // the first time
     int64_t zxid = 0;      // where it had its effect; 0: it is not in the log yet
-    bool refused = false;  // it only has used up its number
+    bool refused = false;  // it only used up its number
     std::vector<StepResult> results;
   };
   struct Watch {
     std::string path;
     Scope scope = Scope::kNode;
     bool set = false;      // answered, on the stream that is open
-    bool leaving = false;  // unwatched, and that is not answered
+    bool leaving = false;  // unwatch is sent and not answered yet
     int64_t after = 0;
-    // The place in events_ of the first event that may not have come, and those behind it that
-    // have.
+    // The place in events_ of the first event that has not come yet, and the events behind it that
+    // have come.
     size_t next = 0;
     std::set<size_t> came;
   };
@@ -99,7 +100,7 @@ class NativeChecker : public HistoryListener, public LogListener {
     int64_t last_write_zxid = 0;
     uint64_t answered = 0;  // writes up to this number
     uint64_t sent = 0;
-    std::map<uint64_t, Write> writes;  // that were not answered
+    std::map<uint64_t, Write> writes;  // not answered yet
     std::map<uint64_t, Watch> watches;
   };
   struct Event {
@@ -122,7 +123,7 @@ class NativeChecker : public HistoryListener, public LogListener {
   void AnswerWatch(int64_t id, Session* session, const v1::Request::Watch& request,
                    const v1::Response& response);
   void TakeEvent(int64_t id, const v1::Event& event, uint64_t watch_id, Watch* watch);
-  // Where the events after `zxid` begin.
+  // The index of the first event after `zxid` in events_.
   size_t EventsAfter(int64_t zxid) const;
   // Moves `next` to the first event of the watch that has not come.
   void Advance(Watch* watch) const;

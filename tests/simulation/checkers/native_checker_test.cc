@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kSession = 7;
 
-// One client of the native protocol, whose servers say what the test wants.
+// One client of the native protocol; the test supplies the servers' answers.
 class Run {
  public:
   Run() {
@@ -42,12 +42,12 @@ class Run {
     op.acl = tree::OpenAcl();
     return script.LogNumbered(kSession, number, 0, logged);
   }
-  // The client creates a node, and that is in the log. Returns the zxid.
+  // The client creates a node, and the creation enters the log. Returns the zxid.
   int64_t Create(uint64_t number, const std::string& path) {
     checker.OnWriteSent(kSession, CreateOf(number, path).write());
     return Log(number, path);
   }
-  // As an honest server answers it.
+  // The answer of a correct server.
   v1::Response CreatedAt(int64_t zxid, const std::string& path) {
     v1::Response response;
     response.set_zxid(zxid);
@@ -80,7 +80,7 @@ class Run {
     response.mutable_exists()->set_exists(exists);
     Answer(request, response);
   }
-  // A watch of "/" and all below, which is answered at `zxid`.
+  // Sets a watch of "/" and everything below, which is answered at `zxid`.
   void Watch(int64_t after, int64_t zxid) {
     v1::Request request;
     request.mutable_watch()->set_watch_id(1);

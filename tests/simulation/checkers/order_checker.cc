@@ -15,7 +15,8 @@ void OrderChecker::OnLinkOpened(const Link& link) {
   state.link = link.id;
   state.answered = 0;
   state.event_zxid = 0;
-  // What the client asked not to fall behind; more than that only if it forgot.
+  // The zxid that the client sent in the handshake; it is greater than what this session has seen
+  // only if it comes from an earlier session.
   state.seen_zxid = std::max(state.seen_zxid, link.last_zxid_sent);
 }
 

@@ -1,5 +1,5 @@
-// What a client may rely on without any other client: replies come in the order of its requests,
-// and it never sees time go back, whatever server it talks to. Looks at replies only.
+// What each client may rely on by itself: replies come in the order of its requests, and zxids
+// never go back, whatever server it talks to. Uses only replies.
 //
 // Thread-safety: none; one thread.
 #pragma once

@@ -1,6 +1,6 @@
-// Linearizability by zxids: what has been seen anywhere before an operation began is before it. For
-// each write, and for each sync and so for a read behind it. The zxids themselves are held against
-// the log by ReplayChecker.
+// Linearizability by zxids: each write, and each sync and hence a read behind it, comes after
+// everything that any client had seen before the operation began. ReplayChecker checks the zxids
+// themselves against the log.
 //
 // Thread-safety: none; one thread.
 #pragma once
@@ -29,7 +29,7 @@ class RealTimeChecker : public HistoryListener, public LogListener {
 
   History* const history_;
   int64_t seen_zxid_ = 0;  // by any client
-  // What had been seen when a write or sync that is under way began.
+  // By operation under way (write or sync): the newest zxid seen by any client when it began.
   std::map<OperationId, int64_t> seen_before_;
 };
 

@@ -11,7 +11,7 @@ namespace {
 
 using tree::ErrorCode;
 
-// A search that has not ended by then is given up.
+// A search that needs more states is given up.
 constexpr size_t kStatesMax = 200'000;
 
 static_assert(kAnyRegisterVersion == tree::kAnyVersion);
@@ -64,7 +64,7 @@ void RegisterChecker::Add(const Operation& operation, int64_t call_us) {
     entry.expected_version = request.steps[0].version;
     entry.value = request.steps[0].data;
     entry.refused = reply.error == ErrorCode::kBadVersion;
-    // Without an effect; the latter if disks are nearly full.
+    // These errors have no effect; the latter is returned when disks are nearly full.
     if (reply.error == ErrorCode::kSessionExpired || reply.error == ErrorCode::kSystemError) return;
     if (!entry.lost && reply.error == ErrorCode::kOk) entry.version = reply.steps[0].stat->version;
   } else {

@@ -13,21 +13,22 @@
 
 namespace quorate::simulation {
 
-// Collects the operations on registers from the history. A read counts if it comes right behind a
-// sync of the same path on its connection; it begins with the sync. (Others may be old.)
+// Collects the operations on registers from the history. A read counts if it directly follows a
+// sync of the same path on its connection, and then begins with the sync. (Other reads may be
+// stale.)
 class RegisterChecker : public HistoryListener {
  public:
   // Adds itself to the history, which must outlive it. Registers are the nodes whose paths begin
-  // with `prefix`; they are there with version 0 and data `initial` before the first operation on
-  // them, and are never deleted.
+  // with `prefix`; they exist with version 0 and data `initial` before the first operation on them,
+  // and are never deleted.
   RegisterChecker(History* history, std::string prefix, std::string initial);
 
   void OnAnswered(const Operation& operation) override;
   void OnLost(const Operation& operation) override;
 
-  // So many operations of a register are in its history.
+  // The number of operations collected for a register.
   size_t size(const std::string& path) const;
-  // Checks all registers. REQUIRES: nothing is under way.
+  // Checks all registers. REQUIRES: no operation is under way.
   void CheckFinal() const;
 
  private:

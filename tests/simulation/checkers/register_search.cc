@@ -14,9 +14,9 @@ namespace quorate::simulation {
 namespace {
 
 constexpr size_t kWordBits = 64;
-constexpr size_t kInitial = SIZE_MAX;  // instead of the write whose value the register has
+constexpr size_t kInitial = SIZE_MAX;  // stands for the initial value in `written_by`
 
-// A set of small numbers that begins with a long run of all of them.
+// A set of small numbers; most of them are in a gapless run from 0.
 class DoneSet {
  public:
   bool Has(size_t i) const {
@@ -34,7 +34,7 @@ class DoneSet {
     base_ += full * kWordBits;
     ++size_;
   }
-  // The first one that is missing from `i` on.
+  // The first number from `i` on that is not in the set.
   size_t NextMissing(size_t i) const {
     i = std::max(i, base_);
     for (size_t word = (i - base_) / kWordBits; word < words_.size(); ++word) {
@@ -54,13 +54,13 @@ class DoneSet {
   std::vector<uint64_t> words_;  // the last one is not 0
 };
 
-// Which operations have been put in order so far, and what the register then is.
+// Which operations have been put in order so far, and the resulting state of the register.
 struct SearchState {
-  DoneSet done;              // of those whose answers are known
-  std::vector<size_t> used;  // of the lost ones; ascending
+  DoneSet done;              // operations whose answers are known
+  std::vector<size_t> used;  // lost operations; ascending
   int32_t version = 0;
   size_t written_by = kInitial;
-  // No operation can be next that had to be over by then. Follows from what was done.
+  // The next operation must not have returned before this time. Follows from what was done.
   int64_t now = INT64_MIN;
   friend auto operator<=>(const SearchState&, const SearchState&) = default;
 };
@@ -73,7 +73,7 @@ bool Fits(const RegisterOperation& write, int32_t version) {
   return write.expected_version == kAnyRegisterVersion || write.expected_version == version;
 }
 
-// Numbers of operations are their ranks by call time, among the known ones and among the lost ones.
+// Operations are numbered by call time, separately the known and the lost ones.
 class Search {
  public:
   Search(const std::vector<RegisterOperation>& operations, std::string_view initial,
@@ -96,7 +96,7 @@ class Search {
   }
 
   Verdict Run(RegisterStuck* stuck) {
-    // No write leads to version 0, or to one before it.
+    // No write leads to version 0 or to a negative one.
     for (auto at = versions_.begin(); at != versions_.end() && at->first <= 0; ++at) {
       if (at->first == 0 && at->second.writes.empty()) continue;
       const size_t first = at->second.writes.empty() ? at->second.reads[0] : at->second.writes[0];
@@ -118,14 +118,14 @@ class Search {
 
  private:
   struct Version {
-    std::vector<size_t> writes;  // that led to it
+    std::vector<size_t> writes;  // writes that led to this version
     std::vector<size_t> reads;
   };
 
   const RegisterOperation& Known(size_t i) const { return operations_[known_[i]]; }
   const RegisterOperation& Lost(size_t i) const { return operations_[lost_[i]]; }
 
-  // Of the known ones that are left, the one that returned first. REQUIRES: there is one.
+  // Of the known operations that are left, the one that returned first. REQUIRES: there is one.
   size_t FirstToReturn(const SearchState& state) const {
     size_t first = kInitial;
     for (size_t i = state.done.NextMissing(0); i < known_.size();
@@ -144,14 +144,14 @@ class Search {
     return state.written_by == kInitial ? initial_ : operations_[state.written_by].value;
   }
 
-  // Whether one that changes nothing would be answered as it was.
+  // Whether an operation that changes nothing would get the answer that it got.
   bool Explains(const SearchState& state, const RegisterOperation& operation) const {
     if (operation.refused) return !Fits(operation, state.version);
     return operation.version == state.version && operation.value == ValueOf(state);
   }
 
-  // Does what can be next and changes nothing: it is as good now as ever. Each may let others be
-  // next. (A refusal does not hold back `now`: it might as well come later.)
+  // Does all operations that can be next and change nothing: doing them now is as good as later.
+  // Each may enable others. (A refusal does not advance `now`: it might as well come later.)
   void DoWhatChangesNothing(SearchState* state) const {
     for (bool any = true; any;) {
       any = false;
@@ -168,8 +168,8 @@ class Search {
     }
   }
 
-  // Whatever was called before the first return of those that are left may be next, if all that
-  // belongs to the version before is done, and if it makes the next version what it is known to be.
+  // The next operation may be any that was called before the first return of those that are left,
+  // if all operations of the current version are done, and if it leads to the known next version.
   void Extend(const SearchState& state) {
     const auto current = versions_.find(state.version);
     if (current != versions_.end()) {
@@ -183,7 +183,7 @@ class Search {
       ExtendByLost(state, first_return, nullptr);
     } else if (next->second.writes.empty()) {
       ExtendByLost(state, first_return, &Known(next->second.reads[0]).value);
-    } else if (next->second.writes.size() == 1) {  // of two, one would be left behind
+    } else if (next->second.writes.size() == 1) {  // of two writes, one would be left over
       const size_t write = next->second.writes[0];
       const RegisterOperation& operation = Known(write);
       if (operation.call_time > first_return || !Fits(operation, state.version)) return;
@@ -194,7 +194,7 @@ class Search {
   }
 
   void ExtendByLost(const SearchState& state, int64_t first_return, const std::string_view* value) {
-    // Those that are tried; the last one is visited first.
+    // The lost writes to try; the last one is visited first.
     std::deque<size_t> candidates;
     std::optional<int64_t> last_time;
     for (size_t i = 0; i < lost_.size() && Lost(i).call_time <= first_return; ++i) {
@@ -204,12 +204,12 @@ class Search {
       if (value != nullptr) {
         if (operation.value == *value) candidates.push_front(i);
       } else if (values_read_.count(operation.value) > 0) {
-        candidates.push_front(i);  // most likely it is needed where it was read
+        candidates.push_front(i);  // most likely needed where its value was read
       } else if (operation.expected_version != kAnyRegisterVersion) {
-        candidates.push_back(i);  // now or never
+        candidates.push_back(i);  // it can succeed only at this version
       } else if (!last_time || operation.return_time < *last_time) {
-        // Nobody read them, so of two, the one that was called earlier and ends earlier is better
-        // now, and the other one later.
+        // No read returned their values, so of two, the one that was called and returned earlier is
+        // the better choice now, and the other one later.
         last_time = operation.return_time;
         candidates.push_back(i);
       }
@@ -221,7 +221,7 @@ class Search {
     }
   }
 
-  // `state` after one more write.
+  // Visits `state` after one more write.
   void Visit(SearchState state, size_t write) {
     ++state.version;
     state.written_by = write;

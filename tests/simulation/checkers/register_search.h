@@ -1,9 +1,10 @@
 // Linearizability of a register, by search: is there an order of its operations, each between its
 // call and its return, in which a plain register gives these answers? (Wing and Gong 1993, with the
-// memory of Lowe 2017; one register at a time, since linearizability is local.) Trusts no zxid.
+// memory of Lowe 2017; one register at a time, since linearizability is local.) Uses no zxids.
 //
-// Answers carry the version of the register, which says at each step who can be next; so histories
-// of a hundred thousand operations are searched in a moment, whether they have an order or not.
+// Answers carry the version of the register, which restricts at each step which operation can be
+// next; so histories of a hundred thousand operations are searched quickly, whether they have an
+// order or not.
 //
 // Thread-safety: none; one thread.
 #pragma once
@@ -24,7 +25,7 @@ struct RegisterOperation {
   int64_t call_time = 0;
   // Of a lost one: the last time at which it may have taken effect.
   int64_t return_time = INT64_MAX;
-  bool lost = false;  // it has happened between its times, or not at all; only writes are lost
+  bool lost = false;  // it took effect between its times, or never; only writes are lost
   bool write = false;
   int32_t expected_version = kAnyRegisterVersion;  // write: only if this is the version
   std::string_view value;                          // written, or read
@@ -34,14 +35,14 @@ struct RegisterOperation {
 
 enum class Verdict : uint8_t { kLinearizable, kNotLinearizable, kTooHard };
 
-// Where a search that found no order came furthest.
+// How far a search that found no order came.
 struct RegisterStuck {
-  int32_t version = 0;   // that many writes could be put in order
-  size_t operation = 0;  // the index of the one that has to be next by time, and cannot be
+  int32_t version = 0;   // how many writes could be put in order
+  size_t operation = 0;  // the index of the operation that has to be next by time, and cannot be
 };
 
 // `initial` is the value at version 0. Gives up after `states_max` states. If there is no order,
-// `stuck` (unless it is null) says how far the search came.
+// describes in `stuck` (unless it is null) how far the search came.
 Verdict CheckRegister(const std::vector<RegisterOperation>& operations, std::string_view initial,
                       size_t states_max, RegisterStuck* stuck = nullptr);
 

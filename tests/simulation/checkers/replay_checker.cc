@@ -15,7 +15,7 @@ using tree::ErrorCode;
 
 constexpr char kUserPrefix[] = "link";
 
-// The link that a command names; nothing if it names none.
+// The link named in a command's identities, if any.
 std::optional<LinkId> LinkOf(const tree::Request& request) {
   for (const tree::Identity& identity : request.identities) {
     if (identity.scheme != "digest" || !identity.id.starts_with(kUserPrefix)) continue;
@@ -43,7 +43,7 @@ tree::OpKind KindInLog(OperationKind kind) {
   }
 }
 
-// Whether it may be refused while disks are full.
+// Whether servers may refuse the request while disks are full.
 bool AddsData(const Request& request) {
   return std::any_of(request.steps.begin(), request.steps.end(), [](const Step& step) {
     return step.kind != OperationKind::kDelete && step.kind != OperationKind::kCheck;
@@ -65,7 +65,7 @@ bool IsSame(const Request& sent, const tree::Request& logged) {
                     [](const Step& step, const tree::Op& op) { return IsSame(step, op); });
 }
 
-// What of a step's result is in the reply.
+// The part of a step's result that the reply contains.
 StepResult Shown(const Step& step, StepResult result) {
   const bool creates = step.kind == OperationKind::kCreate;
   if (!creates) result.path.clear();
@@ -123,7 +123,7 @@ void ReplayChecker::FindRequest(const Model::Applied& applied) {
 
 void ReplayChecker::FindClose(const Model::Applied& applied) {
   if (closes_elsewhere_ && closes_elsewhere_(applied.header.session.value())) return;
-  // It names the session and not the link: the one whose turn it is to close.
+  // A close names the session and not the link: it belongs to the link whose close is next.
   for (LinkId link : links_of_session_[applied.header.session.value()]) {
     const LinkState& state = links_[link];
     if (state.attach_zxid != 0 && state.attach_zxid != applied.header.attach_zxid.value()) continue;
@@ -170,7 +170,7 @@ void ReplayChecker::Match(LinkId id, const Model::Applied& applied) {
     history_->Fail(again ? "no write is applied twice" : "writes enter the log in their order",
                    link, details);
   }
-  // Those before it were refused, or else it would not be in the log.
+  // The requests before it were refused, otherwise this one would not be in the log.
   const auto first = state.logged.begin() + static_cast<ptrdiff_t>(state.found);
   const auto last = state.logged.begin() + static_cast<ptrdiff_t>(next);
   refused_.insert(first, last);
@@ -192,7 +192,7 @@ void ReplayChecker::OnLinkOpened(const Link& link) {
                    absl::StrCat("the same id as ", history_->Describe(history_->link(links[0]))));
   }
   links.push_back(link.id);
-  if (model_.ended_sessions().count(link.session) > 0) return;  // since it was accepted
+  if (model_.ended_sessions().count(link.session) > 0) return;  // ended since it was accepted
   const auto session = model_.sessions().find(link.session);
   if (session == model_.sessions().end() || session->second.password != link.password) {
     history_->Fail("an accepted session is in the log", link,
@@ -385,7 +385,7 @@ void ReplayChecker::CheckTree(size_t member, const tree::Tree& tree) const {
   for (const tree::SessionInfo& session : tree.Sessions()) {
     sessions.push_back(session.id.value());
     const auto found = model_.sessions().find(session.id.value());
-    if (found == model_.sessions().end()) continue;  // told below
+    if (found == model_.sessions().end()) continue;  // reported below
     if (session.last_sequence != found->second.last_sequence ||
         session.acknowledged != found->second.acknowledged) {
       fail("/", absl::StrCat("session ", session.id.value(), " has made ", session.last_sequence,

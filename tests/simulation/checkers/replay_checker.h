@@ -1,11 +1,11 @@
-// Holds every reply against the committed log, replayed by the reference model: a write is in the
-// log exactly once, in its session's order, and was answered what the model says it did; a read was
-// answered what the model shows at the zxid of its reply; sessions are accepted and refused as the
-// log has them; members' trees are what the log makes.
+// Checks every reply against the committed log, replayed by the reference model: a write is in the
+// log exactly once, in its session's order, and its answer is the model's result; a read was
+// answered with what the model has at the zxid of its reply; sessions are accepted and refused as
+// in the log; members' trees are those that the log produces.
 //
-// How a command in the log is known to be a request of a client: each connection authenticates
-// itself as a user named after its link before it sends anything else, and that name is in all of
-// its commands; the commands of a link are its writes in the order in which it sent them.
+// How a command in the log is matched to a client's request: each connection first authenticates as
+// a user named after its link, and that name is in all its commands; the commands of a link are its
+// writes in the order in which it sent them.
 //
 // Thread-safety: none; one thread.
 #pragma once
@@ -26,14 +26,14 @@
 
 namespace quorate::simulation {
 
-// The credentials of the digest scheme by which a connection names its link.
+// The digest credentials by which a connection names its link.
 std::string LinkCredentials(LinkId link);
 
-// Is told what the log holds, in its order.
+// Is notified of what the log holds, in log order.
 class LogListener {
  public:
   virtual ~LogListener() = default;
-  // After the model has applied it.
+  // Called after the model has applied the entry.
   virtual void OnEntry(const consensus::Entry& entry, const Model::Applied& applied) {
     (void)entry, (void)applied;
   }
@@ -47,15 +47,15 @@ class ReplayChecker : public HistoryListener, public ServerObserver {
   explicit ReplayChecker(History* history);
 
   void AddListener(LogListener* listener) { listeners_.push_back(listener); }
-  // `closes(session)` says whether a client that is not in the history may close the session.
+  // `closes(session)` returns whether a client that is not in the history may close the session.
   void SetClosesElsewhere(std::function<bool(int64_t session)> closes) {
     closes_elsewhere_ = std::move(closes);
   }
   const Model& model() const { return model_; }
-  // Where an operation is in the log; 0 if it is not there (yet).
+  // The zxid of an operation in the log; 0 if it is not there (yet).
   int64_t LogZxid(OperationId operation) const;
 
-  // Whether a member's tree is what the log makes, up to what it has applied.
+  // Checks that a member's tree is what the log produces, up to what the member has applied.
   void CheckTree(size_t member, const tree::Tree& tree) const;
 
   void OnCommitted(const consensus::Entry& entry) override;
@@ -68,8 +68,8 @@ class ReplayChecker : public HistoryListener, public ServerObserver {
 
  private:
   struct LinkState {
-    std::vector<OperationId> logged;  // what goes through the log, in the order of sending
-    size_t found = 0;                 // so many of them are in the log
+    std::vector<OperationId> logged;  // operations that go through the log, in the order of sending
+    size_t found = 0;                 // how many of them were found in the log
     int64_t attach_zxid = 0;          // 0: not known yet
   };
   struct Found {
@@ -81,16 +81,16 @@ class ReplayChecker : public HistoryListener, public ServerObserver {
   void FindRequest(const Model::Applied& applied);
   void FindClose(const Model::Applied& applied);
   void Match(LinkId link, const Model::Applied& applied);
-  // The next one in the log: the place in `logged` of the first that `is_it`, unless there is one
-  // before it that cannot have been refused; then the size.
+  // The index in `logged` of the next operation in the log: the first one for which `is_it` holds.
+  // If an operation before it cannot have been refused, the size of `logged`.
   size_t FindNext(const LinkState& state, const std::function<bool(OperationId)>& is_it) const;
-  // Whether its server might have refused it by now, because disks were full.
+  // Whether the operation's server might have refused it by now because disks were full.
   bool MightBeRefused(const Operation& operation) const;
-  // Whether it was answered that disks are full, and is not in the log.
+  // Whether the answer was that disks are full, and the operation is not in the log.
   bool IsRefused(const Operation& operation);
   void CheckWrite(const Operation& operation) const;
   void CheckRead(const Operation& operation) const;
-  // That a read saw the writes sent before it on the connection, and none sent after it.
+  // Checks that a read saw the writes sent before it on the connection, and none sent after it.
   void CheckPlace(const Operation& operation) const;
   void CheckCommitted(const Link& link, int64_t zxid) const;
 

@@ -17,7 +17,7 @@ class Replay : public Script {
     attach_zxid = LogSession(1);
     link = Open(1);
   }
-  // A write that enters the log and is answered as it should be.
+  // A write that enters the log and gets the correct answer.
   int64_t Write(const Request& request) {
     const OperationId operation = Ask(link, request);
     const int64_t zxid = LogRequest(link, request);
@@ -39,7 +39,7 @@ TEST_CASE("Replies that agree with the log are believed") {
   const OperationId read = script.Ask(script.link, MakeRead(OperationKind::kGetData, "/a"));
   script.AnswerData(read, created, "x", script.checker.model().Find("/a", created)->stat);
   const int64_t changed = script.Write(MakeSetData("/a", "y", 0));
-  // A member that is behind shows the tree as it was, to another session.
+  // A member that is behind shows an older tree, to another session.
   const int64_t other_session = script.LogSession(2);
   const LinkId other = script.Open(2, 1);
   const OperationId old_read = script.Ask(other, MakeRead(OperationKind::kGetData, "/a"));
@@ -49,7 +49,7 @@ TEST_CASE("Replies that agree with the log are believed") {
   const OperationId refused = script.Ask(script.link, MakeSetData("/a", "z", 0));
   script.LogRequest(script.link, MakeSetData("/a", "z", 0));
   script.Answer(refused, changed + 2, ErrorCode::kBadVersion);
-  // Sent again by a server, it counts once.
+  // A command that a server sends again counts once.
   script.LogAgain();
   CHECK(script.checker.LogZxid(refused) == changed + 2);
 }
@@ -274,11 +274,11 @@ TEST_CASE("What was seen before an operation began is before it") {
     reply.zxid = other_session - 1;
     CHECK(Broken([&] { script.Answer(late_sync, reply); }) ==
           "sync shows all that was seen before it began");
-    // One that began before need not show it.
+    // A sync that began before need not show it.
     script.Answer(sync, reply);
   }
   SECTION("write") {
-    // Somebody sees a zxid that is only given later: the log was cut and grew again.
+    // A client sees a zxid that is assigned only later: the log was truncated and grew again.
     script.real_time.OnPong(script.history.link(other), other_session + 5);
     script.LogRequest(script.link, MakeCreate("/a", "x"));
     const OperationId late = script.Ask(other, MakeDelete("/a"));

@@ -1,5 +1,5 @@
-// The numbers of sequential nodes: never given twice, and growing: with zxids, and from a create
-// that was answered to one that began later. By the replies alone.
+// The numbers of sequential nodes are unique, and grow with zxids and from an answered create to
+// any create that began later. Uses only replies.
 //
 // Thread-safety: none; one thread.
 #pragma once
@@ -16,8 +16,8 @@ namespace quorate::simulation {
 
 class SequenceChecker : public HistoryListener {
  public:
-  // Adds itself to the history, which must outlive it. Looks at the children of `parents`, which
-  // must never be deleted.
+  // Adds itself to the history, which must outlive it. Checks the children of `parents`, which must
+  // never be deleted.
   SequenceChecker(History* history, std::vector<std::string> parents);
 
   void OnInvoked(const Operation& operation) override;
@@ -32,13 +32,14 @@ class SequenceChecker : public HistoryListener {
     int64_t last_given = -1;  // the greatest
   };
 
-  // What `step` numbers; nullptr if it does not.
+  // The numbers of the parent in which `step` creates a sequential node; nullptr if it creates
+  // none.
   Numbers* NumbersOf(const Step& step);
   void Check(const Operation& operation, size_t step, Numbers* numbers);
 
   History* const history_;
   std::map<std::string, Numbers> parents_;
-  // The greatest number given when a create that is under way began, for each of its steps.
+  // By create under way: for each of its steps, the greatest number given when it began.
   std::map<OperationId, std::vector<int64_t>> given_before_;
 };
 

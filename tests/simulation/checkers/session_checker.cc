@@ -55,8 +55,8 @@ void SessionChecker::BeginSteadyPeriod(int64_t settle_us) {
   steady_from_us_ = history_->environment().now_us() + settle_us;
 }
 
-// What is left of a timeout when a server's clock runs as fast as it can. Servers count in
-// milliseconds, so the last one may be cut.
+// The shortest silence, in virtual time, after which a session may expire: its timeout on the
+// fastest clock. Servers count in milliseconds, so the last one may be cut.
 int64_t SessionChecker::LeastSilenceUs(int32_t timeout_ms) const {
   return static_cast<int64_t>(static_cast<double>((timeout_ms - 2) * kMsToUs) /
                               (1.0 + clock_drift_max_));
@@ -64,7 +64,8 @@ int64_t SessionChecker::LeastSilenceUs(int32_t timeout_ms) const {
 
 void SessionChecker::OnEntry(const consensus::Entry& entry, const Model::Applied& applied) {
   const int64_t now_us = history_->environment().now_us();
-  // The first one: a leader answers the read index of each recovering member by another no-op.
+  // Only the first no-op of a term: the leader answers the read index of each recovering member
+  // with another no-op.
   if (entry.kind == consensus::EntryKind::kNoOp) term_began_us_.emplace(entry.term.value(), now_us);
   if (!applied.counts || applied.error != ErrorCode::kOk) return;
   const int64_t session = applied.header.session.value();
@@ -145,7 +146,7 @@ void SessionChecker::OnInvoked(const Operation& operation) {
 
 void SessionChecker::OnAnswered(const Operation& operation) {
   const Request& request = operation.request;
-  // A multi of which one step has failed has done nothing.
+  // A multi with a failed step has no effect.
   const bool done = operation.reply.error == ErrorCode::kOk &&
                     operation.reply.steps.size() == request.steps.size() &&
                     std::all_of(operation.reply.steps.begin(), operation.reply.steps.end(),
@@ -153,7 +154,7 @@ void SessionChecker::OnAnswered(const Operation& operation) {
   for (size_t i = 0; i < request.steps.size(); ++i) {
     const Step& step = request.steps[i];
     if (step.kind == OperationKind::kDelete) {
-      // A deletion that was answered is over; one that was lost may always happen.
+      // An answered deletion is over; a lost one may still happen at any time.
       --deletions_[step.path].open;
       deletions_[step.path].answered_us = operation.completed_us;
     }
@@ -162,7 +163,7 @@ void SessionChecker::OnAnswered(const Operation& operation) {
     const auto deletions = deletions_.find(path);
     if (deletions != deletions_.end() &&
         (deletions->second.open > 0 || deletions->second.answered_us >= operation.invoked_us)) {
-      continue;  // which came first is not known
+      continue;  // which of the two came first is not known
     }
     ephemerals_[path] = {history_->link(operation.link).session, operation.id};
   }

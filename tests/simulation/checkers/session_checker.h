@@ -1,11 +1,11 @@
-// Sessions end when they may, and then they do: never before nothing was heard for the timeout, and
-// within bounded time when a client has gone for good. Ephemeral nodes are there if and only if
-// their session lives; that is held against the replies of clients, not against the log.
+// A session ends neither too early nor too late: never before its client was silent for the
+// timeout, and within bounded time after a client has gone. Ephemeral nodes exist if and only if
+// their session lives; that is checked against the replies of clients, not against the log.
 //
-// When the leader last heard a client cannot be known from outside. What is known, and checked: a
-// leader gives each session its full timeout from the moment at which it applies the session's
-// attachment, and from the beginning of its own term; and while it stands still, which it notices
-// when it goes on, no session grows older.
+// When the leader last heard from a client cannot be known from outside. What is known, and
+// checked: a leader gives each session its full timeout from the moment at which it applies the
+// session's attachment, and from the beginning of its own term; and no session grows older while
+// the leader is paused, which it notices when it resumes.
 //
 // Thread-safety: none; one thread.
 #pragma once
@@ -26,19 +26,19 @@ namespace quorate::simulation {
 class SessionChecker : public HistoryListener, public LogListener, public ServerObserver {
  public:
   // Adds itself to both and to their environment, which must outlive it. `clock_drift_max`: clocks
-  // of servers run at most this part faster than time. `unnoticed_us`: how much of a pause a server
-  // may take for time in which it ran.
+  // of servers run faster than time by at most this fraction. `unnoticed_us`: how much of a pause a
+  // server may count as time in which it ran.
   SessionChecker(History* history, ReplayChecker* replay, double clock_drift_max,
                  int64_t unnoticed_us);
 
-  // From now on all servers work and reach each other: a session of a client that is heard from
-  // does not expire any more once `settle_us` have passed.
+  // From now on all servers work and reach each other: a session whose client sends messages must
+  // not expire any more once `settle_us` have passed.
   void BeginSteadyPeriod(int64_t settle_us);
 
-  // The sessions that their clients have left without a word, and that have not ended yet.
+  // The sessions that their clients have abandoned, and that have not ended yet.
   std::vector<int64_t> LingeringSessions() const;
-  // Holds a member's ephemerals against what clients know, when all is quiet. `living`: the
-  // sessions that clients still have.
+  // Checks a member's ephemerals against what clients know. REQUIRES: no work is under way.
+  // `living`: the sessions that clients still have.
   void CheckEphemerals(size_t member, const tree::Tree& tree,
                        const std::set<int64_t>& living) const;
 
@@ -63,7 +63,7 @@ class SessionChecker : public HistoryListener, public LogListener, public Server
 
   void CheckExpiry(const consensus::Entry& entry, int64_t session) const;
   int64_t LeastSilenceUs(int32_t timeout_ms) const;
-  // For how long the leader of a term has been at work since `from_us`.
+  // For how long since `from_us` the leader of a term has been running, pauses excluded.
   int64_t LeaderRanUs(consensus::Term term, int64_t from_us) const;
 
   History* const history_;
@@ -81,11 +81,11 @@ class SessionChecker : public HistoryListener, public LogListener, public Server
   std::map<size_t, std::vector<Pause>> pauses_;  // by member
   std::map<int64_t, LinkId> open_links_;         // by session
   std::set<int64_t> abandoned_;
-  // By path: those that must be there if their session lives. A deletion that was asked for by
-  // anybody takes the path out.
+  // By path: the nodes that must exist if their session lives. A deletion by any client removes the
+  // path.
   std::map<std::string, Ephemeral> ephemerals_;
   struct Deletions {
-    int open = 0;  // asked for, and may still happen
+    int open = 0;  // requested, and may still happen
     int64_t answered_us = -1;
   };
   std::map<std::string, Deletions> deletions_;  // by path

@@ -123,7 +123,7 @@ TEST_CASE("Abandoned sessions linger until they end") {
 
 constexpr char kEphemerals[] = "an ephemeral node lives as long as its session";
 
-// A member's tree with the session 1, and with its node if `has_node`.
+// Fills a member's tree with session 1, and with its node if `has_node`.
 void Fill(tree::Tree* tree, bool has_node) {
   struct Listener : tree::ApplyListener {
     void OnNodeEvent(tree::EventType, std::string_view, tree::Zxid,
@@ -164,7 +164,7 @@ TEST_CASE("Ephemeral nodes are there if and only if their session lives") {
   };
   const Request create = MakeCreate("/e", "", tree::CreateMode::kEphemeral);
   const OperationId created = script.Ask(script.link, create);
-  // Not answered: it may be there or not.
+  // Not answered: the node may exist or not.
   CHECK(check(without_node, {1}) == "");
   CHECK(check(with_node, {1}) == "");
   const int64_t zxid = script.LogRequest(script.link, create);
@@ -173,7 +173,7 @@ TEST_CASE("Ephemeral nodes are there if and only if their session lives") {
   CHECK(check(without_node, {1}) == kEphemerals);
   CHECK(check(with_node, {}) == kEphemerals);
   CHECK(check(without_node, {}) == "");
-  // Somebody asked for its deletion: again, both may be.
+  // A client has asked for its deletion: again, both are possible.
   script.Ask(script.link, MakeDelete("/e"));
   CHECK(check(without_node, {1}) == "");
 }

@@ -48,7 +48,7 @@ void WatchChecker::OnLinkOpened(const Link& link) { sessions_[link.session]; }
 
 void WatchChecker::OnLinkClosed(const Link& link) {
   State& state = sessions_[link.session];
-  // What it was told before the answer came, it was told.
+  // Events that setWatches fired before its answer have been received.
   for (const WatchEvent& event : state.found_by_set_watches) {
     for (const Key& key : Consumed(event)) state.to_renew.erase(key);
   }
@@ -96,7 +96,7 @@ void WatchChecker::Set(const Operation& operation) {
   const Key key{request.path, request.kind == OperationKind::kGetChildren ? Model::Table::kChild
                                                                           : Model::Table::kData};
   const int64_t zxid = operation.reply.zxid;
-  // Set twice is the same as once.
+  // A watch that is set twice still fires once.
   sessions_[history_->link(operation.link).session].set.try_emplace(
       key, Watch{zxid, zxid, for_creation});
 }

@@ -1,6 +1,6 @@
-// One-shot watches: each fires at most once for each time it was set, tells of the first change
-// after that, before any reply that shows the change; none is lost, also not while the client moves
-// from one server to another. What changed, and when, is the model's word.
+// One-shot watches: each fires at most once each time it is set, for the first change after that,
+// before any reply that shows the change; none is lost, also not while the client moves from one
+// server to another. The model says what changed, and when.
 //
 // Thread-safety: none; one thread.
 #pragma once
@@ -19,8 +19,8 @@ namespace quorate::simulation {
 
 class WatchChecker : public HistoryListener {
  public:
-  // Adds itself to the history; both must outlive it. REQUIRES: the model hears of an entry before
-  // this hears of a reply that shows it.
+  // Adds itself to the history; both must outlive it. REQUIRES: the model is given an entry before
+  // this checker is given a reply that shows the entry.
   WatchChecker(History* history, const Model* model);
 
   void OnLinkOpened(const Link& link) override;
@@ -37,13 +37,13 @@ class WatchChecker : public HistoryListener {
   using Key = std::pair<std::string, Model::Table>;
   struct Watch {
     int64_t since_zxid = 0;
-    // When nothing that it waits for can have happened up to here: not looked at again.
+    // No change that fires this watch happened up to this zxid: the search continues from here.
     int64_t quiet_until_zxid = 0;
     bool for_creation = false;
   };
   struct State {
     std::map<Key, Watch> set;       // on the link that is open
-    std::map<Key, Watch> to_renew;  // from links before, until setWatches is answered
+    std::map<Key, Watch> to_renew;  // from earlier links, until setWatches is answered
     std::vector<WatchEvent> found_by_set_watches;
     std::optional<OperationId> set_watches;  // the one under way
   };

@@ -30,7 +30,7 @@ class Watching : public Script {
   std::string Hear(EventType type, const std::string& path, int64_t zxid) {
     return Broken([&] { history.Event(link, {zxid, type, path}); });
   }
-  // Moves to another server, and renews what `request` has.
+  // Moves to another server, and renews the watches of `request`.
   OperationId Renew(std::vector<std::string> data, std::vector<std::string> exist,
                     std::vector<std::string> child, int64_t since) {
     history.CloseLink(link);
@@ -63,7 +63,7 @@ TEST_CASE("A watch fires once, with the first change") {
   CHECK(script.Hear(EventType::kNodeCreated, "/b", made) == "");
   CHECK(script.Hear(EventType::kNodeChildrenChanged, "/", made) == "");
   CHECK(script.checker.set_count() == 0);
-  // Nobody watches any more.
+  // No session watches the node any more.
   script.Change(MakeSetData("/a", "z"));
   script.Read(OperationKind::kGetData, "/a", false);
   CHECK(script.Hear(EventType::kNodeDataChanged, "/a", changed) ==

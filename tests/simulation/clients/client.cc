@@ -15,7 +15,7 @@ using tree::ErrorCode;
 using tree::EventType;
 
 constexpr int64_t kMsToUs = 1000;
-// Between two attempts to connect; libraries wait up to a second.
+// The longest pause between two attempts to connect; libraries wait up to a second.
 constexpr int64_t kRetryUsMax = 300 * kMsToUs;
 constexpr int32_t kXidMax = 1'000'000;
 
@@ -50,7 +50,7 @@ void Client::Connect() {
   reader_ = PacketReader();
   heard_us_ = sent_us_ = environment_->now_us();
   connection_ = endpoint_->Connect(member_, this);
-  // A session has to be found a new home while it lives: each server gets its part of the time.
+  // A session has to reach another server while it lives: each server gets its share of the time.
   const int64_t patience_us =
       settings_.timeout_ms * kMsToUs /
       static_cast<int64_t>(std::min<size_t>(environment_->member_count(), 3));
@@ -65,7 +65,7 @@ void Client::Disconnect() {
   if (state_ == State::kUp || state_ == State::kClosing || state_ == State::kSilent) {
     history_->CloseLink(link_);
   }
-  // The callbacks may submit again, as soon as there is a connection.
+  // The callbacks may submit requests again once there is a connection.
   std::deque<Outstanding> lost;
   lost.swap(outstanding_);
   state_ = State::kWaiting;
@@ -160,7 +160,8 @@ void Client::KeepAlive() {
   const int64_t now_us = environment_->now_us();
   const uint64_t epoch = epoch_;
   if (state_ == State::kSilent) {
-    // Servers close the connection when the session has ended; one that does not is left alone.
+    // Servers close the connection when the session has ended; after this time the client gives up
+    // on it.
     environment_->After(4 * timeout_us, [this, epoch] {
       if (epoch == epoch_) Reconnect();
     });

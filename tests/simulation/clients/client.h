@@ -1,8 +1,7 @@
 // A simulated ZooKeeper client: one session after another, each on one connection after another.
-// Does what client libraries do: pings when it has nothing to say, looks for another server when
-// nothing comes for two thirds of the timeout or the connection breaks, takes its session along
-// with the last zxid it has seen, and renews its watches there. Reports all it does and hears to
-// the history.
+// Does what client libraries do: pings when idle, moves to another server when nothing is received
+// for two thirds of the timeout or the connection breaks, keeps its session there with the last
+// zxid it has seen, and renews its watches. Reports all that it sends and receives to the history.
 //
 // Thread-safety: none; one thread.
 #pragma once
@@ -24,11 +23,11 @@ namespace quorate::simulation {
 
 struct ClientSettings {
   size_t number = 0;
-  int32_t timeout_ms = 4000;  // asked for
+  int32_t timeout_ms = 4000;  // requested
   // Some libraries send setWatches with an xid of its own, others with an ordinary one.
   bool set_watches_has_own_xid = false;
   bool sends_read_only_flag = true;
-  // Whether a new session may not see less than the one before.
+  // Whether a new session sends the last zxid of the session before, so that it cannot see less.
   bool remembers_zxid = false;
 };
 
@@ -37,7 +36,7 @@ class Client : public ConnectionHandler {
   // Called when an operation has been answered or lost.
   using Done = std::function<void(const Operation&)>;
 
-  // All must outlive it, and it the simulation.
+  // The objects behind pointers must outlive the client, and the client the simulation.
   Client(SimEnvironment* environment, Endpoint* endpoint, History* history,
          const ClientSettings& settings);
 
@@ -46,31 +45,32 @@ class Client : public ConnectionHandler {
 
   // Whether a session is up on a connection, so that operations can be sent.
   bool connected() const { return state_ == State::kUp; }
-  // Nothing is unanswered.
+  // Whether no operation is unanswered.
   bool idle() const { return outstanding_.empty(); }
   size_t outstanding() const { return outstanding_.size(); }
   size_t number() const { return settings_.number; }
-  // As asked for; servers may have given another.
+  // The requested timeout; servers may have granted another.
   int32_t timeout_ms() const { return settings_.timeout_ms; }
-  // 0 if there is none now.
+  // 0 if there is no session now.
   int64_t session() const { return session_; }
-  // Of the connection that is up. REQUIRES: connected().
+  // The link of the open connection. REQUIRES: connected().
   LinkId link() const { return link_; }
-  // One line on what it is doing.
+  // Describes the state in one line.
   std::string Describe() const;
 
   // Sends a request. REQUIRES: connected(); not a closeSession.
   void Submit(Request request, Done done = nullptr);
-  // Goes on at another server, any; what is unanswered is lost. REQUIRES: connected().
+  // Reconnects to any other server; unanswered operations are lost. REQUIRES: connected().
   void Move();
-  // The same, at this one, unless it is there already.
+  // The same for the given server; does nothing if the client is already there.
   void MoveTo(size_t member);
-  // The same, but not before `away_us` have passed; the session may have ended then.
+  // The same after `away_us`, by when the session may have ended.
   void Sleep(int64_t away_us);
-  // Closes the session, and begins a new one once that is answered or lost. REQUIRES: connected().
+  // Closes the session, and opens a new one once the close is answered or lost. REQUIRES:
+  // connected().
   void CloseSession();
-  // Goes away without a word and begins a new session. With `silently` the connection stays open
-  // and nothing is said on it, until the server closes it. REQUIRES: connected().
+  // Abandons the session without closing it, and opens a new one. With `silently` the connection
+  // stays open and nothing is sent on it, until the server closes it. REQUIRES: connected().
   void Abandon(bool silently);
 
   void OnOpen(ConnectionId connection) override;
@@ -83,7 +83,7 @@ class Client : public ConnectionHandler {
     kConnecting,  // until the answer to the handshake
     kUp,
     kClosing,  // closeSession is under way
-    kSilent,   // the session is abandoned, the connection not
+    kSilent,   // the session is abandoned, the connection is still open
   };
   struct Outstanding {
     OperationId operation = 0;
@@ -115,7 +115,7 @@ class Client : public ConnectionHandler {
   Random& random_;
 
   State state_ = State::kWaiting;
-  uint64_t epoch_ = 0;  // grows with each change of state: what was scheduled before is outdated
+  uint64_t epoch_ = 0;  // grows with each change of state; a task scheduled before is outdated
   size_t member_ = 0;
   ConnectionId connection_ = 0;
   PacketReader reader_;
@@ -130,7 +130,7 @@ class Client : public ConnectionHandler {
   int32_t timeout_ms_ = 0;
   int64_t last_zxid_ = 0;
   int64_t last_zxid_sent_ = 0;
-  // One-shot watches, by what they wait for. Ordered: they are sent.
+  // One-shot watches, by kind. Ordered, because they are sent in this order.
   std::set<std::string> data_watches_;
   std::set<std::string> exist_watches_;
   std::set<std::string> child_watches_;

@@ -40,7 +40,7 @@ struct FakeCluster::Connection {
   size_t member = 0;
   ConnectionHandler* handler = nullptr;
   bool open = true;          // at the server
-  bool client_left = false;  // nothing is delivered any more
+  bool client_left = false;  // nothing more is delivered to it
   bool up = false;
   bool connecting = false;
   zk::ConnectRequest connect;
@@ -229,7 +229,7 @@ class FakeCluster::Member : public tree::ApplyListener {
       cluster_->Submit(number_, std::exchange(held_, std::nullopt)->second);
       return;
     }
-    // Only if there is something to change places with.
+    // Only if there is another write to swap with.
     if (!held_ && at + 1 < connection.pipeline.size() &&
         zk::IsWrite(connection.pipeline[at + 1].op) &&
         connection.pipeline[at + 1].body != pending.body && cluster_->Lies(Lie::kSwappedWrites)) {
@@ -241,7 +241,7 @@ class FakeCluster::Member : public tree::ApplyListener {
     cluster_->Submit(number_, std::move(command));
   }
 
-  // False if it cannot be answered yet.
+  // Returns false if the request cannot be answered yet.
   bool Answer(Connection& connection, Connection::Pending& pending) {
     if (pending.early_reply) {
       connection.out += *pending.early_reply;
@@ -383,7 +383,7 @@ class FakeCluster::Member : public tree::ApplyListener {
   void OnSessionClosed(tree::SessionId session, tree::Zxid zxid) override {
     EndOthers(session.value(), zxid);
   }
-  // Closes the connections of a session, but for one that waits for the answer to its own close.
+  // Closes the connections of a session, except one that waits for the answer to its own close.
   void EndOthers(int64_t session, tree::Zxid zxid) {
     for (auto& [id, connection] : MyConnections()) {
       if (!connection->up || connection->session != session || connection->attach_zxid == zxid) {
@@ -409,7 +409,7 @@ class FakeCluster::Member : public tree::ApplyListener {
     }
     auto& pipeline = connection->pipeline;
     while (!pipeline.empty() && pipeline.front().answered_falsely) pipeline.pop_front();
-    if (pipeline.empty() || !pipeline.front().in_flight) return;  // of a lie
+    if (pipeline.empty() || !pipeline.front().in_flight) return;  // the command of a lie
     if (result.error == ErrorCode::kSessionMoved) {
       connection->close_when_sent = true;
       return;
@@ -441,7 +441,7 @@ class FakeCluster::Member : public tree::ApplyListener {
         zk::WriteOpResult(pending.op, shown, reply.body());
       }
     }
-    // Behind the reply that comes next, which is always a write's.
+    // The event goes behind the next reply, which is always a write's.
     if (connection.pipeline.size() > 0 && connection.pipeline.front().in_flight &&
         swapped_.empty() && cluster_->Lies(Lie::kSwappedReplies)) {
       swapped_ = bytes;
@@ -557,7 +557,7 @@ void FakeCluster::ExpireSessions() {
       continue;
     if (Lies(Lie::kNoExpiry)) continue;
     if (heard == heard_us_.end()) {
-      // Made a moment ago, and its client has not been answered yet.
+      // Created a moment ago, and its client has not been answered yet.
       Heard(session.id.value());
       continue;
     }
@@ -619,7 +619,7 @@ void FakeCluster::Break(const std::shared_ptr<Connection>& connection) {
   const std::shared_ptr<Connection> kept = connection;
   left_[kept->id] = kept;
   Drop(kept);
-  // What was sent before comes first.
+  // What was sent before is delivered first.
   const int64_t at_us = std::max(environment_->now_us() + kNetworkUs, kept->last_delivery_us);
   environment_->After(at_us - environment_->now_us(), [this, kept] {
     left_.erase(kept->id);

@@ -1,5 +1,5 @@
 // Servers for the tests of clients and checkers: each has a tree and answers the protocol, behind a
-// log that needs no consensus. They are honest, but for the one lie that a test asks for.
+// log without consensus. They are correct, except for the one lie that a test requests.
 //
 // Thread-safety: none; one thread.
 #pragma once
@@ -23,23 +23,23 @@ namespace quorate::simulation {
 
 enum class Lie : uint8_t {
   kNone,
-  kLostWrite,       // a write is answered and is not in the log
+  kLostWrite,       // a write is answered but not in the log
   kWriteTwice,      // a write is in the log twice
   kSwappedWrites,   // two writes of a connection change places
   kHalfMulti,       // a multi enters the log without its last step
   kWrongAnswer,     // a write is answered with another version
-  kWrongData,       // a read shows other data
-  kWrongChildren,   // a read leaves a child out
+  kWrongData,       // a read shows wrong data
+  kWrongChildren,   // a read omits a child
   kEarlyRead,       // a read does not wait for the write before it
-  kOldZxid,         // a ping is answered with a zxid of the past
+  kOldZxid,         // a ping is answered with an old zxid
   kOldSync,         // sync does not wait
   kSwappedReplies,  // two replies change places
-  kFutureZxid,      // a reply has a zxid that nobody has reached
+  kFutureZxid,      // a reply has a zxid that no server has reached
   kLostEvent,
   kEventTwice,
   kLateEvent,    // after the reply that shows the change
   kWrongEvent,   // of another type
-  kMissedEvent,  // setWatches does not tell it
+  kMissedEvent,  // setWatches does not report it
   kEarlyExpiry,  // a session ends before its time
   kNoExpiry,     // sessions never expire
   kRefused,      // a living session is refused
@@ -48,16 +48,16 @@ enum class Lie : uint8_t {
 
 class FakeCluster : public Endpoint {
  public:
-  // `environment` must outlive it. The lie is told once there is something to lie about after
+  // `environment` must outlive the cluster. The lie is told at the first opportunity after
   // `from_us`.
   FakeCluster(FakeEnvironment* environment, Lie lie, int64_t from_us);
   ~FakeCluster() override;
 
   // Whether the lie was told.
   bool lied() const { return lied_; }
-  // Connections break and members lag until then.
+  // Connections break and members lag until `time_us`.
   void SetTroubleUntil(int64_t time_us) { trouble_until_us_ = time_us; }
-  // Whether all members have applied all.
+  // Whether all members have applied the whole log.
   bool converged() const;
 
   ConnectionId Connect(size_t member, ConnectionHandler* handler) override;
@@ -68,7 +68,7 @@ class FakeCluster : public Endpoint {
   class Member;
   struct Connection;
 
-  // Whether it is time for this lie.
+  // Whether this lie is the requested one and is due now.
   bool Lies(Lie lie);
   void Submit(size_t member, std::string command);
   void Append(std::string command);
@@ -76,7 +76,7 @@ class FakeCluster : public Endpoint {
   void ExpireSessions();
   void Heard(int64_t session) { heard_us_[session] = environment_->now_us(); }
   void Deliver(const std::shared_ptr<Connection>& connection);
-  // The server's end; the client hears of it later.
+  // Closes the server's end; the client learns of that later.
   void Break(const std::shared_ptr<Connection>& connection);
   void Drop(const std::shared_ptr<Connection>& connection);
 
@@ -90,7 +90,7 @@ class FakeCluster : public Endpoint {
   size_t committed_ = 0;  // applied by some member
   std::vector<std::unique_ptr<Member>> members_;
   std::map<ConnectionId, std::shared_ptr<Connection>> connections_;  // open at their servers
-  std::map<ConnectionId, std::shared_ptr<Connection>> left_;  // whose clients do not know yet
+  std::map<ConnectionId, std::shared_ptr<Connection>> left_;         // closed by the server only
   ConnectionId next_connection_ = 1;
   int64_t next_session_ = 1000;
   std::map<int64_t, int64_t> heard_us_;  // by session

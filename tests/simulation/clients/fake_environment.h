@@ -60,7 +60,7 @@ class FakeEnvironment : public SimEnvironment {
   }
   void AddObserver(ServerObserver* observer) override { observers_.push_back(observer); }
 
-  // Runs what is due until then.
+  // Runs the tasks that are due until `time_us`.
   void RunUntil(int64_t time_us) {
     while (!tasks_.empty() && tasks_.begin()->first.first <= time_us) {
       auto task = tasks_.extract(tasks_.begin());
@@ -71,7 +71,7 @@ class FakeEnvironment : public SimEnvironment {
   }
 
   void SetTree(size_t member, const tree::Tree* tree) { trees_.at(member) = tree; }
-  // From now on all members might refuse writes that add data, or not any more.
+  // From now on all members might refuse writes that add data, or can no longer do so.
   void SetMightRefuse(bool might) { refusal_times_.Set(might, now_us_); }
   void Commit(const consensus::Entry& entry) {
     for (ServerObserver* observer : observers_) observer->OnCommitted(entry);

@@ -35,7 +35,7 @@ void NativeClient::Start() {
 }
 
 NativeClient::QuietStage NativeClient::quiet_stage() const {
-  // What was proved was proved on this stream only.
+  // A stage reached on an earlier stream does not count.
   return quiet_epoch_ == epoch_ && state_ == State::kUp ? quiet_stage_ : QuietStage::kWorking;
 }
 
@@ -78,7 +78,7 @@ void NativeClient::Reconnect(int64_t delay_us_max) {
   const bool closing = state_ == State::kClosing;
   Disconnect();
   if (closing) {
-    // It has ended, or is about to, or its Close was lost.
+    // The session has ended, or is about to, or its Close was lost.
     history_->AbandonSession(settings_.number, session_);
     EndSession();
   }
@@ -111,7 +111,7 @@ void NativeClient::SendOpen() {
   open.set_password(password_);
   open.set_timeout_ms(settings_.timeout_ms);
   open.set_last_zxid(last_zxid_);
-  // What is asked for again may already be in the first message.
+  // Unanswered requests may already be repeated in the first message.
   if (session_ != 0 && random_.Chance(0.5)) AddUnanswered(&message);
   Send(std::move(message));
 }
@@ -241,7 +241,7 @@ void NativeClient::OnOpened(const v1::SessionOpened& opened) {
   has_had_session_ = true;
   state_ = State::kUp;
   ++epoch_;
-  // What went with the first message is in the pipeline; otherwise it is sent now.
+  // The first message may have repeated the unanswered requests; if not, they are sent now.
   const bool asked_again = !outstanding_.empty();
   checker_->OnOpened(settings_.number, member_, opened, resumed);
   if (!asked_again && (!writes_.empty() || !watches_.empty())) {
@@ -288,14 +288,14 @@ void NativeClient::OnResponse(const v1::Response& response) {
 void NativeClient::OnWatchAnswered(const v1::Request::Watch& request,
                                    const v1::Response& response) {
   const auto found = watches_.find(request.watch_id());
-  if (found == watches_.end()) return;  // it was given up meanwhile
+  if (found == watches_.end()) return;  // it was removed meanwhile
   Watch& watch = found->second;
   if (response.error() == v1::OK) {
     watch.set = true;
     watch.after = std::max(watch.after, response.zxid());
     return;
   }
-  // Its events are lost: a new watch takes its place.
+  // The server can no longer supply its events: a new watch replaces it.
   const Watch again{watch.path, watch.scope};
   watches_.erase(found);
   v1::Request next;
@@ -314,7 +314,7 @@ void NativeClient::KeepAlive() {
     return Reconnect(kRetryUsMax);
   }
   if (now_us - sent_us_ >= timeout_us / 3) {
-    // An empty message is a sign of life, too, but is not answered.
+    // An empty message is a keepalive, too, but is not answered.
     v1::Request request;
     request.mutable_exists()->set_path("/");
     if (state_ == State::kClosing || random_.Chance(0.3)) {
@@ -450,7 +450,7 @@ void NativeClient::AddOrDropWatch(v1::SessionRequest* message) {
   v1::Request request;
   if (watches_.size() >= kWatchesMax) {
     const auto dropped = watches_.begin();
-    // Of one that is not answered, it is not known whether it is set.
+    // While the watch is unanswered, it is not known whether it is set.
     if (!dropped->second.set) return AddRead(message);
     request.mutable_unwatch()->set_watch_id(dropped->first);
     watches_.erase(dropped);
@@ -478,7 +478,7 @@ void NativeClient::StepQuiet(bool all_proved) {
     writes_.push_back(write);
     SendOne(std::move(request), /*proves=*/true);
   } else if (stage == QuietStage::kProved && all_proved) {
-    // The answer shows that all events up to there have come.
+    // The answer shows that all events up to its zxid have come.
     quiet_stage_ = QuietStage::kReading;
     v1::Request request;
     request.mutable_sync();

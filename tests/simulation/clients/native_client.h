@@ -1,8 +1,8 @@
 // A simulated client of the native protocol: one session after another, each on one stream after
-// another. It does what client libraries do: numbers its writes, sends those without an answer
-// again on the next stream, sets its watches again with the zxid up to which their events have
-// come, and shows signs of life when it has nothing to say. What it asks for it draws by lot.
-// Reports all that it does and hears to the NativeChecker.
+// another. Does what client libraries do: numbers its writes, sends unanswered ones again on the
+// next stream, sets its watches again with the zxid up to which their events have come, and sends a
+// keepalive when idle. It chooses its operations at random. Reports all that it sends and receives
+// to the NativeChecker.
 //
 // Thread-safety: none; one thread.
 #pragma once
@@ -25,12 +25,12 @@ namespace quorate::simulation {
 
 struct NativeSettings {
   size_t number = 0;  // among all clients of the run
-  size_t place = 0;   // among those of the native protocol
-  size_t count = 1;   // of those
+  size_t place = 0;   // among the native clients
+  size_t count = 1;   // of native clients
   int32_t timeout_ms = 4000;
   double operation_rate = 20;  // a second
   size_t outstanding_max = 20;
-  // Whether a new session may not see less than the one before.
+  // Whether a new session sends the last zxid of the session before, so that it cannot see less.
   bool remembers_zxid = false;
 };
 
@@ -38,23 +38,25 @@ class NativeClient : public ConnectionHandler {
  public:
   enum class QuietStage : uint8_t { kWorking, kProving, kProved, kReading, kDone };
 
-  // All must outlive it, and it the simulation. `endpoint` is that of the servers' native ports.
+  // The objects behind pointers must outlive the client, and the client the simulation. `endpoint`
+  // is that of the servers' native ports.
   NativeClient(SimEnvironment* environment, Endpoint* endpoint, History* history,
                NativeChecker* checker, const NativeSettings& settings);
 
   // Begins to connect and to work.
   void Start();
-  // Begins nothing new any more.
+  // Starts no new operations any more.
   void BeginQuiet() { quiet_ = true; }
-  // Goes one step on towards kDone, if it can; beyond kProved only with `all_proved`.
+  // Advances one stage towards kDone, if possible; beyond kProved only with `all_proved`.
   void StepQuiet(bool all_proved);
   QuietStage quiet_stage() const;
 
-  // Whether it ever had a session: until then servers may know of members that are too old.
+  // Whether it ever had a session: before that, servers may still know of members with an old
+  // version.
   bool has_had_session() const { return has_had_session_; }
-  // 0 if there is none now.
+  // 0 if there is no session now.
   int64_t session() const { return session_; }
-  // One line on what it is doing.
+  // Describes the state in one line.
   std::string Describe() const;
 
   void OnOpen(ConnectionId connection) override;
@@ -72,7 +74,7 @@ class NativeClient : public ConnectionHandler {
     v1::Request request;
     int64_t sent_us = 0;
     int64_t newest_seen = 0;
-    bool proves = false;  // its answer is a step of the quiet
+    bool proves = false;  // its answer completes the current stage of the quiet
   };
   struct Watch {
     std::string path;
@@ -87,7 +89,7 @@ class NativeClient : public ConnectionHandler {
   void Disconnect();
   void Reconnect(int64_t delay_us_max);
   void EndSession();
-  // Requests for the next message: what a new stream has to be asked for again.
+  // Adds the requests that a new stream has to repeat.
   void AddUnanswered(v1::SessionRequest* message);
   void SendOpen();
   void Add(v1::Request request, v1::SessionRequest* message, bool proves = false);
@@ -118,7 +120,7 @@ class NativeClient : public ConnectionHandler {
   Random& random_;
 
   State state_ = State::kWaiting;
-  uint64_t epoch_ = 0;  // grows with each change of state: what was scheduled before is outdated
+  uint64_t epoch_ = 0;  // grows with each change of state; a task scheduled before is outdated
   size_t member_ = 0;
   ConnectionId connection_ = 0;
   NativeFrameReader reader_;
@@ -133,15 +135,15 @@ class NativeClient : public ConnectionHandler {
   int64_t last_zxid_ = 0;
   uint64_t last_sequence_ = 0;
   uint64_t acknowledged_ = 0;
-  std::deque<v1::Request::Write> writes_;  // without an answer
+  std::deque<v1::Request::Write> writes_;  // not answered yet
   std::map<uint64_t, Watch> watches_;
   uint64_t next_watch_id_ = 1;
-  std::vector<std::string> created_;  // with numbers that servers have given
+  std::vector<std::string> created_;  // whose numbers servers have given
 
   bool has_had_session_ = false;
   bool quiet_ = false;
   QuietStage quiet_stage_ = QuietStage::kWorking;
-  uint64_t quiet_epoch_ = 0;  // the stream of that stage
+  uint64_t quiet_epoch_ = 0;  // the stream on which that stage was reached
 };
 
 }  // namespace quorate::simulation

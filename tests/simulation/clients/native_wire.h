@@ -15,7 +15,7 @@ namespace quorate::simulation {
 
 enum class NativeFrame : uint8_t {
   kMessage = 1,  // the payload is a SessionRequest or a SessionResponse
-  kStatus = 2,   // how the server has ended the stream: a byte with a v1::ErrorCode, and a text
+  kStatus = 2,   // how the server ended the stream: a byte with a v1::ErrorCode, and a text
 };
 
 inline constexpr size_t kNativeFrameHeadBytes = 5;
@@ -27,7 +27,7 @@ inline void AppendNativeFrame(NativeFrame kind, std::string_view payload, std::s
   to->append(payload);
 }
 
-// Puts frames together again, however their bytes were cut.
+// Reassembles frames from bytes that were cut anywhere.
 class NativeFrameReader {
  public:
   void Add(std::string_view bytes) { bytes_.append(bytes); }

@@ -1,5 +1,5 @@
-// What a client of a test asks a server for, and what it is answered: requests and replies as
-// values, without their encoding.
+// What a client of a test requests from a server, and the answer: requests and replies as values,
+// without their encoding.
 //
 // Thread-safety: values.
 #pragma once
@@ -62,9 +62,9 @@ struct Request {
   std::vector<std::string> recursive_watches;
 };
 
-// Whether it goes through the log.
+// Whether the operation goes through the log.
 bool IsLogged(OperationKind kind);
-// Whether it is answered from what the server has applied.
+// Whether the operation is answered from the server's applied state.
 bool IsRead(OperationKind kind);
 
 struct StepResult {
@@ -74,7 +74,7 @@ struct StepResult {
   friend bool operator==(const StepResult&, const StepResult&) = default;
 };
 
-// Of one path of a multiRead.
+// The result for one path of a multiRead.
 struct ReadResult {
   tree::ErrorCode error = tree::ErrorCode::kOk;
   std::string data;
@@ -113,13 +113,13 @@ Request MakeCloseSession();
 Step MakeStep(OperationKind kind, std::string path, std::string data = "",
               int32_t version = tree::kAnyVersion);
 
-// One line each; long data is cut.
+// Each returns one line; long data is shortened.
 std::string ToString(OperationKind kind);
 std::string ToString(const Request& request);
 std::string ToString(const Request& request, const Reply& reply);
 std::string ToString(const WatchEvent& event);
 std::string ToString(const tree::Stat& stat);
-// At most some tens of bytes of it, and its length if that is not all.
+// The first bytes of `data`, at most a few tens, and its length if that is not all of it.
 std::string Shortened(std::string_view data);
 
 }  // namespace quorate::simulation

@@ -97,8 +97,8 @@ StepResult ReadStepResult(wire::OpCode code, BigEndianReader& reader) {
 }
 
 enum class Item { kResult, kError, kBad };
-// What is before each result of a multi or multiRead: kBad if it is neither that of an operation
-// with this code nor that of an error.
+// Reads the header before each result of a multi or multiRead: kBad if it is neither that of an
+// operation with this code nor that of an error.
 Item ReadItemHeader(wire::OpCode code, BigEndianReader& reader, tree::ErrorCode* error) {
   const auto type = static_cast<wire::OpCode>(reader.Int<int32_t>());
   const bool done = reader.Int<uint8_t>() != 0;

@@ -1,4 +1,4 @@
-// The requests and replies of clients of tests in the ZooKeeper protocol.
+// Encodes the requests and decodes the replies of test clients in the ZooKeeper protocol.
 //
 // Thread-safety: functions without state.
 #pragma once
@@ -26,10 +26,10 @@ using wire::kSetWatchesXid;
 using wire::PacketReader;
 using wire::ReplyHeader;
 
-// A whole packet, with its length prefix.
+// Returns a whole packet, with its length prefix.
 std::string EncodeRequest(int32_t xid, const Request& request);
 
-// Each takes what follows a reply's header; false if it is not exactly what it has to be.
+// Each decodes what follows a reply's header; returns false if that is not exactly as required.
 bool DecodeReply(const ReplyHeader& header, std::string_view body, const Request& request,
                  Reply* reply);
 bool DecodeWatchEvent(const ReplyHeader& header, std::string_view body, WatchEvent* event);

@@ -17,14 +17,14 @@ constexpr char kProofPath[] = "/proof";
 constexpr char kLargePath[] = "/large";
 constexpr char kBankPath[] = "/bank";
 constexpr char kBallastPath[] = "/ballast";
-// A register gets a history of so many operations and is then left for the next one: the search
-// for an order is short, and contention stays high.
+// After so many operations on a register the workers use the next one: this keeps the search for an
+// order short and contention high.
 constexpr size_t kRegisterOperationsMax = 100;
-// How often a second it looks who only looks: some times while an election lasts.
+// How often per second an onlooker reads: several times during an election.
 constexpr double kLookRate = 50;
 constexpr size_t kEphemeralNames = 5;
 constexpr size_t kBurstMax = 50;
-// Long timeouts are not waited for.
+// The longest sleep: workers do not wait for longer timeouts.
 constexpr int64_t kSleepUsMax = 15'000'000;
 
 bool IsAnswered(const Operation& operation, ErrorCode error) {
@@ -54,7 +54,7 @@ std::array<uint64_t, kActionCount> ChooseWeights(Random& random) {
   for (uint64_t& weight : weights) {
     weight = random.Chance(0.2) ? 0 : 10 * static_cast<uint64_t>(random.Between(1, 10));
   }
-  // One of these costs more than many of the others.
+  // These actions cost more than many of the others.
   const auto make_rare = [&](Action action, uint64_t by) {
     weights[static_cast<size_t>(action)] /= by;
   };
@@ -64,7 +64,7 @@ std::array<uint64_t, kActionCount> ChooseWeights(Random& random) {
   make_rare(Action::kCloseSession, 20);
   make_rare(Action::kAbandon, 20);
   make_rare(Action::kSleep, 20);
-  // Something has to be there to be done.
+  // Some action must always have a weight.
   weights[static_cast<size_t>(Action::kRead)] += 10;
   return weights;
 }
@@ -129,8 +129,8 @@ void Worker::Loop() {
   Do(static_cast<Action>(action));
 }
 
-// The first of the workers makes what all of them use. Whether a lost attempt came through shows
-// when it is tried again.
+// The first worker creates the nodes that all workers use. If an attempt was lost, the next one
+// shows whether it succeeded.
 void Worker::SetUp() {
   if (client_.number() != 0 || setting_up_) return;
   setting_up_ = true;
@@ -364,7 +364,7 @@ void Worker::TransferNow(size_t from, size_t to) {
   steps.push_back(
       MakeStep(OperationKind::kSetData, paths[1], absl::StrCat(balances[1] + amount), versions[1]));
   if (random_.Chance(0.2)) {
-    // Fails at the end, so that what was done before has to be taken back.
+    // The last step fails, so that the steps before it have to be rolled back.
     steps.push_back(MakeStep(OperationKind::kCheck, kBankPath, "", 1'000'000));
   }
   Submit(MakeMulti(std::move(steps)));
@@ -431,7 +431,7 @@ void Worker::StepQuiet(bool all_proved) {
     quiet_link_ = link;
     client_.Submit(MakeSetData(Playground::ProofPath(client_.number()), NewValue()),
                    [this](const Operation& operation) {
-                     // NoNode: there was no time to set up.
+                     // NoNode: there was no time for the setup.
                      const bool usable =
                          IsOk(operation) || IsAnswered(operation, ErrorCode::kNoNode);
                      quiet_stage_ = usable ? QuietStage::kProved : QuietStage::kWorking;

@@ -1,4 +1,4 @@
-// What one simulated client does all day: a mix of operations that a seed chooses.
+// The work of one simulated client: a mix of operations that a seed chooses.
 //
 // Thread-safety: none; one thread.
 #pragma once
@@ -18,10 +18,10 @@
 
 namespace quorate::simulation {
 
-// The kinds of things that a client does.
+// The kinds of actions of a client.
 enum class Action : uint8_t {
   kRegisterWrite,
-  kRegisterSwap,  // if the version is the one that was last seen
+  kRegisterSwap,  // succeeds only at the version that was last seen
   kRegisterRead,  // sync and read
   kRead,
   kTreeWrite,
@@ -73,13 +73,13 @@ inline constexpr char kTreePath[] = "/tree";
 
 // Weights in which some actions are frequent, some rare and some missing.
 std::array<uint64_t, kActionCount> ChooseWeights(Random& random);
-// The nodes that a run begins with, in one multi.
+// Creates the nodes that a run begins with, in one multi.
 Request MakeSetUp(const Playground& playground, size_t worker_count);
 
 class Worker {
  public:
-  // All must outlive it. With `only_looks` it syncs and reads, and leaves writing to others: no
-  // write stands in the way of what a server answers that has lost touch with the rest.
+  // The objects behind pointers must outlive the worker. With `only_looks` it only syncs and reads,
+  // so that no write of its own delays what a server without contact to the others answers.
   Worker(SimEnvironment* environment, Endpoint* endpoint, Checkers* checkers,
          Playground* playground, const ClientSettings& settings, size_t worker_count,
          bool only_looks);
@@ -89,18 +89,18 @@ class Worker {
   enum class QuietStage {
     kWorking,  // or has to prove again that its session is usable
     kProving,
-    kProved,  // a write through its session was answered
+    kProved,  // a write in its session was answered
     kReading,
-    kDone,  // and it has heard of everything that was written
+    kDone,  // and the client has received all events of what was written
   };
-  // After Playground::quiet: takes the next step, if it can. `all_proved`: nobody will write any
-  // more.
+  // After Playground::quiet: advances to the next stage, if possible. `all_proved`: no client will
+  // write any more.
   void StepQuiet(bool all_proved);
   QuietStage quiet_stage() const;
   bool only_looks() const { return only_looks_; }
-  // Goes on at this member, if it can.
+  // Moves to this member, if possible.
   void LookAt(size_t member);
-  // Sends so many writes of full size at once.
+  // Sends `writes` writes of full size at once.
   void WriteLarge(size_t writes);
   const Client& client() const { return client_; }
 
@@ -124,7 +124,7 @@ class Worker {
   void Burst();
   void UseLargeValue();
 
-  // Fresh text that no other write has.
+  // Returns text that no other write contains.
   std::string NewValue();
   std::string PickRegister();
   std::string PickTreePath();
@@ -147,7 +147,7 @@ class Worker {
   };
   std::map<std::string, Seen> seen_;  // registers and accounts, as last read
   QuietStage quiet_stage_ = QuietStage::kWorking;
-  LinkId quiet_link_ = 0;  // where the stage was reached
+  LinkId quiet_link_ = 0;  // the link on which the stage was reached
 };
 
 }  // namespace quorate::simulation

@@ -17,10 +17,10 @@ namespace {
 
 constexpr size_t kRegisterCount = 40;
 constexpr int64_t kQuietStepUs = 20'000;
-// Of an onlooker: that it comes to a new leader, and when.
+// The probability that an onlooker moves to a new leader, and the delay until it does.
 constexpr double kFollowsChance = 0.7;
 constexpr int64_t kFollowAfterUs = 1'000'000;
-// When all clients send large writes at the same time, and how many.
+// The interval at which all clients send large writes together, and how many each sends.
 constexpr int64_t kLargeWritesUs = 1'000'000;
 constexpr size_t kLargeWritesAtOnce = 4;
 
@@ -32,7 +32,7 @@ CheckerSettings SettingsOf(const Options& options) {
   settings.register_value = kRegisterValue;
   settings.sequence_parents = {kQueuePath, kEphemeralPath};
   settings.clock_drift_max = options.member.clock_drift_max;
-  // Servers count what a tick finds to have passed, but not more than for how long a leader may
+  // At a tick, servers count the time that has passed, but at most the time for which a leader may
   // sleep, with a tick to spare (rpc/server/replica.cc).
   settings.unnoticed_us =
       (options.limits.heartbeat_ticks + 1) * int64_t{options.limits.tick_ms} * 1000;
@@ -62,7 +62,7 @@ class MixedWorkload : public Workload, public ServerObserver {
     for (size_t i = 0; i < limits.count; ++i) {
       ClientSettings settings;
       settings.number = i;
-      // Mostly short ones, so that sessions end; outside the limits too.
+      // Mostly short timeouts, so that sessions end; some outside the servers' limits.
       settings.timeout_ms = static_cast<int32_t>(
           random.Chance(0.8)
               ? random.Between(limits.min_session_timeout_ms, 2 * limits.min_session_timeout_ms)
@@ -71,7 +71,7 @@ class MixedWorkload : public Workload, public ServerObserver {
       settings.set_watches_has_own_xid = random.Chance(0.5);
       settings.sends_read_only_flag = random.Chance(0.7);
       settings.remembers_zxid = random.Chance(0.5);
-      // The first one sets up what all use.
+      // The first worker creates the nodes that all use, so it is no onlooker.
       const bool only_looks =
           i > 0 && environment->random("onlookers").Chance(limits.onlooker_chance);
       workers_.push_back(std::make_unique<Worker>(environment, endpoint, &checkers_, &playground_,
@@ -80,8 +80,9 @@ class MixedWorkload : public Workload, public ServerObserver {
     AddNativeClients(native);
   }
 
-  // Who looks on comes to whoever leads, so that it is there when the others have lost touch with
-  // that one; but not at once, and so stays with the one before for as long as it thinks it leads.
+  // An onlooker moves to each new leader, so that it is there when the others lose contact with
+  // that leader; but with a delay, so that it stays with the former leader while that one thinks it
+  // leads.
   void OnLeads(size_t member, consensus::Term) override {
     for (auto& worker : workers_) {
       if (!worker->only_looks() || !environment_->random("onlookers").Chance(kFollowsChance))
@@ -100,7 +101,7 @@ class MixedWorkload : public Workload, public ServerObserver {
   void BeginQuiet() override {
     ASSERT(!playground_.quiet);
     playground_.quiet = true;
-    // Sessions that ended while the servers were in trouble may still be found out.
+    // Sessions that timed out while the servers were in trouble may still expire during this time.
     const int64_t settle_us = 3 * options_.clients.max_session_timeout_ms * int64_t{1000};
     checkers_.sessions().BeginSteadyPeriod(settle_us);
     checkers_.native().BeginSteadyPeriod(settle_us);
@@ -162,8 +163,8 @@ class MixedWorkload : public Workload, public ServerObserver {
     }
   }
 
-  // The native protocol is there once all members are known to be of a version that has it, which
-  // those that are broken may prevent: until then its clients are not waited for.
+  // The native protocol is available once all members are known to support it, which broken members
+  // may prevent: until then the run does not wait for native clients.
   bool NativeClientsHaveReached(NativeClient::QuietStage stage) const {
     const bool served = std::any_of(native_clients_.begin(), native_clients_.end(),
                                     [](const auto& client) { return client->has_had_session(); });

@@ -15,19 +15,20 @@ class Workload {
   virtual ~Workload() = default;
   // Clients begin to connect and to work.
   virtual void Start() = 0;
-  // No new operations from now on, but what is under way is finished; sessions are kept alive.
+  // Starts no new operations, but finishes those under way; sessions are kept alive.
   virtual void BeginQuiet() = 0;
-  // After BeginQuiet: every client is connected to a server, has a session that a write through it
-  // has just proved usable, and waits for nothing.
+  // After BeginQuiet: whether every client is connected to a server, has a session in which a write
+  // has just succeeded, and has nothing under way.
   virtual bool Idle() const = 0;
-  // One line on what Idle still waits for.
+  // Describes in one line what Idle still waits for.
   virtual std::string Describe() const = 0;
-  // When all members have converged: checks the whole history, by SimEnvironment::Fail.
+  // Checks the whole history, and calls SimEnvironment::Fail at a violation. REQUIRES: all members
+  // have converged.
   virtual void CheckFinal() = 0;
 };
 
-// All must outlive the workload. `native` is the endpoint of the servers' native ports; it may be
-// nullptr if the options have no clients for it.
+// The objects behind pointers must outlive the workload. `native` is the endpoint of the servers'
+// native ports; it may be nullptr if the options have no native clients.
 std::unique_ptr<Workload> MakeWorkload(SimEnvironment* environment, Endpoint* endpoint,
                                        const Options& options, Endpoint* native = nullptr);
 

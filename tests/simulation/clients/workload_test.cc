@@ -1,5 +1,5 @@
-// The clients and all checkers in front of servers that are honest, and then of servers that lie:
-// each lie has to be found out, by the checker whose business it is.
+// The clients and all checkers against correct servers, and then against servers that lie: each lie
+// has to be found by the checker responsible for it.
 #include "tests/simulation/clients/workload.h"
 
 #include <catch2/catch.hpp>
@@ -66,7 +66,7 @@ TEST_CASE("Honest servers are believed") {
     REQUIRE(outcome.idle);
     for (const auto& [probe, count] : outcome.counts) counts[probe] += count;
   }
-  // It means something only if there was something to be believed.
+  // The result means something only if these events occurred.
   for (const char* probe :
        {"client: session created", "client: session resumed", "client: session expired",
         "client: watches renewed", "client: event", "client: missed event", "client: moves",
@@ -117,7 +117,7 @@ TEST_CASE("Each lie is found out") {
     CAPTURE(static_cast<int>(each.lie), each.invariant);
     int told = 0;
     int found = 0;
-    // A seed may give no occasion.
+    // A seed may give no opportunity to lie.
     for (uint64_t seed = 1; seed <= 40 && found < 2; ++seed) {
       const Outcome outcome = RunSeed(seed, each.lie, 15 * kSecondUs);
       told += outcome.lied ? 1 : 0;
@@ -140,7 +140,7 @@ TEST_CASE("A member that has another tree is found out, by a read or in the end"
     CHECK(outcome.lied);
     found += outcome.invariant.empty() ? 0 : 1;
   }
-  CHECK(found >= 5);  // the entry may be one that failed
+  CHECK(found >= 5);  // the skipped entry may be one that failed
 }
 
 TEST_CASE("Sessions that do not end are waited for") {
