@@ -47,7 +47,7 @@ int64_t Distribution::Percentile(double part) const {
   for (size_t i = 0; i < kBuckets; ++i) {
     below += buckets[i];
     if (below > 0 && static_cast<double>(below) >= part * static_cast<double>(all)) {
-      return std::min(BucketStart(i), max);
+      return std::min(std::max(BucketStart(i), min), max);
     }
   }
   return 0;

@@ -28,6 +28,13 @@ TEST_CASE("percentiles are exact for small values and near for large ones") {
   CHECK(values.value().Percentile(1) == 0);
 }
 
+TEST_CASE("a percentile is not below the least value") {
+  LiveDistribution values;
+  for (int i = 0; i < 3; ++i) values.Add(19);  // in a bucket that begins below
+  CHECK(values.value().Percentile(0.5) == 19);
+  CHECK(values.value().Percentile(0.999) == 19);
+}
+
 TEST_CASE("buckets never go down as values go up") {
   size_t last = 0;
   for (int64_t value = 0; value < 100'000; ++value) {
