@@ -11,7 +11,7 @@ using consensus::MemberId;
 // file again after releasing it, how long a report is remembered, and how long a leader may lead
 // with a full disk before it refuses writes.
 constexpr int64_t kRetryMs = 250;
-constexpr int64_t kSpareMs = 500;
+constexpr int64_t kBallastMs = 500;
 constexpr int64_t kForgetMs = 2000;
 constexpr int64_t kPatienceMs = 5000;
 
@@ -26,7 +26,7 @@ void DiskPressureOracle::OnFull() {
 
 void DiskPressureOracle::OnLogIdle() {
   // By now the log has retried.
-  if (ticks_with_free_space_ > Ticks(std::max(kRetryMs, kSpareMs))) is_short_ = false;
+  if (ticks_with_free_space_ > Ticks(std::max(kRetryMs, kBallastMs))) is_short_ = false;
 }
 
 void DiskPressureOracle::OnReport(MemberId from, const rpc::DiskReport& report) {

@@ -67,13 +67,13 @@ void NativeServer::Soon(Scheduler::Task task) {
 }
 
 void NativeServer::Poke() {
-  if (turn_scheduled_ || !transport_.HasWork()) return;
-  turn_scheduled_ = true;
+  if (iteration_scheduled_ || !transport_.HasWork()) return;
+  iteration_scheduled_ = true;
   Soon([this] { RunIteration(); });
 }
 
 void NativeServer::RunIteration() {
-  turn_scheduled_ = false;
+  iteration_scheduled_ = false;
   transport_.RunIteration();
   Flush();
 }

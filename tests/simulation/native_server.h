@@ -72,7 +72,7 @@ class NativeServer : public ServerPort {
   rpc::native::StreamLoop loop_;
   Scheduler::Task after_call_;
   std::map<uint32_t, Channel> channels_;  // by the stream's tag
-  bool turn_scheduled_ = false;
+  bool iteration_scheduled_ = false;
   bool timer_scheduled_ = false;
 };
 

@@ -114,7 +114,7 @@ void Nemesis::OnElection(size_t member) {
   // While the leader replicates its first entries.
   const int64_t soon_us = 4 * (2 * options_.network.delay_us + options_.disk.write_us);
   if (options_.member.take_turns) {
-    BeginIteration(member, soon_us);
+    BeginTurn(member, soon_us);
   } else if (!stopped_ && random_.Chance(options_.member.strike_chance)) {
     simulation_.After(random_.Between(0, soon_us), [this, member] {
       if (!stopped_ && !truce_ && machines_[member]->process() != nullptr) Strike(member);
@@ -137,7 +137,7 @@ void Nemesis::OnFirstApplied(size_t member) {
   });
 }
 
-void Nemesis::BeginIteration(size_t member, int64_t soon_us) {
+void Nemesis::BeginTurn(size_t member, int64_t soon_us) {
   const bool changes_members = options_.cluster.membership_rate > 0;
   if (changes_members) {
     for (int i = 0; i < kChangesInTurn; ++i) {

@@ -54,7 +54,7 @@ class Nemesis {
   void StartLeaderFaults();
   void Strike(size_t member);
   // The leader `member` loses power soon, and the member that lost power before it is brought back.
-  void BeginIteration(size_t member, int64_t soon_us);
+  void BeginTurn(size_t member, int64_t soon_us);
   // Cuts the member off from all other members, which notice that; its clients do not.
   void Isolate(size_t member);
   void PauseForAWhile(Machine* machine);

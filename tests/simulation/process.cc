@@ -244,7 +244,7 @@ void Process::ScheduleTick() {
     ScheduleTick();
     MeasureDisk();
     if (!lifetime_->alive()) return;
-    TickWitness();
+    TickDiskPressureOracle();
     const ClusterChecker::Progress before = progress();
     replica_->node().TickNow();
     checker_.OnProgress(number_, before, progress());
@@ -264,7 +264,7 @@ void Process::MeasureDisk() {
   replica_->OnDiskSpace({free_bytes, free_bytes});
 }
 
-void Process::TickWitness() {
+void Process::TickDiskPressureOracle() {
   if (!replica_->node().HasWork(Work::kLog)) oracle_.OnLogIdle();
   const DiskPressureOracle::View view{
       raft().leader(), raft().membership().voters,

@@ -81,7 +81,7 @@ class Process : public rpc::ReplicaHost,
   // Reports the disk's free space to the replica, periodically, as a server does.
   void MeasureDisk();
   // Updates the times at which this member may refuse writes, for the tick that begins.
-  void TickWitness();
+  void TickDiskPressureOracle();
 
   // rpc::ReplicaHost
   void OnFatal(const absl::Status& error) override;
