@@ -1,5 +1,5 @@
-// Rules for as long as only the configuration says which members the cluster has: members that were
-// started with different server lines must not lead beside each other.
+// Rules that apply while only the configuration says which members the cluster has: members that
+// were started with different server lines must not lead at the same time.
 #include <catch2/catch.hpp>
 #include <optional>
 #include <utility>
@@ -51,7 +51,7 @@ TEST_CASE("nobody bootstraps a cluster with a member that was started with other
   CHECK(server.raft().term() == Term{0});
   CHECK(server.member().status.differs_from == MemberId{3});
   CHECK(server.member().status.other_configured == other);
-  // Once they agree, all is well.
+  // When they agree, the member campaigns.
   server.Tick(10 * kElectionTicks);
   AskTheOther(&server, own);
   server.Receive(2, term, VoteResponse{true, true, own}, /*voting=*/false, kNoDirectoryEpoch);
@@ -61,14 +61,14 @@ TEST_CASE("nobody bootstraps a cluster with a member that was started with other
 }
 
 TEST_CASE("who learns that another was started with other members does not become leader") {
-  // The directories were made by a version that kept no membership; no log says it yet.
+  // The directories were made by a version that kept no membership; no log holds one yet.
   Server server;
   AskTheOther(&server, {Ids({1, 2, 3, 4, 5}), {}, {}, {}});
   server.Receive(2, 1, VoteResponse{true, true, server.raft().membership()});
   server.Take();
   CHECK(server.raft().role() == Role::kFollower);
   CHECK(server.raft().term() == Term{0});
-  // It does not forget the difference, however long the other one is silent: that one may lead a
+  // The member does not forget the difference, however long member 3 is silent: that one may lead a
   // majority of its own members meanwhile.
   const Membership own = server.raft().membership();
   server.Tick(100 * kElectionTicks);
@@ -78,12 +78,12 @@ TEST_CASE("who learns that another was started with other members does not becom
   CHECK(server.raft().role() == Role::kFollower);
   CHECK(server.raft().term() == Term{0});
   CHECK(server.member().status.differs_from == MemberId{3});
-  // An answer that does not say with what that one was started changes nothing.
+  // An answer without a membership changes nothing.
   AskForPreVotes(&server);
   server.Receive(3, server.raft().term().value() + 1, VoteResponse{true, true});
   server.Take();
   CHECK(server.member().status.differs_from == MemberId{3});
-  // Until that one was started as it should be.
+  // Until member 3 was started with the same membership.
   server.Tick(10 * kElectionTicks);
   AskForPreVotes(&server);
   server.Receive(3, server.raft().term().value() + 1, VoteResponse{true, true, own});
@@ -120,7 +120,7 @@ TEST_CASE(
   REQUIRE(requests.size() == 2);
   for (const auto& [to, request] : requests) {
     CHECK(request.pre_vote);
-    // Those who still hear the leader answer it.
+    // Members that still hear the leader answer such a request.
     CHECK(request.leadership_transfer);
   }
   CHECK(server.raft().term() == Term{1});
@@ -148,7 +148,7 @@ TEST_CASE("leadership that is handed over is taken at once if a log says who vot
   CHECK_FALSE(votes[0].second.pre_vote);
 }
 
-// A member whose log is empty behind a checkpoint of `version`.
+// A member whose log is empty after a checkpoint of `version`.
 TestMember::Disk DiskBehindCheckpoint(uint32_t version, Membership membership) {
   TestMember::Disk disk = DiskOf(MemberState::kNormal);
   disk.hard_state.term = Term{1};
@@ -160,7 +160,7 @@ TestMember::Disk DiskBehindCheckpoint(uint32_t version, Membership membership) {
   return disk;
 }
 
-// What `server` says, in a granted pre-vote, of what it was started with.
+// The membership that `server` sends in a granted pre-vote as the one it was started with.
 std::optional<Membership> ConfiguredOf(Server* server) {
   server->Tick(10 * kElectionTicks);
   server->Take();
@@ -179,7 +179,7 @@ TEST_CASE("a checkpoint of before the membership was in the log may hold what wa
   {
     Server server(Options(own), DiskBehindCheckpoint(version, own));
     CHECK(ConfiguredOf(&server) == (before ? std::optional(own) : std::nullopt));
-    // An entry behind it says it; and no longer, when it is cut away.
+    // An entry after the checkpoint sets the membership, and no longer once it is truncated.
     const Entry entry{Index{10}, Term{2}, EntryKind::kMembership, Slice(EncodeMembership(own))};
     server.Receive(2, 2, AppendRequest{Index{9}, Term{1}, Index{9}, {entry}});
     server.Take();
@@ -209,7 +209,7 @@ TEST_CASE("a pre-vote tells what a member was started with, until a log says who
   auto votes = server.TakeBodies<VoteResponse>();
   REQUIRE(votes.size() == 1);
   CHECK(votes[0].second.configured == server.raft().membership());
-  // To one that could not read it.
+  // A request of a member that could not decode a membership.
   server.Receive({MemberId{2}, MemberId{1}, Term{1}, VoteRequest{true, false, {}, {}}, 1,
                   kVersionMembershipInLog - 1, true});
   votes = server.TakeBodies<VoteResponse>();

@@ -1,6 +1,6 @@
-// What a disk has forgotten: a whole data directory (a new cluster, a new server, a lost disk), or
-// the end of a log. Raft relies on what members promised; a member with a new directory does not
-// know what it promised, and one whose log lost its end does not know that it did.
+// Loss of data: of a whole data directory (a new cluster, a new server, a lost disk), or of the end
+// of a log. Raft relies on the members' promises; a member with a new directory does not know what
+// it promised, and one whose log lost its end does not know that entries are missing.
 //
 // The states of a member. All but the last are durable in its hard state (MemberState):
 //
@@ -11,76 +11,81 @@
 //                   a cluster
 //   recovering      no                   no                 normal: by the four steps below
 //   normal          yes                  yes                new: if its directory is lost
-//   normal, told    if the candidate     counts only        normal: it has again what it had
-//   of a loss       has what the                            acknowledged, or a later leader
+//   normal, with    if the candidate     counts only        normal: it has again what it had
+//   a known loss    has what the                            acknowledged, or a later leader
 //                   member acknowledged                     has replaced that
 //
-// What is assumed:
-//   - A lost directory does not come back before every voter has noted the one in its place, which
-//     asks each of them until it has (TickAnnouncements). After that the voters drop the messages
-//     of the lost directory, and its server ends.
-//   - Nobody loses its directory and starts with a new one within the time of one pre-vote, while a
-//     cluster is being bootstrapped.
-//   - When a majority of the directories is lost at once, one that is left has an entry, or its
-//   vote
-//     says who bootstrapped the cluster. One that never got an entry and voted for itself last, in
-//     an election before that, cannot tell that the cluster was bootstrapped without it.
-//   - The end of a log is lost by fewer members than it takes to commit, counting those whose
-//     leader died before it could tell them, and those that were restarted since: they do not know.
-//   - A hard state is not lost alone: its file is written twice, and checked.
+// Assumptions:
+//   - A lost directory does not come back before every voter has recorded the new one in its place,
+//     whose member asks each of them until it has (TickAnnouncements). After that the voters drop
+//     the messages of the lost directory, and its server ends.
+//   - While a cluster is being bootstrapped, no member loses its directory and starts with a new
+//     one within the time of one pre-vote.
+//   - When a majority of the directories is lost at once, a member that is left has an entry, or
+//     its vote names the bootstrap leader. A member that never got an entry, and voted for itself
+//     last in an election before that, cannot tell that the cluster was bootstrapped without it.
+//   - Fewer members lose the end of their log than it takes to commit. This counts members that
+//     were not notified because their leader died before, and those that were restarted since: they
+//     do not know of the loss.
+//   - A hard state is not lost alone: its file holds two checksummed copies.
 //
-// Bootstrap. A new member says in a pre-vote that its log is empty, but votes only for a bootstrap
-// candidate: one to whom all voters, each of them, said that their logs are empty. So a cluster is
-// bootstrapped when all its voters are there; and a member that lost its disk cannot help to
-// bootstrap another one over the data of the first, whoever else is new or has not heard of it yet.
-// All of them must have been started with the same membership, too, which they tell with the
-// pre-vote: else two sets of voters could each bootstrap a cluster with a member that is in both.
-// With its vote a member enters the normal state.
+// Bootstrap. A new member reports in a pre-vote that its log is empty, but votes only for a
+// bootstrap candidate: one to which every voter has reported an empty log. So a cluster is
+// bootstrapped only when all its voters are present; and a member that lost its disk cannot help to
+// bootstrap another cluster over the data of the first, even if other members are new or do not
+// know the first yet. All voters must also have been started with the same membership, which they
+// send with the pre-vote: else two sets of voters could each bootstrap a cluster with a member that
+// is in both. With its vote a member enters the normal state.
 // When most disks of a bootstrapped cluster are lost, the members that are left do not bootstrap it
 // again, because one of them knows that the cluster exists: the bootstrap leader, which has the
-// first entry on its disk before it sends that entry to anybody; or a member that voted for the
-// bootstrap leader, and finds it new (BootstrapLeaderIsNew).
+// first entry on its disk before it sends that entry to any other member; or a member that voted
+// for the bootstrap leader, and finds it new (BootstrapLeaderIsNew).
 //
-// Recovery. On any sign that there is a cluster a new member is recovering. It says `voting =
-// false`, and then nobody counts it: for commit, reads, check-quorum or as a successor; and it does
-// not vote. It becomes normal so:
-//  1. It asks the leader which data directory of it the leader knows, and chooses a greater
-//     directory epoch, which its messages carry from then on (ChooseDirectoryEpoch).
-//  2. The leader has noted that epoch: it drops from then on what the older directory sent, and
-//     forgets what that one acknowledged.
-//  3. Only then it asks the leader for a read index. The leader appends a new entry, and answers
-//     with its index.
+// Recovery. On any sign that a cluster exists, a new member becomes recovering. Its messages say
+// `voting = false`, and no member counts it: for commit, reads, check-quorum or as a successor; and
+// it does not vote. It becomes normal in four steps:
+//  1. It asks the leader which data directory epoch of this member the leader knows, and chooses a
+//     greater one, which its messages carry from then on (ChooseDirectoryEpoch).
+//  2. The leader records that epoch: from then on it drops messages of the older directory, and
+//     forgets what that directory acknowledged.
+//  3. Only then does the member ask the leader for a read index. The leader appends a new entry,
+//     and answers with the index of that entry.
 //  4. Under the same leader and term, that entry is committed, by a majority that does not count
-//     this member, and its log is durable up to there.
-// Why this is safe, if it has term T then, and the entry is e:
-//  - What the lost directory acknowledged to the leader of T was counted before step 2, and is
-//    before e; or it is never counted again. What it acknowledged to a leader before that, and what
-//    was committed by it, is in the log of every later leader (paper 5.4.3), and before e.
-//  - A vote that it gave in T: this member gives its own to the leader of T in case it did.
-//  - A vote that it gave in a later term U, to a candidate that still waits for others: that one
-//    needs a voter besides which is among the majority that holds e. Such a voter cannot have
-//    voted in U before it took e in T; and afterwards it refuses, for the candidate asked before e
-//    was there, and its log lacks it. (Nor has an entry of a term after T been written before: a
-//    majority would have left T.)
-// Nobody but the leader is needed for it, and any number of members may recover at a time. A leader
-// that does not understand kVersionMembershipInLog adds no entry. Under such a one all other voters
-// have to note the directory epoch: the vote in U cannot elect then, for the candidate's answer
-// brings this member to U, in which it recovers under another leader.
+//     this member, and this member's log is durable up to the entry.
+// Why this is safe, where T is the term of this member at that time, and e is the entry:
+//  - An acknowledgement of the lost directory to the leader of T was counted before step 2, and
+//    then its entries precede e; or it is never counted. Entries that were committed by its
+//    acknowledgements to an earlier leader are in the log of every later leader (paper 5.4.3), and
+//    precede e.
+//  - A vote that the lost directory gave in T: this member gives its own to the leader of T, in
+//    case there was one.
+//  - A vote that the lost directory gave in a later term U, to a candidate that still waits for
+//    other votes: the candidate also needs the vote of a member of the majority that holds e. Such
+//    a member cannot have voted in U before it accepted e in T; and afterwards it refuses, because
+//    the candidate asked before e existed, and its log lacks e. (Nor has an entry of a term after T
+//    been written before: a majority would have left T.)
+// Only the leader has to record the epoch, and any number of members may recover at a time. A
+// leader that does not understand kVersionMembershipInLog appends no entry. Under such a leader all
+// other voters have to record the directory epoch: then the vote in U cannot elect a leader,
+// because the candidate's answer brings this member to U, in which it recovers under another
+// leader.
 //
-// Two servers with one number. Who has heard a directory lately does not displace it by another
-// one, which is told that it is in use. One that is older than what others know is dropped there.
-// Its member does not believe the first who says so, but asks again, and ends
-// (Status::later_directory_epoch) only when a majority confirmed it several times.
+// Two servers with one number. A member that has heard a directory lately does not let another one
+// displace it, and answers the other one that the number is in use. Messages of a directory that is
+// older than the known one are dropped. The server of the older directory does not trust the first
+// answer that says so: it asks again, and ends (Status::later_directory_epoch) only when a majority
+// has confirmed it several times.
 //
-// A lost end of a log. A disk that forgets what it had reported as written leaves a log that looks
-// like one that was not written to the end when the power failed (consensus/log/recovery.cc): the
-// member starts, and does not know that anything is missing. Its leader does, as soon as the member
-// rejects what it had acknowledged, and tells it (LossNotice). The entries come again at once.
-// Until they are there the member judges votes as if it still had them. So what a majority held
-// with its help is not lost as long as it knows. It goes on to count otherwise: what it
-// acknowledges it has, and a leader must not need more members than before because of it. A later
-// leader may have replaced what was lost, if it was not committed: the loss is made up for as well
-// when an entry of a later term is committed here.
+// A lost end of a log. A disk that forgets writes that it had reported as durable leaves a log that
+// looks like one that was not written to the end when the power failed (consensus/log/recovery.cc):
+// the member starts, and does not know that entries are missing. Its leader learns it as soon as
+// the member rejects entries that it had acknowledged, and notifies the member (LossNotice). The
+// entries are sent again at once. Until the member has them, it answers vote requests as if it
+// still had them. So entries that a majority held only with its help are not lost while it knows of
+// the loss. In all other respects it counts: it has what it acknowledges now, and a leader must not
+// need more members than before because of the loss. A later leader may have replaced the lost
+// entries, if they were not committed: so the loss also ends when an entry of a later term is
+// committed here.
 #include <algorithm>
 #include <utility>
 
@@ -91,13 +96,13 @@
 namespace quorate::consensus {
 namespace {
 
-// A directory that was heard within so many election timeouts is in use.
+// A directory counts as in use for this many election timeouts after a message from it.
 constexpr uint64_t kAliveElections = 4;
-// How often another member has to say again that it knows a later directory.
+// The number of times that another member has to confirm that it knows a later directory.
 constexpr int kConfirmations = 3;
 
-// The first of those that are chosen in `term`: greater than those that were chosen in earlier
-// ones, of which there are fewer than 2^16, and than those that earlier versions made of the time.
+// The first directory epoch that may be chosen in `term`: greater than those chosen in earlier
+// terms (fewer than 2^16 in each), and than those that earlier versions derived from the time.
 uint64_t FirstDirectoryEpochOf(Term term) {
   constexpr int kBits = 16;
   constexpr uint64_t kTermMax = (uint64_t{1} << (63 - kBits)) - 2;
@@ -153,7 +158,7 @@ std::vector<MemberId> Raft::Impl::MembersToAsk() const {
 
 void Raft::Impl::TickRecovery() {
   if (!recovery_) return;
-  // The answer may be lost, or the leader may have had none.
+  // The answer may be lost, or the leader may have sent none: the request is repeated.
   if (++recovery_->ticks_since_read >= options_.election_ticks) recovery_->request_id.reset();
   if (++recovery_->ticks_since_request >= options_.heartbeat_ticks) RequestAcknowledgements();
 }
@@ -169,8 +174,8 @@ void Raft::Impl::RequestAcknowledgements() {
 }
 
 void Raft::Impl::ChooseDirectoryEpoch() {
-  // Greater than what the leader knows; and than what a directory had of which the leader does not
-  // know: that one has recovered in an earlier term, or the leader would have heard of it.
+  // Greater than the epoch that the leader knows; and than that of a directory which the leader
+  // does not know: such a directory recovered in an earlier term, or the leader would know it.
   uint64_t known = FirstDirectoryEpochOf(term_) - 1;
   for (const auto& [member, directory_epoch] : recovery_->known)
     known = std::max(known, directory_epoch);
@@ -228,7 +233,7 @@ void Raft::Impl::Handle(MemberId from, const DirectoryEpochResponse& response) {
   if (directory_epoch_ == kNoDirectoryEpoch) {
     recovery_->known[from] = response.known_directory_epoch;
   } else if (response.known_directory_epoch > directory_epoch_) {
-    // This member had yet another directory meanwhile.
+    // There was yet another directory of this member meanwhile: it chooses again.
     directory_epoch_ = kNoDirectoryEpoch;
     recovery_.emplace(Recovery{});
   } else {
@@ -277,9 +282,9 @@ void Raft::Impl::TickSuspicions() {
   }
 }
 
-// A voter may not have noted the new directory while this member recovered: the voter still heard
-// the lost one, or did not answer. It is asked until it has, so that two directories of one member
-// never both vote, even if the lost one comes back.
+// A voter may not have recorded the new directory while this member recovered: the voter still
+// heard the lost one, or did not answer. It is asked until it has, so that two directories of one
+// member never both vote, even if the lost one comes back.
 void Raft::Impl::TickAnnouncements() {
   if (unaware_.empty() || ++ticks_since_announcement_ < options_.election_ticks) return;
   ticks_since_announcement_ = 0;
@@ -300,18 +305,18 @@ bool Raft::Impl::IsAlive(const Peer& peer) const {
 bool Raft::Impl::AdmitOtherDirectoryEpoch(const Message& message, const Peer& peer) {
   if (message.directory_epoch != kNoDirectoryEpoch &&
       message.directory_epoch < peer.directory_epoch) {
-    // Of a directory that was lost, or of a second process that must not be: it learns of it.
+    // The sender is a lost directory, or a second process that must not run: the answer tells it.
     Send(message.from, DirectoryEpochResponse{message.directory_epoch, peer.directory_epoch});
     return false;
   }
   if (IsAlive(peer) && !SeededBug("a stray message displaces a member")) {
-    // Whichever of the two gets the answer: an older program would take it for something else.
+    // Either of the two directories may get the answer, which an older program would misunderstand.
     if (std::min(message.version, peer.version) >= kVersionMembershipInLog) {
       Send(message.from, DirectoryEpochResponse{message.directory_epoch, kDirectoryEpochInUse});
     }
     return false;
   }
-  // No directory is so far ahead of the elections.
+  // An epoch of a term that has not begun is not valid.
   const Term term = std::max(term_, message.term);
   if (message.directory_epoch > peer.directory_epoch)
     return message.directory_epoch < FirstDirectoryEpochOf(term + 1);
@@ -319,8 +324,8 @@ bool Raft::Impl::AdmitOtherDirectoryEpoch(const Message& message, const Peer& pe
     Send(message.from, DirectoryEpochResponse{kNoDirectoryEpoch, peer.directory_epoch});
     return false;
   }
-  // It may take part in the bootstrap of a cluster. Nothing else that it says is of use before it
-  // has chosen a directory epoch.
+  // A new directory may take part in the bootstrap of a cluster. Its other messages are of no use
+  // before it has chosen a directory epoch.
   return std::holds_alternative<VoteRequest>(message.body) ||
          std::holds_alternative<VoteResponse>(message.body);
 }
@@ -342,7 +347,7 @@ void Raft::Impl::TellLoss(MemberId member, Index acknowledged) {
 
 void Raft::Impl::Handle(MemberId from, const LossNotice& notice) {
   if (member_state_ != MemberState::kNormal || notice.term > term_ || !AcceptLeader(from)) return;
-  // It may have come again, or late. An entry of another term at that index is not what was
+  // The notice may be a duplicate, or late. An entry of another term at that index is not what was
   // acknowledged: the disk may have brought back an older log, which can be longer.
   const bool is_longer = notice.index <= last_index();
   const bool has_it =

@@ -89,7 +89,7 @@ TEST_CASE("a notice of a loss that comes late or again changes nothing") {
 }
 
 TEST_CASE("an older, longer log is no substitute for entries that were lost") {
-  // The disk has brought back what it held before entries of term 4 took the place of it.
+  // The disk has brought back the entries that it held before entries of term 4 replaced them.
   TestMember::Disk disk = DiskOf(MemberState::kNormal);
   disk.hard_state.term = Term{3};
   for (uint64_t i = 1; i <= 9; ++i) {

@@ -23,7 +23,7 @@ std::string DescribePosition(Index index, Term term);
 // In double quotes, with escapes; long byte strings are cut, with their size.
 std::string DescribeBytes(std::string_view bytes);
 
-// What a membership or version entry says. REQUIRES: IsControl(entry.kind).
+// The content of a membership or version entry. REQUIRES: IsControl(entry.kind).
 std::string DescribeControl(const Entry& entry);
 
 // "[entry, entry, ...]".

@@ -35,8 +35,9 @@ Durability::Batch Durability::Take(Index last_index, Index commit, uint64_t now_
   ASSERT(IsDue(last_index));
   Batch batch;
   batch.id = ++last_batch_;
-  // Only what is durable already: the hard state may become durable without the log that is
-  // written with it, and would then call committed what the log is yet to replace.
+  // The hint covers only entries that are durable already: the hard state may become durable
+  // without the log that is written with it, and would then mark entries as committed that the log
+  // has yet to replace.
   const Index hint = std::max(std::min(commit, durable_), commit_hint_);
   if (hard_state_changed_ || hint - commit_hint_ >= commit_hint_entries_) {
     batch.commit_hint = commit_hint_ = hint;

@@ -1,13 +1,14 @@
-// What of a member's log and hard state is durable, and what is on its way to the disk.
+// Tracks which part of a member's log and hard state is durable, and which is on its way to the
+// disk.
 //
 // The driver gets batches (Output::persist_id) in the order of their ids, and they become durable
 // in that order. For the log,
 //
 //   durable() <= handed() <= the log's last index
 //
-// where entries above handed() are in no batch yet. An entry that is replaced while a batch with it
-// is on its way was durable for nothing: its index counts as durable only once the batch with the
-// entry that took its place is (the ABA case of testdata/append_aba.txt).
+// where entries above handed() are in no batch yet. If an entry is replaced while a batch with it
+// is on its way, that batch does not make its index durable: only the batch with the replacement
+// does (the ABA case of testdata/append_aba.txt).
 //
 // Thread-safety: none.
 #pragma once
@@ -24,9 +25,9 @@ class Durability {
  public:
   struct Batch {
     PersistId id;
-    // Set if the hard state belongs into the batch: the commit hint to write with it.
+    // Set if the batch includes the hard state: the commit hint to write with it.
     std::optional<Index> commit_hint;
-    // Term, vote or member state have changed since the batch before.
+    // Whether term, vote or member state have changed since the batch before.
     bool hard_state_changed = false;
     bool member_state_changed = false;
     // Entries above it are dropped from the log on the disk before entries are appended.
@@ -66,20 +67,20 @@ class Durability {
   void Reset(Index index);
 
   // --- Batches ---
-  // Term, vote or member state belong into the next batch.
+  // Whether the next batch includes a change of term, vote or member state.
   bool IsHardStateDue() const { return hard_state_changed_; }
   std::optional<Index> truncate_due() const { return truncate_after_; }
   bool IsDue(Index last_index) const;
-  // The next batch, with the log up to `last_index`. `commit`: the commit index; what is written
-  // of it is durable in the log already. REQUIRES: IsDue(last_index).
+  // Returns the next batch, with the log up to `last_index`. `commit`: the commit index; the hint
+  // made of it covers only entries that are durable already. REQUIRES: IsDue(last_index).
   Batch Take(Index last_index, Index commit, uint64_t now_ticks);
-  // Batch `id`, and all before it, are durable. Returns false if that was known.
+  // Records that batch `id` and all before it are durable. Returns false if that was known.
   // REQUIRES: id was taken.
   bool Persisted(PersistId id);
-  // For how long the oldest batch has been on its way; 0 if none is.
+  // The ticks for which the oldest batch has been on its way; 0 if none is.
   uint64_t WaitedTicks(uint64_t now_ticks) const;
 
-  // Aborts if what must hold does not. `last_index`: the log's.
+  // Aborts if an invariant is violated. `last_index`: the log's last index.
   void CheckInvariants(Index last_index) const;
 
  private:

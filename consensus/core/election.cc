@@ -12,21 +12,21 @@ namespace quorate::consensus {
 void Raft::Impl::ResetElectionTimer() {
   const auto ticks = static_cast<uint64_t>(options_.election_ticks);
   election_elapsed_ = 0;
-  // Drawn again each time, lest two members that tie once tie again (paper 5.2).
+  // Drawn again each time, so that two members that tie once do not tie again (paper 5.2).
   election_timeout_ = static_cast<int>(ticks + random_.Next() % ticks);
   ASSERT(election_timeout_ >= options_.election_ticks);
 }
 
 bool Raft::Impl::HearsFromLeader() const {
-  if (role() == Role::kLeader) return true;  // it has its quorum, or it would not lead any more
+  if (role() == Role::kLeader) return true;  // it has a quorum, or it would have stepped down
   return leader_ != kNoMember && ticks_since_leader_ < options_.election_ticks;
 }
 
 void Raft::Impl::DoubtLeader() {
   ASSERT(role() == Role::kFollower);
-  // It counts as not heard from, so that the others' pre-votes are granted, and the election
-  // timeout is nearly over. If it lives after all, its next heartbeat comes first or a pre-vote
-  // fails: those who still hear from it refuse.
+  // The leader counts as not heard from, so that this member grants pre-votes, and the election
+  // timeout nearly ends. If the leader is alive after all, its next heartbeat comes first or a
+  // pre-vote fails: members that still hear from it refuse.
   const auto spread = static_cast<uint64_t>(std::max(1, options_.heartbeat_ticks / 2));
   const int soon = election_elapsed_ + 1 + static_cast<int>(random_.Next() % spread);
   ticks_since_leader_ = std::max(ticks_since_leader_, options_.election_ticks);
@@ -40,7 +40,7 @@ bool Raft::Impl::MayCampaign() const {
     return false;
   // A leader must be able to apply what it commits.
   if (versions_.newest() > options_.version) return false;
-  // One whose removal is not committed may be the only one who can be elected (thesis 4.2.2).
+  // A member whose removal is not committed may be the only one that can be elected (thesis 4.2.2).
   const auto& settings = memberships_.settings();
   return std::any_of(settings.rbegin(), settings.rend(), [&](const auto& setting) {
     const bool in_force = &setting.second == &memberships_.At(commit_) || setting.first > commit_;
@@ -69,7 +69,8 @@ void Raft::Impl::StartPreVote(bool leadership_transfer) {
   SetLeader(kNoMember);
   role_ = PreCandidateRole{VoteTally(membership()), leadership_transfer};
   ResetElectionTimer();
-  // Nothing is promised and no state changes (thesis 9.6): nothing waits for the disk.
+  // A pre-vote promises nothing and changes no state (thesis 9.6), so no message waits for the
+  // disk.
   for (MemberId voter : OtherVoters()) {
     SendAtTerm(voter, term_ + 1,
                VoteRequest{true, leadership_transfer, last_index(), terms_.last_term()});
@@ -88,7 +89,8 @@ void Raft::Impl::Campaign(bool leadership_transfer, bool bootstrap) {
   if (member_state_ != MemberState::kNormal) SetMemberState(MemberState::kNormal);
   role_ = CandidateRole{VoteTally(membership()), std::nullopt};
   ResetElectionTimer();
-  // The vote for itself counts, here and in the eyes of others, once it cannot be forgotten.
+  // The vote for itself counts once it is durable. The vote requests imply it, so they wait for
+  // that.
   for (MemberId voter : OtherVoters()) {
     SendAfterPersist(voter, VoteRequest{false, leadership_transfer, last_index(),
                                         terms_.last_term(), bootstrap});
@@ -118,10 +120,11 @@ void Raft::Impl::CountVote(MemberId voter, bool granted, bool reliable) {
       if (candidate != nullptr) {
         BecomeLeader();
       } else if (!MayCampaign() || (DiffersFromAnother() && !votes.unanimous())) {
-        // Its disk began to stall meanwhile. Or it is not clear whose majority this is.
+        // The disk has begun to stall. Or members were started with different memberships, so that
+        // the votes may not be a majority.
         BecomeFollower(term_, kNoMember);
       } else if (member_state_ == MemberState::kNormal || votes.unanimous()) {
-        // It needs the votes of new members.
+        // A bootstrap is an election that needs the votes of new members.
         const bool bootstrap = last_index() == Index{0} &&
                                (member_state_ != MemberState::kNormal || !votes.has_quorum());
         if (bootstrap && BootstrapLeaderIsNew()) {
@@ -145,8 +148,8 @@ void Raft::Impl::BecomeLeader() {
   role_ = std::move(leader);
   AbandonStaging();
   SetLeader(options_.self);
-  // An entry of its own term is what commits those of earlier terms (paper 5.4.2), and tells it
-  // what is committed (paper 8).
+  // An entry of its own term commits those of earlier terms (paper 5.4.2), and lets the leader
+  // learn the commit index (paper 8).
   Entry entry{last + 1, term_, EntryKind::kNoOp, {}};
   if (last == Index{0}) entry.payload = Slice(options_.cluster_id_if_new);
   AppendEntry(std::move(entry));
@@ -176,7 +179,7 @@ bool Raft::Impl::DiskStalls() const {
 }
 
 const Progress* Raft::Impl::BestSuccessor(const LeaderRole& leader) const {
-  // One that can be heard, and among those the one that has the most.
+  // Prefers members that were heard from recently, then the greatest match index.
   auto rank = [this](const Progress& p) {
     return std::pair(p.ticks_since_heard() < options_.election_ticks, p.match());
   };
@@ -204,7 +207,8 @@ void Raft::Impl::TickLeader(LeaderRole* leader) {
   const int stall_ticks = SnapshotStallTicks();
   for (Progress& progress : leader->followers) progress.Tick(options_.election_ticks, stall_ticks);
   if (!HasQuorum()) {
-    // Its clients had better ask the leader that the others may have by now (thesis 6.2).
+    // Steps down, so that its clients turn to the leader that the others may have by now (thesis
+    // 6.2).
     BecomeFollower(term_, kNoMember);
     return;
   }
@@ -221,7 +225,8 @@ void Raft::Impl::TickLeader(LeaderRole* leader) {
     }
     leader->transfer.reset();
   }
-  // The others' disks commit without this one's, but each of its own promises waits for it.
+  // The other disks commit entries without this one, but each promise of this member waits for its
+  // disk.
   if (DiskStalls() && !IsOnlyVoter()) {
     LeaveLeadership(leader);
     if (role() != Role::kLeader) return;
@@ -279,14 +284,14 @@ void Raft::Impl::HandleVoteRequest(const Message& message, const VoteRequest& re
   const Term term = message.term;
   if (request.last_term > term) return;
   if (request.last_index > Index{0}) RecordCluster();
-  // A member that was cut off must not depose a leader which others hear (thesis 4.2.3).
+  // A member that was cut off must not depose a leader that others hear (thesis 4.2.3).
   if (term > term_ && HearsFromLeader() && !request.leadership_transfer &&
       !SeededBug("no pre-vote")) {
     return;
   }
   const bool bootstraps = request.bootstrap || (request.last_index == Index{0} && !message.voting);
   if (bootstraps && BootstrapLeaderIsNew()) {
-    // In the candidate's term this member would not know any more for whom it has voted.
+    // With the candidate's term this member would forget that it voted for the bootstrap leader.
     Send(from, VoteResponse{request.pre_vote, false});
     return;
   }
@@ -296,12 +301,13 @@ void Raft::Impl::HandleVoteRequest(const Message& message, const VoteRequest& re
   const bool may_vote =
       member_state_ == MemberState::kNormal ||
       (member_state_ == MemberState::kNew && (request.pre_vote || request.bootstrap));
-  // In the current term it can only have the one vote; a pre-vote asks about a later term.
+  // In the current term this member has one vote only; a pre-vote asks about a later term.
   const bool vote_is_free =
       term > term_ ||
       (term == term_ && (vote_ == from || (vote_ == kNoMember && leader_ == kNoMember)));
   if (!up_to_date || !vote_is_free || !may_vote) {
-    // Also for an older term: the sender must learn the newer one, or it would ask for ever.
+    // A request of an older term is answered, too: the sender must learn the newer term, or it
+    // would ask for ever.
     Send(from, VoteResponse{request.pre_vote, false});
   } else if (request.pre_vote) {
     VoteResponse response{true, true};
@@ -330,7 +336,7 @@ void Raft::Impl::GrantVote(MemberId candidate) {
     vote_ = candidate;
     durability_.HardStateChanged();
   }
-  // It takes part in the bootstrap of the cluster: what it promises from now on counts.
+  // A new member takes part in the bootstrap of the cluster: its promises count from now on.
   if (member_state_ == MemberState::kNew) SetMemberState(MemberState::kNormal);
   const VoteResponse response{false, true};
   if (durability_.IsHardStateDue()) {
@@ -338,7 +344,7 @@ void Raft::Impl::GrantVote(MemberId candidate) {
   } else if (durability_.IsHardStateDurable()) {
     Send(candidate, response);
   }
-  // Else the answer to the first request is on its way with the batch.
+  // Else the answer to the first request leaves when the batch is durable.
 }
 
 void Raft::Impl::HandlePreVoteGranted(const Message& message, const VoteResponse& response) {
@@ -347,8 +353,9 @@ void Raft::Impl::HandlePreVoteGranted(const Message& message, const VoteResponse
   if (MembershipIsConfigured() && response.configured) {
     const Membership& other = *response.configured;
     differs = other.joint() || !membership().HasSameMembers(other);
-    // Majorities of different sets of voters need not have a member in common. How long the other
-    // one is silent says nothing: it may lead a majority of its own, which this member cannot hear.
+    // Majorities of different sets of voters need not have a member in common. The other member
+    // stays in `differing_` however long it is silent: it may lead a majority of its own that this
+    // member cannot hear.
     if (differs) {
       differing_[message.from] = other;
     } else {
@@ -367,12 +374,12 @@ void Raft::Impl::Handle(MemberId from, const VoteResponse& response) {
 void Raft::Impl::Handle(MemberId from, const TimeoutNow&) {
   if (!MayCampaign() || member_state_ != MemberState::kNormal || !AcceptLeader(from)) return;
   if (MembershipIsConfigured() && options_.version >= kVersionMembershipInLog) {
-    // It is not known yet whether all were started with the same members: a pre-vote tells it to
-    // those who understand that version.
+    // It is not known yet whether all members were started with the same membership: the answers to
+    // a pre-vote tell.
     StartPreVote(true);
     return;
   }
-  // The leader asks for it, so there is nobody to be disturbed: no pre-vote.
+  // No pre-vote is needed: the leader itself asks for the election, so no leader is disturbed.
   Campaign(true, false);
 }
 

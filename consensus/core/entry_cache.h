@@ -15,7 +15,7 @@ namespace quorate::consensus {
 
 class EntryCache {
  public:
-  // Empty, behind `last` as the last index of the log.
+  // An empty cache for a log whose last index is `last`.
   explicit EntryCache(Index last) : first_(last + 1) {}
 
   // The entries are first_index()..last_index(); last_index() + 1 == first_index() if empty.
@@ -35,7 +35,7 @@ class EntryCache {
   // Bytes (Entry::ByteSize) of all entries, and of those above `index`. O(1).
   size_t ByteSize() const { return BytesAfter(Index{0}); }
   size_t BytesAfter(Index index) const;
-  // Of the largest entry that ever was in it.
+  // The size of the largest entry that was ever in the cache.
   size_t largest_entry_bytes() const { return largest_entry_bytes_; }
 
   // Entries from `first` to at most `last`: as many as fit into bytes_max, but at least one.

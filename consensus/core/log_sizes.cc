@@ -8,7 +8,7 @@
 namespace quorate::consensus {
 namespace {
 
-// `part` of `whole` steps on the way to `value`.
+// Interpolates: `value` times `part` / `whole`.
 uint64_t Share(uint64_t value, uint64_t part, uint64_t whole) {
   ASSERT(part <= whole && whole > 0);
   return static_cast<uint64_t>(static_cast<double>(value) *
@@ -78,7 +78,7 @@ Index LogSizes::FirstWithin(Index end, uint64_t bytes_max) const {
   const uint64_t total = TotalAt(end);
   if (total - marks_.front().total <= bytes_max) return marks_.front().index;
   const uint64_t from = total - bytes_max;
-  // The first mark at or behind `from`; what is between it and the one before is shared out.
+  // The first mark at or above `from`; sizes between it and the mark before are interpolated.
   const auto above = std::lower_bound(marks_.begin(), marks_.end(), from,
                                       [](const Mark& mark, uint64_t t) { return mark.total < t; });
   ASSERT(above != marks_.begin() && above != marks_.end());

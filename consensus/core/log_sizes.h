@@ -1,5 +1,5 @@
-// How many bytes the entries of the log take, by index: bounds what is kept of the log without
-// reading it. Sizes are known at marks, and are reckoned as even between two of them.
+// How many bytes the entries of the log take, by index. With it the bytes of log that are kept are
+// bounded without reading the log. Totals are known at marks, and interpolated between two marks.
 //
 // Memory: 16 bytes for each mark, of which there is one for every `mark_bytes` of the log.
 //
@@ -18,22 +18,22 @@ namespace quorate::consensus {
 
 class LogSizes {
  public:
-  // Of a log that begins behind `base` and holds `runs`, which ascend. Entries up to `last_index`
-  // that no run covers count as empty.
+  // The sizes of a log that begins after `base` and holds `runs`, which ascend. Entries up to
+  // `last_index` that no run covers count as empty.
   LogSizes(Index base, const std::vector<SizeRun>& runs, Index last_index, size_t mark_bytes);
 
-  // The entry behind the last one takes so many bytes.
+  // Adds an entry of `bytes` bytes after the last one.
   void Append(size_t bytes);
-  // The log is empty, and begins behind `base`.
+  // Makes the log empty; it then begins after `base`.
   void Reset(Index base);
-  // REQUIRES: `index` lies between the base and the last entry, both included; in CompactTo too.
+  // REQUIRES (CompactTo too): `index` lies between the base and the last entry, both included.
   void TruncateAfter(Index index);
   void CompactTo(Index index);
 
-  // Of the entries behind `index`, which may lie before the base (then: of all).
+  // The bytes of the entries after `index`; of all entries if `index` lies before the base.
   uint64_t BytesAfter(Index index) const;
-  // The first index from which on the entries up to `end`, without the one at the index itself,
-  // take at most `bytes_max`. Not below the base.
+  // The lowest index, not below the base, such that the entries after it up to `end` take at most
+  // `bytes_max`.
   Index FirstWithin(Index end, uint64_t bytes_max) const;
 
  private:

@@ -54,7 +54,7 @@ TEST_CASE("with a mark for each entry sizes are exact, whatever is appended, cut
       for (uint64_t i = model.base(); i <= model.last(); ++i) {
         REQUIRE(sizes.BytesAfter(Index{i}) == model.BytesAfter(i));
       }
-      // The first index behind which no more than that is left.
+      // The first index after which no more than that is left.
       const uint64_t most = random.Below(1000);
       uint64_t first = model.last();
       while (first > model.base() && model.BytesAfter(first - 1) <= most) --first;
@@ -76,7 +76,7 @@ TEST_CASE("between marks sizes are shared out, and a bound is kept") {
     CHECK(sizes.BytesAfter(first - 1) > most);
   }
   CHECK(sizes.FirstWithin(Index{250}, 200000) == Index{50});
-  // Of an end that is not the last entry.
+  // With an end that is not the last entry.
   CHECK(sizes.FirstWithin(Index{150}, 300) == Index{120});
 }
 

@@ -186,7 +186,7 @@ Membership JoinMemberships(const Membership& from, const Membership& target) {
   ASSERT(!target.joint());
   Membership joint = target;
   joint.outgoing = from.voters;
-  // Those who leave must still be reached; of the others the new address holds.
+  // Members that leave must still be reached; for the others the new address is used.
   joint.addresses.insert(from.addresses.begin(), from.addresses.end());
   KeepAddressesOfMembers(&joint);
   return joint;

@@ -1,5 +1,6 @@
-// Memberships and versions in the log: their bytes, what is a valid membership, how one leads to
-// the next (joint consensus, thesis 4.3), and which one holds at each index.
+// Memberships and versions in the log: their encoding, the rules for a valid membership, the steps
+// from one membership to the next (joint consensus, thesis 4.3), and the value in effect at each
+// index.
 //
 // Thread-safety: values; no shared state.
 #pragma once
@@ -17,13 +18,13 @@
 
 namespace quorate::consensus {
 
-// Members have the numbers 1 to this.
+// The highest number of a member; the lowest is 1.
 inline constexpr uint32_t kMemberIdMax = 254;
 // Longest address of a member.
 inline constexpr size_t kAddressBytesMax = 1024;
 
 // InvalidArgument, naming the field, if one of the relations that types.h states does not hold, or
-// if there is an address of one that is not a member.
+// if there is an address of a server that is not a member.
 absl::Status ValidateMembership(const Membership& membership);
 
 // The payload of a kMembership entry. REQUIRES: the membership is valid.
@@ -33,18 +34,18 @@ absl::StatusOr<Membership> DecodeMembership(std::string_view bytes);
 
 // The payload of a kVersion entry.
 std::string EncodeVersion(uint32_t version);
-// InvalidArgument for anything that EncodeVersion cannot have written; version 0 is none.
+// InvalidArgument for anything that EncodeVersion cannot have written; 0 is not a version.
 absl::StatusOr<uint32_t> DecodeVersion(std::string_view bytes);
 
 // InvalidArgument if the payload of a control entry is malformed.
 absl::Status ValidateControl(const Entry& entry);
 
-// InvalidArgument for anything that EncodeSnapshotMeta cannot have written of a valid one: index
-// and term are not 0.
+// The bytes of a SnapshotMeta. DecodeSnapshotMeta returns InvalidArgument for anything that
+// EncodeSnapshotMeta cannot have written for a valid one, whose index and term are not 0.
 std::string EncodeSnapshotMeta(const SnapshotMeta& meta);
 absl::StatusOr<SnapshotMeta> DecodeSnapshotMeta(std::string_view bytes);
 
-// Takes `entry` into account, the one after meta->index: for those who apply entries and take
+// Advances `*meta` by `entry`, the one after meta->index. For callers that apply entries and take
 // checkpoints. REQUIRES: entry.index == meta->index + 1, and its payload was validated.
 void Follow(const Entry& entry, SnapshotMeta* meta);
 
@@ -54,18 +55,18 @@ Membership JoinMemberships(const Membership& from, const Membership& target);
 // The membership that ends the change. REQUIRES: joint.joint().
 Membership LeaveJoint(const Membership& joint);
 
-// A value that entries of the log set: which one holds at each index.
+// The history of a value that log entries set: tells which value is in effect at each index.
 template <typename T>
 class SettingHistory {
  public:
-  // `value` holds at `index` and before.
+  // `value` is in effect at `index` and before.
   SettingHistory(Index index, T value) { settings_.emplace_back(index, std::move(value)); }
 
   const T& newest() const { return settings_.back().second; }
-  // Of the entry that set it; at most the base if none in the log did.
+  // The index of the entry that set newest(); at most the log's base if no entry of the log did.
   Index newest_index() const { return settings_.back().first; }
   const std::vector<std::pair<Index, T>>& settings() const { return settings_; }
-  // What holds once the entries up to `index` are in force.
+  // Returns the value in effect after the entries up to `index`.
   const T& At(Index index) const {
     size_t i = settings_.size() - 1;
     while (i > 0 && settings_[i].first > index) --i;
@@ -77,11 +78,11 @@ class SettingHistory {
     ASSERT(index > newest_index());
     settings_.emplace_back(index, std::move(value));
   }
-  // The entries above `index` are no more. The first setting, which is committed, stays.
+  // Drops the values set by entries above `index`. The first value stays, because it is committed.
   void TruncateAfter(Index index) {
     while (settings_.size() > 1 && settings_.back().first > index) settings_.pop_back();
   }
-  // Nobody asks any more about what is before `index`.
+  // Drops the values that are in effect only before `index`.
   void CompactTo(Index index) {
     size_t i = 0;
     while (i + 1 < settings_.size() && settings_[i + 1].first <= index) ++i;

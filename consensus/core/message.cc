@@ -17,7 +17,7 @@ namespace {
 using Body = decltype(Message::body);
 
 // The first byte of a message: the alternative of Message::body, from 1 so that zeros are no
-// message. AppendAccepted and AppendRejected share the type of the former; the byte behind the
+// message. AppendAccepted and AppendRejected share the type of the former; the byte after the
 // header tells them apart.
 constexpr uint8_t TypeByte(size_t alternative) { return static_cast<uint8_t>(alternative + 1); }
 constexpr size_t kAppendAccepted = 3;
@@ -29,7 +29,7 @@ uint8_t TypeByteOf(const Body& body) {
   return TypeByte(body.index() == kAppendRejected ? kAppendAccepted : body.index());
 }
 
-// In the place of VoteResponse::granted, which is 0 or 1 without a membership.
+// The byte of VoteResponse::granted if a membership follows; without one it is 0 or 1.
 constexpr uint8_t kGrantedWithMembership = 2;
 
 // index, term, kind, payload length.
@@ -222,7 +222,7 @@ class BodyReader {
     Read(&body->commit);
     body->commit_only = Bool();
     const auto count = in_.Int<uint32_t>();
-    // The count is not believed further than there are bytes for it.
+    // Reserves no more than the remaining bytes can hold, whatever the count says.
     body->entries.reserve(std::min<size_t>(count, in_.rest().size() / kEntryHeaderBytes));
     for (uint32_t i = 0; i < count && in_.ok(); ++i) {
       Entry entry;
@@ -243,7 +243,7 @@ class BodyReader {
       body->entries.push_back(std::move(entry));
     }
   }
-  // Behind the byte that says which of the two it is.
+  // Reads what follows the byte that tells AppendAccepted from AppendRejected.
   void Read(AppendAccepted* body) {
     Read(&body->match_index);
     Unused();
@@ -308,7 +308,7 @@ class BodyReader {
     *value = StrongInt<Tag, Rep>(in_.Int<Rep>());
   }
 
-  // A field of the other kind of answer.
+  // A field that only the other of the two messages has.
   void Unused() {
     if (in_.Int<uint64_t>() != 0) in_.Fail();
   }

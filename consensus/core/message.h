@@ -1,4 +1,4 @@
-// What members say to each other, as plain structs in one variant, and their bytes.
+// The messages between members, as plain structs in one variant, and their encoding.
 //
 // Thread-safety: values; the functions keep no state.
 #pragma once
@@ -22,7 +22,8 @@ struct VoteRequest {
       false;  // granted although the receiver hears from a leader (thesis 4.2.3)
   Index last_index;
   Term last_term;
-  // All voters said that their logs are empty: also new members may vote (data_loss.cc).
+  // True if all voters have reported that their logs are empty: then new members may vote, too
+  // (data_loss.cc).
   bool bootstrap = false;
   friend bool operator==(const VoteRequest&, const VoteRequest&) = default;
 };
@@ -31,8 +32,9 @@ struct VoteRequest {
 struct VoteResponse {
   bool pre_vote = false;
   bool granted = false;
-  // With a granted pre-vote, if no log or checkpoint tells the sender the membership: the one that
-  // it was started with, without addresses. Sent to those who understand kVersionMembershipInLog.
+  // With a granted pre-vote, if neither log nor checkpoint holds a membership at the sender: the
+  // one that it was started with, without addresses. Sent to members that understand
+  // kVersionMembershipInLog.
   std::optional<Membership> configured = std::nullopt;
   friend bool operator==(const VoteResponse&, const VoteResponse&) = default;
 };
@@ -43,8 +45,8 @@ struct AppendRequest {
   Term prev_term;
   Index commit;
   std::vector<Entry> entries;  // contiguous from prev_index + 1
-  // Only tells the commit index, without entries, to a follower that is being replicated to: if it
-  // fits, there is nothing to answer.
+  // True if the request only brings the commit index, without entries, to a follower in the state
+  // replicate. If the logs match, the follower does not answer it.
   bool commit_only = false;
   friend bool operator==(const AppendRequest&, const AppendRequest&) = default;
 };
@@ -68,7 +70,7 @@ struct AppendRejected {
   friend bool operator==(const AppendRejected&, const AppendRejected&) = default;
 };
 
-// Not behind the log on its way: keeps leadership and confirms reads while a disk stalls.
+// Keeps leadership and confirms reads. It waits for no disk, and so works while one stalls.
 struct Heartbeat {
   Index commit;  // never above what the receiver is known to hold
   ReadRound read_round;
@@ -108,10 +110,10 @@ struct SnapshotChunk {
   friend bool operator==(const SnapshotChunk&, const SnapshotChunk&) = default;
 };
 
-// Of the snapshot of `index`, everything before `next_offset` is staged. `done`: the follower has
-// everything up to `index`, durable or not (what is durable is acknowledged by AppendAccepted).
-// Also the first answer to the beginning of another snapshot: then it asks the leader to go on with
-// this one, if it can.
+// Everything before `next_offset` of the snapshot of `index` is staged. `done`: the follower has
+// everything up to `index`, durable or not (what is durable is acknowledged by AppendAccepted). If
+// the leader begins with another snapshot than the one that is staged in part, this message is the
+// first answer: it asks the leader to continue with the snapshot of `index`, if possible.
 struct SnapshotAck {
   Index index;
   uint64_t next_offset = 0;
@@ -119,7 +121,7 @@ struct SnapshotAck {
   friend bool operator==(const SnapshotAck&, const SnapshotAck&) = default;
 };
 
-// The sender could not keep the snapshot of `index`, and has nothing of it any more.
+// The sender could not store the snapshot of `index`, and has discarded the chunks that it had.
 struct SnapshotRejected {
   Index index;
   std::string reason;  // at most kReasonBytesMax
@@ -134,16 +136,18 @@ struct DirectoryEpochRequest {
 
 inline constexpr uint64_t kDirectoryEpochInUse = ~uint64_t{0};
 
-// Also sent to one whose message was dropped, because of its directory epoch.
+// Answers a DirectoryEpochRequest. It is also sent to a member whose message was dropped because of
+// its directory epoch.
 struct DirectoryEpochResponse {
-  uint64_t directory_epoch = 0;  // of the message
-  // The greatest that the sender knows of that member; kDirectoryEpochInUse: another directory of
-  // it is connected and answers, and is not displaced.
+  uint64_t directory_epoch = 0;  // of the message that is answered
+  // The greatest epoch that the sender knows of the receiver. kDirectoryEpochInUse: another
+  // directory of the receiver was heard from recently, and is not displaced.
   uint64_t known_directory_epoch = 0;
   friend bool operator==(const DirectoryEpochResponse&, const DirectoryEpochResponse&) = default;
 };
 
-// To a follower that lacks what it had acknowledged: everything up to the entry (`index`, `term`).
+// Sent to a follower that lacks entries which it had acknowledged: it had acknowledged everything
+// up to the entry (`index`, `term`).
 struct LossNotice {
   Index index;
   Term term;
@@ -168,7 +172,8 @@ struct Message {
 // One line, deterministic: used by test scripts and logs.
 std::string ToString(const Message& message);
 
-// Appends the bytes of `message` to `*out`. Little-endian, versioned by the transport's handshake.
+// Appends the encoding of `message` to `*out`: little-endian, in the version that the transport's
+// handshake checks.
 void EncodeMessage(const Message& message, std::string* out);
 
 // Reads one message that spans all of `bytes`. Entry payloads become slices of `buffer`, within

@@ -1,4 +1,4 @@
-// The work that a Raft object hands to its driver. It acts in no other way.
+// The work that a Raft object hands to its driver. Raft has no other effects.
 #pragma once
 
 #include <cstdint>
@@ -88,7 +88,7 @@ struct Status {
   MemberId differs_from;
   Membership other_configured = {};
   // If not 0: the version of an entry in the log that this program does not understand. That entry
-  // and those behind it are not applied.
+  // and those after it are not applied.
   uint32_t version_needed = 0;
   friend bool operator==(const Status&, const Status&) = default;
 };
@@ -106,7 +106,7 @@ struct Status {
 //     `snapshot_writes` are staged, in order; call Raft::SnapshotWritten after each.
 //  6. `install`: the snapshot is staged completely. After everything that was handed out before is
 //     persisted and applied, replace the state machine by it (durably), then reset the log so that
-//     it begins behind install->index, then call Raft::SnapshotInstalled. Until then no batch to
+//     it begins after install->index, then call Raft::SnapshotInstalled. Until then no batch to
 //     persist and no range to apply is given out.
 //  7. `compact_to`: the driver may drop entries up to it from the log, at any later time. New
 //     requests do not ask for them; requests made before may be left without an answer.
@@ -132,7 +132,7 @@ struct Output {
   std::optional<Index> compact_to;
   // To be logged.
   std::vector<SnapshotRejection> snapshot_rejections;
-  // The driver should take a checkpoint at or behind this index when it can, because the newest one
+  // The driver should take a checkpoint at or after this index when it can, because the newest one
   // did not arrive at a follower as it should.
   std::optional<Index> checkpoint_wanted;
   // The newest membership in the log, committed or not: set when it has changed, and in the first

@@ -32,7 +32,7 @@ void Progress::Sent(Index last, size_t entry_bytes, Index commit) {
   ASSERT((entry_bytes == 0) == (last + 1 == next_));
   commit_told_ = std::max(commit_told_, std::min(commit, last));
   if (IsProbing()) {
-    // `next` stays: it is what the answer is compared with.
+    // `next` stays, because the answer is compared with it.
     ASSERT(!probe_sent_);
     probe_sent_ = true;
     return;
@@ -63,7 +63,7 @@ bool Progress::Acknowledged(Index match, Index received) {
     RecordHeldProgress();
     if (held_from_ > Index{0}) held_from_ = std::max(held_from_, match_);
   }
-  // An answer to something older says nothing about next - 1.
+  // An answer to an older request says nothing about next - 1.
   if (IsProbing() && received + 1 >= next_) {
     Become(State::kReplicate);
     ticks_since_progress_ = 0;
@@ -75,13 +75,13 @@ bool Progress::Acknowledged(Index match, Index received) {
 
 bool Progress::Rejected(Index rejected_prev, Index candidate) {
   if (state_ == State::kSnapshot) return false;
-  // What is acknowledged was accepted before: the rejection is older. Unless just that is being
-  // probed: then the follower's disk has lost what it had acknowledged, and gets it again. (Should
-  // it be old news after all, the next answer says so.)
+  // A rejection at or below match() is older than the acknowledgement, unless just match() is being
+  // probed: then the follower's disk has lost acknowledged entries, which are sent again. (If the
+  // rejection is outdated after all, the next answer shows that.)
   const bool lost = IsProbing() && rejected_prev == match_ && candidate < match_;
   if (rejected_prev <= match_ && !lost) return false;
-  // Only one probe is under way. In replicate the first rejection leads here to probe, and those
-  // of the requests behind it end here.
+  // While probing, only the rejection of the one request under way counts. In replicate the first
+  // rejection leads to probe, and those of the later requests are dropped here.
   if (IsProbing() ? rejected_prev + 1 != next_ : rejected_prev >= next_) return false;
   if (lost) match_ = candidate;
   next_ = std::max(match_ + 1, std::min(candidate + 1, rejected_prev));
@@ -167,7 +167,7 @@ void Progress::Tick(int election_ticks, int stall_ticks) {
 }
 
 void Progress::ProbeAgain() {
-  // Whether the entries of the first one arrived is asked without them.
+  // The next request asks without entries whether those of the first one have arrived.
   if (IsProbing() && probe_sent_) Become(State::kUnconfirmed);
 }
 

@@ -54,7 +54,7 @@ class Progress {
 
   MemberId member() const { return member_; }
   State state() const { return state_; }
-  // Durable at the follower and equal to the leader's log.
+  // The index up to which the follower's durable log equals the leader's.
   Index match() const { return match_; }
   // The first entry that the next request carries. match() < next().
   Index next() const { return next_; }
@@ -62,13 +62,14 @@ class Progress {
   // --- Sending ---
   // In probe and unconfirmed: whether a request may leave now. In probe it should carry entries.
   bool ProbeDue() const { return IsProbing() && !probe_sent_; }
-  // In replicate: whether no request with entries may leave. It is open if nothing is under way; a
-  // window that has room for one byte takes one whole request.
+  // In replicate: whether no request with entries may leave. The window is open if nothing is under
+  // way, and one free byte admits a whole request.
   bool WindowFull() const;
-  // The largest commit index which the follower was told and could use.
+  // The largest commit index that was sent to the follower, at most the last entry sent to it.
   Index commit_told() const { return commit_told_; }
 
-  // A request up to `last` (next() - 1 if it is empty) left, telling `commit`.
+  // A request with entries up to `last` (next() - 1 if it has none) and the commit index `commit`
+  // left.
   void Sent(Index last, size_t entry_bytes, Index commit);
 
   // --- Answers ---
@@ -76,48 +77,51 @@ class Progress {
   // Returns whether match() grew. REQUIRES: match <= received.
   bool Acknowledged(Index match, Index received);
   // A request after `rejected_prev` did not fit; `candidate` is the last index which may fit.
-  // Returns false if that is old news. match() goes back only if a follower turns out to have lost
-  // what it acknowledged.
+  // Returns false if the rejection is outdated. match() goes back only if a follower turns out to
+  // have lost what it acknowledged.
   bool Rejected(Index rejected_prev, Index candidate);
-  // A message says: the newest version that the follower understands, and whether its
+  // Records from a message the newest version that the follower understands, and whether its
   // acknowledgements count.
   void Note(uint32_t version, bool voting);
-  // 0: it was not heard yet.
+  // 0 until the follower was heard.
   uint32_t version() const { return version_; }
-  // True until the follower says something else, but then it has acknowledged nothing either.
+  // True until a message says otherwise; before its first message the follower has acknowledged
+  // nothing.
   bool voting() const { return voting_; }
 
-  // Some message came. After a silence of `silence_ticks` what is under way may have been lost with
-  // whatever caused the silence.
+  // A message of the follower came. If it was silent for `silence_ticks` before, the cause of that
+  // may also have lost the requests under way.
   void Heard(int silence_ticks);
-  // What was sent may be lost: from replicate to unconfirmed.
+  // The requests under way may be lost: replicate becomes unconfirmed.
   void DoubtDelivery();
 
   // --- Time ---
-  // `stall_ticks`: after so many without progress, nothing is held any more. REQUIRES:
-  // election_ticks > 0.
+  // After `stall_ticks` ticks without progress, held_from() is 0. REQUIRES: election_ticks > 0.
   void Tick(int election_ticks, int stall_ticks);
   void ProbeAgain();
   int ticks_since_heard() const { return ticks_since_heard_; }
 
   // --- Snapshots ---
-  // The log no longer holds what comes next. REQUIRES: state() != kSnapshot.
+  // The log no longer holds the entry at next(). REQUIRES: state() != kSnapshot.
   void BecomeSnapshot(const SnapshotTransfer::Limits& limits);
   // The follower has everything up to `index` >= match(), durable or not. REQUIRES: kSnapshot.
   void LeaveSnapshot(Index index);
   // REQUIRES: state() == kSnapshot.
   SnapshotTransfer& transfer() { return transfer_; }
   const SnapshotTransfer& transfer() const { return transfer_; }
-  // Everything before `next_offset` of what is sent is staged. REQUIRES: state() == kSnapshot.
+  // The follower has staged everything before `next_offset` of the checkpoint. REQUIRES: state() ==
+  // kSnapshot.
   void AcknowledgedChunk(uint64_t next_offset);
-  // The checkpoint that the follower is being sent, or how far it has come since it got one: the
-  // log behind it is kept as long as that makes progress. 0: there is nothing to be kept for that.
+  // The index of the checkpoint that is being sent to the follower; after that, how far the
+  // follower has come since. The log after this index is kept while the follower makes progress. 0:
+  // nothing is kept for it.
   Index held_from() const;
-  // It needs nothing that other followers do not need.
+  // The follower has caught up: nothing is kept for it any more.
   void ReleaseHeld() { held_from_ = Index{0}; }
 
   // --- Leaving ---
-  // It is no member any more, and is kept for a while so that it learns of it; or it is one again.
+  // Sets whether the follower was removed from the membership. A removed one is kept for a while,
+  // so that it receives the entry that removes it.
   void SetLeaving(bool leaving);
   bool leaving() const { return leaving_; }
   // Ticks since the removal was committed, which the caller counts here.
@@ -126,10 +130,11 @@ class Progress {
   // --- Entries that must be read from the log for it ---
   bool log_read_outstanding() const { return log_read_first_ != Index{0}; }
   void LogReadRequested() { log_read_first_ = next_; }
-  // The answer to the request for entries from `first` on came: true if it is still wanted.
+  // Handles the answer to the log read from `first` on. Returns whether the entries are still
+  // wanted.
   bool LogReadAnswered(Index first);
   void KeepReadEntries(std::vector<Entry> entries) { read_entries_ = std::move(entries); }
-  // Whether entries from next() on were read; taking them is REQUIRED to follow HasReadEntries().
+  // Whether entries from next() on were read. TakeReadEntries REQUIRES: HasReadEntries().
   bool HasReadEntries() const {
     return !read_entries_.empty() && read_entries_.front().index == next_;
   }
@@ -139,12 +144,12 @@ class Progress {
   ReadRound read_round() const { return read_round_; }
   void RoundAnswered(ReadRound round);
 
-  // Aborts if what must hold does not. `last_index`: the leader's.
+  // Aborts if an invariant is violated. `last_index`: the leader's last index.
   void CheckInvariants(Index last_index) const;
   std::string ToString() const;
 
  private:
-  // One request at a time.
+  // Whether only one request at a time may be under way.
   bool IsProbing() const { return state_ == State::kProbe || state_ == State::kUnconfirmed; }
   void Become(State state);
 
@@ -152,8 +157,9 @@ class Progress {
     Index last;
     size_t bytes;
   };
-  // Also of entries that it said it received but that were not durable then: the acknowledgement
-  // of those may be lost, too, though no request is under way.
+  // Whether entries were sent that are not acknowledged as durable. Those that the follower has
+  // received but not yet made durable count: their acknowledgement may be lost, too, though no
+  // request is under way.
   bool AwaitsAcknowledgement() const { return match_ + 1 < next_; }
   void FreeWindow();
   void RecordHeldProgress();
@@ -170,7 +176,7 @@ class Progress {
   bool probe_sent_ = false;  // in probe and unconfirmed: a request is under way
 
   // Requests with entries above match(), oldest first. They are kept while unconfirmed, because
-  // what arrived still takes the follower's memory.
+  // requests that arrived still take the follower's memory.
   std::deque<Request> inflight_;
   size_t inflight_bytes_ = 0;
   int ticks_since_progress_ = 0;
@@ -178,7 +184,7 @@ class Progress {
   uint32_t version_ = 0;
   bool voting_ = true;
   SnapshotTransfer transfer_;
-  Index held_from_;  // while a snapshot is sent, the transfer says it
+  Index held_from_;  // unused while a snapshot is sent: then it is transfer_.index()
   bool held_stalls_ = false;
   int ticks_since_held_progress_ = 0;
   bool leaving_ = false;

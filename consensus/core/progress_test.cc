@@ -34,7 +34,7 @@ TEST_CASE("one probe is under way at a time, and is repeated without entries") {
   progress.ProbeAgain();
   CHECK(progress.ProbeDue());
   CHECK(progress.state() == Progress::State::kUnconfirmed);
-  // Neither this one is answered.
+  // This one is not answered, either.
   progress.Sent(Index{5}, 0, Index{3});
   progress.ProbeAgain();
   CHECK(progress.ProbeDue());
@@ -52,7 +52,7 @@ TEST_CASE("an answer to what was probed leads to replicate, an older one does no
   CHECK(progress.Acknowledged(Index{4}, Index{4}));
   CHECK(progress.state() == Progress::State::kProbe);
   CHECK(progress.match() == Index{4});
-  // Received, but not durable yet: the next request goes on behind it.
+  // Received, but not durable yet: the next request goes on after it.
   CHECK_FALSE(progress.Acknowledged(Index{4}, Index{7}));
   CHECK(progress.state() == Progress::State::kReplicate);
   CHECK(progress.next() == Index{8});
@@ -87,7 +87,7 @@ TEST_CASE("a rejection lowers next, once, and not below what is acknowledged") {
   CHECK(progress.next() == Index{4});
   CHECK(progress.ProbeDue());
   CHECK_FALSE(progress.WindowFull());
-  // Those behind it are rejected too: old news.
+  // The rejections of later requests are outdated.
   CHECK_FALSE(progress.Rejected(Index{6}, Index{0}));
   CHECK(progress.next() == Index{4});
   progress.Sent(Index{3}, 0, Index{1});
@@ -101,7 +101,8 @@ TEST_CASE("a follower whose disk has lost what it acknowledged gets it again") {
   CHECK_FALSE(progress.Rejected(Index{5}, Index{4}));  // from before it was acknowledged
   progress.DoubtDelivery();
   REQUIRE(progress.state() == Progress::State::kUnconfirmed);
-  // Everything up to 6 was sent: that is asked first, then what is acknowledged.
+  // Everything up to 6 was sent: the first probe asks for that, the next for the acknowledged
+  // index.
   REQUIRE(progress.next() == Index{7});
   progress.Sent(Index{6}, 0, Index{5});
   REQUIRE(progress.Rejected(Index{6}, Index{3}));

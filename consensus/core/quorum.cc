@@ -33,7 +33,7 @@ bool VoteTally::has_quorum() const {
 
 VoteOutcome VoteTally::outcome() const {
   if (has_quorum() || unanimous()) return VoteOutcome::kWon;
-  // Even with all that is open, no quorum is left.
+  // Lost if no quorum is possible even if all voters that have not answered grant.
   const bool possible = Quorum(membership_).Has([this](MemberId member) {
     const auto answer = answers_.find(member);
     return answer == answers_.end() || answer->second == Answer::kGrant;

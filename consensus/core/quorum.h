@@ -15,7 +15,7 @@
 
 namespace quorate::consensus {
 
-// The smallest number of `voters` of which any two groups share a member.
+// The smallest size such that any two groups of that size among `voters` voters share a member.
 constexpr size_t MajorityOf(size_t voters) { return voters / 2 + 1; }
 
 // The largest value that a majority has reached, given the value each voter has reached: the
@@ -30,8 +30,9 @@ T ReachedByMajority(std::span<T> values) {
   return *position;
 }
 
-// A majority of the voters of a membership; during a change one of the old voters, too (thesis
-// 4.3). The only place that knows how a membership decides. The membership must outlive it.
+// The decision rule of a membership: a majority of its voters, and during a change also a majority
+// of the old voters (thesis 4.3). No other code knows this rule. The membership must outlive the
+// object.
 class Quorum {
  public:
   // REQUIRES: at least one voter.
@@ -40,14 +41,14 @@ class Quorum {
     ASSERT(!voters_.empty());
   }
 
-  // The largest value that it has reached: value_of(member) is the one that a member has reached,
-  // the least there is for one that does not count. O(voters).
+  // Returns the largest value that a quorum has reached. value_of(member) is the value that a
+  // member has reached; for a member that does not count it is the least value. O(voters).
   template <typename ValueOf>
   auto Reached(const ValueOf& value_of) const {
     const auto reached = ReachedBy(voters_, value_of);
     return outgoing_.empty() ? reached : std::min(reached, ReachedBy(outgoing_, value_of));
   }
-  // Whether those of whom agrees(member) is true decide.
+  // Returns whether the members for which agrees(member) is true form a quorum.
   template <typename Agrees>
   bool Has(const Agrees& agrees) const {
     return Reached([&](MemberId member) { return agrees(member) ? 1 : 0; }) == 1;
@@ -75,13 +76,13 @@ class VoteTally {
   // REQUIRES: at least one voter.
   explicit VoteTally(Membership membership);
 
-  // An answer of one that is not a voter is not counted. A grant that is not `reliable` (it comes
-  // from a new member) helps only if the whole membership is of one mind.
+  // Records an answer; one that is not from a voter does not count. A grant that is not `reliable`
+  // (it is from a new member) counts only if all voters grant.
   void Record(MemberId voter, bool granted, bool reliable = true);
   VoteOutcome outcome() const;
-  // Every voter granted.
+  // Whether every voter granted.
   bool unanimous() const;
-  // A quorum granted, without those whose grants are not reliable.
+  // Whether a quorum granted, counting reliable grants only.
   bool has_quorum() const;
 
  private:

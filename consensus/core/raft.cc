@@ -150,7 +150,7 @@ void Raft::CheckInvariants() const { impl_->CheckInvariants(); }
 
 namespace {
 
-// How exactly the sizes of the log are known: well below what is bounded by them.
+// The distance of marks in LogSizes: well below the bounds that are computed from them.
 size_t SizeMarkBytes(const RaftOptions& options) {
   constexpr uint64_t kMarkBytesMax = 256u << 10;
   return static_cast<size_t>(
@@ -176,7 +176,8 @@ Raft::Impl::Impl(RaftOptions options, InitialState state, RandomSource* random)
       terms_(state.base_index, state.base_term, std::move(state.term_runs), state.last_index),
       sizes_(state.base_index, state.size_runs, state.last_index, SizeMarkBytes(options_)),
       cache_(state.last_index),
-      // The hint was committed when it was written, and is never ahead of what was durable then.
+      // The hint was committed when it was written, and never exceeds the index that was durable
+      // then.
       commit_(std::max(std::min(state.hard_state.commit, state.last_index), state.applied)),
       durability_(state.last_index, state.hard_state.commit, options_.commit_hint_entries),
       applied_(state.applied),
@@ -195,11 +196,11 @@ Raft::Impl::Impl(RaftOptions options, InitialState state, RandomSource* random)
     if (entry.kind == EntryKind::kMembership && entry.index <= checkpoint_) {
       configured_until_ = Index{0};
     }
-    // Up to there the checkpoint says it.
+    // Earlier settings are included in the checkpoint.
     if (entry.index > checkpoint_) FollowControl(entry);
   }
   if (member_state_ == MemberState::kRecovering) recovery_.emplace(Recovery{});
-  // Applied and in a checkpoint before the hard state of its batch was durable.
+  // A new member may have a log: the entries became durable before the hard state of their batch.
   if (last_index() > Index{0}) RecordCluster();
   ResetElectionTimer();
 }
@@ -223,7 +224,7 @@ void Raft::Impl::SetTerm(Term term) {
 
 void Raft::Impl::SetLeader(MemberId leader) {
   if (leader == leader_) return;
-  // Another leader does not know of them.
+  // Another leader does not know the forwarded reads.
   FailForwardedReads();
   leader_ = leader;
 }
@@ -238,17 +239,17 @@ void Raft::Impl::BecomeFollower(Term term, MemberId leader) {
     RecordFormerHold(*old);
   }
   if (new_term) SetTerm(term);
-  // What was acknowledged counts for one leader only.
+  // `matched` and `acked` hold for one leader only.
   if (new_term || !was_follower || leader != leader_) role_ = FollowerRole{};
   SetLeader(leader);
-  // Who was refused votes has heard of no leader by that, and its clients have to learn it in time.
+  // A candidate that was refused has not heard from a leader by that: ticks_since_leader_ runs on,
+  // so that its clients learn in time that there is no leader.
   if (was_leader) ticks_since_leader_ = 0;
   if (!was_follower) ResetElectionTimer();
 }
 
 bool Raft::Impl::AcceptLeader(MemberId from) {
-  // Two leaders in one term cannot be. One that is not in this member's membership can
-  // (thesis 4.1).
+  // A term has at most one leader. It need not be in this member's membership (thesis 4.1).
   if (role() == Role::kLeader) return false;
   if (leader_ != kNoMember && leader_ != from) return false;
   BecomeFollower(term_, from);
@@ -260,8 +261,8 @@ bool Raft::Impl::AcceptLeader(MemberId from) {
 
 void Raft::Impl::AnswerOldTerm(const Message& message) {
   ASSERT(message.term < term_);
-  // Without an answer an old leader would not learn the new term: it may be that nobody else has
-  // anything to tell it, and that this member does not get elected.
+  // Without an answer an old leader would not learn the new term: perhaps no other member has a
+  // message for it, and this member is not elected.
   if (std::holds_alternative<AppendRequest>(message.body)) {
     Send(message.from, AppendRejected{});
   } else if (std::holds_alternative<Heartbeat>(message.body)) {
@@ -277,8 +278,8 @@ bool Raft::Impl::RecordSender(const Message& message) {
   Peer& peer = peers_[message.from];
   Progress* progress = FindProgress(message.from);
   peer.voting = message.voting;
-  // What was acknowledged without a directory epoch is not of this directory: one that takes a
-  // directory epoch says first that it does not vote.
+  // Acknowledgements without a directory epoch are not from this directory: a member that chooses
+  // an epoch first sends messages with `voting` false.
   const bool is_another =
       message.directory_epoch > peer.directory_epoch && peer.heard_ticks > 0 && message.voting;
   if (message.directory_epoch < peer.directory_epoch ||
@@ -287,11 +288,10 @@ bool Raft::Impl::RecordSender(const Message& message) {
       is_another) {
     if (peer.directory_epoch != kNoDirectoryEpoch && !AdmitOtherDirectoryEpoch(message, peer))
       return false;
-    // One that has no directory epoch yet is heard, but does not take the place of the one before
-    // it.
+    // A directory without an epoch is heard, but does not take the place of the one before it.
     if (message.directory_epoch < peer.directory_epoch) return true;
     if (progress != nullptr) {
-      // What the lost one acknowledged is worth nothing any more.
+      // What the lost directory acknowledged does not count any more.
       const bool leaving = progress->leaving();
       *progress = MakeProgress(message.from);
       progress->SetLeaving(leaving);
@@ -327,7 +327,7 @@ void Raft::Impl::StepNoted(Message message) {
   }
   const auto* vote = std::get_if<VoteResponse>(&message.body);
   if (vote != nullptr && vote->pre_vote && vote->granted) {
-    // Its term is one that nobody may have reached yet.
+    // Its term is the one after the pre-candidate's, which perhaps no member has reached yet.
     HandlePreVoteGranted(message, *vote);
     return;
   }
@@ -338,7 +338,7 @@ void Raft::Impl::StepNoted(Message message) {
   if (message.term > term_) BecomeFollower(message.term, kNoMember);
   ASSERT(message.term == term_);
   if (Progress* progress = FindProgress(message.from)) {
-    // Two heartbeats without an answer.
+    // A silence is two heartbeats without an answer.
     progress->Heard(std::min(2 * options_.heartbeat_ticks, options_.election_ticks));
   }
   std::visit([&](auto& body) { Handle(message.from, body); }, message.body);
@@ -362,7 +362,7 @@ int Raft::Impl::IdleTicks() const {
     return 0;
   }
   if (const auto* leader = std::get_if<LeaderRole>(&role_)) {
-    // What leaves of a snapshot is bounded for each tick.
+    // The bytes of a snapshot that may leave are bounded for each tick.
     const bool sends_snapshot = std::any_of(
         leader->followers.begin(), leader->followers.end(),
         [](const auto& progress) { return progress.state() == Progress::State::kSnapshot; });
@@ -389,7 +389,7 @@ void Raft::Impl::TickRole() {
   ticks_since_leader_ = std::min(ticks_since_leader_ + 1, kTicksMax);
   ++election_elapsed_;
   if (IsOnlyVoter() && MayCampaign()) {
-    // Nobody else can lead, so there is nothing to wait for but its own vote.
+    // No other member can lead: this one campaigns at once, and waits for its own vote only.
     if (role() != Role::kCandidate) Campaign(false, member_state_ == MemberState::kNew);
     return;
   }
@@ -414,7 +414,7 @@ bool Raft::Impl::HasUnpersisted() const {
 
 bool Raft::Impl::PersistDue() const { return HasUnpersisted() && !install_handed_; }
 
-// In an Output of its own, so that everything else comes before it.
+// An install waits until the last batch was handed out, so that all batches come before it.
 bool Raft::Impl::InstallDue() const { return installing_ && !install_handed_ && !PersistDue(); }
 
 void Raft::Impl::TakePersistBatch(Output* output) {
@@ -445,7 +445,8 @@ void Raft::Impl::Persisted(PersistId id) {
   OwnVoteDurable(id);
   if (role() == Role::kLeader) CommitByCounting();
   if (auto* follower = std::get_if<FollowerRole>(&role_)) {
-    // What an earlier leader sent becomes durable under this one: nothing else would tell it.
+    // Entries of an earlier leader became durable under this one: no other message would
+    // acknowledge them.
     const Index matched = std::min({follower->matched, DurableInTerm(), LastUnderstood()});
     if (matched > follower->acked) follower->ack_due = true;
   }
@@ -490,7 +491,8 @@ bool Raft::Impl::LeaderHasOutput(const LeaderRole& leader) const {
 }
 
 void Raft::Impl::TakeLeaderOutput(LeaderRole* leader, Output* output) {
-  // A regular heartbeat takes along what waits, lest reads depend on one round that got lost.
+  // A regular heartbeat also starts a round for the waiting reads, so that reads do not depend on
+  // one round whose messages were lost.
   const bool round = ReadRoundDue(*leader) ||
                      (leader->heartbeat_due && IsEstablished(*leader) && !leader->waiting.empty());
   if (round) StartReadRound(leader);
@@ -614,7 +616,8 @@ void Raft::Impl::CheckLogInvariants() const {
 void Raft::Impl::CheckMemoryInvariants() const {
   ASSERT(!staging_ || staging_->ticks_since_chunk < SnapshotStallTicks(),
          "a staging for which nothing comes is given back");
-  // A disk that lags behind the majority's keeps entries in memory until it stalls too long.
+  // While this disk lags behind those of the majority, entries stay in memory until it counts as
+  // stalled.
   if (durable_index() < commit_) return;
   // Several leaders may have filled their windows one after another, and each window and limit
   // takes one entry of any size.

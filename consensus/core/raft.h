@@ -52,17 +52,17 @@ struct RaftOptions {
   int heartbeat_ticks = 4;
   // The payload of the no-op that a leader with an empty log appends at index 1.
   std::string cluster_id_if_new;
-  // Entries kept in the log behind a checkpoint, for followers that lag a little.
+  // The number of entries before a checkpoint that the log keeps, for followers that lag a little.
   uint64_t trailing_entries = 5000;
-  // The most entries, and bytes of entries, that a leader keeps behind a checkpoint for a follower
+  // The most entries, and bytes of entries, before a checkpoint that a leader keeps for a follower
   // that needs them and was heard in the last retained_ticks_max ticks (0: 400 times
   // election_ticks). A member that does not lead keeps as many, back to the checkpoint before its
   // newest, for the followers that it may have later.
   uint64_t retained_entries_max = 1'000'000;
   uint64_t retained_bytes_max;
   int retained_ticks_max = 0;
-  // The most bytes of the log that a leader keeps behind a checkpoint for a follower that receives
-  // a snapshot, or catches up after one. The leader gives the follower up when that makes no
+  // The most bytes of the log before a checkpoint that a leader keeps for a follower that receives
+  // a snapshot, or catches up after one. The leader stops keeping them when the follower makes no
   // progress for snapshot_stall_ticks (0: 100 times election_ticks). A receiver discards what it
   // has staged after the same time without a chunk.
   uint64_t transfer_bytes_max;
@@ -102,17 +102,17 @@ struct TermRun {
   Term term;
 };
 
-// A run of entries: those behind the run before, up to `last`, and their bytes (Entry::ByteSize).
+// A run of entries: those after the previous run, up to `last`, and their bytes (Entry::ByteSize).
 struct SizeRun {
   Index last;
   uint64_t bytes = 0;
 };
 
 // The state that a member finds on its disk at start. All of it is durable. If the log does not
-// contain the entry of the checkpoint, the driver first resets the log to begin behind that entry.
+// contain the entry of the checkpoint, the driver first resets the log to begin after that entry.
 struct InitialState {
   HardState hard_state;
-  Index base_index;  // the log begins with the entry behind it
+  Index base_index;  // the log begins with the entry after it
   Term base_term;
   Index last_index;                    // base_index if the log is empty
   std::vector<TermRun> term_runs;      // ascending; empty if and only if the log is
@@ -232,7 +232,7 @@ class Raft {
   Index commit_index() const;
   Index last_index() const;
   Index durable_index() const;
-  // The log begins with the entry behind it.
+  // The log begins with the entry after this index.
   Index base_index() const;
   // The newest membership in the log. It is in effect whether it is committed or not (thesis 4.1).
   const Membership& membership() const;

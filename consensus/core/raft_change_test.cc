@@ -71,7 +71,7 @@ TEST_CASE("a leader that hears only the new voters during a change steps down") 
 TEST_CASE("changes are refused, and say why") {
   using Catch::Matchers::Contains;
   Server server({Ids({1, 2, 3}), Ids({4}), {}, {}});
-  CHECK(absl::IsFailedPrecondition(server.Change(Ids({1, 2}))));  // it does not lead
+  CHECK(absl::IsFailedPrecondition(server.Change(Ids({1, 2}))));  // this member does not lead
   server.Lead();
   CHECK(absl::IsInvalidArgument(server.Change({})));
   CHECK(absl::IsInvalidArgument(
@@ -160,7 +160,7 @@ TEST_CASE("the log is kept for a follower that was heard lately, up to a bound")
   server.member().Checkpoint();
   server.Take();
   CHECK(server.raft().base_index() == Index{last + 20 - 5});
-  // One that is silent holds nothing back.
+  // The log is not kept for a silent follower.
   for (int i = 0; i < kElectionTicks; ++i) {
     server.Receive(2, 1, HeartbeatResponse{});
     server.Tick(1);
@@ -217,7 +217,7 @@ TEST_CASE("while a snapshot is installed, heartbeats are answered and nothing el
   server.Receive(2, 3, SnapshotChunk{meta, 0, false, Slice(checkpoint.substr(0, 10))});
   server.Take();
   server.member().StageOne();
-  // Twice the same.
+  // The same chunk twice.
   server.Receive(2, 3, SnapshotChunk{meta, 0, false, Slice(checkpoint.substr(0, 10))});
   const auto acks = server.TakeBodies<SnapshotAck>();
   REQUIRE(acks.size() == 2);
@@ -231,7 +231,7 @@ TEST_CASE("while a snapshot is installed, heartbeats are answered and nothing el
   CHECK(server.TakeBodies<HeartbeatResponse>().size() == 1);
   server.Receive(2, 3, AppendRequest{{}, {}, {}, {log[0]}});
   CHECK(server.raft().last_index() == Index{0});
-  // No vote for a log that is shorter than what is being installed.
+  // No vote for a log that is shorter than the snapshot that is being installed.
   server.Tick(kElectionTicks);
   server.Receive(3, 4, VoteRequest{true, false, Index{3}, Term{2}});
   const auto votes = server.TakeBodies<VoteResponse>();
@@ -244,7 +244,7 @@ TEST_CASE("while a snapshot is installed, heartbeats are answered and nothing el
   server.Take();
   CHECK(server.raft().base_index() == Index{4});
   CHECK(server.raft().commit_index() == Index{4});
-  // The log goes on behind it; what lies before is known to be equal.
+  // The log continues after the snapshot; entries before it are known to be equal.
   const Entry next{Index{5}, Term{3}, EntryKind::kCommand, Slice("y")};
   server.Receive(2, 3, AppendRequest{Index{3}, Term{2}, Index{5}, {log[3], next}});
   server.Take();
@@ -289,7 +289,7 @@ TEST_CASE("a new member votes only for a bootstrap candidate") {
 
 TEST_CASE(
     "a member that voted for a bootstrap leader that is new again helps to bootstrap nothing") {
-  // Who asks, and whether it is a bootstrap candidate or a pre-vote of a new member.
+  // The candidate, and whether it asks as a bootstrap candidate or by the pre-vote of a new member.
   for (const uint32_t candidate : {2u, 3u}) {
     for (const bool pre_vote : {false, true}) {
       CAPTURE(candidate, pre_vote);
@@ -305,17 +305,18 @@ TEST_CASE(
       voted_for_2.hard_state.vote = MemberId{2};
       const Membership three{Ids({1, 2, 3}), {}, {}, {}};
       Server server(Options(three), voted_for_2);
-      // Nothing was heard of the bootstrap leader yet, unless it asks itself.
+      // No message of the bootstrap leader came yet, unless it asks itself.
       CHECK(granted(&server, 2) == (candidate == 2 && !pre_vote));
       server.Receive(2, 1, VoteResponse{true, false}, /*voting=*/false);
       server.Take();
       if (!(candidate == 2 && !pre_vote)) CHECK_FALSE(granted(&server, 3));
-      // Its directory is there: it bootstrapped nothing, or it would have the entry.
+      // Its directory is not lost: it bootstrapped nothing, or it would have the entry.
       Server other(Options(three), voted_for_2);
       other.Receive(2, 1, VoteResponse{true, false}, /*voting=*/true);
       other.Take();
       CHECK(granted(&other, 2) == !(candidate == 2 && pre_vote));
-      // One that has the cluster's log is voted for, whatever became of the bootstrap leader.
+      // A candidate with the cluster's log gets the vote, whatever happened to the bootstrap
+      // leader.
       Server third(Options(three), voted_for_2);
       third.Receive(3, 2, VoteRequest{false, false, Index{1}, Term{1}});
       const auto votes = third.TakeBodies<VoteResponse>();
@@ -415,7 +416,7 @@ class Newcomer : public Server {
     const Entry entry{Index{index}, Term{4}, EntryKind::kNoOp, {}};
     Say(2, AppendRequest{Index{prev}, Term{prev_term}, Index{commit}, {entry}});
   }
-  // Whom it asks about its directories, and the directory epoch with which it asks.
+  // The members that it asks about its directories, and the directory epoch in each request.
   std::map<MemberId, uint64_t> Questions() {
     Tick(kHeartbeatTicks);
     std::map<MemberId, uint64_t> questions;
@@ -442,7 +443,7 @@ TEST_CASE(
   const uint64_t directory_epoch = questions[MemberId{2}];
   CHECK(directory_epoch > 7);
   CHECK(server.TakeBodies<ReadIndexRequest>().empty());
-  server.Say(2, DirectoryEpochResponse{kNoDirectoryEpoch, 7});  // to what it asked before
+  server.Say(2, DirectoryEpochResponse{kNoDirectoryEpoch, 7});  // answers an earlier request
   CHECK(server.TakeBodies<ReadIndexRequest>().empty());
   server.Say(2, DirectoryEpochResponse{directory_epoch, directory_epoch});
   const auto reads = server.TakeBodies<ReadIndexRequest>();
@@ -464,7 +465,7 @@ TEST_CASE(
     CHECK(message.voting);
     CHECK(message.directory_epoch == directory_epoch);
   }
-  // Member 3 may hear the lost directory still. It is asked to note the new one until it has.
+  // Member 3 may still hear the lost directory. It is asked to record the new one until it has.
   const auto announced_to = [&server] {
     std::vector<MemberId> members;
     for (int i = 0; i < kElectionTicks; ++i) {
@@ -487,7 +488,7 @@ TEST_CASE("under a leader of an older version a member recovers after all acknow
   server.Questions();
   server.Say(2, DirectoryEpochResponse{kNoDirectoryEpoch, 0});
   CHECK(server.Questions() == std::map<MemberId, uint64_t>{{MemberId{3}, 0}});
-  // What that program made of its clock.
+  // An epoch that an older program derived from its clock.
   server.Say(3, DirectoryEpochResponse{kNoDirectoryEpoch, 1'700'000'000'000});
   const auto questions = server.Questions();
   REQUIRE(questions.size() == 2);
@@ -552,13 +553,13 @@ TEST_CASE("a leader answers a recovering member's read index by a new entry") {
   const auto answers = server.TakeBodies<ReadIndexResponse>();
   REQUIRE(answers.size() == 1);
   CHECK(answers[0].second == ReadIndexResponse{9, last + 1});
-  // One that counts has lost nothing, and gets none.
+  // A member that counts has lost nothing, and no entry is appended for it.
   server.Receive(3, 1, ReadIndexRequest{9, true});
   server.Take();
   CHECK(server.raft().last_index() == last + 1);
 }
 
-// So long nothing is heard of member 2, though of member 3.
+// Lets member 2 be silent for so long that its directory is not in use, while member 3 is heard.
 void LetFallSilent(Server* server) {
   for (int i = 0; i < 5; ++i) {
     server->Tick(kElectionTicks - 1);
@@ -584,7 +585,7 @@ TEST_CASE("a leader counts no recovering member, and forgets what a lost directo
   // It is normal now.
   server.Receive(2, 1, HeartbeatResponse{}, /*voting=*/true, /*directory_epoch=*/2);
   CHECK(server.raft().commit_index() == Index{last});
-  // A still later directory has nothing.
+  // A still later directory has no entries.
   LetFallSilent(&server);
   server.Receive(2, 1, HeartbeatResponse{}, /*voting=*/false, /*directory_epoch=*/3);
   CHECK(server.raft().match_index(MemberId{2}) == Index{0});
@@ -600,11 +601,11 @@ TEST_CASE(
   server.Receive(3, server.raft().term().value(), VoteResponse{false, true});
   REQUIRE(server.raft().role() == Role::kLeader);
   server.Take();
-  // The new directory of member 2, of which nothing was heard before.
+  // The first message of member 2's new directory.
   server.Acknowledge(2, 1, /*voting=*/false, kNoDirectoryEpoch);
   CHECK(server.raft().match_index(MemberId{2}) == Index{1});
   CHECK(server.raft().commit_index() == Index{0});
-  // A late one of the directory before it.
+  // A late message of the directory before it.
   server.Receive(2, server.raft().term().value(), HeartbeatResponse{}, /*voting=*/true,
                  /*directory_epoch=*/1);
   CHECK(server.raft().match_index(MemberId{2}) == Index{0});
@@ -624,7 +625,7 @@ TEST_CASE("a directory that is in use is not displaced by another of the same me
   REQUIRE(answers.size() == 1);
   CHECK(answers[0].second == DirectoryEpochResponse{directory_epoch, kDirectoryEpochInUse});
   CHECK(server.raft().match_index(MemberId{2}) == last);
-  // The living one counts as before.
+  // The directory in use counts as before.
   server.Propose(1);
   server.Acknowledge(2, last.value() + 1);
   CHECK(server.raft().commit_index() == last + 1);
@@ -652,17 +653,17 @@ TEST_CASE("a new directory that is refused says by whom, and goes on asking") {
 
 TEST_CASE("one message that knows a later directory ends nobody") {
   Server server;
-  // Unasked, and again and again.
+  // Answers without a request, again and again.
   for (int i = 0; i < 20; ++i) server.Receive(2, 1, DirectoryEpochResponse{1, 8});
   server.Take();
   CHECK(server.member().status.later_directory_epoch == 0);
   server.Tick(kHeartbeatTicks);
   CHECK(server.TakeBodies<DirectoryEpochRequest>().size() == 1);
-  // The real one denies it.
+  // Member 2 itself denies it.
   server.Receive(2, 1, DirectoryEpochResponse{1, 1});
   server.Tick(10 * kElectionTicks);
   CHECK(server.TakeBodies<DirectoryEpochRequest>().empty());
-  // To another directory than this one.
+  // An answer to another directory than this one.
   server.Receive(2, 1, DirectoryEpochResponse{2, 8});
   server.Tick(kHeartbeatTicks);
   CHECK(server.TakeBodies<DirectoryEpochRequest>().empty());
@@ -703,7 +704,7 @@ TEST_CASE("a program that is too old for the snapshot it is sent says so, but no
   }
   server.Take();
   CHECK(server.member().status.version_needed == kVersionMembershipInLog);
-  // Entries show that it was no need of this member's.
+  // Entries show that this member does not need the snapshot.
   server.Receive(2, 1, AppendRequest{});
   server.Take();
   CHECK(server.member().status.version_needed == 0);

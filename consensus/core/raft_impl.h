@@ -8,9 +8,10 @@
 //   snapshot.cc     compaction of the log, transfer of checkpoints
 //   data_loss.cc    new and lost disks, and a log that lost its end
 //
-// What only a leader, a candidate or a follower has lives in that alternative of `role_`, so that
-// it ends with the role. Messages whose content depends on the state (appends, acknowledgements,
-// heartbeats) are made in TakeOutput, so that everything that came in before travels in one.
+// State that only a leader, a candidate or a follower has is in that alternative of `role_`, so
+// that it ends with the role. Messages whose content depends on the state (appends,
+// acknowledgements, heartbeats) are made in TakeOutput, so that one message covers all inputs
+// before it.
 #pragma once
 
 #include <array>
@@ -105,7 +106,7 @@ class Raft::Impl {
   struct PendingRead {
     uint64_t request_id;
     MemberId from;  // this member, or the follower that forwarded it
-    // The answer is at least this: what a recovering member must have.
+    // The least index of the answer: up to there a recovering member must have the log.
     Index floor{};
   };
   struct ReadBatch {
@@ -117,11 +118,11 @@ class Raft::Impl {
     MemberId target;
     int ticks = 0;
     bool timeout_now_sent = false;
-    // It leads on in no case: it was removed, or its disk stalls.
+    // Steps down even if the transfer fails: this member was removed, or its disk stalls.
     bool must_leave = false;
   };
   struct LeaderRole {
-    // All members but this one, and those that were removed lately; ascending.
+    // All other members, and those that were removed lately; ascending.
     std::vector<Progress> followers;
     Index first_index;  // of the no-op that began this leadership
     int ticks_since_heartbeat = 0;
@@ -130,10 +131,10 @@ class Raft::Impl {
     std::vector<PendingRead> waiting;  // not yet in a round
     std::deque<ReadBatch> confirming;  // ascending rounds
     std::optional<Transfer> transfer;
-    // Bytes of all snapshots that may leave between two ticks; adapts.
+    // The bytes of all snapshots together that may leave between two ticks; adapts.
     size_t snapshot_rate_bytes = 0;
-    // The last index at each of the last ticks, the oldest at now_ticks_ modulo their number: what
-    // is not committed by now takes long.
+    // The last index at each of the latest ticks, the oldest at now_ticks_ modulo their number. If
+    // the oldest is not committed by now, commits are slow.
     std::array<Index, 3> last_before = {};
   };
   // A snapshot that is being received. It outlives its sender's leadership: the next leader may be
@@ -142,45 +143,46 @@ class Raft::Impl {
     SnapshotMeta meta;
     uint64_t staged = 0;                      // everything before it is staged
     uint64_t received = 0;                    // everything before it was received
-    std::deque<SnapshotWriteRequest> writes;  // to be given out
-    size_t writing = 0;                       // given out and not answered
+    std::deque<SnapshotWriteRequest> writes;  // not yet handed out
+    size_t writing = 0;                       // handed out and not answered
     bool last = false;                        // the last chunk was received
-    Term offered_in;  // in which the leader, who began another one, was asked to go on with this
+    Term offered_in;  // term in which a leader that began another one was asked to go on with this
     int ticks_since_chunk = 0;
   };
-  // What this member's leadership, which ended then, kept the log for.
+  // The log that this member still kept for followers when its leadership ended: from where, and
+  // when.
   struct FormerHold {
     Index from;
     uint64_t ended_ticks = 0;
   };
-  // What a member knows of another's process, from its messages.
+  // What this member knows of another member, from that member's messages.
   struct Peer {
     uint64_t directory_epoch = kNoDirectoryEpoch;  // the greatest
     uint32_t version = 0;                          // the newest that it understands; 0: not heard
     uint64_t heard_ticks = 0;                      // when a message with that directory epoch came
-    bool voting = false;                           // it said so in its last message
+    bool voting = false;                           // Message::voting of its last message
   };
-  // Another member says that it knows a later directory of this one (data_loss.cc).
+  // Another member has reported that it knows a later directory of this member (data_loss.cc).
   struct Suspicion {
     int confirmations = 0;
     uint64_t asked_ticks = 0;
     bool asked = false;  // and there is no answer yet
   };
-  // A member that recovers (data_loss.cc).
+  // The progress of this member's recovery (data_loss.cc).
   struct Recovery {
-    std::map<MemberId, uint64_t> known;  // which directory of this member they know
-    std::set<MemberId> acknowledged;     // they drop what this member's lost directory has sent
+    std::map<MemberId, uint64_t> known;  // the epoch of this member's directory that each knows
+    std::set<MemberId> acknowledged;     // members that drop messages of the lost directory
     int ticks_since_request = 0;
     int ticks_since_read = 0;
-    // The read index, once it was asked for: of whom, in what term, and who had acknowledged by
-    // then.
+    // Set once the read index was requested: the request, its leader and term, and the members that
+    // had acknowledged before it.
     std::optional<uint64_t> request_id;
     MemberId leader;
     Term term;
     std::set<MemberId> acknowledged_before;
     std::optional<Index> index;
   };
-  // What this member had acknowledged and has not (data_loss.cc).
+  // The entries that this member had acknowledged and no longer has (data_loss.cc).
   struct Loss {
     Index first;
     Index last;
@@ -201,12 +203,13 @@ class Raft::Impl {
   bool IsVoter() const { return membership().IsVoter(options_.self); }
   bool IsOnlyVoter() const { return IsVoter() && OtherVoters().empty(); }
   Quorum quorum() const { return Quorum(membership()); }
-  // What follows from an input, whatever it was.
+  // Work common to most inputs: runs after Step, Tick, Persisted, Applied and SnapshotInstalled.
   void Advance();
   void SetTerm(Term term);
   void SetLeader(MemberId leader);
   void BecomeFollower(Term term, MemberId leader);
-  // A message only a leader of the current term sends came from `from`. False if it cannot be.
+  // `from` sent a message that only the leader of the current term sends. Follows that leader and
+  // returns true; returns false if `from` cannot be the leader.
   bool AcceptLeader(MemberId from);
   void AnswerOldTerm(const Message& message);
   template <typename Body>
@@ -227,7 +230,8 @@ class Raft::Impl {
     return {options_.self,    to, term, std::move(body), directory_epoch_, options_.version,
             IsDurablyNormal()};
   }
-  // Notes what `message` says of its sender. False if it is from an older directory of it.
+  // Records what `message` says of its sender. Returns false if the message must be dropped because
+  // of its directory epoch.
   bool RecordSender(const Message& message);
   Progress* FindProgress(MemberId member);
   const Progress* FindProgress(MemberId member) const;
@@ -249,12 +253,12 @@ class Raft::Impl {
   void ResetElectionTimer();
   // The connection to the leader broke: its process has probably died.
   void DoubtLeader();
-  // Whether a leader was heard from so recently that no other is wanted.
+  // Whether a leader was heard from so recently that votes for another member are refused.
   bool HearsFromLeader() const;
-  // Whether it may become leader: a voter that can be relied on.
+  // Whether this member may become leader: it is a voter, and its state, disk and version allow it.
   bool MayCampaign() const;
-  // The term and index of the last entry, or of what is being installed in its place, or of what it
-  // should be.
+  // The term and index of the last entry; or, if greater, of the snapshot that is being installed,
+  // or of the last entry that this member had acknowledged and lost.
   std::pair<Term, Index> LastPosition() const;
   std::vector<MemberId> OtherVoters() const;
   void StartPreVote(bool leadership_transfer);
@@ -267,53 +271,53 @@ class Raft::Impl {
   bool TimeoutNowDue(const LeaderRole& leader) const;
   bool CountsForQuorum(const Progress* progress) const;
   const Progress* BestSuccessor(const LeaderRole& leader) const;
-  // Begins to hand leadership over for good; steps down at once if there is nobody.
+  // Begins to hand leadership over for good; steps down at once if there is no successor.
   void LeaveLeadership(LeaderRole* leader);
   bool DiskStalls() const;
   void HandleVoteRequest(const Message& message, const VoteRequest& request);
-  // Whether this member has voted for one that bootstraps the cluster, has got nothing of it, and
-  // that one, as far as is known, has forgotten it: its directory is lost, and the cluster may be
-  // there.
+  // Whether this member has voted for a bootstrap leader, has no entry from it, and that leader, as
+  // far as is known, has forgotten the bootstrap: its directory is lost, and the cluster may exist.
   bool BootstrapLeaderIsNew() const;
   void GrantVote(MemberId candidate);
   void HandlePreVoteGranted(const Message& message, const VoteResponse& response);
-  // Whether no entry says who takes part, as far as this member knows, only the configuration. A
-  // checkpoint of before kVersionMembershipInLog may hold what was configured.
+  // Whether, as far as this member knows, the membership comes from the configuration and not from
+  // a log entry. A checkpoint from before kVersionMembershipInLog may hold a configured membership.
   bool MembershipIsConfigured() const { return memberships_.newest_index() <= configured_until_; }
-  // Whether another member was started with other members, and no log says who is right.
+  // Whether another member was started with other members, and no log entry decides between the
+  // two.
   bool DiffersFromAnother() const { return !differing_.empty() && MembershipIsConfigured(); }
   void Handle(MemberId from, const VoteResponse& response);
   void Handle(MemberId from, const TimeoutNow&);
-  // Votes are dealt with before terms are compared.
+  // Not reached: HandleVoteRequest handles vote requests before terms are compared.
   void Handle(MemberId, const VoteRequest&) {}
 
   // --- replication.cc ---
   void AppendEntry(Entry entry);
   void TruncateLog(Index index);
   void CommitTo(Index index);
-  // Commits what a majority holds (paper 5.3, 5.4.2).
-  // What a majority holds, if this member's log is durable up to `own`.
+  // The index that a quorum holds, if this member's log is durable up to `own`.
   Index ReachedWith(Index own) const;
+  // Commits the entries that a quorum holds (paper 5.3, 5.4.2).
   void CommitByCounting();
   void TrimCache();
   bool IsPlausible(const AppendRequest& request) const;
   void Handle(MemberId from, AppendRequest& request);
   void Handle(MemberId from, const AppendAccepted& accepted);
   void Handle(MemberId from, const AppendRejected& rejected);
-  // Cuts away what lies before this log's base: it is committed, so that it is equal.
+  // Removes from `request` the entries up to this log's base: they are committed, and so equal.
   void DropCompacted(AppendRequest* request) const;
   void TakeAcknowledgement(FollowerRole* follower);
-  // What of the log may be acknowledged in this term: none of it before the term is durable, too.
+  // The index up to which the log may be acknowledged in this term: 0 until the term is durable.
   Index DurableInTerm() const;
   Sending NextSending(const Progress& progress) const;
-  // The last entry that others may have. The first entry of a cluster is on its bootstrap leader's
-  // disk before anybody else has it: data_loss.cc.
+  // The last entry that may be sent. The first entry of a cluster is durable at its bootstrap
+  // leader before it is sent to any other member (data_loss.cc).
   Index LastToSend() const;
   void SendAppends(Progress* progress, Output* output);
   void SendAppend(Progress* progress, std::vector<Entry> entries);
   bool ApplyDue() const;
   ApplyRange TakeApplyRange();
-  // The last entry that this program is new enough for, if the log holds another one.
+  // The entry before the first one that needs a newer program; the last entry if there is none.
   Index LastUnderstood() const;
 
   // --- read_index.cc ---
@@ -341,14 +345,15 @@ class Raft::Impl {
   void AdvanceMembership(LeaderRole* leader);
   void AdvanceVersion(LeaderRole* leader);
   bool IsRemoved() const;
-  // Up to where the configuration may be the only one to say who takes part, if the log begins
-  // behind a checkpoint of `meta`.
+  // For a log that begins after a checkpoint of `meta`: the index up to which the membership may
+  // come from the configuration alone; 0 if the log has set it.
   static Index ConfiguredUntil(const SnapshotMeta& meta);
 
   // --- snapshot.cc ---
-  // At each tick, and when there is a new checkpoint: nobody waits for it.
+  // Compacts the log if enough can be dropped. Runs at each tick and when there is a new
+  // checkpoint.
   void Compact();
-  // How far the log may be cut without harm to those who need it.
+  // The index up to which the log may be dropped without harm to followers that need it.
   Index CompactionTarget();
   Index RetentionFloor(uint64_t entries_max, uint64_t bytes_max) const;
   int SnapshotStallTicks() const;
@@ -361,19 +366,19 @@ class Raft::Impl {
   void RequestSnapshotRead(Progress* progress, Output* output);
   void SendSnapshotChunk(Progress* progress);
   bool TakesManyChunks(const Progress& progress) const;
-  // Each tick: how much of snapshots may leave before the next one.
+  // Runs at each tick: distributes the bytes of snapshots that may leave before the next tick.
   void ShareSnapshotBudget(LeaderRole* leader);
   void AdaptSnapshotRate(LeaderRole* leader, bool kept_back);
-  // Whether the log, or what lies before it, contains what `meta` stands for.
+  // Whether this member has everything that the snapshot of `meta` contains.
   bool HasAllOf(const SnapshotMeta& meta) const;
-  // Makes `meta` what is staged, if it is not, and tells the leader what it has to know for that.
-  // False if a chunk at `offset` has nothing to follow on.
+  // Begins to stage the snapshot of `meta`, if it is not being staged yet. Returns false if the
+  // chunk at `offset` cannot be taken; then the leader gets an answer that says where to go on.
   bool PrepareStaging(const SnapshotMeta& meta, uint64_t offset);
   void StagingComplete();
   void AbandonStaging();
   void TickStaging();
-  // Whether the leader has offered nothing but a snapshot that this program is too old for, for so
-  // long that it is no message that came astray.
+  // Whether the leader has offered nothing but a snapshot that needs a newer program, for at least
+  // an election timeout: so it is no stray message.
   bool SnapshotIsTooNew() const;
   void Handle(MemberId from, const SnapshotChunk& chunk);
   void Handle(MemberId from, const SnapshotAck& ack);
@@ -387,25 +392,25 @@ class Raft::Impl {
   std::vector<MemberId> AcknowledgementsNeeded() const;
   // All other voters, and the leader.
   std::vector<MemberId> MembersToAsk() const;
-  // Whether the leader this member follows answers its read index by a new entry.
+  // Whether the leader appends an entry for a recovering member's read index request.
   bool LeaderMarksRecovery() const;
   bool IsAlive(const Peer& peer) const;
-  // Whether a message of a directory that is not the one known of its sender may be handled.
+  // Whether a message may be handled whose directory epoch is not the one known of its sender.
   bool AdmitOtherDirectoryEpoch(const Message& message, const Peer& peer);
-  // So long after it was heard, a directory counts as in use.
+  // The ticks for which a directory counts as in use after a message from it.
   uint64_t AliveTicks() const;
-  // `from` says that it knows the directory `known_directory_epoch` of this member.
+  // `from` has reported that it knows the directory `known_directory_epoch` of this member.
   void Suspect(MemberId from, uint64_t known_directory_epoch);
   void ChooseDirectoryEpoch();
   void TickRecovery();
   void TickSuspicions();
-  // Asks the other voters to note this directory until each of them has.
+  // Asks the other voters to record this directory's epoch until each of them has.
   void TickAnnouncements();
   void RequestAcknowledgements();
   void AdvanceRecovery();
   void Handle(MemberId from, const DirectoryEpochRequest& request);
   void Handle(MemberId from, const DirectoryEpochResponse& response);
-  // `member` had acknowledged everything up to there.
+  // Notifies `member` that it lacks entries: it had acknowledged everything up to `acknowledged`.
   void TellLoss(MemberId member, Index acknowledged);
   void AdvanceLoss();
   void Handle(MemberId from, const LossNotice& notice);
@@ -421,12 +426,12 @@ class Raft::Impl {
   uint64_t now_ticks_ = 0;
   int ticks_since_leader_ = 0;
   uint64_t leader_contacts_ = 0;
-  int election_elapsed_ = 0;  // since the timer was reset, which also votes and campaigns do
+  int election_elapsed_ = 0;  // since the last reset, also by granted votes and campaigns
   int election_timeout_ = 0;
 
-  // What the log says of membership and version; the first of each is committed.
+  // The memberships and versions that log entries have set; the first of each is committed.
   SettingHistory<Membership> memberships_;
-  // A membership of an entry behind this one was in the log.
+  // A membership that was set after this index comes from a log entry (ConfiguredUntil).
   Index configured_until_{};
   SettingHistory<uint32_t> versions_;
   bool membership_changed_ = true;  // since the last Output
@@ -445,11 +450,11 @@ class Raft::Impl {
   // The members that were started with another membership than this one, and theirs. Kept until a
   // member says that it was started with the same one; in memory only.
   std::map<MemberId, Membership> differing_;
-  // A snapshot is of this version, for which this program is too old; since when.
+  // If not 0: the version of an offered snapshot that this program is too old for; since when.
   uint32_t snapshot_version_ = 0;
   uint64_t snapshot_version_ticks_ = 0;
 
-  // The log: terms of all, the newest entries themselves. commit_ <= last_index().
+  // The log: the terms and sizes of all entries, and the newest entries. commit_ <= last_index().
   TermHistory terms_;
   LogSizes sizes_;
   EntryCache cache_;
@@ -466,17 +471,17 @@ class Raft::Impl {
   Index checkpoint_;           // of the newest durable checkpoint
   Index previous_checkpoint_;  // of the one before; the base of the log if none is known
   bool space_is_short_ = false;
-  std::optional<Index> compact_to_;  // to be told
+  std::optional<Index> compact_to_;  // for the next Output
   std::optional<FormerHold> former_hold_;
   std::optional<Staging> staging_;
-  uint64_t abandoned_writes_ = 0;  // given out for an earlier staging, and not answered yet
-  bool discard_staging_ = false;   // to be told
-  std::vector<SnapshotRejection> snapshot_rejections_;  // to be told
-  std::optional<Index> checkpoint_wanted_;              // to be told
+  uint64_t abandoned_writes_ = 0;  // handed out for an earlier staging, not answered yet
+  bool discard_staging_ = false;   // for the next Output
+  std::vector<SnapshotRejection> snapshot_rejections_;  // for the next Output
+  std::optional<Index> checkpoint_wanted_;              // for the next Output
   std::optional<SnapshotMeta> installing_;
   bool install_handed_ = false;
 
-  // Reads forwarded to the leader: when, by id; and in order, for their expiry.
+  // Reads forwarded to the leader: the tick of each by its id; and all in order, for their expiry.
   std::map<uint64_t, uint64_t> forwarded_reads_;
   std::deque<std::pair<uint64_t, uint64_t>> forwarded_order_;  // (ticks, id)
 

@@ -57,13 +57,13 @@ class Server {
     raft().CheckInvariants();
   }
 
-  // What it sends while its disk stalls.
+  // The messages that it sends while its disk stalls.
   std::vector<Message> TakeBeforePersist() {
     member_.Collect();
     while (member_.can_apply()) member_.ApplyOne();
     return std::exchange(member_.outbox, {});
   }
-  // What it sends in all; everything becomes durable and is applied.
+  // All messages that it sends; everything becomes durable and is applied.
   std::vector<Message> Take() {
     std::vector<Message> all;
     do {
@@ -423,7 +423,7 @@ TEST_CASE("5.3 once a follower learns that an entry is committed, it applies it,
     Server server(3, 1);
     server.Receive(2, 1, Append(0, 0, commit, {1, 1, 1}));
     server.Take();
-    // Not beyond what the request showed to be equal.
+    // Not beyond the entries that the request has compared.
     const uint64_t expected = std::min<uint64_t>(commit, 3);
     CHECK(server.raft().commit_index() == Index{expected});
     REQUIRE(server.member().applied().size() == expected);
@@ -546,7 +546,8 @@ TEST_CASE("5.3 the leader retries AppendEntries until all followers store all en
   Server server;
   server.BecomeLeader();
   server.Take();
-  // 2 answers heartbeats only; what is sent to 3 is lost. Both are asked again and again.
+  // Member 2 answers heartbeats only, and messages to 3 are lost. Both get requests again and
+  // again.
   for (int i = 0; i < 5; ++i) {
     server.Tick(kHeartbeatTicks);
     server.Receive(2, 1, HeartbeatResponse{});
@@ -559,7 +560,7 @@ TEST_CASE("5.3 a leader never overwrites or deletes entries in its own log") {
   server.BecomeLeader();
   server.Take();
   const std::vector<Entry> before = server.member().log();
-  // Whoever claims to lead in the same term is not believed.
+  // Another member that claims to lead in the same term is ignored.
   server.Receive(2, 2, Append(0, 0, 0, {2, 2}));
   server.Receive(2, 2, Append(9, 2, 0));
   server.Take();

@@ -1,9 +1,9 @@
-// Random runs of small clusters, checked after each step against what Raft promises (paper, figure
-// 3) and against the disks themselves. The network loses, repeats and reorders; writes take their
-// time and are torn by crashes; limits are tiny. Each run is a function of its seed alone.
+// Random runs of small clusters, checked after each step against Raft's guarantees (paper, figure
+// 3) and against the disks themselves. The network loses, repeats and reorders messages; writes
+// take time and are torn by crashes; limits are tiny. Each run is a function of its seed alone.
 //
-// Then everything heals, and the cluster must come to rest with equal logs: what merely does not
-// go wrong because nothing happens fails there.
+// Then all faults end, and the cluster must come to rest with equal logs: a cluster that violates
+// nothing only because it makes no progress fails there.
 //
 // QUORATE_RAFT_SEED=n runs one seed, QUORATE_RAFT_RUNS=n that many.
 #include <algorithm>
@@ -26,12 +26,12 @@ namespace {
 
 class Run {
  public:
-  // `traced`: trace_hash() is kept, which takes most of the time.
+  // `traced`: computes trace_hash(), which takes most of the time.
   explicit Run(uint64_t seed, bool traced = false);
 
-  // Faults, for `steps` steps.
+  // Runs `steps` steps with faults.
   void Chaos(int steps);
-  // No more faults; false if the cluster does not come to rest.
+  // Ends the faults; returns false if the cluster does not come to rest.
   bool Heals();
 
   struct Totals {
@@ -72,13 +72,13 @@ class Run {
   void Input(TestMember* member, uint64_t choice);
   void Deliver();
   void CrashOrRestart(TestMember* member);
-  // A disk is lost only if Raft can survive it: a majority of the voters have theirs.
+  // Whether Raft can survive the loss of the disk: a majority of the voters have theirs.
   bool MayLoseDisk(const TestMember& member) const;
   void LoseDisk(TestMember* member);
   void Change(TestMember* member);
   void MoveSnapshot(TestMember* member);
   void CheckChange(const Entry& entry);
-  // The moments at which a crash, a cut or a read is most likely to find a mistake.
+  // Crashes, partitions or reads at the moments that are most likely to find a mistake.
   void StrikeAt(TestMember* member);
   void ReadAtDeposedLeaders();
   void Partition();
@@ -115,7 +115,7 @@ class Run {
   std::map<std::pair<Index, Term>, std::pair<Slice, Term>> entries_;
   std::map<MemberId, std::vector<Entry>> checked_log_;
   std::map<MemberId, Index> checked_commit_;
-  std::map<uint64_t, std::pair<MemberId, Index>> reads_;  // open: where asked, at least what index
+  std::map<uint64_t, std::pair<MemberId, Index>> reads_;  // open: the member asked, the least index
   uint64_t next_read_ = 1;
   uint64_t next_value_ = 1;
   Totals totals_;
@@ -129,7 +129,7 @@ Run::Run(uint64_t seed, bool traced) : traced_(traced), random_(seed) {
   mix_.changes = !random_.OneIn(3);
   mix_.lost_disks = random_.OneIn(3);
   mix_.versions = random_.OneIn(3);
-  // Some who may be added.
+  // Additional members, which may be added.
   const size_t count = membership_.voters.size() + membership_.learners.size() +
                        (mix_.changes ? 1 + random_.Below(3) : 0);
   RaftOptions options;
@@ -237,7 +237,7 @@ void Run::OneStep() {
     return;
   }
   choice -= mix_.deliver;
-  // Most of what happens, but time, shall happen to those who (think that they) lead.
+  // Most inputs except ticks go to members that lead, or believe so.
   TestMember* chosen = &member;
   for (int i = choice < mix_.tick ? 3 : 0;
        i < 3 && !(chosen->running() && chosen->raft().role() == Role::kLeader); ++i) {
@@ -252,7 +252,7 @@ void Run::Input(TestMember* member, uint64_t choice) {
   Raft& raft = member->raft();
   auto is = [&choice](uint64_t weight) {
     const bool chosen = choice < weight;
-    choice -= weight;  // wraps around once something is chosen, and is not looked at any more
+    choice -= weight;  // wraps around once something is chosen, and is not used after that
     return chosen;
   };
   if (is(mix_.tick)) {
@@ -316,7 +316,7 @@ void Run::Change(TestMember* member) {
       std::sort(target.learners.begin(), target.learners.end());
     }
   }
-  // Of two voters neither disk may be lost, also if the leader does not know of it yet.
+  // With two voters, no disk may be lost, even if the leader does not know of the loss yet.
   if (mix_.lost_disks && target.voters.size() < 3) return;
   target.addresses.clear();
   if (!target.voters.empty()) target.addresses[target.voters[0]] = std::to_string(step_);
@@ -403,7 +403,7 @@ bool Run::MayLoseDisk(const TestMember& member) const {
   }
   // Programs of an older version can have only one at a time.
   if (recovering > 0 && mix_.versions) return false;
-  // The others have to be enough to lead.
+  // The other voters must be enough to elect a leader.
   return recovering == 0 ||
          membership_.voters.size() - recovering - 1 >= MajorityOf(membership_.voters.size());
 }
@@ -464,9 +464,9 @@ void Run::Read(TestMember* member) {
 
 void Run::AfterStep(TestMember* member) {
   member->raft().CheckInvariants();
-  // The order of steps and outputs is a matter of chance, too.
+  // Whether an output is taken after a step is random, too.
   if (random_.OneIn(4)) {
-    // What was ready to be sent without an output still is.
+    // Messages that were ready to be sent still are.
     TakeMessages(member);
     return;
   }
@@ -490,7 +490,7 @@ void Run::StrikeAt(TestMember* member) {
   const bool elected = leads && before.role != Role::kLeader;
   const bool committed = leads && member->raft().commit_index() > before.commit;
   if (elected && random_.OneIn(4)) {
-    // It holds an entry that nobody else has.
+    // The member holds an entry that no other member has.
     if (member->unpersisted() > 0) member->Persist(member->unpersisted());
     member->outbox.clear();
     return CrashOrRestart(member);
@@ -521,8 +521,8 @@ void Run::TakeMessages(TestMember* member) {
   member->outbox.clear();
 }
 
-// One vote a term, over restarts too. (That what a message promises is on the disk when it leaves
-// is checked by TestMember.)
+// Checks that a member gives one vote a term, over restarts too. (TestMember checks that the
+// promise of a message is on the disk when it leaves.)
 void Run::CheckSending(const TestMember& member, const Message& message) {
   const auto* response = std::get_if<VoteResponse>(&message.body);
   const auto* request = std::get_if<VoteRequest>(&message.body);
@@ -535,7 +535,7 @@ void Run::CheckSending(const TestMember& member, const Message& message) {
   ASSERT(vote.first->second == candidate, "one vote a term");
 }
 
-// Log matching; and a leader's log only grows.
+// Checks log matching, and that a leader's log only grows.
 void Run::CheckLog(TestMember* member) {
   std::vector<Entry>& before = checked_log_[member->id];
   const std::vector<Entry>& now = member->log();
@@ -551,7 +551,7 @@ void Run::CheckLog(TestMember* member) {
   }
 }
 
-// State machine safety; and what is committed is on a majority of the disks.
+// Checks state machine safety, and that committed entries are on a majority of the disks.
 void Run::CheckCommit(const TestMember& member) {
   Index& checked = checked_commit_[member.id];
   const Index commit = member.raft().commit_index();
@@ -588,7 +588,7 @@ void Run::CheckCommit(const TestMember& member) {
   if (!applied.empty()) ASSERT(committed_[applied.size() - 1].entry == applied.back());
 }
 
-// Memberships follow each other by joint consensus.
+// Checks that memberships follow each other by joint consensus.
 void Run::CheckChange(const Entry& entry) {
   if (entry.kind != EntryKind::kMembership) return;
   const Membership next = *DecodeMembership(entry.payload.view());
@@ -602,7 +602,7 @@ void Run::CheckChange(const Entry& entry) {
   membership_ = next;
 }
 
-// Election safety and leader completeness.
+// Checks election safety and leader completeness.
 void Run::CheckLeader(const TestMember& member) {
   if (member.raft().role() != Role::kLeader) return;
   const Term term = member.raft().term();
@@ -620,7 +620,7 @@ void Run::CheckLeader(const TestMember& member) {
   }
 }
 
-// A read sees at least what was committed when it was asked for.
+// Checks that a read sees at least the entries that were committed when it was requested.
 void Run::CheckReads(TestMember* member) {
   for (const ReadResult& read : member->reads) {
     const auto open = reads_.find(read.request_id);
@@ -663,7 +663,7 @@ bool Run::Heals() {
     if (!member.running()) CrashOrRestart(&member);
   }
   bool proposed = false;
-  // With the narrowest limits, entries go to a member that lags one by one, snapshots in pieces.
+  // With the narrowest limits, a member that lags gets entries one by one, and snapshots in pieces.
   const size_t ticks_max = 1000 + 6 * committed_.size();
   for (size_t tick = 0; tick < ticks_max; ++tick) {
     for (TestMember& member : members_) {
@@ -722,7 +722,7 @@ TEST_CASE("random runs keep what Raft promises, and heal") {
     sum.lost_disks += totals.lost_disks;
   }
   if (one) return;
-  // The runs reached what they are there for.
+  // The runs have covered the cases that they exist for.
   CAPTURE(sum.committed, sum.terms, sum.reads_ok, sum.crashes, sum.ranges_from_log, sum.log_reads,
           sum.truncations, sum.transfers, sum.changes, sum.compactions, sum.installs,
           sum.lost_disks);

@@ -1,26 +1,26 @@
-// Runs the scripts in testdata/, each a proof that can be read: commands, and after "----" what
-// they bring about. A blank line ends the output.
+// Runs the scripts in testdata/, which readers can check: commands, and after "----" the outputs
+// that they cause. A blank line ends the output.
 //
 // The commands (members are numbers; "->" names a direction):
 //
 //   add-members N [key=value ...]  members 1..N, before anything else. Keys: learners,
 //                                  election-ticks (10), heartbeat-ticks (3), append-bytes,
 //                                  inflight-messages, cached-bytes, uncommitted-bytes, apply-bytes,
-//                                  commit-hint, version (1), others (the last so many are in no
-//                                  membership, and new), new (1: all are), trailing, retained,
+//                                  commit-hint, version (1), others (the last N in no membership,
+//                                  and new), new (1: all are), trailing, retained,
 //                                  compaction-step (1), chunk-bytes, tick-bytes, stall-ticks,
 //                                  promotion-lag
 //   campaign I                     ticks I until its election timeout
 //   tick I [N]                     N ticks
 //   propose I DATA ...             entries, one for each word
 //   read-index I ID                asks for a read point
-//   transfer I J                   I hands leadership over to J (0: to whom it likes)
+//   transfer I J                   I hands leadership over to J (0: to one of its choice)
 //   unreachable I J                I's connection to J broke
 //   persist I [N]                  I's N oldest batches (default: all) are durable, by one sync
 //   deliver A->B [N] | deliver all the N oldest messages (default: all there are) arrive
 //   drop A->B [N] | drop all       they are lost
-//   duplicate A->B                 the oldest is there twice
-//   reverse A->B                   the newest is the oldest
+//   duplicate A->B                 the oldest message is there twice
+//   reverse A->B                   the newest message becomes the oldest
 //   isolate I | heal               messages from and to I are lost as they are sent | no more
 //   read-log I                     I's storage answers its oldest log read
 //   crash I [hard-state]           I loses what is not durable [but the oldest batch's hard state]
@@ -35,13 +35,13 @@
 //   stabilize [I ...]              persists, reads the log, moves snapshots and delivers among
 //                                  these (default: all) until nothing is left to do
 //   status [I]                     what a member knows, on one line
-//   log I                          its log; a bar stands behind what is durable
+//   log I                          its log; a bar marks the end of its durable part
 //
 // "quiet" before a command suppresses its output. Outputs are taken, and ranges applied, at once
 // after each input; election timeouts are election-ticks + 5 (with the default of 10).
 //
-// QUORATE_REWRITE_SCRIPTS=directory reads the scripts from there and writes them back with the
-// outputs they have now, which are then to be read with care:
+// QUORATE_REWRITE_SCRIPTS=directory reads the scripts from there and writes them back with their
+// present outputs, which must then be reviewed:
 //   QUORATE_REWRITE_SCRIPTS=$PWD/consensus/core/testdata bazel run consensus/core:raft_script_test
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -113,7 +113,7 @@ class Interpreter {
     ASSERT(id.value() >= 1 && id.value() <= members_.size());
     return members_[id.value() - 1];
   }
-  // Takes outputs, applies, sends; prints it all.
+  // Takes and prints all outputs; applies their entries and sends their messages.
   void Collect(TestMember* member);
   void PersistAll(TestMember* member, size_t count);
   void Arrive(Message message);

@@ -50,7 +50,7 @@ class Cluster {
     return 0;
   }
 
-  // Everything of one tick; the leader gets so many entries first.
+  // Runs one tick; the leader gets `entries` entries first.
   void Tick(uint64_t entries) {
     std::vector<Message> arriving = std::exchange(in_flight_, {});
     if (const uint32_t id = leader(); id != 0 && entries > 0) Propose(id, entries);
@@ -74,7 +74,7 @@ class Cluster {
     }
     return ticks_max;
   }
-  // Leads, with a tree made of so many entries and the newest cluster version.
+  // Runs until there is a leader with the newest cluster version and `entries` entries.
   void Grow(uint64_t entries) {
     REQUIRE(TickUntil(0, 200, [this] { return leader() != 0; }) < 200);
     for (uint64_t made = 0; made < entries; made += 50) Tick(50);
@@ -90,7 +90,7 @@ class Cluster {
     for (uint64_t i = 0; i < count; ++i) payloads.emplace_back(std::string(kPayloadBytes, 'x'));
     (void)raft(id).Propose(std::move(payloads));
   }
-  // Has all that the leader has committed, but for what is under way.
+  // Whether the member has all that the leader has committed, except entries under way.
   bool IsCaughtUp(uint32_t id, uint64_t lag) {
     const uint32_t from = leader();
     if (from == 0 || !member(id).running()) return false;
@@ -103,7 +103,7 @@ class Cluster {
     REQUIRE(raft(from).TransferLeadership(MemberId{to}).ok());
     REQUIRE(TickUntil(0, 200, [&] { return leader() == to; }) < 200);
   }
-  // Of the chunks that were sent since the last call.
+  // The offsets of the chunks that were sent since the last call.
   std::vector<uint64_t> TakeOffsets() {
     std::vector<uint64_t> offsets;
     for (const Message& message : std::exchange(sent, {})) {
@@ -113,11 +113,11 @@ class Cluster {
     return offsets;
   }
 
-  // Instead of staging the oldest chunk there.
+  // Called instead of staging the oldest chunk, if set.
   std::function<bool(TestMember*)> stages;
-  // What does not arrive.
+  // Whether a message is lost.
   std::function<bool(const Message&)> loses;
-  // Whose disk takes checkpoints.
+  // Whether a member's disk takes checkpoints.
   std::function<bool(uint32_t)> takes_checkpoints = [](uint32_t) { return true; };
   int ticks = 0;
   std::vector<Message> sent;  // all chunks and answers to them; the test takes them
@@ -212,7 +212,7 @@ TEST_CASE("the log is kept for a transfer that makes progress, and no longer whe
   cluster.LoseDisk(lost);
   REQUIRE(cluster.TickUntil(20, 100, [&] { return cluster.member(lost).staged_bytes() > 0; }) <
           100);
-  // It has some of it, and then takes no more, but for what says that it lives.
+  // The follower has a part, and then loses all messages except those that show that it is alive.
   const Index from = cluster.raft(leader).base_index();
   cluster.loses = [&](const Message& message) {
     return message.to == MemberId{lost} && std::holds_alternative<SnapshotChunk>(message.body);
@@ -221,7 +221,7 @@ TEST_CASE("the log is kept for a transfer that makes progress, and no longer whe
   CHECK(cluster.raft(leader).base_index() <= from + 200);  // 1,000 entries and 5 checkpoints later
   for (int i = 0; i < 30; ++i) cluster.Tick(20);
   CHECK(cluster.raft(leader).base_index() > from + 1000);
-  // It begins with a newer one when it can.
+  // It begins with a newer checkpoint when it can.
   cluster.loses = nullptr;
   CHECK(cluster.TickUntil(20, 600, [&] { return cluster.IsCaughtUp(lost, 5 * 20); }) < 600);
 }
@@ -230,7 +230,7 @@ TEST_CASE("what is kept of the log for a transfer is bounded in bytes") {
   RaftOptions options = SmallOptions(3);
   options.retained_bytes_max = 5'000;
   options.transfer_bytes_max = 50'000;
-  // Much too slow for what is written meanwhile.
+  // Much too slow for the entries that are written meanwhile.
   options.snapshot_bytes_per_tick = 100;
   options.snapshot_chunk_bytes = 100;
   Cluster cluster(3, options);
@@ -257,7 +257,7 @@ TEST_CASE("what was staged is resumed when its sender leads again") {
   // Until the lost directory has been silent for long enough, the new one is refused.
   REQUIRE(cluster.TickUntil(20, 200,
                             [&] { return cluster.member(lost).staged_bytes() > 100'000; }) < 200);
-  // The one between does not get as far as to send one of its own.
+  // The leader in between sends no chunk of its own.
   cluster.loses = [&](const Message& message) {
     return message.from == MemberId{other} && std::holds_alternative<SnapshotChunk>(message.body);
   };
@@ -269,7 +269,7 @@ TEST_CASE("what was staged is resumed when its sender leads again") {
   CHECK(cluster.TickUntil(20, 600, [&] { return cluster.IsCaughtUp(lost, 5 * 20); }) < 600);
   CHECK(cluster.member(lost).installs == 1);
   CHECK(cluster.member(lost).discards == 0);
-  // But for the beginning of a newer one, the first it was offered.
+  // Except the beginning of a newer checkpoint, which was offered first.
   const std::vector<uint64_t> offsets = cluster.TakeOffsets();
   const auto again = std::count_if(offsets.begin(), offsets.end(),
                                    [&](uint64_t offset) { return offset < staged; });
@@ -358,7 +358,7 @@ TEST_CASE("a leader learns why a snapshot was not kept, and tries again with ano
   cluster.stages = fail;
   cluster.LoseDisk(lost);
   for (int i = 0; i < 1000; ++i) cluster.Tick(1);
-  // At 0, 40, 120, 280, 600 ticks, about; the old one sent it in each round trip.
+  // At about 0, 40, 120, 280, 600 ticks; an older version sent the chunk in each round trip.
   CHECK(failures >= 4);
   CHECK(failures <= 6);
   const auto& rejections = cluster.member(leader).snapshot_rejections;

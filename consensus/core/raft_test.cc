@@ -1,5 +1,5 @@
-// What neither the paper's sentences nor the scripts show: options, bounds, and messages that make
-// no sense.
+// Tests of what neither the paper's sentences nor the scripts cover: options, bounds, and invalid
+// messages.
 #include "consensus/core/raft.h"
 
 #include <catch2/catch.hpp>
@@ -25,7 +25,7 @@ RaftOptions Options(uint32_t self, uint32_t voters, uint32_t learners = 0) {
   return options;
 }
 
-// A member with what the tests below need of it.
+// A single member, with the operations that the tests below need.
 struct Alone {
   explicit Alone(RaftOptions options, TestMember::Disk disk = {})
       : member(std::move(options), std::move(disk), &random) {
@@ -188,7 +188,7 @@ TEST_CASE("a leader holds its commit hint back until it has grown enough, or ter
   for (uint64_t i = 2; i <= 5; ++i) {
     REQUIRE(alone.member.raft().Propose(Payloads(1, 5)).ok());
     alone.Settle();
-    // The hint is of before the batch: 3 was durable when 4 was written.
+    // The hint covers entries before the batch: 3 was durable when 4 was written.
     CHECK(alone.member.disk().hard_state.commit == (i < 4 ? Index{0} : Index{3}));
   }
   alone.member.Crash({});
@@ -241,7 +241,7 @@ TEST_CASE("messages from unknown members, to others, and without sense change no
   alone.Receive(2, 1, 2, AppendRequest{Index{1}, Term{2}, {}, {{Index{2}, Term{3}, {}, {}}}});
   alone.Receive(2, 1, 2, AppendRequest{Index{0}, Term{2}, {}, {}});
   alone.Receive(2, 1, 9, VoteRequest{false, false, Index{5}, Term{10}});
-  // Answers to what was never asked.
+  // Answers to requests that were never sent.
   alone.Receive(2, 1, 2, AppendAccepted{Index{1}, Index{1}});
   alone.Receive(2, 1, 2, HeartbeatResponse{ReadRound{4}});
   alone.Receive(2, 1, 2, ReadIndexResponse{4, Index{1}});
@@ -252,7 +252,7 @@ TEST_CASE("messages from unknown members, to others, and without sense change no
   alone.member.raft().PeerUnreachable(MemberId{2});
   CHECK(alone.member.raft().ToString() == before);
   CHECK_FALSE(alone.member.raft().HasOutput());
-  // A heartbeat whose commit lies beyond the log is one, but commits nothing.
+  // A heartbeat whose commit lies beyond the log is accepted, but commits nothing.
   alone.Receive(2, 1, 2, Heartbeat{Index{7}, ReadRound{1}});
   CHECK(alone.member.raft().leader() == MemberId{2});
   CHECK(alone.member.raft().commit_index() == Index{0});
@@ -285,7 +285,7 @@ TEST_CASE("what an earlier leader sent is acknowledged to the next one once it i
   // The write runs while the next leader finds its entry here.
   alone.Receive(3, 1, 2, AppendRequest{Index{1}, Term{1}, {}, {}});
   alone.member.Collect();
-  // No message to this leader waits for the write: somebody has to wake up for it.
+  // No message to this leader waits for the write, so the driver has to wake up for it.
   CHECK(alone.member.raft().PersistWaits());
   REQUIRE(alone.member.outbox.size() == 1);
   CHECK(std::get<AppendAccepted>(alone.member.outbox[0].body).match_index == Index{0});
@@ -303,7 +303,7 @@ TEST_CASE("nothing is acknowledged to a leader as long as a crash could take its
   alone.Receive(2, 1, 1, AppendRequest{{}, {}, {}, {entry}});
   alone.Settle();
   alone.member.outbox.clear();
-  // The entry is durable, the term in which it is asked for is not.
+  // The entry is durable, the term of the request is not.
   alone.Receive(3, 1, 5, AppendRequest{Index{1}, Term{1}, {}, {}});
   for (int i = 0; i < 2; ++i) {
     alone.member.Collect();
@@ -317,8 +317,8 @@ TEST_CASE("nothing is acknowledged to a leader as long as a crash could take its
   CHECK(std::get<AppendAccepted>(alone.member.outbox.back().body).match_index == Index{1});
 }
 
-// A follower of term 2 that acknowledged entries 2 and 3 of it, forgot them (its disk had not
-// written what it said it had), and holds entries of term 1 in their places.
+// A follower that acknowledged entries 2 and 3 of term 2, forgot them (its disk had falsely
+// reported them as durable), and holds entries of term 1 in their places.
 TestMember::Disk DiskThatForgot() {
   TestMember::Disk disk{{Term{2}, kNoMember, Index{1}}, {}};
   for (uint64_t i = 1; i <= 3; ++i) {
@@ -329,10 +329,10 @@ TestMember::Disk DiskThatForgot() {
 
 TEST_CASE("a heartbeat commits nothing that was not matched with the leader's log") {
   Alone alone(Options(1, 3), DiskThatForgot());
-  // The leader's match index is what this member acknowledged before its restart.
+  // The leader's match index is the one that this member acknowledged before its restart.
   alone.Receive(2, 1, 2, Heartbeat{Index{3}, ReadRound{1}});
   CHECK(alone.member.raft().commit_index() == Index{1});
-  // As far as the logs are known to agree, it commits, whatever lies behind.
+  // It commits as far as the logs are known to agree, whatever entries follow.
   alone.Receive(2, 1, 2, AppendRequest{Index{2}, Term{1}, Index{1}, {}});
   alone.Receive(2, 1, 2, Heartbeat{Index{3}, ReadRound{2}});
   CHECK(alone.member.raft().commit_index() == Index{2});
@@ -359,7 +359,7 @@ TEST_CASE("ticks since a leader was heard from") {
   alone.Receive(2, 1, 1, Heartbeat{});
   CHECK(alone.member.raft().ticks_since_leader() == 0);
   CHECK(alone.member.raft().leader_contacts() == 1);
-  // Votes that are refused are no sign of one.
+  // Refused votes are no sign of a leader.
   int ticks = 0;
   while (alone.member.raft().role() == Role::kFollower) {
     alone.member.raft().Tick();
@@ -458,7 +458,7 @@ TEST_CASE("a leader waits for its own disk only when others hold what it has") {
   alone.Settle();
   CHECK(alone.member.raft().commit_index() == Index{last});
   CHECK_FALSE(alone.member.raft().PersistWaits());
-  // Alone, it waits for nobody else.
+  // A cluster of one waits for no other member.
   Alone single(Options(1, 1));
   single.Lead();
   REQUIRE(single.member.raft().Propose(Payloads(1, 10)).ok());

@@ -1,6 +1,6 @@
-// Linearizable reads without a log entry: thesis 6.4. A leader learns by a round of heartbeats that
-// it still led after the reads came; rounds have numbers, so that an answer to an older heartbeat,
-// or one that came twice, confirms nothing.
+// Linearizable reads without a log entry: thesis 6.4. A round of heartbeats confirms to a leader
+// that it still led after the reads came. Rounds are numbered, so that an answer to an older
+// heartbeat, or a duplicate, confirms nothing.
 #include <algorithm>
 #include <utility>
 
@@ -53,7 +53,7 @@ void Raft::Impl::StartReadRound(LeaderRole* leader) {
 
 void Raft::Impl::SendHeartbeats(LeaderRole* leader) {
   for (const Progress& progress : leader->followers) {
-    // Learners confirm nothing; they are spared the rounds between heartbeats.
+    // Learners confirm nothing, so rounds between regular heartbeats do not go to them.
     if (!membership().IsVoter(progress.member()) && !leader->heartbeat_due) continue;
     Send(progress.member(), Heartbeat{std::min(progress.match(), commit_), leader->round});
   }
@@ -82,7 +82,7 @@ void Raft::Impl::ConfirmReads(LeaderRole* leader) {
 }
 
 void Raft::Impl::FailLeaderReads(const LeaderRole& leader) {
-  // Those who forwarded theirs notice by themselves that the leader changed.
+  // Members that forwarded reads notice themselves that the leader changed.
   auto fail = [this](const std::vector<PendingRead>& reads) {
     for (const PendingRead& read : reads) {
       if (read.from == options_.self) reads_.push_back({read.request_id, false, {}});
@@ -117,14 +117,15 @@ void Raft::Impl::Handle(MemberId from, const Heartbeat& heartbeat) {
   if (!AcceptLeader(from)) return;
   if (heartbeat.commit > commit_ && !installing_) {
     auto& follower = std::get<FollowerRole>(role_);
-    // The leader means what this member acknowledged. It may have forgotten that since
-    // (data_loss.cc), or another directory did it, and then the log may hold other entries in those
-    // places: only what an AppendRequest has compared is committed.
+    // The leader's commit index covers entries that this member acknowledged. But the member may
+    // have lost them since (data_loss.cc), or another directory of it acknowledged them, and the
+    // log may hold other entries at these indexes. So only entries that an AppendRequest has
+    // compared are committed.
     const Index held =
         SeededBug("a heartbeat commits what was not matched") ? last_index() : follower.matched;
     const Index commit = std::min(heartbeat.commit, held);
     if (commit > commit_) CommitTo(commit);
-    // The leader compares the logs when it learns that this member has not done so.
+    // The acknowledgement shows the leader that the logs were not compared, and it compares them.
     if (heartbeat.commit > follower.matched) follower.ack_due = true;
   }
   Send(from, HeartbeatResponse{heartbeat.read_round});
@@ -144,9 +145,10 @@ void Raft::Impl::Handle(MemberId from, const ReadIndexRequest& request) {
   Index floor;
   if (request.recovering) {
     const Progress* progress = FindProgress(from);
-    // What it lost must not be counted on by the entry that stands for all of it.
+    // The new entry proves the recovery only if it is committed without this member. So the leader
+    // must know already that this member does not vote.
     if (progress != nullptr && progress->voting()) return;
-    // A target that has all of the log is about to lead.
+    // No new entry during a transfer: the target, which has all of the log, is about to lead.
     if (leader->transfer) return;
     AppendEntry({last_index() + 1, term_, EntryKind::kNoOp, {}});
     floor = last_index();

@@ -1,6 +1,6 @@
 // Changes of membership by joint consensus (thesis 4.3), and of the cluster version. Both are
 // entries of the log. A membership is effective as soon as it is in a member's log, committed or
-// not, and no longer if the entry is cut away (thesis 4.1).
+// not, and no longer once the entry is truncated (thesis 4.1).
 #include <algorithm>
 #include <utility>
 
@@ -24,13 +24,13 @@ void Raft::Impl::FollowControl(const Entry& entry) {
 }
 
 Index Raft::Impl::ConfiguredUntil(const SnapshotMeta& meta) {
-  // A joint one was never configured.
+  // A joint membership never comes from the configuration.
   const bool in_log = meta.version >= kVersionMembershipInLog || meta.membership.joint();
   return in_log ? Index{0} : meta.index;
 }
 
 bool Raft::Impl::IsRemoved() const {
-  // What the cluster began with says nothing about one that is about to join it.
+  // The membership of the bootstrap does not count: a member that is about to join is not in it.
   const auto& settings = memberships_.settings();
   const auto committed = std::find_if(settings.rbegin(), settings.rend(),
                                       [this](const auto& s) { return s.first <= commit_; });
@@ -46,7 +46,7 @@ Progress Raft::Impl::MakeProgress(MemberId member) const {
 }
 
 void Raft::Impl::SyncFollowers(LeaderRole* leader) {
-  // Those who are no members any more stay for a while, so that they learn of it.
+  // Removed members stay for a while, so that they receive the entry that removes them.
   for (Progress& progress : leader->followers) {
     progress.SetLeaving(!membership().Contains(progress.member()));
   }
@@ -76,8 +76,8 @@ std::string Raft::Impl::HoldingBack(const LeaderRole& leader, uint32_t version) 
     if (understood < version) members += (members.empty() ? "" : ", ") + Describe(member);
   };
   if (membership().Contains(options_.self)) check(options_.self, options_.version);
-  // Who has just bootstrapped the cluster has heard from all its voters: the version counts
-  // before the first command.
+  // A leader that has just bootstrapped the cluster has heard from all its voters. Their versions
+  // count at once, so that the cluster version is raised before the first command.
   const bool bootstraps = leader.first_index == Index{1};
   for (const Progress& progress : leader.followers) {
     if (progress.leaving()) continue;
@@ -112,7 +112,7 @@ absl::Status Raft::Impl::CheckNewMembers(const Membership& target) const {
       return unavailable("nothing was received from it recently");
     }
     if (!progress->voting()) return unavailable("it is recovering");
-    // What it has acknowledged may have been lost with its disk since.
+    // Its disk may have lost entries that it acknowledged before.
     if (progress->state() != Progress::State::kReplicate) {
       return unavailable("it has not answered since its connection broke");
     }
@@ -174,13 +174,13 @@ absl::Status Raft::Impl::ChangeMembership(Membership target) {
 void Raft::Impl::AdvanceMembership(LeaderRole* leader) {
   if (!IsEstablished(*leader) || memberships_.newest_index() > commit_) return;
   if (membership().joint()) {
-    // Also one that an earlier leader began.
+    // Completes the change, also one that an earlier leader began.
     AppendControl(EntryKind::kMembership, EncodeMembership(LeaveJoint(membership())));
-    // In a cluster of which nobody but this member is left.
+    // If this member is the only voter left, no acknowledgement would commit the entry.
     CommitByCounting();
     return;
   }
-  // It led on without counting itself until its own removal was committed (thesis 4.2.2).
+  // A removed leader leads, without counting itself, until its removal is committed (thesis 4.2.2).
   if (!IsVoter()) LeaveLeadership(leader);
 }
 
@@ -189,8 +189,8 @@ void Raft::Impl::AdvanceVersion(LeaderRole* leader) {
   uint32_t version = options_.version;
   while (version > versions_.newest() && !HoldingBack(*leader, version).empty()) --version;
   if (version >= kVersionMembershipInLog && versions_.newest() < kVersionMembershipInLog) {
-    // From then on every log, or the checkpoint before it, says who takes part; until then only the
-    // configuration may have said so.
+    // From this version on every log, or the checkpoint before it, holds the membership; until then
+    // perhaps only the configuration does.
     if (membership().joint() || memberships_.newest_index() > commit_) return;
     AppendControl(EntryKind::kMembership, EncodeMembership(membership()));
   }

@@ -11,10 +11,10 @@
 namespace quorate::consensus {
 namespace {
 
-// Ranges handed out for apply at a time: one that is being applied and one that waits, so that the
-// state machine does not.
+// The most ranges handed out for apply at a time: one that is being applied and one that waits, so
+// that the state machine is never idle.
 constexpr size_t kApplyRangesMax = 2;
-// What an entry that is no longer in memory is reckoned at when a range is bounded.
+// The assumed size of an entry that is no longer in memory, to bound a range.
 constexpr size_t kUnknownEntryBytes = 1024;
 
 }  // namespace
@@ -64,8 +64,8 @@ Index Raft::Impl::ReachedWith(Index own) const {
 
 bool Raft::Impl::PersistWaits() const {
   if (const auto* follower = std::get_if<FollowerRole>(&role_)) {
-    // Mostly a follower's promise leaves with the log thread. But what was being written when this
-    // leader came has no message to this leader that waits for it.
+    // Mostly the log thread sends a follower's acknowledgement. But entries that were being written
+    // when this leader came have no message to this leader that waits for them.
     return std::min(follower->matched, LastUnderstood()) > follower->acked;
   }
   return role() != Role::kLeader || ReachedWith(last_index()) > commit_;
@@ -85,8 +85,8 @@ void Raft::Impl::CommitByCounting() {
 void Raft::Impl::TrimCache() {
   if (SeededBug("nothing leaves memory")) return;
   cache_.Trim(std::min(durable_index(), applied_), options_.cached_bytes_max);
-  // A state machine that falls this far behind reads from the log, and so does a leader that does
-  // not know how much of a long log is committed; memory stays bounded.
+  // Beyond this bound entries that are not applied or not known to be committed leave memory, too:
+  // a state machine far behind, or a new leader with a long log, reads them from the log.
   const size_t bytes_max = options_.cached_bytes_max + options_.uncommitted_bytes_max;
   cache_.Trim(durable_index(), bytes_max);
 }
@@ -148,7 +148,7 @@ void Raft::Impl::Handle(MemberId from, AppendRequest& request) {
   DropCompacted(&request);
   const Index prev = request.prev_index;
   if (prev > last_index() || terms_.TermAt(prev) != request.prev_term) {
-    // What is before the base is committed, and so in the leader's log, too.
+    // The entries up to the base are committed, and so in the leader's log, too.
     const Index candidate =
         std::max(base_index(), terms_.LastWithTermUpTo(prev, request.prev_term));
     Send(from, AppendRejected{prev, candidate, terms_.TermAt(candidate)});
@@ -156,22 +156,23 @@ void Raft::Impl::Handle(MemberId from, AppendRequest& request) {
   }
   std::vector<Entry>& entries = request.entries;
   const Index received = prev + entries.size();
-  // Old and repeated requests bring what is there; only a real conflict cuts the log (paper 5.3).
+  // Old and repeated requests carry entries that are in the log already; only a real conflict cuts
+  // the log (paper 5.3).
   size_t i = 0;
   while (i < entries.size() && entries[i].index <= last_index() &&
          terms_.TermAt(entries[i].index) == entries[i].term) {
     ++i;
   }
   if (i < entries.size() && entries[i].index <= last_index()) {
-    // One leader cannot take back what it sent.
+    // A leader never replaces an entry that it has sent: the request is invalid.
     if (entries[i].index <= follower.matched) return;
     TruncateLog(entries[i].index - 1);
   }
   for (; i < entries.size(); ++i) AppendEntry(std::move(entries[i]));
-  // News of the commit index that brings nothing new was acknowledged with its entries.
+  // A commit-only append that extends nothing needs no answer: its entries were acknowledged.
   if (!request.commit_only || received > follower.matched) follower.ack_due = true;
   follower.matched = std::max(follower.matched, received);
-  // Beyond what this request covers the log may differ from the leader's.
+  // After the last entry that this request covers, the log may differ from the leader's.
   const Index told = SeededBug("a follower commits what it receives") ? received : request.commit;
   if (const Index commit = std::min(told, received); commit > commit_) CommitTo(commit);
   ASSERT(follower.matched <= last_index());
@@ -187,16 +188,16 @@ void Raft::Impl::DropCompacted(AppendRequest* request) const {
 }
 
 Index Raft::Impl::DurableInTerm() const {
-  // A crash would take the member back to an earlier term, in which an older leader may still cut
-  // what this one was promised.
+  // After a crash the member would be in an earlier term, in which an older leader could still cut
+  // the entries that were acknowledged to this one.
   return durability_.IsHardStateDurable() ? durable_index() : Index{0};
 }
 
 void Raft::Impl::TakeAcknowledgement(FollowerRole* follower) {
   if (!std::exchange(follower->ack_due, false) || leader_ == kNoMember) return;
   const Index matched = std::min(follower->matched, LastUnderstood());
-  // With new entries there is a batch to wait for, after which all of the log is durable. Else
-  // what is durable is acknowledged now; the rest follows when its batch is.
+  // With new entries there is a batch to wait for, after which all of the log is durable. Else the
+  // durable part is acknowledged now, and the rest when its batch is durable.
   const Index durable = DurableInTerm();
   const bool wait = durability_.handed() < last_index() && matched > durable;
   const Index match = wait ? matched : std::min(matched, durable);
@@ -230,10 +231,10 @@ void Raft::Impl::Handle(MemberId from, const AppendAccepted& accepted) {
   if (progress == nullptr) return;
   const Index received = accepted.received_index;
   if (accepted.match_index > received || received > last_index()) return;
-  // The follower was restarted since, and does not know any more that the logs agree.
+  // The follower was restarted, and no longer knows that the logs agree.
   if (received < progress->match()) progress->DoubtDelivery();
   const bool grew = progress->Acknowledged(accepted.match_index, received);
-  // It turned out to have what it seemed to need a snapshot for.
+  // The follower turns out to have the entries for which it seemed to need a snapshot.
   const bool waits = progress->state() == Progress::State::kSnapshot;
   if (waits && progress->match() >= base_index()) progress->LeaveSnapshot(progress->match());
   if (grew) CommitByCounting();
@@ -252,7 +253,8 @@ Raft::Impl::Sending Raft::Impl::NextSending(const Progress& progress) const {
     if (cache_.Has(progress.next()) || progress.HasReadEntries()) return Sending::kEntries;
     if (!progress.log_read_outstanding()) return Sending::kLogRead;
   }
-  // A follower answers its own clients once it knows the commit: it does not wait for a heartbeat.
+  // A follower answers its own clients once it knows the commit index, so this does not wait for a
+  // heartbeat.
   if (std::min(commit_, progress.next() - 1) > progress.commit_told()) return Sending::kCommitNews;
   return Sending::kNothing;
 }
@@ -301,7 +303,8 @@ void Raft::Impl::LogRead(MemberId follower, std::vector<Entry> entries) {
   Progress* progress = FindProgress(follower);
   if (progress == nullptr || !progress->LogReadAnswered(entries.front().index)) return;
   if (NeedsSnapshot(*progress)) return;
-  // It may have been asked for by an earlier leadership of this member, of a log cut since.
+  // An earlier leadership of this member may have requested these entries, of a log that was cut
+  // since.
   Index expected = progress->next();
   for (const Entry& entry : entries) {
     ASSERT(entry.index == expected, "entries as they were asked for");
@@ -355,7 +358,7 @@ ApplyRange Raft::Impl::TakeApplyRange() {
 }
 
 void Raft::Impl::Applied(Index index) {
-  if (index <= applied_) return;  // of before a snapshot that was installed
+  if (index <= applied_) return;  // from before a snapshot was installed
   ASSERT(index <= apply_handed_, "what was handed out");
   applied_ = index;
   while (!applying_.empty() && applying_.front() <= index) applying_.pop_front();

@@ -1,18 +1,18 @@
-// Compaction of the log behind checkpoints, and the transfer of a checkpoint to a follower that
-// needs entries which are no longer there (paper 7, thesis 5).
+// Compaction of the log up to checkpoints, and the transfer of a checkpoint to a follower that
+// needs entries which the log no longer holds (paper 7, thesis 5).
 //
-// Chunks travel outside of the window of AppendRequests, within one of their own for each follower
-// (snapshot_transfer.h). All followers share what may leave between two ticks: that grows as long
-// as it is what holds a transfer up, and shrinks when writes take long to commit. A chunk without
-// an answer is sent again, and an answer says where to go on.
+// Chunks do not use the window of AppendRequests: each follower has a window of its own for them
+// (snapshot_transfer.h). All followers share a budget of bytes that may leave between two ticks.
+// The budget grows while it delays a transfer, and shrinks when writes take long to commit. A chunk
+// without an answer is sent again, and an answer says where to go on.
 //
-// What a follower has staged outlives the leadership in which it was sent: the next leader that
-// begins with another checkpoint is asked once to go on with that one, which it can if it has it
-// too, or led before. A staging for which nothing comes any more is given up.
+// A follower's staging outlives the leadership in which it was sent: if the next leader begins with
+// another checkpoint, the follower asks it once to go on with the staged one. It can if it has that
+// checkpoint, too, or has sent it before. A staging that receives no more chunks is discarded.
 //
-// The log behind the checkpoint that is sent is kept while the transfer makes progress, and after
-// it while the follower catches up, both up to a bound in bytes: else the transfer would be for
-// nothing when it is done.
+// The log after the checkpoint that is sent is kept while the transfer makes progress, and then
+// while the follower catches up, both up to a bound in bytes. Otherwise the follower would need
+// another checkpoint when the transfer is complete.
 #include <algorithm>
 #include <utility>
 
@@ -76,7 +76,8 @@ Index Raft::Impl::CompactionTarget() {
   };
   if (former_hold_) keep(former_hold_->from, held_floor);
   auto* leader = std::get_if<LeaderRole>(&role_);
-  // Whoever comes to lead next needs what the others have not got by now.
+  // A member that does not lead keeps entries for the followers that it may have as the next
+  // leader.
   if (leader == nullptr && OtherVoters().empty()) return target;
   if (leader == nullptr) {
     keep(previous_checkpoint_, floor);
@@ -139,7 +140,7 @@ void Raft::Impl::CheckSnapshotNeed(Progress* progress) {
   progress->BecomeSnapshot({options_.snapshot_chunk_bytes, options_.snapshot_window_bytes_max,
                             options_.heartbeat_ticks, options_.election_ticks,
                             std::max(1, SnapshotStallTicks() / 4)});
-  // Its share until the next tick.
+  // The follower's share until the next tick.
   const auto& leader = std::get<LeaderRole>(role_);
   const auto receivers =
       std::count_if(leader.followers.begin(), leader.followers.end(),
@@ -153,10 +154,10 @@ bool Raft::Impl::TakesManyChunks(const Progress& progress) const {
 }
 
 Raft::Impl::Sending Raft::Impl::NextSnapshotSending(const Progress& progress) const {
-  // The cluster version does not matter: it may be that the entry which raises it cannot be
-  // committed before this follower has caught up.
+  // The follower's version counts, not the cluster version: perhaps the entry that raises the
+  // latter cannot be committed before this follower has caught up.
   if (progress.version() < kVersionMembership) return Sending::kNothing;
-  // One that does not answer gets heartbeats; one that leaves has no use for it.
+  // A follower that does not answer gets heartbeats only; a removed one has no use for a snapshot.
   if (progress.ticks_since_heard() >= options_.election_ticks || progress.leaving()) {
     return Sending::kNothing;
   }
@@ -209,7 +210,7 @@ void Raft::Impl::SnapshotRead(MemberId follower, SnapshotMeta meta, uint64_t off
   Progress* progress = FindProgress(follower);
   if (progress == nullptr || progress->state() != Progress::State::kSnapshot) return;
   if (meta.index < base_index() || meta.index > commit_) {
-    // The log does not go on behind it any more.
+    // The log no longer continues this checkpoint.
     progress->transfer().ReadFailed();
     return;
   }
@@ -256,7 +257,7 @@ void Raft::Impl::Handle(MemberId from, const SnapshotRejected& rejected) {
   if (rejected.index == Index{0} || rejected.index != progress->transfer().index()) return;
   progress->transfer().Failed();
   snapshot_rejections_.push_back({from, rejected.index, rejected.reason});
-  // Perhaps it is this one that is damaged.
+  // Perhaps this member's checkpoint is damaged: a newer one should replace it.
   checkpoint_wanted_ = rejected.index + 1;
 }
 
@@ -306,12 +307,12 @@ void Raft::Impl::Handle(MemberId from, const SnapshotChunk& chunk) {
   staging_->ticks_since_chunk = 0;
   const bool is_idle = staging_->writing == 0 && staging_->writes.empty();
   if (chunk.offset != staging_->received) {
-    // The answer follows when what is under way is staged.
+    // If writes are under way, the answer follows when they are done.
     if (is_idle) Send(from, SnapshotAck{meta.index, staging_->staged, false});
     return;
   }
   const uint64_t waiting = staging_->received - staging_->staged;
-  // It is sent again.
+  // No space in the window: the chunk is dropped, and the leader sends it again.
   if (!is_idle && waiting + chunk.bytes.size() > options_.snapshot_window_bytes_max) return;
   if (staging_->last) return;
   staging_->writes.push_back({meta, chunk.offset, chunk.bytes, chunk.last});
@@ -374,7 +375,7 @@ void Raft::Impl::SnapshotWriteFailed(Index index, std::string reason) {
 void Raft::Impl::StagingComplete() {
   const SnapshotMeta meta = staging_->meta;
   if (HasAllOf(meta)) {
-    // The log was faster.
+    // The entries have come through the log meanwhile.
     AbandonStaging();
     if (leader_ != kNoMember) Send(leader_, SnapshotAck{meta.index, 0, true});
     return;
@@ -390,7 +391,7 @@ void Raft::Impl::SnapshotInstalled(Index index) {
   ResetLog(*std::exchange(installing_, std::nullopt));
   install_handed_ = false;
   if (auto* follower = std::get_if<FollowerRole>(&role_)) {
-    // It is committed, and so in the log of every leader from now on.
+    // The snapshot holds committed entries only, so every leader from now on has them.
     *follower = FollowerRole{};
     follower->matched = follower->acked = index;
   }

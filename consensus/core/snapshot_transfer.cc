@@ -10,7 +10,7 @@ namespace quorate::consensus {
 namespace {
 
 constexpr size_t kFirstWindowChunks = 2;
-// Pauses between attempts are doubled so many times at most.
+// The pause between attempts is doubled at most this many times.
 constexpr int kDoublingsMax = 9;
 
 }  // namespace
@@ -101,7 +101,7 @@ SnapshotTransfer::Chunk SnapshotTransfer::TakeChunk() {
 bool SnapshotTransfer::Acknowledged(uint64_t next_offset) {
   if (phase_ != Phase::kSend) return false;
   if (next_offset <= acked_) {
-    // An old answer, unless what was staged is lost.
+    // An outdated answer, unless the follower has lost its staging.
     if (next_offset == 0 && acked_ > 0) {
       acked_ = 0;
       GoTo(0);
@@ -120,7 +120,7 @@ bool SnapshotTransfer::Acknowledged(uint64_t next_offset) {
   acked_ = next_offset;
   ticks_since_answer_ = 0;
   resend_ticks_ = 2 * limits_.heartbeat_ticks;
-  // What was thought to be lost has arrived.
+  // Chunks that were thought to be lost have arrived.
   if (acked_ > next_offset_) GoTo(acked_);
   if (acked_ <= acked_max_) return false;
   acked_max_ = acked_;
@@ -136,7 +136,7 @@ void SnapshotTransfer::AdaptWindow(uint64_t end, size_t bytes, int ticks) {
     }
     return;
   }
-  // Not for a window that is not made use of.
+  // A window that is not used up does not grow.
   if (inflight_bytes_ + limits_.chunk_bytes < window_bytes_) return;
   const size_t more =
       slow_start_ ? bytes : std::max<size_t>(1, limits_.chunk_bytes * bytes / window_bytes_);

@@ -21,7 +21,7 @@ SnapshotMeta Meta(uint64_t index) {
   return meta;
 }
 
-// A receiver behind a link that carries so many chunks in a tick, and a disk that is as fast.
+// A receiver on a link that carries a number of chunks in a tick, with a disk that is as fast.
 class Link {
  public:
   explicit Link(size_t chunks_per_tick) : chunks_per_tick_(chunks_per_tick) {}
@@ -109,7 +109,7 @@ TEST_CASE("what is not answered is sent again from where the follower is, ever l
   CHECK(sent_at.size() < 10);
   CHECK(sent_at[1] - sent_at[0] == 2 * kHeartbeatTicks);
   CHECK(sent_at[2] - sent_at[1] == 4 * kHeartbeatTicks);
-  // An answer to what was sent first is as good as one to what was sent last.
+  // An answer to the first transmission counts like one to the last.
   CHECK(transfer.Acknowledged(200));
   CHECK(transfer.next_offset() >= 200);
   CHECK_FALSE(transfer.Acknowledged(100));
@@ -172,7 +172,7 @@ TEST_CASE("a follower that has the beginning of another checkpoint is sent the r
     REQUIRE(transfer.SendDue(true));
     CHECK(transfer.TakeChunk().offset == 12345);
     CHECK(transfer.meta() == Meta(5));
-    // Not when it is under way.
+    // Not when the transfer is under way.
     CHECK(transfer.Acknowledged(12349));
     transfer.Resume(Index{9}, 7);
     CHECK(transfer.index() == Index{5});

@@ -1,4 +1,4 @@
-// The interfaces through which consensus drives whatever it replicates.
+// The interfaces through which consensus drives the state machine that it replicates.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,12 @@ class StateMachine {
  public:
   virtual ~StateMachine() = default;
 
-  // Applies committed entries, contiguous from the last call, or from the installed snapshot. All
-  // kinds are included, for their indexes count. Must be deterministic in what it replicates.
-  // `entries` is not empty.
+  // Applies committed entries, which follow without a gap on the last call or on the installed
+  // snapshot. Entries of all kinds are included, because every index counts. The replicated state
+  // must depend on the entries alone. `entries` is not empty.
   virtual void Apply(std::span<const Entry> entries) = 0;
-  // The same, if it need not wait for anybody; else does nothing and returns false.
+  // Applies the entries and returns true if it can do so without waiting for another thread; else
+  // does nothing and returns false.
   virtual bool TryApply(std::span<const Entry> entries) = 0;
 };
 
@@ -34,7 +35,7 @@ struct SnapshotChunkData {
   bool last = false;
 };
 
-// Durable checkpoints of the state machine. The newest one is what a restart begins from.
+// Durable checkpoints of the state machine. A restart begins from the newest one.
 //
 // Thread-safety: Begin and Install from the apply thread; Finish, Stage and DiscardStaged from the
 // checkpoint thread; Read from the read thread; newest from any.
@@ -48,25 +49,27 @@ class CheckpointStore {
   // Takes a checkpoint of the state machine as it is now: meta.index is what it has applied. Cheap;
   // nothing is durable yet. REQUIRES: no checkpoint is unfinished.
   virtual void Begin(const SnapshotMeta& meta) = 0;
-  // Makes that checkpoint the newest durable one. ResourceExhausted if the disk is full: then the
-  // one before is the newest still, what the checkpoint held is part of the next one, and that can
-  // be begun.
+  // Makes the checkpoint that was begun the newest durable one. ResourceExhausted if the disk is
+  // full: then the previous checkpoint remains the newest, and Begin may be called again; the next
+  // checkpoint includes what this one held.
   virtual absl::Status Finish() = 0;
 
-  // Bytes of the checkpoint of `index` from `offset` on, about bytes_max. 0: of the newest, or of
-  // one that others are reading; it is kept readable while it is being read. NotFound if there is
-  // no such checkpoint any more: begin again with index 0 and offset 0. Unavailable if the place is
-  // still being looked for: ask again when all else is done.
+  // Returns about bytes_max bytes of the checkpoint of `index`, from `offset` on. Index 0 means the
+  // newest checkpoint, or one that is being read for another follower. A checkpoint stays readable
+  // while it is being read. NotFound if there is no such checkpoint any more: begin again with
+  // index 0 and offset 0. Unavailable if the position of `offset` is still being searched: call
+  // again after all other work.
   virtual absl::StatusOr<SnapshotChunkData> Read(Index index, uint64_t offset,
                                                  size_t bytes_max) = 0;
 
-  // Keeps a chunk of a snapshot that is being received; offset 0 starts again and forgets what was
-  // there. The last one is checked and made durable with all before it. Returns the offset of the
-  // next chunk. InvalidArgument if it does not follow on the one before, DataLoss if what was sent
-  // is damaged, ResourceExhausted if the disk is full; nothing is staged then.
+  // Stages a chunk of a snapshot that is being received; offset 0 starts again and discards what
+  // was staged before. With the last chunk the whole snapshot is checked and made durable. Returns
+  // the offset of the next chunk. After an error nothing is staged: InvalidArgument if the chunk
+  // does not follow the one before, DataLoss if the snapshot is damaged, ResourceExhausted if the
+  // disk is full.
   virtual absl::StatusOr<uint64_t> Stage(const SnapshotMeta& meta, uint64_t offset,
                                          std::string_view bytes, bool last) = 0;
-  // Gives up what is staged, in memory and on disk.
+  // Discards the staged snapshot, in memory and on disk.
   virtual absl::Status DiscardStaged() = 0;
   // Replaces the state machine by the staged snapshot and makes it the newest checkpoint,
   // atomically with respect to crashes.

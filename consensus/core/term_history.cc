@@ -64,7 +64,7 @@ void TermHistory::CompactTo(Index index) {
   if (index == base_index_) return;
   base_term_ = TermAt(index);
   base_index_ = index;
-  // The run that holds the entry behind the base begins there now.
+  // The run that holds the entry after the base begins there now.
   auto keep = runs_.begin();
   while (keep + 1 != runs_.end() && (keep + 1)->first <= index + 1) ++keep;
   runs_.erase(runs_.begin(), keep);

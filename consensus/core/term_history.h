@@ -13,17 +13,17 @@ namespace quorate::consensus {
 
 class TermHistory {
  public:
-  // Of a log that begins behind (base_index, base_term). REQUIRES: runs ascend in index and term,
-  // the first starts at base_index + 1, the last at or before `last_index`; no runs if and only if
-  // the log is empty, which is to say that last_index is base_index.
+  // The terms of a log that begins after (base_index, base_term). REQUIRES: runs ascend in index
+  // and term, the first starts at base_index + 1, the last at or before `last_index`; there are no
+  // runs if and only if the log is empty (last_index == base_index).
   TermHistory(Index base_index, Term base_term, std::vector<TermRun> runs, Index last_index);
 
   Index base_index() const { return base_index_; }
   Index last_index() const { return last_index_; }
-  // 0 if there never was an entry.
+  // The term of the last entry; 0 if there never was an entry.
   Term last_term() const { return runs_.empty() ? base_term_ : runs_.back().term; }
-  // 0 for index 0. O(log runs), O(1) in the newest run. REQUIRES: base_index() <= index <=
-  // last_index().
+  // The term of the entry at `index`; 0 for index 0. O(log runs), O(1) in the newest run. REQUIRES:
+  // base_index() <= index <= last_index().
   Term TermAt(Index index) const;
 
   // REQUIRES: term >= last_term(), term > 0.
@@ -34,8 +34,8 @@ class TermHistory {
   void CompactTo(Index index);
 
   // The largest index <= `index` whose entry has, or below the base may have, a term <= `term` (0
-  // if there is none): as terms ascend in every log, no entry above it can equal one of a log that
-  // has `term` at `index`. `index` may lie beyond the log.
+  // if there is none). As terms ascend in every log, no entry above that index can equal the one of
+  // a log that has `term` at `index`. `index` may lie beyond the log.
   Index LastWithTermUpTo(Index index, Term term) const;
 
  private:

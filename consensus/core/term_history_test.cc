@@ -35,7 +35,7 @@ TEST_CASE("a term history answers as a list of the terms of all entries does") {
       const Index index{random.Below(70)};
       const Term term{random.Below(20)};
       size_t expected = std::min<size_t>(index.value(), terms.size());
-      // Below the base everything may be.
+      // Below the base the terms are not known.
       while (expected > 0 && expected >= base && terms[expected - 1] > term) --expected;
       REQUIRE(history.LastWithTermUpTo(index, term) == Index{expected});
     }

@@ -78,7 +78,7 @@ void TestMember::Start(Index applied) {
   InitialState state;
   state.hard_state = disk_.hard_state;
   if (disk_.checkpoint && disk_.checkpoint->term > disk_.hard_state.term) {
-    // It was taken before the hard state of its term was written: no vote was given in it.
+    // The checkpoint is older than the hard state of its term, so no vote was given in that term.
     state.hard_state.term = disk_.checkpoint->term;
     state.hard_state.vote = kNoMember;
   }
@@ -147,7 +147,7 @@ void TestMember::Take(Output output) {
     snapshot_reads_.push_back(request);
   }
   if (output.discard_staging) {
-    // In order: what was handed out before it is answered all the same.
+    // Chunks handed out before the discard are still answered, in order.
     discard_after_ = snapshot_writes_.size();
     if (discard_after_ == 0) DiscardStaging();
   }
@@ -242,7 +242,7 @@ void TestMember::AnswerLogRead() {
   log_reads_.pop_front();
   std::vector<Entry> entries;
   size_t bytes = 0;
-  // What was compacted meanwhile is out of range.
+  // Entries that were compacted meanwhile are out of range.
   if (request.first <= disk_.base) return;
   for (Index i = request.first; i <= request.last && i.value() <= disk_.log.size(); ++i) {
     const Entry& entry = disk_.log[i.value() - 1];

@@ -1,5 +1,5 @@
-// For tests: a member with a disk and a state machine that are plain values, and whose every step
-// (output, write, apply, log read, crash) the test decides.
+// For tests: a member whose disk and state machine are plain values, and whose every step (output,
+// write, apply, log read, crash) the test decides.
 //
 // Thread-safety: none.
 #pragma once
@@ -43,10 +43,11 @@ class FixedRandom final : public RandomSource {
 
 std::vector<TermRun> RunsOf(std::span<const Entry> log);
 
-// The bytes of a snapshot: the entries it stands for, so that each checkpoint is known by heart.
+// The bytes of a snapshot: the entries that it contains, so that a test can compute each
+// checkpoint.
 std::string CheckpointOf(std::span<const Entry> applied);
 
-// Owns a Raft object, if there is one; a copy of it owns a copy of that.
+// Owns a Raft object, if there is one; a copy of the owner owns a copy of the object.
 class OwnedRaft {
  public:
   OwnedRaft() = default;
@@ -66,12 +67,12 @@ class OwnedRaft {
   std::unique_ptr<Raft> raft_;
 };
 
-// A copy goes on by itself, but draws from the same random source.
+// A copy is independent, but draws from the same random source.
 class TestMember {
  public:
-  // What survives a crash. The entry of index i is at log[i - 1]. Entries up to `base` are gone
-  // from the log: they are kept here for the checks of tests only, as those of the state machine
-  // whose checkpoint stands in for them.
+  // The state that survives a crash. The entry of index i is at log[i - 1]. Entries up to `base`
+  // are no longer in the log: they are kept here only for the tests' checks, and as the state that
+  // the checkpoint contains.
   struct Disk {
     HardState hard_state;
     std::vector<Entry> log;
@@ -79,18 +80,19 @@ class TestMember {
     std::optional<SnapshotMeta> checkpoint = std::nullopt;
     uint64_t directory_epoch = kFirstDirectoryEpoch;
   };
-  // How much of what was being written reached the disk at a crash, in the order of the driver's
-  // contract: hard state, then the cut, then entries.
+  // The part of the batches being written that reached the disk at a crash, in the order of the
+  // driver's contract: hard state, then the cut, then entries.
   struct Torn {
     size_t whole_batches = 0;
-    // The hard state of the batches behind those is written, up to this many of them.
+    // Of this many batches after those, the hard state is written.
     size_t hard_states = 0;
     // Of the first batch that is not whole (only if its hard state is): the cut, and entries.
     bool cut = false;
     size_t entries = 0;
   };
 
-  // Starts with `disk`; what its checkpoint stands for is applied. `random` must outlive it.
+  // Starts with `disk`; the entries of its checkpoint are applied. `random` must outlive the
+  // object.
   TestMember(RaftOptions options, Disk disk, RandomSource* random);
 
   const MemberId id;
@@ -98,7 +100,8 @@ class TestMember {
   Raft& raft() { return *raft_; }
   const Raft& raft() const { return *raft_; }
 
-  // Takes all outputs there are, and adds to what is public below. Their text goes to *trace.
+  // Takes all outputs there are, and adds their content to the public fields below. Their text goes
+  // to *trace.
   void Collect(std::string* trace = nullptr);
   // Makes the oldest `count` batches durable with one sync. REQUIRES: so many wait.
   void Persist(size_t count = 1);
@@ -117,7 +120,7 @@ class TestMember {
   bool can_read_snapshot() const { return !snapshot_reads_.empty(); }
   // Stages the oldest chunk. REQUIRES: can_stage().
   void StageOne();
-  // Says that the oldest chunk could not be kept: nothing is staged any more. REQUIRES:
+  // Reports that the oldest chunk could not be stored: nothing is staged any more. REQUIRES:
   // can_stage().
   void FailToStage(const std::string& reason);
   bool can_stage() const { return !snapshot_writes_.empty(); }
@@ -126,22 +129,22 @@ class TestMember {
   // can_install().
   void Install();
   bool can_install() const { return installing_.has_value(); }
-  // Checkpoints but the newest can no longer be read.
+  // Makes all checkpoints but the newest unreadable.
   void ForgetCheckpoints() {
     std::erase_if(checkpoints_,
                   [this](const auto& p) { return p.first != disk_.checkpoint->index; });
   }
 
   void Crash(const Torn& torn);
-  // The state machine starts with what it had applied up to `applied`, which is cut to what is on
+  // The state machine starts with the entries up to `applied`, which is cut to the entries on the
   // disk, and is at least the checkpoint.
   void Restart(Index applied);
   // Starts with an empty directory, made later than the last. REQUIRES: !running().
   void RestartNew();
-  // Of the program that the next start runs.
+  // Sets the version of the program that the next start runs.
   void SetVersion(uint32_t version) { options_.version = version; }
   const RaftOptions& options() const { return options_; }
-  // How many directories it has had before this one.
+  // The number of directories that the member has had before this one.
   uint64_t directories_lost() const { return directories_lost_; }
 
   const Disk& disk() const { return disk_; }
@@ -149,7 +152,7 @@ class TestMember {
   const std::vector<Entry>& log() const { return log_; }
   const std::vector<Entry>& applied() const { return applied_; }
 
-  // Messages which may leave, in order; the test takes them.
+  // Messages that may leave, in order; the test takes them.
   std::vector<Message> outbox;
   std::vector<ReadResult> reads;
   Status status;
@@ -159,10 +162,10 @@ class TestMember {
   size_t compactions = 0;
   size_t installs = 0;
   size_t chunks_read = 0;
-  size_t discards = 0;  // of what was staged
+  size_t discards = 0;  // of staged chunks
   std::vector<SnapshotRejection> snapshot_rejections;
   std::optional<Index> checkpoint_wanted;  // the last
-  // What the driver learns of the membership.
+  // The last Output::membership.
   std::optional<Membership> membership;
 
  private:
@@ -175,12 +178,12 @@ class TestMember {
     std::vector<Message> messages;
   };
   void Start(Index applied);
-  // The log holds (meta.index, meta.term), or begins behind it.
+  // Resets the log to begin after (meta.index, meta.term), unless it holds that entry.
   void AlignLog(const SnapshotMeta& meta);
-  // Puts a message into the outbox. What it promises must be on the disk by now.
+  // Puts a message into the outbox, after checking that its promise is on the disk by now.
   void Release(Message message);
   void Take(Output output);
-  // A chunk was dealt with.
+  // The oldest chunk was staged or refused.
   void RecordStaged();
   void DiscardStaging();
 
@@ -198,9 +201,9 @@ class TestMember {
   std::optional<SnapshotMeta> installing_;
   std::optional<SnapshotMeta> staged_meta_;
   std::string staged_;
-  bool staging_failed_ = false;  // what follows is refused
-  size_t discard_after_ = 0;     // so many of the waiting chunks, what is staged is discarded
-  SnapshotMeta followed_;        // of what is applied
+  bool staging_failed_ = false;  // later chunks are refused
+  size_t discard_after_ = 0;     // after this many of the waiting chunks, the staging is discarded
+  SnapshotMeta followed_;        // of the applied entries
   std::map<Index, std::pair<SnapshotMeta, std::string>> checkpoints_;  // readable ones
   Index handed_out_;
   PersistId last_batch_;

@@ -1,4 +1,4 @@
-// One server whose messages, ticks and disk a test decides: the test plays the other members.
+// A server whose messages, ticks and disk a test decides: the test plays the other members.
 //
 // Thread-safety: none.
 #pragma once
@@ -42,7 +42,7 @@ inline TestMember::Disk DiskOf(MemberState member_state) {
   return disk;
 }
 
-// Member 1, everything of which is durable and applied at once.
+// Member 1; all its writes are durable and applied at once.
 class Server {
  public:
   explicit Server(Membership membership = {Ids({1, 2, 3}), {}, {}, {}},
@@ -94,7 +94,7 @@ class Server {
     Receive(from, raft().term().value(), AppendAccepted{Index{match}, Index{match}}, voting,
             directory_epoch);
   }
-  // Leads, with the newest cluster version; everybody has everything.
+  // Makes the member leader, with the newest cluster version; all members have all entries.
   void Lead() {
     while (raft().role() == Role::kFollower) raft().Tick();
     for (uint32_t id = 2; raft().role() == Role::kPreCandidate; ++id) {

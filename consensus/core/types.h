@@ -1,4 +1,4 @@
-// The words of consensus: indexes, terms, members, entries.
+// The basic types of consensus: indexes, terms, members, entries.
 //
 // Thread-safety: values; no shared state.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace quorate::consensus {
 
-// Position in the log. The first entry has index 1; 0 stands before it.
+// Position in the log. The first entry has index 1; 0 is the position before it.
 using Index = StrongInt<struct IndexTag, uint64_t>;
 // Raft term. 0 is before the first election.
 using Term = StrongInt<struct TermTag, uint64_t>;
@@ -22,7 +22,8 @@ using Term = StrongInt<struct TermTag, uint64_t>;
 using MemberId = StrongInt<struct MemberIdTag, uint32_t>;
 // Counts the rounds of leadership confirmation within a leader's term; never reused (thesis 6.4).
 using ReadRound = StrongInt<struct ReadRoundTag, uint64_t>;
-// Names one batch of what must become durable; grows by one with each such Output.
+// Identifies one batch of data that must become durable; grows by one with each Output that has a
+// batch.
 using PersistId = StrongInt<struct PersistIdTag, uint64_t>;
 
 inline constexpr MemberId kNoMember{0};
@@ -36,16 +37,16 @@ enum class EntryKind : uint8_t {
 };
 inline constexpr EntryKind kEntryKindLast = EntryKind::kVersion;
 
-// Those that consensus itself reads: a log tells them to Raft when it is opened.
+// Whether consensus itself reads entries of this kind. A log passes them to Raft when it is opened.
 constexpr bool IsControl(EntryKind kind) { return kind > EntryKind::kCommand; }
 
-// What the entries of a log, and messages, may hold. Every member of a cluster understands the
+// Versions of the content of log entries and messages. Every member of a cluster understands the
 // cluster version; a leader raises it once all members understand the next.
 inline constexpr uint32_t kVersionBase = 1;        // commands and no-ops
 inline constexpr uint32_t kVersionMembership = 2;  // membership entries, snapshot transfer
 inline constexpr uint32_t kVersionLossNotice = 3;
-// What is built on consensus, the state machine's commands and other messages between members,
-// shares the numbering: 4, 5 and 7 are of the tree's alone.
+// The state machine's commands and the other messages between members share this numbering:
+// versions 4, 5 and 7 concern the tree alone.
 // The log holds the membership: a membership entry comes before the entry that raises the version
 // to this one or a newer one.
 inline constexpr uint32_t kVersionMembershipInLog = 6;
@@ -64,11 +65,11 @@ struct Entry {
   friend bool operator==(const Entry&, const Entry&) = default;
 };
 
-// Tells a member's data directory from those that it had before and will have: greater for a later
-// one. A directory that is not in the state kNormal has none yet, and its messages carry
-// kNoDirectoryEpoch.
+// The directory epoch tells a member's data directory from its earlier and later ones: a later
+// directory has a greater epoch. A new directory has none until its member enters the state
+// kNormal, or chooses one while it recovers; until then its messages carry kNoDirectoryEpoch.
 inline constexpr uint64_t kNoDirectoryEpoch = 0;
-// Of a directory with which its cluster was bootstrapped.
+// The epoch of a directory with which its cluster was bootstrapped.
 inline constexpr uint64_t kFirstDirectoryEpoch = 1;
 
 // Whether a member's vote and its acknowledgements can be relied on (data_loss.cc).
@@ -78,7 +79,7 @@ enum class MemberState : uint8_t {
   kNormal = 2,
 };
 
-// What must not be forgotten, besides the log (Raft paper, figure 2).
+// The state that a member must not forget, besides the log (Raft paper, figure 2).
 struct HardState {
   Term term;
   MemberId vote;  // whom this member voted for in `term`
@@ -88,8 +89,9 @@ struct HardState {
   friend bool operator==(const HardState&, const HardState&) = default;
 };
 
-// Who takes part. During a change of voters (joint consensus, thesis 4.3) `outgoing` is not empty,
-// and a majority of `voters` AND one of `outgoing` decide. Algebra and bytes: membership.h.
+// The voters and learners of a cluster. During a change of voters (joint consensus, thesis 4.3)
+// `outgoing` is not empty, and a decision needs a majority of `voters` AND one of `outgoing`.
+// Operations and encoding: membership.h.
 struct Membership {
   std::vector<MemberId> voters;    // ascending, not empty; the new set during a change
   std::vector<MemberId> learners;  // ascending: receive the log, do not vote. None is in `voters`
@@ -97,19 +99,19 @@ struct Membership {
   std::map<MemberId, std::string> addresses;  // for the transport; consensus does not look at them
 
   bool joint() const { return !outgoing.empty(); }
-  // In voters or in outgoing.
+  // Whether `member` is in `voters` or in `outgoing`.
   bool IsVoter(MemberId member) const;
-  // In any of the three.
+  // Whether `member` is in any of the three lists.
   bool Contains(MemberId member) const;
   // Whether voters and learners are the same, whatever the addresses. REQUIRES: neither is joint.
   bool HasSameMembers(const Membership& other) const;
-  // All of them, ascending, each once.
+  // Returns the members of all three lists, ascending, each once.
   std::vector<MemberId> Members() const;
   friend bool operator==(const Membership&, const Membership&) = default;
 };
 
-// What a checkpoint of the state machine stands for: all that a log cut after `index` must
-// remember.
+// Describes a checkpoint of the state machine: all that must be known of the entries up to `index`
+// once the log has dropped them.
 struct SnapshotMeta {
   Index index;  // applied up to here
   Term term;    // of the entry at `index`
@@ -121,7 +123,7 @@ struct SnapshotMeta {
 
 enum class Role : uint8_t { kFollower, kPreCandidate, kCandidate, kLeader };
 
-// One line each, the same for equal values.
+// Each returns one line; equal values give equal lines.
 std::string ToString(Role role);
 std::string ToString(const Entry& entry);
 std::string ToString(const HardState& state);

@@ -12,7 +12,7 @@ BallastFile::BallastFile(Env* env, std::string directory, uint64_t bytes)
       directory_(std::move(directory)),
       path_(absl::StrCat(directory_, "/", ToAbsl(kBallastName))),
       bytes_(bytes) {
-  // One that was not finished is shorter, and is finished by Make.
+  // An incomplete file is shorter; Make completes it.
   if (!env_.Exists(path_)) return;
   const absl::StatusOr<std::unique_ptr<File>> file = env_.OpenFile(path_, /*create=*/false);
   if (!file.ok()) return;
@@ -25,7 +25,7 @@ absl::Status BallastFile::Make() {
   if (exists_) return absl::OkStatus();
   const absl::Status allocated = Allocate();
   if (!allocated.ok()) {
-    // What it has of the space is not to be missing elsewhere.
+    // An incomplete file must not keep space from other files.
     if (absl::IsResourceExhausted(allocated) && env_.Exists(path_)) {
       if (absl::Status s = env_.Remove(path_); !s.ok()) return s;
     }

@@ -1,6 +1,6 @@
 // Ballast: the preallocated, durable file "spare" in a directory. It is released when the disk is
-// full, so that what must go on has free space. It is never part of what the directory holds:
-// readers of the directory pass over it, and it may be removed at any time.
+// full, so that writes that must go on have free space. Readers of the directory ignore it, and it
+// may be removed at any time.
 //
 // Thread-safety: all of it may be used from any thread.
 #pragma once
@@ -23,25 +23,25 @@ inline constexpr std::string_view kBallastName = "spare";
 
 class BallastFile {
  public:
-  // Of `bytes`, in `directory`, which need not be there before Make. One from an earlier process is
-  // found. `env` must outlive the object.
+  // A ballast file of `bytes` bytes in `directory`, which need not exist before Make. A file that
+  // an earlier process made is found. `env` must outlive the object.
   BallastFile(Env* env, std::string directory, uint64_t bytes);
 
   uint64_t bytes() const { return bytes_; }
   bool exists() const { return exists_; }
-  // Whether its space was used, and no other one was made since.
+  // Whether its space was used, and the file was not made again since.
   bool used() const { return used_; }
 
-  // Makes it, if it is not there; durable when it returns. ResourceExhausted if there is no free
-  // space: then there is none. Other errors: those of the disk.
+  // Makes the file, durably, if it does not exist. ResourceExhausted if there is no free space:
+  // then no ballast file exists. Other errors: those of the disk.
   absl::Status Make();
-  // Removes it, if it is there, so that others have its space: returns whether it was.
+  // Removes the file, if it exists, so that its space is free. Returns whether it existed.
   absl::StatusOr<bool> GiveUp();
-  // Makes it the file `path` of the same directory, that begins with `head`: at any time either the
-  // ballast is there, or that file with a durable head. The name is durable with the directory. It
-  // replaces a file that has the name already. NotFound if there is no ballast file,
-  // ResourceExhausted if even that needs space: nothing has changed then. Other errors: those of
-  // the disk.
+  // Turns the ballast file into the file `path` of the same directory, which begins with `head`,
+  // and returns that file: at any time either the ballast file exists, or `path` with a durable
+  // head. The new name is durable once the directory is synced. A file that has the name already is
+  // replaced. NotFound if there is no ballast file, ResourceExhausted if even this needs space:
+  // then nothing has changed. Other errors: those of the disk.
   absl::StatusOr<std::unique_ptr<File>> TurnInto(const std::string& path, std::string_view head);
 
  private:
@@ -52,7 +52,7 @@ class BallastFile {
   const std::string path_;
   const uint64_t bytes_;
   Mutex mutex_;  // held while the disk works
-  // Written under the lock; to look at them waits for no disk.
+  // Written under the lock, and read without it, so that readers do not wait for the disk.
   std::atomic<bool> exists_{false};
   std::atomic<bool> used_{false};
 };

@@ -1,4 +1,4 @@
-// Crashes at each operation of the disk, and what must hold afterwards.
+// Crashes at each operation of the disk, and checks of what must hold afterwards.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>
@@ -20,10 +20,10 @@ const std::string kClusterId = "0123456789abcdef";
 
 using Entries = std::vector<Entry>;
 
-// A log that the disk may hold: that of one moment since the last sync. A prefix of it is right
-// too, if it has all that was durable.
+// A log that the disk may hold: the log of one moment since the last sync. A prefix of it is
+// correct, too, if it has all that was durable.
 struct Image {
-  Index origin;  // behind it the history begins that the test knows
+  Index origin;  // the history that the test knows begins after this entry
   Term origin_term;
   Entries entries{};
   Index durable;  // everything up to it must be there
@@ -35,7 +35,7 @@ struct Image {
   void Truncate(Index index) { entries.resize(index - origin); }
 };
 
-// Drives a data directory as a member does, and knows what its disk may and must hold.
+// Uses a data directory as a member does, and tracks what its disk may and must hold.
 class Member {
  public:
   explicit Member(FaultEnv* env) : env_(*env) {}
@@ -74,13 +74,13 @@ class Member {
     if (!Note(dir_->log().CompactTo(Index{index}))) return false;
     const Index base = dir_->log().base_index();
     REQUIRE(base >= base_min_);
-    // Left to the next compaction that is not, to a truncation, or for ever.
+    // The chores are left to the next odd compaction, to a truncation, or for ever.
     if (index % 2 == 0) return true;
     if (!Note(dir_->log().DoChores())) return false;
-    base_min_ = base;  // it is durable at once
+    base_min_ = base;  // the compaction is durable at once
     return true;
   }
-  // A snapshot is there instead of the state machine, durably; the log has to follow.
+  // Durably replaces the state machine by a snapshot; the log has to follow.
   bool Install(uint64_t index, uint64_t term, bool align) {
     checkpoint_ = {Index{index}, Term{term}, {}, kVersionNewest};
     if (align) {
@@ -115,7 +115,8 @@ class Member {
     return true;
   }
 
-  // Opens what a crash left, and compares. From then on, what was found is what must stay.
+  // Opens the directory after a crash, and compares. From then on the state that was found must
+  // stay.
   void Reopen() {
     INFO(absl::StrCat("operation ", env_.operations(), ", last image begins behind ",
                       images_.back().origin.value(), " and ends with ", last().value(), ", ",
@@ -180,7 +181,7 @@ class Member {
     REQUIRE(dir_->directory_epoch() == kEpoch);
   }
 
-  // The log is one of the images.
+  // Checks that the log is one of the images.
   void CheckLog() {
     const SegmentLog& log = dir_->log();
     const Entries found = ReadAll(log);
@@ -242,7 +243,7 @@ class Member {
   std::unique_ptr<DataDir> dir_;
   std::vector<Image> images_{Image{}};  // since the last sync
   Index base_min_;                      // the log begins here or
-  Index compacted_;                     // later, but not behind this
+  Index compacted_;                     // later, but not after this
   SnapshotMeta checkpoint_;             // survives every crash
   Index mark_;                          // the highest durable mark that may be on the disk
   std::vector<HardState> hard_states_{{Term{0}, kNoMember, Index{0}, MemberState::kNew}};
@@ -250,8 +251,8 @@ class Member {
   bool cluster_id_set_ = false;
 };
 
-// What a member does in a few terms, with rollovers, overlapping truncations, large entries,
-// compactions and snapshots. Ends early when the disk fails.
+// The operations of a member in a few terms, with rollovers, overlapping truncations, large
+// entries, compactions and snapshots. Ends early when the disk fails.
 class Workload {
  public:
   explicit Workload(Member* member) : member_(*member) {}
@@ -260,7 +261,7 @@ class Workload {
     ++hard_state_.term;
     hard_state_.vote = MemberId{static_cast<uint32_t>(hard_state_.term.value() % 3 + 1)};
     hard_state_.commit = Index{member_.last().value() / 2};
-    // The mark may be taken only of what is durable, so after a sync.
+    // The mark may cover durable entries only, so it is written after a sync.
     return member_.WriteHardState(hard_state_, member_.last());
   }
   bool Append(size_t count, size_t payload_bytes) {
@@ -275,7 +276,8 @@ class Workload {
     member_.Checkpoint(index);
     return true;
   }
-  // From a leader of a later term than any that is known here; the hard state may not know it yet.
+  // Installs a snapshot of a leader whose term is later than any known here; the hard state may not
+  // know that term yet.
   bool Install(uint64_t index, bool align) {
     const uint64_t term = hard_state_.term.value() + (align ? 1 : 0);
     if (!member_.Install(index, term, align)) return false;
@@ -322,7 +324,7 @@ class Compaction : public Workload {
   }
 };
 
-// False if the disk stopped it.
+// Returns false if the disk stopped the workload.
 bool RunWorkload(bool compacting, Member* member) {
   return compacting ? Compaction(member).Run() : Replication(member).Run();
 }
@@ -359,7 +361,7 @@ TEST_CASE("power failures at each operation lose nothing that was synced, and mi
       member.Close();
       env.Crash(operations * 100 + seed);
       member.Reopen();
-      // All that was found is durable, so that a second crash changes nothing.
+      // Everything that was found is durable, so a second crash changes nothing.
       member.Close();
       env.Crash(operations * 100 + seed + 50);
       member.Reopen();
@@ -377,7 +379,8 @@ TEST_CASE("power failures at each operation of a recovery do no harm") {
   AtEachOperation([&](uint64_t operations) {
     bool stopped = true;
     bool recovery_stopped = true;
-    // Neighbouring rounds take what this one leaves out: it is the longer workload.
+    // The compacting workload is longer, so each of its rounds takes every third operation, and its
+    // neighbours the others.
     const uint64_t step = compacting ? 3 : 1;
     for (uint64_t n = operations % step; recovery_stopped; n += step) {
       CAPTURE(compacting, operations, n);
@@ -443,11 +446,11 @@ TEST_CASE("syncs that fail, each in turn, let nothing count that is not on the d
   }
 }
 
-// What stops a process while the machine, and with it the page cache, goes on.
+// The ways in which a process stops while the machine, and with it the page cache, goes on.
 enum class Stop { kError, kFailedSync };
 
-// Has the workload stopped in that way after so many operations (or syncs, for a failed sync).
-// False if it came to its end before.
+// Stops the workload in that way after `count` operations (or syncs, for a failed sync). Returns
+// false if the workload ended before.
 bool StopAfter(Stop stop, uint64_t count, bool compacting, FaultEnv* env, Member* member) {
   if (stop == Stop::kError) {
     env->FailAfter(count, absl::InternalError("bad sector"));
@@ -461,14 +464,14 @@ bool StopAfter(Stop stop, uint64_t count, bool compacting, FaultEnv* env, Member
   return !finished;
 }
 
-// The next process reads from the page cache what is on no disk: it must not build on that before
-// it is durable, nor write over the only copy that is.
+// The next process reads data from the page cache that is not on the disk: it must not build on
+// such data before it is durable, nor overwrite the only durable copy.
 TEST_CASE(
     "after a stop at each operation, power failures at each operation of the next open do no "
     "harm") {
   const bool compacting = GENERATE(false, true);
   const Stop stop = GENERATE(Stop::kError, Stop::kFailedSync);
-  // Neighbouring rounds take what this one leaves out: errors are many.
+  // There are many errors, so each round takes every third one, and its neighbours the others.
   const uint64_t step = stop == Stop::kError ? 3 : 1;
   uint64_t count = 0;
   for (bool stopped = true; stopped; ++count) {
@@ -496,8 +499,8 @@ TEST_CASE(
   REQUIRE(count > 30);
 }
 
-// Everything that a directory's hard state ever said must not be taken back, also what only a
-// failed write has put into the page cache.
+// A hard state that was ever read from a directory must not be taken back, even if only a failed
+// write has put it into the page cache.
 TEST_CASE("a vote that a restarted process has read from the page cache is never forgotten") {
   const Stop stop = GENERATE(Stop::kError, Stop::kFailedSync);
   const HardState first{Term{5}, MemberId{1}, Index{0}, MemberState::kNormal};
@@ -509,7 +512,7 @@ TEST_CASE("a vote that a restarted process has read from the page cache is never
     Member member(&env);
     member.Reopen();
     REQUIRE(member.WriteHardState(first, Index{0}));
-    // Of a write the operations are: a copy, its sync, the other copy.
+    // The operations of a write are: a copy, its sync, the other copy.
     if (stop == Stop::kError) env.FailAfter(1, absl::InternalError("killed"));
     if (stop == Stop::kFailedSync) env.FailSyncAfter(0, absl::InternalError("bad sync"));
     REQUIRE_FALSE(member.WriteHardState(second, Index{0}));
@@ -570,7 +573,7 @@ TEST_CASE("a member lives through many crashes") {
           if (alive) member.Checkpoint(last - std::min(uncertain, below(12)));
           alive = alive && member.Compact(member.checkpoint().value());
         } else {
-          // Ahead of the log, or in place of what was not committed.
+          // Ahead of the log, or in place of uncommitted entries.
           alive = member.Install(member.checkpoint().value() + 1 + below(uncertain + 8), term,
                                  below(2) == 0);
         }

@@ -40,7 +40,7 @@ std::string MembersText(const Membership& membership) {
   return out;
 }
 
-// Whether `configured` may stand for `known`.
+// Whether `configured` matches `known`, or, if that is joint, its old or its new voters.
 bool Fits(const Membership& configured, const Membership& known) {
   Membership after = known;
   after.outgoing.clear();
@@ -67,7 +67,7 @@ class DataDir::Impl {
     if (absl::Status s = env_.CreateDirectories(path_); !s.ok()) return s;
     absl::StatusOr<std::vector<std::string>> names = env_.List(path_);
     if (!names.ok()) return names.status();
-    // Before the lock, which would leave its file in somebody else's directory.
+    // Checked before the lock, which would leave a file in a directory that is not a member's.
     if (absl::Status s = CheckOurs(*names); !s.ok()) return s;
     absl::StatusOr<std::unique_ptr<DirectoryLock>> lock = env_.LockDirectory(path_);
     if (!lock.ok()) return lock.status();
@@ -124,7 +124,7 @@ class DataDir::Impl {
       if (!fits && logged.front().Contains(identity_.member)) {
         return OtherMembers(configured, logged.front());
       }
-      // Holds until the first that the log says, which may be cut away.
+      // The file's membership holds until the first one in the log, which may be truncated.
       absl::StatusOr<Membership> first = ReadMembershipFile(&env_, path_);
       if (checkpoint.has_value() || absl::IsNotFound(first.status())) return configured;
       return first;
@@ -144,7 +144,8 @@ class DataDir::Impl {
           "): restore the server lines that the cluster was bootstrapped with"));
     }
     const absl::Status written = WriteMembershipFile(&env_, path_, configured);
-    // One that was there before starts on a full disk, too: the next start writes it.
+    // A directory that was in use before starts on a full disk, too: the next start writes the
+    // file.
     if (!written.ok() && (is_new || !absl::IsResourceExhausted(written))) return written;
     return configured;
   }
@@ -195,8 +196,8 @@ class DataDir::Impl {
       initial.applied = checkpoint->index;
     }
     ASSERT(initial.base_index <= initial.applied);
-    // The hint is written before the entries it speaks of are durable here, and may be older than
-    // the checkpoint.
+    // The hint may be written before the entries that it covers are durable here, and may be older
+    // than the checkpoint.
     initial.hard_state.commit =
         std::clamp(initial.hard_state.commit, initial.applied, initial.last_index);
     initial.checkpoint = std::move(checkpoint);
@@ -206,8 +207,8 @@ class DataDir::Impl {
  private:
   std::string PathOf(std::string_view name) const { return absl::StrCat(path_, "/", ToAbsl(name)); }
 
-  // What log and checkpoint say, newest first: the newest that is committed for certain, and those
-  // after it.
+  // The memberships in log and checkpoint, newest first: those after the newest that is committed
+  // for certain, and that one.
   std::vector<Membership> LoggedMemberships(const std::optional<SnapshotMeta>& checkpoint) const {
     const Index base = checkpoint.has_value() ? checkpoint->index : Index{0};
     const Index committed = std::max(base, hard_state().commit);
@@ -271,7 +272,7 @@ class DataDir::Impl {
     return absl::OkStatus();
   }
 
-  // The identity is written last, so that where it stands all the rest must stand too.
+  // The identity is written last, so a directory with an identity must have all other files, too.
   absl::Status Format(const std::vector<std::string>& names, SegmentLogOptions options) {
     if (absl::Status s = CheckOurs(names); !s.ok()) return s;
     if (absl::Status s = FormatHardState(names); !s.ok()) return s;
@@ -305,7 +306,7 @@ class DataDir::Impl {
 
   absl::Status OpenFormatted(SegmentLogOptions options) {
     if (absl::Status s = CheckIdentity(); !s.ok()) return s;
-    // The process that renamed it may not have lived to do this.
+    // The process that renamed the identity file may have died before it synced the directory.
     if (absl::Status s = env_.SyncDirectory(path_); !s.ok()) return s;
     absl::StatusOr<std::unique_ptr<HardStateFile>> file =
         HardStateFile::Open(&env_, PathOf(kHardStateName));
@@ -334,8 +335,8 @@ class DataDir::Impl {
         absl::StrCat(PathOf(name), ": is missing: ", ToAbsl(consequence), ToAbsl(kRejoinAdvice)));
   }
 
-  // False without the directory of the log, too. An error means that it cannot be looked at, and
-  // says nothing of the log.
+  // Whether the log has a segment; false if its directory does not exist. An error means that the
+  // directory cannot be read, and says nothing about the log.
   absl::StatusOr<bool> HasSegment() {
     absl::StatusOr<std::vector<std::string>> names = env_.List(PathOf(kLogName));
     if (absl::IsNotFound(names.status())) return false;
@@ -367,7 +368,7 @@ class DataDir::Impl {
   Env& env_;
   const std::string path_;
   Identity identity_;
-  std::unique_ptr<DirectoryLock> lock_;  // let go last
+  std::unique_ptr<DirectoryLock> lock_;  // released last
   std::unique_ptr<HardStateFile> hard_state_;
   std::unique_ptr<SegmentLog> log_;
 };

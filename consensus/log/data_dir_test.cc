@@ -66,7 +66,7 @@ TEST_CASE("a new directory is formatted, and keeps what it was given") {
   const InitialState initial = dir->initial_state(kNoCheckpoint);
   CHECK(initial.hard_state.term == Term{5});
   CHECK(initial.hard_state.vote == MemberId{3});
-  CHECK(initial.hard_state.commit == Index{3});  // the hint goes beyond what is here
+  CHECK(initial.hard_state.commit == Index{3});  // the hint is above the last entry
   CHECK(initial.last_index == Index{3});
   REQUIRE(initial.term_runs.size() == 1);
   CHECK(initial.term_runs[0].term == Term{4});
@@ -129,7 +129,7 @@ TEST_CASE("the membership with which a member was started is kept from its first
                                                    Contains("voters 1, 2, 3 and observers 4") &&
                                                    Contains("Restore those lines"));
   }
-  // Servers may move.
+  // Addresses may change.
   Membership moved = bootstrap;
   moved.addresses[MemberId{1}] = "elsewhere:2888";
   CHECK(Settle(&env, moved).ok());
@@ -155,9 +155,9 @@ TEST_CASE("what the log says of the membership takes the place of what is kept")
   Membership joint = Members({2, 3, 4});
   joint.outgoing = Members({1, 2, 3}).voters;
   append(1, joint);
-  // Not committed for certain.
+  // The membership in the log is not known to be committed.
   CHECK(Settle(&env, Members({2, 3, 4})).ok());
-  // What holds before that entry stays what it was.
+  // The membership before that entry stays as it was.
   CHECK(Require(Settle(&env, Members({1, 2, 3}))) == Members({1, 2, 3}));
   CHECK(absl::IsFailedPrecondition(Settle(&env, Members({1, 2, 3, 4})).status()));
   append(2, Members({2, 3, 4}));
@@ -225,7 +225,7 @@ TEST_CASE(
     auto dir = Open(&env);
     Require(dir->WriteHardState({Term{1}, kMember, Index{0}}, Index{0}));
   }
-  // The hard state of a full member is that of version 1 anyway.
+  // The hard state of a normal member has format version 1 anyway.
   CHECK(ReadFile(&env, kPath + "/hard_state")[8] == 1);
   std::string bytes = ReadFile(&env, kPath + "/identity");
   bytes.resize(bytes.size() - 12);
@@ -490,7 +490,7 @@ TEST_CASE("a hard state that is older than the log is data loss") {
 }
 
 TEST_CASE("damage to either copy of the hard state loses nothing") {
-  // Also of the newer one, whichever it is: both hold the last state once they are written.
+  // Damage to the newer copy is tested, too: both hold the last state after a write.
   for (uint64_t writes = 1; writes <= 4; ++writes) {
     for (size_t copy : {0, 1}) {
       CAPTURE(writes, copy);

@@ -1,8 +1,8 @@
-// Files and directories, as little of them as the log needs, behind an interface that tests replace
-// with a disk that loses, tears and refuses.
+// The operations on files and directories that the log needs, behind an interface that tests
+// replace with a disk that loses writes, tears them and fails (fault_env.h).
 //
 // Thread-safety: an Env may be used from any thread; one file object from one thread at a time,
-// except where it says otherwise.
+// except where a comment says otherwise.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace quorate::consensus {
 
-// What a disk writes whole or not at all, at multiples of it, even if the power fails.
+// The unit that a disk writes whole or not at all, at multiples of it, even if the power fails.
 inline constexpr uint64_t kSectorBytes = 512;
 
 // A file open for reading and writing at any offset.
@@ -50,8 +50,8 @@ class Env {
   virtual ~Env() = default;
   // The real file system.
   static Env* Posix();
-  // The same to look at: files are opened for reading alone, and whatever changes something fails
-  // with PermissionDenied. Its lock keeps servers out, and no one else who only looks.
+  // The real file system, read-only: files are opened for reading, and calls that change something
+  // fail with PermissionDenied. Its lock excludes servers, but not other read-only users.
   static Env* PosixReadOnly();
 
   // Opens a file, creating it if `create`; NotFound if it is missing and `create` is false.

@@ -68,7 +68,7 @@ class SparseBytes {
     return total;
   }
 
-  // Makes a page what it is in `other`.
+  // Sets a page to its content in `other`.
   void CopyPage(uint64_t page, const SparseBytes& other) {
     auto found = other.pages_.find(page);
     if (found == other.pages_.end()) {
@@ -135,10 +135,10 @@ struct Inode {
   SparseBytes cache;
   SparseBytes disk;
   std::vector<FileChange> waiting;
-  // Pages that may be different in cache and disk; may hold some twice. So a crash costs as much as
-  // what was written since the last sync, and not as the file.
+  // Pages that may differ between cache and disk; may hold some twice. With this list the cost of a
+  // crash depends on the writes since the last sync, and not on the size of the file.
   std::vector<uint64_t> differing;
-  bool lost_writes = false;  // a sync failed: the cache has what will never be on the disk
+  bool lost_writes = false;  // a sync failed: the cache has data that will never be on the disk
 
   void Do(FileChange change) {
     if (change.kind == FileChange::Kind::kWrite) {
@@ -166,7 +166,7 @@ struct Inode {
     lost_writes = true;
   }
 
-  // After a crash, when the disk has what it will ever have.
+  // Makes the cache equal to the disk, after a crash has decided what is on the disk.
   void ForgetCache() {
     waiting.clear();
     cache.SetSize(disk.size());
@@ -208,7 +208,7 @@ struct Directory {
   }
 };
 
-// What reached the disk when the power failed.
+// Decides which changes reached the disk when the power failed.
 class Survival {
  public:
   Survival(uint64_t seed, uint64_t first, uint64_t last) : dice_(seed) {
@@ -266,7 +266,7 @@ class FaultEnv::Disk {
       if (!waiting.empty()) first = std::min(first, waiting.front().sequence);
     };
     std::set<const Inode*> seen;
-    std::vector<Inode*> inodes;  // in order of their names, so that the dice fall alike each time
+    std::vector<Inode*> inodes;  // in order of their names, so that equal seeds give equal results
     auto visit = [&](const std::shared_ptr<Inode>& inode) {
       if (!seen.insert(inode.get()).second) return;
       inodes.push_back(inode.get());
@@ -276,7 +276,7 @@ class FaultEnv::Disk {
       note(directory.waiting);
       for (const auto& [name, inode] : directory.disk) visit(inode);
       for (const auto& [name, inode] : directory.cache) visit(inode);
-      // Also one that was made and removed again: perhaps only the former is durable.
+      // Also a file that was made and removed again: perhaps only its creation is durable.
       for (const DirectoryChange& change : directory.waiting) visit(change.inode);
     }
     Survival survival(seed, std::min(first, next_sequence_), next_sequence_);
@@ -564,7 +564,7 @@ class FaultEnv::Disk {
     return absl::OkStatus();
   }
 
-  // The life in which the lock is held.
+  // Takes the lock; returns the life in which it is held.
   absl::StatusOr<uint64_t> Lock(const std::string& path) {
     MutexLock lock(&mutex_);
     if (absl::Status s = CheckAlive(life_, path); !s.ok()) return s;
@@ -603,7 +603,8 @@ class FaultEnv::Disk {
     return absl::OkStatus();
   }
 
-  // Counts an operation. True: the power fails in it; do it in the cache and return PowerIsOff.
+  // Counts an operation. Returns true if the power fails during it: then the caller does it in the
+  // cache and returns PowerIsOff.
   absl::StatusOr<bool> Begin(uint64_t life, const std::string& path)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (absl::Status s = CheckAlive(life, path); !s.ok()) return s;
@@ -636,7 +637,7 @@ class FaultEnv::Disk {
     return file == directory->second.cache.end() ? nullptr : file->second;
   }
 
-  // How much of `size` the file may have.
+  // The part of `size` that the capacity leaves for the file.
   uint64_t AllowedSize(const Inode& inode, uint64_t size) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (size <= inode.cache.size() || capacity_bytes_ == kUnlimited) return size;
@@ -789,7 +790,7 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> FaultEnv::LockDirectory(const std
   absl::StatusOr<uint64_t> life = disk_->Lock(path);
   if (!life.ok()) return life.status();
   auto lock = std::make_unique<Disk::HeldLock>(disk_.get(), path, *life);
-  // The real one leaves a file too.
+  // The real Env leaves a file, too.
   absl::StatusOr<Disk::Opened> file = disk_->Open(absl::StrCat(path, "/LOCK"), /*create=*/true);
   if (!file.ok()) return file.status();
   return lock;

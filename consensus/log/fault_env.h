@@ -1,16 +1,17 @@
-// An Env in memory whose disk loses, tears and refuses what a real one may: for tests and for the
-// simulator. Deterministic: the same calls with the same seeds give the same disk, to the byte.
+// An Env in memory, whose disk loses writes, tears them and fails as a real one may: for tests and
+// for the simulator. Deterministic: the same calls with the same seeds give the same disk, to the
+// byte.
 //
 // The model. A write goes to the cache at once, where all reads see it, and waits there in order:
 //  - WriteAt, Preallocate and Truncate of a file wait until Sync of that file,
 //  - creations, renames and removals wait until SyncDirectory of the directory they are in
 //    (directories themselves are durable at once, as Env::CreateDirectories promises).
-// Crash() is a power failure: what waits may or may not have reached the disk. Each write is taken
-// apart into sectors of kSectorBytes, each of which was written whole or not at all, whatever
-// became of its neighbours and of earlier and later writes; changes of length and of directories
-// likewise, one by one. The seed decides; some seeds keep everything, nothing, or everything up to
-// a point, because these are the likely cases. A file whose directory entry is lost is gone with
-// all its synced bytes, and one whose removal is lost is back.
+// Crash() is a power failure: waiting changes may or may not have reached the disk. Each write is
+// split into sectors of kSectorBytes, and each sector was written whole or not at all,
+// independently of its neighbours and of earlier and later writes; changes of length and of
+// directories likewise, one by one. The seed decides; some seeds keep everything, nothing, or
+// everything up to a point, because these are the likely cases. A file whose directory entry is
+// lost is gone with all its synced bytes, and one whose removal is lost is back.
 //
 // After Crash() or Kill() every File and DirectoryLock from before is dead: each call on it fails.
 //
@@ -51,18 +52,18 @@ class FaultEnv : public Env {
 
   // --- Faults ----------------------------------------------------------------------------------
 
-  // Power fails: decides by `seed` what of the unsynced changes is on the disk, forgets the rest,
-  // and switches on again. Faults that were asked for and did not happen are forgotten too; the
+  // A power failure: decides by `seed` which unsynced changes are on the disk, forgets the others,
+  // and switches the power on again. Requested faults that did not happen are forgotten, too; the
   // capacity stays.
   void Crash(uint64_t seed);
-  // The process dies, the machine goes on: nothing is lost, but files and locks are closed. After
-  // PowerOffAfter has cut an operation short, Kill makes of it the death of the process alone: what
-  // the operation did is in the cache.
+  // The process dies, the machine goes on: nothing is lost, but files and locks are closed. If
+  // PowerOffAfter has cut an operation short, Kill turns that into the death of the process alone:
+  // the part that the operation did is in the cache.
   void Kill();
 
-  // After `operations` more operations, the power goes off in the middle of the next one: it fails,
-  // having done its part in the cache, if any; a Sync has made nothing certain. Everything after
-  // that, reads included, fails without any effect, until Crash().
+  // After `operations` more operations, the power goes off in the middle of the next one: that one
+  // fails after its effect on the cache, if it has one; a Sync has made nothing durable for
+  // certain. Everything after that, reads included, fails without any effect, until Crash().
   void PowerOffAfter(uint64_t operations);
   bool powered_off() const;
 
@@ -77,28 +78,28 @@ class FaultEnv : public Env {
   // From now on, a sync of a file whose path has `part` in it reports success and makes nothing
   // durable. Ends with Crash(), which may lose all of it, or with EndLies().
   void LieAboutSyncs(std::string part);
-  // Makes durable what was reported to be.
+  // Makes all changes durable that a sync has reported as durable.
   void EndLies();
 
-  // Whether an operation, a sync or a read is still to fail that one of these asked for.
+  // Whether a requested failure of an operation, a sync or a read has not happened yet.
   bool will_fail() const;
 
-  // Forgets the faults that were asked for and have not happened.
+  // Forgets the requested faults that have not happened.
   void CancelFaults();
 
-  // The files' lengths together may not grow beyond this; a write that would fails with
-  // ResourceExhausted, after what still fits.
+  // Limits the sum of the files' lengths. A write beyond it writes the part that still fits, and
+  // fails with ResourceExhausted.
   void SetCapacity(uint64_t bytes);
 
-  // Turns one bit of a file over, in the cache and on the disk (not in writes that still wait).
+  // Flips one bit of a file, in the cache and on the disk (not in writes that still wait).
   // REQUIRES: the file exists and is long enough.
   void FlipBit(const std::string& path, uint64_t bit);
 
-  // Another disk, as a power failure at this moment leaves it if nothing that waits survives. This
-  // one goes on.
+  // A copy of the disk as a power failure at this moment leaves it if no waiting change survives.
+  // This disk does not change.
   std::unique_ptr<FaultEnv> CloneDurable() const;
 
-  // Paths of all files, and how long they are together.
+  // Paths of all files, and the sum of their lengths.
   std::vector<std::string> Files() const;
   uint64_t used_bytes() const;
 

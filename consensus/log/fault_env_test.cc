@@ -178,7 +178,7 @@ TEST_CASE("a crash takes every file back to its own disk, whatever was done to i
     const std::string after = Content(&env, "/d/f");
     if (!failed) REQUIRE(after == durable);
     CHECK(Content(&env, "/d/g") == "other");
-    // What reads see is what the disk has: nothing changes any more.
+    // Reads return the content of the disk: a second crash changes nothing.
     env.Crash(seed + 1);
     REQUIRE(Content(&env, "/d/f") == after);
   }

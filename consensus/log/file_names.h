@@ -1,4 +1,4 @@
-// The names of what is in a member's directory.
+// The names of the files in a member's directory.
 //
 // Thread-safety: constants.
 #pragma once
@@ -14,16 +14,16 @@ inline constexpr std::string_view kMembershipTemporaryName = "membership.tmp";
 inline constexpr std::string_view kHardStateName = "hard_state";
 inline constexpr std::string_view kLogName = "log";
 inline constexpr std::string_view kLockName = "LOCK";
-// While it is there, the directory is being made by another program than a server, or that was
+// Marks a directory that another program than a server is making, or was making when it was
 // interrupted (new_data_dir.h).
 inline constexpr std::string_view kIncompleteName = "unfinished";
-// Directories of what was put aside when the member was rebuilt.
+// Directories that hold the data put aside when the member was rebuilt.
 inline constexpr std::string_view kAsidePrefix = "aside-";
-// What ZooKeeper makes in a directory of its own.
+// The directory that ZooKeeper makes in its data directory.
 inline constexpr std::string_view kZooKeeperDataName = "version-2";
 
-// Whether something of that name may stand in a directory that is not yet formatted, because an
-// operator or ZooKeeper's conventions put it there.
+// Whether a file of that name may be in a directory that is not yet formatted, because an operator
+// or ZooKeeper's conventions put it there.
 constexpr bool MayStandInNewDirectory(std::string_view name) {
   return name == "myid" || name == "lost+found" || name.starts_with("zoo.cfg") ||
          name.starts_with("server.log") || name.ends_with(".pid") || name.starts_with(kAsidePrefix);

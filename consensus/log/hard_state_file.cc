@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kMagic = "QuorHrd\n";
 // Version 1 has no member state: it means kNormal, and is still written for that, so that a member
-// may go back to the version of the program that knows no other.
+// may go back to a program that knows only version 1.
 constexpr uint32_t kFormatVersion = 2;
 constexpr uint32_t kFormatVersionNormal = 1;
 constexpr size_t kCrcAt = kHardStateCopyBytes - 4;
@@ -62,7 +62,7 @@ absl::StatusOr<std::unique_ptr<HardStateFile>> HardStateFile::Open(Env* env, std
 
 absl::StatusOr<std::optional<HardStateFile::Copy>> HardStateFile::Decode(const std::string& path,
                                                                          std::string_view page) {
-  // Magic and CRC stand at the same place in every version.
+  // Magic and CRC have the same place in every version.
   if (page.size() != kHardStateCopyBytes || !page.starts_with(kMagic) ||
       LoadInt<std::endian::little, uint32_t>(page.data() + kCrcAt) !=
           Crc32c(page.substr(0, kCrcAt))) {
@@ -127,8 +127,8 @@ absl::Status HardStateFile::Recover() {
   }
   // Perhaps the copy was read from the page cache and is not on the disk: its sync failed (Linux
   // then takes the page for clean, so that only a new write brings it there), or the process died
-  // before. So it is made durable where it stands, before the other copy, which may be the only one
-  // on the disk, is written over. If it is on the disk already, no byte of it changes.
+  // before. So it is made durable in its own place, before the other copy, which may be the only
+  // one on the disk, is written over. If it is on the disk already, no byte of it changes.
   status_ = RewriteCopy(found->newest_place);
   // The next write must leave alone the copy that was found.
   next_sequence_ = newest->sequence + 1;
@@ -162,7 +162,7 @@ absl::Status HardStateFile::Write(const Content& content) {
   status_ = WriteCopy(place, copy);
   if (status_.ok()) status_ = file_->Sync();
   if (status_.ok()) status_ = WriteCopy(1 - place, copy);
-  // Whatever it was, a full disk too: one of the copies is half written, perhaps.
+  // Every error is final, also that of a full disk: one of the copies may be half written.
   if (absl::IsResourceExhausted(status_)) status_ = absl::InternalError(status_.message());
   if (!status_.ok()) return status_;
   content_ = content;

@@ -39,7 +39,7 @@ class HardStateFile {
     Content content;
   };
   static constexpr size_t kCopies = 2;
-  // What is in a file: each copy, if it is whole.
+  // The content of a file: each copy, if it is whole.
   struct Found {
     std::array<std::optional<Copy>, kCopies> copies;
     size_t newest_place = 0;
@@ -47,20 +47,21 @@ class HardStateFile {
     const std::optional<Copy>& newest() const { return copies[newest_place]; }
   };
 
-  // Makes a file for a member that has seen nothing, kNew (replacing what stands there), and
-  // makes its content durable, not its directory entry.
+  // Makes the file of a new member (kNew), replacing an existing one. Makes its content durable,
+  // but not its directory entry.
   static absl::StatusOr<std::unique_ptr<HardStateFile>> Create(Env* env, std::string path);
   // Reads the newest whole copy, and makes it durable in both. Errors: NotFound if there is no
   // file, DataLoss if both copies are damaged, FailedPrecondition if a newer version wrote it.
   static absl::StatusOr<std::unique_ptr<HardStateFile>> Open(Env* env, std::string path);
 
-  // What Open would find; changes nothing. Errors: those of the disk; as Open, but for DataLoss.
+  // Returns what Open would find, and changes nothing. Errors: as Open, except DataLoss; those of
+  // the disk.
   static absl::StatusOr<Found> Examine(Env* env, const std::string& path);
 
   const Content& content() const { return content_; }
   // Durable when it returns. After an error every later call returns that error.
   absl::Status Write(const Content& content);
-  // What Create writes.
+  // The content that Create writes.
   static Content New() { return {{Term{0}, kNoMember, Index{0}, MemberState::kNew}, Index{0}}; }
 
  private:

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kIdentityMagic = "QuorDir\n";
 constexpr size_t kIdentityCrcBytes = 4;
-// A whole one is far smaller; more need not be read to see that it is damaged.
+// A valid file is far smaller; reading more is not needed to see that the file is damaged.
 constexpr uint64_t kIdentityBytesMax = 4096;
 
 std::string EncodeIdentity(const Identity& identity) {
@@ -31,8 +31,8 @@ std::string EncodeIdentity(const Identity& identity) {
   return bytes;
 }
 
-// Magic, version and the CRC at the end are the same in every version, so that damage is told from
-// a newer format.
+// Magic, version and the CRC at the end are the same in every version, so that damage can be
+// distinguished from a newer format.
 absl::StatusOr<Identity> ParseIdentity(const std::string& path, std::string_view bytes) {
   const absl::Status damaged = absl::DataLossError(absl::StrCat(
       path, ": is damaged: it no longer says whose directory this is", ToAbsl(kRejoinAdvice)));
@@ -72,8 +72,8 @@ absl::Status Replace(Env* env, const std::string& temporary, const std::string& 
   return env->Rename(temporary, path);
 }
 
-// Takes no space: a few bytes within one sector, which is written whole or not at all.
-// ResourceExhausted if there would be more bytes than before.
+// Overwrites the file in place, which needs no free space: a few bytes within one sector, which is
+// written whole or not at all. ResourceExhausted if there would be more bytes than before.
 absl::Status WriteOver(Env* env, const std::string& temporary, const std::string& path,
                        std::string_view bytes) {
   if (env->Exists(temporary)) {

@@ -1,4 +1,4 @@
-// The file that says whose directory it is in.
+// The file that says to which member and cluster a directory belongs.
 //
 // Thread-safety: functions of their arguments.
 #pragma once
@@ -24,12 +24,12 @@ struct Identity {
   uint64_t directory_epoch = kFirstDirectoryEpoch;  // also of a directory of version 1
 };
 
-// The identity in `directory`. Errors: those of the disk, NotFound if there is none among them;
+// The identity in `directory`. Errors: those of the disk, with NotFound if there is no file;
 // DataLoss if it is damaged; FailedPrecondition if a newer version wrote it.
 absl::StatusOr<Identity> ReadIdentityFile(Env* env, const std::string& directory);
 
-// Replaces the identity in `directory`. After a crash it is the old or the new one; durable when it
-// returns. On a full disk, one of the same size is written over.
+// Replaces the identity in `directory`. After a crash the file holds the old or the new one;
+// durable when it returns. On a full disk, an identity of the same size is overwritten in place.
 absl::Status WriteIdentityFile(Env* env, const std::string& directory, const Identity& identity);
 
 }  // namespace quorate::consensus

@@ -40,7 +40,7 @@ std::vector<Entry> ReadAll(const SegmentLog& log) {
   for (size_t bytes_max : {size_t{1}, size_t{700}, ~size_t{0}}) {
     std::vector<Entry> entries;
     for (Index next = log.first_index(); next <= log.last_index();) {
-      // Compared before Catch is asked: this is done very often.
+      // Checked without Catch first, which would be slow: this runs very often.
       absl::StatusOr<std::vector<Entry>> some = log.Read(next, log.last_index(), bytes_max);
       if (!some.ok()) Require(some.status());
       if (some->empty() || some->front().index != next) FAIL("entry " << next.value());

@@ -1,4 +1,4 @@
-// What the tests of the log share.
+// Helpers of the log's tests.
 #pragma once
 
 #include <memory>
@@ -17,8 +17,8 @@ namespace quorate::consensus {
 inline constexpr size_t kMembershipBytes = 37;
 inline constexpr size_t kVersionBytes = 38;
 
-// An entry whose payload is a function of the other three, so that one that was never appended, or
-// is put together from two, is recognised.
+// An entry whose payload is a function of the arguments, so that tests recognise an entry that was
+// never appended, or that is mixed from two.
 Entry TestEntry(uint64_t index, uint64_t term, size_t payload_bytes);
 std::vector<Entry> TestEntries(uint64_t first, uint64_t last, uint64_t term, size_t payload_bytes);
 
@@ -31,7 +31,7 @@ T Require(absl::StatusOr<T> value) {
   return *std::move(value);
 }
 
-// Every entry of the log, read with several sizes of bite; they must agree.
+// Every entry of the log, read with several values of bytes_max; the results must agree.
 std::vector<Entry> ReadAll(const SegmentLog& log);
 
 // Paths of the segment files in `directory`, in order of their names.

@@ -20,7 +20,7 @@ namespace {
 constexpr std::string_view kMagic = "QuorMem\n";
 constexpr uint32_t kFormatVersion = 1;
 constexpr size_t kCrcBytes = 4;
-// A whole one is smaller; more need not be read to see that it is damaged.
+// A valid file is smaller; reading more is not needed to see that the file is damaged.
 constexpr uint64_t kBytesMax = 4096;
 
 std::string Encode(const Membership& membership) {
@@ -33,8 +33,8 @@ std::string Encode(const Membership& membership) {
   return bytes;
 }
 
-// Magic, version and the CRC at the end are the same in every version, so that damage is told from
-// a newer format.
+// Magic, version and the CRC at the end are the same in every version, so that damage can be
+// distinguished from a newer format.
 absl::StatusOr<Membership> Parse(const std::string& path, std::string_view bytes) {
   const absl::Status damaged = absl::DataLossError(absl::StrCat(
       path, ": is damaged: it no longer says with which members this member was started",

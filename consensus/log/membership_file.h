@@ -12,13 +12,13 @@
 
 namespace quorate::consensus {
 
-// The membership kept in `directory`, without addresses. Errors: those of the disk, NotFound if
-// there is none among them; DataLoss if it is damaged; FailedPrecondition if a newer version wrote
-// it.
+// The membership kept in `directory`, without addresses. Errors: those of the disk, with NotFound
+// if there is no file; DataLoss if it is damaged; FailedPrecondition if a newer version wrote it.
 absl::StatusOr<Membership> ReadMembershipFile(Env* env, const std::string& directory);
 
-// Keeps the voters and learners of `membership` in `directory`. After a crash it holds what was
-// there before or this; durable when it returns. REQUIRES: the membership is valid and not joint.
+// Keeps the voters and learners of `membership` in `directory`. After a crash the file holds the
+// old or the new membership; durable when it returns. REQUIRES: the membership is valid and not
+// joint.
 absl::Status WriteMembershipFile(Env* env, const std::string& directory,
                                  const Membership& membership);
 

@@ -16,10 +16,10 @@
 namespace quorate::consensus {
 namespace {
 
-// The log has no entry yet; the server makes space for them.
+// The log has no entry yet; the server allocates space for entries.
 constexpr SegmentLogOptions kSmallSegments{.segment_bytes = 2 * kSegmentHeaderBytes};
 
-// What Finish makes.
+// The files that Finish makes.
 constexpr std::string_view kOwnFiles[] = {kIdentityName, kIdentityTemporaryName, kHardStateName};
 
 bool IsAmong(NewDataDir::Names names, std::string_view name) {
@@ -30,7 +30,7 @@ std::string MarkOf(const std::string& path) {
   return absl::StrCat(path, "/", ToAbsl(kIncompleteName));
 }
 
-// That nothing stands in `path` but what an operator put there and what may be `left`.
+// Checks that `path` holds only files that an operator may have put there or that `left` accepts.
 template <class Left>
 absl::Status CheckNames(Env* env, const std::string& path, Left left) {
   if (!env->Exists(path)) return absl::OkStatus();
@@ -83,13 +83,13 @@ bool NewDataDir::IsMarked(Env* env, const std::string& path) { return env->Exist
 absl::StatusOr<std::unique_ptr<NewDataDir>> NewDataDir::Create(Env* env, std::string path,
                                                                Names leftovers) {
   if (absl::Status s = env->CreateDirectories(path); !s.ok()) return s;
-  // Before the lock, which would leave its file in somebody else's directory; and under it.
+  // Before the lock, which would leave a file in a directory that is not new; and again under it.
   if (absl::Status s = CheckNewOrIncomplete(env, path, leftovers); !s.ok()) return s;
   absl::StatusOr<std::unique_ptr<DirectoryLock>> lock = env->LockDirectory(path);
   if (!lock.ok()) return lock.status();
   if (absl::Status s = CheckNewOrIncomplete(env, path, leftovers); !s.ok()) return s;
   std::unique_ptr<NewDataDir> result(new NewDataDir(env, std::move(path), *std::move(lock)));
-  // Also if it is there: it need not be durable yet.
+  // Also if the mark exists: it need not be durable yet.
   if (absl::Status s = Mark(env, result->path_); !s.ok()) return s;
   if (absl::Status s = result->Clear(); !s.ok()) return s;
   return result;

@@ -1,9 +1,9 @@
-// Makes the directory of a member whose log does not begin with entry 1, but behind a checkpoint
-// that the state machine gets in another way: the member of a cluster that is restored or imported.
+// Makes the directory of a member whose log does not begin with entry 1, but after a checkpoint
+// that the state machine gets in another way: a member of a cluster that is restored or imported.
 //
-// From Create on until Finish the file "unfinished" stands in the directory, and DataDir::Open
-// refuses it: whatever the crash, a directory is refused or whole. Create takes one that it stands
-// in and starts again.
+// From Create until Finish the directory holds the file "unfinished", and DataDir::Open refuses it:
+// after any crash a directory is either refused or whole. Create accepts a directory with that
+// file, and starts again.
 //
 // Thread-safety: none.
 #pragma once
@@ -26,35 +26,36 @@ class NewDataDir {
  public:
   using Names = std::span<const std::string_view>;
 
-  // FailedPrecondition, naming path and name, if there is anything in `path` but what an operator
-  // may have put there (MayStandInNewDirectory). It need not exist.
+  // FailedPrecondition, naming path and name, if `path` holds anything but what an operator may
+  // have put there (MayStandInNewDirectory). `path` need not exist.
   static absl::Status CheckNew(Env* env, const std::string& path);
-  // The same, but in a directory that is marked as incomplete there may also be what this class
-  // makes and what has one of these names: the caller's, of the attempt that was interrupted.
+  // The same, but a directory that is marked as incomplete may also hold the files that this class
+  // makes, and the `leftovers`: files of the caller from the attempt that was interrupted.
   static absl::Status CheckNewOrIncomplete(Env* env, const std::string& path, Names leftovers);
 
-  // Marks `path`, which is there, as incomplete, and takes the mark away: durable when they return.
+  // Mark the existing directory `path` as incomplete, and remove the mark: durable when they
+  // return.
   static absl::Status Mark(Env* env, const std::string& path);
   static absl::Status Unmark(Env* env, const std::string& path);
   static bool IsMarked(Env* env, const std::string& path);
 
-  // Marks and locks `path`; it is made if it is not there. Of an attempt that was interrupted,
-  // everything is removed but `leftovers`, which are left to the caller. Errors: as
+  // Marks and locks `path`, which is made if it does not exist. Removes all files of an attempt
+  // that was interrupted, except `leftovers`, which the caller handles. Errors: as
   // CheckNewOrIncomplete; FailedPrecondition if a server or another maker holds it; those of the
   // disk.
   static absl::StatusOr<std::unique_ptr<NewDataDir>> Create(Env* env, std::string path,
                                                             Names leftovers = {});
 
-  // Makes it the directory of a member that votes and counts in a majority: its log begins behind
-  // the entry `index` of `term`. Durable when it returns. After an error the directory is refused.
-  // REQUIRES: the state machine's checkpoint of that entry is durable; index and term are not 0,
-  // the cluster id is set; called once.
+  // Completes the directory for a member that votes and counts in a majority, and whose log begins
+  // after the entry `index` of `term`. Durable when it returns. After an error the directory is
+  // refused. REQUIRES: the state machine's checkpoint of that entry is durable; index and term are
+  // not 0, the cluster id is set; called once.
   absl::Status Finish(const Identity& identity, Index index, Term term);
 
  private:
   NewDataDir(Env* env, std::string path, std::unique_ptr<DirectoryLock> lock);
   std::string PathOf(std::string_view name) const;
-  // Removes what Finish makes.
+  // Removes the files that Finish makes.
   absl::Status Clear();
 
   Env& env_;

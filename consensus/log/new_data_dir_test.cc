@@ -35,7 +35,7 @@ TEST_CASE("a directory that was made behind an entry goes on there") {
   MakeFile(&env, "myid");
   MakeFile(&env, "zoo.cfg");
   Require(Make(&env));
-  // A zxid of ZooKeeper is large; space is not taken by it.
+  // A zxid of ZooKeeper is large, but the log takes no space for the entries before it.
   CHECK(env.used_bytes() < 65536);
   env.Crash(0);
   auto dir = Require(Open(&env));
@@ -79,7 +79,7 @@ TEST_CASE("one that is incomplete is made again, but what is in it for another r
     MakeFile(&env, "tree");
     MakeFile(&env, "myid");
     auto dir = NewDataDir::Create(&env, kPath, kLeftovers);
-    // Only where it is marked: a tree alone may be anything.
+    // A leftover is accepted only in a marked directory: an unmarked one may hold a user's data.
     CHECK(dir.ok() == (i == 1));
     if (i == 0) Require(NewDataDir::Mark(&env, kPath));
   }
@@ -121,7 +121,7 @@ TEST_CASE("wherever the making of a directory is interrupted, it is refused or w
         continue;
       }
       CHECK_FALSE(marked);
-      // Nothing was there yet, or all of it.
+      // The directory is either new or complete.
       if ((*dir)->hard_state().member_state == MemberState::kNew) {
         CHECK((*dir)->log().last_index() == Index{0});
         CHECK((*dir)->directory_epoch() == 1800);
@@ -135,8 +135,8 @@ TEST_CASE("wherever the making of a directory is interrupted, it is refused or w
   CHECK(refused > 100);
 }
 
-// A mark that is gone from the page cache must not come back once the directory is in use: the
-// member's data would be refused, with the advice to make it again.
+// A mark that was removed in the page cache must not come back once the directory is in use: the
+// member's data would be refused, with the advice to make the directory again.
 TEST_CASE("a directory that was opened is not refused after a power failure") {
   uint64_t opened_early = 0;
   bool done = false;

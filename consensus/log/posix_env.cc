@@ -23,7 +23,7 @@
 namespace quorate::consensus {
 namespace {
 
-// What others may do is the operator's business (umask); the data is not for everyone.
+// The operator may restrict access further (umask); users outside the group have no access.
 constexpr mode_t kFileMode = 0640;
 constexpr mode_t kDirectoryMode = 0750;
 constexpr size_t kZeroChunkBytes = 1u << 20;
@@ -221,7 +221,7 @@ class PosixEnv : public Env {
     return names;
   }
 
-  // What cannot be looked at counts as there: whoever opens it then is told why.
+  // A path that cannot be examined counts as existing: opening it then reports the reason.
   bool Exists(const std::string& path) override {
     return IsThere(path) || (errno != ENOENT && errno != ENOTDIR);
   }
@@ -253,8 +253,8 @@ class PosixEnv : public Env {
     if (fd < 0) return PathError(errno, lock_path, "open or create");
     auto lock = std::make_unique<PosixDirectoryLock>(fd);
     if (absl::Status s = Lock(path, fd, LOCK_EX); !s.ok()) return s;
-    // The process id is only for that message; its loss does no harm. Where one stands already, it
-    // is written over, which needs no space.
+    // The process id is only for that message; its loss does no harm. An old one is overwritten,
+    // which needs no space.
     char text[24];
     const int size = std::snprintf(text, sizeof(text), "%d\n", static_cast<int>(getpid()));
     ASSERT(size > 0 && static_cast<size_t>(size) < sizeof(text));
@@ -300,7 +300,7 @@ class PosixEnv : public Env {
   }
 };
 
-// Changes nothing.
+// Refuses every change.
 class ReadOnlyPosixEnv : public PosixEnv {
  public:
   absl::StatusOr<std::unique_ptr<File>> OpenFile(const std::string& path, bool create) override {
@@ -314,7 +314,7 @@ class ReadOnlyPosixEnv : public PosixEnv {
   absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const std::string& path) override {
     const std::string lock_path = path + "/LOCK";
     const int fd = Retry([&] { return open(lock_path.c_str(), O_RDONLY | O_CLOEXEC); });
-    // Whoever would hold it has made the file.
+    // Without the file no process holds the lock, because a holder creates it.
     if (fd < 0 && errno == ENOENT) return std::make_unique<DirectoryLock>();
     if (fd < 0) return PathError(errno, lock_path, "open");
     auto lock = std::make_unique<PosixDirectoryLock>(fd);

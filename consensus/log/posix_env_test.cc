@@ -34,7 +34,7 @@ std::string Content(const File& file) {
 TEST_CASE("many pieces are written one after another") {
   Env* env = Env::Posix();
   auto file = Require(env->OpenFile(NewDirectory() + "/f", /*create=*/true));
-  // More than one system call takes, some of them empty.
+  // More pieces than one system call takes, some of them empty.
   std::vector<std::string> texts;
   std::string expected = "....";
   for (int i = 0; i < 3000; ++i) {

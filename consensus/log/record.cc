@@ -58,8 +58,8 @@ bool IsZero(std::string_view bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](char c) { return c == 0; });
 }
 
-// Whether a sector that [place.offset, place.offset + size) touches is zero there, or missing, also
-// in part.
+// Whether a sector that [place.offset, place.offset + size) touches is zero within that range, or
+// is missing in part or whole.
 bool HasZeroSector(std::string_view bytes, uint64_t size, RecordPlace place) {
   for (uint64_t at = 0; at < size;) {
     const uint64_t end = std::min(size, at + kSectorBytes - (place.offset + at) % kSectorBytes);
@@ -122,7 +122,7 @@ RecordView ParseRecord(std::string_view bytes, RecordPlace place) {
   }
   record.payload = bytes.substr(kRecordHeaderBytes, length);
   const size_t padded_at = kRecordHeaderBytes + length;
-  // The end is outside the CRC; it is compared so that no flipped bit goes unnoticed.
+  // The padding is outside the CRC; it is compared so that no flipped bit goes unnoticed.
   if (LoadInt<kLittle, uint32_t>(bytes.data() + kCrcAt) ==
           RecordCrc(bytes.data(), record.payload, header_crc) &&
       bytes.substr(padded_at, record.size - padded_at) == RecordPadding(length)) {

@@ -50,7 +50,7 @@ TEST_CASE("a flipped bit anywhere in a record is noticed") {
   }
 }
 
-// Without a sector of zeros.
+// A payload without a sector of zeros.
 std::string Payload(size_t size) {
   std::string payload(size, '\0');
   for (size_t i = 0; i < size; i += 100) payload[i] = static_cast<char>(i / 100 + 1);
@@ -69,7 +69,7 @@ std::string Flipped(std::string bytes, size_t bit) {
   return bytes;
 }
 
-// Of a record that was written to the end, and of a torn one.
+// Places and payloads for records that were written completely, and for torn ones.
 const uint64_t kOffsets[] = {4096, 4096 + 416, 4096 + 480, 4096 + 488, 4096 + 496, 4096 + 504};
 const std::string kPayloads[] = {
     "", "hello", std::string(68, '\1'), std::string(8, '\0'), Payload(448), Payload(3000)};
@@ -112,7 +112,7 @@ TEST_CASE("a record whose payload has a sector of zeros is torn if it is not who
   const std::string good = EncodeAt(payload, kPlace);
   CHECK(ParseRecord(good, kPlace).state == RecordView::State::kValid);
   CHECK_FALSE(WasRecord(Flipped(good, 8 * 2000), kPlace));
-  // Its header tells all the same.
+  // Damage to its header is recognised nevertheless.
   for (size_t bit = 8 * 4; bit < 8 * kRecordHeaderBytes; ++bit) {
     CHECK(WasRecord(Flipped(good, bit), kPlace));
   }

@@ -1,30 +1,31 @@
-// What may be wrong after a crash, and is put right here:
+// A crash may leave the log in these states, which are repaired here:
 //
 //  - The newest segment has no header: its creation was interrupted. No record is written before
-//    the header and the directory entry are durable, so that nothing is lost with it.
+//    the header and the directory entry are durable, so nothing is lost with it.
 //  - The last segment ends in records that are torn or missing in part. They are cut: the log goes
-//    on in a new segment (SegmentLog), so that no stale record can ever stand behind a new one. If
-//    there is no free space for one, zeros are written over all that follows the last good record,
-//    and made durable before anything is appended. That is second best: if the disk fails
-//    meanwhile, and the machine goes on, it may show zeros that are not on the disk.
+//    on in a new segment (SegmentLog), so that no stale record can ever follow a new one. If there
+//    is no free space for a segment, zeros are written over all bytes after the last good record,
+//    and made durable before anything is appended. That is second best: if the disk fails during
+//    that, and the machine goes on, reads may return zeros that are not on the disk.
 //  - Segments that a newer generation replaces are still there, because their removal was not
-//    durable: from its first index on, or altogether if its name says that it begins the log.
+//    durable: a generation replaces everything from its first index on, or all of the log if its
+//    name says that it begins the log.
 //
 // Everything else is damage, because every segment is made durable to its end before a newer one is
 // begun: a segment that is not the last one must hold all its records, and the last one all up to
 // the durable mark. And the first one must begin with entry 1, or be named as the one that begins
 // the log: only compaction and reset give that name, durably, before they remove anything. The
-// mark is the highest of what the caller knows, what any valid record of the
-// segment says (also one behind the damaged place), and what the name of a newer segment proves.
+// mark is the highest of the index that the caller knows, those in the valid records of the segment
+// (also after the damaged place), and the one that the name of a newer segment proves.
 //
-// Of the records of the very last syncs no mark speaks, if no later record was written and the hard
-// state not since then. There the bytes themselves tell (WasRecord in record.h): a crash leaves
-// sectors of what it tears as they were before, zero. So a record that has none such, and does not
-// hold together, was written whole and damaged later, whether it was ever acknowledged or not. Of
-// damage to a record whose payload holds a whole sector of zeros that cannot be said: it is cut.
+// No mark covers the records of the very last syncs, if no later record and no later hard state was
+// written. For them the bytes decide (WasRecord in record.h): a crash leaves sectors of a torn
+// write as they were before, which is zero. So a bad record without a zero sector was written
+// completely and damaged later, whether it was ever acknowledged or not. A damaged record whose
+// payload holds a whole sector of zeros cannot be recognised that way: it is cut.
 //
-// A newest segment that never got a record is taken for an unfinished one if its header is damaged;
-// it holds nothing.
+// If the newest segment never got a record and its header is damaged, its creation counts as
+// interrupted; it holds nothing.
 #include "consensus/log/recovery.h"
 
 #include <algorithm>
@@ -61,7 +62,7 @@ class Recovery {
     result.damaged_offset = damaged_offset_;
     for (const SegmentName& name : chain_) {
       const size_t i = result.segments.size();
-      // The one that is damaged was scanned as far as it goes.
+      // The damaged segment and those after it are scanned alone, as far as they can be read.
       result.segments.push_back(i < log_.segments.size() ? log_.segments[i] : ScanAlone(name));
     }
     for (const SegmentName& name : obsolete_) result.replaced.push_back(PathOf(name));
@@ -73,7 +74,7 @@ class Recovery {
  private:
   std::string PathOf(SegmentName name) const { return absl::StrCat(path_, "/", ToFileName(name)); }
 
-  // What is wrong, and where. `what` goes on after the path.
+  // Notes the damaged place, and returns DataLoss. `what` continues the message after the path.
   absl::Status Damaged(std::string path, std::optional<uint64_t> offset, std::string_view what) {
     damaged_path_ = std::move(path);
     damaged_offset_ = offset;
@@ -91,7 +92,7 @@ class Recovery {
     return log_.last_index < durable_index_ ? EntriesMissing() : absl::OkStatus();
   }
 
-  // As far as it can be read without what is before it.
+  // Scans a segment without regard to those before it. Null if it cannot be read.
   std::shared_ptr<Segment> ScanAlone(SegmentName name) {
     std::optional<SegmentHeader> header;
     absl::StatusOr<std::shared_ptr<Segment>> segment = OpenSegment(name, &header);
@@ -146,7 +147,7 @@ class Recovery {
     return segment;
   }
 
-  // The newest segment may be without a header; then it is none.
+  // If the newest segment has no header, its creation was interrupted: moves it to obsolete_.
   absl::Status SetAsideUnfinished() {
     if (names_.empty()) return absl::OkStatus();
     const SegmentName name = names_.back();
@@ -167,13 +168,14 @@ class Recovery {
     }
     obsolete_.push_back(name);
     names_.pop_back();
-    // Its creation began when everything before it was durable, except for one that was to replace
-    // the whole log.
+    // A creation begins when everything before the segment is durable, unless it replaces the whole
+    // log.
     if (!name.begins_log) durable_index_ = std::max(durable_index_, name.first - 1);
     return absl::OkStatus();
   }
 
-  // What is left when each segment replaces what older ones hold from its first index on.
+  // Sets chain_ to the segments that remain when each one replaces older ones from its first index
+  // on.
   void ChooseChain() {
     uint64_t begin = 0;  // the generation that begins the log
     for (const SegmentName& name : names_) {
@@ -246,7 +248,7 @@ class Recovery {
                                 scan->control_entries.end());
     log_.last_index = segment.next - 1;
     log_.last_term = scan->last_term;
-    if (!log_.segments.empty()) log_.segments.back()->file.reset();  // not all at a time
+    if (!log_.segments.empty()) log_.segments.back()->file.reset();  // one open file at a time
     log_.segments.push_back(*std::move(opened));
     log_.torn_bytes = scan->garbage_end - segment.end;
     return absl::OkStatus();
@@ -264,7 +266,7 @@ class Recovery {
       if (absl::Status s = RewriteTail(*log_.segments.back()); !s.ok()) return s;
       if (absl::Status s = log_.segments.back()->file->Sync(); !s.ok()) return s;
     }
-    // Also for entries that an earlier process made but did not live to sync.
+    // Also for directory entries that an earlier process made before it died without syncing them.
     if (absl::Status s = env_.SyncDirectory(path_); !s.ok()) return s;
     for (const SegmentName& name : obsolete_) {
       if (absl::Status s = env_.Remove(PathOf(name)); !s.ok()) return s;
@@ -283,7 +285,7 @@ class Recovery {
     }
     std::string bytes;
     while (offset < segment.end) {
-      // Sector by sector, so that no crash leaves half of one.
+      // Pieces end at sector boundaries, so that no crash leaves half a sector.
       bytes.resize(std::min(kCopyBytes - offset % kSectorBytes, segment.end - offset));
       absl::StatusOr<size_t> got = segment.file->ReadAt(offset, bytes.size(), bytes.data());
       if (!got.ok()) return got.status();

@@ -1,6 +1,7 @@
-// What the log finds on the disk at start, and how it is made whole; or only what it would find.
+// Reads the files of a log at start, and repairs what a crash left incomplete; or only examines
+// them.
 //
-// Thread-safety: functions; each must be alone on the directory.
+// Thread-safety: functions; nothing else may use the directory during a call.
 #pragma once
 
 #include <cstdint>
@@ -28,31 +29,32 @@ struct RecoveredLog {
   Index last_index;
   Term last_term;
   uint64_t last_generation = 0;  // the highest that was ever seen
-  uint64_t torn_bytes = 0;       // behind the last record: nothing is to be appended to them
+  uint64_t torn_bytes = 0;       // after the last record: nothing may be appended to them
 };
 
-// Reads all segments in `path`, and removes what is replaced or unfinished. Everything in the
-// result is durable. `observer`, which may be null, hears of each segment that was read. Errors: as
-// SegmentLog::Open.
+// Reads all segments in `path`, and removes those that are replaced or incomplete. Everything in
+// the result is durable. `observer`, which may be null, is called for each segment that was read.
+// Errors: as SegmentLog::Open.
 absl::StatusOr<RecoveredLog> RecoverLog(Env* env, const std::string& path, Index durable_index,
                                         ScanObserver* observer);
 
-// Durably writes zeros over so many bytes behind the last record. REQUIRES: segment.file is set.
+// Durably writes zeros over `torn_bytes` bytes after the last record. REQUIRES: segment.file is
+// set.
 absl::Status ZeroTornBytes(const Segment& segment, uint64_t torn_bytes);
 
 struct LogExamination {
-  absl::Status status;       // what RecoverLog would return, but for errors of its repairs
-  std::string damaged_path;  // if the status is DataLoss: of what
+  absl::Status status;       // what RecoverLog would return, except errors of its repairs
+  std::string damaged_path;  // if the status is DataLoss: the damaged path
   std::optional<uint64_t> damaged_offset;
   RecoveredLog log;     // as far as it is whole
-  Index durable_index;  // the highest that anything says was durable
-  // In the order of the log, also behind the damage; there without regard to what is before. Null:
-  // not readable at all.
+  Index durable_index;  // the highest index that is known to have been durable
+  // In the order of the log. Segments after the damage are read without regard to those before.
+  // Null: not readable at all.
   std::vector<std::shared_ptr<Segment>> segments;
   std::vector<std::string> replaced;  // files that RecoverLog removes
 };
 
-// The same without changing anything.
+// Reads the log as RecoverLog does, but changes nothing.
 LogExamination ExamineLog(Env* env, const std::string& path, Index durable_index);
 
 }  // namespace quorate::consensus

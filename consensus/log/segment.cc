@@ -82,8 +82,8 @@ absl::Status UnknownKind(const Segment& segment, const RecordView& record) {
                    ", which this version does not know: run the version that wrote it, or newer"));
 }
 
-// How many leading bytes of `bytes` are certainly not the beginning of a record, being zero: a
-// record's index, in its second word, never is.
+// The number of leading zero bytes at which no record can begin: a record's index, in its second
+// word, is never zero.
 size_t ZeroWords(std::string_view bytes) {
   size_t at = 0;
   for (; bytes.size() - at >= 2 * kRecordAlignment; at += kRecordAlignment) {
@@ -94,7 +94,7 @@ size_t ZeroWords(std::string_view bytes) {
   return at;
 }
 
-// Whether the bytes at segment.end, where no record follows in sequence, were one.
+// Whether the bytes at segment.end, which are not the next valid record, were once a record.
 absl::StatusOr<bool> WasRecordAtEnd(const Segment& segment, FileWindow* window) {
   const RecordPlace place{segment.name.generation, segment.end};
   absl::StatusOr<std::string_view> bytes = window->View(segment.end, kRecordHeaderBytes);
@@ -107,10 +107,10 @@ absl::StatusOr<bool> WasRecordAtEnd(const Segment& segment, FileWindow* window) 
   return WasRecord(*bytes, place);
 }
 
-// Looks at every place behind segment.end where a record could begin.
+// Searches every place after segment.end where a record could begin.
 absl::Status ScanRest(const Segment& segment, uint64_t size, FileWindow* window,
                       SegmentScan* scan) {
-  // More records than this do not fit.
+  // More records do not fit into the rest of the file.
   const Index last = segment.next + (size - segment.end) / kRecordHeaderBytes;
   for (uint64_t offset = segment.end; offset < size;) {
     absl::StatusOr<std::string_view> bytes = window->View(offset, kRecordHeaderBytes);
@@ -180,8 +180,8 @@ std::string EncodeSegmentHeader(SegmentName name, Term previous_term) {
 
 absl::StatusOr<std::optional<SegmentHeader>> ParseSegmentHeader(const std::string& path,
                                                                 std::string_view bytes) {
-  // Where the magic and the CRC stand is the same in every version, so that a damaged header is
-  // told from a newer one.
+  // Magic and CRC have the same place in every version, so that a damaged header differs from a
+  // newer one.
   if (bytes.size() != kSegmentHeaderBytes || !bytes.starts_with(kMagic) ||
       LoadInt<std::endian::little, uint32_t>(bytes.data() + kHeaderCrcAt) !=
           Crc32c(bytes.substr(0, kHeaderCrcAt))) {

@@ -30,7 +30,7 @@ inline constexpr uint32_t kSegmentFormatVersion = 2;
 inline constexpr size_t kSegmentHeaderBytes = 4096;
 // A segment remembers the offset of one record in about this many bytes.
 inline constexpr uint64_t kCheckpointBytes = 4096;
-// What a member's operator does when acknowledged data is damaged.
+// Advice to the operator when acknowledged data is damaged: the end of error messages.
 inline constexpr std::string_view kRejoinAdvice =
     "; the data of this member can no longer be trusted. Stop it; `quorate verify` with its data "
     "directory shows all that is wrong, and `quorate rebuild` puts its data aside, so that it is "
@@ -68,13 +68,13 @@ struct Checkpoint {
 };
 
 // A segment in memory. Thread-safety: written by the log's thread under the log's lock; other
-// threads read under that lock. `path`, `file`, `removed` and name.begins_log have the lock of
-// SegmentFiles.
+// threads read under that lock. `path`, `file`, `removed` and name.begins_log are guarded by the
+// lock of SegmentFiles.
 struct Segment {
   SegmentName name;
   std::string path;
   std::shared_ptr<File> file;             // null while it is closed
-  bool removed = false;                   // the file is, or is about to be
+  bool removed = false;                   // the file was removed, or is about to be
   uint64_t capacity = 0;                  // bytes that are allocated
   uint64_t end = kSegmentHeaderBytes;     // where the next record goes
   Index next;                             // its index
@@ -85,7 +85,7 @@ struct Segment {
   void NoteRecord(Index index, uint64_t offset);
   // The last checkpoint at or before `index`. REQUIRES: `index` is in the segment.
   const Checkpoint& CheckpointBefore(Index index) const;
-  // Where the first checkpoint above `index` begins, or else `end`.
+  // The offset of the first checkpoint above `index`; `end` if there is none.
   uint64_t OffsetAfter(Index index) const;
 };
 
@@ -95,12 +95,12 @@ struct SegmentScan {
   std::vector<Entry> control_entries;  // those with IsControl(kind)
   Term last_term;                      // of the last record, or of the entry before the segment
   Index marked_durable;                // the highest durable mark of any valid record
-  // Only if it went on to the end of the file: the end of the last byte behind the last good record
-  // that is not zero (seg.end if there is none), and whether a valid record stands there.
+  // Set only if the scan reached the end of the file: where the last nonzero byte after the last
+  // good record ends (segment.end if there is none), and whether a valid record is there.
   uint64_t garbage_end = 0;
   bool record_after_garbage = false;
-  // Whether what stands behind the last good record was a record and is damaged (WasRecord), rather
-  // than torn by a crash or never written.
+  // Whether the bytes after the last good record were a record that is damaged now (WasRecord),
+  // rather than torn by a crash or never written.
   bool damaged = false;
 };
 

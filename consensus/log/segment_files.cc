@@ -19,7 +19,7 @@ SegmentFiles::SegmentFiles(Env* env, std::string directory, size_t open_max)
 absl::StatusOr<std::shared_ptr<File>> SegmentFiles::Get(const std::shared_ptr<Segment>& segment) {
   MutexLock lock(&mutex_);
   if (segment->file == nullptr) {
-    // A reader may have found it before, and would keep its space taken.
+    // A reader may have found the segment before; an open file would keep its space in use.
     if (segment->removed) return absl::NotFoundError(absl::StrCat(segment->path, ": was removed"));
     absl::StatusOr<std::unique_ptr<File>> file = env_.OpenFile(segment->path, /*create=*/false);
     if (!file.ok()) return file.status();
@@ -70,13 +70,14 @@ absl::Status SegmentFiles::RemoveInSteps(const std::shared_ptr<Segment>& segment
   Get(segment).IgnoreError();
   std::shared_ptr<File> file;
   if (absl::Status s = Remove(segment, &file); !s.ok()) return s;
-  // A file system that tells the disk what is free may hold up every sync until all of the file is
-  // told: some ten milliseconds. A reader that still has the file gives it back when it is done.
+  // A file system that discards freed blocks may delay every sync until all blocks of the file are
+  // discarded: some ten milliseconds. If a reader still has the file, its space is freed when the
+  // reader is done.
   if (file == nullptr || file.use_count() > 1) return absl::OkStatus();
   const absl::StatusOr<uint64_t> size = file->Size();
   for (uint64_t left = size.ok() ? *size : 0; left > kStepBytes;) {
     left -= kStepBytes;
-    // Whatever is left when this fails goes when the file is closed.
+    // If this fails, the rest is freed when the file is closed.
     if (!file->Truncate(left).ok()) break;
   }
   return absl::OkStatus();

@@ -1,7 +1,7 @@
 // The open files of a log's segments: few at a time, however many segments there are.
 //
-// Thread-safety: all of it may be used from any thread. Who holds a file that Get returned may go
-// on with it, whatever becomes of the segment meanwhile.
+// Thread-safety: all of it may be used from any thread. A file that Get returned stays usable,
+// whatever happens to the segment meanwhile.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace quorate::consensus {
 
 class SegmentFiles {
  public:
-  // Keeps up to `open_max` files open, at least one, besides those that somebody holds. `directory`
+  // Keeps up to `open_max` files open, at least one, besides those that callers hold. `directory`
   // is where the segments are. `env` must outlive the object.
   SegmentFiles(Env* env, std::string directory, size_t open_max);
 
@@ -29,20 +29,20 @@ class SegmentFiles {
   absl::StatusOr<std::shared_ptr<File>> Get(const std::shared_ptr<Segment>& segment);
   // Takes over a segment whose file is open. REQUIRES: segment->file is set.
   void Adopt(const std::shared_ptr<Segment>& segment);
-  // Gives the file the name by which it begins the log; durable with the directory.
+  // Renames the file to the name by which it begins the log; durable once the directory is synced.
   absl::Status RenameToBegin(Segment* segment);
-  // Removes the file from the directory; the removal is durable with that. REQUIRES: nobody looks
-  // for the segment any more, but for readers that had found it before.
+  // Removes the file from the directory; durable once that is synced. REQUIRES: the segment can no
+  // longer be found, except by readers that had found it before.
   absl::Status Remove(const std::shared_ptr<Segment>& segment);
-  // The same, and gives its space back in steps, so that nothing else that is written meanwhile
-  // waits for all of it. REQUIRES also: should the file come back in a power failure, it is of no
-  // use, and need not be whole.
+  // The same, and frees its space in steps, so that other writes do not wait until all of it is
+  // free. REQUIRES also: if the file comes back after a power failure, it is not needed, and need
+  // not be whole.
   absl::Status RemoveInSteps(const std::shared_ptr<Segment>& segment);
-  // Where the file is, for messages.
+  // The path of the file, for messages.
   std::string PathOf(const Segment& segment) const;
 
  private:
-  // As Remove. Gives the file to whoever called, if it was open.
+  // As Remove. Moves the open file, if there is one, to `*file`.
   absl::Status Remove(const std::shared_ptr<Segment>& segment, std::shared_ptr<File>* file);
   void Keep(const std::shared_ptr<Segment>& segment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -50,7 +50,7 @@ class SegmentFiles {
   const std::string directory_;
   const size_t open_max_;
   // Also guards path, file, removed and name.begins_log of the segments. Held while a file is
-  // opened or renamed, so that no reader looks for a file by a name that it just lost.
+  // opened or renamed, so that no reader opens a file by a name that it no longer has.
   mutable Mutex mutex_;
   std::vector<std::shared_ptr<Segment>> open_ ABSL_GUARDED_BY(mutex_);  // last used: last
 };

@@ -6,21 +6,21 @@
 //  - A truncation is such a new segment: its first index is the one after the last entry that
 //    stays, and its generation is the highest, so that it replaces all that older segments hold
 //    from there on. The log is the old one until the new header is valid on the disk, and the
-//    truncated one from then on; no byte of a record is ever written over, so that a reader that
-//    runs at the same time never meets half of a new one. That costs a file for each truncation,
-//    which Raft does only after a leader failed with entries that it could not commit. What was
-//    replaced is removed afterwards; recovery does the same if a crash brings it back.
-//  - A compaction only forgets what it drops; the chores do the rest. They first give the segment
-//    that is the first one now its name as such, durably, and remove the older ones then. So no
-//    order in which their removals reach the disk leaves a gap, and a segment that is missing
-//    otherwise is noticed.
+//    truncated one from then on; no byte of a record is ever overwritten, so that a concurrent
+//    reader never sees half of a new one. That costs a file for each truncation, which Raft does
+//    only after a leader failed with entries that it could not commit. The replaced segments are
+//    removed afterwards; recovery does the same if a crash brings them back.
+//  - A compaction only forgets the dropped segments in memory; DoChores does the rest. It first
+//    gives the segment that is the first one now its name as such, durably, and then removes the
+//    older ones. So their removals leave no gap in whatever order they reach the disk, and a
+//    segment that is missing otherwise is noticed.
 //  - A reset is a new segment that has such a name from the beginning. The log is the old one until
 //    its header is valid on the disk, and the new one from then on.
-//  - The ballast file becomes a segment by a rename, and has its header by then.
+//  - The ballast file becomes a segment by a rename, after the segment's header was written to it.
 //  - Records of different segments cannot be mixed up: the CRC of each covers the generation of its
 //    segment and its offset.
-//  - Nothing is appended to what a crash has torn: the log goes on in a new segment or, if the disk
-//    has no free space for one, where the torn bytes are durably zero.
+//  - Nothing is appended to torn records: the log goes on in a new segment or, if the disk has no
+//    free space for one, where the torn bytes are durably zero.
 #include "consensus/log/segment_log.h"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ namespace {
 
 // Payloads up to this size are copied next to their headers; an iovec of their own costs more.
 constexpr size_t kCopiedPayloadMax = 4096;
-// The write buffer is given back if one batch made it larger than this.
+// The write buffer is freed if one batch made it larger than this.
 constexpr size_t kKeptBufferBytes = 4u << 20;
 
 uint64_t SegmentBytes(const SegmentLogOptions& options) {
@@ -93,7 +93,7 @@ class SegmentLog::Impl {
     }
     if (segment.capacity >= options_.segment_bytes) return absl::OkStatus();
     absl::Status allocated = newest_file_->Preallocate(options_.segment_bytes);
-    // On a full disk the log can be read all the same, and the next entries need a new segment.
+    // On a full disk the log can still be read; the next entries then need a new segment.
     if (absl::IsResourceExhausted(allocated)) return absl::OkStatus();
     if (allocated.ok()) segment.capacity = options_.segment_bytes;
     return Fail(allocated);
@@ -161,10 +161,10 @@ class SegmentLog::Impl {
     return index >= last_index_ ? absl::OkStatus() : BeginAnewAfter(index);
   }
 
-  // Goes on after `index` in a new segment, which replaces all that is behind it. REQUIRES:
-  // base_index_ <= index <= last_index_.
+  // Begins a new segment after `index`, which replaces all entries after it. REQUIRES: base_index_
+  // <= index <= last_index_.
   absl::Status BeginAnewAfter(Index index) {
-    // Which files there are is not to change meanwhile.
+    // The set of files must not change meanwhile.
     if (absl::Status s = DoChores(); !s.ok()) return s;
     absl::StatusOr<uint64_t> end = EndOf(index);
     if (!end.ok()) return Fail(end.status());
@@ -238,7 +238,7 @@ class SegmentLog::Impl {
     }
     if (beginning == nullptr) return absl::OkStatus();
     if (absl::Status s = FailUnlessFull(files_.RenameToBegin(beginning.get())); !s.ok()) {
-      // For the next time, unless a later compaction has a later beginning.
+      // Kept for the next call, unless a later compaction has set a later beginning.
       MutexLock lock(&mutex_);
       dropped_.insert(dropped_.begin(), dropped.begin(), dropped.end());
       if (beginning_ == nullptr) beginning_ = beginning;
@@ -267,7 +267,7 @@ class SegmentLog::Impl {
     absl::StatusOr<std::shared_ptr<Segment>> segment =
         MakeSegment(index + 1, term, /*begins_log=*/true, /*frees_space=*/true);
     if (!segment.ok()) return segment.status();
-    dirty_ = false;  // what was not synced is forgotten too
+    dirty_ = false;  // unsynced entries are forgotten, too
     last_term_ = term;
     std::vector<std::shared_ptr<Segment>> replaced{*std::move(segment)};
     {
@@ -299,13 +299,13 @@ class SegmentLog::Impl {
         ASSERT(!entries->empty() && entries->front().index == first);
         return entries;
       }
-      // What was planned may have been cut or dropped meanwhile; that is no damage.
+      // If entries were truncated or dropped meanwhile, the error is no damage: plan again.
       if (removals() == plan->removals) return Fail(entries.status());
     }
   }
 
  private:
-  // Whole records of one segment that stand one after another.
+  // Consecutive whole records of one segment.
   struct Run {
     std::shared_ptr<Segment> segment;
     uint64_t offset = 0;
@@ -332,7 +332,7 @@ class SegmentLog::Impl {
   // Keeps the first error: what the disk holds is unknown from then on.
   absl::Status Fail(absl::Status status) {
     if (status.ok()) return status;
-    // A full disk that shows here is no reason to try again: something was half done.
+    // A full disk at this point must not invite a retry, because something was half done.
     if (absl::IsResourceExhausted(status)) status = absl::InternalError(status.message());
     MutexLock lock(&mutex_);
     if (status_.ok()) status_ = std::move(status);
@@ -345,7 +345,8 @@ class SegmentLog::Impl {
         base_index_.value(), " and ends with entry ", last_index_.value()));
   }
 
-  // For what has changed nothing yet if there was no free space for it: then it can be tried again.
+  // For operations that have changed nothing if there was no free space: ResourceExhausted is
+  // returned and is not final, so that they can be tried again.
   absl::Status FailUnlessFull(absl::Status status) {
     return absl::IsResourceExhausted(status) ? status : Fail(std::move(status));
   }
@@ -371,7 +372,7 @@ class SegmentLog::Impl {
     return count;
   }
 
-  // Writes the entries behind the segment's last record, with one write.
+  // Writes the entries after the segment's last record, with one write.
   absl::Status WriteRecords(Segment* segment, std::span<const Entry> entries) {
     ASSERT(!entries.empty());
     size_t copied_bytes = 0;
@@ -409,7 +410,7 @@ class SegmentLog::Impl {
     return written;
   }
 
-  // Lets readers see what was written up to `end`.
+  // Makes the entries written up to `end` visible to readers.
   void Publish(Segment* segment, std::span<const Entry> entries, uint64_t end) {
     MutexLock lock(&mutex_);
     uint64_t offset = segment->end;
@@ -455,7 +456,7 @@ class SegmentLog::Impl {
     return absl::OkStatus();
   }
 
-  // Leaves the runs of entries that are in the log, after base_index_ moved.
+  // Removes the term runs of entries that are no longer in the log, after base_index_ moved.
   void DropTermRuns() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     auto above = std::upper_bound(term_runs_.begin(), term_runs_.end(), base_index_ + 1,
                                   [](Index i, const TermRun& run) { return i < run.first; });
@@ -485,7 +486,7 @@ class SegmentLog::Impl {
     return absl::OkStatus();
   }
 
-  // Gives the space behind the last record back. Need not be durable.
+  // Frees the space after the last record. Need not be durable.
   absl::Status Trim(const std::shared_ptr<Segment>& segment) {
     if (segment->capacity == segment->end) return absl::OkStatus();
     segment->capacity = segment->end;
@@ -494,9 +495,9 @@ class SegmentLog::Impl {
   }
 
   // Makes a segment for the entries from `first` on, durably. The entry before it has `term`.
-  // ResourceExhausted if there is no free space for it, nor a ballast file that it takes: then all
-  // is as before. One that makes space, for it replaces others, takes what there is. REQUIRES: all
-  // entries before `first` are durable, or it begins the log.
+  // ResourceExhausted if there is no free space for it, and no ballast file that it may use: then
+  // all is as before. A segment that `frees_space`, because it replaces others, may use all that
+  // there is. REQUIRES: all entries before `first` are durable, or it begins the log.
   absl::StatusOr<std::shared_ptr<Segment>> MakeSegment(Index first, Term term, bool begins_log,
                                                        bool frees_space) {
     ASSERT(!dirty_ || begins_log);
@@ -520,11 +521,12 @@ class SegmentLog::Impl {
     if (absl::Status s = SyncDirectory(); !s.ok()) return Fail(s);
     ++last_generation_;
     newest_file_ = segment->file;
-    files_.Adopt(segment);  // from here on, readers of others may close it
+    files_.Adopt(segment);  // from here on, reads of other segments may close it
     return segment;
   }
 
-  // Not before `first` is there, unless that is null.
+  // Makes the file and reserves its space. ResourceExhausted if `first` is not null and does not
+  // exist.
   absl::Status AllocateFile(Segment* segment, const BallastFile* first) {
     if (first != nullptr && !first->exists()) {
       return absl::ResourceExhaustedError(
@@ -547,8 +549,8 @@ class SegmentLog::Impl {
     return absl::OkStatus();
   }
 
-  // Removes the file of a segment for which there is no free space. Durably, or else it could come
-  // back beside another one of the same generation. Returns why there is none.
+  // Removes the file of a segment for which there is no free space: durably, or it could come back
+  // beside another one of the same generation. Returns `why`.
   absl::Status GiveUpFile(const Segment& segment, const absl::Status& why) {
     if (env_.Exists(segment.path)) {
       if (absl::Status s = env_.Remove(segment.path); !s.ok()) return Fail(s);
@@ -609,8 +611,8 @@ class SegmentLog::Impl {
     return plan;
   }
 
-  // Where to stop reading in `segment`: behind plan.last, or when there is enough; in any case
-  // behind the record of `from`.
+  // The offset at which to stop reading in `segment`: after plan.last or after enough bytes, but in
+  // any case after the record of `from`.
   static uint64_t RunEnd(const Segment& segment, const Checkpoint& begin, Index from,
                          const ReadPlan& plan, size_t bytes_max) {
     const uint64_t wanted = bytes_max - std::min<uint64_t>(bytes_max, plan.size);
@@ -688,7 +690,7 @@ class SegmentLog::Impl {
   std::atomic<const BallastFile*> comes_first_{nullptr};
 
   // --- The log's thread only ---
-  Index durable_;  // everything up to it is
+  Index durable_;  // everything up to it is durable
   Term last_term_;
   uint64_t last_generation_;
   std::shared_ptr<File> newest_file_;   // of the newest segment
@@ -711,7 +713,7 @@ class SegmentLog::Impl {
   // --- What DoChores is to do; it holds chores_mutex_ all the time, and that before mutex_ ---
   Mutex chores_mutex_;
   std::vector<std::shared_ptr<Segment>> dropped_ ABSL_GUARDED_BY(mutex_);  // files to be removed
-  // The first segment, if its name and the files before it do not say yet that it is.
+  // The first segment, until it is renamed as such and the files before it are removed.
   std::shared_ptr<Segment> beginning_ ABSL_GUARDED_BY(mutex_);
 
   absl::Status status_ ABSL_GUARDED_BY(mutex_);  // the first error

@@ -1,35 +1,37 @@
 // The log on disk: a sequence of preallocated segment files, each record framed by its length and a
 // CRC-32C over header and payload.
 //
-// Durability is asked for separately from writing, so that one fdatasync covers all that waits
-// (group commit). Any write or sync error is final: the object refuses everything afterwards,
-// because what the disk then holds is unknown; the process is expected to end.
+// Writing and syncing are separate calls, so that one fdatasync covers all waiting writes (group
+// commit). Any write or sync error is final: the object refuses everything afterwards, because what
+// the disk then holds is unknown; the process is expected to end.
 //
-// A full disk is no such error if it shows where it should, when space for the next segment is
-// reserved: nothing was promised of it. Append, TruncateAfter and Reset return ResourceExhausted
-// then, with all before them durable, and can be called again when there is free space.
+// A full disk is not such an error if it shows when space for the next segment is reserved, because
+// no entry in that segment was promised yet. Append, TruncateAfter and Reset return
+// ResourceExhausted then, with all before them durable, and can be called again when there is free
+// space.
 //
-// For what must go on even then, the space of one more segment may be kept in a ballast file
-// (ballast_file.h) beside the segments, which becomes the next segment when the disk has no free
-// space for one, if that is allowed. It is the last that the log gets on a full disk, and is for
-// entries that make space, as deletions do: whoever allows it must not add data any more. A reset
-// takes it in any case, for the log that it replaces gives back more.
+// For entries that must be written even then, the space of one more segment may be kept in a
+// ballast file (ballast_file.h) beside the segments. It becomes the next segment when the disk has
+// no free space for one, if that is allowed. It is the last segment that the log gets on a full
+// disk, and is for entries that free space, such as deletions: a caller that allows it must not add
+// data any more. A reset uses it in any case, because the log that it replaces frees more space.
 //
 // Recovery: records after the durable mark may be torn by a crash; the log is cut there, and
 // cut_at_open() says so. The durable mark (kept in the hard state file and in the segments' own
 // structure) tells a torn tail from damage: a bad record at or below it means that acknowledged
-// data is gone. So may one above it that was written whole (WasRecord in record.h). Open fails then
-// with DataLoss, naming file, offset and index, and how to rejoin the member.
+// data is gone. So may a bad record above it that was once written completely (WasRecord in
+// record.h). In both cases Open fails with DataLoss, naming file, offset and index, and how to
+// rejoin the member.
 //
-// Compaction and reset: a log may begin behind any entry, its base, whose index and term it
-// remembers. Whether entries were dropped on purpose is in the name of the segment that now comes
-// first, durably, before anything is removed: a segment that is missing for another reason is
-// DataLoss, also the first.
+// Compaction and reset: a log may begin after any entry, its base, whose index and term it
+// remembers. Before any file is removed, the segment that then comes first durably gets a name that
+// says that the entries before it were dropped on purpose. A segment that is missing for another
+// reason, also the first, is DataLoss.
 //
-// Thread-safety: all that writes, and control_entries, from one thread (the log thread). Read and
-// the other queries may run in any thread at the same time; Read for entries that were durable when
-// it was called. Of entries that are truncated or dropped meanwhile it may return some, or say that
-// they are OutOfRange.
+// Thread-safety: all calls that write, and control_entries, from one thread (the log thread). Read
+// and the other queries may run in any thread at the same time; Read only for entries that were
+// durable when it was called. If entries are truncated or dropped meanwhile, Read may return some
+// of them, or OutOfRange.
 #pragma once
 
 #include <cstdint>
@@ -48,20 +50,20 @@
 
 namespace quorate::consensus {
 
-// Hears how far Open is, which reads all segments.
+// Observes the progress of Open, which reads all segments.
 class ScanObserver {
  public:
   virtual ~ScanObserver() = default;
-  // After each of them.
+  // Called after each segment.
   virtual void OnScanned(size_t segments, size_t segments_total) = 0;
 };
 
 struct SegmentLogOptions {
   uint64_t segment_bytes = 64u << 20;  // a new segment starts when the current one has this many
-  // Files of segments that are kept open, besides the one that is written and those in which reads
-  // are running.
+  // The number of segment files that are kept open, besides the one that is written and those in
+  // which reads are running.
   size_t open_files_max = 8;
-  ScanObserver* scan_observer = nullptr;  // outlives Open; null: nobody hears of it
+  ScanObserver* scan_observer = nullptr;  // must outlive Open; may be null
 };
 
 class SegmentLog {
@@ -80,57 +82,57 @@ class SegmentLog {
   Index last_index() const;   // base_index() if empty
   // The term of the entry at `index`, which may also be the base; nothing if it is neither.
   std::optional<Term> TermAt(Index index) const;
-  // The runs of terms of all entries, as Raft wants them at start.
+  // The runs of terms of all entries, for InitialState.
   std::vector<TermRun> term_runs() const;
-  // Where each segment ends, and how much it takes on the disk.
+  // The last index of each segment, and the bytes of its records.
   std::vector<SizeRun> size_runs() const;
   // The entries with IsControl(kind) that Open found, ascending, without those that were truncated
   // or dropped since.
   const std::vector<Entry>& control_entries() const;
 
-  // Where and how much Open has cut of what a crash had torn.
+  // The torn bytes that Open has cut after a crash.
   struct Cut {
     std::string path;
     uint64_t offset = 0;
     uint64_t bytes = 0;
-    Index index;  // of the entry that stood there
+    Index index;  // of the entry that was torn
   };
   const std::optional<Cut>& cut_at_open() const;
 
-  // Writes entries; not durable before Sync. ResourceExhausted if the disk is full: those up to
-  // last_index() were written, and the rest may be appended later. REQUIRES: contiguous, the first
-  // at last_index() + 1.
+  // Writes entries; not durable before Sync. ResourceExhausted if the disk is full: then the
+  // entries up to last_index() were written, and the rest may be appended later. REQUIRES:
+  // contiguous, the first at last_index() + 1.
   absl::Status Append(std::span<const Entry> entries);
   // Drops every entry above `index`; later appends go on from there. A crash before the next Sync
   // may or may not undo it, but never leaves a mixture. REQUIRES: index >= first_index() - 1.
   absl::Status TruncateAfter(Index index);
   // Makes everything so far durable: data, and the directory if segments were made or removed.
   absl::Status Sync();
-  // Drops entries up to `index` or, as whole segments only are removed, up to one before it. No
-  // file is touched before DoChores: a crash leaves the log with or without them. REQUIRES:
-  // index <= last_index().
+  // Drops the entries up to `index`, or up to one before it, because only whole segments are
+  // removed. No file is touched before DoChores: a crash leaves the log with or without the
+  // entries. REQUIRES: index <= last_index().
   absl::Status CompactTo(Index index);
-  // Makes a compaction durable and removes its files, which takes the system long enough to be
-  // noticed by whoever waits for a Sync. From any thread, while the others go on.
-  // ResourceExhausted if the disk is full: nothing is done, and all may go on.
+  // Makes a compaction durable and removes its files. That is separate from CompactTo because it
+  // takes long enough to delay a Sync. From any thread, also during other calls. ResourceExhausted
+  // if the disk is full: then nothing was done, and the log stays usable.
   absl::Status DoChores();
-  // Whether it would do anything. From any thread.
+  // Whether DoChores would do anything. From any thread.
   bool HasChores() const;
-  // Forgets every entry: the log goes on behind `index`, whose term is `term`. After a crash before
-  // the next Sync either the old log or the new empty one is there. The durable mark of the caller
-  // must not be above `index`, or else the entries up to it will be missed at the next Open.
+  // Forgets every entry: the log goes on after `index`, whose term is `term`. After a crash before
+  // the next Sync either the old log or the new empty one is there. The durable mark that the
+  // caller keeps must not be above `index`, or the next Open finds the entries up to it missing.
   absl::Status Reset(Index index, Term term);
 
   // --- The ballast file; all from any thread ---
-  // Makes it, durably, if it is not there. ResourceExhausted if there is no free space for it, and
-  // that is all.
+  // Makes the file, durably, if it does not exist. ResourceExhausted if there is no free space for
+  // it; the log stays usable.
   absl::Status MakeBallast();
-  // Whether it may be taken for entries; at first it may not. As long as it may, the log takes what
-  // else is free only if `first`, unless that is null, is there: it comes before the log. `first`
-  // outlives the log.
+  // Sets whether the file may be used for entries; at first it may not. While it may, and unless
+  // `first` is null, the log takes other free space only if the ballast file `first` exists: making
+  // that one comes before the log. `first` must outlive the log.
   void AllowBallast(bool allowed, const BallastFile* first);
   bool has_ballast() const;
-  // Whether it was taken since Open, and no other one was made since.
+  // Whether the file was used since Open, and was not made again since.
   bool ballast_used() const;
   const BallastFile& ballast() const;
 

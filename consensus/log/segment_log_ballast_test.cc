@@ -1,5 +1,5 @@
-// The ballast file of a log: what is written to it on a full disk is as durable as all else,
-// whenever power fails.
+// The ballast file of a log: entries that are written to it on a full disk are as durable as all
+// others, whenever the power fails.
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@ namespace {
 constexpr uint64_t kPlenty = 1u << 20;
 const std::string kBallastPath = kPath + "/spare";
 
-// Appends one entry after the other, each durably, until one is refused.
+// Durably appends one entry after the other until one is refused; returns the error.
 absl::Status AppendUntilError(SegmentLog* log) {
   for (;;) {
     const uint64_t next = log->last_index().value() + 1;
@@ -130,7 +130,7 @@ TEST_CASE(
         env.SetCapacity(env.used_bytes());
         log->AllowBallast(true, nullptr);
         const bool full = absl::IsResourceExhausted(AppendUntilError(log.get()));
-        // The last of them may have been written, and not synced.
+        // The last entry may have been written, but not synced.
         durable = full ? log->last_index() : log->last_index() - 1;
         done = full;
       }
@@ -140,7 +140,7 @@ TEST_CASE(
       REQUIRE(log->last_index() >= durable);
       REQUIRE(ReadAll(*log) == EntriesTo(log->last_index()));
       ++(log->has_ballast() ? kept : taken);
-      // What is left of it is good for another time.
+      // A new ballast file can be made and used again.
       env.SetCapacity(kPlenty);
       Require(log->MakeBallast());
       env.SetCapacity(env.used_bytes());
@@ -209,7 +209,7 @@ TEST_CASE("whatever stands in a ballast file is never taken for entries") {
   const bool one_bit = GENERATE(true, false);
   if (one_bit) {
     env.FlipBit(kBallastPath,
-                8 * (kLargerSegments.segment_bytes - 50));  // where no record will get to
+                8 * (kLargerSegments.segment_bytes - 50));  // at a place that no record reaches
   } else {
     const std::string garbage(kLargerSegments.segment_bytes, 'g');
     const std::string_view piece = garbage;
@@ -223,7 +223,7 @@ TEST_CASE("whatever stands in a ballast file is never taken for entries") {
   for (int i = 0; i < 2; ++i) {
     log.reset();
     env.Crash(5);
-    if (!one_bit) {  // it may have been an entry, for all that can be known
+    if (!one_bit) {  // it cannot be excluded that this was an entry
       const absl::Status error = OpenError(&env, last);
       CHECK(absl::IsDataLoss(error));
       CHECK(Contains(error, absl::StrCat("entry ", last.value() + 1, " ")));
@@ -242,7 +242,7 @@ TEST_CASE("a ballast file gives its space up, and is made again") {
   Require(ballast.Make());
   CHECK(env.used_bytes() == 5000);
   CHECK(BallastFile(&env, "/d", 5000).exists());
-  CHECK_FALSE(BallastFile(&env, "/d", 5001).exists());  // and would be made longer
+  CHECK_FALSE(BallastFile(&env, "/d", 5001).exists());  // Make would make it longer
   CHECK(Require(ballast.GiveUp()));
   CHECK(env.used_bytes() == 0);
   CHECK(ballast.used());

@@ -77,7 +77,7 @@ TEST_CASE("files of dropped entries go with the chores, or at the next start") {
   CHECK_FALSE(log->HasChores());
   const uint64_t operations = env.operations();
   Require(log->CompactTo(Index{11}));
-  Require(log->CompactTo(Index{23}));  // drops what would have been renamed
+  Require(log->CompactTo(Index{23}));  // drops the segment that would have been renamed
   Require(log->Sync());
   CHECK(env.operations() == operations);
   CHECK(log->base_index() == Index{22});
@@ -117,7 +117,8 @@ TEST_CASE("a large file is given back in steps, and does no harm if it comes bac
   REQUIRE(log->base_index() > base);
   const uint64_t before = env.operations();
   Require(log->DoChores());
-  // For each file its name and two lengths, and for the beginning a name and the directory.
+  // Operations: for each file its removal and two truncations; for the first segment a rename and a
+  // sync of the directory.
   const uint64_t removed = 3 - SegmentFiles(&env, kPath).size();
   CHECK(env.operations() - before == 3 * removed + 2);
   const Index base_then = log->base_index();
@@ -131,7 +132,7 @@ TEST_CASE("a large file is given back in steps, and does no harm if it comes bac
 TEST_CASE("a log can be compacted until it is empty, and go on") {
   FaultEnv env;
   auto log = OpenFilled(&env);
-  Require(log->TruncateAfter(Index{30}));  // which begins a segment
+  Require(log->TruncateAfter(Index{30}));  // this begins a segment
   Require(log->CompactTo(Index{30}));
   Require(log->DoChores());
   for (int round = 0; round < 2; ++round) {

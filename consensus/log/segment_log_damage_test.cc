@@ -19,7 +19,7 @@ void WriteRaw(Env* env, const std::string& path, uint64_t offset, std::string_vi
   Require(file->Sync());
 }
 
-// As if a power failure had kept the write of these bytes from the disk.
+// Leaves the bytes as if a power failure had kept their write from the disk.
 void Tear(Env* env, const std::string& path, uint64_t begin, uint64_t end) {
   WriteRaw(env, path, begin, std::string(end - begin, '\0'));
 }
@@ -59,9 +59,9 @@ TEST_CASE("what was torn does not come back, also if the disk fails while it is 
     AppendSynced(Open(&env, kUnknown, kLarge).get(), TestEntries(1, 4, 1, 100));
     const std::string file = SegmentFiles(&env, kPath).front();
     const uint64_t end = RecordOffsets(&env, file).back();
-    WriteRaw(&env, file, end + 512, std::string(2048, 'g'));  // of a record that had begun at `end`
+    WriteRaw(&env, file, end + 512, std::string(2048, 'g'));  // of a record that began at `end`
     env.Kill();
-    // From now on the zeros are seen, and are not on the disk.
+    // From now on reads return the zeros, but they are not on the disk.
     env.FailSyncAfter(0, absl::InternalError("input/output error"));
     REQUIRE_FALSE(SegmentLog::Open(&env, kPath, kLarge, Index{4}).ok());
     env.Kill();
@@ -75,8 +75,8 @@ TEST_CASE("what was torn does not come back, also if the disk fails while it is 
 }
 
 TEST_CASE("damage at or below the durable mark is data loss, and says where") {
-  // Entries 1 to 20 in two segments, in five batches of four; then one more, whose record knows
-  // that 20 were durable.
+  // Entries 1 to 20 in two segments, in five batches of four; then one more, whose record says that
+  // 20 were durable.
   FaultEnv pristine;
   const bool knows = GENERATE(true, false);
   auto build = [&](FaultEnv* env) {
@@ -87,7 +87,7 @@ TEST_CASE("damage at or below the durable mark is data loss, and says where") {
   build(&pristine);
   const std::vector<std::string> files = SegmentFiles(&pristine, kPath);
   REQUIRE(files.size() == 2);
-  // With `knows` the caller does; else only the last record does.
+  // With `knows` the caller knows the durable index; else only the last record says it.
   const Index durable = knows ? Index{20} : kUnknown;
   uint64_t index = 0;
   for (const std::string& file : files) {
@@ -208,7 +208,7 @@ TEST_CASE("an unfinished segment proves that what was before it had been durable
   Tear(&env, file, offsets[4], offsets[5]);  // entry 5
   const SegmentName name = GENERATE(SegmentName{Index{6}, 2}, SegmentName{Index{5}, 2});
   Require(env.OpenFile(absl::StrCat(kPath, "/", ToFileName(name)), /*create=*/true));
-  // Of a truncation after 4, it proves no more than that.
+  // The segment of a truncation after 4 proves that entries up to 4 were durable, and no more.
   CHECK(absl::IsDataLoss(SegmentLog::Open(&env, kPath, kSmall, kUnknown).status()) ==
         (name.first == Index{6}));
 }
@@ -285,7 +285,7 @@ TEST_CASE("damage is found in a compacted and in a reset log as in any other") {
       Require(log->DoChores());
     }
     Require(log->Sync());
-    AppendSynced(log.get(), {TestEntry(41, 2, 100)});  // knows that 40 was durable
+    AppendSynced(log.get(), {TestEntry(41, 2, 100)});  // its record says that 40 was durable
   };
   FaultEnv pristine;
   build(&pristine);

@@ -15,14 +15,14 @@
 namespace quorate::consensus {
 namespace {
 
-// An Env that does something of the test's choice before files are touched.
+// An Env that calls hooks of the test before operations on files.
 class HookedEnv : public Env {
  public:
   explicit HookedEnv(Env* env) : env_(*env) {}
   std::function<void()> before_read;
   std::function<void(const std::string&)> before_open;
   std::function<void(const std::string&)> before_remove;
-  // Whether anything is made durable. Who looks at threads need not wait for a disk.
+  // Whether anything is made durable. Tests of threads need not wait for a disk.
   bool syncs = true;
   mutable std::atomic<int> open_files = 0;
 
@@ -108,7 +108,7 @@ TEST_CASE("a read whose entries are dropped meanwhile returns them, or says that
   auto drop = [&] {
     env.before_read = nullptr;
     env.before_open = nullptr;
-    // Elsewhere, because the lock is held in which files are opened.
+    // In another thread, because this one holds the lock under which files are opened.
     std::thread([&] {
       if (log->last_index() == Index{40}) Require(log->Reset(Index{100}, Term{2}));
     }).join();
@@ -147,7 +147,7 @@ TEST_CASE("a file that is removed is not opened again by a reader that had found
   int removed = 0;
   env.before_remove = [&](const std::string&) {
     if (++removed != 2) return;
-    // This one is no longer open, but still there.
+    // The next segment is no longer open, but its file still exists.
     removing.set_value();
     reader.join();
   };
@@ -197,7 +197,7 @@ TEST_CASE("reads run beside compactions and resets") {
   const std::string path = absl::StrCat(temporary, "/compacting");
   HookedEnv env(Env::Posix());
   env.syncs = false;
-  // So few open files that readers open them again all the time.
+  // So few files may be open that readers reopen them all the time.
   auto log = Require(SegmentLog::Open(&env, path, {kSegmentHeaderBytes + 3000, 2}, kUnknown));
   AppendSynced(log.get(), TestEntries(1, 200, 1, 100));
   std::atomic<uint64_t> durable{200};
@@ -211,7 +211,7 @@ TEST_CASE("reads run beside compactions and resets") {
       const uint64_t first = last - (seed >> 33) % std::min<uint64_t>(last, 300);
       auto entries = log->Read(Index{first}, Index{first + 50}, (seed >> 20) % 5000);
       if (!entries.ok()) {
-        // Only of what was dropped by now.
+        // OutOfRange is correct only for entries that were dropped by now.
         if (!absl::IsOutOfRange(entries.status()) || Index{first} > log->base_index()) ++failures;
         continue;
       }

@@ -48,7 +48,7 @@ TEST_CASE("entries of all sizes come back, before and after a restart") {
   CHECK(ReadAll(*log) == expected);
   CHECK(log->term_runs().size() == 4);
   CHECK(log->term_runs()[3].first == Index{12});
-  // Bytes are told by segment, with what goes with each entry.
+  // size_runs() has the bytes of each segment, with the headers and padding of its records.
   uint64_t bytes = 0;
   for (const Entry& entry : expected) bytes += entry.payload.size();
   uint64_t told = 0;
@@ -147,7 +147,7 @@ TEST_CASE("a truncation cuts at any index, and the log goes on from there") {
     const size_t runs = keep == 0 ? 0 : keep <= 20 ? 1 : 2;
     CHECK(log->term_runs().size() == runs);
 
-    // New entries of the same sizes: stale ones would fit exactly behind them.
+    // New entries of the same sizes: stale ones would fit exactly after them.
     expected.push_back(TestEntry(keep + 1, 3, 100));
     AppendSynced(log.get(), {expected.back()});
     log.reset();
@@ -336,7 +336,7 @@ TEST_CASE("what a failed sync left in the cache only is written again before it 
   CHECK_FALSE(log->Sync().ok());
   log.reset();
   env.Kill();
-  // A new process finds the entries in the cache, and says that they are durable.
+  // A new process finds the entries in the cache, and reports them as durable.
   CHECK(Open(&env, Index{5})->last_index() == Index{8});
   env.Crash(0);
   CHECK(ReadAll(*Open(&env, Index{8})) == TestEntries(1, 8, 1, 100));

@@ -1,4 +1,4 @@
-// What the tests of SegmentLog share.
+// Helpers of the tests of SegmentLog.
 #pragma once
 
 #include <memory>
@@ -17,10 +17,10 @@ inline const std::string kPath = "/d/log";
 inline constexpr SegmentLogOptions kSmall{kSegmentHeaderBytes + 1500};
 inline constexpr Index kUnknown{0};
 
-// Opens the log. Who only looks at it first finds the same, and changes nothing.
+// Opens the log, after checking that ExamineLog finds the same and changes nothing.
 absl::StatusOr<std::unique_ptr<SegmentLog>> OpenLog(FaultEnv* env, Index durable,
                                                     SegmentLogOptions options);
-// The same, and fails the test case if it cannot be opened.
+// The same, and fails the test case if the log cannot be opened.
 std::unique_ptr<SegmentLog> Open(FaultEnv* env, Index durable = kUnknown,
                                  SegmentLogOptions options = kSmall);
 std::unique_ptr<SegmentLog> Open(Env* env, Index durable = kUnknown,

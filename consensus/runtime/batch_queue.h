@@ -1,7 +1,7 @@
-// A queue of which the reader takes everything at once: one hand-off for all that queued while it
-// was busy.
+// A queue whose reader takes all items at once: one hand-off for everything that was queued while
+// the reader was busy.
 //
-// Thread-safety: one thread takes; any may push.
+// Thread-safety: one thread takes items; any thread may push.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@ class BatchQueue {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  // Whoever takes items waits in the loop. REQUIRES: nobody uses the queue yet.
+  // From now on TakeAll waits in this loop. REQUIRES: no thread uses the queue yet.
   void SetEventLoop(EventLoop* event_loop) { event_loop_ = event_loop; }
 
   void Push(T item) {
@@ -29,13 +29,14 @@ class BatchQueue {
     Wake();
   }
 
-  // Nobody is woken: it is taken with the next item, or at the deadline.
+  // Adds an item without waking the reader, which takes it with the next item that is pushed or at
+  // its deadline.
   void PushQuietly(T item) {
     MutexLock lock(&mutex_);
     if (!closed_) items_.push_back(std::move(item));
   }
 
-  // Whoever waits takes what there is.
+  // Wakes the reader if it waits.
   void Wake() {
     {
       MutexLock lock(&mutex_);
@@ -48,8 +49,9 @@ class BatchQueue {
     }
   }
 
-  // Waits for items, the stop, `deadline` (if not null), or an event of the loop; false after Close
-  // and nothing is left. REQUIRES: with a loop, there is a deadline.
+  // Waits for items, for Close, for `deadline` (if not null), or for an event of the loop, and
+  // moves all items to `*items`, which may stay empty. Returns false if the queue is closed and no
+  // item is left. REQUIRES: with a loop, there is a deadline.
   bool TakeAll(std::vector<T>* items, const TimePoint* deadline) {
     items->clear();
     if (event_loop_ != nullptr) ServeEvents(*deadline);
@@ -63,7 +65,7 @@ class BatchQueue {
     return !closed_ || !items->empty();
   }
 
-  // Takes what there is, without waiting.
+  // Returns all queued items, without waiting.
   std::vector<T> TakeQueued() {
     MutexLock lock(&mutex_);
     return std::exchange(items_, {});
@@ -84,7 +86,7 @@ class BatchQueue {
   }
 
  private:
-  // Serves the loop, and waits there if there is nothing else to do.
+  // Handles events of the loop, and waits there if the queue is empty.
   void ServeEvents(TimePoint deadline) {
     {
       MutexLock lock(&mutex_);
@@ -94,7 +96,7 @@ class BatchQueue {
     event_loop_->HandleEvents(deadline);
   }
 
-  // False if `deadline` (if not null) is over.
+  // Returns false if `deadline` (if not null) has passed.
   bool Wait(const TimePoint* deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (deadline != nullptr) return changed_.WaitUntil(&mutex_, *deadline);
     changed_.Wait(&mutex_);

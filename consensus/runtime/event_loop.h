@@ -1,4 +1,5 @@
-// What a node's thread can wait with, beside its own queue.
+// An event loop in which a node's thread waits, so that it serves other events beside its own
+// queue.
 //
 // Thread-safety: each function says from which thread it is called.
 #pragma once
@@ -7,18 +8,18 @@
 
 namespace quorate::consensus {
 
-// What the node thread waits with: a server's sockets to the other members, so that a message from
-// there wakes no thread but the one that steps it.
+// Implemented by the owner of the sockets to the other members: the node thread waits for them
+// here, so that a message from a member wakes no thread but the one that steps it.
 class EventLoop {
  public:
   virtual ~EventLoop() = default;
-  // On the node thread: handles some of the events that are there. If there are none, waits for
-  // one, for Wake, or until `deadline`.
+  // On the node thread: handles some of the pending events. If there are none, waits for an event,
+  // for Wake, or until `deadline`.
   virtual void HandleEvents(std::chrono::steady_clock::time_point deadline) = 0;
-  // From any thread: the HandleEvents that waits now, or else the next, comes back at once.
+  // From any thread: makes the HandleEvents that waits now, or else the next one, return at once.
   virtual void Wake() = 0;
-  // From the thread that stops the node: the last HandleEvents is over. Other threads may still
-  // finish what they have to do.
+  // From the thread that stops the node, after the last HandleEvents has returned. The node's other
+  // threads may still be finishing their work.
   virtual void End() = 0;
 };
 

@@ -15,21 +15,21 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// After a pause of the process the ticks that were missed are not made up: a member that slept has
-// learnt nothing about the others, and must not time out on the strength of its own sleep.
+// After a pause of the process the missed ticks are not made up: a member that was paused could not
+// hear the others, and its own pause must not make an election timeout expire.
 constexpr int kTicksAtOnceMax = 2;
-// How often a full disk is tried again, with the log and with a checkpoint.
+// The intervals at which the log and a checkpoint are retried on a full disk.
 constexpr int kLogRetryMs = 250;
 constexpr int kCheckpointRetryMs = 2000;
-// Entries read from the log for apply at once.
+// The most bytes of entries that are read from the log at once, to be applied.
 constexpr size_t kApplyReadBytes = 4u << 20;
 
 std::optional<SnapshotMeta> NewestCheckpoint(const CheckpointStore* checkpoints) {
   return checkpoints == nullptr ? std::nullopt : checkpoints->newest();
 }
 
-// Moves the answers to candidates from `messages` to `votes`. They promise nothing but what stands
-// in the hard state, and so need not wait with entries for which there is no free space.
+// Moves the VoteResponses from `messages` to `votes`. They promise only what the hard state holds,
+// and so need not wait for entries for which there is no free space.
 void TakeVotes(std::vector<Message>* messages, std::vector<Message>* votes) {
   const auto rest = std::stable_partition(
       messages->begin(), messages->end(),
@@ -46,9 +46,9 @@ struct Overloaded : Functions... {
 template <class... Functions>
 Overloaded(Functions...) -> Overloaded<Functions...>;
 
-// How much counts as applied since a checkpoint when a node starts. Members that begin together
-// would otherwise take their checkpoints together, too, when two could go on while the third is
-// busy with its own.
+// Returns how much of `whole` counts as applied since a checkpoint when a node starts: a different
+// share for each voter. Otherwise members that start together would take their checkpoints at the
+// same time, too; now the others go on while one is busy with its own.
 uint64_t ShareBefore(const RaftOptions& options, uint64_t whole) {
   const std::vector<MemberId>& voters = options.membership.voters;
   const auto before = std::count_if(voters.begin(), voters.end(),
@@ -105,7 +105,8 @@ void Node::Stop() {
   checkpoint_work_.Close();
   if (node_thread_.joinable()) {
     node_thread_.join();
-    // The others learn at once that this member is gone, however long its disk takes now.
+    // Closes the connections before the other threads end: the other members learn at once that
+    // this member is gone, even if its disk is slow now.
     if (event_loop_ != nullptr) event_loop_->End();
   }
   for (std::thread& thread : threads_) thread.join();
@@ -140,8 +141,8 @@ void Node::RunNode() {
   std::vector<Event> events;
   for (Clock::time_point deadline = next_tick; events_.TakeAll(&events, &deadline);
        deadline = next_tick + idle_ticks * tick) {
-    // Those that were slept over come before what happened after them. A thread that was meant to
-    // wake up earlier has been paused.
+    // Ticks that the thread slept over run before the events that came after them. If it wakes up
+    // more than a tick late, the process was paused.
     const Clock::time_point woken = Clock::now();
     int ticks_max = woken < deadline + tick ? idle_ticks + kTicksAtOnceMax : kTicksAtOnceMax;
     for (; idle_ticks > 0 && ticks_max > 0 && next_tick <= woken; next_tick += tick) {
@@ -176,8 +177,8 @@ void Node::RecordAwaited() {
 
 template <class T>
 void Node::Report(T event, const std::atomic<bool>& is_awaited) {
-  // In this order: either what the node thread notes is seen here, or it sees the event before it
-  // waits.
+  // The order matters: either this thread sees what RecordAwaited has stored, or the node thread
+  // sees the event before it waits.
   events_.PushQuietly(event);
   if (is_awaited.load()) events_.Wake();
 }
@@ -188,7 +189,8 @@ void Node::Tick() {
   const bool log_waits = shared_.log_full.load(std::memory_order_relaxed) ||
                          shared_.binding_waits.load(std::memory_order_relaxed);
   if (log_waits && ticks % retry_ticks == 0) log_work_.Push(LogRetry{});
-  // Also if nothing is applied meanwhile, since for that the log may need the space.
+  // Retried even if nothing is applied meanwhile: the log may need the space that this checkpoint
+  // frees before anything can be applied.
   if (shared_.checkpoint_failed.load(std::memory_order_relaxed) &&
       !shared_.checkpoint_unfinished.load(std::memory_order_acquire) &&
       ticks >= shared_.next_checkpoint_ticks) {
@@ -292,7 +294,7 @@ void Node::HandleEvent(const Persisted& done) {
 }
 
 void Node::HandleEvent(const Applied& done) {
-  // What the apply thread did may be heard of after what was applied here behind it.
+  // The event of the apply thread may arrive after later entries were already applied inline.
   if (done.index <= node_.applied_told) return;
   node_.applied_told = done.index;
   node_.raft->Applied(done.index);
@@ -377,8 +379,8 @@ void Node::Dispatch(Output output) {
   }
   if (compact_to.has_value()) log_work_.Push(LogCompaction{*compact_to});
   if (apply.has_value() && !ApplyHere(*apply)) PushApply(*std::move(apply));
-  // By way of the log thread, so that all batches before it are durable; then after all ranges
-  // before it are applied.
+  // The snapshot passes through the log thread's queue, so that all earlier batches are durable,
+  // and then through the apply thread's, so that all earlier ranges are applied.
   if (install.has_value()) log_work_.Push(LogReset{*std::move(install)});
 }
 
@@ -392,7 +394,7 @@ bool Node::ApplyHere(const ApplyRange& range) {
   size_t bytes = 0;
   for (const Entry& entry : range.entries) bytes += entry.ByteSize();
   if (bytes > options_.apply_here_bytes_max) return false;
-  // Only this thread queues entries: nothing can come before these any more.
+  // Only this thread queues entries, so no others can be applied before these.
   if (shared_.apply_pending.load() > 0) return false;
   if (!apply_turn_.TryLock()) return false;
   const bool applied = state_machine_->TryApply(range.entries);
@@ -411,9 +413,9 @@ absl::Status Node::HandleLog(std::vector<LogWork>& work) {
   on_log_.Enter();
   bool retry = !shared_.log_full.load(std::memory_order_relaxed);
   for (LogWork& item : work) {
-    // What is removed may make space for what waits.
+    // A compaction may free space for the batches that wait.
     retry |= std::holds_alternative<LogRetry>(item) || std::holds_alternative<LogCompaction>(item);
-    // Nor does a vote need any.
+    // A vote needs no space.
     const auto* batch = std::get_if<LogBatch>(&item);
     retry |= batch != nullptr && batch->output.hard_state.has_value();
     if (std::holds_alternative<LogRetry>(item) && !log_.unbound_cluster_id.empty()) {
@@ -479,7 +481,7 @@ std::vector<Node::LogBatch> Node::TakeBatches() {
   while (!log_.backlog.empty()) {
     auto* batch = std::get_if<LogBatch>(&log_.backlog.front());
     if (batch == nullptr) break;
-    // What was promised before a cut has to have been durable once.
+    // Entries that were acknowledged before a truncation must be made durable before it.
     if (!batches.empty() && batch->output.truncate_after.has_value()) break;
     batches.push_back(std::move(*batch));
     log_.backlog.pop_front();
@@ -519,14 +521,15 @@ absl::Status Node::SendWaitingVotes() {
     any |= batch->output.hard_state.has_value();
     if (absl::Status s = Include(*batch, &change); !s.ok()) return s;
   }
-  // A vote comes with the hard state that says it, in the same batch.
+  // A vote is in the same batch as its hard state, so without a hard state there is no vote.
   if (!any) return absl::OkStatus();
   if (absl::Status s = WriteHardState(change); !s.ok()) return s;
   std::vector<Message> votes;
   for (LogWork& item : log_.backlog) {
     auto* batch = std::get_if<LogBatch>(&item);
     if (batch == nullptr) continue;
-    // The newest is durable: none of the older ones may take its place when the batch is written.
+    // The newest hard state is durable: an older one must not overwrite it when its batch is
+    // written.
     batch->output.hard_state.reset();
     TakeVotes(&batch->output.messages_after_persist, &votes);
   }
@@ -539,10 +542,11 @@ absl::Status Node::Reset(const LogReset& reset) {
     PushApply(reset.meta);
     return absl::OkStatus();
   }
-  // A crash before this finds a checkpoint that the log does not contain, and does the same.
+  // After a crash before this, the next start finds a checkpoint that the log does not contain, and
+  // aligns the log in the same way.
   if (absl::Status s = data_dir_->AlignLog(reset.meta.index, reset.meta.term); !s.ok()) return s;
   shared_.log_durable.store(data_dir_->log().last_index(), std::memory_order_release);
-  // A log that begins behind a snapshot does not have the entry that says it.
+  // A log that begins after a snapshot does not contain the entry with the cluster's id.
   if (absl::Status s = BindClusterId(reset.meta.cluster_id); !s.ok()) return s;
   events_.Push(SnapshotInstalled{reset.meta.index});
   return absl::OkStatus();
@@ -561,8 +565,9 @@ absl::Status Node::Include(const LogBatch& batch, HardStateChange* change) {
   if (!output.directory_epoch.has_value() ||
       *output.directory_epoch == data_dir_->directory_epoch())
     return absl::OkStatus();
-  // Before the hard state says that the directory counts. A full disk holds back the log, and what
-  // follows from it; this is said by messages that would leave then.
+  // The epoch has to be durable before the hard state says that the directory counts. A full disk
+  // is a fatal error here: messages that do not wait for the log would carry the epoch before it is
+  // durable.
   const absl::Status s = data_dir_->SetDirectoryEpoch(*output.directory_epoch);
   return absl::IsResourceExhausted(s) ? absl::InternalError(s.message()) : s;
 }
@@ -573,9 +578,9 @@ absl::Status Node::WriteHardState(const HardStateChange& change) {
 }
 
 absl::Status Node::Persist(std::vector<LogBatch>& batches, std::vector<LogBatch>* done) {
-  // The newest term and vote go first: a log that knows a term its hard state does not is worse
-  // than a promise without entries. The durable mark is lowered before entries below it are cut, or
-  // else they would look lost after a crash in between.
+  // The newest term and vote are written first: a log with a term above that of the hard state is
+  // worse than a hard state without its entries. The durable mark is lowered before entries below
+  // it are truncated; otherwise they would look lost after a crash in between.
   SegmentLog& log = data_dir_->log();
   HardStateChange change{data_dir_->hard_state(), log.last_index()};
   for (const LogBatch& batch : batches) {
@@ -612,7 +617,7 @@ absl::Status Node::Write(LogBatch& batch) {
   }
   if (output.entries.empty()) return absl::OkStatus();
   absl::Status status = log.Append(output.entries);
-  // What is written is not written again.
+  // Entries that were written before the error are not written again.
   const Index last = log.last_index();
   std::erase_if(output.entries, [&](const Entry& entry) { return entry.index <= last; });
   return status;
@@ -629,7 +634,7 @@ absl::Status Node::BindClusterId(std::string cluster_id) {
   const bool is_new = data_dir_->cluster_id().empty();
   const absl::Status bound = data_dir_->SetClusterId(cluster_id);
   if (absl::IsResourceExhausted(bound)) {
-    // Nothing depends on it meanwhile: the log says the same.
+    // The retry may take any time, because the log has the same id.
     log_.unbound_cluster_id = std::move(cluster_id);
     shared_.binding_waits.store(true, std::memory_order_relaxed);
     return absl::OkStatus();
@@ -655,7 +660,7 @@ absl::Status Node::HandleApplies(std::vector<ApplyWork>& work) {
 absl::Status Node::HandleApply(const ApplyWork& item) {
   if (const auto* range = std::get_if<ApplyRange>(&item)) {
     if (absl::Status status = Apply(*range); !status.ok()) return status;
-    // Before its checkpoint, which may be done in no time.
+    // Reported before the checkpoint begins, because the checkpoint may be finished very quickly.
     Report(Applied{range->last}, shared_.applied_awaited);
     BeginCheckpointIfDue();
   } else if (const auto* request = std::get_if<CheckpointRequest>(&item)) {
@@ -711,7 +716,8 @@ void Node::BeginCheckpointIfDue() {
 }
 
 void Node::BeginCheckpointIfRequested(Index index) {
-  // Whoever asked asks again after everything that can be missing here.
+  // If the checkpoint cannot begin now, AskForCheckpoint requests it again after each event that
+  // may change that.
   if (apply_.applied.index < index || CheckpointWaits() || !CanBeginCheckpoint()) return;
   const std::optional<SnapshotMeta> newest = checkpoints_->newest();
   if (!newest.has_value() || newest->index < index) BeginCheckpoint();
@@ -725,8 +731,8 @@ bool Node::CheckpointWaits() const {
 bool Node::CanBeginCheckpoint() const {
   if (checkpoints_ == nullptr || shared_.checkpoint_unfinished.load(std::memory_order_acquire))
     return false;
-  // What others have on their disks is applied before this one's has it. A checkpoint ahead of the
-  // log would be safe, but look as if the log it belongs to were lost.
+  // Entries that are durable on a majority are applied even before they are durable here. A
+  // checkpoint ahead of the log would be safe, but would look as if the log had lost entries.
   return apply_.applied.index <= shared_.log_durable.load(std::memory_order_acquire);
 }
 
@@ -743,7 +749,7 @@ void Node::BeginCheckpoint() {
 
 absl::Status Node::Install(const SnapshotMeta& meta) {
   if (shared_.checkpoint_unfinished.load(std::memory_order_acquire)) {
-    checkpoint_work_.Push(InstallAfter{meta});  // and here again
+    checkpoint_work_.Push(InstallAfter{meta});  // calls Install again
     return absl::OkStatus();
   }
   ASSERT(meta.index > apply_.applied.index, "a snapshot takes nobody back");
@@ -774,14 +780,14 @@ absl::Status Node::HandleReads(std::vector<ReadWork>& work) {
 absl::Status Node::DoChores() {
   shared_.chores_queued.store(false);
   const absl::Status status = data_dir_->log().DoChores();
-  // The log thread asks again.
+  // The log thread queues the chores again.
   return absl::IsResourceExhausted(status) ? absl::OkStatus() : status;
 }
 
 absl::Status Node::ReadLog(const LogReadRequest& request) {
   absl::StatusOr<std::vector<Entry>> entries =
       data_dir_->log().Read(request.first, request.last, request.bytes_max);
-  // Entries that were truncated or compacted meanwhile are no longer wanted either; damage is.
+  // Entries that were truncated or compacted meanwhile are no longer wanted. Damage is reported.
   if (absl::IsOutOfRange(entries.status())) return absl::OkStatus();
   if (!entries.ok()) return entries.status();
   events_.Push(LogReadDone{request.follower, *std::move(entries)});
@@ -858,7 +864,7 @@ absl::Status Node::Stage(const SnapshotWriteRequest& request) {
     shared_.late_answer_ticks.store(CheckpointRetryTicks(), std::memory_order_relaxed);
     return absl::OkStatus();
   }
-  // What does not fit, or is damaged, is sent again.
+  // The leader sends a snapshot again whose chunk does not fit to what is staged, or is damaged.
   if (absl::IsInvalidArgument(next.status()) || absl::IsDataLoss(next.status())) {
     events_.Push(SnapshotWritten{request.meta.index, 0, next.status()});
     return absl::OkStatus();

@@ -1,26 +1,27 @@
 // One running member: the threads that drive the pure Raft object, the log and the state machine.
 //
-//   node thread   owns Raft; takes everything that queued while it was busy, steps it, hands on the
-//                 outputs; waits in an EventLoop, if there is one, and serves its events
-//   log thread    writes and syncs all batches that queued during the last sync (group commit),
-//                 then sends what had to wait for it
+//   node thread   owns Raft; takes all events that were queued while it was busy, steps Raft with
+//                 them, and hands the outputs to the other threads; waits in an EventLoop, if there
+//                 is one, and handles its events
+//   log thread    writes and syncs all batches that were queued during the last sync (group
+//                 commit), then sends the messages that had to wait for the sync
 //   apply thread  gives committed entries to the state machine, and takes checkpoints of it. A few
-//                 at a time are applied on the node thread, if that need not wait for anything:
-//                 small loads are mostly made of wake-ups
-//   read thread   reads old entries from the log, and parts of a checkpoint, for a follower that
-//                 lags; removes files of the log that a compaction left
+//                 entries at a time are applied inline, on the node thread, if that need not wait:
+//                 wake-ups are most of the cost of a small load
+//   read thread   reads old entries from the log, and chunks of a checkpoint, for a follower that
+//                 lags; removes log files after a compaction
 //   checkpoint thread
-//                 makes checkpoints durable, and what is received of a snapshot
+//                 makes checkpoints durable, and stages the chunks of a snapshot that is received
 //
-// A disk that is full holds up the log thread too, but for votes, or a checkpoint, or the note of
-// the cluster's id in the directory; all try again by themselves, and nothing is lost. Any other
-// error of the disk ends the process.
+// A full disk holds up the log thread too, except for votes; it also holds up a checkpoint, or the
+// recording of the cluster's id in the directory. Each is retried automatically, and nothing is
+// lost. Any other disk error ends the process.
 //
-// Between them there is one hand-off for a batch, never one for a request. A stalled disk holds up
-// the log thread only: heartbeats, reads and commits that a majority has go on.
+// The threads hand over batches, never single requests. A stalled disk holds up the log thread
+// only: heartbeats, reads, and the commit of entries that a majority has durably go on.
 //
-// Without threads, for a simulation: instead of Start, its owner calls Step for one of the queues
-// at a time, and TickNow; the same code runs.
+// A simulation runs a node without threads: instead of Start, it calls Step for one queue at a
+// time, and TickNow. The same code runs.
 //
 // Thread-safety: each function says from which thread it may be called.
 #pragma once
@@ -47,7 +48,7 @@
 
 namespace quorate::consensus {
 
-// Carries messages to other members. May lose, duplicate and reorder them.
+// Sends messages to other members. May lose, duplicate and reorder them.
 class PeerTransport {
  public:
   virtual ~PeerTransport() = default;
@@ -55,31 +56,33 @@ class PeerTransport {
   virtual void Send(std::vector<Message> messages) = 0;
 };
 
-// Told about what happens, on the node thread unless it says otherwise.
+// Receives the events of a node. Calls come on the node thread unless a function says otherwise.
 class NodeObserver {
  public:
   virtual ~NodeObserver() = default;
   virtual void OnStatus(const Status& status) = 0;
-  // Who takes part, by the newest entry of the log, committed or not; also at the start.
+  // The membership of the newest log entry that has one, committed or not. Also called at the
+  // start.
   virtual void OnMembership(const Membership& membership) = 0;
   virtual void OnReads(const std::vector<ReadResult>& reads) = 0;
   // The state machine has applied everything up to `index`.
   virtual void OnApplied(Index index) = 0;
-  // Whether something waits for the next OnApplied; else it may come a tick later. Asked when what
-  // there was to do is done.
+  // Returns whether the observer waits for the next OnApplied; otherwise that call may come a tick
+  // later. Called after each batch of events has been handled.
   virtual bool AwaitsApplied() const = 0;
-  // Whether OnTick has something to do at the next tick; else it may come a few ticks later.
+  // Returns whether OnTick has work at the next tick; otherwise that call may come a few ticks
+  // later.
   virtual bool AwaitsTick() const = 0;
-  // Once each tick, after Raft's. When the thread slept over some that had nothing to do, the calls
-  // follow one another.
+  // Called once each tick, after Raft's tick. If the node thread slept over ticks that had no work,
+  // their calls follow one another.
   virtual void OnTick() = 0;
   // On the log thread: the cluster's id is known and durable (at most once in a process).
   virtual void OnClusterId(const std::string& cluster_id) = 0;
-  // On the log thread: the disk is full, and what would make the log longer waits (`why` says
-  // where); or that is over (OK).
+  // On the log thread: the disk is full and appends to the log wait (`why` says where), or, if
+  // `why` is OK, appends go on again.
   virtual void OnLogFull(const absl::Status& why) = 0;
-  // `rejection.follower` could not keep a checkpoint that this member, which leads, sent it. It is
-  // tried again later, with a newer one if there is one.
+  // At the leader: `rejection.follower` could not store the checkpoint that this member sent. The
+  // leader sends one again later, the newest that it has then.
   virtual void OnSnapshotRejected(const SnapshotRejection& rejection) = 0;
   // On any of the threads: the log cannot be written or read; the process must end.
   virtual void OnFatal(const absl::Status& error) = 0;
@@ -88,71 +91,73 @@ class NodeObserver {
 struct NodeOptions {
   RaftOptions raft;
   int tick_ms = 30;
-  // A checkpoint is taken when so much was applied since the last one, and that is durable; the
-  // first one of a node's life after less, which is different for each voter.
+  // A checkpoint is taken when this much was applied since the last one and is durable in the log.
+  // The first one after a start is taken after less, a different share for each voter.
   uint64_t checkpoint_entries = 200'000;
   uint64_t checkpoint_bytes = 64u << 20;
-  // What is committed at once and has at most so many entries and bytes is applied on the node
-  // thread, if nothing is in the way. 0: never.
+  // A range of committed entries with at most this many entries and bytes is applied inline, on the
+  // node thread, if no other work is queued for the apply thread. 0: never.
   size_t apply_here_entries_max = 32;
   size_t apply_here_bytes_max = 32u << 10;
 };
 
-// So many ticks in a row the node thread may sleep over, if they have nothing to do: more than lie
-// between two heartbeats, or followers would wake up for nothing.
+// The node thread may sleep over at most this many ticks in a row, if they have no work. This is
+// more than the ticks between two heartbeats; otherwise followers would wake up for nothing.
 inline constexpr int kIdleTicksMax = 7;
 
-// Stands for a thread, to Clang's thread-safety analysis alone: what is guarded by it is used on
-// that thread only. It is no lock, and costs nothing.
+// Represents a thread in Clang's thread-safety analysis: data guarded by a role is used on that
+// thread only. It is not a lock and costs nothing at run time.
 class ABSL_LOCKABLE ThreadRole {
  public:
-  // Says that the code from here on runs on the thread: where its work begins, or in a step.
+  // Tells the analysis that the code from here on runs on the thread. Called where the thread's
+  // work begins, or in a Step.
   void Enter() const ABSL_ASSERT_EXCLUSIVE_LOCK() {}
 };
 
 class Node {
  public:
-  // All pointers must outlive the node. `data_dir` is used by the node's threads alone from Start
-  // on. `checkpoints` may be null: then the log is never compacted, and no snapshot can be sent or
-  // received. REQUIRES: the state machine holds the newest checkpoint, and the log was brought in
-  // line with it (DataDir::AlignLog).
+  // All pointers must outlive the node. From Start on, only the node's threads use `data_dir`.
+  // `checkpoints` may be null: then the log is never compacted, and no snapshot can be sent or
+  // received. REQUIRES: the state machine holds the newest checkpoint, and the log was aligned with
+  // it (DataDir::AlignLog).
   Node(NodeOptions options, DataDir* data_dir, RandomSource* random, StateMachine* state_machine,
        CheckpointStore* checkpoints, PeerTransport* transport, NodeObserver* observer);
-  // Stops it if it runs.
+  // Stops the node if it runs.
   ~Node();
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  // `event_loop` must outlive the threads; none: there are no events but the node's own.
+  // Starts the threads. `event_loop` must outlive them; null: the node thread waits for its own
+  // queue alone.
   void Start(EventLoop* event_loop = nullptr);
-  // Ends all threads; what was not yet persisted is lost, as in a crash. Not from a thread of the
-  // node.
+  // Ends all threads; entries that are not yet durable are lost, as in a crash. REQUIRES: not
+  // called from a thread of the node.
   void Stop();
 
   // --- Instead of Start, all on one thread -------------------------------------------------------
   // The queues, by the thread that empties them.
   enum class Work : uint8_t { kNode, kLog, kApply, kRead, kCheckpoint };
-  // Whether Step would do anything. Never again after OnFatal.
+  // Returns whether Step would do anything; always false after OnFatal.
   bool HasWork(Work work) const;
-  // What the thread of that queue does when it wakes up: handles all that is queued there.
+  // Handles everything in that queue, as its thread does when it wakes up.
   void Step(Work work);
-  // A tick of Raft and of the observer, and what follows from it.
+  // Runs a tick of Raft and of the observer, and dispatches the outputs.
   void TickNow();
 
-  // From any thread: messages from other members.
+  // From any thread: queues messages from other members for the node thread.
   void Deliver(std::vector<Message> messages);
   // From any thread: runs `task` on the node thread.
   void Post(std::function<void()> task);
-  // From any thread: the connection to `member` broke.
+  // From any thread: reports that the connection to `member` broke.
   void PeerUnreachable(MemberId member);
-  // From any thread: takes a checkpoint now, unless the newest covers `index` already; all who ask
-  // while one is written share the next. `done` is called on the node thread once there is a
-  // durable one at or behind `index`; never if the node stops before. There is none of index 0: who
-  // asks for that waits for the first. REQUIRES: there are
-  // checkpoints.
+  // From any thread: takes a checkpoint now, unless the newest one already covers `index`. All
+  // requests that come while one is being written share the next. `done` is called on the node
+  // thread once a checkpoint at or above `index` is durable; never if the node stops before. No
+  // checkpoint is taken at index 0: a request for it waits for the first one. REQUIRES:
+  // `checkpoints` is not null.
   void RequestCheckpoint(Index index, std::function<void()> done);
 
-  // On the node thread only (in a posted task or an observer's call).
+  // REQUIRES: called on the node thread (in a posted task or a call to the observer).
   Raft& raft() {
     on_node_.Enter();
     return *node_.raft;
@@ -174,12 +179,12 @@ class Node {
   };
   struct SnapshotReadDone {
     MemberId follower;
-    std::optional<SnapshotChunkData> chunk;  // none: it could not be read
+    std::optional<SnapshotChunkData> chunk;  // none: the checkpoint could not be read
   };
   struct SnapshotWritten {
     Index index;
     uint64_t next_offset = 0;
-    absl::Status status;  // an error: nothing is staged any more
+    absl::Status status;  // on an error nothing is staged any more
   };
   struct SnapshotInstalled {
     Index index;
@@ -193,7 +198,7 @@ class Node {
 
   // For the log thread, in order.
   struct LogBatch {
-    Output output;                 // its persistent part
+    Output output;                 // the part that has to be persisted
     bool bind_cluster_id = false;  // entry 1 is committed: the directory belongs to its cluster
   };
   struct LogCompaction {
@@ -201,7 +206,7 @@ class Node {
   };
   struct LogReset {
     SnapshotMeta meta;
-    bool installed = false;  // false: the state machine comes first
+    bool installed = false;  // false: the state machine installs the snapshot first
   };
   struct LogRetry {};  // there may be space again
   using LogWork = std::variant<LogBatch, LogCompaction, LogReset, LogRetry>;
@@ -210,7 +215,7 @@ class Node {
   struct CheckpointRequest {
     Index index;
   };
-  struct CheckpointRetry {};  // the last one found the disk full
+  struct CheckpointRetry {};  // the last checkpoint failed because the disk was full
   using ApplyWork = std::variant<ApplyRange, SnapshotMeta, CheckpointRequest, CheckpointRetry>;
   struct LogChores {};
   using ReadWork = std::variant<LogReadRequest, SnapshotReadRequest, LogChores>;
@@ -219,7 +224,7 @@ class Node {
   struct FinishCheckpoint {
     Index index;
   };
-  struct InstallAfter {  // a checkpoint was unfinished when the snapshot could have been installed
+  struct InstallAfter {  // the snapshot waits for an unfinished checkpoint
     SnapshotMeta meta;
   };
   struct AnswerLate {};  // late_answer_ is due
@@ -228,9 +233,9 @@ class Node {
       std::variant<FinishCheckpoint, SnapshotWriteRequest, InstallAfter, AnswerLate, DiscardStaged>;
 
   void RunNode();
-  // How many ticks from now on have nothing to do.
+  // Returns how many of the coming ticks have no work.
   int IdleTicks() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
-  // Takes batches from `queue` until it is closed or one could not be handled.
+  // Takes batches from `queue` until it is closed, or until `handle` fails.
   template <class T>
   void RunQueue(BatchQueue<T>* queue, absl::Status (Node::*handle)(std::vector<T>& batches));
   template <class T>
@@ -253,60 +258,65 @@ class Node {
   void HandleEvent(const SnapshotWritten& done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
   void HandleEvent(const SnapshotInstalled& done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
   void HandleEvent(const Checkpointed& done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
-  // Notes what the node thread, before it waits, wants to be woken for.
+  // Records, before the node thread waits, which events of other threads have to wake it.
   void RecordAwaited() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
-  // From the thread that has done it. Small loads are mostly made of wake-ups: of those that are
-  // for nothing there are three for each write at each member.
+  // Queues `event` for the node thread, and wakes it only if `is_awaited`. Called by the thread
+  // that has done the work. Wake-ups are most of the cost of a small load; without `is_awaited`,
+  // each write would cause three useless ones at each member.
   template <class T>
   void Report(T event, const std::atomic<bool>& is_awaited);
   void DispatchOutputs() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
   void Dispatch(Output output) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
   void PushApply(ApplyWork work);
-  // Applies it on the node thread; false if that would have to wait, or take long.
+  // Applies `range` on the node thread. Returns false, without applying, if that would have to wait
+  // or take long.
   bool ApplyHere(const ApplyRange& range) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
-  // Tells those whose checkpoint is there.
+  // Calls the waiters whose index the newest durable checkpoint covers.
   void ReleaseCheckpointWaiters() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
-  // Something happened that a checkpoint may have waited for.
+  // Requests a checkpoint from the apply thread if there are waiters. Called after each event that
+  // may let a checkpoint begin.
   void AskForCheckpoint() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_node_);
   // Log thread.
   absl::Status WorkOffLog() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
   absl::Status CompactAhead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
-  // The batches at the front of log_backlog_ that one sync makes durable.
+  // Removes from the front of log_.backlog the batches that one sync can make durable, and returns
+  // them.
   std::vector<LogBatch> TakeBatches() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
   absl::Status PersistAndSend(std::vector<LogBatch> batches) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
-  // What the file of the hard state is to say.
+  // The new contents of the hard state file.
   struct HardStateChange {
     HardState state;
     Index durable;
     bool changed = false;
   };
-  // Adds what `batch` says to *change, and makes its directory epoch durable.
+  // Adds the changes of `batch` to `*change`, and makes its directory epoch durable.
   absl::Status Include(const LogBatch& batch, HardStateChange* change)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
   absl::Status WriteHardState(const HardStateChange& change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
   // On a full disk: makes the newest hard state of the backlog durable, and sends the votes of all
-  // its batches. They promise nothing of the entries that wait.
+  // its batches. Votes promise nothing about the entries that wait.
   absl::Status SendWaitingVotes() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
-  // On a full disk, the first batches are done, which leave `batches`, and it can be called again;
-  // the hard state of all of them is durable.
+  // Makes `batches` durable and moves them to `*done`. On a full disk it returns ResourceExhausted,
+  // and moves only the first ones; the hard state of all is durable, and it can be called again
+  // with the rest.
   absl::Status Persist(std::vector<LogBatch>& batches, std::vector<LogBatch>* done)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
   absl::Status Write(LogBatch& batch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
   absl::Status BindToFirstEntry() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
-  // On a full disk, that is tried again.
+  // Records the cluster's id in the directory; on a full disk that is retried later.
   absl::Status BindClusterId(std::string cluster_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
   absl::Status Reset(const LogReset& reset) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_log_);
   // Apply thread.
   absl::Status Apply(const ApplyRange& range) ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
   void ApplyEntries(const std::vector<Entry>& entries) ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
-  // The state machine holds them.
+  // Updates the counts after `entries` were applied to the state machine.
   void FollowApplied(const std::vector<Entry>& entries) ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
   bool IsCheckpointDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
   void BeginCheckpointIfDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
   void BeginCheckpointIfRequested(Index index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
-  // Whether the last one found the disk full a moment ago.
+  // Returns whether the last checkpoint failed on a full disk and its retry is not due yet.
   bool CheckpointWaits() const;
-  // False if it has to wait: for the checkpoint before it, or for the log.
+  // Returns false if a checkpoint has to wait for an unfinished one, or for the log to be durable.
   bool CanBeginCheckpoint() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
   void BeginCheckpoint() ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
   absl::Status Install(const SnapshotMeta& meta) ABSL_EXCLUSIVE_LOCKS_REQUIRED(apply_turn_);
@@ -318,7 +328,7 @@ class Node {
   // Checkpoint thread.
   absl::Status Finish(Index index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_checkpoint_);
   void AnswerLateNow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_checkpoint_);
-  // When what failed now is tried again, in ticks.
+  // Returns the tick at which an operation that fails now is tried again.
   uint64_t CheckpointRetryTicks() const;
   absl::Status Stage(const SnapshotWriteRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(on_checkpoint_);
@@ -336,26 +346,27 @@ class Node {
   BatchQueue<ReadWork> read_work_;
   BatchQueue<CheckpointWork> checkpoint_work_;
 
-  // --- What one thread alone uses ---
+  // --- Data of a single thread ---
   struct NodeThread {
     const std::unique_ptr<Raft> raft;
     Index applied_told{};  // the last OnApplied
-    // By the index that a checkpoint has to cover.
+    // Keyed by the index that a checkpoint has to cover.
     std::multimap<Index, std::function<void()>> checkpoint_waiters{};
   };
   struct LogThread {
     std::deque<LogWork> backlog;
-    std::string unbound_cluster_id;  // there was no free space for it
+    std::string unbound_cluster_id;  // the disk was full when it was to be recorded
   };
-  // The apply thread, or the node thread while the other has nothing to do: whoever holds the turn.
+  // Used by the apply thread, or by the node thread while the apply thread has nothing to do: by
+  // the one that holds apply_turn_.
   struct ApplyTurn {
     SnapshotMeta applied;
     uint64_t entries_since_checkpoint = 0;
     uint64_t bytes_since_checkpoint = 0;
   };
   struct CheckpointThread {
-    // There was no free space for a part of a snapshot. That is said only after a while, or else it
-    // would come again at once.
+    // The response to a snapshot chunk for which there was no free space. It is sent after a delay,
+    // because the leader would send the chunk again at once.
     std::optional<SnapshotWritten> late_answer;
   };
   ThreadRole on_node_;
@@ -366,32 +377,32 @@ class Node {
   ApplyTurn apply_ ABSL_GUARDED_BY(apply_turn_);
   ThreadRole on_checkpoint_;
   CheckpointThread checkpoint_ ABSL_GUARDED_BY(on_checkpoint_);
-  // The read thread has nothing of its own.
+  // The read thread has no data of its own.
 
-  // --- What one thread tells the others ---
+  // --- Data that one thread sets and the others read ---
   struct Shared {
-    // By the node thread.
+    // Set by the node thread.
     std::atomic<bool> persisted_awaited{true};
     std::atomic<bool> applied_awaited{true};
     std::atomic<uint64_t> ticks{0};
-    // By the log thread.
+    // Set by the log thread.
     std::atomic<bool> log_full{false};
     std::atomic<bool> binding_waits{false};    // LogThread::unbound_cluster_id is not empty
-    std::atomic<Index> log_durable{Index{0}};  // when it last looked
-    // What was queued for the apply thread and is not done: grows where it is queued, and shrinks
-    // there.
+    std::atomic<Index> log_durable{Index{0}};  // as of the last sync
+    // The number of items that were queued for the apply thread and are not done. Increased by the
+    // threads that queue, decreased by the apply thread.
     std::atomic<size_t> apply_pending{0};
     // Set by the log thread, cleared by the read thread.
     std::atomic<bool> chores_queued{false};
-    // A checkpoint was begun and is not durable. Set by the apply thread, cleared by the checkpoint
-    // thread.
+    // A checkpoint was begun and is not durable yet. Set by the apply thread, cleared by the
+    // checkpoint thread.
     std::atomic<bool> checkpoint_unfinished{false};
-    // By the checkpoint thread: the last one found the disk full; when the next one may be begun,
-    // in ticks.
+    // Set by the checkpoint thread: whether the last checkpoint failed on a full disk, and the tick
+    // from which on the next one may begin.
     std::atomic<bool> checkpoint_failed{false};
     std::atomic<uint64_t> next_checkpoint_ticks{0};
-    // By the checkpoint thread: when CheckpointThread::late_answer is due, in ticks; 0: there is
-    // none.
+    // Set by the checkpoint thread: the tick at which CheckpointThread::late_answer is due; 0:
+    // there is none.
     std::atomic<uint64_t> late_answer_ticks{0};
   };
   Shared shared_;
@@ -399,7 +410,7 @@ class Node {
   EventLoop* event_loop_ = nullptr;
   std::thread node_thread_;
   std::vector<std::thread> threads_;  // the others
-  bool failed_ = false;               // in a step
+  bool failed_ = false;               // a Step has failed
 };
 
 }  // namespace quorate::consensus

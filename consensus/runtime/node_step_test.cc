@@ -1,4 +1,4 @@
-// Nodes without threads: stepped by hand, on a disk in memory.
+// Tests of nodes without threads, stepped by hand, on a disk in memory.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <deque>
@@ -32,8 +32,9 @@ constexpr uint64_t kPlenty = 100u << 20;
 constexpr Node::Work kAllWork[] = {Node::Work::kNode, Node::Work::kLog, Node::Work::kApply,
                                    Node::Work::kRead, Node::Work::kCheckpoint};
 
-// What a member has applied, as text, and its checkpoints. They are durable when Finish or Install
-// returns; what was only begun or staged is gone after a restart.
+// The state machine of a member, which holds the applied texts, and its checkpoints. They are
+// durable when Finish or Install returns; a checkpoint that was only begun or staged is gone after
+// a restart.
 class Texts : public StateMachine, public CheckpointStore {
  public:
   void Apply(std::span<const Entry> entries) override {
@@ -110,7 +111,7 @@ class Texts : public StateMachine, public CheckpointStore {
     ++installs;
     return absl::OkStatus();
   }
-  // A restart.
+  // Loads the durable checkpoint, as after a restart.
   void Load() {
     begun_.reset();
     staged_whole_ = false;
@@ -119,7 +120,7 @@ class Texts : public StateMachine, public CheckpointStore {
   }
 
   std::vector<std::string> texts;
-  int full_next = 0;  // so many of the next calls find the disk full
+  int full_next = 0;  // this many of the next calls fail on a full disk
   int checkpoints = 0;
   int installs = 0;
   int discards = 0;
@@ -187,7 +188,7 @@ class Member : public PeerTransport, public NodeObserver {
   }
   bool leads() const { return node != nullptr && status.leader_established; }
   const HardState& hard_state() const { return data_dir_->hard_state(); }
-  // Does all that it can do by itself.
+  // Runs all work that needs no input from others.
   void WorkOff() {
     for (bool any = true; any;) {
       any = false;
@@ -232,7 +233,7 @@ class Member : public PeerTransport, public NodeObserver {
   absl::Status fatal;
   std::vector<SnapshotRejection> rejections;
   bool log_full = false;
-  Index last_told;         // by OnApplied
+  Index last_told;         // the last index of OnApplied
   std::string cluster_id;  // once it is durable
 
  private:
@@ -255,7 +256,7 @@ class Cluster {
     }
   }
 
-  // One of the things that could happen next. What it was goes into the trace.
+  // Does a random one of the things that could happen next, and adds it to the trace.
   void Move() {
     std::vector<std::pair<MemberId, Node::Work>> ready;
     for (auto& [id, member] : members) {
@@ -358,13 +359,13 @@ TEST_CASE("news of what was applied does not go back") {
     node.Step(Node::Work::kNode);
     node.Step(Node::Work::kLog);
   };
-  // Too many to be applied on the node thread.
+  // Too many to be applied inline.
   propose(NodeOptions().apply_here_entries_max + 1);
   node.Step(Node::Work::kNode);
   REQUIRE(node.HasWork(Node::Work::kApply));
   propose(1);
-  // The apply thread is done with them when the node thread has taken its events, and is about to
-  // see what is committed behind them.
+  // The apply thread applies them after the node thread has taken its events, but before the node
+  // thread handles the entries that were committed later.
   node.Post([&] { node.Step(Node::Work::kApply); });
   node.Step(Node::Work::kNode);
   CHECK_FALSE(node.HasWork(Node::Work::kApply));
@@ -377,7 +378,7 @@ TEST_CASE("news of what was applied does not go back") {
 TEST_CASE("nothing is acknowledged by a node whose log step has not run") {
   Cluster cluster(1);
   cluster.MoveUntil([&] { return cluster.Leader() != nullptr; });
-  // Only the leader's own log is left out: the others commit without it.
+  // The leader's own log is not written: the others commit without it.
   Member* leader = cluster.Leader();
   REQUIRE(leader->node->raft().Propose({Slice(std::string("x"))}).ok());
   leader->node->Step(Node::Work::kNode);
@@ -441,7 +442,7 @@ TEST_CASE("checkpoints let the log be cut, and a restart goes on from the newest
 
 TEST_CASE("members that begin together take their checkpoints one after another") {
   Cluster cluster(4);
-  std::map<MemberId, size_t> first;  // how many had been proposed
+  std::map<MemberId, size_t> first;  // how many were proposed at its first checkpoint
   for (size_t proposed = 1; first.size() < cluster.members.size(); ++proposed) {
     REQUIRE(proposed < 20);
     cluster.Propose(std::to_string(proposed));
@@ -461,7 +462,7 @@ TEST_CASE("members that begin together take their checkpoints one after another"
 TEST_CASE("a checkpoint that is asked for covers what it has to, and several askers share it") {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     INFO("seed " << seed);
-    // Of so many that no checkpoint is taken by itself.
+    // checkpoint_entries is so large that no checkpoint is taken without a request.
     Cluster cluster(seed, 1000);
     const std::vector<std::string> proposed = ProposeMany(&cluster, 3);
     for (auto& [id, member] : cluster.members) {
@@ -477,7 +478,7 @@ TEST_CASE("a checkpoint that is asked for covers what it has to, and several ask
       }
       cluster.MoveUntil([&] { return done == 3; });
       CHECK(member->state.checkpoints == 1);
-      // What there is already is not made again.
+      // A checkpoint that exists is not taken again.
       member->node->RequestCheckpoint(applied, [&] { ++done; });
       cluster.MoveUntil([&] { return done == 4; });
       CHECK(member->state.checkpoints == 1);
@@ -556,7 +557,7 @@ TEST_CASE("members whose disks are full wait, and go on by themselves when there
     INFO("seed " << seed);
     Cluster cluster(seed);
     std::vector<std::string> proposed = ProposeMany(&cluster, 20);
-    // One, two or all three of them.
+    // The disks of one, two or all three members are full.
     std::vector<Member*> full;
     for (auto& [id, member] : cluster.members) {
       if (full.size() <= seed % 3) full.push_back(member.get());
@@ -573,7 +574,7 @@ TEST_CASE("members whose disks are full wait, and go on by themselves when there
     for (auto& [id, member] : cluster.members) {
       CHECK(member->fatal.ok());
       const bool has_free_space = std::find(full.begin(), full.end(), member.get()) == full.end();
-      // Space comes too when a log is cut.
+      // Space also becomes free when a log is compacted.
       CHECK((!member->log_full || !has_free_space));
     }
     if (seed % 2 == 0) {
@@ -614,7 +615,8 @@ TEST_CASE("a member whose log is full votes all the same") {
     REQUIRE(full->log_full);
     leader->Stop();
     leader->status = {};
-    // Who has more wins, whatever became of what the full one could not write.
+    // The member with more entries wins, whatever happened to the entries that the full one could
+    // not write.
     cluster.MoveUntil([&] { return other->node->raft().role() == Role::kLeader; });
     CHECK(full->fatal.ok());
     CHECK(full->node->raft().term() == other->node->raft().term());
@@ -671,7 +673,7 @@ TEST_CASE("a member whose log is full votes behind a cut that waits for space") 
   CHECK(votes == 1);
   CHECK(full->hard_state().term == term + 3);
   CHECK(full->hard_state().vote == second);
-  // What waited does not take the newer hard state back.
+  // The batches that waited do not overwrite the newer hard state.
   full->env.SetCapacity(kPlenty);
   for (int i = 0; full->log_full && i < 1000; ++i) {
     full->node->TickNow();
@@ -692,7 +694,7 @@ TEST_CASE("a cluster's id for which there is no free space is kept as soon as th
     INFO("seed " << seed);
     Cluster cluster(seed);
     for (auto& [id, member] : cluster.members) {
-      // For the entry that says it, and for nothing else.
+      // Space for the entry with the cluster's id only.
       member->env.SetCapacity(member->env.used_bytes() + RecordBytes(kClusterIdBytes));
     }
     for (auto& [id, member] : cluster.members) {
@@ -736,7 +738,7 @@ TEST_CASE("it is tried again also if nothing is applied meanwhile") {
   const Index last = member->node->raft().last_index();
   member->state.full_next = 2;
   cluster.MoveUntil([&] { return member->state.checkpoints > 0; });
-  // Unless another leader had to be elected.
+  // At most one entry is new: the no-op of another leader, if one was elected.
   CHECK(member->node->raft().last_index() <= last + 1);
 }
 
@@ -761,7 +763,7 @@ TEST_CASE("a snapshot for which there is no free space is asked for again") {
     cluster.MoveUntil([&] { return lagging->state.texts == proposed; });
     CHECK(lagging->state.full_next == 0);
     CHECK(lagging->fatal.ok());
-    // Who sends it learns why.
+    // The leader learns the reason.
     size_t rejections = 0;
     for (auto& [id, member] : cluster.members) {
       for (const SnapshotRejection& rejection : member->rejections) {
@@ -790,7 +792,7 @@ TEST_CASE("a crash at any point of an installation leaves a member that catches 
     std::vector<std::string> proposed = ProposeMany(&cluster, 60);
     proposed.insert(proposed.begin(), "first");
     lagging->Start();
-    // Power goes off somewhere in the installation or after it, more than once.
+    // The power fails at some point of the installation or after it, more than once.
     for (uint64_t crash = 0; crash < 4; ++crash) {
       lagging->env.PowerOffAfter((seed * 7 + crash * 3) % 12);
       cluster.MoveUntil([&] { return !lagging->fatal.ok() || lagging->state.texts == proposed; });

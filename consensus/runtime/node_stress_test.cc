@@ -1,9 +1,9 @@
-// Three nodes with all their threads, on disks that take their time, while messages are lost and
-// repeated, members crash and come back, and everybody asks for everything. What it is for is
-// ThreadSanitizer (--config=tsan, tests/stress/run); without it, it still checks that all members
-// apply the same.
+// Runs three nodes with all their threads, on slow disks, while messages are lost and repeated,
+// members crash and come back, and all kinds of requests are made. It is meant for ThreadSanitizer
+// (--config=tsan, tests/stress/run); without that, it still checks that all members apply the same
+// entries.
 //
-// QUORATE_STRESS_COMMANDS=n: so many commands instead of a few hundred.
+// QUORATE_STRESS_COMMANDS=n: runs n commands instead of a few hundred.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -39,7 +39,7 @@ size_t Commands() {
   return value == nullptr ? 300 : std::strtoul(value, nullptr, 10);
 }
 
-// Different on each thread.
+// Returns a generator that is different on each thread.
 std::minstd_rand& ThreadRandom() {
   static std::atomic<unsigned> threads{0};
   thread_local std::minstd_rand random(++threads);
@@ -119,8 +119,8 @@ class LockedRandom : public RandomSource {
   uint64_t Next() override { return ThreadRandom()() * uint64_t{0x9E3779B97F4A7C15}; }
 };
 
-// What a member has applied, and its checkpoints. What belongs to the apply turn has no lock, so
-// that ThreadSanitizer sees whether the node keeps its promise of one thread at a time.
+// The state machine of a member, and its checkpoints. The data that is used with apply_turn_ held
+// has no other lock, so that ThreadSanitizer detects it if the node uses two threads at a time.
 class Texts : public StateMachine, public CheckpointStore {
  public:
   void Apply(std::span<const Entry> entries) override {
@@ -192,7 +192,7 @@ class Texts : public StateMachine, public CheckpointStore {
     Load();
     return absl::OkStatus();
   }
-  // A start.
+  // Loads the durable checkpoint, as at a start.
   void Load() {
     begun_.reset();
     MutexLock lock(&mutex_);
@@ -202,7 +202,7 @@ class Texts : public StateMachine, public CheckpointStore {
   }
 
   uint64_t applied() const { return applied_.load(); }
-  // When no thread applies any more.
+  // REQUIRES: no thread applies any more.
   const std::vector<std::string>& texts() const { return texts_; }
 
  private:
@@ -278,7 +278,7 @@ class Cluster {
   void Changed();
   void Route(std::vector<Message> messages);
   void SetLeader(MemberId id, bool leads);
-  // Runs `work` with the node, if it runs.
+  // Runs `work` with the node of member `id`. Returns false if that does not run.
   bool With(MemberId id, const std::function<void(Node&)>& work);
   MemberId WaitForLeader();
   uint64_t applied(MemberId id) const { return texts_[id.value() - 1].applied(); }
@@ -427,7 +427,7 @@ void Cluster::Deliver() {
   }
 }
 
-// Proposes until so much is applied.
+// Proposes until `until` entries are applied.
 void RunClient(Cluster* cluster, int number, uint64_t until) {
   for (int i = 0; cluster->applied_most() < until; ++i) {
     const MemberId leader = cluster->WaitForLeader();
@@ -436,7 +436,8 @@ void RunClient(Cluster* cluster, int number, uint64_t until) {
     cluster->With(leader, [&](Node& node) {
       node.Post([&node, text] { node.raft().Propose({Slice(text)}).IgnoreError(); });
     });
-    // A few are under way at a time; what is lost with a leader is noticed by the next one.
+    // A few proposals are under way at a time. If they are lost with a leader, the entries of the
+    // next leader end the wait.
     if (OneIn(4)) {
       cluster->Await([&] { return cluster->applied_most() > before; });
     }
@@ -483,7 +484,7 @@ TEST_CASE("nodes under stress apply the same, and their threads do not race") {
     Disturb(&cluster);
   }
   for (std::thread& client : clients) client.join();
-  // All come to know all.
+  // All members apply everything.
   const uint64_t most = cluster.applied_most();
   cluster.Await([&] {
     return cluster.applied(MemberId{1}) >= most && cluster.applied(MemberId{2}) >= most &&

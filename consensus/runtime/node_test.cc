@@ -27,12 +27,12 @@ class SeededRandom : public RandomSource {
   std::mt19937_64 engine_;
 };
 
-// A range for apply has a few entries of these tests.
+// So small that a range for apply has only a few entries of these tests.
 constexpr size_t kApplyBytes = 100;
 
 class Member;
 
-// Members in one process; messages are handed over directly, as far as the link is up.
+// Members in one process; a message is delivered directly if the link is up.
 class Cluster {
  public:
   // The members' threads wait in `event_loop`, if there is one.
@@ -43,9 +43,9 @@ class Cluster {
   void Start(int id);
   void Crash(int id);  // threads end, the files stay
   void Route(std::vector<Message> messages);
-  // The member that leads, once one does.
+  // Waits for a leader, and returns its id.
   int WaitForLeader();
-  // Proposes at the leader until a leader takes it.
+  // Proposes `text` until a leader accepts it.
   void Propose(const std::string& text);
   // Waits until the condition holds; conditions are checked after each event of a member.
   void Await(const std::function<bool()>& condition);
@@ -134,7 +134,7 @@ class Member : public StateMachine, public PeerTransport, public NodeObserver {
   // Guarded by the cluster's mutex.
   std::vector<std::string> applied;
   Index last_applied;
-  Index last_told;  // by OnApplied
+  Index last_told;  // the last index of OnApplied
   std::atomic<bool> awaits_applied{false};
   Status status;
   std::string cluster_id;
@@ -271,7 +271,7 @@ TEST_CASE("after all members stop, everything that was applied is there again") 
   }
 }
 
-// Wakes its thread in time, or, once it sleeps deeply, when it is told to and not otherwise.
+// Wakes its thread at the deadline. Once it sleeps deeply, it wakes its thread only for Wake.
 class SleepyLoop : public EventLoop {
  public:
   void HandleEvents(std::chrono::steady_clock::time_point deadline) override {
@@ -311,7 +311,7 @@ TEST_CASE("the node thread is woken for all that waits for it") {
   Member& member = cluster.member(1);
   cluster.Await([&] { return member.applied.size() == 1; });
   loop.SleepDeeply(true);
-  // Far more than the ranges that are applied at a time, at once: no tick comes to help.
+  // Far more entries at once than one range for apply: no tick wakes the thread.
   member.awaits_applied = true;
   member.node().Post([&] {
     std::vector<Slice> entries;
@@ -320,7 +320,7 @@ TEST_CASE("the node thread is woken for all that waits for it") {
   });
   cluster.Await([&] { return member.applied.size() == 101; });
   cluster.Await([&] { return member.last_told == member.last_applied; });
-  // Nobody waits for the news: it comes with whatever is next.
+  // The observer does not wait for OnApplied: the call comes with the next event.
   member.awaits_applied = false;
   member.node().Post([&] { REQUIRE(member.node().raft().Propose({Slice("last")}).ok()); });
   cluster.Await([&] { return member.applied.size() == 102; });
@@ -328,7 +328,7 @@ TEST_CASE("the node thread is woken for all that waits for it") {
   cluster.Await([&] { return member.last_told == member.last_applied; });
 }
 
-// Notes how long it may sleep, and sleeps so long.
+// Records how long it may sleep, and sleeps that long.
 class NotingLoop : public SleepyLoop {
  public:
   void HandleEvents(std::chrono::steady_clock::time_point deadline) override {
