@@ -827,7 +827,7 @@ TEST_CASE("clients that wait take no time of the processor, with members or with
   const std::clock_t before = std::clock();
   std::promise<void> never;
   never.get_future().wait_for(std::chrono::milliseconds(600));
-  // A single thread that polled without waiting would take all of this time.
+  // A single thread that polled without waiting would use the whole 600 ms as CPU time.
   CHECK(std::clock() - before < CLOCKS_PER_SEC / 8);
 }
 

@@ -603,7 +603,8 @@ void Engine::OnOpened(const v1::SessionOpened& opened) {
 void Engine::OnMessage(Stream* stream, v1::SessionResponse message) {
   if (stream != stream_) return;
   const Clock::time_point now = Clock::now();
-  // The message may have waited here while this thread stood still.
+  // The time of the last check, which DiscountStandstill sets to now: the message may have waited
+  // since then, while this thread stood still.
   const Clock::time_point looked_at = checked_at_;
   DiscountStandstill(now);
   last_received_ = now;

@@ -18,7 +18,7 @@ inline constexpr uint64_t kNodeTerm = 1;
 inline constexpr uint64_t kSessionTerm = 2;
 inline constexpr uint64_t kProposerTerm = 3;
 inline constexpr uint64_t kTimeTerm = 4;
-inline constexpr uint64_t kAnswersTerm = 5;  // the sequences of a session's responses
+inline constexpr uint64_t kAnswersTerm = 5;  // a session's last and acknowledged sequence numbers
 inline constexpr uint64_t kAnswerTerm = 6;
 inline constexpr uint64_t kHoldTerm = 7;
 

@@ -39,8 +39,7 @@ struct ApplyResult {
   int32_t timeout_ms = 0;  // create and attach of a session: its timeout
   std::vector<OpResult> ops;
   uint64_t client_sequence = 0;  // a sequenced request: its number within its session
-  bool repeated = false;         // the number was applied earlier: the result is the response of
-                                 // then
+  bool repeated = false;         // this number was applied before: this is its cached response
 };
 
 struct SessionInfo {

@@ -40,7 +40,8 @@ size_t CountOf(const std::string& what, const std::string& text) {
   return count;
 }
 
-// Returns the rest of each line that begins with `beginning`, followed by a blank each.
+// Finds the lines that begin with `beginning`, skips one more character in each, and returns the
+// rests of the lines, with a blank after each rest.
 std::string LinesOf(const std::string& beginning, const std::string& text) {
   std::istringstream lines(text);
   std::string found;

@@ -308,7 +308,8 @@ class BodyReader {
     *value = StrongInt<Tag, Rep>(in_.Int<Rep>());
   }
 
-  // A field that only the other of the two messages has.
+  // Reads a field that the message does not use. AppendAccepted and AppendRejected have one layout,
+  // in which each sets the fields of the other to 0.
   void Unused() {
     if (in_.Int<uint64_t>() != 0) in_.Fail();
   }

@@ -251,7 +251,8 @@ class Raft::Impl {
 
   // --- election.cc ---
   void ResetElectionTimer();
-  // The connection to the leader broke: its process has probably died.
+  // Called when the connection to the leader broke, because its process has probably died: grants
+  // pre-votes from now on, and lets the election timeout end soon. REQUIRES: is follower.
   void DoubtLeader();
   // Whether a leader was heard from so recently that votes for another member are refused.
   bool HearsFromLeader() const;

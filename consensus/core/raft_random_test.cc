@@ -316,7 +316,8 @@ void Run::Change(TestMember* member) {
       std::sort(target.learners.begin(), target.learners.end());
     }
   }
-  // With two voters, no disk may be lost, even if the leader does not know of the loss yet.
+  // Two voters do not survive the loss of a disk, and a disk may be lost already without this
+  // leader's knowledge.
   if (mix_.lost_disks && target.voters.size() < 3) return;
   target.addresses.clear();
   if (!target.voters.empty()) target.addresses[target.voters[0]] = std::to_string(step_);

@@ -303,8 +303,8 @@ void Raft::Impl::LogRead(MemberId follower, std::vector<Entry> entries) {
   Progress* progress = FindProgress(follower);
   if (progress == nullptr || !progress->LogReadAnswered(entries.front().index)) return;
   if (NeedsSnapshot(*progress)) return;
-  // An earlier leadership of this member may have requested these entries, of a log that was cut
-  // since.
+  // This member may have requested these entries when it led in an earlier term, and its log may
+  // have been truncated since: entries that the log no longer holds are ignored.
   Index expected = progress->next();
   for (const Entry& entry : entries) {
     ASSERT(entry.index == expected, "entries as they were asked for");

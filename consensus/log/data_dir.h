@@ -62,14 +62,17 @@ class DataDir {
   // is greater than directory_epoch().
   absl::Status SetDirectoryEpoch(uint64_t directory_epoch);
 
-  // Checks that `configured` names the members that this directory knows, and returns the value of
-  // RaftOptions::membership: that of the file `membership`. The file is written (durably) if it
-  // does not exist, or if it differs and nothing depends on it, because the member has not voted
-  // yet. To be called before Raft is made. Addresses are those of `configured`, and are not
-  // compared. FailedPrecondition, naming both lists and the way out, if `configured` names others.
-  // If a membership in the log is not known to be committed, the one before it fits, too; of a
-  // joint one the old and the new voters fit. A removed member is not refused: it learns of its
-  // removal from the cluster.
+  // Checks that `configured` names the members that this directory knows, whatever their addresses,
+  // and returns the value of RaftOptions::membership. REQUIRES: called before Raft is made.
+  //  - The log or `checkpoint` holds a membership: `configured` must match the newest committed one
+  //    or a later one in the log; of a joint one, its old or its new voters. A removed member is
+  //    not refused, because it learns of its removal from the cluster. Returns the membership in
+  //    the file `membership` if that exists and there is no checkpoint; `configured` otherwise.
+  //  - Otherwise `configured` must match the file. If the file does not exist, or differs and the
+  //    member state is not kNormal, `configured` is written to it durably (at a later start if the
+  //    state is kNormal and the disk is full). Then the voters in `configured` must include the
+  //    server for which this member has voted, if there is one. Returns `configured`.
+  // FailedPrecondition, naming the members and the way out, if `configured` does not match.
   absl::StatusOr<Membership> SettleMembership(const Membership& configured,
                                               const std::optional<SnapshotMeta>& checkpoint);
 

@@ -303,7 +303,7 @@ class SlowPeer {
       taken_bytes_ += count;
     }
   }
-  // Returns the bytes received since it accepted the hello.
+  // Returns the number of bytes received since Accept.
   size_t taken_bytes() const { return taken_bytes_; }
 
   static constexpr int kReceiveBytes = 64 << 10;

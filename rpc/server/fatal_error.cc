@@ -105,7 +105,9 @@ std::atomic_flag abort_is_reported;
 // signals, this one may lock and allocate.
 [[noreturn]] void OnAbort(int /*signal*/) {
   if (abort_is_reported.test_and_set()) {
-    sleep(1);  // another thread reports it, or this one was aborted while it did
+    // Gives another thread that reports its abort the time for that. If it is this thread, whose
+    // report has aborted, the process ends without the report.
+    sleep(1);
   } else {
     LogAndPrint(*abort_message);
   }

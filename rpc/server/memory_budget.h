@@ -50,8 +50,8 @@ class MemoryBudget {
   // From one thread at a time.
   bool OnMeasured(uint64_t resident_bytes, uint64_t tree_bytes = 0, uint64_t free_bytes = 0);
   uint64_t resident_bytes() const { return resident_bytes_.load(std::memory_order_relaxed); }
-  // Returns whether a process that takes this much is above the bound at which low() begins, or
-  // while memory is low, above the one at which it ends.
+  // Returns whether `taken_bytes` reaches the bound at which low() becomes true or, while low() is
+  // true, the bound below which low() becomes false. Always false without a limit.
   bool exceeds_bound(uint64_t taken_bytes) const {
     return limit_ > 0 && taken_bytes >= (low() ? limit_ / 4 * 3 : limit_ / 8 * 7);
   }

@@ -82,7 +82,7 @@ class ZookeeperClient : public Client {
 
   wire::Connection connection_;
   wire::Connection silent_;  // the connection of an abandoned session
-  bool is_up_ = false;       // the handshake is done, and the disconnection is not written yet
+  bool is_up_ = false;       // whether the history's last line about the connection is kConnected
   std::string server_;
   int64_t not_before_ns_ = 0;  // for the next attempt to connect
   std::string to_send_;

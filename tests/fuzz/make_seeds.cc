@@ -205,7 +205,7 @@ std::string Step(char choice, const google::protobuf::MessageLite& message) {
 
 void AddNativeMessages(const Corpus& corpus) {
   constexpr char kOfSession = 1;
-  constexpr char kOfGet = 4;  // four times the number of the method
+  constexpr char kOfGet = 4;  // Method::kGet, shifted left by the two bits of flags
   v1::SessionRequest watch;
   watch.add_requests()->mutable_watch()->set_path("/");
   watch.mutable_requests(0)->mutable_watch()->set_scope(v1::SUBTREE);

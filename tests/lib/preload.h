@@ -51,7 +51,7 @@ static inline void make_line(const char* function, const char* path, char* line,
   *to = '\0';
 }
 
-// Returns whether `line`, of make_line, is that of `step`.
+// Returns whether `line`, which make_line has made, is `step` and a newline.
 static inline bool is_step(const char* line, const char* step) {
   const size_t size = strlen(step);
   return strncmp(line, step, size) == 0 && strcmp(line + size, "\n") == 0;

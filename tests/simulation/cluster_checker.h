@@ -179,7 +179,7 @@ class ClusterChecker : public MessageObserver {
   // All memberships that any member ever had in force: those bootstrapped and those appended by
   // leaders.
   std::vector<consensus::Membership> known_;
-  std::map<size_t, DurableDisk> durable_disks_;  // the newest of each member
+  std::map<size_t, DurableDisk> durable_disks_;  // by member: what OpenDurable made last
 };
 
 }  // namespace quorate::simulation

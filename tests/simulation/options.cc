@@ -309,10 +309,10 @@ void LetLinksBeNarrow(Random* random, Options* options) {
   options->checks_everything = false;
 }
 
-// A record is sent as one chunk, and the next chunk waits until the rate has paid for it. While
-// writes wait, a leader reduces its rate to a quarter, which all receivers share. At the servers'
-// own sizes even the largest record is paid for long before its staging is given up; the same must
-// hold here.
+// Raises the snapshot rate, so that a receiver of the largest record gets the next chunk before it
+// discards what it has staged. A record is sent as one chunk, and the next chunk is sent when the
+// rate has allowed the bytes of this one. While writes wait, a leader reduces its rate to as little
+// as a quarter, and all receivers share it. The servers' own rate is high enough for every record.
 void LetLargestRecordsPass(Options* options) {
   constexpr int64_t kLargestRecordBytes = 550'000;
   constexpr int64_t kRateDivisor = 4;

@@ -25,7 +25,7 @@ struct NetworkOptions {
   double message_duplication = 0;     //   or come twice
   int64_t link_bytes_per_second = 0;  // between two members, one way; 0: no limit
   int64_t machine_bytes_per_second = 0;  // of a member, to all others, and from them; 0: no limit
-  size_t window_bytes = 1 << 20;         // what a stream carries before the receiver has taken it
+  size_t window_bytes = 1 << 20;         // the most bytes in flight on a stream
   size_t queue_bytes_max = 64 << 20;     // bytes queued for a stream; more is dropped
   double partition_rate = 0;             // for the whole cluster
   int64_t partition_us = 0;              // mean

@@ -199,7 +199,7 @@ TEST_CASE("verify says how much a member knows to be committed") {
 
 TEST_CASE("what would be repaired at a start is only remarked upon, and stays") {
   Member member;
-  // No record follows the last one, so its write may be torn.
+  // Damage to the last record looks like a torn write, because no valid record follows.
   const std::string segment = OnlySegment(member.path());
   json document;
   REQUIRE(member.Verify(&document).ok());

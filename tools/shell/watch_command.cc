@@ -231,8 +231,8 @@ class Watcher {
   int64_t zxid_;
   uint64_t session_ = 0;
   uint64_t told_ = 0;
-  uint64_t told_of_zxid_ = 0;  // events of the last transaction that were reported
-  uint64_t skip_ = 0;          // how many of them a new session repeats
+  uint64_t told_of_zxid_ = 0;  // the number of events of the transaction zxid_ that were reported
+  uint64_t skip_ = 0;          // the number of those events that the new session repeats
   bool is_done_ = false;
   std::unique_ptr<Client> client_;
   WatchHandle handle_;

@@ -158,8 +158,8 @@ void DataTree::Apply(const Transaction& transaction) {
 void DataTree::Create(const Operation& operation, const Transaction& transaction) {
   const std::string_view parent_path = tree::ParentPath(operation.path);
   Znode* parent = Find(parent_path);
-  // A parent that is missing, or cannot have children, is created by a later transaction; until
-  // then, everything that this transaction created is deleted again.
+  // A snapshot may show later transactions. If they have deleted the parent, or replaced it by an
+  // ephemeral znode, they have deleted the znode of this transaction, too, so it is not created.
   if (parent == nullptr || parent->is_ephemeral()) return;
   RemoveFromDigest(*parent, parent_path);
   const int32_t cversion =

@@ -49,7 +49,7 @@ struct Progress {
 struct Counts {
   int told = 0;
   int harmless = 0;
-  int went_on = 0;  // continued after a full disk
+  int went_on = 0;  // runs in which the store continued after a full disk
 };
 
 // Opens the store twice, since opening writes files too, and makes checkpoints until it fails.

@@ -2,8 +2,8 @@
 //
 // Pipeline: requests are begun and answered in the order in which they came. Writes are submitted
 // to the log as they come, any number at once, and barriers (of Sync and of linearizable reads)
-// begin at the same time. A read is executed when all requests before it are answered; a request
-// that would change what the read sees (a write, a credential) waits for it.
+// begin at the same time. A read is executed when all requests before it are answered; a later
+// request that would change what the read sees (a write, a credential) begins after the read.
 //
 // Thread-safety: none; everything runs on the thread of the stream's loop.
 #pragma once

@@ -35,8 +35,8 @@
 
 namespace quorate::rpc::native {
 
-// The loop's access to its clients. These functions are called from within the loop's functions;
-// they must not call back into the loop.
+// The loop's access to its clients. These functions must not call back into the loop. All except
+// Wake are called only from within the loop's functions.
 class Transport {
  public:
   virtual ~Transport() = default;

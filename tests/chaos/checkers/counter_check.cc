@@ -16,7 +16,7 @@ namespace {
 constexpr char kOnce[] = "each addition counts once";
 constexpr char kDown[] = "no session sees a counter go down";
 
-// The sum of all additions up to a time.
+// The sum of all additions before any given time.
 class Sums {
  public:
   void Add(int64_t time_ns, int64_t delta) { steps_.emplace_back(time_ns, delta); }

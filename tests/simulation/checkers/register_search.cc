@@ -168,8 +168,9 @@ class Search {
     }
   }
 
-  // The next operation may be any that was called before the first return of those that are left,
-  // if all operations of the current version are done, and if it leads to the known next version.
+  // Visits each state to which one more write leads, if all known reads of the current version are
+  // done. The write is the known one that led to the next version or, if there is none, a lost one.
+  // It must have been called before the first return of the known operations that are left.
   void Extend(const SearchState& state) {
     const auto current = versions_.find(state.version);
     if (current != versions_.end()) {
