@@ -152,7 +152,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(ClientOptions options) {
     return absl::InvalidArgumentError("session_timeout_ms must be 1 ms to a day");
   }
   if (options.connect_timeout_ms < 0 || options.default_deadline_ms < 0) {
-    return absl::InvalidArgumentError("a timeout or deadline is 0, for none, or more");
+    return absl::InvalidArgumentError("a timeout or deadline must not be negative (0: none)");
   }
   for (const Credential& credential : options.credentials) {
     v1::Credential checked;

@@ -202,7 +202,10 @@ absl::Status Download::Begin(const v1::BackupBegin& begin) {
   if (begin_.has_value()) {
     const bool same = begin_->zxid() == begin.zxid() && begin_->digest() == begin.digest() &&
                       begin_->cluster_id() == begin.cluster_id();
-    return same ? absl::OkStatus() : absl::NotFoundError("it goes on with another backup");
+    return same ? absl::OkStatus()
+                : absl::NotFoundError(
+                      "the server does not have the interrupted backup any more; start the backup "
+                      "again");
   }
   if (begin.cluster_id().size() != 16 || begin.zxid() <= 0 || begin.term() == 0) {
     return absl::DataLossError(

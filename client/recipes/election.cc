@@ -361,7 +361,7 @@ absl::StatusOr<std::vector<Participant>> Election::Participants(ReadOptions opti
 absl::StatusOr<Participant> Election::Leader(ReadOptions options) {
   absl::StatusOr<std::vector<Participant>> participants = Participants(options);
   if (!participants.ok()) return participants.status();
-  if (participants->empty()) return absl::NotFoundError("there is no candidate");
+  if (participants->empty()) return absl::NotFoundError("the election has no candidate");
   return participants->front();
 }
 

@@ -83,7 +83,8 @@ absl::Status GroupMembership::SetData(std::string data) {
     own = own_;
   }
   if (own != nullptr) return own->SetData(std::move(data));
-  return absl::FailedPreconditionError(absl::StrCat("it is no member of ", path_));
+  return absl::FailedPreconditionError(
+      absl::StrCat(path_, ": this object has not joined the group; call Join first"));
 }
 
 absl::Status GroupMembership::Leave() {

@@ -78,8 +78,8 @@ class PersistentNode::State : public std::enable_shared_from_this<State> {
     if (!deadline.end().has_value()) {
       changed_.wait(lock, is_over);
     } else if (!changed_.wait_until(lock, *deadline.end(), is_over)) {
-      return absl::DeadlineExceededError(
-          absl::StrCat("waited ", deadline.deadline_ms(), " ms for ", path_, " to be ours"));
+      return absl::DeadlineExceededError(absl::StrCat("waited ", deadline.deadline_ms(), " ms for ",
+                                                      path_, " to be a znode of this client"));
     }
     if (!status_.ok()) return status_;
     if (is_stopped_) return absl::CancelledError(absl::StrCat(path_, " was closed"));

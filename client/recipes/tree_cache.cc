@@ -163,8 +163,8 @@ class TreeCache::State : public std::enable_shared_from_this<State> {
     if (!deadline.end().has_value()) {
       changed_.wait(lock, is_over);
     } else if (!changed_.wait_until(lock, *deadline.end(), is_over)) {
-      return absl::DeadlineExceededError(absl::StrCat("waited ", deadline.deadline_ms(),
-                                                      " ms for the copy of what is below ", path_));
+      return absl::DeadlineExceededError(absl::StrCat(
+          "waited ", deadline.deadline_ms(), " ms for the cache of what is below ", path_));
     }
     return status_;
   }

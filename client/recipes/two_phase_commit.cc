@@ -131,7 +131,8 @@ absl::Status TwoPhaseCoordinator::Finish(int deadline_ms) {
   if (ErrorOf(decision.status()) == ErrorCode::kNoNode) return absl::OkStatus();
   if (!decision.ok()) return decision.status();
   if (!decision->has_value()) {
-    return absl::FailedPreconditionError(absl::StrCat(path_, ": nothing was decided"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(path_, ": the transaction is not decided yet"));
   }
   absl::Status status = internal::WaitUntil(
       client_, path_ + kParticipants, WatchScope::kChildren, deadline,
@@ -200,7 +201,8 @@ absl::Status TwoPhaseParticipant::Acknowledge() {
   if (ErrorOf(decision.status()) == ErrorCode::kNoNode) return absl::OkStatus();
   if (!decision.ok()) return decision.status();
   if (!decision->has_value()) {
-    return absl::FailedPreconditionError(absl::StrCat(path_, ": nothing was decided"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(path_, ": the transaction is not decided yet"));
   }
   for (;;) {
     const absl::StatusOr<GetResult> own = client_->Get(own_);

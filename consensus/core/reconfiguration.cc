@@ -147,7 +147,7 @@ absl::Status Raft::Impl::ChangeMembership(Membership target) {
   if (target.joint()) return absl::InvalidArgumentError("membership.outgoing must be empty");
   if (!IsEstablished(*leader)) {
     return absl::FailedPreconditionError("member " + Describe(options_.self) +
-                                         " has not committed an entry of its term yet");
+                                         " has not committed an entry of its term yet; try again");
   }
   if (leader->transfer) {
     return absl::FailedPreconditionError("member " + Describe(options_.self) +

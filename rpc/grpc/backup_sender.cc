@@ -131,7 +131,8 @@ grpc::ServerWriteReactor<v1::BackupResponse>* BackupSender::Refuse(const absl::S
 grpc::ServerWriteReactor<v1::BackupResponse>* BackupSender::Open(
     grpc::CallbackServerContext* context, const v1::BackupRequest& request) {
   if (request.resume().last_key().size() > kKeyBytesMax) {
-    return Refuse(v1::ToStatus(v1::BAD_ARGUMENTS, "resume.last_key is no key"));
+    return Refuse(v1::ToStatus(
+        v1::BAD_ARGUMENTS, "resume.last_key is not a key; send the last one that was received"));
   }
   const uint64_t wanted = request.bytes_per_second_max();
   const uint64_t rate =

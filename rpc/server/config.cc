@@ -295,7 +295,7 @@ class Parser {
       if (absl::Status s = ReadPort(key, std::string(port), &server.client_port); !s.ok()) return s;
     }
     if (!config_.servers.emplace(static_cast<uint32_t>(*id), std::move(server)).second) {
-      return Error(key, "this server is there twice");
+      return Error(key, "there are two lines with this number; remove one");
     }
     return absl::OkStatus();
   }

@@ -159,7 +159,8 @@ void Reload(const std::string& config_file, quorate::rpc::LogFiles* log_files) {
   spdlog::default_logger()->flush();
   const absl::Status reopened = log_files->Reopen();
   if (!reopened.ok()) {
-    spdlog::error("SIGHUP: {}; the log goes on where it was", std::string(reopened.message()));
+    spdlog::error("SIGHUP: {}; the log is still written to the file before",
+                  std::string(reopened.message()));
   }
   const auto config = quorate::rpc::LoadConfig(config_file);
   if (config.ok()) {

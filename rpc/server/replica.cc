@@ -330,7 +330,7 @@ ClusterView Replica::cluster_view() const {
 void Replica::TransferLeadership(MemberId target, std::function<void(absl::Status)> done) {
   node_->Post([this, target, done = std::move(done)] {
     absl::Status begun = node_->raft().TransferLeadership(target);
-    if (begun.ok()) spdlog::info("handing leadership over, as it was asked to");
+    if (begun.ok()) spdlog::info("transferring leadership, as requested");
     done(std::move(begun));
   });
 }
@@ -529,7 +529,8 @@ void Replica::ExpireSessions(int64_t elapsed_ms) {
   }
   // If the proposal is refused, the tracker returns these sessions again after another timeout.
   if (absl::Status status = Propose(std::move(commands)); !status.ok()) {
-    spdlog::warn("sessions could not be expired now: {}", std::string(status.message()));
+    spdlog::warn("cannot expire sessions: {}; they are tried again after another timeout",
+                 std::string(status.message()));
     return;
   }
   expiries_proposed_ = node_->raft().last_index();

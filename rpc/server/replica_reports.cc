@@ -43,12 +43,14 @@ void Replica::LogLeader(const consensus::Status& status) {
 void Replica::CheckMemberState(const consensus::Status& status) {
   if (status.later_directory_epoch > 0) {
     host_->OnEnd(absl::FailedPreconditionError(absl::StrCat(
-        "a majority of the servers knows a later data directory of server ",
-        options_.node.raft.self.value(), " than ", options_.data_dir,
-        ": this one is an old copy, or another server with the same number has taken its place "
-        "while it was away. Run one server with this number, on the later directory. Keep this "
-        "directory until `quorate status` shows that one as in sync: before, entries may be on "
-        "this disk alone")));
+        "the data directory ", options_.data_dir,
+        " is out of date: a majority of the servers knows "
+        "a later data directory of server ",
+        options_.node.raft.self.value(),
+        ". It is an old copy, or another server with the same number has run meanwhile. Run one "
+        "server with this number, on the later data directory. Keep this directory until `quorate "
+        "status` shows that server as in sync: until then, some entries may be on this disk "
+        "alone")));
   }
   if (status.refused_by != raft_status_.refused_by && status.refused_by != consensus::kNoMember) {
     spdlog::error(
@@ -97,7 +99,7 @@ void Replica::LogLoss(const consensus::Status& status) {
         "only for those who have them",
         options_.data_dir, status.lost_first.value(), status.lost_last.value());
   } else {
-    spdlog::info("the log has again what it had lost");
+    spdlog::info("the entries that the log had lost were received again");
   }
 }
 

@@ -149,7 +149,7 @@ absl::StatusOr<SentCheckpoints::Reader*> SentCheckpoints::OpenReader(uint64_t of
     if (absl::Status s = Search(offset, checkpoint, &reader); !s.ok()) return s;
     if (reader.next_offset < offset && !checkpoint->end.has_value()) {
       // The places up to here are remembered, so that the next call continues from here.
-      return absl::UnavailableError("the place is being looked for");
+      return absl::UnavailableError("the offset is still being searched for; ask again");
     }
     if (reader.next_offset != offset || checkpoint->end == offset) return not_found();
   }

@@ -164,7 +164,7 @@ absl::Status TreeCheckpoints::GiveBallastUp() {
   const absl::StatusOr<bool> given_up = ballast_->GiveUp();
   if (given_up.value_or(false))
     spdlog::warn(
-        "the ballast file of the checkpoints is given up for that, and made again when there is "
+        "the ballast file of the checkpoints is removed for that, and made again when there is "
         "free space");
   return given_up.status();
 }

@@ -524,10 +524,11 @@ void ConnectionLoop::CloseHeaviest() {
   }
   if (heaviest == nullptr) return;
   memory.CountClosed();
-  Finish(*heaviest, absl::ResourceExhaustedError(absl::StrCat(
-                        "the server's memory is almost used up, and of these connections it takes "
-                        "the most: ",
-                        most, " bytes")));
+  Finish(*heaviest,
+         absl::ResourceExhaustedError(absl::StrCat(
+             "the server's memory is almost used up (memoryLimitMb), and this connection "
+             "takes the most on its thread: ",
+             most, " bytes")));
   Close(*heaviest);
 }
 

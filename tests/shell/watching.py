@@ -88,7 +88,7 @@ def alone_nothing_is_missed_when_members_die(server):
                 cluster.kill(member)
             watch.wait_line("no member serves")
             cluster.command("start")
-            watch.wait_line("goes on with")
+            watch.wait_line("reconnected to")
             cli.shell(where, "create", f"{path}/last")
             watch.wait_line(f"{path}/last")
             assert watch.stop() == 0

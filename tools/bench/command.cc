@@ -109,7 +109,8 @@ absl::Status CheckWorkloads(const Options& options) {
     for (const ClusterOptions& cluster : options.clusters) {
       if (cluster.native && !found->has_native) {
         return absl::InvalidArgumentError(absl::StrCat(
-            name, " is not there over gRPC, only write, read and mix are: leave out ",
+            "the workload ", name,
+            " is not available over gRPC, only write, read and mix are: leave out ",
             cluster.label == options.clusters[0].label ? "--native" : "--compare-native"));
       }
       if (name == "failover" && cluster.kill_command.empty()) {
@@ -143,7 +144,9 @@ absl::Status Complete(Arguments* arguments) {
   }
   for (const ClusterOptions& cluster : options.clusters) {
     if (cluster.idle_sessions > 0 && cluster.native) {
-      return absl::InvalidArgumentError(cluster.label + ": idle sessions are not there over gRPC");
+      return absl::InvalidArgumentError(
+          cluster.label +
+          ": idle sessions are not available over gRPC; leave out their option or --native");
     }
     if (cluster.idle_watches > 0 && cluster.idle_sessions == 0) {
       return absl::InvalidArgumentError(

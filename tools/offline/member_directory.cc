@@ -161,7 +161,8 @@ absl::Status MemberDirectoryWriter::CheckHead(std::string_view key, std::string_
         absl::StrCat("the records do not begin with a head: ", head.status().message()));
   }
   if (head->zxid != rpc::ZxidOf(meta_.index) || head->digest != digest_) {
-    return absl::InvalidArgumentError("the head is of another zxid or digest than was said");
+    return absl::InvalidArgumentError(
+        "the head record has another zxid or digest than the expected one");
   }
   for (const auto& [member, last] : head->proposers) {
     last_incarnation_ = std::max(last_incarnation_, last.incarnation);

@@ -169,7 +169,7 @@ class Watcher {
             absl::StrCat("no member serves: ", std::string(event.reason.message()), "\n"));
         break;
       case SessionEvent::Type::kReconnected:
-        console_.PrintError(absl::StrCat("goes on with ", event.server, "\n"));
+        console_.PrintError(absl::StrCat("reconnected to ", event.server, "\n"));
         break;
       case SessionEvent::Type::kLost:
         return Begin();

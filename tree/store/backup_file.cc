@@ -217,7 +217,9 @@ absl::Status BackupFileReader::Read(size_t size, std::string* bytes) {
     input_->read(bytes->data() + at, static_cast<std::streamsize>(wanted));
     const auto got = static_cast<size_t>(input_->gcount());
     offset_ += got;
-    if (input_->bad()) return absl::InternalError(absl::StrCat(name_, ": it cannot be read"));
+    if (input_->bad())
+      return absl::InternalError(
+          absl::StrCat(name_, ": a read failed; check the disk, or use another backup"));
     if (got < wanted) {
       bytes->resize(at + got);
       return absl::DataLossError(absl::StrCat(name_, ": the backup is cut off at offset ", offset_,

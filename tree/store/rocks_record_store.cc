@@ -174,7 +174,8 @@ class RocksRecordStore::DatabaseView : public View {
       const std::optional<uint64_t> part = PartOf(ToView(at_->key()));
       if (!part.has_value()) {
         return absl::DataLossError(absl::StrCat(
-            moment_->path(), ": there is something of unknown meaning before the records",
+            moment_->path(),
+            ": there is an unknown key before the records: they are damaged, or of a newer version",
             ToAbsl(kRebuildAdvice)));
       }
       if (absl::Status status = events(*part, ToView(at_->value())); !status.ok()) return status;

@@ -119,7 +119,7 @@ void NativeFrontend::OnRecentEvents(std::span<const std::string> parts, tree::Zx
   const absl::Status restored = history_.Restore(parts, zxid);
   if (restored.ok()) return;
   spdlog::warn(
-      "watches of gRPC clients cannot go on from before the checkpoint: {}; their clients are told "
+      "watches of gRPC clients cannot resume from before the checkpoint: {}; their clients learn "
       "that events were lost, and read again; nothing has to be done here",
       std::string(restored.message()));
 }
