@@ -222,7 +222,7 @@ def alone_one_of_three_starts_without_any_free_space_and_votes(server):
 
 
 def alone_deletions_go_on_on_a_disk_that_others_filled(server):
-    return _delete_on_full_disk(server, "the ballast file of the checkpoints is given up")
+    return _delete_on_full_disk(server, "the ballast file of the checkpoints is removed")
 
 
 def alone_deletions_go_on_where_checkpoints_are_rare(server):
