@@ -6,6 +6,7 @@
 #include "base/crc32c.h"
 #include "base/manual_clock.h"
 #include "base/random.h"
+#include "base/secrets.h"
 #include "base/similar_names.h"
 #include "base/slice.h"
 #include "base/strong_int.h"
@@ -93,6 +94,14 @@ TEST_CASE("similar names differ in two letters at most, or only in case, or begi
   CHECK(SimilarNames("snap", names) == std::vector<std::string>{"stat", "snapshot"});
   CHECK(SimilarNames("LOCK", names) == std::vector<std::string>{"lock"});
   CHECK(SimilarNames("backup", names).empty());
+}
+
+TEST_CASE("secrets are equal if all of their bytes are") {
+  CHECK(SecretsEqual("", ""));
+  CHECK(SecretsEqual(std::string("a\0b", 3), std::string("a\0b", 3)));
+  CHECK_FALSE(SecretsEqual(std::string("a\0b", 3), std::string("a\0c", 3)));
+  CHECK_FALSE(SecretsEqual("secret", "secre"));
+  CHECK_FALSE(SecretsEqual("", "s"));
 }
 
 }  // namespace
