@@ -34,12 +34,13 @@ class Notifier : public std::enable_shared_from_this<Notifier<Notification>> {
   std::shared_ptr<Delivery> Add(Notification notification, bool has_room) {
     if (!has_room) {
       notification = Summary(notification);
-      const std::shared_ptr<Told> last = last_.lock();
+      const std::shared_ptr<QueuedNotification> last = last_.lock();
       if (last != nullptr && last->Replace(notification)) return nullptr;
     }
-    auto told = std::make_shared<Told>(this->shared_from_this(), std::move(notification));
-    last_ = told;
-    return told;
+    auto queued =
+        std::make_shared<QueuedNotification>(this->shared_from_this(), std::move(notification));
+    last_ = queued;
+    return queued;
   }
 
   // After End no call of the callback begins. Waits for a running call to return, unless End is
@@ -54,9 +55,9 @@ class Notifier : public std::enable_shared_from_this<Notifier<Notification>> {
   }
 
  private:
-  class Told final : public Delivery {
+  class QueuedNotification final : public Delivery {
    public:
-    Told(std::shared_ptr<Notifier> notifier, Notification notification)
+    QueuedNotification(std::shared_ptr<Notifier> notifier, Notification notification)
         : notifier_(std::move(notifier)), notification_(std::move(notification)) {}
     void Deliver() override {
       {
@@ -85,8 +86,8 @@ class Notifier : public std::enable_shared_from_this<Notifier<Notification>> {
   }
 
   Callback callback_;
-  std::weak_ptr<Told> last_;  // used by the engine only
-  std::mutex calling_;        // held during calls
+  std::weak_ptr<QueuedNotification> last_;  // used by the engine only
+  std::mutex calling_;                      // held during calls
   bool is_ended_ = false;
 };
 

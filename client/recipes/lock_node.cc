@@ -408,8 +408,8 @@ absl::Status LockNode::WaitForTurn(Deadline deadline) {
   }
   if (state_ == State::kTurn) return absl::OkStatus();
   if (state_ == State::kEnded) return status_;
-  return absl::DeadlineExceededError(
-      absl::StrCat(options_.directory, ": not acquired before the deadline: others had it"));
+  return absl::DeadlineExceededError(absl::StrCat(
+      options_.directory, ": not acquired before the deadline, because others held it"));
 }
 
 absl::StatusOr<bool> LockNode::WaitForFirstDecision(Deadline deadline) {

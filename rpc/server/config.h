@@ -43,7 +43,7 @@ struct Config {
   // In ticks. 0: not given. init_limit is shown and not used.
   int init_limit = 0;
   int sync_limit = 0;
-  // The longest time without contact to a leader, in milliseconds, during which this server answers
+  // The longest time without contact with a leader, in milliseconds, during which this server answers
   // gRPC reads that are not linearizable. -1: no limit. 0: not given.
   int stale_read_limit_ms = 0;
   int min_session_timeout_ms = 0;  // after Parse: the default if not given
@@ -89,7 +89,7 @@ struct Config {
   // Returns how often touches are sent to the leader: often enough for the shortest session
   // timeout, and at most twice per tick (tickTime).
   int touch_period_ms() const { return std::min(tick_time_ms / 2, min_session_timeout_ms / 6); }
-  // Returns after how long without contact to a leader this server ends the watches of gRPC
+  // Returns after how long without contact with a leader this server ends the watches of gRPC
   // clients, so that they go to another server.
   int64_t ContactLimitMs() const {
     constexpr int kSyncLimitDefault = 5;  // as ZooKeeper's sample

@@ -141,7 +141,7 @@ constexpr ConfigKey kConfigKeys[] = {
      .default_text = "`syncLimit` ticks; 5 ticks without a `syncLimit`",
      .example = "15000",
      .meaning =
-         "a member that has had no contact to its leader for so long refuses reads and ends "
+         "a member that has had no contact with its leader for so long refuses reads and ends "
          "watches of gRPC clients, which go to another member. -1: reads are served at any age"},
     {.name = "znode.container.checkIntervalMs",
      .value = Integer{&Config::container_check_interval_ms, 1, 24 * kHourMs, Unit::kMilliseconds},

@@ -403,7 +403,7 @@ absl::Status Connection::CheckTime(std::chrono::steady_clock::time_point now,
       std::max<int64_t>(timeout_ms_ / 2, LeaderContactAgeMinMs(loop_->frontend().config()));
   if (state_ != State::kHandshake && leader_contact_age_ms > limit_ms) {
     return absl::UnavailableError(
-        absl::StrCat("no contact to a leader for ", leader_contact_age_ms, " ms"));
+        absl::StrCat("no contact with a leader for ", leader_contact_age_ms, " ms"));
   }
   return absl::OkStatus();
 }

@@ -76,7 +76,7 @@ class Connection {
   bool IsOvertaken(tree::Zxid attach_zxid) const;
 
   // Called periodically. Returns an error, with the reason, if the connection has to be closed: for
-  // example the server has had no contact to the leader for so long that the session may have ended
+  // example the server has had no contact with the leader for so long that the session may have ended
   // elsewhere, or no handshake came.
   absl::Status CheckTime(std::chrono::steady_clock::time_point now, int64_t leader_contact_age_ms);
   // Whether CheckTime has to be called although the leader is in contact. It need not be for a

@@ -100,7 +100,8 @@ int main(int argc, char** argv) {
   for (const std::string& text : options.periods) {
     SteadyPeriod period;
     if (!quorate::chaos::ParsePeriod(text, &period)) {
-      std::fprintf(stderr, "history_checker: --steady %s: FROM-TO is needed, in nanoseconds\n",
+      std::fprintf(stderr,
+                   "history_checker: --steady %s: not of the form FROM-TO, in nanoseconds\n",
                    text.c_str());
       return 2;
     }

@@ -140,4 +140,6 @@ def alone_directories_of_older_versions_open(server):
 
 
 if __name__ == "__main__":
-    make(*sys.argv[1:])
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        sys.exit(__doc__)
+    make(sys.argv[1])

@@ -348,7 +348,7 @@ TEST_CASE("reads of a member that may know nothing go to another one, unless any
   }
   SECTION("it has been without a leader for long") {
     f.service.current.leader_contact_age_ms = f.config.StaleReadLimitMs() + 1;
-    why = "has had no contact to a leader";
+    why = "has had no contact with a leader";
   }
   const auto check = [&](Method method, auto request, auto response) {
     request.set_path("/");

@@ -117,9 +117,9 @@ class Fixture {
   void Settle() {
     transport.RunIterations();
     while (!service.batches.empty() || !service.syncs.empty()) {
-      if (!service.batches.empty()) service.Apply(told);
+      if (!service.batches.empty()) service.Apply(listener);
       for (const auto& [tag, sync_id] : std::exchange(service.syncs, {})) {
-        told->OnSyncDone(tag, sync_id, service.ReadTree()->last_zxid());
+        listener->OnSyncDone(tag, sync_id, service.ReadTree()->last_zxid());
       }
       transport.RunIterations();
     }
@@ -201,7 +201,7 @@ class Fixture {
   zk::CountingBytes random;
   zk::FakeService service;
   NativeFrontend frontend{config, &service, &clock, &random};
-  Frontend* told = &frontend;  // receives the results and events of applied commands
+  Frontend* listener = &frontend;  // receives the results and events of applied commands
   ManualTransport transport;
   StreamLoop loop{&frontend, &transport};
 };

@@ -41,9 +41,9 @@ struct WatchResumption {
   absl::btree_map<uint64_t, tree::Zxid> after;
   // The number of the next event of the history to read; no value: no watch resumes from a zxid.
   std::optional<uint64_t> next;
-  bool told = false;    // the history was read: from now on events are sent as they come
-  size_t answered = 0;  // requests that were answered after that
-  // State of GiveUpWhatIsLost: watches that resume before this zxid are given up; the number of
+  bool history_sent = false;  // the history was read: from now on events are sent as they come
+  size_t answered = 0;        // requests that were answered after that
+  // State of EndLostWatches: watches that resume before this zxid are given up; the number of
   // requests checked; the first event for the other watches.
   std::optional<tree::Zxid> lost_before;
   size_t checked = 0;
@@ -142,8 +142,8 @@ class SessionStream final : public Stream {
   void DoWatches();
   // These do a part of their work per iteration, and return whether all of it is done.
   bool TakeWatches();
-  bool TellThePast();
-  bool GiveUpWhatIsLost();
+  bool SendHistory();
+  bool EndLostWatches();
   bool AnswerWatches();
   // Returns whether the tree was locked for long enough in this iteration; if so, schedules another
   // one.

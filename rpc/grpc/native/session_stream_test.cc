@@ -274,7 +274,7 @@ TEST_CASE("a session moves between the front ends") {
   zk::ConnectionLoop zk_loop(&zk_frontend, &sockets);
   sockets.SetLoop(&zk_loop);
   Frontends frontends({{&zk_frontend, kZooKeeperTags}, {&f.frontend, kNativeTags}});
-  f.told = &frontends;
+  f.listener = &frontends;
   v1::SessionOpened opened;
   const uint32_t tag = f.OpenSession(&opened);
   f.CallOne(tag, WriteRequest(1, 1, {CreateOp("/e", "", v1::EPHEMERAL)}));

@@ -23,7 +23,7 @@ constexpr size_t kWatchesPerNode = 8;
 
 void SessionStream::DoWatches() {
   if (!resumption_.has_value()) resumption_.emplace();
-  if (TakeWatches() && TellThePast() && AnswerWatches()) resumption_.reset();
+  if (TakeWatches() && SendHistory() && AnswerWatches()) resumption_.reset();
 }
 
 bool SessionStream::HasSpentEnough() {
@@ -102,17 +102,17 @@ bool SessionStream::IsLive(uint64_t watch_id) const {
   if (!resumption_.has_value()) return true;
   const auto waiting = resumption_->after.find(watch_id);
   if (waiting == resumption_->after.end()) return true;
-  return resumption_->told && waiting->second != WatchResumption::kFromNow;
+  return resumption_->history_sent && waiting->second != WatchResumption::kFromNow;
 }
 
-bool SessionStream::TellThePast() {
+bool SessionStream::SendHistory() {
   WatchResumption& resumption = *resumption_;
   const EventHistory& history = loop_->frontend().history();
-  if (!resumption.next.has_value()) resumption.told = true;
-  while (!resumption.told && history.IsLost(*resumption.next)) {
-    if (!GiveUpWhatIsLost()) return false;
+  if (!resumption.next.has_value()) resumption.history_sent = true;
+  while (!resumption.history_sent && history.IsLost(*resumption.next)) {
+    if (!EndLostWatches()) return false;
   }
-  if (resumption.told) return true;
+  if (resumption.history_sent) return true;
   std::vector<uint64_t> watch_ids;
   EventHistory::Reader reader(history, *resumption.next);
   while (!reader.at_end()) {
@@ -129,13 +129,13 @@ bool SessionStream::TellThePast() {
     SendEvent(event, &watch_ids);
   }
   resumption.next = reader.number();
-  resumption.told = reader.at_end();
-  return resumption.told;
+  resumption.history_sent = reader.at_end();
+  return resumption.history_sent;
 }
 
 // Answers EVENTS_LOST for the watches whose next events the history dropped before they were read.
 // If it drops more meanwhile, this is done again for those.
-bool SessionStream::GiveUpWhatIsLost() {
+bool SessionStream::EndLostWatches() {
   WatchResumption& resumption = *resumption_;
   if (!resumption.lost_before.has_value()) {
     const EventHistory& history = loop_->frontend().history();

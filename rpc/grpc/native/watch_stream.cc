@@ -122,7 +122,7 @@ absl::Status WatchStream::CheckTime(std::chrono::steady_clock::time_point now,
   if (state_ == State::kStarting) wants_to_continue_ = true;
   if (state_ == State::kUp && now - sent_ >= kProgressPeriod) wants_to_continue_ = true;
   if (state_ == State::kNew) return absl::OkStatus();
-  // Without contact to a leader, this member may miss changes: the client is to watch at another
+  // Without contact with a leader, this member may miss changes: the client is to watch at another
   // member.
   return CheckContact(loop_->status(), loop_->frontend().config().ContactLimitMs());
 }

@@ -135,7 +135,7 @@ TEST_CASE("a long past is told in several iterations, between which others are s
   REQUIRE(f.transport.RunIteration());
   REQUIRE(StoryOf(f.Received(tag)).empty());
   REQUIRE_FALSE(f.service.batches.empty());
-  f.service.Apply(f.told);
+  f.service.Apply(f.listener);
   f.Settle();
   CHECK(StoryOf(f.Received(tag)) ==
         Story{"changed /a 2", "changed /a 2", "answer 1", "answer 2", "answer 3"});
@@ -181,7 +181,7 @@ TEST_CASE("very many watches go on in several iterations, without a gap and with
       f.Send(changing, MessageOf({WriteRequest(1, ++sequence, {SetOp(path(sequence), "")})}));
     }
     is_busy |= !f.service.batches.empty();
-    f.service.Apply(f.told);
+    f.service.Apply(f.listener);
     const v1::SessionResponse seen_live = f.Received(changing);
     for (const v1::SessionItem& item : seen_live.items()) {
       if (!item.has_event()) continue;
@@ -440,11 +440,11 @@ TEST_CASE("a stream that ends does not say that it told what it was not handed a
   change("/a/2");
   if (!first.empty()) {
     first.swap(f.service.batches);
-    f.service.Apply(f.told);
-    f.service.ReplaceTree(f.told);
+    f.service.Apply(f.listener);
+    f.service.ReplaceTree(f.listener);
     first.swap(f.service.batches);
   }
-  f.service.Apply(f.told);
+  f.service.Apply(f.listener);
   f.transport.RunIterations();
   REQUIRE(f.transport.outcome(tag).has_value());
   const v1::SessionResponse received = f.Received(tag);
@@ -459,11 +459,11 @@ TEST_CASE("after a start watches go on from before the checkpoint, if that has t
   const int64_t seen = f.zxid();
   f.Change(SetOp("/a", ""));
   std::string events = f.frontend.TakeRecentEvents()->Encode(0);
-  f.service.ReplaceTree(f.told);
+  f.service.ReplaceTree(f.listener);
   const bool is_whole = GENERATE(true, false);
   if (!is_whole) events.pop_back();
-  f.told->OnRecentEvents({&events, 1}, f.service.ReadTree()->last_zxid());
-  f.told->OnBatchApplied();
+  f.listener->OnRecentEvents({&events, 1}, f.service.ReadTree()->last_zxid());
+  f.listener->OnBatchApplied();
   f.Settle();
   const uint32_t tag = f.OpenSession();
   const v1::SessionResponse response = f.Call(tag, {WatchRequestOf(1, 1, "/a", v1::NODE, seen)});

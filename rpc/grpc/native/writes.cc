@@ -50,7 +50,7 @@ absl::Status CheckCaughtUp(const ServerStatus& status) {
 absl::Status CheckContact(const ServerStatus& status, int64_t limit_ms) {
   if (status.leader_contact_age_ms <= limit_ms) return absl::OkStatus();
   return ToStatus(v1::UNAVAILABLE,
-                  absl::StrCat("this member has had no contact to a leader for ",
+                  absl::StrCat("this member has had no contact with a leader for ",
                                status.leader_contact_age_ms, " ms; try another one"));
 }
 

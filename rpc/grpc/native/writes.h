@@ -21,7 +21,7 @@ namespace quorate::rpc::native {
 inline constexpr auto kOpenTimeout = std::chrono::seconds(30);
 // How long the request of a client that has seen a newer zxid waits for this member to apply it.
 inline constexpr auto kCatchUpTimeout = std::chrono::seconds(2);
-// Calls that wait for a leader fail after so long without contact to one.
+// Calls that wait for a leader fail after so long without contact with one.
 inline constexpr int64_t kLeaderlessCallMs = 5000;
 
 // Returns UNAVAILABLE if this member cannot take writes now, according to its status.

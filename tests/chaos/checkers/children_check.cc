@@ -26,7 +26,7 @@ struct Child {
   int attempts = 0;  // how many creations may have happened
   bool may_go = false;
   const Operation* deletion = nullptr;  // the acknowledged deletion
-  // From this zxid on the child exists, if it may not go.
+  // The zxid from which on the child exists, unless may_go.
   int64_t from_zxid = kNever;
   const Operation* seen_by = nullptr;  // the operation that showed from_zxid
 };

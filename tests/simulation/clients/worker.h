@@ -79,7 +79,7 @@ Request MakeSetUp(const Playground& playground, size_t worker_count);
 class Worker {
  public:
   // The objects behind pointers must outlive the worker. With `only_looks` it only syncs and reads,
-  // so that no write of its own delays what a server without contact to the others answers.
+  // so that no write of its own delays what a server without contact with the others answers.
   Worker(SimEnvironment* environment, Endpoint* endpoint, Checkers* checkers,
          Playground* playground, const ClientSettings& settings, size_t worker_count,
          bool only_looks);
