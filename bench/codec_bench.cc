@@ -7,7 +7,7 @@
 
 #include "base/assert.h"
 #include "base/bytes.h"
-#include "rpc/zk/protocol.h"
+#include "rpc/zookeeper/protocol.h"
 #include "tree/command.h"
 
 namespace quorate::bench {

@@ -15,11 +15,11 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "bench/grown_tree.h"
-#include "rpc/server/config.h"
-#include "rpc/server/replicated_tree.h"
-#include "rpc/zk/connection_loop.h"
-#include "rpc/zk/frontend.h"
-#include "rpc/zk/test_packets.h"
+#include "rpc/config/config.h"
+#include "rpc/member/checkpoints/replicated_tree.h"
+#include "rpc/zookeeper/connection_loop.h"
+#include "rpc/zookeeper/frontend.h"
+#include "rpc/zookeeper/testing/test_packets.h"
 
 namespace quorate::bench {
 namespace {

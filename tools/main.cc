@@ -1,6 +1,6 @@
 // quorate: the command line of Quorate.
 
-#include "rpc/server/build_version.h"
+#include "base/build_version.h"
 #include "tools/backup.h"
 #include "tools/bench/command.h"
 #include "tools/command_line.h"
@@ -17,7 +17,7 @@
 
 int main(int argc, char** argv) {
   quorate::tools::CommandLine command_line;
-  command_line.SetVersion(quorate::rpc::VersionText());
+  command_line.SetVersion(quorate::ProgramVersionText());
   quorate::tools::AddStatusCommands(&command_line);
   quorate::tools::AddRollingRestartCommand(&command_line);
   quorate::tools::AddShellCommand(&command_line);

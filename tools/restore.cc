@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "rpc/server/config.h"
+#include "rpc/config/config.h"
 #include "tools/load_backup.h"
 #include "tools/offline/load_member.h"
 #include "tools/offline/member_directory.h"

@@ -4,7 +4,7 @@
 //
 // Thread-safety: none inside. Any number of threads may call const functions together. Apply and
 // the other functions that are not const exclude all other calls, unless their comment says
-// otherwise (rpc/server holds a SharedMutex around Apply, once per batch).
+// otherwise (rpc/frontend/guarded_tree.h holds a SharedMutex around Apply, once per batch).
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // The watches that the clients of one server have set. Not replicated.
 //
-// Thread-safety: none inside. rpc/zk calls Add and Remove under its own lock, and Fire while it
-// holds the write side of the tree, so that no read can slip between a change and its event.
+// Thread-safety: none inside. rpc/zookeeper calls Add and Remove under its own lock, and Fire while
+// it holds the write side of the tree, so that no read can slip between a change and its event.
 #pragma once
 
 #include <cstdint>

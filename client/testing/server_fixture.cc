@@ -60,7 +60,7 @@ int FreePort() {
 std::string ProgramOf(const ServerFixtureOptions& options) {
   if (!options.program.empty()) return options.program;
   if (const char* program = std::getenv("QUORATED")) return program;
-  return "rpc/server/quorated";
+  return "rpc/quorated/quorated";
 }
 
 // Runs in the child, and does only what is allowed between fork and exec.
@@ -92,7 +92,7 @@ absl::StatusOr<std::unique_ptr<ServerFixture>> ServerFixture::Start(ServerFixtur
   options.program = std::filesystem::absolute(ProgramOf(options));
   if (access(options.program.c_str(), X_OK) != 0) {
     return absl::NotFoundError("no program " + options.program +
-                               ": build //rpc/server:quorated, and set QUORATED to its path");
+                               ": build //rpc/quorated, and set QUORATED to its path");
   }
   const char* parent = std::getenv("TEST_TMPDIR");
   servers->directory_ = std::string(parent == nullptr ? "/tmp" : parent) + "/quorate-XXXXXX";

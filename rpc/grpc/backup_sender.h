@@ -22,8 +22,8 @@
 #include "base/clock.h"
 #include "base/condition_variable.h"
 #include "base/mutex.h"
+#include "rpc/frontend/administration.h"
 #include "rpc/proto/quorate/v1/cluster.grpc.pb.h"
-#include "rpc/server/administration.h"
 
 namespace quorate::rpc {
 

@@ -7,8 +7,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/strings.h"
+#include "base/version.h"
 #include "rpc/proto/errors.h"
-#include "rpc/server/version.h"
 
 namespace quorate::rpc {
 namespace {
@@ -105,7 +105,7 @@ grpc::ServerUnaryReactor* ClusterService::Status(grpc::CallbackServerContext* co
     response->set_disk_used_bytes(disk_use_.used);
     response->set_disk_free_bytes(disk_use_.free);
   }
-  response->set_version(kVersion);
+  response->set_version(kProgramVersion);
   response->set_uptime_ms(
       std::chrono::duration_cast<std::chrono::milliseconds>(clock_->Now() - started_).count());
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();

@@ -11,11 +11,11 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "rpc/config/config.h"
+#include "rpc/frontend/administration.h"
+#include "rpc/frontend/service.h"
 #include "rpc/grpc/backup_sender.h"
 #include "rpc/proto/quorate/v1/cluster.grpc.pb.h"
-#include "rpc/server/administration.h"
-#include "rpc/server/config.h"
-#include "rpc/server/service.h"
 
 namespace quorate::rpc {
 

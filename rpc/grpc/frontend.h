@@ -12,12 +12,12 @@
 #include "base/clock.h"
 #include "base/condition_variable.h"
 #include "base/mutex.h"
+#include "rpc/config/config.h"
+#include "rpc/frontend/administration.h"
+#include "rpc/frontend/service.h"
 #include "rpc/grpc/backup_sender.h"
 #include "rpc/grpc/cluster_service.h"
 #include "rpc/grpc/grpc_server.h"
-#include "rpc/server/administration.h"
-#include "rpc/server/config.h"
-#include "rpc/server/service.h"
 
 namespace quorate::rpc {
 

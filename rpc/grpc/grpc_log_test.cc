@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "rpc/server/captured_log.h"
+#include "rpc/member/testing/captured_log.h"
 
 namespace quorate::rpc {
 namespace {

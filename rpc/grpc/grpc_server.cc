@@ -17,7 +17,7 @@
 #include "rpc/grpc/grpc_resources.h"
 #include "rpc/listen/listen.h"
 #include "rpc/listen/lookup.h"
-#include "rpc/server/fatal_error.h"
+#include "rpc/member/fatal_error.h"
 
 namespace quorate::rpc {
 namespace {

@@ -86,7 +86,7 @@ struct HelloAnswer {
   uint64_t process = 0;                           // as in the hello, of the process that answers
 };
 
-// A message about the digests of the members' trees (rpc/server/digest_comparison.h).
+// A message about the digests of the members' trees (rpc/member/checkpoints/digest_comparison.h).
 struct DigestNote {
   enum class Kind : uint8_t {
     kQuestion = 1,      // what is the digest of your tree at `zxid`?
@@ -100,8 +100,8 @@ struct DigestNote {
   friend bool operator==(const DigestNote&, const DigestNote&) = default;
 };
 
-// A member's report about disks (rpc/server/disk_guard.h). Sent only if a field is true, because a
-// server that does not know this frame closes the connection.
+// A member's report about disks (rpc/member/disk/disk_guard.h). Sent only if a field is true,
+// because a server that does not know this frame closes the connection.
 struct DiskReport {
   bool disk_low = false;      // the sender's disk is low
   bool data_refused = false;  // set by a leader: all members refuse writes that add data

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "rpc/zk/wire/connection.h"
+#include "rpc/zookeeper/wire/connection.h"
 #include "tests/chaos/client.h"
 #include "tests/simulation/clients/operation.h"
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "rpc/zk/wire/wire.h"
+#include "rpc/zookeeper/wire/wire.h"
 #include "tests/differential/operation.h"
 
 namespace quorate::differential {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "rpc/zk/wire/wire.h"
+#include "rpc/zookeeper/wire/wire.h"
 
 namespace quorate::differential {
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "rpc/zk/wire/connection.h"
-#include "rpc/zk/wire/wire.h"
+#include "rpc/zookeeper/wire/connection.h"
+#include "rpc/zookeeper/wire/wire.h"
 #include "tests/differential/answer.h"
 #include "tests/differential/operation.h"
 

@@ -5,8 +5,8 @@
 #include <set>
 #include <string>
 
-#include "rpc/zk/opcodes.h"
-#include "rpc/zk/wire/wire.h"
+#include "rpc/zookeeper/opcodes.h"
+#include "rpc/zookeeper/wire/wire.h"
 #include "tests/differential/answer.h"
 #include "tests/differential/generator.h"
 #include "tests/differential/operation.h"

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "rpc/zk/opcodes.h"
-#include "rpc/zk/wire/wire.h"
+#include "rpc/zookeeper/opcodes.h"
+#include "rpc/zookeeper/wire/wire.h"
 
 namespace quorate::differential {
 namespace {

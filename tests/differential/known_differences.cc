@@ -4,7 +4,7 @@
 #include <array>
 #include <string>
 
-#include "rpc/zk/wire/wire.h"
+#include "rpc/zookeeper/wire/wire.h"
 
 namespace quorate::differential {
 namespace {

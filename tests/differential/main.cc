@@ -19,7 +19,7 @@ namespace {
 struct Arguments {
   RunOptions run;
   std::string subject = "quorate";
-  std::string quorated = "rpc/server/quorated";  // its path in this program's runfiles
+  std::string quorated = "rpc/quorated/quorated";  // its path in this program's runfiles
   std::string script = "tests/differential/servers";
   std::string ours, reference;
   std::string seeded_bug;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "rpc/zk/wire/wire.h"
+#include "rpc/zookeeper/wire/wire.h"
 
 namespace quorate::differential {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "rpc/zk/wire/wire.h"
+#include "rpc/zookeeper/wire/wire.h"
 #include "tests/differential/generator.h"
 #include "tests/differential/requests.h"
 

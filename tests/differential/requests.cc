@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/bytes.h"
-#include "rpc/zk/wire/wire.h"
+#include "rpc/zookeeper/wire/wire.h"
 
 namespace quorate::differential {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "rpc/zk/wire/wire.h"
+#include "rpc/zookeeper/wire/wire.h"
 #include "tests/differential/operation.h"
 
 namespace quorate::differential {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "rpc/zk/wire/wire.h"
+#include "rpc/zookeeper/wire/wire.h"
 
 namespace quorate::differential {
 namespace {

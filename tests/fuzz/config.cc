@@ -1,5 +1,5 @@
 // The text of a configuration file.
-#include "rpc/server/config.h"
+#include "rpc/config/config.h"
 
 #include <string>
 

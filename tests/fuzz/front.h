@@ -9,9 +9,9 @@
 
 #include "base/manual_clock.h"
 #include "base/random.h"
-#include "rpc/zk/connection_loop.h"
-#include "rpc/zk/frontend.h"
-#include "rpc/zk/manual_sockets.h"
+#include "rpc/zookeeper/connection_loop.h"
+#include "rpc/zookeeper/frontend.h"
+#include "rpc/zookeeper/testing/manual_sockets.h"
 #include "tree/command.h"
 #include "tree/tree.h"
 

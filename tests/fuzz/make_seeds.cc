@@ -15,7 +15,7 @@
 #include "rpc/peer/frame.h"
 #include "rpc/proto/quorate/v1/session.pb.h"
 #include "rpc/proto/quorate/v1/tree.pb.h"
-#include "rpc/zk/test_packets.h"
+#include "rpc/zookeeper/testing/test_packets.h"
 #include "tools/zookeeper/snapshot_file.h"
 #include "tools/zookeeper/test_files.h"
 #include "tree/command.h"

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "base/assert.h"
-#include "rpc/zk/protocol.h"
+#include "rpc/zookeeper/protocol.h"
 #include "tests/fuzz/fuzz.h"
 #include "tree/command.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/assert.h"
-#include "rpc/zk/test_packets.h"
+#include "rpc/zookeeper/testing/test_packets.h"
 #include "tests/fuzz/front.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -22,7 +22,7 @@ import zkwire as zk
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 TOOL = os.path.join(ROOT, "tools/cluster")
 SERVERS = {
-    "quorate": os.path.join(ROOT, ".bazel/opt-bin/rpc/server/quorated"),
+    "quorate": os.path.join(ROOT, ".bazel/opt-bin/rpc/quorated/quorated"),
     "zookeeper": os.path.join(ROOT, "tests/lib/zookeeper_server"),
 }
 HOST = "127.0.0.1"
@@ -413,4 +413,4 @@ def prepare(server):
     if server == "quorate":
         path = os.environ.get("QUORATED", path)
     if not os.access(path, os.X_OK):
-        sys.exit(f"{path} is missing: bazel build --config=opt //rpc/server:quorated")
+        sys.exit(f"{path} is missing: bazel build --config=opt //rpc/quorated")

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "rpc/zk/connection_loop.h"
+#include "rpc/zookeeper/connection_loop.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/process_lifetime.h"
 #include "tests/simulation/sim_environment.h"

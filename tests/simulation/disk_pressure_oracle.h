@@ -1,6 +1,6 @@
 // What a member may report about disks, and when it may refuse writes that add data. The oracle
 // derives both, tick by tick, from what the simulator knows of the member's disk and links and from
-// the reports that have reached the member; it uses no state of the server (rpc/server/disk_guard.h
+// the reports that have reached the member; it uses no state of the server (rpc/member/disk/disk_guard.h
 // has the rule). Each start of a process has its own oracle.
 //
 // Thread-safety: none.

@@ -14,11 +14,11 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "rpc/config/config.h"
+#include "rpc/frontend/service.h"
 #include "rpc/grpc/native/frontend.h"
 #include "rpc/grpc/native/manual_transport.h"
 #include "rpc/grpc/native/stream_loop.h"
-#include "rpc/server/config.h"
-#include "rpc/server/service.h"
 #include "tests/simulation/client_network.h"
 #include "tests/simulation/clients/native_wire.h"
 #include "tests/simulation/process_lifetime.h"

@@ -5,9 +5,9 @@
 
 #include "base/assert.h"
 #include "consensus/core/membership.h"
-#include "rpc/server/checkpoint_metadata.h"
-#include "rpc/server/file_record_store.h"
-#include "rpc/server/incarnation.h"
+#include "rpc/member/checkpoints/checkpoint_metadata.h"
+#include "rpc/member/disk/incarnation.h"
+#include "rpc/member/testing/file_record_store.h"
 #include "tests/simulation/store_disk.h"
 #include "tree/command.h"
 #include "tree/store/rocks_record_store.h"

@@ -20,8 +20,8 @@
 #include "consensus/core/membership.h"
 #include "consensus/log/data_dir.h"
 #include "consensus/log/env.h"
-#include "rpc/server/config.h"
-#include "rpc/server/incarnation.h"
+#include "rpc/config/config.h"
+#include "rpc/member/disk/incarnation.h"
 #include "tree/store/rocks_record_store.h"
 
 namespace quorate {

@@ -12,12 +12,12 @@
 #include "base/random.h"
 #include "base/thread.h"
 #include "consensus/log/env.h"
+#include "rpc/frontend/frontends.h"
 #include "rpc/grpc/frontend.h"
 #include "rpc/grpc/native/stack.h"
-#include "rpc/server/checkpoint_metadata.h"
-#include "rpc/server/frontends.h"
-#include "rpc/server/incarnation.h"
-#include "rpc/zk/listener.h"
+#include "rpc/member/checkpoints/checkpoint_metadata.h"
+#include "rpc/member/disk/incarnation.h"
+#include "rpc/zookeeper/listener.h"
 #include "tree/store/rocks_record_store.h"
 
 namespace quorate::threads {

@@ -20,7 +20,7 @@
 #include <thread>
 
 #include "base/mutex.h"
-#include "rpc/server/replica.h"
+#include "rpc/member/replica.h"
 
 namespace quorate::threads {
 

@@ -20,8 +20,8 @@
 
 #include "absl/synchronization/mutex.h"
 #include "base/assert.h"
-#include "rpc/zk/wire/connection.h"
-#include "rpc/zk/wire/wire.h"
+#include "rpc/zookeeper/wire/connection.h"
+#include "rpc/zookeeper/wire/wire.h"
 #include "tests/threads/clients.h"
 #include "tests/threads/cluster.h"
 

@@ -6,8 +6,8 @@
 #include <thread>
 #include <vector>
 
-#include "rpc/zk/wire/connection.h"
-#include "rpc/zk/wire/wire.h"
+#include "rpc/zookeeper/wire/connection.h"
+#include "rpc/zookeeper/wire/wire.h"
 #include "tests/threads/clients.h"
 
 namespace quorate::threads {

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/strings.h"
-#include "rpc/server/checkpoint_metadata.h"
+#include "rpc/member/checkpoints/checkpoint_metadata.h"
 #include "tools/offline/progress.h"
 #include "tree/snapshot.h"
 #include "tree/store/backup_file.h"

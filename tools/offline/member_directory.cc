@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "base/strings.h"
 #include "consensus/core/membership.h"
-#include "rpc/server/checkpoint_metadata.h"
-#include "rpc/server/incarnation.h"
+#include "rpc/member/checkpoints/checkpoint_metadata.h"
+#include "rpc/member/disk/incarnation.h"
 #include "tree/record.h"
 
 namespace quorate::tools {

@@ -12,7 +12,7 @@
 #include "consensus/log/data_dir.h"
 #include "consensus/log/fault_env.h"
 #include "rocksdb/env.h"
-#include "rpc/server/checkpoint_metadata.h"
+#include "rpc/member/checkpoints/checkpoint_metadata.h"
 #include "tools/offline/offline_test_util.h"
 #include "tree/snapshot.h"
 #include "tree/store/crash_file_system.h"

@@ -12,9 +12,9 @@
 
 #include "consensus/core/membership.h"
 #include "consensus/log/data_dir.h"
-#include "rpc/server/checkpoint_metadata.h"
-#include "rpc/server/divergence_marker.h"
-#include "rpc/server/incarnation.h"
+#include "rpc/member/checkpoints/checkpoint_metadata.h"
+#include "rpc/member/checkpoints/divergence_marker.h"
+#include "rpc/member/disk/incarnation.h"
 #include "tools/offline/load_member.h"
 #include "tools/offline/log_dump.h"
 #include "tools/offline/offline_test_util.h"

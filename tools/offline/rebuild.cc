@@ -14,9 +14,9 @@
 #include "base/strings.h"
 #include "consensus/core/membership.h"
 #include "consensus/log/file_names.h"
-#include "rpc/server/checkpoint_metadata.h"
-#include "rpc/server/divergence_marker.h"
-#include "rpc/server/incarnation.h"
+#include "rpc/member/checkpoints/checkpoint_metadata.h"
+#include "rpc/member/checkpoints/divergence_marker.h"
+#include "rpc/member/disk/incarnation.h"
 #include "tools/offline/printing.h"
 #include "tree/store/rocks_record_store.h"
 

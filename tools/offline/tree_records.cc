@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/strings.h"
-#include "rpc/server/checkpoint_metadata.h"
+#include "rpc/member/checkpoints/checkpoint_metadata.h"
 #include "tools/offline/printing.h"
 #include "tree/store/rocks_record_store.h"
 

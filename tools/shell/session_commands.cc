@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "rpc/server/version.h"
+#include "base/version.h"
 #include "tools/shell/command.h"
 #include "tools/shell/printing.h"
 #include "tools/shell/shell.h"
@@ -95,8 +95,8 @@ absl::Status Redo(Invocation& invocation) {
 }
 
 absl::Status Version(Invocation& invocation) {
-  invocation.Line(absl::StrCat("Quorate CLI version: ", rpc::kVersion));
-  invocation.json()["version"] = rpc::kVersion;
+  invocation.Line(absl::StrCat("Quorate CLI version: ", kProgramVersion));
+  invocation.json()["version"] = kProgramVersion;
   return absl::OkStatus();
 }
 

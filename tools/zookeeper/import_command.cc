@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
-#include "rpc/server/config.h"
+#include "rpc/config/config.h"
 #include "tools/escape.h"
 #include "tools/offline/member_directory.h"
 #include "tools/offline/progress.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "rpc/zk/opcodes.h"
+#include "rpc/zookeeper/opcodes.h"
 #include "tree/types.h"
 
 namespace quorate::tools::zookeeper {

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "rpc/frontend/client_identities.h"
 #include "rpc/grpc/native/reads.h"
 #include "rpc/grpc/native/stream.h"
 #include "rpc/proto/quorate/v1/tree.pb.h"
-#include "rpc/server/client_identities.h"
 
 namespace quorate::rpc::native {
 

@@ -4,8 +4,8 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "rpc/frontend/listing.h"
 #include "rpc/grpc/native/fixture.h"
-#include "rpc/server/listing.h"
 
 namespace quorate::rpc::native {
 namespace {

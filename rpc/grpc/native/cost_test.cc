@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "rpc/frontend/listing.h"
 #include "rpc/grpc/native/fixture.h"
-#include "rpc/server/listing.h"
 
 // The bytes allocated now, and their maximum.
 static std::atomic<int64_t> allocated{0};

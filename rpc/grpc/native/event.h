@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "rpc/server/client_identities.h"
+#include "rpc/frontend/client_identities.h"
 #include "tree/types.h"
 
 namespace quorate::rpc::native {

@@ -25,9 +25,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "rpc/frontend/service.h"
 #include "rpc/grpc/native/event.h"
 #include "rpc/grpc/native/scope.h"
-#include "rpc/server/service.h"
 #include "tree/tree.h"
 
 namespace quorate::rpc::native {

@@ -19,7 +19,7 @@
 #include "rpc/proto/errors.h"
 #include "rpc/proto/quorate/v1/session.pb.h"
 #include "rpc/proto/quorate/v1/tree.pb.h"
-#include "rpc/zk/loop_fixture.h"
+#include "rpc/zookeeper/testing/loop_fixture.h"
 
 namespace quorate::rpc::native {
 

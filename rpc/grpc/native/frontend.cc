@@ -10,10 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
 #include "base/bytes.h"
+#include "rpc/frontend/frontends.h"
+#include "rpc/frontend/session_ids.h"
 #include "rpc/grpc/native/stream_loop.h"
 #include "rpc/proto/errors.h"
-#include "rpc/server/frontends.h"
-#include "rpc/server/session_ids.h"
 
 namespace quorate::rpc::native {
 namespace {

@@ -6,7 +6,7 @@
 // lifetime. The apply thread delivers results and events through the loop's inbox, with one wake-up
 // per batch; the loop drains the inbox before it answers a read from a newer tree.
 //
-// Thread-safety: the Frontend functions as rpc/server/service.h says; AddLoop before any other
+// Thread-safety: the Frontend functions as rpc/frontend/service.h says; AddLoop before any other
 // call; history() and the watches under the tree's lock; the rest from any thread.
 #pragma once
 
@@ -20,13 +20,13 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/random.h"
+#include "rpc/config/config.h"
+#include "rpc/frontend/address_counts.h"
+#include "rpc/frontend/listing.h"
+#include "rpc/frontend/service.h"
+#include "rpc/frontend/session_tags.h"
 #include "rpc/grpc/native/event_history.h"
 #include "rpc/grpc/native/scoped_watches.h"
-#include "rpc/server/address_counts.h"
-#include "rpc/server/config.h"
-#include "rpc/server/listing.h"
-#include "rpc/server/service.h"
-#include "rpc/server/session_tags.h"
 
 namespace quorate::rpc::native {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/assert.h"
-#include "rpc/server/config_node.h"
+#include "rpc/frontend/config_node.h"
 #include "tree/path.h"
 
 namespace quorate::rpc::native {

@@ -7,12 +7,12 @@
 #include <memory>
 #include <string>
 
+#include "rpc/frontend/client_identities.h"
+#include "rpc/frontend/counted_bytes.h"
+#include "rpc/frontend/listing.h"
+#include "rpc/frontend/memory_budget.h"
 #include "rpc/grpc/native/translation.h"
 #include "rpc/proto/quorate/v1/types.pb.h"
-#include "rpc/server/client_identities.h"
-#include "rpc/server/counted_bytes.h"
-#include "rpc/server/listing.h"
-#include "rpc/server/memory_budget.h"
 #include "tree/tree.h"
 
 namespace quorate::rpc::native {
@@ -28,7 +28,7 @@ v1::ErrorCode Read(const tree::Tree& tree, const std::string& path,
                    const ClientIdentities& identities, const std::string& members_text,
                    v1::GetAclResult* result);
 
-// Reads a list of children in pieces (rpc/server/listing.h). Belongs to one thread.
+// Reads a list of children in pieces (rpc/frontend/listing.h). Belongs to one thread.
 class ListReader {
  public:
   // `listings` and `memory` must outlive the reader. A list whose names take more than `bytes_max`

@@ -22,7 +22,7 @@
 #include "rpc/proto/quorate/v1/session.grpc.pb.h"
 #include "rpc/proto/quorate/v1/tree.grpc.pb.h"
 #include "rpc/proto/rpc_status.pb.h"
-#include "rpc/zk/loop_fixture.h"
+#include "rpc/zookeeper/testing/loop_fixture.h"
 
 namespace quorate::rpc::native {
 namespace {

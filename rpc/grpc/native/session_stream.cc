@@ -5,13 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
+#include "rpc/frontend/listing.h"
 #include "rpc/grpc/native/message_parts.h"
 #include "rpc/grpc/native/reads.h"
 #include "rpc/grpc/native/stream_loop.h"
 #include "rpc/grpc/native/translation.h"
 #include "rpc/grpc/native/writes.h"
 #include "rpc/proto/errors.h"
-#include "rpc/server/listing.h"
 
 namespace quorate::rpc::native {
 namespace {

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "rpc/frontend/frontends.h"
 #include "rpc/grpc/native/fixture.h"
-#include "rpc/server/frontends.h"
-#include "rpc/zk/frontend.h"
+#include "rpc/zookeeper/frontend.h"
 
 namespace quorate::rpc::native {
 namespace {

@@ -9,11 +9,11 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "rpc/config/config.h"
+#include "rpc/frontend/service.h"
 #include "rpc/grpc/native/frontend.h"
 #include "rpc/grpc/native/services.h"
 #include "rpc/grpc/native/stream_thread.h"
-#include "rpc/server/config.h"
-#include "rpc/server/service.h"
 
 namespace quorate::rpc::native {
 

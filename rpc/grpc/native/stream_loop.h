@@ -29,9 +29,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "rpc/frontend/inbox.h"
 #include "rpc/grpc/native/frontend.h"
 #include "rpc/grpc/native/stream.h"
-#include "rpc/server/inbox.h"
 
 namespace quorate::rpc::native {
 

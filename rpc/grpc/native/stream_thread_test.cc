@@ -14,7 +14,7 @@
 #include "base/mutex.h"
 #include "rpc/grpc/native/frontend.h"
 #include "rpc/proto/quorate/v1/tree.pb.h"
-#include "rpc/zk/loop_fixture.h"
+#include "rpc/zookeeper/testing/loop_fixture.h"
 #include "tree/tree_test_util.h"
 
 namespace quorate::rpc::native {

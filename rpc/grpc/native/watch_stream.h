@@ -9,10 +9,10 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "rpc/frontend/client_identities.h"
 #include "rpc/grpc/native/scope.h"
 #include "rpc/grpc/native/stream.h"
 #include "rpc/proto/quorate/v1/tree.pb.h"
-#include "rpc/server/client_identities.h"
 
 namespace quorate::rpc::native {
 

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "rpc/frontend/listing.h"
+#include "rpc/frontend/service.h"
 #include "rpc/grpc/native/fixture.h"
 #include "rpc/grpc/native/session_stream.h"
-#include "rpc/server/listing.h"
-#include "rpc/server/service.h"
 
 namespace quorate::rpc::native {
 namespace {

@@ -2,10 +2,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
+#include "rpc/frontend/reply_bytes.h"
+#include "rpc/frontend/request_limits.h"
 #include "rpc/grpc/native/translation.h"
 #include "rpc/proto/errors.h"
-#include "rpc/server/reply_bytes.h"
-#include "rpc/server/request_limits.h"
 
 namespace quorate::rpc::native {
 namespace {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "rpc/config/config.h"
+#include "rpc/frontend/service.h"
 #include "rpc/proto/quorate/v1/types.pb.h"
-#include "rpc/server/config.h"
-#include "rpc/server/service.h"
 #include "tree/command.h"
 
 namespace quorate::rpc::native {

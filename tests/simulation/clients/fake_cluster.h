@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "consensus/core/types.h"
-#include "rpc/zk/protocol.h"
+#include "rpc/zookeeper/protocol.h"
 #include "tests/simulation/clients/fake_environment.h"
 #include "tests/simulation/sim_environment.h"
 #include "tree/command.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "rpc/zk/wire/wire.h"
+#include "rpc/zookeeper/wire/wire.h"
 #include "tests/simulation/clients/operation.h"
 
 namespace quorate::simulation {

@@ -33,7 +33,7 @@ CheckerSettings SettingsOf(const Options& options) {
   settings.sequence_parents = {kQueuePath, kEphemeralPath};
   settings.clock_drift_max = options.member.clock_drift_max;
   // At a tick, servers count the time that has passed, but at most the time for which a leader may
-  // sleep, with a tick to spare (rpc/server/replica.cc).
+  // sleep, with a tick to spare (rpc/member/replica.cc).
   settings.unnoticed_us =
       (options.limits.heartbeat_ticks + 1) * int64_t{options.limits.tick_ms} * 1000;
   return settings;

@@ -1,0 +1,541 @@
+#include "rpc/config/config.h"
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "base/strings.h"
+#include "rpc/config/config_keys.h"
+#include "rpc/config/config_value.h"
+
+namespace quorate::rpc {
+namespace {
+
+constexpr char kProviderPrefix[] = "authProvider.";
+
+// Returns whether this server implements the authentication of that ZooKeeper class.
+bool IsBuiltInProvider(absl::string_view java_class) {
+  constexpr absl::string_view kPackage = "org.apache.zookeeper.server.auth.";
+  return absl::ConsumePrefix(&java_class, kPackage) &&
+         (java_class == "DigestAuthenticationProvider" || java_class == "IPAuthenticationProvider");
+}
+
+// The limit of a configuration file, or one that it names: a larger one is given by mistake (a
+// device, a log).
+constexpr size_t kFileBytesMax = 4 << 20;
+// The bytes of a reply besides the data of a znode.
+constexpr int kReplyOverheadBytes = 1024;
+
+// Removes from `*text` the next line in the sense of Java's Properties, together with its
+// continuation lines, and returns it without surrounding space. Adds the number of lines taken to
+// `*count`.
+std::string NextLine(absl::string_view* text, int* count) {
+  std::string whole;
+  for (bool goes_on = true; goes_on && !text->empty(); ++*count) {
+    const size_t end = std::min(text->find('\n'), text->size());
+    absl::string_view line = text->substr(0, end);
+    text->remove_prefix(std::min(end + 1, text->size()));
+    line = absl::StripLeadingAsciiWhitespace(line);
+    absl::ConsumeSuffix(&line, "\r");
+    const bool is_comment = whole.empty() && !line.empty() && (line[0] == '#' || line[0] == '!');
+    const size_t backslashes = line.size() - (line.find_last_not_of('\\') + 1);
+    goes_on = !is_comment && backslashes % 2 == 1;
+    if (goes_on) line.remove_suffix(1);
+    if (!is_comment) absl::StrAppend(&whole, line);
+  }
+  return whole;
+}
+
+// Appends `text` to `*to` with its backslash escapes resolved: a character after a backslash stands
+// for itself, except for a few letters. Returns false if there is an escape that is not supported.
+bool Unescape(absl::string_view text, std::string* to) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool is_escaped = text[i] == '\\' && i + 1 < text.size();
+    if (is_escaped) ++i;
+    const char c = text[i];
+    if (is_escaped && c == 'u') return false;
+    *to += is_escaped && c == 't' ? '\t' : is_escaped && c == 'n' ? '\n' : c;
+  }
+  return true;
+}
+
+// Returns the offset of the end of the key in `line`.
+size_t KeyEnd(absl::string_view line) {
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '\\') {
+      ++i;
+    } else if (absl::StrContains("=: \t\f", line[i])) {
+      return i;
+    }
+  }
+  return absl::string_view::npos;
+}
+
+class Parser {
+ public:
+  Parser(const std::string& file, ReadFile read_file) : read_file_(read_file), file_(file) {
+    config_.file = file;
+    config_.heartbeat_ms = 0;  // not given
+  }
+
+  absl::StatusOr<Config> Parse(std::string_view text) {
+    constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
+    absl::string_view settings(text.data(), text.size());
+    if (absl::ConsumePrefix(&settings, kByteOrderMark)) {
+      config_.warnings.push_back(absl::StrCat(
+          file_, ": the file begins with a byte order mark, which is skipped; save it without"));
+    }
+    if (absl::Status s = ParseText(settings); !s.ok()) return s;
+    if (absl::Status s = ReadMembers(); !s.ok()) return s;
+    if (absl::Status s = Finish(); !s.ok()) return WithUnknownKeys(s);
+    return std::move(config_);
+  }
+
+ private:
+  absl::Status ParseText(absl::string_view text) {
+    for (int count = 0; !text.empty();) {
+      line_ = count + 1;
+      const std::string line = NextLine(&text, &count);
+      if (line.empty()) continue;
+      if (absl::Status s = ParseLine(line); !s.ok()) return s;
+    }
+    line_ = 0;
+    return absl::OkStatus();
+  }
+
+  // Reads the file of dynamicConfigFile. ZooKeeper since 3.5 moves the server lines there when
+  // members are changed at run time.
+  absl::Status ReadMembers() {
+    if (config_.members_file.empty()) return absl::OkStatus();
+    if (!config_.servers.empty()) {
+      return Error("dynamicConfigFile",
+                   absl::StrCat("the members are in ", config_.members_file,
+                                "; server.N lines belong there, or take this key out"));
+    }
+    absl::StatusOr<std::string> text = read_file_(config_.members_file);
+    if (!text.ok()) {
+      return Error("dynamicConfigFile",
+                   absl::StrCat(config_.members_file, " cannot be read: ", text.status().message(),
+                                "; it has to have the server.N lines "
+                                "(or put them here, and remove this key)"));
+    }
+    file_ = config_.members_file;
+    if (absl::Status s = ParseText(*text); !s.ok()) return s;
+    if (config_.servers.empty()) {
+      return Error("server.N", "there is no such line; this file has to name the members");
+    }
+    file_ = config_.file;
+    return absl::OkStatus();
+  }
+
+  absl::Status Error(absl::string_view key, absl::string_view problem) const {
+    std::string place = file_;
+    if (line_ > 0) absl::StrAppend(&place, ":", line_);
+    return absl::InvalidArgumentError(absl::StrCat(place, ": ", key, ": ", problem));
+  }
+
+  absl::Status ParseLine(absl::string_view line) {
+    const size_t end = KeyEnd(line);
+    if (end == absl::string_view::npos) {
+      return Error(line, "not a setting; a line is key=value, or a comment that starts with #");
+    }
+    absl::string_view rest = absl::StripLeadingAsciiWhitespace(line.substr(end));
+    if (absl::StartsWith(rest, "=") || absl::StartsWith(rest, ":")) rest.remove_prefix(1);
+    std::string key, value;
+    if (!Unescape(line.substr(0, end), &key) ||
+        !Unescape(absl::StripAsciiWhitespace(rest), &value)) {
+      return Error(line, "\\u is not read here; write the character itself, in UTF-8");
+    }
+    if (absl::StartsWith(key, "server.")) return ParseServer(key, value);
+    if (absl::StartsWith(key, "weight.") || absl::StartsWith(key, "group.")) {
+      return ParseQuorum(key, value);
+    }
+    if (file_ != config_.file) {
+      if (key == "version") return absl::OkStatus();  // of a configuration; ours has none
+      return Error(key, absl::StrCat("it does not belong here, but in ", config_.file));
+    }
+    return ParseSetting(key, value);
+  }
+
+  // Accepts only quorum settings in which each participant has one vote.
+  absl::Status ParseQuorum(const std::string& key, const std::string& value) {
+    if (absl::StartsWith(key, "weight.") && value == "1") return absl::OkStatus();
+    return Error(
+        key,
+        "all participants count alike, and there are no groups of them; remove the weight.N and "
+        "group.N lines, and make those observers that are not to count");
+  }
+
+  absl::Status CheckProtection(absl::string_view key, const std::string& value) {
+    const std::string_view name = WithoutPropertyPrefix(ToStd(key));
+    if (name.starts_with(kProviderPrefix) && !IsBuiltInProvider(value)) {
+      return Unsupported(name, value, "clients authenticate with the schemes digest and ip only");
+    }
+    const ProtectionKey* known = FindProtectionKey(ToStd(key));
+    if (known == nullptr || absl::EqualsIgnoreCase(value, ToAbsl(known->harmless))) {
+      return absl::OkStatus();
+    }
+    return Unsupported(name, value, known->missing);
+  }
+
+  absl::Status Unsupported(std::string_view key, const std::string& value,
+                           std::string_view missing) {
+    return Error(ToAbsl(key), absl::StrCat("unsupported value \"", value, "\": ", ToAbsl(missing),
+                                           "; remove the key to run without it"));
+  }
+
+  absl::Status Set(const std::string& key, const Value& value, const std::string& text) {
+    const absl::Status status = SetValue(value, text, &config_);
+    return status.ok() ? status : Error(key, status.message());
+  }
+
+  absl::Status ParseSetting(const std::string& key, const std::string& value) {
+    if (const ConfigKey* known = FindConfigKey(key)) return Set(key, known->value, value);
+    if (absl::Status s = CheckProtection(key, value); !s.ok()) return s;
+    if (absl::StartsWith(key, kProviderPrefix) || FindProtectionKey(key) != nullptr) {
+      return absl::OkStatus();
+    }
+    const IgnoredKey* ignored = FindIgnoredKey(key);
+    if (ignored == nullptr) {
+      WarnUnknown(key);
+      return absl::OkStatus();
+    }
+    // The value is checked, because the key may have an effect in a later version.
+    if (ignored->name == key) {
+      if (absl::Status s = Set(key, ignored->value, value); !s.ok()) return s;
+    }
+    Warn(key, absl::StrCat("has no effect: ", ToAbsl(ignored->why)));
+    return absl::OkStatus();
+  }
+
+  void WarnUnknown(const std::string& key) {
+    const std::vector<std::string> similar = SimilarKeys(key);
+    const std::string hint =
+        similar.empty() ? "" : absl::StrCat("; did you mean ", absl::StrJoin(similar, " or "), "?");
+    Warn(key, absl::StrCat("not a key that this server knows; it has no effect", hint));
+    absl::StrAppend(&unknown_keys_, "; ", config_.warnings.back());
+  }
+
+  // Returns `error` followed by the unknown keys, because one of them may be a misspelling of the
+  // missing one.
+  absl::Status WithUnknownKeys(const absl::Status& error) const {
+    return absl::Status(error.code(), absl::StrCat(error.message(), unknown_keys_));
+  }
+
+  void Warn(absl::string_view key, absl::string_view text) {
+    config_.warnings.push_back(absl::StrCat(file_, ":", line_, ": ", key, ": ", text));
+  }
+
+  absl::Status ReadPort(const std::string& key, const std::string& text, uint16_t* to) {
+    const absl::StatusOr<uint16_t> port = ParsePort(text);
+    if (!port.ok()) return Error(key, port.status().message());
+    *to = *port;
+    return absl::OkStatus();
+  }
+
+  // Splits "host:port" or "[v6]:port" into the host and the rest after the colon.
+  static bool SplitHost(absl::string_view text, std::string* host, absl::string_view* rest) {
+    size_t end;
+    if (absl::StartsWith(text, "[")) {
+      end = text.find(']');
+      if (end == absl::string_view::npos) return false;
+      *host = std::string(text.substr(1, end - 1));
+      ++end;
+    } else {
+      end = text.find(':');
+      if (end == absl::string_view::npos) return false;
+      *host = std::string(text.substr(0, end));
+    }
+    if (host->empty() || end >= text.size() || text[end] != ':') return false;
+    *rest = text.substr(end + 1);
+    return true;
+  }
+
+  absl::Status ParseServer(const std::string& key, const std::string& value) {
+    constexpr const char* kForm =
+        "it has to be host:peerPort:electionPort[:participant|:observer][;[clientHost:]clientPort]";
+    const absl::StatusOr<int64_t> id =
+        ParseWholeNumber(key.substr(7), 1, 254, " (the N of server.N)");
+    if (!id.ok()) return Error(key, id.status().message());
+    ServerLine server;
+    std::vector<std::string> parts = absl::StrSplit(value, ';');
+    absl::string_view rest;
+    if (parts.size() > 2 || !SplitHost(absl::StripAsciiWhitespace(parts[0]), &server.host, &rest)) {
+      return Error(key, absl::StrCat("\"", value, "\" is not allowed; ", kForm));
+    }
+    std::vector<std::string> fields = absl::StrSplit(rest, ':');
+    if (fields.size() > 3) return Error(key, absl::StrCat("\"", value, "\": ", kForm));
+    if (absl::Status s = ReadPort(key, fields[0], &server.peer_port); !s.ok()) return s;
+    if (fields.size() > 1) {
+      if (absl::Status s = ReadPort(key, fields[1], &server.election_port); !s.ok()) return s;
+    }
+    if (fields.size() > 2) {
+      server.observer = fields[2] == "observer";
+      if (!server.observer && fields[2] != "participant") {
+        return Error(key, absl::StrCat("\"", fields[2], "\" is not allowed; ", kForm));
+      }
+    }
+    if (parts.size() == 2) {
+      absl::string_view port = absl::StripAsciiWhitespace(parts[1]);
+      absl::string_view after;
+      if (SplitHost(port, &server.client_host, &after)) port = after;
+      if (absl::Status s = ReadPort(key, std::string(port), &server.client_port); !s.ok()) return s;
+    }
+    if (!config_.servers.emplace(static_cast<uint32_t>(*id), std::move(server)).second) {
+      return Error(key, "there are two lines with this number; remove one");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadMyId() {
+    const std::string path = config_.data_dir + "/myid";
+    absl::StatusOr<std::string> text = read_file_(path);
+    if (!text.ok() && !absl::IsNotFound(text.status())) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          path,
+          ": the file with the number of this server cannot be read: ", text.status().message()));
+    }
+    if (!text.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          config_.file, ": there are server.N lines, but no file ", path,
+          "; it has to hold the number of this server (the N of its server.N line) and no more"));
+    }
+    int id = 0;
+    if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(*text), &id) || id < 1 || id > 254) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": it has to hold one number from 1 to 254"));
+    }
+    config_.my_id = static_cast<uint32_t>(id);
+    if (config_.servers.count(config_.my_id) == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": it says ", id, ", but ", config_.file, " has no line server.", id));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Finish() {
+    if (config_.data_dir.empty()) return Error("dataDir", "it is missing");
+    if (config_.log_dir.empty()) config_.log_dir = config_.data_dir;
+    // As ZooKeeper: a negative maxClientCnxns means no limit, and 2 is the least snapCount.
+    config_.max_client_connections = std::max(config_.max_client_connections, 0);
+    if (config_.snap_count == 1) config_.snap_count = 2;
+    // As in ZooKeeper: a single participant is a standalone server.
+    if (config_.servers.size() == 1 && !config_.servers.begin()->second.observer) {
+      const auto [id, own] = *config_.servers.begin();
+      config_.servers.clear();
+      if (config_.client_port == 0) {
+        if (absl::Status s = TakeOwnLine(id, own); !s.ok()) return s;
+      }
+    }
+    if (!config_.servers.empty()) {
+      if (absl::Status s = ReadMyId(); !s.ok()) return s;
+      if (std::all_of(config_.servers.begin(), config_.servers.end(),
+                      [](const auto& server) { return server.second.observer; })) {
+        return Error("server", "all are observers; at least one has to be a participant");
+      }
+      if (absl::Status s = TakeOwnLine(config_.my_id, config_.servers.at(config_.my_id)); !s.ok()) {
+        return s;
+      }
+    }
+    if (config_.client_port == 0) return Error("clientPort", "it is missing");
+    if (absl::Status s = CheckPorts(); !s.ok()) return s;
+    WarnOfVoters();
+    // zkServer.sh sends `srvr` to find out whether the server runs.
+    config_.four_letter_words.emplace_back("srvr");
+    // Clients in read-only mode send `isro` to find a server that accepts writes.
+    if (config_.read_only_mode) config_.four_letter_words.emplace_back("isro");
+    return FinishTimes();
+  }
+
+  absl::Status CheckPorts() const {
+    if (config_.grpc_port == config_.client_port) {
+      return Error("grpcPort", absl::StrCat(config_.grpc_port,
+                                            " is the clientPort too; give each a port of its own"));
+    }
+    for (auto one = config_.servers.begin(); one != config_.servers.end(); ++one) {
+      for (auto other = std::next(one); other != config_.servers.end(); ++other) {
+        if (one->second.host == other->second.host &&
+            one->second.peer_port == other->second.peer_port) {
+          return Error(absl::StrCat("server.", other->first),
+                       absl::StrCat("server.", one->first, " has the same address, ",
+                                    other->second.host, ":", other->second.peer_port,
+                                    "; each server needs an address and peer port of its own"));
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void WarnOfVoters() {
+    const auto voters = std::count_if(config_.servers.begin(), config_.servers.end(),
+                                      [](const auto& server) { return !server.second.observer; });
+    if (voters == 0 || voters % 2 == 1) return;
+    config_.warnings.push_back(absl::StrCat(
+        config_.file, ": server.N: ", voters, " servers have a vote: they survive the loss of ",
+        (voters - 1) / 2, ", no more than ", voters - 1, " would; use an odd number"));
+  }
+
+  // Takes the client address and port from the server's own server.N line.
+  absl::Status TakeOwnLine(uint32_t id, const ServerLine& own) {
+    if (own.client_port == 0) return absl::OkStatus();
+    const std::string key = absl::StrCat("server.", id);
+    if (config_.client_port != 0 && config_.client_port != own.client_port) {
+      return Error(key, absl::StrCat("its client port is ", own.client_port, ", but clientPort is ",
+                                     config_.client_port, "; take one of them out"));
+    }
+    config_.client_port = own.client_port;
+    if (own.client_host.empty()) return absl::OkStatus();
+    if (!config_.ListensForClientsEverywhere() && config_.client_address != own.client_host) {
+      return Error(key, absl::StrCat("its client address is ", own.client_host,
+                                     ", but clientPortAddress is ", config_.client_address,
+                                     "; take one of them out"));
+    }
+    config_.client_address = own.client_host;
+    return absl::OkStatus();
+  }
+
+  absl::Status FinishTimes() {
+    if (config_.min_session_timeout_ms <= 0) {
+      config_.min_session_timeout_ms = 2 * config_.tick_time_ms;
+    }
+    if (config_.max_session_timeout_ms <= 0) {
+      config_.max_session_timeout_ms = 20 * config_.tick_time_ms;
+    }
+    if (config_.min_session_timeout_ms > config_.max_session_timeout_ms) {
+      return Error("minSessionTimeout",
+                   absl::StrCat(config_.min_session_timeout_ms, " is above maxSessionTimeout, ",
+                                config_.max_session_timeout_ms));
+    }
+    if (config_.heartbeat_ms == 0) {
+      config_.heartbeat_ms = std::clamp(config_.election_timeout_ms / 3, 1, Config().heartbeat_ms);
+    }
+    if (config_.heartbeat_ms * 2 > config_.election_timeout_ms) {
+      return Error("heartbeatMs",
+                   absl::StrCat(config_.heartbeat_ms, " is not allowed; at most half of ",
+                                "electionTimeoutMs, ", config_.election_timeout_ms));
+    }
+    // A reply must be able to hold the data of any znode, which came in one request, with a header
+    // and a stat.
+    const int reply_bytes_min = config_.jute_max_buffer_bytes + kReplyOverheadBytes;
+    if (config_.max_reply_bytes < reply_bytes_min) {
+      return Error("maxReplyBytes",
+                   absl::StrCat(config_.max_reply_bytes, " is not allowed; with jute.maxbuffer ",
+                                config_.jute_max_buffer_bytes, " at least ", reply_bytes_min));
+    }
+    if (config_.io_threads == 0) {
+      config_.io_threads =
+          static_cast<int>(std::clamp(std::thread::hardware_concurrency() / 2, 1u, 8u));
+    }
+    return absl::OkStatus();
+  }
+
+  Config config_;
+  const ReadFile read_file_;
+  std::string unknown_keys_;  // the warnings of unknown keys, each after "; "
+  std::string file_;          // the file that is being read
+  int line_ = 0;
+};
+
+// Returns `host`, in brackets if it is an IPv6 address, so that a port can follow.
+std::string InBrackets(const std::string& host) {
+  return absl::StrContains(host, ':') ? absl::StrCat("[", host, "]") : host;
+}
+
+// Returns the text of the errno `error`, for example "permission denied (running as user quorate)".
+std::string DescribeReadError(int error) {
+  std::string text = std::strerror(error);
+  if (error != EACCES && error != EPERM) return text;
+  const passwd* user = getpwuid(geteuid());
+  return absl::StrCat(text, " (running as user ",
+                      user != nullptr ? std::string(user->pw_name) : absl::StrCat(geteuid()),
+                      "; it must be able to read the file and enter its directories)");
+}
+
+absl::StatusOr<std::string> ReadRealFile(const std::string& path) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) {
+    const std::string why = DescribeReadError(errno);
+    return errno == ENOENT ? absl::NotFoundError(why) : absl::FailedPreconditionError(why);
+  }
+  std::string text;
+  char buffer[4096];
+  ssize_t count = 0;
+  while ((count = read(descriptor, buffer, sizeof(buffer))) > 0) {
+    text.append(buffer, static_cast<size_t>(count));
+    if (text.size() > kFileBytesMax) break;
+  }
+  const int error = errno;
+  close(descriptor);
+  if (count < 0) return absl::FailedPreconditionError(DescribeReadError(error));
+  if (text.size() > kFileBytesMax) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the file is larger than ", kFileBytesMax, " bytes"));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string Config::MembersText() const {
+  if (standalone()) return "";
+  std::string text;
+  for (const auto& [id, server] : servers) {
+    absl::StrAppend(&text, "server.", id, "=", InBrackets(server.host), ":", server.peer_port, ":",
+                    server.election_port, server.observer ? ":observer" : ":participant");
+    if (server.client_port != 0) {
+      absl::StrAppend(&text, ";",
+                      server.client_host.empty() ? "0.0.0.0" : InBrackets(server.client_host), ":",
+                      server.client_port);
+    }
+    text += '\n';
+  }
+  // The members are those of the configuration file, which have no zxid.
+  return text + "version=0";
+}
+
+bool Config::ListensForClientsEverywhere() const {
+  return client_address.empty() || client_address == "0.0.0.0" || client_address == "::";
+}
+
+std::string Config::ClientEndpoint() const {
+  return absl::StrCat(client_address.empty() ? "*" : InBrackets(client_address), ":", client_port);
+}
+
+bool Config::AllowsFourLetterWord(std::string_view word) const {
+  return std::any_of(four_letter_words.begin(), four_letter_words.end(),
+                     [&](const std::string& allowed) { return allowed == "*" || allowed == word; });
+}
+
+absl::StatusOr<Config> ParseConfig(const std::string& file, std::string_view text,
+                                   ReadFile read_file) {
+  return Parser(file, read_file).Parse(text);
+}
+
+absl::StatusOr<Config> LoadConfig(const std::string& file) {
+  absl::StatusOr<std::string> text = ReadRealFile(file);
+  if (!text.ok()) {
+    // Other errors are not about the path.
+    const bool is_no_file = absl::IsNotFound(text.status()) ||
+                            absl::StrContains(text.status().message(), std::strerror(EISDIR));
+    return absl::Status(
+        text.status().code(),
+        absl::StrCat(file, ": the configuration file cannot be read: ", text.status().message(),
+                     is_no_file ? "; give the path of a zoo.cfg" : ""));
+  }
+  return ParseConfig(file, *text, ReadRealFile);
+}
+
+}  // namespace quorate::rpc

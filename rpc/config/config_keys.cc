@@ -1,0 +1,366 @@
+#include "rpc/config/config_keys.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "base/assert.h"
+#include "base/similar_names.h"
+#include "base/strings.h"
+
+namespace quorate::rpc {
+namespace {
+
+constexpr int kHourMs = 3600 * 1000;
+
+constexpr ConfigKey kConfigKeys[] = {
+    // --- Cluster and addresses ---
+    {.name = kServerKey,
+     .value = Unchecked(),
+     .section = Section::kCluster,
+     .default_text = "none: one server alone",
+     .range = "N from 1 to 254",
+     .example = "10.0.0.1:2888:3888",
+     .meaning = "`host:peerPort[:electionPort][:participant|:observer][;[clientHost:]clientPort]`, "
+                "one line for each member. The election port is not used"},
+    {.name = "dynamicConfigFile",
+     .value = Text{&Config::members_file},
+     .section = Section::kCluster,
+     .default_text = "none",
+     .range = "a path",
+     .example = "/etc/quorate/members.cfg",
+     .meaning = "a file that has the `server.N` lines instead"},
+    {.name = "clientPort",
+     .value = Port{&Config::client_port},
+     .section = Section::kCluster,
+     .is_required = true,
+     .default_text = "must be given, here or in the own `server.N` line",
+     .example = "2181",
+     .meaning = "port for ZooKeeper clients"},
+    {.name = "clientPortAddress",
+     .value = Text{&Config::client_address},
+     .section = Section::kCluster,
+     .default_text = "all addresses",
+     .range = "an address",
+     .example = "0.0.0.0",
+     .meaning = "where ZooKeeper clients are served"},
+    {.name = "grpcPort",
+     .value = Port{&Config::grpc_port},
+     .section = Section::kCluster,
+     .default_text = "0: no gRPC",
+     .example = "2281",
+     .meaning = "port for gRPC clients and for `quorate`"},
+    {.name = "grpcPortAddress",
+     .value = Text{&Config::grpc_address},
+     .section = Section::kCluster,
+     .range = "an address",
+     .meaning = "where gRPC clients are served. The port has administrators' calls and does not "
+                "authenticate the caller"},
+    {.name = "quorumListenOnAllIPs",
+     .value = Boolean{&Config::quorum_listen_on_all_ips},
+     .section = Section::kCluster,
+     .meaning = "listens for members on all addresses, not on that of the own line alone"},
+
+    // --- Data ---
+    {.name = "dataDir",
+     .value = Text{&Config::data_dir},
+     .section = Section::kData,
+     .is_required = true,
+     .default_text = "must be given",
+     .range = "a path",
+     .example = "/var/lib/quorate",
+     .meaning = "checkpoints and `myid`; the log too, unless `dataLogDir` is given"},
+    {.name = "dataLogDir",
+     .value = Text{&Config::log_dir},
+     .section = Section::kData,
+     .default_text = "`dataDir`",
+     .range = "a path",
+     .example = "/var/lib/quorate",
+     .meaning = "the log"},
+    {.name = "snapCount",
+     .value = Integer{&Config::snap_count, 1, 1 << 30, Unit::kEntries},
+     .section = Section::kData,
+     .default_text = "200,000 entries",
+     .example = "200000",
+     .meaning = "a checkpoint is written after so many entries, or after 64 MiB of them"},
+    {.name = "logSegmentBytes",
+     .value = Integer{&Config::log_segment_bytes, 64 << 10, 1 << 30, Unit::kBytes},
+     .section = Section::kData,
+     .default_text = "64 MiB",
+     .example = "67108864",
+     .meaning = "size of a log file. Log files are preallocated: an empty server takes one, a "
+                "server with data takes three more as ballast for a full disk"},
+    {.name = "diskReserveMb",
+     .value = Integer{&Config::disk_reserve_mb, 0, 1 << 20, Unit::kMebibytes},
+     .section = Section::kData,
+     .default_text = "two log files",
+     .example = "128",
+     .meaning = "below this much free space, writes that add data are refused with `SystemError`; "
+                "deletions, sessions and reads go on (`zk_disk_low` in `mntr`)"},
+    {.name = "eventHistoryBytes",
+     .value = Integer{&Config::event_history_bytes, 0, 1 << 30, Unit::kBytes},
+     .section = Section::kData,
+     .meaning = "recent events, from which watches of gRPC clients resume"},
+
+    // --- Times ---
+    {.name = "tickTime",
+     .value = Integer{&Config::tick_time_ms, 1, kHourMs, Unit::kMilliseconds},
+     .section = Section::kTimes,
+     .meaning = "the unit of session timeouts and of `syncLimit`"},
+    {.name = "minSessionTimeout",
+     .value = Integer{&Config::min_session_timeout_ms, -1, INT32_MAX, Unit::kMilliseconds},
+     .section = Section::kTimes,
+     .default_text = "2 ticks",
+     .example = "6000",
+     .meaning = "the shortest session timeout that a client gets. -1 and 0: the default"},
+    {.name = "maxSessionTimeout",
+     .value = Integer{&Config::max_session_timeout_ms, -1, INT32_MAX, Unit::kMilliseconds},
+     .section = Section::kTimes,
+     .default_text = "20 ticks",
+     .example = "60000",
+     .meaning = "the longest session timeout that a client gets. -1 and 0: the default"},
+    {.name = "electionTimeoutMs",
+     .value = Integer{&Config::election_timeout_ms, 20, kHourMs, Unit::kMilliseconds},
+     .section = Section::kTimes,
+     .meaning = "a follower that hears nothing from its leader for so long calls for an election"},
+    {.name = "heartbeatMs",
+     .value = Integer{&Config::heartbeat_ms, 5, kHourMs, Unit::kMilliseconds},
+     .section = Section::kTimes,
+     .default_text = "a third of `electionTimeoutMs`, at most 100 ms",
+     .range = "5 ms to half of `electionTimeoutMs`",
+     .meaning = "how often a leader without other messages sends one"},
+    {.name = "syncLimit",
+     .value = Integer{&Config::sync_limit, 1, 1'000'000, Unit::kTicks},
+     .section = Section::kTimes,
+     .default_text = "none",
+     .example = "5",
+     .meaning = "the default of `staleReadLimitMs`"},
+    {.name = "staleReadLimitMs",
+     .value = TimeLimit{&Config::stale_read_limit_ms, 24 * kHourMs},
+     .section = Section::kTimes,
+     .default_text = "`syncLimit` ticks; 5 ticks without a `syncLimit`",
+     .example = "15000",
+     .meaning =
+         "a member that has had no contact with its leader for so long refuses reads and ends "
+         "watches of gRPC clients, which go to another member. -1: reads are served at any age"},
+    {.name = "znode.container.checkIntervalMs",
+     .value = Integer{&Config::container_check_interval_ms, 1, 24 * kHourMs, Unit::kMilliseconds},
+     .section = Section::kTimes,
+     .is_property = true,
+     .meaning = "how often empty containers and expired TTL znodes are looked for"},
+    {.name = "znode.container.maxPerMinute",
+     .value = Integer{&Config::container_max_per_minute, 1, 1 << 30},
+     .section = Section::kTimes,
+     .is_property = true,
+     .meaning = "how many containers and expired TTL znodes are deleted in a minute at most"},
+
+    // --- Limits ---
+    {.name = "memoryLimitMb",
+     .value = Integer{&Config::memory_limit_mb, 64, 1 << 24, Unit::kMebibytes},
+     .section = Section::kLimits,
+     .default_text = "four fifths of the memory of the machine or the control group",
+     .example = "4096",
+     .meaning = "when it is nearly used up, writes that add data are refused and the connections "
+                "that take the most are closed (`zk_memory_low` in `mntr`)"},
+    {.name = "maxClientCnxns",
+     .value = Integer{&Config::max_client_connections, -1, 1 << 30},
+     .section = Section::kLimits,
+     .meaning = "connections from one address. -1 and 0: no limit"},
+    {.name = "maxCnxns",
+     .value = Integer{&Config::max_connections, 0, 1 << 30},
+     .section = Section::kLimits,
+     .default_text = "0: no limit",
+     .meaning = "connections from all addresses together"},
+    {.name = "globalOutstandingLimit",
+     .value = Integer{&Config::global_outstanding_limit, 1, 1 << 30, Unit::kRequests},
+     .section = Section::kLimits,
+     .default_text = "none: a limit in bytes alone",
+     .example = "1000",
+     .meaning = "received and unanswered requests at which the server stops reading from clients "
+                "that wait for answers"},
+    {.name = "jute.maxbuffer",
+     .value = Integer{&Config::jute_max_buffer_bytes, 1 << 10, 60 << 20, Unit::kBytes,
+                      /*hexadecimal=*/true},
+     .section = Section::kLimits,
+     .is_property = true,
+     .meaning = "the longest request"},
+    {.name = "maxReplyBytes",
+     .value = Integer{&Config::max_reply_bytes, 64 << 10, 1 << 30, Unit::kBytes},
+     .section = Section::kLimits,
+     .range = "64 KiB to 1 GiB, and more than `jute.maxbuffer`",
+     .meaning = "the longest reply; a longer one is refused with `MarshallingError`"},
+    {.name = "ioThreads",
+     .value = Integer{&Config::io_threads, 0, 128, Unit::kThreads},
+     .section = Section::kLimits,
+     .default_text = "half the processors, 1 to 8",
+     .meaning = "threads that serve ZooKeeper connections. 0: the default"},
+    {.name = "enforceQuota",
+     .value = Boolean{&Config::enforce_quota},
+     .section = Section::kLimits,
+     .is_property = true,
+     .meaning = "writes above the hard limit of a quota are refused"},
+
+    // --- Access ---
+    {.name = "4lw.commands.whitelist",
+     .value = WordList{&Config::four_letter_words},
+     .section = Section::kAccess,
+     .default_text = "`srvr`",
+     .range = "words, or `*`",
+     .example = "srvr",
+     .meaning = "the four-letter words that are answered"},
+    {.name = "readonlymode.enabled",
+     .value = Boolean{&Config::read_only_mode},
+     .section = Section::kAccess,
+     .is_property = true,
+     .meaning = "a server without a quorum serves reads to clients that accept it"},
+    {.name = "DigestAuthenticationProvider.superDigest",
+     .value = Text{&Config::super_digest},
+     .section = Section::kAccess,
+     .is_property = true,
+     .default_text = "none",
+     .range = "a digest id",
+     .example = "super:DIGEST",
+     .meaning = "a client with this identity passes every ACL"},
+    {.name = "skipACL",
+     .value = YesNo{&Config::skip_acl},
+     .section = Section::kAccess,
+     .is_property = true,
+     .meaning = "the clients of this server pass every ACL"},
+};
+
+// Sorted by name: suggestions name the keys in this order.
+constexpr IgnoredKey kIgnoredKeys[] = {
+    {"admin.commandURL", "the HTTP front end is not in this version"},
+    {"admin.enableServer", "the HTTP front end is not in this version"},
+    {"admin.forceHttps", "the HTTP front end is not in this version"},
+    {"admin.idleTimeout", "the HTTP front end is not in this version"},
+    {"admin.needClientAuth", "the HTTP front end is not in this version"},
+    {"admin.portUnification", "the HTTP front end is not in this version"},
+    {"admin.restore.enabled", "the HTTP front end is not in this version"},
+    {"admin.serverAddress", "the HTTP front end is not in this version"},
+    {"admin.serverPort", "the HTTP front end is not in this version", Port{nullptr}},
+    {"admin.snapshot.enabled", "the HTTP front end is not in this version"},
+    {"advancedFlowControlEnabled", "what waits is always bounded"},
+    {"autopurge.purgeInterval", "old data is removed without a job"},
+    {"autopurge.snapRetainCount", "old data is removed without a job"},
+    {"client.portUnification", "TLS is not in this version"},
+    {"clientPortListenBacklog", "the backlog is what the kernel allows"},
+    {"closeSessionTxn.enabled", "the end of a session is always one entry of the log"},
+    {"cnxTimeout", "there is no election port"},
+    {"commitLogCount", "the log itself is what followers catch up from"},
+    {"commitProcessor.numWorkerThreads", "ioThreads says how many threads serve connections"},
+    {"connectToLearnerMasterLimit", "a server catches up in its own time"},
+    {"connectionMaxTokens", "connections are not throttled by tokens"},
+    {"digest.enabled", "trees are always compared by their digest"},
+    {"electionAlg", "elections are Raft's"},
+    {"electionPortBindRetry", "there is no election port"},
+    {"extendedTypesEnabled", "nodes with a TTL can always be created"},
+    {"fips-mode", "TLS is not in this version"},
+    {"flushDelay", "each sync takes all that waits"},
+    {"forceSync", "every acknowledged write is synced"},
+    {"fsync.warningthresholdms", "mntr shows how long syncs take"},
+    {"initLimit", "a server catches up in its own time",
+     Integer{&Config::init_limit, 1, 1000000, Unit::kTicks}},
+    {"jmx.log4j.disable", "there is no JMX"},
+    {"leaderServes", "the leader always serves clients"},
+    {"localSessionsEnabled", "all sessions are global"},
+    {"localSessionsUpgradingEnabled", "all sessions are global"},
+    {"maxBatchSize", "each sync takes all that waits"},
+    {"maxGetChildrenResponseCacheSize", "answers are made from memory"},
+    {"maxResponseCacheSize", "answers are made from memory"},
+    {"maxWriteQueuePollTime", "each sync takes all that waits"},
+    {"metricsProvider.className", "metrics over HTTP are not in this version"},
+    {"metricsProvider.exportJvmInfo", "there is no JVM"},
+    {"metricsProvider.httpHost", "metrics over HTTP are not in this version"},
+    {"metricsProvider.httpPort", "metrics over HTTP are not in this version"},
+    {"multiAddress.enabled", "a server line has one address"},
+    {"nio.shutdownTimeout", "ioThreads says how many threads serve connections"},
+    {"nioNumSelectorThreads", "ioThreads says how many threads serve connections"},
+    {"nioNumWorkerThreads", "ioThreads says how many threads serve connections"},
+    {"observerMasterPort", "observers follow the leader"},
+    {"peerType", "the server.N line says which are observers"},
+    {"portUnification", "TLS is not in this version"},
+    {"preAllocSize", "log segments are preallocated in a size of their own"},
+    {"reconfigEnabled", "the change of members at run time is not in this version"},
+    {"requestThrottleLimit", "globalOutstandingLimit bounds requests"},
+    {"secureClientPort", "TLS is not in this version; nobody listens there"},
+    {"secureClientPortAddress", "TLS is not in this version"},
+    {"serverCnxnFactory", "there is one implementation of connections"},
+    {"snapSizeLimitInKb", "a checkpoint follows a fixed number of bytes, or snapCount entries"},
+    {"snapshot.compression.method", "checkpoints are compressed by RocksDB"},
+    {"snapshot.trust.empty", "a member without data never counts as one that has it"},
+    {"sslQuorumReloadCertFiles", "TLS is not in this version"},
+    {"standaloneEnabled", "one server line or none is standalone"},
+    {"syncEnabled", "observers always keep a log"},
+    {"tcpKeepAlive", "members notice by heartbeats that a connection is dead"},
+    {"znode.container.maxNeverUsedIntervalMs", "containers stay until they were used"},
+    // Listed with the prefix, as ZooKeeper documents the key, so that suggestions name it in that
+    // form.
+    {"zookeeper.extendedTypesEnabled", "nodes with a TTL can always be created"},
+};
+constexpr IgnoredKey kTlsStores = {"ssl.*", "TLS is not in this version"};
+
+constexpr ProtectionKey kProtectionKeys[] = {
+    {"DigestAuthenticationProvider.digestAlg", "SHA1", "digests in ACLs are of SHA1"},
+    {"audit.enable", "false", "there is no audit log"},
+    {"enforce.auth.enabled", "false", "clients that have not authenticated are not turned away"},
+    {"quorum.auth.enableSasl", "false", "there is no SASL between servers"},
+    {"quorum.auth.learnerRequireSasl", "false", "there is no SASL between servers"},
+    {"quorum.auth.serverRequireSasl", "false", "there is no SASL between servers"},
+    {"requireClientAuthScheme", "", "there is no SASL"},
+    {"sessionRequireClientSASLAuth", "false", "there is no SASL"},
+    {"sslQuorum", "false", "there is no TLS between servers"},
+};
+
+template <typename Key, size_t kCount>
+const Key* FindByName(const Key (&keys)[kCount], std::string_view name) {
+  const Key* found = std::ranges::find(keys, name, &Key::name);
+  return found != std::end(keys) ? found : nullptr;
+}
+
+}  // namespace
+
+std::span<const ConfigKey> ConfigKeys() { return kConfigKeys; }
+
+const ConfigKey* FindConfigKey(std::string_view key) {
+  const std::string_view name = WithoutPropertyPrefix(key);
+  const ConfigKey* found = FindByName(kConfigKeys, name);
+  return found != nullptr && (found->is_property || name == key) ? found : nullptr;
+}
+
+const IgnoredKey* FindIgnoredKey(std::string_view key) {
+  const std::string_view name = WithoutPropertyPrefix(key);
+  return name.starts_with("ssl.") ? &kTlsStores : FindByName(kIgnoredKeys, name);
+}
+
+const ProtectionKey* FindProtectionKey(std::string_view key) {
+  return FindByName(kProtectionKeys, WithoutPropertyPrefix(key));
+}
+
+std::string_view WithoutPropertyPrefix(std::string_view key) {
+  constexpr std::string_view kPrefix = "zookeeper.";
+  return key.starts_with(kPrefix) ? key.substr(kPrefix.size()) : key;
+}
+
+std::vector<std::string> SimilarKeys(const std::string& key) {
+  static const auto* names = [] {
+    auto* all = new std::vector<std::string>();
+    for (const ConfigKey& known : kConfigKeys) {
+      if (known.name != kServerKey) all->emplace_back(known.name);
+    }
+    for (const IgnoredKey& known : kIgnoredKeys) all->emplace_back(known.name);
+    for (const ProtectionKey& known : kProtectionKeys) all->emplace_back(known.name);
+    return all;
+  }();
+  return SimilarNames(key, *names);
+}
+
+std::string ConfigLine(std::string_view key, const Config& config) {
+  const ConfigKey* known = FindByName(kConfigKeys, key);
+  const IgnoredKey* ignored = FindByName(kIgnoredKeys, key);
+  ASSERT(known != nullptr || ignored != nullptr, "the key is in a table");
+  return absl::StrCat(ToAbsl(key), "=",
+                      ValueText(known != nullptr ? known->value : ignored->value, config), "\n");
+}
+
+}  // namespace quorate::rpc

@@ -1,0 +1,76 @@
+// The table of configuration keys, in which each key is declared once. It drives the parser of the
+// configuration file, the suggestions for misspelt keys, the lines of the four-letter word `conf`,
+// the tables of docs/reference/configuration.md, and deploy/zoo.cfg.sample.
+//
+// Thread-safety: constant tables and pure functions.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rpc/config/config.h"
+#include "rpc/config/config_value.h"
+
+namespace quorate::rpc {
+
+// The section of docs/reference/configuration.md to which a key belongs.
+enum class Section { kCluster, kData, kTimes, kLimits, kAccess };
+
+// The name in the table of the server.N lines, which the parser reads without the table.
+inline constexpr std::string_view kServerKey = "server.N";
+
+// A key that has an effect. `default_text`, `range` and `meaning` are Markdown.
+struct ConfigKey {
+  std::string_view name;
+  Value value;  // Unchecked only for kServerKey
+  Section section;
+  bool is_property = false;            // accepted with the prefix "zookeeper." too
+  bool is_required = false;            // a standalone server cannot start without it
+  std::string_view default_text = {};  // empty: what the field of Config is without the key
+  std::string_view range = {};         // empty: what the type says
+  std::string_view example = {};       // a valid value; empty: what the field is without the key
+  std::string_view meaning;
+};
+
+// A key of ZooKeeper that has no effect.
+struct IgnoredKey {
+  std::string_view name;
+  std::string_view why;
+  Value value = {};  // what a value must be if the key is written without the prefix "zookeeper."
+};
+
+// A ZooKeeper key that asks for protection which is not implemented. A server that only warned
+// would admit clients or servers that the key is meant to keep out, so the start is refused.
+struct ProtectionKey {
+  std::string_view name;
+  std::string_view harmless;  // the value that asks for no protection; empty: there is none
+  std::string_view missing;   // what is not implemented
+};
+
+// The keys that have an effect, in the order of the sections.
+std::span<const ConfigKey> ConfigKeys();
+
+// Returns the key with an effect that is written as `key` in a file; nullptr if there is none.
+const ConfigKey* FindConfigKey(std::string_view key);
+
+// Returns the key without effect that is written as `key` in a file, with or without the prefix
+// "zookeeper."; nullptr if there is none. All keys of TLS stores (ssl.*) are one IgnoredKey.
+const IgnoredKey* FindIgnoredKey(std::string_view key);
+
+// Returns the key that asks for protection and is written as `key` in a file, with or without the
+// prefix "zookeeper."; nullptr if there is none.
+const ProtectionKey* FindProtectionKey(std::string_view key);
+
+// Returns `key` without the prefix of ZooKeeper's Java properties, "zookeeper.", if it has that.
+std::string_view WithoutPropertyPrefix(std::string_view key);
+
+// Returns the most likely of the keys that `key` may be a misspelling of.
+std::vector<std::string> SimilarKeys(const std::string& key);
+
+// Returns "key=value\n" with the value in `config`. REQUIRES: `key` is the name of a ConfigKey or
+// an IgnoredKey.
+std::string ConfigLine(std::string_view key, const Config& config);
+
+}  // namespace quorate::rpc

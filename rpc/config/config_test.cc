@@ -1,0 +1,486 @@
+#include "rpc/config/config.h"
+
+#include <catch2/catch.hpp>
+#include <set>
+#include <string>
+
+#include "rpc/config/config_keys.h"
+#include "rpc/config/config_value.h"
+
+namespace quorate::rpc {
+namespace {
+
+absl::StatusOr<std::string> MyIdIsTwo(const std::string& path) {
+  if (path == "/data/myid") return std::string("2\n");
+  return absl::NotFoundError(path);
+}
+absl::StatusOr<std::string> NoFile(const std::string& path) { return absl::NotFoundError(path); }
+
+constexpr char kThree[] =
+    "# three servers\n"
+    "tickTime=1000\n"
+    "dataDir = /data \n"
+    "clientPort=2182\n"
+    "server.1=127.0.0.1:2888:3888\n"
+    "server.2=[::1]:2889:3889:participant;2182\n"
+    "server.3=host3:2890:3890:observer;0.0.0.0:2183\n"
+    "4lw.commands.whitelist=ruok, mntr\n";
+
+std::string Problem(const std::string& text, ReadFile read_file = NoFile) {
+  auto config = ParseConfig("zoo.cfg", text, read_file);
+  REQUIRE_FALSE(config.ok());
+  return std::string(config.status().message());
+}
+
+TEST_CASE("how old the state of a member may be for reads") {
+  const std::string rest = "tickTime=2000\ndataDir=/d\nclientPort=1\n";
+  const auto limit = [&](const std::string& keys) {
+    const auto config = ParseConfig("zoo.cfg", rest + keys, NoFile);
+    REQUIRE(config.ok());
+    CHECK(config->warnings.empty());
+    return std::pair(config->StaleReadLimitMs(), config->ContactLimitMs());
+  };
+  CHECK(limit("") == std::pair<int64_t, int64_t>(10'000, 10'000));
+  CHECK(limit("syncLimit=2\n") == std::pair<int64_t, int64_t>(4000, 4000));
+  CHECK(limit("syncLimit=2\nstaleReadLimitMs=7\n") == std::pair<int64_t, int64_t>(7, 7));
+  CHECK(limit("syncLimit=2\nstaleReadLimitMs=-1\n") == std::pair<int64_t, int64_t>(-1, 4000));
+  for (const std::string bad : {"0", "-2", "x"}) {
+    const auto config = ParseConfig("zoo.cfg", rest + "staleReadLimitMs=" + bad + "\n", NoFile);
+    CHECK(std::string(config.status().message()).find("staleReadLimitMs") != std::string::npos);
+  }
+}
+
+TEST_CASE("a configuration of three servers is read as ZooKeeper reads it") {
+  auto config = ParseConfig("zoo.cfg", kThree, MyIdIsTwo);
+  REQUIRE(config.ok());
+  CHECK(config->my_id == 2);
+  CHECK(config->data_dir == "/data");
+  CHECK(config->log_dir == "/data");
+  CHECK(config->tick_time_ms == 1000);
+  CHECK(config->min_session_timeout_ms == 2000);
+  CHECK(config->max_session_timeout_ms == 20000);
+  REQUIRE(config->servers.size() == 3);
+  CHECK(config->servers.at(2).host == "::1");
+  CHECK(config->servers.at(2).client_port == 2182);
+  CHECK(config->servers.at(3).observer);
+  CHECK(config->servers.at(3).client_host == "0.0.0.0");
+  CHECK(config->client_port == 2182);
+  CHECK(config->client_address.empty());
+  CHECK(config->ClientEndpoint() == "*:2182");
+  CHECK(config->AllowsFourLetterWord("mntr"));
+  CHECK(config->AllowsFourLetterWord("srvr"));
+  CHECK_FALSE(config->AllowsFourLetterWord("stat"));
+  REQUIRE(config->warnings.size() == 1);
+  CHECK(config->warnings[0].find("2 servers have a vote") != std::string::npos);
+}
+
+TEST_CASE("without server lines, or with one, a server is standalone and needs no myid") {
+  auto none = ParseConfig("zoo.cfg", "dataDir=/d\nclientPort=2181\n", NoFile);
+  REQUIRE(none.ok());
+  CHECK(none->standalone());
+  auto one = ParseConfig("zoo.cfg", "dataDir=/d\nserver.1=a:1:2;2181\nclientPort=2181\n", NoFile);
+  REQUIRE(one.ok());
+  CHECK(one->standalone());
+  auto own = ParseConfig("zoo.cfg", "dataDir=/d\nserver.1=a:1:2;2182\n", NoFile);
+  REQUIRE(own.ok());
+  CHECK(own->standalone());
+  CHECK(own->client_port == 2182);
+}
+
+TEST_CASE("lines are those of Java's Properties") {
+  auto config = ParseConfig("zoo.cfg",
+                            "! a comment \\\n"
+                            "dataDir /d\n"
+                            "clientPort: 2181\n"
+                            "tickTime\t= 1000\n"
+                            "clientPortAddress [::1\n"
+                            "4lw.commands.whitelist=ruok, \\\n"
+                            "    mntr\n"
+                            "noSuchKey=1\\  \n"
+                            "DigestAuthenticationProvider.superDigest = super\\:a+b\\=\r\n",
+                            NoFile);
+  REQUIRE(config.ok());
+  CHECK(config->data_dir == "/d");
+  CHECK(config->client_port == 2181);
+  CHECK(config->tick_time_ms == 1000);
+  CHECK(config->client_address == "[::1");
+  CHECK(config->AllowsFourLetterWord("mntr"));
+  REQUIRE(config->warnings.size() == 1);
+  CHECK(config->warnings[0].find("zoo.cfg:8: noSuchKey") == 0);
+  CHECK(config->super_digest == "super:a+b=");
+  CHECK(Problem("dataDir=/d\nclientPort=1\nsuperDigest=\\u0041\n").find("\\u is not read") !=
+        std::string::npos);
+}
+
+constexpr char kMembers[] =
+    "server.1=a:1:2:participant;3\nserver.2=b:1:2:participant;4\nversion=100000000\n";
+template <const char* kText>
+absl::StatusOr<std::string> MembersFile(const std::string& path) {
+  if (path == "members.dynamic") return std::string(kText);
+  return MyIdIsTwo(path);
+}
+
+TEST_CASE("members are read from the file of dynamicConfigFile") {
+  const std::string text = "dataDir=/data\ndynamicConfigFile=members.dynamic\n";
+  auto config = ParseConfig("zoo.cfg", text, MembersFile<kMembers>);
+  REQUIRE(config.ok());
+  CHECK(config->my_id == 2);
+  CHECK(config->servers.size() == 2);
+  CHECK(config->client_port == 4);
+  CHECK(config->warnings.size() == 1);  // about two voters
+  // A server that ignored the missing file would be standalone, and accept writes.
+  CHECK(Problem(text).find("zoo.cfg: dynamicConfigFile: members.dynamic cannot be read") == 0);
+  CHECK(Problem(text + "server.1=a:1:2\n", MembersFile<kMembers>).find("members.dynamic") !=
+        std::string::npos);
+  static constexpr char kNone[] = "version=1\n";
+  CHECK(Problem(text, MembersFile<kNone>).find("members.dynamic: server.N: there is no") == 0);
+  static constexpr char kOther[] = "server.1=a:1:2\ntickTime=5\n";
+  CHECK(Problem(text, MembersFile<kOther>).find("members.dynamic:2: tickTime: it does not") == 0);
+}
+
+TEST_CASE("what asks for protection or a quorum that is not here is an error") {
+  const std::string rest = "dataDir=/d\nclientPort=1\n";
+  for (const std::string line :
+       {"enforce.auth.enabled=true", "zookeeper.enforce.auth.enabled=true", "sslQuorum=true",
+        "sessionRequireClientSASLAuth=true", "requireClientAuthScheme=sasl",
+        "quorum.auth.enableSasl=true", "quorum.auth.learnerRequireSasl=true",
+        "quorum.auth.serverRequireSasl=true", "audit.enable=true",
+        "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+        "authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider",
+        "authProvider.own=com.example.Provider", "zookeeper.authProvider.1=x",
+        "zookeeper.DigestAuthenticationProvider.digestAlg=SHA-256"}) {
+    INFO(line);
+    CHECK(Problem(rest + line).find("unsupported value") != std::string::npos);
+  }
+  for (const std::string line : {"group.1=1:2", "weight.1=2", "weight.1=0"}) {
+    INFO(line);
+    CHECK(Problem(rest + line).find("zoo.cfg:3: " + line.substr(0, 5)) == 0);
+  }
+  for (const std::string line :
+       {"sslQuorum=false", "enforce.auth.enabled=False", "weight.1=1", "audit.enable=false",
+        "authProvider.digest=org.apache.zookeeper.server.auth.DigestAuthenticationProvider",
+        "DigestAuthenticationProvider.digestAlg=SHA1"}) {
+    INFO(line);
+    const auto config = ParseConfig("zoo.cfg", rest + line, NoFile);
+    REQUIRE(config.ok());
+    CHECK(config->warnings.empty());
+  }
+}
+
+TEST_CASE("clients are listened for where the server's own line says they are") {
+  const std::string servers = "dataDir=/data\nserver.1=a:1:2\nserver.2=b:1:2;";
+  const auto endpoint = [&](const std::string& where, const std::string& keys = "") {
+    auto config = ParseConfig("zoo.cfg", servers + where + "\n" + keys, MyIdIsTwo);
+    REQUIRE(config.ok());
+    return config->ClientEndpoint();
+  };
+  const auto problem = [&](const std::string& where, const std::string& keys) {
+    return Problem(servers + where + "\n" + keys, MyIdIsTwo);
+  };
+  CHECK(endpoint("5") == "*:5");
+  CHECK(endpoint("c:5") == "c:5");
+  CHECK(endpoint("[::1]:5", "clientPort=5\n") == "[::1]:5");
+  CHECK(endpoint("5", "clientPort=5\nclientPortAddress=d\n") == "d:5");
+  CHECK(endpoint("c:5", "clientPort=5\nclientPortAddress=0.0.0.0\n") == "c:5");
+  CHECK(problem("5", "clientPort=6\n").find("zoo.cfg: server.2: its client port is 5") == 0);
+  CHECK(problem("c:5", "clientPortAddress=d\n").find("its client address is c") !=
+        std::string::npos);
+}
+
+TEST_CASE("checkpoints and segments have the sizes that are given") {
+  auto config = ParseConfig(
+      "zoo.cfg", "dataDir=/d\nclientPort=1\nsnapCount=50\nlogSegmentBytes=65536\ndiskReserveMb=9\n",
+      NoFile);
+  REQUIRE(config.ok());
+  CHECK(config->warnings.empty());
+  CHECK(config->snap_count == 50);
+  CHECK(config->log_segment_bytes == 65536);
+  CHECK(config->disk_reserve_mb == 9);
+  auto none = ParseConfig("zoo.cfg", "dataDir=/d\nclientPort=1\n", NoFile);
+  REQUIRE(none.ok());
+  CHECK(none->snap_count == 0);
+  CHECK(none->log_segment_bytes == 0);
+}
+
+TEST_CASE("the events that are kept for gRPC clients are bounded") {
+  const std::string rest = "dataDir=/d\nclientPort=1\n";
+  auto config = ParseConfig("zoo.cfg", rest + "eventHistoryBytes=1000\n", NoFile);
+  REQUIRE(config.ok());
+  CHECK(config->warnings.empty());
+  CHECK(config->event_history_bytes == 1000);
+  CHECK(ParseConfig("zoo.cfg", rest, NoFile)->event_history_bytes == 8 << 20);
+}
+
+TEST_CASE("properties of ZooKeeper are taken with and without their prefix") {
+  auto config = ParseConfig("zoo.cfg",
+                            "dataDir=/d\nclientPort=1\nznode.container.checkIntervalMs=500\n"
+                            "zookeeper.znode.container.maxPerMinute=7\n"
+                            "zookeeper.enforceQuota=true\n",
+                            NoFile);
+  REQUIRE(config.ok());
+  CHECK(config->warnings.empty());
+  CHECK(config->container_check_interval_ms == 500);
+  CHECK(config->container_max_per_minute == 7);
+  CHECK(config->enforce_quota);
+  CHECK(Problem("dataDir=/d\nclientPort=1\nznode.container.maxPerMinute=0\n")
+            .find("zoo.cfg:3: znode.container.maxPerMinute") == 0);
+}
+
+TEST_CASE("who is super, and whether lists are checked at all") {
+  const std::string common = "dataDir=/d\nclientPort=1\n";
+  for (const std::string prefix : {"", "zookeeper."}) {
+    auto config = ParseConfig("zoo.cfg",
+                              common + prefix + "DigestAuthenticationProvider.superDigest=s:h=\n" +
+                                  prefix + "skipACL=yes\n",
+                              NoFile);
+    REQUIRE(config.ok());
+    CHECK(config->warnings.empty());
+    CHECK(config->super_digest == "s:h=");
+    CHECK(config->skip_acl);
+  }
+  auto none = ParseConfig("zoo.cfg", common + "skipACL=no\n", NoFile);
+  REQUIRE(none.ok());
+  CHECK(none->super_digest.empty());
+  CHECK_FALSE(none->skip_acl);
+  CHECK(Problem(common + "skipACL=true\n").find("yes or no") != std::string::npos);
+}
+
+TEST_CASE("the members are shown in ZooKeeper's form") {
+  const auto one = [](const std::string&) -> absl::StatusOr<std::string> { return "1"; };
+  auto config = ParseConfig("zoo.cfg",
+                            "dataDir=/d\nclientPort=1\nserver.1=a:2888:3888\n"
+                            "server.10=b:2888:3888:observer;2181\n"
+                            "server.2=[fe80::1]:2888:3888:participant;[::]:2182\n",
+                            one);
+  REQUIRE(config.ok());
+  CHECK(config->MembersText() ==
+        "server.1=a:2888:3888:participant\n"
+        "server.2=[fe80::1]:2888:3888:participant;[::]:2182\n"
+        "server.10=b:2888:3888:observer;0.0.0.0:2181\n"
+        "version=0");
+  auto standalone = ParseConfig("zoo.cfg", "dataDir=/d\nclientPort=1\n", NoFile);
+  REQUIRE(standalone.ok());
+  CHECK(standalone->MembersText().empty());
+}
+
+TEST_CASE("limits and read-only mode are what they are said to be") {
+  const std::string common = "dataDir=/d\nclientPort=1\n";
+  auto none = ParseConfig("zoo.cfg", common, NoFile);
+  REQUIRE(none.ok());
+  auto few = ParseConfig(
+      "zoo.cfg", common + "maxClientCnxns=-1\nsnapCount=1\nmaxSessionTimeout=2147483647\n", NoFile);
+  REQUIRE(few.ok());
+  CHECK(few->max_client_connections == 0);
+  CHECK(few->snap_count == 2);
+  CHECK(few->max_session_timeout_ms == 2147483647);
+  CHECK(none->max_client_connections == 60);
+  CHECK(none->max_connections == 0);
+  CHECK(none->global_outstanding_limit == 0);
+  CHECK(none->jute_max_buffer_bytes == 0xfffff);
+  CHECK_FALSE(none->read_only_mode);
+  CHECK_FALSE(none->AllowsFourLetterWord("isro"));
+  for (const std::string prefix : {"", "zookeeper."}) {
+    auto config =
+        ParseConfig("zoo.cfg",
+                    common + "maxClientCnxns=0\nmaxCnxns=7\nglobalOutstandingLimit=9\n" + prefix +
+                        "jute.maxbuffer=0x200000\n" + prefix + "readonlymode.enabled=true\n",
+                    NoFile);
+    REQUIRE(config.ok());
+    CHECK(config->warnings.empty());
+    CHECK(config->max_client_connections == 0);
+    CHECK(config->max_connections == 7);
+    CHECK(config->global_outstanding_limit == 9);
+    CHECK(config->jute_max_buffer_bytes == 2 << 20);
+    CHECK(config->read_only_mode);
+    CHECK(config->AllowsFourLetterWord("isro"));
+    CHECK(config->AllowsFourLetterWord("srvr"));
+    CHECK_FALSE(config->AllowsFourLetterWord("stat"));
+  }
+  CHECK(Problem(common + "jute.maxbuffer=1m").find("from 1024 to") != std::string::npos);
+  CHECK(Problem(common + "jute.maxbuffer=0xzz").find("jute.maxbuffer") != std::string::npos);
+  CHECK(none->max_reply_bytes == 64 << 20);
+  CHECK(ParseConfig("zoo.cfg", common + "maxReplyBytes=2000000\n", NoFile)->max_reply_bytes ==
+        2'000'000);
+  CHECK(Problem(common + "maxReplyBytes=1000000").find("at least 1049") != std::string::npos);
+  CHECK(Problem(common + "globalOutstandingLimit=0").find("from 1 to") != std::string::npos);
+}
+
+TEST_CASE("keys that have no effect are warned of by name, with the line") {
+  auto config = ParseConfig(
+      "zoo.cfg", "dataDir=/d\nclientPort=1\npreAllocSize=5\nnoSuchKey=1\nadmin.serverPort=8080\n",
+      NoFile);
+  REQUIRE(config.ok());
+  REQUIRE(config->warnings.size() == 3);
+  CHECK(config->warnings[0].find("zoo.cfg:3: preAllocSize") == 0);
+  CHECK(config->warnings[1].find("zoo.cfg:4: noSuchKey") == 0);
+  CHECK(config->warnings[2].find("zoo.cfg:5: admin.serverPort") == 0);
+}
+
+TEST_CASE("an unknown key is warned of with the key that is meant") {
+  auto config = ParseConfig("zoo.cfg", "dataDir=/d\nclientPort=1\nclinetPort=2\n", NoFile);
+  REQUIRE(config.ok());
+  REQUIRE(config->warnings.size() == 1);
+  CHECK(config->warnings[0].find("zoo.cfg:3: clinetPort") == 0);
+  CHECK(config->warnings[0].find("did you mean clientPort?") != std::string::npos);
+}
+
+TEST_CASE("the error of a missing key shows the unknown keys, one of which may be meant") {
+  const std::string problem = Problem("dataDir=/d\nclinetPort=2181\n");
+  CHECK(problem.find("zoo.cfg: clientPort: it is missing") == 0);
+  CHECK(problem.find("zoo.cfg:2: clinetPort: not a key") != std::string::npos);
+  CHECK(problem.find("did you mean clientPort?") != std::string::npos);
+}
+
+TEST_CASE("keys of ZooKeeper that have no effect are known by name") {
+  for (const std::string key : {"ssl.keyStore.location", "fsync.warningthresholdms",
+                                "zookeeper.ssl.trustStore.password", "initLimit", "peerType"}) {
+    auto config = ParseConfig("zoo.cfg", "dataDir=/d\nclientPort=1\n" + key + "=5\n", NoFile);
+    REQUIRE(config.ok());
+    REQUIRE(config->warnings.size() == 1);
+    CHECK(config->warnings[0].find("zoo.cfg:3: " + key + ": has no effect: ") == 0);
+  }
+}
+
+TEST_CASE("a byte order mark is skipped with a warning") {
+  auto config = ParseConfig("zoo.cfg",
+                            "\xEF\xBB\xBF"
+                            "dataDir=/d\nclientPort=1\n",
+                            NoFile);
+  REQUIRE(config.ok());
+  CHECK(config->data_dir == "/d");
+  REQUIRE(config->warnings.size() == 1);
+  CHECK(config->warnings[0].find("byte order mark") != std::string::npos);
+}
+
+TEST_CASE("servers at one address, and one port for two protocols, are refused") {
+  const std::string common = "dataDir=/data\nclientPort=7\n";
+  CHECK(Problem(common + "grpcPort=7\n").find("zoo.cfg: grpcPort: 7 is the clientPort too") == 0);
+  const std::string same = Problem(common + "server.2=a:1:2\nserver.3=a:1:3\n", MyIdIsTwo);
+  CHECK(same.find("zoo.cfg: server.3: server.2 has the same address, a:1") == 0);
+}
+
+TEST_CASE("an even number of voters is warned of") {
+  const std::string common = "dataDir=/data\nclientPort=7\n";
+  const auto warnings = [&](const std::string& servers) {
+    return ParseConfig("zoo.cfg", common + servers, MyIdIsTwo)->warnings;
+  };
+  const std::string two = "server.2=a:1:2\nserver.3=b:1:2\n";
+  REQUIRE(warnings(two).size() == 1);
+  CHECK(
+      warnings(two)[0].find("2 servers have a vote: they survive the loss of 0, no more than 1") !=
+      std::string::npos);
+  CHECK(warnings(two + "server.4=c:1:2\n").empty());
+  CHECK(warnings(two + "server.4=c:1:2\nserver.5=d:1:2:observer\n").empty());
+}
+
+TEST_CASE("a file that is there and cannot be read is told from one that is missing") {
+  const std::string servers = "dataDir=/d\nclientPort=1\nserver.1=a:1:2\nserver.2=b:1:2\n";
+  const ReadFile denied = [](const std::string&) {
+    return absl::StatusOr<std::string>(absl::FailedPreconditionError("Permission denied"));
+  };
+  CHECK(Problem(servers, denied)
+            .find("/d/myid: the file with the number of this server cannot be "
+                  "read: Permission denied") == 0);
+  const absl::StatusOr<Config> directory = LoadConfig("/");
+  REQUIRE_FALSE(directory.ok());
+  CHECK(directory.status().message() ==
+        "/: the configuration file cannot be read: Is a directory; give the path of a zoo.cfg");
+  CHECK(absl::IsNotFound(LoadConfig("/no/such/file").status()));
+}
+
+TEST_CASE("there is a gRPC front end if its port is given") {
+  const std::string common = "dataDir=/d\nclientPort=1\n";
+  CHECK(ParseConfig("zoo.cfg", common, NoFile)->grpc_port == 0);
+  const auto config = ParseConfig("zoo.cfg", common + "grpcPort=2281\n", NoFile);
+  CHECK(config->grpc_port == 2281);
+  CHECK(config->grpc_address == "127.0.0.1");  // the port has administrators' calls
+  const std::string everywhere = common + "grpcPort=2281\ngrpcPortAddress=::\n";
+  CHECK(ParseConfig("zoo.cfg", everywhere, NoFile)->grpc_address == "::");
+  CHECK(config->warnings.empty());
+}
+
+TEST_CASE("heartbeats come often enough for the election timeout") {
+  const auto heartbeat_ms = [](const std::string& keys) {
+    return ParseConfig("zoo.cfg", keys + "dataDir=/d\nclientPort=1\n", NoFile)->heartbeat_ms;
+  };
+  CHECK(heartbeat_ms("") == 100);
+  CHECK(heartbeat_ms("electionTimeoutMs=150\n") == 50);
+  CHECK(heartbeat_ms("electionTimeoutMs=1000\n") == 100);
+  CHECK(heartbeat_ms("electionTimeoutMs=1000\nheartbeatMs=200\n") == 200);
+}
+
+TEST_CASE("a bad value is an error that names file, line, key and what is allowed") {
+  const std::string rest = "\ndataDir=/d\nclientPort=1\n";
+  CHECK(Problem("tickTime=fast" + rest).find("zoo.cfg:1: tickTime: \"fast\"") == 0);
+  CHECK(Problem("tickTime=fast" + rest).find("from 1 to") != std::string::npos);
+  CHECK(Problem("tickTime=0" + rest).find("zoo.cfg:1: tickTime") == 0);
+  CHECK(Problem("clientPort=70000" + rest).find("zoo.cfg:1: clientPort") == 0);
+  CHECK(Problem("words" + rest).find("zoo.cfg:1: words: not a setting") == 0);
+  CHECK(Problem("grpcPort=70000" + rest).find("zoo.cfg:1: grpcPort") == 0);
+  CHECK(Problem("quorumListenOnAllIPs=maybe" + rest).find("true or false") != std::string::npos);
+  CHECK(Problem("snapCount=0" + rest).find("zoo.cfg:1: snapCount") == 0);
+  CHECK(Problem("eventHistoryBytes=-1" + rest).find("eventHistoryBytes") != std::string::npos);
+  CHECK(Problem("diskReserveMb=1G" + rest).find("from 0 to") != std::string::npos);
+  CHECK(Problem("logSegmentBytes=64k" + rest).find("from 65536 to") != std::string::npos);
+  CHECK(Problem("server.300=a:1:2" + rest).find("zoo.cfg:1: server.300") == 0);
+  CHECK(Problem("server.1=a" + rest).find("host:peerPort") != std::string::npos);
+  CHECK(Problem("server.1=a:1:2:spectator" + rest).find("spectator") != std::string::npos);
+  CHECK(Problem("server.1=a:1:2\nserver.1=a:1:2" + rest).find("zoo.cfg:2: server.1") == 0);
+  CHECK(Problem("heartbeatMs=200" + rest).find("heartbeatMs") != std::string::npos);
+  CHECK(Problem("minSessionTimeout=9\nmaxSessionTimeout=8" + rest).find("maxSessionTimeout") !=
+        std::string::npos);
+  CHECK(Problem("clientPort=1\n").find("dataDir") != std::string::npos);
+  CHECK(Problem("dataDir=/d\n").find("clientPort") != std::string::npos);
+}
+
+TEST_CASE("each key is declared once") {
+  std::set<std::string_view> names;
+  for (const ConfigKey& key : ConfigKeys()) {
+    INFO(key.name);
+    CHECK(names.insert(key.name).second);
+    CHECK(FindIgnoredKey(key.name) == nullptr);
+    CHECK(FindProtectionKey(key.name) == nullptr);
+    CHECK(FindConfigKey(key.name) == &key);
+    const std::string property = "zookeeper." + std::string(key.name);
+    CHECK(FindConfigKey(property) == (key.is_property ? &key : nullptr));
+  }
+}
+
+TEST_CASE("a line of a key has the value that is in the configuration") {
+  Config config;
+  config.data_dir = "/d";
+  config.init_limit = 10;
+  config.client_port = 2181;
+  config.four_letter_words = {"ruok", "mntr"};
+  CHECK(ConfigLine("dataDir", config) == "dataDir=/d\n");
+  CHECK(ConfigLine("initLimit", config) == "initLimit=10\n");
+  CHECK(ConfigLine("clientPort", config) == "clientPort=2181\n");
+  CHECK(ConfigLine("4lw.commands.whitelist", config) == "4lw.commands.whitelist=ruok,mntr\n");
+  CHECK(ConfigLine("skipACL", config) == "skipACL=no\n");
+  CHECK(ConfigLine("enforceQuota", config) == "enforceQuota=false\n");
+}
+
+TEST_CASE("amounts and ranges are written for readers") {
+  CHECK(AmountText(60'000, Unit::kMilliseconds) == "60,000 ms");
+  CHECK(AmountText(3000, Unit::kMilliseconds) == "3000 ms");
+  CHECK(AmountText(7'200'000, Unit::kMilliseconds) == "2 h");
+  CHECK(AmountText(1'234'567, Unit::kNone) == "1,234,567");
+  CHECK(AmountText(64 << 20, Unit::kBytes) == "64 MiB");
+  CHECK(AmountText(1 << 20, Unit::kTicks) == "2^20 ticks");
+  CHECK(AmountText(0, Unit::kBytes) == "0 bytes");
+  CHECK(RangeText(Integer{nullptr, 0, 1 << 30, Unit::kBytes}) == "0 to 1 GiB");
+  CHECK(RangeText(Integer{nullptr, 20, 3'600'000, Unit::kMilliseconds}) == "20 ms to 1 h");
+  CHECK(RangeText(Integer{nullptr, 64, 1 << 24, Unit::kMebibytes}) == "64 to 2^24 MiB");
+  CHECK(RangeText(TimeLimit{nullptr, 3'600'000}) == "1 ms to 1 h, or -1");
+  CHECK(RangeText(Port{nullptr}) == "0 to 65535");
+}
+
+TEST_CASE("a missing or wrong myid is explained") {
+  const std::string two = "dataDir=/x\nclientPort=1\nserver.1=a:1:2\nserver.3=b:1:2\n";
+  CHECK(Problem(two).find("/x/myid") != std::string::npos);
+  const std::string data = "dataDir=/data\nclientPort=1\nserver.1=a:1:2\nserver.3=b:1:2\n";
+  CHECK(Problem(data, MyIdIsTwo).find("server.2") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace quorate::rpc

@@ -1,0 +1,21 @@
+#include "rpc/frontend/config_node.h"
+
+namespace quorate::rpc {
+namespace {
+
+constexpr std::string_view kConfigPath = "/zookeeper/config";
+constexpr int32_t kConfigVersion = -1;  // as that of the data that ZooKeeper writes at a start
+
+}  // namespace
+
+void CompleteConfigNode(std::string_view members_text, std::string_view path, tree::Stat* stat,
+                        std::string_view* data, bool* has_data) {
+  // Data that an administrator has written to the znode is shown unchanged.
+  if (path != kConfigPath || members_text.empty() || stat->mzxid != tree::Zxid(0)) return;
+  stat->data_length = static_cast<int32_t>(members_text.size());
+  stat->version = kConfigVersion;
+  if (data != nullptr) *data = members_text;
+  if (has_data != nullptr) *has_data = true;
+}
+
+}  // namespace quorate::rpc

@@ -1,0 +1,64 @@
+// Presents several front ends of one server as one. Each front end is notified of everything that
+// is applied, and gets the results of its own commands. A server with one front end does not need
+// this class.
+//
+// Each front end takes its proposer tags from a range of its own, so that the tag of a result also
+// identifies the front end.
+//
+// Thread-safety: as rpc/frontend/service.h says.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "rpc/frontend/service.h"
+
+namespace quorate::rpc {
+
+// The proposer tags of one front end: `count` of them from `first` on.
+struct TagRange {
+  uint32_t first = 0;
+  uint32_t count = 0;
+
+  bool Contains(uint32_t tag) const { return tag >= first && tag - first < count; }
+};
+
+// The tags of the ZooKeeper front end, from 0 on as if it were the only one, and those of the
+// native front end.
+inline constexpr TagRange kZooKeeperTags{0, 0xF0000000};
+inline constexpr TagRange kNativeTags{0xF0000000, 0x10000000};
+
+class Frontends final : public Frontend {
+ public:
+  struct Entry {
+    Frontend* frontend = nullptr;  // outlives the object
+    TagRange tags;
+  };
+  // REQUIRES: the ranges do not overlap.
+  explicit Frontends(std::vector<Entry> frontends);
+
+  bool AllowsInlineApply() const override;
+  void OnNodeEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
+                   const tree::EventAcls& acls) override;
+  void OnSessionAttached(const tree::SessionInfo& session) override;
+  void OnSessionClosed(tree::SessionId session, tree::Zxid zxid) override;
+  // REQUIRES: the tag is in the range of a front end.
+  void OnResult(tree::ApplyResult result) override;
+  void OnTreeReplaced(const tree::Tree& tree) override;
+  // REQUIRES: at most one of the front ends keeps events.
+  std::shared_ptr<const RecentEvents> TakeRecentEvents() const override;
+  void OnRecentEvents(std::span<const std::string> parts, tree::Zxid zxid) override;
+  std::vector<int64_t> HeldUpSessions() override;
+  WatchTotals watch_totals() const override;
+  void OnBatchApplied() override;
+  // REQUIRES: as OnResult.
+  void OnSyncDone(uint32_t proposer_tag, uint64_t sync_id, tree::Zxid zxid) override;
+
+ private:
+  Frontend& FrontendOf(uint32_t tag);
+
+  const std::vector<Entry> frontends_;
+};
+
+}  // namespace quorate::rpc

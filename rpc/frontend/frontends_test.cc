@@ -1,0 +1,83 @@
+#include "rpc/frontend/frontends.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace quorate::rpc {
+namespace {
+
+class RecordingFrontend : public Frontend {
+ public:
+  bool AllowsInlineApply() const override { return allows_inline; }
+  void OnNodeEvent(tree::EventType, std::string_view path, tree::Zxid,
+                   const tree::EventAcls&) override {
+    calls.push_back("event " + std::string(path));
+  }
+  void OnSessionAttached(const tree::SessionInfo&) override { calls.push_back("attached"); }
+  void OnSessionClosed(tree::SessionId, tree::Zxid) override { calls.push_back("closed"); }
+  void OnResult(tree::ApplyResult result) override {
+    calls.push_back("result " + std::to_string(result.header.proposer_tag));
+  }
+  void OnTreeReplaced(const tree::Tree&) override { calls.push_back("replaced"); }
+  void OnBatchApplied() override { calls.push_back("batch"); }
+  void OnSyncDone(uint32_t tag, uint64_t, tree::Zxid) override {
+    calls.push_back("sync " + std::to_string(tag));
+  }
+
+  WatchTotals watch_totals() const override { return watches; }
+
+  bool allows_inline = true;
+  WatchTotals watches;
+  std::vector<std::string> calls;
+};
+
+TEST_CASE("entries are applied inline if each front end allows it") {
+  RecordingFrontend a, b;
+  Frontends frontends({{&a, {0, 100}}, {&b, {100, 50}}});
+  CHECK(frontends.AllowsInlineApply());
+  b.allows_inline = false;
+  CHECK_FALSE(frontends.AllowsInlineApply());
+}
+
+TEST_CASE("the watches of all front ends are counted together") {
+  RecordingFrontend a, b;
+  Frontends frontends({{&a, {0, 100}}, {&b, {100, 50}}});
+  a.watches = {1, 100};
+  b.watches = {20, 3000};
+  CHECK(frontends.watch_totals().count == 21);
+  CHECK(frontends.watch_totals().bytes == 3100);
+}
+
+TEST_CASE("all front ends hear of what happens, and each gets the results of its own tags") {
+  RecordingFrontend a, b;
+  Frontends frontends({{&a, {0, 100}}, {&b, {100, 50}}});
+  frontends.OnNodeEvent(tree::EventType::kNodeCreated, "/x", tree::Zxid(1), {});
+  frontends.OnSessionAttached({});
+  frontends.OnSessionClosed(tree::SessionId(1), tree::Zxid(2));
+  for (uint32_t tag : {0u, 99u, 100u, 149u}) {
+    tree::ApplyResult result;
+    result.header.proposer_tag = tag;
+    frontends.OnResult(std::move(result));
+  }
+  frontends.OnSyncDone(100, 1, tree::Zxid(3));
+  frontends.OnSyncDone(7, 1, tree::Zxid(3));
+  frontends.OnTreeReplaced(tree::Tree());
+  frontends.OnBatchApplied();
+  CHECK(a.calls == std::vector<std::string>{"event /x", "attached", "closed", "result 0",
+                                            "result 99", "sync 7", "replaced", "batch"});
+  CHECK(b.calls == std::vector<std::string>{"event /x", "attached", "closed", "result 100",
+                                            "result 149", "sync 100", "replaced", "batch"});
+}
+
+TEST_CASE("the ranges of the two front ends take up all tags") {
+  CHECK(kZooKeeperTags.Contains(0));
+  CHECK(kZooKeeperTags.Contains(0xEFFFFFFF));
+  CHECK_FALSE(kZooKeeperTags.Contains(0xF0000000));
+  CHECK(kNativeTags.Contains(0xF0000000));
+  CHECK(kNativeTags.Contains(0xFFFFFFFF));
+}
+
+}  // namespace
+}  // namespace quorate::rpc

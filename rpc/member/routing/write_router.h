@@ -1,0 +1,125 @@
+// Gets the writes of this server's clients into the log, and applied exactly once each: proposes
+// them if this member leads, forwards them to the leader if another does, and after a change of
+// leader submits those again that were not seen applied. The tree drops commands that it has
+// already applied (tree/command.h), so that sending again is always safe; this class makes sure
+// that commands are sent in order and none is forgotten.
+//
+// Pure decisions: no thread, no clock, no I/O.
+//
+// Thread-safety: none; all calls come from the node thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/slice.h"
+#include "consensus/core/output.h"
+#include "consensus/core/types.h"
+#include "rpc/member/routing/forwarded_commands.h"
+#include "rpc/peer/frame.h"
+#include "tree/command.h"
+
+namespace quorate::rpc {
+
+// The flow control of forwarded writes: when this many bytes are forwarded and not seen applied,
+// the next writes wait until others are applied. So a new leader does not receive all pending
+// writes of its followers at once. Large enough for a leader some 100 ms away.
+inline constexpr size_t kForwardWindowBytes = 8u << 20;
+
+class WriteRouter {
+ public:
+  // The actions of the router; implemented by the server.
+  class Actions {
+   public:
+    virtual ~Actions() = default;
+    // Proposes commands, whose time is stamped, at this member. Errors as Raft::Propose.
+    virtual absl::Status Propose(std::vector<Slice> commands) = 0;
+    virtual void Forward(consensus::MemberId leader,
+                         const std::vector<std::string_view>& commands) = 0;
+    // Returns whether commands that were forwarded to `leader` have not left this process yet.
+    virtual bool IsSending(consensus::MemberId leader) const = 0;
+    // Returns the cluster version, which every member understands.
+    virtual uint32_t ClusterVersion() = 0;
+    // Returns the wall clock, in milliseconds since the epoch.
+    virtual int64_t NowMs() = 0;
+  };
+
+  // Commands that were forwarded and are not applied within `resend_ticks` are forwarded again.
+  // Ticks at which the link to the leader still holds unsent bytes do not count, so that the same
+  // commands are not sent twice on a slow link. A window with one free byte takes one whole
+  // command. REQUIRES: forward_window_bytes > 0.
+  WriteRouter(tree::Proposer proposer, int resend_ticks, Actions* actions,
+              size_t forward_window_bytes = kForwardWindowBytes);
+
+  // Takes commands of this server's clients, in order. REQUIRES: they decode, and need no newer
+  // version than the cluster version here.
+  void Submit(CommandBatch batch);
+  // Proposes commands that another server forwarded to this member as the leader. It takes them
+  // only if this member leads, from each proposer only without a gap, and only up to the first one
+  // that needs a newer version than the cluster version.
+  void OnForward(const ForwardedCommands& forward);
+
+  // Takes the new status. If the term or the leader has changed, submits all waiting commands
+  // again.
+  void OnStatus(const consensus::Status& status);
+  // The no-op with which a leader began `term` was applied here, and so all surviving entries of
+  // earlier terms.
+  void OnTermApplied(consensus::Term term);
+  // This server's commands up to `sequence` were applied.
+  void OnApplied(uint64_t sequence);
+  // The connection to `member` is new: frames that were sent on the old one may be lost.
+  void OnPeerUp(consensus::MemberId member);
+  void OnTick();
+
+  // Returns whether writes wait until others are applied.
+  bool window_is_full() const {
+    return sent_count_ < waiting_.size() && sent_bytes_ >= forward_window_bytes_;
+  }
+  size_t waiting_count() const { return waiting_.size(); }
+  size_t waiting_bytes() const { return waiting_bytes_; }
+
+ private:
+  struct Waiting {
+    uint64_t sequence = 0;
+    CommandBatch::Range range;
+    std::shared_ptr<std::string> bytes;
+    std::string_view view() const {
+      return std::string_view(*bytes).substr(range.offset, range.size);
+    }
+  };
+
+  bool ReadyToSend() const;
+  void SendUnsent();
+  bool ProposeUnsent();
+  void ForwardUnsent();
+  void SendAllAgain();
+
+  const tree::Proposer proposer_;
+  const int resend_ticks_;
+  const size_t forward_window_bytes_;
+  Actions* const actions_;
+
+  consensus::Status status_;
+  consensus::Term applied_term_;
+  uint64_t next_sequence_ = 1;
+  std::deque<Waiting> waiting_;  // not seen applied, ascending by sequence
+  size_t waiting_bytes_ = 0;
+  // The commands at the front of waiting_ that were sent.
+  size_t sent_count_ = 0;
+  size_t sent_bytes_ = 0;
+  int ticks_without_progress_ = 0;
+  // At a leader: the commands of one server that were proposed in this term: numbers `first` to
+  // `next` - 1 without a gap.
+  struct Taken {
+    uint64_t incarnation = 0;
+    uint64_t first = 0;
+    uint64_t next = 0;
+  };
+  std::map<uint16_t, Taken> taken_;  // by member
+};
+
+}  // namespace quorate::rpc

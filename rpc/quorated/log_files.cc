@@ -1,0 +1,51 @@
+#include "rpc/quorated/log_files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+
+namespace quorate::rpc {
+namespace {
+
+constexpr int kFirstDescriptor = STDOUT_FILENO;
+
+std::string PathOf(int descriptor) {
+  struct stat info {};
+  if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) return "";
+  char path[4096];
+  const ssize_t size =
+      readlink(absl::StrCat("/proc/self/fd/", descriptor).c_str(), path, sizeof(path) - 1);
+  return size > 0 ? std::string(path, static_cast<size_t>(size)) : "";
+}
+
+}  // namespace
+
+LogFiles::LogFiles() {
+  for (size_t i = 0; i < paths_.size(); ++i) {
+    paths_[i] = PathOf(kFirstDescriptor + static_cast<int>(i));
+  }
+}
+
+absl::Status LogFiles::Reopen() {
+  absl::Status result;
+  for (size_t i = 0; i < paths_.size(); ++i) {
+    if (paths_[i].empty()) continue;
+    const int opened = open(paths_[i].c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    if (opened < 0) {
+      result = absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", paths_[i]));
+      continue;
+    }
+    if (dup2(opened, kFirstDescriptor + static_cast<int>(i)) < 0) {
+      result = absl::ErrnoToStatus(errno, absl::StrCat("cannot log to ", paths_[i]));
+    }
+    close(opened);
+  }
+  return result;
+}
+
+}  // namespace quorate::rpc

@@ -1,0 +1,268 @@
+// quorated CONFIG: one Quorate server in the foreground.
+
+#include <malloc.h>
+#include <signal.h>
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "base/assertion_hook.h"
+#include "base/build_version.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "base/seeded_bug.h"
+#include "rpc/config/config.h"
+#include "rpc/frontend/frontends.h"
+#include "rpc/grpc/frontend.h"
+#include "rpc/grpc/grpc_log.h"
+#include "rpc/grpc/native/stack.h"
+#include "rpc/member/fatal_error.h"
+#include "rpc/member/server.h"
+#include "rpc/quorated/log_files.h"
+#include "rpc/quorated/log_output.h"
+#include "rpc/zookeeper/frontend.h"
+#include "rpc/zookeeper/listener.h"
+#include "tree/hash.h"
+
+namespace {
+
+constexpr char kUsage[] =
+    "usage: quorated CONFIG | --version | --help\n"
+    "\n"
+    "Runs one Quorate server in the foreground. CONFIG is a ZooKeeper zoo.cfg; with server.N "
+    "lines,\n"
+    "the file myid in its dataDir says which of them this server is. The log goes to standard "
+    "output.\n"
+    "\n"
+    "  --version   prints the version and ends\n"
+    "  --help      prints this text and ends\n"
+    "\n"
+    "SIGTERM or SIGINT: hands leadership over to another server, if it has it, and stops cleanly.\n"
+    "SIGHUP: opens the file of the log again, if it was moved, and checks CONFIG, whose changes "
+    "take\n"
+    "effect at the next start. SIGQUIT, SIGUSR1 and SIGUSR2 are logged and change nothing.\n"
+    "Exit status: 0 after a clean stop, 1 if it could not start or go on, 2 for wrong usage.\n";
+
+constexpr char kLogPattern[] = "%Y-%m-%dT%H:%M:%S.%e%z %l %v";
+
+class ServerFrontends : public quorate::rpc::FrontendFactory {
+ public:
+  quorate::rpc::Frontend* Make(const quorate::rpc::Config& config, quorate::rpc::Service* service,
+                               quorate::rpc::Administration* administration) override {
+    const quorate::Clock* clock = quorate::Clock::System();
+    quorate::RandomBytes* random = quorate::RandomBytes::System();
+    frontend_ = std::make_unique<quorate::rpc::zk::ZkFrontend>(config, service, clock, random);
+    listener_ = std::make_unique<quorate::rpc::zk::ZkListener>(frontend_.get());
+    if (config.grpc_port == 0) return frontend_.get();
+    grpc_.emplace(config, service, administration, clock);
+    native_.emplace(config, service, clock, random);
+    both_.emplace(std::vector<quorate::rpc::Frontends::Entry>{
+        {frontend_.get(), quorate::rpc::kZooKeeperTags},
+        {native_->frontend(), quorate::rpc::kNativeTags}});
+    return &*both_;
+  }
+  absl::Status Open() override {
+    if (grpc_.has_value()) {
+      native_->Start();
+      if (absl::Status s = grpc_->Open(native_->services()); !s.ok()) return s;
+    }
+    return listener_->Start();
+  }
+  void Close() override {
+    if (grpc_.has_value()) {
+      grpc_->Close();
+      native_->Stop();
+    }
+    listener_->Stop();
+  }
+  void OnStatusPublished() override {
+    if (grpc_.has_value()) grpc_->OnStatusPublished();
+  }
+
+ private:
+  std::unique_ptr<quorate::rpc::zk::ZkFrontend> frontend_;
+  std::unique_ptr<quorate::rpc::zk::ZkListener> listener_;
+  // Set only if there is a grpcPort.
+  std::optional<quorate::rpc::native::NativeStack> native_;
+  std::optional<quorate::rpc::Frontends> both_;
+  std::optional<quorate::rpc::GrpcFrontend> grpc_;
+};
+
+// Raises the soft limit of descriptors to the hard one: each client needs a descriptor, and the
+// soft limit is often far lower.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// Flushes the log. It waits only for a limited time, because the reader of the log may be stuck.
+void FlushLog() {
+  if (spdlog::logger* logger = spdlog::default_logger_raw()) logger->flush();
+}
+
+// The assertion hook: an assertion has failed and is about to abort the process.
+void OnAssertion() {
+  quorate::rpc::DoNotReportAbort();
+  FlushLog();
+}
+
+// Directs the log to standard output; threads that log do not wait for it.
+void StartLog() {
+  auto output = std::make_shared<quorate::rpc::LogOutput>(STDOUT_FILENO);
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>("", std::move(output)));
+  spdlog::set_pattern(kLogPattern);
+  spdlog::flush_on(spdlog::level::critical);
+  quorate::rpc::TakeGrpcLog();
+  quorate::SetAssertionHook(OnAssertion);
+}
+
+// Warns of a low limit of descriptors. Connections above the limit wait in the kernel, so that the
+// server seems to hang to their clients.
+void WarnOfDescriptorLimit() {
+  constexpr rlim_t kEnough = 4096;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kEnough) return;
+  spdlog::warn(
+      "the limit of open files is {} (ulimit -n), of which each client takes one; raise it to {} "
+      "or more",
+      limit.rlim_cur, kEnough);
+}
+
+// Returns all signals that this program handles; one thread waits for them.
+sigset_t HandledSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
+    sigaddset(&set, number);
+  }
+  return set;
+}
+
+// Handles SIGHUP: reopens the log, whose file log rotation may have moved away, and checks CONFIG,
+// which an operator may have edited.
+void Reload(const std::string& config_file, quorate::rpc::LogFiles* log_files) {
+  spdlog::default_logger()->flush();
+  const absl::Status reopened = log_files->Reopen();
+  if (!reopened.ok()) {
+    spdlog::error("SIGHUP: {}; the log is still written to the file before",
+                  std::string(reopened.message()));
+  }
+  const auto config = quorate::rpc::LoadConfig(config_file);
+  if (config.ok()) {
+    spdlog::info("SIGHUP: {} is valid; its changes take effect at the next start", config_file);
+  } else {
+    spdlog::error("SIGHUP: the next start will fail: {}", std::string(config.status().message()));
+  }
+}
+
+// Returns when SIGTERM or SIGINT was received; handles the other signals meanwhile.
+void WaitForStopSignal(const std::string& config_file, quorate::rpc::LogFiles* log_files) {
+  const sigset_t signals = HandledSignals();
+  for (int number = 0;;) {
+    sigwait(&signals, &number);
+    if (number == SIGTERM || number == SIGINT) return;
+    if (number == SIGHUP) {
+      Reload(config_file, log_files);
+    } else {
+      spdlog::info("signal {} ({}) has no effect; SIGTERM stops the server", number,
+                   strsignal(number));
+    }
+  }
+}
+
+// Runs the server. Returns Aborted if a new process has to run it again.
+absl::Status Run(const std::string& config_file) {
+  quorate::rpc::LogFiles log_files;
+  spdlog::info("quorated version={} pid={}", quorate::ProgramVersionText(), getpid());
+  WarnOfDescriptorLimit();
+  auto config = quorate::rpc::LoadConfig(config_file);
+  if (!config.ok()) return config.status();
+  ServerFrontends frontends;
+  auto server = quorate::rpc::Server::Create(*std::move(config), &frontends);
+  if (!server.ok()) return server.status();
+  std::thread waiter([&] {
+    WaitForStopSignal(config_file, &log_files);
+    (*server)->RequestStop();
+  });
+  const absl::Status result = (*server)->Run();
+  // Ends the waiting thread in case Run ended by itself. The signal is blocked: it ends the wait,
+  // not the process. NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread): the thread waits for the
+  // signal.
+  pthread_kill(waiter.native_handle(), SIGTERM);
+  waiter.join();
+  return result;
+}
+
+// Executes this program again in the same process, under the same process id, so that a supervisor
+// does not notice. Returns only if that fails.
+absl::Status StartAgain(char** argv) {
+  FlushLog();
+  execv("/proc/self/exe", argv);
+  return absl::ErrnoToStatus(errno, "the server ends, and could not start itself again");
+}
+
+// Returns the bug that a build with seeded bugs switches on, so that tests with real servers can
+// show that they find it; null: none.
+const char* SeededBugOfEnvironment() {
+  return quorate::kBugsAreSeeded ? std::getenv("QUORATE_SEEDED_BUG") : nullptr;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 2 && (std::strcmp(argv[1], "--help") == 0 || std::strcmp(argv[1], "-h") == 0)) {
+    std::fputs(kUsage, stdout);
+    return 0;
+  }
+  if (argc == 2 && std::strcmp(argv[1], "--version") == 0) {
+    std::printf("quorated %s\n", quorate::ProgramVersionText().c_str());
+    return 0;
+  }
+  if (argc != 2) {
+    std::fputs(kUsage, stderr);
+    return 2;
+  }
+  // Debian's Abseil has its deadlock detector on, which takes one global lock at each use of a
+  // mutex in gRPC.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  // Large blocks are returned to the system as soon as they are free. By default, malloc raises
+  // this threshold after the first of them, and then keeps blocks of up to 32 MiB in the arena of
+  // each thread.
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  mallopt(M_TRIM_THRESHOLD, 8 << 20);
+  // One thread waits for signals. They are blocked here, before the other threads start, which
+  // inherit that.
+  const sigset_t blocked = HandledSignals();
+  pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  if (const char* fault = SeededBugOfEnvironment()) quorate::SeedBug(fault);
+  spdlog::set_pattern(kLogPattern);
+  quorate::rpc::ReportUnhandledSystemErrors();
+  StartLog();
+  RaiseDescriptorLimit();
+  quorate::tree::SetTableKey(quorate::RandomBytes::System()->Make(quorate::tree::TableKey::kBytes));
+  absl::Status result = Run(argv[1]);
+  if (absl::IsAborted(result)) {
+    spdlog::warn("starting again: {}", std::string(result.message()));
+    result = StartAgain(argv);
+  }
+  FlushLog();
+  if (result.ok()) return 0;
+  quorate::rpc::ReportFatal(std::string(result.message()));
+  return 1;
+}

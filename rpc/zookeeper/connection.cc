@@ -1,0 +1,780 @@
+#include "rpc/zookeeper/connection.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "base/assert.h"
+#include "base/strings.h"
+#include "rpc/frontend/reply_bytes.h"
+#include "rpc/frontend/request_limits.h"
+#include "rpc/zookeeper/connection_loop.h"
+#include "rpc/zookeeper/long_reads.h"
+
+namespace quorate::rpc::zk {
+namespace {
+
+using tree::ErrorCode;
+
+constexpr size_t kLengthBytes = 4;
+constexpr size_t kReplyZxidOffset = 8;  // after length and xid
+// Limits of one connection's pipeline; at either, nothing more is received from it.
+constexpr size_t kPipelineRequestsMax = 4096;
+constexpr size_t kHeldBytesMax = 8u << 20;
+// The capacity of in_ that is kept after a packet that came in several parts.
+constexpr size_t kInKeptBytesMax = 64u << 10;
+// Unsent bytes at which no more requests are answered.
+constexpr size_t kUnsentBytesPause = 4u << 20;
+constexpr auto kHandshakeTimeout = std::chrono::seconds(30);
+// The time within which the client has to receive the answer to a four-letter word.
+constexpr auto kWordTimeout = std::chrono::seconds(60);
+// Unsent bytes at which the next piece of such an answer waits.
+constexpr size_t kWordBytesPause = 64u << 10;
+// How much of the scheme of a failed authentication is logged.
+constexpr size_t kSchemeBytesShown = 32;
+constexpr auto kCatchUpTimeout = std::chrono::seconds(2);
+
+int64_t MsSinceEpoch(std::chrono::steady_clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
+}
+
+}  // namespace
+
+Connection::Connection(ConnectionLoop* loop, uint32_t tag, std::string address,
+                       std::shared_ptr<ConnectionStatistics> statistics)
+    : loop_(loop),
+      tag_(tag),
+      address_(std::move(address)),
+      opened_(loop->now()),
+      statistics_(std::move(statistics)),
+      identities_(loop->frontend().config(), address_) {}
+
+Connection::~Connection() {
+  in_.clear();
+  held_bytes_ = 0;
+  long_read_ = nullptr;
+  CountMemory();
+  if (local_) loop_->frontend().AddReadOnlySessions(-1);
+}
+
+bool Connection::HasMuchToSend() const { return out_.size() > kUnsentBytesPause; }
+
+bool Connection::IsFull() const {
+  if (state_ == State::kUnheard) return false;
+  return (state_ != State::kHandshake && state_ != State::kUp) || HasMuchToSend() ||
+         pipeline_.size() >= kPipelineRequestsMax || held_bytes_ >= kHeldBytesMax;
+}
+
+bool Connection::CanContinue() const {
+  if (state_ == State::kAnsweringWord) return out_.size() < kWordBytesPause;
+  if (state_ == State::kConfirming) return confirmed_;
+  if (state_ != State::kUp || HasMuchToSend()) return false;
+  if (long_read_ != nullptr) return true;
+  // A held request waits for results while requests before it are in flight.
+  if (held_count_ > 0 && (held_paused_ || pipeline_.size() == held_count_)) return true;
+  return unread_ && !IsFull();
+}
+
+absl::Status Connection::Continue() {
+  if (state_ == State::kConfirming) {
+    TakeSessionOver(/*confirmed=*/true);
+    return absl::OkStatus();
+  }
+  if (state_ == State::kAnsweringWord) {
+    const bool more = word_pieces_(loop_->LockTree(), &out_);
+    loop_->Spend(kNodesPerHold);
+    if (!more) {
+      word_pieces_ = nullptr;
+      state_ = State::kFinished;
+    }
+    return absl::OkStatus();
+  }
+  if (long_read_ != nullptr && !ContinueReading()) return absl::OkStatus();
+  if (absl::Status s = StartHeld(); !s.ok()) return s;
+  return unread_ && !IsFull() ? OnBytes({}) : absl::OkStatus();
+}
+
+absl::Status Connection::OnBytes(std::string_view bytes) {
+  if (state_ == State::kFinished) return absl::OkStatus();
+  if (!in_.empty()) {
+    in_.append(bytes);
+    bytes = in_;
+  }
+  size_t used = 0;
+  if (state_ == State::kHandshake && TakeFourLetterWord(bytes)) return absl::OkStatus();
+  unread_ = false;
+  while (bytes.size() - used >= kLengthBytes) {
+    if (IsFull()) {
+      unread_ = true;  // Continue parses the rest
+      break;
+    }
+    const int32_t length = LoadInt<std::endian::big, int32_t>(bytes.data() + used);
+    if (!IsLength(length)) {
+      loop_->statistics().large_requests_rejected.Add(1);
+      in_.clear();
+      return absl::InvalidArgumentError(
+          absl::StrCat("a packet claims to have ", length, " bytes; jute.maxbuffer is ",
+                       loop_->frontend().config().jute_max_buffer_bytes));
+    }
+    std::string_view packet;
+    const size_t size = TakePacket(bytes.substr(used), &packet);
+    if (size == 0) break;
+    used += size;
+    if (absl::Status s = OnPacket(packet); !s.ok()) {
+      in_.clear();
+      return s;
+    }
+  }
+  // The rest is an incomplete packet, or packets that wait for Continue.
+  if (in_.empty()) {
+    in_.assign(bytes.substr(used));
+  } else {
+    in_.erase(0, used);
+    if (in_.empty() && in_.capacity() > kInKeptBytesMax) in_.shrink_to_fit();
+  }
+  return absl::OkStatus();
+}
+
+bool Connection::IsLength(int32_t length) const {
+  return length >= 0 && length <= loop_->frontend().config().jute_max_buffer_bytes;
+}
+
+size_t Connection::TakePacket(std::string_view bytes, std::string_view* packet) const {
+  if (bytes.size() < kLengthBytes) return 0;
+  const int32_t length = LoadInt<std::endian::big, int32_t>(bytes.data());
+  bytes.remove_prefix(kLengthBytes);
+  if (!IsLength(length) || bytes.size() < static_cast<size_t>(length)) return 0;
+  *packet = bytes.substr(0, static_cast<size_t>(length));
+  return kLengthBytes + packet->size();
+}
+
+absl::Status Connection::OnPacket(std::string_view packet) {
+  ++packets_received_;
+  OnHeard();
+  if (state_ == State::kUnheard) {
+    return SubmitUnanswered(packet) ? absl::OkStatus()
+                                    : absl::AbortedError("the client has closed it");
+  }
+  return state_ == State::kUp ? OnRequest(packet) : OnConnectRequest(packet);
+}
+
+bool Connection::TakeFourLetterWord(std::string_view bytes) {
+  FourLetterWords& words = loop_->frontend().words();
+  if (bytes.size() < FourLetterWords::kWordBytes) return false;
+  const size_t size = words.BytesOf(bytes.substr(0, FourLetterWords::kWordBytes));
+  if (size == 0) return false;
+  if (bytes.size() < size) {
+    if (in_.empty()) in_.assign(bytes);
+    return true;
+  }
+  ++packets_received_;
+  word_pieces_ = words.Answer(bytes.substr(0, size), &out_);
+  state_ = word_pieces_ == nullptr ? State::kFinished : State::kAnsweringWord;
+  return true;
+}
+
+void Connection::CountReply(const Pending& pending, size_t bytes) {
+  LoopStatistics& all = loop_->statistics();
+  const int64_t resets = loop_->frontend().statistics().connection_resets();
+  if (statistics_->resets_seen.value() != resets) {
+    statistics_->Clear();
+    statistics_->resets_seen.Set(resets);
+  }
+  const int64_t ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(loop_->now() - pending.received)
+          .count();
+  all.latency_ms.Add(ms);
+  if (IsWrite(pending.op)) {
+    all.update_latency_ms.Add(ms);
+  } else if (pending.op != OpCode::kPing) {
+    all.read_latency_ms.Add(ms);
+  }
+  all.response_bytes.Add(static_cast<int64_t>(bytes));
+  statistics_->AddLatency(ms);
+  statistics_->last_operation.Set(static_cast<int64_t>(pending.op));
+  if (pending.xid >= 0) statistics_->last_xid.Set(pending.xid);
+  statistics_->last_zxid.Set(SeenZxid().value());
+  statistics_->last_response_ms.Set(MsSinceEpoch(loop_->now()));
+}
+
+// --- The session ---------------------------------------------------------------------------------
+
+absl::Status Connection::OnConnectRequest(std::string_view packet) {
+  absl::StatusOr<ConnectRequest> request = DecodeConnectRequest(packet);
+  if (!request.ok()) return request.status();
+  connect_ = *std::move(request);
+  if (connect_.password.size() > tree::kPasswordBytes) {
+    connect_.password.resize(tree::kPasswordBytes + 1);  // too long: never the right one
+  }
+  const ServerStatus status = loop_->frontend().service().status();
+  if (status.read_only ? !connect_.read_only : !status.in_touch) {
+    return absl::UnavailableError("this server is out of touch with a majority of the servers");
+  }
+  const tree::Zxid applied = loop_->LockTree().last_zxid();
+  if (state_ == State::kFinished) return absl::OkStatus();  // by an item that LockTree delivered
+  if (connect_.last_zxid_seen > applied.value()) {
+    state_ = State::kCatchingUp;
+    return absl::OkStatus();
+  }
+  return BeginSession();
+}
+
+absl::Status Connection::RetryHandshake() {
+  ASSERT(state_ == State::kCatchingUp);
+  const tree::Zxid applied = loop_->LockTree().last_zxid();
+  if (state_ == State::kFinished) return absl::OkStatus();  // by an item that LockTree delivered
+  if (connect_.last_zxid_seen <= applied.value()) return BeginSession();
+  if (loop_->now() - opened_ < kCatchUpTimeout) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("the client has seen zxid ", connect_.last_zxid_seen, ", this server has only ",
+                   applied.value(), "; the client will try another server"));
+}
+
+absl::Status Connection::BeginSession() {
+  if (loop_->frontend().service().status().read_only) return BeginReadOnlySession();
+  const Config& config = loop_->frontend().config();
+  timeout_ms_ =
+      std::clamp(connect_.timeout_ms, config.min_session_timeout_ms, config.max_session_timeout_ms);
+  LoopStatistics& statistics = loop_->statistics();
+  if (connect_.session_id != 0) {
+    statistics.sessions_revalidated.Add(1);
+    session_ = tree::SessionId(connect_.session_id);
+    TakeSessionOver(/*confirmed=*/false);
+    return absl::OkStatus();
+  }
+  statistics.sessions_requested.Add(1);
+  if (loop_->frontend().service().memory().clients_exceed()) {
+    loop_->frontend().service().memory().CountRefused();
+    return absl::ResourceExhaustedError(
+        "the server's memory is almost used up (memoryLimitMb): no new sessions are admitted");
+  }
+  session_ = loop_->frontend().NewSessionId();
+  connect_.password = loop_->frontend().random().Make(tree::kPasswordBytes);
+  std::string& to = loop_->command_bytes();
+  const size_t offset = to.size();
+  tree::AppendCreateSession(Header(tree::CommandKind::kCreateSession), timeout_ms_,
+                            connect_.password, &to);
+  loop_->AddedCommand(offset);
+  state_ = State::kConnecting;
+  return absl::OkStatus();
+}
+
+void Connection::TakeSessionOver(bool confirmed) {
+  tree::SessionInfo info;
+  const tree::Tree& tree = loop_->LockTree();
+  const bool known = tree.FindSession(session_, &info);
+  if (!known && !confirmed && connect_.password.size() == tree::kPasswordBytes) {
+    state_ = State::kConfirming;
+    confirm_sync_id_ = next_sync_id_++;
+    loop_->frontend().service().Sync(tag_, confirm_sync_id_);
+    return;
+  }
+  if (!known || !tree.CheckPassword(session_, connect_.password)) {
+    RefuseSession(/*read_only=*/false);
+    return;
+  }
+  std::string& to = loop_->command_bytes();
+  const size_t offset = to.size();
+  tree::AppendAttachSession(Header(tree::CommandKind::kAttachSession), timeout_ms_,
+                            connect_.password, &to);
+  loop_->AddedCommand(offset);
+  state_ = State::kConnecting;
+}
+
+void Connection::RefuseSession(bool read_only) {
+  ConnectResponse refusal;
+  refusal.has_read_only = connect_.has_read_only;
+  refusal.read_only = read_only;
+  AppendConnectResponse(refusal, &out_);
+  ++packets_sent_;
+  state_ = State::kFinished;
+}
+
+absl::Status Connection::BeginReadOnlySession() {
+  const Config& config = loop_->frontend().config();
+  timeout_ms_ =
+      std::clamp(connect_.timeout_ms, config.min_session_timeout_ms, config.max_session_timeout_ms);
+  if (!connect_.read_only) return absl::UnavailableError("this server serves reads only now");
+  if (connect_.session_id == 0) {
+    session_ = loop_->frontend().NewSessionId();
+    connect_.password = loop_->frontend().random().Make(tree::kPasswordBytes);
+    local_ = true;
+    loop_->frontend().AddReadOnlySessions(1);
+  } else {
+    session_ = tree::SessionId(connect_.session_id);
+    tree::SessionInfo info;
+    const tree::Tree& tree = loop_->LockTree();
+    // Only a majority can tell whether a session that is unknown here has ended.
+    if (!tree.FindSession(session_, &info)) {
+      return absl::NotFoundError("this server has no quorum, and does not know the session");
+    }
+    if (!tree.CheckPassword(session_, connect_.password)) {
+      RefuseSession(/*read_only=*/true);
+      return absl::OkStatus();
+    }
+  }
+  BeUp(/*read_only=*/true);
+  return absl::OkStatus();
+}
+
+void Connection::BeUp(bool read_only) {
+  read_only_ = read_only;
+  AppendConnectResponse({.timeout_ms = timeout_ms_,
+                         .session_id = session_.value(),
+                         .password = connect_.password,
+                         .has_read_only = connect_.has_read_only,
+                         .read_only = read_only},
+                        &out_);
+  ++packets_sent_;
+  statistics_->session_id.Set(session_.value());
+  statistics_->established_ms.Set(loop_->frontend().clock().WallMs());
+  statistics_->timeout_ms.Set(timeout_ms_);
+  statistics_->last_operation.Set(static_cast<int64_t>(OpCode::kCreateSession));
+  statistics_->last_xid.Set(0);
+  statistics_->last_zxid.Set(SeenZxid().value());
+  statistics_->last_response_ms.Set(MsSinceEpoch(loop_->now()));
+  state_ = State::kUp;
+  SetTouched();
+  unread_ = true;  // parse what the client has sent already
+}
+
+absl::Status Connection::OnSessionResult(const tree::ApplyResult& result) {
+  if (state_ != State::kConnecting) return absl::OkStatus();  // closed meanwhile
+  if (result.error != ErrorCode::kOk) {
+    // The id of the new session is in use, as ids are random: try another one.
+    if (connect_.session_id == 0) return BeginSession();
+    RefuseSession(/*read_only=*/false);
+    return absl::OkStatus();
+  }
+  attach_zxid_ = result.zxid;
+  timeout_ms_ = result.timeout_ms;
+  BeUp(/*read_only=*/false);
+  return absl::OkStatus();
+}
+
+bool Connection::OnSessionClosed() {
+  if (std::any_of(pipeline_.begin(), pipeline_.end(),
+                  [](const Pending& p) { return p.op == OpCode::kCloseSession; })) {
+    return false;
+  }
+  state_ = State::kFinished;
+  return true;
+}
+
+bool Connection::IsOvertaken(tree::Zxid attach_zxid) const {
+  return state_ == State::kUp && attach_zxid_ != attach_zxid;
+}
+
+void Connection::SetTouched() {
+  if (!std::exchange(touched_, true)) loop_->RecordTouched(tag_);
+}
+
+void Connection::OnHeard() {
+  SetTouched();
+  heard_ = loop_->now();
+}
+
+int64_t Connection::LeaderContactAgeMinMs(const Config& config) {
+  return 3 * int64_t{config.election_timeout_ms};
+}
+
+absl::Status Connection::CheckTime(std::chrono::steady_clock::time_point now,
+                                   int64_t leader_contact_age_ms) {
+  if (state_ == State::kHandshake && now - opened_ > kHandshakeTimeout) {
+    loop_->statistics().handshakes_timed_out.Add(1);
+    return absl::DeadlineExceededError("no connect request came");
+  }
+  if (read_only_ && state_ == State::kUp) {
+    if (!loop_->frontend().service().status().read_only) {
+      return absl::UnavailableError("the server has a quorum again, and this client may only read");
+    }
+    if (now - heard_ <= std::chrono::milliseconds(timeout_ms_)) return absl::OkStatus();
+    return absl::DeadlineExceededError(
+        "nothing was received from the client within its session timeout");
+  }
+  if (state_ == State::kAnsweringWord) {
+    if (now - opened_ <= kWordTimeout) return absl::OkStatus();
+    return absl::DeadlineExceededError("the answer to a four-letter word is not fetched");
+  }
+  // The client has to notice in time that its session may end elsewhere: clients look for another
+  // server when they receive nothing for two thirds of the timeout.
+  const int64_t limit_ms =
+      std::max<int64_t>(timeout_ms_ / 2, LeaderContactAgeMinMs(loop_->frontend().config()));
+  if (state_ != State::kHandshake && leader_contact_age_ms > limit_ms) {
+    return absl::UnavailableError(
+        absl::StrCat("no contact with a leader for ", leader_contact_age_ms, " ms"));
+  }
+  return absl::OkStatus();
+}
+
+tree::CommandHeader Connection::Header(tree::CommandKind kind) const {
+  tree::CommandHeader header;
+  header.kind = kind;
+  header.proposer = loop_->frontend().service().proposer();
+  header.proposer_tag = tag_;
+  header.session = session_;
+  header.attach_zxid = attach_zxid_;
+  return header;
+}
+
+// --- Requests ------------------------------------------------------------------------------------
+
+absl::Status Connection::OnRequest(std::string_view packet) {
+  BigEndianReader reader(packet);
+  Pending pending;
+  pending.xid = reader.Int<int32_t>();
+  pending.op = static_cast<OpCode>(reader.Int<int32_t>());
+  pending.received = loop_->now();
+  const size_t out_before = out_.size();
+  if (!reader.ok()) return absl::InvalidArgumentError("a request is shorter than its header");
+  if (pending.op == OpCode::kPing) {
+    { ReplyWriter reply(&out_, kPingXid, SeenZxid(), ErrorCode::kOk); }
+    ++packets_sent_;
+    CountReply(pending, out_.size() - out_before);
+    return absl::OkStatus();
+  }
+  if (held_count_ > 0 ||
+      long_read_ != nullptr) {  // a new identity counts only for requests after it
+    Hold(std::move(pending), reader.rest());
+    return absl::OkStatus();
+  }
+  if (pending.op == OpCode::kAuth) return OnAuth(pending.xid, reader.rest());
+  absl::StatusOr<Progress> progress = Start(reader.rest(), pipeline_.empty(), &pending);
+  if (!progress.ok()) return progress.status();
+  if (*progress == Progress::kMustWait) {
+    Hold(std::move(pending), reader.rest());
+  } else if (*progress != Progress::kAnswered) {
+    pending.stage = *progress == Progress::kInFlight ? Stage::kInFlight : Stage::kReading;
+    pipeline_.push_back(std::move(pending));
+  } else {
+    CountReply(pending, out_.size() - out_before);
+  }
+  return absl::OkStatus();
+}
+
+void Connection::Hold(Pending pending, std::string_view body) {
+  pending.stage = Stage::kHeld;
+  pending.bytes.assign(body);
+  held_bytes_ += body.size();
+  ++held_count_;
+  pipeline_.push_back(std::move(pending));
+}
+
+void Connection::DropRest() {
+  in_.clear();
+  held_count_ = 0;
+  held_bytes_ = 0;
+}
+
+bool Connection::SubmitUnanswered(Pending* pending, std::string_view body) {
+  if (pending->op == OpCode::kAuth) return OnAuth(pending->xid, body).ok();
+  const bool is_end = pending->op == OpCode::kCloseSession;
+  if (!is_end && !IsWrite(pending->op)) return IsServed(pending->op);
+  // The error of a write that is rejected before the log is dropped.
+  return Start(body, /*alone=*/false, pending).ok() && !is_end;
+}
+
+bool Connection::SubmitUnanswered(std::string_view packet) {
+  BigEndianReader reader(packet);
+  Pending pending;
+  pending.xid = reader.Int<int32_t>();
+  pending.op = static_cast<OpCode>(reader.Int<int32_t>());
+  return reader.ok() && SubmitUnanswered(&pending, reader.rest());
+}
+
+bool Connection::SubmitReceived() {
+  long_read_ = nullptr;
+  std::deque<Pending> pipeline = std::exchange(pipeline_, {});
+  const size_t held = std::exchange(held_count_, 0);
+  held_bytes_ = 0;
+  for (size_t i = pipeline.size() - held; i < pipeline.size(); ++i) {
+    const std::string body = std::exchange(pipeline[i].bytes, {});
+    if (!SubmitUnanswered(&pipeline[i], body)) return false;
+  }
+  size_t used = 0;
+  std::string_view packet;
+  while (const size_t size = TakePacket(std::string_view(in_).substr(used), &packet)) {
+    used += size;
+    ++packets_received_;
+    if (!SubmitUnanswered(packet)) return false;
+  }
+  in_.erase(0, used);
+  return true;
+}
+
+void Connection::StopAnswering() {
+  if (state_ != State::kUp || read_only_) return;
+  state_ = State::kUnheard;
+  if (!SubmitReceived()) state_ = State::kFinished;
+}
+
+void Connection::SetFinished() {
+  long_read_ = nullptr;
+  has_rest_ |= (state_ == State::kUp || state_ == State::kUnheard) && !read_only_;
+  state_ = State::kFinished;
+}
+
+void Connection::SubmitRest() {
+  if (std::exchange(has_rest_, false)) SubmitReceived();
+}
+
+absl::StatusOr<Connection::Progress> Connection::Start(std::string_view body, bool alone,
+                                                       Pending* pending) {
+  if (read_only_ && RefuseReadOnly(*pending)) return Progress::kAnswered;
+  if (IsWrite(pending->op)) return StartWrite(body, alone, pending);
+  if (pending->op == OpCode::kCloseSession) {
+    std::string& to = loop_->command_bytes();
+    const size_t offset = to.size();
+    tree::AppendCloseSession(Header(tree::CommandKind::kCloseSession), &to);
+    loop_->AddedCommand(offset);
+    return Progress::kInFlight;
+  }
+  if (pending->op == OpCode::kSync) {
+    ReadRequest request;
+    if (DecodeReadRequest(body, /*has_watch_flag=*/false, &request)) {
+      pending->sync_id = next_sync_id_++;
+      pending->has_path = request.has_path;
+      pending->bytes.assign(request.path);
+      loop_->frontend().service().Sync(tag_, pending->sync_id);
+      return Progress::kInFlight;
+    }
+  }
+  if (!alone) return Progress::kMustWait;
+  return AnswerNow(pending->xid, pending->op, body);
+}
+
+bool Connection::RefuseReadOnly(const Pending& pending) {
+  if (InfoOf(pending.op).quorum == Quorum::kNo) return false;
+  // Only a majority can end a session that other servers know.
+  const bool ends = pending.op == OpCode::kCloseSession && local_;
+  ReplyError(pending.xid, ends ? ErrorCode::kOk : ErrorCode::kNotReadOnly);
+  if (ends) state_ = State::kFinished;
+  return true;
+}
+
+absl::StatusOr<Connection::Progress> Connection::StartWrite(std::string_view body, bool alone,
+                                                            Pending* pending) {
+  tree::Request request;
+  pending->shapes.clear();  // of an earlier try, if the reply with its error had to wait
+  ErrorCode error = DecodeWrite(pending->op, body, &request, &pending->shapes);
+  const uint32_t version = loop_->frontend().service().cluster_version();
+  if (error == ErrorCode::kOk && tree::VersionNeeded(request) > version) {
+    error = ErrorCode::kUnimplemented;
+  }
+  if (error == ErrorCode::kOk && request.multi && ResultBytesMax(request) > ReplyBytesMax()) {
+    error = kReplyTooLarge;
+  }
+  if (error == ErrorCode::kOk && !AclsFit(request, identities_.all())) {
+    error = ErrorCode::kInvalidAcl;
+  }
+  if (error == ErrorCode::kOk && !ChecksFit(request.ops.size(), identities_.all().size())) {
+    error = kReplyTooLarge;
+  }
+  // This error is known to every client, and ends neither the session nor the connection.
+  if (error == ErrorCode::kOk && tree::AddsData(request) &&
+      loop_->frontend().service().refuses_data()) {
+    error = ErrorCode::kSystemError;
+  }
+  if (error != ErrorCode::kOk) {
+    if (!alone) return Progress::kMustWait;  // the error is sent in the order of the requests
+    ReplyError(pending->xid, error);
+    return Progress::kAnswered;
+  }
+  request.identities = identities_.all();
+  request.enforces_quota =
+      loop_->frontend().config().enforce_quota && version >= tree::kVersionExpiry;
+  std::string& to = loop_->command_bytes();
+  const size_t offset = to.size();
+  tree::AppendRequest(Header(tree::CommandKind::kRequest), request, &to);
+  if (to.size() - offset > kCommandBytesMax) {
+    // A command that the log cannot take must not enter the queue in front of it.
+    const size_t size = to.size() - offset;
+    to.resize(offset);
+    return absl::InvalidArgumentError(
+        absl::StrCat("a write of ", size, " bytes is larger than ", kCommandBytesMax));
+  }
+  loop_->AddedCommand(offset);
+  return Progress::kInFlight;
+}
+
+absl::Status Connection::OnAuth(int32_t xid, std::string_view body) {
+  AuthRequest request;
+  if (!DecodeAuthRequest(body, &request)) {
+    return absl::InvalidArgumentError("an authentication request does not decode");
+  }
+  absl::Status status;
+  if (request.scheme == "digest" && request.has_credentials) {
+    if (!identities_.AddDigest(request.credentials)) {
+      status = absl::ResourceExhaustedError(
+          absl::StrCat("a connection may have ", ClientIdentities::kCountMax,
+                       " identities of together ", ClientIdentities::kBytesMax, " bytes"));
+    }
+  } else if (request.scheme != "ip") {
+    loop_->statistics().auth_failures.Add(1);
+    status = absl::UnauthenticatedError(
+        absl::StrCat("authentication failed; scheme \"",
+                     absl::CHexEscape(ToAbsl(request.scheme.substr(0, kSchemeBytesShown))), "\""));
+  }
+  ReplyWriter reply(&out_, xid, tree::Zxid(0),
+                    status.ok() ? ErrorCode::kOk : ErrorCode::kAuthFailed);
+  ++packets_sent_;
+  return status;
+}
+
+void Connection::ReplyError(int32_t xid, ErrorCode error) {
+  ReplyWriter reply(&out_, xid, SeenZxid(), error);
+  ++packets_sent_;
+}
+
+// --- What comes back -----------------------------------------------------------------------------
+
+void Connection::OnWatchEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
+                              const Readers& readers) {
+  if (!identities_.MayRead(readers)) return;
+  const size_t out_before = out_.size();
+  AppendNotification(type, path, zxid, &out_);
+  unsent_event_bytes_ += out_.size() - out_before;
+  event_zxid_ = zxid;
+  ++packets_sent_;
+  if (long_read_ != nullptr) long_read_->OnEvent(type, path);
+}
+
+tree::Zxid Connection::SeenZxid() const { return std::max(loop_->seen_zxid(), event_zxid_); }
+
+absl::Status Connection::OnResult(tree::ApplyResult result) {
+  const tree::CommandKind kind = result.header.kind;
+  if (kind == tree::CommandKind::kCreateSession || kind == tree::CommandKind::kAttachSession) {
+    return OnSessionResult(result);
+  }
+  if (state_ != State::kUp) return absl::OkStatus();
+  return OnRequestResult(result);
+}
+
+absl::Status Connection::OnRequestResult(const tree::ApplyResult& result) {
+  auto pending = std::find_if(pipeline_.begin(), pipeline_.end(), [](const Pending& p) {
+    return p.stage == Stage::kInFlight && p.op != OpCode::kSync;
+  });
+  ASSERT(pending != pipeline_.end(), "results come in the order of the writes");
+  if (result.error == ErrorCode::kSessionMoved) {
+    return absl::AbortedError("the session has moved to another connection");
+  }
+  const size_t out_before = out_.size();
+  // A sync in flight before this write can be answered now: everything committed before the sync
+  // came is applied with the write. If it waited longer, its reply would have a zxid newer than the
+  // write's, and the replies' zxids would go back.
+  for (auto before = pipeline_.begin(); before != pending; ++before) {
+    if (before->stage == Stage::kInFlight) FinishSync(*before);
+  }
+  std::string* to = pending == pipeline_.begin() ? &out_ : &pending->bytes;
+  const bool multi = pending->op == OpCode::kMulti;
+  ErrorCode error = result.error;
+  if (error == ErrorCode::kOk && !multi && !result.ops.empty()) error = result.ops[0].error;
+  {
+    ReplyWriter reply(to, pending->xid, result.zxid, error);
+    if (error == ErrorCode::kOk && multi) {
+      WriteMultiResult(pending->shapes, result.ops, reply.body());
+    } else if (error == ErrorCode::kOk && !result.ops.empty()) {
+      WriteOpResult(pending->op, result.ops[0], reply.body());
+    }
+  }
+  pending->stage = Stage::kDone;
+  if (result.error == ErrorCode::kSessionExpired) state_ = State::kFinished;
+  SendDone(out_.size() - out_before);
+  return absl::OkStatus();
+}
+
+void Connection::OnSyncDone(uint64_t sync_id) {
+  if (state_ == State::kConfirming && sync_id == confirm_sync_id_) {
+    confirmed_ = true;  // Continue proceeds, while the tree is locked
+    return;
+  }
+  if (state_ != State::kUp) return;
+  auto pending = std::find_if(pipeline_.begin(), pipeline_.end(), [&](const Pending& p) {
+    return p.stage == Stage::kInFlight && p.op == OpCode::kSync && p.sync_id == sync_id;
+  });
+  if (pending == pipeline_.end()) return;  // a later write has answered it
+  const size_t out_before = out_.size();
+  FinishSync(*pending);
+  SendDone(out_.size() - out_before);
+}
+
+void Connection::FinishSync(Pending& sync) {
+  std::string bytes;
+  {
+    ReplyWriter reply(&bytes, sync.xid, SeenZxid(), ErrorCode::kOk);
+    WriteData(sync.has_path, sync.bytes, reply.body());  // the path as it was sent
+  }
+  if (&sync == &pipeline_.front()) {
+    out_ += bytes;
+  } else {
+    sync.bytes = std::move(bytes);
+  }
+  sync.stage = Stage::kDone;
+}
+
+void Connection::SendDone(size_t sent) {
+  bool first = true;  // the reply of the first one that is done is in out_ already
+  while (!pipeline_.empty() && pipeline_.front().stage == Stage::kDone) {
+    Pending& pending = pipeline_.front();
+    if (!first) {
+      // A sync may have waited for a write with a newer zxid; a client must not see zxids go back.
+      char* zxid = pending.bytes.data() + kReplyZxidOffset;
+      StoreInt<std::endian::big>(
+          zxid, std::max(LoadInt<std::endian::big, int64_t>(zxid), SeenZxid().value()));
+      out_ += pending.bytes;
+    }
+    CountReply(pending, first ? sent : pending.bytes.size());
+    first = false;
+    ++packets_sent_;
+    if (pending.op == OpCode::kCloseSession) state_ = State::kFinished;
+    pipeline_.pop_front();
+  }
+}
+
+absl::Status Connection::StartHeld() {
+  held_paused_ = false;
+  while (held_count_ > 0 && state_ == State::kUp && long_read_ == nullptr) {
+    if (HasMuchToSend()) {
+      held_paused_ = true;
+      break;
+    }
+    const size_t position = pipeline_.size() - held_count_;
+    Pending& pending = pipeline_[position];
+    std::string body = std::move(pending.bytes);
+    pending.bytes.clear();
+    if (pending.op == OpCode::kAuth) {
+      const int32_t xid = pending.xid;
+      held_bytes_ -= body.size();
+      --held_count_;
+      pipeline_.erase(pipeline_.begin() + static_cast<ptrdiff_t>(position));
+      absl::Status status = OnAuth(xid, body);
+      if (status.ok()) continue;
+      DropRest();
+      return status;
+    }
+    const size_t out_before = out_.size();
+    absl::StatusOr<Progress> progress = Start(body, position == 0, &pending);
+    if (!progress.ok()) {
+      DropRest();
+      return progress.status();
+    }
+    if (*progress == Progress::kMustWait) {
+      pending.bytes = std::move(body);
+      break;
+    }
+    held_bytes_ -= body.size();
+    --held_count_;
+    if (*progress == Progress::kInFlight) {
+      pending.stage = Stage::kInFlight;
+    } else if (*progress == Progress::kReading) {
+      pending.stage = Stage::kReading;
+    } else {
+      CountReply(pending, out_.size() - out_before);
+      pipeline_.pop_front();
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace quorate::rpc::zk

@@ -1,0 +1,276 @@
+// One client connection: its handshake, its session and its pipeline of requests. Works on bytes
+// and has no access to sockets.
+//
+// Pipeline: the requests of a connection are answered in the order in which they came. Writes are
+// submitted to the log as they come, any number at once. A read that follows a write in flight
+// waits until that write is applied here, and a write that follows a waiting read waits for the
+// read, so that the read sees exactly the requests before it.
+//
+// Requests that were received are executed after a disconnect, as far as they go to the log (writes
+// and closeSession); their replies are dropped, as ZooKeeper does. So a client may send reads and
+// then closeSession, and disconnect without waiting for replies.
+//
+// Thread-safety: none; everything runs on the thread of the connection's loop.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "rpc/frontend/client_identities.h"
+#include "rpc/frontend/service.h"
+#include "rpc/zookeeper/four_letter_words.h"
+#include "rpc/zookeeper/protocol.h"
+#include "rpc/zookeeper/statistics.h"
+#include "tree/tree.h"
+#include "tree/watch_table.h"
+
+namespace quorate::rpc::zk {
+
+class ConnectionLoop;
+
+class Connection {
+ public:
+  // `loop` must outlive the connection. `address` is the client's, without the port.
+  Connection(ConnectionLoop* loop, uint32_t tag, std::string address,
+             std::shared_ptr<ConnectionStatistics> statistics);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  // Handles bytes from the client. Replies are appended to out(). An error means that the
+  // connection has to be closed (after out() is sent).
+  absl::Status OnBytes(std::string_view bytes);
+  // Called when the client takes no more bytes, while bytes that it sent may still come. From now
+  // on, reads are not answered and do not delay the requests after them. REQUIRES: not within
+  // another call.
+  void StopAnswering();
+  // Called once after SetFinished: submits those received requests to the log that belong there and
+  // were not submitted yet. REQUIRES: not within another call.
+  void SubmitRest();
+
+  // --- From the inbox ----------------------------------------------------------------------------
+  absl::Status OnResult(tree::ApplyResult result);
+  void OnSyncDone(uint64_t sync_id);
+  // Sends the event, unless `readers` does not allow this client to read the znode.
+  void OnWatchEvent(tree::EventType type, std::string_view path, tree::Zxid zxid,
+                    const Readers& readers);
+  // Returns whether Continue has work to do.
+  bool CanContinue() const;
+  // Continues with held requests, and with received bytes that were not parsed yet because the
+  // session was not up or too much was unsent or unanswered. REQUIRES: the tree is locked, so that
+  // the results and events of everything applied are in out() already.
+  absl::Status Continue();
+  // Called when the session has ended. Returns false if this connection's own closeSession is in
+  // flight and will be answered.
+  bool OnSessionClosed();
+  // The session was attached by the command with `attach_zxid`. Returns true if that was the
+  // command of another connection.
+  bool IsOvertaken(tree::Zxid attach_zxid) const;
+
+  // Called periodically. Returns an error, with the reason, if the connection has to be closed: for
+  // example the server has had no contact with the leader for so long that the session may have
+  // ended elsewhere, or no handshake came.
+  absl::Status CheckTime(std::chrono::steady_clock::time_point now, int64_t leader_contact_age_ms);
+  // Whether CheckTime has to be called although the leader is in contact. It need not be for a
+  // client that has a session and may write.
+  bool NeedsTime() const { return state_ != State::kUp || read_only_; }
+  // No connection is closed for a lost leader while the last contact with the leader is at most
+  // this old.
+  static int64_t LeaderContactAgeMinMs(const Config& config);
+  // Retries the handshake of a client that has seen a newer zxid than this server has applied.
+  // REQUIRES: waits_for_catch_up().
+  absl::Status RetryHandshake();
+
+  uint32_t tag() const { return tag_; }
+  const std::string& address() const { return address_; }
+  std::string& out() { return out_; }
+  bool has_session() const { return state_ == State::kUp || state_ == State::kUnheard; }
+  // Whether the client may only read: the server had no quorum when the client connected.
+  bool read_only() const { return read_only_; }
+  tree::SessionId session() const { return session_; }
+  // Whether a packet came since the last call.
+  bool TakeTouched() { return std::exchange(touched_, false); }
+  // The connection is to be closed as soon as out() is sent.
+  void SetFinished();
+  bool finished() const { return state_ == State::kFinished; }
+  bool waits_for_catch_up() const { return state_ == State::kCatchingUp; }
+  // Whether nothing more should be received from the client for now.
+  bool IsFull() const;
+  // Counts the client as alive: called also when it takes bytes, as it may be too busy to send any.
+  void SetTouched();
+  // Bytes came from the client, which may not have been parsed yet.
+  void OnHeard();
+  int64_t packets_received() const { return packets_received_; }
+  int64_t packets_sent() const { return packets_sent_; }
+  size_t queued() const { return pipeline_.size(); }
+  // The approximate bytes that the server keeps for the client, besides out().
+  size_t kept_bytes() const;
+  // The unsent bytes of events in out(). Unlike replies, events are not paused when much is unsent.
+  size_t unsent_event_bytes() const { return unsent_event_bytes_; }
+  // Reports to the memory budget how much is kept now.
+  void CountMemory();
+  // Only `bytes` bytes of out() are unsent now.
+  void SetUnsent(size_t bytes) { unsent_event_bytes_ = std::min(unsent_event_bytes_, bytes); }
+  ConnectionStatistics& statistics() { return *statistics_; }
+
+ private:
+  enum class State {
+    kHandshake,   // only a part of a connect request (or of a four-letter word) so far
+    kCatchingUp,  // the client has seen a newer zxid than this server has applied
+    kConfirming,  // the session is unknown here; waits for a sync with the leader
+    kConnecting,  // the command of the session is submitted, not yet applied
+    kUp,
+    kUnheard,        // as kUp, but the client takes no more bytes
+    kAnsweringWord,  // the answer to a four-letter word is being sent
+    kFinished,
+  };
+  enum class Stage : uint8_t {
+    kHeld,      // not begun: waits for the requests before it; `bytes` is its body
+    kInFlight,  // a submitted command, or a sync
+    kReading,   // a read in several pieces; the first one of the pipeline
+    kDone,      // waits for the replies before it; `bytes` is its reply
+  };
+  struct Pending {
+    Stage stage = Stage::kHeld;
+    int32_t xid = 0;
+    OpCode op = OpCode::kPing;
+    uint64_t sync_id = 0;
+    bool has_path = false;  // of a sync in flight: its path, in `bytes`, is not null
+    std::chrono::steady_clock::time_point received;
+    std::vector<OpCode> shapes;  // of a multi in flight
+    std::string bytes;
+  };
+  enum class Progress { kAnswered, kReading, kInFlight, kMustWait };
+  // A read in several pieces; the tree is unlocked between the pieces (long_reads.cc).
+  class LongRead;
+  class ChildrenRead;
+  class MultiRead;
+  class EphemeralsRead;
+  class DescendantsRead;
+  class WatchesSetting;
+
+  // Returns whether a packet may have this length.
+  bool IsLength(int32_t length) const;
+  // Sets `*packet` to the first packet of `bytes` if it is complete. Returns the packet's size with
+  // its length prefix, or 0.
+  size_t TakePacket(std::string_view bytes, std::string_view* packet) const;
+  absl::Status OnPacket(std::string_view packet);
+  absl::Status OnConnectRequest(std::string_view packet);
+  absl::Status BeginSession();
+  // Attaches the client to an existing session if its password is right. A refusal happens here,
+  // without an entry of the log. `confirmed`: a sync with the leader is done, so a session that is
+  // unknown here does not exist.
+  void TakeSessionOver(bool confirmed);
+  void RefuseSession(bool read_only);
+  // As BeginSession, for a read-only client of a server without a quorum. A new session is known to
+  // this server only, and ends with its connection.
+  absl::Status BeginReadOnlySession();
+  void BeUp(bool read_only);
+  // Answers a request that a server without a quorum cannot serve, with an error in general.
+  // Returns false if the server can serve it.
+  bool RefuseReadOnly(const Pending& pending);
+  absl::Status OnSessionResult(const tree::ApplyResult& result);
+  absl::Status OnRequest(std::string_view packet);
+  absl::Status OnAuth(int32_t xid, std::string_view body);
+  // Returns whether `bytes` begin with a four-letter word. A complete one is answered.
+  bool TakeFourLetterWord(std::string_view bytes);
+  // Counts the reply to a request in the statistics: `bytes` bytes of it were put into out().
+  void CountReply(const Pending& pending, size_t bytes);
+
+  // Begins to serve a request. `alone`: all requests before it are answered, so that it may be
+  // answered at once; otherwise only a sync or a command of the log may begin. Fills in `*pending`
+  // for a request that is then in flight.
+  absl::StatusOr<Progress> Start(std::string_view body, bool alone, Pending* pending);
+  absl::StatusOr<Progress> StartWrite(std::string_view body, bool alone, Pending* pending);
+  absl::StatusOr<Progress> AnswerNow(int32_t xid, OpCode op, std::string_view body);
+  void Hold(Pending pending, std::string_view body);
+  // Discards received requests that have not begun.
+  void DropRest();
+  // Submits those received requests to the log that belong there. Returns false if one of them is
+  // the last that may have an effect, such as a closeSession.
+  bool SubmitReceived();
+  // As SubmitReceived, for one request.
+  bool SubmitUnanswered(std::string_view packet);
+  bool SubmitUnanswered(Pending* pending, std::string_view body);
+  Progress Read(int32_t xid, OpCode op, std::string_view body);
+  Progress ReadChildren(int32_t xid, OpCode op, const ReadRequest& request);
+  // Replies with a list of names, and sets a watch. `finish` makes the list, which may take long.
+  template <class Finish>
+  void ReplyChildren(int32_t xid, OpCode op, bool watch, std::string_view path, tree::Stat* stat,
+                     Finish finish);
+  // Does the first piece of a read. Returns kReading if there are more.
+  Progress Begin(std::unique_ptr<LongRead> read);
+  // Does the next piece of the current read. Returns false if there are more.
+  bool ContinueReading();
+  // These four begin reads that may take several pieces.
+  Progress ReadMany(int32_t xid, std::string_view body);
+  Progress GetEphemerals(int32_t xid, std::string_view body);
+  Progress GetAllChildrenNumber(int32_t xid, std::string_view body);
+  Progress SetWatches(int32_t xid, OpCode op, std::string_view body);
+  size_t ReplyBytesMax() const;
+  void WhoAmI(int32_t xid);
+  void AddWatch(int32_t xid, std::string_view body);
+  void CheckOrRemoveWatches(int32_t xid, OpCode op, std::string_view body);
+  void Watch(std::string_view path, tree::WatchKind kind);
+  void ReplyError(int32_t xid, tree::ErrorCode error);
+  absl::Status OnRequestResult(const tree::ApplyResult& result);
+  // Begins held requests that need not wait any longer.
+  absl::Status StartHeld();
+  // The zxid of a reply without a zxid of its own: not older than what the client has seen. (The
+  // loop's seen_zxid may be older than an event of the same change that was sent already.)
+  tree::Zxid SeenZxid() const;
+  // Whether so much is unsent that no more requests are answered for now.
+  bool HasMuchToSend() const;
+  // Writes the reply to a sync in flight.
+  void FinishSync(Pending& sync);
+  // Moves the replies that are done at the front of the pipeline to out(). Of the first one, `sent`
+  // bytes are in out() already.
+  void SendDone(size_t sent);
+  tree::CommandHeader Header(tree::CommandKind kind) const;
+
+  ConnectionLoop* const loop_;
+  const uint32_t tag_;
+  const std::string address_;
+  const std::chrono::steady_clock::time_point opened_;
+  const std::shared_ptr<ConnectionStatistics> statistics_;
+
+  State state_ = State::kHandshake;
+  std::string in_;   // an incomplete packet
+  std::string out_;  // not yet sent
+  ConnectRequest connect_;
+  tree::SessionId session_;
+  tree::Zxid attach_zxid_;
+  tree::Zxid event_zxid_;  // of the last event that was sent
+  int32_t timeout_ms_ = 0;
+  bool touched_ = false;
+  bool read_only_ = false;
+  bool local_ = false;  // the session is known only to this server
+  std::chrono::steady_clock::time_point heard_;
+  bool unread_ = false;    // in_ may hold whole packets
+  bool has_rest_ = false;  // SubmitRest has to submit what was received
+  ClientIdentities identities_;
+  FourLetterWords::Pieces word_pieces_;  // kAnsweringWord: makes the rest of the answer
+  size_t unsent_event_bytes_ = 0;
+  int64_t counted_requests_ = 0;  // in the memory budget
+  int64_t counted_reads_ = 0;
+  std::deque<Pending> pipeline_;
+  std::unique_ptr<LongRead> long_read_;  // of the first request of the pipeline
+  size_t held_count_ = 0;
+  size_t held_bytes_ = 0;
+  bool held_paused_ = false;  // requests are held only because much was unsent
+  uint64_t next_sync_id_ = 1;
+  uint64_t confirm_sync_id_ = 0;  // the sync of kConfirming
+  bool confirmed_ = false;        // that sync is done
+  int64_t packets_received_ = 0;
+  int64_t packets_sent_ = 0;
+};
+
+}  // namespace quorate::rpc::zk

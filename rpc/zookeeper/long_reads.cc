@@ -1,0 +1,624 @@
+#include "rpc/zookeeper/long_reads.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
+#include "rpc/frontend/config_node.h"
+#include "rpc/frontend/listing.h"
+#include "rpc/zookeeper/connection_loop.h"
+#include "tree/path.h"
+
+namespace quorate::rpc::zk {
+namespace {
+
+using tree::ErrorCode;
+
+// How often getEphemerals starts over because the ephemeral at which it stopped was deleted.
+constexpr int kRestartsMax = 10;
+
+// The number of bytes of names whose encoding takes as long as reading a few znodes.
+constexpr size_t kNamesBytesQuick = 64u << 10;
+
+// The buffer of a longer reply is reserved at once at its maximum size.
+constexpr size_t kGrowsOnceBytes = 1u << 20;
+
+// A read of at most this size goes on even if replies take too much memory together.
+constexpr size_t kSmallReadBytes = 1u << 20;
+
+// Returns whether a prefix of getEphemerals selects all paths. ZooKeeper trims the prefix only for
+// this check.
+bool IsEverything(std::string_view prefix) {
+  const auto is_blank = [](char c) { return static_cast<unsigned char>(c) <= ' '; };
+  while (!prefix.empty() && is_blank(prefix.front())) prefix.remove_prefix(1);
+  while (!prefix.empty() && is_blank(prefix.back())) prefix.remove_suffix(1);
+  return prefix.empty() || prefix == "/";
+}
+
+// Returns the error code that clients get for an error of the tree.
+ErrorCode ToReply(ErrorCode error) {
+  return error == ErrorCode::kTooLarge ? kReplyTooLarge : error;
+}
+
+}  // namespace
+
+// --- Children ------------------------------------------------------------------------------------
+
+// A list of children that takes more than one piece.
+class Connection::ChildrenRead final : public LongRead {
+ public:
+  ChildrenRead(int32_t xid, OpCode op, bool watch, std::unique_ptr<Listing> listing)
+      : LongRead(xid), op_(op), watch_(watch), listing_(std::move(listing)) {}
+
+  bool Continue(Connection* connection) override {
+    tree::Stat stat;
+    const ErrorCode error =
+        listing_->ReadNext(connection->loop_->LockTree(), connection->identities_.all(), &stat);
+    connection->loop_->Spend(kNodesPerHold);
+    if (error != ErrorCode::kOk) {
+      connection->ReplyError(xid(), ToReply(error));
+      connection->loop_->UnlockTree();  // the listing is about to be destroyed, which may take long
+      return true;
+    }
+    if (!listing_->done()) return false;
+    connection->ReplyChildren(xid(), op_, watch_, listing_->path(), &stat,
+                              [this] { return listing_->Finish(); });
+    return true;
+  }
+  size_t bytes() const override { return listing_->bytes(); }
+
+ private:
+  const OpCode op_;
+  const bool watch_;
+  const std::unique_ptr<Listing> listing_;
+};
+
+Connection::Progress Connection::ReadChildren(int32_t xid, OpCode op, const ReadRequest& request) {
+  tree::Stat stat;
+  Listing::Names names;
+  const ErrorCode error = Listing::Read(loop_->LockTree(), request.path, identities_.all(),
+                                        ReplyBytesMax(), &names, &stat);
+  loop_->Spend(1 + names.count);
+  if (error != ErrorCode::kOk) {
+    ReplyError(xid, ToReply(error));
+  } else if (!names.place.at_end) {
+    long_read_ = std::make_unique<ChildrenRead>(
+        xid, op, request.watch,
+        std::make_unique<Listing>(&loop_->frontend().listings(), std::string(request.path),
+                                  ReplyBytesMax(), std::move(names)));
+    CountMemory();
+    return Progress::kReading;
+  } else {
+    ReplyChildren(xid, op, request.watch, request.path, &stat,
+                  [&names] { return std::move(names); });
+  }
+  return Progress::kAnswered;
+}
+
+template <class Finish>
+void Connection::ReplyChildren(int32_t xid, OpCode op, bool watch, std::string_view path,
+                               tree::Stat* stat, Finish finish) {
+  CompleteConfigNode(loop_->frontend().members_text(), path, stat);
+  if (watch) Watch(path, tree::WatchKind::kChild);
+  const tree::Zxid zxid = SeenZxid();
+  // The rest needs no tree. Unlocking is safe: no later event is sent before the reply.
+  if (long_read_ != nullptr) loop_->UnlockTree();
+  const Listing::Names names = finish();
+  ReplyWriter reply(&out_, xid, zxid, ErrorCode::kOk);
+  ++packets_sent_;
+  reply.body().Int(static_cast<int32_t>(names.count));
+  reply.body().Raw(names.bytes);
+  if (op == OpCode::kGetChildren2) WriteStat(*stat, reply.body());
+}
+
+// --- Many reads at once --------------------------------------------------------------------------
+
+// Each result is a consistent read; all results are of one state of the tree if they take one
+// piece. No result is older than an event that the client is sent before the reply: an item that
+// such an event changes is read again.
+class Connection::MultiRead final : public LongRead {
+ public:
+  // `items` has views into `body`.
+  MultiRead(int32_t xid, std::unique_ptr<const std::string> body, std::vector<MultiReadItem> items)
+      : LongRead(xid), body_(std::move(body)), items_(std::move(items)) {}
+
+  bool Continue(Connection* connection) override {
+    const tree::Tree& tree = connection->loop_->LockTree();
+    for (size_t spent = 0;;) {
+      const Step step = FindItem(connection, &spent);
+      if (step == Step::kWait) return false;
+      if (step == Step::kReply) break;
+      const bool goes_on = listing_ != nullptr;
+      const std::optional<size_t> cost = Read(connection, tree);
+      if (!cost.has_value()) {
+        connection->ReplyError(xid(), kReplyTooLarge);
+        return true;
+      }
+      const bool is_read = listing_ == nullptr;
+      if (is_read && !Keep(connection->ReplyBytesMax())) {
+        connection->ReplyError(xid(), kReplyTooLarge);
+        return true;
+      }
+      if (goes_on && is_read) {  // the tree was unlocked
+        if (HasMore()) return false;
+        break;
+      }
+      connection->loop_->Spend(*cost);
+      if (!is_read) return false;
+      spent += *cost;
+    }
+    Reply(connection);
+    return true;
+  }
+  void OnEvent(tree::EventType type, std::string_view path) override {
+    AddChange(path);
+    if (type == tree::EventType::kNodeDataChanged || path == "/") return;
+    AddChange(tree::ParentPath(path));
+  }
+  size_t bytes() const override {
+    return body_->size() + results_.size() + corrections_bytes_ + changes_bytes_ +
+           (listing_ == nullptr ? 0 : listing_->bytes());
+  }
+
+ private:
+  // Returns the cost of the permission check of one znode, in znodes looked at.
+  static size_t CheckCost(const Connection& connection) {
+    return 1 + connection.identities_.all().size() / kIdentitiesPerNode;
+  }
+
+  // The number of results that may be read again, in addition to one for each item. A multiRead
+  // whose znodes change faster than they are read is refused beyond it.
+  static constexpr size_t kCorrectionsMax = 1000;
+  static constexpr size_t kNone = SIZE_MAX;
+
+  enum class Step { kRead, kWait, kReply };
+  struct Change {
+    std::string path;
+    size_t being_read;  // the item whose result will show the change anyway; kNone: no item
+  };
+
+  bool HasMore() const {
+    return listing_ != nullptr || next_ < items_.size() || !changes_.empty() || !stale_.empty();
+  }
+  void AddChange(std::string_view path) {
+    changes_.push_back({std::string(path), listing_ == nullptr ? kNone : item_});
+    changes_bytes_ += path.size();
+  }
+  // kRead: item_ is to be read now. kWait: continue in the next piece; the tree may be unlocked.
+  // kReply: everything is read.
+  Step FindItem(Connection* connection, size_t* spent) {
+    if (!HasMore()) return Step::kReply;
+    if (*spent >= kNodesPerHold) return Step::kWait;
+    if (listing_ != nullptr) return Step::kRead;
+    item_ = next_;
+    if (next_ < items_.size()) return Step::kRead;
+    if (!changes_.empty() && by_path_.empty()) {
+      connection->loop_->UnlockTree();
+      SortByPath();
+      return Step::kWait;
+    }
+    for (; !changes_.empty(); changes_.pop_back()) {
+      if (*spent >= kNodesPerHold) return Step::kWait;
+      *spent += 1 + MarkStale(changes_.back());
+    }
+    changes_bytes_ = 0;
+    if (stale_.empty()) return Step::kReply;
+    item_ = *stale_.begin();
+    return Step::kRead;
+  }
+  void SortByPath() {
+    by_path_.resize(items_.size());
+    for (size_t i = 0; i < items_.size(); ++i) by_path_[i] = static_cast<uint32_t>(i);
+    std::sort(by_path_.begin(), by_path_.end(),
+              [this](uint32_t a, uint32_t b) { return items_[a].path < items_[b].path; });
+  }
+  // Marks the items with the path of the change as stale. Returns the number of items with that
+  // path.
+  size_t MarkStale(const Change& change) {
+    const std::string_view path = change.path;
+    const auto begin = std::lower_bound(
+        by_path_.begin(), by_path_.end(), path,
+        [this](uint32_t item, std::string_view wanted) { return items_[item].path < wanted; });
+    auto at = begin;
+    for (; at != by_path_.end() && items_[*at].path == path; ++at) {
+      if (*at != change.being_read) stale_.insert(*at);
+    }
+    return static_cast<size_t>(at - begin);
+  }
+
+  size_t SizeOf(size_t item) const {
+    const auto corrected = corrections_.find(item);
+    if (corrected != corrections_.end()) return corrected->second.size();
+    return items_[item].result_end - BeginOf(item);
+  }
+  size_t BeginOf(size_t item) const { return item == 0 ? 0 : items_[item - 1].result_end; }
+
+  // Reads item_ or its next piece: into results_ in the first pass, into correction_ later. Returns
+  // the cost in znodes, or no value if the result is too large.
+  std::optional<size_t> Read(Connection* connection, const tree::Tree& tree) {
+    const bool is_first = next_ < items_.size();
+    const size_t others = is_first ? results_.size() : total_bytes_ - SizeOf(item_);
+    const size_t bytes_max = connection->ReplyBytesMax() - others;
+    std::string* to = is_first ? &results_ : &correction_;
+    const MultiReadItem& item = items_[item_];
+    return item.op == OpCode::kGetData ? ReadData(connection, tree, item, bytes_max, to)
+                                       : ReadChildren(connection, tree, item, bytes_max, to);
+  }
+  // Keeps the complete result of item_. Returns false if the reply is too large, or if items change
+  // too often.
+  bool Keep(size_t bytes_max) {
+    if (next_ < items_.size()) {
+      items_[next_++].result_end = total_bytes_ = results_.size();
+      return total_bytes_ <= bytes_max;
+    }
+    stale_.erase(item_);
+    total_bytes_ = total_bytes_ - SizeOf(item_) + correction_.size();
+    std::string& kept = corrections_[item_];
+    corrections_bytes_ = corrections_bytes_ - kept.size() + correction_.size();
+    kept = std::exchange(correction_, {});
+    return total_bytes_ <= bytes_max && ++corrected_ <= kCorrectionsMax + items_.size();
+  }
+
+  std::optional<size_t> ReadData(Connection* connection, const tree::Tree& tree,
+                                 const MultiReadItem& item, size_t bytes_max, std::string* result) {
+    BigEndianWriter to(result);
+    tree::Stat stat;
+    std::string_view data;
+    bool has_data = false;
+    const ErrorCode error =
+        tree.GetData(item.path, connection->identities_.all(), &data, &has_data, &stat);
+    if (error != ErrorCode::kOk) {
+      WriteMultiError(error, to);
+      return CheckCost(*connection);
+    }
+    CompleteConfigNode(connection->loop_->frontend().members_text(), item.path, &stat, &data,
+                       &has_data);
+    if (data.size() > bytes_max) return std::nullopt;
+    // A long reply's buffer grows only once, to its maximum size; the system maps only what is
+    // written. Moving the reply again and again while the tree is locked would take longer than
+    // everything else here.
+    if (result == &results_ && results_.size() + data.size() > kGrowsOnceBytes) {
+      results_.reserve(connection->ReplyBytesMax() + kGrowsOnceBytes);
+    }
+    WriteMultiResultHeader(item.op, to);
+    WriteData(has_data, data, to);
+    WriteStat(stat, to);
+    return CheckCost(*connection) + data.size() / kBytesPerNode;
+  }
+
+  std::optional<size_t> ReadChildren(Connection* connection, const tree::Tree& tree,
+                                     const MultiReadItem& item, size_t bytes_max,
+                                     std::string* result) {
+    BigEndianWriter to(result);
+    tree::Stat stat;
+    Listing::Names names;
+    ErrorCode error;
+    if (listing_ == nullptr) {
+      error =
+          Listing::Read(tree, item.path, connection->identities_.all(), bytes_max, &names, &stat);
+      if (error == ErrorCode::kOk && !names.place.at_end) {
+        listing_ = std::make_unique<Listing>(&connection->loop_->frontend().listings(),
+                                             std::string(item.path), bytes_max, std::move(names));
+        return kNodesPerHold;
+      }
+    } else {
+      error = listing_->ReadNext(tree, connection->identities_.all(), &stat);
+      if (error == ErrorCode::kOk && !listing_->done()) return kNodesPerHold;
+      connection->loop_->UnlockTree();  // the rest needs no tree
+      if (error == ErrorCode::kOk) names = listing_->Finish();
+      listing_ = nullptr;
+    }
+    if (error == ErrorCode::kTooLarge) return std::nullopt;
+    if (error != ErrorCode::kOk) {
+      WriteMultiError(error, to);
+      return CheckCost(*connection);
+    }
+    WriteMultiResultHeader(item.op, to);
+    to.Int(static_cast<int32_t>(names.count));
+    to.Raw(names.bytes);
+    return CheckCost(*connection) + names.count;
+  }
+
+  void Reply(Connection* connection) {
+    const tree::Zxid zxid = connection->SeenZxid();
+    // The rest needs no tree. Unlocking is safe: no later event is sent before the reply.
+    if (total_bytes_ > kNamesBytesQuick || !corrections_.empty()) connection->loop_->UnlockTree();
+    ReplyWriter reply(&connection->out_, xid(), zxid, ErrorCode::kOk);
+    size_t begin = 0;
+    for (const auto& [item, correction] : corrections_) {
+      reply.body().Raw(std::string_view(results_).substr(begin, BeginOf(item) - begin));
+      reply.body().Raw(correction);
+      begin = items_[item].result_end;
+    }
+    reply.body().Raw(std::string_view(results_).substr(begin));
+    WriteMultiEnd(reply.body());
+    ++connection->packets_sent_;
+  }
+
+  const std::unique_ptr<const std::string> body_;
+  std::vector<MultiReadItem> items_;
+  size_t next_ = 0;                   // the first item that was not read yet
+  size_t item_ = 0;                   // the item that is being read
+  std::unique_ptr<Listing> listing_;  // of item_, if it takes more than one piece
+  std::string results_;               // of all items that were read, concatenated
+  size_t total_bytes_ = 0;            // of the reply, with the corrections
+
+  // The changes of the events that the client was sent since the first piece.
+  std::vector<Change> changes_;
+  size_t changes_bytes_ = 0;
+  std::vector<uint32_t> by_path_;                     // items sorted by path; empty without changes
+  absl::btree_set<size_t> stale_;                     // items that have to be read again
+  absl::btree_map<size_t, std::string> corrections_;  // replace the item's result in results_
+  size_t corrections_bytes_ = 0;
+  size_t corrected_ = 0;  // the number of corrections
+  std::string correction_;
+};
+
+Connection::Progress Connection::ReadMany(int32_t xid, std::string_view body) {
+  loop_->LockTree();
+  auto kept = std::make_unique<const std::string>(body);
+  std::vector<MultiReadItem> items;
+  if (!DecodeMultiRead(*kept, &items)) {
+    ReplyError(xid, ErrorCode::kMarshallingError);
+    return Progress::kAnswered;
+  }
+  return Begin(std::make_unique<MultiRead>(xid, std::move(kept), std::move(items)));
+}
+
+// --- Ephemerals ----------------------------------------------------------------------------------
+
+class Connection::EphemeralsRead final : public LongRead {
+ public:
+  EphemeralsRead(int32_t xid, std::string prefix) : LongRead(xid), prefix_(std::move(prefix)) {}
+
+  bool Continue(Connection* connection) override {
+    const tree::Tree& tree = connection->loop_->LockTree();
+    const size_t bytes_max = connection->ReplyBytesMax();
+    BigEndianWriter writer(&paths_);
+    size_t spent = 0;
+    const auto add = [&](std::string_view path) {
+      if (path.starts_with(prefix_)) {
+        writer.String(path);
+        ++count_;
+      }
+      last_ = path;
+      return ++spent < kNodesPerHold && paths_.size() <= bytes_max;
+    };
+    const bool goes_on = tree.ReadEphemerals(connection->session_, last_, add);
+    connection->loop_->Spend(1 + spent);
+    if (!goes_on) {  // another client has deleted the znode that was read last
+      paths_.clear();
+      last_.clear();
+      count_ = 0;
+      deleted_.clear();
+      if (++restarts_ <= kRestartsMax) return false;
+    }
+    if (!goes_on || paths_.size() > bytes_max) {
+      connection->ReplyError(xid(), kReplyTooLarge);
+      return true;
+    }
+    if (spent == kNodesPerHold) return false;
+    const tree::Zxid zxid = connection->SeenZxid();
+    if (!deleted_.empty()) {
+      connection->loop_->UnlockTree();  // the rest needs no tree
+      RemoveDeleted();
+    }
+    ReplyWriter reply(&connection->out_, xid(), zxid, ErrorCode::kOk);
+    ++connection->packets_sent_;
+    reply.body().Int(count_);
+    reply.body().Raw(paths_);
+    return true;
+  }
+  // The reply must not contain a znode of whose deletion the client was notified before it. (None
+  // is created in between: the session's writes wait for this read.)
+  void OnEvent(tree::EventType type, std::string_view path) override {
+    if (type == tree::EventType::kNodeDeleted && path.starts_with(prefix_)) deleted_.emplace(path);
+  }
+  size_t bytes() const override { return paths_.size(); }
+
+ private:
+  void RemoveDeleted() {
+    const std::string all = std::exchange(paths_, {});
+    BigEndianReader reader(all);
+    BigEndianWriter writer(&paths_);
+    for (int32_t left = std::exchange(count_, 0); left > 0; --left) {
+      const std::string_view path = reader.String();
+      if (deleted_.contains(path)) continue;
+      writer.String(path);
+      ++count_;
+    }
+  }
+
+  const std::string prefix_;
+  std::set<std::string, std::less<>> deleted_;  // of whose deletion the client was notified
+  std::string last_;                            // the last path that was read
+  int32_t count_ = 0;
+  std::string paths_;
+  int restarts_ = 0;
+};
+
+Connection::Progress Connection::GetEphemerals(int32_t xid, std::string_view body) {
+  loop_->LockTree();
+  ReadRequest request;
+  if (!DecodeReadRequest(body, /*has_watch_flag=*/false, &request)) {
+    ReplyError(xid, ErrorCode::kMarshallingError);
+    return Progress::kAnswered;
+  }
+  return Begin(std::make_unique<EphemeralsRead>(
+      xid, IsEverything(request.path) ? std::string() : std::string(request.path)));
+}
+
+// --- Descendants ---------------------------------------------------------------------------------
+
+class Connection::DescendantsRead final : public LongRead {
+ public:
+  DescendantsRead(int32_t xid, std::string path) : LongRead(xid), path_(std::move(path)) {}
+
+  bool Continue(Connection* connection) override {
+    bool done = false;
+    const ErrorCode error = connection->loop_->LockTree().CountDescendants(
+        path_, connection->identities_.all(), kNodesPerHold, &place_, &done);
+    connection->loop_->Spend(std::min(1 + place_.count, kNodesPerHold));
+    if (error == ErrorCode::kOk && !done) return false;
+    ReplyWriter reply(&connection->out_, xid(), connection->SeenZxid(), error);
+    ++connection->packets_sent_;
+    // ZooKeeper has the root under two names, "" and "/", and counts "/" as a descendant of "".
+    const size_t count = place_.count + (path_.empty() ? 1 : 0);
+    if (error == ErrorCode::kOk) reply.body().Int(static_cast<int32_t>(count));
+    return true;
+  }
+  size_t bytes() const override { return path_.size(); }
+
+ private:
+  const std::string path_;
+  tree::DescendantsPlace place_;
+};
+
+Connection::Progress Connection::GetAllChildrenNumber(int32_t xid, std::string_view body) {
+  loop_->LockTree();
+  ReadRequest request;
+  if (!DecodeReadRequest(body, /*has_watch_flag=*/false, &request) || !request.has_path) {
+    ReplyError(xid, ErrorCode::kMarshallingError);
+    return Progress::kAnswered;
+  }
+  return Begin(std::make_unique<DescendantsRead>(xid, std::string(request.path)));
+}
+
+// --- Watches -------------------------------------------------------------------------------------
+
+// Sends events for the znodes that have changed while the client was disconnected, and sets the
+// watches of the others, path by path. These events carry no zxid, as each may stand for several
+// changes.
+class Connection::WatchesSetting final : public LongRead {
+ public:
+  WatchesSetting(int32_t xid, std::unique_ptr<const std::string> body, SetWatchesRequest request)
+      : LongRead(xid), body_(std::move(body)), request_(std::move(request)) {}
+
+  bool Continue(Connection* connection) override {
+    const tree::Tree& tree = connection->loop_->LockTree();
+    size_t spent = 0;
+    for (; list_ < kLists; ++list_, next_ = 0) {
+      const std::vector<std::string_view>& paths = *lists_[list_];
+      for (; next_ < paths.size(); ++next_) {
+        if (spent++ == kPathsPerHold || connection->HasMuchToSend()) {
+          connection->loop_->Spend(kNodesPerHold);
+          return false;
+        }
+        Set(connection, tree, paths[next_]);
+      }
+    }
+    connection->loop_->Spend(1 + spent * kNodesPerHold / kPathsPerHold);
+    connection->ReplyError(xid(), ErrorCode::kOk);
+    return true;
+  }
+  size_t bytes() const override { return body_->size(); }
+  // Its reply is small, and after an error the client would not know which of its watches are set.
+  bool may_be_refused() const override { return false; }
+
+ private:
+  // Each path is looked up in the tree and in the table of watches.
+  static constexpr size_t kPathsPerHold = kNodesPerHold / 4;
+  static constexpr size_t kLists = 5;
+
+  void Set(Connection* connection, const tree::Tree& tree, std::string_view path) {
+    constexpr tree::Zxid kNone{-1};
+    const tree::Zxid since(request_.relative_zxid);
+    const auto tell = [&](tree::EventType type) {
+      AppendNotification(type, path, kNone, &connection->out_);
+    };
+    tree::Stat stat;
+    const std::vector<std::string_view>* list = lists_[list_];
+    // Persistent watches get no event for what they missed, as any number of events is possible.
+    if (list == &request_.persistent_watches) {
+      connection->Watch(path, tree::WatchKind::kPersistent);
+    } else if (list == &request_.persistent_recursive_watches) {
+      connection->Watch(path, tree::WatchKind::kPersistentRecursive);
+    } else if (const bool exists = tree.FindStat(path, &stat); list == &request_.exist_watches) {
+      if (exists) return tell(tree::EventType::kNodeCreated);
+      connection->Watch(path, tree::WatchKind::kData);
+    } else if (!exists) {
+      tell(tree::EventType::kNodeDeleted);
+    } else if (list == &request_.data_watches) {
+      if (stat.mzxid > since) return tell(tree::EventType::kNodeDataChanged);
+      connection->Watch(path, tree::WatchKind::kData);
+    } else {
+      if (stat.pzxid > since) return tell(tree::EventType::kNodeChildrenChanged);
+      connection->Watch(path, tree::WatchKind::kChild);
+    }
+  }
+
+  const std::unique_ptr<const std::string> body_;
+  const SetWatchesRequest request_;
+  const std::vector<std::string_view>* const lists_[kLists] = {
+      &request_.data_watches, &request_.exist_watches, &request_.child_watches,
+      &request_.persistent_watches, &request_.persistent_recursive_watches};
+  size_t list_ = 0;
+  size_t next_ = 0;
+};
+
+Connection::Progress Connection::SetWatches(int32_t xid, OpCode op, std::string_view body) {
+  loop_->LockTree();
+  auto kept = std::make_unique<const std::string>(body);
+  SetWatchesRequest request;
+  if (!DecodeSetWatches(op, *kept, &request)) {
+    ReplyError(xid, ErrorCode::kMarshallingError);
+    return Progress::kAnswered;
+  }
+  return Begin(std::make_unique<WatchesSetting>(xid, std::move(kept), std::move(request)));
+}
+
+// --- All of them ---------------------------------------------------------------------------------
+
+Connection::Progress Connection::Begin(std::unique_ptr<LongRead> read) {
+  if (read->Continue(this)) return Progress::kAnswered;
+  long_read_ = std::move(read);
+  CountMemory();
+  return Progress::kReading;
+}
+
+void Connection::CountMemory() {
+  MemoryBudget& memory = loop_->frontend().service().memory();
+  const auto count = [&memory](MemoryUse use, size_t bytes, int64_t* counted) {
+    const auto now = static_cast<int64_t>(bytes);
+    if (now != *counted) memory.Add(use, now - std::exchange(*counted, now));
+  };
+  count(MemoryUse::kReads, long_read_ == nullptr ? 0 : long_read_->bytes(), &counted_reads_);
+  count(MemoryUse::kRequests, in_.size() + held_bytes_, &counted_requests_);
+}
+
+size_t Connection::kept_bytes() const {
+  Watches& watches = loop_->frontend().watches();
+  size_t watch_bytes = 0;
+  {
+    MutexLock lock(&watches.mutex);
+    watch_bytes = watches.table.BytesOf(tag_);
+  }
+  return in_.capacity() + held_bytes_ + watch_bytes +
+         (long_read_ == nullptr ? 0 : long_read_->bytes());
+}
+
+bool Connection::ContinueReading() {
+  const size_t out_before = out_.size();
+  // This error is known to every client, and ends neither the session nor the connection.
+  if (long_read_->may_be_refused() && long_read_->bytes() > kSmallReadBytes &&
+      loop_->frontend().service().memory().replies_exceed()) {
+    loop_->frontend().service().memory().CountRefused();
+    ReplyError(long_read_->xid(), ErrorCode::kSystemError);
+  } else if (!long_read_->Continue(this)) {
+    CountMemory();
+    return false;
+  }
+  long_read_ = nullptr;
+  CountMemory();
+  CountReply(pipeline_.front(), out_.size() - out_before);
+  pipeline_.pop_front();
+  return true;
+}
+
+}  // namespace quorate::rpc::zk

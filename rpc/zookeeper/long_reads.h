@@ -1,0 +1,35 @@
+// Reads that may take longer than the tree may be locked at a time.
+//
+// Thread-safety: none; on the thread of the connection's loop.
+#pragma once
+
+#include <string_view>
+
+#include "rpc/zookeeper/connection.h"
+
+namespace quorate::rpc::zk {
+
+class Connection::LongRead {
+ public:
+  virtual ~LongRead() = default;
+  // Reads the next piece, about kNodesPerHold znodes. Returns false if there is more to read. With
+  // the last piece, appends the reply to the connection's out_. May unlock the tree to encode the
+  // reply.
+  virtual bool Continue(Connection* connection) = 0;
+  // The client is sent this event between two pieces, or at the beginning of a piece. The reply
+  // comes after it, so it must not show the state before the event.
+  virtual void OnEvent(tree::EventType /*type*/, std::string_view /*path*/) {}
+  // The bytes kept for this read so far.
+  virtual size_t bytes() const = 0;
+  // Whether this read may be rejected midway when replies take too much memory.
+  virtual bool may_be_refused() const { return true; }
+  int32_t xid() const { return xid_; }
+
+ protected:
+  explicit LongRead(int32_t xid) : xid_(xid) {}
+
+ private:
+  const int32_t xid_;
+};
+
+}  // namespace quorate::rpc::zk

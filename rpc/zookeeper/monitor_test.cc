@@ -1,0 +1,82 @@
+// The table of metrics, and the lines made from it.
+#include "rpc/zookeeper/monitor.h"
+
+#include <catch2/catch.hpp>
+#include <set>
+#include <string>
+
+namespace quorate::rpc::zk {
+namespace {
+
+struct Sources {
+  ServerStatus status;
+  ServerMetrics server;
+  MemoryBudget memory;
+  Statistics statistics;
+  Statistics::Totals totals;
+  tree::Tree tree;
+
+  std::string Text() {
+    return MonitorText({.status = status,
+                        .server = server,
+                        .memory = memory,
+                        .statistics = statistics,
+                        .totals = totals,
+                        .tree = tree,
+                        .version = "1.0",
+                        .mode = "observer",
+                        .open_files_max = UINT64_MAX});
+  }
+};
+
+TEST_CASE("each metric has a name of its own and a help text") {
+  std::set<std::string_view> names;
+  for (const Metric& metric : Metrics()) {
+    INFO(std::string(metric.name));
+    CHECK(names.insert(metric.name).second);
+    CHECK(metric.help.size() >= 10);
+    CHECK(metric.help.back() != '.');
+  }
+}
+
+TEST_CASE("each metric has its lines, in the order of the table") {
+  Sources sources;
+  sources.status.is_leader = true;  // a leader has all metrics
+  const std::string text = sources.Text();
+  size_t at = 0;
+  for (const Metric& metric : Metrics()) {
+    const bool is_summary =
+        metric.type == MetricType::kSummary || metric.type == MetricType::kDistribution;
+    const std::string line =
+        std::string(is_summary ? "zk_avg_" : "zk_") + std::string(metric.name) + "\t";
+    INFO(line);
+    const size_t found = text.find(line, at);
+    REQUIRE(found != std::string::npos);
+    CHECK((found == 0 || text[found - 1] == '\n'));
+    at = found;
+  }
+}
+
+TEST_CASE("values are shown as ZooKeeper shows them") {
+  Sources sources;
+  sources.totals.latency_ms = {.count = 4, .sum = 5};
+  sources.status.disk_low = true;
+  sources.server.fsync.Add(3);
+  sources.server.fsync.Add(4);
+  const std::string text = sources.Text();
+  for (const std::string line :
+       {"zk_avg_latency\t1.25", "zk_disk_low\t1", "zk_data_refused\t0", "zk_disk_free_bytes\t-1",
+        "zk_max_file_descriptor_count\t18446744073709551615", "zk_avg_fsynctime\t3.5",
+        "zk_min_fsynctime\t3", "zk_max_fsynctime\t4", "zk_cnt_fsynctime\t2", "zk_sum_fsynctime\t7",
+        "zk_p999_readlatency\t0", "zk_peer_state\tobserving - broadcast"}) {
+    INFO(line);
+    CHECK(text.find("\n" + line + "\n") != std::string::npos);
+  }
+  CHECK(text.find("zk_learners") == std::string::npos);
+  sources.status.standalone = true;
+  CHECK(sources.Text().find("zk_peer_state") == std::string::npos);
+  CHECK(sources.Text().find("zk_quorum_size") == std::string::npos);
+}
+
+}  // namespace
+}  // namespace quorate::rpc::zk
