@@ -1,18 +1,18 @@
 // quorate: the command line of Quorate.
 
 #include "base/build_version.h"
-#include "tools/backup.h"
+#include "tools/administration/rolling_restart.h"
+#include "tools/administration/status.h"
+#include "tools/backup/backup.h"
+#include "tools/backup/restore.h"
 #include "tools/bench/command.h"
-#include "tools/command_line.h"
-#include "tools/completion_command.h"
+#include "tools/cli/command_line.h"
+#include "tools/cli/completion_command.h"
 #include "tools/offline/commands.h"
-#include "tools/restore.h"
-#include "tools/rolling_restart.h"
 #include "tools/shell/guard_commands.h"
 #include "tools/shell/shell_command.h"
 #include "tools/shell/watch_command.h"
 #include "tools/shell/word_candidates.h"
-#include "tools/status.h"
 #include "tools/zookeeper/commands.h"
 
 int main(int argc, char** argv) {

@@ -1,7 +1,7 @@
 // `quorate bench`.
 #pragma once
 
-#include "tools/command_line.h"
+#include "tools/cli/command_line.h"
 
 namespace quorate::tools::bench {
 

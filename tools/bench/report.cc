@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "tools/bench/workload.h"
-#include "tools/text.h"
+#include "tools/cli/text.h"
 
 namespace quorate::tools::bench {
 namespace {

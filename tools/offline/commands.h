@@ -1,7 +1,7 @@
 // The subcommands of `quorate` that work on the directories of stopped members.
 #pragma once
 
-#include "tools/command_line.h"
+#include "tools/cli/command_line.h"
 
 namespace quorate::tools {
 

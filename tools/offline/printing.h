@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "tools/escape.h"
+#include "tools/cli/escape.h"
 
 namespace quorate::tools {
 

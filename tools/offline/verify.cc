@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/strings.h"
-#include "tools/load_backup.h"
+#include "tools/cli/progress_bar.h"
+#include "tools/offline/load_backup.h"
 #include "tools/offline/printing.h"
-#include "tools/progress_bar.h"
 
 namespace quorate::tools {
 namespace {

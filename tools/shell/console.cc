@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "tools/escape.h"
+#include "tools/cli/escape.h"
 
 namespace quorate::tools::shell {
 

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "tools/escape.h"
+#include "tools/cli/escape.h"
 
 namespace quorate::tools::shell {
 namespace {

@@ -1,7 +1,7 @@
 // `quorate lock` and `quorate elect`: run a command under a lock, or on the leader only.
 #pragma once
 
-#include "tools/command_line.h"
+#include "tools/cli/command_line.h"
 
 namespace quorate::tools {
 

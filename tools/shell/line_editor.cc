@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/assert.h"
-#include "tools/escape.h"
+#include "tools/cli/escape.h"
 
 namespace quorate::tools::shell {
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tools/port_probe.h"
+#include "tools/cli/port_probe.h"
 #include "tools/shell/completion.h"
 #include "tools/shell/console.h"
 #include "tools/shell/line_editor.h"

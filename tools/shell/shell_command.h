@@ -1,7 +1,7 @@
 // `quorate shell`: commands on znodes, typed, from a script, or one on the command line.
 #pragma once
 
-#include "tools/command_line.h"
+#include "tools/cli/command_line.h"
 
 namespace quorate::tools {
 

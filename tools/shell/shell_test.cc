@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tools/escape.h"
+#include "tools/cli/escape.h"
 #include "tools/shell/completion.h"
 #include "tools/shell/printing.h"
 #include "tools/shell/walk.h"

@@ -1,7 +1,7 @@
 // `quorate watch`: prints changes of znodes as they happen, or runs a command for each.
 #pragma once
 
-#include "tools/command_line.h"
+#include "tools/cli/command_line.h"
 
 namespace quorate::tools {
 

@@ -3,7 +3,7 @@
 // Thread-safety: used by main's thread.
 #pragma once
 
-#include "tools/command_line.h"
+#include "tools/cli/command_line.h"
 
 namespace quorate::tools::zookeeper {
 

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "consensus/log/env.h"
-#include "tools/escape.h"
+#include "tools/cli/escape.h"
 #include "tools/offline/progress.h"
 #include "tools/zookeeper/commands.h"
 #include "tools/zookeeper/export.h"

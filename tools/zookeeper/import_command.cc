@@ -9,7 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 #include "rpc/config/config.h"
-#include "tools/escape.h"
+#include "tools/cli/escape.h"
 #include "tools/offline/member_directory.h"
 #include "tools/offline/progress.h"
 #include "tools/zookeeper/commands.h"

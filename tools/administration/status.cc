@@ -1,0 +1,226 @@
+#include "tools/administration/status.h"
+
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tools/cli/cluster_client.h"
+#include "tools/cli/text.h"
+
+namespace quorate::tools {
+namespace {
+
+using nlohmann::ordered_json;
+
+// The cluster serves, but at least one of the queried servers does not.
+constexpr int kDegradedExitStatus = 3;
+
+// The name of a role for people and programs; "unknown" if only the leader knows the role.
+std::string RoleName(v1::Role role) {
+  switch (role) {
+    case v1::ROLE_LOOKING:
+      return "looking";
+    case v1::ROLE_FOLLOWER:
+      return "follower";
+    case v1::ROLE_LEADER:
+      return "leader";
+    case v1::ROLE_OBSERVER:
+      return "observer";
+    default:
+      return "unknown";
+  }
+}
+
+std::string OrDash(const std::string& text) { return text.empty() ? "-" : text; }
+std::string OrDash(uint64_t number) { return number == 0 ? "-" : absl::StrCat(number); }
+
+ordered_json ToJson(const StatusAnswer& answer) {
+  ordered_json json = {{"server", answer.address}};
+  if (!answer.status.ok()) {
+    json["error"] = std::string(answer.status.status().message());
+    return json;
+  }
+  const v1::StatusResponse& status = *answer.status;
+  json["member"] = status.member();
+  json["role"] = RoleName(status.role());
+  json["serving"] = status.serving();
+  json["leader"] = status.leader();
+  json["term"] = status.term();
+  json["commit_index"] = status.commit_index();
+  json["applied_index"] = status.applied_index();
+  json["zxid"] = Hex(static_cast<uint64_t>(status.zxid()));
+  json["digest"] = Hex(status.digest());
+  json["sessions"] = status.sessions();
+  json["nodes"] = status.nodes();
+  json["data_bytes"] = status.data_bytes();
+  json["disk_used_bytes"] = status.disk_used_bytes();
+  json["disk_free_bytes"] = status.disk_free_bytes();
+  json["checkpoint_zxid"] = Hex(static_cast<uint64_t>(status.checkpoint_zxid()));
+  json["cluster_id"] = HexBytes(status.cluster_id());
+  json["version"] = status.version();
+  json["uptime_ms"] = status.uptime_ms();
+  return json;
+}
+
+std::string ToTable(const std::vector<StatusAnswer>& answers) {
+  std::vector<std::vector<std::string>> rows = {{"SERVER", "MEMBER", "ROLE", "SERVING", "TERM",
+                                                 "ZXID", "SESSIONS", "NODES", "DATA", "DISK",
+                                                 "FREE", "VERSION", "UPTIME"}};
+  std::string problems;
+  for (const StatusAnswer& answer : answers) {
+    if (!answer.status.ok()) {
+      rows.push_back({answer.address, "-", "no answer"});
+      absl::StrAppend(&problems, answer.address, ": ", answer.status.status().message(), "\n");
+      continue;
+    }
+    const v1::StatusResponse& status = *answer.status;
+    rows.push_back({answer.address, absl::StrCat(status.member()), RoleName(status.role()),
+                    status.serving() ? "yes" : "no", absl::StrCat(status.term()),
+                    Hex(static_cast<uint64_t>(status.zxid())), absl::StrCat(status.sessions()),
+                    absl::StrCat(status.nodes()), Bytes(status.data_bytes()),
+                    Bytes(status.disk_used_bytes()), Bytes(status.disk_free_bytes()),
+                    status.version(), Duration(status.uptime_ms())});
+  }
+  return Table(rows) + problems;
+}
+
+// The combined health of the queried servers: how many serve, and whether one of them knows a
+// leader.
+struct Health {
+  size_t answered = 0;
+  size_t serving = 0;
+  bool has_leader = false;
+};
+
+Health HealthOf(const std::vector<StatusAnswer>& answers) {
+  Health health;
+  for (const StatusAnswer& answer : answers) {
+    if (!answer.status.ok()) continue;
+    ++health.answered;
+    if (answer.status->serving()) ++health.serving;
+    if (answer.status->leader() != 0) health.has_leader = true;
+  }
+  return health;
+}
+
+absl::Status RunStatus(CommandLine* command_line) {
+  const GlobalOptions& options = command_line->global();
+  auto servers = ParseServers(options.servers);
+  if (!servers.ok()) return servers.status();
+  const std::vector<StatusAnswer> answers = AskAll(*servers);
+  const Health health = HealthOf(answers);
+  if (options.json) {
+    ordered_json json = ordered_json::array();
+    for (const StatusAnswer& answer : answers) json.push_back(ToJson(answer));
+    std::cout << ordered_json{{"servers", std::move(json)}}.dump(2) << "\n";
+  } else {
+    std::cout << ToTable(answers);
+  }
+  if (health.answered == 0) {
+    return absl::UnavailableError(
+        "none of the servers answered; is it their gRPC ports that "
+        "--server names?");
+  }
+  if (!health.has_leader) {
+    return absl::UnavailableError(
+        "the cluster has no leader: none of the servers that answered knows one, and no client can "
+        "write; start the servers that do not answer, and read in the logs of the others what they "
+        "wait for");
+  }
+  if (health.serving < answers.size()) command_line->SetExitStatus(kDegradedExitStatus);
+  return absl::OkStatus();
+}
+
+// The leader's answer, or that of the first member that answers if no leader does.
+absl::StatusOr<v1::MembersResponse> AskForMembers(const std::vector<std::string>& servers) {
+  std::optional<v1::MembersResponse> best;
+  std::string problems;
+  for (const std::string& server : servers) {
+    auto answer = ClusterClient(server).Members();
+    if (!answer.ok()) {
+      absl::StrAppend(&problems, "; ", server, ": ", answer.status().message());
+    } else if (!best.has_value() || answer->from_leader()) {
+      best = *std::move(answer);
+      if (best->from_leader()) break;
+    }
+  }
+  if (best.has_value()) return *std::move(best);
+  return absl::UnavailableError(absl::StrCat("none of the servers answered", problems));
+}
+
+ordered_json ToJson(const v1::MembersResponse& response) {
+  ordered_json members = ordered_json::array();
+  for (const v1::Member& member : response.members()) {
+    ordered_json json = {{"id", member.id()},
+                         {"role", RoleName(member.role())},
+                         {"peer_address", member.peer_address()},
+                         {"client_address", member.client_address()},
+                         {"reachable", member.reachable()}};
+    if (response.from_leader()) {
+      json["in_sync"] = member.in_sync();
+      json["match_index"] = member.match_index();
+    }
+    members.push_back(std::move(json));
+  }
+  return {{"from_leader", response.from_leader()}, {"answered_by", response.answered_by()},
+          {"leader", response.leader()},           {"term", response.term()},
+          {"changing", response.changing()},       {"members", std::move(members)}};
+}
+
+std::string ToTable(const v1::MembersResponse& response) {
+  std::vector<std::vector<std::string>> rows = {
+      {"MEMBER", "ROLE", "PEERS", "CLIENTS", "REACHABLE", "IN SYNC", "LOG UP TO"}};
+  for (const v1::Member& member : response.members()) {
+    rows.push_back({absl::StrCat(member.id()), RoleName(member.role()),
+                    OrDash(member.peer_address()), OrDash(member.client_address()),
+                    member.reachable() ? "yes" : "no",
+                    !response.from_leader() ? "-"
+                    : member.in_sync()      ? "yes"
+                                            : "no",
+                    OrDash(member.match_index())});
+  }
+  std::string text = Table(rows);
+  if (response.changing()) text += "A change of voters is under way.\n";
+  if (!response.from_leader()) {
+    absl::StrAppend(&text, "This is what member ", response.answered_by(), " knows by itself: ",
+                    response.leader() == 0 ? "it has no leader"
+                                           : "the leader "
+                                             "was not asked; name all members with --server",
+                    ".\n");
+  }
+  return text;
+}
+
+absl::Status RunMembers(const GlobalOptions& options) {
+  auto servers = ParseServers(options.servers);
+  if (!servers.ok()) return servers.status();
+  auto response = AskForMembers(*servers);
+  if (!response.ok()) return response.status();
+  if (options.json) {
+    std::cout << ToJson(*response).dump(2) << "\n";
+  } else {
+    std::cout << ToTable(*response);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddStatusCommands(CommandLine* command_line) {
+  command_line
+      ->Add(command_line->root(), "status", "How each of the servers does that --server names",
+            [command_line] { return RunStatus(command_line); })
+      ->footer(
+          "Exit status: 0 if the cluster has a leader and all servers asked serve, 3 if it has a\n"
+          "leader but a server asked does not serve or answer, 1 if it has no leader or none of "
+          "the\n"
+          "servers answers, 2 for bad usage.");
+  command_line->Add(command_line->root(), "members",
+                    "Who takes part in the cluster, as its leader sees it",
+                    [command_line] { return RunMembers(command_line->global()); });
+}
+
+}  // namespace quorate::tools

@@ -1,0 +1,11 @@
+// `quorate restore`.
+#pragma once
+
+#include "tools/cli/command_line.h"
+
+namespace quorate::tools {
+
+// `command_line` must outlive the command.
+void AddRestoreCommand(CommandLine* command_line);
+
+}  // namespace quorate::tools

@@ -1,0 +1,87 @@
+#include "tools/cli/cluster_client.h"
+
+#include <future>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "rpc/proto/errors.h"
+
+namespace quorate::tools {
+namespace {
+
+constexpr auto kAnswerTimeout = std::chrono::seconds(3);
+constexpr int kMessageBytesMax = 160 << 20;
+// A member that hangs is noticed within twice this time.
+constexpr int kKeepaliveMs = 5000;
+
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  // Each client has connections of its own, so that it does not wait for the backoff of another
+  // one.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  // A member is contacted directly, whatever proxies the environment names.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> ParseServers(const std::string& text) {
+  std::vector<std::string> servers;
+  for (absl::string_view part : absl::StrSplit(text, ',', absl::SkipWhitespace())) {
+    part = absl::StripAsciiWhitespace(part);
+    const size_t colon = part.rfind(':');
+    if (colon == absl::string_view::npos || colon == 0 || colon + 1 == part.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--server: \"", part, "\" is not host:port; the port is the gRPC port"));
+    }
+    servers.emplace_back(part);
+  }
+  if (servers.empty()) {
+    return absl::InvalidArgumentError(
+        "--server is missing: name members by their gRPC ports, host:port[,host:port]");
+  }
+  return servers;
+}
+
+ClusterClient::ClusterClient(std::string address)
+    : address_(std::move(address)), stub_(v1::Cluster::NewStub(MakeChannel(address_))) {}
+
+absl::StatusOr<v1::StatusResponse> ClusterClient::Status() {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kAnswerTimeout);
+  v1::StatusResponse response;
+  const grpc::Status status = stub_->Status(&context, {}, &response);
+  if (!status.ok()) return v1::FromGrpc(status);
+  return response;
+}
+
+absl::StatusOr<v1::MembersResponse> ClusterClient::Members() {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kAnswerTimeout);
+  v1::MembersResponse response;
+  const grpc::Status status = stub_->Members(&context, {}, &response);
+  if (!status.ok()) return v1::FromGrpc(status);
+  return response;
+}
+
+std::vector<StatusAnswer> AskAll(const std::vector<std::string>& addresses) {
+  std::vector<std::future<absl::StatusOr<v1::StatusResponse>>> questions;
+  for (const std::string& address : addresses) {
+    questions.push_back(
+        std::async(std::launch::async, [address] { return ClusterClient(address).Status(); }));
+  }
+  std::vector<StatusAnswer> answers;
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    answers.push_back({addresses[i], questions[i].get()});
+  }
+  return answers;
+}
+
+}  // namespace quorate::tools

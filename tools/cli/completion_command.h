@@ -1,0 +1,20 @@
+// `quorate completion bash`: lets bash complete command lines of `quorate`.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tools/cli/command_line.h"
+
+namespace quorate::tools {
+
+// Returns the candidates for the last word of a shell command, among them paths of znodes, from the
+// servers, the words before it, and the typed part of it.
+using ShellCompleter = std::function<std::vector<std::string>(
+    const std::string& servers, const std::vector<std::string>& words, const std::string& last)>;
+
+// Called last, because it completes the commands that were added before.
+void AddCompletionCommand(CommandLine* command_line, ShellCompleter complete_shell);
+
+}  // namespace quorate::tools

@@ -1,0 +1,27 @@
+#include "tools/cli/text.h"
+
+#include <catch2/catch.hpp>
+
+namespace quorate::tools {
+namespace {
+
+TEST_CASE("sizes and times are short") {
+  CHECK(Bytes(0) == "0 B");
+  CHECK(Bytes(1023) == "1023 B");
+  CHECK(Bytes(1536) == "1.5 KiB");
+  CHECK(Bytes(1023 * 1024) == "1.0 MiB");
+  CHECK(Bytes(uint64_t{200} << 30) == "200 GiB");
+  CHECK(Duration(0) == "0 s");
+  CHECK(Duration(61'000) == "1 min 1 s");
+  CHECK(Duration(3'600'000) == "1 h 0 min");
+  CHECK(Duration(90'000'000) == "1 d 1 h");
+  CHECK(Hex(255) == "0xff");
+  CHECK(HexBytes(std::string("\0\xff", 2)) == "00ff");
+}
+
+TEST_CASE("columns are as wide as their widest cell, and no line ends in spaces") {
+  CHECK(Table({{"a", "bb"}, {"ccc", "d"}, {"e"}}) == "a    bb\nccc  d\ne\n");
+}
+
+}  // namespace
+}  // namespace quorate::tools
