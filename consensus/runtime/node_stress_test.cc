@@ -427,19 +427,43 @@ void Cluster::Deliver() {
   }
 }
 
+// A proposal that a node is to make. The node may refuse it, or end before it makes it: then
+// `is_lost` becomes true.
+class Proposal {
+ public:
+  Proposal(Cluster* cluster, std::shared_ptr<std::atomic<bool>> is_lost)
+      : cluster_(cluster), is_lost_(std::move(is_lost)) {}
+  ~Proposal() {
+    if (is_accepted_) return;
+    *is_lost_ = true;
+    cluster_->Changed();
+  }
+  void Make(Node* node, const std::string& text) {
+    is_accepted_ = node->raft().Propose({Slice(text)}).ok();
+  }
+
+ private:
+  Cluster* const cluster_;
+  const std::shared_ptr<std::atomic<bool>> is_lost_;
+  bool is_accepted_ = false;
+};
+
 // Proposes until `until` entries are applied.
 void RunClient(Cluster* cluster, int number, uint64_t until) {
   for (int i = 0; cluster->applied_most() < until; ++i) {
     const MemberId leader = cluster->WaitForLeader();
     const uint64_t before = cluster->applied_most();
     const std::string text = std::to_string(number) + ":" + std::to_string(i);
-    cluster->With(leader, [&](Node& node) {
-      node.Post([&node, text] { node.raft().Propose({Slice(text)}).IgnoreError(); });
+    const auto is_lost = std::make_shared<std::atomic<bool>>(false);
+    const bool runs = cluster->With(leader, [&](Node& node) {
+      node.Post([&node, text, proposal = std::make_shared<Proposal>(cluster, is_lost)] {
+        proposal->Make(&node, text);
+      });
     });
-    // A few proposals are under way at a time. If they are lost with a leader, the entries of the
-    // next leader end the wait.
+    // A few proposals are under way at a time. If accepted ones are lost with a leader, the entries
+    // of the next leader end the wait.
     if (OneIn(4)) {
-      cluster->Await([&] { return cluster->applied_most() > before; });
+      cluster->Await([&] { return cluster->applied_most() > before || !runs || *is_lost; });
     }
   }
 }
