@@ -96,7 +96,7 @@ constexpr ConfigKey kConfigKeys[] = {
      .default_text = "two log files",
      .example = "128",
      .meaning = "below this much free space, writes that add data are refused with `SystemError`; "
-                "deletions, sessions and reads go on (`zk_disk_low` in `mntr`)"},
+                "deletions, sessions and reads go on (`zk_quorate_disk_low` in `mntr`)"},
     {.name = "eventHistoryBytes",
      .value = Integer{&Config::event_history_bytes, 0, 1 << 30, Unit::kBytes},
      .section = Section::kData,
@@ -161,7 +161,7 @@ constexpr ConfigKey kConfigKeys[] = {
      .default_text = "four fifths of the memory of the machine or the control group",
      .example = "4096",
      .meaning = "when it is nearly used up, writes that add data are refused and the connections "
-                "that take the most are closed (`zk_memory_low` in `mntr`)"},
+                "that take the most are closed (`zk_quorate_memory_low` in `mntr`)"},
     {.name = "maxClientCnxns",
      .value = Integer{&Config::max_client_connections, -1, 1 << 30},
      .section = Section::kLimits,

@@ -45,7 +45,9 @@ enum class MetricType : uint8_t {
 using MetricValue = std::variant<int64_t, uint64_t, double, std::string, TimeSummary, Distribution>;
 
 struct Metric {
-  std::string_view name;  // without "zk_"; of a summary, without "avg_" and the like
+  // Without "zk_"; of a summary, without "avg_" and the like. The name of a metric that ZooKeeper
+  // does not have begins with "quorate_".
+  std::string_view name;
   MetricType type;
   std::string_view help;
   MetricValue (*value)(const MetricSources& sources);
@@ -60,7 +62,8 @@ std::span<const Metric> Metrics();
 std::string DecimalText(double value);
 
 // Returns the reply to `mntr`: "zk_<name>\t<value>\n" for each metric that is shown; a summary or a
-// distribution has several lines.
+// distribution has several lines. Each line begins with "zk_", because some monitoring agents
+// (telegraf) reject the whole reply otherwise.
 std::string MonitorText(const MetricSources& sources);
 
 }  // namespace quorate::rpc::zk

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 #include <string>
+#include <string_view>
 
 namespace quorate::rpc::zk {
 namespace {
@@ -57,6 +58,67 @@ TEST_CASE("each metric has its lines, in the order of the table") {
   }
 }
 
+TEST_CASE("a metric that ZooKeeper does not have is named quorate_...") {
+  // Of the keys of ZooKeeper's mntr those that are shown here.
+  const std::set<std::string_view> of_zookeeper = {"approximate_data_size",
+                                                   "auth_failed_count",
+                                                   "avg_latency",
+                                                   "bytes_received_count",
+                                                   "commit_count",
+                                                   "connection_rejected",
+                                                   "connection_request_count",
+                                                   "connection_revalidate_count",
+                                                   "digest_mismatches_count",
+                                                   "election_time",
+                                                   "ephemerals_count",
+                                                   "fsynctime",
+                                                   "global_sessions",
+                                                   "large_requests_rejected",
+                                                   "last_client_response_size",
+                                                   "last_proposal_size",
+                                                   "leader_uptime",
+                                                   "learners",
+                                                   "local_sessions",
+                                                   "looking_count",
+                                                   "max_client_response_size",
+                                                   "max_file_descriptor_count",
+                                                   "max_latency",
+                                                   "max_proposal_size",
+                                                   "min_client_response_size",
+                                                   "min_latency",
+                                                   "min_proposal_size",
+                                                   "num_alive_connections",
+                                                   "open_file_descriptor_count",
+                                                   "outstanding_requests",
+                                                   "packets_received",
+                                                   "packets_sent",
+                                                   "peer_state",
+                                                   "pending_syncs",
+                                                   "proposal_count",
+                                                   "quorum_size",
+                                                   "readlatency",
+                                                   "request_throttle_wait_count",
+                                                   "response_bytes",
+                                                   "server_state",
+                                                   "sessionless_connections_expired",
+                                                   "snap_count",
+                                                   "snapshottime",
+                                                   "stale_sessions_expired",
+                                                   "synced_followers",
+                                                   "synced_non_voting_followers",
+                                                   "synced_observers",
+                                                   "unavailable_time",
+                                                   "updatelatency",
+                                                   "uptime",
+                                                   "version",
+                                                   "watch_count",
+                                                   "znode_count"};
+  for (const Metric& metric : Metrics()) {
+    INFO(metric.name);
+    CHECK(of_zookeeper.contains(metric.name) != metric.name.starts_with("quorate_"));
+  }
+}
+
 TEST_CASE("values are shown as ZooKeeper shows them") {
   Sources sources;
   sources.totals.latency_ms = {.count = 4, .sum = 5};
@@ -65,10 +127,11 @@ TEST_CASE("values are shown as ZooKeeper shows them") {
   sources.server.fsync.Add(4);
   const std::string text = sources.Text();
   for (const std::string line :
-       {"zk_avg_latency\t1.25", "zk_disk_low\t1", "zk_data_refused\t0", "zk_disk_free_bytes\t-1",
-        "zk_max_file_descriptor_count\t18446744073709551615", "zk_avg_fsynctime\t3.5",
-        "zk_min_fsynctime\t3", "zk_max_fsynctime\t4", "zk_cnt_fsynctime\t2", "zk_sum_fsynctime\t7",
-        "zk_p999_readlatency\t0", "zk_peer_state\tobserving - broadcast"}) {
+       {"zk_avg_latency\t1.25", "zk_quorate_disk_low\t1", "zk_quorate_data_refused\t0",
+        "zk_quorate_disk_free_bytes\t-1", "zk_max_file_descriptor_count\t18446744073709551615",
+        "zk_avg_fsynctime\t3.5", "zk_min_fsynctime\t3", "zk_max_fsynctime\t4",
+        "zk_cnt_fsynctime\t2", "zk_sum_fsynctime\t7", "zk_p999_readlatency\t0",
+        "zk_peer_state\tobserving - broadcast"}) {
     INFO(line);
     CHECK(text.find("\n" + line + "\n") != std::string::npos);
   }

@@ -458,11 +458,11 @@ def not_same(zxids, monitored):
     if len(set(zxids.values())) != 1 or not min(zxids.values()):
         return f"zxids are {zxids}"
     if len(zxids) > 1:  # one alone has nobody to compare with
-        compared = {i: int(facts.get("digest_compared_zxid", -1)) for i, facts in monitored.items()}
+        compared = {i: int(facts.get("quorate_digest_compared_zxid", -1)) for i, facts in monitored.items()}
         late = {i: zxid for i, zxid in compared.items() if zxid < zxids[i]}
         if late:
             return f"trees were compared at zxids {late} only, and are at {min(zxids.values())}"
-    undecided = [i for i, facts in monitored.items() if facts.get("digest_undecided") != "0"]
+    undecided = [i for i, facts in monitored.items() if facts.get("quorate_digest_undecided") != "0"]
     return f"trees differ, and no majority has the same, says member {undecided[0]}" if undecided else ""
 
 

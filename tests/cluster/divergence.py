@@ -49,7 +49,7 @@ def _terms(cluster, member):
 
 
 def _compared(cluster, member):
-    return int(cluster.monitor(member).get("digest_compared_zxid", 0))
+    return int(cluster.monitor(member).get("quorate_digest_compared_zxid", 0))
 
 
 class _Directories:
@@ -171,4 +171,4 @@ def shared_equal_trees_are_compared_and_no_difference_is_seen(cluster):
     for member in cluster.numbers():
         values = cluster.monitor(member)
         assert values["digest_mismatches_count"] == "0", values
-        assert values["digest_undecided"] == "0", values
+        assert values["quorate_digest_undecided"] == "0", values

@@ -19,7 +19,7 @@ def _taken(directory):
 
 def _is_measured(cluster, member):
     """The free space was looked at, and used for ballast files if it was to be."""
-    return int(cluster.monitor(member).get("disk_free_bytes", -1)) >= 0
+    return int(cluster.monitor(member).get("quorate_disk_free_bytes", -1)) >= 0
 
 
 def test_an_empty_member_takes_little_disk():

@@ -108,7 +108,7 @@ class DiskCluster(harness.Cluster):
     def wait_for_flags(self, member, low, refused):
         def reached():
             lines = self.monitor(member)
-            return (lines.get("disk_low"), lines.get("data_refused")) == (str(low), str(refused))
+            return (lines.get("quorate_disk_low"), lines.get("quorate_data_refused")) == (str(low), str(refused))
         self.wait_until(f"disk_low {low} and data_refused {refused} at member {member}", reached)
 
 
