@@ -64,7 +64,8 @@ class Cluster {
   }
   void Deliver(std::vector<Message> messages) {
     for (Message& message : messages) {
-      rafts_[message.to.value() - 1]->Step(std::move(message));
+      Raft& to = *rafts_[message.to.value() - 1];
+      to.Step(std::move(message));
     }
   }
 

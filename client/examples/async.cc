@@ -41,9 +41,11 @@ Detached AddOne(Client& client, std::promise<absl::Status>& done) {
 
 absl::Status Run(Client& client) {
   // The calls take effect in this order, and are sent to the servers together.
+  constexpr int kCalls = 1000;
   std::vector<quorate::Call<quorate::Stat>> calls;
+  calls.reserve(kCalls);
   auto created = client.AsyncCreate("/count");
-  for (int i = 0; i < 1000; ++i) calls.push_back(client.AsyncSet("/count", std::to_string(i)));
+  for (int i = 0; i < kCalls; ++i) calls.push_back(client.AsyncSet("/count", std::to_string(i)));
   if (absl::Status s = created.Wait().status(); !s.ok()) return s;
   for (auto& call : calls) {
     if (absl::Status s = call.Wait().status(); !s.ok()) return s;

@@ -53,13 +53,14 @@ absl::Status GroupMembership::Join(std::string id, std::string data, int deadlin
   }
   auto started = PersistentNode::Start(client_, absl::StrCat(path_, "/", id), std::move(data),
                                        {.takes_over = true});
+  const absl::Status start_status = started.status();
   std::shared_ptr<PersistentNode> own;
-  if (started.ok()) own = *std::move(started);
+  if (start_status.ok()) own = *std::move(started);
   bool is_cancelled = false;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     is_joining_ = false;
-    if (!started.ok()) return started.status();
+    if (!start_status.ok()) return start_status;
     is_cancelled = is_leaving_;
     if (!is_cancelled) own_ = own;
   }

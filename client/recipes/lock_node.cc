@@ -287,12 +287,13 @@ void LockNode::WatchBlocker(uint64_t round, const Blocker& blocker, int64_t afte
             {.after_zxid = after_zxid, .deadline_ms = kNoDeadline});
       },
       [self, round](absl::StatusOr<WatchHandle> watch) {
+        const absl::Status status = watch.status();
         {
           std::lock_guard<std::mutex> lock(self->mutex_);
           if (round != self->round_ || self->state_ != State::kWaiting) return;
-          if (watch.ok()) self->blocker_watch_ = *std::move(watch);
+          if (status.ok()) self->blocker_watch_ = *std::move(watch);
         }
-        if (!watch.ok()) self->End(watch.status());
+        if (!status.ok()) self->End(status);
       },
       [self, round] { return self->is_waiting_in(round); });
 }
