@@ -200,9 +200,9 @@ absl::Status Run(const std::string& config_file) {
     (*server)->RequestStop();
   });
   const absl::Status result = (*server)->Run();
-  // Ends the waiting thread in case Run ended by itself. The signal is blocked: it ends the wait,
-  // not the process. NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread): the thread waits for the
-  // signal.
+  // Ends the waiting thread in case Run ended by itself. The signal is blocked, and the thread waits
+  // for it: it ends the wait, not the process.
+  // NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread)
   pthread_kill(waiter.native_handle(), SIGTERM);
   waiter.join();
   return result;

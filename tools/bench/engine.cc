@@ -175,7 +175,7 @@ void Engine::Close(Connection& connection) {
   ASSERT(connection.is_up());
   ASSERT(connection.close_xid_ == 0);
   connection.close_xid_ = TakeXid(connection);
-  wire::RequestWriter(&connection.to_send_, connection.close_xid_, wire::kCloseSession);
+  wire::RequestWriter(&connection.to_send_, connection.close_xid_, wire::kCloseSession).body();
   MarkDirty(connection);
 }
 
@@ -256,7 +256,7 @@ void Engine::SweepOne(Connection& connection, int64_t now_ns) {
   if (waits && now_ns - connection.last_received_ns_ > timeout_ns * 2 / 3) {
     Disconnect(connection, "it does not answer any more", now_ns);
   } else if (!connection.ping_pending_ && now_ns - connection.last_sent_ns_ > timeout_ns / 3) {
-    wire::RequestWriter(&connection.to_send_, wire::kPingXid, wire::kPing);
+    wire::RequestWriter(&connection.to_send_, wire::kPingXid, wire::kPing).body();
     connection.ping_pending_ = true;
     // The time without an answer begins here.
     if (connection.pending_.empty()) connection.last_received_ns_ = now_ns;

@@ -73,6 +73,7 @@ absl::StatusOr<v1::MembersResponse> ClusterClient::Members() {
 
 std::vector<StatusAnswer> AskAll(const std::vector<std::string>& addresses) {
   std::vector<std::future<absl::StatusOr<v1::StatusResponse>>> questions;
+  questions.reserve(addresses.size());
   for (const std::string& address : addresses) {
     questions.push_back(
         std::async(std::launch::async, [address] { return ClusterClient(address).Status(); }));

@@ -41,6 +41,7 @@ absl::Status SetDefault(const std::string& path, int line, const std::string& ke
   const auto found = keys.find(key);
   if (found == keys.end()) {
     std::vector<std::string> names;
+    names.reserve(keys.size());
     for (const auto& [name, option] : keys) names.push_back(name);
     const std::vector<std::string> similar = SimilarNames(key, names);
     return Wrong(path, line,

@@ -46,11 +46,9 @@ std::string Escaped(std::string_view bytes, bool keeps_lines) {
     const size_t size = character.size == 0 ? 1 : character.size;
     const bool is_layout =
         character.code == '\n' || character.code == '\t' || character.code == '\\';
-    if (is_layout && keeps_lines) {
-      text += bytes.substr(0, size);
-    } else if (is_layout) {
+    if (is_layout && !keeps_lines) {
       text += character.code == '\n' ? "\\n" : character.code == '\t' ? "\\t" : "\\\\";
-    } else if (character.size == 0 || IsControl(character.code)) {
+    } else if (!is_layout && (character.size == 0 || IsControl(character.code))) {
       for (char c : bytes.substr(0, size)) {
         absl::StrAppendFormat(&text, "\\x%02x", static_cast<uint8_t>(c));
       }

@@ -32,7 +32,7 @@ constexpr std::string_view kTemporaryName = "snapshot.being-written";
 // Writes to a file sequentially.
 class Output {
  public:
-  Output(std::unique_ptr<consensus::File> file) : file_(std::move(file)) {}
+  explicit Output(std::unique_ptr<consensus::File> file) : file_(std::move(file)) {}
 
   absl::Status Append(std::string_view bytes) {
     const std::span<const std::string_view> pieces(&bytes, 1);
