@@ -247,6 +247,24 @@ class Document:
                 budget_text(row.budget), result_cell(verdicts, self.note_behind(row, behind))])
         self.add(table)
 
+    def limit(self):
+        found = self.measured(rows.LIMIT)
+        if not found:
+            return
+        self.add(Heading("Quorate beside the limit of the machine"), Text(LIMIT_OF_THE_MACHINE))
+        table = Table(["work", "rate", "p50", "p99", "server CPU", "rate: Quorate", "limit",
+                       "p50, us: Quorate", "limit", "CPU/op, us: Quorate", "limit", "budget", "result"], [])
+        for row, result in found:
+            ours, limits = [limit_figures(run) for run in result["runs"]], result["limits"]
+            spreads = {figure: spread_of([one[key] / other[key] for one, other in zip(ours, limits)])
+                       for figure, key in LIMIT_FIGURES}
+            verdicts = self.verdicts_of(row, {figure: spread["median"] for figure, spread in spreads.items()})
+            values = [number(statistics.median(one[key] for one in side))
+                      for key in ("operations_per_second", "p50_us", "server_cpu_us") for side in (ours, limits)]
+            table.rows.append([row.title, *map(spread_text, spreads.values()), *values,
+                               budget_text(row.budget), result_cell(verdicts, [])])
+        self.add(table)
+
     def where(self):
         found = self.measured(rows.WHERE)
         if not found:
@@ -478,6 +496,25 @@ class Document:
                 result_cell(verdicts, self.note_behind(row, behind))]
 
 
+# Of a row beside the limit: the figure of the budget, and its name in what `limit` says.
+LIMIT_FIGURES = (("rate", "operations_per_second"), ("p50", "p50_us"), ("p99", "p99_us"),
+                 ("cpu", "server_cpu_us"))
+
+
+def limit_figures(run):
+    """The figures of a run of `quorate bench` by the names that `limit` gives them."""
+    measured = run["document"]["workloads"][0]["measurements"][0]
+    latencies = next(iter(measured["latencies"].values()))
+    return {**latencies, **{key: measured[key] for key in ("operations_per_second", "server_cpu_us")}}
+
+
+def spread_of(values):
+    if len(values) < 2:
+        return {"median": values[0], "quartile1": values[0], "quartile3": values[0]}
+    low, median, high = statistics.quantiles(values, n=4, method="inclusive")
+    return {"median": median, "quartile1": low, "quartile3": high}
+
+
 def where_cells(result):
     measurement = result["runs"][0]["document"]["workloads"][0]["measurements"][0]
     threads = sorted(result["threads"].items(), key=lambda thread: -thread[1]["us"])
@@ -619,6 +656,15 @@ READING = (
     "Where the brackets reach from below 1 to above it, there is no difference to speak of.")
 
 
+LIMIT_OF_THE_MACHINE = (
+    "How far Quorate is from what this machine can do at all. The limit is a program of its own "
+    "(`tools/performance/limit`): three single-threaded processes that do only the input and output which "
+    "durable writes cannot avoid (receive, send to two followers, write and sync a batch, answer), with "
+    "io_uring and without Raft, tree and sessions; for reads, three that answer 40 bytes with 120. Both have "
+    "as many clients with one request at a time each, in turns within one run. Quorate's figure is divided by "
+    "that of the limit: the median of the turns, and in brackets their middle half.")
+
+
 WHERE_IT_GOES = (
     "Where a budget is missed, this is why, and what would be needed. A *write with nothing else under way* is "
     "a chain of threads that wake one another: the connection's, the node's and the log's on the leader, "
@@ -708,7 +754,7 @@ WHAT_TAILS_ARE = (
 def build(results):
     """All blocks of the document."""
     document = Document(results)
-    for section in (document.budget, document.where, document.slowest, document.idle, document.growth,
+    for section in (document.budget, document.limit, document.where, document.slowest, document.idle, document.growth,
                     document.growth_where, document.tail, document.checkpoints, document.memory):
         section()
     commands = list(dict.fromkeys(run["command"] for row in ROWS if row.name in results

@@ -26,6 +26,7 @@ BENCH_SECONDS = 3600
 RESTART_SECONDS = 180
 RESTART_POLL_SECONDS = 0.005
 MEMORY_DIRECTORY = "/dev/shm"
+LIMIT = os.path.join(harness.ROOT, ".bazel/opt-bin/tools/performance/limit/limit")
 
 
 class Failure(Exception):
@@ -54,6 +55,8 @@ class Scale:
         self.seconds = 1 if quick else 5
         self.slice_seconds = 0.25 if quick else 1
         self.warm_up_seconds = 0.2 if quick else 1
+        self.limit_turns = 2 if quick else 5
+        self.limit_seconds = 0.5 if quick else 2
         self.kill_rounds = 1 if quick else 5
         self.freeze_rounds = 1 if quick else 2
         self.populate = 20_000 if quick else 100_000
@@ -173,6 +176,14 @@ class Bench:
         if process.returncode != 0:
             raise Failure(f"{command}: {said.strip() or process.returncode}")
         return {"command": command, "document": json.loads(output)}
+
+    def limit(self, workload, clients, seconds):
+        """What the program `limit` says, whose files are on the disk of the clusters."""
+        command = [LIMIT, workload, self.data, "--clients", str(clients), "--seconds", str(seconds)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60 + seconds)
+        if done.returncode != 0:
+            raise Failure(f"{' '.join(command)}: {done.stderr.strip() or done.returncode}")
+        return json.loads(done.stdout)
 
     def populate(self, cluster, count, root, options=()):
         """Nodes with 100 bytes each, which stay."""

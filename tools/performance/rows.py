@@ -1,7 +1,8 @@
 """The rows of the document: what is measured, and the budget that it has to meet.
 
 A row's `measure(bench, scale, results)` returns what is kept of it; `results` gives the rows that
-were measured before. Ratios are always Quorate's figure divided by ZooKeeper's, in one run."""
+were measured before. Ratios are always Quorate's figure divided by ZooKeeper's, or by that of the
+limit, in one run."""
 
 import contextlib
 import dataclasses
@@ -13,8 +14,8 @@ import profiles
 import where
 from measuring import SYSTEMS, Failure
 
-BUDGET, WHERE, SLOWEST, IDLE, GROWTH, GROWTH_WHERE, TAIL, CHECKPOINTS, MEMORY = (
-    "budget", "where", "slowest", "idle", "growth", "growth-where", "tail", "checkpoints", "memory")
+BUDGET, LIMIT, WHERE, SLOWEST, IDLE, GROWTH, GROWTH_WHERE, TAIL, CHECKPOINTS, MEMORY = (
+    "budget", "limit", "where", "slowest", "idle", "growth", "growth-where", "tail", "checkpoints", "memory")
 
 
 # As a number of log entries between checkpoints: none are taken because of it.
@@ -28,7 +29,7 @@ class Row:
     title: str
     measure: Callable
     seconds: int  # about, without --quick
-    # {figure: limit}: of ratios "rate" at least, "p50", "p99.9" and "cpu" at most; of Quorate alone
+    # {figure: limit}: of ratios "rate" at least, "p50", "p99", "p99.9" and "cpu" at most; of Quorate alone
     # "pause_ms", "bytes" and "restart_seconds" at most.
     budget: dict = dataclasses.field(default_factory=dict)
     # Another row whose figures it needs.
@@ -113,6 +114,36 @@ BUDGET_ROWS = [
         {"pause_ms": 300}),
     Row("failover-freeze", BUDGET, "the leader hangs (SIGSTOP)", measure_freeze, 75,
         {"pause_ms": 500}),
+]
+
+
+# --- The limit of the machine
+
+
+def limit_row(workload, clients, budget):
+    """Quorate beside the program `limit`, which does only the input and output that no system can
+    avoid; both with one request at a time of each client."""
+    def measure(bench, scale, _):
+        bench.close_pair()
+        options = ["--connections", clients, "--seconds", scale.limit_seconds, "--warm-up-seconds",
+                   scale.warm_up_seconds]
+        runs, limits = [], []
+        with bench.cluster("quorate") as cluster:
+            for _ in range(scale.limit_turns):
+                limits.append(bench.limit(workload, clients, scale.limit_seconds))
+                runs.append(bench.alone([workload], cluster, options))
+        return {"runs": runs, "limits": limits}
+
+    return Row(f"limit-{workload}-{clients}", LIMIT, f"{workload}, {clients:,} x 1", measure, 30, budget)
+
+
+LIMIT_ROWS = [
+    limit_row("write", 1, {"p50": 1.15, "p99": 1.3, "cpu": 1.25}),
+    limit_row("write", 30, {"rate": 0.8, "p99": 1.3, "cpu": 1.6}),
+    limit_row("write", 300, {"rate": 0.7, "p99": 1.3, "cpu": 2}),
+    limit_row("write", 3000, {"rate": 0.6, "p99": 1.3}),
+    limit_row("read", 30, {"cpu": 1.5}),
+    limit_row("read", 300, {"cpu": 1.5}),
 ]
 
 
@@ -443,6 +474,7 @@ def memory_row(shape, sizes_of, seconds, budget):
 
 ROWS = [
     *BUDGET_ROWS,
+    *LIMIT_ROWS,
     where_row("write-1x1", "write, 1 x 1", "write", ["--connections", 1]),
     where_row("write-30x1", "write, 30 x 1", "write", ["--connections", 30]),
     where_row("write-30x32", "write, 30 x 32", "write", ["--connections", 30, "--depth", 32]),
