@@ -59,15 +59,30 @@ std::string NextLine(absl::string_view* text, int* count) {
   return whole;
 }
 
+// Returns the character that a backslash and `c` stand for.
+char Unescaped(char c) {
+  switch (c) {
+    case 't':
+      return '\t';
+    case 'n':
+      return '\n';
+    case 'r':
+      return '\r';
+    case 'f':
+      return '\f';
+    default:
+      return c;
+  }
+}
+
 // Appends `text` to `*to` with its backslash escapes resolved: a character after a backslash stands
 // for itself, except for a few letters. Returns false if there is an escape that is not supported.
 bool Unescape(absl::string_view text, std::string* to) {
   for (size_t i = 0; i < text.size(); ++i) {
     const bool is_escaped = text[i] == '\\' && i + 1 < text.size();
     if (is_escaped) ++i;
-    const char c = text[i];
-    if (is_escaped && c == 'u') return false;
-    *to += is_escaped && c == 't' ? '\t' : is_escaped && c == 'n' ? '\n' : c;
+    if (is_escaped && text[i] == 'u') return false;
+    *to += is_escaped ? Unescaped(text[i]) : text[i];
   }
   return true;
 }

@@ -112,6 +112,12 @@ TEST_CASE("lines are those of Java's Properties") {
         std::string::npos);
 }
 
+TEST_CASE("escaped white space in a value is read as java.util.Properties reads it") {
+  const auto config = ParseConfig("zoo.cfg", "dataDir=/d\\tx\\ny\\rz\\fw\nclientPort=1\n", NoFile);
+  REQUIRE(config.ok());
+  CHECK(config->data_dir == "/d\tx\ny\rz\fw");
+}
+
 constexpr char kMembers[] =
     "server.1=a:1:2:participant;3\nserver.2=b:1:2:participant;4\nversion=100000000\n";
 template <const char* kText>
