@@ -93,6 +93,7 @@ class Member {
     grown_.GrowTo(nodes);
     replicated_.SetFrontend(&frontend_);
     replicated_.Replace(grown_.Release(), consensus::Term(1));
+    loop_.OnWake();  // before there are connections, which would end because the tree was replaced
     for (size_t i = 0; i < kConnections; ++i) {
       const std::optional<uint32_t> tag = loop_.Open("10.0.0.1", 7000);
       ASSERT(tag.has_value());
