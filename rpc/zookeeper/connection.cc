@@ -587,15 +587,10 @@ absl::StatusOr<Connection::Progress> Connection::StartWrite(std::string_view bod
   std::string& to = loop_->command_bytes();
   const size_t offset = to.size();
   tree::AppendRequest(Header(tree::CommandKind::kRequest), request, &to);
-  if (to.size() - offset > kCommandBytesMax) {
-    // A command that the log cannot take must not enter the queue in front of it.
-    const size_t size = to.size() - offset;
-    to.resize(offset);
-    return absl::InvalidArgumentError(
-        absl::StrCat("a write of ", size, " bytes is larger than ", kCommandBytesMax));
-  }
-  loop_->AddedCommand(offset);
-  return Progress::kInFlight;
+  const size_t size = to.size() - offset;
+  if (loop_->AddedCommand(offset)) return Progress::kInFlight;
+  return absl::InvalidArgumentError(
+      absl::StrCat("a write of ", size, " bytes is larger than ", kCommandBytesMax));
 }
 
 absl::Status Connection::OnAuth(int32_t xid, std::string_view body) {

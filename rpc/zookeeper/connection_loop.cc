@@ -28,9 +28,6 @@ constexpr size_t kUnsentBytesMax = 256u << 20;
 constexpr size_t kUnsentBytesOfMany = 4u << 20;
 // A client that takes no bytes for so long, although some are unsent, counts as stalled.
 constexpr auto kStalledAfter = std::chrono::seconds(1);
-// Bytes kept for a connection at which it may be closed when memory is low: more than a buffer that
-// has grown to the largest request.
-constexpr size_t kHeavyBytes = 5u << 19;
 constexpr auto kRefusalLogPeriod = std::chrono::seconds(5);
 // Watches that are removed in one hold of the tree's lock.
 constexpr size_t kWatchesPerHold = kNodesPerHold / 4;
@@ -43,23 +40,27 @@ static_assert(2 * kIdleTimerPeriod < ConnectionLoop::kHeldUpAfter);
 
 }  // namespace
 
-struct ConnectionLoop::Client {
-  Client(ConnectionLoop* loop, uint32_t tag, std::string address,
-         std::shared_ptr<ConnectionStatistics> statistics)
-      : connection(loop, tag, std::move(address), std::move(statistics)) {}
+struct LoopConnection : LoopClient<LoopConnection> {
+  LoopConnection(ConnectionLoop* loop, uint32_t tag, std::string address,
+                 std::shared_ptr<ConnectionStatistics> statistics)
+      : LoopClient(&loop->frontend().service().memory()),
+        connection(loop, tag, std::move(address), std::move(statistics)) {}
+
+  uint32_t tag() const { return connection.tag(); }
+  const std::string& address() const { return connection.address(); }
+  tree::SessionId session() const { return connection.session(); }
+  bool finished() const { return connection.finished(); }
+  bool CanContinue() const { return connection.CanContinue(); }
+  bool TakeTouched() {
+    return connection.TakeTouched() && connection.has_session() && !connection.read_only();
+  }
 
   Connection connection;
-  std::list<std::shared_ptr<Client>>::iterator in_order;
-  bool open = true;
-  bool receiving = true;      // Sockets::Receive was called, and no bytes came since
-  bool blocked = false;       // waits for OnWritable
-  bool dirty = false;         // in dirty_
-  bool throttled = false;     // is not read from because of congestion
-  bool attended = false;      // in attended_
-  bool broken = false;        // takes no more bytes
-  size_t waiting = 0;         // WaitingBytes of it, while it is not read from
-  size_t sent = 0;            // of connection.out()
-  size_t unsent_counted = 0;  // in the memory budget
+  bool throttled = false;  // is not read from because of congestion
+  bool attended = false;   // in attended_
+  bool broken = false;     // takes no more bytes
+  size_t waiting = 0;      // WaitingBytes of it, while it is not read from
+  size_t sent = 0;         // of connection.out()
   // When the client last took bytes, or had taken all.
   std::chrono::steady_clock::time_point took_at;
   std::chrono::steady_clock::time_point finished_at;  // when CheckTime first saw it finished
@@ -70,14 +71,7 @@ struct ConnectionLoop::Client {
 };
 
 ConnectionLoop::ConnectionLoop(ZkFrontend* frontend, Sockets* sockets)
-    : frontend_(frontend),
-      sockets_(sockets),
-      clock_(&frontend->clock()),
-      number_(frontend->AddLoop(this)),
-      statistics_(frontend->statistics().AddLoop()) {
-  BeginIteration();
-  touches_sent_ = now_;
-}
+    : ClientLoop(frontend, sockets), statistics_(frontend->statistics().AddLoop()) {}
 
 ConnectionLoop::~ConnectionLoop() = default;
 
@@ -85,14 +79,6 @@ void ConnectionLoop::Stop() {
   dirty_.clear();
   in_order_.clear();
   clients_.clear();  // their destructors release their share of the memory budget
-}
-
-// --- From other threads --------------------------------------------------------------------------
-
-void ConnectionLoop::Push(Item item) { inbox_.Push(std::move(item)); }
-
-void ConnectionLoop::Wake() {
-  if (inbox_.WantsWake()) sockets_->Wake();
 }
 
 void ConnectionLoop::OnWake() {
@@ -105,33 +91,29 @@ void ConnectionLoop::OnWake() {
 
 std::optional<uint32_t> ConnectionLoop::Open(std::string address, uint16_t port) {
   BeginIteration();
-  if (!frontend_->AdmitAddress(address)) return std::nullopt;
-  uint32_t tag = frontend_->NewTag(number_);
-  while (clients_.contains(tag)) tag = frontend_->NewTag(number_);
+  if (!frontend_->AdmitOrRefuse(address)) return std::nullopt;
+  const uint32_t tag = NewTag();
   const std::string host = absl::StrContains(address, ':') ? "[" + address + "]" : address;
   auto statistics = frontend_->statistics().AddConnection(tag, absl::StrCat(host, ":", port));
-  auto client = std::make_shared<Client>(this, tag, std::move(address), std::move(statistics));
-  client->in_order = in_order_.insert(in_order_.end(), client);
-  Attend(*client);
-  clients_[tag] = std::move(client);
+  Attend(Add(std::make_shared<Client>(this, tag, std::move(address), std::move(statistics))));
   return tag;
 }
 
 void ConnectionLoop::OnBytes(uint32_t tag, std::string_view bytes) {
   BeginIteration();
-  Client& client = *clients_.at(tag);
+  Client& client = Get(tag);
   client.receiving = false;
   statistics_->bytes_received.Add(static_cast<int64_t>(bytes.size()));
   LendBuffer(client);
   const absl::Status status = client.connection.OnBytes(bytes);
   UnlockTree();
   MarkDirty(client);
-  if (!status.ok()) Finish(client, status);
+  FinishIfBad(client, status);
 }
 
 void ConnectionLoop::OnWritable(uint32_t tag) {
   BeginIteration();
-  Client& client = *clients_.at(tag);
+  Client& client = Get(tag);
   client.blocked = false;
   // There is room because the client reads, so it is alive. A Send that succeeds would not show
   // that, as the bytes may be in a buffer of the system.
@@ -147,7 +129,7 @@ void ConnectionLoop::OnWritable(uint32_t tag) {
 
 void ConnectionLoop::OnClosed(uint32_t tag) {
   BeginIteration();
-  Close(*clients_.at(tag));
+  Close(Get(tag));
 }
 
 // --- Connections ---------------------------------------------------------------------------------
@@ -162,7 +144,7 @@ void ConnectionLoop::MaybeReceive(Client& client) {
   client.throttled = false;
   client.waiting = 0;
   client.receiving = true;
-  sockets_->Receive(client.connection.tag());
+  transport_->Receive(client.connection.tag());
 }
 
 bool ConnectionLoop::IsCongested() const {
@@ -175,7 +157,7 @@ void ConnectionLoop::Flush(Client& client) {
   std::string& out = client.connection.out();
   if (!client.blocked && client.sent < out.size()) {
     const std::optional<size_t> sent =
-        sockets_->Send(client.connection.tag(), std::string_view(out).substr(client.sent));
+        transport_->Send(client.connection.tag(), std::string_view(out).substr(client.sent));
     if (!sent.has_value()) {
       client.broken = true;
       client.connection.StopAnswering();
@@ -205,12 +187,7 @@ void ConnectionLoop::Flush(Client& client) {
   }
   if (!client.open) return;
   const size_t unsent = out.size() - client.sent;
-  MemoryBudget& memory = frontend_->service().memory();
-  if (unsent != client.unsent_counted) {
-    memory.Add(MemoryUse::kUnsent,
-               static_cast<int64_t>(unsent) - static_cast<int64_t>(client.unsent_counted));
-    client.unsent_counted = unsent;
-  }
+  client.unsent.Set(unsent);
   client.connection.SetUnsent(unsent);
   if (unsent > kUnsentBytesMax) CloseForMemory(client, unsent);
 }
@@ -302,67 +279,35 @@ void ConnectionLoop::Close(Client& client) {
     }
     UnlockTree();
   }
-  frontend_->ForgetSession(client.connection.session(), tag);
   frontend_->statistics().RemoveConnection(tag);
   statistics_->outstanding.Add(-client.queued_counted);
-  if (client.unsent_counted > 0) {
-    frontend_->service().memory().Add(MemoryUse::kUnsent,
-                                      -static_cast<int64_t>(client.unsent_counted));
-  }
-  frontend_->ReleaseAddress(client.connection.address());
-  sockets_->Close(tag);
-  in_order_.erase(client.in_order);
-  clients_.erase(tag);
+  transport_->Close(tag);
+  Remove(client);
 }
 
 // --- Iterations ----------------------------------------------------------------------------------
 
 void ConnectionLoop::BeginIteration() {
-  now_ = clock_->Now();
-  last_iteration_.store(now_.time_since_epoch().count(), std::memory_order_relaxed);
+  ClientLoop::BeginIteration();
   const int64_t resets = frontend_->statistics().server_resets();
   if (statistics_->resets_seen.value() == resets) return;
   statistics_->Clear();
   statistics_->resets_seen.Set(resets);
 }
 
-void ConnectionLoop::MarkDirty(Client& client) {
-  if (client.dirty || !client.open) return;
-  client.dirty = true;
-  dirty_.push_back(*client.in_order);
-  ScheduleIterationEnd();
-}
-
-// The end of an iteration comes after the handlers of all sockets that were ready together, so that
-// their writes go to the log as one batch.
-void ConnectionLoop::ScheduleIterationEnd() {
-  if (iteration_end_scheduled_) return;
-  iteration_end_scheduled_ = true;
-  sockets_->EndIterationSoon();
-}
-
 void ConnectionLoop::EndIteration() {
   iteration_end_scheduled_ = false;
-  ContinueConnections();
+  ContinueClients(/*has_items=*/false);
   for (const std::shared_ptr<Client>& client : dirty_) client->connection.SubmitRest();
-  if (!batch_.empty()) {
-    const size_t bytes = batch_.bytes->size();
-    frontend_->service().Submit(std::exchange(batch_, CommandBatch{}));
-    batch_.bytes->reserve(bytes);
-  }
-  std::vector<std::shared_ptr<Client>> dirty;
-  dirty.swap(dirty_);
-  // Reset all of them first: closing one of them drains the inbox, which may mark any other dirty.
-  for (const std::shared_ptr<Client>& client : dirty) client->dirty = false;
-  for (const std::shared_ptr<Client>& client : dirty) {
-    if (!client->open) continue;
-    UpdateStatistics(*client);  // before Flush, which may close it
-    Flush(*client);
-    if (!client->open) continue;
-    if (client->connection.CanContinue()) MarkDirty(*client);
-    MaybeReceive(*client);
-    if (NeedsAttention(*client)) Attend(*client);
-  }
+  SubmitBatch();
+  TakeDirty([this](Client& client) {
+    UpdateStatistics(client);  // before Flush, which may close it
+    Flush(client);
+    if (!client.open) return;
+    if (client.CanContinue()) MarkDirty(client);
+    MaybeReceive(client);
+    if (NeedsAttention(client)) Attend(client);
+  });
 }
 
 void ConnectionLoop::UpdateStatistics(Client& client) {
@@ -382,99 +327,52 @@ void ConnectionLoop::UpdateStatistics(Client& client) {
   shown.queued.Set(queued);
 }
 
-// Connections continue only here, when the tree is locked and the inbox is empty: a reply made
-// while results are being delivered could overtake an event.
-void ConnectionLoop::ContinueConnections() {
-  const auto can_continue = [](const std::shared_ptr<Client>& client) {
-    return client->open && client->connection.CanContinue();
-  };
-  if (std::none_of(dirty_.begin(), dirty_.end(), can_continue)) return;
-  LockTree();  // may add to dirty_
-  for (size_t i = 0; i < dirty_.size(); ++i) {
-    if (!can_continue(dirty_[i])) continue;
-    LockTree();
-    LendBuffer(*dirty_[i]);
-    if (absl::Status status = dirty_[i]->connection.Continue(); !status.ok()) {
-      Finish(*dirty_[i], status);
-    }
-  }
-  UnlockTree();
-}
-
-void ConnectionLoop::AddedCommand(size_t offset) {
-  ASSERT(offset < batch_.bytes->size());
-  batch_.commands.push_back({offset, batch_.bytes->size() - offset});
-  ScheduleIterationEnd();
-}
-
-const tree::Tree& ConnectionLoop::LockTree() {
-  if (spent_ >= kNodesPerHold) UnlockTree();
-  if (tree_.has_value()) return **tree_;
-  tree_.emplace(frontend_->service().ReadTree());
-  if (!SeededBug("data before its event")) DrainInbox();
-  seen_zxid_ = (*tree_)->last_zxid();
-  return **tree_;
-}
-
-void ConnectionLoop::UnlockTree() {
-  tree_.reset();
-  spent_ = 0;
+void ConnectionLoop::Continue(Client& client) {
+  LendBuffer(client);
+  FinishIfBad(client, client.connection.Continue());
 }
 
 // --- Inbox ---------------------------------------------------------------------------------------
 
-void ConnectionLoop::DrainInbox() {
-  ASSERT(draining_.empty());
-  if (!inbox_.Take(&draining_)) return;
-  for (Item& item : draining_) HandleItem(item);
-  draining_.clear();
+void ConnectionLoop::DeliverApplied() {
+  if (!SeededBug("data before its event")) DrainInbox();
 }
 
 void ConnectionLoop::HandleItem(Item& item) {
-  // A connection that is about to be closed gets nothing more: it may have missed earlier items.
-  const auto find = [this](uint32_t tag) -> Client* {
-    auto it = clients_.find(tag);
-    if (it == clients_.end() || it->second->connection.finished()) return nullptr;
-    return it->second.get();
-  };
   if (std::holds_alternative<TreeReplaced>(item)) {
-    FinishAll(absl::AbortedError(
-        "this server was far behind and has skipped events that its clients wait for"));
-    return;
-  }
-  absl::Status status;
-  Client* client = nullptr;
-  if (auto* result = std::get_if<tree::ApplyResult>(&item)) {
+    for (const std::shared_ptr<Client>& client : in_order_) {
+      Finish(*client,
+             absl::AbortedError(
+                 "this server was far behind and has skipped events that its clients wait for"));
+    }
+  } else if (auto* result = std::get_if<tree::ApplyResult>(&item)) {
     seen_zxid_ = std::max(seen_zxid_, result->zxid);
-    client = find(result->header.proposer_tag);
-    if (client != nullptr) status = client->connection.OnResult(std::move(*result));
-  } else if (auto* event = std::get_if<WatchEvent>(&item)) {
-    client = find(event->tag);
-    if (client != nullptr) {
-      client->connection.OnWatchEvent(event->type, event->path, event->zxid, event->readers);
-    }
-  } else if (auto* sync = std::get_if<SyncDone>(&item)) {
+    DeliverTo(result->header.proposer_tag,
+              [result](Client& client) { return client.connection.OnResult(std::move(*result)); });
+  } else if (auto* event = std::get_if<WatchEventItem>(&item)) {
+    DeliverTo(event->tag, [event](Client& client) {
+      client.connection.OnWatchEvent(event->type, event->path, event->zxid, event->readers);
+      return absl::OkStatus();
+    });
+  } else if (auto* sync = std::get_if<SyncDoneItem>(&item)) {
     seen_zxid_ = std::max(seen_zxid_, sync->zxid);
-    client = find(sync->tag);
-    if (client != nullptr) client->connection.OnSyncDone(sync->sync_id);
+    DeliverTo(sync->tag, [sync](Client& client) {
+      client.connection.OnSyncDone(sync->sync_id);
+      return absl::OkStatus();
+    });
   } else if (auto* attached = std::get_if<SessionAttached>(&item)) {
-    client = find(attached->tag);
-    if (client != nullptr && client->connection.IsOvertaken(attached->attach_zxid)) {
-      status = absl::AbortedError("the session has moved to another connection");
-    }
+    DeliverTo(attached->tag, [attached](Client& client) {
+      return client.connection.IsOvertaken(attached->attach_zxid)
+                 ? absl::AbortedError("the session has moved to another connection")
+                 : absl::OkStatus();
+    });
   } else {
-    client = find(std::get<SessionClosed>(item).tag);
-    if (client != nullptr && client->connection.OnSessionClosed()) {
-      status = absl::AbortedError("the session has expired or was closed elsewhere");
-    }
+    DeliverTo(std::get<SessionClosed>(item).tag, [](Client& client) {
+      return client.connection.OnSessionClosed()
+                 ? absl::AbortedError("the session has expired or was closed elsewhere")
+                 : absl::OkStatus();
+    });
   }
-  if (client == nullptr) return;
-  MarkDirty(*client);
-  if (!status.ok()) Finish(*client, status);
-}
-
-void ConnectionLoop::FinishAll(const absl::Status& why) {
-  for (const std::shared_ptr<Client>& client : in_order_) Finish(*client, why);
 }
 
 // --- From time to time ---------------------------------------------------------------------------
@@ -506,29 +404,18 @@ std::chrono::milliseconds ConnectionLoop::OnTimer() {
                     kIdleTimerPeriod);
 }
 
-// Closes at most one connection per measurement of memory, as the next measurement shows the
-// effect.
 void ConnectionLoop::CloseHeaviest() {
-  MemoryBudget& memory = frontend_->service().memory();
-  if (!memory.clients_exceed() ||
-      std::exchange(measurement_seen_, memory.measurements()) == memory.measurements()) {
-    return;
-  }
-  std::shared_ptr<Client> heaviest;
-  size_t most = kHeavyBytes;
-  for (const std::shared_ptr<Client>& client : in_order_) {
-    const size_t bytes = client->connection.out().capacity() + client->connection.kept_bytes();
-    if (bytes <= most) continue;
-    most = bytes;
-    heaviest = client;
-  }
+  const auto bytes_of = [](Client& client) {
+    return client.connection.out().capacity() + client.connection.kept_bytes();
+  };
+  size_t bytes = 0;
+  const std::shared_ptr<Client> heaviest = TakeHeaviest(bytes_of, &bytes);
   if (heaviest == nullptr) return;
-  memory.CountClosed();
   Finish(*heaviest,
          absl::ResourceExhaustedError(absl::StrCat(
              "the server's memory is almost used up (memoryLimitMb), and this connection "
              "takes the most on its thread: ",
-             most, " bytes")));
+             bytes, " bytes")));
   Close(*heaviest);
 }
 
@@ -542,7 +429,7 @@ bool ConnectionLoop::NeedsAttention(const Client& client) {
 
 void ConnectionLoop::HearWaiting(Client& client) {
   if (!client.open || client.receiving) return;
-  const size_t waiting = sockets_->WaitingBytes(client.connection.tag());
+  const size_t waiting = transport_->WaitingBytes(client.connection.tag());
   const bool has_grown = waiting > std::exchange(client.waiting, waiting);
   // While `blocked`, the client itself delays its bytes by not reading: it then counts as alive
   // only if more bytes come.
@@ -557,7 +444,7 @@ void ConnectionLoop::CheckTime(Client& client, int64_t leader_contact_age_ms) {
     problem = connection.RetryHandshake();
     MarkDirty(client);
   }
-  if (!problem.ok()) Finish(client, problem);
+  FinishIfBad(client, problem);
   if (connection.finished()) {
     if (client.finished_at == std::chrono::steady_clock::time_point()) client.finished_at = now_;
     if (now_ - client.finished_at >= kTimeToSendTheRest) Close(client);
@@ -565,30 +452,11 @@ void ConnectionLoop::CheckTime(Client& client, int64_t leader_contact_age_ms) {
   MaybeReceive(client);  // in case it was paused
 }
 
-bool ConnectionLoop::TakeTouched(Client& client) {
-  return client.connection.TakeTouched() && client.connection.has_session() &&
-         !client.connection.read_only();
-}
-
-// The session of a closed connection lives for its whole timeout from the last byte received.
-void ConnectionLoop::KeepTouch(Client& client) {
-  if (TakeTouched(client)) touched_and_closed_.push_back(client.connection.session().value());
-}
-
-void ConnectionLoop::SendTouches() {
-  if (now_ - touches_sent_ < std::chrono::milliseconds(frontend_->config().touch_period_ms()))
-    return;
-  touches_sent_ = now_;
-  std::vector<int64_t> touched = std::exchange(touched_and_closed_, {});
+void ConnectionLoop::AddTouched(std::vector<int64_t>* sessions) {
   for (uint32_t tag : std::exchange(touched_, {})) {
-    const auto found = clients_.find(tag);
-    if (found == clients_.end() || !TakeTouched(*found->second)) continue;
-    touched.push_back(found->second->connection.session().value());
+    Client* client = Find(tag);
+    if (client != nullptr && client->TakeTouched()) sessions->push_back(client->session().value());
   }
-  if (touched.empty()) return;
-  std::sort(touched.begin(), touched.end());
-  touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
-  frontend_->service().Touch(std::move(touched));
 }
 
 }  // namespace quorate::rpc::zk

@@ -11,22 +11,15 @@
 // for another thread.
 #pragma once
 
-#include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <list>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "base/clock.h"
-#include "rpc/frontend/inbox.h"
+#include "rpc/frontend/client_loop.h"
 #include "rpc/zookeeper/connection.h"
 #include "rpc/zookeeper/frontend.h"
 
@@ -59,20 +52,32 @@ class Sockets {
   virtual void Close(uint32_t tag) = 0;
 };
 
-class ConnectionLoop {
+// Items for one connection: an event of its watches, and the end of its sync.
+struct WatchEventItem {
+  uint32_t tag;
+  tree::EventType type;
+  std::string path;
+  tree::Zxid zxid;
+  Readers readers;
+};
+struct SyncDoneItem {
+  uint32_t tag;
+  uint64_t sync_id;
+  tree::Zxid zxid;
+};
+
+struct LoopConnection;  // a connection and what its loop keeps about it
+
+class ConnectionLoop : public ClientLoop<ConnectionLoop, ZkFrontend, Sockets, LoopConnection,
+                                         WatchEventItem, SyncDoneItem> {
  public:
   // The time until the first call of OnTimer.
   static constexpr auto kTimerPeriod = std::chrono::milliseconds(100);
-  // A loop that has begun no iteration for so long is held up: OnTimer comes more than twice as
-  // often.
-  static constexpr auto kHeldUpAfter = std::chrono::milliseconds(600);
 
   // Both must outlive the loop, and the front end must not be called any more when the loop is
   // destroyed. All loops of a front end are made before the first connection.
   ConnectionLoop(ZkFrontend* frontend, Sockets* sockets);
   ~ConnectionLoop();
-  ConnectionLoop(const ConnectionLoop&) = delete;
-  ConnectionLoop& operator=(const ConnectionLoop&) = delete;
 
   // --- From the sockets --------------------------------------------------------------------------
   // A client connected from `address`, `port`. Returns the tag of the new connection, which takes
@@ -93,73 +98,18 @@ class ConnectionLoop {
   // again.
   std::chrono::milliseconds OnTimer();
 
-  size_t connection_count() const { return clients_.size(); }
   // Ends all connections without sending anything or calling Sockets: the last call. The service
   // may be destroyed before the loop.
   void Stop();
   // The statistics of the loop, for its connections.
   LoopStatistics& statistics() { return *statistics_; }
 
-  // --- Any thread --------------------------------------------------------------------------------
-  struct WatchEvent {
-    uint32_t tag;
-    tree::EventType type;
-    std::string path;
-    tree::Zxid zxid;
-    Readers readers;
-  };
-  struct SessionClosed {
-    uint32_t tag;
-  };
-  struct SessionAttached {
-    uint32_t tag;
-    tree::Zxid attach_zxid;
-  };
-  struct SyncDone {
-    uint32_t tag;
-    uint64_t sync_id;
-    tree::Zxid zxid;
-  };
-  struct TreeReplaced {};
-  using Item = std::variant<tree::ApplyResult, WatchEvent, SessionClosed, SessionAttached, SyncDone,
-                            TreeReplaced>;
-  // Queues without waking the loop.
-  void Push(Item item);
-  // Wakes the loop if items are queued and the loop was not woken for them.
-  void Wake();
-  // The begin of the last iteration.
-  std::chrono::steady_clock::time_point last_iteration() const {
-    return std::chrono::steady_clock::time_point(
-        std::chrono::steady_clock::duration(last_iteration_.load(std::memory_order_relaxed)));
-  }
-
-  // --- For connections ---------------------------------------------------------------------------
-  ZkFrontend& frontend() { return *frontend_; }
-  // Returns the tree, locked for reading until the end of this call into the loop or UnlockTree;
-  // the results and events of everything applied before are in out() of their connections. If
-  // kNodesPerHold were spent since the tree was locked, it is unlocked for a moment first, so that
-  // apply waits for a bounded time only.
-  const tree::Tree& LockTree();
-  void UnlockTree();
-  // Counts work on the locked tree: the number of znodes visited, or work of the same cost.
-  void Spend(size_t nodes) {
-    spent_ += nodes;
-    longest_hold_ = std::max(longest_hold_, spent_);
-  }
-  // The most that was spent in one hold of the lock.
-  size_t longest_hold() const { return longest_hold_; }
-  // The newest zxid that a reply may show: all events up to it are in out() of their connections.
-  tree::Zxid seen_zxid() const { return seen_zxid_; }
-  // The batch that goes to the log at the end of this iteration. Call AddedCommand after each one
-  // appended to its bytes.
-  std::string& command_bytes() { return *batch_.bytes; }
-  void AddedCommand(size_t offset);
-  std::chrono::steady_clock::time_point now() const { return now_; }
   // The connection was touched, for the first time since its last TakeTouched.
   void RecordTouched(uint32_t tag) { touched_.push_back(tag); }
 
  private:
-  struct Client;
+  using Client = LoopConnection;
+  friend ClientLoop;
 
   void MaybeReceive(Client& client);
   // Whether nothing more should be received from clients that wait for answers.
@@ -180,32 +130,17 @@ class ConnectionLoop {
   void Finish(Client& client, const absl::Status& why);
   void LogClosing(const Connection& connection, const absl::Status& why);
   void Close(Client& client);
-  void MarkDirty(Client& client);
   void BeginIteration();
-  void ScheduleIterationEnd();
-  void ContinueConnections();
-  void DrainInbox();
+  void Continue(Client& client);
+  void DeliverApplied();
   void HandleItem(Item& item);
-  void FinishAll(const absl::Status& why);
-  static bool TakeTouched(Client& client);
-  void KeepTouch(Client& client);
+  void AddTouched(std::vector<int64_t>* sessions);
   // These close connections when memory is short (rpc/frontend/memory_budget.h).
   void CloseStalled();
   void CloseHeaviest();
   void CloseForMemory(Client& client, size_t unsent);
-  void SendTouches();
 
-  ZkFrontend* const frontend_;
-  Sockets* const sockets_;
-  const Clock* const clock_;
-  const size_t number_;
   LoopStatistics* const statistics_;
-  // Only for lookups by tag; iteration uses in_order_, the order of opening.
-  absl::flat_hash_map<uint32_t, std::shared_ptr<Client>> clients_;
-  std::list<std::shared_ptr<Client>> in_order_;
-
-  CommandBatch batch_;
-  std::vector<std::shared_ptr<Client>> dirty_;
   // Tags of the connections that OnTimer checks. While a leader is in contact, a connection that
   // has a session and is read from needs no check: of ten thousand, few are here.
   std::vector<uint32_t> attended_;
@@ -213,22 +148,8 @@ class ConnectionLoop {
   // Empty strings with large buffers, which large answers were sent from. Memory that is returned
   // to the system would have to be mapped again, page by page, for each large answer.
   std::vector<std::string> spare_buffers_;
-  uint64_t measurement_seen_ = 0;  // the last measurement of memory that CloseHeaviest acted on
-  bool iteration_end_scheduled_ = false;
-  std::optional<GuardedTree::ReadGuard> tree_;  // has a value while the tree is locked
-  size_t spent_ = 0;                            // since the tree was locked; see Spend
-  size_t longest_hold_ = 0;
-  tree::Zxid seen_zxid_;
-  std::chrono::steady_clock::time_point now_;
-  std::atomic<std::chrono::steady_clock::rep> last_iteration_{0};  // now_
-  std::chrono::steady_clock::time_point touches_sent_;
-  // Sessions that were touched since then, by connections that have closed.
-  std::vector<int64_t> touched_and_closed_;
   std::chrono::steady_clock::time_point refusal_logged_;
   int refusals_not_logged_ = 0;
-
-  Inbox<Item> inbox_;
-  std::vector<Item> draining_;
 };
 
 }  // namespace quorate::rpc::zk

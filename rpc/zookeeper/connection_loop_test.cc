@@ -344,7 +344,7 @@ TEST_CASE("touches name each session once, in ascending order, and only those he
   for (size_t i = 0; i < sessions.size(); ++i) tags[i] = f.ConnectSession(&sessions[i]);
   // The clients reconnect in another order.
   for (uint32_t tag : tags) f.sockets.HangUp(tag);
-  CHECK(f.loop.connection_count() == 0);
+  CHECK(f.loop.client_count() == 0);
   for (size_t i = sessions.size(); i-- > 0;) {
     ConnectResponse ignored;
     tags[i] = f.ConnectSession(
@@ -442,7 +442,7 @@ TEST_CASE("what was heard last before a connection ended counts for its session"
     f.sockets.Write(tag, "\xff\xff\xff\xff");  // an invalid length
     f.Settle();
   }
-  CHECK(f.loop.connection_count() == 0);
+  CHECK(f.loop.client_count() == 0);
   f.Pass(200);
   REQUIRE(f.service.touches.size() == 2);
   CHECK(f.service.touches[1] == std::vector<int64_t>{session.session_id});
@@ -564,7 +564,7 @@ TEST_CASE("a connection that is to be closed is given 2 s to take its last answe
   CHECK(f.sockets.open(tag));
   f.Pass(50);
   CHECK_FALSE(f.sockets.open(tag));
-  CHECK(f.loop.connection_count() == 0);
+  CHECK(f.loop.client_count() == 0);
 }
 
 TEST_CASE("what a client had asked for when it went is done, without the reads between") {

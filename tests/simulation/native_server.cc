@@ -84,7 +84,7 @@ void NativeServer::ScheduleTimer() {
     timer_scheduled_ = false;
     loop_.OnTimer();
     Flush();
-    if (loop_.stream_count() > 0) ScheduleTimer();
+    if (loop_.client_count() > 0) ScheduleTimer();
     after_call_();
   });
 }

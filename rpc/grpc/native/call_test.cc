@@ -5,7 +5,7 @@
 #include <string>
 
 #include "rpc/frontend/listing.h"
-#include "rpc/grpc/native/fixture.h"
+#include "rpc/grpc/native/testing/fixture.h"
 
 namespace quorate::rpc::native {
 namespace {
@@ -62,11 +62,11 @@ TEST_CASE("unary calls do what they say") {
   v1::DeleteResponse removed;
   REQUIRE(f.Unary(Method::kDelete, remove, &removed).ok());
   CHECK(removed.removed() == 1);
-  CHECK(f.loop.stream_count() == 0);
+  CHECK(f.loop.client_count() == 0);
 }
 
 TEST_CASE("a list that would exceed the limit of replies is refused") {
-  Config config = zk::TestConfig();
+  Config config = TestConfig();
   config.max_reply_bytes = 10'000;
   Fixture f(config);
   f.Change(CreateOp("/d"));
@@ -292,7 +292,7 @@ TEST_CASE("an access control list is bounded as each member would have to keep i
   v1::CreateResponse response;
   const v1::ErrorDetail detail = DetailOf(f.Unary(Method::kCreate, create, &response));
   CHECK(detail.code() == v1::TOO_LARGE);
-  CHECK(detail.data_bytes_max() == zk::TestConfig().jute_max_buffer_bytes);
+  CHECK(detail.data_bytes_max() == TestConfig().jute_max_buffer_bytes);
   CHECK(f.service.batches.empty());
   create.mutable_create()->mutable_acl()->DeleteSubrange(50, 150);
   CHECK(f.Unary(Method::kCreate, create, &response).ok());
@@ -364,7 +364,7 @@ TEST_CASE("reads of a member that may know nothing go to another one, unless any
 }
 
 TEST_CASE("a member without a leader serves reads up to the limit, and at any age without one") {
-  Config config = zk::TestConfig();
+  Config config = TestConfig();
   config.stale_read_limit_ms = GENERATE(0, 7000, -1);
   Fixture f(config);
   v1::GetRequest request;

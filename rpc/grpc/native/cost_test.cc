@@ -16,7 +16,8 @@
 #include <vector>
 
 #include "rpc/frontend/listing.h"
-#include "rpc/grpc/native/fixture.h"
+#include "rpc/grpc/native/testing/fixture.h"
+#include "rpc/zookeeper/testing/loop_fixture.h"
 
 // The bytes allocated now, and their maximum.
 static std::atomic<int64_t> allocated{0};

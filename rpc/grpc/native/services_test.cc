@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "rpc/frontend/testing/fake_service.h"
 #include "rpc/grpc/native/frontend.h"
 #include "rpc/grpc/native/stream_thread.h"
 #include "rpc/grpc/native/translation.h"
@@ -22,7 +23,6 @@
 #include "rpc/proto/quorate/v1/session.grpc.pb.h"
 #include "rpc/proto/quorate/v1/tree.grpc.pb.h"
 #include "rpc/proto/rpc_status.pb.h"
-#include "rpc/zookeeper/testing/loop_fixture.h"
 
 namespace quorate::rpc::native {
 namespace {
@@ -90,7 +90,7 @@ class ApplyingService final : public Service {
     GuardedTree::WriteGuard tree = tree_.Write();
     for (const CommandBatch::Range& range : batch->commands) {
       tree::StampSequence(batch->bytes->data() + range.offset, ++sequence_);
-      tree::StampTime(batch->bytes->data() + range.offset, zk::kStartMs);
+      tree::StampTime(batch->bytes->data() + range.offset, kStartMs);
       tree->Apply(tree::Zxid(static_cast<int64_t>(sequence_)), batch->view(range), proposer(),
                   frontend_);
     }
@@ -134,7 +134,7 @@ class Front {
   }
 
  private:
-  const Config config_ = zk::TestConfig();
+  const Config config_ = TestConfig();
   ApplyingService service_;
   NativeFrontend frontend_{config_, &service_, Clock::System(), RandomBytes::System()};
   StreamThreads threads_{&frontend_, 2};

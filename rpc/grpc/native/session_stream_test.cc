@@ -5,8 +5,11 @@
 #include <vector>
 
 #include "rpc/frontend/frontends.h"
-#include "rpc/grpc/native/fixture.h"
+#include "rpc/grpc/native/testing/fixture.h"
+#include "rpc/zookeeper/connection_loop.h"
 #include "rpc/zookeeper/frontend.h"
+#include "rpc/zookeeper/testing/manual_sockets.h"
+#include "rpc/zookeeper/testing/test_packets.h"
 
 namespace quorate::rpc::native {
 namespace {
@@ -129,7 +132,7 @@ TEST_CASE("answers that were acknowledged are forgotten") {
 }
 
 TEST_CASE("a write that cannot be made uses up its number") {
-  Config config = zk::TestConfig();
+  Config config = TestConfig();
   config.jute_max_buffer_bytes = 1000;
   Fixture f(config);
   const uint32_t tag = f.OpenSession();
@@ -360,7 +363,7 @@ TEST_CASE("a close ends the session, its ephemerals and, after the answer, the s
   CHECK(f.CodeOf(tag) == absl::StatusCode::kOk);
   CHECK(f.service.ReadTree()->session_count() == 0);
   CHECK(f.service.ReadTree()->ephemeral_count() == 0);
-  CHECK(f.loop.stream_count() == 0);
+  CHECK(f.loop.client_count() == 0);
 }
 
 TEST_CASE("a client that sends no more gets its answers, and keeps its session") {
@@ -519,7 +522,7 @@ TEST_CASE("a credential counts for what comes after it") {
 }
 
 TEST_CASE("streams are limited by address") {
-  Config config = zk::TestConfig();
+  Config config = TestConfig();
   config.max_client_connections = 2;
   Fixture f(config);
   f.transport.Open(Method::kSession, "10.0.0.1");
@@ -536,7 +539,7 @@ TEST_CASE("streams are limited by address") {
 }
 
 TEST_CASE("streams are limited together") {
-  Config config = zk::TestConfig();
+  Config config = TestConfig();
   config.max_connections = 1;
   Fixture f(config);
   f.transport.Open(Method::kSession, "10.0.0.1");
@@ -646,7 +649,7 @@ TEST_CASE("events that come while the watches of a stream are dropped do no harm
   f.transport.Cancel(tag);
   f.Settle();
   CHECK(f.Received(tag).items().empty());
-  CHECK(f.loop.stream_count() == 0);
+  CHECK(f.loop.client_count() == 0);
   CHECK(f.service.memory().used(MemoryUse::kUnsent) == 0);
 }
 

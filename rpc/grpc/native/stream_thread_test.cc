@@ -12,9 +12,9 @@
 #include "base/clock.h"
 #include "base/condition_variable.h"
 #include "base/mutex.h"
+#include "rpc/frontend/testing/fake_service.h"
 #include "rpc/grpc/native/frontend.h"
 #include "rpc/proto/quorate/v1/tree.pb.h"
-#include "rpc/zookeeper/testing/loop_fixture.h"
 #include "tree/tree_test_util.h"
 
 namespace quorate::rpc::native {
@@ -32,7 +32,7 @@ class TestClock final : public Clock {
   void Advance(int64_t ms) { ms_ += ms; }
 
  private:
-  std::atomic<int64_t> ms_{zk::kStartMs};
+  std::atomic<int64_t> ms_{kStartMs};
 };
 
 // A channel that counts its calls; threads can wait for them.
@@ -117,10 +117,10 @@ class Front {
     return handle;
   }
 
-  const Config config = zk::TestConfig();
+  const Config config = TestConfig();
   TestClock clock;
-  zk::CountingBytes random;
-  zk::FakeService service;
+  CountingBytes random;
+  FakeService service;
   NativeFrontend frontend{config, &service, &clock, &random};
   StreamThreads threads{&frontend, 1};
 };

@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "rpc/frontend/listing.h"
 #include "rpc/frontend/service.h"
-#include "rpc/grpc/native/fixture.h"
 #include "rpc/grpc/native/session_stream.h"
+#include "rpc/grpc/native/testing/fixture.h"
 
 namespace quorate::rpc::native {
 namespace {
@@ -111,7 +111,7 @@ TEST_CASE("watches that go on together are told the past once, each from where i
 }
 
 TEST_CASE("a long past is told in several iterations, between which others are served") {
-  Config config = zk::TestConfig();
+  Config config = TestConfig();
   config.event_history_bytes = 64 << 20;
   Fixture f(config);
   f.Change(CreateOp("/a"));
@@ -153,7 +153,7 @@ void SendWatches(Fixture& f, uint32_t tag, uint64_t count, int64_t after) {
 }
 
 TEST_CASE("very many watches go on in several iterations, without a gap and without a double") {
-  Config config = zk::TestConfig();
+  Config config = TestConfig();
   config.event_history_bytes = 64 << 20;
   Fixture f(config);
   constexpr uint64_t kWatches = 4000;
@@ -209,7 +209,7 @@ TEST_CASE("very many watches go on in several iterations, without a gap and with
 }
 
 TEST_CASE("very many watches whose events are lost are given up in several iterations") {
-  Config config = zk::TestConfig();
+  Config config = TestConfig();
   config.event_history_bytes = 96 << 10;
   Fixture f(config);
   const std::string name(1000, 'n');
@@ -259,7 +259,7 @@ TEST_CASE("a stream may have so many watches with one path and scope") {
 }
 
 TEST_CASE("what is lost while the past is told is said") {
-  Config config = zk::TestConfig();
+  Config config = TestConfig();
   config.event_history_bytes = 96 << 10;  // large enough for the first 8000 changes
   Fixture f(config);
   const std::string name(1000, 'n');
@@ -296,7 +296,7 @@ TEST_CASE("what is lost while the past is told is said") {
 }
 
 TEST_CASE("a watch that cannot be set says why") {
-  Config config = zk::TestConfig();
+  Config config = TestConfig();
   config.event_history_bytes = 300;
   Fixture f(config);
   f.Change(CreateOp("/a"));
@@ -478,13 +478,13 @@ TEST_CASE("watches go with their stream") {
   f.Call(tag, {WatchRequestOf(1, 1, "/", v1::SUBTREE), WatchRequestOf(2, 2, "/", v1::SUBTREE)});
   f.transport.Cancel(tag);
   f.Change(CreateOp("/a"));
-  CHECK(f.loop.stream_count() == 0);
+  CHECK(f.loop.client_count() == 0);
 }
 
 // --- Slow readers --------------------------------------------------------------------------------
 
 TEST_CASE("a client that does not read costs bounded memory, and misses nothing") {
-  Config config = zk::TestConfig();
+  Config config = TestConfig();
   config.event_history_bytes = 64 << 20;
   Fixture f(config);
   const std::string name(1000, 'n');
@@ -523,7 +523,7 @@ TEST_CASE("a client that does not read costs bounded memory, and misses nothing"
 }
 
 TEST_CASE("a client that does not read for so long that events are lost is told so") {
-  Config config = zk::TestConfig();
+  Config config = TestConfig();
   config.event_history_bytes = 16 << 10;
   Fixture f(config);
   const std::string name(1000, 'n');
@@ -599,7 +599,7 @@ TEST_CASE("a watch without a session tells at once from where on, and then what 
 }
 
 TEST_CASE("a watch without a session goes on from what was seen") {
-  Config config = zk::TestConfig();
+  Config config = TestConfig();
   config.event_history_bytes = 1000;
   Fixture f(config);
   f.Change(CreateOp("/a"));

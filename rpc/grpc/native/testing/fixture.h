@@ -12,14 +12,14 @@
 #include <vector>
 
 #include "base/manual_clock.h"
+#include "rpc/frontend/testing/fake_service.h"
 #include "rpc/grpc/native/frontend.h"
-#include "rpc/grpc/native/manual_transport.h"
 #include "rpc/grpc/native/stream_loop.h"
+#include "rpc/grpc/native/testing/manual_transport.h"
 #include "rpc/grpc/native/translation.h"
 #include "rpc/proto/errors.h"
 #include "rpc/proto/quorate/v1/session.pb.h"
 #include "rpc/proto/quorate/v1/tree.pb.h"
-#include "rpc/zookeeper/testing/loop_fixture.h"
 
 namespace quorate::rpc::native {
 
@@ -108,7 +108,7 @@ inline v1::SessionRequest OpenMessage(int64_t session_id = 0) {
 
 class Fixture {
  public:
-  explicit Fixture(Config c = zk::TestConfig()) : config(std::move(c)) {
+  explicit Fixture(Config c = TestConfig()) : config(std::move(c)) {
     service.current.caught_up = service.current.in_touch = true;
     transport.SetLoop(&loop);
   }
@@ -197,9 +197,9 @@ class Fixture {
   }
 
   const Config config;
-  ManualClock clock{zk::kStartMs};
-  zk::CountingBytes random;
-  zk::FakeService service;
+  ManualClock clock{kStartMs};
+  CountingBytes random;
+  FakeService service;
   NativeFrontend frontend{config, &service, &clock, &random};
   Frontend* listener = &frontend;  // receives the results and events of applied commands
   ManualTransport transport;

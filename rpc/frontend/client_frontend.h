@@ -1,0 +1,159 @@
+// What the front ends have alike: their loops and the tags that tell the loops apart, the session
+// of each client, the limits of clients, and the delivery of results to the loops. It has no
+// threads.
+//
+// A client belongs to one loop (client_loop.h) for its lifetime, and has a tag. The apply thread
+// delivers results and events through the loop's inbox, with one wake-up per batch; the loop drains
+// the inbox before it answers a read from a newer tree.
+//
+// Thread-safety: the Frontend functions as rpc/frontend/service.h says; AddLoop before any other
+// call; the rest from any thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "rpc/config/config.h"
+#include "rpc/frontend/address_counts.h"
+#include "rpc/frontend/frontends.h"
+#include "rpc/frontend/listing.h"
+#include "rpc/frontend/service.h"
+#include "rpc/frontend/session_ids.h"
+#include "rpc/frontend/session_tags.h"
+
+namespace quorate::rpc {
+
+// Whether a new client is served.
+enum class Admission : uint8_t {
+  kAdmitted,
+  kTooMany,           // maxCnxns
+  kTooManyOfAddress,  // maxClientCnxns
+};
+
+// `Loop` derives from ClientLoop. It may be incomplete where it is only named; a front end
+// instantiates the template where it is complete.
+template <class Loop>
+class ClientFrontend : public Frontend {
+ public:
+  void OnSessionAttached(const tree::SessionInfo& session) override {
+    const std::optional<uint32_t> tag = sessions_.Take(session.id);
+    if (!tag.has_value()) return;
+    LoopOf(*tag).Push(typename Loop::SessionAttached{*tag, session.attach_zxid});
+  }
+  void OnSessionClosed(tree::SessionId session, tree::Zxid /*zxid*/) override {
+    const std::optional<uint32_t> tag = sessions_.Take(session);
+    if (tag.has_value()) LoopOf(*tag).Push(typename Loop::SessionClosed{*tag});
+  }
+  void OnResult(tree::ApplyResult result) override {
+    const uint32_t tag = result.header.proposer_tag;
+    const tree::CommandKind kind = result.header.kind;
+    if ((kind == tree::CommandKind::kCreateSession || kind == tree::CommandKind::kAttachSession) &&
+        result.error == tree::ErrorCode::kOk) {
+      sessions_.Set(result.header.session, tag);
+    }
+    LoopOf(tag).Push(std::move(result));
+  }
+  void OnTreeReplaced(const tree::Tree& /*tree*/) override {
+    for (Loop* loop : loops_) loop->Push(typename Loop::TreeReplaced{});
+  }
+  std::vector<int64_t> HeldUpSessions() override {
+    return sessions_.OfStalledLoops(loops_, clock_->Now(),
+                                    [this](uint32_t tag) { return &LoopOf(tag); });
+  }
+  void OnBatchApplied() override {
+    for (Loop* loop : loops_) loop->Wake();
+  }
+
+  // --- For the loops -----------------------------------------------------------------------------
+  // Returns the loop's number. The loop must outlive all other calls.
+  size_t AddLoop(Loop* loop) {
+    ASSERT(next_tag_.load() == reserved_, "tags tell the loops apart by their number");
+    loops_.push_back(loop);
+    return loops_.size() - 1;
+  }
+  // Returns a tag for a new client of `loop`; the tag determines the loop. Tags repeat after very
+  // many clients. If a client with that tag is still open, the loop asks for another tag.
+  uint32_t NewTag(size_t loop) {
+    // Each loop has equally many tags, so that the numbering can wrap around.
+    const uint32_t of_loop_max = tags_.count / static_cast<uint32_t>(loops_.size()) - reserved_;
+    return TagOf(loop, reserved_ + next_tag_.fetch_add(1) % of_loop_max);
+  }
+  // Returns the tag of `loop` with this number. Those with a number less than the reserved ones
+  // belong to the loop itself.
+  uint32_t TagOf(size_t loop, uint32_t number) const {
+    return tags_.first + number * static_cast<uint32_t>(loops_.size()) +
+           static_cast<uint32_t>(loop);
+  }
+  // For tests: the next client gets a tag as if `count` tags had been handed out.
+  void SetTagsHandedOut(uint32_t count) { next_tag_.store(count); }
+  // Returns a new session id: the server's number in the top byte, the rest random.
+  tree::SessionId NewSessionId() { return DrawSessionId(service_->proposer().member, random_); }
+  // Counts a new client of `address`, if the limits admit it; Release must follow when it is
+  // closed.
+  Admission Admit(const std::string& address) {
+    const int max = config_.max_connections;
+    if (clients_.fetch_add(1) < max || max <= 0) {
+      if (addresses_.Add(address, config_.max_client_connections)) return Admission::kAdmitted;
+      clients_.fetch_sub(1);
+      return Admission::kTooManyOfAddress;
+    }
+    clients_.fetch_sub(1);
+    return Admission::kTooMany;
+  }
+  void Release(const std::string& address) {
+    addresses_.Remove(address);
+    clients_.fetch_sub(1);
+  }
+  // The client is closed: the session is no longer mapped to its tag.
+  void ForgetSession(tree::SessionId session, uint32_t tag) { sessions_.Forget(session, tag); }
+
+  const Config& config() const { return config_; }
+  // The content of /zookeeper/config; empty if standalone.
+  const std::string& members_text() const { return members_text_; }
+  const Clock& clock() const { return *clock_; }
+  RandomBytes& random() { return *random_; }
+  Service& service() { return *service_; }
+  Listings& listings() { return listings_; }
+
+ protected:
+  // All must outlive the front end. `random` makes session ids. `tags` are those of its clients;
+  // the first `reserved` of each loop are not handed out.
+  ClientFrontend(const Config& config, Service* service, const Clock* clock, RandomBytes* random,
+                 TagRange tags, uint32_t reserved)
+      : config_(config),
+        clock_(clock),
+        members_text_(config.MembersText()),
+        service_(service),
+        random_(random),
+        tags_(tags),
+        reserved_(reserved),
+        next_tag_(reserved) {}
+
+  Loop& LoopOf(uint32_t tag) { return *loops_[(tag - tags_.first) % loops_.size()]; }
+
+  const Config& config_;
+  const Clock* const clock_;
+  Listings listings_;
+
+ private:
+  const std::string members_text_;
+  Service* const service_;
+  RandomBytes* const random_;
+  const TagRange tags_;
+  const uint32_t reserved_;
+  std::vector<Loop*> loops_;
+  std::atomic<uint32_t> next_tag_;
+  // The client of each session. The apply thread sets it, so it is always up to date with the tree.
+  SessionTags sessions_;
+  AddressCounts addresses_;
+  std::atomic<int> clients_{0};
+};
+
+}  // namespace quorate::rpc
