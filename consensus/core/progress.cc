@@ -30,7 +30,7 @@ bool Progress::WindowFull() const {
 void Progress::Sent(Index last, size_t entry_bytes, Index commit) {
   ASSERT(last + 1 >= next_);
   ASSERT((entry_bytes == 0) == (last + 1 == next_));
-  commit_told_ = std::max(commit_told_, std::min(commit, last));
+  commit_sent_ = std::max(commit_sent_, std::min(commit, last));
   if (IsProbing()) {
     // `next` stays, because the answer is compared with it.
     ASSERT(!probe_sent_);
@@ -94,7 +94,7 @@ bool Progress::Rejected(Index rejected_prev, Index candidate) {
 void Progress::ForgetInflight() {
   inflight_.clear();
   inflight_bytes_ = 0;
-  commit_told_ = std::min(commit_told_, match_);
+  commit_sent_ = std::min(commit_sent_, match_);
 }
 
 void Progress::Note(uint32_t version, bool voting) {
@@ -109,7 +109,7 @@ void Progress::Heard(int silence_ticks) {
 }
 
 void Progress::DoubtDelivery() {
-  commit_told_ = std::min(commit_told_, match_);
+  commit_sent_ = std::min(commit_sent_, match_);
   if (state_ == State::kReplicate) Become(State::kUnconfirmed);
 }
 

@@ -66,7 +66,7 @@ class Progress {
   // way, and one free byte admits a whole request.
   bool WindowFull() const;
   // The largest commit index that was sent to the follower, at most the last entry sent to it.
-  Index commit_told() const { return commit_told_; }
+  Index commit_sent() const { return commit_sent_; }
 
   // A request with entries up to `last` (next() - 1 if it has none) and the commit index `commit`
   // left.
@@ -172,7 +172,7 @@ class Progress {
   State state_ = State::kProbe;
   Index match_;
   Index next_;
-  Index commit_told_;
+  Index commit_sent_;
   bool probe_sent_ = false;  // in probe and unconfirmed: a request is under way
 
   // Requests with entries above match(), oldest first. They are kept while unconfirmed, because

@@ -167,11 +167,11 @@ TEST_CASE("what is under way is unconfirmed when the follower is heard after a s
 TEST_CASE("what a follower was told of the commit counts as far as it could use it") {
   Progress progress = Replicating(2);
   progress.Sent(Index{2}, 0, Index{9});
-  CHECK(progress.commit_told() == Index{2});
+  CHECK(progress.commit_sent() == Index{2});
   progress.Sent(Index{4}, 100, Index{9});
-  CHECK(progress.commit_told() == Index{4});
+  CHECK(progress.commit_sent() == Index{4});
   progress.DoubtDelivery();
-  CHECK(progress.commit_told() == Index{2});
+  CHECK(progress.commit_sent() == Index{2});
 }
 
 TEST_CASE("read entries are used if they are what comes next") {

@@ -194,7 +194,7 @@ class Raft::Impl {
     kProbe,
     kEntries,
     kLogRead,
-    kCommitNews,
+    kCommitIndex,
     kSnapshotRead,
     kSnapshotChunk
   };

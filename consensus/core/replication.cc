@@ -173,8 +173,9 @@ void Raft::Impl::Handle(MemberId from, AppendRequest& request) {
   if (!request.commit_only || received > follower.matched) follower.ack_due = true;
   follower.matched = std::max(follower.matched, received);
   // After the last entry that this request covers, the log may differ from the leader's.
-  const Index told = SeededBug("a follower commits what it receives") ? received : request.commit;
-  if (const Index commit = std::min(told, received); commit > commit_) CommitTo(commit);
+  const Index leader_commit =
+      SeededBug("a follower commits what it receives") ? received : request.commit;
+  if (const Index commit = std::min(leader_commit, received); commit > commit_) CommitTo(commit);
   ASSERT(follower.matched <= last_index());
 }
 
@@ -255,7 +256,7 @@ Raft::Impl::Sending Raft::Impl::NextSending(const Progress& progress) const {
   }
   // A follower answers its own clients once it knows the commit index, so this does not wait for a
   // heartbeat.
-  if (std::min(commit_, progress.next() - 1) > progress.commit_told()) return Sending::kCommitNews;
+  if (std::min(commit_, progress.next() - 1) > progress.commit_sent()) return Sending::kCommitIndex;
   return Sending::kNothing;
 }
 
