@@ -338,7 +338,7 @@ void Raft::Impl::Handle(MemberId from, const DirectoryEpochRequest&) {
 
 // --- A lost end of the log -----------------------------------------------------------------------
 
-void Raft::Impl::TellLoss(MemberId member, Index acknowledged) {
+void Raft::Impl::SendLossNotice(MemberId member, Index acknowledged) {
   ASSERT(role() == Role::kLeader);
   if (version_of(member) < kVersionLossNotice) return;
   const Index known = std::max(acknowledged, base_index());
@@ -363,7 +363,8 @@ void Raft::Impl::AdvanceLoss() {
   const auto* follower = std::get_if<FollowerRole>(&role_);
   ASSERT(follower != nullptr, "it does not campaign");
   const bool has_all = std::min(follower->matched, durable_index()) >= lost_->last;
-  const bool is_replaced = term_ > lost_->told_in && terms_.TermAt(commit_) > lost_->told_in &&
+  const bool is_replaced = term_ > lost_->notified_in_term &&
+                           terms_.TermAt(commit_) > lost_->notified_in_term &&
                            commit_ <= durable_index();
   if (has_all || is_replaced || IsOnlyVoter()) lost_.reset();
 }

@@ -187,7 +187,7 @@ class Raft::Impl {
     Index first;
     Index last;
     Term last_term;  // of the last of them
-    Term told_in;
+    Term notified_in_term;
   };
   enum class Sending : uint8_t {
     kNothing,
@@ -412,7 +412,7 @@ class Raft::Impl {
   void Handle(MemberId from, const DirectoryEpochRequest& request);
   void Handle(MemberId from, const DirectoryEpochResponse& response);
   // Notifies `member` that it lacks entries: it had acknowledged everything up to `acknowledged`.
-  void TellLoss(MemberId member, Index acknowledged);
+  void SendLossNotice(MemberId member, Index acknowledged);
   void AdvanceLoss();
   void Handle(MemberId from, const LossNotice& notice);
 

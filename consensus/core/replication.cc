@@ -223,7 +223,7 @@ void Raft::Impl::Handle(MemberId from, const AppendRejected& rejected) {
       terms_.LastWithTermUpTo(rejected.candidate_index, rejected.candidate_term);
   const Index acknowledged = progress->match();
   progress->Rejected(rejected.prev_index, candidate);
-  if (progress->match() < acknowledged) TellLoss(from, acknowledged);
+  if (progress->match() < acknowledged) SendLossNotice(from, acknowledged);
   CheckSnapshotNeed(progress);
 }
 
