@@ -97,18 +97,18 @@ void Progress::ForgetInflight() {
   commit_sent_ = std::min(commit_sent_, match_);
 }
 
-void Progress::Note(uint32_t version, bool voting) {
+void Progress::RecordSender(uint32_t version, bool voting) {
   version_ = version;
   voting_ = voting;
 }
 
 void Progress::Heard(int silence_ticks) {
   ASSERT(silence_ticks > 0);
-  if (ticks_since_heard_ >= silence_ticks && AwaitsAcknowledgement()) DoubtDelivery();
+  if (ticks_since_heard_ >= silence_ticks && AwaitsAcknowledgement()) BecomeUnconfirmed();
   ticks_since_heard_ = 0;
 }
 
-void Progress::DoubtDelivery() {
+void Progress::BecomeUnconfirmed() {
   commit_sent_ = std::min(commit_sent_, match_);
   if (state_ == State::kReplicate) Become(State::kUnconfirmed);
 }
@@ -163,7 +163,7 @@ void Progress::Tick(int election_ticks, int stall_ticks) {
   if (ticks_since_held_progress_ >= stall_ticks) held_stalls_ = true;
   if (state_ == State::kSnapshot) transfer_.Tick();
   if (state_ != State::kReplicate || !AwaitsAcknowledgement()) return;
-  if (++ticks_since_progress_ >= election_ticks) DoubtDelivery();
+  if (++ticks_since_progress_ >= election_ticks) BecomeUnconfirmed();
 }
 
 void Progress::ProbeAgain() {

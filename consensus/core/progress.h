@@ -82,7 +82,7 @@ class Progress {
   bool Rejected(Index rejected_prev, Index candidate);
   // Records from a message the newest version that the follower understands, and whether its
   // acknowledgements count.
-  void Note(uint32_t version, bool voting);
+  void RecordSender(uint32_t version, bool voting);
   // 0 until the follower was heard.
   uint32_t version() const { return version_; }
   // True until a message says otherwise; before its first message the follower has acknowledged
@@ -93,7 +93,7 @@ class Progress {
   // may also have lost the requests under way.
   void Heard(int silence_ticks);
   // The requests under way may be lost: replicate becomes unconfirmed.
-  void DoubtDelivery();
+  void BecomeUnconfirmed();
 
   // --- Time ---
   // After `stall_ticks` ticks without progress, held_from() is 0. REQUIRES: election_ticks > 0.

@@ -99,7 +99,7 @@ TEST_CASE("a follower whose disk has lost what it acknowledged gets it again") {
   Progress progress = Replicating(5);
   progress.Sent(Index{6}, 100, Index{5});
   CHECK_FALSE(progress.Rejected(Index{5}, Index{4}));  // from before it was acknowledged
-  progress.DoubtDelivery();
+  progress.BecomeUnconfirmed();
   REQUIRE(progress.state() == Progress::State::kUnconfirmed);
   // Everything up to 6 was sent: the first probe asks for that, the next for the acknowledged
   // index.
@@ -170,7 +170,7 @@ TEST_CASE("what a follower was told of the commit counts as far as it could use 
   CHECK(progress.commit_sent() == Index{2});
   progress.Sent(Index{4}, 100, Index{9});
   CHECK(progress.commit_sent() == Index{4});
-  progress.DoubtDelivery();
+  progress.BecomeUnconfirmed();
   CHECK(progress.commit_sent() == Index{2});
 }
 

@@ -300,7 +300,7 @@ bool Raft::Impl::RecordSender(const Message& message) {
   peer = {message.directory_epoch, message.version, now_ticks_, message.voting};
   if (progress != nullptr) {
     const bool votes_again = message.voting && !progress->voting();
-    progress->Note(message.version, message.voting);
+    progress->RecordSender(message.version, message.voting);
     if (votes_again) CommitByCounting();
   }
   return true;
@@ -311,11 +311,11 @@ void Raft::Impl::Step(Message message) {
   // The sender need not be in this member's membership: either may be out of date (thesis 4.1).
   if (message.from == kNoMember || message.from.value() > kMemberIdMax) return;
   if (!RecordSender(message)) return;
-  StepNoted(std::move(message));
+  Dispatch(std::move(message));
   Advance();
 }
 
-void Raft::Impl::StepNoted(Message message) {
+void Raft::Impl::Dispatch(Message message) {
   if (const auto* request = std::get_if<VoteRequest>(&message.body)) {
     HandleVoteRequest(message, *request);
     return;

@@ -245,7 +245,7 @@ class Raft::Impl {
   void CheckMemoryInvariants() const;
   void CheckRoleInvariants() const;
   void CheckSettingInvariants() const;
-  void StepNoted(Message message);
+  void Dispatch(Message message);
   void TickRole();
   void CheckLogInvariants() const;
 

@@ -233,7 +233,7 @@ void Raft::Impl::Handle(MemberId from, const AppendAccepted& accepted) {
   const Index received = accepted.received_index;
   if (accepted.match_index > received || received > last_index()) return;
   // The follower was restarted, and no longer knows that the logs agree.
-  if (received < progress->match()) progress->DoubtDelivery();
+  if (received < progress->match()) progress->BecomeUnconfirmed();
   const bool grew = progress->Acknowledged(accepted.match_index, received);
   // The follower turns out to have the entries for which it seemed to need a snapshot.
   const bool waits = progress->state() == Progress::State::kSnapshot;
@@ -317,7 +317,7 @@ void Raft::Impl::LogRead(MemberId follower, std::vector<Entry> entries) {
 
 void Raft::Impl::PeerUnreachable(MemberId member) {
   if (Progress* progress = FindProgress(member)) {
-    progress->DoubtDelivery();
+    progress->BecomeUnconfirmed();
     if (progress->state() == Progress::State::kSnapshot) progress->transfer().Rewind();
   }
   if (role() == Role::kFollower && member == leader_) DoubtLeader();
