@@ -83,7 +83,7 @@ class Recovery {
 
   absl::Status Find() {
     if (absl::Status s = ListSegments(); !s.ok()) return s;
-    if (absl::Status s = SetAsideUnfinished(); !s.ok()) return s;
+    if (absl::Status s = DiscardIncompleteSegment(); !s.ok()) return s;
     ChooseChain();
     for (size_t i = 0; i < chain_.size(); ++i) {
       if (absl::Status s = Load(i); !s.ok()) return s;
@@ -148,7 +148,7 @@ class Recovery {
   }
 
   // If the newest segment has no header, its creation was interrupted: moves it to obsolete_.
-  absl::Status SetAsideUnfinished() {
+  absl::Status DiscardIncompleteSegment() {
     if (names_.empty()) return absl::OkStatus();
     const SegmentName name = names_.back();
     std::optional<SegmentHeader> header;

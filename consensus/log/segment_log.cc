@@ -87,7 +87,7 @@ class SegmentLog::Impl {
     newest_file_ = segment.file;
     files_.Adopt(segments_.back());
     if (cut_at_open_.has_value()) {
-      absl::Status begun = BeginAnewAfter(last_index_);
+      absl::Status begun = StartSegmentAfter(last_index_);
       if (!absl::IsResourceExhausted(begun)) return begun;
       if (absl::Status s = Fail(ZeroTornBytes(segment, cut_at_open_->bytes)); !s.ok()) return s;
     }
@@ -158,12 +158,12 @@ class SegmentLog::Impl {
   absl::Status TruncateAfter(Index index) {
     if (absl::Status s = status(); !s.ok()) return s;
     ASSERT(index >= base_index_);
-    return index >= last_index_ ? absl::OkStatus() : BeginAnewAfter(index);
+    return index >= last_index_ ? absl::OkStatus() : StartSegmentAfter(index);
   }
 
-  // Begins a new segment after `index`, which replaces all entries after it. REQUIRES: base_index_
+  // Starts a new segment after `index`, which replaces all entries after it. REQUIRES: base_index_
   // <= index <= last_index_.
-  absl::Status BeginAnewAfter(Index index) {
+  absl::Status StartSegmentAfter(Index index) {
     // The set of files must not change meanwhile.
     if (absl::Status s = DoChores(); !s.ok()) return s;
     absl::StatusOr<uint64_t> end = EndOf(index);
