@@ -91,7 +91,7 @@
 
 #include "base/assert.h"
 #include "base/seeded_bug.h"
-#include "consensus/core/raft_impl.h"
+#include "consensus/core/raft.h"
 
 namespace quorate::consensus {
 namespace {
@@ -111,11 +111,11 @@ uint64_t FirstDirectoryEpochOf(Term term) {
 
 }  // namespace
 
-bool Raft::Impl::IsDurablyNormal() const {
+bool Raft::IsDurablyNormal() const {
   return member_state_ == MemberState::kNormal && durability_.IsMemberStateDurable();
 }
 
-void Raft::Impl::SetMemberState(MemberState member_state) {
+void Raft::SetMemberState(MemberState member_state) {
   ASSERT(member_state > member_state_, "from new by way of recovering to normal");
   member_state_ = member_state;
   durability_.MemberStateChanged();
@@ -131,23 +131,23 @@ void Raft::Impl::SetMemberState(MemberState member_state) {
     directory_epoch_ = options_.directory_epoch;
 }
 
-void Raft::Impl::RecordCluster() {
+void Raft::RecordCluster() {
   if (member_state_ != MemberState::kNew) return;
   if (role() != Role::kFollower) BecomeFollower(term_, kNoMember);
   SetMemberState(SeededBug("a lost disk counts at once") ? MemberState::kNormal
                                                          : MemberState::kRecovering);
 }
 
-bool Raft::Impl::LeaderMarksRecovery() const {
+bool Raft::LeaderMarksRecovery() const {
   return leader_ != kNoMember && version_of(leader_) >= kVersionMembershipInLog;
 }
 
-std::vector<MemberId> Raft::Impl::AcknowledgementsNeeded() const {
+std::vector<MemberId> Raft::AcknowledgementsNeeded() const {
   if (LeaderMarksRecovery()) return {leader_};
   return MembersToAsk();
 }
 
-std::vector<MemberId> Raft::Impl::MembersToAsk() const {
+std::vector<MemberId> Raft::MembersToAsk() const {
   std::vector<MemberId> members = OtherVoters();
   const bool known = std::find(members.begin(), members.end(), leader_) != members.end();
   if (leader_ != kNoMember && !known) members.push_back(leader_);
@@ -156,14 +156,14 @@ std::vector<MemberId> Raft::Impl::MembersToAsk() const {
 
 // --- At the member -------------------------------------------------------------------------------
 
-void Raft::Impl::TickRecovery() {
+void Raft::TickRecovery() {
   if (!recovery_) return;
   // The answer may be lost, or the leader may have sent none: the request is repeated.
   if (++recovery_->ticks_since_read >= options_.election_ticks) recovery_->request_id.reset();
   if (++recovery_->ticks_since_request >= options_.heartbeat_ticks) RequestAcknowledgements();
 }
 
-void Raft::Impl::RequestAcknowledgements() {
+void Raft::RequestAcknowledgements() {
   recovery_->ticks_since_request = 0;
   for (MemberId member : MembersToAsk()) {
     const bool answered = directory_epoch_ == kNoDirectoryEpoch
@@ -173,7 +173,7 @@ void Raft::Impl::RequestAcknowledgements() {
   }
 }
 
-void Raft::Impl::ChooseDirectoryEpoch() {
+void Raft::ChooseDirectoryEpoch() {
   // Greater than the epoch that the leader knows; and than that of a directory which the leader
   // does not know: such a directory recovered in an earlier term, or the leader would know it.
   uint64_t known = FirstDirectoryEpochOf(term_) - 1;
@@ -184,7 +184,7 @@ void Raft::Impl::ChooseDirectoryEpoch() {
   RequestAcknowledgements();
 }
 
-void Raft::Impl::AdvanceRecovery() {
+void Raft::AdvanceRecovery() {
   if (!recovery_ || leader_ == kNoMember || installing_) return;
   const std::vector<MemberId> needed = AcknowledgementsNeeded();
   auto all_in = [&needed](const auto& members) {
@@ -218,7 +218,7 @@ void Raft::Impl::AdvanceRecovery() {
   Send(leader_, ReadIndexRequest{*recovery_->request_id, true});
 }
 
-void Raft::Impl::Handle(MemberId from, const DirectoryEpochResponse& response) {
+void Raft::Handle(MemberId from, const DirectoryEpochResponse& response) {
   if (response.directory_epoch != directory_epoch_) return;
   if (member_state_ == MemberState::kNormal) {
     if (response.known_directory_epoch == directory_epoch_) unaware_.erase(from);
@@ -241,7 +241,7 @@ void Raft::Impl::Handle(MemberId from, const DirectoryEpochResponse& response) {
   }
 }
 
-void Raft::Impl::Suspect(MemberId from, uint64_t known_directory_epoch) {
+void Raft::Suspect(MemberId from, uint64_t known_directory_epoch) {
   if (!membership().IsVoter(from)) return;
   const auto found = suspicions_.find(from);
   if (known_directory_epoch <= directory_epoch_ || known_directory_epoch == kDirectoryEpochInUse) {
@@ -265,7 +265,7 @@ void Raft::Impl::Suspect(MemberId from, uint64_t known_directory_epoch) {
   }
 }
 
-void Raft::Impl::TickSuspicions() {
+void Raft::TickSuspicions() {
   for (auto it = suspicions_.begin(); it != suspicions_.end();) {
     Suspicion& suspicion = it->second;
     const uint64_t waited = now_ticks_ - suspicion.asked_ticks;
@@ -285,7 +285,7 @@ void Raft::Impl::TickSuspicions() {
 // A voter may not have recorded the new directory while this member recovered: the voter still
 // heard the lost one, or did not answer. It is asked until it has, so that two directories of one
 // member never both vote, even if the lost one comes back.
-void Raft::Impl::TickAnnouncements() {
+void Raft::TickAnnouncements() {
   if (unaware_.empty() || ++ticks_since_announcement_ < options_.election_ticks) return;
   ticks_since_announcement_ = 0;
   std::erase_if(unaware_, [this](MemberId member) { return !membership().IsVoter(member); });
@@ -294,15 +294,15 @@ void Raft::Impl::TickAnnouncements() {
 
 // --- At the others -------------------------------------------------------------------------------
 
-uint64_t Raft::Impl::AliveTicks() const {
+uint64_t Raft::AliveTicks() const {
   return kAliveElections * static_cast<uint64_t>(options_.election_ticks);
 }
 
-bool Raft::Impl::IsAlive(const Peer& peer) const {
+bool Raft::IsAlive(const Peer& peer) const {
   return peer.directory_epoch != kNoDirectoryEpoch && now_ticks_ - peer.heard_ticks < AliveTicks();
 }
 
-bool Raft::Impl::AdmitOtherDirectoryEpoch(const Message& message, const Peer& peer) {
+bool Raft::AdmitOtherDirectoryEpoch(const Message& message, const Peer& peer) {
   if (message.directory_epoch != kNoDirectoryEpoch &&
       message.directory_epoch < peer.directory_epoch) {
     // The sender is a lost directory, or a second process that must not run: the answer tells it.
@@ -330,7 +330,7 @@ bool Raft::Impl::AdmitOtherDirectoryEpoch(const Message& message, const Peer& pe
          std::holds_alternative<VoteResponse>(message.body);
 }
 
-void Raft::Impl::Handle(MemberId from, const DirectoryEpochRequest&) {
+void Raft::Handle(MemberId from, const DirectoryEpochRequest&) {
   const uint64_t directory_epoch =
       peers_[from].directory_epoch;  // of the request, or it would have been dropped
   Send(from, DirectoryEpochResponse{directory_epoch, directory_epoch});
@@ -338,14 +338,14 @@ void Raft::Impl::Handle(MemberId from, const DirectoryEpochRequest&) {
 
 // --- A lost end of the log -----------------------------------------------------------------------
 
-void Raft::Impl::SendLossNotice(MemberId member, Index acknowledged) {
+void Raft::SendLossNotice(MemberId member, Index acknowledged) {
   ASSERT(role() == Role::kLeader);
   if (version_of(member) < kVersionLossNotice) return;
   const Index known = std::max(acknowledged, base_index());
   Send(member, LossNotice{acknowledged, terms_.TermAt(known)});
 }
 
-void Raft::Impl::Handle(MemberId from, const LossNotice& notice) {
+void Raft::Handle(MemberId from, const LossNotice& notice) {
   if (member_state_ != MemberState::kNormal || notice.term > term_ || !AcceptLeader(from)) return;
   // The notice may be a duplicate, or late. An entry of another term at that index is not what was
   // acknowledged: the disk may have brought back an older log, which can be longer.
@@ -358,7 +358,7 @@ void Raft::Impl::Handle(MemberId from, const LossNotice& notice) {
   lost_ = Loss{kept + 1, notice.index, notice.term, term_};
 }
 
-void Raft::Impl::AdvanceLoss() {
+void Raft::AdvanceLoss() {
   if (!lost_) return;
   const auto* follower = std::get_if<FollowerRole>(&role_);
   ASSERT(follower != nullptr, "it does not campaign");

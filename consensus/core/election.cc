@@ -5,11 +5,11 @@
 #include "base/assert.h"
 #include "base/seeded_bug.h"
 #include "consensus/core/describe.h"
-#include "consensus/core/raft_impl.h"
+#include "consensus/core/raft.h"
 
 namespace quorate::consensus {
 
-void Raft::Impl::ResetElectionTimer() {
+void Raft::ResetElectionTimer() {
   const auto ticks = static_cast<uint64_t>(options_.election_ticks);
   election_elapsed_ = 0;
   // Drawn again each time, so that two members that tie once do not tie again (paper 5.2).
@@ -17,12 +17,12 @@ void Raft::Impl::ResetElectionTimer() {
   ASSERT(election_timeout_ >= options_.election_ticks);
 }
 
-bool Raft::Impl::HearsFromLeader() const {
+bool Raft::HearsFromLeader() const {
   if (role() == Role::kLeader) return true;  // it has a quorum, or it would have stepped down
   return leader_ != kNoMember && ticks_since_leader_ < options_.election_ticks;
 }
 
-void Raft::Impl::DoubtLeader() {
+void Raft::DoubtLeader() {
   ASSERT(role() == Role::kFollower);
   // The leader counts as not heard from, so that this member grants pre-votes, and the election
   // timeout nearly ends. If the leader is alive after all, its next heartbeat comes first or a
@@ -35,7 +35,7 @@ void Raft::Impl::DoubtLeader() {
 
 // --- Campaigns -----------------------------------------------------------------------------------
 
-bool Raft::Impl::MayCampaign() const {
+bool Raft::MayCampaign() const {
   if (member_state_ == MemberState::kRecovering || installing_ || lost_ || DiskStalls())
     return false;
   // A leader must be able to apply what it commits.
@@ -48,14 +48,14 @@ bool Raft::Impl::MayCampaign() const {
   });
 }
 
-std::pair<Term, Index> Raft::Impl::LastPosition() const {
+std::pair<Term, Index> Raft::LastPosition() const {
   std::pair position(terms_.last_term(), last_index());
   if (installing_) position = std::max(position, std::pair(installing_->term, installing_->index));
   if (lost_) position = std::max(position, std::pair(lost_->last_term, lost_->last));
   return position;
 }
 
-std::vector<MemberId> Raft::Impl::OtherVoters() const {
+std::vector<MemberId> Raft::OtherVoters() const {
   std::vector<MemberId> voters = membership().Members();
   std::erase_if(voters, [this](MemberId member) {
     return member == options_.self || !membership().IsVoter(member);
@@ -63,7 +63,7 @@ std::vector<MemberId> Raft::Impl::OtherVoters() const {
   return voters;
 }
 
-void Raft::Impl::StartPreVote(bool leadership_transfer) {
+void Raft::StartPreVote(bool leadership_transfer) {
   ASSERT(MayCampaign());
   ASSERT(role() != Role::kLeader);
   SetLeader(kNoMember);
@@ -78,7 +78,7 @@ void Raft::Impl::StartPreVote(bool leadership_transfer) {
   CountVote(options_.self, true, member_state_ == MemberState::kNormal);
 }
 
-void Raft::Impl::Campaign(bool leadership_transfer, bool bootstrap) {
+void Raft::Campaign(bool leadership_transfer, bool bootstrap) {
   ASSERT(MayCampaign());
   ASSERT(role() != Role::kLeader);
   ASSERT(member_state_ == MemberState::kNormal || bootstrap);
@@ -97,14 +97,14 @@ void Raft::Impl::Campaign(bool leadership_transfer, bool bootstrap) {
   }
 }
 
-void Raft::Impl::OwnVoteDurable(PersistId id) {
+void Raft::OwnVoteDurable(PersistId id) {
   const auto* candidate = std::get_if<CandidateRole>(&role_);
   if (candidate == nullptr || !candidate->own_vote_batch || *candidate->own_vote_batch > id) return;
   ASSERT(vote_ == options_.self);
   CountVote(options_.self, true);
 }
 
-void Raft::Impl::CountVote(MemberId voter, bool granted, bool reliable) {
+void Raft::CountVote(MemberId voter, bool granted, bool reliable) {
   auto* pre_candidate = std::get_if<PreCandidateRole>(&role_);
   auto* candidate = std::get_if<CandidateRole>(&role_);
   ASSERT(pre_candidate != nullptr || candidate != nullptr);
@@ -137,7 +137,7 @@ void Raft::Impl::CountVote(MemberId voter, bool granted, bool reliable) {
   }
 }
 
-void Raft::Impl::BecomeLeader() {
+void Raft::BecomeLeader() {
   ASSERT(role() == Role::kCandidate);
   ASSERT(vote_ == options_.self);
   LeaderRole leader;
@@ -157,7 +157,7 @@ void Raft::Impl::BecomeLeader() {
 
 // --- At the leader -------------------------------------------------------------------------------
 
-bool Raft::Impl::HasQuorum() const {
+bool Raft::HasQuorum() const {
   ASSERT(role() == Role::kLeader);
   if (SeededBug("no check-quorum")) return true;
   return quorum().Has([this](MemberId member) {
@@ -167,18 +167,18 @@ bool Raft::Impl::HasQuorum() const {
   });
 }
 
-bool Raft::Impl::CountsForQuorum(const Progress* progress) const {
+bool Raft::CountsForQuorum(const Progress* progress) const {
   // A recovering member's log may lack what its lost disk had: see data_loss.cc.
   return progress != nullptr && progress->voting();
 }
 
-bool Raft::Impl::DiskStalls() const {
+bool Raft::DiskStalls() const {
   const int stall_ticks =
       options_.disk_stall_ticks > 0 ? options_.disk_stall_ticks : 10 * options_.election_ticks;
   return durability_.WaitedTicks(now_ticks_) >= static_cast<uint64_t>(stall_ticks);
 }
 
-const Progress* Raft::Impl::BestSuccessor(const LeaderRole& leader) const {
+const Progress* Raft::BestSuccessor(const LeaderRole& leader) const {
   // Prefers members that were heard from recently, then the greatest match index.
   auto rank = [this](const Progress& p) {
     return std::pair(p.ticks_since_heard() < options_.election_ticks, p.match());
@@ -191,7 +191,7 @@ const Progress* Raft::Impl::BestSuccessor(const LeaderRole& leader) const {
   return best;
 }
 
-void Raft::Impl::LeaveLeadership(LeaderRole* leader) {
+void Raft::LeaveLeadership(LeaderRole* leader) {
   if (leader->transfer && leader->transfer->must_leave) return;
   const Progress* best = BestSuccessor(*leader);
   if (best == nullptr) {
@@ -202,7 +202,7 @@ void Raft::Impl::LeaveLeadership(LeaderRole* leader) {
   leader->transfer->must_leave = true;
 }
 
-void Raft::Impl::TickLeader(LeaderRole* leader) {
+void Raft::TickLeader(LeaderRole* leader) {
   ASSERT(leader_ == options_.self);
   const int stall_ticks = SnapshotStallTicks();
   for (Progress& progress : leader->followers) progress.Tick(options_.election_ticks, stall_ticks);
@@ -238,7 +238,7 @@ void Raft::Impl::TickLeader(LeaderRole* leader) {
   if (leader->transfer) leader->transfer->timeout_now_sent = false;
 }
 
-absl::Status Raft::Impl::TransferLeadership(MemberId target) {
+absl::Status Raft::TransferLeadership(MemberId target) {
   auto* leader = std::get_if<LeaderRole>(&role_);
   if (leader == nullptr) {
     return absl::FailedPreconditionError("member " + Describe(options_.self) +
@@ -263,14 +263,14 @@ absl::Status Raft::Impl::TransferLeadership(MemberId target) {
   return absl::OkStatus();
 }
 
-void Raft::Impl::CancelTransfer() {
+void Raft::CancelTransfer() {
   auto* leader = std::get_if<LeaderRole>(&role_);
   if (leader != nullptr && leader->transfer && !leader->transfer->must_leave) {
     leader->transfer.reset();
   }
 }
 
-bool Raft::Impl::TimeoutNowDue(const LeaderRole& leader) const {
+bool Raft::TimeoutNowDue(const LeaderRole& leader) const {
   if (!leader.transfer || leader.transfer->timeout_now_sent) return false;
   const Progress* target = FindProgress(leader.transfer->target);
   ASSERT(target != nullptr);
@@ -279,7 +279,7 @@ bool Raft::Impl::TimeoutNowDue(const LeaderRole& leader) const {
 
 // --- Messages ------------------------------------------------------------------------------------
 
-void Raft::Impl::HandleVoteRequest(const Message& message, const VoteRequest& request) {
+void Raft::HandleVoteRequest(const Message& message, const VoteRequest& request) {
   const MemberId from = message.from;
   const Term term = message.term;
   if (request.last_term > term) return;
@@ -321,14 +321,14 @@ void Raft::Impl::HandleVoteRequest(const Message& message, const VoteRequest& re
   }
 }
 
-bool Raft::Impl::BootstrapLeaderIsNew() const {
+bool Raft::BootstrapLeaderIsNew() const {
   if (last_index() > Index{0} || member_state_ != MemberState::kNormal) return false;
   if (vote_ == options_.self || !membership().IsVoter(vote_)) return false;
   const auto bootstrap_leader = peers_.find(vote_);
   return bootstrap_leader == peers_.end() || !bootstrap_leader->second.voting;
 }
 
-void Raft::Impl::GrantVote(MemberId candidate) {
+void Raft::GrantVote(MemberId candidate) {
   ASSERT(vote_ == kNoMember || vote_ == candidate, "one vote a term");
   ASSERT(role() == Role::kFollower || role() == Role::kPreCandidate);
   ResetElectionTimer();
@@ -347,7 +347,7 @@ void Raft::Impl::GrantVote(MemberId candidate) {
   // Else the answer to the first request leaves when the batch is durable.
 }
 
-void Raft::Impl::HandlePreVoteGranted(const Message& message, const VoteResponse& response) {
+void Raft::HandlePreVoteGranted(const Message& message, const VoteResponse& response) {
   if (role() != Role::kPreCandidate || message.term != term_ + 1) return;
   bool differs = false;
   if (MembershipIsConfigured() && response.configured) {
@@ -365,13 +365,13 @@ void Raft::Impl::HandlePreVoteGranted(const Message& message, const VoteResponse
   CountVote(message.from, !differs, message.voting);
 }
 
-void Raft::Impl::Handle(MemberId from, const VoteResponse& response) {
+void Raft::Handle(MemberId from, const VoteResponse& response) {
   ASSERT(!response.pre_vote || !response.granted);
   const Role asking = response.pre_vote ? Role::kPreCandidate : Role::kCandidate;
   if (role() == asking) CountVote(from, response.granted);
 }
 
-void Raft::Impl::Handle(MemberId from, const TimeoutNow&) {
+void Raft::Handle(MemberId from, const TimeoutNow&) {
   if (!MayCampaign() || member_state_ != MemberState::kNormal || !AcceptLeader(from)) return;
   if (MembershipIsConfigured() && options_.version >= kVersionMembershipInLog) {
     // It is not known yet whether all members were started with the same membership: the answers to

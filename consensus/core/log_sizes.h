@@ -11,7 +11,7 @@
 #include <deque>
 #include <vector>
 
-#include "consensus/core/raft.h"
+#include "consensus/core/initial_state.h"
 #include "consensus/core/types.h"
 
 namespace quorate::consensus {

@@ -9,142 +9,8 @@
 #include "base/seeded_bug.h"
 #include "consensus/core/describe.h"
 #include "consensus/core/limits.h"
-#include "consensus/core/membership.h"
-#include "consensus/core/raft_impl.h"
 
 namespace quorate::consensus {
-// --- Options -------------------------------------------------------------------------------------
-
-RaftOptions::RaftOptions()
-    : retained_bytes_max(kRetainedBytesMax),
-      transfer_bytes_max(kTransferBytesMax),
-      snapshot_window_bytes_max(kSnapshotWindowBytesMax),
-      append_bytes_max(kAppendBytesMax),
-      inflight_messages_max(kInflightMessagesMax),
-      inflight_bytes_max(kInflightBytesMax),
-      uncommitted_bytes_max(kUncommittedBytesMax),
-      cached_bytes_max(kCachedBytesMax),
-      apply_bytes_max(kApplyBytesMax) {}
-
-absl::Status RaftOptions::Validate() const {
-  if (absl::Status status = ValidateMembership(membership); !status.ok()) return status;
-  if (membership.joint()) {
-    return absl::InvalidArgumentError("membership.outgoing must be empty at the beginning");
-  }
-  if (self == kNoMember || self.value() > kMemberIdMax) {
-    return absl::InvalidArgumentError("self is " + Describe(self) + "; it must be in 1 to 254");
-  }
-  if (heartbeat_ticks <= 0 || heartbeat_ticks >= election_ticks) {
-    return absl::InvalidArgumentError("heartbeat_ticks is " + std::to_string(heartbeat_ticks) +
-                                      "; it must be positive and less than election_ticks, " +
-                                      std::to_string(election_ticks));
-  }
-  const std::pair<const char*, int> times[] = {{"disk_stall_ticks", disk_stall_ticks},
-                                               {"retained_ticks_max", retained_ticks_max},
-                                               {"snapshot_stall_ticks", snapshot_stall_ticks}};
-  for (const auto& [field, value] : times) {
-    if (value < 0) return absl::InvalidArgumentError(std::string(field) + " is negative");
-  }
-  if (transfer_bytes_max < retained_bytes_max) {
-    return absl::InvalidArgumentError(
-        "transfer_bytes_max is " + std::to_string(transfer_bytes_max) +
-        ", less than retained_bytes_max, " + std::to_string(retained_bytes_max));
-  }
-  if (retained_entries_max < trailing_entries) {
-    return absl::InvalidArgumentError(
-        "retained_entries_max is " + std::to_string(retained_entries_max) +
-        ", less than trailing_entries, " + std::to_string(trailing_entries));
-  }
-  if (cluster_id_if_new.size() > kEntryPayloadBytesMax) {
-    return absl::InvalidArgumentError("cluster_id_if_new is larger than an entry may be");
-  }
-  const std::pair<const char*, size_t> bounds[] = {
-      {"append_bytes_max", append_bytes_max},
-      {"inflight_messages_max", inflight_messages_max},
-      {"inflight_bytes_max", inflight_bytes_max},
-      {"uncommitted_bytes_max", uncommitted_bytes_max},
-      {"cached_bytes_max", cached_bytes_max},
-      {"apply_bytes_max", apply_bytes_max},
-      {"directory_epoch", directory_epoch},
-      {"version", version},
-      {"snapshot_chunk_bytes", snapshot_chunk_bytes},
-      {"snapshot_window_bytes_max", snapshot_window_bytes_max},
-      {"snapshot_bytes_per_tick", snapshot_bytes_per_tick},
-      {"retained_bytes_max", retained_bytes_max},
-      {"compaction_step_entries", compaction_step_entries},
-  };
-  for (const auto& [field, value] : bounds) {
-    if (value == 0) return absl::InvalidArgumentError(std::string(field) + " must not be 0");
-  }
-  if (append_bytes_max > inflight_bytes_max) {
-    return absl::InvalidArgumentError("append_bytes_max is " + std::to_string(append_bytes_max) +
-                                      ", more than inflight_bytes_max, " +
-                                      std::to_string(inflight_bytes_max));
-  }
-  return absl::OkStatus();
-}
-
-// --- The public class ----------------------------------------------------------------------------
-
-Raft::Raft(RaftOptions options, InitialState state, RandomSource* random)
-    : impl_(std::make_unique<Impl>(std::move(options), std::move(state), random)) {}
-Raft::Raft(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Raft::~Raft() = default;
-std::unique_ptr<Raft> Raft::Clone() const {
-  return std::unique_ptr<Raft>(new Raft(std::make_unique<Impl>(*impl_)));
-}
-void Raft::Tick() { impl_->Tick(); }
-void Raft::Step(Message message) { impl_->Step(std::move(message)); }
-absl::Status Raft::Propose(std::vector<Slice> payloads) {
-  return impl_->Propose(std::move(payloads));
-}
-void Raft::ReadIndex(uint64_t request_id) { impl_->ReadIndex(request_id); }
-void Raft::Persisted(PersistId id) { impl_->Persisted(id); }
-void Raft::Applied(Index index) { impl_->Applied(index); }
-void Raft::LogRead(MemberId follower, std::vector<Entry> entries) {
-  impl_->LogRead(follower, std::move(entries));
-}
-void Raft::PeerUnreachable(MemberId member) { impl_->PeerUnreachable(member); }
-absl::Status Raft::TransferLeadership(MemberId target) { return impl_->TransferLeadership(target); }
-void Raft::CancelTransfer() { impl_->CancelTransfer(); }
-absl::Status Raft::ChangeMembership(Membership target) {
-  return impl_->ChangeMembership(std::move(target));
-}
-void Raft::Checkpointed(Index index) { impl_->Checkpointed(index); }
-void Raft::SetSpaceIsShort(bool is_short) { impl_->SetSpaceIsShort(is_short); }
-void Raft::SnapshotRead(MemberId follower, SnapshotMeta meta, uint64_t offset, Slice bytes,
-                        bool last) {
-  impl_->SnapshotRead(follower, std::move(meta), offset, std::move(bytes), last);
-}
-void Raft::SnapshotReadFailed(MemberId follower) { impl_->SnapshotReadFailed(follower); }
-void Raft::SnapshotWritten(Index index, uint64_t next_offset) {
-  impl_->SnapshotWritten(index, next_offset);
-}
-void Raft::SnapshotWriteFailed(Index index, std::string reason) {
-  impl_->SnapshotWriteFailed(index, std::move(reason));
-}
-void Raft::SnapshotInstalled(Index index) { impl_->SnapshotInstalled(index); }
-bool Raft::HasOutput() const { return impl_->HasOutput(); }
-bool Raft::ApplyWaits() const { return impl_->ApplyWaits(); }
-bool Raft::PersistWaits() const { return impl_->PersistWaits(); }
-int Raft::IdleTicks() const { return impl_->IdleTicks(); }
-Output Raft::TakeOutput() { return impl_->TakeOutput(); }
-Role Raft::role() const { return impl_->role(); }
-Term Raft::term() const { return impl_->term(); }
-MemberId Raft::leader() const { return impl_->leader(); }
-Index Raft::commit_index() const { return impl_->commit_index(); }
-Index Raft::last_index() const { return impl_->last_index(); }
-Index Raft::durable_index() const { return impl_->durable_index(); }
-Index Raft::base_index() const { return impl_->base_index(); }
-const Membership& Raft::membership() const { return impl_->membership(); }
-MemberState Raft::member_state() const { return impl_->member_state(); }
-uint32_t Raft::cluster_version() const { return impl_->cluster_version(); }
-uint32_t Raft::version_of(MemberId member) const { return impl_->version_of(member); }
-int Raft::ticks_since_leader() const { return impl_->ticks_since_leader(); }
-uint64_t Raft::leader_contacts() const { return impl_->leader_contacts(); }
-Index Raft::match_index(MemberId member) const { return impl_->match_index(member); }
-std::string Raft::ToString() const { return impl_->ToString(); }
-void Raft::CheckInvariants() const { impl_->CheckInvariants(); }
 
 // --- Construction --------------------------------------------------------------------------------
 
@@ -159,7 +25,7 @@ size_t SizeMarkBytes(const RaftOptions& options) {
 
 }  // namespace
 
-Raft::Impl::Impl(RaftOptions options, InitialState state, RandomSource* random)
+Raft::Raft(RaftOptions options, InitialState state, RandomSource* random)
     : options_(std::move(options)),
       random_(*random),
       term_(state.hard_state.term),
@@ -205,9 +71,14 @@ Raft::Impl::Impl(RaftOptions options, InitialState state, RandomSource* random)
   ResetElectionTimer();
 }
 
+Raft::Raft(const Raft&) = default;
+Raft::~Raft() = default;
+
+std::unique_ptr<Raft> Raft::Clone() const { return std::unique_ptr<Raft>(new Raft(*this)); }
+
 // --- Terms and roles -----------------------------------------------------------------------------
 
-Role Raft::Impl::role() const {
+Role Raft::role() const {
   static_assert(
       std::is_same_v<decltype(role_),
                      std::variant<FollowerRole, PreCandidateRole, CandidateRole, LeaderRole>>,
@@ -215,21 +86,21 @@ Role Raft::Impl::role() const {
   return static_cast<Role>(role_.index());
 }
 
-void Raft::Impl::SetTerm(Term term) {
+void Raft::SetTerm(Term term) {
   ASSERT(term > term_, "terms only grow");
   term_ = term;
   vote_ = kNoMember;
   durability_.HardStateChanged();
 }
 
-void Raft::Impl::SetLeader(MemberId leader) {
+void Raft::SetLeader(MemberId leader) {
   if (leader == leader_) return;
   // Another leader does not know the forwarded reads.
   FailForwardedReads();
   leader_ = leader;
 }
 
-void Raft::Impl::BecomeFollower(Term term, MemberId leader) {
+void Raft::BecomeFollower(Term term, MemberId leader) {
   ASSERT(term >= term_);
   const bool new_term = term > term_;
   const bool was_follower = role() == Role::kFollower;
@@ -248,7 +119,7 @@ void Raft::Impl::BecomeFollower(Term term, MemberId leader) {
   if (!was_follower) ResetElectionTimer();
 }
 
-bool Raft::Impl::AcceptLeader(MemberId from) {
+bool Raft::AcceptLeader(MemberId from) {
   // A term has at most one leader. It need not be in this member's membership (thesis 4.1).
   if (role() == Role::kLeader) return false;
   if (leader_ != kNoMember && leader_ != from) return false;
@@ -259,7 +130,7 @@ bool Raft::Impl::AcceptLeader(MemberId from) {
   return true;
 }
 
-void Raft::Impl::AnswerOldTerm(const Message& message) {
+void Raft::AnswerOldTerm(const Message& message) {
   ASSERT(message.term < term_);
   // Without an answer an old leader would not learn the new term: perhaps no other member has a
   // message for it, and this member is not elected.
@@ -274,7 +145,7 @@ void Raft::Impl::AnswerOldTerm(const Message& message) {
   }
 }
 
-bool Raft::Impl::RecordSender(const Message& message) {
+bool Raft::RecordSender(const Message& message) {
   Peer& peer = peers_[message.from];
   Progress* progress = FindProgress(message.from);
   peer.voting = message.voting;
@@ -306,7 +177,7 @@ bool Raft::Impl::RecordSender(const Message& message) {
   return true;
 }
 
-void Raft::Impl::Step(Message message) {
+void Raft::Step(Message message) {
   if (message.to != options_.self || message.from == options_.self) return;
   // The sender need not be in this member's membership: either may be out of date (thesis 4.1).
   if (message.from == kNoMember || message.from.value() > kMemberIdMax) return;
@@ -315,7 +186,7 @@ void Raft::Impl::Step(Message message) {
   Advance();
 }
 
-void Raft::Impl::Dispatch(Message message) {
+void Raft::Dispatch(Message message) {
   if (const auto* request = std::get_if<VoteRequest>(&message.body)) {
     HandleVoteRequest(message, *request);
     return;
@@ -344,7 +215,7 @@ void Raft::Impl::Dispatch(Message message) {
   std::visit([&](auto& body) { Handle(message.from, body); }, message.body);
 }
 
-void Raft::Impl::Tick() {
+void Raft::Tick() {
   ++now_ticks_;
   ExpireForwardedReads();
   TickRole();
@@ -356,7 +227,7 @@ void Raft::Impl::Tick() {
   Compact();
 }
 
-int Raft::Impl::IdleTicks() const {
+int Raft::IdleTicks() const {
   if (HasOutput() || recovery_ || lost_ || !forwarded_order_.empty() || !suspicions_.empty() ||
       !unaware_.empty()) {
     return 0;
@@ -373,14 +244,14 @@ int Raft::Impl::IdleTicks() const {
   return std::max(0, election_timeout_ - election_elapsed_ - 1);
 }
 
-void Raft::Impl::Advance() {
+void Raft::Advance() {
   if (auto* leader = std::get_if<LeaderRole>(&role_)) AdvanceVersion(leader);
   if (auto* leader = std::get_if<LeaderRole>(&role_)) AdvanceMembership(leader);
   AdvanceRecovery();
   AdvanceLoss();
 }
 
-void Raft::Impl::TickRole() {
+void Raft::TickRole() {
   if (auto* leader = std::get_if<LeaderRole>(&role_)) {
     TickLeader(leader);
     return;
@@ -406,18 +277,18 @@ void Raft::Impl::TickRole() {
 
 // --- Durability ----------------------------------------------------------------------------------
 
-bool Raft::Impl::HasUnpersisted() const {
+bool Raft::HasUnpersisted() const {
   const bool due = durability_.IsDue(last_index());
   ASSERT(due || messages_after_persist_.empty());
   return due;
 }
 
-bool Raft::Impl::PersistDue() const { return HasUnpersisted() && !install_handed_; }
+bool Raft::PersistDue() const { return HasUnpersisted() && !install_handed_; }
 
 // An install waits until the last batch was handed out, so that all batches come before it.
-bool Raft::Impl::InstallDue() const { return installing_ && !install_handed_ && !PersistDue(); }
+bool Raft::InstallDue() const { return installing_ && !install_handed_ && !PersistDue(); }
 
-void Raft::Impl::TakePersistBatch(Output* output) {
+void Raft::TakePersistBatch(Output* output) {
   ASSERT(PersistDue());
   const Durability::Batch batch = durability_.Take(last_index(), commit_, now_ticks_);
   output->persist_id = batch.id;
@@ -440,7 +311,7 @@ void Raft::Impl::TakePersistBatch(Output* output) {
   output->messages_after_persist = std::exchange(messages_after_persist_, {});
 }
 
-void Raft::Impl::Persisted(PersistId id) {
+void Raft::Persisted(PersistId id) {
   if (!durability_.Persisted(id)) return;
   OwnVoteDurable(id);
   if (role() == Role::kLeader) CommitByCounting();
@@ -456,7 +327,7 @@ void Raft::Impl::Persisted(PersistId id) {
 
 // --- Output --------------------------------------------------------------------------------------
 
-Status Raft::Impl::CurrentStatus() const {
+Status Raft::CurrentStatus() const {
   Status status;
   status.role = role();
   status.term = term_;
@@ -484,13 +355,13 @@ Status Raft::Impl::CurrentStatus() const {
   return status;
 }
 
-bool Raft::Impl::LeaderHasOutput(const LeaderRole& leader) const {
+bool Raft::LeaderHasOutput(const LeaderRole& leader) const {
   if (leader.heartbeat_due || ReadRoundDue(leader) || TimeoutNowDue(leader)) return true;
   return std::any_of(leader.followers.begin(), leader.followers.end(),
                      [&](const Progress& p) { return NextSending(p) != Sending::kNothing; });
 }
 
-void Raft::Impl::TakeLeaderOutput(LeaderRole* leader, Output* output) {
+void Raft::TakeLeaderOutput(LeaderRole* leader, Output* output) {
   // A regular heartbeat also starts a round for the waiting reads, so that reads do not depend on
   // one round whose messages were lost.
   const bool round = ReadRoundDue(*leader) ||
@@ -505,7 +376,7 @@ void Raft::Impl::TakeLeaderOutput(LeaderRole* leader, Output* output) {
   }
 }
 
-bool Raft::Impl::HasOutput() const {
+bool Raft::HasOutput() const {
   if (!messages_now_.empty() || !reads_.empty() || PersistDue() || ApplyDue()) return true;
   if (membership_changed_ || compact_to_ || InstallDue()) return true;
   if (discard_staging_ || (staging_ && !staging_->writes.empty())) return true;
@@ -519,7 +390,7 @@ bool Raft::Impl::HasOutput() const {
   return last_status_ != CurrentStatus();
 }
 
-Output Raft::Impl::TakeOutput() {
+Output Raft::TakeOutput() {
   Output output;
   if (InstallDue()) {
     install_handed_ = true;
@@ -553,11 +424,11 @@ Output Raft::Impl::TakeOutput() {
 
 // --- What it knows -------------------------------------------------------------------------------
 
-Progress* Raft::Impl::FindProgress(MemberId member) {
+Progress* Raft::FindProgress(MemberId member) {
   return const_cast<Progress*>(std::as_const(*this).FindProgress(member));
 }
 
-const Progress* Raft::Impl::FindProgress(MemberId member) const {
+const Progress* Raft::FindProgress(MemberId member) const {
   const auto* leader = std::get_if<LeaderRole>(&role_);
   if (leader == nullptr) return nullptr;
   const auto found = std::lower_bound(leader->followers.begin(), leader->followers.end(), member,
@@ -565,22 +436,20 @@ const Progress* Raft::Impl::FindProgress(MemberId member) const {
   return found != leader->followers.end() && found->member() == member ? &*found : nullptr;
 }
 
-uint32_t Raft::Impl::version_of(MemberId member) const {
+uint32_t Raft::version_of(MemberId member) const {
   const auto peer = peers_.find(member);
   return peer == peers_.end() ? 0 : peer->second.version;
 }
 
-int Raft::Impl::ticks_since_leader() const {
-  return role() == Role::kLeader ? 0 : ticks_since_leader_;
-}
+int Raft::ticks_since_leader() const { return role() == Role::kLeader ? 0 : ticks_since_leader_; }
 
-Index Raft::Impl::match_index(MemberId member) const {
+Index Raft::match_index(MemberId member) const {
   if (role() == Role::kLeader && member == options_.self) return durable_index();
   const Progress* progress = FindProgress(member);
   return progress == nullptr ? Index{0} : progress->match();
 }
 
-std::string Raft::Impl::ToString() const {
+std::string Raft::ToString() const {
   std::string out = Describe(options_.self) + " " + consensus::ToString(role()) +
                     " term=" + Describe(term_) + " vote=" + Describe(vote_) +
                     " leader=" + Describe(leader_) +
@@ -600,7 +469,7 @@ std::string Raft::Impl::ToString() const {
 
 // --- Invariants ----------------------------------------------------------------------------------
 
-void Raft::Impl::CheckLogInvariants() const {
+void Raft::CheckLogInvariants() const {
   ASSERT(base_index() <= applied_);
   ASSERT(applied_ <= apply_handed_);
   ASSERT(apply_handed_ <= commit_);
@@ -613,7 +482,7 @@ void Raft::Impl::CheckLogInvariants() const {
   ASSERT(applying_.empty() == (applied_ == apply_handed_));
 }
 
-void Raft::Impl::CheckMemoryInvariants() const {
+void Raft::CheckMemoryInvariants() const {
   ASSERT(!staging_ || staging_->ticks_since_chunk < SnapshotStallTicks(),
          "a staging for which nothing comes is given back");
   // While this disk lags behind those of the majority, entries stay in memory until it counts as
@@ -630,7 +499,7 @@ void Raft::Impl::CheckMemoryInvariants() const {
   ASSERT(cache_.ByteSize() <= bytes_max, "what is kept in memory is bounded");
 }
 
-void Raft::Impl::CheckRoleInvariants() const {
+void Raft::CheckRoleInvariants() const {
   ASSERT((leader_ == options_.self) == (role() == Role::kLeader));
   if (const auto* follower = std::get_if<FollowerRole>(&role_)) {
     ASSERT(follower->matched <= last_index());
@@ -657,14 +526,14 @@ void Raft::Impl::CheckRoleInvariants() const {
   ASSERT(leader_ != kNoMember || forwarded_reads_.empty());
 }
 
-void Raft::Impl::CheckInvariants() const {
+void Raft::CheckInvariants() const {
   CheckLogInvariants();
   CheckRoleInvariants();
   CheckSettingInvariants();
   ASSERT(messages_after_persist_.empty() || HasUnpersisted());
 }
 
-void Raft::Impl::CheckSettingInvariants() const {
+void Raft::CheckSettingInvariants() const {
   ASSERT(memberships_.settings().front().first <= commit_);
   ASSERT(memberships_.newest_index() <= last_index());
   ASSERT(versions_.newest_index() <= last_index());

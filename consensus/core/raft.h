@@ -7,129 +7,58 @@
 // cluster of one too. A message that promises durability (a granted vote, an acknowledgement of
 // entries, a candidate's vote request, which implies its vote for itself) is sent after the write.
 //
+// How the algorithm is split:
+//
+//   raft.cc         inputs, terms and roles, the Output, invariants
+//   election.cc     votes, pre-votes, check-quorum, leadership transfer
+//   replication.cc  the log: proposals, append, acknowledgement, commit, apply
+//   read_index.cc   linearizable reads
+//   reconfiguration.cc  changes of membership and of the cluster version
+//   snapshot.cc     compaction of the log, transfer of checkpoints
+//   data_loss.cc    new and lost disks, and a log that lost its end
+//
+// State that only a leader, a candidate or a follower has is in that alternative of `role_`, so
+// that it ends with the role. Messages whose content depends on the state (appends,
+// acknowledgements, heartbeats) are made in TakeOutput, so that one message covers all inputs
+// before it.
+//
 // Thread-safety: none; one thread at a time.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <memory>
 #include <optional>
-#include <span>
+#include <set>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "consensus/core/durability.h"
+#include "consensus/core/entry_cache.h"
+#include "consensus/core/initial_state.h"
+#include "consensus/core/log_sizes.h"
+#include "consensus/core/membership.h"
 #include "consensus/core/message.h"
+#include "consensus/core/options.h"
 #include "consensus/core/output.h"
+#include "consensus/core/progress.h"
+#include "consensus/core/quorum.h"
+#include "consensus/core/term_history.h"
 #include "consensus/core/types.h"
 
 namespace quorate::consensus {
-
-// The source of randomness for election timeouts.
-class RandomSource {
- public:
-  virtual ~RandomSource() = default;
-  // Any 64 bits.
-  virtual uint64_t Next() = 0;
-};
-
-struct RaftOptions {
-  MemberId self;  // need not be in `membership`
-  // The membership at the bootstrap of the cluster. It counts only while neither checkpoint nor log
-  // holds a membership. It is the same at each start of a directory whose member is kNormal
-  // (DataDir::SettleMembership).
-  Membership membership;
-  // The epoch of this member's data directory: kFirstDirectoryEpoch if the directory is new, later
-  // the last Output::directory_epoch.
-  uint64_t directory_epoch = kFirstDirectoryEpoch;
-  // The newest version that this program understands.
-  uint32_t version = kVersionNewest;
-  // A member starts an election when it has heard from no leader for a random number of ticks in
-  // [election_ticks, 2 * election_ticks). A leader that does not hear from a quorum for
-  // election_ticks steps down.
-  int election_ticks = 20;
-  // REQUIRES: 0 < heartbeat_ticks < election_ticks.
-  int heartbeat_ticks = 4;
-  // The payload of the no-op that a leader with an empty log appends at index 1.
-  std::string cluster_id_if_new;
-  // The number of entries before a checkpoint that the log keeps, for followers that lag a little.
-  uint64_t trailing_entries = 5000;
-  // The most entries, and bytes of entries, before a checkpoint that a leader keeps for a follower
-  // that needs them and was heard in the last retained_ticks_max ticks (0: 400 times
-  // election_ticks). A member that does not lead keeps as many, back to the checkpoint before its
-  // newest, for the followers that it may have later.
-  uint64_t retained_entries_max = 1'000'000;
-  uint64_t retained_bytes_max;
-  int retained_ticks_max = 0;
-  // The most bytes of the log before a checkpoint that a leader keeps for a follower that receives
-  // a snapshot, or catches up after one. The leader stops keeping them when the follower makes no
-  // progress for snapshot_stall_ticks (0: 100 times election_ticks). A receiver discards what it
-  // has staged after the same time without a chunk.
-  uint64_t transfer_bytes_max;
-  int snapshot_stall_ticks = 0;
-  // A compaction removes at least this many entries.
-  uint64_t compaction_step_entries = 1000;
-  // The most entries by which a learner may lag when it becomes a voter.
-  uint64_t promotion_lag_entries = 1000;
-  // The bytes of one SnapshotChunk; of all chunks under way to one follower; and of all chunks that
-  // are sent between two ticks, which is where an adaptive rate begins (snapshot.cc).
-  size_t snapshot_chunk_bytes = 256u << 10;
-  size_t snapshot_window_bytes_max;
-  size_t snapshot_bytes_per_tick = 1u << 20;
-  // A leader whose oldest write is not durable after this many ticks hands leadership over. 0: ten
-  // times election_ticks.
-  int disk_stall_ticks = 0;
-  // Bounds; see limits.h for the reasons. Tests and simulation make them tiny.
-  size_t append_bytes_max;
-  size_t inflight_messages_max;
-  size_t inflight_bytes_max;
-  size_t uncommitted_bytes_max;
-  size_t cached_bytes_max;
-  size_t apply_bytes_max;
-  // A batch that is written for another reason includes the commit hint when the commit index has
-  // grown by this many entries since the last hint; a batch with a new term or vote always does. It
-  // is not included more often because a hard state may cost the storage a sync of its own.
-  size_t commit_hint_entries = 4096;
-
-  RaftOptions();  // the values of limits.h
-  // InvalidArgument, naming the field, if a value or a relation is not allowed.
-  absl::Status Validate() const;
-};
-
-// A run of entries of one term: those from `first` up to the next run, or to the end of the log.
-struct TermRun {
-  Index first;
-  Term term;
-};
-
-// A run of entries: those after the previous run, up to `last`, and their bytes (Entry::ByteSize).
-struct SizeRun {
-  Index last;
-  uint64_t bytes = 0;
-};
-
-// The state that a member finds on its disk at start. All of it is durable. If the log does not
-// contain the entry of the checkpoint, the driver first resets the log to begin after that entry.
-struct InitialState {
-  HardState hard_state;
-  Index base_index;  // the log begins with the entry after it
-  Term base_term;
-  Index last_index;                    // base_index if the log is empty
-  std::vector<TermRun> term_runs;      // ascending; empty if and only if the log is
-  std::vector<SizeRun> size_runs;      // ascending; roughly
-  std::vector<Entry> control_entries;  // those of the log with IsControl(kind), ascending
-  // The newest durable checkpoint: base_index <= checkpoint->index <= last_index. If there is none,
-  // base_index is 0.
-  std::optional<SnapshotMeta> checkpoint;
-  Index applied;  // the last index that the state machine holds: at least base_index
-};
 
 class Raft {
  public:
   // `random` must outlive the object. REQUIRES: options.Validate().ok(), state is consistent.
   Raft(RaftOptions options, InitialState state, RandomSource* random);
   ~Raft();
-  Raft(const Raft&) = delete;
   Raft& operator=(const Raft&) = delete;
 
   // Returns an independent copy that draws from the same random source. For tests that try several
@@ -227,25 +156,25 @@ class Raft {
 
   // --- State, for status pages and tests ---------------------------------------------------------
   Role role() const;
-  Term term() const;
-  MemberId leader() const;
-  Index commit_index() const;
-  Index last_index() const;
-  Index durable_index() const;
+  Term term() const { return term_; }
+  MemberId leader() const { return leader_; }
+  Index commit_index() const { return commit_; }
+  Index last_index() const { return terms_.last_index(); }
+  Index durable_index() const { return durability_.durable(); }
   // The log begins with the entry after this index.
-  Index base_index() const;
+  Index base_index() const { return terms_.base_index(); }
   // The newest membership in the log. It is in effect whether it is committed or not (thesis 4.1).
-  const Membership& membership() const;
-  MemberState member_state() const;
+  const Membership& membership() const { return memberships_.newest(); }
+  MemberState member_state() const { return member_state_; }
   // The cluster version: the newest that is committed.
-  uint32_t cluster_version() const;
+  uint32_t cluster_version() const { return versions_.At(commit_); }
   // The newest version that `member` understands, by its last message; 0 if there was none.
   uint32_t version_of(MemberId member) const;
   // The ticks since a leader was last heard from; 0 at a leader.
   int ticks_since_leader() const;
   // The number of times that a leader was heard from. A caller that compares two values learns
   // whether one was heard in between.
-  uint64_t leader_contacts() const;
+  uint64_t leader_contacts() const { return leader_contacts_; }
   // At a leader, the highest index up to which `member`'s durable log is known to match; else 0.
   Index match_index(MemberId member) const;
   // The state on one line.
@@ -256,9 +185,411 @@ class Raft {
   void CheckInvariants() const;
 
  private:
-  class Impl;
-  explicit Raft(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  Raft(const Raft&);
+
+  struct FollowerRole {
+    // The log is known to equal the leader's up to here, durable or not.
+    Index matched;
+    // The largest match_index in an acknowledgement made so far.
+    Index acked;
+    bool ack_due = false;
+  };
+  struct PreCandidateRole {
+    VoteTally votes;
+    bool leadership_transfer = false;  // the leader asked for it
+  };
+  struct CandidateRole {
+    VoteTally votes;
+    // The batch that makes the vote for itself durable, once it was handed out.
+    std::optional<PersistId> own_vote_batch;
+  };
+  struct PendingRead {
+    uint64_t request_id;
+    MemberId from;  // this member, or the follower that forwarded it
+    // The least index of the answer: up to there a recovering member must have the log.
+    Index floor{};
+  };
+  struct ReadBatch {
+    ReadRound round;
+    Index index;  // the commit index when the round began
+    std::vector<PendingRead> reads;
+  };
+  struct Transfer {
+    MemberId target;
+    int ticks = 0;
+    bool timeout_now_sent = false;
+    // Steps down even if the transfer fails: this member was removed, or its disk stalls.
+    bool must_leave = false;
+  };
+  struct LeaderRole {
+    // All other members, and those that were removed lately; ascending.
+    std::vector<Progress> followers;
+    Index first_index;  // of the no-op that began this leadership
+    int ticks_since_heartbeat = 0;
+    bool heartbeat_due = false;
+    ReadRound round;                   // the newest that was begun
+    std::vector<PendingRead> waiting;  // not yet in a round
+    std::deque<ReadBatch> confirming;  // ascending rounds
+    std::optional<Transfer> transfer;
+    // The bytes of all snapshots together that may leave between two ticks; adapts.
+    size_t snapshot_rate_bytes = 0;
+    // The last index at each of the latest ticks, the oldest at now_ticks_ modulo their number. If
+    // the oldest is not committed by now, commits are slow.
+    std::array<Index, 3> last_before = {};
+  };
+  // A snapshot that is being received. It outlives its sender's leadership: the next leader may be
+  // able to go on with it.
+  struct Staging {
+    SnapshotMeta meta;
+    uint64_t staged = 0;                      // everything before it is staged
+    uint64_t received = 0;                    // everything before it was received
+    std::deque<SnapshotWriteRequest> writes;  // not yet handed out
+    size_t writing = 0;                       // handed out and not answered
+    bool last = false;                        // the last chunk was received
+    Term offered_in;  // term in which a leader that began another one was asked to go on with this
+    int ticks_since_chunk = 0;
+  };
+  // The log that this member still kept for followers when its leadership ended: from where, and
+  // when.
+  struct FormerHold {
+    Index from;
+    uint64_t ended_ticks = 0;
+  };
+  // What this member knows of another member, from that member's messages.
+  struct Peer {
+    uint64_t directory_epoch = kNoDirectoryEpoch;  // the greatest
+    uint32_t version = 0;                          // the newest that it understands; 0: not heard
+    uint64_t heard_ticks = 0;                      // when a message with that directory epoch came
+    bool voting = false;                           // Message::voting of its last message
+  };
+  // Another member has reported that it knows a later directory of this member (data_loss.cc).
+  struct Suspicion {
+    int confirmations = 0;
+    uint64_t asked_ticks = 0;
+    bool asked = false;  // and there is no answer yet
+  };
+  // The progress of this member's recovery (data_loss.cc).
+  struct Recovery {
+    std::map<MemberId, uint64_t> known;  // the epoch of this member's directory that each knows
+    std::set<MemberId> acknowledged;     // members that drop messages of the lost directory
+    int ticks_since_request = 0;
+    int ticks_since_read = 0;
+    // Set once the read index was requested: the request, its leader and term, and the members that
+    // had acknowledged before it.
+    std::optional<uint64_t> request_id;
+    MemberId leader;
+    Term term;
+    std::set<MemberId> acknowledged_before;
+    std::optional<Index> index;
+  };
+  // The entries that this member had acknowledged and no longer has (data_loss.cc).
+  struct Loss {
+    Index first;
+    Index last;
+    Term last_term;  // of the last of them
+    Term notified_in_term;
+  };
+  enum class Sending : uint8_t {
+    kNothing,
+    kProbe,
+    kEntries,
+    kLogRead,
+    kCommitIndex,
+    kSnapshotRead,
+    kSnapshotChunk
+  };
+
+  // --- raft.cc ---
+  bool IsVoter() const { return membership().IsVoter(options_.self); }
+  bool IsOnlyVoter() const { return IsVoter() && OtherVoters().empty(); }
+  Quorum quorum() const { return Quorum(membership()); }
+  // Work common to most inputs: runs after Step, Tick, Persisted, Applied and SnapshotInstalled.
+  void Advance();
+  void SetTerm(Term term);
+  void SetLeader(MemberId leader);
+  void BecomeFollower(Term term, MemberId leader);
+  // `from` sent a message that only the leader of the current term sends. Follows that leader and
+  // returns true; returns false if `from` cannot be the leader.
+  bool AcceptLeader(MemberId from);
+  void AnswerOldTerm(const Message& message);
+  template <typename Body>
+  void Send(MemberId to, Body body) {
+    SendAtTerm(to, term_, std::move(body));
+  }
+  template <typename Body>
+  void SendAtTerm(MemberId to, Term term, Body body) {
+    messages_now_.push_back(MakeMessage(to, term, std::move(body)));
+  }
+  // REQUIRES: something is to be persisted, so that there is a batch to wait for.
+  template <typename Body>
+  void SendAfterPersist(MemberId to, Body body) {
+    messages_after_persist_.push_back(MakeMessage(to, term_, std::move(body)));
+  }
+  template <typename Body>
+  Message MakeMessage(MemberId to, Term term, Body body) const {
+    return {options_.self,    to, term, std::move(body), directory_epoch_, options_.version,
+            IsDurablyNormal()};
+  }
+  // Records what `message` says of its sender. Returns false if the message must be dropped because
+  // of its directory epoch.
+  bool RecordSender(const Message& message);
+  Progress* FindProgress(MemberId member);
+  const Progress* FindProgress(MemberId member) const;
+  Status CurrentStatus() const;
+  bool HasUnpersisted() const;
+  bool PersistDue() const;
+  bool InstallDue() const;
+  void TakePersistBatch(Output* output);
+  void TakeLeaderOutput(LeaderRole* leader, Output* output);
+  bool LeaderHasOutput(const LeaderRole& leader) const;
+  void CheckMemoryInvariants() const;
+  void CheckRoleInvariants() const;
+  void CheckSettingInvariants() const;
+  void Dispatch(Message message);
+  void TickRole();
+  void CheckLogInvariants() const;
+
+  // --- election.cc ---
+  void ResetElectionTimer();
+  // Called when the connection to the leader broke, because its process has probably died: grants
+  // pre-votes from now on, and lets the election timeout end soon. REQUIRES: is follower.
+  void DoubtLeader();
+  // Whether a leader was heard from so recently that votes for another member are refused.
+  bool HearsFromLeader() const;
+  // Whether this member may become leader: it is a voter, and its state, disk and version allow it.
+  bool MayCampaign() const;
+  // The term and index of the last entry; or, if greater, of the snapshot that is being installed,
+  // or of the last entry that this member had acknowledged and lost.
+  std::pair<Term, Index> LastPosition() const;
+  std::vector<MemberId> OtherVoters() const;
+  void StartPreVote(bool leadership_transfer);
+  void Campaign(bool leadership_transfer, bool bootstrap);
+  void CountVote(MemberId voter, bool granted, bool reliable = true);
+  void OwnVoteDurable(PersistId id);
+  void BecomeLeader();
+  void TickLeader(LeaderRole* leader);
+  bool HasQuorum() const;
+  bool TimeoutNowDue(const LeaderRole& leader) const;
+  bool CountsForQuorum(const Progress* progress) const;
+  const Progress* BestSuccessor(const LeaderRole& leader) const;
+  // Begins to hand leadership over for good; steps down at once if there is no successor.
+  void LeaveLeadership(LeaderRole* leader);
+  bool DiskStalls() const;
+  void HandleVoteRequest(const Message& message, const VoteRequest& request);
+  // Whether this member has voted for a bootstrap leader, has no entry from it, and that leader, as
+  // far as is known, has forgotten the bootstrap: its directory is lost, and the cluster may exist.
+  bool BootstrapLeaderIsNew() const;
+  void GrantVote(MemberId candidate);
+  void HandlePreVoteGranted(const Message& message, const VoteResponse& response);
+  // Whether, as far as this member knows, the membership comes from the configuration and not from
+  // a log entry. A checkpoint from before kVersionMembershipInLog may hold a configured membership.
+  bool MembershipIsConfigured() const { return memberships_.newest_index() <= configured_until_; }
+  // Whether another member was started with other members, and no log entry decides between the
+  // two.
+  bool DiffersFromAnother() const { return !differing_.empty() && MembershipIsConfigured(); }
+  void Handle(MemberId from, const VoteResponse& response);
+  void Handle(MemberId from, const TimeoutNow&);
+  // Not reached: HandleVoteRequest handles vote requests before terms are compared.
+  void Handle(MemberId, const VoteRequest&) {}
+
+  // --- replication.cc ---
+  void AppendEntry(Entry entry);
+  void TruncateLog(Index index);
+  void CommitTo(Index index);
+  // The index that a quorum holds, if this member's log is durable up to `own`.
+  Index ReachedWith(Index own) const;
+  // Commits the entries that a quorum holds (paper 5.3, 5.4.2).
+  void CommitByCounting();
+  void TrimCache();
+  bool IsPlausible(const AppendRequest& request) const;
+  void Handle(MemberId from, AppendRequest& request);
+  void Handle(MemberId from, const AppendAccepted& accepted);
+  void Handle(MemberId from, const AppendRejected& rejected);
+  // Removes from `request` the entries up to this log's base: they are committed, and so equal.
+  void DropCompacted(AppendRequest* request) const;
+  void TakeAcknowledgement(FollowerRole* follower);
+  // The index up to which the log may be acknowledged in this term: 0 until the term is durable.
+  Index DurableInTerm() const;
+  Sending NextSending(const Progress& progress) const;
+  // The last entry that may be sent. The first entry of a cluster is durable at its bootstrap
+  // leader before it is sent to any other member (data_loss.cc).
+  Index LastToSend() const;
+  void SendAppends(Progress* progress, Output* output);
+  void SendAppend(Progress* progress, std::vector<Entry> entries);
+  bool ApplyDue() const;
+  ApplyRange TakeApplyRange();
+  // The entry before the first one that needs a newer program; the last entry if there is none.
+  Index LastUnderstood() const;
+
+  // --- read_index.cc ---
+  bool IsEstablished(const LeaderRole& leader) const { return commit_ >= leader.first_index; }
+  bool ReadRoundDue(const LeaderRole& leader) const;
+  void StartReadRound(LeaderRole* leader);
+  void SendHeartbeats(LeaderRole* leader);
+  void ConfirmReads(LeaderRole* leader);
+  void FailLeaderReads(const LeaderRole& leader);
+  void FailForwardedReads();
+  void ExpireForwardedReads();
+  void Handle(MemberId from, const Heartbeat& heartbeat);
+  void Handle(MemberId from, const HeartbeatResponse& response);
+  void Handle(MemberId from, const ReadIndexRequest& request);
+  void Handle(MemberId from, const ReadIndexResponse& response);
+
+  // --- reconfiguration.cc ---
+  void FollowControl(const Entry& entry);
+  Progress MakeProgress(MemberId member) const;
+  void SyncFollowers(LeaderRole* leader);
+  void AppendControl(EntryKind kind, std::string payload);
+  // The members that do not understand `version`, or were not heard yet, as text; empty if none.
+  std::string HoldingBack(const LeaderRole& leader, uint32_t version) const;
+  absl::Status CheckNewMembers(const Membership& target) const;
+  void AdvanceMembership(LeaderRole* leader);
+  void AdvanceVersion(LeaderRole* leader);
+  bool IsRemoved() const;
+  // For a log that begins after a checkpoint of `meta`: the index up to which the membership may
+  // come from the configuration alone; 0 if the log has set it.
+  static Index ConfiguredUntil(const SnapshotMeta& meta);
+
+  // --- snapshot.cc ---
+  // Compacts the log if enough can be dropped. Runs at each tick and when there is a new
+  // checkpoint.
+  void Compact();
+  // The index up to which the log may be dropped without harm to followers that need it.
+  Index CompactionTarget();
+  Index RetentionFloor(uint64_t entries_max, uint64_t bytes_max) const;
+  int SnapshotStallTicks() const;
+  int RetainedTicks() const;
+  void RecordFormerHold(const LeaderRole& leader);
+  void ResetLog(const SnapshotMeta& meta);
+  bool NeedsSnapshot(const Progress& progress) const { return progress.next() <= base_index(); }
+  void CheckSnapshotNeed(Progress* progress);
+  Sending NextSnapshotSending(const Progress& progress) const;
+  void RequestSnapshotRead(Progress* progress, Output* output);
+  void SendSnapshotChunk(Progress* progress);
+  bool TakesManyChunks(const Progress& progress) const;
+  // Runs at each tick: distributes the bytes of snapshots that may leave before the next tick.
+  void ShareSnapshotBudget(LeaderRole* leader);
+  void AdaptSnapshotRate(LeaderRole* leader, bool kept_back);
+  // Whether this member has everything that the snapshot of `meta` contains.
+  bool HasAllOf(const SnapshotMeta& meta) const;
+  // Begins to stage the snapshot of `meta`, if it is not being staged yet. Returns false if the
+  // chunk at `offset` cannot be taken; then the leader gets an answer that says where to go on.
+  bool PrepareStaging(const SnapshotMeta& meta, uint64_t offset);
+  void StagingComplete();
+  void AbandonStaging();
+  void TickStaging();
+  // Whether the leader has offered nothing but a snapshot that needs a newer program, for at least
+  // an election timeout: so it is no stray message.
+  bool SnapshotIsTooNew() const;
+  void Handle(MemberId from, const SnapshotChunk& chunk);
+  void Handle(MemberId from, const SnapshotAck& ack);
+  void Handle(MemberId from, const SnapshotRejected& rejected);
+
+  // --- data_loss.cc ---
+  bool IsDurablyNormal() const;
+  void SetMemberState(MemberState member_state);
+  void RecordCluster();
+  // The members whose answers a recovering member needs.
+  std::vector<MemberId> AcknowledgementsNeeded() const;
+  // All other voters, and the leader.
+  std::vector<MemberId> MembersToAsk() const;
+  // Whether the leader appends an entry for a recovering member's read index request.
+  bool LeaderMarksRecovery() const;
+  bool IsAlive(const Peer& peer) const;
+  // Whether a message may be handled whose directory epoch is not the one known of its sender.
+  bool AdmitOtherDirectoryEpoch(const Message& message, const Peer& peer);
+  // The ticks for which a directory counts as in use after a message from it.
+  uint64_t AliveTicks() const;
+  // `from` has reported that it knows the directory `known_directory_epoch` of this member.
+  void Suspect(MemberId from, uint64_t known_directory_epoch);
+  void ChooseDirectoryEpoch();
+  void TickRecovery();
+  void TickSuspicions();
+  // Asks the other voters to record this directory's epoch until each of them has.
+  void TickAnnouncements();
+  void RequestAcknowledgements();
+  void AdvanceRecovery();
+  void Handle(MemberId from, const DirectoryEpochRequest& request);
+  void Handle(MemberId from, const DirectoryEpochResponse& response);
+  // Notifies `member` that it lacks entries: it had acknowledged everything up to `acknowledged`.
+  void SendLossNotice(MemberId member, Index acknowledged);
+  void AdvanceLoss();
+  void Handle(MemberId from, const LossNotice& notice);
+
+  const RaftOptions options_;
+  RandomSource& random_;
+
+  Term term_;
+  MemberId vote_;
+  MemberId leader_;
+  std::variant<FollowerRole, PreCandidateRole, CandidateRole, LeaderRole> role_;
+
+  uint64_t now_ticks_ = 0;
+  int ticks_since_leader_ = 0;
+  uint64_t leader_contacts_ = 0;
+  int election_elapsed_ = 0;  // since the last reset, also by granted votes and campaigns
+  int election_timeout_ = 0;
+
+  // The memberships and versions that log entries have set; the first of each is committed.
+  SettingHistory<Membership> memberships_;
+  // A membership that was set after this index comes from a log entry (ConfiguredUntil).
+  Index configured_until_{};
+  SettingHistory<uint32_t> versions_;
+  bool membership_changed_ = true;  // since the last Output
+
+  MemberState member_state_;
+  std::optional<Recovery> recovery_;
+  std::optional<Loss> lost_;
+  std::map<MemberId, Peer> peers_;
+  uint64_t directory_epoch_;  // what messages carry; kNoDirectoryEpoch: none yet
+  std::map<MemberId, Suspicion> suspicions_;
+  // The voters that may not know this directory, which took the place of a lost one.
+  std::set<MemberId> unaware_;
+  int ticks_since_announcement_ = 0;
+  uint64_t later_directory_epoch_ = 0;
+  MemberId refused_by_;
+  // The members that were started with another membership than this one, and theirs. Kept until a
+  // member says that it was started with the same one; in memory only.
+  std::map<MemberId, Membership> differing_;
+  // If not 0: the version of an offered snapshot that this program is too old for; since when.
+  uint32_t snapshot_version_ = 0;
+  uint64_t snapshot_version_ticks_ = 0;
+
+  // The log: the terms and sizes of all entries, and the newest entries. commit_ <= last_index().
+  TermHistory terms_;
+  LogSizes sizes_;
+  EntryCache cache_;
+  Index commit_;
+
+  Durability durability_;
+
+  // Apply. applied_ <= apply_handed_ <= commit_.
+  Index applied_;
+  Index apply_handed_;
+  std::deque<Index> applying_;  // the ends of the ranges given out and not yet applied
+
+  // Checkpoints and snapshots.
+  Index checkpoint_;           // of the newest durable checkpoint
+  Index previous_checkpoint_;  // of the one before; the base of the log if none is known
+  bool space_is_short_ = false;
+  std::optional<Index> compact_to_;  // for the next Output
+  std::optional<FormerHold> former_hold_;
+  std::optional<Staging> staging_;
+  uint64_t abandoned_writes_ = 0;  // handed out for an earlier staging, not answered yet
+  bool discard_staging_ = false;   // for the next Output
+  std::vector<SnapshotRejection> snapshot_rejections_;  // for the next Output
+  std::optional<Index> checkpoint_wanted_;              // for the next Output
+  std::optional<SnapshotMeta> installing_;
+  bool install_handed_ = false;
+
+  // Reads forwarded to the leader: the tick of each by its id; and all in order, for their expiry.
+  std::map<uint64_t, uint64_t> forwarded_reads_;
+  std::deque<std::pair<uint64_t, uint64_t>> forwarded_order_;  // (ticks, id)
+
+  std::vector<Message> messages_now_;
+  std::vector<Message> messages_after_persist_;
+  std::vector<ReadResult> reads_;
+  std::optional<Status> last_status_;
 };
 
 }  // namespace quorate::consensus

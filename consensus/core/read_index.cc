@@ -7,7 +7,7 @@
 #include "base/assert.h"
 #include "base/seeded_bug.h"
 #include "consensus/core/limits.h"
-#include "consensus/core/raft_impl.h"
+#include "consensus/core/raft.h"
 
 namespace quorate::consensus {
 namespace {
@@ -16,7 +16,7 @@ constexpr char kReadsTooEarly[] = "a read before the no-op";
 
 }  // namespace
 
-void Raft::Impl::ReadIndex(uint64_t request_id) {
+void Raft::ReadIndex(uint64_t request_id) {
   if (auto* leader = std::get_if<LeaderRole>(&role_)) {
     if (leader->waiting.size() >= kPendingReadsMax) {
       reads_.push_back({request_id, false, {}});
@@ -37,13 +37,13 @@ void Raft::Impl::ReadIndex(uint64_t request_id) {
 
 // --- Rounds at the leader ------------------------------------------------------------------------
 
-bool Raft::Impl::ReadRoundDue(const LeaderRole& leader) const {
+bool Raft::ReadRoundDue(const LeaderRole& leader) const {
   // Until an entry of its term is committed, a leader may not know the newest commit index.
   return !leader.waiting.empty() && leader.confirming.empty() &&
          (IsEstablished(leader) || SeededBug(kReadsTooEarly));
 }
 
-void Raft::Impl::StartReadRound(LeaderRole* leader) {
+void Raft::StartReadRound(LeaderRole* leader) {
   ASSERT(IsEstablished(*leader) || SeededBug(kReadsTooEarly));
   ASSERT(!leader->waiting.empty());
   ++leader->round;
@@ -51,7 +51,7 @@ void Raft::Impl::StartReadRound(LeaderRole* leader) {
   if (SeededBug("read without a quorum")) ConfirmReads(leader);
 }
 
-void Raft::Impl::SendHeartbeats(LeaderRole* leader) {
+void Raft::SendHeartbeats(LeaderRole* leader) {
   for (const Progress& progress : leader->followers) {
     // Learners confirm nothing, so rounds between regular heartbeats do not go to them.
     if (!membership().IsVoter(progress.member()) && !leader->heartbeat_due) continue;
@@ -60,7 +60,7 @@ void Raft::Impl::SendHeartbeats(LeaderRole* leader) {
   leader->heartbeat_due = false;
 }
 
-void Raft::Impl::ConfirmReads(LeaderRole* leader) {
+void Raft::ConfirmReads(LeaderRole* leader) {
   if (leader->confirming.empty()) return;
   const ReadRound confirmed = quorum().Reached([&](MemberId member) {
     if (member == options_.self || SeededBug("read without a quorum")) return leader->round;
@@ -81,7 +81,7 @@ void Raft::Impl::ConfirmReads(LeaderRole* leader) {
   }
 }
 
-void Raft::Impl::FailLeaderReads(const LeaderRole& leader) {
+void Raft::FailLeaderReads(const LeaderRole& leader) {
   // Members that forwarded reads notice themselves that the leader changed.
   auto fail = [this](const std::vector<PendingRead>& reads) {
     for (const PendingRead& read : reads) {
@@ -94,7 +94,7 @@ void Raft::Impl::FailLeaderReads(const LeaderRole& leader) {
 
 // --- Forwarded reads at the others ---------------------------------------------------------------
 
-void Raft::Impl::FailForwardedReads() {
+void Raft::FailForwardedReads() {
   for (const auto& [request_id, ticks] : forwarded_reads_) {
     reads_.push_back({request_id, false, {}});
   }
@@ -102,7 +102,7 @@ void Raft::Impl::FailForwardedReads() {
   forwarded_order_.clear();
 }
 
-void Raft::Impl::ExpireForwardedReads() {
+void Raft::ExpireForwardedReads() {
   const auto timeout = static_cast<uint64_t>(options_.election_ticks);
   while (!forwarded_order_.empty() && now_ticks_ - forwarded_order_.front().first >= timeout) {
     const uint64_t request_id = forwarded_order_.front().second;
@@ -113,7 +113,7 @@ void Raft::Impl::ExpireForwardedReads() {
 
 // --- Messages ------------------------------------------------------------------------------------
 
-void Raft::Impl::Handle(MemberId from, const Heartbeat& heartbeat) {
+void Raft::Handle(MemberId from, const Heartbeat& heartbeat) {
   if (!AcceptLeader(from)) return;
   if (heartbeat.commit > commit_ && !installing_) {
     auto& follower = std::get<FollowerRole>(role_);
@@ -131,7 +131,7 @@ void Raft::Impl::Handle(MemberId from, const Heartbeat& heartbeat) {
   Send(from, HeartbeatResponse{heartbeat.read_round});
 }
 
-void Raft::Impl::Handle(MemberId from, const HeartbeatResponse& response) {
+void Raft::Handle(MemberId from, const HeartbeatResponse& response) {
   auto* leader = std::get_if<LeaderRole>(&role_);
   Progress* progress = FindProgress(from);
   if (leader == nullptr || progress == nullptr || response.read_round > leader->round) return;
@@ -139,7 +139,7 @@ void Raft::Impl::Handle(MemberId from, const HeartbeatResponse& response) {
   ConfirmReads(leader);
 }
 
-void Raft::Impl::Handle(MemberId from, const ReadIndexRequest& request) {
+void Raft::Handle(MemberId from, const ReadIndexRequest& request) {
   auto* leader = std::get_if<LeaderRole>(&role_);
   if (leader == nullptr || leader->waiting.size() >= kPendingReadsMax) return;
   Index floor;
@@ -156,7 +156,7 @@ void Raft::Impl::Handle(MemberId from, const ReadIndexRequest& request) {
   leader->waiting.push_back({request.request_id, from, floor});
 }
 
-void Raft::Impl::Handle(MemberId from, const ReadIndexResponse& response) {
+void Raft::Handle(MemberId from, const ReadIndexResponse& response) {
   if (recovery_ && recovery_->request_id == response.request_id) {
     if (from == recovery_->leader && term_ == recovery_->term) recovery_->index = response.index;
     return;

@@ -6,13 +6,13 @@
 
 #include "base/assert.h"
 #include "consensus/core/describe.h"
-#include "consensus/core/raft_impl.h"
+#include "consensus/core/raft.h"
 
 namespace quorate::consensus {
 
 // --- At every member -----------------------------------------------------------------------------
 
-void Raft::Impl::FollowControl(const Entry& entry) {
+void Raft::FollowControl(const Entry& entry) {
   ASSERT(ValidateControl(entry).ok(), "checked when it came in");
   if (entry.kind == EntryKind::kMembership) {
     memberships_.Append(entry.index, *DecodeMembership(entry.payload.view()));
@@ -23,13 +23,13 @@ void Raft::Impl::FollowControl(const Entry& entry) {
   }
 }
 
-Index Raft::Impl::ConfiguredUntil(const SnapshotMeta& meta) {
+Index Raft::ConfiguredUntil(const SnapshotMeta& meta) {
   // A joint membership never comes from the configuration.
   const bool in_log = meta.version >= kVersionMembershipInLog || meta.membership.joint();
   return in_log ? Index{0} : meta.index;
 }
 
-bool Raft::Impl::IsRemoved() const {
+bool Raft::IsRemoved() const {
   // The membership of the bootstrap does not count: a member that is about to join is not in it.
   const auto& settings = memberships_.settings();
   const auto committed = std::find_if(settings.rbegin(), settings.rend(),
@@ -40,12 +40,12 @@ bool Raft::Impl::IsRemoved() const {
 
 // --- At the leader -------------------------------------------------------------------------------
 
-Progress Raft::Impl::MakeProgress(MemberId member) const {
+Progress Raft::MakeProgress(MemberId member) const {
   return Progress(member, last_index(), options_.inflight_messages_max,
                   options_.inflight_bytes_max);
 }
 
-void Raft::Impl::SyncFollowers(LeaderRole* leader) {
+void Raft::SyncFollowers(LeaderRole* leader) {
   // Removed members stay for a while, so that they receive the entry that removes them.
   for (Progress& progress : leader->followers) {
     progress.SetLeaving(!membership().Contains(progress.member()));
@@ -64,13 +64,13 @@ void Raft::Impl::SyncFollowers(LeaderRole* leader) {
   if (lost_target) leader->transfer.reset();
 }
 
-void Raft::Impl::AppendControl(EntryKind kind, std::string payload) {
+void Raft::AppendControl(EntryKind kind, std::string payload) {
   ASSERT(role() == Role::kLeader);
   AppendEntry({last_index() + 1, term_, kind, Slice(std::move(payload))});
   SyncFollowers(&std::get<LeaderRole>(role_));
 }
 
-std::string Raft::Impl::HoldingBack(const LeaderRole& leader, uint32_t version) const {
+std::string Raft::HoldingBack(const LeaderRole& leader, uint32_t version) const {
   std::string members;
   auto check = [&](MemberId member, uint32_t understood) {
     if (understood < version) members += (members.empty() ? "" : ", ") + Describe(member);
@@ -87,7 +87,7 @@ std::string Raft::Impl::HoldingBack(const LeaderRole& leader, uint32_t version) 
   return members;
 }
 
-absl::Status Raft::Impl::CheckNewMembers(const Membership& target) const {
+absl::Status Raft::CheckNewMembers(const Membership& target) const {
   for (MemberId member : target.Members()) {
     const auto peer = peers_.find(member);
     const bool is_new = !membership().Contains(member);
@@ -137,7 +137,7 @@ absl::Status Raft::Impl::CheckNewMembers(const Membership& target) const {
   return absl::OkStatus();
 }
 
-absl::Status Raft::Impl::ChangeMembership(Membership target) {
+absl::Status Raft::ChangeMembership(Membership target) {
   const auto* leader = std::get_if<LeaderRole>(&role_);
   if (leader == nullptr) {
     return absl::FailedPreconditionError("member " + Describe(options_.self) +
@@ -171,7 +171,7 @@ absl::Status Raft::Impl::ChangeMembership(Membership target) {
   return absl::OkStatus();
 }
 
-void Raft::Impl::AdvanceMembership(LeaderRole* leader) {
+void Raft::AdvanceMembership(LeaderRole* leader) {
   if (!IsEstablished(*leader) || memberships_.newest_index() > commit_) return;
   if (membership().joint()) {
     // Completes the change, also one that an earlier leader began.
@@ -184,7 +184,7 @@ void Raft::Impl::AdvanceMembership(LeaderRole* leader) {
   if (!IsVoter()) LeaveLeadership(leader);
 }
 
-void Raft::Impl::AdvanceVersion(LeaderRole* leader) {
+void Raft::AdvanceVersion(LeaderRole* leader) {
   if (versions_.newest() >= options_.version || !IsEstablished(*leader)) return;
   uint32_t version = options_.version;
   while (version > versions_.newest() && !HoldingBack(*leader, version).empty()) --version;

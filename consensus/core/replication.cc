@@ -6,7 +6,7 @@
 #include "base/seeded_bug.h"
 #include "consensus/core/describe.h"
 #include "consensus/core/limits.h"
-#include "consensus/core/raft_impl.h"
+#include "consensus/core/raft.h"
 
 namespace quorate::consensus {
 namespace {
@@ -21,7 +21,7 @@ constexpr size_t kUnknownEntryBytes = 1024;
 
 // --- The log -------------------------------------------------------------------------------------
 
-void Raft::Impl::AppendEntry(Entry entry) {
+void Raft::AppendEntry(Entry entry) {
   ASSERT(entry.index == last_index() + 1);
   ASSERT(entry.term <= term_);
   terms_.Append(entry.term);
@@ -30,7 +30,7 @@ void Raft::Impl::AppendEntry(Entry entry) {
   cache_.Append(std::move(entry));
 }
 
-void Raft::Impl::TruncateLog(Index index) {
+void Raft::TruncateLog(Index index) {
   ASSERT(index >= commit_, "a committed entry is never replaced");
   ASSERT(role() == Role::kFollower, "a leader only appends");
   terms_.TruncateAfter(index);
@@ -42,13 +42,13 @@ void Raft::Impl::TruncateLog(Index index) {
   durability_.Truncated(index);
 }
 
-void Raft::Impl::CommitTo(Index index) {
+void Raft::CommitTo(Index index) {
   ASSERT(index >= commit_);
   ASSERT(index <= last_index());
   commit_ = index;
 }
 
-Index Raft::Impl::ReachedWith(Index own) const {
+Index Raft::ReachedWith(Index own) const {
   const auto reached = [&](MemberId member) {
     if (member == options_.self) return own;
     const Progress* progress = FindProgress(member);
@@ -62,7 +62,7 @@ Index Raft::Impl::ReachedWith(Index own) const {
   return quorum().Reached(reached);
 }
 
-bool Raft::Impl::PersistWaits() const {
+bool Raft::PersistWaits() const {
   if (const auto* follower = std::get_if<FollowerRole>(&role_)) {
     // Mostly the log thread sends a follower's acknowledgement. But entries that were being written
     // when this leader came have no message to this leader that waits for them.
@@ -71,7 +71,7 @@ bool Raft::Impl::PersistWaits() const {
   return role() != Role::kLeader || ReachedWith(last_index()) > commit_;
 }
 
-void Raft::Impl::CommitByCounting() {
+void Raft::CommitByCounting() {
   ASSERT(role() == Role::kLeader);
   const Index index = ReachedWith(
       SeededBug("the leader counts what is not durable") ? last_index() : durable_index());
@@ -82,7 +82,7 @@ void Raft::Impl::CommitByCounting() {
   }
 }
 
-void Raft::Impl::TrimCache() {
+void Raft::TrimCache() {
   if (SeededBug("nothing leaves memory")) return;
   cache_.Trim(std::min(durable_index(), applied_), options_.cached_bytes_max);
   // Beyond this bound entries that are not applied or not known to be committed leave memory, too:
@@ -91,7 +91,7 @@ void Raft::Impl::TrimCache() {
   cache_.Trim(durable_index(), bytes_max);
 }
 
-absl::Status Raft::Impl::Propose(std::vector<Slice> payloads) {
+absl::Status Raft::Propose(std::vector<Slice> payloads) {
   const auto* leader = std::get_if<LeaderRole>(&role_);
   if (leader == nullptr) {
     return absl::FailedPreconditionError("member " + Describe(options_.self) +
@@ -126,7 +126,7 @@ absl::Status Raft::Impl::Propose(std::vector<Slice> payloads) {
 
 // --- At a follower -------------------------------------------------------------------------------
 
-bool Raft::Impl::IsPlausible(const AppendRequest& request) const {
+bool Raft::IsPlausible(const AppendRequest& request) const {
   if ((request.prev_index == Index{0}) != (request.prev_term == Term{0})) return false;
   Index index = request.prev_index;
   Term term = request.prev_term;
@@ -140,7 +140,7 @@ bool Raft::Impl::IsPlausible(const AppendRequest& request) const {
   return term <= term_;
 }
 
-void Raft::Impl::Handle(MemberId from, AppendRequest& request) {
+void Raft::Handle(MemberId from, AppendRequest& request) {
   if (!IsPlausible(request) || !AcceptLeader(from)) return;
   if (installing_) return;
   snapshot_version_ = 0;
@@ -179,7 +179,7 @@ void Raft::Impl::Handle(MemberId from, AppendRequest& request) {
   ASSERT(follower.matched <= last_index());
 }
 
-void Raft::Impl::DropCompacted(AppendRequest* request) const {
+void Raft::DropCompacted(AppendRequest* request) const {
   if (request->prev_index >= base_index()) return;
   std::vector<Entry>& entries = request->entries;
   const uint64_t drop = std::min<uint64_t>(base_index() - request->prev_index, entries.size());
@@ -188,13 +188,13 @@ void Raft::Impl::DropCompacted(AppendRequest* request) const {
   request->prev_term = terms_.TermAt(base_index());
 }
 
-Index Raft::Impl::DurableInTerm() const {
+Index Raft::DurableInTerm() const {
   // After a crash the member would be in an earlier term, in which an older leader could still cut
   // the entries that were acknowledged to this one.
   return durability_.IsHardStateDurable() ? durable_index() : Index{0};
 }
 
-void Raft::Impl::TakeAcknowledgement(FollowerRole* follower) {
+void Raft::TakeAcknowledgement(FollowerRole* follower) {
   if (!std::exchange(follower->ack_due, false) || leader_ == kNoMember) return;
   const Index matched = std::min(follower->matched, LastUnderstood());
   // With new entries there is a batch to wait for, after which all of the log is durable. Else the
@@ -213,7 +213,7 @@ void Raft::Impl::TakeAcknowledgement(FollowerRole* follower) {
 
 // --- At the leader -------------------------------------------------------------------------------
 
-void Raft::Impl::Handle(MemberId from, const AppendRejected& rejected) {
+void Raft::Handle(MemberId from, const AppendRejected& rejected) {
   Progress* progress = FindProgress(from);
   if (progress == nullptr) return;
   // By term on both sides: nothing above the follower's candidate, nor above this log's last entry
@@ -227,7 +227,7 @@ void Raft::Impl::Handle(MemberId from, const AppendRejected& rejected) {
   CheckSnapshotNeed(progress);
 }
 
-void Raft::Impl::Handle(MemberId from, const AppendAccepted& accepted) {
+void Raft::Handle(MemberId from, const AppendAccepted& accepted) {
   Progress* progress = FindProgress(from);
   if (progress == nullptr) return;
   const Index received = accepted.received_index;
@@ -241,11 +241,9 @@ void Raft::Impl::Handle(MemberId from, const AppendAccepted& accepted) {
   if (grew) CommitByCounting();
 }
 
-Index Raft::Impl::LastToSend() const {
-  return durable_index() == Index{0} ? Index{0} : last_index();
-}
+Index Raft::LastToSend() const { return durable_index() == Index{0} ? Index{0} : last_index(); }
 
-Raft::Impl::Sending Raft::Impl::NextSending(const Progress& progress) const {
+Raft::Sending Raft::NextSending(const Progress& progress) const {
   if (progress.state() == Progress::State::kSnapshot) return NextSnapshotSending(progress);
   if (progress.state() != Progress::State::kReplicate) {
     return progress.ProbeDue() ? Sending::kProbe : Sending::kNothing;
@@ -260,7 +258,7 @@ Raft::Impl::Sending Raft::Impl::NextSending(const Progress& progress) const {
   return Sending::kNothing;
 }
 
-void Raft::Impl::SendAppends(Progress* progress, Output* output) {
+void Raft::SendAppends(Progress* progress, Output* output) {
   auto from_memory = [&] {
     return cache_.Collect(progress->next(), LastToSend(), options_.append_bytes_max);
   };
@@ -288,7 +286,7 @@ void Raft::Impl::SendAppends(Progress* progress, Output* output) {
   }
 }
 
-void Raft::Impl::SendAppend(Progress* progress, std::vector<Entry> entries) {
+void Raft::SendAppend(Progress* progress, std::vector<Entry> entries) {
   const Index prev = progress->next() - 1;
   ASSERT(entries.empty() || entries.front().index == progress->next());
   size_t bytes = 0;
@@ -299,7 +297,7 @@ void Raft::Impl::SendAppend(Progress* progress, std::vector<Entry> entries) {
        AppendRequest{prev, terms_.TermAt(prev), commit_, std::move(entries), commit_only});
 }
 
-void Raft::Impl::LogRead(MemberId follower, std::vector<Entry> entries) {
+void Raft::LogRead(MemberId follower, std::vector<Entry> entries) {
   ASSERT(!entries.empty());
   Progress* progress = FindProgress(follower);
   if (progress == nullptr || !progress->LogReadAnswered(entries.front().index)) return;
@@ -315,7 +313,7 @@ void Raft::Impl::LogRead(MemberId follower, std::vector<Entry> entries) {
   progress->KeepReadEntries(std::move(entries));
 }
 
-void Raft::Impl::PeerUnreachable(MemberId member) {
+void Raft::PeerUnreachable(MemberId member) {
   if (Progress* progress = FindProgress(member)) {
     progress->BecomeUnconfirmed();
     if (progress->state() == Progress::State::kSnapshot) progress->transfer().Rewind();
@@ -325,21 +323,21 @@ void Raft::Impl::PeerUnreachable(MemberId member) {
 
 // --- Apply ---------------------------------------------------------------------------------------
 
-bool Raft::Impl::ApplyDue() const {
+bool Raft::ApplyDue() const {
   return apply_handed_ < std::min(commit_, LastUnderstood()) && !installing_ &&
          applying_.size() < kApplyRangesMax;
 }
 
-bool Raft::Impl::ApplyWaits() const { return apply_handed_ < commit_ && !applying_.empty(); }
+bool Raft::ApplyWaits() const { return apply_handed_ < commit_ && !applying_.empty(); }
 
-Index Raft::Impl::LastUnderstood() const {
+Index Raft::LastUnderstood() const {
   for (const auto& [index, version] : versions_.settings()) {
     if (version > options_.version) return index - std::min<uint64_t>(1, index.value());
   }
   return last_index();
 }
 
-ApplyRange Raft::Impl::TakeApplyRange() {
+ApplyRange Raft::TakeApplyRange() {
   ASSERT(ApplyDue());
   ApplyRange range;
   range.first = apply_handed_ + 1;
@@ -358,7 +356,7 @@ ApplyRange Raft::Impl::TakeApplyRange() {
   return range;
 }
 
-void Raft::Impl::Applied(Index index) {
+void Raft::Applied(Index index) {
   if (index <= applied_) return;  // from before a snapshot was installed
   ASSERT(index <= apply_handed_, "what was handed out");
   applied_ = index;

@@ -19,7 +19,7 @@
 #include "base/assert.h"
 #include "base/seeded_bug.h"
 #include "consensus/core/limits.h"
-#include "consensus/core/raft_impl.h"
+#include "consensus/core/raft.h"
 
 namespace quorate::consensus {
 
@@ -27,7 +27,7 @@ using Phase = SnapshotTransfer::Phase;
 
 // --- Compaction ----------------------------------------------------------------------------------
 
-void Raft::Impl::Checkpointed(Index index) {
+void Raft::Checkpointed(Index index) {
   ASSERT(index <= applied_, "a checkpoint is of what was applied");
   if (index > checkpoint_) {
     previous_checkpoint_ = std::max(checkpoint_, base_index());
@@ -36,22 +36,22 @@ void Raft::Impl::Checkpointed(Index index) {
   Compact();
 }
 
-void Raft::Impl::SetSpaceIsShort(bool is_short) {
+void Raft::SetSpaceIsShort(bool is_short) {
   space_is_short_ = is_short;
   Compact();
 }
 
-int Raft::Impl::SnapshotStallTicks() const {
+int Raft::SnapshotStallTicks() const {
   return options_.snapshot_stall_ticks > 0 ? options_.snapshot_stall_ticks
                                            : 100 * options_.election_ticks;
 }
 
-int Raft::Impl::RetainedTicks() const {
+int Raft::RetainedTicks() const {
   return options_.retained_ticks_max > 0 ? options_.retained_ticks_max
                                          : 400 * options_.election_ticks;
 }
 
-void Raft::Impl::RecordFormerHold(const LeaderRole& leader) {
+void Raft::RecordFormerHold(const LeaderRole& leader) {
   Index from;
   for (const Progress& progress : leader.followers) {
     const Index held = progress.held_from();
@@ -60,12 +60,12 @@ void Raft::Impl::RecordFormerHold(const LeaderRole& leader) {
   if (from > Index{0}) former_hold_ = FormerHold{from, now_ticks_};
 }
 
-Index Raft::Impl::RetentionFloor(uint64_t entries_max, uint64_t bytes_max) const {
+Index Raft::RetentionFloor(uint64_t entries_max, uint64_t bytes_max) const {
   const Index by_entries = checkpoint_ - std::min(entries_max, checkpoint_.value());
   return std::max(by_entries, sizes_.FirstWithin(checkpoint_, bytes_max));
 }
 
-Index Raft::Impl::CompactionTarget() {
+Index Raft::CompactionTarget() {
   const uint64_t trailing = std::min(options_.trailing_entries, checkpoint_.value());
   Index target = std::min(checkpoint_ - trailing, durable_index());
   if (space_is_short_) return target;
@@ -96,7 +96,7 @@ Index Raft::Impl::CompactionTarget() {
   return target;
 }
 
-void Raft::Impl::Compact() {
+void Raft::Compact() {
   if (checkpoint_ <= base_index() || installing_) return;
   // As long as there may be members that do not understand snapshots, all of the log is kept.
   if (cluster_version() < kVersionMembership) return;
@@ -116,7 +116,7 @@ void Raft::Impl::Compact() {
   for (Progress& progress : leader->followers) CheckSnapshotNeed(&progress);
 }
 
-void Raft::Impl::ResetLog(const SnapshotMeta& meta) {
+void Raft::ResetLog(const SnapshotMeta& meta) {
   ASSERT(meta.index > commit_);
   terms_ = TermHistory(meta.index, meta.term, {}, meta.index);
   sizes_.Reset(meta.index);
@@ -134,7 +134,7 @@ void Raft::Impl::ResetLog(const SnapshotMeta& meta) {
 
 // --- At the leader -------------------------------------------------------------------------------
 
-void Raft::Impl::CheckSnapshotNeed(Progress* progress) {
+void Raft::CheckSnapshotNeed(Progress* progress) {
   const bool waits = progress->state() == Progress::State::kSnapshot;
   if (!NeedsSnapshot(*progress) || waits) return;
   progress->BecomeSnapshot({options_.snapshot_chunk_bytes, options_.snapshot_window_bytes_max,
@@ -149,11 +149,11 @@ void Raft::Impl::CheckSnapshotNeed(Progress* progress) {
   progress->transfer().Refill(std::max<int64_t>(1, share));
 }
 
-bool Raft::Impl::TakesManyChunks(const Progress& progress) const {
+bool Raft::TakesManyChunks(const Progress& progress) const {
   return std::min(progress.version(), options_.version) >= kVersionSnapshotWindow;
 }
 
-Raft::Impl::Sending Raft::Impl::NextSnapshotSending(const Progress& progress) const {
+Raft::Sending Raft::NextSnapshotSending(const Progress& progress) const {
   // The follower's version counts, not the cluster version: perhaps the entry that raises the
   // latter cannot be committed before this follower has caught up.
   if (progress.version() < kVersionMembership) return Sending::kNothing;
@@ -166,7 +166,7 @@ Raft::Impl::Sending Raft::Impl::NextSnapshotSending(const Progress& progress) co
   return transfer.ReadDue() ? Sending::kSnapshotRead : Sending::kNothing;
 }
 
-void Raft::Impl::ShareSnapshotBudget(LeaderRole* leader) {
+void Raft::ShareSnapshotBudget(LeaderRole* leader) {
   auto takes_part = [this](const Progress& progress) {
     return progress.state() == Progress::State::kSnapshot && !progress.leaving() &&
            progress.ticks_since_heard() < options_.election_ticks &&
@@ -185,7 +185,7 @@ void Raft::Impl::ShareSnapshotBudget(LeaderRole* leader) {
   AdaptSnapshotRate(leader, kept_back);
 }
 
-void Raft::Impl::AdaptSnapshotRate(LeaderRole* leader, bool kept_back) {
+void Raft::AdaptSnapshotRate(LeaderRole* leader, bool kept_back) {
   Index& last_before = leader->last_before[now_ticks_ % leader->last_before.size()];
   const bool writes_wait = commit_ < last_before;
   last_before = last_index();
@@ -198,15 +198,15 @@ void Raft::Impl::AdaptSnapshotRate(LeaderRole* leader, bool kept_back) {
   }
 }
 
-void Raft::Impl::RequestSnapshotRead(Progress* progress, Output* output) {
+void Raft::RequestSnapshotRead(Progress* progress, Output* output) {
   SnapshotTransfer& transfer = progress->transfer();
   output->snapshot_reads.push_back({progress->member(), transfer.index(), transfer.next_offset(),
                                     options_.snapshot_chunk_bytes});
   transfer.ReadRequested();
 }
 
-void Raft::Impl::SnapshotRead(MemberId follower, SnapshotMeta meta, uint64_t offset, Slice bytes,
-                              bool last) {
+void Raft::SnapshotRead(MemberId follower, SnapshotMeta meta, uint64_t offset, Slice bytes,
+                        bool last) {
   Progress* progress = FindProgress(follower);
   if (progress == nullptr || progress->state() != Progress::State::kSnapshot) return;
   if (meta.index < base_index() || meta.index > commit_) {
@@ -217,19 +217,19 @@ void Raft::Impl::SnapshotRead(MemberId follower, SnapshotMeta meta, uint64_t off
   progress->transfer().Read(meta, {offset, std::move(bytes), last});
 }
 
-void Raft::Impl::SnapshotReadFailed(MemberId follower) {
+void Raft::SnapshotReadFailed(MemberId follower) {
   Progress* progress = FindProgress(follower);
   if (progress == nullptr || progress->state() != Progress::State::kSnapshot) return;
   progress->transfer().ReadFailed();
 }
 
-void Raft::Impl::SendSnapshotChunk(Progress* progress) {
+void Raft::SendSnapshotChunk(Progress* progress) {
   SnapshotTransfer::Chunk chunk = progress->transfer().TakeChunk();
   Send(progress->member(), SnapshotChunk{progress->transfer().meta(), chunk.offset, chunk.last,
                                          std::move(chunk.bytes)});
 }
 
-void Raft::Impl::Handle(MemberId from, const SnapshotAck& ack) {
+void Raft::Handle(MemberId from, const SnapshotAck& ack) {
   Progress* progress = FindProgress(from);
   if (progress == nullptr || progress->state() != Progress::State::kSnapshot) return;
   SnapshotTransfer& transfer = progress->transfer();
@@ -251,7 +251,7 @@ void Raft::Impl::Handle(MemberId from, const SnapshotAck& ack) {
   progress->AcknowledgedChunk(ack.next_offset);
 }
 
-void Raft::Impl::Handle(MemberId from, const SnapshotRejected& rejected) {
+void Raft::Handle(MemberId from, const SnapshotRejected& rejected) {
   Progress* progress = FindProgress(from);
   if (progress == nullptr || progress->state() != Progress::State::kSnapshot) return;
   if (rejected.index == Index{0} || rejected.index != progress->transfer().index()) return;
@@ -263,12 +263,12 @@ void Raft::Impl::Handle(MemberId from, const SnapshotRejected& rejected) {
 
 // --- At the follower -----------------------------------------------------------------------------
 
-bool Raft::Impl::HasAllOf(const SnapshotMeta& meta) const {
+bool Raft::HasAllOf(const SnapshotMeta& meta) const {
   if (meta.index <= commit_) return true;
   return meta.index <= last_index() && terms_.TermAt(meta.index) == meta.term;
 }
 
-bool Raft::Impl::PrepareStaging(const SnapshotMeta& meta, uint64_t offset) {
+bool Raft::PrepareStaging(const SnapshotMeta& meta, uint64_t offset) {
   if (staging_ && HasAllOf(staging_->meta)) AbandonStaging();
   const bool same = staging_ && staging_->meta == meta;
   if (same) return true;
@@ -287,7 +287,7 @@ bool Raft::Impl::PrepareStaging(const SnapshotMeta& meta, uint64_t offset) {
   return true;
 }
 
-void Raft::Impl::Handle(MemberId from, const SnapshotChunk& chunk) {
+void Raft::Handle(MemberId from, const SnapshotChunk& chunk) {
   const SnapshotMeta& meta = chunk.meta;
   if (meta.index == Index{0} || meta.term == Term{0} || meta.term > term_) return;
   if (!AcceptLeader(from) || installing_) return;
@@ -320,24 +320,24 @@ void Raft::Impl::Handle(MemberId from, const SnapshotChunk& chunk) {
   staging_->last = chunk.last;
 }
 
-bool Raft::Impl::SnapshotIsTooNew() const {
+bool Raft::SnapshotIsTooNew() const {
   return snapshot_version_ > 0 && leader_ != kNoMember &&
          now_ticks_ - snapshot_version_ticks_ >= static_cast<uint64_t>(options_.election_ticks);
 }
 
-void Raft::Impl::AbandonStaging() {
+void Raft::AbandonStaging() {
   if (!staging_) return;
   abandoned_writes_ += staging_->writing;
   staging_.reset();
   discard_staging_ = true;
 }
 
-void Raft::Impl::TickStaging() {
+void Raft::TickStaging() {
   if (!staging_ || ++staging_->ticks_since_chunk < SnapshotStallTicks()) return;
   if (!SeededBug("a staging is never given back")) AbandonStaging();
 }
 
-void Raft::Impl::SnapshotWritten(Index index, uint64_t next_offset) {
+void Raft::SnapshotWritten(Index index, uint64_t next_offset) {
   if (abandoned_writes_ > 0) {
     --abandoned_writes_;
     return;
@@ -354,7 +354,7 @@ void Raft::Impl::SnapshotWritten(Index index, uint64_t next_offset) {
   if (leader_ != kNoMember) Send(leader_, SnapshotAck{index, staging_->staged, false});
 }
 
-void Raft::Impl::SnapshotWriteFailed(Index index, std::string reason) {
+void Raft::SnapshotWriteFailed(Index index, std::string reason) {
   if (abandoned_writes_ > 0) {
     --abandoned_writes_;
     return;
@@ -372,7 +372,7 @@ void Raft::Impl::SnapshotWriteFailed(Index index, std::string reason) {
   }
 }
 
-void Raft::Impl::StagingComplete() {
+void Raft::StagingComplete() {
   const SnapshotMeta meta = staging_->meta;
   if (HasAllOf(meta)) {
     // The entries have come through the log meanwhile.
@@ -385,7 +385,7 @@ void Raft::Impl::StagingComplete() {
   installing_ = meta;
 }
 
-void Raft::Impl::SnapshotInstalled(Index index) {
+void Raft::SnapshotInstalled(Index index) {
   ASSERT(installing_ && install_handed_, "it was asked for");
   ASSERT(installing_->index == index);
   ResetLog(*std::exchange(installing_, std::nullopt));

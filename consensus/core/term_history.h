@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "consensus/core/raft.h"
+#include "consensus/core/initial_state.h"
 #include "consensus/core/types.h"
 
 namespace quorate::consensus {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "consensus/core/raft.h"
+#include "consensus/core/initial_state.h"
 #include "consensus/core/types.h"
 #include "consensus/log/env.h"
 #include "consensus/log/segment.h"

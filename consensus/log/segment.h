@@ -19,7 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "consensus/core/raft.h"
+#include "consensus/core/initial_state.h"
 #include "consensus/core/types.h"
 #include "consensus/log/env.h"
 #include "consensus/log/record.h"

@@ -43,7 +43,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "consensus/core/raft.h"
+#include "consensus/core/initial_state.h"
 #include "consensus/core/types.h"
 #include "consensus/log/ballast_file.h"
 #include "consensus/log/env.h"
